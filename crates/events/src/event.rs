@@ -1,0 +1,153 @@
+//! One stream carries a whole run: live, in a recording, and replayed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Activity, Anchor, Gap, Source};
+
+/// One message of the stream. `explain` is a pure function of the messages in
+/// their order, so a replayed recording gives the same result as the live run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Defines a [`Source`] before its first use.
+    Source(Source),
+    /// A hole felt by the workload.
+    Gap(Gap),
+    /// Something a kernel did.
+    Activity(Activity),
+    /// A pair of clock readings.
+    Anchor(Anchor),
+    /// Counters of one CPU, cumulative since its workload started.
+    Tally(Tally),
+    /// Something was lost; counts are cumulative since start.
+    Loss(Loss),
+    /// What measuring has cost so far, cumulative since start.
+    OwnCost(OwnCost),
+    /// No event before this instant (CLOCK_MONOTONIC, ns) is still to come,
+    /// unless it was lost.
+    Watermark(u64),
+    /// The run ended in order. A recording without it was cut off.
+    Finish(Finish),
+}
+
+/// Counters of one measured CPU, cumulative. `None` is "not known here", never 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// The CPU.
+    pub cpu: u32,
+    /// First reading of the workload's clock.
+    pub first_tsc: u64,
+    /// Latest reading of the workload's clock.
+    pub last_tsc: u64,
+    /// Advance of the steal clock the workload reads.
+    pub steal_clock_ns: Option<u64>,
+    /// Reloads of the vCPU by the hypervisor (`version` of the steal clock / 2).
+    pub reloads: Option<u64>,
+    /// Exits handled in the host kernel.
+    pub light_exits: Option<u64>,
+    /// Exits that went to the VMM.
+    pub heavy_exits: Option<u64>,
+    /// All exits by KVM's own per-vCPU statistics: the check on the two above.
+    pub kvm_stat_exits: Option<u64>,
+    /// Advance of the steal clock of the machine under the measured CPU: an upper
+    /// bound on what an outer host's scheduler took.
+    pub outer_steal_ns: Option<u64>,
+}
+
+/// What kind of thing was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum LossKind {
+    /// Activities that found no room in the ring buffer.
+    RingFull = 0,
+    /// Events a BPF program missed because it was already running on that CPU.
+    Recursion = 1,
+    /// Gaps that found no room in the workload's mailbox.
+    MailboxFull = 2,
+    /// Begins without an end, or ends without a begin.
+    Unpaired = 3,
+    /// Records that could not be decoded.
+    Undecodable = 4,
+}
+
+impl LossKind {
+    /// Every kind, by its number in recordings.
+    pub const ALL: [LossKind; 5] = [
+        LossKind::RingFull,
+        LossKind::Recursion,
+        LossKind::MailboxFull,
+        LossKind::Unpaired,
+        LossKind::Undecodable,
+    ];
+
+    /// The kind with this number, or `None` for a number this version does not know.
+    pub fn from_number(number: u8) -> Option<LossKind> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// The word for it in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LossKind::RingFull => "ring_full",
+            LossKind::Recursion => "recursion",
+            LossKind::MailboxFull => "mailbox_full",
+            LossKind::Unpaired => "unpaired",
+            LossKind::Undecodable => "undecodable",
+        }
+    }
+}
+
+/// A cumulative count of losses of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loss {
+    /// What was lost.
+    pub kind: LossKind,
+    /// How many since start.
+    pub count: u64,
+}
+
+/// Time spent by our own BPF programs, by the kernel's accounting
+/// (`BPF_ENABLE_STATS`), on all CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct OwnCost {
+    /// How often any of our programs ran.
+    pub bpf_runs: u64,
+    /// For how long in total.
+    pub bpf_ns: u64,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum FinishReason {
+    /// The duration was over.
+    Duration = 0,
+    /// A gap reached the `--stop` limit.
+    Stop = 1,
+    /// The user asked for the result (Ctrl-C).
+    Interrupt = 2,
+}
+
+impl FinishReason {
+    /// Every reason, by its number in recordings.
+    pub const ALL: [FinishReason; 3] = [
+        FinishReason::Duration,
+        FinishReason::Stop,
+        FinishReason::Interrupt,
+    ];
+
+    /// The reason with this number, or `None` for a number this version does not know.
+    pub fn from_number(number: u8) -> Option<FinishReason> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// The last message of a run that ended in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finish {
+    /// Why it ended.
+    pub reason: FinishReason,
+    /// When, CLOCK_MONOTONIC in nanoseconds.
+    pub mono_ns: u64,
+}

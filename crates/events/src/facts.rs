@@ -1,0 +1,130 @@
+//! What was true of the machine and the run before the first event.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ClockFacts;
+
+/// Who felt the gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workload {
+    /// Our own guest on /dev/kvm: the gaps are a VM's, the witnesses its host's.
+    Microvm,
+}
+
+/// Which events this run could see; a share whose witness is missing is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Witnesses {
+    /// `irq:irq_handler_*` and `irq_vectors:*`.
+    pub irq: bool,
+    /// `irq:softirq_*`.
+    pub softirq: bool,
+    /// `nmi:nmi_handler` (a lower bound).
+    pub nmi: bool,
+    /// `sched:sched_switch` and `sched:sched_waking`.
+    pub sched: bool,
+    /// KVM_RUN left and entered (`kvm:kvm_fpu`, `kvm:kvm_userspace_exit`).
+    pub kvm_run: bool,
+    /// Each exit (`kvm:kvm_exit`, `kvm:kvm_entry`).
+    pub kvm_exit: bool,
+    /// The hypervisor's steal clock, as the workload reads it.
+    pub steal_clock: bool,
+}
+
+/// Scheduling policy of the workload's threads, in rtla's letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// SCHED_OTHER with this nice value (`o:0`).
+    Other(i32),
+    /// SCHED_FIFO with this priority (`f:50`).
+    Fifo(i32),
+    /// SCHED_RR with this priority (`r:10`).
+    RoundRobin(i32),
+}
+
+/// The options of a run that its result depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// Measured CPUs, ascending.
+    pub cpus: Vec<u32>,
+    /// How long to measure.
+    pub duration_ns: u64,
+    /// Gaps of at least this length are recorded.
+    pub threshold_ns: u64,
+    /// Length of one period of the live view.
+    pub period_ns: u64,
+    /// Policy of the workload's threads; `None` is as inherited.
+    pub priority: Option<Policy>,
+    /// How many of the longest gaps are listed.
+    pub top: usize,
+    /// A gap of at least this length ends the run.
+    pub stop_ns: Option<u64>,
+    /// Whether BPF witnesses were asked for.
+    pub trace: bool,
+}
+
+/// The machine, as it says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HostFacts {
+    /// `uname -r`.
+    pub kernel: String,
+    /// The hypervisor this machine runs on (`KVM`, `Xen`, …); `None` on bare metal.
+    pub hypervisor: Option<String>,
+    /// CPU model name of /proc/cpuinfo.
+    pub cpu_model: String,
+    /// CPUs this process was allowed to use at start, ascending.
+    pub allowed_cpus: Vec<u32>,
+    /// Current clocksource of the kernel.
+    pub clocksource: String,
+    /// The KVM vendor module (`kvm_intel`, `kvm_amd`, `kvm_pvm`), where visible.
+    pub kvm_module: Option<String>,
+}
+
+/// One step of the ladder from best to no witness that a probe stands on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rung {
+    /// What is probed: `irq vectors`, `steal clock of this host`, ….
+    pub probe: String,
+    /// The rung in use: `tp_btf`, `raw_tp`, `none`, ….
+    pub rung: String,
+    /// Whether this is the best rung there is.
+    pub best: bool,
+    /// What this rung cannot show; empty if nothing.
+    pub limit: String,
+    /// What would climb a rung; empty if nothing would.
+    pub remedy: String,
+}
+
+/// Everything a result says before its first number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFacts {
+    /// Version of the vmnoise that measured.
+    pub tool_version: String,
+    /// Who felt the gaps.
+    pub workload: Workload,
+    /// Wall-clock start, RFC 3339 in UTC.
+    pub started_at: String,
+    /// Options of the run.
+    pub options: Options,
+    /// The machine.
+    pub host: HostFacts,
+    /// The clock.
+    pub clock: ClockFacts,
+    /// Which events were visible.
+    pub witnesses: Witnesses,
+    /// How they were made visible, and what is missing.
+    pub rungs: Vec<Rung>,
+    /// Whether the tool's own threads had to share a measured CPU.
+    pub shares_cpu: bool,
+    /// Cycles per `rdtsc` in a bare loop on the host; above about 1 µs the TSC is emulated.
+    pub rdtsc_cycles: u64,
+}
+
+impl RunFacts {
+    /// Whether a layer below the witnesses exists that none of them can see:
+    /// a hypervisor under this machine.
+    pub fn layer_below_unwitnessed(&self) -> bool {
+        self.host.hypervisor.is_some()
+    }
+}

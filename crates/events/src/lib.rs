@@ -1,0 +1,21 @@
+//! The words every other room of vmnoise speaks: what a workload felt, what a
+//! kernel witnessed, and what the result calls each share of it.
+//!
+//! Nothing here does I/O, reads a clock or decides anything. Times carry their
+//! unit and clock in their names: `_tsc` is the host's time-stamp counter,
+//! `_mono_ns` is CLOCK_MONOTONIC, `_ns` is a duration.
+
+mod activity;
+mod clock;
+mod event;
+pub mod exit_counts;
+mod facts;
+mod gap;
+mod share;
+
+pub use activity::{Activity, ActivityKind, Source, SourceId};
+pub use clock::{Anchor, ClockFacts, ClockSource, OffsetProof};
+pub use event::{Event, Finish, FinishReason, Loss, LossKind, OwnCost, Tally};
+pub use facts::{HostFacts, Options, Policy, RunFacts, Rung, Witnesses, Workload};
+pub use gap::Gap;
+pub use share::Share;
