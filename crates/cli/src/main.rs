@@ -1,2 +1,35 @@
-//! (being built)
-fn main() {}
+//! `vmnoise`: measures every moment a CPU is taken from a virtual machine, and
+//! says who took it. This page parses, runs, and turns the outcome into a status.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod interrupt;
+mod measure;
+mod output;
+mod session;
+mod status;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Arguments, Command};
+use crate::status::Status;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return status::of_usage(&error).into(),
+    };
+    let outcome = match arguments.command {
+        Command::Microvm(arguments) => commands::microvm::run(&arguments),
+        Command::Explain(arguments) => commands::explain::run(&arguments),
+        Command::Doctor(arguments) => commands::doctor::run(&arguments),
+    };
+    match outcome {
+        Ok(status) => status.into(),
+        Err(error) => Status::of_error(&error).into(),
+    }
+}

@@ -1,1 +1,10 @@
-//! (being built)
+//! Laboratories: a known cause is injected, the built binary is driven as a user
+//! would, and its answer is judged against what the cause logged of itself.
+#![forbid(unsafe_code)]
+
+mod disturber;
+mod run;
+pub mod schedstat;
+
+pub use disturber::{Burst, Disturber};
+pub use run::{Run, binary, run_to_end};

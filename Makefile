@@ -1,0 +1,31 @@
+# Two commands are the whole set-up on a fresh Debian or Ubuntu machine: make run, make test.
+
+CARGO ?= cargo
+BINARY = $$(ls target/*/release/vmnoise target/release/vmnoise 2>/dev/null | head -1)
+
+.PHONY: help run build test bench setup clean
+
+help:
+	@echo "make run     build vmnoise and measure this machine for 10 s"
+	@echo "make test    every check this machine can run; what is skipped is counted, with its reason"
+	@echo "make bench   speeds and costs, beside their peers; nothing is asserted"
+
+run: build
+	@$(BINARY) microvm --duration 10s
+
+build: setup
+	@$(CARGO) build --release --package vmnoise
+
+test: setup
+	@VMNOISE_TEST_TOOLS=1 scripts/setup
+	@$(CARGO) xtask test
+
+bench: setup
+	@VMNOISE_BENCH_TOOLS=1 scripts/setup
+	@$(CARGO) xtask bench
+
+setup:
+	@scripts/setup
+
+clean:
+	@$(CARGO) clean

@@ -1,0 +1,169 @@
+//! The command line: one definition feeds parsing, help and errors.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use vmnoise_events::Policy;
+
+use crate::units::{Bare, parse_time};
+
+const EXAMPLES: &str = "\
+Examples:
+  vmnoise microvm --duration 10s          what a VM on this host would feel, and why
+  vmnoise microvm -c 3 -o run.vmn         the same on CPU 3, recorded
+  vmnoise explain run.vmn                 the summary again, from the recording
+  vmnoise doctor                          what this machine lets vmnoise see
+
+Exit status: 0 ok, 1 error, 2 a limit was hit, 3 this machine cannot, 129 usage";
+
+/// Measures every moment a CPU is taken from a virtual machine, and says who took it.
+#[derive(Debug, Parser)]
+#[command(name = "vmnoise", version, max_term_width = 100, after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure this host as a virtual machine would feel it, and name who took each microsecond
+    Microvm(MicrovmArguments),
+    /// Print the summary of a recording
+    Explain(ExplainArguments),
+    /// Show what this machine lets vmnoise see, and what would let it see more
+    Doctor(DoctorArguments),
+}
+
+/// How a result is printed on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Text,
+    /// One JSON object and nothing else
+    Json,
+}
+
+/// `vmnoise microvm`: one microVM on /dev/kvm, one vCPU on each measured CPU.
+#[derive(Debug, Args)]
+pub struct MicrovmArguments {
+    /// CPUs to measure, such as 1,3-5 [default: the last CPU this process may use]
+    #[arg(short, long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// How long to measure; a number alone is in seconds
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub duration: u64,
+    /// Record gaps of at least this length; a number alone is in microseconds
+    #[arg(short = 'T', long, value_name = "TIME", default_value = "1us", value_parser = threshold)]
+    pub threshold: u64,
+    /// Length of a period of the live lines; a number alone is in microseconds
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = period)]
+    pub period: u64,
+    /// Policy and priority of the vCPU threads: o:NICE, f:PRIORITY or r:PRIORITY [default: as inherited]
+    #[arg(short = 'P', long, value_name = "POLICY", value_parser = policy)]
+    pub priority: Option<Policy>,
+    /// How many of the longest gaps to list with their budgets
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Write everything that was seen to this recording
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// End the run at the first gap of at least this length, print its budget first, and
+    /// exit with status 2; a number alone is in microseconds
+    #[arg(short, long, value_name = "TIME", value_parser = threshold)]
+    pub stop: Option<u64>,
+    /// Measure without BPF: gaps and the steal clock, but no witness
+    #[arg(long)]
+    pub no_trace: bool,
+}
+
+/// `vmnoise explain`: the same path from events to output, fed from a file.
+#[derive(Debug, Args)]
+pub struct ExplainArguments {
+    /// A recording made with `-o`
+    pub recording: PathBuf,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// `vmnoise doctor`: tries every rung of every ladder.
+#[derive(Debug, Args)]
+pub struct DoctorArguments {
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+const MS: u64 = 1_000_000;
+const DAY: u64 = 86_400_000_000_000;
+
+fn within(text: &str, bare: Bare, min_ns: u64, max_ns: u64, range: &str) -> Result<u64, String> {
+    let ns = parse_time(text, bare)?;
+    if (min_ns..=max_ns).contains(&ns) {
+        Ok(ns)
+    } else {
+        Err(format!("{text} is outside {range}"))
+    }
+}
+
+fn duration(text: &str) -> Result<u64, String> {
+    within(text, Bare::Seconds, 10 * MS, 365 * DAY, "10ms to 365d")
+}
+
+fn threshold(text: &str) -> Result<u64, String> {
+    // Below 100 ns every step of the polling loop would be a gap.
+    within(text, Bare::Microseconds, 100, 60_000 * MS, "100ns to 60s")
+}
+
+fn period(text: &str) -> Result<u64, String> {
+    within(text, Bare::Microseconds, 100 * MS, DAY, "100ms to 1d (a number alone is in us)")
+}
+
+fn policy(text: &str) -> Result<Policy, String> {
+    let usage = || format!("`{text}` is no priority; write o:NICE (-20..19), f:PRIORITY or r:PRIORITY (1..99)");
+    let (letter, number) = text.split_once(':').ok_or_else(usage)?;
+    let number: i32 = number.parse().map_err(|_| usage())?;
+    match letter {
+        "o" if (-20..=19).contains(&number) => Ok(Policy::Other(number)),
+        "f" if (1..=99).contains(&number) => Ok(Policy::Fifo(number)),
+        "r" if (1..=99).contains(&number) => Ok(Policy::RoundRobin(number)),
+        _ => Err(usage()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn threshold_without_unit_is_microseconds() {
+        assert_eq!(threshold("5"), Ok(5_000));
+        assert!(threshold("10ns").unwrap_err().contains("100ns"));
+    }
+
+    #[test]
+    fn absurd_durations_are_refused() {
+        for text in ["0", "0s", "9999d", "1ns"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn priorities_use_the_letters_of_rtla() {
+        assert_eq!(policy("f:50"), Ok(Policy::Fifo(50)));
+        assert_eq!(policy("o:-5"), Ok(Policy::Other(-5)));
+        for text in ["f:0", "f:100", "x:1", "50", "d:1ms:10ms", "o:20"] {
+            assert!(policy(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Ctrl-C once finishes and prints; twice drops what is outstanding.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// How often the user has asked to end.
+#[derive(Debug, Clone)]
+pub struct Interrupts(Arc<AtomicUsize>);
+
+impl Interrupts {
+    /// The result is wanted now.
+    pub fn asked_to_finish(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
+    /// Even finishing takes too long: print what there is.
+    pub fn asked_to_drop(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 1
+    }
+}
+
+/// Counts SIGINT and SIGTERM from here on, in a thread of its own. The third
+/// one ends the process as if nobody caught it.
+///
+/// # Errors
+/// If the kernel refuses to install the handlers.
+pub fn catch() -> std::io::Result<Interrupts> {
+    let count = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&count);
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    std::thread::Builder::new().name("vmnoise-signal".into()).spawn(move || {
+        for signal in signals.forever() {
+            if seen.fetch_add(1, Ordering::Relaxed) >= 2 {
+                // Nothing is left to do if even this fails.
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+        }
+    })?;
+    Ok(Interrupts(count))
+}

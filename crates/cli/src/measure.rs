@@ -1,0 +1,168 @@
+//! The live loop: drains probes and guest from housekeeping CPUs and feeds the
+//! session, until the run is over.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use vmnoise_events::{Event, Finish, FinishReason, Loss, LossKind, RunFacts, Tally};
+use vmnoise_explain::Summary;
+use vmnoise_tracer::Tracer;
+use vmnoise_workload::microvm::Microvm;
+use vmnoise_workload::tsc;
+
+use crate::interrupt::Interrupts;
+use crate::output::live;
+use crate::session::Session;
+
+/// Drains and clock anchors are this far apart: 50 a second, so that no NTP slope
+/// change goes unseen and no ring fills up.
+const TICK: Duration = Duration::from_millis(20);
+/// A BPF program may have stamped an event and not yet submitted it; it runs with
+/// preemption off, so this is ample.
+const SUBMIT_SLACK_NS: u64 = 1_000_000;
+/// What was recorded is flushed at least this often, however long a period is.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// One run with everything it holds.
+pub struct Measurement<'a> {
+    facts: &'a RunFacts,
+    microvm: Microvm,
+    tracer: Option<Tracer>,
+    session: Session,
+    outer_steal_start_ns: Vec<(u32, Option<u64>)>,
+    events: Vec<Event>,
+}
+
+impl<'a> Measurement<'a> {
+    /// Takes over a prepared guest and attached probes.
+    pub fn new(
+        facts: &'a RunFacts,
+        microvm: Microvm,
+        tracer: Option<Tracer>,
+        session: Session,
+    ) -> Measurement<'a> {
+        let outer_steal_start_ns = facts
+            .options
+            .cpus
+            .iter()
+            .map(|&cpu| (cpu, tracer.as_ref().and_then(|tracer| tracer.outer_steal_ns(cpu))))
+            .collect();
+        Measurement { facts, microvm, tracer, session, outer_steal_start_ns, events: Vec::new() }
+    }
+
+    /// Runs to the end of the duration, the first gap of `--stop`, or Ctrl-C.
+    /// The error inside the pair is that of the recording.
+    ///
+    /// # Errors
+    /// If the guest cannot be started.
+    pub fn run(mut self, interrupts: &Interrupts) -> Result<(Summary, Option<anyhow::Error>)> {
+        let options = &self.facts.options;
+        let start = Instant::now();
+        let end = start + Duration::from_nanos(options.duration_ns);
+        let mut next_period = start + Duration::from_nanos(options.period_ns);
+        let mut next_flush = start + FLUSH;
+        self.anchor();
+        self.microvm.start(None)?;
+        live::header();
+        let reason = loop {
+            std::thread::sleep(TICK);
+            self.drain();
+            let now = Instant::now();
+            if now >= next_period {
+                next_period += Duration::from_nanos(options.period_ns);
+                self.counters();
+                live::period(now - start, &self.session.take_period());
+            }
+            if now >= next_flush {
+                next_flush += FLUSH;
+                self.session.flush();
+            }
+            if self.session.stop_hit() {
+                break FinishReason::Stop;
+            }
+            if interrupts.asked_to_finish() {
+                break FinishReason::Interrupt;
+            }
+            if let Some(error) = self.microvm.failure() {
+                eprintln!("vmnoise: the guest ended early: {error}; the result covers the time before");
+                break FinishReason::Interrupt;
+            }
+            if now >= end {
+                break FinishReason::Duration;
+            }
+        };
+        if !interrupts.asked_to_drop() {
+            self.end(reason);
+        }
+        Ok(self.session.finish())
+    }
+
+    /// Stops the guest and takes what is outstanding.
+    fn end(&mut self, reason: FinishReason) {
+        self.microvm.stop();
+        self.drain();
+        self.counters();
+        self.anchor();
+        let mono_ns = self.anchor();
+        self.drain();
+        self.session.accept(&Event::Finish(Finish { reason, mono_ns }));
+    }
+
+    /// Reads the clocks; returns CLOCK_MONOTONIC.
+    fn anchor(&mut self) -> u64 {
+        let anchor = tsc::anchor();
+        self.session.accept(&Event::Anchor(anchor));
+        anchor.mono_ns
+    }
+
+    /// Takes what came since the last call. The clock is read first: what ended
+    /// before is in the rings by now.
+    fn drain(&mut self) {
+        let mono_ns = self.anchor();
+        let events = &mut self.events;
+        if let Some(tracer) = &mut self.tracer
+            && let Err(error) = tracer.drain(&mut |event| events.push(event))
+        {
+            eprintln!("vmnoise: reading the BPF ring buffer: {error}; activities are missing from here on");
+        }
+        self.microvm.drain(&mut |gap| events.push(Event::Gap(gap)));
+        self.events.push(Event::Watermark(mono_ns.saturating_sub(SUBMIT_SLACK_NS)));
+        for event in self.events.drain(..) {
+            self.session.accept(&event);
+        }
+    }
+
+    /// Counters that say what the events cannot: exits, steal, losses, own cost.
+    fn counters(&mut self) {
+        for tally in self.microvm.tallies() {
+            let tally = self.with_host_counters(tally);
+            self.session.accept(&Event::Tally(tally));
+        }
+        let dropped = Loss { kind: LossKind::MailboxFull, count: self.microvm.dropped() };
+        self.session.accept(&Event::Loss(dropped));
+        if let Some(tracer) = &self.tracer {
+            for loss in tracer.losses() {
+                self.session.accept(&Event::Loss(loss));
+            }
+            if let Some(cost) = tracer.own_cost() {
+                self.session.accept(&Event::OwnCost(cost));
+            }
+        }
+    }
+
+    fn with_host_counters(&self, tally: Tally) -> Tally {
+        let Some(tracer) = &self.tracer else { return tally };
+        let at_start = self
+            .outer_steal_start_ns
+            .iter()
+            .find(|(cpu, _)| *cpu == tally.cpu)
+            .and_then(|(_, steal_ns)| *steal_ns);
+        let now = tracer.outer_steal_ns(tally.cpu);
+        Tally {
+            light_exits: tracer.light_exits(tally.cpu),
+            heavy_exits: tracer.heavy_exits(tally.cpu),
+            outer_steal_ns: now.zip(at_start).map(|(now, start)| now.saturating_sub(start)),
+            ..tally
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! `--format json`: one versioned object (docs/json.md). Unknown is null.
+
+use std::io::Write;
+
+use anyhow::Result;
+use serde::Serialize;
+use vmnoise_events::{Options, RunFacts};
+use vmnoise_explain::Summary;
+
+/// `vmnoise.summary/1`.
+#[derive(Debug, Serialize)]
+pub struct SummaryDocument<'a> {
+    schema: &'static str,
+    tool_version: &'a str,
+    kernel: &'a str,
+    hypervisor: Option<&'a str>,
+    started_at: &'a str,
+    options: &'a Options,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+impl<'a> SummaryDocument<'a> {
+    /// The document of this run.
+    pub fn new(facts: &'a RunFacts, summary: &'a Summary) -> SummaryDocument<'a> {
+        SummaryDocument {
+            schema: "vmnoise.summary/1",
+            tool_version: &facts.tool_version,
+            kernel: &facts.host.kernel,
+            hypervisor: facts.host.hypervisor.as_deref(),
+            started_at: &facts.started_at,
+            options: &facts.options,
+            summary,
+        }
+    }
+}
+
+/// Writes one object and a newline.
+///
+/// # Errors
+/// If `out` cannot be written.
+pub fn write(out: &mut impl Write, document: &impl Serialize) -> Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}

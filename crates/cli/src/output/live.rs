@@ -1,0 +1,38 @@
+//! One line per period and CPU while a run goes on, on stderr.
+
+use std::time::Duration;
+
+use vmnoise_events::Share;
+use vmnoise_explain::PeriodLine;
+
+use crate::units::human;
+
+/// The headings of the lines.
+pub fn header() {
+    eprintln!("{:>9} {:>4} {:>7} {:>12} {:>12}  largest shares", "time", "CPU", "gaps", "noise", "max gap");
+}
+
+/// The lines of one period that ended `since_start` after the start.
+pub fn period(since_start: Duration, lines: &[PeriodLine]) {
+    for line in lines {
+        eprintln!(
+            "{:>7.1} s {:>4} {:>7} {:>12} {:>12}  {}",
+            since_start.as_secs_f64(),
+            line.cpu,
+            line.gaps,
+            human(line.noise_ns),
+            human(line.max_gap_ns),
+            largest(line),
+        );
+    }
+}
+
+/// The three shares that took most of the period.
+fn largest(line: &PeriodLine) -> String {
+    let mut shares: Vec<(Share, u64)> =
+        line.shares_ns.iter().copied().filter(|(_, ns)| *ns > 0).collect();
+    shares.sort_by_key(|(share, ns)| (std::cmp::Reverse(*ns), *share));
+    let words: Vec<String> =
+        shares.iter().take(3).map(|(share, ns)| format!("{share} {}", human(*ns))).collect();
+    words.join(", ")
+}

@@ -1,0 +1,75 @@
+//! The exit status contract, in one place: 0 ok, 1 error, 2 a limit was hit,
+//! 3 this machine cannot, 129 usage.
+
+use std::process::ExitCode;
+
+use thiserror::Error;
+
+/// How a run of the program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Measured, explained or answered as asked.
+    Ok,
+    /// Something went wrong; a line on stderr says what.
+    Error,
+    /// A limit the user set (`--stop`) was hit.
+    Limit,
+    /// This machine lacks what the command needs; a line says what would help.
+    MachineCannot,
+    /// The command line makes no sense.
+    Usage,
+}
+
+/// The command line asks for something that cannot be meant.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+/// The machine lacks what the command needs.
+#[derive(Debug, Error)]
+#[error("{0}; `vmnoise doctor` shows what this machine can")]
+pub struct MachineCannot(pub String);
+
+impl Status {
+    /// Prints an error as one line on stderr and says which status it is.
+    pub fn of_error(error: &anyhow::Error) -> Status {
+        if is_broken_pipe(error) {
+            return Status::Ok;
+        }
+        eprintln!("vmnoise: {error:#}");
+        if error.is::<UsageError>() {
+            Status::Usage
+        } else if error.is::<MachineCannot>() {
+            Status::MachineCannot
+        } else {
+            Status::Error
+        }
+    }
+}
+
+/// Prints what clap has to say. Help and version are results, not errors.
+pub fn of_usage(error: &clap::Error) -> Status {
+    // Nothing is left to tell anyone if the terminal itself is gone.
+    let _ = error.print();
+    if error.use_stderr() { Status::Usage } else { Status::Ok }
+}
+
+/// A reader that has seen enough (`| head`) is no error.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> ExitCode {
+        ExitCode::from(match status {
+            Status::Ok => 0,
+            Status::Error => 1,
+            Status::Limit => 2,
+            Status::MachineCannot => 3,
+            Status::Usage => 129,
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! Times as people type and read them.
+
+/// What a number without a suffix means.
+#[derive(Debug, Clone, Copy)]
+pub enum Bare {
+    /// Thresholds and periods, as in rtla.
+    Microseconds,
+    /// Durations, as in rtla.
+    Seconds,
+}
+
+const SUFFIXES: [(&str, u64); 7] = [
+    // Longest first, so that `ms` is not read as `m` followed by rubbish.
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
+];
+
+/// Reads `250us`, `1.5s`, `10`, … as nanoseconds.
+///
+/// # Errors
+/// A sentence that says what is wrong and what is accepted.
+pub fn parse_time(text: &str, bare: Bare) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let suffix = &text[digits.len()..];
+    let unit_ns = match (suffix, bare) {
+        ("", Bare::Microseconds) => 1_000,
+        ("", Bare::Seconds) => 1_000_000_000,
+        _ => SUFFIXES
+            .iter()
+            .find(|(name, _)| *name == suffix)
+            .map(|(_, ns)| *ns)
+            .ok_or_else(|| format!("`{suffix}` is no unit of time; use ns, us, ms, s, m, h or d"))?,
+    };
+    let plain = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let number: f64 = digits
+        .parse()
+        .ok()
+        .filter(|_| plain)
+        .ok_or_else(|| format!("`{text}` is no time; write a number and a unit, such as 10s or 250us"))?;
+    let ns = number * unit_ns as f64;
+    if ns > u64::MAX as f64 / 4.0 {
+        return Err(format!("`{text}` is longer than any run"));
+    }
+    Ok(ns.round() as u64)
+}
+
+/// A duration in the unit people would say it in: `812 ns`, `62.4 us`, `4.02 ms`, `10.0 s`.
+pub fn human(ns: u64) -> String {
+    let value = ns as f64;
+    match ns {
+        0..=9_999 => format!("{ns} ns"),
+        10_000..=999_999 => format!("{:.1} us", value / 1e3),
+        1_000_000..=999_999_999 => format!("{:.3} ms", value / 1e6),
+        _ => format!("{:.3} s", value / 1e9),
+    }
+}
+
+/// A point of time after the start of a run, in seconds.
+pub fn seconds(ns: u64) -> String {
+    format!("{:.6} s", ns as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suffixes_and_bare_numbers() {
+        assert_eq!(parse_time("1", Bare::Microseconds), Ok(1_000));
+        assert_eq!(parse_time("1", Bare::Seconds), Ok(1_000_000_000));
+        assert_eq!(parse_time("250ns", Bare::Seconds), Ok(250));
+        assert_eq!(parse_time("1.5ms", Bare::Seconds), Ok(1_500_000));
+        assert_eq!(parse_time("2m", Bare::Microseconds), Ok(120_000_000_000));
+        assert_eq!(parse_time("1d", Bare::Microseconds), Ok(86_400_000_000_000));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_a_remedy() {
+        for text in ["", "s", "-1s", "1 s", "1x", "1e3s", "nan", "inf", "1.2.3s"] {
+            let error = parse_time(text, Bare::Seconds).unwrap_err();
+            assert!(error.contains("no time") || error.contains("no unit"), "{text}: {error}");
+        }
+        assert!(parse_time("99999999999999d", Bare::Seconds).is_err());
+    }
+
+    #[test]
+    fn human_keeps_four_digits_or_more() {
+        assert_eq!(human(812), "812 ns");
+        assert_eq!(human(62_430), "62.4 us");
+        assert_eq!(human(4_020_000), "4.020 ms");
+        assert_eq!(human(10_000_000_000), "10.000 s");
+    }
+}

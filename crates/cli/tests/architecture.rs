@@ -1,0 +1,76 @@
+//! The arrows between the rooms (docs/design.md), read from `cargo metadata`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// Room -> the rooms it may use.
+const ARROWS: [(&str, &[&str]); 8] = [
+    ("vmnoise-events", &[]),
+    ("vmnoise-tracer", &["vmnoise-events"]),
+    ("vmnoise-workload", &["vmnoise-events"]),
+    ("vmnoise-recording", &["vmnoise-events"]),
+    ("vmnoise-explain", &["vmnoise-events"]),
+    (
+        "vmnoise",
+        &[
+            "vmnoise-events",
+            "vmnoise-tracer",
+            "vmnoise-workload",
+            "vmnoise-recording",
+            "vmnoise-explain",
+        ],
+    ),
+    // Drives the built binary; takes only its clock and thread priorities from a room.
+    ("vmnoise-labs", &["vmnoise-events", "vmnoise-workload"]),
+    ("xtask", &[]),
+];
+
+/// Packages that may be used in one room only.
+const ONLY_IN: [(&str, &str); 6] = [
+    ("libbpf-rs", "vmnoise-tracer"),
+    ("libbpf-cargo", "vmnoise-tracer"),
+    ("kvm-ioctls", "vmnoise-workload"),
+    ("kvm-bindings", "vmnoise-workload"),
+    ("arrow-array", "vmnoise-recording"),
+    ("arrow-ipc", "vmnoise-recording"),
+];
+
+/// What each package of the workspace depends on in the product (not in tests).
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let metadata = MetadataCommand::new().no_deps().exec().unwrap();
+    metadata
+        .packages
+        .iter()
+        .map(|package| {
+            let used = package
+                .dependencies
+                .iter()
+                .filter(|dependency| dependency.kind != DependencyKind::Development)
+                .map(|dependency| dependency.name.clone());
+            (package.name.to_string(), used.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn rooms_use_only_the_rooms_the_design_allows() {
+    let dependencies = dependencies();
+    let rooms: BTreeSet<&str> = dependencies.keys().map(String::as_str).collect();
+    let drawn: BTreeSet<&str> = ARROWS.iter().map(|(room, _)| *room).collect();
+    assert_eq!(rooms, drawn, "a room was added or removed: draw it in docs/design.md and here");
+    for (room, allowed) in ARROWS {
+        for used in dependencies[room].iter().filter(|used| rooms.contains(used.as_str())) {
+            assert!(allowed.contains(&used.as_str()), "{room} must not use {used}");
+        }
+    }
+}
+
+#[test]
+fn kernel_and_file_formats_stay_in_their_rooms() {
+    for (room, used) in dependencies() {
+        for (package, home) in ONLY_IN {
+            assert!(room == home || !used.contains(package), "{room} must not use {package}");
+        }
+    }
+}

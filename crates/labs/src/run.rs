@@ -1,0 +1,154 @@
+//! Drives the built binary as a user would.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::schedstat;
+
+/// How long anything may take before it counts as hung; no estimate of how long it takes.
+const BACKSTOP: Duration = Duration::from_secs(60);
+
+/// The release binary that `make build` made.
+///
+/// # Panics
+/// If it was not built.
+pub fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("VMNOISE_BINARY") {
+        return path.into();
+    }
+    let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target");
+    let triple = std::fs::read_dir(&target).into_iter().flatten().flatten().map(|entry| entry.path());
+    triple
+        .chain([target])
+        .map(|folder| folder.join("release/vmnoise"))
+        .find(|path| path.is_file())
+        .expect("the release binary is built: run `cargo build --release -p vmnoise` first")
+}
+
+/// A running `vmnoise`.
+#[derive(Debug)]
+pub struct Run {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Run {
+    /// Starts `vmnoise` with these arguments.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(arguments: &[&str]) -> Result<Run> {
+        let mut child = Command::new(binary())
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("starting vmnoise")?;
+        let stderr = BufReader::new(child.stderr.take().context("its stderr")?);
+        Ok(Run { child, stderr })
+    }
+
+    /// Starts `vmnoise microvm` with JSON output and returns once the guest measures.
+    ///
+    /// # Errors
+    /// If it ends before.
+    pub fn microvm(cpu: u32, arguments: &[&str]) -> Result<Run> {
+        let cpu = cpu.to_string();
+        let mut all = vec!["microvm", "--cpus", &cpu, "--format", "json"];
+        all.extend(arguments);
+        let mut run = Run::start(&all)?;
+        run.wait_for("largest shares")?;
+        Ok(run)
+    }
+
+    /// Reads stderr up to a line that holds `words`.
+    fn wait_for(&mut self, words: &str) -> Result<()> {
+        let mut seen = String::new();
+        loop {
+            let mut line = String::new();
+            if self.stderr.read_line(&mut line)? == 0 {
+                bail!("vmnoise ended before it said `{words}`: {seen}");
+            }
+            if line.contains(words) {
+                return Ok(());
+            }
+            seen += &line;
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The thread that runs the first vCPU.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn vcpu_tid(&self) -> Result<u32> {
+        schedstat::threads(self.pid())?
+            .into_iter()
+            .find(|(_, comm)| comm.contains("vcpu"))
+            .map(|(tid, _)| tid)
+            .context("no vCPU thread")
+    }
+
+    /// Waits for the end; returns the exit status, stdout and the rest of stderr.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub fn output(mut self) -> Result<(Option<i32>, String, String)> {
+        let mut stdout = self.child.stdout.take().context("its stdout")?;
+        let reader = std::thread::spawn(move || {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).map(|_| text)
+        });
+        let mut stderr = String::new();
+        self.stderr.read_to_string(&mut stderr)?;
+        let text = reader.join().ok().context("reading stdout")??;
+        let deadline = Instant::now() + BACKSTOP;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok((status.code(), text, stderr));
+            }
+            if Instant::now() > deadline {
+                bail!("vmnoise closed its output and does not end");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits for the end and reads its JSON.
+    ///
+    /// # Errors
+    /// If it fails, or prints anything but one object.
+    pub fn summary(self) -> Result<Value> {
+        let (status, stdout, stderr) = self.output()?;
+        if status != Some(0) {
+            bail!("vmnoise ended with {status:?}: {stderr}");
+        }
+        serde_json::from_str(&stdout).with_context(|| format!("not JSON: {stdout}"))
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // It may have ended already, which is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a `vmnoise` command to its end.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn run_to_end(arguments: &[&str]) -> Result<Output> {
+    Command::new(binary()).args(arguments).stdin(Stdio::null()).output().context("starting vmnoise")
+}

@@ -1,0 +1,51 @@
+//! What the kernel's scheduler keeps of a thread: the oracle for steal and preemption.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+/// `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats.rst).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schedstat {
+    /// Time on a CPU, nanoseconds.
+    pub on_cpu_ns: u64,
+    /// Time runnable and waiting for a CPU, nanoseconds.
+    pub run_delay_ns: u64,
+}
+
+/// Reads it for a thread.
+///
+/// # Errors
+/// If the thread is gone.
+pub fn read(pid: u32, tid: u32) -> Result<Schedstat> {
+    let path = format!("/proc/{pid}/task/{tid}/schedstat");
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    let mut numbers = text.split_whitespace().map(str::parse);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(on_cpu_ns)), Some(Ok(run_delay_ns))) => Ok(Schedstat { on_cpu_ns, run_delay_ns }),
+        _ => anyhow::bail!("{path}: `{}` is no schedstat", text.trim()),
+    }
+}
+
+/// The threads of a process by name: (tid, comm).
+///
+/// # Errors
+/// If the process is gone.
+pub fn threads(pid: u32) -> Result<Vec<(u32, String)>> {
+    let folder = format!("/proc/{pid}/task");
+    let mut threads = Vec::new();
+    for entry in std::fs::read_dir(&folder).with_context(|| folder.clone())? {
+        let path: PathBuf = entry?.path();
+        let tid = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+        if let (Some(tid), Ok(comm)) = (tid, std::fs::read_to_string(path.join("comm"))) {
+            threads.push((tid, comm.trim_end().to_owned()));
+        }
+    }
+    Ok(threads)
+}
+
+/// The state letter of a thread (proc(5)), `None` once it is gone.
+pub fn state(pid: u32, tid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}

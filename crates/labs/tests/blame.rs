@@ -1,0 +1,195 @@
+//! A known cause takes the CPU under the microVM; the right culprit must be named
+//! with the right length, and a quiet control must not be blamed.
+
+mod kvm {
+    use std::time::{Duration, Instant};
+
+    use serde_json::Value;
+    use vmnoise_labs::{Disturber, Run, schedstat};
+
+    /// Measured in all these tests; the tests themselves and the tool's threads use the others.
+    fn measured_cpu() -> u32 {
+        let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+        online.trim().rsplit([',', '-']).next().unwrap().parse().unwrap()
+    }
+
+    fn total_ns(summary: &Value, share: &str, source: &str) -> u64 {
+        sources(summary)
+            .filter(|entry| entry["share"] == share && entry["name"] == source)
+            .filter_map(|entry| entry["total_ns"].as_u64())
+            .sum()
+    }
+
+    fn sources(summary: &Value) -> impl Iterator<Item = &Value> {
+        summary["cpus"][0]["sources"].as_array().unwrap().iter()
+    }
+
+    fn share_ns(summary: &Value, share: &str) -> u64 {
+        summary["cpus"][0]["shares_ns"][share].as_u64().unwrap_or(0)
+    }
+
+    fn assert_budgets_add_up(summary: &Value) {
+        for cpu in summary["cpus"].as_array().unwrap() {
+            let shares = cpu["shares_ns"].as_object().unwrap();
+            let sum: u64 = shares.values().filter_map(Value::as_u64).sum();
+            assert_eq!(Some(sum), cpu["noise_ns"].as_u64(), "{cpu}");
+        }
+        for gap in summary["worst"].as_array().unwrap() {
+            let parts = gap["parts"].as_array().unwrap();
+            let sum: u64 = parts.iter().filter_map(|part| part["ns"].as_u64()).sum();
+            assert_eq!(Some(sum), gap["dur_ns"].as_u64(), "{gap}");
+        }
+    }
+
+    /// One tick of the slowest kernel in use (100 Hz).
+    const TICK_NS: u64 = 10_000_000;
+
+    #[test]
+    fn busy_task_is_blamed_for_what_it_took() {
+        let cpu = measured_cpu();
+        let busy = Disturber::busy(cpu).unwrap();
+        let run = Run::microvm(cpu, &["--duration", "4s"]).unwrap();
+        let (pid, tid) = (run.pid(), run.vcpu_tid().unwrap());
+        let busy_before = busy.schedstat().unwrap();
+        let vcpu_before = schedstat::read(pid, tid).unwrap();
+        // The last readings before the vCPU thread is gone.
+        let (mut vcpu, mut busy_after) = (vcpu_before, busy_before);
+        while let Ok(now) = schedstat::read(pid, tid) {
+            (vcpu, busy_after) = (now, busy.schedstat().unwrap());
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        let summary = run.summary().unwrap();
+
+        assert_budgets_add_up(&summary);
+        let run_delay_ns = vcpu.run_delay_ns - vcpu_before.run_delay_ns;
+        let steal_ns = summary["cpus"][0]["steal_clock_ns"].as_u64().unwrap();
+        let tolerance_ns = (run_delay_ns / 50).max(TICK_NS);
+        assert!(
+            steal_ns.abs_diff(run_delay_ns) <= tolerance_ns,
+            "steal clock {steal_ns} ns, run delay {run_delay_ns} ns"
+        );
+        let took_ns = busy_after.on_cpu_ns - busy_before.on_cpu_ns;
+        let interrupts_ns = share_ns(&summary, "host_irq") + share_ns(&summary, "host_softirq");
+        let blamed_ns = total_ns(&summary, "preempted", &busy.source()) + interrupts_ns;
+        assert!(blamed_ns * 100 >= took_ns * 95, "blamed for {blamed_ns} ns of {took_ns} ns");
+    }
+
+    #[test]
+    fn each_burst_is_in_a_gap_that_names_it_and_silence_is_not_blamed() {
+        let cpu = measured_cpu();
+        let folder = tempfile::tempdir().unwrap();
+        let disturber =
+            Disturber::bursts(cpu, 97, Duration::from_micros(500), &folder.path().join("bursts"))
+                .unwrap();
+        let source = disturber.source();
+        let summary = Run::microvm(cpu, &["--duration", "4s", "--top", "1000000"])
+            .and_then(Run::summary)
+            .unwrap();
+        let bursts = disturber.into_log().unwrap();
+
+        assert_budgets_add_up(&summary);
+        let worst = summary["worst"].as_array().unwrap();
+        let gaps: Vec<(u64, u64, u64, bool)> = worst
+            .iter()
+            .map(|gap| {
+                let number = |key: &str| gap[key].as_u64().unwrap();
+                let names_it = gap["parts"].as_array().unwrap().iter().any(|part| part["source"] == source);
+                (number("start_tsc"), number("end_tsc"), number("dur_ns"), names_it)
+            })
+            .collect();
+        let first_tsc = gaps.iter().map(|gap| gap.0).min().unwrap();
+        let last_tsc = gaps.iter().map(|gap| gap.1).max().unwrap();
+        let inside: Vec<_> = bursts
+            .iter()
+            .filter(|burst| burst.begin_tsc > first_tsc && burst.end_tsc < last_tsc)
+            .collect();
+        assert!(inside.len() > 200, "only {} bursts during the run", inside.len());
+        let mut excess = Vec::new();
+        for burst in &inside {
+            let holds = |gap: &&(u64, u64, u64, bool)| gap.0 <= burst.begin_tsc && burst.end_tsc <= gap.1;
+            if let Some((start_tsc, end_tsc, _, _)) = gaps.iter().find(|gap| holds(gap) && gap.3) {
+                let logged = (burst.end_tsc - burst.begin_tsc) as f64;
+                excess.push((end_tsc - start_tsc) as f64 / logged - 1.0);
+            }
+        }
+        assert!(
+            excess.len() * 100 >= inside.len() * 99,
+            "{} of {} bursts are in a gap that names them",
+            excess.len(),
+            inside.len()
+        );
+        excess.sort_by(f64::total_cmp);
+        let median = excess[excess.len() / 2];
+        assert!(median <= 0.05, "the median gap is {:.1} % longer than its burst", median * 100.0);
+
+        let quiet = Run::microvm(cpu, &["--duration", "1s"]).and_then(Run::summary).unwrap();
+        assert_budgets_add_up(&quiet);
+        let blamed = sources(&quiet).any(|entry| {
+            entry["name"].as_str().is_some_and(|name| name.starts_with("lab-disturb"))
+        });
+        assert!(!blamed, "a disturber that is not there is blamed");
+    }
+
+    #[test]
+    fn a_stopped_process_is_one_blocked_gap() {
+        let cpu = measured_cpu();
+        let run = Run::microvm(cpu, &["--duration", "2s"]).unwrap();
+        let (pid, tid) = (run.pid(), run.vcpu_tid().unwrap());
+        std::thread::sleep(Duration::from_millis(300));
+        let process = rustix::process::Pid::from_raw(pid as i32).unwrap();
+        let before_stop = Instant::now();
+        rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+        while schedstat::state(pid, tid) != Some('T') {
+            assert!(before_stop.elapsed() < Duration::from_secs(5), "it does not stop");
+        }
+        let seen_stopped = Instant::now();
+        std::thread::sleep(Duration::from_millis(20));
+        let before_cont = Instant::now();
+        rustix::process::kill_process(process, rustix::process::Signal::CONT).unwrap();
+        while schedstat::state(pid, tid) != Some('R') {}
+        let seen_running = Instant::now();
+        let summary = run.summary().unwrap();
+
+        assert_budgets_add_up(&summary);
+        let shortest = (before_cont - seen_stopped).as_nanos() as u64;
+        let longest = (seen_running - before_stop).as_nanos() as u64;
+        let stops: Vec<u64> = summary["worst"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|gap| {
+                let parts = gap["parts"].as_array().unwrap().iter();
+                let blocked = parts.filter(|part| part["share"] == "blocked");
+                Some(blocked.filter_map(|part| part["ns"].as_u64()).sum())
+            })
+            .filter(|blocked_ns| *blocked_ns >= 10_000_000)
+            .collect();
+        assert_eq!(stops.len(), 1, "one stop, gaps blocked for {stops:?} ns");
+        let blocked_ns = stops[0];
+        assert!(
+            // Interrupts that ran meanwhile have their own shares: 1 % is theirs.
+            blocked_ns >= shortest - shortest / 100 && blocked_ns <= longest,
+            "blocked for {blocked_ns} ns, stopped for {shortest} to {longest} ns"
+        );
+    }
+
+    #[test]
+    fn two_runs_on_one_cpu_name_each_other() {
+        let cpu = measured_cpu();
+        let first = Run::microvm(cpu, &["--duration", "3s"]).unwrap();
+        let second = Run::microvm(cpu, &["--duration", "2s"]).unwrap();
+        let tids = [first.vcpu_tid().unwrap(), second.vcpu_tid().unwrap()];
+        let summaries = [first.summary().unwrap(), second.summary().unwrap()];
+        for (summary, other) in summaries.iter().zip([tids[1], tids[0]]) {
+            assert_budgets_add_up(summary);
+            let blamed_ns: u64 = sources(summary)
+                .filter(|entry| entry["share"] == "preempted")
+                .filter(|entry| {
+                    entry["name"].as_str().is_some_and(|name| name.ends_with(&format!(":{other}")))
+                })
+                .filter_map(|entry| entry["total_ns"].as_u64())
+                .sum();
+            assert!(blamed_ns >= 500_000_000, "the other run is blamed for {blamed_ns} ns only");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The test tiers: what each needs, what it ran, what was skipped and why.
+//! A tier is a part of the test names: `root::` needs BPF, `kvm::` needs
+//! /dev/kvm as well; everything else runs anywhere.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{cargo, oracle, run};
+
+/// Streams of the budget law in CI.
+const LAW_CASES: &str = "100000";
+
+#[derive(Debug, Default)]
+struct Counts {
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+/// Builds what the tiers drive, runs every tier this machine can, and prints one closing line.
+pub fn run_all() -> Result<()> {
+    let mut counts = Counts::default();
+    run(
+        &cargo(),
+        &["build", "--quiet", "--release", "--package", "vmnoise"],
+    )?;
+    tier(
+        &mut counts,
+        "unit",
+        &["--workspace"],
+        &["--skip", "root::", "--skip", "kvm::"],
+    )?;
+    tier(
+        &mut counts,
+        "law",
+        &["--package", "vmnoise-explain", "--test", "law"],
+        &[],
+    )?;
+    let root = can_trace();
+    privileged_tier(&mut counts, "root", &root)?;
+    let kvm = root.and_then(|()| can_virtualize());
+    if kvm.is_ok() {
+        oracle::install_pyarrow()?;
+    }
+    privileged_tier(&mut counts, "kvm", &kvm)?;
+    println!(
+        "{} passed, {} failed, {} skipped",
+        counts.passed, counts.failed, counts.skipped
+    );
+    if counts.failed > 0 {
+        bail!("{} tests failed", counts.failed);
+    }
+    Ok(())
+}
+
+/// Tests that change or load the machine run one at a time.
+fn privileged_tier(counts: &mut Counts, name: &str, ability: &Result<(), String>) -> Result<()> {
+    let filter = format!("{name}::");
+    match ability {
+        Ok(()) => tier(
+            counts,
+            name,
+            &["--workspace", &filter],
+            &["--test-threads=1"],
+        ),
+        Err(reason) => {
+            let tests = list(&filter)?;
+            println!("== tier {name}: {} tests skipped: {reason}", tests.len());
+            for test in &tests {
+                println!("skipped {test}");
+            }
+            counts.skipped += tests.len();
+            Ok(())
+        }
+    }
+}
+
+fn tier(
+    counts: &mut Counts,
+    name: &str,
+    cargo_arguments: &[&str],
+    test_arguments: &[&str],
+) -> Result<()> {
+    println!("== tier {name}");
+    let mut command = Command::new(cargo());
+    command
+        .args(["test", "--quiet", "--no-fail-fast"])
+        .args(cargo_arguments)
+        .arg("--")
+        .args(test_arguments);
+    if name == "law" {
+        command.env("PROPTEST_CASES", LAW_CASES);
+    }
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("starting cargo test")?;
+    let output = child.stdout.take().context("the output of cargo test")?;
+    let before = counts.passed + counts.failed;
+    for line in BufReader::new(output).lines() {
+        let line = line?;
+        if let Some(result) = line.strip_prefix("test result: ") {
+            count(counts, result);
+        }
+        println!("{line}");
+    }
+    let status = child.wait()?;
+    if !status.success() && counts.failed == 0 {
+        bail!("tier {name} did not run: cargo test ended with {status}");
+    }
+    if counts.passed + counts.failed == before {
+        bail!("tier {name} ran no test: the filter no longer matches any name");
+    }
+    Ok(())
+}
+
+/// Reads `ok. 4 passed; 0 failed; 1 ignored; …`.
+fn count(counts: &mut Counts, result: &str) {
+    let number_before = |word: &str| {
+        result
+            .split([';', '.'])
+            .find_map(|part| part.trim().strip_suffix(word))
+            .and_then(|number| number.trim().parse::<usize>().ok())
+            .unwrap_or(0)
+    };
+    counts.passed += number_before("passed");
+    counts.failed += number_before("failed");
+    counts.skipped += number_before("ignored");
+}
+
+fn list(filter: &str) -> Result<Vec<String>> {
+    let output = Command::new(cargo())
+        .args(["test", "--quiet", "--workspace", filter, "--", "--list"])
+        .output()
+        .context("listing tests")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text
+        .lines()
+        .filter_map(|line| line.strip_suffix(": test"))
+        .map(str::to_owned)
+        .collect())
+}
+
+fn can_trace() -> Result<(), String> {
+    let doctor = doctor()?;
+    if doctor.contains("tp_btf") {
+        Ok(())
+    } else {
+        Err("BPF programs cannot be loaded here; `vmnoise doctor` says why".into())
+    }
+}
+
+fn can_virtualize() -> Result<(), String> {
+    match std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/kvm")
+    {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("/dev/kvm: {error}")),
+    }
+}
+
+fn doctor() -> Result<String, String> {
+    let output = Command::new(cargo())
+        .args([
+            "run",
+            "--quiet",
+            "--release",
+            "--package",
+            "vmnoise",
+            "--",
+            "doctor",
+        ])
+        .output()
+        .map_err(|error| format!("starting `vmnoise doctor`: {error}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_from_the_line_of_libtest() {
+        let mut counts = Counts::default();
+        count(
+            &mut counts,
+            "FAILED. 4 passed; 2 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.00s",
+        );
+        assert_eq!((counts.passed, counts.failed, counts.skipped), (4, 2, 1));
+    }
+}
