@@ -1,0 +1,99 @@
+//! What can go wrong with a recording, each in one line with its remedy.
+
+use std::io;
+use std::path::PathBuf;
+
+use arrow_schema::ArrowError;
+
+/// Why a recording could not be written. After an error the recording ends at
+/// the last batch that was written whole; drop the writer.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The file could not be created.
+    #[error("cannot create the recording {path}: {error}; name a file in a folder you may write to", path = .path.display())]
+    Create {
+        /// The path asked for.
+        path: PathBuf,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// The file was created and then refused data: a full disk, a quota.
+    #[error("cannot write to the recording: {0}; it is readable up to the last complete batch")]
+    Io(#[from] io::Error),
+    /// An event that no reader would accept: sources are numbered in order from
+    /// 0 and defined before their first use.
+    #[error(
+        "source {id} is out of order after {defined} sources were defined; report this as a bug"
+    )]
+    SourceOrder {
+        /// The offending id.
+        id: u32,
+        /// How many sources this recording has defined.
+        defined: u32,
+    },
+    /// Arrow refused to encode a batch.
+    #[error("cannot encode a batch of the recording: {0}; report this as a bug")]
+    Encode(#[from] ArrowError),
+}
+
+/// Why a file could not be read as a recording. Everything in the batches before
+/// the fault has been handed out by then.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file could not be opened.
+    #[error("cannot open the recording {path}: {error}; check the name and its permissions", path = .path.display())]
+    Open {
+        /// The path asked for.
+        path: PathBuf,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// The file is something else.
+    #[error("not a vmnoise recording: {what}; name a file written with `-o`")]
+    NotARecording {
+        /// What the file seems to be.
+        what: String,
+    },
+    /// A newer vmnoise wrote it.
+    #[error(
+        "made by a newer vmnoise: format version {found}, this one reads up to {known}; update vmnoise"
+    )]
+    NewerFormat {
+        /// The version in the file.
+        found: u32,
+        /// The newest version this crate reads.
+        known: u32,
+    },
+    /// The file ends inside a batch: it was cut while being copied, the disk was
+    /// full, or the writer was killed in the middle of a write.
+    #[error("the recording breaks off at byte {at}, inside batch {batch}, counted from 1; what came before was read, copy the file again if the original is longer", batch = .batches_read + 1)]
+    Truncated {
+        /// How many whole batches were read; 0 also where the header is cut.
+        batches_read: u64,
+        /// Length of what there is, in bytes.
+        at: u64,
+    },
+    /// The bytes are not what a writer wrote.
+    #[error("the recording is damaged in {part}: {what}; what came before was read, restore the file from its original", part = part(*.batch))]
+    Corrupt {
+        /// The batch, counted from 1; 0 is the header.
+        batch: u64,
+        /// The fault.
+        what: String,
+    },
+    /// The kernel could not read it.
+    #[error("cannot read the recording after {batches_read} batches: {error}; check the disk")]
+    Io {
+        /// How many whole batches were read.
+        batches_read: u64,
+        /// What the kernel said.
+        error: io::Error,
+    },
+}
+
+fn part(batch: u64) -> String {
+    match batch {
+        0 => "its header".to_owned(),
+        batch => format!("batch {batch}"),
+    }
+}

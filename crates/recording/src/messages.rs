@@ -1,0 +1,111 @@
+//! The framing of an Arrow IPC stream: metadata and body of one message at a
+//! time, with the position in the file.
+//!
+//! Arrow's own stream reader takes a cut stream for a finished one and trusts
+//! the lengths it reads; here every length is worth only the bytes that follow.
+
+use std::io::{self, Read};
+
+use arrow_buffer::Buffer;
+use arrow_ipc::root_as_message;
+
+/// What each message of a stream starts with.
+const CONTINUATION: [u8; 4] = [0xff; 4];
+
+/// Memory set aside before the bytes of a message are seen to exist: more than
+/// any batch of our writer needs.
+const TRUSTED_BYTES: u64 = 4 << 20;
+
+/// What comes next in the stream.
+pub(crate) enum Next {
+    Message(Message),
+    /// The writer finished the stream, and nothing follows.
+    EndMarker,
+    /// The file ends between two messages.
+    EndOfFile,
+}
+
+/// One message, not yet decoded. The metadata has the form of a `Message`.
+pub(crate) struct Message {
+    pub metadata: Vec<u8>,
+    pub body: Buffer,
+}
+
+/// Why there is no next message.
+pub(crate) enum Fault {
+    /// These bytes stand where a message should start.
+    Foreign([u8; 4]),
+    /// The file ends inside a message.
+    Truncated,
+    Corrupt(String),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Fault {
+        Fault::Io(error)
+    }
+}
+
+/// The messages of a stream in their order.
+pub(crate) struct Messages<R> {
+    input: R,
+    /// Bytes read so far.
+    at: u64,
+}
+
+impl<R: Read> Messages<R> {
+    pub fn new(input: R) -> Messages<R> {
+        Messages { input, at: 0 }
+    }
+
+    /// Bytes read so far.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    pub fn next(&mut self) -> Result<Next, Fault> {
+        let start = self.take(4)?;
+        match <[u8; 4]>::try_from(start.as_slice()) {
+            Ok(CONTINUATION) => {}
+            Ok(other) => return Err(Fault::Foreign(other)),
+            Err(_) if start.is_empty() => return Ok(Next::EndOfFile),
+            Err(_) if start.iter().all(|byte| *byte == 0xff) => return Err(Fault::Truncated),
+            Err(_) => {
+                let mut found = [0; 4];
+                found[..start.len()].copy_from_slice(&start);
+                return Err(Fault::Foreign(found));
+            }
+        }
+        let length = <[u8; 4]>::try_from(self.take(4)?).map_err(|_| Fault::Truncated)?;
+        let metadata = match i32::from_le_bytes(length) {
+            0 if self.take(1)?.is_empty() => return Ok(Next::EndMarker),
+            0 => return Err(Fault::Corrupt("data follows the end marker".to_owned())),
+            length => self.exactly(length.into())?,
+        };
+        let body_bytes = match root_as_message(&metadata) {
+            Ok(message) => message.bodyLength(),
+            Err(error) => return Err(Fault::Corrupt(format!("metadata of a message: {error}"))),
+        };
+        let body = Buffer::from(self.exactly(body_bytes)?);
+        Ok(Next::Message(Message { metadata, body }))
+    }
+
+    fn exactly(&mut self, bytes: i64) -> Result<Vec<u8>, Fault> {
+        let wanted = u64::try_from(bytes)
+            .map_err(|_| Fault::Corrupt(format!("a message of {bytes} bytes")))?;
+        let found = self.take(wanted)?;
+        if (found.len() as u64) < wanted {
+            return Err(Fault::Truncated);
+        }
+        Ok(found)
+    }
+
+    /// So many bytes, or fewer where the file ends.
+    fn take(&mut self, bytes: u64) -> io::Result<Vec<u8>> {
+        let mut found = Vec::with_capacity(bytes.min(TRUSTED_BYTES) as usize);
+        (&mut self.input).take(bytes).read_to_end(&mut found)?;
+        self.at += found.len() as u64;
+        Ok(found)
+    }
+}

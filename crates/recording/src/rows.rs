@@ -1,0 +1,196 @@
+//! Columns back into events: one batch as it was read.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, UInt8Type as U8, UInt32Type as U32, UInt64Type as U64,
+};
+use arrow_array::{Array, MapArray, PrimitiveArray, RecordBatch, StringArray};
+use vmnoise_events::{
+    Activity, ActivityKind, Anchor, Event, Finish, FinishReason, Gap, Loss, LossKind, OwnCost,
+    Source, SourceId, Tally,
+};
+
+use crate::schema::{counter, event};
+
+/// A column with its name for messages.
+struct Column<T: ArrowPrimitiveType>(&'static str, PrimitiveArray<T>);
+
+impl<T: ArrowPrimitiveType> Column<T> {
+    fn of(batch: &RecordBatch, name: &'static str) -> Column<T> {
+        Column(name, column(batch, name).as_primitive().clone())
+    }
+
+    fn get(&self, row: usize) -> Result<T::Native, String> {
+        if self.1.is_null(row) {
+            return Err(format!("row {row} lacks `{}`", self.0));
+        }
+        Ok(self.1.value(row))
+    }
+}
+
+/// The columns of one batch, whose schema has been checked.
+pub(crate) struct Rows {
+    len: usize,
+    event: Column<U8>,
+    cpu: Column<U32>,
+    kind: Column<U8>,
+    source: Column<U32>,
+    name: StringArray,
+    start_tsc: Column<U64>,
+    end_tsc: Column<U64>,
+    start_mono_ns: Column<U64>,
+    end_mono_ns: Column<U64>,
+    steal_ns: Column<U64>,
+    reloads: Column<U32>,
+    light_exits: Column<U32>,
+    heavy_exits: Column<U32>,
+    counters: MapArray,
+}
+
+fn column<'a>(batch: &'a RecordBatch, name: &str) -> &'a dyn Array {
+    batch
+        .column_by_name(name)
+        .expect("the schema was checked to hold this column")
+}
+
+impl Rows {
+    pub fn new(batch: &RecordBatch) -> Rows {
+        Rows {
+            len: batch.num_rows(),
+            event: Column::of(batch, "event"),
+            cpu: Column::of(batch, "cpu"),
+            kind: Column::of(batch, "kind"),
+            source: Column::of(batch, "source"),
+            name: column(batch, "name").as_string().clone(),
+            start_tsc: Column::of(batch, "start_tsc"),
+            end_tsc: Column::of(batch, "end_tsc"),
+            start_mono_ns: Column::of(batch, "start_mono_ns"),
+            end_mono_ns: Column::of(batch, "end_mono_ns"),
+            steal_ns: Column::of(batch, "steal_ns"),
+            reloads: Column::of(batch, "reloads"),
+            light_exits: Column::of(batch, "light_exits"),
+            heavy_exits: Column::of(batch, "heavy_exits"),
+            counters: column(batch, "counters").as_map().clone(),
+        }
+    }
+
+    /// The checksum this batch claims, by its last row.
+    pub fn checksum(&self) -> Result<u64, String> {
+        let last = (self.len.checked_sub(1)).ok_or("a batch without rows")?;
+        if self.event.get(last)? != event::CHECKSUM {
+            return Err("a batch that does not end with its checksum".to_owned());
+        }
+        self.counter(last, counter::CRC32)
+    }
+
+    /// The events, without the checksum.
+    pub fn events(&self) -> impl Iterator<Item = Result<Event, String>> {
+        (0..self.len.saturating_sub(1)).map(|row| self.event(row))
+    }
+
+    fn event(&self, row: usize) -> Result<Event, String> {
+        Ok(match self.event.get(row)? {
+            event::ACTIVITY => Event::Activity(Activity {
+                cpu: self.cpu.get(row)?,
+                kind: self.kind(row, "activity", ActivityKind::from_number)?,
+                start_mono_ns: self.start_mono_ns.get(row)?,
+                end_mono_ns: self.end_mono_ns.get(row)?,
+                source: SourceId(self.source.get(row)?),
+            }),
+            event::GAP => Event::Gap(Gap {
+                cpu: self.cpu.get(row)?,
+                start_tsc: self.start_tsc.get(row)?,
+                end_tsc: self.end_tsc.get(row)?,
+                steal_ns: self.steal_ns.get(row)?,
+                reloads: self.reloads.get(row)?,
+                light_exits: self.light_exits.get(row)?,
+                heavy_exits: self.heavy_exits.get(row)?,
+            }),
+            event::SOURCE => Event::Source(Source {
+                id: SourceId(self.source.get(row)?),
+                name: self.name(row)?.to_owned(),
+            }),
+            event::ANCHOR => Event::Anchor(Anchor {
+                before_tsc: self.start_tsc.get(row)?,
+                mono_ns: self.start_mono_ns.get(row)?,
+                after_tsc: self.end_tsc.get(row)?,
+            }),
+            event::TALLY => Event::Tally(self.tally(row)?),
+            event::LOSS => Event::Loss(Loss {
+                kind: self.kind(row, "loss", LossKind::from_number)?,
+                count: self.counter(row, counter::LOST)?,
+            }),
+            event::OWN_COST => Event::OwnCost(OwnCost {
+                bpf_runs: self.counter(row, counter::BPF_RUNS)?,
+                bpf_ns: self.counter(row, counter::BPF_NS)?,
+            }),
+            event::WATERMARK => Event::Watermark(self.start_mono_ns.get(row)?),
+            event::FINISH => Event::Finish(Finish {
+                reason: self.kind(row, "finish", FinishReason::from_number)?,
+                mono_ns: self.start_mono_ns.get(row)?,
+            }),
+            number => return Err(format!("row {row} holds event {number}, which is unknown")),
+        })
+    }
+
+    fn tally(&self, row: usize) -> Result<Tally, String> {
+        let mut tally = Tally {
+            cpu: self.cpu.get(row)?,
+            first_tsc: self.start_tsc.get(row)?,
+            last_tsc: self.end_tsc.get(row)?,
+            ..Tally::default()
+        };
+        for (name, value) in self.counters(row) {
+            let field = match name {
+                counter::STEAL_CLOCK_NS => &mut tally.steal_clock_ns,
+                counter::RELOADS => &mut tally.reloads,
+                counter::LIGHT_EXITS => &mut tally.light_exits,
+                counter::HEAVY_EXITS => &mut tally.heavy_exits,
+                counter::KVM_STAT_EXITS => &mut tally.kvm_stat_exits,
+                counter::OUTER_STEAL_NS => &mut tally.outer_steal_ns,
+                _ => {
+                    return Err(format!(
+                        "row {row} holds counter `{name}`, which is unknown"
+                    ));
+                }
+            };
+            *field = Some(value);
+        }
+        Ok(tally)
+    }
+
+    fn kind<K>(
+        &self,
+        row: usize,
+        what: &str,
+        from_number: impl Fn(u8) -> Option<K>,
+    ) -> Result<K, String> {
+        let number = self.kind.get(row)?;
+        from_number(number)
+            .ok_or_else(|| format!("row {row} holds {what} of kind {number}, which is unknown"))
+    }
+
+    fn name(&self, row: usize) -> Result<&str, String> {
+        if self.name.is_null(row) {
+            return Err(format!("row {row} lacks `name`"));
+        }
+        Ok(self.name.value(row))
+    }
+
+    fn counter(&self, row: usize, wanted: &str) -> Result<u64, String> {
+        self.counters(row)
+            .find_map(|(name, value)| (name == wanted).then_some(value))
+            .ok_or_else(|| format!("row {row} lacks counter `{wanted}`"))
+    }
+
+    fn counters(&self, row: usize) -> impl Iterator<Item = (&str, u64)> {
+        let names: &StringArray = self.counters.keys().as_string();
+        let values = self.counters.values().as_primitive::<U64>();
+        let offsets = self.counters.value_offsets();
+        let entries = match self.counters.is_null(row) {
+            true => 0..0,
+            false => offsets[row] as usize..offsets[row + 1] as usize,
+        };
+        entries.map(|entry| (names.value(entry), values.value(entry)))
+    }
+}

@@ -1,0 +1,92 @@
+//! The columns, keys and numbers of the format; `docs/recording-format.md`
+//! tells what each means.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::builder::MapFieldNames;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+/// The version this crate writes, and the newest it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Keys of the schema's metadata.
+pub(crate) mod keys {
+    pub const VERSION: &str = "vmnoise.format_version";
+    pub const FACTS: &str = "vmnoise.facts";
+    pub const FACTS_CRC32: &str = "vmnoise.facts_crc32";
+}
+
+/// Numbers of the `event` column.
+pub(crate) mod event {
+    pub const SOURCE: u8 = 0;
+    pub const GAP: u8 = 1;
+    pub const ACTIVITY: u8 = 2;
+    pub const ANCHOR: u8 = 3;
+    pub const TALLY: u8 = 4;
+    pub const LOSS: u8 = 5;
+    pub const OWN_COST: u8 = 6;
+    pub const WATERMARK: u8 = 7;
+    pub const FINISH: u8 = 8;
+    pub const CHECKSUM: u8 = 255;
+}
+
+/// Keys of the `counters` column.
+pub(crate) mod counter {
+    pub const STEAL_CLOCK_NS: &str = "steal_clock_ns";
+    pub const RELOADS: &str = "reloads";
+    pub const LIGHT_EXITS: &str = "light_exits";
+    pub const HEAVY_EXITS: &str = "heavy_exits";
+    pub const KVM_STAT_EXITS: &str = "kvm_stat_exits";
+    pub const OUTER_STEAL_NS: &str = "outer_steal_ns";
+    pub const LOST: &str = "lost";
+    pub const BPF_RUNS: &str = "bpf_runs";
+    pub const BPF_NS: &str = "bpf_ns";
+    pub const CRC32: &str = "crc32";
+}
+
+/// Names inside the `counters` map, as the Arrow specification recommends them.
+pub(crate) fn counters_field_names() -> MapFieldNames {
+    MapFieldNames {
+        entry: "entries".to_owned(),
+        key: "key".to_owned(),
+        value: "value".to_owned(),
+    }
+}
+
+/// The value of one counter: never null, because an unknown counter is absent.
+pub(crate) fn counter_value_field() -> Field {
+    Field::new("value", DataType::UInt64, false)
+}
+
+/// The columns of this version, with the given metadata of the stream.
+pub(crate) fn schema(metadata: HashMap<String, String>) -> SchemaRef {
+    let counters = Field::new_map(
+        "counters",
+        "entries",
+        Field::new("key", DataType::Utf8, false),
+        counter_value_field(),
+        false,
+        true,
+    );
+    let nullable = |name: &str, data_type| Field::new(name, data_type, true);
+    Arc::new(Schema::new_with_metadata(
+        vec![
+            Field::new("event", DataType::UInt8, false),
+            nullable("cpu", DataType::UInt32),
+            nullable("kind", DataType::UInt8),
+            nullable("source", DataType::UInt32),
+            nullable("name", DataType::Utf8),
+            nullable("start_tsc", DataType::UInt64),
+            nullable("end_tsc", DataType::UInt64),
+            nullable("start_mono_ns", DataType::UInt64),
+            nullable("end_mono_ns", DataType::UInt64),
+            nullable("steal_ns", DataType::UInt64),
+            nullable("reloads", DataType::UInt32),
+            nullable("light_exits", DataType::UInt32),
+            nullable("heavy_exits", DataType::UInt32),
+            counters,
+        ],
+        metadata,
+    ))
+}

@@ -1,0 +1,151 @@
+//! Events into a file, batch by batch.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use arrow_ipc::MetadataVersion;
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_schema::SchemaRef;
+use vmnoise_events::{Event, RunFacts};
+
+use crate::checksum;
+use crate::columns::Columns;
+use crate::error::WriteError;
+use crate::schema::{FORMAT_VERSION, keys, schema};
+
+/// Events in a full batch: about 1.2 MB, small beside what a reader may hold and
+/// large enough that the overhead of a batch (about 3 kB) does not matter.
+const BATCH_EVENTS: usize = 16 * 1024;
+
+/// The least that Arrow allows; batches flushed early stay small with it.
+const ALIGNMENT_BYTES: usize = 8;
+
+/// Writes a recording. What was flushed survives the death of this process;
+/// dropping the writer without [`finish`](Writer::finish) leaves a recording
+/// that reads back as cut off after its last flush.
+pub struct Writer<W: Write> {
+    output: W,
+    /// Arrow writes each message here in many pieces; it reaches `output` in one.
+    stream: StreamWriter<Vec<u8>>,
+    schema: SchemaRef,
+    columns: Columns,
+    checksum: u32,
+    sources: u32,
+}
+
+impl Writer<File> {
+    /// Creates (or empties) the file and writes the header, so that a path that
+    /// cannot be written fails before anything is measured.
+    ///
+    /// # Errors
+    /// [`WriteError::Create`] where the file cannot be created, otherwise as
+    /// [`new`](Writer::new).
+    pub fn create(path: &Path, facts: &RunFacts) -> Result<Self, WriteError> {
+        let file = File::create(path).map_err(|error| WriteError::Create {
+            path: path.to_owned(),
+            error,
+        })?;
+        Writer::new(file, facts)
+    }
+}
+
+impl<W: Write> Writer<W> {
+    /// Starts a recording by writing its header, which holds the facts. No other
+    /// buffer is needed around `output`: it gets one write per batch.
+    ///
+    /// # Errors
+    /// [`WriteError::Io`] where the output refuses.
+    pub fn new(output: W, facts: &RunFacts) -> Result<Self, WriteError> {
+        let facts = serde_json::to_string(facts).expect("facts have string keys only");
+        let checksum = checksum::of_facts(&facts);
+        let schema = schema(HashMap::from([
+            (keys::VERSION.to_owned(), FORMAT_VERSION.to_string()),
+            (keys::FACTS.to_owned(), facts),
+            (keys::FACTS_CRC32.to_owned(), checksum.to_string()),
+        ]));
+        let options = IpcWriteOptions::try_new(ALIGNMENT_BYTES, false, MetadataVersion::V5)?;
+        let mut writer = Writer {
+            output,
+            stream: StreamWriter::try_new_with_options(Vec::new(), &schema, options)?,
+            schema,
+            columns: Columns::new(),
+            checksum,
+            sources: 0,
+        };
+        writer.write_staged()?;
+        Ok(writer)
+    }
+
+    /// Adds one event; a full batch is written out.
+    ///
+    /// # Errors
+    /// [`WriteError::SourceOrder`] for a source that is not the next in order, or
+    /// an activity whose source was not defined; the event is not recorded.
+    /// [`WriteError::Io`] where the output refuses a batch.
+    pub fn push(&mut self, event: &Event) -> Result<(), WriteError> {
+        match event {
+            Event::Source(source) if source.id.0 == self.sources => self.sources += 1,
+            Event::Source(source) => return Err(self.source_order(source.id.0)),
+            Event::Activity(activity) if activity.source.0 >= self.sources => {
+                return Err(self.source_order(activity.source.0));
+            }
+            _ => {}
+        }
+        self.columns.append(event);
+        if self.columns.rows() == BATCH_EVENTS {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Hands everything so far to the kernel as one batch: it survives SIGKILL,
+    /// not a power cut. Does nothing if no event is waiting.
+    ///
+    /// # Errors
+    /// [`WriteError::Io`] where the output refuses.
+    pub fn flush(&mut self) -> Result<(), WriteError> {
+        if self.columns.rows() == 0 {
+            return Ok(());
+        }
+        let (batch, checksum) = self.columns.seal(self.schema.clone(), self.checksum)?;
+        self.checksum = checksum;
+        self.stream.write(&batch)?;
+        self.write_staged()
+    }
+
+    /// Flushes, writes the end marker and gives the output back.
+    ///
+    /// # Errors
+    /// [`WriteError::Io`] where the output refuses.
+    pub fn finish(mut self) -> Result<W, WriteError> {
+        self.flush()?;
+        self.stream.finish()?;
+        self.write_staged()?;
+        Ok(self.output)
+    }
+
+    fn write_staged(&mut self) -> Result<(), WriteError> {
+        let staged = self.stream.get_mut();
+        self.output.write_all(staged)?;
+        staged.clear();
+        Ok(self.output.flush()?)
+    }
+
+    fn source_order(&self, id: u32) -> WriteError {
+        WriteError::SourceOrder {
+            id,
+            defined: self.sources,
+        }
+    }
+}
+
+impl<W: Write> std::fmt::Debug for Writer<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer")
+            .field("waiting_events", &self.columns.rows())
+            .field("sources", &self.sources)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,245 @@
+//! Facts, arbitrary streams of events, and reading back, for every test here.
+#![allow(dead_code, reason = "no test uses all of it")]
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use vmnoise_events::*;
+use vmnoise_recording::{Ending, ReadError, Reader, Writer};
+
+/// Facts with every kind of value in them.
+pub fn facts() -> RunFacts {
+    RunFacts {
+        tool_version: "0.1.0".to_owned(),
+        workload: Workload::Microvm,
+        started_at: "2026-01-02T03:04:05Z".to_owned(),
+        options: Options {
+            cpus: vec![1, 3],
+            duration_ns: 10_000_000_000,
+            threshold_ns: 1_000,
+            period_ns: 1_000_000_000,
+            priority: Some(Policy::Fifo(50)),
+            top: 10,
+            stop_ns: None,
+            trace: true,
+        },
+        host: HostFacts {
+            kernel: "6.12.0 \"quoted\" µ".to_owned(),
+            hypervisor: Some("KVM".to_owned()),
+            ..HostFacts::default()
+        },
+        clock: ClockFacts {
+            source: ClockSource::Tsc,
+            tsc_hz: 2_449_958_000,
+            offset_proof: Some(OffsetProof::SetAndBracketed),
+            offset_tsc: -1,
+            offset_bound_tsc: u64::MAX,
+            bracket_tsc: 90,
+        },
+        witnesses: Witnesses::default(),
+        rungs: vec![Rung {
+            probe: "irq vectors".to_owned(),
+            rung: "tp_btf".to_owned(),
+            best: true,
+            limit: String::new(),
+            remedy: String::new(),
+        }],
+        shares_cpu: false,
+        rdtsc_cycles: 25,
+    }
+}
+
+/// One event of each kind, and a tally that knows nothing.
+pub fn one_of_each() -> Vec<Event> {
+    vec![
+        Event::Source(Source {
+            id: SourceId(0),
+            name: "local_timer:236".to_owned(),
+        }),
+        Event::Anchor(Anchor {
+            before_tsc: 1_000,
+            mono_ns: 500,
+            after_tsc: 1_050,
+        }),
+        Event::Gap(Gap {
+            cpu: 1,
+            start_tsc: 1_100,
+            end_tsc: 9_100,
+            steal_ns: 70,
+            reloads: 1,
+            light_exits: 2,
+            heavy_exits: 3,
+        }),
+        Event::Activity(Activity {
+            cpu: 1,
+            kind: ActivityKind::Irq,
+            start_mono_ns: 600,
+            end_mono_ns: 900,
+            source: SourceId(0),
+        }),
+        Event::Tally(Tally {
+            cpu: 1,
+            first_tsc: 900,
+            last_tsc: 99_000,
+            ..Tally::default()
+        }),
+        Event::Tally(Tally {
+            cpu: 3,
+            first_tsc: 900,
+            last_tsc: 99_000,
+            steal_clock_ns: Some(70),
+            reloads: Some(0),
+            light_exits: Some(2),
+            heavy_exits: Some(3),
+            kvm_stat_exits: Some(5),
+            outer_steal_ns: Some(u64::MAX),
+        }),
+        Event::Loss(Loss {
+            kind: LossKind::MailboxFull,
+            count: 4,
+        }),
+        Event::OwnCost(OwnCost {
+            bpf_runs: 7,
+            bpf_ns: 1_400,
+        }),
+        Event::Watermark(950),
+        Event::Finish(Finish {
+            reason: FinishReason::Stop,
+            mono_ns: 99_999,
+        }),
+    ]
+}
+
+/// Any stream a run may send: sources in order and before their first use, and
+/// every number from end to end of its type.
+pub fn any_stream(max_events: usize) -> impl Strategy<Value = Vec<Event>> {
+    vec(any_event(), 0..max_events).prop_map(|mut events| {
+        let mut sources = 0;
+        events.retain_mut(|event| match event {
+            Event::Source(source) => {
+                source.id = SourceId(sources);
+                sources += 1;
+                true
+            }
+            Event::Activity(activity) => {
+                activity.source.0 = activity.source.0.checked_rem(sources).unwrap_or(0);
+                sources > 0
+            }
+            _ => true,
+        });
+        events
+    })
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        any::<u64>(),
+        Just(0),
+        Just(u64::MAX),
+        Just(i64::MAX as u64 + 1)
+    ]
+}
+
+fn small() -> impl Strategy<Value = u32> {
+    prop_oneof![any::<u32>(), Just(0), Just(u32::MAX)]
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        any::<String>().prop_map(|name| Event::Source(Source {
+            id: SourceId(0),
+            name
+        })),
+        (
+            small(),
+            number(),
+            number(),
+            number(),
+            small(),
+            small(),
+            small()
+        )
+            .prop_map(
+                |(cpu, start_tsc, end_tsc, steal_ns, reloads, light_exits, heavy_exits)| {
+                    Event::Gap(Gap {
+                        cpu,
+                        start_tsc,
+                        end_tsc,
+                        steal_ns,
+                        reloads,
+                        light_exits,
+                        heavy_exits,
+                    })
+                }
+            ),
+        (
+            small(),
+            0..ActivityKind::ALL.len(),
+            number(),
+            number(),
+            small()
+        )
+            .prop_map(
+                |(cpu, kind, start_mono_ns, end_mono_ns, source)| Event::Activity(Activity {
+                    cpu,
+                    kind: ActivityKind::ALL[kind],
+                    start_mono_ns,
+                    end_mono_ns,
+                    source: SourceId(source),
+                })
+            ),
+        (number(), number(), number()).prop_map(|(before_tsc, mono_ns, after_tsc)| {
+            Event::Anchor(Anchor {
+                before_tsc,
+                mono_ns,
+                after_tsc,
+            })
+        }),
+        (small(), number(), number(), vec(option::of(number()), 6)).prop_map(
+            |(cpu, first_tsc, last_tsc, known)| Event::Tally(Tally {
+                cpu,
+                first_tsc,
+                last_tsc,
+                steal_clock_ns: known[0],
+                reloads: known[1],
+                light_exits: known[2],
+                heavy_exits: known[3],
+                kvm_stat_exits: known[4],
+                outer_steal_ns: known[5],
+            })
+        ),
+        (0..LossKind::ALL.len(), number()).prop_map(|(kind, count)| Event::Loss(Loss {
+            kind: LossKind::ALL[kind],
+            count
+        })),
+        (number(), number())
+            .prop_map(|(bpf_runs, bpf_ns)| Event::OwnCost(OwnCost { bpf_runs, bpf_ns })),
+        number().prop_map(Event::Watermark),
+        (0..FinishReason::ALL.len(), number()).prop_map(|(reason, mono_ns)| {
+            Event::Finish(Finish {
+                reason: FinishReason::ALL[reason],
+                mono_ns,
+            })
+        }),
+    ]
+}
+
+/// A finished recording, flushed after every `flush_every` events.
+pub fn record(events: &[Event], flush_every: usize) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new(), &facts()).expect("memory takes every byte");
+    for chunk in events.chunks(flush_every) {
+        for event in chunk {
+            writer.push(event).expect("the stream is in order");
+        }
+        writer.flush().expect("memory takes every byte");
+    }
+    writer.finish().expect("memory takes every byte")
+}
+
+/// What a reader makes of these bytes: the events handed out, and the end.
+pub fn replay(bytes: &[u8]) -> (Vec<Event>, Result<Ending, ReadError>) {
+    let mut events = Vec::new();
+    let end = Reader::new(bytes)
+        .and_then(|mut reader| reader.for_each(&mut |event| events.push(event.clone())));
+    (events, end)
+}

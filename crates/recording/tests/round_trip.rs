@@ -1,0 +1,137 @@
+//! What was pushed comes back: every event, every value, the facts, the ending.
+
+mod common;
+
+use common::{any_stream, facts, one_of_each, record, replay};
+use proptest::prelude::*;
+use vmnoise_events::{Activity, ActivityKind, Event, Source, SourceId};
+use vmnoise_recording::{Ending, Reader, WriteError, Writer};
+
+#[test]
+fn every_kind_of_event_and_the_facts() {
+    let bytes = record(&one_of_each(), 4);
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    assert_eq!(reader.facts(), &facts());
+    let mut events = Vec::new();
+    let ending = reader.for_each(&mut |event| events.push(event.clone()));
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(events, one_of_each());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn any_stream_in_any_batches(events in any_stream(60), flush_every in 1_usize..20) {
+        let (read, end) = replay(&record(&events, flush_every));
+        prop_assert_eq!(end.unwrap(), Ending::Complete);
+        prop_assert_eq!(read, events);
+    }
+}
+
+#[test]
+fn full_batches_write_themselves() {
+    let events: Vec<Event> = (0..40_000).map(Event::Watermark).collect();
+    let mut writer = Writer::new(Vec::new(), &facts()).unwrap();
+    events.iter().for_each(|event| writer.push(event).unwrap());
+    let bytes = writer.finish().unwrap();
+
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let (mut read, mut batch, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
+    while reader.next_batch(&mut batch).unwrap() {
+        lengths.push(batch.len());
+        read.append(&mut batch);
+    }
+    assert_eq!(lengths, [16_384, 16_384, 7_232]);
+    assert_eq!(read, events);
+    assert!(
+        !reader.next_batch(&mut batch).unwrap(),
+        "the end stays the end"
+    );
+}
+
+#[test]
+fn a_killed_writer_leaves_everything_it_flushed() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let events = one_of_each();
+    let mut writer = Writer::create(file.path(), &facts()).unwrap();
+    for event in &events[..6] {
+        writer.push(event).unwrap();
+        writer.flush().unwrap();
+    }
+    writer.push(&events[6]).unwrap();
+    drop(writer);
+
+    let mut read = Vec::new();
+    let ending = Reader::open(file.path())
+        .unwrap()
+        .for_each(&mut |event| read.push(event.clone()));
+    assert_eq!(ending.unwrap(), Ending::CutOff { batches: 6 });
+    assert_eq!(read, &events[..6]);
+}
+
+#[test]
+fn a_run_without_events_is_a_recording() {
+    let (events, end) = replay(&record(&[], 1));
+    assert_eq!((events, end.unwrap()), (vec![], Ending::Complete));
+}
+
+#[test]
+fn the_writer_refuses_what_no_reader_would_take() {
+    let mut writer = Writer::new(Vec::new(), &facts()).unwrap();
+    let unnamed = Event::Activity(Activity {
+        cpu: 0,
+        kind: ActivityKind::Irq,
+        start_mono_ns: 0,
+        end_mono_ns: 0,
+        source: SourceId(0),
+    });
+    let skipping = Event::Source(Source {
+        id: SourceId(1),
+        name: "late".to_owned(),
+    });
+    for event in [unnamed, skipping] {
+        let error = writer.push(&event).unwrap_err();
+        assert!(matches!(error, WriteError::SourceOrder { .. }), "{error}");
+    }
+    let (events, _) = replay(&writer.finish().unwrap());
+    assert_eq!(events, []);
+}
+
+#[test]
+fn a_path_that_cannot_be_written_fails_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Writer::create(&folder.path().join("none/run.arrows"), &facts()).unwrap_err();
+    let message = error.to_string();
+    assert!(message.contains("none/run.arrows"), "{message}");
+    assert!(message.contains("name a file"), "{message}");
+    assert_eq!(message.lines().count(), 1);
+}
+
+#[test]
+fn a_row_of_a_full_batch_takes_at_most_80_bytes() {
+    let mut writer = Writer::new(Vec::new(), &facts()).unwrap();
+    writer
+        .push(&Event::Source(Source {
+            id: SourceId(0),
+            name: "stress-ng:4711".to_owned(),
+        }))
+        .unwrap();
+    for start_mono_ns in 0..4 * 16_384 {
+        writer
+            .push(&Event::Activity(Activity {
+                cpu: 1,
+                kind: ActivityKind::Thread,
+                start_mono_ns,
+                end_mono_ns: start_mono_ns + 1,
+                source: SourceId(0),
+            }))
+            .unwrap();
+    }
+    let bytes = writer.finish().unwrap().len();
+    assert!(
+        bytes < 80 * 4 * 16_384,
+        "{} bytes a row",
+        bytes / (4 * 16_384)
+    );
+}
