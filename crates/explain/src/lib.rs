@@ -1,1 +1,38 @@
-//! (being built)
+//! The pure heart of vmnoise: a stream of events becomes budgets, budgets become
+//! a summary. No I/O, no clock, no randomness: the same events in the same order
+//! give the same result, live or replayed.
+//!
+//! The law: for each gap, in integer nanoseconds, the parts of its budget add up
+//! to its length; no part is negative, no nanosecond is booked twice, and what no
+//! witness explains is booked too, as the residual.
+
+#![forbid(unsafe_code)]
+
+mod attribute;
+mod budget;
+mod clockmap;
+mod conclude;
+mod cpu;
+mod explainer;
+mod kvm_bound;
+mod ledger;
+mod names;
+mod percent;
+mod periodic;
+mod residual;
+mod share_totals;
+mod sight;
+mod steal;
+mod summary;
+mod sweep;
+mod timeline;
+mod worst;
+
+pub use budget::{Budget, Part};
+pub use explainer::Explainer;
+pub use ledger::PeriodLine;
+pub use share_totals::ShareTotals;
+pub use summary::{
+    CpuSummary, Exits, Losses, NamedPart, OwnCostSummary, Percentiles, Periodic, SourceSummary,
+    Summary, WorstGap,
+};

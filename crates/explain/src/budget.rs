@@ -1,0 +1,63 @@
+//! The budget of one gap: who took which part of it.
+
+use vmnoise_events::{Share, SourceId};
+
+/// What one source (or a residual) took of one gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Under which name it is booked.
+    pub share: Share,
+    /// Who it was; `None` where nobody is named (steal, residual, a source the
+    /// stream never defined).
+    pub source: Option<SourceId>,
+    /// Net time, in nanoseconds; never 0.
+    pub ns: u64,
+    /// How many activities it adds up; 0 for steal and the residual, which are
+    /// differences and no activities.
+    pub count: u32,
+}
+
+/// One gap, explained. The `ns` of all parts add up to `dur_ns` exactly.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Budget {
+    /// The CPU whose time was missing.
+    pub cpu: u32,
+    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    pub start_mono_ns: u64,
+    /// Begin, as the workload stamped it: cycles of the host's TSC.
+    pub start_tsc: u64,
+    /// Length in nanoseconds.
+    pub dur_ns: u64,
+    /// Largest first; equal ones in the order of [`Share`], then of their sources.
+    pub parts: Vec<Part>,
+    /// Raw advance of the hypervisor's steal clock over the gap, in nanoseconds;
+    /// no share. 0 where the run has no steal clock.
+    pub steal_clock_ns: u64,
+    /// Exits handled in the host kernel; 0 where the run cannot see them.
+    pub light_exits: u32,
+    /// Exits that went to the VMM; 0 where the run cannot see them.
+    pub heavy_exits: u32,
+    /// Reloads of the vCPU by the hypervisor.
+    pub reloads: u32,
+}
+
+impl Budget {
+    /// Whether nobody witnessed anything in this gap: all of it is residual.
+    pub fn is_bare(&self) -> bool {
+        matches!(self.parts.as_slice(), [only] if only.share.is_residual() && only.count == 0)
+    }
+
+    /// End, CLOCK_MONOTONIC in nanoseconds.
+    pub fn end_mono_ns(&self) -> u64 {
+        self.start_mono_ns.saturating_add(self.dur_ns)
+    }
+
+    /// What no witness explains, in nanoseconds.
+    pub fn residual_ns(&self) -> u64 {
+        self.parts
+            .iter()
+            .filter(|part| part.share.is_residual())
+            .map(|part| part.ns)
+            .sum()
+    }
+}

@@ -1,0 +1,190 @@
+//! Draws the summary from the sums.
+
+use vmnoise_events::LossKind;
+
+use crate::budget::Budget;
+use crate::cpu::Cpu;
+use crate::explainer::Explainer;
+use crate::ledger::Ledger;
+use crate::names::Names;
+use crate::percent::{percent, round_6};
+use crate::periodic;
+use crate::summary::{
+    CpuSummary, Exits, Losses, NamedPart, OwnCostSummary, Percentiles, Periodic, SourceSummary,
+    Summary, WorstGap,
+};
+
+pub(crate) fn conclude(explainer: Explainer) -> Summary {
+    let losses = losses(&explainer);
+    let late_gaps: u64 = explainer.cpus.iter().map(|cpu| cpu.late_gaps).sum();
+    let periodic = explainer.cpus.iter().filter_map(periodic_of).collect();
+    let cpus: Vec<CpuSummary> = explainer
+        .cpus
+        .iter()
+        .filter(|cpu| cpu.was_measured() || explainer.facts.options.cpus.contains(&cpu.number))
+        .map(|cpu| cpu_summary(cpu, &explainer))
+        .collect();
+    let own_cost = own_cost(&explainer, &cpus);
+
+    let (longest, stopped_by) = explainer.worst.into_parts();
+    let started = explainer
+        .cpus
+        .iter()
+        .filter_map(|cpu| cpu.started_mono_ns)
+        .min();
+    let origin_ns = started
+        .or(longest.iter().map(|gap| gap.start_mono_ns).min())
+        .unwrap_or_default();
+    let named = |budget| named_gap(budget, origin_ns, &explainer.names);
+
+    Summary {
+        residual_percent_of_noise: residual_percent(&cpus),
+        cpus,
+        worst: longest.iter().map(named).collect(),
+        stopped_by: stopped_by.as_ref().map(named),
+        lost_events: losses
+            .iter()
+            .fold(0, |sum, (_, count)| count.saturating_add(sum)),
+        losses,
+        late_events: explainer.late_activities + late_gaps,
+        clock_bound_ns: explainer.clock.bound_ns(),
+        rungs: explainer.facts.rungs,
+        periodic,
+        own_cost,
+        complete: explainer.finish.is_some(),
+        finish_reason: explainer.finish.map(|finish| finish.reason),
+    }
+}
+
+fn losses(explainer: &Explainer) -> Losses {
+    let mut losses = explainer.losses;
+    for (told, found) in losses.iter_mut().zip(explainer.defects) {
+        *told = told.saturating_add(found);
+    }
+    let impossible_gaps: u64 = explainer.cpus.iter().map(|cpu| cpu.impossible_gaps).sum();
+    let undecodable = &mut losses[LossKind::Undecodable as usize];
+    *undecodable = undecodable.saturating_add(impossible_gaps);
+    Losses(losses)
+}
+
+fn cpu_summary(cpu: &Cpu, explainer: &Explainer) -> CpuSummary {
+    let Ledger { run, bare, .. } = &cpu.ledger;
+    let runtime_ns = cpu.runtime_ns(&explainer.clock);
+    let noise_percent = runtime_ns.and_then(|ns| percent(run.noise_ns.into(), ns.into()));
+    let tally = cpu.tally;
+    CpuSummary {
+        cpu: cpu.number,
+        runtime_ns,
+        gaps: run.gaps,
+        noise_ns: run.noise_ns,
+        noise_percent,
+        cpu_available_percent: noise_percent.map(|noise| round_6((100.0 - noise).max(0.0))),
+        max_gap_ns: (run.gaps > 0).then_some(run.max_gap_ns),
+        shares_ns: run.shares(&explainer.sight),
+        steal_clock_ns: tally.and_then(|tally| tally.steal_clock_ns),
+        outer_steal_ns: tally.and_then(|tally| tally.outer_steal_ns),
+        sources: sources(&cpu.ledger, &explainer.names),
+        exits: Exits {
+            light: tally.and_then(|tally| tally.light_exits),
+            heavy: tally.and_then(|tally| tally.heavy_exits),
+            reloads: tally.and_then(|tally| tally.reloads),
+            kvm_stat: tally.and_then(|tally| tally.kvm_stat_exits),
+        },
+        percentiles_ns: percentiles(&cpu.ledger),
+        steal_clamps: cpu.ledger.steal_clamps,
+        bare_gaps: bare.seen,
+        bare_gaps_searched: bare.kept.len() as u64,
+    }
+}
+
+fn sources(ledger: &Ledger, names: &Names) -> Vec<SourceSummary> {
+    let mut sources: Vec<SourceSummary> = ledger
+        .sources
+        .iter()
+        .map(|total| SourceSummary {
+            share: total.share,
+            name: names.name(total.source).to_string(),
+            count: total.count,
+            total_ns: total.total_ns,
+            max_ns: total.max_ns,
+        })
+        .collect();
+    sources.sort_by(|a, b| {
+        b.total_ns
+            .cmp(&a.total_ns)
+            .then_with(|| (a.share, &a.name).cmp(&(b.share, &b.name)))
+    });
+    sources
+}
+
+fn percentiles(ledger: &Ledger) -> Percentiles {
+    let max_ns = ledger.run.max_gap_ns;
+    // A bucket's upper edge may lie above the longest gap that is in it.
+    let at = |quantile: f64| {
+        (ledger.run.gaps > 0).then(|| ledger.lengths.value_at_quantile(quantile).min(max_ns))
+    };
+    Percentiles {
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        p999: at(0.999),
+        max: (ledger.run.gaps > 0).then_some(max_ns),
+    }
+}
+
+fn periodic_of(cpu: &Cpu) -> Option<Periodic> {
+    let bare = &cpu.ledger.bare;
+    let beat = periodic::find(&bare.kept)?;
+    Some(Periodic {
+        cpu: cpu.number,
+        period_ns: beat.period_ns.round() as u64,
+        jitter_ns: beat.jitter_ns.round() as u64,
+        gaps: beat.gaps,
+        mean_gap_ns: beat.total_ns / beat.gaps.max(1),
+        share_of_residual: round_6(beat.total_ns as f64 / bare.residual_ns.max(1) as f64),
+    })
+}
+
+fn own_cost(explainer: &Explainer, cpus: &[CpuSummary]) -> OwnCostSummary {
+    let cost = explainer.own_cost;
+    let runtime_ns: u128 = cpus
+        .iter()
+        .filter_map(|cpu| cpu.runtime_ns)
+        .map(u128::from)
+        .sum();
+    OwnCostSummary {
+        bpf_runs: cost.map(|cost| cost.bpf_runs),
+        bpf_ns: cost.map(|cost| cost.bpf_ns),
+        percent_of_runtime: cost.and_then(|cost| percent(cost.bpf_ns.into(), runtime_ns)),
+    }
+}
+
+fn residual_percent(cpus: &[CpuSummary]) -> Option<f64> {
+    let residual: u128 = cpus
+        .iter()
+        .map(|cpu| u128::from(cpu.shares_ns.residual_ns()))
+        .sum();
+    percent(
+        residual,
+        cpus.iter().map(|cpu| u128::from(cpu.noise_ns)).sum(),
+    )
+}
+
+fn named_gap(budget: &Budget, origin_ns: u64, names: &Names) -> WorstGap {
+    WorstGap {
+        cpu: budget.cpu,
+        at_ns: budget.start_mono_ns.saturating_sub(origin_ns),
+        start_mono_ns: budget.start_mono_ns,
+        dur_ns: budget.dur_ns,
+        parts: budget
+            .parts
+            .iter()
+            .map(|part| NamedPart {
+                share: part.share,
+                source: part.source.map(|id| names.name(Some(id)).to_string()),
+                ns: part.ns,
+                count: part.count,
+            })
+            .collect(),
+    }
+}

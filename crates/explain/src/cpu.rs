@@ -1,0 +1,192 @@
+//! One measured CPU: what waits to be explained, and what has been.
+
+use vmnoise_events::{Activity, Gap, Tally};
+
+use crate::attribute::{Attribution, Context};
+use crate::budget::Budget;
+use crate::clockmap::ClockMap;
+use crate::kvm_bound::KvmBound;
+use crate::ledger::Ledger;
+use crate::names::Names;
+use crate::sight::Sight;
+use crate::timeline::Timeline;
+
+/// How far the stream has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Everything before this instant (CLOCK_MONOTONIC, ns) is there.
+    To(u64),
+    /// Nothing more comes.
+    End,
+}
+
+impl Reach {
+    fn mono_ns(self) -> u64 {
+        match self {
+            Reach::To(mono_ns) => mono_ns,
+            Reach::End => u64::MAX,
+        }
+    }
+}
+
+/// What all CPUs share while they advance.
+pub(crate) struct Shared<'a> {
+    pub(crate) clock: &'a ClockMap,
+    pub(crate) sight: &'a Sight,
+    pub(crate) names: &'a Names,
+    pub(crate) attribution: &'a mut Attribution,
+}
+
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    pub(crate) number: u32,
+    waiting: Vec<Gap>,
+    timeline: Timeline,
+    kvm_bound: KvmBound,
+    pub(crate) ledger: Ledger,
+    pub(crate) tally: Option<Tally>,
+    /// Where the first tally puts the workload's start; known once it is dated.
+    pub(crate) started_mono_ns: Option<u64>,
+    /// The workload's last reading as told before the last watermark, and before
+    /// the one before that.
+    alive_tsc: [Option<u64>; 2],
+    /// Gaps whose activities came to be forgotten before them.
+    pub(crate) late_gaps: u64,
+    /// Gaps that no clock can hold.
+    pub(crate) impossible_gaps: u64,
+}
+
+impl Cpu {
+    pub(crate) fn new(number: u32) -> Self {
+        Self {
+            number,
+            waiting: Vec::new(),
+            timeline: Timeline::default(),
+            kvm_bound: KvmBound::default(),
+            ledger: Ledger::new(),
+            tally: None,
+            started_mono_ns: None,
+            alive_tsc: [None; 2],
+            late_gaps: 0,
+            impossible_gaps: 0,
+        }
+    }
+
+    /// Whether a result has anything to say about this CPU.
+    pub(crate) fn was_measured(&self) -> bool {
+        self.tally.is_some() || self.ledger.run.gaps > 0
+    }
+
+    pub(crate) fn add_gap(&mut self, gap: Gap) {
+        if gap.end_tsc < gap.start_tsc {
+            self.impossible_gaps += 1;
+        } else {
+            self.waiting.push(gap);
+        }
+    }
+
+    pub(crate) fn add_activity(&mut self, activity: Activity) {
+        self.timeline.push(activity);
+    }
+
+    /// Counters are cumulative, so the latest tally replaces the one before; the
+    /// start is the first one's.
+    pub(crate) fn add_tally(&mut self, tally: Tally) {
+        let first_tsc = self
+            .tally
+            .map_or(tally.first_tsc, |earlier| earlier.first_tsc);
+        self.tally = Some(Tally { first_tsc, ..tally });
+    }
+
+    /// Explains every gap that ended by `reach` and whose place on the clock is
+    /// final, in the order of their begins.
+    pub(crate) fn advance(
+        &mut self,
+        reach: Reach,
+        shared: &mut Shared<'_>,
+        on_budget: &mut dyn FnMut(&Budget),
+    ) {
+        let clock = shared.clock;
+        let dated = |tsc| reach == Reach::End || clock.covers(tsc);
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.sort_by_key(|gap| (gap.start_tsc, gap.end_tsc));
+        let activities = self.timeline.begin_pass();
+        self.kvm_bound
+            .observe(activities, reach.mono_ns(), shared.names);
+
+        let mut settled_ns = self.alive_mono_ns(clock);
+        waiting.retain(|gap| {
+            let is_due = dated(gap.end_tsc) && clock.mono_ns(gap.end_tsc) <= reach.mono_ns();
+            if is_due {
+                let end_ns = self.explain(gap, shared, on_budget);
+                settled_ns = settled_ns.max(end_ns);
+            }
+            !is_due
+        });
+        if let Some(first) = waiting.first() {
+            settled_ns = settled_ns.min(clock.mono_ns(first.start_tsc));
+        }
+        self.timeline.end_pass(settled_ns.min(reach.mono_ns()));
+        self.waiting = waiting;
+
+        self.alive_tsc = [self.alive_tsc[1], self.tally.map(|tally| tally.last_tsc)];
+        if let Some(tally) = self.tally
+            && self.started_mono_ns.is_none()
+            && dated(tally.first_tsc)
+        {
+            self.started_mono_ns = Some(clock.mono_ns(tally.first_tsc));
+        }
+    }
+
+    /// No gap still to come begins before this: the workload read its clock then,
+    /// and a whole drain of its gaps has passed since.
+    fn alive_mono_ns(&self, clock: &ClockMap) -> u64 {
+        match self.alive_tsc[0] {
+            Some(tsc) if clock.covers(tsc) => clock.mono_ns(tsc),
+            _ => 0,
+        }
+    }
+
+    /// Explains one gap; returns its end in nanoseconds.
+    fn explain(
+        &mut self,
+        gap: &Gap,
+        shared: &mut Shared<'_>,
+        on_budget: &mut dyn FnMut(&Budget),
+    ) -> u64 {
+        let start_ns = shared.clock.mono_ns(gap.start_tsc);
+        let end_ns = shared.clock.mono_ns(gap.end_tsc);
+        let dur_ns = end_ns - start_ns;
+        if !self.ledger.has_room(dur_ns) {
+            self.impossible_gaps += 1;
+            return start_ns;
+        }
+        self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
+        let activities = if shared.clock.has_anchor() {
+            self.timeline.overlapping(start_ns, end_ns)
+        } else {
+            &[]
+        };
+        let Shared { sight, names, .. } = *shared;
+        let context = Context {
+            sight,
+            names,
+            kvm_bound: &self.kvm_bound,
+        };
+        shared
+            .attribution
+            .cut(gap, start_ns, dur_ns, activities, context);
+        self.ledger.book_sources(shared.attribution.pieces());
+        let steal_clamped = shared.attribution.steal_was_clamped();
+        let budget = shared.attribution.settle();
+        self.ledger.book(budget, steal_clamped);
+        on_budget(budget);
+        end_ns
+    }
+
+    /// How long the workload ran, in nanoseconds; `None` without a tally.
+    pub(crate) fn runtime_ns(&self, clock: &ClockMap) -> Option<u64> {
+        let last_ns = clock.mono_ns(self.tally?.last_tsc);
+        Some(last_ns.saturating_sub(self.started_mono_ns?))
+    }
+}

@@ -1,0 +1,183 @@
+//! Takes the stream event by event; budgets come out as soon as they are certain.
+
+use vmnoise_events::{Activity, Event, Finish, LossKind, OwnCost, RunFacts, SourceId};
+
+use crate::attribute::Attribution;
+use crate::budget::Budget;
+use crate::clockmap::ClockMap;
+use crate::conclude::conclude;
+use crate::cpu::{Cpu, Reach, Shared};
+use crate::ledger::PeriodLine;
+use crate::names::Names;
+use crate::sight::Sight;
+use crate::summary::Summary;
+use crate::worst::Worst;
+
+/// Explains one run. Memory holds what lies between two watermarks, sums per
+/// source, and the longest gaps; never the run.
+#[derive(Debug)]
+pub struct Explainer {
+    pub(crate) facts: RunFacts,
+    pub(crate) sight: Sight,
+    pub(crate) clock: ClockMap,
+    pub(crate) names: Names,
+    /// Ascending by number.
+    pub(crate) cpus: Vec<Cpu>,
+    /// Index in `cpus` of the last one asked for: events come in runs.
+    recent: usize,
+    attribution: Attribution,
+    pub(crate) worst: Worst,
+    /// By [`LossKind`], as the stream tells.
+    pub(crate) losses: [u64; LossKind::ALL.len()],
+    /// By [`LossKind`], as found in the stream itself.
+    pub(crate) defects: [u64; LossKind::ALL.len()],
+    pub(crate) late_activities: u64,
+    pub(crate) own_cost: Option<OwnCost>,
+    watermark_ns: u64,
+    pub(crate) finish: Option<Finish>,
+}
+
+impl Explainer {
+    /// Starts with what was true before the first event.
+    pub fn new(facts: &RunFacts) -> Self {
+        let mut numbers = facts.options.cpus.clone();
+        numbers.sort_unstable();
+        numbers.dedup();
+        Self {
+            facts: facts.clone(),
+            sight: Sight::new(facts),
+            clock: ClockMap::new(&facts.clock),
+            names: Names::default(),
+            cpus: numbers.into_iter().map(Cpu::new).collect(),
+            recent: 0,
+            attribution: Attribution::default(),
+            worst: Worst::new(facts.options.top, facts.options.stop_ns),
+            losses: [0; LossKind::ALL.len()],
+            defects: [0; LossKind::ALL.len()],
+            late_activities: 0,
+            own_cost: None,
+            watermark_ns: 0,
+            finish: None,
+        }
+    }
+
+    /// Takes the next event. `on_budget` gets the gaps that it makes certain: only
+    /// a watermark or the finish does, CPU by CPU, in the order of their begins.
+    pub fn feed(&mut self, event: &Event, on_budget: &mut dyn FnMut(&Budget)) {
+        match event {
+            Event::Source(source) => {
+                if !self.names.define(source) {
+                    self.count_defect(LossKind::Undecodable);
+                }
+            }
+            Event::Gap(gap) => self.cpu_mut(gap.cpu).add_gap(*gap),
+            Event::Activity(activity) => self.add_activity(activity),
+            Event::Anchor(anchor) => {
+                if !self.clock.add(anchor) {
+                    self.count_defect(LossKind::Undecodable);
+                }
+            }
+            Event::Tally(tally) => self.cpu_mut(tally.cpu).add_tally(*tally),
+            Event::Loss(loss) => {
+                let count = &mut self.losses[loss.kind as usize];
+                *count = loss.count.max(*count);
+            }
+            Event::OwnCost(cost) => self.own_cost = Some(*cost),
+            Event::Watermark(mono_ns) => {
+                self.watermark_ns = self.watermark_ns.max(*mono_ns);
+                self.advance(Reach::To(self.watermark_ns), on_budget);
+                self.clock.prune();
+            }
+            Event::Finish(finish) => {
+                self.finish = Some(*finish);
+                self.advance_to_end(on_budget);
+            }
+        }
+    }
+
+    /// The name the stream gave to a source; `undefined` where it gave none.
+    pub fn source_name(&self, id: SourceId) -> &str {
+        self.names.name(Some(id))
+    }
+
+    /// One line for each CPU, ascending, over the gaps explained since the last
+    /// call (or the start): for the live view.
+    pub fn take_period(&mut self) -> Vec<PeriodLine> {
+        let (sight, configured) = (&self.sight, &self.facts.options.cpus);
+        self.cpus
+            .iter_mut()
+            .filter(|cpu| cpu.was_measured() || configured.contains(&cpu.number))
+            .map(|cpu| cpu.ledger.take_period(cpu.number, sight))
+            .collect()
+    }
+
+    /// The summary of all that was fed. Without a `Finish` event it explains what
+    /// is still waiting and is marked as not complete.
+    pub fn finish(mut self) -> Summary {
+        self.advance_to_end(&mut |_| {});
+        conclude(self)
+    }
+
+    fn add_activity(&mut self, activity: &Activity) {
+        if activity.end_mono_ns < activity.start_mono_ns {
+            self.count_defect(LossKind::Unpaired);
+        } else if activity.end_mono_ns < self.watermark_ns {
+            self.late_activities += 1;
+        } else {
+            self.cpu_mut(activity.cpu).add_activity(*activity);
+        }
+    }
+
+    fn count_defect(&mut self, kind: LossKind) {
+        self.defects[kind as usize] += 1;
+    }
+
+    /// The CPU with this number, added where the options do not name it.
+    fn cpu_mut(&mut self, number: u32) -> &mut Cpu {
+        if self
+            .cpus
+            .get(self.recent)
+            .is_none_or(|cpu| cpu.number != number)
+        {
+            self.recent = match self.cpus.binary_search_by_key(&number, |cpu| cpu.number) {
+                Ok(found) => found,
+                Err(place) => {
+                    self.cpus.insert(place, Cpu::new(number));
+                    place
+                }
+            };
+        }
+        &mut self.cpus[self.recent]
+    }
+
+    fn advance_to_end(&mut self, on_budget: &mut dyn FnMut(&Budget)) {
+        if !self.clock.has_anchor() {
+            self.sight = self.sight.undated();
+        }
+        self.advance(Reach::End, on_budget);
+    }
+
+    fn advance(&mut self, reach: Reach, on_budget: &mut dyn FnMut(&Budget)) {
+        let Self {
+            clock,
+            sight,
+            names,
+            attribution,
+            cpus,
+            worst,
+            ..
+        } = self;
+        let mut shared = Shared {
+            clock,
+            sight,
+            names,
+            attribution,
+        };
+        for cpu in cpus {
+            cpu.advance(reach, &mut shared, &mut |budget| {
+                worst.see(budget);
+                on_budget(budget);
+            });
+        }
+    }
+}

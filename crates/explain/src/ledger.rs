@@ -1,0 +1,174 @@
+//! The running sums of one CPU.
+
+use hdrhistogram::Histogram;
+use vmnoise_events::{Share, SourceId};
+
+use crate::budget::{Budget, Part};
+use crate::names::row;
+use crate::share_totals::ShareTotals;
+use crate::sight::Sight;
+
+const SHARES: usize = Share::ALL.len();
+/// Bare gaps kept for the search for a period (800 kB a CPU at most).
+const BARE_KEPT: usize = 50_000;
+
+/// What one CPU lost since the last call of [`crate::Explainer::take_period`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeriodLine {
+    /// The CPU.
+    pub cpu: u32,
+    /// Gaps explained in this period.
+    pub gaps: u64,
+    /// Their total length in nanoseconds.
+    pub noise_ns: u64,
+    /// The longest of them, in nanoseconds; 0 if there was none.
+    pub max_gap_ns: u64,
+    /// Their time per share, in nanoseconds.
+    pub shares: ShareTotals,
+}
+
+/// Sums over gaps, of the run or of one period.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sums {
+    pub(crate) gaps: u64,
+    pub(crate) noise_ns: u64,
+    pub(crate) max_gap_ns: u64,
+    shares_ns: [u64; SHARES],
+}
+
+impl Sums {
+    fn add(&mut self, budget: &Budget) {
+        self.gaps += 1;
+        self.noise_ns += budget.dur_ns;
+        self.max_gap_ns = self.max_gap_ns.max(budget.dur_ns);
+        for part in &budget.parts {
+            self.shares_ns[part.share as usize] += part.ns;
+        }
+    }
+
+    /// A share is known if its witness was there, or if it was booked all the same.
+    pub(crate) fn shares(&self, sight: &Sight) -> ShareTotals {
+        ShareTotals::from_fn(|share| {
+            let ns = self.shares_ns[share as usize];
+            (ns > 0 || sight.knows(share)).then_some(ns)
+        })
+    }
+
+    fn residual_ns(&self) -> u64 {
+        Share::ALL
+            .into_iter()
+            .filter(|share| share.is_residual())
+            .map(|share| self.shares_ns[share as usize])
+            .sum()
+    }
+}
+
+/// What one source took of all gaps, under one share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SourceTotal {
+    pub(crate) share: Share,
+    pub(crate) source: Option<SourceId>,
+    pub(crate) count: u64,
+    pub(crate) total_ns: u64,
+    pub(crate) max_ns: u64,
+}
+
+/// Gaps that no witness explains, for the search for a period.
+#[derive(Debug, Default)]
+pub(crate) struct BareGaps {
+    /// Begin (CLOCK_MONOTONIC) and length in nanoseconds of the first ones.
+    pub(crate) kept: Vec<(u64, u64)>,
+    /// How many there were in all.
+    pub(crate) seen: u64,
+    /// All residual time of the CPU as long as every bare gap was kept.
+    pub(crate) residual_ns: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    pub(crate) run: Sums,
+    period: Sums,
+    pub(crate) lengths: Histogram<u64>,
+    pub(crate) steal_clamps: u64,
+    pub(crate) sources: Vec<SourceTotal>,
+    /// Where in `sources` a pair of source and share is, plus 1; 0 if nowhere.
+    slots: Vec<u32>,
+    pub(crate) bare: BareGaps,
+}
+
+impl Ledger {
+    pub(crate) fn new() -> Self {
+        Self {
+            run: Sums::default(),
+            period: Sums::default(),
+            lengths: Histogram::new(3).expect("3 significant digits are allowed"),
+            steal_clamps: 0,
+            sources: Vec::new(),
+            slots: Vec::new(),
+            bare: BareGaps::default(),
+        }
+    }
+
+    /// Whether one more gap of this length fits the sum of a u64 of nanoseconds: it
+    /// does for 584 years of noise, unless the stream is damaged.
+    pub(crate) fn has_room(&self, dur_ns: u64) -> bool {
+        self.run.noise_ns.checked_add(dur_ns).is_some()
+    }
+
+    /// Books the pieces of a budget, one for each activity, to their sources.
+    pub(crate) fn book_sources(&mut self, pieces: &[Part]) {
+        for piece in pieces.iter().filter(|piece| piece.count > 0) {
+            let total = self.total_of(piece.share, piece.source);
+            total.count += u64::from(piece.count);
+            total.total_ns += piece.ns;
+            total.max_ns = total.max_ns.max(piece.ns);
+        }
+    }
+
+    fn total_of(&mut self, share: Share, source: Option<SourceId>) -> &mut SourceTotal {
+        let key = row(source) * SHARES + share as usize;
+        if key >= self.slots.len() {
+            self.slots.resize(key + 1, 0);
+        }
+        if self.slots[key] == 0 {
+            self.sources.push(SourceTotal {
+                share,
+                source,
+                count: 0,
+                total_ns: 0,
+                max_ns: 0,
+            });
+            self.slots[key] = self.sources.len() as u32;
+        }
+        &mut self.sources[self.slots[key] as usize - 1]
+    }
+
+    /// Books a settled budget.
+    pub(crate) fn book(&mut self, budget: &Budget, steal_clamped: bool) {
+        self.run.add(budget);
+        self.period.add(budget);
+        self.lengths.saturating_record(budget.dur_ns);
+        self.steal_clamps += u64::from(steal_clamped);
+        let full = self.bare.kept.len() == BARE_KEPT;
+        if budget.is_bare() {
+            self.bare.seen += 1;
+            if !full {
+                self.bare.kept.push((budget.start_mono_ns, budget.dur_ns));
+            }
+        }
+        if !full {
+            self.bare.residual_ns = self.run.residual_ns();
+        }
+    }
+
+    pub(crate) fn take_period(&mut self, cpu: u32, sight: &Sight) -> PeriodLine {
+        let sums = std::mem::take(&mut self.period);
+        PeriodLine {
+            cpu,
+            gaps: sums.gaps,
+            noise_ns: sums.noise_ns,
+            max_gap_ns: sums.max_gap_ns,
+            shares: sums.shares(sight),
+        }
+    }
+}

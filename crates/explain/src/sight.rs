@@ -1,0 +1,81 @@
+//! What a run could see, hence which shares it knows and which are unknown.
+
+use vmnoise_events::{ActivityKind, RunFacts, Share, Witnesses, Workload};
+
+/// What the witnesses of a run make known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sight {
+    workload: Workload,
+    witnesses: Witnesses,
+    below_unwitnessed: bool,
+}
+
+impl Sight {
+    pub(crate) fn new(facts: &RunFacts) -> Self {
+        Self {
+            workload: facts.workload,
+            witnesses: facts.witnesses,
+            below_unwitnessed: facts.layer_below_unwitnessed(),
+        }
+    }
+
+    /// What is left where no anchor dates gaps and activities on one clock: the
+    /// steal clock, which travels with the gap itself.
+    pub(crate) fn undated(self) -> Self {
+        let steal_clock = self.witnesses.steal_clock;
+        Self {
+            witnesses: Witnesses {
+                steal_clock,
+                ..Witnesses::default()
+            },
+            ..self
+        }
+    }
+
+    /// The share under which the net time of an activity is booked.
+    pub(crate) fn share_of(&self, kind: ActivityKind) -> Share {
+        match self.workload {
+            Workload::Microvm => match kind {
+                ActivityKind::Exit => Share::Kvm,
+                ActivityKind::Vmm => Share::Vmm,
+                ActivityKind::Throttled => Share::Throttled,
+                ActivityKind::Thread => Share::Preempted,
+                ActivityKind::Blocked => Share::Blocked,
+                ActivityKind::Softirq => Share::HostSoftirq,
+                ActivityKind::Irq => Share::HostIrq,
+                ActivityKind::Nmi => Share::HostNmi,
+            },
+        }
+    }
+
+    pub(crate) fn has_steal_clock(&self) -> bool {
+        self.witnesses.steal_clock
+    }
+
+    /// Whether a residual could be the work of a layer nobody watched: one below
+    /// this machine, or this kernel itself where its tracing is off.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.below_unwitnessed || !self.witnesses.sched || !self.witnesses.irq
+    }
+
+    /// Whether a share of 0 would mean "none" and not "not seen".
+    pub(crate) fn knows(&self, share: Share) -> bool {
+        match share {
+            // The guest of the microVM has no kernel, and it never halts.
+            Share::Nmi | Share::Irq | Share::Softirq | Share::Thread | Share::Halted => {
+                match self.workload {
+                    Workload::Microvm => true,
+                }
+            }
+            Share::Preempted | Share::Throttled | Share::Blocked => self.witnesses.sched,
+            Share::Steal => self.witnesses.steal_clock,
+            Share::HostIrq => self.witnesses.irq,
+            Share::HostSoftirq => self.witnesses.softirq,
+            Share::HostNmi => self.witnesses.nmi,
+            Share::Kvm => self.witnesses.kvm_exit,
+            Share::Vmm => self.witnesses.kvm_run,
+            Share::HvOrHw => self.is_blind(),
+            Share::Hw | Share::Unexplained => !self.is_blind(),
+        }
+    }
+}

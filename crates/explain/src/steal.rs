@@ -1,0 +1,93 @@
+//! The part of the hypervisor's steal clock that no witnessed task explains.
+
+use vmnoise_events::{Activity, ActivityKind};
+
+/// What the steal clock adds to one gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Steal {
+    /// To be booked as `steal`, in nanoseconds; never more than the residual.
+    pub(crate) share_ns: u64,
+    /// The clock claimed more than the gap's whole length.
+    pub(crate) clamped: bool,
+}
+
+/// Steal has no position inside a gap, so it can only come out of the residual.
+/// Time for which a witness saw the vCPU wait is in the steal clock too: taken
+/// off, or it would be booked twice.
+pub(crate) fn steal(clock_ns: u64, waiting_ns: u64, residual_ns: u64, dur_ns: u64) -> Steal {
+    Steal {
+        share_ns: clock_ns.saturating_sub(waiting_ns).min(residual_ns),
+        clamped: clock_ns > dur_ns,
+    }
+}
+
+/// Nanoseconds of `start..end` during which the vCPU was witnessed to wait for its
+/// CPU. Gross: a host interrupt that runs meanwhile does not stop the steal clock.
+/// `activities` are sorted by their begin.
+pub(crate) fn witnessed_waiting_ns(start_ns: u64, end_ns: u64, activities: &[Activity]) -> u64 {
+    let mut counted_to_ns = start_ns;
+    let mut waiting_ns = 0;
+    for activity in activities {
+        if matches!(
+            activity.kind,
+            ActivityKind::Thread | ActivityKind::Throttled
+        ) {
+            let from_ns = activity.start_mono_ns.max(counted_to_ns);
+            let to_ns = activity.end_mono_ns.min(end_ns);
+            if from_ns < to_ns {
+                waiting_ns += to_ns - from_ns;
+                counted_to_ns = to_ns;
+            }
+        }
+    }
+    waiting_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vmnoise_events::SourceId;
+
+    fn activity(kind: ActivityKind, start_mono_ns: u64, end_mono_ns: u64) -> Activity {
+        Activity {
+            cpu: 0,
+            kind,
+            start_mono_ns,
+            end_mono_ns,
+            source: SourceId(0),
+        }
+    }
+
+    #[test]
+    fn only_what_no_task_explains_is_stolen() {
+        assert_eq!(steal(100, 70, 500, 1000).share_ns, 30);
+        assert_eq!(steal(100, 170, 500, 1000).share_ns, 0);
+        assert_eq!(
+            steal(900, 0, 500, 1000),
+            Steal {
+                share_ns: 500,
+                clamped: false
+            }
+        );
+        assert_eq!(
+            steal(1001, 0, 500, 1000),
+            Steal {
+                share_ns: 500,
+                clamped: true
+            }
+        );
+    }
+
+    #[test]
+    fn waiting_is_a_union_and_gross_of_interrupts() {
+        let activities = [
+            activity(ActivityKind::Thread, 0, 30),
+            activity(ActivityKind::Irq, 12, 18),
+            activity(ActivityKind::Throttled, 20, 40),
+            activity(ActivityKind::Thread, 35, 38),
+            activity(ActivityKind::Blocked, 50, 60),
+            activity(ActivityKind::Thread, 90, 900),
+        ];
+        assert_eq!(witnessed_waiting_ns(10, 100, &activities), 40);
+    }
+}

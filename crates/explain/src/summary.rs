@@ -1,0 +1,212 @@
+//! The result of a run, schema `vmnoise.summary/1`: what a reader of the JSON gets
+//! behind the head that the program puts in front. Unknown is `None`, in JSON
+//! null; it is never 0 and never absent.
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use vmnoise_events::{FinishReason, LossKind, Rung, Share};
+
+use crate::share_totals::ShareTotals;
+
+/// A whole run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// One entry for each CPU, ascending.
+    pub cpus: Vec<CpuSummary>,
+    /// The longest gaps over all CPUs, longest first; as many as `--top` asked for.
+    pub worst: Vec<WorstGap>,
+    /// The earliest gap that reached the `--stop` limit; `None` if none did.
+    pub stopped_by: Option<WorstGap>,
+    /// Everything that was lost, the sum of `losses`.
+    pub lost_events: u64,
+    /// What was lost, by kind.
+    pub losses: Losses,
+    /// Activities that came after the watermark that promised none, which explain
+    /// nothing, and gaps that came after their activities had been forgotten.
+    pub late_events: u64,
+    /// Bound of the error between the clock of gaps and that of activities, in
+    /// nanoseconds; `None` if no anchor joined them.
+    pub clock_bound_ns: Option<u64>,
+    /// Which probes stood on which rung, and what they could not show.
+    pub rungs: Vec<Rung>,
+    /// Periods found in gaps that no witness explains; at most one for each CPU.
+    pub periodic: Vec<Periodic>,
+    /// What measuring itself cost.
+    pub own_cost: OwnCostSummary,
+    /// `hw`, `hv_or_hw` and `unexplained` over all CPUs, in percent of their noise;
+    /// `None` without noise.
+    pub residual_percent_of_noise: Option<f64>,
+    /// Whether the run ended in order; otherwise this is all there was of it.
+    pub complete: bool,
+    /// Why it ended; `None` if not in order.
+    pub finish_reason: Option<FinishReason>,
+}
+
+/// One CPU.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CpuSummary {
+    /// The CPU's number.
+    pub cpu: u32,
+    /// How long the workload ran on it, first to last reading of its clock, in
+    /// nanoseconds; `None` if it never told.
+    pub runtime_ns: Option<u64>,
+    /// How many gaps at or above the threshold it felt.
+    pub gaps: u64,
+    /// Their total length in nanoseconds.
+    pub noise_ns: u64,
+    /// That in percent of the runtime.
+    pub noise_percent: Option<f64>,
+    /// What was left for the workload, in percent of the runtime.
+    pub cpu_available_percent: Option<f64>,
+    /// The longest gap in nanoseconds; `None` without gaps.
+    pub max_gap_ns: Option<u64>,
+    /// Where the noise went, in nanoseconds; what is known adds up to `noise_ns`.
+    pub shares_ns: ShareTotals,
+    /// Advance of the hypervisor's steal clock as the workload read it, in
+    /// nanoseconds; no share.
+    pub steal_clock_ns: Option<u64>,
+    /// Advance of the steal clock of the machine under this CPU, in nanoseconds: an
+    /// upper bound on what an outer host took of the residual.
+    pub outer_steal_ns: Option<u64>,
+    /// Who took how much, largest total first.
+    pub sources: Vec<SourceSummary>,
+    /// Exits of the vCPU.
+    pub exits: Exits,
+    /// Distribution of the gaps' lengths.
+    pub percentiles_ns: Percentiles,
+    /// Gaps for which the steal clock claimed more than their length.
+    pub steal_clamps: u64,
+    /// Gaps that no witness explains at all.
+    pub bare_gaps: u64,
+    /// How many of these, from the first on, were searched for a period.
+    pub bare_gaps_searched: u64,
+}
+
+/// What one source took of all gaps of one CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SourceSummary {
+    /// Under which share.
+    pub share: Share,
+    /// Who.
+    pub name: String,
+    /// How often.
+    pub count: u64,
+    /// Net time in nanoseconds.
+    pub total_ns: u64,
+    /// The most it took at once, net, in nanoseconds.
+    pub max_ns: u64,
+}
+
+/// Exits of one vCPU over the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Exits {
+    /// Handled in the host kernel (the thesis' LW_EX).
+    pub light: Option<u64>,
+    /// Handled by the VMM (the thesis' HW_EX).
+    pub heavy: Option<u64>,
+    /// Reloads of the vCPU by the hypervisor.
+    pub reloads: Option<u64>,
+    /// All exits by KVM's own statistics of the vCPU, the check on the first two.
+    pub kvm_stat: Option<u64>,
+}
+
+/// Percentiles of the gaps' lengths in nanoseconds, exact to three significant
+/// digits (`max` to the nanosecond); `None` without gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Percentiles {
+    /// Median.
+    pub p50: Option<u64>,
+    /// 90th percentile.
+    pub p90: Option<u64>,
+    /// 99th percentile.
+    pub p99: Option<u64>,
+    /// 99.9th percentile.
+    pub p999: Option<u64>,
+    /// The longest.
+    pub max: Option<u64>,
+}
+
+/// One of the longest gaps, explained.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WorstGap {
+    /// The CPU that felt it.
+    pub cpu: u32,
+    /// Begin, in nanoseconds since the first workload's first reading.
+    pub at_ns: u64,
+    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    pub start_mono_ns: u64,
+    /// Length in nanoseconds.
+    pub dur_ns: u64,
+    /// Where it went, largest first; adds up to `dur_ns`.
+    pub parts: Vec<NamedPart>,
+}
+
+/// A part of a budget with its source's name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NamedPart {
+    /// Under which share.
+    pub share: Share,
+    /// Who; `None` where nobody is named (steal, residual).
+    pub source: Option<String>,
+    /// Net time in nanoseconds.
+    pub ns: u64,
+    /// How many activities it adds up; 0 for steal and the residual.
+    pub count: u32,
+}
+
+/// Events lost, by kind; in JSON an object with the names of all kinds. Counts hold
+/// what the stream told and what was found to be damaged in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Losses(pub(crate) [u64; LossKind::ALL.len()]);
+
+impl Losses {
+    /// How many of this kind.
+    pub fn get(&self, kind: LossKind) -> u64 {
+        self.0[kind as usize]
+    }
+
+    /// Every kind with its count.
+    pub fn iter(&self) -> impl Iterator<Item = (LossKind, u64)> {
+        LossKind::ALL.into_iter().zip(self.0)
+    }
+}
+
+impl Serialize for Losses {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (kind, count) in self.iter() {
+            map.serialize_entry(kind.name(), &count)?;
+        }
+        map.end()
+    }
+}
+
+/// A period in the gaps of one CPU that no witness explains.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Periodic {
+    /// The CPU.
+    pub cpu: u32,
+    /// The period in nanoseconds.
+    pub period_ns: u64,
+    /// How far gaps stray from the beat, in nanoseconds: 1.4826 times the median
+    /// absolute deviation, which is the standard deviation if they stray normally.
+    pub jitter_ns: u64,
+    /// Gaps on the beat.
+    pub gaps: u64,
+    /// Their mean length in nanoseconds.
+    pub mean_gap_ns: u64,
+    /// Their time as a fraction (0 to 1) of all residual time of the CPU, gaps
+    /// with witnesses included, over the stretch that was searched.
+    pub share_of_residual: f64,
+}
+
+/// What measuring cost.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct OwnCostSummary {
+    /// How often a BPF program of ours ran, on all CPUs; `None` if not counted.
+    pub bpf_runs: Option<u64>,
+    /// For how long in total, in nanoseconds.
+    pub bpf_ns: Option<u64>,
+    /// That in percent of the summed runtime of the measured CPUs.
+    pub percent_of_runtime: Option<f64>,
+}
