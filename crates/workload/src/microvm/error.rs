@@ -1,0 +1,136 @@
+//! What keeps the microVM from running, each with its remedy.
+
+use std::io;
+
+use crate::thread;
+
+/// Why this machine does not run the microVM, or why a running one ended early.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// There is no /dev/kvm.
+    #[error(
+        "/dev/kvm does not exist: load kvm_intel or kvm_amd, enable VT-x or AMD-V in the firmware, or nested virtualization in the hypervisor below"
+    )]
+    NoKvm,
+    /// /dev/kvm exists and this user may not open it.
+    #[error("not allowed to open /dev/kvm: run as root or join the group that owns it (often kvm)")]
+    NotAllowed,
+    /// Another hypervisor holds the CPU's virtualization (EBUSY).
+    #[error(
+        "KVM is busy: another hypervisor (VirtualBox, VMware, …) holds the CPU's virtualization; stop its machines and try again"
+    )]
+    Busy,
+    /// The API of KVM is not the one every kernel since 2.6.22 has.
+    #[error("KVM speaks API version {0} instead of 12: use the kvm modules of the running kernel")]
+    ApiVersion(i32),
+    /// No CPU was named.
+    #[error("no CPU to measure: name at least one")]
+    NoCpu,
+    /// More CPUs than guest memory is laid out for.
+    #[error("{0} CPUs are more than one microVM measures: name at most {1}")]
+    TooManyCpus(usize, usize),
+    /// The exit counts end before the slot of a measured CPU.
+    #[error(
+        "the exit counts ({len} bytes) hold no slot for CPU {cpu}: size their map by the possible CPUs"
+    )]
+    ExitCountsTooSmall {
+        /// The CPU without a slot.
+        cpu: u32,
+        /// Bytes shared.
+        len: usize,
+    },
+    /// Guest memory could not be allocated.
+    #[error(
+        "no memory for the guest ({len} bytes): {}; free memory or measure fewer CPUs",
+        io::Error::from_raw_os_error(*errno)
+    )]
+    Memory {
+        /// Bytes asked for.
+        len: usize,
+        /// The kernel's error number.
+        errno: i32,
+    },
+    /// A thread could not be started.
+    #[error("no thread for CPU {cpu}: {}; see `ulimit -u`", io::Error::from_raw_os_error(*errno))]
+    Spawn {
+        /// The CPU it was for.
+        cpu: u32,
+        /// The kernel's error number.
+        errno: i32,
+    },
+    /// KVM refused a call that every x86 KVM is expected to accept.
+    #[error(
+        "{call} failed: {}; see the kernel log (dmesg) for KVM's reason",
+        io::Error::from_raw_os_error(*errno)
+    )]
+    Kvm {
+        /// The ioctl.
+        call: &'static str,
+        /// The kernel's error number.
+        errno: i32,
+    },
+    /// The guest left in a way it never does by itself.
+    #[error(
+        "the vCPU on CPU {cpu} left the guest with {reason}: what was measured until then stands; see the kernel log (dmesg) for KVM's reason"
+    )]
+    Exit {
+        /// The CPU.
+        cpu: u32,
+        /// The exit by the name and number of linux/kvm.h.
+        reason: String,
+    },
+    /// A vCPU thread ended without saying why.
+    #[error("the vCPU thread of CPU {0} is gone: please report this")]
+    Gone(u32),
+    /// The thread could not be pinned or given its policy.
+    #[error(transparent)]
+    Thread(#[from] thread::Error),
+}
+
+impl Error {
+    /// For `map_err`: names the call that failed.
+    pub(super) fn kvm(call: &'static str) -> impl FnOnce(kvm_ioctls::Error) -> Error {
+        move |error| Error::Kvm {
+            call,
+            errno: error.errno(),
+        }
+    }
+
+    /// For /dev/kvm itself.
+    pub(super) fn open(error: kvm_ioctls::Error) -> Error {
+        match error.errno() {
+            libc::ENOENT | libc::ENODEV | libc::ENXIO => Error::NoKvm,
+            libc::EACCES | libc::EPERM => Error::NotAllowed,
+            errno => Error::Kvm {
+                call: "open(/dev/kvm)",
+                errno,
+            },
+        }
+    }
+
+    /// For KVM_CREATE_VM, which is where KVM takes hold of the CPUs.
+    pub(super) fn create_vm(error: kvm_ioctls::Error) -> Error {
+        match error.errno() {
+            libc::EBUSY => Error::Busy,
+            errno => Error::Kvm {
+                call: "KVM_CREATE_VM",
+                errno,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_to_lack_kvm_has_its_own_remedy() {
+        let open = |errno| Error::open(kvm_ioctls::Error::new(errno)).to_string();
+        assert!(open(libc::ENOENT).contains("nested virtualization"));
+        assert!(open(libc::EACCES).contains("group"));
+        assert!(open(libc::EMFILE).contains("open(/dev/kvm)"));
+        let busy = Error::create_vm(kvm_ioctls::Error::new(libc::EBUSY)).to_string();
+        assert!(busy.contains("another hypervisor"), "{busy}");
+    }
+}

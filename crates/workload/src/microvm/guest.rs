@@ -1,0 +1,300 @@
+//! The guest program: the code that feels gaps.
+//!
+//! It runs at CPL3 with interrupts off, without a stack, and never touches
+//! memory outside its mailbox, its ring and the exit counts. It obeys one
+//! [`Command`] after the other: each is carried out, then `out` hands the CPU
+//! back to the host (IOPL 3 lets CPL3 do so). `rdi` holds the guest address of
+//! the [`Mailbox`], `rsi` that of the ring; both are set once, before the start.
+//!
+//! **Polling.** Each step reads the TSC, compares its advance with the threshold
+//! and the reading with the deadline, and stores the reading into a cache line
+//! of its own. That line moves only when the host looks at it. Nothing else is
+//! touched, so a step costs little more than the `rdtsc` in it.
+//!
+//! **A gap** is the last reading and the first one after it, where these lie at
+//! least the threshold apart. Only then the guest reads the steal page, by the
+//! version protocol, and the exit counts, and writes one record.
+//!
+//! **Blind time.** Writing a record takes time in which nothing is felt. It is
+//! no noise, so polling begins anew at a reading after the record, and the time
+//! between is added to `blind_tsc`, to be taken off the runtime. Where writing
+//! took longer than `blind_limit_tsc`, something took the CPU meanwhile: that
+//! stretch is a gap too, which begins where the gap before it ended.
+
+use std::arch::global_asm;
+use std::mem::offset_of;
+
+use vmnoise_events::exit_counts;
+
+use super::mailbox::{
+    Books, Drained, Mailbox, Orders, Pulse, RING_BYTES, RING_RECORDS, Record, StealPage,
+};
+
+/// What the host asks of the guest before it enters it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Command {
+    /// Write to every page of the ring and read the exit counts, so that no page
+    /// is missing when it matters.
+    Touch = 1,
+    /// Store one reading of the clock in the mailbox.
+    Stamp = 2,
+    /// Feel gaps until the deadline.
+    Poll = 3,
+    /// Run [`SAMPLES`] steps of the same loop and store the advance of each in
+    /// the ring's memory.
+    Sample = 4,
+}
+
+/// Steps that [`Command::Sample`] takes.
+pub const SAMPLES: usize = RING_BYTES / size_of::<u64>();
+/// The I/O port whose `out` means "done".
+pub const DONE_PORT: u16 = 0xf0;
+
+/// The program as bytes. It is position independent and starts with its first
+/// instruction.
+pub fn program() -> &'static [u8] {
+    unsafe extern "C" {
+        static vmnoise_guest_start: u8;
+        static vmnoise_guest_end: u8;
+    }
+    let (start, end) = (&raw const vmnoise_guest_start, &raw const vmnoise_guest_end);
+    // SAFETY: both symbols are defined below, in this order, around bytes of one
+    // read-only section that lives as long as the program.
+    unsafe { std::slice::from_raw_parts(start, end as usize - start as usize) }
+}
+
+const ORDERS: usize = offset_of!(Mailbox, orders);
+const BOOKS: usize = offset_of!(Mailbox, books);
+const STEAL: usize = offset_of!(Mailbox, steal);
+
+// The program computes slots by shifts and masks.
+const _: () = assert!(RING_RECORDS.is_power_of_two());
+const _: () = assert!(size_of::<Record>() == 64);
+const _: () = assert!(size_of::<Mailbox>() == 4096);
+const _: () = assert!(size_of::<StealPage>() == 64 && STEAL.is_multiple_of(64));
+const _: () = assert!(exit_counts::SLOT_BYTES <= size_of::<[u64; 16]>());
+// Those who poll and those who look on share no cache line, nor an adjacent pair.
+const _: () = assert!(BOOKS.is_multiple_of(128));
+
+global_asm!(
+    r#"
+    .pushsection .rodata.vmnoise_guest, "a", @progbits
+
+    // rax = the TSC; spoils rdx.
+    .macro vmnoise_read_clock
+        rdtsc
+        shl     rdx, 32
+        or      rax, rdx
+    .endm
+
+    // One step: leaves for \away when the reading is r9 or more after r8, the
+    // last reading. The compare is unsigned, so a clock that stepped back leaves
+    // too. Afterwards rcx holds the advance, and "below" means: go on.
+    .macro vmnoise_step away
+        vmnoise_read_clock
+        mov     rcx, rax
+        sub     rcx, r8
+        cmp     rcx, r9
+        jae     \away
+        mov     r8, rax
+        mov     [rdi + {last}], rax
+        cmp     rax, [rdi + {deadline}]
+    .endm
+
+    // rdx = steal in ns, ecx = version: read again while the hypervisor writes.
+    .macro vmnoise_read_steal
+    77:
+        mov     ecx, [rdi + {version}]
+        test    ecx, 1
+        jnz     77b
+        mov     rdx, [rdi + {steal}]
+        cmp     ecx, [rdi + {version}]
+        jne     77b
+    .endm
+
+    // Puts the advance of rdx over what was seen before into the record at r15.
+    .macro vmnoise_book seen, field
+        mov     rbx, rdx
+        sub     rbx, [rdi + \seen]
+        mov     [rdi + \seen], rdx
+        mov     [r15 + \field], rbx
+    .endm
+
+    .globl  vmnoise_guest_start
+    .hidden vmnoise_guest_start
+    .globl  vmnoise_guest_end
+    .hidden vmnoise_guest_end
+
+    .balign 64
+vmnoise_guest_start:
+10: // obey
+        mov     eax, [rdi + {command}]
+        cmp     eax, {poll}
+        je      40f
+        cmp     eax, {stamp}
+        je      30f
+        cmp     eax, {touch}
+        je      20f
+        cmp     eax, {sample}
+        je      60f
+        ud2                     // no IDT: the host sees a shutdown
+
+11: // done
+        out     {port}, al
+        jmp     10b
+
+20: // touch
+        xor     ecx, ecx
+21:     mov     byte ptr [rsi + rcx], 0
+        add     rcx, 4096
+        cmp     rcx, {ring_bytes}
+        jb      21b
+        mov     rax, [rdi + {exit_counts}]
+        mov     rax, [rax]
+        jmp     11b
+
+30: // stamp
+        vmnoise_read_clock
+        mov     [rdi + {stamp_tsc}], rax
+        jmp     11b
+
+40: // poll: everything is counted from here on
+        mov     r9, [rdi + {threshold}]
+        vmnoise_read_steal
+        mov     [rdi + {first_steal}], rdx
+        mov     [rdi + {seen_steal}], rdx
+        mov     [rdi + {first_version}], ecx
+        mov     [rdi + {seen_version}], ecx
+        mov     r14, [rdi + {exit_counts}]
+        mov     rdx, [r14 + {light}]
+        mov     [rdi + {seen_light}], rdx
+        mov     rdx, [r14 + {heavy}]
+        mov     [rdi + {seen_heavy}], rdx
+        vmnoise_read_clock
+        mov     r8, rax
+        mov     [rdi + {last}], rax
+        mov     [rdi + {first}], rax
+
+    .balign 64, 0x90            // nop: in a data section the default is 0
+41:     vmnoise_step 50f
+        jb      41b
+        jmp     11b
+
+50: // away from r8 to rax, rcx long: a gap, unless the clock stepped back
+        test    rcx, rcx
+        js      53f
+        mov     r13, [rdi + {head}]
+        mov     rdx, r13
+        sub     rdx, [rdi + {tail}]
+        cmp     rdx, {records}
+        jae     51f
+        mov     r15, r13
+        and     r15, {records} - 1
+        shl     r15, 6
+        add     r15, rsi
+        inc     r13
+        jmp     52f
+51:     lea     r15, [rdi + {spill}]
+        inc     qword ptr [rdi + {dropped}]
+52:     mov     [r15 + {start_tsc}], r8
+        mov     [r15 + {end_tsc}], rax
+        mov     r8, rax
+        vmnoise_read_steal
+        mov     ebx, ecx
+        sub     ebx, [rdi + {seen_version}]
+        mov     [rdi + {seen_version}], ecx
+        mov     [r15 + {version_moves}], rbx
+        vmnoise_book {seen_steal}, {steal_ns}
+        mov     rdx, [r14 + {light}]
+        vmnoise_book {seen_light}, {light_exits}
+        mov     rdx, [r14 + {heavy}]
+        vmnoise_book {seen_heavy}, {heavy_exits}
+        mov     [rdi + {head}], r13     // x86 keeps stores in order: the record is whole
+        vmnoise_read_clock
+        mov     rcx, rax
+        sub     rcx, r8
+        cmp     rcx, [rdi + {blind_limit}]
+        jae     50b
+        add     [rdi + {blind}], rcx
+        jmp     54f
+53:     inc     qword ptr [rdi + {steps_back}]
+54:     mov     r8, rax
+        mov     [rdi + {last}], rax
+        cmp     rax, [rdi + {deadline}]
+        jb      41b
+        jmp     11b
+
+60: // sample: the step of above, and one store more
+        mov     r9, -1
+        xor     ebx, ebx
+        vmnoise_read_clock
+        mov     r8, rax
+    .balign 64, 0x90
+61:     vmnoise_step 11b
+        mov     [rsi + rbx * 8], rcx
+        inc     rbx
+        cmp     rbx, {samples}
+        jb      61b
+        jmp     11b
+vmnoise_guest_end:
+
+    .purgem vmnoise_read_clock
+    .purgem vmnoise_step
+    .purgem vmnoise_read_steal
+    .purgem vmnoise_book
+    .popsection
+    "#,
+    touch = const Command::Touch as u32,
+    stamp = const Command::Stamp as u32,
+    poll = const Command::Poll as u32,
+    sample = const Command::Sample as u32,
+    port = const DONE_PORT,
+    ring_bytes = const RING_BYTES,
+    records = const RING_RECORDS,
+    samples = const SAMPLES,
+    command = const ORDERS + offset_of!(Orders, command),
+    deadline = const ORDERS + offset_of!(Orders, deadline_tsc),
+    threshold = const ORDERS + offset_of!(Orders, threshold_tsc),
+    blind_limit = const ORDERS + offset_of!(Orders, blind_limit_tsc),
+    exit_counts = const ORDERS + offset_of!(Orders, exit_counts),
+    last = const offset_of!(Mailbox, pulse) + offset_of!(Pulse, last_tsc),
+    first = const BOOKS + offset_of!(Books, first_tsc),
+    head = const BOOKS + offset_of!(Books, head),
+    dropped = const BOOKS + offset_of!(Books, dropped),
+    blind = const BOOKS + offset_of!(Books, blind_tsc),
+    steps_back = const BOOKS + offset_of!(Books, steps_back),
+    first_steal = const BOOKS + offset_of!(Books, first_steal_ns),
+    first_version = const BOOKS + offset_of!(Books, first_version),
+    seen_version = const BOOKS + offset_of!(Books, seen_version),
+    seen_steal = const BOOKS + offset_of!(Books, seen_steal_ns),
+    seen_light = const BOOKS + offset_of!(Books, seen_light),
+    seen_heavy = const BOOKS + offset_of!(Books, seen_heavy),
+    stamp_tsc = const BOOKS + offset_of!(Books, stamp_tsc),
+    tail = const offset_of!(Mailbox, drained) + offset_of!(Drained, tail),
+    steal = const STEAL + offset_of!(StealPage, steal_ns),
+    version = const STEAL + offset_of!(StealPage, version),
+    spill = const offset_of!(Mailbox, spill),
+    start_tsc = const offset_of!(Record, start_tsc),
+    end_tsc = const offset_of!(Record, end_tsc),
+    steal_ns = const offset_of!(Record, steal_ns),
+    version_moves = const offset_of!(Record, version_moves),
+    light_exits = const offset_of!(Record, light_exits),
+    heavy_exits = const offset_of!(Record, heavy_exits),
+    light = const exit_counts::LIGHT_OFFSET,
+    heavy = const exit_counts::HEAVY_OFFSET,
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_fits_a_page() {
+        assert!(
+            (64..4096).contains(&program().len()),
+            "{} bytes",
+            program().len()
+        );
+    }
+}

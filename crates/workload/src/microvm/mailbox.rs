@@ -1,0 +1,288 @@
+//! The memory that one guest and its host share: what the host ordered, what the
+//! guest publishes, and the ring of gaps between them.
+//!
+//! Each side owns whole cache lines, so that nobody's store takes a line away
+//! from the other while the guest polls. Every field has one writer.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Records in one ring: at the shortest sensible threshold (1 µs) a drain may be
+/// 30 ms late before anything is dropped. A power of two.
+pub const RING_RECORDS: usize = 1 << 15;
+/// Bytes of one ring: exactly one large page of the guest.
+pub const RING_BYTES: usize = RING_RECORDS * size_of::<Record>();
+
+/// One gap as the guest wrote it, on the guest's clock. One cache line.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Record {
+    pub start_tsc: AtomicU64,
+    pub end_tsc: AtomicU64,
+    /// Advance of the steal clock since the gap before.
+    pub steal_ns: AtomicU64,
+    /// Advance of the steal page's version since the gap before.
+    pub version_moves: AtomicU64,
+    pub light_exits: AtomicU64,
+    pub heavy_exits: AtomicU64,
+    unused: [AtomicU64; 2],
+}
+
+/// Written by the host before the guest runs; of these only the deadline may
+/// change later, and only downwards.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Orders {
+    pub command: AtomicU32,
+    /// The guest ends at the first reading at or after this, on its own clock.
+    pub deadline_tsc: AtomicU64,
+    /// Shortest gap that is recorded.
+    pub threshold_tsc: AtomicU64,
+    /// Writing a record may take this long; longer, and it was itself disturbed.
+    pub blind_limit_tsc: AtomicU64,
+    /// Guest address of this CPU's slot of exit counts.
+    pub exit_counts: AtomicU64,
+}
+
+/// Written by the guest at every step, read by the host now and then.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Pulse {
+    pub last_tsc: AtomicU64,
+}
+
+/// Written by the guest at start and at each gap.
+#[derive(Debug, Default)]
+#[repr(C, align(128))]
+pub struct Books {
+    pub first_tsc: AtomicU64,
+    /// Records ever written.
+    pub head: AtomicU64,
+    /// Gaps that found the ring full.
+    pub dropped: AtomicU64,
+    /// Time spent writing records.
+    pub blind_tsc: AtomicU64,
+    /// How often the clock was behind its last reading.
+    pub steps_back: AtomicU64,
+    pub first_steal_ns: AtomicU64,
+    pub first_version: AtomicU32,
+    pub seen_version: AtomicU32,
+    pub seen_steal_ns: AtomicU64,
+    pub seen_light: AtomicU64,
+    pub seen_heavy: AtomicU64,
+    /// The answer to `Command::Stamp`.
+    pub stamp_tsc: AtomicU64,
+}
+
+/// Written by the host: records ever taken out.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Drained {
+    pub tail: AtomicU64,
+}
+
+/// Written by the hypervisor: `struct kvm_steal_time` of the kernel's
+/// Documentation/virt/kvm/x86/msr.rst. The version is odd during an update.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct StealPage {
+    pub steal_ns: AtomicU64,
+    pub version: AtomicU32,
+    rest: [u32; 13],
+}
+
+/// One guest's page. All zeros is its state before the first order.
+#[derive(Debug, Default)]
+#[repr(C, align(4096))]
+pub struct Mailbox {
+    pub orders: Orders,
+    pub pulse: Pulse,
+    pub books: Books,
+    pub drained: Drained,
+    pub steal: StealPage,
+    /// Where a record goes that found the ring full.
+    pub spill: Record,
+    /// Stands in for the exit counts where the host has none: always zero.
+    pub no_exit_counts: [u64; 16],
+}
+
+/// One gap as drained, on the guest's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Felt {
+    pub start_tsc: u64,
+    pub end_tsc: u64,
+    pub steal_ns: u64,
+    pub reloads: u32,
+    pub light_exits: u32,
+    pub heavy_exits: u32,
+}
+
+impl Record {
+    /// The bare memory, for what is not a gap.
+    pub fn words(&self) -> [u64; 8] {
+        let [first, second] = &self.unused;
+        [
+            &self.start_tsc,
+            &self.end_tsc,
+            &self.steal_ns,
+            &self.version_moves,
+            &self.light_exits,
+            &self.heavy_exits,
+            first,
+            second,
+        ]
+        .map(|word| word.load(Ordering::Relaxed))
+    }
+
+    fn felt(&self) -> Felt {
+        let read = |field: &AtomicU64| field.load(Ordering::Relaxed);
+        let count = |field| u32::try_from(read(field)).unwrap_or(u32::MAX);
+        Felt {
+            start_tsc: read(&self.start_tsc),
+            end_tsc: read(&self.end_tsc),
+            steal_ns: read(&self.steal_ns),
+            // Each update of the page moves its version by two.
+            reloads: count(&self.version_moves) / 2,
+            light_exits: count(&self.light_exits),
+            heavy_exits: count(&self.heavy_exits),
+        }
+    }
+}
+
+impl Mailbox {
+    /// Takes every record out of `ring`, oldest first.
+    pub fn drain(&self, ring: &[Record], mut sink: impl FnMut(Felt)) {
+        let head = self.books.head.load(Ordering::Acquire);
+        let mut tail = self.drained.tail.load(Ordering::Relaxed);
+        while tail != head {
+            sink(ring[tail as usize % RING_RECORDS].felt());
+            tail = tail.wrapping_add(1);
+            // Released one by one: room for the guest while the rest is read.
+            self.drained.tail.store(tail, Ordering::Release);
+        }
+    }
+
+    /// First and latest reading of the guest's clock; zeros before it started.
+    pub fn span_tsc(&self) -> (u64, u64) {
+        // The guest stores the latest reading before the first one.
+        let first = self.books.first_tsc.load(Ordering::Acquire);
+        (first, self.pulse.last_tsc.load(Ordering::Acquire))
+    }
+
+    /// Advance of the steal clock and number of reloads since the guest started.
+    ///
+    /// The host needs no version protocol: it wants no two fields of one update,
+    /// and an aligned u64 is never torn.
+    pub fn stolen(&self) -> (u64, u64) {
+        if self.books.first_tsc.load(Ordering::Acquire) == 0 {
+            return (0, 0);
+        }
+        let steal_ns = self.steal.steal_ns.load(Ordering::Relaxed);
+        let version = self.steal.version.load(Ordering::Relaxed);
+        let moves = version.wrapping_sub(self.books.first_version.load(Ordering::Relaxed));
+        let first_ns = self.books.first_steal_ns.load(Ordering::Relaxed);
+        (steal_ns.saturating_sub(first_ns), u64::from(moves / 2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the guest program does with a gap, in Rust.
+    fn record(mailbox: &Mailbox, ring: &[Record], start_tsc: u64) {
+        let head = mailbox.books.head.load(Ordering::Relaxed);
+        if head - mailbox.drained.tail.load(Ordering::Acquire) >= RING_RECORDS as u64 {
+            mailbox.books.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let slot = &ring[head as usize % RING_RECORDS];
+        slot.start_tsc.store(start_tsc, Ordering::Relaxed);
+        slot.end_tsc.store(start_tsc + 1, Ordering::Relaxed);
+        slot.version_moves.store(4, Ordering::Relaxed);
+        slot.light_exits.store(u64::MAX, Ordering::Relaxed);
+        mailbox.books.head.store(head + 1, Ordering::Release);
+    }
+
+    fn ring() -> Vec<Record> {
+        (0..RING_RECORDS).map(|_| Record::default()).collect()
+    }
+
+    fn drained(mailbox: &Mailbox, ring: &[Record]) -> Vec<u64> {
+        let mut starts = Vec::new();
+        mailbox.drain(ring, |felt| starts.push(felt.start_tsc));
+        starts
+    }
+
+    #[test]
+    fn records_come_out_in_order_across_the_wrap() {
+        let (mailbox, ring) = (Mailbox::default(), ring());
+        let mut next = 0;
+        for burst in [1, 20_000, 0, 20_000, RING_RECORDS as u64, 3] {
+            let expected: Vec<u64> = (next..next + burst).collect();
+            expected
+                .iter()
+                .for_each(|&start| record(&mailbox, &ring, start));
+            next += burst;
+            assert_eq!(drained(&mailbox, &ring), expected);
+        }
+        assert_eq!(mailbox.books.dropped.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_full_ring_keeps_the_oldest_and_counts_the_rest() {
+        let (mailbox, ring) = (Mailbox::default(), ring());
+        for start in 0..RING_RECORDS as u64 + 7 {
+            record(&mailbox, &ring, start);
+        }
+        assert_eq!(mailbox.books.dropped.load(Ordering::Relaxed), 7);
+        let kept = drained(&mailbox, &ring);
+        assert_eq!(kept, (0..RING_RECORDS as u64).collect::<Vec<_>>());
+        record(&mailbox, &ring, 99);
+        assert_eq!(drained(&mailbox, &ring), [99]);
+    }
+
+    #[test]
+    fn a_writer_on_another_thread_loses_nothing() {
+        const GAPS: u64 = 200_000;
+        let (mailbox, ring) = (Mailbox::default(), ring());
+        let mut starts = Vec::new();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| (0..GAPS).for_each(|start| record(&mailbox, &ring, start)));
+            while !writer.is_finished() {
+                mailbox.drain(&ring, |felt| starts.push(felt.start_tsc));
+            }
+        });
+        mailbox.drain(&ring, |felt| starts.push(felt.start_tsc));
+        assert!(starts.is_sorted_by(|a, b| a < b));
+        let dropped = mailbox.books.dropped.load(Ordering::Relaxed);
+        assert_eq!(starts.len() as u64 + dropped, GAPS);
+    }
+
+    #[test]
+    fn version_moves_are_halved_and_counts_clamped() {
+        let (mailbox, ring) = (Mailbox::default(), ring());
+        record(&mailbox, &ring, 10);
+        let mut felt = None;
+        mailbox.drain(&ring, |gap| felt = Some(gap));
+        let felt = felt.unwrap();
+        assert_eq!(
+            (felt.reloads, felt.light_exits, felt.heavy_exits),
+            (2, u32::MAX, 0)
+        );
+    }
+
+    #[test]
+    fn steal_counts_from_the_start_and_survives_a_version_wrap() {
+        let mailbox = Mailbox::default();
+        mailbox.steal.steal_ns.store(1_500, Ordering::Relaxed);
+        mailbox.steal.version.store(2, Ordering::Relaxed);
+        assert_eq!(mailbox.stolen(), (0, 0), "nothing before the guest started");
+        mailbox.books.first_steal_ns.store(1_000, Ordering::Relaxed);
+        mailbox
+            .books
+            .first_version
+            .store(u32::MAX - 3, Ordering::Relaxed);
+        mailbox.books.first_tsc.store(1, Ordering::Relaxed);
+        assert_eq!(mailbox.stolen(), (500, 3));
+    }
+}

@@ -1,0 +1,80 @@
+//! What the KVM of this machine offers the microVM: facts for whoever asks before
+//! measuring.
+
+use std::sync::atomic::Ordering;
+
+use super::guest::Command;
+use super::vcpu::Vcpu;
+use super::vm::Vm;
+use super::{Error, GuestClock};
+use crate::thread;
+
+/// What a trial VM on one CPU was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KvmOffer {
+    /// `KVM_GET_API_VERSION`; 12 on every kernel since 2.6.22.
+    pub api_version: i32,
+    /// KVM took `MSR_KVM_STEAL_TIME`: the guest has a steal clock.
+    pub steal_clock: bool,
+    /// KVM took `KVM_VCPU_TSC_OFFSET` (Linux 5.16).
+    pub tsc_offset: bool,
+    /// How the trial guest's clock lies on the host's.
+    pub clock: GuestClock,
+    /// KVM counts the exits of each vCPU (binary statistics, Linux 5.14).
+    pub exit_stat: bool,
+    /// Memory can be shared with the guest read-only (`KVM_CAP_READONLY_MEM`).
+    pub readonly_memory: bool,
+}
+
+/// Opens /dev/kvm and tries everything the microVM would use, on a VM of one
+/// vCPU that is gone afterwards. Takes some milliseconds.
+///
+/// # Errors
+/// As [`super::Microvm::prepare`]: each says what is missing and the remedy.
+pub fn offer() -> Result<KvmOffer, Error> {
+    on_trial_vcpu(current_cpu(), |vm, vcpu| {
+        Ok(KvmOffer {
+            api_version: vm.kvm.get_api_version(),
+            steal_clock: vcpu.steal_clock,
+            tsc_offset: vcpu.offset_accepted,
+            clock: vcpu.clock,
+            exit_stat: vcpu.exit_stat().and_then(|stat| stat.read()).is_some(),
+            readonly_memory: vm.has_readonly_memory(),
+        })
+    })
+}
+
+/// The cycles between consecutive readings of a guest on `cpu`, one per step of
+/// the polling loop, gaps included.
+///
+/// It is the loop that measures, with one store more per step (of the number
+/// itself) and never leaving for a gap: an upper bound on the real step.
+///
+/// # Errors
+/// As [`super::Microvm::prepare`].
+pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, Error> {
+    on_trial_vcpu(cpu, |vm, vcpu| {
+        let orders = &vm.memory.mailbox(0).orders;
+        orders.deadline_tsc.store(u64::MAX, Ordering::Relaxed);
+        vcpu.obey(Command::Sample, &|| false)?;
+        Ok(vm.memory.samples(0))
+    })
+}
+
+fn on_trial_vcpu<T: Send>(
+    cpu: u32,
+    work: impl FnOnce(&Vm, &mut Vcpu) -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    std::thread::scope(|scope| {
+        let trial = scope.spawn(|| {
+            thread::pin(&[cpu])?;
+            let vm = Vm::create(&[cpu], None)?;
+            work(&vm, &mut Vcpu::create(&vm, 0, cpu)?)
+        });
+        trial.join().unwrap_or(Err(Error::Gone(cpu)))
+    })
+}
+
+fn current_cpu() -> u32 {
+    u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(0)
+}

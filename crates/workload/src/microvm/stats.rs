@@ -1,0 +1,150 @@
+//! KVM's own count of a vCPU's exits: one value of the binary statistics file
+//! (Linux 5.14; Documentation/virt/kvm/api.rst, KVM_GET_STATS_FD).
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+
+use kvm_ioctls::VcpuFd;
+
+/// `_IO(KVMIO, 0xce)`.
+const KVM_GET_STATS_FD: libc::Ioctl = 0xaece;
+/// Six u32: flags, name_size, num_desc, id_offset, desc_offset, data_offset.
+const HEADER_BYTES: usize = 24;
+/// u32 flags, s16 exponent, u16 size, u32 offset, u32 bucket_size; then the name.
+const DESCRIPTOR_BYTES: usize = 16;
+
+/// The cumulative number of exits of one vCPU, as KVM counts them.
+#[derive(Debug)]
+pub struct ExitStat {
+    file: File,
+    offset: u64,
+}
+
+impl ExitStat {
+    /// Finds the counter; `None` where this kernel has no statistics file or no
+    /// `exits` in it.
+    pub fn open(vcpu: &VcpuFd) -> Option<ExitStat> {
+        // SAFETY: KVM_GET_STATS_FD takes no argument and returns a new descriptor.
+        let fd = unsafe { libc::ioctl(vcpu.as_raw_fd(), KVM_GET_STATS_FD) };
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: the kernel just gave us this descriptor; nobody else has it.
+        let file = unsafe { File::from_raw_fd(fd) };
+        let mut header = [0; HEADER_BYTES];
+        file.read_exact_at(&mut header, 0).ok()?;
+        let mut schema = vec![0; Layout::of(&header)?.schema_end()?];
+        file.read_exact_at(&mut schema, 0).ok()?;
+        let offset = position(&schema, "exits")?;
+        Some(ExitStat { file, offset })
+    }
+
+    /// The count since the vCPU was created; `None` if it cannot be read any more.
+    pub fn read(&self) -> Option<u64> {
+        let mut value = [0; 8];
+        self.file.read_exact_at(&mut value, self.offset).ok()?;
+        Some(u64::from_ne_bytes(value))
+    }
+}
+
+/// The header's view of the file.
+struct Layout {
+    name_bytes: usize,
+    descriptors: usize,
+    descriptors_start: usize,
+    data_start: usize,
+}
+
+impl Layout {
+    fn of(header: &[u8]) -> Option<Layout> {
+        let field = |index: usize| u32_at(header, index * 4);
+        Some(Layout {
+            name_bytes: field(1)?,
+            descriptors: field(2)?,
+            descriptors_start: field(4)?,
+            data_start: field(5)?,
+        })
+    }
+
+    fn stride(&self) -> usize {
+        DESCRIPTOR_BYTES + self.name_bytes
+    }
+
+    /// Where the descriptors end; `None` where no sane kernel puts that.
+    fn schema_end(&self) -> Option<usize> {
+        let bytes = self.stride().checked_mul(self.descriptors)?;
+        let end = self.descriptors_start.checked_add(bytes)?;
+        (end <= 1 << 20).then_some(end)
+    }
+}
+
+/// The position in the file of the statistic called `name`, given the file's
+/// beginning up to the last descriptor.
+fn position(schema: &[u8], name: &str) -> Option<u64> {
+    let layout = Layout::of(schema)?;
+    let descriptors = schema.get(layout.descriptors_start..layout.schema_end()?)?;
+    let descriptor = descriptors
+        .chunks_exact(layout.stride())
+        .find(|descriptor| {
+            let field = &descriptor[DESCRIPTOR_BYTES..];
+            field.split(|&byte| byte == 0).next() == Some(name.as_bytes())
+        })?;
+    Some((layout.data_start + u32_at(descriptor, 8)?) as u64)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<usize> {
+    let field = bytes.get(at..at + 4)?;
+    usize::try_from(u32::from_ne_bytes(field.try_into().ok()?)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file as the kernel lays it out: header, id, descriptors.
+    fn schema(names: &[&str]) -> Vec<u8> {
+        let (name_bytes, id_offset, desc_offset) = (48u32, 24u32, 72u32);
+        let data_offset = desc_offset + names.len() as u32 * (16 + name_bytes);
+        let mut file = Vec::new();
+        for field in [
+            0,
+            name_bytes,
+            names.len() as u32,
+            id_offset,
+            desc_offset,
+            data_offset,
+        ] {
+            file.extend(field.to_ne_bytes());
+        }
+        file.resize(desc_offset as usize, b'x');
+        for (index, name) in names.iter().enumerate() {
+            file.extend([0; 4]); // flags
+            file.extend([0, 0, 1, 0]); // exponent 0, one value
+            file.extend((index as u32 * 8).to_ne_bytes());
+            file.extend([0; 4]); // bucket size
+            let mut field = name.as_bytes().to_vec();
+            field.resize(name_bytes as usize, 0);
+            file.extend(field);
+        }
+        file
+    }
+
+    #[test]
+    fn a_statistic_is_found_by_its_whole_name() {
+        let file = schema(&["irq_exits", "exits", "exits_x"]);
+        assert_eq!(position(&file, "exits"), Some(72 + 3 * 64 + 8));
+        assert_eq!(position(&file, "exit"), None);
+    }
+
+    #[test]
+    fn a_cut_or_absurd_file_has_no_statistic() {
+        let file = schema(&["exits"]);
+        for end in 0..file.len() {
+            assert_eq!(position(&file[..end], "exits"), None, "cut at {end}");
+        }
+        let mut absurd = file;
+        absurd[8..12].copy_from_slice(&u32::MAX.to_ne_bytes());
+        assert_eq!(position(&absurd, "exits"), None);
+    }
+}

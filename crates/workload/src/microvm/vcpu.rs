@@ -1,0 +1,257 @@
+//! One vCPU: its registers, its steal clock, its TSC, and the loop that enters it.
+
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use kvm_bindings::{
+    KVM_MAX_CPUID_ENTRIES, KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, Msrs, kvm_device_attr,
+    kvm_msr_entry, kvm_regs, kvm_segment,
+};
+use kvm_ioctls::{VcpuExit, VcpuFd};
+
+use super::Error;
+use super::clock::{Bracket, GuestClock, judge};
+use super::guest::{Command, DONE_PORT};
+use super::mailbox::{Mailbox, StealPage};
+use super::stats::ExitStat;
+use super::vm::{GuestMemory, PAGE_TABLE, PROGRAM, Vm};
+use crate::tsc;
+
+/// `MSR_KVM_STEAL_TIME` of Documentation/virt/kvm/x86/msr.rst; bit 0 enables.
+const MSR_KVM_STEAL_TIME: u32 = 0x4b56_4d03;
+/// `_IOW(KVMIO, 0xe1, struct kvm_device_attr)`, here on a vCPU (Linux 5.16).
+const KVM_SET_DEVICE_ATTR: libc::Ioctl = 0x4018_aee1;
+/// Brackets are made until the tightest is likely a good one.
+const BRACKETS: usize = 64;
+
+/// A vCPU that is ready to obey, owned by the thread that runs it.
+#[derive(Debug)]
+pub struct Vcpu {
+    fd: VcpuFd,
+    memory: Arc<GuestMemory>,
+    index: usize,
+    cpu: u32,
+    /// KVM keeps a steal clock for it.
+    pub steal_clock: bool,
+    /// KVM took the TSC offset 0.
+    pub offset_accepted: bool,
+    /// How its TSC lies on the host's.
+    pub clock: GuestClock,
+}
+
+/// Why the guest came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Return {
+    /// The command is done.
+    Done,
+    /// A signal arrived, and the caller wanted no more.
+    Abandoned,
+}
+
+impl Vcpu {
+    /// Sets up the vCPU `index` of `vm`. Call it on the thread that will run it,
+    /// already pinned to `cpu`: the brackets of its clock are made here.
+    pub fn create(vm: &Vm, index: usize, cpu: u32) -> Result<Vcpu, Error> {
+        let fd = vm
+            .fd
+            .create_vcpu(index as u64)
+            .map_err(Error::kvm("KVM_CREATE_VCPU"))?;
+        let cpuid = vm
+            .kvm
+            .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
+            .map_err(Error::kvm("KVM_GET_SUPPORTED_CPUID"))?;
+        fd.set_cpuid2(&cpuid)
+            .map_err(Error::kvm("KVM_SET_CPUID2"))?;
+        set_registers(&fd, vm.memory.guest_addresses(index))?;
+
+        let (mailbox, _) = vm.memory.guest_addresses(index);
+        let steal_page = mailbox + std::mem::offset_of!(Mailbox, steal) as u64;
+        let steal_clock = register_steal_clock(&fd, steal_page);
+        let offset_accepted = set_tsc_offset(&fd, 0);
+        let memory = Arc::clone(&vm.memory);
+        let clock = GuestClock::UNKNOWN;
+        let mut vcpu = Vcpu {
+            fd,
+            memory,
+            index,
+            cpu,
+            steal_clock,
+            offset_accepted,
+            clock,
+        };
+
+        vcpu.obey(Command::Touch, &|| false)?;
+        vcpu.clock = judge(&vcpu.brackets()?, offset_accepted);
+        Ok(vcpu)
+    }
+
+    /// KVM's count of this vCPU's exits, where the kernel offers it.
+    pub fn exit_stat(&self) -> Option<ExitStat> {
+        ExitStat::open(&self.fd)
+    }
+
+    /// Enters the guest until it has carried out `command`, or until a signal
+    /// arrives while `abandoned` says so. Any other signal, such as SIGCONT after
+    /// a SIGSTOP, only costs the time it takes to enter again.
+    pub fn obey(
+        &mut self,
+        command: Command,
+        abandoned: &dyn Fn() -> bool,
+    ) -> Result<Return, Error> {
+        self.memory
+            .mailbox(self.index)
+            .orders
+            .command
+            .store(command as u32, Ordering::Release);
+        while !abandoned() {
+            match self.fd.run() {
+                Ok(VcpuExit::IoOut(DONE_PORT, _)) => return Ok(Return::Done),
+                Ok(VcpuExit::Intr) => {}
+                Ok(_) => {
+                    return Err(Error::Exit {
+                        cpu: self.cpu,
+                        reason: self.exit_reason(),
+                    });
+                }
+                Err(error) if matches!(error.errno(), libc::EINTR | libc::EAGAIN) => {}
+                Err(error) => {
+                    return Err(Error::Kvm {
+                        call: "KVM_RUN",
+                        errno: error.errno(),
+                    });
+                }
+            }
+        }
+        Ok(Return::Abandoned)
+    }
+
+    fn brackets(&mut self) -> Result<Vec<Bracket>, Error> {
+        (0..BRACKETS)
+            .map(|_| {
+                let before_tsc = tsc::now_ordered();
+                self.obey(Command::Stamp, &|| false)?;
+                let after_tsc = tsc::now_ordered();
+                let stamp = &self.memory.mailbox(self.index).books.stamp_tsc;
+                Ok(Bracket {
+                    before_tsc,
+                    guest_tsc: stamp.load(Ordering::Acquire),
+                    after_tsc,
+                })
+            })
+            .collect()
+    }
+
+    /// The last exit by name and number; the details of KVM's own failures too.
+    fn exit_reason(&mut self) -> String {
+        let run = self.fd.get_kvm_run();
+        let reason = run.exit_reason;
+        let name = match reason {
+            0 => "KVM_EXIT_UNKNOWN",
+            1 => "KVM_EXIT_EXCEPTION",
+            2 => "KVM_EXIT_IO",
+            5 => "KVM_EXIT_HLT",
+            6 => "KVM_EXIT_MMIO",
+            8 => "KVM_EXIT_SHUTDOWN (the guest program faulted)",
+            9 => "KVM_EXIT_FAIL_ENTRY",
+            17 => "KVM_EXIT_INTERNAL_ERROR",
+            24 => "KVM_EXIT_SYSTEM_EVENT",
+            _ => "KVM_EXIT",
+        };
+        // SAFETY: every variant of the union is plain integers, and the kernel
+        // fills the one that belongs to the exit reason.
+        let detail = unsafe {
+            match reason {
+                9 => Some(
+                    run.__bindgen_anon_1
+                        .fail_entry
+                        .hardware_entry_failure_reason,
+                ),
+                17 => Some(u64::from(run.__bindgen_anon_1.internal.suberror)),
+                _ => None,
+            }
+        };
+        match detail {
+            Some(detail) => format!("{name}, number {reason}, detail {detail:#x}"),
+            None => format!("{name}, number {reason}"),
+        }
+    }
+}
+
+/// Long mode at CPL3, interrupts off, IOPL 3, at the start of the program.
+///
+/// VMX checks the whole state at entry, so all of it is consistent: equal
+/// privilege in CS, SS and their selectors, a usable busy TSS, no LDT.
+fn set_registers(fd: &VcpuFd, (mailbox, ring): (u64, u64)) -> Result<(), Error> {
+    let code = kvm_segment {
+        base: 0,
+        limit: u32::MAX,
+        selector: 0x33,
+        type_: 11, // execute, read, accessed
+        present: 1,
+        dpl: 3,
+        s: 1,
+        l: 1,
+        g: 1,
+        ..Default::default()
+    };
+    // Read, write, accessed.
+    let data = kvm_segment {
+        selector: 0x2b,
+        type_: 3,
+        l: 0,
+        db: 1,
+        ..code
+    };
+    let mut sregs = fd.get_sregs().map_err(Error::kvm("KVM_GET_SREGS"))?;
+    sregs.cs = code;
+    (sregs.ds, sregs.es, sregs.fs, sregs.gs, sregs.ss) = (data, data, data, data, data);
+    sregs.tr = kvm_segment {
+        limit: 0x67,
+        selector: 0x40,
+        type_: 11, // busy 64-bit TSS
+        present: 1,
+        ..Default::default()
+    };
+    sregs.ldt = kvm_segment {
+        unusable: 1,
+        ..Default::default()
+    };
+    sregs.cr0 = 0x8005_0033; // PG AM WP NE ET MP PE
+    sregs.cr3 = PAGE_TABLE;
+    sregs.cr4 = 0x620; // OSXMMEXCPT OSFXSR PAE
+    sregs.efer = 0x501; // LMA LME SCE
+    fd.set_sregs(&sregs).map_err(Error::kvm("KVM_SET_SREGS"))?;
+    let regs = kvm_regs {
+        rip: PROGRAM,
+        rdi: mailbox,
+        rsi: ring,
+        rflags: 0x3002, // IOPL 3, and the bit that is always 1
+        ..Default::default()
+    };
+    fd.set_regs(&regs).map_err(Error::kvm("KVM_SET_REGS"))
+}
+
+/// Whether KVM took the address of the steal page.
+fn register_steal_clock(fd: &VcpuFd, page: u64) -> bool {
+    debug_assert!(page.is_multiple_of(align_of::<StealPage>() as u64));
+    let entry = kvm_msr_entry {
+        index: MSR_KVM_STEAL_TIME,
+        data: page | 1,
+        ..Default::default()
+    };
+    // KVM_SET_MSRS returns how many it took.
+    Msrs::from_entries(&[entry]).is_ok_and(|msrs| matches!(fd.set_msrs(&msrs), Ok(1)))
+}
+
+/// Whether KVM took this TSC offset (guest minus host, in cycles).
+fn set_tsc_offset(fd: &VcpuFd, offset_tsc: u64) -> bool {
+    let attr = kvm_device_attr {
+        flags: 0,
+        group: KVM_VCPU_TSC_CTRL,
+        attr: u64::from(KVM_VCPU_TSC_OFFSET),
+        addr: &raw const offset_tsc as u64,
+    };
+    // SAFETY: the kernel reads the attribute and the u64 behind it, both alive here.
+    unsafe { libc::ioctl(fd.as_raw_fd(), KVM_SET_DEVICE_ATTR, &raw const attr) == 0 }
+}

@@ -1,0 +1,339 @@
+//! The machine: guest memory, its page tables and the VM that they belong to.
+//!
+//! | guest address | what |
+//! |---|---|
+//! | 0x1000 | page tables: identity, 2 MiB pages, all for CPL3 |
+//! | 0x10000 | the guest program |
+//! | 2 MiB | one [`Mailbox`] page per vCPU |
+//! | next 2 MiB boundary | one ring per vCPU, 2 MiB each |
+//! | after the rings | the host's exit counts, if shared |
+
+use std::any::Any;
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use kvm_bindings::{KVM_API_VERSION, KVM_MEM_READONLY, kvm_userspace_memory_region};
+use kvm_ioctls::{Cap, Kvm, VmFd};
+use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous, munmap};
+use vmnoise_events::exit_counts;
+
+use super::Error;
+use super::guest;
+use super::mailbox::{Mailbox, RING_BYTES, RING_RECORDS, Record};
+
+/// Guest address of the top page table.
+pub const PAGE_TABLE: u64 = 0x1000;
+/// Guest address of the program.
+pub const PROGRAM: u64 = 0x10000;
+/// vCPUs whose memory stays clear of the APIC's addresses below 4 GiB.
+pub const MAX_VCPUS: usize = 1024;
+
+const LARGE_PAGE: usize = 2 << 20;
+const TABLE_BYTES: usize = 4096;
+const GIB: usize = 1 << 30;
+const MAILBOXES: usize = LARGE_PAGE;
+/// Present, writable, for CPL3.
+const TABLE_ENTRY: u64 = 0x07;
+/// The same, accessed, dirty, and a large page.
+const PAGE_ENTRY: u64 = 0xe7;
+/// What VMX without unrestricted guests needs for real mode, which this guest
+/// never enters: three pages outside guest memory.
+const TSS_ADDRESS: usize = 0xfffb_d000;
+
+/// Memory of the host that a guest reads live, in the layout of
+/// [`vmnoise_events::exit_counts`].
+#[derive(Clone)]
+pub struct SharedPages {
+    address: usize,
+    len: usize,
+    /// Owns the mapping; held for as long as a guest may look.
+    _keep_alive: Arc<dyn Any + Send + Sync>,
+}
+
+impl SharedPages {
+    /// Describes `len` bytes at `address`, both multiples of the page size.
+    ///
+    /// # Safety
+    /// The range must be mapped and readable, and stay so until `keep_alive` is
+    /// dropped. Others may write it at any time, by aligned u64 stores.
+    pub unsafe fn new(
+        address: NonNull<u8>,
+        len: usize,
+        keep_alive: Arc<dyn Any + Send + Sync>,
+    ) -> SharedPages {
+        SharedPages {
+            address: address.as_ptr() as usize,
+            len,
+            _keep_alive: keep_alive,
+        }
+    }
+}
+
+impl std::fmt::Debug for SharedPages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedPages")
+            .field("address", &self.address)
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens /dev/kvm and checks that it is the KVM we know.
+pub fn open_kvm() -> Result<Kvm, Error> {
+    let kvm = Kvm::new().map_err(Error::open)?;
+    let version = kvm.get_api_version();
+    if version.cast_unsigned() != KVM_API_VERSION {
+        return Err(Error::ApiVersion(version));
+    }
+    Ok(kvm)
+}
+
+/// One VM with its memory in place and no vCPU yet.
+#[derive(Debug)]
+pub struct Vm {
+    pub kvm: Kvm,
+    pub fd: VmFd,
+    pub memory: Arc<GuestMemory>,
+}
+
+impl Vm {
+    /// Creates the VM for vCPUs that are to run on `cpus`.
+    pub fn create(cpus: &[u32], shared: Option<SharedPages>) -> Result<Vm, Error> {
+        if cpus.is_empty() {
+            return Err(Error::NoCpu);
+        }
+        if cpus.len() > MAX_VCPUS {
+            return Err(Error::TooManyCpus(cpus.len(), MAX_VCPUS));
+        }
+        let kvm = open_kvm()?;
+        let fd = kvm.create_vm().map_err(Error::create_vm)?;
+        // Only VMX without unrestricted guests wants it; others may refuse.
+        let _ = fd.set_tss_address(TSS_ADDRESS);
+
+        let memory = Arc::new(GuestMemory::new(cpus, shared)?);
+        let slot = |slot, flags, guest: usize, len: usize, host: usize| {
+            let region = kvm_userspace_memory_region {
+                slot,
+                flags,
+                guest_phys_addr: guest as u64,
+                memory_size: len as u64,
+                userspace_addr: host as u64,
+            };
+            // SAFETY: the memory lives in an Arc<GuestMemory> that every vCPU
+            // holds for as long as it exists, and KVM runs no other code on it.
+            unsafe { fd.set_user_memory_region(region) }
+                .map_err(Error::kvm("KVM_SET_USER_MEMORY_REGION"))
+        };
+        slot(0, 0, 0, memory.len, memory.base.as_ptr() as usize)?;
+        if let Some(shared) = &memory.shared {
+            let read_only = if has_readonly_memory(&fd) {
+                KVM_MEM_READONLY
+            } else {
+                0
+            };
+            slot(1, read_only, memory.len, shared.len, shared.address)?;
+        }
+        Ok(Vm { kvm, fd, memory })
+    }
+
+    /// Whether memory can be shared with the guest without letting it write.
+    pub fn has_readonly_memory(&self) -> bool {
+        has_readonly_memory(&self.fd)
+    }
+}
+
+fn has_readonly_memory(fd: &VmFd) -> bool {
+    fd.check_extension(Cap::ReadonlyMem)
+}
+
+/// Everything the guests see, mapped once and never moved.
+#[derive(Debug)]
+pub struct GuestMemory {
+    base: NonNull<u8>,
+    len: usize,
+    vcpus: usize,
+    shared: Option<SharedPages>,
+}
+
+// SAFETY: `base` is owned memory at a fixed place. After `new` it is reached only
+// through `&Mailbox` and `&[Record]`, which hold nothing but atomics.
+unsafe impl Send for GuestMemory {}
+// SAFETY: as above.
+unsafe impl Sync for GuestMemory {}
+
+impl GuestMemory {
+    fn new(cpus: &[u32], shared: Option<SharedPages>) -> Result<GuestMemory, Error> {
+        if let Some(SharedPages { len, .. }) = shared
+            && let Some(&cpu) = cpus
+                .iter()
+                .find(|&&cpu| slot_of(cpu) + exit_counts::SLOT_BYTES > len)
+        {
+            return Err(Error::ExitCountsTooSmall { cpu, len });
+        }
+        let vcpus = cpus.len();
+        let len = ring_at(vcpus, vcpus);
+        // Populated and locked: the guest must not wait for a page.
+        // SAFETY: a new anonymous mapping touches no memory that exists.
+        let map = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::POPULATE,
+            )
+        };
+        let base = map
+            .ok()
+            .and_then(|base| NonNull::new(base.cast::<u8>()))
+            .ok_or(Error::Memory {
+                len,
+                errno: map.err().map_or(0, |errno| errno.raw_os_error()),
+            })?;
+        // A refusal (RLIMIT_MEMLOCK) costs only what swapping would take.
+        // SAFETY: the range is the mapping just made.
+        let _ = unsafe { mlock(base.as_ptr().cast(), len) };
+        let memory = GuestMemory {
+            base,
+            len,
+            vcpus,
+            shared,
+        };
+        memory.write_page_tables();
+        memory.write(PROGRAM as usize, guest::program());
+        for (index, &cpu) in cpus.iter().enumerate() {
+            let counts = match memory.shared {
+                Some(_) => memory.len + slot_of(cpu),
+                None => mailbox_at(index) + std::mem::offset_of!(Mailbox, no_exit_counts),
+            };
+            memory
+                .mailbox(index)
+                .orders
+                .exit_counts
+                .store(counts as u64, Ordering::Relaxed);
+        }
+        Ok(memory)
+    }
+
+    /// The mailbox of the vCPU with this index.
+    pub fn mailbox(&self, index: usize) -> &Mailbox {
+        assert!(index < self.vcpus, "no vCPU {index}");
+        // SAFETY: the layout puts whole, page-aligned mailboxes below `len` for
+        // every index below `vcpus`; zeros are a valid Mailbox, and it is shared
+        // with the guest by atomics only.
+        unsafe { self.base.add(mailbox_at(index)).cast().as_ref() }
+    }
+
+    /// The ring of the vCPU with this index.
+    pub fn ring(&self, index: usize) -> &[Record] {
+        assert!(index < self.vcpus, "no vCPU {index}");
+        // SAFETY: as for the mailbox; a ring is RING_BYTES of records.
+        unsafe {
+            let ring = self.base.add(ring_at(self.vcpus, index)).cast::<Record>();
+            slice::from_raw_parts(ring.as_ptr(), RING_RECORDS)
+        }
+    }
+
+    /// The ring of the vCPU with this index as `Command::Sample` left it.
+    pub fn samples(&self, index: usize) -> Vec<u64> {
+        self.ring(index).iter().flat_map(Record::words).collect()
+    }
+
+    /// Guest addresses of the mailbox and the ring of the vCPU with this index.
+    pub fn guest_addresses(&self, index: usize) -> (u64, u64) {
+        (mailbox_at(index) as u64, ring_at(self.vcpus, index) as u64)
+    }
+
+    fn write_page_tables(&self) {
+        let mapped = self.len + self.shared.as_ref().map_or(0, |shared| shared.len);
+        let table = |index: usize| PAGE_TABLE as usize + index * TABLE_BYTES;
+        let entry = |table: usize, index: usize, value: u64| {
+            self.write(table + index * 8, &value.to_ne_bytes());
+        };
+        entry(table(0), 0, table(1) as u64 | TABLE_ENTRY);
+        for gib in 0..mapped.div_ceil(GIB) {
+            let directory = table(2 + gib);
+            entry(table(1), gib, directory as u64 | TABLE_ENTRY);
+            for page in 0..TABLE_BYTES / 8 {
+                entry(
+                    directory,
+                    page,
+                    (gib * GIB + page * LARGE_PAGE) as u64 | PAGE_ENTRY,
+                );
+            }
+        }
+    }
+
+    /// Before any vCPU exists.
+    fn write(&self, at: usize, bytes: &[u8]) {
+        assert!(
+            at + bytes.len() <= self.len,
+            "the layout keeps inside guest memory"
+        );
+        // SAFETY: inside the mapping, which nobody else uses yet.
+        unsafe {
+            self.base
+                .add(at)
+                .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len())
+        }
+    }
+}
+
+impl Drop for GuestMemory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `new`; every reference into it borrowed `self`.
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+const fn mailbox_at(index: usize) -> usize {
+    MAILBOXES + index * size_of::<Mailbox>()
+}
+
+const fn ring_at(vcpus: usize, index: usize) -> usize {
+    mailbox_at(vcpus).next_multiple_of(LARGE_PAGE) + index * RING_BYTES
+}
+
+fn slot_of(cpu: u32) -> usize {
+    cpu as usize * exit_counts::SLOT_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_are_large_pages_behind_the_mailboxes() {
+        for vcpus in [1, 512, 513, MAX_VCPUS] {
+            assert!(ring_at(vcpus, 0) >= mailbox_at(vcpus));
+            assert_eq!(ring_at(vcpus, 1) % LARGE_PAGE, 0);
+        }
+        assert!(ring_at(MAX_VCPUS, MAX_VCPUS) < 3 * GIB, "clear of the APIC");
+        assert!(PAGE_TABLE as usize + (2 + 4) * TABLE_BYTES <= PROGRAM as usize);
+    }
+
+    #[test]
+    fn mailboxes_and_rings_do_not_overlap() {
+        let memory = GuestMemory::new(&[0, 3], None).unwrap();
+        memory.mailbox(1).books.head.store(7, Ordering::Relaxed);
+        memory.ring(0)[RING_RECORDS - 1]
+            .end_tsc
+            .store(8, Ordering::Relaxed);
+        assert_eq!(memory.mailbox(0).books.head.load(Ordering::Relaxed), 0);
+        assert_eq!(memory.ring(1)[0].start_tsc.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn exit_counts_must_reach_the_measured_cpus() {
+        let pages = || {
+            let page = Box::leak(Box::new([0u8; 4096]));
+            // SAFETY: leaked, so it lives for ever; nothing runs on it here.
+            unsafe { SharedPages::new(NonNull::from(page).cast(), 4096, Arc::new(())) }
+        };
+        assert!(GuestMemory::new(&[31], Some(pages())).is_ok());
+        let error = GuestMemory::new(&[0, 32], Some(pages())).unwrap_err();
+        assert_eq!(error, Error::ExitCountsTooSmall { cpu: 32, len: 4096 });
+    }
+}

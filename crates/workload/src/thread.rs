@@ -1,0 +1,173 @@
+//! Where and how urgently the calling thread runs.
+
+use std::io;
+
+use rustix::process::setpriority_process;
+use rustix::thread::{CpuSet, gettid, sched_setaffinity};
+use vmnoise_events::Policy;
+
+/// Why the calling thread does not run as asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The kernel refused the affinity (EINVAL: no such CPU online and allowed).
+    #[error(
+        "cannot pin a thread to CPU {first_cpu}: {}; name CPUs that are online and in this process's cpuset (`taskset -cp $$` lists them)",
+        io::Error::from_raw_os_error(*errno)
+    )]
+    Pin {
+        /// The first CPU asked for.
+        first_cpu: u32,
+        /// The kernel's error number.
+        errno: i32,
+    },
+    /// A CPU number beyond what the kernel's CPU masks hold.
+    #[error(
+        "CPU {cpu} is beyond the {} CPUs a mask holds; name an existing CPU",
+        CpuSet::MAX_CPU
+    )]
+    NoSuchCpu {
+        /// The CPU asked for.
+        cpu: u32,
+    },
+    /// The kernel refused the policy for want of a right.
+    #[error(
+        "not allowed to set the scheduling policy {policy:?}: run as root or with CAP_SYS_NICE, or raise RLIMIT_RTPRIO (RLIMIT_NICE for o:); under CONFIG_RT_GROUP_SCHED the thread's cgroup also needs cpu.rt_runtime_us"
+    )]
+    PolicyRefused {
+        /// The policy asked for.
+        policy: Policy,
+    },
+    /// The kernel does not know this policy or priority.
+    #[error(
+        "cannot set the scheduling policy {policy:?}: {}; real-time priorities are 1 to 99, nice values -20 to 19",
+        io::Error::from_raw_os_error(*errno)
+    )]
+    Policy {
+        /// The policy asked for.
+        policy: Policy,
+        /// The kernel's error number.
+        errno: i32,
+    },
+}
+
+/// Lets the calling thread run on `cpus` only.
+///
+/// # Errors
+/// [`Error::NoSuchCpu`] and [`Error::Pin`]; the thread then stays where it was.
+pub fn pin(cpus: &[u32]) -> Result<(), Error> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        let index = cpu as usize;
+        if index >= CpuSet::MAX_CPU {
+            return Err(Error::NoSuchCpu { cpu });
+        }
+        set.set(index);
+    }
+    let first_cpu = cpus.first().copied().unwrap_or(0);
+    sched_setaffinity(None, &set).map_err(|errno| Error::Pin {
+        first_cpu,
+        errno: errno.raw_os_error(),
+    })
+}
+
+/// Sets the scheduling policy of the calling thread (sched_setscheduler(2);
+/// for [`Policy::Other`] also its nice value, setpriority(2)).
+///
+/// # Errors
+/// [`Error::PolicyRefused`] without the right to it, else [`Error::Policy`].
+pub fn set_policy(policy: Policy) -> Result<(), Error> {
+    let (number, priority) = match policy {
+        Policy::Other(_) => (libc::SCHED_OTHER, 0),
+        Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
+        Policy::RoundRobin(priority) => (libc::SCHED_RR, priority),
+    };
+    let param = libc::sched_param {
+        sched_priority: priority,
+    };
+    // SAFETY: `param` is a valid sched_param for the length of the call, and
+    // thread 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, number, &raw const param) } != 0 {
+        return Err(policy_error(policy, &io::Error::last_os_error()));
+    }
+    if let Policy::Other(nice) = policy {
+        // The kernel clamps nice values; a value outside the range is an error here.
+        if !(-20..=19).contains(&nice) {
+            return Err(Error::Policy {
+                policy,
+                errno: libc::EINVAL,
+            });
+        }
+        // On Linux the "process" 0 is the calling thread alone.
+        setpriority_process(None, nice).map_err(|errno| policy_error(policy, &errno.into()))?;
+    }
+    Ok(())
+}
+
+/// The kernel's id of the calling thread.
+pub fn tid() -> u32 {
+    gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
+fn policy_error(policy: Policy, error: &io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => Error::PolicyRefused { policy },
+        errno => Error::Policy {
+            policy,
+            errno: errno.unwrap_or(0),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+        std::thread::spawn(work).join().unwrap()
+    }
+
+    #[test]
+    fn a_pinned_thread_runs_there() {
+        let cpu = on_a_thread(|| {
+            let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+            let cpu = (0..CpuSet::MAX_CPU)
+                .rfind(|&cpu| allowed.is_set(cpu))
+                .unwrap();
+            pin(&[cpu as u32]).unwrap();
+            (cpu, rustix::thread::sched_getcpu())
+        });
+        assert_eq!(cpu.0, cpu.1);
+    }
+
+    #[test]
+    fn a_missing_cpu_is_named() {
+        let error = on_a_thread(|| pin(&[1023])).unwrap_err();
+        assert!(error.to_string().contains("CPU 1023"), "{error}");
+        assert_eq!(pin(&[1 << 20]), Err(Error::NoSuchCpu { cpu: 1 << 20 }));
+    }
+
+    #[test]
+    fn an_absurd_policy_is_refused() {
+        let fifo = on_a_thread(|| set_policy(Policy::Fifo(100))).unwrap_err();
+        assert_eq!(
+            fifo,
+            Error::Policy {
+                policy: Policy::Fifo(100),
+                errno: libc::EINVAL
+            }
+        );
+        let nice = on_a_thread(|| set_policy(Policy::Other(40))).unwrap_err();
+        assert_eq!(
+            nice,
+            Error::Policy {
+                policy: Policy::Other(40),
+                errno: libc::EINVAL
+            }
+        );
+    }
+
+    #[test]
+    fn a_thread_may_become_nicer() {
+        on_a_thread(|| set_policy(Policy::Other(5))).unwrap();
+    }
+}

@@ -1,0 +1,113 @@
+//! Reading the time-stamp counter, alone and against CLOCK_MONOTONIC.
+
+use std::arch::x86_64::{_mm_lfence, _rdtsc};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use vmnoise_events::Anchor;
+
+/// The first reading after a cold start is slow; the tightest of these is not.
+const ANCHOR_TRIES: usize = 8;
+
+/// The TSC of this CPU, in cycles. Not ordered against other instructions.
+pub fn now() -> u64 {
+    // SAFETY: every x86-64 CPU has RDTSC, and Linux leaves CR4.TSD clear unless
+    // this very process asked for it with PR_SET_TSC.
+    unsafe { _rdtsc() }
+}
+
+/// The TSC, read only after every earlier instruction is done.
+pub(crate) fn now_ordered() -> u64 {
+    // SAFETY: LFENCE belongs to SSE2, which every x86-64 CPU has.
+    unsafe { _mm_lfence() };
+    now()
+}
+
+/// The TSC and CLOCK_MONOTONIC at one instant: the tightest of a few tries.
+pub fn anchor() -> Anchor {
+    let mut best = one_anchor();
+    for _ in 1..ANCHOR_TRIES {
+        let next = one_anchor();
+        if width(&next) < width(&best) {
+            best = next;
+        }
+    }
+    best
+}
+
+/// The frequency of the TSC in Hz, measured against CLOCK_MONOTONIC by sleeping
+/// for `dur`. The error is the two anchors' widths over `dur`: parts per million
+/// for 100 ms.
+pub fn calibrate_hz(dur: Duration) -> u64 {
+    let begin = anchor();
+    std::thread::sleep(dur);
+    let end = anchor();
+    let cycles = u128::from(middle(&end).saturating_sub(middle(&begin)));
+    let ns = u128::from(end.mono_ns.saturating_sub(begin.mono_ns).max(1));
+    u64::try_from(cycles * 1_000_000_000 / ns).unwrap_or(u64::MAX)
+}
+
+/// Median cycles of one `rdtsc` in a bare loop. Above about 1 µs the counter is
+/// emulated by a hypervisor, and every gap is felt that much too late.
+pub fn rdtsc_cycles() -> u64 {
+    let mut deltas = [0u64; 1001];
+    let mut last = now();
+    for delta in &mut deltas {
+        let next = now();
+        *delta = next.saturating_sub(last);
+        last = next;
+    }
+    deltas.sort_unstable();
+    deltas[deltas.len() / 2]
+}
+
+fn one_anchor() -> Anchor {
+    let before_tsc = now_ordered();
+    let time = clock_gettime(ClockId::Monotonic);
+    let after_tsc = now_ordered();
+    // CLOCK_MONOTONIC counts from boot: neither part is negative.
+    let mono_ns = time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
+    Anchor {
+        before_tsc,
+        mono_ns,
+        after_tsc,
+    }
+}
+
+fn width(anchor: &Anchor) -> u64 {
+    anchor.after_tsc.wrapping_sub(anchor.before_tsc)
+}
+
+fn middle(anchor: &Anchor) -> u64 {
+    anchor.before_tsc + width(anchor) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_anchor_brackets_its_reading() {
+        let first = anchor();
+        let second = anchor();
+        assert!(first.before_tsc < first.after_tsc);
+        assert!(first.after_tsc < second.before_tsc);
+        assert!(first.mono_ns < second.mono_ns);
+    }
+
+    #[test]
+    fn two_calibrations_agree() {
+        let first = calibrate_hz(Duration::from_millis(50));
+        let second = calibrate_hz(Duration::from_millis(50));
+        assert!(first > 100_000_000, "{first} Hz");
+        assert!(
+            first.abs_diff(second) < first / 1000,
+            "{first} Hz, then {second} Hz"
+        );
+    }
+
+    #[test]
+    fn rdtsc_takes_time() {
+        assert!(rdtsc_cycles() > 0);
+    }
+}
