@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use arrow_schema::ArrowError;
 
+use crate::messages::Fault;
+
 /// Why a recording could not be written. After an error the recording ends at
 /// the last batch that was written whole; drop the writer.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +91,25 @@ pub enum ReadError {
         /// What the kernel said.
         error: io::Error,
     },
+}
+
+impl ReadError {
+    /// A fault of the framing, met after so many batches and bytes.
+    pub(crate) fn from_fault(fault: Fault, batches_read: u64, at: u64) -> ReadError {
+        let corrupt = |what| ReadError::Corrupt {
+            batch: batches_read + 1,
+            what,
+        };
+        match fault {
+            Fault::Truncated => ReadError::Truncated { batches_read, at },
+            Fault::Io(error) => ReadError::Io {
+                batches_read,
+                error,
+            },
+            Fault::Foreign(_) => corrupt(format!("no message starts before byte {at}")),
+            Fault::Corrupt(what) => corrupt(what),
+        }
+    }
 }
 
 fn part(batch: u64) -> String {

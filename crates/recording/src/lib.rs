@@ -8,7 +8,9 @@
 
 mod checksum;
 mod columns;
+mod decode;
 mod error;
+mod header;
 mod messages;
 mod reader;
 mod rows;

@@ -85,7 +85,11 @@ impl<R: Read> Messages<R> {
         };
         let body_bytes = match root_as_message(&metadata) {
             Ok(message) => message.bodyLength(),
-            Err(error) => return Err(Fault::Corrupt(format!("metadata of a message: {error}"))),
+            Err(_) => {
+                return Err(Fault::Corrupt(
+                    "a message's metadata is not valid".to_owned(),
+                ));
+            }
         };
         let body = Buffer::from(self.exactly(body_bytes)?);
         Ok(Next::Message(Message { metadata, body }))

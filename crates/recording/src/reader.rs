@@ -1,22 +1,17 @@
 //! A file back into events, batch by batch.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use arrow_array::RecordBatch;
-use arrow_ipc::convert::try_fb_to_schema;
-use arrow_ipc::reader::read_record_batch;
-use arrow_ipc::{MetadataVersion, root_as_message};
-use arrow_schema::{Schema, SchemaRef};
 use vmnoise_events::{Event, RunFacts};
 
 use crate::checksum;
+use crate::decode::Decoder;
 use crate::error::ReadError;
-use crate::messages::{Fault, Message, Messages, Next};
+use crate::header::Header;
+use crate::messages::{Message, Messages, Next};
 use crate::rows::Rows;
-use crate::schema::{FORMAT_VERSION, keys, schema};
 
 /// How a recording that reads back without a fault ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +28,7 @@ pub enum Ending {
 /// Reads a recording in one pass, holding one batch at a time.
 pub struct Reader<R: Read> {
     messages: Messages<R>,
-    schema: SchemaRef,
+    decoder: Decoder,
     facts: RunFacts,
     checksum: u32,
     batches: u64,
@@ -63,28 +58,12 @@ impl<R: Read> Reader<R> {
     /// Every kind of [`ReadError`] but [`ReadError::Open`].
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut messages = Messages::new(input);
-        let message = match messages.next() {
-            Ok(Next::Message(message)) => message,
-            Ok(Next::EndOfFile) => return Err(foreign("it is empty")),
-            Ok(Next::EndMarker) => return Err(foreign("it is an Arrow stream without a schema")),
-            Err(Fault::Foreign(start)) => return Err(foreign(looks_like(start))),
-            Err(Fault::Corrupt(what)) => return Err(foreign(&what)),
-            Err(fault) => return Err(read_error(fault, 0, messages.at())),
-        };
-        let found = decode_schema(&message)?;
-        check_version(&found)?;
-        let (facts, checksum) = decode_facts(&found)?;
-        let schema = schema(HashMap::new());
-        if found.fields() != schema.fields() {
-            return Err(damaged_header(format!(
-                "its columns are not those of format version {FORMAT_VERSION}"
-            )));
-        }
+        let header = Header::decode(messages.next(), messages.at())?;
         Ok(Reader {
             messages,
-            schema,
-            facts,
-            checksum,
+            decoder: Decoder::new(header.schema),
+            facts: header.facts,
+            checksum: header.checksum,
             batches: 0,
             sources: 0,
             ending: None,
@@ -103,50 +82,53 @@ impl<R: Read> Reader<R> {
     /// of the batch.
     pub fn next_batch(&mut self, events: &mut Vec<Event>) -> Result<bool, ReadError> {
         events.clear();
-        self.batch(&mut |event| events.push(event))
+        let ending = self.batch(&mut |event| events.push(event))?;
+        Ok(ending.is_none())
     }
 
     /// Hands every event that is left to `f`, in their order.
     ///
     /// # Errors
     /// [`ReadError::Truncated`], [`ReadError::Corrupt`] or [`ReadError::Io`], after
-    /// everything before the fault has been handed to `f`.
+    /// everything before the fault has been handed to `f`. Do not read on after
+    /// an error: what follows cannot be told from noise.
     pub fn for_each(&mut self, f: &mut dyn FnMut(&Event)) -> Result<Ending, ReadError> {
-        while self.batch(&mut |event| f(&event))? {}
-        Ok(self.ending.unwrap_or(Ending::CutOff {
-            batches: self.batches,
-        }))
+        loop {
+            if let Some(ending) = self.batch(&mut |event| f(&event))? {
+                return Ok(ending);
+            }
+        }
     }
 
-    fn batch(&mut self, f: &mut dyn FnMut(Event)) -> Result<bool, ReadError> {
-        if self.ending.is_some() {
-            return Ok(false);
+    /// Hands one batch to `f`, or tells how the recording ended.
+    fn batch(&mut self, f: &mut dyn FnMut(Event)) -> Result<Option<Ending>, ReadError> {
+        if self.ending.is_none() {
+            match self.messages.next() {
+                Ok(Next::Message(message)) => self.decode(&message, f)?,
+                Ok(Next::EndMarker) => self.ending = Some(Ending::Complete),
+                Ok(Next::EndOfFile) => {
+                    let batches = self.batches;
+                    self.ending = Some(Ending::CutOff { batches });
+                }
+                Err(fault) => {
+                    let at = self.messages.at();
+                    return Err(ReadError::from_fault(fault, self.batches, at));
+                }
+            }
         }
-        let message = match self.messages.next() {
-            Ok(Next::Message(message)) => message,
-            Ok(Next::EndMarker) => {
-                self.ending = Some(Ending::Complete);
-                return Ok(false);
-            }
-            Ok(Next::EndOfFile) => {
-                self.ending = Some(Ending::CutOff {
-                    batches: self.batches,
-                });
-                return Ok(false);
-            }
-            Err(fault) => return Err(read_error(fault, self.batches, self.messages.at())),
-        };
-        self.replay(&message, f)
-            .map_err(|what| ReadError::Corrupt {
-                batch: self.batches + 1,
-                what,
-            })?;
-        self.batches += 1;
-        Ok(true)
+        Ok(self.ending)
+    }
+
+    fn decode(&mut self, message: &Message, f: &mut dyn FnMut(Event)) -> Result<(), ReadError> {
+        let batch = self.batches + 1;
+        self.replay(message, f)
+            .map_err(|what| ReadError::Corrupt { batch, what })?;
+        self.batches = batch;
+        Ok(())
     }
 
     fn replay(&mut self, message: &Message, f: &mut dyn FnMut(Event)) -> Result<(), String> {
-        let batch = decode_batch(message, &self.schema)?;
+        let batch = self.decoder.decode(message)?;
         let rows = Rows::new(&batch);
         let checksum = checksum::of_batch(self.checksum, &batch);
         if rows.checksum()? != u64::from(checksum) {
@@ -162,15 +144,16 @@ impl<R: Read> Reader<R> {
     }
 
     fn check_sources(&mut self, event: &Event) -> Result<(), String> {
+        let defined = self.sources;
         match event {
-            Event::Source(source) if source.id.0 == self.sources => self.sources += 1,
+            Event::Source(source) if source.id.0 == defined => self.sources += 1,
             Event::Source(source) => {
+                let id = source.id.0;
                 return Err(format!(
-                    "source {} is out of order after {} sources",
-                    source.id.0, self.sources
+                    "source {id} is out of order after {defined} sources"
                 ));
             }
-            Event::Activity(activity) if activity.source.0 >= self.sources => {
+            Event::Activity(activity) if activity.source.0 >= defined => {
                 return Err(format!("source {} is not defined", activity.source.0));
             }
             _ => {}
@@ -186,120 +169,5 @@ impl<R: Read> std::fmt::Debug for Reader<R> {
             .field("sources", &self.sources)
             .field("ending", &self.ending)
             .finish_non_exhaustive()
-    }
-}
-
-fn decode_schema(message: &Message) -> Result<Schema, ReadError> {
-    let header = root_as_message(&message.metadata)
-        .ok()
-        .and_then(|message| message.header_as_schema())
-        .ok_or_else(|| foreign("it is an Arrow stream that does not start with a schema"))?;
-    try_fb_to_schema(header).map_err(|error| foreign(&format!("its schema is not valid: {error}")))
-}
-
-fn check_version(schema: &Schema) -> Result<(), ReadError> {
-    let text = schema.metadata.get(keys::VERSION).ok_or_else(|| {
-        foreign("it is an Arrow stream of another program, without vmnoise's keys")
-    })?;
-    match text.parse() {
-        Ok(FORMAT_VERSION) => Ok(()),
-        Ok(found) if found > FORMAT_VERSION => Err(ReadError::NewerFormat {
-            found,
-            known: FORMAT_VERSION,
-        }),
-        _ => Err(damaged_header(format!("`{text}` is no format version"))),
-    }
-}
-
-/// The facts and their checksum.
-fn decode_facts(schema: &Schema) -> Result<(RunFacts, u32), ReadError> {
-    let text = |key: &str| {
-        let text = schema.metadata.get(key);
-        text.ok_or_else(|| damaged_header(format!("it lacks `{key}`")))
-    };
-    let facts = text(keys::FACTS)?;
-    let checksum = checksum::of_facts(facts);
-    if text(keys::FACTS_CRC32)?.parse() != Ok(checksum) {
-        return Err(damaged_header(
-            "the checksum does not fit the facts".to_owned(),
-        ));
-    }
-    let facts = serde_json::from_str(facts)
-        .map_err(|error| damaged_header(format!("the facts are not understood: {error}")))?;
-    Ok((facts, checksum))
-}
-
-/// Arrow's decoder trusts the numbers in a message's metadata and panics where
-/// they lead outside the body, so they are checked against the body first.
-fn decode_batch(message: &Message, schema: &SchemaRef) -> Result<RecordBatch, String> {
-    let header = root_as_message(&message.metadata).map_err(|error| error.to_string())?;
-    let version = header.version();
-    let batch = header
-        .header_as_record_batch()
-        .ok_or("a message that is no batch")?;
-    let available = message.body.len() as i64;
-    let within = |length: i64| (0..=available).contains(&length);
-    let nodes_fit = batch
-        .nodes()
-        .into_iter()
-        .flatten()
-        .all(|node| within(node.length()) && (0..=node.length()).contains(&node.null_count()));
-    let buffers_fit = batch.buffers().into_iter().flatten().all(|buffer| {
-        within(buffer.offset())
-            && within(buffer.length())
-            && within(buffer.offset() + buffer.length())
-    });
-    let plain = batch.compression().is_none() && version == MetadataVersion::V5;
-    if !(within(batch.length()) && nodes_fit && buffers_fit && plain) {
-        return Err("its metadata does not fit its data".to_owned());
-    }
-    read_record_batch(
-        &message.body,
-        batch,
-        schema.clone(),
-        &HashMap::new(),
-        None,
-        &version,
-    )
-    .map_err(|error| error.to_string())
-}
-
-fn read_error(fault: Fault, batches_read: u64, at: u64) -> ReadError {
-    match fault {
-        Fault::Truncated => ReadError::Truncated { batches_read, at },
-        Fault::Io(error) => ReadError::Io {
-            batches_read,
-            error,
-        },
-        Fault::Foreign(_) => ReadError::Corrupt {
-            batch: batches_read + 1,
-            what: "no message starts where one should".to_owned(),
-        },
-        Fault::Corrupt(what) => ReadError::Corrupt {
-            batch: batches_read + 1,
-            what,
-        },
-    }
-}
-
-fn foreign(what: &str) -> ReadError {
-    ReadError::NotARecording {
-        what: what.to_owned(),
-    }
-}
-
-fn damaged_header(what: String) -> ReadError {
-    ReadError::Corrupt { batch: 0, what }
-}
-
-/// What a file with these first bytes is.
-fn looks_like(start: [u8; 4]) -> &'static str {
-    match &start {
-        b"ARRO" => "it is an Arrow file, not an Arrow stream",
-        b"PAR1" => "it is a Parquet file",
-        b"\x7fELF" => "it is a program",
-        [0x1f, 0x8b, ..] | b"\x28\xb5\x2f\xfd" => "it is compressed, decompress it first",
-        bytes if bytes.is_ascii() => "it looks like text",
-        _ => "it is no Arrow stream",
     }
 }

@@ -150,7 +150,7 @@ impl Rows {
                 counter::OUTER_STEAL_NS => &mut tally.outer_steal_ns,
                 _ => {
                     return Err(format!(
-                        "row {row} holds counter `{name}`, which is unknown"
+                        "row {row} holds counter {name:?}, which is unknown"
                     ));
                 }
             };

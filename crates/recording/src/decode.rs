@@ -1,0 +1,94 @@
+//! A message into a batch.
+//!
+//! Arrow's decoder trusts where a message's metadata says its data lie, and
+//! panics where that leads outside the body or cuts a number in half. So the
+//! metadata is held against the body and the columns first.
+
+use std::collections::HashMap;
+
+use arrow_array::RecordBatch;
+use arrow_data::{BufferSpec, layout};
+use arrow_ipc::reader::read_record_batch;
+use arrow_ipc::{MetadataVersion, root_as_message};
+use arrow_schema::{ArrowError, DataType, Fields, SchemaRef};
+
+use crate::messages::Message;
+
+/// Decodes batches of one schema.
+pub(crate) struct Decoder {
+    schema: SchemaRef,
+    /// The size in bytes of one value, for each buffer of a batch in its order.
+    widths: Vec<i64>,
+}
+
+impl Decoder {
+    pub fn new(schema: SchemaRef) -> Decoder {
+        let mut widths = Vec::new();
+        collect_widths(schema.fields(), &mut widths);
+        Decoder { schema, widths }
+    }
+
+    /// The batch in this message, or one line on why there is none.
+    pub fn decode(&self, message: &Message) -> Result<RecordBatch, String> {
+        let header = root_as_message(&message.metadata).map_err(|_| "its metadata is not valid")?;
+        let batch = header
+            .header_as_record_batch()
+            .ok_or("a message that is no batch")?;
+        if header.version() != MetadataVersion::V5 || batch.compression().is_some() {
+            return Err("an encoding that vmnoise does not write".to_owned());
+        }
+        if !self.fits(&batch, message.body.len() as i64) {
+            return Err("its metadata does not fit its data".to_owned());
+        }
+        let dictionaries = HashMap::new();
+        read_record_batch(
+            &message.body,
+            batch,
+            self.schema.clone(),
+            &dictionaries,
+            None,
+            &MetadataVersion::V5,
+        )
+        .map_err(|error| first_line(&error))
+    }
+
+    fn fits(&self, batch: &arrow_ipc::RecordBatch<'_>, body_bytes: i64) -> bool {
+        let (Some(nodes), Some(buffers)) = (batch.nodes(), batch.buffers()) else {
+            return false;
+        };
+        let within = |bytes: i64| (0..=body_bytes).contains(&bytes);
+        // No column has more values than the body has bytes.
+        let nodes_fit = nodes
+            .iter()
+            .all(|node| within(node.length()) && (0..=node.length()).contains(&node.null_count()));
+        let buffers_fit = buffers.iter().zip(&self.widths).all(|(buffer, width)| {
+            let (start, length) = (buffer.offset(), buffer.length());
+            within(start) && within(length) && within(start + length) && length % width == 0
+        });
+        within(batch.length()) && nodes_fit && buffers_fit && buffers.len() == self.widths.len()
+    }
+}
+
+/// Arrow's errors may run over several lines.
+pub(crate) fn first_line(error: &ArrowError) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+fn collect_widths(fields: &Fields, widths: &mut Vec<i64>) {
+    for field in fields {
+        let layout = layout(field.data_type());
+        if layout.can_contain_null_mask {
+            widths.push(1);
+        }
+        widths.extend(layout.buffers.iter().map(|buffer| match buffer {
+            BufferSpec::FixedWidth { byte_width, .. } => *byte_width as i64,
+            _ => 1,
+        }));
+        match field.data_type() {
+            DataType::Map(entries, _) => collect_widths(&vec![entries.clone()].into(), widths),
+            DataType::Struct(children) => collect_widths(children, widths),
+            _ => {}
+        }
+    }
+}
