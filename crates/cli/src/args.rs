@@ -119,11 +119,19 @@ fn threshold(text: &str) -> Result<u64, String> {
 }
 
 fn period(text: &str) -> Result<u64, String> {
-    within(text, Bare::Microseconds, 100 * MS, DAY, "100ms to 1d (a number alone is in us)")
+    within(
+        text,
+        Bare::Microseconds,
+        100 * MS,
+        DAY,
+        "100ms to 1d (a number alone is in us)",
+    )
 }
 
 fn policy(text: &str) -> Result<Policy, String> {
-    let usage = || format!("`{text}` is no priority; write o:NICE (-20..19), f:PRIORITY or r:PRIORITY (1..99)");
+    let usage = || {
+        format!("`{text}` is no priority; write o:NICE (-20..19), f:PRIORITY or r:PRIORITY (1..99)")
+    };
     let (letter, number) = text.split_once(':').ok_or_else(usage)?;
     let number: i32 = number.parse().map_err(|_| usage())?;
     match letter {

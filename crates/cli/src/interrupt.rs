@@ -31,13 +31,15 @@ pub fn catch() -> std::io::Result<Interrupts> {
     let count = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&count);
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    std::thread::Builder::new().name("vmnoise-signal".into()).spawn(move || {
-        for signal in signals.forever() {
-            if seen.fetch_add(1, Ordering::Relaxed) >= 2 {
-                // Nothing is left to do if even this fails.
-                let _ = signal_hook::low_level::emulate_default_handler(signal);
+    std::thread::Builder::new()
+        .name("vmnoise-signal".into())
+        .spawn(move || {
+            for signal in signals.forever() {
+                if seen.fetch_add(1, Ordering::Relaxed) >= 2 {
+                    // Nothing is left to do if even this fails.
+                    let _ = signal_hook::low_level::emulate_default_handler(signal);
+                }
             }
-        }
-    })?;
+        })?;
     Ok(Interrupts(count))
 }

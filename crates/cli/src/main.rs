@@ -7,6 +7,7 @@ mod commands;
 mod interrupt;
 mod measure;
 mod output;
+mod rungs;
 mod session;
 mod status;
 mod units;

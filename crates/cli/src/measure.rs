@@ -22,6 +22,8 @@ const TICK: Duration = Duration::from_millis(20);
 const SUBMIT_SLACK_NS: u64 = 1_000_000;
 /// What was recorded is flushed at least this often, however long a period is.
 const FLUSH: Duration = Duration::from_secs(1);
+/// How long the end of a run waits for guests that are starved of their CPU.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One run with everything it holds.
 pub struct Measurement<'a> {
@@ -45,9 +47,23 @@ impl<'a> Measurement<'a> {
             .options
             .cpus
             .iter()
-            .map(|&cpu| (cpu, tracer.as_ref().and_then(|tracer| tracer.outer_steal_ns(cpu))))
+            .map(|&cpu| {
+                (
+                    cpu,
+                    tracer
+                        .as_ref()
+                        .and_then(|tracer| tracer.outer_steal_ns(cpu)),
+                )
+            })
             .collect();
-        Measurement { facts, microvm, tracer, session, outer_steal_start_ns, events: Vec::new() }
+        Measurement {
+            facts,
+            microvm,
+            tracer,
+            session,
+            outer_steal_start_ns,
+            events: Vec::new(),
+        }
     }
 
     /// Runs to the end of the duration, the first gap of `--stop`, or Ctrl-C.
@@ -84,7 +100,9 @@ impl<'a> Measurement<'a> {
                 break FinishReason::Interrupt;
             }
             if let Some(error) = self.microvm.failure() {
-                eprintln!("vmnoise: the guest ended early: {error}; the result covers the time before");
+                eprintln!(
+                    "vmnoise: the guest ended early: {error}; the result covers the time before"
+                );
                 break FinishReason::Interrupt;
             }
             if now >= end {
@@ -92,20 +110,26 @@ impl<'a> Measurement<'a> {
             }
         };
         if !interrupts.asked_to_drop() {
-            self.end(reason);
+            self.end(reason, interrupts);
         }
         Ok(self.session.finish())
     }
 
-    /// Stops the guest and takes what is outstanding.
-    fn end(&mut self, reason: FinishReason) {
+    /// Stops the guest and takes what is outstanding. A vCPU that gets no CPU to end
+    /// on is waited for until patience or the user runs out.
+    fn end(&mut self, reason: FinishReason, interrupts: &Interrupts) {
         self.microvm.stop();
-        self.drain();
+        let asked = Instant::now();
+        while self.microvm.running() && asked.elapsed() < PATIENCE && !interrupts.asked_to_drop() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         self.counters();
+        self.drain();
         self.anchor();
         let mono_ns = self.anchor();
         self.drain();
-        self.session.accept(&Event::Finish(Finish { reason, mono_ns }));
+        self.session
+            .accept(&Event::Finish(Finish { reason, mono_ns }));
     }
 
     /// Reads the clocks; returns CLOCK_MONOTONIC.
@@ -123,10 +147,13 @@ impl<'a> Measurement<'a> {
         if let Some(tracer) = &mut self.tracer
             && let Err(error) = tracer.drain(&mut |event| events.push(event))
         {
-            eprintln!("vmnoise: reading the BPF ring buffer: {error}; activities are missing from here on");
+            eprintln!(
+                "vmnoise: reading the BPF ring buffer: {error}; activities are missing from here on"
+            );
         }
         self.microvm.drain(&mut |gap| events.push(Event::Gap(gap)));
-        self.events.push(Event::Watermark(mono_ns.saturating_sub(SUBMIT_SLACK_NS)));
+        self.events
+            .push(Event::Watermark(mono_ns.saturating_sub(SUBMIT_SLACK_NS)));
         for event in self.events.drain(..) {
             self.session.accept(&event);
         }
@@ -138,7 +165,10 @@ impl<'a> Measurement<'a> {
             let tally = self.with_host_counters(tally);
             self.session.accept(&Event::Tally(tally));
         }
-        let dropped = Loss { kind: LossKind::MailboxFull, count: self.microvm.dropped() };
+        let dropped = Loss {
+            kind: LossKind::MailboxFull,
+            count: self.microvm.dropped(),
+        };
         self.session.accept(&Event::Loss(dropped));
         if let Some(tracer) = &self.tracer {
             for loss in tracer.losses() {
@@ -151,7 +181,9 @@ impl<'a> Measurement<'a> {
     }
 
     fn with_host_counters(&self, tally: Tally) -> Tally {
-        let Some(tracer) = &self.tracer else { return tally };
+        let Some(tracer) = &self.tracer else {
+            return tally;
+        };
         let at_start = self
             .outer_steal_start_ns
             .iter()
@@ -161,7 +193,9 @@ impl<'a> Measurement<'a> {
         Tally {
             light_exits: tracer.light_exits(tally.cpu),
             heavy_exits: tracer.heavy_exits(tally.cpu),
-            outer_steal_ns: now.zip(at_start).map(|(now, start)| now.saturating_sub(start)),
+            outer_steal_ns: now
+                .zip(at_start)
+                .map(|(now, start)| now.saturating_sub(start)),
             ..tally
         }
     }

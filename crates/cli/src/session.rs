@@ -32,7 +32,12 @@ impl Session {
     /// is given up and reported at the end; measuring goes on.
     pub fn accept(&mut self, event: &Event) {
         self.record(|writer| writer.push(event));
-        let Session { explainer, stop_ns, stop_hit, .. } = self;
+        let Session {
+            explainer,
+            stop_ns,
+            stop_hit,
+            ..
+        } = self;
         explainer.feed(event, &mut |budget: &Budget| {
             *stop_hit |= stop_ns.is_some_and(|stop_ns| budget.dur_ns >= stop_ns);
         });

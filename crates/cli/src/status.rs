@@ -51,7 +51,11 @@ impl Status {
 pub fn of_usage(error: &clap::Error) -> Status {
     // Nothing is left to tell anyone if the terminal itself is gone.
     let _ = error.print();
-    if error.use_stderr() { Status::Usage } else { Status::Ok }
+    if error.use_stderr() {
+        Status::Usage
+    } else {
+        Status::Ok
+    }
 }
 
 /// A reader that has seen enough (`| head`) is no error.

@@ -34,14 +34,14 @@ pub fn parse_time(text: &str, bare: Bare) -> Result<u64, String> {
             .iter()
             .find(|(name, _)| *name == suffix)
             .map(|(_, ns)| *ns)
-            .ok_or_else(|| format!("`{suffix}` is no unit of time; use ns, us, ms, s, m, h or d"))?,
+            .ok_or_else(|| {
+                format!("`{suffix}` is no unit of time; use ns, us, ms, s, m, h or d")
+            })?,
     };
     let plain = digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    let number: f64 = digits
-        .parse()
-        .ok()
-        .filter(|_| plain)
-        .ok_or_else(|| format!("`{text}` is no time; write a number and a unit, such as 10s or 250us"))?;
+    let number: f64 = digits.parse().ok().filter(|_| plain).ok_or_else(|| {
+        format!("`{text}` is no time; write a number and a unit, such as 10s or 250us")
+    })?;
     let ns = number * unit_ns as f64;
     if ns > u64::MAX as f64 / 4.0 {
         return Err(format!("`{text}` is longer than any run"));
@@ -83,7 +83,10 @@ mod tests {
     fn nonsense_is_refused_with_a_remedy() {
         for text in ["", "s", "-1s", "1 s", "1x", "1e3s", "nan", "inf", "1.2.3s"] {
             let error = parse_time(text, Bare::Seconds).unwrap_err();
-            assert!(error.contains("no time") || error.contains("no unit"), "{text}: {error}");
+            assert!(
+                error.contains("no time") || error.contains("no unit"),
+                "{text}: {error}"
+            );
         }
         assert!(parse_time("99999999999999d", Bare::Seconds).is_err());
     }

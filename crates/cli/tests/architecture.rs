@@ -58,10 +58,19 @@ fn rooms_use_only_the_rooms_the_design_allows() {
     let dependencies = dependencies();
     let rooms: BTreeSet<&str> = dependencies.keys().map(String::as_str).collect();
     let drawn: BTreeSet<&str> = ARROWS.iter().map(|(room, _)| *room).collect();
-    assert_eq!(rooms, drawn, "a room was added or removed: draw it in docs/design.md and here");
+    assert_eq!(
+        rooms, drawn,
+        "a room was added or removed: draw it in docs/design.md and here"
+    );
     for (room, allowed) in ARROWS {
-        for used in dependencies[room].iter().filter(|used| rooms.contains(used.as_str())) {
-            assert!(allowed.contains(&used.as_str()), "{room} must not use {used}");
+        for used in dependencies[room]
+            .iter()
+            .filter(|used| rooms.contains(used.as_str()))
+        {
+            assert!(
+                allowed.contains(&used.as_str()),
+                "{room} must not use {used}"
+            );
         }
     }
 }
@@ -70,7 +79,10 @@ fn rooms_use_only_the_rooms_the_design_allows() {
 fn kernel_and_file_formats_stay_in_their_rooms() {
     for (room, used) in dependencies() {
         for (package, home) in ONLY_IN {
-            assert!(room == home || !used.contains(package), "{room} must not use {package}");
+            assert!(
+                room == home || !used.contains(package),
+                "{room} must not use {package}"
+            );
         }
     }
 }

@@ -22,7 +22,11 @@ pub fn binary() -> PathBuf {
         return path.into();
     }
     let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target");
-    let triple = std::fs::read_dir(&target).into_iter().flatten().flatten().map(|entry| entry.path());
+    let triple = std::fs::read_dir(&target)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
     triple
         .chain([target])
         .map(|folder| folder.join("release/vmnoise"))
@@ -150,5 +154,9 @@ impl Drop for Run {
 /// # Errors
 /// If it cannot be started.
 pub fn run_to_end(arguments: &[&str]) -> Result<Output> {
-    Command::new(binary()).args(arguments).stdin(Stdio::null()).output().context("starting vmnoise")
+    Command::new(binary())
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .context("starting vmnoise")
 }

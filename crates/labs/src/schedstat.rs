@@ -22,7 +22,10 @@ pub fn read(pid: u32, tid: u32) -> Result<Schedstat> {
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     let mut numbers = text.split_whitespace().map(str::parse);
     match (numbers.next(), numbers.next()) {
-        (Some(Ok(on_cpu_ns)), Some(Ok(run_delay_ns))) => Ok(Schedstat { on_cpu_ns, run_delay_ns }),
+        (Some(Ok(on_cpu_ns)), Some(Ok(run_delay_ns))) => Ok(Schedstat {
+            on_cpu_ns,
+            run_delay_ns,
+        }),
         _ => anyhow::bail!("{path}: `{}` is no schedstat", text.trim()),
     }
 }
@@ -36,7 +39,10 @@ pub fn threads(pid: u32) -> Result<Vec<(u32, String)>> {
     let mut threads = Vec::new();
     for entry in std::fs::read_dir(&folder).with_context(|| folder.clone())? {
         let path: PathBuf = entry?.path();
-        let tid = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+        let tid = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .and_then(|name| name.parse().ok());
         if let (Some(tid), Ok(comm)) = (tid, std::fs::read_to_string(path.join("comm"))) {
             threads.push((tid, comm.trim_end().to_owned()));
         }

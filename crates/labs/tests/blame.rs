@@ -10,7 +10,13 @@ mod kvm {
     /// Measured in all these tests; the tests themselves and the tool's threads use the others.
     fn measured_cpu() -> u32 {
         let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
-        online.trim().rsplit([',', '-']).next().unwrap().parse().unwrap()
+        online
+            .trim()
+            .rsplit([',', '-'])
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap()
     }
 
     fn total_ns(summary: &Value, share: &str, source: &str) -> u64 {
@@ -71,16 +77,23 @@ mod kvm {
         let took_ns = busy_after.on_cpu_ns - busy_before.on_cpu_ns;
         let interrupts_ns = share_ns(&summary, "host_irq") + share_ns(&summary, "host_softirq");
         let blamed_ns = total_ns(&summary, "preempted", &busy.source()) + interrupts_ns;
-        assert!(blamed_ns * 100 >= took_ns * 95, "blamed for {blamed_ns} ns of {took_ns} ns");
+        assert!(
+            blamed_ns * 100 >= took_ns * 95,
+            "blamed for {blamed_ns} ns of {took_ns} ns"
+        );
     }
 
     #[test]
     fn each_burst_is_in_a_gap_that_names_it_and_silence_is_not_blamed() {
         let cpu = measured_cpu();
         let folder = tempfile::tempdir().unwrap();
-        let disturber =
-            Disturber::bursts(cpu, 97, Duration::from_micros(500), &folder.path().join("bursts"))
-                .unwrap();
+        let disturber = Disturber::bursts(
+            cpu,
+            97,
+            Duration::from_micros(500),
+            &folder.path().join("bursts"),
+        )
+        .unwrap();
         let source = disturber.source();
         let summary = Run::microvm(cpu, &["--duration", "4s", "--top", "1000000"])
             .and_then(Run::summary)
@@ -93,8 +106,17 @@ mod kvm {
             .iter()
             .map(|gap| {
                 let number = |key: &str| gap[key].as_u64().unwrap();
-                let names_it = gap["parts"].as_array().unwrap().iter().any(|part| part["source"] == source);
-                (number("start_tsc"), number("end_tsc"), number("dur_ns"), names_it)
+                let names_it = gap["parts"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|part| part["source"] == source);
+                (
+                    number("start_tsc"),
+                    number("end_tsc"),
+                    number("dur_ns"),
+                    names_it,
+                )
             })
             .collect();
         let first_tsc = gaps.iter().map(|gap| gap.0).min().unwrap();
@@ -103,10 +125,15 @@ mod kvm {
             .iter()
             .filter(|burst| burst.begin_tsc > first_tsc && burst.end_tsc < last_tsc)
             .collect();
-        assert!(inside.len() > 200, "only {} bursts during the run", inside.len());
+        assert!(
+            inside.len() > 200,
+            "only {} bursts during the run",
+            inside.len()
+        );
         let mut excess = Vec::new();
         for burst in &inside {
-            let holds = |gap: &&(u64, u64, u64, bool)| gap.0 <= burst.begin_tsc && burst.end_tsc <= gap.1;
+            let holds =
+                |gap: &&(u64, u64, u64, bool)| gap.0 <= burst.begin_tsc && burst.end_tsc <= gap.1;
             if let Some((start_tsc, end_tsc, _, _)) = gaps.iter().find(|gap| holds(gap) && gap.3) {
                 let logged = (burst.end_tsc - burst.begin_tsc) as f64;
                 excess.push((end_tsc - start_tsc) as f64 / logged - 1.0);
@@ -120,12 +147,20 @@ mod kvm {
         );
         excess.sort_by(f64::total_cmp);
         let median = excess[excess.len() / 2];
-        assert!(median <= 0.05, "the median gap is {:.1} % longer than its burst", median * 100.0);
+        assert!(
+            median <= 0.05,
+            "the median gap is {:.1} % longer than its burst",
+            median * 100.0
+        );
 
-        let quiet = Run::microvm(cpu, &["--duration", "1s"]).and_then(Run::summary).unwrap();
+        let quiet = Run::microvm(cpu, &["--duration", "1s"])
+            .and_then(Run::summary)
+            .unwrap();
         assert_budgets_add_up(&quiet);
         let blamed = sources(&quiet).any(|entry| {
-            entry["name"].as_str().is_some_and(|name| name.starts_with("lab-disturb"))
+            entry["name"]
+                .as_str()
+                .is_some_and(|name| name.starts_with("lab-disturb"))
         });
         assert!(!blamed, "a disturber that is not there is blamed");
     }
@@ -140,7 +175,10 @@ mod kvm {
         let before_stop = Instant::now();
         rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
         while schedstat::state(pid, tid) != Some('T') {
-            assert!(before_stop.elapsed() < Duration::from_secs(5), "it does not stop");
+            assert!(
+                before_stop.elapsed() < Duration::from_secs(5),
+                "it does not stop"
+            );
         }
         let seen_stopped = Instant::now();
         std::thread::sleep(Duration::from_millis(20));
@@ -185,11 +223,16 @@ mod kvm {
             let blamed_ns: u64 = sources(summary)
                 .filter(|entry| entry["share"] == "preempted")
                 .filter(|entry| {
-                    entry["name"].as_str().is_some_and(|name| name.ends_with(&format!(":{other}")))
+                    entry["name"]
+                        .as_str()
+                        .is_some_and(|name| name.ends_with(&format!(":{other}")))
                 })
                 .filter_map(|entry| entry["total_ns"].as_u64())
                 .sum();
-            assert!(blamed_ns >= 500_000_000, "the other run is blamed for {blamed_ns} ns only");
+            assert!(
+                blamed_ns >= 500_000_000,
+                "the other run is blamed for {blamed_ns} ns only"
+            );
         }
     }
 }

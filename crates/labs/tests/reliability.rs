@@ -18,7 +18,10 @@ mod kvm {
 
     /// Names of all BPF programs that are loaded, by the kernel's own tool.
     fn loaded_programs() -> Vec<String> {
-        let output = Command::new("bpftool").args(["prog", "show", "--json"]).output().unwrap();
+        let output = Command::new("bpftool")
+            .args(["prog", "show", "--json"])
+            .output()
+            .unwrap();
         let programs: Value = serde_json::from_slice(&output.stdout).unwrap();
         programs
             .as_array()
@@ -31,7 +34,11 @@ mod kvm {
     fn explain(recording: &Path, format: &str) -> String {
         let path = recording.to_str().unwrap();
         let output = run_to_end(&["explain", path, "--format", format]).unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -40,20 +47,34 @@ mod kvm {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("killed.vmn");
         let before = loaded_programs().len();
-        let run =
-            Run::microvm(CPU, &["--duration", "30s", "-o", recording.to_str().unwrap()]).unwrap();
+        let run = Run::microvm(
+            CPU,
+            &["--duration", "30s", "-o", recording.to_str().unwrap()],
+        )
+        .unwrap();
         let pid = run.pid();
         std::thread::sleep(Duration::from_millis(2500));
-        assert!(loaded_programs().len() > before, "no program is loaded during the run");
+        assert!(
+            loaded_programs().len() > before,
+            "no program is loaded during the run"
+        );
         drop(run); // SIGKILL
         assert!(schedstat::threads(pid).is_err(), "a thread is left");
         // The kernel frees programs after a grace period.
         std::thread::sleep(Duration::from_millis(500));
-        assert_eq!(loaded_programs().len(), before, "a program is left: {:?}", loaded_programs());
+        assert_eq!(
+            loaded_programs().len(),
+            before,
+            "a program is left: {:?}",
+            loaded_programs()
+        );
         let summary: Value = serde_json::from_str(&explain(&recording, "json")).unwrap();
         assert_eq!(summary["complete"], false);
         let runtime_ns = summary["cpus"][0]["runtime_ns"].as_u64().unwrap();
-        assert!(runtime_ns >= 900_000_000, "{runtime_ns} ns of 2.5 s read back");
+        assert!(
+            runtime_ns >= 900_000_000,
+            "{runtime_ns} ns of 2.5 s read back"
+        );
         assert!(summary["cpus"][0]["gaps"].as_u64().unwrap() > 0);
     }
 
@@ -61,8 +82,11 @@ mod kvm {
     fn the_recording_tells_the_same_byte_for_byte_and_so_does_pyarrow() {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("run.vmn");
-        let run =
-            Run::microvm(CPU, &["--duration", "2s", "-o", recording.to_str().unwrap()]).unwrap();
+        let run = Run::microvm(
+            CPU,
+            &["--duration", "2s", "-o", recording.to_str().unwrap()],
+        )
+        .unwrap();
         let (status, live, stderr) = run.output().unwrap();
         assert_eq!(status, Some(0), "{stderr}");
         let replayed = explain(&recording, "json");
@@ -91,8 +115,15 @@ mod kvm {
         let recording = folder.path().join("run.vmn");
         let path = recording.to_str().unwrap();
         let live = run_to_end(&["microvm", "-c", "1", "-d", "1s", "-o", path]).unwrap();
-        assert!(live.status.success(), "{}", String::from_utf8_lossy(&live.stderr));
-        assert_eq!(String::from_utf8(live.stdout).unwrap(), explain(&recording, "text"));
+        assert!(
+            live.status.success(),
+            "{}",
+            String::from_utf8_lossy(&live.stderr)
+        );
+        assert_eq!(
+            String::from_utf8(live.stdout).unwrap(),
+            explain(&recording, "text")
+        );
     }
 
     #[test]
@@ -109,29 +140,44 @@ mod kvm {
     #[test]
     fn stop_ends_the_run_with_status_2_and_that_budget_first() {
         let output = run_to_end(&["microvm", "-c", "1", "-d", "30s", "--stop", "2us"]).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.starts_with("Stopped by"), "{text}");
     }
 
     #[test]
     fn own_events_on_the_measured_cpu_stay_few() {
-        let summary = Run::microvm(CPU, &["--duration", "3s"]).and_then(Run::summary).unwrap();
+        let summary = Run::microvm(CPU, &["--duration", "3s"])
+            .and_then(Run::summary)
+            .unwrap();
         let own: u64 = summary["cpus"][0]["sources"]
             .as_array()
             .unwrap()
             .iter()
-            .filter(|entry| entry["name"].as_str().is_some_and(|name| name.starts_with("vmnoise")))
+            .filter(|entry| {
+                entry["name"]
+                    .as_str()
+                    .is_some_and(|name| name.starts_with("vmnoise"))
+            })
             .filter_map(|entry| entry["count"].as_u64())
             .sum();
-        assert!(own <= 3, "vmnoise's own threads took the measured CPU {own} times in 3 s");
+        assert!(
+            own <= 3,
+            "vmnoise's own threads took the measured CPU {own} times in 3 s"
+        );
         assert_eq!(summary["lost_events"], 0);
     }
 
     #[test]
     fn without_trace_it_measures_and_blames_nobody() {
-        let summary =
-            Run::microvm(CPU, &["--duration", "1s", "--no-trace"]).and_then(Run::summary).unwrap();
+        let summary = Run::microvm(CPU, &["--duration", "1s", "--no-trace"])
+            .and_then(Run::summary)
+            .unwrap();
         assert!(summary["cpus"][0]["gaps"].as_u64().unwrap() > 0);
         assert_eq!(summary["cpus"][0]["sources"].as_array().unwrap().len(), 0);
         assert!(summary["cpus"][0]["shares_ns"]["preempted"].is_null());

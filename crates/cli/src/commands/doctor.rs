@@ -2,29 +2,21 @@
 
 use anyhow::Result;
 use vmnoise_events::Rung;
+use vmnoise_tracer::host;
 use vmnoise_workload::microvm;
 
 use crate::args::DoctorArguments;
-use crate::output;
 use crate::status::Status;
+use crate::{output, rungs};
 
 /// Tries every rung, prints the table; status 3 if not even the microVM can run.
 pub fn run(arguments: &DoctorArguments) -> Result<Status> {
-    let (microvm_rungs, microvm_runs) = match microvm::offer() {
-        Ok(offer) => (offer.rungs(), true),
-        Err(error) => (vec![no_microvm(&error)], false),
+    let (mut table, status) = match microvm::offer() {
+        Ok(offer) => (rungs::of_offer(&offer), Status::Ok),
+        Err(error) => (vec![rungs::no_microvm(&error)], Status::MachineCannot),
     };
-    let rungs: Vec<Rung> = microvm_rungs.into_iter().chain(vmnoise_tracer::survey()).collect();
-    output::doctor::print(&rungs, arguments.format)?;
-    Ok(if microvm_runs { Status::Ok } else { Status::MachineCannot })
-}
-
-fn no_microvm(error: &microvm::Error) -> Rung {
-    Rung {
-        probe: "microVM".into(),
-        rung: "none".into(),
-        best: false,
-        limit: "`vmnoise microvm` cannot run here".into(),
-        remedy: error.to_string(),
-    }
+    let survey: Vec<Rung> = vmnoise_tracer::survey();
+    table.extend(survey);
+    output::doctor::print(&host::facts(), &table, arguments.format)?;
+    Ok(status)
 }

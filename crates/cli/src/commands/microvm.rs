@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use vmnoise_events::{ClockFacts, ClockSource, HostFacts, Options, Rung, RunFacts, Witnesses, Workload};
+use vmnoise_events::{
+    ClockFacts, ClockSource, HostFacts, Options, RunFacts, Rung, Witnesses, Workload,
+};
 use vmnoise_recording::Writer;
 use vmnoise_tracer::{LoadError, Tracer, host};
 use vmnoise_workload::microvm::{Config, Microvm};
@@ -16,7 +18,7 @@ use crate::args::MicrovmArguments;
 use crate::measure::Measurement;
 use crate::session::Session;
 use crate::status::{MachineCannot, Status, UsageError};
-use crate::{interrupt, output};
+use crate::{interrupt, output, rungs};
 
 /// How long the TSC is compared with CLOCK_MONOTONIC before the run.
 const TSC_CALIBRATION: Duration = Duration::from_millis(50);
@@ -51,7 +53,7 @@ fn run_with(
     interrupts: &interrupt::Interrupts,
 ) -> Result<Measured> {
     let shares_cpu = keep_off_measured_cpus(options, host)?;
-    let (mut tracer, mut rungs) = load_tracer(options)?;
+    let (mut tracer, mut ladder) = load_tracer(options)?;
     let tsc_hz = tsc::calibrate_hz(TSC_CALIBRATION);
     let microvm = Microvm::prepare(Config {
         cpus: options.cpus.clone(),
@@ -65,9 +67,9 @@ fn run_with(
             tracer.watch(vcpu.cpu, vcpu.tid)?;
         }
         tracer.attach().context("attaching the BPF programs")?;
-        rungs = tracer.rungs();
+        ladder = tracer.rungs();
     }
-    rungs.extend(microvm.rungs());
+    ladder.extend(rungs::of_guest(microvm.has_steal_clock(), &microvm.clock()));
     let facts = RunFacts {
         tool_version: env!("CARGO_PKG_VERSION").into(),
         workload: Workload::Microvm,
@@ -79,13 +81,14 @@ fn run_with(
             steal_clock: microvm.has_steal_clock(),
             ..tracer.as_ref().map(Tracer::witnesses).unwrap_or_default()
         },
-        rungs,
+        rungs: ladder,
         shares_cpu,
         rdtsc_cycles: tsc::rdtsc_cycles(),
     };
     let writer = output.map(|file| Writer::new(file, &facts)).transpose()?;
     let session = Session::new(&facts, writer);
-    let (summary, write_error) = Measurement::new(&facts, microvm, tracer, session).run(interrupts)?;
+    let (summary, write_error) =
+        Measurement::new(&facts, microvm, tracer, session).run(interrupts)?;
     Ok((facts, summary, write_error))
 }
 
@@ -110,7 +113,10 @@ fn options(arguments: &MicrovmArguments, host: &HostFacts) -> Result<Options> {
 /// Creates the recording, so that a path that cannot be written is refused before the run.
 fn create(path: &Path) -> Result<File> {
     File::create(path).with_context(|| {
-        format!("cannot write the recording {}; name a file in a folder you may write to", path.display())
+        format!(
+            "cannot write the recording {}; name a file in a folder you may write to",
+            path.display()
+        )
     })
 }
 
@@ -125,10 +131,16 @@ fn remove_if_empty(path: &Path) {
 /// Moves the tool's own threads (those started later inherit it) off the measured
 /// CPUs. Where there is no other CPU it says so and stays: returns whether it did.
 fn keep_off_measured_cpus(options: &Options, host: &HostFacts) -> Result<bool> {
-    let others: Vec<u32> =
-        host.allowed_cpus.iter().copied().filter(|cpu| !options.cpus.contains(cpu)).collect();
+    let others: Vec<u32> = host
+        .allowed_cpus
+        .iter()
+        .copied()
+        .filter(|cpu| !options.cpus.contains(cpu))
+        .collect();
     if others.is_empty() {
-        eprintln!("vmnoise: every allowed CPU is measured: the tool's own threads run there too, and are part of the noise");
+        eprintln!(
+            "vmnoise: every allowed CPU is measured: the tool's own threads run there too, and are part of the noise"
+        );
         return Ok(true);
     }
     thread::pin(&others).context("moving the tool's own threads off the measured CPUs")?;
@@ -139,35 +151,29 @@ fn keep_off_measured_cpus(options: &Options, host: &HostFacts) -> Result<bool> {
 /// the microVM still measures.
 fn load_tracer(options: &Options) -> Result<(Option<Tracer>, Vec<Rung>)> {
     if !options.trace {
-        let rung = no_witness("none (--no-trace)", "run without --no-trace");
+        let rung = rungs::no_witness("none (--no-trace)", "run without --no-trace");
         return Ok((None, vec![rung]));
     }
     match Tracer::load(&options.cpus) {
         Ok(tracer) => Ok((Some(tracer), Vec::new())),
         Err(LoadError::Refused { why, remedy }) => {
             eprintln!("vmnoise: no witness, BPF was refused: {why}; {remedy}");
-            Ok((None, vec![no_witness("none", &remedy)]))
+            Ok((None, vec![rungs::no_witness("none", &remedy)]))
         }
         Err(error) => Err(error).context("loading the BPF programs"),
-    }
-}
-
-fn no_witness(rung: &str, remedy: &str) -> Rung {
-    Rung {
-        probe: "host activities".into(),
-        rung: rung.into(),
-        best: false,
-        limit: "nobody can be named: what the steal clock does not tell is hv_or_hw".into(),
-        remedy: remedy.into(),
     }
 }
 
 fn clock_facts(microvm: &Microvm, host: &HostFacts, tsc_hz: u64) -> ClockFacts {
     let guest = microvm.clock();
     ClockFacts {
-        source: if host.clocksource == "tsc" { ClockSource::Tsc } else { ClockSource::UnstableTsc },
+        source: if host.clocksource == "tsc" {
+            ClockSource::Tsc
+        } else {
+            ClockSource::UnstableTsc
+        },
         tsc_hz,
-        offset_proof: guest.proof,
+        offset_proof: guest.offset_proof,
         offset_tsc: guest.offset_tsc,
         offset_bound_tsc: guest.offset_bound_tsc,
         bracket_tsc: guest.bracket_tsc,

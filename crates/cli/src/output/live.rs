@@ -9,7 +9,10 @@ use crate::units::human;
 
 /// The headings of the lines.
 pub fn header() {
-    eprintln!("{:>9} {:>4} {:>7} {:>12} {:>12}  largest shares", "time", "CPU", "gaps", "noise", "max gap");
+    eprintln!(
+        "{:>9} {:>4} {:>7} {:>12} {:>12}  largest shares",
+        "time", "CPU", "gaps", "noise", "max gap"
+    );
 }
 
 /// The lines of one period that ended `since_start` after the start.
@@ -29,10 +32,16 @@ pub fn period(since_start: Duration, lines: &[PeriodLine]) {
 
 /// The three shares that took most of the period.
 fn largest(line: &PeriodLine) -> String {
-    let mut shares: Vec<(Share, u64)> =
-        line.shares_ns.iter().copied().filter(|(_, ns)| *ns > 0).collect();
+    let known = line
+        .shares
+        .iter()
+        .filter_map(|(share, ns)| Some((share, ns?)));
+    let mut shares: Vec<(Share, u64)> = known.filter(|(_, ns)| *ns > 0).collect();
     shares.sort_by_key(|(share, ns)| (std::cmp::Reverse(*ns), *share));
-    let words: Vec<String> =
-        shares.iter().take(3).map(|(share, ns)| format!("{share} {}", human(*ns))).collect();
+    let words: Vec<String> = shares
+        .iter()
+        .take(3)
+        .map(|(share, ns)| format!("{share} {}", human(*ns)))
+        .collect();
     words.join(", ")
 }

@@ -15,8 +15,10 @@ pub fn columns<const N: usize>(headings: [&str; N], left: usize, rows: &[[String
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let mut text: String =
-        table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
+    let mut text: String = table
+        .lines()
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect();
     if rows.is_empty() {
         text.push_str(" (none)\n");
     }

@@ -1,11 +1,16 @@
 //! `lab-disturb busy CPU` never sleeps; `lab-disturb bursts CPU HZ BURST_US LOG`
-//! burns in bursts at SCHED_FIFO and logs the TSC at each begin and end.
+//! burns in bursts at SCHED_FIFO and logs the TSC at each begin and end;
+//! `lab-disturb timer CPU HZ` makes timer interrupts there and runs nothing.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 use vmnoise_events::Policy;
 use vmnoise_workload::{thread, tsc};
 
@@ -27,7 +32,11 @@ fn main() -> Result<()> {
             thread::set_policy(Policy::Fifo(BURST_PRIORITY))?;
             bursts(hz.parse()?, Duration::from_micros(burst_us.parse()?), log)
         }
-        _ => bail!("usage: lab-disturb busy CPU | bursts CPU HZ BURST_US LOG"),
+        ["timer", cpu, hz] => {
+            thread::pin(&[cpu.parse()?])?;
+            timer(hz.parse()?)
+        }
+        _ => bail!("usage: lab-disturb busy CPU | bursts CPU HZ BURST_US LOG | timer CPU HZ"),
     }
 }
 
@@ -46,5 +55,22 @@ fn bursts(hz: u32, burst: Duration, log: &str) -> Result<()> {
         let end_tsc = tsc::now();
         writeln!(log, "{begin_tsc} {end_tsc}")?;
         next += period;
+    }
+}
+
+/// A timer that nobody waits for: its interrupt comes to the CPU that armed it.
+fn timer(hz: u32) -> Result<()> {
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::empty())?;
+    let period = Timespec {
+        tv_sec: 0,
+        tv_nsec: i64::from(1_000_000_000 / hz),
+    };
+    let setting = Itimerspec {
+        it_interval: period,
+        it_value: period,
+    };
+    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &setting)?;
+    loop {
+        std::thread::park();
     }
 }

@@ -1,0 +1,99 @@
+//! The rungs of the microVM's own ladders, in the words of `vmnoise doctor` and of
+//! each result's last lines.
+
+use vmnoise_events::{OffsetProof, Rung};
+use vmnoise_workload::microvm::{Error, GuestClock, KvmOffer};
+
+/// What a trial VM showed, for `vmnoise doctor`.
+pub fn of_offer(offer: &KvmOffer) -> Vec<Rung> {
+    let mut rungs = vec![rung("microVM", "/dev/kvm", true, "", "")];
+    rungs.extend(of_guest(offer.steal_clock, &offer.clock));
+    rungs.push(if offer.exit_stat {
+        rung(
+            "exit statistics of KVM",
+            "per-vCPU statistics fd",
+            true,
+            "",
+            "",
+        )
+    } else {
+        rung(
+            "exit statistics of KVM",
+            "none",
+            false,
+            "exit counts cannot be checked against KVM's own",
+            "Linux 5.14 or newer has them",
+        )
+    });
+    rungs
+}
+
+/// What holds for a prepared guest.
+pub fn of_guest(steal_clock: bool, clock: &GuestClock) -> Vec<Rung> {
+    let steal = if steal_clock {
+        rung(
+            "steal clock of the guest",
+            "MSR_KVM_STEAL_TIME",
+            true,
+            "",
+            "",
+        )
+    } else {
+        rung(
+            "steal clock of the guest",
+            "none",
+            false,
+            "steal is unknown; what no task explains is residual",
+            "a host kernel with CONFIG_SCHED_INFO offers it",
+        )
+    };
+    let offset = match clock.offset_proof {
+        Some(OffsetProof::SetAndBracketed) => rung(
+            "clock of the guest",
+            "TSC offset 0, set and bracketed",
+            true,
+            "",
+            "",
+        ),
+        Some(OffsetProof::Mapped) | None => rung(
+            "clock of the guest",
+            "TSC offset estimated by bracketing",
+            false,
+            "the bound of the estimate is part of the clock bound",
+            "Linux 5.16 or newer lets the offset be set",
+        ),
+    };
+    vec![steal, offset]
+}
+
+/// No witness: nobody can be named.
+pub fn no_witness(rung_in_use: &str, remedy: &str) -> Rung {
+    rung(
+        "host activities",
+        rung_in_use,
+        false,
+        "nobody can be named: what the steal clock does not tell is hv_or_hw",
+        remedy,
+    )
+}
+
+/// The microVM cannot run at all.
+pub fn no_microvm(error: &Error) -> Rung {
+    rung(
+        "microVM",
+        "none",
+        false,
+        "`vmnoise microvm` cannot run here",
+        &error.to_string(),
+    )
+}
+
+fn rung(probe: &str, rung: &str, best: bool, limit: &str, remedy: &str) -> Rung {
+    Rung {
+        probe: probe.into(),
+        rung: rung.into(),
+        best,
+        limit: limit.into(),
+        remedy: remedy.into(),
+    }
+}

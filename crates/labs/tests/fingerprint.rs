@@ -1,0 +1,51 @@
+//! A residual that repeats is given its period; one that does not is given none.
+
+mod kvm {
+    use serde_json::Value;
+    use vmnoise_labs::{Disturber, Run};
+
+    const CPU: u32 = 1;
+
+    fn periods_ns(summary: &Value) -> Vec<u64> {
+        let periodic = summary["periodic"].as_array().unwrap().iter();
+        periodic
+            .filter_map(|found| found["period_ns"].as_u64())
+            .collect()
+    }
+
+    fn is_near(period_ns: u64, hz: u64) -> bool {
+        period_ns.abs_diff(1_000_000_000 / hz) * hz * 1_000 <= 1_000_000_000
+    }
+
+    #[test]
+    fn an_odd_timer_that_no_witness_sees_is_found_by_its_period() {
+        let timer = Disturber::timer(CPU, 737).unwrap();
+        let unwitnessed = Run::microvm(CPU, &["--duration", "5s", "--no-trace"])
+            .and_then(Run::summary)
+            .unwrap();
+        let found = periods_ns(&unwitnessed);
+        assert!(
+            found.iter().any(|period_ns| is_near(*period_ns, 737)),
+            "{found:?}"
+        );
+
+        let witnessed = Run::microvm(CPU, &["--duration", "5s"])
+            .and_then(Run::summary)
+            .unwrap();
+        let found = periods_ns(&witnessed);
+        assert!(
+            !found.iter().any(|period_ns| is_near(*period_ns, 737)),
+            "witnessed interrupts are no residual: {found:?}"
+        );
+        drop(timer);
+
+        let quiet = Run::microvm(CPU, &["--duration", "5s", "--no-trace"])
+            .and_then(Run::summary)
+            .unwrap();
+        let found = periods_ns(&quiet);
+        assert!(
+            !found.iter().any(|period_ns| is_near(*period_ns, 737)),
+            "{found:?}"
+        );
+    }
+}
