@@ -1,0 +1,195 @@
+//! The law over arbitrary streams: whatever a stream holds, budgets add up, shares
+//! add up to the noise, nothing panics, and the same stream gives the same result.
+
+mod streams;
+
+use proptest::prelude::*;
+use vmnoise_events::{
+    Activity, ActivityKind, Anchor, Event, Gap, Loss, LossKind, OwnCost, RunFacts, Source,
+    SourceId, Tally, Witnesses,
+};
+use vmnoise_explain::{Explainer, PeriodLine, Summary};
+
+/// Random words from which one event is made: which, on which CPU, and four values.
+type Words = (u8, u8, [u32; 4]);
+
+/// Times that collide, times of a real run, and times at both ends of a u64.
+fn time(word: u32) -> u64 {
+    let value = u64::from(word >> 3);
+    match word % 8 {
+        0..=3 => value % 64,
+        4 | 5 => value % 1_000_000,
+        6 => value << 36,
+        _ => u64::MAX - value % 64,
+    }
+}
+
+/// A span that mostly runs forward.
+fn span(a: u32, b: u32) -> (u64, u64) {
+    let start = time(a);
+    if b.is_multiple_of(5) {
+        (start, time(b / 5))
+    } else {
+        (start, start.saturating_add(time(b)))
+    }
+}
+
+fn event((which, cpu, [a, b, c, d]): Words) -> Event {
+    let cpu = if cpu == 255 {
+        u32::MAX
+    } else {
+        u32::from(cpu % 3)
+    };
+    let (start, end) = span(a, b);
+    let known = |word: u32| (!word.is_multiple_of(3)).then(|| time(word / 3));
+    match which % 32 {
+        0 => Event::Source(Source {
+            id: SourceId(a % 5),
+            name: format!("source:{}", b % 3),
+        }),
+        1..=9 => Event::Gap(Gap {
+            cpu,
+            start_tsc: start,
+            end_tsc: end,
+            steal_ns: time(c),
+            reloads: d % 2,
+            light_exits: d / 2 % 2,
+            heavy_exits: if d % 7 == 0 { u32::MAX } else { 0 },
+        }),
+        10..=22 => Event::Activity(Activity {
+            cpu,
+            kind: ActivityKind::ALL[c as usize % 8],
+            start_mono_ns: start,
+            end_mono_ns: end,
+            source: SourceId(if d % 11 == 0 { u32::MAX } else { d % 6 }),
+        }),
+        23..=26 => Event::Anchor(Anchor {
+            before_tsc: start,
+            mono_ns: time(c),
+            after_tsc: end,
+        }),
+        27 => Event::Tally(Tally {
+            cpu,
+            first_tsc: start,
+            last_tsc: end,
+            steal_clock_ns: known(c),
+            reloads: known(d),
+            ..Tally::default()
+        }),
+        28 => Event::Loss(Loss {
+            kind: LossKind::ALL[a as usize % 5],
+            count: time(b),
+        }),
+        29 => Event::OwnCost(OwnCost {
+            bpf_runs: time(a),
+            bpf_ns: time(b),
+        }),
+        30 if d % 4 == 0 => streams::finish(),
+        _ => Event::Watermark(time(a)),
+    }
+}
+
+/// Any set of witnesses, on bare metal or in a machine.
+fn facts(bits: u16) -> RunFacts {
+    let mut facts = streams::facts();
+    let bit = |n: u16| bits >> n & 1 == 1;
+    facts.witnesses = Witnesses {
+        irq: bit(0),
+        softirq: bit(1),
+        nmi: bit(2),
+        sched: bit(3),
+        kvm_run: bit(4),
+        kvm_exit: bit(5),
+        steal_clock: bit(6),
+    };
+    facts.host.hypervisor = bit(7).then(|| "KVM".to_string());
+    facts.options.stop_ns = bit(8).then_some(50);
+    facts.clock.tsc_hz = if bit(9) { 0 } else { 1_000_000_000 };
+    facts.clock.offset_bound_tsc = if bit(10) { u64::MAX } else { 0 };
+    facts
+}
+
+/// Sums of the budgets that came out, and of the periods.
+struct Seen {
+    gaps: u64,
+    noise_ns: u128,
+    periods: Vec<PeriodLine>,
+}
+
+fn run(facts: &RunFacts, events: &[Event]) -> (Seen, Summary) {
+    let mut explainer = Explainer::new(facts);
+    let mut seen = Seen {
+        gaps: 0,
+        noise_ns: 0,
+        periods: Vec::new(),
+    };
+    let finish = streams::finish();
+    for event in events.iter().chain([&finish]) {
+        explainer.feed(event, &mut |budget| {
+            seen.gaps += 1;
+            seen.noise_ns += u128::from(budget.dur_ns);
+            let sum: u128 = budget.parts.iter().map(|part| u128::from(part.ns)).sum();
+            assert_eq!(sum, u128::from(budget.dur_ns), "{budget:?}");
+            assert!(budget.parts.iter().all(|part| part.ns > 0), "{budget:?}");
+            assert!(budget.parts.is_sorted_by(|a, b| a.ns >= b.ns), "{budget:?}");
+        });
+        if matches!(event, Event::Watermark(_)) {
+            seen.periods.extend(explainer.take_period());
+        }
+    }
+    seen.periods.extend(explainer.take_period());
+    (seen, explainer.finish())
+}
+
+fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
+    let (seen, summary) = run(facts, events);
+    for cpu in &summary.cpus {
+        assert_eq!(cpu.shares_ns.known_sum_ns(), cpu.noise_ns, "{cpu:?}");
+        assert!(cpu.max_gap_ns.is_some() == (cpu.gaps > 0), "{cpu:?}");
+        assert!(cpu.max_gap_ns.unwrap_or(0) <= cpu.noise_ns, "{cpu:?}");
+        assert_eq!(cpu.percentiles_ns.max, cpu.max_gap_ns);
+        let of_sources: u128 = cpu
+            .sources
+            .iter()
+            .map(|source| u128::from(source.total_ns))
+            .sum();
+        assert!(of_sources <= u128::from(cpu.noise_ns), "{cpu:?}");
+    }
+    let gaps: u64 = summary.cpus.iter().map(|cpu| cpu.gaps).sum();
+    let noise_ns: u128 = summary
+        .cpus
+        .iter()
+        .map(|cpu| u128::from(cpu.noise_ns))
+        .sum();
+    assert_eq!((gaps, noise_ns), (seen.gaps, seen.noise_ns));
+    let of_periods = |what: fn(&PeriodLine) -> u64| -> u128 {
+        seen.periods.iter().map(|line| u128::from(what(line))).sum()
+    };
+    assert_eq!(of_periods(|line| line.gaps), u128::from(gaps));
+    assert_eq!(of_periods(|line| line.noise_ns), noise_ns);
+    assert_eq!(of_periods(|line| line.shares.known_sum_ns()), noise_ns);
+    for worst in summary.worst.iter().chain(&summary.stopped_by) {
+        assert_eq!(
+            worst.parts.iter().map(|part| part.ns).sum::<u64>(),
+            worst.dur_ns
+        );
+    }
+    assert!(summary.complete);
+
+    let (_, again) = run(facts, events);
+    let json = |summary| serde_json::to_string(summary).unwrap();
+    assert_eq!(json(&summary), json(&again));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn holds_for_any_stream(
+        bits in any::<u16>(),
+        words in prop::collection::vec(any::<Words>(), 0..20),
+    ) {
+        let events: Vec<Event> = words.into_iter().map(event).collect();
+        obeys_the_law(&facts(bits), &events);
+    }
+}

@@ -1,0 +1,180 @@
+//! The sweep against an oracle that shares no idea with it: paint every nanosecond
+//! of small gaps. Streams here keep their promises (order of ends, true
+//! watermarks), so nothing may come late, wherever the watermarks are.
+
+mod streams;
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use streams::{activity, anchor, facts, finish, source};
+use vmnoise_events::{Activity, ActivityKind, Event, Gap, Share, Tally};
+use vmnoise_explain::Budget;
+
+const LENGTH: u64 = 120;
+const SOURCES: u32 = 3;
+
+type Painted = BTreeMap<(Share, Option<u32>), u64>;
+
+fn host_share(kind: ActivityKind) -> Share {
+    match kind {
+        ActivityKind::Exit => Share::Kvm,
+        ActivityKind::Vmm => Share::Vmm,
+        ActivityKind::Throttled => Share::Throttled,
+        ActivityKind::Thread => Share::Preempted,
+        ActivityKind::Blocked => Share::Blocked,
+        ActivityKind::Softirq => Share::HostSoftirq,
+        ActivityKind::Irq => Share::HostIrq,
+        ActivityKind::Nmi => Share::HostNmi,
+    }
+}
+
+fn paint(gap: &Gap, activities: &[Activity], in_a_machine: bool) -> Painted {
+    let mut painted = Painted::new();
+    let (mut bare, mut waiting) = (0, 0);
+    for now in gap.start_tsc..gap.end_tsc {
+        let active = || {
+            activities
+                .iter()
+                .filter(|a| a.start_mono_ns <= now && now < a.end_mono_ns)
+        };
+        let owner = active().max_by(|a, b| {
+            (a.kind, a.start_mono_ns)
+                .cmp(&(b.kind, b.start_mono_ns))
+                .then(b.end_mono_ns.cmp(&a.end_mono_ns))
+                .then(a.source.cmp(&b.source))
+        });
+        match owner {
+            Some(owner) => {
+                let source = (owner.source.0 < SOURCES).then_some(owner.source.0);
+                *painted.entry((host_share(owner.kind), source)).or_default() += 1;
+            }
+            None => bare += 1,
+        }
+        let waits = |a: &Activity| matches!(a.kind, ActivityKind::Thread | ActivityKind::Throttled);
+        waiting += u64::from(active().any(waits));
+    }
+    let stolen = gap.steal_ns.saturating_sub(waiting).min(bare);
+    let touched = activities
+        .iter()
+        .any(|a| a.start_mono_ns < gap.end_tsc && a.end_mono_ns > gap.start_tsc);
+    let rest = match (in_a_machine, touched || gap.reloads > 0) {
+        (true, _) => Share::HvOrHw,
+        (false, true) => Share::Unexplained,
+        (false, false) => Share::Hw,
+    };
+    for (share, ns) in [(Share::Steal, stolen), (rest, bare - stolen)] {
+        if ns > 0 {
+            painted.insert((share, None), ns);
+        }
+    }
+    painted
+}
+
+fn booked(budget: &Budget) -> Painted {
+    let parts = streams::parts(budget);
+    let booked: Painted = parts
+        .iter()
+        .map(|&(share, id, ns)| ((share, id), ns))
+        .collect();
+    assert_eq!(
+        booked.len(),
+        parts.len(),
+        "a source is booked twice under one share"
+    );
+    booked
+}
+
+/// Cuts `0..LENGTH` at `cuts` and takes every second piece as a gap: gaps of one CPU
+/// never overlap.
+fn gaps(mut cuts: Vec<u64>, steal: &[u64]) -> Vec<Gap> {
+    cuts.sort_unstable();
+    cuts.chunks_exact(2)
+        .zip(steal.iter().cycle())
+        .map(|(ends, &steal_ns)| Gap {
+            steal_ns,
+            reloads: (steal_ns % 2) as u32,
+            ..streams::gap(ends[0], ends[1])
+        })
+        .collect()
+}
+
+/// Whoever takes the CPU from a workload is done when it runs again: no true
+/// watermark lies past a gap and inside an activity that reached into it.
+fn all_over_by(mark: u64, gap: &Gap, activities: &[Activity]) -> bool {
+    gap.end_tsc > mark
+        || activities
+            .iter()
+            .all(|a| a.start_mono_ns >= gap.end_tsc || a.end_mono_ns <= mark)
+}
+
+/// Everything in the order of its end, with watermarks, anchors and tallies at
+/// `marks`.
+fn stream(gaps: &[Gap], activities: &[Activity], marks: &[u64]) -> Vec<Event> {
+    let ends = gaps.iter().map(|gap| (gap.end_tsc, 0, Event::Gap(*gap)));
+    let told = activities
+        .iter()
+        .map(|a| (a.end_mono_ns, 1, Event::Activity(*a)));
+    let marks = marks.iter().flat_map(|&mark| {
+        // The workload has read its clock at the mark unless it was away then.
+        let away = gaps
+            .iter()
+            .find(|gap| gap.start_tsc < mark && mark < gap.end_tsc);
+        let last_tsc = away.map_or(mark, |gap| gap.start_tsc);
+        let tally = Tally {
+            cpu: 1,
+            last_tsc,
+            ..Tally::default()
+        };
+        [
+            (mark, 2, anchor(mark)),
+            (mark, 3, Event::Tally(tally)),
+            (mark, 4, Event::Watermark(mark)),
+        ]
+    });
+    let mut timed: Vec<(u64, u8, Event)> = ends.chain(told).chain(marks).collect();
+    timed.sort_by_key(|&(end, rank, _)| (end, rank));
+    let named = (0..SOURCES).map(|id| source(id, "some"));
+    named
+        .chain([anchor(0)])
+        .chain(timed.into_iter().map(|timed| timed.2))
+        .chain([finish()])
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn every_nanosecond_is_booked_as_painted(
+        cuts in prop::collection::vec(0..LENGTH, 2..10),
+        steal in prop::collection::vec(0..60u64, 1..3),
+        raw in prop::collection::vec((0..8usize, 0..LENGTH, 0..50u64, 0..SOURCES + 1), 0..10),
+        mut marks in prop::collection::vec(1..2 * LENGTH, 0..4),
+        in_a_machine in any::<bool>(),
+    ) {
+        let gaps = gaps(cuts, &steal);
+        let activities: Vec<Activity> = raw
+            .into_iter()
+            .map(|(kind, start, length, id)| {
+                let event = activity(ActivityKind::ALL[kind], start, start + length, id);
+                let Event::Activity(activity) = event else { unreachable!() };
+                activity
+            })
+            .collect();
+        marks.retain(|&mark| gaps.iter().all(|gap| all_over_by(mark, gap, &activities)));
+        marks.sort_unstable();
+        marks.dedup();
+        let mut facts = facts();
+        facts.host.hypervisor = in_a_machine.then(|| "KVM".to_string());
+
+        let (budgets, summary) = streams::explain(&facts, &stream(&gaps, &activities, &marks));
+
+        prop_assert_eq!(summary.late_events, 0);
+        prop_assert_eq!(budgets.len(), gaps.len());
+        for (gap, budget) in gaps.iter().zip(&budgets) {
+            prop_assert_eq!((budget.start_tsc, budget.dur_ns), (gap.start_tsc, gap.end_tsc - gap.start_tsc));
+            prop_assert_eq!(booked(budget), paint(gap, &activities, in_a_machine));
+        }
+    }
+}

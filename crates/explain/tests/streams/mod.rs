@@ -1,0 +1,114 @@
+//! What the tests need to build streams by hand. TSC and CLOCK_MONOTONIC are the
+//! same here, so that times can be read off.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use vmnoise_events::{
+    Activity, ActivityKind, Anchor, ClockFacts, ClockSource, Event, Finish, FinishReason, Gap,
+    HostFacts, Options, RunFacts, Share, Source, SourceId, Witnesses, Workload,
+};
+use vmnoise_explain::{Budget, Explainer, Summary};
+
+pub const ALL_WITNESSES: Witnesses = Witnesses {
+    irq: true,
+    softirq: true,
+    nmi: true,
+    sched: true,
+    kvm_run: true,
+    kvm_exit: true,
+    steal_clock: true,
+};
+
+/// Bare metal, everything witnessed, CPU 1 measured.
+pub fn facts() -> RunFacts {
+    RunFacts {
+        tool_version: "test".to_string(),
+        workload: Workload::Microvm,
+        started_at: "2026-01-01T00:00:00Z".to_string(),
+        options: Options {
+            cpus: vec![1],
+            duration_ns: 1_000_000_000,
+            threshold_ns: 1,
+            period_ns: 1_000_000_000,
+            priority: None,
+            top: 3,
+            stop_ns: None,
+            trace: true,
+        },
+        host: HostFacts::default(),
+        clock: ClockFacts {
+            source: ClockSource::Tsc,
+            tsc_hz: 1_000_000_000,
+            offset_proof: None,
+            offset_tsc: 0,
+            offset_bound_tsc: 0,
+            bracket_tsc: 0,
+        },
+        witnesses: ALL_WITNESSES,
+        rungs: Vec::new(),
+        shares_cpu: false,
+        rdtsc_cycles: 20,
+    }
+}
+
+pub fn source(id: u32, name: &str) -> Event {
+    Event::Source(Source {
+        id: SourceId(id),
+        name: name.to_string(),
+    })
+}
+
+pub fn anchor(at: u64) -> Event {
+    Event::Anchor(Anchor {
+        before_tsc: at,
+        mono_ns: at,
+        after_tsc: at,
+    })
+}
+
+pub fn gap(start_tsc: u64, end_tsc: u64) -> Gap {
+    Gap {
+        cpu: 1,
+        start_tsc,
+        end_tsc,
+        steal_ns: 0,
+        reloads: 0,
+        light_exits: 0,
+        heavy_exits: 0,
+    }
+}
+
+pub fn activity(kind: ActivityKind, start_mono_ns: u64, end_mono_ns: u64, source: u32) -> Event {
+    Event::Activity(Activity {
+        cpu: 1,
+        kind,
+        start_mono_ns,
+        end_mono_ns,
+        source: SourceId(source),
+    })
+}
+
+pub fn finish() -> Event {
+    Event::Finish(Finish {
+        reason: FinishReason::Duration,
+        mono_ns: 0,
+    })
+}
+
+/// Feeds everything; the budgets in the order in which they came, and the summary.
+pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<Budget>, Summary) {
+    let mut explainer = Explainer::new(facts);
+    let mut budgets = Vec::new();
+    for event in events {
+        explainer.feed(event, &mut |budget| budgets.push(budget.clone()));
+    }
+    (budgets, explainer.finish())
+}
+
+/// The parts of a budget as plain values.
+pub fn parts(budget: &Budget) -> Vec<(Share, Option<u32>, u64)> {
+    budget
+        .parts
+        .iter()
+        .map(|part| (part.share, part.source.map(|id| id.0), part.ns))
+        .collect()
+}
