@@ -1,1 +1,25 @@
-//! (being built)
+//! The witnesses: BPF programs, their loader, and what /proc and /sys know.
+//!
+//! The only crate that talks to BPF. [`Tracer`] witnesses one run, [`survey`] tries
+//! what this machine allows, [`host`] reads what the machine says of itself.
+
+mod accounting;
+mod btf;
+mod decode;
+mod error;
+pub mod host;
+mod log;
+mod mapped;
+mod object;
+mod probes;
+pub mod schedstat;
+mod steal;
+mod survey;
+mod tracer;
+mod wire;
+
+pub use decode::Decoder;
+pub use error::{LoadError, TraceError};
+pub use mapped::MappedCounts;
+pub use survey::survey;
+pub use tracer::Tracer;

@@ -1,0 +1,28 @@
+//! Compiles the BPF programs and generates their Rust types.
+
+use std::{env, path::PathBuf, process::Command};
+
+use libbpf_cargo::SkeletonBuilder;
+
+fn main() {
+    println!("cargo::rerun-if-changed=src/bpf");
+    if Command::new("clang").arg("--version").output().is_err() {
+        eprintln!(
+            "error: clang is missing, and it compiles the BPF programs: install the package `clang`"
+        );
+        std::process::exit(1);
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
+    for name in ["noise", "handlers_test"] {
+        let object = out.join(format!("{name}.bpf.o"));
+        let built = SkeletonBuilder::new()
+            .source(format!("src/bpf/{name}.bpf.c"))
+            .obj(&object)
+            .clang_args(["-Wall", "-Werror", "-Wno-unused-function"])
+            .build_and_generate(out.join(format!("{name}.skel.rs")));
+        if let Err(error) = built {
+            eprintln!("error: src/bpf/{name}.bpf.c does not build: {error:#}");
+            std::process::exit(1);
+        }
+    }
+}

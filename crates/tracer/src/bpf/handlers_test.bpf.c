@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Test only: the handlers behind raw_tp entries that take every value, time included, from the
+ * context. BPF_PROG_RUN gives contexts to raw_tp programs and refuses them to tp_btf ones. */
+#include "kernel.bpf.h"
+#include <bpf/bpf_helpers.h>
+#include "vmnoise.h"
+#include "state.bpf.h"
+#include "handlers.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+struct arguments {
+	u64 cpu;
+	u64 now_ns;
+	u64 values[10];
+};
+
+/* Two context values: id and origin, then the first eight bytes of the name. */
+static __always_inline struct vmnoise_source source_at(const u64 *values)
+{
+	struct vmnoise_source source = {.id = values[0], .origin = values[0] >> 32};
+
+	*(u32 *)&source.name[0] = values[1];
+	*(u32 *)&source.name[4] = values[1] >> 32;
+	return source;
+}
+
+SEC("raw_tp/test")
+int test_irq_entry(struct arguments *args)
+{
+	struct vmnoise_source source = source_at(args->values);
+
+	on_irq_entry(args->cpu, args->now_ns, &source);
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_irq_exit(struct arguments *args)
+{
+	on_irq_exit(args->cpu, args->now_ns, args->values[0], args->values[0] >> 32);
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_softirq_entry(struct arguments *args)
+{
+	on_softirq_entry(args->cpu, args->now_ns, args->values[0]);
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_softirq_exit(struct arguments *args)
+{
+	on_softirq_exit(args->cpu, args->now_ns, args->values[0]);
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_nmi(struct arguments *args)
+{
+	on_nmi(args->cpu, args->now_ns, args->values[0]);
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_switch(struct arguments *args)
+{
+	struct vmnoise_source prev = source_at(args->values);
+
+	on_switch(args->cpu, args->now_ns, args->values[4], args->values[3], &prev,
+		  args->values[2]);
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_waking(struct arguments *args)
+{
+	struct vmnoise_source waker = source_at(args->values);
+
+	on_waking(args->cpu, args->values[2], args->values[3], args->now_ns, &waker);
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_kvm_run_leave(struct arguments *args)
+{
+	on_kvm_run_leave(args->cpu, args->now_ns, args->values[0]);
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_kvm_run_enter(struct arguments *args)
+{
+	struct vmnoise_source vmm = source_at(args->values);
+
+	on_kvm_run_enter(args->cpu, args->now_ns, &vmm);
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_userspace_exit(struct arguments *args)
+{
+	on_userspace_exit(args->cpu, args->values[0]);
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_kvm_exit(struct arguments *args)
+{
+	on_kvm_exit(args->cpu, args->now_ns, args->values[0]);
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_kvm_entry(struct arguments *args)
+{
+	on_kvm_entry(args->cpu, args->now_ns, args->values[0]);
+	return 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The few types, constants and kernel structures the programs need. Fields are found by CO-RE, so
+ * only their names matter here; no vmlinux.h, no system header. */
+#ifndef VMNOISE_KERNEL_BPF_H
+#define VMNOISE_KERNEL_BPF_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u64 __be64;
+typedef __u32 __wsum;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef _Bool bool;
+
+/* include/uapi/linux/bpf.h */
+enum { BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_RINGBUF = 27 };
+enum { BPF_F_MMAPABLE = 1 << 10 };
+enum { BPF_RB_NO_WAKEUP = 1 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct rq {
+	int cpu;
+	u64 prev_steal_time;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
+struct task_struct {
+	unsigned int __state;
+	int pid;
+	int wake_cpu;
+	char comm[16];
+	struct sched_entity se;
+};
+
+/* Before 5.14, commit 2f064a59a11f. */
+struct task_struct___pre_5_14 {
+	long state;
+};
+
+struct irqaction {
+	const char *name;
+};
+
+struct bpf_iter__task {
+	struct task_struct *task;
+};
+
+#pragma clang attribute pop
+
+/* arch/x86/include/uapi/asm/kvm_para.h: an interface with the hypervisor, so its layout is fixed.
+ */
+struct kvm_steal_time {
+	u64 steal;
+	u32 version;
+};
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The tracepoints: take plain values from the context and hand them to the handlers. */
+#include "kernel.bpf.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "vmnoise.h"
+#include "state.bpf.h"
+#include "handlers.bpf.h"
+#include "steal.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* One instance of each, so that the generator of the Rust types sees them. */
+struct vmnoise_record wire_record;
+enum vmnoise_kind wire_kind;
+enum vmnoise_origin wire_origin;
+enum vmnoise_mode wire_mode;
+
+#define COMM_LEN 16 /* TASK_COMM_LEN of include/linux/sched.h */
+
+static __always_inline u32 here(void)
+{
+	return bpf_get_smp_processor_id();
+}
+
+static __always_inline u32 current_tid(void)
+{
+	return (u32)bpf_get_current_pid_tgid();
+}
+
+static __always_inline void current_task(struct vmnoise_source *source)
+{
+	source->id = current_tid();
+	source->origin = VMNOISE_FROM_TASK;
+	bpf_get_current_comm(source->name, COMM_LEN);
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
+{
+	struct vmnoise_source source = {.id = irq, .origin = VMNOISE_FROM_LINE};
+
+	bpf_probe_read_kernel_str(source.name, sizeof(source.name), action->name);
+	on_irq_entry(here(), bpf_ktime_get_ns(), &source);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(irq_handler_exit, int irq)
+{
+	on_irq_exit(here(), bpf_ktime_get_ns(), irq, VMNOISE_FROM_LINE);
+	return 0;
+}
+
+/* arch/x86/include/asm/trace/irq_vectors.h; user space loads those that this kernel has. */
+#define IRQ_VECTOR(word)                                                                           \
+	SEC("tp_btf/" #word "_entry")                                                              \
+	int BPF_PROG(word##_entry, int vector)                                                     \
+	{                                                                                          \
+		struct vmnoise_source source = {                                                   \
+		    .id = vector, .origin = VMNOISE_FROM_VECTOR, .name = #word};                   \
+                                                                                                   \
+		on_irq_entry(here(), bpf_ktime_get_ns(), &source);                                 \
+		return 0;                                                                          \
+	}                                                                                          \
+	SEC("tp_btf/" #word "_exit")                                                               \
+	int BPF_PROG(word##_exit, int vector)                                                      \
+	{                                                                                          \
+		on_irq_exit(here(), bpf_ktime_get_ns(), vector, VMNOISE_FROM_VECTOR);              \
+		return 0;                                                                          \
+	}
+
+IRQ_VECTOR(local_timer)
+IRQ_VECTOR(x86_platform_ipi)
+IRQ_VECTOR(call_function)
+IRQ_VECTOR(call_function_single)
+IRQ_VECTOR(reschedule)
+IRQ_VECTOR(error_apic)
+IRQ_VECTOR(spurious_apic)
+IRQ_VECTOR(thermal_apic)
+IRQ_VECTOR(threshold_apic)
+IRQ_VECTOR(deferred_error_apic)
+IRQ_VECTOR(irq_work)
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(softirq_entry, unsigned int number)
+{
+	on_softirq_entry(here(), bpf_ktime_get_ns(), number);
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(softirq_exit, unsigned int number)
+{
+	on_softirq_exit(here(), bpf_ktime_get_ns(), number);
+	return 0;
+}
+
+SEC("tp_btf/nmi_handler")
+int BPF_PROG(nmi_handler, void *handler, __s64 delta_ns)
+{
+	if (delta_ns > 0)
+		on_nmi(here(), bpf_ktime_get_ns(), delta_ns);
+	return 0;
+}
+
+static __always_inline void task_switch(bool preempt, struct task_struct *prev,
+					struct task_struct *next, u32 prev_state)
+{
+	struct vmnoise_source source = {.origin = VMNOISE_FROM_TASK};
+	u64 now_ns = bpf_ktime_get_ns();
+	u32 cpu = here();
+
+	if (measured(cpu)) {
+		source.id = prev->pid;
+		bpf_probe_read_kernel(source.name, COMM_LEN, prev->comm);
+	}
+	on_switch(cpu, now_ns, preempt, prev_state, &source, next->pid);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	task_switch(preempt, prev, next, prev_state);
+	return 0;
+}
+
+/* Before 5.18 the tracepoint has three arguments (commit fa2c3254d7cf added prev_state). */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch_before_5_18, bool preempt, struct task_struct *prev,
+	     struct task_struct *next)
+{
+	struct task_struct___pre_5_14 *older = (void *)prev;
+
+	if (bpf_core_field_exists(prev->__state))
+		task_switch(preempt, prev, next, BPF_CORE_READ(prev, __state));
+	else
+		task_switch(preempt, prev, next, BPF_CORE_READ(older, state));
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sched_waking, struct task_struct *wakee)
+{
+	struct vmnoise_source waker = {};
+	struct vmnoise_cpu *state = measured(wakee->wake_cpu);
+
+	if (!state || state->vcpu_tid != wakee->pid)
+		return 0;
+	current_task(&waker);
+	on_waking(wakee->wake_cpu, wakee->pid, here(), bpf_ktime_get_ns(), &waker);
+	return 0;
+}
+
+/* kvm_load_guest_fpu and kvm_put_guest_fpu of arch/x86/kvm/x86.c: the ends of KVM_RUN. */
+SEC("tp_btf/kvm_fpu")
+int BPF_PROG(kvm_fpu, int load)
+{
+	struct vmnoise_source vmm = {};
+	u64 now_ns = bpf_ktime_get_ns();
+	u32 cpu = here();
+
+	if (!measured(cpu))
+		return 0;
+	current_task(&vmm);
+	if (load)
+		on_kvm_run_enter(cpu, now_ns, &vmm);
+	else
+		on_kvm_run_leave(cpu, now_ns, vmm.id);
+	return 0;
+}
+
+SEC("tp_btf/kvm_userspace_exit")
+int BPF_PROG(kvm_userspace_exit)
+{
+	on_userspace_exit(here(), current_tid());
+	return 0;
+}
+
+SEC("tp_btf/kvm_exit")
+int BPF_PROG(kvm_exit)
+{
+	on_kvm_exit(here(), bpf_ktime_get_ns(), current_tid());
+	return 0;
+}
+
+SEC("tp_btf/kvm_entry")
+int BPF_PROG(kvm_entry)
+{
+	on_kvm_entry(here(), bpf_ktime_get_ns(), current_tid());
+	return 0;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The maps, and the only way a record leaves the kernel. */
+#ifndef VMNOISE_STATE_BPF_H
+#define VMNOISE_STATE_BPF_H
+
+/* Keyed by the CPU an event names and no per-CPU map, so that a synthetic stream can name any CPU.
+ * User space sizes it and reads its counters through mmap. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 8);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct vmnoise_cpu);
+} cpus SEC(".maps");
+
+/* BPF_F_MMAPABLE does not exist for per-CPU arrays: one slot of two cache lines per CPU instead. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 8);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct vmnoise_exits);
+} exits SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} records SEC(".maps");
+
+static __always_inline struct vmnoise_cpu *tracked(u32 cpu)
+{
+	struct vmnoise_cpu *state = bpf_map_lookup_elem(&cpus, &cpu);
+
+	return state && state->mode != VMNOISE_OFF ? state : 0;
+}
+
+static __always_inline struct vmnoise_cpu *measured(u32 cpu)
+{
+	struct vmnoise_cpu *state = bpf_map_lookup_elem(&cpus, &cpu);
+
+	return state && state->mode == VMNOISE_MEASURED ? state : 0;
+}
+
+static __always_inline void count_unpaired(struct vmnoise_cpu *state, u32 count)
+{
+	if (state->mode == VMNOISE_MEASURED)
+		__sync_fetch_and_add(&state->unpaired, count);
+}
+
+static __always_inline void emit(struct vmnoise_cpu *state, u32 cpu, enum vmnoise_kind kind,
+				 u64 start_ns, u64 end_ns, const struct vmnoise_source *source)
+{
+	struct vmnoise_record *record;
+
+	if (end_ns <= start_ns)
+		return;
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record) {
+		__sync_fetch_and_add(&state->ring_full, 1);
+		return;
+	}
+	record->start_mono_ns = start_ns;
+	record->end_mono_ns = end_ns;
+	record->cpu = cpu;
+	record->kind = kind;
+	record->source = *source;
+	/* A wake-up from a probe is noise itself: the reader comes by the clock. */
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What BPF programs and user space share in memory: the wire record, the state of one CPU, and the
+ * live exit counters. The Rust side is generated from this file's BTF. */
+#ifndef VMNOISE_H
+#define VMNOISE_H
+
+/* Holds a comm (16) and the longest word of irq_vectors, call_function_single. */
+#define VMNOISE_NAME_LEN 24
+#define VMNOISE_IRQ_NESTING 8
+
+/* The numbers of vmnoise_events::ActivityKind. */
+enum vmnoise_kind {
+	VMNOISE_EXIT = 0,
+	VMNOISE_VMM = 1,
+	VMNOISE_THROTTLED = 2,
+	VMNOISE_THREAD = 3,
+	VMNOISE_BLOCKED = 4,
+	VMNOISE_SOFTIRQ = 5,
+	VMNOISE_IRQ = 6,
+	VMNOISE_NMI = 7,
+};
+
+/* What `id` and `name` of a source mean. */
+enum vmnoise_origin {
+	VMNOISE_FROM_NOBODY = 0,  /* no witness */
+	VMNOISE_FROM_TASK = 1,	  /* thread id and comm */
+	VMNOISE_FROM_VECTOR = 2,  /* x86 vector and the tracepoint's word for it */
+	VMNOISE_FROM_LINE = 3,	  /* interrupt line and its action's name */
+	VMNOISE_FROM_SOFTIRQ = 4, /* softirq number, no name */
+	VMNOISE_FROM_NMI = 5,	  /* neither */
+	VMNOISE_FROM_VMEXIT = 6,  /* neither yet */
+	VMNOISE_FROM_IDLE = 7,	  /* neither: nobody ran */
+};
+
+struct vmnoise_source {
+	u32 id;
+	u32 origin;
+	char name[VMNOISE_NAME_LEN];
+};
+
+/* One completed interval. A lost record loses one interval and never a pairing. */
+struct vmnoise_record {
+	u64 start_mono_ns;
+	u64 end_mono_ns;
+	u32 cpu;
+	u32 kind;
+	struct vmnoise_source source;
+};
+_Static_assert(sizeof(struct vmnoise_record) == 56, "a cache line with its ring header");
+
+struct vmnoise_begin {
+	u64 start_ns; /* 0: nothing is open */
+	struct vmnoise_source source;
+};
+
+/* How much a CPU's events matter. */
+enum vmnoise_mode {
+	VMNOISE_OFF = 0,     /* not attached completely yet: ignore */
+	VMNOISE_TRACKED = 1, /* only what tells who a waker was */
+	VMNOISE_MEASURED = 2,
+};
+
+enum vmnoise_kvm_run {
+	VMNOISE_RUN_UNKNOWN = 0,
+	VMNOISE_RUN_INSIDE = 1,
+	VMNOISE_RUN_OUTSIDE = 2,
+};
+
+/* Everything remembered about one CPU between two events. All times are CLOCK_MONOTONIC in ns,
+ * and 0 is "not so". */
+struct vmnoise_cpu {
+	/* Written by user space. */
+	u32 mode;
+	u32 vcpu_tid;
+
+	/* Interrupts in progress, innermost last, and the softirq under or over them. */
+	u32 irq_depth;
+	u32 irq_seen;
+	struct vmnoise_begin irqs[VMNOISE_IRQ_NESTING];
+	struct vmnoise_begin softirq;
+	u32 softirq_seen;
+
+	/* Who runs if not the vCPU thread. */
+	u32 vcpu_was_runnable;
+	u64 thread_start_ns;
+	u64 idle_start_ns;
+	u64 thread_end_ns;
+	u64 vcpu_off_ns;
+	struct vmnoise_begin wake;
+
+	/* Where the vCPU thread is in KVM. */
+	u64 run_left_ns;
+	u64 exit_start_ns;
+	u64 first_host_ns;
+	u32 kvm_run;
+	u32 guest_entered;
+	u32 left_since_exit;
+	u32 exits_fire;
+
+	/* Address of this CPU's run queue, from which its steal clock is found. */
+	u64 run_queue;
+
+	/* Losses. */
+	u64 ring_full;
+	u64 unpaired;
+}
+__attribute__((aligned(128))); /* neighbouring CPUs share no cache line, nor its prefetched twin */
+
+/* The layout of vmnoise_events::exit_counts, mapped into the guest as it is. */
+struct vmnoise_exits {
+	u64 light;
+	u64 heavy;
+	u64 reserved[14];
+};
+_Static_assert(sizeof(struct vmnoise_exits) == 128, "one slot is two cache lines");
+
+/* Asks for the steal clock of a CPU and answers with it. */
+struct vmnoise_steal {
+	u64 steal_minus_run_queue; /* offset between the two per-CPU variables, modulo 2^64 */
+	u64 steal_ns;
+	u64 tick_steal_ns;
+	u32 cpu;
+	u32 version; /* of struct kvm_steal_time: 0 where no hypervisor writes it */
+};
+
+#endif

@@ -1,0 +1,147 @@
+//! What the running kernel's type information tells: which tracepoints exist, with
+//! how many arguments, and where the steal clock lies.
+
+use std::{collections::HashMap, ffi::OsStr, fs, path::Path};
+
+use libbpf_rs::{
+    Btf,
+    btf::{
+        BtfKind, BtfType, ReferencesType, TypeId,
+        types::{DataSec, FuncProto, Ptr, Struct, Typedef},
+    },
+};
+
+/// Facts from BTF, read in one pass.
+#[derive(Debug, Default)]
+pub(crate) struct KernelBtf {
+    /// Tracepoints by name, with their number of arguments where the core kernel
+    /// defines them.
+    tracepoints: HashMap<String, Option<usize>>,
+    /// Offset of the per-CPU variable `steal_time` minus that of `runqueues`.
+    pub(crate) steal_minus_run_queue: Option<u64>,
+    /// Whether real-time tasks are throttled by group (CONFIG_RT_GROUP_SCHED).
+    pub(crate) rt_group_sched: bool,
+}
+
+impl KernelBtf {
+    /// Reads the kernel's BTF and the tracepoint names in that of the KVM modules.
+    pub(crate) fn read() -> Result<KernelBtf, libbpf_rs::Error> {
+        let btf = Btf::from_vmlinux()?;
+        let mut facts = KernelBtf::default();
+        let mut per_cpu = HashMap::<TypeId, &'static str>::new();
+        let mut sections = Vec::new();
+        for ty in btf.type_by_kind::<BtfType<'_>>() {
+            match (ty.kind(), ty.name().map(OsStr::as_encoded_bytes)) {
+                (BtfKind::Typedef, Some(name)) => {
+                    if let Some(name) = name.strip_prefix(b"btf_trace_") {
+                        let name = String::from_utf8_lossy(name).into_owned();
+                        facts.tracepoints.insert(name, argument_count(ty));
+                    }
+                }
+                (BtfKind::Var, Some(b"runqueues")) => {
+                    per_cpu.insert(ty.type_id(), "runqueues");
+                }
+                (BtfKind::Var, Some(b"steal_time")) => {
+                    per_cpu.insert(ty.type_id(), "steal_time");
+                }
+                (BtfKind::DataSec, Some(b".data..percpu")) => {
+                    sections.extend(DataSec::try_from(ty).ok());
+                }
+                (BtfKind::Struct, Some(b"sched_rt_entity")) => {
+                    facts.rt_group_sched = Struct::try_from(ty).is_ok_and(|entity| {
+                        entity
+                            .iter()
+                            .any(|member| member.name == Some(OsStr::new("my_q")))
+                    });
+                }
+                _ => {}
+            }
+        }
+        let offsets: HashMap<&str, u32> = sections
+            .iter()
+            .flat_map(|section| section.iter())
+            .filter_map(|var| Some((*per_cpu.get(&var.ty)?, var.offset)))
+            .collect();
+        if let (Some(&steal), Some(&queue)) = (offsets.get("steal_time"), offsets.get("runqueues"))
+        {
+            facts.steal_minus_run_queue = Some(u64::from(steal).wrapping_sub(u64::from(queue)));
+        }
+        for module in ["kvm", "kvm_intel", "kvm_amd", "kvm_pvm"] {
+            let Ok(bytes) = fs::read(Path::new("/sys/kernel/btf").join(module)) else {
+                continue;
+            };
+            for name in names_in_module(&bytes) {
+                facts.tracepoints.entry(name).or_insert(None);
+            }
+        }
+        Ok(facts)
+    }
+
+    /// Whether `tp_btf/name` can be attached.
+    pub(crate) fn has_tracepoint(&self, name: &str) -> bool {
+        self.tracepoints.contains_key(name)
+    }
+
+    /// Number of arguments of a tracepoint of the core kernel.
+    pub(crate) fn arguments(&self, name: &str) -> Option<usize> {
+        self.tracepoints.get(name).copied().flatten()
+    }
+}
+
+/// Counts without the first parameter, the `void *` of every tracepoint probe.
+fn argument_count(typedef: BtfType<'_>) -> Option<usize> {
+    let pointer = Ptr::try_from(Typedef::try_from(typedef).ok()?.referenced_type()).ok()?;
+    let probe = FuncProto::try_from(pointer.referenced_type()).ok()?;
+    probe.iter().count().checked_sub(1)
+}
+
+/// A module's BTF is split from the kernel's, but its own strings are all there,
+/// and `btf_trace_NAME` is one exactly where the tracepoint is. Header: struct
+/// btf_header of include/uapi/linux/btf.h.
+fn names_in_module(bytes: &[u8]) -> Vec<String> {
+    let word = |at: usize| {
+        let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
+        usize::try_from(u32::from_ne_bytes(bytes)).ok()
+    };
+    let strings = || {
+        let start = word(4)?.checked_add(word(16)?)?;
+        bytes.get(start..start.checked_add(word(20)?)?)
+    };
+    strings()
+        .unwrap_or_default()
+        .split(|&byte| byte == 0)
+        .filter_map(|name| name.strip_prefix(b"btf_trace_"))
+        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_from_the_string_section() {
+        let mut module = vec![0; 24];
+        module[4..8].copy_from_slice(&24_u32.to_ne_bytes());
+        module[16..20].copy_from_slice(&3_u32.to_ne_bytes());
+        let strings = b"\0btf_trace_kvm_exit\0kvm_vcpu\0btf_trace_kvm_entry\0";
+        module[20..24].copy_from_slice(&(strings.len() as u32).to_ne_bytes());
+        module.extend(b"xyz");
+        module.extend(strings);
+        assert_eq!(names_in_module(&module), ["kvm_exit", "kvm_entry"]);
+    }
+
+    #[test]
+    fn a_cut_module_gives_no_names() {
+        assert_eq!(names_in_module(&[]), [""; 0]);
+        assert_eq!(names_in_module(&[255; 24]), [""; 0]);
+    }
+
+    #[test]
+    fn this_kernel_has_a_scheduler() {
+        let btf = KernelBtf::read().unwrap();
+        assert!(btf.has_tracepoint("sched_waking"));
+        assert!(!btf.has_tracepoint("sched_dreaming"));
+        assert!(matches!(btf.arguments("sched_switch"), Some(3 | 4)));
+    }
+}

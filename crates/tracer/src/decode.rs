@@ -1,0 +1,215 @@
+//! From the bytes of the ring buffer to events. Pure: no I/O, no BPF, no clock.
+
+use std::{collections::HashMap, mem::offset_of};
+
+use vmnoise_events::{Activity, ActivityKind, Event, Source, SourceId};
+
+use crate::wire::{Origin, Record, WireSource};
+
+const RECORD_BYTES: usize = size_of::<Record>();
+const NAME_BYTES: usize = size_of::<WireSource>() - offset_of!(WireSource, name);
+
+/// Names of soft interrupts by number (include/linux/interrupt.h).
+const SOFTIRQS: [&str; 10] = [
+    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct SourceKey {
+    origin: u32,
+    id: u32,
+    name: [u8; NAME_BYTES],
+}
+
+/// Turns wire records into events and gives every source its id, in order from 0.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    sources: HashMap<SourceKey, SourceId>,
+    undecodable: u64,
+}
+
+impl Decoder {
+    /// Decodes one record of the ring buffer. `sink` gets an [`Event::Source`]
+    /// where the source is new, then the [`Event::Activity`]. Bytes that are no
+    /// record give nothing and are counted.
+    pub fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) {
+        match self.read(bytes, sink) {
+            Some(activity) => sink(Event::Activity(activity)),
+            None => self.undecodable += 1,
+        }
+    }
+
+    /// How many records could not be decoded so far.
+    pub fn undecodable(&self) -> u64 {
+        self.undecodable
+    }
+
+    fn read(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) -> Option<Activity> {
+        let bytes: &[u8; RECORD_BYTES] = bytes.try_into().ok()?;
+        let source_at = offset_of!(Record, source);
+        let name_at = source_at + offset_of!(WireSource, name);
+        let key = SourceKey {
+            origin: u32_at(bytes, source_at + offset_of!(WireSource, origin)),
+            id: u32_at(bytes, source_at + offset_of!(WireSource, id)),
+            name: bytes[name_at..name_at + NAME_BYTES].try_into().ok()?,
+        };
+        let kind = u32_at(bytes, offset_of!(Record, kind));
+        let kind = ActivityKind::from_number(u8::try_from(kind).ok()?)?;
+        Some(Activity {
+            cpu: u32_at(bytes, offset_of!(Record, cpu)),
+            kind,
+            start_mono_ns: u64_at(bytes, offset_of!(Record, start_mono_ns)),
+            end_mono_ns: u64_at(bytes, offset_of!(Record, end_mono_ns)),
+            source: self.intern(key, sink)?,
+        })
+    }
+
+    fn intern(&mut self, key: SourceKey, sink: &mut dyn FnMut(Event)) -> Option<SourceId> {
+        if let Some(&id) = self.sources.get(&key) {
+            return Some(id);
+        }
+        let name = label(&key)?;
+        let id = SourceId(u32::try_from(self.sources.len()).ok()?);
+        self.sources.insert(key, id);
+        sink(Event::Source(Source { id, name }));
+        Some(id)
+    }
+}
+
+fn label(key: &SourceKey) -> Option<String> {
+    let SourceKey { origin, id, name } = key;
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    let name = String::from_utf8_lossy(name);
+    Some(match Origin(*origin) {
+        Origin::VMNOISE_FROM_NOBODY => "unknown".to_owned(),
+        Origin::VMNOISE_FROM_TASK | Origin::VMNOISE_FROM_VECTOR | Origin::VMNOISE_FROM_LINE => {
+            format!("{name}:{id}")
+        }
+        Origin::VMNOISE_FROM_SOFTIRQ => {
+            let name = SOFTIRQS.get(*id as usize).unwrap_or(&"softirq");
+            format!("{name}:{id}")
+        }
+        Origin::VMNOISE_FROM_NMI => "NMI".to_owned(),
+        Origin::VMNOISE_FROM_VMEXIT => "vmexit".to_owned(),
+        Origin::VMNOISE_FROM_IDLE => "idle".to_owned(),
+        _ => return None,
+    })
+}
+
+fn u32_at(bytes: &[u8; RECORD_BYTES], at: usize) -> u32 {
+    u32::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+fn u64_at(bytes: &[u8; RECORD_BYTES], at: usize) -> u64 {
+    u64::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record(kind: u32, origin: u32, id: u32, name: &str) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(100_u64.to_ne_bytes());
+        bytes.extend(250_u64.to_ne_bytes());
+        for word in [3, kind, id, origin] {
+            bytes.extend(u32::to_ne_bytes(word));
+        }
+        bytes.extend(name.as_bytes());
+        bytes.resize(RECORD_BYTES, 0);
+        bytes
+    }
+
+    fn decode_all(decoder: &mut Decoder, records: &[Vec<u8>]) -> Vec<Event> {
+        let mut events = Vec::new();
+        for record in records {
+            decoder.decode(record, &mut |event| events.push(event));
+        }
+        events
+    }
+
+    #[test]
+    fn labels_follow_osnoise() {
+        for (kind, origin, id, name, label) in [
+            (6, 2, 236, "local_timer", "local_timer:236"),
+            (6, 3, 62, "eno1", "eno1:62"),
+            (5, 4, 3, "", "NET_RX:3"),
+            (5, 4, 77, "", "softirq:77"),
+            (3, 1, 4711, "stress-ng", "stress-ng:4711"),
+            (7, 5, 0, "", "NMI"),
+            (0, 6, 0, "", "vmexit"),
+            (2, 7, 0, "", "idle"),
+            (4, 0, 0, "", "unknown"),
+        ] {
+            let events = decode_all(&mut Decoder::default(), &[record(kind, origin, id, name)]);
+            let Event::Source(source) = &events[0] else {
+                panic!("no source before its first use: {events:?}");
+            };
+            assert_eq!(source.name, label);
+            assert_eq!(
+                events[1],
+                Event::Activity(Activity {
+                    cpu: 3,
+                    kind: ActivityKind::from_number(kind as u8).unwrap(),
+                    start_mono_ns: 100,
+                    end_mono_ns: 250,
+                    source: SourceId(0),
+                })
+            );
+        }
+    }
+
+    #[test]
+    fn a_source_is_defined_once_and_a_renamed_task_is_another() {
+        let mut decoder = Decoder::default();
+        let events = decode_all(
+            &mut decoder,
+            &[
+                record(3, 1, 7, "sh"),
+                record(3, 1, 7, "sh"),
+                record(3, 1, 7, "ls"),
+            ],
+        );
+        let names: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Source(source) => Some((source.id.0, source.name.as_str())),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(names, [(0, "sh:7"), (1, "ls:7")]);
+        assert_eq!(events.len(), 5);
+    }
+
+    #[test]
+    fn what_is_no_record_is_counted() {
+        let mut decoder = Decoder::default();
+        let good = record(3, 1, 7, "sh");
+        let bad = [
+            Vec::new(),
+            good[..RECORD_BYTES - 1].to_vec(),
+            [good.clone(), vec![0]].concat(),
+            record(8, 1, 7, "sh"),
+            record(3 + 256, 1, 7, "sh"),
+            record(3, 8, 7, "sh"),
+        ];
+        assert_eq!(decode_all(&mut decoder, &bad), []);
+        assert_eq!(decoder.undecodable(), bad.len() as u64);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_one_activity_or_one_loss(
+            records in proptest::collection::vec(
+                proptest::collection::vec(any::<u8>(), 0..80), 0..20),
+        ) {
+            let mut decoder = Decoder::default();
+            let events = decode_all(&mut decoder, &records);
+            let activities =
+                events.iter().filter(|event| matches!(event, Event::Activity(_))).count();
+            prop_assert_eq!(activities as u64 + decoder.undecodable(), records.len() as u64);
+        }
+    }
+}

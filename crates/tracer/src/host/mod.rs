@@ -1,0 +1,215 @@
+//! What this machine says of itself in /proc and /sys. Every reader takes its root
+//! from [`Host`], so that a made-up tree can be read as well.
+
+pub mod cpu_list;
+mod hypervisor;
+mod requested_cpus;
+mod rights;
+mod throttling;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use vmnoise_events::HostFacts;
+
+pub use requested_cpus::CpuError;
+pub use rights::{Capabilities, Capability, Lockdown};
+pub use throttling::Throttling;
+
+const CPUS: &str = "sys/devices/system/cpu";
+
+/// A machine, through its /proc and /sys.
+#[derive(Debug, Clone)]
+pub struct Host {
+    root: PathBuf,
+    /// What `cpuid` says of the hypervisor; asked only where /proc/cpuinfo has its flag.
+    signature: fn() -> Option<&'static str>,
+}
+
+impl Host {
+    /// The machine this process runs on.
+    pub fn here() -> Host {
+        Host {
+            root: PathBuf::from("/"),
+            signature: hypervisor::signature,
+        }
+    }
+
+    /// A tree that holds `proc` and `sys` of a machine; `cpuid` is not asked.
+    pub fn under(root: impl AsRef<Path>) -> Host {
+        Host {
+            root: root.as_ref().to_owned(),
+            signature: || None,
+        }
+    }
+
+    /// The facts every result begins with.
+    ///
+    /// # Errors
+    /// If /proc or /sys is not there; the message names the file.
+    pub fn facts(&self) -> io::Result<HostFacts> {
+        Ok(HostFacts {
+            kernel: self.line("proc/sys/kernel/osrelease")?,
+            hypervisor: self.hypervisor(),
+            cpu_model: self.cpu_model()?,
+            allowed_cpus: self.allowed_cpus()?,
+            clocksource: self
+                .line("sys/devices/system/clocksource/clocksource0/current_clocksource")?,
+            kvm_module: self.kvm_module(),
+        })
+    }
+
+    /// CPUs this process may use, ascending (its cpuset and affinity).
+    ///
+    /// # Errors
+    /// If /proc/self/status cannot be read; the message names it.
+    pub fn allowed_cpus(&self) -> io::Result<Vec<u32>> {
+        let status = self.text("proc/self/status")?;
+        let list = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        cpus_of(list.unwrap_or_default(), "proc/self/status")
+    }
+
+    /// CPUs that are running, ascending.
+    ///
+    /// # Errors
+    /// If /sys cannot be read; the message names the file.
+    pub fn online_cpus(&self) -> io::Result<Vec<u32>> {
+        let file = format!("{CPUS}/online");
+        cpus_of(&self.text(&file)?, &file)
+    }
+
+    /// CPUs that exist, ascending.
+    ///
+    /// # Errors
+    /// If /sys cannot be read; the message names the file.
+    pub fn present_cpus(&self) -> io::Result<Vec<u32>> {
+        let file = format!("{CPUS}/present");
+        cpus_of(&self.text(&file)?, &file)
+    }
+
+    /// The vendor module under /dev/kvm (`kvm_intel`, `kvm_amd`, `kvm_pvm`), built in
+    /// or not; `None` where there is none to see.
+    pub fn kvm_module(&self) -> Option<String> {
+        ["kvm_pvm", "kvm_intel", "kvm_amd"]
+            .into_iter()
+            .find(|module| self.root.join("sys/module").join(module).exists())
+            .map(str::to_owned)
+    }
+
+    /// The effective capabilities of this process; `None` where /proc does not say.
+    pub fn capabilities(&self) -> Option<Capabilities> {
+        Capabilities::from_status(&self.text("proc/self/status").ok()?)
+    }
+
+    /// The level of kernel lockdown; `None` where the kernel has none or securityfs
+    /// is not mounted.
+    pub fn lockdown(&self) -> Option<Lockdown> {
+        Lockdown::parse(&self.text("sys/kernel/security/lockdown").ok()?)
+    }
+
+    fn cpu_model(&self) -> io::Result<String> {
+        let cpuinfo = self.text("proc/cpuinfo")?;
+        let model = cpuinfo
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(key, _)| key.trim() == "model name");
+        Ok(model
+            .map_or("unknown", |(_, model)| model.trim())
+            .to_owned())
+    }
+
+    fn text(&self, file: &str) -> io::Result<String> {
+        let path = self.root.join(file);
+        fs::read_to_string(&path).map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("cannot read {}: {error}", path.display()),
+            )
+        })
+    }
+
+    fn line(&self, file: &str) -> io::Result<String> {
+        self.text(file).map(|text| text.trim().to_owned())
+    }
+}
+
+fn cpus_of(list: &str, file: &str) -> io::Result<Vec<u32>> {
+    cpu_list::parse(list).map_err(|error| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("/{file} holds no CPU list: {error}"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes a tree of files under a new temporary root.
+    pub(super) fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
+        let root = tempfile::tempdir().unwrap();
+        for (file, text) in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let host = Host::under(root.path());
+        (root, host)
+    }
+
+    const MACHINE: [(&str, &str); 7] = [
+        ("proc/sys/kernel/osrelease", "6.1.0-28-amd64\n"),
+        (
+            "proc/cpuinfo",
+            "processor\t: 0\nmodel name\t: A CPU: fast\nflags\t\t: fpu tsc\n",
+        ),
+        ("proc/self/status", "Name:\tx\nCpus_allowed_list:\t1-2\n"),
+        (
+            "sys/devices/system/clocksource/clocksource0/current_clocksource",
+            "tsc\n",
+        ),
+        ("sys/devices/system/cpu/present", "0-3\n"),
+        ("sys/devices/system/cpu/online", "0-2\n"),
+        ("sys/module/kvm_amd/version", ""),
+    ];
+
+    #[test]
+    fn facts_of_a_bare_machine() {
+        let (_root, host) = tree(&MACHINE);
+        let facts = host.facts().unwrap();
+        assert_eq!(facts.kernel, "6.1.0-28-amd64");
+        assert_eq!(facts.hypervisor, None);
+        assert_eq!(facts.cpu_model, "A CPU: fast");
+        assert_eq!(facts.allowed_cpus, [1, 2]);
+        assert_eq!(facts.clocksource, "tsc");
+        assert_eq!(facts.kvm_module.as_deref(), Some("kvm_amd"));
+        assert_eq!(host.lockdown(), None);
+    }
+
+    #[test]
+    fn an_error_names_the_file() {
+        let (_root, host) = tree(&[("sys/devices/system/cpu/online", "what\n")]);
+        let missing = host.facts().unwrap_err().to_string();
+        assert!(missing.contains("proc/sys/kernel/osrelease"), "{missing}");
+        let garbled = host.online_cpus().unwrap_err().to_string();
+        assert!(
+            garbled.contains("sys/devices/system/cpu/online"),
+            "{garbled}"
+        );
+    }
+
+    #[test]
+    fn this_machine_has_facts() {
+        let facts = Host::here().facts().unwrap();
+        assert!(!facts.allowed_cpus.is_empty());
+    }
+
+    pub(super) fn machine() -> (tempfile::TempDir, Host) {
+        tree(&MACHINE)
+    }
+}

@@ -1,0 +1,35 @@
+//! libbpf's warnings go into our errors, not to the user's terminal.
+
+use std::sync::{Mutex, PoisonError};
+
+use libbpf_rs::{PrintLevel, set_print};
+
+static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// How many of the latest warnings an error quotes.
+const KEPT: usize = 4;
+
+fn keep(_level: PrintLevel, message: String) {
+    let mut warnings = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    if warnings.len() == KEPT {
+        warnings.remove(0);
+    }
+    // A verifier log spans many lines and says what is wrong at its end.
+    let line = message.trim_end().lines().last().unwrap_or_default();
+    warnings.push(line.trim_start_matches("libbpf: ").to_owned());
+}
+
+/// Runs `work` with libbpf's warnings kept back, and returns the last of them.
+pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> (T, String) {
+    set_print(Some((PrintLevel::Warn, keep)));
+    WARNINGS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clear();
+    let result = work();
+    let warnings = WARNINGS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .join("; ");
+    (result, warnings)
+}

@@ -1,0 +1,154 @@
+//! Opens and loads the BPF object with the program groups this kernel can run.
+
+use std::collections::{BTreeMap, HashSet};
+
+use libbpf_rs::{ErrorKind, Object, ObjectBuilder, OpenObject, num_possible_cpus};
+
+use crate::{
+    btf::KernelBtf,
+    error::LoadError,
+    host::{Capability, Host, Lockdown},
+    log::quietly,
+    probes::{Group, Probe},
+    wire,
+};
+
+/// Programs of the steal clock: no tracepoint's, and of no group.
+const STEAL_PROGRAMS: [&str; 2] = ["find_run_queues", "read_steal"];
+
+/// The loaded object, and why groups are not in it.
+pub(crate) struct Loaded {
+    pub(crate) object: Object,
+    pub(crate) absent: BTreeMap<Group, String>,
+    /// Every tracepoint some program is written for.
+    pub(crate) hooked: HashSet<String>,
+}
+
+/// Loads all groups that this kernel has; where that fails, those that load alone.
+pub(crate) fn load(btf: &KernelBtf, steal: bool) -> Result<Loaded, LoadError> {
+    let mut absent = BTreeMap::new();
+    for group in Group::ALL {
+        if let Some(name) = group.missing(btf) {
+            absent.insert(group, format!("this kernel has no tracepoint {name}"));
+        }
+    }
+    let wanted = |absent: &BTreeMap<Group, String>| -> Vec<Group> {
+        Group::ALL
+            .into_iter()
+            .filter(|group| !absent.contains_key(group))
+            .collect()
+    };
+    let (object, hooked) = match load_groups(btf, &wanted(&absent), steal) {
+        Ok(loaded) => loaded,
+        Err(error @ LoadError::Refused { .. }) => return Err(error),
+        Err(error) => {
+            for group in wanted(&absent) {
+                if let Err(why) = load_groups(btf, &[group], false) {
+                    absent.insert(group, why.to_string());
+                }
+            }
+            let rest = wanted(&absent);
+            if rest.is_empty() {
+                return Err(error);
+            }
+            load_groups(btf, &rest, steal).map_err(|_| error)?
+        }
+    };
+    Ok(Loaded {
+        object,
+        absent,
+        hooked,
+    })
+}
+
+/// Loads exactly these groups.
+fn load_groups(
+    btf: &KernelBtf,
+    groups: &[Group],
+    steal: bool,
+) -> Result<(Object, HashSet<String>), LoadError> {
+    let (result, warnings) = quietly(|| {
+        let mut open = ObjectBuilder::default()
+            .name("vmnoise")?
+            .open_memory(wire::OBJECT)?;
+        let hooked = choose_programs(&mut open, btf, groups, steal);
+        let cpus = u32::try_from(num_possible_cpus()?).unwrap_or(u32::MAX);
+        for mut map in open.maps_mut() {
+            if map.name() == "cpus" || map.name() == "exits" {
+                map.set_max_entries(cpus)?;
+            }
+        }
+        Ok((open.load()?, hooked))
+    });
+    result.map_err(|error: libbpf_rs::Error| why_not(&error, &warnings))
+}
+
+fn choose_programs(
+    open: &mut OpenObject,
+    btf: &KernelBtf,
+    groups: &[Group],
+    steal: bool,
+) -> HashSet<String> {
+    let mut hooked = HashSet::new();
+    for mut program in open.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let section = program.section().to_string_lossy().into_owned();
+        let wanted = match Probe::from_section(&section) {
+            Some(probe) => {
+                hooked.insert(probe.tracepoint.to_owned());
+                groups.contains(&probe.group) && probe.fits(&name, btf)
+            }
+            None => steal && STEAL_PROGRAMS.contains(&name.as_str()),
+        };
+        program.set_autoload(wanted);
+    }
+    hooked
+}
+
+/// Tells a machine that does not allow BPF from programs that are wrong.
+fn why_not(error: &libbpf_rs::Error, warnings: &str) -> LoadError {
+    let host = Host::here();
+    if host.lockdown() == Some(Lockdown::Confidentiality) {
+        return LoadError::Refused {
+            why: "kernel lockdown is in confidentiality mode, in which BPF reads nothing of the \
+                  kernel"
+                .to_owned(),
+            remedy: "boot with lockdown=integrity or lower".to_owned(),
+        };
+    }
+    let capabilities = host.capabilities().unwrap_or_default();
+    let may_load = capabilities.has(Capability::SysAdmin)
+        || (capabilities.has(Capability::Bpf) && capabilities.has(Capability::Perfmon));
+    if !may_load {
+        return LoadError::Refused {
+            why: "loading BPF programs needs CAP_BPF and CAP_PERFMON, which this process has not"
+                .to_owned(),
+            remedy: "run as root, or grant both with setcap".to_owned(),
+        };
+    }
+    match (error.kind(), raw_errno(error)) {
+        (_, Some(libc::ENOSYS)) => LoadError::Refused {
+            why: "this kernel has no BPF system call".to_owned(),
+            remedy: "use a kernel with CONFIG_BPF_SYSCALL".to_owned(),
+        },
+        (ErrorKind::PermissionDenied, Some(libc::EPERM)) => LoadError::Refused {
+            why: "the kernel refuses BPF to this process although it has the capabilities (a \
+                  container's seccomp filter or a security module)"
+                .to_owned(),
+            remedy: "allow the system call bpf(2) to it, or run outside the container".to_owned(),
+        },
+        _ if warnings.is_empty() => LoadError::Broken(format!("{error:#}")),
+        _ => LoadError::Broken(format!("{error:#} ({warnings})")),
+    }
+}
+
+fn raw_errno(error: &libbpf_rs::Error) -> Option<i32> {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(cause) = source {
+        if let Some(io) = cause.downcast_ref::<std::io::Error>() {
+            return io.raw_os_error();
+        }
+        source = cause.source();
+    }
+    None
+}

@@ -1,0 +1,167 @@
+//! Which tracepoints belong together, and what each group can and cannot show.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    fs,
+    path::Path,
+};
+
+use crate::btf::KernelBtf;
+
+/// Programs that are only useful together, and are tried, kept or dropped together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Group {
+    Irq,
+    Softirq,
+    Nmi,
+    Sched,
+    KvmRun,
+    KvmExit,
+}
+
+impl Group {
+    pub(crate) const ALL: [Group; 6] = [
+        Group::Irq,
+        Group::Softirq,
+        Group::Nmi,
+        Group::Sched,
+        Group::KvmRun,
+        Group::KvmExit,
+    ];
+
+    /// What results call it.
+    pub(crate) const fn probe(self) -> &'static str {
+        match self {
+            Group::Irq => "host interrupts",
+            Group::Softirq => "host soft interrupts",
+            Group::Nmi => "host NMIs",
+            Group::Sched => "host tasks",
+            Group::KvmRun => "KVM_RUN left and entered",
+            Group::KvmExit => "VM exits",
+        }
+    }
+
+    /// The group of the program attached to this tracepoint.
+    fn of(tracepoint: &str) -> Group {
+        match tracepoint {
+            "softirq_entry" | "softirq_exit" => Group::Softirq,
+            "nmi_handler" => Group::Nmi,
+            "sched_switch" | "sched_waking" => Group::Sched,
+            "kvm_fpu" | "kvm_userspace_exit" => Group::KvmRun,
+            "kvm_exit" | "kvm_entry" => Group::KvmExit,
+            // irq_handler_* and every pair of irq_vectors.
+            _ => Group::Irq,
+        }
+    }
+
+    /// Tracepoints without which the group shows nothing.
+    const fn needs(self) -> &'static [&'static str] {
+        match self {
+            Group::Irq => &["irq_handler_entry", "irq_handler_exit"],
+            Group::Softirq => &["softirq_entry", "softirq_exit"],
+            Group::Nmi => &["nmi_handler"],
+            Group::Sched => &["sched_switch", "sched_waking"],
+            Group::KvmRun => &["kvm_fpu", "kvm_userspace_exit"],
+            Group::KvmExit => &["kvm_exit", "kvm_entry"],
+        }
+    }
+
+    /// The first needed tracepoint that this kernel has not.
+    pub(crate) fn missing(self, btf: &KernelBtf) -> Option<&'static str> {
+        self.needs()
+            .iter()
+            .copied()
+            .find(|name| !btf.has_tracepoint(name))
+    }
+
+    /// What is lost without it.
+    pub(crate) const fn loss(self) -> &'static str {
+        match self {
+            Group::Irq => "interrupt work on the host is not told from other causes",
+            Group::Softirq => "soft interrupt work on the host is not told from other causes",
+            Group::Nmi => "NMIs on the host are not told from other causes",
+            Group::Sched => "which task ran instead, and who woke a sleeping vCPU, stay unknown",
+            Group::KvmRun => "time in the VMM and exits that went to it stay unknown",
+            Group::KvmExit => "exits handled in the host kernel stay unknown",
+        }
+    }
+
+    /// What would bring it.
+    pub(crate) const fn remedy(self) -> &'static str {
+        match self {
+            Group::KvmRun | Group::KvmExit => "load the KVM module before vmnoise starts",
+            _ => "use a kernel with CONFIG_FTRACE and its tracepoints",
+        }
+    }
+
+    /// What it cannot show although it works.
+    pub(crate) fn limit(self, hooked: &HashSet<String>, kvm_pvm: bool) -> String {
+        match self {
+            Group::Irq => unhooked_vectors(hooked),
+            Group::Nmi => {
+                "a lower bound: only the handlers are timed, not the way in and out".to_owned()
+            }
+            Group::KvmExit if kvm_pvm => {
+                "kvm_exit and kvm_entry exist and never fire under kvm_pvm: exits handled in the \
+                 host kernel stay unknown"
+                    .to_owned()
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// A program of the object, by what it says of itself.
+pub(crate) struct Probe<'a> {
+    pub(crate) group: Group,
+    pub(crate) tracepoint: &'a str,
+}
+
+impl<'a> Probe<'a> {
+    /// `None` for programs that are no tracepoint's.
+    pub(crate) fn from_section(section: &'a str) -> Option<Probe<'a>> {
+        let tracepoint = section.strip_prefix("tp_btf/")?;
+        Some(Probe {
+            group: Group::of(tracepoint),
+            tracepoint,
+        })
+    }
+
+    /// Whether this kernel has the tracepoint, with its partner if it is half of a
+    /// pair, in the form `program` expects.
+    pub(crate) fn fits(&self, program: &str, btf: &KernelBtf) -> bool {
+        let partner = match self.tracepoint.strip_suffix("_entry") {
+            Some(word) => format!("{word}_exit"),
+            None => match self.tracepoint.strip_suffix("_exit") {
+                Some(word) => format!("{word}_entry"),
+                None => self.tracepoint.to_owned(),
+            },
+        };
+        let form = match program {
+            "sched_switch" => btf.arguments("sched_switch") == Some(4),
+            "sched_switch_before_5_18" => btf.arguments("sched_switch") == Some(3),
+            _ => true,
+        };
+        // kvm_userspace_exit has no partner.
+        let paired = self.group == Group::KvmRun || btf.has_tracepoint(&partner);
+        form && paired && btf.has_tracepoint(self.tracepoint)
+    }
+}
+
+/// Names the pairs of irq_vectors that tracefs lists and no program hooks; empty
+/// where tracefs is not mounted.
+fn unhooked_vectors(hooked: &HashSet<String>) -> String {
+    let unhooked: BTreeSet<String> = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
+        .iter()
+        .flat_map(|tracefs| fs::read_dir(Path::new(tracefs).join("events/irq_vectors")))
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.ends_with("_entry") && !hooked.contains(name))
+        .collect();
+    if unhooked.is_empty() {
+        return String::new();
+    }
+    let list = unhooked.into_iter().collect::<Vec<_>>().join(", ");
+    format!("these interrupt vectors of this kernel are not hooked: {list}")
+}

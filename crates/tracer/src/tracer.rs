@@ -1,0 +1,327 @@
+//! The witnesses of one run: loaded, attached, drained, and gone when dropped.
+
+use std::{
+    collections::BTreeMap,
+    os::fd::{AsFd, OwnedFd},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use libbpf_rs::{Link, MapCore, Object, RingBuffer, RingBufferBuilder};
+use vmnoise_events::{Event, Loss, LossKind, OwnCost, Rung, Witnesses};
+
+use crate::{
+    accounting,
+    btf::KernelBtf,
+    decode::Decoder,
+    error::{LoadError, TraceError},
+    host::Host,
+    log::quietly,
+    mapped::{MappedCounts, MappedCpus},
+    object,
+    probes::{Group, Probe},
+    steal::StealClock,
+    wire::Mode,
+};
+
+/// Records taken from the ring before they are handed on, so that memory stays
+/// bounded however much has gathered.
+const BATCH: usize = 4096;
+/// Batches of one drain: more than a full ring, so that a drain ends even where
+/// events come faster than they are read.
+const BATCHES: usize = 64;
+
+/// BPF programs that witness what the host does on the measured CPUs. Everything
+/// is held by file descriptors of this process: when it ends, however it ends,
+/// nothing of ours remains in the kernel.
+#[derive(Debug)]
+pub struct Tracer {
+    // Dropped first: nothing runs any more while the rest goes.
+    links: Vec<Link>,
+    ring: RingBuffer<'static>,
+    inbox: Arc<Mutex<Inbox>>,
+    object: Object,
+    cpus: MappedCpus,
+    counts: Arc<MappedCounts>,
+    stats: Option<OwnedFd>,
+    measured: Vec<u32>,
+    absent: BTreeMap<Group, String>,
+    limits: BTreeMap<Group, String>,
+    kvm_pvm: bool,
+    steal: StealClock,
+}
+
+/// What the ring's callback fills and a drain empties.
+#[derive(Debug, Default)]
+struct Inbox {
+    decoder: Decoder,
+    events: Vec<Event>,
+}
+
+impl Tracer {
+    /// Opens and loads the programs for these CPUs; nothing runs yet.
+    ///
+    /// # Errors
+    /// [`LoadError::Refused`] where this machine or these rights do not allow it,
+    /// [`LoadError::Broken`] where they do and it fails.
+    pub fn load(cpus: &[u32]) -> Result<Tracer, LoadError> {
+        let host = Host::here();
+        let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
+        let is_guest = host.hypervisor().is_some();
+        let loaded = object::load(&btf, is_guest)?;
+        let object = loaded.object;
+        let broken = |what: &str, error: &dyn std::fmt::Display| {
+            LoadError::Broken(format!("{what}: {error}"))
+        };
+
+        let map = |name: &str| {
+            object
+                .maps()
+                .find(|map| map.name() == name)
+                .ok_or_else(|| LoadError::Broken(format!("no map {name}")))
+        };
+        let slots = map("cpus")?.max_entries() as usize;
+        let states = MappedCpus::map(map("cpus")?.as_fd(), slots)
+            .map_err(|error| broken("mmap of the CPU states", &error))?;
+        let counts = MappedCounts::map(map("exits")?.as_fd(), slots)
+            .map_err(|error| broken("mmap of the exit counters", &error))?;
+        if let Some(cpu) = cpus.iter().find(|&&cpu| !states.exists(cpu)) {
+            return Err(LoadError::Broken(format!("CPU {cpu} does not exist")));
+        }
+
+        let inbox = Arc::new(Mutex::new(Inbox::default()));
+        let filled = Arc::clone(&inbox);
+        let mut ring = RingBufferBuilder::new();
+        let records = map("records")?;
+        ring.add(&records, move |bytes| {
+            let mut inbox = filled.lock().unwrap_or_else(PoisonError::into_inner);
+            let Inbox { decoder, events } = &mut *inbox;
+            decoder.decode(bytes, &mut |event| events.push(event));
+            0
+        })
+        .map_err(|error| broken("ring buffer", &error))?;
+        let ring = ring
+            .build()
+            .map_err(|error| broken("ring buffer", &error))?;
+
+        let steal = if is_guest {
+            StealClock::find(Some(&object), btf.steal_minus_run_queue, &states, cpus)
+        } else {
+            StealClock::NoGuest
+        };
+        let kvm_pvm = host.kvm_module().as_deref() == Some("kvm_pvm");
+        let limits = Group::ALL
+            .into_iter()
+            .map(|group| (group, group.limit(&loaded.hooked, kvm_pvm)))
+            .collect();
+        Ok(Tracer {
+            links: Vec::new(),
+            ring,
+            inbox,
+            object,
+            cpus: states,
+            counts: Arc::new(counts),
+            stats: None,
+            measured: cpus.to_vec(),
+            absent: loaded.absent,
+            limits,
+            kvm_pvm,
+            steal,
+        })
+    }
+
+    /// The live exit counters, as memory that a guest can share.
+    pub fn exit_counts(&self) -> Arc<MappedCounts> {
+        Arc::clone(&self.counts)
+    }
+
+    /// Names the thread that is the vCPU of a CPU: its absence is what is explained,
+    /// and its own work is no activity. `tid` is the kernel's thread id.
+    ///
+    /// # Errors
+    /// If the CPU is not measured, or programs are attached already.
+    pub fn watch(&mut self, cpu: u32, tid: u32) -> Result<(), TraceError> {
+        if !self.measured.contains(&cpu) {
+            return Err(TraceError::NotMeasured(cpu));
+        }
+        if !self.links.is_empty() {
+            return Err(TraceError::AlreadyAttached(cpu));
+        }
+        self.cpus.set_vcpu(cpu, tid);
+        Ok(())
+    }
+
+    /// Attaches every group that can be attached; the programs run from here. A
+    /// group that cannot is told by [`Tracer::rungs`].
+    ///
+    /// # Errors
+    /// If no group at all can be attached.
+    pub fn attach(&mut self) -> Result<(), TraceError> {
+        self.stats = accounting::enable();
+        let mut links: BTreeMap<Group, Vec<Link>> = BTreeMap::new();
+        for program in self.object.progs_mut().filter(|program| program.autoload()) {
+            let section = program.section().to_string_lossy();
+            let Some(probe) = Probe::from_section(&section) else {
+                continue;
+            };
+            if self.absent.contains_key(&probe.group) {
+                continue;
+            }
+            match quietly(|| program.attach()) {
+                (Ok(link), _) => links.entry(probe.group).or_default().push(link),
+                (Err(error), _) => {
+                    let why = format!("tracepoint {} refuses: {error:#}", probe.tracepoint);
+                    self.absent.insert(probe.group, why);
+                    links.remove(&probe.group);
+                }
+            }
+        }
+        if links.is_empty() {
+            let why = self.absent.values().next().cloned().unwrap_or_default();
+            return Err(TraceError::NothingAttached(why));
+        }
+        self.links = links.into_values().flatten().collect();
+        // Only now do the programs look at events: all begin at once, so that no
+        // begin is seen without the program that sees its end.
+        for cpu in self.cpus.all() {
+            let mode = if self.measured.contains(&cpu) {
+                Mode::VMNOISE_MEASURED
+            } else {
+                Mode::VMNOISE_TRACKED
+            };
+            self.cpus.set_mode(cpu, mode);
+        }
+        Ok(())
+    }
+
+    /// Which events this run can see. The workload knows about `steal_clock`; here
+    /// it is false.
+    pub fn witnesses(&self) -> Witnesses {
+        let has = |group| !self.absent.contains_key(&group);
+        Witnesses {
+            irq: has(Group::Irq),
+            softirq: has(Group::Softirq),
+            nmi: has(Group::Nmi),
+            sched: has(Group::Sched),
+            kvm_run: has(Group::KvmRun),
+            kvm_exit: has(Group::KvmExit) && !self.kvm_pvm,
+            steal_clock: false,
+        }
+    }
+
+    /// How each group of events is witnessed, and what is missing.
+    pub fn rungs(&self) -> Vec<Rung> {
+        let mut rungs: Vec<Rung> = Group::ALL
+            .into_iter()
+            .map(|group| {
+                let absent = self.absent.get(&group).map(String::as_str);
+                let limit = self.limits.get(&group).cloned().unwrap_or_default();
+                group.rung(absent, limit)
+            })
+            .collect();
+        rungs.push(self.steal.rung());
+        rungs
+    }
+
+    /// Hands over everything that has been witnessed since the last call. Each
+    /// source comes before its first activity; activities come in the order of
+    /// their ends. Call it from a CPU that is not measured, a few times a second.
+    ///
+    /// # Errors
+    /// If the ring buffer cannot be read.
+    pub fn drain(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), TraceError> {
+        for _ in 0..BATCHES {
+            let taken = self.ring.consume_raw_n(BATCH);
+            let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            inbox.events.drain(..).for_each(&mut *sink);
+            match usize::try_from(taken) {
+                Err(_) => return Err(TraceError::Ring(std::io::Error::from_raw_os_error(-taken))),
+                Ok(taken) if taken < BATCH => break,
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What was lost since start, kind by kind; a count that is 0 is known to be 0.
+    pub fn losses(&self) -> Vec<Loss> {
+        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut losses = vec![
+            Loss {
+                kind: LossKind::RingFull,
+                count: self.cpus.ring_full(),
+            },
+            Loss {
+                kind: LossKind::Unpaired,
+                count: self.cpus.unpaired(),
+            },
+            Loss {
+                kind: LossKind::Undecodable,
+                count: inbox.decoder.undecodable(),
+            },
+        ];
+        if let Ok(totals) = accounting::read(&self.object) {
+            losses.push(Loss {
+                kind: LossKind::Recursion,
+                count: totals.recursion_misses,
+            });
+        }
+        losses
+    }
+
+    /// What the programs have cost since [`Tracer::attach`]; `None` where the kernel
+    /// does not account for it (before 5.8, or refused).
+    pub fn own_cost(&self) -> Option<OwnCost> {
+        self.stats.as_ref()?;
+        accounting::read(&self.object)
+            .ok()
+            .map(|totals| totals.cost)
+    }
+
+    /// Exits of this CPU's vCPU that were handled in the host kernel; `None` where
+    /// `kvm_exit` has not fired: it never does under kvm_pvm.
+    pub fn light_exits(&self, cpu: u32) -> Option<u64> {
+        let seen = self.witnesses().kvm_exit && self.cpus.exits_fire(cpu);
+        seen.then(|| self.counts.light(cpu))
+    }
+
+    /// Exits of this CPU's vCPU that went to the VMM; `None` where they are not seen.
+    pub fn heavy_exits(&self, cpu: u32) -> Option<u64> {
+        let seen = self.witnesses().kvm_run && self.measured.contains(&cpu);
+        seen.then(|| self.counts.heavy(cpu))
+    }
+
+    /// This machine's own steal clock of a CPU in ns since boot, by the best source
+    /// there is ([`Tracer::rungs`] names it); `None` where it has none.
+    pub fn outer_steal_ns(&self, cpu: u32) -> Option<u64> {
+        self.steal.read_ns(&self.object, cpu)
+    }
+}
+
+impl Group {
+    /// The rung of this group; `absent` is why it is not there.
+    pub(crate) fn rung(self, absent: Option<&str>, limit: String) -> Rung {
+        let (rung, limit, remedy) = match absent {
+            None => ("tp_btf", limit, String::new()),
+            Some(why) => (
+                "none",
+                format!("{why}: {}", self.loss()),
+                self.remedy().to_owned(),
+            ),
+        };
+        let best = absent.is_none();
+        Rung {
+            probe: self.probe().to_owned(),
+            rung: rung.to_owned(),
+            best,
+            limit,
+            remedy,
+        }
+    }
+}
+
+pub(crate) fn no_btf(error: &libbpf_rs::Error) -> LoadError {
+    LoadError::Refused {
+        why: format!("the kernel's type information (BTF) cannot be read: {error:#}"),
+        remedy: "use a kernel with CONFIG_DEBUG_INFO_BTF, and mount /sys".to_owned(),
+    }
+}

@@ -1,0 +1,40 @@
+//! The Rust face of `bpf/vmnoise.h`: types generated from the object's BTF, never written twice.
+
+use vmnoise_events::{ActivityKind, exit_counts};
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_debug_implementations,
+    rust_2018_idioms,
+    unsafe_op_in_unsafe_fn
+)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/noise.skel.rs"));
+}
+
+pub(crate) use generated::types::{
+    vmnoise_cpu as CpuState, vmnoise_exits as ExitCounts, vmnoise_mode as Mode,
+    vmnoise_origin as Origin, vmnoise_record as Record, vmnoise_source as WireSource,
+    vmnoise_steal as StealQuery,
+};
+
+/// The BPF programs, compiled.
+pub(crate) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/noise.bpf.o"));
+
+const _: () = {
+    use generated::types::vmnoise_kind as Kind;
+    assert!(size_of::<Record>() == 56);
+    assert!(size_of::<CpuState>().is_multiple_of(128));
+    assert!(size_of::<ExitCounts>() == exit_counts::SLOT_BYTES);
+    assert!(std::mem::offset_of!(ExitCounts, light) == exit_counts::LIGHT_OFFSET);
+    assert!(std::mem::offset_of!(ExitCounts, heavy) == exit_counts::HEAVY_OFFSET);
+    assert!(Kind::VMNOISE_EXIT.0 == ActivityKind::Exit.number() as u32);
+    assert!(Kind::VMNOISE_VMM.0 == ActivityKind::Vmm.number() as u32);
+    assert!(Kind::VMNOISE_THROTTLED.0 == ActivityKind::Throttled.number() as u32);
+    assert!(Kind::VMNOISE_THREAD.0 == ActivityKind::Thread.number() as u32);
+    assert!(Kind::VMNOISE_BLOCKED.0 == ActivityKind::Blocked.number() as u32);
+    assert!(Kind::VMNOISE_SOFTIRQ.0 == ActivityKind::Softirq.number() as u32);
+    assert!(Kind::VMNOISE_IRQ.0 == ActivityKind::Irq.number() as u32);
+    assert!(Kind::VMNOISE_NMI.0 == ActivityKind::Nmi.number() as u32);
+};
