@@ -1,0 +1,27 @@
+//! What must hold for any bytes that claim to be a recording.
+
+use vmnoise_events::Event;
+use vmnoise_recording::{Ending, ReadError, Reader, Writer};
+
+/// Reads these bytes without a panic, and checks that what is handed out is a
+/// stream that a writer takes and a reader gives back. Tells how they ended.
+pub fn check(bytes: &[u8]) -> Result<Ending, ReadError> {
+    let mut reader = Reader::new(bytes)?;
+    let mut events = Vec::new();
+    let end = reader.for_each(&mut |event| events.push(event.clone()));
+
+    let mut writer = Writer::new(Vec::new(), reader.facts()).expect("memory takes every byte");
+    for event in &events {
+        writer
+            .push(event)
+            .expect("the reader hands out a valid stream");
+    }
+    let again = writer.finish().expect("memory takes every byte");
+    let mut reader = Reader::new(again.as_slice()).expect("a new recording");
+    let mut events_again: Vec<Event> = Vec::new();
+    reader
+        .for_each(&mut |event| events_again.push(event.clone()))
+        .expect("a new recording");
+    assert_eq!(events, events_again);
+    end
+}
