@@ -1,0 +1,109 @@
+//! Follows a candidate period from beat to beat over ever longer distances.
+
+/// A period that distances follow to half the run, and by how much they stray.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Followed {
+    pub(super) period_ns: f64,
+    pub(super) jitter_ns: f64,
+}
+
+/// How distances pile up around one length.
+struct Peak {
+    /// Where, relative to the length expected, in nanoseconds.
+    offset_ns: f64,
+    /// Standard deviation of a distance in it, in nanoseconds.
+    spread_ns: f64,
+    /// Excess over what lies around it, in standard deviations of a Poisson count.
+    sigma: f64,
+}
+
+/// Excess asked for at 1, 2 and 3 periods, and at each doubling after these, where
+/// a longer distance leaves fewer pairs.
+const LEAST_SIGMA: f64 = 4.0;
+const LEAST_SIGMA_FAR: f64 = 3.0;
+
+/// Pairs compared per step; what more of them would add is not worth the time.
+const MOST_PAIRS: f64 = 1e6;
+
+/// `None` where the distances of `starts`, which are sorted, do not follow it.
+pub(super) fn follow(starts: &[f64], candidate_ns: f64) -> Option<Followed> {
+    let span_ns = starts.last()? - starts.first()?;
+    let mut period_ns = candidate_ns;
+    let mut reach_ns = period_ns / 8.0;
+    let mut spread_ns = reach_ns;
+    let steps = [1.0, 1.0, 2.0, 3.0]
+        .into_iter()
+        .chain((2..).map(|n| f64::from(n).exp2()));
+    for beats in steps.take_while(|beats| beats * candidate_ns <= span_ns / 2.0) {
+        let peak = peak(starts, beats * period_ns, reach_ns)?;
+        let least = if beats > 3.0 {
+            LEAST_SIGMA_FAR
+        } else {
+            LEAST_SIGMA
+        };
+        if peak.sigma < least {
+            return None;
+        }
+        period_ns += peak.offset_ns / beats;
+        spread_ns = peak.spread_ns;
+        reach_ns = (6.0 * spread_ns).clamp(candidate_ns / 64.0, reach_ns);
+    }
+    // A distance strays at both of its ends.
+    Some(Followed {
+        period_ns,
+        jitter_ns: spread_ns / f64::sqrt(2.0),
+    })
+}
+
+/// Compares distances in the inner half of `expected_ns ± reach_ns` with those in
+/// the outer half, which tell how many were there by chance.
+fn peak(starts: &[f64], expected_ns: f64, reach_ns: f64) -> Option<Peak> {
+    let half_ns = reach_ns / 2.0;
+    let (mut inner, mut outer, mut sum, mut squares) = (0.0, 0.0, 0.0, 0.0);
+    let mut first = 0;
+    for start_ns in starts {
+        if inner + outer > MOST_PAIRS {
+            break;
+        }
+        let from_ns = start_ns + expected_ns - reach_ns;
+        while starts
+            .get(first)
+            .is_some_and(|later_ns| *later_ns < from_ns)
+        {
+            first += 1;
+        }
+        for later_ns in &starts[first..] {
+            let off_ns = later_ns - start_ns - expected_ns;
+            if off_ns > reach_ns {
+                break;
+            }
+            if off_ns.abs() > half_ns {
+                outer += 1.0;
+            } else {
+                inner += 1.0;
+                sum += off_ns;
+                squares += off_ns * off_ns;
+            }
+        }
+    }
+    let excess = inner - outer;
+    (excess >= 1.0).then(|| {
+        let offset_ns = (sum / excess).clamp(-half_ns, half_ns);
+        let by_chance = outer * half_ns * half_ns / 3.0;
+        let variance = (squares - by_chance) / excess - offset_ns * offset_ns;
+        Peak {
+            offset_ns,
+            spread_ns: variance.max(0.0).sqrt(),
+            sigma: excess / f64::sqrt(inner + outer),
+        }
+    })
+}
+
+/// The median; 0 of nothing. Reorders its argument.
+pub(super) fn median(values: &mut [f64]) -> f64 {
+    let middle = values.len() / 2;
+    if values.is_empty() {
+        return 0.0;
+    }
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}

@@ -1,0 +1,119 @@
+//! Candidates for a period: distances between gaps that occur more often than
+//! distances a little shorter and longer do. Comparing with the neighbourhood, and
+//! not with a Poisson process of the same rate alone, keeps bursts quiet: they
+//! raise all short distances alike.
+
+use super::{LONGEST_NS, SHORTEST_NS};
+
+/// How many of the following gaps each gap is compared with.
+const NEIGHBOURS: usize = 64;
+/// log2 of the number of cells an octave of distances is cut into.
+const FINE_BITS: u32 = 6;
+/// The same, for beats that jitter by some percent of their period.
+const COARSE_BITS: u32 = 4;
+/// Excess over the neighbourhood that makes a candidate, in standard deviations of
+/// a Poisson count; it costs only time to be generous here.
+const LEAST_SIGMA: f64 = 4.5;
+/// Fewer distances than this in a cell are no candidate.
+const FEWEST: f64 = 8.0;
+/// Cells between a cell and the neighbourhood it is compared with, and how many of
+/// these are taken on both sides.
+const APART: usize = 3;
+const COMPARED: usize = 6;
+/// Candidates beyond this many are not followed.
+const MOST: usize = 48;
+
+/// How often distances fall into one cell, and their sum in nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cell {
+    count: f64,
+    sum_ns: f64,
+}
+
+/// Distances by size, on a scale that cuts every octave into equal cells.
+struct Scale {
+    bits: u32,
+    cells: Vec<Cell>,
+}
+
+impl Scale {
+    fn new(bits: u32) -> Self {
+        let mut scale = Self {
+            bits,
+            cells: Vec::new(),
+        };
+        let longest = scale.index(2 * LONGEST_NS as u64);
+        scale.cells.resize(longest + 1, Cell::default());
+        scale
+    }
+
+    fn index(&self, distance_ns: u64) -> usize {
+        let octave = distance_ns.max(1 << self.bits).ilog2();
+        let within = (distance_ns >> (octave - self.bits)) as usize & ((1 << self.bits) - 1);
+        ((octave - self.bits) as usize) << self.bits | within
+    }
+
+    /// Relative to the other cells, how many distances a cell spans.
+    fn width(&self, index: usize) -> f64 {
+        ((index >> self.bits) as f64).exp2()
+    }
+
+    fn add(&mut self, distance_ns: f64) {
+        let index = self.index(distance_ns as u64);
+        if let Some(cell) = self.cells.get_mut(index) {
+            cell.count += 1.0;
+            cell.sum_ns += distance_ns;
+        }
+    }
+
+    /// The excess of a cell and the one after it, which a peak on their border
+    /// shares, in standard deviations.
+    fn sigma(&self, index: usize) -> f64 {
+        let count = self.cells[index].count + self.cells[index + 1].count;
+        if count < FEWEST {
+            return 0.0;
+        }
+        let below = index - APART - COMPARED..index - APART;
+        let above = index + 2 + APART..index + 2 + APART + COMPARED;
+        let density = |cells: std::ops::Range<usize>| {
+            let width: f64 = cells.clone().map(|i| self.width(i)).sum();
+            self.cells[cells].iter().map(|cell| cell.count).sum::<f64>() / width
+        };
+        let density = density(below).max(density(above));
+        let expected = density * (self.width(index) + self.width(index + 1));
+        (count - expected) / (expected + 1.0).sqrt()
+    }
+
+    fn candidates(&self) -> Vec<f64> {
+        let margin = APART + COMPARED + 2;
+        let range = self.index(SHORTEST_NS as u64).max(margin)..self.cells.len() - margin;
+        let sigmas: Vec<f64> = range.clone().map(|index| self.sigma(index)).collect();
+        let peak = |i: &usize| {
+            let around = &sigmas[i.saturating_sub(2)..(i + 3).min(sigmas.len())];
+            sigmas[*i] >= LEAST_SIGMA && around.iter().all(|other| *other <= sigmas[*i])
+        };
+        (0..sigmas.len())
+            .filter(peak)
+            .map(|i| {
+                let (a, b) = (self.cells[range.start + i], self.cells[range.start + i + 1]);
+                (a.sum_ns + b.sum_ns) / (a.count + b.count)
+            })
+            .collect()
+    }
+}
+
+/// Candidate periods in nanoseconds, ascending. `starts` are sorted.
+pub(super) fn candidates(starts: &[f64]) -> Vec<f64> {
+    let (mut fine, mut coarse) = (Scale::new(FINE_BITS), Scale::new(COARSE_BITS));
+    for (i, start_ns) in starts.iter().enumerate() {
+        for later_ns in starts[i + 1..].iter().take(NEIGHBOURS) {
+            fine.add(later_ns - start_ns);
+            coarse.add(later_ns - start_ns);
+        }
+    }
+    let mut found = fine.candidates();
+    found.extend(coarse.candidates());
+    found.sort_by(f64::total_cmp);
+    found.truncate(MOST);
+    found
+}

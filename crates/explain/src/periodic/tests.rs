@@ -1,0 +1,222 @@
+//! Beats that must be found, and chance that must not be taken for one.
+
+use super::*;
+
+const MS: f64 = 1e6;
+
+/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in 0..1, never 0.
+    fn unit(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * self.unit().ln()
+    }
+
+    fn normal(&mut self) -> f64 {
+        (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
+    }
+}
+
+struct Beats {
+    period_ns: f64,
+    jitter_ns: f64,
+    keep: f64,
+}
+
+/// Beats of 3 µs over `span_ns`, and `extra` gaps of 2 µs at random.
+fn gaps(random: &mut Random, span_ns: f64, beats: Option<Beats>, extra: usize) -> Vec<(u64, u64)> {
+    let at = |ns: f64| 1_000_000_000_000 + ns as u64;
+    let mut gaps: Vec<(u64, u64)> = (0..extra)
+        .map(|_| (at(random.unit() * span_ns), 2000))
+        .collect();
+    if let Some(Beats {
+        period_ns,
+        jitter_ns,
+        keep,
+    }) = beats
+    {
+        for n in 1..(span_ns / period_ns) as u64 {
+            if random.unit() <= keep {
+                let stray_ns = jitter_ns * random.normal();
+                gaps.push((at(n as f64 * period_ns + stray_ns), 3000));
+            }
+        }
+    }
+    gaps.sort_unstable();
+    gaps
+}
+
+fn assert_found(found: Option<Beat>, period_ns: f64, relative: f64) -> Beat {
+    let found = found.unwrap_or_else(|| panic!("no beat of {period_ns} ns found"));
+    let off = (found.period_ns / period_ns - 1.0).abs();
+    assert!(off < relative, "{} ns for {period_ns} ns", found.period_ns);
+    found
+}
+
+#[test]
+fn finds_the_beat_of_a_tick_among_missing_and_extra_ones() {
+    for seed in 0..20 {
+        let random = &mut Random(seed);
+        let beats = Beats {
+            period_ns: MS,
+            jitter_ns: 8e3,
+            keep: 0.5,
+        };
+        let gaps = gaps(random, 10_000.0 * MS, Some(beats), 5000);
+        let beat = assert_found(find(&gaps), MS, 1e-6);
+        assert!((4900..5700).contains(&beat.gaps), "{beat:?}");
+        assert!((6e3..11e3).contains(&beat.jitter_ns), "{beat:?}");
+    }
+}
+
+#[test]
+fn finds_an_odd_rate_to_the_nanosecond() {
+    let period_ns = 1e9 / 737.0;
+    for (seed, jitter_ns) in [(1, 5e3), (2, 10e3), (3, 500.0), (4, 0.0)] {
+        let random = &mut Random(seed);
+        let beats = Beats {
+            period_ns,
+            jitter_ns,
+            keep: 1.0,
+        };
+        let beat = assert_found(
+            find(&gaps(random, 10e9, Some(beats), 3000)),
+            period_ns,
+            1e-6,
+        );
+        assert!(beat.jitter_ns <= 1.5 * jitter_ns + 200.0, "{beat:?}");
+    }
+}
+
+#[test]
+fn finds_the_fundamental_from_20_us_to_a_second() {
+    let at = [
+        (21e3, 300.0, 2e9),
+        (50e3, 1e3, 5e9),
+        (4.0 * MS, 2e3, 20e9),
+        (100.0 * MS, 1e5, 30e9),
+    ];
+    for (period_ns, jitter_ns, span_ns) in at.into_iter().chain([(950.0 * MS, 1e5, 300e9)]) {
+        for keep in [1.0, 0.6] {
+            let random = &mut Random(period_ns as u64);
+            let beats = Beats {
+                period_ns,
+                jitter_ns,
+                keep,
+            };
+            let mut gaps = gaps(random, span_ns, Some(beats), 20);
+            gaps.truncate(50_000);
+            assert_found(find(&gaps), period_ns, 1e-4);
+        }
+    }
+}
+
+#[test]
+fn an_echo_after_each_beat_is_not_the_period() {
+    let random = &mut Random(5);
+    let beats = Beats {
+        period_ns: MS,
+        jitter_ns: 1e3,
+        keep: 0.9,
+    };
+    let mut gaps = gaps(random, 5000.0 * MS, Some(beats), 500);
+    for n in 0..gaps.len() {
+        gaps.push((gaps[n].0 + 30_000 + random.next() % 500, 1500));
+    }
+    assert_found(find(&gaps), MS, 1e-6);
+}
+
+#[test]
+fn few_gaps_have_no_beat() {
+    for count in 0..20 {
+        let even: Vec<(u64, u64)> = (0..count).map(|n| (n * 1_000_000, 3000)).collect();
+        assert_eq!(find(&even), None, "{count}");
+    }
+}
+
+#[test]
+fn identical_begins_are_survived() {
+    assert_eq!(find(&[(u64::MAX, 1); 100]), None);
+    assert_eq!(find(&[[(0, 1); 50], [(u64::MAX, 1); 50]].concat()), None);
+}
+
+#[test]
+fn random_gaps_have_no_beat() {
+    for seed in 0..3000 {
+        let random = &mut Random(seed ^ 0xabc0_0000);
+        let count = 40 + random.next() % 500;
+        let span_ns = 1e8 * 100f64.powf(random.unit());
+        let gaps = gaps(random, span_ns, None, count as usize);
+        assert_eq!(find(&gaps), None, "seed {seed}");
+    }
+}
+
+/// Bursts at random: inside, gaps follow each other at random, or evenly.
+fn bursts(random: &mut Random, even: bool) -> Vec<(u64, u64)> {
+    let mut gaps = Vec::new();
+    let mut burst_ns = 0.0;
+    for _ in 0..20 + random.next() % 60 {
+        burst_ns += random.exponential(50.0 * MS);
+        let mut at_ns = burst_ns;
+        for _ in 0..2 + random.next() % 25 {
+            gaps.push((at_ns as u64, 2000));
+            at_ns += if even {
+                0.1 * MS
+            } else {
+                random.exponential(0.1 * MS)
+            };
+        }
+    }
+    gaps
+}
+
+#[test]
+fn bursts_have_no_beat() {
+    for seed in 0..100 {
+        for even in [false, true] {
+            let gaps = bursts(&mut Random(seed), even);
+            assert_eq!(find(&gaps), None, "seed {seed} {even}");
+        }
+    }
+}
+
+/// A clock that counts from its own last beat forgets its phase: no beat by the
+/// definition here, and no reason to fail.
+#[test]
+fn a_clock_without_memory_has_no_beat() {
+    for seed in 0..200 {
+        let random = &mut Random(seed);
+        let mut at_ns = 0.0;
+        let gaps: Vec<(u64, u64)> = (0..1000)
+            .map(|_| {
+                at_ns += MS * (1.0 + 0.2 * random.normal());
+                (at_ns.max(0.0) as u64, 2000)
+            })
+            .collect();
+        assert_eq!(find(&gaps), None, "seed {seed}");
+    }
+}
+
+#[test]
+fn damaged_times_are_survived() {
+    for seed in 0..200 {
+        let random = &mut Random(seed);
+        let gaps: Vec<(u64, u64)> = (0..100)
+            .map(|_| (random.next() >> (random.next() % 64), random.next() >> 8))
+            .collect();
+        assert_eq!(find(&gaps), None, "seed {seed}");
+    }
+}
