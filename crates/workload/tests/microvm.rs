@@ -2,11 +2,14 @@
 
 #[cfg(test)]
 mod kvm {
-    use std::ptr::NonNull;
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
+    use rustix::fs::{MemfdFlags, memfd_create};
     use vmnoise_events::{Gap, OffsetProof, Policy, Tally, exit_counts};
     use vmnoise_workload::microvm::{Config, Microvm, SharedPages, offer, poll_steps};
     use vmnoise_workload::{thread, tsc};
@@ -200,27 +203,26 @@ mod kvm {
 
     #[test]
     fn the_guest_sees_live_exit_counts() {
-        // One page of slots; CPU 1 has the second one. Leaked, as a map would live on.
-        #[repr(align(4096))]
-        struct Page([AtomicU64; 512]);
-        let page: &'static Page = Box::leak(Box::new(Page([const { AtomicU64::new(0) }; 512])));
-        let slot = exit_counts::SLOT_BYTES / 8;
-        // SAFETY: leaked, so it stays mapped for ever, and it is written by atomics only.
-        let shared = unsafe { SharedPages::new(NonNull::from(page).cast(), 4096, Arc::new(())) };
-
+        let file = File::from(memfd_create("exits", MemfdFlags::CLOEXEC).unwrap());
+        file.set_len(4096).unwrap();
+        let write = |cpu: usize, offset: usize, count: u64| {
+            let at = cpu * exit_counts::SLOT_BYTES + offset;
+            file.write_all_at(&count.to_ne_bytes(), at as u64).unwrap();
+        };
+        let exit_counts = Some(SharedPages::map(file.as_fd(), 4096).unwrap());
         let mut microvm = Microvm::prepare(Config {
-            exit_counts: Some(shared),
+            exit_counts,
             ..config(&[1])
         })
         .unwrap();
-        page.0[slot + exit_counts::LIGHT_OFFSET / 8].store(1_000, Ordering::Relaxed);
+        write(1, exit_counts::LIGHT_OFFSET, 1_000);
         microvm.start(Some(tsc::now() + hz() / 4)).unwrap();
         let mut gaps = Vec::new();
-        for _ in 0..5 {
+        for round in 1..=5 {
             std::thread::sleep(Duration::from_millis(20));
-            page.0[slot + exit_counts::LIGHT_OFFSET / 8].fetch_add(3, Ordering::Relaxed);
-            page.0[slot + exit_counts::HEAVY_OFFSET / 8].fetch_add(2, Ordering::Relaxed);
-            page.0[exit_counts::LIGHT_OFFSET / 8].fetch_add(100, Ordering::Relaxed);
+            write(1, exit_counts::LIGHT_OFFSET, 1_000 + 3 * round);
+            write(1, exit_counts::HEAVY_OFFSET, 2 * round);
+            write(0, exit_counts::LIGHT_OFFSET, 100 * round);
         }
         gaps.extend(drain_to_end(&mut microvm));
         let light: u32 = gaps.iter().map(|gap| gap.light_exits).sum();

@@ -35,6 +35,17 @@ impl GuestClock {
         offset_bound_tsc: u64::MAX,
         bracket_tsc: u64::MAX,
     };
+
+    /// A reading of the guest on the host's TSC.
+    pub(super) fn to_host(self, guest_tsc: u64) -> u64 {
+        guest_tsc.wrapping_add_signed(self.offset_tsc)
+    }
+
+    /// A reading of the host on the guest's TSC; 0 for one before its zero.
+    pub(super) fn to_guest(self, host_tsc: u64) -> u64 {
+        let guest_tsc = i128::from(host_tsc) - i128::from(self.offset_tsc);
+        u64::try_from(guest_tsc.max(0)).unwrap_or(u64::MAX)
+    }
 }
 
 impl Bracket {
@@ -164,6 +175,26 @@ mod tests {
         assert_eq!(clock.offset_proof, None);
         assert_eq!(clock.offset_tsc, 5);
         assert_eq!(clock.offset_bound_tsc, 1_005);
+    }
+
+    #[test]
+    fn readings_are_mapped_both_ways() {
+        let clock = GuestClock {
+            offset_tsc: 1_000,
+            ..GuestClock::UNKNOWN
+        };
+        assert_eq!((clock.to_host(5), clock.to_guest(1_005)), (1_005, 5));
+        assert_eq!(
+            clock.to_guest(0),
+            0,
+            "a deadline before the guest's zero has passed"
+        );
+        let ahead = GuestClock {
+            offset_tsc: -1_000,
+            ..GuestClock::UNKNOWN
+        };
+        assert_eq!((ahead.to_host(1_005), ahead.to_guest(5)), (5, 1_005));
+        assert_eq!(ahead.to_guest(u64::MAX), u64::MAX);
     }
 
     #[test]

@@ -12,6 +12,10 @@ pub const RING_RECORDS: usize = 1 << 15;
 /// Bytes of one ring: exactly one large page of the guest.
 pub const RING_BYTES: usize = RING_RECORDS * size_of::<Record>();
 
+/// Writing one record takes a few hundred cycles, a few thousand when the caches
+/// are cold. Longer than this, and something took the CPU meanwhile.
+const MIN_BLIND_LIMIT_TSC: u64 = 10_000;
+
 /// One gap as the guest wrote it, on the guest's clock. One cache line.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
@@ -149,23 +153,40 @@ impl Record {
 }
 
 impl Mailbox {
+    /// Says from which length on the guest records a gap. For before the start.
+    pub fn set_threshold(&self, threshold_tsc: u64) {
+        let blind_limit_tsc = threshold_tsc.max(MIN_BLIND_LIMIT_TSC);
+        self.orders
+            .threshold_tsc
+            .store(threshold_tsc, Ordering::Relaxed);
+        self.orders
+            .blind_limit_tsc
+            .store(blind_limit_tsc, Ordering::Relaxed);
+    }
+
+    /// Says when the guest ends, on its own clock; a running guest obeys at its
+    /// next reading.
+    pub fn set_deadline(&self, guest_tsc: u64) {
+        self.orders.deadline_tsc.store(guest_tsc, Ordering::Release);
+    }
+
     /// Takes every record out of `ring`, oldest first.
-    pub fn drain(&self, ring: &[Record], mut sink: impl FnMut(Felt)) {
+    pub fn drain(&self, ring: &[Record], mut sink: impl FnMut(&Felt)) {
         let head = self.books.head.load(Ordering::Acquire);
         let mut tail = self.drained.tail.load(Ordering::Relaxed);
         while tail != head {
-            sink(ring[tail as usize % RING_RECORDS].felt());
+            sink(&ring[tail as usize % RING_RECORDS].felt());
             tail = tail.wrapping_add(1);
             // Released one by one: room for the guest while the rest is read.
             self.drained.tail.store(tail, Ordering::Release);
         }
     }
 
-    /// First and latest reading of the guest's clock; zeros before it started.
-    pub fn span_tsc(&self) -> (u64, u64) {
+    /// First and latest reading of the guest's clock, once it has started.
+    pub fn span_tsc(&self) -> Option<(u64, u64)> {
         // The guest stores the latest reading before the first one.
         let first = self.books.first_tsc.load(Ordering::Acquire);
-        (first, self.pulse.last_tsc.load(Ordering::Acquire))
+        (first != 0).then(|| (first, self.pulse.last_tsc.load(Ordering::Acquire)))
     }
 
     /// Advance of the steal clock and number of reloads since the guest started.
@@ -173,7 +194,7 @@ impl Mailbox {
     /// The host needs no version protocol: it wants no two fields of one update,
     /// and an aligned u64 is never torn.
     pub fn stolen(&self) -> (u64, u64) {
-        if self.books.first_tsc.load(Ordering::Acquire) == 0 {
+        if self.span_tsc().is_none() {
             return (0, 0);
         }
         let steal_ns = self.steal.steal_ns.load(Ordering::Relaxed);
@@ -263,7 +284,7 @@ mod tests {
         let (mailbox, ring) = (Mailbox::default(), ring());
         record(&mailbox, &ring, 10);
         let mut felt = None;
-        mailbox.drain(&ring, |gap| felt = Some(gap));
+        mailbox.drain(&ring, |gap| felt = Some(*gap));
         let felt = felt.unwrap();
         assert_eq!(
             (felt.reloads, felt.light_exits, felt.heavy_exits),

@@ -14,11 +14,14 @@ const HEADER_BYTES: usize = 24;
 /// u32 flags, s16 exponent, u16 size, u32 offset, u32 bucket_size; then the name.
 const DESCRIPTOR_BYTES: usize = 16;
 
-/// The cumulative number of exits of one vCPU, as KVM counts them.
+/// The exits of one vCPU, as KVM counts them: every return from the guest to the
+/// host kernel, whether or not it went on to the VMM.
 #[derive(Debug)]
 pub struct ExitStat {
     file: File,
     offset: u64,
+    /// The count when this was opened: exits of the set-up are no one's noise.
+    before: u64,
 }
 
 impl ExitStat {
@@ -37,15 +40,24 @@ impl ExitStat {
         let mut schema = vec![0; Layout::of(&header)?.schema_end()?];
         file.read_exact_at(&mut schema, 0).ok()?;
         let offset = position(&schema, "exits")?;
-        Some(ExitStat { file, offset })
+        let before = u64_at(&file, offset)?;
+        Some(ExitStat {
+            file,
+            offset,
+            before,
+        })
     }
 
-    /// The count since the vCPU was created; `None` if it cannot be read any more.
+    /// The count since it was opened; `None` if it cannot be read any more.
     pub fn read(&self) -> Option<u64> {
-        let mut value = [0; 8];
-        self.file.read_exact_at(&mut value, self.offset).ok()?;
-        Some(u64::from_ne_bytes(value))
+        Some(u64_at(&self.file, self.offset)?.wrapping_sub(self.before))
     }
+}
+
+fn u64_at(file: &File, offset: u64) -> Option<u64> {
+    let mut value = [0; 8];
+    file.read_exact_at(&mut value, offset).ok()?;
+    Some(u64::from_ne_bytes(value))
 }
 
 /// The header's view of the file.

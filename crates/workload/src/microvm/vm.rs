@@ -8,15 +8,15 @@
 //! | next 2 MiB boundary | one ring per vCPU, 2 MiB each |
 //! | after the rings | the host's exit counts, if shared |
 
-use std::any::Any;
-use std::ptr::NonNull;
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use kvm_bindings::{KVM_API_VERSION, KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{Cap, Kvm, VmFd};
-use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mlock, mmap, mmap_anonymous, munmap};
 use vmnoise_events::exit_counts;
 
 use super::Error;
@@ -45,38 +45,60 @@ const TSS_ADDRESS: usize = 0xfffb_d000;
 /// Memory of the host that a guest reads live, in the layout of
 /// [`vmnoise_events::exit_counts`].
 #[derive(Clone)]
-pub struct SharedPages {
-    address: usize,
+pub struct SharedPages(Arc<Mapping>);
+
+struct Mapping {
+    base: NonNull<u8>,
     len: usize,
-    /// Owns the mapping; held for as long as a guest may look.
-    _keep_alive: Arc<dyn Any + Send + Sync>,
 }
 
 impl SharedPages {
-    /// Describes `len` bytes at `address`, both multiples of the page size.
+    /// Maps `len` bytes of `file`, such as a BPF array with `BPF_F_MMAPABLE`, for as
+    /// long as a guest may look. `len` is a multiple of the page size. Others may
+    /// write it at any time, by aligned u64 stores.
     ///
-    /// # Safety
-    /// The range must be mapped and readable, and stay so until `keep_alive` is
-    /// dropped. Others may write it at any time, by aligned u64 stores.
-    pub unsafe fn new(
-        address: NonNull<u8>,
-        len: usize,
-        keep_alive: Arc<dyn Any + Send + Sync>,
-    ) -> SharedPages {
-        SharedPages {
-            address: address.as_ptr() as usize,
+    /// # Errors
+    /// [`Error::Memory`] if it cannot be mapped.
+    pub fn map(file: BorrowedFd<'_>, len: usize) -> Result<SharedPages, Error> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let base = unsafe { mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0) };
+        let base = base.map_err(|errno| Error::Memory {
             len,
-            _keep_alive: keep_alive,
-        }
+            errno: errno.raw_os_error(),
+        })?;
+        let base = NonNull::new(base.cast()).expect("the kernel maps nothing at address 0 unasked");
+        Ok(SharedPages(Arc::new(Mapping { base, len })))
+    }
+
+    fn address(&self) -> usize {
+        self.0.base.as_ptr() as usize
+    }
+
+    fn len(&self) -> usize {
+        self.0.len
+    }
+}
+
+// SAFETY: the mapping is only ever handed to KVM by its address.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; nothing dereferences it here.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: ours alone, and no guest that could look is left. It can only fail
+        // for an address that is none, and then nothing is left to do.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
 
 impl std::fmt::Debug for SharedPages {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SharedPages")
-            .field("address", &self.address)
-            .field("len", &self.len)
-            .finish_non_exhaustive()
+            .field("address", &self.address())
+            .field("len", &self.len())
+            .finish()
     }
 }
 
@@ -133,7 +155,7 @@ impl Vm {
             } else {
                 0
             };
-            slot(1, read_only, memory.len, shared.len, shared.address)?;
+            slot(1, read_only, memory.len, shared.len(), shared.address())?;
         }
         Ok(Vm { kvm, fd, memory })
     }
@@ -165,7 +187,7 @@ unsafe impl Sync for GuestMemory {}
 
 impl GuestMemory {
     fn new(cpus: &[u32], shared: Option<SharedPages>) -> Result<GuestMemory, Error> {
-        if let Some(SharedPages { len, .. }) = shared
+        if let Some(len) = shared.as_ref().map(SharedPages::len)
             && let Some(&cpu) = cpus
                 .iter()
                 .find(|&&cpu| slot_of(cpu) + exit_counts::SLOT_BYTES > len)
@@ -246,7 +268,7 @@ impl GuestMemory {
     }
 
     fn write_page_tables(&self) {
-        let mapped = self.len + self.shared.as_ref().map_or(0, |shared| shared.len);
+        let mapped = self.len + self.shared.as_ref().map_or(0, |shared| shared.len());
         let table = |index: usize| PAGE_TABLE as usize + index * TABLE_BYTES;
         let entry = |table: usize, index: usize, value: u64| {
             self.write(table + index * 8, &value.to_ne_bytes());
@@ -302,6 +324,10 @@ fn slot_of(cpu: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::fs::{MemfdFlags, memfd_create};
+
     use super::*;
 
     #[test]
@@ -327,11 +353,9 @@ mod tests {
 
     #[test]
     fn exit_counts_must_reach_the_measured_cpus() {
-        let pages = || {
-            let page = Box::leak(Box::new([0u8; 4096]));
-            // SAFETY: leaked, so it lives for ever; nothing runs on it here.
-            unsafe { SharedPages::new(NonNull::from(page).cast(), 4096, Arc::new(())) }
-        };
+        let file = memfd_create("exits", MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 4096).unwrap();
+        let pages = || SharedPages::map(file.as_fd(), 4096).unwrap();
         assert!(GuestMemory::new(&[31], Some(pages())).is_ok());
         let error = GuestMemory::new(&[0, 32], Some(pages())).unwrap_err();
         assert_eq!(error, Error::ExitCountsTooSmall { cpu: 32, len: 4096 });

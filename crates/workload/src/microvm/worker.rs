@@ -1,0 +1,190 @@
+//! The host thread that runs one vCPU, from its set-up to its end.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::JoinHandle;
+
+use vmnoise_events::{Gap, Policy, Tally};
+
+use super::gate::{self, Gate};
+use super::guest::Command;
+use super::mailbox::{Books, Mailbox};
+use super::stats::ExitStat;
+use super::vcpu::Vcpu;
+use super::vm::Vm;
+use super::{Error, GuestClock, VcpuThread};
+use crate::thread;
+
+/// A thread at the gate, in the guest, or at its end.
+#[derive(Debug)]
+pub struct Worker {
+    vm: Arc<Vm>,
+    index: usize,
+    pub thread: VcpuThread,
+    pub clock: GuestClock,
+    pub steal_clock: bool,
+    /// Counts from the end of the set-up.
+    exit_stat: Option<ExitStat>,
+    handle: Option<JoinHandle<()>>,
+    failure: Arc<OnceLock<Error>>,
+}
+
+/// What the thread is given.
+pub struct Assignment {
+    pub vm: Arc<Vm>,
+    pub gate: Arc<Gate>,
+    /// Which vCPU of the VM it runs.
+    pub index: usize,
+    /// Where it is pinned.
+    pub cpu: u32,
+    pub policy: Option<Policy>,
+}
+
+/// What the thread says once it is set up.
+struct Ready {
+    tid: u32,
+    clock: GuestClock,
+    steal_clock: bool,
+    exit_stat: Option<ExitStat>,
+}
+
+impl Worker {
+    /// Starts the thread and waits until it stands at the gate.
+    pub fn spawn(assignment: Assignment) -> Result<Worker, Error> {
+        let (vm, index, cpu) = (Arc::clone(&assignment.vm), assignment.index, assignment.cpu);
+        let (send, ready) = mpsc::sync_channel(1);
+        let failure = Arc::new(OnceLock::new());
+        let handle = std::thread::Builder::new()
+            .name(format!("vmnoise-vcpu{cpu}"))
+            .spawn({
+                let failure = Arc::clone(&failure);
+                move || {
+                    if let Err(error) = assignment.carry_out(&send) {
+                        failure.get_or_init(|| error);
+                    }
+                }
+            })
+            .map_err(|error| Error::Spawn {
+                cpu,
+                errno: error.raw_os_error().unwrap_or(0),
+            })?;
+        let Ok(Ready {
+            tid,
+            clock,
+            steal_clock,
+            exit_stat,
+        }) = ready.recv()
+        else {
+            // It died in its set-up: once it is joined, its reason is there.
+            let _ = handle.join();
+            return Err(failure.get().cloned().unwrap_or(Error::Gone(cpu)));
+        };
+        let thread = VcpuThread { cpu, tid };
+        let handle = Some(handle);
+        Ok(Worker {
+            vm,
+            index,
+            thread,
+            clock,
+            steal_clock,
+            exit_stat,
+            handle,
+            failure,
+        })
+    }
+
+    /// Says when the guest ends, on the host's TSC; `None` is never.
+    pub fn set_deadline(&self, host_tsc: Option<u64>) {
+        let guest_tsc = host_tsc.map_or(u64::MAX, |host_tsc| self.clock.to_guest(host_tsc));
+        self.mailbox().set_deadline(guest_tsc);
+    }
+
+    /// Hands out every recorded gap on the host's TSC.
+    pub fn drain(&self, sink: &mut dyn FnMut(Gap)) {
+        self.mailbox()
+            .drain(self.vm.memory.ring(self.index), |felt| {
+                sink(Gap {
+                    cpu: self.thread.cpu,
+                    start_tsc: self.clock.to_host(felt.start_tsc),
+                    end_tsc: self.clock.to_host(felt.end_tsc),
+                    steal_ns: felt.steal_ns,
+                    reloads: felt.reloads,
+                    light_exits: felt.light_exits,
+                    heavy_exits: felt.heavy_exits,
+                });
+            });
+    }
+
+    /// The counters so far; light, heavy and outer are not known here.
+    pub fn tally(&self) -> Tally {
+        let stolen = self.steal_clock.then(|| self.mailbox().stolen());
+        let mut tally = Tally {
+            cpu: self.thread.cpu,
+            steal_clock_ns: stolen.map(|(ns, _)| ns),
+            reloads: stolen.map(|(_, reloads)| reloads),
+            kvm_stat_exits: self.exit_stat.as_ref().and_then(ExitStat::read),
+            ..Tally::default()
+        };
+        if let Some((first, last)) = self.mailbox().span_tsc() {
+            tally.first_tsc = self.clock.to_host(first);
+            tally.last_tsc = self.clock.to_host(last);
+        }
+        tally
+    }
+
+    /// One counter that the guest keeps.
+    pub fn book(&self, of: impl FnOnce(&Books) -> &AtomicU64) -> u64 {
+        of(&self.mailbox().books).load(Ordering::Relaxed)
+    }
+
+    fn mailbox(&self) -> &Mailbox {
+        self.vm.memory.mailbox(self.index)
+    }
+
+    /// Makes the thread leave KVM_RUN once, to look at the gate.
+    pub fn kick(&self) {
+        gate::kick(self.thread.tid);
+    }
+
+    /// Whether the thread is still there.
+    pub fn running(&self) -> bool {
+        self.handle
+            .as_ref()
+            .is_some_and(|handle| !handle.is_finished())
+    }
+
+    /// Why the thread ended early, if it did.
+    pub fn failure(&self) -> Option<Error> {
+        self.failure.get().cloned()
+    }
+
+    /// Waits for the thread's end.
+    pub fn join(&mut self) -> Result<(), Error> {
+        match self.handle.take().map(JoinHandle::join) {
+            Some(Err(_panic)) => Err(Error::Gone(self.thread.cpu)),
+            _ => self.failure().map_or(Ok(()), Err),
+        }
+    }
+}
+
+impl Assignment {
+    fn carry_out(self, ready: &mpsc::SyncSender<Ready>) -> Result<(), Error> {
+        thread::pin(&[self.cpu])?;
+        let mut vcpu = Vcpu::create(&self.vm, self.index, self.cpu)?;
+        if let Some(policy) = self.policy {
+            thread::set_policy(policy)?;
+        }
+        let message = Ready {
+            tid: thread::tid(),
+            clock: vcpu.clock,
+            steal_clock: vcpu.steal_clock,
+            exit_stat: vcpu.exit_stat(),
+        };
+        // Whoever spawned this thread waits for the message.
+        let _ = ready.send(message);
+        if self.gate.pass() {
+            vcpu.obey(Command::Poll, &|| self.gate.is_closed())?;
+        }
+        Ok(())
+    }
+}
