@@ -11,6 +11,7 @@ mod gate;
 mod guest;
 mod mailbox;
 mod offer;
+mod shared_pages;
 mod stats;
 mod vcpu;
 mod vm;
@@ -24,7 +25,7 @@ use vmnoise_events::{Gap, Policy, Tally};
 pub use clock::GuestClock;
 pub use error::Error;
 pub use offer::{KvmOffer, offer, poll_steps};
-pub use vm::SharedPages;
+pub use shared_pages::SharedPages;
 
 use gate::Gate;
 use vm::Vm;

@@ -8,7 +8,6 @@
 //! | next 2 MiB boundary | one ring per vCPU, 2 MiB each |
 //! | after the rings | the host's exit counts, if shared |
 
-use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
@@ -16,12 +15,13 @@ use std::sync::atomic::Ordering;
 
 use kvm_bindings::{KVM_API_VERSION, KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{Cap, Kvm, VmFd};
-use rustix::mm::{MapFlags, ProtFlags, mlock, mmap, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous, munmap};
 use vmnoise_events::exit_counts;
 
 use super::Error;
 use super::guest;
 use super::mailbox::{Mailbox, RING_BYTES, RING_RECORDS, Record};
+use super::shared_pages::SharedPages;
 
 /// Guest address of the top page table.
 pub const PAGE_TABLE: u64 = 0x1000;
@@ -41,66 +41,6 @@ const PAGE_ENTRY: u64 = 0xe7;
 /// What VMX without unrestricted guests needs for real mode, which this guest
 /// never enters: three pages outside guest memory.
 const TSS_ADDRESS: usize = 0xfffb_d000;
-
-/// Memory of the host that a guest reads live, in the layout of
-/// [`vmnoise_events::exit_counts`].
-#[derive(Clone)]
-pub struct SharedPages(Arc<Mapping>);
-
-struct Mapping {
-    base: NonNull<u8>,
-    len: usize,
-}
-
-impl SharedPages {
-    /// Maps `len` bytes of `file`, such as a BPF array with `BPF_F_MMAPABLE`, for as
-    /// long as a guest may look. `len` is a multiple of the page size. Others may
-    /// write it at any time, by aligned u64 stores.
-    ///
-    /// # Errors
-    /// [`Error::Memory`] if it cannot be mapped.
-    pub fn map(file: BorrowedFd<'_>, len: usize) -> Result<SharedPages, Error> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses.
-        let base = unsafe { mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0) };
-        let base = base.map_err(|errno| Error::Memory {
-            len,
-            errno: errno.raw_os_error(),
-        })?;
-        let base = NonNull::new(base.cast()).expect("the kernel maps nothing at address 0 unasked");
-        Ok(SharedPages(Arc::new(Mapping { base, len })))
-    }
-
-    fn address(&self) -> usize {
-        self.0.base.as_ptr() as usize
-    }
-
-    fn len(&self) -> usize {
-        self.0.len
-    }
-}
-
-// SAFETY: the mapping is only ever handed to KVM by its address.
-unsafe impl Send for Mapping {}
-// SAFETY: as above; nothing dereferences it here.
-unsafe impl Sync for Mapping {}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: ours alone, and no guest that could look is left. It can only fail
-        // for an address that is none, and then nothing is left to do.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
-    }
-}
-
-impl std::fmt::Debug for SharedPages {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SharedPages")
-            .field("address", &self.address())
-            .field("len", &self.len())
-            .finish()
-    }
-}
 
 /// Opens /dev/kvm and checks that it is the KVM we know.
 pub fn open_kvm() -> Result<Kvm, Error> {
@@ -200,7 +140,7 @@ impl GuestMemory {
         // SAFETY: a new anonymous mapping touches no memory that exists.
         let map = unsafe {
             mmap_anonymous(
-                std::ptr::null_mut(),
+                ptr::null_mut(),
                 len,
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED | MapFlags::POPULATE,
