@@ -57,10 +57,20 @@ mod tests {
     }
 
     #[test]
-    fn this_thread_has_run() {
+    fn a_thread_that_ran_a_while_has_run() {
+        // The counter moves at ticks and switches, not before.
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-        let stat = SchedStat::of_thread(std::process::id(), tid).unwrap();
-        assert!(stat.on_cpu_ns > 0);
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        while SchedStat::of_thread(std::process::id(), tid)
+            .unwrap()
+            .on_cpu_ns
+            == 0
+        {
+            assert!(
+                std::time::Instant::now() < until,
+                "on no CPU for 5 s of running"
+            );
+        }
     }
 
     #[test]

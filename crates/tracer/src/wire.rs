@@ -5,6 +5,7 @@ use vmnoise_events::{ActivityKind, exit_counts};
 #[allow(
     clippy::all,
     clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
     missing_debug_implementations,
     rust_2018_idioms,
     unsafe_op_in_unsafe_fn

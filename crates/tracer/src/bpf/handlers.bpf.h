@@ -87,7 +87,7 @@ static __always_inline void on_softirq_exit(u32 cpu, u64 now_ns, u32 number)
 /* The tracepoint comes after one handler of the interrupt: what surrounds it is not in delta_ns. */
 static __always_inline void on_nmi(u32 cpu, u64 now_ns, u64 delta_ns)
 {
-	struct vmnoise_source source = {.origin = VMNOISE_FROM_NMI};
+	struct vmnoise_source source = source_from(VMNOISE_FROM_NMI, 0);
 	struct vmnoise_cpu *state = measured(cpu);
 
 	if (!state)
@@ -100,7 +100,7 @@ static __always_inline void on_nmi(u32 cpu, u64 now_ns, u64 delta_ns)
  * runnable, or woken, and another task had its turn since. */
 static __always_inline void idle_ends(struct vmnoise_cpu *state, u32 cpu, u64 now_ns)
 {
-	struct vmnoise_source source = {.origin = VMNOISE_FROM_IDLE};
+	struct vmnoise_source source = source_from(VMNOISE_FROM_IDLE, 0);
 	bool woken = state->wake.start_ns && state->thread_end_ns > state->wake.start_ns;
 
 	if (state->idle_start_ns && state->vcpu_off_ns && (state->vcpu_was_runnable || woken))
@@ -144,6 +144,17 @@ static __always_inline void on_switch(u32 cpu, u64 now_ns, bool preempted, u32 p
 	}
 	if (state->mode != VMNOISE_MEASURED)
 		return;
+
+	/* Another task leaves than the one that came: a switch was lost, and with it who ran when.
+	 */
+	if (state->switch_seen && state->running_tid != prev->id) {
+		count_unpaired(state, 1);
+		state->thread_start_ns = 0;
+		state->idle_start_ns = 0;
+		state->vcpu_off_ns = 0;
+	}
+	state->switch_seen = 1;
+	state->running_tid = next_tid;
 
 	if (prev->id == 0) {
 		idle_ends(state, cpu, now_ns);
@@ -246,7 +257,7 @@ static __always_inline void on_kvm_exit(u32 cpu, u64 now_ns, u32 tid)
 
 static __always_inline void on_kvm_entry(u32 cpu, u64 now_ns, u32 tid)
 {
-	struct vmnoise_source source = {.origin = VMNOISE_FROM_VMEXIT};
+	struct vmnoise_source source = source_from(VMNOISE_FROM_VMEXIT, 0);
 	struct vmnoise_cpu *state = measured(cpu);
 	struct vmnoise_exits *counts;
 

@@ -18,7 +18,7 @@ struct arguments {
 /* Two context values: id and origin, then the first eight bytes of the name. */
 static __always_inline struct vmnoise_source source_at(const u64 *values)
 {
-	struct vmnoise_source source = {.id = values[0], .origin = values[0] >> 32};
+	struct vmnoise_source source = source_from(values[0] >> 32, values[0]);
 
 	*(u32 *)&source.name[0] = values[1];
 	*(u32 *)&source.name[4] = values[1] >> 32;

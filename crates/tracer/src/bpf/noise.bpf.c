@@ -39,7 +39,7 @@ static __always_inline void current_task(struct vmnoise_source *source)
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
 {
-	struct vmnoise_source source = {.id = irq, .origin = VMNOISE_FROM_LINE};
+	struct vmnoise_source source = source_from(VMNOISE_FROM_LINE, irq);
 
 	bpf_probe_read_kernel_str(source.name, sizeof(source.name), action->name);
 	on_irq_entry(here(), bpf_ktime_get_ns(), &source);
@@ -58,9 +58,9 @@ int BPF_PROG(irq_handler_exit, int irq)
 	SEC("tp_btf/" #word "_entry")                                                              \
 	int BPF_PROG(word##_entry, int vector)                                                     \
 	{                                                                                          \
-		struct vmnoise_source source = {                                                   \
-		    .id = vector, .origin = VMNOISE_FROM_VECTOR, .name = #word};                   \
+		struct vmnoise_source source = source_from(VMNOISE_FROM_VECTOR, vector);           \
                                                                                                    \
+		__builtin_memcpy(source.name, #word, sizeof(#word));                               \
 		on_irq_entry(here(), bpf_ktime_get_ns(), &source);                                 \
 		return 0;                                                                          \
 	}                                                                                          \
@@ -108,7 +108,7 @@ int BPF_PROG(nmi_handler, void *handler, __s64 delta_ns)
 static __always_inline void task_switch(bool preempt, struct task_struct *prev,
 					struct task_struct *next, u32 prev_state)
 {
-	struct vmnoise_source source = {.origin = VMNOISE_FROM_TASK};
+	struct vmnoise_source source = source_from(VMNOISE_FROM_TASK, 0);
 	u64 now_ns = bpf_ktime_get_ns();
 	u32 cpu = here();
 

@@ -27,6 +27,17 @@ struct {
 	__uint(max_entries, 8 << 20);
 } records SEC(".maps");
 
+/* Built field by field: clang 14 loses the stores before a copy from a constant structure, such as
+ * an initializer with designators makes (BPFDAGToDAGISel::PreprocessLoad drops their chain). */
+static __always_inline struct vmnoise_source source_from(enum vmnoise_origin origin, u32 id)
+{
+	struct vmnoise_source source = {};
+
+	source.origin = origin;
+	source.id = id;
+	return source;
+}
+
 static __always_inline struct vmnoise_cpu *tracked(u32 cpu)
 {
 	struct vmnoise_cpu *state = bpf_map_lookup_elem(&cpus, &cpu);

@@ -80,8 +80,10 @@ struct vmnoise_cpu {
 	struct vmnoise_begin softirq;
 	u32 softirq_seen;
 
-	/* Who runs if not the vCPU thread. */
+	/* Who runs, and since when if not the vCPU thread. */
 	u32 vcpu_was_runnable;
+	u32 switch_seen;
+	u32 running_tid;
 	u64 thread_start_ns;
 	u64 idle_start_ns;
 	u64 thread_end_ns;
