@@ -1,8 +1,8 @@
 //! `vmnoise doctor`: the rung table of this machine.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use vmnoise_events::Rung;
-use vmnoise_tracer::host;
+use vmnoise_tracer::host::Host;
 use vmnoise_workload::microvm;
 
 use crate::args::DoctorArguments;
@@ -17,6 +17,9 @@ pub fn run(arguments: &DoctorArguments) -> Result<Status> {
     };
     let survey: Vec<Rung> = vmnoise_tracer::survey();
     table.extend(survey);
-    output::doctor::print(&host::facts(), &table, arguments.format)?;
+    let host = Host::here()
+        .facts()
+        .context("reading the facts of this machine")?;
+    output::doctor::print(&host, &table, arguments.format)?;
     Ok(status)
 }

@@ -2,6 +2,7 @@
 //! prints. Everything that can be refused is refused before anything is started.
 
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use vmnoise_events::{
     ClockFacts, ClockSource, HostFacts, Options, RunFacts, Rung, Witnesses, Workload,
 };
 use vmnoise_recording::Writer;
-use vmnoise_tracer::{LoadError, Tracer, host};
-use vmnoise_workload::microvm::{Config, Microvm};
+use vmnoise_tracer::host::{Host, cpu_list};
+use vmnoise_tracer::{LoadError, Tracer};
+use vmnoise_workload::microvm::{Config, Microvm, SharedPages};
 use vmnoise_workload::{thread, tsc};
 
 use crate::args::MicrovmArguments;
@@ -26,8 +28,9 @@ const TSC_CALIBRATION: Duration = Duration::from_millis(50);
 /// Measures, prints, and says how it ended.
 pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
     let interrupts = interrupt::catch().context("catching Ctrl-C")?;
-    let host = host::facts();
-    let options = options(arguments, &host)?;
+    let here = Host::here();
+    let host = here.facts().context("reading the facts of this machine")?;
+    let options = options(arguments, &here, &host)?;
     let output = arguments.output.as_deref().map(create).transpose()?;
     let measured = run_with(&options, &host, output, &interrupts);
     if measured.is_err()
@@ -59,7 +62,7 @@ fn run_with(
         cpus: options.cpus.clone(),
         threshold_tsc: to_tsc(options.threshold_ns, tsc_hz),
         policy: options.priority,
-        exit_counts: tracer.as_ref().map(|tracer| tracer.exit_counts().into()),
+        exit_counts: tracer.as_ref().map(share_exit_counts).transpose()?,
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
     if let Some(tracer) = &mut tracer {
@@ -93,11 +96,13 @@ fn run_with(
 }
 
 /// What is asked, checked against what there is.
-fn options(arguments: &MicrovmArguments, host: &HostFacts) -> Result<Options> {
+fn options(arguments: &MicrovmArguments, here: &Host, host: &HostFacts) -> Result<Options> {
     let cpus = match &arguments.cpus {
-        Some(list) => host::requested_cpus(list).map_err(|error| UsageError(error.to_string()))?,
+        Some(list) => cpu_list::parse(list).map_err(|error| UsageError(error.to_string()))?,
         None => host.allowed_cpus.last().copied().into_iter().collect(),
     };
+    here.check_cpus(&cpus)
+        .map_err(|error| UsageError(error.to_string()))?;
     Ok(Options {
         cpus,
         duration_ns: arguments.duration,
@@ -162,6 +167,12 @@ fn load_tracer(options: &Options) -> Result<(Option<Tracer>, Vec<Rung>)> {
         }
         Err(error) => Err(error).context("loading the BPF programs"),
     }
+}
+
+/// The live exit counters that BPF writes, for the guest to read.
+fn share_exit_counts(tracer: &Tracer) -> Result<SharedPages> {
+    let (file, len) = tracer.exit_counts().context("sharing the exit counters")?;
+    SharedPages::map(file.as_fd(), len).context("sharing the exit counters")
 }
 
 fn clock_facts(microvm: &Microvm, host: &HostFacts, tsc_hz: u64) -> ClockFacts {
