@@ -3,6 +3,7 @@
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use thiserror::Error;
 
 /// How a run of the program ended.
@@ -47,15 +48,26 @@ impl Status {
     }
 }
 
-/// Prints what clap has to say. Help and version are results, not errors.
+/// Prints what clap has to say: help and version as they are, an error as one line.
 pub fn of_usage(error: &clap::Error) -> Status {
-    // Nothing is left to tell anyone if the terminal itself is gone.
-    let _ = error.print();
-    if error.use_stderr() {
-        Status::Usage
-    } else {
-        Status::Ok
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // Nothing is left to tell anyone if the terminal itself is gone.
+        let _ = error.print();
+        return if error.use_stderr() {
+            Status::Usage
+        } else {
+            Status::Ok
+        };
     }
+    let text = error.to_string();
+    let words = text
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .map(str::trim);
+    let line = words.collect::<Vec<_>>().join(" ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    eprintln!("vmnoise: {line}; see `vmnoise help`");
+    Status::Usage
 }
 
 /// A reader that has seen enough (`| head`) is no error.

@@ -1,8 +1,10 @@
 //! `vmnoise explain`: a recording goes through the same path as a live run.
 
-use anyhow::{Context, Result};
+use std::path::Path;
+
+use anyhow::Result;
 use vmnoise_explain::Explainer;
-use vmnoise_recording::{Ending, Reader};
+use vmnoise_recording::{Ending, ReadError, Reader};
 
 use crate::args::ExplainArguments;
 use crate::output;
@@ -12,12 +14,12 @@ use crate::status::Status;
 /// file ends too early; then the fault follows on stderr.
 pub fn run(arguments: &ExplainArguments) -> Result<Status> {
     let path = &arguments.recording;
-    let mut reader = Reader::open(path).with_context(|| path.display().to_string())?;
+    let mut reader = Reader::open(path).map_err(|error| name_file(error, path))?;
     let facts = reader.facts().clone();
     let mut explainer = Explainer::new(&facts);
     let ending = reader.for_each(&mut |event| explainer.feed(event, &mut |_| ()));
     output::print(&facts, &explainer.finish(), arguments.format)?;
-    let ending = ending.with_context(|| path.display().to_string())?;
+    let ending = ending.map_err(|error| name_file(error, path))?;
     if !matches!(ending, Ending::Complete) {
         eprintln!(
             "vmnoise: {}: the run that wrote this was cut off; the result covers what it had flushed",
@@ -25,4 +27,12 @@ pub fn run(arguments: &ExplainArguments) -> Result<Status> {
         );
     }
     Ok(Status::Ok)
+}
+
+/// Faults of the content do not know the name of their file.
+fn name_file(error: ReadError, path: &Path) -> anyhow::Error {
+    match error {
+        ReadError::Open { .. } => error.into(),
+        _ => anyhow::Error::new(error).context(path.display().to_string()),
+    }
 }
