@@ -20,6 +20,5 @@ mod wire;
 
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
-pub use mapped::MappedCounts;
 pub use survey::survey;
 pub use tracer::Tracer;

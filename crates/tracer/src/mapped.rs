@@ -85,39 +85,28 @@ impl<Slot> Drop for MappedArray<Slot> {
 }
 
 /// The live exit counters as BPF writes them, one slot per CPU of this machine
-/// (layout: [`vmnoise_events::exit_counts`]). The memory can be a memory slot of
-/// a guest, which then reads the counts with no copying thread.
+/// (layout: [`vmnoise_events::exit_counts`]).
 #[derive(Debug)]
-pub struct MappedCounts(MappedArray<ExitCounts>);
+pub(crate) struct MappedCounts(MappedArray<ExitCounts>);
 
 impl MappedCounts {
     pub(crate) fn map(fd: BorrowedFd<'_>, cpus: usize) -> std::io::Result<Self> {
         MappedArray::map(fd, cpus).map(MappedCounts)
     }
 
-    /// Where the array starts in this process; page-aligned, valid while `self` lives.
-    pub fn addr(&self) -> *mut u8 {
-        self.0.addr.as_ptr()
-    }
-
     /// Bytes mapped, a whole number of pages.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len
-    }
-
-    /// Never: there is at least one CPU.
-    pub fn is_empty(&self) -> bool {
-        false
     }
 
     /// Exits of this CPU's vCPU handled in the host kernel, as counted so far; 0
     /// also where `kvm_exit` cannot fire: [`crate::Tracer::light_exits`] knows.
-    pub fn light(&self, cpu: u32) -> u64 {
+    pub(crate) fn light(&self, cpu: u32) -> u64 {
         self.count(cpu, LIGHT_OFFSET)
     }
 
     /// Exits of this CPU's vCPU that went to the VMM, as counted so far.
-    pub fn heavy(&self, cpu: u32) -> u64 {
+    pub(crate) fn heavy(&self, cpu: u32) -> u64 {
         self.count(cpu, HEAVY_OFFSET)
     }
 

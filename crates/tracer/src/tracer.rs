@@ -41,7 +41,7 @@ pub struct Tracer {
     inbox: Arc<Mutex<Inbox>>,
     object: Object,
     cpus: MappedCpus,
-    counts: Arc<MappedCounts>,
+    counts: MappedCounts,
     stats: Option<OwnedFd>,
     measured: Vec<u32>,
     absent: BTreeMap<Group, String>,
@@ -119,7 +119,7 @@ impl Tracer {
             inbox,
             object,
             cpus: states,
-            counts: Arc::new(counts),
+            counts,
             stats: None,
             measured: cpus.to_vec(),
             absent: loaded.absent,
@@ -129,9 +129,17 @@ impl Tracer {
         })
     }
 
-    /// The live exit counters, as memory that a guest can share.
-    pub fn exit_counts(&self) -> Arc<MappedCounts> {
-        Arc::clone(&self.counts)
+    /// The live exit counters as a file to map, and its length in bytes, a whole
+    /// number of pages: one slot per CPU in the layout of
+    /// [`vmnoise_events::exit_counts`]. Mapped as guest memory, a guest reads live
+    /// counts with no copying thread.
+    ///
+    /// # Errors
+    /// If this process may not open another file.
+    pub fn exit_counts(&self) -> std::io::Result<(OwnedFd, usize)> {
+        let exits = self.object.maps().find(|map| map.name() == "exits");
+        let exits = exits.expect("the map was there when the programs were loaded");
+        Ok((exits.as_fd().try_clone_to_owned()?, self.counts.len()))
     }
 
     /// Names the thread that is the vCPU of a CPU: its absence is what is explained,
