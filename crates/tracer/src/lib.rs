@@ -7,6 +7,8 @@ mod accounting;
 mod btf;
 mod decode;
 mod error;
+#[cfg(test)]
+mod handlers_test;
 pub mod host;
 mod log;
 mod mapped;

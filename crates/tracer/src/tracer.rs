@@ -231,8 +231,10 @@ impl Tracer {
     }
 
     /// Hands over everything that has been witnessed since the last call. Each
-    /// source comes before its first activity; activities come in the order of
-    /// their ends. Call it from a CPU that is not measured, a few times a second.
+    /// source comes before its first activity. An activity comes once it is over,
+    /// and a sleep once the thread runs again, so all that fills a gap is in the
+    /// ring before the gap ends. Call it from a CPU that is not measured, a few
+    /// times a second.
     ///
     /// # Errors
     /// If the ring buffer cannot be read.
@@ -302,6 +304,16 @@ impl Tracer {
     /// there is ([`Tracer::rungs`] names it); `None` where it has none.
     pub fn outer_steal_ns(&self, cpu: u32) -> Option<u64> {
         self.steal.read_ns(&self.object, cpu)
+    }
+}
+
+impl Drop for Tracer {
+    /// Ends all CPUs' streams at once, before programs go one by one: otherwise ends
+    /// would miss their begins, and be counted.
+    fn drop(&mut self) {
+        for cpu in self.cpus.all() {
+            self.cpus.set_mode(cpu, Mode::VMNOISE_OFF);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The tracer on this machine: real events of known causes, and nothing left behind.
 
+#[cfg(test)]
 mod root {
     use std::{
         collections::HashSet,
