@@ -1,7 +1,7 @@
 //! Replays the fuzz corpus of the reader on stable.
 
-#[path = "common/any_bytes.rs"]
-mod any_bytes;
+#[path = "../../../fuzz/properties/recording_reader.rs"]
+mod property;
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn every_file_of_the_corpus() {
     let (mut complete, mut cut_off, mut truncated, mut corrupt, mut foreign) = (0, 0, 0, 0, 0);
     for entry in folder.read_dir().unwrap() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
-        match any_bytes::check(&bytes) {
+        match property::check(&bytes) {
             Ok(Ending::Complete) => complete += 1,
             Ok(Ending::CutOff { .. }) => cut_off += 1,
             Err(ReadError::Truncated { .. }) => truncated += 1,

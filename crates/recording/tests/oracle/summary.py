@@ -1,0 +1,402 @@
+#!/usr/bin/env python3
+"""Recomputes the summary of a recording without any code of vmnoise.
+
+    python3 summary.py RECORDING SUMMARY.json
+
+RECORDING is read with pyarrow; SUMMARY.json is what `vmnoise explain RECORDING
+--format json` printed. Exit 0 and one line where both agree, 1 and the first
+differences where not. Every integer must agree exactly, with one exception: how
+an interrupted exit is split between `kvm` and the residual depends on what the
+run had learned by then. Where exits were traced, the sum of the two must agree
+and `kvm` must not exceed the exits' net time.
+
+It works on the whole run at once, with time cut at every begin and end, and so
+shares neither code nor method with the program that it checks.
+"""
+
+import bisect
+import json
+import math
+import sys
+import zlib
+from collections import Counter, defaultdict, namedtuple
+
+import pyarrow as pa
+
+SOURCE, GAP, ACTIVITY, ANCHOR, TALLY, LOSS, OWN_COST, WATERMARK, FINISH = range(9)
+CHECKSUM = 255
+EXIT, VMM, THROTTLED, THREAD, BLOCKED, SOFTIRQ, IRQ, NMI = range(8)
+SHARE_OF_KIND = ["kvm", "vmm", "throttled", "preempted", "blocked",
+                 "host_softirq", "host_irq", "host_nmi"]
+LOSS_KINDS = ["ring_full", "recursion", "mailbox_full", "unpaired", "undecodable"]
+FINISH_REASONS = ["duration", "stop", "interrupt"]
+RESIDUALS = {"hw", "hv_or_hw", "unexplained"}
+# The witness that makes a share known; those of a guest's kernel are known to be
+# 0, because the guest of a microVM has no kernel and never halts.
+WITNESS = {"preempted": "sched", "throttled": "sched", "blocked": "sched",
+           "steal": "steal_clock", "host_irq": "irq", "host_softirq": "softirq",
+           "host_nmi": "nmi", "kvm": "kvm_exit", "vmm": "kvm_run"}
+BARE_SHARES = ["nmi", "irq", "softirq", "thread", "halted"]
+U64_MAX = 2**64 - 1
+
+Activity = namedtuple("Activity", "start end kind source")
+
+
+def crc_of_batch(previous, batch):
+    """The running checksum as docs/recording-format.md defines it."""
+    parts = []
+    for column in batch.columns:
+        validity, *buffers = column.buffers()
+        if column.null_count:
+            parts.append(validity)
+        if pa.types.is_map(column.type):
+            offsets, _, _, key_offsets, key_data, _, values = buffers
+            buffers = [offsets, key_offsets, key_data, values]
+        parts += [buffer for buffer in buffers if buffer is not None]
+    *others, values = parts
+    for part in others:
+        previous = zlib.crc32(part, previous)
+    return zlib.crc32(memoryview(values)[:-8], previous)
+
+
+def read(path):
+    """The facts and the rows of every complete batch, checksums verified."""
+    rows = []
+    with pa.OSFile(path) as file:
+        stream = pa.ipc.open_stream(file)
+        metadata = stream.schema.metadata
+        facts = metadata[b"vmnoise.facts"]
+        checksum = zlib.crc32(facts)
+        assert metadata[b"vmnoise.format_version"] == b"1", "another format version"
+        assert int(metadata[b"vmnoise.facts_crc32"]) == checksum, "damaged facts"
+        while True:
+            try:
+                batch = stream.read_next_batch()
+            except StopIteration:
+                break
+            except (pa.ArrowInvalid, OSError):
+                break  # cut inside a batch
+            checksum = crc_of_batch(checksum, batch)
+            *events, last = batch.to_pylist()
+            assert last["event"] == CHECKSUM, "a batch without its checksum"
+            assert dict(last["counters"])["crc32"] == checksum, "a damaged batch"
+            rows += events
+    return json.loads(facts), rows
+
+
+class Clock:
+    """TSC to CLOCK_MONOTONIC along straight lines between anchors."""
+
+    def __init__(self, anchors, tsc_hz):
+        self.tsc_hz = max(1, tsc_hz)
+        self.tsc, self.ns, self.refused = [], [], 0
+        for row in anchors:
+            before, after, ns = row["start_tsc"], row["end_tsc"], row["start_mono_ns"]
+            middle = (before + after) // 2
+            late = bool(self.tsc) and (middle <= self.tsc[-1] or ns <= self.ns[-1])
+            if after < before or late:
+                self.refused += 1
+            else:
+                self.tsc.append(middle)
+                self.ns.append(ns)
+
+    def ns_at(self, tsc):
+        if len(self.tsc) < 2:
+            at, base = (self.tsc + [0])[0], (self.ns + [0])[0]
+            rise, run = 10**9, self.tsc_hz
+        else:
+            left = bisect.bisect_right(self.tsc, tsc) - 1
+            left = min(max(left, 0), len(self.tsc) - 2)
+            at, base = self.tsc[left], self.ns[left]
+            rise, run = self.ns[left + 1] - base, self.tsc[left + 1] - at
+        # Python rounds towards minus infinity on both sides of the anchor.
+        return min(max(base + (tsc - at) * rise // run, 0), U64_MAX)
+
+
+def owners(start, end, activities):
+    """Net time of each activity inside start..end, and what nobody owns.
+
+    At each instant the highest kind owns the time; among equals the one that
+    began later, then the shorter one.
+    """
+    inside = [a for a in activities if a.end > a.start]
+    cuts = sorted({start, end}
+                  | {t for a in inside for t in (a.start, a.end) if start < t < end})
+    begins = sorted(range(len(inside)), key=lambda i: inside[i].start)
+    ranks = [(a.kind, a.start, -a.end, a.source, i) for i, a in enumerate(inside)]
+    net, nobody, running, begun = Counter(), 0, set(), 0
+    for left, right in zip(cuts, cuts[1:]):
+        while begun < len(begins) and inside[begins[begun]].start <= left:
+            running.add(begins[begun])
+            begun += 1
+        running = {i for i in running if inside[i].end > left}
+        if running:
+            net[max(running, key=ranks.__getitem__)] += right - left
+        else:
+            nobody += right - left
+    return [(inside[i], ns) for i, ns in net.items()], nobody
+
+
+def union_length(intervals):
+    total, reached = 0, 0
+    for start, end in sorted(intervals):
+        total += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+def overlapping(gaps, activities):
+    """Each gap (start, end, row), by start, with the activities that overlap it."""
+    activities = sorted(activities)
+    reachable, following = [], 0
+    for gap in sorted(gaps, key=lambda gap: gap[:2]):
+        start, end, _ = gap
+        while following < len(activities) and activities[following].start < end:
+            reachable.append(activities[following])
+            following += 1
+        reachable = [a for a in reachable if a.end > start]
+        yield gap, [a for a in reachable if a.start < end]
+
+
+def equivalent(ns):
+    """The highest value that an HDR histogram of 3 digits cannot tell from ns.
+
+    Such a histogram has 2048 buckets for each doubling, of width 1 below 2048.
+    """
+    width = 1 << max(0, ns.bit_length() - 11)
+    return ns // width * width + width - 1
+
+
+def percentiles(lengths):
+    lengths = sorted(lengths)
+    if not lengths:
+        return dict.fromkeys(["p50", "p90", "p99", "p999", "max"])
+
+    def at(quantile):
+        rank = max(1, math.ceil(quantile * len(lengths)))
+        return min(equivalent(lengths[rank - 1]), lengths[-1])
+
+    return {"p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "p999": at(0.999),
+            "max": lengths[-1]}
+
+
+def budget(gap, activities, witnesses, names, blind):
+    """The parts of one gap, {(share, name): [ns, count]}, and its pieces."""
+    start, end, row = gap
+    net, rest = owners(start, end, activities)
+    pieces = [(SHARE_OF_KIND[a.kind], a.source, ns) for a, ns in net]
+    parts = defaultdict(lambda: [0, 0])
+    for share, source, ns in pieces:
+        parts[share, names[source]][0] += ns
+        parts[share, names[source]][1] += 1
+    if witnesses["steal_clock"]:
+        waited = union_length((max(a.start, start), min(a.end, end)) for a in activities
+                              if a.kind in (THREAD, THROTTLED))
+        stolen = min(max(0, row["steal_ns"] - waited), rest)
+        rest -= stolen
+        if stolen:
+            parts["steal", None] = [stolen, 0]
+    held = (activities or row["light_exits"] or row["heavy_exits"] or row["reloads"])
+    if rest:
+        residual = "hv_or_hw" if blind else "unexplained" if held else "hw"
+        parts[residual, None] = [rest, 0]
+    return dict(parts), pieces
+
+
+def summarise(facts, rows):
+    """The same object as the summary, as far as it is recomputed here."""
+    of = defaultdict(list)
+    names, activities, late, unpaired, watermark = [], defaultdict(list), 0, 0, 0
+    for row in rows:
+        of[row["event"]].append(row)
+        if row["event"] == SOURCE:
+            assert row["source"] == len(names), "sources out of order"
+            names.append(row["name"])
+        elif row["event"] == WATERMARK:
+            watermark = max(watermark, row["start_mono_ns"])
+        elif row["event"] == ACTIVITY:
+            start, end = row["start_mono_ns"], row["end_mono_ns"]
+            if end < start:
+                unpaired += 1
+            elif end < watermark:
+                late += 1
+            else:
+                activities[row["cpu"]].append(
+                    Activity(start, end, row["kind"], row["source"]))
+
+    clock = Clock(of[ANCHOR], facts["clock"]["tsc_hz"])
+    witnesses = dict(facts["witnesses"])
+    if not clock.tsc:  # nothing joins the two clocks
+        activities.clear()
+        witnesses = {name: name == "steal_clock" and seen for name, seen in witnesses.items()}
+    blind = (facts["host"]["hypervisor"] is not None
+             or not witnesses["sched"] or not witnesses["irq"])
+
+    gaps, impossible = defaultdict(list), 0
+    for row in of[GAP]:
+        if row["end_tsc"] < row["start_tsc"]:
+            impossible += 1
+        else:
+            times = clock.ns_at(row["start_tsc"]), clock.ns_at(row["end_tsc"])
+            gaps[row["cpu"]].append((*times, row))
+    tallies = defaultdict(list)
+    for row in of[TALLY]:
+        tallies[row["cpu"]].append(row)
+
+    budgets = []
+    cpus = []
+    for cpu in sorted({*facts["options"]["cpus"], *gaps, *tallies}):
+        result, own = cpu_summary(cpu, gaps[cpu], activities[cpu], tallies[cpu], clock,
+                                  witnesses, names, blind)
+        cpus.append(result)
+        budgets += own
+
+    losses = dict.fromkeys(LOSS_KINDS, 0)
+    for row in of[LOSS]:
+        kind = LOSS_KINDS[row["kind"]]
+        losses[kind] = max(losses[kind], dict(row["counters"])["lost"])
+    losses["unpaired"] += unpaired
+    losses["undecodable"] += clock.refused + impossible
+    budgets.sort(key=lambda gap: (-gap["dur_ns"], gap["start_mono_ns"], gap["cpu"]))
+    cost = dict(of[OWN_COST][-1]["counters"]) if of[OWN_COST] else {}
+    return {
+        "cpus": cpus,
+        "worst": budgets[:facts["options"]["top"]],
+        "lost_events": sum(losses.values()),
+        "losses": losses,
+        "late_events": late,
+        "own_cost": {key: cost.get(key) for key in ("bpf_runs", "bpf_ns")},
+        "complete": bool(of[FINISH]),
+        "finish_reason": FINISH_REASONS[of[FINISH][-1]["kind"]] if of[FINISH] else None,
+    }
+
+
+def cpu_summary(cpu, gaps, activities, tallies, clock, witnesses, names, blind):
+    shares, totals, lengths, bare, clamps, budgets = Counter(), {}, [], 0, 0, []
+    for gap, overlap in overlapping(gaps, activities):
+        start, end, row = gap
+        parts, pieces = budget(gap, overlap, witnesses, names, blind)
+        assert sum(ns for ns, _ in parts.values()) == end - start, "a budget that does not add up"
+        lengths.append(end - start)
+        clamps += witnesses["steal_clock"] and row["steal_ns"] > end - start
+        bare += len(parts) == 1 and not {share for share, _ in parts} - RESIDUALS
+        for (share, _), (ns, _) in parts.items():
+            shares[share] += ns
+        for share, source, ns in pieces:
+            count, total, most = totals.get((share, source), (0, 0, 0))
+            totals[share, source] = count + 1, total + ns, max(most, ns)
+        budgets.append({
+            "cpu": cpu, "start_mono_ns": start, "dur_ns": end - start,
+            "parts": sorted(({"share": share, "source": name, "ns": ns, "count": count}
+                             for (share, name), (ns, count) in parts.items()), key=str)})
+    known = {share: shares[share] if shares[share] or witnesses[witness] else None
+             for share, witness in WITNESS.items()}
+    known |= {share: shares[share] for share in BARE_SHARES}
+    known |= {share: shares[share] if shares[share] or blind == (share == "hv_or_hw") else None
+              for share in RESIDUALS}
+    counters = dict(tallies[-1]["counters"]) if tallies else {}
+    runtime = None
+    if tallies:
+        runtime = max(0, clock.ns_at(tallies[-1]["end_tsc"])
+                      - clock.ns_at(tallies[0]["start_tsc"]))
+    sources = [{"share": share, "name": names[source], "count": count,
+                "total_ns": total, "max_ns": most}
+               for (share, source), (count, total, most) in totals.items()]
+    return {
+        "cpu": cpu,
+        "runtime_ns": runtime,
+        "gaps": len(lengths),
+        "noise_ns": sum(lengths),
+        "max_gap_ns": max(lengths, default=None),
+        "shares_ns": known,
+        "steal_clock_ns": counters.get("steal_clock_ns"),
+        "outer_steal_ns": counters.get("outer_steal_ns"),
+        "sources": sorted(sources, key=str),
+        "exits": {"light": counters.get("light_exits"), "heavy": counters.get("heavy_exits"),
+                  "reloads": counters.get("reloads"), "kvm_stat": counters.get("kvm_stat_exits")},
+        "percentiles_ns": percentiles(lengths),
+        "steal_clamps": clamps,
+        "bare_gaps": bare,
+    }, budgets
+
+
+def normalise(summary):
+    """Orders what has no order of its own."""
+    for cpu in summary["cpus"]:
+        cpu["sources"].sort(key=str)
+    for gap in summary["worst"]:
+        gap["parts"].sort(key=str)
+    return summary
+
+
+def merge_exits(summary):
+    """Puts `kvm` and the residuals together, where exits may be split either way."""
+    for cpu in summary["cpus"]:
+        shares = cpu["shares_ns"]
+        together = RESIDUALS | {"kvm"}
+        shares["kvm_and_residual"] = sum(shares.pop(share) or 0 for share in together)
+        cpu["sources"] = merged(cpu["sources"], together)
+        del cpu["bare_gaps"]
+    for gap in summary["worst"]:
+        for part in gap["parts"]:
+            part["total_ns"] = part.pop("ns")
+            part["name"] = part.pop("source")
+        gap["parts"] = merged(gap["parts"], together={*RESIDUALS, "kvm"})
+
+
+def merged(entries, together):
+    """Entries of the shares in `together` as one total for each name."""
+    totals = Counter()
+    for entry in entries:
+        if entry["share"] in together:
+            totals[entry["name"]] += entry["total_ns"]
+    others = [entry for entry in entries if entry["share"] not in together]
+    return sorted([*others, *([name, ns] for name, ns in totals.items())], key=str)
+
+
+def differences(expected, found, path=""):
+    """Every place where `found` lacks or contradicts something in `expected`."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key, value in expected.items():
+            if key not in found:
+                yield f"{path}.{key}: missing"
+            else:
+                yield from differences(value, found[key], f"{path}.{key}")
+    elif isinstance(expected, list) and isinstance(found, list):
+        if len(expected) != len(found):
+            yield f"{path}: recomputed {len(expected)} entries, summary has {len(found)}"
+        for index, pair in enumerate(zip(expected, found)):
+            yield from differences(*pair, f"{path}[{index}]")
+    elif expected != found:
+        yield f"{path}: recomputed {expected}, summary says {found}"
+
+
+def main(recording, summary_path):
+    facts, rows = read(recording)
+    expected = normalise(summarise(facts, rows))
+    with open(summary_path, encoding="utf-8") as file:
+        found = normalise(json.load(file))
+    faults = []
+    for cpu in found["cpus"]:
+        known = sum(ns for ns in cpu["shares_ns"].values() if ns is not None)
+        if known != cpu["noise_ns"]:
+            faults.append(f"cpu {cpu['cpu']}: shares add up to {known}, not {cpu['noise_ns']}")
+    if any(row["event"] == ACTIVITY and row["kind"] == EXIT for row in rows):
+        for mine, theirs in zip(expected["cpus"], found["cpus"]):
+            if (theirs["shares_ns"]["kvm"] or 0) > (mine["shares_ns"]["kvm"] or 0):
+                faults.append(f"cpu {mine['cpu']}: more `kvm` than the exits' net time")
+        merge_exits(expected)
+        merge_exits(found)
+    faults += differences(expected, found)
+    if faults:
+        print(f"{recording}: {len(faults)} differences", *faults[:20], sep="\n  ")
+        return 1
+    gaps = sum(cpu["gaps"] for cpu in expected["cpus"])
+    print(f"{recording}: {gaps} gaps on {len(expected['cpus'])} CPUs, {len(rows)} events: agrees")
+    return 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))

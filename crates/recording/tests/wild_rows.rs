@@ -1,0 +1,202 @@
+//! Batches with a valid checksum whose rows no writer of ours would write.
+
+mod common;
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{UInt8Type, UInt32Type, UInt64Type};
+use arrow_array::{
+    Array, ArrayRef, MapArray, RecordBatch, StringArray, StructArray, UInt8Array, UInt32Array,
+    UInt64Array, new_null_array,
+};
+use arrow_data::ArrayData;
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use common::{facts, one_of_each, record, replay};
+use proptest::prelude::*;
+use vmnoise_recording::ReadError;
+
+/// One batch with one event of each kind: source, anchor, gap, activity, ….
+fn batch() -> RecordBatch {
+    let bytes = record(&one_of_each(), usize::MAX);
+    let mut batches = StreamReader::try_new(bytes.as_slice(), None).expect("an Arrow stream");
+    batches.next().expect("one batch").expect("a valid batch")
+}
+
+fn with_column(batch: &RecordBatch, name: &str, column: ArrayRef) -> RecordBatch {
+    let mut columns = batch.columns().to_vec();
+    columns[batch.schema().index_of(name).expect("a column")] = column;
+    RecordBatch::try_new(batch.schema(), columns).expect("the type stays")
+}
+
+fn map_entries(batch: &RecordBatch, keys: StringArray, values: UInt64Array) -> RecordBatch {
+    let counters = batch.column_by_name("counters").expect("a column");
+    let (field, offsets, entries, nulls, ordered) = counters.as_map().clone().into_parts();
+    let (fields, _, _) = entries.into_parts();
+    let entries = StructArray::new(fields, vec![Arc::new(keys), Arc::new(values)], None);
+    let counters = MapArray::new(field, offsets, entries, nulls, ordered);
+    with_column(batch, "counters", Arc::new(counters))
+}
+
+/// Puts the right checksum into the last counter, as the format's page defines it.
+fn seal(batch: &RecordBatch) -> RecordBatch {
+    fn collect(data: &ArrayData, bytes: &mut Vec<u8>) {
+        if let Some(nulls) = data.nulls() {
+            bytes.extend_from_slice(nulls.validity());
+        }
+        for buffer in data.buffers() {
+            bytes.extend_from_slice(buffer);
+        }
+        for child in data.child_data() {
+            collect(child, bytes);
+        }
+    }
+    let mut bytes = Vec::new();
+    for column in batch.columns() {
+        collect(&column.to_data(), &mut bytes);
+    }
+    bytes.truncate(bytes.len() - 8);
+    let facts = serde_json::to_string(&facts()).expect("facts are JSON");
+    let mut hasher = crc32fast::Hasher::new_with_initial(crc32fast::hash(facts.as_bytes()));
+    hasher.update(&bytes);
+
+    let counters = batch.column_by_name("counters").expect("a column").as_map();
+    let mut values = counters
+        .values()
+        .as_primitive::<UInt64Type>()
+        .values()
+        .to_vec();
+    *values.last_mut().expect("the checksum") = hasher.finalize().into();
+    map_entries(batch, counters.keys().as_string().clone(), values.into())
+}
+
+fn stream(batch: &RecordBatch) -> Vec<u8> {
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).expect("in memory");
+    writer.write(batch).expect("in memory");
+    writer.into_inner().expect("in memory")
+}
+
+fn u8s(batch: &RecordBatch, name: &str, change: impl Fn(u8) -> u8) -> ArrayRef {
+    let column = batch.column_by_name(name).expect("a column");
+    let changed: UInt8Array = column.as_primitive::<UInt8Type>().unary(change);
+    Arc::new(changed)
+}
+
+fn u32s(batch: &RecordBatch, name: &str, change: impl Fn(usize, u32) -> u32) -> ArrayRef {
+    let column = batch.column_by_name(name).expect("a column");
+    let column = column.as_primitive::<UInt32Type>().iter().enumerate();
+    let changed: UInt32Array = column
+        .map(|(row, old)| old.map(|old| change(row, old)))
+        .collect();
+    Arc::new(changed)
+}
+
+#[test]
+fn a_sealed_batch_of_ours_is_read() {
+    let (events, end) = replay(&stream(&seal(&batch())));
+    end.unwrap();
+    assert_eq!(events, one_of_each());
+}
+
+#[test]
+fn what_no_writer_writes_is_named() {
+    let good = batch();
+    let null = |name| {
+        let data_type = good.column_by_name(name).unwrap().data_type().clone();
+        with_column(&good, name, new_null_array(&data_type, good.num_rows()))
+    };
+    let counters = good.column_by_name("counters").unwrap().as_map();
+    let keys: &StringArray = counters.keys().as_string();
+    let values = counters.values().as_primitive().clone();
+    let renamed = keys
+        .iter()
+        .map(|key| key.map(|key| key.replace("lost", "found")));
+    let reloads = keys
+        .iter()
+        .map(|key| key.map(|key| key.replace("reloads", "coffees")));
+    let column = |name, column| with_column(&good, name, column);
+    let cases = [
+        (
+            column(
+                "event",
+                u8s(&good, "event", |old| if old == 1 { 9 } else { old }),
+            ),
+            "event 9",
+        ),
+        (
+            column("kind", u8s(&good, "kind", |_| 8)),
+            "activity of kind 8",
+        ),
+        (
+            column("source", u32s(&good, "source", |_, old| old + 1)),
+            "source 1 is out of order",
+        ),
+        (
+            column(
+                "source",
+                u32s(&good, "source", |row, _| 7 * u32::from(row > 0)),
+            ),
+            "source 7 is not defined",
+        ),
+        (null("cpu"), "lacks `cpu`"),
+        (null("name"), "lacks `name`"),
+        (null("end_mono_ns"), "lacks `end_mono_ns`"),
+        (
+            map_entries(&good, renamed.collect(), values.clone()),
+            "lacks counter `lost`",
+        ),
+        (
+            map_entries(&good, reloads.collect(), values),
+            "counter \"coffees\"",
+        ),
+        (
+            column("event", u8s(&good, "event", |old| old.min(8))),
+            "does not end with its checksum",
+        ),
+    ];
+    for (batch, expected) in cases {
+        let error = replay(&stream(&seal(&batch))).1.unwrap_err();
+        assert!(
+            matches!(error, ReadError::Corrupt { batch: 1, .. }),
+            "{error}"
+        );
+        assert!(error.to_string().contains(expected), "{expected}: {error}");
+    }
+}
+
+#[test]
+fn rows_changed_without_their_checksum_are_damaged() {
+    let good = seal(&batch());
+    let changed = with_column(&good, "cpu", u32s(&good, "cpu", |_, old| old ^ 1));
+    let (events, end) = replay(&stream(&changed));
+    assert_eq!(events, []);
+    assert!(end.unwrap_err().to_string().contains("checksum"));
+}
+
+proptest! {
+    #[test]
+    fn any_event_and_kind_over_any_nulls(
+        events in proptest::collection::vec(0_u8..12, 10),
+        kinds in proptest::collection::vec(proptest::option::of(0_u8..10), 11),
+        cpus in proptest::collection::vec(proptest::option::of(any::<u32>()), 11),
+        sources in proptest::collection::vec(proptest::option::of(0_u32..3), 11),
+        nulls in proptest::sample::subsequence(
+            vec!["start_tsc", "end_tsc", "start_mono_ns", "steal_ns", "reloads", "name"], 0..=3),
+    ) {
+        let mut batch = batch();
+        let events: UInt8Array = events.into_iter().chain([255]).collect();
+        batch = with_column(&batch, "event", Arc::new(events));
+        batch = with_column(&batch, "kind", Arc::new(UInt8Array::from(kinds)));
+        batch = with_column(&batch, "cpu", Arc::new(UInt32Array::from(cpus)));
+        batch = with_column(&batch, "source", Arc::new(UInt32Array::from(sources)));
+        for name in nulls {
+            let data_type = batch.column_by_name(name).expect("a column").data_type().clone();
+            batch = with_column(&batch, name, new_null_array(&data_type, batch.num_rows()));
+        }
+        if let Err(error) = replay(&stream(&seal(&batch))).1 {
+            prop_assert!(matches!(error, ReadError::Corrupt { batch: 1, .. }), "{}", error);
+            prop_assert!(!error.to_string().contains("its checksum"), "{}", error);
+        }
+    }
+}
