@@ -118,17 +118,19 @@ fn sources(ledger: &Ledger, names: &Names) -> Vec<SourceSummary> {
 }
 
 fn percentiles(ledger: &Ledger) -> Percentiles {
+    let felt_any = ledger.run.gaps > 0;
     let max_ns = ledger.run.max_gap_ns;
     // A bucket's upper edge may lie above the longest gap that is in it.
-    let at = |quantile: f64| {
-        (ledger.run.gaps > 0).then(|| ledger.lengths.value_at_quantile(quantile).min(max_ns))
-    };
+    let [p50, p90, p99, p999] = ledger
+        .lengths
+        .at_quantiles([0.5, 0.9, 0.99, 0.999])
+        .map(|ns| felt_any.then_some(ns.min(max_ns)));
     Percentiles {
-        p50: at(0.5),
-        p90: at(0.9),
-        p99: at(0.99),
-        p999: at(0.999),
-        max: (ledger.run.gaps > 0).then_some(max_ns),
+        p50,
+        p90,
+        p99,
+        p999,
+        max: felt_any.then_some(max_ns),
     }
 }
 

@@ -116,9 +116,9 @@ impl Cpu {
 
         let mut settled_ns = self.alive_mono_ns(clock);
         waiting.retain(|gap| {
-            let is_due = dated(gap.end_tsc) && clock.mono_ns(gap.end_tsc) <= reach.mono_ns();
-            if is_due {
-                let end_ns = self.explain(gap, shared, on_budget);
+            let end_ns = clock.mono_ns(gap.end_tsc);
+            let is_due = dated(gap.end_tsc) && end_ns <= reach.mono_ns();
+            if is_due && self.explain(gap, end_ns, shared, on_budget) {
                 settled_ns = settled_ns.max(end_ns);
             }
             !is_due
@@ -147,19 +147,19 @@ impl Cpu {
         }
     }
 
-    /// Explains one gap; returns its end in nanoseconds.
+    /// Explains one gap, unless its length is impossible.
     fn explain(
         &mut self,
         gap: &Gap,
+        end_ns: u64,
         shared: &mut Shared<'_>,
         on_budget: &mut dyn FnMut(&Budget),
-    ) -> u64 {
+    ) -> bool {
         let start_ns = shared.clock.mono_ns(gap.start_tsc);
-        let end_ns = shared.clock.mono_ns(gap.end_tsc);
         let dur_ns = end_ns - start_ns;
         if !self.ledger.has_room(dur_ns) {
             self.impossible_gaps += 1;
-            return start_ns;
+            return false;
         }
         self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
         let activities = if shared.clock.has_anchor() {
@@ -181,7 +181,7 @@ impl Cpu {
         let budget = shared.attribution.settle();
         self.ledger.book(budget, steal_clamped);
         on_budget(budget);
-        end_ns
+        true
     }
 
     /// How long the workload ran, in nanoseconds; `None` without a tally.

@@ -3,9 +3,9 @@
 //! exit long. Exits without host events show what KVM takes for the same reason;
 //! beyond their 99th percentile the remainder counts as residual.
 
-use hdrhistogram::Histogram;
 use vmnoise_events::{Activity, ActivityKind, SourceId};
 
+use crate::lengths::Lengths;
 use crate::names::{Names, row};
 
 /// Below this many plain exits a 99th percentile says nothing.
@@ -23,7 +23,7 @@ struct Candidate {
 /// KVM's own time in plain exits of one class, in nanoseconds.
 #[derive(Debug)]
 struct Plain {
-    kvm_ns: Histogram<u64>,
+    kvm_ns: Lengths,
     p99_ns: u64,
     /// Sample count at which the percentile, which costs a walk over the
     /// histogram, is taken anew.
@@ -88,7 +88,7 @@ impl KvmBound {
             self.classes.resize_with(class + 1, || None);
         }
         let plain_exits = self.classes[class].get_or_insert_with(|| {
-            let kvm_ns = Histogram::new(3).expect("3 significant digits are allowed");
+            let kvm_ns = Lengths::new();
             Box::new(Plain {
                 kvm_ns,
                 p99_ns: 0,
@@ -96,12 +96,10 @@ impl KvmBound {
             })
         });
         let length_ns = exit.end_mono_ns - exit.start_mono_ns;
-        plain_exits
-            .kvm_ns
-            .saturating_record(length_ns - plain.vmm_ns);
-        let samples = plain_exits.kvm_ns.len();
+        plain_exits.kvm_ns.record(length_ns - plain.vmm_ns);
+        let samples = plain_exits.kvm_ns.count();
         if samples >= plain_exits.next_at {
-            plain_exits.p99_ns = plain_exits.kvm_ns.value_at_quantile(0.99);
+            [plain_exits.p99_ns] = plain_exits.kvm_ns.at_quantiles([0.99]);
             plain_exits.next_at = samples + samples / 16;
         }
     }
@@ -110,7 +108,7 @@ impl KvmBound {
     /// what plain exits of the same class take. 0 as long as too few are known.
     pub(crate) fn surplus_ns(&self, reason: Option<SourceId>, heavy: bool, kvm_ns: u64) -> u64 {
         match self.classes.get(class(reason, heavy)) {
-            Some(Some(plain)) if plain.kvm_ns.len() >= ENOUGH => {
+            Some(Some(plain)) if plain.kvm_ns.count() >= ENOUGH => {
                 kvm_ns.saturating_sub(plain.p99_ns)
             }
             _ => 0,

@@ -1,9 +1,9 @@
 //! The running sums of one CPU.
 
-use hdrhistogram::Histogram;
 use vmnoise_events::{Share, SourceId};
 
 use crate::budget::{Budget, Part};
+use crate::lengths::Lengths;
 use crate::names::row;
 use crate::share_totals::ShareTotals;
 use crate::sight::Sight;
@@ -88,7 +88,7 @@ pub(crate) struct BareGaps {
 pub(crate) struct Ledger {
     pub(crate) run: Sums,
     period: Sums,
-    pub(crate) lengths: Histogram<u64>,
+    pub(crate) lengths: Lengths,
     pub(crate) steal_clamps: u64,
     pub(crate) sources: Vec<SourceTotal>,
     /// Where in `sources` a pair of source and share is, plus 1; 0 if nowhere.
@@ -101,7 +101,7 @@ impl Ledger {
         Self {
             run: Sums::default(),
             period: Sums::default(),
-            lengths: Histogram::new(3).expect("3 significant digits are allowed"),
+            lengths: Lengths::new(),
             steal_clamps: 0,
             sources: Vec::new(),
             slots: Vec::new(),
@@ -147,7 +147,7 @@ impl Ledger {
     pub(crate) fn book(&mut self, budget: &Budget, steal_clamped: bool) {
         self.run.add(budget);
         self.period.add(budget);
-        self.lengths.saturating_record(budget.dur_ns);
+        self.lengths.record(budget.dur_ns);
         self.steal_clamps += u64::from(steal_clamped);
         let full = self.bare.kept.len() == BARE_KEPT;
         if budget.is_bare() {

@@ -16,6 +16,7 @@ mod cpu;
 mod explainer;
 mod kvm_bound;
 mod ledger;
+mod lengths;
 mod names;
 mod percent;
 mod periodic;

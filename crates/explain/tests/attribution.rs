@@ -1,0 +1,425 @@
+//! Who gets the blame in situations one can draw on paper.
+
+mod streams;
+
+use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Thread, Throttled, Vmm};
+use streams::{ALL_WITNESSES, activity, anchor, explain, facts, finish, gap, parts, source};
+use vmnoise_events::{
+    ActivityKind, Event, Finish, FinishReason, Gap, Loss, LossKind, OwnCost, RunFacts, Share,
+    SourceId, Tally, Witnesses,
+};
+use vmnoise_explain::{Explainer, Summary};
+
+type Parts = Vec<(Share, Option<u32>, u64)>;
+
+/// The parts of one gap from 1000 to 2000.
+fn budget_of(facts: &RunFacts, gap: Gap, activities: &[Event]) -> Parts {
+    let names = (0..10).map(|id| source(id, &format!("source:{id}")));
+    let mut events: Vec<Event> = names.chain([anchor(0), anchor(10_000)]).collect();
+    events.extend_from_slice(activities);
+    events.extend([Event::Gap(gap), finish()]);
+    let (budgets, summary) = explain(facts, &events);
+    assert_eq!(budgets.len(), 1);
+    assert!(summary.complete);
+    parts(&budgets[0])
+}
+
+fn budget(activities: &[Event]) -> Parts {
+    budget_of(&facts(), gap(1000, 2000), activities)
+}
+
+fn in_a_machine() -> RunFacts {
+    let mut facts = facts();
+    facts.host.hypervisor = Some("KVM".to_string());
+    facts
+}
+
+#[test]
+fn every_layer_is_net_of_what_interrupts_it() {
+    let nested = [
+        activity(Exit, 1000, 2000, 0),
+        activity(Vmm, 1100, 1900, 1),
+        activity(Thread, 1200, 1800, 2),
+        activity(Softirq, 1300, 1700, 3),
+        activity(Irq, 1400, 1600, 4),
+        activity(Nmi, 1490, 1510, 5),
+    ];
+    assert_eq!(
+        budget(&nested),
+        [
+            (Share::Preempted, Some(2), 200),
+            (Share::HostSoftirq, Some(3), 200),
+            (Share::Kvm, Some(0), 200),
+            (Share::Vmm, Some(1), 200),
+            (Share::HostIrq, Some(4), 180),
+            (Share::HostNmi, Some(5), 20),
+        ]
+    );
+}
+
+#[test]
+fn a_sleeper_is_blocked_whoever_runs_meanwhile() {
+    let stream = [
+        activity(Blocked, 1000, 1900, 1),
+        activity(Thread, 1000, 2000, 2),
+    ];
+    let blamed = [
+        (Share::Blocked, Some(1), 900),
+        (Share::Preempted, Some(2), 100),
+    ];
+    assert_eq!(budget(&stream), blamed);
+}
+
+#[test]
+fn one_source_in_one_gap_is_one_part() {
+    let ticks: Vec<Event> = (0..5)
+        .map(|n| activity(Irq, 1000 + n * 100, 1010 + n * 100, 7))
+        .collect();
+    assert_eq!(
+        budget(&ticks),
+        [
+            (Share::Unexplained, None, 950),
+            (Share::HostIrq, Some(7), 50)
+        ]
+    );
+}
+
+#[test]
+fn a_source_never_defined_is_booked_without_a_name() {
+    let stream = [activity(Irq, 1000, 2000, 10)];
+    assert_eq!(budget(&stream), [(Share::HostIrq, None, 1000)]);
+}
+
+#[test]
+fn steal_is_what_no_witnessed_wait_explains() {
+    let stolen = |steal_ns, activities: &[Event]| {
+        budget_of(
+            &in_a_machine(),
+            Gap {
+                steal_ns,
+                ..gap(1000, 2000)
+            },
+            activities,
+        )
+    };
+    assert_eq!(
+        stolen(300, &[]),
+        [(Share::HvOrHw, None, 700), (Share::Steal, None, 300)]
+    );
+    // The interrupt inside the wait is part of the clock's 300, too.
+    let waits = [
+        activity(Thread, 1000, 1250, 1),
+        activity(Irq, 1100, 1200, 2),
+    ];
+    assert_eq!(
+        stolen(300, &waits),
+        [
+            (Share::HvOrHw, None, 700),
+            (Share::Preempted, Some(1), 150),
+            (Share::HostIrq, Some(2), 100),
+            (Share::Steal, None, 50),
+        ]
+    );
+    let throttled = [activity(Throttled, 1000, 1300, 1)];
+    assert_eq!(
+        stolen(300, &throttled),
+        [(Share::HvOrHw, None, 700), (Share::Throttled, Some(1), 300),]
+    );
+    assert_eq!(stolen(u64::MAX, &[]), [(Share::Steal, None, 1000)]);
+}
+
+#[test]
+fn without_a_steal_clock_nothing_is_stolen() {
+    let mut facts = facts();
+    facts.witnesses.steal_clock = false;
+    let blamed = budget_of(
+        &facts,
+        Gap {
+            steal_ns: 300,
+            ..gap(1000, 2000)
+        },
+        &[],
+    );
+    assert_eq!(blamed, [(Share::Hw, None, 1000)]);
+}
+
+#[test]
+fn hardware_is_named_only_where_nobody_else_was_there() {
+    let rest = |facts: &RunFacts, gap, activities: &[Event]| {
+        budget_of(facts, gap, activities)
+            .iter()
+            .find(|part| part.0.is_residual())
+            .map(|part| part.0)
+    };
+    let bare = gap(1000, 2000);
+    assert_eq!(rest(&facts(), bare, &[]), Some(Share::Hw));
+    assert_eq!(
+        rest(&facts(), bare, &[activity(Irq, 0, 1001, 0)]),
+        Some(Share::Unexplained)
+    );
+    assert_eq!(
+        rest(&facts(), bare, &[activity(Irq, 0, 1000, 0)]),
+        Some(Share::Hw)
+    );
+    for touched in [
+        Gap {
+            light_exits: 1,
+            ..bare
+        },
+        Gap {
+            heavy_exits: 1,
+            ..bare
+        },
+        Gap { reloads: 1, ..bare },
+    ] {
+        assert_eq!(rest(&facts(), touched, &[]), Some(Share::Unexplained));
+        assert_eq!(rest(&in_a_machine(), touched, &[]), Some(Share::HvOrHw));
+    }
+    let mut untraced = facts();
+    untraced.witnesses = Witnesses {
+        steal_clock: true,
+        ..Witnesses::default()
+    };
+    assert_eq!(rest(&untraced, bare, &[]), Some(Share::HvOrHw));
+}
+
+#[test]
+fn kvm_does_not_swallow_what_nobody_explains() {
+    let mut events = vec![
+        source(0, "msr_write"),
+        source(1, "tick"),
+        anchor(0),
+        anchor(10_000_000),
+    ];
+    let plain = (0..200).map(|n| 1000 * n);
+    events.extend(plain.map(|start| activity(Exit, start, start + 100, 0)));
+    // 300 ns of exit around a tick of 50, where plain exits take 100.
+    events.push(activity(Exit, 500_000, 500_350, 0));
+    events.push(activity(Irq, 500_100, 500_150, 1));
+    events.extend([Event::Gap(gap(500_000, 500_350)), finish()]);
+    let (budgets, summary) = explain(&facts(), &events);
+    assert_eq!(
+        parts(&budgets[0]),
+        [
+            (Share::Unexplained, Some(0), 200),
+            (Share::Kvm, Some(0), 100),
+            (Share::HostIrq, Some(1), 50),
+        ]
+    );
+    let names: Vec<(Share, &str)> = summary.cpus[0]
+        .sources
+        .iter()
+        .map(|source| (source.share, &*source.name))
+        .collect();
+    assert_eq!(names[0], (Share::Unexplained, "msr_write"));
+}
+
+fn nulls(summary: &Summary) -> Vec<&'static str> {
+    let unknown = summary.cpus[0]
+        .shares_ns
+        .iter()
+        .filter(|(_, ns)| ns.is_none());
+    unknown.map(|(share, _)| share.name()).collect()
+}
+
+#[test]
+fn what_no_witness_could_see_is_null() {
+    let summary = |facts: &RunFacts| explain(facts, &[anchor(0), finish()]).1;
+    assert_eq!(nulls(&summary(&facts())), ["hv_or_hw"]);
+    assert_eq!(nulls(&summary(&in_a_machine())), ["hw", "unexplained"]);
+    let mut facts = facts();
+    facts.witnesses = Witnesses {
+        sched: false,
+        kvm_exit: false,
+        ..ALL_WITNESSES
+    };
+    assert_eq!(
+        nulls(&summary(&facts)),
+        [
+            "preempted",
+            "throttled",
+            "blocked",
+            "kvm",
+            "hw",
+            "unexplained"
+        ]
+    );
+    facts.witnesses = Witnesses::default();
+    assert_eq!(
+        nulls(&summary(&facts)),
+        [
+            "preempted",
+            "steal",
+            "throttled",
+            "blocked",
+            "host_irq",
+            "host_softirq",
+            "host_nmi",
+            "kvm",
+            "vmm",
+            "hw",
+            "unexplained"
+        ]
+    );
+}
+
+#[test]
+fn without_an_anchor_nobody_is_blamed_for_anything() {
+    let events = [
+        source(0, "tick"),
+        activity(Irq, 1000, 2000, 0),
+        Event::Gap(gap(1000, 2000)),
+        finish(),
+    ];
+    let (budgets, summary) = explain(&facts(), &events);
+    assert_eq!(parts(&budgets[0]), [(Share::HvOrHw, None, 1000)]);
+    assert_eq!(summary.clock_bound_ns, None);
+    assert!(nulls(&summary).contains(&"host_irq"));
+}
+
+#[test]
+fn a_gap_waits_for_its_watermark_and_its_anchor() {
+    let mut explainer = Explainer::new(&facts());
+    let mut came = |event: Event| {
+        let mut count = 0;
+        explainer.feed(&event, &mut |_| count += 1);
+        count
+    };
+    assert_eq!(came(anchor(0)), 0);
+    assert_eq!(came(Event::Gap(gap(1000, 2000))), 0);
+    assert_eq!(came(Event::Watermark(5000)), 0);
+    assert_eq!(came(anchor(1999)), 0);
+    assert_eq!(came(Event::Watermark(5001)), 0);
+    assert_eq!(came(anchor(6000)), 0);
+    assert_eq!(came(Event::Watermark(5002)), 1);
+    assert_eq!(came(Event::Gap(gap(5500, 5600))), 0);
+    assert_eq!(came(Event::Watermark(5599)), 0);
+    assert_eq!(came(finish()), 1);
+    assert_eq!(explainer.take_period()[0].gaps, 2);
+    assert_eq!(explainer.take_period()[0].gaps, 0);
+}
+
+#[test]
+fn defects_and_late_events_are_counted_and_explain_nothing() {
+    let events = [
+        anchor(0),
+        anchor(10_000),
+        Event::Loss(Loss {
+            kind: LossKind::RingFull,
+            count: 3,
+        }),
+        Event::Loss(Loss {
+            kind: LossKind::RingFull,
+            count: 7,
+        }),
+        activity(Irq, 1500, 1400, 0),
+        Event::Gap(gap(2000, 1000)),
+        anchor(5),
+        Event::Watermark(3000),
+        activity(Irq, 1000, 2999, 0),
+        Event::Gap(gap(1000, 2000)),
+    ];
+    let (budgets, summary) = explain(&facts(), &events);
+    assert_eq!(budgets, []);
+    assert_eq!(summary.losses.get(LossKind::RingFull), 7);
+    assert_eq!(summary.losses.get(LossKind::Unpaired), 1);
+    assert_eq!(summary.losses.get(LossKind::Undecodable), 2);
+    assert_eq!((summary.lost_events, summary.late_events), (10, 1));
+    assert_eq!(summary.cpus[0].shares_ns.get(Share::Hw), Some(1000));
+    assert_eq!((summary.complete, summary.finish_reason), (false, None));
+}
+
+#[test]
+fn the_summary_says_how_the_run_went() {
+    let tally = Tally {
+        cpu: 1,
+        first_tsc: 1000,
+        last_tsc: 101_000,
+        steal_clock_ns: Some(40),
+        light_exits: Some(2),
+        ..Tally::default()
+    };
+    let mut facts = facts();
+    facts.options.cpus = vec![1, 2];
+    facts.options.stop_ns = Some(3000);
+    let mut events = vec![anchor(0), anchor(200_000), Event::Tally(tally)];
+    for (start, end) in [(2000, 3000), (4000, 7000), (8000, 12_000), (20_000, 20_500)] {
+        events.push(Event::Gap(gap(start, end)));
+    }
+    events.push(Event::Gap(Gap {
+        cpu: 9,
+        ..gap(30_000, 31_500)
+    }));
+    events.push(Event::OwnCost(OwnCost {
+        bpf_runs: 5,
+        bpf_ns: 1000,
+    }));
+    events.push(Event::Finish(Finish {
+        reason: FinishReason::Stop,
+        mono_ns: 101_000,
+    }));
+    let (_, summary) = explain(&facts, &events);
+
+    let numbers: Vec<u32> = summary.cpus.iter().map(|cpu| cpu.cpu).collect();
+    assert_eq!(numbers, [1, 2, 9]);
+    let first = &summary.cpus[0];
+    assert_eq!(
+        (first.runtime_ns, first.gaps, first.noise_ns),
+        (Some(100_000), 4, 8500)
+    );
+    assert_eq!(
+        (first.noise_percent, first.cpu_available_percent),
+        (Some(8.5), Some(91.5))
+    );
+    assert_eq!((first.exits.light, first.exits.heavy), (Some(2), None));
+    assert_eq!(first.percentiles_ns.max, Some(4000));
+    assert_eq!(first.percentiles_ns.p50, Some(1000));
+    let idle = &summary.cpus[1];
+    assert_eq!(
+        (idle.runtime_ns, idle.gaps, idle.max_gap_ns),
+        (None, 0, None)
+    );
+    let worst: Vec<(u32, u64, u64)> = summary
+        .worst
+        .iter()
+        .map(|gap| (gap.cpu, gap.at_ns, gap.dur_ns))
+        .collect();
+    assert_eq!(worst, [(1, 7000, 4000), (1, 3000, 3000), (9, 29_000, 1500)]);
+    assert_eq!(summary.stopped_by.as_ref().map(|gap| gap.at_ns), Some(3000));
+    assert_eq!(summary.own_cost.percent_of_runtime, Some(1.0));
+    assert_eq!(summary.residual_percent_of_noise, Some(100.0));
+    assert_eq!(summary.finish_reason, Some(FinishReason::Stop));
+}
+
+#[test]
+fn a_beat_in_bare_gaps_is_reported() {
+    let mut events = vec![source(0, "tick"), anchor(0), anchor(2_000_000_000)];
+    for beat in 1..1000 {
+        let start = beat * 1_000_000;
+        events.push(Event::Gap(gap(start, start + 3000)));
+    }
+    // A gap with a witness is not searched, but its rest counts as residual.
+    events.push(activity(Irq, 1_500_000_000, 1_500_001_000, 0));
+    events.push(Event::Gap(gap(1_500_000_000, 1_500_004_000)));
+    events.push(finish());
+    let (_, summary) = explain(&in_a_machine(), &events);
+    let beat = summary.periodic[0];
+    assert_eq!((beat.cpu, beat.period_ns, beat.gaps), (1, 1_000_000, 999));
+    assert_eq!((beat.jitter_ns, beat.mean_gap_ns), (0, 3000));
+    assert_eq!(beat.share_of_residual, 0.999);
+    assert_eq!(
+        (
+            summary.cpus[0].bare_gaps,
+            summary.cpus[0].bare_gaps_searched
+        ),
+        (999, 999)
+    );
+}
+
+#[test]
+fn names_are_looked_up() {
+    let mut explainer = Explainer::new(&facts());
+    explainer.feed(&source(0, "NET_RX:3"), &mut |_| {});
+    assert_eq!(explainer.source_name(SourceId(0)), "NET_RX:3");
+    assert_eq!(explainer.source_name(SourceId(1)), "undefined");
+}
