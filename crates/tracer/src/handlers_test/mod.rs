@@ -1,0 +1,10 @@
+//! Drives the BPF handlers with given streams: every value and every instant comes
+//! from the test, none from the machine.
+
+mod root {
+    mod any_stream;
+    mod harness;
+    mod interrupts;
+    mod kvm;
+    mod tasks;
+}

@@ -1,0 +1,83 @@
+//! Arbitrary streams: whatever is lost or doubled, what is told is sound.
+
+use proptest::prelude::*;
+use vmnoise_events::ActivityKind::{Thread, Throttled};
+
+use super::harness::{Handlers, IDLE, PAGE, Seen, VCPU};
+
+#[derive(Debug, Clone)]
+enum Step {
+    IrqEntry(u32),
+    IrqExit(u32),
+    SoftirqEntry(u64),
+    SoftirqExit(u64),
+    Switch(u32, bool, u32),
+    Wake,
+    Leave,
+    Enter,
+    Exit,
+    Entry,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let task = || prop_oneof![Just(IDLE), Just(VCPU + 1), Just(7), Just(8)];
+    prop_oneof![
+        (0..3_u32).prop_map(Step::IrqEntry),
+        (0..3_u32).prop_map(Step::IrqExit),
+        (0..2_u64).prop_map(Step::SoftirqEntry),
+        (0..2_u64).prop_map(Step::SoftirqExit),
+        (task(), any::<bool>(), task()).prop_map(|(a, b, c)| Step::Switch(a, b, c)),
+        Just(Step::Wake),
+        Just(Step::Leave),
+        Just(Step::Enter),
+        Just(Step::Exit),
+        Just(Step::Entry),
+    ]
+}
+
+fn overlap(a: &Seen, b: &Seen) -> bool {
+    a.2 < b.3 && b.2 < a.3
+}
+
+fn nested(a: &Seen, b: &Seen) -> bool {
+    (a.2 <= b.2 && b.3 <= a.3) || (b.2 <= a.2 && a.3 <= b.3)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever is lost or doubled: intervals lie in the stream's time, those of
+    /// one kind never cross, and the CPU never runs two tasks at once.
+    #[test]
+    fn any_stream_gives_sound_intervals(steps in proptest::collection::vec(step(), 1..80)) {
+        let it = Handlers::new(16 * PAGE);
+        let mut now_ns = 1000;
+        for step in &steps {
+            now_ns += 10;
+            match *step {
+                Step::IrqEntry(vector) => it.irq_entry(1, now_ns, vector, "irq"),
+                Step::IrqExit(vector) => it.irq_exit(1, now_ns, vector),
+                Step::SoftirqEntry(number) => it.softirq_entry(1, now_ns, number),
+                Step::SoftirqExit(number) => it.softirq_exit(1, now_ns, number),
+                Step::Switch(prev, sleeps, next) => {
+                    it.switch(1, now_ns, prev, u64::from(sleeps), next);
+                }
+                Step::Wake => it.wake(1, now_ns, 42, 2),
+                Step::Leave => it.run_leave(1, now_ns),
+                Step::Enter => it.run_enter(1, now_ns),
+                Step::Exit => it.exit(1, now_ns),
+                Step::Entry => it.entry(1, now_ns),
+            }
+        }
+        let seen = it.seen();
+        for (i, a) in seen.iter().enumerate() {
+            prop_assert!(1000 < a.2 && a.2 < a.3 && a.3 <= now_ns, "{a:?}");
+            for b in &seen[i + 1..] {
+                let tasks = [a.0, b.0].iter().all(|kind| [Thread, Throttled].contains(kind));
+                prop_assert!(!(tasks && overlap(a, b)), "{a:?} {b:?}");
+                let crossing = a.0 == b.0 && overlap(a, b) && !nested(a, b);
+                prop_assert!(!crossing, "{a:?} {b:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Runs handlers by BPF_PROG_RUN and collects what they tell.
+
+use std::{
+    os::fd::AsFd,
+    sync::{Arc, Mutex},
+};
+
+use libbpf_rs::{
+    MapCore, Object, ObjectBuilder, ProgramInput, RingBuffer, RingBufferBuilder, libbpf_sys,
+};
+use vmnoise_events::{ActivityKind, Event};
+
+use crate::{
+    decode::Decoder,
+    mapped::{MappedCounts, MappedCpus},
+    wire::{Mode, Origin},
+};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/handlers_test.bpf.o"));
+pub(super) const CPUS: u32 = 8;
+pub(super) const IDLE: u32 = 0;
+/// The vCPU thread of CPU n is thread VCPU + n.
+pub(super) const VCPU: u32 = 100;
+pub(super) const SLEEPS: u64 = 1;
+pub(super) const RUNNABLE: u64 = 0;
+/// Smallest ring buffer: one page.
+pub(super) const PAGE: u32 = 4096;
+
+/// Kind, CPU, begin, end and label of an activity.
+pub(super) type Seen = (ActivityKind, u32, u64, u64, String);
+
+pub(super) struct Handlers {
+    object: Object,
+    ring: RingBuffer<'static>,
+    events: Arc<Mutex<Vec<Event>>>,
+    pub(super) cpus: MappedCpus,
+    pub(super) counts: MappedCounts,
+}
+
+impl Handlers {
+    pub(super) fn new(ring_bytes: u32) -> Handlers {
+        let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
+        let mut records = open.maps_mut().find(|map| map.name() == "records").unwrap();
+        records.set_max_entries(ring_bytes).unwrap();
+        let object = open.load().unwrap();
+        let map = |name: &str| object.maps().find(|map| map.name() == name).unwrap();
+        let cpus = MappedCpus::map(map("cpus").as_fd(), CPUS as usize).unwrap();
+        let counts = MappedCounts::map(map("exits").as_fd(), CPUS as usize).unwrap();
+        for cpu in 0..CPUS {
+            cpus.set_vcpu(cpu, VCPU + cpu);
+            cpus.set_mode(cpu, Mode::VMNOISE_MEASURED);
+        }
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let filled = Arc::clone(&events);
+        let mut decoder = Decoder::default();
+        let mut ring = RingBufferBuilder::new();
+        let records = map("records");
+        ring.add(&records, move |bytes| {
+            decoder.decode(bytes, &mut |event| filled.lock().unwrap().push(event));
+            0
+        })
+        .unwrap();
+        let ring = ring.build().unwrap();
+        Handlers {
+            object,
+            ring,
+            events,
+            cpus,
+            counts,
+        }
+    }
+
+    pub(super) fn run(&self, program: &str, cpu: u32, now_ns: u64, values: &[u64]) {
+        let mut context = [0_u64; 12];
+        context[0] = u64::from(cpu);
+        context[1] = now_ns;
+        context[2..2 + values.len()].copy_from_slice(values);
+        let mut bytes: Vec<u8> = context.into_iter().flat_map(u64::to_ne_bytes).collect();
+        let input = ProgramInput {
+            context_in: Some(&mut bytes),
+            flags: libbpf_sys::BPF_F_TEST_RUN_ON_CPU,
+            ..ProgramInput::default()
+        };
+        let program = self
+            .object
+            .progs_mut()
+            .find(|it| it.name() == program)
+            .unwrap();
+        program.test_run(input).unwrap();
+    }
+
+    pub(super) fn irq_entry(&self, cpu: u32, now_ns: u64, vector: u32, name: &str) {
+        let source = source(Origin::VMNOISE_FROM_VECTOR, vector, name);
+        self.run("test_irq_entry", cpu, now_ns, &source);
+    }
+
+    pub(super) fn irq_exit(&self, cpu: u32, now_ns: u64, vector: u32) {
+        let source = source(Origin::VMNOISE_FROM_VECTOR, vector, "");
+        self.run("test_irq_exit", cpu, now_ns, &source);
+    }
+
+    pub(super) fn softirq_entry(&self, cpu: u32, now_ns: u64, number: u64) {
+        self.run("test_softirq_entry", cpu, now_ns, &[number]);
+    }
+
+    pub(super) fn softirq_exit(&self, cpu: u32, now_ns: u64, number: u64) {
+        self.run("test_softirq_exit", cpu, now_ns, &[number]);
+    }
+
+    pub(super) fn switch(&self, cpu: u32, now_ns: u64, prev: u32, prev_state: u64, next: u32) {
+        let [id, name] = source(Origin::VMNOISE_FROM_TASK, prev, "task");
+        let values = [id, name, u64::from(next), prev_state, 0];
+        self.run("test_switch", cpu, now_ns, &values);
+    }
+
+    pub(super) fn preempt(&self, cpu: u32, now_ns: u64, prev: u32, prev_state: u64, next: u32) {
+        let [id, name] = source(Origin::VMNOISE_FROM_TASK, prev, "task");
+        let values = [id, name, u64::from(next), prev_state, 1];
+        self.run("test_switch", cpu, now_ns, &values);
+    }
+
+    /// Thread `waker` wakes the vCPU thread of `cpu` from `waker_cpu`.
+    pub(super) fn wake(&self, cpu: u32, now_ns: u64, waker: u32, waker_cpu: u32) {
+        let [id, name] = source(Origin::VMNOISE_FROM_TASK, waker, "waker");
+        let values = [id, name, u64::from(VCPU + cpu), u64::from(waker_cpu)];
+        self.run("test_waking", cpu, now_ns, &values);
+    }
+
+    pub(super) fn run_leave(&self, cpu: u32, now_ns: u64) {
+        self.run("test_kvm_run_leave", cpu, now_ns, &[u64::from(VCPU + cpu)]);
+    }
+
+    pub(super) fn run_enter(&self, cpu: u32, now_ns: u64) {
+        let vmm = source(Origin::VMNOISE_FROM_TASK, VCPU + cpu, "vmm");
+        self.run("test_kvm_run_enter", cpu, now_ns, &vmm);
+    }
+
+    pub(super) fn userspace_exit(&self, cpu: u32, now_ns: u64) {
+        self.run("test_userspace_exit", cpu, now_ns, &[u64::from(VCPU + cpu)]);
+    }
+
+    pub(super) fn exit(&self, cpu: u32, now_ns: u64) {
+        self.run("test_kvm_exit", cpu, now_ns, &[u64::from(VCPU + cpu)]);
+    }
+
+    pub(super) fn entry(&self, cpu: u32, now_ns: u64) {
+        self.run("test_kvm_entry", cpu, now_ns, &[u64::from(VCPU + cpu)]);
+    }
+
+    pub(super) fn seen(&self) -> Vec<Seen> {
+        self.ring.consume().unwrap();
+        let mut names = Vec::new();
+        let mut seen = Vec::new();
+        for event in self.events.lock().unwrap().iter() {
+            match event {
+                Event::Source(source) => names.push(source.name.clone()),
+                Event::Activity(it) => {
+                    let name = names[it.source.0 as usize].clone();
+                    seen.push((it.kind, it.cpu, it.start_mono_ns, it.end_mono_ns, name));
+                }
+                other => panic!("a tracer says nothing of {other:?}"),
+            }
+        }
+        seen
+    }
+
+    #[track_caller]
+    pub(super) fn expect(&self, expected: &[(ActivityKind, u32, u64, u64, &str)], unpaired: u64) {
+        let seen = self.seen();
+        let seen: Vec<_> = seen
+            .iter()
+            .map(|(kind, cpu, a, b, name)| (*kind, *cpu, *a, *b, &**name))
+            .collect();
+        assert_eq!(seen, expected);
+        assert_eq!(self.cpus.unpaired(), unpaired);
+    }
+}
+
+/// The two context values of a source.
+pub(super) fn source(origin: Origin, id: u32, name: &str) -> [u64; 2] {
+    let mut letters = [0; 8];
+    letters[..name.len()].copy_from_slice(name.as_bytes());
+    [
+        u64::from(origin.0) << 32 | u64::from(id),
+        u64::from_ne_bytes(letters),
+    ]
+}

@@ -1,0 +1,148 @@
+//! Interrupts and soft interrupts: nesting, losses, and which CPUs tell.
+
+use vmnoise_events::ActivityKind::{Irq, Nmi, Softirq, Thread};
+
+use super::harness::{CPUS, Handlers, PAGE, RUNNABLE, SLEEPS, VCPU};
+use crate::wire::Mode;
+
+#[test]
+fn an_irq_in_a_softirq_in_a_thread() {
+    let it = Handlers::new(PAGE);
+    it.switch(1, 1000, VCPU + 1, RUNNABLE, 7);
+    it.softirq_entry(1, 1100, 3);
+    it.irq_entry(1, 1200, 236, "timer");
+    it.irq_entry(1, 1210, 251, "call");
+    it.irq_exit(1, 1230, 251);
+    it.run("test_nmi", 1, 1260, &[15]);
+    it.irq_exit(1, 1300, 236);
+    it.softirq_exit(1, 1500, 3);
+    it.switch(1, 2000, 7, RUNNABLE, VCPU + 1);
+    it.expect(
+        &[
+            (Irq, 1, 1210, 1230, "call:251"),
+            (Nmi, 1, 1245, 1260, "NMI"),
+            (Irq, 1, 1200, 1300, "timer:236"),
+            (Softirq, 1, 1100, 1500, "NET_RX:3"),
+            (Thread, 1, 1000, 2000, "task:7"),
+        ],
+        0,
+    );
+}
+
+#[test]
+fn a_lost_irq_end_loses_one_interval() {
+    let it = Handlers::new(PAGE);
+    it.irq_entry(1, 100, 1, "outer");
+    it.irq_entry(1, 110, 2, "lost");
+    it.irq_exit(1, 200, 1);
+    it.irq_entry(1, 300, 3, "next");
+    it.irq_exit(1, 310, 3);
+    it.expect(
+        &[(Irq, 1, 100, 200, "outer:1"), (Irq, 1, 300, 310, "next:3")],
+        1,
+    );
+}
+
+#[test]
+fn a_lost_irq_begin_loses_one_interval() {
+    let it = Handlers::new(PAGE);
+    it.irq_exit(1, 50, 9); // in progress when tracing began: no loss
+    it.irq_entry(1, 100, 1, "outer");
+    it.irq_exit(1, 150, 2);
+    it.irq_exit(1, 200, 1);
+    it.irq_exit(1, 250, 1);
+    it.expect(&[(Irq, 1, 100, 200, "outer:1")], 2);
+}
+
+#[test]
+fn a_switch_ends_the_memory_of_lost_ends() {
+    let it = Handlers::new(PAGE);
+    it.irq_entry(1, 100, 1, "lost");
+    it.softirq_entry(1, 110, 1);
+    it.switch(1, 200, VCPU + 1, RUNNABLE, 7);
+    it.irq_exit(1, 300, 1);
+    it.expect(&[], 3);
+}
+
+#[test]
+fn nesting_deeper_than_the_stack_is_counted() {
+    let it = Handlers::new(PAGE);
+    for depth in 0..10 {
+        it.irq_entry(1, 100 + u64::from(depth), depth, "irq");
+    }
+    for depth in (0..10).rev() {
+        it.irq_exit(1, 200 - u64::from(depth), depth);
+    }
+    assert_eq!(it.seen().len(), 8);
+    assert_eq!(it.cpus.unpaired(), 4);
+}
+
+#[test]
+fn a_softirq_that_is_another_is_no_pair() {
+    let it = Handlers::new(PAGE);
+    it.softirq_exit(1, 50, 1);
+    it.softirq_entry(1, 100, 1);
+    it.softirq_exit(1, 200, 9);
+    it.softirq_entry(1, 300, 1);
+    it.softirq_entry(1, 400, 9);
+    it.softirq_exit(1, 500, 9);
+    it.expect(&[(Softirq, 1, 400, 500, "RCU:9")], 2);
+}
+
+#[test]
+fn two_cpus_do_not_mix() {
+    let it = Handlers::new(PAGE);
+    it.irq_entry(1, 100, 236, "timer");
+    it.irq_entry(2, 110, 236, "timer");
+    it.switch(3, 115, VCPU + 3, RUNNABLE, 7);
+    it.irq_exit(1, 120, 236);
+    it.switch(4, 125, VCPU + 4, RUNNABLE, 7);
+    it.irq_exit(2, 130, 236);
+    it.switch(4, 135, 7, RUNNABLE, VCPU + 4);
+    it.switch(3, 145, 7, RUNNABLE, VCPU + 3);
+    it.expect(
+        &[
+            (Irq, 1, 100, 120, "timer:236"),
+            (Irq, 2, 110, 130, "timer:236"),
+            (Thread, 4, 125, 135, "task:7"),
+            (Thread, 3, 115, 145, "task:7"),
+        ],
+        0,
+    );
+}
+
+#[test]
+fn only_measured_cpus_tell() {
+    let it = Handlers::new(PAGE);
+    it.cpus.set_mode(1, Mode::VMNOISE_TRACKED);
+    it.cpus.set_mode(2, Mode::VMNOISE_OFF);
+    for cpu in [1, 2] {
+        it.irq_entry(cpu, 100, 236, "timer");
+        it.irq_exit(cpu, 120, 236);
+        it.irq_exit(cpu, 130, 236);
+        it.softirq_entry(cpu, 140, 1);
+        it.softirq_exit(cpu, 150, 1);
+        it.switch(cpu, 160, VCPU + cpu, SLEEPS, 7);
+        it.switch(cpu, 170, 7, RUNNABLE, VCPU + cpu);
+        it.run("test_nmi", cpu, 180, &[5]);
+        it.run_enter(cpu, 190);
+        it.run_leave(cpu, 200);
+        it.userspace_exit(cpu, 201);
+        it.run_enter(cpu, 210);
+    }
+    it.run("test_irq_entry", CPUS, 300, &[1, 0]); // no such CPU
+    it.expect(&[], 0);
+    assert_eq!((it.counts.heavy(1), it.counts.heavy(2)), (0, 0));
+}
+
+#[test]
+fn a_full_ring_is_a_counted_loss() {
+    let it = Handlers::new(PAGE);
+    for i in 0..100 {
+        it.irq_entry(1, 1000 + 10 * i, 236, "timer");
+        it.irq_exit(1, 1005 + 10 * i, 236);
+    }
+    let told = it.seen().len() as u64;
+    assert!(told < 100, "a page holds all {told} records");
+    assert_eq!(told + it.cpus.ring_full(), 100);
+}
