@@ -47,9 +47,8 @@ pub(crate) struct Cpu {
     pub(crate) tally: Option<Tally>,
     /// Where the first tally puts the workload's start; known once it is dated.
     pub(crate) started_mono_ns: Option<u64>,
-    /// The workload's last reading as told before the last watermark, and before
-    /// the one before that.
-    alive_tsc: [Option<u64>; 2],
+    /// The workload's last reading as told before the last watermark.
+    alive_tsc: Option<u64>,
     /// Gaps whose activities came to be forgotten before them.
     pub(crate) late_gaps: u64,
     /// Gaps that no clock can hold.
@@ -66,7 +65,7 @@ impl Cpu {
             ledger: Ledger::new(),
             tally: None,
             started_mono_ns: None,
-            alive_tsc: [None; 2],
+            alive_tsc: None,
             late_gaps: 0,
             impossible_gaps: 0,
         }
@@ -129,7 +128,7 @@ impl Cpu {
         self.timeline.end_pass(settled_ns.min(reach.mono_ns()));
         self.waiting = waiting;
 
-        self.alive_tsc = [self.alive_tsc[1], self.tally.map(|tally| tally.last_tsc)];
+        self.alive_tsc = self.tally.map(|tally| tally.last_tsc);
         if let Some(tally) = self.tally
             && self.started_mono_ns.is_none()
             && dated(tally.first_tsc)
@@ -141,7 +140,7 @@ impl Cpu {
     /// No gap still to come begins before this: the workload read its clock then,
     /// and a whole drain of its gaps has passed since.
     fn alive_mono_ns(&self, clock: &ClockMap) -> u64 {
-        match self.alive_tsc[0] {
+        match self.alive_tsc {
             Some(tsc) if clock.covers(tsc) => clock.mono_ns(tsc),
             _ => 0,
         }

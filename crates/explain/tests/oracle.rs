@@ -126,11 +126,13 @@ fn stream(gaps: &[Gap], activities: &[Activity], marks: &[u64]) -> Vec<Event> {
             last_tsc,
             ..Tally::default()
         };
-        [
-            (mark, 2, anchor(mark)),
+        // Only some marks bring an anchor, so gaps may have to wait for a later one.
+        let dated = (mark % 2 == 0).then(|| (mark, 2, anchor(mark)));
+        let told = [
             (mark, 3, Event::Tally(tally)),
             (mark, 4, Event::Watermark(mark)),
-        ]
+        ];
+        dated.into_iter().chain(told)
     });
     let mut timed: Vec<(u64, u8, Event)> = ends.chain(told).chain(marks).collect();
     timed.sort_by_key(|&(end, rank, _)| (end, rank));

@@ -50,6 +50,13 @@ pub fn facts() -> RunFacts {
     }
 }
 
+/// The same, but something below this machine is out of sight.
+pub fn in_a_machine() -> RunFacts {
+    let mut facts = facts();
+    facts.host.hypervisor = Some("KVM".to_string());
+    facts
+}
+
 pub fn source(id: u32, name: &str) -> Event {
     Event::Source(Source {
         id: SourceId(id),
