@@ -103,7 +103,7 @@ impl<'a> Measurement<'a> {
                 eprintln!(
                     "vmnoise: the guest ended early: {error}; the result covers the time before"
                 );
-                break FinishReason::Interrupt;
+                break FinishReason::Failed;
             }
             if now >= end {
                 break FinishReason::Duration;
@@ -124,10 +124,14 @@ impl<'a> Measurement<'a> {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.counters();
-        self.drain();
-        self.anchor();
-        let mono_ns = self.anchor();
-        self.drain();
+        let mono_ns = self.drain();
+        let steps_back = self.microvm.clock_steps_back();
+        if steps_back > 0 {
+            eprintln!(
+                "vmnoise: the TSC went back {steps_back} times: no clock of this machine can be \
+                 trusted, and neither can this result"
+            );
+        }
         self.session
             .accept(&Event::Finish(Finish { reason, mono_ns }));
     }
@@ -140,8 +144,8 @@ impl<'a> Measurement<'a> {
     }
 
     /// Takes what came since the last call. The clock is read first: what ended
-    /// before is in the rings by now.
-    fn drain(&mut self) {
+    /// before is in the rings by now. Returns that reading of CLOCK_MONOTONIC.
+    fn drain(&mut self) -> u64 {
         let mono_ns = self.anchor();
         let events = &mut self.events;
         if let Some(tracer) = &mut self.tracer
@@ -157,6 +161,7 @@ impl<'a> Measurement<'a> {
         for event in self.events.drain(..) {
             self.session.accept(&event);
         }
+        mono_ns
     }
 
     /// Counters that say what the events cannot: exits, steal, losses, own cost.
@@ -190,9 +195,14 @@ impl<'a> Measurement<'a> {
             .find(|(cpu, _)| *cpu == tally.cpu)
             .and_then(|(_, steal_ns)| *steal_ns);
         let now = tracer.outer_steal_ns(tally.cpu);
+        let heavy_exits = tracer.heavy_exits(tally.cpu);
+        // Where kvm_exit never fires (PVM), KVM's own count of all exits still tells
+        // how many never left the kernel.
+        let all_but_heavy = tally.kvm_stat_exits.zip(heavy_exits);
+        let all_but_heavy = all_but_heavy.map(|(all, heavy)| all.saturating_sub(heavy));
         Tally {
-            light_exits: tracer.light_exits(tally.cpu),
-            heavy_exits: tracer.heavy_exits(tally.cpu),
+            light_exits: tracer.light_exits(tally.cpu).or(all_but_heavy),
+            heavy_exits,
             outer_steal_ns: now
                 .zip(at_start)
                 .map(|(now, start)| now.saturating_sub(start)),

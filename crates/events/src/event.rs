@@ -38,6 +38,9 @@ pub struct Tally {
     pub first_tsc: u64,
     /// Latest reading of the workload's clock.
     pub last_tsc: u64,
+    /// Cycles between the two in which the workload wrote gaps down and felt nothing:
+    /// no part of its runtime.
+    pub blind_tsc: Option<u64>,
     /// Advance of the steal clock the workload reads.
     pub steal_clock_ns: Option<u64>,
     /// Reloads of the vCPU by the hypervisor (`version` of the steal clock / 2).
@@ -127,14 +130,17 @@ pub enum FinishReason {
     Stop = 1,
     /// The user asked for the result (Ctrl-C).
     Interrupt = 2,
+    /// The workload ended by itself before its time.
+    Failed = 3,
 }
 
 impl FinishReason {
     /// Every reason, by its number in recordings.
-    pub const ALL: [FinishReason; 3] = [
+    pub const ALL: [FinishReason; 4] = [
         FinishReason::Duration,
         FinishReason::Stop,
         FinishReason::Interrupt,
+        FinishReason::Failed,
     ];
 
     /// The reason with this number, or `None` for a number this version does not know.

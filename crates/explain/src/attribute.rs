@@ -49,6 +49,7 @@ impl Attribution {
             cpu: gap.cpu,
             start_mono_ns: start_ns,
             start_tsc: gap.start_tsc,
+            end_tsc: gap.end_tsc,
             dur_ns,
             parts,
             steal_clock_ns: gap.steal_ns,

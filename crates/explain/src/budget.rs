@@ -26,6 +26,8 @@ pub struct Budget {
     pub start_mono_ns: u64,
     /// Begin, as the workload stamped it: cycles of the host's TSC.
     pub start_tsc: u64,
+    /// End on the same clock.
+    pub end_tsc: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
     /// Largest first; equal ones in the order of [`Share`], then of their sources.

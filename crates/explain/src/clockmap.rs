@@ -135,6 +135,12 @@ impl ClockMap {
         })
     }
 
+    /// A number of cycles that has no place in time, in whole nanoseconds.
+    pub(crate) fn whole_ns(&self, cycles: u64) -> u64 {
+        let ns = u128::from(cycles) * NS_PER_S / u128::from(self.tsc_hz);
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
     fn duration_ns(&self, cycles: u64) -> u64 {
         let ns = (u128::from(cycles) * NS_PER_S).div_ceil(u128::from(self.tsc_hz));
         u64::try_from(ns).unwrap_or(u64::MAX)

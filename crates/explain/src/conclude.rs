@@ -177,6 +177,8 @@ fn named_gap(budget: &Budget, origin_ns: u64, names: &Names) -> WorstGap {
         cpu: budget.cpu,
         at_ns: budget.start_mono_ns.saturating_sub(origin_ns),
         start_mono_ns: budget.start_mono_ns,
+        start_tsc: budget.start_tsc,
+        end_tsc: budget.end_tsc,
         dur_ns: budget.dur_ns,
         parts: budget
             .parts

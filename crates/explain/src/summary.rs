@@ -135,6 +135,10 @@ pub struct WorstGap {
     pub at_ns: u64,
     /// Begin, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
+    /// Begin, as the workload stamped it: cycles of the host's TSC.
+    pub start_tsc: u64,
+    /// End on the same clock.
+    pub end_tsc: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
     /// Where it went, largest first; adds up to `dur_ns`.

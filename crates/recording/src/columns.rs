@@ -122,6 +122,7 @@ impl Columns {
                 start_tsc: Some(tally.first_tsc),
                 end_tsc: Some(tally.last_tsc),
                 counters: Some(&[
+                    (counter::BLIND_TSC, tally.blind_tsc),
                     (counter::STEAL_CLOCK_NS, tally.steal_clock_ns),
                     (counter::RELOADS, tally.reloads),
                     (counter::LIGHT_EXITS, tally.light_exits),

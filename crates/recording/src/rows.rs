@@ -142,6 +142,7 @@ impl Rows {
         };
         for (name, value) in self.counters(row) {
             let field = match name {
+                counter::BLIND_TSC => &mut tally.blind_tsc,
                 counter::STEAL_CLOCK_NS => &mut tally.steal_clock_ns,
                 counter::RELOADS => &mut tally.reloads,
                 counter::LIGHT_EXITS => &mut tally.light_exits,

@@ -33,6 +33,7 @@ pub(crate) mod event {
 
 /// Keys of the `counters` column.
 pub(crate) mod counter {
+    pub const BLIND_TSC: &str = "blind_tsc";
     pub const STEAL_CLOCK_NS: &str = "steal_clock_ns";
     pub const RELOADS: &str = "reloads";
     pub const LIGHT_EXITS: &str = "light_exits";

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use vmnoise_events::{LossKind, RunFacts, Workload};
+use vmnoise_events::{ClockSource, LossKind, RunFacts, Workload};
 use vmnoise_explain::{CpuSummary, NamedPart, Summary, WorstGap};
 
 use super::table;
@@ -212,6 +212,9 @@ fn honesty(facts: &RunFacts, summary: &Summary) -> String {
         }
         text += "\n";
     }
+    if facts.clock.source == ClockSource::UnstableTsc {
+        text += " the kernel does not use the TSC as its clock: it may not be constant\n";
+    }
     if facts.shares_cpu {
         text += " the tool's own threads ran on measured CPUs: they are part of the noise\n";
     }
@@ -225,6 +228,7 @@ fn honesty(facts: &RunFacts, summary: &Summary) -> String {
         losses(summary),
         summary.late_events
     );
+    text += &exit_check(facts, summary);
     text += &format!(" clock bound: {}\n", time(summary.clock_bound_ns));
     text += &format!(
         " own cost: {} BPF runs, {} in all ({} % of a measured CPU's time)\n",
@@ -238,6 +242,23 @@ fn honesty(facts: &RunFacts, summary: &Summary) -> String {
     );
     if !summary.complete {
         text += " the run did not end in order: this is what it had seen so far\n";
+    }
+    text
+}
+
+/// Where every exit is witnessed, KVM's own count is an independent check on it.
+fn exit_check(facts: &RunFacts, summary: &Summary) -> String {
+    let mut text = String::new();
+    for cpu in summary.cpus.iter().filter(|_| facts.witnesses.kvm_exit) {
+        if let (Some(light), Some(heavy), Some(all)) =
+            (cpu.exits.light, cpu.exits.heavy, cpu.exits.kvm_stat)
+        {
+            text += &format!(
+                " exits of CPU {}: {} witnessed, {all} by KVM's own statistics\n",
+                cpu.cpu,
+                light + heavy
+            );
+        }
     }
     text
 }

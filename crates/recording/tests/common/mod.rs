@@ -87,6 +87,7 @@ pub fn one_of_each() -> Vec<Event> {
             cpu: 3,
             first_tsc: 900,
             last_tsc: 99_000,
+            blind_tsc: Some(40),
             steal_clock_ns: Some(70),
             reloads: Some(0),
             light_exits: Some(2),
@@ -195,11 +196,12 @@ fn any_event() -> impl Strategy<Value = Event> {
                 after_tsc,
             })
         }),
-        (small(), number(), number(), vec(option::of(number()), 6)).prop_map(
+        (small(), number(), number(), vec(option::of(number()), 7)).prop_map(
             |(cpu, first_tsc, last_tsc, known)| Event::Tally(Tally {
                 cpu,
                 first_tsc,
                 last_tsc,
+                blind_tsc: known[6],
                 steal_clock_ns: known[0],
                 reloads: known[1],
                 light_exits: known[2],

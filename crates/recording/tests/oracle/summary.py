@@ -8,7 +8,8 @@ RECORDING is read with pyarrow; SUMMARY.json is what `vmnoise explain RECORDING
 differences where not. Every integer must agree exactly, with one exception: how
 an interrupted exit is split between `kvm` and the residual depends on what the
 run had learned by then. Where exits were traced, the sum of the two must agree
-and `kvm` must not exceed the exits' net time.
+and `kvm` must not exceed the exits' net time. Percentages, periods, the clock's
+bound and `stopped_by` are not recomputed.
 
 It works on the whole run at once, with time cut at every begin and end, and so
 shares neither code nor method with the program that it checks.
@@ -29,7 +30,7 @@ EXIT, VMM, THROTTLED, THREAD, BLOCKED, SOFTIRQ, IRQ, NMI = range(8)
 SHARE_OF_KIND = ["kvm", "vmm", "throttled", "preempted", "blocked",
                  "host_softirq", "host_irq", "host_nmi"]
 LOSS_KINDS = ["ring_full", "recursion", "mailbox_full", "unpaired", "undecodable"]
-FINISH_REASONS = ["duration", "stop", "interrupt"]
+FINISH_REASONS = ["duration", "stop", "interrupt", "failed"]
 RESIDUALS = {"hw", "hv_or_hw", "unexplained"}
 # The witness that makes a share known; those of a guest's kernel are known to be
 # 0, because the guest of a microVM has no kernel and never halts.
@@ -286,7 +287,8 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, witnesses, names, blind):
             count, total, most = totals.get((share, source), (0, 0, 0))
             totals[share, source] = count + 1, total + ns, max(most, ns)
         budgets.append({
-            "cpu": cpu, "start_mono_ns": start, "dur_ns": end - start,
+            "cpu": cpu, "start_mono_ns": start, "start_tsc": row["start_tsc"],
+            "end_tsc": row["end_tsc"], "dur_ns": end - start,
             "parts": sorted(({"share": share, "source": name, "ns": ns, "count": count}
                              for (share, name), (ns, count) in parts.items()), key=str)})
     known = {share: shares[share] if shares[share] or witnesses[witness] else None
@@ -297,8 +299,9 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, witnesses, names, blind):
     counters = dict(tallies[-1]["counters"]) if tallies else {}
     runtime = None
     if tallies:
+        blind_ns = counters.get("blind_tsc", 0) * 1_000_000_000 // clock.tsc_hz
         runtime = max(0, clock.ns_at(tallies[-1]["end_tsc"])
-                      - clock.ns_at(tallies[0]["start_tsc"]))
+                      - clock.ns_at(tallies[0]["start_tsc"]) - blind_ns)
     sources = [{"share": share, "name": names[source], "count": count,
                 "total_ns": total, "max_ns": most}
                for (share, source), (count, total, most) in totals.items()]

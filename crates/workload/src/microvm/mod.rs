@@ -170,15 +170,6 @@ impl Microvm {
             .sum()
     }
 
-    /// Cycles each guest spent writing records since the start, in the order of
-    /// [`Microvm::threads`]. Nothing is felt then: take it off the runtime.
-    pub fn blind_tsc(&self) -> Vec<u64> {
-        self.workers
-            .iter()
-            .map(|worker| worker.book(|books| &books.blind_tsc))
-            .collect()
-    }
-
     /// How often a guest's clock was behind its last reading, on all CPUs since
     /// the start. Not 0 means that the TSC is not to be trusted.
     pub fn clock_steps_back(&self) -> u64 {

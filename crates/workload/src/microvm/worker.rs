@@ -120,6 +120,7 @@ impl Worker {
         let stolen = self.steal_clock.then(|| self.mailbox().stolen());
         let mut tally = Tally {
             cpu: self.thread.cpu,
+            blind_tsc: Some(self.book(|books| &books.blind_tsc)),
             steal_clock_ns: stolen.map(|(ns, _)| ns),
             reloads: stolen.map(|(_, reloads)| reloads),
             kvm_stat_exits: self.exit_stat.as_ref().and_then(ExitStat::read),
