@@ -27,10 +27,10 @@ fn main() -> std::io::Result<()> {
     save("trailing-data", &[whole.as_slice(), b"more"].concat())?;
     save("no-recording", b"PAR1 is how Parquet starts")?;
     // Spread over header, metadata and bodies.
-    for at in (0..whole.len()).step_by(whole.len() / 12) {
+    for (number, at) in (0..whole.len()).step_by(whole.len() / 12).enumerate() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x55;
-        save(&format!("damaged-at-{at}"), &damaged)?;
+        save(&format!("damaged-{number}"), &damaged)?;
     }
     Ok(())
 }
