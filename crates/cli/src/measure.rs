@@ -123,8 +123,8 @@ impl<'a> Measurement<'a> {
         while self.microvm.running() && asked.elapsed() < PATIENCE && !interrupts.asked_to_drop() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.counters();
         let mono_ns = self.drain();
+        self.counters();
         let steps_back = self.microvm.clock_steps_back();
         if steps_back > 0 {
             eprintln!(
@@ -144,9 +144,14 @@ impl<'a> Measurement<'a> {
     }
 
     /// Takes what came since the last call. The clock is read first: what ended
-    /// before is in the rings by now. Returns that reading of CLOCK_MONOTONIC.
+    /// before is in the rings by now. The tallies come next: every gap up to their
+    /// last reading is then among those drained. Returns CLOCK_MONOTONIC.
     fn drain(&mut self) -> u64 {
         let mono_ns = self.anchor();
+        for tally in self.microvm.tallies() {
+            let tally = self.with_host_counters(tally);
+            self.session.accept(&Event::Tally(tally));
+        }
         let events = &mut self.events;
         if let Some(tracer) = &mut self.tracer
             && let Err(error) = tracer.drain(&mut |event| events.push(event))
@@ -164,12 +169,8 @@ impl<'a> Measurement<'a> {
         mono_ns
     }
 
-    /// Counters that say what the events cannot: exits, steal, losses, own cost.
+    /// What the events cannot tell: what was lost, and what measuring costs.
     fn counters(&mut self) {
-        for tally in self.microvm.tallies() {
-            let tally = self.with_host_counters(tally);
-            self.session.accept(&Event::Tally(tally));
-        }
         let dropped = Loss {
             kind: LossKind::MailboxFull,
             count: self.microvm.dropped(),

@@ -8,7 +8,7 @@ use crate::explainer::Explainer;
 use crate::ledger::Ledger;
 use crate::names::Names;
 use crate::percent::{percent, round_6};
-use crate::periodic;
+use crate::periodic::{self, Beat};
 use crate::summary::{
     CpuSummary, Exits, Losses, NamedPart, OwnCostSummary, Percentiles, Periodic, SourceSummary,
     Summary, WorstGap,
@@ -17,7 +17,7 @@ use crate::summary::{
 pub(crate) fn conclude(explainer: Explainer) -> Summary {
     let losses = losses(&explainer);
     let late_gaps: u64 = explainer.cpus.iter().map(|cpu| cpu.late_gaps).sum();
-    let periodic = explainer.cpus.iter().filter_map(periodic_of).collect();
+    let periodic = explainer.cpus.iter().flat_map(periodic_of).collect();
     let cpus: Vec<CpuSummary> = explainer
         .cpus
         .iter()
@@ -134,17 +134,17 @@ fn percentiles(ledger: &Ledger) -> Percentiles {
     }
 }
 
-fn periodic_of(cpu: &Cpu) -> Option<Periodic> {
+fn periodic_of(cpu: &Cpu) -> impl Iterator<Item = Periodic> {
     let bare = &cpu.ledger.bare;
-    let beat = periodic::find(&bare.kept)?;
-    Some(Periodic {
+    let told = |beat: Beat| Periodic {
         cpu: cpu.number,
         period_ns: beat.period_ns.round() as u64,
         jitter_ns: beat.jitter_ns.round() as u64,
         gaps: beat.gaps,
         mean_gap_ns: beat.total_ns / beat.gaps.max(1),
         share_of_residual: round_6(beat.total_ns as f64 / bare.residual_ns.max(1) as f64),
-    })
+    };
+    periodic::find_all(&bare.kept).into_iter().map(told)
 }
 
 fn own_cost(explainer: &Explainer, cpus: &[CpuSummary]) -> OwnCostSummary {

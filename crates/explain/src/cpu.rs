@@ -186,7 +186,9 @@ impl Cpu {
     /// How long the workload ran, in nanoseconds; `None` without a tally.
     pub(crate) fn runtime_ns(&self, clock: &ClockMap) -> Option<u64> {
         let tally = self.tally?;
-        let span_ns = clock.mono_ns(tally.last_tsc).saturating_sub(self.started_mono_ns?);
+        let span_ns = clock
+            .mono_ns(tally.last_tsc)
+            .saturating_sub(self.started_mono_ns?);
         Some(span_ns.saturating_sub(clock.whole_ns(tally.blind_tsc.unwrap_or(0))))
     }
 }

@@ -14,6 +14,10 @@
 //!    bound must be below `exp(-40)`, some 4e-18: periods, phases and windows tried
 //!    are well below 1e9. Each eighth of the gaps must show the same beat too.
 //!
+//! Few long gaps on a beat drown in many short ones at random, so the longer gaps
+//! are searched alone too; what a beat explains is then taken out, and the rest is
+//! searched again.
+//!
 //! The shortest period that passes is the fundamental: a multiple of it comes
 //! later, and at a fraction of it no distances pile up.
 
@@ -44,13 +48,58 @@ const PROOF_NATS_EIGHTH: f64 = 4.6;
 /// The part of all beats that must be hit.
 const LEAST_OCCUPANCY: f64 = 0.1;
 
-/// Searches gaps, given by begin and length in nanoseconds.
-pub(crate) fn find(gaps: &[(u64, u64)]) -> Option<Beat> {
+/// Beats told of one CPU at most: a machine's tick, its hypervisor's, and one more.
+const MOST_BEATS: usize = 3;
+
+/// Searches gaps, given by begin and length in nanoseconds, and what is left of
+/// them once a beat was found. The beat that took most time comes first.
+pub(crate) fn find_all(gaps: &[(u64, u64)]) -> Vec<Beat> {
+    let mut rest = gaps.to_vec();
+    rest.sort_unstable();
+    let mut beats = Vec::new();
+    while beats.len() < MOST_BEATS
+        && let Some(found) = strongest(&rest)
+    {
+        rest.retain(|gap| found.on_beat.binary_search(gap).is_err());
+        beats.push(found.beat);
+    }
+    beats.sort_by_key(|beat| std::cmp::Reverse(beat.total_ns));
+    beats
+}
+
+/// A beat and the gaps on it.
+#[derive(Debug)]
+struct Found {
+    beat: Beat,
+    on_beat: Vec<(u64, u64)>,
+}
+
+/// Searches all gaps, the longer half of them, the longer half of those, …: a few
+/// long gaps on a beat drown in many short ones at random. The beat that took most
+/// time counts. `gaps` are sorted.
+fn strongest(gaps: &[(u64, u64)]) -> Option<Found> {
+    let mut lengths: Vec<u64> = gaps.iter().map(|gap| gap.1).collect();
+    lengths.sort_unstable();
+    let mut found = Vec::new();
+    let mut skipped = 0;
+    while lengths.len() - skipped >= FEWEST_GAPS {
+        let shortest_ns = lengths[skipped];
+        let longer: Vec<(u64, u64)> = gaps
+            .iter()
+            .copied()
+            .filter(|gap| gap.1 >= shortest_ns)
+            .collect();
+        found.extend(find(&longer));
+        skipped += (lengths.len() - skipped) / 2;
+    }
+    found.into_iter().max_by_key(|found| found.beat.total_ns)
+}
+
+/// Searches gaps in the order of their begins.
+fn find(gaps: &[(u64, u64)]) -> Option<Found> {
     if gaps.len() < FEWEST_GAPS {
         return None;
     }
-    let mut gaps = gaps.to_vec();
-    gaps.sort_unstable();
     let origin_ns = gaps[0].0;
     // Relative to the first: exact in an f64 for 104 days.
     let starts: Vec<f64> = gaps.iter().map(|gap| (gap.0 - origin_ns) as f64).collect();
@@ -58,7 +107,7 @@ pub(crate) fn find(gaps: &[(u64, u64)]) -> Option<Beat> {
         .into_iter()
         .filter_map(|candidate_ns| follow(&starts, candidate_ns))
         .filter(|found| (SHORTEST_NS..=LONGEST_NS).contains(&found.period_ns))
-        .find_map(|found| prove(&gaps, &starts, found.period_ns, found.jitter_ns))
+        .find_map(|found| prove(gaps, &starts, found.period_ns, found.jitter_ns))
 }
 
 /// Where the beats of a period lie.
@@ -99,7 +148,7 @@ impl Phase {
     }
 }
 
-fn prove(gaps: &[(u64, u64)], starts: &[f64], period_ns: f64, jitter_ns: f64) -> Option<Beat> {
+fn prove(gaps: &[(u64, u64)], starts: &[f64], period_ns: f64, jitter_ns: f64) -> Option<Found> {
     let phase = fit(starts, period_ns, jitter_ns)?;
     let eighth = starts
         .len()
@@ -125,12 +174,14 @@ fn prove(gaps: &[(u64, u64)], starts: &[f64], period_ns: f64, jitter_ns: f64) ->
         .iter()
         .map(|&i| phase.place(starts[i]).1.abs())
         .collect();
-    Some(Beat {
+    let on_beat: Vec<(u64, u64)> = on_beat.into_iter().map(|i| gaps[i]).collect();
+    let beat = Beat {
         period_ns: phase.period_ns,
         jitter_ns: 1.4826 * median(&mut strays),
         gaps: on_beat.len() as u64,
-        total_ns: on_beat.iter().map(|&i| gaps[i].1).sum(),
-    })
+        total_ns: on_beat.iter().map(|gap| gap.1).sum(),
+    };
+    Some(Found { beat, on_beat })
 }
 
 /// Finds the phase by the fullest of 64 overlapping windows, then fits period and

@@ -29,7 +29,8 @@ pub struct Summary {
     pub clock_bound_ns: Option<u64>,
     /// Which probes stood on which rung, and what they could not show.
     pub rungs: Vec<Rung>,
-    /// Periods found in gaps that no witness explains; at most one for each CPU.
+    /// Periods found in gaps that no witness explains; at most three for each CPU, the
+    /// one that took most time first.
     pub periodic: Vec<Periodic>,
     /// What measuring itself cost.
     pub own_cost: OwnCostSummary,

@@ -59,6 +59,10 @@ fn gaps(random: &mut Random, span_ns: f64, beats: Option<Beats>, extra: usize) -
     gaps
 }
 
+fn first(gaps: &[(u64, u64)]) -> Option<Beat> {
+    find_all(gaps).into_iter().next()
+}
+
 fn assert_found(found: Option<Beat>, period_ns: f64, relative: f64) -> Beat {
     let found = found.unwrap_or_else(|| panic!("no beat of {period_ns} ns found"));
     let off = (found.period_ns / period_ns - 1.0).abs();
@@ -76,7 +80,7 @@ fn finds_the_beat_of_a_tick_among_missing_and_extra_ones() {
             keep: 0.5,
         };
         let gaps = gaps(random, 10_000.0 * MS, Some(beats), 5000);
-        let beat = assert_found(find(&gaps), MS, 1e-6);
+        let beat = assert_found(first(&gaps), MS, 1e-6);
         assert!((4900..5700).contains(&beat.gaps), "{beat:?}");
         assert!((6e3..11e3).contains(&beat.jitter_ns), "{beat:?}");
     }
@@ -93,7 +97,7 @@ fn finds_an_odd_rate_to_the_nanosecond() {
             keep: 1.0,
         };
         let beat = assert_found(
-            find(&gaps(random, 10e9, Some(beats), 3000)),
+            first(&gaps(random, 10e9, Some(beats), 3000)),
             period_ns,
             1e-6,
         );
@@ -119,7 +123,7 @@ fn finds_the_fundamental_from_20_us_to_a_second() {
             };
             let mut gaps = gaps(random, span_ns, Some(beats), 20);
             gaps.truncate(50_000);
-            assert_found(find(&gaps), period_ns, 1e-4);
+            assert_found(first(&gaps), period_ns, 1e-4);
         }
     }
 }
@@ -136,21 +140,21 @@ fn an_echo_after_each_beat_is_not_the_period() {
     for n in 0..gaps.len() {
         gaps.push((gaps[n].0 + 30_000 + random.next() % 500, 1500));
     }
-    assert_found(find(&gaps), MS, 1e-6);
+    assert_found(first(&gaps), MS, 1e-6);
 }
 
 #[test]
 fn few_gaps_have_no_beat() {
     for count in 0..20 {
         let even: Vec<(u64, u64)> = (0..count).map(|n| (n * 1_000_000, 3000)).collect();
-        assert_eq!(find(&even), None, "{count}");
+        assert_eq!(find_all(&even), [], "{count}");
     }
 }
 
 #[test]
 fn identical_begins_are_survived() {
-    assert_eq!(find(&[(u64::MAX, 1); 100]), None);
-    assert_eq!(find(&[[(0, 1); 50], [(u64::MAX, 1); 50]].concat()), None);
+    assert_eq!(find_all(&[(u64::MAX, 1); 100]), []);
+    assert_eq!(find_all(&[[(0, 1); 50], [(u64::MAX, 1); 50]].concat()), []);
 }
 
 #[test]
@@ -160,7 +164,7 @@ fn random_gaps_have_no_beat() {
         let count = 40 + random.next() % 500;
         let span_ns = 1e8 * 100f64.powf(random.unit());
         let gaps = gaps(random, span_ns, None, count as usize);
-        assert_eq!(find(&gaps), None, "seed {seed}");
+        assert_eq!(find_all(&gaps), [], "seed {seed}");
     }
 }
 
@@ -188,7 +192,7 @@ fn bursts_have_no_beat() {
     for seed in 0..100 {
         for even in [false, true] {
             let gaps = bursts(&mut Random(seed), even);
-            assert_eq!(find(&gaps), None, "seed {seed} {even}");
+            assert_eq!(find_all(&gaps), [], "seed {seed} {even}");
         }
     }
 }
@@ -206,7 +210,7 @@ fn a_clock_without_memory_has_no_beat() {
                 (at_ns.max(0.0) as u64, 2000)
             })
             .collect();
-        assert_eq!(find(&gaps), None, "seed {seed}");
+        assert_eq!(find_all(&gaps), [], "seed {seed}");
     }
 }
 
@@ -217,6 +221,33 @@ fn damaged_times_are_survived() {
         let gaps: Vec<(u64, u64)> = (0..100)
             .map(|_| (random.next() >> (random.next() % 64), random.next() >> 8))
             .collect();
-        assert_eq!(find(&gaps), None, "seed {seed}");
+        assert_eq!(find_all(&gaps), [], "seed {seed}");
+    }
+}
+
+#[test]
+fn finds_long_beats_under_many_short_gaps_and_a_second_beat() {
+    for seed in 0..10 {
+        let random = &mut Random(seed);
+        let span_ns = 8_000.0 * MS;
+        let slow = Beats {
+            period_ns: 10.0 * MS,
+            jitter_ns: 2e3,
+            keep: 0.8,
+        };
+        let fast = Beats {
+            period_ns: 1e9 / 737.0,
+            jitter_ns: 5e3,
+            keep: 0.9,
+        };
+        let mut all: Vec<(u64, u64)> = gaps(random, span_ns, Some(slow), 0)
+            .into_iter()
+            .map(|(start_ns, _)| (start_ns, 40_000))
+            .collect();
+        all.extend(gaps(random, span_ns, Some(fast), 6_000));
+        let found = find_all(&all);
+        assert_found(found.first().copied(), 10.0 * MS, 1e-5);
+        assert_found(found.get(1).copied(), 1e9 / 737.0, 1e-5);
+        assert_eq!(found.len(), 2, "{found:?}");
     }
 }
