@@ -38,7 +38,10 @@ const ONLY_IN: [(&str, &str); 6] = [
 
 /// What each package of the workspace depends on in the product (not in tests).
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
-    let metadata = MetadataCommand::new().no_deps().exec().unwrap();
+    let metadata = MetadataCommand::new()
+        .no_deps()
+        .exec()
+        .expect("cargo describes its own workspace");
     metadata
         .packages
         .iter()

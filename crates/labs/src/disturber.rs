@@ -4,17 +4,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::schedstat::{self, Schedstat};
 
-/// One burst as its maker logged it, host TSC.
+/// One burst as its maker logged it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Burst {
-    /// Reading at its begin.
+    /// Host TSC at its begin.
     pub begin_tsc: u64,
-    /// Reading at its end.
+    /// Host TSC at its end.
     pub end_tsc: u64,
+    /// What the scheduler charged the thread from the end of the burst before to the
+    /// end of this one.
+    pub charged_ns: u64,
 }
 
 /// A running disturber; it ends when dropped.
@@ -30,47 +33,83 @@ impl Disturber {
     /// # Errors
     /// If it cannot be started.
     pub fn busy(cpu: u32) -> Result<Disturber> {
-        Disturber::start(&["busy", &cpu.to_string()], None)
+        Disturber::start(
+            Command::new(program()?).args(["busy", &cpu.to_string()]),
+            None,
+        )
     }
 
-    /// A SCHED_FIFO task that burns `burst` at `hz` bursts a second on this CPU and
-    /// logs each to `log`.
+    /// A SCHED_FIFO task that burns `count` times `burst`, `hz` times a second, on
+    /// this CPU, and then logs them to `log`.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn bursts(cpu: u32, hz: u32, burst: Duration, log: &Path) -> Result<Disturber> {
-        let (cpu, hz) = (cpu.to_string(), hz.to_string());
+    pub fn bursts(
+        cpu: u32,
+        hz: u32,
+        burst: Duration,
+        count: usize,
+        log: &Path,
+    ) -> Result<Disturber> {
+        let (cpu, hz, count) = (cpu.to_string(), hz.to_string(), count.to_string());
         let burst_us = burst.as_micros().to_string();
         let path = log.to_str().context("the path of the log is not UTF-8")?;
+        let arguments = ["bursts", &cpu, &hz, &burst_us, &count, path];
         Disturber::start(
-            &["bursts", &cpu, &hz, &burst_us, path],
+            Command::new(program()?).args(arguments),
             Some(log.to_owned()),
         )
     }
 
-    /// Timer interrupts at this rate on this CPU, and no task that runs.
+    /// Timer interrupts at this rate on this CPU, and no task that runs there: perf
+    /// samples its clock and throws the samples away.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If perf (package linux-perf) cannot be started.
     pub fn timer(cpu: u32, hz: u32) -> Result<Disturber> {
-        Disturber::start(&["timer", &cpu.to_string(), &hz.to_string()], None)
+        let period_ns = (1_000_000_000 / hz).to_string();
+        let mut perf = Command::new("perf");
+        perf.args([
+            "record",
+            "--quiet",
+            "--event",
+            "cpu-clock",
+            "--output",
+            "/dev/null",
+        ])
+        .args([
+            "--cpu",
+            &cpu.to_string(),
+            "--count",
+            &period_ns,
+            "--",
+            "sleep",
+            "3600",
+        ]);
+        Disturber::start(&mut perf, None)
     }
 
-    fn start(arguments: &[&str], log: Option<PathBuf>) -> Result<Disturber> {
-        let child = Command::new(program()?)
-            .args(arguments)
+    fn start(command: &mut Command, log: Option<PathBuf>) -> Result<Disturber> {
+        let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
+            .stderr(Stdio::null())
             .spawn()
-            .context("starting the disturber")?;
+            .with_context(|| format!("starting {}", command.get_program().display()))?;
         // Long enough to be at work: no test relies on it being so at an instant.
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(500));
         Ok(Disturber { child, log })
     }
 
     /// The name under which results must blame it.
-    pub fn source(&self) -> String {
-        format!("lab-disturb:{}", self.child.id())
+    ///
+    /// # Errors
+    /// If it is gone.
+    pub fn source(&self) -> Result<String> {
+        let threads = schedstat::threads(self.child.id())?;
+        let burner = threads.iter().find(|(_, comm)| comm == "lab-burner");
+        let (tid, comm) = burner.or(threads.first()).context("it has no thread")?;
+        Ok(format!("{comm}:{tid}"))
     }
 
     /// What the scheduler keeps of it.
@@ -81,24 +120,22 @@ impl Disturber {
         schedstat::read(self.child.id(), self.child.id())
     }
 
-    /// Ends it and reads its log.
+    /// Waits for its end and reads its log.
     ///
     /// # Errors
     /// If it kept none, or the log cannot be read.
     pub fn into_log(mut self) -> Result<Vec<Burst>> {
-        self.child.kill()?;
-        self.child.wait()?;
-        let path = self.log.clone().context("this disturber keeps no log")?;
+        ensure!(self.child.wait()?.success(), "the disturber failed");
+        let path = self.log.as_ref().context("this disturber keeps no log")?;
         let text = std::fs::read_to_string(path)?;
-        // The last line may have been cut by the kill.
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole
-            .lines()
+        text.lines()
             .map(|line| {
-                let (begin, end) = line.split_once(' ').context("a line of the log")?;
+                let mut numbers = line.split(' ').map(str::parse);
+                let mut next = || numbers.next().context("a short line in the log");
                 Ok(Burst {
-                    begin_tsc: begin.parse()?,
-                    end_tsc: end.parse()?,
+                    begin_tsc: next()??,
+                    end_tsc: next()??,
+                    charged_ns: next()??,
                 })
             })
             .collect()

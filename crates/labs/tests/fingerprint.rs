@@ -1,4 +1,5 @@
 //! A residual that repeats is given its period; one that does not is given none.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod kvm {
     use serde_json::Value;

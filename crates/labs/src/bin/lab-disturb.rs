@@ -1,21 +1,23 @@
-//! `lab-disturb busy CPU` never sleeps; `lab-disturb bursts CPU HZ BURST_US LOG`
-//! burns in bursts at SCHED_FIFO and logs the TSC at each begin and end;
-//! `lab-disturb timer CPU HZ` makes timer interrupts there and runs nothing.
+//! `lab-disturb busy CPU` never sleeps; `lab-disturb bursts CPU HZ BURST_US COUNT LOG`
+//! burns COUNT bursts at SCHED_FIFO and logs the TSC at each begin and end, and what
+//! the scheduler has charged the thread since the end before: that includes the way
+//! on and off the CPU, which the thread itself cannot see.
 #![forbid(unsafe_code)]
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::thread::{Builder, available_parallelism};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::time::{ClockId, clock_gettime};
 use vmnoise_events::Policy;
+use vmnoise_labs::Burst;
 use vmnoise_workload::{thread, tsc};
 
 /// Below migration threads and watchdogs, above everything ordinary.
 const BURST_PRIORITY: i32 = 50;
+/// Name of the thread that results must blame for bursts.
+const BURNER: &str = "lab-burner";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -27,50 +29,73 @@ fn main() -> Result<()> {
                 std::hint::spin_loop();
             }
         }
-        ["bursts", cpu, hz, burst_us, log] => {
-            thread::pin(&[cpu.parse()?])?;
-            thread::set_policy(Policy::Fifo(BURST_PRIORITY))?;
-            bursts(hz.parse()?, Duration::from_micros(burst_us.parse()?), log)
+        ["bursts", cpu, hz, burst_us, count, log] => {
+            let burst = Duration::from_micros(burst_us.parse()?);
+            let bursts = bursts(cpu.parse()?, hz.parse()?, burst, count.parse()?)?;
+            let mut log = std::fs::File::create(log).with_context(|| log.to_owned())?;
+            for Burst {
+                begin_tsc,
+                end_tsc,
+                charged_ns,
+            } in bursts
+            {
+                writeln!(log, "{begin_tsc} {end_tsc} {charged_ns}")?;
+            }
+            Ok(())
         }
-        ["timer", cpu, hz] => {
-            thread::pin(&[cpu.parse()?])?;
-            timer(hz.parse()?)
-        }
-        _ => bail!("usage: lab-disturb busy CPU | bursts CPU HZ BURST_US LOG | timer CPU HZ"),
+        _ => bail!("usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG"),
     }
 }
 
-fn bursts(hz: u32, burst: Duration, log: &str) -> Result<()> {
-    let mut log = std::fs::File::create(log).with_context(|| log.to_owned())?;
+/// One thread burns, another paces it from elsewhere: setting a timer on the
+/// disturbed CPU would take time there that no log has.
+fn bursts(cpu: u32, hz: u32, burst: Duration, count: usize) -> Result<Vec<Burst>> {
+    let (mut gone, mut go) = std::io::pipe()?;
+    let burner = Builder::new()
+        .name(BURNER.into())
+        .spawn(move || -> Result<_> {
+            thread::pin(&[cpu])?;
+            thread::set_policy(Policy::Fifo(BURST_PRIORITY))?;
+            let mut log = Vec::with_capacity(count);
+            let mut signal = [0];
+            let mut charged_before_ns = charged_ns();
+            while gone.read(&mut signal)? > 0 {
+                let begin_tsc = tsc::now();
+                let begin = Instant::now();
+                while begin.elapsed() < burst {
+                    std::hint::spin_loop();
+                }
+                let end_tsc = tsc::now();
+                let charged_now_ns = charged_ns();
+                let charged_ns = charged_now_ns - charged_before_ns;
+                log.push(Burst {
+                    begin_tsc,
+                    end_tsc,
+                    charged_ns,
+                });
+                charged_before_ns = charged_now_ns;
+            }
+            Ok(log)
+        })?;
+    let cpus = u32::try_from(available_parallelism()?.get())?;
+    let elsewhere: Vec<u32> = (0..cpus).filter(|other| *other != cpu).collect();
+    thread::pin(&elsewhere)?;
     let period = Duration::from_secs(1) / hz;
     let start = Instant::now();
-    let mut next = period;
-    loop {
-        std::thread::sleep(next.saturating_sub(start.elapsed()));
-        let begin = Instant::now();
-        let begin_tsc = tsc::now();
-        while begin.elapsed() < burst {
-            std::hint::spin_loop();
+    for number in (1..).take(count) {
+        std::thread::sleep((period * number).saturating_sub(start.elapsed()));
+        if go.write(&[0]).is_err() {
+            break; // The other end is gone; why follows.
         }
-        let end_tsc = tsc::now();
-        writeln!(log, "{begin_tsc} {end_tsc}")?;
-        next += period;
     }
+    drop(go);
+    burner
+        .join()
+        .map_err(|_| anyhow!("the burning thread panicked"))?
 }
 
-/// A timer that nobody waits for: its interrupt comes to the CPU that armed it.
-fn timer(hz: u32) -> Result<()> {
-    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::empty())?;
-    let period = Timespec {
-        tv_sec: 0,
-        tv_nsec: i64::from(1_000_000_000 / hz),
-    };
-    let setting = Itimerspec {
-        it_interval: period,
-        it_value: period,
-    };
-    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &setting)?;
-    loop {
-        std::thread::park();
-    }
+/// What the scheduler has charged this thread so far (CLOCK_THREAD_CPUTIME_ID).
+fn charged_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
