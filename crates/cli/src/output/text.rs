@@ -1,8 +1,6 @@
 //! The summary for people: where the time went, who took it, the longest gaps as
 //! budgets, and last what this run cannot know.
 
-use std::fmt::Write;
-
 use vmnoise_events::{ClockSource, LossKind, RunFacts, Workload};
 use vmnoise_explain::{CpuSummary, NamedPart, Summary, WorstGap};
 
@@ -162,14 +160,14 @@ fn tree(gap: &WorstGap) -> String {
         } else {
             "|-"
         };
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
+        let line = format!(
             "   {branch} {:>12}  {:<12} {}",
             human(part.ns),
             part.share,
             who(part)
         );
+        text += line.trim_end();
+        text += "\n";
     }
     text
 }
