@@ -11,6 +11,7 @@ use vmnoise_workload::microvm::Microvm;
 use vmnoise_workload::tsc;
 
 use crate::interrupt::Interrupts;
+use crate::outer_steal::OuterSteal;
 use crate::output::live;
 use crate::session::Session;
 
@@ -31,7 +32,7 @@ pub struct Measurement<'a> {
     microvm: Microvm,
     tracer: Option<Tracer>,
     session: Session,
-    outer_steal_start_ns: Vec<(u32, Option<u64>)>,
+    outer_steal: OuterSteal,
     events: Vec<Event>,
 }
 
@@ -43,25 +44,13 @@ impl<'a> Measurement<'a> {
         tracer: Option<Tracer>,
         session: Session,
     ) -> Measurement<'a> {
-        let outer_steal_start_ns = facts
-            .options
-            .cpus
-            .iter()
-            .map(|&cpu| {
-                (
-                    cpu,
-                    tracer
-                        .as_ref()
-                        .and_then(|tracer| tracer.outer_steal_ns(cpu)),
-                )
-            })
-            .collect();
+        let outer_steal = OuterSteal::begin(&facts.options.cpus, tracer.as_ref());
         Measurement {
             facts,
             microvm,
             tracer,
             session,
-            outer_steal_start_ns,
+            outer_steal,
             events: Vec::new(),
         }
     }
@@ -87,7 +76,9 @@ impl<'a> Measurement<'a> {
             if now >= next_period {
                 next_period += Duration::from_nanos(options.period_ns);
                 self.counters();
-                live::period(now - start, &self.session.take_period());
+                let lines = self.session.take_period();
+                let outer_steal = self.outer_steal.of_period(self.tracer.as_ref());
+                live::period(now - start, &lines, &outer_steal);
             }
             if now >= next_flush {
                 next_flush += FLUSH;
@@ -190,12 +181,6 @@ impl<'a> Measurement<'a> {
         let Some(tracer) = &self.tracer else {
             return tally;
         };
-        let at_start = self
-            .outer_steal_start_ns
-            .iter()
-            .find(|(cpu, _)| *cpu == tally.cpu)
-            .and_then(|(_, steal_ns)| *steal_ns);
-        let now = tracer.outer_steal_ns(tally.cpu);
         let heavy_exits = tracer.heavy_exits(tally.cpu);
         // Where kvm_exit never fires (PVM), KVM's own count of all exits still tells
         // how many never left the kernel.
@@ -204,9 +189,7 @@ impl<'a> Measurement<'a> {
         Tally {
             light_exits: tracer.light_exits(tally.cpu).or(all_but_heavy),
             heavy_exits,
-            outer_steal_ns: now
-                .zip(at_start)
-                .map(|(now, start)| now.saturating_sub(start)),
+            outer_steal_ns: self.outer_steal.since_start(tracer, tally.cpu),
             ..tally
         }
     }

@@ -14,7 +14,6 @@ mod log;
 mod mapped;
 mod object;
 mod probes;
-pub mod schedstat;
 mod steal;
 mod survey;
 mod tracer;

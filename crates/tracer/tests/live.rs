@@ -16,12 +16,19 @@ mod root {
     use libbpf_rs::query::ProgInfoIter;
     use rustix::thread::{CpuSet, gettid, sched_setaffinity};
     use vmnoise_events::{Activity, ActivityKind, Event, LossKind};
-    use vmnoise_tracer::{Tracer, host::Host, schedstat::SchedStat};
+    use vmnoise_tracer::{Tracer, host::Host};
 
     /// Tests that look at the same CPU, or at all programs, must not meet.
     fn alone() -> MutexGuard<'static, ()> {
         static ALONE: Mutex<()> = Mutex::new(());
         ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Time a thread of this process has had on a CPU, by the scheduler's own count
+    /// (Documentation/scheduler/sched-stats.rst).
+    fn on_cpu_ns(tid: u32) -> u64 {
+        let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap();
+        text.split(' ').next().unwrap().parse().unwrap()
     }
 
     /// A CPU to measure and another one to drain from.
@@ -195,7 +202,7 @@ mod root {
         let disturber = Disturber::on(cpu, "counted");
         let mut tracer = Tracer::load(&[cpu]).unwrap();
         tracer.attach().unwrap();
-        let stat = || SchedStat::of_thread(std::process::id(), disturber.tid).unwrap();
+        let stat = || on_cpu_ns(disturber.tid);
         let mut told = Told::default();
         told.drain_for(&mut tracer, Duration::from_millis(100));
         let (before, mut first_ns) = (stat(), 0);

@@ -10,21 +10,26 @@ use crate::units::human;
 /// The headings of the lines.
 pub fn header() {
     eprintln!(
-        "{:>9} {:>4} {:>7} {:>12} {:>12}  largest shares",
-        "time", "CPU", "gaps", "noise", "max gap"
+        "{:>9} {:>4} {:>7} {:>12} {:>12} {:>12}  largest shares",
+        "time", "CPU", "gaps", "noise", "max gap", "outer steal"
     );
 }
 
-/// The lines of one period that ended `since_start` after the start.
-pub fn period(since_start: Duration, lines: &[PeriodLine]) {
+/// The lines of one period that ended `since_start` after the start, and what the
+/// scheduler of a host below took of each CPU in it, at most.
+pub fn period(since_start: Duration, lines: &[PeriodLine], outer_steal: &[(u32, Option<u64>)]) {
     for line in lines {
+        let outer_ns = outer_steal.iter().find(|(cpu, _)| *cpu == line.cpu);
         eprintln!(
-            "{:>7.1} s {:>4} {:>7} {:>12} {:>12}  {}",
+            "{:>7.1} s {:>4} {:>7} {:>12} {:>12} {:>12}  {}",
             since_start.as_secs_f64(),
             line.cpu,
             line.gaps,
             human(line.noise_ns),
             human(line.max_gap_ns),
+            outer_ns
+                .and_then(|(_, ns)| *ns)
+                .map_or_else(|| "-".into(), human),
             largest(line),
         );
     }
