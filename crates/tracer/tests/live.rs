@@ -219,7 +219,7 @@ mod root {
             .map(|it| it.end_mono_ns - it.start_mono_ns)
             .sum::<u64>()
             - first_ns;
-        let counted_ns = after.on_cpu_ns - before.on_cpu_ns;
+        let counted_ns = after - before;
         // One turn may be open at either reading; the scheduler's clock leaves out
         // interrupts and stolen time where it accounts for them, so it may say less.
         let turn_ns = 20_000_000;
