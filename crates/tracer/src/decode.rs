@@ -61,6 +61,7 @@ impl Decoder {
             start_mono_ns: u64_at(bytes, offset_of!(Record, start_mono_ns)),
             end_mono_ns: u64_at(bytes, offset_of!(Record, end_mono_ns)),
             source: self.intern(key, sink)?,
+            steal_ns: 0,
         })
     }
 
@@ -156,6 +157,7 @@ mod tests {
                     start_mono_ns: 100,
                     end_mono_ns: 250,
                     source: SourceId(0),
+                    steal_ns: 0,
                 })
             );
         }

@@ -213,6 +213,7 @@ impl Tracer {
             kvm_run: has(Group::KvmRun),
             kvm_exit: has(Group::KvmExit) && !self.kvm_pvm,
             steal_clock: false,
+            activity_steal: false,
         }
     }
 
