@@ -80,6 +80,10 @@ pub struct Activity {
     pub end_mono_ns: u64,
     /// Who it was.
     pub source: SourceId,
+    /// How far this kernel's own steal clock advanced between begin and end, nested
+    /// activities included: time that nobody here had. It says nothing unless the
+    /// run's [`crate::Witnesses::activity_steal`] holds.
+    pub steal_ns: u64,
 }
 
 #[cfg(test)]

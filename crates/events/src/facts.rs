@@ -10,6 +10,8 @@ use crate::ClockFacts;
 pub enum Workload {
     /// Our own guest on /dev/kvm: the gaps are a VM's, the witnesses its host's.
     Microvm,
+    /// A polling thread on each CPU: the gaps are this machine's, guest or not.
+    Spin,
 }
 
 /// Which events this run could see; a share whose witness is missing is unknown.
@@ -29,6 +31,9 @@ pub struct Witnesses {
     pub kvm_exit: bool,
     /// The hypervisor's steal clock, as the workload reads it.
     pub steal_clock: bool,
+    /// This kernel's own steal clock at the begin and end of each activity.
+    #[serde(default)]
+    pub activity_steal: bool,
 }
 
 /// Scheduling policy of the workload's threads, in rtla's letters.
@@ -60,6 +65,12 @@ pub struct Options {
     pub top: usize,
     /// A gap of at least this length ends the run.
     pub stop_ns: Option<u64>,
+    /// Noise of at least this much in one period ends the run.
+    #[serde(default)]
+    pub stop_total_ns: Option<u64>,
+    /// How long of each period the workload polls; `None` is all of it.
+    #[serde(default)]
+    pub runtime_ns: Option<u64>,
     /// Whether BPF witnesses were asked for.
     pub trace: bool,
 }

@@ -166,6 +166,7 @@ mod tests {
             start_mono_ns,
             end_mono_ns,
             source: MSR,
+            steal_ns: 0,
         }
     }
 

@@ -45,6 +45,16 @@ impl Sight {
                 ActivityKind::Irq => Share::HostIrq,
                 ActivityKind::Nmi => Share::HostNmi,
             },
+            Workload::Spin => match kind {
+                ActivityKind::Exit => Share::Kvm,
+                ActivityKind::Vmm => Share::Vmm,
+                ActivityKind::Throttled => Share::Throttled,
+                ActivityKind::Thread => Share::Thread,
+                ActivityKind::Blocked => Share::Blocked,
+                ActivityKind::Softirq => Share::Softirq,
+                ActivityKind::Irq => Share::Irq,
+                ActivityKind::Nmi => Share::Nmi,
+            },
         }
     }
 
@@ -60,20 +70,23 @@ impl Sight {
 
     /// Whether a share of 0 would mean "none" and not "not seen".
     pub(crate) fn knows(&self, share: Share) -> bool {
+        let is_microvm = self.workload == Workload::Microvm;
         match share {
             // The guest of the microVM has no kernel, and it never halts.
-            Share::Nmi | Share::Irq | Share::Softirq | Share::Thread | Share::Halted => {
-                match self.workload {
-                    Workload::Microvm => true,
-                }
-            }
-            Share::Preempted | Share::Throttled | Share::Blocked => self.witnesses.sched,
+            Share::Nmi => is_microvm || self.witnesses.nmi,
+            Share::Irq => is_microvm || self.witnesses.irq,
+            Share::Softirq => is_microvm || self.witnesses.softirq,
+            Share::Thread => is_microvm || self.witnesses.sched,
+            Share::Throttled | Share::Blocked => self.witnesses.sched,
             Share::Steal => self.witnesses.steal_clock,
-            Share::HostIrq => self.witnesses.irq,
-            Share::HostSoftirq => self.witnesses.softirq,
-            Share::HostNmi => self.witnesses.nmi,
-            Share::Kvm => self.witnesses.kvm_exit,
-            Share::Vmm => self.witnesses.kvm_run,
+            // Only a microVM has its host's kernel as a witness.
+            Share::Preempted => is_microvm && self.witnesses.sched,
+            Share::HostIrq => is_microvm && self.witnesses.irq,
+            Share::HostSoftirq => is_microvm && self.witnesses.softirq,
+            Share::HostNmi => is_microvm && self.witnesses.nmi,
+            Share::Kvm => is_microvm && self.witnesses.kvm_exit,
+            Share::Vmm => is_microvm && self.witnesses.kvm_run,
+            Share::Halted => is_microvm,
             Share::HvOrHw => self.is_blind(),
             Share::Hw | Share::Unexplained => !self.is_blind(),
         }

@@ -55,6 +55,7 @@ mod tests {
             start_mono_ns,
             end_mono_ns,
             source: SourceId(0),
+            steal_ns: 0,
         }
     }
 

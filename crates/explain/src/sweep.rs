@@ -82,6 +82,7 @@ mod tests {
                 start_mono_ns,
                 end_mono_ns,
                 source: SourceId(0),
+                steal_ns: 0,
             })
             .collect();
         assert!(activities.is_sorted_by_key(sweep_order));

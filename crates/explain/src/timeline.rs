@@ -81,6 +81,7 @@ mod tests {
             start_mono_ns,
             end_mono_ns,
             source,
+            steal_ns: 0,
         }
     }
 

@@ -90,6 +90,7 @@ fn event(times: Times, (which, cpu, [a, b, c, d]): Words) -> Event {
             start_mono_ns: start,
             end_mono_ns: end,
             source: SourceId(if d % 11 == 0 { u32::MAX } else { d % 6 }),
+            steal_ns: times.at(a ^ d),
         }),
         23..=26 => Event::Anchor(times.anchor([a, b, c, d])),
         27 => Event::Tally(Tally {
@@ -125,6 +126,7 @@ fn facts(bits: u16) -> RunFacts {
         kvm_run: bit(4),
         kvm_exit: bit(5),
         steal_clock: bit(6),
+        activity_steal: bit(9),
     };
     facts.host.hypervisor = bit(7).then(|| "KVM".to_string());
     facts.options.stop_ns = bit(8).then_some(50);

@@ -156,6 +156,7 @@ fn generate(path: &Path) -> Result<()> {
                 start_mono_ns,
                 end_mono_ns: start_mono_ns + 1_500 + gap % 400,
                 source: SourceId(offset),
+                steal_ns: 0,
             }))?;
         }
         writer.push(&Event::Gap(Gap {
@@ -195,6 +196,8 @@ fn facts() -> RunFacts {
             priority: None,
             top: 10,
             stop_ns: None,
+            stop_total_ns: None,
+            runtime_ns: None,
             trace: true,
         },
         host: HostFacts::default(),
@@ -214,6 +217,7 @@ fn facts() -> RunFacts {
             kvm_run: true,
             kvm_exit: true,
             steal_clock: true,
+            activity_steal: false,
         },
         rungs: Vec::new(),
         shares_cpu: false,

@@ -90,6 +90,7 @@ impl Columns {
                 source: Some(activity.source.0),
                 start_mono_ns: Some(activity.start_mono_ns),
                 end_mono_ns: Some(activity.end_mono_ns),
+                steal_ns: Some(activity.steal_ns),
                 ..Row::default()
             }),
             Event::Gap(gap) => self.push(&Row {

@@ -96,6 +96,7 @@ impl Rows {
                 start_mono_ns: self.start_mono_ns.get(row)?,
                 end_mono_ns: self.end_mono_ns.get(row)?,
                 source: SourceId(self.source.get(row)?),
+                steal_ns: self.steal_ns.get(row)?,
             }),
             event::GAP => Event::Gap(Gap {
                 cpu: self.cpu.get(row)?,

@@ -85,6 +85,7 @@ fn the_writer_refuses_what_no_reader_would_take() {
         start_mono_ns: 0,
         end_mono_ns: 0,
         source: SourceId(0),
+        steal_ns: 0,
     });
     let skipping = Event::Source(Source {
         id: SourceId(1),
@@ -125,6 +126,7 @@ fn a_row_of_a_full_batch_takes_at_most_80_bytes() {
                 start_mono_ns,
                 end_mono_ns: start_mono_ns + 1,
                 source: SourceId(0),
+                steal_ns: start_mono_ns,
             }))
             .unwrap();
     }

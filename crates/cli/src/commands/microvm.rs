@@ -111,6 +111,8 @@ fn options(arguments: &MicrovmArguments, here: &Host, host: &HostFacts) -> Resul
         priority: arguments.priority,
         top: arguments.top,
         stop_ns: arguments.stop,
+        stop_total_ns: None,
+        runtime_ns: None,
         trace: !arguments.no_trace,
     })
 }

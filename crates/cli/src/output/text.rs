@@ -36,13 +36,16 @@ pub fn render(facts: &RunFacts, summary: &Summary) -> String {
 }
 
 fn headline(facts: &RunFacts) -> String {
-    let Workload::Microvm = facts.workload;
+    let (who, itself) = match facts.workload {
+        Workload::Microvm => ("A VM on this host", "itself "),
+        Workload::Spin => ("A polling thread on this machine", ""),
+    };
     let below = match &facts.host.hypervisor {
-        Some(name) => format!(", itself a guest of {name}"),
+        Some(name) => format!(", {itself}a guest of {name}"),
         None => String::new(),
     };
     format!(
-        "A VM on this host ({}, kernel {}{below}), gaps of {} and more\n",
+        "{who} ({}, kernel {}{below}), gaps of {} and more\n",
         facts.host.cpu_model,
         facts.host.kernel,
         human(facts.options.threshold_ns),

@@ -16,6 +16,7 @@ pub const ALL_WITNESSES: Witnesses = Witnesses {
     kvm_run: true,
     kvm_exit: true,
     steal_clock: true,
+    activity_steal: true,
 };
 
 /// Bare metal, everything witnessed, CPU 1 measured.
@@ -32,6 +33,8 @@ pub fn facts() -> RunFacts {
             priority: None,
             top: 3,
             stop_ns: None,
+            stop_total_ns: None,
+            runtime_ns: None,
             trace: true,
         },
         host: HostFacts::default(),
@@ -91,6 +94,7 @@ pub fn activity(kind: ActivityKind, start_mono_ns: u64, end_mono_ns: u64, source
         start_mono_ns,
         end_mono_ns,
         source: SourceId(source),
+        steal_ns: 0,
     })
 }
 

@@ -21,6 +21,8 @@ pub fn facts() -> RunFacts {
             priority: Some(Policy::Fifo(50)),
             top: 10,
             stop_ns: None,
+            stop_total_ns: Some(2_000_000),
+            runtime_ns: None,
             trace: true,
         },
         host: HostFacts {
@@ -76,6 +78,7 @@ pub fn one_of_each() -> Vec<Event> {
             start_mono_ns: 600,
             end_mono_ns: 900,
             source: SourceId(0),
+            steal_ns: 60,
         }),
         Event::Tally(Tally {
             cpu: 1,
@@ -178,16 +181,20 @@ fn any_event() -> impl Strategy<Value = Event> {
             0..ActivityKind::ALL.len(),
             number(),
             number(),
-            small()
+            small(),
+            number()
         )
             .prop_map(
-                |(cpu, kind, start_mono_ns, end_mono_ns, source)| Event::Activity(Activity {
-                    cpu,
-                    kind: ActivityKind::ALL[kind],
-                    start_mono_ns,
-                    end_mono_ns,
-                    source: SourceId(source),
-                })
+                |(cpu, kind, start_mono_ns, end_mono_ns, source, steal_ns)| Event::Activity(
+                    Activity {
+                        cpu,
+                        kind: ActivityKind::ALL[kind],
+                        start_mono_ns,
+                        end_mono_ns,
+                        source: SourceId(source),
+                        steal_ns,
+                    }
+                )
             ),
         (number(), number(), number()).prop_map(|(before_tsc, mono_ns, after_tsc)| {
             Event::Anchor(Anchor {
