@@ -4,7 +4,7 @@ use vmnoise_events::Event;
 use vmnoise_tracer::Decoder;
 
 /// Size of a record (`struct vmnoise_record`); the last chunk may be shorter.
-const RECORD_BYTES: usize = 56;
+const RECORD_BYTES: usize = 64;
 
 /// Decodes these bytes record by record without a panic, and checks that each
 /// gives one activity or is counted, and that sources are numbered in order

@@ -61,7 +61,7 @@ impl Decoder {
             start_mono_ns: u64_at(bytes, offset_of!(Record, start_mono_ns)),
             end_mono_ns: u64_at(bytes, offset_of!(Record, end_mono_ns)),
             source: self.intern(key, sink)?,
-            steal_ns: 0,
+            steal_ns: u64_at(bytes, offset_of!(Record, steal_ns)),
         })
     }
 
@@ -115,6 +115,7 @@ mod tests {
         let mut bytes = Vec::new();
         bytes.extend(100_u64.to_ne_bytes());
         bytes.extend(250_u64.to_ne_bytes());
+        bytes.extend(30_u64.to_ne_bytes());
         for word in [3, kind, id, origin] {
             bytes.extend(u32::to_ne_bytes(word));
         }
@@ -157,7 +158,7 @@ mod tests {
                     start_mono_ns: 100,
                     end_mono_ns: 250,
                     source: SourceId(0),
-                    steal_ns: 0,
+                    steal_ns: 30,
                 })
             );
         }
@@ -205,7 +206,7 @@ mod tests {
         #[test]
         fn any_bytes_give_one_activity_or_one_loss(
             records in proptest::collection::vec(
-                proptest::collection::vec(any::<u8>(), 0..80), 0..20),
+                proptest::collection::vec(any::<u8>(), 0..90), 0..20),
         ) {
             let mut decoder = Decoder::default();
             let events = decode_all(&mut decoder, &records);

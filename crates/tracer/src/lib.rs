@@ -15,11 +15,13 @@ mod mapped;
 mod object;
 mod probes;
 mod steal;
+mod steal_reader;
 mod survey;
 mod tracer;
 mod wire;
 
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
+pub use steal_reader::StealReader;
 pub use survey::survey;
 pub use tracer::Tracer;

@@ -153,10 +153,24 @@ impl MappedCpus {
             .is_some_and(|word| word.load(Relaxed) != 0)
     }
 
-    pub(crate) fn has_run_queue(&self, cpu: u32) -> bool {
-        self.0
-            .u64(cpu, offset_of!(CpuState, run_queue))
-            .is_some_and(|word| word.load(Relaxed) != 0)
+    /// Address of the CPU's run queue, where the pass over all tasks has found it.
+    pub(crate) fn run_queue(&self, cpu: u32) -> Option<u64> {
+        let word = self.0.u64(cpu, offset_of!(CpuState, run_queue))?;
+        Some(word.load(Relaxed)).filter(|&address| address != 0)
+    }
+
+    /// Has the steal clock at this address sampled with every event of the CPU.
+    pub(crate) fn set_steal_clock(&self, cpu: u32, address: u64) {
+        if let Some(word) = self.0.u64(cpu, offset_of!(CpuState, steal_clock)) {
+            word.store(address, Relaxed);
+        }
+    }
+
+    /// What `read_own_steal` has left: steal in ns, and its version.
+    pub(crate) fn own_steal(&self, cpu: u32) -> Option<(u64, u32)> {
+        let steal_ns = self.0.u64(cpu, offset_of!(CpuState, own_steal_ns))?;
+        let version = self.0.u32(cpu, offset_of!(CpuState, own_version))?;
+        Some((steal_ns.load(Relaxed), version.load(Relaxed)))
     }
 
     pub(crate) fn ring_full(&self) -> u64 {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Programs of the steal clock: no tracepoint's, and of no group.
-const STEAL_PROGRAMS: [&str; 2] = ["find_run_queues", "read_steal"];
+const STEAL_PROGRAMS: [&str; 3] = ["find_run_queues", "read_steal", "read_own_steal"];
 
 /// The loaded object, and why groups are not in it.
 pub(crate) struct Loaded {

@@ -6,7 +6,17 @@ use std::{
     path::Path,
 };
 
+use vmnoise_events::Rung;
+
 use crate::btf::KernelBtf;
+
+/// What the limits of a group depend on.
+pub(crate) struct Kernel<'a> {
+    /// Every tracepoint some program is written for.
+    pub(crate) hooked: &'a HashSet<String>,
+    pub(crate) kvm_pvm: bool,
+    pub(crate) preempt_rt: bool,
+}
 
 /// Programs that are only useful together, and are tried, kept or dropped together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,18 +105,43 @@ impl Group {
     }
 
     /// What it cannot show although it works.
-    pub(crate) fn limit(self, hooked: &HashSet<String>, kvm_pvm: bool) -> String {
+    pub(crate) fn limit(self, kernel: &Kernel<'_>) -> String {
         match self {
-            Group::Irq => unhooked_vectors(hooked),
+            Group::Irq => unhooked_vectors(kernel.hooked),
+            Group::Softirq if kernel.preempt_rt => {
+                "a soft interrupt that is preempted is not told, and counted as a loss: this \
+                 kernel is PREEMPT_RT"
+                    .to_owned()
+            }
             Group::Nmi => {
                 "a lower bound: only the handlers are timed, not the way in and out".to_owned()
             }
-            Group::KvmExit if kvm_pvm => {
+            Group::KvmExit if kernel.kvm_pvm => {
                 "kvm_exit and kvm_entry exist and never fire under kvm_pvm: exits handled in the \
                  host kernel stay unknown"
                     .to_owned()
             }
             _ => String::new(),
+        }
+    }
+
+    /// The rung of this group; `absent` is why it is not there.
+    pub(crate) fn rung(self, absent: Option<&str>, limit: String) -> Rung {
+        let (rung, limit, remedy) = match absent {
+            None => ("tp_btf", limit, String::new()),
+            Some(why) => (
+                "none",
+                format!("{why}: {}", self.loss()),
+                self.remedy().to_owned(),
+            ),
+        };
+        let best = absent.is_none();
+        Rung {
+            probe: self.probe().to_owned(),
+            rung: rung.to_owned(),
+            best,
+            limit,
+            remedy,
         }
     }
 }

@@ -35,7 +35,7 @@ impl StealClock {
         if let Some(object) = object.filter(|object| find_run_queues(object)) {
             let readings: Option<Vec<StealQuery>> = measured
                 .iter()
-                .filter(|&&cpu| cpus.has_run_queue(cpu))
+                .filter(|&&cpu| cpus.run_queue(cpu).is_some())
                 .map(|&cpu| query(object, cpu, offset.unwrap_or_default()))
                 .collect();
             let readings = readings.unwrap_or_default();
@@ -57,6 +57,29 @@ impl StealClock {
         }
     }
 
+    /// Has the clock sampled with every event of the measured CPUs, or of none where
+    /// one of them has no clock that can be read at any instant; tells which.
+    pub(crate) fn sample(self, cpus: &MappedCpus, measured: &[u32]) -> bool {
+        let StealClock::Variable {
+            steal_minus_run_queue,
+        } = self
+        else {
+            return false;
+        };
+        let clocks: Option<Vec<(u32, u64)>> = measured
+            .iter()
+            .map(|&cpu| {
+                let clock = cpus.run_queue(cpu)?.wrapping_add(steal_minus_run_queue);
+                Some((cpu, clock))
+            })
+            .collect();
+        let clocks = clocks.unwrap_or_default();
+        for &(cpu, clock) in &clocks {
+            cpus.set_steal_clock(cpu, clock);
+        }
+        !clocks.is_empty()
+    }
+
     /// Steal of a CPU since boot in ns.
     pub(crate) fn read_ns(self, object: &Object, cpu: u32) -> Option<u64> {
         match self {
@@ -69,6 +92,32 @@ impl StealClock {
                 &format!("cpu{cpu}"),
             ),
             StealClock::Unknown | StealClock::NoGuest => None,
+        }
+    }
+
+    /// Says whether activities are told net of what was stolen inside them.
+    pub(crate) fn sampling_rung(self, sampled: bool) -> Rung {
+        let (rung, limit, remedy) = match (self, sampled) {
+            (_, true) => (
+                "sampled at begin and end",
+                "steal inside an NMI is not told from it: only its length is known",
+                "",
+            ),
+            (StealClock::NoGuest, false) => ("not needed", "", ""),
+            (_, false) => (
+                "not sampled",
+                "activities may include steal: what the outer host took inside one counts as its \
+                 own time",
+                "use a guest kernel whose BTF lists the per-CPU variable steal_time, on a \
+                 hypervisor that offers a steal clock",
+            ),
+        };
+        Rung {
+            probe: "steal inside activities".to_owned(),
+            rung: rung.to_owned(),
+            best: sampled || self == StealClock::NoGuest,
+            limit: limit.to_owned(),
+            remedy: remedy.to_owned(),
         }
     }
 

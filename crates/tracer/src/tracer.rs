@@ -18,8 +18,9 @@ use crate::{
     log::quietly,
     mapped::{MappedCounts, MappedCpus},
     object,
-    probes::{Group, Probe},
+    probes::{Group, Kernel, Probe},
     steal::StealClock,
+    steal_reader::StealReader,
     wire::Mode,
 };
 
@@ -40,7 +41,7 @@ pub struct Tracer {
     ring: RingBuffer<'static>,
     inbox: Arc<Mutex<Inbox>>,
     object: Object,
-    cpus: MappedCpus,
+    cpus: Arc<MappedCpus>,
     counts: MappedCounts,
     stats: Option<OwnedFd>,
     measured: Vec<u32>,
@@ -48,6 +49,7 @@ pub struct Tracer {
     limits: BTreeMap<Group, String>,
     kvm_pvm: bool,
     steal: StealClock,
+    steal_sampled: bool,
 }
 
 /// What the ring's callback fills and a drain empties.
@@ -108,17 +110,23 @@ impl Tracer {
         } else {
             StealClock::NoGuest
         };
+        let steal_sampled = steal.sample(&states, cpus);
         let kvm_pvm = host.kvm_module().as_deref() == Some("kvm_pvm");
+        let kernel = Kernel {
+            hooked: &loaded.hooked,
+            kvm_pvm,
+            preempt_rt: host.is_preempt_rt(),
+        };
         let limits = Group::ALL
             .into_iter()
-            .map(|group| (group, group.limit(&loaded.hooked, kvm_pvm)))
+            .map(|group| (group, group.limit(&kernel)))
             .collect();
         Ok(Tracer {
             links: Vec::new(),
             ring,
             inbox,
             object,
-            cpus: states,
+            cpus: Arc::new(states),
             counts,
             stats: None,
             measured: cpus.to_vec(),
@@ -126,6 +134,7 @@ impl Tracer {
             limits,
             kvm_pvm,
             steal,
+            steal_sampled,
         })
     }
 
@@ -213,7 +222,7 @@ impl Tracer {
             kvm_run: has(Group::KvmRun),
             kvm_exit: has(Group::KvmExit) && !self.kvm_pvm,
             steal_clock: false,
-            activity_steal: false,
+            activity_steal: self.steal_sampled,
         }
     }
 
@@ -228,6 +237,7 @@ impl Tracer {
             })
             .collect();
         rungs.push(self.steal.rung());
+        rungs.push(self.steal.sampling_rung(self.steal_sampled));
         rungs
     }
 
@@ -306,6 +316,19 @@ impl Tracer {
     pub fn outer_steal_ns(&self, cpu: u32) -> Option<u64> {
         self.steal.read_ns(&self.object, cpu)
     }
+
+    /// The same clock for the thread that polls on a measured CPU, at the price of one
+    /// system call; one reader per CPU. `None` where activities are not sampled with it
+    /// ([`Tracer::rungs`] says why), or this process may not open another file.
+    pub fn steal_reader(&self, cpu: u32) -> Option<StealReader> {
+        if !self.steal_sampled || !self.measured.contains(&cpu) {
+            return None;
+        }
+        let mut programs = self.object.progs();
+        let program = programs.find(|program| program.name() == "read_own_steal")?;
+        let program = program.as_fd().try_clone_to_owned().ok()?;
+        Some(StealReader::new(program, Arc::clone(&self.cpus), cpu))
+    }
 }
 
 impl Drop for Tracer {
@@ -314,28 +337,6 @@ impl Drop for Tracer {
     fn drop(&mut self) {
         for cpu in self.cpus.all() {
             self.cpus.set_mode(cpu, Mode::VMNOISE_OFF);
-        }
-    }
-}
-
-impl Group {
-    /// The rung of this group; `absent` is why it is not there.
-    pub(crate) fn rung(self, absent: Option<&str>, limit: String) -> Rung {
-        let (rung, limit, remedy) = match absent {
-            None => ("tp_btf", limit, String::new()),
-            Some(why) => (
-                "none",
-                format!("{why}: {}", self.loss()),
-                self.remedy().to_owned(),
-            ),
-        };
-        let best = absent.is_none();
-        Rung {
-            probe: self.probe().to_owned(),
-            rung: rung.to_owned(),
-            best,
-            limit,
-            remedy,
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nois
 
 const _: () = {
     use generated::types::vmnoise_kind as Kind;
-    assert!(size_of::<Record>() == 56);
+    assert!(size_of::<Record>() == 64);
     assert!(size_of::<CpuState>().is_multiple_of(128));
     assert!(size_of::<ExitCounts>() == exit_counts::SLOT_BYTES);
     assert!(std::mem::offset_of!(ExitCounts, light) == exit_counts::LIGHT_OFFSET);

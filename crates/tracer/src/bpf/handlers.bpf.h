@@ -6,33 +6,34 @@
 
 /* The first sign of host work while the guest is entered: on SVM before 6.12 kvm_exit comes only
  * after the interrupt that caused it, so the exit starts here. */
-static __always_inline void host_runs(struct vmnoise_cpu *state, u64 now_ns)
+static __always_inline void host_runs(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
-	if (state->guest_entered && !state->first_host_ns)
-		state->first_host_ns = now_ns;
+	if (state->guest_entered && !state->first_host.mono_ns)
+		state->first_host = now;
 }
 
-static __always_inline void on_irq_entry(u32 cpu, u64 now_ns, const struct vmnoise_source *source)
+static __always_inline void on_irq_entry(u32 cpu, struct vmnoise_moment now,
+					 const struct vmnoise_source *source)
 {
 	struct vmnoise_cpu *state = tracked(cpu);
 	struct vmnoise_begin *begin;
 
 	if (!state)
 		return;
-	host_runs(state, now_ns);
+	host_runs(state, now);
 	state->irq_seen = 1;
 	if (state->irq_depth >= VMNOISE_IRQ_NESTING) {
 		count_unpaired(state, 1);
 		return;
 	}
 	begin = &state->irqs[state->irq_depth % VMNOISE_IRQ_NESTING];
-	begin->start_ns = now_ns;
+	begin->start = now;
 	begin->source = *source;
 	state->irq_depth++;
 }
 
 /* Begins above the matching one have lost their ends. */
-static __always_inline void on_irq_exit(u32 cpu, u64 now_ns, u32 id, u32 origin)
+static __always_inline void on_irq_exit(u32 cpu, struct vmnoise_moment now, u32 id, u32 origin)
 {
 	struct vmnoise_cpu *state = tracked(cpu);
 	u32 depth, i;
@@ -49,86 +50,92 @@ static __always_inline void on_irq_exit(u32 cpu, u64 now_ns, u32 id, u32 origin)
 		count_unpaired(state, i);
 		state->irq_depth = depth;
 		if (state->mode == VMNOISE_MEASURED)
-			emit(state, cpu, VMNOISE_IRQ, begin->start_ns, now_ns, &begin->source);
+			emit(state, cpu, VMNOISE_IRQ, begin->start, now, &begin->source);
 		return;
 	}
 	count_unpaired(state, 1);
 }
 
-static __always_inline void on_softirq_entry(u32 cpu, u64 now_ns, u32 number)
+static __always_inline void on_softirq_entry(u32 cpu, struct vmnoise_moment now, u32 number)
 {
 	struct vmnoise_cpu *state = tracked(cpu);
 
 	if (!state)
 		return;
-	if (state->softirq.start_ns)
+	if (state->softirq.start.mono_ns)
 		count_unpaired(state, 1);
-	host_runs(state, now_ns);
+	host_runs(state, now);
 	state->softirq_seen = 1;
-	state->softirq.start_ns = now_ns;
+	state->softirq.start = now;
 	state->softirq.source.id = number;
 	state->softirq.source.origin = VMNOISE_FROM_SOFTIRQ;
 }
 
-static __always_inline void on_softirq_exit(u32 cpu, u64 now_ns, u32 number)
+static __always_inline void on_softirq_exit(u32 cpu, struct vmnoise_moment now, u32 number)
 {
 	struct vmnoise_cpu *state = tracked(cpu);
 
 	if (!state || !state->softirq_seen)
 		return;
-	if (!state->softirq.start_ns || state->softirq.source.id != number)
+	if (!state->softirq.start.mono_ns || state->softirq.source.id != number)
 		count_unpaired(state, 1);
 	else if (state->mode == VMNOISE_MEASURED)
-		emit(state, cpu, VMNOISE_SOFTIRQ, state->softirq.start_ns, now_ns,
+		emit(state, cpu, VMNOISE_SOFTIRQ, state->softirq.start, now,
 		     &state->softirq.source);
-	state->softirq.start_ns = 0;
+	state->softirq.start.mono_ns = 0;
 }
 
-/* The tracepoint comes after one handler of the interrupt: what surrounds it is not in delta_ns. */
-static __always_inline void on_nmi(u32 cpu, u64 now_ns, u64 delta_ns)
+/* The tracepoint comes after one handler of the interrupt: what surrounds it is not in delta_ns,
+ * and what the steal clock said at its begin is not known, so no steal is told inside it. */
+static __always_inline void on_nmi(u32 cpu, struct vmnoise_moment now, u64 delta_ns)
 {
 	struct vmnoise_source source = source_from(VMNOISE_FROM_NMI, 0);
 	struct vmnoise_cpu *state = measured(cpu);
+	struct vmnoise_moment start = now;
 
 	if (!state)
 		return;
-	host_runs(state, now_ns - delta_ns);
-	emit(state, cpu, VMNOISE_NMI, now_ns - delta_ns, now_ns, &source);
+	start.mono_ns -= delta_ns;
+	host_runs(state, start);
+	emit(state, cpu, VMNOISE_NMI, start, now, &source);
 }
 
 /* Idle ends. It was throttling if the vCPU thread could have run meanwhile: switched out while
  * runnable, or woken, and another task had its turn since. */
-static __always_inline void idle_ends(struct vmnoise_cpu *state, u32 cpu, u64 now_ns)
+static __always_inline void idle_ends(struct vmnoise_cpu *state, u32 cpu, struct vmnoise_moment now)
 {
 	struct vmnoise_source source = source_from(VMNOISE_FROM_IDLE, 0);
-	bool woken = state->wake.start_ns && state->thread_end_ns > state->wake.start_ns;
+	u64 wake_ns = state->wake.start.mono_ns;
+	bool woken = wake_ns && state->thread_end_ns > wake_ns;
 
-	if (state->idle_start_ns && state->vcpu_off_ns && (state->vcpu_was_runnable || woken))
-		emit(state, cpu, VMNOISE_THROTTLED, state->idle_start_ns, now_ns, &source);
-	state->idle_start_ns = 0;
+	if (state->idle_start.mono_ns && state->vcpu_off.mono_ns &&
+	    (state->vcpu_was_runnable || woken))
+		emit(state, cpu, VMNOISE_THROTTLED, state->idle_start, now, &source);
+	state->idle_start.mono_ns = 0;
 }
 
 /* The vCPU thread returns. If it had slept, the sleep ends at the wake where another task kept the
  * CPU after it, and here where only idle did: then the latency of the wake-up is the sleep's. */
-static __always_inline void vcpu_returns(struct vmnoise_cpu *state, u32 cpu, u64 now_ns,
-					 bool from_idle)
+static __always_inline void vcpu_returns(struct vmnoise_cpu *state, u32 cpu,
+					 struct vmnoise_moment now, bool from_idle)
 {
-	u64 end_ns = now_ns;
+	struct vmnoise_moment end = now;
 
-	if (state->vcpu_off_ns && !state->vcpu_was_runnable) {
-		u64 wake_ns = state->wake.start_ns;
+	if (state->vcpu_off.mono_ns && !state->vcpu_was_runnable) {
+		u64 wake_ns = state->wake.start.mono_ns;
 
 		if (wake_ns && (!from_idle || state->thread_end_ns > wake_ns))
-			end_ns = wake_ns;
-		emit(state, cpu, VMNOISE_BLOCKED, state->vcpu_off_ns, end_ns, &state->wake.source);
+			end = state->wake.start;
+		emit(state, cpu, VMNOISE_BLOCKED, state->vcpu_off, end, &state->wake.source);
 	}
-	state->vcpu_off_ns = 0;
-	state->wake.start_ns = 0;
+	state->vcpu_off.mono_ns = 0;
+	state->wake.start.mono_ns = 0;
 	state->wake.source.origin = VMNOISE_FROM_NOBODY;
 }
 
-static __always_inline void on_switch(u32 cpu, u64 now_ns, bool preempted, u32 prev_state,
-				      const struct vmnoise_source *prev, u32 next_tid)
+static __always_inline void on_switch(u32 cpu, struct vmnoise_moment now, bool preempted,
+				      u32 prev_state, const struct vmnoise_source *prev,
+				      u32 next_tid)
 {
 	struct vmnoise_cpu *state = tracked(cpu);
 	u32 open;
@@ -136,11 +143,11 @@ static __always_inline void on_switch(u32 cpu, u64 now_ns, bool preempted, u32 p
 	if (!state)
 		return;
 	/* No interrupt survives a switch: what is still open has lost its end. */
-	open = state->irq_depth + !!state->softirq.start_ns;
+	open = state->irq_depth + !!state->softirq.start.mono_ns;
 	if (open) {
 		count_unpaired(state, open);
 		state->irq_depth = 0;
-		state->softirq.start_ns = 0;
+		state->softirq.start.mono_ns = 0;
 	}
 	if (state->mode != VMNOISE_MEASURED)
 		return;
@@ -149,37 +156,38 @@ static __always_inline void on_switch(u32 cpu, u64 now_ns, bool preempted, u32 p
 	 */
 	if (state->switch_seen && state->running_tid != prev->id) {
 		count_unpaired(state, 1);
-		state->thread_start_ns = 0;
-		state->idle_start_ns = 0;
-		state->vcpu_off_ns = 0;
+		state->thread_start.mono_ns = 0;
+		state->idle_start.mono_ns = 0;
+		state->vcpu_off.mono_ns = 0;
 	}
 	state->switch_seen = 1;
 	state->running_tid = next_tid;
 
 	if (prev->id == 0) {
-		idle_ends(state, cpu, now_ns);
+		idle_ends(state, cpu, now);
 	} else if (prev->id == state->vcpu_tid) {
-		host_runs(state, now_ns);
-		state->vcpu_off_ns = now_ns;
+		host_runs(state, now);
+		state->vcpu_off = now;
 		state->vcpu_was_runnable = preempted || prev_state == 0;
 	} else {
-		if (state->thread_start_ns)
-			emit(state, cpu, VMNOISE_THREAD, state->thread_start_ns, now_ns, prev);
-		state->thread_end_ns = now_ns;
+		if (state->thread_start.mono_ns)
+			emit(state, cpu, VMNOISE_THREAD, state->thread_start, now, prev);
+		state->thread_end_ns = now.mono_ns;
 	}
 
-	state->thread_start_ns = 0;
+	state->thread_start.mono_ns = 0;
 	if (next_tid == 0)
-		state->idle_start_ns = now_ns;
+		state->idle_start = now;
 	else if (next_tid == state->vcpu_tid)
-		vcpu_returns(state, cpu, now_ns, prev->id == 0);
+		vcpu_returns(state, cpu, now, prev->id == 0);
 	else
-		state->thread_start_ns = now_ns;
+		state->thread_start = now;
 }
 
-/* Whose hand woke the vCPU thread: in an interrupt, the interrupted task has no part in it. */
-static __always_inline void on_waking(u32 wakee_cpu, u32 wakee_tid, u32 waker_cpu, u64 now_ns,
-				      const struct vmnoise_source *waker)
+/* Whose hand woke the vCPU thread: in an interrupt, the interrupted task has no part in it. The
+ * steal clock of `now` is that of the wakee's CPU. */
+static __always_inline void on_waking(u32 wakee_cpu, u32 wakee_tid, u32 waker_cpu,
+				      struct vmnoise_moment now, const struct vmnoise_source *waker)
 {
 	struct vmnoise_cpu *state = measured(wakee_cpu);
 	struct vmnoise_cpu *here;
@@ -187,7 +195,7 @@ static __always_inline void on_waking(u32 wakee_cpu, u32 wakee_tid, u32 waker_cp
 
 	if (!state || !wakee_tid || state->vcpu_tid != wakee_tid)
 		return;
-	state->wake.start_ns = now_ns;
+	state->wake.start = now;
 	state->wake.source = *waker;
 	here = tracked(waker_cpu);
 	if (!here)
@@ -195,11 +203,11 @@ static __always_inline void on_waking(u32 wakee_cpu, u32 wakee_tid, u32 waker_cp
 	depth = here->irq_depth;
 	if (depth)
 		state->wake.source = here->irqs[(depth - 1) % VMNOISE_IRQ_NESTING].source;
-	else if (here->softirq.start_ns)
+	else if (here->softirq.start.mono_ns)
 		state->wake.source = here->softirq.source;
 }
 
-static __always_inline void on_kvm_run_leave(u32 cpu, u64 now_ns, u32 tid)
+static __always_inline void on_kvm_run_leave(u32 cpu, struct vmnoise_moment now, u32 tid)
 {
 	struct vmnoise_cpu *state = measured(cpu);
 
@@ -208,11 +216,12 @@ static __always_inline void on_kvm_run_leave(u32 cpu, u64 now_ns, u32 tid)
 	if (state->kvm_run == VMNOISE_RUN_OUTSIDE)
 		count_unpaired(state, 1);
 	state->kvm_run = VMNOISE_RUN_OUTSIDE;
-	state->run_left_ns = now_ns;
+	state->run_left = now;
 	state->left_since_exit = 1;
 }
 
-static __always_inline void on_kvm_run_enter(u32 cpu, u64 now_ns, const struct vmnoise_source *vmm)
+static __always_inline void on_kvm_run_enter(u32 cpu, struct vmnoise_moment now,
+					     const struct vmnoise_source *vmm)
 {
 	struct vmnoise_cpu *state = measured(cpu);
 
@@ -220,10 +229,10 @@ static __always_inline void on_kvm_run_enter(u32 cpu, u64 now_ns, const struct v
 		return;
 	if (state->kvm_run == VMNOISE_RUN_INSIDE)
 		count_unpaired(state, 1);
-	else if (state->run_left_ns)
-		emit(state, cpu, VMNOISE_VMM, state->run_left_ns, now_ns, vmm);
+	else if (state->run_left.mono_ns)
+		emit(state, cpu, VMNOISE_VMM, state->run_left, now, vmm);
 	state->kvm_run = VMNOISE_RUN_INSIDE;
-	state->run_left_ns = 0;
+	state->run_left.mono_ns = 0;
 }
 
 static __always_inline void on_userspace_exit(u32 cpu, u32 tid)
@@ -239,23 +248,23 @@ static __always_inline void on_userspace_exit(u32 cpu, u32 tid)
 		counts->heavy++;
 }
 
-static __always_inline void on_kvm_exit(u32 cpu, u64 now_ns, u32 tid)
+static __always_inline void on_kvm_exit(u32 cpu, struct vmnoise_moment now, u32 tid)
 {
 	struct vmnoise_cpu *state = measured(cpu);
 
 	if (!state || state->vcpu_tid != tid)
 		return;
-	if (state->exit_start_ns)
+	if (state->exit_start.mono_ns)
 		count_unpaired(state, 1);
-	state->exit_start_ns = state->first_host_ns ? state->first_host_ns : now_ns;
-	state->first_host_ns = 0;
+	state->exit_start = state->first_host.mono_ns ? state->first_host : now;
+	state->first_host.mono_ns = 0;
 	state->guest_entered = 0;
 	state->left_since_exit = 0;
 	if (state->kvm_run != VMNOISE_RUN_OUTSIDE)
 		state->exits_fire = 1;
 }
 
-static __always_inline void on_kvm_entry(u32 cpu, u64 now_ns, u32 tid)
+static __always_inline void on_kvm_entry(u32 cpu, struct vmnoise_moment now, u32 tid)
 {
 	struct vmnoise_source source = source_from(VMNOISE_FROM_VMEXIT, 0);
 	struct vmnoise_cpu *state = measured(cpu);
@@ -263,16 +272,16 @@ static __always_inline void on_kvm_entry(u32 cpu, u64 now_ns, u32 tid)
 
 	if (!state || state->vcpu_tid != tid)
 		return;
-	if (state->exit_start_ns) {
-		emit(state, cpu, VMNOISE_EXIT, state->exit_start_ns, now_ns, &source);
+	if (state->exit_start.mono_ns) {
+		emit(state, cpu, VMNOISE_EXIT, state->exit_start, now, &source);
 		counts = bpf_map_lookup_elem(&exits, &cpu);
 		if (counts && !state->left_since_exit)
 			counts->light++;
 	} else if (state->guest_entered) {
 		count_unpaired(state, 1);
 	}
-	state->exit_start_ns = 0;
-	state->first_host_ns = 0;
+	state->exit_start.mono_ns = 0;
+	state->first_host.mono_ns = 0;
 	state->guest_entered = 1;
 }
 

@@ -11,8 +11,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 struct arguments {
 	u64 cpu;
-	u64 now_ns;
-	u64 values[10];
+	struct vmnoise_moment now;
+	u64 values[9];
 };
 
 /* Two context values: id and origin, then the first eight bytes of the name. */
@@ -30,35 +30,35 @@ int test_irq_entry(struct arguments *args)
 {
 	struct vmnoise_source source = source_at(args->values);
 
-	on_irq_entry(args->cpu, args->now_ns, &source);
+	on_irq_entry(args->cpu, args->now, &source);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_irq_exit(struct arguments *args)
 {
-	on_irq_exit(args->cpu, args->now_ns, args->values[0], args->values[0] >> 32);
+	on_irq_exit(args->cpu, args->now, args->values[0], args->values[0] >> 32);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_softirq_entry(struct arguments *args)
 {
-	on_softirq_entry(args->cpu, args->now_ns, args->values[0]);
+	on_softirq_entry(args->cpu, args->now, args->values[0]);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_softirq_exit(struct arguments *args)
 {
-	on_softirq_exit(args->cpu, args->now_ns, args->values[0]);
+	on_softirq_exit(args->cpu, args->now, args->values[0]);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_nmi(struct arguments *args)
 {
-	on_nmi(args->cpu, args->now_ns, args->values[0]);
+	on_nmi(args->cpu, args->now, args->values[0]);
 	return 0;
 }
 
@@ -67,8 +67,7 @@ int test_switch(struct arguments *args)
 {
 	struct vmnoise_source prev = source_at(args->values);
 
-	on_switch(args->cpu, args->now_ns, args->values[4], args->values[3], &prev,
-		  args->values[2]);
+	on_switch(args->cpu, args->now, args->values[4], args->values[3], &prev, args->values[2]);
 	return 0;
 }
 
@@ -77,14 +76,14 @@ int test_waking(struct arguments *args)
 {
 	struct vmnoise_source waker = source_at(args->values);
 
-	on_waking(args->cpu, args->values[2], args->values[3], args->now_ns, &waker);
+	on_waking(args->cpu, args->values[2], args->values[3], args->now, &waker);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_kvm_run_leave(struct arguments *args)
 {
-	on_kvm_run_leave(args->cpu, args->now_ns, args->values[0]);
+	on_kvm_run_leave(args->cpu, args->now, args->values[0]);
 	return 0;
 }
 
@@ -93,7 +92,7 @@ int test_kvm_run_enter(struct arguments *args)
 {
 	struct vmnoise_source vmm = source_at(args->values);
 
-	on_kvm_run_enter(args->cpu, args->now_ns, &vmm);
+	on_kvm_run_enter(args->cpu, args->now, &vmm);
 	return 0;
 }
 
@@ -107,13 +106,13 @@ int test_userspace_exit(struct arguments *args)
 SEC("raw_tp/test")
 int test_kvm_exit(struct arguments *args)
 {
-	on_kvm_exit(args->cpu, args->now_ns, args->values[0]);
+	on_kvm_exit(args->cpu, args->now, args->values[0]);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_kvm_entry(struct arguments *args)
 {
-	on_kvm_entry(args->cpu, args->now_ns, args->values[0]);
+	on_kvm_entry(args->cpu, args->now, args->values[0]);
 	return 0;
 }

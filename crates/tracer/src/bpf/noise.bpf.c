@@ -6,8 +6,8 @@
 #include <bpf/bpf_tracing.h>
 #include "vmnoise.h"
 #include "state.bpf.h"
-#include "handlers.bpf.h"
 #include "steal.bpf.h"
+#include "handlers.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -40,16 +40,19 @@ SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
 {
 	struct vmnoise_source source = source_from(VMNOISE_FROM_LINE, irq);
+	u32 cpu = here();
 
 	bpf_probe_read_kernel_str(source.name, sizeof(source.name), action->name);
-	on_irq_entry(here(), bpf_ktime_get_ns(), &source);
+	on_irq_entry(cpu, now_on(cpu), &source);
 	return 0;
 }
 
 SEC("tp_btf/irq_handler_exit")
 int BPF_PROG(irq_handler_exit, int irq)
 {
-	on_irq_exit(here(), bpf_ktime_get_ns(), irq, VMNOISE_FROM_LINE);
+	u32 cpu = here();
+
+	on_irq_exit(cpu, now_on(cpu), irq, VMNOISE_FROM_LINE);
 	return 0;
 }
 
@@ -59,15 +62,18 @@ int BPF_PROG(irq_handler_exit, int irq)
 	int BPF_PROG(word##_entry, int vector)                                                     \
 	{                                                                                          \
 		struct vmnoise_source source = source_from(VMNOISE_FROM_VECTOR, vector);           \
+		u32 cpu = here();                                                                  \
                                                                                                    \
 		__builtin_memcpy(source.name, #word, sizeof(#word));                               \
-		on_irq_entry(here(), bpf_ktime_get_ns(), &source);                                 \
+		on_irq_entry(cpu, now_on(cpu), &source);                                           \
 		return 0;                                                                          \
 	}                                                                                          \
 	SEC("tp_btf/" #word "_exit")                                                               \
 	int BPF_PROG(word##_exit, int vector)                                                      \
 	{                                                                                          \
-		on_irq_exit(here(), bpf_ktime_get_ns(), vector, VMNOISE_FROM_VECTOR);              \
+		u32 cpu = here();                                                                  \
+                                                                                                   \
+		on_irq_exit(cpu, now_on(cpu), vector, VMNOISE_FROM_VECTOR);                        \
 		return 0;                                                                          \
 	}
 
@@ -86,22 +92,28 @@ IRQ_VECTOR(irq_work)
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(softirq_entry, unsigned int number)
 {
-	on_softirq_entry(here(), bpf_ktime_get_ns(), number);
+	u32 cpu = here();
+
+	on_softirq_entry(cpu, now_on(cpu), number);
 	return 0;
 }
 
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(softirq_exit, unsigned int number)
 {
-	on_softirq_exit(here(), bpf_ktime_get_ns(), number);
+	u32 cpu = here();
+
+	on_softirq_exit(cpu, now_on(cpu), number);
 	return 0;
 }
 
 SEC("tp_btf/nmi_handler")
 int BPF_PROG(nmi_handler, void *handler, __s64 delta_ns)
 {
+	u32 cpu = here();
+
 	if (delta_ns > 0)
-		on_nmi(here(), bpf_ktime_get_ns(), delta_ns);
+		on_nmi(cpu, now_on(cpu), delta_ns);
 	return 0;
 }
 
@@ -109,14 +121,14 @@ static __always_inline void task_switch(bool preempt, struct task_struct *prev,
 					struct task_struct *next, u32 prev_state)
 {
 	struct vmnoise_source source = source_from(VMNOISE_FROM_TASK, 0);
-	u64 now_ns = bpf_ktime_get_ns();
 	u32 cpu = here();
+	struct vmnoise_moment now = now_on(cpu);
 
 	if (measured(cpu)) {
 		source.id = prev->pid;
 		bpf_probe_read_kernel(source.name, COMM_LEN, prev->comm);
 	}
-	on_switch(cpu, now_ns, preempt, prev_state, &source, next->pid);
+	on_switch(cpu, now, preempt, prev_state, &source, next->pid);
 }
 
 SEC("tp_btf/sched_switch")
@@ -145,12 +157,13 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *wakee)
 {
 	struct vmnoise_source waker = {};
-	struct vmnoise_cpu *state = measured(wakee->wake_cpu);
+	u32 wakee_cpu = wakee->wake_cpu;
+	struct vmnoise_cpu *state = measured(wakee_cpu);
 
 	if (!state || state->vcpu_tid != wakee->pid)
 		return 0;
 	current_task(&waker);
-	on_waking(wakee->wake_cpu, wakee->pid, here(), bpf_ktime_get_ns(), &waker);
+	on_waking(wakee_cpu, wakee->pid, here(), now_on(wakee_cpu), &waker);
 	return 0;
 }
 
@@ -159,16 +172,16 @@ SEC("tp_btf/kvm_fpu")
 int BPF_PROG(kvm_fpu, int load)
 {
 	struct vmnoise_source vmm = {};
-	u64 now_ns = bpf_ktime_get_ns();
 	u32 cpu = here();
+	struct vmnoise_moment now = now_on(cpu);
 
 	if (!measured(cpu))
 		return 0;
 	current_task(&vmm);
 	if (load)
-		on_kvm_run_enter(cpu, now_ns, &vmm);
+		on_kvm_run_enter(cpu, now, &vmm);
 	else
-		on_kvm_run_leave(cpu, now_ns, vmm.id);
+		on_kvm_run_leave(cpu, now, vmm.id);
 	return 0;
 }
 
@@ -182,13 +195,17 @@ int BPF_PROG(kvm_userspace_exit)
 SEC("tp_btf/kvm_exit")
 int BPF_PROG(kvm_exit)
 {
-	on_kvm_exit(here(), bpf_ktime_get_ns(), current_tid());
+	u32 cpu = here();
+
+	on_kvm_exit(cpu, now_on(cpu), current_tid());
 	return 0;
 }
 
 SEC("tp_btf/kvm_entry")
 int BPF_PROG(kvm_entry)
 {
-	on_kvm_entry(here(), bpf_ktime_get_ns(), current_tid());
+	u32 cpu = here();
+
+	on_kvm_entry(cpu, now_on(cpu), current_tid());
 	return 0;
 }

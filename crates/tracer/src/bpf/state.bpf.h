@@ -59,19 +59,21 @@ static __always_inline void count_unpaired(struct vmnoise_cpu *state, u32 count)
 }
 
 static __always_inline void emit(struct vmnoise_cpu *state, u32 cpu, enum vmnoise_kind kind,
-				 u64 start_ns, u64 end_ns, const struct vmnoise_source *source)
+				 struct vmnoise_moment start, struct vmnoise_moment end,
+				 const struct vmnoise_source *source)
 {
 	struct vmnoise_record *record;
 
-	if (end_ns <= start_ns)
+	if (end.mono_ns <= start.mono_ns)
 		return;
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record) {
 		__sync_fetch_and_add(&state->ring_full, 1);
 		return;
 	}
-	record->start_mono_ns = start_ns;
-	record->end_mono_ns = end_ns;
+	record->start_mono_ns = start.mono_ns;
+	record->end_mono_ns = end.mono_ns;
+	record->steal_ns = end.steal_ns > start.steal_ns ? end.steal_ns - start.steal_ns : 0;
 	record->cpu = cpu;
 	record->kind = kind;
 	record->source = *source;

@@ -42,14 +42,22 @@ struct vmnoise_source {
 struct vmnoise_record {
 	u64 start_mono_ns;
 	u64 end_mono_ns;
+	u64 steal_ns; /* how far the CPU's steal clock advanced meanwhile */
 	u32 cpu;
 	u32 kind;
 	struct vmnoise_source source;
 };
-_Static_assert(sizeof(struct vmnoise_record) == 56, "a cache line with its ring header");
+_Static_assert(sizeof(struct vmnoise_record) == 64, "no padding, which would leave the kernel");
+
+/* An instant of CLOCK_MONOTONIC, and what the steal clock of the CPU in question says then: 0 where
+ * it is not sampled. Where one is remembered, a time of 0 is "nothing is open". */
+struct vmnoise_moment {
+	u64 mono_ns;
+	u64 steal_ns;
+};
 
 struct vmnoise_begin {
-	u64 start_ns; /* 0: nothing is open */
+	struct vmnoise_moment start;
 	struct vmnoise_source source;
 };
 
@@ -84,23 +92,29 @@ struct vmnoise_cpu {
 	u32 vcpu_was_runnable;
 	u32 switch_seen;
 	u32 running_tid;
-	u64 thread_start_ns;
-	u64 idle_start_ns;
+	struct vmnoise_moment thread_start;
+	struct vmnoise_moment idle_start;
 	u64 thread_end_ns;
-	u64 vcpu_off_ns;
+	struct vmnoise_moment vcpu_off;
 	struct vmnoise_begin wake;
 
 	/* Where the vCPU thread is in KVM. */
-	u64 run_left_ns;
-	u64 exit_start_ns;
-	u64 first_host_ns;
+	struct vmnoise_moment run_left;
+	struct vmnoise_moment exit_start;
+	struct vmnoise_moment first_host;
 	u32 kvm_run;
 	u32 guest_entered;
 	u32 left_since_exit;
 	u32 exits_fire;
 
-	/* Address of this CPU's run queue, from which its steal clock is found. */
+	/* Address of this CPU's run queue, from which its steal clock is found; and of that clock,
+	 * written by user space where every measured CPU has one: 0 is not to sample it. */
 	u64 run_queue;
+	u64 steal_clock;
+
+	/* The answer of read_own_steal. */
+	u64 own_steal_ns;
+	u32 own_version;
 
 	/* Losses. */
 	u64 ring_full;

@@ -6,5 +6,6 @@ mod root {
     mod harness;
     mod interrupts;
     mod kvm;
+    mod steal;
     mod tasks;
 }

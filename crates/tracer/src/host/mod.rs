@@ -100,6 +100,13 @@ impl Host {
             .map(str::to_owned)
     }
 
+    /// Whether nearly all of the kernel can be preempted, soft interrupts too.
+    pub fn is_preempt_rt(&self) -> bool {
+        // The file came with the RT patch set; without it the version line tells.
+        let says = |file, word| self.text(file).is_ok_and(|text| text.contains(word));
+        says("sys/kernel/realtime", "1") || says("proc/version", "PREEMPT_RT")
+    }
+
     /// The effective capabilities of this process; `None` where /proc does not say.
     pub fn capabilities(&self) -> Option<Capabilities> {
         Capabilities::from_status(&self.text("proc/self/status").ok()?)
@@ -189,6 +196,26 @@ mod tests {
         assert_eq!(facts.clocksource, "tsc");
         assert_eq!(facts.kvm_module.as_deref(), Some("kvm_amd"));
         assert_eq!(host.lockdown(), None);
+    }
+
+    #[test]
+    fn a_real_time_kernel_says_so() {
+        for (file, text, is_rt) in [
+            ("sys/kernel/realtime", "1\n", true),
+            (
+                "proc/version",
+                "Linux version 6.1.0 #1 SMP PREEMPT_RT Debian\n",
+                true,
+            ),
+            (
+                "proc/version",
+                "Linux version 6.1.0 #1 SMP PREEMPT_DYNAMIC\n",
+                false,
+            ),
+        ] {
+            let (_root, host) = tree(&[(file, text)]);
+            assert_eq!(host.is_preempt_rt(), is_rt, "{file}: {text}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Arbitrary streams: whatever is lost or doubled, what is told is sound.
 
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 use vmnoise_events::ActivityKind::{Thread, Throttled};
 
@@ -47,13 +49,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     /// Whatever is lost or doubled: intervals lie in the stream's time, those of
-    /// one kind never cross, and the CPU never runs two tasks at once.
+    /// one kind never cross, the CPU never runs two tasks at once, and each holds the
+    /// steal between its ends.
     #[test]
-    fn any_stream_gives_sound_intervals(steps in proptest::collection::vec(step(), 1..80)) {
+    fn any_stream_gives_sound_intervals(steps in proptest::collection::vec((step(), 0..9_u64), 1..80)) {
         let it = Handlers::new(16 * PAGE);
         let mut now_ns = 1000;
-        for step in &steps {
+        let mut steal_at = HashMap::new();
+        for (step, stolen_ns) in &steps {
             now_ns += 10;
+            it.steal_ns.update(|steal_ns| steal_ns + stolen_ns);
+            steal_at.insert(now_ns, it.steal_ns.get());
             match *step {
                 Step::IrqEntry(vector) => it.irq_entry(1, now_ns, vector, "irq"),
                 Step::IrqExit(vector) => it.irq_exit(1, now_ns, vector),
@@ -70,6 +76,10 @@ proptest! {
             }
         }
         let seen = it.seen();
+        for (activity, (_, steal_ns)) in seen.iter().zip(it.steals()) {
+            let advance = steal_at[&activity.3] - steal_at[&activity.2];
+            prop_assert_eq!(steal_ns, advance, "{:?}", activity);
+        }
         for (i, a) in seen.iter().enumerate() {
             prop_assert!(1000 < a.2 && a.2 < a.3 && a.3 <= now_ns, "{a:?}");
             for b in &seen[i + 1..] {

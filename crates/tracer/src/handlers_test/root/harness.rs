@@ -1,6 +1,7 @@
 //! Runs handlers by BPF_PROG_RUN and collects what they tell.
 
 use std::{
+    cell::Cell,
     os::fd::AsFd,
     sync::{Arc, Mutex},
 };
@@ -33,6 +34,8 @@ pub(super) struct Handlers {
     object: Object,
     ring: RingBuffer<'static>,
     events: Arc<Mutex<Vec<Event>>>,
+    /// What the steal clock says with the next events.
+    pub(super) steal_ns: Cell<u64>,
     pub(super) cpus: MappedCpus,
     pub(super) counts: MappedCounts,
 }
@@ -65,6 +68,7 @@ impl Handlers {
             object,
             ring,
             events,
+            steal_ns: Cell::new(0),
             cpus,
             counts,
         }
@@ -74,7 +78,8 @@ impl Handlers {
         let mut context = [0_u64; 12];
         context[0] = u64::from(cpu);
         context[1] = now_ns;
-        context[2..2 + values.len()].copy_from_slice(values);
+        context[2] = self.steal_ns.get();
+        context[3..3 + values.len()].copy_from_slice(values);
         let mut bytes: Vec<u8> = context.into_iter().flat_map(u64::to_ne_bytes).collect();
         let input = ProgramInput {
             context_in: Some(&mut bytes),
@@ -162,6 +167,17 @@ impl Handlers {
             }
         }
         seen
+    }
+
+    /// Kind and steal of what [`Handlers::seen`] shows.
+    pub(super) fn steals(&self) -> Vec<(ActivityKind, u64)> {
+        self.ring.consume().unwrap();
+        let told = self.events.lock().unwrap();
+        let activity = |event: &Event| match event {
+            Event::Activity(it) => Some((it.kind, it.steal_ns)),
+            _ => None,
+        };
+        told.iter().filter_map(activity).collect()
     }
 
     #[track_caller]

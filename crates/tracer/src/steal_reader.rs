@@ -1,0 +1,42 @@
+//! The steal clock for a polling thread: one system call, nothing allocated.
+
+use std::{
+    os::fd::{AsRawFd, OwnedFd},
+    sync::Arc,
+};
+
+use libbpf_rs::libbpf_sys;
+
+use crate::mapped::MappedCpus;
+
+/// Reads this machine's own steal clock of one CPU, for the thread that runs on that
+/// CPU. It stays usable after its [`crate::Tracer`] is gone.
+#[derive(Debug)]
+pub struct StealReader {
+    program: OwnedFd,
+    cpus: Arc<MappedCpus>,
+    cpu: u32,
+}
+
+impl StealReader {
+    pub(crate) fn new(program: OwnedFd, cpus: Arc<MappedCpus>, cpu: u32) -> StealReader {
+        StealReader { program, cpus, cpu }
+    }
+
+    /// Steal of the CPU since boot in ns, and the version of that reading: it moves by
+    /// 2 with each return of the vCPU (KVM's MSR_KVM_STEAL_TIME,
+    /// Documentation/virt/kvm/x86/msr.rst), stolen time or not. `None` on another CPU
+    /// than this reader's.
+    pub fn read(&mut self) -> Option<(u64, u32)> {
+        let mut run = libbpf_sys::bpf_test_run_opts {
+            sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
+            ..Default::default()
+        };
+        // SAFETY: `run` is a plain structure of the size it says, without buffers, so
+        // that the kernel follows no pointer; the program takes no context.
+        let result =
+            unsafe { libbpf_sys::bpf_prog_test_run_opts(self.program.as_raw_fd(), &raw mut run) };
+        let here = result == 0 && run.retval == self.cpu;
+        here.then(|| self.cpus.own_steal(self.cpu)).flatten()
+    }
+}
