@@ -1,0 +1,9 @@
+//! The tracer on this machine: real events of known causes, and nothing left behind.
+
+#[cfg(test)]
+mod root {
+    mod causes;
+    mod harness;
+    mod steal;
+    mod traces;
+}

@@ -1,0 +1,107 @@
+//! This machine's own steal clock: alone, inside activities, and for a polling thread.
+
+use std::{fs, thread, time::Duration};
+
+use vmnoise_events::ActivityKind;
+use vmnoise_tracer::{Tracer, host::Host};
+
+use super::harness::{Disturber, Told, alone, pin, two_cpus};
+
+#[test]
+fn the_steal_clock_of_this_machine_never_runs_backwards() {
+    let _alone = alone();
+    let (cpu, other) = two_cpus();
+    let tracer = Tracer::load(&[cpu]).unwrap();
+    let is_guest = Host::here().hypervisor().is_some();
+    let readings: Vec<_> = (0..50).map(|_| tracer.outer_steal_ns(cpu)).collect();
+    assert!(readings.is_sorted(), "{readings:?}");
+    assert!(is_guest || readings == [None; 50]);
+    let rungs = tracer.rungs();
+    let rung = rungs
+        .iter()
+        .find(|rung| rung.probe == "steal clock of this machine")
+        .unwrap();
+    if rung.rung.contains("BTF") {
+        // Both count since boot; the column moves at ticks and may lag or lose some.
+        let reading_ns = tracer.outer_steal_ns(other).unwrap();
+        let column_ns = proc_stat_steal_ns(other);
+        assert!(
+            reading_ns + 1_000_000_000 > column_ns,
+            "{reading_ns} {column_ns}"
+        );
+    }
+}
+
+#[test]
+fn activities_hold_no_more_steal_than_their_cpu() {
+    let _alone = alone();
+    let (cpu, other) = two_cpus();
+    pin(other);
+    let _disturber = Disturber::on(cpu, "stolen-from");
+    let mut tracer = Tracer::load(&[cpu]).unwrap();
+    let before_ns = tracer.outer_steal_ns(cpu);
+    tracer.attach().unwrap();
+    let mut told = Told::default();
+    told.drain_for(&mut tracer, Duration::from_secs(1));
+    let after_ns = tracer.outer_steal_ns(cpu);
+    let inside = |kind| {
+        let those = told.activities.iter().filter(move |it| it.kind == kind);
+        those.map(|it| it.steal_ns).sum::<u64>()
+    };
+    assert!(told.activities.len() > 20, "{:?}", told.names);
+    let of_threads_ns = inside(ActivityKind::Thread);
+    if tracer.witnesses().activity_steal {
+        // Two threads never run at once, so no steal is in two of them.
+        let advance_ns = after_ns.unwrap() - before_ns.unwrap();
+        assert!(
+            of_threads_ns <= advance_ns,
+            "{of_threads_ns} of {advance_ns}"
+        );
+    } else {
+        assert_eq!(of_threads_ns, 0);
+    }
+    assert_eq!(inside(ActivityKind::Nmi), 0);
+}
+
+#[test]
+fn a_polling_thread_reads_the_steal_clock_of_its_cpu() {
+    let _alone = alone();
+    let (cpu, other) = two_cpus();
+    let tracer = Tracer::load(&[cpu]).unwrap();
+    assert!(tracer.steal_reader(other).is_none(), "not measured");
+    let Some(mut reader) = tracer.steal_reader(cpu) else {
+        assert!(!tracer.witnesses().activity_steal);
+        return;
+    };
+    pin(cpu);
+    let read = |_| {
+        let before_ns = tracer.outer_steal_ns(cpu).unwrap();
+        let reading = reader.read().unwrap();
+        let after_ns = tracer.outer_steal_ns(cpu).unwrap();
+        assert!(
+            (before_ns..=after_ns).contains(&reading.0),
+            "{before_ns} {reading:?} {after_ns}"
+        );
+        reading
+    };
+    let readings: Vec<_> = (0..1000).map(read).collect();
+    assert!(readings.is_sorted(), "{readings:?}");
+    assert!(readings.iter().all(|(_, version)| version % 2 == 0));
+    let elsewhere = thread::spawn(move || {
+        pin(other);
+        reader.read()
+    });
+    assert_eq!(elsewhere.join().unwrap(), None, "on another CPU");
+}
+
+fn proc_stat_steal_ns(cpu: u32) -> u64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    let label = format!("cpu{cpu} ");
+    let line = stat.lines().find(|line| line.starts_with(&label)).unwrap();
+    line.split_ascii_whitespace()
+        .nth(8)
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        * 10_000_000
+}

@@ -1,0 +1,100 @@
+//! What the tracer itself costs and leaves behind.
+
+use std::{
+    collections::HashSet,
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use libbpf_rs::query::ProgInfoIter;
+use vmnoise_events::ActivityKind;
+use vmnoise_tracer::Tracer;
+
+use super::harness::{Disturber, Told, alone, own_tid, pin, two_cpus};
+
+#[test]
+fn draining_is_no_noise_on_the_measured_cpu() {
+    let _alone = alone();
+    let (cpu, other) = two_cpus();
+    pin(other);
+    let mut tracer = Tracer::load(&[cpu]).unwrap();
+    tracer.attach().unwrap();
+    let mut told = Told::default();
+    told.drain_for(&mut tracer, Duration::from_millis(200));
+    told.activities.clear();
+    told.drain_for(&mut tracer, Duration::from_secs(1));
+    let own = format!(":{}", own_tid());
+    let ours = told
+        .activities
+        .iter()
+        .filter(|it| told.names[it.source.0 as usize].ends_with(&own))
+        .count();
+    assert_eq!(ours, 0, "the draining thread shows on the measured CPU");
+    // A wake-up per record would be an interrupt work item per record.
+    let wakes = told.named(ActivityKind::Irq, "irq_work:246").count();
+    assert!(
+        wakes * 10 < told.activities.len().max(100),
+        "{wakes} irq_work of ours"
+    );
+}
+
+/// Ids of the BPF programs this process holds open.
+fn held_programs() -> HashSet<u32> {
+    fs::read_dir("/proc/self/fdinfo")
+        .unwrap()
+        .filter_map(|entry| fs::read_to_string(entry.ok()?.path()).ok())
+        .filter_map(|info| {
+            let id = info
+                .lines()
+                .find_map(|line| line.strip_prefix("prog_id:"))?;
+            id.trim().parse().ok()
+        })
+        .collect()
+}
+
+#[test]
+fn after_drop_no_program_remains() {
+    let _alone = alone();
+    let (cpu, _) = two_cpus();
+    let mut tracer = Tracer::load(&[cpu]).unwrap();
+    tracer.attach().unwrap();
+    let held = held_programs();
+    assert!(held.len() > 10, "{held:?}");
+    drop(tracer);
+    // The kernel frees programs after a grace period.
+    let until = Instant::now() + Duration::from_secs(5);
+    loop {
+        let left = ProgInfoIter::default()
+            .filter(|info| held.contains(&info.id))
+            .count();
+        if left == 0 {
+            break;
+        }
+        assert!(
+            Instant::now() < until,
+            "{left} of {} programs remain",
+            held.len()
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn own_cost_is_accounted() {
+    let _alone = alone();
+    let (cpu, other) = two_cpus();
+    pin(other);
+    let _disturber = Disturber::on(cpu, "costly");
+    let mut tracer = Tracer::load(&[cpu]).unwrap();
+    assert_eq!(
+        tracer.own_cost(),
+        None,
+        "nothing is accounted before attaching"
+    );
+    tracer.attach().unwrap();
+    thread::sleep(Duration::from_millis(500));
+    let cost = tracer.own_cost().unwrap();
+    assert!(cost.bpf_runs > 100, "{cost:?}");
+    let each_ns = cost.bpf_ns / cost.bpf_runs;
+    assert!((10..100_000).contains(&each_ns), "{cost:?}");
+}
