@@ -1,12 +1,12 @@
-//! Prints what one step of the guest costs beside a bare rdtsc loop on the host,
-//! on the same CPU. It asserts nothing.
+//! Prints what one step of the guest and one of a polling thread cost beside a bare
+//! rdtsc loop on the host, on the same CPU. It asserts nothing.
 //!
 //! Some TSCs advance in coarse steps (24 or 25 cycles, every 10 ns, on one EPYC):
 //! there the median tells nothing finer, and the mean of the lower 99 % does.
 //!
 //! `cargo bench -p vmnoise-workload --bench poll_step [-- CPU]`
 
-use vmnoise_workload::{microvm, thread, tsc};
+use vmnoise_workload::{microvm, spin, thread, tsc};
 
 fn main() {
     let cpu = std::env::args()
@@ -18,6 +18,10 @@ fn main() {
     match microvm::poll_steps(cpu) {
         Ok(steps) => row("guest's poll step", steps),
         Err(error) => println!("guest's poll step: {error}"),
+    }
+    match spin::poll_steps(cpu) {
+        Ok(steps) => row("thread's poll step", steps),
+        Err(error) => println!("thread's poll step: {error}"),
     }
     row("host's rdtsc loop", bare_loop());
     println!("one rdtsc: {} cycles", tsc::rdtsc_cycles());

@@ -6,7 +6,7 @@ use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, gettid, sched_setaffinity};
 use vmnoise_events::Policy;
 
-/// Why the calling thread does not run as asked.
+/// Why a measuring thread does not run, or not as asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The kernel refused the affinity (EINVAL: no such CPU online and allowed).
@@ -48,6 +48,17 @@ pub enum Error {
         /// The kernel's error number.
         errno: i32,
     },
+    /// A thread could not be started.
+    #[error("no thread for CPU {cpu}: {}; see `ulimit -u`", io::Error::from_raw_os_error(*errno))]
+    Spawn {
+        /// The CPU it was for.
+        cpu: u32,
+        /// The kernel's error number.
+        errno: i32,
+    },
+    /// A measuring thread ended without saying why.
+    #[error("the measuring thread of CPU {0} is gone: please report this")]
+    Gone(u32),
 }
 
 /// Lets the calling thread run on `cpus` only.

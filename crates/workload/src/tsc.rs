@@ -78,7 +78,8 @@ fn width(anchor: &Anchor) -> u64 {
     anchor.after_tsc.wrapping_sub(anchor.before_tsc)
 }
 
-fn middle(anchor: &Anchor) -> u64 {
+/// The instant on the TSC that an anchor stands for.
+pub(crate) fn middle(anchor: &Anchor) -> u64 {
     anchor.before_tsc + width(anchor) / 2
 }
 

@@ -1,18 +1,20 @@
 //! The microVM on a real /dev/kvm.
 
+mod common;
+
 #[cfg(test)]
 mod kvm {
     use std::fs::File;
     use std::os::fd::AsFd;
     use std::os::unix::fs::FileExt;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
     use rustix::fs::{MemfdFlags, memfd_create};
     use vmnoise_events::{Gap, OffsetProof, Policy, Tally, exit_counts};
     use vmnoise_workload::microvm::{Config, Microvm, SharedPages, offer, poll_steps};
-    use vmnoise_workload::{thread, tsc};
+    use vmnoise_workload::tsc;
+
+    use crate::common::BusyThread;
 
     const DRAIN: Duration = Duration::from_millis(20);
 
@@ -48,38 +50,6 @@ mod kvm {
         microvm.join().unwrap();
         microvm.drain(&mut |gap| gaps.push(gap));
         gaps
-    }
-
-    /// Burns one CPU until dropped.
-    struct BusyThread {
-        stop: Arc<AtomicBool>,
-        thread: Option<std::thread::JoinHandle<()>>,
-    }
-
-    impl BusyThread {
-        fn on(cpu: u32) -> BusyThread {
-            let stop = Arc::new(AtomicBool::new(false));
-            let thread = std::thread::spawn({
-                let stop = Arc::clone(&stop);
-                move || {
-                    thread::pin(&[cpu]).unwrap();
-                    while !stop.load(Ordering::Relaxed) {
-                        std::hint::spin_loop();
-                    }
-                }
-            });
-            BusyThread {
-                stop,
-                thread: Some(thread),
-            }
-        }
-    }
-
-    impl Drop for BusyThread {
-        fn drop(&mut self) {
-            self.stop.store(true, Ordering::Relaxed);
-            self.thread.take().unwrap().join().unwrap();
-        }
     }
 
     #[test]

@@ -50,14 +50,6 @@ pub enum Error {
         /// The kernel's error number.
         errno: i32,
     },
-    /// A thread could not be started.
-    #[error("no thread for CPU {cpu}: {}; see `ulimit -u`", io::Error::from_raw_os_error(*errno))]
-    Spawn {
-        /// The CPU it was for.
-        cpu: u32,
-        /// The kernel's error number.
-        errno: i32,
-    },
     /// KVM refused a call that every x86 KVM is expected to accept.
     #[error(
         "{call} failed: {}; see the kernel log (dmesg) for KVM's reason",
@@ -79,10 +71,7 @@ pub enum Error {
         /// The exit by the name and number of linux/kvm.h.
         reason: String,
     },
-    /// A vCPU thread ended without saying why.
-    #[error("the vCPU thread of CPU {0} is gone: please report this")]
-    Gone(u32),
-    /// The thread could not be pinned or given its policy.
+    /// The thread could not be started, pinned or given its policy, or died.
     #[error(transparent)]
     Thread(#[from] thread::Error),
 }

@@ -26,7 +26,7 @@ use std::mem::offset_of;
 
 use vmnoise_events::exit_counts;
 
-use super::mailbox::{
+use crate::mailbox::{
     Books, Drained, Mailbox, Orders, Pulse, RING_BYTES, RING_RECORDS, Record, StealPage,
 };
 

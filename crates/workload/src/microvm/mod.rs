@@ -7,9 +7,7 @@
 
 mod clock;
 mod error;
-mod gate;
 mod guest;
-mod mailbox;
 mod offer;
 mod shared_pages;
 mod stats;
@@ -27,7 +25,7 @@ pub use error::Error;
 pub use offer::{KvmOffer, offer, poll_steps};
 pub use shared_pages::SharedPages;
 
-use gate::Gate;
+use crate::gate::Gate;
 use vm::Vm;
 use worker::{Assignment, Worker};
 

@@ -71,7 +71,7 @@ fn on_trial_vcpu<T: Send>(
             let vm = Vm::create(&[cpu], None)?;
             work(&vm, &mut Vcpu::create(&vm, 0, cpu)?)
         });
-        trial.join().unwrap_or(Err(Error::Gone(cpu)))
+        trial.join().unwrap_or(Err(thread::Error::Gone(cpu).into()))
     })
 }
 

@@ -13,9 +13,9 @@ use kvm_ioctls::{VcpuExit, VcpuFd};
 use super::Error;
 use super::clock::{Bracket, GuestClock, judge};
 use super::guest::{Command, DONE_PORT};
-use super::mailbox::{Mailbox, StealPage};
 use super::stats::ExitStat;
 use super::vm::{GuestMemory, PAGE_TABLE, PROGRAM, Vm};
+use crate::mailbox::{Mailbox, StealPage};
 use crate::tsc;
 
 /// `MSR_KVM_STEAL_TIME` of Documentation/virt/kvm/x86/msr.rst; bit 0 enables.

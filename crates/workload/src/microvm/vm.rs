@@ -20,8 +20,8 @@ use vmnoise_events::exit_counts;
 
 use super::Error;
 use super::guest;
-use super::mailbox::{Mailbox, RING_BYTES, RING_RECORDS, Record};
 use super::shared_pages::SharedPages;
+use crate::mailbox::{Mailbox, RING_BYTES, RING_RECORDS, Record};
 
 /// Guest address of the top page table.
 pub const PAGE_TABLE: u64 = 0x1000;

@@ -1,18 +1,18 @@
 //! The host thread that runs one vCPU, from its set-up to its end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, mpsc};
 
 use vmnoise_events::{Gap, Policy, Tally};
 
-use super::gate::{self, Gate};
 use super::guest::Command;
-use super::mailbox::{Books, Mailbox};
 use super::stats::ExitStat;
 use super::vcpu::Vcpu;
 use super::vm::Vm;
 use super::{Error, GuestClock, VcpuThread};
+use crate::gate::{self, Gate};
+use crate::mailbox::{Books, Mailbox};
+use crate::measuring_thread::MeasuringThread;
 use crate::thread;
 
 /// A thread at the gate, in the guest, or at its end.
@@ -25,8 +25,7 @@ pub struct Worker {
     pub steal_clock: bool,
     /// Counts from the end of the set-up.
     exit_stat: Option<ExitStat>,
-    handle: Option<JoinHandle<()>>,
-    failure: Arc<OnceLock<Error>>,
+    life: MeasuringThread<Error>,
 }
 
 /// What the thread is given.
@@ -52,44 +51,23 @@ impl Worker {
     /// Starts the thread and waits until it stands at the gate.
     pub fn spawn(assignment: Assignment) -> Result<Worker, Error> {
         let (vm, index, cpu) = (Arc::clone(&assignment.vm), assignment.index, assignment.cpu);
-        let (send, ready) = mpsc::sync_channel(1);
-        let failure = Arc::new(OnceLock::new());
-        let handle = std::thread::Builder::new()
-            .name(format!("vmnoise-vcpu{cpu}"))
-            .spawn({
-                let failure = Arc::clone(&failure);
-                move || {
-                    if let Err(error) = assignment.carry_out(&send) {
-                        failure.get_or_init(|| error);
-                    }
-                }
-            })
-            .map_err(|error| Error::Spawn {
-                cpu,
-                errno: error.raw_os_error().unwrap_or(0),
-            })?;
-        let Ok(Ready {
+        let name = format!("vmnoise-vcpu{cpu}");
+        let (life, ready) =
+            MeasuringThread::spawn(name, cpu, move |ready| assignment.carry_out(ready))?;
+        let Ready {
             tid,
             clock,
             steal_clock,
             exit_stat,
-        }) = ready.recv()
-        else {
-            // It died in its set-up: once it is joined, its reason is there.
-            let _ = handle.join();
-            return Err(failure.get().cloned().unwrap_or(Error::Gone(cpu)));
-        };
-        let thread = VcpuThread { cpu, tid };
-        let handle = Some(handle);
+        } = ready;
         Ok(Worker {
             vm,
             index,
-            thread,
+            thread: VcpuThread { cpu, tid },
             clock,
             steal_clock,
             exit_stat,
-            handle,
-            failure,
+            life,
         })
     }
 
@@ -149,22 +127,17 @@ impl Worker {
 
     /// Whether the thread is still there.
     pub fn running(&self) -> bool {
-        self.handle
-            .as_ref()
-            .is_some_and(|handle| !handle.is_finished())
+        self.life.running()
     }
 
     /// Why the thread ended early, if it did.
     pub fn failure(&self) -> Option<Error> {
-        self.failure.get().cloned()
+        self.life.failure()
     }
 
     /// Waits for the thread's end.
     pub fn join(&mut self) -> Result<(), Error> {
-        match self.handle.take().map(JoinHandle::join) {
-            Some(Err(_panic)) => Err(Error::Gone(self.thread.cpu)),
-            _ => self.failure().map_or(Ok(()), Err),
-        }
+        self.life.join()
     }
 }
 

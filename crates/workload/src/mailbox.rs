@@ -1,5 +1,6 @@
-//! The memory that one guest and its host share: what the host ordered, what the
-//! guest publishes, and the ring of gaps between them.
+//! The memory that one who polls and his host share: what the host ordered, what
+//! the one who polls publishes, and the ring of gaps between them. He is a guest,
+//! or a thread of this process that behaves as one.
 //!
 //! Each side owns whole cache lines, so that nobody's store takes a line away
 //! from the other while the guest polls. Every field has one writer.
@@ -84,7 +85,8 @@ pub struct Drained {
     pub tail: AtomicU64,
 }
 
-/// Written by the hypervisor: `struct kvm_steal_time` of the kernel's
+/// Written by the hypervisor, or by a polling thread from what it was told:
+/// `struct kvm_steal_time` of the kernel's
 /// Documentation/virt/kvm/x86/msr.rst. The version is odd during an update.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
@@ -118,6 +120,20 @@ pub struct Felt {
     pub reloads: u32,
     pub light_exits: u32,
     pub heavy_exits: u32,
+}
+
+/// What the steal clock did since its reading before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stolen {
+    pub steal_ns: u64,
+    /// Two per update of the page.
+    pub version_moves: u32,
+}
+
+/// Adds to a counter that only the caller writes: cheaper than an atomic add.
+pub fn add(counter: &AtomicU64, more: u64) {
+    let sum = counter.load(Ordering::Relaxed).wrapping_add(more);
+    counter.store(sum, Ordering::Relaxed);
 }
 
 impl Record {
@@ -170,6 +186,24 @@ impl Mailbox {
         self.orders.deadline_tsc.store(guest_tsc, Ordering::Release);
     }
 
+    /// Puts one gap into `ring`, or counts it where there is no room: what the guest
+    /// program does by itself, for a polling thread.
+    pub fn record(&self, ring: &[Record], (start_tsc, end_tsc): (u64, u64), stolen: Stolen) {
+        let books = &self.books;
+        let head = books.head.load(Ordering::Relaxed);
+        if head.wrapping_sub(self.drained.tail.load(Ordering::Acquire)) >= RING_RECORDS as u64 {
+            add(&books.dropped, 1);
+            return;
+        }
+        let slot = &ring[head as usize % RING_RECORDS];
+        slot.start_tsc.store(start_tsc, Ordering::Relaxed);
+        slot.end_tsc.store(end_tsc, Ordering::Relaxed);
+        slot.steal_ns.store(stolen.steal_ns, Ordering::Relaxed);
+        slot.version_moves
+            .store(u64::from(stolen.version_moves), Ordering::Relaxed);
+        books.head.store(head.wrapping_add(1), Ordering::Release);
+    }
+
     /// Takes every record out of `ring`, oldest first.
     pub fn drain(&self, ring: &[Record], mut sink: impl FnMut(&Felt)) {
         let head = self.books.head.load(Ordering::Acquire);
@@ -209,19 +243,12 @@ impl Mailbox {
 mod tests {
     use super::*;
 
-    /// What the guest program does with a gap, in Rust.
     fn record(mailbox: &Mailbox, ring: &[Record], start_tsc: u64) {
-        let head = mailbox.books.head.load(Ordering::Relaxed);
-        if head - mailbox.drained.tail.load(Ordering::Acquire) >= RING_RECORDS as u64 {
-            mailbox.books.dropped.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let slot = &ring[head as usize % RING_RECORDS];
-        slot.start_tsc.store(start_tsc, Ordering::Relaxed);
-        slot.end_tsc.store(start_tsc + 1, Ordering::Relaxed);
-        slot.version_moves.store(4, Ordering::Relaxed);
-        slot.light_exits.store(u64::MAX, Ordering::Relaxed);
-        mailbox.books.head.store(head + 1, Ordering::Release);
+        let stolen = Stolen {
+            steal_ns: 7,
+            version_moves: 4,
+        };
+        mailbox.record(ring, (start_tsc, start_tsc + 1), stolen);
     }
 
     fn ring() -> Vec<Record> {
@@ -282,14 +309,13 @@ mod tests {
     #[test]
     fn version_moves_are_halved_and_counts_clamped() {
         let (mailbox, ring) = (Mailbox::default(), ring());
+        ring[0].light_exits.store(u64::MAX, Ordering::Relaxed);
         record(&mailbox, &ring, 10);
         let mut felt = None;
         mailbox.drain(&ring, |gap| felt = Some(*gap));
         let felt = felt.unwrap();
-        assert_eq!(
-            (felt.reloads, felt.light_exits, felt.heavy_exits),
-            (2, u32::MAX, 0)
-        );
+        assert_eq!((felt.steal_ns, felt.reloads), (7, 2));
+        assert_eq!((felt.light_exits, felt.heavy_exits), (u32::MAX, 0));
     }
 
     #[test]

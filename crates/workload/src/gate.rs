@@ -1,5 +1,5 @@
-//! The barrier that all vCPU threads leave together, and the way to call them
-//! back out of the guest.
+//! The barrier that all measuring threads leave together, and the way to call a
+//! vCPU thread back out of the guest.
 
 use std::ptr;
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
@@ -13,7 +13,7 @@ enum Sign {
     Leave,
 }
 
-/// One barrier for all threads of one microVM.
+/// One barrier for all threads of one workload.
 #[derive(Debug, Default)]
 pub struct Gate {
     sign: Mutex<Sign>,
@@ -34,7 +34,7 @@ impl Gate {
         self.put(Sign::Go);
     }
 
-    /// Tells threads at the gate and threads in the guest to end.
+    /// Tells threads at the gate, and those that look at it later, to end.
     pub fn close(&self) {
         self.put(Sign::Leave);
     }

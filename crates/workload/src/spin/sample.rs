@@ -1,0 +1,40 @@
+//! What one step of the polling loop costs: for benches.
+
+use super::Error;
+use super::desk::Desk;
+use super::polling::{Step, step};
+use crate::{thread, tsc};
+
+/// Steps that are sampled.
+const SAMPLES: usize = 1 << 18;
+
+/// The cycles between consecutive readings of a polling thread on `cpu`, one per
+/// step of the loop, gaps included. It is the step that measures, with one store
+/// more (of the number itself) and never leaving for a gap: an upper bound.
+///
+/// # Errors
+/// As [`super::Spin::prepare`].
+pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, Error> {
+    std::thread::scope(|scope| {
+        let trial = scope.spawn(|| {
+            thread::pin(&[cpu])?;
+            Ok(samples())
+        });
+        trial.join().unwrap_or(Err(thread::Error::Gone(cpu).into()))
+    })
+}
+
+fn samples() -> Vec<u64> {
+    let desk = Desk::new(u64::MAX);
+    desk.mailbox.set_deadline(u64::MAX);
+    // Not zeros: those would come as pages that fault in the loop.
+    let mut deltas = vec![u64::MAX; SAMPLES];
+    let mut last_tsc = tsc::now();
+    for delta in &mut deltas {
+        let (Step::On(now_tsc) | Step::Due(now_tsc) | Step::Away(now_tsc)) =
+            step(&desk.mailbox, u64::MAX, last_tsc, u64::MAX);
+        *delta = now_tsc.wrapping_sub(last_tsc);
+        last_tsc = now_tsc;
+    }
+    deltas
+}

@@ -1,0 +1,112 @@
+//! The steal clock as a polling thread reads it: by how much it moved.
+
+use crate::mailbox::Stolen;
+use crate::tsc;
+
+/// One reading of this CPU's steal clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StealReading {
+    /// Nanoseconds that the hypervisor took since the CPU came up.
+    pub steal_ns: u64,
+    /// `version` of the steal page: moves by 2 at each reload of the vCPU, and wraps.
+    pub version: u32,
+}
+
+/// Reads the steal clock of the CPU it was made for; `None` if it cannot now.
+pub type StealReader = Box<dyn FnMut() -> Option<StealReading> + Send>;
+
+/// Readings whose median is the usual cost.
+const COST_READINGS: usize = 9;
+
+/// A steal clock, or none, and where it stood last.
+pub struct StealClock {
+    reader: Option<StealReader>,
+    seen: StealReading,
+}
+
+impl StealClock {
+    /// A reader that cannot read at the begin is as good as none.
+    pub fn new(reader: Option<StealReader>) -> StealClock {
+        let reader = reader.and_then(|mut read| read().map(|_| read));
+        StealClock {
+            reader,
+            seen: StealReading::default(),
+        }
+    }
+
+    /// Whether there is one.
+    pub fn works(&self) -> bool {
+        self.reader.is_some()
+    }
+
+    /// What a reading usually costs here, in cycles.
+    pub fn usual_cost_tsc(&mut self) -> u64 {
+        let mut costs = [0; COST_READINGS];
+        for cost in &mut costs {
+            let before_tsc = tsc::now();
+            self.advance();
+            *cost = tsc::now().saturating_sub(before_tsc);
+        }
+        costs.sort_unstable();
+        costs[COST_READINGS / 2]
+    }
+
+    /// By how much it moved since the reading before. What a reading misses, the
+    /// next one has.
+    pub fn advance(&mut self) -> Stolen {
+        let Some(now) = self.reader.as_mut().and_then(|read| read()) else {
+            return Stolen::default();
+        };
+        let before = std::mem::replace(&mut self.seen, now);
+        Stolen {
+            steal_ns: now.steal_ns.saturating_sub(before.steal_ns),
+            version_moves: now.version.wrapping_sub(before.version),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(readings: Vec<Option<(u64, u32)>>) -> StealClock {
+        let mut readings = readings.into_iter();
+        StealClock::new(Some(Box::new(move || {
+            let (steal_ns, version) = readings.next().flatten()?;
+            Some(StealReading { steal_ns, version })
+        })))
+    }
+
+    #[test]
+    fn it_tells_what_is_new() {
+        let first = Some((0, 0));
+        let mut clock = clock(vec![
+            first,
+            Some((1_000, u32::MAX - 1)),
+            None,
+            Some((1_500, 2)),
+            Some((1_400, 2)),
+        ]);
+        assert!(clock.works());
+        clock.advance();
+        assert_eq!(clock.advance(), Stolen::default(), "missed");
+        let caught_up = Stolen {
+            steal_ns: 500,
+            version_moves: 4,
+        };
+        assert_eq!(clock.advance(), caught_up, "across the wrap");
+        assert_eq!(
+            clock.advance(),
+            Stolen::default(),
+            "never less than nothing"
+        );
+    }
+
+    #[test]
+    fn a_reader_that_cannot_read_is_none() {
+        assert!(!clock(vec![None, Some((1, 2))]).works());
+        let mut none = StealClock::new(None);
+        assert!(!none.works());
+        assert_eq!(none.advance(), Stolen::default());
+    }
+}

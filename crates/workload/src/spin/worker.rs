@@ -1,0 +1,100 @@
+//! One polling thread, from its set-up to its end.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+
+use vmnoise_events::{Gap, Policy, Tally};
+
+use super::desk::Desk;
+use super::polling::Polling;
+use super::steal::{StealClock, StealReader};
+use super::{Error, SpinThread};
+use crate::gate::Gate;
+use crate::measuring_thread::MeasuringThread;
+use crate::thread;
+
+/// A thread at the gate, polling, or at its end.
+#[derive(Debug)]
+pub struct Worker {
+    pub desk: Arc<Desk>,
+    pub thread: SpinThread,
+    pub steal_clock: bool,
+    pub life: MeasuringThread<Error>,
+}
+
+/// What the thread is given.
+pub struct Assignment {
+    pub gate: Arc<Gate>,
+    pub cpu: u32,
+    pub policy: Option<Policy>,
+    pub threshold_tsc: u64,
+    pub period_tsc: u64,
+    pub runtime_tsc: u64,
+    pub steal_reader: Option<StealReader>,
+}
+
+/// What the thread says once it is set up.
+struct Ready {
+    tid: u32,
+    desk: Arc<Desk>,
+    steal_clock: bool,
+}
+
+impl Worker {
+    /// Starts the thread and waits until it stands at the gate.
+    pub fn spawn(assignment: Assignment) -> Result<Worker, Error> {
+        let cpu = assignment.cpu;
+        let name = format!("vmnoise-spin{cpu}");
+        let (life, ready) =
+            MeasuringThread::spawn(name, cpu, move |ready| assignment.carry_out(ready))?;
+        Ok(Worker {
+            desk: ready.desk,
+            thread: SpinThread {
+                cpu,
+                tid: ready.tid,
+            },
+            steal_clock: ready.steal_clock,
+            life,
+        })
+    }
+
+    pub fn drain(&self, sink: &mut dyn FnMut(Gap)) {
+        self.desk.drain(self.thread.cpu, sink);
+    }
+
+    pub fn tally(&self) -> Tally {
+        self.desk.tally(self.thread.cpu, self.steal_clock)
+    }
+}
+
+impl Assignment {
+    fn carry_out(self, ready: &mpsc::SyncSender<Ready>) -> Result<(), Error> {
+        thread::pin(&[self.cpu])?;
+        if let Some(policy) = self.policy {
+            thread::set_policy(policy)?;
+        }
+        // Made here, so that the memory is this CPU's own where memory has nodes.
+        let desk = Arc::new(Desk::new(self.threshold_tsc));
+        desk.lock_in_memory();
+        let mut steal = StealClock::new(self.steal_reader);
+        let limit = &desk.mailbox.orders.blind_limit_tsc;
+        limit.fetch_add(steal.usual_cost_tsc(), Ordering::Relaxed);
+        // Whoever spawned this thread waits for the message.
+        let _ = ready.send(Ready {
+            tid: thread::tid(),
+            desk: Arc::clone(&desk),
+            steal_clock: steal.works(),
+        });
+        if !self.gate.pass() {
+            return Ok(());
+        }
+        let polling = Polling {
+            cpu: self.cpu,
+            desk,
+            steal,
+            period_tsc: self.period_tsc,
+            runtime_tsc: self.runtime_tsc,
+        };
+        polling.run()
+    }
+}

@@ -1,0 +1,42 @@
+//! What the workloads' tests share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use vmnoise_workload::thread;
+
+/// Burns one CPU until dropped.
+pub struct BusyThread {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl BusyThread {
+    /// Starts to burn this CPU.
+    pub fn on(cpu: u32) -> BusyThread {
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let stop = Arc::clone(&stop);
+            move || {
+                thread::pin(&[cpu]).expect("the CPU to burn exists and is allowed");
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        BusyThread {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for BusyThread {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to report.
+            let _ = thread.join();
+        }
+    }
+}

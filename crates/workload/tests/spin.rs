@@ -1,0 +1,297 @@
+//! Polling threads on this machine, as noisy as it may be.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, Pid, sched_setaffinity};
+use vmnoise_events::{Gap, Policy, Tally};
+use vmnoise_workload::spin::{Config, Error, Spin, StealReader, StealReading, poll_steps};
+use vmnoise_workload::{thread, tsc};
+
+use common::BusyThread;
+
+const THRESHOLD_TSC: u64 = 2_500;
+const MS: Duration = Duration::from_millis(1);
+
+fn cycles(dur: Duration) -> u64 {
+    static HZ: std::sync::LazyLock<u64> = std::sync::LazyLock::new(|| tsc::calibrate_hz(20 * MS));
+    (dur.as_nanos() * u128::from(*HZ) / 1_000_000_000) as u64
+}
+
+/// Polls all the time.
+fn config(cpus: &[u32]) -> Config {
+    Config {
+        cpus: cpus.to_vec(),
+        threshold_tsc: THRESHOLD_TSC,
+        policy: None,
+        period_tsc: cycles(20 * MS),
+        runtime_tsc: cycles(20 * MS),
+        steal_reader: None,
+    }
+}
+
+/// Polls for one part of each period.
+fn pausing(runtime: Duration, period: Duration) -> Config {
+    Config {
+        period_tsc: cycles(period),
+        runtime_tsc: cycles(runtime),
+        ..config(&[1])
+    }
+}
+
+/// A steal clock that moves by 1 µs and one reload at each reading, and says how
+/// often it was read.
+fn stub() -> (Arc<AtomicU32>, impl Fn(u32) -> StealReader + Send) {
+    let readings = Arc::new(AtomicU32::new(0));
+    let make = {
+        let readings = Arc::clone(&readings);
+        move |_cpu| -> StealReader {
+            let readings = Arc::clone(&readings);
+            Box::new(move || {
+                let reading = readings.fetch_add(1, Ordering::Relaxed);
+                Some(StealReading {
+                    steal_ns: u64::from(reading) * 1_000,
+                    version: (u32::MAX - 9).wrapping_add(2 * reading),
+                })
+            })
+        }
+    };
+    (readings, make)
+}
+
+/// Runs to the deadline; all gaps and the last tallies.
+fn run(spin: &mut Spin, dur: Duration) -> (Vec<Gap>, Vec<Tally>) {
+    spin.start(Some(tsc::now() + cycles(dur))).unwrap();
+    let mut gaps = Vec::new();
+    while spin.running() {
+        spin.drain(&mut |gap| gaps.push(gap));
+        std::thread::sleep(5 * MS);
+    }
+    spin.join().unwrap();
+    spin.drain(&mut |gap| gaps.push(gap));
+    (gaps, spin.tallies())
+}
+
+fn runtime_tsc(tally: &Tally) -> u64 {
+    tally.last_tsc - tally.first_tsc - tally.blind_tsc.unwrap()
+}
+
+fn wait_until(mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "not yet");
+        std::thread::sleep(MS);
+    }
+}
+
+#[test]
+fn gaps_are_ordered_disjoint_and_inside_the_run() {
+    let begin_tsc = tsc::now();
+    let mut spin = Spin::prepare(config(&[0, 1])).unwrap();
+    let (gaps, tallies) = run(&mut spin, 100 * MS);
+    assert_eq!((spin.dropped(), spin.clock_steps_back()), (0, 0));
+    for (tally, thread) in tallies.iter().zip(spin.threads()) {
+        assert_eq!(tally.cpu, thread.cpu);
+        let mut before_tsc = tally.first_tsc;
+        let mut count = 0;
+        for gap in gaps.iter().filter(|gap| gap.cpu == tally.cpu) {
+            assert!(gap.start_tsc >= before_tsc, "{gap:?} overlaps");
+            assert!(gap.end_tsc - gap.start_tsc >= THRESHOLD_TSC, "{gap:?}");
+            assert_eq!((gap.steal_ns, gap.reloads), (0, 0), "nobody read it");
+            before_tsc = gap.end_tsc;
+            count += 1;
+        }
+        assert!(count > 0, "a timer tick alone is a gap");
+        assert!(begin_tsc < tally.first_tsc && before_tsc <= tally.last_tsc);
+        assert!(runtime_tsc(tally) >= cycles(50 * MS), "{tally:?}");
+        let blind_tsc = tally.blind_tsc.unwrap();
+        assert!(blind_tsc > 0 && blind_tsc < runtime_tsc(tally) / 10);
+        assert_eq!((tally.steal_clock_ns, tally.reloads), (None, None));
+    }
+    assert!(!spin.has_steal_clock());
+}
+
+#[test]
+fn a_pause_is_no_runtime_and_no_gap() {
+    let mut spin = Spin::prepare(pausing(20 * MS, 150 * MS)).unwrap();
+    let (gaps, tallies) = run(&mut spin, 500 * MS);
+    let [tally] = tallies[..] else {
+        panic!("{tallies:?}")
+    };
+    let span_tsc = tally.last_tsc - tally.first_tsc;
+    assert!(span_tsc >= cycles(400 * MS), "{tally:?}");
+    let part = runtime_tsc(&tally) as f64 / span_tsc as f64;
+    assert!((0.02..0.5).contains(&part), "polled {part} of the time");
+    let in_gaps_tsc: u64 = gaps.iter().map(|gap| gap.end_tsc - gap.start_tsc).sum();
+    assert!(
+        in_gaps_tsc <= runtime_tsc(&tally),
+        "gaps of {in_gaps_tsc} cycles in {tally:?}"
+    );
+}
+
+#[test]
+fn a_sleeping_thread_ends_at_the_deadline_and_at_the_stop() {
+    let minute = Duration::from_secs(60);
+    let begin = Instant::now();
+    let mut spin = Spin::prepare(pausing(MS, minute)).unwrap();
+    run(&mut spin, 40 * MS);
+    assert!(begin.elapsed() >= 40 * MS, "not before it");
+
+    let mut spin = Spin::prepare(pausing(MS, minute)).unwrap();
+    spin.start(None).unwrap();
+    std::thread::sleep(30 * MS);
+    assert!(spin.running());
+    spin.stop();
+    spin.join().unwrap();
+    assert!(begin.elapsed() < minute / 2);
+}
+
+#[test]
+fn stop_ends_the_run_early() {
+    let mut spin = Spin::prepare(config(&[1])).unwrap();
+    spin.start(None).unwrap();
+    wait_until(|| spin.tallies()[0].first_tsc > 0);
+    assert!(spin.running());
+    let stop_tsc = tsc::now();
+    spin.stop();
+    spin.join().unwrap();
+    let late_tsc = spin.tallies()[0].last_tsc.saturating_sub(stop_tsc);
+    assert!(late_tsc < cycles(Duration::from_secs(1)), "{late_tsc}");
+}
+
+#[test]
+fn a_busy_neighbour_makes_long_gaps() {
+    let neighbour = BusyThread::on(1);
+    let mut spin = Spin::prepare(config(&[1])).unwrap();
+    let (gaps, _) = run(&mut spin, 150 * MS);
+    drop(neighbour);
+    let lengths = gaps.iter().map(|gap| gap.end_tsc - gap.start_tsc);
+    let longest_tsc = lengths.max().unwrap();
+    assert!(longest_tsc > cycles(MS), "longest gap: {longest_tsc}");
+}
+
+#[test]
+fn the_steal_clock_is_read_once_for_each_gap_and_begin() {
+    let (readings, make) = stub();
+    let mut spin = Spin::prepare(Config {
+        steal_reader: Some(Box::new(make)),
+        ..pausing(5 * MS, 25 * MS)
+    })
+    .unwrap();
+    assert!(spin.has_steal_clock());
+    let in_set_up = readings.load(Ordering::Relaxed);
+    let (gaps, tallies) = run(&mut spin, 110 * MS);
+    assert!(!gaps.is_empty());
+    for gap in &gaps {
+        assert_eq!((gap.steal_ns, gap.reloads), (1_000, 1), "{gap:?}");
+    }
+    let count = gaps.len() as u64;
+    assert_eq!(tallies[0].steal_clock_ns, Some(count * 1_000));
+    assert_eq!(tallies[0].reloads, Some(count));
+    let begins = u64::from(readings.load(Ordering::Relaxed) - in_set_up) - count;
+    // One begin, and one more after each pause, of which a starved thread has none.
+    assert!((1..=6).contains(&begins), "{begins} begins");
+}
+
+#[test]
+fn a_thread_that_was_moved_says_so() {
+    let mut spin = Spin::prepare(config(&[1])).unwrap();
+    spin.start(None).unwrap();
+    wait_until(|| spin.tallies()[0].first_tsc > 0);
+    let tid = Pid::from_raw(spin.threads()[0].tid.cast_signed());
+    let mut elsewhere = CpuSet::new();
+    elsewhere.set(0);
+    sched_setaffinity(tid, &elsewhere).unwrap();
+    wait_until(|| !spin.running());
+    let moved = Error::Moved { cpu: 1, now_on: 0 };
+    assert_eq!(spin.failure(), Some(moved.clone()));
+    assert!(spin.start(None).is_err());
+    assert_eq!(spin.join(), Err(moved));
+    spin.drain(&mut |gap| assert_eq!(gap.cpu, 1));
+}
+
+#[test]
+fn a_thread_that_dies_says_so() {
+    let mut calls = 0;
+    let dies = move || -> Option<StealReading> {
+        calls += 1;
+        if calls > 20 {
+            std::panic::resume_unwind(Box::new("no message on stderr"));
+        }
+        Some(StealReading::default())
+    };
+    let dies = std::sync::Mutex::new(Some(dies));
+    let mut spin = Spin::prepare(Config {
+        threshold_tsc: 0,
+        steal_reader: Some(Box::new(move |_| {
+            Box::new(dies.lock().unwrap().take().unwrap())
+        })),
+        ..config(&[1])
+    })
+    .unwrap();
+    spin.start(None).unwrap();
+    wait_until(|| spin.failure().is_some());
+    let gone = Error::Thread(thread::Error::Gone(1));
+    assert_eq!(spin.join(), Err(gone));
+}
+
+#[test]
+fn a_full_ring_drops_and_counts() {
+    // No threshold: every step is a gap.
+    let mut spin = Spin::prepare(Config {
+        threshold_tsc: 0,
+        ..config(&[1])
+    })
+    .unwrap();
+    spin.start(None).unwrap();
+    wait_until(|| spin.dropped() > 0);
+    spin.stop();
+    spin.join().unwrap();
+    let mut kept = 0;
+    spin.drain(&mut |_| kept += 1);
+    assert_eq!(kept, 1 << 15);
+}
+
+#[test]
+fn dropping_the_threads_in_any_state_ends_them() {
+    let begin = Instant::now();
+    drop(Spin::prepare(config(&[0, 1])).unwrap());
+    let mut endless = Spin::prepare(config(&[1])).unwrap();
+    endless.start(None).unwrap();
+    drop(endless);
+    let mut never_started = Spin::prepare(config(&[1])).unwrap();
+    never_started.join().unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_a_remedy() {
+    let refusal = |config| Spin::prepare(config).unwrap_err();
+    assert_eq!(refusal(config(&[])), Error::NoCpu);
+    let missing = refusal(config(&[0, 900])).to_string();
+    assert!(missing.contains("CPU 900"), "{missing}");
+    for runtime in [Duration::ZERO, 21 * MS] {
+        let error = refusal(pausing(runtime, 20 * MS));
+        assert!(matches!(error, Error::Runtime { .. }), "{error}");
+    }
+    let fifo = Config {
+        policy: Some(Policy::Fifo(1)),
+        ..config(&[1])
+    };
+    match Spin::prepare(fifo) {
+        Ok(spin) => assert!(spin.running()),
+        Err(error) => assert!(error.to_string().contains("CAP_SYS_NICE"), "{error}"),
+    }
+}
+
+#[test]
+fn poll_steps_are_short() {
+    let mut steps = poll_steps(1).unwrap();
+    steps.sort_unstable();
+    let median_tsc = steps[steps.len() / 2];
+    assert!(steps.len() > 100_000);
+    assert!(median_tsc < 10 * tsc::rdtsc_cycles() + 500, "{median_tsc}");
+}
