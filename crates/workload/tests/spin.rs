@@ -1,5 +1,7 @@
 //! Polling threads on this machine, as noisy as it may be.
 
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
 mod common;
 
 use std::sync::Arc;
@@ -194,6 +196,32 @@ fn the_steal_clock_is_read_once_for_each_gap_and_begin() {
     let begins = u64::from(readings.load(Ordering::Relaxed) - in_set_up) - count;
     // One begin, and one more after each pause, of which a starved thread has none.
     assert!((1..=6).contains(&begins), "{begins} begins");
+}
+
+#[test]
+fn writing_that_was_disturbed_is_a_gap_too() {
+    let mut calls = 0;
+    let disturbed = move || {
+        calls += 1;
+        if calls % 5 == 0 {
+            let until_tsc = tsc::now() + cycles(MS);
+            while tsc::now() < until_tsc {}
+        }
+        Some(StealReading::default())
+    };
+    let mut spin = Spin::prepare(Config {
+        steal_reader: Some(Box::new(move |_| Box::new(disturbed))),
+        ..config(&[1])
+    })
+    .unwrap();
+    let (gaps, _) = run(&mut spin, 100 * MS);
+    let touch = |pair: &&[Gap]| pair[0].end_tsc == pair[1].start_tsc;
+    let stretches: Vec<_> = gaps.windows(2).filter(touch).collect();
+    assert!(!stretches.is_empty(), "{} gaps, none touch", gaps.len());
+    for pair in stretches {
+        let length_tsc = pair[1].end_tsc - pair[1].start_tsc;
+        assert!(length_tsc >= 10_000, "{pair:?}");
+    }
 }
 
 #[test]
