@@ -1,6 +1,6 @@
 //! The test tiers: what each needs, what it ran, what was skipped and why.
 //! A tier is a part of the test names: `root::` needs BPF, `kvm::` needs
-//! /dev/kvm as well; everything else runs anywhere.
+//! /dev/kvm as well, `lab::` needs QEMU; everything else runs anywhere.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -30,7 +30,7 @@ pub fn run_all() -> Result<()> {
         &mut counts,
         "unit",
         &["--workspace"],
-        &["--skip", "root::", "--skip", "kvm::"],
+        &["--skip", "root::", "--skip", "kvm::", "--skip", "lab::"],
     )?;
     tier(
         &mut counts,
@@ -39,12 +39,13 @@ pub fn run_all() -> Result<()> {
         &[],
     )?;
     let root = can_trace();
-    privileged_tier(&mut counts, "root", &root)?;
+    serial_tier(&mut counts, "root", &root)?;
     let kvm = root.and_then(|()| can_virtualize());
     if kvm.is_ok() {
         oracle::install_pyarrow()?;
     }
-    privileged_tier(&mut counts, "kvm", &kvm)?;
+    serial_tier(&mut counts, "kvm", &kvm)?;
+    serial_tier(&mut counts, "lab", &can_emulate())?;
     println!(
         "{} passed, {} failed, {} skipped",
         counts.passed, counts.failed, counts.skipped
@@ -56,7 +57,7 @@ pub fn run_all() -> Result<()> {
 }
 
 /// Tests that change or load the machine run one at a time.
-fn privileged_tier(counts: &mut Counts, name: &str, ability: &Result<(), String>) -> Result<()> {
+fn serial_tier(counts: &mut Counts, name: &str, ability: &Result<(), String>) -> Result<()> {
     let filter = format!("{name}::");
     match ability {
         Ok(()) => tier(
@@ -160,6 +161,19 @@ fn can_virtualize() -> Result<(), String> {
     {
         Ok(_) => Ok(()),
         Err(error) => Err(format!("/dev/kvm: {error}")),
+    }
+}
+
+fn can_emulate() -> Result<(), String> {
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    if std::env::consts::ARCH != "x86_64" || !release.lines().any(|line| line == "ID=debian") {
+        return Err("labs boot the kernels of Debian for amd64, as apt finds them".into());
+    }
+    match Command::new("qemu-system-x86_64").arg("--version").output() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!(
+            "qemu-system-x86_64 (package qemu-system-x86): {error}"
+        )),
     }
 }
 

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
+use crate::run::lab_program;
 use crate::schedstat::{self, Schedstat};
 
 /// One burst as its maker logged it.
@@ -34,7 +35,7 @@ impl Disturber {
     /// If it cannot be started.
     pub fn busy(cpu: u32) -> Result<Disturber> {
         Disturber::start(
-            Command::new(program()?).args(["busy", &cpu.to_string()]),
+            Command::new(lab_program("lab-disturb")?).args(["busy", &cpu.to_string()]),
             None,
         )
     }
@@ -56,7 +57,7 @@ impl Disturber {
         let path = log.to_str().context("the path of the log is not UTF-8")?;
         let arguments = ["bursts", &cpu, &hz, &burst_us, &count, path];
         Disturber::start(
-            Command::new(program()?).args(arguments),
+            Command::new(lab_program("lab-disturb")?).args(arguments),
             Some(log.to_owned()),
         )
     }
@@ -148,16 +149,4 @@ impl Drop for Disturber {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// `lab-disturb` lies beside the test that asks for it, one folder up.
-fn program() -> Result<PathBuf> {
-    let mut folder = std::env::current_exe()?;
-    while folder.pop() {
-        let path = folder.join("lab-disturb");
-        if path.is_file() {
-            return Ok(path);
-        }
-    }
-    bail!("lab-disturb is not built: run the tests through cargo")
 }

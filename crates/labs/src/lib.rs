@@ -2,9 +2,10 @@
 //! would, and its answer is judged against what the cause logged of itself.
 #![forbid(unsafe_code)]
 
+pub mod bed;
 mod disturber;
 mod run;
 pub mod schedstat;
 
 pub use disturber::{Burst, Disturber};
-pub use run::{Run, binary, run_to_end};
+pub use run::{Run, binary, lab_program, run_to_end};

@@ -21,7 +21,7 @@ pub fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("VMNOISE_BINARY") {
         return path.into();
     }
-    let target = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target");
+    let target = target_folder();
     let triple = std::fs::read_dir(&target)
         .into_iter()
         .flatten()
@@ -32,6 +32,26 @@ pub fn binary() -> PathBuf {
         .map(|folder| folder.join("release/vmnoise"))
         .find(|path| path.is_file())
         .expect("the release binary is built: run `cargo build --release -p vmnoise` first")
+}
+
+/// Where the tree keeps what was built or fetched.
+pub(crate) fn target_folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target")
+}
+
+/// A program of this crate: it lies beside the one that asks for it, or a folder up.
+///
+/// # Errors
+/// If it was not built.
+pub fn lab_program(name: &str) -> Result<PathBuf> {
+    let mut folder = std::env::current_exe()?;
+    while folder.pop() {
+        let path = folder.join(name);
+        if path.is_file() {
+            return Ok(path);
+        }
+    }
+    bail!("{name} is not built: run `cargo build -p vmnoise-labs --bins` first")
 }
 
 /// A running `vmnoise`.

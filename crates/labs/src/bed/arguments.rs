@@ -1,0 +1,46 @@
+//! The arguments of QEMU, one function for each group.
+
+use std::path::Path;
+
+/// An emulated machine: it is the same on every host, and its CPU has SVM, so that
+/// KVM runs inside it where it cannot run outside.
+pub(super) fn machine(cpus: u32, virtual_time: Option<u8>) -> Vec<String> {
+    let cpus = cpus.to_string();
+    let threads = match virtual_time {
+        Some(_) => "tcg,thread=single",
+        None => "tcg,thread=multi",
+    };
+    let mut arguments = vec!["-nodefaults", "-no-reboot", "-display", "none"];
+    arguments.extend(["-accel", threads, "-m", "1024", "-smp", &cpus]);
+    // kvm-amd of PREEMPT_RT refuses a CPU without a constant TSC.
+    arguments.extend(["-cpu", "max,x-force-features=on,+invtsc"]);
+    let mut arguments = owned(&arguments);
+    if let Some(shift) = virtual_time {
+        let pace = format!("shift={shift},sleep=off");
+        let clock = "base=2025-01-01T00:00:00,clock=vm";
+        arguments.extend(owned(&["-icount", &pace, "-seed", "1", "-rtc", clock]));
+    }
+    arguments
+}
+
+/// The kernel, its initramfs and its command line.
+pub(super) fn kernel(vmlinuz: &Path, initramfs: &Path, virtual_time: Option<u8>) -> Vec<String> {
+    // A panic ends the machine at once, with its reason on the console. The TSC of
+    // several emulated CPUs is one clock, though the kernel cannot prove it.
+    let mut line = "console=ttyS0 quiet panic=-1 tsc=reliable".to_owned();
+    if virtual_time.is_some() {
+        line += " nokaslr random.trust_cpu=off";
+    }
+    let (vmlinuz, initramfs) = (vmlinuz.to_string_lossy(), initramfs.to_string_lossy());
+    owned(&["-kernel", &vmlinuz, "-initrd", &initramfs, "-append", &line])
+}
+
+/// Two serial ports: the console, and results that no kernel message gets into.
+pub(super) fn ways_out(console: &Path, results: &Path) -> Vec<String> {
+    let file = |path: &Path| format!("file:{}", path.display());
+    owned(&["-serial", &file(console), "-serial", &file(results)])
+}
+
+fn owned(arguments: &[&str]) -> Vec<String> {
+    arguments.iter().map(|word| (*word).to_owned()).collect()
+}

@@ -1,0 +1,74 @@
+//! The only file system of a lab: an init, programs, modules, and what to do.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use cpio::newc;
+
+use super::inside;
+
+const FOLDER: u32 = 0o040_755;
+const PROGRAM: u32 = 0o100_755;
+const PLAIN: u32 = 0o100_644;
+
+/// Folders that the init mounts something on.
+const MOUNT_POINTS: [&str; 4] = ["proc", "sys", "dev", "tmp"];
+
+/// Writes it as an uncompressed `newc` archive
+/// (Documentation/driver-api/early-userspace/buffer-format.rst).
+pub(super) fn write(
+    path: &Path,
+    modules: &[PathBuf],
+    programs: &[PathBuf],
+    commands: &[&str],
+) -> Result<()> {
+    let mut archive = Archive {
+        out: BufWriter::new(File::create(path).with_context(|| path.display().to_string())?),
+    };
+    for folder in MOUNT_POINTS.iter().chain(&["bin", "lab"]) {
+        archive.entry(folder, FOLDER, &[])?;
+    }
+    archive.copy("init", PROGRAM, &crate::run::lab_program("lab-init")?)?;
+    for program in programs {
+        archive.copy(&format!("bin/{}", name(program)?), PROGRAM, program)?;
+    }
+    let mut order = String::new();
+    for module in modules {
+        let inside = format!("lab/{}", name(module)?);
+        archive.copy(&inside, PLAIN, module)?;
+        order += &format!("/{inside}\n");
+    }
+    archive.entry(&inside::MODULES[1..], PLAIN, order.as_bytes())?;
+    let commands = commands.join("\n");
+    archive.entry(&inside::COMMANDS[1..], PLAIN, commands.as_bytes())?;
+    newc::trailer(archive.out)?.flush()?;
+    Ok(())
+}
+
+struct Archive {
+    out: BufWriter<File>,
+}
+
+impl Archive {
+    fn entry(&mut self, name: &str, mode: u32, content: &[u8]) -> Result<()> {
+        let size = u32::try_from(content.len()).with_context(|| format!("{name} is too large"))?;
+        let mut entry = newc::Builder::new(name)
+            .mode(mode)
+            .write(&mut self.out, size);
+        entry.write_all(content)?;
+        entry.finish()?;
+        Ok(())
+    }
+
+    fn copy(&mut self, name: &str, mode: u32, from: &Path) -> Result<()> {
+        let content = std::fs::read(from).with_context(|| from.display().to_string())?;
+        self.entry(name, mode, &content)
+    }
+}
+
+fn name(path: &Path) -> Result<&str> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.with_context(|| format!("{} has no plain name", path.display()))
+}

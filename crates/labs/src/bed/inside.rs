@@ -1,0 +1,70 @@
+//! What both sides of a lab agree on: where things lie inside, and how results come out.
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+/// Paths of the kernel modules to load, one a line, in their order.
+pub const MODULES: &str = "/lab/modules";
+/// Commands to run, one a line.
+pub const COMMANDS: &str = "/lab/commands";
+/// The serial port that carries results: the console is the kernel's.
+pub const RESULTS: &str = "/dev/ttyS1";
+/// Begins a command that runs beside those after it.
+const BESIDE: &str = "& ";
+
+/// How a command inside a lab ended, and what it said: one line of JSON on its way out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandOutput {
+    /// Its exit status; `None` if a signal ended it.
+    pub status: Option<i32>,
+    /// All of its stdout.
+    pub stdout: String,
+    /// All of its stderr.
+    pub stderr: String,
+}
+
+/// Whether this command runs beside those after it.
+pub fn is_beside(command: &str) -> bool {
+    command.starts_with(BESIDE)
+}
+
+/// The program of a command and its arguments.
+pub fn words(command: &str) -> impl Iterator<Item = &str> {
+    command.strip_prefix(BESIDE).unwrap_or(command).split(' ')
+}
+
+/// Reads what came out.
+pub(super) fn outputs(results: &[u8]) -> Result<Vec<CommandOutput>> {
+    let text = str::from_utf8(results).context("the results are not text")?;
+    text.lines()
+        .map(|line| serde_json::from_str(line).with_context(|| format!("no result: {line}")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_makes_of_line_ends_does_not_matter() {
+        let output = CommandOutput {
+            status: Some(3),
+            stdout: "two\nlines\n".into(),
+            stderr: String::new(),
+        };
+        let line = serde_json::to_string(&output).unwrap();
+        let sent = format!("{line}\r\n{line}\r\n");
+        assert_eq!(outputs(sent.as_bytes()).unwrap(), [output.clone(), output]);
+    }
+
+    #[test]
+    fn a_result_cut_short_is_an_error() {
+        assert!(outputs(b"{\"status\":0,\"stdo").is_err());
+    }
+
+    #[test]
+    fn a_command_is_its_words() {
+        assert!(is_beside("& lab-disturb busy 1") && !is_beside("vmnoise doctor"));
+        assert!(words("& lab-disturb busy 1").eq(["lab-disturb", "busy", "1"]));
+    }
+}

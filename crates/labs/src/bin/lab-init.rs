@@ -1,0 +1,74 @@
+//! The first and only process of a lab: mounts, loads modules, runs the commands, sends
+//! each one's outcome out, and powers the machine off. What stops it is told on the
+//! console.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+use rustix::mount::{MountFlags, mount};
+use rustix::system::{RebootCommand, finit_module, reboot};
+use vmnoise_labs::bed::CommandOutput;
+use vmnoise_labs::bed::inside::{COMMANDS, MODULES, RESULTS, is_beside, words};
+
+/// File systems by type, and where they go.
+const MOUNTS: [(&str, &str); 6] = [
+    ("proc", "/proc"),
+    ("sysfs", "/sys"),
+    ("devtmpfs", "/dev"),
+    ("tmpfs", "/tmp"),
+    ("tracefs", "/sys/kernel/tracing"),
+    ("debugfs", "/sys/kernel/debug"),
+];
+
+fn main() -> Result<()> {
+    if let Err(error) = run() {
+        eprintln!("lab-init: {error:#}");
+        rustix::termios::tcdrain(std::io::stderr())?;
+    }
+    reboot(RebootCommand::PowerOff)?;
+    Ok(())
+}
+
+fn run() -> Result<()> {
+    for (kind, place) in MOUNTS {
+        mount(kind, place, kind, MountFlags::empty(), None)
+            .with_context(|| format!("mounting {kind} on {place}"))?;
+    }
+    for module in std::fs::read_to_string(MODULES)?.lines() {
+        finit_module(File::open(module)?, c"", 0).with_context(|| format!("loading {module}"))?;
+    }
+    let mut results = File::options().write(true).open(RESULTS)?;
+    for command in std::fs::read_to_string(COMMANDS)?.lines() {
+        let mut process = process(command)?;
+        if is_beside(command) {
+            process
+                .stdout(Stdio::null())
+                .spawn()
+                .with_context(|| format!("starting `{command}`"))?;
+        } else {
+            let output = process
+                .output()
+                .with_context(|| format!("starting `{command}`"))?;
+            let output = CommandOutput {
+                status: output.status.code(),
+                stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+                stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            };
+            writeln!(results, "{}", serde_json::to_string(&output)?)?;
+        }
+    }
+    rustix::termios::tcdrain(&results)?;
+    Ok(())
+}
+
+/// Programs lie in `/bin` and nowhere else.
+fn process(command: &str) -> Result<Command> {
+    let mut words = words(command);
+    let program = words.next().context("an empty command")?;
+    let mut process = Command::new(format!("/bin/{program}"));
+    process.args(words).stdin(Stdio::null());
+    Ok(process)
+}

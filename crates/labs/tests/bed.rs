@@ -1,0 +1,147 @@
+//! The built binary in stock kernels that this machine does not run: it boots there,
+//! sees every exit, blames a busy neighbour and no absent one, and repeats exactly.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod lab {
+    use serde_json::Value;
+    use vmnoise_labs::bed::{CommandOutput, Kernel, Lab, LabReport};
+    use vmnoise_labs::lab_program;
+
+    /// A guest of the lab's own vmnoise measures for a second.
+    const MICROVM: &str = "vmnoise microvm --duration 1s --format json";
+    const DOCTOR: &str = "vmnoise doctor --format json";
+
+    /// The JSON of a command that did what it was asked.
+    fn result(output: &CommandOutput) -> Value {
+        assert_eq!(output.status, Some(0), "{}", output.stderr);
+        serde_json::from_str(&output.stdout).unwrap()
+    }
+
+    fn doctor_and_microvm(kernel: Kernel) -> (LabReport, Value, Value) {
+        let report = Lab::kernel(kernel).run(&[DOCTOR, MICROVM]).unwrap();
+        println!("kernel {}", report.kernel_version);
+        let (doctor, summary) = (result(&report.outputs[0]), result(&report.outputs[1]));
+        (report, doctor, summary)
+    }
+
+    fn sources(summary: &Value) -> impl Iterator<Item = (&str, &str, u64)> {
+        let entries = summary["cpus"][0]["sources"].as_array().unwrap();
+        entries.iter().map(|entry| {
+            let word = |key: &str| entry[key].as_str().unwrap();
+            (
+                word("share"),
+                word("name"),
+                entry["total_ns"].as_u64().unwrap(),
+            )
+        })
+    }
+
+    fn assert_budgets_add_up(summary: &Value) {
+        let cpu = &summary["cpus"][0];
+        let shares = cpu["shares_ns"].as_object().unwrap();
+        let sum: u64 = shares.values().filter_map(Value::as_u64).sum();
+        assert_eq!(Some(sum), cpu["noise_ns"].as_u64(), "{cpu}");
+        for gap in summary["worst"].as_array().unwrap() {
+            let parts = gap["parts"].as_array().unwrap();
+            let sum: u64 = parts.iter().filter_map(|part| part["ns"].as_u64()).sum();
+            assert_eq!(Some(sum), gap["dur_ns"].as_u64(), "{gap}");
+        }
+    }
+
+    /// What must hold on every stock kernel with KVM: each exit is seen and has its
+    /// time, and the tick is called by its name.
+    fn assert_exits_are_seen(summary: &Value, at_least: u64) {
+        assert_budgets_add_up(summary);
+        let cpu = &summary["cpus"][0];
+        let exits = |key: &str| cpu["exits"][key].as_u64().unwrap();
+        let (light, heavy, kvm_stat) = (exits("light"), exits("heavy"), exits("kvm_stat"));
+        assert!(light > at_least, "{}", cpu["exits"]);
+        assert_eq!(light + heavy, kvm_stat, "{}", cpu["exits"]);
+        assert!(cpu["shares_ns"]["kvm"].as_u64().unwrap() > 0, "{cpu}");
+        let tick = sources(summary).find(|(_, name, _)| *name == "local_timer:236");
+        assert_eq!(tick.unwrap().0, "host_irq");
+    }
+
+    fn assert_best_rungs(doctor: &Value, probes: &[&str]) {
+        let rungs = doctor["rungs"].as_array().unwrap();
+        for probe in probes {
+            let rung = rungs.iter().find(|rung| rung["probe"] == *probe).unwrap();
+            assert_eq!(rung["rung"], "tp_btf", "{rung}");
+        }
+    }
+
+    /// All that BPF witnesses of a host.
+    const WITNESSES: [&str; 6] = [
+        "host interrupts",
+        "host soft interrupts",
+        "host NMIs",
+        "host tasks",
+        "KVM_RUN left and entered",
+        "VM exits",
+    ];
+
+    #[test]
+    fn the_cloud_kernel_shows_every_exit() {
+        let (report, doctor, summary) = doctor_and_microvm(Kernel::Cloud);
+        assert_eq!(doctor["host"]["kernel"], report.kernel_version);
+        assert_best_rungs(&doctor, &WITNESSES);
+        assert_exits_are_seen(&summary, 50);
+    }
+
+    #[test]
+    fn the_same_binary_measures_on_preempt_rt() {
+        let (report, doctor, summary) = doctor_and_microvm(Kernel::Rt);
+        assert_eq!(doctor["host"]["kernel"], report.kernel_version);
+        assert_best_rungs(&doctor, &WITNESSES);
+        assert_exits_are_seen(&summary, 50);
+    }
+
+    #[test]
+    fn a_busy_neighbour_is_named_and_an_absent_one_is_not() {
+        let microvm = format!("{MICROVM} --cpus 1");
+        let report = Lab::kernel(Kernel::Cloud)
+            .cpus(2)
+            .program(&lab_program("lab-disturb").unwrap())
+            .run(&[&microvm, "& lab-disturb busy 1", &microvm])
+            .unwrap();
+        let [quiet, disturbed] = [0, 1].map(|which| result(&report.outputs[which]));
+        let blamed_ns = |summary: &Value| -> u64 {
+            assert_budgets_add_up(summary);
+            sources(summary)
+                .filter(|(_, name, _)| name.starts_with("lab-disturb:"))
+                .map(|(share, _, total_ns)| {
+                    assert_eq!(share, "preempted");
+                    total_ns
+                })
+                .sum()
+        };
+        assert_eq!(blamed_ns(&quiet), 0);
+        // Two tasks of equal weight: each is due half of the CPU. The emulator's own
+        // pauses are why this asks for no more than a quarter.
+        let runtime_ns = disturbed["cpus"][0]["runtime_ns"].as_u64().unwrap();
+        let blamed_ns = blamed_ns(&disturbed);
+        assert!(
+            blamed_ns * 4 > runtime_ns,
+            "blamed for {blamed_ns} ns of {runtime_ns} ns"
+        );
+    }
+
+    #[test]
+    fn under_virtual_time_a_run_repeats_to_the_last_bit() {
+        let lab = Lab::kernel(Kernel::Cloud).virtual_time(2);
+        let microvm = "vmnoise microvm --duration 200ms --format json";
+        let untraced = format!("{microvm} --no-trace");
+        // Clock readings, gaps, exits and the console: nothing is left out.
+        let [first, second] = [0, 1].map(|_| lab.run(&[microvm, &untraced]).unwrap());
+        assert_exits_are_seen(&result(&first.outputs[0]), 20);
+        assert_eq!(first, second);
+    }
+
+    #[test]
+    fn a_command_that_is_not_there_ends_the_lab_with_its_reason() {
+        let error = Lab::kernel(Kernel::Cloud).run(&["nonsense"]).unwrap_err();
+        let message = format!("{error:#}");
+        assert!(message.contains("0 of 1 commands ended"), "{message}");
+        assert!(message.contains("starting `nonsense`"), "{message}");
+    }
+}
