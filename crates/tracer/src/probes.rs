@@ -200,3 +200,21 @@ fn unhooked_vectors(hooked: &HashSet<String>) -> String {
     let list = unhooked.into_iter().collect::<Vec<_>>().join(", ");
     format!("these interrupt vectors of this kernel are not hooked: {list}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preempted_soft_interrupts_are_a_limit_of_preempt_rt_alone() {
+        for preempt_rt in [false, true] {
+            let kernel = Kernel {
+                hooked: &HashSet::new(),
+                kvm_pvm: false,
+                preempt_rt,
+            };
+            let limit = Group::Softirq.limit(&kernel);
+            assert_eq!(limit.contains("PREEMPT_RT"), preempt_rt, "{limit:?}");
+        }
+    }
+}
