@@ -3,8 +3,10 @@
 use vmnoise_events::{Activity, ActivityKind, Gap, Share};
 
 use crate::budget::{Budget, Part};
+use crate::interference::Interference;
 use crate::kvm_bound::{KvmBound, inside_exit};
 use crate::names::Names;
+use crate::own_steal::OwnSteal;
 use crate::residual::residual_share;
 use crate::sight::Sight;
 use crate::steal::{steal, witnessed_waiting_ns};
@@ -22,6 +24,7 @@ pub(crate) struct Context<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Attribution {
     sweep: Sweep,
+    own_steal: OwnSteal,
     budget: Budget,
     steal_clamped: bool,
 }
@@ -40,6 +43,7 @@ impl Attribution {
         let end_ns = start_ns + dur_ns;
         let Self {
             sweep,
+            own_steal,
             budget,
             steal_clamped,
         } = self;
@@ -56,14 +60,20 @@ impl Attribution {
             light_exits: gap.light_exits,
             heavy_exits: gap.heavy_exits,
             reloads: gap.reloads,
+            interference: Interference::of_gap(context.sight, activities),
         };
         let held_something =
             !activities.is_empty() || gap.light_exits > 0 || gap.heavy_exits > 0 || gap.reloads > 0;
         let residual_share = residual_share(context.sight, held_something);
 
         let mut residual_ns = sweep.run(start_ns, end_ns, activities);
+        let own_steal_ns = match context.sight.has_activity_steal() {
+            true => own_steal.run(activities, sweep.net_ns()),
+            false => &[],
+        };
         for (index, activity) in activities.iter().enumerate() {
-            let mut ns = sweep.net_ns()[index];
+            let robbed_ns = own_steal_ns.get(index).copied().unwrap_or(0);
+            let mut ns = sweep.net_ns()[index] - robbed_ns;
             let source = context.names.defined(activity.source);
             if activity.kind == ActivityKind::Exit && ns > 0 {
                 let surplus_ns = kvm_surplus_ns(activities, index, ns, context);
@@ -89,22 +99,32 @@ impl Attribution {
             );
         }
 
+        let robbed_ns: u64 = own_steal_ns.iter().sum();
+        let one_clock = context.sight.has_one_steal_clock();
+        let mut steal_ns = if one_clock { robbed_ns } else { 0 };
         *steal_clamped = false;
         if context.sight.has_steal_clock() {
-            let waiting_ns = witnessed_waiting_ns(start_ns, end_ns, activities);
-            let stolen = steal(gap.steal_ns, waiting_ns, residual_ns, dur_ns);
+            let placed_ns = match one_clock {
+                true => robbed_ns,
+                false => witnessed_waiting_ns(start_ns, end_ns, activities),
+            };
+            let stolen = steal(gap.steal_ns, placed_ns, residual_ns, dur_ns);
             *steal_clamped = stolen.clamped;
             residual_ns -= stolen.share_ns;
-            push(
-                budget,
-                Part {
-                    share: Share::Steal,
-                    source: None,
-                    ns: stolen.share_ns,
-                    count: 0,
-                },
-            );
+            steal_ns += stolen.share_ns;
         }
+        if !one_clock {
+            residual_ns += robbed_ns;
+        }
+        push(
+            budget,
+            Part {
+                share: Share::Steal,
+                source: None,
+                ns: steal_ns,
+                count: 0,
+            },
+        );
         push(
             budget,
             Part {

@@ -2,6 +2,8 @@
 
 use vmnoise_events::{Share, SourceId};
 
+use crate::interference::Interference;
+
 /// What one source (or a residual) took of one gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
@@ -41,6 +43,8 @@ pub struct Budget {
     pub heavy_exits: u32,
     /// Reloads of the vCPU by the hypervisor.
     pub reloads: u32,
+    /// How many activities overlapped it, by class.
+    pub interference: Interference,
 }
 
 impl Budget {
@@ -49,9 +53,24 @@ impl Budget {
         matches!(self.parts.as_slice(), [only] if only.share.is_residual() && only.count == 0)
     }
 
+    /// Whether the vCPU left its guest in this gap, by its own counters or a witness.
+    pub fn holds_exit(&self) -> bool {
+        let handled = |part: &Part| matches!(part.share, Share::Kvm | Share::Vmm);
+        self.light_exits > 0
+            || self.heavy_exits > 0
+            || self.reloads > 0
+            || self.parts.iter().any(handled)
+    }
+
     /// End, CLOCK_MONOTONIC in nanoseconds.
     pub fn end_mono_ns(&self) -> u64 {
         self.start_mono_ns.saturating_add(self.dur_ns)
+    }
+
+    /// What is booked under `share`, in nanoseconds.
+    pub fn ns_of(&self, share: Share) -> u64 {
+        let booked = self.parts.iter().filter(|part| part.share == share);
+        booked.map(|part| part.ns).sum()
     }
 
     /// What no witness explains, in nanoseconds.

@@ -81,6 +81,8 @@ fn cpu_summary(cpu: &Cpu, explainer: &Explainer) -> CpuSummary {
         cpu_available_percent: noise_percent.map(|noise| round_6((100.0 - noise).max(0.0))),
         max_gap_ns: (run.gaps > 0).then_some(run.max_gap_ns),
         shares_ns: run.shares(&explainer.sight),
+        interference: run.interference(&explainer.sight),
+        guest_columns: run.guest_columns(&explainer.sight, cpu.exits()),
         steal_clock_ns: tally.and_then(|tally| tally.steal_clock_ns),
         outer_steal_ns: tally.and_then(|tally| tally.outer_steal_ns),
         sources: sources(&cpu.ledger, &explainer.names),

@@ -5,8 +5,9 @@ use vmnoise_events::{Activity, Gap, Tally};
 use crate::attribute::{Attribution, Context};
 use crate::budget::Budget;
 use crate::clockmap::ClockMap;
+use crate::guest_columns::ExitCounts;
 use crate::kvm_bound::KvmBound;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, PeriodLine};
 use crate::names::Names;
 use crate::sight::Sight;
 use crate::timeline::Timeline;
@@ -45,6 +46,8 @@ pub(crate) struct Cpu {
     kvm_bound: KvmBound,
     pub(crate) ledger: Ledger,
     pub(crate) tally: Option<Tally>,
+    /// Exits as told by the end of the last period.
+    period_exits: ExitCounts,
     /// Where the first tally puts the workload's start; known once it is dated.
     pub(crate) started_mono_ns: Option<u64>,
     /// The workload's last reading as told before the last watermark.
@@ -64,6 +67,7 @@ impl Cpu {
             kvm_bound: KvmBound::default(),
             ledger: Ledger::new(),
             tally: None,
+            period_exits: ExitCounts::default(),
             started_mono_ns: None,
             alive_tsc: None,
             late_gaps: 0,
@@ -181,6 +185,19 @@ impl Cpu {
         self.ledger.book(budget, steal_clamped);
         on_budget(budget);
         true
+    }
+
+    /// Exits since the start; `None` without a tally.
+    pub(crate) fn exits(&self) -> Option<ExitCounts> {
+        self.tally.as_ref().map(ExitCounts::of)
+    }
+
+    /// What was explained and counted since the last call.
+    pub(crate) fn take_period(&mut self, sight: &Sight) -> PeriodLine {
+        let exits = self.exits();
+        let of_period = exits.map(|exits| exits.since(self.period_exits));
+        self.period_exits = exits.unwrap_or_default();
+        self.ledger.take_period(self.number, sight, of_period)
     }
 
     /// How long the workload ran, in nanoseconds; `None` without a tally.

@@ -107,7 +107,7 @@ impl Explainer {
         self.cpus
             .iter_mut()
             .filter(|cpu| cpu.was_measured() || configured.contains(&cpu.number))
-            .map(|cpu| cpu.ledger.take_period(cpu.number, sight))
+            .map(|cpu| cpu.take_period(sight))
             .collect()
     }
 

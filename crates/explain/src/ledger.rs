@@ -3,6 +3,8 @@
 use vmnoise_events::{Share, SourceId};
 
 use crate::budget::{Budget, Part};
+use crate::guest_columns::{ExitCounts, GuestColumns};
+use crate::interference::Interference;
 use crate::lengths::Lengths;
 use crate::names::row;
 use crate::share_totals::ShareTotals;
@@ -25,6 +27,10 @@ pub struct PeriodLine {
     pub max_gap_ns: u64,
     /// Their time per share, in nanoseconds.
     pub shares: ShareTotals,
+    /// What overlapped them, as osnoise counts it.
+    pub interference: Interference,
+    /// The columns of a guest; its exits are those since the last call.
+    pub guest_columns: GuestColumns,
 }
 
 /// Sums over gaps, of the run or of one period.
@@ -34,6 +40,8 @@ pub(crate) struct Sums {
     pub(crate) noise_ns: u64,
     pub(crate) max_gap_ns: u64,
     shares_ns: [u64; SHARES],
+    unexplained_at_exits_ns: u64,
+    interference: Interference,
 }
 
 impl Sums {
@@ -44,6 +52,21 @@ impl Sums {
         for part in &budget.parts {
             self.shares_ns[part.share as usize] += part.ns;
         }
+        if budget.holds_exit() {
+            self.unexplained_at_exits_ns += budget.ns_of(Share::Unexplained);
+        }
+        self.interference += budget.interference;
+    }
+
+    pub(crate) fn interference(&self, sight: &Sight) -> Interference {
+        let mut interference = Interference::none(sight);
+        interference += self.interference;
+        interference
+    }
+
+    /// `exits` are those counted over the same time.
+    pub(crate) fn guest_columns(&self, sight: &Sight, exits: Option<ExitCounts>) -> GuestColumns {
+        GuestColumns::new(&self.shares(sight), self.unexplained_at_exits_ns, exits)
     }
 
     /// A share is known if its witness was there, or if it was booked all the same.
@@ -161,7 +184,12 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn take_period(&mut self, cpu: u32, sight: &Sight) -> PeriodLine {
+    pub(crate) fn take_period(
+        &mut self,
+        cpu: u32,
+        sight: &Sight,
+        exits: Option<ExitCounts>,
+    ) -> PeriodLine {
         let sums = std::mem::take(&mut self.period);
         PeriodLine {
             cpu,
@@ -169,6 +197,8 @@ impl Ledger {
             noise_ns: sums.noise_ns,
             max_gap_ns: sums.max_gap_ns,
             shares: sums.shares(sight),
+            interference: sums.interference(sight),
+            guest_columns: sums.guest_columns(sight, exits),
         }
     }
 }

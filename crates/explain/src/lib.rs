@@ -14,10 +14,14 @@ mod clockmap;
 mod conclude;
 mod cpu;
 mod explainer;
+mod guest_columns;
+mod interference;
 mod kvm_bound;
 mod ledger;
 mod lengths;
+mod linear_histogram;
 mod names;
+mod own_steal;
 mod percent;
 mod periodic;
 mod residual;
@@ -31,7 +35,10 @@ mod worst;
 
 pub use budget::{Budget, Part};
 pub use explainer::Explainer;
+pub use guest_columns::GuestColumns;
+pub use interference::Interference;
 pub use ledger::PeriodLine;
+pub use linear_histogram::LinearHistogram;
 pub use share_totals::ShareTotals;
 pub use summary::{
     CpuSummary, Exits, Losses, NamedPart, OwnCostSummary, Percentiles, Periodic, SourceSummary,

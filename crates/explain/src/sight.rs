@@ -62,6 +62,23 @@ impl Sight {
         self.witnesses.steal_clock
     }
 
+    pub(crate) fn has_activity_steal(&self) -> bool {
+        self.witnesses.activity_steal
+    }
+
+    /// Whether activities and gaps read one and the same steal clock. The activities
+    /// around a microVM are its host's: they read the clock of a machine below that.
+    pub(crate) fn has_one_steal_clock(&self) -> bool {
+        match self.workload {
+            Workload::Microvm => false,
+            Workload::Spin => true,
+        }
+    }
+
+    pub(crate) fn witnesses(&self) -> &Witnesses {
+        &self.witnesses
+    }
+
     /// Whether a residual could be the work of a layer nobody watched: one below
     /// this machine, or this kernel itself where its tracing is off.
     pub(crate) fn is_blind(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The part of the hypervisor's steal clock that no witnessed task explains.
+//! The part of a gap's steal clock that no witness has placed.
 
 use vmnoise_events::{Activity, ActivityKind};
 
@@ -11,12 +11,12 @@ pub(crate) struct Steal {
     pub(crate) clamped: bool,
 }
 
-/// Steal has no position inside a gap, so it can only come out of the residual.
-/// Time for which a witness saw the vCPU wait is in the steal clock too: taken
-/// off, or it would be booked twice.
-pub(crate) fn steal(clock_ns: u64, waiting_ns: u64, residual_ns: u64, dur_ns: u64) -> Steal {
+/// Steal has no position inside a gap, so it can only come out of the residual. What
+/// has a place already is in the steal clock too and taken off, or it would be booked
+/// twice: time for which a witness saw the vCPU wait, and steal inside activities.
+pub(crate) fn steal(clock_ns: u64, placed_ns: u64, residual_ns: u64, dur_ns: u64) -> Steal {
     Steal {
-        share_ns: clock_ns.saturating_sub(waiting_ns).min(residual_ns),
+        share_ns: clock_ns.saturating_sub(placed_ns).min(residual_ns),
         clamped: clock_ns > dur_ns,
     }
 }

@@ -6,6 +6,8 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use vmnoise_events::{FinishReason, LossKind, Rung, Share};
 
+use crate::guest_columns::GuestColumns;
+use crate::interference::Interference;
 use crate::share_totals::ShareTotals;
 
 /// A whole run.
@@ -63,6 +65,10 @@ pub struct CpuSummary {
     pub max_gap_ns: Option<u64>,
     /// Where the noise went, in nanoseconds; what is known adds up to `noise_ns`.
     pub shares_ns: ShareTotals,
+    /// What overlapped the gaps, as osnoise counts it.
+    pub interference: Interference,
+    /// What a guest lost, in the columns of the thesis.
+    pub guest_columns: GuestColumns,
     /// Advance of the hypervisor's steal clock as the workload read it, in
     /// nanoseconds; no share.
     pub steal_clock_ns: Option<u64>,

@@ -4,20 +4,21 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use vmnoise_events::{Activity, ActivityKind, SourceId};
+use vmnoise_events::{Activity, ActivityKind};
 
 /// The order a sweep needs: by begin, and of two that begin together the longer
 /// first, because the shorter is nested in it. The rest makes ties independent of
 /// the order of arrival.
-pub(crate) fn sweep_order(activity: &Activity) -> (u64, Reverse<u64>, ActivityKind, SourceId) {
+pub(crate) fn sweep_order(activity: &Activity) -> impl Ord + use<> {
     let Activity {
         start_mono_ns,
         end_mono_ns,
         kind,
         source,
-        ..
+        steal_ns,
+        cpu: _,
     } = *activity;
-    (start_mono_ns, Reverse(end_mono_ns), kind, source)
+    (start_mono_ns, Reverse(end_mono_ns), kind, source, steal_ns)
 }
 
 /// Scratch of the sweep, reused from gap to gap.
@@ -72,6 +73,7 @@ impl Sweep {
 mod tests {
     use super::*;
     use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Thread, Vmm};
+    use vmnoise_events::SourceId;
 
     fn swept(gap: (u64, u64), intervals: &[(ActivityKind, u64, u64)]) -> (Vec<u64>, u64) {
         let activities: Vec<Activity> = intervals

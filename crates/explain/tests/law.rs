@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use vmnoise_events::{
     Activity, ActivityKind, Anchor, Event, Gap, Loss, LossKind, OwnCost, RunFacts, Source,
-    SourceId, Tally, Witnesses,
+    SourceId, Tally, Witnesses, Workload,
 };
-use vmnoise_explain::{Explainer, PeriodLine, Summary};
+use vmnoise_explain::{Explainer, Interference, PeriodLine, Summary};
 
 /// Random words from which one event is made: which, on which CPU, and four values.
 type Words = (u8, u8, [u32; 4]);
@@ -128,6 +128,9 @@ fn facts(bits: u16) -> RunFacts {
         steal_clock: bit(6),
         activity_steal: bit(9),
     };
+    if bit(10) {
+        facts.workload = Workload::Spin;
+    }
     facts.host.hypervisor = bit(7).then(|| "KVM".to_string());
     facts.options.stop_ns = bit(8).then_some(50);
     facts
@@ -192,6 +195,20 @@ fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
     assert_eq!(of_periods(|line| line.gaps), u128::from(gaps));
     assert_eq!(of_periods(|line| line.noise_ns), noise_ns);
     assert_eq!(of_periods(|line| line.shares.known_sum_ns()), noise_ns);
+    let mut overlaps = Interference::default();
+    for line in &seen.periods {
+        overlaps += line.interference;
+    }
+    let mut of_run = Interference::default();
+    for cpu in &summary.cpus {
+        of_run += cpu.interference;
+        assert!(cpu.interference.hw.unwrap_or(0) <= cpu.gaps, "{cpu:?}");
+        let guest = cpu.guest_columns;
+        let columns = [guest.steal_ns, guest.virt_ns, guest.hw_noise_ns];
+        let of_columns: u64 = columns.iter().flatten().sum();
+        assert!(of_columns <= cpu.noise_ns, "{cpu:?}");
+    }
+    assert_eq!(overlaps.activities(), of_run.activities());
     for worst in summary.worst.iter().chain(&summary.stopped_by) {
         assert_eq!(
             worst.parts.iter().map(|part| part.ns).sum::<u64>(),

@@ -4,11 +4,12 @@
 
 mod streams;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use streams::{activity, anchor, facts, finish, source};
-use vmnoise_events::{Activity, ActivityKind, Event, Gap, Share, Tally};
+use streams::{anchor, facts, finish, robbed, source};
+use vmnoise_events::{Activity, ActivityKind, Event, Gap, RunFacts, Share, Tally, Workload};
 use vmnoise_explain::Budget;
 
 const LENGTH: u64 = 120;
@@ -16,58 +17,103 @@ const SOURCES: u32 = 3;
 
 type Painted = BTreeMap<(Share, Option<u32>), u64>;
 
-fn host_share(kind: ActivityKind) -> Share {
-    match kind {
-        ActivityKind::Exit => Share::Kvm,
-        ActivityKind::Vmm => Share::Vmm,
-        ActivityKind::Throttled => Share::Throttled,
-        ActivityKind::Thread => Share::Preempted,
-        ActivityKind::Blocked => Share::Blocked,
-        ActivityKind::Softirq => Share::HostSoftirq,
-        ActivityKind::Irq => Share::HostIrq,
-        ActivityKind::Nmi => Share::HostNmi,
+fn share(workload: Workload, kind: ActivityKind) -> Share {
+    let (of_guest, of_host) = match kind {
+        ActivityKind::Exit => (Share::Kvm, Share::Kvm),
+        ActivityKind::Vmm => (Share::Vmm, Share::Vmm),
+        ActivityKind::Throttled => (Share::Throttled, Share::Throttled),
+        ActivityKind::Thread => (Share::Thread, Share::Preempted),
+        ActivityKind::Blocked => (Share::Blocked, Share::Blocked),
+        ActivityKind::Softirq => (Share::Softirq, Share::HostSoftirq),
+        ActivityKind::Irq => (Share::Irq, Share::HostIrq),
+        ActivityKind::Nmi => (Share::Nmi, Share::HostNmi),
+    };
+    match workload {
+        Workload::Spin => of_guest,
+        Workload::Microvm => of_host,
     }
 }
 
-fn paint(gap: &Gap, activities: &[Activity], in_a_machine: bool) -> Painted {
-    let mut painted = Painted::new();
+/// Precedence, the nanosecond's owner being the highest.
+fn outranks(a: &Activity, b: &Activity) -> Ordering {
+    (a.kind, a.start_mono_ns)
+        .cmp(&(b.kind, b.start_mono_ns))
+        .then(b.end_mono_ns.cmp(&a.end_mono_ns))
+        .then(a.source.cmp(&b.source))
+        .then(a.steal_ns.cmp(&b.steal_ns))
+}
+
+/// Whether `inner`, of higher precedence, runs from begin to end inside `outer`.
+fn holds(outer: &Activity, inner: &Activity) -> bool {
+    outer.start_mono_ns <= inner.start_mono_ns
+        && inner.start_mono_ns < outer.end_mono_ns
+        && inner.end_mono_ns <= outer.end_mono_ns
+}
+
+/// The steal of `activities[index]`, ascending by precedence, without that of whom it
+/// holds with nobody in between.
+fn own_steal_ns(activities: &[&Activity], index: usize) -> u64 {
+    let outer = activities[index];
+    let held = activities[index + 1..].iter().enumerate();
+    let nested_ns: u64 = held
+        .filter(|(_, inner)| holds(outer, inner))
+        .filter(|&(place, inner)| {
+            let between = &activities[index + 1..index + 1 + place];
+            !between.iter().any(|middle| holds(middle, inner))
+        })
+        .map(|(_, inner)| inner.steal_ns)
+        .sum();
+    outer.steal_ns.saturating_sub(nested_ns)
+}
+
+fn paint(facts: &RunFacts, gap: &Gap, activities: &[Activity]) -> Painted {
+    let mut overlapping: Vec<&Activity> = activities
+        .iter()
+        .filter(|a| a.start_mono_ns < gap.end_tsc && a.end_mono_ns > gap.start_tsc)
+        .collect();
+    overlapping.sort_by(|a, b| outranks(a, b));
+    let mut net_ns = vec![0; overlapping.len()];
     let (mut bare, mut waiting) = (0, 0);
     for now in gap.start_tsc..gap.end_tsc {
-        let active = || {
-            activities
-                .iter()
-                .filter(|a| a.start_mono_ns <= now && now < a.end_mono_ns)
-        };
-        let owner = active().max_by(|a, b| {
-            (a.kind, a.start_mono_ns)
-                .cmp(&(b.kind, b.start_mono_ns))
-                .then(b.end_mono_ns.cmp(&a.end_mono_ns))
-                .then(a.source.cmp(&b.source))
-        });
-        match owner {
-            Some(owner) => {
-                let source = (owner.source.0 < SOURCES).then_some(owner.source.0);
-                *painted.entry((host_share(owner.kind), source)).or_default() += 1;
-            }
+        let active = |a: &Activity| a.start_mono_ns <= now && now < a.end_mono_ns;
+        match overlapping.iter().rposition(|a| active(a)) {
+            Some(owner) => net_ns[owner] += 1,
             None => bare += 1,
         }
         let waits = |a: &Activity| matches!(a.kind, ActivityKind::Thread | ActivityKind::Throttled);
-        waiting += u64::from(active().any(waits));
+        waiting += u64::from(overlapping.iter().any(|a| active(a) && waits(a)));
     }
-    let stolen = gap.steal_ns.saturating_sub(waiting).min(bare);
-    let touched = activities
-        .iter()
-        .any(|a| a.start_mono_ns < gap.end_tsc && a.end_mono_ns > gap.start_tsc);
-    let rest = match (in_a_machine, touched || gap.reloads > 0) {
+    let mut painted = Painted::new();
+    let mut robbed = 0;
+    for (index, activity) in overlapping.iter().enumerate() {
+        let own = match facts.witnesses.activity_steal {
+            true => own_steal_ns(&overlapping, index).min(net_ns[index]),
+            false => 0,
+        };
+        robbed += own;
+        let source = (activity.source.0 < SOURCES).then_some(activity.source.0);
+        let share = share(facts.workload, activity.kind);
+        *painted.entry((share, source)).or_default() += net_ns[index] - own;
+    }
+    let (stolen, left) = match facts.workload {
+        Workload::Spin => {
+            let more = gap.steal_ns.saturating_sub(robbed).min(bare);
+            (robbed + more, bare - more)
+        }
+        Workload::Microvm => {
+            let stolen = gap.steal_ns.saturating_sub(waiting).min(bare);
+            (stolen, bare - stolen + robbed)
+        }
+    };
+    assert!(stolen <= gap.steal_ns.max(robbed));
+    let touched = !overlapping.is_empty() || gap.reloads > 0;
+    let rest = match (facts.host.hypervisor.is_some(), touched) {
         (true, _) => Share::HvOrHw,
         (false, true) => Share::Unexplained,
         (false, false) => Share::Hw,
     };
-    for (share, ns) in [(Share::Steal, stolen), (rest, bare - stolen)] {
-        if ns > 0 {
-            painted.insert((share, None), ns);
-        }
-    }
+    painted.extend([((Share::Steal, None), stolen), ((rest, None), left)]);
+    painted.retain(|_, ns| *ns > 0);
     painted
 }
 
@@ -151,15 +197,22 @@ proptest! {
     fn every_nanosecond_is_booked_as_painted(
         cuts in prop::collection::vec(0..LENGTH, 2..10),
         steal in prop::collection::vec(0..60u64, 1..3),
-        raw in prop::collection::vec((0..8usize, 0..LENGTH, 0..50u64, 0..SOURCES + 1), 0..10),
+        raw in prop::collection::vec(
+            (0..8usize, 0..LENGTH, 0..50u64, 0..SOURCES + 1, 0..60u64),
+            0..10,
+        ),
         mut marks in prop::collection::vec(1..2 * LENGTH, 0..4),
         in_a_machine in any::<bool>(),
+        polls in any::<bool>(),
+        activity_steal in any::<bool>(),
     ) {
         let gaps = gaps(cuts, &steal);
         let activities: Vec<Activity> = raw
             .into_iter()
-            .map(|(kind, start, length, id)| {
-                let event = activity(ActivityKind::ALL[kind], start, start + length, id);
+            .map(|(kind, start, length, id, steal)| {
+                let kind = ActivityKind::ALL[kind];
+                // Half of them know no steal, as most of a run do not.
+                let event = robbed(kind, start, start + length, id, steal.saturating_sub(30));
                 let Event::Activity(activity) = event else { unreachable!() };
                 activity
             })
@@ -169,6 +222,10 @@ proptest! {
         marks.dedup();
         let mut facts = facts();
         facts.host.hypervisor = in_a_machine.then(|| "KVM".to_string());
+        facts.witnesses.activity_steal = activity_steal;
+        if polls {
+            facts.workload = Workload::Spin;
+        }
 
         let (budgets, summary) = streams::explain(&facts, &stream(&gaps, &activities, &marks));
 
@@ -176,7 +233,7 @@ proptest! {
         prop_assert_eq!(budgets.len(), gaps.len());
         for (gap, budget) in gaps.iter().zip(&budgets) {
             prop_assert_eq!((budget.start_tsc, budget.dur_ns), (gap.start_tsc, gap.end_tsc - gap.start_tsc));
-            prop_assert_eq!(booked(budget), paint(gap, &activities, in_a_machine));
+            prop_assert_eq!(booked(budget), paint(&facts, gap, &activities));
         }
     }
 }

@@ -53,7 +53,16 @@ pub fn facts() -> RunFacts {
     }
 }
 
-/// The same, but something below this machine is out of sight.
+/// A polling thread in a machine whose host says nothing but the steal clock.
+pub fn polling_in_a_machine() -> RunFacts {
+    let mut facts = in_a_machine();
+    facts.workload = Workload::Spin;
+    facts.witnesses.kvm_run = false;
+    facts.witnesses.kvm_exit = false;
+    facts
+}
+
+/// The same as [`facts`], but something below this machine is out of sight.
 pub fn in_a_machine() -> RunFacts {
     let mut facts = facts();
     facts.host.hypervisor = Some("KVM".to_string());
@@ -88,13 +97,24 @@ pub fn gap(start_tsc: u64, end_tsc: u64) -> Gap {
 }
 
 pub fn activity(kind: ActivityKind, start_mono_ns: u64, end_mono_ns: u64, source: u32) -> Event {
+    robbed(kind, start_mono_ns, end_mono_ns, source, 0)
+}
+
+/// An activity with steal inside.
+pub fn robbed(
+    kind: ActivityKind,
+    start_mono_ns: u64,
+    end_mono_ns: u64,
+    source: u32,
+    steal_ns: u64,
+) -> Event {
     Event::Activity(Activity {
         cpu: 1,
         kind,
         start_mono_ns,
         end_mono_ns,
         source: SourceId(source),
-        steal_ns: 0,
+        steal_ns,
     })
 }
 

@@ -1,0 +1,149 @@
+//! The columns by which the thesis of VM noise reads a guest, from our shares.
+
+use serde::Serialize;
+use vmnoise_events::{Share, Tally};
+
+use crate::share_totals::ShareTotals;
+
+/// What a guest lost, by who is below it; `None` where nothing from below was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct GuestColumns {
+    /// STEAL: `steal` and `preempted`, in nanoseconds.
+    pub steal_ns: Option<u64>,
+    /// VIRT: what handling exits took, in nanoseconds: `kvm`, `vmm`, `blocked`,
+    /// `throttled`, the `host_` shares, and `unexplained` in gaps that hold an exit.
+    pub virt_ns: Option<u64>,
+    /// HW_NOISE: `hw`, in nanoseconds.
+    pub hw_noise_ns: Option<u64>,
+    /// LW_EX: exits handled in the host kernel.
+    pub light_exits: Option<u64>,
+    /// HW_EX: exits that went to the VMM; where the host told none, the reloads of
+    /// the vCPU, which is all that a guest itself can count.
+    pub heavy_exits: Option<u64>,
+}
+
+impl GuestColumns {
+    /// From the shares of some gaps, of which `unexplained_at_exits_ns` is
+    /// `unexplained` in gaps that hold an exit, and the exits counted meanwhile.
+    pub(crate) fn new(
+        shares: &ShareTotals,
+        unexplained_at_exits_ns: u64,
+        exits: Option<ExitCounts>,
+    ) -> GuestColumns {
+        let known_sum = |wanted: &[Share]| -> Option<u64> {
+            let known = wanted.iter().filter_map(|share| shares.get(*share));
+            known.reduce(|sum, ns| sum + ns)
+        };
+        // The rest of VIRT may be known from inside the guest, and is its own then.
+        let below_was_seen = known_sum(&[Share::Kvm, Share::Vmm]).is_some();
+        let virt_ns = known_sum(&[
+            Share::Kvm,
+            Share::Vmm,
+            Share::Blocked,
+            Share::Throttled,
+            Share::HostIrq,
+            Share::HostSoftirq,
+            Share::HostNmi,
+        ]);
+        GuestColumns {
+            steal_ns: known_sum(&[Share::Steal, Share::Preempted]),
+            virt_ns: virt_ns
+                .filter(|_| below_was_seen)
+                .map(|ns| ns + unexplained_at_exits_ns),
+            hw_noise_ns: shares.get(Share::Hw),
+            light_exits: exits.and_then(|exits| exits.light),
+            heavy_exits: exits.and_then(|exits| exits.heavy.or(exits.reloads)),
+        }
+    }
+}
+
+/// Exits as a tally counts them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ExitCounts {
+    light: Option<u64>,
+    heavy: Option<u64>,
+    reloads: Option<u64>,
+}
+
+impl ExitCounts {
+    pub(crate) fn of(tally: &Tally) -> ExitCounts {
+        ExitCounts {
+            light: tally.light_exits,
+            heavy: tally.heavy_exits,
+            reloads: tally.reloads,
+        }
+    }
+
+    /// What came after `earlier`.
+    pub(crate) fn since(self, earlier: ExitCounts) -> ExitCounts {
+        let advance = |now: Option<u64>, before: Option<u64>| {
+            now.map(|now| now.saturating_sub(before.unwrap_or(0)))
+        };
+        ExitCounts {
+            light: advance(self.light, earlier.light),
+            heavy: advance(self.heavy, earlier.heavy),
+            reloads: advance(self.reloads, earlier.reloads),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(known: &[(Share, u64)]) -> GuestColumns {
+        let shares = ShareTotals::from_fn(|share| {
+            let found = known.iter().find(|(known, _)| *known == share);
+            found.map(|(_, ns)| *ns)
+        });
+        GuestColumns::new(&shares, 5, None)
+    }
+
+    #[test]
+    fn without_data_from_below_only_steal_is_known() {
+        let of_guest = [
+            (Share::Irq, 9),
+            (Share::Blocked, 1),
+            (Share::Throttled, 1),
+            (Share::Steal, 7),
+            (Share::HvOrHw, 3),
+        ];
+        let expected = GuestColumns {
+            steal_ns: Some(7),
+            ..GuestColumns::default()
+        };
+        assert_eq!(columns(&of_guest), expected);
+    }
+
+    #[test]
+    fn every_column_adds_its_shares() {
+        let all = Share::ALL.map(|share| (share, 1 << (share as u64)));
+        let told = columns(&all);
+        let bits = |shares: &[Share]| shares.iter().map(|share| 1 << (*share as u64)).sum::<u64>();
+        assert_eq!(told.steal_ns, Some(bits(&[Share::Steal, Share::Preempted])));
+        assert_eq!(told.hw_noise_ns, Some(bits(&[Share::Hw])));
+        let virt = [
+            Share::Throttled,
+            Share::Blocked,
+            Share::HostIrq,
+            Share::HostSoftirq,
+            Share::HostNmi,
+            Share::Kvm,
+            Share::Vmm,
+        ];
+        assert_eq!(told.virt_ns, Some(bits(&virt) + 5));
+    }
+
+    #[test]
+    fn a_guest_alone_counts_its_reloads() {
+        let exits = |heavy| ExitCounts {
+            light: None,
+            heavy,
+            reloads: Some(4),
+        };
+        let heavy = |exits| GuestColumns::new(&ShareTotals::default(), 0, Some(exits)).heavy_exits;
+        assert_eq!(heavy(exits(None)), Some(4));
+        assert_eq!(heavy(exits(Some(3))), Some(3));
+        assert_eq!(heavy(exits(Some(3)).since(exits(Some(1)))), Some(2));
+    }
+}
