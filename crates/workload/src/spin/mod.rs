@@ -38,7 +38,8 @@ pub struct Config {
     pub policy: Option<Policy>,
     /// Length of a period in cycles.
     pub period_tsc: u64,
-    /// How much of each period is polled, from its begin; the rest is slept.
+    /// How much of each period is polled, from the wake-up at its begin; the rest is
+    /// slept.
     pub runtime_tsc: u64,
     /// Makes the reader of a CPU's steal clock, for the thread on that CPU. The
     /// thread tries it a few times while it is set up, then reads once before it

@@ -72,13 +72,14 @@ impl Polling {
             period_tsc: self.period_tsc,
             runtime_tsc: self.runtime_tsc,
         };
+        let mut start_tsc = last_tsc;
         while last_tsc < deadline_tsc(mailbox) {
-            let window = schedule.window(last_tsc);
-            if last_tsc < window.start_tsc {
-                last_tsc = self.pause(last_tsc, window.start_tsc, &origin);
+            if last_tsc < start_tsc {
+                last_tsc = self.pause(last_tsc, start_tsc, &origin);
             }
-            last_tsc = self.poll(last_tsc, window.end_tsc)?;
+            last_tsc = self.poll(last_tsc, schedule.end_tsc(start_tsc, last_tsc))?;
             self.stay()?;
+            start_tsc = schedule.next_start_tsc(start_tsc, last_tsc);
         }
         Ok(())
     }

@@ -12,31 +12,24 @@ pub struct Schedule {
     pub origin_tsc: u64,
     /// Not 0.
     pub period_tsc: u64,
-    /// The polled beginning of each period; at most all of it.
+    /// How much of each period is polled, from its begin or from a late wake-up; at
+    /// most all of it.
     pub runtime_tsc: u64,
 }
 
-/// A stretch to poll.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    pub start_tsc: u64,
-    pub end_tsc: u64,
-}
-
 impl Schedule {
-    /// The window that is open at `now_tsc`, else the next one. A gap that reached
-    /// into a window leaves the rest of it.
-    pub fn window(&self, now_tsc: u64) -> Window {
-        let since = now_tsc.saturating_sub(self.origin_tsc);
-        let into_period = since % self.period_tsc;
-        let mut start_tsc = self.origin_tsc.saturating_add(since - into_period);
-        if into_period >= self.runtime_tsc {
-            start_tsc = start_tsc.saturating_add(self.period_tsc);
-        }
-        Window {
-            start_tsc,
-            end_tsc: start_tsc.saturating_add(self.runtime_tsc),
-        }
+    /// Until when to poll in the period of this begin, from `now_tsc` on.
+    pub fn end_tsc(&self, start_tsc: u64, now_tsc: u64) -> u64 {
+        let runtime_over_tsc = now_tsc.saturating_add(self.runtime_tsc);
+        runtime_over_tsc.min(start_tsc.saturating_add(self.period_tsc))
+    }
+
+    /// Begin of the period after the one that began at `start_tsc`, without those
+    /// that are over at `now_tsc`. It lies in the past where a gap reached into it.
+    pub fn next_start_tsc(&self, start_tsc: u64, now_tsc: u64) -> u64 {
+        let since_tsc = now_tsc.saturating_sub(self.origin_tsc);
+        let current_tsc = now_tsc.saturating_sub(since_tsc % self.period_tsc);
+        start_tsc.saturating_add(self.period_tsc).max(current_tsc)
     }
 }
 
@@ -63,45 +56,44 @@ mod tests {
     };
 
     #[test]
-    fn a_window_opens_with_each_period() {
-        for (now_tsc, start_tsc) in [
-            (5_000, 5_000),
-            (5_299, 5_000),
-            (5_300, 6_000),
-            (5_999, 6_000),
-            (6_000, 6_000),
-            (8_100, 8_000),
-            (8_700, 9_000),
-            (4_000, 5_000),
-        ] {
-            let end_tsc = start_tsc + 300;
-            assert_eq!(
-                SCHEDULE.window(now_tsc),
-                Window { start_tsc, end_tsc },
-                "{now_tsc}"
-            );
-        }
+    fn a_runtime_is_polled_in_each_period() {
+        assert_eq!(SCHEDULE.end_tsc(6_000, 6_000), 6_300);
+        assert_eq!(SCHEDULE.next_start_tsc(6_000, 6_300), 7_000);
     }
 
     #[test]
-    fn without_a_pause_the_windows_touch() {
+    fn a_late_wake_up_costs_no_runtime_but_keeps_the_grid() {
+        assert_eq!(SCHEDULE.end_tsc(6_000, 6_500), 6_800);
+        assert_eq!(SCHEDULE.next_start_tsc(6_000, 6_800), 7_000);
+        assert_eq!(SCHEDULE.end_tsc(6_000, 6_900), 7_000, "until the next one");
+        assert_eq!(SCHEDULE.end_tsc(6_000, 7_200), 7_000, "it is over");
+    }
+
+    #[test]
+    fn a_gap_into_the_next_period_is_followed_by_the_rest_of_it() {
+        assert_eq!(SCHEDULE.next_start_tsc(6_000, 7_200), 7_000);
+        assert_eq!(SCHEDULE.next_start_tsc(6_000, 9_999), 9_000);
+    }
+
+    #[test]
+    fn without_a_pause_the_periods_touch() {
         let always = Schedule {
             runtime_tsc: 1_000,
             ..SCHEDULE
         };
-        assert_eq!(always.window(5_999).end_tsc, 6_000);
-        assert_eq!(always.window(6_000).start_tsc, 6_000);
+        assert_eq!(always.end_tsc(6_000, 6_010), 7_000);
+        assert_eq!(always.next_start_tsc(6_000, 7_000), 7_000);
     }
 
     #[test]
-    fn a_period_without_end_has_one_window() {
+    fn a_period_without_end_is_the_only_one() {
         let endless = Schedule {
             period_tsc: u64::MAX,
             runtime_tsc: u64::MAX,
             ..SCHEDULE
         };
-        let window = endless.window(1 << 62);
-        assert_eq!((window.start_tsc, window.end_tsc), (5_000, u64::MAX));
+        assert_eq!(endless.end_tsc(5_000, 1 << 62), u64::MAX);
+        assert_eq!(endless.next_start_tsc(5_000, 1 << 62), u64::MAX);
     }
 
     fn anchor(tsc: u64, mono_ns: u64) -> Anchor {
