@@ -3,7 +3,10 @@
 mod streams;
 
 use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Thread, Throttled, Vmm};
-use streams::{activity, anchor, explain, facts, finish, gap, in_a_machine, parts, source};
+use streams::{
+    activity, anchor, explain, facts, finish, gap, in_a_machine, parts, polling_in_a_machine,
+    robbed, source,
+};
 use vmnoise_events::{ActivityKind, Event, Gap, RunFacts, Share, Witnesses};
 
 type Parts = Vec<(Share, Option<u32>, u64)>;
@@ -202,4 +205,113 @@ fn kvm_does_not_swallow_what_nobody_explains() {
         .map(|source| (source.share, &*source.name))
         .collect();
     assert_eq!(names[0], (Share::Unexplained, "msr_write"));
+}
+
+/// The parts of a 4.02 ms gap, 4 ms of which the hypervisor took.
+fn budget_of_robbed(facts: &RunFacts, activities: &[Event]) -> Parts {
+    let mut events = vec![source(0, "local_timer:236"), source(1, "kworker/1:1:77")];
+    events.extend([anchor(0), anchor(10_000_000)]);
+    events.extend_from_slice(activities);
+    let gap = Gap {
+        steal_ns: 4_000_000,
+        ..gap(1_000_000, 5_020_000)
+    };
+    events.extend([Event::Gap(gap), finish()]);
+    parts(&explain(facts, &events).0[0])
+}
+
+#[test]
+fn a_vcpu_away_inside_an_interrupt_makes_no_long_interrupt() {
+    let tick = [robbed(Irq, 1_000_000, 5_020_000, 0, 4_000_000)];
+    let net = [
+        (Share::Steal, None, 4_000_000),
+        (Share::Irq, Some(0), 20_000),
+    ];
+    assert_eq!(budget_of_robbed(&polling_in_a_machine(), &tick), net);
+
+    let mut blind = polling_in_a_machine();
+    blind.witnesses.activity_steal = false;
+    let gross = [(Share::Irq, Some(0), 4_020_000)];
+    assert_eq!(budget_of_robbed(&blind, &tick), gross);
+}
+
+#[test]
+fn steal_inside_an_interrupt_inside_a_thread_is_taken_off_once() {
+    let nested = [
+        robbed(Thread, 1_000_000, 5_015_000, 1, 4_000_000),
+        robbed(Irq, 1_200_000, 5_010_000, 0, 3_800_000),
+    ];
+    assert_eq!(
+        budget_of_robbed(&polling_in_a_machine(), &nested),
+        [
+            (Share::Steal, None, 4_000_000),
+            (Share::Irq, Some(0), 10_000),
+            (Share::Thread, Some(1), 5_000),
+            (Share::HvOrHw, None, 5_000),
+        ]
+    );
+}
+
+#[test]
+fn steal_beyond_that_of_activities_comes_out_of_the_rest() {
+    let tick = [robbed(Irq, 1_000_000, 3_010_000, 0, 2_000_000)];
+    assert_eq!(
+        budget_of_robbed(&polling_in_a_machine(), &tick),
+        [
+            (Share::Steal, None, 4_000_000),
+            (Share::Irq, Some(0), 10_000),
+            (Share::HvOrHw, None, 10_000),
+        ]
+    );
+}
+
+/// The host's clock shows what a machine below took from the host, not from the guest.
+#[test]
+fn steal_inside_the_hosts_activities_is_nobodys_below() {
+    let mut facts = in_a_machine();
+    let stream = [robbed(Irq, 1_000_000, 5_020_000, 0, 4_000_000)];
+    assert_eq!(
+        budget_of_robbed(&facts, &stream),
+        [
+            (Share::HvOrHw, None, 4_000_000),
+            (Share::HostIrq, Some(0), 20_000),
+        ]
+    );
+    facts.witnesses.activity_steal = false;
+    assert_eq!(
+        budget_of_robbed(&facts, &stream),
+        [(Share::HostIrq, Some(0), 4_020_000)]
+    );
+}
+
+#[test]
+fn a_polling_thread_blames_its_own_kernel() {
+    let stream = [
+        activity(Throttled, 1000, 1400, 0),
+        activity(Blocked, 1400, 1500, 1),
+        activity(Thread, 1500, 1700, 2),
+        activity(Softirq, 1700, 1790, 3),
+        activity(Irq, 1790, 1850, 4),
+        activity(Nmi, 1850, 1880, 5),
+    ];
+    let mut facts = polling_in_a_machine();
+    let blamed = |rest| {
+        [
+            (Share::Throttled, Some(0), 400),
+            (Share::Thread, Some(2), 200),
+            (rest, None, 120),
+            (Share::Blocked, Some(1), 100),
+            (Share::Softirq, Some(3), 90),
+            (Share::Irq, Some(4), 60),
+            (Share::Nmi, Some(5), 30),
+        ]
+    };
+    let told = |facts: &RunFacts| budget_of(facts, gap(1000, 2000), &stream);
+    assert_eq!(told(&facts), blamed(Share::HvOrHw));
+    facts.host.hypervisor = None;
+    assert_eq!(told(&facts), blamed(Share::Unexplained));
+    assert_eq!(
+        budget_of(&facts, gap(1000, 2000), &[]),
+        [(Share::Hw, None, 1000)]
+    );
 }
