@@ -11,6 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   vmnoise microvm --duration 10s          what a VM on this host would feel, and why
   vmnoise microvm -c 3 -o run.vmn         the same on CPU 3, recorded
+  vmnoise osnoise -d 10s                  what is taken from each CPU of this machine
   vmnoise explain run.vmn                 the summary again, from the recording
   vmnoise doctor                          what this machine lets vmnoise see
 
@@ -28,6 +29,8 @@ pub struct Arguments {
 pub enum Command {
     /// Measure this host as a virtual machine would feel it, and name who took each microsecond
     Microvm(MicrovmArguments),
+    /// Measure what is taken from this machine's CPUs, as rtla osnoise does, on any kernel
+    Osnoise(OsnoiseArguments),
     /// Print the summary of a recording
     Explain(ExplainArguments),
     /// Show what this machine lets vmnoise see, and what would let it see more
@@ -79,6 +82,101 @@ pub struct MicrovmArguments {
     pub no_trace: bool,
 }
 
+/// `vmnoise osnoise [top|hist]`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct OsnoiseArguments {
+    #[command(subcommand)]
+    pub mode: Option<OsnoiseMode>,
+    #[command(flatten)]
+    pub top: OsnoiseTopArguments,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum OsnoiseMode {
+    /// One table, redrawn each period (the default)
+    Top(OsnoiseTopArguments),
+    /// A histogram of the gaps' lengths
+    Hist(OsnoiseHistArguments),
+}
+
+/// What `rtla osnoise` and `vmnoise osnoise` both understand, by the same letters.
+#[derive(Debug, Args)]
+pub struct OsnoiseCommon {
+    /// CPUs to measure, such as 1,3-5 [default: every CPU this process may use]
+    #[arg(short, long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// CPUs for the tool's own threads [default: those that are not measured]
+    #[arg(short = 'H', long, value_name = "LIST")]
+    pub house_keeping: Option<String>,
+    /// How long to measure [default: until Ctrl-C]; a number alone is in seconds
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<u64>,
+    /// Length of a period; a number alone is in microseconds
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = osnoise_period)]
+    pub period: u64,
+    /// How long of each period to poll [default: all of it]; a number alone is in microseconds
+    #[arg(short, long, value_name = "TIME", value_parser = osnoise_runtime)]
+    pub runtime: Option<u64>,
+    /// A gap of at least this length is noise; a number alone is in microseconds
+    #[arg(short = 'T', long, value_name = "TIME", default_value = "1us", value_parser = threshold)]
+    pub threshold: u64,
+    /// Stop at the first gap of at least this length, print its budget first, and exit with
+    /// status 2; a number alone is in microseconds
+    #[arg(short, long, value_name = "TIME", value_parser = threshold)]
+    pub stop: Option<u64>,
+    /// Stop when the gaps of one period add up to this; a number alone is in microseconds
+    #[arg(short = 'S', long, value_name = "TIME", value_parser = threshold)]
+    pub stop_total: Option<u64>,
+    /// Sensible settings to catch a gap of this length: stop at it, with a threshold of 1 us
+    #[arg(short, long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["stop", "threshold"])]
+    pub auto: Option<u64>,
+    /// Policy and priority of the polling threads: o:NICE, f:PRIORITY or r:PRIORITY [default: as inherited]
+    #[arg(short = 'P', long, value_name = "POLICY", value_parser = policy)]
+    pub priority: Option<Policy>,
+    /// Write everything that was seen to this recording
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `vmnoise osnoise top`.
+#[derive(Debug, Args)]
+pub struct OsnoiseTopArguments {
+    #[command(flatten)]
+    pub common: OsnoiseCommon,
+    /// Print only the table at the end
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// `vmnoise osnoise hist`.
+#[derive(Debug, Args)]
+pub struct OsnoiseHistArguments {
+    #[command(flatten)]
+    pub common: OsnoiseCommon,
+    /// Width of a bucket in microseconds
+    #[arg(short, long, value_name = "US", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=999_999))]
+    pub bucket_size: u64,
+    /// Number of buckets
+    #[arg(short = 'E', long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(10..=9_999_999))]
+    pub entries: u64,
+    /// Print buckets without gaps too
+    #[arg(long)]
+    pub with_zeros: bool,
+    /// Leave out the lines before the histogram
+    #[arg(long)]
+    pub no_header: bool,
+    /// Leave out the lines after the histogram
+    #[arg(long)]
+    pub no_summary: bool,
+    /// Leave out the column of bucket limits
+    #[arg(long, requires = "with_zeros")]
+    pub no_index: bool,
+}
+
 /// `vmnoise explain`: the same path from events to output, fed from a file.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
@@ -125,6 +223,26 @@ fn period(text: &str) -> Result<u64, String> {
         100 * MS,
         DAY,
         "100ms to 1d (a number alone is in us)",
+    )
+}
+
+fn osnoise_period(text: &str) -> Result<u64, String> {
+    within(
+        text,
+        Bare::Microseconds,
+        1_000,
+        10_000 * MS,
+        "1us to 10s, as in rtla",
+    )
+}
+
+fn osnoise_runtime(text: &str) -> Result<u64, String> {
+    within(
+        text,
+        Bare::Microseconds,
+        100_000,
+        10_000 * MS,
+        "100us to 10s, as in rtla",
     )
 }
 

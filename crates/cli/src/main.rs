@@ -8,6 +8,7 @@ mod interrupt;
 mod measure;
 mod outer_steal;
 mod output;
+mod poller;
 mod rungs;
 mod session;
 mod status;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Microvm(arguments) => commands::microvm::run(&arguments),
+        Command::Osnoise(arguments) => commands::osnoise::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
     };

@@ -1,18 +1,17 @@
-//! The live loop: drains probes and guest from housekeeping CPUs and feeds the
+//! The live loop: drains probes and workload from housekeeping CPUs and feeds the
 //! session, until the run is over.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use vmnoise_events::{Event, Finish, FinishReason, Loss, LossKind, RunFacts, Tally};
-use vmnoise_explain::Summary;
+use vmnoise_explain::{PeriodLine, Summary};
 use vmnoise_tracer::Tracer;
-use vmnoise_workload::microvm::Microvm;
 use vmnoise_workload::tsc;
 
 use crate::interrupt::Interrupts;
 use crate::outer_steal::OuterSteal;
-use crate::output::live;
+use crate::poller::Poller;
 use crate::session::Session;
 
 /// Drains and clock anchors are this far apart: 50 a second, so that no NTP slope
@@ -29,25 +28,25 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// One run with everything it holds.
 pub struct Measurement<'a> {
     facts: &'a RunFacts,
-    microvm: Microvm,
+    poller: Box<dyn Poller>,
     tracer: Option<Tracer>,
-    session: Session,
+    session: Session<'a>,
     outer_steal: OuterSteal,
     events: Vec<Event>,
 }
 
 impl<'a> Measurement<'a> {
-    /// Takes over a prepared guest and attached probes.
+    /// Takes over a prepared workload and attached probes.
     pub fn new(
         facts: &'a RunFacts,
-        microvm: Microvm,
+        poller: Box<dyn Poller>,
         tracer: Option<Tracer>,
-        session: Session,
+        session: Session<'a>,
     ) -> Measurement<'a> {
         let outer_steal = OuterSteal::begin(&facts.options.cpus, tracer.as_ref());
         Measurement {
             facts,
-            microvm,
+            poller,
             tracer,
             session,
             outer_steal,
@@ -59,16 +58,17 @@ impl<'a> Measurement<'a> {
     /// The error inside the pair is that of the recording.
     ///
     /// # Errors
-    /// If the guest cannot be started.
+    /// If the workload cannot be started.
     pub fn run(mut self, interrupts: &Interrupts) -> Result<(Summary, Option<anyhow::Error>)> {
         let options = &self.facts.options;
         let start = Instant::now();
         let end = start + Duration::from_nanos(options.duration_ns);
         let mut next_period = start + Duration::from_nanos(options.period_ns);
         let mut next_flush = start + FLUSH;
+        let mut total_hit = false;
         self.anchor();
-        self.microvm.start(None)?;
-        live::header();
+        self.poller.start()?;
+        self.session.view().begin();
         let reason = loop {
             std::thread::sleep(TICK);
             self.drain();
@@ -77,22 +77,30 @@ impl<'a> Measurement<'a> {
                 next_period += Duration::from_nanos(options.period_ns);
                 self.counters();
                 let lines = self.session.take_period();
+                let over = |line: &PeriodLine| {
+                    options
+                        .stop_total_ns
+                        .is_some_and(|limit| line.noise_ns >= limit)
+                };
+                total_hit |= lines.iter().any(over);
                 let outer_steal = self.outer_steal.of_period(self.tracer.as_ref());
-                live::period(now - start, &lines, &outer_steal);
+                self.session
+                    .view()
+                    .period(now - start, &lines, &outer_steal);
             }
             if now >= next_flush {
                 next_flush += FLUSH;
                 self.session.flush();
             }
-            if self.session.stop_hit() {
+            if self.session.stop_hit() || total_hit {
                 break FinishReason::Stop;
             }
             if interrupts.asked_to_finish() {
                 break FinishReason::Interrupt;
             }
-            if let Some(error) = self.microvm.failure() {
+            if let Some(error) = self.poller.failure() {
                 eprintln!(
-                    "vmnoise: the guest ended early: {error}; the result covers the time before"
+                    "vmnoise: the workload ended early: {error}; the result covers the time before"
                 );
                 break FinishReason::Failed;
             }
@@ -109,14 +117,14 @@ impl<'a> Measurement<'a> {
     /// Stops the guest and takes what is outstanding. A vCPU that gets no CPU to end
     /// on is waited for until patience or the user runs out.
     fn end(&mut self, reason: FinishReason, interrupts: &Interrupts) {
-        self.microvm.stop();
+        self.poller.stop();
         let asked = Instant::now();
-        while self.microvm.running() && asked.elapsed() < PATIENCE && !interrupts.asked_to_drop() {
+        while self.poller.running() && asked.elapsed() < PATIENCE && !interrupts.asked_to_drop() {
             std::thread::sleep(Duration::from_millis(1));
         }
         let mono_ns = self.drain();
         self.counters();
-        let steps_back = self.microvm.clock_steps_back();
+        let steps_back = self.poller.clock_steps_back();
         if steps_back > 0 {
             eprintln!(
                 "vmnoise: the TSC went back {steps_back} times: no clock of this machine can be \
@@ -139,7 +147,7 @@ impl<'a> Measurement<'a> {
     /// last reading is then among those drained. Returns CLOCK_MONOTONIC.
     fn drain(&mut self) -> u64 {
         let mono_ns = self.anchor();
-        for tally in self.microvm.tallies() {
+        for tally in self.poller.tallies() {
             let tally = self.with_host_counters(tally);
             self.session.accept(&Event::Tally(tally));
         }
@@ -151,7 +159,7 @@ impl<'a> Measurement<'a> {
                 "vmnoise: reading the BPF ring buffer: {error}; activities are missing from here on"
             );
         }
-        self.microvm.drain(&mut |gap| events.push(Event::Gap(gap)));
+        self.poller.drain(&mut |gap| events.push(Event::Gap(gap)));
         self.events
             .push(Event::Watermark(mono_ns.saturating_sub(SUBMIT_SLACK_NS)));
         for event in self.events.drain(..) {
@@ -164,7 +172,7 @@ impl<'a> Measurement<'a> {
     fn counters(&mut self) {
         let dropped = Loss {
             kind: LossKind::MailboxFull,
-            count: self.microvm.dropped(),
+            count: self.poller.dropped(),
         };
         self.session.accept(&Event::Loss(dropped));
         if let Some(tracer) = &self.tracer {

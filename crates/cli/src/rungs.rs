@@ -66,6 +66,26 @@ pub fn of_guest(steal_clock: bool, clock: &GuestClock) -> Vec<Rung> {
     vec![steal, offset]
 }
 
+/// The steal clock as a polling thread reads it after each gap.
+pub fn of_gap_steal(readable: bool) -> Rung {
+    if readable {
+        return rung(
+            "steal at each gap",
+            "BPF_PROG_RUN by the polling thread",
+            true,
+            "",
+            "",
+        );
+    }
+    rung(
+        "steal at each gap",
+        "none",
+        false,
+        "steal is unknown: where there is a hypervisor, it is in hv_or_hw",
+        "a guest kernel with a steal clock and BTF, and the right to load BPF",
+    )
+}
+
 /// No witness: nobody can be named.
 pub fn no_witness(rung_in_use: &str, remedy: &str) -> Rung {
     rung(

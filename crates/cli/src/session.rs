@@ -7,8 +7,11 @@ use vmnoise_events::{Event, RunFacts};
 use vmnoise_explain::{Budget, Explainer, PeriodLine, Summary};
 use vmnoise_recording::Writer;
 
+use crate::output::view::View;
+
 /// Takes the events of a live run: explains them, and records them if asked.
-pub struct Session {
+pub struct Session<'a> {
+    view: &'a mut dyn View,
     explainer: Explainer,
     writer: Option<Writer<File>>,
     write_error: Option<anyhow::Error>,
@@ -16,10 +19,15 @@ pub struct Session {
     stop_hit: bool,
 }
 
-impl Session {
-    /// A session for this run; `writer` has the facts already.
-    pub fn new(facts: &RunFacts, writer: Option<Writer<File>>) -> Session {
+impl<'a> Session<'a> {
+    /// A session for this run; `writer` has the facts already, `view` shows it.
+    pub fn new(
+        facts: &RunFacts,
+        writer: Option<Writer<File>>,
+        view: &'a mut dyn View,
+    ) -> Session<'a> {
         Session {
+            view,
             explainer: Explainer::new(facts),
             writer,
             write_error: None,
@@ -33,12 +41,14 @@ impl Session {
     pub fn accept(&mut self, event: &Event) {
         self.record(|writer| writer.push(event));
         let Session {
+            view,
             explainer,
             stop_ns,
             stop_hit,
             ..
         } = self;
         explainer.feed(event, &mut |budget: &Budget| {
+            view.gap(budget);
             *stop_hit |= stop_ns.is_some_and(|stop_ns| budget.dur_ns >= stop_ns);
         });
     }
@@ -61,6 +71,11 @@ impl Session {
             self.write_error = Some(error);
             self.writer = None;
         }
+    }
+
+    /// What shows the run.
+    pub fn view(&mut self) -> &mut dyn View {
+        self.view
     }
 
     /// Whether a gap of the length of `--stop` was seen.

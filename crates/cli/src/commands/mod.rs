@@ -1,5 +1,7 @@
 //! One file per command.
 
+mod conduct;
 pub mod doctor;
 pub mod explain;
 pub mod microvm;
+pub mod osnoise;

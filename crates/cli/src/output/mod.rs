@@ -2,9 +2,12 @@
 
 pub mod doctor;
 mod json;
-pub mod live;
+pub mod osnoise_hist;
+pub mod osnoise_top;
+mod rtla;
 mod table;
 mod text;
+pub mod view;
 
 use std::io::Write;
 
@@ -19,11 +22,20 @@ use crate::args::Format;
 /// # Errors
 /// If stdout cannot be written.
 pub fn print(facts: &RunFacts, summary: &Summary, format: Format) -> Result<()> {
-    let mut out = std::io::stdout().lock();
     match format {
-        Format::Text => out.write_all(text::render(facts, summary).as_bytes())?,
-        Format::Json => json::write(&mut out, &json::SummaryDocument::new(facts, summary))?,
+        Format::Text => write(text::render(facts, summary).as_bytes()),
+        Format::Json => {
+            let mut out = Vec::new();
+            json::write(&mut out, &json::SummaryDocument::new(facts, summary))?;
+            write(&out)
+        }
     }
+}
+
+/// Writes a finished result to stdout.
+fn write(result: &[u8]) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(result)?;
     out.flush()?;
     Ok(())
 }

@@ -150,7 +150,7 @@ fn sources(cpu: &CpuSummary) -> String {
 }
 
 /// One gap and its budget; the parts add up to the first line.
-fn tree(gap: &WorstGap) -> String {
+pub fn tree(gap: &WorstGap) -> String {
     let mut text = format!(
         " {:>12}  CPU {} at {}\n",
         human(gap.dur_ns),
@@ -184,7 +184,7 @@ fn who(part: &NamedPart) -> String {
     }
 }
 
-fn periodic(summary: &Summary) -> String {
+pub fn periodic(summary: &Summary) -> String {
     if summary.periodic.is_empty() {
         return "Periodic residual: none found\n".into();
     }
@@ -204,7 +204,7 @@ fn periodic(summary: &Summary) -> String {
 }
 
 /// The last lines, always: rungs, losses, clock bound, own cost, what stays unexplained.
-fn honesty(facts: &RunFacts, summary: &Summary) -> String {
+pub fn honesty(facts: &RunFacts, summary: &Summary) -> String {
     let mut text = String::from("What this result rests on\n");
     for rung in &summary.rungs {
         text += &format!(" {}: {}", rung.probe, rung.rung);
@@ -282,7 +282,7 @@ fn time(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".into(), human)
 }
 
-fn number(count: Option<u64>) -> String {
+pub fn number(count: Option<u64>) -> String {
     count.map_or_else(|| "-".into(), |count| count.to_string())
 }
 

@@ -1,0 +1,240 @@
+//! What every measuring command does: refuse what cannot be, set up probes and
+//! workload, measure, and hand the result to a view.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use vmnoise_events::{
+    ClockFacts, ClockSource, HostFacts, Options, RunFacts, Rung, Witnesses, Workload,
+};
+use vmnoise_recording::Writer;
+use vmnoise_tracer::host::{Host, cpu_list};
+use vmnoise_tracer::{LoadError, Tracer};
+use vmnoise_workload::microvm::GuestClock;
+use vmnoise_workload::{thread, tsc};
+
+use crate::measure::Measurement;
+use crate::output::view::View;
+use crate::poller::Poller;
+use crate::session::Session;
+use crate::status::{Status, UsageError};
+use crate::{interrupt, rungs};
+
+/// How long the TSC is compared with CLOCK_MONOTONIC before the run.
+const TSC_CALIBRATION: Duration = Duration::from_millis(50);
+
+/// The machine a command runs on, read once.
+#[derive(Debug)]
+pub struct Machine {
+    here: Host,
+    /// What it says of itself.
+    pub facts: HostFacts,
+}
+
+impl Machine {
+    /// Reads it.
+    pub fn read() -> Result<Machine> {
+        let here = Host::here();
+        let facts = here.facts().context("reading the facts of this machine")?;
+        Ok(Machine { here, facts })
+    }
+
+    /// A list of CPUs as the user wrote it, checked against what there is.
+    pub fn cpus(&self, list: &str) -> Result<Vec<u32>> {
+        let cpus = cpu_list::parse(list).map_err(|error| UsageError(error.to_string()))?;
+        self.here
+            .check_cpus(&cpus)
+            .map_err(|error| UsageError(error.to_string()))?;
+        Ok(cpus)
+    }
+}
+
+/// A workload that is set up and waits.
+pub struct Prepared {
+    /// The workload.
+    pub poller: Box<dyn Poller>,
+    /// Its threads: (cpu, tid).
+    pub threads: Vec<(u32, u32)>,
+    /// How its clock lies on the host's, where a guest stamps.
+    pub guest_clock: Option<GuestClock>,
+    /// Whether it reads a steal clock.
+    pub steal_clock: bool,
+    /// The rungs it stands on.
+    pub rungs: Vec<Rung>,
+}
+
+/// One run to be made.
+pub struct Plan<'a> {
+    /// Who will feel the gaps.
+    pub workload: Workload,
+    /// What is asked.
+    pub options: Options,
+    /// Where the tool's own threads go; `None` is every CPU that is not measured.
+    pub housekeeping: Option<Vec<u32>>,
+    /// Where the recording goes.
+    pub output: Option<PathBuf>,
+    /// The machine.
+    pub machine: &'a Machine,
+}
+
+/// Makes the run; `prepare` sets up the workload for this TSC frequency (Hz) and
+/// these probes. The view shows it and prints the result.
+///
+/// # Errors
+/// What stands in the way; or, after the result, the fault of the recording.
+pub fn conduct(
+    plan: Plan<'_>,
+    view: &mut dyn View,
+    prepare: impl FnOnce(u64, Option<&Tracer>) -> Result<Prepared>,
+) -> Result<Status> {
+    let interrupts = interrupt::catch().context("catching Ctrl-C")?;
+    let recording = plan.output.as_deref().map(claim).transpose()?;
+    let outcome = measure(&plan, recording, view, prepare, &interrupts);
+    if let Some(path) = &plan.output
+        && outcome.is_err()
+    {
+        remove_if_empty(path);
+    }
+    outcome
+}
+
+fn measure(
+    plan: &Plan<'_>,
+    recording: Option<File>,
+    view: &mut dyn View,
+    prepare: impl FnOnce(u64, Option<&Tracer>) -> Result<Prepared>,
+    interrupts: &interrupt::Interrupts,
+) -> Result<Status> {
+    let options = &plan.options;
+    let host = &plan.machine.facts;
+    let shares_cpu = keep_off_measured_cpus(plan)?;
+    let (mut tracer, mut ladder) = load_tracer(options)?;
+    let tsc_hz = tsc::calibrate_hz(TSC_CALIBRATION);
+    let prepared = prepare(tsc_hz, tracer.as_ref())?;
+    if let Some(tracer) = &mut tracer {
+        for &(cpu, tid) in &prepared.threads {
+            tracer.watch(cpu, tid)?;
+        }
+        tracer.attach().context("attaching the BPF programs")?;
+        ladder = tracer.rungs();
+    }
+    ladder.extend(prepared.rungs);
+    let facts = RunFacts {
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        workload: plan.workload,
+        started_at: jiff::Timestamp::now().to_string(),
+        options: options.clone(),
+        host: host.clone(),
+        clock: clock_facts(prepared.guest_clock, host, tsc_hz),
+        witnesses: Witnesses {
+            steal_clock: prepared.steal_clock,
+            ..tracer.as_ref().map(Tracer::witnesses).unwrap_or_default()
+        },
+        rungs: ladder,
+        shares_cpu,
+        rdtsc_cycles: tsc::rdtsc_cycles(),
+    };
+    let writer = match recording {
+        Some(file) => {
+            file.set_len(0).context("emptying the recording")?;
+            Some(Writer::new(file, &facts)?)
+        }
+        None => None,
+    };
+    let session = Session::new(&facts, writer, view);
+    let measurement = Measurement::new(&facts, prepared.poller, tracer, session);
+    let (summary, write_error) = measurement.run(interrupts)?;
+    view.finish(&facts, &summary)?;
+    match write_error {
+        Some(error) => Err(error),
+        None if summary.finish_reason == Some(vmnoise_events::FinishReason::Stop) => {
+            Ok(Status::Limit)
+        }
+        None => Ok(Status::Ok),
+    }
+}
+
+/// Opens the recording, so that a path that cannot be written is refused before the
+/// run. What is in it stays until the run begins.
+fn claim(path: &Path) -> Result<File> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path);
+    file.with_context(|| {
+        format!(
+            "cannot write the recording {}; name a file in a folder you may write to",
+            path.display()
+        )
+    })
+}
+
+/// A run that never began leaves no empty recording behind.
+fn remove_if_empty(path: &Path) {
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
+        // The error of the run is the one to tell.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Moves the tool's own threads (those started later inherit it) off the measured
+/// CPUs. Where there is no other CPU it says so and stays: returns whether it did.
+fn keep_off_measured_cpus(plan: &Plan<'_>) -> Result<bool> {
+    let measured = |cpu: &u32| plan.options.cpus.contains(cpu);
+    let allowed = plan.machine.facts.allowed_cpus.iter().copied();
+    let others = plan
+        .housekeeping
+        .clone()
+        .unwrap_or_else(|| allowed.filter(|cpu| !measured(cpu)).collect());
+    let shares_cpu = others.is_empty() || others.iter().any(measured);
+    if shares_cpu {
+        eprintln!(
+            "vmnoise: no CPU is left for the tool's own threads: they run on measured ones, and are part of the noise"
+        );
+    }
+    if !others.is_empty() {
+        thread::pin(&others).context("moving the tool's own threads off the measured CPUs")?;
+    }
+    Ok(shares_cpu)
+}
+
+/// The witnesses, or the rung that says why there are none: without BPF rights
+/// gaps are measured all the same.
+fn load_tracer(options: &Options) -> Result<(Option<Tracer>, Vec<Rung>)> {
+    if !options.trace {
+        let rung = rungs::no_witness("none (--no-trace)", "run without --no-trace");
+        return Ok((None, vec![rung]));
+    }
+    match Tracer::load(&options.cpus) {
+        Ok(tracer) => Ok((Some(tracer), Vec::new())),
+        Err(LoadError::Refused { why, remedy }) => {
+            eprintln!("vmnoise: no witness, BPF was refused: {why}; {remedy}");
+            Ok((None, vec![rungs::no_witness("none", &remedy)]))
+        }
+        Err(error) => Err(error).context("loading the BPF programs"),
+    }
+}
+
+fn clock_facts(guest: Option<GuestClock>, host: &HostFacts, tsc_hz: u64) -> ClockFacts {
+    let source = match host.clocksource.as_str() {
+        "tsc" => ClockSource::Tsc,
+        _ => ClockSource::UnstableTsc,
+    };
+    ClockFacts {
+        source,
+        tsc_hz,
+        offset_proof: guest.and_then(|guest| guest.offset_proof),
+        offset_tsc: guest.map_or(0, |guest| guest.offset_tsc),
+        offset_bound_tsc: guest.map_or(0, |guest| guest.offset_bound_tsc),
+        bracket_tsc: guest.map_or(0, |guest| guest.bracket_tsc),
+    }
+}
+
+/// A duration as cycles of the TSC.
+pub fn to_tsc(ns: u64, tsc_hz: u64) -> u64 {
+    let cycles = u128::from(ns) * u128::from(tsc_hz) / 1_000_000_000;
+    u64::try_from(cycles).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,121 @@
+//! `vmnoise osnoise`: a polling thread on each CPU feels what is taken from it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::Result;
+use vmnoise_events::{Options, Workload};
+use vmnoise_tracer::Tracer;
+use vmnoise_workload::spin::{Config, Spin, StealReader, StealReading};
+
+use super::conduct::{Machine, Plan, Prepared, conduct, to_tsc};
+use crate::args::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode};
+use crate::output::osnoise_hist::Hist;
+use crate::output::osnoise_top::Top;
+use crate::output::view::View;
+use crate::rungs;
+use crate::status::{MachineCannot, Status, UsageError};
+
+/// As long as anyone could mean by "until Ctrl-C".
+const FOREVER_NS: u64 = 365 * 86_400 * 1_000_000_000;
+
+/// Measures, prints, and says how it ended.
+pub fn run(arguments: &OsnoiseArguments) -> Result<Status> {
+    match &arguments.mode {
+        None => run_with(&arguments.top.common, &mut Top::new(&arguments.top)),
+        Some(OsnoiseMode::Top(top)) => run_with(&top.common, &mut Top::new(top)),
+        Some(OsnoiseMode::Hist(hist)) => run_with(&hist.common, &mut Hist::new(hist)),
+    }
+}
+
+fn run_with(arguments: &OsnoiseCommon, view: &mut dyn View) -> Result<Status> {
+    let machine = Machine::read()?;
+    let options = options(arguments, &machine)?;
+    let housekeeping = arguments.house_keeping.as_deref();
+    let plan = Plan {
+        workload: Workload::Spin,
+        options: options.clone(),
+        housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,
+        output: arguments.output.clone(),
+        machine: &machine,
+    };
+    conduct(plan, view, |tsc_hz, tracer| {
+        prepare(&options, tsc_hz, tracer)
+    })
+}
+
+fn prepare(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Prepared> {
+    let spin = Spin::prepare(Config {
+        cpus: options.cpus.clone(),
+        threshold_tsc: to_tsc(options.threshold_ns, tsc_hz),
+        policy: options.priority,
+        period_tsc: to_tsc(options.period_ns, tsc_hz),
+        runtime_tsc: to_tsc(options.runtime_ns.unwrap_or(options.period_ns), tsc_hz),
+        steal_reader: tracer.and_then(|tracer| steal_readers(options, tracer)),
+    })
+    .map_err(|error| MachineCannot(error.to_string()))?;
+    Ok(Prepared {
+        threads: spin
+            .threads()
+            .iter()
+            .map(|thread| (thread.cpu, thread.tid))
+            .collect(),
+        guest_clock: None,
+        steal_clock: spin.has_steal_clock(),
+        rungs: vec![rungs::of_gap_steal(spin.has_steal_clock())],
+        poller: Box::new(spin),
+    })
+}
+
+/// Makes each polling thread the reader of its CPU's steal clock; `None` unless all
+/// can have one.
+fn steal_readers(
+    options: &Options,
+    tracer: &Tracer,
+) -> Option<Box<dyn Fn(u32) -> StealReader + Send>> {
+    let made: Option<HashMap<_, _>> = options
+        .cpus
+        .iter()
+        .map(|&cpu| Some((cpu, tracer.steal_reader(cpu)?)))
+        .collect();
+    let waiting = Mutex::new(made?);
+    Some(Box::new(move |cpu| {
+        let reader = waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&cpu);
+        match reader {
+            Some(mut reader) => Box::new(move || {
+                let (steal_ns, version) = reader.read()?;
+                Some(StealReading { steal_ns, version })
+            }),
+            None => Box::new(|| None),
+        }
+    }))
+}
+
+/// What is asked, checked against what there is.
+fn options(arguments: &OsnoiseCommon, machine: &Machine) -> Result<Options> {
+    let cpus = match &arguments.cpus {
+        Some(list) => machine.cpus(list)?,
+        None => machine.facts.allowed_cpus.clone(),
+    };
+    if arguments
+        .runtime
+        .is_some_and(|runtime| runtime > arguments.period)
+    {
+        return Err(UsageError("the runtime (-r) is longer than its period (-p)".into()).into());
+    }
+    Ok(Options {
+        cpus,
+        duration_ns: arguments.duration.unwrap_or(FOREVER_NS),
+        threshold_ns: arguments.threshold,
+        period_ns: arguments.period,
+        priority: arguments.priority,
+        top: 1,
+        stop_ns: arguments.stop.or(arguments.auto),
+        stop_total_ns: arguments.stop_total,
+        runtime_ns: arguments.runtime,
+        trace: true,
+    })
+}

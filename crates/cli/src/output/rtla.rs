@@ -1,0 +1,45 @@
+//! How rtla prints numbers, so that scripts made for it read ours.
+
+use std::time::Duration;
+
+use vmnoise_explain::Summary;
+
+/// `%3d %02d:%02d:%02d`: days and time of day.
+pub fn clock(elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    let (minutes, hours) = (seconds / 60 % 60, seconds / 3600 % 24);
+    format!(
+        "{:>3} {hours:02}:{minutes:02}:{:02}",
+        seconds / 86_400,
+        seconds % 60
+    )
+}
+
+/// `% CPU Aval`: integer arithmetic with five decimals, from whole microseconds.
+pub fn available(runtime_us: u64, noise_us: u64) -> String {
+    let left_us = u128::from(runtime_us.saturating_sub(noise_us));
+    let parts = (left_us * 10_000_000)
+        .checked_div(u128::from(runtime_us))
+        .unwrap_or(0);
+    format!("{:>3}.{:05}", parts / 100_000, parts % 100_000)
+}
+
+/// How long the longest-running CPU was measured.
+pub fn measured(summary: &Summary) -> Duration {
+    let longest = summary.cpus.iter().filter_map(|cpu| cpu.runtime_ns).max();
+    // To the nearest second, since that is all rtla prints of it.
+    Duration::from_nanos(longest.unwrap_or(0).saturating_add(500_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn availability_is_truncated_as_rtla_does() {
+        assert_eq!(available(1_000_000, 190), " 99.98100");
+        assert_eq!(available(1_000_000, 0), "100.00000");
+        assert_eq!(available(3, 1), " 66.66666");
+        assert_eq!(available(0, 0), "  0.00000");
+    }
+}

@@ -1,0 +1,67 @@
+//! What a measurement needs of the workload that feels gaps, whichever it is.
+
+use vmnoise_events::{Gap, Tally};
+use vmnoise_workload::microvm::Microvm;
+use vmnoise_workload::spin::Spin;
+
+/// A prepared workload of polling threads.
+pub trait Poller {
+    /// Lets all threads go.
+    fn start(&mut self) -> anyhow::Result<()>;
+    /// Hands out every gap recorded since the last call.
+    fn drain(&mut self, sink: &mut dyn FnMut(Gap));
+    /// Counters of each CPU, cumulative; what only the host can tell is `None`.
+    fn tallies(&self) -> Vec<Tally>;
+    /// Gaps that found no room.
+    fn dropped(&self) -> u64;
+    /// How often the clock went back.
+    fn clock_steps_back(&self) -> u64;
+    /// Whether any thread has not reached its end.
+    fn running(&self) -> bool;
+    /// Why one ended early, if one did.
+    fn failure(&self) -> Option<String>;
+    /// Asks all threads to end.
+    fn stop(&mut self);
+}
+
+/// Both workloads have the same hands; the compiler checks that it stays so.
+macro_rules! poller {
+    ($workload:ty) => {
+        impl Poller for $workload {
+            fn start(&mut self) -> anyhow::Result<()> {
+                Ok(<$workload>::start(self, None)?)
+            }
+
+            fn drain(&mut self, sink: &mut dyn FnMut(Gap)) {
+                <$workload>::drain(self, sink);
+            }
+
+            fn tallies(&self) -> Vec<Tally> {
+                <$workload>::tallies(self)
+            }
+
+            fn dropped(&self) -> u64 {
+                <$workload>::dropped(self)
+            }
+
+            fn clock_steps_back(&self) -> u64 {
+                <$workload>::clock_steps_back(self)
+            }
+
+            fn running(&self) -> bool {
+                <$workload>::running(self)
+            }
+
+            fn failure(&self) -> Option<String> {
+                <$workload>::failure(self).map(|error| error.to_string())
+            }
+
+            fn stop(&mut self) {
+                <$workload>::stop(self);
+            }
+        }
+    };
+}
+
+poller!(Microvm);
+poller!(Spin);
