@@ -117,8 +117,20 @@ fn gaps_are_ordered_disjoint_and_inside_the_run() {
 }
 
 #[test]
-fn a_pause_is_no_runtime_and_no_gap() {
-    let mut spin = Spin::prepare(pausing(20 * MS, 150 * MS)).unwrap();
+fn a_pause_is_no_runtime_no_gap_and_not_stolen() {
+    let all_is_stolen = |_| -> StealReader {
+        Box::new(|| {
+            Some(StealReading {
+                steal_ns: tsc::anchor().mono_ns,
+                version: 0,
+            })
+        })
+    };
+    let mut spin = Spin::prepare(Config {
+        steal_reader: Some(Box::new(all_is_stolen)),
+        ..pausing(20 * MS, 150 * MS)
+    })
+    .unwrap();
     let (gaps, tallies) = run(&mut spin, 500 * MS);
     let [tally] = tallies[..] else {
         panic!("{tallies:?}")
@@ -131,6 +143,11 @@ fn a_pause_is_no_runtime_and_no_gap() {
     assert!(
         in_gaps_tsc <= runtime_tsc(&tally),
         "gaps of {in_gaps_tsc} cycles in {tally:?}"
+    );
+    let stolen = Duration::from_nanos(tally.steal_clock_ns.unwrap());
+    assert!(
+        cycles(stolen) <= span_tsc / 2,
+        "{stolen:?} stolen in {tally:?}"
     );
 }
 
@@ -222,6 +239,27 @@ fn writing_that_was_disturbed_is_a_gap_too() {
         let length_tsc = pair[1].end_tsc - pair[1].start_tsc;
         assert!(length_tsc >= 10_000, "{pair:?}");
     }
+}
+
+#[test]
+fn a_slow_steal_clock_is_no_disturbance() {
+    let slow = |_| -> StealReader {
+        Box::new(|| {
+            let until_tsc = tsc::now() + 20_000;
+            while tsc::now() < until_tsc {}
+            Some(StealReading::default())
+        })
+    };
+    let mut spin = Spin::prepare(Config {
+        steal_reader: Some(Box::new(slow)),
+        ..config(&[1])
+    })
+    .unwrap();
+    let (gaps, _) = run(&mut spin, 60 * MS);
+    let pairs = gaps.windows(2);
+    let touching = pairs.filter(|pair| pair[0].end_tsc == pair[1].start_tsc);
+    let part = touching.count() as f64 / gaps.len() as f64;
+    assert!(part < 0.5, "{part} of {} gaps touch", gaps.len());
 }
 
 #[test]
