@@ -122,7 +122,8 @@ impl Polling {
             let writing_tsc = now_tsc.wrapping_sub(end_tsc);
             let ended = now_tsc >= deadline_tsc(&self.desk.mailbox);
             if writing_tsc < blind_limit_tsc || ended {
-                add(&self.desk.mailbox.books.blind_tsc, writing_tsc);
+                let blind_tsc = now_tsc.saturating_sub(end_tsc);
+                add(&self.desk.mailbox.books.blind_tsc, blind_tsc);
                 return Ok(now_tsc);
             }
             (start_tsc, end_tsc) = (end_tsc, now_tsc);
