@@ -27,20 +27,33 @@ import pyarrow as pa
 SOURCE, GAP, ACTIVITY, ANCHOR, TALLY, LOSS, OWN_COST, WATERMARK, FINISH = range(9)
 CHECKSUM = 255
 EXIT, VMM, THROTTLED, THREAD, BLOCKED, SOFTIRQ, IRQ, NMI = range(8)
-SHARE_OF_KIND = ["kvm", "vmm", "throttled", "preempted", "blocked",
-                 "host_softirq", "host_irq", "host_nmi"]
+SHARE_OF_KIND = {
+    "microvm": ["kvm", "vmm", "throttled", "preempted", "blocked",
+                "host_softirq", "host_irq", "host_nmi"],
+    "spin": ["kvm", "vmm", "throttled", "thread", "blocked", "softirq", "irq", "nmi"],
+}
 LOSS_KINDS = ["ring_full", "recursion", "mailbox_full", "unpaired", "undecodable"]
 FINISH_REASONS = ["duration", "stop", "interrupt", "failed"]
 RESIDUALS = {"hw", "hv_or_hw", "unexplained"}
-# The witness that makes a share known; those of a guest's kernel are known to be
-# 0, because the guest of a microVM has no kernel and never halts.
-WITNESS = {"preempted": "sched", "throttled": "sched", "blocked": "sched",
-           "steal": "steal_clock", "host_irq": "irq", "host_softirq": "softirq",
-           "host_nmi": "nmi", "kvm": "kvm_exit", "vmm": "kvm_run"}
-BARE_SHARES = ["nmi", "irq", "softirq", "thread", "halted"]
+# The witness that makes a share known. Of a microVM those of a guest's kernel are
+# known to be 0, because its guest has no kernel and never halts; of a polling thread
+# nothing below its own kernel is known.
+WITNESS = {
+    "microvm": {"preempted": "sched", "throttled": "sched", "blocked": "sched",
+                "steal": "steal_clock", "host_irq": "irq", "host_softirq": "softirq",
+                "host_nmi": "nmi", "kvm": "kvm_exit", "vmm": "kvm_run"},
+    "spin": {"nmi": "nmi", "irq": "irq", "softirq": "softirq", "thread": "sched",
+             "throttled": "sched", "blocked": "sched", "steal": "steal_clock"},
+}
+ALWAYS_KNOWN = {"microvm": ["nmi", "irq", "softirq", "thread", "halted"], "spin": []}
+FROM_BELOW = ["preempted", "host_irq", "host_softirq", "host_nmi", "kvm", "vmm", "halted"]
+INTERFERENCE = {"nmi": (NMI, "nmi"), "irq": (IRQ, "irq"), "softirq": (SOFTIRQ, "softirq"),
+                "thread": (THREAD, "sched")}
+VIRT = ["kvm", "vmm", "blocked", "throttled", "host_irq", "host_softirq", "host_nmi"]
 U64_MAX = 2**64 - 1
 
-Activity = namedtuple("Activity", "start end kind source")
+Activity = namedtuple("Activity", "start end kind source steal")
+Run = namedtuple("Run", "workload witnesses names blind")
 
 
 def crc_of_batch(previous, batch):
@@ -120,11 +133,11 @@ def owners(start, end, activities):
     At each instant the highest kind owns the time; among equals the one that
     began later, then the shorter one.
     """
-    inside = [a for a in activities if a.end > a.start]
+    inside = activities
     cuts = sorted({start, end}
                   | {t for a in inside for t in (a.start, a.end) if start < t < end})
     begins = sorted(range(len(inside)), key=lambda i: inside[i].start)
-    ranks = [(a.kind, a.start, -a.end, a.source, i) for i, a in enumerate(inside)]
+    ranks = [rank(a) + (i,) for i, a in enumerate(inside)]
     net, nobody, running, begun = Counter(), 0, set(), 0
     for left, right in zip(cuts, cuts[1:]):
         while begun < len(begins) and inside[begins[begun]].start <= left:
@@ -135,7 +148,30 @@ def owners(start, end, activities):
             net[max(running, key=ranks.__getitem__)] += right - left
         else:
             nobody += right - left
-    return [(inside[i], ns) for i, ns in net.items()], nobody
+    return net, nobody
+
+
+def rank(activity):
+    return (activity.kind, activity.start, -activity.end, activity.source, activity.steal)
+
+
+def own_steals(activities):
+    """The steal of each activity without that of the activities directly inside it.
+
+    What lies inside two activities is directly inside the one of the higher rank.
+    """
+    if not any(a.steal for a in activities):
+        return [0] * len(activities)
+    nested = Counter()
+    upwards = sorted(range(len(activities)), key=lambda i: (rank(activities[i]), i))
+    for place, i in enumerate(upwards):
+        inner = activities[i]
+        for holder in reversed(upwards[:place]):
+            outer = activities[holder]
+            if outer.start <= inner.start < outer.end and inner.end <= outer.end:
+                nested[holder] += inner.steal
+                break
+    return [max(0, a.steal - nested[i]) for i, a in enumerate(activities)]
 
 
 def union_length(intervals):
@@ -181,25 +217,42 @@ def percentiles(lengths):
             "max": lengths[-1]}
 
 
-def budget(gap, activities, witnesses, names, blind):
+def budget(gap, activities, run):
     """The parts of one gap, {(share, name): [ns, count]}, and its pieces."""
     start, end, row = gap
+    witnesses, names = run.witnesses, run.names
     net, rest = owners(start, end, activities)
-    pieces = [(SHARE_OF_KIND[a.kind], a.source, ns) for a, ns in net]
+    robbed = 0
+    if witnesses["activity_steal"]:
+        own = own_steals(activities)
+        for i in net:
+            own[i] = min(own[i], net[i])
+            net[i] -= own[i]
+            robbed += own[i]
+    pieces = [(SHARE_OF_KIND[run.workload][activities[i].kind], activities[i].source, ns)
+              for i, ns in net.items() if ns]
     parts = defaultdict(lambda: [0, 0])
     for share, source, ns in pieces:
         parts[share, names[source]][0] += ns
         parts[share, names[source]][1] += 1
-    if witnesses["steal_clock"]:
+    # A polling thread reads the clock that its kernel's activities read.
+    stolen = robbed if run.workload == "spin" else 0
+    if witnesses["steal_clock"] and run.workload == "spin":
+        more = min(max(0, row["steal_ns"] - robbed), rest)
+        stolen += more
+        rest -= more
+    elif witnesses["steal_clock"]:
         waited = union_length((max(a.start, start), min(a.end, end)) for a in activities
                               if a.kind in (THREAD, THROTTLED))
         stolen = min(max(0, row["steal_ns"] - waited), rest)
         rest -= stolen
-        if stolen:
-            parts["steal", None] = [stolen, 0]
+    if run.workload == "microvm":
+        rest += robbed
+    if stolen:
+        parts["steal", None] = [stolen, 0]
     held = (activities or row["light_exits"] or row["heavy_exits"] or row["reloads"])
     if rest:
-        residual = "hv_or_hw" if blind else "unexplained" if held else "hw"
+        residual = "hv_or_hw" if run.blind else "unexplained" if held else "hw"
         parts[residual, None] = [rest, 0]
     return dict(parts), pieces
 
@@ -223,7 +276,7 @@ def summarise(facts, rows):
                 late += 1
             else:
                 activities[row["cpu"]].append(
-                    Activity(start, end, row["kind"], row["source"]))
+                    Activity(start, end, row["kind"], row["source"], row["steal_ns"]))
 
     clock = Clock(of[ANCHOR], facts["clock"]["tsc_hz"])
     witnesses = dict(facts["witnesses"])
@@ -232,6 +285,7 @@ def summarise(facts, rows):
         witnesses = {name: name == "steal_clock" and seen for name, seen in witnesses.items()}
     blind = (facts["host"]["hypervisor"] is not None
              or not witnesses["sched"] or not witnesses["irq"])
+    run = Run(facts["workload"], witnesses, names, blind)
 
     gaps, impossible = defaultdict(list), 0
     for row in of[GAP]:
@@ -247,8 +301,7 @@ def summarise(facts, rows):
     budgets = []
     cpus = []
     for cpu in sorted({*facts["options"]["cpus"], *gaps, *tallies}):
-        result, own = cpu_summary(cpu, gaps[cpu], activities[cpu], tallies[cpu], clock,
-                                  witnesses, names, blind)
+        result, own = cpu_summary(cpu, gaps[cpu], activities[cpu], tallies[cpu], clock, run)
         cpus.append(result)
         budgets += own
 
@@ -272,17 +325,38 @@ def summarise(facts, rows):
     }
 
 
-def cpu_summary(cpu, gaps, activities, tallies, clock, witnesses, names, blind):
+def guest_columns(known, unexplained_at_exits, counters):
+    """The thesis' columns of a guest."""
+    def add(shares):
+        values = [known[share] for share in shares if known[share] is not None]
+        return sum(values) if values else None
+
+    virt = None
+    if add(["kvm", "vmm"]) is not None:
+        virt = add(VIRT) + unexplained_at_exits
+    return {"steal_ns": add(["steal", "preempted"]), "virt_ns": virt,
+            "hw_noise_ns": known["hw"], "light_exits": counters.get("light_exits"),
+            "heavy_exits": counters.get("heavy_exits", counters.get("reloads"))}
+
+
+def cpu_summary(cpu, gaps, activities, tallies, clock, run):
     shares, totals, lengths, bare, clamps, budgets = Counter(), {}, [], 0, 0, []
+    kinds, untouched, unexplained_at_exits = Counter(), 0, 0
+    witnesses, names = run.witnesses, run.names
     for gap, overlap in overlapping(gaps, activities):
         start, end, row = gap
-        parts, pieces = budget(gap, overlap, witnesses, names, blind)
+        parts, pieces = budget(gap, overlap, run)
         assert sum(ns for ns, _ in parts.values()) == end - start, "a budget that does not add up"
         lengths.append(end - start)
         clamps += witnesses["steal_clock"] and row["steal_ns"] > end - start
         bare += len(parts) == 1 and not {share for share, _ in parts} - RESIDUALS
         for (share, _), (ns, _) in parts.items():
             shares[share] += ns
+        kinds.update(a.kind for a in overlap)
+        untouched += not overlap
+        if (row["light_exits"] or row["heavy_exits"] or row["reloads"]
+                or {"kvm", "vmm"} & {share for share, _ in parts}):
+            unexplained_at_exits += parts.get(("unexplained", None), (0, 0))[0]
         for share, source, ns in pieces:
             count, total, most = totals.get((share, source), (0, 0, 0))
             totals[share, source] = count + 1, total + ns, max(most, ns)
@@ -291,10 +365,11 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, witnesses, names, blind):
             "end_tsc": row["end_tsc"], "dur_ns": end - start,
             "parts": sorted(({"share": share, "source": name, "ns": ns, "count": count}
                              for (share, name), (ns, count) in parts.items()), key=str)})
-    known = {share: shares[share] if shares[share] or witnesses[witness] else None
-             for share, witness in WITNESS.items()}
-    known |= {share: shares[share] for share in BARE_SHARES}
-    known |= {share: shares[share] if shares[share] or blind == (share == "hv_or_hw") else None
+    known = {share: shares[share] or None for share in FROM_BELOW}
+    known |= {share: shares[share] if shares[share] or witnesses[witness] else None
+              for share, witness in WITNESS[run.workload].items()}
+    known |= {share: shares[share] for share in ALWAYS_KNOWN[run.workload]}
+    known |= {share: shares[share] if shares[share] or run.blind == (share == "hv_or_hw") else None
               for share in RESIDUALS}
     counters = dict(tallies[-1]["counters"]) if tallies else {}
     runtime = None
@@ -312,6 +387,11 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, witnesses, names, blind):
         "noise_ns": sum(lengths),
         "max_gap_ns": max(lengths, default=None),
         "shares_ns": known,
+        "interference": {
+            "hw": untouched if witnesses["irq"] and witnesses["sched"] else None,
+            **{name: kinds[kind] if kinds[kind] or witnesses[witness] else None
+               for name, (kind, witness) in INTERFERENCE.items()}},
+        "guest_columns": guest_columns(known, unexplained_at_exits, counters),
         "steal_clock_ns": counters.get("steal_clock_ns"),
         "outer_steal_ns": counters.get("outer_steal_ns"),
         "sources": sorted(sources, key=str),
@@ -339,7 +419,7 @@ def merge_exits(summary):
         together = RESIDUALS | {"kvm"}
         shares["kvm_and_residual"] = sum(shares.pop(share) or 0 for share in together)
         cpu["sources"] = merged(cpu["sources"], together)
-        del cpu["bare_gaps"]
+        del cpu["bare_gaps"], cpu["guest_columns"]["virt_ns"]
     for gap in summary["worst"]:
         for part in gap["parts"]:
             part["total_ns"] = part.pop("ns")
