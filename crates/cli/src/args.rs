@@ -30,7 +30,7 @@ pub enum Command {
     /// Measure this host as a virtual machine would feel it, and name who took each microsecond
     Microvm(MicrovmArguments),
     /// Measure what is taken from this machine's CPUs, as rtla osnoise does, on any kernel
-    Osnoise(OsnoiseArguments),
+    Osnoise(Box<OsnoiseArguments>),
     /// Print the summary of a recording
     Explain(ExplainArguments),
     /// Show what this machine lets vmnoise see, and what would let it see more

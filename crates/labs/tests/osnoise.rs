@@ -1,0 +1,140 @@
+//! A known cause takes the CPU under a polling thread: it is named with the right
+//! length, and a quiet control is not blamed.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod root {
+    use std::path::Path;
+    use std::process::Command;
+    use std::time::Duration;
+
+    use serde_json::Value;
+    use vmnoise_labs::{Disturber, Run, run_to_end};
+
+    const CPU: u32 = 1;
+
+    fn osnoise(arguments: &[&str]) -> Value {
+        let mut all = vec!["osnoise", "--cpus", "1", "--format", "json"];
+        all.extend(arguments);
+        Run::start(&all).and_then(Run::summary).unwrap()
+    }
+
+    fn assert_budgets_add_up(summary: &Value) {
+        for cpu in summary["cpus"].as_array().unwrap() {
+            let shares = cpu["shares_ns"].as_object().unwrap();
+            let sum: u64 = shares.values().filter_map(Value::as_u64).sum();
+            assert_eq!(Some(sum), cpu["noise_ns"].as_u64(), "{cpu}");
+        }
+    }
+
+    fn threads(summary: &Value) -> impl Iterator<Item = (&str, u64, u64)> {
+        let sources = summary["cpus"][0]["sources"].as_array().unwrap().iter();
+        sources
+            .filter(|entry| entry["share"] == "thread")
+            .map(|entry| {
+                let number = |key: &str| entry[key].as_u64().unwrap();
+                (
+                    entry["name"].as_str().unwrap(),
+                    number("count"),
+                    number("total_ns"),
+                )
+            })
+    }
+
+    #[test]
+    fn bursts_are_thread_noise_of_the_right_length_and_silence_is_not_blamed() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("bursts");
+        // 2 s of bursts that all lie within the run.
+        let bursts = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(700));
+            let bursts = Disturber::bursts(CPU, 97, Duration::from_micros(500), 194, &log);
+            let bursts = bursts.unwrap();
+            (bursts.source().unwrap(), bursts.into_log().unwrap())
+        });
+        let summary = osnoise(&["--duration", "4s"]);
+        let (source, log) = bursts.join().unwrap();
+
+        assert_budgets_add_up(&summary);
+        let (_, count, total_ns) = threads(&summary)
+            .find(|(name, ..)| *name == source)
+            .expect("the burner is named");
+        assert!(
+            count as usize >= log.len(),
+            "{count} turns for {} bursts",
+            log.len()
+        );
+        // What the scheduler charged it, but for interrupts and steal inside.
+        let charged_ns: u64 = log.iter().map(|burst| burst.charged_ns).sum();
+        assert!(
+            total_ns * 100 >= charged_ns * 85 && total_ns * 100 <= charged_ns * 105,
+            "booked {total_ns} ns, charged {charged_ns} ns"
+        );
+
+        let quiet = osnoise(&["--duration", "1s"]);
+        assert_budgets_add_up(&quiet);
+        assert!(!threads(&quiet).any(|(name, ..)| name.starts_with("lab-")));
+    }
+
+    #[test]
+    fn the_recording_tells_the_same_and_so_does_pyarrow() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = folder.path().join("run.vmn");
+        let path = recording.to_str().unwrap();
+        let live = osnoise(&["--duration", "2s", "--output", path]);
+        let output = run_to_end(&["explain", path, "--format", "json"]).unwrap();
+        assert_eq!(
+            live,
+            serde_json::from_slice::<Value>(&output.stdout).unwrap()
+        );
+
+        let summary = folder.path().join("summary.json");
+        std::fs::write(&summary, &output.stdout).unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let oracle = Command::new("python3")
+            .arg(root.join("crates/recording/tests/oracle/summary.py"))
+            .args([&recording, &summary])
+            .env("PYTHONPATH", root.join("target/python"))
+            .output()
+            .unwrap();
+        let words = String::from_utf8_lossy(&oracle.stdout);
+        assert!(
+            oracle.status.success(),
+            "{words}{}",
+            String::from_utf8_lossy(&oracle.stderr)
+        );
+    }
+
+    #[test]
+    fn half_a_runtime_is_half_a_period_and_a_limit_stops_it() {
+        let half = osnoise(&["--duration", "2s", "--period", "100ms", "--runtime", "50ms"]);
+        let runtime_ns = half["cpus"][0]["runtime_ns"].as_u64().unwrap();
+        assert!(
+            (800_000_000..1_150_000_000).contains(&runtime_ns),
+            "{runtime_ns} ns"
+        );
+
+        let stopped = run_to_end(&["osnoise", "-c", "1", "-d", "30", "-s", "2"]).unwrap();
+        assert_eq!(stopped.status.code(), Some(2));
+        let text = String::from_utf8(stopped.stdout).unwrap();
+        assert!(text.starts_with("Stopped by this gap:"), "{text}");
+    }
+
+    #[test]
+    fn the_table_is_that_of_rtla() {
+        let output = run_to_end(&["osnoise", "-c", "1", "-d", "1"]).unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[1].starts_with("duration:   0 00:00:01 | time is in us"),
+            "{text}"
+        );
+        let heads: Vec<&str> = lines[2].split_whitespace().collect();
+        let rtla =
+            "CPU Period Runtime Noise % CPU Aval Max Noise Max Single HW NMI IRQ Softirq Thread";
+        assert!(heads.join(" ").starts_with(rtla), "{text}");
+        let cells: Vec<&str> = lines[3].split_whitespace().collect();
+        assert_eq!(cells[0], "1");
+        let noise_us: u64 = cells[3].parse().unwrap();
+        assert!(noise_us > 0);
+    }
+}
