@@ -39,11 +39,11 @@ pub fn run_all() -> Result<()> {
         &[],
     )?;
     let root = can_trace();
-    serial_tier(&mut counts, "root", &root)?;
-    let kvm = root.and_then(|()| can_virtualize());
-    if kvm.is_ok() {
+    if root.is_ok() {
         oracle::install_pyarrow()?;
     }
+    serial_tier(&mut counts, "root", &root)?;
+    let kvm = root.and_then(|()| can_virtualize());
     serial_tier(&mut counts, "kvm", &kvm)?;
     serial_tier(&mut counts, "lab", &can_emulate())?;
     println!(
