@@ -50,8 +50,9 @@ pub(super) fn install(kernel: Kernel) -> Result<Image> {
     let folder = match unpacked(kernel) {
         Ok(folder) => folder,
         // A fresh machine has no package lists, one that slept has old ones.
-        Err(_) => {
-            call("apt-get", &["update", "-qq"], Path::new("."))?;
+        Err(missing) => {
+            call("apt-get", &["update", "-qq"], Path::new("."))
+                .with_context(|| format!("looking again, because {missing:#}"))?;
             unpacked(kernel)?
         }
     };

@@ -30,7 +30,10 @@ fn main() -> Result<()> {
     for output in &report.outputs {
         print!("{}", output.stdout);
         eprint!("{}", output.stderr);
-        eprintln!("status {:?}", output.status);
+        match output.status {
+            Some(status) => eprintln!("status {status}"),
+            None => eprintln!("ended by a signal"),
+        }
     }
     let took = start.elapsed().as_secs_f64();
     eprintln!("{} in {took:.1} s", report.kernel_version);
