@@ -4,11 +4,13 @@
 
 mod lab {
     use serde_json::Value;
-    use vmnoise_labs::bed::{CommandOutput, Kernel, Lab, LabReport};
+    use vmnoise_labs::bed::{CommandOutput, Kernel, Lab};
     use vmnoise_labs::lab_program;
 
     /// A guest of the lab's own vmnoise measures for a second.
     const MICROVM: &str = "vmnoise microvm --duration 1s --format json";
+    /// The lab's own kernel is measured for a second.
+    const OSNOISE: &str = "vmnoise osnoise --duration 1s --format json";
     const DOCTOR: &str = "vmnoise doctor --format json";
 
     /// The JSON of a command that did what it was asked.
@@ -17,11 +19,14 @@ mod lab {
         serde_json::from_str(&output.stdout).unwrap()
     }
 
-    fn doctor_and_microvm(kernel: Kernel) -> (LabReport, Value, Value) {
-        let report = Lab::kernel(kernel).run(&[DOCTOR, MICROVM]).unwrap();
-        println!("kernel {}", report.kernel_version);
-        let (doctor, summary) = (result(&report.outputs[0]), result(&report.outputs[1]));
-        (report, doctor, summary)
+    /// What the commands of a user say on this kernel, and that it is this kernel.
+    fn doctor_microvm_osnoise(kernel: Kernel) -> [Value; 3] {
+        let report = Lab::kernel(kernel)
+            .run(&[DOCTOR, MICROVM, OSNOISE])
+            .unwrap();
+        let results = [0, 1, 2].map(|which| result(&report.outputs[which]));
+        assert_eq!(results[0]["host"]["kernel"], report.kernel_version);
+        results
     }
 
     fn sources(summary: &Value) -> impl Iterator<Item = (&str, &str, u64)> {
@@ -62,6 +67,17 @@ mod lab {
         assert_eq!(tick.unwrap().0, "host_irq");
     }
 
+    /// The kernel's own noise is its own, and no hypervisor without a steal clock is
+    /// said to have stolen nothing.
+    fn assert_the_tick_is_noise(summary: &Value) {
+        assert_budgets_add_up(summary);
+        let tick = sources(summary).find(|(_, name, _)| *name == "local_timer:236");
+        assert_eq!(tick.unwrap().0, "irq");
+        let cpu = &summary["cpus"][0];
+        assert!(cpu["shares_ns"]["steal"].is_null(), "{cpu}");
+        assert!(cpu["shares_ns"]["hw"].is_null(), "{cpu}");
+    }
+
     fn assert_best_rungs(doctor: &Value, probes: &[&str]) {
         let rungs = doctor["rungs"].as_array().unwrap();
         for probe in probes {
@@ -82,18 +98,18 @@ mod lab {
 
     #[test]
     fn the_cloud_kernel_shows_every_exit() {
-        let (report, doctor, summary) = doctor_and_microvm(Kernel::Cloud);
-        assert_eq!(doctor["host"]["kernel"], report.kernel_version);
+        let [doctor, microvm, osnoise] = doctor_microvm_osnoise(Kernel::Cloud);
         assert_best_rungs(&doctor, &WITNESSES);
-        assert_exits_are_seen(&summary, 50);
+        assert_exits_are_seen(&microvm, 50);
+        assert_the_tick_is_noise(&osnoise);
     }
 
     #[test]
     fn the_same_binary_measures_on_preempt_rt() {
-        let (report, doctor, summary) = doctor_and_microvm(Kernel::Rt);
-        assert_eq!(doctor["host"]["kernel"], report.kernel_version);
+        let [doctor, microvm, osnoise] = doctor_microvm_osnoise(Kernel::Rt);
         assert_best_rungs(&doctor, &WITNESSES);
-        assert_exits_are_seen(&summary, 50);
+        assert_exits_are_seen(&microvm, 50);
+        assert_the_tick_is_noise(&osnoise);
     }
 
     #[test]
