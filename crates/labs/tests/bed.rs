@@ -76,6 +76,7 @@ mod lab {
         let cpu = &summary["cpus"][0];
         assert!(cpu["shares_ns"]["steal"].is_null(), "{cpu}");
         assert!(cpu["shares_ns"]["hw"].is_null(), "{cpu}");
+        assert!(cpu["exits"]["heavy"].is_null(), "{cpu}");
     }
 
     fn assert_best_rungs(doctor: &Value, probes: &[&str]) {

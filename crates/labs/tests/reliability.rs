@@ -179,7 +179,10 @@ mod kvm {
             own <= 3,
             "vmnoise's own threads took the measured CPU {own} times in 3 s"
         );
-        assert_eq!(summary["lost_events"], 0);
+        // Some kernels hide switches of some tasks: only those may stay unpaired.
+        for kind in ["ring_full", "recursion", "mailbox_full", "undecodable"] {
+            assert_eq!(summary["losses"][kind], 0, "{kind}");
+        }
     }
 
     #[test]
