@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use vmnoise_events::{Event, Finish, FinishReason, Loss, LossKind, RunFacts, Tally, Workload};
+use vmnoise_events::{Event, Finish, FinishReason, Loss, LossKind, RunFacts, Tally};
 use vmnoise_explain::{PeriodLine, Summary};
 use vmnoise_tracer::Tracer;
 use vmnoise_workload::tsc;
@@ -189,18 +189,13 @@ impl<'a> Measurement<'a> {
         let Some(tracer) = &self.tracer else {
             return tally;
         };
-        // Only a guest exits; what a polling thread's own hypervisor counts is not told.
-        let is_guest = self.facts.workload == Workload::Microvm;
-        let heavy_exits = tracer.heavy_exits(tally.cpu).filter(|_| is_guest);
+        let heavy_exits = tracer.heavy_exits(tally.cpu);
         // Where kvm_exit never fires (PVM), KVM's own count of all exits still tells
         // how many never left the kernel.
         let all_but_heavy = tally.kvm_stat_exits.zip(heavy_exits);
         let all_but_heavy = all_but_heavy.map(|(all, heavy)| all.saturating_sub(heavy));
         Tally {
-            light_exits: tracer
-                .light_exits(tally.cpu)
-                .filter(|_| is_guest)
-                .or(all_but_heavy),
+            light_exits: tracer.light_exits(tally.cpu).or(all_but_heavy),
             heavy_exits,
             outer_steal_ns: self.outer_steal.since_start(tracer, tally.cpu),
             ..tally

@@ -22,6 +22,7 @@ mod wire;
 
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
+pub use probes::Scope;
 pub use steal_reader::StealReader;
 pub use survey::survey;
 pub use tracer::Tracer;

@@ -24,17 +24,19 @@ pub(crate) struct Loaded {
     pub(crate) hooked: HashSet<String>,
 }
 
-/// Loads all groups that this kernel has; where that fails, those that load alone.
-pub(crate) fn load(btf: &KernelBtf, steal: bool) -> Result<Loaded, LoadError> {
+/// Loads those of these groups that this kernel has; where that fails, those that
+/// load alone.
+pub(crate) fn load(btf: &KernelBtf, groups: &[Group], steal: bool) -> Result<Loaded, LoadError> {
     let mut absent = BTreeMap::new();
-    for group in Group::ALL {
+    for &group in groups {
         if let Some(name) = group.missing(btf) {
             absent.insert(group, format!("this kernel has no tracepoint {name}"));
         }
     }
     let wanted = |absent: &BTreeMap<Group, String>| -> Vec<Group> {
-        Group::ALL
-            .into_iter()
+        groups
+            .iter()
+            .copied()
             .filter(|group| !absent.contains_key(group))
             .collect()
     };

@@ -29,7 +29,26 @@ pub(crate) enum Group {
     KvmExit,
 }
 
+/// What the watched threads are, hence which events tell of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// vCPUs of a guest here: what KVM does with them counts too.
+    Vcpus,
+    /// Ordinary threads: interrupts, tasks and steal are all there is.
+    Threads,
+}
+
+impl Scope {
+    pub(crate) fn groups(self) -> &'static [Group] {
+        match self {
+            Scope::Vcpus => &Group::ALL,
+            Scope::Threads => &Group::ALL[..4],
+        }
+    }
+}
+
 impl Group {
+    /// Those of KVM come last: threads are watched without them.
     pub(crate) const ALL: [Group; 6] = [
         Group::Irq,
         Group::Softirq,

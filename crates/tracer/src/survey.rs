@@ -3,7 +3,7 @@
 use vmnoise_events::Rung;
 
 use crate::{
-    LoadError, Tracer,
+    LoadError, Scope, Tracer,
     btf::KernelBtf,
     host::{Capability, Host, Lockdown},
 };
@@ -30,7 +30,7 @@ fn programs() -> Vec<Rung> {
         )]
     };
     let cpus = Host::here().allowed_cpus().unwrap_or_default();
-    let mut tracer = match Tracer::load(&cpus) {
+    let mut tracer = match Tracer::load(&cpus, Scope::Vcpus) {
         Ok(tracer) => tracer,
         Err(LoadError::Refused { why, remedy }) => return refused(why, remedy),
         Err(LoadError::Broken(why)) => {

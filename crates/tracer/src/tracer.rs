@@ -18,7 +18,7 @@ use crate::{
     log::quietly,
     mapped::{MappedCounts, MappedCpus},
     object,
-    probes::{Group, Kernel, Probe},
+    probes::{Group, Kernel, Probe, Scope},
     steal::StealClock,
     steal_reader::StealReader,
     wire::Mode,
@@ -45,6 +45,7 @@ pub struct Tracer {
     counts: MappedCounts,
     stats: Option<OwnedFd>,
     measured: Vec<u32>,
+    scope: Scope,
     absent: BTreeMap<Group, String>,
     limits: BTreeMap<Group, String>,
     kvm_pvm: bool,
@@ -60,16 +61,17 @@ struct Inbox {
 }
 
 impl Tracer {
-    /// Opens and loads the programs for these CPUs; nothing runs yet.
+    /// Opens and loads the programs for these CPUs and what runs on them; nothing
+    /// runs yet.
     ///
     /// # Errors
     /// [`LoadError::Refused`] where this machine or these rights do not allow it,
     /// [`LoadError::Broken`] where they do and it fails.
-    pub fn load(cpus: &[u32]) -> Result<Tracer, LoadError> {
+    pub fn load(cpus: &[u32], scope: Scope) -> Result<Tracer, LoadError> {
         let host = Host::here();
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
         let is_guest = host.hypervisor().is_some();
-        let loaded = object::load(&btf, is_guest)?;
+        let loaded = object::load(&btf, scope.groups(), is_guest)?;
         let object = loaded.object;
         let broken = |what: &str, error: &dyn std::fmt::Display| {
             LoadError::Broken(format!("{what}: {error}"))
@@ -130,6 +132,7 @@ impl Tracer {
             counts,
             stats: None,
             measured: cpus.to_vec(),
+            scope,
             absent: loaded.absent,
             limits,
             kvm_pvm,
@@ -213,7 +216,7 @@ impl Tracer {
     /// Which events this run can see. The workload knows about `steal_clock`; here
     /// it is false.
     pub fn witnesses(&self) -> Witnesses {
-        let has = |group| !self.absent.contains_key(&group);
+        let has = |group| self.has(group);
         Witnesses {
             irq: has(Group::Irq),
             softirq: has(Group::Softirq),
@@ -226,10 +229,14 @@ impl Tracer {
         }
     }
 
+    fn has(&self, group: Group) -> bool {
+        self.scope.groups().contains(&group) && !self.absent.contains_key(&group)
+    }
+
     /// How each group of events is witnessed, and what is missing.
     pub fn rungs(&self) -> Vec<Rung> {
-        let mut rungs: Vec<Rung> = Group::ALL
-            .into_iter()
+        let groups = self.scope.groups().iter().copied();
+        let mut rungs: Vec<Rung> = groups
             .map(|group| {
                 let absent = self.absent.get(&group).map(String::as_str);
                 let limit = self.limits.get(&group).cloned().unwrap_or_default();

@@ -11,7 +11,7 @@ use vmnoise_events::{
 };
 use vmnoise_recording::Writer;
 use vmnoise_tracer::host::{Host, cpu_list};
-use vmnoise_tracer::{LoadError, Tracer};
+use vmnoise_tracer::{LoadError, Scope, Tracer};
 use vmnoise_workload::microvm::GuestClock;
 use vmnoise_workload::{thread, tsc};
 
@@ -110,7 +110,7 @@ fn measure(
     let options = &plan.options;
     let host = &plan.machine.facts;
     let shares_cpu = keep_off_measured_cpus(plan)?;
-    let (mut tracer, mut ladder) = load_tracer(options)?;
+    let (mut tracer, mut ladder) = load_tracer(plan)?;
     let tsc_hz = tsc::calibrate_hz(TSC_CALIBRATION);
     let prepared = prepare(tsc_hz, tracer.as_ref())?;
     if let Some(tracer) = &mut tracer {
@@ -203,12 +203,16 @@ fn keep_off_measured_cpus(plan: &Plan<'_>) -> Result<bool> {
 
 /// The witnesses, or the rung that says why there are none: without BPF rights
 /// gaps are measured all the same.
-fn load_tracer(options: &Options) -> Result<(Option<Tracer>, Vec<Rung>)> {
-    if !options.trace {
+fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<Rung>)> {
+    if !plan.options.trace {
         let rung = rungs::no_witness("none (--no-trace)", "run without --no-trace");
         return Ok((None, vec![rung]));
     }
-    match Tracer::load(&options.cpus) {
+    let scope = match plan.workload {
+        Workload::Microvm => Scope::Vcpus,
+        Workload::Spin => Scope::Threads,
+    };
+    match Tracer::load(&plan.options.cpus, scope) {
         Ok(tracer) => Ok((Some(tracer), Vec::new())),
         Err(LoadError::Refused { why, remedy }) => {
             eprintln!("vmnoise: no witness, BPF was refused: {why}; {remedy}");

@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use vmnoise_events::{ActivityKind, LossKind};
-use vmnoise_tracer::Tracer;
+use vmnoise_tracer::{Scope, Tracer};
 
 use super::harness::{Disturber, Told, alone, pin, two_cpus};
 
@@ -29,7 +29,7 @@ fn known_causes_are_told_within_a_second() {
     let (cpu, other) = two_cpus();
     pin(other);
     let disturber = Disturber::on(cpu, "known-cause");
-    let mut tracer = Tracer::load(&[cpu]).unwrap();
+    let mut tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     tracer.attach().unwrap();
     let mut told = Told::default();
     told.drain_for(&mut tracer, Duration::from_secs(1));
@@ -79,7 +79,7 @@ fn a_threads_time_is_what_the_scheduler_counts() {
     let (cpu, other) = two_cpus();
     pin(other);
     let disturber = Disturber::on(cpu, "counted");
-    let mut tracer = Tracer::load(&[cpu]).unwrap();
+    let mut tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     tracer.attach().unwrap();
     let stat = || on_cpu_ns(disturber.tid);
     let mut told = Told::default();
@@ -114,7 +114,7 @@ fn a_watched_thread_is_no_activity_and_its_sleeps_are_named() {
     let (cpu, other) = two_cpus();
     pin(other);
     let disturber = Disturber::on(cpu, "watched");
-    let mut tracer = Tracer::load(&[cpu]).unwrap();
+    let mut tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     tracer.watch(cpu, disturber.tid).unwrap();
     tracer.attach().unwrap();
     assert!(tracer.watch(cpu, disturber.tid).is_err(), "too late");
@@ -136,7 +136,7 @@ fn a_watched_thread_is_no_activity_and_its_sleeps_are_named() {
 fn exits_of_a_cpu_without_a_vcpu_are_unknown_or_none() {
     let _alone = alone();
     let (cpu, other) = two_cpus();
-    let mut tracer = Tracer::load(&[cpu]).unwrap();
+    let mut tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     tracer.attach().unwrap();
     assert_eq!(tracer.light_exits(cpu), None, "kvm_exit has not fired");
     if tracer.witnesses().kvm_run {

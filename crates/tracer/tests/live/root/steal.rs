@@ -3,7 +3,7 @@
 use std::{fs, thread, time::Duration};
 
 use vmnoise_events::ActivityKind;
-use vmnoise_tracer::{Tracer, host::Host};
+use vmnoise_tracer::{Scope, Tracer, host::Host};
 
 use super::harness::{Disturber, Told, alone, pin, two_cpus};
 
@@ -11,7 +11,7 @@ use super::harness::{Disturber, Told, alone, pin, two_cpus};
 fn the_steal_clock_of_this_machine_never_runs_backwards() {
     let _alone = alone();
     let (cpu, other) = two_cpus();
-    let tracer = Tracer::load(&[cpu]).unwrap();
+    let tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     let is_guest = Host::here().hypervisor().is_some();
     let readings: Vec<_> = (0..50).map(|_| tracer.outer_steal_ns(cpu)).collect();
     assert!(readings.is_sorted(), "{readings:?}");
@@ -38,7 +38,7 @@ fn activities_hold_no_more_steal_than_their_cpu() {
     let (cpu, other) = two_cpus();
     pin(other);
     let _disturber = Disturber::on(cpu, "stolen-from");
-    let mut tracer = Tracer::load(&[cpu]).unwrap();
+    let mut tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     let before_ns = tracer.outer_steal_ns(cpu);
     tracer.attach().unwrap();
     let mut told = Told::default();
@@ -67,7 +67,7 @@ fn activities_hold_no_more_steal_than_their_cpu() {
 fn a_polling_thread_reads_the_steal_clock_of_its_cpu() {
     let _alone = alone();
     let (cpu, other) = two_cpus();
-    let tracer = Tracer::load(&[cpu]).unwrap();
+    let tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     assert!(tracer.steal_reader(other).is_none(), "not measured");
     let Some(mut reader) = tracer.steal_reader(cpu) else {
         assert!(!tracer.witnesses().activity_steal);

@@ -8,7 +8,7 @@ use std::{
 
 use libbpf_rs::query::ProgInfoIter;
 use vmnoise_events::ActivityKind;
-use vmnoise_tracer::Tracer;
+use vmnoise_tracer::{Scope, Tracer};
 
 use super::harness::{Disturber, Told, alone, own_tid, pin, two_cpus};
 
@@ -17,7 +17,7 @@ fn draining_is_no_noise_on_the_measured_cpu() {
     let _alone = alone();
     let (cpu, other) = two_cpus();
     pin(other);
-    let mut tracer = Tracer::load(&[cpu]).unwrap();
+    let mut tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     tracer.attach().unwrap();
     let mut told = Told::default();
     told.drain_for(&mut tracer, Duration::from_millis(200));
@@ -56,7 +56,7 @@ fn held_programs() -> HashSet<u32> {
 fn after_drop_no_program_remains() {
     let _alone = alone();
     let (cpu, _) = two_cpus();
-    let mut tracer = Tracer::load(&[cpu]).unwrap();
+    let mut tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     tracer.attach().unwrap();
     let held = held_programs();
     assert!(held.len() > 10, "{held:?}");
@@ -85,7 +85,7 @@ fn own_cost_is_accounted() {
     let (cpu, other) = two_cpus();
     pin(other);
     let _disturber = Disturber::on(cpu, "costly");
-    let mut tracer = Tracer::load(&[cpu]).unwrap();
+    let mut tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     assert_eq!(
         tracer.own_cost(),
         None,
