@@ -138,7 +138,10 @@ fn measure(
     };
     let writer = match recording {
         Some(file) => {
-            file.set_len(0).context("emptying the recording")?;
+            // A pipe or /dev/null has nothing to empty.
+            if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+                file.set_len(0).context("emptying the recording")?;
+            }
             Some(Writer::new(file, &facts)?)
         }
         None => None,
