@@ -4,6 +4,7 @@
 
 pub mod bed;
 mod disturber;
+pub mod judge;
 mod run;
 pub mod schedstat;
 

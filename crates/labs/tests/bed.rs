@@ -5,6 +5,7 @@
 mod lab {
     use serde_json::Value;
     use vmnoise_labs::bed::{CommandOutput, Kernel, Lab};
+    use vmnoise_labs::judge::assert_budgets_add_up;
     use vmnoise_labs::lab_program;
 
     /// A guest of the lab's own vmnoise measures for a second.
@@ -39,18 +40,6 @@ mod lab {
                 entry["total_ns"].as_u64().unwrap(),
             )
         })
-    }
-
-    fn assert_budgets_add_up(summary: &Value) {
-        let cpu = &summary["cpus"][0];
-        let shares = cpu["shares_ns"].as_object().unwrap();
-        let sum: u64 = shares.values().filter_map(Value::as_u64).sum();
-        assert_eq!(Some(sum), cpu["noise_ns"].as_u64(), "{cpu}");
-        for gap in summary["worst"].as_array().unwrap() {
-            let parts = gap["parts"].as_array().unwrap();
-            let sum: u64 = parts.iter().filter_map(|part| part["ns"].as_u64()).sum();
-            assert_eq!(Some(sum), gap["dur_ns"].as_u64(), "{gap}");
-        }
     }
 
     /// What must hold on every stock kernel with KVM: each exit is seen and has its

@@ -6,6 +6,7 @@ mod kvm {
     use std::time::{Duration, Instant};
 
     use serde_json::Value;
+    use vmnoise_labs::judge::assert_budgets_add_up;
     use vmnoise_labs::{Disturber, Run, schedstat};
 
     /// Measured in all these tests; the tests themselves and the tool's threads use the others.
@@ -41,19 +42,6 @@ mod kvm {
         match summary["losses"]["unpaired"].as_u64() {
             Some(0) | None => 0,
             Some(_) => share_ns(summary, "steal"),
-        }
-    }
-
-    fn assert_budgets_add_up(summary: &Value) {
-        for cpu in summary["cpus"].as_array().unwrap() {
-            let shares = cpu["shares_ns"].as_object().unwrap();
-            let sum: u64 = shares.values().filter_map(Value::as_u64).sum();
-            assert_eq!(Some(sum), cpu["noise_ns"].as_u64(), "{cpu}");
-        }
-        for gap in summary["worst"].as_array().unwrap() {
-            let parts = gap["parts"].as_array().unwrap();
-            let sum: u64 = parts.iter().filter_map(|part| part["ns"].as_u64()).sum();
-            assert_eq!(Some(sum), gap["dur_ns"].as_u64(), "{gap}");
         }
     }
 
@@ -251,6 +239,17 @@ mod kvm {
 
     #[test]
     fn a_stopped_process_is_one_blocked_gap() {
+        // A kernel may hide the very switch that ends the stop, and the run counts it:
+        // then it proves nothing, and another one is made.
+        let proved = (1..=3).any(|_| stop_is_one_blocked_gap());
+        assert!(
+            proved,
+            "in each of three runs the kernel hid the end of the stop"
+        );
+    }
+
+    /// False where the kernel hid the end of the stop.
+    fn stop_is_one_blocked_gap() -> bool {
         let cpu = measured_cpu();
         let run = Run::microvm(cpu, &["--duration", "2s"]).unwrap();
         let (pid, tid) = (run.pid(), run.vcpu_tid().unwrap());
@@ -286,6 +285,9 @@ mod kvm {
             })
             .filter(|blocked_ns| *blocked_ns >= 10_000_000)
             .collect();
+        if stops.is_empty() && unpaired(&summary) > 0 {
+            return false;
+        }
         assert_eq!(stops.len(), 1, "one stop, gaps blocked for {stops:?} ns");
         let blocked_ns = stops[0];
         assert!(
@@ -293,6 +295,7 @@ mod kvm {
             blocked_ns >= shortest - shortest / 100 && blocked_ns <= longest,
             "blocked for {blocked_ns} ns, stopped for {shortest} to {longest} ns"
         );
+        true
     }
 
     #[test]
