@@ -2,6 +2,37 @@
 
 use serde_json::Value;
 
+/// Who took time from a CPU, as a summary names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source<'a> {
+    /// The share that it is part of.
+    pub share: &'a str,
+    /// Its name: `local_timer:236`, `comm:tid`.
+    pub name: &'a str,
+    /// How often it did.
+    pub count: u64,
+    /// How much it took in all, nanoseconds.
+    pub total_ns: u64,
+}
+
+/// Whom a summary blames for what the first CPU lost.
+///
+/// # Panics
+/// If the summary is none.
+pub fn sources(summary: &Value) -> impl Iterator<Item = Source<'_>> {
+    let entries = summary["cpus"][0]["sources"].as_array();
+    entries.expect("a CPU has sources").iter().map(|entry| {
+        let word = |key: &str| entry[key].as_str().expect("a source has this word");
+        let number = |key: &str| entry[key].as_u64().expect("a source has this number");
+        Source {
+            share: word("share"),
+            name: word("name"),
+            count: number("count"),
+            total_ns: number("total_ns"),
+        }
+    })
+}
+
 /// The budget law, read off a summary: what is known of the shares adds up to the
 /// noise of each CPU, and the parts of each listed gap to its length.
 ///

@@ -4,8 +4,8 @@
 
 mod lab {
     use serde_json::Value;
-    use vmnoise_labs::bed::{CommandOutput, Kernel, Lab};
-    use vmnoise_labs::judge::assert_budgets_add_up;
+    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::judge::{assert_budgets_add_up, sources};
     use vmnoise_labs::lab_program;
 
     /// A guest of the lab's own vmnoise measures for a second.
@@ -14,32 +14,14 @@ mod lab {
     const OSNOISE: &str = "vmnoise osnoise --duration 1s --format json";
     const DOCTOR: &str = "vmnoise doctor --format json";
 
-    /// The JSON of a command that did what it was asked.
-    fn result(output: &CommandOutput) -> Value {
-        assert_eq!(output.status, Some(0), "{}", output.stderr);
-        serde_json::from_str(&output.stdout).unwrap()
-    }
-
     /// What the commands of a user say on this kernel, and that it is this kernel.
     fn doctor_microvm_osnoise(kernel: Kernel) -> [Value; 3] {
         let report = Lab::kernel(kernel)
             .run(&[DOCTOR, MICROVM, OSNOISE])
             .unwrap();
-        let results = [0, 1, 2].map(|which| result(&report.outputs[which]));
+        let results = [0, 1, 2].map(|which| report.outputs[which].json().unwrap());
         assert_eq!(results[0]["host"]["kernel"], report.kernel_version);
         results
-    }
-
-    fn sources(summary: &Value) -> impl Iterator<Item = (&str, &str, u64)> {
-        let entries = summary["cpus"][0]["sources"].as_array().unwrap();
-        entries.iter().map(|entry| {
-            let word = |key: &str| entry[key].as_str().unwrap();
-            (
-                word("share"),
-                word("name"),
-                entry["total_ns"].as_u64().unwrap(),
-            )
-        })
     }
 
     /// What must hold on every stock kernel with KVM: each exit is seen and has its
@@ -52,16 +34,16 @@ mod lab {
         assert!(light > at_least, "{}", cpu["exits"]);
         assert_eq!(light + heavy, kvm_stat, "{}", cpu["exits"]);
         assert!(cpu["shares_ns"]["kvm"].as_u64().unwrap() > 0, "{cpu}");
-        let tick = sources(summary).find(|(_, name, _)| *name == "local_timer:236");
-        assert_eq!(tick.unwrap().0, "host_irq");
+        let tick = sources(summary).find(|source| source.name == "local_timer:236");
+        assert_eq!(tick.unwrap().share, "host_irq");
     }
 
     /// The kernel's own noise is its own, and no hypervisor without a steal clock is
     /// said to have stolen nothing.
     fn assert_the_tick_is_noise(summary: &Value) {
         assert_budgets_add_up(summary);
-        let tick = sources(summary).find(|(_, name, _)| *name == "local_timer:236");
-        assert_eq!(tick.unwrap().0, "irq");
+        let tick = sources(summary).find(|source| source.name == "local_timer:236");
+        assert_eq!(tick.unwrap().share, "irq");
         let cpu = &summary["cpus"][0];
         assert!(cpu["shares_ns"]["steal"].is_null(), "{cpu}");
         assert!(cpu["shares_ns"]["hw"].is_null(), "{cpu}");
@@ -110,14 +92,14 @@ mod lab {
             .program(&lab_program("lab-disturb").unwrap())
             .run(&[&microvm, "& lab-disturb busy 1", &microvm])
             .unwrap();
-        let [quiet, disturbed] = [0, 1].map(|which| result(&report.outputs[which]));
+        let [quiet, disturbed] = [0, 1].map(|which| report.outputs[which].json().unwrap());
         let blamed_ns = |summary: &Value| -> u64 {
             assert_budgets_add_up(summary);
             sources(summary)
-                .filter(|(_, name, _)| name.starts_with("lab-disturb:"))
-                .map(|(share, _, total_ns)| {
-                    assert_eq!(share, "preempted");
-                    total_ns
+                .filter(|source| source.name.starts_with("lab-disturb:"))
+                .map(|source| {
+                    assert_eq!(source.share, "preempted");
+                    source.total_ns
                 })
                 .sum()
         };
@@ -139,7 +121,7 @@ mod lab {
         let untraced = format!("{microvm} --no-trace");
         // Clock readings, gaps, exits and the console: nothing is left out.
         let [first, second] = [0, 1].map(|_| lab.run(&[microvm, &untraced]).unwrap());
-        assert_exits_are_seen(&result(&first.outputs[0]), 20);
+        assert_exits_are_seen(&first.outputs[0].json().unwrap(), 20);
         assert_eq!(first, second);
     }
 

@@ -35,10 +35,15 @@ pub(super) fn kernel(vmlinuz: &Path, initramfs: &Path, virtual_time: Option<u8>)
     owned(&["-kernel", &vmlinuz, "-initrd", &initramfs, "-append", &line])
 }
 
-/// Two serial ports: the console, and results that no kernel message gets into.
-pub(super) fn ways_out(console: &Path, results: &Path) -> Vec<String> {
-    let file = |path: &Path| format!("file:{}", path.display());
-    owned(&["-serial", &file(console), "-serial", &file(results)])
+/// Three serial ports: the console, results that no kernel message gets into, and
+/// requests to the machine's own monitor, which reads them on its stdin.
+pub(super) fn ways_out(console: &Path, results: &Path, requests: &Path) -> Vec<String> {
+    let ports = [console, results, requests].map(|path| format!("file:{}", path.display()));
+    let mut arguments = owned(&["-monitor", "stdio"]);
+    for port in ports {
+        arguments.extend(["-serial".to_owned(), port]);
+    }
+    arguments
 }
 
 fn owned(arguments: &[&str]) -> Vec<String> {

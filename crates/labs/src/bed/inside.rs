@@ -1,7 +1,8 @@
 //! What both sides of a lab agree on: where things lie inside, and how results come out.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Paths of the kernel modules to load, one a line, in their order.
 pub const MODULES: &str = "/lab/modules";
@@ -9,6 +10,9 @@ pub const MODULES: &str = "/lab/modules";
 pub const COMMANDS: &str = "/lab/commands";
 /// The serial port that carries results: the console is the kernel's.
 pub const RESULTS: &str = "/dev/ttyS1";
+/// The serial port whose lines are commands to QEMU's monitor: what is written here
+/// acts on the machine from outside (`nmi`).
+pub const MONITOR: &str = "/dev/ttyS2";
 /// Begins a command that runs beside those after it.
 const BESIDE: &str = "& ";
 
@@ -21,6 +25,18 @@ pub struct CommandOutput {
     pub stdout: String,
     /// All of its stderr.
     pub stderr: String,
+}
+
+impl CommandOutput {
+    /// The JSON that a command printed.
+    ///
+    /// # Errors
+    /// If it failed, or printed anything else.
+    pub fn json(&self) -> Result<Value> {
+        let (status, said) = (self.status, &self.stderr);
+        ensure!(status == Some(0), "it ended with {status:?}: {said}");
+        serde_json::from_str(&self.stdout).with_context(|| format!("not JSON: {}", self.stdout))
+    }
 }
 
 /// Whether this command runs beside those after it.

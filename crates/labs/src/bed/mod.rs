@@ -87,12 +87,14 @@ impl Lab {
         initramfs::write(&initramfs, &image.modules, &self.programs, commands)?;
         let console_file = folder.path().join("console");
         let results_file = folder.path().join("results");
+        let requests_file = folder.path().join("requests");
+        let requests = machine::requests(&requests_file)?;
         let arguments = [
             arguments::machine(self.cpus, self.virtual_time),
             arguments::kernel(&image.vmlinuz, &initramfs, self.virtual_time),
-            arguments::ways_out(&console_file, &results_file),
+            arguments::ways_out(&console_file, &results_file, &requests_file),
         ];
-        let ended = machine::run(&arguments.concat(), BACKSTOP);
+        let ended = machine::run(&arguments.concat(), requests.into(), BACKSTOP);
         let read = |file: &Path| std::fs::read(file).unwrap_or_default();
         let console = String::from_utf8_lossy(&read(&console_file)).into_owned();
         let results = read(&results_file);

@@ -1,7 +1,9 @@
 //! `lab-disturb busy CPU` never sleeps; `lab-disturb bursts CPU HZ BURST_US COUNT LOG`
 //! burns COUNT bursts at SCHED_FIFO and logs the TSC at each begin and end, and what
 //! the scheduler has charged the thread since the end before: that includes the way
-//! on and off the CPU, which the thread itself cannot see.
+//! on and off the CPU, which the thread itself cannot see. `lab-disturb monitor THREAD
+//! COUNT EVERY_MS WORD...`, inside a lab, waits until a thread whose name begins with
+//! THREAD is at work, and then says the words COUNT times to QEMU's monitor.
 #![forbid(unsafe_code)]
 
 use std::io::{Read, Write};
@@ -11,7 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::time::{ClockId, clock_gettime};
 use vmnoise_events::Policy;
-use vmnoise_labs::Burst;
+use vmnoise_labs::bed::inside;
+use vmnoise_labs::{Burst, schedstat};
 use vmnoise_workload::{thread, tsc};
 
 /// Below migration threads and watchdogs, above everything ordinary.
@@ -43,7 +46,14 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
-        _ => bail!("usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG"),
+        ["monitor", thread, count, every_ms, ref words @ ..] => {
+            let every = Duration::from_millis(every_ms.parse()?);
+            monitor(thread, count.parse()?, every, &words.join(" "))
+        }
+        _ => bail!(
+            "usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG | monitor THREAD COUNT \
+             EVERY_MS WORD..."
+        ),
     }
 }
 
@@ -92,6 +102,36 @@ fn bursts(cpu: u32, hz: u32, burst: Duration, count: usize) -> Result<Vec<Burst>
     burner
         .join()
         .map_err(|_| anyhow!("the burning thread panicked"))?
+}
+
+/// Asks for something to be done to this machine from outside, while a thread is at work.
+fn monitor(thread: &str, count: usize, every: Duration, request: &str) -> Result<()> {
+    // Its set-up is over when it has had this much of a CPU.
+    const AT_WORK_NS: u64 = 100_000_000;
+    while on_cpu_ns(thread)?.is_none_or(|ns| ns < AT_WORK_NS) {
+        std::thread::sleep(every);
+    }
+    let mut port = std::fs::File::options().write(true).open(inside::MONITOR)?;
+    for _ in 0..count {
+        writeln!(port, "{request}")?;
+        std::thread::sleep(every);
+    }
+    Ok(())
+}
+
+/// How long the first thread of this name has run, nanoseconds; `None` if there is none.
+fn on_cpu_ns(name: &str) -> Result<Option<u64>> {
+    for entry in std::fs::read_dir("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|pid| pid.parse().ok()) else {
+            continue;
+        };
+        // A process may end while it is looked at: then it is not the one.
+        let threads = schedstat::threads(pid).unwrap_or_default();
+        if let Some((tid, _)) = threads.iter().find(|(_, comm)| comm.starts_with(name)) {
+            return Ok(schedstat::read(pid, *tid).ok().map(|stat| stat.on_cpu_ns));
+        }
+    }
+    Ok(None)
 }
 
 /// What the scheduler has charged this thread so far (CLOCK_THREAD_CPUTIME_ID).

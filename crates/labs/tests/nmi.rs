@@ -1,0 +1,39 @@
+//! NMIs from outside the machine are noise of that name, and a machine that gets none
+//! has none.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod lab {
+    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::judge::{assert_budgets_add_up, sources};
+    use vmnoise_labs::lab_program;
+
+    const INJECTED: u64 = 5;
+    /// QEMU's `nmi` goes to LINT1 of each CPU, which Linux lets through on CPU 0 alone
+    /// (setup_local_APIC of arch/x86/kernel/apic/apic.c).
+    const OSNOISE: &str = "vmnoise osnoise --cpus 0 --duration 3s --format json";
+
+    #[test]
+    fn nmis_from_outside_are_told_and_silence_has_none() {
+        let inject = format!("& lab-disturb monitor vmnoise-spin {INJECTED} 100 nmi");
+        let report = Lab::kernel(Kernel::Cloud)
+            .program(&lab_program("lab-disturb").unwrap())
+            .run(&[OSNOISE, &inject, OSNOISE])
+            .unwrap();
+        // The kernel has them too, and knows of no reason for them.
+        let unknown = report.console.matches("NMI received for unknown reason");
+        assert!(unknown.count() > 0, "{}", report.console);
+
+        let [quiet, disturbed] = [0, 1].map(|which| report.outputs[which].json().unwrap());
+        let nmi = |summary| {
+            assert_budgets_add_up(summary);
+            sources(summary).find(|source| source.share == "nmi")
+        };
+        let told = nmi(&disturbed).unwrap();
+        // Each handler that runs for an NMI counts.
+        assert!(told.count >= INJECTED, "{told:?}");
+        assert!(told.total_ns > 0, "{told:?}");
+        assert_eq!(disturbed["cpus"][0]["shares_ns"]["nmi"], told.total_ns);
+        assert_eq!(nmi(&quiet), None);
+        assert_eq!(quiet["cpus"][0]["shares_ns"]["nmi"], 0);
+    }
+}
