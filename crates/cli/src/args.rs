@@ -106,6 +106,13 @@ pub struct OsnoiseCommon {
     /// CPUs to measure, such as 1,3-5 [default: every CPU this process may use]
     #[arg(short, long, value_name = "LIST")]
     pub cpus: Option<String>,
+    /// Poll nothing: measure what is taken from this thread (its id, or that of a process with
+    /// one thread) while it is runnable, wherever it runs
+    #[arg(long, value_name = "PID", conflicts_with_all = ["comm", "cpus", "runtime", "priority"])]
+    pub pid: Option<u32>,
+    /// The same for each thread of this name; no two of them may share a CPU
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["cpus", "runtime", "priority"])]
+    pub comm: Option<String>,
     /// CPUs for the tool's own threads [default: those that are not measured]
     #[arg(short = 'H', long, value_name = "LIST")]
     pub house_keeping: Option<String>,

@@ -6,6 +6,7 @@ mod args;
 mod commands;
 mod interrupt;
 mod measure;
+mod observed;
 mod outer_steal;
 mod output;
 mod poller;

@@ -67,7 +67,7 @@ impl<'a> Measurement<'a> {
         let mut next_flush = start + FLUSH;
         let mut total_hit = false;
         self.anchor();
-        self.poller.start()?;
+        self.poller.start(self.tracer.as_ref())?;
         self.session.view().begin();
         let reason = loop {
             std::thread::sleep(TICK);
@@ -147,7 +147,7 @@ impl<'a> Measurement<'a> {
     /// last reading is then among those drained. Returns CLOCK_MONOTONIC.
     fn drain(&mut self) -> u64 {
         let mono_ns = self.anchor();
-        for tally in self.poller.tallies() {
+        for tally in self.poller.tallies(self.tracer.as_ref()) {
             let tally = self.with_host_counters(tally);
             self.session.accept(&Event::Tally(tally));
         }

@@ -1,17 +1,18 @@
-//! What a measurement needs of the workload that feels gaps, whichever it is.
+//! What a measurement needs of a workload, whoever feels its gaps.
 
 use vmnoise_events::{Gap, Tally};
+use vmnoise_tracer::Tracer;
 use vmnoise_workload::microvm::Microvm;
 use vmnoise_workload::spin::Spin;
 
-/// A prepared workload of polling threads.
+/// A prepared workload; an observed one asks the probes, which are attached by then.
 pub trait Poller {
     /// Lets all threads go.
-    fn start(&mut self) -> anyhow::Result<()>;
+    fn start(&mut self, tracer: Option<&Tracer>) -> anyhow::Result<()>;
     /// Hands out every gap recorded since the last call.
     fn drain(&mut self, sink: &mut dyn FnMut(Gap));
     /// Counters of each CPU, cumulative; what only the host can tell is `None`.
-    fn tallies(&self) -> Vec<Tally>;
+    fn tallies(&self, tracer: Option<&Tracer>) -> Vec<Tally>;
     /// Gaps that found no room.
     fn dropped(&self) -> u64;
     /// How often the clock went back.
@@ -24,11 +25,11 @@ pub trait Poller {
     fn stop(&mut self);
 }
 
-/// Both workloads have the same hands; the compiler checks that it stays so.
+/// Both workloads of our own have the same hands; the compiler checks that it stays so.
 macro_rules! poller {
     ($workload:ty) => {
         impl Poller for $workload {
-            fn start(&mut self) -> anyhow::Result<()> {
+            fn start(&mut self, _tracer: Option<&Tracer>) -> anyhow::Result<()> {
                 Ok(<$workload>::start(self, None)?)
             }
 
@@ -36,7 +37,7 @@ macro_rules! poller {
                 <$workload>::drain(self, sink);
             }
 
-            fn tallies(&self) -> Vec<Tally> {
+            fn tallies(&self, _tracer: Option<&Tracer>) -> Vec<Tally> {
                 <$workload>::tallies(self)
             }
 

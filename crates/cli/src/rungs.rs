@@ -86,6 +86,18 @@ pub fn of_gap_steal(readable: bool) -> Rung {
     )
 }
 
+/// Who observes a thread feels nothing himself.
+pub fn of_observed() -> Rung {
+    rung(
+        "pauses of the thread",
+        "as witnessed on its CPU",
+        false,
+        "nobody polls: what a hypervisor or the hardware takes while the thread runs is not \
+         felt; of a hypervisor the steal clock tells the sum, as part of no gap",
+        "measure the CPU with a polling thread (without --pid and --comm)",
+    )
+}
+
 /// No witness: nobody can be named.
 pub fn no_witness(rung_in_use: &str, remedy: &str) -> Rung {
     rung(

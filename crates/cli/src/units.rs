@@ -65,6 +65,12 @@ pub fn seconds(ns: u64) -> String {
     format!("{:.6} s", ns as f64 / 1e9)
 }
 
+/// A duration as cycles of the TSC.
+pub fn to_tsc(ns: u64, tsc_hz: u64) -> u64 {
+    let cycles = u128::from(ns) * u128::from(tsc_hz) / 1_000_000_000;
+    u64::try_from(cycles).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,12 +34,13 @@ pub enum Event {
 pub struct Tally {
     /// The CPU.
     pub cpu: u32,
-    /// First reading of the workload's clock.
+    /// First reading of the workload's clock; of an observed thread, the begin of the run.
     pub first_tsc: u64,
-    /// Latest reading of the workload's clock.
+    /// Latest reading of the workload's clock: a gap that is not over began after it. Of an
+    /// observed thread, the begin of what keeps it off the CPU right now, or else now.
     pub last_tsc: u64,
-    /// Cycles between the two in which the workload wrote gaps down and felt nothing:
-    /// no part of its runtime.
+    /// Cycles between the two that are no part of the runtime: the workload wrote gaps
+    /// down and felt nothing, or an observed thread slept or was on another CPU.
     pub blind_tsc: Option<u64>,
     /// Advance of the steal clock the workload reads.
     pub steal_clock_ns: Option<u64>,

@@ -12,6 +12,9 @@ pub enum Workload {
     Microvm,
     /// A polling thread on each CPU: the gaps are this machine's, guest or not.
     Spin,
+    /// Nobody: threads that were there anyway were observed, and their gaps follow from
+    /// what was witnessed on their CPUs.
+    Observed,
 }
 
 /// Which events this run could see; a share whose witness is missing is unknown.
@@ -48,6 +51,15 @@ pub enum Policy {
     RoundRobin(i32),
 }
 
+/// A thread that is observed while it does its own work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservedThread {
+    /// The kernel's thread id.
+    pub tid: u32,
+    /// Its name at start.
+    pub comm: String,
+}
+
 /// The options of a run that its result depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
@@ -73,6 +85,9 @@ pub struct Options {
     pub runtime_ns: Option<u64>,
     /// Whether BPF witnesses were asked for.
     pub trace: bool,
+    /// Threads that are observed; empty where the workload is our own.
+    #[serde(default)]
+    pub observed: Vec<ObservedThread>,
 }
 
 /// The machine, as it says of itself.

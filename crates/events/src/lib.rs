@@ -16,6 +16,6 @@ mod share;
 pub use activity::{Activity, ActivityKind, Source, SourceId};
 pub use clock::{Anchor, ClockFacts, ClockSource, OffsetProof};
 pub use event::{Event, Finish, FinishReason, Loss, LossKind, OwnCost, Tally};
-pub use facts::{HostFacts, Options, Policy, RunFacts, Rung, Witnesses, Workload};
+pub use facts::{HostFacts, ObservedThread, Options, Policy, RunFacts, Rung, Witnesses, Workload};
 pub use gap::Gap;
 pub use share::Share;

@@ -31,6 +31,19 @@ impl Line {
         }
     }
 
+    /// The other way round.
+    fn turned(self) -> Line {
+        let Point { tsc, mono_ns } = self.from;
+        Line {
+            from: Point {
+                tsc: mono_ns,
+                mono_ns: tsc,
+            },
+            run_tsc: self.rise_ns,
+            rise_ns: self.run_tsc,
+        }
+    }
+
     /// Rounded down on both sides of `from`, which keeps the map monotone; values
     /// outside the clock's range stop at its ends.
     fn mono_ns(self, tsc: u64) -> u64 {
@@ -102,10 +115,17 @@ impl ClockMap {
     /// CLOCK_MONOTONIC in nanoseconds at `tsc`. Outside the anchors the nearest
     /// pair's line goes on; with fewer than two, the frequency measured at start.
     pub(crate) fn mono_ns(&self, tsc: u64) -> u64 {
-        self.line_at(tsc).mono_ns(tsc)
+        self.line_at(|point| point.tsc <= tsc).mono_ns(tsc)
     }
 
-    fn line_at(&self, tsc: u64) -> Line {
+    /// The TSC at this instant of CLOCK_MONOTONIC, along the same lines.
+    pub(crate) fn tsc(&self, mono_ns: u64) -> u64 {
+        let line = self.line_at(|point| point.mono_ns <= mono_ns);
+        line.turned().mono_ns(mono_ns)
+    }
+
+    /// The line at a time that lies after the points that are `before`.
+    fn line_at(&self, before: impl Fn(&Point) -> bool) -> Line {
         match self.points[..] {
             [] | [_] => Line {
                 from: self
@@ -117,7 +137,7 @@ impl ClockMap {
                 rise_ns: NS_PER_S as u64,
             },
             [_, _, ..] => {
-                let right = self.points.partition_point(|point| point.tsc <= tsc);
+                let right = self.points.partition_point(before);
                 let right = right.clamp(1, self.points.len() - 1);
                 Line::through(self.points[right - 1], self.points[right])
             }

@@ -21,7 +21,7 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
     let cpus: Vec<CpuSummary> = explainer
         .cpus
         .iter()
-        .filter(|cpu| cpu.was_measured() || explainer.facts.options.cpus.contains(&cpu.number))
+        .filter(|cpu| cpu.belongs_to_result(&explainer.facts))
         .map(|cpu| cpu_summary(cpu, &explainer))
         .collect();
     let own_cost = own_cost(&explainer, &cpus);

@@ -1,10 +1,11 @@
 //! One measured CPU: what waits to be explained, and what has been.
 
-use vmnoise_events::{Activity, Gap, Tally};
+use vmnoise_events::{Activity, Gap, RunFacts, Tally, Workload};
 
 use crate::attribute::{Attribution, Context};
 use crate::budget::Budget;
 use crate::clockmap::ClockMap;
+use crate::derive::Derivation;
 use crate::guest_columns::ExitCounts;
 use crate::kvm_bound::KvmBound;
 use crate::ledger::{Ledger, PeriodLine};
@@ -36,6 +37,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) sight: &'a Sight,
     pub(crate) names: &'a Names,
     pub(crate) attribution: &'a mut Attribution,
+    pub(crate) threshold_ns: u64,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,7 @@ pub(crate) struct Cpu {
     pub(crate) number: u32,
     waiting: Vec<Gap>,
     timeline: Timeline,
+    derivation: Derivation,
     kvm_bound: KvmBound,
     pub(crate) ledger: Ledger,
     pub(crate) tally: Option<Tally>,
@@ -64,6 +67,7 @@ impl Cpu {
             number,
             waiting: Vec::new(),
             timeline: Timeline::default(),
+            derivation: Derivation::default(),
             kvm_bound: KvmBound::default(),
             ledger: Ledger::new(),
             tally: None,
@@ -76,8 +80,14 @@ impl Cpu {
     }
 
     /// Whether a result has anything to say about this CPU.
-    pub(crate) fn was_measured(&self) -> bool {
+    fn was_measured(&self) -> bool {
         self.tally.is_some() || self.ledger.run.gaps > 0
+    }
+
+    /// Whether results list it: an observed thread that may use many CPUs uses few.
+    pub(crate) fn belongs_to_result(&self, facts: &RunFacts) -> bool {
+        let was_asked_for = facts.options.cpus.contains(&self.number);
+        self.was_measured() || (was_asked_for && facts.workload != Workload::Observed)
     }
 
     pub(crate) fn add_gap(&mut self, gap: Gap) {
@@ -110,18 +120,39 @@ impl Cpu {
         on_budget: &mut dyn FnMut(&Budget),
     ) {
         let clock = shared.clock;
-        let dated = |tsc| reach == Reach::End || clock.covers(tsc);
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.sort_by_key(|gap| (gap.start_tsc, gap.end_tsc));
+        if let Some(tally) = self.tally
+            && self.started_mono_ns.is_none()
+            && is_dated(tally.first_tsc, reach, clock)
+        {
+            self.started_mono_ns = Some(clock.mono_ns(tally.first_tsc));
+        }
         let activities = self.timeline.begin_pass();
         self.kvm_bound
             .observe(activities, reach.mono_ns(), shared.names);
+        let settled_ns = if shared.sight.is_observed() {
+            self.explain_derived(reach, shared, on_budget)
+        } else {
+            self.explain_felt(reach, shared, on_budget)
+        };
+        self.timeline.end_pass(settled_ns.min(reach.mono_ns()));
+        self.alive_tsc = self.tally.map(|tally| tally.last_tsc);
+    }
 
+    /// Explains gaps that the workload felt; returns before when no later one begins.
+    fn explain_felt(
+        &mut self,
+        reach: Reach,
+        shared: &mut Shared<'_>,
+        on_budget: &mut dyn FnMut(&Budget),
+    ) -> u64 {
+        let clock = shared.clock;
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.sort_by_key(|gap| (gap.start_tsc, gap.end_tsc));
         let mut settled_ns = self.alive_mono_ns(clock);
         waiting.retain(|gap| {
-            let end_ns = clock.mono_ns(gap.end_tsc);
-            let is_due = dated(gap.end_tsc) && end_ns <= reach.mono_ns();
-            if is_due && self.explain(gap, end_ns, shared, on_budget) {
+            let (start_ns, end_ns) = (clock.mono_ns(gap.start_tsc), clock.mono_ns(gap.end_tsc));
+            let is_due = is_dated(gap.end_tsc, reach, clock) && end_ns <= reach.mono_ns();
+            if is_due && self.explain(gap, start_ns, end_ns, shared, on_budget) {
                 settled_ns = settled_ns.max(end_ns);
             }
             !is_due
@@ -129,16 +160,44 @@ impl Cpu {
         if let Some(first) = waiting.first() {
             settled_ns = settled_ns.min(clock.mono_ns(first.start_tsc));
         }
-        self.timeline.end_pass(settled_ns.min(reach.mono_ns()));
         self.waiting = waiting;
+        settled_ns
+    }
 
-        self.alive_tsc = self.tally.map(|tally| tally.last_tsc);
-        if let Some(tally) = self.tally
-            && self.started_mono_ns.is_none()
-            && dated(tally.first_tsc)
-        {
-            self.started_mono_ns = Some(clock.mono_ns(tally.first_tsc));
+    /// Explains gaps that follow from the activities; returns before when no later one
+    /// begins. The tally tells up to when all activities are there.
+    fn explain_derived(
+        &mut self,
+        reach: Reach,
+        shared: &mut Shared<'_>,
+        on_budget: &mut dyn FnMut(&Budget),
+    ) -> u64 {
+        let clock = shared.clock;
+        let told_ns = self.tally.map_or(0, |tally| clock.mono_ns(tally.last_tsc));
+        let (certain_to_ns, started_ns) = match (reach, self.started_mono_ns) {
+            (Reach::End, started_ns) => (u64::MAX, started_ns.unwrap_or(0)),
+            (Reach::To(reach_ns), Some(started_ns)) => (reach_ns.min(told_ns), started_ns),
+            (Reach::To(_), None) => return 0,
+        };
+        let gaps = self
+            .derivation
+            .gaps(self.timeline.activities(), certain_to_ns);
+        for (start_ns, end_ns) in gaps {
+            if start_ns < started_ns || end_ns - start_ns < shared.threshold_ns {
+                continue;
+            }
+            let gap = Gap {
+                cpu: self.number,
+                start_tsc: clock.tsc(start_ns),
+                end_tsc: clock.tsc(end_ns),
+                steal_ns: 0,
+                reloads: 0,
+                light_exits: 0,
+                heavy_exits: 0,
+            };
+            self.explain(&gap, start_ns, end_ns, shared, on_budget);
         }
+        self.derivation.told_to_ns()
     }
 
     /// No gap still to come begins before this: the workload read its clock then,
@@ -154,18 +213,19 @@ impl Cpu {
     fn explain(
         &mut self,
         gap: &Gap,
+        start_ns: u64,
         end_ns: u64,
         shared: &mut Shared<'_>,
         on_budget: &mut dyn FnMut(&Budget),
     ) -> bool {
-        let start_ns = shared.clock.mono_ns(gap.start_tsc);
         let dur_ns = end_ns - start_ns;
         if !self.ledger.has_room(dur_ns) {
             self.impossible_gaps += 1;
             return false;
         }
         self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
-        let activities = if shared.clock.has_anchor() {
+        let one_clock = shared.clock.has_anchor() || shared.sight.is_observed();
+        let activities = if one_clock {
             self.timeline.overlapping(start_ns, end_ns)
         } else {
             &[]
@@ -208,4 +268,9 @@ impl Cpu {
             .saturating_sub(self.started_mono_ns?);
         Some(span_ns.saturating_sub(clock.whole_ns(tally.blind_tsc.unwrap_or(0))))
     }
+}
+
+/// Whether the place of this reading on the clock is final.
+fn is_dated(tsc: u64, reach: Reach, clock: &ClockMap) -> bool {
+    reach == Reach::End || clock.covers(tsc)
 }

@@ -70,6 +70,10 @@ impl Explainer {
                     self.count_defect(LossKind::Undecodable);
                 }
             }
+            // Nobody was there to feel it.
+            Event::Gap(_) if self.sight.is_observed() => {
+                self.count_defect(LossKind::Undecodable);
+            }
             Event::Gap(gap) => self.cpu_mut(gap.cpu).add_gap(*gap),
             Event::Activity(activity) => self.add_activity(activity),
             Event::Anchor(anchor) => {
@@ -103,10 +107,10 @@ impl Explainer {
     /// One line for each CPU, ascending, over the gaps explained since the last
     /// call (or the start): for the live view.
     pub fn take_period(&mut self) -> Vec<PeriodLine> {
-        let (sight, configured) = (&self.sight, &self.facts.options.cpus);
+        let (sight, facts) = (&self.sight, &self.facts);
         self.cpus
             .iter_mut()
-            .filter(|cpu| cpu.was_measured() || configured.contains(&cpu.number))
+            .filter(|cpu| cpu.belongs_to_result(facts))
             .map(|cpu| cpu.take_period(sight))
             .collect()
     }
@@ -151,7 +155,7 @@ impl Explainer {
     }
 
     fn advance_to_end(&mut self, on_budget: &mut dyn FnMut(&Budget)) {
-        if !self.clock.has_anchor() {
+        if !self.clock.has_anchor() && !self.sight.is_observed() {
             self.sight = self.sight.undated();
         }
         self.advance(Reach::End, on_budget);
@@ -165,6 +169,7 @@ impl Explainer {
             attribution,
             cpus,
             worst,
+            facts,
             ..
         } = self;
         let mut shared = Shared {
@@ -172,6 +177,7 @@ impl Explainer {
             sight,
             names,
             attribution,
+            threshold_ns: facts.options.threshold_ns,
         };
         for cpu in cpus {
             cpu.advance(reach, &mut shared, &mut |budget| {

@@ -12,7 +12,8 @@ use crate::sight::Sight;
 /// which for a microVM is its host. `None` where the run could not see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Interference {
-    /// Gaps that no activity overlapped: hardware, or anything below this kernel.
+    /// Gaps that no activity overlapped: hardware, or anything below this kernel. An
+    /// observed thread has none, because its gaps are activities.
     pub hw: Option<u64>,
     /// Non-maskable interrupts.
     pub nmi: Option<u64>,
@@ -30,7 +31,7 @@ impl Interference {
         let seen = |is_seen: bool| is_seen.then_some(0);
         let witnesses = sight.witnesses();
         Interference {
-            hw: seen(witnesses.irq && witnesses.sched),
+            hw: seen(witnesses.irq && witnesses.sched && !sight.is_observed()),
             nmi: seen(witnesses.nmi),
             irq: seen(witnesses.irq),
             softirq: seen(witnesses.softirq),

@@ -13,6 +13,7 @@ mod budget;
 mod clockmap;
 mod conclude;
 mod cpu;
+mod derive;
 mod explainer;
 mod guest_columns;
 mod interference;

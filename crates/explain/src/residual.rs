@@ -6,9 +6,12 @@ use crate::sight::Sight;
 
 /// The share of the residual of a gap; `held_something` says that an activity or
 /// an exit lay in it. Hardware is named only where nobody else was there and
-/// every layer was watched.
+/// every layer was watched. Of an observed thread it is the way between two activities,
+/// of which no event tells.
 pub(crate) fn residual_share(sight: &Sight, held_something: bool) -> Share {
-    if sight.is_blind() {
+    if sight.is_observed() {
+        Share::Unexplained
+    } else if sight.is_blind() {
         Share::HvOrHw
     } else if held_something {
         Share::Unexplained

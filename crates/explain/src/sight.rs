@@ -45,7 +45,7 @@ impl Sight {
                 ActivityKind::Irq => Share::HostIrq,
                 ActivityKind::Nmi => Share::HostNmi,
             },
-            Workload::Spin => match kind {
+            Workload::Spin | Workload::Observed => match kind {
                 ActivityKind::Exit => Share::Kvm,
                 ActivityKind::Vmm => Share::Vmm,
                 ActivityKind::Throttled => Share::Throttled,
@@ -71,8 +71,13 @@ impl Sight {
     pub(crate) fn has_one_steal_clock(&self) -> bool {
         match self.workload {
             Workload::Microvm => false,
-            Workload::Spin => true,
+            Workload::Spin | Workload::Observed => true,
         }
+    }
+
+    /// Whether nobody feels gaps, so that they are what the activities leave of a thread.
+    pub(crate) fn is_observed(&self) -> bool {
+        self.workload == Workload::Observed
     }
 
     pub(crate) fn witnesses(&self) -> &Witnesses {
@@ -88,6 +93,15 @@ impl Sight {
     /// Whether a share of 0 would mean "none" and not "not seen".
     pub(crate) fn knows(&self, share: Share) -> bool {
         let is_microvm = self.workload == Workload::Microvm;
+        if self.is_observed() {
+            match share {
+                Share::Steal => return self.witnesses.activity_steal,
+                // Its sleep is its own affair, and a pause below this kernel is not felt.
+                Share::Blocked | Share::Hw | Share::HvOrHw => return false,
+                Share::Unexplained => return true,
+                _ => {}
+            }
+        }
         match share {
             // The guest of the microVM has no kernel, and it never halts.
             Share::Nmi => is_microvm || self.witnesses.nmi,

@@ -33,6 +33,11 @@ impl Timeline {
         &self.activities
     }
 
+    /// All activities, in the order of their begins during a pass.
+    pub(crate) fn activities(&self) -> &[Activity] {
+        &self.activities
+    }
+
     /// What overlaps the next gap, in sweep order.
     pub(crate) fn overlapping(&mut self, start_ns: u64, end_ns: u64) -> &[Activity] {
         self.live.retain(|activity| activity.end_mono_ns > start_ns);

@@ -199,6 +199,7 @@ fn facts() -> RunFacts {
             stop_total_ns: None,
             runtime_ns: None,
             trace: true,
+            observed: Vec::new(),
         },
         host: HostFacts::default(),
         clock: ClockFacts {

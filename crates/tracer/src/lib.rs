@@ -13,6 +13,7 @@ pub mod host;
 mod log;
 mod mapped;
 mod object;
+mod observed;
 mod probes;
 mod steal;
 mod steal_reader;
@@ -22,6 +23,7 @@ mod wire;
 
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
+pub use observed::Stay;
 pub use probes::Scope;
 pub use steal_reader::StealReader;
 pub use survey::survey;

@@ -5,7 +5,10 @@ use std::{
     mem::offset_of,
     os::fd::BorrowedFd,
     ptr::{NonNull, null_mut},
-    sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicU32, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
 };
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -118,6 +121,27 @@ impl MappedCounts {
     }
 }
 
+/// Readings after which a thread that comes and goes without end is given up until
+/// the next time.
+const READINGS: usize = 100;
+
+/// An observed thread on one CPU; times are CLOCK_MONOTONIC in ns, 0 is "not so".
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Whereabouts {
+    pub(crate) here_since_ns: u64,
+    /// The CPU's steal clock then.
+    pub(crate) here_since_steal_ns: u64,
+    /// How long it was here before that, and the steal meanwhile.
+    pub(crate) stays_ns: u64,
+    pub(crate) stays_steal_ns: u64,
+    /// Whether it runs, and since when not.
+    pub(crate) runs: bool,
+    pub(crate) off_since_ns: u64,
+    /// The outermost interrupt in progress.
+    pub(crate) irq_since_ns: Option<u64>,
+    pub(crate) softirq_since_ns: u64,
+}
+
 /// What the programs remember of each CPU.
 #[derive(Debug)]
 pub(crate) struct MappedCpus(MappedArray<CpuState>);
@@ -145,6 +169,60 @@ impl MappedCpus {
         if let Some(word) = self.0.u32(cpu, offset_of!(CpuState, vcpu_tid)) {
             word.store(tid, Relaxed);
         }
+    }
+
+    /// Only what is taken from the watched thread while it is on this CPU is told.
+    pub(crate) fn set_observed(&self, cpu: u32) {
+        if let Some(word) = self.0.u32(cpu, offset_of!(CpuState, observed)) {
+            word.store(1, Relaxed);
+        }
+    }
+
+    /// The watched thread is on this CPU since then, unless a program knows better.
+    pub(crate) fn set_here(&self, cpu: u32, mono_ns: u64, steal_ns: u64) {
+        let steal = self.0.u64(cpu, offset_of!(CpuState, here.steal_ns));
+        let mono = self.0.u64(cpu, offset_of!(CpuState, here.mono_ns));
+        if let (Some(mono), Some(steal)) = (mono, steal)
+            && mono.load(Relaxed) == 0
+        {
+            steal.store(steal_ns, Relaxed);
+            mono.store(mono_ns, Release);
+        }
+    }
+
+    /// Takes back what [`Self::set_here`] said, unless a program has said otherwise.
+    pub(crate) fn unset_here(&self, cpu: u32, mono_ns: u64) {
+        if let Some(mono) = self.0.u64(cpu, offset_of!(CpuState, here.mono_ns)) {
+            // Whoever has changed it since knows better.
+            let _ = mono.compare_exchange(mono_ns, 0, Relaxed, Relaxed);
+        }
+    }
+
+    /// What is remembered of the observed thread of a CPU, in one piece.
+    pub(crate) fn whereabouts(&self, cpu: u32) -> Option<Whereabouts> {
+        let u64 = |offset| Some(self.0.u64(cpu, offset)?.load(Acquire));
+        let u32 = |offset| Some(self.0.u32(cpu, offset)?.load(Acquire));
+        // A thread that comes and goes between two readings is read again.
+        for _ in 0..READINGS {
+            let here_since_ns = u64(offset_of!(CpuState, here.mono_ns))?;
+            let found = Whereabouts {
+                here_since_ns,
+                here_since_steal_ns: u64(offset_of!(CpuState, here.steal_ns))?,
+                stays_ns: u64(offset_of!(CpuState, here_ns))?,
+                stays_steal_ns: u64(offset_of!(CpuState, here_steal_ns))?,
+                off_since_ns: u64(offset_of!(CpuState, vcpu_off.mono_ns))?,
+                runs: u32(offset_of!(CpuState, switch_seen))? == 0
+                    || u32(offset_of!(CpuState, running_tid))?
+                        == u32(offset_of!(CpuState, vcpu_tid))?,
+                irq_since_ns: (u32(offset_of!(CpuState, irq_depth))? > 0)
+                    .then_some(u64(offset_of!(CpuState, irqs))?),
+                softirq_since_ns: u64(offset_of!(CpuState, softirq.start.mono_ns))?,
+            };
+            if u64(offset_of!(CpuState, here.mono_ns))? == here_since_ns {
+                return Some(found);
+            }
+        }
+        None
     }
 
     pub(crate) fn exits_fire(&self, cpu: u32) -> bool {

@@ -25,6 +25,7 @@ pub(crate) enum Group {
     Softirq,
     Nmi,
     Sched,
+    Follow,
     KvmRun,
     KvmExit,
 }
@@ -36,24 +37,36 @@ pub enum Scope {
     Vcpus,
     /// Ordinary threads: interrupts, tasks and steal are all there is.
     Threads,
+    /// Threads of somebody else, which sleep and move from CPU to CPU as they like:
+    /// only what is taken from them is told.
+    Observed,
 }
 
 impl Scope {
     pub(crate) fn groups(self) -> &'static [Group] {
         match self {
-            Scope::Vcpus => &Group::ALL,
+            Scope::Vcpus => &[
+                Group::Irq,
+                Group::Softirq,
+                Group::Nmi,
+                Group::Sched,
+                Group::KvmRun,
+                Group::KvmExit,
+            ],
             Scope::Threads => &Group::ALL[..4],
+            Scope::Observed => &Group::ALL[..5],
         }
     }
 }
 
 impl Group {
-    /// Those of KVM come last: threads are watched without them.
-    pub(crate) const ALL: [Group; 6] = [
+    /// Those that ordinary threads need come first.
+    pub(crate) const ALL: [Group; 7] = [
         Group::Irq,
         Group::Softirq,
         Group::Nmi,
         Group::Sched,
+        Group::Follow,
         Group::KvmRun,
         Group::KvmExit,
     ];
@@ -65,6 +78,7 @@ impl Group {
             Group::Softirq => "host soft interrupts",
             Group::Nmi => "host NMIs",
             Group::Sched => "host tasks",
+            Group::Follow => "moves of the thread",
             Group::KvmRun => "KVM_RUN left and entered",
             Group::KvmExit => "VM exits",
         }
@@ -76,6 +90,7 @@ impl Group {
             "softirq_entry" | "softirq_exit" => Group::Softirq,
             "nmi_handler" => Group::Nmi,
             "sched_switch" | "sched_waking" => Group::Sched,
+            "sched_wakeup" | "sched_migrate_task" => Group::Follow,
             "kvm_fpu" | "kvm_userspace_exit" => Group::KvmRun,
             "kvm_exit" | "kvm_entry" => Group::KvmExit,
             // irq_handler_* and every pair of irq_vectors.
@@ -90,6 +105,7 @@ impl Group {
             Group::Softirq => &["softirq_entry", "softirq_exit"],
             Group::Nmi => &["nmi_handler"],
             Group::Sched => &["sched_switch", "sched_waking"],
+            Group::Follow => &["sched_wakeup", "sched_migrate_task"],
             Group::KvmRun => &["kvm_fpu", "kvm_userspace_exit"],
             Group::KvmExit => &["kvm_exit", "kvm_entry"],
         }
@@ -110,6 +126,7 @@ impl Group {
             Group::Softirq => "soft interrupt work on the host is not told from other causes",
             Group::Nmi => "NMIs on the host are not told from other causes",
             Group::Sched => "which task ran instead, and who woke a sleeping vCPU, stay unknown",
+            Group::Follow => "how long the thread waits after a wake-up or a move stays unknown",
             Group::KvmRun => "time in the VMM and exits that went to it stay unknown",
             Group::KvmExit => "exits handled in the host kernel stay unknown",
         }

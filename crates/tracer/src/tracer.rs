@@ -41,7 +41,7 @@ pub struct Tracer {
     ring: RingBuffer<'static>,
     inbox: Arc<Mutex<Inbox>>,
     object: Object,
-    cpus: Arc<MappedCpus>,
+    pub(crate) cpus: Arc<MappedCpus>,
     counts: MappedCounts,
     stats: Option<OwnedFd>,
     measured: Vec<u32>,
@@ -50,7 +50,7 @@ pub struct Tracer {
     limits: BTreeMap<Group, String>,
     kvm_pvm: bool,
     steal: StealClock,
-    steal_sampled: bool,
+    pub(crate) steal_sampled: bool,
 }
 
 /// What the ring's callback fills and a drain empties.
@@ -167,6 +167,9 @@ impl Tracer {
             return Err(TraceError::AlreadyAttached(cpu));
         }
         self.cpus.set_vcpu(cpu, tid);
+        if self.scope == Scope::Observed {
+            self.cpus.set_observed(cpu);
+        }
         Ok(())
     }
 

@@ -214,6 +214,7 @@ fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<Rung>)> {
     let scope = match plan.workload {
         Workload::Microvm => Scope::Vcpus,
         Workload::Spin => Scope::Threads,
+        Workload::Observed => Scope::Observed,
     };
     match Tracer::load(&plan.options.cpus, scope) {
         Ok(tracer) => Ok((Some(tracer), Vec::new())),
@@ -238,10 +239,4 @@ fn clock_facts(guest: Option<GuestClock>, host: &HostFacts, tsc_hz: u64) -> Cloc
         offset_bound_tsc: guest.map_or(0, |guest| guest.offset_bound_tsc),
         bracket_tsc: guest.map_or(0, |guest| guest.bracket_tsc),
     }
-}
-
-/// A duration as cycles of the TSC.
-pub fn to_tsc(ns: u64, tsc_hz: u64) -> u64 {
-    let cycles = u128::from(ns) * u128::from(tsc_hz) / 1_000_000_000;
-    u64::try_from(cycles).unwrap_or(u64::MAX)
 }

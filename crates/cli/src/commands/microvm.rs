@@ -7,11 +7,12 @@ use vmnoise_events::{Options, Workload};
 use vmnoise_tracer::Tracer;
 use vmnoise_workload::microvm::{Config, Microvm, SharedPages};
 
-use super::conduct::{Machine, Plan, Prepared, conduct, to_tsc};
+use super::conduct::{Machine, Plan, Prepared, conduct};
 use crate::args::MicrovmArguments;
 use crate::output::view::Lines;
 use crate::rungs;
 use crate::status::{MachineCannot, Status};
+use crate::units::to_tsc;
 
 /// Measures, prints, and says how it ended.
 pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
@@ -76,6 +77,7 @@ fn options(arguments: &MicrovmArguments, machine: &Machine) -> Result<Options> {
         stop_total_ns: None,
         runtime_ns: None,
         trace: !arguments.no_trace,
+        observed: Vec::new(),
     })
 }
 

@@ -5,3 +5,4 @@ pub mod doctor;
 pub mod explain;
 pub mod microvm;
 pub mod osnoise;
+mod target;

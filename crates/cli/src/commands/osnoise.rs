@@ -1,20 +1,25 @@
-//! `vmnoise osnoise`: a polling thread on each CPU feels what is taken from it.
+//! `vmnoise osnoise`: what is taken from a polling thread on each CPU, which feels it, or
+//! from threads that are there already.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
-use vmnoise_events::{Options, Workload};
+use vmnoise_events::{ObservedThread, Options, Workload};
 use vmnoise_tracer::Tracer;
+use vmnoise_tracer::host::Thread;
 use vmnoise_workload::spin::{Config, Spin, StealReader, StealReading};
 
-use super::conduct::{Machine, Plan, Prepared, conduct, to_tsc};
+use super::conduct::{Machine, Plan, Prepared, conduct};
+use super::target;
 use crate::args::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode};
+use crate::observed::Observed;
 use crate::output::osnoise_hist::Hist;
 use crate::output::osnoise_top::Top;
 use crate::output::view::View;
 use crate::rungs;
 use crate::status::{MachineCannot, Status, UsageError};
+use crate::units::to_tsc;
 
 /// As long as anyone could mean by "until Ctrl-C".
 const FOREVER_NS: u64 = 365 * 86_400 * 1_000_000_000;
@@ -30,21 +35,41 @@ pub fn run(arguments: &OsnoiseArguments) -> Result<Status> {
 
 fn run_with(arguments: &OsnoiseCommon, view: &mut dyn View) -> Result<Status> {
     let machine = Machine::read()?;
-    let options = options(arguments, &machine)?;
+    let threads = target::threads(arguments)?;
+    let options = options(arguments, &machine, threads.as_deref())?;
     let housekeeping = arguments.house_keeping.as_deref();
     let plan = Plan {
-        workload: Workload::Spin,
+        workload: match threads {
+            Some(_) => Workload::Observed,
+            None => Workload::Spin,
+        },
         options: options.clone(),
         housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,
         output: arguments.output.clone(),
         machine: &machine,
     };
-    conduct(plan, view, |tsc_hz, tracer| {
-        prepare(&options, tsc_hz, tracer)
+    conduct(plan, view, |tsc_hz, tracer| match threads {
+        Some(threads) => observe(threads, tsc_hz, tracer),
+        None => poll(&options, tsc_hz, tracer),
     })
 }
 
-fn prepare(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Prepared> {
+fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Prepared> {
+    if !tracer.is_some_and(|tracer| tracer.witnesses().sched) {
+        let why = "without sched_switch nobody knows when a thread has a CPU (--pid, --comm)";
+        return Err(MachineCannot(why.into()).into());
+    }
+    let observed = Observed::new(threads, tsc_hz);
+    Ok(Prepared {
+        threads: observed.threads(),
+        guest_clock: None,
+        steal_clock: false,
+        rungs: vec![rungs::of_observed()],
+        poller: Box::new(observed),
+    })
+}
+
+fn poll(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Prepared> {
     let spin = Spin::prepare(Config {
         cpus: options.cpus.clone(),
         threshold_tsc: to_tsc(options.threshold_ns, tsc_hz),
@@ -95,9 +120,20 @@ fn steal_readers(
 }
 
 /// What is asked, checked against what there is.
-fn options(arguments: &OsnoiseCommon, machine: &Machine) -> Result<Options> {
+fn options(
+    arguments: &OsnoiseCommon,
+    machine: &Machine,
+    threads: Option<&[Thread]>,
+) -> Result<Options> {
+    let threads = threads.unwrap_or_default();
+    let mut of_threads: Vec<u32> = threads
+        .iter()
+        .flat_map(|thread| thread.allowed_cpus.iter().copied())
+        .collect();
+    of_threads.sort_unstable();
     let cpus = match &arguments.cpus {
         Some(list) => machine.cpus(list)?,
+        None if !threads.is_empty() => of_threads,
         None => machine.facts.allowed_cpus.clone(),
     };
     if arguments
@@ -117,5 +153,12 @@ fn options(arguments: &OsnoiseCommon, machine: &Machine) -> Result<Options> {
         stop_total_ns: arguments.stop_total,
         runtime_ns: arguments.runtime,
         trace: true,
+        observed: threads
+            .iter()
+            .map(|thread| ObservedThread {
+                tid: thread.tid,
+                comm: thread.comm.clone(),
+            })
+            .collect(),
     })
 }

@@ -39,6 +39,7 @@ fn headline(facts: &RunFacts) -> String {
     let (who, itself) = match facts.workload {
         Workload::Microvm => ("A VM on this host", "itself "),
         Workload::Spin => ("A polling thread on this machine", ""),
+        Workload::Observed => ("A thread on this machine", ""),
     };
     let below = match &facts.host.hypervisor {
         Some(name) => format!(", {itself}a guest of {name}"),

@@ -36,6 +36,7 @@ pub fn facts() -> RunFacts {
             stop_total_ns: None,
             runtime_ns: None,
             trace: true,
+            observed: Vec::new(),
         },
         host: HostFacts::default(),
         clock: ClockFacts {

@@ -24,6 +24,10 @@ pub fn facts() -> RunFacts {
             stop_total_ns: Some(2_000_000),
             runtime_ns: None,
             trace: true,
+            observed: vec![ObservedThread {
+                tid: 7,
+                comm: "osnoise/1".to_owned(),
+            }],
         },
         host: HostFacts {
             kernel: "6.12.0 \"quoted\" µ".to_owned(),

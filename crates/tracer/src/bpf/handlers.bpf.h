@@ -114,6 +114,27 @@ static __always_inline void idle_ends(struct vmnoise_cpu *state, u32 cpu, struct
 	state->idle_start.mono_ns = 0;
 }
 
+/* An observed thread runs or waits on this CPU from now on. */
+static __always_inline void comes_here(struct vmnoise_cpu *state, struct vmnoise_moment now)
+{
+	if (!state->observed || state->here.mono_ns)
+		return;
+	state->here.steal_ns = now.steal_ns;
+	state->here.mono_ns = now.mono_ns;
+}
+
+/* It sleeps or goes elsewhere. The sums come first: who finds it gone finds them complete. */
+static __always_inline void leaves_here(struct vmnoise_cpu *state, struct vmnoise_moment now)
+{
+	if (!state->here.mono_ns)
+		return;
+	if (now.steal_ns > state->here.steal_ns)
+		__sync_fetch_and_add(&state->here_steal_ns, now.steal_ns - state->here.steal_ns);
+	if (now.mono_ns > state->here.mono_ns)
+		__sync_fetch_and_add(&state->here_ns, now.mono_ns - state->here.mono_ns);
+	state->here.mono_ns = 0;
+}
+
 /* The vCPU thread returns. If it had slept, the sleep ends at the wake where another task kept the
  * CPU after it, and here where only idle did: then the latency of the wake-up is the sleep's. */
 static __always_inline void vcpu_returns(struct vmnoise_cpu *state, u32 cpu,
@@ -121,7 +142,8 @@ static __always_inline void vcpu_returns(struct vmnoise_cpu *state, u32 cpu,
 {
 	struct vmnoise_moment end = now;
 
-	if (state->vcpu_off.mono_ns && !state->vcpu_was_runnable) {
+	comes_here(state, now);
+	if (state->vcpu_off.mono_ns && !state->vcpu_was_runnable && !state->observed) {
 		u64 wake_ns = state->wake.start.mono_ns;
 
 		if (wake_ns && (!from_idle || state->thread_end_ns > wake_ns))
@@ -156,6 +178,8 @@ static __always_inline void on_switch(u32 cpu, struct vmnoise_moment now, bool p
 	 */
 	if (state->switch_seen && state->running_tid != prev->id) {
 		count_unpaired(state, 1);
+		if (state->running_tid == state->vcpu_tid)
+			leaves_here(state, now);
 		state->thread_start.mono_ns = 0;
 		state->idle_start.mono_ns = 0;
 		state->vcpu_off.mono_ns = 0;
@@ -169,6 +193,8 @@ static __always_inline void on_switch(u32 cpu, struct vmnoise_moment now, bool p
 		host_runs(state, now);
 		state->vcpu_off = now;
 		state->vcpu_was_runnable = preempted || prev_state == 0;
+		if (!state->vcpu_was_runnable)
+			leaves_here(state, now);
 	} else {
 		if (state->thread_start.mono_ns)
 			emit(state, cpu, VMNOISE_THREAD, state->thread_start, now, prev);
@@ -205,6 +231,33 @@ static __always_inline void on_waking(u32 wakee_cpu, u32 wakee_tid, u32 waker_cp
 		state->wake.source = here->irqs[(depth - 1) % VMNOISE_IRQ_NESTING].source;
 	else if (here->softirq.start.mono_ns)
 		state->wake.source = here->softirq.source;
+}
+
+/* A thread is on the run queue of this CPU again: from here on it waits there. */
+static __always_inline void on_wakeup(u32 cpu, struct vmnoise_moment now, u32 tid)
+{
+	struct vmnoise_cpu *state = measured(cpu);
+
+	if (state && state->vcpu_tid == tid)
+		comes_here(state, now);
+}
+
+/* A thread that waits is moved to another CPU; each moment is that of its CPU. What keeps it
+ * waiting here goes on without it. One that sleeps is nowhere until it wakes up. */
+static __always_inline void on_migrate(u32 cpu, struct vmnoise_moment now, u32 to_cpu,
+				       struct vmnoise_moment now_there, u32 tid)
+{
+	struct vmnoise_cpu *state = measured(cpu);
+
+	if (!state || state->vcpu_tid != tid || !state->here.mono_ns)
+		return;
+	if (state->thread_start.mono_ns)
+		emit(state, cpu, VMNOISE_THREAD, state->thread_start, now, &state->running);
+	else
+		idle_ends(state, cpu, now);
+	leaves_here(state, now);
+	state->vcpu_off.mono_ns = 0;
+	on_wakeup(to_cpu, now_there, tid);
 }
 
 static __always_inline void on_kvm_run_leave(u32 cpu, struct vmnoise_moment now, u32 tid)

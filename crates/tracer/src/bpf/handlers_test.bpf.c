@@ -66,8 +66,27 @@ SEC("raw_tp/test")
 int test_switch(struct arguments *args)
 {
 	struct vmnoise_source prev = source_at(args->values);
+	struct vmnoise_cpu *state = measured(args->cpu);
 
 	on_switch(args->cpu, args->now, args->values[4], args->values[3], &prev, args->values[2]);
+	if (state) {
+		state->running = prev;
+		state->running.id = args->values[2];
+	}
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_wakeup(struct arguments *args)
+{
+	on_wakeup(args->cpu, args->now, args->values[0]);
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_migrate(struct arguments *args)
+{
+	on_migrate(args->cpu, args->now, args->values[1], args->now, args->values[0]);
 	return 0;
 }
 

@@ -123,12 +123,18 @@ static __always_inline void task_switch(bool preempt, struct task_struct *prev,
 	struct vmnoise_source source = source_from(VMNOISE_FROM_TASK, 0);
 	u32 cpu = here();
 	struct vmnoise_moment now = now_on(cpu);
+	struct vmnoise_cpu *state = measured(cpu);
 
-	if (measured(cpu)) {
+	if (state) {
 		source.id = prev->pid;
 		bpf_probe_read_kernel(source.name, COMM_LEN, prev->comm);
 	}
 	on_switch(cpu, now, preempt, prev_state, &source, next->pid);
+	if (state && state->observed) {
+		state->running.origin = VMNOISE_FROM_TASK;
+		state->running.id = next->pid;
+		bpf_probe_read_kernel(state->running.name, COMM_LEN, next->comm);
+	}
 }
 
 SEC("tp_btf/sched_switch")
@@ -153,17 +159,45 @@ int BPF_PROG(sched_switch_before_5_18, bool preempt, struct task_struct *prev,
 	return 0;
 }
 
+static __always_inline bool is_watched(u32 cpu, const struct task_struct *task)
+{
+	struct vmnoise_cpu *state = measured(cpu);
+
+	return state && state->vcpu_tid == task->pid;
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *wakee)
 {
 	struct vmnoise_source waker = {};
 	u32 wakee_cpu = wakee->wake_cpu;
-	struct vmnoise_cpu *state = measured(wakee_cpu);
 
-	if (!state || state->vcpu_tid != wakee->pid)
+	if (!is_watched(wakee_cpu, wakee))
 		return 0;
 	current_task(&waker);
 	on_waking(wakee_cpu, wakee->pid, here(), now_on(wakee_cpu), &waker);
+	return 0;
+}
+
+/* Where a task is wake_cpu says, too, ever since __set_task_cpu (kernel/sched/sched.h). */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sched_wakeup, struct task_struct *task)
+{
+	u32 cpu = task->wake_cpu;
+
+	if (is_watched(cpu, task))
+		on_wakeup(cpu, now_on(cpu), task->pid);
+	return 0;
+}
+
+/* set_task_cpu of kernel/sched/core.c, just before the task is moved. */
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
+{
+	u32 cpu = task->wake_cpu;
+
+	if (is_watched(cpu, task))
+		on_migrate(cpu, now_on(cpu), to_cpu, now_on(to_cpu), task->pid);
 	return 0;
 }
 

@@ -64,7 +64,10 @@ static __always_inline void emit(struct vmnoise_cpu *state, u32 cpu, enum vmnois
 {
 	struct vmnoise_record *record;
 
-	if (end.mono_ns <= start.mono_ns)
+	/* Nothing is taken from an observed thread where it is not, nor before it came. */
+	if (state->observed && start.mono_ns < state->here.mono_ns)
+		start = state->here;
+	if (end.mono_ns <= start.mono_ns || (state->observed && !state->here.mono_ns))
 		return;
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record) {

@@ -80,6 +80,7 @@ struct vmnoise_cpu {
 	/* Written by user space. */
 	u32 mode;
 	u32 vcpu_tid;
+	u32 observed; /* only what is taken from the thread while it is here matters */
 
 	/* Interrupts in progress, innermost last, and the softirq under or over them. */
 	u32 irq_depth;
@@ -97,6 +98,13 @@ struct vmnoise_cpu {
 	u64 thread_end_ns;
 	struct vmnoise_moment vcpu_off;
 	struct vmnoise_begin wake;
+
+	/* Of an observed thread: since when it runs or waits on this CPU, the sums over its earlier
+	 * stays, and who keeps it waiting. */
+	struct vmnoise_moment here;
+	u64 here_ns;
+	u64 here_steal_ns;
+	struct vmnoise_source running;
 
 	/* Where the vCPU thread is in KVM. */
 	struct vmnoise_moment run_left;

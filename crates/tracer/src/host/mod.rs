@@ -5,6 +5,7 @@ pub mod cpu_list;
 mod hypervisor;
 mod requested_cpus;
 mod rights;
+mod threads;
 mod throttling;
 
 use std::{
@@ -16,6 +17,7 @@ use vmnoise_events::HostFacts;
 
 pub use requested_cpus::CpuError;
 pub use rights::{Capabilities, Capability, Lockdown};
+pub use threads::{Place, Thread};
 pub use throttling::Throttling;
 
 const CPUS: &str = "sys/devices/system/cpu";
