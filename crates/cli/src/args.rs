@@ -82,7 +82,7 @@ pub struct MicrovmArguments {
     pub no_trace: bool,
 }
 
-/// `vmnoise osnoise [top|hist]`.
+/// `vmnoise osnoise [top|hist|trace]`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct OsnoiseArguments {
@@ -98,6 +98,8 @@ pub enum OsnoiseMode {
     Top(OsnoiseTopArguments),
     /// A histogram of the gaps' lengths
     Hist(OsnoiseHistArguments),
+    /// Every noise and every gap as a line, in the kernel's own formats
+    Trace(OsnoiseTraceArguments),
 }
 
 /// What `rtla osnoise` and `vmnoise osnoise` both understand, by the same letters.
@@ -135,15 +137,26 @@ pub struct OsnoiseCommon {
     /// Stop when the gaps of one period add up to this; a number alone is in microseconds
     #[arg(short = 'S', long, value_name = "TIME", value_parser = threshold)]
     pub stop_total: Option<u64>,
-    /// Sensible settings to catch a gap of this length: stop at it, with a threshold of 1 us
+    /// Sensible settings to catch a gap of this length: stop at it, with a threshold of 1 us,
+    /// and save the trace as --trace does
     #[arg(short, long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["stop", "threshold"])]
     pub auto: Option<u64>,
+    /// When stopped, save the last lines of the trace to this file [default name: osnoise_trace.txt]
+    #[arg(short, long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = TRACE_FILE)]
+    pub trace: Option<PathBuf>,
     /// Policy and priority of the polling threads: o:NICE, f:PRIORITY or r:PRIORITY [default: as inherited]
     #[arg(short = 'P', long, value_name = "POLICY", value_parser = policy)]
     pub priority: Option<Policy>,
     /// Write everything that was seen to this recording
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+impl OsnoiseCommon {
+    /// Whether noise may end the run, so that what led to it is of interest.
+    pub fn stops(&self) -> bool {
+        self.stop.or(self.auto).or(self.stop_total).is_some()
+    }
 }
 
 /// `vmnoise osnoise top`.
@@ -157,6 +170,9 @@ pub struct OsnoiseTopArguments {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    /// Print one JSON object a line: one for each period, then that of the run
+    #[arg(long, conflicts_with_all = ["format", "quiet"])]
+    pub json_lines: bool,
 }
 
 /// `vmnoise osnoise hist`.
@@ -184,6 +200,16 @@ pub struct OsnoiseHistArguments {
     pub no_index: bool,
 }
 
+/// `vmnoise osnoise trace`.
+#[derive(Debug, Args)]
+pub struct OsnoiseTraceArguments {
+    #[command(flatten)]
+    pub common: OsnoiseCommon,
+    /// Print only the end: what stopped the run, and what it rests on
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
 /// `vmnoise explain`: the same path from events to output, fed from a file.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
@@ -192,6 +218,9 @@ pub struct ExplainArguments {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    /// Print it line by line instead, as `osnoise trace` does
+    #[arg(long, conflicts_with = "format")]
+    pub trace: bool,
 }
 
 /// `vmnoise doctor`: tries every rung of every ladder.
@@ -202,6 +231,8 @@ pub struct DoctorArguments {
     pub format: Format,
 }
 
+/// The default of rtla.
+pub const TRACE_FILE: &str = "osnoise_trace.txt";
 const MS: u64 = 1_000_000;
 const DAY: u64 = 86_400_000_000_000;
 

@@ -4,12 +4,15 @@
 
 mod args;
 mod commands;
+#[cfg(test)]
+mod fixtures;
 mod interrupt;
 mod measure;
 mod observed;
 mod outer_steal;
 mod output;
 mod poller;
+mod recent_trace;
 mod rungs;
 mod session;
 mod status;

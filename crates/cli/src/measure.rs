@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use vmnoise_events::{Event, Finish, FinishReason, Loss, LossKind, RunFacts, Tally};
-use vmnoise_explain::{PeriodLine, Summary};
+use vmnoise_explain::PeriodLine;
 use vmnoise_tracer::Tracer;
 use vmnoise_workload::tsc;
 
 use crate::interrupt::Interrupts;
 use crate::outer_steal::OuterSteal;
+use crate::output::view::Period;
 use crate::poller::Poller;
-use crate::session::Session;
+use crate::session::{Outcome, Session};
 
 /// Drains and clock anchors are this far apart: 50 a second, so that no NTP slope
 /// change goes unseen and no ring fills up.
@@ -55,11 +56,10 @@ impl<'a> Measurement<'a> {
     }
 
     /// Runs to the end of the duration, the first gap of `--stop`, or Ctrl-C.
-    /// The error inside the pair is that of the recording.
     ///
     /// # Errors
     /// If the workload cannot be started.
-    pub fn run(mut self, interrupts: &Interrupts) -> Result<(Summary, Option<anyhow::Error>)> {
+    pub fn run(mut self, interrupts: &Interrupts) -> Result<Outcome> {
         let options = &self.facts.options;
         let start = Instant::now();
         let end = start + Duration::from_nanos(options.duration_ns);
@@ -68,7 +68,7 @@ impl<'a> Measurement<'a> {
         let mut total_hit = false;
         self.anchor();
         self.poller.start(self.tracer.as_ref())?;
-        self.session.view().begin();
+        self.session.view().begin(self.facts);
         let reason = loop {
             std::thread::sleep(TICK);
             self.drain();
@@ -84,9 +84,13 @@ impl<'a> Measurement<'a> {
                 };
                 total_hit |= lines.iter().any(over);
                 let outer_steal = self.outer_steal.of_period(self.tracer.as_ref());
-                self.session
-                    .view()
-                    .period(now - start, &lines, &outer_steal);
+                let period = Period {
+                    since_start: now - start,
+                    lines: &lines,
+                    outer_steal: &outer_steal,
+                    longest: self.session.longest_so_far(),
+                };
+                self.session.view().period(&period);
             }
             if now >= next_flush {
                 next_flush += FLUSH;
@@ -95,7 +99,7 @@ impl<'a> Measurement<'a> {
             if self.session.stop_hit() || total_hit {
                 break FinishReason::Stop;
             }
-            if interrupts.asked_to_finish() {
+            if interrupts.asked_to_finish() || self.session.view().is_gone() {
                 break FinishReason::Interrupt;
             }
             if let Some(error) = self.poller.failure() {

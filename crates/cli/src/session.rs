@@ -4,19 +4,32 @@
 use std::fs::File;
 
 use vmnoise_events::{Event, RunFacts};
-use vmnoise_explain::{Budget, Explainer, PeriodLine, Summary};
+use vmnoise_explain::{Budget, Explainer, PeriodLine, Summary, WorstGap};
 use vmnoise_recording::Writer;
 
 use crate::output::view::View;
+use crate::recent_trace::RecentTrace;
 
 /// Takes the events of a live run: explains them, and records them if asked.
 pub struct Session<'a> {
     view: &'a mut dyn View,
     explainer: Explainer,
+    trace: RecentTrace,
     writer: Option<Writer<File>>,
     write_error: Option<anyhow::Error>,
     stop_ns: Option<u64>,
     stop_hit: bool,
+}
+
+/// What a run comes to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The result.
+    pub summary: Summary,
+    /// The last lines of the trace, if the view wanted it.
+    pub trace: RecentTrace,
+    /// What went wrong with the recording; the rest is there all the same.
+    pub write_error: Option<anyhow::Error>,
 }
 
 impl<'a> Session<'a> {
@@ -26,9 +39,14 @@ impl<'a> Session<'a> {
         writer: Option<Writer<File>>,
         view: &'a mut dyn View,
     ) -> Session<'a> {
+        let explainer = match view.wants_trace() {
+            true => Explainer::with_trace(facts),
+            false => Explainer::new(facts),
+        };
         Session {
             view,
-            explainer: Explainer::new(facts),
+            explainer,
+            trace: RecentTrace::default(),
             writer,
             write_error: None,
             stop_ns: facts.options.stop_ns,
@@ -40,17 +58,27 @@ impl<'a> Session<'a> {
     /// is given up and reported at the end; measuring goes on.
     pub fn accept(&mut self, event: &Event) {
         self.record(|writer| writer.push(event));
+        self.explain(|explainer, on_budget| explainer.feed(event, on_budget));
+    }
+
+    fn explain(&mut self, step: impl FnOnce(&mut Explainer, &mut dyn FnMut(&Budget))) {
         let Session {
             view,
             explainer,
+            trace,
             stop_ns,
             stop_hit,
             ..
         } = self;
-        explainer.feed(event, &mut |budget: &Budget| {
+        step(explainer, &mut |budget: &Budget| {
             view.gap(budget);
             *stop_hit |= stop_ns.is_some_and(|stop_ns| budget.dur_ns >= stop_ns);
         });
+        let lines = explainer.take_trace();
+        if !lines.is_empty() {
+            view.trace(&lines);
+            lines.into_iter().for_each(|line| trace.push(line));
+        }
     }
 
     /// Makes sure that what was recorded so far survives the end of this process.
@@ -88,14 +116,149 @@ impl<'a> Session<'a> {
         self.explainer.take_period()
     }
 
-    /// Ends the recording and sums up. The error is that of the recording: the
-    /// summary is there all the same.
-    pub fn finish(mut self) -> (Summary, Option<anyhow::Error>) {
+    /// The longest gap so far.
+    pub fn longest_so_far(&self) -> Option<WorstGap> {
+        self.explainer.longest_so_far()
+    }
+
+    /// Ends the recording and sums up.
+    pub fn finish(mut self) -> Outcome {
         if let Some(writer) = self.writer.take()
             && let Err(error) = writer.finish()
         {
             self.write_error = Some(anyhow::Error::new(error).context("ending the recording"));
         }
-        (self.explainer.finish(), self.write_error)
+        self.explain(Explainer::run_out);
+        Outcome {
+            summary: self.explainer.finish(),
+            trace: self.trace,
+            write_error: self.write_error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use vmnoise_events::{
+        Activity, ActivityKind, Anchor, Finish, FinishReason, Gap, Source, SourceId,
+    };
+    use vmnoise_explain::TraceLine;
+    use vmnoise_recording::Reader;
+
+    use super::*;
+    use crate::fixtures;
+    use crate::output::trace_line;
+    use crate::output::view::Period;
+
+    /// Prints the trace into memory.
+    #[derive(Default)]
+    struct Memory(String);
+
+    impl View for Memory {
+        fn wants_trace(&self) -> bool {
+            true
+        }
+        fn begin(&mut self, _facts: &RunFacts) {}
+        fn trace(&mut self, lines: &[TraceLine]) {
+            self.0.extend(lines.iter().map(trace_line::render));
+        }
+        fn period(&mut self, _period: &Period<'_>) {}
+        fn finish(&mut self, _: &RunFacts, _: &Summary, _: &RecentTrace) -> anyhow::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn activity(kind: ActivityKind, start_mono_ns: u64, end_mono_ns: u64, id: u32) -> Event {
+        Event::Activity(Activity {
+            cpu: 16,
+            kind,
+            start_mono_ns,
+            end_mono_ns,
+            source: SourceId(id),
+            steal_ns: 0,
+        })
+    }
+
+    /// The samples of the osnoise paper's case, over and over, the last one cut off.
+    fn events() -> Vec<Event> {
+        let names = ["eno1:62", "ksoftirqd/16:129"];
+        let mut events: Vec<Event> = (0..)
+            .zip(names)
+            .map(|(id, name)| {
+                let name = name.into();
+                Event::Source(Source {
+                    id: SourceId(id),
+                    name,
+                })
+            })
+            .collect();
+        let anchor = |at| {
+            Event::Anchor(Anchor {
+                before_tsc: at,
+                mono_ns: at,
+                after_tsc: at,
+            })
+        };
+        events.push(anchor(0));
+        for start in (1..50).map(|turn| turn * 20_000_000) {
+            events.extend([
+                anchor(start + 1_000_000),
+                activity(ActivityKind::Irq, start + 1_000, start + 3_204, 0),
+                activity(ActivityKind::Thread, start + 4_000, start + 49_816, 1),
+                Event::Gap(Gap {
+                    cpu: 16,
+                    start_tsc: start,
+                    end_tsc: start + 50_946,
+                    steal_ns: 0,
+                    reloads: 0,
+                    light_exits: 0,
+                    heavy_exits: 0,
+                }),
+                Event::Watermark(start),
+            ]);
+        }
+        events
+    }
+
+    #[test]
+    fn live_and_from_a_recording_the_trace_is_the_same() {
+        let facts = fixtures::facts();
+        for finish in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("run.vmn");
+            let writer = Writer::new(File::create(&path).unwrap(), &facts).unwrap();
+            let mut live = Memory::default();
+            let mut session = Session::new(&facts, Some(writer), &mut live);
+            let mut events = events();
+            if finish {
+                events.push(Event::Finish(Finish {
+                    reason: FinishReason::Duration,
+                    mono_ns: 0,
+                }));
+            }
+            events.iter().for_each(|event| session.accept(event));
+            assert!(session.finish().write_error.is_none());
+
+            let mut reader = Reader::open(&path).unwrap();
+            let facts = reader.facts().clone();
+            let mut replayed = Memory::default();
+            let mut session = Session::new(&facts, None, &mut replayed);
+            reader.for_each(&mut |event| session.accept(event)).unwrap();
+            session.finish();
+            assert_eq!(live.0, replayed.0);
+            assert_eq!(live.0.lines().count(), 49 * 4);
+            let first: Vec<&str> = live.0.lines().take(4).collect();
+            assert_eq!(
+                first,
+                [
+                    "[016]     0.020003: irq_noise: eno1:62 start 0.020001000 duration 2204 ns",
+                    "[016]     0.020050: thread_noise: ksoftirqd/16:129 start 0.020004000 duration 45816 ns",
+                    "[016]     0.020051: sample_threshold: start 0.020000000 duration 50946 ns interference 2",
+                    "[016]     0.020051: sample_budget: 50946 ns = 45816 ns thread ksoftirqd/16:129 + 2926 ns unexplained (residual) + 2204 ns irq eno1:62",
+                ]
+            );
+        }
     }
 }

@@ -10,8 +10,8 @@ use crate::names::Names;
 use crate::percent::{percent, round_6};
 use crate::periodic::{self, Beat};
 use crate::summary::{
-    CpuSummary, Exits, Losses, NamedPart, OwnCostSummary, Percentiles, Periodic, SourceSummary,
-    Summary, WorstGap,
+    CpuSummary, Exits, Losses, OwnCostSummary, Percentiles, Periodic, SourceSummary, Summary,
+    WorstGap,
 };
 
 pub(crate) fn conclude(explainer: Explainer) -> Summary {
@@ -26,13 +26,9 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
         .collect();
     let own_cost = own_cost(&explainer, &cpus);
 
+    let started_ns = started_ns(&explainer);
     let (longest, stopped_by) = explainer.worst.into_parts();
-    let started = explainer
-        .cpus
-        .iter()
-        .filter_map(|cpu| cpu.started_mono_ns)
-        .min();
-    let origin_ns = started
+    let origin_ns = started_ns
         .or(longest.iter().map(|gap| gap.start_mono_ns).min())
         .unwrap_or_default();
     let named = |budget| named_gap(budget, origin_ns, &explainer.names);
@@ -54,6 +50,19 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
         complete: explainer.finish.is_some(),
         finish_reason: explainer.finish.map(|finish| finish.reason),
     }
+}
+
+/// The longest gap so far.
+pub(crate) fn longest_so_far(explainer: &Explainer) -> Option<WorstGap> {
+    let longest = explainer.worst.longest()?;
+    let origin_ns = started_ns(explainer).unwrap_or(longest.start_mono_ns);
+    Some(named_gap(longest, origin_ns, &explainer.names))
+}
+
+/// When the first workload read its clock first.
+fn started_ns(explainer: &Explainer) -> Option<u64> {
+    let cpus = explainer.cpus.iter();
+    cpus.filter_map(|cpu| cpu.started_mono_ns).min()
 }
 
 fn losses(explainer: &Explainer) -> Losses {
@@ -182,15 +191,6 @@ fn named_gap(budget: &Budget, origin_ns: u64, names: &Names) -> WorstGap {
         start_tsc: budget.start_tsc,
         end_tsc: budget.end_tsc,
         dur_ns: budget.dur_ns,
-        parts: budget
-            .parts
-            .iter()
-            .map(|part| NamedPart {
-                share: part.share,
-                source: part.source.map(|id| names.name(Some(id)).to_string()),
-                ns: part.ns,
-                count: part.count,
-            })
-            .collect(),
+        parts: names.parts(budget),
     }
 }

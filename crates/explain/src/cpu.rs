@@ -10,8 +10,10 @@ use crate::guest_columns::ExitCounts;
 use crate::kvm_bound::KvmBound;
 use crate::ledger::{Ledger, PeriodLine};
 use crate::names::Names;
+use crate::net_noise::NetNoise;
 use crate::sight::Sight;
 use crate::timeline::Timeline;
+use crate::trace::Trace;
 
 /// How far the stream has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) names: &'a Names,
     pub(crate) attribution: &'a mut Attribution,
     pub(crate) threshold_ns: u64,
+    /// Where every line goes, if anyone wants them.
+    pub(crate) trace: Option<&'a mut Trace>,
 }
 
 #[derive(Debug)]
@@ -46,6 +50,8 @@ pub(crate) struct Cpu {
     waiting: Vec<Gap>,
     timeline: Timeline,
     derivation: Derivation,
+    /// What is to be traced, if anyone wants it.
+    net_noise: Option<NetNoise>,
     kvm_bound: KvmBound,
     pub(crate) ledger: Ledger,
     pub(crate) tally: Option<Tally>,
@@ -62,12 +68,13 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    pub(crate) fn new(number: u32) -> Self {
+    pub(crate) fn new(number: u32, traced: bool) -> Self {
         Self {
             number,
             waiting: Vec::new(),
             timeline: Timeline::default(),
             derivation: Derivation::default(),
+            net_noise: traced.then(NetNoise::default),
             kvm_bound: KvmBound::default(),
             ledger: Ledger::new(),
             tally: None,
@@ -100,6 +107,9 @@ impl Cpu {
 
     pub(crate) fn add_activity(&mut self, activity: Activity) {
         self.timeline.push(activity);
+        if let Some(net_noise) = &mut self.net_noise {
+            net_noise.push(activity);
+        }
     }
 
     /// Counters are cumulative, so the latest tally replaces the one before; the
@@ -112,13 +122,14 @@ impl Cpu {
     }
 
     /// Explains every gap that ended by `reach` and whose place on the clock is
-    /// final, in the order of their begins.
+    /// final, in the order of their begins. Returns when this CPU was last known to be
+    /// its workload's, CLOCK_MONOTONIC in nanoseconds.
     pub(crate) fn advance(
         &mut self,
         reach: Reach,
         shared: &mut Shared<'_>,
         on_budget: &mut dyn FnMut(&Budget),
-    ) {
+    ) -> u64 {
         let clock = shared.clock;
         if let Some(tally) = self.tally
             && self.started_mono_ns.is_none()
@@ -134,8 +145,11 @@ impl Cpu {
         } else {
             self.explain_felt(reach, shared, on_budget)
         };
-        self.timeline.end_pass(settled_ns.min(reach.mono_ns()));
+        let settled_ns = settled_ns.min(reach.mono_ns());
+        self.timeline.end_pass(settled_ns);
+        self.trace_noise(reach, settled_ns, shared);
         self.alive_tsc = self.tally.map(|tally| tally.last_tsc);
+        settled_ns
     }
 
     /// Explains gaps that the workload felt; returns before when no later one begins.
@@ -200,6 +214,22 @@ impl Cpu {
         self.derivation.told_to_ns()
     }
 
+    fn trace_noise(&mut self, reach: Reach, settled_ns: u64, shared: &mut Shared<'_>) {
+        let Shared {
+            sight,
+            names,
+            trace,
+            ..
+        } = shared;
+        if let (Some(net_noise), Some(trace)) = (&mut self.net_noise, trace) {
+            let with_steal = sight.has_activity_steal();
+            net_noise.tell(reach.mono_ns(), with_steal, &mut |activity, net_ns| {
+                trace.add_noise(activity, net_ns, names);
+            });
+            net_noise.forget(settled_ns);
+        }
+    }
+
     /// No gap still to come begins before this: the workload read its clock then,
     /// and a whole drain of its gaps has passed since.
     fn alive_mono_ns(&self, clock: &ClockMap) -> u64 {
@@ -243,6 +273,9 @@ impl Cpu {
         let steal_clamped = shared.attribution.steal_was_clamped();
         let budget = shared.attribution.settle();
         self.ledger.book(budget, steal_clamped);
+        if let Some(trace) = &mut shared.trace {
+            trace.add_sample(budget, activities, names);
+        }
         on_budget(budget);
         true
     }

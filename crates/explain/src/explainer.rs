@@ -5,12 +5,13 @@ use vmnoise_events::{Activity, Event, Finish, LossKind, OwnCost, RunFacts, Sourc
 use crate::attribute::Attribution;
 use crate::budget::Budget;
 use crate::clockmap::ClockMap;
-use crate::conclude::conclude;
+use crate::conclude::{conclude, longest_so_far};
 use crate::cpu::{Cpu, Reach, Shared};
 use crate::ledger::PeriodLine;
 use crate::names::Names;
 use crate::sight::Sight;
-use crate::summary::Summary;
+use crate::summary::{Summary, WorstGap};
+use crate::trace::{Trace, TraceLine};
 use crate::worst::Worst;
 
 /// Explains one run. Memory holds what lies between two watermarks, sums per
@@ -27,6 +28,7 @@ pub struct Explainer {
     recent: usize,
     attribution: Attribution,
     pub(crate) worst: Worst,
+    trace: Option<Trace>,
     /// By [`LossKind`], as the stream tells.
     pub(crate) losses: [u64; LossKind::ALL.len()],
     /// By [`LossKind`], as found in the stream itself.
@@ -40,6 +42,15 @@ pub struct Explainer {
 impl Explainer {
     /// Starts with what was true before the first event.
     pub fn new(facts: &RunFacts) -> Self {
+        Self::start(facts, None)
+    }
+
+    /// The same, and keeps every line of the trace for [`Self::take_trace`].
+    pub fn with_trace(facts: &RunFacts) -> Self {
+        Self::start(facts, Some(Trace::default()))
+    }
+
+    fn start(facts: &RunFacts, trace: Option<Trace>) -> Self {
         let mut numbers = facts.options.cpus.clone();
         numbers.sort_unstable();
         numbers.dedup();
@@ -48,10 +59,14 @@ impl Explainer {
             sight: Sight::new(facts),
             clock: ClockMap::new(&facts.clock),
             names: Names::default(),
-            cpus: numbers.into_iter().map(Cpu::new).collect(),
+            cpus: numbers
+                .into_iter()
+                .map(|number| Cpu::new(number, trace.is_some()))
+                .collect(),
             recent: 0,
             attribution: Attribution::default(),
             worst: Worst::new(facts.options.top, facts.options.stop_ns),
+            trace,
             losses: [0; LossKind::ALL.len()],
             defects: [0; LossKind::ALL.len()],
             late_activities: 0,
@@ -94,7 +109,7 @@ impl Explainer {
             }
             Event::Finish(finish) => {
                 self.finish = Some(*finish);
-                self.advance_to_end(on_budget);
+                self.run_out(on_budget);
             }
         }
     }
@@ -115,10 +130,29 @@ impl Explainer {
             .collect()
     }
 
+    /// The lines of the trace that are certain since the last call, in their order;
+    /// none unless they were asked for.
+    pub fn take_trace(&mut self) -> Vec<TraceLine> {
+        self.trace.as_mut().map(Trace::take).unwrap_or_default()
+    }
+
+    /// The longest gap so far: for the live view.
+    pub fn longest_so_far(&self) -> Option<WorstGap> {
+        longest_so_far(self)
+    }
+
+    /// Explains what still waits, as at the end of a stream that was cut off.
+    pub fn run_out(&mut self, on_budget: &mut dyn FnMut(&Budget)) {
+        if !self.clock.has_anchor() && !self.sight.is_observed() {
+            self.sight = self.sight.undated();
+        }
+        self.advance(Reach::End, on_budget);
+    }
+
     /// The summary of all that was fed. Without a `Finish` event it explains what
     /// is still waiting and is marked as not complete.
     pub fn finish(mut self) -> Summary {
-        self.advance_to_end(&mut |_| {});
+        self.run_out(&mut |_| {});
         conclude(self)
     }
 
@@ -146,19 +180,13 @@ impl Explainer {
             self.recent = match self.cpus.binary_search_by_key(&number, |cpu| cpu.number) {
                 Ok(found) => found,
                 Err(place) => {
-                    self.cpus.insert(place, Cpu::new(number));
+                    self.cpus
+                        .insert(place, Cpu::new(number, self.trace.is_some()));
                     place
                 }
             };
         }
         &mut self.cpus[self.recent]
-    }
-
-    fn advance_to_end(&mut self, on_budget: &mut dyn FnMut(&Budget)) {
-        if !self.clock.has_anchor() && !self.sight.is_observed() {
-            self.sight = self.sight.undated();
-        }
-        self.advance(Reach::End, on_budget);
     }
 
     fn advance(&mut self, reach: Reach, on_budget: &mut dyn FnMut(&Budget)) {
@@ -170,20 +198,30 @@ impl Explainer {
             cpus,
             worst,
             facts,
+            trace,
             ..
         } = self;
+        let mut settled_ns = u64::MAX;
         let mut shared = Shared {
             clock,
             sight,
             names,
             attribution,
             threshold_ns: facts.options.threshold_ns,
+            trace: trace.as_mut(),
         };
         for cpu in cpus {
-            cpu.advance(reach, &mut shared, &mut |budget| {
+            let cpu_settled_ns = cpu.advance(reach, &mut shared, &mut |budget| {
                 worst.see(budget);
                 on_budget(budget);
             });
+            settled_ns = settled_ns.min(cpu_settled_ns);
+        }
+        if let Some(trace) = trace {
+            match reach {
+                Reach::To(mono_ns) => trace.release(settled_ns, mono_ns),
+                Reach::End => trace.release(u64::MAX, u64::MAX),
+            }
         }
     }
 }

@@ -1,8 +1,11 @@
 //! The columns by which the thesis of VM noise reads a guest, from our shares.
 
+use std::ops::AddAssign;
+
 use serde::Serialize;
 use vmnoise_events::{Share, Tally};
 
+use crate::interference::add_known;
 use crate::share_totals::ShareTotals;
 
 /// What a guest lost, by who is below it; `None` where nothing from below was seen.
@@ -54,6 +57,16 @@ impl GuestColumns {
             light_exits: exits.and_then(|exits| exits.light),
             heavy_exits: exits.and_then(|exits| exits.heavy.or(exits.reloads)),
         }
+    }
+}
+
+impl AddAssign for GuestColumns {
+    fn add_assign(&mut self, more: GuestColumns) {
+        add_known(&mut self.steal_ns, more.steal_ns);
+        add_known(&mut self.virt_ns, more.virt_ns);
+        add_known(&mut self.hw_noise_ns, more.hw_noise_ns);
+        add_known(&mut self.light_exits, more.light_exits);
+        add_known(&mut self.heavy_exits, more.heavy_exits);
     }
 }
 

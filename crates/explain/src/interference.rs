@@ -73,17 +73,18 @@ impl Interference {
 }
 
 impl AddAssign for Interference {
-    /// Sums run over what is known.
     fn add_assign(&mut self, more: Interference) {
-        let add = |sum: &mut Option<u64>, more: Option<u64>| {
-            if let Some(more) = more {
-                *sum = Some(sum.unwrap_or(0) + more);
-            }
-        };
-        add(&mut self.hw, more.hw);
-        add(&mut self.nmi, more.nmi);
-        add(&mut self.irq, more.irq);
-        add(&mut self.softirq, more.softirq);
-        add(&mut self.thread, more.thread);
+        add_known(&mut self.hw, more.hw);
+        add_known(&mut self.nmi, more.nmi);
+        add_known(&mut self.irq, more.irq);
+        add_known(&mut self.softirq, more.softirq);
+        add_known(&mut self.thread, more.thread);
+    }
+}
+
+/// Sums run over what is known.
+pub(crate) fn add_known(sum: &mut Option<u64>, more: Option<u64>) {
+    if let Some(more) = more {
+        *sum = Some(sum.unwrap_or(0) + more);
     }
 }

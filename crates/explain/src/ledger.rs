@@ -1,5 +1,6 @@
 //! The running sums of one CPU.
 
+use serde::Serialize;
 use vmnoise_events::{Share, SourceId};
 
 use crate::budget::{Budget, Part};
@@ -15,7 +16,7 @@ const SHARES: usize = Share::ALL.len();
 const BARE_KEPT: usize = 50_000;
 
 /// What one CPU lost since the last call of [`crate::Explainer::take_period`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PeriodLine {
     /// The CPU.
     pub cpu: u32,
@@ -26,6 +27,7 @@ pub struct PeriodLine {
     /// The longest of them, in nanoseconds; 0 if there was none.
     pub max_gap_ns: u64,
     /// Their time per share, in nanoseconds.
+    #[serde(rename = "shares_ns")]
     pub shares: ShareTotals,
     /// What overlapped them, as osnoise counts it.
     pub interference: Interference,

@@ -22,6 +22,7 @@ mod ledger;
 mod lengths;
 mod linear_histogram;
 mod names;
+mod net_noise;
 mod own_steal;
 mod percent;
 mod periodic;
@@ -32,6 +33,7 @@ mod steal;
 mod summary;
 mod sweep;
 mod timeline;
+mod trace;
 mod worst;
 
 pub use budget::{Budget, Part};
@@ -45,3 +47,4 @@ pub use summary::{
     CpuSummary, Exits, Losses, NamedPart, OwnCostSummary, Percentiles, Periodic, SourceSummary,
     Summary, WorstGap,
 };
+pub use trace::{Noise, Sample, TraceLine};

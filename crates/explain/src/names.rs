@@ -1,12 +1,17 @@
 //! The sources a stream has defined, by their ids.
 
+use std::sync::Arc;
+
 use vmnoise_events::{Source, SourceId};
+
+use crate::budget::Budget;
+use crate::summary::NamedPart;
 
 /// What an id is called that the stream never defined.
 const UNDEFINED: &str = "undefined";
 
 #[derive(Debug, Default)]
-pub(crate) struct Names(Vec<String>);
+pub(crate) struct Names(Vec<Arc<str>>);
 
 impl Names {
     /// Takes a definition; `false` where it breaks the order of ids (a hole, or
@@ -14,9 +19,9 @@ impl Names {
     pub(crate) fn define(&mut self, source: &Source) -> bool {
         let index = source.id.0 as usize;
         match self.0.get(index) {
-            Some(name) => *name == source.name,
+            Some(name) => **name == *source.name,
             None if index == self.0.len() => {
-                self.0.push(source.name.clone());
+                self.0.push(source.name.as_str().into());
                 true
             }
             None => false,
@@ -30,7 +35,24 @@ impl Names {
 
     pub(crate) fn name(&self, id: Option<SourceId>) -> &str {
         id.and_then(|id| self.0.get(id.0 as usize))
-            .map_or(UNDEFINED, String::as_str)
+            .map_or(UNDEFINED, |name| name)
+    }
+
+    /// The name, to be kept.
+    pub(crate) fn shared(&self, id: SourceId) -> Arc<str> {
+        let defined = self.0.get(id.0 as usize);
+        defined.map_or_else(|| UNDEFINED.into(), Arc::clone)
+    }
+
+    /// The parts of a budget with their names.
+    pub(crate) fn parts(&self, budget: &Budget) -> Vec<NamedPart> {
+        let named = budget.parts.iter().map(|part| NamedPart {
+            share: part.share,
+            source: part.source.map(|id| self.name(Some(id)).to_string()),
+            ns: part.ns,
+            count: part.count,
+        });
+        named.collect()
     }
 }
 

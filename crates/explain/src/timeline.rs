@@ -6,7 +6,7 @@ use crate::sweep::sweep_order;
 
 /// Activities kept while no gap or tally shows that they are over (4 MiB). A
 /// longer memory would only serve a gap that holds more activities than this.
-const KEPT: usize = 1 << 17;
+pub(crate) const KEPT: usize = 1 << 17;
 
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {

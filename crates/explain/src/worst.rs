@@ -69,6 +69,12 @@ impl Worst {
         }
     }
 
+    /// The longest gap.
+    pub(crate) fn longest(&self) -> Option<&Budget> {
+        let longest = self.longest.iter().map(|Reverse(ranked)| ranked).max();
+        longest.map(|ranked| &ranked.0)
+    }
+
     /// The longest gaps, longest first, and the earliest at or above the limit.
     pub(crate) fn into_parts(self) -> (Vec<Budget>, Option<Budget>) {
         let longest = self
@@ -94,6 +100,7 @@ mod tests {
                 ..Budget::default()
             });
         }
+        assert_eq!(worst.longest().map(|budget| budget.start_mono_ns), Some(40));
         let (longest, stopped_by) = worst.into_parts();
         let starts: Vec<u64> = longest.iter().map(|budget| budget.start_mono_ns).collect();
         assert_eq!(starts, [40, 2]);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use vmnoise_events::{
-    ClockFacts, ClockSource, HostFacts, Options, RunFacts, Rung, Witnesses, Workload,
+    ClockFacts, ClockSource, FinishReason, HostFacts, Options, RunFacts, Rung, Witnesses, Workload,
 };
 use vmnoise_recording::Writer;
 use vmnoise_tracer::host::{Host, cpu_list};
@@ -18,7 +18,7 @@ use vmnoise_workload::{thread, tsc};
 use crate::measure::Measurement;
 use crate::output::view::View;
 use crate::poller::Poller;
-use crate::session::Session;
+use crate::session::{Outcome, Session};
 use crate::status::{Status, UsageError};
 use crate::{interrupt, rungs};
 
@@ -75,6 +75,8 @@ pub struct Plan<'a> {
     pub housekeeping: Option<Vec<u32>>,
     /// Where the recording goes.
     pub output: Option<PathBuf>,
+    /// Where the last lines of the trace go if the run is stopped.
+    pub trace_file: Option<PathBuf>,
     /// The machine.
     pub machine: &'a Machine,
 }
@@ -90,11 +92,14 @@ pub fn conduct(
     prepare: impl FnOnce(u64, Option<&Tracer>) -> Result<Prepared>,
 ) -> Result<Status> {
     let interrupts = interrupt::catch().context("catching Ctrl-C")?;
-    let recording = plan.output.as_deref().map(claim).transpose()?;
-    let outcome = measure(&plan, recording, view, prepare, &interrupts);
-    if let Some(path) = &plan.output
-        && outcome.is_err()
-    {
+    let claim_all = |path: &Option<PathBuf>, what| {
+        let path = path.as_deref();
+        path.map(|path| claim(path, what)).transpose()
+    };
+    let recording = claim_all(&plan.output, "recording")?;
+    let trace_file = claim_all(&plan.trace_file, "trace")?;
+    let outcome = measure(&plan, recording, trace_file, view, prepare, &interrupts);
+    for path in [&plan.output, &plan.trace_file].into_iter().flatten() {
         remove_if_empty(path);
     }
     outcome
@@ -103,6 +108,7 @@ pub fn conduct(
 fn measure(
     plan: &Plan<'_>,
     recording: Option<File>,
+    trace_file: Option<File>,
     view: &mut dyn View,
     prepare: impl FnOnce(u64, Option<&Tracer>) -> Result<Prepared>,
     interrupts: &interrupt::Interrupts,
@@ -138,30 +144,41 @@ fn measure(
     };
     let writer = match recording {
         Some(file) => {
-            // A pipe or /dev/null has nothing to empty.
-            if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-                file.set_len(0).context("emptying the recording")?;
-            }
+            empty(&file).context("emptying the recording")?;
             Some(Writer::new(file, &facts)?)
         }
         None => None,
     };
     let session = Session::new(&facts, writer, view);
     let measurement = Measurement::new(&facts, prepared.poller, tracer, session);
-    let (summary, write_error) = measurement.run(interrupts)?;
-    view.finish(&facts, &summary)?;
+    let Outcome {
+        summary,
+        trace,
+        write_error,
+    } = measurement.run(interrupts)?;
+    view.finish(&facts, &summary, &trace)?;
+    let stopped = summary.finish_reason == Some(FinishReason::Stop);
+    if let Some((file, path)) = trace_file.zip(plan.trace_file.as_deref())
+        && stopped
+    {
+        empty(&file)
+            .and_then(|()| trace.save(summary.stopped_by.as_ref(), file))
+            .with_context(|| format!("saving the trace to {}", path.display()))?;
+        eprintln!(
+            "vmnoise: the trace before the stop is in {}",
+            path.display()
+        );
+    }
     match write_error {
         Some(error) => Err(error),
-        None if summary.finish_reason == Some(vmnoise_events::FinishReason::Stop) => {
-            Ok(Status::Limit)
-        }
+        None if stopped => Ok(Status::Limit),
         None => Ok(Status::Ok),
     }
 }
 
-/// Opens the recording, so that a path that cannot be written is refused before the
-/// run. What is in it stays until the run begins.
-fn claim(path: &Path) -> Result<File> {
+/// Opens an output file, so that a path that cannot be written is refused before the
+/// run. What is in it stays until there is something to write.
+fn claim(path: &Path, what: &str) -> Result<File> {
     let file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -169,13 +186,21 @@ fn claim(path: &Path) -> Result<File> {
         .open(path);
     file.with_context(|| {
         format!(
-            "cannot write the recording {}; name a file in a folder you may write to",
+            "cannot write the {what} {}; name a file in a folder you may write to",
             path.display()
         )
     })
 }
 
-/// A run that never began leaves no empty recording behind.
+/// A pipe or /dev/null has nothing to empty.
+fn empty(file: &File) -> std::io::Result<()> {
+    match file.metadata()?.is_file() {
+        true => file.set_len(0),
+        false => Ok(()),
+    }
+}
+
+/// A run that never began or was never stopped leaves no empty file behind.
 fn remove_if_empty(path: &Path) {
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
         // The error of the run is the one to tell.

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_explain::Explainer;
 use vmnoise_recording::{Ending, ReadError, Reader};
 
 use crate::args::ExplainArguments;
-use crate::output;
+use crate::output::osnoise_trace::Trace;
+use crate::output::view::{Final, View};
+use crate::session::{Outcome, Session};
 use crate::status::Status;
 
 /// Prints what the recording holds. What can be read is printed even where the
@@ -16,9 +17,17 @@ pub fn run(arguments: &ExplainArguments) -> Result<Status> {
     let path = &arguments.recording;
     let mut reader = Reader::open(path).map_err(|error| name_file(error, path))?;
     let facts = reader.facts().clone();
-    let mut explainer = Explainer::new(&facts);
-    let ending = reader.for_each(&mut |event| explainer.feed(event, &mut |_| ()));
-    output::print(&facts, &explainer.finish(), arguments.format)?;
+    let mut view: Box<dyn View> = match arguments.trace {
+        true => Box::new(Trace::default()),
+        false => Box::new(Final {
+            format: arguments.format,
+        }),
+    };
+    view.begin(&facts);
+    let mut session = Session::new(&facts, None, view.as_mut());
+    let ending = reader.for_each(&mut |event| session.accept(event));
+    let Outcome { summary, trace, .. } = session.finish();
+    view.finish(&facts, &summary, &trace)?;
     let ending = ending.map_err(|error| name_file(error, path))?;
     if !matches!(ending, Ending::Complete) {
         eprintln!(

@@ -23,6 +23,7 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
         options: options.clone(),
         housekeeping: None,
         output: arguments.output.clone(),
+        trace_file: None,
         machine: &machine,
     };
     let mut view = Lines {

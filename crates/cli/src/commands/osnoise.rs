@@ -2,6 +2,7 @@
 //! from threads that are there already.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
@@ -12,10 +13,12 @@ use vmnoise_workload::spin::{Config, Spin, StealReader, StealReading};
 
 use super::conduct::{Machine, Plan, Prepared, conduct};
 use super::target;
-use crate::args::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode};
+use crate::args::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
 use crate::observed::Observed;
+use crate::output::json_lines::JsonLines;
 use crate::output::osnoise_hist::Hist;
 use crate::output::osnoise_top::Top;
+use crate::output::osnoise_trace::Trace;
 use crate::output::view::View;
 use crate::rungs;
 use crate::status::{MachineCannot, Status, UsageError};
@@ -27,9 +30,17 @@ const FOREVER_NS: u64 = 365 * 86_400 * 1_000_000_000;
 /// Measures, prints, and says how it ended.
 pub fn run(arguments: &OsnoiseArguments) -> Result<Status> {
     match &arguments.mode {
-        None => run_with(&arguments.top.common, &mut Top::new(&arguments.top)),
-        Some(OsnoiseMode::Top(top)) => run_with(&top.common, &mut Top::new(top)),
+        None => run_top(&arguments.top),
+        Some(OsnoiseMode::Top(top)) => run_top(top),
         Some(OsnoiseMode::Hist(hist)) => run_with(&hist.common, &mut Hist::new(hist)),
+        Some(OsnoiseMode::Trace(trace)) => run_with(&trace.common, &mut Trace::new(trace.quiet)),
+    }
+}
+
+fn run_top(arguments: &OsnoiseTopArguments) -> Result<Status> {
+    match arguments.json_lines {
+        true => run_with(&arguments.common, &mut JsonLines::default()),
+        false => run_with(&arguments.common, &mut Top::new(arguments)),
     }
 }
 
@@ -46,12 +57,19 @@ fn run_with(arguments: &OsnoiseCommon, view: &mut dyn View) -> Result<Status> {
         options: options.clone(),
         housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,
         output: arguments.output.clone(),
+        trace_file: trace_file(arguments),
         machine: &machine,
     };
     conduct(plan, view, |tsc_hz, tracer| match threads {
         Some(threads) => observe(threads, tsc_hz, tracer),
         None => poll(&options, tsc_hz, tracer),
     })
+}
+
+/// `--auto` implies `--trace`, as in rtla.
+fn trace_file(arguments: &OsnoiseCommon) -> Option<PathBuf> {
+    let of_auto = arguments.auto.map(|_| TRACE_FILE.into());
+    arguments.trace.clone().or(of_auto)
 }
 
 fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Prepared> {

@@ -1,12 +1,18 @@
 //! One file per output. Results go to stdout, all else to stderr.
 
+mod advice;
 pub mod doctor;
 mod json;
+pub mod json_lines;
 pub mod osnoise_hist;
 pub mod osnoise_top;
+pub mod osnoise_trace;
 mod rtla;
+mod stop;
+mod stream;
 mod table;
 mod text;
+pub mod trace_line;
 pub mod view;
 
 use std::io::Write;

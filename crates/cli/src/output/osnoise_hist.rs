@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Budget, LinearHistogram, PeriodLine, Summary};
+use vmnoise_explain::{Budget, LinearHistogram, Summary};
 
-use super::view::{OuterSteal, View};
-use super::{rtla, text};
+use super::view::{Period, View};
+use super::{rtla, stop, text};
 use crate::args::OsnoiseHistArguments;
+use crate::recent_trace::RecentTrace;
 
 /// Collects the gaps of a run.
 #[derive(Debug)]
@@ -20,6 +21,7 @@ pub struct Hist {
     header: bool,
     summary: bool,
     index: bool,
+    stops: bool,
     cpus: BTreeMap<u32, LinearHistogram>,
 }
 
@@ -33,13 +35,18 @@ impl Hist {
             header: !arguments.no_header,
             summary: !arguments.no_summary,
             index: !arguments.no_index,
+            stops: arguments.common.stops(),
             cpus: BTreeMap::new(),
         }
     }
 }
 
 impl View for Hist {
-    fn begin(&mut self) {}
+    fn wants_trace(&self) -> bool {
+        self.stops
+    }
+
+    fn begin(&mut self, _facts: &RunFacts) {}
 
     fn gap(&mut self, budget: &Budget) {
         self.cpus
@@ -48,13 +55,10 @@ impl View for Hist {
             .record(budget.dur_ns);
     }
 
-    fn period(&mut self, _since_start: Duration, _lines: &[PeriodLine], _outer: &OuterSteal) {}
+    fn period(&mut self, _period: &Period<'_>) {}
 
-    fn finish(&mut self, facts: &RunFacts, summary: &Summary) -> Result<()> {
-        let mut out = String::new();
-        if let Some(gap) = &summary.stopped_by {
-            out += &format!("Stopped by this gap:\n{}\n", text::tree(gap));
-        }
+    fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
+        let mut out = stop::report(facts, summary, trace);
         out += &self.render(rtla::measured(summary));
         if self.summary {
             out += &format!(

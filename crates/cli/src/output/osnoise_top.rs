@@ -6,15 +6,21 @@ use std::time::Duration;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Budget, CpuSummary, Interference, PeriodLine, Summary};
+use vmnoise_explain::{CpuSummary, GuestColumns, Interference, Summary, WorstGap};
 
-use super::view::{OuterSteal, View};
-use super::{rtla, text};
+use super::view::{Period, View};
+use super::{rtla, stop, text};
 use crate::args::{Format, OsnoiseTopArguments};
+use crate::recent_trace::RecentTrace;
 
 const TITLE: &str = "Operating System Noise";
-/// Back to the first corner of a cleared screen, as rtla does between tables.
-const CLEAR: &str = "\x1bc";
+const COLUMNS: &str = "CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          HW          NMI          IRQ      Softirq       Thread";
+const GUEST_COLUMNS: [&str; 5] = ["STEAL", "VIRT", "HW_NOISE", "LW_EX", "HW_EX"];
+/// To the first corner of the terminal.
+const HOME: &str = "\x1b[H";
+/// Clears what an earlier drawing left behind a line, and below the last.
+const REST_OF_LINE: &str = "\x1b[K\n";
+const REST_OF_SCREEN: &str = "\x1b[J";
 
 /// What one CPU has shown so far.
 #[derive(Debug, Default, Clone)]
@@ -25,6 +31,7 @@ struct Row {
     max_noise_ns: u64,
     max_single_ns: u64,
     interference: Interference,
+    guest_columns: GuestColumns,
 }
 
 /// Redraws the table each period on a terminal; prints it once elsewhere.
@@ -32,9 +39,10 @@ struct Row {
 pub struct Top {
     format: Format,
     quiet: bool,
+    stops: bool,
+    in_a_guest: bool,
     runtime_ns: u64,
     rows: BTreeMap<u32, Row>,
-    worst: Option<Budget>,
 }
 
 impl Top {
@@ -44,9 +52,10 @@ impl Top {
         Top {
             format: arguments.format,
             quiet: arguments.quiet || !std::io::stdout().is_terminal(),
+            stops: common.stops(),
+            in_a_guest: false,
             runtime_ns: common.runtime.unwrap_or(common.period),
             rows: BTreeMap::new(),
-            worst: None,
         }
     }
 
@@ -58,6 +67,7 @@ impl Top {
             row.noise_ns = cpu.noise_ns;
             row.max_single_ns = cpu.max_gap_ns.unwrap_or(0);
             row.interference = cpu.interference;
+            row.guest_columns = cpu.guest_columns;
             // A run shorter than a period has one all the same.
             row.periods = row.periods.max(1);
             row.max_noise_ns =
@@ -65,23 +75,81 @@ impl Top {
                     .max(if row.periods == 1 { cpu.noise_ns } else { 0 });
         }
     }
+
+    /// Whether the table is shown while the run goes on.
+    fn draws(&self) -> bool {
+        !self.quiet && self.format == Format::Text
+    }
+
+    fn table(&self, elapsed: Duration) -> String {
+        let mut out = format!(
+            "{TITLE:>64}\nduration: {} | time is in us\n{COLUMNS}",
+            rtla::clock(elapsed),
+        );
+        if self.in_a_guest {
+            for column in GUEST_COLUMNS {
+                out += &format!(" {column:>12}");
+            }
+        }
+        out += "\n";
+        for (cpu, row) in &self.rows {
+            out += &row.render(*cpu);
+            if self.in_a_guest {
+                out += &row.render_guest();
+            }
+            out += "\n";
+        }
+        out
+    }
+}
+
+impl Row {
+    fn render(&self, cpu: u32) -> String {
+        let Interference {
+            hw,
+            nmi,
+            irq,
+            softirq,
+            thread,
+        } = self.interference;
+        let [hw, nmi, irq, softirq, thread] = [hw, nmi, irq, softirq, thread].map(text::number);
+        format!(
+            "{cpu:>3} #{:<6} {:>12} {:>12}   {}{:>12}{:>12}{hw:>12} {nmi:>12} {irq:>12} {softirq:>12} {thread:>12}",
+            self.periods,
+            self.runtime_ns / 1000,
+            self.noise_ns / 1000,
+            rtla::available(self.runtime_ns / 1000, self.noise_ns / 1000),
+            self.max_noise_ns / 1000,
+            self.max_single_ns / 1000,
+        )
+    }
+
+    fn render_guest(&self) -> String {
+        let guest = &self.guest_columns;
+        let us = |ns: Option<u64>| ns.map(|ns| ns / 1000);
+        let columns = [
+            us(guest.steal_ns),
+            us(guest.virt_ns),
+            us(guest.hw_noise_ns),
+            guest.light_exits,
+            guest.heavy_exits,
+        ];
+        let columns = columns.map(|column| format!(" {:>12}", text::number(column)));
+        columns.concat()
+    }
 }
 
 impl View for Top {
-    fn begin(&mut self) {}
-
-    fn gap(&mut self, budget: &Budget) {
-        if self
-            .worst
-            .as_ref()
-            .is_none_or(|worst| worst.dur_ns < budget.dur_ns)
-        {
-            self.worst = Some(budget.clone());
-        }
+    fn wants_trace(&self) -> bool {
+        self.stops
     }
 
-    fn period(&mut self, since_start: Duration, lines: &[PeriodLine], _outer_steal: &OuterSteal) {
-        for line in lines {
+    fn begin(&mut self, facts: &RunFacts) {
+        self.in_a_guest = facts.host.hypervisor.is_some();
+    }
+
+    fn period(&mut self, period: &Period<'_>) {
+        for line in period.lines {
             let row = self.rows.entry(line.cpu).or_default();
             row.periods += 1;
             row.runtime_ns += self.runtime_ns;
@@ -89,89 +157,45 @@ impl View for Top {
             row.max_noise_ns = row.max_noise_ns.max(line.noise_ns);
             row.max_single_ns = row.max_single_ns.max(line.max_gap_ns);
             row.interference += line.interference;
+            row.guest_columns += line.guest_columns;
         }
-        if !self.quiet && self.format == Format::Text {
-            let table = table(since_start, &self.rows, &[]);
+        if self.draws() {
+            let table = self.table(period.since_start) + &longest(period.longest.as_ref());
             // A terminal that is gone is told by the result.
-            let _ = std::io::stdout().write_all(format!("{CLEAR}{table}").as_bytes());
+            let _ = std::io::stdout().write_all(redrawn(&table).as_bytes());
             let _ = std::io::stdout().flush();
         }
     }
 
-    fn finish(&mut self, facts: &RunFacts, summary: &Summary) -> Result<()> {
+    fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
         if self.format == Format::Json {
             return super::print(facts, summary, Format::Json);
         }
         self.settle(&summary.cpus);
-        let mut out = String::new();
-        if let Some(gap) = &summary.stopped_by {
-            out += &format!("Stopped by this gap:\n{}\n", text::tree(gap));
-        }
-        out += &table(rtla::measured(summary), &self.rows, &summary.cpus);
-        if let Some(gap) = summary.worst.first() {
-            out += &format!("\nThe longest gap\n{}", text::tree(gap));
-        }
+        let mut out = stop::report(facts, summary, trace);
+        out += &self.table(rtla::measured(summary));
+        out += &longest(summary.worst.first());
         out += &format!(
             "\n{}\n{}",
             text::periodic(summary),
             text::honesty(facts, summary)
         );
-        super::write(out.as_bytes())
+        match self.draws() {
+            true => super::write(redrawn(&out).as_bytes()),
+            false => super::write(out.as_bytes()),
+        }
     }
 }
 
-/// The table; `cpus` add what only the whole run knows, for a guest.
-fn table(elapsed: Duration, rows: &BTreeMap<u32, Row>, cpus: &[CpuSummary]) -> String {
-    let mut out = format!(
-        "{TITLE:>64}\nduration: {} | time is in us\n{}",
-        rtla::clock(elapsed),
-        "CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          HW          NMI          IRQ      Softirq       Thread",
-    );
-    let is_guest = !cpus.is_empty();
-    if is_guest {
-        for column in ["STEAL", "VIRT", "HW_NOISE", "LW_EX", "HW_EX"] {
-            out += &format!(" {column:>12}");
-        }
-    }
-    out += "\n";
-    for (cpu, row) in rows {
-        let available = rtla::available(row.runtime_ns / 1000, row.noise_ns / 1000);
-        let Interference {
-            hw,
-            nmi,
-            irq,
-            softirq,
-            thread,
-        } = row.interference;
-        let [hw, nmi, irq, softirq, thread] = [hw, nmi, irq, softirq, thread].map(text::number);
-        out += &format!(
-            "{cpu:>3} #{:<6} {:>12} {:>12}   {available}{:>12}{:>12}{hw:>12} {nmi:>12} {irq:>12} {softirq:>12} {thread:>12}",
-            row.periods,
-            row.runtime_ns / 1000,
-            row.noise_ns / 1000,
-            row.max_noise_ns / 1000,
-            row.max_single_ns / 1000,
-        );
-        if let Some(guest) = cpus
-            .iter()
-            .find(|told| told.cpu == *cpu)
-            .map(|told| &told.guest_columns)
-        {
-            let us = |ns: Option<u64>| ns.map(|ns| ns / 1000);
-            let columns = [
-                us(guest.steal_ns),
-                us(guest.virt_ns),
-                us(guest.hw_noise_ns),
-                guest.light_exits,
-                guest.heavy_exits,
-            ];
-            for column in columns {
-                out += &format!(" {:>12}", text::number(column));
-            }
-        }
-        out += "\n";
-    }
-    out
+/// The text in place of what the terminal showed before.
+fn redrawn(text: &str) -> String {
+    let lines = text.lines().map(|line| line.to_owned() + REST_OF_LINE);
+    format!("{HOME}{}{REST_OF_SCREEN}", lines.collect::<String>())
+}
+
+fn longest(gap: Option<&WorstGap>) -> String {
+    let tree = |gap| format!("\nThe longest gap\n{}", text::tree(gap));
+    gap.map(tree).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -193,8 +217,17 @@ mod tests {
                 softirq: Some(18),
                 thread: Some(1),
             },
+            guest_columns: GuestColumns::default(),
         };
-        let text = table(Duration::from_secs(3661), &BTreeMap::from([(0, row)]), &[]);
+        let top = Top {
+            format: Format::Text,
+            quiet: true,
+            stops: false,
+            in_a_guest: false,
+            runtime_ns: 0,
+            rows: BTreeMap::from([(0, row)]),
+        };
+        let text = top.table(Duration::from_secs(3661));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "duration:   0 01:01:01 | time is in us");
         assert_eq!(

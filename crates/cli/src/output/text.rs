@@ -176,7 +176,8 @@ pub fn tree(gap: &WorstGap) -> String {
     text
 }
 
-fn who(part: &NamedPart) -> String {
+/// Who took a part; empty where nobody can be named.
+pub fn who(part: &NamedPart) -> String {
     match (&part.source, part.count) {
         (None, _) if part.share.is_residual() => "(residual)".into(),
         (None, _) => String::new(),

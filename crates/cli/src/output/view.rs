@@ -4,27 +4,69 @@ use std::time::Duration;
 
 use anyhow::Result;
 use vmnoise_events::{RunFacts, Share};
-use vmnoise_explain::{Budget, PeriodLine, Summary};
+use vmnoise_explain::{Budget, PeriodLine, Summary, TraceLine, WorstGap};
 
 use crate::args::Format;
+use crate::recent_trace::RecentTrace;
 use crate::units::human;
 
 /// How far the steal clock of the machine below each CPU has advanced in a period.
 pub type OuterSteal = [(u32, Option<u64>)];
 
+/// One period, when it is over.
+#[derive(Debug)]
+pub struct Period<'a> {
+    /// Its end, since the start of the run.
+    pub since_start: Duration,
+    /// What it took from each CPU.
+    pub lines: &'a [PeriodLine],
+    /// What the machine below took meanwhile.
+    pub outer_steal: &'a OuterSteal,
+    /// The longest gap of the run so far.
+    pub longest: Option<WorstGap>,
+}
+
 /// Shows a run.
 pub trait View {
+    /// Whether [`View::trace`] is to be called, and the last lines kept for the end.
+    fn wants_trace(&self) -> bool {
+        false
+    }
     /// The workload measures from here on.
-    fn begin(&mut self);
+    fn begin(&mut self, facts: &RunFacts);
     /// A gap was explained.
     fn gap(&mut self, _budget: &Budget) {}
-    /// A period ended, `since_start` after the start.
-    fn period(&mut self, since_start: Duration, lines: &[PeriodLine], outer_steal: &OuterSteal);
-    /// The run is over: prints its result on stdout.
+    /// Lines of the trace became certain.
+    fn trace(&mut self, _lines: &[TraceLine]) {}
+    /// A period ended.
+    fn period(&mut self, period: &Period<'_>);
+    /// Whether nobody can see what is shown any more: the run may end.
+    fn is_gone(&self) -> bool {
+        false
+    }
+    /// The run is over: prints its result on stdout. `trace` has the last lines, if
+    /// they were wanted.
     ///
     /// # Errors
     /// If stdout cannot be written.
-    fn finish(&mut self, facts: &RunFacts, summary: &Summary) -> Result<()>;
+    fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()>;
+}
+
+/// Only the summary, at the end.
+#[derive(Debug)]
+pub struct Final {
+    /// How it is printed.
+    pub format: Format,
+}
+
+impl View for Final {
+    fn begin(&mut self, _facts: &RunFacts) {}
+
+    fn period(&mut self, _period: &Period<'_>) {}
+
+    fn finish(&mut self, facts: &RunFacts, summary: &Summary, _trace: &RecentTrace) -> Result<()> {
+        super::print(facts, summary, self.format)
+    }
 }
 
 /// One line per period and CPU on stderr, then the summary.
@@ -35,19 +77,20 @@ pub struct Lines {
 }
 
 impl View for Lines {
-    fn begin(&mut self) {
+    fn begin(&mut self, _facts: &RunFacts) {
         eprintln!(
             "{:>9} {:>4} {:>7} {:>12} {:>12} {:>12}  largest shares",
             "time", "CPU", "gaps", "noise", "max gap", "outer steal"
         );
     }
 
-    fn period(&mut self, since_start: Duration, lines: &[PeriodLine], outer_steal: &OuterSteal) {
-        for line in lines {
-            let outer_ns = outer_steal.iter().find(|(cpu, _)| *cpu == line.cpu);
+    fn period(&mut self, period: &Period<'_>) {
+        for line in period.lines {
+            let mut outer_steal = period.outer_steal.iter();
+            let outer_ns = outer_steal.find(|(cpu, _)| *cpu == line.cpu);
             eprintln!(
                 "{:>7.1} s {:>4} {:>7} {:>12} {:>12} {:>12}  {}",
-                since_start.as_secs_f64(),
+                period.since_start.as_secs_f64(),
                 line.cpu,
                 line.gaps,
                 human(line.noise_ns),
@@ -60,7 +103,7 @@ impl View for Lines {
         }
     }
 
-    fn finish(&mut self, facts: &RunFacts, summary: &Summary) -> Result<()> {
+    fn finish(&mut self, facts: &RunFacts, summary: &Summary, _trace: &RecentTrace) -> Result<()> {
         super::print(facts, summary, self.format)
     }
 }

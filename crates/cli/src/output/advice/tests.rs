@@ -1,0 +1,258 @@
+//! Each cause and its sentence, word by word.
+
+use vmnoise_events::ActivityKind::{Irq, Softirq, Thread};
+
+use super::*;
+use crate::fixtures;
+
+const GAP_NS: u64 = 50_000;
+
+fn gap(parts: &[(Share, Option<&str>, u64)]) -> WorstGap {
+    WorstGap {
+        cpu: 16,
+        at_ns: 0,
+        start_mono_ns: 1_000_000,
+        start_tsc: 0,
+        end_tsc: 0,
+        dur_ns: GAP_NS,
+        parts: parts
+            .iter()
+            .map(|&(share, source, ns)| NamedPart {
+                share,
+                source: source.map(str::to_owned),
+                ns,
+                count: u32::from(source.is_some()),
+            })
+            .collect(),
+    }
+}
+
+/// Noise by the microseconds of the gap in which it began and ended.
+fn noise(kind: ActivityKind, name: &str, from_us: u64, to_us: u64) -> Noise {
+    Noise {
+        cpu: 16,
+        kind,
+        name: name.into(),
+        start_mono_ns: 1_000_000 + from_us * 1000,
+        end_mono_ns: 1_000_000 + to_us * 1000,
+        net_ns: (to_us - from_us) * 1000,
+    }
+}
+
+fn told(gap: &WorstGap, inside: &[Noise], facts: &RunFacts) -> Vec<String> {
+    advice(gap, &inside.iter().collect::<Vec<_>>(), facts)
+}
+
+/// The sentence for a gap that one source took.
+fn of(share: Share, source: &str) -> String {
+    let source = Some(source).filter(|source| !source.is_empty());
+    let told = told(&gap(&[(share, source, GAP_NS)]), &[], &fixtures::facts());
+    assert_eq!(told.len(), 1, "{told:?}");
+    told.concat()
+}
+
+/// The case of the osnoise paper: the interrupt is short, what it raises is long.
+#[test]
+fn an_interrupt_is_named_with_what_came_of_it() {
+    let gap = gap(&[
+        (Share::Thread, Some("ksoftirqd/16:129"), 43_000),
+        (Share::Irq, Some("local_timer:236"), 3_000),
+        (Share::Irq, Some("eno1:62"), 2_000),
+        (Share::HvOrHw, None, 2_000),
+    ]);
+    let mut inside = vec![
+        noise(Irq, "local_timer:236", 0, 1),
+        noise(Irq, "eno1:62", 1, 3),
+        noise(Softirq, "NET_RX:3", 6, 40),
+        noise(Softirq, "NET_RX:3", 41, 44),
+        noise(Thread, "ksoftirqd/16:129", 5, 48),
+    ];
+    assert_eq!(
+        told(&gap, &inside, &fixtures::facts()),
+        [
+            "IRQ 62 (eno1) came before NET_RX in ksoftirqd/16:129 on CPU 16: write other CPUs to \
+             /proc/irq/62/smp_affinity_list; if the kernel refuses, `isolcpus=managed_irq,16` at boot"
+        ]
+    );
+    inside.remove(1);
+    assert_eq!(
+        told(&gap, &inside, &fixtures::facts()),
+        [
+            "NET_RX in ksoftirqd/16:129 worked off soft interrupts on CPU 16, and no device \
+             interrupt came before it in this gap: what raised them is earlier in the trace"
+        ]
+    );
+}
+
+#[test]
+fn a_soft_interrupt_of_a_device_is_blamed_on_the_interrupt_before_it() {
+    let gap = gap(&[(Share::Softirq, Some("NET_RX:3"), GAP_NS)]);
+    let mut inside = vec![
+        noise(Irq, "eno1:62", 1, 3),
+        noise(Softirq, "NET_RX:3", 4, 40),
+        noise(Irq, "eno2:63", 41, 42),
+    ];
+    assert_eq!(
+        told(&gap, &inside, &fixtures::facts()),
+        [
+            "IRQ 62 (eno1) came before NET_RX:3 on CPU 16: write other CPUs to \
+             /proc/irq/62/smp_affinity_list; if the kernel refuses, `isolcpus=managed_irq,16` at boot"
+        ]
+    );
+    inside.remove(0);
+    assert_eq!(
+        told(&gap, &inside, &fixtures::facts()),
+        [
+            "NET_RX:3 ran on CPU 16, and no device interrupt came before it in this gap: what \
+             raised it is earlier in the trace, if it was an interrupt"
+        ]
+    );
+}
+
+#[test]
+fn every_cause_has_its_sentence() {
+    for (share, source, sentence) in [
+        (
+            Share::Irq,
+            "eno1:62",
+            "IRQ 62 (eno1) interrupted CPU 16: write other CPUs to /proc/irq/62/smp_affinity_list; if the kernel refuses, `isolcpus=managed_irq,16` at boot",
+        ),
+        (
+            Share::Irq,
+            "local_timer:236",
+            "the tick or a timer (local_timer:236) interrupted CPU 16: `nohz_full=16` on the kernel command line stops the tick while one task runs there",
+        ),
+        (
+            Share::Irq,
+            "reschedule:253",
+            "another CPU sent work to CPU 16 (reschedule:253): keep other tasks off it, `isolcpus=domain,16` or an isolated cpuset partition",
+        ),
+        (
+            Share::Irq,
+            "error_apic:254",
+            "error_apic:254 belongs to no device and cannot be moved off CPU 16",
+        ),
+        (
+            Share::Softirq,
+            "TIMER:1",
+            "timers of CPU 16 expired (TIMER:1): keep the tasks that arm them off it; `nohz_full=16` at boot moves unpinned ones to other CPUs",
+        ),
+        (
+            Share::Softirq,
+            "SCHED:7",
+            "the scheduler balanced load on CPU 16 (SCHED:7): `isolcpus=domain,16` or an isolated cpuset partition takes it out of that",
+        ),
+        (
+            Share::Softirq,
+            "RCU:9",
+            "callbacks of RCU ran on CPU 16 (RCU:9): `rcu_nocbs=16` on the kernel command line hands them to threads that can run elsewhere",
+        ),
+        (
+            Share::Thread,
+            "rcuc/16:130",
+            "callbacks of RCU ran on CPU 16 (rcuc/16:130): `rcu_nocbs=16` on the kernel command line hands them to threads that can run elsewhere",
+        ),
+        (
+            Share::Thread,
+            "rcuop/16:131",
+            "rcuop/16:131 may run anywhere: `taskset -pc LIST 131` with a list of other CPUs than 16",
+        ),
+        (
+            Share::Thread,
+            "kworker/u40:2:77",
+            "kworker/u40:2:77 does work that is bound to no CPU: write a mask without CPU 16 to /sys/devices/virtual/workqueue/cpumask",
+        ),
+        (
+            Share::Thread,
+            "kworker/16:1:78",
+            "kworker/16:1:78 does work that was queued on CPU 16 for it alone: the tracepoint workqueue:workqueue_queue_work names the function; keep what queues it off CPU 16",
+        ),
+        (
+            Share::Thread,
+            "migration/16:99",
+            "migration/16:99 moved a task or stopped the CPU for another: keep tasks and changes of affinities away from CPU 16",
+        ),
+        (
+            Share::Thread,
+            "irq/62-eno1:400",
+            "IRQ 62 (eno1) ran its thread irq/62-eno1:400 on CPU 16: write other CPUs to /proc/irq/62/smp_affinity_list; if the kernel refuses, `isolcpus=managed_irq,16` at boot",
+        ),
+        (
+            Share::Thread,
+            "stress-ng:4711",
+            "stress-ng:4711 ran on CPU 16: pin it elsewhere (`taskset -pc LIST 4711`), or reserve the CPU with `isolcpus=domain,16` or an isolated cpuset partition",
+        ),
+        (
+            Share::Nmi,
+            "NMI",
+            "non-maskable interrupts hit CPU 16: `sysctl kernel.nmi_watchdog=0`, and end perf where it samples",
+        ),
+        (
+            Share::Blocked,
+            "kswapd0:80",
+            "the measured thread itself slept until kswapd0:80 woke it: look there for what it waited for",
+        ),
+        (
+            Share::Hw,
+            "",
+            "nothing that a kernel does lies in the residual: it is the hardware or its firmware; compare the SMI count before and after (`turbostat --show SMI`), and look for power management in the firmware's settings",
+        ),
+        (
+            Share::HvOrHw,
+            "",
+            "the residual may be this kernel's own work, which this run could not see: `vmnoise doctor` says what would show it",
+        ),
+    ] {
+        assert_eq!(of(share, source), sentence);
+    }
+}
+
+#[test]
+fn what_lies_below_is_told_as_far_as_it_is_known() {
+    let mut facts = fixtures::facts();
+    facts.host.hypervisor = Some("KVM".into());
+    let gap = gap(&[(Share::Steal, None, 30_000), (Share::HvOrHw, None, 20_000)]);
+    assert_eq!(
+        told(&gap, &[], &facts),
+        [
+            "the host of this KVM guest gave the CPU to somebody else: there, give this vCPU a \
+             CPU of its own; `vmnoise microvm` on that CPU says who takes it",
+            "the residual is the hypervisor's (KVM) or the hardware's, and from inside a guest \
+             nobody can know which: measure on the host"
+        ]
+    );
+}
+
+#[test]
+fn throttling_depends_on_the_policy() {
+    let gap = gap(&[(Share::Throttled, Some("idle"), GAP_NS)]);
+    let mut facts = fixtures::facts();
+    for (priority, sentence) in [
+        (
+            Some(Policy::Fifo(50)),
+            "real-time throttling of its policy; poll less of each period (-r), or `sysctl kernel.sched_rt_runtime_us=-1`",
+        ),
+        (
+            Some(Policy::Other(0)),
+            "a quota of its cgroup; look at cpu.max there",
+        ),
+        (
+            None,
+            "a quota of its cgroup (cpu.max), or of its real-time policy (kernel.sched_rt_runtime_us)",
+        ),
+    ] {
+        facts.options.priority = priority;
+        let told = told(&gap, &[], &facts);
+        let sentence = format!("the measured thread could run and the CPU stood idle: {sentence}");
+        assert_eq!(told, [sentence]);
+    }
+}
+
+#[test]
+fn small_parts_are_left_alone() {
+    let parts = [
+        (Share::Irq, Some("eno1:62"), 46_000),
+        (Share::Thread, Some("sh:7"), 4_000),
+    ];
+    assert_eq!(told(&gap(&parts), &[], &fixtures::facts()).len(), 1);
+}

@@ -1,0 +1,64 @@
+//! `--json-lines`: one object a line, for each period and at last for the run
+//! (docs/json.md). Unknown is null.
+
+use anyhow::Result;
+use serde::Serialize;
+use vmnoise_events::RunFacts;
+use vmnoise_explain::{PeriodLine, Summary};
+
+use super::json::SummaryDocument;
+use super::stream::Stream;
+use super::view::{Period, View};
+use crate::recent_trace::RecentTrace;
+
+/// `vmnoise.period/1`.
+#[derive(Debug, Serialize)]
+struct PeriodDocument<'a> {
+    schema: &'static str,
+    tool_version: &'a str,
+    kernel: &'a str,
+    hypervisor: Option<&'a str>,
+    started_at: &'a str,
+    since_start_ns: u64,
+    cpus: &'a [PeriodLine],
+}
+
+/// Prints each period when it is over.
+#[derive(Debug, Default)]
+pub struct JsonLines {
+    facts: Option<RunFacts>,
+    stream: Stream,
+}
+
+impl View for JsonLines {
+    fn begin(&mut self, facts: &RunFacts) {
+        self.facts = Some(facts.clone());
+    }
+
+    fn period(&mut self, period: &Period<'_>) {
+        let Some(facts) = &self.facts else { return };
+        let line = line(&PeriodDocument {
+            schema: "vmnoise.period/1",
+            tool_version: &facts.tool_version,
+            kernel: &facts.host.kernel,
+            hypervisor: facts.host.hypervisor.as_deref(),
+            started_at: &facts.started_at,
+            since_start_ns: u64::try_from(period.since_start.as_nanos()).unwrap_or(u64::MAX),
+            cpus: period.lines,
+        });
+        // What cannot be said now, the summary says.
+        self.stream.print(&line.unwrap_or_default());
+    }
+
+    fn is_gone(&self) -> bool {
+        self.stream.is_gone()
+    }
+
+    fn finish(&mut self, facts: &RunFacts, summary: &Summary, _trace: &RecentTrace) -> Result<()> {
+        super::write(line(&SummaryDocument::new(facts, summary))?.as_bytes())
+    }
+}
+
+fn line(document: &impl Serialize) -> Result<String> {
+    Ok(serde_json::to_string(document)? + "\n")
+}

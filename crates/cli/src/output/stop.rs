@@ -1,0 +1,27 @@
+//! What a stop tells: the gap that did it, what made it, and what to change.
+
+use vmnoise_events::RunFacts;
+use vmnoise_explain::{Summary, TraceLine};
+
+use super::{advice, text, trace_line};
+use crate::recent_trace::RecentTrace;
+
+/// The report, with an empty line behind it; nothing if no gap stopped the run.
+pub fn report(facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> String {
+    let Some(gap) = &summary.stopped_by else {
+        return String::new();
+    };
+    let mut report = format!("Stopped by this gap:\n{}", text::tree(gap));
+    let inside = trace.inside(gap);
+    if !inside.is_empty() {
+        report += "What made it:\n";
+        for noise in &inside {
+            report += &trace_line::render(&TraceLine::Noise((*noise).clone()));
+        }
+    }
+    report += "What to change:\n";
+    for sentence in advice::advice(gap, &inside, facts) {
+        report += &format!(" - {sentence}\n");
+    }
+    report + "\n"
+}

@@ -1,0 +1,157 @@
+//! The run line by line, as the kernel's osnoise tracer tells it: noise with net
+//! durations, then the gap that it made, in the order of their ends.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use vmnoise_events::{Activity, ActivityKind};
+
+use crate::budget::Budget;
+use crate::names::Names;
+use crate::summary::NamedPart;
+
+/// A CPU whose workload shows no sign of life holds the lines of the others back for
+/// this long at most; what it tells later comes late.
+const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// One line of the trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TraceLine {
+    /// Something took the CPU.
+    Noise(Noise),
+    /// The workload felt a gap.
+    Sample(Sample),
+}
+
+/// One activity and what it took itself: an event of the `osnoise` group of the
+/// kernel (include/trace/events/osnoise.h).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Noise {
+    /// The CPU.
+    pub cpu: u32,
+    /// What kind of work: only those that the kernel's tracer knows, and throttling,
+    /// which it tells as a turn of the idle task.
+    pub kind: ActivityKind,
+    /// Who, as `eno1:62`, `NET_RX:3` or `comm:pid`.
+    pub name: Arc<str>,
+    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    pub start_mono_ns: u64,
+    /// End, CLOCK_MONOTONIC in nanoseconds.
+    pub end_mono_ns: u64,
+    /// Net of what preempted it and of the steal inside, in nanoseconds.
+    pub net_ns: u64,
+}
+
+/// One gap and its budget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// The CPU that felt it.
+    pub cpu: u32,
+    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    pub start_mono_ns: u64,
+    /// Length in nanoseconds.
+    pub dur_ns: u64,
+    /// How many lines of noise overlap it.
+    pub interference: u64,
+    /// When the last of them and the gap itself were over, CLOCK_MONOTONIC in ns.
+    pub over_mono_ns: u64,
+    /// Where it went, largest first; adds up to `dur_ns`.
+    pub parts: Vec<NamedPart>,
+}
+
+impl TraceLine {
+    /// The CPU of the line.
+    pub fn cpu(&self) -> u32 {
+        match self {
+            TraceLine::Noise(noise) => noise.cpu,
+            TraceLine::Sample(sample) => sample.cpu,
+        }
+    }
+
+    /// The time of the line, CLOCK_MONOTONIC in nanoseconds: when it was over.
+    pub fn at_mono_ns(&self) -> u64 {
+        match self {
+            TraceLine::Noise(noise) => noise.end_mono_ns,
+            TraceLine::Sample(sample) => sample.over_mono_ns,
+        }
+    }
+
+    /// What ends together: the inner before the outer, a sample after its noise.
+    fn order(&self) -> impl Ord + use<> {
+        let (is_sample, start_mono_ns) = match self {
+            TraceLine::Noise(noise) => (false, noise.start_mono_ns),
+            TraceLine::Sample(sample) => (true, sample.start_mono_ns),
+        };
+        (
+            self.at_mono_ns(),
+            is_sample,
+            Reverse(start_mono_ns),
+            self.cpu(),
+        )
+    }
+}
+
+/// Puts the lines of all CPUs in one order.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    waiting: Vec<TraceLine>,
+    ready: Vec<TraceLine>,
+}
+
+impl Trace {
+    /// Takes the net duration of an activity, if the kernel's tracer has a line for it.
+    pub(crate) fn add_noise(&mut self, activity: &Activity, net_ns: u64, names: &Names) {
+        if !has_line(activity.kind) {
+            return;
+        }
+        self.waiting.push(TraceLine::Noise(Noise {
+            cpu: activity.cpu,
+            kind: activity.kind,
+            name: names.shared(activity.source),
+            start_mono_ns: activity.start_mono_ns,
+            end_mono_ns: activity.end_mono_ns,
+            net_ns,
+        }));
+    }
+
+    /// Takes a gap and the activities that overlap it.
+    pub(crate) fn add_sample(&mut self, budget: &Budget, activities: &[Activity], names: &Names) {
+        let ends = activities.iter().map(|activity| activity.end_mono_ns);
+        let lines = activities.iter().filter(|activity| has_line(activity.kind));
+        self.waiting.push(TraceLine::Sample(Sample {
+            cpu: budget.cpu,
+            start_mono_ns: budget.start_mono_ns,
+            dur_ns: budget.dur_ns,
+            interference: lines.count() as u64,
+            over_mono_ns: ends.fold(budget.end_mono_ns(), u64::max),
+            parts: names.parts(budget),
+        }));
+    }
+
+    /// Releases what was over by `settled_ns`, when the last CPU showed a sign of life,
+    /// or patience before `reach_ns`.
+    pub(crate) fn release(&mut self, settled_ns: u64, reach_ns: u64) {
+        let until_ns = settled_ns.max(reach_ns.saturating_sub(PATIENCE_NS));
+        self.waiting.sort_by_key(TraceLine::order);
+        let over = self
+            .waiting
+            .partition_point(|line| line.at_mono_ns() <= until_ns);
+        self.ready.extend(self.waiting.drain(..over));
+    }
+
+    /// The lines released since the last call.
+    pub(crate) fn take(&mut self) -> Vec<TraceLine> {
+        std::mem::take(&mut self.ready)
+    }
+}
+
+fn has_line(kind: ActivityKind) -> bool {
+    match kind {
+        ActivityKind::Nmi
+        | ActivityKind::Irq
+        | ActivityKind::Softirq
+        | ActivityKind::Thread
+        | ActivityKind::Throttled => true,
+        ActivityKind::Blocked | ActivityKind::Vmm | ActivityKind::Exit => false,
+    }
+}
