@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use vmnoise_events::Policy;
 
+use crate::actions::{self, Action};
+use crate::foreign::ForeignOptions;
+use crate::priority;
 use crate::units::{Bare, parse_time};
 
 const EXAMPLES: &str = "\
@@ -61,8 +64,8 @@ pub struct MicrovmArguments {
     /// Length of a period of the live lines; a number alone is in microseconds
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = period)]
     pub period: u64,
-    /// Policy and priority of the vCPU threads: o:NICE, f:PRIORITY or r:PRIORITY [default: as inherited]
-    #[arg(short = 'P', long, value_name = "POLICY", value_parser = policy)]
+    /// Policy of the vCPU threads: o:NICE, f:PRIORITY, r:PRIORITY or d:RUNTIME:PERIOD [default: as inherited]
+    #[arg(short = 'P', long, value_name = "POLICY", value_parser = priority::parse)]
     pub priority: Option<Policy>,
     /// How many of the longest gaps to list with their budgets
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -144,18 +147,35 @@ pub struct OsnoiseCommon {
     /// When stopped, save the last lines of the trace to this file [default name: osnoise_trace.txt]
     #[arg(short, long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = TRACE_FILE)]
     pub trace: Option<PathBuf>,
-    /// Policy and priority of the polling threads: o:NICE, f:PRIORITY or r:PRIORITY [default: as inherited]
-    #[arg(short = 'P', long, value_name = "POLICY", value_parser = policy)]
+    /// Policy of the polling threads: o:NICE, f:PRIORITY, r:PRIORITY or d:RUNTIME:PERIOD [default: as inherited]
+    #[arg(short = 'P', long, value_name = "POLICY", value_parser = priority::parse)]
     pub priority: Option<Policy>,
+    /// Control group (cgroup2) of the polling threads [default: that of vmnoise]
+    #[arg(short = 'C', long, value_name = "CGROUP", num_args = 0..=1, require_equals = true, conflicts_with_all = ["pid", "comm"])]
+    pub cgroup: Option<Option<String>>,
+    /// Measure this long before the result begins; a number alone is in seconds
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = warm_up, conflicts_with_all = ["pid", "comm"])]
+    pub warm_up: u64,
+    /// What to do when -s, -S or -a is hit, in the order given: trace[,file=FILE],
+    /// signal,num=N,pid=PID|parent, shell,command=COMMAND, or continue
+    #[arg(long, value_name = "ACTION", value_parser = actions::parse)]
+    pub on_threshold: Vec<Action>,
+    /// What to do after the result, in the same words
+    #[arg(long, value_name = "ACTION", value_parser = actions::parse)]
+    pub on_end: Vec<Action>,
+    #[command(flatten)]
+    pub foreign: ForeignOptions,
     /// Write everything that was seen to this recording
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
 impl OsnoiseCommon {
-    /// Whether noise may end the run, so that what led to it is of interest.
-    pub fn stops(&self) -> bool {
-        self.stop.or(self.auto).or(self.stop_total).is_some()
+    /// Whether the last lines of the trace may be asked for: when noise hits a limit, or
+    /// at the end.
+    pub fn keeps_trace(&self) -> bool {
+        let saves = |action: &Action| matches!(action, Action::Trace(_));
+        self.stop.or(self.auto).or(self.stop_total).is_some() || self.on_end.iter().any(saves)
     }
 }
 
@@ -284,18 +304,8 @@ fn osnoise_runtime(text: &str) -> Result<u64, String> {
     )
 }
 
-fn policy(text: &str) -> Result<Policy, String> {
-    let usage = || {
-        format!("`{text}` is no priority; write o:NICE (-20..19), f:PRIORITY or r:PRIORITY (1..99)")
-    };
-    let (letter, number) = text.split_once(':').ok_or_else(usage)?;
-    let number: i32 = number.parse().map_err(|_| usage())?;
-    match letter {
-        "o" if (-20..=19).contains(&number) => Ok(Policy::Other(number)),
-        "f" if (1..=99).contains(&number) => Ok(Policy::Fifo(number)),
-        "r" if (1..=99).contains(&number) => Ok(Policy::RoundRobin(number)),
-        _ => Err(usage()),
-    }
+fn warm_up(text: &str) -> Result<u64, String> {
+    within(text, Bare::Seconds, 0, DAY, "0s to 1d")
 }
 
 #[cfg(test)]
@@ -319,15 +329,6 @@ mod tests {
     fn absurd_durations_are_refused() {
         for text in ["0", "0s", "9999d", "1ns"] {
             assert!(duration(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn priorities_use_the_letters_of_rtla() {
-        assert_eq!(policy("f:50"), Ok(Policy::Fifo(50)));
-        assert_eq!(policy("o:-5"), Ok(Policy::Other(-5)));
-        for text in ["f:0", "f:100", "x:1", "50", "d:1ms:10ms", "o:20"] {
-            assert!(policy(text).is_err(), "{text}");
         }
     }
 }

@@ -2,21 +2,26 @@
 //! says who took it. This page parses, runs, and turns the outcome into a status.
 #![forbid(unsafe_code)]
 
+mod actions;
 mod args;
 mod commands;
 #[cfg(test)]
 mod fixtures;
+mod foreign;
 mod interrupt;
 mod measure;
 mod observed;
 mod outer_steal;
 mod output;
 mod poller;
+mod priority;
+mod reaction;
 mod recent_trace;
 mod rungs;
 mod session;
 mod status;
 mod units;
+mod warm_up;
 
 use std::process::ExitCode;
 

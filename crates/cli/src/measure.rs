@@ -13,7 +13,9 @@ use crate::interrupt::Interrupts;
 use crate::outer_steal::OuterSteal;
 use crate::output::view::Period;
 use crate::poller::Poller;
+use crate::reaction::OnThreshold;
 use crate::session::{Outcome, Session};
+use crate::warm_up::Baseline;
 
 /// Drains and clock anchors are this far apart: 50 a second, so that no NTP slope
 /// change goes unseen and no ring fills up.
@@ -33,7 +35,16 @@ pub struct Measurement<'a> {
     tracer: Option<Tracer>,
     session: Session<'a>,
     outer_steal: OuterSteal,
+    baseline: Baseline,
     events: Vec<Event>,
+}
+
+/// What a run came to.
+pub struct Measured {
+    /// The result.
+    pub outcome: Outcome,
+    /// The action of `--on-threshold` that failed.
+    pub failure: Option<anyhow::Error>,
 }
 
 impl<'a> Measurement<'a> {
@@ -51,23 +62,35 @@ impl<'a> Measurement<'a> {
             tracer,
             session,
             outer_steal,
+            baseline: Baseline::default(),
             events: Vec::new(),
         }
     }
 
-    /// Runs to the end of the duration, the first gap of `--stop`, or Ctrl-C.
+    /// Warms up, then runs to the end of the duration, a limit that stops it, or
+    /// Ctrl-C.
     ///
     /// # Errors
     /// If the workload cannot be started.
-    pub fn run(mut self, interrupts: &Interrupts) -> Result<Outcome> {
+    pub fn run(
+        mut self,
+        warm_up: Duration,
+        mut on_threshold: OnThreshold,
+        interrupts: &Interrupts,
+    ) -> Result<Measured> {
         let options = &self.facts.options;
+        if warm_up.is_zero() {
+            self.anchor();
+            self.poller.start(self.tracer.as_ref())?;
+        } else {
+            self.poller.start(self.tracer.as_ref())?;
+            self.warm_up(warm_up, interrupts);
+        }
         let start = Instant::now();
         let end = start + Duration::from_nanos(options.duration_ns);
         let mut next_period = start + Duration::from_nanos(options.period_ns);
         let mut next_flush = start + FLUSH;
         let mut total_hit = false;
-        self.anchor();
-        self.poller.start(self.tracer.as_ref())?;
         self.session.view().begin(self.facts);
         let reason = loop {
             std::thread::sleep(TICK);
@@ -96,7 +119,8 @@ impl<'a> Measurement<'a> {
                 next_flush += FLUSH;
                 self.session.flush();
             }
-            if self.session.stop_hit() || total_hit {
+            let hit = self.session.take_stop_hit() | std::mem::take(&mut total_hit);
+            if on_threshold.stops(hit, self.session.recent_trace()) {
                 break FinishReason::Stop;
             }
             if interrupts.asked_to_finish() || self.session.view().is_gone() {
@@ -115,7 +139,48 @@ impl<'a> Measurement<'a> {
         if !interrupts.asked_to_drop() {
             self.end(reason, interrupts);
         }
-        Ok(self.session.finish())
+        let acted = if interrupts.asked_to_finish() {
+            Ok(())
+        } else {
+            on_threshold.end(reason == FinishReason::Stop, self.session.recent_trace())
+        };
+        Ok(Measured {
+            outcome: self.session.finish(),
+            failure: acted.err(),
+        })
+    }
+
+    /// Measures and throws away. What the result begins with is taken at the end.
+    fn warm_up(&mut self, length: Duration, interrupts: &Interrupts) {
+        let end = Instant::now() + length;
+        while Instant::now() < end
+            && !interrupts.asked_to_finish()
+            && self.poller.failure().is_none()
+        {
+            std::thread::sleep(TICK.min(end.saturating_duration_since(Instant::now())));
+            self.discard();
+        }
+        self.outer_steal = OuterSteal::begin(&self.facts.options.cpus, self.tracer.as_ref());
+        self.anchor();
+        self.baseline = Baseline {
+            tallies: self.tallies(),
+            losses: self.losses(),
+            own_cost: self.tracer.as_ref().and_then(Tracer::own_cost),
+        };
+    }
+
+    /// Takes what came since the last call, and keeps only the names it defines.
+    fn discard(&mut self) {
+        let session = &mut self.session;
+        if let Some(tracer) = &mut self.tracer {
+            // An error of the ring shows again once something is kept.
+            let _ = tracer.drain(&mut |event| {
+                if matches!(event, Event::Source(_)) {
+                    session.accept(&event);
+                }
+            });
+        }
+        self.poller.drain(&mut |_| {});
     }
 
     /// Stops the guest and takes what is outstanding. A vCPU that gets no CPU to end
@@ -151,8 +216,8 @@ impl<'a> Measurement<'a> {
     /// last reading is then among those drained. Returns CLOCK_MONOTONIC.
     fn drain(&mut self) -> u64 {
         let mono_ns = self.anchor();
-        for tally in self.poller.tallies(self.tracer.as_ref()) {
-            let tally = self.with_host_counters(tally);
+        for tally in self.tallies() {
+            let tally = self.baseline.tally(tally);
             self.session.accept(&Event::Tally(tally));
         }
         let events = &mut self.events;
@@ -163,7 +228,12 @@ impl<'a> Measurement<'a> {
                 "vmnoise: reading the BPF ring buffer: {error}; activities are missing from here on"
             );
         }
-        self.poller.drain(&mut |gap| events.push(Event::Gap(gap)));
+        let baseline = &self.baseline;
+        self.poller.drain(&mut |gap| {
+            if !baseline.precedes(&gap) {
+                events.push(Event::Gap(gap));
+            }
+        });
         self.events
             .push(Event::Watermark(mono_ns.saturating_sub(SUBMIT_SLACK_NS)));
         for event in self.events.drain(..) {
@@ -174,19 +244,34 @@ impl<'a> Measurement<'a> {
 
     /// What the events cannot tell: what was lost, and what measuring costs.
     fn counters(&mut self) {
-        let dropped = Loss {
+        for loss in self.losses() {
+            let loss = self.baseline.loss(loss);
+            self.session.accept(&Event::Loss(loss));
+        }
+        if let Some(cost) = self.tracer.as_ref().and_then(Tracer::own_cost) {
+            let cost = self.baseline.own_cost(cost);
+            self.session.accept(&Event::OwnCost(cost));
+        }
+    }
+
+    /// Losses since the start of the workload.
+    fn losses(&self) -> Vec<Loss> {
+        let mut losses = vec![Loss {
             kind: LossKind::MailboxFull,
             count: self.poller.dropped(),
-        };
-        self.session.accept(&Event::Loss(dropped));
+        }];
         if let Some(tracer) = &self.tracer {
-            for loss in tracer.losses() {
-                self.session.accept(&Event::Loss(loss));
-            }
-            if let Some(cost) = tracer.own_cost() {
-                self.session.accept(&Event::OwnCost(cost));
-            }
+            losses.extend(tracer.losses());
         }
+        losses
+    }
+
+    /// Counters since the start of the workload.
+    fn tallies(&self) -> Vec<Tally> {
+        let tallies = self.poller.tallies(self.tracer.as_ref()).into_iter();
+        tallies
+            .map(|tally| self.with_host_counters(tally))
+            .collect()
     }
 
     fn with_host_counters(&self, tally: Tally) -> Tally {

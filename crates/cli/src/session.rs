@@ -106,9 +106,14 @@ impl<'a> Session<'a> {
         self.view
     }
 
-    /// Whether a gap of the length of `--stop` was seen.
-    pub fn stop_hit(&self) -> bool {
-        self.stop_hit
+    /// Whether a gap of the length of `--stop` was seen since the last call.
+    pub fn take_stop_hit(&mut self) -> bool {
+        std::mem::take(&mut self.stop_hit)
+    }
+
+    /// The last lines of the trace so far.
+    pub fn recent_trace(&self) -> &RecentTrace {
+        &self.trace
     }
 
     /// What happened on each CPU since the last call.

@@ -49,6 +49,14 @@ pub enum Policy {
     Fifo(i32),
     /// SCHED_RR with this priority (`r:10`).
     RoundRobin(i32),
+    /// SCHED_DEADLINE (`d:10ms:100ms`): a budget in every period, which is the
+    /// deadline as well.
+    Deadline {
+        /// The budget.
+        runtime_ns: u64,
+        /// The period.
+        period_ns: u64,
+    },
 }
 
 /// A thread that is observed while it does its own work.

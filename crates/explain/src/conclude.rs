@@ -1,6 +1,6 @@
 //! Draws the summary from the sums.
 
-use vmnoise_events::LossKind;
+use vmnoise_events::{FinishReason, LossKind};
 
 use crate::budget::Budget;
 use crate::cpu::Cpu;
@@ -27,6 +27,10 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
     let own_cost = own_cost(&explainer, &cpus);
 
     let started_ns = started_ns(&explainer);
+    // A run may be asked to go on beyond its limit, or be over before it is stopped.
+    let stopped = explainer
+        .finish
+        .is_none_or(|finish| finish.reason == FinishReason::Stop);
     let (longest, stopped_by) = explainer.worst.into_parts();
     let origin_ns = started_ns
         .or(longest.iter().map(|gap| gap.start_mono_ns).min())
@@ -37,7 +41,7 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
         residual_percent_of_noise: residual_percent(&cpus),
         cpus,
         worst: longest.iter().map(named).collect(),
-        stopped_by: stopped_by.as_ref().map(named),
+        stopped_by: stopped_by.as_ref().filter(|_| stopped).map(named),
         lost_events: losses
             .iter()
             .fold(0, |sum, (_, count)| count.saturating_add(sum)),

@@ -4,6 +4,8 @@
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the microVM's guest program and the TSC exist on x86-64 only");
 
+pub mod cgroup;
+mod deadline;
 mod gate;
 mod mailbox;
 mod measuring_thread;

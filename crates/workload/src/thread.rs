@@ -6,6 +6,8 @@ use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, gettid, sched_setaffinity};
 use vmnoise_events::Policy;
 
+use crate::deadline;
+
 /// Why a measuring thread does not run, or not as asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -48,6 +50,26 @@ pub enum Error {
         /// The kernel's error number.
         errno: i32,
     },
+    /// A deadline thread may run on every CPU of its root domain or not at all.
+    #[error(
+        "SCHED_DEADLINE is refused to a thread pinned to CPU {cpu} unless that CPU is a cpuset partition of its own; make one as root: {}",
+        deadline::partition_remedy(*cpu)
+    )]
+    DeadlineNeedsPartition {
+        /// The CPU of the thread.
+        cpu: u32,
+    },
+    /// More deadline budget than the CPU has left.
+    #[error(
+        "no room for a budget of {runtime_ns} ns in every {period_ns} ns: all deadline threads of a CPU may use {} of it; ask for less (-P d:RUNTIME:PERIOD)",
+        deadline::LIMIT
+    )]
+    DeadlineOverbooked {
+        /// The budget asked for.
+        runtime_ns: u64,
+        /// Its period.
+        period_ns: u64,
+    },
     /// A thread could not be started.
     #[error("no thread for CPU {cpu}: {}; see `ulimit -u`", io::Error::from_raw_os_error(*errno))]
     Spawn {
@@ -82,12 +104,18 @@ pub fn pin(cpus: &[u32]) -> Result<(), Error> {
 }
 
 /// Sets the scheduling policy of the calling thread (sched_setscheduler(2);
-/// for [`Policy::Other`] also its nice value, setpriority(2)).
+/// for [`Policy::Other`] also its nice value, setpriority(2); for
+/// [`Policy::Deadline`] sched_setattr(2)).
 ///
 /// # Errors
-/// [`Error::PolicyRefused`] without the right to it, else [`Error::Policy`].
+/// [`Error::PolicyRefused`] without the right to it, else [`Error::Policy`] or one
+/// of the two that only a deadline has.
 pub fn set_policy(policy: Policy) -> Result<(), Error> {
     let (number, priority) = match policy {
+        Policy::Deadline {
+            runtime_ns,
+            period_ns,
+        } => return deadline::set(runtime_ns, period_ns),
         Policy::Other(_) => (libc::SCHED_OTHER, 0),
         Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
         Policy::RoundRobin(priority) => (libc::SCHED_RR, priority),
@@ -119,7 +147,7 @@ pub fn tid() -> u32 {
     gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
-fn policy_error(policy: Policy, error: &io::Error) -> Error {
+pub(crate) fn policy_error(policy: Policy, error: &io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => Error::PolicyRefused { policy },
         errno => Error::Policy {

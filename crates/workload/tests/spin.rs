@@ -29,6 +29,7 @@ fn config(cpus: &[u32]) -> Config {
         cpus: cpus.to_vec(),
         threshold_tsc: THRESHOLD_TSC,
         policy: None,
+        cgroup: None,
         period_tsc: cycles(20 * MS),
         runtime_tsc: cycles(20 * MS),
         steal_reader: None,

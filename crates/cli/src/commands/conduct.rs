@@ -15,9 +15,11 @@ use vmnoise_tracer::{LoadError, Scope, Tracer};
 use vmnoise_workload::microvm::GuestClock;
 use vmnoise_workload::{thread, tsc};
 
-use crate::measure::Measurement;
+use crate::actions::Action;
+use crate::measure::{Measured, Measurement};
 use crate::output::view::View;
 use crate::poller::Poller;
+use crate::reaction::{OnThreshold, Reaction};
 use crate::session::{Outcome, Session};
 use crate::status::{Status, UsageError};
 use crate::{interrupt, rungs};
@@ -41,11 +43,17 @@ impl Machine {
         Ok(Machine { here, facts })
     }
 
-    /// A list of CPUs as the user wrote it, checked against what there is.
+    /// A list of CPUs as the user wrote it, checked against what there is and what
+    /// this process may use.
     pub fn cpus(&self, list: &str) -> Result<Vec<u32>> {
+        self.cpus_among(list, &self.facts.allowed_cpus)
+    }
+
+    /// The same, checked against what a control group may use.
+    pub fn cpus_among(&self, list: &str, allowed: &[u32]) -> Result<Vec<u32>> {
         let cpus = cpu_list::parse(list).map_err(|error| UsageError(error.to_string()))?;
         self.here
-            .check_cpus(&cpus)
+            .check_cpus(&cpus, allowed)
             .map_err(|error| UsageError(error.to_string()))?;
         Ok(cpus)
     }
@@ -73,6 +81,12 @@ pub struct Plan<'a> {
     pub options: Options,
     /// Where the tool's own threads go; `None` is every CPU that is not measured.
     pub housekeeping: Option<Vec<u32>>,
+    /// How long to measure before the result begins.
+    pub warm_up: Duration,
+    /// What to do when a limit is hit.
+    pub on_threshold: Vec<Action>,
+    /// What to do after the result.
+    pub on_end: Vec<Action>,
     /// Where the recording goes.
     pub output: Option<PathBuf>,
     /// Where the last lines of the trace go if the run is stopped.
@@ -151,11 +165,13 @@ fn measure(
     };
     let session = Session::new(&facts, writer, view);
     let measurement = Measurement::new(&facts, prepared.poller, tracer, session);
+    let on_threshold = OnThreshold::new(plan.on_threshold.clone());
+    let Measured { outcome, failure } = measurement.run(plan.warm_up, on_threshold, interrupts)?;
     let Outcome {
         summary,
         trace,
         write_error,
-    } = measurement.run(interrupts)?;
+    } = outcome;
     view.finish(&facts, &summary, &trace)?;
     let stopped = summary.finish_reason == Some(FinishReason::Stop);
     if let Some((file, path)) = trace_file.zip(plan.trace_file.as_deref())
@@ -169,7 +185,8 @@ fn measure(
             path.display()
         );
     }
-    match write_error {
+    let ended = Reaction::new(plan.on_end.clone()).finish(&trace);
+    match write_error.or(failure).or(ended.err()) {
         Some(error) => Err(error),
         None if stopped => Ok(Status::Limit),
         None => Ok(Status::Ok),

@@ -1,6 +1,7 @@
 //! `vmnoise microvm`: a guest of our own feels this host as any VM would.
 
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use vmnoise_events::{Options, Workload};
@@ -22,6 +23,9 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
         workload: Workload::Microvm,
         options: options.clone(),
         housekeeping: None,
+        warm_up: Duration::ZERO,
+        on_threshold: Vec::new(),
+        on_end: Vec::new(),
         output: arguments.output.clone(),
         trace_file: None,
         machine: &machine,

@@ -5,4 +5,5 @@ pub mod doctor;
 pub mod explain;
 pub mod microvm;
 pub mod osnoise;
+mod polling_group;
 mod target;

@@ -4,15 +4,17 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Result;
 use vmnoise_events::{ObservedThread, Options, Workload};
 use vmnoise_tracer::Tracer;
-use vmnoise_tracer::host::Thread;
+use vmnoise_tracer::host::{Thread, cpu_list};
+use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::spin::{Config, Spin, StealReader, StealReading};
 
 use super::conduct::{Machine, Plan, Prepared, conduct};
-use super::target;
+use super::{polling_group, target};
 use crate::args::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
 use crate::observed::Observed;
 use crate::output::json_lines::JsonLines;
@@ -45,9 +47,11 @@ fn run_top(arguments: &OsnoiseTopArguments) -> Result<Status> {
 }
 
 fn run_with(arguments: &OsnoiseCommon, view: &mut dyn View) -> Result<Status> {
+    arguments.foreign.refuse()?;
+    let cgroup = polling_group::enter(arguments)?;
     let machine = Machine::read()?;
     let threads = target::threads(arguments)?;
-    let options = options(arguments, &machine, threads.as_deref())?;
+    let options = options(arguments, &machine, threads.as_deref(), cgroup.as_ref())?;
     let housekeeping = arguments.house_keeping.as_deref();
     let plan = Plan {
         workload: match threads {
@@ -56,13 +60,16 @@ fn run_with(arguments: &OsnoiseCommon, view: &mut dyn View) -> Result<Status> {
         },
         options: options.clone(),
         housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,
+        warm_up: Duration::from_nanos(arguments.warm_up),
+        on_threshold: arguments.on_threshold.clone(),
+        on_end: arguments.on_end.clone(),
         output: arguments.output.clone(),
         trace_file: trace_file(arguments),
         machine: &machine,
     };
     conduct(plan, view, |tsc_hz, tracer| match threads {
         Some(threads) => observe(threads, tsc_hz, tracer),
-        None => poll(&options, tsc_hz, tracer),
+        None => poll(&options, cgroup, tsc_hz, tracer),
     })
 }
 
@@ -87,11 +94,17 @@ fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result
     })
 }
 
-fn poll(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Prepared> {
+fn poll(
+    options: &Options,
+    cgroup: Option<Cgroup>,
+    tsc_hz: u64,
+    tracer: Option<&Tracer>,
+) -> Result<Prepared> {
     let spin = Spin::prepare(Config {
         cpus: options.cpus.clone(),
         threshold_tsc: to_tsc(options.threshold_ns, tsc_hz),
         policy: options.priority,
+        cgroup,
         period_tsc: to_tsc(options.period_ns, tsc_hz),
         runtime_tsc: to_tsc(options.runtime_ns.unwrap_or(options.period_ns), tsc_hz),
         steal_reader: tracer.and_then(|tracer| steal_readers(options, tracer)),
@@ -142,6 +155,7 @@ fn options(
     arguments: &OsnoiseCommon,
     machine: &Machine,
     threads: Option<&[Thread]>,
+    cgroup: Option<&Cgroup>,
 ) -> Result<Options> {
     let threads = threads.unwrap_or_default();
     let mut of_threads: Vec<u32> = threads
@@ -149,11 +163,20 @@ fn options(
         .flat_map(|thread| thread.allowed_cpus.iter().copied())
         .collect();
     of_threads.sort_unstable();
-    let cpus = match &arguments.cpus {
-        Some(list) => machine.cpus(list)?,
-        None if !threads.is_empty() => of_threads,
+    let allowed = match cgroup.and_then(Cgroup::cpus) {
+        Some(list) => cpu_list::parse(&list)?,
         None => machine.facts.allowed_cpus.clone(),
     };
+    let cpus = match &arguments.cpus {
+        Some(list) => machine.cpus_among(list, &allowed)?,
+        None if !threads.is_empty() => of_threads,
+        None => allowed,
+    };
+    let stop_ns = arguments.stop.or(arguments.auto);
+    if !arguments.on_threshold.is_empty() && stop_ns.or(arguments.stop_total).is_none() {
+        let error = "--on-threshold waits for a limit: name one with -s, -S or -a";
+        return Err(UsageError(error.into()).into());
+    }
     if arguments
         .runtime
         .is_some_and(|runtime| runtime > arguments.period)
@@ -167,7 +190,7 @@ fn options(
         period_ns: arguments.period,
         priority: arguments.priority,
         top: 1,
-        stop_ns: arguments.stop.or(arguments.auto),
+        stop_ns,
         stop_total_ns: arguments.stop_total,
         runtime_ns: arguments.runtime,
         trace: true,

@@ -21,7 +21,7 @@ pub struct Hist {
     header: bool,
     summary: bool,
     index: bool,
-    stops: bool,
+    keeps_trace: bool,
     cpus: BTreeMap<u32, LinearHistogram>,
 }
 
@@ -35,7 +35,7 @@ impl Hist {
             header: !arguments.no_header,
             summary: !arguments.no_summary,
             index: !arguments.no_index,
-            stops: arguments.common.stops(),
+            keeps_trace: arguments.common.keeps_trace(),
             cpus: BTreeMap::new(),
         }
     }
@@ -43,7 +43,7 @@ impl Hist {
 
 impl View for Hist {
     fn wants_trace(&self) -> bool {
-        self.stops
+        self.keeps_trace
     }
 
     fn begin(&mut self, _facts: &RunFacts) {}

@@ -39,7 +39,7 @@ struct Row {
 pub struct Top {
     format: Format,
     quiet: bool,
-    stops: bool,
+    keeps_trace: bool,
     in_a_guest: bool,
     runtime_ns: u64,
     rows: BTreeMap<u32, Row>,
@@ -52,7 +52,7 @@ impl Top {
         Top {
             format: arguments.format,
             quiet: arguments.quiet || !std::io::stdout().is_terminal(),
-            stops: common.stops(),
+            keeps_trace: common.keeps_trace(),
             in_a_guest: false,
             runtime_ns: common.runtime.unwrap_or(common.period),
             rows: BTreeMap::new(),
@@ -141,7 +141,7 @@ impl Row {
 
 impl View for Top {
     fn wants_trace(&self) -> bool {
-        self.stops
+        self.keeps_trace
     }
 
     fn begin(&mut self, facts: &RunFacts) {
@@ -222,7 +222,7 @@ mod tests {
         let top = Top {
             format: Format::Text,
             quiet: true,
-            stops: false,
+            keeps_trace: false,
             in_a_guest: false,
             runtime_ns: 0,
             rows: BTreeMap::from([(0, row)]),

@@ -16,8 +16,8 @@ pub enum CpuError {
          `echo 1 > /sys/devices/system/cpu/cpu{0}/online` first"
     )]
     Offline(u32, String),
-    /// This process may not use it.
-    #[error("CPU {0} is outside this process's cpuset or affinity; it may use {1}")]
+    /// The workload may not use it.
+    #[error("CPU {0} is outside the cpuset or affinity of the workload; it may use {1}")]
     Forbidden(u32, String),
     /// The lists of CPUs cannot be read.
     #[error("{0}; mount /proc and /sys")]
@@ -25,23 +25,22 @@ pub enum CpuError {
 }
 
 impl Host {
-    /// Checks that each of these CPUs exists, is online and may be used.
+    /// Checks that each of these CPUs exists, is online and is among the allowed ones.
     ///
     /// # Errors
     /// For the first CPU that fails, with the list to choose from.
-    pub fn check_cpus(&self, requested: &[u32]) -> Result<(), CpuError> {
+    pub fn check_cpus(&self, requested: &[u32], allowed: &[u32]) -> Result<(), CpuError> {
         let present = self.present_cpus()?;
         let online = self.online_cpus()?;
-        let allowed = self.allowed_cpus()?;
         for &cpu in requested {
             if !present.contains(&cpu) {
                 return Err(CpuError::Absent(cpu, cpu_list::format(&present)));
             }
             if !online.contains(&cpu) {
-                return Err(CpuError::Offline(cpu, cpu_list::format(&allowed)));
+                return Err(CpuError::Offline(cpu, cpu_list::format(allowed)));
             }
             if !allowed.contains(&cpu) {
-                return Err(CpuError::Forbidden(cpu, cpu_list::format(&allowed)));
+                return Err(CpuError::Forbidden(cpu, cpu_list::format(allowed)));
             }
         }
         Ok(())
@@ -55,8 +54,13 @@ mod tests {
     #[test]
     fn each_refusal_says_what_is_allowed() {
         let (_root, host) = machine();
-        host.check_cpus(&[1, 2]).unwrap();
-        let refusal = |cpu| host.check_cpus(&[1, cpu]).unwrap_err().to_string();
+        let allowed = host.allowed_cpus().unwrap();
+        host.check_cpus(&[1, 2], &allowed).unwrap();
+        let refusal = |cpu| {
+            host.check_cpus(&[1, cpu], &allowed)
+                .unwrap_err()
+                .to_string()
+        };
         assert_eq!(refusal(7), "CPU 7 does not exist; this machine has 0-3");
         assert!(
             refusal(3).starts_with("CPU 3 is offline; choose from 1-2,"),
@@ -65,7 +69,7 @@ mod tests {
         );
         assert_eq!(
             refusal(0),
-            "CPU 0 is outside this process's cpuset or affinity; it may use 1-2"
+            "CPU 0 is outside the cpuset or affinity of the workload; it may use 1-2"
         );
     }
 }

@@ -1,6 +1,6 @@
 //! What keeps the polling threads from running, each with its remedy.
 
-use crate::thread;
+use crate::{cgroup, thread};
 
 /// Why this machine does not run the polling threads, or why one ended early.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +28,9 @@ pub enum Error {
         /// Where the thread found itself.
         now_on: u32,
     },
+    /// The control group refused the thread.
+    #[error(transparent)]
+    Cgroup(#[from] cgroup::Error),
     /// The thread could not be started, pinned or given its policy, or died.
     #[error(transparent)]
     Thread(#[from] thread::Error),

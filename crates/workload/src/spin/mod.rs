@@ -22,6 +22,7 @@ pub use error::Error;
 pub use sample::poll_steps;
 pub use steal::{StealReader, StealReading};
 
+use crate::cgroup::Cgroup;
 use crate::gate::Gate;
 use worker::{Assignment, Worker};
 
@@ -36,6 +37,8 @@ pub struct Config {
     pub threshold_tsc: u64,
     /// Policy of the threads; `None` is as inherited.
     pub policy: Option<Policy>,
+    /// The threads move here, each by itself; `None` is where their maker runs.
+    pub cgroup: Option<Cgroup>,
     /// Length of a period in cycles.
     pub period_tsc: u64,
     /// How much of each period is polled, from the wake-up at its begin; the rest is
@@ -54,6 +57,7 @@ impl std::fmt::Debug for Config {
             .field("cpus", &self.cpus)
             .field("threshold_tsc", &self.threshold_tsc)
             .field("policy", &self.policy)
+            .field("cgroup", &self.cgroup)
             .field("period_tsc", &self.period_tsc)
             .field("runtime_tsc", &self.runtime_tsc)
             .field("steal_reader", &self.steal_reader.is_some())
@@ -94,6 +98,7 @@ impl Spin {
             cpus,
             threshold_tsc,
             policy,
+            cgroup,
             period_tsc,
             runtime_tsc,
             steal_reader,
@@ -118,6 +123,7 @@ impl Spin {
                 gate: Arc::clone(&spin.gate),
                 cpu,
                 policy,
+                cgroup: cgroup.clone(),
                 threshold_tsc,
                 period_tsc,
                 runtime_tsc,

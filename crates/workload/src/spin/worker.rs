@@ -9,6 +9,7 @@ use super::desk::Desk;
 use super::polling::Polling;
 use super::steal::{StealClock, StealReader};
 use super::{Error, SpinThread};
+use crate::cgroup::Cgroup;
 use crate::gate::Gate;
 use crate::measuring_thread::MeasuringThread;
 use crate::thread;
@@ -27,6 +28,7 @@ pub struct Assignment {
     pub gate: Arc<Gate>,
     pub cpu: u32,
     pub policy: Option<Policy>,
+    pub cgroup: Option<Cgroup>,
     pub threshold_tsc: u64,
     pub period_tsc: u64,
     pub runtime_tsc: u64,
@@ -69,6 +71,10 @@ impl Worker {
 
 impl Assignment {
     fn carry_out(self, ready: &mpsc::SyncSender<Ready>) -> Result<(), Error> {
+        // The group may be what allows the CPU, and the CPU what allows the policy.
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.admit_thread()?;
+        }
         thread::pin(&[self.cpu])?;
         if let Some(policy) = self.policy {
             thread::set_policy(policy)?;

@@ -1,0 +1,143 @@
+//! What is done when a limit is hit or a run ends, in rtla's syntax.
+
+use std::path::PathBuf;
+
+use rustix::process::{Pid, Signal};
+
+use crate::args::TRACE_FILE;
+
+/// One of `--on-threshold` or `--on-end`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Save the last lines of the trace to this file.
+    Trace(PathBuf),
+    /// Send a signal.
+    Signal {
+        /// Which.
+        signal: Signal,
+        /// To whom.
+        to: Receiver,
+    },
+    /// Run this by `/bin/sh -c`.
+    Shell(String),
+    /// Measure on.
+    Continue,
+}
+
+/// Who gets a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Receiver {
+    /// Whoever started vmnoise.
+    Parent,
+    /// This process.
+    Process(Pid),
+}
+
+/// Reads `trace[,file=FILE]`, `signal,num=N,pid=PID|parent`, `shell,command=COMMAND`
+/// or `continue`. A command may hold commas.
+///
+/// # Errors
+/// A sentence that says what is accepted.
+pub fn parse(text: &str) -> Result<Action, String> {
+    let usage = || {
+        format!(
+            "`{text}` is no action; write trace[,file=FILE], signal,num=N,pid=PID|parent, shell,command=COMMAND or continue"
+        )
+    };
+    let (name, rest) = match text.split_once(',') {
+        Some((name, rest)) => (name, Some(rest)),
+        None => (text, None),
+    };
+    let value = |key: &str| {
+        let value = rest?.strip_prefix(key)?.strip_prefix('=')?;
+        (!value.is_empty()).then_some(value)
+    };
+    match (name, rest) {
+        ("trace", None) => Ok(Action::Trace(TRACE_FILE.into())),
+        ("trace", _) => value("file")
+            .map(|file| Action::Trace(file.into()))
+            .ok_or_else(usage),
+        ("shell", _) => value("command")
+            .map(|command| Action::Shell(command.to_owned()))
+            .ok_or_else(usage),
+        ("signal", Some(rest)) => signal(rest).ok_or_else(usage),
+        ("continue", None) => Ok(Action::Continue),
+        _ => Err(usage()),
+    }
+}
+
+/// The two arguments of `signal`, in either order.
+fn signal(arguments: &str) -> Option<Action> {
+    let (mut signal, mut to) = (None, None);
+    for argument in arguments.split(',') {
+        match argument.split_once('=')? {
+            ("num", number) => signal = Some(Signal::from_named_raw(number.parse().ok()?)?),
+            ("pid", "parent") => to = Some(Receiver::Parent),
+            ("pid", pid) => {
+                let pid: i32 = pid.parse().ok().filter(|pid| *pid > 0)?;
+                to = Some(Receiver::Process(Pid::from_raw(pid)?));
+            }
+            _ => return None,
+        }
+    }
+    Some(Action::Signal {
+        signal: signal?,
+        to: to?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_are_those_of_rtla() {
+        assert_eq!(parse("trace"), Ok(Action::Trace(TRACE_FILE.into())));
+        assert_eq!(
+            parse("trace,file=/x/y.txt"),
+            Ok(Action::Trace("/x/y.txt".into()))
+        );
+        assert_eq!(parse("continue"), Ok(Action::Continue));
+        assert_eq!(
+            parse("shell,command=echo a, b"),
+            Ok(Action::Shell("echo a, b".into()))
+        );
+        let to_parent = Action::Signal {
+            signal: Signal::USR1,
+            to: Receiver::Parent,
+        };
+        assert_eq!(parse("signal,num=10,pid=parent"), Ok(to_parent.clone()));
+        assert_eq!(parse("signal,pid=parent,num=10"), Ok(to_parent));
+        let to_one = Action::Signal {
+            signal: Signal::INT,
+            to: Receiver::Process(Pid::from_raw(7).unwrap()),
+        };
+        assert_eq!(parse("signal,num=2,pid=7"), Ok(to_one));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_is_accepted() {
+        for text in [
+            "",
+            "trace,",
+            "trace,file=",
+            "trace,name=x",
+            "signal",
+            "signal,num=2",
+            "signal,pid=2",
+            "signal,num=0,pid=2",
+            "signal,num=2,pid=0",
+            "signal,num=2,pid=-3",
+            "signal,num=999,pid=2",
+            "signal,num=2,pid=3,x=4",
+            "shell",
+            "shell,command=",
+            "shell,echo",
+            "continue,now",
+            "reboot",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains("signal,num=N,pid=PID|parent"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Where `-C` puts the polling threads.
+
+use anyhow::Result;
+use vmnoise_workload::cgroup::{self, Cgroup};
+
+use crate::args::OsnoiseCommon;
+use crate::status::{MachineCannot, UsageError};
+
+/// The control group that the polling threads are to move to. Where it takes whole
+/// processes only, this one moves, and there is nothing left for the threads to do.
+///
+/// # Errors
+/// If there is no such group, or if it refuses.
+pub fn enter(arguments: &OsnoiseCommon) -> Result<Option<Cgroup>> {
+    let Some(name) = arguments.cgroup.as_ref().and_then(Option::as_ref) else {
+        return Ok(None);
+    };
+    let refused = |error: cgroup::Error| match error {
+        cgroup::Error::NoSuchGroup(_) => anyhow::Error::new(UsageError(error.to_string())),
+        _ => MachineCannot(error.to_string()).into(),
+    };
+    let cgroup = Cgroup::find(name).map_err(refused)?;
+    if cgroup.is_threaded() {
+        return Ok(Some(cgroup));
+    }
+    cgroup.admit_process().map_err(refused)?;
+    eprintln!(
+        "vmnoise: the control group {name} is not threaded: the tool's own threads are in it too, beside the polling ones"
+    );
+    Ok(None)
+}

@@ -1,0 +1,86 @@
+//! Options of `rtla osnoise` that steer the kernel's own tracer: known here, so that
+//! whoever types them learns where they work.
+
+use clap::Args;
+
+use crate::status::UsageError;
+
+/// What only ftrace can do.
+#[derive(Debug, Default, Args)]
+pub struct ForeignOptions {
+    #[arg(short, long, value_name = "SYS:EVENT", hide = true)]
+    event: Vec<String>,
+    #[arg(long, value_name = "FILTER", hide = true)]
+    filter: Vec<String>,
+    #[arg(long, value_name = "TRIGGER", hide = true)]
+    trigger: Vec<String>,
+    #[arg(long, hide = true)]
+    panic_on_stop: bool,
+}
+
+impl ForeignOptions {
+    /// Answers the first of them that was given.
+    ///
+    /// # Errors
+    /// A usage error that says which program does it.
+    pub fn refuse(&self) -> Result<(), UsageError> {
+        let answer = if let Some(event) = self.event.first() {
+            format!(
+                "-e/--event: vmnoise records no ftrace events; run `trace-cmd record -e {event}` beside it"
+            )
+        } else if let Some(filter) = self.filter.first() {
+            format!(
+                "--filter: vmnoise records no ftrace events to filter; run `trace-cmd record -e EVENT -f '{filter}'` beside it"
+            )
+        } else if let Some(trigger) = self.trigger.first() {
+            format!(
+                "--trigger: vmnoise sets no ftrace triggers; run `rtla osnoise -t -e EVENT --trigger '{trigger}'`, or `trace-cmd record -e EVENT -R '{trigger}'` beside it"
+            )
+        } else if self.panic_on_stop {
+            "--panic-on-stop: vmnoise does not crash the kernel; `echo PANIC_ON_STOP > /sys/kernel/tracing/osnoise/options` and run `rtla osnoise -s US`".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(UsageError(answer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_foreign_is_nothing_refused() {
+        assert!(ForeignOptions::default().refuse().is_ok());
+    }
+
+    #[test]
+    fn each_answer_names_the_program_that_can() {
+        let given = [
+            ForeignOptions {
+                event: vec!["sched:sched_switch".into()],
+                ..ForeignOptions::default()
+            },
+            ForeignOptions {
+                filter: vec!["prev_pid == 0".into()],
+                ..ForeignOptions::default()
+            },
+            ForeignOptions {
+                trigger: vec!["stacktrace".into()],
+                ..ForeignOptions::default()
+            },
+            ForeignOptions {
+                panic_on_stop: true,
+                ..ForeignOptions::default()
+            },
+        ];
+        for options in given {
+            let answer = options.refuse().unwrap_err().to_string();
+            assert!(
+                answer.contains("trace-cmd") || answer.contains("rtla"),
+                "{answer}"
+            );
+            assert!(!answer.contains('\n'));
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Carries out actions one after the other, without waiting for a command to end.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, getppid, kill_process};
+
+use crate::actions::{Action, Receiver};
+use crate::recent_trace::RecentTrace;
+
+/// How often a command that is waited for is asked whether it has ended.
+const TICK: Duration = Duration::from_millis(5);
+
+/// What became of a list of actions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// All were carried out.
+    Done,
+    /// They were, up to a `continue`; what follows it is left out, as in rtla.
+    Continue,
+}
+
+/// Actions being carried out in their order; the first that fails is the last.
+#[derive(Debug)]
+pub struct Reaction {
+    left: std::vec::IntoIter<Action>,
+    running: Option<(Child, String)>,
+}
+
+impl Reaction {
+    /// Nothing is done yet.
+    pub fn new(actions: Vec<Action>) -> Reaction {
+        Reaction {
+            left: actions.into_iter(),
+            running: None,
+        }
+    }
+
+    /// Does what can be done now; `None` while a command still runs. `trace` is what a
+    /// `trace` saves.
+    ///
+    /// # Errors
+    /// If an action fails; those after it are not carried out.
+    pub fn advance(&mut self, trace: &RecentTrace) -> Result<Option<Outcome>> {
+        loop {
+            if let Some((child, command)) = &mut self.running {
+                let Some(status) = child.try_wait().context("waiting for a shell command")? else {
+                    return Ok(None);
+                };
+                if !status.success() {
+                    bail!("the shell command `{command}` ended with {status}");
+                }
+                self.running = None;
+            }
+            match self.left.next() {
+                None => return Ok(Some(Outcome::Done)),
+                Some(Action::Continue) => return Ok(Some(Outcome::Continue)),
+                Some(Action::Signal { signal, to }) => {
+                    let pid = receiver(to)?;
+                    kill_process(pid, signal).with_context(|| {
+                        format!("sending signal {} to process {pid:?}", signal.as_raw())
+                    })?;
+                }
+                Some(Action::Trace(path)) => save(trace, &path)?,
+                Some(Action::Shell(command)) => self.running = Some((start(&command)?, command)),
+            }
+        }
+    }
+
+    /// Carries them out to the end.
+    ///
+    /// # Errors
+    /// As [`Reaction::advance`].
+    pub fn finish(&mut self, trace: &RecentTrace) -> Result<Outcome> {
+        loop {
+            if let Some(outcome) = self.advance(trace)? {
+                return Ok(outcome);
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+}
+
+/// What `--on-threshold` asks for. With a `continue` it is carried out while the run
+/// goes on; without one, once the run has ended.
+#[derive(Debug)]
+pub struct OnThreshold {
+    actions: Vec<Action>,
+    under_way: Option<Reaction>,
+    failure: Option<anyhow::Error>,
+}
+
+impl OnThreshold {
+    /// Waits for a limit to be hit.
+    pub fn new(actions: Vec<Action>) -> OnThreshold {
+        OnThreshold {
+            actions,
+            under_way: None,
+            failure: None,
+        }
+    }
+
+    /// Whether the run is to stop; `hit` says whether a limit was hit since the last
+    /// call. One that is hit while the actions for the last are under way has none.
+    pub fn stops(&mut self, hit: bool, trace: &RecentTrace) -> bool {
+        if self.under_way.is_none() {
+            if !hit || !self.actions.contains(&Action::Continue) {
+                return hit;
+            }
+            self.under_way = Some(Reaction::new(self.actions.clone()));
+        }
+        let Some(reaction) = &mut self.under_way else {
+            return false;
+        };
+        match reaction.advance(trace) {
+            Ok(None) => false,
+            Ok(Some(_)) => {
+                self.under_way = None;
+                false
+            }
+            Err(error) => {
+                self.failure = Some(error);
+                true
+            }
+        }
+    }
+
+    /// What is left to do once the run has ended, `by_limit` or not.
+    ///
+    /// # Errors
+    /// The action that failed, now or before.
+    pub fn end(mut self, by_limit: bool, trace: &RecentTrace) -> Result<()> {
+        if let Some(error) = self.failure {
+            return Err(error);
+        }
+        match &mut self.under_way {
+            Some(reaction) => reaction.finish(trace)?,
+            None if by_limit => Reaction::new(self.actions).finish(trace)?,
+            None => Outcome::Done,
+        };
+        Ok(())
+    }
+}
+
+/// Starts a command. What it says goes to stderr: stdout holds the result and nothing
+/// else.
+fn start(command: &str) -> Result<Child> {
+    Command::new("/bin/sh")
+        .args(["-c", command])
+        .stdin(Stdio::null())
+        .stdout(std::io::stderr())
+        .spawn()
+        .with_context(|| format!("starting the shell command `{command}`"))
+}
+
+fn save(trace: &RecentTrace, path: &Path) -> Result<()> {
+    File::create(path)
+        .and_then(|file| trace.save(None, file))
+        .with_context(|| format!("saving the trace to {}", path.display()))
+}
+
+fn receiver(to: Receiver) -> Result<Pid> {
+    match to {
+        Receiver::Process(pid) => Ok(pid),
+        Receiver::Parent => {
+            getppid().context("the parent of vmnoise lies outside its pid namespace")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actions::parse;
+
+    fn carry_out(actions: &[&str]) -> Result<Outcome> {
+        let actions = actions.iter().map(|text| parse(text).unwrap());
+        Reaction::new(actions.collect()).finish(&RecentTrace::default())
+    }
+
+    #[test]
+    fn commands_run_in_their_order_up_to_continue() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("said");
+        let say = |word| {
+            format!(
+                "shell,command=sleep 0.02; echo {word} >> {}",
+                file.display()
+            )
+        };
+        let (one, two, three) = (say("one"), say("two"), say("three"));
+        assert_eq!(carry_out(&[&one, &two]).unwrap(), Outcome::Done);
+        let outcome = carry_out(&[&two, "continue", &three]).unwrap();
+        assert_eq!(outcome, Outcome::Continue);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\ntwo\ntwo\n");
+    }
+
+    #[test]
+    fn a_trace_is_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.txt");
+        let trace = format!("trace,file={}", path.display());
+        assert_eq!(carry_out(&[&trace]).unwrap(), Outcome::Done);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("# tracer:"), "{text}");
+        let error = carry_out(&["trace,file=/no/such/folder/x"]).unwrap_err();
+        assert!(error.to_string().contains("/no/such/folder/x"), "{error}");
+    }
+
+    #[test]
+    fn a_failure_ends_the_list_and_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("touched");
+        let touch = format!("shell,command=touch {}", file.display());
+        let error = carry_out(&["shell,command=exit 7", &touch]).unwrap_err();
+        assert!(error.to_string().contains("`exit 7`"), "{error}");
+        assert!(!file.exists());
+        // Beyond any process there can be (PID_MAX_LIMIT).
+        let error = carry_out(&["signal,num=2,pid=2000000000"]).unwrap_err();
+        assert!(error.to_string().contains("signal 2"), "{error}");
+    }
+
+    fn on_threshold(actions: &[&str]) -> OnThreshold {
+        let actions = actions.iter().map(|text| parse(text).unwrap());
+        OnThreshold::new(actions.collect())
+    }
+
+    #[test]
+    fn a_limit_stops_unless_it_is_to_go_on() {
+        let mut nothing_asked = on_threshold(&[]);
+        assert!(!nothing_asked.stops(false, &RecentTrace::default()));
+        assert!(nothing_asked.stops(true, &RecentTrace::default()));
+
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("said");
+        let say = format!("shell,command=sleep 0.1; echo hit >> {}", file.display());
+        let mut goes_on = on_threshold(&[&say, "continue"]);
+        for hit in [true, true, false] {
+            assert!(!goes_on.stops(hit, &RecentTrace::default()));
+        }
+        goes_on.end(false, &RecentTrace::default()).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "hit\n");
+
+        let stops = on_threshold(&[&say]);
+        stops.end(true, &RecentTrace::default()).unwrap();
+        on_threshold(&[&say])
+            .end(false, &RecentTrace::default())
+            .unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "hit\nhit\n");
+    }
+
+    #[test]
+    fn a_failed_action_stops_a_run_that_was_to_go_on() {
+        let mut fails = on_threshold(&["signal,num=2,pid=2000000000", "continue"]);
+        assert!(fails.stops(true, &RecentTrace::default()));
+        assert!(fails.end(true, &RecentTrace::default()).is_err());
+    }
+
+    #[test]
+    fn a_command_is_not_waited_for() {
+        let sleep = parse("shell,command=sleep 0.3").unwrap();
+        let mut reaction = Reaction::new(vec![sleep]);
+        assert_eq!(reaction.advance(&RecentTrace::default()).unwrap(), None);
+        assert_eq!(
+            reaction.finish(&RecentTrace::default()).unwrap(),
+            Outcome::Done
+        );
+    }
+}

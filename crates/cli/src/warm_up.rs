@@ -1,0 +1,137 @@
+//! What a warm-up leaves behind: the counters at its end, from which a result counts.
+
+use vmnoise_events::{Gap, Loss, OwnCost, Tally};
+
+/// Cumulative counters at the begin of the result; all zero without a warm-up.
+#[derive(Debug, Default)]
+pub struct Baseline {
+    /// One for each CPU.
+    pub tallies: Vec<Tally>,
+    /// One for each kind that had any.
+    pub losses: Vec<Loss>,
+    /// What measuring had cost.
+    pub own_cost: Option<OwnCost>,
+}
+
+impl Baseline {
+    /// Whether a gap began before the result does.
+    pub fn precedes(&self, gap: &Gap) -> bool {
+        let base = self.tallies.iter().find(|base| base.cpu == gap.cpu);
+        base.is_some_and(|base| gap.start_tsc < base.last_tsc)
+    }
+
+    /// The counters of a CPU since the begin of the result.
+    pub fn tally(&self, now: Tally) -> Tally {
+        let Some(base) = self.tallies.iter().find(|base| base.cpu == now.cpu) else {
+            return now;
+        };
+        Tally {
+            first_tsc: now.first_tsc.max(base.last_tsc),
+            blind_tsc: since(base.blind_tsc, now.blind_tsc),
+            steal_clock_ns: since(base.steal_clock_ns, now.steal_clock_ns),
+            reloads: since(base.reloads, now.reloads),
+            light_exits: since(base.light_exits, now.light_exits),
+            heavy_exits: since(base.heavy_exits, now.heavy_exits),
+            kvm_stat_exits: since(base.kvm_stat_exits, now.kvm_stat_exits),
+            ..now
+        }
+    }
+
+    /// Losses of one kind since the begin of the result.
+    pub fn loss(&self, now: Loss) -> Loss {
+        let base = self.losses.iter().find(|base| base.kind == now.kind);
+        Loss {
+            count: now.count.saturating_sub(base.map_or(0, |base| base.count)),
+            ..now
+        }
+    }
+
+    /// The cost of measuring since the begin of the result.
+    pub fn own_cost(&self, now: OwnCost) -> OwnCost {
+        let base = self.own_cost.unwrap_or_default();
+        OwnCost {
+            bpf_runs: now.bpf_runs.saturating_sub(base.bpf_runs),
+            bpf_ns: now.bpf_ns.saturating_sub(base.bpf_ns),
+        }
+    }
+}
+
+/// A counter that was unknown at the begin stays unknown.
+fn since(base: Option<u64>, now: Option<u64>) -> Option<u64> {
+    base.zip(now).map(|(base, now)| now.saturating_sub(base))
+}
+
+#[cfg(test)]
+mod tests {
+    use vmnoise_events::LossKind;
+
+    use super::*;
+
+    fn baseline() -> Baseline {
+        Baseline {
+            tallies: vec![Tally {
+                cpu: 1,
+                first_tsc: 1_000,
+                last_tsc: 5_000,
+                blind_tsc: Some(70),
+                reloads: Some(3),
+                ..Tally::default()
+            }],
+            losses: vec![Loss {
+                kind: LossKind::RingFull,
+                count: 4,
+            }],
+            own_cost: Some(OwnCost {
+                bpf_runs: 10,
+                bpf_ns: 900,
+            }),
+        }
+    }
+
+    #[test]
+    fn counters_start_anew() {
+        let now = baseline().tally(Tally {
+            cpu: 1,
+            first_tsc: 1_000,
+            last_tsc: 9_000,
+            blind_tsc: Some(100),
+            reloads: Some(3),
+            heavy_exits: Some(8),
+            ..Tally::default()
+        });
+        assert_eq!((now.first_tsc, now.last_tsc), (5_000, 9_000));
+        assert_eq!((now.blind_tsc, now.reloads), (Some(30), Some(0)));
+        assert_eq!(now.heavy_exits, None, "it was not known at the begin");
+        let other = Tally {
+            cpu: 2,
+            first_tsc: 77,
+            ..Tally::default()
+        };
+        assert_eq!(baseline().tally(other), other);
+        let loss = |kind, count| baseline().loss(Loss { kind, count }).count;
+        assert_eq!(loss(LossKind::RingFull, 6), 2);
+        assert_eq!(loss(LossKind::Unpaired, 6), 6);
+        let cost = baseline().own_cost(OwnCost {
+            bpf_runs: 15,
+            bpf_ns: 1_000,
+        });
+        assert_eq!((cost.bpf_runs, cost.bpf_ns), (5, 100));
+    }
+
+    #[test]
+    fn a_gap_that_began_in_the_warm_up_is_none() {
+        let gap = |cpu, start_tsc| Gap {
+            cpu,
+            start_tsc,
+            end_tsc: 6_000,
+            steal_ns: 0,
+            reloads: 0,
+            light_exits: 0,
+            heavy_exits: 0,
+        };
+        assert!(baseline().precedes(&gap(1, 4_999)));
+        assert!(!baseline().precedes(&gap(1, 5_000)));
+        assert!(!baseline().precedes(&gap(2, 0)));
+        assert!(!Baseline::default().precedes(&gap(1, 0)));
+    }
+}

@@ -1,0 +1,155 @@
+//! The control group (cgroups(7), version 2) that polling threads run in.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why threads cannot run in a control group.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No file system of the type cgroup2.
+    #[error(
+        "no cgroup2 is mounted, so there is no group `{0}`: `mount -t cgroup2 none /sys/fs/cgroup` as root, or run without -C"
+    )]
+    NotMounted(String),
+    /// The folder is not there.
+    #[error("no control group {}; make it with mkdir, or name one that is there", .0.display())]
+    NoSuchGroup(PathBuf),
+    /// The kernel refused.
+    #[error("cannot write {}: {}; {}", file.display(), io::Error::from_raw_os_error(*errno), remedy(*errno))]
+    Refused {
+        /// The file written.
+        file: PathBuf,
+        /// The kernel's error number.
+        errno: i32,
+    },
+}
+
+/// What helps against the errors of Documentation/admin-guide/cgroup-v2.rst.
+fn remedy(errno: i32) -> &'static str {
+    match errno {
+        libc::EBUSY => {
+            "a group that shares controllers with groups below it holds no process: name one of those below"
+        }
+        libc::EOPNOTSUPP => {
+            "a threaded group takes threads of its own threaded domain only: first move your shell to the group above it (`echo $$ > cgroup.procs` there)"
+        }
+        libc::EACCES | libc::EPERM => "run as root, or in a group that was delegated to you",
+        libc::ENOSPC => {
+            "the group has no CPU or no memory node: write cpuset.cpus and cpuset.mems first"
+        }
+        _ => "see cgroups(7)",
+    }
+}
+
+/// A control group that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cgroup {
+    folder: PathBuf,
+}
+
+impl Cgroup {
+    /// The group of this name below the mount point of cgroup2, with or without a
+    /// slash before it.
+    ///
+    /// # Errors
+    /// [`Error::NotMounted`] and [`Error::NoSuchGroup`].
+    pub fn find(name: &str) -> Result<Cgroup, Error> {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let mount = mount_point(&mounts).ok_or_else(|| Error::NotMounted(name.to_owned()))?;
+        Cgroup::below(mount, name)
+    }
+
+    fn below(mount: &Path, name: &str) -> Result<Cgroup, Error> {
+        let folder = mount.join(name.trim_start_matches('/'));
+        if folder.join("cgroup.procs").is_file() {
+            Ok(Cgroup { folder })
+        } else {
+            Err(Error::NoSuchGroup(folder))
+        }
+    }
+
+    /// Whether it takes single threads. Any other group takes whole processes only.
+    pub fn is_threaded(&self) -> bool {
+        self.line("cgroup.type").as_deref() == Some("threaded")
+    }
+
+    /// The CPUs that its members may use, as the kernel writes lists; `None` without
+    /// the cpuset controller.
+    pub fn cpus(&self) -> Option<String> {
+        self.line("cpuset.cpus.effective")
+    }
+
+    /// Moves the calling process into it, with all its threads.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub fn admit_process(&self) -> Result<(), Error> {
+        self.admit("cgroup.procs")
+    }
+
+    /// Moves the calling thread into it, and only this one.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]; also where the group is not threaded.
+    pub fn admit_thread(&self) -> Result<(), Error> {
+        self.admit("cgroup.threads")
+    }
+
+    /// To the kernel, "0" is whoever writes it.
+    fn admit(&self, file: &str) -> Result<(), Error> {
+        let file = self.folder.join(file);
+        fs::write(&file, "0").map_err(|error| Error::Refused {
+            file,
+            errno: error.raw_os_error().unwrap_or(0),
+        })
+    }
+
+    fn line(&self, file: &str) -> Option<String> {
+        let text = fs::read_to_string(self.folder.join(file)).ok()?;
+        Some(text.trim().to_owned())
+    }
+}
+
+/// Where cgroup2 is mounted, by the lines of /proc/mounts.
+fn mount_point(mounts: &str) -> Option<&Path> {
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let place = words.next()?;
+        (words.next()? == "cgroup2").then(|| Path::new(place))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_version_is_found_beside_the_first() {
+        let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\n\
+                      none /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        assert_eq!(
+            mount_point(mounts),
+            Some(Path::new("/sys/fs/cgroup/unified"))
+        );
+        assert_eq!(mount_point("cgroup2 /x tmpfs rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn a_group_is_a_folder_of_the_kernel() {
+        let root = std::env::temp_dir();
+        let missing = Cgroup::below(&root, "/no/such").unwrap_err().to_string();
+        assert!(missing.contains("no/such; make it with mkdir"), "{missing}");
+    }
+
+    #[test]
+    fn a_refusal_names_the_file_and_the_remedy() {
+        let error = Error::Refused {
+            file: "/g/cgroup.threads".into(),
+            errno: libc::EOPNOTSUPP,
+        };
+        let text = error.to_string();
+        assert!(text.contains("/g/cgroup.threads"), "{text}");
+        assert!(text.contains("echo $$ > cgroup.procs"), "{text}");
+    }
+}
