@@ -3,11 +3,12 @@
 CARGO ?= cargo
 BINARY = $$(ls target/*/release/vmnoise target/release/vmnoise 2>/dev/null | head -1)
 
-.PHONY: help run build test bench setup clean
+.PHONY: help run build test lab-full bench setup clean
 
 help:
 	@echo "make run     build vmnoise and measure this machine for 10 s"
 	@echo "make test    every check this machine can run; what is skipped is counted, with its reason"
+	@echo "make lab-full  vmnoise in every kernel that Debian has, newer ones too"
 	@echo "make bench   speeds and costs, beside their peers; nothing is asserted"
 
 run: build
@@ -19,6 +20,10 @@ build: setup
 test: setup
 	@VMNOISE_TEST_TOOLS=1 scripts/setup
 	@$(CARGO) xtask test
+
+lab-full: setup
+	@VMNOISE_TEST_TOOLS=1 scripts/setup
+	@$(CARGO) xtask lab-full
 
 bench: setup
 	@VMNOISE_BENCH_TOOLS=1 scripts/setup

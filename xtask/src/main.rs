@@ -1,4 +1,5 @@
-//! What CI does, as commands anyone can run: `cargo xtask test`, `cargo xtask bench`.
+//! What CI does, as commands anyone can run: `cargo xtask test`, `cargo xtask lab-full`,
+//! `cargo xtask bench`.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -15,9 +16,12 @@ fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
     let outcome = match task.as_str() {
         "test" => test(),
+        "lab-full" => tiers::run_lab_full(),
         "checks" => checks::all(),
         "bench" => bench::all(),
-        _ => Err(anyhow::anyhow!("usage: cargo xtask test | checks | bench")),
+        _ => Err(anyhow::anyhow!(
+            "usage: cargo xtask test | lab-full | checks | bench"
+        )),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

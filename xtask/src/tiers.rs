@@ -1,6 +1,7 @@
 //! The test tiers: what each needs, what it ran, what was skipped and why.
 //! A tier is a part of the test names: `root::` needs BPF, `kvm::` needs
-//! /dev/kvm as well, `lab::` needs QEMU; everything else runs anywhere.
+//! /dev/kvm as well, `lab::` needs QEMU; everything else runs anywhere. `lab_full::`
+//! needs a newer suite of Debian as well, and is a command of its own.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -19,18 +20,38 @@ struct Counts {
     skipped: usize,
 }
 
+impl Counts {
+    /// The closing line, and whether all is well.
+    fn close(&self) -> Result<()> {
+        println!(
+            "{} passed, {} failed, {} skipped",
+            self.passed, self.failed, self.skipped
+        );
+        if self.failed > 0 {
+            bail!("{} tests failed", self.failed);
+        }
+        Ok(())
+    }
+}
+
 /// Builds what the tiers drive, runs every tier this machine can, and prints one closing line.
 pub fn run_all() -> Result<()> {
     let mut counts = Counts::default();
-    run(
-        &cargo(),
-        &["build", "--quiet", "--release", "--package", "vmnoise"],
-    )?;
+    build_binary()?;
     tier(
         &mut counts,
         "unit",
         &["--workspace"],
-        &["--skip", "root::", "--skip", "kvm::", "--skip", "lab::"],
+        &[
+            "--skip",
+            "root::",
+            "--skip",
+            "kvm::",
+            "--skip",
+            "lab::",
+            "--skip",
+            "lab_full::",
+        ],
     )?;
     tier(
         &mut counts,
@@ -46,17 +67,32 @@ pub fn run_all() -> Result<()> {
     let kvm = root.and_then(|()| can_virtualize());
     serial_tier(&mut counts, "kvm", &kvm)?;
     serial_tier(&mut counts, "lab", &can_emulate())?;
-    println!(
-        "{} passed, {} failed, {} skipped",
-        counts.passed, counts.failed, counts.skipped
-    );
-    if counts.failed > 0 {
-        bail!("{} tests failed", counts.failed);
-    }
-    Ok(())
+    counts.close()
 }
 
-/// Tests that change or load the machine run one at a time.
+/// Runs vmnoise in the kernels of every suite of Debian that can be had, and prints
+/// one closing line.
+pub fn run_lab_full() -> Result<()> {
+    let mut counts = Counts::default();
+    build_binary()?;
+    serial_tier(&mut counts, "lab::own_suite", &can_emulate())?;
+    for suite in ["trixie", "trixie-backports"] {
+        let name = format!("lab_full::{}", suite.replace('-', "_"));
+        let ability = can_emulate().and_then(|()| can_reach(suite));
+        serial_tier(&mut counts, &name, &ability)?;
+    }
+    counts.close()
+}
+
+fn build_binary() -> Result<()> {
+    run(
+        &cargo(),
+        &["build", "--quiet", "--release", "--package", "vmnoise"],
+    )
+}
+
+/// Tests that change or load the machine run one at a time. What they print (kernel
+/// versions, ratios) is part of the result.
 fn serial_tier(counts: &mut Counts, name: &str, ability: &Result<(), String>) -> Result<()> {
     let filter = format!("{name}::");
     match ability {
@@ -64,7 +100,7 @@ fn serial_tier(counts: &mut Counts, name: &str, ability: &Result<(), String>) ->
             counts,
             name,
             &["--workspace", &filter],
-            &["--test-threads=1"],
+            &["--test-threads=1", "--nocapture"],
         ),
         Err(reason) => {
             let tests = list(&filter)?;
@@ -175,6 +211,23 @@ fn can_emulate() -> Result<(), String> {
             "qemu-system-x86_64 (package qemu-system-x86): {error}"
         )),
     }
+}
+
+/// Whether a suite of Debian answers.
+fn can_reach(suite: &str) -> Result<(), String> {
+    let program = ["--package", "vmnoise-labs", "--bin", "lab"];
+    let output = Command::new(cargo())
+        .args(["run", "--quiet"])
+        .args(program)
+        .args(["--", "reach", suite])
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .map_err(|error| format!("starting `lab reach {suite}`: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("Debian's {suite} cannot be had: {}", said.trim()))
 }
 
 fn doctor() -> Result<String, String> {

@@ -33,6 +33,34 @@ pub fn sources(summary: &Value) -> impl Iterator<Item = Source<'_>> {
     })
 }
 
+/// What must hold of a microVM on every stock kernel with KVM: each exit is seen and
+/// has its time, and the host's tick is called by its name.
+///
+/// # Panics
+/// If one of these does not, or the summary is none.
+pub fn assert_exits_are_seen(summary: &Value) {
+    /// The emulator's own pauses leave a second of 250 ticks no more for sure.
+    const AT_LEAST: u64 = 20;
+    assert_budgets_add_up(summary);
+    let cpu = &summary["cpus"][0];
+    let exits = |key: &str| cpu["exits"][key].as_u64().expect("exits are counted");
+    let (light, heavy, kvm_stat) = (exits("light"), exits("heavy"), exits("kvm_stat"));
+    assert!(light > AT_LEAST, "{}", cpu["exits"]);
+    assert_eq!(light + heavy, kvm_stat, "{}", cpu["exits"]);
+    assert_ne!(cpu["shares_ns"]["kvm"].as_u64(), Some(0), "{cpu}");
+    assert_tick(summary, "host_irq");
+}
+
+/// The local timer's interrupts are named, and booked as this share.
+///
+/// # Panics
+/// If they are not, or the summary is none.
+pub fn assert_tick(summary: &Value, share: &str) {
+    let tick = sources(summary).find(|source| source.name == "local_timer:236");
+    let tick = tick.unwrap_or_else(|| panic!("no tick: {}", summary["cpus"][0]));
+    assert_eq!(tick.share, share);
+}
+
 /// The budget law, read off a summary: what is known of the shares adds up to the
 /// noise of each CPU, and the parts of each listed gap to its length.
 ///

@@ -16,6 +16,8 @@ pub(crate) struct Kernel<'a> {
     pub(crate) hooked: &'a HashSet<String>,
     pub(crate) kvm_pvm: bool,
     pub(crate) preempt_rt: bool,
+    /// Whether it is older than 5.18, by the arguments of its tracepoints.
+    pub(crate) before_5_18: bool,
 }
 
 /// Programs that are only useful together, and are tried, kept or dropped together.
@@ -149,6 +151,11 @@ impl Group {
                  kernel is PREEMPT_RT"
                     .to_owned()
             }
+            Group::Sched if kernel.before_5_18 => {
+                "best effort: sched_switch has the arguments it had before 5.18, and vmnoise is \
+                 tested on 6.1 and later"
+                    .to_owned()
+            }
             Group::Nmi => {
                 "a lower bound: only the handlers are timed, not the way in and out".to_owned()
             }
@@ -248,9 +255,25 @@ mod tests {
                 hooked: &HashSet::new(),
                 kvm_pvm: false,
                 preempt_rt,
+                before_5_18: false,
             };
             let limit = Group::Softirq.limit(&kernel);
             assert_eq!(limit.contains("PREEMPT_RT"), preempt_rt, "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn older_arguments_are_a_limit_of_tasks_alone() {
+        for before_5_18 in [false, true] {
+            let kernel = Kernel {
+                hooked: &HashSet::new(),
+                kvm_pvm: false,
+                preempt_rt: false,
+                before_5_18,
+            };
+            let limit = Group::Sched.limit(&kernel);
+            assert_eq!(limit.contains("best effort"), before_5_18, "{limit:?}");
+            assert!(!Group::Nmi.limit(&kernel).contains("best effort"));
         }
     }
 }

@@ -5,7 +5,7 @@ use vmnoise_events::Rung;
 use crate::{
     LoadError, Scope, Tracer,
     btf::KernelBtf,
-    host::{Capability, Host, Lockdown},
+    host::{Capability, Host, Lockdown, Throttling},
 };
 
 /// One rung per thing this machine can or cannot do: each group of BPF programs
@@ -97,30 +97,49 @@ fn permissions(host: &Host) -> Rung {
 }
 
 fn throttling(host: &Host) -> Rung {
-    let facts = host.throttling();
     let by_group = KernelBtf::read().is_ok_and(|btf| btf.rt_group_sched);
-    let limited = match (facts.rt_runtime_us, facts.rt_period_us) {
-        (Some(runtime), Some(period)) if runtime >= 0 && runtime < period => {
-            Some(format!("{runtime} of {period} µs"))
+    throttled_by(host.throttling(), by_group)
+}
+
+/// `by_group`: the kernel throttles real-time tasks by group (CONFIG_RT_GROUP_SCHED).
+/// Elsewhere the fair server took its place in 6.12, and `sched_rt_runtime_us` says
+/// nothing of it: 7.3 leaves all of the period to real-time tasks there, and has the
+/// server all the same.
+fn throttled_by(facts: Throttling, by_group: bool) -> Rung {
+    if let (false, Some(server)) = (by_group, facts.fair_server) {
+        if server.runtime_ns <= 0 {
+            return best("throttling", "off");
         }
-        _ => None,
-    };
-    let by = match (by_group, facts.fair_server) {
-        (true, _) => "real-time throttling by group",
-        (false, Some(true)) => "fair server",
-        (false, Some(false)) => return best("throttling", "off"),
-        (false, None) => "unknown",
-    };
-    match limited {
-        None => best("throttling", "off"),
-        Some(limit) => rung(
+        return rung(
             "throttling",
-            by,
-            format!("a real-time workload may run {limit} and is then held off; that is measured"),
+            "fair server",
+            format!(
+                "other tasks that wait get {} of {} µs from a real-time workload; that is measured",
+                server.runtime_ns / 1000,
+                server.period_ns / 1000
+            ),
+            "measure with the default priority, or write 0 to \
+             /sys/kernel/debug/sched/fair_server/cpuN/runtime"
+                .to_owned(),
+        );
+    }
+    match (facts.rt_runtime_us, facts.rt_period_us) {
+        (Some(runtime), Some(period)) if runtime >= 0 && runtime < period => rung(
+            "throttling",
+            if by_group {
+                "real-time throttling by group"
+            } else {
+                "unknown"
+            },
+            format!(
+                "a real-time workload may run {runtime} of {period} µs and is then held off; that \
+                 is measured"
+            ),
             "measure with the default priority, or write -1 to \
              /proc/sys/kernel/sched_rt_runtime_us"
                 .to_owned(),
         ),
+        _ => best("throttling", "off"),
     }
 }
 
@@ -138,5 +157,42 @@ fn rung(probe: &str, name: &str, limit: String, remedy: String) -> Rung {
         best: false,
         limit,
         remedy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::FairServer;
+
+    fn limits(rt_runtime_us: i64, server_runtime_ns: Option<i64>) -> Throttling {
+        Throttling {
+            rt_runtime_us: Some(rt_runtime_us),
+            rt_period_us: Some(1_000_000),
+            fair_server: server_runtime_ns.map(|runtime_ns| FairServer {
+                runtime_ns,
+                period_ns: 1_000_000_000,
+            }),
+        }
+    }
+
+    #[test]
+    fn the_fair_server_is_told_whatever_the_limit_of_real_time_tasks_says() {
+        for rt_runtime_us in [950_000, 1_000_000, -1] {
+            let told = throttled_by(limits(rt_runtime_us, Some(50_000_000)), false);
+            assert_eq!(told.rung, "fair server");
+            assert!(told.limit.contains("50000 of 1000000 µs"), "{told:?}");
+            assert!(told.remedy.contains("fair_server"), "{told:?}");
+        }
+        assert!(throttled_by(limits(950_000, Some(0)), false).best);
+    }
+
+    #[test]
+    fn the_limit_of_real_time_tasks_is_told_where_it_counts() {
+        let told = throttled_by(limits(950_000, Some(50_000_000)), true);
+        assert_eq!(told.rung, "real-time throttling by group");
+        assert!(told.remedy.contains("sched_rt_runtime_us"), "{told:?}");
+        assert_eq!(throttled_by(limits(950_000, None), false).rung, "unknown");
+        assert!(throttled_by(limits(-1, None), true).best);
     }
 }

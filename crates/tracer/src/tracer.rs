@@ -118,6 +118,7 @@ impl Tracer {
             hooked: &loaded.hooked,
             kvm_pvm,
             preempt_rt: host.is_preempt_rt(),
+            before_5_18: btf.arguments("sched_switch") == Some(3),
         };
         let limits = Group::ALL
             .into_iter()

@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use cpio::newc;
 
 use super::inside;
@@ -12,6 +13,9 @@ use super::inside;
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const PLAIN: u32 = 0o100_644;
+
+/// What the name of a compressed module ends in.
+const COMPRESSED: &str = ".xz";
 
 /// Folders that the init mounts something on.
 const MOUNT_POINTS: [&str; 4] = ["proc", "sys", "dev", "tmp"];
@@ -36,8 +40,13 @@ pub(super) fn write(
     }
     let mut order = String::new();
     for module in modules {
-        let inside = format!("lab/{}", name(module)?);
-        archive.copy(&inside, PLAIN, module)?;
+        let file = name(module)?;
+        let inside = format!("lab/{}", file.trim_end_matches(COMPRESSED));
+        if file.ends_with(COMPRESSED) {
+            archive.entry(&inside, PLAIN, &decompressed(module)?)?;
+        } else {
+            archive.copy(&inside, PLAIN, module)?;
+        }
         order += &format!("/{inside}\n");
     }
     archive.entry(&inside::MODULES[1..], PLAIN, order.as_bytes())?;
@@ -66,6 +75,18 @@ impl Archive {
         let content = std::fs::read(from).with_context(|| from.display().to_string())?;
         self.entry(name, mode, &content)
     }
+}
+
+/// Not every kernel decompresses modules itself (CONFIG_MODULE_DECOMPRESS).
+fn decompressed(path: &Path) -> Result<Vec<u8>> {
+    let output = Command::new("xz")
+        .args(["--decompress", "--stdout"])
+        .arg(path)
+        .output()
+        .context("starting xz (package xz-utils)")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {said}", path.display());
+    Ok(output.stdout)
 }
 
 fn name(path: &Path) -> Result<&str> {

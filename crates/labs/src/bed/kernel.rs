@@ -1,12 +1,11 @@
-//! Stock kernels: the packages of the system's own distribution, found by their meta
-//! packages because versions move, and kept unpacked under `target/lab/`.
+//! Stock kernels: packages of Debian, found by their meta packages because versions
+//! move, and kept unpacked under `target/lab/`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use crate::run::target_folder;
+use super::apt::{self, Apt, Suite};
 
 /// A kernel of Debian for amd64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,36 +40,35 @@ pub(super) struct Image {
     /// `uname -r`.
     pub version: String,
     pub vmlinuz: PathBuf,
-    /// In the order of loading.
+    /// In the order of loading. One whose name ends in `.xz` is compressed.
     pub modules: Vec<PathBuf>,
 }
 
 /// Finds the kernel's current package and unpacks it, unless that was done before.
-pub(super) fn install(kernel: Kernel) -> Result<Image> {
-    let folder = match unpacked(kernel) {
+pub(super) fn install(kernel: Kernel, suite: Suite) -> Result<Image> {
+    let apt = Apt::of(suite)?;
+    let folder = match unpacked(kernel, &apt) {
         Ok(folder) => folder,
         // A fresh machine has no package lists, one that slept has old ones.
         Err(missing) => {
-            call("apt-get", &["update", "-qq"], Path::new("."))
+            apt.update()
                 .with_context(|| format!("looking again, because {missing:#}"))?;
-            unpacked(kernel)?
+            unpacked(kernel, &apt)?
         }
     };
-    let boot = files(&folder.join("boot"))?;
-    let (vmlinuz, version) = boot
+    let files = apt::files(&folder)?;
+    let (vmlinuz, version) = files
         .iter()
-        .find_map(|path| {
-            let version = path.file_name()?.to_str()?.strip_prefix("vmlinuz-")?;
-            Some((path.clone(), version.to_owned()))
-        })
-        .with_context(|| format!("{} has no boot/vmlinuz", folder.display()))?;
-    let all = files(&folder.join("lib/modules"))?;
+        .find_map(|path| Some((path.clone(), version(path)?.to_owned())))
+        .with_context(|| format!("{} has no vmlinuz", folder.display()))?;
     let module = |name: &&str| {
-        let file = format!("{name}.ko");
-        all.iter()
-            .find(|path| path.ends_with(&file))
+        // Compressed since Debian 13.
+        let names = [format!("{name}.ko"), format!("{name}.ko.xz")];
+        files
+            .iter()
+            .find(|path| names.iter().any(|name| path.ends_with(name)))
             .cloned()
-            .with_context(|| format!("{} has no module {file}", folder.display()))
+            .with_context(|| format!("{} has no module {name}", folder.display()))
     };
     let modules = kernel.modules().iter().map(module).collect::<Result<_>>()?;
     Ok(Image {
@@ -80,59 +78,45 @@ pub(super) fn install(kernel: Kernel) -> Result<Image> {
     })
 }
 
-/// The folder that holds the current package's files.
-fn unpacked(kernel: Kernel) -> Result<PathBuf> {
-    let meta = kernel.meta_package();
-    let depends = call("apt-cache", &["depends", meta], Path::new("."))?;
-    let package = depends
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("Depends: linux-image-"))
-        .map(|rest| format!("linux-image-{rest}"))
-        .with_context(|| format!("apt knows no kernel behind {meta}: labs need Debian"))?;
-    let lab = target_folder().join("lab");
-    let folder = lab.join(&package);
-    if folder.is_dir() {
-        return Ok(folder);
+/// Which kernel a file is: `boot/vmlinuz-VERSION`, or since 7.3
+/// `usr/lib/modules/VERSION/vmlinuz`.
+fn version(path: &Path) -> Option<&str> {
+    match path.file_name()?.to_str()?.strip_prefix("vmlinuz")? {
+        "" => path.parent()?.file_name()?.to_str(),
+        version => version.strip_prefix('-'),
     }
-    std::fs::create_dir_all(&lab)?;
-    // Under another name until it is whole, so that a cut download is not taken for it.
-    let part = tempfile::tempdir_in(&lab)?;
-    call("apt-get", &["download", "-qq", &package], part.path())?;
-    let archive = files(part.path())?.pop().context("apt-get left no file")?;
-    let whole = part.path().join("whole");
-    let (archive, into) = (archive.to_string_lossy(), whole.to_string_lossy());
-    call("dpkg", &["-x", &archive, &into], part.path())?;
-    std::fs::rename(&whole, &folder)?;
+}
+
+/// The folder that holds the current packages' files.
+fn unpacked(kernel: Kernel, apt: &Apt) -> Result<PathBuf> {
+    let meta = kernel.meta_package();
+    let mut packages = apt.depends(meta)?;
+    packages.retain(|package| package.starts_with("linux-image-"));
+    let image = packages
+        .first()
+        .with_context(|| format!("apt knows no kernel behind {meta}: labs need Debian"))?;
+    let folder = apt::kept().join(image);
+    if !folder.is_dir() {
+        // Since 7.3 the image package has nothing but these.
+        let mut parts = apt.depends(image)?;
+        parts
+            .retain(|part| part.starts_with("linux-binary-") || part.starts_with("linux-modules-"));
+        packages.extend(parts);
+        apt.unpack(&packages, &folder)?;
+    }
     Ok(folder)
 }
 
-/// Every file below a folder.
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let entry = entry?;
-        // Links are left out: `lib/modules/*/source` may lead anywhere.
-        match entry.file_type()? {
-            kind if kind.is_dir() => found.extend(files(&entry.path())?),
-            kind if kind.is_file() => found.push(entry.path()),
-            _ => {}
-        }
-    }
-    Ok(found)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn call(program: &str, arguments: &[&str], folder: &Path) -> Result<String> {
-    let line = format!("{program} {}", arguments.join(" "));
-    let output = Command::new(program)
-        .args(arguments)
-        .current_dir(folder)
-        .output()
-        .with_context(|| format!("starting `{line}`"))?;
-    if !output.status.success() {
-        bail!(
-            "`{line}`: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+    #[test]
+    fn a_kernel_lies_in_one_of_two_places() {
+        let boot = Path::new("boot/vmlinuz-6.1.0-1-amd64");
+        assert_eq!(version(boot), Some("6.1.0-1-amd64"));
+        let modules = Path::new("usr/lib/modules/7.3.4-amd64");
+        assert_eq!(version(&modules.join("vmlinuz")), Some("7.3.4-amd64"));
+        assert_eq!(version(&modules.join("kernel/kvm.ko.xz")), None);
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

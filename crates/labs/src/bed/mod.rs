@@ -1,6 +1,7 @@
 //! The virtual-machine test bed: boots a stock Debian kernel in QEMU's emulator with
 //! nothing but `vmnoise` in it, runs commands there, and brings out what they said.
 
+mod apt;
 mod arguments;
 mod initramfs;
 pub mod inside;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+pub use apt::Suite;
 pub use inside::CommandOutput;
 pub use kernel::Kernel;
 
@@ -22,6 +24,7 @@ const BACKSTOP: Duration = Duration::from_secs(180);
 #[derive(Debug, Clone)]
 pub struct Lab {
     kernel: Kernel,
+    suite: Suite,
     cpus: u32,
     virtual_time: Option<u8>,
     programs: Vec<PathBuf>,
@@ -43,10 +46,17 @@ impl Lab {
     pub fn kernel(kernel: Kernel) -> Lab {
         Lab {
             kernel,
+            suite: Suite::Own,
             cpus: 1,
             virtual_time: None,
             programs: vec![crate::binary()],
         }
+    }
+
+    /// Takes the kernel from this suite instead of the machine's own.
+    pub fn from(mut self, suite: Suite) -> Lab {
+        self.suite = suite;
+        self
     }
 
     /// Gives it this many CPUs.
@@ -81,7 +91,7 @@ impl Lab {
             "virtual time is for one CPU: leave out .cpus({})",
             self.cpus
         );
-        let image = kernel::install(self.kernel)?;
+        let image = kernel::install(self.kernel, self.suite)?;
         let folder = tempfile::tempdir().context("a folder for the lab")?;
         let initramfs = folder.path().join("initramfs");
         initramfs::write(&initramfs, &image.modules, &self.programs, commands)?;

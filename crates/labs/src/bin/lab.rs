@@ -1,26 +1,35 @@
-//! `lab cloud|rt CPUS|virtual:SHIFT COMMAND...` boots one lab, shows what each command
-//! said and how it ended, and how long all of it took.
+//! `lab cloud|rt[@SUITE] CPUS|virtual:SHIFT COMMAND...` boots one lab, shows what each
+//! command said and how it ended, and how long all of it took. `lab reach SUITE` fails
+//! where that suite of Debian cannot be had.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
 
-use anyhow::{Result, bail};
-use vmnoise_labs::bed::{Kernel, Lab};
+use anyhow::{Context, Result, bail};
+use vmnoise_labs::bed::{Kernel, Lab, Suite};
 use vmnoise_labs::lab_program;
 
-const USAGE: &str = "usage: lab cloud|rt CPUS|virtual:SHIFT COMMAND...";
+const USAGE: &str = "usage: lab cloud|rt[@SUITE] CPUS|virtual:SHIFT COMMAND... | reach SUITE";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let ["reach", suite] = arguments[..] {
+        return suite_of(Some(suite))?.reach();
+    }
     let [kernel, time, ref commands @ ..] = arguments[..] else {
         bail!(USAGE);
     };
-    let lab = Lab::kernel(match kernel {
+    let (kernel, suite) = match kernel.split_once('@') {
+        Some((kernel, suite)) => (kernel, Some(suite)),
+        None => (kernel, None),
+    };
+    let kernel = match kernel {
         "cloud" => Kernel::Cloud,
         "rt" => Kernel::Rt,
         _ => bail!(USAGE),
-    });
+    };
+    let lab = Lab::kernel(kernel).from(suite_of(suite)?);
     let lab = match time.strip_prefix("virtual:") {
         Some(shift) => lab.virtual_time(shift.parse()?),
         None => lab.cpus(time.parse()?),
@@ -38,4 +47,9 @@ fn main() -> Result<()> {
     let took = start.elapsed().as_secs_f64();
     eprintln!("{} in {took:.1} s", report.kernel_version);
     Ok(())
+}
+
+fn suite_of(name: Option<&str>) -> Result<Suite> {
+    let suite = Suite::ALL.into_iter().find(|suite| suite.name() == name);
+    suite.with_context(|| format!("no suite is called {}; {USAGE}", name.unwrap_or_default()))
 }

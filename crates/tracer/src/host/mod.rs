@@ -18,7 +18,7 @@ use vmnoise_events::HostFacts;
 pub use requested_cpus::CpuError;
 pub use rights::{Capabilities, Capability, Lockdown};
 pub use threads::{Place, Thread};
-pub use throttling::Throttling;
+pub use throttling::{FairServer, Throttling};
 
 const CPUS: &str = "sys/devices/system/cpu";
 

@@ -11,20 +11,36 @@ pub struct Throttling {
     pub rt_runtime_us: Option<i64>,
     /// That period, in µs.
     pub rt_period_us: Option<i64>,
-    /// Whether a deadline server keeps time for other tasks (6.12 and later, visible
-    /// in debugfs); `None` where debugfs is not mounted or the kernel has none.
-    pub fair_server: Option<bool>,
+    /// What a deadline server keeps for other tasks of the first CPU (6.12 and later,
+    /// visible in debugfs); `None` where debugfs is not mounted or the kernel has none.
+    pub fair_server: Option<FairServer>,
+}
+
+/// Time that ordinary tasks get although real-time ones want it: it has nothing to do
+/// with `sched_rt_runtime_us`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FairServer {
+    /// Nanoseconds of each period; 0 is none.
+    pub runtime_ns: i64,
+    /// That period, in ns.
+    pub period_ns: i64,
 }
 
 impl Host {
     /// Reads the limits on real-time tasks.
     pub fn throttling(&self) -> Throttling {
         let number = |file: &str| self.line(file).ok()?.parse::<i64>().ok();
+        let server =
+            |file: &str| number(&format!("sys/kernel/debug/sched/fair_server/cpu0/{file}"));
         Throttling {
             rt_runtime_us: number("proc/sys/kernel/sched_rt_runtime_us"),
             rt_period_us: number("proc/sys/kernel/sched_rt_period_us"),
-            fair_server: number("sys/kernel/debug/sched/fair_server/cpu0/runtime")
-                .map(|runtime_ns| runtime_ns > 0),
+            fair_server: server("runtime")
+                .zip(server("period"))
+                .map(|(runtime_ns, period_ns)| FairServer {
+                    runtime_ns,
+                    period_ns,
+                }),
         }
     }
 }
@@ -42,11 +58,18 @@ mod tests {
                 "sys/kernel/debug/sched/fair_server/cpu0/runtime",
                 "50000000\n",
             ),
+            (
+                "sys/kernel/debug/sched/fair_server/cpu0/period",
+                "1000000000\n",
+            ),
         ]);
         let expected = Throttling {
             rt_runtime_us: Some(-1),
             rt_period_us: None,
-            fair_server: Some(true),
+            fair_server: Some(FairServer {
+                runtime_ns: 50_000_000,
+                period_ns: 1_000_000_000,
+            }),
         };
         assert_eq!(host.throttling(), expected);
     }

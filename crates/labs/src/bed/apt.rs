@@ -1,0 +1,217 @@
+//! Debian's packages by apt: the machine's own suite as it is set up, a newer one by a
+//! configuration of its own that leaves the machine's alone.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::run::target_folder;
+
+/// Debian's archive signs newer suites with keys that older systems have already.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// A release of Debian, where a kernel comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suite {
+    /// The machine's own.
+    Own,
+    /// Debian 13: Linux 6.12.
+    Trixie,
+    /// Newer software built for Debian 13: a recent Linux.
+    TrixieBackports,
+}
+
+impl Suite {
+    /// All of them.
+    pub const ALL: [Suite; 3] = [Suite::Own, Suite::Trixie, Suite::TrixieBackports];
+
+    /// Asks the mirror what it has today.
+    ///
+    /// # Errors
+    /// If it does not answer, or has no such suite.
+    pub fn reach(self) -> Result<()> {
+        Apt::of(self)?.update()
+    }
+
+    /// Debian's name of it; `None` for the machine's own.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Suite::Own => None,
+            Suite::Trixie => Some("trixie"),
+            Suite::TrixieBackports => Some("trixie-backports"),
+        }
+    }
+}
+
+/// apt, looking at one suite.
+#[derive(Debug)]
+pub(super) struct Apt {
+    options: Vec<String>,
+}
+
+impl Apt {
+    /// As the machine has it.
+    fn own() -> Apt {
+        Apt {
+            options: Vec::new(),
+        }
+    }
+
+    /// For this suite, from the mirror that the machine uses.
+    pub(super) fn of(suite: Suite) -> Result<Apt> {
+        let Some(name) = suite.name() else {
+            return Ok(Apt::own());
+        };
+        let folder = kept().join("apt").join(name);
+        for list in ["lists/partial", "cache/archives/partial"] {
+            std::fs::create_dir_all(folder.join(list))?;
+        }
+        let path = |file: &str| folder.join(file).display().to_string();
+        let mirror = mirror()?;
+        let source = format!("deb [signed-by={KEYRING} target=Packages] {mirror} {name} main\n");
+        std::fs::write(folder.join("sources.list"), source)?;
+        std::fs::write(folder.join("status"), "")?;
+        let options = [
+            ("Dir::Etc::SourceList", path("sources.list")),
+            ("Dir::Etc::SourceParts", "/dev/null".into()),
+            ("Dir::Etc::PreferencesParts", "/dev/null".into()),
+            ("Dir::State::Lists", path("lists")),
+            ("Dir::State::Status", path("status")),
+            ("Dir::Cache", path("cache")),
+        ];
+        Ok(Apt {
+            options: options
+                .into_iter()
+                .map(|(option, value)| format!("--option={option}={value}"))
+                .collect(),
+        })
+    }
+
+    /// Fetches the lists of packages.
+    pub(super) fn update(&self) -> Result<()> {
+        // Without this a mirror that does not answer is only warned of.
+        let strict = "--option=APT::Update::Error-Mode=any";
+        self.call("apt-get", &["update", "-qq", strict], Path::new("."))?;
+        Ok(())
+    }
+
+    /// What a package cannot be without, by its name.
+    pub(super) fn depends(&self, package: &str) -> Result<Vec<String>> {
+        let text = self.call("apt-cache", &["depends", package], Path::new("."))?;
+        Ok(text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("Depends: "))
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// Unpacks these packages into one new folder.
+    pub(super) fn unpack(&self, packages: &[String], folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(kept())?;
+        // Under another name until it is whole, so that a cut download is not taken for it.
+        let part = tempfile::tempdir_in(kept())?;
+        let mut arguments = vec!["download", "-qq"];
+        arguments.extend(packages.iter().map(String::as_str));
+        self.call("apt-get", &arguments, part.path())?;
+        let whole = part.path().join("whole");
+        let into = whole.to_string_lossy();
+        for archive in files(part.path())? {
+            call(
+                "dpkg",
+                &["-x", &archive.to_string_lossy(), &into],
+                part.path(),
+            )?;
+        }
+        std::fs::rename(&whole, folder)?;
+        Ok(())
+    }
+
+    fn call(&self, program: &str, arguments: &[&str], folder: &Path) -> Result<String> {
+        let mut all: Vec<&str> = self.options.iter().map(String::as_str).collect();
+        all.extend(arguments);
+        call(program, &all, folder)
+    }
+}
+
+/// Where everything that was fetched for labs is kept.
+pub(super) fn kept() -> PathBuf {
+    target_folder().join("lab")
+}
+
+/// Where the machine gets Debian itself from, and not its updates.
+fn mirror() -> Result<String> {
+    let find = || -> Result<String> {
+        let targets = [
+            "indextargets",
+            "--format",
+            "$(ORIGIN) $(CODENAME) $(REPO_URI)",
+            "Created-By: Packages",
+        ];
+        let text = call("apt-get", &targets, Path::new("."))?;
+        text.lines()
+            .find_map(debian_itself)
+            .map(str::to_owned)
+            .context("apt knows no mirror of Debian: labs need Debian")
+    };
+    // A fresh machine has no package lists, and apt tells only of what it has.
+    find().or_else(|_| Apt::own().update().and_then(|()| find()))
+}
+
+/// The address in a line of the origin, the code name and it.
+fn debian_itself(line: &str) -> Option<&str> {
+    let (codename, address) = line.strip_prefix("Debian ")?.split_once(' ')?;
+    (!codename.contains('-')).then_some(address)
+}
+
+/// Every file below a folder.
+pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        // Links are left out: `lib/modules/*/source` may lead anywhere.
+        match entry.file_type()? {
+            kind if kind.is_dir() => found.extend(files(&entry.path())?),
+            kind if kind.is_file() => found.push(entry.path()),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+fn call(program: &str, arguments: &[&str], folder: &Path) -> Result<String> {
+    let line = format!("{program} {}", arguments.join(" "));
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .with_context(|| format!("starting `{line}`"))?;
+    if !output.status.success() {
+        bail!(
+            "`{line}`: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debian_comes_from_where_the_machine_gets_it() {
+        let address = "http://deb.debian.org/debian/";
+        assert_eq!(
+            debian_itself(&format!("Debian bookworm {address}")),
+            Some(address)
+        );
+        for other in [
+            "Debian bookworm-updates http://deb.debian.org/debian/",
+            "Debian bookworm-security http://deb.debian.org/debian-security/",
+            "Node Source nodistro https://deb.nodesource.com/node_20.x/",
+        ] {
+            assert_eq!(debian_itself(other), None);
+        }
+    }
+}

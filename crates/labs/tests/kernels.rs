@@ -1,0 +1,111 @@
+//! The built binary in stock kernels that this machine does not run: every witness is
+//! on its best rung there, every exit is seen, and nothing is lost.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+use serde_json::Value;
+use vmnoise_labs::bed::{Kernel, Lab, Suite};
+use vmnoise_labs::judge::{assert_budgets_add_up, assert_exits_are_seen, assert_tick};
+
+/// What a user runs first, and a second of each workload.
+const COMMANDS: [&str; 3] = [
+    "vmnoise doctor --format json",
+    "vmnoise microvm --duration 1s --format json",
+    "vmnoise osnoise --duration 1s --format json",
+];
+
+/// All that BPF witnesses of a host.
+const WITNESSES: [&str; 6] = [
+    "host interrupts",
+    "host soft interrupts",
+    "host NMIs",
+    "host tasks",
+    "KVM_RUN left and entered",
+    "VM exits",
+];
+
+fn assert_works_on(kernel: Kernel, suite: Suite) {
+    let report = Lab::kernel(kernel).from(suite).run(&COMMANDS).unwrap();
+    println!("{suite:?} {kernel:?}: Linux {}", report.kernel_version);
+    let [doctor, microvm, osnoise] = [0, 1, 2].map(|which| report.outputs[which].json().unwrap());
+
+    assert_eq!(doctor["host"]["kernel"], report.kernel_version);
+    for probe in WITNESSES {
+        assert_eq!(rung(&doctor, probe)["rung"], "tp_btf", "{probe}");
+    }
+
+    assert_exits_are_seen(&microvm);
+    assert_nothing_lost(&microvm, kernel);
+
+    assert_budgets_add_up(&osnoise);
+    assert_tick(&osnoise, "irq");
+    assert_nothing_lost(&osnoise, kernel);
+    // A hypervisor without a steal clock is not said to have stolen nothing.
+    let cpu = &osnoise["cpus"][0];
+    assert!(cpu["shares_ns"]["steal"].is_null(), "{cpu}");
+    assert!(cpu["shares_ns"]["hw"].is_null(), "{cpu}");
+    assert!(cpu["exits"]["heavy"].is_null(), "{cpu}");
+}
+
+fn rung<'a>(doctor: &'a Value, probe: &str) -> &'a Value {
+    let rungs = doctor["rungs"].as_array().unwrap();
+    let found = rungs.iter().find(|rung| rung["probe"] == probe);
+    found.unwrap_or_else(|| panic!("doctor does not speak of {probe}"))
+}
+
+/// Soft interrupts that PREEMPT_RT preempts are losses by their nature.
+fn assert_nothing_lost(summary: &Value, kernel: Kernel) {
+    for (kind, count) in summary["losses"].as_object().unwrap() {
+        let by_nature = kernel == Kernel::Rt && kind == "unpaired";
+        assert!(by_nature || count == 0, "{}", summary["losses"]);
+    }
+}
+
+mod lab {
+    use super::*;
+
+    mod own_suite {
+        use super::*;
+
+        #[test]
+        fn cloud() {
+            assert_works_on(Kernel::Cloud, Suite::Own);
+        }
+
+        #[test]
+        fn rt() {
+            assert_works_on(Kernel::Rt, Suite::Own);
+        }
+    }
+}
+
+mod lab_full {
+    use super::*;
+
+    mod trixie {
+        use super::*;
+
+        #[test]
+        fn cloud() {
+            assert_works_on(Kernel::Cloud, Suite::Trixie);
+        }
+
+        #[test]
+        fn rt() {
+            assert_works_on(Kernel::Rt, Suite::Trixie);
+        }
+    }
+
+    mod trixie_backports {
+        use super::*;
+
+        #[test]
+        fn cloud() {
+            assert_works_on(Kernel::Cloud, Suite::TrixieBackports);
+        }
+
+        #[test]
+        fn rt() {
+            assert_works_on(Kernel::Rt, Suite::TrixieBackports);
+        }
+    }
+}
