@@ -1,0 +1,233 @@
+//! rtla's options do what they do in rtla: where polling threads run, what a warm-up
+//! throws away, what happens at a limit, and who is blamed for throttling.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod root {
+    use std::path::{Path, PathBuf};
+    use std::time::{Duration, Instant};
+
+    use serde_json::Value;
+    use vmnoise_labs::judge::assert_budgets_add_up;
+    use vmnoise_labs::{Run, run_to_end, schedstat};
+
+    /// A control group that is gone when dropped.
+    struct Group(PathBuf);
+
+    impl Group {
+        fn new(name: &str) -> Group {
+            let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+            let mut lines = mounts.lines().map(|line| line.split(' '));
+            let root = lines.find_map(|mut words| {
+                let place = words.nth(1)?;
+                (words.next()? == "cgroup2").then_some(place)
+            });
+            let folder = Path::new(root.expect("cgroup2 is mounted")).join(name);
+            std::fs::create_dir(&folder).unwrap();
+            Group(folder)
+        }
+
+        fn members(&self) -> String {
+            std::fs::read_to_string(self.0.join("cgroup.threads")).unwrap()
+        }
+    }
+
+    impl Drop for Group {
+        fn drop(&mut self) {
+            // A test that failed may have left members behind.
+            let _ = std::fs::remove_dir(&self.0);
+        }
+    }
+
+    /// Who of a run is in its group while the polling thread is: (polling, others).
+    fn in_group(name: &str, group: &Group) -> (usize, usize) {
+        let option = format!("-C={name}");
+        let run = Run::start(&["osnoise", "-c", "1", "-d", "2", &option]).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let members = loop {
+            let members: Vec<u32> = group
+                .members()
+                .lines()
+                .map(|tid| tid.parse().unwrap())
+                .collect();
+            let threads = schedstat::threads(run.pid()).unwrap();
+            let named = |(tid, comm): &(u32, String)| {
+                members
+                    .contains(tid)
+                    .then(|| comm.starts_with("vmnoise-spin"))
+            };
+            let members: Vec<bool> = threads.iter().filter_map(named).collect();
+            if members.contains(&true) {
+                break members;
+            }
+            assert!(Instant::now() < deadline, "no polling thread in {name}");
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let (status, _, stderr) = run.output().unwrap();
+        assert_eq!(status, Some(0), "{stderr}");
+        let polling = members.iter().filter(|is_polling| **is_polling).count();
+        (polling, members.len() - polling)
+    }
+
+    #[test]
+    fn a_threaded_group_takes_the_polling_threads_and_any_other_the_process() {
+        let group = Group::new("lab-threaded");
+        std::fs::write(group.0.join("cgroup.type"), "threaded").unwrap();
+        assert_eq!(in_group("lab-threaded", &group), (1, 0));
+        assert_eq!(group.members(), "");
+
+        let group = Group::new("lab-domain");
+        let (polling, others) = in_group("lab-domain", &group);
+        assert!(polling == 1 && others > 0, "{polling} {others}");
+        assert_eq!(group.members(), "");
+
+        let missing = run_to_end(&["osnoise", "-d", "1", "-C=lab-no-such-group"]).unwrap();
+        assert_eq!(missing.status.code(), Some(129));
+        let words = String::from_utf8(missing.stderr).unwrap();
+        assert!(words.contains("lab-no-such-group; make it"), "{words}");
+    }
+
+    #[test]
+    fn a_warm_up_is_no_part_of_the_result() {
+        let begin = Instant::now();
+        let options = ["osnoise", "-c", "1", "-d", "1", "--warm-up", "2"];
+        let run = Run::start(&[&options[..], &["--format", "json"]].concat()).unwrap();
+        let summary = run.summary().unwrap();
+        assert!(begin.elapsed() >= Duration::from_secs(3));
+        assert_budgets_add_up(&summary);
+        let runtime_ns = summary["cpus"][0]["runtime_ns"].as_u64().unwrap();
+        // The last drain ends it, and a busy machine may delay that.
+        assert!(
+            (800_000_000..2_000_000_000).contains(&runtime_ns),
+            "{runtime_ns}"
+        );
+        for gap in summary["worst"].as_array().unwrap() {
+            let at_ns = gap["at_ns"].as_u64().unwrap();
+            assert!(at_ns < 2_000_000_000, "{gap}");
+        }
+    }
+
+    #[test]
+    fn actions_run_in_their_order_at_a_limit_and_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("said");
+        let trace = folder.path().join("trace.txt");
+        let say = |word| format!("shell,command=echo {word} >> {}", file.display());
+        let save = format!("trace,file={}", trace.display());
+        let (one, two, three) = (say("one"), say("two"), say("three"));
+        let at_limit = ["--on-threshold", &one, "--on-threshold", &save];
+        let rest = ["--on-threshold", &two, "--on-end", &three];
+        let stop = ["osnoise", "-c", "1", "-d", "30", "-s", "2"];
+        let output = run_to_end(&[&stop[..], &at_limit, &rest].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\ntwo\nthree\n");
+        let lines = std::fs::read_to_string(&trace).unwrap();
+        assert!(lines.contains("sample_threshold: start "), "{lines}");
+    }
+
+    #[test]
+    fn a_run_that_is_to_go_on_does_and_stdout_is_the_result_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("said");
+        let say = format!("shell,command=echo hit | tee -a {}", file.display());
+        let base = [
+            "osnoise", "-c", "1", "-d", "1", "-s", "2", "--format", "json",
+        ];
+        let go_on = ["--on-threshold", &say, "--on-threshold", "continue"];
+        let run = Run::start(&[&base[..], &go_on].concat()).unwrap();
+        let summary: Value = run.summary().unwrap();
+        assert!(summary["stopped_by"].is_null(), "{summary}");
+        let said = std::fs::read_to_string(&file).unwrap();
+        assert!(said.lines().count() > 1, "{said}");
+    }
+
+    #[test]
+    fn a_failed_action_is_an_error() {
+        let base = ["osnoise", "-c", "1", "-d", "30", "-s", "2"];
+        let fails = ["--on-threshold", "shell,command=exit 7"];
+        let output = run_to_end(&[&base[..], &fails].concat()).unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let words = String::from_utf8(output.stderr).unwrap();
+        assert!(words.contains("`exit 7` ended with"), "{words}");
+    }
+
+    /// Real-time groups lose 50 ms of each second: to the tasks that then ran, by their
+    /// names, and `throttled` for as long as nobody did.
+    #[test]
+    fn the_hole_of_a_real_time_group_is_throttled_or_whoever_ran_in_it() {
+        if !Path::new("/sys/fs/cgroup/cpu/cpu.rt_runtime_us").exists() {
+            eprintln!("this kernel limits no real-time groups: nothing to see");
+            return;
+        }
+        let options = ["osnoise", "-c", "1", "-d", "3", "-P", "f:10"];
+        let run = Run::start(&[&options[..], &["--format", "json"]].concat()).unwrap();
+        let summary = run.summary().unwrap();
+        assert_budgets_add_up(&summary);
+        let gap = &summary["worst"][0];
+        let dur_ns = gap["dur_ns"].as_u64().unwrap();
+        assert!(dur_ns > 30_000_000, "{gap}");
+        let parts = gap["parts"].as_array().unwrap().iter();
+        let witnessed = parts.filter(|part| part["share"] != "hv_or_hw");
+        let witnessed_ns: u64 = witnessed.map(|part| part["ns"].as_u64().unwrap()).sum();
+        assert!(witnessed_ns * 10 > dur_ns * 9, "{gap}");
+        let shares = &summary["cpus"][0]["shares_ns"];
+        let of = |share: &str| shares[share].as_u64().unwrap();
+        assert!(of("throttled") + of("thread") > dur_ns / 2, "{shares}");
+    }
+
+    #[test]
+    fn a_deadline_without_its_partition_gets_the_remedy() {
+        let output = run_to_end(&["osnoise", "-c", "1", "-P", "d:10ms:100ms"]).unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        let words = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            words.contains("echo root > cpu1/cpuset.cpus.partition"),
+            "{words}"
+        );
+    }
+}
+
+mod lab {
+    use serde_json::Value;
+    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::judge::assert_budgets_add_up;
+    use vmnoise_labs::lab_program;
+
+    /// A budget of a fifth leaves four fifths of each period to the idle task.
+    #[test]
+    fn a_deadline_runs_in_its_partition_and_its_budget_is_witnessed() {
+        let osnoise = "lab-partition 1 alone vmnoise osnoise -c 1 -C=cpu1 -P d:20ms:100ms -d 2s --format json";
+        let report = Lab::kernel(Kernel::Cloud)
+            .cpus(2)
+            .program(&lab_program("lab-partition").unwrap())
+            .run(&[osnoise])
+            .unwrap();
+        let output = &report.outputs[0];
+        assert_eq!(output.status, Some(0), "{}", output.stderr);
+        let summary: Value = serde_json::from_str(&output.stdout).unwrap();
+        assert_budgets_add_up(&summary);
+        let cpu = &summary["cpus"][0];
+        let runtime_ns = cpu["runtime_ns"].as_u64().unwrap();
+        let throttled_ns = cpu["shares_ns"]["throttled"].as_u64().unwrap();
+        assert!(
+            throttled_ns * 10 > runtime_ns * 7 && throttled_ns * 10 < runtime_ns * 9,
+            "throttled for {throttled_ns} ns of {runtime_ns} ns"
+        );
+    }
+
+    #[test]
+    fn a_guest_under_a_deadline_is_throttled_too() {
+        let microvm =
+            "lab-partition 1 together vmnoise microvm -c 1 -P d:20ms:100ms -d 2s --format json";
+        let report = Lab::kernel(Kernel::Cloud)
+            .cpus(2)
+            .program(&lab_program("lab-partition").unwrap())
+            .run(&[microvm])
+            .unwrap();
+        let output = &report.outputs[0];
+        assert_eq!(output.status, Some(0), "{}", output.stderr);
+        let summary: Value = serde_json::from_str(&output.stdout).unwrap();
+        assert_budgets_add_up(&summary);
+        let throttled_ns = summary["cpus"][0]["shares_ns"]["throttled"].as_u64();
+        assert!(throttled_ns.unwrap() > 0, "{summary}");
+    }
+}
