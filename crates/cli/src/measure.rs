@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use vmnoise_events::{Event, Finish, FinishReason, Loss, LossKind, RunFacts, Tally};
 use vmnoise_explain::PeriodLine;
-use vmnoise_tracer::Tracer;
+use vmnoise_tracer::{SmiCounts, Tracer};
 use vmnoise_workload::tsc;
 
 use crate::interrupt::Interrupts;
@@ -33,6 +33,7 @@ pub struct Measurement<'a> {
     facts: &'a RunFacts,
     poller: Box<dyn Poller>,
     tracer: Option<Tracer>,
+    smi: SmiCounts,
     session: Session<'a>,
     outer_steal: OuterSteal,
     baseline: Baseline,
@@ -53,6 +54,7 @@ impl<'a> Measurement<'a> {
         facts: &'a RunFacts,
         poller: Box<dyn Poller>,
         tracer: Option<Tracer>,
+        smi: SmiCounts,
         session: Session<'a>,
     ) -> Measurement<'a> {
         let outer_steal = OuterSteal::begin(&facts.options.cpus, tracer.as_ref());
@@ -60,6 +62,7 @@ impl<'a> Measurement<'a> {
             facts,
             poller,
             tracer,
+            smi,
             session,
             outer_steal,
             baseline: Baseline::default(),
@@ -275,6 +278,10 @@ impl<'a> Measurement<'a> {
     }
 
     fn with_host_counters(&self, tally: Tally) -> Tally {
+        let tally = Tally {
+            smi_count: self.smi.read(tally.cpu),
+            ..tally
+        };
         let Some(tracer) = &self.tracer else {
             return tally;
         };

@@ -55,6 +55,8 @@ pub struct Tally {
     /// Advance of the steal clock of the machine under the measured CPU: an upper
     /// bound on what an outer host's scheduler took.
     pub outer_steal_ns: Option<u64>,
+    /// System management interrupts of the CPU (MSR_SMI_COUNT).
+    pub smi_count: Option<u64>,
 }
 
 /// What kind of thing was lost.

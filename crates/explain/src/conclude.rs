@@ -98,6 +98,7 @@ fn cpu_summary(cpu: &Cpu, explainer: &Explainer) -> CpuSummary {
         guest_columns: run.guest_columns(&explainer.sight, cpu.exits()),
         steal_clock_ns: tally.and_then(|tally| tally.steal_clock_ns),
         outer_steal_ns: tally.and_then(|tally| tally.outer_steal_ns),
+        smi_count: tally.and_then(|tally| tally.smi_count),
         sources: sources(&cpu.ledger, &explainer.names),
         exits: Exits {
             light: tally.and_then(|tally| tally.light_exits),

@@ -75,6 +75,8 @@ pub struct CpuSummary {
     /// Advance of the steal clock of the machine under this CPU, in nanoseconds: an
     /// upper bound on what an outer host took of the residual.
     pub outer_steal_ns: Option<u64>,
+    /// System management interrupts of this CPU; `None` where nothing counts them.
+    pub smi_count: Option<u64>,
     /// Who took how much, largest total first.
     pub sources: Vec<SourceSummary>,
     /// Exits of the vCPU.

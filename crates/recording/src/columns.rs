@@ -130,6 +130,7 @@ impl Columns {
                     (counter::HEAVY_EXITS, tally.heavy_exits),
                     (counter::KVM_STAT_EXITS, tally.kvm_stat_exits),
                     (counter::OUTER_STEAL_NS, tally.outer_steal_ns),
+                    (counter::SMI_COUNT, tally.smi_count),
                 ]),
                 ..Row::default()
             }),

@@ -150,6 +150,7 @@ impl Rows {
                 counter::HEAVY_EXITS => &mut tally.heavy_exits,
                 counter::KVM_STAT_EXITS => &mut tally.kvm_stat_exits,
                 counter::OUTER_STEAL_NS => &mut tally.outer_steal_ns,
+                counter::SMI_COUNT => &mut tally.smi_count,
                 _ => {
                     return Err(format!(
                         "row {row} holds counter {name:?}, which is unknown"

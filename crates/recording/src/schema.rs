@@ -40,6 +40,7 @@ pub(crate) mod counter {
     pub const HEAVY_EXITS: &str = "heavy_exits";
     pub const KVM_STAT_EXITS: &str = "kvm_stat_exits";
     pub const OUTER_STEAL_NS: &str = "outer_steal_ns";
+    pub const SMI_COUNT: &str = "smi_count";
     pub const LOST: &str = "lost";
     pub const BPF_RUNS: &str = "bpf_runs";
     pub const BPF_NS: &str = "bpf_ns";

@@ -11,7 +11,7 @@ use vmnoise_events::{
 };
 use vmnoise_recording::Writer;
 use vmnoise_tracer::host::{Host, cpu_list};
-use vmnoise_tracer::{LoadError, Scope, Tracer};
+use vmnoise_tracer::{LoadError, Scope, SmiCounts, Tracer};
 use vmnoise_workload::microvm::GuestClock;
 use vmnoise_workload::{thread, tsc};
 
@@ -141,6 +141,8 @@ fn measure(
         ladder = tracer.rungs();
     }
     ladder.extend(prepared.rungs);
+    let smi = SmiCounts::open(&plan.machine.here, &options.cpus);
+    ladder.push(smi.rung());
     let facts = RunFacts {
         tool_version: env!("CARGO_PKG_VERSION").into(),
         workload: plan.workload,
@@ -164,7 +166,7 @@ fn measure(
         None => None,
     };
     let session = Session::new(&facts, writer, view);
-    let measurement = Measurement::new(&facts, prepared.poller, tracer, session);
+    let measurement = Measurement::new(&facts, prepared.poller, tracer, smi, session);
     let on_threshold = OnThreshold::new(plan.on_threshold.clone());
     let Measured { outcome, failure } = measurement.run(plan.warm_up, on_threshold, interrupts)?;
     let Outcome {

@@ -232,6 +232,11 @@ pub fn honesty(facts: &RunFacts, summary: &Summary) -> String {
         summary.late_events
     );
     text += &exit_check(facts, summary);
+    for cpu in &summary.cpus {
+        if let Some(count) = cpu.smi_count {
+            text += &format!(" SMIs of CPU {}: {count}\n", cpu.cpu);
+        }
+    }
     text += &format!(" clock bound: {}\n", time(summary.clock_bound_ns));
     text += &format!(
         " own cost: {} BPF runs, {} in all ({} % of a measured CPU's time)\n",

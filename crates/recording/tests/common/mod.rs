@@ -101,6 +101,7 @@ pub fn one_of_each() -> Vec<Event> {
             heavy_exits: Some(3),
             kvm_stat_exits: Some(5),
             outer_steal_ns: Some(u64::MAX),
+            smi_count: Some(6),
         }),
         Event::Loss(Loss {
             kind: LossKind::MailboxFull,
@@ -207,7 +208,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 after_tsc,
             })
         }),
-        (small(), number(), number(), vec(option::of(number()), 7)).prop_map(
+        (small(), number(), number(), vec(option::of(number()), 8)).prop_map(
             |(cpu, first_tsc, last_tsc, known)| Event::Tally(Tally {
                 cpu,
                 first_tsc,
@@ -219,6 +220,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 heavy_exits: known[3],
                 kvm_stat_exits: known[4],
                 outer_steal_ns: known[5],
+                smi_count: known[7],
             })
         ),
         (0..LossKind::ALL.len(), number()).prop_map(|(kind, count)| Event::Loss(Loss {

@@ -394,6 +394,7 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, run):
         "guest_columns": guest_columns(known, unexplained_at_exits, counters),
         "steal_clock_ns": counters.get("steal_clock_ns"),
         "outer_steal_ns": counters.get("outer_steal_ns"),
+        "smi_count": counters.get("smi_count"),
         "sources": sorted(sources, key=str),
         "exits": {"light": counters.get("light_exits"), "heavy": counters.get("heavy_exits"),
                   "reloads": counters.get("reloads"), "kvm_stat": counters.get("kvm_stat_exits")},

@@ -5,6 +5,7 @@ pub mod cpu_list;
 mod hypervisor;
 mod requested_cpus;
 mod rights;
+mod smi;
 mod threads;
 mod throttling;
 
@@ -17,6 +18,7 @@ use vmnoise_events::HostFacts;
 
 pub use requested_cpus::CpuError;
 pub use rights::{Capabilities, Capability, Lockdown};
+pub use smi::{NoSmiCount, PmuEvent};
 pub use threads::{Place, Thread};
 pub use throttling::{FairServer, Throttling};
 

@@ -1,0 +1,82 @@
+//! Where this machine counts its system management interrupts.
+
+use super::Host;
+
+const PMU: &str = "sys/bus/event_source/devices/msr";
+
+/// An event of perf by its numbers (perf_event_open(2)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PmuEvent {
+    /// `type` of the PMU.
+    pub pmu: u32,
+    /// `config` of the event.
+    pub config: u64,
+}
+
+/// Why there is no count of SMIs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoSmiCount {
+    /// MSR_SMI_COUNT of a guest counts what its own hypervisor injects
+    /// (kvm_get_msr_common of arch/x86/kvm/x86.c).
+    #[error("this machine is a guest: what it can count are not the SMIs of the hardware")]
+    Guest,
+    /// arch/x86/events/msr.c offers `smi` for Intel's CPUs since Nehalem.
+    #[error("this CPU does not count SMIs; Intel's do")]
+    Cpu,
+    /// The PMU is there and tells no number.
+    #[error("{PMU} holds no event of the usual form")]
+    Form,
+}
+
+impl Host {
+    /// The event of perf's `msr` PMU that counts SMIs: MSR_SMI_COUNT, 0x34.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn smi_event(&self) -> Result<PmuEvent, NoSmiCount> {
+        if self.hypervisor().is_some() {
+            return Err(NoSmiCount::Guest);
+        }
+        self.msr_event("smi")
+    }
+
+    pub(crate) fn msr_event(&self, name: &str) -> Result<PmuEvent, NoSmiCount> {
+        let event = self.line(&format!("{PMU}/events/{name}"));
+        let event = event.map_err(|_| NoSmiCount::Cpu)?;
+        let config = event.strip_prefix("event=0x");
+        let config = config.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let pmu = self.line(&format!("{PMU}/type")).ok();
+        let pmu = pmu.and_then(|number| number.parse().ok());
+        let both = pmu.zip(config);
+        both.map(|(pmu, config)| PmuEvent { pmu, config })
+            .ok_or(NoSmiCount::Form)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::tree;
+    use super::*;
+
+    const TYPE: (&str, &str) = ("sys/bus/event_source/devices/msr/type", "14\n");
+
+    fn with_event(text: &str) -> Result<PmuEvent, NoSmiCount> {
+        let file = "sys/bus/event_source/devices/msr/events/smi";
+        tree(&[TYPE, (file, text)]).1.smi_event()
+    }
+
+    #[test]
+    fn the_event_is_the_one_the_kernel_names() {
+        let (pmu, config) = (14, 4);
+        assert_eq!(with_event("event=0x04\n"), Ok(PmuEvent { pmu, config }));
+        assert_eq!(with_event("umask=1\n"), Err(NoSmiCount::Form));
+    }
+
+    #[test]
+    fn other_cpus_and_guests_have_none() {
+        let (_root, amd) = tree(&[TYPE]);
+        assert_eq!(amd.smi_event(), Err(NoSmiCount::Cpu));
+        let (_root, guest) = tree(&[TYPE, ("proc/cpuinfo", "flags\t\t: hypervisor\n")]);
+        assert_eq!(guest.smi_event(), Err(NoSmiCount::Guest));
+    }
+}
