@@ -2,8 +2,8 @@
 
 use std::io;
 
-use rustix::process::setpriority_process;
-use rustix::thread::{CpuSet, gettid, sched_setaffinity};
+use rustix::process::{Pid, setpriority_process};
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 use vmnoise_events::Policy;
 
 use crate::deadline;
@@ -78,6 +78,14 @@ pub enum Error {
         /// The kernel's error number.
         errno: i32,
     },
+    /// The kernel took the CPU from a thread that was pinned to it.
+    #[error(
+        "CPU {cpu} went offline or left this process's cpuset: its measuring thread may run elsewhere; what was measured until then stands; see /sys/devices/system/cpu/online and `taskset -cp $$`, and measure CPUs that stay"
+    )]
+    Unpinned {
+        /// The CPU that was measured.
+        cpu: u32,
+    },
     /// A measuring thread ended without saying why.
     #[error("the measuring thread of CPU {0} is gone: please report this")]
     Gone(u32),
@@ -101,6 +109,23 @@ pub fn pin(cpus: &[u32]) -> Result<(), Error> {
         first_cpu,
         errno: errno.raw_os_error(),
     })
+}
+
+/// Checks that a thread which was pinned to this CPU still is: the kernel widens or
+/// moves its affinity when the CPU goes offline or leaves the cpuset (cpuset(7)). A
+/// thread that is gone is where it was.
+///
+/// # Errors
+/// [`Error::Unpinned`].
+pub fn still_pinned(tid: u32, cpu: u32) -> Result<(), Error> {
+    let Ok(allowed) = sched_getaffinity(Pid::from_raw(tid.cast_signed())) else {
+        return Ok(());
+    };
+    if allowed.count() == 1 && allowed.is_set(cpu as usize) {
+        Ok(())
+    } else {
+        Err(Error::Unpinned { cpu })
+    }
 }
 
 /// Sets the scheduling policy of the calling thread (sched_setscheduler(2);
@@ -176,6 +201,21 @@ mod tests {
             (cpu, rustix::thread::sched_getcpu())
         });
         assert_eq!(cpu.0, cpu.1);
+    }
+
+    #[test]
+    fn a_thread_whose_affinity_changed_is_not_pinned_any_more() {
+        on_a_thread(|| {
+            let all = sched_getaffinity(None).unwrap();
+            pin(&[0]).unwrap();
+            assert_eq!(still_pinned(tid(), 0), Ok(()));
+            assert_eq!(still_pinned(tid(), 1), Err(Error::Unpinned { cpu: 1 }));
+            sched_setaffinity(None, &all).unwrap();
+            let pinned = still_pinned(tid(), 0);
+            assert_eq!(pinned.is_ok(), all.count() == 1);
+        });
+        let gone = on_a_thread(tid);
+        assert_eq!(still_pinned(gone, 0), Ok(()));
     }
 
     #[test]

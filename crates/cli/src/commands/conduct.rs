@@ -191,6 +191,8 @@ fn measure(
     match write_error.or(failure).or(ended.err()) {
         Some(error) => Err(error),
         None if stopped => Ok(Status::Limit),
+        // Its reason was told when it happened.
+        None if summary.finish_reason == Some(FinishReason::Failed) => Ok(Status::Error),
         None => Ok(Status::Ok),
     }
 }

@@ -183,7 +183,8 @@ impl Microvm {
         self.workers.iter().any(Worker::running)
     }
 
-    /// Why a vCPU ended early, if one did. The others go on, and what was
+    /// Why a vCPU ended early, if one did, or lost its CPU (offline, or out of the
+    /// cpuset) and feels another's gaps since. The others go on, and what was
     /// recorded stays.
     pub fn failure(&self) -> Option<Error> {
         self.workers.iter().find_map(Worker::failure)

@@ -130,9 +130,11 @@ impl Worker {
         self.life.running()
     }
 
-    /// Why the thread ended early, if it did.
+    /// Why the thread ended early, if it did, or lost its CPU: the guest cannot know
+    /// on which it runs.
     pub fn failure(&self) -> Option<Error> {
-        self.life.failure()
+        let unpinned = || thread::still_pinned(self.thread.tid, self.thread.cpu).err();
+        self.life.failure().or_else(|| unpinned().map(Error::from))
     }
 
     /// Waits for the thread's end.
