@@ -40,6 +40,17 @@ impl Disturber {
         )
     }
 
+    /// Two tasks that wake each other on this CPU, as fast as they can.
+    ///
+    /// # Errors
+    /// If they cannot be started.
+    pub fn storm(cpu: u32) -> Result<Disturber> {
+        Disturber::start(
+            Command::new(lab_program("lab-disturb")?).args(["storm", &cpu.to_string()]),
+            None,
+        )
+    }
+
     /// A SCHED_FIFO task that burns `count` times `burst`, `hz` times a second, on
     /// this CPU, and then logs them to `log`.
     ///

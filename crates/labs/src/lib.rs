@@ -3,10 +3,13 @@
 #![forbid(unsafe_code)]
 
 pub mod bed;
+mod cpuset;
 mod disturber;
+pub mod footprint;
 pub mod judge;
 mod run;
 pub mod schedstat;
 
+pub use cpuset::Cpuset;
 pub use disturber::{Burst, Disturber};
 pub use run::{Run, binary, lab_program, run_to_end};

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::schedstat;
@@ -89,6 +90,35 @@ impl Run {
         let mut run = Run::start(&all)?;
         run.wait_for("largest shares")?;
         Ok(run)
+    }
+
+    /// Starts `vmnoise osnoise` with JSON output and returns once its thread on this
+    /// CPU, the last one asked for, polls.
+    ///
+    /// # Errors
+    /// If it ends before, or does not come to it.
+    pub fn osnoise(cpu: u32, arguments: &[&str]) -> Result<Run> {
+        let mut all = vec!["osnoise", "--format", "json"];
+        all.extend(arguments);
+        let run = Run::start(&all)?;
+        let thread = format!("vmnoise-spin{cpu}");
+        let deadline = Instant::now() + BACKSTOP;
+        while !schedstat::has_worked(run.pid(), &thread)? {
+            if Instant::now() > deadline {
+                bail!("{thread} does not poll");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(run)
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// If it is gone.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let process = Pid::from_raw(self.pid().cast_signed()).context("its process id")?;
+        kill_process(process, signal).context("sending vmnoise a signal")
     }
 
     /// Reads stderr up to a line that holds `words`.

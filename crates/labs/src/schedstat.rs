@@ -50,6 +50,20 @@ pub fn threads(pid: u32) -> Result<Vec<(u32, String)>> {
     Ok(threads)
 }
 
+/// Far beyond what a thread takes to be set up.
+const AT_WORK_NS: u64 = 100_000_000;
+
+/// Whether a process has a thread of this name, and it has worked for a while.
+///
+/// # Errors
+/// If the process is gone.
+pub fn has_worked(pid: u32, name: &str) -> Result<bool> {
+    let named = threads(pid)?.into_iter().find(|(_, comm)| comm == name);
+    // A thread that has just ended has no times to read.
+    let times = named.and_then(|(tid, _)| read(pid, tid).ok());
+    Ok(times.is_some_and(|times| times.on_cpu_ns >= AT_WORK_NS))
+}
+
 /// The state letter of a thread (proc(5)), `None` once it is gone.
 pub fn state(pid: u32, tid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;

@@ -7,15 +7,11 @@ mod kvm {
     use std::process::Command;
     use std::time::Duration;
 
+    use rustix::process::Signal;
     use serde_json::Value;
     use vmnoise_labs::{Run, run_to_end, schedstat};
 
     const CPU: u32 = 1;
-
-    fn interrupt(run: &Run) {
-        let process = rustix::process::Pid::from_raw(run.pid() as i32).unwrap();
-        rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
-    }
 
     /// Names of all BPF programs that are loaded, by the kernel's own tool.
     fn loaded_programs() -> Vec<String> {
@@ -139,7 +135,7 @@ mod kvm {
     fn ctrl_c_once_finishes_and_prints() {
         let run = Run::microvm(CPU, &["--duration", "30s"]).unwrap();
         std::thread::sleep(Duration::from_millis(700));
-        interrupt(&run);
+        run.signal(Signal::INT).unwrap();
         let summary = run.summary().unwrap();
         assert_eq!(summary["complete"], true);
         assert_eq!(summary["finish_reason"], "interrupt");

@@ -1,11 +1,16 @@
 //! `lab-disturb busy CPU` never sleeps; `lab-disturb bursts CPU HZ BURST_US COUNT LOG`
 //! burns COUNT bursts at SCHED_FIFO and logs the TSC at each begin and end, and what
 //! the scheduler has charged the thread since the end before: that includes the way
-//! on and off the CPU, which the thread itself cannot see. `lab-disturb monitor THREAD
-//! COUNT EVERY_MS WORD...`, inside a lab, waits until a thread whose name begins with
-//! THREAD is at work, and then says the words COUNT times to QEMU's monitor.
+//! on and off the CPU, which the thread itself cannot see. `lab-disturb storm CPU` has
+//! two threads wake each other there, as fast as they can.
+//!
+//! Inside a lab: `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a
+//! thread whose name begins with THREAD is at work, and then says the words COUNT times
+//! to QEMU's monitor; `lab-disturb unplug CPU RECORDING` takes the CPU offline for a
+//! moment, once that recording has grown.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::thread::{Builder, available_parallelism};
 use std::time::{Duration, Instant};
@@ -46,13 +51,15 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
+        ["storm", cpu] => storm(cpu.parse()?),
         ["monitor", thread, count, every_ms, ref words @ ..] => {
             let every = Duration::from_millis(every_ms.parse()?);
             monitor(thread, count.parse()?, every, &words.join(" "))
         }
+        ["unplug", cpu, recording] => unplug(cpu.parse()?, recording),
         _ => bail!(
-            "usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG | monitor THREAD COUNT \
-             EVERY_MS WORD..."
+            "usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG | storm CPU | monitor \
+             THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING"
         ),
     }
 }
@@ -132,6 +139,39 @@ fn on_cpu_ns(name: &str) -> Result<Option<u64>> {
         }
     }
     Ok(None)
+}
+
+/// Each byte is a wake-up and two switches.
+fn storm(cpu: u32) -> Result<()> {
+    thread::pin(&[cpu])?;
+    let (from_other, to_me) = std::io::pipe()?;
+    let (from_me, to_other) = std::io::pipe()?;
+    Builder::new().spawn(move || pass_on(from_me, to_me))?;
+    (&to_other).write_all(&[0])?;
+    pass_on(from_other, to_other)
+}
+
+fn pass_on(mut from: std::io::PipeReader, mut to: std::io::PipeWriter) -> Result<()> {
+    let mut ball = [0];
+    loop {
+        from.read_exact(&mut ball)?;
+        to.write_all(&ball)?;
+    }
+}
+
+/// Waits until a run has written its first events to this recording, and takes the CPU
+/// off for long enough that nobody overlooks it.
+fn unplug(cpu: u32, recording: &str) -> Result<()> {
+    let mut sizes = BTreeSet::new();
+    // Nothing, the facts of the run, the events of its first second.
+    while sizes.len() < 3 {
+        sizes.insert(std::fs::metadata(recording).map_or(0, |file| file.len()));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let online = format!("/sys/devices/system/cpu/cpu{cpu}/online");
+    std::fs::write(&online, "0").with_context(|| online.clone())?;
+    std::thread::sleep(Duration::from_millis(500));
+    std::fs::write(&online, "1").with_context(|| online.clone())
 }
 
 /// What the scheduler has charged this thread so far (CLOCK_THREAD_CPUTIME_ID).

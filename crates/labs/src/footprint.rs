@@ -1,0 +1,153 @@
+//! What a run could leave behind on the machine: read before and after, from the
+//! kernel's own files and bpftool.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+/// Settings of the machine that measuring tools are known to change, one file each; a
+/// file that is not there has no content.
+const SETTINGS: [&str; 9] = [
+    "/proc/sys/kernel/bpf_stats_enabled",
+    "/proc/sys/kernel/sched_rt_runtime_us",
+    "/proc/sys/kernel/perf_event_paranoid",
+    "/proc/sys/kernel/nmi_watchdog",
+    "/proc/irq/default_smp_affinity",
+    "/sys/devices/system/cpu/online",
+    "/sys/kernel/tracing/tracing_on",
+    "/sys/kernel/tracing/set_event",
+    "/sys/kernel/tracing/current_tracer",
+];
+/// Folders whose entries are things that outlive a process.
+const FOLDERS: [&str; 4] = [
+    "/sys/fs/bpf",
+    "/sys/kernel/tracing/instances",
+    "/sys/kernel/tracing/events/synthetic",
+    "/dev/shm",
+];
+
+/// The settings of this machine, by file.
+pub fn settings() -> BTreeMap<String, Vec<u8>> {
+    let mut found: BTreeMap<String, Vec<u8>> = SETTINGS
+        .iter()
+        .map(|&file| (file.to_owned(), fs::read(file).unwrap_or_default()))
+        .collect();
+    // Four bytes: the longest wake-up any process allows (pm_qos_interface.rst). To
+    // read them is to open the file, which alone asks for nothing.
+    found.insert("/dev/cpu_dma_latency".to_owned(), dma_latency());
+    for folder in FOLDERS {
+        let names = entries(Path::new(folder)).into_iter().collect::<Vec<_>>();
+        found.insert(folder.to_owned(), names.join("\n").into_bytes());
+    }
+    let mut groups = Vec::new();
+    subfolders(Path::new("/sys/fs/cgroup"), &mut groups);
+    groups.sort();
+    found.insert("/sys/fs/cgroup".to_owned(), groups.join("\n").into_bytes());
+    for line in entries(Path::new("/proc/irq")) {
+        let file = format!("/proc/irq/{line}/smp_affinity_list");
+        if let Ok(list) = fs::read(&file) {
+            found.insert(file, list);
+        }
+    }
+    found
+}
+
+fn dma_latency() -> Vec<u8> {
+    use std::io::Read;
+    let mut value = vec![0; 4];
+    let read =
+        fs::File::open("/dev/cpu_dma_latency").and_then(|mut file| file.read_exact(&mut value));
+    read.map_or_else(|_| Vec::new(), |()| value)
+}
+
+fn entries(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+fn subfolders(folder: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.push(entry.path().display().to_string());
+            subfolders(&entry.path(), found);
+        }
+    }
+}
+
+/// What a process holds in the kernel by file descriptors.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Ids of BPF programs.
+    pub programs: BTreeSet<u32>,
+    /// Ids of BPF maps.
+    pub maps: BTreeSet<u32>,
+    /// Ids of BPF links: what attaches a program.
+    pub links: BTreeSet<u32>,
+    /// Whether it has the kernel's accounting of BPF run time on.
+    pub accounting: bool,
+}
+
+impl Held {
+    /// Reads what a running process holds (proc_pid_fdinfo(5)).
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub fn by(pid: u32) -> Result<Held> {
+        let mut held = Held::default();
+        let folder = format!("/proc/{pid}/fd");
+        for entry in fs::read_dir(&folder).context(folder)?.flatten() {
+            let target = fs::read_link(entry.path()).unwrap_or_default();
+            held.accounting |= target.to_string_lossy().contains("bpf-stats");
+            let name = entry.file_name();
+            let info = format!("/proc/{pid}/fdinfo/{}", name.display());
+            // A link tells its program's id too.
+            let text = fs::read_to_string(info).unwrap_or_default();
+            for line in text.lines() {
+                let Some((key, id)) = line.split_once(':') else {
+                    continue;
+                };
+                let Ok(id) = id.trim().parse() else {
+                    continue;
+                };
+                match key {
+                    "prog_id" => held.programs.insert(id),
+                    "map_id" => held.maps.insert(id),
+                    "link_id" => held.links.insert(id),
+                    _ => false,
+                };
+            }
+        }
+        Ok(held)
+    }
+
+    /// Which of its programs, maps and links the kernel still has.
+    ///
+    /// # Errors
+    /// If bpftool cannot be started.
+    pub fn left(&self) -> Result<Vec<String>> {
+        let mut left = Vec::new();
+        let kinds = [
+            ("prog", &self.programs),
+            ("map", &self.maps),
+            ("link", &self.links),
+        ];
+        for (kind, ids) in kinds {
+            for id in ids {
+                let output = Command::new("bpftool")
+                    .args([kind, "show", "id", &id.to_string()])
+                    .output()
+                    .context("starting bpftool")?;
+                if output.status.success() {
+                    let line = String::from_utf8_lossy(&output.stdout);
+                    left.push(format!("{kind} {}", line.trim()));
+                }
+            }
+        }
+        Ok(left)
+    }
+}

@@ -1,0 +1,139 @@
+//! What goes wrong during a run is told, and costs nothing that was measured before.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+use std::path::Path;
+
+use serde_json::Value;
+use vmnoise_labs::judge::assert_budgets_add_up;
+use vmnoise_labs::{Cpuset, Run, run_to_end};
+
+const CPU: u32 = 1;
+
+fn explained(recording: &Path, format: &str) -> String {
+    let path = recording.to_str().unwrap();
+    let output = run_to_end(&["explain", path, "--format", format]).unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The measured CPU is taken out of the cpuset under a running `vmnoise`.
+fn lose_the_cpu(start: impl FnOnce(&[&str]) -> Run) {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = folder.path().join("run.vmn");
+    let set = Cpuset::create("0-1").unwrap();
+    let run = start(&["-d", "60s", "-o", recording.to_str().unwrap()]);
+    set.take_in(run.pid()).unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    set.allow("0").unwrap();
+    let (status, stdout, stderr) = run.output().unwrap();
+    assert_eq!(status, Some(1), "{stderr}");
+    assert_ended_early(&stdout, &stderr);
+    assert_eq!(explained(&recording, "json"), stdout);
+}
+
+/// One line says why, and the result covers what came before.
+fn assert_ended_early(stdout: &str, stderr: &str) {
+    let said = stderr.lines().filter(|line| line.contains("ended early"));
+    let said: Vec<_> = said.collect();
+    assert_eq!(said.len(), 1, "{stderr}");
+    assert!(said[0].contains("CPU 1 went offline or left this process's cpuset"));
+    let summary: Value = serde_json::from_str(stdout).unwrap();
+    assert_eq!(summary["finish_reason"], "failed");
+    assert_budgets_add_up(&summary);
+    let cpu = &summary["cpus"][0];
+    assert!(cpu["runtime_ns"].as_u64().unwrap() > 50_000_000, "{cpu}");
+    assert!(cpu["gaps"].as_u64().unwrap() > 0, "{cpu}");
+}
+
+mod root {
+    use std::time::Duration;
+
+    use rustix::process::Signal;
+    use vmnoise_labs::Disturber;
+
+    use super::*;
+
+    #[test]
+    fn osnoise_whose_cpu_leaves_the_cpuset_ends_and_says_so() {
+        lose_the_cpu(|arguments| {
+            let arguments = [&["-c", "1"], arguments].concat();
+            Run::osnoise(CPU, &arguments).unwrap()
+        });
+    }
+
+    #[test]
+    fn activities_beyond_the_ring_are_counted_and_nothing_else_suffers() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = folder.path().join("run.vmn");
+        let path = recording.to_str().unwrap();
+        let run = Run::osnoise(CPU, &["-c", "1", "-d", "6s", "-o", path]).unwrap();
+        // Nobody drains while the process is stopped, and its programs go on.
+        let storm = Disturber::storm(CPU).unwrap();
+        run.signal(Signal::STOP).unwrap();
+        std::thread::sleep(Duration::from_secs(4));
+        drop(storm);
+        run.signal(Signal::CONT).unwrap();
+        let summary = run.summary().unwrap();
+
+        assert_budgets_add_up(&summary);
+        let lost = summary["losses"]["ring_full"].as_u64().unwrap();
+        assert!(lost > 0, "{}", summary["losses"]);
+        assert!(summary["lost_events"].as_u64().unwrap() >= lost);
+        let text = explained(&recording, "text");
+        assert!(text.contains(&format!("ring_full {lost}")), "{text}");
+        assert!(text.contains("maxima are lower bounds"), "{text}");
+    }
+}
+
+mod kvm {
+    use super::*;
+
+    #[test]
+    fn a_microvm_whose_cpu_leaves_the_cpuset_ends_and_says_so() {
+        lose_the_cpu(|arguments| Run::microvm(CPU, arguments).unwrap());
+    }
+}
+
+mod lab {
+    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::lab_program;
+
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_goes_offline_ends_its_measurement_and_no_other() {
+        let runs = [
+            "vmnoise osnoise -c 1 -d 60s --format json -o /tmp/osnoise.vmn",
+            "vmnoise microvm -c 1 -d 60s --format json -o /tmp/microvm.vmn",
+            // The CPU of the tool's own threads is not one that is measured.
+            "vmnoise osnoise -c 1 -H 2 -d 5s --format json -o /tmp/bystander.vmn",
+        ];
+        let report = Lab::kernel(Kernel::Cloud)
+            .cpus(3)
+            .program(&lab_program("lab-disturb").unwrap())
+            .run(&[
+                "& lab-disturb unplug 1 /tmp/osnoise.vmn",
+                runs[0],
+                "vmnoise explain /tmp/osnoise.vmn --format json",
+                "& lab-disturb unplug 1 /tmp/microvm.vmn",
+                runs[1],
+                "vmnoise explain /tmp/microvm.vmn --format json",
+                "& lab-disturb unplug 2 /tmp/bystander.vmn",
+                runs[2],
+            ])
+            .unwrap();
+        let (losers, bystander) = report.outputs.split_at(4);
+        for lost in losers.chunks(2) {
+            assert_eq!(lost[0].status, Some(1), "{}", lost[0].stderr);
+            assert_ended_early(&lost[0].stdout, &lost[0].stderr);
+            assert_eq!(lost[1].stdout, lost[0].stdout);
+        }
+        assert_eq!(bystander[0].status, Some(0), "{}", bystander[0].stderr);
+        let summary: Value = serde_json::from_str(&bystander[0].stdout).unwrap();
+        assert_budgets_add_up(&summary);
+        assert_eq!(summary["finish_reason"], "duration");
+        // The console has what the kernel and the disturbers complained of.
+        assert!(!report.console.contains("Error"), "{}", report.console);
+        assert!(!report.console.contains("BUG:"), "{}", report.console);
+    }
+}

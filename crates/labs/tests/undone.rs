@@ -1,0 +1,81 @@
+//! Nothing stays behind, however a run ends: neither in the kernel, nor in its settings,
+//! nor with those who started it.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod root {
+    use std::time::{Duration, Instant};
+
+    use rustix::process::Signal;
+    use rustix::thread::sched_getaffinity;
+    use vmnoise_labs::footprint::{Held, settings};
+    use vmnoise_labs::{Run, schedstat};
+
+    const CPU: u32 = 1;
+    /// The kernel frees programs some time after their last user.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Runs, ends it as `end` says, and compares the machine before and after.
+    fn leaves_nothing(duration: &str, end: impl FnOnce(Run)) {
+        let before = settings();
+        let mine_before = sched_getaffinity(None).unwrap();
+        let run = Run::osnoise(CPU, &["-c", "1", "-P", "f:1", "-d", duration]).unwrap();
+        let pid = run.pid();
+        let held = Held::by(pid).unwrap();
+        assert!(held.accounting && !held.links.is_empty(), "{held:?}");
+        let all = held.programs.len() + held.maps.len() + held.links.len();
+        assert_eq!(held.left().unwrap().len(), all, "{held:?}");
+        assert_eq!(settings(), before, "a run changes settings of the machine");
+
+        end(run);
+        assert!(schedstat::threads(pid).is_err(), "a thread is left");
+        let begin = Instant::now();
+        while !held.left().unwrap().is_empty() {
+            assert!(begin.elapsed() < PATIENCE, "{:?}", held.left());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(settings(), before);
+        assert_eq!(sched_getaffinity(None).unwrap(), mine_before);
+    }
+
+    fn ends_well(run: Run) {
+        let (status, _, stderr) = run.output().unwrap();
+        assert_eq!(status, Some(0), "{stderr}");
+    }
+
+    #[test]
+    fn at_the_end_of_its_duration() {
+        leaves_nothing("5s", ends_well);
+    }
+
+    #[test]
+    fn by_sigint_and_sigterm() {
+        for signal in [Signal::INT, Signal::TERM] {
+            leaves_nothing("60s", |run| {
+                run.signal(signal).unwrap();
+                ends_well(run);
+            });
+        }
+    }
+
+    /// No line of the program runs any more: what holds here holds for a panic too.
+    #[test]
+    fn by_sigkill() {
+        leaves_nothing("60s", drop);
+    }
+
+    /// Asked three times, it ends as if nobody caught the signal.
+    #[test]
+    fn by_a_user_in_a_hurry() {
+        leaves_nothing("60s", |run| {
+            let begin = Instant::now();
+            while run.signal(Signal::INT).is_ok() && begin.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(1));
+                if schedstat::state(run.pid(), run.pid()) == Some('Z') {
+                    break;
+                }
+            }
+            let (status, ..) = run.output().unwrap();
+            assert!(matches!(status, None | Some(0)), "{status:?}");
+        });
+    }
+}
