@@ -191,8 +191,13 @@ fn measure(
     match write_error.or(failure).or(ended.err()) {
         Some(error) => Err(error),
         None if stopped => Ok(Status::Limit),
-        // Its reason was told when it happened.
-        None if summary.finish_reason == Some(FinishReason::Failed) => Ok(Status::Error),
+        // Its reason was told when it happened. A thread that is observed may end when it
+        // likes.
+        None if summary.finish_reason == Some(FinishReason::Failed)
+            && plan.workload != Workload::Observed =>
+        {
+            Ok(Status::Error)
+        }
         None => Ok(Status::Ok),
     }
 }
