@@ -33,6 +33,7 @@ impl Baseline {
             light_exits: since(base.light_exits, now.light_exits),
             heavy_exits: since(base.heavy_exits, now.heavy_exits),
             kvm_stat_exits: since(base.kvm_stat_exits, now.kvm_stat_exits),
+            smi_count: since(base.smi_count, now.smi_count),
             ..now
         }
     }
