@@ -15,12 +15,16 @@ use crate::recent_trace::RecentTrace;
 
 const TITLE: &str = "Operating System Noise";
 const COLUMNS: &str = "CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          HW          NMI          IRQ      Softirq       Thread";
+/// Narrow enough for 200 columns in all.
 const GUEST_COLUMNS: [&str; 5] = ["STEAL", "VIRT", "HW_NOISE", "LW_EX", "HW_EX"];
 /// To the first corner of the terminal.
 const HOME: &str = "\x1b[H";
 /// Clears what an earlier drawing left behind a line, and below the last.
 const REST_OF_LINE: &str = "\x1b[K\n";
 const REST_OF_SCREEN: &str = "\x1b[J";
+
+/// Parts of the longest gap that are shown while the run goes on.
+const LIVE_PARTS: usize = 8;
 
 /// What one CPU has shown so far.
 #[derive(Debug, Default, Clone)]
@@ -88,7 +92,7 @@ impl Top {
         );
         if self.in_a_guest {
             for column in GUEST_COLUMNS {
-                out += &format!(" {column:>12}");
+                out += &format!(" {column:>11}");
             }
         }
         out += "\n";
@@ -134,7 +138,7 @@ impl Row {
             guest.light_exits,
             guest.heavy_exits,
         ];
-        let columns = columns.map(|column| format!(" {:>12}", text::number(column)));
+        let columns = columns.map(|column| format!(" {:>11}", text::number(column)));
         columns.concat()
     }
 }
@@ -160,7 +164,7 @@ impl View for Top {
             row.guest_columns += line.guest_columns;
         }
         if self.draws() {
-            let table = self.table(period.since_start) + &longest(period.longest.as_ref());
+            let table = self.table(period.since_start) + &longest_so_far(period.longest.as_ref());
             // A terminal that is gone is told by the result.
             let _ = std::io::stdout().write_all(redrawn(&table).as_bytes());
             let _ = std::io::stdout().flush();
@@ -191,6 +195,23 @@ impl View for Top {
 fn redrawn(text: &str) -> String {
     let lines = text.lines().map(|line| line.to_owned() + REST_OF_LINE);
     format!("{HOME}{}{REST_OF_SCREEN}", lines.collect::<String>())
+}
+
+/// Short, so that the table above it stays on the screen.
+fn longest_so_far(gap: Option<&WorstGap>) -> String {
+    let Some(gap) = gap else {
+        return String::new();
+    };
+    let (shown, more) = gap.parts.split_at(gap.parts.len().min(LIVE_PARTS));
+    let gap = WorstGap {
+        parts: shown.to_vec(),
+        ..gap.clone()
+    };
+    let more = match more.len() {
+        0 => String::new(),
+        more => format!("   … and {more} smaller\n"),
+    };
+    longest(Some(&gap)) + &more
 }
 
 fn longest(gap: Option<&WorstGap>) -> String {
