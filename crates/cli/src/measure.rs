@@ -272,7 +272,9 @@ impl<'a> Measurement<'a> {
     /// Counters since the start of the workload.
     fn tallies(&self) -> Vec<Tally> {
         let tallies = self.poller.tallies(self.tracer.as_ref()).into_iter();
+        // A workload that has not read its clock yet has no start to tell.
         tallies
+            .filter(|tally| tally.last_tsc > 0)
             .map(|tally| self.with_host_counters(tally))
             .collect()
     }

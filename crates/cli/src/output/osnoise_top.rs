@@ -67,7 +67,7 @@ impl Top {
     fn settle(&mut self, cpus: &[CpuSummary]) {
         for cpu in cpus {
             let row = self.rows.entry(cpu.cpu).or_default();
-            row.runtime_ns = cpu.runtime_ns.unwrap_or(row.runtime_ns);
+            row.runtime_ns = cpu.runtime_ns.unwrap_or(0);
             row.noise_ns = cpu.noise_ns;
             row.max_single_ns = cpu.max_gap_ns.unwrap_or(0);
             row.interference = cpu.interference;
