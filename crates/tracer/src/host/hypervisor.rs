@@ -11,7 +11,8 @@ impl Host {
             .line("sys/hypervisor/type")
             .is_ok_and(|name| name == "xen")
         {
-            return Some("Xen".to_owned());
+            let guest = self.line("sys/hypervisor/guest_type");
+            return Some(guest.map_or_else(|_| "Xen".to_owned(), |kind| format!("Xen {kind}")));
         }
         let cpuinfo = self.text("proc/cpuinfo").ok()?;
         let flagged = cpuinfo
@@ -23,7 +24,17 @@ impl Host {
                     .split_ascii_whitespace()
                     .any(|flag| flag == "hypervisor")
             });
-        flagged.then(|| (self.signature)().unwrap_or("unnamed").to_owned())
+        flagged.then(|| match (self.signature)() {
+            Some("KVM") if self.is_firecracker() => "KVM (Firecracker)".to_owned(),
+            signature => signature.unwrap_or("unnamed").to_owned(),
+        })
+    }
+
+    /// Firecracker has no DMI to name itself in, but signs its ACPI tables, bytes 10 to
+    /// 16 of each (ACPI 6.5, section 5.2.6), which only root may read.
+    fn is_firecracker(&self) -> bool {
+        let table = self.root.join("sys/firmware/acpi/tables/APIC");
+        std::fs::read(table).is_ok_and(|table| table.get(10..16) == Some(b"FIRECK"))
     }
 }
 
@@ -73,5 +84,30 @@ mod tests {
     fn xen_says_so_in_sys() {
         let (_root, host) = tree(&[("sys/hypervisor/type", "xen\n")]);
         assert_eq!(host.hypervisor().as_deref(), Some("Xen"));
+        for kind in ["PV", "PVH", "HVM"] {
+            let guest_type = format!("{kind}\n");
+            let files = [
+                ("sys/hypervisor/type", "xen\n"),
+                ("sys/hypervisor/guest_type", guest_type.as_str()),
+            ];
+            let (_root, host) = tree(&files);
+            assert_eq!(host.hypervisor(), Some(format!("Xen {kind}")));
+        }
+    }
+
+    #[test]
+    fn firecracker_signs_its_acpi_tables() {
+        let named = |oem: &str| {
+            let table = format!("APICH\0\0\0\u{6}V{oem}FCVMMADT");
+            let files = [
+                ("proc/cpuinfo", "flags\t\t: hypervisor\n"),
+                ("sys/firmware/acpi/tables/APIC", table.as_str()),
+            ];
+            let (_root, mut host) = tree(&files);
+            host.signature = || Some("KVM");
+            host.hypervisor()
+        };
+        assert_eq!(named("FIRECK").as_deref(), Some("KVM (Firecracker)"));
+        assert_eq!(named("BOCHS ").as_deref(), Some("KVM"));
     }
 }
