@@ -10,6 +10,7 @@ help:
 	@echo "make test    every check this machine can run; what is skipped is counted, with its reason"
 	@echo "make lab-full  vmnoise in every kernel that Debian has, newer ones too"
 	@echo "make bench   speeds and costs, beside their peers; nothing is asserted"
+	@echo "make soak    an hour of measuring (SECONDS=3600): memory stays, nothing is lost"
 
 run: build
 	@$(BINARY) microvm --duration 10s
@@ -28,6 +29,11 @@ lab-full: setup
 bench: setup
 	@VMNOISE_BENCH_TOOLS=1 scripts/setup
 	@$(CARGO) xtask bench
+
+SECONDS ?= 3600
+
+soak: build
+	@$(CARGO) run --quiet --package vmnoise-labs --bin soak -- $(SECONDS)
 
 setup:
 	@scripts/setup
