@@ -57,6 +57,8 @@ pub(crate) struct Cpu {
     pub(crate) tally: Option<Tally>,
     /// Exits as told by the end of the last period.
     period_exits: ExitCounts,
+    /// Runtime as told by then.
+    period_runtime_ns: u64,
     /// Where the first tally puts the workload's start; known once it is dated.
     pub(crate) started_mono_ns: Option<u64>,
     /// The workload's last reading as told before the last watermark.
@@ -79,6 +81,7 @@ impl Cpu {
             ledger: Ledger::new(),
             tally: None,
             period_exits: ExitCounts::default(),
+            period_runtime_ns: 0,
             started_mono_ns: None,
             alive_tsc: None,
             late_gaps: 0,
@@ -286,11 +289,15 @@ impl Cpu {
     }
 
     /// What was explained and counted since the last call.
-    pub(crate) fn take_period(&mut self, sight: &Sight) -> PeriodLine {
+    pub(crate) fn take_period(&mut self, sight: &Sight, clock: &ClockMap) -> PeriodLine {
+        let runtime_ns = self.runtime_ns(clock);
+        let of_period_ns = runtime_ns.map(|ns| ns.saturating_sub(self.period_runtime_ns));
+        self.period_runtime_ns = runtime_ns.unwrap_or(0).max(self.period_runtime_ns);
         let exits = self.exits();
         let of_period = exits.map(|exits| exits.since(self.period_exits));
         self.period_exits = exits.unwrap_or_default();
-        self.ledger.take_period(self.number, sight, of_period)
+        self.ledger
+            .take_period(self.number, sight, of_period_ns, of_period)
     }
 
     /// How long the workload ran, in nanoseconds; `None` without a tally.

@@ -3,9 +3,14 @@
 
 use vmnoise_events::{Activity, ActivityKind};
 
-/// Between two activities that are closer, the thread had no time of its own: that is
-/// the way through the kernel from one tracepoint to the next (docs/design.md).
-pub(crate) const HOLE_NS: u64 = 1_000;
+use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Thread, Throttled, Vmm};
+
+/// Between two activities that are closer, the thread had no time to speak of.
+const HOLE_NS: u64 = 1_000;
+/// From the end of an interrupt to the soft interrupt or the switch that it brought about
+/// the kernel does not let go of the CPU, and no event tells of that way: it is this
+/// long at most (docs/design.md has the measurement).
+const WAY_NS: u64 = 20_000;
 
 /// Finds one gap after another: maximal runs of activities without a hole.
 #[derive(Debug, Default)]
@@ -21,24 +26,28 @@ impl Derivation {
     /// begins where the last gap has ended.
     pub(crate) fn gaps(&mut self, activities: &[Activity], certain_to_ns: u64) -> Vec<(u64, u64)> {
         let mut gaps: Vec<(u64, u64)> = Vec::new();
-        for activity in activities
-            .iter()
-            .filter(|activity| takes_time(activity.kind))
-        {
+        // The activity that the last gap ends with.
+        let mut last_kind = Thread;
+        for activity in activities.iter().filter(|it| takes_time(it.kind)) {
             let start_ns = activity.start_mono_ns.max(self.told_to_ns);
-            if activity.end_mono_ns <= start_ns {
+            let ends_at_ns = activity.end_mono_ns;
+            if ends_at_ns <= start_ns {
                 continue;
             }
+            let hole_ns = hole_ns(last_kind, activity.kind);
             match gaps.last_mut() {
-                Some((_, end_ns)) if start_ns < end_ns.saturating_add(HOLE_NS) => {
-                    *end_ns = activity.end_mono_ns.max(*end_ns);
+                Some((_, end_ns)) if start_ns < end_ns.saturating_add(hole_ns) => {
+                    if ends_at_ns <= *end_ns {
+                        continue;
+                    }
+                    *end_ns = ends_at_ns;
                 }
-                _ => gaps.push((start_ns, activity.end_mono_ns)),
+                _ => gaps.push((start_ns, ends_at_ns)),
             }
+            last_kind = activity.kind;
         }
-        let is_certain =
-            |&(_, end_ns): &(u64, u64)| end_ns.saturating_add(HOLE_NS) <= certain_to_ns;
-        gaps.truncate(gaps.partition_point(is_certain));
+        let certain = |&(_, end_ns): &(u64, u64)| end_ns.saturating_add(WAY_NS) <= certain_to_ns;
+        gaps.truncate(gaps.partition_point(certain));
         if let Some(&(_, end_ns)) = gaps.last() {
             self.told_to_ns = end_ns;
         }
@@ -54,19 +63,22 @@ impl Derivation {
 /// Exits are a vCPU's, and a thread that sleeps by itself loses nothing.
 fn takes_time(kind: ActivityKind) -> bool {
     match kind {
-        ActivityKind::Nmi
-        | ActivityKind::Irq
-        | ActivityKind::Softirq
-        | ActivityKind::Thread
-        | ActivityKind::Throttled => true,
-        ActivityKind::Exit | ActivityKind::Vmm | ActivityKind::Blocked => false,
+        Nmi | Irq | Softirq | Thread | Throttled => true,
+        Exit | Vmm | Blocked => false,
+    }
+}
+
+/// The shortest hole between these two in which the thread had time of its own.
+fn hole_ns(before: ActivityKind, after: ActivityKind) -> u64 {
+    match (before, after) {
+        (Nmi | Irq | Softirq, Softirq | Thread | Throttled) => WAY_NS,
+        _ => HOLE_NS,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ActivityKind::{Blocked, Irq, Softirq, Thread};
     use vmnoise_events::SourceId;
 
     fn activity((kind, start_mono_ns, end_mono_ns): (ActivityKind, u64, u64)) -> Activity {
@@ -80,44 +92,53 @@ mod tests {
         }
     }
 
-    fn gaps(certain_to_ns: u64, activities: &[(ActivityKind, u64, u64)]) -> Vec<(u64, u64)> {
+    fn gaps(activities: &[(ActivityKind, u64, u64)]) -> Vec<(u64, u64)> {
         let activities: Vec<Activity> = activities.iter().copied().map(activity).collect();
-        Derivation::default().gaps(&activities, certain_to_ns)
+        Derivation::default().gaps(&activities, u64::MAX)
     }
 
     #[test]
-    fn the_way_from_an_interrupt_to_its_soft_interrupt_is_no_hole() {
-        let near = 5_000 + HOLE_NS - 1;
-        let one = [(Irq, 1_000, 5_000), (Softirq, near, 8_000)];
-        assert_eq!(gaps(u64::MAX, &one), [(1_000, 8_000)]);
-        let two = [(Irq, 1_000, 5_000), (Softirq, near + 1, 8_000)];
-        assert_eq!(gaps(u64::MAX, &two), [(1_000, 5_000), (near + 1, 8_000)]);
+    fn the_way_on_from_an_interrupt_is_no_hole_but_the_way_back_is() {
+        let are_one = |before, hole_ns, after| {
+            let second = 5_000 + hole_ns;
+            let found = gaps(&[(before, 1_000, 5_000), (after, second, 90_000)]);
+            let one = found == [(1_000, 90_000)];
+            assert!(one || found == [(1_000, 5_000), (second, 90_000)]);
+            one
+        };
+        for (before, after) in [(Irq, Softirq), (Softirq, Thread), (Irq, Throttled)] {
+            assert!(are_one(before, WAY_NS - 1, after) && !are_one(before, WAY_NS, after));
+        }
+        for (before, after) in [(Thread, Softirq), (Irq, Irq), (Softirq, Nmi)] {
+            assert!(are_one(before, HOLE_NS - 1, after) && !are_one(before, HOLE_NS, after));
+        }
     }
 
     #[test]
-    fn the_outermost_activity_ends_the_gap() {
+    fn the_activity_that_ends_last_ends_the_gap() {
         let nested = [(Thread, 1_000, 90_000), (Irq, 2_000, 3_000)];
-        assert_eq!(gaps(u64::MAX, &nested), [(1_000, 90_000)]);
-        assert_eq!(gaps(u64::MAX, &[(Blocked, 0, 50_000), (Irq, 7, 7)]), []);
+        assert_eq!(gaps(&nested), [(1_000, 90_000)]);
+        let back = [
+            (Thread, 0, 9_000),
+            (Irq, 2_000, 3_000),
+            (Softirq, 11_000, 12_000),
+        ];
+        assert_eq!(gaps(&back), [(0, 9_000), (11_000, 12_000)]);
+        assert_eq!(gaps(&[(Blocked, 0, 50_000), (Irq, 7, 7)]), []);
     }
 
     #[test]
     fn a_gap_is_told_once_nothing_can_join_it() {
-        let activities: Vec<_> = [(Irq, 1_000, 2_000), (Irq, 9_000, 9_500)]
-            .map(activity)
-            .to_vec();
+        let activities = [(Irq, 1_000, 2_000), (Irq, 29_000, 29_500)].map(activity);
         let mut derivation = Derivation::default();
-        assert_eq!(derivation.gaps(&activities, 2_000 + HOLE_NS - 1), []);
-        assert_eq!(
-            derivation.gaps(&activities, 2_000 + HOLE_NS),
-            [(1_000, 2_000)]
-        );
-        // This one was promised to begin later.
+        let too_early = derivation.gaps(&activities, 2_000 + WAY_NS - 1);
+        assert_eq!(too_early, []);
+        let in_time = derivation.gaps(&activities, 2_000 + WAY_NS);
+        assert_eq!(in_time, [(1_000, 2_000)]);
+        // The first of these was promised to begin later.
         let late = [activity((Thread, 500, 4_000)), activities[0], activities[1]];
-        assert_eq!(
-            derivation.gaps(&late, u64::MAX),
-            [(2_000, 4_000), (9_000, 9_500)]
-        );
-        assert_eq!(derivation.told_to_ns(), 9_500);
+        let rest = derivation.gaps(&late, u64::MAX);
+        assert_eq!(rest, [(2_000, 4_000), (29_000, 29_500)]);
+        assert_eq!(derivation.told_to_ns(), 29_500);
     }
 }

@@ -122,11 +122,11 @@ impl Explainer {
     /// One line for each CPU, ascending, over the gaps explained since the last
     /// call (or the start): for the live view.
     pub fn take_period(&mut self) -> Vec<PeriodLine> {
-        let (sight, facts) = (&self.sight, &self.facts);
+        let (sight, clock, facts) = (&self.sight, &self.clock, &self.facts);
         self.cpus
             .iter_mut()
             .filter(|cpu| cpu.belongs_to_result(facts))
-            .map(|cpu| cpu.take_period(sight))
+            .map(|cpu| cpu.take_period(sight, clock))
             .collect()
     }
 

@@ -20,6 +20,9 @@ const BARE_KEPT: usize = 50_000;
 pub struct PeriodLine {
     /// The CPU.
     pub cpu: u32,
+    /// How long the workload ran since the last call, in nanoseconds; `None` if it has
+    /// not told.
+    pub runtime_ns: Option<u64>,
     /// Gaps explained in this period.
     pub gaps: u64,
     /// Their total length in nanoseconds.
@@ -190,11 +193,13 @@ impl Ledger {
         &mut self,
         cpu: u32,
         sight: &Sight,
+        runtime_ns: Option<u64>,
         exits: Option<ExitCounts>,
     ) -> PeriodLine {
         let sums = std::mem::take(&mut self.period);
         PeriodLine {
             cpu,
+            runtime_ns,
             gaps: sums.gaps,
             noise_ns: sums.noise_ns,
             max_gap_ns: sums.max_gap_ns,

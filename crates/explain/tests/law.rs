@@ -128,9 +128,11 @@ fn facts(bits: u16) -> RunFacts {
         steal_clock: bit(6),
         activity_steal: bit(9),
     };
-    if bit(10) {
-        facts.workload = Workload::Spin;
-    }
+    facts.workload = match (bit(10), bit(11)) {
+        (false, false) => Workload::Microvm,
+        (true, false) => Workload::Spin,
+        (_, true) => Workload::Observed,
+    };
     facts.host.hypervisor = bit(7).then(|| "KVM".to_string());
     facts.options.stop_ns = bit(8).then_some(50);
     facts

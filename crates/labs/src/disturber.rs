@@ -113,6 +113,11 @@ impl Disturber {
         Ok(Disturber { child, log })
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The name under which results must blame it.
     ///
     /// # Errors

@@ -45,20 +45,17 @@ pub struct Top {
     quiet: bool,
     keeps_trace: bool,
     in_a_guest: bool,
-    runtime_ns: u64,
     rows: BTreeMap<u32, Row>,
 }
 
 impl Top {
     /// A table for these arguments.
     pub fn new(arguments: &OsnoiseTopArguments) -> Top {
-        let common = &arguments.common;
         Top {
             format: arguments.format,
             quiet: arguments.quiet || !std::io::stdout().is_terminal(),
-            keeps_trace: common.keeps_trace(),
+            keeps_trace: arguments.common.keeps_trace(),
             in_a_guest: false,
-            runtime_ns: common.runtime.unwrap_or(common.period),
             rows: BTreeMap::new(),
         }
     }
@@ -156,7 +153,7 @@ impl View for Top {
         for line in period.lines {
             let row = self.rows.entry(line.cpu).or_default();
             row.periods += 1;
-            row.runtime_ns += self.runtime_ns;
+            row.runtime_ns += line.runtime_ns.unwrap_or(0);
             row.noise_ns += line.noise_ns;
             row.max_noise_ns = row.max_noise_ns.max(line.noise_ns);
             row.max_single_ns = row.max_single_ns.max(line.max_gap_ns);
@@ -245,7 +242,6 @@ mod tests {
             quiet: true,
             keeps_trace: false,
             in_a_guest: false,
-            runtime_ns: 0,
             rows: BTreeMap::from([(0, row)]),
         };
         let text = top.table(Duration::from_secs(3661));

@@ -1,7 +1,7 @@
 //! The summary for people: where the time went, who took it, the longest gaps as
 //! budgets, and last what this run cannot know.
 
-use vmnoise_events::{ClockSource, LossKind, RunFacts, Workload};
+use vmnoise_events::{ClockSource, LossKind, RunFacts, Share, Workload};
 use vmnoise_explain::{CpuSummary, NamedPart, Summary, WorstGap};
 
 use super::table;
@@ -237,6 +237,7 @@ pub fn honesty(facts: &RunFacts, summary: &Summary) -> String {
             text += &format!(" SMIs of CPU {}: {count}\n", cpu.cpu);
         }
     }
+    text += &steal_outside_gaps(facts, summary);
     text += &format!(" clock bound: {}\n", time(summary.clock_bound_ns));
     text += &format!(
         " own cost: {} BPF runs, {} in all ({} % of a measured CPU's time)\n",
@@ -265,6 +266,28 @@ fn exit_check(facts: &RunFacts, summary: &Summary) -> String {
                 " exits of CPU {}: {} witnessed, {all} by KVM's own statistics\n",
                 cpu.cpu,
                 light + heavy
+            );
+        }
+    }
+    text
+}
+
+/// What a hypervisor takes while an observed thread runs is in no gap; its sum is known.
+fn steal_outside_gaps(facts: &RunFacts, summary: &Summary) -> String {
+    let mut text = String::new();
+    for cpu in summary
+        .cpus
+        .iter()
+        .filter(|_| facts.workload == Workload::Observed)
+    {
+        if let (Some(clock_ns), Some(booked_ns)) =
+            (cpu.steal_clock_ns, cpu.shares_ns.get(Share::Steal))
+        {
+            text += &format!(
+                " steal while the thread could run on CPU {}: {} by the steal clock, {} of it in gaps\n",
+                cpu.cpu,
+                human(clock_ns),
+                human(booked_ns),
             );
         }
     }

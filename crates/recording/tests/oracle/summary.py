@@ -32,6 +32,7 @@ SHARE_OF_KIND = {
                 "host_softirq", "host_irq", "host_nmi"],
     "spin": ["kvm", "vmm", "throttled", "thread", "blocked", "softirq", "irq", "nmi"],
 }
+SHARE_OF_KIND["observed"] = SHARE_OF_KIND["spin"]
 LOSS_KINDS = ["ring_full", "recursion", "mailbox_full", "unpaired", "undecodable"]
 FINISH_REASONS = ["duration", "stop", "interrupt", "failed"]
 RESIDUALS = {"hw", "hv_or_hw", "unexplained"}
@@ -45,15 +46,21 @@ WITNESS = {
     "spin": {"nmi": "nmi", "irq": "irq", "softirq": "softirq", "thread": "sched",
              "throttled": "sched", "blocked": "sched", "steal": "steal_clock"},
 }
-ALWAYS_KNOWN = {"microvm": ["nmi", "irq", "softirq", "thread", "halted"], "spin": []}
+# Nobody feels what is taken from an observed thread: steal is known inside activities.
+WITNESS["observed"] = {"nmi": "nmi", "irq": "irq", "softirq": "softirq", "thread": "sched",
+                       "throttled": "sched", "steal": "activity_steal"}
+ALWAYS_KNOWN = {"microvm": ["nmi", "irq", "softirq", "thread", "halted"], "spin": [],
+                "observed": []}
 FROM_BELOW = ["preempted", "host_irq", "host_softirq", "host_nmi", "kvm", "vmm", "halted"]
 INTERFERENCE = {"nmi": (NMI, "nmi"), "irq": (IRQ, "irq"), "softirq": (SOFTIRQ, "softirq"),
                 "thread": (THREAD, "sched")}
 VIRT = ["kvm", "vmm", "blocked", "throttled", "host_irq", "host_softirq", "host_nmi"]
+# Holes between two activities that are no time of an observed thread's own, in ns.
+HOLE, WAY = 1_000, 20_000
 U64_MAX = 2**64 - 1
 
 Activity = namedtuple("Activity", "start end kind source steal")
-Run = namedtuple("Run", "workload witnesses names blind")
+Run = namedtuple("Run", "workload witnesses names blind threshold")
 
 
 def crc_of_batch(previous, batch):
@@ -126,6 +133,14 @@ class Clock:
         # Python rounds towards minus infinity on both sides of the anchor.
         return min(max(base + (tsc - at) * rise // run, 0), U64_MAX)
 
+    def tsc_at(self, ns):
+        turned = object.__new__(Clock)
+        turned.tsc, turned.ns = self.ns, self.tsc
+        if len(self.tsc) < 2:
+            at, base = (self.ns + [0])[0], (self.tsc + [0])[0]
+            return min(max(base + (ns - at) * self.tsc_hz // 10**9, 0), U64_MAX)
+        return turned.ns_at(ns)
+
 
 def owners(start, end, activities):
     """Net time of each activity inside start..end, and what nobody owns.
@@ -195,6 +210,22 @@ def overlapping(gaps, activities):
         yield gap, [a for a in reachable if a.start < end]
 
 
+def derived(activities, begun, run, clock):
+    """The gaps of an observed thread: runs of activities without a hole, as rows."""
+    runs = []
+    for start, end, kind, *_ in sorted(activities, key=lambda a: (a.start, -a.end, a.kind)):
+        if kind in (EXIT, VMM, BLOCKED) or start == end:
+            continue
+        on = runs and runs[-1][2] in (SOFTIRQ, IRQ, NMI) and kind in (SOFTIRQ, THREAD, THROTTLED)
+        if not runs or start >= runs[-1][1] + (WAY if on else HOLE):
+            runs.append([start, end, kind])
+        elif end > runs[-1][1]:
+            runs[-1][1:] = end, kind
+    felt = {"steal_ns": 0, "light_exits": 0, "heavy_exits": 0, "reloads": 0}
+    return [(start, end, felt | {"start_tsc": clock.tsc_at(start), "end_tsc": clock.tsc_at(end)})
+            for start, end, _ in runs if start >= begun and end - start >= run.threshold]
+
+
 def equivalent(ns):
     """The highest value that an HDR histogram of 3 digits cannot tell from ns.
 
@@ -236,7 +267,7 @@ def budget(gap, activities, run):
         parts[share, names[source]][0] += ns
         parts[share, names[source]][1] += 1
     # A polling thread reads the clock that its kernel's activities read.
-    stolen = robbed if run.workload == "spin" else 0
+    stolen = 0 if run.workload == "microvm" else robbed
     if witnesses["steal_clock"] and run.workload == "spin":
         more = min(max(0, row["steal_ns"] - robbed), rest)
         stolen += more
@@ -253,6 +284,8 @@ def budget(gap, activities, run):
     held = (activities or row["light_exits"] or row["heavy_exits"] or row["reloads"])
     if rest:
         residual = "hv_or_hw" if run.blind else "unexplained" if held else "hw"
+        if run.workload == "observed":
+            residual = "unexplained"
         parts[residual, None] = [rest, 0]
     return dict(parts), pieces
 
@@ -285,7 +318,8 @@ def summarise(facts, rows):
         witnesses = {name: name == "steal_clock" and seen for name, seen in witnesses.items()}
     blind = (facts["host"]["hypervisor"] is not None
              or not witnesses["sched"] or not witnesses["irq"])
-    run = Run(facts["workload"], witnesses, names, blind)
+    observed = facts["workload"] == "observed"
+    run = Run(facts["workload"], witnesses, names, blind, facts["options"]["threshold_ns"])
 
     gaps, impossible = defaultdict(list), 0
     for row in of[GAP]:
@@ -298,9 +332,15 @@ def summarise(facts, rows):
     for row in of[TALLY]:
         tallies[row["cpu"]].append(row)
 
+    if observed:
+        for cpu, own in tallies.items():
+            begun = clock.ns_at(own[0]["start_tsc"])
+            gaps[cpu] = derived(activities[cpu], begun, run, clock)
+
     budgets = []
     cpus = []
-    for cpu in sorted({*facts["options"]["cpus"], *gaps, *tallies}):
+    asked_for = [] if observed else facts["options"]["cpus"]
+    for cpu in sorted({*asked_for, *gaps, *tallies}):
         result, own = cpu_summary(cpu, gaps[cpu], activities[cpu], tallies[cpu], clock, run)
         cpus.append(result)
         budgets += own
@@ -371,6 +411,9 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, run):
     known |= {share: shares[share] for share in ALWAYS_KNOWN[run.workload]}
     known |= {share: shares[share] if shares[share] or run.blind == (share == "hv_or_hw") else None
               for share in RESIDUALS}
+    if run.workload == "observed":
+        known |= {"blocked": None, "hw": None, "hv_or_hw": None,
+                  "unexplained": shares["unexplained"]}
     counters = dict(tallies[-1]["counters"]) if tallies else {}
     runtime = None
     if tallies:
@@ -388,7 +431,8 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, run):
         "max_gap_ns": max(lengths, default=None),
         "shares_ns": known,
         "interference": {
-            "hw": untouched if witnesses["irq"] and witnesses["sched"] else None,
+            "hw": (untouched if witnesses["irq"] and witnesses["sched"]
+                   and run.workload != "observed" else None),
             **{name: kinds[kind] if kinds[kind] or witnesses[witness] else None
                for name, (kind, witness) in INTERFERENCE.items()}},
         "guest_columns": guest_columns(known, unexplained_at_exits, counters),

@@ -6,6 +6,7 @@ mod root {
     mod harness;
     mod interrupts;
     mod kvm;
+    mod observed;
     mod steal;
     mod tasks;
 }
