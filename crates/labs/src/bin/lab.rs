@@ -35,7 +35,8 @@ fn main() -> Result<()> {
         None => lab.cpus(time.parse()?),
     };
     let start = Instant::now();
-    let report = lab.program(&lab_program("lab-disturb")?).run(commands)?;
+    let lab = lab.program(&lab_program("lab-disturb")?);
+    let report = lab.program(&lab_program("lab-poll")?).run(commands)?;
     for output in &report.outputs {
         print!("{}", output.stdout);
         eprint!("{}", output.stderr);

@@ -1,0 +1,82 @@
+//! `lab-poll CPU THRESHOLD_CYCLES POLL_MS WAIT_MS [FILE=WORDS]...` writes WORDS into each
+//! FILE (the switches of a kernel tracer), waits, and then reads the TSC over and over for
+//! POLL_MS at SCHED_FIFO. It prints every gap of the threshold or more as JSON. The plain
+//! loop of sysjitter, with nothing of vmnoise's own pollers in it: the reference for what
+//! they find, and what feels the noise of any tracer alike. An ordinary task waits for the
+//! CPU all the while, so that the tick has the same to do whether or not a tracer's own
+//! poller waits there too.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::mm::{MlockAllFlags, mlockall};
+use vmnoise_events::Policy;
+use vmnoise_labs::polled::{Polled, PolledGap};
+use vmnoise_workload::{thread, tsc};
+
+/// Above every ordinary task, the pollers of tracers among them; below the kernel's own
+/// real-time threads of PREEMPT_RT, which begin at 50.
+const PRIORITY: i32 = 49;
+/// More than one every 10 us for a second.
+const MOST_GAPS: usize = 100_000;
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [cpu, threshold, poll_ms, wait_ms, switches @ ..] = &arguments[..] else {
+        bail!("usage: lab-poll CPU THRESHOLD_CYCLES POLL_MS WAIT_MS [FILE=WORDS]...");
+    };
+    let (threshold_tsc, poll_ms) = (threshold.parse()?, poll_ms.parse::<u64>()?);
+    for switch in switches {
+        let (file, words) = switch.split_once('=').context(switch.clone())?;
+        std::fs::write(file, words).with_context(|| format!("{words} into {file}"))?;
+    }
+    std::thread::sleep(Duration::from_millis(wait_ms.parse()?));
+    thread::pin(&[cpu.parse()?])?;
+    let tsc_hz = tsc::calibrate_hz(Duration::from_millis(50));
+    let mut gaps = vec![PolledGap::default(); MOST_GAPS];
+    mlockall(MlockAllFlags::CURRENT).context("locking the gaps in memory")?;
+    let poll_tsc = tsc_hz / 1000 * poll_ms;
+    let over = AtomicBool::new(false);
+    let (found, begin_tsc, end_tsc) = std::thread::scope(|scope| -> Result<_> {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let polled = thread::set_policy(Policy::Fifo(PRIORITY))
+            .map(|()| poll(threshold_tsc, poll_tsc, &mut gaps));
+        over.store(true, Ordering::Relaxed);
+        Ok(polled?)
+    })?;
+    gaps.truncate(found);
+    let polled = Polled {
+        tsc_hz,
+        begin_tsc,
+        end_tsc,
+        gaps,
+    };
+    println!("{}", serde_json::to_string(&polled)?);
+    Ok(())
+}
+
+/// Polls until the time is over or `gaps` is full; returns how many there are, and the
+/// first and the last reading.
+fn poll(threshold_tsc: u64, poll_tsc: u64, gaps: &mut [PolledGap]) -> (usize, u64, u64) {
+    let begin_tsc = tsc::now();
+    let mut last_tsc = begin_tsc;
+    let mut found = 0;
+    while last_tsc - begin_tsc < poll_tsc && found < gaps.len() {
+        let now_tsc = tsc::now();
+        if now_tsc - last_tsc >= threshold_tsc {
+            gaps[found] = PolledGap {
+                start_tsc: last_tsc,
+                end_tsc: now_tsc,
+            };
+            found += 1;
+        }
+        last_tsc = now_tsc;
+    }
+    (found, begin_tsc, last_tsc)
+}
