@@ -112,13 +112,13 @@ pub struct Loss {
     pub count: u64,
 }
 
-/// Time spent by our own BPF programs, by the kernel's accounting
-/// (`BPF_ENABLE_STATS`), on all CPUs.
+/// Time spent by our own BPF programs, on all CPUs, as they time themselves: runs that
+/// had nothing to do and the kernel's way in and out are not in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OwnCost {
     /// How often any of our programs ran.
     pub bpf_runs: u64,
-    /// For how long in total.
+    /// For how long in total: the runs that are timed stand for all.
     pub bpf_ns: u64,
 }
 

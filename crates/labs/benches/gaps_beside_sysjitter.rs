@@ -117,7 +117,7 @@ fn gaps_of(recording: &Path) -> Result<Vec<Gap>> {
     let mut gaps = Vec::new();
     Reader::open(recording)?.for_each(&mut |event| {
         if let Event::Gap(gap) = event {
-            gaps.push(gap);
+            gaps.push(*gap);
         }
     })?;
     Ok(gaps)

@@ -12,6 +12,7 @@ use std::{
 };
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use vmnoise_events::OwnCost;
 use vmnoise_events::exit_counts::{HEAVY_OFFSET, LIGHT_OFFSET, SLOT_BYTES};
 
 use crate::wire::{CpuState, ExitCounts, Mode};
@@ -249,6 +250,20 @@ impl MappedCpus {
         let steal_ns = self.0.u64(cpu, offset_of!(CpuState, own_steal_ns))?;
         let version = self.0.u32(cpu, offset_of!(CpuState, own_version))?;
         Some((steal_ns.load(Relaxed), version.load(Relaxed)))
+    }
+
+    /// What the programs have cost so far, on all CPUs: the runs that were timed stand
+    /// for all of them. `None` while none was.
+    pub(crate) fn own_cost(&self) -> Option<OwnCost> {
+        let bpf_runs = self.sum(offset_of!(CpuState, runs));
+        let timed_runs = self.sum(offset_of!(CpuState, timed_runs));
+        let timed_ns = self.sum(offset_of!(CpuState, timed_ns));
+        let all_ns = u128::from(timed_ns) * u128::from(bpf_runs);
+        let bpf_ns = all_ns.checked_div(u128::from(timed_runs))?;
+        Some(OwnCost {
+            bpf_runs,
+            bpf_ns: u64::try_from(bpf_ns).unwrap_or(u64::MAX),
+        })
     }
 
     pub(crate) fn ring_full(&self) -> u64 {

@@ -43,7 +43,6 @@ pub struct Tracer {
     object: Object,
     pub(crate) cpus: Arc<MappedCpus>,
     counts: MappedCounts,
-    stats: Option<OwnedFd>,
     measured: Vec<u32>,
     scope: Scope,
     absent: BTreeMap<Group, String>,
@@ -131,7 +130,6 @@ impl Tracer {
             object,
             cpus: Arc::new(states),
             counts,
-            stats: None,
             measured: cpus.to_vec(),
             scope,
             absent: loaded.absent,
@@ -180,7 +178,6 @@ impl Tracer {
     /// # Errors
     /// If no group at all can be attached.
     pub fn attach(&mut self) -> Result<(), TraceError> {
-        self.stats = accounting::enable();
         let mut links: BTreeMap<Group, Vec<Link>> = BTreeMap::new();
         for program in self.object.progs_mut().filter(|program| program.autoload()) {
             let section = program.section().to_string_lossy();
@@ -291,22 +288,19 @@ impl Tracer {
                 count: inbox.decoder.undecodable(),
             },
         ];
-        if let Ok(totals) = accounting::read(&self.object) {
+        if let Ok(count) = accounting::recursion_misses(&self.object) {
             losses.push(Loss {
                 kind: LossKind::Recursion,
-                count: totals.recursion_misses,
+                count,
             });
         }
         losses
     }
 
-    /// What the programs have cost since [`Tracer::attach`]; `None` where the kernel
-    /// does not account for it (before 5.8, or refused).
+    /// What the programs have cost since [`Tracer::attach`]; `None` while they have not
+    /// run.
     pub fn own_cost(&self) -> Option<OwnCost> {
-        self.stats.as_ref()?;
-        accounting::read(&self.object)
-            .ok()
-            .map(|totals| totals.cost)
+        self.cpus.own_cost()
     }
 
     /// Exits of this CPU's vCPU that were handled in the host kernel; `None` where

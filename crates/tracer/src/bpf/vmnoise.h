@@ -7,6 +7,8 @@
 /* Holds a comm (16) and the longest word of irq_vectors, call_function_single. */
 #define VMNOISE_NAME_LEN 24
 #define VMNOISE_IRQ_NESTING 8
+/* Begins and ends come in turn: an odd number times both alike. */
+#define VMNOISE_TIMED_RUN 13
 
 /* The numbers of vmnoise_events::ActivityKind. */
 enum vmnoise_kind {
@@ -123,6 +125,12 @@ struct vmnoise_cpu {
 	/* The answer of read_own_steal. */
 	u64 own_steal_ns;
 	u32 own_version;
+
+	/* What the programs cost here: one run in VMNOISE_TIMED_RUN is timed. */
+	u64 runs;
+	u64 timed_runs;
+	u64 timed_ns;
+	u32 until_timed;
 
 	/* Losses. */
 	u64 ring_full;
