@@ -98,6 +98,27 @@ pub fn of_observed() -> Rung {
     )
 }
 
+/// The interference counters that a polling thread reads with its clock.
+pub fn of_interference(counted: bool) -> Rung {
+    if counted {
+        return rung(
+            "interference at each gap",
+            "counters in shared memory, read with the clock",
+            true,
+            "",
+            "",
+        );
+    }
+    rung(
+        "interference at each gap",
+        "none",
+        false,
+        "HW, NMI, IRQ, Softirq and Thread count what gaps show: not what lies below the threshold, \
+         and not what was lost",
+        "a kernel with BTF, and the right to load BPF",
+    )
+}
+
 /// No witness: nobody can be named.
 pub fn no_witness(rung_in_use: &str, remedy: &str) -> Rung {
     rung(

@@ -220,6 +220,7 @@ mod tests {
                     reloads: 0,
                     light_exits: 0,
                     heavy_exits: 0,
+                    interference: None,
                 }),
                 Event::Watermark(start),
             ]);

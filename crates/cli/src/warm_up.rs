@@ -34,6 +34,8 @@ impl Baseline {
             heavy_exits: since(base.heavy_exits, now.heavy_exits),
             kvm_stat_exits: since(base.kvm_stat_exits, now.kvm_stat_exits),
             smi_count: since(base.smi_count, now.smi_count),
+            interference: (base.interference.zip(now.interference))
+                .map(|(base, now)| now.since(base)),
             ..now
         }
     }
@@ -64,9 +66,16 @@ fn since(base: Option<u64>, now: Option<u64>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use vmnoise_events::LossKind;
+    use vmnoise_events::{InterferenceCounts, LossKind};
 
     use super::*;
+
+    fn irqs(irq: u64) -> InterferenceCounts {
+        InterferenceCounts {
+            irq,
+            ..InterferenceCounts::default()
+        }
+    }
 
     fn baseline() -> Baseline {
         Baseline {
@@ -76,6 +85,7 @@ mod tests {
                 last_tsc: 5_000,
                 blind_tsc: Some(70),
                 reloads: Some(3),
+                interference: Some(irqs(40)),
                 ..Tally::default()
             }],
             losses: vec![Loss {
@@ -98,8 +108,10 @@ mod tests {
             blind_tsc: Some(100),
             reloads: Some(3),
             heavy_exits: Some(8),
+            interference: Some(irqs(42)),
             ..Tally::default()
         });
+        assert_eq!(now.interference, Some(irqs(2)));
         assert_eq!((now.first_tsc, now.last_tsc), (5_000, 9_000));
         assert_eq!((now.blind_tsc, now.reloads), (Some(30), Some(0)));
         assert_eq!(now.heavy_exits, None, "it was not known at the begin");
@@ -129,6 +141,7 @@ mod tests {
             reloads: 0,
             light_exits: 0,
             heavy_exits: 0,
+            interference: None,
         };
         assert!(baseline().precedes(&gap(1, 4_999)));
         assert!(!baseline().precedes(&gap(1, 5_000)));

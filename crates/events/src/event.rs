@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Activity, Anchor, Gap, Source};
+use crate::{Activity, Anchor, Gap, InterferenceCounts, Source};
 
 /// One message of the stream. `explain` is a pure function of the messages in
 /// their order, so a replayed recording gives the same result as the live run.
@@ -57,6 +57,9 @@ pub struct Tally {
     pub outer_steal_ns: Option<u64>,
     /// System management interrupts of the CPU (MSR_SMI_COUNT).
     pub smi_count: Option<u64>,
+    /// Interferences while the workload polled, also those in gaps below the
+    /// threshold and while it wrote gaps down.
+    pub interference: Option<InterferenceCounts>,
 }
 
 /// What kind of thing was lost.

@@ -19,4 +19,7 @@ pub struct Gap {
     pub light_exits: u32,
     /// Exits that went to the VMM since the gap before; the same rule.
     pub heavy_exits: u32,
+    /// Interferences that began between the two readings, by the counter that the
+    /// workload's thread reads together with its clock; `None` where it has none.
+    pub interference: Option<u32>,
 }

@@ -11,6 +11,7 @@ mod event;
 pub mod exit_counts;
 mod facts;
 mod gap;
+mod interference;
 mod share;
 
 pub use activity::{Activity, ActivityKind, Source, SourceId};
@@ -18,4 +19,5 @@ pub use clock::{Anchor, ClockFacts, ClockSource, OffsetProof};
 pub use event::{Event, Finish, FinishReason, Loss, LossKind, OwnCost, Tally};
 pub use facts::{HostFacts, ObservedThread, Options, Policy, RunFacts, Rung, Witnesses, Workload};
 pub use gap::Gap;
+pub use interference::{InterferenceCounts, InterferenceSlot};
 pub use share::Share;

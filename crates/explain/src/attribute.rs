@@ -60,11 +60,19 @@ impl Attribution {
             light_exits: gap.light_exits,
             heavy_exits: gap.heavy_exits,
             reloads: gap.reloads,
-            interference: Interference::of_gap(context.sight, activities),
+            interference: Interference::of_gap(context.sight, gap.interference, activities),
+            lost_activities: None,
         };
+        let shown = budget.interference.activities();
+        budget.lost_activities = gap
+            .interference
+            .map(|count| u64::from(count).saturating_sub(shown));
         let held_something =
             !activities.is_empty() || gap.light_exits > 0 || gap.heavy_exits > 0 || gap.reloads > 0;
-        let residual_share = residual_share(context.sight, held_something);
+        let residual_share = match budget.is_incomplete() {
+            true => Share::Unexplained,
+            false => residual_share(context.sight, held_something),
+        };
 
         let mut residual_ns = sweep.run(start_ns, end_ns, activities);
         let own_steal_ns = match context.sight.has_activity_steal() {

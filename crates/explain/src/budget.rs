@@ -45,12 +45,22 @@ pub struct Budget {
     pub reloads: u32,
     /// How many activities overlapped it, by class.
     pub interference: Interference,
+    /// Interferences that the workload's counter saw in it and no activity shows:
+    /// their records were lost, so what is booked to the kernel's own work is a lower
+    /// bound. `None` where there was no counter.
+    pub lost_activities: Option<u64>,
 }
 
 impl Budget {
+    /// Whether an interference lay in it that no activity shows.
+    pub fn is_incomplete(&self) -> bool {
+        self.lost_activities.is_some_and(|lost| lost > 0)
+    }
+
     /// Whether nobody witnessed anything in this gap: all of it is residual.
     pub fn is_bare(&self) -> bool {
-        matches!(self.parts.as_slice(), [only] if only.share.is_residual() && only.count == 0)
+        !self.is_incomplete()
+            && matches!(self.parts.as_slice(), [only] if only.share.is_residual() && only.count == 0)
     }
 
     /// Whether the vCPU left its guest in this gap, by its own counters or a witness.

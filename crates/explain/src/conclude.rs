@@ -94,7 +94,8 @@ fn cpu_summary(cpu: &Cpu, explainer: &Explainer) -> CpuSummary {
         cpu_available_percent: noise_percent.map(|noise| round_6((100.0 - noise).max(0.0))),
         max_gap_ns: (run.gaps > 0).then_some(run.max_gap_ns),
         shares_ns: run.shares(&explainer.sight),
-        interference: run.interference(&explainer.sight),
+        interference: run.interference(&explainer.sight, cpu.interference_counts()),
+        incomplete_gaps: run.incomplete_gaps.or(cpu.interference_counts().map(|_| 0)),
         guest_columns: run.guest_columns(&explainer.sight, cpu.exits()),
         steal_clock_ns: tally.and_then(|tally| tally.steal_clock_ns),
         outer_steal_ns: tally.and_then(|tally| tally.outer_steal_ns),
@@ -196,6 +197,7 @@ fn named_gap(budget: &Budget, origin_ns: u64, names: &Names) -> WorstGap {
         start_tsc: budget.start_tsc,
         end_tsc: budget.end_tsc,
         dur_ns: budget.dur_ns,
+        lost_activities: budget.lost_activities,
         parts: names.parts(budget),
     }
 }

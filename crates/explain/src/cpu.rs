@@ -1,6 +1,6 @@
 //! One measured CPU: what waits to be explained, and what has been.
 
-use vmnoise_events::{Activity, Gap, RunFacts, Tally, Workload};
+use vmnoise_events::{Activity, Gap, InterferenceCounts, RunFacts, Tally, Workload};
 
 use crate::attribute::{Attribution, Context};
 use crate::budget::Budget;
@@ -59,6 +59,8 @@ pub(crate) struct Cpu {
     period_exits: ExitCounts,
     /// Runtime as told by then.
     period_runtime_ns: u64,
+    /// Interferences as told by then.
+    period_counts: InterferenceCounts,
     /// Where the first tally puts the workload's start; known once it is dated.
     pub(crate) started_mono_ns: Option<u64>,
     /// The workload's last reading as told before the last watermark.
@@ -82,6 +84,7 @@ impl Cpu {
             tally: None,
             period_exits: ExitCounts::default(),
             period_runtime_ns: 0,
+            period_counts: InterferenceCounts::default(),
             started_mono_ns: None,
             alive_tsc: None,
             late_gaps: 0,
@@ -211,6 +214,7 @@ impl Cpu {
                 reloads: 0,
                 light_exits: 0,
                 heavy_exits: 0,
+                interference: None,
             };
             self.explain(&gap, start_ns, end_ns, shared, on_budget);
         }
@@ -288,6 +292,11 @@ impl Cpu {
         self.tally.as_ref().map(ExitCounts::of)
     }
 
+    /// What the workload's own counters tell since the start; `None` without them.
+    pub(crate) fn interference_counts(&self) -> Option<InterferenceCounts> {
+        self.tally.and_then(|tally| tally.interference)
+    }
+
     /// What was explained and counted since the last call.
     pub(crate) fn take_period(&mut self, sight: &Sight, clock: &ClockMap) -> PeriodLine {
         let runtime_ns = self.runtime_ns(clock);
@@ -296,8 +305,11 @@ impl Cpu {
         let exits = self.exits();
         let of_period = exits.map(|exits| exits.since(self.period_exits));
         self.period_exits = exits.unwrap_or_default();
+        let counts = self.interference_counts();
+        let counted = counts.map(|counts| counts.since(self.period_counts));
+        self.period_counts = counts.unwrap_or(self.period_counts);
         self.ledger
-            .take_period(self.number, sight, of_period_ns, of_period)
+            .take_period(self.number, sight, of_period_ns, of_period, counted)
     }
 
     /// How long the workload ran, in nanoseconds; `None` without a tally.

@@ -1,19 +1,23 @@
-//! Activities counted as osnoise counts its interferences.
+//! Interferences counted as osnoise counts them: by the counter that the workload
+//! reads with its clock, or else by the activities that gaps show.
 
 use std::ops::AddAssign;
 
 use serde::Serialize;
-use vmnoise_events::{Activity, ActivityKind};
+use vmnoise_events::{Activity, ActivityKind, InterferenceCounts};
 
 use crate::sight::Sight;
 
-/// What overlapped the gaps, counted by class: the last five columns of osnoise's
-/// table (kernel/trace/trace_osnoise.c). The classes are those of the traced kernel,
-/// which for a microVM is its host. `None` where the run could not see it.
+/// The last five columns of osnoise's table (kernel/trace/trace_osnoise.c). Where the
+/// workload read the interference counters, the classes count all that interfered
+/// while it polled, in gaps or not; where there were none, what overlapped the gaps.
+/// The classes are those of the traced kernel, which for a microVM is its host. `None`
+/// where the run could not see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Interference {
-    /// Gaps that no activity overlapped: hardware, or anything below this kernel. An
-    /// observed thread has none, because its gaps are activities.
+    /// Gaps in which nothing interfered, by the counter or else by the activities:
+    /// hardware, or anything below this kernel. An observed thread has none, because its
+    /// gaps are activities.
     pub hw: Option<u64>,
     /// Non-maskable interrupts.
     pub nmi: Option<u64>,
@@ -39,13 +43,21 @@ impl Interference {
         }
     }
 
-    /// Of one gap and the activities that overlap it.
-    pub(crate) fn of_gap(sight: &Sight, activities: &[Activity]) -> Interference {
+    /// Of one gap, its counter if there is one, and the activities that overlap it.
+    pub(crate) fn of_gap(
+        sight: &Sight,
+        counter: Option<u32>,
+        activities: &[Activity],
+    ) -> Interference {
         let mut counted = Interference::none(sight);
-        if activities.is_empty()
-            && let Some(hw) = &mut counted.hw
-        {
-            *hw = 1;
+        // The counter knows better than an overlap whether an interference at the
+        // edge was inside, but it does not know why the thread itself did not run.
+        let untouched = match counter {
+            Some(count) => count == 0 && activities.iter().all(|it| is_counted(it.kind)),
+            None => activities.is_empty(),
+        };
+        if let Some(hw) = &mut counted.hw {
+            *hw = u64::from(untouched);
         }
         for activity in activities {
             let class = match activity.kind {
@@ -63,12 +75,40 @@ impl Interference {
         counted
     }
 
-    /// All activities of these classes, as far as they are known.
+    /// These, with the classes as the workload's counters tell them.
+    pub(crate) fn told_by(self, sight: &Sight, counts: Option<InterferenceCounts>) -> Interference {
+        let Some(counts) = counts else {
+            return self;
+        };
+        let witnesses = sight.witnesses();
+        Interference {
+            hw: self.hw,
+            nmi: witnesses.nmi.then_some(counts.nmi),
+            irq: witnesses.irq.then_some(counts.irq),
+            softirq: witnesses.softirq.then_some(counts.softirq),
+            thread: witnesses.sched.then_some(counts.thread),
+        }
+    }
+
+    /// All of these classes, as far as they are known.
     pub fn activities(&self) -> u64 {
         [self.nmi, self.irq, self.softirq, self.thread]
             .into_iter()
             .flatten()
-            .sum()
+            .fold(0, u64::saturating_add)
+    }
+}
+
+/// Whether the interference counter moves with activities of this kind.
+fn is_counted(kind: ActivityKind) -> bool {
+    match kind {
+        ActivityKind::Nmi | ActivityKind::Irq | ActivityKind::Softirq | ActivityKind::Thread => {
+            true
+        }
+        ActivityKind::Exit
+        | ActivityKind::Vmm
+        | ActivityKind::Throttled
+        | ActivityKind::Blocked => false,
     }
 }
 
@@ -85,6 +125,6 @@ impl AddAssign for Interference {
 /// Sums run over what is known.
 pub(crate) fn add_known(sum: &mut Option<u64>, more: Option<u64>) {
     if let Some(more) = more {
-        *sum = Some(sum.unwrap_or(0) + more);
+        *sum = Some(sum.unwrap_or(0).saturating_add(more));
     }
 }

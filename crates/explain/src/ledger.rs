@@ -1,7 +1,7 @@
 //! The running sums of one CPU.
 
 use serde::Serialize;
-use vmnoise_events::{Share, SourceId};
+use vmnoise_events::{InterferenceCounts, Share, SourceId};
 
 use crate::budget::{Budget, Part};
 use crate::guest_columns::{ExitCounts, GuestColumns};
@@ -32,7 +32,7 @@ pub struct PeriodLine {
     /// Their time per share, in nanoseconds.
     #[serde(rename = "shares_ns")]
     pub shares: ShareTotals,
-    /// What overlapped them, as osnoise counts it.
+    /// What interfered, as osnoise counts it; by counters it is all since the last call.
     pub interference: Interference,
     /// The columns of a guest; its exits are those since the last call.
     pub guest_columns: GuestColumns,
@@ -47,6 +47,8 @@ pub(crate) struct Sums {
     shares_ns: [u64; SHARES],
     unexplained_at_exits_ns: u64,
     interference: Interference,
+    /// Gaps with interferences that no activity shows; `None` if no gap could tell.
+    pub(crate) incomplete_gaps: Option<u64>,
 }
 
 impl Sums {
@@ -61,12 +63,21 @@ impl Sums {
             self.unexplained_at_exits_ns += budget.ns_of(Share::Unexplained);
         }
         self.interference += budget.interference;
+        if budget.lost_activities.is_some() {
+            let gaps = self.incomplete_gaps.get_or_insert(0);
+            *gaps += u64::from(budget.is_incomplete());
+        }
     }
 
-    pub(crate) fn interference(&self, sight: &Sight) -> Interference {
+    /// `counts` are those of the workload's counters over the same time.
+    pub(crate) fn interference(
+        &self,
+        sight: &Sight,
+        counts: Option<InterferenceCounts>,
+    ) -> Interference {
         let mut interference = Interference::none(sight);
         interference += self.interference;
-        interference
+        interference.told_by(sight, counts)
     }
 
     /// `exits` are those counted over the same time.
@@ -195,6 +206,7 @@ impl Ledger {
         sight: &Sight,
         runtime_ns: Option<u64>,
         exits: Option<ExitCounts>,
+        counts: Option<InterferenceCounts>,
     ) -> PeriodLine {
         let sums = std::mem::take(&mut self.period);
         PeriodLine {
@@ -204,7 +216,7 @@ impl Ledger {
             noise_ns: sums.noise_ns,
             max_gap_ns: sums.max_gap_ns,
             shares: sums.shares(sight),
-            interference: sums.interference(sight),
+            interference: sums.interference(sight, counts),
             guest_columns: sums.guest_columns(sight, exits),
         }
     }

@@ -65,8 +65,12 @@ pub struct CpuSummary {
     pub max_gap_ns: Option<u64>,
     /// Where the noise went, in nanoseconds; what is known adds up to `noise_ns`.
     pub shares_ns: ShareTotals,
-    /// What overlapped the gaps, as osnoise counts it.
+    /// What interfered, as osnoise counts it.
     pub interference: Interference,
+    /// Gaps in which something interfered that no activity shows, because its record
+    /// was lost: their parts, and the maxima of `sources`, are lower bounds. `None`
+    /// where no counter could tell.
+    pub incomplete_gaps: Option<u64>,
     /// What a guest lost, in the columns of the thesis.
     pub guest_columns: GuestColumns,
     /// Advance of the hypervisor's steal clock as the workload read it, in
@@ -150,6 +154,9 @@ pub struct WorstGap {
     pub end_tsc: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
+    /// Interferences in it that no activity shows; if not 0, the parts booked to the
+    /// kernel's own work are lower bounds. `None` where no counter could tell.
+    pub lost_activities: Option<u64>,
     /// Where it went, largest first; adds up to `dur_ns`.
     pub parts: Vec<NamedPart>,
 }

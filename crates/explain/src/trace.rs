@@ -51,7 +51,8 @@ pub struct Sample {
     pub start_mono_ns: u64,
     /// Length in nanoseconds.
     pub dur_ns: u64,
-    /// How many lines of noise overlap it.
+    /// How many interferences it held: the lines of noise that overlap it, and what the
+    /// workload's counter saw beyond them, whose records were lost.
     pub interference: u64,
     /// When the last of them and the gap itself were over, CLOCK_MONOTONIC in ns.
     pub over_mono_ns: u64,
@@ -122,7 +123,7 @@ impl Trace {
             cpu: budget.cpu,
             start_mono_ns: budget.start_mono_ns,
             dur_ns: budget.dur_ns,
-            interference: lines.count() as u64,
+            interference: lines.count() as u64 + budget.lost_activities.unwrap_or(0),
             over_mono_ns: ends.fold(budget.end_mono_ns(), u64::max),
             parts: names.parts(budget),
         }));

@@ -167,6 +167,7 @@ fn generate(path: &Path) -> Result<()> {
             reloads: 1,
             light_exits: 1,
             heavy_exits: 0,
+            interference: None,
         }))?;
         if gap % 1_000 == 999 {
             let now = start + GAP_EVERY_NS - 1_000;

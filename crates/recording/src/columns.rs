@@ -5,7 +5,7 @@ use arrow_array::builder::{MapBuilder, StringBuilder, UInt8Builder, UInt32Builde
 use arrow_array::{ArrayRef, MapArray};
 use arrow_schema::{ArrowError, SchemaRef};
 use std::sync::Arc;
-use vmnoise_events::Event;
+use vmnoise_events::{Event, InterferenceCounts};
 
 use crate::checksum;
 use crate::schema::{counter, counter_value_field, counters_field_names, event};
@@ -26,6 +26,7 @@ struct Row<'a> {
     reloads: Option<u32>,
     light_exits: Option<u32>,
     heavy_exits: Option<u32>,
+    interference: Option<u32>,
     counters: Option<&'a [(&'static str, Option<u64>)]>,
 }
 
@@ -45,6 +46,7 @@ pub(crate) struct Columns {
     reloads: UInt32Builder,
     light_exits: UInt32Builder,
     heavy_exits: UInt32Builder,
+    interference: UInt32Builder,
     counters: MapBuilder<StringBuilder, UInt64Builder>,
 }
 
@@ -71,6 +73,7 @@ impl Columns {
             reloads: UInt32Builder::new(),
             light_exits: UInt32Builder::new(),
             heavy_exits: UInt32Builder::new(),
+            interference: UInt32Builder::new(),
             counters,
         }
     }
@@ -102,6 +105,7 @@ impl Columns {
                 reloads: Some(gap.reloads),
                 light_exits: Some(gap.light_exits),
                 heavy_exits: Some(gap.heavy_exits),
+                interference: gap.interference,
                 ..Row::default()
             }),
             Event::Source(source) => self.push(&Row {
@@ -117,23 +121,37 @@ impl Columns {
                 start_mono_ns: Some(anchor.mono_ns),
                 ..Row::default()
             }),
-            Event::Tally(tally) => self.push(&Row {
-                event: event::TALLY,
-                cpu: Some(tally.cpu),
-                start_tsc: Some(tally.first_tsc),
-                end_tsc: Some(tally.last_tsc),
-                counters: Some(&[
-                    (counter::BLIND_TSC, tally.blind_tsc),
-                    (counter::STEAL_CLOCK_NS, tally.steal_clock_ns),
-                    (counter::RELOADS, tally.reloads),
-                    (counter::LIGHT_EXITS, tally.light_exits),
-                    (counter::HEAVY_EXITS, tally.heavy_exits),
-                    (counter::KVM_STAT_EXITS, tally.kvm_stat_exits),
-                    (counter::OUTER_STEAL_NS, tally.outer_steal_ns),
-                    (counter::SMI_COUNT, tally.smi_count),
-                ]),
-                ..Row::default()
-            }),
+            Event::Tally(tally) => {
+                let interfered =
+                    |class: fn(InterferenceCounts) -> u64| tally.interference.map(class);
+                self.push(&Row {
+                    event: event::TALLY,
+                    cpu: Some(tally.cpu),
+                    start_tsc: Some(tally.first_tsc),
+                    end_tsc: Some(tally.last_tsc),
+                    counters: Some(&[
+                        (counter::BLIND_TSC, tally.blind_tsc),
+                        (counter::STEAL_CLOCK_NS, tally.steal_clock_ns),
+                        (counter::RELOADS, tally.reloads),
+                        (counter::LIGHT_EXITS, tally.light_exits),
+                        (counter::HEAVY_EXITS, tally.heavy_exits),
+                        (counter::KVM_STAT_EXITS, tally.kvm_stat_exits),
+                        (counter::OUTER_STEAL_NS, tally.outer_steal_ns),
+                        (counter::SMI_COUNT, tally.smi_count),
+                        (counter::INTERFERENCE_NMI, interfered(|counts| counts.nmi)),
+                        (counter::INTERFERENCE_IRQ, interfered(|counts| counts.irq)),
+                        (
+                            counter::INTERFERENCE_SOFTIRQ,
+                            interfered(|counts| counts.softirq),
+                        ),
+                        (
+                            counter::INTERFERENCE_THREAD,
+                            interfered(|counts| counts.thread),
+                        ),
+                    ]),
+                    ..Row::default()
+                })
+            }
             Event::Loss(loss) => self.push(&Row {
                 event: event::LOSS,
                 kind: Some(loss.kind as u8),
@@ -189,6 +207,7 @@ impl Columns {
             Arc::new(self.reloads.finish()),
             Arc::new(self.light_exits.finish()),
             Arc::new(self.heavy_exits.finish()),
+            Arc::new(self.interference.finish()),
             Arc::new(self.counters.finish_cloned()),
         ];
         let unsealed = RecordBatch::try_new(Arc::clone(&schema), columns.clone())?;
@@ -222,6 +241,7 @@ impl Columns {
         self.reloads.append_option(row.reloads);
         self.light_exits.append_option(row.light_exits);
         self.heavy_exits.append_option(row.heavy_exits);
+        self.interference.append_option(row.interference);
         let known = row.counters.into_iter().flatten();
         for (name, value) in known.filter_map(|(name, value)| value.map(|value| (name, value))) {
             self.counters.keys().append_value(name);

@@ -37,12 +37,12 @@ impl Header {
             Err(fault) => return Err(ReadError::from_fault(fault, 0, at)),
         };
         let found = decode_schema(&message)?;
-        check_version(&found)?;
+        let version = version_of(&found)?;
         let (facts, checksum) = decode_facts(&found)?;
-        let schema = schema(HashMap::new());
+        let schema = schema(version, HashMap::new());
         if found.fields() != schema.fields() {
             return Err(damaged(format!(
-                "its columns are not those of format version {FORMAT_VERSION}"
+                "its columns are not those of format version {version}"
             )));
         }
         Ok(Header {
@@ -62,12 +62,12 @@ fn decode_schema(message: &Message) -> Result<Schema, ReadError> {
         .map_err(|error| foreign(&format!("its schema is not valid: {}", first_line(&error))))
 }
 
-fn check_version(schema: &Schema) -> Result<(), ReadError> {
+fn version_of(schema: &Schema) -> Result<u32, ReadError> {
     let text = schema.metadata.get(keys::VERSION).ok_or_else(|| {
         foreign("it is an Arrow stream of another program, without vmnoise's keys")
     })?;
     match text.parse() {
-        Ok(FORMAT_VERSION) => Ok(()),
+        Ok(version @ 1..=FORMAT_VERSION) => Ok(version),
         Ok(found) if found > FORMAT_VERSION => Err(ReadError::NewerFormat {
             found,
             known: FORMAT_VERSION,

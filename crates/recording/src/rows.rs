@@ -6,8 +6,8 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, MapArray, PrimitiveArray, RecordBatch, StringArray};
 use vmnoise_events::{
-    Activity, ActivityKind, Anchor, Event, Finish, FinishReason, Gap, Loss, LossKind, OwnCost,
-    Source, SourceId, Tally,
+    Activity, ActivityKind, Anchor, Event, Finish, FinishReason, Gap, InterferenceCounts, Loss,
+    LossKind, OwnCost, Source, SourceId, Tally,
 };
 
 use crate::schema::{counter, event};
@@ -44,6 +44,8 @@ pub(crate) struct Rows {
     reloads: Column<U32>,
     light_exits: Column<U32>,
     heavy_exits: Column<U32>,
+    /// Since version 2.
+    interference: Option<PrimitiveArray<U32>>,
     counters: MapArray,
 }
 
@@ -70,6 +72,9 @@ impl Rows {
             reloads: Column::of(batch, "reloads"),
             light_exits: Column::of(batch, "light_exits"),
             heavy_exits: Column::of(batch, "heavy_exits"),
+            interference: batch
+                .column_by_name("interference")
+                .map(|column| column.as_primitive().clone()),
             counters: column(batch, "counters").as_map().clone(),
         }
     }
@@ -106,6 +111,7 @@ impl Rows {
                 reloads: self.reloads.get(row)?,
                 light_exits: self.light_exits.get(row)?,
                 heavy_exits: self.heavy_exits.get(row)?,
+                interference: self.interference(row),
             }),
             event::SOURCE => Event::Source(Source {
                 id: SourceId(self.source.get(row)?),
@@ -139,6 +145,7 @@ impl Rows {
             cpu: self.cpu.get(row)?,
             first_tsc: self.start_tsc.get(row)?,
             last_tsc: self.end_tsc.get(row)?,
+            interference: self.interference_counts(row)?,
             ..Tally::default()
         };
         for (name, value) in self.counters(row) {
@@ -151,6 +158,10 @@ impl Rows {
                 counter::KVM_STAT_EXITS => &mut tally.kvm_stat_exits,
                 counter::OUTER_STEAL_NS => &mut tally.outer_steal_ns,
                 counter::SMI_COUNT => &mut tally.smi_count,
+                counter::INTERFERENCE_NMI
+                | counter::INTERFERENCE_IRQ
+                | counter::INTERFERENCE_SOFTIRQ
+                | counter::INTERFERENCE_THREAD => continue,
                 _ => {
                     return Err(format!(
                         "row {row} holds counter {name:?}, which is unknown"
@@ -160,6 +171,25 @@ impl Rows {
             *field = Some(value);
         }
         Ok(tally)
+    }
+
+    fn interference(&self, row: usize) -> Option<u32> {
+        let column = self.interference.as_ref()?;
+        column.is_valid(row).then(|| column.value(row))
+    }
+
+    /// All classes or none.
+    fn interference_counts(&self, row: usize) -> Result<Option<InterferenceCounts>, String> {
+        let is_known = |(name, _): (&str, u64)| name.starts_with("interference_");
+        if !self.counters(row).any(is_known) {
+            return Ok(None);
+        }
+        Ok(Some(InterferenceCounts {
+            nmi: self.counter(row, counter::INTERFERENCE_NMI)?,
+            irq: self.counter(row, counter::INTERFERENCE_IRQ)?,
+            softirq: self.counter(row, counter::INTERFERENCE_SOFTIRQ)?,
+            thread: self.counter(row, counter::INTERFERENCE_THREAD)?,
+        }))
     }
 
     fn kind<K>(

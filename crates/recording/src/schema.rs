@@ -8,7 +8,7 @@ use arrow_array::builder::MapFieldNames;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 /// The version this crate writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Keys of the schema's metadata.
 pub(crate) mod keys {
@@ -41,6 +41,10 @@ pub(crate) mod counter {
     pub const KVM_STAT_EXITS: &str = "kvm_stat_exits";
     pub const OUTER_STEAL_NS: &str = "outer_steal_ns";
     pub const SMI_COUNT: &str = "smi_count";
+    pub const INTERFERENCE_NMI: &str = "interference_nmi";
+    pub const INTERFERENCE_IRQ: &str = "interference_irq";
+    pub const INTERFERENCE_SOFTIRQ: &str = "interference_softirq";
+    pub const INTERFERENCE_THREAD: &str = "interference_thread";
     pub const LOST: &str = "lost";
     pub const BPF_RUNS: &str = "bpf_runs";
     pub const BPF_NS: &str = "bpf_ns";
@@ -61,8 +65,9 @@ pub(crate) fn counter_value_field() -> Field {
     Field::new("value", DataType::UInt64, false)
 }
 
-/// The columns of this version, with the given metadata of the stream.
-pub(crate) fn schema(metadata: HashMap<String, String>) -> SchemaRef {
+/// The columns of a version up to [`FORMAT_VERSION`], with the given metadata of the
+/// stream.
+pub(crate) fn schema(version: u32, metadata: HashMap<String, String>) -> SchemaRef {
     let counters = Field::new_map(
         "counters",
         "entries",
@@ -72,23 +77,24 @@ pub(crate) fn schema(metadata: HashMap<String, String>) -> SchemaRef {
         true,
     );
     let nullable = |name: &str, data_type| Field::new(name, data_type, true);
-    Arc::new(Schema::new_with_metadata(
-        vec![
-            Field::new("event", DataType::UInt8, false),
-            nullable("cpu", DataType::UInt32),
-            nullable("kind", DataType::UInt8),
-            nullable("source", DataType::UInt32),
-            nullable("name", DataType::Utf8),
-            nullable("start_tsc", DataType::UInt64),
-            nullable("end_tsc", DataType::UInt64),
-            nullable("start_mono_ns", DataType::UInt64),
-            nullable("end_mono_ns", DataType::UInt64),
-            nullable("steal_ns", DataType::UInt64),
-            nullable("reloads", DataType::UInt32),
-            nullable("light_exits", DataType::UInt32),
-            nullable("heavy_exits", DataType::UInt32),
-            counters,
-        ],
-        metadata,
-    ))
+    let mut fields = vec![
+        Field::new("event", DataType::UInt8, false),
+        nullable("cpu", DataType::UInt32),
+        nullable("kind", DataType::UInt8),
+        nullable("source", DataType::UInt32),
+        nullable("name", DataType::Utf8),
+        nullable("start_tsc", DataType::UInt64),
+        nullable("end_tsc", DataType::UInt64),
+        nullable("start_mono_ns", DataType::UInt64),
+        nullable("end_mono_ns", DataType::UInt64),
+        nullable("steal_ns", DataType::UInt64),
+        nullable("reloads", DataType::UInt32),
+        nullable("light_exits", DataType::UInt32),
+        nullable("heavy_exits", DataType::UInt32),
+    ];
+    if version >= 2 {
+        fields.push(nullable("interference", DataType::UInt32));
+    }
+    fields.push(counters);
+    Arc::new(Schema::new_with_metadata(fields, metadata))
 }

@@ -60,11 +60,14 @@ impl<W: Write> Writer<W> {
     pub fn new(output: W, facts: &RunFacts) -> Result<Self, WriteError> {
         let facts = serde_json::to_string(facts).expect("facts have string keys only");
         let checksum = checksum::of_facts(&facts);
-        let schema = schema(HashMap::from([
-            (keys::VERSION.to_owned(), FORMAT_VERSION.to_string()),
-            (keys::FACTS.to_owned(), facts),
-            (keys::FACTS_CRC32.to_owned(), checksum.to_string()),
-        ]));
+        let schema = schema(
+            FORMAT_VERSION,
+            HashMap::from([
+                (keys::VERSION.to_owned(), FORMAT_VERSION.to_string()),
+                (keys::FACTS.to_owned(), facts),
+                (keys::FACTS_CRC32.to_owned(), checksum.to_string()),
+            ]),
+        );
         let options = IpcWriteOptions::try_new(ALIGNMENT_BYTES, false, MetadataVersion::V5)?;
         let mut writer = Writer {
             output,

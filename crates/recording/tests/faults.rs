@@ -180,8 +180,17 @@ fn a_header_that_lies_is_damaged() {
                 ("vmnoise.facts", &facts),
                 ("vmnoise.facts_crc32", &crc),
             ],
-            "columns",
+            "columns are not those of format version 1",
         ),
+        (
+            vec![
+                ("vmnoise.format_version", "2"),
+                ("vmnoise.facts", &facts),
+                ("vmnoise.facts_crc32", &crc),
+            ],
+            "columns are not those of format version 2",
+        ),
+        (vec![("vmnoise.format_version", "0")], "format version"),
     ];
     for (keys, expected) in cases {
         let metadata = keys

@@ -115,6 +115,9 @@ fn what_no_writer_writes_is_named() {
     let reloads = keys
         .iter()
         .map(|key| key.map(|key| key.replace("reloads", "coffees")));
+    let partly = keys
+        .iter()
+        .map(|key| key.map(|key| key.replace("interference_irq", "reloads")));
     let column = |name, column| with_column(&good, name, column);
     let cases = [
         (
@@ -147,8 +150,12 @@ fn what_no_writer_writes_is_named() {
             "lacks counter `lost`",
         ),
         (
-            map_entries(&good, reloads.collect(), values),
+            map_entries(&good, reloads.collect(), values.clone()),
             "counter \"coffees\"",
+        ),
+        (
+            map_entries(&good, partly.collect(), values),
+            "lacks counter `interference_irq`",
         ),
         (
             column("event", u8s(&good, "event", |old| old.min(8))),
@@ -182,7 +189,8 @@ proptest! {
         cpus in proptest::collection::vec(proptest::option::of(any::<u32>()), 11),
         sources in proptest::collection::vec(proptest::option::of(0_u32..3), 11),
         nulls in proptest::sample::subsequence(
-            vec!["start_tsc", "end_tsc", "start_mono_ns", "steal_ns", "reloads", "name"], 0..=3),
+            vec!["start_tsc", "end_tsc", "start_mono_ns", "steal_ns", "reloads", "interference", "name"],
+            0..=3),
     ) {
         let mut batch = batch();
         let events: UInt8Array = events.into_iter().chain([255]).collect();

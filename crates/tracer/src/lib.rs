@@ -10,6 +10,7 @@ mod error;
 #[cfg(test)]
 mod handlers_test;
 pub mod host;
+mod interference_counter;
 mod log;
 mod mapped;
 mod object;
@@ -24,6 +25,7 @@ mod wire;
 
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
+pub use interference_counter::InterferenceCounter;
 pub use observed::Stay;
 pub use probes::Scope;
 pub use smi::SmiCounts;

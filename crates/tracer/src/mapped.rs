@@ -12,8 +12,10 @@ use std::{
 };
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use vmnoise_events::OwnCost;
-use vmnoise_events::exit_counts::{HEAVY_OFFSET, LIGHT_OFFSET, SLOT_BYTES};
+use vmnoise_events::{
+    InterferenceSlot, OwnCost,
+    exit_counts::{HEAVY_OFFSET, LIGHT_OFFSET, SLOT_BYTES},
+};
 
 use crate::wire::{CpuState, ExitCounts, Mode};
 
@@ -119,6 +121,24 @@ impl MappedCounts {
         self.0
             .u64(cpu, offset)
             .map_or(0, |count| count.load(Relaxed))
+    }
+}
+
+/// The interference counters as BPF writes them.
+#[derive(Debug)]
+pub(crate) struct MappedInterferences(MappedArray<InterferenceSlot>);
+
+impl MappedInterferences {
+    pub(crate) fn map(fd: BorrowedFd<'_>, cpus: usize) -> std::io::Result<Self> {
+        MappedArray::map(fd, cpus).map(MappedInterferences)
+    }
+
+    /// The slot of a CPU; `None` where there is no such CPU.
+    pub(crate) fn slot(&self, cpu: u32) -> Option<&InterferenceSlot> {
+        let slot = self.0.field::<InterferenceSlot>(cpu, 0)?;
+        // SAFETY: aligned and inside the mapping, which lives as long as `self`; the
+        // slot is atomic words alone, and BPF writes it by whole words.
+        Some(unsafe { slot.as_ref() })
     }
 }
 

@@ -76,7 +76,10 @@ fn load_groups(
         let hooked = choose_programs(&mut open, btf, groups, steal);
         let cpus = u32::try_from(num_possible_cpus()?).unwrap_or(u32::MAX);
         for mut map in open.maps_mut() {
-            if map.name() == "cpus" || map.name() == "exits" {
+            if ["cpus", "exits", "interferences"]
+                .iter()
+                .any(|name| map.name() == *name)
+            {
                 map.set_max_entries(cpus)?;
             }
         }

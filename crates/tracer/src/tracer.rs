@@ -15,8 +15,9 @@ use crate::{
     decode::Decoder,
     error::{LoadError, TraceError},
     host::Host,
+    interference_counter::InterferenceCounter,
     log::quietly,
-    mapped::{MappedCounts, MappedCpus},
+    mapped::{MappedCounts, MappedCpus, MappedInterferences},
     object,
     probes::{Group, Kernel, Probe, Scope},
     steal::StealClock,
@@ -43,6 +44,7 @@ pub struct Tracer {
     object: Object,
     pub(crate) cpus: Arc<MappedCpus>,
     counts: MappedCounts,
+    interferences: Arc<MappedInterferences>,
     measured: Vec<u32>,
     scope: Scope,
     absent: BTreeMap<Group, String>,
@@ -87,6 +89,8 @@ impl Tracer {
             .map_err(|error| broken("mmap of the CPU states", &error))?;
         let counts = MappedCounts::map(map("exits")?.as_fd(), slots)
             .map_err(|error| broken("mmap of the exit counters", &error))?;
+        let interferences = MappedInterferences::map(map("interferences")?.as_fd(), slots)
+            .map_err(|error| broken("mmap of the interference counters", &error))?;
         if let Some(cpu) = cpus.iter().find(|&&cpu| !states.exists(cpu)) {
             return Err(LoadError::Broken(format!("CPU {cpu} does not exist")));
         }
@@ -130,6 +134,7 @@ impl Tracer {
             object,
             cpus: Arc::new(states),
             counts,
+            interferences: Arc::new(interferences),
             measured: cpus.to_vec(),
             scope,
             absent: loaded.absent,
@@ -314,6 +319,18 @@ impl Tracer {
     pub fn heavy_exits(&self, cpu: u32) -> Option<u64> {
         let seen = self.witnesses().kvm_run && self.measured.contains(&cpu);
         seen.then(|| self.counts.heavy(cpu))
+    }
+
+    /// The live interference counters of a measured CPU, for the thread that polls on
+    /// it; they count from [`Tracer::attach`] on. `None` where the witnesses of
+    /// interrupts or threads are missing: a counter that stands still would say
+    /// nothing then.
+    pub fn interference_counter(&self, cpu: u32) -> Option<InterferenceCounter> {
+        let witnessed = self.has(Group::Irq) && self.has(Group::Sched);
+        if !witnessed || !self.measured.contains(&cpu) {
+            return None;
+        }
+        InterferenceCounter::new(Arc::clone(&self.interferences), cpu)
     }
 
     /// This machine's own steal clock of a CPU in ns since boot, by the best source

@@ -1,6 +1,8 @@
 //! The Rust face of `bpf/vmnoise.h`: types generated from the object's BTF, never written twice.
 
-use vmnoise_events::{ActivityKind, exit_counts};
+use std::mem::offset_of;
+
+use vmnoise_events::{ActivityKind, InterferenceSlot, exit_counts};
 
 #[allow(
     clippy::all,
@@ -15,9 +17,9 @@ mod generated {
 }
 
 pub(crate) use generated::types::{
-    vmnoise_cpu as CpuState, vmnoise_exits as ExitCounts, vmnoise_mode as Mode,
-    vmnoise_origin as Origin, vmnoise_record as Record, vmnoise_source as WireSource,
-    vmnoise_steal as StealQuery,
+    vmnoise_cpu as CpuState, vmnoise_exits as ExitCounts, vmnoise_interference as WireInterference,
+    vmnoise_mode as Mode, vmnoise_origin as Origin, vmnoise_record as Record,
+    vmnoise_source as WireSource, vmnoise_steal as StealQuery,
 };
 
 /// The BPF programs, compiled.
@@ -28,8 +30,14 @@ const _: () = {
     assert!(size_of::<Record>() == 64);
     assert!(size_of::<CpuState>().is_multiple_of(128));
     assert!(size_of::<ExitCounts>() == exit_counts::SLOT_BYTES);
-    assert!(std::mem::offset_of!(ExitCounts, light) == exit_counts::LIGHT_OFFSET);
-    assert!(std::mem::offset_of!(ExitCounts, heavy) == exit_counts::HEAVY_OFFSET);
+    assert!(offset_of!(ExitCounts, light) == exit_counts::LIGHT_OFFSET);
+    assert!(offset_of!(ExitCounts, heavy) == exit_counts::HEAVY_OFFSET);
+    assert!(size_of::<WireInterference>() == size_of::<InterferenceSlot>());
+    assert!(offset_of!(WireInterference, total) == offset_of!(InterferenceSlot, total));
+    assert!(offset_of!(WireInterference, nmi) == offset_of!(InterferenceSlot, nmi));
+    assert!(offset_of!(WireInterference, irq) == offset_of!(InterferenceSlot, irq));
+    assert!(offset_of!(WireInterference, softirq) == offset_of!(InterferenceSlot, softirq));
+    assert!(offset_of!(WireInterference, thread) == offset_of!(InterferenceSlot, thread));
     assert!(Kind::VMNOISE_EXIT.0 == ActivityKind::Exit.number() as u32);
     assert!(Kind::VMNOISE_VMM.0 == ActivityKind::Vmm.number() as u32);
     assert!(Kind::VMNOISE_THROTTLED.0 == ActivityKind::Throttled.number() as u32);

@@ -29,7 +29,9 @@ pub struct Record {
     pub version_moves: AtomicU64,
     pub light_exits: AtomicU64,
     pub heavy_exits: AtomicU64,
-    unused: [AtomicU64; 2],
+    /// Interferences that began in it; only a polling thread can tell.
+    pub interference: AtomicU64,
+    unused: AtomicU64,
 }
 
 /// Written by the host before the guest runs; of these only the deadline may
@@ -120,6 +122,7 @@ pub struct Felt {
     pub reloads: u32,
     pub light_exits: u32,
     pub heavy_exits: u32,
+    pub interference: u32,
 }
 
 /// What the steal clock did since its reading before.
@@ -139,7 +142,6 @@ pub fn add(counter: &AtomicU64, more: u64) {
 impl Record {
     /// The bare memory, for what is not a gap.
     pub fn words(&self) -> [u64; 8] {
-        let [first, second] = &self.unused;
         [
             &self.start_tsc,
             &self.end_tsc,
@@ -147,8 +149,8 @@ impl Record {
             &self.version_moves,
             &self.light_exits,
             &self.heavy_exits,
-            first,
-            second,
+            &self.interference,
+            &self.unused,
         ]
         .map(|word| word.load(Ordering::Relaxed))
     }
@@ -164,6 +166,7 @@ impl Record {
             reloads: count(&self.version_moves) / 2,
             light_exits: count(&self.light_exits),
             heavy_exits: count(&self.heavy_exits),
+            interference: count(&self.interference),
         }
     }
 }
@@ -188,7 +191,13 @@ impl Mailbox {
 
     /// Puts one gap into `ring`, or counts it where there is no room: what the guest
     /// program does by itself, for a polling thread.
-    pub fn record(&self, ring: &[Record], (start_tsc, end_tsc): (u64, u64), stolen: Stolen) {
+    pub fn record(
+        &self,
+        ring: &[Record],
+        (start_tsc, end_tsc): (u64, u64),
+        stolen: Stolen,
+        interference: u64,
+    ) {
         let books = &self.books;
         let head = books.head.load(Ordering::Relaxed);
         if head.wrapping_sub(self.drained.tail.load(Ordering::Acquire)) >= RING_RECORDS as u64 {
@@ -201,6 +210,7 @@ impl Mailbox {
         slot.steal_ns.store(stolen.steal_ns, Ordering::Relaxed);
         slot.version_moves
             .store(u64::from(stolen.version_moves), Ordering::Relaxed);
+        slot.interference.store(interference, Ordering::Relaxed);
         books.head.store(head.wrapping_add(1), Ordering::Release);
     }
 
@@ -248,7 +258,7 @@ mod tests {
             steal_ns: 7,
             version_moves: 4,
         };
-        mailbox.record(ring, (start_tsc, start_tsc + 1), stolen);
+        mailbox.record(ring, (start_tsc, start_tsc + 1), stolen, 3);
     }
 
     fn ring() -> Vec<Record> {
@@ -314,7 +324,7 @@ mod tests {
         let mut felt = None;
         mailbox.drain(&ring, |gap| felt = Some(*gap));
         let felt = felt.unwrap();
-        assert_eq!((felt.steal_ns, felt.reloads), (7, 2));
+        assert_eq!((felt.steal_ns, felt.reloads, felt.interference), (7, 2, 3));
         assert_eq!((felt.light_exits, felt.heavy_exits), (u32::MAX, 0));
     }
 

@@ -4,13 +4,16 @@
 
 mod common;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, Pid, sched_setaffinity};
-use vmnoise_events::{Gap, Policy, Tally};
-use vmnoise_workload::spin::{Config, Error, Spin, StealReader, StealReading, poll_steps};
+use vmnoise_events::{Gap, InterferenceSlot, Policy, Tally};
+use vmnoise_workload::spin::{
+    Config, Error, InterferenceCounter, Spin, StealReader, StealReading, poll_steps,
+};
 use vmnoise_workload::{thread, tsc};
 
 use common::BusyThread;
@@ -33,6 +36,7 @@ fn config(cpus: &[u32]) -> Config {
         period_tsc: cycles(20 * MS),
         runtime_tsc: cycles(20 * MS),
         steal_reader: None,
+        interference_counters: HashMap::new(),
     }
 }
 
@@ -303,6 +307,61 @@ fn a_thread_that_dies_says_so() {
     wait_until(|| spin.failure().is_some());
     let gone = Error::Thread(thread::Error::Gone(1));
     assert_eq!(spin.join(), Err(gone));
+}
+
+/// Counters that a test moves.
+#[derive(Default)]
+struct Counters(InterferenceSlot);
+
+impl AsRef<InterferenceSlot> for Counters {
+    fn as_ref(&self) -> &InterferenceSlot {
+        &self.0
+    }
+}
+
+#[test]
+fn every_count_is_in_the_tally_and_those_of_gaps_are_in_gaps() {
+    let counters = Arc::new(Counters::default());
+    let interrupt = || {
+        counters.0.irq.fetch_add(1, Ordering::SeqCst);
+        counters.0.total.fetch_add(1, Ordering::SeqCst);
+    };
+    interrupt();
+    let mut spin = Spin::prepare(Config {
+        interference_counters: HashMap::from([(1, counters.clone() as InterferenceCounter)]),
+        ..config(&[1])
+    })
+    .unwrap();
+    assert!(spin.counts_interference());
+    spin.start(None).unwrap();
+    wait_until(|| spin.tallies()[0].last_tsc > 0);
+    let irqs = |spin: &Spin| spin.tallies()[0].interference.unwrap().irq;
+    assert_eq!(irqs(&spin), 0, "what came before the start is not counted");
+    for told in 1..=1_000 {
+        interrupt();
+        wait_until(|| irqs(&spin) == told);
+    }
+    spin.stop();
+    spin.join().unwrap();
+    interrupt();
+    assert_eq!(irqs(&spin), 1_000, "nor is what came after the end");
+    let mut in_gaps = 0;
+    spin.drain(&mut |gap| in_gaps += u64::from(gap.interference.unwrap()));
+    assert!(in_gaps <= 1_000, "{in_gaps} in gaps");
+}
+
+#[test]
+fn without_counters_interference_is_unknown() {
+    let mut spin = Spin::prepare(config(&[1])).unwrap();
+    assert!(!spin.counts_interference());
+    spin.start(None).unwrap();
+    let mut gaps = Vec::new();
+    wait_until(|| {
+        spin.drain(&mut |gap| gaps.push(gap));
+        !gaps.is_empty()
+    });
+    assert!(gaps.iter().all(|gap| gap.interference.is_none()));
+    assert_eq!(spin.tallies()[0].interference, None);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,7 +11,7 @@ use vmnoise_events::{ObservedThread, Options, Workload};
 use vmnoise_tracer::Tracer;
 use vmnoise_tracer::host::{Thread, cpu_list};
 use vmnoise_workload::cgroup::Cgroup;
-use vmnoise_workload::spin::{Config, Spin, StealReader, StealReading};
+use vmnoise_workload::spin::{Config, InterferenceCounter, Spin, StealReader, StealReading};
 
 use super::conduct::{Machine, Plan, Prepared, conduct};
 use super::{polling_group, target};
@@ -108,6 +108,9 @@ fn poll(
         period_tsc: to_tsc(options.period_ns, tsc_hz),
         runtime_tsc: to_tsc(options.runtime_ns.unwrap_or(options.period_ns), tsc_hz),
         steal_reader: tracer.and_then(|tracer| steal_readers(options, tracer)),
+        interference_counters: tracer
+            .map(|tracer| interference_counters(options, tracer))
+            .unwrap_or_default(),
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
     Ok(Prepared {
@@ -118,7 +121,10 @@ fn poll(
             .collect(),
         guest_clock: None,
         steal_clock: spin.has_steal_clock(),
-        rungs: vec![rungs::of_gap_steal(spin.has_steal_clock())],
+        rungs: vec![
+            rungs::of_gap_steal(spin.has_steal_clock()),
+            rungs::of_interference(spin.counts_interference()),
+        ],
         poller: Box::new(spin),
     })
 }
@@ -148,6 +154,14 @@ fn steal_readers(
             None => Box::new(|| None),
         }
     }))
+}
+
+fn interference_counters(options: &Options, tracer: &Tracer) -> HashMap<u32, InterferenceCounter> {
+    let counter = |&cpu| {
+        let counter: InterferenceCounter = Arc::new(tracer.interference_counter(cpu)?);
+        Some((cpu, counter))
+    };
+    options.cpus.iter().filter_map(counter).collect()
 }
 
 /// What is asked, checked against what there is.

@@ -152,8 +152,12 @@ fn sources(cpu: &CpuSummary) -> String {
 
 /// One gap and its budget; the parts add up to the first line.
 pub fn tree(gap: &WorstGap) -> String {
+    let lost = match gap.lost_activities {
+        None | Some(0) => String::new(),
+        Some(lost) => format!("; {lost} of its activities lost: who is named is a lower bound"),
+    };
     let mut text = format!(
-        " {:>12}  CPU {} at {}\n",
+        " {:>12}  CPU {} at {}{lost}\n",
         human(gap.dur_ns),
         gap.cpu,
         seconds(gap.at_ns)
@@ -231,6 +235,13 @@ pub fn honesty(facts: &RunFacts, summary: &Summary) -> String {
         losses(summary),
         summary.late_events
     );
+    let incomplete_gaps = summary.cpus.iter().filter_map(|cpu| cpu.incomplete_gaps);
+    let incomplete_gaps: u64 = incomplete_gaps.sum();
+    if incomplete_gaps > 0 {
+        text += &format!(
+            " gaps with lost activities: {incomplete_gaps}; what they leave over is booked unexplained\n"
+        );
+    }
     text += &exit_check(facts, summary);
     for cpu in &summary.cpus {
         if let Some(count) = cpu.smi_count {

@@ -94,6 +94,7 @@ pub fn gap(start_tsc: u64, end_tsc: u64) -> Gap {
         reloads: 0,
         light_exits: 0,
         heavy_exits: 0,
+        interference: None,
     }
 }
 

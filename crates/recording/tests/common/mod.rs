@@ -75,6 +75,7 @@ pub fn one_of_each() -> Vec<Event> {
             reloads: 1,
             light_exits: 2,
             heavy_exits: 3,
+            interference: Some(4),
         }),
         Event::Activity(Activity {
             cpu: 1,
@@ -102,6 +103,12 @@ pub fn one_of_each() -> Vec<Event> {
             kvm_stat_exits: Some(5),
             outer_steal_ns: Some(u64::MAX),
             smi_count: Some(6),
+            interference: Some(InterferenceCounts {
+                nmi: 0,
+                irq: 6,
+                softirq: 7,
+                thread: 8,
+            }),
         }),
         Event::Loss(Loss {
             kind: LossKind::MailboxFull,
@@ -166,10 +173,20 @@ fn any_event() -> impl Strategy<Value = Event> {
             number(),
             small(),
             small(),
-            small()
+            small(),
+            option::of(small())
         )
             .prop_map(
-                |(cpu, start_tsc, end_tsc, steal_ns, reloads, light_exits, heavy_exits)| {
+                |(
+                    cpu,
+                    start_tsc,
+                    end_tsc,
+                    steal_ns,
+                    reloads,
+                    light_exits,
+                    heavy_exits,
+                    interference,
+                )| {
                     Event::Gap(Gap {
                         cpu,
                         start_tsc,
@@ -178,6 +195,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                         reloads,
                         light_exits,
                         heavy_exits,
+                        interference,
                     })
                 }
             ),
@@ -208,21 +226,36 @@ fn any_event() -> impl Strategy<Value = Event> {
                 after_tsc,
             })
         }),
-        (small(), number(), number(), vec(option::of(number()), 8)).prop_map(
-            |(cpu, first_tsc, last_tsc, known)| Event::Tally(Tally {
-                cpu,
-                first_tsc,
-                last_tsc,
-                blind_tsc: known[6],
-                steal_clock_ns: known[0],
-                reloads: known[1],
-                light_exits: known[2],
-                heavy_exits: known[3],
-                kvm_stat_exits: known[4],
-                outer_steal_ns: known[5],
-                smi_count: known[7],
-            })
-        ),
+        (
+            small(),
+            number(),
+            number(),
+            vec(option::of(number()), 8),
+            option::of([number(), number(), number(), number()])
+        )
+            .prop_map(
+                |(cpu, first_tsc, last_tsc, known, interference)| Event::Tally(Tally {
+                    cpu,
+                    first_tsc,
+                    last_tsc,
+                    blind_tsc: known[6],
+                    steal_clock_ns: known[0],
+                    reloads: known[1],
+                    light_exits: known[2],
+                    heavy_exits: known[3],
+                    kvm_stat_exits: known[4],
+                    outer_steal_ns: known[5],
+                    smi_count: known[7],
+                    interference: interference.map(|[nmi, irq, softirq, thread]| {
+                        InterferenceCounts {
+                            nmi,
+                            irq,
+                            softirq,
+                            thread,
+                        }
+                    }),
+                })
+            ),
         (0..LossKind::ALL.len(), number()).prop_map(|(kind, count)| Event::Loss(Loss {
             kind: LossKind::ALL[kind],
             count

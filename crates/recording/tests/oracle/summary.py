@@ -54,6 +54,7 @@ ALWAYS_KNOWN = {"microvm": ["nmi", "irq", "softirq", "thread", "halted"], "spin"
 FROM_BELOW = ["preempted", "host_irq", "host_softirq", "host_nmi", "kvm", "vmm", "halted"]
 INTERFERENCE = {"nmi": (NMI, "nmi"), "irq": (IRQ, "irq"), "softirq": (SOFTIRQ, "softirq"),
                 "thread": (THREAD, "sched")}
+COUNTED = {kind for kind, _ in INTERFERENCE.values()}
 VIRT = ["kvm", "vmm", "blocked", "throttled", "host_irq", "host_softirq", "host_nmi"]
 # Holes between two activities that are no time of an observed thread's own, in ns.
 HOLE, WAY = 1_000, 20_000
@@ -88,7 +89,7 @@ def read(path):
         metadata = stream.schema.metadata
         facts = metadata[b"vmnoise.facts"]
         checksum = zlib.crc32(facts)
-        assert metadata[b"vmnoise.format_version"] == b"1", "another format version"
+        assert metadata[b"vmnoise.format_version"] in (b"1", b"2"), "another format version"
         assert int(metadata[b"vmnoise.facts_crc32"]) == checksum, "damaged facts"
         while True:
             try:
@@ -248,6 +249,14 @@ def percentiles(lengths):
             "max": lengths[-1]}
 
 
+def lost_activities(row, activities):
+    """How many interferences the counter saw and no activity shows; None without one."""
+    counted = row.get("interference")
+    if counted is None:
+        return None
+    return max(0, counted - sum(a.kind in COUNTED for a in activities))
+
+
 def budget(gap, activities, run):
     """The parts of one gap, {(share, name): [ns, count]}, and its pieces."""
     start, end, row = gap
@@ -284,7 +293,7 @@ def budget(gap, activities, run):
     held = (activities or row["light_exits"] or row["heavy_exits"] or row["reloads"])
     if rest:
         residual = "hv_or_hw" if run.blind else "unexplained" if held else "hw"
-        if run.workload == "observed":
+        if run.workload == "observed" or lost_activities(row, activities):
             residual = "unexplained"
         parts[residual, None] = [rest, 0]
     return dict(parts), pieces
@@ -381,7 +390,7 @@ def guest_columns(known, unexplained_at_exits, counters):
 
 def cpu_summary(cpu, gaps, activities, tallies, clock, run):
     shares, totals, lengths, bare, clamps, budgets = Counter(), {}, [], 0, 0, []
-    kinds, untouched, unexplained_at_exits = Counter(), 0, 0
+    kinds, untouched, unexplained_at_exits, incomplete = Counter(), 0, 0, []
     witnesses, names = run.witnesses, run.names
     for gap, overlap in overlapping(gaps, activities):
         start, end, row = gap
@@ -389,11 +398,16 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, run):
         assert sum(ns for ns, _ in parts.values()) == end - start, "a budget that does not add up"
         lengths.append(end - start)
         clamps += witnesses["steal_clock"] and row["steal_ns"] > end - start
-        bare += len(parts) == 1 and not {share for share, _ in parts} - RESIDUALS
+        lost = lost_activities(row, overlap)
+        incomplete += [lost > 0] if lost is not None else []
+        bare += not lost and len(parts) == 1 and not {share for share, _ in parts} - RESIDUALS
         for (share, _), (ns, _) in parts.items():
             shares[share] += ns
         kinds.update(a.kind for a in overlap)
-        untouched += not overlap
+        if row.get("interference") is None:
+            untouched += not overlap
+        else:
+            untouched += not row["interference"] and not {a.kind for a in overlap} - COUNTED
         if (row["light_exits"] or row["heavy_exits"] or row["reloads"]
                 or {"kvm", "vmm"} & {share for share, _ in parts}):
             unexplained_at_exits += parts.get(("unexplained", None), (0, 0))[0]
@@ -402,7 +416,7 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, run):
             totals[share, source] = count + 1, total + ns, max(most, ns)
         budgets.append({
             "cpu": cpu, "start_mono_ns": start, "start_tsc": row["start_tsc"],
-            "end_tsc": row["end_tsc"], "dur_ns": end - start,
+            "end_tsc": row["end_tsc"], "dur_ns": end - start, "lost_activities": lost,
             "parts": sorted(({"share": share, "source": name, "ns": ns, "count": count}
                              for (share, name), (ns, count) in parts.items()), key=str)})
     known = {share: shares[share] or None for share in FROM_BELOW}
@@ -423,6 +437,7 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, run):
     sources = [{"share": share, "name": names[source], "count": count,
                 "total_ns": total, "max_ns": most}
                for (share, source), (count, total, most) in totals.items()]
+    counts = "interference_irq" in counters
     return {
         "cpu": cpu,
         "runtime_ns": runtime,
@@ -433,8 +448,11 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, run):
         "interference": {
             "hw": (untouched if witnesses["irq"] and witnesses["sched"]
                    and run.workload != "observed" else None),
+            **{name: counters.get(f"interference_{name}") if witnesses[witness] else None
+               for name, (_, witness) in INTERFERENCE.items() if counts},
             **{name: kinds[kind] if kinds[kind] or witnesses[witness] else None
-               for name, (kind, witness) in INTERFERENCE.items()}},
+               for name, (kind, witness) in INTERFERENCE.items() if not counts}},
+        "incomplete_gaps": sum(incomplete) if incomplete or counts else None,
         "guest_columns": guest_columns(known, unexplained_at_exits, counters),
         "steal_clock_ns": counters.get("steal_clock_ns"),
         "outer_steal_ns": counters.get("outer_steal_ns"),

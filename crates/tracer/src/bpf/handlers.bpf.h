@@ -20,6 +20,7 @@ static __always_inline void on_irq_entry(u32 cpu, struct vmnoise_moment now,
 
 	if (!state)
 		return;
+	count_interference(state, cpu, VMNOISE_IRQ);
 	host_runs(state, now);
 	state->irq_seen = 1;
 	if (state->irq_depth >= VMNOISE_IRQ_NESTING) {
@@ -62,6 +63,7 @@ static __always_inline void on_softirq_entry(u32 cpu, struct vmnoise_moment now,
 
 	if (!state)
 		return;
+	count_interference(state, cpu, VMNOISE_SOFTIRQ);
 	if (state->softirq.start.mono_ns)
 		count_unpaired(state, 1);
 	host_runs(state, now);
@@ -95,6 +97,7 @@ static __always_inline void on_nmi(u32 cpu, struct vmnoise_moment now, u64 delta
 
 	if (!state)
 		return;
+	count_interference(state, cpu, VMNOISE_NMI);
 	start.mono_ns -= delta_ns;
 	host_runs(state, start);
 	emit(state, cpu, VMNOISE_NMI, start, now, &source);
@@ -164,6 +167,8 @@ static __always_inline void on_switch(u32 cpu, struct vmnoise_moment now, bool p
 
 	if (!state)
 		return;
+	if (next_tid && next_tid != state->vcpu_tid)
+		count_interference(state, cpu, VMNOISE_THREAD);
 	/* No interrupt survives a switch: what is still open has lost its end. */
 	open = state->irq_depth + !!state->softirq.start.mono_ns;
 	if (open) {

@@ -23,6 +23,14 @@ struct {
 } exits SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 8);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct vmnoise_interference);
+} interferences SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
 } records SEC(".maps");
@@ -56,6 +64,29 @@ static __always_inline void count_unpaired(struct vmnoise_cpu *state, u32 count)
 {
 	if (state->mode == VMNOISE_MEASURED)
 		__sync_fetch_and_add(&state->unpaired, count);
+}
+
+/* Counts an interference where it begins, before its program does anything else. Atomic: on the
+ * same CPU, what is counted here may be interrupted by what is counted there. */
+static __always_inline void count_interference(const struct vmnoise_cpu *state, u32 cpu,
+					       enum vmnoise_kind kind)
+{
+	struct vmnoise_interference *counts;
+
+	if (state->mode != VMNOISE_MEASURED)
+		return;
+	counts = bpf_map_lookup_elem(&interferences, &cpu);
+	if (!counts)
+		return;
+	__sync_fetch_and_add(&counts->total, 1);
+	if (kind == VMNOISE_NMI)
+		__sync_fetch_and_add(&counts->nmi, 1);
+	else if (kind == VMNOISE_IRQ)
+		__sync_fetch_and_add(&counts->irq, 1);
+	else if (kind == VMNOISE_SOFTIRQ)
+		__sync_fetch_and_add(&counts->softirq, 1);
+	else
+		__sync_fetch_and_add(&counts->thread, 1);
 }
 
 static __always_inline void emit(struct vmnoise_cpu *state, u32 cpu, enum vmnoise_kind kind,

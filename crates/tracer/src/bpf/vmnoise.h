@@ -146,6 +146,18 @@ struct vmnoise_exits {
 };
 _Static_assert(sizeof(struct vmnoise_exits) == 128, "one slot is two cache lines");
 
+/* The layout of vmnoise_events::InterferenceSlot. The polling thread of the CPU looks at the total
+ * with each reading of its clock. */
+struct vmnoise_interference {
+	u64 total;
+	u64 nmi;
+	u64 irq;
+	u64 softirq;
+	u64 thread;
+	u64 reserved[11];
+};
+_Static_assert(sizeof(struct vmnoise_interference) == 128, "one slot is two cache lines");
+
 /* Asks for the steal clock of a CPU and answers with it. */
 struct vmnoise_steal {
 	u64 steal_minus_run_queue; /* offset between the two per-CPU variables, modulo 2^64 */

@@ -4,6 +4,7 @@
 mod root {
     mod causes;
     mod harness;
+    mod interference;
     mod steal;
     mod traces;
 }

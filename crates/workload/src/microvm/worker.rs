@@ -89,6 +89,7 @@ impl Worker {
                     reloads: felt.reloads,
                     light_exits: felt.light_exits,
                     heavy_exits: felt.heavy_exits,
+                    interference: None,
                 });
             });
     }

@@ -7,17 +7,26 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::mm::{MlockAllFlags, mlock, mlockall};
 use rustix::thread::futex;
 use rustix::time::Timespec;
-use vmnoise_events::{Gap, Tally};
+use vmnoise_events::{Gap, InterferenceSlot, Tally};
 
 use crate::mailbox::{Books, Mailbox, RING_BYTES, RING_RECORDS, Record};
 
 const NS_PER_S: u64 = 1_000_000_000;
+
+/// What a thread can read beside its clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    pub steal_clock: bool,
+    pub interference: bool,
+}
 
 /// A mailbox, its ring, and an alarm for a thread that pauses.
 #[derive(Debug)]
 pub struct Desk {
     pub mailbox: Box<Mailbox>,
     pub ring: Box<[Record]>,
+    /// Interferences while the thread polled, as it found them itself.
+    pub interference: InterferenceSlot,
     /// Moves whenever the deadline does: a futex.
     alarm: AtomicU32,
 }
@@ -28,6 +37,7 @@ impl Desk {
         let desk = Desk {
             mailbox: Box::default(),
             ring: (0..RING_RECORDS).map(|_| Record::default()).collect(),
+            interference: InterferenceSlot::default(),
             alarm: AtomicU32::new(0),
         };
         desk.mailbox.set_threshold(threshold_tsc);
@@ -79,7 +89,7 @@ impl Desk {
     }
 
     /// Hands out every recorded gap.
-    pub fn drain(&self, cpu: u32, sink: &mut dyn FnMut(Gap)) {
+    pub fn drain(&self, cpu: u32, known: Known, sink: &mut dyn FnMut(Gap)) {
         self.mailbox.drain(&self.ring, |felt| {
             sink(Gap {
                 cpu,
@@ -89,13 +99,14 @@ impl Desk {
                 reloads: felt.reloads,
                 light_exits: 0,
                 heavy_exits: 0,
+                interference: known.interference.then_some(felt.interference),
             });
         });
     }
 
     /// The counters so far.
-    pub fn tally(&self, cpu: u32, steal_clock: bool) -> Tally {
-        let stolen = steal_clock.then(|| self.mailbox.stolen());
+    pub fn tally(&self, cpu: u32, known: Known) -> Tally {
+        let stolen = known.steal_clock.then(|| self.mailbox.stolen());
         let (blind_tsc, span_tsc) = self.runtime();
         let (first_tsc, last_tsc) = span_tsc.unwrap_or_default();
         Tally {
@@ -105,6 +116,7 @@ impl Desk {
             blind_tsc: Some(blind_tsc),
             steal_clock_ns: stolen.map(|(ns, _)| ns),
             reloads: stolen.map(|(_, reloads)| reloads),
+            interference: known.interference.then(|| self.interference.counts()),
             ..Tally::default()
         }
     }
@@ -131,6 +143,8 @@ impl Desk {
 mod tests {
     use std::time::{Duration, Instant};
 
+    use vmnoise_events::InterferenceCounts;
+
     use super::*;
     use crate::tsc;
 
@@ -147,8 +161,9 @@ mod tests {
         let seen = desk.alarm();
         desk.set_deadline(5);
         desk.sleep(until_mono_ns + 60 * NS_PER_S, seen);
+        let seen = desk.alarm();
         std::thread::scope(|scope| {
-            scope.spawn(|| desk.sleep(until_mono_ns + 60 * NS_PER_S, desk.alarm()));
+            scope.spawn(|| desk.sleep(until_mono_ns + 60 * NS_PER_S, seen));
             std::thread::sleep(Duration::from_millis(20));
             desk.set_deadline(6);
         });
@@ -158,10 +173,21 @@ mod tests {
     #[test]
     fn a_tally_knows_what_there_is_to_know() {
         let desk = Desk::new(1_000);
-        let tally = desk.tally(3, false);
+        let tally = |steal_clock, interference| {
+            let known = Known {
+                steal_clock,
+                interference,
+            };
+            desk.tally(3, known)
+        };
+        let (tally, all) = (tally(false, false), tally(true, true));
         assert_eq!((tally.cpu, tally.blind_tsc), (3, Some(0)));
         assert_eq!((tally.steal_clock_ns, tally.reloads), (None, None));
-        assert_eq!(desk.tally(3, true).reloads, Some(0));
+        assert_eq!(
+            (all.reloads, all.interference),
+            (Some(0), Some(InterferenceCounts::default()))
+        );
+        assert_eq!(tally.interference, None);
         assert_eq!(tally.light_exits.or(tally.kvm_stat_exits), None);
     }
 }

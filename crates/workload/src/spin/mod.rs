@@ -7,18 +7,21 @@
 
 mod desk;
 mod error;
+mod interference;
 mod polling;
 mod sample;
 mod schedule;
 mod steal;
 mod worker;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vmnoise_events::{Gap, Policy, Tally};
 
 pub use error::Error;
+pub use interference::InterferenceCounter;
 pub use sample::poll_steps;
 pub use steal::{StealReader, StealReading};
 
@@ -49,6 +52,10 @@ pub struct Config {
     /// polls, once after each pause and once after each gap. A reader that cannot
     /// read in the set-up is as good as none.
     pub steal_reader: Option<Box<dyn Fn(u32) -> StealReader + Send>>,
+    /// The live interference counters of CPUs, which the thread on that CPU looks at
+    /// with each reading of its clock. A CPU without one feels gaps all the same;
+    /// what interfered in them is `None`.
+    pub interference_counters: HashMap<u32, InterferenceCounter>,
 }
 
 impl std::fmt::Debug for Config {
@@ -61,6 +68,7 @@ impl std::fmt::Debug for Config {
             .field("period_tsc", &self.period_tsc)
             .field("runtime_tsc", &self.runtime_tsc)
             .field("steal_reader", &self.steal_reader.is_some())
+            .field("interference_counters", &self.interference_counters.len())
             .finish()
     }
 }
@@ -102,6 +110,7 @@ impl Spin {
             period_tsc,
             runtime_tsc,
             steal_reader,
+            interference_counters,
         } = config;
         if cpus.is_empty() {
             return Err(Error::NoCpu);
@@ -128,6 +137,7 @@ impl Spin {
                 period_tsc,
                 runtime_tsc,
                 steal_reader: steal_reader.as_ref().map(|make| make(cpu)),
+                interference_counter: interference_counters.get(&cpu).cloned(),
             })?;
             spin.threads.push(worker.thread);
             spin.workers.push(worker);
@@ -143,7 +153,13 @@ impl Spin {
     /// Whether every CPU's steal clock can be read. If not, gaps of the CPUs without
     /// it carry no steal and no reloads, and their tallies say `None`.
     pub fn has_steal_clock(&self) -> bool {
-        self.workers.iter().all(|worker| worker.steal_clock)
+        self.workers.iter().all(|worker| worker.known.steal_clock)
+    }
+
+    /// Whether every CPU has interference counters. If not, gaps and tallies of the
+    /// CPUs without them say `None`.
+    pub fn counts_interference(&self) -> bool {
+        self.workers.iter().all(|worker| worker.known.interference)
     }
 
     /// Lets all threads go. Each ends by itself at its first reading at or after

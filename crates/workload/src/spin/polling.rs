@@ -3,16 +3,20 @@
 //! holds here.
 //!
 //! The differences: a reading of the steal clock is a system call, the only one
-//! while polling, so what it usually costs is no disturbance; and the loop may
-//! pause between runtimes, which is blind time like that of writing.
+//! while polling, so what it usually costs is no disturbance; the loop may pause
+//! between runtimes, which is blind time like that of writing; and it looks at the
+//! interference counter after each reading of the clock. Where the counter stands as
+//! it stood after the reading before, nothing interfered between the two looks, so
+//! reading and count belong together; where it has moved, both are read again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use vmnoise_events::Anchor;
+use vmnoise_events::{Anchor, InterferenceSlot};
 
 use super::Error;
 use super::desk::Desk;
+use super::interference::{Interference, Reading};
 use super::schedule::{Schedule, mono_ns_at};
 use super::steal::StealClock;
 use crate::mailbox::{Mailbox, add};
@@ -23,6 +27,7 @@ pub struct Polling {
     pub cpu: u32,
     pub desk: Arc<Desk>,
     pub steal: StealClock,
+    pub interference: Interference,
     pub period_tsc: u64,
     pub runtime_tsc: u64,
 }
@@ -33,15 +38,23 @@ pub enum Step {
     On(u64),
     /// The time to poll is over.
     Due(u64),
-    /// The reading lies the threshold or more after the last one, or before it.
+    /// The reading lies the threshold or more after the last one, or before it, or
+    /// something interfered since.
     Away(u64),
 }
 
-/// One step from the reading `last_tsc`.
+/// One step from the reading `last`; `slot` is where interferences are counted.
 #[inline(always)]
-pub fn step(mailbox: &Mailbox, threshold_tsc: u64, last_tsc: u64, until_tsc: u64) -> Step {
+pub fn step(
+    mailbox: &Mailbox,
+    slot: &InterferenceSlot,
+    threshold_tsc: u64,
+    last: Reading,
+    until_tsc: u64,
+) -> Step {
     let now_tsc = tsc::now();
-    if now_tsc.wrapping_sub(last_tsc) >= threshold_tsc {
+    let moved = slot.total.load(Ordering::Acquire) != last.interferences;
+    if moved || now_tsc.wrapping_sub(last.tsc) >= threshold_tsc {
         return Step::Away(now_tsc);
     }
     mailbox.pulse.last_tsc.store(now_tsc, Ordering::Release);
@@ -64,73 +77,101 @@ impl Polling {
         self.stay()?;
         self.steal.advance();
         let origin = tsc::anchor();
-        let mut last_tsc = tsc::now();
-        mailbox.pulse.last_tsc.store(last_tsc, Ordering::Release);
-        mailbox.books.first_tsc.store(last_tsc, Ordering::Release);
+        let mut last = self.interference.read(None);
+        mailbox.pulse.last_tsc.store(last.tsc, Ordering::Release);
+        mailbox.books.first_tsc.store(last.tsc, Ordering::Release);
         let schedule = Schedule {
-            origin_tsc: last_tsc,
+            origin_tsc: last.tsc,
             period_tsc: self.period_tsc,
             runtime_tsc: self.runtime_tsc,
         };
-        let mut start_tsc = last_tsc;
-        while last_tsc < deadline_tsc(mailbox) {
-            if last_tsc < start_tsc {
-                last_tsc = self.pause(last_tsc, start_tsc, &origin);
+        let mut start_tsc = last.tsc;
+        while last.tsc < deadline_tsc(mailbox) {
+            if last.tsc < start_tsc {
+                last = self.pause(last.tsc, start_tsc, &origin);
             }
-            last_tsc = self.poll(last_tsc, schedule.end_tsc(start_tsc, last_tsc))?;
+            last = self.poll(last, schedule.end_tsc(start_tsc, last.tsc))?;
             self.stay()?;
-            start_tsc = schedule.next_start_tsc(start_tsc, last_tsc);
+            start_tsc = schedule.next_start_tsc(start_tsc, last.tsc);
         }
         Ok(())
     }
 
     /// Feels gaps until `until_tsc` or the deadline; returns the last reading.
-    fn poll(&mut self, mut last_tsc: u64, until_tsc: u64) -> Result<u64, Error> {
+    fn poll(&mut self, mut last: Reading, until_tsc: u64) -> Result<Reading, Error> {
         let desk = Arc::clone(&self.desk);
         let mailbox = &*desk.mailbox;
+        let counter = self.interference.counter();
+        let slot = (*counter).as_ref();
         let threshold_tsc = mailbox.orders.threshold_tsc.load(Ordering::Relaxed);
         loop {
-            match step(mailbox, threshold_tsc, last_tsc, until_tsc) {
-                Step::On(now_tsc) => last_tsc = now_tsc,
-                Step::Due(now_tsc) => return Ok(now_tsc),
+            match step(mailbox, slot, threshold_tsc, last, until_tsc) {
+                Step::On(now_tsc) => last.tsc = now_tsc,
+                Step::Due(now_tsc) => {
+                    last.tsc = now_tsc;
+                    return Ok(last);
+                }
                 Step::Away(now_tsc) => {
-                    last_tsc = self.away(last_tsc, now_tsc)?;
-                    mailbox.pulse.last_tsc.store(last_tsc, Ordering::Release);
-                    if last_tsc >= until_tsc || last_tsc >= deadline_tsc(mailbox) {
-                        return Ok(last_tsc);
+                    last = self.away(last, now_tsc)?;
+                    mailbox.pulse.last_tsc.store(last.tsc, Ordering::Release);
+                    if last.tsc >= until_tsc || last.tsc >= deadline_tsc(mailbox) {
+                        return Ok(last);
                     }
                 }
             }
         }
     }
 
-    /// Writes a gap down; returns the reading from which on to poll.
+    /// Writes a gap down, if it is one; returns the reading from which on to poll.
     #[cold]
     #[inline(never)]
-    fn away(&mut self, mut start_tsc: u64, mut end_tsc: u64) -> Result<u64, Error> {
+    fn away(&mut self, mut start: Reading, now_tsc: u64) -> Result<Reading, Error> {
         // A gap that ended on another CPU is no gap of this one.
         self.stay()?;
+        let mut end = self.settled(start, now_tsc);
+        let threshold_tsc = self
+            .desk
+            .mailbox
+            .orders
+            .threshold_tsc
+            .load(Ordering::Relaxed);
+        if end.tsc.wrapping_sub(start.tsc) < threshold_tsc {
+            return Ok(end);
+        }
         let orders = &self.desk.mailbox.orders;
         let blind_limit_tsc = orders.blind_limit_tsc.load(Ordering::Relaxed);
         loop {
-            if end_tsc.wrapping_sub(start_tsc).cast_signed() < 0 {
+            if end.tsc.wrapping_sub(start.tsc).cast_signed() < 0 {
                 add(&self.desk.mailbox.books.steps_back, 1);
-                return Ok(end_tsc);
+                return Ok(end);
             }
-            self.record(start_tsc, end_tsc);
-            let now_tsc = tsc::now();
-            let writing_tsc = now_tsc.wrapping_sub(end_tsc);
-            let ended = now_tsc >= deadline_tsc(&self.desk.mailbox);
+            self.record(start, end);
+            let now = self.interference.read(Some(&self.desk.interference));
+            let writing_tsc = now.tsc.wrapping_sub(end.tsc);
+            let ended = now.tsc >= deadline_tsc(&self.desk.mailbox);
             if writing_tsc < blind_limit_tsc || ended {
-                let blind_tsc = now_tsc.saturating_sub(end_tsc);
+                let blind_tsc = now.tsc.saturating_sub(end.tsc);
                 add(&self.desk.mailbox.books.blind_tsc, blind_tsc);
-                return Ok(now_tsc);
+                return Ok(now);
             }
-            (start_tsc, end_tsc) = (end_tsc, now_tsc);
+            (start, end) = (end, now);
         }
     }
 
-    fn record(&mut self, start_tsc: u64, end_tsc: u64) {
+    /// The reading `now_tsc` with its count where nothing interfered since `start`;
+    /// otherwise a later one.
+    fn settled(&mut self, start: Reading, now_tsc: u64) -> Reading {
+        let counter = self.interference.counter();
+        if (*counter).as_ref().total.load(Ordering::Acquire) == start.interferences {
+            return Reading {
+                tsc: now_tsc,
+                ..start
+            };
+        }
+        self.interference.read(Some(&self.desk.interference))
+    }
+
+    fn record(&mut self, start: Reading, end: Reading) {
         let stolen = self.steal.advance();
         let mailbox = &self.desk.mailbox;
         // The page shows what was taken while polling: pauses are not in it.
@@ -138,12 +179,14 @@ impl Polling {
         let version = mailbox.steal.version.load(Ordering::Relaxed);
         let version = version.wrapping_add(stolen.version_moves);
         mailbox.steal.version.store(version, Ordering::Relaxed);
-        mailbox.record(&self.desk.ring, (start_tsc, end_tsc), stolen);
+        let interference = end.interferences.saturating_sub(start.interferences);
+        let span_tsc = (start.tsc, end.tsc);
+        mailbox.record(&self.desk.ring, span_tsc, stolen, interference);
     }
 
     /// Sleeps until `start_tsc` or the deadline; returns the reading from which on
     /// to poll.
-    fn pause(&mut self, last_tsc: u64, start_tsc: u64, origin: &Anchor) -> u64 {
+    fn pause(&mut self, last_tsc: u64, start_tsc: u64, origin: &Anchor) -> Reading {
         let mailbox = &self.desk.mailbox;
         loop {
             let alarm = self.desk.alarm();
@@ -155,10 +198,10 @@ impl Polling {
             self.desk.sleep(mono_ns_at(until_tsc, origin, &now), alarm);
         }
         self.steal.advance();
-        let now_tsc = tsc::now();
-        add(&mailbox.books.blind_tsc, now_tsc.saturating_sub(last_tsc));
-        mailbox.pulse.last_tsc.store(now_tsc, Ordering::Release);
-        now_tsc
+        let now = self.interference.read(None);
+        add(&mailbox.books.blind_tsc, now.tsc.saturating_sub(last_tsc));
+        mailbox.pulse.last_tsc.store(now.tsc, Ordering::Release);
+        now
     }
 
     /// Whether the thread is still where it was pinned. The kernel moves a pinned

@@ -2,6 +2,7 @@
 
 use super::Error;
 use super::desk::Desk;
+use super::interference::{Interference, Reading};
 use super::polling::{Step, step};
 use crate::{thread, tsc};
 
@@ -27,14 +28,19 @@ pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, Error> {
 fn samples() -> Vec<u64> {
     let desk = Desk::new(u64::MAX);
     desk.mailbox.set_deadline(u64::MAX);
+    let counter = Interference::new(None).counter();
+    let slot = (*counter).as_ref();
     // Not zeros: those would come as pages that fault in the loop.
     let mut deltas = vec![u64::MAX; SAMPLES];
-    let mut last_tsc = tsc::now();
+    let mut last = Reading {
+        tsc: tsc::now(),
+        interferences: 0,
+    };
     for delta in &mut deltas {
         let (Step::On(now_tsc) | Step::Due(now_tsc) | Step::Away(now_tsc)) =
-            step(&desk.mailbox, u64::MAX, last_tsc, u64::MAX);
-        *delta = now_tsc.wrapping_sub(last_tsc);
-        last_tsc = now_tsc;
+            step(&desk.mailbox, slot, u64::MAX, last, u64::MAX);
+        *delta = now_tsc.wrapping_sub(last.tsc);
+        last.tsc = now_tsc;
     }
     deltas
 }

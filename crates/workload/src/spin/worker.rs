@@ -5,7 +5,8 @@ use std::sync::{Arc, mpsc};
 
 use vmnoise_events::{Gap, Policy, Tally};
 
-use super::desk::Desk;
+use super::desk::{Desk, Known};
+use super::interference::{Interference, InterferenceCounter};
 use super::polling::Polling;
 use super::steal::{StealClock, StealReader};
 use super::{Error, SpinThread};
@@ -19,7 +20,7 @@ use crate::thread;
 pub struct Worker {
     pub desk: Arc<Desk>,
     pub thread: SpinThread,
-    pub steal_clock: bool,
+    pub known: Known,
     pub life: MeasuringThread<Error>,
 }
 
@@ -33,13 +34,14 @@ pub struct Assignment {
     pub period_tsc: u64,
     pub runtime_tsc: u64,
     pub steal_reader: Option<StealReader>,
+    pub interference_counter: Option<InterferenceCounter>,
 }
 
 /// What the thread says once it is set up.
 struct Ready {
     tid: u32,
     desk: Arc<Desk>,
-    steal_clock: bool,
+    known: Known,
 }
 
 impl Worker {
@@ -55,17 +57,17 @@ impl Worker {
                 cpu,
                 tid: ready.tid,
             },
-            steal_clock: ready.steal_clock,
+            known: ready.known,
             life,
         })
     }
 
     pub fn drain(&self, sink: &mut dyn FnMut(Gap)) {
-        self.desk.drain(self.thread.cpu, sink);
+        self.desk.drain(self.thread.cpu, self.known, sink);
     }
 
     pub fn tally(&self) -> Tally {
-        self.desk.tally(self.thread.cpu, self.steal_clock)
+        self.desk.tally(self.thread.cpu, self.known)
     }
 }
 
@@ -89,7 +91,10 @@ impl Assignment {
         let _ = ready.send(Ready {
             tid: thread::tid(),
             desk: Arc::clone(&desk),
-            steal_clock: steal.works(),
+            known: Known {
+                steal_clock: steal.works(),
+                interference: self.interference_counter.is_some(),
+            },
         });
         if !self.gate.pass() {
             return Ok(());
@@ -98,6 +103,7 @@ impl Assignment {
             cpu: self.cpu,
             desk,
             steal,
+            interference: Interference::new(self.interference_counter),
             period_tsc: self.period_tsc,
             runtime_tsc: self.runtime_tsc,
         };

@@ -15,6 +15,7 @@ fn gap(parts: &[(Share, Option<&str>, u64)]) -> WorstGap {
         start_tsc: 0,
         end_tsc: 0,
         dur_ns: GAP_NS,
+        lost_activities: None,
         parts: parts
             .iter()
             .map(|&(share, source, ns)| NamedPart {

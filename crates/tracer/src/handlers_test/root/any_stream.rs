@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use vmnoise_events::ActivityKind::{Thread, Throttled};
+use vmnoise_events::ActivityKind::{Irq, Softirq, Thread, Throttled};
 
 use super::harness::{Handlers, IDLE, PAGE, Seen, VCPU};
 
@@ -79,6 +79,11 @@ proptest! {
         for (activity, (_, steal_ns)) in seen.iter().zip(it.steals()) {
             let advance = steal_at[&activity.3] - steal_at[&activity.2];
             prop_assert_eq!(steal_ns, advance, "{:?}", activity);
+        }
+        let counts = it.interference(1);
+        for (kind, counted) in [(Irq, counts.irq), (Softirq, counts.softirq), (Thread, counts.thread)] {
+            let told = seen.iter().filter(|activity| activity.0 == kind).count() as u64;
+            prop_assert!(told <= counted, "{kind:?}: {told} told, {counted} counted");
         }
         for (i, a) in seen.iter().enumerate() {
             prop_assert!(1000 < a.2 && a.2 < a.3 && a.3 <= now_ns, "{a:?}");

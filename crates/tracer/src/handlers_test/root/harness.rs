@@ -3,17 +3,17 @@
 use std::{
     cell::Cell,
     os::fd::AsFd,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
 };
 
 use libbpf_rs::{
     MapCore, Object, ObjectBuilder, ProgramInput, RingBuffer, RingBufferBuilder, libbpf_sys,
 };
-use vmnoise_events::{ActivityKind, Event};
+use vmnoise_events::{ActivityKind, Event, InterferenceCounts};
 
 use crate::{
     decode::Decoder,
-    mapped::{MappedCounts, MappedCpus},
+    mapped::{MappedCounts, MappedCpus, MappedInterferences},
     wire::{Mode, Origin},
 };
 
@@ -38,6 +38,7 @@ pub(super) struct Handlers {
     pub(super) steal_ns: Cell<u64>,
     pub(super) cpus: MappedCpus,
     pub(super) counts: MappedCounts,
+    interferences: MappedInterferences,
 }
 
 impl Handlers {
@@ -49,6 +50,8 @@ impl Handlers {
         let map = |name: &str| object.maps().find(|map| map.name() == name).unwrap();
         let cpus = MappedCpus::map(map("cpus").as_fd(), CPUS as usize).unwrap();
         let counts = MappedCounts::map(map("exits").as_fd(), CPUS as usize).unwrap();
+        let interferences =
+            MappedInterferences::map(map("interferences").as_fd(), CPUS as usize).unwrap();
         for cpu in 0..CPUS {
             cpus.set_vcpu(cpu, VCPU + cpu);
             cpus.set_mode(cpu, Mode::VMNOISE_MEASURED);
@@ -71,6 +74,7 @@ impl Handlers {
             steal_ns: Cell::new(0),
             cpus,
             counts,
+            interferences,
         }
     }
 
@@ -167,6 +171,15 @@ impl Handlers {
             }
         }
         seen
+    }
+
+    /// The interference counters of a CPU, whose total is what they add up to.
+    pub(super) fn interference(&self, cpu: u32) -> InterferenceCounts {
+        let slot = self.interferences.slot(cpu).unwrap();
+        let counts = slot.counts();
+        let sum = counts.nmi + counts.irq + counts.softirq + counts.thread;
+        assert_eq!(slot.total.load(Relaxed), sum);
+        counts
     }
 
     /// Kind and steal of what [`Handlers::seen`] shows.

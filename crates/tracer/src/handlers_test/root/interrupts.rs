@@ -1,8 +1,9 @@
 //! Interrupts and soft interrupts: nesting, losses, and which CPUs tell.
 
-use vmnoise_events::ActivityKind::{Irq, Nmi, Softirq, Thread};
+use vmnoise_events::ActivityKind::{Blocked, Irq, Nmi, Softirq, Thread};
+use vmnoise_events::InterferenceCounts;
 
-use super::harness::{CPUS, Handlers, PAGE, RUNNABLE, SLEEPS, VCPU};
+use super::harness::{CPUS, Handlers, IDLE, PAGE, RUNNABLE, SLEEPS, VCPU};
 use crate::wire::Mode;
 
 #[test]
@@ -26,6 +27,46 @@ fn an_irq_in_a_softirq_in_a_thread() {
             (Thread, 1, 1000, 2000, "task:7"),
         ],
         0,
+    );
+    let one_of_each = InterferenceCounts {
+        nmi: 1,
+        irq: 2,
+        softirq: 1,
+        thread: 1,
+    };
+    assert_eq!(it.interference(1), one_of_each);
+    assert_eq!(it.interference(2), InterferenceCounts::default());
+}
+
+#[test]
+fn interference_counts_at_its_begin_and_whatever_becomes_of_it() {
+    let it = Handlers::new(PAGE);
+    let counted = || {
+        let counts = it.interference(1);
+        [counts.nmi, counts.irq, counts.softirq, counts.thread]
+    };
+    it.irq_entry(1, 100, 1, "lost");
+    assert_eq!(counted(), [0, 1, 0, 0], "not when it ends");
+    it.switch(1, 200, VCPU + 1, SLEEPS, 7);
+    assert_eq!(counted(), [0, 1, 0, 1]);
+    it.switch(1, 300, 7, SLEEPS, IDLE);
+    it.switch(1, 400, IDLE, RUNNABLE, VCPU + 1);
+    assert_eq!(
+        counted(),
+        [0, 1, 0, 1],
+        "neither idle nor the thread itself"
+    );
+    it.switch(1, 500, VCPU + 1, RUNNABLE, 8);
+    it.switch(1, 600, 9, RUNNABLE, VCPU + 1); // the switch from 8 to 9 was lost
+    it.irq_exit(1, 650, 5);
+    it.softirq_exit(1, 660, 5);
+    assert_eq!(counted(), [0, 1, 0, 2], "an end counts nothing");
+    it.expect(
+        &[
+            (Thread, 1, 200, 300, "task:7"),
+            (Blocked, 1, 200, 400, "unknown"),
+        ],
+        3,
     );
 }
 
@@ -133,6 +174,9 @@ fn only_measured_cpus_tell() {
     it.run("test_irq_entry", CPUS, 300, &[1, 0]); // no such CPU
     it.expect(&[], 0);
     assert_eq!((it.counts.heavy(1), it.counts.heavy(2)), (0, 0));
+    for cpu in [1, 2] {
+        assert_eq!(it.interference(cpu), InterferenceCounts::default());
+    }
 }
 
 #[test]
@@ -145,4 +189,5 @@ fn a_full_ring_is_a_counted_loss() {
     let told = it.seen().len() as u64;
     assert!(told < 100, "a page holds all {told} records");
     assert_eq!(told + it.cpus.ring_full(), 100);
+    assert_eq!(it.interference(1).irq, 100, "what is lost is counted");
 }

@@ -1,0 +1,30 @@
+//! The interference counters for a polling thread: shared memory, no system call.
+
+use std::sync::Arc;
+
+use vmnoise_events::InterferenceSlot;
+
+use crate::mapped::MappedInterferences;
+
+/// The live interference counters of one CPU. The memory stays after the
+/// [`crate::Tracer`] is gone; nothing counts in it any more then.
+#[derive(Debug)]
+pub struct InterferenceCounter {
+    slots: Arc<MappedInterferences>,
+    cpu: u32,
+}
+
+impl InterferenceCounter {
+    /// `None` where there is no such CPU.
+    pub(crate) fn new(slots: Arc<MappedInterferences>, cpu: u32) -> Option<InterferenceCounter> {
+        slots.slot(cpu)?;
+        Some(InterferenceCounter { slots, cpu })
+    }
+}
+
+impl AsRef<InterferenceSlot> for InterferenceCounter {
+    fn as_ref(&self) -> &InterferenceSlot {
+        let slot = self.slots.slot(self.cpu);
+        slot.expect("the slot was there when the counter was made")
+    }
+}

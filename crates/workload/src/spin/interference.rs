@@ -1,0 +1,132 @@
+//! The interference counters as a polling thread reads them: with the clock, and
+//! again until they stand still, so that a reading and a count belong together.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use vmnoise_events::{InterferenceCounts, InterferenceSlot};
+
+use crate::mailbox::add;
+use crate::tsc;
+
+/// The live counters of one CPU, counted on that CPU.
+pub type InterferenceCounter = Arc<dyn AsRef<InterferenceSlot> + Send + Sync>;
+
+/// A reading of the clock, and how many interferences there had been by then.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    pub tsc: u64,
+    pub interferences: u64,
+}
+
+/// Stands in for the counters where there are none: always zero.
+struct Still(InterferenceSlot);
+
+impl AsRef<InterferenceSlot> for Still {
+    fn as_ref(&self) -> &InterferenceSlot {
+        &self.0
+    }
+}
+
+/// Counters, or none, and where they stood at the last consistent reading.
+pub struct Interference {
+    counter: InterferenceCounter,
+    seen: InterferenceCounts,
+}
+
+impl Interference {
+    /// Without a counter nothing is ever counted.
+    pub fn new(counter: Option<InterferenceCounter>) -> Interference {
+        Interference {
+            counter: counter.unwrap_or_else(|| Arc::new(Still(InterferenceSlot::default()))),
+            seen: InterferenceCounts::default(),
+        }
+    }
+
+    /// What to look at between two readings.
+    pub fn counter(&self) -> InterferenceCounter {
+        Arc::clone(&self.counter)
+    }
+
+    /// Reads clock and counters together. What was counted since the reading before
+    /// is added to `felt`, if there is one to add it to.
+    ///
+    /// No fence is needed: what counts runs on this CPU, as an interrupt of this
+    /// thread or in its place, so it sees everything before it done and nothing after.
+    pub fn read(&mut self, felt: Option<&InterferenceSlot>) -> Reading {
+        let slot = (*self.counter).as_ref();
+        loop {
+            let interferences = slot.total.load(Ordering::Acquire);
+            let tsc = tsc::now();
+            let counts = slot.counts();
+            if slot.total.load(Ordering::Acquire) != interferences {
+                continue;
+            }
+            let advance = counts.since(self.seen);
+            self.seen = counts;
+            if let Some(felt) = felt {
+                add(&felt.nmi, advance.nmi);
+                add(&felt.irq, advance.irq);
+                add(&felt.softirq, advance.softirq);
+                add(&felt.thread, advance.thread);
+            }
+            return Reading { tsc, interferences };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    fn interrupt(slot: &InterferenceSlot) {
+        slot.total.fetch_add(1, Ordering::SeqCst);
+        slot.irq.fetch_add(1, Ordering::SeqCst);
+    }
+
+    #[test]
+    fn only_what_was_polled_is_felt() {
+        let counter = Arc::new(Still(InterferenceSlot::default()));
+        let felt = InterferenceSlot::default();
+        let mut interference = Interference::new(Some(counter.clone()));
+        interrupt(&counter.0);
+        assert_eq!(interference.read(None).interferences, 1);
+        interrupt(&counter.0);
+        interrupt(&counter.0);
+        assert_eq!(interference.read(Some(&felt)).interferences, 3);
+        let two = InterferenceCounts {
+            irq: 2,
+            ..InterferenceCounts::default()
+        };
+        assert_eq!(felt.counts(), two);
+        assert_eq!(Interference::new(None).read(Some(&felt)).interferences, 0);
+        assert_eq!(felt.counts(), two);
+    }
+
+    /// On another CPU the counts of one interrupt come one after the other, so they
+    /// may be an interrupt behind the total; the total may never be torn from the clock.
+    #[test]
+    fn a_counter_that_moves_is_read_again() {
+        let counter = Arc::new(Still(InterferenceSlot::default()));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    interrupt(&counter.0);
+                    std::thread::yield_now();
+                }
+            });
+            let mut interference = Interference::new(Some(counter.clone()));
+            let mut last = interference.read(None);
+            for _ in 0..10_000 {
+                let next = interference.read(None);
+                assert!(next.tsc >= last.tsc && next.interferences >= last.interferences);
+                assert!(interference.seen.irq.abs_diff(next.interferences) <= 1);
+                last = next;
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+}
