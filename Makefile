@@ -3,14 +3,15 @@
 CARGO ?= cargo
 BINARY = $$(ls target/*/release/vmnoise target/release/vmnoise 2>/dev/null | head -1)
 
-.PHONY: help run build test lab-full bench setup clean
+.PHONY: help run build test lab-full bench validate setup clean
 
 help:
-	@echo "make run     build vmnoise and measure this machine for 10 s"
-	@echo "make test    every check this machine can run; what is skipped is counted, with its reason"
+	@echo "make run       build vmnoise and measure this machine for 10 s"
+	@echo "make test      every check this machine can run; what is skipped is counted, with its reason"
 	@echo "make lab-full  vmnoise in every kernel that Debian has, newer ones too"
-	@echo "make bench   speeds and costs, beside their peers; nothing is asserted"
-	@echo "make soak    an hour of measuring (SECONDS=3600): memory stays, nothing is lost"
+	@echo "make bench     speeds and costs, beside their peers; nothing is asserted"
+	@echo "make soak      an hour of measuring (SECONDS=3600): memory stays, nothing is lost"
+	@echo "make validate  compares osnoise with the kernel itself and renews docs/validation.md"
 
 run: build
 	@$(BINARY) microvm --duration 10s
@@ -34,6 +35,11 @@ SECONDS ?= 3600
 
 soak: build
 	@$(CARGO) run --quiet --package vmnoise-labs --bin soak -- $(SECONDS)
+
+validate: build
+	@VMNOISE_TEST_TOOLS=1 scripts/setup
+	@$(CARGO) build --quiet --package vmnoise-labs --bins
+	@$(CARGO) run --quiet --package vmnoise-labs --bin validate
 
 setup:
 	@scripts/setup

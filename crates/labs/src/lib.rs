@@ -7,6 +7,7 @@ mod cpuset;
 mod disturber;
 pub mod footprint;
 pub mod judge;
+pub mod oracle;
 pub mod polled;
 mod run;
 pub mod schedstat;

@@ -28,14 +28,23 @@ pub struct CommandOutput {
 }
 
 impl CommandOutput {
+    /// What a command printed.
+    ///
+    /// # Errors
+    /// If it failed.
+    pub fn text(&self) -> Result<&str> {
+        let (status, said) = (self.status, &self.stderr);
+        ensure!(status == Some(0), "it ended with {status:?}: {said}");
+        Ok(&self.stdout)
+    }
+
     /// The JSON that a command printed.
     ///
     /// # Errors
     /// If it failed, or printed anything else.
     pub fn json(&self) -> Result<Value> {
-        let (status, said) = (self.status, &self.stderr);
-        ensure!(status == Some(0), "it ended with {status:?}: {said}");
-        serde_json::from_str(&self.stdout).with_context(|| format!("not JSON: {}", self.stdout))
+        let text = self.text()?;
+        serde_json::from_str(text).with_context(|| format!("not JSON: {text}"))
     }
 }
 

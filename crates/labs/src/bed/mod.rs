@@ -18,7 +18,7 @@ pub use inside::CommandOutput;
 pub use kernel::Kernel;
 
 /// How long a lab may take before it counts as hung; no estimate of how long it takes.
-const BACKSTOP: Duration = Duration::from_secs(180);
+const BACKSTOP: Duration = Duration::from_secs(360);
 
 /// A machine that is yet to be booted.
 #[derive(Debug, Clone)]

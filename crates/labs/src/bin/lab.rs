@@ -35,8 +35,12 @@ fn main() -> Result<()> {
         None => lab.cpus(time.parse()?),
     };
     let start = Instant::now();
-    let lab = lab.program(&lab_program("lab-disturb")?);
-    let report = lab.program(&lab_program("lab-poll")?).run(commands)?;
+    let lab = ["lab-disturb", "lab-poll", "lab-tracefs"]
+        .iter()
+        .try_fold(lab, |lab, program| {
+            anyhow::Ok(lab.program(&lab_program(program)?))
+        })?;
+    let report = lab.run(commands)?;
     for output in &report.outputs {
         print!("{}", output.stdout);
         eprint!("{}", output.stderr);

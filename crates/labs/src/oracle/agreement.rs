@@ -1,0 +1,117 @@
+//! How far two tellings of one kind of event agree.
+
+use super::matching::{Matching, median};
+use super::trace::Kind;
+
+/// One kind of event over one window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agreement {
+    /// Which.
+    pub kind: Kind,
+    /// How many the kernel told.
+    pub kernel: usize,
+    /// How many we told.
+    pub ours: usize,
+    /// How many are the same in both: name and begin.
+    pub pairs: usize,
+    /// Median duration of the kernel's in pairs, nanoseconds; `None` without pairs.
+    pub kernel_median_ns: Option<u64>,
+    /// Median duration of ours in pairs.
+    pub our_median_ns: Option<u64>,
+    /// Median distance between the two durations of a pair.
+    pub median_distance_ns: Option<u64>,
+    /// The largest.
+    pub max_distance_ns: Option<u64>,
+}
+
+impl Agreement {
+    /// Of this kind, from what was paired.
+    pub(super) fn of(kind: Kind, matching: &Matching<'_>) -> Agreement {
+        let count =
+            |lines: &[&super::trace::Line]| lines.iter().filter(|line| line.kind == kind).count();
+        let pairs = || {
+            matching
+                .pairs
+                .iter()
+                .filter(|(kernel, _)| kernel.kind == kind)
+        };
+        let distances = || pairs().map(|(kernel, ours)| kernel.dur_ns.abs_diff(ours.dur_ns));
+        Agreement {
+            kind,
+            kernel: count(&matching.kernel),
+            ours: count(&matching.ours),
+            pairs: pairs().count(),
+            kernel_median_ns: median(pairs().map(|(kernel, _)| kernel.dur_ns)),
+            our_median_ns: median(pairs().map(|(_, ours)| ours.dur_ns)),
+            median_distance_ns: median(distances()),
+            max_distance_ns: distances().max(),
+        }
+    }
+
+    /// Whether the counts, and the number of pairs, are within 1 %.
+    pub fn counts_agree(&self) -> bool {
+        let near = |count: usize| self.kernel.abs_diff(count) * 100 <= self.kernel;
+        near(self.ours) && near(self.pairs)
+    }
+
+    /// Whether the median distance of durations is within 2 us or 10 %.
+    pub fn durations_agree(&self) -> bool {
+        const NEAR_NS: u64 = 2_000;
+        let (Some(distance_ns), Some(kernel_ns)) = (self.median_distance_ns, self.kernel_median_ns)
+        else {
+            return self.kernel == 0;
+        };
+        distance_ns <= NEAR_NS.max(kernel_ns / 10)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAME: Agreement = Agreement {
+        kind: Kind::Irq,
+        kernel: 200,
+        ours: 200,
+        pairs: 200,
+        kernel_median_ns: Some(3_000),
+        our_median_ns: Some(3_000),
+        median_distance_ns: Some(2_000),
+        max_distance_ns: Some(9_000),
+    };
+
+    #[test]
+    fn one_percent_is_the_limit_of_counts() {
+        let of = |ours, pairs| Agreement {
+            ours,
+            pairs,
+            ..SAME
+        };
+        assert!(of(202, 198).counts_agree());
+        assert!(!of(203, 200).counts_agree());
+        assert!(!of(200, 197).counts_agree());
+        let nothing = Agreement {
+            kernel: 0,
+            ..of(0, 0)
+        };
+        assert!(nothing.counts_agree());
+        assert!(!Agreement { ours: 1, ..nothing }.counts_agree());
+    }
+
+    #[test]
+    fn two_microseconds_or_a_tenth_is_the_limit_of_durations() {
+        assert!(SAME.durations_agree());
+        let far = Agreement {
+            median_distance_ns: Some(2_001),
+            ..SAME
+        };
+        assert!(!far.durations_agree());
+        assert!(
+            Agreement {
+                kernel_median_ns: Some(20_010),
+                ..far
+            }
+            .durations_agree()
+        );
+    }
+}

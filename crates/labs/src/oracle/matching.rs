@@ -1,0 +1,136 @@
+//! Lays our lines over the kernel's and pairs those that tell of the same thing.
+
+use super::trace::{Kind, Line};
+
+/// Two lines of one name that begin within this are the same. Both are stamped at one
+/// tracepoint, one probe after the other.
+const SAME_NS: u64 = 20_000;
+
+/// A line of the kernel and ours.
+pub type Pair<'a> = (&'a Line, &'a Line);
+
+/// What both told over the same window.
+#[derive(Debug)]
+pub struct Matching<'a> {
+    /// Lines of the kernel in the window.
+    pub kernel: Vec<&'a Line>,
+    /// Ours.
+    pub ours: Vec<&'a Line>,
+    /// Those that are the same; gaps have no pairs.
+    pub pairs: Vec<Pair<'a>>,
+    /// Length of the window in nanoseconds.
+    pub window_ns: u64,
+}
+
+/// Pairs the lines of the kernel's tracer, whose clock is moved onto ours first, with
+/// ours. The window is where both watched: what had begun before is told by one alone,
+/// and what had not ended at its end too.
+pub fn matching<'a>(kernel: &'a [Line], ours: &'a [Line]) -> Matching<'a> {
+    let begin = |lines: &[Line]| lines.iter().map(|line| line.start_ns).min();
+    let end = |lines: &[Line]| lines.iter().map(|line| line.at_ns).max();
+    // Half of what counts as the same, so that no pair is cut by the window's edge.
+    let from_ns = begin(kernel).max(begin(ours)).unwrap_or(0);
+    let from_ns = from_ns.saturating_sub(SAME_NS / 2);
+    let to_ns = end(kernel).min(end(ours)).unwrap_or(0) + SAME_NS / 2;
+    let within = |lines: &'a [Line]| -> Vec<&'a Line> {
+        let inside = |line: &&Line| line.start_ns >= from_ns && line.at_ns <= to_ns;
+        lines.iter().filter(inside).collect()
+    };
+    let (kernel, ours) = (within(kernel), within(ours));
+    let pairs = Kind::NOISE
+        .iter()
+        .flat_map(|kind| pairs_of(*kind, &kernel, &ours))
+        .collect();
+    Matching {
+        kernel,
+        ours,
+        pairs,
+        window_ns: to_ns.saturating_sub(from_ns),
+    }
+}
+
+fn pairs_of<'a>(kind: Kind, kernel: &[&'a Line], ours: &[&'a Line]) -> Vec<Pair<'a>> {
+    let of_kind = |lines: &[&'a Line]| -> Vec<&'a Line> {
+        let found = lines.iter().filter(|line| line.kind == kind);
+        found.copied().collect()
+    };
+    let mut ours = of_kind(ours);
+    let mut pairs = Vec::new();
+    for theirs in of_kind(kernel) {
+        let nearest = ours
+            .iter()
+            .enumerate()
+            .filter(|(_, line)| line.name == theirs.name)
+            .map(|(index, line)| (line.start_ns.abs_diff(theirs.start_ns), index))
+            .min();
+        if let Some((distance_ns, index)) = nearest
+            && distance_ns <= SAME_NS
+        {
+            pairs.push((theirs, ours.remove(index)));
+        }
+    }
+    pairs
+}
+
+/// The kernel's lines on our clock. Its tracer stamps with the scheduler's clock and
+/// the trace with CLOCK_MONOTONIC, which is ours: an interrupt is written down right
+/// where it ends.
+pub fn on_our_clock(mut kernel: Vec<Line>) -> Vec<Line> {
+    let ends = kernel.iter().filter(|line| line.kind == Kind::Irq);
+    let offset_ns = median(ends.map(|line| {
+        let end_ns = line.start_ns + line.dur_ns;
+        i128::from(line.at_ns) - i128::from(end_ns)
+    }));
+    if let Some(offset_ns) = offset_ns {
+        for line in &mut kernel {
+            let start_ns = i128::from(line.start_ns) + offset_ns;
+            line.start_ns = u64::try_from(start_ns).unwrap_or(0);
+        }
+    }
+    kernel
+}
+
+/// The lower median; `None` of nothing.
+pub fn median<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort();
+    let middle = values.len().checked_sub(1)? / 2;
+    values.into_iter().nth(middle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn irq(name: &str, start_ns: u64, dur_ns: u64) -> Line {
+        Line {
+            kind: Kind::Irq,
+            name: name.into(),
+            at_ns: start_ns + dur_ns + 5_000_000,
+            start_ns,
+            dur_ns,
+        }
+    }
+
+    #[test]
+    fn the_kernels_clock_is_moved_onto_that_of_its_trace() {
+        let moved = on_our_clock(vec![irq("a:1", 1_000, 10), irq("a:1", 2_000, 20)]);
+        assert_eq!(moved[1].start_ns, 5_002_000);
+    }
+
+    #[test]
+    fn only_lines_of_one_name_at_one_time_in_both_windows_are_pairs() {
+        let far = 10 * SAME_NS;
+        let lines = |names: &[&str]| -> Vec<Line> {
+            let all = names.iter().enumerate();
+            all.map(|(index, name)| irq(name, index as u64 * far, 9))
+                .collect()
+        };
+        let kernel = lines(&["a:1", "a:1", "b:2", "a:1", "a:1"]);
+        let ours: Vec<Line> = lines(&["-", "a:1", "c:3", "a:1"]).split_off(1);
+        let matching = matching(&kernel, &ours);
+        assert_eq!((matching.kernel.len(), matching.ours.len()), (3, 3));
+        assert_eq!(matching.pairs.len(), 2);
+        assert!(matching.pairs.iter().all(|(theirs, ours)| theirs == ours));
+    }
+}

@@ -1,0 +1,17 @@
+//! Truth: what `vmnoise osnoise` says beside what the kernel itself says, line by line.
+
+mod agreement;
+mod gaps;
+mod matching;
+mod osnoise;
+pub mod report;
+mod residual;
+mod softirqs;
+mod trace;
+
+pub use agreement::Agreement;
+pub use gaps::Gaps;
+pub use osnoise::{BesideKernel, Turn, beside_the_kernel, nmis};
+pub use residual::{Residual, Side, residuals};
+pub use softirqs::{Softirqs, softirqs};
+pub use trace::Kind;

@@ -1,0 +1,160 @@
+//! `vmnoise` beside the osnoise tracer of PREEMPT_RT: first on the tracer's own thread,
+//! so that both describe the same gaps, then each alone, one after the other.
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::agreement::Agreement;
+use super::gaps::Gaps;
+use super::matching::{matching, median, on_our_clock};
+use super::trace::{Kind, Line, lines};
+use crate::bed::{CommandOutput, Kernel, Lab};
+use crate::lab_program;
+
+/// How the tracer is started: gaps of 1 us, and all of its events. The trace has our
+/// clock.
+const TRACER: &str = "trace_clock=mono buffer_size_kb=16384 osnoise/cpus=0 tracing_thresh=1 \
+                      events/osnoise/enable=1 current_tracer=osnoise";
+const SHOW: &str = "lab-tracefs show";
+const OURS: &str = "vmnoise explain --trace /tmp/run.vmn";
+/// How long each measurement takes, seconds.
+const SECONDS: u64 = 1;
+
+/// What a lab showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BesideKernel {
+    /// `uname -r`.
+    pub kernel_version: String,
+    /// Length of the window that both saw, nanoseconds.
+    pub window_ns: u64,
+    /// Agreement over that window, by kind.
+    pub agreements: Vec<Agreement>,
+    /// The same of gaps.
+    pub gaps: Gaps,
+    /// What our run lost.
+    pub lost_events: u64,
+    /// The tracer alone.
+    pub kernel_alone: Turn,
+    /// Our own poller alone.
+    pub ours_alone: Turn,
+}
+
+/// What one tracer told alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// From the first line to the last, nanoseconds.
+    pub span_ns: u64,
+    /// How many lines of each kind.
+    pub counts: Vec<(Kind, usize)>,
+    /// Turns of our own threads among them.
+    pub own_turns: usize,
+    /// Median duration of the tick, nanoseconds.
+    pub tick_ns: Option<u64>,
+    /// Time in gaps, nanoseconds.
+    pub noise_ns: u64,
+}
+
+impl BesideKernel {
+    /// Of this kind.
+    pub fn agreement(&self, kind: Kind) -> Option<&Agreement> {
+        self.agreements
+            .iter()
+            .find(|agreement| agreement.kind == kind)
+    }
+}
+
+/// Injects NMIs while both watch the tracer's thread: how many each told, and for how
+/// long. When they come is not repeatable: they come from outside the machine.
+///
+/// # Errors
+/// If the lab fails, or says what cannot be read.
+pub fn nmis() -> Result<Agreement> {
+    let report = lab()?.program(&lab_program("lab-disturb")?).run(&[
+        "& lab-disturb monitor vmnoise 10 100 nmi",
+        &on_the_tracers_thread(),
+        SHOW,
+        OURS,
+    ])?;
+    report.outputs[0].text()?;
+    let (kernel, ours) = (
+        on_our_clock(read(&report.outputs[1])?),
+        read(&report.outputs[2])?,
+    );
+    Ok(Agreement::of(Kind::Nmi, &matching(&kernel, &ours)))
+}
+
+/// One instruction takes 1 ns.
+fn lab() -> Result<Lab> {
+    let lab = Lab::kernel(Kernel::Rt).virtual_time(0);
+    Ok(lab.program(&lab_program("lab-tracefs")?))
+}
+
+fn measure() -> String {
+    format!("vmnoise osnoise --duration {SECONDS} --output /tmp/run.vmn --format json")
+}
+
+fn on_the_tracers_thread() -> String {
+    format!(
+        "lab-tracefs while {TRACER} -- {} --comm osnoise/0",
+        measure()
+    )
+}
+
+/// Boots a lab under virtual time and compares.
+///
+/// # Errors
+/// If the lab fails, or says what cannot be read.
+pub fn beside_the_kernel() -> Result<BesideKernel> {
+    let kernel_alone = format!("lab-tracefs for {SECONDS} {TRACER}");
+    let report = lab()?.run(&[
+        &on_the_tracers_thread(),
+        SHOW,
+        OURS,
+        &kernel_alone,
+        SHOW,
+        &measure(),
+        OURS,
+    ])?;
+    let [both, kernel, ours, kernel_ran, kernel_alone, _, ours_alone] = &report.outputs[..] else {
+        bail!("{} outputs", report.outputs.len());
+    };
+    kernel_ran.text()?;
+    let summary: Value = both.json()?;
+    let (kernel, ours) = (on_our_clock(read(kernel)?), read(ours)?);
+    let both = matching(&kernel, &ours);
+    ensure!(
+        both.window_ns > SECONDS * 800_000_000,
+        "both saw the same {} ns only",
+        both.window_ns
+    );
+    Ok(BesideKernel {
+        kernel_version: report.kernel_version,
+        window_ns: both.window_ns,
+        agreements: Kind::NOISE.map(|kind| Agreement::of(kind, &both)).to_vec(),
+        gaps: Gaps::of(&both),
+        lost_events: summary["lost_events"].as_u64().context("lost_events")?,
+        kernel_alone: Turn::of(&read(kernel_alone)?),
+        ours_alone: Turn::of(&read(ours_alone)?),
+    })
+}
+
+fn read(output: &CommandOutput) -> Result<Vec<Line>> {
+    lines(output.text()?)
+}
+
+impl Turn {
+    fn of(lines: &[Line]) -> Turn {
+        let starts = || lines.iter().map(|line| line.start_ns);
+        let of_kind = |kind| lines.iter().filter(move |line| line.kind == kind);
+        let ticks = of_kind(Kind::Irq).filter(|line| line.name.starts_with("local_timer:"));
+        Turn {
+            span_ns: starts().max().unwrap_or(0) - starts().min().unwrap_or(0),
+            counts: Kind::ALL.map(|kind| (kind, of_kind(kind).count())).to_vec(),
+            own_turns: of_kind(Kind::Thread)
+                .filter(|line| line.name.starts_with("vmnoise"))
+                .count(),
+            tick_ns: median(ticks.map(|line| line.dur_ns)),
+            noise_ns: of_kind(Kind::Sample).map(|line| line.dur_ns).sum(),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The generated part of docs/validation.md.
+
+use anyhow::{Context, Result};
+
+use super::agreement::Agreement;
+use super::osnoise::{BesideKernel, Turn};
+use super::residual::{Residual, Side};
+use super::softirqs::Softirqs;
+
+/// Above what is generated.
+const BEGIN: &str = "<!-- begin: make validate -->\n";
+/// Below it.
+const END: &str = "<!-- end: make validate -->\n";
+
+/// Puts the generated part into the page.
+///
+/// # Errors
+/// If the page lacks the markers.
+pub fn renewed(page: &str, generated: &str) -> Result<String> {
+    let missing = || format!("the page lacks `{}` and `{}`", BEGIN.trim(), END.trim());
+    let (before, rest) = page.split_once(BEGIN).with_context(missing)?;
+    let (_, after) = rest.split_once(END).with_context(missing)?;
+    Ok(format!(
+        "{before}{BEGIN}\n{}\n\n{END}{after}",
+        generated.trim()
+    ))
+}
+
+/// `vmnoise` beside the kernel's tracer.
+pub fn beside(found: &BesideKernel, repeats: bool) -> String {
+    let mut text = format!(
+        "### On the thread of the kernel's tracer\n\nLinux {}, virtual time, {} ms, {} events lost; \
+         a second boot gave {}.\n\n{}",
+        found.kernel_version,
+        found.window_ns / 1_000_000,
+        found.lost_events,
+        if repeats {
+            "the same to the last bit"
+        } else {
+            "another result"
+        },
+        AGREEMENT_HEAD
+    );
+    let rows = found
+        .agreements
+        .iter()
+        .filter(|row| row.kernel + row.ours > 0);
+    text.extend(rows.map(row));
+    let gaps = &found.gaps;
+    let [kernel_ns, our_ns, untold_ns] = [
+        gaps.kernel_median_ns,
+        gaps.our_median_ns,
+        gaps.untold_median_ns,
+    ]
+    .map(maybe);
+    text += &format!(
+        "\n| gaps | kernel | vmnoise |\n|---|---|---|\n\
+         | how many | {} | {} |\n| without a counterpart | {} | {} |\n\
+         | median ns of the kernel's, and of what ours have of each | {kernel_ns} | {our_ns} |\n\
+         | median ns that ours lack | | {untold_ns} |\n",
+        gaps.kernel, gaps.ours, gaps.missed, gaps.surplus
+    );
+    text += &format!(
+        "\n### One after the other, each alone\n\n| per second | kernel | vmnoise |\n|---|---|---|\n{}",
+        turns(&found.kernel_alone, &found.ours_alone)
+    );
+    text
+}
+
+/// NMIs.
+pub fn nmis(found: &Agreement) -> String {
+    let row = row(found);
+    format!("### NMIs\n\nOn the thread of the kernel's tracer, too.\n\n{AGREEMENT_HEAD}{row}")
+}
+
+/// Soft interrupts.
+pub fn soft_interrupts(found: &Softirqs) -> String {
+    let mut text = format!(
+        "### Soft interrupts\n\nLinux {}, virtual time, {} ms.\n\n{AGREEMENT_HEAD}{}\n\
+         | | tracefs | /proc/softirqs |\n|---|---|---|\n",
+        found.kernel_version,
+        found.window_ns / 1_000_000,
+        row(&found.agreement),
+    );
+    for (name, (traced, counted)) in &found.counted {
+        text += &format!(
+            "| {} | {traced} | {counted} |\n",
+            name.trim_end_matches(':')
+        );
+    }
+    text
+}
+
+/// Guest and host on this machine.
+pub fn guest_and_host(found: &[Residual]) -> String {
+    let mut text = "### Below this machine, as its guest and as it feels it\n\n\
+                    | run | µs/s | gaps/s | period µs | of the residual |\n|---|---|---|---|---|\n"
+        .to_owned();
+    for run in found {
+        text += &format!(
+            "| `{}` | {:.0} | {:.0} | {} | {} |\n",
+            run.side.command(),
+            run.us_per_s,
+            run.bare_gaps_per_s,
+            maybe(run.period_us.map(|us| format!("{us:.1}"))),
+            maybe(
+                run.periodic_percent
+                    .map(|percent| format!("{percent:.0} %"))
+            ),
+        );
+    }
+    let [guest, host] = [Side::Guest, Side::Host].map(|side| Spread::of(found, side));
+    for spread in [&guest, &host] {
+        let Spread {
+            side,
+            low,
+            mean,
+            high,
+        } = spread;
+        let side = side.command();
+        text += &format!("\n`{side}`: mean {mean:.0} µs/s, from {low:.0} to {high:.0}.\n");
+    }
+    let apart = (guest.mean - host.mean).abs();
+    let spread = (guest.high - guest.low).max(host.high - host.low);
+    text + &format!("The means are {apart:.0} µs/s apart, runs of one side up to {spread:.0}.\n")
+}
+
+/// The rates of one side, µs/s.
+struct Spread {
+    side: Side,
+    low: f64,
+    mean: f64,
+    high: f64,
+}
+
+impl Spread {
+    fn of(found: &[Residual], side: Side) -> Spread {
+        let runs = found.iter().filter(|run| run.side == side);
+        let rates: Vec<f64> = runs.map(|run| run.us_per_s).collect();
+        Spread {
+            side,
+            low: rates.iter().copied().fold(f64::MAX, f64::min),
+            mean: rates.iter().sum::<f64>() / rates.len() as f64,
+            high: rates.iter().copied().fold(0.0, f64::max),
+        }
+    }
+}
+
+const AGREEMENT_HEAD: &str = "\
+| event | kernel | vmnoise | the same | median ns, kernel | vmnoise | median distance | largest |
+|---|---|---|---|---|---|---|---|
+";
+
+fn row(row: &Agreement) -> String {
+    let [kernel_ns, our_ns, distance_ns, max_ns] = [
+        row.kernel_median_ns,
+        row.our_median_ns,
+        row.median_distance_ns,
+        row.max_distance_ns,
+    ]
+    .map(maybe);
+    format!(
+        "| `{}` | {} | {} | {} | {kernel_ns} | {our_ns} | {distance_ns} | {max_ns} |\n",
+        row.kind.event(),
+        row.kernel,
+        row.ours,
+        row.pairs,
+    )
+}
+
+fn turns(kernel: &Turn, ours: &Turn) -> String {
+    let per_second = |turn: &Turn, count: u64| count as f64 * 1e9 / turn.span_ns.max(1) as f64;
+    let mut text = String::new();
+    for ((kind, kernel_count), (_, our_count)) in kernel.counts.iter().zip(&ours.counts) {
+        text += &format!(
+            "| `{}` | {:.0} | {:.0} |\n",
+            kind.event(),
+            per_second(kernel, *kernel_count as u64),
+            per_second(ours, *our_count as u64),
+        );
+    }
+    text += &format!(
+        "| turns of our own threads | {:.0} | {:.0} |\n",
+        per_second(kernel, kernel.own_turns as u64),
+        per_second(ours, ours.own_turns as u64),
+    );
+    text += &format!(
+        "| time in gaps, µs | {:.0} | {:.0} |\n",
+        per_second(kernel, kernel.noise_ns) / 1e3,
+        per_second(ours, ours.noise_ns) / 1e3,
+    );
+    let [kernel_tick, our_tick] = [kernel.tick_ns, ours.tick_ns].map(maybe);
+    text + &format!("| median `local_timer:236`, ns | {kernel_tick} | {our_tick} |\n")
+}
+
+fn maybe(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_lies_between_the_markers_is_renewed() {
+        let page = format!("above\n{BEGIN}old\n{END}below\n");
+        let renewed = renewed(&page, "new\n").unwrap();
+        assert_eq!(renewed, format!("above\n{BEGIN}\nnew\n\n{END}below\n"));
+        assert!(super::renewed("no markers", "new").is_err());
+    }
+}

@@ -1,0 +1,176 @@
+//! Reads the trace of the kernel's osnoise tracer (include/trace/events/osnoise.h),
+//! and that of `vmnoise`, which has the same lines.
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// The events of the `osnoise` group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// `nmi_noise`.
+    Nmi,
+    /// `irq_noise`.
+    Irq,
+    /// `softirq_noise`.
+    Softirq,
+    /// `thread_noise`.
+    Thread,
+    /// `sample_threshold`: a gap.
+    Sample,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 5] = [
+        Kind::Nmi,
+        Kind::Irq,
+        Kind::Softirq,
+        Kind::Thread,
+        Kind::Sample,
+    ];
+
+    /// All but gaps.
+    pub const NOISE: [Kind; 4] = [Kind::Nmi, Kind::Irq, Kind::Softirq, Kind::Thread];
+
+    /// The name of the event.
+    pub const fn event(self) -> &'static str {
+        match self {
+            Kind::Nmi => "nmi_noise",
+            Kind::Irq => "irq_noise",
+            Kind::Softirq => "softirq_noise",
+            Kind::Thread => "thread_noise",
+            Kind::Sample => "sample_threshold",
+        }
+    }
+}
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Which event.
+    pub kind: Kind,
+    /// Who: `local_timer:236`, `comm:pid`; empty where nobody is named.
+    pub name: String,
+    /// When it was over and written down, on the clock of the trace, nanoseconds (in
+    /// steps of a microsecond).
+    pub at_ns: u64,
+    /// When it arrived, on the clock of the tracer, nanoseconds.
+    pub start_ns: u64,
+    /// Net duration in nanoseconds; of a gap, its length.
+    pub dur_ns: u64,
+}
+
+/// Every line of these events, in the order of their begins.
+///
+/// # Errors
+/// If the trace has lost events, or a line of these events cannot be read.
+pub fn lines(trace: &str) -> Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    for text in trace.lines() {
+        ensure!(!text.contains(" EVENTS]"), "the trace is not whole: {text}");
+        for kind in Kind::ALL {
+            if let Some((before, after)) = text.split_once(&format!(": {}: ", kind.event())) {
+                let line = line(kind, before, after);
+                lines.push(line.with_context(|| format!("a line of the trace: {text}"))?);
+                break;
+            }
+        }
+    }
+    lines.sort_by_key(|line| (line.start_ns, line.kind));
+    Ok(lines)
+}
+
+fn line(kind: Kind, before: &str, after: &str) -> Result<Line> {
+    // Nobody is named before the `start` of an NMI or of a gap.
+    let (name, times) = match after.strip_prefix("start ") {
+        Some(times) => ("", times),
+        None => after.rsplit_once(" start ").context("no start")?,
+    };
+    let [start, "duration", duration, "ns", ..] = times.split(' ').collect::<Vec<_>>()[..] else {
+        bail!("no duration");
+    };
+    Ok(Line {
+        kind,
+        name: name.trim().to_owned(),
+        at_ns: timestamp_ns(before)?,
+        start_ns: seconds_ns(start)?,
+        dur_ns: duration.parse()?,
+    })
+}
+
+/// The time of a line of ftrace that prints seconds, from what lies before its event.
+///
+/// # Errors
+/// If there is none.
+pub fn timestamp_ns(before: &str) -> Result<u64> {
+    seconds_ns(before.rsplit(' ').next().unwrap_or_default())
+}
+
+/// `12.345678901` or `12.345678` in nanoseconds.
+fn seconds_ns(text: &str) -> Result<u64> {
+    let (seconds, fraction) = text.split_once('.').context("a time without a point")?;
+    let digits = u32::try_from(fraction.len())?;
+    let unit = 9_u32.checked_sub(digits).context("a time below ns")?;
+    Ok(seconds.parse::<u64>()? * 1_000_000_000 + fraction.parse::<u64>()? * 10_u64.pow(unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNEL: &str = "\
+# tracer: osnoise
+       osnoise/0-92      [000] d..h1..     3.164203: irq_noise: local_timer:236 start 3.164199883 duration 2997 ns
+       osnoise/0-92      [000] d...3..     3.168206: thread_noise:     a b:c:95 start 3.161681716 duration 6518165 ns
+       osnoise/0-92      [000] .......     3.168208: sample_threshold: start 3.160199616 duration 8007851 ns interference 8
+       osnoise/0-92      [000] .......     4.168208: 1000000        858  99.91420       17      0      0    250      0     22
+";
+
+    #[test]
+    fn lines_of_the_kernel_are_read_in_the_order_of_their_begins() {
+        let line = |kind, name: &str, at_us: u64, start_ns, dur_ns| Line {
+            kind,
+            name: name.into(),
+            at_ns: at_us * 1000,
+            start_ns,
+            dur_ns,
+        };
+        let expected = [
+            line(Kind::Sample, "", 3_168_208, 3_160_199_616, 8_007_851),
+            line(
+                Kind::Thread,
+                "a b:c:95",
+                3_168_206,
+                3_161_681_716,
+                6_518_165,
+            ),
+            line(
+                Kind::Irq,
+                "local_timer:236",
+                3_164_203,
+                3_164_199_883,
+                2_997,
+            ),
+        ];
+        assert_eq!(lines(KERNEL).unwrap(), expected);
+    }
+
+    #[test]
+    fn ours_are_the_same_lines() {
+        let ours = "[008]  5789.000004: nmi_noise: start 5789.000000929 duration 1845 ns\n";
+        let expected = Line {
+            kind: Kind::Nmi,
+            name: String::new(),
+            at_ns: 5_789_000_004_000,
+            start_ns: 5_789_000_000_929,
+            dur_ns: 1845,
+        };
+        assert_eq!(lines(ours).unwrap(), [expected]);
+    }
+
+    #[test]
+    fn a_trace_with_holes_is_none() {
+        let error = lines("CPU:0 [LOST 12 EVENTS]\n").unwrap_err();
+        assert!(error.to_string().contains("not whole"), "{error}");
+        assert!(lines("[000] 1.5: nmi_noise: start 2 duration 1 ns").is_err());
+    }
+}

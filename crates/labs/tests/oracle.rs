@@ -1,0 +1,46 @@
+//! `vmnoise osnoise` beside the kernel's own tracer, events and counters: what
+//! docs/validation.md reports.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod lab {
+    use vmnoise_labs::oracle::{Kind, beside_the_kernel, nmis, softirqs};
+
+    #[test]
+    fn gaps_of_the_kernels_tracer_are_told_as_it_tells_them() {
+        let found = beside_the_kernel().unwrap();
+        assert_eq!(found.lost_events, 0, "{found:?}");
+        for kind in [Kind::Nmi, Kind::Irq, Kind::Thread] {
+            let agreement = found.agreement(kind).unwrap();
+            assert!(agreement.counts_agree(), "{agreement:?}");
+            assert!(agreement.durations_agree(), "{agreement:?}");
+        }
+        for kind in [Kind::Irq, Kind::Thread] {
+            assert!(found.agreement(kind).unwrap().kernel > 200, "{found:?}");
+        }
+        // Softirqs of PREEMPT_RT run in threads.
+        assert_eq!(found.agreement(Kind::Softirq).unwrap().kernel, 0);
+        assert!(found.gaps.kernel > 200, "{found:?}");
+        assert_eq!(found.gaps.missed, 0, "{found:?}");
+    }
+
+    #[test]
+    fn nmis_from_outside_are_those_of_the_kernels_tracer() {
+        let found = nmis().unwrap();
+        assert!(found.kernel > 0, "{found:?}");
+        // It times the whole NMI, we its handlers.
+        assert!(found.counts_agree(), "{found:?}");
+        assert!(found.our_median_ns <= found.kernel_median_ns, "{found:?}");
+    }
+
+    #[test]
+    fn soft_interrupts_are_those_of_tracefs_and_those_the_kernel_counts() {
+        let found = softirqs().unwrap();
+        assert!(found.agreement.kernel > 20, "{found:?}");
+        assert!(found.agreement.counts_agree(), "{found:?}");
+        assert!(found.agreement.durations_agree(), "{found:?}");
+        for (name, (traced, counted)) in &found.counted {
+            // One may run between the reading of a counter and the marker that tells it.
+            assert!(traced.abs_diff(*counted) <= 1, "{name} {found:?}");
+        }
+    }
+}
