@@ -11,14 +11,20 @@ use libbpf_rs::{
     },
 };
 
+/// Offsets of per-CPU variables minus that of `runqueues`, modulo 2^64.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct MinusRunQueue {
+    pub(crate) steal_time: Option<u64>,
+    pub(crate) xen_runstate: Option<u64>,
+}
+
 /// Facts from BTF, read in one pass.
 #[derive(Debug, Default)]
 pub(crate) struct KernelBtf {
     /// Tracepoints by name, with their number of arguments where the core kernel
     /// defines them.
     tracepoints: HashMap<String, Option<usize>>,
-    /// Offset of the per-CPU variable `steal_time` minus that of `runqueues`.
-    pub(crate) steal_minus_run_queue: Option<u64>,
+    pub(crate) minus_run_queue: MinusRunQueue,
     /// Whether real-time tasks are throttled by group (CONFIG_RT_GROUP_SCHED).
     pub(crate) rt_group_sched: bool,
 }
@@ -44,6 +50,9 @@ impl KernelBtf {
                 (BtfKind::Var, Some(b"steal_time")) => {
                     per_cpu.insert(ty.type_id(), "steal_time");
                 }
+                (BtfKind::Var, Some(b"xen_runstate")) => {
+                    per_cpu.insert(ty.type_id(), "xen_runstate");
+                }
                 (BtfKind::DataSec, Some(b".data..percpu")) => {
                     sections.extend(DataSec::try_from(ty).ok());
                 }
@@ -62,10 +71,10 @@ impl KernelBtf {
             .flat_map(|section| section.iter())
             .filter_map(|var| Some((*per_cpu.get(&var.ty)?, var.offset)))
             .collect();
-        if let (Some(&steal), Some(&queue)) = (offsets.get("steal_time"), offsets.get("runqueues"))
-        {
-            facts.steal_minus_run_queue = Some(u64::from(steal).wrapping_sub(u64::from(queue)));
-        }
+        facts.minus_run_queue = MinusRunQueue {
+            steal_time: minus_run_queue(&offsets, "steal_time"),
+            xen_runstate: minus_run_queue(&offsets, "xen_runstate"),
+        };
         for module in ["kvm", "kvm_intel", "kvm_amd", "kvm_pvm"] {
             let Ok(bytes) = fs::read(Path::new("/sys/kernel/btf").join(module)) else {
                 continue;
@@ -86,6 +95,12 @@ impl KernelBtf {
     pub(crate) fn arguments(&self, name: &str) -> Option<usize> {
         self.tracepoints.get(name).copied().flatten()
     }
+}
+
+/// How far a per-CPU variable lies from `runqueues`, modulo 2^64.
+fn minus_run_queue(offsets: &HashMap<&str, u32>, variable: &str) -> Option<u64> {
+    let offset = |name| offsets.get(name).copied().map(u64::from);
+    Some(offset(variable)?.wrapping_sub(offset("runqueues")?))
 }
 
 /// Counts without the first parameter, the `void *` of every tracepoint probe.
@@ -135,6 +150,22 @@ mod tests {
     fn a_cut_module_gives_no_names() {
         assert_eq!(names_in_module(&[]), [""; 0]);
         assert_eq!(names_in_module(&[255; 24]), [""; 0]);
+    }
+
+    #[test]
+    fn a_variable_lies_before_or_behind_the_run_queues() {
+        // As in Debian's 6.12.107+deb13-rt-amd64.
+        let offsets = HashMap::from([
+            ("xen_runstate", 210_176),
+            ("runqueues", 224_512),
+            ("steal_time", 233_600),
+        ]);
+        let run_queue = 0xffff_8880_3ec3_6d00_u64;
+        let address = |name| minus_run_queue(&offsets, name).map(|it| run_queue.wrapping_add(it));
+        assert_eq!(address("steal_time"), Some(run_queue + 9_088));
+        assert_eq!(address("xen_runstate"), Some(run_queue - 14_336));
+        assert_eq!(address("nobody"), None);
+        assert_eq!(minus_run_queue(&HashMap::new(), "xen_runstate"), None);
     }
 
     #[test]

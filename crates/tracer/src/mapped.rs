@@ -258,14 +258,18 @@ impl MappedCpus {
         Some(word.load(Relaxed)).filter(|&address| address != 0)
     }
 
-    /// Has the steal clock at this address sampled with every event of the CPU.
-    pub(crate) fn set_steal_clock(&self, cpu: u32, address: u64) {
-        if let Some(word) = self.0.u64(cpu, offset_of!(CpuState, steal_clock)) {
-            word.store(address, Relaxed);
+    /// Has the steal clock at this address sampled with every event of the CPU: Xen's
+    /// or KVM's.
+    pub(crate) fn set_steal_clock(&self, cpu: u32, address: u64, xen: bool) {
+        let word = self.0.u64(cpu, offset_of!(CpuState, steal_clock));
+        let xen_word = self.0.u32(cpu, offset_of!(CpuState, xen_clock));
+        if let (Some(word), Some(xen_word)) = (word, xen_word) {
+            xen_word.store(xen.into(), Relaxed);
+            word.store(address, Release);
         }
     }
 
-    /// What `read_own_steal` has left: steal in ns, and its version.
+    /// What `read_own_steal` has left: steal in ns, and the version of KVM's.
     pub(crate) fn own_steal(&self, cpu: u32) -> Option<(u64, u32)> {
         let steal_ns = self.0.u64(cpu, offset_of!(CpuState, own_steal_ns))?;
         let version = self.0.u32(cpu, offset_of!(CpuState, own_version))?;

@@ -6,13 +6,39 @@ use std::{fs, io::Read, path::Path};
 use libbpf_rs::{Iter, Object, ProgramInput};
 use vmnoise_events::Rung;
 
-use crate::{mapped::MappedCpus, wire::StealQuery};
+use crate::{btf::MinusRunQueue, mapped::MappedCpus, wire::StealQuery};
+
+/// The per-CPU variable in which a hypervisor writes what it took, found through BTF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Variable {
+    /// `xen_runstate`, a `struct vcpu_runstate_info`; otherwise `steal_time`, a
+    /// `struct kvm_steal_time`, which other hypervisors write too.
+    xen: bool,
+    /// How far it lies from the run queue of its CPU, modulo 2^64.
+    minus_run_queue: u64,
+}
+
+impl Variable {
+    /// The variable that this hypervisor ([`crate::host::Host::hypervisor`]) writes.
+    pub(crate) fn of(found: MinusRunQueue, hypervisor: &str) -> Option<Variable> {
+        let xen = hypervisor.split(' ').next() == Some("Xen");
+        let minus_run_queue = if xen {
+            found.xen_runstate
+        } else {
+            found.steal_time
+        };
+        Some(Variable {
+            xen,
+            minus_run_queue: minus_run_queue?,
+        })
+    }
+}
 
 /// Where the steal clock is read, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StealClock {
-    /// `struct kvm_steal_time` of the CPU, found through BTF: in ns, at any instant.
-    Variable { steal_minus_run_queue: u64 },
+    /// What the hypervisor writes: in ns, at any instant.
+    Variable(Variable),
     /// `prev_steal_time` of the run queue: in ns, as of its last tick.
     Tick,
     /// /proc/stat: in ticks of 10 ms.
@@ -28,7 +54,7 @@ impl StealClock {
     /// are in `object` if this machine is a guest.
     pub(crate) fn find(
         object: Option<&Object>,
-        offset: Option<u64>,
+        variable: Option<Variable>,
         cpus: &MappedCpus,
         measured: &[u32],
     ) -> StealClock {
@@ -36,16 +62,13 @@ impl StealClock {
             let readings: Option<Vec<StealQuery>> = measured
                 .iter()
                 .filter(|&&cpu| cpus.run_queue(cpu).is_some())
-                .map(|&cpu| query(object, cpu, offset.unwrap_or_default()))
+                .map(|&cpu| query(object, cpu, variable))
                 .collect();
             let readings = readings.unwrap_or_default();
-            // KVM raises `version` with every update; 0 is a page nobody writes.
-            if let (Some(steal_minus_run_queue), false) = (offset, readings.is_empty())
-                && readings.iter().all(|reading| reading.version != 0)
+            if let (Some(variable), false) = (variable, readings.is_empty())
+                && readings.iter().all(|reading| reading.alive != 0)
             {
-                return StealClock::Variable {
-                    steal_minus_run_queue,
-                };
+                return StealClock::Variable(variable);
             }
             if readings.iter().any(|reading| reading.tick_steal_ns != 0) {
                 return StealClock::Tick;
@@ -60,22 +83,19 @@ impl StealClock {
     /// Has the clock sampled with every event of the measured CPUs, or of none where
     /// one of them has no clock that can be read at any instant; tells which.
     pub(crate) fn sample(self, cpus: &MappedCpus, measured: &[u32]) -> bool {
-        let StealClock::Variable {
-            steal_minus_run_queue,
-        } = self
-        else {
+        let StealClock::Variable(variable) = self else {
             return false;
         };
         let clocks: Option<Vec<(u32, u64)>> = measured
             .iter()
             .map(|&cpu| {
-                let clock = cpus.run_queue(cpu)?.wrapping_add(steal_minus_run_queue);
+                let clock = cpus.run_queue(cpu)?.wrapping_add(variable.minus_run_queue);
                 Some((cpu, clock))
             })
             .collect();
         let clocks = clocks.unwrap_or_default();
         for &(cpu, clock) in &clocks {
-            cpus.set_steal_clock(cpu, clock);
+            cpus.set_steal_clock(cpu, clock, variable.xen);
         }
         !clocks.is_empty()
     }
@@ -83,16 +103,21 @@ impl StealClock {
     /// Steal of a CPU since boot in ns.
     pub(crate) fn read_ns(self, object: &Object, cpu: u32) -> Option<u64> {
         match self {
-            StealClock::Variable {
-                steal_minus_run_queue,
-            } => query(object, cpu, steal_minus_run_queue).map(|reading| reading.steal_ns),
-            StealClock::Tick => query(object, cpu, 0).map(|reading| reading.tick_steal_ns),
+            StealClock::Variable(variable) => {
+                query(object, cpu, Some(variable)).map(|reading| reading.steal_ns)
+            }
+            StealClock::Tick => query(object, cpu, None).map(|reading| reading.tick_steal_ns),
             StealClock::ProcStat => steal_column_ns(
                 &fs::read_to_string("/proc/stat").ok()?,
                 &format!("cpu{cpu}"),
             ),
             StealClock::Unknown | StealClock::NoGuest => None,
         }
+    }
+
+    /// Whether it tells how often the vCPU came back: KVM's version does.
+    pub(crate) fn counts_reloads(self) -> bool {
+        matches!(self, StealClock::Variable(Variable { xen: false, .. }))
     }
 
     /// Says whether activities are told net of what was stolen inside them.
@@ -108,8 +133,8 @@ impl StealClock {
                 "not sampled",
                 "activities may include steal: what the outer host took inside one counts as its \
                  own time",
-                "use a guest kernel whose BTF lists the per-CPU variable steal_time, on a \
-                 hypervisor that offers a steal clock",
+                "use a guest kernel whose BTF lists the per-CPU variable steal_time (on Xen: \
+                 xen_runstate), on a hypervisor that offers a steal clock",
             ),
         };
         Rung {
@@ -125,11 +150,18 @@ impl StealClock {
     pub(crate) fn rung(self) -> Rung {
         let upper = "an upper bound on what the outer host's scheduler took";
         let (rung, limit, remedy) = match self {
-            StealClock::Variable { .. } => ("kvm_steal_time by BTF offset", upper.to_owned(), ""),
+            StealClock::Variable(Variable { xen: false, .. }) => {
+                ("kvm_steal_time by BTF offset", upper.to_owned(), "")
+            }
+            StealClock::Variable(Variable { xen: true, .. }) => (
+                "xen_runstate by BTF offset",
+                format!("{upper}; vmnoise has not been tried on Xen yet"),
+                "",
+            ),
             StealClock::Tick => (
                 "rq->prev_steal_time",
                 format!("{upper}, as of the last tick of the CPU"),
-                "use a kernel whose BTF lists the per-CPU variable steal_time",
+                "use a kernel whose BTF lists the per-CPU variable steal_time (on Xen: xen_runstate)",
             ),
             StealClock::ProcStat => (
                 "/proc/stat",
@@ -146,7 +178,7 @@ impl StealClock {
         Rung {
             probe: "steal clock of this machine".to_owned(),
             rung: rung.to_owned(),
-            best: matches!(self, StealClock::Variable { .. } | StealClock::NoGuest),
+            best: matches!(self, StealClock::Variable(_) | StealClock::NoGuest),
             limit,
             remedy: remedy.to_owned(),
         }
@@ -169,12 +201,13 @@ fn find_run_queues(object: &Object) -> bool {
     pass().is_ok()
 }
 
-fn query(object: &Object, cpu: u32, steal_minus_run_queue: u64) -> Option<StealQuery> {
+fn query(object: &Object, cpu: u32, variable: Option<Variable>) -> Option<StealQuery> {
     let program = object
         .progs_mut()
         .find(|program| program.name() == "read_steal")?;
     let mut ask = StealQuery {
-        steal_minus_run_queue,
+        clock_minus_run_queue: variable.map_or(0, |it| it.minus_run_queue),
+        xen: variable.is_some_and(|it| it.xen).into(),
         cpu,
         ..StealQuery::default()
     };
@@ -207,6 +240,41 @@ fn steal_column_ns(stat: &str, label: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_hypervisor_chooses_the_variable() {
+        let of = |steal_time, xen_runstate, hypervisor| {
+            let found = MinusRunQueue {
+                steal_time,
+                xen_runstate,
+            };
+            Variable::of(found, hypervisor).map(|it| (it.xen, it.minus_run_queue))
+        };
+        for xen in ["Xen", "Xen PV", "Xen PVH", "Xen HVM"] {
+            assert_eq!(of(Some(1), Some(2), xen), Some((true, 2)));
+            assert_eq!(of(Some(1), None, xen), None, "nobody writes KVM's there");
+        }
+        for other in ["KVM", "KVM (Firecracker)", "unnamed"] {
+            assert_eq!(of(Some(1), Some(2), other), Some((false, 1)));
+        }
+    }
+
+    #[test]
+    fn only_kvm_counts_reloads_and_xen_is_said_to_be_untried() {
+        let clock = |xen| {
+            StealClock::Variable(Variable {
+                xen,
+                minus_run_queue: 0,
+            })
+        };
+        assert!(clock(false).counts_reloads() && !clock(true).counts_reloads());
+        let rung = clock(true).rung();
+        assert_eq!(rung.rung, "xen_runstate by BTF offset");
+        assert!(
+            rung.best && rung.limit.contains("not been tried"),
+            "{rung:?}"
+        );
+    }
 
     #[test]
     fn proc_stat_has_steal_in_its_eighth_column() {

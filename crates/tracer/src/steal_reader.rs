@@ -16,18 +16,30 @@ pub struct StealReader {
     program: OwnedFd,
     cpus: Arc<MappedCpus>,
     cpu: u32,
+    /// The clock has a version, which counts them.
+    reloads: bool,
 }
 
 impl StealReader {
-    pub(crate) fn new(program: OwnedFd, cpus: Arc<MappedCpus>, cpu: u32) -> StealReader {
-        StealReader { program, cpus, cpu }
+    pub(crate) fn new(
+        program: OwnedFd,
+        cpus: Arc<MappedCpus>,
+        cpu: u32,
+        reloads: bool,
+    ) -> StealReader {
+        StealReader {
+            program,
+            cpus,
+            cpu,
+            reloads,
+        }
     }
 
     /// Steal of the CPU since boot in ns, and the version of that reading: it moves by
     /// 2 with each return of the vCPU (KVM's MSR_KVM_STEAL_TIME,
-    /// Documentation/virt/kvm/x86/msr.rst), stolen time or not. `None` on another CPU
-    /// than this reader's.
-    pub fn read(&mut self) -> Option<(u64, u32)> {
+    /// Documentation/virt/kvm/x86/msr.rst), stolen time or not; Xen's clock has none.
+    /// `None` on another CPU than this reader's.
+    pub fn read(&mut self) -> Option<(u64, Option<u32>)> {
         let mut run = libbpf_sys::bpf_test_run_opts {
             sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
             ..Default::default()
@@ -37,6 +49,7 @@ impl StealReader {
         let result =
             unsafe { libbpf_sys::bpf_prog_test_run_opts(self.program.as_raw_fd(), &raw mut run) };
         let here = result == 0 && run.retval == self.cpu;
-        here.then(|| self.cpus.own_steal(self.cpu)).flatten()
+        let (steal_ns, version) = here.then(|| self.cpus.own_steal(self.cpu)).flatten()?;
+        Some((steal_ns, self.reloads.then_some(version)))
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     mapped::{MappedCounts, MappedCpus, MappedInterferences},
     object,
     probes::{Group, Kernel, Probe, Scope},
-    steal::StealClock,
+    steal::{StealClock, Variable},
     steal_reader::StealReader,
     wire::Mode,
 };
@@ -71,8 +71,8 @@ impl Tracer {
     pub fn load(cpus: &[u32], scope: Scope) -> Result<Tracer, LoadError> {
         let host = Host::here();
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
-        let is_guest = host.hypervisor().is_some();
-        let loaded = object::load(&btf, scope.groups(), is_guest)?;
+        let hypervisor = host.hypervisor();
+        let loaded = object::load(&btf, scope.groups(), hypervisor.is_some())?;
         let object = loaded.object;
         let broken = |what: &str, error: &dyn std::fmt::Display| {
             LoadError::Broken(format!("{what}: {error}"))
@@ -110,11 +110,14 @@ impl Tracer {
             .build()
             .map_err(|error| broken("ring buffer", &error))?;
 
-        let steal = if is_guest {
-            StealClock::find(Some(&object), btf.steal_minus_run_queue, &states, cpus)
-        } else {
-            StealClock::NoGuest
-        };
+        let steal = hypervisor.map_or(StealClock::NoGuest, |name| {
+            StealClock::find(
+                Some(&object),
+                Variable::of(btf.minus_run_queue, &name),
+                &states,
+                cpus,
+            )
+        });
         let steal_sampled = steal.sample(&states, cpus);
         let kvm_pvm = host.kvm_module().as_deref() == Some("kvm_pvm");
         let kernel = Kernel {
@@ -349,7 +352,9 @@ impl Tracer {
         let mut programs = self.object.progs();
         let program = programs.find(|program| program.name() == "read_own_steal")?;
         let program = program.as_fd().try_clone_to_owned().ok()?;
-        Some(StealReader::new(program, Arc::clone(&self.cpus), cpu))
+        let cpus = Arc::clone(&self.cpus);
+        let reloads = self.steal.counts_reloads();
+        Some(StealReader::new(program, cpus, cpu, reloads))
     }
 }
 

@@ -61,7 +61,7 @@ fn stub() -> (Arc<AtomicU32>, impl Fn(u32) -> StealReader + Send) {
                 let reading = readings.fetch_add(1, Ordering::Relaxed);
                 Some(StealReading {
                     steal_ns: u64::from(reading) * 1_000,
-                    version: (u32::MAX - 9).wrapping_add(2 * reading),
+                    version: Some((u32::MAX - 9).wrapping_add(2 * reading)),
                 })
             })
         }
@@ -127,7 +127,7 @@ fn a_pause_is_no_runtime_no_gap_and_not_stolen() {
         Box::new(|| {
             Some(StealReading {
                 steal_ns: tsc::anchor().mono_ns,
-                version: 0,
+                version: Some(0),
             })
         })
     };

@@ -3,8 +3,10 @@
  * context. BPF_PROG_RUN gives contexts to raw_tp programs and refuses them to tp_btf ones. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include "vmnoise.h"
 #include "state.bpf.h"
+#include "steal.bpf.h"
 #include "handlers.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -23,6 +25,23 @@ static __always_inline struct vmnoise_source source_at(const u64 *values)
 	*(u32 *)&source.name[0] = values[1];
 	*(u32 *)&source.name[4] = values[1] >> 32;
 	return source;
+}
+
+/* Samples the steal clock that lies in the context, behind a word that says whether it is Xen's. */
+SEC("raw_tp/test")
+int test_steal_clock(struct arguments *args)
+{
+	struct vmnoise_cpu *state = measured(args->cpu);
+	struct vmnoise_moment now;
+
+	if (!state)
+		return 0;
+	state->steal_clock = (u64)&args->values[1];
+	state->xen_clock = args->values[0];
+	now = now_on(args->cpu);
+	state->own_steal_ns = now.steal_ns;
+	state->own_version = is_written(&args->values[1], state->xen_clock);
+	return 0;
 }
 
 SEC("raw_tp/test")

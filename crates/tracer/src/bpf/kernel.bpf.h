@@ -16,6 +16,7 @@ typedef __u16 __be16;
 typedef __u32 __be32;
 typedef __u64 __be64;
 typedef __u32 __wsum;
+typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
 typedef _Bool bool;
@@ -68,6 +69,15 @@ struct bpf_iter__task {
 struct kvm_steal_time {
 	u64 steal;
 	u32 version;
+};
+
+/* include/xen/interface/vcpu.h: an interface too, laid out so on 64 bits. `time` is nanoseconds in
+ * each state; in two of them the vCPU wants to run, or would. */
+enum { XEN_RUNNABLE = 1, XEN_OFFLINE = 3 };
+struct vcpu_runstate_info {
+	int state;
+	u64 state_entry_time;
+	u64 time[4];
 };
 
 #endif

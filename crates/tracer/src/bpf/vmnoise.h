@@ -121,6 +121,7 @@ struct vmnoise_cpu {
 	 * written by user space where every measured CPU has one: 0 is not to sample it. */
 	u64 run_queue;
 	u64 steal_clock;
+	u32 xen_clock; /* that clock is a struct vcpu_runstate_info, else a struct kvm_steal_time */
 
 	/* The answer of read_own_steal. */
 	u64 own_steal_ns;
@@ -160,11 +161,12 @@ _Static_assert(sizeof(struct vmnoise_interference) == 128, "one slot is two cach
 
 /* Asks for the steal clock of a CPU and answers with it. */
 struct vmnoise_steal {
-	u64 steal_minus_run_queue; /* offset between the two per-CPU variables, modulo 2^64 */
+	u64 clock_minus_run_queue; /* offset between the two per-CPU variables, modulo 2^64 */
 	u64 steal_ns;
 	u64 tick_steal_ns;
 	u32 cpu;
-	u32 version; /* of struct kvm_steal_time: 0 where no hypervisor writes it */
+	u16 xen;   /* as xen_clock */
+	u16 alive; /* a hypervisor writes it */
 };
 
 #endif

@@ -17,6 +17,8 @@ const NS_PER_S: u64 = 1_000_000_000;
 #[derive(Debug, Clone, Copy)]
 pub struct Known {
     pub steal_clock: bool,
+    /// That clock counts the returns of the vCPU too.
+    pub reloads: bool,
     pub interference: bool,
 }
 
@@ -115,7 +117,7 @@ impl Desk {
             last_tsc,
             blind_tsc: Some(blind_tsc),
             steal_clock_ns: stolen.map(|(ns, _)| ns),
-            reloads: stolen.map(|(_, reloads)| reloads),
+            reloads: stolen.map(|(_, reloads)| reloads).filter(|_| known.reloads),
             interference: known.interference.then(|| self.interference.counts()),
             ..Tally::default()
         }
@@ -176,6 +178,7 @@ mod tests {
         let tally = |steal_clock, interference| {
             let known = Known {
                 steal_clock,
+                reloads: steal_clock,
                 interference,
             };
             desk.tally(3, known)

@@ -8,8 +8,9 @@ use crate::tsc;
 pub struct StealReading {
     /// Nanoseconds that the hypervisor took since the CPU came up.
     pub steal_ns: u64,
-    /// `version` of the steal page: moves by 2 at each reload of the vCPU, and wraps.
-    pub version: u32,
+    /// `version` of the steal page: moves by 2 at each reload of the vCPU, and wraps;
+    /// `None` where the clock has none.
+    pub version: Option<u32>,
 }
 
 /// Reads the steal clock of the CPU it was made for; `None` if it cannot now.
@@ -21,15 +22,20 @@ const COST_READINGS: usize = 9;
 /// A steal clock, or none, and where it stood last.
 pub struct StealClock {
     reader: Option<StealReader>,
+    counts_reloads: bool,
     seen: StealReading,
 }
 
 impl StealClock {
     /// A reader that cannot read at the begin is as good as none.
     pub fn new(reader: Option<StealReader>) -> StealClock {
-        let reader = reader.and_then(|mut read| read().map(|_| read));
+        let begun = reader.and_then(|mut read| Some((read()?, read)));
+        let counts_reloads = begun
+            .as_ref()
+            .is_some_and(|(first, _)| first.version.is_some());
         StealClock {
-            reader,
+            reader: begun.map(|(_, read)| read),
+            counts_reloads,
             seen: StealReading::default(),
         }
     }
@@ -37,6 +43,11 @@ impl StealClock {
     /// Whether there is one.
     pub fn works(&self) -> bool {
         self.reader.is_some()
+    }
+
+    /// Whether it also tells how often the vCPU came back.
+    pub fn counts_reloads(&self) -> bool {
+        self.counts_reloads
     }
 
     /// What a reading usually costs here, in cycles.
@@ -60,7 +71,10 @@ impl StealClock {
         let before = std::mem::replace(&mut self.seen, now);
         Stolen {
             steal_ns: now.steal_ns.saturating_sub(before.steal_ns),
-            version_moves: now.version.wrapping_sub(before.version),
+            version_moves: now
+                .version
+                .unwrap_or_default()
+                .wrapping_sub(before.version.unwrap_or_default()),
         }
     }
 }
@@ -73,7 +87,10 @@ mod tests {
         let mut readings = readings.into_iter();
         StealClock::new(Some(Box::new(move || {
             let (steal_ns, version) = readings.next().flatten()?;
-            Some(StealReading { steal_ns, version })
+            Some(StealReading {
+                steal_ns,
+                version: Some(version),
+            })
         })))
     }
 
@@ -87,7 +104,7 @@ mod tests {
             Some((1_500, 2)),
             Some((1_400, 2)),
         ]);
-        assert!(clock.works());
+        assert!(clock.works() && clock.counts_reloads());
         clock.advance();
         assert_eq!(clock.advance(), Stolen::default(), "missed");
         let caught_up = Stolen {
@@ -100,6 +117,25 @@ mod tests {
             Stolen::default(),
             "never less than nothing"
         );
+    }
+
+    #[test]
+    fn a_clock_without_version_counts_no_reloads() {
+        let mut steal_ns = 0;
+        let mut clock = StealClock::new(Some(Box::new(move || {
+            steal_ns += 10;
+            Some(StealReading {
+                steal_ns,
+                version: None,
+            })
+        })));
+        assert!(clock.works() && !clock.counts_reloads());
+        clock.advance();
+        let stolen = Stolen {
+            steal_ns: 10,
+            version_moves: 0,
+        };
+        assert_eq!(clock.advance(), stolen);
     }
 
     #[test]

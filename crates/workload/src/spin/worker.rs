@@ -93,6 +93,7 @@ impl Assignment {
             desk: Arc::clone(&desk),
             known: Known {
                 steal_clock: steal.works(),
+                reloads: steal.counts_reloads(),
                 interference: self.interference_counter.is_some(),
             },
         });

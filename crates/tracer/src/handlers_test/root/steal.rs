@@ -77,3 +77,22 @@ fn a_steal_clock_that_runs_backwards_tells_none() {
     it.irq_exit(1, 4 * MS, 236);
     assert_eq!(it.steals(), [(Irq, 0)]);
 }
+
+#[test]
+fn the_clock_of_kvm_is_one_word_and_that_of_xen_the_sum_of_two() {
+    let it = Handlers::new(PAGE);
+    let sample = |xen, clock: [u64; 6]| {
+        let mut values = vec![xen];
+        values.extend(clock);
+        it.run("test_steal_clock", 1, MS, &values);
+        let (steal_ns, alive) = it.cpus.own_steal(1).unwrap();
+        (steal_ns, alive == 1)
+    };
+    // `steal`, `version` (and flags).
+    assert_eq!(sample(0, [70, 2, 5, 5, 5, 5]), (70, true));
+    assert_eq!(sample(0, [0; 6]), (0, false));
+    // `state`, `state_entry_time`, time running, runnable, blocked, offline.
+    assert_eq!(sample(1, [1, 99, 1_000, 20, 300, 4]), (24, true));
+    assert_eq!(sample(1, [2, 1, 0, 0, 0, 0]), (0, true));
+    assert_eq!(sample(1, [0; 6]), (0, false));
+}
