@@ -4,38 +4,63 @@
 use std::{
     fs::File,
     io::{self, Read},
-    os::fd::{FromRawFd, OwnedFd},
+    os::{
+        fd::{FromRawFd, OwnedFd},
+        unix::fs::FileExt,
+    },
 };
 
 use vmnoise_events::Rung;
 
-use crate::host::{Host, PmuEvent};
+use crate::host::{Host, NoSmiCount, PmuEvent};
+
+/// MSR_SMI_COUNT of Intel's CPUs (arch/x86/include/asm/msr-index.h); its count is the
+/// lower 32 bits (Intel's manual, volume 4).
+const MSR_SMI_COUNT: u64 = 0x34;
 
 /// Running counters, each from its opening on.
 #[derive(Debug)]
 pub struct SmiCounts {
-    counters: Vec<(u32, File)>,
+    counters: Vec<(u32, Counter)>,
     /// Why there are none, and what would help.
     missing: Option<(String, &'static str)>,
+}
+
+#[derive(Debug)]
+enum Counter {
+    /// An event of perf.
+    Perf(File),
+    /// The registers of the CPU, and what MSR_SMI_COUNT said at first.
+    Register(File, u32),
 }
 
 impl SmiCounts {
     /// Opens a counter on each of these CPUs, or on none.
     pub fn open(host: &Host, cpus: &[u32]) -> SmiCounts {
-        let event = match host.smi_event() {
-            Ok(event) => event,
-            Err(why) => return SmiCounts::missing(why.to_string(), ""),
+        let by_perf = match host.smi_event() {
+            Err(why @ NoSmiCount::Guest) => return SmiCounts::missing(why.to_string(), ""),
+            Err(why) => Err((why.to_string(), "")),
+            Ok(event) => on_each(cpus, |cpu| open(event, cpu).map(Counter::Perf)).map_err(|why| {
+                let why = format!("perf refuses its event msr/smi: {why}");
+                (why, "run as root or with CAP_PERFMON")
+            }),
         };
-        let open = |&cpu| Ok((cpu, open(event, cpu)?));
-        match cpus.iter().map(open).collect::<io::Result<_>>() {
+        let counters = by_perf.or_else(|(why, remedy)| {
+            let has_register = |&cpu: &u32| host.smi_registers(cpu).is_some();
+            if cpus.is_empty() || !cpus.iter().all(has_register) {
+                return Err((why, remedy));
+            }
+            on_each(cpus, |cpu| open_register(host, cpu)).map_err(|and| {
+                let why = format!("{why}; MSR_SMI_COUNT cannot be read either: {and}");
+                (why, "run as root, with the kernel's module msr loaded")
+            })
+        });
+        match counters {
             Ok(counters) => SmiCounts {
                 counters,
                 missing: None,
             },
-            Err(error) => SmiCounts::missing(
-                format!("perf refuses its event msr/smi: {error}"),
-                "run as root or with CAP_PERFMON",
-            ),
+            Err((why, remedy)) => SmiCounts::missing(why, remedy),
         }
     }
 
@@ -49,14 +74,25 @@ impl SmiCounts {
     /// How many this CPU has had since the opening; `None` where they are not counted.
     pub fn read(&self, cpu: u32) -> Option<u64> {
         let (_, counter) = self.counters.iter().find(|(opened, _)| *opened == cpu)?;
-        read(counter).ok()
+        match counter {
+            Counter::Perf(event) => read(event).ok(),
+            Counter::Register(registers, first) => {
+                let now = read_register(registers).ok()?;
+                Some(now.wrapping_sub(*first).into())
+            }
+        }
     }
 
     /// Where the count comes from, or why there is none.
     pub fn rung(&self) -> Rung {
+        let by_register = |(_, counter): &(u32, Counter)| matches!(counter, Counter::Register(..));
         let (rung, limit, remedy) = match &self.missing {
             None => (
-                "perf event msr/smi",
+                if self.counters.iter().any(by_register) {
+                    "MSR 0x34 of /dev/cpu/N/msr"
+                } else {
+                    "perf event msr/smi"
+                },
                 "how many SMIs there were, not how long".to_owned(),
                 "",
             ),
@@ -70,6 +106,29 @@ impl SmiCounts {
             remedy: remedy.to_owned(),
         }
     }
+}
+
+fn on_each(
+    cpus: &[u32],
+    mut open: impl FnMut(u32) -> io::Result<Counter>,
+) -> io::Result<Vec<(u32, Counter)>> {
+    cpus.iter().map(|&cpu| Ok((cpu, open(cpu)?))).collect()
+}
+
+fn open_register(host: &Host, cpu: u32) -> io::Result<Counter> {
+    let path = host.smi_registers(cpu).ok_or(io::ErrorKind::Unsupported)?;
+    let named = |error| io::Error::other(format!("{}: {error}", path.display()));
+    let registers = File::open(&path).map_err(named)?;
+    let first = read_register(&registers).map_err(named)?;
+    Ok(Counter::Register(registers, first))
+}
+
+/// The offset in the file is the number of the register, and each has 8 bytes (msr(4)).
+fn read_register(registers: &File) -> io::Result<u32> {
+    let mut value = [0; 8];
+    registers.read_exact_at(&mut value, MSR_SMI_COUNT)?;
+    // Truncated to the count.
+    Ok(u64::from_ne_bytes(value) as u32)
 }
 
 /// Counts an event on one CPU, whatever runs there (perf_event_open(2)).
@@ -123,6 +182,49 @@ mod tests {
         let rung = counts.rung();
         assert_eq!(rung.rung, "not available");
         assert!(rung.limit.contains("guest"), "{rung:?}");
+    }
+
+    /// A machine of Intel without perf's event, and the registers of its CPU 0.
+    fn without_perf() -> (tempfile::TempDir, File) {
+        let root = tempfile::tempdir().unwrap();
+        for folder in ["proc", "dev/cpu/0"] {
+            std::fs::create_dir_all(root.path().join(folder)).unwrap();
+        }
+        let cpuinfo = "vendor_id\t: GenuineIntel\nflags\t\t: fpu tsc\n";
+        std::fs::write(root.path().join("proc/cpuinfo"), cpuinfo).unwrap();
+        let registers = File::create(root.path().join("dev/cpu/0/msr")).unwrap();
+        (root, registers)
+    }
+
+    #[test]
+    fn where_perf_refuses_the_register_counts_from_its_opening_on() {
+        let (root, registers) = without_perf();
+        let set = |count: u64| {
+            let bytes = count.to_ne_bytes();
+            registers.write_all_at(&bytes, 0x34).unwrap();
+        };
+        let above = 7 << 32;
+        set(above | 0xffff_fffe);
+        let counts = SmiCounts::open(&Host::under(root.path()), &[0]);
+        assert_eq!(counts.rung().rung, "MSR 0x34 of /dev/cpu/N/msr");
+        assert!(counts.rung().best);
+        assert_eq!(counts.read(0), Some(0));
+        set(above | 0xffff_ffff);
+        assert_eq!(counts.read(0), Some(1));
+        set(above | 3);
+        assert_eq!(counts.read(0), Some(5), "across the wrap of 32 bits");
+        assert_eq!(counts.read(1), None);
+    }
+
+    #[test]
+    fn a_register_that_cannot_be_read_is_named() {
+        let (root, _registers) = without_perf();
+        let counts = SmiCounts::open(&Host::under(root.path()), &[0]);
+        let rung = counts.rung();
+        assert_eq!((rung.rung.as_str(), rung.best), ("not available", false));
+        assert!(rung.limit.contains("dev/cpu/0/msr"), "{rung:?}");
+        assert!(rung.remedy.contains("module msr"), "{rung:?}");
+        assert_eq!(counts.read(0), None);
     }
 
     mod root {

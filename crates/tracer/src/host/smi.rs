@@ -1,5 +1,7 @@
 //! Where this machine counts its system management interrupts.
 
+use std::path::PathBuf;
+
 use super::Host;
 
 const PMU: &str = "sys/bus/event_source/devices/msr";
@@ -21,7 +23,7 @@ pub enum NoSmiCount {
     #[error("this machine is a guest: what it can count are not the SMIs of the hardware")]
     Guest,
     /// arch/x86/events/msr.c offers `smi` for Intel's CPUs since Nehalem.
-    #[error("this CPU does not count SMIs; Intel's do")]
+    #[error("perf has no event msr/smi for this CPU; Intel's count SMIs")]
     Cpu,
     /// The PMU is there and tells no number.
     #[error("{PMU} holds no event of the usual form")]
@@ -38,6 +40,18 @@ impl Host {
             return Err(NoSmiCount::Guest);
         }
         self.msr_event("smi")
+    }
+
+    /// The file of a CPU in which its registers can be read (msr(4)), MSR_SMI_COUNT
+    /// among them; `None` on a guest, and where the CPU is not Intel's.
+    pub(crate) fn smi_registers(&self, cpu: u32) -> Option<PathBuf> {
+        let cpuinfo = self.text("proc/cpuinfo").ok()?;
+        let counts = cpuinfo
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .any(|(key, vendor)| key.trim() == "vendor_id" && vendor.trim() == "GenuineIntel");
+        let registers = self.root.join(format!("dev/cpu/{cpu}/msr"));
+        (counts && self.hypervisor().is_none()).then_some(registers)
     }
 
     pub(crate) fn msr_event(&self, name: &str) -> Result<PmuEvent, NoSmiCount> {
@@ -70,6 +84,20 @@ mod tests {
         let (pmu, config) = (14, 4);
         assert_eq!(with_event("event=0x04\n"), Ok(PmuEvent { pmu, config }));
         assert_eq!(with_event("umask=1\n"), Err(NoSmiCount::Form));
+    }
+
+    #[test]
+    fn registers_are_read_of_intels_cpus_on_bare_metal_alone() {
+        let registers = |cpuinfo| {
+            let (root, host) = tree(&[("proc/cpuinfo", cpuinfo)]);
+            let file = host.smi_registers(3)?;
+            Some(file.strip_prefix(root.path()).unwrap().to_owned())
+        };
+        let intel = registers("vendor_id\t: GenuineIntel\nflags\t\t: fpu\n");
+        assert_eq!(intel, Some(PathBuf::from("dev/cpu/3/msr")));
+        assert_eq!(registers("vendor_id\t: AuthenticAMD\n"), None);
+        let guest = "vendor_id\t: GenuineIntel\nflags\t\t: hypervisor\n";
+        assert_eq!(registers(guest), None);
     }
 
     #[test]
