@@ -122,7 +122,8 @@ impl<'a> Measurement<'a> {
                 next_flush += FLUSH;
                 self.session.flush();
             }
-            let hit = self.session.take_stop_hit() | std::mem::take(&mut total_hit);
+            let of_period = std::mem::take(&mut total_hit);
+            let hit = self.session.take_limit_hit(of_period);
             if on_threshold.stops(hit, self.session.recent_trace()) {
                 break FinishReason::Stop;
             }
@@ -142,13 +143,14 @@ impl<'a> Measurement<'a> {
         if !interrupts.asked_to_drop() {
             self.end(reason, interrupts);
         }
+        let outcome = self.session.finish();
         let acted = if interrupts.asked_to_finish() {
             Ok(())
         } else {
-            on_threshold.end(reason == FinishReason::Stop, self.session.recent_trace())
+            on_threshold.end(reason == FinishReason::Stop, &outcome.trace)
         };
         Ok(Measured {
-            outcome: self.session.finish(),
+            outcome,
             failure: acted.err(),
         })
     }

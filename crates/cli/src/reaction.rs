@@ -158,7 +158,7 @@ fn start(command: &str) -> Result<Child> {
 
 fn save(trace: &RecentTrace, path: &Path) -> Result<()> {
     File::create(path)
-        .and_then(|file| trace.save(None, file))
+        .and_then(|file| trace.save(file))
         .with_context(|| format!("saving the trace to {}", path.display()))
 }
 

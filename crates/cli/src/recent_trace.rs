@@ -10,23 +10,35 @@ use crate::output::trace_line;
 /// About as many as the default buffer of rtla holds for one CPU (1.4 MB).
 const KEPT: usize = 32_768;
 
+/// Which gap: when it began, CLOCK_MONOTONIC in nanoseconds, and on which CPU.
+pub type GapKey = (u64, u32);
+
 /// The last lines, oldest first.
 #[derive(Debug, Default)]
-pub struct RecentTrace(VecDeque<TraceLine>);
+pub struct RecentTrace {
+    lines: VecDeque<TraceLine>,
+    saved_up_to: Option<GapKey>,
+}
 
 impl RecentTrace {
     /// Takes the next line.
     pub fn push(&mut self, line: TraceLine) {
-        if self.0.len() == KEPT {
-            self.0.pop_front();
+        if self.lines.len() == KEPT {
+            self.lines.pop_front();
         }
-        self.0.push_back(line);
+        self.lines.push_back(line);
+    }
+
+    /// What is saved ends with this gap, which hit a limit; with `None`, where the lines
+    /// do.
+    pub fn save_up_to(&mut self, gap: Option<GapKey>) {
+        self.saved_up_to = gap;
     }
 
     /// The noise that overlaps a gap, in the order of its ends.
     pub fn inside(&self, gap: &WorstGap) -> Vec<&Noise> {
         let end_mono_ns = gap.start_mono_ns.saturating_add(gap.dur_ns);
-        let noise = self.0.iter().filter_map(|line| match line {
+        let noise = self.lines.iter().filter_map(|line| match line {
             TraceLine::Noise(noise) => Some(noise),
             TraceLine::Sample(_) => None,
         });
@@ -38,17 +50,17 @@ impl RecentTrace {
         overlapping.collect()
     }
 
-    /// Writes the lines in the format of the trace mode, up to the gap that stopped the
-    /// run if one did.
+    /// Writes the lines in the format of the trace mode, up to the gap that hit a limit if
+    /// one did.
     ///
     /// # Errors
     /// If `out` cannot be written.
-    pub fn save(&self, stopped_by: Option<&WorstGap>, out: impl Write) -> std::io::Result<()> {
+    pub fn save(&self, out: impl Write) -> std::io::Result<()> {
         let mut out = std::io::BufWriter::new(out);
         out.write_all(trace_line::HEADER.as_bytes())?;
-        for line in &self.0 {
+        for line in &self.lines {
             out.write_all(trace_line::render(line).as_bytes())?;
-            if stopped_by.is_some_and(|gap| is_sample_of(gap, line)) {
+            if self.saved_up_to.is_some_and(|gap| is_sample_of(gap, line)) {
                 break;
             }
         }
@@ -56,11 +68,9 @@ impl RecentTrace {
     }
 }
 
-fn is_sample_of(gap: &WorstGap, line: &TraceLine) -> bool {
+fn is_sample_of(gap: GapKey, line: &TraceLine) -> bool {
     match line {
-        TraceLine::Sample(sample) => {
-            (sample.cpu, sample.start_mono_ns) == (gap.cpu, gap.start_mono_ns)
-        }
+        TraceLine::Sample(sample) => (sample.start_mono_ns, sample.cpu) == gap,
         TraceLine::Noise(_) => false,
     }
 }

@@ -8,7 +8,7 @@ use vmnoise_explain::{Budget, Explainer, PeriodLine, Summary, WorstGap};
 use vmnoise_recording::Writer;
 
 use crate::output::view::View;
-use crate::recent_trace::RecentTrace;
+use crate::recent_trace::{GapKey, RecentTrace};
 
 /// Takes the events of a live run: explains them, and records them if asked.
 pub struct Session<'a> {
@@ -18,7 +18,8 @@ pub struct Session<'a> {
     writer: Option<Writer<File>>,
     write_error: Option<anyhow::Error>,
     stop_ns: Option<u64>,
-    stop_hit: bool,
+    /// The earliest gap of the length of `--stop` since that was asked for.
+    stop_hit: Option<GapKey>,
 }
 
 /// What a run comes to.
@@ -50,7 +51,7 @@ impl<'a> Session<'a> {
             writer,
             write_error: None,
             stop_ns: facts.options.stop_ns,
-            stop_hit: false,
+            stop_hit: None,
         }
     }
 
@@ -72,7 +73,10 @@ impl<'a> Session<'a> {
         } = self;
         step(explainer, &mut |budget: &Budget| {
             view.gap(budget);
-            *stop_hit |= stop_ns.is_some_and(|stop_ns| budget.dur_ns >= stop_ns);
+            if stop_ns.is_some_and(|stop_ns| budget.dur_ns >= stop_ns) {
+                let gap = (budget.start_mono_ns, budget.cpu);
+                *stop_hit = Some(stop_hit.map_or(gap, |first| first.min(gap)));
+            }
         });
         let lines = explainer.take_trace();
         if !lines.is_empty() {
@@ -106,9 +110,15 @@ impl<'a> Session<'a> {
         self.view
     }
 
-    /// Whether a gap of the length of `--stop` was seen since the last call.
-    pub fn take_stop_hit(&mut self) -> bool {
-        std::mem::take(&mut self.stop_hit)
+    /// Whether a limit was hit since the last call: that of a whole period, or that of a
+    /// gap, with which the trace to be saved then ends.
+    pub fn take_limit_hit(&mut self, of_period: bool) -> bool {
+        let gap = self.stop_hit.take();
+        let hit = of_period || gap.is_some();
+        if hit {
+            self.trace.save_up_to(gap);
+        }
+        hit
     }
 
     /// The last lines of the trace so far.
@@ -134,8 +144,12 @@ impl<'a> Session<'a> {
             self.write_error = Some(anyhow::Error::new(error).context("ending the recording"));
         }
         self.explain(Explainer::run_out);
+        let summary = self.explainer.finish();
+        let stopped_by = summary.stopped_by.as_ref();
+        let stopped_by = stopped_by.map(|gap| (gap.start_mono_ns, gap.cpu));
+        self.trace.save_up_to(stopped_by);
         Outcome {
-            summary: self.explainer.finish(),
+            summary,
             trace: self.trace,
             write_error: self.write_error,
         }
@@ -266,5 +280,35 @@ mod tests {
                 ]
             );
         }
+    }
+
+    #[test]
+    fn what_is_saved_ends_with_the_gap_that_hit_the_limit() {
+        let mut facts = fixtures::facts();
+        facts.options.stop_ns = Some(50_000);
+        let mut view = Memory::default();
+        let mut session = Session::new(&facts, None, &mut view);
+        let mut events = events();
+        events.push(Event::Finish(Finish {
+            reason: FinishReason::Stop,
+            mono_ns: 0,
+        }));
+        let saved = |trace: &RecentTrace| {
+            let mut text = Vec::new();
+            trace.save(&mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let lines = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
+        events.iter().for_each(|event| session.accept(event));
+        let before = lines(&saved(session.recent_trace()));
+        assert!(before > 4, "nothing was asked yet");
+        assert!(session.take_limit_hit(false));
+        assert_eq!(lines(&saved(session.recent_trace())), 4);
+        assert!(!session.take_limit_hit(false));
+        assert!(session.take_limit_hit(true), "a whole period");
+        assert_eq!(lines(&saved(session.recent_trace())), before);
+        let text = saved(&session.finish().trace);
+        assert_eq!(lines(&text), 4);
+        assert!(text.ends_with("+ 2204 ns irq eno1:62\n"), "{text}");
     }
 }

@@ -124,6 +124,35 @@ mod root {
         assert!(lines.contains("sample_threshold: start "), "{lines}");
     }
 
+    /// Whatever the format, and whoever asks for it: the trace ends with the gap that
+    /// stopped the run.
+    #[test]
+    fn a_saved_trace_ends_with_the_gap_that_stopped_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let actions = [path("at-limit"), path("at-end")].map(|path| format!("trace,file={path}"));
+        let by_stop = format!("-t={}", path("stop"));
+        for format in [&["--json-lines"][..], &["--format", "json"]] {
+            let stop = ["osnoise", "-c", "1", "-d", "30", "-s", "2", &by_stop];
+            let save = ["--on-threshold", &actions[0], "--on-end", &actions[1]];
+            let output = run_to_end(&[&stop[..], &save, format].concat()).unwrap();
+            assert_eq!(output.status.code(), Some(2));
+            let text = String::from_utf8(output.stdout).unwrap();
+            let documents = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+            let summary = documents.last().unwrap().unwrap();
+            let gap_ns = summary["stopped_by"]["dur_ns"].as_u64().unwrap();
+            let saved = ["stop", "at-limit", "at-end"]
+                .map(|name| std::fs::read_to_string(path(name)).unwrap());
+            let last = saved[0].lines().last().unwrap();
+            assert!(
+                last.contains(&format!("sample_budget: {gap_ns} ns")),
+                "{format:?}: {last}"
+            );
+            assert_eq!(saved[0], saved[1], "{format:?}");
+            assert_eq!(saved[0], saved[2], "{format:?}");
+        }
+    }
+
     #[test]
     fn a_run_that_is_to_go_on_does_and_stdout_is_the_result_alone() {
         let folder = tempfile::tempdir().unwrap();

@@ -180,7 +180,7 @@ fn measure(
         && stopped
     {
         empty(&file)
-            .and_then(|()| trace.save(summary.stopped_by.as_ref(), file))
+            .and_then(|()| trace.save(file))
             .with_context(|| format!("saving the trace to {}", path.display()))?;
         eprintln!(
             "vmnoise: the trace before the stop is in {}",

@@ -41,7 +41,10 @@ pub fn run(arguments: &OsnoiseArguments) -> Result<Status> {
 
 fn run_top(arguments: &OsnoiseTopArguments) -> Result<Status> {
     match arguments.json_lines {
-        true => run_with(&arguments.common, &mut JsonLines::default()),
+        true => {
+            let keeps_trace = arguments.common.keeps_trace();
+            run_with(&arguments.common, &mut JsonLines::new(keeps_trace))
+        }
         false => run_with(&arguments.common, &mut Top::new(arguments)),
     }
 }

@@ -24,13 +24,29 @@ struct PeriodDocument<'a> {
 }
 
 /// Prints each period when it is over.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct JsonLines {
+    keeps_trace: bool,
     facts: Option<RunFacts>,
     stream: Stream,
 }
 
+impl JsonLines {
+    /// `keeps_trace`: the last lines of the trace may be saved.
+    pub fn new(keeps_trace: bool) -> JsonLines {
+        JsonLines {
+            keeps_trace,
+            facts: None,
+            stream: Stream::default(),
+        }
+    }
+}
+
 impl View for JsonLines {
+    fn wants_trace(&self) -> bool {
+        self.keeps_trace
+    }
+
     fn begin(&mut self, facts: &RunFacts) {
         self.facts = Some(facts.clone());
     }
