@@ -6,6 +6,7 @@ pub mod bed;
 mod cpuset;
 mod disturber;
 pub mod footprint;
+mod group;
 pub mod judge;
 pub mod oracle;
 pub mod polled;
@@ -14,4 +15,5 @@ pub mod schedstat;
 
 pub use cpuset::Cpuset;
 pub use disturber::{Burst, Disturber};
+pub use group::Group;
 pub use run::{Run, binary, lab_program, run_to_end};

@@ -3,40 +3,12 @@
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod root {
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
     use std::time::{Duration, Instant};
 
     use serde_json::Value;
     use vmnoise_labs::judge::assert_budgets_add_up;
-    use vmnoise_labs::{Run, run_to_end, schedstat};
-
-    /// A control group that is gone when dropped.
-    struct Group(PathBuf);
-
-    impl Group {
-        fn new(name: &str) -> Group {
-            let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-            let mut lines = mounts.lines().map(|line| line.split(' '));
-            let root = lines.find_map(|mut words| {
-                let place = words.nth(1)?;
-                (words.next()? == "cgroup2").then_some(place)
-            });
-            let folder = Path::new(root.expect("cgroup2 is mounted")).join(name);
-            std::fs::create_dir(&folder).unwrap();
-            Group(folder)
-        }
-
-        fn members(&self) -> String {
-            std::fs::read_to_string(self.0.join("cgroup.threads")).unwrap()
-        }
-    }
-
-    impl Drop for Group {
-        fn drop(&mut self) {
-            // A test that failed may have left members behind.
-            let _ = std::fs::remove_dir(&self.0);
-        }
-    }
+    use vmnoise_labs::{Group, Run, run_to_end, schedstat};
 
     /// Who of a run is in its group while the polling thread is: (polling, others).
     fn in_group(name: &str, group: &Group) -> (usize, usize) {
@@ -46,6 +18,7 @@ mod root {
         let members = loop {
             let members: Vec<u32> = group
                 .members()
+                .unwrap()
                 .lines()
                 .map(|tid| tid.parse().unwrap())
                 .collect();
@@ -70,15 +43,16 @@ mod root {
 
     #[test]
     fn a_threaded_group_takes_the_polling_threads_and_any_other_the_process() {
-        let group = Group::new("lab-threaded");
-        std::fs::write(group.0.join("cgroup.type"), "threaded").unwrap();
+        let made = |name| Group::new(name).unwrap().expect("cgroup2 is mounted");
+        let group = made("lab-threaded");
+        group.thread().unwrap();
         assert_eq!(in_group("lab-threaded", &group), (1, 0));
-        assert_eq!(group.members(), "");
+        assert_eq!(group.members().unwrap(), "");
 
-        let group = Group::new("lab-domain");
+        let group = made("lab-domain");
         let (polling, others) = in_group("lab-domain", &group);
         assert!(polling == 1 && others > 0, "{polling} {others}");
-        assert_eq!(group.members(), "");
+        assert_eq!(group.members().unwrap(), "");
 
         let missing = run_to_end(&["osnoise", "-d", "1", "-C=lab-no-such-group"]).unwrap();
         assert_eq!(missing.status.code(), Some(129));

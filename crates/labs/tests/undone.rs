@@ -8,7 +8,7 @@ mod root {
     use rustix::process::Signal;
     use rustix::thread::sched_getaffinity;
     use vmnoise_labs::footprint::{Held, settings};
-    use vmnoise_labs::{Run, schedstat};
+    use vmnoise_labs::{Group, Run, schedstat};
 
     const CPU: u32 = 1;
     /// The kernel frees programs some time after their last user.
@@ -16,9 +16,14 @@ mod root {
 
     /// Runs, ends it as `end` says, and compares the machine before and after.
     fn leaves_nothing(duration: &str, end: impl FnOnce(Run)) {
+        leaves_nothing_with(&[], duration, end);
+    }
+
+    fn leaves_nothing_with(options: &[&str], duration: &str, end: impl FnOnce(Run)) {
         let before = settings();
         let mine_before = sched_getaffinity(None).unwrap();
-        let run = Run::osnoise(CPU, &["-c", "1", "-P", "f:1", "-d", duration]).unwrap();
+        let all = [&["-c", "1", "-P", "f:1", "-d", duration], options].concat();
+        let run = Run::osnoise(CPU, &all).unwrap();
         let pid = run.pid();
         let held = Held::by(pid).unwrap();
         assert!(!held.accounting && !held.links.is_empty(), "{held:?}");
@@ -61,6 +66,32 @@ mod root {
     #[test]
     fn by_sigkill() {
         leaves_nothing("60s", drop);
+    }
+
+    /// Where a group takes single threads, only they are in it, and where it takes none,
+    /// the whole process: either way nobody is left there, and nobody else has moved.
+    #[test]
+    fn from_a_control_group() {
+        let mine = || std::fs::read_to_string("/proc/self/cgroup").unwrap();
+        let mine_before = mine();
+        for threaded in [true, false] {
+            let Some(group) = Group::new("lab-undone").unwrap() else {
+                eprintln!("cgroup2 is not mounted: there is no group to leave");
+                return;
+            };
+            if threaded {
+                group.thread().unwrap();
+            }
+            leaves_nothing_with(&["-C=lab-undone"], "60s", |run| {
+                assert_ne!(group.members().unwrap(), "");
+                run.signal(Signal::INT).unwrap();
+                ends_well(run);
+            });
+            assert_eq!(group.members().unwrap(), "");
+            leaves_nothing_with(&["-C=lab-undone"], "60s", drop);
+            assert_eq!(group.members().unwrap(), "");
+            assert_eq!(mine(), mine_before);
+        }
     }
 
     /// Asked three times, it ends as if nobody caught the signal.

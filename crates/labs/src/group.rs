@@ -1,0 +1,52 @@
+//! A control group of version 2 that a test makes for `-C`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// A control group that is gone when dropped.
+#[derive(Debug)]
+pub struct Group(PathBuf);
+
+impl Group {
+    /// Makes the group of this name; `None` where cgroup2 is not mounted.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn new(name: &str) -> Result<Option<Group>> {
+        let mounts = fs::read_to_string("/proc/self/mounts")?;
+        let mut lines = mounts.lines().map(|line| line.split(' '));
+        let root = lines.find_map(|mut words| {
+            let place = words.nth(1)?;
+            (words.next()? == "cgroup2").then_some(place)
+        });
+        let Some(root) = root else { return Ok(None) };
+        let folder = Path::new(root).join(name);
+        fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
+        Ok(Some(Group(folder)))
+    }
+
+    /// From here on it takes single threads.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn thread(&self) -> Result<()> {
+        fs::write(self.0.join("cgroup.type"), "threaded").context("making a group threaded")
+    }
+
+    /// The ids of the threads in it, one a line.
+    ///
+    /// # Errors
+    /// If it is gone.
+    pub fn members(&self) -> Result<String> {
+        fs::read_to_string(self.0.join("cgroup.threads")).context("reading the group's threads")
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A test that failed may have left members behind.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
