@@ -15,6 +15,7 @@ use crate::output::view::Period;
 use crate::poller::Poller;
 use crate::reaction::OnThreshold;
 use crate::session::{Outcome, Session};
+use crate::units::to_tsc;
 use crate::warm_up::Baseline;
 
 /// Drains and clock anchors are this far apart: 50 a second, so that no NTP slope
@@ -84,13 +85,24 @@ impl<'a> Measurement<'a> {
         let options = &self.facts.options;
         if warm_up.is_zero() {
             self.anchor();
-            self.poller.start(self.tracer.as_ref())?;
-        } else {
-            self.poller.start(self.tracer.as_ref())?;
+        }
+        let duration = Duration::from_nanos(options.duration_ns);
+        let length = warm_up + duration;
+        let deadline = Instant::now() + length;
+        // A poller of real-time priority would keep this thread from ending it.
+        let deadline_tsc = self.facts.shares_cpu.then(|| {
+            let length_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+            tsc::now().saturating_add(to_tsc(length_ns, self.facts.clock.tsc_hz))
+        });
+        self.poller.start(self.tracer.as_ref(), deadline_tsc)?;
+        if !warm_up.is_zero() {
             self.warm_up(warm_up, interrupts);
         }
         let start = Instant::now();
-        let end = start + Duration::from_nanos(options.duration_ns);
+        let end = match deadline_tsc {
+            Some(_) => deadline,
+            None => start + duration,
+        };
         let mut next_period = start + Duration::from_nanos(options.period_ns);
         let mut next_flush = start + FLUSH;
         let mut total_hit = false;

@@ -84,7 +84,7 @@ impl Observed {
 }
 
 impl Poller for Observed {
-    fn start(&mut self, tracer: Option<&Tracer>) -> Result<()> {
+    fn start(&mut self, tracer: Option<&Tracer>, _deadline_tsc: Option<u64>) -> Result<()> {
         let tracer = tracer.context("without BPF no thread can be observed")?;
         for thread in &self.threads {
             let name = || format!("observing thread {} ({})", thread.tid, thread.comm);

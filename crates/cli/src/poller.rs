@@ -7,8 +7,8 @@ use vmnoise_workload::spin::Spin;
 
 /// A prepared workload; an observed one asks the probes, which are attached by then.
 pub trait Poller {
-    /// Lets all threads go.
-    fn start(&mut self, tracer: Option<&Tracer>) -> anyhow::Result<()>;
+    /// Lets all threads go; those of our own end by themselves at `deadline_tsc`.
+    fn start(&mut self, tracer: Option<&Tracer>, deadline_tsc: Option<u64>) -> anyhow::Result<()>;
     /// Hands out every gap recorded since the last call.
     fn drain(&mut self, sink: &mut dyn FnMut(Gap));
     /// Counters of each CPU, cumulative; what only the host can tell is `None`.
@@ -29,8 +29,12 @@ pub trait Poller {
 macro_rules! poller {
     ($workload:ty) => {
         impl Poller for $workload {
-            fn start(&mut self, _tracer: Option<&Tracer>) -> anyhow::Result<()> {
-                Ok(<$workload>::start(self, None)?)
+            fn start(
+                &mut self,
+                _tracer: Option<&Tracer>,
+                deadline_tsc: Option<u64>,
+            ) -> anyhow::Result<()> {
+                Ok(<$workload>::start(self, deadline_tsc)?)
             }
 
             fn drain(&mut self, sink: &mut dyn FnMut(Gap)) {
