@@ -18,7 +18,8 @@ fn main() {
         let built = SkeletonBuilder::new()
             .source(format!("src/bpf/{name}.bpf.c"))
             .obj(&object)
-            .clang_args(["-Wall", "-Werror", "-Wno-unused-function"])
+            // Arithmetic and jumps of 32 bits: Linux 5.1, and ring buffers need 5.8.
+            .clang_args(["-mcpu=v3", "-Wall", "-Werror", "-Wno-unused-function"])
             .build_and_generate(out.join(format!("{name}.skel.rs")));
         if let Err(error) = built {
             eprintln!("error: src/bpf/{name}.bpf.c does not build: {error:#}");

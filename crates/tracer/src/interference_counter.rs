@@ -4,27 +4,27 @@ use std::sync::Arc;
 
 use vmnoise_events::InterferenceSlot;
 
-use crate::mapped::MappedInterferences;
+use crate::mapped::MappedCpus;
 
 /// The live interference counters of one CPU. The memory stays after the
 /// [`crate::Tracer`] is gone; nothing counts in it any more then.
 #[derive(Debug)]
 pub struct InterferenceCounter {
-    slots: Arc<MappedInterferences>,
+    cpus: Arc<MappedCpus>,
     cpu: u32,
 }
 
 impl InterferenceCounter {
     /// `None` where there is no such CPU.
-    pub(crate) fn new(slots: Arc<MappedInterferences>, cpu: u32) -> Option<InterferenceCounter> {
-        slots.slot(cpu)?;
-        Some(InterferenceCounter { slots, cpu })
+    pub(crate) fn new(cpus: Arc<MappedCpus>, cpu: u32) -> Option<InterferenceCounter> {
+        cpus.interference(cpu)?;
+        Some(InterferenceCounter { cpus, cpu })
     }
 }
 
 impl AsRef<InterferenceSlot> for InterferenceCounter {
     fn as_ref(&self) -> &InterferenceSlot {
-        let slot = self.slots.slot(self.cpu);
+        let slot = self.cpus.interference(self.cpu);
         slot.expect("the slot was there when the counter was made")
     }
 }

@@ -124,24 +124,6 @@ impl MappedCounts {
     }
 }
 
-/// The interference counters as BPF writes them.
-#[derive(Debug)]
-pub(crate) struct MappedInterferences(MappedArray<InterferenceSlot>);
-
-impl MappedInterferences {
-    pub(crate) fn map(fd: BorrowedFd<'_>, cpus: usize) -> std::io::Result<Self> {
-        MappedArray::map(fd, cpus).map(MappedInterferences)
-    }
-
-    /// The slot of a CPU; `None` where there is no such CPU.
-    pub(crate) fn slot(&self, cpu: u32) -> Option<&InterferenceSlot> {
-        let slot = self.0.field::<InterferenceSlot>(cpu, 0)?;
-        // SAFETY: aligned and inside the mapping, which lives as long as `self`; the
-        // slot is atomic words alone, and BPF writes it by whole words.
-        Some(unsafe { slot.as_ref() })
-    }
-}
-
 /// Readings after which a thread that comes and goes without end is given up until
 /// the next time.
 const READINGS: usize = 100;
@@ -279,7 +261,8 @@ impl MappedCpus {
     /// What the programs have cost so far, on all CPUs: the runs that were timed stand
     /// for all of them. `None` while none was.
     pub(crate) fn own_cost(&self) -> Option<OwnCost> {
-        let bpf_runs = self.sum(offset_of!(CpuState, runs));
+        let to_come = self.sum(offset_of!(CpuState, until_timed));
+        let bpf_runs = self.sum(offset_of!(CpuState, runs)).saturating_sub(to_come);
         let timed_runs = self.sum(offset_of!(CpuState, timed_runs));
         let timed_ns = self.sum(offset_of!(CpuState, timed_ns));
         let all_ns = u128::from(timed_ns) * u128::from(bpf_runs);
@@ -288,6 +271,15 @@ impl MappedCpus {
             bpf_runs,
             bpf_ns: u64::try_from(bpf_ns).unwrap_or(u64::MAX),
         })
+    }
+
+    /// The interference counters of a CPU; `None` where there is no such CPU.
+    pub(crate) fn interference(&self, cpu: u32) -> Option<&InterferenceSlot> {
+        let offset = offset_of!(CpuState, interference);
+        let slot = self.0.field::<InterferenceSlot>(cpu, offset)?;
+        // SAFETY: aligned and inside the mapping, which lives as long as `self`; the
+        // slot is atomic words alone, and BPF writes it by whole words.
+        Some(unsafe { slot.as_ref() })
     }
 
     pub(crate) fn ring_full(&self) -> u64 {

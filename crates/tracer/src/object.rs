@@ -76,10 +76,7 @@ fn load_groups(
         let hooked = choose_programs(&mut open, btf, groups, steal);
         let cpus = u32::try_from(num_possible_cpus()?).unwrap_or(u32::MAX);
         for mut map in open.maps_mut() {
-            if ["cpus", "exits", "interferences"]
-                .iter()
-                .any(|name| map.name() == *name)
-            {
+            if map.name() == "cpus" || map.name() == "exits" {
                 map.set_max_entries(cpus)?;
             }
         }

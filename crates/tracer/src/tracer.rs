@@ -17,7 +17,7 @@ use crate::{
     host::Host,
     interference_counter::InterferenceCounter,
     log::quietly,
-    mapped::{MappedCounts, MappedCpus, MappedInterferences},
+    mapped::{MappedCounts, MappedCpus},
     object,
     probes::{Group, Kernel, Probe, Scope},
     steal::{StealClock, Variable},
@@ -44,7 +44,6 @@ pub struct Tracer {
     object: Object,
     pub(crate) cpus: Arc<MappedCpus>,
     counts: MappedCounts,
-    interferences: Arc<MappedInterferences>,
     measured: Vec<u32>,
     scope: Scope,
     absent: BTreeMap<Group, String>,
@@ -89,8 +88,6 @@ impl Tracer {
             .map_err(|error| broken("mmap of the CPU states", &error))?;
         let counts = MappedCounts::map(map("exits")?.as_fd(), slots)
             .map_err(|error| broken("mmap of the exit counters", &error))?;
-        let interferences = MappedInterferences::map(map("interferences")?.as_fd(), slots)
-            .map_err(|error| broken("mmap of the interference counters", &error))?;
         if let Some(cpu) = cpus.iter().find(|&&cpu| !states.exists(cpu)) {
             return Err(LoadError::Broken(format!("CPU {cpu} does not exist")));
         }
@@ -137,7 +134,6 @@ impl Tracer {
             object,
             cpus: Arc::new(states),
             counts,
-            interferences: Arc::new(interferences),
             measured: cpus.to_vec(),
             scope,
             absent: loaded.absent,
@@ -333,7 +329,7 @@ impl Tracer {
         if !witnessed || !self.measured.contains(&cpu) {
             return None;
         }
-        InterferenceCounter::new(Arc::clone(&self.interferences), cpu)
+        InterferenceCounter::new(Arc::clone(&self.cpus), cpu)
     }
 
     /// This machine's own steal clock of a CPU in ns since boot, by the best source

@@ -12,35 +12,34 @@ static __always_inline void host_runs(struct vmnoise_cpu *state, struct vmnoise_
 		state->first_host = now;
 }
 
-static __always_inline void on_irq_entry(u32 cpu, struct vmnoise_moment now,
-					 const struct vmnoise_source *source)
+/* Tells where to say whose interrupt it is: nowhere if too many are in progress. */
+static __always_inline struct vmnoise_source *on_irq_entry(struct vmnoise_cpu *state,
+							   struct vmnoise_moment now)
 {
-	struct vmnoise_cpu *state = tracked(cpu);
 	struct vmnoise_begin *begin;
 
-	if (!state)
-		return;
-	count_interference(state, cpu, VMNOISE_IRQ);
+	count_interference(state, VMNOISE_IRQ);
 	host_runs(state, now);
 	state->irq_seen = 1;
 	if (state->irq_depth >= VMNOISE_IRQ_NESTING) {
 		count_unpaired(state, 1);
-		return;
+		return 0;
 	}
 	begin = &state->irqs[state->irq_depth % VMNOISE_IRQ_NESTING];
 	begin->start = now;
-	begin->source = *source;
+	barrier(); /* who looks from another CPU finds no depth without its begin */
 	state->irq_depth++;
+	return &begin->source;
 }
 
 /* Begins above the matching one have lost their ends. */
-static __always_inline void on_irq_exit(u32 cpu, struct vmnoise_moment now, u32 id, u32 origin)
+static __always_inline void on_irq_exit(struct vmnoise_cpu *state, u32 cpu,
+					struct vmnoise_moment now, u32 id, u32 origin)
 {
-	struct vmnoise_cpu *state = tracked(cpu);
 	u32 depth, i;
 
 	/* An end before the first begin was in progress when tracing began: no loss. */
-	if (!state || !state->irq_seen)
+	if (!state->irq_seen)
 		return;
 	depth = state->irq_depth;
 	for (i = 0; i < VMNOISE_IRQ_NESTING && depth; i++) {
@@ -48,22 +47,20 @@ static __always_inline void on_irq_exit(u32 cpu, struct vmnoise_moment now, u32 
 
 		if (begin->source.id != id || begin->source.origin != origin)
 			continue;
-		count_unpaired(state, i);
+		if (i)
+			count_unpaired(state, i);
 		state->irq_depth = depth;
 		if (state->mode == VMNOISE_MEASURED)
-			emit(state, cpu, VMNOISE_IRQ, begin->start, now, &begin->source);
+			emit(state, cpu, VMNOISE_IRQ, &begin->start, now, &begin->source);
 		return;
 	}
 	count_unpaired(state, 1);
 }
 
-static __always_inline void on_softirq_entry(u32 cpu, struct vmnoise_moment now, u32 number)
+static __always_inline void on_softirq_entry(struct vmnoise_cpu *state, struct vmnoise_moment now,
+					     u32 number)
 {
-	struct vmnoise_cpu *state = tracked(cpu);
-
-	if (!state)
-		return;
-	count_interference(state, cpu, VMNOISE_SOFTIRQ);
+	count_interference(state, VMNOISE_SOFTIRQ);
 	if (state->softirq.start.mono_ns)
 		count_unpaired(state, 1);
 	host_runs(state, now);
@@ -73,34 +70,31 @@ static __always_inline void on_softirq_entry(u32 cpu, struct vmnoise_moment now,
 	state->softirq.source.origin = VMNOISE_FROM_SOFTIRQ;
 }
 
-static __always_inline void on_softirq_exit(u32 cpu, struct vmnoise_moment now, u32 number)
+static __always_inline void on_softirq_exit(struct vmnoise_cpu *state, u32 cpu,
+					    struct vmnoise_moment now, u32 number)
 {
-	struct vmnoise_cpu *state = tracked(cpu);
-
-	if (!state || !state->softirq_seen)
+	if (!state->softirq_seen)
 		return;
 	if (!state->softirq.start.mono_ns || state->softirq.source.id != number)
 		count_unpaired(state, 1);
 	else if (state->mode == VMNOISE_MEASURED)
-		emit(state, cpu, VMNOISE_SOFTIRQ, state->softirq.start, now,
+		emit(state, cpu, VMNOISE_SOFTIRQ, &state->softirq.start, now,
 		     &state->softirq.source);
 	state->softirq.start.mono_ns = 0;
 }
 
 /* The tracepoint comes after one handler of the interrupt: what surrounds it is not in delta_ns,
  * and what the steal clock said at its begin is not known, so no steal is told inside it. */
-static __always_inline void on_nmi(u32 cpu, struct vmnoise_moment now, u64 delta_ns)
+static __always_inline void on_nmi(struct vmnoise_cpu *state, u32 cpu, struct vmnoise_moment now,
+				   u64 delta_ns)
 {
 	struct vmnoise_source source = source_from(VMNOISE_FROM_NMI, 0);
-	struct vmnoise_cpu *state = measured(cpu);
 	struct vmnoise_moment start = now;
 
-	if (!state)
-		return;
-	count_interference(state, cpu, VMNOISE_NMI);
+	count_interference(state, VMNOISE_NMI);
 	start.mono_ns -= delta_ns;
 	host_runs(state, start);
-	emit(state, cpu, VMNOISE_NMI, start, now, &source);
+	emit(state, cpu, VMNOISE_NMI, &start, now, &source);
 }
 
 /* Idle ends. It was throttling if the vCPU thread could have run meanwhile: switched out while
@@ -113,11 +107,11 @@ static __always_inline void idle_ends(struct vmnoise_cpu *state, u32 cpu, struct
 
 	if (state->idle_start.mono_ns && state->vcpu_off.mono_ns &&
 	    (state->vcpu_was_runnable || woken))
-		emit(state, cpu, VMNOISE_THROTTLED, state->idle_start, now, &source);
+		emit(state, cpu, VMNOISE_THROTTLED, &state->idle_start, now, &source);
 	state->idle_start.mono_ns = 0;
 }
 
-/* An observed thread runs or waits on this CPU from now on. */
+/* An observed thread runs or waits on this CPU from now on, as it does from its wake-up on. */
 static __always_inline void comes_here(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
 	if (!state->observed || state->here.mono_ns)
@@ -151,24 +145,21 @@ static __always_inline void vcpu_returns(struct vmnoise_cpu *state, u32 cpu,
 
 		if (wake_ns && (!from_idle || state->thread_end_ns > wake_ns))
 			end = state->wake.start;
-		emit(state, cpu, VMNOISE_BLOCKED, state->vcpu_off, end, &state->wake.source);
+		emit(state, cpu, VMNOISE_BLOCKED, &state->vcpu_off, end, &state->wake.source);
 	}
 	state->vcpu_off.mono_ns = 0;
 	state->wake.start.mono_ns = 0;
 	state->wake.source.origin = VMNOISE_FROM_NOBODY;
 }
 
-static __always_inline void on_switch(u32 cpu, struct vmnoise_moment now, bool preempted,
-				      u32 prev_state, const struct vmnoise_source *prev,
-				      u32 next_tid)
+static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct vmnoise_moment now,
+				      bool preempted, u32 prev_state,
+				      const struct vmnoise_source *prev, u32 next_tid)
 {
-	struct vmnoise_cpu *state = tracked(cpu);
 	u32 open;
 
-	if (!state)
-		return;
 	if (next_tid && next_tid != state->vcpu_tid)
-		count_interference(state, cpu, VMNOISE_THREAD);
+		count_interference(state, VMNOISE_THREAD);
 	/* No interrupt survives a switch: what is still open has lost its end. */
 	open = state->irq_depth + !!state->softirq.start.mono_ns;
 	if (open) {
@@ -202,7 +193,7 @@ static __always_inline void on_switch(u32 cpu, struct vmnoise_moment now, bool p
 			leaves_here(state, now);
 	} else {
 		if (state->thread_start.mono_ns)
-			emit(state, cpu, VMNOISE_THREAD, state->thread_start, now, prev);
+			emit(state, cpu, VMNOISE_THREAD, &state->thread_start, now, prev);
 		state->thread_end_ns = now.mono_ns;
 	}
 
@@ -215,20 +206,16 @@ static __always_inline void on_switch(u32 cpu, struct vmnoise_moment now, bool p
 		state->thread_start = now;
 }
 
-/* Whose hand woke the vCPU thread: in an interrupt, the interrupted task has no part in it. The
- * steal clock of `now` is that of the wakee's CPU. */
-static __always_inline void on_waking(u32 wakee_cpu, u32 wakee_tid, u32 waker_cpu,
+/* Whose hand woke the watched thread: in an interrupt, the interrupted task has no part in it. The
+ * steal clock of `now` is that of the wakee's CPU, as is `state`. */
+static __always_inline void on_waking(struct vmnoise_cpu *state, u32 waker_cpu,
 				      struct vmnoise_moment now, const struct vmnoise_source *waker)
 {
-	struct vmnoise_cpu *state = measured(wakee_cpu);
-	struct vmnoise_cpu *here;
+	struct vmnoise_cpu *here = tracked(waker_cpu);
 	u32 depth;
 
-	if (!state || !wakee_tid || state->vcpu_tid != wakee_tid)
-		return;
 	state->wake.start = now;
 	state->wake.source = *waker;
-	here = tracked(waker_cpu);
 	if (!here)
 		return;
 	depth = here->irq_depth;
@@ -238,39 +225,24 @@ static __always_inline void on_waking(u32 wakee_cpu, u32 wakee_tid, u32 waker_cp
 		state->wake.source = here->softirq.source;
 }
 
-/* A thread is on the run queue of this CPU again: from here on it waits there. */
-static __always_inline void on_wakeup(u32 cpu, struct vmnoise_moment now, u32 tid)
+/* While it waits, the watched thread is taken from this CPU. What keeps it waiting goes on without
+ * it. One that sleeps is nowhere until it wakes up: false. */
+static __always_inline bool on_migrate(struct vmnoise_cpu *state, u32 cpu,
+				       struct vmnoise_moment now)
 {
-	struct vmnoise_cpu *state = measured(cpu);
-
-	if (state && state->vcpu_tid == tid)
-		comes_here(state, now);
-}
-
-/* A thread that waits is moved to another CPU; each moment is that of its CPU. What keeps it
- * waiting here goes on without it. One that sleeps is nowhere until it wakes up. */
-static __always_inline void on_migrate(u32 cpu, struct vmnoise_moment now, u32 to_cpu,
-				       struct vmnoise_moment now_there, u32 tid)
-{
-	struct vmnoise_cpu *state = measured(cpu);
-
-	if (!state || state->vcpu_tid != tid || !state->here.mono_ns)
-		return;
+	if (!state->here.mono_ns)
+		return 0;
 	if (state->thread_start.mono_ns)
-		emit(state, cpu, VMNOISE_THREAD, state->thread_start, now, &state->running);
+		emit(state, cpu, VMNOISE_THREAD, &state->thread_start, now, &state->running);
 	else
 		idle_ends(state, cpu, now);
 	leaves_here(state, now);
 	state->vcpu_off.mono_ns = 0;
-	on_wakeup(to_cpu, now_there, tid);
+	return 1;
 }
 
-static __always_inline void on_kvm_run_leave(u32 cpu, struct vmnoise_moment now, u32 tid)
+static __always_inline void on_kvm_run_leave(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
-	struct vmnoise_cpu *state = measured(cpu);
-
-	if (!state || state->vcpu_tid != tid)
-		return;
 	if (state->kvm_run == VMNOISE_RUN_OUTSIDE)
 		count_unpaired(state, 1);
 	state->kvm_run = VMNOISE_RUN_OUTSIDE;
@@ -278,40 +250,30 @@ static __always_inline void on_kvm_run_leave(u32 cpu, struct vmnoise_moment now,
 	state->left_since_exit = 1;
 }
 
-static __always_inline void on_kvm_run_enter(u32 cpu, struct vmnoise_moment now,
+static __always_inline void on_kvm_run_enter(struct vmnoise_cpu *state, u32 cpu,
+					     struct vmnoise_moment now,
 					     const struct vmnoise_source *vmm)
 {
-	struct vmnoise_cpu *state = measured(cpu);
-
-	if (!state || state->vcpu_tid != vmm->id)
-		return;
 	if (state->kvm_run == VMNOISE_RUN_INSIDE)
 		count_unpaired(state, 1);
 	else if (state->run_left.mono_ns)
-		emit(state, cpu, VMNOISE_VMM, state->run_left, now, vmm);
+		emit(state, cpu, VMNOISE_VMM, &state->run_left, now, vmm);
 	state->kvm_run = VMNOISE_RUN_INSIDE;
 	state->run_left.mono_ns = 0;
 }
 
-static __always_inline void on_userspace_exit(u32 cpu, u32 tid)
+static __always_inline void on_userspace_exit(struct vmnoise_cpu *state, u32 cpu)
 {
-	struct vmnoise_cpu *state = measured(cpu);
 	struct vmnoise_exits *counts;
 
-	if (!state || state->vcpu_tid != tid)
-		return;
 	state->left_since_exit = 1;
 	counts = bpf_map_lookup_elem(&exits, &cpu);
 	if (counts)
 		counts->heavy++;
 }
 
-static __always_inline void on_kvm_exit(u32 cpu, struct vmnoise_moment now, u32 tid)
+static __always_inline void on_kvm_exit(struct vmnoise_cpu *state, struct vmnoise_moment now)
 {
-	struct vmnoise_cpu *state = measured(cpu);
-
-	if (!state || state->vcpu_tid != tid)
-		return;
 	if (state->exit_start.mono_ns)
 		count_unpaired(state, 1);
 	state->exit_start = state->first_host.mono_ns ? state->first_host : now;
@@ -322,16 +284,14 @@ static __always_inline void on_kvm_exit(u32 cpu, struct vmnoise_moment now, u32 
 		state->exits_fire = 1;
 }
 
-static __always_inline void on_kvm_entry(u32 cpu, struct vmnoise_moment now, u32 tid)
+static __always_inline void on_kvm_entry(struct vmnoise_cpu *state, u32 cpu,
+					 struct vmnoise_moment now)
 {
 	struct vmnoise_source source = source_from(VMNOISE_FROM_VMEXIT, 0);
-	struct vmnoise_cpu *state = measured(cpu);
 	struct vmnoise_exits *counts;
 
-	if (!state || state->vcpu_tid != tid)
-		return;
 	if (state->exit_start.mono_ns) {
-		emit(state, cpu, VMNOISE_EXIT, state->exit_start, now, &source);
+		emit(state, cpu, VMNOISE_EXIT, &state->exit_start, now, &source);
 		counts = bpf_map_lookup_elem(&exits, &cpu);
 		if (counts && !state->left_since_exit)
 			counts->light++;

@@ -38,7 +38,7 @@ int test_steal_clock(struct arguments *args)
 		return 0;
 	state->steal_clock = (u64)&args->values[1];
 	state->xen_clock = args->values[0];
-	now = now_on(args->cpu);
+	now = now_on(state);
 	state->own_steal_ns = now.steal_ns;
 	state->own_version = is_written(&args->values[1], state->xen_clock);
 	return 0;
@@ -47,37 +47,55 @@ int test_steal_clock(struct arguments *args)
 SEC("raw_tp/test")
 int test_irq_entry(struct arguments *args)
 {
-	struct vmnoise_source source = source_at(args->values);
+	struct vmnoise_source whose = source_at(args->values);
+	struct vmnoise_cpu *state = tracked(args->cpu);
+	struct vmnoise_source *source;
 
-	on_irq_entry(args->cpu, args->now, &source);
+	if (!state)
+		return 0;
+	source = on_irq_entry(state, args->now);
+	if (source)
+		*source = whose;
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_irq_exit(struct arguments *args)
 {
-	on_irq_exit(args->cpu, args->now, args->values[0], args->values[0] >> 32);
+	struct vmnoise_cpu *state = tracked(args->cpu);
+
+	if (state)
+		on_irq_exit(state, args->cpu, args->now, args->values[0], args->values[0] >> 32);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_softirq_entry(struct arguments *args)
 {
-	on_softirq_entry(args->cpu, args->now, args->values[0]);
+	struct vmnoise_cpu *state = tracked(args->cpu);
+
+	if (state)
+		on_softirq_entry(state, args->now, args->values[0]);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_softirq_exit(struct arguments *args)
 {
-	on_softirq_exit(args->cpu, args->now, args->values[0]);
+	struct vmnoise_cpu *state = tracked(args->cpu);
+
+	if (state)
+		on_softirq_exit(state, args->cpu, args->now, args->values[0]);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_nmi(struct arguments *args)
 {
-	on_nmi(args->cpu, args->now, args->values[0]);
+	struct vmnoise_cpu *state = measured(args->cpu);
+
+	if (state)
+		on_nmi(state, args->cpu, args->now, args->values[0]);
 	return 0;
 }
 
@@ -85,43 +103,56 @@ SEC("raw_tp/test")
 int test_switch(struct arguments *args)
 {
 	struct vmnoise_source prev = source_at(args->values);
-	struct vmnoise_cpu *state = measured(args->cpu);
+	struct vmnoise_cpu *state = tracked(args->cpu);
 
-	on_switch(args->cpu, args->now, args->values[4], args->values[3], &prev, args->values[2]);
-	if (state) {
-		state->running = prev;
-		state->running.id = args->values[2];
-	}
+	if (!state)
+		return 0;
+	on_switch(state, args->cpu, args->now, args->values[4], args->values[3], &prev,
+		  args->values[2]);
+	state->running = prev;
+	state->running.id = args->values[2];
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_wakeup(struct arguments *args)
 {
-	on_wakeup(args->cpu, args->now, args->values[0]);
+	struct vmnoise_cpu *state = watched(args->cpu, args->values[0]);
+
+	if (state)
+		comes_here(state, args->now);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_migrate(struct arguments *args)
 {
-	on_migrate(args->cpu, args->now, args->values[1], args->now, args->values[0]);
+	struct vmnoise_cpu *there = watched(args->values[1], args->values[0]);
+	struct vmnoise_cpu *state = watched(args->cpu, args->values[0]);
+
+	if (state && on_migrate(state, args->cpu, args->now) && there)
+		comes_here(there, args->now);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_waking(struct arguments *args)
 {
+	struct vmnoise_cpu *state = watched(args->cpu, args->values[2]);
 	struct vmnoise_source waker = source_at(args->values);
 
-	on_waking(args->cpu, args->values[2], args->values[3], args->now, &waker);
+	if (state)
+		on_waking(state, args->values[3], args->now, &waker);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_kvm_run_leave(struct arguments *args)
 {
-	on_kvm_run_leave(args->cpu, args->now, args->values[0]);
+	struct vmnoise_cpu *state = watched(args->cpu, args->values[0]);
+
+	if (state)
+		on_kvm_run_leave(state, args->now);
 	return 0;
 }
 
@@ -129,28 +160,39 @@ SEC("raw_tp/test")
 int test_kvm_run_enter(struct arguments *args)
 {
 	struct vmnoise_source vmm = source_at(args->values);
+	struct vmnoise_cpu *state = watched(args->cpu, vmm.id);
 
-	on_kvm_run_enter(args->cpu, args->now, &vmm);
+	if (state)
+		on_kvm_run_enter(state, args->cpu, args->now, &vmm);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_userspace_exit(struct arguments *args)
 {
-	on_userspace_exit(args->cpu, args->values[0]);
+	struct vmnoise_cpu *state = watched(args->cpu, args->values[0]);
+
+	if (state)
+		on_userspace_exit(state, args->cpu);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_kvm_exit(struct arguments *args)
 {
-	on_kvm_exit(args->cpu, args->now, args->values[0]);
+	struct vmnoise_cpu *state = watched(args->cpu, args->values[0]);
+
+	if (state)
+		on_kvm_exit(state, args->now);
 	return 0;
 }
 
 SEC("raw_tp/test")
 int test_kvm_entry(struct arguments *args)
 {
-	on_kvm_entry(args->cpu, args->now, args->values[0]);
+	struct vmnoise_cpu *state = watched(args->cpu, args->values[0]);
+
+	if (state)
+		on_kvm_entry(state, args->cpu, args->now);
 	return 0;
 }

@@ -27,21 +27,25 @@ static __always_inline u32 here(void)
 /* Ends a program that had something to do, and counts it. The kernel's own accounting
  * (BPF_ENABLE_STATS) would read its clock twice in each run: a fifth of what these programs cost.
  */
-static __always_inline int ran(u32 cpu, struct vmnoise_moment begin)
+static __always_inline int ran(struct vmnoise_cpu *state, struct vmnoise_moment begin)
 {
-	struct vmnoise_cpu *state = tracked(cpu);
-
-	if (!state)
-		return 0;
-	state->runs++;
 	if (state->until_timed) {
 		state->until_timed--;
 		return 0;
 	}
 	state->until_timed = VMNOISE_TIMED_RUN - 1;
+	state->runs += VMNOISE_TIMED_RUN;
 	state->timed_runs++;
 	state->timed_ns += bpf_ktime_get_ns() - begin.mono_ns;
 	return 0;
+}
+
+/* The same, of a program whose event is about another CPU than this one. */
+static __always_inline int ran_anywhere(struct vmnoise_moment begin)
+{
+	struct vmnoise_cpu *state = tracked(here());
+
+	return state ? ran(state, begin) : 0;
 }
 
 static __always_inline u32 current_tid(void)
@@ -59,23 +63,67 @@ static __always_inline void current_task(struct vmnoise_source *source)
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
 {
-	struct vmnoise_source source = source_from(VMNOISE_FROM_LINE, irq);
-	u32 cpu = here();
-	struct vmnoise_moment now = now_on(cpu);
+	struct vmnoise_cpu *state = tracked(here());
+	struct vmnoise_source *source;
+	struct vmnoise_moment now;
 
-	bpf_probe_read_kernel_str(source.name, sizeof(source.name), action->name);
-	on_irq_entry(cpu, now, &source);
-	return ran(cpu, now);
+	if (!state)
+		return 0;
+	now = now_on(state);
+	source = on_irq_entry(state, now);
+	if (source) {
+		*source = source_from(VMNOISE_FROM_LINE, irq);
+		bpf_probe_read_kernel_str(source->name, sizeof(source->name), action->name);
+	}
+	return ran(state, now);
+}
+
+static __always_inline int irq_ends(u32 id, enum vmnoise_origin origin)
+{
+	u32 cpu = here();
+	struct vmnoise_cpu *state = tracked(cpu);
+	struct vmnoise_moment now;
+
+	if (!state)
+		return 0;
+	now = now_on(state);
+	on_irq_exit(state, cpu, now, id, origin);
+	return ran(state, now);
 }
 
 SEC("tp_btf/irq_handler_exit")
 int BPF_PROG(irq_handler_exit, int irq)
 {
-	u32 cpu = here();
-	struct vmnoise_moment now = now_on(cpu);
+	return irq_ends(irq, VMNOISE_FROM_LINE);
+}
 
-	on_irq_exit(cpu, now, irq, VMNOISE_FROM_LINE);
-	return ran(cpu, now);
+/* A name as the words it is copied by, each of them one constant. */
+union vector_name {
+	char letters[VMNOISE_NAME_LEN];
+	u64 words[VMNOISE_NAME_LEN / sizeof(u64)];
+};
+
+static __always_inline int vector_begins(u32 vector, const u64 *name)
+{
+	struct vmnoise_cpu *state = tracked(here());
+	struct vmnoise_source *source;
+	struct vmnoise_moment now;
+	u64 *words;
+	u32 i;
+
+	if (!state)
+		return 0;
+	now = now_on(state);
+	source = on_irq_entry(state, now);
+	if (source) {
+		source->id = vector;
+		source->origin = VMNOISE_FROM_VECTOR;
+		words = (u64 *)source->name;
+#pragma unroll
+		for (i = 0; i < VMNOISE_NAME_LEN / sizeof(u64); i++)
+			words[i] = name[i];
+	}
+	return ran(state, now);
 }
 
 /* arch/x86/include/asm/trace/irq_vectors.h; user space loads those that this kernel has. */
@@ -83,22 +131,14 @@ int BPF_PROG(irq_handler_exit, int irq)
 	SEC("tp_btf/" #word "_entry")                                                              \
 	int BPF_PROG(word##_entry, int vector)                                                     \
 	{                                                                                          \
-		struct vmnoise_source source = source_from(VMNOISE_FROM_VECTOR, vector);           \
-		u32 cpu = here();                                                                  \
-		struct vmnoise_moment now = now_on(cpu);                                           \
+		union vector_name name = {.letters = #word};                                       \
                                                                                                    \
-		__builtin_memcpy(source.name, #word, sizeof(#word));                               \
-		on_irq_entry(cpu, now, &source);                                                   \
-		return ran(cpu, now);                                                              \
+		return vector_begins(vector, name.words);                                          \
 	}                                                                                          \
 	SEC("tp_btf/" #word "_exit")                                                               \
 	int BPF_PROG(word##_exit, int vector)                                                      \
 	{                                                                                          \
-		u32 cpu = here();                                                                  \
-		struct vmnoise_moment now = now_on(cpu);                                           \
-                                                                                                   \
-		on_irq_exit(cpu, now, vector, VMNOISE_FROM_VECTOR);                                \
-		return ran(cpu, now);                                                              \
+		return irq_ends(vector, VMNOISE_FROM_VECTOR);                                      \
 	}
 
 IRQ_VECTOR(local_timer)
@@ -116,32 +156,43 @@ IRQ_VECTOR(irq_work)
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(softirq_entry, unsigned int number)
 {
-	u32 cpu = here();
-	struct vmnoise_moment now = now_on(cpu);
+	struct vmnoise_cpu *state = tracked(here());
+	struct vmnoise_moment now;
 
-	on_softirq_entry(cpu, now, number);
-	return ran(cpu, now);
+	if (!state)
+		return 0;
+	now = now_on(state);
+	on_softirq_entry(state, now, number);
+	return ran(state, now);
 }
 
 SEC("tp_btf/softirq_exit")
 int BPF_PROG(softirq_exit, unsigned int number)
 {
 	u32 cpu = here();
-	struct vmnoise_moment now = now_on(cpu);
+	struct vmnoise_cpu *state = tracked(cpu);
+	struct vmnoise_moment now;
 
-	on_softirq_exit(cpu, now, number);
-	return ran(cpu, now);
+	if (!state)
+		return 0;
+	now = now_on(state);
+	on_softirq_exit(state, cpu, now, number);
+	return ran(state, now);
 }
 
 SEC("tp_btf/nmi_handler")
 int BPF_PROG(nmi_handler, void *handler, __s64 delta_ns)
 {
 	u32 cpu = here();
-	struct vmnoise_moment now = now_on(cpu);
+	struct vmnoise_cpu *state = measured(cpu);
+	struct vmnoise_moment now;
 
+	if (!state)
+		return 0;
+	now = now_on(state);
 	if (delta_ns > 0)
-		on_nmi(cpu, now, delta_ns);
-	return ran(cpu, now);
+		on_nmi(state, cpu, now, delta_ns);
+	return ran(state, now);
 }
 
 static __always_inline int task_switch(bool preempt, struct task_struct *prev,
@@ -149,20 +200,23 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 {
 	struct vmnoise_source source = source_from(VMNOISE_FROM_TASK, 0);
 	u32 cpu = here();
-	struct vmnoise_moment now = now_on(cpu);
-	struct vmnoise_cpu *state = measured(cpu);
+	struct vmnoise_cpu *state = tracked(cpu);
+	struct vmnoise_moment now;
 
-	if (state) {
+	if (!state)
+		return 0;
+	now = now_on(state);
+	if (state->mode == VMNOISE_MEASURED) {
 		source.id = prev->pid;
 		bpf_probe_read_kernel(source.name, COMM_LEN, prev->comm);
 	}
-	on_switch(cpu, now, preempt, prev_state, &source, next->pid);
-	if (state && state->observed) {
+	on_switch(state, cpu, now, preempt, prev_state, &source, next->pid);
+	if (state->observed) {
 		state->running.origin = VMNOISE_FROM_TASK;
 		state->running.id = next->pid;
 		bpf_probe_read_kernel(state->running.name, COMM_LEN, next->comm);
 	}
-	return ran(cpu, now);
+	return ran(state, now);
 }
 
 SEC("tp_btf/sched_switch")
@@ -184,40 +238,33 @@ int BPF_PROG(sched_switch_before_5_18, bool preempt, struct task_struct *prev,
 	return task_switch(preempt, prev, next, BPF_CORE_READ(older, state));
 }
 
-static __always_inline bool is_watched(u32 cpu, const struct task_struct *task)
-{
-	struct vmnoise_cpu *state = measured(cpu);
-
-	return state && state->vcpu_tid == task->pid;
-}
-
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *wakee)
 {
+	struct vmnoise_cpu *state = watched(wakee->wake_cpu, wakee->pid);
 	struct vmnoise_source waker = {};
-	u32 wakee_cpu = wakee->wake_cpu;
 	struct vmnoise_moment now;
 
-	if (!is_watched(wakee_cpu, wakee))
+	if (!state)
 		return 0;
-	now = now_on(wakee_cpu);
+	now = now_on(state);
 	current_task(&waker);
-	on_waking(wakee_cpu, wakee->pid, here(), now, &waker);
-	return ran(here(), now);
+	on_waking(state, here(), now, &waker);
+	return ran_anywhere(now);
 }
 
 /* Where a task is wake_cpu says, too, ever since __set_task_cpu (kernel/sched/sched.h). */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
-	u32 cpu = task->wake_cpu;
+	struct vmnoise_cpu *state = watched(task->wake_cpu, task->pid);
 	struct vmnoise_moment now;
 
-	if (!is_watched(cpu, task))
+	if (!state)
 		return 0;
-	now = now_on(cpu);
-	on_wakeup(cpu, now, task->pid);
-	return ran(here(), now);
+	now = now_on(state);
+	comes_here(state, now);
+	return ran_anywhere(now);
 }
 
 /* set_task_cpu of kernel/sched/core.c, just before the task is moved. */
@@ -225,56 +272,73 @@ SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 {
 	u32 cpu = task->wake_cpu;
+	struct vmnoise_cpu *state = watched(cpu, task->pid);
+	struct vmnoise_cpu *there = watched(to_cpu, task->pid);
 	struct vmnoise_moment now;
 
-	if (!is_watched(cpu, task))
+	if (!state)
 		return 0;
-	now = now_on(cpu);
-	on_migrate(cpu, now, to_cpu, now_on(to_cpu), task->pid);
-	return ran(here(), now);
+	now = now_on(state);
+	if (on_migrate(state, cpu, now) && there)
+		comes_here(there, now_on(there));
+	return ran_anywhere(now);
 }
 
 /* kvm_load_guest_fpu and kvm_put_guest_fpu of arch/x86/kvm/x86.c: the ends of KVM_RUN. */
 SEC("tp_btf/kvm_fpu")
 int BPF_PROG(kvm_fpu, int load)
 {
-	struct vmnoise_source vmm = {};
 	u32 cpu = here();
-	struct vmnoise_moment now = now_on(cpu);
+	struct vmnoise_cpu *state = watched(cpu, current_tid());
+	struct vmnoise_source vmm = {};
+	struct vmnoise_moment now;
 
-	if (!measured(cpu))
+	if (!state)
 		return 0;
-	current_task(&vmm);
-	if (load)
-		on_kvm_run_enter(cpu, now, &vmm);
-	else
-		on_kvm_run_leave(cpu, now, vmm.id);
-	return ran(cpu, now);
+	now = now_on(state);
+	if (load) {
+		current_task(&vmm);
+		on_kvm_run_enter(state, cpu, now, &vmm);
+	} else {
+		on_kvm_run_leave(state, now);
+	}
+	return ran(state, now);
 }
 
 SEC("tp_btf/kvm_userspace_exit")
 int BPF_PROG(kvm_userspace_exit)
 {
-	on_userspace_exit(here(), current_tid());
+	u32 cpu = here();
+	struct vmnoise_cpu *state = watched(cpu, current_tid());
+
+	if (state)
+		on_userspace_exit(state, cpu);
 	return 0;
 }
 
 SEC("tp_btf/kvm_exit")
 int BPF_PROG(kvm_exit)
 {
-	u32 cpu = here();
-	struct vmnoise_moment now = now_on(cpu);
+	struct vmnoise_cpu *state = watched(here(), current_tid());
+	struct vmnoise_moment now;
 
-	on_kvm_exit(cpu, now, current_tid());
-	return ran(cpu, now);
+	if (!state)
+		return 0;
+	now = now_on(state);
+	on_kvm_exit(state, now);
+	return ran(state, now);
 }
 
 SEC("tp_btf/kvm_entry")
 int BPF_PROG(kvm_entry)
 {
 	u32 cpu = here();
-	struct vmnoise_moment now = now_on(cpu);
+	struct vmnoise_cpu *state = watched(cpu, current_tid());
+	struct vmnoise_moment now;
 
-	on_kvm_entry(cpu, now, current_tid());
-	return ran(cpu, now);
+	if (!state)
+		return 0;
+	now = now_on(state);
+	on_kvm_entry(state, cpu, now);
+	return ran(state, now);
 }

@@ -23,14 +23,6 @@ struct {
 } exits SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 8);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, u32);
-	__type(value, struct vmnoise_interference);
-} interferences SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
 } records SEC(".maps");
@@ -60,23 +52,27 @@ static __always_inline struct vmnoise_cpu *measured(u32 cpu)
 	return state && state->mode == VMNOISE_MEASURED ? state : 0;
 }
 
+/* Of a measured CPU whose watched thread this is. */
+static __always_inline struct vmnoise_cpu *watched(u32 cpu, u32 tid)
+{
+	struct vmnoise_cpu *state = measured(cpu);
+
+	return state && tid && state->vcpu_tid == tid ? state : 0;
+}
+
 static __always_inline void count_unpaired(struct vmnoise_cpu *state, u32 count)
 {
 	if (state->mode == VMNOISE_MEASURED)
 		__sync_fetch_and_add(&state->unpaired, count);
 }
 
-/* Counts an interference where it begins, before its program does anything else. Atomic: on the
- * same CPU, what is counted here may be interrupted by what is counted there. */
-static __always_inline void count_interference(const struct vmnoise_cpu *state, u32 cpu,
-					       enum vmnoise_kind kind)
+/* Counts an interference where it begins. Atomic: on the same CPU, what is counted here may be
+ * interrupted by what is counted there; and one instruction less than a sum. */
+static __always_inline void count_interference(struct vmnoise_cpu *state, enum vmnoise_kind kind)
 {
-	struct vmnoise_interference *counts;
+	struct vmnoise_interference *counts = &state->interference;
 
 	if (state->mode != VMNOISE_MEASURED)
-		return;
-	counts = bpf_map_lookup_elem(&interferences, &cpu);
-	if (!counts)
 		return;
 	__sync_fetch_and_add(&counts->total, 1);
 	if (kind == VMNOISE_NMI)
@@ -90,24 +86,31 @@ static __always_inline void count_interference(const struct vmnoise_cpu *state, 
 }
 
 static __always_inline void emit(struct vmnoise_cpu *state, u32 cpu, enum vmnoise_kind kind,
-				 struct vmnoise_moment start, struct vmnoise_moment end,
+				 const struct vmnoise_moment *start, struct vmnoise_moment end,
 				 const struct vmnoise_source *source)
 {
+	u64 start_mono_ns = start->mono_ns, start_steal_ns = start->steal_ns;
 	struct vmnoise_record *record;
 
 	/* Nothing is taken from an observed thread where it is not, nor before it came. */
-	if (state->observed && start.mono_ns < state->here.mono_ns)
-		start = state->here;
-	if (end.mono_ns <= start.mono_ns || (state->observed && !state->here.mono_ns))
+	if (state->observed) {
+		if (!state->here.mono_ns)
+			return;
+		if (start_mono_ns < state->here.mono_ns) {
+			start_mono_ns = state->here.mono_ns;
+			start_steal_ns = state->here.steal_ns;
+		}
+	}
+	if (end.mono_ns <= start_mono_ns)
 		return;
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record) {
 		__sync_fetch_and_add(&state->ring_full, 1);
 		return;
 	}
-	record->start_mono_ns = start.mono_ns;
+	record->start_mono_ns = start_mono_ns;
 	record->end_mono_ns = end.mono_ns;
-	record->steal_ns = end.steal_ns > start.steal_ns ? end.steal_ns - start.steal_ns : 0;
+	record->steal_ns = end.steal_ns > start_steal_ns ? end.steal_ns - start_steal_ns : 0;
 	record->cpu = cpu;
 	record->kind = kind;
 	record->source = *source;

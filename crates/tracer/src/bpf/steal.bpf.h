@@ -27,14 +27,13 @@ static __always_inline u64 stolen_ns(const void *clock, bool xen)
 }
 
 /* This instant on a CPU. */
-static __always_inline struct vmnoise_moment now_on(u32 cpu)
+static __always_inline struct vmnoise_moment now_on(const struct vmnoise_cpu *state)
 {
-	struct vmnoise_cpu *state = bpf_map_lookup_elem(&cpus, &cpu);
 	struct vmnoise_moment now;
 
 	now.mono_ns = bpf_ktime_get_ns();
 	now.steal_ns = 0;
-	if (state && state->steal_clock)
+	if (state->steal_clock)
 		now.steal_ns = stolen_ns((void *)state->steal_clock, state->xen_clock);
 	return now;
 }

@@ -38,7 +38,7 @@ struct vmnoise_source {
 	u32 id;
 	u32 origin;
 	char name[VMNOISE_NAME_LEN];
-};
+} __attribute__((aligned(8))); /* copied by whole words */
 
 /* One completed interval. A lost record loses one interval and never a pairing. */
 struct vmnoise_record {
@@ -76,9 +76,23 @@ enum vmnoise_kvm_run {
 	VMNOISE_RUN_OUTSIDE = 2,
 };
 
+/* The layout of vmnoise_events::InterferenceSlot. The polling thread of the CPU looks at the total
+ * with each reading of its clock. */
+struct vmnoise_interference {
+	u64 total;
+	u64 nmi;
+	u64 irq;
+	u64 softirq;
+	u64 thread;
+	u64 reserved[11];
+} __attribute__((aligned(128)));
+_Static_assert(sizeof(struct vmnoise_interference) == 128, "one slot is two cache lines");
+
 /* Everything remembered about one CPU between two events. All times are CLOCK_MONOTONIC in ns,
  * and 0 is "not so". */
 struct vmnoise_cpu {
+	struct vmnoise_interference interference;
+
 	/* Written by user space. */
 	u32 mode;
 	u32 vcpu_tid;
@@ -127,11 +141,12 @@ struct vmnoise_cpu {
 	u64 own_steal_ns;
 	u32 own_version;
 
-	/* What the programs cost here: one run in VMNOISE_TIMED_RUN is timed. */
+	/* What the programs cost here: one run in VMNOISE_TIMED_RUN is timed, and counts itself and
+	 * those until the next: less the ones still to come, all runs. */
 	u64 runs;
 	u64 timed_runs;
 	u64 timed_ns;
-	u32 until_timed;
+	u64 until_timed;
 
 	/* Losses. */
 	u64 ring_full;
@@ -146,18 +161,6 @@ struct vmnoise_exits {
 	u64 reserved[14];
 };
 _Static_assert(sizeof(struct vmnoise_exits) == 128, "one slot is two cache lines");
-
-/* The layout of vmnoise_events::InterferenceSlot. The polling thread of the CPU looks at the total
- * with each reading of its clock. */
-struct vmnoise_interference {
-	u64 total;
-	u64 nmi;
-	u64 irq;
-	u64 softirq;
-	u64 thread;
-	u64 reserved[11];
-};
-_Static_assert(sizeof(struct vmnoise_interference) == 128, "one slot is two cache lines");
 
 /* Asks for the steal clock of a CPU and answers with it. */
 struct vmnoise_steal {

@@ -13,7 +13,7 @@ use vmnoise_events::{ActivityKind, Event, InterferenceCounts};
 
 use crate::{
     decode::Decoder,
-    mapped::{MappedCounts, MappedCpus, MappedInterferences},
+    mapped::{MappedCounts, MappedCpus},
     wire::{Mode, Origin},
 };
 
@@ -38,7 +38,6 @@ pub(super) struct Handlers {
     pub(super) steal_ns: Cell<u64>,
     pub(super) cpus: MappedCpus,
     pub(super) counts: MappedCounts,
-    interferences: MappedInterferences,
 }
 
 impl Handlers {
@@ -50,8 +49,6 @@ impl Handlers {
         let map = |name: &str| object.maps().find(|map| map.name() == name).unwrap();
         let cpus = MappedCpus::map(map("cpus").as_fd(), CPUS as usize).unwrap();
         let counts = MappedCounts::map(map("exits").as_fd(), CPUS as usize).unwrap();
-        let interferences =
-            MappedInterferences::map(map("interferences").as_fd(), CPUS as usize).unwrap();
         for cpu in 0..CPUS {
             cpus.set_vcpu(cpu, VCPU + cpu);
             cpus.set_mode(cpu, Mode::VMNOISE_MEASURED);
@@ -74,7 +71,6 @@ impl Handlers {
             steal_ns: Cell::new(0),
             cpus,
             counts,
-            interferences,
         }
     }
 
@@ -175,7 +171,7 @@ impl Handlers {
 
     /// The interference counters of a CPU, whose total is what they add up to.
     pub(super) fn interference(&self, cpu: u32) -> InterferenceCounts {
-        let slot = self.interferences.slot(cpu).unwrap();
+        let slot = self.cpus.interference(cpu).unwrap();
         let counts = slot.counts();
         let sum = counts.nmi + counts.irq + counts.softirq + counts.thread;
         assert_eq!(slot.total.load(Relaxed), sum);
