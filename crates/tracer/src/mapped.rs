@@ -214,7 +214,7 @@ impl MappedCpus {
                 stays_ns: u64(offset_of!(CpuState, here_ns))?,
                 stays_steal_ns: u64(offset_of!(CpuState, here_steal_ns))?,
                 off_since_ns: u64(offset_of!(CpuState, vcpu_off.mono_ns))?,
-                runs: u32(offset_of!(CpuState, switch_seen))? == 0
+                runs: u64(offset_of!(CpuState, switched_ns))? == 0
                     || u32(offset_of!(CpuState, running_tid))?
                         == u32(offset_of!(CpuState, vcpu_tid))?,
                 irq_since_ns: (u32(offset_of!(CpuState, irq_depth))? > 0)

@@ -152,9 +152,52 @@ static __always_inline void vcpu_returns(struct vmnoise_cpu *state, u32 cpu,
 	state->wake.source.origin = VMNOISE_FROM_NOBODY;
 }
 
+/* Another task leaves than the one that came: a switch was not seen. How the steal between the two
+ * seen ones is spread is unknown: all of it is told of the turn that ends now, or none where the
+ * turn before was no other thread's. */
+static __always_inline void rebuild(struct vmnoise_cpu *state, u32 cpu, struct vmnoise_moment now,
+				    u32 prev_tid, const struct vmnoise_unseen *unseen)
+{
+	struct vmnoise_moment left = state->thread_start;
+	struct vmnoise_moment came = left.mono_ns ? left : now;
+	bool has_left = unseen->left_ns > state->switched_ns && unseen->left_ns < now.mono_ns;
+	bool has_come = unseen->came_ns > state->switched_ns && unseen->came_ns < now.mono_ns;
+	bool was_vcpu = state->running_tid == state->vcpu_tid;
+
+	left.mono_ns = unseen->left_ns;
+	if (has_left && has_come && unseen->left_ns > unseen->came_ns)
+		left.mono_ns = unseen->came_ns;
+	came.mono_ns = unseen->came_ns;
+	if (was_vcpu) {
+		left.steal_ns = now.steal_ns;
+		leaves_here(state, has_left ? left : now);
+	} else if (has_left && state->thread_start.mono_ns) {
+		emit(state, cpu, VMNOISE_THREAD, &state->thread_start, left, &state->running);
+		state->thread_end_ns = left.mono_ns;
+	}
+	state->thread_start.mono_ns = 0;
+	state->idle_start.mono_ns = 0;
+
+	/* Somebody else may have run in between; nor is it known whether the vCPU thread slept. */
+	if (was_vcpu || !has_left || !has_come ||
+	    came.mono_ns - left.mono_ns > VMNOISE_HANDOVER_NS) {
+		count_unpaired(state, 1);
+		state->vcpu_off.mono_ns = 0;
+	}
+	if (!has_come)
+		return;
+	if (prev_tid == state->vcpu_tid)
+		vcpu_returns(state, cpu, came, state->running_tid == 0);
+	if (!prev_tid || prev_tid == state->vcpu_tid)
+		return;
+	count_interference(state, VMNOISE_THREAD);
+	state->thread_start = came;
+}
+
 static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct vmnoise_moment now,
 				      bool preempted, u32 prev_state,
-				      const struct vmnoise_source *prev, u32 next_tid)
+				      const struct vmnoise_source *prev, u32 next_tid,
+				      const struct vmnoise_unseen *unseen)
 {
 	u32 open;
 
@@ -170,17 +213,9 @@ static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct
 	if (state->mode != VMNOISE_MEASURED)
 		return;
 
-	/* Another task leaves than the one that came: a switch was lost, and with it who ran when.
-	 */
-	if (state->switch_seen && state->running_tid != prev->id) {
-		count_unpaired(state, 1);
-		if (state->running_tid == state->vcpu_tid)
-			leaves_here(state, now);
-		state->thread_start.mono_ns = 0;
-		state->idle_start.mono_ns = 0;
-		state->vcpu_off.mono_ns = 0;
-	}
-	state->switch_seen = 1;
+	if (is_unseen(state, prev->id))
+		rebuild(state, cpu, now, prev->id, unseen);
+	state->switched_ns = now.mono_ns;
 	state->running_tid = next_tid;
 
 	if (prev->id == 0) {

@@ -104,11 +104,14 @@ int test_switch(struct arguments *args)
 {
 	struct vmnoise_source prev = source_at(args->values);
 	struct vmnoise_cpu *state = tracked(args->cpu);
+	struct vmnoise_unseen unseen;
 
 	if (!state)
 		return 0;
+	unseen.left_ns = args->values[5];
+	unseen.came_ns = args->values[6];
 	on_switch(state, args->cpu, args->now, args->values[4], args->values[3], &prev,
-		  args->values[2]);
+		  args->values[2], &unseen);
 	state->running = prev;
 	state->running.id = args->values[2];
 	return 0;

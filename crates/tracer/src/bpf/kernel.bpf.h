@@ -26,10 +26,14 @@ enum { BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_RINGBUF = 27 };
 enum { BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_RB_NO_WAKEUP = 1 };
 
+#define COMM_LEN 16 /* TASK_COMM_LEN of include/linux/sched.h */
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct rq {
 	int cpu;
+	u64 clock;
+	u64 clock_task;
 	u64 prev_steal_time;
 };
 
@@ -38,7 +42,13 @@ struct cfs_rq {
 };
 
 struct sched_entity {
+	u64 exec_start;
 	struct cfs_rq *cfs_rq;
+};
+
+/* Empty without CONFIG_SCHED_INFO. */
+struct sched_info {
+	u64 last_arrival;
 };
 
 struct task_struct {
@@ -47,6 +57,7 @@ struct task_struct {
 	int wake_cpu;
 	char comm[16];
 	struct sched_entity se;
+	struct sched_info sched_info;
 };
 
 /* Before 5.14, commit 2f064a59a11f. */

@@ -8,6 +8,7 @@
 #include "state.bpf.h"
 #include "steal.bpf.h"
 #include "handlers.bpf.h"
+#include "unseen.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -16,8 +17,6 @@ struct vmnoise_record wire_record;
 enum vmnoise_kind wire_kind;
 enum vmnoise_origin wire_origin;
 enum vmnoise_mode wire_mode;
-
-#define COMM_LEN 16 /* TASK_COMM_LEN of include/linux/sched.h */
 
 static __always_inline u32 here(void)
 {
@@ -201,6 +200,7 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 	struct vmnoise_source source = source_from(VMNOISE_FROM_TASK, 0);
 	u32 cpu = here();
 	struct vmnoise_cpu *state = tracked(cpu);
+	struct vmnoise_unseen unseen = {};
 	struct vmnoise_moment now;
 
 	if (!state)
@@ -209,8 +209,11 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 	if (state->mode == VMNOISE_MEASURED) {
 		source.id = prev->pid;
 		bpf_probe_read_kernel(source.name, COMM_LEN, prev->comm);
+		if (is_unseen(state, prev->pid))
+			look_for_unseen(state, now, prev, &unseen);
+		state->running_task = (u64)next;
 	}
-	on_switch(state, cpu, now, preempt, prev_state, &source, next->pid);
+	on_switch(state, cpu, now, preempt, prev_state, &source, next->pid, &unseen);
 	if (state->observed) {
 		state->running.origin = VMNOISE_FROM_TASK;
 		state->running.id = next->pid;

@@ -66,6 +66,12 @@ static __always_inline void count_unpaired(struct vmnoise_cpu *state, u32 count)
 		__sync_fetch_and_add(&state->unpaired, count);
 }
 
+/* Whether the task that leaves came by a switch that was not seen. */
+static __always_inline bool is_unseen(const struct vmnoise_cpu *state, u32 prev_tid)
+{
+	return state->switched_ns && state->running_tid != prev_tid;
+}
+
 /* Counts an interference where it begins. Atomic: on the same CPU, what is counted here may be
  * interrupted by what is counted there; and one instruction less than a sum. */
 static __always_inline void count_interference(struct vmnoise_cpu *state, enum vmnoise_kind kind)

@@ -63,6 +63,15 @@ struct vmnoise_begin {
 	struct vmnoise_source source;
 };
 
+/* What the scheduler knows of switches that it did not tell, CLOCK_MONOTONIC in ns: when the task
+ * left that was seen to come, and when the one came that is seen to leave. 0 is unknown. */
+struct vmnoise_unseen {
+	u64 left_ns;
+	u64 came_ns;
+};
+/* Within this much after one has left, the next one comes: looking for one takes time. */
+#define VMNOISE_HANDOVER_NS 50000
+
 /* How much a CPU's events matter. */
 enum vmnoise_mode {
 	VMNOISE_OFF = 0,     /* not attached completely yet: ignore */
@@ -107,20 +116,24 @@ struct vmnoise_cpu {
 
 	/* Who runs, and since when if not the vCPU thread. */
 	u32 vcpu_was_runnable;
-	u32 switch_seen;
 	u32 running_tid;
+	u64 switched_ns;  /* the last switch that was seen */
+	u64 running_task; /* address of the task that came then */
 	struct vmnoise_moment thread_start;
 	struct vmnoise_moment idle_start;
 	u64 thread_end_ns;
 	struct vmnoise_moment vcpu_off;
 	struct vmnoise_begin wake;
 
-	/* Of an observed thread: since when it runs or waits on this CPU, the sums over its earlier
-	 * stays, and who keeps it waiting. */
+	/* Who came at the last switch: its name is told of an observed thread, and where a switch
+	 * was not seen. */
+	struct vmnoise_source running;
+
+	/* Of an observed thread: since when it runs or waits on this CPU, and the sums over its
+	 * earlier stays. */
 	struct vmnoise_moment here;
 	u64 here_ns;
 	u64 here_steal_ns;
-	struct vmnoise_source running;
 
 	/* Where the vCPU thread is in KVM. */
 	struct vmnoise_moment run_left;

@@ -9,4 +9,5 @@ mod root {
     mod observed;
     mod steal;
     mod tasks;
+    mod unseen;
 }

@@ -118,6 +118,20 @@ impl Handlers {
         self.run("test_switch", cpu, now_ns, &values);
     }
 
+    /// A switch from a task that was not seen to come: when the one seen to come left,
+    /// and when this one came.
+    pub(super) fn after_unseen(
+        &self,
+        cpu: u32,
+        now_ns: u64,
+        (prev, prev_state, next): (u32, u64, u32),
+        (left_ns, came_ns): (u64, u64),
+    ) {
+        let [id, name] = source(Origin::VMNOISE_FROM_TASK, prev, "task");
+        let values = [id, name, u64::from(next), prev_state, 0, left_ns, came_ns];
+        self.run("test_switch", cpu, now_ns, &values);
+    }
+
     pub(super) fn preempt(&self, cpu: u32, now_ns: u64, prev: u32, prev_state: u64, next: u32) {
         let [id, name] = source(Origin::VMNOISE_FROM_TASK, prev, "task");
         let values = [id, name, u64::from(next), prev_state, 1];
