@@ -134,8 +134,13 @@ mod root {
         let runtime_ns = cpu["runtime_ns"].as_u64().unwrap();
         let around_ns =
             after.on_cpu_ns - before.on_cpu_ns + after.run_delay_ns - before.run_delay_ns;
-        println!("runnable {runtime_ns} ns, {around_ns} ns by the scheduler from before to after");
-        assert!(runtime_ns <= around_ns + around_ns / 20);
+        // The scheduler's time on the CPU leaves out what the hypervisor stole meanwhile.
+        let stolen_ns = cpu["steal_clock_ns"].as_u64().unwrap_or(0);
+        println!(
+            "runnable {runtime_ns} ns, {around_ns} ns by the scheduler from before to after, \
+             {stolen_ns} ns stolen"
+        );
+        assert!(runtime_ns <= around_ns + stolen_ns + around_ns / 20);
         let bursts_ns = 97 * 2 * BURST.as_nanos() as u64;
         assert!(runtime_ns > bursts_ns / 2, "{runtime_ns} ns");
         assert!(cpu["noise_ns"].as_u64().unwrap() < runtime_ns);
