@@ -13,12 +13,13 @@ fn main() {
         std::process::exit(1);
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts"));
-    for name in ["noise", "handlers_test"] {
+    for name in ["noise", "exits", "handlers_test", "exits_test"] {
         let object = out.join(format!("{name}.bpf.o"));
         let built = SkeletonBuilder::new()
             .source(format!("src/bpf/{name}.bpf.c"))
             .obj(&object)
-            // Arithmetic and jumps of 32 bits: Linux 5.1, and ring buffers need 5.8.
+            // Arithmetic and jumps of 32 bits, and atomics that return what they found
+            // (Linux 5.12).
             .clang_args(["-mcpu=v3", "-Wall", "-Werror", "-Wno-unused-function"])
             .build_and_generate(out.join(format!("{name}.skel.rs")));
         if let Err(error) = built {

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Microvm(arguments) => commands::microvm::run(&arguments),
         Command::Osnoise(arguments) => commands::osnoise::run(&arguments),
+        Command::Exits(arguments) => commands::exits::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
     };

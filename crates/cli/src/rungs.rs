@@ -28,6 +28,23 @@ pub fn of_offer(offer: &KvmOffer) -> Vec<Rung> {
     rungs
 }
 
+/// How exits are counted.
+pub fn of_exits(kvm_run_only: bool) -> Rung {
+    if kvm_run_only {
+        rung(
+            "VM exits",
+            "KVM_RUN",
+            false,
+            "kvm_exit and kvm_entry never fire under kvm_pvm: an exit is the time between two \
+             KVM_RUN; exits handled in the host kernel, hence light exits and kvm, stay unknown, and \
+             guest holds their time",
+            "use kvm_intel or kvm_amd",
+        )
+    } else {
+        rung("VM exits", "tp_btf, counted in the kernel", true, "", "")
+    }
+}
+
 /// What holds for a prepared guest.
 pub fn of_guest(steal_clock: bool, clock: &GuestClock) -> Vec<Rung> {
     let steal = if steal_clock {

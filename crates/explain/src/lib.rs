@@ -14,6 +14,7 @@ mod clockmap;
 mod conclude;
 mod cpu;
 mod derive;
+mod exits;
 mod explainer;
 mod guest_columns;
 mod interference;
@@ -37,6 +38,10 @@ mod trace;
 mod worst;
 
 pub use budget::{Budget, Part};
+pub use exits::{
+    ExitFilter, ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, VmExits, VmNames, WorstExit,
+    summarize_exits,
+};
 pub use explainer::Explainer;
 pub use guest_columns::GuestColumns;
 pub use interference::Interference;

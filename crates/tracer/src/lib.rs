@@ -7,6 +7,7 @@ mod accounting;
 mod btf;
 mod decode;
 mod error;
+mod exits;
 #[cfg(test)]
 mod handlers_test;
 pub mod host;
@@ -25,6 +26,7 @@ mod wire;
 
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
+pub use exits::ExitTracer;
 pub use interference_counter::InterferenceCounter;
 pub use observed::Stay;
 pub use probes::Scope;

@@ -108,7 +108,7 @@ fn choose_programs(
 }
 
 /// Tells a machine that does not allow BPF from programs that are wrong.
-fn why_not(error: &libbpf_rs::Error, warnings: &str) -> LoadError {
+pub(crate) fn why_not(error: &libbpf_rs::Error, warnings: &str) -> LoadError {
     let host = Host::here();
     if host.lockdown() == Some(Lockdown::Confidentiality) {
         return LoadError::Refused {

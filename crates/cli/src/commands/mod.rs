@@ -2,6 +2,7 @@
 
 mod conduct;
 pub mod doctor;
+pub mod exits;
 pub mod explain;
 pub mod microvm;
 pub mod osnoise;

@@ -2,12 +2,14 @@
 
 mod advice;
 pub mod doctor;
+pub mod exits;
 mod json;
 pub mod json_lines;
 pub mod osnoise_hist;
 pub mod osnoise_top;
 pub mod osnoise_trace;
 mod rtla;
+mod screen;
 mod stop;
 mod stream;
 mod table;

@@ -1,7 +1,7 @@
 //! The table of `rtla osnoise top`, with the columns of a guest behind it.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -9,7 +9,7 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::{CpuSummary, GuestColumns, Interference, Summary, WorstGap};
 
 use super::view::{Period, View};
-use super::{rtla, stop, text};
+use super::{rtla, screen, stop, text};
 use crate::args::{Format, OsnoiseTopArguments};
 use crate::recent_trace::RecentTrace;
 
@@ -17,12 +17,6 @@ const TITLE: &str = "Operating System Noise";
 const COLUMNS: &str = "CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          HW          NMI          IRQ      Softirq       Thread";
 /// Narrow enough for 200 columns in all.
 const GUEST_COLUMNS: [&str; 5] = ["STEAL", "VIRT", "HW_NOISE", "LW_EX", "HW_EX"];
-/// To the first corner of the terminal.
-const HOME: &str = "\x1b[H";
-/// Clears what an earlier drawing left behind a line, and below the last.
-const REST_OF_LINE: &str = "\x1b[K\n";
-const REST_OF_SCREEN: &str = "\x1b[J";
-
 /// Parts of the longest gap that are shown while the run goes on.
 const LIVE_PARTS: usize = 8;
 
@@ -162,9 +156,7 @@ impl View for Top {
         }
         if self.draws() {
             let table = self.table(period.since_start) + &longest_so_far(period.longest.as_ref());
-            // A terminal that is gone is told by the result.
-            let _ = std::io::stdout().write_all(redrawn(&table).as_bytes());
-            let _ = std::io::stdout().flush();
+            screen::redraw(&table);
         }
     }
 
@@ -182,16 +174,10 @@ impl View for Top {
             text::honesty(facts, summary)
         );
         match self.draws() {
-            true => super::write(redrawn(&out).as_bytes()),
+            true => super::write(screen::redrawn(&out).as_bytes()),
             false => super::write(out.as_bytes()),
         }
     }
-}
-
-/// The text in place of what the terminal showed before.
-fn redrawn(text: &str) -> String {
-    let lines = text.lines().map(|line| line.to_owned() + REST_OF_LINE);
-    format!("{HOME}{}{REST_OF_SCREEN}", lines.collect::<String>())
 }
 
 /// Short, so that the table above it stays on the screen.

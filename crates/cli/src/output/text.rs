@@ -1,7 +1,7 @@
 //! The summary for people: where the time went, who took it, the longest gaps as
 //! budgets, and last what this run cannot know.
 
-use vmnoise_events::{ClockSource, LossKind, RunFacts, Share, Workload};
+use vmnoise_events::{ClockSource, LossKind, RunFacts, Rung, Share, Workload};
 use vmnoise_explain::{CpuSummary, NamedPart, Summary, WorstGap};
 
 use super::table;
@@ -209,16 +209,22 @@ pub fn periodic(summary: &Summary) -> String {
     text
 }
 
-/// The last lines, always: rungs, losses, clock bound, own cost, what stays unexplained.
-pub fn honesty(facts: &RunFacts, summary: &Summary) -> String {
+/// How it was witnessed, and what that cannot show.
+pub fn rungs(rungs: &[Rung]) -> String {
     let mut text = String::from("What this result rests on\n");
-    for rung in &summary.rungs {
+    for rung in rungs {
         text += &format!(" {}: {}", rung.probe, rung.rung);
         if !rung.limit.is_empty() {
             text += &format!("; {}", rung.limit);
         }
         text += "\n";
     }
+    text
+}
+
+/// The last lines, always: rungs, losses, clock bound, own cost, what stays unexplained.
+pub fn honesty(facts: &RunFacts, summary: &Summary) -> String {
+    let mut text = rungs(&summary.rungs);
     if facts.clock.source == ClockSource::UnstableTsc {
         text += " the kernel does not use the TSC as its clock: it may not be constant\n";
     }

@@ -22,9 +22,10 @@ typedef __u64 u64;
 typedef _Bool bool;
 
 /* include/uapi/linux/bpf.h */
-enum { BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_RINGBUF = 27 };
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_RINGBUF = 27 };
 enum { BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_RB_NO_WAKEUP = 1 };
+enum { BPF_NOEXIST = 1 };
 
 #define COMM_LEN 16 /* TASK_COMM_LEN of include/linux/sched.h */
 

@@ -8,6 +8,7 @@ mod rights;
 mod smi;
 mod threads;
 mod throttling;
+mod vms;
 
 use std::{
     fs, io,
@@ -21,6 +22,7 @@ pub use rights::{Capabilities, Capability, Lockdown};
 pub use smi::{NoSmiCount, PmuEvent};
 pub use threads::{Place, Thread};
 pub use throttling::{FairServer, Throttling};
+pub use vms::{VcpuThread, Vm};
 
 const CPUS: &str = "sys/devices/system/cpu";
 

@@ -1,0 +1,129 @@
+//! `vmnoise exits`: counts every exit of every VM on this host, in the kernel.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use vmnoise_explain::{ExitFilter, ExitsSummary, VmNames, summarize_exits};
+use vmnoise_tracer::host::{Host, Vm, cpu_list};
+use vmnoise_tracer::{ExitTracer, LoadError};
+
+use crate::args::{ExitsArguments, Format};
+use crate::output::exits as output;
+use crate::status::{MachineCannot, Status, UsageError};
+use crate::{interrupt, rungs};
+
+/// Between two looks at the clock and at Ctrl-C.
+const TICK: Duration = Duration::from_millis(20);
+/// Between two tables, and two looks for VMs that came.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Room for vCPUs that come during the run.
+const ROOM_TO_GROW: usize = 256;
+
+/// Counts, prints, and says how it ended.
+pub fn run(arguments: &ExitsArguments) -> Result<Status> {
+    let host = Host::here();
+    if arguments.list {
+        output::list(&host.vms(), arguments.format)?;
+        return Ok(Status::Ok);
+    }
+    let filter = filter(arguments)?;
+    let interrupts = interrupt::catch().context("catching Ctrl-C")?;
+    let vms = host.vms();
+    refuse_unknown_vm(&filter, &vms)?;
+    let vcpus: usize = vms.iter().map(|vm| vm.vcpus.len()).sum();
+    let room = u32::try_from(vcpus * 2 + ROOM_TO_GROW).unwrap_or(u32::MAX);
+    let mut tracer = ExitTracer::load(room).map_err(refusal)?;
+    tracer.expect(&vms).context("naming the vCPUs to BPF")?;
+    let mut names = VmNames::default();
+    learn(&mut names, vms);
+    let facts = host.facts().context("reading the facts of this machine")?;
+    let started_at = jiff::Timestamp::now().to_string();
+    tracer.attach().context("attaching the BPF programs")?;
+
+    let redraw =
+        !arguments.quiet && arguments.format == Format::Text && std::io::stdout().is_terminal();
+    let start = Instant::now();
+    let end = arguments
+        .duration
+        .map(|ns| start + Duration::from_nanos(ns));
+    let mut next_period = start + PERIOD;
+    while !interrupts.asked_to_finish() && end.is_none_or(|end| Instant::now() < end) {
+        std::thread::sleep(TICK);
+        if Instant::now() >= next_period {
+            next_period += PERIOD;
+            learn(&mut names, host.vms());
+            if redraw {
+                let summary = summarize_exits(&tracer.read()?, &names, &filter);
+                output::redraw(start.elapsed(), &summary);
+            }
+        }
+    }
+    tracer.detach();
+    let measured = start.elapsed();
+    learn(&mut names, host.vms());
+    let summary = summarize_exits(&tracer.read()?, &names, &filter);
+    let result = output::Exits {
+        tool_version: env!("CARGO_PKG_VERSION"),
+        facts: &facts,
+        started_at: &started_at,
+        measured_ns: u64::try_from(measured.as_nanos()).unwrap_or(u64::MAX),
+        summary: &summary,
+        lost_events: tracer.missed_events()?,
+        lost_vcpus: tracer.lost_vcpus()?,
+        rungs: vec![rungs::of_exits(tracer.kvm_run_only())],
+    };
+    output::print(&result, arguments.format)?;
+    tell_if_empty(&summary);
+    Ok(Status::Ok)
+}
+
+fn filter(arguments: &ExitsArguments) -> Result<ExitFilter> {
+    let vcpus = arguments.vcpu.as_deref().map(cpu_list::parse).transpose();
+    Ok(ExitFilter {
+        vm: (arguments.vm != "all").then(|| arguments.vm.clone()),
+        vcpus: vcpus.map_err(|error| UsageError(format!("--vcpu: {error}")))?,
+        reasons: arguments.reason.clone(),
+    })
+}
+
+/// A VM that is named must be there: a wrong name would measure nothing for long.
+fn refuse_unknown_vm(filter: &ExitFilter, vms: &[Vm]) -> Result<()> {
+    let Some(wanted) = &filter.vm else {
+        return Ok(());
+    };
+    if vms
+        .iter()
+        .any(|vm| vm.name == *wanted || wanted.parse() == Ok(vm.pid))
+    {
+        return Ok(());
+    }
+    Err(UsageError(format!(
+        "no VM is called `{wanted}`; `vmnoise exits --list` shows those of this host"
+    ))
+    .into())
+}
+
+/// Remembers names beyond the end of their VMs.
+fn learn(names: &mut VmNames, vms: Vec<Vm>) {
+    for vm in vms {
+        let threads = vm.vcpus.iter().map(|vcpu| (vcpu.tid, vcpu.id));
+        names.vcpus.extend(threads);
+        names.names.insert(vm.pid, vm.name);
+    }
+}
+
+fn refusal(error: LoadError) -> anyhow::Error {
+    match error {
+        LoadError::Refused { .. } => MachineCannot(error.to_string()).into(),
+        LoadError::Broken(_) => error.into(),
+    }
+}
+
+fn tell_if_empty(summary: &ExitsSummary) {
+    if summary.vms.is_empty() {
+        eprintln!(
+            "vmnoise: no VM of this host left its guest meanwhile; `vmnoise exits --list` shows the VMs there are"
+        );
+    }
+}

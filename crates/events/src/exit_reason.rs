@@ -1,0 +1,231 @@
+//! Why a guest left: the code as its hardware gives it, and the name people know.
+
+mod arm64;
+mod svm;
+mod vmx;
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+/// Whose numbers exit codes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Isa {
+    /// Intel VMX: basic exit reasons.
+    Vmx = 1,
+    /// AMD SVM: exit codes.
+    Svm = 2,
+    /// arm64: the exception in the upper half (bits 32 and up), its class in the lower.
+    Arm64 = 3,
+    /// KVM says that a guest left and not why: exits are seen as ends of KVM_RUN.
+    KvmRun = 4,
+}
+
+impl Isa {
+    /// Every one, by its number in recordings.
+    pub const ALL: [Isa; 4] = [Isa::Vmx, Isa::Svm, Isa::Arm64, Isa::KvmRun];
+
+    /// The one with this number (for VMX and SVM that of the tracepoint `kvm_exit`), or
+    /// `None` for a number this version does not know.
+    pub fn from_number(number: u8) -> Option<Isa> {
+        Self::ALL.into_iter().find(|isa| isa.number() == number)
+    }
+
+    /// The number in recordings and on the wire from BPF.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+}
+
+/// Why a guest left. Codes without a name are kept as they came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ExitReason {
+    /// Whose number it is.
+    pub isa: Isa,
+    /// The number; for [`Isa::Arm64`] made by [`ExitReason::arm64`]; for [`Isa::KvmRun`]
+    /// `exit_reason` of struct kvm_run (`include/uapi/linux/kvm.h`).
+    pub code: u64,
+}
+
+/// VMX sets these in the upper bits of the reason: enclave, bus lock, failed entry.
+const VMX_BASIC: u64 = 0xffff;
+
+impl ExitReason {
+    /// The reason of an arm64 exit from the `ret` and `esr_ec` of `kvm_exit`.
+    pub const fn arm64(exception: u32, class: u32) -> ExitReason {
+        ExitReason {
+            isa: Isa::Arm64,
+            code: (exception as u64) << 32 | class as u64,
+        }
+    }
+
+    /// The name that perf, trace-cmd and the kernel print; `unknown` where a code has none.
+    pub fn name(self) -> Cow<'static, str> {
+        let (table, code) = match self.isa {
+            Isa::Vmx => (vmx::NAMES, self.code & VMX_BASIC),
+            Isa::Svm => (svm::NAMES, self.code),
+            Isa::Arm64 if self.code >> 32 == arm64::TRAP => {
+                (arm64::CLASSES, self.code & 0xffff_ffff)
+            }
+            Isa::Arm64 => (arm64::EXCEPTIONS, self.code >> 32),
+            Isa::KvmRun => (KVM_RUN, self.code),
+        };
+        match table.binary_search_by_key(&code, |&(code, _)| code) {
+            Ok(found) => Cow::Borrowed(table[found].1),
+            Err(_) => Cow::Owned(format!("unknown_{:#x}", self.code)),
+        }
+    }
+
+    /// Whether the guest asked to sleep: the time until its wake-up is no noise.
+    pub fn is_halt(self) -> bool {
+        match self.isa {
+            Isa::Vmx => self.code & VMX_BASIC == 12,
+            Isa::Svm => self.code == 0x78,
+            Isa::Arm64 => self == ExitReason::arm64(arm64::TRAP as u32, 0x01),
+            Isa::KvmRun => self.code == 5,
+        }
+    }
+}
+
+impl std::fmt::Display for ExitReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(&self.name())
+    }
+}
+
+/// `KVM_EXIT_*` of `include/uapi/linux/kvm.h`, ascending: why KVM_RUN returned.
+const KVM_RUN: &[(u64, &str)] = &[
+    (0, "UNKNOWN"),
+    (1, "EXCEPTION"),
+    (2, "IO"),
+    (3, "HYPERCALL"),
+    (4, "DEBUG"),
+    (5, "HLT"),
+    (6, "MMIO"),
+    (7, "IRQ_WINDOW_OPEN"),
+    (8, "SHUTDOWN"),
+    (9, "FAIL_ENTRY"),
+    (10, "INTR"),
+    (11, "SET_TPR"),
+    (12, "TPR_ACCESS"),
+    (16, "NMI"),
+    (17, "INTERNAL_ERROR"),
+    (18, "OSI"),
+    (19, "PAPR_HCALL"),
+    (24, "SYSTEM_EVENT"),
+    (26, "IOAPIC_EOI"),
+    (27, "HYPERV"),
+    (28, "ARM_NISV"),
+    (29, "X86_RDMSR"),
+    (30, "X86_WRMSR"),
+    (31, "DIRTY_RING_FULL"),
+    (32, "AP_RESET_HOLD"),
+    (33, "X86_BUS_LOCK"),
+    (34, "XEN"),
+    (37, "NOTIFY"),
+    (39, "MEMORY_FAULT"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn svm(code: u64) -> ExitReason {
+        ExitReason {
+            isa: Isa::Svm,
+            code,
+        }
+    }
+
+    const fn vmx(code: u64) -> ExitReason {
+        ExitReason {
+            isa: Isa::Vmx,
+            code,
+        }
+    }
+
+    #[test]
+    fn tables_are_ascending() {
+        for table in [
+            vmx::NAMES,
+            svm::NAMES,
+            arm64::CLASSES,
+            arm64::EXCEPTIONS,
+            KVM_RUN,
+        ] {
+            assert!(table.is_sorted_by(|a, b| a.0 < b.0), "{table:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_kernel() {
+        assert_eq!(vmx(10).name(), "CPUID");
+        assert_eq!(svm(0x72).name(), "cpuid");
+        assert_eq!(svm(0x400).name(), "npf");
+        assert_eq!(svm(u64::MAX).name(), "invalid_guest_state");
+        assert_eq!(ExitReason::arm64(2, 0x24).name(), "DABT_LOW");
+        assert_eq!(ExitReason::arm64(0, 0).name(), "IRQ");
+        assert_eq!(svm(0x999).name(), "unknown_0x999");
+    }
+
+    #[test]
+    fn flags_of_a_failed_entry_do_not_hide_the_reason() {
+        assert_eq!(vmx(1 << 31 | 33).name(), "INVALID_STATE");
+    }
+
+    #[test]
+    fn halts_are_halts_everywhere() {
+        assert!(vmx(12).is_halt() && svm(0x78).is_halt());
+        assert!(ExitReason::arm64(2, 1).is_halt() && !ExitReason::arm64(0, 1).is_halt());
+        assert!(!vmx(0x78).is_halt() && !svm(12).is_halt());
+    }
+
+    #[test]
+    fn numbers_round_trip() {
+        for isa in Isa::ALL {
+            assert_eq!(Isa::from_number(isa.number()), Some(isa));
+        }
+        assert_eq!(Isa::from_number(0), None);
+    }
+
+    /// `#define NAME NUMBER` and `{ NAME, "string" }` of a header of the kernel, joined.
+    fn pairs_of_header(path: &str) -> Vec<(u64, String)> {
+        let text = std::fs::read_to_string(path)
+            .unwrap_or_else(|error| panic!("{path} (package linux-libc-dev): {error}"));
+        let number = |text: &str| match text.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).ok(),
+            None => text.parse::<i64>().ok().map(|number| number as u64),
+        };
+        let numbers: std::collections::HashMap<&str, u64> = text
+            .lines()
+            .filter_map(|line| {
+                let mut words = line.strip_prefix("#define ")?.split_whitespace();
+                Some((words.next()?, number(words.next()?)?))
+            })
+            .collect();
+        text.lines()
+            .filter_map(|line| {
+                let (name, string) = line.trim().strip_prefix("{ ")?.split_once(',')?;
+                let string = string.split('"').nth(1)?.to_owned();
+                Some((*numbers.get(name)?, string))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_string_of_the_installed_kernel_headers_is_ours() {
+        let folder = "/usr/include/x86_64-linux-gnu/asm";
+        let vmx_pairs = pairs_of_header(&format!("{folder}/vmx.h"));
+        let svm_pairs = pairs_of_header(&format!("{folder}/svm.h"));
+        assert!(vmx_pairs.len() > 50 && svm_pairs.len() > 80);
+        // Flags of the reason have strings too.
+        for (code, name) in vmx_pairs.into_iter().filter(|(code, _)| *code <= VMX_BASIC) {
+            assert_eq!(vmx(code).name(), name);
+        }
+        for (code, name) in svm_pairs {
+            assert_eq!(svm(code).name(), name);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Exits of virtual CPUs, as counted where they happen.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ExitReason, Share};
+
+/// Where the time of exits went, in nanoseconds: one part for each share an exit can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ExitSplit {
+    /// Handled in the host kernel: what nobody below had.
+    pub kvm: u64,
+    /// Handled by the VMM process.
+    pub vmm: u64,
+    /// A host task ran instead of the runnable vCPU.
+    pub preempted: u64,
+    /// The vCPU thread slept without the guest asking.
+    pub blocked: u64,
+    /// Runnable, and nobody ran.
+    pub throttled: u64,
+    /// Host interrupts, net.
+    pub host_irq: u64,
+    /// Host soft interrupts, net.
+    pub host_softirq: u64,
+    /// Host non-maskable interrupts.
+    pub host_nmi: u64,
+    /// The guest asked to sleep: no noise.
+    pub halted: u64,
+}
+
+impl ExitSplit {
+    /// The parts by their shares, in the order in which results list them.
+    pub const fn parts(&self) -> [(Share, u64); 9] {
+        [
+            (Share::Kvm, self.kvm),
+            (Share::Vmm, self.vmm),
+            (Share::Preempted, self.preempted),
+            (Share::Blocked, self.blocked),
+            (Share::Throttled, self.throttled),
+            (Share::HostIrq, self.host_irq),
+            (Share::HostSoftirq, self.host_softirq),
+            (Share::HostNmi, self.host_nmi),
+            (Share::Halted, self.halted),
+        ]
+    }
+
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        self.parts().iter().map(|(_, ns)| ns).sum()
+    }
+
+    /// What the thesis calls overhead: the time that the vCPU's own thread spent on the exit.
+    pub const fn overhead(&self) -> u64 {
+        self.kvm + self.vmm
+    }
+}
+
+/// One exit, from the first sign of the host to the guest's return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
+    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    pub start_mono_ns: u64,
+    /// End, CLOCK_MONOTONIC in nanoseconds.
+    pub end_mono_ns: u64,
+    /// Why.
+    pub reason: ExitReason,
+    /// The CPU it left from.
+    pub exit_cpu: u32,
+    /// The CPU it returned on.
+    pub entry_cpu: u32,
+    /// Whether it went to the VMM.
+    pub heavy: bool,
+    /// Where its time went: adds up to its length.
+    pub split: ExitSplit,
+}
+
+impl Exit {
+    /// Length in nanoseconds.
+    pub const fn dur_ns(&self) -> u64 {
+        self.end_mono_ns - self.start_mono_ns
+    }
+}
+
+/// All exits of a vCPU for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReasonTotals {
+    /// The reason; `None` is all those that found no place of their own.
+    pub reason: Option<ExitReason>,
+    /// How many.
+    pub count: u64,
+    /// How many of them went to the VMM.
+    pub heavy: u64,
+    /// The shortest, in nanoseconds.
+    pub min_ns: u64,
+    /// The longest, in nanoseconds.
+    pub max_ns: u64,
+    /// Where their time went; its total is theirs.
+    pub split: ExitSplit,
+    /// Lengths: how many lie at or below each upper edge (nanoseconds), by ascending edge;
+    /// edges a quarter of a power of two apart.
+    pub histogram: Vec<(u64, u64)>,
+}
+
+/// All exits of one vCPU so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VcpuTotals {
+    /// Its thread.
+    pub tid: u32,
+    /// The process of its VMM.
+    pub vmm_pid: u32,
+    /// Its number in its VM; `None` where no event told.
+    pub id: Option<u32>,
+    /// Tells the VMs of one process apart; 0 where no event told.
+    pub vm: u64,
+    /// When it was first seen, CLOCK_MONOTONIC in nanoseconds.
+    pub first_mono_ns: u64,
+    /// When it last entered, CLOCK_MONOTONIC in nanoseconds.
+    pub last_mono_ns: u64,
+    /// Whether exits handled in the host kernel are seen: not under kvm_pvm.
+    pub sees_kvm: bool,
+    /// How many exits.
+    pub exits: u64,
+    /// How many of them went to the VMM.
+    pub heavy: u64,
+    /// Where their time went.
+    pub split: ExitSplit,
+    /// The longest, halts not counted.
+    pub worst: Option<Exit>,
+    /// By reason, in no order.
+    pub reasons: Vec<ReasonTotals>,
+}

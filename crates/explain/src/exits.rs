@@ -1,0 +1,385 @@
+//! Totals of exits as results show them: by VM, vCPU and reason.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use vmnoise_events::{Exit, ExitReason, ExitSplit, ReasonTotals, VcpuTotals};
+
+/// Every VM that was seen.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ExitsSummary {
+    /// By the process of the VMM.
+    pub vms: Vec<VmExits>,
+}
+
+/// One VM.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct VmExits {
+    /// The process of its VMM.
+    pub vm: u32,
+    /// What people call it.
+    pub name: String,
+    /// Its vCPUs.
+    pub vcpus: Vec<VcpuExits>,
+}
+
+/// One vCPU.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct VcpuExits {
+    /// Its number in its VM; `None` where nothing told.
+    pub vcpu: Option<u32>,
+    /// Its thread.
+    pub tid: u32,
+    /// Exits, of either kind.
+    pub exits: u64,
+    /// Those handled in the host kernel; `None` where they are not seen (kvm_pvm).
+    pub light: Option<u64>,
+    /// Those that went to the VMM.
+    pub heavy: u64,
+    /// Where its time went.
+    pub time_ns: VcpuTime,
+    /// By reason, the one that took most first.
+    pub reasons: Vec<ReasonExits>,
+    /// The longest exit, halts not counted; none if there was none.
+    pub worst: Vec<WorstExit>,
+}
+
+/// Time of a vCPU in nanoseconds, from its first entry to its last: adds up to that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct VcpuTime {
+    /// The guest ran.
+    pub guest: u64,
+    /// Where the rest went.
+    #[serde(flatten)]
+    pub taken: Taken,
+}
+
+/// [`ExitSplit`] where KVM's own part may be unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[allow(
+    missing_docs,
+    reason = "the shares of ExitSplit, which says what they are"
+)]
+pub struct Taken {
+    pub kvm: Option<u64>,
+    pub vmm: u64,
+    pub preempted: u64,
+    pub blocked: u64,
+    pub throttled: u64,
+    pub host_irq: u64,
+    pub host_softirq: u64,
+    pub host_nmi: u64,
+    pub halted: u64,
+}
+
+/// Exits of a vCPU for one reason.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReasonExits {
+    /// The name that the kernel and perf print.
+    pub name: String,
+    /// The code of the hardware; `None` for all that found no place of their own.
+    pub code: Option<u64>,
+    /// How many.
+    pub count: u64,
+    /// How many of them went to the VMM.
+    pub heavy: u64,
+    /// How long, together.
+    pub total_ns: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// On average.
+    pub mean_ns: u64,
+    /// 99 % were no longer, to a quarter of a power of two.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// Where their time went: adds up to `total_ns`.
+    pub shares_ns: Taken,
+    /// How many were no longer than each edge (nanoseconds) and longer than the one before.
+    pub histogram: Vec<(u64, u64)>,
+}
+
+/// One exit with its budget.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorstExit {
+    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    pub start_mono_ns: u64,
+    /// Length in nanoseconds.
+    pub dur_ns: u64,
+    /// The name of its reason.
+    pub reason: String,
+    /// The code of its reason.
+    pub code: u64,
+    /// The CPU it left from.
+    pub exit_cpu: u32,
+    /// The CPU it returned on.
+    pub entry_cpu: u32,
+    /// What the thesis calls overhead: the time the vCPU's own thread spent on it.
+    pub overhead_ns: Option<u64>,
+    /// Where its time went: adds up to `dur_ns`.
+    pub shares_ns: Taken,
+}
+
+/// Which exits a result is about.
+#[derive(Debug, Clone, Default)]
+pub struct ExitFilter {
+    /// Name or process id of a VM; `None` is all.
+    pub vm: Option<String>,
+    /// Numbers of vCPUs; `None` is all.
+    pub vcpus: Option<Vec<u32>>,
+    /// Names of reasons in any case; empty is all.
+    pub reasons: Vec<String>,
+}
+
+impl ExitFilter {
+    fn takes_vm(&self, pid: u32, name: &str) -> bool {
+        let wanted = self.vm.as_deref();
+        wanted.is_none_or(|wanted| wanted == name || wanted.parse() == Ok(pid))
+    }
+
+    fn takes_vcpu(&self, id: Option<u32>) -> bool {
+        let wanted = self.vcpus.as_ref();
+        wanted.is_none_or(|wanted| id.is_some_and(|id| wanted.contains(&id)))
+    }
+
+    fn takes_reason(&self, name: &str) -> bool {
+        self.reasons.is_empty()
+            || self
+                .reasons
+                .iter()
+                .any(|wanted| wanted.eq_ignore_ascii_case(name))
+    }
+}
+
+/// What every VMM's process is called, and the numbers of its vCPUs by thread, for what no
+/// event tells.
+#[derive(Debug, Clone, Default)]
+pub struct VmNames {
+    /// By the process of the VMM.
+    pub names: BTreeMap<u32, String>,
+    /// Numbers of vCPUs by thread.
+    pub vcpus: BTreeMap<u32, u32>,
+}
+
+/// Sums up what was counted.
+pub fn summarize_exits(vcpus: &[VcpuTotals], names: &VmNames, filter: &ExitFilter) -> ExitsSummary {
+    let mut vms: BTreeMap<(u32, u64), VmExits> = BTreeMap::new();
+    for totals in vcpus {
+        let pid = totals.vmm_pid;
+        let name = names.names.get(&pid).cloned();
+        let name = name.unwrap_or_else(|| format!("vm:{pid}"));
+        let id = totals.id.or(names.vcpus.get(&totals.tid).copied());
+        if !filter.takes_vm(pid, &name) || !filter.takes_vcpu(id) || totals.first_mono_ns == 0 {
+            continue;
+        }
+        let vm = vms.entry((pid, totals.vm)).or_insert_with(|| VmExits {
+            vm: pid,
+            name,
+            vcpus: Vec::new(),
+        });
+        vm.vcpus.push(vcpu(totals, id, filter));
+    }
+    let mut vms: Vec<VmExits> = vms.into_values().collect();
+    for vm in &mut vms {
+        vm.vcpus.sort_by_key(|vcpu| (vcpu.vcpu, vcpu.tid));
+    }
+    ExitsSummary { vms }
+}
+
+fn vcpu(totals: &VcpuTotals, id: Option<u32>, filter: &ExitFilter) -> VcpuExits {
+    let has_kvm = totals.sees_kvm;
+    let span_ns = totals.last_mono_ns.saturating_sub(totals.first_mono_ns);
+    let mut reasons: Vec<ReasonExits> = totals
+        .reasons
+        .iter()
+        .map(|totals| reason(totals, has_kvm))
+        .filter(|reason| filter.takes_reason(&reason.name))
+        .collect();
+    reasons.sort_by(|a, b| {
+        b.total_ns
+            .cmp(&a.total_ns)
+            .then_with(|| a.name.cmp(&b.name))
+    });
+    let worst = totals
+        .worst
+        .as_ref()
+        .map(|exit| worst_exit(exit, has_kvm))
+        .filter(|exit| filter.takes_reason(&exit.reason));
+    VcpuExits {
+        vcpu: id,
+        tid: totals.tid,
+        exits: totals.exits,
+        light: has_kvm.then(|| totals.exits - totals.heavy),
+        heavy: totals.heavy,
+        time_ns: VcpuTime {
+            guest: span_ns.saturating_sub(totals.split.total()),
+            taken: taken(&totals.split, has_kvm),
+        },
+        reasons,
+        worst: worst.into_iter().collect(),
+    }
+}
+
+fn reason(totals: &ReasonTotals, has_kvm: bool) -> ReasonExits {
+    let total_ns = totals.split.total();
+    ReasonExits {
+        name: totals
+            .reason
+            .map_or("others".into(), |reason| reason.name().into()),
+        code: totals.reason.map(|ExitReason { code, .. }| code),
+        count: totals.count,
+        heavy: totals.heavy,
+        total_ns,
+        min_ns: totals.min_ns,
+        mean_ns: total_ns.checked_div(totals.count).unwrap_or(0),
+        p99_ns: quantile_ns(&totals.histogram, totals.count, 0.99),
+        max_ns: totals.max_ns,
+        shares_ns: taken(&totals.split, has_kvm),
+        histogram: totals.histogram.clone(),
+    }
+}
+
+fn worst_exit(exit: &Exit, has_kvm: bool) -> WorstExit {
+    WorstExit {
+        start_mono_ns: exit.start_mono_ns,
+        dur_ns: exit.dur_ns(),
+        reason: exit.reason.name().into(),
+        code: exit.reason.code,
+        exit_cpu: exit.exit_cpu,
+        entry_cpu: exit.entry_cpu,
+        overhead_ns: has_kvm.then(|| exit.split.overhead()),
+        shares_ns: taken(&exit.split, has_kvm),
+    }
+}
+
+fn taken(split: &ExitSplit, has_kvm: bool) -> Taken {
+    Taken {
+        kvm: has_kvm.then_some(split.kvm),
+        vmm: split.vmm,
+        preempted: split.preempted,
+        blocked: split.blocked,
+        throttled: split.throttled,
+        host_irq: split.host_irq,
+        host_softirq: split.host_softirq,
+        host_nmi: split.host_nmi,
+        halted: split.halted,
+    }
+}
+
+/// The edge at or below which this part of `count` lengths lies.
+fn quantile_ns(histogram: &[(u64, u64)], count: u64, part: f64) -> u64 {
+    let rank = (count as f64 * part).ceil() as u64;
+    let mut seen = 0;
+    histogram
+        .iter()
+        .find_map(|&(edge_ns, count)| {
+            seen += count;
+            (seen >= rank).then_some(edge_ns)
+        })
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vmnoise_events::Isa;
+
+    fn totals(tid: u32, isa: Isa) -> VcpuTotals {
+        let split = ExitSplit {
+            kvm: 70,
+            vmm: 20,
+            host_irq: 10,
+            ..ExitSplit::default()
+        };
+        VcpuTotals {
+            tid,
+            vmm_pid: 9,
+            id: (isa == Isa::Svm).then_some(tid - 10),
+            vm: 1,
+            first_mono_ns: 1_000,
+            last_mono_ns: 2_000,
+            sees_kvm: isa != Isa::KvmRun,
+            exits: 4,
+            heavy: 1,
+            split,
+            worst: None,
+            reasons: vec![ReasonTotals {
+                reason: Some(ExitReason { isa, code: 0x72 }),
+                count: 4,
+                heavy: 1,
+                min_ns: 10,
+                max_ns: 50,
+                split,
+                histogram: vec![(11, 2), (23, 1), (50, 1)],
+            }],
+        }
+    }
+
+    #[test]
+    fn time_adds_up_to_the_span() {
+        let summary = summarize_exits(
+            &[totals(11, Isa::Svm), totals(10, Isa::Svm)],
+            &VmNames::default(),
+            &ExitFilter::default(),
+        );
+        let vm = &summary.vms[0];
+        assert_eq!((vm.vm, vm.name.as_str()), (9, "vm:9"));
+        let ids: Vec<_> = vm.vcpus.iter().map(|vcpu| vcpu.vcpu).collect();
+        assert_eq!(ids, [Some(0), Some(1)]);
+        let vcpu = &vm.vcpus[0];
+        assert_eq!(
+            (vcpu.time_ns.guest, vcpu.time_ns.taken.kvm),
+            (900, Some(70))
+        );
+        assert_eq!((vcpu.light, vcpu.heavy), (Some(3), 1));
+        let reason = &vcpu.reasons[0];
+        assert_eq!(reason.name, "cpuid");
+        assert_eq!((reason.mean_ns, reason.p99_ns, reason.max_ns), (25, 50, 50));
+    }
+
+    #[test]
+    fn what_kvm_pvm_does_not_tell_is_unknown() {
+        let names = VmNames {
+            names: BTreeMap::from([(9, "web".to_owned())]),
+            vcpus: BTreeMap::from([(11, 3)]),
+        };
+        let summary = summarize_exits(&[totals(11, Isa::KvmRun)], &names, &ExitFilter::default());
+        let vcpu = &summary.vms[0].vcpus[0];
+        assert_eq!(summary.vms[0].name, "web");
+        assert_eq!((vcpu.vcpu, vcpu.light), (Some(3), None));
+        assert_eq!(vcpu.time_ns.taken.kvm, None);
+    }
+
+    #[test]
+    fn filters_choose_vm_vcpu_and_reason() {
+        let all = [totals(10, Isa::Svm), totals(11, Isa::Svm)];
+        let shown = |filter: ExitFilter| {
+            let summary = summarize_exits(&all, &VmNames::default(), &filter);
+            let vcpus: Vec<_> = summary
+                .vms
+                .iter()
+                .flat_map(|vm| &vm.vcpus)
+                .map(|vcpu| (vcpu.tid, vcpu.reasons.len()))
+                .collect();
+            vcpus
+        };
+        let vm = |name: &str| ExitFilter {
+            vm: Some(name.into()),
+            ..ExitFilter::default()
+        };
+        assert_eq!(shown(vm("9")).len(), 2);
+        assert_eq!(shown(vm("vm:9")).len(), 2);
+        assert_eq!(shown(vm("10")).len(), 0);
+        let vcpus = ExitFilter {
+            vcpus: Some(vec![1]),
+            ..ExitFilter::default()
+        };
+        assert_eq!(shown(vcpus), [(11, 1)]);
+        let reasons = |name: &str| ExitFilter {
+            reasons: vec![name.into()],
+            ..ExitFilter::default()
+        };
+        assert_eq!(shown(reasons("CPUID")), [(10, 1), (11, 1)]);
+        assert_eq!(shown(reasons("hlt")), [(10, 0), (11, 0)]);
+    }
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the programs of `vmnoise exits` and user space share in memory. The Rust side is generated
+ * from this file's BTF. All times are in ns; instants are of CLOCK_MONOTONIC, and 0 is "not so". */
+#ifndef VMNOISE_EXITS_H
+#define VMNOISE_EXITS_H
+
+/* Reasons kept apart for each vCPU; the last one takes all further codes. */
+#define EXITS_REASONS 40
+/* Buckets of a histogram: four for each power of two. */
+#define EXITS_BUCKETS 128
+
+/* Host work on one CPU, each net of what interrupted it. */
+struct exits_work {
+	u64 irq_ns;
+	u64 softirq_ns;
+	u64 nmi_ns;
+	u64 idle_ns;
+};
+
+/* Where the time of an exit went. What is not here is KVM's own. */
+struct exits_split {
+	u64 vmm_ns;
+	u64 preempted_ns;
+	u64 blocked_ns;
+	u64 throttled_ns;
+	u64 host_irq_ns;
+	u64 host_softirq_ns;
+	u64 host_nmi_ns;
+	u64 halted_ns;
+};
+
+/* One CPU: what the host did on it so far, and whose thread is current there. */
+struct exits_cpu {
+	struct exits_work done;
+	u32 vcpu; /* index in `vcpus`; 0 is no vCPU */
+	u32 irq_depth;
+	u64 irq_start;
+	u64 irq_taken; /* what interrupts the interrupt, at its begin */
+	u64 softirq_start;
+	u64 softirq_taken;
+	u64 idle_start;
+	u64 idle_taken;
+	u64 reserved[5];
+};
+_Static_assert(sizeof(struct exits_cpu) == 128, "one slot is two cache lines");
+
+/* Exits of one vCPU for one reason. */
+struct exits_reason {
+	u64 count;
+	u64 heavy;
+	u64 total_ns;
+	u64 min_ns;
+	u64 max_ns;
+	struct exits_split split;
+	u32 buckets[EXITS_BUCKETS];
+};
+
+/* One exit, whole. */
+struct exits_exit {
+	u64 start_mono_ns;
+	u64 end_mono_ns;
+	u64 code;
+	struct exits_split split;
+	u32 exit_cpu;
+	u32 entry_cpu;
+	u32 heavy;
+	u32 preempted_by; /* the last thread that had the CPU */
+};
+
+/* One vCPU. Its state follows it from CPU to CPU. */
+struct exits_vcpu {
+	/* Who it is. */
+	u32 tid;
+	u32 tgid;
+	u32 id;	 /* ~0 where no event named it */
+	u32 isa; /* of kvm_exit: 1 VMX, 2 SVM; 0 before the first */
+	u64 vm;	 /* tells the VMs of one process apart */
+
+	/* Where it is. */
+	u32 entered;
+	u32 in_exit;
+	u64 first_host;	   /* the first host work since it entered */
+	u64 left;	   /* KVM_RUN left */
+	u64 taken_at_left; /* what had been taken from the exit by then */
+	u64 taken;
+	struct exits_work mark; /* host work booked so far, of `cpu` */
+
+	/* Off the CPU. */
+	u64 off_start;
+	u64 wake;
+	struct exits_work wake_mark;
+	u64 blocked; /* what was booked of the last sleep, and the host work in it */
+	struct exits_work in_sleep;
+	u32 cpu; /* where it was last current */
+	u32 off_runnable;
+
+	struct exits_exit now;
+
+	/* Totals. */
+	u64 first_mono_ns;
+	u64 last_mono_ns;
+	u64 exits;
+	u64 heavy;
+	u64 exit_ns;
+	struct exits_split split;
+	struct exits_exit worst; /* the longest, halts not counted */
+};
+
+#endif

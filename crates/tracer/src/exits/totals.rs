@@ -1,0 +1,128 @@
+//! From the numbers in the maps to totals with names. Pure: no I/O, no BPF, no clock.
+
+use vmnoise_events::{Exit, ExitReason, ExitSplit, Isa, ReasonTotals, VcpuTotals};
+
+use super::wire::{Globals, WireExit, WireReason, WireSplit, WireVcpu};
+
+/// The `id` of a vCPU that no event named.
+const NO_ID: u32 = u32::MAX;
+
+pub(super) fn vcpu(
+    wire: &WireVcpu,
+    reasons: &[WireReason],
+    globals: &Globals,
+    kvm_run_only: bool,
+) -> VcpuTotals {
+    let isa = isa(wire);
+    let worst = (wire.worst.end_mono_ns > 0).then(|| exit(&wire.worst, isa));
+    let known = globals.reasons_known as usize;
+    let codes = globals.code_of_reason.iter().enumerate();
+    VcpuTotals {
+        tid: wire.tid,
+        vmm_pid: wire.tgid,
+        id: (wire.id != NO_ID).then_some(wire.id),
+        vm: wire.vm,
+        first_mono_ns: wire.first_mono_ns,
+        last_mono_ns: wire.last_mono_ns,
+        sees_kvm: !kvm_run_only,
+        exits: wire.exits,
+        heavy: wire.heavy,
+        split: split(&wire.split, wire.exit_ns),
+        worst,
+        reasons: codes
+            .zip(reasons)
+            .filter(|(_, totals)| totals.count > 0)
+            .map(|((place, &code), totals)| {
+                let shared = known > globals.code_of_reason.len()
+                    && place + 1 == globals.code_of_reason.len();
+                reason((!shared).then_some(ExitReason { isa, code }), totals)
+            })
+            .collect(),
+    }
+}
+
+/// KVM's numbers of the two on x86; where no exit told, KVM_RUN is all there is.
+fn isa(wire: &WireVcpu) -> Isa {
+    match wire.isa {
+        1 => Isa::Vmx,
+        2 => Isa::Svm,
+        _ => Isa::KvmRun,
+    }
+}
+
+fn reason(reason: Option<ExitReason>, wire: &WireReason) -> ReasonTotals {
+    let buckets = wire.buckets.iter().enumerate();
+    ReasonTotals {
+        reason,
+        count: wire.count,
+        heavy: wire.heavy,
+        min_ns: wire.min_ns,
+        max_ns: wire.max_ns,
+        split: split(&wire.split, wire.total_ns),
+        histogram: buckets
+            .filter(|&(_, &count)| count > 0)
+            .map(|(bucket, &count)| (upper_edge_ns(bucket).min(wire.max_ns), count.into()))
+            .collect(),
+    }
+}
+
+fn exit(wire: &WireExit, isa: Isa) -> Exit {
+    let dur_ns = wire.end_mono_ns.saturating_sub(wire.start_mono_ns);
+    Exit {
+        start_mono_ns: wire.start_mono_ns,
+        end_mono_ns: wire.start_mono_ns + dur_ns,
+        reason: ExitReason {
+            isa,
+            code: wire.code,
+        },
+        exit_cpu: wire.exit_cpu,
+        entry_cpu: wire.entry_cpu,
+        heavy: wire.heavy != 0,
+        split: split(&wire.split, dur_ns),
+    }
+}
+
+/// The kernel counts what others took; the rest of the exits is KVM's own.
+fn split(wire: &WireSplit, total_ns: u64) -> ExitSplit {
+    let taken = ExitSplit {
+        kvm: 0,
+        vmm: wire.vmm_ns,
+        preempted: wire.preempted_ns,
+        blocked: wire.blocked_ns,
+        throttled: wire.throttled_ns,
+        host_irq: wire.host_irq_ns,
+        host_softirq: wire.host_softirq_ns,
+        host_nmi: wire.host_nmi_ns,
+        halted: wire.halted_ns,
+    };
+    ExitSplit {
+        kvm: total_ns.saturating_sub(taken.total()),
+        ..taken
+    }
+}
+
+/// The largest length in this bucket, in nanoseconds: `bucket_of` of
+/// `bpf/exits_handlers.bpf.h` read backwards.
+fn upper_edge_ns(bucket: usize) -> u64 {
+    let (power, quarter) = (bucket / 4, bucket as u64 % 4);
+    if power < 2 {
+        return bucket as u64;
+    }
+    if bucket == 127 {
+        return u64::MAX;
+    }
+    (1 << power) + ((quarter + 1) << (power - 2)) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_ascend_by_quarters_of_a_power_of_two() {
+        let edges: Vec<u64> = (8..127).map(upper_edge_ns).collect();
+        assert!(edges.is_sorted_by(|a, b| a < b));
+        assert_eq!(edges[..5], [4, 5, 6, 7, 9]);
+        assert_eq!(upper_edge_ns(40), 1279);
+    }
+}
