@@ -48,14 +48,26 @@ impl CommandOutput {
     }
 }
 
-/// Whether this command runs beside those after it.
+/// Begins a command that runs beside those after it and is waited for after the last one:
+/// its output comes then.
+const TO_THE_END: &str = "&& ";
+
+/// Whether this command runs beside those after it, and nobody asks what it said.
 pub fn is_beside(command: &str) -> bool {
     command.starts_with(BESIDE)
 }
 
+/// Whether this command runs beside those after it, and is waited for at the end.
+pub fn runs_to_the_end(command: &str) -> bool {
+    command.starts_with(TO_THE_END)
+}
+
 /// The program of a command and its arguments.
 pub fn words(command: &str) -> impl Iterator<Item = &str> {
-    command.strip_prefix(BESIDE).unwrap_or(command).split(' ')
+    let plain = [BESIDE, TO_THE_END]
+        .iter()
+        .find_map(|prefix| command.strip_prefix(prefix));
+    plain.unwrap_or(command).split(' ')
 }
 
 /// Reads what came out.
@@ -90,6 +102,8 @@ mod tests {
     #[test]
     fn a_command_is_its_words() {
         assert!(is_beside("& lab-disturb busy 1") && !is_beside("vmnoise doctor"));
+        assert!(runs_to_the_end("&& vmnoise doctor") && !is_beside("&& vmnoise doctor"));
+        assert!(words("&& vmnoise doctor").eq(["vmnoise", "doctor"]));
         assert!(words("& lab-disturb busy 1").eq(["lab-disturb", "busy", "1"]));
     }
 }

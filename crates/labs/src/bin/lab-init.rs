@@ -5,13 +5,13 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
 use vmnoise_labs::bed::CommandOutput;
-use vmnoise_labs::bed::inside::{COMMANDS, MODULES, RESULTS, is_beside, words};
+use vmnoise_labs::bed::inside::{COMMANDS, MODULES, RESULTS, is_beside, runs_to_the_end, words};
 
 /// File systems by type, and where they go.
 const MOUNTS: [(&str, &str); 6] = [
@@ -40,6 +40,7 @@ fn run() -> Result<()> {
     for module in std::fs::read_to_string(MODULES)?.lines() {
         finit_module(File::open(module)?, c"", 0).with_context(|| format!("loading {module}"))?;
     }
+    let mut to_the_end = Vec::new();
     let mut results = File::options().write(true).open(RESULTS)?;
     for command in std::fs::read_to_string(COMMANDS)?.lines() {
         let mut process = process(command)?;
@@ -48,19 +49,35 @@ fn run() -> Result<()> {
                 .stdout(Stdio::null())
                 .spawn()
                 .with_context(|| format!("starting `{command}`"))?;
+        } else if runs_to_the_end(command) {
+            // A thread of its own, so that a full pipe stops nobody.
+            to_the_end.push(std::thread::spawn(move || process.output()));
         } else {
-            let output = process
-                .output()
-                .with_context(|| format!("starting `{command}`"))?;
-            let output = CommandOutput {
-                status: output.status.code(),
-                stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-                stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-            };
-            writeln!(results, "{}", serde_json::to_string(&output)?)?;
+            let output = process.output();
+            tell(
+                &mut results,
+                output.with_context(|| format!("starting `{command}`"))?,
+            )?;
         }
     }
+    for command in to_the_end {
+        let output = command.join().map_err(|_| anyhow!("a thread died"))?;
+        tell(
+            &mut results,
+            output.context("starting a command that runs to the end")?,
+        )?;
+    }
     rustix::termios::tcdrain(&results)?;
+    Ok(())
+}
+
+fn tell(results: &mut File, output: Output) -> Result<()> {
+    let output = CommandOutput {
+        status: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    };
+    writeln!(results, "{}", serde_json::to_string(&output)?)?;
     Ok(())
 }
 
