@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use vmnoise_events::Policy;
+use vmnoise_workload::microvm::exercise::Exercise;
 
 use crate::actions::{self, Action};
+use crate::exercise_name;
 use crate::foreign::ForeignOptions;
 use crate::priority;
 use crate::units::{Bare, parse_time};
@@ -86,6 +88,9 @@ pub struct MicrovmArguments {
     /// Measure without BPF: gaps and the steal clock, but no witness
     #[arg(long)]
     pub no_trace: bool,
+    /// Measure no noise: let the guest make this exit in a loop, and print what each takes
+    #[arg(long, value_name = "EXIT", value_parser = exercise_name::parser(), conflicts_with_all = ["threshold", "period", "top", "output", "stop", "no_trace"])]
+    pub exercise: Option<Exercise>,
 }
 
 /// `vmnoise osnoise [top|hist|trace]`.

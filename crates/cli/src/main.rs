@@ -5,6 +5,7 @@
 mod actions;
 mod args;
 mod commands;
+mod exercise_name;
 #[cfg(test)]
 mod fixtures;
 mod foreign;

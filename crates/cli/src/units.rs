@@ -71,6 +71,13 @@ pub fn to_tsc(ns: u64, tsc_hz: u64) -> u64 {
     u64::try_from(cycles).unwrap_or(u64::MAX)
 }
 
+/// Cycles of the TSC as a duration, rounded to the nearest.
+pub fn to_ns(cycles: u64, tsc_hz: u64) -> u64 {
+    let hz = u128::from(tsc_hz.max(1));
+    let ns = (u128::from(cycles) * 1_000_000_000 + hz / 2) / hz;
+    u64::try_from(ns).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +102,17 @@ mod tests {
             );
         }
         assert!(parse_time("99999999999999d", Bare::Seconds).is_err());
+    }
+
+    #[test]
+    fn cycles_are_rounded_to_the_nearest_ns() {
+        assert_eq!(to_ns(3, 2_000_000_000), 2);
+        assert_eq!(to_ns(24, 2_445_000_000), 10);
+        assert_eq!(
+            to_ns(to_tsc(1_000_000, 2_445_000_000), 2_445_000_000),
+            1_000_000
+        );
+        assert_eq!(to_ns(u64::MAX, 1), u64::MAX);
     }
 
     #[test]

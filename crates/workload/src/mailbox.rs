@@ -40,6 +40,8 @@ pub struct Record {
 #[repr(C, align(64))]
 pub struct Orders {
     pub command: AtomicU32,
+    /// Which exit `Command::Exercise` makes.
+    pub exercise: AtomicU32,
     /// The guest ends at the first reading at or after this, on its own clock.
     pub deadline_tsc: AtomicU64,
     /// Shortest gap that is recorded.
@@ -48,6 +50,8 @@ pub struct Orders {
     pub blind_limit_tsc: AtomicU64,
     /// Guest address of this CPU's slot of exit counts.
     pub exit_counts: AtomicU64,
+    /// Guest address where there is no memory.
+    pub unbacked: AtomicU64,
 }
 
 /// Written by the guest at every step, read by the host now and then.

@@ -25,7 +25,7 @@ use crate::status::{Status, UsageError};
 use crate::{interrupt, rungs};
 
 /// How long the TSC is compared with CLOCK_MONOTONIC before the run.
-const TSC_CALIBRATION: Duration = Duration::from_millis(50);
+pub(super) const TSC_CALIBRATION: Duration = Duration::from_millis(50);
 
 /// The machine a command runs on, read once.
 #[derive(Debug)]
@@ -129,7 +129,8 @@ fn measure(
 ) -> Result<Status> {
     let options = &plan.options;
     let host = &plan.machine.facts;
-    let shares_cpu = keep_off_measured_cpus(plan)?;
+    let shares_cpu =
+        keep_off_measured_cpus(&options.cpus, plan.housekeeping.as_deref(), plan.machine)?;
     let (mut tracer, mut ladder) = load_tracer(plan)?;
     let tsc_hz = tsc::calibrate_hz(TSC_CALIBRATION);
     let prepared = prepare(tsc_hz, tracer.as_ref())?;
@@ -235,15 +236,20 @@ fn remove_if_empty(path: &Path) {
 }
 
 /// Moves the tool's own threads (those started later inherit it) off the measured
-/// CPUs. Where there is no other CPU it says so and stays: returns whether it did.
-fn keep_off_measured_cpus(plan: &Plan<'_>) -> Result<bool> {
-    let measured = |cpu: &u32| plan.options.cpus.contains(cpu);
-    let allowed = plan.machine.facts.allowed_cpus.iter().copied();
-    let others = plan
-        .housekeeping
-        .clone()
-        .unwrap_or_else(|| allowed.filter(|cpu| !measured(cpu)).collect());
-    let shares_cpu = others.is_empty() || others.iter().any(measured);
+/// CPUs, or to those of `housekeeping`. Where there is no other CPU it says so and
+/// stays: returns whether it did.
+pub(super) fn keep_off_measured_cpus(
+    measured: &[u32],
+    housekeeping: Option<&[u32]>,
+    machine: &Machine,
+) -> Result<bool> {
+    let is_measured = |cpu: &u32| measured.contains(cpu);
+    let allowed = machine.facts.allowed_cpus.iter().copied();
+    let others = match housekeeping {
+        Some(cpus) => cpus.to_vec(),
+        None => allowed.filter(|cpu| !is_measured(cpu)).collect(),
+    };
+    let shares_cpu = others.is_empty() || others.iter().any(is_measured);
     if shares_cpu {
         eprintln!(
             "vmnoise: no CPU is left for the tool's own threads: they run on measured ones, and are part of the noise"

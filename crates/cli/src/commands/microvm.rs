@@ -9,6 +9,7 @@ use vmnoise_tracer::Tracer;
 use vmnoise_workload::microvm::{Config, Microvm, SharedPages};
 
 use super::conduct::{Machine, Plan, Prepared, conduct};
+use super::exercise;
 use crate::args::MicrovmArguments;
 use crate::output::view::Lines;
 use crate::rungs;
@@ -18,6 +19,10 @@ use crate::units::to_tsc;
 /// Measures, prints, and says how it ended.
 pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
     let machine = Machine::read()?;
+    if let Some(exit) = arguments.exercise {
+        let cpus = cpus(arguments, &machine)?;
+        return exercise::run(exit, cpus, arguments, &machine);
+    }
     let options = options(arguments, &machine)?;
     let plan = Plan {
         workload: Workload::Microvm,
@@ -61,18 +66,8 @@ fn prepare(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Pr
 
 /// What is asked, checked against what there is.
 fn options(arguments: &MicrovmArguments, machine: &Machine) -> Result<Options> {
-    let cpus = match &arguments.cpus {
-        Some(list) => machine.cpus(list)?,
-        None => machine
-            .facts
-            .allowed_cpus
-            .last()
-            .copied()
-            .into_iter()
-            .collect(),
-    };
     Ok(Options {
-        cpus,
+        cpus: cpus(arguments, machine)?,
         duration_ns: arguments.duration,
         threshold_ns: arguments.threshold,
         period_ns: arguments.period,
@@ -84,6 +79,13 @@ fn options(arguments: &MicrovmArguments, machine: &Machine) -> Result<Options> {
         trace: !arguments.no_trace,
         observed: Vec::new(),
     })
+}
+
+fn cpus(arguments: &MicrovmArguments, machine: &Machine) -> Result<Vec<u32>> {
+    match &arguments.cpus {
+        Some(list) => machine.cpus(list),
+        None => Ok(Vec::from_iter(machine.facts.allowed_cpus.last().copied())),
+    }
 }
 
 /// The live exit counters that BPF writes, for the guest to read.

@@ -2,6 +2,7 @@
 
 mod conduct;
 pub mod doctor;
+mod exercise;
 pub mod exits;
 pub mod explain;
 pub mod microvm;

@@ -2,6 +2,7 @@
 
 mod advice;
 pub mod doctor;
+pub mod exercise;
 pub mod exits;
 mod json;
 pub mod json_lines;

@@ -71,6 +71,14 @@ pub enum Error {
         /// The exit by the name and number of linux/kvm.h.
         reason: String,
     },
+    /// A guest neither carried out its exercise nor failed at it.
+    #[error(
+        "the guest on CPU {cpu} did not come to the end of its exercise: this KVM does not return from that exit, or the CPU had no time for it; try another exercise or CPU"
+    )]
+    Stuck {
+        /// The CPU.
+        cpu: u32,
+    },
     /// The thread could not be started, pinned or given its policy, or died.
     #[error(transparent)]
     Thread(#[from] thread::Error),

@@ -26,6 +26,7 @@ use std::mem::offset_of;
 
 use vmnoise_events::exit_counts;
 
+use super::vm::EXERCISES;
 use crate::mailbox::{
     Books, Drained, Mailbox, Orders, Pulse, RING_BYTES, RING_RECORDS, Record, StealPage,
 };
@@ -44,6 +45,8 @@ pub enum Command {
     /// Run [`SAMPLES`] steps of the same loop and store the advance of each in
     /// the ring's memory.
     Sample = 4,
+    /// Run the program of the exercises, until the deadline.
+    Exercise = 5,
 }
 
 /// Steps that [`Command::Sample`] takes.
@@ -138,6 +141,8 @@ vmnoise_guest_start:
         je      20f
         cmp     eax, {sample}
         je      60f
+        cmp     eax, {exercise}
+        je      70f
         ud2                     // no IDT: the host sees a shutdown
 
 11: // done
@@ -237,6 +242,11 @@ vmnoise_guest_start:
         cmp     rbx, {samples}
         jb      61b
         jmp     11b
+
+70: // exercise: another program, which comes back to r15
+        lea     r15, [rip + 11b]
+        mov     eax, {exercises}
+        jmp     rax
 vmnoise_guest_end:
 
     .purgem vmnoise_read_clock
@@ -249,6 +259,8 @@ vmnoise_guest_end:
     stamp = const Command::Stamp as u32,
     poll = const Command::Poll as u32,
     sample = const Command::Sample as u32,
+    exercise = const Command::Exercise as u32,
+    exercises = const EXERCISES,
     port = const DONE_PORT,
     ring_bytes = const RING_BYTES,
     records = const RING_RECORDS,

@@ -7,6 +7,7 @@
 
 mod clock;
 mod error;
+pub mod exercise;
 mod guest;
 mod offer;
 mod shared_pages;

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use super::guest::Command;
+use super::stats::EXITS;
 use super::vcpu::Vcpu;
 use super::vm::Vm;
 use super::{Error, GuestClock};
@@ -38,7 +39,7 @@ pub fn offer() -> Result<KvmOffer, Error> {
             steal_clock: vcpu.steal_clock,
             tsc_offset: vcpu.offset_accepted,
             clock: vcpu.clock,
-            exit_stat: vcpu.exit_stat().and_then(|stat| stat.read()).is_some(),
+            exit_stat: vcpu.stat(EXITS).and_then(|stat| stat.read()).is_some(),
             readonly_memory: vm.has_readonly_memory(),
         })
     })

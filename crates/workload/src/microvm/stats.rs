@@ -1,4 +1,4 @@
-//! KVM's own count of a vCPU's exits: one value of the binary statistics file
+//! KVM's own counts of a vCPU, such as its exits: values of the binary statistics file
 //! (Linux 5.14; Documentation/virt/kvm/api.rst, KVM_GET_STATS_FD).
 
 use std::fs::File;
@@ -14,20 +14,23 @@ const HEADER_BYTES: usize = 24;
 /// u32 flags, s16 exponent, u16 size, u32 offset, u32 bucket_size; then the name.
 const DESCRIPTOR_BYTES: usize = 16;
 
-/// The exits of one vCPU, as KVM counts them: every return from the guest to the
-/// host kernel, whether or not it went on to the VMM.
+/// The name of every return from the guest to the host kernel, whether or not it
+/// went on to the VMM.
+pub const EXITS: &str = "exits";
+
+/// One counter of one vCPU.
 #[derive(Debug)]
-pub struct ExitStat {
+pub struct VcpuStat {
     file: File,
     offset: u64,
     /// The count when this was opened: exits of the set-up are no one's noise.
     before: u64,
 }
 
-impl ExitStat {
+impl VcpuStat {
     /// Finds the counter; `None` where this kernel has no statistics file or no
-    /// `exits` in it.
-    pub fn open(vcpu: &VcpuFd) -> Option<ExitStat> {
+    /// such name in it.
+    pub fn open(vcpu: &VcpuFd, name: &str) -> Option<VcpuStat> {
         // SAFETY: KVM_GET_STATS_FD takes no argument and returns a new descriptor.
         let fd = unsafe { libc::ioctl(vcpu.as_raw_fd(), KVM_GET_STATS_FD) };
         if fd < 0 {
@@ -39,9 +42,9 @@ impl ExitStat {
         file.read_exact_at(&mut header, 0).ok()?;
         let mut schema = vec![0; Layout::of(&header)?.schema_end()?];
         file.read_exact_at(&mut schema, 0).ok()?;
-        let offset = position(&schema, "exits")?;
+        let offset = position(&schema, name)?;
         let before = u64_at(&file, offset)?;
-        Some(ExitStat {
+        Some(VcpuStat {
             file,
             offset,
             before,

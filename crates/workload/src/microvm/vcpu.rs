@@ -12,8 +12,9 @@ use kvm_ioctls::{VcpuExit, VcpuFd};
 
 use super::Error;
 use super::clock::{Bracket, GuestClock, judge};
+use super::exercise;
 use super::guest::{Command, DONE_PORT};
-use super::stats::ExitStat;
+use super::stats::VcpuStat;
 use super::vm::{GuestMemory, PAGE_TABLE, PROGRAM, Vm};
 use crate::mailbox::{Mailbox, StealPage};
 use crate::tsc;
@@ -30,14 +31,27 @@ const BRACKETS: usize = 64;
 pub struct Vcpu {
     fd: VcpuFd,
     memory: Arc<GuestMemory>,
-    index: usize,
-    cpu: u32,
+    /// Which vCPU of its VM it is.
+    pub index: usize,
+    /// The host CPU that it runs on.
+    pub cpu: u32,
     /// KVM keeps a steal clock for it.
     pub steal_clock: bool,
     /// KVM took the TSC offset 0.
     pub offset_accepted: bool,
     /// How its TSC lies on the host's.
     pub clock: GuestClock,
+    /// Returns of KVM_RUN for an exit that a guest was told to make.
+    pub vmm_exits: u64,
+}
+
+/// The privilege that the guest program runs with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Privilege {
+    /// A kernel's.
+    Cpl0,
+    /// A program's: no KVM has to emulate it.
+    Cpl3,
 }
 
 /// Why the guest came back.
@@ -63,6 +77,7 @@ impl Vcpu {
             .map_err(Error::kvm("KVM_GET_SUPPORTED_CPUID"))?;
         fd.set_cpuid2(&cpuid)
             .map_err(Error::kvm("KVM_SET_CPUID2"))?;
+        set_segments(&fd, Privilege::Cpl3)?;
         set_registers(&fd, vm.memory.guest_addresses(index))?;
 
         let (mailbox, _) = vm.memory.guest_addresses(index);
@@ -79,6 +94,7 @@ impl Vcpu {
             steal_clock,
             offset_accepted,
             clock,
+            vmm_exits: 0,
         };
 
         vcpu.obey(Command::Touch, &|| false)?;
@@ -86,9 +102,14 @@ impl Vcpu {
         Ok(vcpu)
     }
 
-    /// KVM's count of this vCPU's exits, where the kernel offers it.
-    pub fn exit_stat(&self) -> Option<ExitStat> {
-        ExitStat::open(&self.fd)
+    /// KVM's count of this name, where the kernel offers it.
+    pub fn stat(&self, name: &str) -> Option<VcpuStat> {
+        VcpuStat::open(&self.fd, name)
+    }
+
+    /// Lets the program go on with this privilege.
+    pub fn set_privilege(&self, privilege: Privilege) -> Result<(), Error> {
+        set_segments(&self.fd, privilege)
     }
 
     /// Enters the guest until it has carried out `command`, or until a signal
@@ -104,10 +125,19 @@ impl Vcpu {
             .orders
             .command
             .store(command as u32, Ordering::Release);
+        let exercises = command == Command::Exercise;
         while !abandoned() {
             match self.fd.run() {
                 Ok(VcpuExit::IoOut(DONE_PORT, _)) => return Ok(Return::Done),
                 Ok(VcpuExit::Intr) => {}
+                Ok(VcpuExit::IoOut(exercise::PORT, _) | VcpuExit::Hlt) if exercises => {
+                    self.vmm_exits += 1;
+                }
+                // Memory that is not there reads as all ones.
+                Ok(VcpuExit::MmioRead(_, data)) if exercises => {
+                    data.fill(0xff);
+                    self.vmm_exits += 1;
+                }
                 Ok(_) => {
                     return Err(Error::Exit {
                         cpu: self.cpu,
@@ -178,18 +208,22 @@ impl Vcpu {
     }
 }
 
-/// Long mode at CPL3, interrupts off, IOPL 3, at the start of the program.
+/// Long mode.
 ///
 /// VMX checks the whole state at entry, so all of it is consistent: equal
 /// privilege in CS, SS and their selectors, a usable busy TSS, no LDT.
-fn set_registers(fd: &VcpuFd, (mailbox, ring): (u64, u64)) -> Result<(), Error> {
+fn set_segments(fd: &VcpuFd, privilege: Privilege) -> Result<(), Error> {
+    let cpl: u8 = match privilege {
+        Privilege::Cpl0 => 0,
+        Privilege::Cpl3 => 3,
+    };
     let code = kvm_segment {
         base: 0,
         limit: u32::MAX,
-        selector: 0x33,
+        selector: 0x30 | u16::from(cpl),
         type_: 11, // execute, read, accessed
         present: 1,
-        dpl: 3,
+        dpl: cpl,
         s: 1,
         l: 1,
         g: 1,
@@ -197,7 +231,7 @@ fn set_registers(fd: &VcpuFd, (mailbox, ring): (u64, u64)) -> Result<(), Error> 
     };
     // Read, write, accessed.
     let data = kvm_segment {
-        selector: 0x2b,
+        selector: 0x28 | u16::from(cpl),
         type_: 3,
         l: 0,
         db: 1,
@@ -221,7 +255,11 @@ fn set_registers(fd: &VcpuFd, (mailbox, ring): (u64, u64)) -> Result<(), Error> 
     sregs.cr3 = PAGE_TABLE;
     sregs.cr4 = 0x620; // OSXMMEXCPT OSFXSR PAE
     sregs.efer = 0x501; // LMA LME SCE
-    fd.set_sregs(&sregs).map_err(Error::kvm("KVM_SET_SREGS"))?;
+    fd.set_sregs(&sregs).map_err(Error::kvm("KVM_SET_SREGS"))
+}
+
+/// Interrupts off, IOPL 3, at the start of the program.
+fn set_registers(fd: &VcpuFd, (mailbox, ring): (u64, u64)) -> Result<(), Error> {
     let regs = kvm_regs {
         rip: PROGRAM,
         rdi: mailbox,

@@ -3,10 +3,11 @@
 //! | guest address | what |
 //! |---|---|
 //! | 0x1000 | page tables: identity, 2 MiB pages, all for CPL3 |
-//! | 0x10000 | the guest program |
+//! | 0x10000 | the guest program, and that of the exercises a page later |
 //! | 2 MiB | one [`Mailbox`] page per vCPU |
 //! | next 2 MiB boundary | one ring per vCPU, 2 MiB each |
 //! | after the rings | the host's exit counts, if shared |
+//! | next 2 MiB boundary | mapped, with no memory behind it |
 
 use std::ptr::{self, NonNull};
 use std::slice;
@@ -19,14 +20,16 @@ use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous, munmap};
 use vmnoise_events::exit_counts;
 
 use super::Error;
-use super::guest;
 use super::shared_pages::SharedPages;
+use super::{exercise, guest};
 use crate::mailbox::{Mailbox, RING_BYTES, RING_RECORDS, Record};
 
 /// Guest address of the top page table.
 pub const PAGE_TABLE: u64 = 0x1000;
 /// Guest address of the program.
 pub const PROGRAM: u64 = 0x10000;
+/// Guest address of the program of the exercises.
+pub const EXERCISES: u64 = 0x11000;
 /// vCPUs whose memory stays clear of the APIC's addresses below 4 GiB.
 pub const MAX_VCPUS: usize = 1024;
 
@@ -164,6 +167,7 @@ impl GuestMemory {
         };
         memory.write_page_tables();
         memory.write(PROGRAM as usize, guest::program());
+        memory.write(EXERCISES as usize, exercise::program());
         for (index, &cpu) in cpus.iter().enumerate() {
             let counts = match memory.shared {
                 Some(_) => memory.len + slot_of(cpu),
@@ -207,8 +211,14 @@ impl GuestMemory {
         (mailbox_at(index) as u64, ring_at(self.vcpus, index) as u64)
     }
 
+    /// The first guest address that the page tables map and no memory is behind.
+    pub fn unbacked(&self) -> u64 {
+        let backed = self.len + self.shared.as_ref().map_or(0, |shared| shared.len());
+        backed.next_multiple_of(LARGE_PAGE) as u64
+    }
+
     fn write_page_tables(&self) {
-        let mapped = self.len + self.shared.as_ref().map_or(0, |shared| shared.len());
+        let mapped = self.unbacked() as usize + LARGE_PAGE;
         let table = |index: usize| PAGE_TABLE as usize + index * TABLE_BYTES;
         let entry = |table: usize, index: usize, value: u64| {
             self.write(table + index * 8, &value.to_ne_bytes());

@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use vmnoise_events::{Gap, Policy, Tally};
 
 use super::guest::Command;
-use super::stats::ExitStat;
+use super::stats::{EXITS, VcpuStat};
 use super::vcpu::Vcpu;
 use super::vm::Vm;
 use super::{Error, GuestClock, VcpuThread};
@@ -24,7 +24,7 @@ pub struct Worker {
     pub clock: GuestClock,
     pub steal_clock: bool,
     /// Counts from the end of the set-up.
-    exit_stat: Option<ExitStat>,
+    exit_stat: Option<VcpuStat>,
     life: MeasuringThread<Error>,
 }
 
@@ -44,7 +44,7 @@ struct Ready {
     tid: u32,
     clock: GuestClock,
     steal_clock: bool,
-    exit_stat: Option<ExitStat>,
+    exit_stat: Option<VcpuStat>,
 }
 
 impl Worker {
@@ -102,7 +102,7 @@ impl Worker {
             blind_tsc: Some(self.book(|books| &books.blind_tsc)),
             steal_clock_ns: stolen.map(|(ns, _)| ns),
             reloads: stolen.map(|(_, reloads)| reloads),
-            kvm_stat_exits: self.exit_stat.as_ref().and_then(ExitStat::read),
+            kvm_stat_exits: self.exit_stat.as_ref().and_then(VcpuStat::read),
             ..Tally::default()
         };
         if let Some((first, last)) = self.mailbox().span_tsc() {
@@ -155,7 +155,7 @@ impl Assignment {
             tid: thread::tid(),
             clock: vcpu.clock,
             steal_clock: vcpu.steal_clock,
-            exit_stat: vcpu.exit_stat(),
+            exit_stat: vcpu.stat(EXITS),
         };
         // Whoever spawned this thread waits for the message.
         let _ = ready.send(message);

@@ -1,0 +1,58 @@
+//! `vmnoise microvm --exercise`: a guest that makes one exit in a loop. No noise is
+//! measured, and no BPF is needed.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use vmnoise_workload::microvm::exercise::{self as guest, Config, Exercise, Exercised, Kind};
+use vmnoise_workload::tsc;
+
+use super::conduct::{Machine, TSC_CALIBRATION, keep_off_measured_cpus};
+use crate::args::MicrovmArguments;
+use crate::interrupt;
+use crate::output::exercise::{Document, Options, print};
+use crate::status::{MachineCannot, Status};
+
+/// Exercises, prints, and says whether the machine made the exits it was to make.
+pub fn run(
+    exercise: Exercise,
+    cpus: Vec<u32>,
+    arguments: &MicrovmArguments,
+    machine: &Machine,
+) -> Result<Status> {
+    let interrupts = interrupt::catch().context("catching Ctrl-C")?;
+    keep_off_measured_cpus(&cpus, None, machine)?;
+    let started_at = jiff::Timestamp::now().to_string();
+    let config = Config {
+        exercise,
+        cpus: cpus.clone(),
+        duration: Duration::from_nanos(arguments.duration),
+        tsc_hz: tsc::calibrate_hz(TSC_CALIBRATION),
+        policy: arguments.priority,
+    };
+    let rows = guest::run(&config, &|| interrupts.asked_to_finish())
+        .map_err(|error| MachineCannot(error.to_string()))?;
+    let options = Options {
+        exercise,
+        cpus,
+        duration_ns: arguments.duration,
+        priority: arguments.priority,
+    };
+    print(
+        &Document::new(&machine.facts, started_at, options, config.tsc_hz, &rows),
+        arguments.format,
+    )?;
+    match rows.iter().find(|row| row.kind() == Some(Kind::None)) {
+        Some(row) if exercise.kind() != Kind::None => Err(not_to_this_kvm(exercise, row).into()),
+        _ => Ok(Status::Ok),
+    }
+}
+
+/// PVM runs guests as programs of its own: what leaves them need not come to it.
+fn not_to_this_kvm(exercise: Exercise, row: &Exercised) -> MachineCannot {
+    let (name, cpu, count) = (exercise.name(), row.cpu, row.count);
+    let exits = row.kvm.exits.unwrap_or(0);
+    MachineCannot(format!(
+        "{name} is no exit to the KVM of this machine: the guest on CPU {cpu} made {count} and KVM counted {exits} exits of every kind; what was timed is answered by the CPU or by a hypervisor below"
+    ))
+}

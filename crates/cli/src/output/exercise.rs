@@ -1,0 +1,165 @@
+//! What exits took: the table and the JSON of `vmnoise microvm --exercise`.
+
+use anyhow::Result;
+use serde::Serialize;
+use vmnoise_events::{HostFacts, Policy};
+use vmnoise_workload::microvm::exercise::{Exercise, Exercised, Kind, KvmCounts, Spread};
+
+use super::table::columns;
+use super::{json, write};
+use crate::args::Format;
+use crate::units::to_ns;
+
+/// What was asked.
+#[derive(Debug, Serialize)]
+pub struct Options {
+    /// The exit.
+    pub exercise: Exercise,
+    /// The CPUs, one vCPU each.
+    pub cpus: Vec<u32>,
+    /// How long.
+    pub duration_ns: u64,
+    /// Policy of the vCPU threads.
+    pub priority: Option<Policy>,
+}
+
+/// `vmnoise.exercise/1`.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    schema: &'static str,
+    tool_version: &'static str,
+    kernel: &'a str,
+    hypervisor: Option<&'a str>,
+    started_at: String,
+    options: Options,
+    tsc_hz: u64,
+    expected: Kind,
+    cpus: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    cpu: u32,
+    count: u64,
+    handled: Option<Kind>,
+    exit_tsc: Option<Spread>,
+    exit_ns: Option<Spread>,
+    runtime_ns: u64,
+    vmm_exits: u64,
+    kvm_stat: KvmCounts,
+}
+
+impl<'a> Document<'a> {
+    /// The document of these rows.
+    pub fn new(
+        host: &'a HostFacts,
+        started_at: String,
+        options: Options,
+        tsc_hz: u64,
+        rows: &[Exercised],
+    ) -> Document<'a> {
+        Document {
+            schema: "vmnoise.exercise/1",
+            tool_version: env!("CARGO_PKG_VERSION"),
+            kernel: &host.kernel,
+            hypervisor: host.hypervisor.as_deref(),
+            started_at,
+            expected: options.exercise.kind(),
+            options,
+            tsc_hz,
+            cpus: rows.iter().map(|row| Row::new(row, tsc_hz)).collect(),
+        }
+    }
+}
+
+impl Row {
+    fn new(row: &Exercised, tsc_hz: u64) -> Row {
+        let ns = |cycles| to_ns(cycles, tsc_hz);
+        Row {
+            cpu: row.cpu,
+            count: row.count,
+            handled: row.kind(),
+            exit_tsc: row.exit_tsc,
+            exit_ns: row.exit_tsc.map(|spread| spread.map(ns)),
+            runtime_ns: ns(row.runtime_tsc),
+            vmm_exits: row.vmm_exits,
+            kvm_stat: row.kvm,
+        }
+    }
+}
+
+/// Prints the result.
+///
+/// # Errors
+/// If stdout cannot be written.
+pub fn print(document: &Document<'_>, format: Format) -> Result<()> {
+    match format {
+        Format::Text => write(text(document).as_bytes()),
+        Format::Json => {
+            let mut out = Vec::new();
+            json::write(&mut out, document)?;
+            write(&out)
+        }
+    }
+}
+
+fn text(document: &Document<'_>) -> String {
+    let known = |number: Option<u64>| number.map_or("-".into(), |number| number.to_string());
+    let rows: Vec<[String; 13]> = document
+        .cpus
+        .iter()
+        .map(|row| {
+            let tsc = |of: fn(Spread) -> u64| known(row.exit_tsc.map(of));
+            let ns = |of: fn(Spread) -> u64| known(row.exit_ns.map(of));
+            [
+                row.cpu.to_string(),
+                row.handled.map_or("-", word).into(),
+                row.count.to_string(),
+                tsc(|spread| spread.min),
+                tsc(|spread| spread.mean),
+                tsc(|spread| spread.p99),
+                tsc(|spread| spread.max),
+                ns(|spread| spread.min),
+                ns(|spread| spread.mean),
+                ns(|spread| spread.p99),
+                row.vmm_exits.to_string(),
+                known(row.kvm_stat.exits),
+                known(row.kvm_stat.irq_exits),
+            ]
+        })
+        .collect();
+    let headings = [
+        "CPU",
+        "kind",
+        "count",
+        "min",
+        "mean",
+        "p99",
+        "max",
+        "min ns",
+        "mean ns",
+        "p99 ns",
+        "to VMM",
+        "KVM exits",
+        "for IRQs",
+    ];
+    let expected = match document.options.exercise.kind() {
+        Kind::Light => "light exits, which KVM answers",
+        Kind::Heavy => "heavy exits, which the VMM answers",
+        Kind::None => "no exit",
+    };
+    format!(
+        "{}: {expected}; cycles at {} Hz, one reading of the clock included\n\n{}",
+        document.options.exercise.name(),
+        document.tsc_hz,
+        columns(headings, 0, &rows),
+    )
+}
+
+fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Light => "light",
+        Kind::Heavy => "heavy",
+        Kind::None => "none",
+    }
+}

@@ -1,0 +1,309 @@
+//! Exits on purpose: a guest that makes one kind of exit after the other, and what
+//! each took, as kvm-unit-tests' `vmexit` does it.
+
+mod histogram;
+mod program;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use vmnoise_events::Policy;
+
+use super::Error;
+use super::guest::Command;
+use super::stats::{EXITS, VcpuStat};
+use super::vcpu::{Privilege, Return, Vcpu};
+use super::vm::Vm;
+use crate::gate::{self, Gate};
+use crate::measuring_thread::MeasuringThread;
+use crate::{thread, tsc};
+
+pub use histogram::Spread;
+pub(super) use program::{PORT, program};
+
+/// How often the caller is asked whether it has had enough.
+const LOOK: Duration = Duration::from_millis(20);
+/// How much later than its deadline a guest may end: it looks after each exit.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Which exit the guest makes. The numbers are the guest program's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u32)]
+pub enum Exercise {
+    /// CPUID: always intercepted, answered in KVM.
+    Cpuid = 1,
+    /// OUT to a port that no device of KVM has: the VMM answers.
+    Io = 2,
+    /// A read where there is no memory: KVM decodes it, the VMM answers.
+    Mmio = 3,
+    /// VMCALL or VMMCALL: answered in KVM, with a refusal, as the guest is at CPL3.
+    Hypercall = 4,
+    /// HLT, at CPL0. Without an interrupt controller in KVM the VMM is told at once.
+    Hlt = 5,
+    /// Nothing at all: what reading the clock costs.
+    Spin = 6,
+}
+
+/// Who answers an exit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// KVM itself.
+    Light,
+    /// The VMM: KVM_RUN returns.
+    Heavy,
+    /// There is no exit.
+    None,
+}
+
+impl Exercise {
+    /// All of them.
+    pub const ALL: [Exercise; 6] = [
+        Exercise::Cpuid,
+        Exercise::Io,
+        Exercise::Mmio,
+        Exercise::Hypercall,
+        Exercise::Hlt,
+        Exercise::Spin,
+    ];
+
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Exercise::Cpuid => "cpuid",
+            Exercise::Io => "io",
+            Exercise::Mmio => "mmio",
+            Exercise::Hypercall => "hypercall",
+            Exercise::Hlt => "hlt",
+            Exercise::Spin => "spin",
+        }
+    }
+
+    /// What its exits are on a stock KVM.
+    pub fn kind(self) -> Kind {
+        match self {
+            Exercise::Cpuid | Exercise::Hypercall => Kind::Light,
+            Exercise::Io | Exercise::Mmio | Exercise::Hlt => Kind::Heavy,
+            Exercise::Spin => Kind::None,
+        }
+    }
+
+    fn privilege(self) -> Privilege {
+        match self {
+            Exercise::Hlt => Privilege::Cpl0,
+            _ => Privilege::Cpl3,
+        }
+    }
+}
+
+/// What to exercise, and how.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The exit.
+    pub exercise: Exercise,
+    /// One vCPU is pinned to each of these host CPUs.
+    pub cpus: Vec<u32>,
+    /// How long.
+    pub duration: Duration,
+    /// The TSC's frequency in Hz.
+    pub tsc_hz: u64,
+    /// Policy of the vCPU threads; `None` is as inherited.
+    pub policy: Option<Policy>,
+}
+
+/// What one vCPU did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exercised {
+    /// The host CPU it was pinned to.
+    pub cpu: u32,
+    /// Exits made, or steps where there are none.
+    pub count: u64,
+    /// What each took, in cycles; `None` if there was none.
+    pub exit_tsc: Option<Spread>,
+    /// From before the first to after the last, in cycles.
+    pub runtime_tsc: u64,
+    /// Exits that KVM_RUN returned for: those that the VMM answered.
+    pub vmm_exits: u64,
+    /// What KVM counted from before the first entry to after the last, with what
+    /// starts and stops the exercise.
+    pub kvm: KvmCounts,
+}
+
+impl Exercised {
+    /// What its exits were, by those whom they went to; `None` where it made none or
+    /// KVM does not count its own.
+    pub fn kind(&self) -> Option<Kind> {
+        if self.count == 0 {
+            return None;
+        }
+        if self.vmm_exits >= self.count {
+            return Some(Kind::Heavy);
+        }
+        let in_kvm = self.kvm.exits? >= self.count;
+        Some(if in_kvm { Kind::Light } else { Kind::None })
+    }
+}
+
+/// KVM's own statistics of a vCPU over the exercise; `None` where it has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct KvmCounts {
+    /// Every exit.
+    pub exits: Option<u64>,
+    /// Those for an interrupt of the host.
+    pub irq_exits: Option<u64>,
+    /// Those that went to the VMM for an I/O port.
+    pub io_exits: Option<u64>,
+    /// Those that went to the VMM for memory.
+    pub mmio_exits: Option<u64>,
+    /// Those for HLT.
+    pub halt_exits: Option<u64>,
+    /// Those for a hypercall.
+    pub hypercalls: Option<u64>,
+}
+
+/// The same while it counts.
+struct KvmStats([Option<VcpuStat>; 6]);
+
+impl KvmStats {
+    fn open(vcpu: &Vcpu) -> KvmStats {
+        let names = [
+            EXITS,
+            "irq_exits",
+            "io_exits",
+            "mmio_exits",
+            "halt_exits",
+            "hypercalls",
+        ];
+        KvmStats(names.map(|name| vcpu.stat(name)))
+    }
+
+    fn read(&self) -> KvmCounts {
+        let counts = self.0.each_ref().map(|stat| stat.as_ref()?.read());
+        let [
+            exits,
+            irq_exits,
+            io_exits,
+            mmio_exits,
+            halt_exits,
+            hypercalls,
+        ] = counts;
+        KvmCounts {
+            exits,
+            irq_exits,
+            io_exits,
+            mmio_exits,
+            halt_exits,
+            hypercalls,
+        }
+    }
+}
+
+/// Exercises until the time is up or `enough` says so, and returns what each vCPU
+/// did, in the order of [`Config::cpus`].
+///
+/// # Errors
+/// What this machine lacks, or how it refused the exit, with the remedy.
+pub fn run(config: &Config, enough: &dyn Fn() -> bool) -> Result<Vec<Exercised>, Error> {
+    let vm = Arc::new(Vm::create(&config.cpus, None)?);
+    let gate = Arc::new(Gate::default());
+    let mut workers: Vec<Worker> = Vec::new();
+    for index in 0..config.cpus.len() {
+        let worker = Worker::spawn(&vm, &gate, config, index).inspect_err(|_| gate.close())?;
+        workers.push(worker);
+    }
+    gate.open();
+    let start = Instant::now();
+    while workers.iter().any(|worker| worker.life.running()) {
+        std::thread::sleep(LOOK);
+        if enough() {
+            (0..workers.len()).for_each(|index| vm.memory.mailbox(index).set_deadline(0));
+        }
+        if start.elapsed() > config.duration + PATIENCE {
+            gate.close();
+            workers.iter().for_each(|worker| gate::kick(worker.tid));
+        }
+    }
+    workers.into_iter().map(Worker::end).collect()
+}
+
+/// A thread that runs one vCPU.
+struct Worker {
+    cpu: u32,
+    tid: u32,
+    answer: mpsc::Receiver<Exercised>,
+    life: MeasuringThread<Error>,
+}
+
+impl Worker {
+    /// Starts the thread and waits until it stands at the gate.
+    fn spawn(
+        vm: &Arc<Vm>,
+        gate: &Arc<Gate>,
+        config: &Config,
+        index: usize,
+    ) -> Result<Worker, Error> {
+        let cpu = config.cpus[index];
+        let (vm, gate, config) = (Arc::clone(vm), Arc::clone(gate), config.clone());
+        let (done, answer) = mpsc::sync_channel(1);
+        let name = format!("vmnoise-vcpu{cpu}");
+        let (life, tid) = MeasuringThread::spawn(name, cpu, move |ready| {
+            thread::pin(&[cpu])?;
+            let mut vcpu = Vcpu::create(&vm, index, cpu)?;
+            vcpu.set_privilege(config.exercise.privilege())?;
+            if let Some(policy) = config.policy {
+                thread::set_policy(policy)?;
+            }
+            // Whoever spawned this thread waits for the message, and for the answer.
+            let _ = ready.send(thread::tid());
+            if gate.pass() {
+                let _ = done.send(exercise(&vm, &mut vcpu, &config, &gate)?);
+            }
+            Ok(())
+        })?;
+        Ok(Worker {
+            cpu,
+            tid,
+            answer,
+            life,
+        })
+    }
+
+    fn end(mut self) -> Result<Exercised, Error> {
+        self.life.join()?;
+        self.answer
+            .recv()
+            .map_err(|_| Error::Stuck { cpu: self.cpu })
+    }
+}
+
+fn exercise(vm: &Vm, vcpu: &mut Vcpu, config: &Config, gate: &Gate) -> Result<Exercised, Error> {
+    let memory = &vm.memory;
+    let (index, cpu) = (vcpu.index, vcpu.cpu);
+    let mailbox = memory.mailbox(index);
+    let orders = &mailbox.orders;
+    let (exercise, unbacked) = (program::order(config.exercise), memory.unbacked());
+    orders.exercise.store(exercise, Ordering::Relaxed);
+    orders.unbacked.store(unbacked, Ordering::Relaxed);
+    let cycles = config.duration.as_nanos() * u128::from(config.tsc_hz) / 1_000_000_000;
+    let cycles = u64::try_from(cycles).unwrap_or(u64::MAX);
+    let end_tsc = tsc::now().saturating_add(cycles);
+    mailbox.set_deadline(vcpu.clock.to_guest(end_tsc));
+    let stats = KvmStats::open(vcpu);
+    let before = vcpu.vmm_exits;
+    if vcpu.obey(Command::Exercise, &|| gate.is_closed())? == Return::Abandoned {
+        return Err(Error::Stuck { cpu });
+    }
+    let kvm = stats.read();
+    let (count, exit_tsc, runtime_tsc) = histogram::read(&memory.samples(index));
+    Ok(Exercised {
+        cpu,
+        count,
+        exit_tsc,
+        runtime_tsc,
+        vmm_exits: vcpu.vmm_exits - before,
+        kvm,
+    })
+}

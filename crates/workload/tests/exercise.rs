@@ -1,0 +1,113 @@
+//! Exits on purpose, on the KVM of this machine: their number is what KVM counted,
+//! and who answers them is as expected.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod kvm {
+    use std::time::{Duration, Instant};
+
+    use vmnoise_workload::microvm::exercise::{Config, Exercise, Exercised, Kind, run};
+    use vmnoise_workload::tsc;
+
+    /// Exits that start and stop an exercise: its last `out`, and the first look at
+    /// the page of its program.
+    const EDGE: u64 = 2;
+
+    fn config(exercise: Exercise, cpus: &[u32]) -> Config {
+        Config {
+            exercise,
+            cpus: cpus.to_vec(),
+            duration: Duration::from_millis(200),
+            tsc_hz: tsc::calibrate_hz(Duration::from_millis(20)),
+            policy: None,
+        }
+    }
+
+    fn one(exercise: Exercise) -> Exercised {
+        let rows = run(&config(exercise, &[1]), &|| false).unwrap();
+        assert_eq!(rows.len(), 1);
+        rows[0]
+    }
+
+    #[test]
+    fn what_exits_took_adds_up() {
+        for exercise in Exercise::ALL {
+            let row = one(exercise);
+            assert!(row.count > 100, "{exercise:?}: {row:?}");
+            let spread = row.exit_tsc.unwrap();
+            assert!(spread.min > 0 && spread.min <= spread.p50, "{row:?}");
+            assert!(spread.p50 <= spread.p99 && spread.p99 <= spread.max);
+            assert!(spread.min <= spread.mean && spread.mean <= spread.max);
+            assert_eq!(spread.total / row.count, spread.mean);
+            assert!(spread.total <= row.runtime_tsc, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn exits_to_the_vmm_are_those_that_kvm_counted() {
+        for exercise in [Exercise::Io, Exercise::Mmio] {
+            let row = one(exercise);
+            assert_eq!(row.kind(), Some(Kind::Heavy), "{row:?}");
+            assert_eq!(row.vmm_exits, row.count);
+            if let (Some(exits), Some(irq_exits)) = (row.kvm.exits, row.kvm.irq_exits) {
+                let own = exits - irq_exits;
+                // A host's NMI is an exit too, and has no count of its own.
+                let most = row.count + EDGE + row.count / 100;
+                assert!((row.count..=most).contains(&own), "{row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn exits_for_kvm_do_not_reach_the_vmm() {
+        for exercise in [Exercise::Cpuid, Exercise::Hypercall, Exercise::Spin] {
+            let row = one(exercise);
+            assert_eq!(row.vmm_exits, 0, "{row:?}");
+            let Some(exits) = row.kvm.exits else { continue };
+            match row.kind() {
+                Some(Kind::Light) => {
+                    assert_eq!(exercise.kind(), Kind::Light);
+                    let own = exits - row.kvm.irq_exits.unwrap_or(0);
+                    let most = row.count + EDGE + row.count / 100;
+                    assert!((row.count..=most).contains(&own), "{row:?}");
+                }
+                // PVM runs the guest as a program: these never come to it.
+                other => {
+                    assert_eq!(other, Some(Kind::None));
+                    assert!(exits < row.count / 2, "{row:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_exit_costs_more_than_none() {
+        let min = |exercise| one(exercise).exit_tsc.unwrap().min;
+        let (spin, cpuid, io) = (min(Exercise::Spin), min(Exercise::Cpuid), min(Exercise::Io));
+        println!("least cycles: spin {spin}, cpuid {cpuid}, io {io}");
+        assert!(spin < cpuid && cpuid < io);
+    }
+
+    #[test]
+    fn each_cpu_has_a_row() {
+        let rows = run(&config(Exercise::Io, &[1, 0]), &|| false).unwrap();
+        assert!(rows.iter().map(|row| row.cpu).eq([1, 0]));
+        assert!(rows.iter().all(|row| row.count > 0));
+    }
+
+    #[test]
+    fn enough_is_enough() {
+        let long = Config {
+            duration: Duration::from_secs(3600),
+            ..config(Exercise::Spin, &[1])
+        };
+        let start = Instant::now();
+        let rows = run(&long, &|| start.elapsed() > Duration::from_millis(100)).unwrap();
+        assert!(rows[0].count > 0 && start.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_named() {
+        let error = run(&config(Exercise::Io, &[0, 900]), &|| false).unwrap_err();
+        assert!(error.to_string().contains("CPU 900"), "{error}");
+    }
+}
