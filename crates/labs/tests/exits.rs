@@ -1,0 +1,90 @@
+//! Exits that are made on purpose and counted by `vmnoise exits` beside them, on a stock
+//! kernel's own kvm_amd.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod lab {
+    use serde_json::Value;
+    use vmnoise_labs::bed::{Kernel, Lab};
+
+    /// The exercise and what SVM calls its exit.
+    const EXERCISES: [(&str, &str); 4] = [
+        ("cpuid", "cpuid"),
+        ("io", "io"),
+        ("mmio", "npf"),
+        ("hypercall", "hypercall"),
+    ];
+    /// Exits before and after the exercise, of the same reason: the VM's way into its
+    /// program and out of it.
+    const EDGE: u64 = 8;
+
+    fn number(value: &Value) -> u64 {
+        value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
+    }
+
+    fn list(value: &Value) -> &[Value] {
+        value.as_array().unwrap()
+    }
+
+    /// All parts of an object of times, unknown ones left out.
+    fn sum(times: &Value) -> u64 {
+        let parts = times.as_object().unwrap().values();
+        parts.filter_map(Value::as_u64).sum()
+    }
+
+    #[test]
+    fn each_exit_is_counted_once_under_its_reason_and_its_time_adds_up() {
+        let mut commands = vec![
+            "&& vmnoise exits -d 8s --format json".to_owned(),
+            // By its end the other counts.
+            "vmnoise osnoise -d 1s -q".to_owned(),
+        ];
+        commands.extend(EXERCISES.iter().map(|(name, _)| {
+            format!("vmnoise microvm --exercise {name} --duration 20ms --format json")
+        }));
+        let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+        let report = Lab::kernel(Kernel::Cloud)
+            .virtual_time(0)
+            .run(&commands)
+            .unwrap();
+        let exits = report.outputs.last().unwrap().json().unwrap();
+        assert_eq!(exits["schema"], "vmnoise.exits/1");
+        assert_eq!(exits["lost_events"], 0);
+        // By process id, hence in the order in which they ran.
+        let vms = list(&exits["vms"]);
+        assert_eq!(vms.len(), EXERCISES.len(), "{exits}");
+        for (((name, reason), output), vm) in
+            EXERCISES.iter().zip(&report.outputs[1..]).zip(vms)
+        {
+            let exercise = &output.json().unwrap()["cpus"][0];
+            let made = number(&exercise["count"]);
+            let vcpu = &vm["vcpus"][0];
+            let reasons = list(&vcpu["reasons"]);
+            let of_exercise = reasons.iter().find(|row| row["name"] == *reason).unwrap();
+            let counted = number(&of_exercise["count"]);
+            assert!((made..=made + EDGE).contains(&counted), "{name}: {made}, {of_exercise}");
+
+            let is_heavy = exercise["expected"] == "heavy";
+            let heavy = number(&of_exercise["heavy"]);
+            let expected = if is_heavy { made..=made + EDGE } else { 0..=EDGE };
+            assert!(expected.contains(&heavy), "{name}: {of_exercise}");
+            for row in reasons {
+                assert_eq!(sum(&row["shares_ns"]), number(&row["total_ns"]), "{row}");
+                let lengths: u64 = list(&row["histogram"]).iter().map(|it| number(&it[1])).sum();
+                assert_eq!(lengths, number(&row["count"]), "{row}");
+            }
+            let all: u64 = reasons.iter().map(|row| number(&row["count"])).sum();
+            assert_eq!(all, number(&vcpu["exits"]));
+            let total: u64 = reasons.iter().map(|row| number(&row["total_ns"])).sum();
+            let times = &vcpu["time_ns"];
+            assert_eq!(sum(times) - number(&times["guest"]), total);
+            // KVM's own count of the exercise alone, beside the life of the vCPU.
+            let kvm = number(&exercise["kvm_stat"]["exits"]);
+            assert!(number(&vcpu["exits"]) >= kvm, "{name}: {kvm}, {vcpu}");
+            let [min, mean] = ["min", "mean"].map(|key| &exercise["exit_tsc"][key]);
+            println!(
+                "{name}: made {made}, counted {counted}, of {} exits; {min} instructions at least, mean {mean}, seen from outside",
+                vcpu["exits"]
+            );
+        }
+    }
+}
