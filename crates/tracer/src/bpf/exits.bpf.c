@@ -89,18 +89,32 @@ int BPF_PROG(kvm_vcpu_wakeup, u64 ns, bool waited)
 	return 0;
 }
 
+/* The vCPU whose thread runs here. */
+static __always_inline struct exits_vcpu *vcpu_here(struct exits_cpu *slot, u32 cpu)
+{
+	struct exits_vcpu *vcpu = exits_vcpu(slot->vcpu);
+	u64 id;
+
+	if (vcpu)
+		return vcpu;
+	id = bpf_get_current_pid_tgid();
+	return current_vcpu(slot, cpu, id, id >> 32);
+}
+
 SEC("tp_btf/kvm_fpu")
 int BPF_PROG(kvm_fpu, int load)
 {
-	u64 id = bpf_get_current_pid_tgid();
-	struct exits_cpu *cpu = exits_cpu(here());
+	u64 now = bpf_ktime_get_ns();
+	u32 cpu = here();
+	struct exits_cpu *slot = exits_cpu(cpu);
+	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu) : 0;
 
-	if (!cpu || !current_vcpu(cpu, here(), id, id >> 32))
+	if (!vcpu)
 		return 0;
 	if (load)
-		exits_run_enter(here(), bpf_ktime_get_ns());
+		exits_run_enter(vcpu, slot, cpu, now);
 	else
-		exits_run_leave(here(), bpf_ktime_get_ns());
+		exits_run_leave(vcpu, slot, cpu, now);
 	return 0;
 }
 
@@ -108,52 +122,42 @@ int BPF_PROG(kvm_fpu, int load)
 SEC("tp_btf/kvm_userspace_exit")
 int BPF_PROG(kvm_userspace_exit, u32 reason)
 {
-	struct exits_cpu *cpu = exits_cpu(here());
-	struct exits_vcpu *vcpu = cpu ? exits_vcpu(cpu->vcpu) : 0;
+	struct exits_cpu *slot = exits_cpu(here());
+	struct exits_vcpu *vcpu = slot ? exits_vcpu(slot->vcpu) : 0;
 
 	if (vcpu && vcpu->in_exit)
 		vcpu->now.code = reason;
 	return 0;
 }
 
-static __always_inline struct exits_vcpu *vcpu_here(struct exits_cpu *cpu, struct kvm_vcpu *kvm)
-{
-	struct exits_vcpu *vcpu = exits_vcpu(cpu->vcpu);
-	u64 id;
-
-	if (!vcpu) {
-		id = bpf_get_current_pid_tgid();
-		vcpu = current_vcpu(cpu, here(), id, id >> 32);
-	}
-	if (vcpu && !vcpu->vm) {
-		vcpu->id = kvm->vcpu_id;
-		vcpu->vm = (u64)kvm->kvm;
-	}
-	return vcpu;
-}
-
 SEC("tp_btf/kvm_exit")
 int BPF_PROG(kvm_exit, struct kvm_vcpu *kvm, u32 isa)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct exits_cpu *cpu = exits_cpu(here());
-	struct exits_vcpu *vcpu = cpu ? vcpu_here(cpu, kvm) : 0;
+	u32 cpu = here();
+	struct exits_cpu *slot = exits_cpu(cpu);
+	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu) : 0;
 
 	if (!vcpu)
 		return 0;
-	vcpu->isa = isa;
-	exits_exit(vcpu, here(), now, exit_code(kvm, isa));
+	if (!vcpu->vm) {
+		vcpu->id = kvm->vcpu_id;
+		vcpu->vm = (u64)kvm->kvm;
+		vcpu->isa = isa;
+	}
+	exits_exit(vcpu, cpu, now, exit_code(kvm, isa));
 	return 0;
 }
 
 SEC("tp_btf/kvm_entry")
-int BPF_PROG(kvm_entry, struct kvm_vcpu *kvm)
+int BPF_PROG(kvm_entry)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct exits_cpu *cpu = exits_cpu(here());
-	struct exits_vcpu *vcpu = cpu ? vcpu_here(cpu, kvm) : 0;
+	u32 cpu = here();
+	struct exits_cpu *slot = exits_cpu(cpu);
+	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu) : 0;
 
 	if (vcpu)
-		exits_entry(vcpu, cpu, here(), now);
+		exits_entry(vcpu, slot, cpu, now);
 	return 0;
 }

@@ -217,8 +217,9 @@ static __always_inline u64 book_interrupts(struct exits_vcpu *vcpu, const struct
 /* Brings the books up to this instant, while the vCPU's thread has the CPU. */
 static __always_inline void book_here(struct exits_vcpu *vcpu, struct exits_cpu *here)
 {
-	if (interrupts(&here->done) != interrupts(&vcpu->mark))
-		book_interrupts(vcpu, &vcpu->mark, &here->done);
+	if (interrupts(&here->done) == interrupts(&vcpu->mark))
+		return;
+	book_interrupts(vcpu, &vcpu->mark, &here->done);
 	vcpu->mark = here->done;
 }
 
@@ -488,13 +489,9 @@ static __always_inline void exit_ends(struct exits_vcpu *vcpu, u32 index, u32 cp
 	vcpu->in_exit = 0;
 }
 
-static __always_inline void exits_run_leave(u32 cpu, u64 now)
+static __always_inline void exits_run_leave(struct exits_vcpu *vcpu, struct exits_cpu *here,
+					    u32 cpu, u64 now)
 {
-	struct exits_cpu *here = exits_cpu(cpu);
-	struct exits_vcpu *vcpu = here ? exits_vcpu(here->vcpu) : 0;
-
-	if (!vcpu)
-		return;
 	book_here(vcpu, here);
 	if (kvm_run_only) {
 		book_inside_run(vcpu);
@@ -508,14 +505,11 @@ static __always_inline void exits_run_leave(u32 cpu, u64 now)
 	vcpu->now.heavy = 1;
 }
 
-static __always_inline void exits_run_enter(u32 cpu, u64 now)
+static __always_inline void exits_run_enter(struct exits_vcpu *vcpu, struct exits_cpu *here,
+					    u32 cpu, u64 now)
 {
-	struct exits_cpu *here = exits_cpu(cpu);
-	struct exits_vcpu *vcpu = here ? exits_vcpu(here->vcpu) : 0;
 	u64 vmm_ns;
 
-	if (!vcpu)
-		return;
 	if (kvm_run_only)
 		seen(vcpu, now);
 	if (!vcpu->left)

@@ -75,15 +75,21 @@ static __always_inline struct exits_vcpu *vcpu_of(struct arguments *args)
 
 TEST(run_leave)
 {
-	if (vcpu_of(args))
-		exits_run_leave(args->cpu, args->now);
+	struct exits_cpu *cpu = exits_cpu(args->cpu);
+	struct exits_vcpu *vcpu = vcpu_of(args);
+
+	if (cpu && vcpu)
+		exits_run_leave(vcpu, cpu, args->cpu, args->now);
 	return 0;
 }
 
 TEST(run_enter)
 {
-	if (vcpu_of(args))
-		exits_run_enter(args->cpu, args->now);
+	struct exits_cpu *cpu = exits_cpu(args->cpu);
+	struct exits_vcpu *vcpu = vcpu_of(args);
+
+	if (cpu && vcpu)
+		exits_run_enter(vcpu, cpu, args->cpu, args->now);
 	return 0;
 }
 
