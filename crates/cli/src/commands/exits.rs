@@ -9,7 +9,7 @@ use vmnoise_tracer::host::{Host, Vm, cpu_list};
 use vmnoise_tracer::{ExitTracer, LoadError};
 
 use crate::args::{ExitsArguments, Format};
-use crate::output::exits as output;
+use crate::output::{exits as output, vm_list};
 use crate::status::{MachineCannot, Status, UsageError};
 use crate::{interrupt, rungs};
 
@@ -24,7 +24,7 @@ const ROOM_TO_GROW: usize = 256;
 pub fn run(arguments: &ExitsArguments) -> Result<Status> {
     let host = Host::here();
     if arguments.list {
-        output::list(&host.vms(), arguments.format)?;
+        vm_list::print(&host.vms(), arguments.format)?;
         return Ok(Status::Ok);
     }
     let filter = filter(arguments)?;

@@ -17,6 +17,7 @@ mod table;
 mod text;
 pub mod trace_line;
 pub mod view;
+pub mod vm_list;
 
 use std::io::Write;
 

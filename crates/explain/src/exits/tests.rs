@@ -1,0 +1,103 @@
+//! Totals with known sums, filtered and named.
+
+use super::*;
+use vmnoise_events::Isa;
+
+fn totals(tid: u32, isa: Isa) -> VcpuTotals {
+    let split = ExitSplit {
+        kvm: 70,
+        vmm: 20,
+        host_irq: 10,
+        ..ExitSplit::default()
+    };
+    VcpuTotals {
+        tid,
+        vmm_pid: 9,
+        id: (isa == Isa::Svm).then_some(tid - 10),
+        vm: 1,
+        first_mono_ns: 1_000,
+        last_mono_ns: 2_000,
+        sees_kvm: isa != Isa::KvmRun,
+        exits: 4,
+        heavy: 1,
+        split,
+        worst: None,
+        reasons: vec![ReasonTotals {
+            reason: Some(ExitReason { isa, code: 0x72 }),
+            count: 4,
+            heavy: 1,
+            min_ns: 10,
+            max_ns: 50,
+            split,
+            histogram: vec![(11, 2), (23, 1), (50, 1)],
+        }],
+    }
+}
+
+#[test]
+fn time_adds_up_to_the_span() {
+    let summary = summarize_exits(
+        &[totals(11, Isa::Svm), totals(10, Isa::Svm)],
+        &VmNames::default(),
+        &ExitFilter::default(),
+    );
+    let vm = &summary.vms[0];
+    assert_eq!((vm.vm, vm.name.as_str()), (9, "vm:9"));
+    let ids: Vec<_> = vm.vcpus.iter().map(|vcpu| vcpu.vcpu).collect();
+    assert_eq!(ids, [Some(0), Some(1)]);
+    let vcpu = &vm.vcpus[0];
+    assert_eq!(
+        (vcpu.time_ns.guest, vcpu.time_ns.taken.kvm),
+        (900, Some(70))
+    );
+    assert_eq!((vcpu.light, vcpu.heavy), (Some(3), 1));
+    let reason = &vcpu.reasons[0];
+    assert_eq!(reason.name, "cpuid");
+    assert_eq!((reason.mean_ns, reason.p99_ns, reason.max_ns), (25, 50, 50));
+}
+
+#[test]
+fn what_kvm_pvm_does_not_tell_is_unknown() {
+    let names = VmNames {
+        names: BTreeMap::from([(9, "web".to_owned())]),
+        vcpus: BTreeMap::from([(11, 3)]),
+    };
+    let summary = summarize_exits(&[totals(11, Isa::KvmRun)], &names, &ExitFilter::default());
+    let vcpu = &summary.vms[0].vcpus[0];
+    assert_eq!(summary.vms[0].name, "web");
+    assert_eq!((vcpu.vcpu, vcpu.light), (Some(3), None));
+    assert_eq!(vcpu.time_ns.taken.kvm, None);
+}
+
+#[test]
+fn filters_choose_vm_vcpu_and_reason() {
+    let all = [totals(10, Isa::Svm), totals(11, Isa::Svm)];
+    let shown = |filter: ExitFilter| {
+        let summary = summarize_exits(&all, &VmNames::default(), &filter);
+        let vcpus: Vec<_> = summary
+            .vms
+            .iter()
+            .flat_map(|vm| &vm.vcpus)
+            .map(|vcpu| (vcpu.tid, vcpu.reasons.len()))
+            .collect();
+        vcpus
+    };
+    let vm = |name: &str| ExitFilter {
+        vm: Some(name.into()),
+        ..ExitFilter::default()
+    };
+    assert_eq!(shown(vm("9")).len(), 2);
+    assert_eq!(shown(vm("vm:9")).len(), 2);
+    assert_eq!(shown(vm("10")).len(), 0);
+    let vcpus = ExitFilter {
+        vcpus: Some(vec![1]),
+        ..ExitFilter::default()
+    };
+    assert_eq!(shown(vcpus), [(11, 1)]);
+    let reasons = |name: &str| ExitFilter {
+        reasons: vec![name.into()],
+        ..ExitFilter::default()
+    };
+    assert_eq!(shown(reasons("CPUID")), [(10, 1), (11, 1)]);
+    assert_eq!(shown(reasons("hlt")), [(10, 0), (11, 0)]);
+}
