@@ -77,16 +77,6 @@ impl ExitReason {
             Err(_) => Cow::Owned(format!("unknown_{:#x}", self.code)),
         }
     }
-
-    /// Whether the guest asked to sleep: the time until its wake-up is no noise.
-    pub fn is_halt(self) -> bool {
-        match self.isa {
-            Isa::Vmx => self.code & VMX_BASIC == 12,
-            Isa::Svm => self.code == 0x78,
-            Isa::Arm64 => self == ExitReason::arm64(arm64::TRAP as u32, 0x01),
-            Isa::KvmRun => self.code == 5,
-        }
-    }
 }
 
 impl std::fmt::Display for ExitReason {
@@ -173,13 +163,6 @@ mod tests {
     #[test]
     fn flags_of_a_failed_entry_do_not_hide_the_reason() {
         assert_eq!(vmx(1 << 31 | 33).name(), "INVALID_STATE");
-    }
-
-    #[test]
-    fn halts_are_halts_everywhere() {
-        assert!(vmx(12).is_halt() && svm(0x78).is_halt());
-        assert!(ExitReason::arm64(2, 1).is_halt() && !ExitReason::arm64(0, 1).is_halt());
-        assert!(!vmx(0x78).is_halt() && !svm(12).is_halt());
     }
 
     #[test]

@@ -64,7 +64,7 @@ struct exits_exit {
 	u32 exit_cpu;
 	u32 entry_cpu;
 	u32 heavy;
-	u32 preempted_by; /* the last thread that had the CPU */
+	u32 reserved;
 };
 
 /* One vCPU. Its state follows it from CPU to CPU. */

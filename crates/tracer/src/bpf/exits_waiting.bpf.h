@@ -125,7 +125,6 @@ static __always_inline void exits_switch(u32 cpu, u64 now, bool preempted, u32 p
 	vcpu = next_tid ? vcpu_of_thread(next_tid, &index) : 0;
 	here->vcpu = 0;
 	if (vcpu) {
-		vcpu->now.preempted_by = prev_tid;
 		switched_in(vcpu, here, cpu, now, !prev_tid);
 		arrives(vcpu, index, here, cpu);
 		if (kvm_run_only && !vcpu->in_exit) {

@@ -140,17 +140,7 @@ static __always_inline int vector_begins(u32 vector, const u64 *name)
 		return irq_ends(vector, VMNOISE_FROM_VECTOR);                                      \
 	}
 
-IRQ_VECTOR(local_timer)
-IRQ_VECTOR(x86_platform_ipi)
-IRQ_VECTOR(call_function)
-IRQ_VECTOR(call_function_single)
-IRQ_VECTOR(reschedule)
-IRQ_VECTOR(error_apic)
-IRQ_VECTOR(spurious_apic)
-IRQ_VECTOR(thermal_apic)
-IRQ_VECTOR(threshold_apic)
-IRQ_VECTOR(deferred_error_apic)
-IRQ_VECTOR(irq_work)
+#include "irq_vectors.bpf.h"
 
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(softirq_entry, unsigned int number)

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The vectors of arch/x86/include/asm/trace/irq_vectors.h, each handed to IRQ_VECTOR of whoever
+ * includes this; user space loads those that this kernel has. No guard: it is included to expand.
+ */
+IRQ_VECTOR(local_timer)
+IRQ_VECTOR(x86_platform_ipi)
+IRQ_VECTOR(call_function)
+IRQ_VECTOR(call_function_single)
+IRQ_VECTOR(reschedule)
+IRQ_VECTOR(error_apic)
+IRQ_VECTOR(spurious_apic)
+IRQ_VECTOR(thermal_apic)
+IRQ_VECTOR(threshold_apic)
+IRQ_VECTOR(deferred_error_apic)
+IRQ_VECTOR(irq_work)
