@@ -15,6 +15,7 @@ mod facts;
 mod gap;
 mod interference;
 mod share;
+mod vcpu;
 
 pub use activity::{Activity, ActivityKind, Source, SourceId};
 pub use clock::{Anchor, ClockFacts, ClockSource, OffsetProof};
@@ -25,3 +26,4 @@ pub use facts::{HostFacts, ObservedThread, Options, Policy, RunFacts, Rung, Witn
 pub use gap::Gap;
 pub use interference::{InterferenceCounts, InterferenceSlot};
 pub use share::Share;
+pub use vcpu::{Vcpu, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
