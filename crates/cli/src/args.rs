@@ -1,5 +1,7 @@
 //! The command line: one definition feeds parsing, help and errors.
 
+mod exits;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -11,6 +13,10 @@ use crate::exercise_name;
 use crate::foreign::ForeignOptions;
 use crate::priority;
 use crate::units::{Bare, parse_time};
+
+pub use exits::{
+    Columns, ExitsArguments, ExitsCommon, ExitsHistArguments, ExitsMode, ExitsTopArguments,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +44,7 @@ pub enum Command {
     /// Measure what is taken from this machine's CPUs, as rtla osnoise does, on any kernel
     Osnoise(Box<OsnoiseArguments>),
     /// Count every exit of every VM on this host, and say where its time went
-    Exits(ExitsArguments),
+    Exits(Box<ExitsArguments>),
     /// Print the summary of a recording
     Explain(ExplainArguments),
     /// Show what this machine lets vmnoise see, and what would let it see more
@@ -236,32 +242,6 @@ pub struct OsnoiseTraceArguments {
     /// Print only the end: what stopped the run, and what it rests on
     #[arg(short, long)]
     pub quiet: bool,
-}
-
-/// `vmnoise exits`.
-#[derive(Debug, Args)]
-pub struct ExitsArguments {
-    /// List the VMs of this host with their vCPUs, and end
-    #[arg(long)]
-    pub list: bool,
-    /// Only this VM: its name, the process id of its VMM, or `all`
-    #[arg(long, value_name = "VM", default_value = "all")]
-    pub vm: String,
-    /// Only these vCPUs, such as 0,2-3 [default: all]
-    #[arg(long, value_name = "LIST")]
-    pub vcpu: Option<String>,
-    /// Only these reasons, by the names that are printed, such as cpuid,io [default: all]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub reason: Vec<String>,
-    /// How long to count [default: until Ctrl-C]; a number alone is in seconds
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<u64>,
-    /// Print only the result at the end
-    #[arg(short, long)]
-    pub quiet: bool,
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
 }
 
 /// `vmnoise explain`: the same path from events to output, fed from a file.

@@ -17,6 +17,7 @@ mod output;
 mod poller;
 mod priority;
 mod reaction;
+mod reason_names;
 mod recent_trace;
 mod rungs;
 mod session;

@@ -52,6 +52,19 @@ pub struct ExitReason {
 /// VMX sets these in the upper bits of the reason: enclave, bus lock, failed entry.
 const VMX_BASIC: u64 = 0xffff;
 
+impl Isa {
+    /// Every name that a reason of it can have, those without one left out.
+    pub fn reason_names(self) -> impl Iterator<Item = &'static str> {
+        let tables = match self {
+            Isa::Vmx => [vmx::NAMES, &[]],
+            Isa::Svm => [svm::NAMES, &[]],
+            Isa::Arm64 => [arm64::EXCEPTIONS, arm64::CLASSES],
+            Isa::KvmRun => [KVM_RUN, &[]],
+        };
+        tables.into_iter().flatten().map(|&(_, name)| name)
+    }
+}
+
 impl ExitReason {
     /// The reason of an arm64 exit from the `ret` and `esr_ec` of `kvm_exit`.
     pub const fn arm64(exception: u32, class: u32) -> ExitReason {

@@ -14,6 +14,7 @@ mod clockmap;
 mod conclude;
 mod cpu;
 mod derive;
+mod exit_lengths;
 mod exits;
 mod explainer;
 mod guest_columns;
@@ -38,6 +39,7 @@ mod trace;
 mod worst;
 
 pub use budget::{Budget, Part};
+pub use exit_lengths::{ExitLengths, floor_ns, next_floor_ns};
 pub use exits::{
     ExitFilter, ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, VmExits, VmNames, WorstExit,
     summarize_exits,

@@ -1,6 +1,7 @@
 //! `vmnoise exits`: counts every exit of every VM on this host, in the kernel.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -8,10 +9,11 @@ use vmnoise_explain::{ExitFilter, ExitsSummary, VmNames, summarize_exits};
 use vmnoise_tracer::host::{Host, Vm, cpu_list};
 use vmnoise_tracer::{ExitTracer, LoadError};
 
-use crate::args::{ExitsArguments, Format};
-use crate::output::{exits as output, vm_list};
+use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, Format};
+use crate::output::exits::{self as output, Layout};
+use crate::output::vm_list;
 use crate::status::{MachineCannot, Status, UsageError};
-use crate::{interrupt, rungs};
+use crate::{interrupt, reason_names, rungs};
 
 /// Between two looks at the clock and at Ctrl-C.
 const TICK: Duration = Duration::from_millis(20);
@@ -22,15 +24,31 @@ const ROOM_TO_GROW: usize = 256;
 
 /// Counts, prints, and says how it ended.
 pub fn run(arguments: &ExitsArguments) -> Result<Status> {
-    let host = Host::here();
     if arguments.list {
-        vm_list::print(&host.vms(), arguments.format)?;
+        vm_list::print(&Host::here().vms(), arguments.top.common.format)?;
         return Ok(Status::Ok);
     }
-    let filter = filter(arguments)?;
+    match &arguments.mode {
+        None => run_top(&arguments.top),
+        Some(ExitsMode::Top(top)) => run_top(top),
+        Some(ExitsMode::Hist(hist)) => count(&hist.common, Layout::Hist(hist), false),
+    }
+}
+
+fn run_top(arguments: &ExitsTopArguments) -> Result<Status> {
+    let redraw = !arguments.quiet
+        && arguments.common.format == Format::Text
+        && std::io::stdout().is_terminal();
+    count(&arguments.common, Layout::Top, redraw)
+}
+
+fn count(arguments: &ExitsCommon, layout: Layout<'_>, redraw: bool) -> Result<Status> {
+    let host = Host::here();
+    let filter = filter(arguments, host.kvm_module().as_deref())?;
     let interrupts = interrupt::catch().context("catching Ctrl-C")?;
     let vms = host.vms();
     refuse_unknown_vm(&filter, &vms)?;
+    require_kvm()?;
     let vcpus: usize = vms.iter().map(|vm| vm.vcpus.len()).sum();
     let room = u32::try_from(vcpus * 2 + ROOM_TO_GROW).unwrap_or(u32::MAX);
     let mut tracer = ExitTracer::load(room).map_err(refusal)?;
@@ -41,8 +59,6 @@ pub fn run(arguments: &ExitsArguments) -> Result<Status> {
     let started_at = jiff::Timestamp::now().to_string();
     tracer.attach().context("attaching the BPF programs")?;
 
-    let redraw =
-        !arguments.quiet && arguments.format == Format::Text && std::io::stdout().is_terminal();
     let start = Instant::now();
     let end = arguments
         .duration
@@ -73,18 +89,28 @@ pub fn run(arguments: &ExitsArguments) -> Result<Status> {
         lost_vcpus: tracer.lost_vcpus()?,
         rungs: vec![rungs::of_exits(tracer.kvm_run_only())],
     };
-    output::print(&result, arguments.format)?;
+    output::print(&result, layout, arguments.format)?;
     tell_if_empty(&summary);
     Ok(Status::Ok)
 }
 
-fn filter(arguments: &ExitsArguments) -> Result<ExitFilter> {
+fn filter(arguments: &ExitsCommon, kvm_module: Option<&str>) -> Result<ExitFilter> {
+    reason_names::check(&arguments.reason, kvm_module).map_err(UsageError)?;
     let vcpus = arguments.vcpu.as_deref().map(cpu_list::parse).transpose();
     Ok(ExitFilter {
         vm: (arguments.vm != "all").then(|| arguments.vm.clone()),
         vcpus: vcpus.map_err(|error| UsageError(format!("--vcpu: {error}")))?,
         reasons: arguments.reason.clone(),
     })
+}
+
+/// Without KVM there are no exits, and the BPF programs find no events to attach to.
+fn require_kvm() -> Result<()> {
+    if Path::new("/dev/kvm").exists() {
+        return Ok(());
+    }
+    let why = "there is no KVM on this machine (no /dev/kvm): load kvm_intel or kvm_amd";
+    Err(MachineCannot(why.into()).into())
 }
 
 /// A VM that is named must be there: a wrong name would measure nothing for long.

@@ -152,7 +152,7 @@ fn text(document: &Document<'_>) -> String {
         "{}: {expected}; cycles at {} Hz, one reading of the clock included\n\n{}",
         document.options.exercise.name(),
         document.tsc_hz,
-        columns(headings, 0, &rows),
+        columns(headings, &[], &rows),
     )
 }
 

@@ -2,8 +2,12 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// Renders rows under headings. `left` says how many of the first columns hold words.
-pub fn columns<const N: usize>(headings: [&str; N], left: usize, rows: &[[String; N]]) -> String {
+/// Renders rows under headings. `words` are the columns that do not hold numbers.
+pub fn columns<const N: usize>(
+    headings: [&str; N],
+    words: &[usize],
+    rows: &[[String; N]],
+) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(headings);
     for row in rows {
@@ -11,7 +15,7 @@ pub fn columns<const N: usize>(headings: [&str; N], left: usize, rows: &[[String
     }
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((1, 1));
-        if index >= left {
+        if !words.contains(&index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }

@@ -92,7 +92,7 @@ fn overview(cpus: &[CpuSummary]) -> String {
         "HW_EX",
         "reloads",
     ];
-    table::columns(headings, 0, &rows)
+    table::columns(headings, &[], &rows)
 }
 
 /// Shares that took time, and those that nobody could see here.
@@ -114,7 +114,7 @@ fn shares(cpu: &CpuSummary) -> String {
         ),
         None => String::new(),
     };
-    table::columns(["share", "time", "% of noise"], 1, &rows) + &outer
+    table::columns(["share", "time", "% of noise"], &[0], &rows) + &outer
 }
 
 fn sources(cpu: &CpuSummary) -> String {
@@ -136,7 +136,7 @@ fn sources(cpu: &CpuSummary) -> String {
         .collect();
     let mut text = table::columns(
         ["source", "share", "count", "total", "mean", "max"],
-        2,
+        &[0, 1],
         &rows,
     );
     if let Some(more) = cpu

@@ -82,5 +82,5 @@ pub fn print(vms: &[Vm], format: Format) -> Result<()> {
         }
     }
     let headings = ["VM", "PID", "vCPU", "TID", "CPUs", "policy"];
-    super::write(table::columns(headings, 1, &rows).as_bytes())
+    super::write(table::columns(headings, &[0], &rows).as_bytes())
 }

@@ -1,0 +1,84 @@
+//! `vmnoise exits [top|hist|trace]` on the command line.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{Format, duration};
+
+/// `vmnoise exits`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ExitsArguments {
+    #[command(subcommand)]
+    pub mode: Option<ExitsMode>,
+    /// List the VMs of this host with their vCPUs, and end
+    #[arg(long)]
+    pub list: bool,
+    #[command(flatten)]
+    pub top: ExitsTopArguments,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ExitsMode {
+    /// Tables by vCPU and by reason, redrawn each second (the default)
+    Top(ExitsTopArguments),
+    /// A histogram of the exits' lengths
+    Hist(ExitsHistArguments),
+}
+
+/// What every way to show exits understands.
+#[derive(Debug, Args)]
+pub struct ExitsCommon {
+    /// Only this VM: its name, the process id of its VMM, or `all`
+    #[arg(long, value_name = "VM", default_value = "all")]
+    pub vm: String,
+    /// Only these vCPUs, such as 0,2-3 [default: all]
+    #[arg(long, value_name = "LIST")]
+    pub vcpu: Option<String>,
+    /// Only these reasons, by the names that are printed, such as cpuid,io [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub reason: Vec<String>,
+    /// How long to count [default: until Ctrl-C]; a number alone is in seconds
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<u64>,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// `vmnoise exits top`.
+#[derive(Debug, Args)]
+pub struct ExitsTopArguments {
+    #[command(flatten)]
+    pub common: ExitsCommon,
+    /// Print only the result at the end
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// `vmnoise exits hist`.
+#[derive(Debug, Args)]
+pub struct ExitsHistArguments {
+    #[command(flatten)]
+    pub common: ExitsCommon,
+    /// What has a column of its own
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Columns::Vcpu)]
+    pub by: Columns,
+    /// Print buckets without exits too, between the shortest and the longest
+    #[arg(long)]
+    pub with_zeros: bool,
+    /// Leave out the lines before the histogram
+    #[arg(long)]
+    pub no_header: bool,
+    /// Leave out the lines after the histogram
+    #[arg(long)]
+    pub no_summary: bool,
+}
+
+/// What has a column of its own in a histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Columns {
+    /// Each vCPU, all its reasons together
+    Vcpu,
+    /// Each reason, over all vCPUs
+    Reason,
+}

@@ -1,0 +1,114 @@
+//! Exits by length, in the layout of rtla's histograms.
+
+use std::time::Duration;
+
+use vmnoise_explain::{ExitLengths, ExitsSummary, VcpuExits, VmExits, next_floor_ns};
+
+use crate::args::{Columns, ExitsHistArguments};
+use crate::output::{rtla, text};
+
+/// As wide as rtla's.
+const CELL: usize = 9;
+
+/// A column and what is in it.
+type Column = (String, ExitLengths);
+
+/// The histogram. What it rests on is not in it.
+pub fn render(
+    measured: Duration,
+    summary: &ExitsSummary,
+    arguments: &ExitsHistArguments,
+) -> String {
+    let columns = match arguments.by {
+        Columns::Vcpu => by_vcpu(summary),
+        Columns::Reason => by_reason(summary),
+    };
+    let mut all = ExitLengths::default();
+    let reasons = vcpus(summary).flat_map(|(_, vcpu)| &vcpu.reasons);
+    reasons.for_each(|reason| all.add(reason));
+    let mut out = String::new();
+    if !arguments.no_header {
+        out += "# vmnoise exits histogram\n# Time unit is microseconds (us)\n";
+        out += &format!("# Duration: {}\n", rtla::clock(measured));
+        out += &row("Index", &columns, |(name, _)| name.clone());
+    }
+    for floor_ns in floors(&all, arguments.with_zeros) {
+        out += &row(&us(floor_ns), &columns, |(_, lengths)| {
+            lengths.count_from(floor_ns).to_string()
+        });
+    }
+    if !arguments.no_summary {
+        let or_unknown = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), us);
+        out += &row("count:", &columns, |(_, lengths)| {
+            lengths.count().to_string()
+        });
+        out += &row("min:", &columns, |(_, lengths)| {
+            or_unknown(lengths.min_ns())
+        });
+        out += &row("avg:", &columns, |(_, lengths)| {
+            or_unknown(lengths.mean_ns().map(|ns| ns.round() as u64))
+        });
+        out += &row("max:", &columns, |(_, lengths)| {
+            or_unknown(lengths.max_ns())
+        });
+    }
+    out
+}
+
+fn vcpus(summary: &ExitsSummary) -> impl Iterator<Item = (&VmExits, &VcpuExits)> {
+    let vms = summary.vms.iter();
+    vms.flat_map(|vm| vm.vcpus.iter().map(move |vcpu| (vm, vcpu)))
+}
+
+fn by_vcpu(summary: &ExitsSummary) -> Vec<Column> {
+    let column = |(vm, vcpu): (&VmExits, &VcpuExits)| {
+        let mut lengths = ExitLengths::default();
+        vcpu.reasons.iter().for_each(|reason| lengths.add(reason));
+        let number = text::number(vcpu.vcpu.map(u64::from));
+        (format!("{}/{number}", vm.name), lengths)
+    };
+    vcpus(summary).map(column).collect()
+}
+
+/// The reason that took most first.
+fn by_reason(summary: &ExitsSummary) -> Vec<Column> {
+    let mut columns: Vec<Column> = Vec::new();
+    for reason in vcpus(summary).flat_map(|(_, vcpu)| &vcpu.reasons) {
+        let index = columns.iter().position(|(name, _)| *name == reason.name);
+        let index = index.unwrap_or_else(|| {
+            columns.push((reason.name.clone(), ExitLengths::default()));
+            columns.len() - 1
+        });
+        columns[index].1.add(reason);
+    }
+    columns.sort_by_key(|(_, lengths)| std::cmp::Reverse(lengths.total_ns()));
+    columns
+}
+
+/// Where the rows begin.
+fn floors(all: &ExitLengths, with_zeros: bool) -> Vec<u64> {
+    let floors: Vec<u64> = all.floors_ns().collect();
+    match (floors.first(), floors.last()) {
+        (Some(&first), Some(&last)) if with_zeros => {
+            std::iter::successors(Some(first), |&floor| Some(next_floor_ns(floor)))
+                .take_while(|&floor| floor <= last)
+                .collect()
+        }
+        _ => floors,
+    }
+}
+
+fn us(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
+/// One line: its name and a cell for each column.
+fn row(name: &str, columns: &[Column], cell: impl Fn(&Column) -> String) -> String {
+    let mut line = format!("{name:<11}");
+    for column in columns {
+        let width = column.0.len().max(CELL);
+        line += &format!(" {:>width$}", cell(column));
+    }
+    line.truncate(line.trim_end().len());
+    line + "\n"
+}

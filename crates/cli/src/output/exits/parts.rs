@@ -1,0 +1,32 @@
+//! The shares of an exit's time.
+
+use vmnoise_events::Share;
+use vmnoise_explain::Taken;
+
+/// All of them, those unknown as nothing.
+pub fn all(taken: &Taken) -> [(Share, u64); 9] {
+    [
+        (Share::Kvm, taken.kvm.unwrap_or(0)),
+        (Share::Vmm, taken.vmm),
+        (Share::Preempted, taken.preempted),
+        (Share::Blocked, taken.blocked),
+        (Share::Throttled, taken.throttled),
+        (Share::HostIrq, taken.host_irq),
+        (Share::HostSoftirq, taken.host_softirq),
+        (Share::HostNmi, taken.host_nmi),
+        (Share::Halted, taken.halted),
+    ]
+}
+
+/// How long they are together.
+pub fn total_ns(taken: &Taken) -> u64 {
+    all(taken).iter().map(|(_, ns)| ns).sum()
+}
+
+/// Those that took time, the largest first.
+pub fn by_size(taken: &Taken) -> Vec<(Share, u64)> {
+    let mut shares = all(taken).to_vec();
+    shares.retain(|(_, ns)| *ns > 0);
+    shares.sort_by_key(|(share, ns)| (std::cmp::Reverse(*ns), *share));
+    shares
+}

@@ -1,0 +1,168 @@
+//! Two vCPUs as they are printed.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+use clap::Parser;
+use vmnoise_explain::{ReasonExits, Taken, VcpuExits, VcpuTime, VmExits, WorstExit};
+
+use super::*;
+use crate::args::{Arguments, Command, ExitsMode};
+
+fn taken(kvm: Option<u64>, vmm: u64, preempted: u64, host_irq: u64) -> Taken {
+    Taken {
+        kvm,
+        vmm,
+        preempted,
+        blocked: 0,
+        throttled: 0,
+        host_irq,
+        host_softirq: 0,
+        host_nmi: 0,
+        halted: 0,
+    }
+}
+
+fn reason(name: &str, lengths: &[(u64, u64)], shares_ns: Taken) -> ReasonExits {
+    let count = lengths.iter().map(|(_, count)| count).sum();
+    let total_ns = parts::total_ns(&shares_ns);
+    ReasonExits {
+        name: name.into(),
+        code: Some(1),
+        count,
+        heavy: if shares_ns.vmm > 0 { count } else { 0 },
+        total_ns,
+        min_ns: lengths[0].0 - 40,
+        mean_ns: total_ns / count,
+        p99_ns: lengths[lengths.len() - 1].0,
+        max_ns: lengths[lengths.len() - 1].0,
+        shares_ns,
+        histogram: lengths.to_vec(),
+    }
+}
+
+fn summary() -> ExitsSummary {
+    let io = taken(Some(300_000), 1_150_000, 11_800_000, 50_000);
+    let cpuid = taken(Some(1_295_000), 0, 0, 5_000);
+    let first = VcpuExits {
+        vcpu: Some(0),
+        tid: 71,
+        exits: 1_101,
+        light: Some(1_000),
+        heavy: 101,
+        time_ns: VcpuTime {
+            guest: 985_400_000,
+            taken: taken(Some(1_595_000), 1_150_000, 11_800_000, 55_000),
+        },
+        reasons: vec![
+            reason("io", &[(14_335, 100), (12_000_000, 1)], io),
+            reason("cpuid", &[(1_279, 900), (1_535, 90), (3_000, 10)], cpuid),
+        ],
+        worst: vec![WorstExit {
+            start_mono_ns: 5,
+            dur_ns: 12_000_000,
+            reason: "io".into(),
+            code: 123,
+            exit_cpu: 2,
+            entry_cpu: 3,
+            overhead_ns: Some(150_000),
+            shares_ns: taken(Some(50_000), 100_000, 11_800_000, 50_000),
+        }],
+    };
+    let pvm = taken(None, 130_000, 0, 0);
+    let second = VcpuExits {
+        vcpu: None,
+        tid: 72,
+        exits: 10,
+        light: None,
+        heavy: 10,
+        time_ns: VcpuTime {
+            guest: 870_000,
+            taken: pvm,
+        },
+        reasons: vec![reason("io", &[(14_335, 10)], pvm)],
+        worst: Vec::new(),
+    };
+    let vm = VmExits {
+        vm: 70,
+        name: "web".into(),
+        vcpus: vec![first, second],
+    };
+    ExitsSummary { vms: vec![vm] }
+}
+
+fn hist(options: &[&str]) -> String {
+    let words = ["vmnoise", "exits", "hist"].iter().chain(options);
+    let arguments = Arguments::try_parse_from(words).unwrap();
+    let Command::Exits(exits) = arguments.command else {
+        panic!("{:?}", arguments.command);
+    };
+    let Some(ExitsMode::Hist(arguments)) = exits.mode else {
+        panic!("{:?}", exits.mode);
+    };
+    Layout::Hist(&arguments).render(Duration::from_secs(1), &summary())
+}
+
+#[test]
+fn top_has_the_vcpus_then_the_reasons_of_each() {
+    let text = Layout::Top.render(Duration::from_secs(1), &summary());
+    assert_eq!(
+        text, "\
+VM exits, 1.0 s; times of a vCPU in % of its own
+
+ VM   vCPU  exits/s    LW   HW  guest   kvm    vmm  preempted  host irq  blocked  throttled  halted
+ web     0     1101  1000  101  98.54  0.16   0.12       1.18      0.01     0.00       0.00    0.00
+ web     -       10     -   10  87.00     -  13.00       0.00      0.00     0.00       0.00    0.00
+
+web vCPU 0
+ Event  Samples  Sample%  Time%  Min us    Max us  Mean us    p99 us  1us-16ms        where it went
+ io         101     9.17  91.10   14.29  12000.00   131.68  12000.00     @         .  preempted 89%, vmm 9%, kvm 2%
+ cpuid     1000    90.83   8.90    1.24      3.00     1.30      3.00  @.              kvm 100%
+ longest: 12.000 ms, io, CPU 2 to CPU 3
+   |-    11.800 ms  preempted
+   |-     100.0 us  vmm
+   |-      50.0 us  host_irq
+   `-      50.0 us  kvm
+
+web vCPU -
+ Event  Samples  Sample%   Time%  Min us  Max us  Mean us  p99 us  8us-16us  where it went
+ io          10   100.00  100.00   14.29   14.34    13.00   14.34  @         vmm 100%
+"
+    );
+}
+
+#[test]
+fn hist_has_a_column_for_each_vcpu() {
+    assert_eq!(
+        hist(&[]),
+        "\
+# vmnoise exits histogram
+# Time unit is microseconds (us)
+# Duration:   0 00:00:01
+Index           web/0     web/-
+1.024             900         0
+1.280              90         0
+2.560              10         0
+12.288            100        10
+10485.760           1         0
+count:           1101        10
+min:            1.239    14.295
+avg:           13.261    13.000
+max:        12000.000    14.335
+"
+    );
+}
+
+#[test]
+fn hist_by_reason_has_the_reason_that_took_most_first() {
+    let text = hist(&[
+        "--by",
+        "reason",
+        "--no-header",
+        "--no-summary",
+        "--with-zeros",
+    ]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "1.024               0       900");
+    assert_eq!(lines[2], "1.536               0         0");
+    assert_eq!(lines[14], "12.288            110         0");
+    assert_eq!(lines.last(), Some(&"10485.760           1         0"));
+}

@@ -1,0 +1,154 @@
+//! Exits by vCPU and by reason, in the columns of `perf kvm stat` and ours.
+
+use std::time::Duration;
+
+use vmnoise_explain::{ExitsSummary, Taken, VcpuExits, VcpuTime, WorstExit};
+
+use super::parts;
+use super::powers::Powers;
+use crate::output::{table, text};
+use crate::units::human;
+
+/// The tables. What they rest on is not in them.
+pub fn render(measured: Duration, summary: &ExitsSummary) -> String {
+    let mut out = format!(
+        "VM exits, {:.1} s; times of a vCPU in % of its own\n\n{}",
+        measured.as_secs_f64(),
+        vcpus(measured, summary)
+    );
+    for vm in &summary.vms {
+        for vcpu in &vm.vcpus {
+            out += &format!(
+                "\n{} vCPU {}\n",
+                vm.name,
+                text::number(vcpu.vcpu.map(u64::from))
+            );
+            out += &reasons(vcpu);
+            for worst in &vcpu.worst {
+                out += &tree(worst);
+            }
+        }
+    }
+    out
+}
+
+fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
+    let mut rows = Vec::new();
+    for vm in &summary.vms {
+        for vcpu in &vm.vcpus {
+            let VcpuTime { guest, taken } = vcpu.time_ns;
+            let span_ns = guest + parts::total_ns(&taken);
+            let percent = |ns| percent(ns, span_ns);
+            rows.push([
+                vm.name.clone(),
+                text::number(vcpu.vcpu.map(u64::from)),
+                format!("{:.0}", vcpu.exits as f64 / measured.as_secs_f64()),
+                text::number(vcpu.light),
+                vcpu.heavy.to_string(),
+                percent(guest),
+                taken.kvm.map_or_else(|| "-".into(), percent),
+                percent(taken.vmm),
+                percent(taken.preempted),
+                percent(taken.host_irq + taken.host_softirq + taken.host_nmi),
+                percent(taken.blocked),
+                percent(taken.throttled),
+                percent(taken.halted),
+            ]);
+        }
+    }
+    let headings = [
+        "VM",
+        "vCPU",
+        "exits/s",
+        "LW",
+        "HW",
+        "guest",
+        "kvm",
+        "vmm",
+        "preempted",
+        "host irq",
+        "blocked",
+        "throttled",
+        "halted",
+    ];
+    table::columns(headings, &[0], &rows)
+}
+
+/// The columns of `perf kvm stat`, then ours.
+fn reasons(vcpu: &VcpuExits) -> String {
+    let samples: u64 = vcpu.reasons.iter().map(|reason| reason.count).sum();
+    let total_ns: u64 = vcpu.reasons.iter().map(|reason| reason.total_ns).sum();
+    let us = |ns: u64| format!("{:.2}", ns as f64 / 1e3);
+    let powers = Powers::of(&vcpu.reasons);
+    let rows: Vec<[String; 10]> = vcpu
+        .reasons
+        .iter()
+        .map(|reason| {
+            [
+                reason.name.clone(),
+                reason.count.to_string(),
+                percent(reason.count, samples),
+                percent(reason.total_ns, total_ns),
+                us(reason.min_ns),
+                us(reason.max_ns),
+                us(reason.mean_ns),
+                us(reason.p99_ns),
+                powers.draw(reason),
+                largest(&reason.shares_ns),
+            ]
+        })
+        .collect();
+    let headings = [
+        "Event",
+        "Samples",
+        "Sample%",
+        "Time%",
+        "Min us",
+        "Max us",
+        "Mean us",
+        "p99 us",
+        &powers.heading(),
+        "where it went",
+    ];
+    table::columns(headings, &[0, 8, 9], &rows)
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.2}", 100.0 * part as f64 / whole.max(1) as f64)
+}
+
+/// The largest shares, in percent, those that round to nothing left out.
+fn largest(taken: &Taken) -> String {
+    let total_ns = parts::total_ns(taken);
+    let words: Vec<String> = parts::by_size(taken)
+        .into_iter()
+        .map(|(share, ns)| (share, 100.0 * ns as f64 / total_ns.max(1) as f64))
+        .filter(|(_, percent)| *percent >= 0.5)
+        .take(3)
+        .map(|(share, percent)| format!("{share} {percent:.0}%"))
+        .collect();
+    words.join(", ")
+}
+
+fn tree(exit: &WorstExit) -> String {
+    let cpus = if exit.exit_cpu == exit.entry_cpu {
+        format!("CPU {}", exit.exit_cpu)
+    } else {
+        format!("CPU {} to CPU {}", exit.exit_cpu, exit.entry_cpu)
+    };
+    let mut out = format!(
+        " longest: {}, {}, {cpus}\n",
+        human(exit.dur_ns),
+        exit.reason
+    );
+    let shares = parts::by_size(&exit.shares_ns);
+    for (index, (share, ns)) in shares.iter().enumerate() {
+        let branch = if index + 1 == shares.len() {
+            "`-"
+        } else {
+            "|-"
+        };
+        out += &format!("   {branch} {:>12}  {share}\n", human(*ns));
+    }
+    out
+}
