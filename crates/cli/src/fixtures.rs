@@ -19,6 +19,7 @@ pub fn facts() -> RunFacts {
             stop_total_ns: None,
             runtime_ns: None,
             observed: Vec::new(),
+            exits: None,
             trace: true,
         },
         host: HostFacts::default(),

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Activity, Anchor, Gap, InterferenceCounts, Source};
+use crate::{
+    Activity, Anchor, Gap, InterferenceCounts, Source, Vcpu, VcpuExit, VcpuInterval, VcpuTotals,
+};
 
 /// One message of the stream. `explain` is a pure function of the messages in
 /// their order, so a replayed recording gives the same result as the live run.
@@ -25,6 +27,14 @@ pub enum Event {
     /// No event before this instant (CLOCK_MONOTONIC, ns) is still to come,
     /// unless it was lost.
     Watermark(u64),
+    /// Defines a [`Vcpu`] before its first use, or anew.
+    Vcpu(Vcpu),
+    /// A vCPU left its guest and is back.
+    Exit(VcpuExit),
+    /// What kept a vCPU's thread from its guest.
+    VcpuInterval(VcpuInterval),
+    /// What the exits of a vCPU have come to.
+    VcpuTotals(VcpuTotals),
     /// The run ended in order. A recording without it was cut off.
     Finish(Finish),
 }
@@ -77,16 +87,19 @@ pub enum LossKind {
     Unpaired = 3,
     /// Records that could not be decoded.
     Undecodable = 4,
+    /// vCPUs that found no room in the table of vCPUs: nothing of them is counted.
+    VcpusFull = 5,
 }
 
 impl LossKind {
     /// Every kind, by its number in recordings.
-    pub const ALL: [LossKind; 5] = [
+    pub const ALL: [LossKind; 6] = [
         LossKind::RingFull,
         LossKind::Recursion,
         LossKind::MailboxFull,
         LossKind::Unpaired,
         LossKind::Undecodable,
+        LossKind::VcpusFull,
     ];
 
     /// The kind with this number, or `None` for a number this version does not know.
@@ -102,6 +115,7 @@ impl LossKind {
             LossKind::MailboxFull => "mailbox_full",
             LossKind::Unpaired => "unpaired",
             LossKind::Undecodable => "undecodable",
+            LossKind::VcpusFull => "vcpus_full",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ExitReason, Share};
+use crate::{ExitReason, Share, VcpuId};
 
 /// Where the time of exits went, in nanoseconds: one part for each share an exit can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -28,6 +28,21 @@ pub struct ExitSplit {
 }
 
 impl ExitSplit {
+    /// The split that has this part for each share.
+    pub fn from_fn(mut part: impl FnMut(Share) -> u64) -> ExitSplit {
+        ExitSplit {
+            kvm: part(Share::Kvm),
+            vmm: part(Share::Vmm),
+            preempted: part(Share::Preempted),
+            blocked: part(Share::Blocked),
+            throttled: part(Share::Throttled),
+            host_irq: part(Share::HostIrq),
+            host_softirq: part(Share::HostSoftirq),
+            host_nmi: part(Share::HostNmi),
+            halted: part(Share::Halted),
+        }
+    }
+
     /// The parts by their shares, in the order in which results list them.
     pub const fn parts(&self) -> [(Share, u64); 9] {
         [
@@ -43,14 +58,15 @@ impl ExitSplit {
         ]
     }
 
-    /// All of it.
+    /// All of it; stops at the end of a u64, which only a damaged stream reaches.
     pub fn total(&self) -> u64 {
-        self.parts().iter().map(|(_, ns)| ns).sum()
+        let parts = self.parts();
+        parts.iter().fold(0, |all, (_, ns)| all.saturating_add(*ns))
     }
 
     /// What the thesis calls overhead: the time that the vCPU's own thread spent on the exit.
     pub const fn overhead(&self) -> u64 {
-        self.kvm + self.vmm
+        self.kvm.saturating_add(self.vmm)
     }
 }
 
@@ -76,7 +92,7 @@ pub struct Exit {
 impl Exit {
     /// Length in nanoseconds.
     pub const fn dur_ns(&self) -> u64 {
-        self.end_mono_ns - self.start_mono_ns
+        self.end_mono_ns.saturating_sub(self.start_mono_ns)
     }
 }
 
@@ -100,23 +116,16 @@ pub struct ReasonTotals {
     pub histogram: Vec<(u64, u64)>,
 }
 
-/// All exits of one vCPU so far.
+/// All exits of one vCPU so far, counted where they happen: exact, whatever was lost of
+/// the stream. Later ones replace earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VcpuTotals {
-    /// Its thread.
-    pub tid: u32,
-    /// The process of its VMM.
-    pub vmm_pid: u32,
-    /// Its number in its VM; `None` where no event told.
-    pub id: Option<u32>,
-    /// Tells the VMs of one process apart; 0 where no event told.
-    pub vm: u64,
-    /// When it was first seen, CLOCK_MONOTONIC in nanoseconds.
+    /// Whose.
+    pub vcpu: VcpuId,
+    /// When it was first seen, CLOCK_MONOTONIC in nanoseconds; 0 if it never was.
     pub first_mono_ns: u64,
     /// When it last entered, CLOCK_MONOTONIC in nanoseconds.
     pub last_mono_ns: u64,
-    /// Whether exits handled in the host kernel are seen: not under kvm_pvm.
-    pub sees_kvm: bool,
     /// How many exits.
     pub exits: u64,
     /// How many of them went to the VMM.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ClockFacts;
+use crate::{ClockFacts, ExitFilter};
 
 /// Who felt the gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +15,8 @@ pub enum Workload {
     /// Nobody: threads that were there anyway were observed, and their gaps follow from
     /// what was witnessed on their CPUs.
     Observed,
+    /// Nobody: the exits of this host's vCPUs are told by the kernel itself.
+    Vcpus,
 }
 
 /// Which events this run could see; a share whose witness is missing is unknown.
@@ -75,13 +77,14 @@ pub struct Options {
     pub cpus: Vec<u32>,
     /// How long to measure.
     pub duration_ns: u64,
-    /// Gaps of at least this length are recorded.
+    /// Gaps of at least this length are recorded; of a run over vCPUs, exits whose noise
+    /// is at least this long are told one by one.
     pub threshold_ns: u64,
     /// Length of one period of the live view.
     pub period_ns: u64,
     /// Policy of the workload's threads; `None` is as inherited.
     pub priority: Option<Policy>,
-    /// How many of the longest gaps are listed.
+    /// How many of the longest gaps, or exits of vCPUs, are listed.
     pub top: usize,
     /// A gap of at least this length ends the run.
     pub stop_ns: Option<u64>,
@@ -96,6 +99,9 @@ pub struct Options {
     /// Threads that are observed; empty where the workload is our own.
     #[serde(default)]
     pub observed: Vec<ObservedThread>,
+    /// Exits that were asked for; `None` where the run is not over vCPUs.
+    #[serde(default)]
+    pub exits: Option<ExitFilter>,
 }
 
 /// The machine, as it says of itself.

@@ -2,7 +2,8 @@
 
 use crate::{Exit, SourceId};
 
-/// Refers to a [`Vcpu`] defined earlier in the same event stream.
+/// Refers to a [`Vcpu`] defined earlier in the same event stream. Ids are given out in
+/// order from 0, without holes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VcpuId(pub u32);
 

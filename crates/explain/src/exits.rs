@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vmnoise_events::{Exit, ExitReason, ExitSplit, ReasonTotals, VcpuTotals};
+use vmnoise_events::{Exit, ExitFilter, ExitReason, ExitSplit, ReasonTotals, Vcpu, VcpuTotals};
 
 /// Every VM that was seen.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -120,64 +120,24 @@ pub struct WorstExit {
     pub shares_ns: Taken,
 }
 
-/// Which exits a result is about.
-#[derive(Debug, Clone, Default)]
-pub struct ExitFilter {
-    /// Name or process id of a VM; `None` is all.
-    pub vm: Option<String>,
-    /// Numbers of vCPUs; `None` is all.
-    pub vcpus: Option<Vec<u32>>,
-    /// Names of reasons in any case; empty is all.
-    pub reasons: Vec<String>,
-}
-
-impl ExitFilter {
-    fn takes_vm(&self, pid: u32, name: &str) -> bool {
-        let wanted = self.vm.as_deref();
-        wanted.is_none_or(|wanted| wanted == name || wanted.parse() == Ok(pid))
-    }
-
-    fn takes_vcpu(&self, id: Option<u32>) -> bool {
-        let wanted = self.vcpus.as_ref();
-        wanted.is_none_or(|wanted| id.is_some_and(|id| wanted.contains(&id)))
-    }
-
-    fn takes_reason(&self, name: &str) -> bool {
-        self.reasons.is_empty()
-            || self
-                .reasons
-                .iter()
-                .any(|wanted| wanted.eq_ignore_ascii_case(name))
-    }
-}
-
-/// What every VMM's process is called, and the numbers of its vCPUs by thread, for what no
-/// event tells.
-#[derive(Debug, Clone, Default)]
-pub struct VmNames {
-    /// By the process of the VMM.
-    pub names: BTreeMap<u32, String>,
-    /// Numbers of vCPUs by thread.
-    pub vcpus: BTreeMap<u32, u32>,
-}
-
-/// Sums up what was counted.
-pub fn summarize_exits(vcpus: &[VcpuTotals], names: &VmNames, filter: &ExitFilter) -> ExitsSummary {
+/// Sums up what was counted. A vCPU that was never seen to enter is left out.
+pub fn summarize_exits<'a>(
+    vcpus: impl IntoIterator<Item = (&'a Vcpu, &'a VcpuTotals)>,
+    filter: &ExitFilter,
+) -> ExitsSummary {
     let mut vms: BTreeMap<(u32, u64), VmExits> = BTreeMap::new();
-    for totals in vcpus {
-        let pid = totals.vmm_pid;
-        let name = names.names.get(&pid).cloned();
-        let name = name.unwrap_or_else(|| format!("vm:{pid}"));
-        let id = totals.id.or(names.vcpus.get(&totals.tid).copied());
-        if !filter.takes_vm(pid, &name) || !filter.takes_vcpu(id) || totals.first_mono_ns == 0 {
+    for (vcpu, totals) in vcpus {
+        if !filter.takes_vcpu(vcpu) || totals.first_mono_ns == 0 {
             continue;
         }
-        let vm = vms.entry((pid, totals.vm)).or_insert_with(|| VmExits {
-            vm: pid,
-            name,
-            vcpus: Vec::new(),
-        });
-        vm.vcpus.push(vcpu(totals, id, filter));
+        let vm = vms
+            .entry((vcpu.vmm_pid, vcpu.vm))
+            .or_insert_with(|| VmExits {
+                vm: vcpu.vmm_pid,
+                name: vcpu.vm_name.clone(),
+                vcpus: Vec::new(),
+            });
+        vm.vcpus.push(vcpu_exits(vcpu, totals, filter));
     }
     let mut vms: Vec<VmExits> = vms.into_values().collect();
     for vm in &mut vms {
@@ -186,8 +146,8 @@ pub fn summarize_exits(vcpus: &[VcpuTotals], names: &VmNames, filter: &ExitFilte
     ExitsSummary { vms }
 }
 
-fn vcpu(totals: &VcpuTotals, id: Option<u32>, filter: &ExitFilter) -> VcpuExits {
-    let has_kvm = totals.sees_kvm;
+fn vcpu_exits(vcpu: &Vcpu, totals: &VcpuTotals, filter: &ExitFilter) -> VcpuExits {
+    let has_kvm = vcpu.sees_kvm;
     let span_ns = totals.last_mono_ns.saturating_sub(totals.first_mono_ns);
     let mut reasons: Vec<ReasonExits> = totals
         .reasons
@@ -206,8 +166,8 @@ fn vcpu(totals: &VcpuTotals, id: Option<u32>, filter: &ExitFilter) -> VcpuExits 
         .map(|exit| worst_exit(exit, has_kvm))
         .filter(|exit| filter.takes_reason(&exit.reason));
     VcpuExits {
-        vcpu: id,
-        tid: totals.tid,
+        vcpu: vcpu.number,
+        tid: vcpu.tid,
         exits: totals.exits,
         light: has_kvm.then(|| totals.exits - totals.heavy),
         heavy: totals.heavy,

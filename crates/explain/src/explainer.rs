@@ -97,6 +97,10 @@ impl Explainer {
                 }
             }
             Event::Tally(tally) => self.cpu_mut(tally.cpu).add_tally(*tally),
+            // Such a run traces no vCPUs: who wrote this stream did not know what it is.
+            Event::Vcpu(_) | Event::Exit(_) | Event::VcpuInterval(_) | Event::VcpuTotals(_) => {
+                self.count_defect(LossKind::Undecodable);
+            }
             Event::Loss(loss) => {
                 let count = &mut self.losses[loss.kind as usize];
                 *count = loss.count.max(*count);

@@ -41,8 +41,7 @@ mod worst;
 pub use budget::{Budget, Part};
 pub use exit_lengths::{ExitLengths, floor_ns, next_floor_ns};
 pub use exits::{
-    ExitFilter, ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, VmExits, VmNames, WorstExit,
-    summarize_exits,
+    ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, VmExits, WorstExit, summarize_exits,
 };
 pub use explainer::Explainer;
 pub use guest_columns::GuestColumns;

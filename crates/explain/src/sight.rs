@@ -35,7 +35,7 @@ impl Sight {
     /// The share under which the net time of an activity is booked.
     pub(crate) fn share_of(&self, kind: ActivityKind) -> Share {
         match self.workload {
-            Workload::Microvm => match kind {
+            Workload::Microvm | Workload::Vcpus => match kind {
                 ActivityKind::Exit => Share::Kvm,
                 ActivityKind::Vmm => Share::Vmm,
                 ActivityKind::Throttled => Share::Throttled,
@@ -70,7 +70,7 @@ impl Sight {
     /// around a microVM are its host's: they read the clock of a machine below that.
     pub(crate) fn has_one_steal_clock(&self) -> bool {
         match self.workload {
-            Workload::Microvm => false,
+            Workload::Microvm | Workload::Vcpus => false,
             Workload::Spin | Workload::Observed => true,
         }
     }

@@ -201,6 +201,7 @@ fn facts() -> RunFacts {
             runtime_ns: None,
             trace: true,
             observed: Vec::new(),
+            exits: None,
         },
         host: HostFacts::default(),
         clock: ClockFacts {

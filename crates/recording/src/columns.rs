@@ -1,5 +1,7 @@
 //! Events into columns: one batch under construction.
 
+mod vcpus;
+
 use arrow_array::RecordBatch;
 use arrow_array::builder::{MapBuilder, StringBuilder, UInt8Builder, UInt32Builder, UInt64Builder};
 use arrow_array::{ArrayRef, MapArray};
@@ -27,7 +29,9 @@ struct Row<'a> {
     light_exits: Option<u32>,
     heavy_exits: Option<u32>,
     interference: Option<u32>,
-    counters: Option<&'a [(&'static str, Option<u64>)]>,
+    vcpu: Option<u32>,
+    to_cpu: Option<u32>,
+    counters: Option<&'a [(&'a str, Option<u64>)]>,
 }
 
 /// The columns of a batch while it grows.
@@ -47,6 +51,8 @@ pub(crate) struct Columns {
     light_exits: UInt32Builder,
     heavy_exits: UInt32Builder,
     interference: UInt32Builder,
+    vcpu: UInt32Builder,
+    to_cpu: UInt32Builder,
     counters: MapBuilder<StringBuilder, UInt64Builder>,
 }
 
@@ -74,6 +80,8 @@ impl Columns {
             light_exits: UInt32Builder::new(),
             heavy_exits: UInt32Builder::new(),
             interference: UInt32Builder::new(),
+            vcpu: UInt32Builder::new(),
+            to_cpu: UInt32Builder::new(),
             counters,
         }
     }
@@ -83,7 +91,7 @@ impl Columns {
         self.rows
     }
 
-    /// Adds one event.
+    /// Adds one event, which may take more than one row.
     pub fn append(&mut self, event: &Event) {
         match event {
             Event::Activity(activity) => self.push(&Row {
@@ -171,6 +179,10 @@ impl Columns {
                 start_mono_ns: Some(*mono_ns),
                 ..Row::default()
             }),
+            Event::Vcpu(vcpu) => self.push_vcpu(vcpu),
+            Event::Exit(exit) => self.push_exit(event::EXIT, exit.vcpu, &exit.exit),
+            Event::VcpuInterval(interval) => self.push_interval(interval),
+            Event::VcpuTotals(totals) => self.push_totals(totals),
             Event::Finish(finish) => self.push(&Row {
                 event: event::FINISH,
                 kind: Some(finish.reason as u8),
@@ -208,6 +220,8 @@ impl Columns {
             Arc::new(self.light_exits.finish()),
             Arc::new(self.heavy_exits.finish()),
             Arc::new(self.interference.finish()),
+            Arc::new(self.vcpu.finish()),
+            Arc::new(self.to_cpu.finish()),
             Arc::new(self.counters.finish_cloned()),
         ];
         let unsealed = RecordBatch::try_new(Arc::clone(&schema), columns.clone())?;
@@ -242,6 +256,8 @@ impl Columns {
         self.light_exits.append_option(row.light_exits);
         self.heavy_exits.append_option(row.heavy_exits);
         self.interference.append_option(row.interference);
+        self.vcpu.append_option(row.vcpu);
+        self.to_cpu.append_option(row.to_cpu);
         let known = row.counters.into_iter().flatten();
         for (name, value) in known.filter_map(|(name, value)| value.map(|value| (name, value))) {
             self.counters.keys().append_value(name);

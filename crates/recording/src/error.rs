@@ -22,15 +22,15 @@ pub enum WriteError {
     /// The file was created and then refused data: a full disk, a quota.
     #[error("cannot write to the recording: {0}; it is readable up to the last complete batch")]
     Io(#[from] io::Error),
-    /// An event that no reader would accept: sources are numbered in order from
-    /// 0 and defined before their first use.
-    #[error(
-        "source {id} is out of order after {defined} sources were defined; report this as a bug"
-    )]
-    SourceOrder {
+    /// An event that no reader would accept: sources and vCPUs are numbered in order
+    /// from 0 and defined before their first use.
+    #[error("{what} {id} is out of order, {defined} are defined; report this as a bug")]
+    Order {
+        /// `source` or `vCPU`.
+        what: &'static str,
         /// The offending id.
         id: u32,
-        /// How many sources this recording has defined.
+        /// How many of its kind this recording has defined.
         defined: u32,
     },
     /// Arrow refused to encode a batch.

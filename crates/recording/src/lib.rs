@@ -9,6 +9,7 @@
 mod checksum;
 mod columns;
 mod decode;
+mod definitions;
 mod error;
 mod header;
 mod messages;

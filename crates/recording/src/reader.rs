@@ -8,6 +8,7 @@ use vmnoise_events::{Event, RunFacts};
 
 use crate::checksum;
 use crate::decode::Decoder;
+use crate::definitions::Definitions;
 use crate::error::ReadError;
 use crate::header::Header;
 use crate::messages::{Message, Messages, Next};
@@ -32,7 +33,7 @@ pub struct Reader<R: Read> {
     facts: RunFacts,
     checksum: u32,
     batches: u64,
-    sources: u32,
+    definitions: Definitions,
     ending: Option<Ending>,
 }
 
@@ -65,7 +66,7 @@ impl<R: Read> Reader<R> {
             facts: header.facts,
             checksum: header.checksum,
             batches: 0,
-            sources: 0,
+            definitions: Definitions::default(),
             ending: None,
         })
     }
@@ -137,26 +138,10 @@ impl<R: Read> Reader<R> {
         self.checksum = checksum;
         for event in rows.events() {
             let event = event?;
-            self.check_sources(&event)?;
+            self.definitions
+                .check(&event)
+                .map_err(|undefined| undefined.to_string())?;
             f(event);
-        }
-        Ok(())
-    }
-
-    fn check_sources(&mut self, event: &Event) -> Result<(), String> {
-        let defined = self.sources;
-        match event {
-            Event::Source(source) if source.id.0 == defined => self.sources += 1,
-            Event::Source(source) => {
-                let id = source.id.0;
-                return Err(format!(
-                    "source {id} is out of order after {defined} sources"
-                ));
-            }
-            Event::Activity(activity) if activity.source.0 >= defined => {
-                return Err(format!("source {} is not defined", activity.source.0));
-            }
-            _ => {}
         }
         Ok(())
     }
@@ -166,7 +151,7 @@ impl<R: Read> std::fmt::Debug for Reader<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reader")
             .field("batches", &self.batches)
-            .field("sources", &self.sources)
+            .field("definitions", &self.definitions)
             .field("ending", &self.ending)
             .finish_non_exhaustive()
     }

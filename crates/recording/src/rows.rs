@@ -1,5 +1,7 @@
 //! Columns back into events: one batch as it was read.
 
+mod vcpus;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, UInt8Type as U8, UInt32Type as U32, UInt64Type as U64,
@@ -12,19 +14,25 @@ use vmnoise_events::{
 
 use crate::schema::{counter, event};
 
-/// A column with its name for messages.
-struct Column<T: ArrowPrimitiveType>(&'static str, PrimitiveArray<T>);
+/// A column with its name for messages; `None` where the format's version has none.
+struct Column<T: ArrowPrimitiveType>(&'static str, Option<PrimitiveArray<T>>);
 
 impl<T: ArrowPrimitiveType> Column<T> {
     fn of(batch: &RecordBatch, name: &'static str) -> Column<T> {
-        Column(name, column(batch, name).as_primitive().clone())
+        let column = batch.column_by_name(name);
+        Column(name, column.map(|column| column.as_primitive().clone()))
     }
 
     fn get(&self, row: usize) -> Result<T::Native, String> {
-        if self.1.is_null(row) {
-            return Err(format!("row {row} lacks `{}`", self.0));
-        }
-        Ok(self.1.value(row))
+        self.find(row)
+            .ok_or_else(|| format!("row {row} lacks `{}`", self.0))
+    }
+
+    /// The value; `None` where it is null, or there is no such row or column.
+    fn find(&self, row: usize) -> Option<T::Native> {
+        let column = self.1.as_ref()?;
+        let is_there = row < column.len() && column.is_valid(row);
+        is_there.then(|| column.value(row))
     }
 }
 
@@ -45,7 +53,10 @@ pub(crate) struct Rows {
     light_exits: Column<U32>,
     heavy_exits: Column<U32>,
     /// Since version 2.
-    interference: Option<PrimitiveArray<U32>>,
+    interference: Column<U32>,
+    /// Since version 3, as the next.
+    vcpu: Column<U32>,
+    to_cpu: Column<U32>,
     counters: MapArray,
 }
 
@@ -72,9 +83,9 @@ impl Rows {
             reloads: Column::of(batch, "reloads"),
             light_exits: Column::of(batch, "light_exits"),
             heavy_exits: Column::of(batch, "heavy_exits"),
-            interference: batch
-                .column_by_name("interference")
-                .map(|column| column.as_primitive().clone()),
+            interference: Column::of(batch, "interference"),
+            vcpu: Column::of(batch, "vcpu"),
+            to_cpu: Column::of(batch, "to_cpu"),
             counters: column(batch, "counters").as_map().clone(),
         }
     }
@@ -90,11 +101,20 @@ impl Rows {
 
     /// The events, without the checksum.
     pub fn events(&self) -> impl Iterator<Item = Result<Event, String>> {
-        (0..self.len.saturating_sub(1)).map(|row| self.event(row))
+        let mut row = 0;
+        std::iter::from_fn(move || {
+            let is_event = row + 1 < self.len;
+            is_event.then(|| {
+                let (event, next) = self.event(row)?;
+                row = next;
+                Ok(event)
+            })
+        })
     }
 
-    fn event(&self, row: usize) -> Result<Event, String> {
-        Ok(match self.event.get(row)? {
+    /// The event that begins with this row, and the first row after it.
+    fn event(&self, row: usize) -> Result<(Event, usize), String> {
+        let event = match self.event.get(row)? {
             event::ACTIVITY => Event::Activity(Activity {
                 cpu: self.cpu.get(row)?,
                 kind: self.kind(row, "activity", ActivityKind::from_number)?,
@@ -111,7 +131,7 @@ impl Rows {
                 reloads: self.reloads.get(row)?,
                 light_exits: self.light_exits.get(row)?,
                 heavy_exits: self.heavy_exits.get(row)?,
-                interference: self.interference(row),
+                interference: self.interference.find(row),
             }),
             event::SOURCE => Event::Source(Source {
                 id: SourceId(self.source.get(row)?),
@@ -136,8 +156,21 @@ impl Rows {
                 reason: self.kind(row, "finish", FinishReason::from_number)?,
                 mono_ns: self.start_mono_ns.get(row)?,
             }),
+            event::VCPU => Event::Vcpu(self.vcpu(row)?),
+            event::EXIT => Event::Exit(self.vcpu_exit(row)?),
+            event::VCPU_INTERVAL => Event::VcpuInterval(self.vcpu_interval(row)?),
+            event::VCPU_TOTALS => {
+                let (totals, next) = self.vcpu_totals(row)?;
+                return Ok((Event::VcpuTotals(totals), next));
+            }
+            event::REASON_TOTALS | event::LONGEST_EXIT => {
+                return Err(format!(
+                    "row {row} is part of totals that do not precede it"
+                ));
+            }
             number => return Err(format!("row {row} holds event {number}, which is unknown")),
-        })
+        };
+        Ok((event, row + 1))
     }
 
     fn tally(&self, row: usize) -> Result<Tally, String> {
@@ -173,11 +206,6 @@ impl Rows {
         Ok(tally)
     }
 
-    fn interference(&self, row: usize) -> Option<u32> {
-        let column = self.interference.as_ref()?;
-        column.is_valid(row).then(|| column.value(row))
-    }
-
     /// All classes or none.
     fn interference_counts(&self, row: usize) -> Result<Option<InterferenceCounts>, String> {
         let is_known = |(name, _): (&str, u64)| name.starts_with("interference_");
@@ -211,9 +239,13 @@ impl Rows {
     }
 
     fn counter(&self, row: usize, wanted: &str) -> Result<u64, String> {
+        self.find_counter(row, wanted)
+            .ok_or_else(|| format!("row {row} lacks counter `{wanted}`"))
+    }
+
+    fn find_counter(&self, row: usize, wanted: &str) -> Option<u64> {
         self.counters(row)
             .find_map(|(name, value)| (name == wanted).then_some(value))
-            .ok_or_else(|| format!("row {row} lacks counter `{wanted}`"))
     }
 
     fn counters(&self, row: usize) -> impl Iterator<Item = (&str, u64)> {

@@ -8,7 +8,7 @@ use arrow_array::builder::MapFieldNames;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 /// The version this crate writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// Keys of the schema's metadata.
 pub(crate) mod keys {
@@ -28,6 +28,14 @@ pub(crate) mod event {
     pub const OWN_COST: u8 = 6;
     pub const WATERMARK: u8 = 7;
     pub const FINISH: u8 = 8;
+    pub const VCPU: u8 = 9;
+    pub const EXIT: u8 = 10;
+    pub const VCPU_INTERVAL: u8 = 11;
+    pub const VCPU_TOTALS: u8 = 12;
+    /// Of the totals before it: those of one reason.
+    pub const REASON_TOTALS: u8 = 13;
+    /// Of the totals before it: the longest exit.
+    pub const LONGEST_EXIT: u8 = 14;
     pub const CHECKSUM: u8 = 255;
 }
 
@@ -45,6 +53,18 @@ pub(crate) mod counter {
     pub const INTERFERENCE_IRQ: &str = "interference_irq";
     pub const INTERFERENCE_SOFTIRQ: &str = "interference_softirq";
     pub const INTERFERENCE_THREAD: &str = "interference_thread";
+    pub const TID: &str = "tid";
+    pub const VMM_PID: &str = "vmm_pid";
+    pub const NUMBER: &str = "number";
+    pub const VM: &str = "vm";
+    pub const SEES_KVM: &str = "sees_kvm";
+    pub const CODE: &str = "code";
+    pub const EXITS: &str = "exits";
+    pub const HEAVY: &str = "heavy";
+    pub const MIN_NS: &str = "min_ns";
+    pub const MAX_NS: &str = "max_ns";
+    /// Then the upper edge of a length in ns, in decimal digits.
+    pub const UP_TO: &str = "up_to_";
     pub const LOST: &str = "lost";
     pub const BPF_RUNS: &str = "bpf_runs";
     pub const BPF_NS: &str = "bpf_ns";
@@ -94,6 +114,10 @@ pub(crate) fn schema(version: u32, metadata: HashMap<String, String>) -> SchemaR
     ];
     if version >= 2 {
         fields.push(nullable("interference", DataType::UInt32));
+    }
+    if version >= 3 {
+        fields.push(nullable("vcpu", DataType::UInt32));
+        fields.push(nullable("to_cpu", DataType::UInt32));
     }
     fields.push(counters);
     Arc::new(Schema::new_with_metadata(fields, metadata))

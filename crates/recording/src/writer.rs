@@ -12,12 +12,13 @@ use vmnoise_events::{Event, RunFacts};
 
 use crate::checksum;
 use crate::columns::Columns;
+use crate::definitions::{Definitions, Undefined};
 use crate::error::WriteError;
 use crate::schema::{FORMAT_VERSION, keys, schema};
 
-/// Events in a full batch: about 1.2 MB, small beside what a reader may hold and
+/// Rows of a full batch: about 1.4 MB, small beside what a reader may hold and
 /// large enough that the overhead of a batch (about 3 kB) does not matter.
-const BATCH_EVENTS: usize = 16 * 1024;
+const BATCH_ROWS: usize = 16 * 1024;
 
 /// The least that Arrow allows; batches flushed early stay small with it.
 const ALIGNMENT_BYTES: usize = 8;
@@ -32,7 +33,7 @@ pub struct Writer<W: Write> {
     schema: SchemaRef,
     columns: Columns,
     checksum: u32,
-    sources: u32,
+    definitions: Definitions,
 }
 
 impl Writer<File> {
@@ -75,7 +76,7 @@ impl<W: Write> Writer<W> {
             schema,
             columns: Columns::new(),
             checksum,
-            sources: 0,
+            definitions: Definitions::default(),
         };
         writer.write_staged()?;
         Ok(writer)
@@ -84,20 +85,15 @@ impl<W: Write> Writer<W> {
     /// Adds one event; a full batch is written out.
     ///
     /// # Errors
-    /// [`WriteError::SourceOrder`] for a source that is not the next in order, or
-    /// an activity whose source was not defined; the event is not recorded.
+    /// [`WriteError::Order`] for a source or vCPU that is not the next in order, or
+    /// an event whose source or vCPU was not defined; the event is not recorded.
     /// [`WriteError::Io`] where the output refuses a batch.
     pub fn push(&mut self, event: &Event) -> Result<(), WriteError> {
-        match event {
-            Event::Source(source) if source.id.0 == self.sources => self.sources += 1,
-            Event::Source(source) => return Err(self.source_order(source.id.0)),
-            Event::Activity(activity) if activity.source.0 >= self.sources => {
-                return Err(self.source_order(activity.source.0));
-            }
-            _ => {}
-        }
+        self.definitions
+            .check(event)
+            .map_err(|Undefined { what, id, defined }| WriteError::Order { what, id, defined })?;
         self.columns.append(event);
-        if self.columns.rows() == BATCH_EVENTS {
+        if self.columns.rows() >= BATCH_ROWS {
             self.flush()?;
         }
         Ok(())
@@ -135,20 +131,13 @@ impl<W: Write> Writer<W> {
         staged.clear();
         Ok(self.output.flush()?)
     }
-
-    fn source_order(&self, id: u32) -> WriteError {
-        WriteError::SourceOrder {
-            id,
-            defined: self.sources,
-        }
-    }
 }
 
 impl<W: Write> std::fmt::Debug for Writer<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Writer")
-            .field("waiting_events", &self.columns.rows())
-            .field("sources", &self.sources)
+            .field("waiting_rows", &self.columns.rows())
+            .field("definitions", &self.definitions)
             .finish_non_exhaustive()
     }
 }

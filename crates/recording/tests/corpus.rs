@@ -34,6 +34,22 @@ fn a_recording_of_format_1_is_read_and_lacks_what_is_newer() {
     assert_eq!((gaps, tallies), (1, 2));
 }
 
+/// Written by the vmnoise of format version 2; it is kept like the one before.
+#[test]
+fn a_recording_of_format_2_is_read() {
+    let bytes = std::fs::read(Path::new(FOLDER).join("format-2")).unwrap();
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    assert_eq!(reader.facts().options.exits, None);
+    let mut gaps = 0;
+    let ending = reader.for_each(&mut |event| {
+        if let Event::Gap(gap) = event {
+            assert_eq!((gap.heavy_exits, gap.interference), (3, Some(4)));
+            gaps += 1;
+        }
+    });
+    assert_eq!((ending.unwrap(), gaps), (Ending::Complete, 1));
+}
+
 #[test]
 fn every_file_of_the_corpus() {
     let (mut complete, mut cut_off, mut truncated, mut corrupt, mut foreign) = (0, 0, 0, 0, 0);

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field, Schema};
 use common::{facts, one_of_each, record, replay};
 use vmnoise_recording::{Ending, FORMAT_VERSION, ReadError};
 
-const EVENTS_PER_BATCH: usize = 3;
+const EVENTS_PER_BATCH: usize = 4;
 
 /// Every byte count at which a part of the recording ends: the header, each
 /// batch, and the end marker.
@@ -189,6 +189,14 @@ fn a_header_that_lies_is_damaged() {
                 ("vmnoise.facts_crc32", &crc),
             ],
             "columns are not those of format version 2",
+        ),
+        (
+            vec![
+                ("vmnoise.format_version", "3"),
+                ("vmnoise.facts", &facts),
+                ("vmnoise.facts_crc32", &crc),
+            ],
+            "columns are not those of format version 3",
         ),
         (vec![("vmnoise.format_version", "0")], "format version"),
     ];

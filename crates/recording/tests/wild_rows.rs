@@ -112,6 +112,9 @@ fn what_no_writer_writes_is_named() {
     let renamed = keys
         .iter()
         .map(|key| key.map(|key| key.replace("lost", "found")));
+    let edges = keys
+        .iter()
+        .map(|key| key.map(|key| key.replace("up_to_400", "up_to_many")));
     let reloads = keys
         .iter()
         .map(|key| key.map(|key| key.replace("reloads", "coffees")));
@@ -123,9 +126,9 @@ fn what_no_writer_writes_is_named() {
         (
             column(
                 "event",
-                u8s(&good, "event", |old| if old == 1 { 9 } else { old }),
+                u8s(&good, "event", |old| if old == 1 { 15 } else { old }),
             ),
-            "event 9",
+            "event 15",
         ),
         (
             column("kind", u8s(&good, "kind", |_| 8)),
@@ -140,7 +143,22 @@ fn what_no_writer_writes_is_named() {
                 "source",
                 u32s(&good, "source", |row, _| 7 * u32::from(row > 0)),
             ),
-            "source 7 is not defined",
+            "source 7 is out of order",
+        ),
+        (
+            column("event", u8s(&good, "event", |old| old.max(13))),
+            "row 0 is part of totals that do not precede it",
+        ),
+        (
+            column(
+                "vcpu",
+                u32s(&good, "vcpu", |row, old| old + u32::from(row > 13)),
+            ),
+            "row 14 belongs to the totals of another vCPU",
+        ),
+        (
+            column("vcpu", u32s(&good, "vcpu", |row, _| u32::from(row > 9))),
+            "vCPU 1 is out of order",
         ),
         (null("cpu"), "lacks `cpu`"),
         (null("name"), "lacks `name`"),
@@ -154,11 +172,15 @@ fn what_no_writer_writes_is_named() {
             "counter \"coffees\"",
         ),
         (
+            map_entries(&good, edges.collect(), values.clone()),
+            "a length that is no number",
+        ),
+        (
             map_entries(&good, partly.collect(), values),
             "lacks counter `interference_irq`",
         ),
         (
-            column("event", u8s(&good, "event", |old| old.min(8))),
+            column("event", u8s(&good, "event", |old| old.min(14))),
             "does not end with its checksum",
         ),
     ];
@@ -184,12 +206,12 @@ fn rows_changed_without_their_checksum_are_damaged() {
 proptest! {
     #[test]
     fn any_event_and_kind_over_any_nulls(
-        events in proptest::collection::vec(0_u8..12, 10),
-        kinds in proptest::collection::vec(proptest::option::of(0_u8..10), 11),
-        cpus in proptest::collection::vec(proptest::option::of(any::<u32>()), 11),
-        sources in proptest::collection::vec(proptest::option::of(0_u32..3), 11),
+        events in proptest::collection::vec(0_u8..16, 17),
+        kinds in proptest::collection::vec(proptest::option::of(0_u8..10), 18),
+        cpus in proptest::collection::vec(proptest::option::of(any::<u32>()), 18),
+        sources in proptest::collection::vec(proptest::option::of(0_u32..3), 18),
         nulls in proptest::sample::subsequence(
-            vec!["start_tsc", "end_tsc", "start_mono_ns", "steal_ns", "reloads", "interference", "name"],
+            vec!["start_tsc", "end_tsc", "start_mono_ns", "steal_ns", "reloads", "interference", "name", "vcpu", "to_cpu"],
             0..=3),
     ) {
         let mut batch = batch();

@@ -269,7 +269,7 @@ fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<Rung>)> {
         return Ok((None, vec![rung]));
     }
     let scope = match plan.workload {
-        Workload::Microvm => Scope::Vcpus,
+        Workload::Microvm | Workload::Vcpus => Scope::Vcpus,
         Workload::Spin => Scope::Threads,
         Workload::Observed => Scope::Observed,
     };

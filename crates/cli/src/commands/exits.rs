@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use vmnoise_explain::{ExitFilter, ExitsSummary, VmNames, summarize_exits};
+use vmnoise_events::ExitFilter;
+use vmnoise_explain::{ExitsSummary, summarize_exits};
 use vmnoise_tracer::host::{Host, Vm, cpu_list};
 use vmnoise_tracer::{ExitTracer, LoadError};
 
@@ -52,9 +53,7 @@ fn count(arguments: &ExitsCommon, layout: Layout<'_>, redraw: bool) -> Result<St
     let vcpus: usize = vms.iter().map(|vm| vm.vcpus.len()).sum();
     let room = u32::try_from(vcpus * 2 + ROOM_TO_GROW).unwrap_or(u32::MAX);
     let mut tracer = ExitTracer::load(room).map_err(refusal)?;
-    tracer.expect(&vms).context("naming the vCPUs to BPF")?;
-    let mut names = VmNames::default();
-    learn(&mut names, vms);
+    tracer.expect(vms).context("naming the vCPUs to BPF")?;
     let facts = host.facts().context("reading the facts of this machine")?;
     let started_at = jiff::Timestamp::now().to_string();
     tracer.attach().context("attaching the BPF programs")?;
@@ -68,17 +67,17 @@ fn count(arguments: &ExitsCommon, layout: Layout<'_>, redraw: bool) -> Result<St
         std::thread::sleep(TICK);
         if Instant::now() >= next_period {
             next_period += PERIOD;
-            learn(&mut names, host.vms());
+            tracer.learn(host.vms());
             if redraw {
-                let summary = summarize_exits(&tracer.read()?, &names, &filter);
+                let summary = summary(&tracer, &filter)?;
                 output::redraw(start.elapsed(), &summary);
             }
         }
     }
     tracer.detach();
     let measured = start.elapsed();
-    learn(&mut names, host.vms());
-    let summary = summarize_exits(&tracer.read()?, &names, &filter);
+    tracer.learn(host.vms());
+    let summary = summary(&tracer, &filter)?;
     let result = output::Exits {
         tool_version: env!("CARGO_PKG_VERSION"),
         facts: &facts,
@@ -130,13 +129,10 @@ fn refuse_unknown_vm(filter: &ExitFilter, vms: &[Vm]) -> Result<()> {
     .into())
 }
 
-/// Remembers names beyond the end of their VMs.
-fn learn(names: &mut VmNames, vms: Vec<Vm>) {
-    for vm in vms {
-        let threads = vm.vcpus.iter().map(|vcpu| (vcpu.tid, vcpu.id));
-        names.vcpus.extend(threads);
-        names.names.insert(vm.pid, vm.name);
-    }
+fn summary(tracer: &ExitTracer, filter: &ExitFilter) -> std::io::Result<ExitsSummary> {
+    let counted = tracer.read()?;
+    let vcpus = counted.iter().map(|(vcpu, totals)| (vcpu, totals));
+    Ok(summarize_exits(vcpus, filter))
 }
 
 fn refusal(error: LoadError) -> anyhow::Error {

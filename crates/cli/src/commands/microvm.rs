@@ -78,6 +78,7 @@ fn options(arguments: &MicrovmArguments, machine: &Machine) -> Result<Options> {
         runtime_ns: None,
         trace: !arguments.no_trace,
         observed: Vec::new(),
+        exits: None,
     })
 }
 

@@ -218,5 +218,6 @@ fn options(
                 comm: thread.comm.clone(),
             })
             .collect(),
+        exits: None,
     })
 }

@@ -40,6 +40,7 @@ fn headline(facts: &RunFacts) -> String {
         Workload::Microvm => ("A VM on this host", "itself "),
         Workload::Spin => ("A polling thread on this machine", ""),
         Workload::Observed => ("A thread on this machine", ""),
+        Workload::Vcpus => ("The VMs of this host", ""),
     };
     let below = match &facts.host.hypervisor {
         Some(name) => format!(", {itself}a guest of {name}"),

@@ -1,23 +1,28 @@
 //! Totals with known sums, filtered and named.
 
 use super::*;
-use vmnoise_events::Isa;
+use vmnoise_events::{Isa, VcpuId};
 
-fn totals(tid: u32, isa: Isa) -> VcpuTotals {
+fn counted(tid: u32, isa: Isa) -> (Vcpu, VcpuTotals) {
     let split = ExitSplit {
         kvm: 70,
         vmm: 20,
         host_irq: 10,
         ..ExitSplit::default()
     };
-    VcpuTotals {
+    let vcpu = Vcpu {
+        id: VcpuId(tid),
         tid,
         vmm_pid: 9,
-        id: (isa == Isa::Svm).then_some(tid - 10),
+        number: (isa == Isa::Svm).then_some(tid - 10),
         vm: 1,
+        vm_name: "web".to_owned(),
+        sees_kvm: isa != Isa::KvmRun,
+    };
+    let totals = VcpuTotals {
+        vcpu: VcpuId(tid),
         first_mono_ns: 1_000,
         last_mono_ns: 2_000,
-        sees_kvm: isa != Isa::KvmRun,
         exits: 4,
         heavy: 1,
         split,
@@ -31,18 +36,20 @@ fn totals(tid: u32, isa: Isa) -> VcpuTotals {
             split,
             histogram: vec![(11, 2), (23, 1), (50, 1)],
         }],
-    }
+    };
+    (vcpu, totals)
+}
+
+fn summarize(counted: &[(Vcpu, VcpuTotals)], filter: &ExitFilter) -> ExitsSummary {
+    summarize_exits(counted.iter().map(|(vcpu, totals)| (vcpu, totals)), filter)
 }
 
 #[test]
 fn time_adds_up_to_the_span() {
-    let summary = summarize_exits(
-        &[totals(11, Isa::Svm), totals(10, Isa::Svm)],
-        &VmNames::default(),
-        &ExitFilter::default(),
-    );
+    let counted = [counted(11, Isa::Svm), counted(10, Isa::Svm)];
+    let summary = summarize(&counted, &ExitFilter::default());
     let vm = &summary.vms[0];
-    assert_eq!((vm.vm, vm.name.as_str()), (9, "vm:9"));
+    assert_eq!((vm.vm, vm.name.as_str()), (9, "web"));
     let ids: Vec<_> = vm.vcpus.iter().map(|vcpu| vcpu.vcpu).collect();
     assert_eq!(ids, [Some(0), Some(1)]);
     let vcpu = &vm.vcpus[0];
@@ -58,22 +65,17 @@ fn time_adds_up_to_the_span() {
 
 #[test]
 fn what_kvm_pvm_does_not_tell_is_unknown() {
-    let names = VmNames {
-        names: BTreeMap::from([(9, "web".to_owned())]),
-        vcpus: BTreeMap::from([(11, 3)]),
-    };
-    let summary = summarize_exits(&[totals(11, Isa::KvmRun)], &names, &ExitFilter::default());
+    let summary = summarize(&[counted(11, Isa::KvmRun)], &ExitFilter::default());
     let vcpu = &summary.vms[0].vcpus[0];
-    assert_eq!(summary.vms[0].name, "web");
-    assert_eq!((vcpu.vcpu, vcpu.light), (Some(3), None));
+    assert_eq!((vcpu.vcpu, vcpu.light), (None, None));
     assert_eq!(vcpu.time_ns.taken.kvm, None);
 }
 
 #[test]
 fn filters_choose_vm_vcpu_and_reason() {
-    let all = [totals(10, Isa::Svm), totals(11, Isa::Svm)];
+    let all = [counted(10, Isa::Svm), counted(11, Isa::Svm)];
     let shown = |filter: ExitFilter| {
-        let summary = summarize_exits(&all, &VmNames::default(), &filter);
+        let summary = summarize(&all, &filter);
         let vcpus: Vec<_> = summary
             .vms
             .iter()
@@ -87,7 +89,7 @@ fn filters_choose_vm_vcpu_and_reason() {
         ..ExitFilter::default()
     };
     assert_eq!(shown(vm("9")).len(), 2);
-    assert_eq!(shown(vm("vm:9")).len(), 2);
+    assert_eq!(shown(vm("web")).len(), 2);
     assert_eq!(shown(vm("10")).len(), 0);
     let vcpus = ExitFilter {
         vcpus: Some(vec![1]),

@@ -37,6 +37,7 @@ pub fn facts() -> RunFacts {
             runtime_ns: None,
             trace: true,
             observed: Vec::new(),
+            exits: None,
         },
         host: HostFacts::default(),
         clock: ClockFacts {

@@ -28,6 +28,11 @@ pub fn facts() -> RunFacts {
                 tid: 7,
                 comm: "osnoise/1".to_owned(),
             }],
+            exits: Some(ExitFilter {
+                vm: Some("web".to_owned()),
+                vcpus: Some(vec![0, 2]),
+                reasons: vec!["io".to_owned()],
+            }),
         },
         host: HostFacts {
             kernel: "6.12.0 \"quoted\" µ".to_owned(),
@@ -119,6 +124,57 @@ pub fn one_of_each() -> Vec<Event> {
             bpf_ns: 1_400,
         }),
         Event::Watermark(950),
+        Event::Vcpu(Vcpu {
+            id: VcpuId(0),
+            tid: 4712,
+            vmm_pid: 4711,
+            number: None,
+            vm: 0,
+            vm_name: "web".to_owned(),
+            sees_kvm: true,
+        }),
+        Event::VcpuInterval(VcpuInterval {
+            vcpu: VcpuId(0),
+            kind: VcpuIntervalKind::Waiting,
+            start_mono_ns: 1_000,
+            end_mono_ns: 1_300,
+            cpu: 1,
+            to_cpu: 3,
+            source: Some(SourceId(0)),
+        }),
+        Event::Exit(VcpuExit {
+            vcpu: VcpuId(0),
+            exit: exit(),
+        }),
+        Event::VcpuTotals(VcpuTotals {
+            vcpu: VcpuId(0),
+            first_mono_ns: 900,
+            last_mono_ns: 1_400,
+            exits: 2,
+            heavy: 1,
+            split: exit().split,
+            worst: Some(exit()),
+            reasons: vec![
+                ReasonTotals {
+                    reason: Some(exit().reason),
+                    count: 1,
+                    heavy: 1,
+                    min_ns: 400,
+                    max_ns: 400,
+                    split: exit().split,
+                    histogram: vec![(319, 0), (400, 1)],
+                },
+                ReasonTotals {
+                    reason: None,
+                    count: 1,
+                    heavy: 0,
+                    min_ns: 0,
+                    max_ns: 0,
+                    split: ExitSplit::default(),
+                    histogram: Vec::new(),
+                },
+            ],
+        }),
         Event::Finish(Finish {
             reason: FinishReason::Stop,
             mono_ns: 99_999,
@@ -126,12 +182,46 @@ pub fn one_of_each() -> Vec<Event> {
     ]
 }
 
+fn exit() -> Exit {
+    Exit {
+        start_mono_ns: 950,
+        end_mono_ns: 1_350,
+        reason: ExitReason::arm64(2, 0x24),
+        exit_cpu: 1,
+        entry_cpu: 3,
+        heavy: true,
+        split: ExitSplit {
+            kvm: 90,
+            preempted: 300,
+            host_nmi: 10,
+            ..ExitSplit::default()
+        },
+    }
+}
+
 /// Any stream a run may send: sources in order and before their first use, and
 /// every number from end to end of its type.
 pub fn any_stream(max_events: usize) -> impl Strategy<Value = Vec<Event>> {
     vec(any_event(), 0..max_events).prop_map(|mut events| {
-        let mut sources = 0;
+        let (mut sources, mut vcpus) = (0, 0);
+        let known = |id: &mut VcpuId, vcpus: u32| {
+            id.0 = id.0.checked_rem(vcpus).unwrap_or(0);
+            vcpus > 0
+        };
         events.retain_mut(|event| match event {
+            Event::Vcpu(vcpu) => {
+                // Some are defined anew.
+                vcpu.id = VcpuId(vcpu.id.0 % (vcpus + 1));
+                vcpus += u32::from(vcpu.id.0 == vcpus);
+                true
+            }
+            Event::Exit(exit) => known(&mut exit.vcpu, vcpus),
+            Event::VcpuTotals(totals) => known(&mut totals.vcpu, vcpus),
+            Event::VcpuInterval(interval) => {
+                let of = |id: SourceId| id.0.checked_rem(sources).map(SourceId);
+                interval.source = interval.source.and_then(of);
+                known(&mut interval.vcpu, vcpus)
+            }
             Event::Source(source) => {
                 source.id = SourceId(sources);
                 sources += 1;
@@ -263,6 +353,67 @@ fn any_event() -> impl Strategy<Value = Event> {
         (number(), number())
             .prop_map(|(bpf_runs, bpf_ns)| Event::OwnCost(OwnCost { bpf_runs, bpf_ns })),
         number().prop_map(Event::Watermark),
+        (
+            small(),
+            [small(), small()],
+            option::of(small()),
+            number(),
+            any::<String>(),
+            any::<bool>()
+        )
+            .prop_map(|(id, [tid, vmm_pid], number, vm, vm_name, sees_kvm)| {
+                Event::Vcpu(Vcpu {
+                    id: VcpuId(id),
+                    tid,
+                    vmm_pid,
+                    number,
+                    vm,
+                    vm_name,
+                    sees_kvm,
+                })
+            }),
+        (
+            0..VcpuIntervalKind::ALL.len(),
+            [small(), small(), small()],
+            [number(), number()],
+            option::of(small())
+        )
+            .prop_map(|(kind, [vcpu, cpu, to_cpu], [start, end], source)| {
+                Event::VcpuInterval(VcpuInterval {
+                    vcpu: VcpuId(vcpu),
+                    kind: VcpuIntervalKind::ALL[kind],
+                    start_mono_ns: start,
+                    end_mono_ns: end,
+                    cpu,
+                    to_cpu,
+                    source: source.map(SourceId),
+                })
+            }),
+        (small(), any_exit()).prop_map(|(vcpu, exit)| Event::Exit(VcpuExit {
+            vcpu: VcpuId(vcpu),
+            exit
+        })),
+        (
+            small(),
+            [number(), number(), number(), number()],
+            any_split(),
+            option::of(any_exit()),
+            vec(any_reason_totals(), 0..3)
+        )
+            .prop_map(
+                |(vcpu, [first, last, exits, heavy], split, worst, reasons)| Event::VcpuTotals(
+                    VcpuTotals {
+                        vcpu: VcpuId(vcpu),
+                        first_mono_ns: first,
+                        last_mono_ns: last,
+                        exits,
+                        heavy,
+                        split,
+                        worst,
+                        reasons,
+                    }
+                )
+            ),
         (0..FinishReason::ALL.len(), number()).prop_map(|(reason, mono_ns)| {
             Event::Finish(Finish {
                 reason: FinishReason::ALL[reason],
@@ -270,6 +421,58 @@ fn any_event() -> impl Strategy<Value = Event> {
             })
         }),
     ]
+}
+
+fn any_split() -> impl Strategy<Value = ExitSplit> {
+    vec(number(), 9).prop_map(|mut parts| ExitSplit::from_fn(|_| parts.pop().unwrap_or(0)))
+}
+
+fn any_reason() -> impl Strategy<Value = ExitReason> {
+    (0..Isa::ALL.len(), number()).prop_map(|(isa, code)| ExitReason {
+        isa: Isa::ALL[isa],
+        code,
+    })
+}
+
+fn any_exit() -> impl Strategy<Value = Exit> {
+    (
+        any_reason(),
+        [number(), number()],
+        [small(), small()],
+        any::<bool>(),
+        any_split(),
+    )
+        .prop_map(
+            |(reason, [start, end], [exit_cpu, entry_cpu], heavy, split)| Exit {
+                start_mono_ns: start,
+                end_mono_ns: end,
+                reason,
+                exit_cpu,
+                entry_cpu,
+                heavy,
+                split,
+            },
+        )
+}
+
+fn any_reason_totals() -> impl Strategy<Value = ReasonTotals> {
+    (
+        option::of(any_reason()),
+        [number(), number(), number(), number()],
+        any_split(),
+        vec((number(), number()), 0..4),
+    )
+        .prop_map(
+            |(reason, [count, heavy, min_ns, max_ns], split, histogram)| ReasonTotals {
+                reason,
+                count,
+                heavy,
+                min_ns,
+                max_ns,
+                split,
+                histogram,
+            },
+        )
 }
 
 /// A finished recording, flushed after every `flush_every` events.

@@ -25,6 +25,7 @@ from collections import Counter, defaultdict, namedtuple
 import pyarrow as pa
 
 SOURCE, GAP, ACTIVITY, ANCHOR, TALLY, LOSS, OWN_COST, WATERMARK, FINISH = range(9)
+VCPU, EXIT_OF_VCPU, VCPU_INTERVAL, VCPU_TOTALS = range(9, 13)
 CHECKSUM = 255
 EXIT, VMM, THROTTLED, THREAD, BLOCKED, SOFTIRQ, IRQ, NMI = range(8)
 SHARE_OF_KIND = {
@@ -33,7 +34,7 @@ SHARE_OF_KIND = {
     "spin": ["kvm", "vmm", "throttled", "thread", "blocked", "softirq", "irq", "nmi"],
 }
 SHARE_OF_KIND["observed"] = SHARE_OF_KIND["spin"]
-LOSS_KINDS = ["ring_full", "recursion", "mailbox_full", "unpaired", "undecodable"]
+LOSS_KINDS = ["ring_full", "recursion", "mailbox_full", "unpaired", "undecodable", "vcpus_full"]
 FINISH_REASONS = ["duration", "stop", "interrupt", "failed"]
 RESIDUALS = {"hw", "hv_or_hw", "unexplained"}
 # The witness that makes a share known. Of a microVM those of a guest's kernel are
@@ -89,7 +90,7 @@ def read(path):
         metadata = stream.schema.metadata
         facts = metadata[b"vmnoise.facts"]
         checksum = zlib.crc32(facts)
-        assert metadata[b"vmnoise.format_version"] in (b"1", b"2"), "another format version"
+        assert metadata[b"vmnoise.format_version"] in (b"1", b"2", b"3"), "another format version"
         assert int(metadata[b"vmnoise.facts_crc32"]) == checksum, "damaged facts"
         while True:
             try:
@@ -359,7 +360,8 @@ def summarise(facts, rows):
         kind = LOSS_KINDS[row["kind"]]
         losses[kind] = max(losses[kind], dict(row["counters"])["lost"])
     losses["unpaired"] += unpaired
-    losses["undecodable"] += clock.refused + impossible
+    of_vcpus = [VCPU, EXIT_OF_VCPU, VCPU_INTERVAL, VCPU_TOTALS]
+    losses["undecodable"] += clock.refused + impossible + sum(len(of[kind]) for kind in of_vcpus)
     budgets.sort(key=lambda gap: (-gap["dur_ns"], gap["start_mono_ns"], gap["cpu"]))
     cost = dict(of[OWN_COST][-1]["counters"]) if of[OWN_COST] else {}
     return {

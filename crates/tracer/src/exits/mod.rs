@@ -3,10 +3,11 @@
 #[cfg(test)]
 mod tests;
 mod totals;
+mod vm_names;
 mod wire;
 
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder};
-use vmnoise_events::VcpuTotals;
+use vmnoise_events::{Vcpu, VcpuId, VcpuTotals};
 
 use crate::accounting;
 use crate::btf::KernelBtf;
@@ -17,6 +18,7 @@ use crate::object::why_not;
 use crate::probes::Probe;
 use crate::tracer::no_btf;
 
+use vm_names::VmNames;
 use wire::{Globals, WireReason, WireVcpu};
 
 /// Reasons kept apart for each vCPU: EXITS_REASONS of `bpf/exits.h`.
@@ -28,6 +30,7 @@ pub struct ExitTracer {
     links: Vec<Link>,
     object: Object,
     kvm_run_only: bool,
+    names: VmNames,
 }
 
 impl ExitTracer {
@@ -71,6 +74,7 @@ impl ExitTracer {
         Ok(ExitTracer {
             links: Vec::new(),
             kvm_run_only,
+            names: VmNames::default(),
             object: result.map_err(|error: libbpf_rs::Error| why_not(&error, &warnings))?,
         })
     }
@@ -80,11 +84,11 @@ impl ExitTracer {
     ///
     /// # Errors
     /// If the maps cannot be written.
-    pub fn expect(&self, vms: &[Vm]) -> std::io::Result<()> {
+    pub fn expect(&mut self, vms: Vec<Vm>) -> std::io::Result<()> {
         let Some(mut globals) = self.globals()? else {
             return Ok(());
         };
-        for vm in vms {
+        for vm in &vms {
             for thread in &vm.vcpus {
                 let vcpu = WireVcpu {
                     tid: thread.tid,
@@ -98,7 +102,14 @@ impl ExitTracer {
                 globals.vcpus_known = index;
             }
         }
-        self.set(".bss", 0, wire::bytes(&globals))
+        self.set(".bss", 0, wire::bytes(&globals))?;
+        self.learn(vms);
+        Ok(())
+    }
+
+    /// Remembers what these VMs and their vCPUs are called, beyond their end.
+    pub fn learn(&mut self, vms: Vec<Vm>) {
+        self.names.learn(vms);
     }
 
     /// Attaches the programs: exits are counted from here.
@@ -127,7 +138,7 @@ impl ExitTracer {
     ///
     /// # Errors
     /// If the maps cannot be read.
-    pub fn read(&self) -> std::io::Result<Vec<VcpuTotals>> {
+    pub fn read(&self) -> std::io::Result<Vec<(Vcpu, VcpuTotals)>> {
         let Some(globals) = self.globals()? else {
             return Ok(Vec::new());
         };
@@ -141,7 +152,11 @@ impl ExitTracer {
                 ..first + globals.reasons_known.min(REASONS as u32))
                 .map_while(|key| self.value("reasons", key).transpose())
                 .collect::<Result<_, _>>()?;
-            vcpus.push(totals::vcpu(&vcpu, &reasons, &globals, self.kvm_run_only));
+            let id = VcpuId(index - 1);
+            vcpus.push((
+                self.names.vcpu(id, &vcpu, !self.kvm_run_only),
+                totals::vcpu(id, &vcpu, &reasons, &globals),
+            ));
         }
         Ok(vcpus)
     }

@@ -3,7 +3,7 @@
 mod root {
     use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, libbpf_sys};
     use proptest::prelude::*;
-    use vmnoise_events::{ExitSplit, ReasonTotals, VcpuTotals};
+    use vmnoise_events::{ExitSplit, ReasonTotals, VcpuId, VcpuTotals};
 
     use crate::exits::{REASONS, totals, wire};
 
@@ -20,7 +20,6 @@ mod root {
 
     struct Handlers {
         object: Object,
-        kvm_run_only: bool,
     }
 
     impl Handlers {
@@ -40,7 +39,6 @@ mod root {
             }
             Handlers {
                 object: open.load().unwrap(),
-                kvm_run_only,
             }
         }
 
@@ -79,10 +77,10 @@ mod root {
             let reasons: Vec<_> = keys.map(|key| self.value("reasons", key)).collect();
             let globals = self.value(".bss", 0);
             totals::vcpu(
+                VcpuId(index - 1),
                 &self.value("vcpus", index),
                 &reasons,
                 &globals,
-                self.kvm_run_only,
             )
         }
 
@@ -202,7 +200,8 @@ mod root {
         assert_eq!((worst.split.preempted, worst.split.kvm), (900, 200));
         // The CPU it left holds another's state no more.
         handlers.run("entry", 0, 4_000, &[VCPU + 1]);
-        assert_eq!(handlers.vcpu(2).tid, VCPU as u32 + 1);
+        let second: wire::WireVcpu = handlers.value("vcpus", 2);
+        assert_eq!(second.tid, VCPU as u32 + 1);
     }
 
     #[test]

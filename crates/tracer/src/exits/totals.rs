@@ -1,30 +1,23 @@
 //! From the numbers in the maps to totals with names. Pure: no I/O, no BPF, no clock.
 
-use vmnoise_events::{Exit, ExitReason, ExitSplit, Isa, ReasonTotals, VcpuTotals};
+use vmnoise_events::{Exit, ExitReason, ExitSplit, Isa, ReasonTotals, VcpuId, VcpuTotals};
 
 use super::wire::{Globals, WireExit, WireReason, WireSplit, WireVcpu};
 
-/// The `id` of a vCPU that no event named.
-const NO_ID: u32 = u32::MAX;
-
 pub(super) fn vcpu(
+    id: VcpuId,
     wire: &WireVcpu,
     reasons: &[WireReason],
     globals: &Globals,
-    kvm_run_only: bool,
 ) -> VcpuTotals {
     let isa = isa(wire);
     let worst = (wire.worst.end_mono_ns > 0).then(|| exit(&wire.worst, isa));
     let known = globals.reasons_known as usize;
     let codes = globals.code_of_reason.iter().enumerate();
     VcpuTotals {
-        tid: wire.tid,
-        vmm_pid: wire.tgid,
-        id: (wire.id != NO_ID).then_some(wire.id),
-        vm: wire.vm,
+        vcpu: id,
         first_mono_ns: wire.first_mono_ns,
         last_mono_ns: wire.last_mono_ns,
-        sees_kvm: !kvm_run_only,
         exits: wire.exits,
         heavy: wire.heavy,
         split: split(&wire.split, wire.exit_ns),

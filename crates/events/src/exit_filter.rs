@@ -1,0 +1,84 @@
+//! Which exits a run or a result is about.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Vcpu;
+
+/// The exits that were asked for; the default is all of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ExitFilter {
+    /// Name of a VM or process id of its VMM; `None` is all.
+    pub vm: Option<String>,
+    /// Numbers of vCPUs; `None` is all.
+    pub vcpus: Option<Vec<u32>>,
+    /// Names of reasons in any case; empty is all.
+    pub reasons: Vec<String>,
+}
+
+impl ExitFilter {
+    /// Whether exits of this vCPU were asked for; one whose number nothing told was not,
+    /// where numbers were asked for.
+    pub fn takes_vcpu(&self, vcpu: &Vcpu) -> bool {
+        let takes_vm =
+            |wanted: &String| *wanted == vcpu.vm_name || wanted.parse::<u32>() == Ok(vcpu.vmm_pid);
+        let takes_number =
+            |wanted: &Vec<u32>| vcpu.number.is_some_and(|number| wanted.contains(&number));
+        self.vm.as_ref().is_none_or(takes_vm) && self.vcpus.as_ref().is_none_or(takes_number)
+    }
+
+    /// Whether exits for the reason of this name were asked for.
+    pub fn takes_reason(&self, name: &str) -> bool {
+        let is_it = |wanted: &String| wanted.eq_ignore_ascii_case(name);
+        self.reasons.is_empty() || self.reasons.iter().any(is_it)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::VcpuId;
+
+    fn vcpu(number: Option<u32>) -> Vcpu {
+        Vcpu {
+            id: VcpuId(0),
+            tid: 10,
+            vmm_pid: 9,
+            number,
+            vm: 0,
+            vm_name: "web".to_owned(),
+            sees_kvm: true,
+        }
+    }
+
+    #[test]
+    fn a_vm_goes_by_its_name_or_its_process() {
+        for (wanted, taken) in [("web", true), ("9", true), ("10", false), ("we", false)] {
+            let filter = ExitFilter {
+                vm: Some(wanted.to_owned()),
+                ..ExitFilter::default()
+            };
+            assert_eq!(filter.takes_vcpu(&vcpu(None)), taken, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_number_is_none_of_those_asked_for() {
+        let filter = ExitFilter {
+            vcpus: Some(vec![1, 3]),
+            ..ExitFilter::default()
+        };
+        let taken = [None, Some(0), Some(3)].map(|number| filter.takes_vcpu(&vcpu(number)));
+        assert_eq!(taken, [false, false, true]);
+        assert!(ExitFilter::default().takes_vcpu(&vcpu(None)));
+    }
+
+    #[test]
+    fn reasons_go_by_name_in_any_case() {
+        let filter = ExitFilter {
+            reasons: vec!["CPUID".to_owned()],
+            ..ExitFilter::default()
+        };
+        assert!(filter.takes_reason("cpuid") && !filter.takes_reason("hlt"));
+        assert!(ExitFilter::default().takes_reason("hlt"));
+    }
+}
