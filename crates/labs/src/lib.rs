@@ -8,10 +8,12 @@ mod disturber;
 pub mod footprint;
 mod group;
 pub mod judge;
+pub mod kvm_stat;
 pub mod oracle;
 pub mod polled;
 mod run;
 pub mod schedstat;
+pub mod vmm_steps;
 
 pub use cpuset::Cpuset;
 pub use disturber::{Burst, Disturber};

@@ -30,6 +30,21 @@ pub fn read(pid: u32, tid: u32) -> Result<Schedstat> {
     }
 }
 
+/// How often a thread was moved to another CPU: `se.nr_migrations` of `/proc/PID/sched`
+/// (CONFIG_SCHED_DEBUG, which kernels of Debian have).
+///
+/// # Errors
+/// If the thread is gone.
+pub fn migrations(pid: u32, tid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/task/{tid}/sched");
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("se.nr_migrations"));
+    let number = line.and_then(|rest| rest.trim_matches([' ', ':']).parse().ok());
+    number.with_context(|| format!("{path} has no se.nr_migrations"))
+}
+
 /// The threads of a process by name: (tid, comm).
 ///
 /// # Errors

@@ -7,11 +7,12 @@ mod lab {
     use vmnoise_labs::bed::{Kernel, Lab};
 
     /// The exercise and what SVM calls its exit.
-    const EXERCISES: [(&str, &str); 4] = [
+    const EXERCISES: [(&str, &str); 5] = [
         ("cpuid", "cpuid"),
         ("io", "io"),
         ("mmio", "npf"),
         ("hypercall", "hypercall"),
+        ("hlt", "hlt"),
     ];
     /// Exits before and after the exercise, of the same reason: the way into its program
     /// and out of it.

@@ -35,7 +35,7 @@ fn main() -> Result<()> {
         None => lab.cpus(time.parse()?),
     };
     let start = Instant::now();
-    let lab = ["lab-disturb", "lab-poll", "lab-tracefs"]
+    let lab = ["lab-disturb", "lab-poll", "lab-tracefs", "lab-vmm"]
         .iter()
         .try_fold(lab, |lab, program| {
             anyhow::Ok(lab.program(&lab_program(program)?))

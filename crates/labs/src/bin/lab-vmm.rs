@@ -1,0 +1,273 @@
+//! `lab-vmm STEP... -- COMMAND...` starts a VMM, does these things to it one after the
+//! other, and tells what it did, when, and what the kernel counted of the VM by then, as
+//! JSON. [`Step`] lists them.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout)]
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
+
+use anyhow::{Context, Result, ensure};
+use rustix::mount::{MountFlags, mount};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use vmnoise_labs::vmm_steps::{Counts, Done, Step, Treatment, VcpuCounts};
+use vmnoise_labs::{Disturber, kvm_stat, schedstat};
+
+/// Between two looks at what is waited for.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long anything may take before it counts as hung.
+const BACKSTOP: Duration = Duration::from_secs(120);
+/// BPF programs that nobody has added to for so long are all there are.
+const ATTACHED: Duration = Duration::from_millis(300);
+const CGROUPS: &str = "/tmp/cgroup";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut parts = arguments.splitn(2, |word| word == "--");
+    let steps = parts.next().unwrap_or_default();
+    let mut vmm = Vmm {
+        command: parts.next().unwrap_or_default().to_vec(),
+        ..Vmm::default()
+    };
+    let mut done = Vec::new();
+    for word in steps {
+        let step = Step::from_word(word)?;
+        let begin_mono_ns = mono_ns();
+        let counts = vmm.carry_out(&step).with_context(|| word.clone())?;
+        done.push(Done {
+            step: word.clone(),
+            begin_mono_ns,
+            end_mono_ns: mono_ns(),
+            counts,
+            hog: vmm.hog.as_ref().map(Disturber::source).transpose()?,
+        });
+    }
+    let treatment = Treatment {
+        pid: vmm.child.as_ref().map_or(0, Child::id),
+        said: vmm.said,
+        steps: done,
+    };
+    println!("{}", serde_json::to_string(&treatment)?);
+    Ok(())
+}
+
+#[derive(Default)]
+struct Vmm {
+    command: Vec<String>,
+    child: Option<Child>,
+    said: String,
+    hog: Option<Disturber>,
+    group: Option<String>,
+}
+
+impl Vmm {
+    fn carry_out(&mut self, step: &Step) -> Result<Option<Counts>> {
+        match *step {
+            Step::Traced => traced()?,
+            Step::Start => self.start()?,
+            Step::Run(time) => thread::sleep(time),
+            Step::Exits(count) => {
+                let id = self.id()?;
+                let enough = exits(id)? + count;
+                wait_for("exits", || Ok(exits(id)? >= enough))?;
+            }
+            Step::Waited(time) => {
+                let id = self.id()?;
+                let enough_ns = waited_ns(id)? + u64::try_from(time.as_nanos())?;
+                wait_for("a vCPU to wait", || Ok(waited_ns(id)? >= enough_ns))?;
+            }
+            Step::Stop => self.stop()?,
+            Step::Continue => self.signal(Signal::CONT)?,
+            Step::Read => return Ok(Some(self.read()?)),
+            Step::Kill => {
+                self.signal(Signal::KILL)?;
+                self.child()?.wait()?;
+            }
+            Step::End => self.end()?,
+            Step::Hog(cpu) => self.hog = Some(Disturber::busy(cpu)?),
+            Step::Unhog => self.hog = None,
+            Step::Migrate(times, every) => self.migrate(times, every)?,
+            Step::Quota(quota_us, period_us) => self.quota(quota_us, period_us)?,
+            Step::Untrace => {
+                let (tracer, _) = tracer().context("nobody traces")?;
+                kill_process(pid(tracer)?, Signal::INT)?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn start(&mut self) -> Result<()> {
+        let [program, arguments @ ..] = &self.command[..] else {
+            anyhow::bail!("no command after --");
+        };
+        let child = Command::new(format!("/bin/{program}"))
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("starting {program}"))?;
+        let id = child.id();
+        self.child = Some(child);
+        wait_for("the guest to leave", || Ok(exits(id)? > 0))
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        self.signal(Signal::STOP)?;
+        let id = self.id()?;
+        wait_for("every thread to stop", || {
+            let mut threads = schedstat::threads(id)?.into_iter();
+            Ok(threads.all(|(tid, _)| schedstat::state(id, tid) == Some('T')))
+        })
+    }
+
+    fn read(&mut self) -> Result<Counts> {
+        let id = self.id()?;
+        let vcpu = |(vcpu, tid)| {
+            let times = schedstat::read(id, tid)?;
+            anyhow::Ok(VcpuCounts {
+                vcpu,
+                tid,
+                on_cpu_ns: times.on_cpu_ns,
+                run_delay_ns: times.run_delay_ns,
+                migrations: schedstat::migrations(id, tid)?,
+            })
+        };
+        let vcpus = kvm_stat::vcpus(id)?.into_iter().map(vcpu);
+        Ok(Counts {
+            kvm: kvm_stat::counters(id)?,
+            vcpus: vcpus.collect::<Result<_>>()?,
+            throttled_ns: self.group.as_deref().map(throttled_ns).transpose()?,
+        })
+    }
+
+    /// The pipe is read to its end first: a full one would stop the VMM.
+    fn end(&mut self) -> Result<()> {
+        let mut stdout = self.child()?.stdout.take().context("its stdout")?;
+        stdout.read_to_string(&mut self.said)?;
+        let status = self.child()?.wait()?;
+        ensure!(status.success(), "the VMM ended with {status}");
+        Ok(())
+    }
+
+    fn migrate(&mut self, times: u32, every: Duration) -> Result<()> {
+        let vcpus = kvm_stat::vcpus(self.id()?)?;
+        let &(_, tid) = vcpus.first().context("no vCPU has run")?;
+        let only = [0, 1].map(|cpu| {
+            let mut set = CpuSet::new();
+            set.set(cpu);
+            set
+        });
+        for set in only.iter().cycle().take(times as usize) {
+            sched_setaffinity(Some(pid(tid)?), set)?;
+            thread::sleep(every);
+        }
+        Ok(())
+    }
+
+    fn quota(&mut self, quota_us: u32, period_us: u32) -> Result<()> {
+        if !Path::new(CGROUPS).is_dir() {
+            fs::create_dir(CGROUPS)?;
+            mount("cgroup2", CGROUPS, "cgroup2", MountFlags::empty(), None)
+                .context("mounting cgroup2")?;
+        }
+        let write = |file: &str, text: &str| {
+            let path = format!("{CGROUPS}/{file}");
+            fs::write(&path, text).with_context(|| format!("writing {text} to {path}"))
+        };
+        let id = self.id()?.to_string();
+        write("cgroup.subtree_control", "+cpu")?;
+        let group = format!("vmm-{id}");
+        fs::create_dir_all(format!("{CGROUPS}/{group}"))?;
+        write(
+            &format!("{group}/cpu.max"),
+            &format!("{quota_us} {period_us}"),
+        )?;
+        write(&format!("{group}/cgroup.procs"), &id)?;
+        self.group = Some(group);
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        Ok(kill_process(pid(self.id()?)?, signal)?)
+    }
+
+    fn id(&self) -> Result<u32> {
+        let child = self.child.as_ref().context("before `start`")?;
+        Ok(child.id())
+    }
+
+    fn child(&mut self) -> Result<&mut Child> {
+        self.child.as_mut().context("before `start`")
+    }
+}
+
+/// Of all its vCPUs; 0 as long as it has no VM.
+fn exits(id: u32) -> Result<u64> {
+    let counters = kvm_stat::counters(id)?;
+    Ok(counters.get("exits").copied().unwrap_or(0))
+}
+
+/// How long its vCPUs' threads have waited for a CPU, together.
+fn waited_ns(id: u32) -> Result<u64> {
+    let vcpus = kvm_stat::vcpus(id)?.into_iter();
+    let delays = vcpus.map(|(_, tid)| Ok(schedstat::read(id, tid)?.run_delay_ns));
+    delays.sum()
+}
+
+/// A process that holds BPF programs attached, and how many.
+fn tracer() -> Option<(u32, usize)> {
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    processes.into_iter().find_map(|process| {
+        let id = process.file_name().to_str()?.parse().ok()?;
+        // It may end while it is looked at.
+        let files = fs::read_dir(process.path().join("fd")).ok()?.flatten();
+        let targets = files.filter_map(|file| fs::read_link(file.path()).ok());
+        let links = targets.filter(|target| target.to_string_lossy().contains("bpf_link"));
+        let links = links.count();
+        (links > 0).then_some((id, links))
+    })
+}
+
+fn traced() -> Result<()> {
+    let (mut before, mut since) = (None, Instant::now());
+    wait_for("somebody to trace", || {
+        let now = tracer();
+        if now != before {
+            (before, since) = (now, Instant::now());
+        }
+        Ok(now.is_some() && since.elapsed() > ATTACHED)
+    })
+}
+
+/// `throttled_usec` of `cpu.stat` (Documentation/admin-guide/cgroup-v2.rst).
+fn throttled_ns(group: &str) -> Result<u64> {
+    let text = fs::read_to_string(format!("{CGROUPS}/{group}/cpu.stat"))?;
+    let us = text
+        .lines()
+        .find_map(|line| line.strip_prefix("throttled_usec "));
+    let us: u64 = us.context("cpu.stat without throttled_usec")?.parse()?;
+    Ok(us * 1_000)
+}
+
+fn wait_for(what: &str, mut it: impl FnMut() -> Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + BACKSTOP;
+    while !it()? {
+        ensure!(Instant::now() < deadline, "waited in vain for {what}");
+        thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+fn pid(id: u32) -> io::Result<Pid> {
+    Pid::from_raw(id.cast_signed()).ok_or_else(|| io::Error::other("no process id"))
+}
+
+fn mono_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}

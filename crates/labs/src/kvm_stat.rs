@@ -1,0 +1,67 @@
+//! What KVM itself counts of the VMs of a process: its files in debugfs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// Where KVM keeps a folder `PID-FD` for each VM (virt/kvm/kvm_main.c).
+const KVM: &str = "/sys/kernel/debug/kvm";
+
+/// The counters of a process by name (`exits`, `io_exits`, `halt_exits`), the vCPUs of all
+/// its VMs together. Empty where it has no VM.
+///
+/// # Errors
+/// If debugfs is not mounted, or a counter cannot be read.
+pub fn counters(pid: u32) -> Result<BTreeMap<String, u64>> {
+    let mut counters = BTreeMap::new();
+    for folder in vms(pid)? {
+        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+            let path = entry?.path();
+            // Histograms lie here too, and folders of vCPUs.
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            if let (Some(name), Ok(number)) = (file_name(&path), text.trim().parse::<u64>()) {
+                *counters.entry(name.to_owned()).or_default() += number;
+            }
+        }
+    }
+    Ok(counters)
+}
+
+/// The threads of its vCPUs that have run: number of the vCPU and thread.
+///
+/// # Errors
+/// If debugfs is not mounted.
+pub fn vcpus(pid: u32) -> Result<Vec<(u32, u32)>> {
+    let mut vcpus = Vec::new();
+    for folder in vms(pid)? {
+        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+            let path = entry?.path();
+            let number = file_name(&path).and_then(|name| name.strip_prefix("vcpu")?.parse().ok());
+            let tid = fs::read_to_string(path.join("pid")).ok();
+            let tid = tid.and_then(|text| text.trim().parse().ok());
+            if let (Some(number), Some(tid)) = (number, tid.filter(|&tid| tid != 0)) {
+                vcpus.push((number, tid));
+            }
+        }
+    }
+    vcpus.sort_unstable();
+    Ok(vcpus)
+}
+
+fn vms(pid: u32) -> Result<Vec<PathBuf>> {
+    let of_process = format!("{pid}-");
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(KVM).context(KVM)? {
+        let path = entry?.path();
+        if file_name(&path).is_some_and(|name| name.starts_with(&of_process)) {
+            folders.push(path);
+        }
+    }
+    Ok(folders)
+}
+
+fn file_name(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()
+}

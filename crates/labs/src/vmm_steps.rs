@@ -1,0 +1,155 @@
+//! What `lab-vmm` does to a VMM, and the record it keeps of that for tests.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+/// One thing that is done, as words of a command line name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// `traced`: waits until somebody's BPF programs are attached, all of them.
+    Traced,
+    /// `start`: starts the VMM, and waits until its guest was entered and left.
+    Start,
+    /// `run:MS`: lets this much time pass.
+    Run(Duration),
+    /// `exits:COUNT`: waits until KVM has counted so many exits more.
+    Exits(u64),
+    /// `waited:MS`: waits until a vCPU's thread has waited for a CPU that much longer.
+    Waited(Duration),
+    /// `stop`: SIGSTOP; over when no thread of the VMM runs any more.
+    Stop,
+    /// `cont`: SIGCONT.
+    Continue,
+    /// `read`: reads the kernel's counts. Exact while the VMM is stopped.
+    Read,
+    /// `kill`: SIGKILL; over when the VMM is gone.
+    Kill,
+    /// `end`: waits for the VMM's own end.
+    End,
+    /// `hog:CPU`: a task of ordinary priority that never sleeps, on this CPU.
+    Hog(u32),
+    /// `unhog`: ends it.
+    Unhog,
+    /// `migrate:TIMES:EVERY_US`: moves the thread of the first vCPU between CPUs 0 and 1.
+    Migrate(u32, Duration),
+    /// `quota:QUOTA_US:PERIOD_US`: `cpu.max` of a control group that holds the VMM.
+    Quota(u32, u32),
+    /// `untrace`: SIGINT to whoever attached the BPF programs.
+    Untrace,
+}
+
+impl Step {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// If there is none of this name, or its numbers are none.
+    pub fn from_word(word: &str) -> Result<Step> {
+        let number = |text: &str| text.parse::<u32>().with_context(|| format!("in `{word}`"));
+        let parts: Vec<&str> = word.split(':').collect();
+        Ok(match parts[..] {
+            ["traced"] => Step::Traced,
+            ["start"] => Step::Start,
+            ["run", ms] => Step::Run(Duration::from_millis(number(ms)?.into())),
+            ["exits", count] => Step::Exits(number(count)?.into()),
+            ["waited", ms] => Step::Waited(Duration::from_millis(number(ms)?.into())),
+            ["stop"] => Step::Stop,
+            ["cont"] => Step::Continue,
+            ["read"] => Step::Read,
+            ["kill"] => Step::Kill,
+            ["end"] => Step::End,
+            ["hog", cpu] => Step::Hog(number(cpu)?),
+            ["unhog"] => Step::Unhog,
+            ["migrate", times, us] => {
+                let every = Duration::from_micros(number(us)?.into());
+                Step::Migrate(number(times)?, every)
+            }
+            ["quota", quota, period] => Step::Quota(number(quota)?, number(period)?),
+            ["untrace"] => Step::Untrace,
+            _ => bail!("no step is called `{word}`"),
+        })
+    }
+}
+
+/// What was done to one VMM.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Treatment {
+    /// Its process.
+    pub pid: u32,
+    /// What it printed, where it was waited for.
+    pub said: String,
+    /// Everything in its order.
+    pub steps: Vec<Done>,
+}
+
+/// One step that was done.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Done {
+    /// The word of the command line.
+    pub step: String,
+    /// When it began, CLOCK_MONOTONIC in nanoseconds.
+    pub begin_mono_ns: u64,
+    /// When it was over, CLOCK_MONOTONIC in nanoseconds.
+    pub end_mono_ns: u64,
+    /// Of `read`: what was counted by then.
+    pub counts: Option<Counts>,
+    /// Of `hog`: the name that results must blame, `comm:pid`.
+    pub hog: Option<String>,
+}
+
+/// What the kernel had counted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Counts {
+    /// KVM's own counters, all vCPUs together.
+    pub kvm: BTreeMap<String, u64>,
+    /// What the scheduler keeps of each vCPU's thread.
+    pub vcpus: Vec<VcpuCounts>,
+    /// Of the control group of `quota`, how long it was throttled, nanoseconds (in steps
+    /// of a microsecond).
+    pub throttled_ns: Option<u64>,
+}
+
+/// What the scheduler keeps of one vCPU's thread.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct VcpuCounts {
+    /// The number of the vCPU.
+    pub vcpu: u32,
+    /// Its thread.
+    pub tid: u32,
+    /// Time on a CPU, nanoseconds.
+    pub on_cpu_ns: u64,
+    /// Time runnable and waiting for a CPU, nanoseconds.
+    pub run_delay_ns: u64,
+    /// How often it was moved to another CPU.
+    pub migrations: u64,
+}
+
+impl Treatment {
+    /// All that was done under this word, in its order.
+    pub fn all(&self, step: &str) -> Vec<&Done> {
+        self.steps.iter().filter(|done| done.step == step).collect()
+    }
+
+    /// What was read, in its order.
+    pub fn readings(&self) -> Vec<&Counts> {
+        let counts = self.steps.iter().map(|done| done.counts.as_ref());
+        counts.flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_words() {
+        let quota = Step::from_word("quota:5000:10000").unwrap();
+        assert_eq!(quota, Step::Quota(5_000, 10_000));
+        assert_eq!(Step::from_word("stop").unwrap(), Step::Stop);
+        for wrong in ["", "stop:1", "run", "run:soon", "migrate:3"] {
+            assert!(Step::from_word(wrong).is_err(), "{wrong}");
+        }
+    }
+}
