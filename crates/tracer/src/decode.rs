@@ -4,9 +4,12 @@ use std::{collections::HashMap, mem::offset_of};
 
 use vmnoise_events::{Activity, ActivityKind, Event, Source, SourceId};
 
-use crate::wire::{Origin, Record, WireSource};
+use crate::{
+    records::Decode,
+    wire::{Origin, Record, WireSource},
+};
 
-const RECORD_BYTES: usize = size_of::<Record>();
+pub(crate) const RECORD_BYTES: usize = size_of::<Record>();
 const NAME_BYTES: usize = size_of::<WireSource>() - offset_of!(WireSource, name);
 
 /// Names of soft interrupts by number (include/linux/interrupt.h).
@@ -28,6 +31,41 @@ pub struct Decoder {
     undecodable: u64,
 }
 
+/// The fields of a wire record, its kind as it came.
+pub(crate) struct Fields {
+    pub(crate) kind: u32,
+    pub(crate) cpu: u32,
+    pub(crate) start_mono_ns: u64,
+    pub(crate) end_mono_ns: u64,
+    steal_ns: u64,
+    source: SourceKey,
+}
+
+impl Fields {
+    pub(crate) fn read(bytes: &[u8]) -> Option<Fields> {
+        let bytes: &[u8; RECORD_BYTES] = bytes.try_into().ok()?;
+        let source_at = offset_of!(Record, source);
+        let name_at = source_at + offset_of!(WireSource, name);
+        Some(Fields {
+            kind: u32_at(bytes, offset_of!(Record, kind)),
+            cpu: u32_at(bytes, offset_of!(Record, cpu)),
+            start_mono_ns: u64_at(bytes, offset_of!(Record, start_mono_ns)),
+            end_mono_ns: u64_at(bytes, offset_of!(Record, end_mono_ns)),
+            steal_ns: u64_at(bytes, offset_of!(Record, steal_ns)),
+            source: SourceKey {
+                origin: u32_at(bytes, source_at + offset_of!(WireSource, origin)),
+                id: u32_at(bytes, source_at + offset_of!(WireSource, id)),
+                name: bytes[name_at..name_at + NAME_BYTES].try_into().ok()?,
+            },
+        })
+    }
+
+    /// Whether the record says who it was.
+    pub(crate) fn has_source(&self) -> bool {
+        Origin(self.source.origin) != Origin::VMNOISE_FROM_NOBODY
+    }
+}
+
 impl Decoder {
     /// Decodes one record of the ring buffer. `sink` gets an [`Event::Source`]
     /// where the source is new, then the [`Event::Activity`]. Bytes that are no
@@ -45,35 +83,42 @@ impl Decoder {
     }
 
     fn read(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) -> Option<Activity> {
-        let bytes: &[u8; RECORD_BYTES] = bytes.try_into().ok()?;
-        let source_at = offset_of!(Record, source);
-        let name_at = source_at + offset_of!(WireSource, name);
-        let key = SourceKey {
-            origin: u32_at(bytes, source_at + offset_of!(WireSource, origin)),
-            id: u32_at(bytes, source_at + offset_of!(WireSource, id)),
-            name: bytes[name_at..name_at + NAME_BYTES].try_into().ok()?,
-        };
-        let kind = u32_at(bytes, offset_of!(Record, kind));
-        let kind = ActivityKind::from_number(u8::try_from(kind).ok()?)?;
+        let fields = Fields::read(bytes)?;
+        let kind = ActivityKind::from_number(u8::try_from(fields.kind).ok()?)?;
         Some(Activity {
-            cpu: u32_at(bytes, offset_of!(Record, cpu)),
+            cpu: fields.cpu,
             kind,
-            start_mono_ns: u64_at(bytes, offset_of!(Record, start_mono_ns)),
-            end_mono_ns: u64_at(bytes, offset_of!(Record, end_mono_ns)),
-            source: self.intern(key, sink)?,
-            steal_ns: u64_at(bytes, offset_of!(Record, steal_ns)),
+            start_mono_ns: fields.start_mono_ns,
+            end_mono_ns: fields.end_mono_ns,
+            steal_ns: fields.steal_ns,
+            source: self.source(&fields, sink)?,
         })
     }
 
-    fn intern(&mut self, key: SourceKey, sink: &mut dyn FnMut(Event)) -> Option<SourceId> {
-        if let Some(&id) = self.sources.get(&key) {
+    /// The id of a record's source; `sink` gets its definition where it is new.
+    pub(crate) fn source(
+        &mut self,
+        fields: &Fields,
+        sink: &mut dyn FnMut(Event),
+    ) -> Option<SourceId> {
+        if let Some(&id) = self.sources.get(&fields.source) {
             return Some(id);
         }
-        let name = label(&key)?;
+        let name = label(&fields.source)?;
         let id = SourceId(u32::try_from(self.sources.len()).ok()?);
-        self.sources.insert(key, id);
+        self.sources.insert(fields.source, id);
         sink(Event::Source(Source { id, name }));
         Some(id)
+    }
+}
+
+impl Decode for Decoder {
+    fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) {
+        Decoder::decode(self, bytes, sink);
+    }
+
+    fn undecodable(&self) -> u64 {
+        Decoder::undecodable(self)
     }
 }
 

@@ -17,6 +17,7 @@ mod mapped;
 mod object;
 mod observed;
 mod probes;
+mod records;
 mod smi;
 mod steal;
 mod steal_reader;
@@ -26,7 +27,7 @@ mod wire;
 
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
-pub use exits::ExitTracer;
+pub use exits::{ExitTracer, Streaming};
 pub use interference_counter::InterferenceCounter;
 pub use observed::Stay;
 pub use probes::Scope;

@@ -3,10 +3,10 @@
 use std::{
     collections::BTreeMap,
     os::fd::{AsFd, OwnedFd},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
-use libbpf_rs::{Link, MapCore, Object, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, Object};
 use vmnoise_events::{Event, Loss, LossKind, OwnCost, Rung, Witnesses};
 
 use crate::{
@@ -20,17 +20,11 @@ use crate::{
     mapped::{MappedCounts, MappedCpus},
     object,
     probes::{Group, Kernel, Probe, Scope},
+    records::Records,
     steal::{StealClock, Variable},
     steal_reader::StealReader,
     wire::Mode,
 };
-
-/// Records taken from the ring before they are handed on, so that memory stays
-/// bounded however much has gathered.
-const BATCH: usize = 4096;
-/// Batches of one drain: more than a full ring, so that a drain ends even where
-/// events come faster than they are read.
-const BATCHES: usize = 64;
 
 /// BPF programs that witness what the host does on the measured CPUs. Everything
 /// is held by file descriptors of this process: when it ends, however it ends,
@@ -39,8 +33,7 @@ const BATCHES: usize = 64;
 pub struct Tracer {
     // Dropped first: nothing runs any more while the rest goes.
     links: Vec<Link>,
-    ring: RingBuffer<'static>,
-    inbox: Arc<Mutex<Inbox>>,
+    records: Records<Decoder>,
     object: Object,
     pub(crate) cpus: Arc<MappedCpus>,
     counts: MappedCounts,
@@ -51,13 +44,6 @@ pub struct Tracer {
     kvm_pvm: bool,
     steal: StealClock,
     pub(crate) steal_sampled: bool,
-}
-
-/// What the ring's callback fills and a drain empties.
-#[derive(Debug, Default)]
-struct Inbox {
-    decoder: Decoder,
-    events: Vec<Event>,
 }
 
 impl Tracer {
@@ -92,21 +78,7 @@ impl Tracer {
             return Err(LoadError::Broken(format!("CPU {cpu} does not exist")));
         }
 
-        let inbox = Arc::new(Mutex::new(Inbox::default()));
-        let filled = Arc::clone(&inbox);
-        let mut ring = RingBufferBuilder::new();
-        let records = map("records")?;
-        ring.add(&records, move |bytes| {
-            let mut inbox = filled.lock().unwrap_or_else(PoisonError::into_inner);
-            let Inbox { decoder, events } = &mut *inbox;
-            decoder.decode(bytes, &mut |event| events.push(event));
-            0
-        })
-        .map_err(|error| broken("ring buffer", &error))?;
-        let ring = ring
-            .build()
-            .map_err(|error| broken("ring buffer", &error))?;
-
+        let records = Records::of(&object)?;
         let steal = hypervisor.map_or(StealClock::NoGuest, |name| {
             StealClock::find(
                 Some(&object),
@@ -129,8 +101,7 @@ impl Tracer {
             .collect();
         Ok(Tracer {
             links: Vec::new(),
-            ring,
-            inbox,
+            records,
             object,
             cpus: Arc::new(states),
             counts,
@@ -262,22 +233,11 @@ impl Tracer {
     /// # Errors
     /// If the ring buffer cannot be read.
     pub fn drain(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), TraceError> {
-        for _ in 0..BATCHES {
-            let taken = self.ring.consume_raw_n(BATCH);
-            let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-            inbox.events.drain(..).for_each(&mut *sink);
-            match usize::try_from(taken) {
-                Err(_) => return Err(TraceError::Ring(std::io::Error::from_raw_os_error(-taken))),
-                Ok(taken) if taken < BATCH => break,
-                Ok(_) => {}
-            }
-        }
-        Ok(())
+        self.records.drain(sink)
     }
 
     /// What was lost since start, kind by kind; a count that is 0 is known to be 0.
     pub fn losses(&self) -> Vec<Loss> {
-        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         let mut losses = vec![
             Loss {
                 kind: LossKind::RingFull,
@@ -289,7 +249,7 @@ impl Tracer {
             },
             Loss {
                 kind: LossKind::Undecodable,
-                count: inbox.decoder.undecodable(),
+                count: self.records.undecodable(),
             },
         ];
         if let Ok(count) = accounting::recursion_misses(&self.object) {

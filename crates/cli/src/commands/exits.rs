@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use vmnoise_events::ExitFilter;
 use vmnoise_explain::{ExitsSummary, summarize_exits};
 use vmnoise_tracer::host::{Host, Vm, cpu_list};
-use vmnoise_tracer::{ExitTracer, LoadError};
+use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 
 use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, Format};
 use crate::output::exits::{self as output, Layout};
@@ -52,7 +52,7 @@ fn count(arguments: &ExitsCommon, layout: Layout<'_>, redraw: bool) -> Result<St
     require_kvm()?;
     let vcpus: usize = vms.iter().map(|vm| vm.vcpus.len()).sum();
     let room = u32::try_from(vcpus * 2 + ROOM_TO_GROW).unwrap_or(u32::MAX);
-    let mut tracer = ExitTracer::load(room).map_err(refusal)?;
+    let mut tracer = ExitTracer::load(room, Streaming::Off).map_err(refusal)?;
     tracer.expect(vms).context("naming the vCPUs to BPF")?;
     let facts = host.facts().context("reading the facts of this machine")?;
     let started_at = jiff::Timestamp::now().to_string();

@@ -6,6 +6,7 @@
 #include <bpf/bpf_tracing.h>
 #include "exits.h"
 #include "exits_handlers.bpf.h"
+#include "sources.bpf.h"
 #include "exit_code.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -15,30 +16,47 @@ static __always_inline u32 here(void)
 	return bpf_get_smp_processor_id();
 }
 
-#define ON_ENTRY(word)                                                                             \
-	SEC("tp_btf/" #word)                                                                       \
-	int BPF_PROG(word)                                                                         \
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
+{
+	struct vmnoise_source *source = exits_irq_entry(here(), bpf_ktime_get_ns());
+
+	if (source)
+		name_line(source, irq, action);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(irq_handler_exit)
+{
+	exits_irq_exit(here(), bpf_ktime_get_ns());
+	return 0;
+}
+
+#define IRQ_VECTOR(word)                                                                           \
+	SEC("tp_btf/" #word "_entry")                                                              \
+	int BPF_PROG(word##_entry, int vector)                                                     \
 	{                                                                                          \
-		exits_irq_entry(here(), bpf_ktime_get_ns());                                       \
+		struct vmnoise_source *source = exits_irq_entry(here(), bpf_ktime_get_ns());       \
+		union vector_name name = {.letters = #word};                                       \
+                                                                                                   \
+		if (source)                                                                        \
+			name_vector(source, vector, name.words);                                   \
 		return 0;                                                                          \
-	}
-#define ON_EXIT(word)                                                                              \
-	SEC("tp_btf/" #word)                                                                       \
-	int BPF_PROG(word)                                                                         \
+	}                                                                                          \
+	SEC("tp_btf/" #word "_exit")                                                               \
+	int BPF_PROG(word##_exit)                                                                  \
 	{                                                                                          \
 		exits_irq_exit(here(), bpf_ktime_get_ns());                                        \
 		return 0;                                                                          \
 	}
-#define IRQ_VECTOR(word) ON_ENTRY(word##_entry) ON_EXIT(word##_exit)
 
-ON_ENTRY(irq_handler_entry)
-ON_EXIT(irq_handler_exit)
 #include "irq_vectors.bpf.h"
 
 SEC("tp_btf/softirq_entry")
-int BPF_PROG(softirq_entry)
+int BPF_PROG(softirq_entry, unsigned int number)
 {
-	exits_softirq_entry(here(), bpf_ktime_get_ns());
+	exits_softirq_entry(here(), bpf_ktime_get_ns(), number);
 	return 0;
 }
 
@@ -61,21 +79,64 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
 {
-	exits_switch(here(), bpf_ktime_get_ns(), preempt, prev_state, prev->pid, next->pid);
+	struct vmnoise_source source = source_from(VMNOISE_FROM_TASK, prev->pid);
+	u32 cpu = here();
+	struct exits_cpu *slot = exits_cpu(cpu);
+
+	if (!slot)
+		return 0;
+	if (streaming) {
+		if (slot->waiting)
+			name_task(&source, prev, prev->pid);
+		slot->running_task = (u64)next;
+	}
+	exits_switch(slot, cpu, bpf_ktime_get_ns(), preempt, prev_state, &source, next->pid);
+	return 0;
+}
+
+/* Who runs on a CPU. Tasks are freed: this one is there while its number is. */
+static __always_inline void name_running(struct vmnoise_source *source,
+					 const struct exits_cpu *there)
+{
+	struct task_struct *running = (void *)there->running_task;
+
+	if (there->running_tid && BPF_CORE_READ(running, pid) == there->running_tid)
+		name_task(source, running, there->running_tid);
+}
+
+/* set_task_cpu of kernel/sched/core.c, just before the task is moved. */
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
+{
+	struct vmnoise_source source = source_from(VMNOISE_FROM_NOBODY, 0);
+	struct exits_vcpu *vcpu;
+	struct exits_cpu *there;
+	u32 index;
+
+	vcpu = vcpu_of_thread(task->pid, &index);
+	there = vcpu ? exits_cpu(vcpu->cpu) : 0;
+	if (!there)
+		return 0;
+	if (streaming)
+		name_running(&source, there);
+	exits_migrate(vcpu, index, there, to_cpu, bpf_ktime_get_ns(), &source);
 	return 0;
 }
 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *wakee)
 {
-	exits_waking(wakee->pid, bpf_ktime_get_ns());
+	struct vmnoise_source *waker = exits_waking(here(), wakee->pid, bpf_ktime_get_ns());
+
+	if (waker)
+		name_current(waker);
 	return 0;
 }
 
 SEC("tp_btf/kvm_vcpu_wakeup")
 int BPF_PROG(kvm_vcpu_wakeup, u64 ns, bool waited)
 {
-	exits_halted(here(), ns, waited);
+	exits_halted(here(), streaming ? bpf_ktime_get_ns() : 0, ns, waited);
 	return 0;
 }
 

@@ -4,6 +4,8 @@
 #ifndef VMNOISE_EXITS_H
 #define VMNOISE_EXITS_H
 
+#include "vmnoise.h"
+
 /* Reasons kept apart for each vCPU; the last one takes all further codes. */
 #define EXITS_REASONS 40
 /* Buckets of a histogram: four for each power of two. */
@@ -40,9 +42,21 @@ struct exits_cpu {
 	u64 softirq_taken;
 	u64 idle_start;
 	u64 idle_taken;
-	u64 reserved[5];
+	u64 done_until; /* the end of the last of it, idle not counted */
+	u64 reserved[4];
+
+	/* Only where it is told one by one: the outermost interrupt, the softirq, who runs and
+	 * since when, how many vCPUs wait here, and whether one ever was here. */
+	struct vmnoise_source irq;
+	u64 running_since;
+	u64 running_task;
+	u32 running_tid;
+	u32 softirq;
+	u32 waiting;
+	u32 hosts;
+	u64 more_reserved[8];
 };
-_Static_assert(sizeof(struct exits_cpu) == 128, "one slot is two cache lines");
+_Static_assert(sizeof(struct exits_cpu) == 256, "two cache lines for each half of a slot");
 
 /* Exits of one vCPU for one reason. */
 struct exits_reason {
@@ -104,6 +118,36 @@ struct exits_vcpu {
 	u64 exit_ns;
 	struct exits_split split;
 	struct exits_exit worst; /* the longest, halts not counted */
+
+	/* Only where it is told one by one. */
+	struct vmnoise_source waker;
+	u32 left_cpu; /* on which KVM_RUN was left */
+	u32 off_cpu;  /* from which it was switched out */
 };
+
+/* The numbers of vmnoise_events::VcpuIntervalKind. */
+enum exits_interval_kind {
+	EXITS_VMM = 0,
+	EXITS_WAITING = 1,
+	EXITS_BLOCKED = 2,
+	EXITS_HALTED = 3,
+};
+
+/* What the ring carries beside struct vmnoise_record; each is known by its size. Of an interval,
+ * `what.kind` is an exits_interval_kind, and `what.source` who woke it. What a halt covers of
+ * waiting is waiting's, and what it covers of blocked is the halt's. */
+struct exits_interval {
+	struct vmnoise_record what;
+	u32 vcpu; /* index in `vcpus` */
+	u32 to_cpu;
+};
+_Static_assert(sizeof(struct exits_interval) == 72, "no padding, which would leave the kernel");
+
+struct exits_told {
+	u32 vcpu; /* index in `vcpus` */
+	u32 isa;
+	struct exits_exit exit;
+};
+_Static_assert(sizeof(struct exits_told) == 112, "no padding, which would leave the kernel");
 
 #endif

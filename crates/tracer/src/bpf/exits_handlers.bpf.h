@@ -5,6 +5,7 @@
 #define VMNOISE_EXITS_HANDLERS_BPF_H
 
 #include "exits_state.bpf.h"
+#include "exits_stream.bpf.h"
 #include "exits_host.bpf.h"
 #include "exits_waiting.bpf.h"
 
@@ -88,6 +89,7 @@ static __always_inline void exit_ends(struct exits_vcpu *vcpu, u32 index, u32 cp
 		if (bucket < EXITS_BUCKETS)
 			reason->buckets[bucket]++;
 	}
+	tell_exit(vcpu, index, dur_ns);
 	/* Most exits never left KVM, and nobody took anything from them. */
 	if (vcpu->taken || vcpu->now.heavy) {
 		add_split(&vcpu->split, &vcpu->now.split);
@@ -104,7 +106,7 @@ static __always_inline void exit_ends(struct exits_vcpu *vcpu, u32 index, u32 cp
 static __always_inline void exits_run_leave(struct exits_vcpu *vcpu, struct exits_cpu *here,
 					    u32 cpu, u64 now)
 {
-	book_here(vcpu, here);
+	now = book_here(vcpu, here, now);
 	if (kvm_run_only) {
 		book_inside_run(vcpu);
 		vcpu->now.start_mono_ns = now;
@@ -115,6 +117,8 @@ static __always_inline void exits_run_leave(struct exits_vcpu *vcpu, struct exit
 	vcpu->left = now;
 	vcpu->taken_at_left = vcpu->taken;
 	vcpu->now.heavy = 1;
+	if (streaming)
+		vcpu->left_cpu = cpu;
 }
 
 static __always_inline void exits_run_enter(struct exits_vcpu *vcpu, struct exits_cpu *here,
@@ -126,10 +130,11 @@ static __always_inline void exits_run_enter(struct exits_vcpu *vcpu, struct exit
 		seen(vcpu, now);
 	if (!vcpu->left)
 		return;
-	book_here(vcpu, here);
+	now = book_here(vcpu, here, now);
 	vmm_ns = minus(now - vcpu->left, minus(vcpu->taken, vcpu->taken_at_left));
 	vcpu->now.split.vmm_ns += vmm_ns;
 	vcpu->taken += vmm_ns;
+	tell_interval(vcpu, here->vcpu, EXITS_VMM, vcpu->left, now, vcpu->left_cpu, cpu);
 	vcpu->left = 0;
 	if (kvm_run_only && vcpu->in_exit)
 		exit_ends(vcpu, here->vcpu, cpu, now);
@@ -139,7 +144,7 @@ static __always_inline void exits_entry(struct exits_vcpu *vcpu, struct exits_cp
 					u64 now)
 {
 	if (vcpu->in_exit) {
-		book_here(vcpu, here);
+		now = book_here(vcpu, here, now);
 		exit_ends(vcpu, here->vcpu, cpu, now);
 	} else {
 		/* Tracing began inside this exit, or its begin was lost. */

@@ -15,17 +15,19 @@ static __always_inline void host_begins(struct exits_cpu *here, u32 cpu, u64 now
 	}
 }
 
-static __always_inline void exits_irq_entry(u32 cpu, u64 now)
+/* Tells where to say whose interrupt it is: nowhere if nobody asks. */
+static __always_inline struct vmnoise_source *exits_irq_entry(u32 cpu, u64 now)
 {
 	struct exits_cpu *here = exits_cpu(cpu);
 
 	if (!here)
-		return;
+		return 0;
 	host_begins(here, cpu, now);
 	if (here->irq_depth++)
-		return;
+		return 0;
 	here->irq_start = now;
 	here->irq_taken = here->done.nmi_ns;
+	return streaming ? &here->irq : 0;
 }
 
 static __always_inline void exits_irq_exit(u32 cpu, u64 now)
@@ -36,9 +38,11 @@ static __always_inline void exits_irq_exit(u32 cpu, u64 now)
 	if (!here || !here->irq_depth || --here->irq_depth)
 		return;
 	here->done.irq_ns += minus(now - here->irq_start, here->done.nmi_ns - here->irq_taken);
+	here->done_until = now;
+	tell_activity(here, cpu, VMNOISE_IRQ, here->irq_start, now, &here->irq);
 }
 
-static __always_inline void exits_softirq_entry(u32 cpu, u64 now)
+static __always_inline void exits_softirq_entry(u32 cpu, u64 now, u32 number)
 {
 	struct exits_cpu *here = exits_cpu(cpu);
 
@@ -47,14 +51,23 @@ static __always_inline void exits_softirq_entry(u32 cpu, u64 now)
 	host_begins(here, cpu, now);
 	here->softirq_start = now;
 	here->softirq_taken = here->done.irq_ns + here->done.nmi_ns;
+	if (streaming)
+		here->softirq = number;
 }
 
-static __always_inline void softirq_ends(struct exits_cpu *here, u64 now)
+static __always_inline void softirq_ends(struct exits_cpu *here, u32 cpu, u64 now)
 {
 	u64 taken = here->done.irq_ns + here->done.nmi_ns - here->softirq_taken;
 
-	if (here->softirq_start)
-		here->done.softirq_ns += minus(now - here->softirq_start, taken);
+	if (!here->softirq_start)
+		return;
+	here->done.softirq_ns += minus(now - here->softirq_start, taken);
+	here->done_until = now;
+	if (streaming) {
+		struct vmnoise_source source = source_from(VMNOISE_FROM_SOFTIRQ, here->softirq);
+
+		tell_activity(here, cpu, VMNOISE_SOFTIRQ, here->softirq_start, now, &source);
+	}
 	here->softirq_start = 0;
 }
 
@@ -63,7 +76,7 @@ static __always_inline void exits_softirq_exit(u32 cpu, u64 now)
 	struct exits_cpu *here = exits_cpu(cpu);
 
 	if (here)
-		softirq_ends(here, now);
+		softirq_ends(here, cpu, now);
 }
 
 static __always_inline void exits_nmi(u32 cpu, u64 now, u64 delta_ns)
@@ -74,6 +87,12 @@ static __always_inline void exits_nmi(u32 cpu, u64 now, u64 delta_ns)
 		return;
 	host_begins(here, cpu, now - delta_ns);
 	here->done.nmi_ns += delta_ns;
+	here->done_until = now;
+	if (streaming) {
+		struct vmnoise_source source = source_from(VMNOISE_FROM_NMI, 0);
+
+		tell_activity(here, cpu, VMNOISE_NMI, now - delta_ns, now, &source);
+	}
 }
 
 static __always_inline u64 interrupts(const struct exits_work *done)
@@ -81,14 +100,36 @@ static __always_inline u64 interrupts(const struct exits_work *done)
 	return done->irq_ns + done->softirq_ns + done->nmi_ns;
 }
 
+/* What a CPU has done by this instant, with what is in progress: for those who look in the middle,
+ * or from elsewhere. The sums are read first: what ends meanwhile is told late, never twice. */
+static __always_inline void work_by(const struct exits_cpu *there, u64 now, struct exits_work *work)
+{
+	u64 taken;
+
+	*work = there->done;
+	barrier();
+	if (there->irq_depth) {
+		taken = minus(work->nmi_ns, there->irq_taken);
+		work->irq_ns += minus(minus(now, there->irq_start), taken);
+	}
+	if (there->softirq_start) {
+		taken = minus(work->irq_ns + work->nmi_ns, there->softirq_taken);
+		work->softirq_ns += minus(minus(now, there->softirq_start), taken);
+	}
+	if (there->idle_start) {
+		taken = minus(interrupts(work), there->idle_taken);
+		work->idle_ns += minus(minus(now, there->idle_start), taken);
+	}
+}
+
 /* Books the interrupts between two states of a CPU; returns how long they were. */
 static __always_inline u64 book_interrupts(struct exits_vcpu *vcpu, const struct exits_work *from,
 					   const struct exits_work *to)
 {
 	struct exits_split *split = &vcpu->now.split;
-	u64 irq_ns = to->irq_ns - from->irq_ns;
-	u64 softirq_ns = to->softirq_ns - from->softirq_ns;
-	u64 nmi_ns = to->nmi_ns - from->nmi_ns;
+	u64 irq_ns = minus(to->irq_ns, from->irq_ns);
+	u64 softirq_ns = minus(to->softirq_ns, from->softirq_ns);
+	u64 nmi_ns = minus(to->nmi_ns, from->nmi_ns);
 
 	split->host_irq_ns += irq_ns;
 	split->host_softirq_ns += softirq_ns;
@@ -97,13 +138,15 @@ static __always_inline u64 book_interrupts(struct exits_vcpu *vcpu, const struct
 	return irq_ns + softirq_ns + nmi_ns;
 }
 
-/* Brings the books up to this instant, while the vCPU's thread has the CPU. */
-static __always_inline void book_here(struct exits_vcpu *vcpu, struct exits_cpu *here)
+/* Brings the books up to this instant, while the vCPU's thread has the CPU. What interrupted
+ * between the reading of the clock and here is booked too: this instant is then the end of it. */
+static __always_inline u64 book_here(struct exits_vcpu *vcpu, struct exits_cpu *here, u64 now)
 {
 	if (interrupts(&here->done) == interrupts(&vcpu->mark))
-		return;
+		return now;
 	book_interrupts(vcpu, &vcpu->mark, &here->done);
 	vcpu->mark = here->done;
+	return here->done_until > now ? here->done_until : now;
 }
 
 #endif

@@ -98,6 +98,7 @@ static __always_inline void arrives(struct exits_vcpu *vcpu, u32 index, struct e
 	if (before && before->vcpu == index)
 		before->vcpu = 0;
 	here->vcpu = index;
+	here->hosts = 1;
 	vcpu->cpu = cpu;
 	vcpu->mark = here->done;
 }

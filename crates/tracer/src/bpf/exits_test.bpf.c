@@ -3,8 +3,10 @@
  * from the context. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include "exits.h"
 #include "exits_handlers.bpf.h"
+#include "sources.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -16,9 +18,22 @@ struct arguments {
 
 #define TEST(name) SEC("raw_tp/test") int test_##name(struct arguments *args)
 
+/* A task of this number. */
+static __always_inline struct vmnoise_source task(u32 tid)
+{
+	struct vmnoise_source source = source_from(VMNOISE_FROM_TASK, tid);
+
+	__builtin_memcpy(source.name, "task", 4);
+	return source;
+}
+
 TEST(irq_entry)
 {
-	exits_irq_entry(args->cpu, args->now);
+	struct vmnoise_source *source = exits_irq_entry(args->cpu, args->now);
+	union vector_name name = {.letters = "local_timer"};
+
+	if (source)
+		name_vector(source, 236, name.words);
 	return 0;
 }
 
@@ -30,7 +45,7 @@ TEST(irq_exit)
 
 TEST(softirq_entry)
 {
-	exits_softirq_entry(args->cpu, args->now);
+	exits_softirq_entry(args->cpu, args->now, args->values[0]);
 	return 0;
 }
 
@@ -48,20 +63,43 @@ TEST(nmi)
 
 TEST(switch)
 {
-	exits_switch(args->cpu, args->now, args->values[0], args->values[1], args->values[2],
-		     args->values[3]);
+	struct exits_cpu *here = exits_cpu(args->cpu);
+	struct vmnoise_source prev = task(args->values[2]);
+
+	if (here)
+		exits_switch(here, args->cpu, args->now, args->values[0], args->values[1], &prev,
+			     args->values[3]);
+	return 0;
+}
+
+TEST(migrate)
+{
+	struct vmnoise_source running;
+	struct exits_vcpu *vcpu;
+	struct exits_cpu *there;
+	u32 index;
+
+	vcpu = vcpu_of_thread(args->values[0], &index);
+	there = vcpu ? exits_cpu(vcpu->cpu) : 0;
+	if (!there)
+		return 0;
+	running = task(there->running_tid);
+	exits_migrate(vcpu, index, there, args->cpu, args->now, &running);
 	return 0;
 }
 
 TEST(waking)
 {
-	exits_waking(args->values[0], args->now);
+	struct vmnoise_source *waker = exits_waking(args->cpu, args->values[0], args->now);
+
+	if (waker)
+		*waker = task(args->values[1]);
 	return 0;
 }
 
 TEST(halted)
 {
-	exits_halted(args->cpu, args->values[0], args->values[1]);
+	exits_halted(args->cpu, args->now, args->values[0], args->values[1]);
 	return 0;
 }
 

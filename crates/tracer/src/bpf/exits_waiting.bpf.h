@@ -8,7 +8,7 @@ static __always_inline void book_waiting(struct exits_vcpu *vcpu, u64 waited,
 					 const struct exits_work *from, const struct exits_work *to)
 {
 	u64 rest = minus(waited, book_interrupts(vcpu, from, to));
-	u64 idle_ns = to->idle_ns - from->idle_ns;
+	u64 idle_ns = minus(to->idle_ns, from->idle_ns);
 
 	if (idle_ns > rest)
 		idle_ns = rest;
@@ -61,55 +61,126 @@ static __always_inline void switched_out(struct exits_vcpu *vcpu, struct exits_c
 					 u64 now, bool runnable)
 {
 	host_begins(here, cpu, now);
-	book_here(vcpu, here);
+	now = book_here(vcpu, here, now);
 	vcpu->off_start = now;
 	vcpu->off_runnable = runnable;
 	vcpu->wake = 0;
+	if (!runnable) {
+		vcpu->blocked = 0;
+		__builtin_memset(&vcpu->in_sleep, 0, sizeof(vcpu->in_sleep));
+	}
+	if (!streaming)
+		return;
+	vcpu->off_cpu = cpu;
+	vcpu->waker.origin = VMNOISE_FROM_NOBODY;
+	if (runnable)
+		waits_here(here, 1);
 }
 
-static __always_inline void switched_in(struct exits_vcpu *vcpu, struct exits_cpu *here, u32 cpu,
-					u64 now, bool from_idle)
+/* A sleep, and the host work on the CPU where it was. */
+static __always_inline void book_sleep(struct exits_vcpu *vcpu, u64 slept,
+				       const struct exits_work *from, const struct exits_work *to)
 {
-	/* Interrupts of a CPU it did not wait on are none of its business. */
-	bool same_cpu = vcpu->cpu == cpu;
-	struct exits_work *from = same_cpu ? &vcpu->mark : &here->done;
-	struct exits_work *middle = &here->done;
-	u64 woken = now;
+	u64 rest = minus(slept, book_interrupts(vcpu, from, to));
+
+	vcpu->in_sleep.irq_ns += minus(to->irq_ns, from->irq_ns);
+	vcpu->in_sleep.softirq_ns += minus(to->softirq_ns, from->softirq_ns);
+	vcpu->in_sleep.nmi_ns += minus(to->nmi_ns, from->nmi_ns);
+	vcpu->blocked += rest;
+	vcpu->now.split.blocked_ns += rest;
+	vcpu->taken += rest;
+}
+
+/* Books what it was off the CPU so far, all of it on the CPU that has done this much by now. A
+ * sleep ends at the wake-up where another task had the CPU after it; where only idle had, the
+ * latency of the wake-up is the sleep's. */
+static __always_inline void off_until(struct exits_vcpu *vcpu, u32 index, u64 now, bool idles,
+				      const struct exits_work *by_now, u32 to_cpu)
+{
+	const struct exits_work *middle = &vcpu->mark;
+	u64 woken = vcpu->off_start;
+
+	if (!vcpu->off_runnable) {
+		bool waited = vcpu->wake && !idles;
+
+		woken = waited ? vcpu->wake : now;
+		middle = waited ? &vcpu->wake_mark : by_now;
+		book_sleep(vcpu, woken - vcpu->off_start, &vcpu->mark, middle);
+		tell_interval(vcpu, index, EXITS_BLOCKED, vcpu->off_start, woken, vcpu->cpu,
+			      to_cpu);
+	}
+	if (woken == now)
+		return;
+	book_waiting(vcpu, now - woken, middle, by_now);
+	tell_interval(vcpu, index, EXITS_WAITING, woken, now, vcpu->cpu, to_cpu);
+}
+
+/* Off the CPU, it goes from one CPU's queue to another's. */
+static __always_inline void moves(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *there,
+				  struct exits_cpu *to, u32 to_cpu, u64 now)
+{
+	struct exits_work by_now;
+
+	work_by(there, now, &by_now);
+	off_until(vcpu, index, now, there->idle_start, &by_now, to_cpu);
+	if (streaming && (vcpu->off_runnable || vcpu->wake)) {
+		waits_here(there, -1);
+		waits_here(to, 1);
+		to->hosts = 1;
+	}
+	vcpu->off_start = now;
+	if (vcpu->wake)
+		vcpu->wake = now;
+	/* A switch that nobody told would leave it there. */
+	if (there->vcpu == index)
+		there->vcpu = 0;
+	vcpu->cpu = to_cpu;
+	work_by(to, now, &vcpu->mark);
+	vcpu->wake_mark = vcpu->mark;
+}
+
+/* The scheduler moves a vCPU that could run; what runs where it waited goes on without it. */
+static __always_inline void exits_migrate(struct exits_vcpu *vcpu, u32 index,
+					  struct exits_cpu *there, u32 to_cpu, u64 now,
+					  const struct vmnoise_source *running)
+{
+	struct exits_cpu *to = exits_cpu(to_cpu);
+
+	if (!to || to == there || !vcpu->off_start || !(vcpu->off_runnable || vcpu->wake))
+		return;
+	tell_run(there, vcpu->cpu, now, running);
+	moves(vcpu, index, there, to, to_cpu, now);
+}
+
+static __always_inline void switched_in(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *here,
+					u32 cpu, u64 now, bool from_idle)
+{
+	struct exits_cpu *there;
 
 	if (!vcpu->off_start)
 		return;
-	if (vcpu->off_runnable) {
-		book_waiting(vcpu, now - vcpu->off_start, from, &here->done);
-	} else {
-		/* Where only idle had the CPU, the latency of the wake-up is the sleep's. */
-		if (vcpu->wake && !from_idle) {
-			woken = vcpu->wake;
-			middle = same_cpu ? &vcpu->wake_mark : middle;
-		}
-		vcpu->in_sleep.irq_ns = middle->irq_ns - from->irq_ns;
-		vcpu->in_sleep.softirq_ns = middle->softirq_ns - from->softirq_ns;
-		vcpu->in_sleep.nmi_ns = middle->nmi_ns - from->nmi_ns;
-		vcpu->blocked = minus(woken - vcpu->off_start, book_interrupts(vcpu, from, middle));
-		vcpu->now.split.blocked_ns += vcpu->blocked;
-		vcpu->taken += vcpu->blocked;
-		if (woken != now)
-			book_waiting(vcpu, now - woken, middle, &here->done);
-	}
+	/* Moved in its sleep, or by an event that was missed. */
+	there = vcpu->cpu != cpu ? exits_cpu(vcpu->cpu) : 0;
+	if (there)
+		moves(vcpu, index, there, here, cpu, now);
+	else
+		off_until(vcpu, index, now, from_idle, &here->done, cpu);
+	if (streaming && (vcpu->off_runnable || vcpu->wake))
+		waits_here(here, -1);
 	vcpu->off_start = 0;
 }
 
-static __always_inline void exits_switch(u32 cpu, u64 now, bool preempted, u32 prev_state,
-					 u32 prev_tid, u32 next_tid)
+static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 now, bool preempted,
+					 u32 prev_state, const struct vmnoise_source *prev,
+					 u32 next_tid)
 {
-	struct exits_cpu *here = exits_cpu(cpu);
 	struct exits_vcpu *vcpu;
 	u32 index = 0;
 
-	if (!here)
-		return;
 	/* No interrupt survives a switch; a softirq of PREEMPT_RT, a thread's work, may. */
 	here->irq_depth = 0;
-	softirq_ends(here, now);
+	softirq_ends(here, cpu, now);
+	tell_run(here, cpu, now, prev);
 	if (here->idle_start) {
 		here->done.idle_ns +=
 		    now - here->idle_start - (interrupts(&here->done) - here->idle_taken);
@@ -122,10 +193,12 @@ static __always_inline void exits_switch(u32 cpu, u64 now, bool preempted, u32 p
 		here->idle_start = now;
 		here->idle_taken = interrupts(&here->done);
 	}
+	if (streaming)
+		here->running_tid = next_tid;
 	vcpu = next_tid ? vcpu_of_thread(next_tid, &index) : 0;
 	here->vcpu = 0;
 	if (vcpu) {
-		switched_in(vcpu, here, cpu, now, !prev_tid);
+		switched_in(vcpu, index, here, cpu, now, !prev->id);
 		arrives(vcpu, index, here, cpu);
 		if (kvm_run_only && !vcpu->in_exit) {
 			seen(vcpu, now);
@@ -134,24 +207,38 @@ static __always_inline void exits_switch(u32 cpu, u64 now, bool preempted, u32 p
 	}
 }
 
-static __always_inline void exits_waking(u32 tid, u64 now)
+/* Tells where to say who woke it: nowhere if nobody asks, or an interrupt did. Then the task that
+ * it interrupted has no part in it. */
+static __always_inline struct vmnoise_source *exits_waking(u32 waker_cpu, u32 tid, u64 now)
 {
-	struct exits_cpu *there;
+	struct exits_cpu *there, *here;
 	struct exits_vcpu *vcpu;
 	u32 index;
 
 	vcpu = vcpu_of_thread(tid, &index);
 	if (!vcpu || vcpu->wake)
-		return;
+		return 0;
 	vcpu->wake = now;
 	there = exits_cpu(vcpu->cpu);
 	if (there)
-		vcpu->wake_mark = there->done;
+		work_by(there, now, &vcpu->wake_mark);
+	if (!streaming || !there || !vcpu->off_start || vcpu->off_runnable)
+		return 0;
+	waits_here(there, 1);
+	here = exits_cpu(waker_cpu);
+	vcpu->waker = source_from(VMNOISE_FROM_NOBODY, 0);
+	if (here && here->irq_depth)
+		vcpu->waker = here->irq;
+	else if (here && here->softirq_start)
+		vcpu->waker = source_from(VMNOISE_FROM_SOFTIRQ, here->softirq);
+	else
+		return &vcpu->waker;
+	return 0;
 }
 
 /* KVM tells how long the guest's own sleep was, once it is over: what was booked as blocked by
  * then is none. */
-static __always_inline void exits_halted(u32 cpu, u64 halt_ns, bool slept)
+static __always_inline void exits_halted(u32 cpu, u64 now, u64 halt_ns, bool slept)
 {
 	struct exits_cpu *here = exits_cpu(cpu);
 	struct exits_vcpu *vcpu = here ? exits_vcpu(here->vcpu) : 0;
@@ -159,7 +246,9 @@ static __always_inline void exits_halted(u32 cpu, u64 halt_ns, bool slept)
 
 	if (!vcpu)
 		return;
-	book_here(vcpu, here);
+	book_here(vcpu, here, now);
+	tell_interval(vcpu, here->vcpu, EXITS_HALTED, now - halt_ns, now,
+		      slept ? vcpu->off_cpu : cpu, cpu);
 	split = &vcpu->now.split;
 	if (slept && vcpu->blocked) {
 		split->blocked_ns -= vcpu->blocked;

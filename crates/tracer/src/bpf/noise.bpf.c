@@ -6,6 +6,7 @@
 #include <bpf/bpf_tracing.h>
 #include "vmnoise.h"
 #include "state.bpf.h"
+#include "sources.bpf.h"
 #include "steal.bpf.h"
 #include "handlers.bpf.h"
 #include "unseen.bpf.h"
@@ -52,13 +53,6 @@ static __always_inline u32 current_tid(void)
 	return (u32)bpf_get_current_pid_tgid();
 }
 
-static __always_inline void current_task(struct vmnoise_source *source)
-{
-	source->id = current_tid();
-	source->origin = VMNOISE_FROM_TASK;
-	bpf_get_current_comm(source->name, COMM_LEN);
-}
-
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
 {
@@ -70,10 +64,8 @@ int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
 		return 0;
 	now = now_on(state);
 	source = on_irq_entry(state, now);
-	if (source) {
-		*source = source_from(VMNOISE_FROM_LINE, irq);
-		bpf_probe_read_kernel_str(source->name, sizeof(source->name), action->name);
-	}
+	if (source)
+		name_line(source, irq, action);
 	return ran(state, now);
 }
 
@@ -96,32 +88,18 @@ int BPF_PROG(irq_handler_exit, int irq)
 	return irq_ends(irq, VMNOISE_FROM_LINE);
 }
 
-/* A name as the words it is copied by, each of them one constant. */
-union vector_name {
-	char letters[VMNOISE_NAME_LEN];
-	u64 words[VMNOISE_NAME_LEN / sizeof(u64)];
-};
-
 static __always_inline int vector_begins(u32 vector, const u64 *name)
 {
 	struct vmnoise_cpu *state = tracked(here());
 	struct vmnoise_source *source;
 	struct vmnoise_moment now;
-	u64 *words;
-	u32 i;
 
 	if (!state)
 		return 0;
 	now = now_on(state);
 	source = on_irq_entry(state, now);
-	if (source) {
-		source->id = vector;
-		source->origin = VMNOISE_FROM_VECTOR;
-		words = (u64 *)source->name;
-#pragma unroll
-		for (i = 0; i < VMNOISE_NAME_LEN / sizeof(u64); i++)
-			words[i] = name[i];
-	}
+	if (source)
+		name_vector(source, vector, name);
 	return ran(state, now);
 }
 
@@ -197,18 +175,14 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 		return 0;
 	now = now_on(state);
 	if (state->mode == VMNOISE_MEASURED) {
-		source.id = prev->pid;
-		bpf_probe_read_kernel(source.name, COMM_LEN, prev->comm);
+		name_task(&source, prev, prev->pid);
 		if (is_unseen(state, prev->pid))
 			look_for_unseen(state, now, prev, &unseen);
 		state->running_task = (u64)next;
 	}
 	on_switch(state, cpu, now, preempt, prev_state, &source, next->pid, &unseen);
-	if (state->observed) {
-		state->running.origin = VMNOISE_FROM_TASK;
-		state->running.id = next->pid;
-		bpf_probe_read_kernel(state->running.name, COMM_LEN, next->comm);
-	}
+	if (state->observed)
+		name_task(&state->running, next, next->pid);
 	return ran(state, now);
 }
 
@@ -241,7 +215,7 @@ int BPF_PROG(sched_waking, struct task_struct *wakee)
 	if (!state)
 		return 0;
 	now = now_on(state);
-	current_task(&waker);
+	name_current(&waker);
 	on_waking(state, here(), now, &waker);
 	return ran_anywhere(now);
 }
@@ -290,7 +264,7 @@ int BPF_PROG(kvm_fpu, int load)
 		return 0;
 	now = now_on(state);
 	if (load) {
-		current_task(&vmm);
+		name_current(&vmm);
 		on_kvm_run_enter(state, cpu, now, &vmm);
 	} else {
 		on_kvm_run_leave(state, now);

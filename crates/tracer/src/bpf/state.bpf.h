@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The maps, and the only way a record leaves the kernel. */
+/* What is remembered of each CPU, and what of it is told. */
 #ifndef VMNOISE_STATE_BPF_H
 #define VMNOISE_STATE_BPF_H
+
+#include "records.bpf.h"
 
 /* Keyed by the CPU an event names and no per-CPU map, so that a synthetic stream can name any CPU.
  * User space sizes it and reads its counters through mmap. */
@@ -21,22 +23,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct vmnoise_exits);
 } exits SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
-} records SEC(".maps");
-
-/* Built field by field: clang 14 loses the stores before a copy from a constant structure, such as
- * an initializer with designators makes (BPFDAGToDAGISel::PreprocessLoad drops their chain). */
-static __always_inline struct vmnoise_source source_from(enum vmnoise_origin origin, u32 id)
-{
-	struct vmnoise_source source = {};
-
-	source.origin = origin;
-	source.id = id;
-	return source;
-}
 
 static __always_inline struct vmnoise_cpu *tracked(u32 cpu)
 {
@@ -95,8 +81,7 @@ static __always_inline void emit(struct vmnoise_cpu *state, u32 cpu, enum vmnois
 				 const struct vmnoise_moment *start, struct vmnoise_moment end,
 				 const struct vmnoise_source *source)
 {
-	u64 start_mono_ns = start->mono_ns, start_steal_ns = start->steal_ns;
-	struct vmnoise_record *record;
+	u64 start_mono_ns = start->mono_ns, start_steal_ns = start->steal_ns, steal_ns = 0;
 
 	/* Nothing is taken from an observed thread where it is not, nor before it came. */
 	if (state->observed) {
@@ -109,19 +94,10 @@ static __always_inline void emit(struct vmnoise_cpu *state, u32 cpu, enum vmnois
 	}
 	if (end.mono_ns <= start_mono_ns)
 		return;
-	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
-	if (!record) {
+	if (end.steal_ns > start_steal_ns)
+		steal_ns = end.steal_ns - start_steal_ns;
+	if (!emit_record(cpu, kind, start_mono_ns, end.mono_ns, steal_ns, source))
 		__sync_fetch_and_add(&state->ring_full, 1);
-		return;
-	}
-	record->start_mono_ns = start_mono_ns;
-	record->end_mono_ns = end.mono_ns;
-	record->steal_ns = end.steal_ns > start_steal_ns ? end.steal_ns - start_steal_ns : 0;
-	record->cpu = cpu;
-	record->kind = kind;
-	record->source = *source;
-	/* A wake-up from a probe is noise itself: the reader comes by the clock. */
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
 #endif

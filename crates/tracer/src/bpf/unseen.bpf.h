@@ -26,9 +26,7 @@ static __always_inline void look_for_unseen(struct vmnoise_cpu *state, struct vm
 	/* Tasks are freed: this one is there while its number is. Idle is never charged. */
 	if (!state->running_tid || BPF_CORE_READ(ran, pid) != state->running_tid)
 		return;
-	state->running.origin = VMNOISE_FROM_TASK;
-	state->running.id = state->running_tid;
-	bpf_probe_read_kernel(state->running.name, COMM_LEN, ran->comm);
+	name_task(&state->running, ran, state->running_tid);
 	arrival = now.mono_ns - (clock - BPF_CORE_READ(ran, sched_info.last_arrival));
 	if (arrival > state->switched_ns + VMNOISE_HANDOVER_NS)
 		return;

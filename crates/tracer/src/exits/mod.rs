@@ -1,13 +1,17 @@
-//! Counts every exit of every vCPU of this host, in the kernel; user space only reads.
+//! Counts every exit of every vCPU of this host, in the kernel; user space only reads. What
+//! is asked for is told one by one as well.
 
+mod decode;
+mod maps;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod totals;
 mod vm_names;
 mod wire;
 
-use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder};
-use vmnoise_events::{Vcpu, VcpuId, VcpuTotals};
+use libbpf_rs::{Link, Object, ObjectBuilder};
+use vmnoise_events::{Event, Loss, LossKind, Vcpu, VcpuId, VcpuTotals};
 
 use crate::accounting;
 use crate::btf::KernelBtf;
@@ -18,16 +22,33 @@ use crate::object::why_not;
 use crate::probes::Probe;
 use crate::tracer::no_btf;
 
+use maps::Maps;
+use stream::Stream;
 use vm_names::VmNames;
-use wire::{Globals, WireReason, WireVcpu};
+use wire::{WireReason, WireVcpu};
 
 /// Reasons kept apart for each vCPU: EXITS_REASONS of `bpf/exits.h`.
 const REASONS: usize = 40;
 
+/// What is told one by one, beside what is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streaming {
+    /// Nothing: counting costs least.
+    Off,
+    /// Exits, what kept their vCPUs' threads from their guests, and what the host did there.
+    Exits {
+        /// The least noise of an exit that is told, in nanoseconds: its length without the
+        /// guest's own halts.
+        threshold_ns: u64,
+    },
+}
+
 /// The programs that count exits. They run for as long as this is held.
 #[derive(Debug)]
 pub struct ExitTracer {
+    // Dropped first: nothing runs any more while the rest goes.
     links: Vec<Link>,
+    stream: Option<Stream>,
     object: Object,
     kvm_run_only: bool,
     names: VmNames,
@@ -39,7 +60,7 @@ impl ExitTracer {
     /// # Errors
     /// [`LoadError::Refused`] where this machine or these rights do not allow it,
     /// [`LoadError::Broken`] where they do and it fails.
-    pub fn load(vcpus: u32) -> Result<ExitTracer, LoadError> {
+    pub fn load(vcpus: u32, streaming: Streaming) -> Result<ExitTracer, LoadError> {
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
         let kvm_run_only = Host::here().kvm_module().as_deref() == Some("kvm_pvm");
         let (result, warnings) = quietly(|| {
@@ -62,20 +83,27 @@ impl ExitTracer {
                     // Place 0 is nobody.
                     Some("vcpus") => map.set_max_entries(vcpus + 1)?,
                     Some("threads") => map.set_max_entries(vcpus)?,
+                    Some("records") => map.set_max_entries(streaming.ring_bytes())?,
                     Some("reasons") => map.set_max_entries((vcpus + 1) * REASONS as u32)?,
                     Some(name) if name.ends_with(".rodata") => {
-                        map.set_initial_value(&[u8::from(kvm_run_only)])?;
+                        map.set_initial_value(&wire::settings(kvm_run_only, streaming))?;
                     }
                     _ => {}
                 }
             }
             open.load()
         });
+        let object = result.map_err(|error: libbpf_rs::Error| why_not(&error, &warnings))?;
+        let stream = match streaming {
+            Streaming::Off => None,
+            Streaming::Exits { .. } => Some(Stream::of(&object)?),
+        };
         Ok(ExitTracer {
             links: Vec::new(),
+            stream,
             kvm_run_only,
             names: VmNames::default(),
-            object: result.map_err(|error: libbpf_rs::Error| why_not(&error, &warnings))?,
+            object,
         })
     }
 
@@ -85,9 +113,7 @@ impl ExitTracer {
     /// # Errors
     /// If the maps cannot be written.
     pub fn expect(&mut self, vms: Vec<Vm>) -> std::io::Result<()> {
-        let Some(mut globals) = self.globals()? else {
-            return Ok(());
-        };
+        let mut globals = self.object.globals()?;
         for vm in &vms {
             for thread in &vm.vcpus {
                 let vcpu = WireVcpu {
@@ -97,12 +123,13 @@ impl ExitTracer {
                     ..WireVcpu::default()
                 };
                 let index = globals.vcpus_known + 1;
-                self.set("vcpus", index, wire::bytes(&vcpu))?;
-                self.set("threads", thread.tid, &index.to_ne_bytes())?;
+                self.object.set("vcpus", index, wire::bytes(&vcpu))?;
+                self.object
+                    .set("threads", thread.tid, &index.to_ne_bytes())?;
                 globals.vcpus_known = index;
             }
         }
-        self.set(".bss", 0, wire::bytes(&globals))?;
+        self.object.set(".bss", 0, wire::bytes(&globals))?;
         self.learn(vms);
         Ok(())
     }
@@ -110,6 +137,9 @@ impl ExitTracer {
     /// Remembers what these VMs and their vCPUs are called, beyond their end.
     pub fn learn(&mut self, vms: Vec<Vm>) {
         self.names.learn(vms);
+        if let Some(stream) = &mut self.stream {
+            stream.learned();
+        }
     }
 
     /// Attaches the programs: exits are counted from here.
@@ -139,18 +169,16 @@ impl ExitTracer {
     /// # Errors
     /// If the maps cannot be read.
     pub fn read(&self) -> std::io::Result<Vec<(Vcpu, VcpuTotals)>> {
-        let Some(globals) = self.globals()? else {
-            return Ok(Vec::new());
-        };
+        let globals = self.object.globals()?;
         let mut vcpus = Vec::new();
         for index in 1..=globals.vcpus_known {
-            let Some(vcpu) = self.value::<WireVcpu>("vcpus", index)? else {
+            let Some(vcpu) = self.object.value::<WireVcpu>("vcpus", index)? else {
                 break;
             };
             let first = index * REASONS as u32;
             let reasons: Vec<WireReason> = (first
                 ..first + globals.reasons_known.min(REASONS as u32))
-                .map_while(|key| self.value("reasons", key).transpose())
+                .map_while(|key| self.object.value("reasons", key).transpose())
                 .collect::<Result<_, _>>()?;
             let id = VcpuId(index - 1);
             vcpus.push((
@@ -167,12 +195,56 @@ impl ExitTracer {
         self.kvm_run_only
     }
 
+    /// Hands over everything that was told since the last call. Each source and each vCPU
+    /// is defined before its first use; an exit comes after the intervals and activities
+    /// that it is made of, but for interrupts in progress on a CPU that it left. Call it a
+    /// few times a second. Nothing is told where streaming is off.
+    ///
+    /// # Errors
+    /// If the ring buffer or the maps cannot be read.
+    pub fn drain(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), TraceError> {
+        let ExitTracer {
+            stream,
+            object,
+            names,
+            kvm_run_only,
+            ..
+        } = self;
+        let Some(stream) = stream else {
+            return Ok(());
+        };
+        let vcpu = |id: VcpuId| {
+            let wire = object.value("vcpus", id.0 + 1)?;
+            let wire = wire.ok_or_else(|| std::io::Error::other("a vCPU beyond the table"))?;
+            Ok(names.vcpu(id, &wire, !*kvm_run_only))
+        };
+        stream.drain(&vcpu, sink)
+    }
+
+    /// What was lost since start, kind by kind; a count that is 0 is known to be 0. Nothing
+    /// but events that were missed and vCPUs without room is lost to what is counted.
+    ///
+    /// # Errors
+    /// If the maps cannot be read.
+    pub fn losses(&self) -> std::io::Result<Vec<Loss>> {
+        let globals = self.object.globals()?;
+        let undecodable = self.stream.as_ref().map_or(0, Stream::undecodable);
+        let counts = [
+            (LossKind::RingFull, globals.records_lost),
+            (LossKind::Recursion, self.missed_events()?),
+            (LossKind::Unpaired, globals.runs_unpaired),
+            (LossKind::Undecodable, undecodable),
+            (LossKind::VcpusFull, globals.vcpus_lost),
+        ];
+        Ok(counts.map(|(kind, count)| Loss { kind, count }).to_vec())
+    }
+
     /// vCPUs that found no room.
     ///
     /// # Errors
     /// If the maps cannot be read.
     pub fn lost_vcpus(&self) -> std::io::Result<u64> {
-        Ok(self.globals()?.map_or(0, |globals| globals.vcpus_lost))
+        Ok(self.object.globals()?.vcpus_lost)
     }
 
     /// Events that a program missed because it was already running on that CPU.
@@ -181,33 +253,5 @@ impl ExitTracer {
     /// If the kernel does not tell.
     pub fn missed_events(&self) -> std::io::Result<u64> {
         accounting::recursion_misses(&self.object)
-    }
-
-    fn globals(&self) -> std::io::Result<Option<Globals>> {
-        self.value(".bss", 0)
-    }
-
-    fn value<Value: wire::Plain>(&self, map: &str, key: u32) -> std::io::Result<Option<Value>> {
-        let bytes = self
-            .map(map)
-            .lookup(&key.to_ne_bytes(), MapFlags::ANY)
-            .map_err(std::io::Error::other)?;
-        Ok(bytes.and_then(|bytes| wire::read(&bytes)))
-    }
-
-    fn set(&self, map: &str, key: u32, value: &[u8]) -> std::io::Result<()> {
-        self.map(map)
-            .update(&key.to_ne_bytes(), value, MapFlags::ANY)
-            .map_err(std::io::Error::other)
-    }
-
-    /// The kernel puts the object's name before `.bss`.
-    fn map(&self, name: &str) -> Map<'_> {
-        let is_it = |map: &Map<'_>| {
-            let known = map.name().to_string_lossy();
-            known == name || (name.starts_with('.') && known.ends_with(name))
-        };
-        let map = self.object.maps().find(is_it);
-        map.expect("the map was there when the programs were loaded")
     }
 }

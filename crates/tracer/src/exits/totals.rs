@@ -10,7 +10,7 @@ pub(super) fn vcpu(
     reasons: &[WireReason],
     globals: &Globals,
 ) -> VcpuTotals {
-    let isa = isa(wire);
+    let isa = isa(wire.isa);
     let worst = (wire.worst.end_mono_ns > 0).then(|| exit(&wire.worst, isa));
     let known = globals.reasons_known as usize;
     let codes = globals.code_of_reason.iter().enumerate();
@@ -35,8 +35,8 @@ pub(super) fn vcpu(
 }
 
 /// KVM's numbers of the two on x86; where no exit told, KVM_RUN is all there is.
-fn isa(wire: &WireVcpu) -> Isa {
-    match wire.isa {
+pub(super) fn isa(wire: u32) -> Isa {
+    match wire {
         1 => Isa::Vmx,
         2 => Isa::Svm,
         _ => Isa::KvmRun,
@@ -59,7 +59,7 @@ fn reason(reason: Option<ExitReason>, wire: &WireReason) -> ReasonTotals {
     }
 }
 
-fn exit(wire: &WireExit, isa: Isa) -> Exit {
+pub(super) fn exit(wire: &WireExit, isa: Isa) -> Exit {
     let dur_ns = wire.end_mono_ns.saturating_sub(wire.start_mono_ns);
     Exit {
         start_mono_ns: wire.start_mono_ns,

@@ -1,5 +1,11 @@
 //! The Rust face of `bpf/exits.h`: types generated from the object's BTF.
 
+use std::mem::offset_of;
+
+use vmnoise_events::VcpuIntervalKind;
+
+use super::Streaming;
+
 #[allow(
     clippy::all,
     clippy::undocumented_unsafe_blocks,
@@ -13,12 +19,34 @@ mod generated {
 }
 
 pub(super) use generated::types::{
-    bss as Globals, exits_exit as WireExit, exits_reason as WireReason, exits_split as WireSplit,
+    bss as Globals, exits_exit as WireExit, exits_interval as WireInterval,
+    exits_reason as WireReason, exits_split as WireSplit, exits_told as WireTold,
     exits_vcpu as WireVcpu,
+};
+use generated::types::{exits_interval_kind as Kind, rodata as Settings};
+
+const _: () = {
+    assert!(offset_of!(WireInterval, what) == 0);
+    assert!(Kind::EXITS_VMM.0 == VcpuIntervalKind::Vmm.number() as u32);
+    assert!(Kind::EXITS_WAITING.0 == VcpuIntervalKind::Waiting.number() as u32);
+    assert!(Kind::EXITS_BLOCKED.0 == VcpuIntervalKind::Blocked.number() as u32);
+    assert!(Kind::EXITS_HALTED.0 == VcpuIntervalKind::Halted.number() as u32);
 };
 
 /// The BPF programs, compiled.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits.bpf.o"));
+
+/// What the programs are told before they are loaded: their `.rodata`.
+pub(super) fn settings(kvm_run_only: bool, streaming: Streaming) -> Vec<u8> {
+    let mut bytes = vec![0; size_of::<Settings>()];
+    bytes[offset_of!(Settings, kvm_run_only)] = kvm_run_only.into();
+    if let Streaming::Exits { threshold_ns } = streaming {
+        bytes[offset_of!(Settings, streaming)] = 1;
+        let at = offset_of!(Settings, threshold_ns);
+        bytes[at..at + size_of::<u64>()].copy_from_slice(&threshold_ns.to_ne_bytes());
+    }
+    bytes
+}
 
 /// A value out of a map, as the kernel gives it.
 pub(super) fn read<Value: Plain>(bytes: &[u8]) -> Option<Value> {
@@ -41,5 +69,7 @@ pub(super) fn bytes<Value: Plain>(value: &Value) -> &[u8] {
 pub(super) trait Plain: Copy {}
 
 impl Plain for Globals {}
+impl Plain for WireInterval {}
 impl Plain for WireReason {}
+impl Plain for WireTold {}
 impl Plain for WireVcpu {}

@@ -1,0 +1,167 @@
+//! What the exit tracer tells one by one of a real VM, whose CPU is taken by a known task.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod kvm {
+    use std::collections::BTreeMap;
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use vmnoise_events::{
+        Activity, ActivityKind, Event, LossKind, Vcpu, VcpuExit, VcpuId, VcpuInterval,
+        VcpuIntervalKind,
+    };
+    use vmnoise_tracer::host::Host;
+    use vmnoise_tracer::{ExitTracer, Streaming};
+
+    /// Works on one CPU until it is killed.
+    struct Hog(Child);
+
+    impl Hog {
+        fn on(cpu: u32) -> Hog {
+            let cpu = cpu.to_string();
+            let child = Command::new("taskset")
+                .args(["-c", &cpu, "sh", "-c", "while :; do :; done"])
+                .spawn();
+            Hog(child.unwrap())
+        }
+    }
+
+    impl Drop for Hog {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    /// Everything told, with its definitions.
+    #[derive(Default)]
+    struct Told {
+        sources: Vec<String>,
+        vcpus: BTreeMap<VcpuId, Vcpu>,
+        exits: Vec<VcpuExit>,
+        intervals: Vec<VcpuInterval>,
+        activities: Vec<Activity>,
+    }
+
+    impl Told {
+        fn take(&mut self, event: Event) {
+            match event {
+                Event::Source(source) => {
+                    assert_eq!(source.id.0 as usize, self.sources.len());
+                    self.sources.push(source.name);
+                }
+                Event::Vcpu(vcpu) => {
+                    self.vcpus.insert(vcpu.id, vcpu);
+                }
+                Event::Exit(exit) => {
+                    assert!(self.vcpus.contains_key(&exit.vcpu));
+                    self.exits.push(exit);
+                }
+                Event::VcpuInterval(interval) => {
+                    assert!(self.vcpus.contains_key(&interval.vcpu));
+                    self.intervals.push(interval);
+                }
+                Event::Activity(activity) => self.activities.push(activity),
+                other => panic!("a tracer says nothing of {other:?}"),
+            }
+        }
+    }
+
+    fn overlap_ns(activity: &Activity, interval: &VcpuInterval) -> u64 {
+        let start = activity.start_mono_ns.max(interval.start_mono_ns);
+        let end = activity.end_mono_ns.min(interval.end_mono_ns);
+        end.saturating_sub(start)
+    }
+
+    #[test]
+    fn who_ran_while_a_vcpu_waited_is_named() {
+        let cpu = *Host::here().allowed_cpus().unwrap().last().unwrap();
+        let mut tracer = ExitTracer::load(64, Streaming::Exits { threshold_ns: 0 }).unwrap();
+        tracer.attach().unwrap();
+        let hog = Hog::on(cpu);
+        let hog_name = format!("sh:{}", hog.0.id());
+        let mut vm = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
+            .args([
+                "microvm",
+                "--exercise",
+                "io",
+                "-d",
+                "2s",
+                "-c",
+                &cpu.to_string(),
+            ])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut told = Told::default();
+        let end = Instant::now() + Duration::from_secs(20);
+        while vm.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < end, "the VM does not end");
+            std::thread::sleep(Duration::from_millis(20));
+            tracer.drain(&mut |event| told.take(event)).unwrap();
+        }
+        tracer.learn(Host::here().vms());
+        tracer.detach();
+        tracer.drain(&mut |event| told.take(event)).unwrap();
+
+        let losses = tracer.losses().unwrap();
+        for kind in [
+            LossKind::RingFull,
+            LossKind::Undecodable,
+            LossKind::VcpusFull,
+        ] {
+            let loss = losses.iter().find(|loss| loss.kind == kind).unwrap();
+            assert_eq!(loss.count, 0, "{losses:?}");
+        }
+        let of_vm = told.vcpus.values().filter(|vcpu| vcpu.vmm_pid == vm.id());
+        let vcpu = of_vm.max_by_key(|vcpu| {
+            told.exits
+                .iter()
+                .filter(|exit| exit.vcpu == vcpu.id)
+                .count()
+        });
+        let vcpu = vcpu.expect("the VM made exits");
+
+        // What was counted is what was told.
+        let counted = tracer.read().unwrap();
+        let (_, counted) = counted.iter().find(|(it, _)| it.id == vcpu.id).unwrap();
+        let exits: Vec<&VcpuExit> = told.exits.iter().filter(|it| it.vcpu == vcpu.id).collect();
+        assert_eq!(exits.len() as u64, counted.exits);
+        for exit in &exits {
+            assert_eq!(exit.exit.split.total(), exit.exit.dur_ns(), "{exit:?}");
+        }
+        let vmm_ns: u64 = exits.iter().map(|it| it.exit.split.vmm).sum();
+        assert_eq!(vmm_ns, counted.split.vmm);
+
+        // Its waiting is the hog's, and whoever's.
+        let waits = told.intervals.iter().filter(|it| {
+            it.vcpu == vcpu.id && it.kind == VcpuIntervalKind::Waiting && it.cpu == cpu
+        });
+        let threads = || {
+            let threads = told.activities.iter();
+            threads.filter(|it| it.kind == ActivityKind::Thread && it.cpu == cpu)
+        };
+        let (mut waited_ns, mut hog_ns, mut named_ns) = (0, 0, 0);
+        for wait in waits {
+            waited_ns += wait.end_mono_ns - wait.start_mono_ns;
+            for thread in threads() {
+                let ns = overlap_ns(thread, wait);
+                named_ns += ns;
+                if told.sources[thread.source.0 as usize] == hog_name {
+                    hog_ns += ns;
+                }
+            }
+        }
+        println!(
+            "{} exits, {} intervals, {} activities; waited {waited_ns} ns, {named_ns} named, \
+             {hog_ns} of the hog; counted {} ns",
+            exits.len(),
+            told.intervals.len(),
+            told.activities.len(),
+            counted.split.preempted,
+        );
+        // Others may want the CPU too, and some of their switches may be told by nobody.
+        assert!(hog_ns > 50_000_000, "the hog was at it all the time");
+        assert!(named_ns <= waited_ns && named_ns * 10 > waited_ns * 8);
+    }
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What is told one by one, where user space asks for it: with the very readings of the clock that
+ * the sums are made of. What is lost of it is counted, and nothing that is summed up is lost. */
+#ifndef VMNOISE_EXITS_STREAM_BPF_H
+#define VMNOISE_EXITS_STREAM_BPF_H
+
+#include "records.bpf.h"
+
+/* Written by user space before loading. */
+const volatile bool streaming;
+/* The least noise of an exit that is told. */
+const volatile u64 threshold_ns;
+
+/* Records that found no room. */
+u64 records_lost;
+/* Runs that ended as another's than they began. */
+u64 runs_unpaired;
+
+/* One instance of each, so that the generator of the Rust types sees them. */
+enum exits_interval_kind wire_interval_kind;
+struct exits_interval wire_interval;
+struct exits_told wire_told;
+
+static __always_inline void no_room(void)
+{
+	__sync_fetch_and_add(&records_lost, 1);
+}
+
+/* Where no vCPU ever was, nobody asks what the CPU did. */
+static __always_inline void tell_activity(const struct exits_cpu *here, u32 cpu,
+					  enum vmnoise_kind kind, u64 start, u64 end,
+					  const struct vmnoise_source *source)
+{
+	if (!streaming || !here->hosts || end <= start)
+		return;
+	if (!emit_record(cpu, kind, start, end, 0, source))
+		no_room();
+}
+
+static __always_inline void waits_here(struct exits_cpu *here, int count)
+{
+	__sync_fetch_and_add(&here->waiting, count);
+}
+
+/* Ends the telling of the run in progress: what runs after this instant is another record's. It
+ * matters only to vCPUs that wait for it to end. */
+static __always_inline void tell_run(struct exits_cpu *here, u32 cpu, u64 now,
+				     const struct vmnoise_source *running)
+{
+	if (!streaming)
+		return;
+	if (here->waiting && here->running_since) {
+		if (here->running_tid != running->id) {
+			__sync_fetch_and_add(&runs_unpaired, 1);
+		} else if (running->id) {
+			tell_activity(here, cpu, VMNOISE_THREAD, here->running_since, now, running);
+		} else {
+			struct vmnoise_source idle = source_from(VMNOISE_FROM_IDLE, 0);
+
+			tell_activity(here, cpu, VMNOISE_THROTTLED, here->running_since, now,
+				      &idle);
+		}
+	}
+	here->running_since = now;
+}
+
+static __always_inline void tell_interval(const struct exits_vcpu *vcpu, u32 index,
+					  enum exits_interval_kind kind, u64 start, u64 end,
+					  u32 cpu, u32 to_cpu)
+{
+	struct vmnoise_source nobody = {};
+	struct exits_interval *interval;
+
+	if (!streaming || end <= start)
+		return;
+	interval = bpf_ringbuf_reserve(&records, sizeof(*interval), 0);
+	if (!interval) {
+		no_room();
+		return;
+	}
+	fill_record(&interval->what, cpu, kind, start, end, 0,
+		    kind == EXITS_BLOCKED ? &vcpu->waker : &nobody);
+	interval->vcpu = index;
+	interval->to_cpu = to_cpu;
+	submit(interval);
+}
+
+static __always_inline void tell_exit(const struct exits_vcpu *vcpu, u32 index, u64 dur_ns)
+{
+	struct exits_told *told;
+
+	if (!streaming || dur_ns - vcpu->now.split.halted_ns < threshold_ns)
+		return;
+	told = bpf_ringbuf_reserve(&records, sizeof(*told), 0);
+	if (!told) {
+		no_room();
+		return;
+	}
+	told->vcpu = index;
+	told->isa = vcpu->isa;
+	told->exit = vcpu->now;
+	submit(told);
+}
+
+#endif

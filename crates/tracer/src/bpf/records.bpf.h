@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The ring buffer, and the only way an activity leaves the kernel. */
+#ifndef VMNOISE_RECORDS_BPF_H
+#define VMNOISE_RECORDS_BPF_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} records SEC(".maps");
+
+/* Built field by field: clang 14 loses the stores before a copy from a constant structure, such as
+ * an initializer with designators makes (BPFDAGToDAGISel::PreprocessLoad drops their chain). */
+static __always_inline struct vmnoise_source source_from(enum vmnoise_origin origin, u32 id)
+{
+	struct vmnoise_source source = {};
+
+	source.origin = origin;
+	source.id = id;
+	return source;
+}
+
+static __always_inline void fill_record(struct vmnoise_record *record, u32 cpu, u32 kind,
+					u64 start_mono_ns, u64 end_mono_ns, u64 steal_ns,
+					const struct vmnoise_source *source)
+{
+	record->start_mono_ns = start_mono_ns;
+	record->end_mono_ns = end_mono_ns;
+	record->steal_ns = steal_ns;
+	record->cpu = cpu;
+	record->kind = kind;
+	record->source = *source;
+}
+
+/* A wake-up from a probe is noise itself: the reader comes by the clock. */
+static __always_inline void submit(void *record)
+{
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+/* False where the ring is full. */
+static __always_inline bool emit_record(u32 cpu, enum vmnoise_kind kind, u64 start_mono_ns,
+					u64 end_mono_ns, u64 steal_ns,
+					const struct vmnoise_source *source)
+{
+	struct vmnoise_record *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+
+	if (!record)
+		return 0;
+	fill_record(record, cpu, kind, start_mono_ns, end_mono_ns, steal_ns, source);
+	submit(record);
+	return 1;
+}
+
+#endif

@@ -1,0 +1,40 @@
+//! The maps of the programs, by name.
+
+use libbpf_rs::{Map, MapCore, MapFlags, Object};
+
+use super::wire::{self, Globals};
+
+pub(super) trait Maps {
+    fn map(&self, name: &str) -> Map<'_>;
+
+    fn value<Value: wire::Plain>(&self, map: &str, key: u32) -> std::io::Result<Option<Value>> {
+        let bytes = self
+            .map(map)
+            .lookup(&key.to_ne_bytes(), MapFlags::ANY)
+            .map_err(std::io::Error::other)?;
+        Ok(bytes.and_then(|bytes| wire::read(&bytes)))
+    }
+
+    fn set(&self, map: &str, key: u32, value: &[u8]) -> std::io::Result<()> {
+        self.map(map)
+            .update(&key.to_ne_bytes(), value, MapFlags::ANY)
+            .map_err(std::io::Error::other)
+    }
+
+    fn globals(&self) -> std::io::Result<Globals> {
+        let globals = self.value(".bss", 0)?;
+        globals.ok_or_else(|| std::io::Error::other("the programs' own variables are too short"))
+    }
+}
+
+impl Maps for Object {
+    /// The kernel puts the object's name before `.bss`.
+    fn map(&self, name: &str) -> Map<'_> {
+        let is_it = |map: &Map<'_>| {
+            let known = map.name().to_string_lossy();
+            known == name || (name.starts_with('.') && known.ends_with(name))
+        };
+        let map = self.maps().find(is_it);
+        map.expect("the map was there when the programs were loaded")
+    }
+}

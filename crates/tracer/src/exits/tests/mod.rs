@@ -1,0 +1,8 @@
+//! The handlers of `exits`, fed streams whose truth is known.
+
+mod root {
+    mod counted;
+    mod harness;
+    mod laid_under;
+    mod told;
+}

@@ -1,0 +1,247 @@
+//! What is counted of exits: each part is who had it.
+
+use proptest::prelude::*;
+use vmnoise_events::{ExitSplit, ReasonTotals, VcpuTotals};
+
+use super::harness::{CPUID, HLT, Handlers, IDLE, IO, SLEEPS, TASK, VCPU};
+
+fn only_reason(vcpu: &VcpuTotals) -> &ReasonTotals {
+    assert_eq!(vcpu.reasons.len(), 1, "{vcpu:?}");
+    assert_eq!(vcpu.reasons[0].split, vcpu.split);
+    &vcpu.reasons[0]
+}
+
+#[test]
+fn an_exit_that_nobody_disturbs_is_kvms_own() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, CPUID]);
+    handlers.run("entry", 0, 2_500, &[VCPU]);
+    let vcpu = handlers.vcpu(1);
+    assert_eq!((vcpu.exits, vcpu.heavy), (1, 0));
+    let reason = only_reason(&vcpu);
+    assert_eq!(reason.reason.unwrap().name(), "cpuid");
+    assert_eq!((reason.min_ns, reason.max_ns), (500, 500));
+    assert_eq!(reason.split.kvm, 500);
+    assert_eq!(reason.histogram, [(500, 1)]);
+}
+
+#[test]
+fn an_exit_to_the_vmm_is_heavy_and_the_vmms() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, IO]);
+    handlers.run("run_leave", 0, 2_100, &[VCPU]);
+    handlers.run("run_enter", 0, 2_900, &[VCPU]);
+    handlers.run("entry", 0, 3_000, &[VCPU]);
+    let vcpu = handlers.vcpu(1);
+    assert_eq!((vcpu.exits, vcpu.heavy), (1, 1));
+    assert_eq!((vcpu.split.vmm, vcpu.split.kvm), (800, 200));
+    only_reason(&vcpu);
+}
+
+#[test]
+fn an_interrupt_before_kvm_exit_begins_the_exit() {
+    let handlers = Handlers::entered();
+    handlers.run("irq_entry", 0, 2_000, &[]);
+    handlers.run("nmi", 0, 2_250, &[50]);
+    handlers.run("irq_exit", 0, 2_300, &[]);
+    handlers.run("softirq_entry", 0, 2_310, &[]);
+    handlers.run("softirq_exit", 0, 2_350, &[]);
+    handlers.run("exit", 0, 2_400, &[VCPU, 0x60]);
+    handlers.run("entry", 0, 2_500, &[VCPU]);
+    let vcpu = handlers.vcpu(1);
+    let expected = ExitSplit {
+        kvm: 160,
+        host_irq: 250,
+        host_softirq: 40,
+        host_nmi: 50,
+        ..ExitSplit::default()
+    };
+    assert_eq!(vcpu.split, expected);
+    assert_eq!(only_reason(&vcpu).max_ns, 500);
+}
+
+#[test]
+fn interrupts_inside_the_vmm_are_not_the_vmms() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, IO]);
+    handlers.run("run_leave", 0, 2_100, &[VCPU]);
+    handlers.run("irq_entry", 0, 2_200, &[]);
+    handlers.run("irq_exit", 0, 2_300, &[]);
+    handlers.run("switch", 0, 2_400, &[1, 0, VCPU, TASK]);
+    handlers.run("switch", 0, 2_600, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("run_enter", 0, 2_900, &[VCPU]);
+    handlers.run("entry", 0, 3_000, &[VCPU]);
+    let split = handlers.vcpu(1).split;
+    assert_eq!(
+        (split.vmm, split.host_irq, split.preempted),
+        (500, 100, 200)
+    );
+    assert_eq!(split.kvm, 200);
+}
+
+#[test]
+fn an_interrupt_after_the_clock_was_read_is_inside_what_it_ended() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, IO]);
+    handlers.run("run_leave", 0, 2_100, &[VCPU]);
+    handlers.run("irq_entry", 0, 2_310, &[]);
+    handlers.run("irq_exit", 0, 2_910, &[]);
+    // Its program began before the interrupt.
+    handlers.run("run_enter", 0, 2_300, &[VCPU]);
+    handlers.run("entry", 0, 3_000, &[VCPU]);
+    let split = handlers.vcpu(1).split;
+    assert_eq!((split.vmm, split.host_irq, split.kvm), (210, 600, 190));
+}
+
+#[test]
+fn a_preemption_is_net_of_interrupts_and_of_throttling() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, 0x60]);
+    handlers.run("switch", 0, 2_100, &[1, 0, VCPU, TASK]);
+    handlers.run("irq_entry", 0, 2_200, &[]);
+    handlers.run("irq_exit", 0, 2_250, &[]);
+    handlers.run("switch", 0, 3_000, &[0, SLEEPS, TASK, IDLE]);
+    handlers.run("irq_entry", 0, 3_100, &[]);
+    handlers.run("irq_exit", 0, 3_120, &[]);
+    handlers.run("switch", 0, 3_500, &[0, 0, IDLE, VCPU]);
+    handlers.run("entry", 0, 3_600, &[VCPU]);
+    let split = handlers.vcpu(1).split;
+    assert_eq!(split.preempted, 850);
+    assert_eq!(split.throttled, 480);
+    assert_eq!((split.host_irq, split.kvm), (70, 200));
+}
+
+#[test]
+fn state_follows_the_vcpu_to_another_cpu() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, CPUID]);
+    handlers.run("switch", 0, 2_100, &[1, 0, VCPU, TASK]);
+    // Neither is its business any more.
+    handlers.run("irq_entry", 3, 2_200, &[]);
+    handlers.run("irq_exit", 3, 2_400, &[]);
+    handlers.run("switch", 3, 3_000, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("entry", 3, 3_100, &[VCPU]);
+    let vcpu = handlers.vcpu(1);
+    let worst = vcpu.worst.unwrap();
+    assert_eq!((worst.exit_cpu, worst.entry_cpu), (0, 3));
+    assert_eq!((worst.split.preempted, worst.split.kvm), (900, 200));
+    // The CPU it left holds another's state no more.
+    handlers.run("entry", 0, 4_000, &[VCPU + 1]);
+    assert_eq!(handlers.wire_vcpu(2).tid, VCPU as u32 + 1);
+}
+
+#[test]
+fn a_sleep_nobody_asked_for_is_blocked_until_the_wake() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, 0x400]);
+    handlers.run("switch", 0, 2_100, &[0, SLEEPS, VCPU, TASK]);
+    handlers.run("waking", 1, 2_600, &[VCPU]);
+    handlers.run("switch", 0, 3_000, &[0, 0, TASK, VCPU]);
+    handlers.run("entry", 0, 3_100, &[VCPU]);
+    let split = handlers.vcpu(1).split;
+    assert_eq!((split.blocked, split.preempted, split.kvm), (500, 400, 200));
+}
+
+#[test]
+fn a_halt_is_no_noise_but_its_way_back_is() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, HLT]);
+    // It polls from 2100, sleeps from 2300, and waits for the CPU after its wake-up.
+    handlers.run("switch", 0, 2_300, &[0, SLEEPS, VCPU, TASK]);
+    handlers.run("irq_entry", 0, 2_400, &[]);
+    handlers.run("irq_exit", 0, 2_450, &[]);
+    handlers.run("waking", 1, 5_000, &[VCPU]);
+    handlers.run("switch", 0, 5_200, &[0, 0, TASK, VCPU]);
+    handlers.run("halted", 0, 5_250, &[3_150, 1]);
+    handlers.run("entry", 0, 5_400, &[VCPU]);
+    let vcpu = handlers.vcpu(1);
+    assert_eq!(vcpu.split.total(), 3_400);
+    assert_eq!(vcpu.split.preempted, 200);
+    assert_eq!((vcpu.split.blocked, vcpu.split.host_irq), (0, 0));
+    assert_eq!(vcpu.split.halted, 2_950);
+    assert_eq!(vcpu.split.kvm, 250);
+}
+
+#[test]
+fn the_longest_exit_is_kept_whole_and_halts_do_not_count() {
+    let handlers = Handlers::entered();
+    for (start, code, halted, end) in [
+        (2_000, CPUID, 0, 2_300),
+        (3_000, HLT, 4_900, 8_000),
+        (9_000, IO, 0, 9_700),
+        (10_000, CPUID, 0, 10_100),
+    ] {
+        handlers.run("exit", 0, start, &[VCPU, code]);
+        if halted > 0 {
+            handlers.run("halted", 0, start, &[halted, 0]);
+        }
+        handlers.run("entry", 0, end, &[VCPU]);
+    }
+    let worst = handlers.vcpu(1).worst.unwrap();
+    assert_eq!((worst.start_mono_ns, worst.reason.code), (9_000, IO));
+    assert_eq!(worst.split.total(), worst.dur_ns());
+}
+
+#[test]
+fn what_was_open_when_tracing_began_is_not_counted() {
+    let handlers = Handlers::new();
+    handlers.run("run_enter", 0, 500, &[VCPU]);
+    handlers.run("irq_exit", 0, 600, &[]);
+    handlers.run("entry", 0, 1_000, &[VCPU]);
+    let vcpu = handlers.vcpu(1);
+    assert_eq!((vcpu.exits, vcpu.split.total()), (0, 0));
+    assert_eq!(vcpu.first_mono_ns, 1_000);
+}
+
+#[test]
+fn without_kvm_exit_an_exit_is_the_time_between_two_runs() {
+    let handlers = Handlers::kvm_run_only();
+    handlers.run("run_enter", 0, 1_000, &[VCPU]);
+    handlers.run("switch", 0, 2_000, &[1, 0, VCPU, TASK]);
+    handlers.run("switch", 0, 2_400, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("run_leave", 0, 3_000, &[VCPU]);
+    handlers.run("run_enter", 0, 3_300, &[VCPU]);
+    let vcpu = handlers.vcpu(1);
+    assert_eq!((vcpu.exits, vcpu.heavy), (1, 1));
+    assert_eq!((vcpu.split.preempted, vcpu.split.vmm), (400, 300));
+    assert_eq!(vcpu.split.kvm, 0);
+    assert_eq!(vcpu.reasons[0].split.vmm, 300);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever comes in whatever order, exits and their parts add up, and no part is
+    /// more than there was.
+    #[test]
+    fn any_stream_adds_up(
+        stream in proptest::collection::vec((0_usize..12, 0_u64..3, 1_u64..500, 0_u64..3), 0..60),
+    ) {
+        let handlers = Handlers::new();
+        let mut now_ns = 1_000;
+        for (event, cpu, step, choice) in stream {
+            now_ns += step;
+            let thread = [VCPU, VCPU + 1, TASK][choice as usize];
+            let (name, values): (_, &[u64]) = match event {
+                0 => ("irq_entry", &[]),
+                1 => ("irq_exit", &[]),
+                2 => ("softirq_entry", &[]),
+                3 => ("softirq_exit", &[]),
+                4 => ("nmi", &[step]),
+                5 => ("switch", &[choice & 1, choice, thread, VCPU]),
+                6 => ("switch", &[choice & 1, choice, VCPU, thread]),
+                7 => ("waking", &[thread]),
+                8 => ("run_leave", &[VCPU]),
+                9 => ("run_enter", &[VCPU]),
+                10 => ("exit", &[VCPU, CPUID]),
+                _ => ("entry", &[VCPU]),
+            };
+            handlers.run(name, cpu, now_ns, values);
+        }
+        let vcpu = handlers.vcpu(1);
+        let by_reason: u64 = vcpu.reasons.iter().map(|reason| reason.split.total()).sum();
+        prop_assert_eq!(vcpu.split.total(), by_reason);
+        prop_assert_eq!(vcpu.exits, vcpu.reasons.iter().map(|reason| reason.count).sum::<u64>());
+        prop_assert!(vcpu.split.total() <= now_ns);
+    }
+}

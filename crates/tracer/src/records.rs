@@ -1,0 +1,81 @@
+//! Empties the ring buffer of a BPF object, in batches.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use libbpf_rs::{MapCore, Object, RingBuffer, RingBufferBuilder};
+use vmnoise_events::Event;
+
+use crate::error::{LoadError, TraceError};
+
+/// Records taken from the ring before they are handed on, so that memory stays
+/// bounded however much has gathered.
+const BATCH: usize = 4096;
+/// Batches of one drain: more than a full ring, so that a drain ends even where
+/// events come faster than they are read.
+const BATCHES: usize = 64;
+
+/// Turns the bytes of one record into events.
+pub(crate) trait Decode: Default + Send + 'static {
+    /// Each source comes before its first use. Bytes that are no record give nothing
+    /// and are counted.
+    fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event));
+
+    /// How many records could not be decoded so far.
+    fn undecodable(&self) -> u64;
+}
+
+/// The map `records` of an object.
+#[derive(Debug)]
+pub(crate) struct Records<Decoder> {
+    ring: RingBuffer<'static>,
+    inbox: Arc<Mutex<Inbox<Decoder>>>,
+}
+
+/// What the ring's callback fills and a drain empties.
+#[derive(Debug, Default)]
+struct Inbox<Decoder> {
+    decoder: Decoder,
+    events: Vec<Event>,
+}
+
+impl<Decoder: Decode> Records<Decoder> {
+    pub(crate) fn of(object: &Object) -> Result<Records<Decoder>, LoadError> {
+        let broken = |error: libbpf_rs::Error| LoadError::Broken(format!("ring buffer: {error}"));
+        let records = object.maps().find(|map| map.name() == "records");
+        let records = records.ok_or_else(|| LoadError::Broken("no map records".to_owned()))?;
+        let inbox = Arc::new(Mutex::new(Inbox::<Decoder>::default()));
+        let filled = Arc::clone(&inbox);
+        let mut ring = RingBufferBuilder::new();
+        ring.add(&records, move |bytes| {
+            let mut inbox = filled.lock().unwrap_or_else(PoisonError::into_inner);
+            let Inbox { decoder, events } = &mut *inbox;
+            decoder.decode(bytes, &mut |event| events.push(event));
+            0
+        })
+        .map_err(broken)?;
+        let ring = ring.build().map_err(broken)?;
+        Ok(Records { ring, inbox })
+    }
+
+    /// Hands over everything that is in the ring.
+    pub(crate) fn drain(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), TraceError> {
+        for _ in 0..BATCHES {
+            let taken = self.ring.consume_raw_n(BATCH);
+            self.inbox().events.drain(..).for_each(&mut *sink);
+            match usize::try_from(taken) {
+                Err(_) => return Err(TraceError::Ring(std::io::Error::from_raw_os_error(-taken))),
+                Ok(taken) if taken < BATCH => break,
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn undecodable(&self) -> u64 {
+        self.inbox().decoder.undecodable()
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, Inbox<Decoder>> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
