@@ -2,7 +2,7 @@
 
 use vmnoise_events::{Activity, ActivityKind, Gap, Share};
 
-use crate::budget::{Budget, Part};
+use crate::budget::{Budget, Part, add_up, largest_first};
 use crate::interference::Interference;
 use crate::kvm_bound::{KvmBound, inside_exit};
 use crate::names::Names;
@@ -151,17 +151,8 @@ impl Attribution {
 
     /// Adds the pieces of each source up and puts the largest first.
     pub(crate) fn settle(&mut self) -> &Budget {
-        let parts = &mut self.budget.parts;
-        parts.sort_unstable_by_key(|part| (part.share, part.source));
-        parts.dedup_by(|piece, sum| {
-            let same = (piece.share, piece.source) == (sum.share, sum.source);
-            if same {
-                sum.ns += piece.ns;
-                sum.count = sum.count.saturating_add(piece.count);
-            }
-            same
-        });
-        parts.sort_by_key(|part| std::cmp::Reverse(part.ns));
+        add_up(&mut self.budget.parts);
+        largest_first(&mut self.budget.parts);
         &self.budget
     }
 

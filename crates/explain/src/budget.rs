@@ -19,6 +19,24 @@ pub struct Part {
     pub count: u32,
 }
 
+/// Adds the pieces of each source up, and puts them in the order of shares and sources.
+pub(crate) fn add_up(parts: &mut Vec<Part>) {
+    parts.sort_unstable_by_key(|part| (part.share, part.source));
+    parts.dedup_by(|piece, sum| {
+        let same = (piece.share, piece.source) == (sum.share, sum.source);
+        if same {
+            sum.ns += piece.ns;
+            sum.count = sum.count.saturating_add(piece.count);
+        }
+        same
+    });
+}
+
+/// Puts the largest first; equal ones stay in their order.
+pub(crate) fn largest_first(parts: &mut [Part]) {
+    parts.sort_by_key(|part| std::cmp::Reverse(part.ns));
+}
+
 /// One gap, explained. The `ns` of all parts add up to `dur_ns` exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Budget {

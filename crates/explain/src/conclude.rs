@@ -1,6 +1,6 @@
 //! Draws the summary from the sums.
 
-use vmnoise_events::{FinishReason, LossKind};
+use vmnoise_events::FinishReason;
 
 use crate::budget::Budget;
 use crate::cpu::Cpu;
@@ -10,12 +10,12 @@ use crate::names::Names;
 use crate::percent::{percent, round_6};
 use crate::periodic::{self, Beat};
 use crate::summary::{
-    CpuSummary, Exits, Losses, OwnCostSummary, Percentiles, Periodic, SourceSummary, Summary,
-    WorstGap,
+    CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, SourceSummary, Summary, WorstGap,
 };
 
 pub(crate) fn conclude(explainer: Explainer) -> Summary {
-    let losses = losses(&explainer);
+    let impossible_gaps = explainer.cpus.iter().map(|cpu| cpu.impossible_gaps).sum();
+    let losses = explainer.losses.with_undecodable(impossible_gaps);
     let late_gaps: u64 = explainer.cpus.iter().map(|cpu| cpu.late_gaps).sum();
     let periodic = explainer.cpus.iter().flat_map(periodic_of).collect();
     let cpus: Vec<CpuSummary> = explainer
@@ -42,9 +42,7 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
         cpus,
         worst: longest.iter().map(named).collect(),
         stopped_by: stopped_by.as_ref().filter(|_| stopped).map(named),
-        lost_events: losses
-            .iter()
-            .fold(0, |sum, (_, count)| count.saturating_add(sum)),
+        lost_events: losses.total(),
         losses,
         late_events: explainer.late_activities + late_gaps,
         clock_bound_ns: explainer.clock.bound_ns(),
@@ -67,17 +65,6 @@ pub(crate) fn longest_so_far(explainer: &Explainer) -> Option<WorstGap> {
 fn started_ns(explainer: &Explainer) -> Option<u64> {
     let cpus = explainer.cpus.iter();
     cpus.filter_map(|cpu| cpu.started_mono_ns).min()
-}
-
-fn losses(explainer: &Explainer) -> Losses {
-    let mut losses = explainer.losses;
-    for (told, found) in losses.iter_mut().zip(explainer.defects) {
-        *told = told.saturating_add(found);
-    }
-    let impossible_gaps: u64 = explainer.cpus.iter().map(|cpu| cpu.impossible_gaps).sum();
-    let undecodable = &mut losses[LossKind::Undecodable as usize];
-    *undecodable = undecodable.saturating_add(impossible_gaps);
-    Losses(losses)
 }
 
 fn cpu_summary(cpu: &Cpu, explainer: &Explainer) -> CpuSummary {
@@ -198,6 +185,6 @@ fn named_gap(budget: &Budget, origin_ns: u64, names: &Names) -> WorstGap {
         end_tsc: budget.end_tsc,
         dur_ns: budget.dur_ns,
         lost_activities: budget.lost_activities,
-        parts: names.parts(budget),
+        parts: names.parts(&budget.parts),
     }
 }

@@ -169,7 +169,7 @@ fn vcpu_exits(vcpu: &Vcpu, totals: &VcpuTotals, filter: &ExitFilter) -> VcpuExit
         vcpu: vcpu.number,
         tid: vcpu.tid,
         exits: totals.exits,
-        light: has_kvm.then(|| totals.exits - totals.heavy),
+        light: has_kvm.then(|| totals.exits.saturating_sub(totals.heavy)),
         heavy: totals.heavy,
         time_ns: VcpuTime {
             guest: span_ns.saturating_sub(totals.split.total()),
@@ -233,7 +233,7 @@ fn quantile_ns(histogram: &[(u64, u64)], count: u64, part: f64) -> u64 {
     histogram
         .iter()
         .find_map(|&(edge_ns, count)| {
-            seen += count;
+            seen = count.saturating_add(seen);
             (seen >= rank).then_some(edge_ns)
         })
         .unwrap_or(0)

@@ -8,6 +8,7 @@ use crate::clockmap::ClockMap;
 use crate::conclude::{conclude, longest_so_far};
 use crate::cpu::{Cpu, Reach, Shared};
 use crate::ledger::PeriodLine;
+use crate::losses::LossCounts;
 use crate::names::Names;
 use crate::sight::Sight;
 use crate::summary::{Summary, WorstGap};
@@ -29,10 +30,7 @@ pub struct Explainer {
     attribution: Attribution,
     pub(crate) worst: Worst,
     trace: Option<Trace>,
-    /// By [`LossKind`], as the stream tells.
-    pub(crate) losses: [u64; LossKind::ALL.len()],
-    /// By [`LossKind`], as found in the stream itself.
-    pub(crate) defects: [u64; LossKind::ALL.len()],
+    pub(crate) losses: LossCounts,
     pub(crate) late_activities: u64,
     pub(crate) own_cost: Option<OwnCost>,
     watermark_ns: u64,
@@ -67,8 +65,7 @@ impl Explainer {
             attribution: Attribution::default(),
             worst: Worst::new(facts.options.top, facts.options.stop_ns),
             trace,
-            losses: [0; LossKind::ALL.len()],
-            defects: [0; LossKind::ALL.len()],
+            losses: LossCounts::default(),
             late_activities: 0,
             own_cost: None,
             watermark_ns: 0,
@@ -82,29 +79,26 @@ impl Explainer {
         match event {
             Event::Source(source) => {
                 if !self.names.define(source) {
-                    self.count_defect(LossKind::Undecodable);
+                    self.losses.find(LossKind::Undecodable);
                 }
             }
             // Nobody was there to feel it.
             Event::Gap(_) if self.sight.is_observed() => {
-                self.count_defect(LossKind::Undecodable);
+                self.losses.find(LossKind::Undecodable);
             }
             Event::Gap(gap) => self.cpu_mut(gap.cpu).add_gap(*gap),
             Event::Activity(activity) => self.add_activity(activity),
             Event::Anchor(anchor) => {
                 if !self.clock.add(anchor) {
-                    self.count_defect(LossKind::Undecodable);
+                    self.losses.find(LossKind::Undecodable);
                 }
             }
             Event::Tally(tally) => self.cpu_mut(tally.cpu).add_tally(*tally),
             // Such a run traces no vCPUs: who wrote this stream did not know what it is.
             Event::Vcpu(_) | Event::Exit(_) | Event::VcpuInterval(_) | Event::VcpuTotals(_) => {
-                self.count_defect(LossKind::Undecodable);
+                self.losses.find(LossKind::Undecodable);
             }
-            Event::Loss(loss) => {
-                let count = &mut self.losses[loss.kind as usize];
-                *count = loss.count.max(*count);
-            }
+            Event::Loss(loss) => self.losses.tell(loss),
             Event::OwnCost(cost) => self.own_cost = Some(*cost),
             Event::Watermark(mono_ns) => {
                 self.watermark_ns = self.watermark_ns.max(*mono_ns);
@@ -162,16 +156,12 @@ impl Explainer {
 
     fn add_activity(&mut self, activity: &Activity) {
         if activity.end_mono_ns < activity.start_mono_ns {
-            self.count_defect(LossKind::Unpaired);
+            self.losses.find(LossKind::Unpaired);
         } else if activity.end_mono_ns < self.watermark_ns {
             self.late_activities += 1;
         } else {
             self.cpu_mut(activity.cpu).add_activity(*activity);
         }
-    }
-
-    fn count_defect(&mut self, kind: LossKind) {
-        self.defects[kind as usize] += 1;
     }
 
     /// The CPU with this number, added where the options do not name it.

@@ -23,6 +23,8 @@ mod kvm_bound;
 mod ledger;
 mod lengths;
 mod linear_histogram;
+mod longest;
+mod losses;
 mod names;
 mod net_noise;
 mod own_steal;
@@ -36,6 +38,7 @@ mod summary;
 mod sweep;
 mod timeline;
 mod trace;
+mod vcpus;
 mod worst;
 
 pub use budget::{Budget, Part};
@@ -48,9 +51,11 @@ pub use guest_columns::GuestColumns;
 pub use interference::Interference;
 pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;
+pub use losses::Losses;
 pub use share_totals::ShareTotals;
 pub use summary::{
-    CpuSummary, Exits, Losses, NamedPart, OwnCostSummary, Percentiles, Periodic, SourceSummary,
-    Summary, WorstGap,
+    CpuSummary, Exits, NamedPart, OwnCostSummary, Percentiles, Periodic, SourceSummary, Summary,
+    WorstGap,
 };
 pub use trace::{Noise, Sample, TraceLine};
+pub use vcpus::{ExitBudget, ExitExplainer, ExitsRun, LongestExit, NamedExit, Piece, TracedExit};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vmnoise_events::{Source, SourceId};
 
-use crate::budget::Budget;
+use crate::budget::Part;
 use crate::summary::NamedPart;
 
 /// What an id is called that the stream never defined.
@@ -44,9 +44,9 @@ impl Names {
         defined.map_or_else(|| UNDEFINED.into(), Arc::clone)
     }
 
-    /// The parts of a budget with their names.
-    pub(crate) fn parts(&self, budget: &Budget) -> Vec<NamedPart> {
-        let named = budget.parts.iter().map(|part| NamedPart {
+    /// The parts of a budget with the names of their sources.
+    pub(crate) fn parts(&self, parts: &[Part]) -> Vec<NamedPart> {
+        let named = parts.iter().map(|part| NamedPart {
             share: part.share,
             source: part.source.map(|id| self.name(Some(id)).to_string()),
             ns: part.ns,

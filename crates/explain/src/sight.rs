@@ -10,6 +10,20 @@ pub(crate) struct Sight {
     below_unwitnessed: bool,
 }
 
+/// The share of a vCPU's time that an activity of its host took.
+pub(crate) fn share_of_host(kind: ActivityKind) -> Share {
+    match kind {
+        ActivityKind::Exit => Share::Kvm,
+        ActivityKind::Vmm => Share::Vmm,
+        ActivityKind::Throttled => Share::Throttled,
+        ActivityKind::Thread => Share::Preempted,
+        ActivityKind::Blocked => Share::Blocked,
+        ActivityKind::Softirq => Share::HostSoftirq,
+        ActivityKind::Irq => Share::HostIrq,
+        ActivityKind::Nmi => Share::HostNmi,
+    }
+}
+
 impl Sight {
     pub(crate) fn new(facts: &RunFacts) -> Self {
         Self {
@@ -35,16 +49,7 @@ impl Sight {
     /// The share under which the net time of an activity is booked.
     pub(crate) fn share_of(&self, kind: ActivityKind) -> Share {
         match self.workload {
-            Workload::Microvm | Workload::Vcpus => match kind {
-                ActivityKind::Exit => Share::Kvm,
-                ActivityKind::Vmm => Share::Vmm,
-                ActivityKind::Throttled => Share::Throttled,
-                ActivityKind::Thread => Share::Preempted,
-                ActivityKind::Blocked => Share::Blocked,
-                ActivityKind::Softirq => Share::HostSoftirq,
-                ActivityKind::Irq => Share::HostIrq,
-                ActivityKind::Nmi => Share::HostNmi,
-            },
+            Workload::Microvm | Workload::Vcpus => share_of_host(kind),
             Workload::Spin | Workload::Observed => match kind {
                 ActivityKind::Exit => Share::Kvm,
                 ActivityKind::Vmm => Share::Vmm,

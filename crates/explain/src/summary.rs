@@ -2,12 +2,12 @@
 //! behind the head that the program puts in front. Unknown is `None`, in JSON
 //! null; it is never 0 and never absent.
 
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
-use vmnoise_events::{FinishReason, LossKind, Rung, Share};
+use serde::Serialize;
+use vmnoise_events::{FinishReason, Rung, Share};
 
 use crate::guest_columns::GuestColumns;
 use crate::interference::Interference;
+use crate::losses::Losses;
 use crate::share_totals::ShareTotals;
 
 /// A whole run.
@@ -172,33 +172,6 @@ pub struct NamedPart {
     pub ns: u64,
     /// How many activities it adds up; 0 for steal and the residual.
     pub count: u32,
-}
-
-/// Events lost, by kind; in JSON an object with the names of all kinds. Counts hold
-/// what the stream told and what was found to be damaged in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Losses(pub(crate) [u64; LossKind::ALL.len()]);
-
-impl Losses {
-    /// How many of this kind.
-    pub fn get(&self, kind: LossKind) -> u64 {
-        self.0[kind as usize]
-    }
-
-    /// Every kind with its count.
-    pub fn iter(&self) -> impl Iterator<Item = (LossKind, u64)> {
-        LossKind::ALL.into_iter().zip(self.0)
-    }
-}
-
-impl Serialize for Losses {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (kind, count) in self.iter() {
-            map.serialize_entry(kind.name(), &count)?;
-        }
-        map.end()
-    }
 }
 
 /// A period in the gaps of one CPU that no witness explains.

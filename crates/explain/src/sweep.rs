@@ -32,6 +32,17 @@ impl Sweep {
     /// Sweeps `start_ns..end_ns`; `activities` are in [`sweep_order`]. Returns the
     /// nanoseconds that no activity owns; [`Sweep::net_ns`] has the rest.
     pub(crate) fn run(&mut self, start_ns: u64, end_ns: u64, activities: &[Activity]) -> u64 {
+        self.slice(start_ns, end_ns, activities, |_, _, _| {})
+    }
+
+    /// The same, and tells each stretch in its order: its owner, if any, begin and end.
+    pub(crate) fn slice(
+        &mut self,
+        start_ns: u64,
+        end_ns: u64,
+        activities: &[Activity],
+        mut on_slice: impl FnMut(Option<&Activity>, u64, u64),
+    ) -> u64 {
         self.open.clear();
         self.net_ns.clear();
         self.net_ns.resize(activities.len(), 0);
@@ -52,10 +63,12 @@ impl Sweep {
                 Some(&(_, owner)) => {
                     let until_ns = until_ns.min(activities[owner].end_mono_ns);
                     self.net_ns[owner] += until_ns - now_ns;
+                    on_slice(Some(&activities[owner]), now_ns, until_ns);
                     now_ns = until_ns;
                 }
                 None => {
                     residual_ns += until_ns - now_ns;
+                    on_slice(None, now_ns, until_ns);
                     now_ns = until_ns;
                 }
             }

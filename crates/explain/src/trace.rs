@@ -125,7 +125,7 @@ impl Trace {
             dur_ns: budget.dur_ns,
             interference: lines.count() as u64 + budget.lost_activities.unwrap_or(0),
             over_mono_ns: ends.fold(budget.end_mono_ns(), u64::max),
-            parts: names.parts(budget),
+            parts: names.parts(&budget.parts),
         }));
     }
 
@@ -146,7 +146,8 @@ impl Trace {
     }
 }
 
-fn has_line(kind: ActivityKind) -> bool {
+/// Whether the kernel's tracer has a line for it.
+pub(crate) fn has_line(kind: ActivityKind) -> bool {
     match kind {
         ActivityKind::Nmi
         | ActivityKind::Irq

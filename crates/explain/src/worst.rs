@@ -1,40 +1,16 @@
 //! Keeps the longest gaps of a run, and the first that reached the stop limit.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::cmp::Reverse;
 
 use crate::budget::Budget;
+use crate::longest::Longest;
 
-/// A budget in the order of its length; of equals the earlier ranks higher.
-#[derive(Debug, PartialEq, Eq)]
-struct Ranked(Budget);
-
+/// By its length; of equals the earlier ranks higher.
 type Rank = (u64, Reverse<u64>, Reverse<u32>);
-
-fn rank(budget: &Budget) -> Rank {
-    (
-        budget.dur_ns,
-        Reverse(budget.start_mono_ns),
-        Reverse(budget.cpu),
-    )
-}
-
-impl Ord for Ranked {
-    fn cmp(&self, other: &Self) -> Ordering {
-        rank(&self.0).cmp(&rank(&other.0))
-    }
-}
-
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
 
 #[derive(Debug)]
 pub(crate) struct Worst {
-    keep: usize,
-    longest: BinaryHeap<Reverse<Ranked>>,
+    longest: Longest<Rank, Budget>,
     stop_ns: Option<u64>,
     stopped_by: Option<Budget>,
 }
@@ -42,8 +18,7 @@ pub(crate) struct Worst {
 impl Worst {
     pub(crate) fn new(keep: usize, stop_ns: Option<u64>) -> Self {
         Self {
-            keep,
-            longest: BinaryHeap::new(),
+            longest: Longest::new(keep),
             stop_ns,
             stopped_by: None,
         }
@@ -60,29 +35,24 @@ impl Worst {
                 self.stopped_by = Some(budget.clone());
             }
         }
-        if self.longest.len() < self.keep {
-            self.longest.push(Reverse(Ranked(budget.clone())));
-        } else if let Some(mut shortest) = self.longest.peek_mut()
-            && rank(budget) > rank(&shortest.0.0)
-        {
-            shortest.0.0.clone_from(budget);
-        }
+        let Budget {
+            dur_ns,
+            start_mono_ns,
+            cpu,
+            ..
+        } = *budget;
+        let rank = (dur_ns, Reverse(start_mono_ns), Reverse(cpu));
+        self.longest.see(rank, || budget.clone());
     }
 
     /// The longest gap.
     pub(crate) fn longest(&self) -> Option<&Budget> {
-        let longest = self.longest.iter().map(|Reverse(ranked)| ranked).max();
-        longest.map(|ranked| &ranked.0)
+        self.longest.first()
     }
 
     /// The longest gaps, longest first, and the earliest at or above the limit.
     pub(crate) fn into_parts(self) -> (Vec<Budget>, Option<Budget>) {
-        let longest = self
-            .longest
-            .into_sorted_vec()
-            .into_iter()
-            .map(|Reverse(ranked)| ranked.0);
-        (longest.collect(), self.stopped_by)
+        (self.longest.into_vec(), self.stopped_by)
     }
 }
 
@@ -105,15 +75,5 @@ mod tests {
         let starts: Vec<u64> = longest.iter().map(|budget| budget.start_mono_ns).collect();
         assert_eq!(starts, [40, 2]);
         assert_eq!(stopped_by.unwrap().start_mono_ns, 2);
-    }
-
-    #[test]
-    fn none_asked_none_kept() {
-        let mut worst = Worst::new(0, None);
-        worst.see(&Budget {
-            dur_ns: 5,
-            ..Budget::default()
-        });
-        assert_eq!(worst.into_parts(), (vec![], None));
     }
 }

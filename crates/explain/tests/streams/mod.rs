@@ -2,6 +2,8 @@
 //! same here, so that times can be read off.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod vcpus;
+
 use vmnoise_events::{
     Activity, ActivityKind, Anchor, ClockFacts, ClockSource, Event, Finish, FinishReason, Gap,
     HostFacts, Options, RunFacts, Share, Source, SourceId, Witnesses, Workload,

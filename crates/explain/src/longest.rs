@@ -1,0 +1,100 @@
+//! Keeps those of the highest rank.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// The `keep` highest of all that were seen. Ranks are distinct, so that the order in
+/// which they come does not matter.
+#[derive(Debug)]
+pub(crate) struct Longest<R: Ord, T> {
+    keep: usize,
+    kept: BinaryHeap<Reverse<Ranked<R, T>>>,
+}
+
+#[derive(Debug)]
+struct Ranked<R, T> {
+    rank: R,
+    value: T,
+}
+
+impl<R: Ord, T> PartialEq for Ranked<R, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank == other.rank
+    }
+}
+
+impl<R: Ord, T> Eq for Ranked<R, T> {}
+
+impl<R: Ord, T> Ord for Ranked<R, T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank.cmp(&other.rank)
+    }
+}
+
+impl<R: Ord, T> PartialOrd for Ranked<R, T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<R: Ord, T> Longest<R, T> {
+    pub(crate) fn new(keep: usize) -> Self {
+        Self {
+            keep,
+            kept: BinaryHeap::new(),
+        }
+    }
+
+    /// Whether one of this rank would be kept now.
+    pub(crate) fn wants(&self, rank: &R) -> bool {
+        let lowest = self.kept.peek().map(|Reverse(lowest)| &lowest.rank);
+        self.kept.len() < self.keep || lowest.is_some_and(|lowest| rank > lowest)
+    }
+
+    /// Keeps what `make` makes, if its rank is high enough.
+    pub(crate) fn see(&mut self, rank: R, make: impl FnOnce() -> T) {
+        if !self.wants(&rank) {
+            return;
+        }
+        if self.kept.len() == self.keep {
+            self.kept.pop();
+        }
+        let value = make();
+        self.kept.push(Reverse(Ranked { rank, value }));
+    }
+
+    /// The one of the highest rank.
+    pub(crate) fn first(&self) -> Option<&T> {
+        let all = self.kept.iter().map(|Reverse(ranked)| ranked);
+        all.max().map(|ranked| &ranked.value)
+    }
+
+    /// Those kept, the highest first.
+    pub(crate) fn into_vec(self) -> Vec<T> {
+        let sorted = self.kept.into_sorted_vec().into_iter();
+        sorted.map(|Reverse(ranked)| ranked.value).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_highest() {
+        let mut longest = Longest::new(2);
+        for rank in [3, 9, 1, 7] {
+            longest.see(rank, || rank * 10);
+        }
+        assert!(longest.wants(&8) && !longest.wants(&7));
+        assert_eq!(longest.first(), Some(&90));
+        assert_eq!(longest.into_vec(), [90, 70]);
+    }
+
+    #[test]
+    fn none_asked_none_kept() {
+        let mut longest = Longest::new(0);
+        longest.see(5, || -> u8 { unreachable!("nobody asked") });
+        assert_eq!(longest.first(), None);
+    }
+}

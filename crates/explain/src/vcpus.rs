@@ -1,0 +1,286 @@
+//! Explains the exits of vCPUs: takes the stream event by event; budgets come out as soon
+//! as they are certain.
+
+mod budget;
+mod lay;
+mod place;
+mod seen;
+mod summary;
+mod told;
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use vmnoise_events::{
+    Activity, Event, ExitFilter, Finish, LossKind, OwnCost, RunFacts, SourceId, Vcpu, VcpuExit,
+    VcpuId,
+};
+
+use crate::exits::{ExitsSummary, summarize_exits};
+use crate::longest::Longest;
+use crate::losses::LossCounts;
+use crate::names::Names;
+use lay::{Due, HostWork};
+use place::Stretch;
+use seen::SeenVcpu;
+
+pub use budget::ExitBudget;
+pub use summary::ExitsRun;
+pub use told::{LongestExit, NamedExit, Piece, TracedExit};
+
+/// An activity under an exit may end this much later than the exit: an interrupt on the CPU
+/// that a waiting vCPU was taken from.
+const GRACE_NS: u64 = 10_000_000;
+/// What the host did longer ago than this finds no name in an exit that is not over: memory
+/// has an end.
+const HORIZON_NS: u64 = 10_000_000_000;
+
+/// By its noise; of equals the earlier ranks higher.
+type Rank = (u64, Reverse<u64>, Reverse<u32>);
+
+/// Explains the exits of one run over vCPUs. Memory holds what lies between two watermarks,
+/// some seconds of the host's work, what keeps each vCPU, its totals, and the longest
+/// exits; never the run.
+#[derive(Debug)]
+pub struct ExitExplainer {
+    facts: RunFacts,
+    filter: ExitFilter,
+    names: Names,
+    /// By source: the thread that its name ends with.
+    tids: Vec<Option<u32>>,
+    host: HostWork,
+    /// By id.
+    vcpus: Vec<SeenVcpu>,
+    waiting: Vec<Waiting>,
+    longest: Longest<Rank, LongestExit>,
+    trace: Option<Vec<TracedExit>>,
+    sums: Sums,
+    losses: LossCounts,
+    late_activities: u64,
+    own_cost: Option<OwnCost>,
+    watermark_ns: u64,
+    finish: Option<Finish>,
+}
+
+/// An exit until all that may lie under it has come.
+#[derive(Debug)]
+struct Waiting {
+    exit: VcpuExit,
+    stretches: Vec<Stretch>,
+}
+
+/// Of all exits that were explained.
+#[derive(Debug, Default)]
+struct Sums {
+    told: u64,
+    clamped_ns: u64,
+    unnamed_ns: u64,
+}
+
+impl ExitExplainer {
+    /// Starts with what was true before the first event. Exits below the threshold in the
+    /// facts, or not asked for, are left out.
+    pub fn new(facts: &RunFacts) -> Self {
+        Self::start(facts, None)
+    }
+
+    /// The same, and keeps every exit for [`Self::take_trace`].
+    pub fn with_trace(facts: &RunFacts) -> Self {
+        Self::start(facts, Some(Vec::new()))
+    }
+
+    fn start(facts: &RunFacts, trace: Option<Vec<TracedExit>>) -> Self {
+        Self {
+            facts: facts.clone(),
+            filter: facts.options.exits.clone().unwrap_or_default(),
+            names: Names::default(),
+            tids: Vec::new(),
+            host: HostWork::default(),
+            vcpus: Vec::new(),
+            waiting: Vec::new(),
+            longest: Longest::new(facts.options.top),
+            trace,
+            sums: Sums::default(),
+            losses: LossCounts::default(),
+            late_activities: 0,
+            own_cost: None,
+            watermark_ns: 0,
+            finish: None,
+        }
+    }
+
+    /// Takes the next event. `on_budget` gets the exits that it makes certain: only a
+    /// watermark or the finish does, in the order of their ends.
+    pub fn feed(&mut self, event: &Event, on_budget: &mut dyn FnMut(&ExitBudget)) {
+        match event {
+            Event::Source(source) => {
+                if !self.names.define(source) {
+                    self.losses.find(LossKind::Undecodable);
+                } else if self.tids.len() == source.id.0 as usize {
+                    let tid = source.name.rsplit_once(':');
+                    self.tids.push(tid.and_then(|(_, tid)| tid.parse().ok()));
+                }
+            }
+            Event::Activity(activity) => self.add_activity(activity),
+            Event::Vcpu(vcpu) => self.define(vcpu),
+            Event::VcpuInterval(interval) => match self.seen(interval.vcpu) {
+                Some(seen) if interval.start_mono_ns <= interval.end_mono_ns => seen.add(*interval),
+                Some(_) => self.losses.find(LossKind::Unpaired),
+                None => self.losses.find(LossKind::Undecodable),
+            },
+            Event::VcpuTotals(totals) => match self.seen(totals.vcpu) {
+                Some(seen) => seen.totals = Some(totals.clone()),
+                None => self.losses.find(LossKind::Undecodable),
+            },
+            Event::Exit(exit) => self.add_exit(exit),
+            Event::Loss(loss) => self.losses.tell(loss),
+            Event::OwnCost(cost) => self.own_cost = Some(*cost),
+            Event::Watermark(mono_ns) => {
+                self.watermark_ns = self.watermark_ns.max(*mono_ns);
+                self.advance(self.watermark_ns.saturating_sub(GRACE_NS), on_budget);
+                self.host
+                    .forget(self.watermark_ns.saturating_sub(HORIZON_NS));
+            }
+            Event::Finish(finish) => {
+                self.finish = Some(*finish);
+                self.run_out(on_budget);
+            }
+            // The host's own clock dates all there is.
+            Event::Anchor(_) => {}
+            // Nobody was there to feel or count it.
+            Event::Gap(_) | Event::Tally(_) => self.losses.find(LossKind::Undecodable),
+        }
+    }
+
+    /// The name the stream gave to a source; `undefined` where it gave none.
+    pub fn source_name(&self, id: SourceId) -> &str {
+        self.names.name(Some(id))
+    }
+
+    /// The exits that are certain since the last call, in the order of their ends; none
+    /// unless they were asked for.
+    pub fn take_trace(&mut self) -> Vec<TracedExit> {
+        self.trace.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// What all exits have come to by the last totals: for the live view.
+    pub fn exits(&self) -> ExitsSummary {
+        let counted = self
+            .vcpus
+            .iter()
+            .filter_map(|seen| Some((&*seen.vcpu, seen.totals.as_ref()?)));
+        summarize_exits(counted, &self.filter)
+    }
+
+    /// Explains what still waits, as at the end of a stream that was cut off.
+    pub fn run_out(&mut self, on_budget: &mut dyn FnMut(&ExitBudget)) {
+        self.advance(u64::MAX, on_budget);
+    }
+
+    /// The summary of all that was fed. Without a `Finish` event it explains what is still
+    /// waiting and is marked as not complete.
+    pub fn finish(mut self) -> ExitsRun {
+        self.run_out(&mut |_| {});
+        ExitsRun::conclude(self)
+    }
+
+    fn define(&mut self, vcpu: &Vcpu) {
+        let known = self.vcpus.len();
+        match vcpu.id.0 as usize {
+            id if id < known => self.vcpus[id].vcpu = Arc::new(vcpu.clone()),
+            id if id == known => self.vcpus.push(SeenVcpu::new(vcpu.clone())),
+            _ => self.losses.find(LossKind::Undecodable),
+        }
+    }
+
+    fn seen(&mut self, id: VcpuId) -> Option<&mut SeenVcpu> {
+        self.vcpus.get_mut(id.0 as usize)
+    }
+
+    fn add_activity(&mut self, activity: &Activity) {
+        if activity.end_mono_ns < activity.start_mono_ns {
+            self.losses.find(LossKind::Unpaired);
+        } else if activity.end_mono_ns < self.watermark_ns {
+            self.late_activities += 1;
+        } else {
+            self.host.push(*activity);
+        }
+    }
+
+    fn add_exit(&mut self, told: &VcpuExit) {
+        let Some(seen) = self.vcpus.get_mut(told.vcpu.0 as usize) else {
+            self.losses.find(LossKind::Undecodable);
+            return;
+        };
+        let mut told = *told;
+        if told.exit.end_mono_ns < told.exit.start_mono_ns {
+            self.losses.find(LossKind::Unpaired);
+            return;
+        }
+        if !budget::fit(&mut told.exit) {
+            self.losses.find(LossKind::Undecodable);
+        }
+        let intervals = seen.intervals_until(told.exit.end_mono_ns);
+        if budget::noise_ns(&told.exit) < self.facts.options.threshold_ns
+            || !self.filter.takes_vcpu(&seen.vcpu)
+            || !self.filter.takes_reason(&told.exit.reason.name())
+        {
+            return;
+        }
+        self.waiting.push(Waiting {
+            stretches: place::stretches(&told.exit, &intervals),
+            exit: told,
+        });
+    }
+
+    /// Explains the exits that ended by this instant.
+    fn advance(&mut self, until_ns: u64, on_budget: &mut dyn FnMut(&ExitBudget)) {
+        let is_due = |waiting: &mut Waiting| waiting.exit.exit.end_mono_ns <= until_ns;
+        let mut due: Vec<Waiting> = self.waiting.extract_if(.., is_due).collect();
+        if due.is_empty() {
+            return;
+        }
+        due.sort_by_key(|Waiting { exit, .. }| {
+            (exit.exit.end_mono_ns, exit.vcpu, exit.exit.start_mono_ns)
+        });
+        let exits: Vec<Due<'_>> = due
+            .iter()
+            .map(|Waiting { exit, stretches }| Due {
+                stretches,
+                tid: self.vcpus[exit.vcpu.0 as usize].vcpu.tid,
+                with_slices: self.longest.wants(&rank(exit)),
+            })
+            .collect();
+        let tids = &self.tids;
+        let tid_of = |id: SourceId| tids.get(id.0 as usize).copied().flatten();
+        let laid = self.host.lay(&exits, tid_of);
+        for (Waiting { exit, .. }, laid) in due.iter().zip(&laid) {
+            let names = &self.names;
+            let budget = budget::budget(exit.vcpu, exit.exit, laid, |id| names.defined(id));
+            self.sums.told += 1;
+            let Sums {
+                clamped_ns,
+                unnamed_ns,
+                ..
+            } = &mut self.sums;
+            *clamped_ns = clamped_ns.saturating_add(budget.clamped_ns);
+            *unnamed_ns = unnamed_ns.saturating_add(budget.unnamed_ns());
+            let vcpu = &self.vcpus[exit.vcpu.0 as usize].vcpu;
+            let named = || NamedExit::new(&budget, vcpu, names);
+            self.longest
+                .see(rank(exit), || LongestExit::new(named(), laid, names));
+            if let Some(trace) = &mut self.trace {
+                trace.push(TracedExit::new(named(), laid, names));
+            }
+            on_budget(&budget);
+        }
+    }
+}
+
+fn rank(told: &VcpuExit) -> Rank {
+    (
+        budget::noise_ns(&told.exit),
+        Reverse(told.exit.start_mono_ns),
+        Reverse(told.vcpu.0),
+    )
+}

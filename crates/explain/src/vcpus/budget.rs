@@ -1,0 +1,159 @@
+//! The budget of one exit: how long each share took by the kernel's own sums, and who it
+//! was by the stream.
+
+use std::cmp::Reverse;
+
+use vmnoise_events::{Exit, ExitSplit, Share, SourceId, VcpuId};
+
+use super::lay::Laid;
+use crate::budget::{Part, add_up, largest_first};
+use crate::sight::share_of_host;
+
+/// One exit, explained. The `ns` of all parts add up to its length exactly, those of each
+/// share to that share of its split.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExitBudget {
+    /// Whose.
+    pub vcpu: VcpuId,
+    /// The exit; its split adds up to its length.
+    pub exit: Exit,
+    /// Largest first. What a share took and no activity in the stream tells has no source:
+    /// the exit's own time (`kvm`, `vmm`, `halted`), and what was lost.
+    pub parts: Vec<Part>,
+    /// What activities claimed beyond the split, and were not given, in nanoseconds.
+    pub clamped_ns: u64,
+}
+
+impl ExitBudget {
+    /// Length without what its guest had asked for, in nanoseconds.
+    pub fn noise_ns(&self) -> u64 {
+        noise_ns(&self.exit)
+    }
+
+    /// What others took and nobody is named for, in nanoseconds.
+    pub fn unnamed_ns(&self) -> u64 {
+        let unnamed = |part: &&Part| part.source.is_none() && is_anothers(part.share);
+        self.parts.iter().filter(unnamed).map(|part| part.ns).sum()
+    }
+
+    /// The thesis' own sum (interrupts, threads, overhead), in nanoseconds: what its trace
+    /// lets a reader add up by hand. It lacks what no line of the trace tells. `None` where
+    /// nothing of the host fell inside, or the overhead is not known (`sees_kvm`).
+    pub fn thesis_sum_ns(&self, sees_kvm: bool) -> Option<u64> {
+        thesis_sum_ns(
+            &self.exit,
+            sees_kvm,
+            self.parts
+                .iter()
+                .map(|part| (part.share, part.ns, part.count)),
+        )
+    }
+}
+
+pub(super) fn noise_ns(exit: &Exit) -> u64 {
+    exit.dur_ns().saturating_sub(exit.split.halted)
+}
+
+/// By the thesis the vCPU's thread had the overhead, and activities had what they count.
+pub(super) fn thesis_sum_ns(
+    exit: &Exit,
+    sees_kvm: bool,
+    parts: impl Iterator<Item = (Share, u64, u32)>,
+) -> Option<u64> {
+    let of_host = parts.filter(|(share, _, count)| has_line(*share) && *count > 0);
+    let told_ns = of_host.map(|(_, ns, _)| ns).reduce(u64::saturating_add)?;
+    sees_kvm.then(|| told_ns.saturating_add(exit.split.overhead()))
+}
+
+/// Shares whose activities the thesis' trace has lines for.
+fn has_line(share: Share) -> bool {
+    matches!(
+        share,
+        Share::HostNmi | Share::HostIrq | Share::HostSoftirq | Share::Preempted
+    )
+}
+
+/// Shares that somebody else than the vCPU's own thread had, or ended.
+fn is_anothers(share: Share) -> bool {
+    has_line(share) || matches!(share, Share::Throttled | Share::Blocked)
+}
+
+/// A split that adds up to the length: kvm is what nobody else had, and where the others
+/// had more than all, the largest had less. `false` where the split had to be changed.
+pub(super) fn fit(exit: &mut Exit) -> bool {
+    let (split, dur_ns) = (exit.split, exit.dur_ns());
+    if split.total() == dur_ns {
+        return true;
+    }
+    let mut parts = split.parts().map(|(share, ns)| Part {
+        share,
+        source: None,
+        ns: if share == Share::Kvm { 0 } else { ns },
+        count: 0,
+    });
+    let kvm_ns = dur_ns.saturating_sub(cut_to(&mut parts, dur_ns));
+    exit.split = ExitSplit::from_fn(|share| match share {
+        Share::Kvm => kvm_ns,
+        _ => parts
+            .iter()
+            .find(|part| part.share == share)
+            .map_or(0, |part| part.ns),
+    });
+    false
+}
+
+/// Takes what is beyond `limit_ns` from the largest first; returns what is left of all.
+fn cut_to(parts: &mut [Part], limit_ns: u64) -> u64 {
+    let total = |parts: &[Part]| -> u128 { parts.iter().map(|part| u128::from(part.ns)).sum() };
+    let mut excess = total(parts).saturating_sub(limit_ns.into());
+    let mut by_size: Vec<&mut Part> = parts.iter_mut().collect();
+    by_size.sort_by_key(|part| Reverse(part.ns));
+    for part in by_size {
+        let cut_ns = u64::try_from(excess).unwrap_or(u64::MAX).min(part.ns);
+        part.ns -= cut_ns;
+        excess -= u128::from(cut_ns);
+    }
+    u64::try_from(total(parts)).unwrap_or(u64::MAX)
+}
+
+/// The budget of an exit whose split fits, by what was laid under it.
+pub(super) fn budget(
+    vcpu: VcpuId,
+    exit: Exit,
+    laid: &Laid,
+    defined: impl Fn(SourceId) -> Option<SourceId>,
+) -> ExitBudget {
+    let of_activities = laid.noise.iter().map(|(activity, ns)| Part {
+        share: share_of_host(activity.kind),
+        source: defined(activity.source),
+        ns: *ns,
+        count: 1,
+    });
+    let mut named: Vec<Part> = of_activities.chain(laid.sleeps.iter().copied()).collect();
+    named.retain(|part| part.source.is_some());
+    add_up(&mut named);
+    let told_ns: u64 = named.iter().map(|part| part.ns).sum();
+
+    let mut parts = Vec::with_capacity(named.len() + 4);
+    for (share, ns) in exit.split.parts() {
+        let first = named.partition_point(|part| part.share < share);
+        let after = named.partition_point(|part| part.share <= share);
+        let rest_ns = ns - cut_to(&mut named[first..after], ns);
+        parts.extend_from_slice(&named[first..after]);
+        parts.push(Part {
+            share,
+            source: None,
+            ns: rest_ns,
+            count: 0,
+        });
+    }
+    parts.retain(|part| part.ns > 0);
+    let given_ns: u64 = named.iter().map(|part| part.ns).sum();
+    largest_first(&mut parts);
+    ExitBudget {
+        vcpu,
+        exit,
+        parts,
+        clamped_ns: told_ns - given_ns,
+    }
+}

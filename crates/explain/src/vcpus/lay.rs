@@ -1,0 +1,181 @@
+//! Lays what the host did under the exits that it fell into.
+
+use std::collections::BTreeMap;
+
+use vmnoise_events::{Activity, ActivityKind, Share, SourceId};
+
+use super::place::{State, Stretch};
+use crate::budget::Part;
+use crate::sight::share_of_host;
+use crate::sweep::Sweep;
+use crate::timeline::Timeline;
+
+/// What one exit met, as far as the stream tells.
+#[derive(Debug, Default)]
+pub(super) struct Laid {
+    /// The host's activities and what each had of the exit. One that spans two stretches
+    /// is told as one.
+    pub(super) noise: Vec<(Activity, u64)>,
+    /// Sleeps by who ended them.
+    pub(super) sleeps: Vec<Part>,
+    /// The exit in its order; empty unless it was asked for.
+    pub(super) slices: Vec<Slice>,
+}
+
+/// A stretch of an exit that had one owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slice {
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) cpu: u32,
+    pub(super) share: Share,
+    pub(super) source: Option<SourceId>,
+}
+
+/// One exit to be explained.
+#[derive(Debug)]
+pub(super) struct Due<'a> {
+    pub(super) stretches: &'a [Stretch],
+    /// The vCPU's own thread: what it runs is the exit itself.
+    pub(super) tid: u32,
+    pub(super) with_slices: bool,
+}
+
+/// What the CPUs of the host did lately.
+#[derive(Debug, Default)]
+pub(super) struct HostWork {
+    cpus: BTreeMap<u32, Timeline>,
+    /// Scratch: what the next sweep takes.
+    swept: Vec<Activity>,
+    sweep: Sweep,
+}
+
+impl HostWork {
+    pub(super) fn push(&mut self, activity: Activity) {
+        self.cpus.entry(activity.cpu).or_default().push(activity);
+    }
+
+    /// Forgets what ended by this instant.
+    pub(super) fn forget(&mut self, until_ns: u64) {
+        for timeline in self.cpus.values_mut() {
+            timeline.end_pass(until_ns);
+        }
+    }
+
+    /// What these exits met, in their order. `tid_of` tells whose run an activity is.
+    pub(super) fn lay(
+        &mut self,
+        dues: &[Due<'_>],
+        tid_of: impl Fn(SourceId) -> Option<u32>,
+    ) -> Vec<Laid> {
+        let mut laid: Vec<Laid> = dues.iter().map(|_| Laid::default()).collect();
+        let stretches = dues.iter().enumerate();
+        let mut jobs: Vec<(&Stretch, usize)> = stretches
+            .flat_map(|(place, due)| due.stretches.iter().map(move |stretch| (stretch, place)))
+            .collect();
+        jobs.sort_by_key(|(stretch, place)| (stretch.cpu, stretch.start_ns, *place));
+        let mut idle = Timeline::default();
+        for jobs in jobs.chunk_by(|(a, _), (b, _)| a.cpu == b.cpu) {
+            let timeline = self.cpus.get_mut(&jobs[0].0.cpu).unwrap_or(&mut idle);
+            timeline.begin_pass();
+            for (stretch, place) in jobs {
+                let due = &dues[*place];
+                let overlapping = timeline.overlapping(stretch.start_ns, stretch.end_ns);
+                self.swept.clear();
+                self.swept.extend(
+                    overlapping
+                        .iter()
+                        .filter(|activity| meets(stretch.state, activity.kind))
+                        .filter(|activity| {
+                            let is_run = activity.kind == ActivityKind::Thread;
+                            !(is_run && tid_of(activity.source) == Some(due.tid))
+                        }),
+                );
+                let laid = &mut laid[*place];
+                let left_ns = lay_under(stretch, &self.swept, &mut self.sweep, |slice| {
+                    if due.with_slices {
+                        laid.slices.push(slice);
+                    }
+                });
+                let owned = self.swept.iter().zip(self.sweep.net_ns());
+                let owned = owned.filter(|(_, net_ns)| **net_ns > 0);
+                laid.noise
+                    .extend(owned.map(|(activity, net_ns)| (*activity, *net_ns)));
+                if stretch.state == State::Blocked {
+                    laid.sleeps.push(Part {
+                        share: Share::Blocked,
+                        source: stretch.waker,
+                        ns: left_ns,
+                        count: 1,
+                    });
+                }
+            }
+        }
+        laid.iter_mut().for_each(Laid::tidy);
+        laid
+    }
+}
+
+impl Laid {
+    /// Puts everything in the order of time, and together what stretches took apart.
+    fn tidy(&mut self) {
+        let order = |activity: &Activity| {
+            (
+                activity.end_mono_ns,
+                activity.start_mono_ns,
+                activity.cpu,
+                activity.kind,
+                activity.source,
+            )
+        };
+        self.noise.sort_by_key(|(activity, _)| order(activity));
+        self.noise.dedup_by(|again, first| {
+            let same = again.0 == first.0;
+            if same {
+                first.1 += again.1;
+            }
+            same
+        });
+        self.slices.sort_by_key(|slice| slice.start_ns);
+        self.slices.dedup_by(|next, last| {
+            let goes_on =
+                (next.cpu, next.share, next.source) == (last.cpu, last.share, last.source);
+            if goes_on {
+                last.end_ns = next.end_ns;
+            }
+            goes_on
+        });
+    }
+}
+
+/// Whether the host's work of this kind is the affair of a thread in this state.
+fn meets(state: State, kind: ActivityKind) -> bool {
+    match kind {
+        ActivityKind::Nmi | ActivityKind::Irq | ActivityKind::Softirq => state != State::Halted,
+        ActivityKind::Thread | ActivityKind::Throttled => state == State::Waiting,
+        ActivityKind::Exit | ActivityKind::Vmm | ActivityKind::Blocked => false,
+    }
+}
+
+/// Returns what nobody else had of the stretch, in nanoseconds.
+fn lay_under(
+    stretch: &Stretch,
+    activities: &[Activity],
+    sweep: &mut Sweep,
+    mut on_slice: impl FnMut(Slice),
+) -> u64 {
+    let (start_ns, end_ns) = (stretch.start_ns, stretch.end_ns);
+    sweep.slice(start_ns, end_ns, activities, |owner, start_ns, end_ns| {
+        let (share, source) = match owner {
+            Some(owner) => (share_of_host(owner.kind), Some(owner.source)),
+            None => (stretch.state.share(), stretch.waker),
+        };
+        on_slice(Slice {
+            start_ns,
+            end_ns,
+            cpu: stretch.cpu,
+            share,
+            source,
+        });
+    })
+}

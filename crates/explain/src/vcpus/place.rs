@@ -1,0 +1,109 @@
+//! Where a vCPU's thread was during an exit, and what it was about: from its intervals.
+
+use vmnoise_events::{Exit, Share, SourceId, VcpuInterval, VcpuIntervalKind};
+
+/// What the thread was about. The order is the order of precedence where intervals overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum State {
+    /// On the CPU, in KVM.
+    Kvm,
+    /// On the CPU, in the VMM.
+    Vmm,
+    /// On the CPU: KVM polled because the guest had asked to sleep.
+    Polling,
+    /// Asleep, and nobody had asked for it.
+    Blocked,
+    /// Asleep because the guest had asked.
+    Halted,
+    /// Off the CPU, and could have run.
+    Waiting,
+}
+
+impl State {
+    /// What nobody else had of such a time.
+    pub(super) fn share(self) -> Share {
+        match self {
+            State::Kvm => Share::Kvm,
+            State::Vmm => Share::Vmm,
+            State::Polling | State::Halted => Share::Halted,
+            State::Blocked => Share::Blocked,
+            State::Waiting => Share::Preempted,
+        }
+    }
+}
+
+/// A stretch of an exit in one place and one state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    /// Where it was, or waited, or fell asleep.
+    pub(super) cpu: u32,
+    pub(super) state: State,
+    /// Who woke it, of a sleep.
+    pub(super) waker: Option<SourceId>,
+}
+
+/// The stretches of an exit, which add up to it; `intervals` are those of its vCPU, sorted
+/// by begin, then end. An interval that was lost leaves its time to KVM.
+pub(super) fn stretches(exit: &Exit, intervals: &[VcpuInterval]) -> Vec<Stretch> {
+    let mut out = Vec::new();
+    let (start_ns, end_ns) = (exit.start_mono_ns, exit.end_mono_ns);
+    let overlapping = |interval: &&VcpuInterval| {
+        interval.start_mono_ns.max(start_ns) < interval.end_mono_ns.min(end_ns)
+    };
+    let intervals = || intervals.iter().filter(overlapping);
+    let mut edges: Vec<u64> = intervals()
+        .flat_map(|interval| [interval.start_mono_ns, interval.end_mono_ns])
+        .map(|edge_ns| edge_ns.clamp(start_ns, end_ns))
+        .chain([start_ns, end_ns])
+        .collect();
+    edges.sort_unstable();
+    edges.dedup();
+
+    let mut coming = intervals().peekable();
+    let mut open: Vec<&VcpuInterval> = Vec::new();
+    let mut cpu = exit.exit_cpu;
+    for (from_ns, to_ns) in edges.iter().zip(edges.iter().skip(1)) {
+        open.retain(|interval| {
+            let is_over = interval.end_mono_ns <= *from_ns;
+            if is_over {
+                cpu = interval.to_cpu;
+            }
+            !is_over
+        });
+        while let Some(begun) = coming.next_if(|interval| interval.start_mono_ns <= *from_ns) {
+            cpu = begun.cpu;
+            open.push(begun);
+        }
+        let (state, owner) = state_of(&open);
+        out.push(Stretch {
+            start_ns: *from_ns,
+            end_ns: *to_ns,
+            cpu: owner.map_or(cpu, |owner| owner.cpu),
+            state,
+            waker: owner
+                .filter(|_| state == State::Blocked)
+                .and_then(|owner| owner.source),
+        });
+    }
+    out
+}
+
+/// The state that these intervals make, and the one that says where the thread is meanwhile.
+fn state_of<'a>(open: &[&'a VcpuInterval]) -> (State, Option<&'a VcpuInterval>) {
+    let last = |kind| open.iter().rfind(|interval| interval.kind == kind).copied();
+    let halted = last(VcpuIntervalKind::Halted);
+    if let Some(waiting) = last(VcpuIntervalKind::Waiting) {
+        return (State::Waiting, Some(waiting));
+    }
+    if let Some(blocked) = last(VcpuIntervalKind::Blocked) {
+        let state = halted.map_or(State::Blocked, |_| State::Halted);
+        return (state, Some(blocked));
+    }
+    match (halted, last(VcpuIntervalKind::Vmm)) {
+        (Some(_), _) => (State::Polling, None),
+        (None, Some(_)) => (State::Vmm, None),
+        (None, None) => (State::Kvm, None),
+    }
+}

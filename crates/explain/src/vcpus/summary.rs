@@ -1,0 +1,56 @@
+//! What a run over vCPUs has come to.
+
+use vmnoise_events::{FinishReason, OwnCost, Rung};
+
+use super::{ExitExplainer, LongestExit};
+use crate::exits::ExitsSummary;
+use crate::losses::Losses;
+
+/// The result of a run over vCPUs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExitsRun {
+    /// All exits, by the kernel's own sums: exact under loss.
+    pub exits: ExitsSummary,
+    /// The exits with the most noise, the most first.
+    pub longest: Vec<LongestExit>,
+    /// Exits told one by one, at or above the threshold and asked for.
+    pub told: u64,
+    /// What others had of these and nobody is named for, in nanoseconds: it was lost.
+    pub unnamed_ns: u64,
+    /// What activities claimed of these beyond the kernel's own sums, in nanoseconds.
+    pub clamped_ns: u64,
+    /// Everything that was lost, the sum of `losses`.
+    pub lost_events: u64,
+    /// The same by kind.
+    pub losses: Losses,
+    /// Activities that came after the watermark that promised none.
+    pub late_events: u64,
+    /// What measuring cost; `None` if it was not counted.
+    pub own_cost: Option<OwnCost>,
+    /// How things were witnessed.
+    pub rungs: Vec<Rung>,
+    /// Whether the run ended in order.
+    pub complete: bool,
+    /// Why it ended; `None` if it did not.
+    pub finish_reason: Option<FinishReason>,
+}
+
+impl ExitsRun {
+    pub(super) fn conclude(explainer: ExitExplainer) -> ExitsRun {
+        let losses = explainer.losses.with_undecodable(0);
+        ExitsRun {
+            exits: explainer.exits(),
+            told: explainer.sums.told,
+            unnamed_ns: explainer.sums.unnamed_ns,
+            clamped_ns: explainer.sums.clamped_ns,
+            lost_events: losses.total(),
+            losses,
+            late_events: explainer.late_activities,
+            own_cost: explainer.own_cost,
+            complete: explainer.finish.is_some(),
+            finish_reason: explainer.finish.map(|finish| finish.reason),
+            longest: explainer.longest.into_vec(),
+            rungs: explainer.facts.rungs,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Exits as they are told: with names, in the order of time, and piece by piece.
+
+use std::sync::Arc;
+
+use vmnoise_events::{Exit, Share, Vcpu};
+
+use super::budget::{ExitBudget, noise_ns, thesis_sum_ns};
+use super::lay::{Laid, Slice};
+use crate::names::Names;
+use crate::summary::NamedPart;
+use crate::trace::{Noise, has_line};
+
+/// One exit with the names of all that had part in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedExit {
+    /// Whose.
+    pub vcpu: Arc<Vcpu>,
+    /// The exit; its split adds up to its length.
+    pub exit: Exit,
+    /// As in [`ExitBudget::parts`].
+    pub parts: Vec<NamedPart>,
+}
+
+impl NamedExit {
+    pub(super) fn new(budget: &ExitBudget, vcpu: &Arc<Vcpu>, names: &Names) -> NamedExit {
+        NamedExit {
+            vcpu: Arc::clone(vcpu),
+            exit: budget.exit,
+            parts: names.parts(&budget.parts),
+        }
+    }
+
+    /// Length without what its guest had asked for, in nanoseconds.
+    pub fn noise_ns(&self) -> u64 {
+        noise_ns(&self.exit)
+    }
+
+    /// What the thesis calls overhead, in nanoseconds; `None` where KVM's part is not seen.
+    pub fn overhead_ns(&self) -> Option<u64> {
+        let overhead_ns = self.exit.split.overhead();
+        self.vcpu.sees_kvm.then_some(overhead_ns)
+    }
+
+    /// As [`ExitBudget::thesis_sum_ns`].
+    pub fn thesis_sum_ns(&self) -> Option<u64> {
+        let parts = self.parts.iter();
+        thesis_sum_ns(
+            &self.exit,
+            self.vcpu.sees_kvm,
+            parts.map(|part| (part.share, part.ns, part.count)),
+        )
+    }
+}
+
+/// An exit, and what the host did inside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracedExit {
+    /// In the order of their ends. What began before the exit begins with it here, what
+    /// ended after it ends with it, and `net_ns` is what it had of the exit: together with
+    /// the overhead, and with what no line tells, the lines add up to the exit.
+    pub noise: Vec<Noise>,
+    /// The exit.
+    pub exit: NamedExit,
+}
+
+impl TracedExit {
+    pub(super) fn new(exit: NamedExit, laid: &Laid, names: &Names) -> TracedExit {
+        let (start_ns, end_ns) = (exit.exit.start_mono_ns, exit.exit.end_mono_ns);
+        let lines = laid.noise.iter();
+        let lines = lines.filter(|(activity, _)| has_line(activity.kind));
+        TracedExit {
+            noise: lines
+                .map(|(activity, net_ns)| Noise {
+                    cpu: activity.cpu,
+                    kind: activity.kind,
+                    name: names.shared(activity.source),
+                    start_mono_ns: activity.start_mono_ns.max(start_ns),
+                    end_mono_ns: activity.end_mono_ns.min(end_ns),
+                    net_ns: *net_ns,
+                })
+                .collect(),
+            exit,
+        }
+    }
+}
+
+/// One of the longest exits, piece by piece.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LongestExit {
+    /// The exit and its budget.
+    pub exit: NamedExit,
+    /// In the order of time, without holes: they add up to its length.
+    pub pieces: Vec<Piece>,
+    /// How much of the pieces' time is another share's by the kernel's own sums, in
+    /// nanoseconds: not 0 where activities or intervals were lost.
+    pub misplaced_ns: u64,
+}
+
+/// A stretch of an exit that one had for itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    pub start_mono_ns: u64,
+    /// End, CLOCK_MONOTONIC in nanoseconds.
+    pub end_mono_ns: u64,
+    /// Where the vCPU's thread was, or waited.
+    pub cpu: u32,
+    /// Under which name it is booked.
+    pub share: Share,
+    /// Who it was; `None` where nobody is named.
+    pub name: Option<Arc<str>>,
+}
+
+impl Piece {
+    fn new(slice: &Slice, names: &Names) -> Piece {
+        let source = slice.source.and_then(|id| names.defined(id));
+        Piece {
+            start_mono_ns: slice.start_ns,
+            end_mono_ns: slice.end_ns,
+            cpu: slice.cpu,
+            share: slice.share,
+            name: source.map(|id| names.shared(id)),
+        }
+    }
+
+    /// Length in nanoseconds.
+    pub fn dur_ns(&self) -> u64 {
+        self.end_mono_ns - self.start_mono_ns
+    }
+}
+
+impl LongestExit {
+    pub(super) fn new(exit: NamedExit, laid: &Laid, names: &Names) -> LongestExit {
+        let pieces: Vec<Piece> = laid
+            .slices
+            .iter()
+            .map(|slice| Piece::new(slice, names))
+            .collect();
+        let pieces_of = |share| -> u64 {
+            let of_share = pieces.iter().filter(|piece| piece.share == share);
+            of_share.map(Piece::dur_ns).sum()
+        };
+        let shares = exit.exit.split.parts().into_iter();
+        LongestExit {
+            // What one share lacks another has too much of.
+            misplaced_ns: shares
+                .map(|(share, ns)| ns.saturating_sub(pieces_of(share)))
+                .sum(),
+            exit,
+            pieces,
+        }
+    }
+}
