@@ -252,7 +252,7 @@ pub struct ExplainArguments {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// Print it line by line instead, as `osnoise trace` does
+    /// Print it line by line instead, as `osnoise trace` and `exits trace` do
     #[arg(long, conflicts_with = "format")]
     pub trace: bool,
 }
@@ -286,6 +286,10 @@ fn duration(text: &str) -> Result<u64, String> {
 fn threshold(text: &str) -> Result<u64, String> {
     // Below 100 ns every step of the polling loop would be a gap.
     within(text, Bare::Microseconds, 100, 60_000 * MS, "100ns to 60s")
+}
+
+fn noise(text: &str) -> Result<u64, String> {
+    within(text, Bare::Microseconds, 0, 60_000 * MS, "0 to 60s")
 }
 
 fn period(text: &str) -> Result<u64, String> {

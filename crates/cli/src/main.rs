@@ -6,6 +6,8 @@ mod actions;
 mod args;
 mod commands;
 mod exercise_name;
+mod exits_measure;
+mod exits_session;
 #[cfg(test)]
 mod fixtures;
 mod foreign;
@@ -19,6 +21,7 @@ mod priority;
 mod reaction;
 mod reason_names;
 mod recent_trace;
+mod recorder;
 mod rungs;
 mod session;
 mod status;

@@ -9,14 +9,14 @@ use vmnoise_recording::Writer;
 
 use crate::output::view::View;
 use crate::recent_trace::{GapKey, RecentTrace};
+use crate::recorder::Recorder;
 
 /// Takes the events of a live run: explains them, and records them if asked.
 pub struct Session<'a> {
     view: &'a mut dyn View,
     explainer: Explainer,
     trace: RecentTrace,
-    writer: Option<Writer<File>>,
-    write_error: Option<anyhow::Error>,
+    recorder: Recorder,
     stop_ns: Option<u64>,
     /// The earliest gap of the length of `--stop` since that was asked for.
     stop_hit: Option<GapKey>,
@@ -48,17 +48,15 @@ impl<'a> Session<'a> {
             view,
             explainer,
             trace: RecentTrace::default(),
-            writer,
-            write_error: None,
+            recorder: Recorder::new(writer),
             stop_ns: facts.options.stop_ns,
             stop_hit: None,
         }
     }
 
-    /// Takes one event. A recording that cannot be written any more (disk full)
-    /// is given up and reported at the end; measuring goes on.
+    /// Takes one event.
     pub fn accept(&mut self, event: &Event) {
-        self.record(|writer| writer.push(event));
+        self.recorder.push(event);
         self.explain(|explainer, on_budget| explainer.feed(event, on_budget));
     }
 
@@ -87,22 +85,7 @@ impl<'a> Session<'a> {
 
     /// Makes sure that what was recorded so far survives the end of this process.
     pub fn flush(&mut self) {
-        self.record(Writer::flush);
-    }
-
-    fn record<E>(&mut self, action: impl FnOnce(&mut Writer<File>) -> Result<(), E>)
-    where
-        E: std::error::Error + Send + Sync + 'static,
-    {
-        if let Some(writer) = &mut self.writer
-            && let Err(error) = action(writer)
-        {
-            let error = anyhow::Error::new(error)
-                .context("the recording is incomplete; what was written before reads back");
-            eprintln!("vmnoise: {error:#}");
-            self.write_error = Some(error);
-            self.writer = None;
-        }
+        self.recorder.flush();
     }
 
     /// What shows the run.
@@ -138,11 +121,6 @@ impl<'a> Session<'a> {
 
     /// Ends the recording and sums up.
     pub fn finish(mut self) -> Outcome {
-        if let Some(writer) = self.writer.take()
-            && let Err(error) = writer.finish()
-        {
-            self.write_error = Some(anyhow::Error::new(error).context("ending the recording"));
-        }
         self.explain(Explainer::run_out);
         let summary = self.explainer.finish();
         let stopped_by = summary.stopped_by.as_ref();
@@ -151,7 +129,7 @@ impl<'a> Session<'a> {
         Outcome {
             summary,
             trace: self.trace,
-            write_error: self.write_error,
+            write_error: self.recorder.finish(),
         }
     }
 }

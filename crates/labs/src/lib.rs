@@ -11,7 +11,6 @@ pub mod judge;
 pub mod kvm_stat;
 pub mod oracle;
 pub mod polled;
-pub mod relocations;
 mod run;
 pub mod schedstat;
 pub mod vmm_steps;

@@ -30,7 +30,7 @@ fn exits_beside(lab: Lab, treatments: &[&str]) -> (LabReport, Value, Vec<Treatme
     let exits = beside[0].json().unwrap();
     assert_eq!(exits["schema"], "vmnoise.exits/1");
     assert_eq!(
-        (&exits["lost_events"], &exits["lost_vcpus"]),
+        (&exits["lost_events"], &exits["losses"]["vcpus_full"]),
         (&0.into(), &0.into())
     );
     let (mut in_turn, mut beside) = (in_turn.iter(), beside[1..].iter());

@@ -1,8 +1,10 @@
 //! `vmnoise exits [top|hist|trace]` on the command line.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Format, duration};
+use super::{Format, duration, noise};
 
 /// `vmnoise exits`.
 #[derive(Debug, Args)]
@@ -23,6 +25,8 @@ pub enum ExitsMode {
     Top(ExitsTopArguments),
     /// A histogram of the exits' lengths
     Hist(ExitsHistArguments),
+    /// Every exit as a line, after what the host did meanwhile
+    Trace(ExitsTraceArguments),
 }
 
 /// What every way to show exits understands.
@@ -40,9 +44,23 @@ pub struct ExitsCommon {
     /// How long to count [default: until Ctrl-C]; a number alone is in seconds
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<u64>,
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
+    /// Tell one by one only exits with at least this much noise: their length without the
+    /// guest's own halts; a number alone is in microseconds
+    #[arg(short = 'T', long, value_name = "TIME", value_parser = noise)]
+    pub threshold: Option<u64>,
+    /// Draw this many of the longest exits, each as a timeline that adds up
+    #[arg(long, value_name = "N")]
+    pub timeline: Option<usize>,
+    /// Write everything that was seen to this recording
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+impl ExitsCommon {
+    /// Whether exits have to be told one by one for anything but the trace.
+    pub fn tells_exits(&self) -> bool {
+        self.timeline.is_some() || self.output.is_some()
+    }
 }
 
 /// `vmnoise exits top`.
@@ -53,6 +71,9 @@ pub struct ExitsTopArguments {
     /// Print only the result at the end
     #[arg(short, long)]
     pub quiet: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
 }
 
 /// `vmnoise exits hist`.
@@ -72,6 +93,16 @@ pub struct ExitsHistArguments {
     /// Leave out the lines after the histogram
     #[arg(long)]
     pub no_summary: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// `vmnoise exits trace`.
+#[derive(Debug, Args)]
+pub struct ExitsTraceArguments {
+    #[command(flatten)]
+    pub common: ExitsCommon,
 }
 
 /// What has a column of its own in a histogram.

@@ -27,6 +27,9 @@ use crate::{interrupt, rungs};
 /// How long the TSC is compared with CLOCK_MONOTONIC before the run.
 pub(super) const TSC_CALIBRATION: Duration = Duration::from_millis(50);
 
+/// As long as anyone could mean by "until Ctrl-C".
+pub(super) const FOREVER_NS: u64 = 365 * 86_400 * 1_000_000_000;
+
 /// The machine a command runs on, read once.
 #[derive(Debug)]
 pub struct Machine {
@@ -41,6 +44,11 @@ impl Machine {
         let here = Host::here();
         let facts = here.facts().context("reading the facts of this machine")?;
         Ok(Machine { here, facts })
+    }
+
+    /// Its /proc and /sys.
+    pub fn here(&self) -> &Host {
+        &self.here
     }
 
     /// A list of CPUs as the user wrote it, checked against what there is and what
@@ -205,7 +213,7 @@ fn measure(
 
 /// Opens an output file, so that a path that cannot be written is refused before the
 /// run. What is in it stays until there is something to write.
-fn claim(path: &Path, what: &str) -> Result<File> {
+pub(super) fn claim(path: &Path, what: &str) -> Result<File> {
     let file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -220,7 +228,7 @@ fn claim(path: &Path, what: &str) -> Result<File> {
 }
 
 /// A pipe or /dev/null has nothing to empty.
-fn empty(file: &File) -> std::io::Result<()> {
+pub(super) fn empty(file: &File) -> std::io::Result<()> {
     match file.metadata()?.is_file() {
         true => file.set_len(0),
         false => Ok(()),
@@ -228,7 +236,7 @@ fn empty(file: &File) -> std::io::Result<()> {
 }
 
 /// A run that never began or was never stopped leaves no empty file behind.
-fn remove_if_empty(path: &Path) {
+pub(super) fn remove_if_empty(path: &Path) {
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
         // The error of the run is the one to tell.
         let _ = std::fs::remove_file(path);
@@ -283,7 +291,7 @@ fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<Rung>)> {
     }
 }
 
-fn clock_facts(guest: Option<GuestClock>, host: &HostFacts, tsc_hz: u64) -> ClockFacts {
+pub(super) fn clock_facts(guest: Option<GuestClock>, host: &HostFacts, tsc_hz: u64) -> ClockFacts {
     let source = match host.clocksource.as_str() {
         "tsc" => ClockSource::Tsc,
         _ => ClockSource::UnstableTsc,

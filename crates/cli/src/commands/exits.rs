@@ -1,96 +1,182 @@
-//! `vmnoise exits`: counts every exit of every VM on this host, in the kernel.
+//! `vmnoise exits`: every exit of every VM on this host, counted in the kernel, and told
+//! one by one where that is asked.
 
+use std::fs::File;
 use std::io::IsTerminal;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use vmnoise_events::ExitFilter;
-use vmnoise_explain::{ExitsSummary, summarize_exits};
+use vmnoise_events::{ExitFilter, Options, RunFacts, Witnesses, Workload};
+use vmnoise_recording::Writer;
 use vmnoise_tracer::host::{Host, Vm, cpu_list};
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
+use vmnoise_workload::tsc;
 
+use super::conduct::{self, FOREVER_NS, Machine};
 use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, Format};
-use crate::output::exits::{self as output, Layout};
+use crate::exits_measure::{ExitsMeasurement, is_called};
+use crate::exits_session::{ExitsOutcome, ExitsSession};
+use crate::output::exits::{ExitsView, Layout};
 use crate::output::vm_list;
 use crate::status::{MachineCannot, Status, UsageError};
 use crate::{interrupt, reason_names, rungs};
 
-/// Between two looks at the clock and at Ctrl-C.
-const TICK: Duration = Duration::from_millis(20);
-/// Between two tables, and two looks for VMs that came.
-const PERIOD: Duration = Duration::from_secs(1);
 /// Room for vCPUs that come during the run.
 const ROOM_TO_GROW: usize = 256;
 
 /// Counts, prints, and says how it ended.
 pub fn run(arguments: &ExitsArguments) -> Result<Status> {
     if arguments.list {
-        vm_list::print(&Host::here().vms(), arguments.top.common.format)?;
+        vm_list::print(&Host::here().vms(), arguments.top.format)?;
         return Ok(Status::Ok);
     }
     match &arguments.mode {
         None => run_top(&arguments.top),
         Some(ExitsMode::Top(top)) => run_top(top),
-        Some(ExitsMode::Hist(hist)) => count(&hist.common, Layout::Hist(hist), false),
+        Some(ExitsMode::Hist(hist)) => {
+            let view = ExitsView::new(Layout::Hist(hist), hist.format);
+            count(&hist.common, view)
+        }
+        Some(ExitsMode::Trace(trace)) => {
+            let view = ExitsView::new(Layout::Trace, Format::Text);
+            count(&trace.common, view)
+        }
     }
 }
 
 fn run_top(arguments: &ExitsTopArguments) -> Result<Status> {
-    let redraw = !arguments.quiet
-        && arguments.common.format == Format::Text
-        && std::io::stdout().is_terminal();
-    count(&arguments.common, Layout::Top, redraw)
+    let redraw =
+        !arguments.quiet && arguments.format == Format::Text && std::io::stdout().is_terminal();
+    let view = ExitsView::new(Layout::Top { redraw }, arguments.format);
+    count(&arguments.common, view)
 }
 
-fn count(arguments: &ExitsCommon, layout: Layout<'_>, redraw: bool) -> Result<Status> {
-    let host = Host::here();
-    let filter = filter(arguments, host.kvm_module().as_deref())?;
-    let interrupts = interrupt::catch().context("catching Ctrl-C")?;
-    let vms = host.vms();
+fn count(arguments: &ExitsCommon, view: ExitsView<'_>) -> Result<Status> {
+    let machine = Machine::read()?;
+    let filter = filter(arguments, machine.facts.kvm_module.as_deref())?;
+    let streaming = streaming(arguments, &view)?;
+    let vms = machine.here().vms();
     refuse_unknown_vm(&filter, &vms)?;
     require_kvm()?;
+    let recording = arguments.output.as_deref();
+    let file = recording.map(|path| conduct::claim(path, "recording"));
+    let outcome = measure(
+        arguments,
+        filter,
+        streaming,
+        view,
+        &machine,
+        vms,
+        file.transpose()?,
+    );
+    if let Some(path) = recording {
+        conduct::remove_if_empty(path);
+    }
+    outcome
+}
+
+fn measure(
+    arguments: &ExitsCommon,
+    filter: ExitFilter,
+    streaming: Streaming,
+    mut view: ExitsView<'_>,
+    machine: &Machine,
+    vms: Vec<Vm>,
+    recording: Option<File>,
+) -> Result<Status> {
+    let interrupts = interrupt::catch().context("catching Ctrl-C")?;
     let vcpus: usize = vms.iter().map(|vm| vm.vcpus.len()).sum();
     let room = u32::try_from(vcpus * 2 + ROOM_TO_GROW).unwrap_or(u32::MAX);
-    let mut tracer = ExitTracer::load(room, Streaming::Off).map_err(refusal)?;
+    let mut tracer = ExitTracer::load(room, streaming).map_err(refusal)?;
     tracer.expect(vms).context("naming the vCPUs to BPF")?;
-    let facts = host.facts().context("reading the facts of this machine")?;
-    let started_at = jiff::Timestamp::now().to_string();
-    tracer.attach().context("attaching the BPF programs")?;
-
-    let start = Instant::now();
-    let end = arguments
-        .duration
-        .map(|ns| start + Duration::from_nanos(ns));
-    let mut next_period = start + PERIOD;
-    while !interrupts.asked_to_finish() && end.is_none_or(|end| Instant::now() < end) {
-        std::thread::sleep(TICK);
-        if Instant::now() >= next_period {
-            next_period += PERIOD;
-            tracer.learn(host.vms());
-            if redraw {
-                let summary = summary(&tracer, &filter)?;
-                output::redraw(start.elapsed(), &summary);
-            }
+    let facts = facts(arguments, filter, streaming, machine, &tracer);
+    let writer = match recording {
+        Some(file) => {
+            conduct::empty(&file).context("emptying the recording")?;
+            Some(Writer::new(file, &facts)?)
         }
-    }
-    tracer.detach();
-    let measured = start.elapsed();
-    tracer.learn(host.vms());
-    let summary = summary(&tracer, &filter)?;
-    let result = output::Exits {
-        tool_version: env!("CARGO_PKG_VERSION"),
-        facts: &facts,
-        started_at: &started_at,
-        measured_ns: u64::try_from(measured.as_nanos()).unwrap_or(u64::MAX),
-        summary: &summary,
-        lost_events: tracer.missed_events()?,
-        lost_vcpus: tracer.lost_vcpus()?,
-        rungs: vec![rungs::of_exits(tracer.kvm_run_only())],
+        None => None,
     };
-    output::print(&result, layout, arguments.format)?;
-    tell_if_empty(&summary);
-    Ok(Status::Ok)
+    let session = ExitsSession::new(&facts, writer, &mut view);
+    let measurement = ExitsMeasurement::new(machine.here(), &facts, tracer, session);
+    let ExitsOutcome {
+        run,
+        measured,
+        write_error,
+    } = measurement.run(&interrupts)?;
+    view.finish(&facts, measured, &run)?;
+    if run.exits.vms.is_empty() {
+        eprintln!(
+            "vmnoise: no VM of this host left its guest meanwhile; `vmnoise exits --list` shows the VMs there are"
+        );
+    }
+    match write_error {
+        Some(error) => Err(error),
+        None => Ok(Status::Ok),
+    }
+}
+
+fn facts(
+    arguments: &ExitsCommon,
+    filter: ExitFilter,
+    streaming: Streaming,
+    machine: &Machine,
+    tracer: &ExitTracer,
+) -> RunFacts {
+    let tsc_hz = tsc::calibrate_hz(conduct::TSC_CALIBRATION);
+    let sees_kvm = !tracer.kvm_run_only();
+    RunFacts {
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        workload: Workload::Vcpus,
+        started_at: jiff::Timestamp::now().to_string(),
+        options: Options {
+            cpus: Vec::new(),
+            duration_ns: arguments.duration.unwrap_or(FOREVER_NS),
+            threshold_ns: arguments.threshold.unwrap_or(0),
+            period_ns: 1_000_000_000,
+            priority: None,
+            top: arguments.timeline.unwrap_or(0),
+            stop_ns: None,
+            stop_total_ns: None,
+            runtime_ns: None,
+            trace: streaming != Streaming::Off,
+            observed: Vec::new(),
+            exits: Some(filter),
+        },
+        host: machine.facts.clone(),
+        clock: conduct::clock_facts(None, &machine.facts, tsc_hz),
+        witnesses: Witnesses {
+            irq: true,
+            softirq: true,
+            nmi: true,
+            sched: true,
+            kvm_run: true,
+            kvm_exit: sees_kvm,
+            steal_clock: false,
+            activity_steal: false,
+        },
+        rungs: vec![rungs::of_exits(tracer.kvm_run_only())],
+        shares_cpu: false,
+        rdtsc_cycles: tsc::rdtsc_cycles(),
+    }
+}
+
+/// What has to be told one by one.
+fn streaming(arguments: &ExitsCommon, view: &ExitsView<'_>) -> Result<Streaming> {
+    if view.wants_trace() || arguments.tells_exits() {
+        return Ok(Streaming::Exits {
+            threshold_ns: arguments.threshold.unwrap_or(0),
+        });
+    }
+    match arguments.threshold {
+        None => Ok(Streaming::Off),
+        Some(_) => Err(UsageError(
+            "--threshold chooses exits that are told one by one: add --timeline or -o, or use \
+             `vmnoise exits trace`"
+                .into(),
+        )
+        .into()),
+    }
 }
 
 fn filter(arguments: &ExitsCommon, kvm_module: Option<&str>) -> Result<ExitFilter> {
@@ -117,10 +203,7 @@ fn refuse_unknown_vm(filter: &ExitFilter, vms: &[Vm]) -> Result<()> {
     let Some(wanted) = &filter.vm else {
         return Ok(());
     };
-    if vms
-        .iter()
-        .any(|vm| vm.name == *wanted || wanted.parse() == Ok(vm.pid))
-    {
+    if vms.iter().any(|vm| is_called(vm, wanted)) {
         return Ok(());
     }
     Err(UsageError(format!(
@@ -129,23 +212,9 @@ fn refuse_unknown_vm(filter: &ExitFilter, vms: &[Vm]) -> Result<()> {
     .into())
 }
 
-fn summary(tracer: &ExitTracer, filter: &ExitFilter) -> std::io::Result<ExitsSummary> {
-    let counted = tracer.read()?;
-    let vcpus = counted.iter().map(|(vcpu, totals)| (vcpu, totals));
-    Ok(summarize_exits(vcpus, filter))
-}
-
 fn refusal(error: LoadError) -> anyhow::Error {
     match error {
         LoadError::Refused { .. } => MachineCannot(error.to_string()).into(),
         LoadError::Broken(_) => error.into(),
-    }
-}
-
-fn tell_if_empty(summary: &ExitsSummary) {
-    if summary.vms.is_empty() {
-        eprintln!(
-            "vmnoise: no VM of this host left its guest meanwhile; `vmnoise exits --list` shows the VMs there are"
-        );
     }
 }

@@ -1,15 +1,22 @@
 //! `vmnoise explain`: a recording goes through the same path as a live run.
 
+use std::fs::File;
 use std::path::Path;
 
 use anyhow::Result;
+use vmnoise_events::{RunFacts, Workload};
 use vmnoise_recording::{Ending, ReadError, Reader};
 
 use crate::args::ExplainArguments;
+use crate::exits_session::{ExitsOutcome, ExitsSession};
+use crate::output::exits::{ExitsView, Layout};
 use crate::output::osnoise_trace::Trace;
 use crate::output::view::{Final, View};
 use crate::session::{Outcome, Session};
 use crate::status::Status;
+
+/// How reading ended, which is told after the result.
+type Replayed = Result<Ending, ReadError>;
 
 /// Prints what the recording holds. What can be read is printed even where the
 /// file ends too early; then the fault follows on stderr.
@@ -17,17 +24,10 @@ pub fn run(arguments: &ExplainArguments) -> Result<Status> {
     let path = &arguments.recording;
     let mut reader = Reader::open(path).map_err(|error| name_file(error, path))?;
     let facts = reader.facts().clone();
-    let mut view: Box<dyn View> = match arguments.trace {
-        true => Box::new(Trace::default()),
-        false => Box::new(Final {
-            format: arguments.format,
-        }),
+    let ending = match facts.workload {
+        Workload::Vcpus => exits(arguments, &facts, &mut reader)?,
+        _ => gaps(arguments, &facts, &mut reader)?,
     };
-    view.begin(&facts);
-    let mut session = Session::new(&facts, None, view.as_mut());
-    let ending = reader.for_each(&mut |event| session.accept(event));
-    let Outcome { summary, trace, .. } = session.finish();
-    view.finish(&facts, &summary, &trace)?;
     let ending = ending.map_err(|error| name_file(error, path))?;
     if !matches!(ending, Ending::Complete) {
         eprintln!(
@@ -36,6 +36,42 @@ pub fn run(arguments: &ExplainArguments) -> Result<Status> {
         );
     }
     Ok(Status::Ok)
+}
+
+fn gaps(
+    arguments: &ExplainArguments,
+    facts: &RunFacts,
+    reader: &mut Reader<File>,
+) -> Result<Replayed> {
+    let mut view: Box<dyn View> = match arguments.trace {
+        true => Box::new(Trace::default()),
+        false => Box::new(Final {
+            format: arguments.format,
+        }),
+    };
+    view.begin(facts);
+    let mut session = Session::new(facts, None, view.as_mut());
+    let ending = reader.for_each(&mut |event| session.accept(event));
+    let Outcome { summary, trace, .. } = session.finish();
+    view.finish(facts, &summary, &trace)?;
+    Ok(ending)
+}
+
+fn exits(
+    arguments: &ExplainArguments,
+    facts: &RunFacts,
+    reader: &mut Reader<File>,
+) -> Result<Replayed> {
+    let layout = match arguments.trace {
+        true => Layout::Trace,
+        false => Layout::Top { redraw: false },
+    };
+    let mut view = ExitsView::new(layout, arguments.format);
+    let mut session = ExitsSession::new(facts, None, &mut view);
+    let ending = reader.for_each(&mut |event| session.accept(event));
+    let ExitsOutcome { run, measured, .. } = session.finish();
+    view.finish(facts, measured, &run)?;
+    Ok(ending)
 }
 
 /// Faults of the content do not know the name of their file.

@@ -13,7 +13,7 @@ use vmnoise_tracer::host::{Thread, cpu_list};
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::spin::{Config, InterferenceCounter, Spin, StealReader, StealReading};
 
-use super::conduct::{Machine, Plan, Prepared, conduct};
+use super::conduct::{FOREVER_NS, Machine, Plan, Prepared, conduct};
 use super::{polling_group, target};
 use crate::args::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
 use crate::observed::Observed;
@@ -25,9 +25,6 @@ use crate::output::view::View;
 use crate::rungs;
 use crate::status::{MachineCannot, Status, UsageError};
 use crate::units::to_tsc;
-
-/// As long as anyone could mean by "until Ctrl-C".
-const FOREVER_NS: u64 = 365 * 86_400 * 1_000_000_000;
 
 /// Measures, prints, and says how it ended.
 pub fn run(arguments: &OsnoiseArguments) -> Result<Status> {

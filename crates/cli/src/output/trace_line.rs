@@ -13,21 +13,32 @@ pub const HEADER: &str = "\
 /// The line; below a sample the line of its budget. Ends with a newline.
 pub fn render(line: &TraceLine) -> String {
     match line {
-        TraceLine::Noise(noise) => prefixed(line, &self::noise(noise)),
+        TraceLine::Noise(noise) => self::noise(noise),
         TraceLine::Sample(sample) => {
-            prefixed(line, &self::sample(sample)) + &prefixed(line, &budget(sample))
+            let prefixed = |text: &str| prefixed(line.cpu(), line.at_mono_ns(), text);
+            prefixed(&self::sample(sample)) + &prefixed(&budget(sample))
         }
     }
 }
 
-/// CPU and time as ftrace prints them: `[cpu]`, seconds rounded to microseconds.
-fn prefixed(line: &TraceLine, text: &str) -> String {
-    let us = line.at_mono_ns().saturating_add(500) / 1000;
-    let (seconds, us) = (us / 1_000_000, us % 1_000_000);
-    format!("[{:03}] {seconds:>5}.{us:06}: {text}\n", line.cpu())
+/// The line of an activity. Ends with a newline.
+pub fn noise(noise: &Noise) -> String {
+    prefixed(noise.cpu, noise.end_mono_ns, &noise_event(noise))
 }
 
-fn noise(noise: &Noise) -> String {
+/// CPU and time as ftrace prints them: `[cpu]`, seconds rounded to microseconds.
+pub fn prefixed(cpu: u32, at_mono_ns: u64, text: &str) -> String {
+    let us = at_mono_ns.saturating_add(500) / 1000;
+    let (seconds, us) = (us / 1_000_000, us % 1_000_000);
+    format!("[{cpu:03}] {seconds:>5}.{us:06}: {text}\n")
+}
+
+/// A time as the kernel's tracer prints it, `%llu.%09u`: seconds.
+pub fn instant(mono_ns: u64) -> String {
+    format!("{}.{:09}", mono_ns / 1_000_000_000, mono_ns % 1_000_000_000)
+}
+
+fn noise_event(noise: &Noise) -> String {
     let time = span(noise.start_mono_ns, noise.net_ns);
     let Noise { name, cpu, .. } = noise;
     match noise.kind {
@@ -67,8 +78,7 @@ fn budget(sample: &Sample) -> String {
 
 /// `start %llu.%09u duration %llu ns`.
 fn span(start_ns: u64, dur_ns: u64) -> String {
-    let (seconds, ns) = (start_ns / 1_000_000_000, start_ns % 1_000_000_000);
-    format!("start {seconds}.{ns:09} duration {dur_ns} ns")
+    format!("start {} duration {dur_ns} ns", instant(start_ns))
 }
 
 /// `%8s:%d` of a name such as `comm:pid`.

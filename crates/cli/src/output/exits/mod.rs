@@ -1,40 +1,47 @@
-//! Exits as people and programs read them.
+//! Exits as people and programs read them, live or from a recording.
 
 mod hist;
 mod parts;
 mod powers;
 #[cfg(test)]
 mod tests;
+mod timeline;
+#[cfg(test)]
+mod told_tests;
 mod top;
+mod vm_noise;
 
 use std::time::Duration;
 
 use anyhow::Result;
 use serde::Serialize;
-use vmnoise_events::{HostFacts, Rung};
-use vmnoise_explain::ExitsSummary;
+use vmnoise_events::{LossKind, Options, RunFacts, Rung};
+use vmnoise_explain::{ExitsRun, ExitsSummary, Losses, TracedExit};
 
+use super::stream::Stream;
 use super::{json, screen, text};
 use crate::args::{ExitsHistArguments, Format};
 
-/// A result and what it stands on.
-pub struct Exits<'a> {
-    /// Version of this program.
-    pub tool_version: &'static str,
-    /// The machine.
-    pub facts: &'a HostFacts,
-    /// Wall-clock start, RFC 3339 in UTC.
-    pub started_at: &'a str,
-    /// How long was counted.
-    pub measured_ns: u64,
-    /// What was counted.
-    pub summary: &'a ExitsSummary,
-    /// Events that the programs missed.
-    pub lost_events: u64,
-    /// vCPUs that found no room.
-    pub lost_vcpus: u64,
-    /// How it was witnessed.
-    pub rungs: Vec<Rung>,
+/// How exits are shown.
+#[derive(Debug, Clone, Copy)]
+pub enum Layout<'a> {
+    /// Tables by vCPU and by reason.
+    Top {
+        /// Also while the run goes on, over what is on the terminal.
+        redraw: bool,
+    },
+    /// A histogram.
+    Hist(&'a ExitsHistArguments),
+    /// Line by line.
+    Trace,
+}
+
+/// Shows a run over vCPUs.
+#[derive(Debug)]
+pub struct ExitsView<'a> {
+    layout: Layout<'a>,
+    format: Format,
+    stream: Stream,
 }
 
 /// `vmnoise.exits/1`.
@@ -45,87 +52,119 @@ struct Document<'a> {
     kernel: &'a str,
     hypervisor: Option<&'a str>,
     started_at: &'a str,
+    options: &'a Options,
     measured_ns: u64,
     #[serde(flatten)]
-    summary: &'a ExitsSummary,
+    exits: &'a ExitsSummary,
     lost_events: u64,
-    lost_vcpus: u64,
+    losses: Losses,
     rungs: &'a [Rung],
 }
 
-/// How a result is shown.
-#[derive(Debug, Clone, Copy)]
-pub enum Layout<'a> {
-    /// Tables by vCPU and by reason.
-    Top,
-    /// A histogram.
-    Hist(&'a ExitsHistArguments),
-}
-
-impl Layout<'_> {
-    fn render(self, measured: Duration, summary: &ExitsSummary) -> String {
-        match self {
-            Layout::Top => top::render(measured, summary),
-            Layout::Hist(arguments) => hist::render(measured, summary, arguments),
+impl<'a> ExitsView<'a> {
+    /// A view of this kind.
+    pub fn new(layout: Layout<'a>, format: Format) -> ExitsView<'a> {
+        ExitsView {
+            layout,
+            format,
+            stream: Stream::default(),
         }
     }
 
-    fn shows_what_it_rests_on(self) -> bool {
-        match self {
-            Layout::Top => true,
-            Layout::Hist(arguments) => !arguments.no_summary,
+    /// Whether [`ExitsView::trace`] is to be called.
+    pub fn wants_trace(&self) -> bool {
+        matches!(self.layout, Layout::Trace)
+    }
+
+    /// Whether [`ExitsView::period`] is to be called.
+    pub fn wants_periods(&self) -> bool {
+        matches!(self.layout, Layout::Top { redraw: true })
+    }
+
+    /// The run begins.
+    pub fn begin(&mut self) {
+        if self.wants_trace() {
+            self.stream.print(vm_noise::HEADER);
         }
     }
-}
 
-/// Prints a result.
-///
-/// # Errors
-/// If stdout cannot be written.
-pub fn print(exits: &Exits<'_>, layout: Layout<'_>, format: Format) -> Result<()> {
-    match format {
-        Format::Text => {
-            let measured = Duration::from_nanos(exits.measured_ns);
-            let mut out = layout.render(measured, exits.summary);
-            if layout.shows_what_it_rests_on() {
-                out += "\n";
-                out += &honesty(exits);
+    /// Exits became certain.
+    pub fn trace(&mut self, exits: &[TracedExit]) {
+        let text: String = exits.iter().map(vm_noise::lines).collect();
+        self.stream.print(&text);
+    }
+
+    /// Another second is over.
+    pub fn period(&mut self, measured: Duration, exits: &ExitsSummary) {
+        screen::redraw(&top::render(measured, exits));
+    }
+
+    /// Whether nobody can see what is shown any more: the run may end.
+    pub fn is_gone(&self) -> bool {
+        self.stream.is_gone()
+    }
+
+    /// Prints the result.
+    ///
+    /// # Errors
+    /// If stdout cannot be written.
+    pub fn finish(&self, facts: &RunFacts, measured: Duration, run: &ExitsRun) -> Result<()> {
+        match self.format {
+            Format::Text => super::write(self.text(measured, run).as_bytes()),
+            Format::Json => {
+                let document = Document {
+                    schema: "vmnoise.exits/1",
+                    tool_version: &facts.tool_version,
+                    kernel: &facts.host.kernel,
+                    hypervisor: facts.host.hypervisor.as_deref(),
+                    started_at: &facts.started_at,
+                    options: &facts.options,
+                    measured_ns: u64::try_from(measured.as_nanos()).unwrap_or(u64::MAX),
+                    exits: &run.exits,
+                    lost_events: run.lost_events,
+                    losses: run.losses,
+                    rungs: &run.rungs,
+                };
+                let mut out = Vec::new();
+                json::write(&mut out, &document)?;
+                super::write(&out)
             }
-            super::write(out.as_bytes())
         }
-        Format::Json => {
-            let document = Document {
-                schema: "vmnoise.exits/1",
-                tool_version: exits.tool_version,
-                kernel: &exits.facts.kernel,
-                hypervisor: exits.facts.hypervisor.as_deref(),
-                started_at: exits.started_at,
-                measured_ns: exits.measured_ns,
-                summary: exits.summary,
-                lost_events: exits.lost_events,
-                lost_vcpus: exits.lost_vcpus,
-                rungs: &exits.rungs,
-            };
-            let mut out = Vec::new();
-            json::write(&mut out, &document)?;
-            super::write(&out)
+    }
+
+    fn text(&self, measured: Duration, run: &ExitsRun) -> String {
+        let (mut out, rests_on) = match self.layout {
+            Layout::Top { .. } => (top::render(measured, &run.exits), true),
+            Layout::Hist(arguments) => {
+                let text = hist::render(measured, &run.exits, arguments);
+                (text, !arguments.no_summary)
+            }
+            Layout::Trace => (String::new(), true),
+        };
+        out += &timeline::render(&run.longest);
+        if rests_on {
+            out += "\n";
+            out += &honesty(run);
         }
+        out
     }
 }
 
 /// How it was witnessed, and what is missing.
-fn honesty(exits: &Exits<'_>) -> String {
-    let mut out = text::rungs(&exits.rungs);
-    if exits.lost_vcpus > 0 {
-        out += &format!(
-            " {} vCPUs found no room and are not counted\n",
-            exits.lost_vcpus
-        );
+fn honesty(run: &ExitsRun) -> String {
+    let lost: Vec<String> = run
+        .losses
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(kind, count)| format!("{} {count}", kind.name()))
+        .collect();
+    let by_kind = match lost.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", lost.join(", ")),
+    };
+    let mut out = text::rungs(&run.rungs);
+    if run.losses.get(LossKind::VcpusFull) > 0 {
+        out += " vCPUs without room are not counted at all\n";
     }
-    out + &format!(" lost events: {}\n", exits.lost_events)
-}
-
-/// Draws what was counted so far over what is on the terminal.
-pub fn redraw(measured: Duration, summary: &ExitsSummary) {
-    screen::redraw(&top::render(measured, summary));
+    out + &format!(" lost events: {}{by_kind}\n", run.lost_events)
 }

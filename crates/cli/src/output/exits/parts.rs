@@ -1,4 +1,4 @@
-//! The shares of an exit's time.
+//! The shares of an exit's time, and where it was.
 
 use vmnoise_events::Share;
 use vmnoise_explain::Taken;
@@ -29,4 +29,12 @@ pub fn by_size(taken: &Taken) -> Vec<(Share, u64)> {
     shares.retain(|(_, ns)| *ns > 0);
     shares.sort_by_key(|(share, ns)| (std::cmp::Reverse(*ns), *share));
     shares
+}
+
+/// The CPU that an exit left from and the one that it returned on.
+pub fn cpus(exit_cpu: u32, entry_cpu: u32) -> String {
+    match exit_cpu == entry_cpu {
+        true => format!("CPU {exit_cpu}"),
+        false => format!("CPU {exit_cpu} to CPU {entry_cpu}"),
+    }
 }

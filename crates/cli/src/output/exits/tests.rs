@@ -98,12 +98,12 @@ fn hist(options: &[&str]) -> String {
     let Some(ExitsMode::Hist(arguments)) = exits.mode else {
         panic!("{:?}", exits.mode);
     };
-    Layout::Hist(&arguments).render(Duration::from_secs(1), &summary())
+    hist::render(Duration::from_secs(1), &summary(), &arguments)
 }
 
 #[test]
 fn top_has_the_vcpus_then_the_reasons_of_each() {
-    let text = Layout::Top.render(Duration::from_secs(1), &summary());
+    let text = top::render(Duration::from_secs(1), &summary());
     assert_eq!(
         text, "\
 VM exits, 1.0 s; times of a vCPU in % of its own

@@ -131,11 +131,7 @@ fn largest(taken: &Taken) -> String {
 }
 
 fn tree(exit: &WorstExit) -> String {
-    let cpus = if exit.exit_cpu == exit.entry_cpu {
-        format!("CPU {}", exit.exit_cpu)
-    } else {
-        format!("CPU {} to CPU {}", exit.exit_cpu, exit.entry_cpu)
-    };
+    let cpus = parts::cpus(exit.exit_cpu, exit.entry_cpu);
     let mut out = format!(
         " longest: {}, {}, {cpus}\n",
         human(exit.dur_ns),

@@ -1,0 +1,99 @@
+//! One path from the events of a run over vCPUs to its output, as [`crate::session`] is
+//! that of gaps: live and from a recording the same.
+
+use std::fs::File;
+use std::time::Duration;
+
+use vmnoise_events::{Event, RunFacts};
+use vmnoise_explain::{ExitExplainer, ExitsRun};
+use vmnoise_recording::Writer;
+
+use crate::output::exits::ExitsView;
+use crate::recorder::Recorder;
+
+/// Takes the events of a run: explains them, shows them, and records them if asked.
+pub struct ExitsSession<'a, 'v> {
+    view: &'a mut ExitsView<'v>,
+    explainer: ExitExplainer,
+    recorder: Recorder,
+    /// The first and the last clock reading, CLOCK_MONOTONIC in nanoseconds.
+    span_ns: Option<(u64, u64)>,
+}
+
+/// What a run comes to.
+#[derive(Debug)]
+pub struct ExitsOutcome {
+    /// The result.
+    pub run: ExitsRun,
+    /// How long it was, by the stream.
+    pub measured: Duration,
+    /// What went wrong with the recording; the rest is there all the same.
+    pub write_error: Option<anyhow::Error>,
+}
+
+impl<'a, 'v> ExitsSession<'a, 'v> {
+    /// A session for this run; `writer` has the facts already.
+    pub fn new(
+        facts: &RunFacts,
+        writer: Option<Writer<File>>,
+        view: &'a mut ExitsView<'v>,
+    ) -> ExitsSession<'a, 'v> {
+        view.begin();
+        let explainer = match view.wants_trace() {
+            true => ExitExplainer::with_trace(facts),
+            false => ExitExplainer::new(facts),
+        };
+        ExitsSession {
+            view,
+            explainer,
+            recorder: Recorder::new(writer),
+            span_ns: None,
+        }
+    }
+
+    /// Takes one event.
+    pub fn accept(&mut self, event: &Event) {
+        self.recorder.push(event);
+        if let Event::Anchor(anchor) = event {
+            let (first_ns, _) = self.span_ns.unwrap_or((anchor.mono_ns, 0));
+            self.span_ns = Some((first_ns, anchor.mono_ns));
+        }
+        self.explainer.feed(event, &mut |_| {});
+        let lines = self.explainer.take_trace();
+        if !lines.is_empty() {
+            self.view.trace(&lines);
+        }
+    }
+
+    /// Another second is over: shows it, and makes sure that what was recorded so far
+    /// survives the end of this process.
+    pub fn period(&mut self) {
+        self.recorder.flush();
+        if self.view.wants_periods() {
+            self.view.period(self.measured(), &self.explainer.exits());
+        }
+    }
+
+    /// Whether nobody can see what is shown any more.
+    pub fn is_gone(&self) -> bool {
+        self.view.is_gone()
+    }
+
+    /// Ends the recording and sums up.
+    pub fn finish(mut self) -> ExitsOutcome {
+        let measured = self.measured();
+        self.explainer.run_out(&mut |_| {});
+        let lines = self.explainer.take_trace();
+        self.view.trace(&lines);
+        ExitsOutcome {
+            run: self.explainer.finish(),
+            measured,
+            write_error: self.recorder.finish(),
+        }
+    }
+
+    fn measured(&self) -> Duration {
+        let (first_ns, last_ns) = self.span_ns.unwrap_or_default();
+        Duration::from_nanos(last_ns.saturating_sub(first_ns))
+    }
+}
