@@ -18,6 +18,9 @@ struct Counts {
     passed: usize,
     failed: usize,
     skipped: usize,
+    /// Machines that the emulator's own fault stopped, and that were given another chance
+    /// (`crates/labs/src/bed/mod.rs`).
+    booted_again: usize,
 }
 
 impl Counts {
@@ -27,6 +30,12 @@ impl Counts {
             "{} passed, {} failed, {} skipped",
             self.passed, self.failed, self.skipped
         );
+        if self.booted_again > 0 {
+            println!(
+                "{} labs were stopped by the emulator and booted once more",
+                self.booted_again
+            );
+        }
         if self.failed > 0 {
             bail!("{} tests failed", self.failed);
         }
@@ -141,6 +150,7 @@ fn tier(
         if let Some(result) = line.strip_prefix("test result: ") {
             count(counts, result);
         }
+        counts.booted_again += usize::from(line.contains("lab booted once more"));
         println!("{line}");
     }
     let status = child.wait()?;

@@ -2,11 +2,10 @@
 
 mod streams;
 
-use streams::vcpus::{CPUID, HLT, INTR, IO, Scene, TID, explain, facts};
-use vmnoise_events::ActivityKind::{Irq, Nmi, Softirq, Thread, Throttled};
+use streams::vcpus::{CPUID, HLT, INTR, IO, Scene, explain, facts, interrupted};
+use vmnoise_events::ActivityKind::{Irq, Nmi, Thread, Throttled};
 use vmnoise_events::VcpuIntervalKind::{Blocked, Halted, Vmm, Waiting};
-use vmnoise_events::*;
-use vmnoise_explain::ExitExplainer;
+use vmnoise_events::{Event, Share};
 
 #[test]
 fn a_light_exit_is_all_kvms() {
@@ -27,18 +26,6 @@ fn a_heavy_exit_is_the_vmms_and_kvms() {
     );
 }
 
-/// The thesis' Figures 8 and 9: the timer fires, and a thread runs before the vCPU goes on.
-fn interrupted() -> Scene {
-    let qemu = format!("qemu-system-x86:{TID}");
-    Scene::new(INTR, 100_000, 132_638)
-        .host(1, Irq, "local_timer:236", 101_491, 114_687)
-        .host(1, Softirq, "TIMER:1", 115_000, 116_000)
-        .kept(Waiting, 119_000, 127_582)
-        .host(1, Thread, "rcuc/0:20", 119_000, 127_582)
-        .host(1, Irq, "irq_work:246", 120_000, 120_411)
-        .host(1, Thread, &qemu, 50_000, 119_000)
-}
-
 #[test]
 fn an_interrupt_brings_a_softirq_and_a_thread_and_each_is_net() {
     let scene = interrupted();
@@ -54,62 +41,6 @@ fn an_interrupt_brings_a_softirq_and_a_thread_and_each_is_net() {
     );
     assert_eq!(scene.budget().thesis_sum_ns(true), Some(32_638));
     assert_eq!(scene.budget().thesis_sum_ns(false), None);
-}
-
-#[test]
-fn the_trace_tells_the_hosts_lines_and_then_the_exit() {
-    let scene = interrupted();
-    let mut explainer = ExitExplainer::with_trace(&facts());
-    for event in scene.events() {
-        explainer.feed(&event, &mut |_| {});
-    }
-    let trace = explainer.take_trace();
-    assert_eq!(trace.len(), 1);
-    let lines: Vec<(&str, u64, u64)> = trace[0]
-        .noise
-        .iter()
-        .map(|noise| (&*noise.name, noise.start_mono_ns, noise.net_ns))
-        .collect();
-    assert_eq!(
-        lines,
-        [
-            ("local_timer:236", 101_491, 13_196),
-            ("TIMER:1", 115_000, 1_000),
-            ("irq_work:246", 120_000, 411),
-            ("rcuc/0:20", 119_000, 8_171),
-        ]
-    );
-    let exit = &trace[0].exit;
-    assert_eq!((exit.overhead_ns(), exit.noise_ns()), (Some(9_860), 32_638));
-    let told: u64 = lines.iter().map(|(_, _, ns)| ns).sum();
-    assert_eq!(told + 9_860, exit.exit.dur_ns());
-    assert_eq!(explainer.take_trace(), []);
-}
-
-#[test]
-fn the_timeline_shows_the_pieces_in_their_order() {
-    let (_, run) = explain(&facts(), &interrupted().events());
-    let longest = &run.longest[0];
-    let pieces: Vec<(Share, Option<&str>, u64)> = longest
-        .pieces
-        .iter()
-        .map(|piece| (piece.share, piece.name.as_deref(), piece.dur_ns()))
-        .collect();
-    assert_eq!(
-        pieces,
-        [
-            (Share::Kvm, None, 1_491),
-            (Share::HostIrq, Some("local_timer:236"), 13_196),
-            (Share::Kvm, None, 313),
-            (Share::HostSoftirq, Some("TIMER:1"), 1_000),
-            (Share::Kvm, None, 3_000),
-            (Share::Preempted, Some("rcuc/0:20"), 1_000),
-            (Share::HostIrq, Some("irq_work:246"), 411),
-            (Share::Preempted, Some("rcuc/0:20"), 7_171),
-            (Share::Kvm, None, 5_056),
-        ]
-    );
-    assert_eq!(longest.misplaced_ns, 0);
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub mod judge;
 pub mod kvm_stat;
 pub mod oracle;
 pub mod polled;
+pub mod relocations;
 mod run;
 pub mod schedstat;
 pub mod vmm_steps;

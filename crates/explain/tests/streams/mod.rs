@@ -2,6 +2,7 @@
 //! same here, so that times can be read off.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod any_scenes;
 pub mod vcpus;
 
 use vmnoise_events::{

@@ -1,13 +1,10 @@
-//! What the tests need to build streams of vCPUs by hand or at random. A scene is one exit
-//! with all that its vCPU and its host did meanwhile; its split is found by painting each
-//! nanosecond, which shares no method with the product.
+//! What the tests need to build streams of vCPUs by hand. A scene is one exit with all that
+//! its vCPU and its host did meanwhile; its split is found by painting each nanosecond,
+//! which shares no method with the product.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use proptest::collection::vec;
-use proptest::option;
-use proptest::prelude::*;
 use vmnoise_events::*;
 use vmnoise_explain::{ExitBudget, ExitExplainer, ExitsRun};
 
@@ -42,9 +39,10 @@ pub fn vcpu(id: u32) -> Vcpu {
     }
 }
 
-/// One exit of vCPU 0, and what happened meanwhile.
+/// One exit, of vCPU 0 unless told otherwise, and what happened meanwhile.
 #[derive(Debug, Clone)]
 pub struct Scene {
+    pub vcpu: u32,
     pub start_ns: u64,
     pub end_ns: u64,
     pub code: u64,
@@ -62,6 +60,7 @@ impl Scene {
     /// An exit that nothing disturbs, on CPU 1.
     pub fn new(code: u64, start_ns: u64, end_ns: u64) -> Scene {
         Scene {
+            vcpu: 0,
             start_ns,
             end_ns,
             code,
@@ -101,7 +100,7 @@ impl Scene {
         to_cpu: u32,
     ) -> Scene {
         self.intervals.push(VcpuInterval {
-            vcpu: VcpuId(0),
+            vcpu: VcpuId(self.vcpu),
             kind,
             start_mono_ns: from,
             end_mono_ns: to,
@@ -191,7 +190,7 @@ impl Scene {
     }
 
     /// Where its thread is while it has a CPU.
-    fn cpu_at(&self, at: u64) -> u32 {
+    pub fn cpu_at(&self, at: u64) -> u32 {
         let over = self.intervals.iter().filter(|it| it.end_mono_ns <= at);
         let off = |it: &&VcpuInterval| {
             matches!(
@@ -204,7 +203,7 @@ impl Scene {
     }
 
     fn is_own(&self, source: SourceId) -> bool {
-        self.names[source.0 as usize].ends_with(&format!(":{TID}"))
+        self.names[source.0 as usize].ends_with(&format!(":{}", TID + self.vcpu))
     }
 
     /// The exit, with the split that the kernel would have counted.
@@ -228,29 +227,9 @@ impl Scene {
         }
     }
 
-    /// The stream of this exit alone: everything when it is over, then the exit, then a
-    /// watermark far behind it.
+    /// The stream of this exit alone.
     pub fn events(&self) -> Vec<Event> {
-        let names = self.names.iter().enumerate();
-        let mut events: Vec<Event> = names
-            .map(|(id, name)| super::source(id as u32, name))
-            .chain([Event::Vcpu(vcpu(0))])
-            .collect();
-        let mut over: Vec<(u64, Event)> = self
-            .activities
-            .iter()
-            .map(|it| (it.end_mono_ns, Event::Activity(*it)))
-            .chain(
-                self.intervals
-                    .iter()
-                    .map(|it| (it.end_mono_ns, Event::VcpuInterval(*it))),
-            )
-            .collect();
-        over.push((self.end_ns, exit_of(0, self.exit())));
-        over.sort_by_key(|(end_ns, event)| (*end_ns, matches!(event, Event::Exit(_))));
-        events.extend(over.into_iter().map(|(_, event)| event));
-        events.push(Event::Watermark(self.end_ns + 1_000_000_000));
-        events
+        events_of(std::slice::from_ref(self), &[])
     }
 
     /// The parts that the product finds, by the names of their sources.
@@ -271,6 +250,48 @@ impl Scene {
     }
 }
 
+/// The thesis' Figures 8 and 9: the timer fires, and a thread runs before the vCPU goes on.
+pub fn interrupted() -> Scene {
+    let qemu = format!("qemu-system-x86:{TID}");
+    Scene::new(INTR, 100_000, 132_638)
+        .host(1, ActivityKind::Irq, "local_timer:236", 101_491, 114_687)
+        .host(1, ActivityKind::Softirq, "TIMER:1", 115_000, 116_000)
+        .kept(VcpuIntervalKind::Waiting, 119_000, 127_582)
+        .host(1, ActivityKind::Thread, "rcuc/0:20", 119_000, 127_582)
+        .host(1, ActivityKind::Irq, "irq_work:246", 120_000, 120_411)
+        .host(1, ActivityKind::Thread, &qemu, 50_000, 119_000)
+}
+
+/// The stream of these exits, which met one host: each vCPU has a scene, all scenes hold
+/// the same activities. Everything comes when it is over, and a watermark after every place
+/// that `watermarks` says (of all events in their order), and far behind the last.
+pub fn events_of(scenes: &[Scene], watermarks: &[bool]) -> Vec<Event> {
+    let names = scenes[0].names.iter().enumerate();
+    let mut events: Vec<Event> = names
+        .map(|(id, name)| super::source(id as u32, name))
+        .chain(scenes.iter().map(|scene| Event::Vcpu(vcpu(scene.vcpu))))
+        .collect();
+    let host = scenes[0].activities.iter();
+    let mut over: Vec<(u64, Event)> = host
+        .map(|it| (it.end_mono_ns, Event::Activity(*it)))
+        .collect();
+    for scene in scenes {
+        let kept = scene.intervals.iter();
+        over.extend(kept.map(|it| (it.end_mono_ns, Event::VcpuInterval(*it))));
+        over.push((scene.end_ns, exit_of(scene.vcpu, scene.exit())));
+    }
+    over.sort_by_key(|(end_ns, event)| (*end_ns, matches!(event, Event::Exit(_))));
+    let last_ns = over.last().map_or(0, |(end_ns, _)| *end_ns);
+    for (place, (end_ns, event)) in over.into_iter().enumerate() {
+        events.push(event);
+        if watermarks.get(place) == Some(&true) {
+            events.push(Event::Watermark(end_ns));
+        }
+    }
+    events.push(Event::Watermark(last_ns + 1_000_000_000));
+    events
+}
+
 /// An exit of this vCPU.
 pub fn exit_of(vcpu: u32, exit: Exit) -> Event {
     Event::Exit(VcpuExit {
@@ -286,77 +307,6 @@ pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<ExitBudget>, ExitsRun
     for event in events {
         explainer.feed(event, &mut |budget| budgets.push(budget.clone()));
     }
+    explainer.run_out(&mut |budget| budgets.push(budget.clone()));
     (budgets, explainer.finish())
-}
-
-/// Any scene that could be: a thread is in one place at a time, and goes from CPU to CPU
-/// only while it is off them. Activities are any.
-pub fn any_scene() -> impl Strategy<Value = Scene> {
-    let life = vec((1_u64..200, 0_u8..4, 0_u32..3), 1..12);
-    let window = || option::of((0_u64..600, 1_u64..600));
-    let host = vec(
-        (0_u32..3, 0_u8..5, 0_u64..2_000, 0_u64..400, 0_usize..6),
-        0..30,
-    );
-    (1_000_u64..1_500, life, window(), window(), host, 0_u32..6).prop_map(
-        |(start_ns, life, vmm, halted, host, waker)| {
-            let mut scene = Scene::new(INTR, start_ns, start_ns);
-            let names = ["a:1", "b:2", "own:4170", "c:3", "d:44", "e:5"];
-            scene.names = names.map(String::from).to_vec();
-            let mut cpu = scene.exit_cpu;
-            for (len, doing, to_cpu) in life {
-                let (from, to) = (scene.end_ns, scene.end_ns + len);
-                scene.end_ns = to;
-                let kind = match doing {
-                    0 => VcpuIntervalKind::Waiting,
-                    1 => VcpuIntervalKind::Blocked,
-                    _ => continue,
-                };
-                scene = scene.moved(kind, from, to, cpu, to_cpu);
-                if kind == VcpuIntervalKind::Blocked && waker > 0 {
-                    scene = scene.woken_by(names[waker as usize]);
-                }
-                cpu = to_cpu;
-            }
-            let end_ns = scene.end_ns;
-            for (kind, window) in [
-                (VcpuIntervalKind::Vmm, vmm),
-                (VcpuIntervalKind::Halted, halted),
-            ] {
-                let Some((after, len)) = window else { continue };
-                let from = start_ns + after;
-                let to = (from + len).min(end_ns);
-                if from < to {
-                    let (cpu, to_cpu) = (scene.place_at(from), scene.place_at(to));
-                    scene = scene.moved(kind, from, to, cpu, to_cpu);
-                }
-            }
-            for (cpu, kind, after, len, source) in host {
-                let kind = [
-                    ActivityKind::Nmi,
-                    ActivityKind::Irq,
-                    ActivityKind::Softirq,
-                    ActivityKind::Thread,
-                    ActivityKind::Throttled,
-                ][usize::from(kind)];
-                let from = start_ns.saturating_sub(300) + after;
-                scene = scene.host(cpu, kind, names[source], from, from + len);
-            }
-            scene
-        },
-    )
-}
-
-impl Scene {
-    /// Where its thread is, or waits, or sleeps.
-    fn place_at(&self, at: u64) -> u32 {
-        let off = self.intervals.iter().find(|it| {
-            let is_off = matches!(
-                it.kind,
-                VcpuIntervalKind::Waiting | VcpuIntervalKind::Blocked
-            );
-            is_off && it.start_mono_ns <= at && at < it.end_mono_ns
-        });
-        off.map_or_else(|| self.cpu_at(at), |off| off.cpu)
-    }
 }

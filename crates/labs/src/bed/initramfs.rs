@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use cpio::newc;
 
+use super::compressed::decompressed;
 use super::inside;
 
 const FOLDER: u32 = 0o040_755;
@@ -43,7 +43,8 @@ pub(super) fn write(
         let file = name(module)?;
         let inside = format!("lab/{}", file.trim_end_matches(COMPRESSED));
         if file.ends_with(COMPRESSED) {
-            archive.entry(&inside, PLAIN, &decompressed(module)?)?;
+            // Not every kernel decompresses modules itself (CONFIG_MODULE_DECOMPRESS).
+            archive.entry(&inside, PLAIN, &decompressed(&std::fs::read(module)?)?)?;
         } else {
             archive.copy(&inside, PLAIN, module)?;
         }
@@ -75,18 +76,6 @@ impl Archive {
         let content = std::fs::read(from).with_context(|| from.display().to_string())?;
         self.entry(name, mode, &content)
     }
-}
-
-/// Not every kernel decompresses modules itself (CONFIG_MODULE_DECOMPRESS).
-fn decompressed(path: &Path) -> Result<Vec<u8>> {
-    let output = Command::new("xz")
-        .args(["--decompress", "--stdout"])
-        .arg(path)
-        .output()
-        .context("starting xz (package xz-utils)")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{}: {said}", path.display());
-    Ok(output.stdout)
 }
 
 fn name(path: &Path) -> Result<&str> {

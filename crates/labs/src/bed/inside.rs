@@ -70,6 +70,40 @@ pub fn words(command: &str) -> impl Iterator<Item = &str> {
     plain.unwrap_or(command).split(' ')
 }
 
+/// The commands whose results come out, in the order in which they do.
+pub(super) fn in_order_of_results<'a>(commands: &[&'a str]) -> Vec<&'a str> {
+    let waited_for = commands.iter().filter(|command| !is_beside(command));
+    let mut waited_for: Vec<&str> = waited_for.copied().collect();
+    waited_for.sort_by_key(|command| runs_to_the_end(command));
+    waited_for
+}
+
+/// How far a machine came that did not come to its end: what came out of it may be cut.
+pub(super) fn progress(results: &[u8], commands: &[&str]) -> String {
+    let text = String::from_utf8_lossy(results);
+    let ended = text
+        .lines()
+        .map_while(|line| serde_json::from_str(line).ok());
+    let ended: Vec<CommandOutput> = ended.collect();
+    let expected = in_order_of_results(commands);
+    let of = format!("{} of {} commands ended", ended.len(), expected.len());
+    let last = match (ended.last(), ended.len().checked_sub(1)) {
+        (Some(last), Some(at)) => {
+            let CommandOutput { status, stderr, .. } = last;
+            format!(
+                ", the last with {status:?}: `{}`: {stderr}",
+                expected.get(at).unwrap_or(&"")
+            )
+        }
+        _ => String::new(),
+    };
+    let next = expected.get(ended.len());
+    let next = next
+        .map(|next| format!("; `{next}` did not"))
+        .unwrap_or_default();
+    format!("{of}{last}{next}")
+}
+
 /// Reads what came out.
 pub(super) fn outputs(results: &[u8]) -> Result<Vec<CommandOutput>> {
     let text = str::from_utf8(results).context("the results are not text")?;

@@ -40,8 +40,27 @@ pub(super) struct Image {
     /// `uname -r`.
     pub version: String,
     pub vmlinuz: PathBuf,
-    /// In the order of loading. One whose name ends in `.xz` is compressed.
-    pub modules: Vec<PathBuf>,
+    kernel: Kernel,
+    files: Vec<PathBuf>,
+}
+
+impl Image {
+    /// What KVM on AMD needs, in the order of loading.
+    pub fn modules(&self) -> Result<Vec<PathBuf>> {
+        let names = self.kernel.modules().iter();
+        names.map(|name| self.module(name)).collect()
+    }
+
+    /// A module's file. One whose name ends in `.xz` is compressed, as all are since
+    /// Debian 13.
+    pub fn module(&self, name: &str) -> Result<PathBuf> {
+        let names = [format!("{name}.ko"), format!("{name}.ko.xz")];
+        let mut files = self.files.iter();
+        files
+            .find(|path| names.iter().any(|name| path.ends_with(name)))
+            .cloned()
+            .with_context(|| format!("Linux {} has no module {name}", self.version))
+    }
 }
 
 /// Finds the kernel's current package and unpacks it, unless that was done before.
@@ -61,20 +80,11 @@ pub(super) fn install(kernel: Kernel, suite: Suite) -> Result<Image> {
         .iter()
         .find_map(|path| Some((path.clone(), version(path)?.to_owned())))
         .with_context(|| format!("{} has no vmlinuz", folder.display()))?;
-    let module = |name: &&str| {
-        // Compressed since Debian 13.
-        let names = [format!("{name}.ko"), format!("{name}.ko.xz")];
-        files
-            .iter()
-            .find(|path| names.iter().any(|name| path.ends_with(name)))
-            .cloned()
-            .with_context(|| format!("{} has no module {name}", folder.display()))
-    };
-    let modules = kernel.modules().iter().map(module).collect::<Result<_>>()?;
     Ok(Image {
         version,
         vmlinuz,
-        modules,
+        kernel,
+        files,
     })
 }
 

@@ -189,7 +189,8 @@ int BPF_PROG(kvm_exit, struct kvm_vcpu *kvm, u32 isa)
 	struct exits_cpu *slot = exits_cpu(cpu);
 	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu) : 0;
 
-	if (!vcpu)
+	/* Since 6.12 the verifier asks of a module's pointers whether they are none. */
+	if (!vcpu || !kvm)
 		return 0;
 	if (!vcpu->vm) {
 		vcpu->id = kvm->vcpu_id;

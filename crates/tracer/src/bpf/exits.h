@@ -81,6 +81,14 @@ struct exits_exit {
 	u32 reserved;
 };
 
+/* One stay outside KVM_RUN: the VMM's time. */
+struct exits_stay {
+	u64 left_mono_ns;
+	u64 entered_mono_ns;
+	u32 left_cpu;
+	u32 entered_cpu;
+};
+
 /* One vCPU. Its state follows it from CPU to CPU. */
 struct exits_vcpu {
 	/* Who it is. */
@@ -121,8 +129,9 @@ struct exits_vcpu {
 
 	/* Only where it is told one by one. */
 	struct vmnoise_source waker;
-	u32 left_cpu; /* on which KVM_RUN was left */
-	u32 off_cpu;  /* from which it was switched out */
+	struct exits_stay vmm; /* the last one of this exit */
+	u32 off_cpu;	       /* from which it was switched out */
+	u32 reserved;
 };
 
 /* The numbers of vmnoise_events::VcpuIntervalKind. */
@@ -143,11 +152,13 @@ struct exits_interval {
 };
 _Static_assert(sizeof(struct exits_interval) == 72, "no padding, which would leave the kernel");
 
+/* Most exits to the VMM hold one stay there, and need no other record. */
 struct exits_told {
 	u32 vcpu; /* index in `vcpus` */
 	u32 isa;
 	struct exits_exit exit;
+	struct exits_stay vmm;
 };
-_Static_assert(sizeof(struct exits_told) == 112, "no padding, which would leave the kernel");
+_Static_assert(sizeof(struct exits_told) == 136, "no padding, which would leave the kernel");
 
 #endif

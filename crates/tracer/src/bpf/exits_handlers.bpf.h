@@ -118,7 +118,7 @@ static __always_inline void exits_run_leave(struct exits_vcpu *vcpu, struct exit
 	vcpu->taken_at_left = vcpu->taken;
 	vcpu->now.heavy = 1;
 	if (streaming)
-		vcpu->left_cpu = cpu;
+		vmm_begins(vcpu, here->vcpu, cpu);
 }
 
 static __always_inline void exits_run_enter(struct exits_vcpu *vcpu, struct exits_cpu *here,
@@ -134,7 +134,8 @@ static __always_inline void exits_run_enter(struct exits_vcpu *vcpu, struct exit
 	vmm_ns = minus(now - vcpu->left, minus(vcpu->taken, vcpu->taken_at_left));
 	vcpu->now.split.vmm_ns += vmm_ns;
 	vcpu->taken += vmm_ns;
-	tell_interval(vcpu, here->vcpu, EXITS_VMM, vcpu->left, now, vcpu->left_cpu, cpu);
+	if (streaming)
+		vmm_ends(vcpu, cpu, now);
 	vcpu->left = 0;
 	if (kvm_run_only && vcpu->in_exit)
 		exit_ends(vcpu, here->vcpu, cpu, now);
@@ -150,6 +151,7 @@ static __always_inline void exits_entry(struct exits_vcpu *vcpu, struct exits_cp
 		/* Tracing began inside this exit, or its begin was lost. */
 		start_afresh(vcpu);
 		vcpu->mark = here->done;
+		vcpu->vmm.entered_mono_ns = 0;
 		if (!vcpu->first_mono_ns)
 			vcpu->first_mono_ns = now;
 	}

@@ -85,21 +85,42 @@ static __always_inline void tell_interval(const struct exits_vcpu *vcpu, u32 ind
 	submit(interval);
 }
 
-static __always_inline void tell_exit(const struct exits_vcpu *vcpu, u32 index, u64 dur_ns)
+/* Room for one stay: the one before, if this exit had any, is told by itself. */
+static __always_inline void vmm_begins(struct exits_vcpu *vcpu, u32 index, u32 cpu)
+{
+	if (vcpu->vmm.entered_mono_ns)
+		tell_interval(vcpu, index, EXITS_VMM, vcpu->vmm.left_mono_ns,
+			      vcpu->vmm.entered_mono_ns, vcpu->vmm.left_cpu, vcpu->vmm.entered_cpu);
+	vcpu->vmm.entered_mono_ns = 0;
+	vcpu->vmm.left_cpu = cpu;
+}
+
+static __always_inline void vmm_ends(struct exits_vcpu *vcpu, u32 cpu, u64 now)
+{
+	vcpu->vmm.left_mono_ns = vcpu->left;
+	vcpu->vmm.entered_mono_ns = now;
+	vcpu->vmm.entered_cpu = cpu;
+}
+
+static __always_inline void tell_exit(struct exits_vcpu *vcpu, u32 index, u64 dur_ns)
 {
 	struct exits_told *told;
 
-	if (!streaming || dur_ns - vcpu->now.split.halted_ns < threshold_ns)
+	if (!streaming)
 		return;
-	told = bpf_ringbuf_reserve(&records, sizeof(*told), 0);
-	if (!told) {
-		no_room();
-		return;
+	if (dur_ns - vcpu->now.split.halted_ns >= threshold_ns) {
+		told = bpf_ringbuf_reserve(&records, sizeof(*told), 0);
+		if (told) {
+			told->vcpu = index;
+			told->isa = vcpu->isa;
+			told->exit = vcpu->now;
+			told->vmm = vcpu->vmm;
+			submit(told);
+		} else {
+			no_room();
+		}
 	}
-	told->vcpu = index;
-	told->isa = vcpu->isa;
-	told->exit = vcpu->now;
-	submit(told);
+	vcpu->vmm.entered_mono_ns = 0;
 }
 
 #endif

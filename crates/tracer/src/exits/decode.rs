@@ -21,14 +21,13 @@ pub(super) struct ExitDecoder {
 
 impl Decode for ExitDecoder {
     fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) {
-        let event = match bytes.len() {
-            INTERVAL_BYTES => self.interval(bytes, sink).map(Event::VcpuInterval),
-            EXIT_BYTES => exit(bytes).map(Event::Exit),
+        let decoded = match bytes.len() {
+            INTERVAL_BYTES => self.interval(bytes, sink),
+            EXIT_BYTES => exit(bytes, sink),
             _ => return self.activities.decode(bytes, sink),
         };
-        match event {
-            Some(event) => sink(event),
-            None => self.undecodable += 1,
+        if decoded.is_none() {
+            self.undecodable += 1;
         }
     }
 
@@ -38,7 +37,7 @@ impl Decode for ExitDecoder {
 }
 
 impl ExitDecoder {
-    fn interval(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) -> Option<VcpuInterval> {
+    fn interval(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) -> Option<()> {
         let interval: WireInterval = wire::read(bytes)?;
         let what = Fields::read(&bytes[..RECORD_BYTES])?;
         let vcpu = vcpu_id(interval.vcpu)?;
@@ -48,7 +47,7 @@ impl ExitDecoder {
         } else {
             None
         };
-        Some(VcpuInterval {
+        sink(Event::VcpuInterval(VcpuInterval {
             vcpu,
             kind,
             start_mono_ns: what.start_mono_ns,
@@ -56,16 +55,29 @@ impl ExitDecoder {
             cpu: what.cpu,
             to_cpu: interval.to_cpu,
             source,
-        })
+        }));
+        Some(())
     }
 }
 
-fn exit(bytes: &[u8]) -> Option<VcpuExit> {
+/// An exit, and before it its last stay in the VMM.
+fn exit(bytes: &[u8], sink: &mut dyn FnMut(Event)) -> Option<()> {
     let told: WireTold = wire::read(bytes)?;
-    Some(VcpuExit {
-        vcpu: vcpu_id(told.vcpu)?,
-        exit: totals::exit(&told.exit, totals::isa(told.isa)),
-    })
+    let vcpu = vcpu_id(told.vcpu)?;
+    if told.vmm.entered_mono_ns > 0 {
+        sink(Event::VcpuInterval(VcpuInterval {
+            vcpu,
+            kind: VcpuIntervalKind::Vmm,
+            start_mono_ns: told.vmm.left_mono_ns,
+            end_mono_ns: told.vmm.entered_mono_ns,
+            cpu: told.vmm.left_cpu,
+            to_cpu: told.vmm.entered_cpu,
+            source: None,
+        }));
+    }
+    let exit = totals::exit(&told.exit, totals::isa(told.isa));
+    sink(Event::Exit(VcpuExit { vcpu, exit }));
+    Some(())
 }
 
 /// Place 0 of the table is nobody's.

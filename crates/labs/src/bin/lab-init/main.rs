@@ -3,13 +3,17 @@
 //! console.
 #![forbid(unsafe_code)]
 
+mod started;
+mod stuck;
+
 use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
+use started::Started;
 use vmnoise_labs::bed::CommandOutput;
 use vmnoise_labs::bed::inside::{COMMANDS, MODULES, RESULTS, is_beside, runs_to_the_end, words};
 
@@ -49,23 +53,17 @@ fn run() -> Result<()> {
                 .stdout(Stdio::null())
                 .spawn()
                 .with_context(|| format!("starting `{command}`"))?;
-        } else if runs_to_the_end(command) {
-            // A thread of its own, so that a full pipe stops nobody.
-            to_the_end.push(std::thread::spawn(move || process.output()));
+            continue;
+        }
+        let started = Started::new(command, process)?;
+        if runs_to_the_end(command) {
+            to_the_end.push(started);
         } else {
-            let output = process.output();
-            tell(
-                &mut results,
-                output.with_context(|| format!("starting `{command}`"))?,
-            )?;
+            started.end(|output| tell(&mut results, output))?;
         }
     }
-    for command in to_the_end {
-        let output = command.join().map_err(|_| anyhow!("a thread died"))?;
-        tell(
-            &mut results,
-            output.context("starting a command that runs to the end")?,
-        )?;
+    for started in to_the_end {
+        started.end(|output| tell(&mut results, output))?;
     }
     rustix::termios::tcdrain(&results)?;
     Ok(())

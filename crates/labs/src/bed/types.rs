@@ -1,0 +1,112 @@
+//! The types of a kernel that does not run: BTF, out of its file and out of a module's.
+
+use anyhow::{Context, Result, ensure};
+use object::{File, Object, ObjectSection};
+
+use super::apt::Suite;
+use super::compressed::decompressed;
+use super::kernel::{self, Kernel};
+
+/// All types that a module knows, those of its kernel among them.
+#[derive(Debug, Clone)]
+pub struct ModuleTypes {
+    /// `uname -r` of the kernel.
+    pub kernel_version: String,
+    /// BTF in one piece, as a kernel without modules would have it.
+    pub btf: Vec<u8>,
+}
+
+/// Reads the types of a module (`kvm-intel`) of a kernel of Debian, which is fetched
+/// if it is not here yet.
+///
+/// # Errors
+/// If the kernel cannot be had, or has no BTF.
+pub fn types_of_module(kernel: Kernel, suite: Suite, module: &str) -> Result<ModuleTypes> {
+    let image = kernel::install(kernel, suite)?;
+    let vmlinux = decompressed(payload(&std::fs::read(&image.vmlinuz)?)?)?;
+    let path = image.module(module)?;
+    let module = decompressed(&std::fs::read(&path)?)?;
+    let of_module = section(&module).with_context(|| path.display().to_string())?;
+    let of_kernel = section(&vmlinux).with_context(|| image.vmlinuz.display().to_string())?;
+    Ok(ModuleTypes {
+        btf: merged(of_kernel, of_module)?,
+        kernel_version: image.version,
+    })
+}
+
+/// The compressed kernel in a bzImage (Documentation/arch/x86/boot.rst). Behind it stands
+/// its size.
+fn payload(image: &[u8]) -> Result<&[u8]> {
+    const SETUP_SECTORS: usize = 0x1f1;
+    const PAYLOAD_OFFSET: usize = 0x248;
+    const PAYLOAD_LENGTH: usize = 0x24c;
+    let sectors = usize::from(*image.get(SETUP_SECTORS).context("no bzImage")?);
+    let start = (sectors + 1) * 512 + word(image, PAYLOAD_OFFSET)?;
+    let end = start + word(image, PAYLOAD_LENGTH)? - size_of::<u32>();
+    image.get(start..end).context("a bzImage cut short")
+}
+
+fn section(elf: &[u8]) -> Result<&[u8]> {
+    let file = File::parse(elf).context("no ELF file")?;
+    let section = file.section_by_name(".BTF").context("no BTF in it")?;
+    Ok(section.data()?)
+}
+
+/// A module's BTF goes on where its kernel's ends, with the numbers of types as with the
+/// places of names: side by side the two are one (Documentation/bpf/btf.rst).
+fn merged(of_kernel: &[u8], of_module: &[u8]) -> Result<Vec<u8>> {
+    const HEADER: usize = 24;
+    let [(types, names), (more_types, more_names)] = [parts(of_kernel)?, parts(of_module)?];
+    let types = [types, more_types].concat();
+    let names = [names, more_names].concat();
+    let [types_len, names_len] = [&types, &names].map(|part| part.len() as u32);
+    let mut whole = of_kernel[..8].to_vec();
+    for word in [0, types_len, types_len, names_len] {
+        whole.extend(word.to_le_bytes());
+    }
+    ensure!(
+        word(of_kernel, 4)? == HEADER && whole.len() == HEADER,
+        "another header of BTF"
+    );
+    whole.extend(types);
+    whole.extend(names);
+    Ok(whole)
+}
+
+/// Types and names: struct btf_header of include/uapi/linux/btf.h.
+fn parts(btf: &[u8]) -> Result<(&[u8], &[u8])> {
+    let part = |offset, length| {
+        let start = word(btf, 4)? + word(btf, offset)?;
+        let end = start + word(btf, length)?;
+        btf.get(start..end).context("BTF cut short")
+    };
+    Ok((part(8, 12)?, part(16, 20)?))
+}
+
+fn word(bytes: &[u8], at: usize) -> Result<usize> {
+    let word = bytes.get(at..at + size_of::<u32>()).context("cut short")?;
+    Ok(u32::from_le_bytes(word.try_into()?) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn btf(types: &[u8], names: &[u8]) -> Vec<u8> {
+        let mut btf = vec![0x9f, 0xeb, 1, 0];
+        let lengths = [types.len() as u32, names.len() as u32];
+        for word in [24, 0, lengths[0], lengths[0], lengths[1]] {
+            btf.extend(word.to_le_bytes());
+        }
+        [&btf, types, names].concat()
+    }
+
+    #[test]
+    fn the_types_of_a_module_go_on_where_those_of_its_kernel_end() {
+        let kernel = btf(b"kernel's types", b"\0names\0");
+        let module = btf(b"module's", b"more\0");
+        let both = btf(b"kernel's typesmodule's", b"\0names\0more\0");
+        assert_eq!(merged(&kernel, &module).unwrap(), both);
+        assert!(merged(&kernel[..30], &module).is_err());
+    }
+}

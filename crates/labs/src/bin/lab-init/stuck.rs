@@ -1,0 +1,39 @@
+//! What every thread waits for, told on the console.
+
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+
+/// Tells of all threads but the kernel's own: name, state, and where in the kernel they
+/// sleep (proc_pid_stack(5)). Threads that end meanwhile are left out.
+pub fn tell_threads() {
+    for process in below(Path::new("/proc")) {
+        let of_user = read_to_string(process.join("cmdline")).is_ok_and(|line| !line.is_empty());
+        if !of_user {
+            continue;
+        }
+        for thread in below(&process.join("task")) {
+            let status = read_to_string(thread.join("status")).unwrap_or_default();
+            let told = |word: &&str| {
+                ["Name:", "State:", "Pid:", "Cpus_allowed_list:"]
+                    .iter()
+                    .any(|key| word.starts_with(key))
+            };
+            let told: Vec<&str> = status.lines().filter(told).collect();
+            eprintln!("{}", told.join(" ").replace('\t', ""));
+            eprint!(
+                "{}",
+                read_to_string(thread.join("stack")).unwrap_or_default()
+            );
+        }
+    }
+}
+
+/// The folders in here that numbers name.
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let numbered = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    entries.map(|entry| entry.path()).filter(numbered).collect()
+}

@@ -1,0 +1,199 @@
+//! How the BPF programs of a binary find their way in the structures of a kernel that
+//! does not run: libbpf's own answer, as bpftool gives it.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use object::{Architecture, File, Object};
+use serde_json::Value;
+
+/// One place in a program that depends on a kernel's types (CO-RE).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relocation {
+    /// What is asked: `byte_off`, `byte_sz`, `field_exists`, `type_exists`.
+    pub asked: String,
+    /// Of which field of which type: `task_struct.pid`.
+    pub of: String,
+    /// Size of the field as the program declares it, bytes; `None` for structures.
+    pub declared_size: Option<u64>,
+    /// What the kernel has there; `None` if it has nothing of that kind.
+    pub found: Option<Found>,
+}
+
+/// A field of a kernel, or a type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The kernel's own path to it.
+    pub path: String,
+    /// Bytes from the begin of the outermost structure, as libbpf tells; `None` for types.
+    pub offset: Option<u64>,
+    /// The same, added up from the types.
+    pub offset_by_types: Option<u64>,
+    /// Bytes; `None` for structures.
+    pub size: Option<u64>,
+}
+
+/// The BPF objects that lie in a binary.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn bpf_objects(binary: &Path) -> Result<Vec<Vec<u8>>> {
+    const MAGIC: &[u8] = b"\x7fELF";
+    let bytes = std::fs::read(binary).with_context(|| binary.display().to_string())?;
+    let starts = 0..bytes.len();
+    let objects = starts
+        .filter(|&start| bytes[start..].starts_with(MAGIC))
+        .map(|start| &bytes[start..])
+        .filter(|rest| File::parse(*rest).is_ok_and(|it| it.architecture() == Architecture::Bpf));
+    Ok(objects.map(<[u8]>::to_vec).collect())
+}
+
+/// Resolves every relocation of a BPF object by these types.
+///
+/// # Errors
+/// If bpftool (package bpftool) cannot do it.
+pub fn resolve(object: &[u8], btf: &[u8]) -> Result<Vec<Relocation>> {
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let [object_file, btf_file, used] = [path("bpf.o"), path("all.btf"), path("used.btf")];
+    std::fs::write(&object_file, object)?;
+    std::fs::write(&btf_file, btf)?;
+    // What it writes holds the fields that the object uses, and nothing else.
+    let arguments = ["-d", "gen", "min_core_btf", &btf_file, &used, &object_file];
+    let (_, told) = bpftool(&arguments)?;
+    let declared = Types::read(&object_file)?;
+    let used = Types::read(&used)?;
+    let mut relocations: Vec<Relocation> = Vec::new();
+    for line in told.lines().filter_map(relocation) {
+        let Some((candidate, spec)) = line.split_once('<') else {
+            continue;
+        };
+        let (asked, of, offset) = specification(spec).with_context(|| line.to_owned())?;
+        match (candidate, relocations.last_mut()) {
+            ("", _) => relocations.push(Relocation {
+                asked: asked.to_owned(),
+                declared_size: declared.size_of_field(of),
+                of: of.to_owned(),
+                found: None,
+            }),
+            (candidate, Some(last)) if candidate.starts_with("matching") => {
+                last.found = Some(Found {
+                    path: of.to_owned(),
+                    offset,
+                    offset_by_types: used.offset_of_field(of),
+                    size: used.size_of_field(of),
+                });
+            }
+            _ => {}
+        }
+    }
+    ensure!(
+        !relocations.is_empty(),
+        "bpftool tells of no relocation: {told}"
+    );
+    Ok(relocations)
+}
+
+/// `libbpf: prog 'SECTION': relo #N: REST`
+fn relocation(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once(": relo #")?;
+    Some(rest.split_once(": ")?.1)
+}
+
+/// `byte_off> [67] struct task_struct.pid (0:1 @ offset 4)`
+fn specification(text: &str) -> Option<(&str, &str, Option<u64>)> {
+    let (asked, rest) = text.split_once("> [")?;
+    let mut words = rest.split(' ').skip(2);
+    let of = words.next()?;
+    let offset = rest.rsplit_once("@ offset ");
+    let offset = offset.and_then(|(_, number)| number.trim_end_matches(')').parse().ok());
+    Some((asked, of, offset))
+}
+
+/// BTF as `bpftool --json btf dump` prints it, by number.
+struct Types(HashMap<u64, Value>);
+
+impl Types {
+    fn read(file: &str) -> Result<Types> {
+        let (json, _) = bpftool(&["--json", "btf", "dump", "file", file])?;
+        let mut document: Value = serde_json::from_str(&json)?;
+        let types = document["types"].as_array_mut().map(std::mem::take);
+        let types = types.context("bpftool dumps no types")?.into_iter();
+        let numbered = types.filter_map(|it| Some((it["id"].as_u64()?, it)));
+        Ok(Types(numbered.collect()))
+    }
+
+    fn size_of_field(&self, path: &str) -> Option<u64> {
+        self.size(self.field(path)?.1)
+    }
+
+    fn offset_of_field(&self, path: &str) -> Option<u64> {
+        Some(self.field(path)?.0 / 8)
+    }
+
+    /// Bits from the begin of `TYPE.FIELD.FIELD...`, and what lies there.
+    fn field(&self, path: &str) -> Option<(u64, u64)> {
+        let (outermost, fields) = path.split_once('.')?;
+        let outermost = self
+            .0
+            .iter()
+            .find(|(_, it)| it["name"] == outermost && it["members"].is_array());
+        fields
+            .split('.')
+            .try_fold((0, *outermost?.0), |(bits, id), name| {
+                let (more, id) = self.member(id, name)?;
+                Some((bits + more, id))
+            })
+    }
+
+    /// Members without a name have their own members in their place.
+    fn member(&self, id: u64, name: &str) -> Option<(u64, u64)> {
+        let members = self.0.get(&self.plain(id)?)?["members"].as_array()?;
+        members.iter().find_map(|member| {
+            let bits = member["bits_offset"].as_u64()?;
+            let id = member["type_id"].as_u64()?;
+            if member["name"] == name {
+                return Some((bits, id));
+            }
+            let (more, id) = (member["name"] == "(anon)").then(|| self.member(id, name))??;
+            Some((bits + more, id))
+        })
+    }
+
+    /// Without typedefs and qualifiers.
+    fn plain(&self, id: u64) -> Option<u64> {
+        let it = self.0.get(&id)?;
+        match it["kind"].as_str()? {
+            "TYPEDEF" | "CONST" | "VOLATILE" => self.plain(it["type_id"].as_u64()?),
+            _ => Some(id),
+        }
+    }
+
+    fn size(&self, id: u64) -> Option<u64> {
+        let it = self.0.get(&self.plain(id)?)?;
+        match it["kind"].as_str()? {
+            "PTR" => Some(8),
+            "ARRAY" => Some(it["nr_elems"].as_u64()? * self.size(it["type_id"].as_u64()?)?),
+            "STRUCT" => None,
+            _ => it["size"].as_u64(),
+        }
+    }
+}
+
+/// Its stdout and its stderr.
+fn bpftool(arguments: &[&str]) -> Result<(String, String)> {
+    let output = Command::new("bpftool")
+        .args(arguments)
+        .output()
+        .context("starting bpftool (package bpftool)")?;
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    ensure!(
+        output.status.success(),
+        "bpftool {}: {stderr}",
+        arguments.join(" ")
+    );
+    Ok((stdout, stderr))
+}

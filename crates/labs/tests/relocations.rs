@@ -1,0 +1,204 @@
+//! Every field that the BPF programs of the built binary read is where they look for it:
+//! in the kernels of Debian, with the BTF of kvm-intel and of kvm-amd. No kernel is
+//! booted: kvm-intel would not load in a lab.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+use vmnoise_labs::bed::{Kernel, Suite, types_of_module};
+use vmnoise_labs::binary;
+use vmnoise_labs::relocations::{Relocation, bpf_objects, resolve};
+
+/// Structures that one module has, and the other not.
+const OF_SVM: [&str; 3] = ["vcpu_svm", "vmcb", "vmcb_control_area"];
+const OF_VMX: [&str; 1] = ["vcpu_vmx"];
+/// EXITCODE in the control area of a VMCB: AMD64 Architecture Programmer's Manual,
+/// volume 2, appendix B.
+const EXITCODE: u64 = 0x70;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Vendor {
+    Amd,
+    Intel,
+}
+
+impl Vendor {
+    fn module(self) -> &'static str {
+        match self {
+            Vendor::Amd => "kvm-amd",
+            Vendor::Intel => "kvm-intel",
+        }
+    }
+}
+
+/// The outermost structure; programs know variants of one by a name with `___` behind.
+fn structure(path: &str) -> &str {
+    let structure = path.split('.').next().unwrap();
+    structure.split("___").next().unwrap()
+}
+
+fn offset_of(relocations: &[Relocation], path: &str) -> Option<u64> {
+    let of = |it: &&Relocation| it.of == path && it.asked == "byte_off";
+    relocations.iter().find(of)?.found.as_ref()?.offset
+}
+
+/// Which rung of the ladder the reason of an exit is read by; what is wrong instead.
+fn rung(relocations: &[Relocation], vendor: Vendor) -> Result<String, String> {
+    match vendor {
+        Vendor::Amd => {
+            let vmcb = offset_of(relocations, "vcpu_svm.vmcb").ok_or("no VMCB")?;
+            let code = offset_of(relocations, "vmcb.control.exit_code");
+            let size = relocations.iter().find(|it| it.asked == "byte_sz");
+            let size = size.and_then(|it| it.found.as_ref()?.size);
+            match (code, size) {
+                (Some(EXITCODE), Some(4)) => Ok(format!("vmcb at {vmcb}, exit_code in two halves")),
+                (Some(EXITCODE), Some(8)) => Ok(format!("vmcb at {vmcb}, exit_code in one")),
+                other => Err(format!("exit_code: offset and size {other:?}")),
+            }
+        }
+        Vendor::Intel => {
+            let own = offset_of(relocations, "vcpu_vmx.exit_reason");
+            let of_vt = offset_of(relocations, "vcpu_vmx___vt.vt.exit_reason");
+            match (own, of_vt) {
+                (Some(at), None) => Ok(format!("vcpu_vmx.exit_reason at {at}")),
+                (None, Some(at)) => Ok(format!("vcpu_vmx.vt.exit_reason at {at}")),
+                other => Err(format!("exit_reason: at {other:?}")),
+            }
+        }
+    }
+}
+
+/// Whether a program does without this, or what lies elsewhere takes its place.
+fn may_be_missing(of: &str, vendor: Vendor) -> bool {
+    let others: &[&str] = match vendor {
+        Vendor::Amd => &OF_VMX,
+        Vendor::Intel => &OF_SVM,
+    };
+    // Of the ways to a reason of VMX one is there: see `rung`.
+    let ways = ["vcpu_vmx.exit_reason", "vcpu_vmx___vt.vt"];
+    others.contains(&structure(of))
+        || ways.iter().any(|way| of.starts_with(way))
+        || of == "task_struct___pre_5_14.state"
+}
+
+/// What is wrong with one relocation.
+fn complaint(relocation: &Relocation, vendor: Vendor) -> Option<String> {
+    let Relocation {
+        of,
+        declared_size,
+        found,
+        ..
+    } = relocation;
+    let Some(found) = found else {
+        return (!may_be_missing(of, vendor)).then(|| format!("{of} is not there"));
+    };
+    if found.offset != found.offset_by_types {
+        return Some(format!("{of}: {found:?}"));
+    }
+    // The programs ask for the size of this one.
+    let size_matters = !of.ends_with("exit_code");
+    let other_size = size_matters && *declared_size != found.size;
+    other_size.then(|| format!("{of} is declared with {declared_size:?} bytes: {found:?}"))
+}
+
+fn complaints(relocations: &[Relocation], vendor: Vendor) -> Vec<String> {
+    let of_each = relocations.iter().filter_map(|it| complaint(it, vendor));
+    let reads_reasons = relocations.iter().any(|it| structure(&it.of) == "vcpu_svm");
+    let rung = rung(relocations, vendor).err();
+    of_each.chain(rung.filter(|_| reads_reasons)).collect()
+}
+
+/// BTF in which a name is another one of the same length.
+fn renamed(btf: &[u8], name: &str) -> Vec<u8> {
+    let name = [b"\0", name.as_bytes(), b"\0"].concat();
+    let at = btf.windows(name.len()).position(|window| window == name);
+    let mut btf = btf.to_vec();
+    btf[at.unwrap() + 1] = b'X';
+    btf
+}
+
+fn every_field_is_there(kernel: Kernel, suite: Suite) {
+    let objects = bpf_objects(&binary()).unwrap();
+    for vendor in [Vendor::Amd, Vendor::Intel] {
+        let types = types_of_module(kernel, suite, vendor.module()).unwrap();
+        let mut rungs = Vec::new();
+        for object in &objects {
+            let relocations = resolve(object, &types.btf).unwrap();
+            assert_eq!(complaints(&relocations, vendor), [""; 0]);
+            if relocations.iter().any(|it| it.of == "vcpu_svm") {
+                rungs.push(rung(&relocations, vendor).unwrap());
+            }
+        }
+        // One object reads reasons, and would not if the field were gone.
+        let [rung] = &rungs[..] else {
+            panic!("{rungs:?}");
+        };
+        println!(
+            "Linux {}, {}: {rung}",
+            types.kernel_version,
+            vendor.module()
+        );
+    }
+}
+
+mod lab {
+    use super::*;
+
+    mod own_suite {
+        use super::*;
+
+        #[test]
+        fn cloud() {
+            every_field_is_there(Kernel::Cloud, Suite::Own);
+        }
+
+        #[test]
+        fn rt() {
+            every_field_is_there(Kernel::Rt, Suite::Own);
+        }
+
+        #[test]
+        fn a_field_that_vanished_is_told() {
+            let objects = bpf_objects(&binary()).unwrap();
+            for (vendor, field) in [(Vendor::Amd, "exit_code"), (Vendor::Intel, "exit_reason")] {
+                let types = types_of_module(Kernel::Cloud, Suite::Own, vendor.module()).unwrap();
+                let btf = renamed(&types.btf, field);
+                let told: Vec<String> = objects
+                    .iter()
+                    .flat_map(|object| complaints(&resolve(object, &btf).unwrap(), vendor))
+                    .collect();
+                assert!(told.iter().any(|it| it.contains(field)), "{told:?}");
+            }
+        }
+    }
+}
+
+mod lab_full {
+    use super::*;
+
+    mod trixie {
+        use super::*;
+
+        #[test]
+        fn cloud() {
+            every_field_is_there(Kernel::Cloud, Suite::Trixie);
+        }
+
+        #[test]
+        fn rt() {
+            every_field_is_there(Kernel::Rt, Suite::Trixie);
+        }
+    }
+
+    mod trixie_backports {
+        use super::*;
+
+        #[test]
+        fn cloud() {
+            every_field_is_there(Kernel::Cloud, Suite::TrixieBackports);
+        }
+
+        #[test]
+        fn rt() {
+            every_field_is_there(Kernel::Rt, Suite::TrixieBackports);
+        }
+    }
+}
