@@ -84,3 +84,63 @@ fn exit(bytes: &[u8], sink: &mut dyn FnMut(Event)) -> Option<()> {
 fn vcpu_id(index: u32) -> Option<VcpuId> {
     index.checked_sub(1).map(VcpuId)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decode(records: &[Vec<u8>]) -> (Vec<Event>, u64) {
+        let mut decoder = ExitDecoder::default();
+        let mut events = Vec::new();
+        for record in records {
+            decoder.decode(record, &mut |event| events.push(event));
+        }
+        (events, decoder.undecodable())
+    }
+
+    #[test]
+    fn what_names_no_vcpu_or_no_kind_is_counted() {
+        let interval = |vcpu: u32, kind: u32| {
+            let mut bytes = vec![0; INTERVAL_BYTES];
+            bytes[28..32].copy_from_slice(&kind.to_ne_bytes());
+            bytes[64..68].copy_from_slice(&vcpu.to_ne_bytes());
+            bytes
+        };
+        let (events, undecodable) = decode(&[
+            interval(1, 3),
+            interval(0, 3),
+            interval(1, 4),
+            vec![0; EXIT_BYTES],
+        ]);
+        assert_eq!((events.len(), undecodable), (1, 3));
+        assert!(matches!(&events[0], Event::VcpuInterval(it)
+            if it.kind == VcpuIntervalKind::Halted && it.vcpu == VcpuId(0) && it.source.is_none()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_told_or_counted(
+            records in proptest::collection::vec(
+                (0_usize..5, any::<[u8; 32]>(), any::<[u8; 32]>()), 0..20),
+        ) {
+            let records: Vec<Vec<u8>> = records
+                .iter()
+                .map(|(size, seed, more)| {
+                    let length = [0, RECORD_BYTES, INTERVAL_BYTES, EXIT_BYTES, EXIT_BYTES + 1][*size];
+                    seed.iter().chain(more).copied().cycle().take(length).collect()
+                })
+                .collect();
+            let (events, undecodable) = decode(&records);
+            let exits = events.iter().filter(|event| matches!(event, Event::Exit(_))).count();
+            let others = events.iter().filter(|event| {
+                matches!(event, Event::VcpuInterval(_) | Event::Activity(_))
+            });
+            // An exit may bring its stay in the VMM.
+            let told = others.count() + exits;
+            prop_assert!(told as u64 + undecodable >= records.len() as u64);
+            prop_assert!(told as u64 + undecodable <= records.len() as u64 + exits as u64);
+        }
+    }
+}
