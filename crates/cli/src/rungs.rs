@@ -2,7 +2,11 @@
 //! each result's last lines.
 
 use vmnoise_events::{OffsetProof, Rung};
+use vmnoise_tracer::{ExitTracer, ReasonSource};
 use vmnoise_workload::microvm::{Error, GuestClock, KvmOffer};
+
+/// What `vmnoise exits` needs, in the words of `vmnoise doctor`.
+const EXITS_OF_ALL: &str = "exits of every VM";
 
 /// What a trial VM showed, for `vmnoise doctor`.
 pub fn of_offer(offer: &KvmOffer) -> Vec<Rung> {
@@ -42,6 +46,53 @@ pub fn of_exits(kvm_run_only: bool) -> Rung {
         )
     } else {
         rung("VM exits", "tp_btf, counted in the kernel", true, "", "")
+    }
+}
+
+/// What the programs of `vmnoise exits` showed on trial.
+pub fn of_exit_tracer(tracer: &ExitTracer) -> Vec<Rung> {
+    let counted = Rung {
+        probe: EXITS_OF_ALL.into(),
+        ..of_exits(tracer.kvm_run_only())
+    };
+    let told = rung("exits one by one", "BPF ring buffer", true, "", "");
+    vec![counted, of_reasons(tracer.reasons()), told]
+}
+
+/// `vmnoise exits` cannot run here.
+pub fn no_exits(why: &str, remedy: &str) -> Rung {
+    let limit = format!("{why}: `vmnoise exits` cannot run here");
+    rung(EXITS_OF_ALL, "none", false, &limit, remedy)
+}
+
+/// Where the reasons of exits come from.
+fn of_reasons(source: ReasonSource) -> Rung {
+    const PROBE: &str = "exit reasons";
+    match source {
+        ReasonSource::Btf { module } => {
+            let never_live = "VMX is decoded, and was never run live by who wrote it: please send \
+                              a recording (docs/how-to-test-on-intel.md)";
+            let limit = if module == "kvm_intel" {
+                never_live
+            } else {
+                ""
+            };
+            rung(PROBE, &format!("BTF of {module}"), true, limit, "")
+        }
+        ReasonSource::KvmRun => rung(
+            PROBE,
+            "exit_reason of KVM_RUN",
+            false,
+            "why the VMM was entered is all that is known",
+            "use kvm_intel or kvm_amd",
+        ),
+        ReasonSource::Unread => rung(
+            PROBE,
+            "none",
+            false,
+            "exits are counted and timed, and their reasons stay unknown",
+            "use a kernel with the BTF of its modules (CONFIG_DEBUG_INFO_BTF_MODULES)",
+        ),
     }
 }
 
@@ -165,5 +216,21 @@ fn rung(probe: &str, rung: &str, best: bool, limit: &str, remedy: &str) -> Rung 
         best,
         limit: limit.into(),
         remedy: remedy.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_never_run_live_is_told_on_intel_alone() {
+        for (module, told) in [("kvm_intel", true), ("kvm_amd", false)] {
+            let rung = of_reasons(ReasonSource::Btf { module });
+            assert_eq!(rung.rung, format!("BTF of {module}"));
+            assert!(rung.best);
+            assert_eq!(rung.limit.contains("how-to-test-on-intel.md"), told);
+        }
+        assert!(!of_reasons(ReasonSource::Unread).best);
     }
 }

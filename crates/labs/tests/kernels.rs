@@ -23,6 +23,13 @@ const WITNESSES: [&str; 6] = [
     "VM exits",
 ];
 
+/// What `vmnoise exits` stands on.
+const EXITS: [(&str, &str); 3] = [
+    ("exits of every VM", "tp_btf, counted in the kernel"),
+    ("exit reasons", "BTF of kvm_amd"),
+    ("exits one by one", "BPF ring buffer"),
+];
+
 fn assert_works_on(kernel: Kernel, suite: Suite) {
     let report = Lab::kernel(kernel).from(suite).run(&COMMANDS).unwrap();
     println!("{suite:?} {kernel:?}: Linux {}", report.kernel_version);
@@ -31,6 +38,10 @@ fn assert_works_on(kernel: Kernel, suite: Suite) {
     assert_eq!(doctor["host"]["kernel"], report.kernel_version);
     for probe in WITNESSES {
         assert_eq!(rung(&doctor, probe)["rung"], "tp_btf", "{probe}");
+    }
+    for (probe, name) in EXITS {
+        assert_eq!(rung(&doctor, probe)["rung"], name, "{probe}");
+        assert_eq!(rung(&doctor, probe)["best"], true, "{probe}");
     }
 
     assert_exits_are_seen(&microvm);

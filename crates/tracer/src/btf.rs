@@ -1,7 +1,12 @@
 //! What the running kernel's type information tells: which tracepoints exist, with
 //! how many arguments, and where the steal clock lies.
 
-use std::{collections::HashMap, ffi::OsStr, fs, path::Path};
+use std::{
+    collections::{HashMap, HashSet},
+    ffi::OsStr,
+    fs,
+    path::Path,
+};
 
 use libbpf_rs::{
     Btf,
@@ -27,7 +32,12 @@ pub(crate) struct KernelBtf {
     pub(crate) minus_run_queue: MinusRunQueue,
     /// Whether real-time tasks are throttled by group (CONFIG_RT_GROUP_SCHED).
     pub(crate) rt_group_sched: bool,
+    /// Those of [`VCPU_STRUCTURES`] that this kernel or its modules describe.
+    vcpu_structures: HashSet<&'static str>,
 }
+
+/// What the vendors' modules keep a vCPU in, and the reason of its last exit.
+const VCPU_STRUCTURES: [&str; 2] = ["vcpu_svm", "vcpu_vmx"];
 
 impl KernelBtf {
     /// Reads the kernel's BTF and the tracepoint names in that of the KVM modules.
@@ -63,6 +73,7 @@ impl KernelBtf {
                             .any(|member| member.name == Some(OsStr::new("my_q")))
                     });
                 }
+                (BtfKind::Struct, Some(name)) => facts.note_vcpu_structure(name),
                 _ => {}
             }
         }
@@ -80,10 +91,26 @@ impl KernelBtf {
                 continue;
             };
             for name in names_in_module(&bytes) {
-                facts.tracepoints.entry(name).or_insert(None);
+                facts.note_vcpu_structure(name);
+                if let Some(tracepoint) = name.strip_prefix(b"btf_trace_") {
+                    let tracepoint = String::from_utf8_lossy(tracepoint).into_owned();
+                    facts.tracepoints.entry(tracepoint).or_insert(None);
+                }
             }
         }
         Ok(facts)
+    }
+
+    fn note_vcpu_structure(&mut self, name: &[u8]) {
+        let mut all = VCPU_STRUCTURES.into_iter();
+        self.vcpu_structures
+            .extend(all.find(|it| it.as_bytes() == name));
+    }
+
+    /// Whether the type information of this kernel or its modules has this structure of
+    /// a vCPU.
+    pub(crate) fn has_vcpu_structure(&self, name: &str) -> bool {
+        self.vcpu_structures.contains(name)
     }
 
     /// Whether `tp_btf/name` can be attached.
@@ -110,10 +137,10 @@ fn argument_count(typedef: BtfType<'_>) -> Option<usize> {
     probe.iter().count().checked_sub(1)
 }
 
-/// A module's BTF is split from the kernel's, but its own strings are all there,
-/// and `btf_trace_NAME` is one exactly where the tracepoint is. Header: struct
-/// btf_header of include/uapi/linux/btf.h.
-fn names_in_module(bytes: &[u8]) -> Vec<String> {
+/// A module's BTF is split from the kernel's, but its own strings are all there:
+/// `btf_trace_NAME` is one exactly where the tracepoint is, and `vcpu_svm` where the
+/// structure is. Header: struct btf_header of include/uapi/linux/btf.h.
+fn names_in_module(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let word = |at: usize| {
         let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
         usize::try_from(u32::from_ne_bytes(bytes)).ok()
@@ -122,12 +149,7 @@ fn names_in_module(bytes: &[u8]) -> Vec<String> {
         let start = word(4)?.checked_add(word(16)?)?;
         bytes.get(start..start.checked_add(word(20)?)?)
     };
-    strings()
-        .unwrap_or_default()
-        .split(|&byte| byte == 0)
-        .filter_map(|name| name.strip_prefix(b"btf_trace_"))
-        .map(|name| String::from_utf8_lossy(name).into_owned())
-        .collect()
+    strings().unwrap_or_default().split(|&byte| byte == 0)
 }
 
 #[cfg(test)]
@@ -143,13 +165,16 @@ mod tests {
         module[20..24].copy_from_slice(&(strings.len() as u32).to_ne_bytes());
         module.extend(b"xyz");
         module.extend(strings);
-        assert_eq!(names_in_module(&module), ["kvm_exit", "kvm_entry"]);
+        let names = names_in_module(&module).filter(|name| !name.is_empty());
+        let all: [&[u8]; 3] = [b"btf_trace_kvm_exit", b"kvm_vcpu", b"btf_trace_kvm_entry"];
+        assert!(names.eq(all));
     }
 
     #[test]
     fn a_cut_module_gives_no_names() {
-        assert_eq!(names_in_module(&[]), [""; 0]);
-        assert_eq!(names_in_module(&[255; 24]), [""; 0]);
+        for cut in [&[][..], &[255; 24]] {
+            assert!(names_in_module(cut).all(<[u8]>::is_empty));
+        }
     }
 
     #[test]

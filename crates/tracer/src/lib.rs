@@ -27,7 +27,7 @@ mod wire;
 
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
-pub use exits::{ExitTracer, Streaming};
+pub use exits::{ExitTracer, ReasonSource, Streaming};
 pub use interference_counter::InterferenceCounter;
 pub use observed::Stay;
 pub use probes::Scope;

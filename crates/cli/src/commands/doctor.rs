@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use vmnoise_events::Rung;
 use vmnoise_tracer::host::Host;
+use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 use vmnoise_workload::microvm;
 
 use crate::args::DoctorArguments;
@@ -20,6 +21,29 @@ pub fn run(arguments: &DoctorArguments) -> Result<Status> {
     let host = Host::here()
         .facts()
         .context("reading the facts of this machine")?;
+    table.extend(exits(host.kvm_module.as_deref()));
     output::doctor::print(&host, &table, arguments.format)?;
     Ok(status)
+}
+
+/// Loads what `vmnoise exits` needs, attaches it and detaches it again.
+fn exits(kvm_module: Option<&str>) -> Vec<Rung> {
+    if kvm_module.is_none() {
+        return vec![rungs::no_exits(
+            "there is no KVM",
+            "load kvm_intel or kvm_amd",
+        )];
+    }
+    let mut tracer = match ExitTracer::load(1, Streaming::Exits { threshold_ns: 0 }) {
+        Ok(tracer) => tracer,
+        Err(LoadError::Refused { why, remedy }) => return vec![rungs::no_exits(&why, &remedy)],
+        Err(error) => return vec![rungs::no_exits(&error.to_string(), "")],
+    };
+    match tracer.attach() {
+        Ok(()) => rungs::of_exit_tracer(&tracer),
+        Err(error) => vec![rungs::no_exits(
+            &error.to_string(),
+            "allow tracing to this process",
+        )],
+    }
 }

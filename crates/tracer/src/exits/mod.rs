@@ -3,6 +3,7 @@
 
 mod decode;
 mod maps;
+mod reasons;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use crate::probes::Probe;
 use crate::tracer::no_btf;
 
 use maps::Maps;
+pub use reasons::ReasonSource;
 use stream::Stream;
 use vm_names::VmNames;
 use wire::{WireReason, WireVcpu};
@@ -51,6 +53,7 @@ pub struct ExitTracer {
     stream: Option<Stream>,
     object: Object,
     kvm_run_only: bool,
+    reasons: ReasonSource,
     names: VmNames,
 }
 
@@ -62,7 +65,8 @@ impl ExitTracer {
     /// [`LoadError::Broken`] where they do and it fails.
     pub fn load(vcpus: u32, streaming: Streaming) -> Result<ExitTracer, LoadError> {
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
-        let kvm_run_only = Host::here().kvm_module().as_deref() == Some("kvm_pvm");
+        let reasons = ReasonSource::of(Host::here().kvm_module().as_deref(), &btf);
+        let kvm_run_only = reasons == ReasonSource::KvmRun;
         let (result, warnings) = quietly(|| {
             let mut open = ObjectBuilder::default()
                 .name("vmnoise_exits")?
@@ -102,6 +106,7 @@ impl ExitTracer {
             links: Vec::new(),
             stream,
             kvm_run_only,
+            reasons,
             names: VmNames::default(),
             object,
         })
@@ -237,6 +242,11 @@ impl ExitTracer {
             (LossKind::VcpusFull, globals.vcpus_lost),
         ];
         Ok(counts.map(|(kind, count)| Loss { kind, count }).to_vec())
+    }
+
+    /// How the reasons of exits come to be known.
+    pub fn reasons(&self) -> ReasonSource {
+        self.reasons
     }
 
     /// vCPUs that found no room.

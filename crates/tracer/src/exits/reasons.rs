@@ -1,0 +1,50 @@
+//! Where the reason of an exit is read: it is no argument of `kvm_exit`.
+
+use crate::btf::KernelBtf;
+
+/// How the reasons of exits come to be known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReasonSource {
+    /// From the structures of this module of KVM, found by its BTF.
+    Btf {
+        /// `kvm_amd` or `kvm_intel`.
+        module: &'static str,
+    },
+    /// Why KVM_RUN returned: this KVM (kvm_pvm) never says that a guest left.
+    KvmRun,
+    /// Nothing tells where they lie.
+    Unread,
+}
+
+impl ReasonSource {
+    /// That of this vendor's module; `None` is none that is known.
+    pub(super) fn of(kvm_module: Option<&str>, btf: &KernelBtf) -> ReasonSource {
+        let by_btf = |module, structure| match btf.has_vcpu_structure(structure) {
+            true => ReasonSource::Btf { module },
+            false => ReasonSource::Unread,
+        };
+        match kvm_module {
+            Some("kvm_amd") => by_btf("kvm_amd", "vcpu_svm"),
+            Some("kvm_intel") => by_btf("kvm_intel", "vcpu_vmx"),
+            Some("kvm_pvm") => ReasonSource::KvmRun,
+            _ => ReasonSource::Unread,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_without_btf_leaves_reasons_unread() {
+        let btf = KernelBtf::default();
+        for (module, source) in [
+            (Some("kvm_intel"), ReasonSource::Unread),
+            (Some("kvm_pvm"), ReasonSource::KvmRun),
+            (None, ReasonSource::Unread),
+        ] {
+            assert_eq!(ReasonSource::of(module, &btf), source);
+        }
+    }
+}
