@@ -1,6 +1,7 @@
 //! Exits as people and programs read them, live or from a recording.
 
 mod hist;
+mod longest;
 mod parts;
 mod powers;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use serde::Serialize;
 use vmnoise_events::{LossKind, Options, RunFacts, Rung};
 use vmnoise_explain::{ExitsRun, ExitsSummary, Losses, TracedExit};
 
+use self::longest::Longest;
 use super::stream::Stream;
 use super::{json, screen, text};
 use crate::args::{ExitsHistArguments, Format};
@@ -56,6 +58,7 @@ struct Document<'a> {
     measured_ns: u64,
     #[serde(flatten)]
     exits: &'a ExitsSummary,
+    longest: Vec<Longest<'a>>,
     lost_events: u64,
     losses: Losses,
     rungs: &'a [Rung],
@@ -121,6 +124,7 @@ impl<'a> ExitsView<'a> {
                     options: &facts.options,
                     measured_ns: u64::try_from(measured.as_nanos()).unwrap_or(u64::MAX),
                     exits: &run.exits,
+                    longest: run.longest.iter().map(Longest::new).collect(),
                     lost_events: run.lost_events,
                     losses: run.losses,
                     rungs: &run.rungs,
