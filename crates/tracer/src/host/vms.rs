@@ -47,7 +47,12 @@ impl Host {
 
     fn vm(&self, pid: u32, process: &Path) -> Option<Vm> {
         let comm = fs::read_to_string(process.join("comm")).ok()?;
-        let cmdline = fs::read(process.join("cmdline")).unwrap_or_default();
+        // Empty once a killed process has given its memory back (proc(5)), which it does
+        // before it closes its files: its name is gone, and it is no VMM any more.
+        let cmdline = fs::read(process.join("cmdline")).ok()?;
+        if cmdline.is_empty() {
+            return None;
+        }
         let mut vcpus = self.vcpus_by_debugfs(pid);
         if vcpus.is_empty() {
             vcpus = vcpus_by_thread_name(process);
@@ -184,6 +189,13 @@ mod tests {
                 .collect();
             assert_eq!(vcpus, [(0, 80, "2"), (1, 81, "3")]);
         }
+    }
+
+    #[test]
+    fn a_process_that_is_dying_is_no_vmm() {
+        let (root, host) = host(false);
+        fs::write(root.path().join("proc/71/cmdline"), "").unwrap();
+        assert_eq!(host.vms(), []);
     }
 
     #[test]
