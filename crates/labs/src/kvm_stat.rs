@@ -29,6 +29,18 @@ pub fn counters(pid: u32) -> Result<BTreeMap<String, u64>> {
     Ok(counters)
 }
 
+/// Its counter `exits` alone; 0 where it has no VM.
+///
+/// # Errors
+/// If debugfs is not mounted.
+pub fn exits(pid: u32) -> Result<u64> {
+    let counts = vms(pid)?.into_iter().filter_map(|folder| {
+        let text = fs::read_to_string(folder.join("exits")).ok()?;
+        text.trim().parse::<u64>().ok()
+    });
+    Ok(counts.sum())
+}
+
 /// The threads of its vCPUs that have run: number of the vCPU and thread.
 ///
 /// # Errors

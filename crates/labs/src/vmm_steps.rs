@@ -17,6 +17,8 @@ pub enum Step {
     Run(Duration),
     /// `exits:COUNT`: waits until KVM has counted so many exits more.
     Exits(u64),
+    /// `quiet:MS`: waits until KVM has counted no exit for so long.
+    Quiet(Duration),
     /// `waited:MS`: waits until a vCPU's thread has waited for a CPU that much longer.
     Waited(Duration),
     /// `stop`: SIGSTOP; over when no thread of the VMM runs any more.
@@ -54,6 +56,7 @@ impl Step {
             ["start"] => Step::Start,
             ["run", ms] => Step::Run(Duration::from_millis(number(ms)?.into())),
             ["exits", count] => Step::Exits(number(count)?.into()),
+            ["quiet", ms] => Step::Quiet(Duration::from_millis(number(ms)?.into())),
             ["waited", ms] => Step::Waited(Duration::from_millis(number(ms)?.into())),
             ["stop"] => Step::Stop,
             ["cont"] => Step::Continue,

@@ -4,14 +4,14 @@ use std::path::Path;
 
 /// An emulated machine: it is the same on every host, and its CPU has SVM, so that
 /// KVM runs inside it where it cannot run outside.
-pub(super) fn machine(cpus: u32, virtual_time: Option<u8>) -> Vec<String> {
-    let cpus = cpus.to_string();
+pub(super) fn machine(cpus: u32, memory_mib: u32, virtual_time: Option<u8>) -> Vec<String> {
+    let (cpus, memory) = (cpus.to_string(), memory_mib.to_string());
     let threads = match virtual_time {
         Some(_) => "tcg,thread=single",
         None => "tcg,thread=multi",
     };
     let mut arguments = vec!["-nodefaults", "-no-reboot", "-display", "none"];
-    arguments.extend(["-accel", threads, "-m", "1024", "-smp", &cpus]);
+    arguments.extend(["-accel", threads, "-m", &memory, "-smp", &cpus]);
     // kvm-amd of PREEMPT_RT refuses a CPU without a constant TSC. CMPXCHG16B of
     // QEMU 7.2 leaves rubbish in the flags, of which 6.12 died in every second boot.
     arguments.extend(["-cpu", "max,x-force-features=on,+invtsc,-cx16"]);

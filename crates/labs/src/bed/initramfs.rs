@@ -1,5 +1,6 @@
 //! The only file system of a lab: an init, programs, modules, and what to do.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use anyhow::{Context, Result};
 use cpio::newc;
 
 use super::compressed::decompressed;
+use super::guest::Carried;
 use super::inside;
 
 const FOLDER: u32 = 0o040_755;
@@ -26,9 +28,11 @@ pub(super) fn write(
     path: &Path,
     modules: &[PathBuf],
     programs: &[PathBuf],
+    carried: &[Carried],
     commands: &[&str],
 ) -> Result<()> {
     let mut archive = Archive {
+        folders: BTreeSet::new(),
         out: BufWriter::new(File::create(path).with_context(|| path.display().to_string())?),
     };
     for folder in MOUNT_POINTS.iter().chain(&["bin", "lab"]) {
@@ -37,6 +41,9 @@ pub(super) fn write(
     archive.copy("init", PROGRAM, &crate::run::lab_program("lab-init")?)?;
     for program in programs {
         archive.copy(&format!("bin/{}", name(program)?), PROGRAM, program)?;
+    }
+    for file in carried {
+        archive.carry(file)?;
     }
     let mut order = String::new();
     for module in modules {
@@ -58,6 +65,8 @@ pub(super) fn write(
 }
 
 struct Archive {
+    /// Those that were made for files.
+    folders: BTreeSet<PathBuf>,
     out: BufWriter<File>,
 }
 
@@ -70,6 +79,19 @@ impl Archive {
         entry.write_all(content)?;
         entry.finish()?;
         Ok(())
+    }
+
+    /// A file that may lie in folders which no one else has.
+    fn carry(&mut self, file: &Carried) -> Result<()> {
+        let inside = file.inside.strip_prefix("/")?;
+        let mut folders: Vec<&Path> = inside.ancestors().skip(1).collect();
+        folders.pop();
+        for folder in folders.into_iter().rev() {
+            if self.folders.insert(folder.to_owned()) {
+                self.entry(&folder.to_string_lossy(), FOLDER, &[])?;
+            }
+        }
+        self.copy(&inside.to_string_lossy(), PROGRAM, &file.from)
     }
 
     fn copy(&mut self, name: &str, mode: u32, from: &Path) -> Result<()> {

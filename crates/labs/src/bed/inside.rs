@@ -13,6 +13,12 @@ pub const RESULTS: &str = "/dev/ttyS1";
 /// The serial port whose lines are commands to QEMU's monitor: what is written here
 /// acts on the machine from outside (`nmi`).
 pub const MONITOR: &str = "/dev/ttyS2";
+/// The kernel of the guest that a lab carries.
+pub const GUEST_KERNEL: &str = "/lab/guest/vmlinuz";
+/// Its initramfs.
+pub const GUEST_INITRAMFS: &str = "/lab/guest/initramfs";
+/// Where QEMU finds the firmware for it.
+pub const GUEST_FIRMWARE: &str = "/lab/guest/firmware";
 /// Begins a command that runs beside those after it.
 const BESIDE: &str = "& ";
 

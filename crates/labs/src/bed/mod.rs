@@ -4,6 +4,7 @@
 mod apt;
 mod arguments;
 mod compressed;
+mod guest;
 mod initramfs;
 pub mod inside;
 mod kernel;
@@ -37,6 +38,7 @@ pub struct Lab {
     cpus: u32,
     virtual_time: Option<u8>,
     programs: Vec<PathBuf>,
+    guest: Option<Vec<String>>,
 }
 
 /// What a lab brought out.
@@ -59,6 +61,7 @@ impl Lab {
             cpus: 1,
             virtual_time: None,
             programs: vec![crate::binary()],
+            guest: None,
         }
     }
 
@@ -84,6 +87,13 @@ impl Lab {
     /// Puts a static program into its `/bin`.
     pub fn program(mut self, path: &Path) -> Lab {
         self.programs.push(path.to_owned());
+        self
+    }
+
+    /// Lets it carry QEMU and a Linux guest of the same kernel with the same programs, which
+    /// runs these commands as a lab does. `lab-guest`, given as a program, boots it.
+    pub fn guest(mut self, commands: &[&str]) -> Lab {
+        self.guest = Some(commands.iter().map(|&command| command.to_owned()).collect());
         self
     }
 
@@ -115,7 +125,14 @@ impl Lab {
     fn boot(&self, image: &Image, commands: &[&str]) -> Result<LabReport> {
         let folder = tempfile::tempdir().context("a folder for the lab")?;
         let initramfs = folder.path().join("initramfs");
-        initramfs::write(&initramfs, &image.modules()?, &self.programs, commands)?;
+        let carried = self.carried(image, folder.path())?;
+        initramfs::write(
+            &initramfs,
+            &image.modules()?,
+            &self.programs,
+            &carried,
+            commands,
+        )?;
         let console_file = folder.path().join("console");
         let results_file = folder.path().join("results");
         let (requests, answers) = (
@@ -124,7 +141,7 @@ impl Lab {
         );
         let monitor = Monitor::new(&requests, &answers)?;
         let arguments = [
-            arguments::machine(self.cpus, self.virtual_time),
+            arguments::machine(self.cpus, self.memory_mib(), self.virtual_time),
             arguments::kernel(&image.vmlinuz, &initramfs, self.virtual_time),
             arguments::ways_out(&console_file, &results_file, &requests),
         ];
@@ -150,6 +167,24 @@ impl Lab {
             outputs,
             console,
         })
+    }
+}
+
+impl Lab {
+    /// The initramfs is in memory twice while the kernel unpacks it.
+    fn memory_mib(&self) -> u32 {
+        if self.guest.is_some() { 1536 } else { 1024 }
+    }
+
+    /// What it carries for its guest, if it has one.
+    fn carried(&self, image: &Image, folder: &Path) -> Result<Vec<guest::Carried>> {
+        let Some(commands) = &self.guest else {
+            return Ok(Vec::new());
+        };
+        let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+        let initramfs = folder.join("guest-initramfs");
+        initramfs::write(&initramfs, &[], &self.programs, &[], &commands)?;
+        guest::carried(&image.vmlinuz, &initramfs)
     }
 }
 

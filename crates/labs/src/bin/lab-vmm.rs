@@ -15,8 +15,9 @@ use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
+use vmnoise_labs::kvm_stat::{self, exits};
 use vmnoise_labs::vmm_steps::{Counts, Done, Step, Treatment, VcpuCounts};
-use vmnoise_labs::{Disturber, kvm_stat, schedstat};
+use vmnoise_labs::{Disturber, schedstat};
 
 /// Between two looks at what is waited for.
 const LOOK: Duration = Duration::from_millis(5);
@@ -68,13 +69,17 @@ struct Vmm {
 impl Vmm {
     fn carry_out(&mut self, step: &Step) -> Result<Option<Counts>> {
         match *step {
-            Step::Traced => traced()?,
+            Step::Traced => wait_until_steady("somebody to trace", ATTACHED, || Ok(tracer()))?,
             Step::Start => self.start()?,
             Step::Run(time) => thread::sleep(time),
             Step::Exits(count) => {
                 let id = self.id()?;
                 let enough = exits(id)? + count;
                 wait_for("exits", || Ok(exits(id)? >= enough))?;
+            }
+            Step::Quiet(time) => {
+                let id = self.id()?;
+                wait_until_steady("the guest to come to rest", time, || exits(id).map(Some))?;
             }
             Step::Waited(time) => {
                 let id = self.id()?;
@@ -206,12 +211,6 @@ impl Vmm {
     }
 }
 
-/// Of all its vCPUs; 0 as long as it has no VM.
-fn exits(id: u32) -> Result<u64> {
-    let counters = kvm_stat::counters(id)?;
-    Ok(counters.get("exits").copied().unwrap_or(0))
-}
-
 /// How long its vCPUs' threads have waited for a CPU, together.
 fn waited_ns(id: u32) -> Result<u64> {
     let vcpus = kvm_stat::vcpus(id)?.into_iter();
@@ -233,14 +232,19 @@ fn tracer() -> Option<(u32, usize)> {
     })
 }
 
-fn traced() -> Result<()> {
+/// Waits until something is there and has been the same for this long.
+fn wait_until_steady<T: PartialEq>(
+    what: &str,
+    time: Duration,
+    mut it: impl FnMut() -> Result<Option<T>>,
+) -> Result<()> {
     let (mut before, mut since) = (None, Instant::now());
-    wait_for("somebody to trace", || {
-        let now = tracer();
+    wait_for(what, || {
+        let now = it()?;
         if now != before {
             (before, since) = (now, Instant::now());
         }
-        Ok(now.is_some() && since.elapsed() > ATTACHED)
+        Ok(before.is_some() && since.elapsed() > time)
     })
 }
 

@@ -8,6 +8,7 @@ pub mod report;
 mod residual;
 mod softirqs;
 mod trace;
+pub mod vm_exits;
 
 pub use agreement::Agreement;
 pub use gaps::Gaps;

@@ -106,7 +106,7 @@ pub fn timestamp_ns(before: &str) -> Result<u64> {
 }
 
 /// `12.345678901` or `12.345678` in nanoseconds.
-fn seconds_ns(text: &str) -> Result<u64> {
+pub(super) fn seconds_ns(text: &str) -> Result<u64> {
     let (seconds, fraction) = text.split_once('.').context("a time without a point")?;
     let digits = u32::try_from(fraction.len())?;
     let unit = 9_u32.checked_sub(digits).context("a time below ns")?;

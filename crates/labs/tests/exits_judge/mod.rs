@@ -1,0 +1,167 @@
+//! Runs `vmnoise exits` beside treatments of VMs, and judges what it told of them.
+#![allow(dead_code)] // No test needs all of it.
+
+use serde_json::Value;
+use vmnoise_labs::bed::{CommandOutput, Lab, LabReport};
+use vmnoise_labs::lab_program;
+use vmnoise_labs::vmm_steps::{Counts, Treatment};
+
+/// Every tick of a kernel of Debian for the cloud.
+pub const TICK_NS: u64 = 4_000_000;
+/// What the kernel says when something is wrong with it.
+const COMPLAINTS: [&str; 6] = ["WARNING", "BUG", "Oops", "Call Trace", "stall", "hung"];
+
+/// What `vmnoise exits` told, and what was done beside it.
+pub struct Beside {
+    pub report: LabReport,
+    /// `vmnoise.exits/1`.
+    pub exits: Value,
+    /// One for each `lab-vmm` among the commands, in their order.
+    pub treatments: Vec<Treatment>,
+    /// One for each other command, in their order.
+    pub others: Vec<CommandOutput>,
+}
+
+/// Runs `vmnoise exits` beside these commands.
+pub fn exits_beside(lab: Lab, commands: &[&str]) -> Beside {
+    let mut all = vec!["&& vmnoise exits -d 5m --format json"];
+    all.extend(commands);
+    all.push("lab-vmm untrace --");
+    let program = |name| lab_program(name).unwrap();
+    let lab = lab.program(&program("lab-vmm"));
+    let report = lab.program(&program("lab-disturb")).run(&all).unwrap();
+    for complaint in COMPLAINTS {
+        assert!(!report.console.contains(complaint), "{}", report.console);
+    }
+    // Those that were waited for only at the end come last, and the first of them first.
+    let is_beside = |command: &str| command.starts_with("&& ");
+    let at_the_end = all.iter().filter(|command| is_beside(command)).count();
+    let (in_turn, beside) = report.outputs.split_at(all.len() - at_the_end);
+    let exits = beside[0].json().unwrap();
+    assert_eq!(exits["schema"], "vmnoise.exits/1");
+    assert_eq!(exits["lost_events"], 0);
+    assert_eq!(exits["losses"]["vcpus_full"], 0);
+    let (mut in_turn, mut beside) = (in_turn.iter(), beside[1..].iter());
+    let (mut treatments, mut others) = (Vec::new(), Vec::new());
+    for command in commands {
+        let outputs = if is_beside(command) {
+            &mut beside
+        } else {
+            &mut in_turn
+        };
+        let output = outputs.next().unwrap();
+        if command.contains("lab-vmm ") {
+            treatments.push(serde_json::from_str(output.text().unwrap()).unwrap());
+        } else {
+            others.push(output.clone());
+        }
+    }
+    Beside {
+        report,
+        exits,
+        treatments,
+        others,
+    }
+}
+
+pub fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+pub fn number(value: &Value) -> u64 {
+    let number = value.as_u64();
+    number.unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// The vCPUs of one VM, each of which adds up.
+pub fn vcpus<'a>(exits: &'a Value, treatment: &Treatment) -> &'a [Value] {
+    let mut vms = list(&exits["vms"]).iter();
+    let vm = vms.find(|vm| vm["vm"] == treatment.pid);
+    let vcpus = list(&vm.unwrap_or_else(|| panic!("VM {} is missing", treatment.pid))["vcpus"]);
+    for (number_of, vcpu) in vcpus.iter().enumerate() {
+        assert_eq!(vcpu["vcpu"], number_of, "{vcpus:#?}");
+        assert_adds_up(vcpu);
+    }
+    vcpus
+}
+
+fn assert_adds_up(vcpu: &Value) {
+    let sum = |times: &Value| -> u64 {
+        let parts = times.as_object().unwrap().values();
+        parts.map(number).sum()
+    };
+    let reasons = || list(&vcpu["reasons"]).iter();
+    let all = |key: &str| -> u64 { reasons().map(|row| number(&row[key])).sum() };
+    for row in reasons() {
+        assert_eq!(sum(&row["shares_ns"]), number(&row["total_ns"]), "{row}");
+    }
+    assert_eq!(all("count"), number(&vcpu["exits"]));
+    assert_eq!(all("heavy"), number(&vcpu["heavy"]));
+    let times = &vcpu["time_ns"];
+    assert_eq!(all("total_ns"), sum(times) - number(&times["guest"]));
+    for exit in list(&vcpu["worst"]) {
+        assert_eq!(sum(&exit["shares_ns"]), number(&exit["dur_ns"]), "{exit}");
+    }
+}
+
+/// All exits of a VM, or those for one reason.
+pub fn counted(vcpus: &[Value], reason: Option<&str>) -> u64 {
+    let rows = vcpus.iter().flat_map(|vcpu| list(&vcpu["reasons"]));
+    rows.filter(|row| reason.is_none_or(|reason| row["name"] == reason))
+        .map(|row| number(&row["count"]))
+        .sum()
+}
+
+/// A vCPU that stands still does so within an exit, which KVM has counted and nobody has
+/// seen the end of. All before it are the same for both.
+pub fn assert_kvm_counts_the_same(vcpus: &[Value], counts: &Counts) {
+    let unended = vcpus.len() as u64;
+    let kvm = &counts.kvm;
+    assert_eq!(counted(vcpus, None) + unended, kvm["exits"], "{kvm:?}");
+    let mut ahead = 0;
+    for (name, reason) in [
+        ("io_exits", "io"),
+        ("halt_exits", "hlt"),
+        ("irq_exits", "interrupt"),
+    ] {
+        let (theirs, ours) = (kvm[name], counted(vcpus, Some(reason)));
+        assert!(
+            (ours..=ours + unended).contains(&theirs),
+            "{reason}: {ours}, {kvm:?}"
+        );
+        ahead += theirs - ours;
+    }
+    assert!(ahead <= unended, "{kvm:?}");
+}
+
+/// A share of a vCPU, nanoseconds.
+pub fn share_ns(vcpu: &Value, share: &str) -> u64 {
+    number(&vcpu["time_ns"][share])
+}
+
+pub fn interrupts_ns(vcpu: &Value) -> u64 {
+    let shares = ["host_irq", "host_softirq", "host_nmi"];
+    shares.iter().map(|share| share_ns(vcpu, share)).sum()
+}
+
+/// What waited runnable, by the scheduler and by us. The vCPU's thread has waited before
+/// its first entry too, which the first reading bounds.
+pub fn assert_waited(vcpu: &Value, treatment: &Treatment) -> u64 {
+    let delays: Vec<u64> = treatment
+        .readings()
+        .iter()
+        .map(|counts| counts.vcpus[0].run_delay_ns)
+        .collect();
+    let [early_ns, late_ns] = delays[..] else {
+        panic!("{delays:?}")
+    };
+    let waited_ns = share_ns(vcpu, "preempted") + share_ns(vcpu, "throttled");
+    let tolerance_ns = TICK_NS.max(late_ns / 50);
+    assert!(waited_ns <= late_ns + tolerance_ns, "{delays:?}, {vcpu}");
+    assert!(
+        waited_ns + interrupts_ns(vcpu) + tolerance_ns >= late_ns - early_ns,
+        "{delays:?}, {vcpu}"
+    );
+    println!("waited {waited_ns} ns, run delay {early_ns} ns at first, {late_ns} ns at last");
+    late_ns - early_ns
+}

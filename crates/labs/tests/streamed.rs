@@ -1,0 +1,113 @@
+//! Every exit that `vmnoise exits trace` tells, beside the tracepoints of KVM that tracefs
+//! recorded in the same run, in virtual time.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+use vmnoise_labs::bed::{Kernel, Lab, Suite};
+use vmnoise_labs::lab_program;
+use vmnoise_labs::oracle::vm_exits::{told, witnessed};
+use vmnoise_labs::vmm_steps::Treatment;
+
+const EXERCISES: [(&str, &str); 3] = [("cpuid", "cpuid"), ("io", "io"), ("hlt", "hlt")];
+/// tracefs tells microseconds, and its readings of the clock are not ours: one tracepoint
+/// takes both, one after the other.
+const CLOSE_NS: u64 = 4_000;
+
+/// Where kvm_exit fires with interrupts on (SVM before 6.12), what caused the exit runs
+/// before it, and begins it.
+fn assert_agrees_with_tracefs(suite: Suite, begins_before: bool) {
+    let mut commands = vec![
+        "&& lab-tracefs while buffer_size_kb=8192 trace_clock=mono events/kvm/kvm_exit/enable=1 \
+         events/kvm/kvm_entry/enable=1 events/irq_vectors/enable=1 events/irq/enable=1 \
+         events/sched/sched_switch/enable=1 -- vmnoise exits trace -T 0 -d 5m"
+            .to_owned(),
+    ];
+    commands.extend(EXERCISES.iter().map(|(name, _)| {
+        let exercise = format!("vmnoise microvm --exercise {name} -d 20ms --format json");
+        format!("lab-vmm traced start read end -- {exercise}")
+    }));
+    // Its trace is kept a moment after.
+    commands.push("lab-vmm untrace run:500 --".to_owned());
+    commands.push("lab-tracefs show".to_owned());
+    let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+    let lab = ["lab-vmm", "lab-tracefs"]
+        .iter()
+        .fold(Lab::kernel(Kernel::Cloud).from(suite), |lab, program| {
+            lab.program(&lab_program(program).unwrap())
+        });
+    let report = lab.virtual_time(0).run(&commands).unwrap();
+    println!("{}", report.kernel_version);
+    let kernels = report.outputs[EXERCISES.len() + 1].text().unwrap();
+    let ours = told(report.outputs.last().unwrap().text().unwrap()).unwrap();
+    assert_eq!(ours.len(), EXERCISES.len(), "{:?}", ours.keys());
+    for ((name, reason), output) in EXERCISES.iter().zip(&report.outputs) {
+        let treatment: Treatment = serde_json::from_str(output.text().unwrap()).unwrap();
+        // A VMM that lives so short is not looked up: its process is its name.
+        let vmm = format!(":{}", treatment.pid);
+        let (_, ours) = ours.iter().find(|(vm, _)| vm.ends_with(&vmm)).unwrap();
+        let tid = treatment.readings()[0].vcpus[0].tid;
+        let kernels = witnessed(kernels, tid).unwrap();
+        assert_eq!(ours.len(), kernels.len(), "{name}");
+        let mut furthest = (0, 0);
+        let (mut timers, mut made, mut before) = (0, 0, 0);
+        for (ours, kernels) in ours.iter().zip(&kernels) {
+            assert_eq!(ours.reason, kernels.reason, "{ours:?}, {kernels:?}");
+            assert_eq!(ours.cpus, kernels.cpus, "{ours:?}, {kernels:?}");
+            let sum: u64 = ours.parts.iter().map(|(_, ns, _)| ns).sum();
+            assert_eq!(sum, ours.dur_ns, "{ours:?}");
+            let late = [
+                ours.start_ns.abs_diff(kernels.first_ns),
+                (ours.start_ns + ours.dur_ns).abs_diff(kernels.entry_ns),
+            ];
+            assert!(
+                late.iter().all(|&ns| ns <= CLOSE_NS),
+                "{ours:?}, {kernels:?}"
+            );
+            furthest = (furthest.0.max(late[0]), furthest.1.max(late[1]));
+            assert_eq!(
+                ours.has_timer(),
+                kernels.timers > 0,
+                "{ours:?}, {kernels:?}"
+            );
+            timers += kernels.timers;
+            before += u64::from(kernels.first_ns < kernels.exit_ns);
+            made += u64::from(ours.reason == *reason);
+        }
+        println!(
+            "{name}: {} exits, {made} of them {reason}, {timers} timer interrupts in them; begins and ends within {furthest:?} ns",
+            ours.len()
+        );
+        assert!(made > 100 && timers > 0);
+        assert_eq!(before > 0, begins_before, "{before}");
+    }
+}
+
+mod lab {
+    use super::*;
+
+    #[test]
+    fn every_exit_is_as_tracefs_has_it() {
+        assert_agrees_with_tracefs(Suite::Own, true);
+    }
+}
+
+mod lab_full {
+    use super::*;
+
+    mod trixie {
+        use super::*;
+
+        #[test]
+        fn every_exit_is_as_tracefs_has_it() {
+            assert_agrees_with_tracefs(Suite::Trixie, false);
+        }
+    }
+
+    mod trixie_backports {
+        use super::*;
+
+        #[test]
+        fn every_exit_is_as_tracefs_has_it() {
+            assert_agrees_with_tracefs(Suite::TrixieBackports, false);
+        }
+    }
+}
