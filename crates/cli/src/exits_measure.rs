@@ -103,6 +103,9 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
     /// is in the ring by now. Returns CLOCK_MONOTONIC.
     fn drain(&mut self) -> Result<u64> {
         let mono_ns = self.anchor();
+        if self.tracer.has_newcomers().context("counting the vCPUs")? {
+            self.tracer.learn(self.host.vms());
+        }
         let session = &mut self.session;
         self.tracer
             .drain(&mut |event| session.accept(&event))

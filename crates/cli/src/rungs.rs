@@ -32,8 +32,18 @@ pub fn of_offer(offer: &KvmOffer) -> Vec<Rung> {
     rungs
 }
 
-/// How exits are counted.
-pub fn of_exits(kvm_run_only: bool) -> Rung {
+/// How exits are counted and named in a run.
+pub fn of_exits(tracer: &ExitTracer) -> Vec<Rung> {
+    let mut rungs = vec![of_counting(tracer.kvm_run_only())];
+    if !tracer.kvm_run_only() {
+        let first = "kvm_exit, or work of the host that came before it";
+        rungs.push(rung("begin of an exit", first, true, "", ""));
+    }
+    rungs.push(of_reasons(tracer.reasons()));
+    rungs
+}
+
+fn of_counting(kvm_run_only: bool) -> Rung {
     if kvm_run_only {
         rung(
             "VM exits",
@@ -53,7 +63,7 @@ pub fn of_exits(kvm_run_only: bool) -> Rung {
 pub fn of_exit_tracer(tracer: &ExitTracer) -> Vec<Rung> {
     let counted = Rung {
         probe: EXITS_OF_ALL.into(),
-        ..of_exits(tracer.kvm_run_only())
+        ..of_counting(tracer.kvm_run_only())
     };
     let told = rung("exits one by one", "BPF ring buffer", true, "", "");
     vec![counted, of_reasons(tracer.reasons()), told]

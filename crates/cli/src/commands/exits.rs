@@ -155,7 +155,7 @@ fn facts(
             steal_clock: false,
             activity_steal: false,
         },
-        rungs: vec![rungs::of_exits(tracer.kvm_run_only())],
+        rungs: rungs::of_exits(tracer),
         shares_cpu: false,
         rdtsc_cycles: tsc::rdtsc_cycles(),
     }

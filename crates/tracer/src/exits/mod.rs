@@ -55,6 +55,8 @@ pub struct ExitTracer {
     kvm_run_only: bool,
     reasons: ReasonSource,
     names: VmNames,
+    /// How many vCPUs there were when names were learned last.
+    named: u32,
 }
 
 impl ExitTracer {
@@ -108,6 +110,7 @@ impl ExitTracer {
             kvm_run_only,
             reasons,
             names: VmNames::default(),
+            named: 0,
             object,
         })
     }
@@ -137,6 +140,16 @@ impl ExitTracer {
         self.object.set(".bss", 0, wire::bytes(&globals))?;
         self.learn(vms);
         Ok(())
+    }
+
+    /// Whether vCPUs have come since the last call, whose VMs had better be learned while
+    /// they live.
+    ///
+    /// # Errors
+    /// If the maps cannot be read.
+    pub fn has_newcomers(&mut self) -> std::io::Result<bool> {
+        let known = self.object.globals()?.vcpus_known;
+        Ok(std::mem::replace(&mut self.named, known) != known)
     }
 
     /// Remembers what these VMs and their vCPUs are called, beyond their end.
@@ -236,7 +249,10 @@ impl ExitTracer {
         let undecodable = self.stream.as_ref().map_or(0, Stream::undecodable);
         let counts = [
             (LossKind::RingFull, globals.records_lost),
-            (LossKind::Recursion, self.missed_events()?),
+            (
+                LossKind::Recursion,
+                accounting::recursion_misses(&self.object)?,
+            ),
             (LossKind::Unpaired, globals.runs_unpaired),
             (LossKind::Undecodable, undecodable),
             (LossKind::VcpusFull, globals.vcpus_lost),
@@ -247,21 +263,5 @@ impl ExitTracer {
     /// How the reasons of exits come to be known.
     pub fn reasons(&self) -> ReasonSource {
         self.reasons
-    }
-
-    /// vCPUs that found no room.
-    ///
-    /// # Errors
-    /// If the maps cannot be read.
-    pub fn lost_vcpus(&self) -> std::io::Result<u64> {
-        Ok(self.object.globals()?.vcpus_lost)
-    }
-
-    /// Events that a program missed because it was already running on that CPU.
-    ///
-    /// # Errors
-    /// If the kernel does not tell.
-    pub fn missed_events(&self) -> std::io::Result<u64> {
-        accounting::recursion_misses(&self.object)
     }
 }
