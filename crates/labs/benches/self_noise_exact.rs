@@ -5,11 +5,9 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
-use std::path::PathBuf;
-use std::process::Command;
-
 use anyhow::{Context, Result, ensure};
 use vmnoise_labs::bed::{CommandOutput, Kernel, Lab};
+use vmnoise_labs::installed::with_libraries;
 use vmnoise_labs::lab_program;
 use vmnoise_labs::polled::Polled;
 
@@ -31,7 +29,7 @@ fn main() -> Result<()> {
     // It measures 1 ms of every 9 s, so that the emulator need not step through its polling.
     let vmnoise = "& vmnoise osnoise --cpus 0 --duration 60s --period 9s --runtime 1ms";
     let mut lab = Lab::kernel(Kernel::Rt).virtual_time(0);
-    for program in perf_and_its_libraries()? {
+    for program in with_libraries("perf", "linux-perf")? {
         lab = lab.program(&program);
     }
     let report = lab.program(&lab_program("lab-poll")?).run(&[
@@ -94,18 +92,6 @@ fn main() -> Result<()> {
         "vmnoise adds {ours} instructions to an interrupt, the kernel's own tracer {theirs}"
     );
     Ok(())
-}
-
-/// perf is no static program: its loader finds what it needs beside it.
-fn perf_and_its_libraries() -> Result<Vec<PathBuf>> {
-    let perf = "/usr/bin/perf";
-    let ldd = Command::new("ldd").arg(perf).output()?;
-    ensure!(ldd.status.success(), "no {perf}: install linux-perf");
-    let needed = String::from_utf8(ldd.stdout)?;
-    let libraries = needed
-        .split_whitespace()
-        .filter(|word| word.starts_with('/'));
-    Ok(libraries.chain([perf]).map(PathBuf::from).collect())
 }
 
 fn polled(output: &CommandOutput) -> Result<Polled> {

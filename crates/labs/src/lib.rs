@@ -7,6 +7,7 @@ mod cpuset;
 mod disturber;
 pub mod footprint;
 mod group;
+pub mod installed;
 pub mod judge;
 pub mod kvm_stat;
 pub mod oracle;

@@ -1,0 +1,183 @@
+//! `cargo bench -p vmnoise-labs --bench exit_cost_exact`: what tracing adds to each exit
+//! of a vCPU, in instructions: vmnoise, tracefs, `perf kvm stat record` and a script of
+//! bpftrace, under one and the same exerciser, on a stock KVM in the lab under virtual
+//! time, where a run repeats to the last instruction. Names of rows as arguments leave
+//! out the others.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout)]
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use vmnoise_labs::bed::{CommandOutput, Kernel, Lab};
+use vmnoise_labs::installed::{LOADER, with_libraries};
+use vmnoise_labs::lab_program;
+
+/// How a tracer and an exercise come together.
+enum Tracer {
+    None,
+    /// It runs beside the exercises and ends by itself after them.
+    Beside(String),
+    /// It runs the exercise, whose command is appended.
+    Around(String),
+}
+
+struct Row {
+    what: &'static str,
+    tracer: Tracer,
+    /// Files it needs in the lab.
+    files: Vec<PathBuf>,
+}
+
+/// One exit of a kind, in cycles, which are instructions here.
+#[derive(Clone, Copy)]
+struct Exit {
+    median: f64,
+    mean: f64,
+}
+
+/// Who answers the exercise, and what tracing added to it in the thesis, in cycles
+/// (Table 2: before and after).
+const EXERCISES: [(&str, [f64; 2]); 2] = [("cpuid", [6280.0, 8483.0]), ("io", [19942.0, 22631.0])];
+/// By then every tracer traces. Nobody works meanwhile, so it takes no time.
+const SET_UP: &str = "lab-tracefs for 20";
+
+fn main() -> Result<()> {
+    let chosen: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with("--"))
+        .collect();
+    let is_chosen =
+        |row: &Row| chosen.is_empty() || chosen.iter().any(|word| row.what.contains(word));
+    let mut untraced = None;
+    for row in rows()?.iter().filter(|row| is_chosen(row)) {
+        let (kernel, exits) = measured(row).context(row.what)?;
+        let untraced = *untraced.get_or_insert_with(|| {
+            head(&kernel);
+            exits
+        });
+        print(row.what, &exits, &untraced);
+    }
+    let [cpuid, io] = EXERCISES.map(|(_, [before, after])| (after - before, after / before));
+    println!(
+        "{:<44} {:>8} {:>+7.0} {:>+6.1}% {:>16} {:>+7.0} {:>+6.1}%",
+        "the thesis' tracepoint, in cycles (Table 2)",
+        EXERCISES[0].1[1],
+        cpuid.0,
+        (cpuid.1 - 1.0) * 100.0,
+        EXERCISES[1].1[1],
+        io.0,
+        (io.1 - 1.0) * 100.0
+    );
+    Ok(())
+}
+
+fn rows() -> Result<Vec<Row>> {
+    let row = |what, tracer| Row {
+        what,
+        tracer,
+        files: Vec::new(),
+    };
+    let beside = |command: &str| Tracer::Beside(command.to_owned());
+    let tracefs = |events: &[&str]| {
+        let enable = events.iter().map(|it| format!("events/{it}/enable=1"));
+        let enable = enable.collect::<Vec<_>>().join(" ");
+        Tracer::Around(format!("lab-tracefs while {enable} -- "))
+    };
+    Ok(vec![
+        row("nothing traced", Tracer::None),
+        row("vmnoise exits top", beside("vmnoise exits -d 60s")),
+        row(
+            "tracefs, kvm_exit and kvm_entry alone",
+            tracefs(&["kvm/kvm_exit", "kvm/kvm_entry"]),
+        ),
+        row(
+            "tracefs, all of kvm, sched, irq, irq_vectors",
+            tracefs(&["kvm", "sched", "irq", "irq_vectors"]),
+        ),
+        Row {
+            what: "perf kvm stat record",
+            tracer: Tracer::Around(format!(
+                "{LOADER} /bin/perf kvm stat record --quiet --output /tmp/perf.data -- /bin/"
+            )),
+            files: with_libraries("perf", "linux-perf")?,
+        },
+        Row {
+            what: "bpftrace, one histogram of lengths",
+            tracer: Tracer::Beside(format!("{LOADER} /bin/bpftrace /bin/exit_lengths.bt")),
+            files: {
+                let script = "benches/exit_lengths.bt";
+                let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
+                let mut files = with_libraries("bpftrace", "bpftrace")?;
+                files.push(script);
+                files
+            },
+        },
+    ])
+}
+
+/// The kernel, and each exercise with this tracer.
+fn measured(row: &Row) -> Result<(String, [Exit; 2])> {
+    let exercise = |(name, _)| format!("vmnoise microvm --exercise {name} -d 20ms --format json");
+    let exercises = EXERCISES.map(exercise);
+    let mut commands = Vec::new();
+    match &row.tracer {
+        Tracer::None => commands.extend(exercises),
+        Tracer::Around(prefix) => commands.extend(exercises.map(|it| format!("{prefix}{it}"))),
+        Tracer::Beside(command) => {
+            commands.extend([format!("&& {command}"), SET_UP.to_owned()]);
+            commands.extend(exercises);
+        }
+    }
+    let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+    let mut lab = Lab::kernel(Kernel::Cloud)
+        .virtual_time(0)
+        .program(&lab_program("lab-tracefs")?);
+    for file in &row.files {
+        lab = lab.program(file);
+    }
+    let report = lab.run(&commands)?;
+    let exits = match &report.outputs[..] {
+        [cpuid, io] => [cpuid, io],
+        [_set_up, cpuid, io, tracer] => {
+            tracer.text()?;
+            [cpuid, io]
+        }
+        outputs => bail!("{} outputs", outputs.len()),
+    };
+    Ok((report.kernel_version, [exit(exits[0])?, exit(exits[1])?]))
+}
+
+fn exit(output: &CommandOutput) -> Result<Exit> {
+    let document = output.json()?;
+    let number = |key: &str| {
+        let number = document["cpus"][0]["exit_tsc"][key].as_f64();
+        number.with_context(|| format!("no exit: {document}"))
+    };
+    Ok(Exit {
+        median: number("p50")?,
+        mean: number("mean")?,
+    })
+}
+
+fn head(kernel: &str) {
+    println!("one exit on {kernel}, in instructions");
+    println!(
+        "{:<44} {:>8} {:>7} {:>7} {:>7} {:>8} {:>7} {:>7} {:>7}",
+        "", "CPUID", "added", "", "mean", "IO", "added", "", "mean"
+    );
+}
+
+fn print(what: &str, exits: &[Exit; 2], untraced: &[Exit; 2]) {
+    print!("{what:<44}");
+    for (exit, untraced) in exits.iter().zip(untraced) {
+        print!(
+            " {:>8.0} {:>+7.0} {:>+6.1}% {:>+7.0}",
+            exit.median,
+            exit.median - untraced.median,
+            (exit.median / untraced.median - 1.0) * 100.0,
+            exit.mean - untraced.mean
+        );
+    }
+    println!();
+}
