@@ -13,9 +13,19 @@
 
 struct kvm;
 
+struct kvm_vcpu_arch {
+	u32 hflags;
+};
+
+struct kvm_vcpu_stat {
+	u64 exits;
+};
+
 struct kvm_vcpu {
 	struct kvm *kvm;
 	int vcpu_id;
+	struct kvm_vcpu_arch arch;
+	struct kvm_vcpu_stat stat;
 };
 
 struct vmcb_control_area {
@@ -55,13 +65,32 @@ struct vcpu_vmx___vt {
 
 #pragma clang attribute pop
 
-static __always_inline u64 svm_exit_code(struct kvm_vcpu *vcpu)
+/* The VMCB of a vCPU, which is read once for each mode: a read costs as much as a clock. A vCPU
+ * that took the memory of another has made no more exits than the other had at its first. */
+static __always_inline struct vmcb *vmcb_of(struct exits_vmcb *known, struct kvm_vcpu *vcpu)
 {
 	struct vcpu_svm *svm = (void *)vcpu;
+	u64 exits = vcpu->stat.exits;
+	u32 hflags = vcpu->arch.hflags;
 	struct vmcb *vmcb;
+
+	if (known->kvm_vcpu == (u64)vcpu && known->hflags == hflags && known->exits < exits)
+		return (void *)known->place;
+	if (bpf_core_read(&vmcb, sizeof(vmcb), &svm->vmcb))
+		return 0;
+	known->place = (u64)vmcb;
+	known->kvm_vcpu = (u64)vcpu;
+	known->hflags = hflags;
+	known->exits = exits;
+	return vmcb;
+}
+
+static __always_inline u64 svm_exit_code(struct exits_vmcb *known, struct kvm_vcpu *vcpu)
+{
+	struct vmcb *vmcb = vmcb_of(known, vcpu);
 	u64 code = 0;
 
-	if (bpf_core_read(&vmcb, sizeof(vmcb), &svm->vmcb))
+	if (!vmcb)
 		return EXIT_CODE_UNREAD;
 	if (bpf_core_field_size(vmcb->control.exit_code) == 8) {
 		struct vmcb_control_area___whole *control = (void *)&vmcb->control;
@@ -89,10 +118,10 @@ static __always_inline u64 vmx_exit_code(struct kvm_vcpu *vcpu)
 	return code;
 }
 
-static __always_inline u64 exit_code(struct kvm_vcpu *vcpu, u32 isa)
+static __always_inline u64 exit_code(struct exits_vmcb *known, struct kvm_vcpu *vcpu, u32 isa)
 {
 	if (isa == ISA_SVM && bpf_core_type_exists(struct vcpu_svm))
-		return svm_exit_code(vcpu);
+		return svm_exit_code(known, vcpu);
 	if (isa == ISA_VMX && bpf_core_type_exists(struct vcpu_vmx))
 		return vmx_exit_code(vcpu);
 	return EXIT_CODE_UNREAD;

@@ -43,7 +43,8 @@ struct exits_cpu {
 	u64 idle_start;
 	u64 idle_taken;
 	u64 done_until; /* the end of the last of it, idle not counted */
-	u64 reserved[4];
+	u64 unbooked;	/* interrupt work was done that the vCPU here was not told of */
+	u64 reserved[3];
 
 	/* Only where it is told one by one: the outermost interrupt, the softirq, who runs and
 	 * since when, how many vCPUs wait here, and whether one ever was here. */
@@ -89,6 +90,16 @@ struct exits_stay {
 	u32 entered_cpu;
 };
 
+/* Where SVM's codes are read, and for which vCPU: of this kvm_vcpu, which had made this many exits
+ * when it was found, in this mode (nested guests have a VMCB of their own). */
+struct exits_vmcb {
+	u64 place;
+	u64 kvm_vcpu;
+	u64 exits;
+	u32 hflags;
+	u32 reserved;
+};
+
 /* One vCPU. Its state follows it from CPU to CPU. */
 struct exits_vcpu {
 	/* Who it is. */
@@ -101,6 +112,7 @@ struct exits_vcpu {
 	/* Where it is. */
 	u32 entered;
 	u32 in_exit;
+	struct exits_vmcb vmcb;
 	u64 first_host;	   /* the first host work since it entered */
 	u64 left;	   /* KVM_RUN left */
 	u64 taken_at_left; /* what had been taken from the exit by then */
@@ -121,10 +133,9 @@ struct exits_vcpu {
 	/* Totals. */
 	u64 first_mono_ns;
 	u64 last_mono_ns;
-	u64 exits;
-	u64 heavy;
-	u64 exit_ns;
-	struct exits_split split;
+	u64 inside_run_ns; /* taken inside KVM_RUN, where no exit is seen that it belongs to */
+	struct exits_split inside_run;
+	u64 worst_noise_ns;
 	struct exits_exit worst; /* the longest, halts not counted */
 
 	/* Only where it is told one by one. */

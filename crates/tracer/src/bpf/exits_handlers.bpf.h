@@ -27,9 +27,12 @@ static __always_inline u32 reason_index(u64 code)
 
 static __always_inline void exits_exit(struct exits_vcpu *vcpu, u32 cpu, u64 now, u64 code)
 {
-	vcpu->now.start_mono_ns = vcpu->first_host ?: now;
-	if (!vcpu->first_host)
+	if (vcpu->first_host) {
+		vcpu->now.start_mono_ns = vcpu->first_host;
+	} else {
+		vcpu->now.start_mono_ns = now;
 		vcpu->now.exit_cpu = cpu;
+	}
 	vcpu->now.code = code;
 	vcpu->in_exit = 1;
 	vcpu->entered = 0;
@@ -68,17 +71,17 @@ static __always_inline u32 bucket_of(u64 ns)
 static __always_inline void exit_ends(struct exits_vcpu *vcpu, u32 index, u32 cpu, u64 now)
 {
 	u64 dur_ns = now - vcpu->now.start_mono_ns;
+	u64 noise_ns = dur_ns - vcpu->now.split.halted_ns;
 	u32 key = index * EXITS_REASONS + reason_index(vcpu->now.code);
 	struct exits_reason *reason = bpf_map_lookup_elem(&reasons, &key);
 	u32 bucket = bucket_of(dur_ns);
 
 	vcpu->now.end_mono_ns = now;
 	vcpu->now.entry_cpu = cpu;
-	vcpu->exits++;
-	vcpu->exit_ns += dur_ns;
-	if (dur_ns - vcpu->now.split.halted_ns >
-	    vcpu->worst.end_mono_ns - vcpu->worst.start_mono_ns - vcpu->worst.split.halted_ns)
+	if (noise_ns > vcpu->worst_noise_ns) {
+		vcpu->worst_noise_ns = noise_ns;
 		vcpu->worst = vcpu->now;
+	}
 	if (reason) {
 		reason->count++;
 		reason->total_ns += dur_ns;
@@ -92,10 +95,12 @@ static __always_inline void exit_ends(struct exits_vcpu *vcpu, u32 index, u32 cp
 	tell_exit(vcpu, index, dur_ns);
 	/* Most exits never left KVM, and nobody took anything from them. */
 	if (vcpu->taken || vcpu->now.heavy) {
-		add_split(&vcpu->split, &vcpu->now.split);
-		vcpu->heavy += vcpu->now.heavy;
 		if (reason) {
-			add_split(&reason->split, &vcpu->now.split);
+			/* The VMM mostly had all that was taken. */
+			if (vcpu->taken == vcpu->now.split.vmm_ns)
+				reason->split.vmm_ns += vcpu->taken;
+			else
+				add_split(&reason->split, &vcpu->now.split);
 			reason->heavy += vcpu->now.heavy;
 		}
 		start_afresh(vcpu);

@@ -39,6 +39,7 @@ static __always_inline void exits_irq_exit(u32 cpu, u64 now)
 		return;
 	here->done.irq_ns += minus(now - here->irq_start, here->done.nmi_ns - here->irq_taken);
 	here->done_until = now;
+	here->unbooked = 1;
 	tell_activity(here, cpu, VMNOISE_IRQ, here->irq_start, now, &here->irq);
 }
 
@@ -63,6 +64,7 @@ static __always_inline void softirq_ends(struct exits_cpu *here, u32 cpu, u64 no
 		return;
 	here->done.softirq_ns += minus(now - here->softirq_start, taken);
 	here->done_until = now;
+	here->unbooked = 1;
 	if (streaming) {
 		struct vmnoise_source source = source_from(VMNOISE_FROM_SOFTIRQ, here->softirq);
 
@@ -88,6 +90,7 @@ static __always_inline void exits_nmi(u32 cpu, u64 now, u64 delta_ns)
 	host_begins(here, cpu, now - delta_ns);
 	here->done.nmi_ns += delta_ns;
 	here->done_until = now;
+	here->unbooked = 1;
 	if (streaming) {
 		struct vmnoise_source source = source_from(VMNOISE_FROM_NMI, 0);
 
@@ -142,8 +145,11 @@ static __always_inline u64 book_interrupts(struct exits_vcpu *vcpu, const struct
  * between the reading of the clock and here is booked too: this instant is then the end of it. */
 static __always_inline u64 book_here(struct exits_vcpu *vcpu, struct exits_cpu *here, u64 now)
 {
-	if (interrupts(&here->done) == interrupts(&vcpu->mark))
+	if (!here->unbooked)
 		return now;
+	/* First, for an NMI may come at any time. */
+	here->unbooked = 0;
+	barrier();
 	book_interrupts(vcpu, &vcpu->mark, &here->done);
 	vcpu->mark = here->done;
 	return here->done_until > now ? here->done_until : now;

@@ -100,6 +100,8 @@ static __always_inline void arrives(struct exits_vcpu *vcpu, u32 index, struct e
 	here->vcpu = index;
 	here->hosts = 1;
 	vcpu->cpu = cpu;
+	here->unbooked = 0;
+	barrier();
 	vcpu->mark = here->done;
 }
 

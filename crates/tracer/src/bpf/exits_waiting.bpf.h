@@ -52,8 +52,8 @@ static __always_inline void add_split(struct exits_split *to, const struct exits
 /* What was taken inside KVM_RUN belongs to no exit that anybody saw. */
 static __always_inline void book_inside_run(struct exits_vcpu *vcpu)
 {
-	add_split(&vcpu->split, &vcpu->now.split);
-	vcpu->exit_ns += vcpu->taken;
+	add_split(&vcpu->inside_run, &vcpu->now.split);
+	vcpu->inside_run_ns += vcpu->taken;
 	start_afresh(vcpu);
 }
 

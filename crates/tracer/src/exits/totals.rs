@@ -1,5 +1,7 @@
 //! From the numbers in the maps to totals with names. Pure: no I/O, no BPF, no clock.
 
+use std::collections::BTreeMap;
+
 use vmnoise_events::{Exit, ExitReason, ExitSplit, Isa, ReasonTotals, VcpuId, VcpuTotals};
 
 use super::wire::{Globals, WireExit, WireReason, WireSplit, WireVcpu};
@@ -18,9 +20,9 @@ pub(super) fn vcpu(
         vcpu: id,
         first_mono_ns: wire.first_mono_ns,
         last_mono_ns: wire.last_mono_ns,
-        exits: wire.exits,
-        heavy: wire.heavy,
-        split: split(&wire.split, wire.exit_ns),
+        exits: reasons.iter().map(|totals| totals.count).sum(),
+        heavy: reasons.iter().map(|totals| totals.heavy).sum(),
+        split: whole_split(wire, reasons),
         worst,
         reasons: codes
             .zip(reasons)
@@ -32,6 +34,19 @@ pub(super) fn vcpu(
             })
             .collect(),
     }
+}
+
+/// The kernel sums up by reason alone, and what belongs to none.
+fn whole_split(wire: &WireVcpu, reasons: &[WireReason]) -> ExitSplit {
+    let inside_run = split(&wire.inside_run, wire.inside_run_ns).parts();
+    let parts = reasons
+        .iter()
+        .flat_map(|totals| split(&totals.split, totals.total_ns).parts());
+    let mut sums = BTreeMap::new();
+    for (share, ns) in parts.chain(inside_run) {
+        *sums.entry(share).or_insert(0) += ns;
+    }
+    ExitSplit::from_fn(|share| sums[&share])
 }
 
 /// KVM's numbers of the two on x86; where no exit told, KVM_RUN is all there is.
