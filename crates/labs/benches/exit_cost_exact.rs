@@ -86,7 +86,7 @@ fn rows() -> Result<Vec<Row>> {
     };
     Ok(vec![
         row("nothing traced", Tracer::None),
-        row("vmnoise exits top", beside("vmnoise exits -d 60s")),
+        row("vmnoise exits top", beside("vmnoise exits top -d 60s")),
         row(
             "tracefs, kvm_exit and kvm_entry alone",
             tracefs(&["kvm/kvm_exit", "kvm/kvm_entry"]),
