@@ -27,6 +27,11 @@ static __always_inline u32 reason_index(u64 code)
 
 static __always_inline void exits_exit(struct exits_vcpu *vcpu, u32 cpu, u64 now, u64 code)
 {
+	/* Its entry was not seen: what is booked may be older than this exit. */
+	if (!vcpu->entered) {
+		vcpu->in_exit = 0;
+		return;
+	}
 	if (vcpu->first_host) {
 		vcpu->now.start_mono_ns = vcpu->first_host;
 	} else {

@@ -26,6 +26,23 @@ fn an_exit_that_nobody_disturbs_is_kvms_own() {
 }
 
 #[test]
+fn an_exit_whose_entry_nobody_saw_is_not_counted() {
+    let handlers = Handlers::new();
+    // Tracing begins while another task has the CPU: that is no part of the next exit.
+    handlers.run("exit", 0, 900, &[VCPU, IO]);
+    handlers.run("switch", 0, 1_000, &[1, 0, VCPU, TASK]);
+    handlers.run("switch", 0, 5_000, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("exit", 0, 6_000, &[VCPU, CPUID]);
+    handlers.run("entry", 0, 6_100, &[VCPU]);
+    handlers.run("exit", 0, 7_000, &[VCPU, CPUID]);
+    handlers.run("entry", 0, 7_300, &[VCPU]);
+    let vcpu = handlers.vcpu(1);
+    assert_eq!(vcpu.exits, 1);
+    assert_eq!((vcpu.first_mono_ns, vcpu.last_mono_ns), (6_100, 7_300));
+    assert_eq!((vcpu.split.kvm, vcpu.split.total()), (300, 300));
+}
+
+#[test]
 fn an_exit_to_the_vmm_is_heavy_and_the_vmms() {
     let handlers = Handlers::entered();
     handlers.run("exit", 0, 2_000, &[VCPU, IO]);
