@@ -2,6 +2,7 @@
 //! recorded in the same run, in virtual time.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
+use serde_json::Value;
 use vmnoise_labs::bed::{Kernel, Lab, Suite};
 use vmnoise_labs::lab_program;
 use vmnoise_labs::oracle::vm_exits::{told, witnessed};
@@ -87,6 +88,54 @@ mod lab {
     #[test]
     fn every_exit_is_as_tracefs_has_it() {
         assert_agrees_with_tracefs(Suite::Own, true);
+    }
+
+    #[test]
+    fn a_hog_is_named_and_the_vm_beside_it_has_none() {
+        let programs = ["lab-vmm", "lab-disturb"];
+        let lab = programs
+            .iter()
+            .fold(Lab::kernel(Kernel::Cloud), |lab, program| {
+                lab.program(&lab_program(program).unwrap())
+            });
+        let report = lab
+            .virtual_time(2)
+            .run(&[
+                "&& vmnoise exits trace -T 100 -d 5m -o /tmp/exits.vmn",
+                "lab-vmm traced start read end -- vmnoise microvm --exercise cpuid -d 20ms",
+                "lab-vmm start hog:0 waited:60 unhog read kill -- \
+                 vmnoise microvm --exercise io -d 5m",
+                "lab-vmm untrace run:500 --",
+                "vmnoise explain /tmp/exits.vmn --format json",
+            ])
+            .unwrap();
+        let [quiet, hogged, _, summary, trace] = &report.outputs[..] else {
+            panic!("{}", report.outputs.len())
+        };
+        let summary: Value = serde_json::from_str(summary.text().unwrap()).unwrap();
+        assert_eq!(summary["lost_events"], 0, "{}", summary["losses"]);
+        let told = told(trace.text().unwrap()).unwrap();
+        let [quiet, hogged] = [quiet, hogged]
+            .map(|it| serde_json::from_str::<Treatment>(it.text().unwrap()).unwrap());
+        let hog = hogged.all("hog:0")[0].hog.clone().unwrap();
+        let had_ns = |treatment: &Treatment| -> u64 {
+            let vmm = format!(":{}", treatment.pid);
+            let of_vm = told.iter().filter(|(vm, _)| vm.ends_with(&vmm));
+            let parts = of_vm
+                .flat_map(|(_, exits)| exits)
+                .flat_map(|exit| &exit.parts);
+            let of_hog = parts.filter(|(_, _, by)| by.as_deref() == Some(&hog));
+            let of_hog: Vec<_> = of_hog.collect();
+            assert!(of_hog.iter().all(|(share, ..)| share == "preempted"));
+            of_hog.iter().map(|(_, ns, _)| ns).sum()
+        };
+        let vms = summary["vms"].as_array().unwrap();
+        let vm = vms.iter().find(|vm| vm["vm"] == hogged.pid).unwrap();
+        let preempted_ns = vm["vcpus"][0]["time_ns"]["preempted"].as_u64().unwrap();
+        let of_hog_ns = had_ns(&hogged);
+        println!("{hog} had {of_hog_ns} ns of {preempted_ns} ns preempted");
+        assert!((40_000_000..=preempted_ns).contains(&of_hog_ns), "{vm}");
+        assert_eq!(had_ns(&quiet), 0);
     }
 }
 
