@@ -23,6 +23,7 @@ use self::longest::Longest;
 use super::stream::Stream;
 use super::{json, screen, text};
 use crate::args::{ExitsHistArguments, Format};
+use crate::units::human;
 
 /// How exits are shown.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +60,9 @@ struct Document<'a> {
     #[serde(flatten)]
     exits: &'a ExitsSummary,
     longest: Vec<Longest<'a>>,
+    /// `None` where no exit was to be told one by one.
+    told: Option<u64>,
+    unnamed_ns: Option<u64>,
     lost_events: u64,
     losses: Losses,
     rungs: &'a [Rung],
@@ -125,6 +129,8 @@ impl<'a> ExitsView<'a> {
                     measured_ns: u64::try_from(measured.as_nanos()).unwrap_or(u64::MAX),
                     exits: &run.exits,
                     longest: run.longest.iter().map(Longest::new).collect(),
+                    told: facts.options.trace.then_some(run.told),
+                    unnamed_ns: facts.options.trace.then_some(run.unnamed_ns),
                     lost_events: run.lost_events,
                     losses: run.losses,
                     rungs: &run.rungs,
@@ -169,6 +175,11 @@ fn honesty(run: &ExitsRun) -> String {
     let mut out = text::rungs(&run.rungs);
     if run.losses.get(LossKind::VcpusFull) > 0 {
         out += " vCPUs without room are not counted at all\n";
+    }
+    if run.told > 0 {
+        let unnamed = human(run.unnamed_ns);
+        let told = run.told;
+        out += &format!(" told one by one: {told} exits; nobody is named for {unnamed} of them\n");
     }
     out + &format!(" lost events: {}{by_kind}\n", run.lost_events)
 }
