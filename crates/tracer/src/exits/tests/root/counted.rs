@@ -212,12 +212,7 @@ fn what_was_open_when_tracing_began_is_not_counted() {
 
 #[test]
 fn without_kvm_exit_an_exit_is_the_time_between_two_runs() {
-    let handlers = Handlers::kvm_run_only();
-    handlers.run("run_enter", 0, 1_000, &[VCPU]);
-    handlers.run("switch", 0, 2_000, &[1, 0, VCPU, TASK]);
-    handlers.run("switch", 0, 2_400, &[0, SLEEPS, TASK, VCPU]);
-    handlers.run("run_leave", 0, 3_000, &[VCPU]);
-    handlers.run("run_enter", 0, 3_300, &[VCPU]);
+    let handlers = Handlers::two_runs();
     let vcpu = handlers.vcpu(1);
     assert_eq!((vcpu.exits, vcpu.heavy), (1, 1));
     assert_eq!((vcpu.split.preempted, vcpu.split.vmm), (400, 300));

@@ -73,6 +73,18 @@ impl Handlers {
         handlers
     }
 
+    /// Where kvm_exit never fires: a task has the CPU for 400 ns inside KVM_RUN, and the VMM
+    /// has 300 ns between two KVM_RUN.
+    pub(super) fn two_runs() -> Handlers {
+        let handlers = Handlers::kvm_run_only();
+        handlers.run("run_enter", 0, 1_000, &[VCPU]);
+        handlers.run("switch", 0, 2_000, &[1, 0, VCPU, TASK]);
+        handlers.run("switch", 0, 2_400, &[0, SLEEPS, TASK, VCPU]);
+        handlers.run("run_leave", 0, 3_000, &[VCPU]);
+        handlers.run("run_enter", 0, 3_300, &[VCPU]);
+        handlers
+    }
+
     pub(super) fn run(&self, event: &str, cpu: u64, now_ns: u64, values: &[u64]) {
         let mut context = [0_u64; 12];
         (context[0], context[1]) = (cpu, now_ns);

@@ -241,12 +241,7 @@ fn a_full_ring_loses_records_and_counts_everything() {
 
 #[test]
 fn inside_kvm_run_intervals_are_told_where_exits_are_not() {
-    let handlers = Handlers::kvm_run_only();
-    handlers.run("run_enter", 0, 1_000, &[VCPU]);
-    handlers.run("switch", 0, 2_000, &[1, 0, VCPU, TASK]);
-    handlers.run("switch", 0, 2_400, &[0, SLEEPS, TASK, VCPU]);
-    handlers.run("run_leave", 0, 3_000, &[VCPU]);
-    handlers.run("run_enter", 0, 3_300, &[VCPU]);
+    let handlers = Handlers::two_runs();
     assert_eq!(
         handlers.intervals(),
         [
