@@ -7,15 +7,36 @@ use serde::Serialize;
 use vmnoise_events::{Options, RunFacts};
 use vmnoise_explain::Summary;
 
-/// `vmnoise.summary/1`.
+/// What every result begins with.
 #[derive(Debug, Serialize)]
-pub struct SummaryDocument<'a> {
+pub struct Head<'a> {
     schema: &'static str,
     tool_version: &'a str,
     kernel: &'a str,
     hypervisor: Option<&'a str>,
     started_at: &'a str,
     options: &'a Options,
+}
+
+impl<'a> Head<'a> {
+    /// The head of this run's result.
+    pub fn new(schema: &'static str, facts: &'a RunFacts) -> Head<'a> {
+        Head {
+            schema,
+            tool_version: &facts.tool_version,
+            kernel: &facts.host.kernel,
+            hypervisor: facts.host.hypervisor.as_deref(),
+            started_at: &facts.started_at,
+            options: &facts.options,
+        }
+    }
+}
+
+/// `vmnoise.summary/1`.
+#[derive(Debug, Serialize)]
+pub struct SummaryDocument<'a> {
+    #[serde(flatten)]
+    head: Head<'a>,
     #[serde(flatten)]
     summary: &'a Summary,
 }
@@ -24,12 +45,7 @@ impl<'a> SummaryDocument<'a> {
     /// The document of this run.
     pub fn new(facts: &'a RunFacts, summary: &'a Summary) -> SummaryDocument<'a> {
         SummaryDocument {
-            schema: "vmnoise.summary/1",
-            tool_version: &facts.tool_version,
-            kernel: &facts.host.kernel,
-            hypervisor: facts.host.hypervisor.as_deref(),
-            started_at: &facts.started_at,
-            options: &facts.options,
+            head: Head::new("vmnoise.summary/1", facts),
             summary,
         }
     }

@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde::Serialize;
-use vmnoise_events::{LossKind, Options, RunFacts, Rung};
+use vmnoise_events::{LossKind, RunFacts, Rung};
 use vmnoise_explain::{ExitsRun, ExitsSummary, Losses, TracedExit};
 
 use self::longest::Longest;
+use super::json::Head;
 use super::stream::Stream;
 use super::{json, screen, text};
 use crate::args::{ExitsHistArguments, Format};
@@ -50,12 +51,8 @@ pub struct ExitsView<'a> {
 /// `vmnoise.exits/1`.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
-    schema: &'static str,
-    tool_version: &'a str,
-    kernel: &'a str,
-    hypervisor: Option<&'a str>,
-    started_at: &'a str,
-    options: &'a Options,
+    #[serde(flatten)]
+    head: Head<'a>,
     measured_ns: u64,
     #[serde(flatten)]
     exits: &'a ExitsSummary,
@@ -120,12 +117,7 @@ impl<'a> ExitsView<'a> {
             Format::Text => super::write(self.text(measured, run).as_bytes()),
             Format::Json => {
                 let document = Document {
-                    schema: "vmnoise.exits/1",
-                    tool_version: &facts.tool_version,
-                    kernel: &facts.host.kernel,
-                    hypervisor: facts.host.hypervisor.as_deref(),
-                    started_at: &facts.started_at,
-                    options: &facts.options,
+                    head: Head::new("vmnoise.exits/1", facts),
                     measured_ns: u64::try_from(measured.as_nanos()).unwrap_or(u64::MAX),
                     exits: &run.exits,
                     longest: run.longest.iter().map(Longest::new).collect(),
