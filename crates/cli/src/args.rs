@@ -209,6 +209,20 @@ pub struct OsnoiseTopArguments {
     pub json_lines: bool,
 }
 
+/// What a histogram prints beside its buckets, in rtla's words.
+#[derive(Debug, Args)]
+pub struct HistFrame {
+    /// Print empty buckets too
+    #[arg(long)]
+    pub with_zeros: bool,
+    /// Leave out the lines before the histogram
+    #[arg(long)]
+    pub no_header: bool,
+    /// Leave out the lines after the histogram
+    #[arg(long)]
+    pub no_summary: bool,
+}
+
 /// `vmnoise osnoise hist`.
 #[derive(Debug, Args)]
 pub struct OsnoiseHistArguments {
@@ -220,15 +234,8 @@ pub struct OsnoiseHistArguments {
     /// Number of buckets
     #[arg(short = 'E', long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(10..=9_999_999))]
     pub entries: u64,
-    /// Print buckets without gaps too
-    #[arg(long)]
-    pub with_zeros: bool,
-    /// Leave out the lines before the histogram
-    #[arg(long)]
-    pub no_header: bool,
-    /// Leave out the lines after the histogram
-    #[arg(long)]
-    pub no_summary: bool,
+    #[command(flatten)]
+    pub frame: HistFrame,
     /// Leave out the column of bucket limits
     #[arg(long, requires = "with_zeros")]
     pub no_index: bool,

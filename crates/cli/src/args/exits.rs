@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Format, duration, noise};
+use super::{Format, HistFrame, duration, noise};
 
 /// `vmnoise exits`.
 #[derive(Debug, Args)]
@@ -84,15 +84,8 @@ pub struct ExitsHistArguments {
     /// What has a column of its own
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Columns::Vcpu)]
     pub by: Columns,
-    /// Print buckets without exits too, between the shortest and the longest
-    #[arg(long)]
-    pub with_zeros: bool,
-    /// Leave out the lines before the histogram
-    #[arg(long)]
-    pub no_header: bool,
-    /// Leave out the lines after the histogram
-    #[arg(long)]
-    pub no_summary: bool,
+    #[command(flatten)]
+    pub frame: HistFrame,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

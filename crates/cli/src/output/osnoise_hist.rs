@@ -31,9 +31,9 @@ impl Hist {
         Hist {
             bucket_us: arguments.bucket_size,
             entries: arguments.entries,
-            with_zeros: arguments.with_zeros,
-            header: !arguments.no_header,
-            summary: !arguments.no_summary,
+            with_zeros: arguments.frame.with_zeros,
+            header: !arguments.frame.no_header,
+            summary: !arguments.frame.no_summary,
             index: !arguments.no_index,
             keeps_trace: arguments.common.keeps_trace(),
             cpus: BTreeMap::new(),

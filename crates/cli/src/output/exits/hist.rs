@@ -27,17 +27,17 @@ pub fn render(
     let reasons = vcpus(summary).flat_map(|(_, vcpu)| &vcpu.reasons);
     reasons.for_each(|reason| all.add(reason));
     let mut out = String::new();
-    if !arguments.no_header {
+    if !arguments.frame.no_header {
         out += "# vmnoise exits histogram\n# Time unit is microseconds (us)\n";
         out += &format!("# Duration: {}\n", rtla::clock(measured));
         out += &row("Index", &columns, |(name, _)| name.clone());
     }
-    for floor_ns in floors(&all, arguments.with_zeros) {
+    for floor_ns in floors(&all, arguments.frame.with_zeros) {
         out += &row(&us(floor_ns), &columns, |(_, lengths)| {
             lengths.count_from(floor_ns).to_string()
         });
     }
-    if !arguments.no_summary {
+    if !arguments.frame.no_summary {
         let or_unknown = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), us);
         out += &row("count:", &columns, |(_, lengths)| {
             lengths.count().to_string()

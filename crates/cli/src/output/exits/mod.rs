@@ -139,7 +139,7 @@ impl<'a> ExitsView<'a> {
             Layout::Top { .. } => (top::render(measured, &run.exits), true),
             Layout::Hist(arguments) => {
                 let text = hist::render(measured, &run.exits, arguments);
-                (text, !arguments.no_summary)
+                (text, !arguments.frame.no_summary)
             }
             Layout::Trace => (String::new(), true),
         };
