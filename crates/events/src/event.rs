@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Activity, Anchor, Gap, InterferenceCounts, Source, Vcpu, VcpuExit, VcpuInterval, VcpuTotals,
+    Activity, Anchor, Gap, InterferenceCounts, Source, Vcpu, VcpuClock, VcpuExit, VcpuInterval,
+    VcpuTotals,
 };
 
 /// One message of the stream. `explain` is a pure function of the messages in
@@ -29,6 +30,8 @@ pub enum Event {
     Watermark(u64),
     /// Defines a [`Vcpu`] before its first use, or anew.
     Vcpu(Vcpu),
+    /// How the clock of a vCPU's guest follows from this host's.
+    VcpuClock(VcpuClock),
     /// A vCPU left its guest and is back.
     Exit(VcpuExit),
     /// What kept a vCPU's thread from its guest.

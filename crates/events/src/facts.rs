@@ -117,6 +117,10 @@ pub struct HostFacts {
     pub allowed_cpus: Vec<u32>,
     /// Current clocksource of the kernel.
     pub clocksource: String,
+    /// Numbers of its CPUs and their APIC ids, ascending, which a hypervisor gives to vCPUs
+    /// as their numbers; empty where unknown, as of recordings before format 4.
+    #[serde(default)]
+    pub apic_ids: Vec<(u32, u32)>,
     /// The KVM vendor module (`kvm_intel`, `kvm_amd`, `kvm_pvm`), where visible.
     pub kvm_module: Option<String>,
 }

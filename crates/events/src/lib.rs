@@ -28,4 +28,4 @@ pub use facts::{HostFacts, ObservedThread, Options, Policy, RunFacts, Rung, Witn
 pub use gap::Gap;
 pub use interference::{InterferenceCounts, InterferenceSlot};
 pub use share::Share;
-pub use vcpu::{Vcpu, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
+pub use vcpu::{Vcpu, VcpuClock, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};

@@ -27,6 +27,40 @@ pub struct Vcpu {
     pub sees_kvm: bool,
 }
 
+/// How the time-stamp counter that the guest of a vCPU reads follows from its host's. A later
+/// one of the same vCPU replaces an earlier one.
+///
+/// Source: arch/x86/kvm/debugfs.c (`tsc-offset`, `tsc-scaling-ratio`,
+/// `tsc-scaling-ratio-frac-bits`) and the event `kvm:kvm_write_tsc_offset`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VcpuClock {
+    /// Whose.
+    pub vcpu: VcpuId,
+    /// Until this instant the clock before it held, CLOCK_MONOTONIC in nanoseconds; of a
+    /// vCPU's first clock the same as `from_mono_ns`.
+    pub before_until_mono_ns: u64,
+    /// From this instant on it holds, CLOCK_MONOTONIC in nanoseconds. Of a first clock: when it
+    /// was first read, and there is no reason to think that it did not hold before. Which
+    /// clock holds between the two is not known.
+    pub from_mono_ns: u64,
+    /// Cycles that the guest's counter is ahead of the scaled host's.
+    pub offset_tsc: i64,
+    /// The guest's counter runs at `ratio / 2^ratio_frac_bits` of the host's rate.
+    pub ratio: u64,
+    /// See `ratio`.
+    pub ratio_frac_bits: u8,
+}
+
+impl VcpuClock {
+    /// The guest's counter at this reading of the host's; `None` where it has none that a
+    /// guest could read.
+    pub fn guest_tsc(&self, host_tsc: u64) -> Option<u64> {
+        let scaled = u128::from(host_tsc) * u128::from(self.ratio);
+        let scaled = scaled.checked_shr(self.ratio_frac_bits.into())?;
+        u64::try_from(i128::try_from(scaled).ok()? + i128::from(self.offset_tsc)).ok()
+    }
+}
+
 /// One exit of one vCPU. It comes when it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VcpuExit {
@@ -95,6 +129,23 @@ pub struct VcpuInterval {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_guest_reads_its_host_scaled_and_then_ahead() {
+        let mut clock = VcpuClock {
+            vcpu: VcpuId(0),
+            before_until_mono_ns: 0,
+            from_mono_ns: 0,
+            offset_tsc: -1_000,
+            ratio: 3 << 31,
+            ratio_frac_bits: 32,
+        };
+        assert_eq!(clock.guest_tsc(1_000), Some(500));
+        assert_eq!(clock.guest_tsc(1), None);
+        assert_eq!(clock.guest_tsc(u64::MAX), None);
+        clock.ratio_frac_bits = 200;
+        assert_eq!(clock.guest_tsc(1_000), None);
+    }
 
     #[test]
     fn numbers_round_trip() {

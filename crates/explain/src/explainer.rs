@@ -95,7 +95,11 @@ impl Explainer {
             }
             Event::Tally(tally) => self.cpu_mut(tally.cpu).add_tally(*tally),
             // Such a run traces no vCPUs: who wrote this stream did not know what it is.
-            Event::Vcpu(_) | Event::Exit(_) | Event::VcpuInterval(_) | Event::VcpuTotals(_) => {
+            Event::Vcpu(_)
+            | Event::VcpuClock(_)
+            | Event::Exit(_)
+            | Event::VcpuInterval(_)
+            | Event::VcpuTotals(_) => {
                 self.losses.find(LossKind::Undecodable);
             }
             Event::Loss(loss) => self.losses.tell(loss),

@@ -19,6 +19,7 @@ mod exits;
 mod explainer;
 mod guest_columns;
 mod interference;
+mod join;
 mod kvm_bound;
 mod ledger;
 mod lengths;
@@ -49,6 +50,10 @@ pub use exits::{
 pub use explainer::Explainer;
 pub use guest_columns::GuestColumns;
 pub use interference::Interference;
+pub use join::{
+    Culprit, ExitBranch, GapTree, HostPart, HostSide, JoinedRun, JoinedTotals, Pair, Side,
+    ThesisSum,
+};
 pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;
 pub use losses::Losses;

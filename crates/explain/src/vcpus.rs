@@ -146,7 +146,7 @@ impl ExitExplainer {
                 self.run_out(on_budget);
             }
             // The host's own clock dates all there is.
-            Event::Anchor(_) => {}
+            Event::Anchor(_) | Event::VcpuClock(_) => {}
             // Nobody was there to feel or count it.
             Event::Gap(_) | Event::Tally(_) => self.losses.find(LossKind::Undecodable),
         }

@@ -180,6 +180,7 @@ impl Columns {
                 ..Row::default()
             }),
             Event::Vcpu(vcpu) => self.push_vcpu(vcpu),
+            Event::VcpuClock(clock) => self.push_clock(clock),
             Event::Exit(exit) => self.push_exit(event::EXIT, exit.vcpu, &exit.exit),
             Event::VcpuInterval(interval) => self.push_interval(interval),
             Event::VcpuTotals(totals) => self.push_totals(totals),

@@ -36,6 +36,7 @@ impl Definitions {
                 within("vCPU", id, self.vcpus, id <= self.vcpus)?;
                 self.vcpus += u32::from(id == self.vcpus);
             }
+            Event::VcpuClock(clock) => self.vcpu(clock.vcpu)?,
             Event::Exit(exit) => self.vcpu(exit.vcpu)?,
             Event::VcpuInterval(interval) => {
                 self.vcpu(interval.vcpu)?;

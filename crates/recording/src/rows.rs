@@ -157,6 +157,7 @@ impl Rows {
                 mono_ns: self.start_mono_ns.get(row)?,
             }),
             event::VCPU => Event::Vcpu(self.vcpu(row)?),
+            event::VCPU_CLOCK => Event::VcpuClock(self.vcpu_clock(row)?),
             event::EXIT => Event::Exit(self.vcpu_exit(row)?),
             event::VCPU_INTERVAL => Event::VcpuInterval(self.vcpu_interval(row)?),
             event::VCPU_TOTALS => {

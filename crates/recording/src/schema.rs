@@ -8,7 +8,7 @@ use arrow_array::builder::MapFieldNames;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 /// The version this crate writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// Keys of the schema's metadata.
 pub(crate) mod keys {
@@ -36,6 +36,7 @@ pub(crate) mod event {
     pub const REASON_TOTALS: u8 = 13;
     /// Of the totals before it: the longest exit.
     pub const LONGEST_EXIT: u8 = 14;
+    pub const VCPU_CLOCK: u8 = 15;
     pub const CHECKSUM: u8 = 255;
 }
 
@@ -58,6 +59,10 @@ pub(crate) mod counter {
     pub const NUMBER: &str = "number";
     pub const VM: &str = "vm";
     pub const SEES_KVM: &str = "sees_kvm";
+    /// Two's complement.
+    pub const OFFSET_TSC: &str = "offset_tsc";
+    pub const RATIO: &str = "ratio";
+    pub const RATIO_FRAC_BITS: &str = "ratio_frac_bits";
     pub const CODE: &str = "code";
     pub const EXITS: &str = "exits";
     pub const HEAVY: &str = "heavy";

@@ -1,6 +1,8 @@
 //! What vCPUs went through, into columns.
 
-use vmnoise_events::{Exit, ExitSplit, ReasonTotals, Vcpu, VcpuId, VcpuInterval, VcpuTotals};
+use vmnoise_events::{
+    Exit, ExitSplit, ReasonTotals, Vcpu, VcpuClock, VcpuId, VcpuInterval, VcpuTotals,
+};
 
 use super::{Columns, Row};
 use crate::schema::{counter, event};
@@ -17,6 +19,21 @@ impl Columns {
                 (counter::NUMBER, vcpu.number.map(u64::from)),
                 (counter::VM, Some(vcpu.vm)),
                 (counter::SEES_KVM, Some(vcpu.sees_kvm.into())),
+            ]),
+            ..Row::default()
+        });
+    }
+
+    pub(super) fn push_clock(&mut self, clock: &VcpuClock) {
+        self.push(&Row {
+            event: event::VCPU_CLOCK,
+            vcpu: Some(clock.vcpu.0),
+            start_mono_ns: Some(clock.before_until_mono_ns),
+            end_mono_ns: Some(clock.from_mono_ns),
+            counters: Some(&[
+                (counter::OFFSET_TSC, Some(clock.offset_tsc.cast_unsigned())),
+                (counter::RATIO, Some(clock.ratio)),
+                (counter::RATIO_FRAC_BITS, Some(clock.ratio_frac_bits.into())),
             ]),
             ..Row::default()
         });

@@ -1,8 +1,8 @@
 //! Columns back into what vCPUs went through.
 
 use vmnoise_events::{
-    Exit, ExitReason, ExitSplit, Isa, ReasonTotals, SourceId, Vcpu, VcpuExit, VcpuId, VcpuInterval,
-    VcpuIntervalKind, VcpuTotals,
+    Exit, ExitReason, ExitSplit, Isa, ReasonTotals, SourceId, Vcpu, VcpuClock, VcpuExit, VcpuId,
+    VcpuInterval, VcpuIntervalKind, VcpuTotals,
 };
 
 use super::Rows;
@@ -20,6 +20,19 @@ impl Rows {
             vm: self.counter(row, counter::VM)?,
             vm_name: self.name(row)?.to_owned(),
             sees_kvm: self.counter(row, counter::SEES_KVM)? != 0,
+        })
+    }
+
+    pub(super) fn vcpu_clock(&self, row: usize) -> Result<VcpuClock, String> {
+        let bits = self.counter(row, counter::RATIO_FRAC_BITS)?;
+        Ok(VcpuClock {
+            vcpu: self.vcpu_id(row)?,
+            before_until_mono_ns: self.start_mono_ns.get(row)?,
+            from_mono_ns: self.end_mono_ns.get(row)?,
+            offset_tsc: self.counter(row, counter::OFFSET_TSC)?.cast_signed(),
+            ratio: self.counter(row, counter::RATIO)?,
+            ratio_frac_bits: u8::try_from(bits)
+                .map_err(|_| format!("row {row} holds a scale of {bits} bits"))?,
         })
     }
 

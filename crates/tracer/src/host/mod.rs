@@ -63,6 +63,7 @@ impl Host {
             allowed_cpus: self.allowed_cpus()?,
             clocksource: self
                 .line("sys/devices/system/clocksource/clocksource0/current_clocksource")?,
+            apic_ids: self.apic_ids(),
             kvm_module: self.kvm_module(),
         })
     }
@@ -133,6 +134,22 @@ impl Host {
         Ok(model
             .map_or("unknown", |(_, model)| model.trim())
             .to_owned())
+    }
+
+    /// Numbers of the CPUs and their APIC ids, ascending; empty where the kernel tells none.
+    fn apic_ids(&self) -> Vec<(u32, u32)> {
+        let cpuinfo = self.text("proc/cpuinfo").unwrap_or_default();
+        let mut cpu = None;
+        let mut ids = Vec::new();
+        for (key, value) in cpuinfo.lines().filter_map(|line| line.split_once(':')) {
+            let number = value.trim().parse().ok();
+            match key.trim() {
+                "processor" => cpu = number,
+                "apicid" => ids.extend(cpu.zip(number)),
+                _ => {}
+            }
+        }
+        ids
     }
 
     fn text(&self, file: &str) -> io::Result<String> {

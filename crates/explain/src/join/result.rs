@@ -1,0 +1,200 @@
+//! What a join comes to.
+
+use serde::Serialize;
+use vmnoise_events::{FinishReason, Share};
+
+use crate::losses::Losses;
+use crate::summary::{NamedPart, Summary, WorstGap};
+
+/// A guest's run, with what its host did as one more witness.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JoinedRun {
+    /// The guest's summary; shares of the host are known in it.
+    pub summary: Summary,
+    /// Which vCPU each CPU of the guest is, by CPU.
+    pub pairs: Vec<Pair>,
+    /// How far the two recordings cover each other.
+    pub joined: JoinedTotals,
+    /// Gaps of at least this length count for the culprits, in nanoseconds.
+    pub above_ns: u64,
+    /// Who took the time of those gaps, largest first; they add up to it.
+    pub culprits: Vec<Culprit>,
+    /// The longest gaps, longest first.
+    pub trees: Vec<GapTree>,
+    /// The thesis' own sum beside ours, over the joined exits that held work of the host.
+    pub thesis: Option<ThesisSum>,
+    /// What is to be said of the host's recording.
+    pub host: HostSide,
+}
+
+/// One CPU of the guest, the vCPU of the host that it is, and what says so.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Pair {
+    /// The guest's CPU.
+    pub cpu: u32,
+    /// What people call its VM.
+    pub vm: String,
+    /// The process of its VMM.
+    pub vmm_pid: u32,
+    /// The vCPU's number in its VM; `None` where nothing told.
+    pub vcpu: Option<u32>,
+    /// The vCPU's thread on the host.
+    pub tid: u32,
+    /// How many clocks the guest had, one after the other, while both recorded.
+    pub clocks: u32,
+    /// How long both recorded, in nanoseconds.
+    pub overlap_ns: u64,
+    /// Exits long enough to be felt that fell into the guest's measured time.
+    pub exits_tested: u64,
+    /// How many of them lie in a gap of the guest.
+    pub exits_inside: u64,
+    /// How many would lie in one by chance: in percent, the part of the time that was gaps.
+    pub by_chance_percent: f64,
+    /// How much earlier and later the exits could lie and still be in their gaps, in
+    /// nanoseconds: the first is 0 or less and the second 0 or more where the data agree with
+    /// the clocks. `None` without exits to tell.
+    pub slack_ns: Option<(i64, i64)>,
+    /// Bound of the error of a time laid over the other clock, in nanoseconds.
+    pub bound_ns: u64,
+}
+
+/// How much of the guest's gaps the host's recording tells about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct JoinedTotals {
+    /// Gaps of the guest.
+    pub gaps: u64,
+    /// Gaps that lie wholly in the time that the host recorded, on a known clock.
+    pub witnessed: u64,
+    /// Witnessed gaps that hold an exit.
+    pub joined: u64,
+    /// Witnessed gaps above [`JoinedRun::above_ns`].
+    pub witnessed_above: u64,
+    /// Of these, how many hold an exit.
+    pub joined_above: u64,
+    /// Length of the joined gaps, in nanoseconds.
+    pub joined_ns: u64,
+    /// What no witness of either kernel explains of them, in nanoseconds.
+    pub unexplained_ns: u64,
+    /// Exits that lie in a gap, at least in part.
+    pub exits: u64,
+}
+
+/// On which side of the virtual machine somebody is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The guest's kernel and its tasks.
+    Guest,
+    /// The host's kernel, its tasks, the hypervisor and the VMM.
+    Host,
+    /// Neither kernel knows.
+    Unknown,
+}
+
+/// Who took time of the guest's gaps, over the whole run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Culprit {
+    /// Where it is.
+    pub side: Side,
+    /// Under which share it is booked.
+    pub share: Share,
+    /// Who; of `kvm` and `vmm` the reason of the exit; `None` where nobody is named.
+    pub name: Option<String>,
+    /// The CPU of its own machine on which it ran; `None` of a share without one.
+    pub cpu: Option<u32>,
+    /// In how many gaps it had part.
+    pub gaps: u64,
+    /// What it took of them, in nanoseconds.
+    pub total_ns: u64,
+    /// The most it took of one, in nanoseconds.
+    pub max_ns: u64,
+    /// That total in percent of the length of all gaps above the threshold.
+    pub percent: f64,
+}
+
+/// One gap, and both sides of what happened in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GapTree {
+    /// The gap; its parts add up to its length.
+    pub gap: WorstGap,
+    /// What the guest's own kernel had of it, net of what its host took meanwhile, largest
+    /// first.
+    pub guest: Vec<NamedPart>,
+    /// The exits in it, in the order of time.
+    pub exits: Vec<ExitBranch>,
+    /// `steal` that no witness of the host places, in nanoseconds.
+    pub steal_ns: u64,
+    /// What no witness explains, in nanoseconds; with the guest's parts, the exits and the
+    /// steal it adds up to the gap.
+    pub residual_ns: u64,
+    /// Under which share that is booked.
+    pub residual: Share,
+    /// Whether the host recorded all of it, on a known clock.
+    pub witnessed: bool,
+}
+
+/// One exit in a gap.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExitBranch {
+    /// Why the guest was left.
+    pub reason: String,
+    /// Whether it went to the VMM.
+    pub heavy: bool,
+    /// The host's CPU that it left from.
+    pub exit_cpu: u32,
+    /// The host's CPU that it returned on.
+    pub entry_cpu: u32,
+    /// When it began after the gap's begin, in nanoseconds; 0 if before.
+    pub after_ns: u64,
+    /// What of it lies in the gap, in nanoseconds: its parts add up to it.
+    pub dur_ns: u64,
+    /// Largest first.
+    pub parts: Vec<HostPart>,
+}
+
+/// What somebody on the host took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HostPart {
+    /// Under which share.
+    pub share: Share,
+    /// Who; `None` where nobody is named.
+    pub name: Option<String>,
+    /// The host's CPU on which that was; `None` of a share without one.
+    pub cpu: Option<u32>,
+    /// Net time in nanoseconds.
+    pub ns: u64,
+    /// How many activities it adds up.
+    pub count: u32,
+}
+
+/// Of the joined exits that held work of the host: what each way of adding up explains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct ThesisSum {
+    /// How many.
+    pub exits: u64,
+    /// Their length, in nanoseconds.
+    pub length_ns: u64,
+    /// Interrupts, threads and overhead by the thesis' own sum, in nanoseconds.
+    pub thesis_ns: u64,
+    /// What is explained here: all but what is booked as unexplained, in nanoseconds.
+    pub ours_ns: u64,
+}
+
+/// What is to be said of the host's recording.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HostSide {
+    /// `uname -r`.
+    pub kernel: String,
+    /// The hypervisor that the host itself runs on; `None` on bare metal.
+    pub hypervisor: Option<String>,
+    /// Exits shorter than this were not recorded one by one, in nanoseconds.
+    pub threshold_ns: u64,
+    /// What was lost of its stream.
+    pub losses: Losses,
+    /// All of that.
+    pub lost_events: u64,
+    /// Whether the run ended in order.
+    pub complete: bool,
+    /// Why it ended; `None` if it did not.
+    pub finish_reason: Option<FinishReason>,
+}
