@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use vmnoise_events::{Event, RunFacts};
@@ -32,7 +33,9 @@ pub struct Reader<R: Read> {
     decoder: Decoder,
     facts: RunFacts,
     checksum: u32,
+    /// Batches read so far; `rows` are those of the last one.
     batches: u64,
+    rows: Option<Rows>,
     definitions: Definitions,
     ending: Option<Ending>,
 }
@@ -66,6 +69,7 @@ impl<R: Read> Reader<R> {
             facts: header.facts,
             checksum: header.checksum,
             batches: 0,
+            rows: None,
             definitions: Definitions::default(),
             ending: None,
         })
@@ -76,36 +80,48 @@ impl<R: Read> Reader<R> {
         &self.facts
     }
 
-    /// Replaces `events` by those of the next batch; `false` at the end.
+    /// The next event, or how the recording ended.
     ///
     /// # Errors
-    /// As [`for_each`](Reader::for_each); `events` then holds what could be read
-    /// of the batch.
-    pub fn next_batch(&mut self, events: &mut Vec<Event>) -> Result<bool, ReadError> {
-        events.clear();
-        let ending = self.batch(&mut |event| events.push(event))?;
-        Ok(ending.is_none())
+    /// [`ReadError::Truncated`], [`ReadError::Corrupt`] or [`ReadError::Io`], after
+    /// everything before the fault has been handed out. Do not read on after an error:
+    /// what follows cannot be told from noise.
+    pub fn next_event(&mut self) -> Result<ControlFlow<Ending, Event>, ReadError> {
+        loop {
+            if let Some(event) = self.rows.as_mut().and_then(Rows::next_event) {
+                let event = event.and_then(|event| self.check(event));
+                return event
+                    .map(ControlFlow::Continue)
+                    .map_err(|what| self.corrupt(what));
+            }
+            if let Some(ending) = self.next_batch()? {
+                return Ok(ControlFlow::Break(ending));
+            }
+        }
     }
 
     /// Hands every event that is left to `f`, in their order.
     ///
     /// # Errors
-    /// [`ReadError::Truncated`], [`ReadError::Corrupt`] or [`ReadError::Io`], after
-    /// everything before the fault has been handed to `f`. Do not read on after
-    /// an error: what follows cannot be told from noise.
+    /// As [`next_event`](Reader::next_event).
     pub fn for_each(&mut self, f: &mut dyn FnMut(&Event)) -> Result<Ending, ReadError> {
         loop {
-            if let Some(ending) = self.batch(&mut |event| f(&event))? {
-                return Ok(ending);
+            match self.next_event()? {
+                ControlFlow::Continue(event) => f(&event),
+                ControlFlow::Break(ending) => return Ok(ending),
             }
         }
     }
 
-    /// Hands one batch to `f`, or tells how the recording ended.
-    fn batch(&mut self, f: &mut dyn FnMut(Event)) -> Result<Option<Ending>, ReadError> {
+    /// Reads one batch, or tells how the recording ended.
+    fn next_batch(&mut self) -> Result<Option<Ending>, ReadError> {
         if self.ending.is_none() {
             match self.messages.next() {
-                Ok(Next::Message(message)) => self.decode(&message, f)?,
+                Ok(Next::Message(message)) => {
+                    self.batches += 1;
+                    let rows = self.decode(&message);
+                    self.rows = Some(rows.map_err(|what| self.corrupt(what))?);
+                }
                 Ok(Next::EndMarker) => self.ending = Some(Ending::Complete),
                 Ok(Next::EndOfFile) => {
                     let batches = self.batches;
@@ -120,15 +136,7 @@ impl<R: Read> Reader<R> {
         Ok(self.ending)
     }
 
-    fn decode(&mut self, message: &Message, f: &mut dyn FnMut(Event)) -> Result<(), ReadError> {
-        let batch = self.batches + 1;
-        self.replay(message, f)
-            .map_err(|what| ReadError::Corrupt { batch, what })?;
-        self.batches = batch;
-        Ok(())
-    }
-
-    fn replay(&mut self, message: &Message, f: &mut dyn FnMut(Event)) -> Result<(), String> {
+    fn decode(&mut self, message: &Message) -> Result<Rows, String> {
         let batch = self.decoder.decode(message)?;
         let rows = Rows::new(&batch);
         let checksum = checksum::of_batch(self.checksum, &batch);
@@ -136,14 +144,20 @@ impl<R: Read> Reader<R> {
             return Err("its checksum does not fit its data".to_owned());
         }
         self.checksum = checksum;
-        for event in rows.events() {
-            let event = event?;
-            self.definitions
-                .check(&event)
-                .map_err(|undefined| undefined.to_string())?;
-            f(event);
+        Ok(rows)
+    }
+
+    /// An event that refers to nothing undefined.
+    fn check(&mut self, event: Event) -> Result<Event, String> {
+        match self.definitions.check(&event) {
+            Ok(()) => Ok(event),
+            Err(undefined) => Err(undefined.to_string()),
         }
-        Ok(())
+    }
+
+    fn corrupt(&self, what: String) -> ReadError {
+        let batch = self.batches;
+        ReadError::Corrupt { batch, what }
     }
 }
 

@@ -39,6 +39,8 @@ impl<T: ArrowPrimitiveType> Column<T> {
 /// The columns of one batch, whose schema has been checked.
 pub(crate) struct Rows {
     len: usize,
+    /// The first row of the next event.
+    next: usize,
     event: Column<U8>,
     cpu: Column<U32>,
     kind: Column<U8>,
@@ -70,6 +72,7 @@ impl Rows {
     pub fn new(batch: &RecordBatch) -> Rows {
         Rows {
             len: batch.num_rows(),
+            next: 0,
             event: Column::of(batch, "event"),
             cpu: Column::of(batch, "cpu"),
             kind: Column::of(batch, "kind"),
@@ -99,16 +102,12 @@ impl Rows {
         self.counter(last, counter::CRC32)
     }
 
-    /// The events, without the checksum.
-    pub fn events(&self) -> impl Iterator<Item = Result<Event, String>> {
-        let mut row = 0;
-        std::iter::from_fn(move || {
-            let is_event = row + 1 < self.len;
-            is_event.then(|| {
-                let (event, next) = self.event(row)?;
-                row = next;
-                Ok(event)
-            })
+    /// The next event; `None` once only the checksum is left.
+    pub fn next_event(&mut self) -> Option<Result<Event, String>> {
+        (self.next + 1 < self.len).then(|| {
+            let (event, next) = self.event(self.next)?;
+            self.next = next;
+            Ok(event)
         })
     }
 

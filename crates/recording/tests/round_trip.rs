@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::ops::ControlFlow;
+
 use common::{any_stream, facts, one_of_each, record, replay};
 use proptest::prelude::*;
 use vmnoise_events::{
@@ -38,18 +40,27 @@ fn full_batches_write_themselves() {
     events.iter().for_each(|event| writer.push(event).unwrap());
     let bytes = writer.finish().unwrap();
 
-    let mut reader = Reader::new(bytes.as_slice()).unwrap();
-    let (mut read, mut batch, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
-    while reader.next_batch(&mut batch).unwrap() {
-        lengths.push(batch.len());
-        read.append(&mut batch);
-    }
-    assert_eq!(lengths, [16_384, 16_384, 7_232]);
+    let (read, ending) = replay(&bytes);
+    assert_eq!(ending.unwrap(), Ending::Complete);
     assert_eq!(read, events);
-    assert!(
-        !reader.next_batch(&mut batch).unwrap(),
-        "the end stays the end"
-    );
+
+    // Without its end marker it tells how many batches there are.
+    let (read, ending) = replay(&bytes[..bytes.len() - 8]);
+    assert_eq!(ending.unwrap(), Ending::CutOff { batches: 3 });
+    assert_eq!(read.len(), 40_000);
+}
+
+#[test]
+fn events_are_pulled_one_by_one_and_the_end_stays_the_end() {
+    let bytes = record(&one_of_each(), 4);
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    for event in one_of_each() {
+        assert_eq!(reader.next_event().unwrap(), ControlFlow::Continue(event));
+    }
+    for _ in 0..2 {
+        let end = reader.next_event().unwrap();
+        assert_eq!(end, ControlFlow::Break(Ending::Complete));
+    }
 }
 
 #[test]
