@@ -2,7 +2,10 @@
 //! same here, so that times can be read off.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod any_plans;
 pub mod any_scenes;
+pub mod clocks;
+pub mod pairs;
 pub mod vcpus;
 
 use vmnoise_events::{

@@ -1,0 +1,368 @@
+//! Recordings of a guest and its host at random, with the truth about them: what each vCPU
+//! went through, as its host tells it and as the workload in the guest felt it.
+
+use vmnoise_events::*;
+
+use super::clocks::{Clocks, Dice, clock_facts};
+
+/// Both sides look at their clocks and tell what came this often.
+pub const TICK_NS: u64 = 20_000_000;
+/// Nothing is told until it has been over for so long.
+const SLACK_NS: u64 = 1_000_000;
+const US: u64 = 1_000;
+
+/// What a pair of recordings is made of. Times are ideal ones.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub seed: u64,
+    pub clocks: Clocks,
+    /// The APIC ids of the guest's CPUs, each measured.
+    pub apic_ids: Vec<u32>,
+    /// When the guest recorded.
+    pub guest: (u64, u64),
+    /// When the host recorded.
+    pub host: (u64, u64),
+    /// How long the vCPUs run between two things that keep them.
+    pub run_ns: (u64, u64),
+    /// How long exits take.
+    pub exit_ns: (u64, u64),
+    /// How many in a hundred things that keep a vCPU are the guest's own, without an exit.
+    pub own_percent: u64,
+    /// How many in a hundred exits, and gaps, are lost.
+    pub lost_percent: u64,
+    /// How much of each 100 ms the workload polls, in ms.
+    pub polled_ms: u64,
+    /// Gaps shorter than this are not recorded.
+    pub threshold_ns: u64,
+    /// The widest bracket around a reading of a clock.
+    pub bracket_ns: u64,
+    /// How many other VMs with as many vCPUs the host has; they have the same offset.
+    pub other_vms: u32,
+}
+
+impl Plan {
+    /// One CPU for two seconds on clocks that show the ideal time.
+    pub fn plain() -> Plan {
+        Plan {
+            seed: 1,
+            clocks: Clocks::plain(),
+            apic_ids: vec![0],
+            guest: (100_000_000, 2_100_000_000),
+            host: (50_000_000, 2_150_000_000),
+            run_ns: (100 * US, 4_000 * US),
+            exit_ns: (2 * US, 500 * US),
+            own_percent: 30,
+            lost_percent: 0,
+            polled_ms: 100,
+            threshold_ns: 5 * US,
+            bracket_ns: 0,
+            other_vms: 0,
+        }
+    }
+
+    /// The same pair every time.
+    pub fn record(&self) -> RecordedPair {
+        let lives: Vec<Life> = (0..=self.other_vms)
+            .flat_map(|vm| self.apic_ids.iter().map(move |apic_id| (vm, *apic_id)))
+            .enumerate()
+            .map(|(place, (vm, number))| Life::of(self, vm, number, place as u64))
+            .collect();
+        RecordedPair {
+            guest_facts: self.guest_facts(),
+            guest: self.guest_stream(&lives),
+            host_facts: self.host_facts(),
+            host: self.host_stream(&lives),
+            lives,
+        }
+    }
+
+    fn guest_facts(&self) -> RunFacts {
+        let mut facts = super::polling_in_a_machine();
+        facts.options.threshold_ns = self.threshold_ns;
+        facts.options.cpus = (0..self.apic_ids.len() as u32).collect();
+        facts.host.apic_ids = (0..).zip(self.apic_ids.iter().copied()).collect();
+        facts.clock = clock_facts(self.clocks.guest_hz());
+        if self.polled_ms < 100 {
+            facts.options.period_ns = 100_000_000;
+            facts.options.runtime_ns = Some(self.polled_ms * 1_000_000);
+        }
+        facts
+    }
+
+    fn host_facts(&self) -> RunFacts {
+        let mut facts = super::vcpus::facts();
+        facts.clock = clock_facts(self.clocks.host_hz);
+        facts
+    }
+
+    /// Whether the workload polls at this instant, and the length of its pauses before it.
+    fn pauses(&self, at_ns: u64) -> (bool, u64) {
+        let since_ns = at_ns.saturating_sub(self.guest.0);
+        let (periods, into_ns) = (since_ns / 100_000_000, since_ns % 100_000_000);
+        let polled_ns = self.polled_ms * 1_000_000;
+        let paused_ns = periods * (100_000_000 - polled_ns) + into_ns.saturating_sub(polled_ns);
+        (into_ns < polled_ns, paused_ns)
+    }
+
+    fn guest_stream(&self, lives: &[Life]) -> Vec<Event> {
+        let mut dice = Dice(self.seed ^ 0x6e57);
+        let mut told = Told::default();
+        for (cpu, life) in (0..).zip(lives.iter().take(self.apic_ids.len())) {
+            for gap in &life.gaps {
+                told.add(gap.end_ns, Event::Gap(self.gap(cpu, gap)));
+            }
+        }
+        let (from_ns, to_ns) = self.guest;
+        told.stream(from_ns, to_ns, |at_ns, events| {
+            let width_ns = dice.roll(0, self.bracket_ns + 1);
+            if self.clocks.is_stopped(at_ns, at_ns + width_ns) {
+                return None;
+            }
+            let anchor = self.clocks.guest_anchor(at_ns, width_ns, &mut dice);
+            events.push(Event::Anchor(anchor));
+            for (cpu, life) in (0..).zip(lives.iter().take(self.apic_ids.len())) {
+                let (is_polled, paused_ns) = self.pauses(at_ns);
+                let mut last_ns = at_ns;
+                if !is_polled {
+                    last_ns -= (at_ns - from_ns) % 100_000_000 - self.polled_ms * 1_000_000;
+                }
+                let away = life.away.iter().find(|it| it.holds(last_ns));
+                let last_ns = away.map_or(last_ns, |away| away.start_ns.max(from_ns));
+                let blind_ns = paused_ns.min(self.pauses(last_ns).1);
+                let cycles = u128::from(blind_ns) * u128::from(self.clocks.guest_hz());
+                events.push(Event::Tally(Tally {
+                    cpu,
+                    first_tsc: self.clocks.guest_tsc(from_ns),
+                    last_tsc: self.clocks.guest_tsc(last_ns),
+                    blind_tsc: Some((cycles / 1_000_000_000) as u64),
+                    ..Tally::default()
+                }));
+            }
+            Some(anchor.mono_ns)
+        })
+    }
+
+    fn gap(&self, cpu: u32, gap: &Span) -> Gap {
+        Gap {
+            cpu,
+            ..super::gap(
+                self.clocks.guest_tsc(gap.start_ns),
+                self.clocks.guest_tsc(gap.end_ns),
+            )
+        }
+    }
+
+    fn host_stream(&self, lives: &[Life]) -> Vec<Event> {
+        let mut dice = Dice(self.seed ^ 0x4057);
+        let mut told = Told::default();
+        for (id, life) in (0..).zip(lives) {
+            for clock in self.clocks.vcpu_clocks(id) {
+                told.first.push(Event::VcpuClock(clock));
+            }
+            for exit in &life.exits {
+                let exit_at = |at_ns| self.clocks.host_mono_ns(at_ns);
+                let (from, to) = (exit_at(exit.start_ns), exit_at(exit.end_ns));
+                let scene = super::vcpus::Scene::new(super::vcpus::INTR, from, from);
+                let exit_told = Exit {
+                    end_mono_ns: to,
+                    split: ExitSplit {
+                        kvm: to - from,
+                        ..ExitSplit::default()
+                    },
+                    ..scene.exit()
+                };
+                let event = super::vcpus::exit_of(id, exit_told);
+                if (self.host.0..).contains(&exit.start_ns) {
+                    told.add(exit.end_ns, event);
+                }
+            }
+        }
+        let defined = (0..).zip(lives).map(|(id, life)| {
+            Event::Vcpu(Vcpu {
+                id: VcpuId(id),
+                tid: 4_170 + id,
+                vmm_pid: 4_168 + 10_000 * life.vm,
+                number: Some(life.number),
+                vm: 1,
+                vm_name: format!("web{}", life.vm),
+                sees_kvm: true,
+            })
+        });
+        told.first = defined.chain(std::mem::take(&mut told.first)).collect();
+        let (from_ns, to_ns) = self.host;
+        told.stream(from_ns, to_ns, |at_ns, events| {
+            let width_ns = dice.roll(0, self.bracket_ns + 1);
+            let anchor = self.clocks.host_anchor(at_ns, width_ns, &mut dice);
+            events.push(Event::Anchor(anchor));
+            Some(anchor.mono_ns)
+        })
+    }
+}
+
+/// A guest and its host, recorded. The guest's CPUs are the first of the vCPUs, in order.
+#[derive(Debug, Clone)]
+pub struct RecordedPair {
+    pub guest_facts: RunFacts,
+    pub guest: Vec<Event>,
+    pub host_facts: RunFacts,
+    pub host: Vec<Event>,
+    /// By vCPU, as the host numbers them in its stream.
+    pub lives: Vec<Life>,
+}
+
+/// A stretch of ideal time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub start_ns: u64,
+    pub end_ns: u64,
+}
+
+impl Span {
+    pub fn holds(&self, at_ns: u64) -> bool {
+        self.start_ns <= at_ns && at_ns < self.end_ns
+    }
+}
+
+/// What one vCPU went through.
+#[derive(Debug, Clone, Default)]
+pub struct Life {
+    /// Which VM.
+    pub vm: u32,
+    /// Its number there.
+    pub number: u32,
+    /// Exits that were told.
+    pub exits: Vec<Span>,
+    /// Gaps that were recorded, of the guest's time.
+    pub gaps: Vec<Span>,
+    /// All holes in the workload's time, also those lost or too short.
+    pub away: Vec<Span>,
+}
+
+impl Life {
+    fn of(plan: &Plan, vm: u32, number: u32, place: u64) -> Life {
+        let mut dice = Dice(plan.seed.wrapping_add(place << 32));
+        let mut life = Life {
+            vm,
+            number,
+            ..Life::default()
+        };
+        let mut stops = plan.clocks.stops.iter().peekable();
+        let end_ns = plan.guest.1.max(plan.host.1);
+        let mut at_ns = dice.roll(0, plan.run_ns.1);
+        while at_ns < end_ns {
+            if let Some(stop) = stops.next_if(|stop| stop.from_ns <= at_ns + plan.exit_ns.1 * 2) {
+                life.is_kept(
+                    plan,
+                    &mut dice,
+                    stop.from_ns,
+                    &[(0, stop.to_ns - stop.from_ns)],
+                );
+                at_ns = stop.to_ns;
+            } else {
+                let len_ns = dice.roll(plan.exit_ns.0, plan.exit_ns.1);
+                let exits = match () {
+                    () if dice.percent(plan.own_percent) && dice.percent(60) => vec![],
+                    // The guest's own work, with exits in it.
+                    () if dice.percent(plan.own_percent) => {
+                        let part_ns = len_ns / 5;
+                        vec![(part_ns, part_ns), (3 * part_ns, part_ns)]
+                    }
+                    () => vec![(0, len_ns)],
+                };
+                life.is_kept(plan, &mut dice, at_ns, &exits);
+                if exits.is_empty() {
+                    life.is_away(plan, &mut dice, at_ns, at_ns + len_ns);
+                }
+                at_ns += len_ns;
+            }
+            at_ns += 60 * US + dice.roll(plan.run_ns.0, plan.run_ns.1);
+        }
+        life
+    }
+
+    /// From `at_ns` on there are these exits: how long after it, and how long.
+    fn is_kept(&mut self, plan: &Plan, dice: &mut Dice, at_ns: u64, exits: &[(u64, u64)]) {
+        let (Some(first), Some(last)) = (exits.first(), exits.last()) else {
+            return;
+        };
+        for (after_ns, len_ns) in exits {
+            let span = Span {
+                start_ns: at_ns + after_ns,
+                end_ns: at_ns + after_ns + len_ns,
+            };
+            if !dice.percent(plan.lost_percent) {
+                self.exits.push(span);
+            }
+        }
+        // The way out and in again is nobody's; after some the guest has work of its own.
+        let way_ns = dice.roll(50, 2_000);
+        let own_ns = if dice.percent(30) {
+            dice.roll(0, 20 * US)
+        } else {
+            0
+        };
+        let back_ns = dice.roll(50, 2_000) + own_ns;
+        let start_ns = (at_ns + first.0).saturating_sub(way_ns);
+        self.is_away(plan, dice, start_ns, at_ns + last.0 + last.1 + back_ns);
+    }
+
+    fn is_away(&mut self, plan: &Plan, dice: &mut Dice, start_ns: u64, end_ns: u64) {
+        let span = Span { start_ns, end_ns };
+        let in_run = plan.guest.0 <= start_ns && end_ns <= plan.guest.1;
+        if !(in_run && plan.pauses(start_ns).0 && plan.pauses(end_ns).0) {
+            return;
+        }
+        self.away.push(span);
+        let stopped = plan.clocks.is_stopped(start_ns, end_ns);
+        let felt_ns = plan.clocks.guest_mono_ns(end_ns) - plan.clocks.guest_mono_ns(start_ns);
+        if felt_ns >= plan.threshold_ns && (stopped || !dice.percent(plan.lost_percent)) {
+            self.gaps.push(span);
+        }
+    }
+}
+
+/// Events by when they can be told.
+#[derive(Debug, Default)]
+struct Told {
+    /// Before all else.
+    first: Vec<Event>,
+    timed: Vec<(u64, Event)>,
+}
+
+impl Told {
+    fn add(&mut self, at_ns: u64, event: Event) {
+        self.timed.push((at_ns, event));
+    }
+
+    /// The stream of a run: `tick` begins each drain and returns CLOCK_MONOTONIC, or `None`
+    /// where nobody could drain.
+    fn stream(
+        mut self,
+        from_ns: u64,
+        to_ns: u64,
+        mut tick: impl FnMut(u64, &mut Vec<Event>) -> Option<u64>,
+    ) -> Vec<Event> {
+        let mut events = self.first;
+        self.timed.sort_by_key(|(at_ns, _)| *at_ns);
+        let mut timed = self.timed.into_iter().peekable();
+        let ticks = (from_ns..to_ns).step_by(TICK_NS as usize).chain([to_ns]);
+        let mut last_ns = 0;
+        for at_ns in ticks {
+            let Some(mono_ns) = tick(at_ns, &mut events) else {
+                continue;
+            };
+            while let Some((over_ns, event)) = timed.next_if(|(over_ns, _)| *over_ns <= at_ns) {
+                if over_ns >= from_ns {
+                    events.push(event);
+                }
+            }
+            events.push(Event::Watermark(mono_ns.saturating_sub(SLACK_NS)));
+            last_ns = mono_ns;
+        }
+        events.push(Event::Finish(Finish {
+            reason: FinishReason::Duration,
+            mono_ns: last_ns,
+        }));
+        events
+    }
+}
