@@ -11,11 +11,13 @@ use crate::run::target_folder;
 /// Debian's archive signs newer suites with keys that older systems have already.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// A release of Debian, where a kernel comes from.
+/// A release of Debian, where a kernel or an emulator comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suite {
     /// The machine's own.
     Own,
+    /// Newer software built for Debian 12: Linux 6.12, QEMU 10.
+    BookwormBackports,
     /// Debian 13: Linux 6.12.
     Trixie,
     /// Newer software built for Debian 13: a recent Linux.
@@ -24,7 +26,12 @@ pub enum Suite {
 
 impl Suite {
     /// All of them.
-    pub const ALL: [Suite; 3] = [Suite::Own, Suite::Trixie, Suite::TrixieBackports];
+    pub const ALL: [Suite; 4] = [
+        Suite::Own,
+        Suite::BookwormBackports,
+        Suite::Trixie,
+        Suite::TrixieBackports,
+    ];
 
     /// Asks the mirror what it has today.
     ///
@@ -38,6 +45,7 @@ impl Suite {
     pub fn name(self) -> Option<&'static str> {
         match self {
             Suite::Own => None,
+            Suite::BookwormBackports => Some("bookworm-backports"),
             Suite::Trixie => Some("trixie"),
             Suite::TrixieBackports => Some("trixie-backports"),
         }
@@ -179,7 +187,8 @@ pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn call(program: &str, arguments: &[&str], folder: &Path) -> Result<String> {
+/// Runs a program in a folder, and gives what it prints.
+pub(super) fn call(program: &str, arguments: &[&str], folder: &Path) -> Result<String> {
     let line = format!("{program} {}", arguments.join(" "));
     let output = Command::new(program)
         .args(arguments)

@@ -2,13 +2,13 @@
 //! own KVM and boots the same kernel once more.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 
+use super::apt::call;
 use super::inside::{GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL};
+use super::qemu::{self, Qemu};
 
-const QEMU: &str = "qemu-system-x86_64";
 /// All that a machine of QEMU reads which boots a kernel with `-kernel`.
 const FIRMWARE: [&str; 3] = ["bios-256k.bin", "kvmvapic.bin", "linuxboot_dma.bin"];
 
@@ -22,27 +22,24 @@ pub(super) struct Carried {
 }
 
 /// QEMU with its libraries and firmware, and the kernel and the initramfs of the guest.
-pub(super) fn carried(vmlinuz: &Path, initramfs: &Path) -> Result<Vec<Carried>> {
+pub(super) fn carried(qemu: &Qemu, vmlinuz: &Path, initramfs: &Path) -> Result<Vec<Carried>> {
     let carry = |inside: &str, from: &Path| Carried {
         inside: inside.into(),
         from: from.to_owned(),
     };
-    let qemu = said_by("which", &[QEMU])?;
+    let program = qemu.file()?;
     let mut files = vec![
-        carry(&format!("/bin/{QEMU}"), Path::new(qemu.trim())),
+        carry(&format!("/bin/{}", qemu::PROGRAM), &program),
         carry(GUEST_KERNEL, vmlinuz),
         carry(GUEST_INITRAMFS, initramfs),
     ];
-    let libraries = said_by("ldd", &[qemu.trim()])?;
+    let libraries = call("ldd", &[&program.to_string_lossy()], Path::new("."))?;
     for path in libraries.lines().filter_map(path_of_library) {
         files.push(carry(path, Path::new(path)));
     }
-    let folders = said_by(QEMU, &["-L", "help"])?;
     for name in FIRMWARE {
-        let mut paths = folders.lines().map(|folder| Path::new(folder).join(name));
-        let path = paths.find(|path| path.is_file());
-        let path = path.with_context(|| format!("{QEMU} has no {name} (package seabios)"))?;
-        files.push(carry(&format!("{GUEST_FIRMWARE}/{name}"), &path));
+        let inside = format!("{GUEST_FIRMWARE}/{name}");
+        files.push(carry(&inside, &qemu.firmware(name)?));
     }
     Ok(files)
 }
@@ -51,20 +48,6 @@ pub(super) fn carried(vmlinuz: &Path, initramfs: &Path) -> Result<Vec<Carried>> 
 fn path_of_library(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();
     words.find(|word| word.starts_with('/'))
-}
-
-fn said_by(program: &str, arguments: &[&str]) -> Result<String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .with_context(|| format!("starting {program}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "`{program} {}`: {said}",
-        arguments.join(" ")
-    );
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 #[cfg(test)]

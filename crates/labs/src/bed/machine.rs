@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::schedstat;
 use anyhow::{Context, Result, bail};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use super::qemu::Qemu;
+use crate::schedstat;
 
 /// How long the monitor takes to answer, at most.
 const ANSWER: Duration = Duration::from_secs(1);
@@ -126,9 +128,9 @@ impl std::fmt::Display for CpuTime {
 }
 
 /// Why a machine that did not come to its end is given another chance: it is the
-/// emulator's fault. With several threads of its own, QEMU 7.2 may translate an instruction while
-/// another CPU writes it, and keep what was there before: a CPU of the guest then takes
-/// the breakpoint that its kernel had put there for a moment, again and again.
+/// emulator's fault. With several threads of its own, QEMU before 8.1 may translate an
+/// instruction while another CPU writes it, and keep what was there before: a CPU of the guest
+/// then takes the breakpoint that its kernel had put there for a moment, again and again.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the emulator runs an INT3 that is no longer there: {found} looks found a CPU at its handler"
@@ -139,18 +141,20 @@ pub(super) struct StaleBreakpoint {
 
 /// Waits until the machine has powered off. `results` grows as it gets on.
 pub(super) fn run(
+    qemu: &Qemu,
     arguments: &[String],
     monitor: &Monitor<'_>,
     results: &Path,
     backstop: Duration,
 ) -> Result<()> {
-    let mut qemu = Command::new("qemu-system-x86_64")
+    let mut qemu = qemu
+        .command()
         .args(arguments)
         .stdin(monitor.requests.try_clone()?)
         .stdout(File::create(monitor.answers)?)
         .stderr(Stdio::piped())
         .spawn()
-        .context("starting qemu-system-x86_64 (package qemu-system-x86)")?;
+        .context("starting QEMU")?;
     let ended = wait(&mut qemu, monitor, results, backstop);
     // It has ended already, or has to.
     qemu.kill()?;
@@ -208,7 +212,8 @@ mod tests {
             let answers = folder.path().join("answers");
             let monitor = Monitor::new(&folder.path().join("requests"), &answers).unwrap();
             let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
-            run(&arguments, &monitor, &answers, backstop).unwrap_err()
+            let qemu = Qemu::chosen().unwrap();
+            run(qemu, &arguments, &monitor, &answers, backstop).unwrap_err()
         }
 
         #[test]

@@ -9,6 +9,7 @@ mod initramfs;
 pub mod inside;
 mod kernel;
 mod machine;
+mod qemu;
 mod types;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use kernel::Image;
 use machine::{Monitor, StaleBreakpoint};
+use qemu::Qemu;
 
 pub use apt::Suite;
 pub use inside::CommandOutput;
@@ -125,7 +127,8 @@ impl Lab {
     fn boot(&self, image: &Image, commands: &[&str]) -> Result<LabReport> {
         let folder = tempfile::tempdir().context("a folder for the lab")?;
         let initramfs = folder.path().join("initramfs");
-        let carried = self.carried(image, folder.path())?;
+        let qemu = Qemu::chosen()?;
+        let carried = self.carried(qemu, image, folder.path())?;
         initramfs::write(
             &initramfs,
             &image.modules()?,
@@ -145,7 +148,7 @@ impl Lab {
             arguments::kernel(&image.vmlinuz, &initramfs, self.virtual_time),
             arguments::ways_out(&console_file, &results_file, &requests),
         ];
-        let ended = machine::run(&arguments.concat(), &monitor, &results_file, BACKSTOP);
+        let ended = machine::run(qemu, &arguments.concat(), &monitor, &results_file, BACKSTOP);
         let read = |file: &Path| std::fs::read(file).unwrap_or_default();
         let console = String::from_utf8_lossy(&read(&console_file)).into_owned();
         let results = read(&results_file);
@@ -177,14 +180,14 @@ impl Lab {
     }
 
     /// What it carries for its guest, if it has one.
-    fn carried(&self, image: &Image, folder: &Path) -> Result<Vec<guest::Carried>> {
+    fn carried(&self, qemu: &Qemu, image: &Image, folder: &Path) -> Result<Vec<guest::Carried>> {
         let Some(commands) = &self.guest else {
             return Ok(Vec::new());
         };
         let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
         let initramfs = folder.join("guest-initramfs");
         initramfs::write(&initramfs, &[], &self.programs, &[], &commands)?;
-        guest::carried(&image.vmlinuz, &initramfs)
+        guest::carried(qemu, &image.vmlinuz, &initramfs)
     }
 }
 

@@ -1,0 +1,140 @@
+//! Which QEMU emulates the labs. Debian 12 has 7.2, whose emulator may run a breakpoint
+//! that is no longer there (`machine.rs`); its backports have a newer one, which runs from
+//! where it is unpacked. The machine's own stays as it is.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use anyhow::{Context, Result, anyhow};
+
+use super::apt::{self, Apt, Suite, call};
+
+/// The program, its name on every machine.
+pub(super) const PROGRAM: &str = "qemu-system-x86_64";
+/// The first that locks a page before it translates what lies there (its commit
+/// deba78709ae8): no translation is of what another CPU has replaced meanwhile.
+const SOUND: [u32; 2] = [8, 1];
+/// It, and the firmware that it reads. Its libraries are those of the machine's own.
+const PACKAGES: [&str; 3] = ["qemu-system-x86", "qemu-system-data", "seabios"];
+/// Where they have firmware.
+const FIRMWARE: [&str; 2] = ["usr/share/qemu", "usr/share/seabios"];
+
+/// A QEMU that works on this machine.
+#[derive(Debug)]
+pub(super) struct Qemu {
+    program: String,
+    /// `10.0.2`.
+    version: String,
+    /// Folders in front of those that it knows.
+    firmware: Vec<String>,
+}
+
+impl Qemu {
+    /// The one for all labs of this process. It is printed once.
+    ///
+    /// # Errors
+    /// If this machine has none.
+    pub(super) fn chosen() -> Result<&'static Qemu> {
+        static CHOSEN: LazyLock<Result<Qemu>> = LazyLock::new(choose);
+        CHOSEN.as_ref().map_err(|error| anyhow!("{error:#}"))
+    }
+
+    fn own() -> Result<Qemu> {
+        Qemu::found(PROGRAM.into(), Vec::new()).context("package qemu-system-x86")
+    }
+
+    fn of_backports() -> Result<Qemu> {
+        let folder = apt::kept().join("qemu-bookworm-backports");
+        if !folder.is_dir() {
+            let apt = Apt::of(Suite::BookwormBackports)?;
+            apt.update()?;
+            apt.unpack(&PACKAGES.map(str::to_owned), &folder)?;
+        }
+        let firmware = FIRMWARE.map(|inside| folder.join(inside).display().to_string());
+        let program = folder.join("usr/bin").join(PROGRAM);
+        Qemu::found(program.display().to_string(), firmware.to_vec())
+    }
+
+    fn found(program: String, firmware: Vec<String>) -> Result<Qemu> {
+        let said = call(&program, &["--version"], Path::new("."))?;
+        let version = version(&said).with_context(|| format!("no version of QEMU: {said}"))?;
+        Ok(Qemu {
+            version: version.to_owned(),
+            program,
+            firmware,
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        let numbers = self
+            .version
+            .split('.')
+            .map_while(|word| word.parse::<u32>().ok());
+        numbers.ge(SOUND)
+    }
+
+    /// Its program's file.
+    pub(super) fn file(&self) -> Result<PathBuf> {
+        let said = call("which", &[&self.program], Path::new("."))?;
+        Ok(said.trim().into())
+    }
+
+    /// It, with its firmware.
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(self.firmware_arguments());
+        command
+    }
+
+    /// A file of its firmware.
+    pub(super) fn firmware(&self, name: &str) -> Result<PathBuf> {
+        let mut arguments = self.firmware_arguments();
+        arguments.extend(["-L", "help"]);
+        let folders = call(&self.program, &arguments, Path::new("."))?;
+        let mut files = folders.lines().map(|folder| Path::new(folder).join(name));
+        let file = files.find(|file| file.is_file());
+        file.with_context(|| format!("QEMU {} has no {name} (package seabios)", self.version))
+    }
+
+    fn firmware_arguments(&self) -> Vec<&str> {
+        let folders = self.firmware.iter();
+        folders.flat_map(|folder| ["-L", folder]).collect()
+    }
+}
+
+fn choose() -> Result<Qemu> {
+    let own = Qemu::own()?;
+    let (qemu, why) = if own.is_sound() {
+        (own, String::new())
+    } else {
+        match Qemu::of_backports() {
+            Ok(newer) => (newer, String::new()),
+            Err(error) => (own, format!(", as there is no newer one: {error:#}")),
+        }
+    };
+    eprintln!("labs run on QEMU {}{why}", qemu.version);
+    Ok(qemu)
+}
+
+/// Out of `QEMU emulator version 7.2.22 (Debian …)`.
+fn version(said: &str) -> Option<&str> {
+    said.split_once("version ")?.1.split_whitespace().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_old_or_new() {
+        let qemu = |said: &str| Qemu {
+            program: PROGRAM.into(),
+            version: version(said).unwrap().to_owned(),
+            firmware: Vec::new(),
+        };
+        assert!(!qemu("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)\n").is_sound());
+        assert!(qemu("QEMU emulator version 10.0.2\nCopyright").is_sound());
+        assert_eq!(version("QEMU"), None);
+    }
+}
