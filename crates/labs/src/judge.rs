@@ -1,6 +1,12 @@
 //! What every answer must satisfy, whatever the cause was.
 
+use std::ops::RangeInclusive;
+
 use serde_json::Value;
+
+/// The shares of interrupts that came while a vCPU was out: what they took of it is theirs
+/// whatever else it was at.
+pub const HOST_INTERRUPTS: [&str; 3] = ["host_irq", "host_softirq", "host_nmi"];
 
 /// Who took time from a CPU, as a summary names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,4 +84,22 @@ pub fn assert_budgets_add_up(summary: &Value) {
         let sum: u64 = parts.iter().filter_map(|part| part["ns"].as_u64()).sum();
         assert_eq!(Some(sum), gap["dur_ns"].as_u64(), "{gap}");
     }
+}
+
+/// What a vCPU that was stopped for so long (nanoseconds) has as `blocked` in the gap or
+/// exit that holds the stop, and what others had of the stop: interrupts, a host below.
+///
+/// # Panics
+/// If it is too much, or what is missing was not theirs either.
+pub fn assert_stopped(blocked_ns: u64, others_ns: u64, stopped_ns: &RangeInclusive<u64>) {
+    let told = format!("blocked {blocked_ns} ns, others {others_ns} ns, stopped {stopped_ns:?} ns");
+    println!("{told}");
+    let (least_ns, most_ns) = (stopped_ns.start(), stopped_ns.end());
+    // A ten-thousandth is what rounding and the clock bound may take.
+    let accounted_ns = blocked_ns + others_ns + least_ns / 10_000;
+    assert!(accounted_ns >= *least_ns, "{told}");
+    assert!(
+        blocked_ns * 2 > *least_ns && blocked_ns <= *most_ns,
+        "{told}"
+    );
 }

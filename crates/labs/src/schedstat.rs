@@ -84,3 +84,11 @@ pub fn state(pid: u32, tid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
+
+/// Whether a signal has stopped a thread and it is off its CPU. The state says so before
+/// the switch, between which anything may come (kernel/signal.c, `do_signal_stop`); the
+/// system call of a thread is `running` until the switch is over (lib/syscall.c, since 2.6.27).
+pub fn stands(pid: u32, tid: u32) -> bool {
+    let call = || std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
+    state(pid, tid) == Some('T') && call().is_ok_and(|call| call != "running\n")
+}

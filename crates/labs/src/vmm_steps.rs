@@ -21,7 +21,7 @@ pub enum Step {
     Quiet(Duration),
     /// `waited:MS`: waits until a vCPU's thread has waited for a CPU that much longer.
     Waited(Duration),
-    /// `stop`: SIGSTOP; over when no thread of the VMM runs any more.
+    /// `stop`: SIGSTOP; over when no thread of the VMM is on a CPU any more.
     Stop,
     /// `cont`: SIGCONT.
     Continue,

@@ -6,6 +6,7 @@ mod exits_judge;
 
 mod lab {
     use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::judge::assert_stopped;
 
     use super::exits_judge::*;
 
@@ -74,9 +75,9 @@ mod lab {
         // while it had not made another exit.
         let least_ns = cont.begin_mono_ns - stop.end_mono_ns;
         let most_ns = stopped.all("exits:100")[0].end_mono_ns - stop.begin_mono_ns;
-        let blocked_ns = share_ns(stopped_vcpu, "blocked");
-        println!("blocked {blocked_ns} ns, stopped for {least_ns} to {most_ns} ns");
-        assert!((least_ns..=most_ns).contains(&blocked_ns), "{stopped_vcpu}");
+        let times = &stopped_vcpu["worst"][0]["shares_ns"];
+        let blocked_ns = number(&times["blocked"]);
+        assert_stopped(blocked_ns, interrupts_ns(times), &(least_ns..=most_ns));
 
         let throttled_vcpu = &vcpus(&exits, throttled)[0];
         assert_waited(throttled_vcpu, throttled);

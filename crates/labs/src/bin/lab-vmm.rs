@@ -126,7 +126,7 @@ impl Vmm {
         let id = self.id()?;
         wait_for("every thread to stop", || {
             let mut threads = schedstat::threads(id)?.into_iter();
-            Ok(threads.all(|(tid, _)| schedstat::state(id, tid) == Some('T')))
+            Ok(threads.all(|(tid, _)| schedstat::stands(id, tid)))
         })
     }
 
