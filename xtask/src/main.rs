@@ -4,6 +4,7 @@
 
 mod bench;
 mod checks;
+mod failures;
 mod licences;
 mod oracle;
 mod tiers;

@@ -3,12 +3,12 @@
 //! /dev/kvm as well, `lab::` needs QEMU; everything else runs anywhere. `lab_full::`
 //! needs a newer suite of Debian as well, and is a command of its own.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo, oracle, run};
+use crate::{cargo, failures, oracle, run};
 
 /// Streams of the budget law in CI.
 const LAW_CASES: &str = "100000";
@@ -21,11 +21,16 @@ struct Counts {
     /// Machines that the emulator's own fault stopped, and that were given another chance
     /// (`crates/labs/src/bed/mod.rs`).
     booted_again: usize,
+    /// Each failed test with what it said: the output of a long run is long gone by its end.
+    failures: Vec<String>,
 }
 
 impl Counts {
-    /// The closing line, and whether all is well.
+    /// The failures once more, the closing line, and whether all is well.
     fn close(&self) -> Result<()> {
+        for failure in &self.failures {
+            println!("{failure}");
+        }
         println!(
             "{} passed, {} failed, {} skipped",
             self.passed, self.failed, self.skipped
@@ -141,19 +146,23 @@ fn tier(
     }
     let mut child = command
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .context("starting cargo test")?;
-    let output = child.stdout.take().context("the output of cargo test")?;
+    let stdout = child.stdout.take().context("the output of cargo test")?;
+    let stderr = child.stderr.take().context("the output of cargo test")?;
+    let stderr = std::thread::spawn(|| passed_on(stderr, |line| eprintln!("{line}")));
+    let stdout = passed_on(stdout, |line| println!("{line}"));
+    let stderr = stderr.join().unwrap_or_default();
+    let status = child.wait()?;
     let before = counts.passed + counts.failed;
-    for line in BufReader::new(output).lines() {
-        let line = line?;
+    for line in &stdout {
         if let Some(result) = line.strip_prefix("test result: ") {
             count(counts, result);
         }
         counts.booted_again += usize::from(line.contains("lab booted once more"));
-        println!("{line}");
     }
-    let status = child.wait()?;
+    counts.failures.extend(failures::repeated(&stdout, &stderr));
     if !status.success() && counts.failed == 0 {
         bail!("tier {name} did not run: cargo test ended with {status}");
     }
@@ -161,6 +170,13 @@ fn tier(
         bail!("tier {name} ran no test: the filter no longer matches any name");
     }
     Ok(())
+}
+
+/// All lines of an output, each shown as it comes.
+fn passed_on(output: impl Read, show: impl Fn(&str)) -> Vec<String> {
+    let lines = BufReader::new(output).split(b'\n').map_while(Result::ok);
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
+    lines.inspect(|line| show(line)).collect()
 }
 
 /// Reads `ok. 4 passed; 0 failed; 1 ignored; …`.
