@@ -86,8 +86,8 @@ pub fn assert_budgets_add_up(summary: &Value) {
     }
 }
 
-/// What a vCPU that was stopped for so long (nanoseconds) has as `blocked` in the gap or
-/// exit that holds the stop, and what others had of the stop: interrupts, a host below.
+/// What a vCPU that was stopped for so long (nanoseconds) has as `blocked`, and what others
+/// may have had of the stop: interrupts, a host below.
 ///
 /// # Panics
 /// If it is too much, or what is missing was not theirs either.

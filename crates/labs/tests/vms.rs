@@ -75,9 +75,9 @@ mod lab {
         // while it had not made another exit.
         let least_ns = cont.begin_mono_ns - stop.end_mono_ns;
         let most_ns = stopped.all("exits:100")[0].end_mono_ns - stop.begin_mono_ns;
-        let times = &stopped_vcpu["worst"][0]["shares_ns"];
-        let blocked_ns = number(&times["blocked"]);
-        assert_stopped(blocked_ns, interrupts_ns(times), &(least_ns..=most_ns));
+        let blocked_ns = share_ns(stopped_vcpu, "blocked");
+        let interrupts_ns = interrupts_ns(stopped_vcpu);
+        assert_stopped(blocked_ns, interrupts_ns, &(least_ns..=most_ns));
 
         let throttled_vcpu = &vcpus(&exits, throttled)[0];
         assert_waited(throttled_vcpu, throttled);

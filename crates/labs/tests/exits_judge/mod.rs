@@ -140,10 +140,9 @@ pub fn share_ns(vcpu: &Value, share: &str) -> u64 {
     number(&vcpu["time_ns"][share])
 }
 
-/// What interrupts have of the times of a vCPU or of an exit, nanoseconds.
-pub fn interrupts_ns(times: &Value) -> u64 {
+pub fn interrupts_ns(vcpu: &Value) -> u64 {
     let shares = HOST_INTERRUPTS.iter();
-    shares.map(|share| number(&times[share])).sum()
+    shares.map(|share| share_ns(vcpu, share)).sum()
 }
 
 /// What waited runnable, by the scheduler and by us. The vCPU's thread has waited before
@@ -161,7 +160,7 @@ pub fn assert_waited(vcpu: &Value, treatment: &Treatment) -> u64 {
     let tolerance_ns = TICK_NS.max(late_ns / 50);
     assert!(waited_ns <= late_ns + tolerance_ns, "{delays:?}, {vcpu}");
     assert!(
-        waited_ns + interrupts_ns(&vcpu["time_ns"]) + tolerance_ns >= late_ns - early_ns,
+        waited_ns + interrupts_ns(vcpu) + tolerance_ns >= late_ns - early_ns,
         "{delays:?}, {vcpu}"
     );
     println!("waited {waited_ns} ns, run delay {early_ns} ns at first, {late_ns} ns at last");
