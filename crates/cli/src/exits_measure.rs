@@ -51,6 +51,7 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
     pub fn run(mut self, interrupts: &Interrupts) -> Result<ExitsOutcome> {
         self.tracer.attach().context("attaching the BPF programs")?;
         self.anchor();
+        self.tell_clocks()?;
         let start = Instant::now();
         let end = start + Duration::from_nanos(self.facts.options.duration_ns);
         let mut next_period = start + PERIOD;
@@ -63,6 +64,7 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
                 let vms = self.host.vms();
                 let gone = self.is_gone(&vms);
                 self.tracer.learn(vms);
+                self.tell_clocks()?;
                 self.totals()?;
                 self.session.period();
                 if gone {
@@ -80,6 +82,7 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
         self.tracer.detach();
         self.tracer.learn(self.host.vms());
         let mono_ns = self.drain()?;
+        self.tell_clocks()?;
         self.totals()?;
         self.session
             .accept(&Event::Finish(Finish { reason, mono_ns }));
@@ -105,6 +108,7 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
         let mono_ns = self.anchor();
         if self.tracer.has_newcomers().context("counting the vCPUs")? {
             self.tracer.learn(self.host.vms());
+            self.tell_clocks()?;
         }
         let session = &mut self.session;
         self.tracer
@@ -113,6 +117,14 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
         let settled_ns = mono_ns.saturating_sub(SUBMIT_SLACK_NS);
         session.accept(&Event::Watermark(settled_ns));
         Ok(mono_ns)
+    }
+
+    /// What a join of this recording with a guest's goes by.
+    fn tell_clocks(&mut self) -> Result<()> {
+        let session = &mut self.session;
+        self.tracer
+            .tell_clocks(self.host, &mut |event| session.accept(&event))
+            .context("telling the clocks of the guests")
     }
 
     /// Reads the clocks; returns CLOCK_MONOTONIC.

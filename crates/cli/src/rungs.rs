@@ -2,6 +2,7 @@
 //! each result's last lines.
 
 use vmnoise_events::{OffsetProof, Rung};
+use vmnoise_tracer::host::KvmDebugfs;
 use vmnoise_tracer::{ExitTracer, ReasonSource};
 use vmnoise_workload::microvm::{Error, GuestClock, KvmOffer};
 
@@ -43,6 +44,30 @@ pub fn of_exits(tracer: &ExitTracer) -> Vec<Rung> {
     rungs
 }
 
+/// Where the clocks of guests are read, without which no recording is joined to theirs.
+pub fn of_clocks(debugfs: KvmDebugfs) -> Rung {
+    const PROBE: &str = "clocks of the guests";
+    const LIMIT: &str = "recordings do not tell how the clocks of guests follow from this host's: \
+                         none can be joined to a guest's";
+    match debugfs {
+        KvmDebugfs::Readable => rung(PROBE, "KVM's debugfs", true, "", ""),
+        KvmDebugfs::Missing => rung(
+            PROBE,
+            "none",
+            false,
+            LIMIT,
+            "mount -t debugfs debugfs /sys/kernel/debug",
+        ),
+        KvmDebugfs::Forbidden => rung(
+            PROBE,
+            "none",
+            false,
+            LIMIT,
+            "run as root, to whom alone debugfs is open",
+        ),
+    }
+}
+
 fn of_counting(kvm_run_only: bool) -> Rung {
     if kvm_run_only {
         rung(
@@ -60,13 +85,18 @@ fn of_counting(kvm_run_only: bool) -> Rung {
 }
 
 /// What the programs of `vmnoise exits` showed on trial.
-pub fn of_exit_tracer(tracer: &ExitTracer) -> Vec<Rung> {
+pub fn of_exit_tracer(tracer: &ExitTracer, clocks: KvmDebugfs) -> Vec<Rung> {
     let counted = Rung {
         probe: EXITS_OF_ALL.into(),
         ..of_counting(tracer.kvm_run_only())
     };
     let told = rung("exits one by one", "BPF ring buffer", true, "", "");
-    vec![counted, of_reasons(tracer.reasons()), told]
+    vec![
+        counted,
+        of_reasons(tracer.reasons()),
+        told,
+        of_clocks(clocks),
+    ]
 }
 
 /// `vmnoise exits` cannot run here.
@@ -242,5 +272,14 @@ mod tests {
             assert_eq!(rung.limit.contains("how-to-test-on-intel.md"), told);
         }
         assert!(!of_reasons(ReasonSource::Unread).best);
+    }
+
+    #[test]
+    fn a_machine_without_debugfs_is_told_how_to_mount_it() {
+        assert!(of_clocks(KvmDebugfs::Readable).best);
+        let missing = of_clocks(KvmDebugfs::Missing);
+        assert!(!missing.best && missing.remedy.starts_with("mount -t debugfs"));
+        let forbidden = of_clocks(KvmDebugfs::Forbidden);
+        assert!(!forbidden.best && forbidden.remedy.contains("root"));
     }
 }

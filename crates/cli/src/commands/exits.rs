@@ -125,6 +125,10 @@ fn facts(
 ) -> RunFacts {
     let tsc_hz = tsc::calibrate_hz(conduct::TSC_CALIBRATION);
     let sees_kvm = !tracer.kvm_run_only();
+    let mut rungs = rungs::of_exits(tracer);
+    if arguments.output.is_some() {
+        rungs.push(rungs::of_clocks(machine.here().kvm_debugfs()));
+    }
     RunFacts {
         tool_version: env!("CARGO_PKG_VERSION").into(),
         workload: Workload::Vcpus,
@@ -155,7 +159,7 @@ fn facts(
             steal_clock: false,
             activity_steal: false,
         },
-        rungs: rungs::of_exits(tracer),
+        rungs,
         shares_cpu: false,
         rdtsc_cycles: tsc::rdtsc_cycles(),
     }

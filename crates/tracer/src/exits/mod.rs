@@ -1,6 +1,7 @@
 //! Counts every exit of every vCPU of this host, in the kernel; user space only reads. What
 //! is asked for is told one by one as well.
 
+mod clocks;
 mod decode;
 mod maps;
 mod reasons;
@@ -11,7 +12,7 @@ mod totals;
 mod vm_names;
 mod wire;
 
-use libbpf_rs::{Link, Object, ObjectBuilder};
+use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
 use vmnoise_events::{Event, Loss, LossKind, Vcpu, VcpuId, VcpuTotals};
 
 use crate::accounting;
@@ -23,9 +24,10 @@ use crate::object::why_not;
 use crate::probes::Probe;
 use crate::tracer::no_btf;
 
+use clocks::Look;
 use maps::Maps;
 pub use reasons::ReasonSource;
-use stream::Stream;
+use stream::{ReadVcpu, Stream};
 use vm_names::VmNames;
 use wire::{WireReason, WireVcpu};
 
@@ -44,6 +46,9 @@ pub enum Streaming {
         threshold_ns: u64,
     },
 }
+
+/// What a stream does, given a reader of what is known of a vCPU.
+type Telling<'a> = dyn FnMut(&mut Stream, &ReadVcpu<'_>) -> Result<(), TraceError> + 'a;
 
 /// The programs that count exits. They run for as long as this is held.
 #[derive(Debug)]
@@ -221,6 +226,28 @@ impl ExitTracer {
     /// # Errors
     /// If the ring buffer or the maps cannot be read.
     pub fn drain(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), TraceError> {
+        self.tell(&mut |stream, vcpu| stream.drain(vcpu, sink))
+    }
+
+    /// Looks at the clocks of the guests of all vCPUs seen so far in KVM's debugfs, and tells
+    /// those that are new or have changed. Each vCPU is defined before. Nothing is told where
+    /// streaming is off.
+    ///
+    /// # Errors
+    /// If the maps cannot be read.
+    pub fn tell_clocks(
+        &mut self,
+        host: &Host,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<(), TraceError> {
+        let room = self.object.map("vcpus").max_entries() - 1;
+        let globals = self.object.globals().map_err(TraceError::Ring)?;
+        let known = globals.vcpus_known.min(room);
+        self.tell(&mut |stream, vcpu| stream.tell_clocks(&Look::at(host), known, vcpu, sink))
+    }
+
+    /// Lets the stream tell something, if there is one.
+    fn tell(&mut self, tell: &mut Telling<'_>) -> Result<(), TraceError> {
         let ExitTracer {
             stream,
             object,
@@ -236,7 +263,7 @@ impl ExitTracer {
             let wire = wire.ok_or_else(|| std::io::Error::other("a vCPU beyond the table"))?;
             Ok(names.vcpu(id, &wire, !*kvm_run_only))
         };
-        stream.drain(&vcpu, sink)
+        tell(stream, &vcpu)
     }
 
     /// What was lost since start, kind by kind; a count that is 0 is known to be 0. Nothing

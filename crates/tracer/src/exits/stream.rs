@@ -4,12 +4,16 @@ use libbpf_rs::Object;
 use vmnoise_events::{Event, Vcpu, VcpuId};
 
 use super::Streaming;
+use super::clocks::{Clocks, Look};
 use super::decode::ExitDecoder;
 use crate::error::{LoadError, TraceError};
 use crate::records::Records;
 
 /// Holds what a host with a million records a second tells in a tenth of one.
 const RING_BYTES: u32 = 16 << 20;
+
+/// Reads what is known of a vCPU.
+pub(super) type ReadVcpu<'a> = dyn Fn(VcpuId) -> std::io::Result<Vcpu> + 'a;
 
 impl Streaming {
     /// How large the ring buffer is: it cannot be none.
@@ -26,6 +30,7 @@ impl Streaming {
 pub(super) struct Stream {
     records: Records<ExitDecoder>,
     definitions: Definitions,
+    clocks: Clocks,
     stale: bool,
 }
 
@@ -34,6 +39,7 @@ impl Stream {
         Ok(Stream {
             records: Records::of(object)?,
             definitions: Definitions::default(),
+            clocks: Clocks::default(),
             stale: false,
         })
     }
@@ -47,10 +53,10 @@ impl Stream {
         self.records.undecodable()
     }
 
-    /// Hands over everything told since the last call; `vcpu` reads what is known of one.
+    /// Hands over everything told since the last call.
     pub(super) fn drain(
         &mut self,
-        vcpu: &dyn Fn(VcpuId) -> std::io::Result<Vcpu>,
+        vcpu: &ReadVcpu<'_>,
         sink: &mut dyn FnMut(Event),
     ) -> Result<(), TraceError> {
         let definitions = &mut self.definitions;
@@ -76,6 +82,31 @@ impl Stream {
         })?;
         result
     }
+
+    /// Tells what this look has to tell of the clocks of that many vCPUs' guests.
+    pub(super) fn tell_clocks(
+        &mut self,
+        look: &Look,
+        known: u32,
+        vcpu: &ReadVcpu<'_>,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<(), TraceError> {
+        for id in (0..known).map(VcpuId) {
+            let known = vcpu(id).map_err(TraceError::Ring)?;
+            // It is being found in this very moment.
+            if known.tid == 0 {
+                break;
+            }
+            let definitions = &mut self.definitions;
+            definitions
+                .define(id, vcpu, sink)
+                .map_err(TraceError::Ring)?;
+            if let Some(clock) = self.clocks.look(&known, look) {
+                sink(Event::VcpuClock(clock));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The vCPUs as they were defined last, by their ids: in order, without holes.
@@ -86,7 +117,7 @@ impl Definitions {
     fn define(
         &mut self,
         id: VcpuId,
-        vcpu: &dyn Fn(VcpuId) -> std::io::Result<Vcpu>,
+        vcpu: &ReadVcpu<'_>,
         sink: &mut dyn FnMut(Event),
     ) -> std::io::Result<()> {
         for next in self.0.len() as u32..=id.0 {
@@ -100,7 +131,7 @@ impl Definitions {
     fn complete(
         &mut self,
         id: VcpuId,
-        vcpu: &dyn Fn(VcpuId) -> std::io::Result<Vcpu>,
+        vcpu: &ReadVcpu<'_>,
         sink: &mut dyn FnMut(Event),
     ) -> std::io::Result<()> {
         match self.0.get_mut(id.0 as usize) {
@@ -111,7 +142,7 @@ impl Definitions {
 
     fn renew_all(
         &mut self,
-        vcpu: &dyn Fn(VcpuId) -> std::io::Result<Vcpu>,
+        vcpu: &ReadVcpu<'_>,
         sink: &mut dyn FnMut(Event),
     ) -> std::io::Result<()> {
         self.0
@@ -122,7 +153,7 @@ impl Definitions {
 
 fn renew(
     defined: &mut Vcpu,
-    vcpu: &dyn Fn(VcpuId) -> std::io::Result<Vcpu>,
+    vcpu: &ReadVcpu<'_>,
     sink: &mut dyn FnMut(Event),
 ) -> std::io::Result<()> {
     let known = vcpu(defined.id)?;

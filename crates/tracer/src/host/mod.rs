@@ -3,6 +3,7 @@
 
 pub mod cpu_list;
 mod hypervisor;
+mod kvm_debugfs;
 mod requested_cpus;
 mod rights;
 mod smi;
@@ -17,6 +18,7 @@ use std::{
 
 use vmnoise_events::HostFacts;
 
+pub use kvm_debugfs::{GuestTsc, KvmDebugfs};
 pub use requested_cpus::CpuError;
 pub use rights::{Capabilities, Capability, Lockdown};
 pub use smi::{NoSmiCount, PmuEvent};
@@ -219,6 +221,19 @@ mod tests {
         assert_eq!(facts.clocksource, "tsc");
         assert_eq!(facts.kvm_module.as_deref(), Some("kvm_amd"));
         assert_eq!(host.lockdown(), None);
+    }
+
+    #[test]
+    fn each_cpu_has_an_apic_id() {
+        // CPU 1 is offline, and nothing is told of CPU 3.
+        let cpuinfo = "processor\t: 0\napicid\t\t: 0\ninitial apicid\t: 7\n\n\
+                       processor\t: 2\napicid\t\t: 4\n\n\
+                       processor\t: 3\nflags\t\t: apicid\n\n\
+                       processor\t: 4\napicid\t\t: what\n";
+        let (_root, host) = tree(&[("proc/cpuinfo", cpuinfo)]);
+        assert_eq!(host.apic_ids(), [(0, 0), (2, 4)]);
+        let (_root, host) = machine();
+        assert_eq!(host.facts().unwrap().apic_ids, []);
     }
 
     #[test]

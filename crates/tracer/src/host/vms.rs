@@ -69,19 +69,13 @@ impl Host {
         })
     }
 
-    /// KVM's own list: `kvm/PID-FD/vcpuN/pid` (virt/kvm/kvm_main.c).
+    /// KVM's own list.
     fn vcpus_by_debugfs(&self, pid: u32) -> Vec<(u32, u32)> {
-        let kvm = self.root.join("sys/kernel/debug/kvm");
         let of_process = format!("{pid}-");
-        children(&kvm)
-            .filter(|(name, _)| name.starts_with(&of_process))
-            .flat_map(|(_, vm)| children(&vm))
-            .filter_map(|(name, vcpu)| {
-                let id = name.strip_prefix("vcpu")?.parse().ok()?;
-                let tid = fs::read_to_string(vcpu.join("pid")).ok()?;
-                // 0 until the vCPU has run.
-                Some((id, tid.trim().parse().ok().filter(|&tid| tid != 0)?))
-            })
+        let vcpus = self.vcpu_folders().into_iter();
+        vcpus
+            .filter(|vcpu| vcpu.vm.starts_with(&of_process))
+            .map(|vcpu| (vcpu.number, vcpu.tid))
             .collect()
     }
 }
@@ -122,7 +116,7 @@ fn thread(process: &Path, id: u32, tid: u32) -> VcpuThread {
     }
 }
 
-fn children(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
+pub(super) fn children(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
 }
