@@ -112,6 +112,16 @@ impl ClockMap {
         self.points.last().is_some_and(|last| last.tsc >= tsc)
     }
 
+    /// The TSC of the first anchor and of the last.
+    pub(crate) fn span_tsc(&self) -> Option<(u64, u64)> {
+        Some((self.points.first()?.tsc, self.points.last()?.tsc))
+    }
+
+    /// CLOCK_MONOTONIC of the first anchor and of the last, in nanoseconds.
+    pub(crate) fn span_mono_ns(&self) -> Option<(u64, u64)> {
+        Some((self.points.first()?.mono_ns, self.points.last()?.mono_ns))
+    }
+
     /// CLOCK_MONOTONIC in nanoseconds at `tsc`. Outside the anchors the nearest
     /// pair's line goes on; with fewer than two, the frequency measured at start.
     pub(crate) fn mono_ns(&self, tsc: u64) -> u64 {
@@ -161,7 +171,8 @@ impl ClockMap {
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
-    fn duration_ns(&self, cycles: u64) -> u64 {
+    /// A number of cycles in nanoseconds, rounded up: for bounds.
+    pub(crate) fn duration_ns(&self, cycles: u64) -> u64 {
         let ns = (u128::from(cycles) * NS_PER_S).div_ceil(u128::from(self.tsc_hz));
         u64::try_from(ns).unwrap_or(u64::MAX)
     }

@@ -51,8 +51,8 @@ pub use explainer::Explainer;
 pub use guest_columns::GuestColumns;
 pub use interference::Interference;
 pub use join::{
-    Culprit, ExitBranch, GapTree, HostPart, HostSide, JoinedRun, JoinedTotals, Pair, Side,
-    ThesisSum,
+    Culprit, ExitBranch, GapTree, HostPart, HostSide, JoinError, JoinedRun, JoinedTotals, Matcher,
+    Pair, Pairs, Side, ThesisSum,
 };
 pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;

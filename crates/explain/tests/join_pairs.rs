@@ -13,7 +13,7 @@ fn each_exit_lies_in_a_hole_of_its_guest() {
     let life = &pair.lives[0];
     assert!(life.gaps.len() > 300 && life.exits.len() > 300);
     for exit in &life.exits {
-        let is_held = |hole: &&streams::pairs::Span| {
+        let is_held = |hole: &&streams::lives::Span| {
             hole.start_ns < exit.start_ns && exit.end_ns < hole.end_ns
         };
         let in_run = (100_000_000..2_099_000_000).contains(&exit.start_ns);

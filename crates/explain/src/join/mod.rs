@@ -1,8 +1,22 @@
 //! Joins what the workload in a guest felt to what the host of that guest did meanwhile:
 //! one clock, one budget for both kernels.
 
+mod candidates;
+mod choice;
+mod crossing;
+mod eras;
+mod error;
+mod evidence;
+mod felt;
+mod guest_clock;
+mod matcher;
+mod pairs;
 mod result;
+mod told;
 
+pub use error::JoinError;
+pub use matcher::Matcher;
+pub use pairs::Pairs;
 pub use result::{
     Culprit, ExitBranch, GapTree, HostPart, HostSide, JoinedRun, JoinedTotals, Pair, Side,
     ThesisSum,

@@ -44,17 +44,21 @@ pub struct Pair {
     pub clocks: u32,
     /// How long both recorded, in nanoseconds.
     pub overlap_ns: u64,
-    /// Exits long enough to be felt that fell into the guest's measured time.
+    /// Gaps of the guest, and stretches between two gaps, that hold exits long enough to be
+    /// felt: each counts once, however many it holds.
     pub exits_tested: u64,
-    /// How many of them lie in a gap of the guest.
+    /// How many of them are gaps.
     pub exits_inside: u64,
-    /// How many would lie in one by chance: in percent, the part of the time that was gaps.
+    /// How likely an exit among those tested would lie in a gap at any other time, in percent.
     pub by_chance_percent: f64,
-    /// How much earlier and later the exits could lie and still be in their gaps, in
-    /// nanoseconds: the first is 0 or less and the second 0 or more where the data agree with
-    /// the clocks. `None` without exits to tell.
+    /// How much earlier and later the exits could lie with all but one in twenty still in
+    /// their gaps, in nanoseconds: what the data alone say of the clock. `None` without exits
+    /// to tell.
     pub slack_ns: Option<(i64, i64)>,
-    /// Bound of the error of a time laid over the other clock, in nanoseconds.
+    /// Bound of the error that the readings of both sides' clocks add, in nanoseconds.
+    pub anchors_ns: u64,
+    /// Bound of the error of a time laid over the other clock, in nanoseconds: the anchors',
+    /// and how far off the recorded clock could be before the data would contradict it.
     pub bound_ns: u64,
 }
 

@@ -5,6 +5,7 @@
 pub mod any_plans;
 pub mod any_scenes;
 pub mod clocks;
+pub mod lives;
 pub mod pairs;
 pub mod vcpus;
 

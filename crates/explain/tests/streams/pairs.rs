@@ -4,6 +4,7 @@
 use vmnoise_events::*;
 
 use super::clocks::{Clocks, Dice, clock_facts};
+use super::lives::{Life, PERIOD_NS, Span};
 
 /// Both sides look at their clocks and tell what came this often.
 pub const TICK_NS: u64 = 20_000_000;
@@ -83,7 +84,7 @@ impl Plan {
         facts.host.apic_ids = (0..).zip(self.apic_ids.iter().copied()).collect();
         facts.clock = clock_facts(self.clocks.guest_hz());
         if self.polled_ms < 100 {
-            facts.options.period_ns = 100_000_000;
+            facts.options.period_ns = PERIOD_NS;
             facts.options.runtime_ns = Some(self.polled_ms * 1_000_000);
         }
         facts
@@ -93,15 +94,6 @@ impl Plan {
         let mut facts = super::vcpus::facts();
         facts.clock = clock_facts(self.clocks.host_hz);
         facts
-    }
-
-    /// Whether the workload polls at this instant, and the length of its pauses before it.
-    fn pauses(&self, at_ns: u64) -> (bool, u64) {
-        let since_ns = at_ns.saturating_sub(self.guest.0);
-        let (periods, into_ns) = (since_ns / 100_000_000, since_ns % 100_000_000);
-        let polled_ns = self.polled_ms * 1_000_000;
-        let paused_ns = periods * (100_000_000 - polled_ns) + into_ns.saturating_sub(polled_ns);
-        (into_ns < polled_ns, paused_ns)
     }
 
     fn guest_stream(&self, lives: &[Life]) -> Vec<Event> {
@@ -121,14 +113,7 @@ impl Plan {
             let anchor = self.clocks.guest_anchor(at_ns, width_ns, &mut dice);
             events.push(Event::Anchor(anchor));
             for (cpu, life) in (0..).zip(lives.iter().take(self.apic_ids.len())) {
-                let (is_polled, paused_ns) = self.pauses(at_ns);
-                let mut last_ns = at_ns;
-                if !is_polled {
-                    last_ns -= (at_ns - from_ns) % 100_000_000 - self.polled_ms * 1_000_000;
-                }
-                let away = life.away.iter().find(|it| it.holds(last_ns));
-                let last_ns = away.map_or(last_ns, |away| away.start_ns.max(from_ns));
-                let blind_ns = paused_ns.min(self.pauses(last_ns).1);
+                let (last_ns, blind_ns) = life.tally(at_ns);
                 let cycles = u128::from(blind_ns) * u128::from(self.clocks.guest_hz());
                 events.push(Event::Tally(Tally {
                     cpu,
@@ -208,117 +193,6 @@ pub struct RecordedPair {
     pub host: Vec<Event>,
     /// By vCPU, as the host numbers them in its stream.
     pub lives: Vec<Life>,
-}
-
-/// A stretch of ideal time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
-    pub start_ns: u64,
-    pub end_ns: u64,
-}
-
-impl Span {
-    pub fn holds(&self, at_ns: u64) -> bool {
-        self.start_ns <= at_ns && at_ns < self.end_ns
-    }
-}
-
-/// What one vCPU went through.
-#[derive(Debug, Clone, Default)]
-pub struct Life {
-    /// Which VM.
-    pub vm: u32,
-    /// Its number there.
-    pub number: u32,
-    /// Exits that were told.
-    pub exits: Vec<Span>,
-    /// Gaps that were recorded, of the guest's time.
-    pub gaps: Vec<Span>,
-    /// All holes in the workload's time, also those lost or too short.
-    pub away: Vec<Span>,
-}
-
-impl Life {
-    fn of(plan: &Plan, vm: u32, number: u32, place: u64) -> Life {
-        let mut dice = Dice(plan.seed.wrapping_add(place << 32));
-        let mut life = Life {
-            vm,
-            number,
-            ..Life::default()
-        };
-        let mut stops = plan.clocks.stops.iter().peekable();
-        let end_ns = plan.guest.1.max(plan.host.1);
-        let mut at_ns = dice.roll(0, plan.run_ns.1);
-        while at_ns < end_ns {
-            if let Some(stop) = stops.next_if(|stop| stop.from_ns <= at_ns + plan.exit_ns.1 * 2) {
-                life.is_kept(
-                    plan,
-                    &mut dice,
-                    stop.from_ns,
-                    &[(0, stop.to_ns - stop.from_ns)],
-                );
-                at_ns = stop.to_ns;
-            } else {
-                let len_ns = dice.roll(plan.exit_ns.0, plan.exit_ns.1);
-                let exits = match () {
-                    () if dice.percent(plan.own_percent) && dice.percent(60) => vec![],
-                    // The guest's own work, with exits in it.
-                    () if dice.percent(plan.own_percent) => {
-                        let part_ns = len_ns / 5;
-                        vec![(part_ns, part_ns), (3 * part_ns, part_ns)]
-                    }
-                    () => vec![(0, len_ns)],
-                };
-                life.is_kept(plan, &mut dice, at_ns, &exits);
-                if exits.is_empty() {
-                    life.is_away(plan, &mut dice, at_ns, at_ns + len_ns);
-                }
-                at_ns += len_ns;
-            }
-            at_ns += 60 * US + dice.roll(plan.run_ns.0, plan.run_ns.1);
-        }
-        life
-    }
-
-    /// From `at_ns` on there are these exits: how long after it, and how long.
-    fn is_kept(&mut self, plan: &Plan, dice: &mut Dice, at_ns: u64, exits: &[(u64, u64)]) {
-        let (Some(first), Some(last)) = (exits.first(), exits.last()) else {
-            return;
-        };
-        for (after_ns, len_ns) in exits {
-            let span = Span {
-                start_ns: at_ns + after_ns,
-                end_ns: at_ns + after_ns + len_ns,
-            };
-            if !dice.percent(plan.lost_percent) {
-                self.exits.push(span);
-            }
-        }
-        // The way out and in again is nobody's; after some the guest has work of its own.
-        let way_ns = dice.roll(50, 2_000);
-        let own_ns = if dice.percent(30) {
-            dice.roll(0, 20 * US)
-        } else {
-            0
-        };
-        let back_ns = dice.roll(50, 2_000) + own_ns;
-        let start_ns = (at_ns + first.0).saturating_sub(way_ns);
-        self.is_away(plan, dice, start_ns, at_ns + last.0 + last.1 + back_ns);
-    }
-
-    fn is_away(&mut self, plan: &Plan, dice: &mut Dice, start_ns: u64, end_ns: u64) {
-        let span = Span { start_ns, end_ns };
-        let in_run = plan.guest.0 <= start_ns && end_ns <= plan.guest.1;
-        if !(in_run && plan.pauses(start_ns).0 && plan.pauses(end_ns).0) {
-            return;
-        }
-        self.away.push(span);
-        let stopped = plan.clocks.is_stopped(start_ns, end_ns);
-        let felt_ns = plan.clocks.guest_mono_ns(end_ns) - plan.clocks.guest_mono_ns(start_ns);
-        if felt_ns >= plan.threshold_ns && (stopped || !dice.percent(plan.lost_percent)) {
-            self.gaps.push(span);
-        }
-    }
 }
 
 /// Events by when they can be told.

@@ -1,0 +1,101 @@
+//! From the host's CLOCK_MONOTONIC to a guest's and back, by way of both counters.
+
+use super::eras::Eras;
+use super::guest_clock::{GuestClock, Held, host_tsc};
+use crate::clockmap::ClockMap;
+
+/// What a vCPU's times are crossed with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Crossing<'a> {
+    pub(super) host: &'a Eras,
+    pub(super) guest: &'a Eras,
+    pub(super) clock: &'a GuestClock,
+}
+
+/// Which era of the host's clocks and which clock of the guest: times that share both are on
+/// one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Line {
+    era: usize,
+    clock: usize,
+}
+
+/// How far the recordings of both sides cover each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Overlap {
+    pub(super) ns: u64,
+    /// Clocks of the guest that were in force meanwhile.
+    pub(super) clocks: u32,
+}
+
+impl Crossing<'_> {
+    /// The guest's counter at this instant of the host's CLOCK_MONOTONIC.
+    pub(super) fn guest_tsc(&self, host_mono_ns: u64) -> Option<(Line, u64)> {
+        let (era, tsc) = self.host.tsc(host_mono_ns)?;
+        let (clock, in_force) = self.clock.at(host_mono_ns)?;
+        Some((Line { era, clock }, in_force.guest_tsc(tsc)?))
+    }
+
+    /// The guest's CLOCK_MONOTONIC at this instant of the host's, both in nanoseconds.
+    pub(super) fn guest_mono_ns(&self, host_mono_ns: u64) -> Option<u64> {
+        let (_, guest_tsc) = self.guest_tsc(host_mono_ns)?;
+        self.guest.mono_ns(guest_tsc)
+    }
+
+    /// The host's CLOCK_MONOTONIC in nanoseconds at this reading of the guest's counter; the
+    /// last such instant, should there be several.
+    pub(super) fn host_mono_ns(&self, guest_tsc: u64) -> Option<(Line, u64)> {
+        self.clock.iter().rev().find_map(|(clock, held)| {
+            let tsc = host_tsc(&held.clock, guest_tsc)?;
+            let mut eras = self.host.iter().rev();
+            eras.find_map(|(era, map, (first_ns, last_ns))| {
+                let mono_ns = map.mono_ns(tsc);
+                let from_ns = held.from_mono_ns.max(first_ns);
+                let until_ns = held.until_mono_ns.min(last_ns);
+                let holds = (from_ns..=until_ns).contains(&mono_ns);
+                holds.then_some((Line { era, clock }, mono_ns))
+            })
+        })
+    }
+
+    /// How far the guest's recording, between these readings of its counter, lies in the
+    /// host's, which has all there was until then.
+    pub(super) fn overlap(&self, (first_tsc, last_tsc): (u64, u64), until_ns: u64) -> Overlap {
+        let mut overlap = Overlap::default();
+        for (_, held) in self.clock.iter() {
+            let of_clock = self
+                .host
+                .iter()
+                .map(|(_, map, (era_from_ns, era_until_ns))| {
+                    let (start_ns, end_ns) = extended(map, held, first_tsc, last_tsc);
+                    let from_ns = start_ns.max(era_from_ns).max(held.from_mono_ns);
+                    let ends = [era_until_ns, held.until_mono_ns, until_ns];
+                    let to_ns = ends.into_iter().fold(end_ns, u64::min);
+                    to_ns.saturating_sub(from_ns)
+                });
+            let ns: u64 = of_clock.sum();
+            overlap.ns += ns;
+            overlap.clocks += u32::from(ns > 0);
+        }
+        overlap
+    }
+
+    /// Where the guest's recording lies on the host's CLOCK_MONOTONIC, by the last clock told
+    /// and however far away; nanoseconds.
+    pub(super) fn placed(&self, (first_tsc, last_tsc): (u64, u64)) -> Option<(u64, u64)> {
+        let (_, held) = self.clock.iter().next_back()?;
+        let (_, map, _) = self.host.iter().next_back()?;
+        Some(extended(map, held, first_tsc, last_tsc))
+    }
+}
+
+/// Both readings of the guest's counter on the host's CLOCK_MONOTONIC, as if this era and this
+/// clock had no end.
+fn extended(map: &ClockMap, held: &Held, first_tsc: u64, last_tsc: u64) -> (u64, u64) {
+    let place = |guest_tsc| {
+        let is_before = i128::from(guest_tsc) < i128::from(held.clock.offset_tsc);
+        let beyond = if is_before { 0 } else { u64::MAX };
+        map.mono_ns(host_tsc(&held.clock, guest_tsc).unwrap_or(beyond))
+    };
+    (place(first_tsc), place(last_tsc))
+}

@@ -1,0 +1,180 @@
+//! The clocks of one machine while it recorded: its TSC over its CLOCK_MONOTONIC, in eras.
+//! A new one begins where one of the two jumped, as in a suspended machine.
+
+use vmnoise_events::{Anchor, ClockFacts};
+
+use crate::clockmap::ClockMap;
+
+/// No clock is disciplined by more than a tenth of this (adjtimex(2): 500 ppm), and the
+/// frequency measured at start is better than the rest of it.
+const RATE_PART: u64 = 200;
+/// Below this no jump is told from a slow reading.
+const JUMP_NS: u64 = 10_000;
+
+/// Where and when both clocks are known. A time belongs to an era only between its anchors.
+#[derive(Debug)]
+pub(super) struct Eras {
+    facts: ClockFacts,
+    /// Ascending in CLOCK_MONOTONIC; each has an anchor.
+    eras: Vec<ClockMap>,
+}
+
+impl Eras {
+    pub(super) fn new(facts: &ClockFacts) -> Eras {
+        Eras {
+            facts: *facts,
+            eras: Vec::new(),
+        }
+    }
+
+    /// Takes an anchor; one that is inside out, or comes before the last one, tells nothing.
+    pub(super) fn add(&mut self, anchor: &Anchor) {
+        if let Some((_, last_ns)) = self.span_mono_ns()
+            && anchor.mono_ns <= last_ns
+        {
+            return;
+        }
+        if let Some(era) = self.eras.last_mut()
+            && goes_on(era, anchor)
+            && era.add(anchor)
+        {
+            return;
+        }
+        let mut era = ClockMap::new(&self.facts);
+        if era.add(anchor) {
+            self.eras.push(era);
+        }
+    }
+
+    /// CLOCK_MONOTONIC at the first anchor and at the last, in nanoseconds.
+    pub(super) fn span_mono_ns(&self) -> Option<(u64, u64)> {
+        let (first_ns, _) = self.eras.first()?.span_mono_ns()?;
+        let (_, last_ns) = self.eras.last()?.span_mono_ns()?;
+        Some((first_ns, last_ns))
+    }
+
+    /// The eras by number, with their CLOCK_MONOTONIC at the first anchor and at the last.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &ClockMap, (u64, u64))> {
+        let eras = self.eras.iter().enumerate();
+        eras.filter_map(|(place, era)| Some((place, era, era.span_mono_ns()?)))
+    }
+
+    /// The TSC at this instant of CLOCK_MONOTONIC, and the number of the era.
+    pub(super) fn tsc(&self, mono_ns: u64) -> Option<(usize, u64)> {
+        let holds = |(first_ns, last_ns)| first_ns <= mono_ns && mono_ns <= last_ns;
+        let mut eras = self.eras.iter().enumerate().rev();
+        let (place, era) = eras.find(|(_, era)| era.span_mono_ns().is_some_and(holds))?;
+        Some((place, era.tsc(mono_ns)))
+    }
+
+    /// CLOCK_MONOTONIC in nanoseconds at this reading of the TSC; `None` also where two eras
+    /// read it.
+    pub(super) fn mono_ns(&self, tsc: u64) -> Option<u64> {
+        let holds = |(first_tsc, last_tsc)| first_tsc <= tsc && tsc <= last_tsc;
+        let mut eras = self
+            .eras
+            .iter()
+            .filter(|era| era.span_tsc().is_some_and(holds));
+        let era = eras.next()?;
+        eras.next().is_none().then(|| era.mono_ns(tsc))
+    }
+
+    /// Bound of the error of a time brought from one clock to the other, in nanoseconds, with
+    /// what rounding to whole cycles and nanoseconds adds.
+    pub(super) fn bound_ns(&self) -> u64 {
+        let bounds = self.eras.iter().filter_map(|era| {
+            let anchors_ns = era.bound_ns()?;
+            Some(
+                anchors_ns
+                    .saturating_add(era.duration_ns(1))
+                    .saturating_add(1),
+            )
+        });
+        bounds.max().unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn tsc_hz(&self) -> u64 {
+        self.facts.tsc_hz.max(1)
+    }
+}
+
+/// Whether both clocks ran at their rate since the era's last anchor.
+fn goes_on(era: &ClockMap, anchor: &Anchor) -> bool {
+    let (Some((_, last_tsc)), Some((_, last_ns))) = (era.span_tsc(), era.span_mono_ns()) else {
+        return true;
+    };
+    let Some(cycles) = anchor.before_tsc.checked_sub(last_tsc) else {
+        return false;
+    };
+    let elapsed_ns = anchor.mono_ns.saturating_sub(last_ns);
+    let width_ns = era.duration_ns(anchor.after_tsc.saturating_sub(anchor.before_tsc));
+    let allowed_ns = (elapsed_ns / RATE_PART)
+        .saturating_add(width_ns)
+        .saturating_add(JUMP_NS);
+    era.whole_ns(cycles).abs_diff(elapsed_ns) <= allowed_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vmnoise_events::ClockSource;
+
+    fn eras(anchors: &[(u64, u64)]) -> Eras {
+        let mut eras = Eras::new(&ClockFacts {
+            source: ClockSource::Tsc,
+            tsc_hz: 2_000_000_000,
+            offset_proof: None,
+            offset_tsc: 0,
+            offset_bound_tsc: 0,
+            bracket_tsc: 0,
+        });
+        for &(tsc, mono_ns) in anchors {
+            eras.add(&Anchor {
+                before_tsc: tsc,
+                mono_ns,
+                after_tsc: tsc,
+            });
+        }
+        eras
+    }
+
+    #[test]
+    fn a_disciplined_clock_is_one_era() {
+        let eras = eras(&[(0, 100), (40_000_000, 20_010_100), (80_000_000, 39_990_100)]);
+        assert_eq!(eras.iter().count(), 1);
+        assert_eq!(eras.tsc(100), Some((0, 0)));
+        assert_eq!(eras.tsc(99), None, "nobody looked at the clocks before");
+        assert_eq!(eras.mono_ns(80_000_001), None);
+    }
+
+    #[test]
+    fn what_the_clocks_did_in_a_suspended_machine_is_unknown() {
+        // CLOCK_MONOTONIC stood still for a second; then the TSC began anew.
+        let eras = eras(&[
+            (0, 100),
+            (40_000_000, 20_000_100),
+            (2_080_000_000, 40_000_100),
+            (2_120_000_000, 60_000_100),
+            (1_000, 80_000_100),
+            (40_001_000, 100_000_100),
+        ]);
+        assert_eq!(eras.iter().count(), 3);
+        assert_eq!(eras.tsc(30_000_000), None);
+        assert_eq!(eras.tsc(50_000_100), Some((1, 2_100_000_000)));
+        assert_eq!(eras.mono_ns(2_100_000_000), Some(50_000_100));
+        assert_eq!(eras.mono_ns(20_000_000), None, "it was read twice");
+        assert_eq!(eras.bound_ns(), 2);
+    }
+
+    #[test]
+    fn anchors_that_go_back_tell_nothing() {
+        let mut eras = eras(&[(1_000, 5_000), (2_000, 5_000), (3_000, 4_000)]);
+        assert_eq!(eras.span_mono_ns(), Some((5_000, 5_000)));
+        eras.add(&Anchor {
+            before_tsc: 9_000,
+            mono_ns: 9_000,
+            after_tsc: 8_000,
+        });
+        assert_eq!(eras.span_mono_ns(), Some((5_000, 5_000)));
+    }
+}

@@ -1,0 +1,204 @@
+//! What the workload on one CPU of the guest tells: when it polled, and when it was away.
+
+use vmnoise_events::{Gap, Tally};
+
+/// A stretch of which more than one part in so many was no polling is no evidence.
+const BLIND_PART: u64 = 20;
+
+/// One CPU of the guest. Times are readings of its counter.
+#[derive(Debug, Default)]
+pub(super) struct Felt {
+    /// Begin and end; sorted once all are there.
+    pub(super) gaps: Vec<(u64, u64)>,
+    /// Stretches in which it polled, ascending and apart.
+    pub(super) polled: Vec<(u64, u64)>,
+    /// A stretch that is one as soon as all gaps before its end have been told.
+    pending: Option<(u64, u64)>,
+    /// First and last reading.
+    span: Option<(u64, u64)>,
+    blind_tsc: u64,
+}
+
+impl Felt {
+    pub(super) fn add_gap(&mut self, gap: &Gap) {
+        if gap.start_tsc <= gap.end_tsc {
+            self.gaps.push((gap.start_tsc, gap.end_tsc));
+        }
+    }
+
+    /// Takes the counters up to its latest reading. Between two tallies it polled, unless the
+    /// time in which it did not has grown; where gaps find no room any more, who knows.
+    pub(super) fn add_tally(&mut self, tally: &Tally, has_room: bool) {
+        let (first_tsc, from_tsc) = self.span.unwrap_or((tally.first_tsc, tally.first_tsc));
+        let blind_tsc = tally.blind_tsc.unwrap_or(0);
+        let grown_tsc = blind_tsc.saturating_sub(self.blind_tsc);
+        self.blind_tsc = blind_tsc;
+        self.span = Some((first_tsc, tally.last_tsc.max(from_tsc)));
+        let Some(stretch_tsc) = tally.last_tsc.checked_sub(from_tsc) else {
+            return;
+        };
+        if !has_room {
+            self.pending = None;
+        } else if grown_tsc <= stretch_tsc / BLIND_PART {
+            self.settle();
+            self.pending = Some((from_tsc, tally.last_tsc));
+        }
+    }
+
+    /// Every gap before the last reading has been told.
+    pub(super) fn settle(&mut self) {
+        let Some((from_tsc, to_tsc)) = self.pending.take() else {
+            return;
+        };
+        match self.polled.last_mut() {
+            Some(last) if last.1 == from_tsc => last.1 = to_tsc,
+            _ => self.polled.push((from_tsc, to_tsc)),
+        }
+    }
+
+    /// Sorts what came in the order of ends.
+    pub(super) fn sort(&mut self) {
+        self.gaps.sort_unstable();
+    }
+
+    /// The first and the last reading; `None` where the workload never told of any.
+    pub(super) fn span(&self) -> Option<(u64, u64)> {
+        self.span
+    }
+}
+
+/// The same, to look times up in.
+#[derive(Debug)]
+pub(super) struct Holes<'a> {
+    gaps: &'a [(u64, u64)],
+    polled: &'a [(u64, u64)],
+    polled_tsc: u64,
+    /// Of the gaps, ascending.
+    lengths: Vec<u64>,
+    /// The sum of all lengths from each on.
+    tails: Vec<u64>,
+}
+
+impl<'a> Holes<'a> {
+    /// The gaps must be sorted.
+    pub(super) fn of(felt: &'a Felt) -> Holes<'a> {
+        let mut lengths: Vec<u64> = felt.gaps.iter().map(|(start, end)| end - start).collect();
+        lengths.sort_unstable();
+        let mut tail = 0_u64;
+        let tails = lengths.iter().rev().map(|length| {
+            tail = tail.saturating_add(*length);
+            tail
+        });
+        let mut tails: Vec<u64> = tails.collect();
+        tails.reverse();
+        let polled_tsc = felt.polled.iter().map(|(from, to)| to - from);
+        Holes {
+            gaps: &felt.gaps,
+            polled: &felt.polled,
+            polled_tsc: polled_tsc.fold(0, u64::saturating_add),
+            lengths,
+            tails,
+        }
+    }
+
+    /// Whether it polled all of that time, this much before and after included.
+    pub(super) fn polled(&self, start_tsc: u64, end_tsc: u64, margin_tsc: u64) -> bool {
+        let (Some(from), Some(to)) = (
+            start_tsc.checked_sub(margin_tsc),
+            end_tsc.checked_add(margin_tsc),
+        ) else {
+            return false;
+        };
+        let after = self.polled.partition_point(|stretch| stretch.0 <= from);
+        let stretch = after.checked_sub(1).map(|place| self.polled[place]);
+        stretch.is_some_and(|(_, end)| to <= end)
+    }
+
+    /// The number of the gap that holds all of that time, give or take this much; else how
+    /// many gaps began before.
+    pub(super) fn find(&self, start: u64, end: u64, margin: u64) -> Result<usize, usize> {
+        let begun = |at: u64| self.gaps.partition_point(|gap| gap.0 <= at);
+        let holds = |place: &usize| {
+            let (from, to) = self.gaps[*place];
+            from <= start.saturating_add(margin) && end <= to.saturating_add(margin)
+        };
+        let near = begun(start.saturating_add(margin));
+        let mut places = (near.saturating_sub(2)..near).rev();
+        places.find(holds).ok_or_else(|| begun(start))
+    }
+
+    pub(super) fn gap(&self, place: usize) -> (u64, u64) {
+        self.gaps[place]
+    }
+
+    /// How likely a time of this length lies in a gap if it is laid down anywhere.
+    pub(super) fn chance(&self, length_tsc: u64) -> f64 {
+        let longer = self.lengths.partition_point(|length| *length <= length_tsc);
+        let Some(sum_tsc) = self.tails.get(longer) else {
+            return 0.0;
+        };
+        let count = (self.lengths.len() - longer) as u64;
+        let room_tsc = sum_tsc.saturating_sub(count.saturating_mul(length_tsc));
+        (room_tsc as f64 / self.polled_tsc.max(1) as f64).min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(last_tsc: u64, blind_tsc: u64) -> Tally {
+        Tally {
+            cpu: 0,
+            first_tsc: 1_000,
+            last_tsc,
+            blind_tsc: Some(blind_tsc),
+            ..Tally::default()
+        }
+    }
+
+    #[test]
+    fn a_pause_is_not_polled() {
+        let mut felt = Felt::default();
+        for (last_tsc, blind_tsc) in [(2_000, 0), (3_000, 10), (4_000, 900), (5_000, 900)] {
+            felt.add_tally(&tally(last_tsc, blind_tsc), true);
+        }
+        assert_eq!(felt.polled, [(1_000, 3_000)]);
+        felt.settle();
+        assert_eq!(felt.polled, [(1_000, 3_000), (4_000, 5_000)]);
+        assert_eq!(felt.span(), Some((1_000, 5_000)));
+    }
+
+    #[test]
+    fn a_time_is_found_in_its_gap() {
+        let mut felt = Felt {
+            gaps: vec![(2_500, 2_600), (2_000, 2_500), (1_200, 1_300)],
+            polled: vec![(1_000, 3_000)],
+            ..Felt::default()
+        };
+        felt.sort();
+        let holes = Holes::of(&felt);
+        assert!(holes.polled(1_100, 2_900, 100) && !holes.polled(1_099, 2_900, 100));
+        assert_eq!(holes.find(1_200, 1_300, 0), Ok(0));
+        assert_eq!(holes.find(1_199, 1_300, 0), Err(0));
+        assert_eq!(holes.find(1_199, 1_300, 1), Ok(0));
+        assert_eq!(holes.find(1_400, 1_500, 0), Err(1));
+        assert_eq!(holes.find(2_400, 2_500, 5), Ok(1));
+        assert_eq!(holes.find(2_497, 2_500, 5), Ok(2), "or in this one");
+        assert_eq!(holes.find(2_499, 2_600, 0), Err(2), "across a reading");
+    }
+
+    #[test]
+    fn the_chance_is_the_room_that_gaps_leave() {
+        let mut felt = Felt {
+            gaps: vec![(1_000, 1_100), (2_000, 2_500)],
+            polled: vec![(0, 10_000)],
+            ..Felt::default()
+        };
+        felt.sort();
+        let holes = Holes::of(&felt);
+        assert_eq!(holes.chance(0), 0.06);
+        assert_eq!(holes.chance(100), 0.04);
+        assert_eq!(holes.chance(500), 0.0);
+    }
+}

@@ -1,0 +1,216 @@
+//! Pass 1 of a join: takes both recordings, and says which vCPU is which CPU of the guest.
+
+use std::collections::BTreeMap;
+
+use vmnoise_events::{Event, RunFacts, VcpuId, Workload};
+
+use super::candidates::candidates;
+use super::choice::{Choice, Judged, Tried};
+use super::crossing::Crossing;
+use super::eras::Eras;
+use super::error::JoinError;
+use super::evidence::{Evidence, examine};
+use super::felt::{Felt, Holes};
+use super::guest_clock::GuestClock;
+use super::pairs::Pairs;
+use super::result::Pair;
+use super::told::ToldVcpus;
+
+/// Gaps, and exits, that are kept as evidence (64 MB of each): those after them are not
+/// tested. Nothing else of either recording grows with it but the anchors, 50 a second.
+const KEPT: usize = 4 << 20;
+
+/// Finds the vCPUs that a guest's CPUs are. Takes every event of both recordings once; in
+/// which order the two sides come does not matter.
+#[derive(Debug)]
+pub struct Matcher {
+    guest_facts: RunFacts,
+    only: Option<String>,
+    guest: Eras,
+    host: Eras,
+    host_until_ns: u64,
+    felt: BTreeMap<u32, Felt>,
+    gaps: usize,
+    told: ToldVcpus,
+    exits: usize,
+}
+
+impl Matcher {
+    /// Starts with what was true before the first event of either recording.
+    ///
+    /// # Errors
+    /// Where the two cannot be of a guest and its host, in this order.
+    pub fn new(guest: &RunFacts, host: &RunFacts) -> Result<Matcher, JoinError> {
+        match (guest.workload, host.workload) {
+            (Workload::Vcpus, Workload::Vcpus) => return Err(JoinError::NoGuest),
+            (Workload::Vcpus, _) => return Err(JoinError::Swapped),
+            (Workload::Observed, _) => return Err(JoinError::Observed),
+            (_, Workload::Vcpus) => {}
+            (Workload::Spin | Workload::Microvm, _) => return Err(JoinError::NoHost),
+        }
+        Ok(Matcher {
+            guest_facts: guest.clone(),
+            only: None,
+            guest: Eras::new(&guest.clock),
+            host: Eras::new(&host.clock),
+            host_until_ns: 0,
+            felt: BTreeMap::new(),
+            gaps: 0,
+            told: ToldVcpus::default(),
+            exits: 0,
+        })
+    }
+
+    /// Considers only the VM of this name, or whose VMM has this process id.
+    #[must_use]
+    pub fn only(self, vm: &str) -> Matcher {
+        Matcher {
+            only: Some(vm.to_string()),
+            ..self
+        }
+    }
+
+    /// Takes the next event of the guest's recording.
+    pub fn guest(&mut self, event: &Event) {
+        match event {
+            Event::Anchor(anchor) => self.guest.add(anchor),
+            Event::Gap(gap) if self.gaps < KEPT => {
+                self.gaps += 1;
+                self.felt.entry(gap.cpu).or_default().add_gap(gap);
+            }
+            Event::Tally(tally) => {
+                let has_room = self.gaps < KEPT;
+                let felt = self.felt.entry(tally.cpu).or_default();
+                felt.add_tally(tally, has_room);
+            }
+            Event::Watermark(_) | Event::Finish(_) if self.gaps < KEPT => {
+                self.felt.values_mut().for_each(Felt::settle);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the next event of the host's recording.
+    pub fn host(&mut self, event: &Event) {
+        match event {
+            Event::Anchor(anchor) => self.host.add(anchor),
+            Event::Vcpu(vcpu) => self.told.define(vcpu),
+            Event::VcpuClock(clock) => self.told.add_clock(clock),
+            Event::Exit(exit) => {
+                let threshold_ns = self.guest_facts.options.threshold_ns;
+                let has_room = self.exits < KEPT;
+                let is_kept = self.told.add_exit(exit, threshold_ns, has_room);
+                self.exits += usize::from(is_kept);
+            }
+            Event::Watermark(mono_ns) => self.host_until_ns = self.host_until_ns.max(*mono_ns),
+            Event::Finish(finish) => {
+                self.host_until_ns = self.host_until_ns.max(finish.mono_ns);
+            }
+            _ => {}
+        }
+    }
+
+    /// Which vCPU each CPU of the guest is.
+    ///
+    /// # Errors
+    /// Where no VM can be the guest, the data contradict those that could, or more than one
+    /// is left.
+    pub fn conclude(mut self) -> Result<Pairs, JoinError> {
+        let (Some(_), Some(host_span)) = (self.guest.span_mono_ns(), self.host.span_mono_ns())
+        else {
+            let no_guest = self.guest.span_mono_ns().is_none();
+            let side = if no_guest { "guest" } else { "host" };
+            return Err(JoinError::NoAnchors { side });
+        };
+        self.felt.retain(|_, felt| felt.span().is_some());
+        let cpus: Vec<u32> = self.felt.keys().copied().collect();
+        if cpus.is_empty() {
+            return Err(JoinError::NothingFelt);
+        }
+        self.told.sort();
+        self.felt.values_mut().for_each(Felt::sort);
+        let only = self.only.as_deref();
+        let candidates = candidates(&self.guest_facts, &cpus, &self.told, only)?;
+        let judged = candidates.into_iter().map(|candidate| {
+            let pairs = candidate.vcpus.iter();
+            let pairs = pairs.filter_map(|(cpu, vcpu)| self.try_pair(*cpu, *vcpu));
+            Judged {
+                vm: candidate.vm,
+                pairs: pairs.collect(),
+            }
+        });
+        let choice = Choice {
+            judged: judged.collect(),
+            host_span_ns: (host_span.0, host_span.1.min(self.host_until_ns)),
+            threshold_ns: self.guest_facts.options.threshold_ns,
+        };
+        Ok(self.pairs_of(choice.choose()?))
+    }
+
+    /// What the data say of this vCPU as this CPU.
+    fn try_pair(&self, cpu: u32, id: VcpuId) -> Option<Tried> {
+        let told = self.told.get(id)?;
+        let felt = self.felt.get(&cpu)?;
+        let clock = match self.guest_facts.workload {
+            Workload::Microvm => GuestClock::of_host(id),
+            _ => told.clock.clone(),
+        };
+        let crossing = Crossing {
+            host: &self.host,
+            guest: &self.guest,
+            clock: &clock,
+        };
+        let span_tsc = felt.span()?;
+        let threshold_ns = self.guest_facts.options.threshold_ns;
+        Some(Tried {
+            cpu,
+            vcpu: told.vcpu.clone()?,
+            overlap: crossing.overlap(span_tsc, self.host_until_ns),
+            placed_ns: crossing.placed(span_tsc)?,
+            evidence: examine(&told.exits, &crossing, &Holes::of(felt), threshold_ns),
+            clock,
+        })
+    }
+
+    fn pairs_of(self, found: Vec<Tried>) -> Pairs {
+        let Matcher { guest, host, .. } = self;
+        let pairs = found.iter().map(|tried| Pair {
+            cpu: tried.cpu,
+            vm: tried.vcpu.vm_name.clone(),
+            vmm_pid: tried.vcpu.vmm_pid,
+            vcpu: tried.vcpu.number,
+            tid: tried.vcpu.tid,
+            clocks: tried.overlap.clocks,
+            overlap_ns: tried.overlap.ns,
+            exits_tested: tried.evidence.tested,
+            exits_inside: tried.evidence.inside,
+            by_chance_percent: tried.evidence.chance * 100.0,
+            slack_ns: tried.evidence.slack_ns,
+            anchors_ns: host.bound_ns().saturating_add(guest.bound_ns()),
+            bound_ns: bound_ns(&host, &guest, &tried.evidence),
+        });
+        Pairs {
+            pairs: pairs.collect(),
+            vcpus: found
+                .into_iter()
+                .map(|tried| (tried.vcpu.id, tried.clock))
+                .collect(),
+            host_until_ns: self.host_until_ns,
+            host,
+            guest,
+        }
+    }
+}
+
+/// How wrong a time can be that is laid over the other side's clock. Where the clock recorded
+/// is the guest's to the cycle, what the anchors of both sides add. If it is off, then by no
+/// more than the slack of the exits, which were themselves placed by the host's anchors.
+fn bound_ns(host: &Eras, guest: &Eras, evidence: &Evidence) -> u64 {
+    let anchors_ns = host.bound_ns().saturating_add(guest.bound_ns());
+    match evidence.widest_slack_ns() {
+        None => anchors_ns,
+        Some(slack_ns) => anchors_ns
+            .saturating_add(slack_ns)
+            .saturating_add(host.bound_ns()),
+    }
+}

@@ -1,0 +1,145 @@
+//! Pass 1 of a join against pairs of recordings with known truth: the right vCPU is found, a
+//! time laid over the other clock is within the bound, and what is no pair is refused.
+
+mod streams;
+
+use proptest::prelude::*;
+use streams::any_plans::any_plan;
+use streams::clocks::Dice;
+use streams::pairs::{Plan, RecordedPair};
+use vmnoise_events::*;
+use vmnoise_explain::{JoinError, Matcher, Pairs};
+
+const MS: u64 = 1_000_000;
+
+fn matched(pair: &RecordedPair) -> Result<Pairs, JoinError> {
+    matched_by(pair, |matcher| matcher)
+}
+
+fn matched_by(
+    pair: &RecordedPair,
+    set: impl FnOnce(Matcher) -> Matcher,
+) -> Result<Pairs, JoinError> {
+    let mut matcher = set(Matcher::new(&pair.guest_facts, &pair.host_facts)?);
+    pair.guest.iter().for_each(|event| matcher.guest(event));
+    pair.host.iter().for_each(|event| matcher.host(event));
+    matcher.conclude()
+}
+
+/// The host's recording says that the guest's counter is this much further ahead.
+fn with_offset(pair: &RecordedPair, cycles: i64) -> RecordedPair {
+    let mut wrong = pair.clone();
+    for event in &mut wrong.host {
+        if let Event::VcpuClock(clock) = event {
+            clock.offset_tsc += cycles;
+        }
+    }
+    wrong
+}
+
+/// Both recorded at this instant, with some time on either side.
+fn both_record(plan: &Plan, at_ns: u64) -> bool {
+    let records =
+        |(from, to): (u64, u64)| (from + 30 * MS..to.saturating_sub(30 * MS)).contains(&at_ns);
+    records(plan.guest) && records(plan.host)
+}
+
+/// Every time that both sides recorded is laid where it was, give or take the bound.
+fn lays_the_truth(plan: &Plan, pairs: &Pairs) -> Result<(), TestCaseError> {
+    let clocks = &plan.clocks;
+    let mut dice = Dice(plan.seed);
+    let mut times: Vec<u64> = (0..2_000).map(|_| dice.roll(0, 2_400 * MS)).collect();
+    times.sort_unstable();
+    for cpu in 0..plan.apic_ids.len() as u32 {
+        let bound_ns = pairs.bound_ns(cpu).expect("it is paired");
+        let mut last_ns = 0;
+        for at_ns in &times {
+            let host_ns = clocks.host_mono_ns(*at_ns);
+            let laid = pairs.lay(VcpuId(cpu), host_ns);
+            let near_stop = clocks.is_stopped(at_ns - at_ns.min(&(30 * MS)), at_ns + 30 * MS);
+            if both_record(plan, *at_ns) && !near_stop {
+                prop_assert!(laid.is_some(), "nothing at {at_ns}");
+            }
+            let Some(laid_ns) = laid else { continue };
+            prop_assert!(last_ns <= laid_ns);
+            last_ns = laid_ns;
+            if clocks.is_stopped(*at_ns, at_ns + 1) {
+                continue;
+            }
+            let truth_ns = clocks.guest_mono_ns(*at_ns);
+            let off_ns = laid_ns.abs_diff(truth_ns);
+            prop_assert!(
+                off_ns <= bound_ns,
+                "off by {off_ns} of {bound_ns} at {at_ns}"
+            );
+            let back_ns = pairs.host_mono_ns(cpu, laid_ns);
+            prop_assert!(back_ns.is_some_and(|back_ns| back_ns.abs_diff(host_ns) <= 8));
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn the_vcpus_are_found_and_their_clock_is_true(plan in any_plan()) {
+        match matched(&plan.record()) {
+            Ok(pairs) => {
+                for cpu in 0..plan.apic_ids.len() as u32 {
+                    prop_assert_eq!(pairs.cpu_of(VcpuId(cpu)), Some(cpu));
+                }
+                prop_assert_eq!(pairs.pairs().len(), plan.apic_ids.len());
+                lays_the_truth(&plan, &pairs)?;
+            }
+            Err(JoinError::Ambiguous { untested: true, .. }) if plan.other_vms > 0 => {}
+            Err(error) => prop_assert!(false, "{error}"),
+        }
+    }
+
+    #[test]
+    fn a_wrong_offset_is_refused_or_within_the_bound(
+        plan in any_plan(),
+        off_ns in prop_oneof![0_i64..200, 0_i64..100_000, 0_i64..1_000_000_000],
+        ahead in any::<bool>(),
+    ) {
+        let plan = Plan { other_vms: 0, ..plan };
+        let off_ns = if ahead { off_ns } else { -off_ns };
+        let cycles = i128::from(off_ns) * i128::from(plan.clocks.guest_hz()) / 1_000_000_000;
+        let pair = plan.record();
+        let evidence = matched(&pair).expect("the right one is never refused");
+        let least = evidence.pairs().iter().map(|pair| pair.exits_tested).min();
+        match matched(&with_offset(&pair, cycles as i64)) {
+            Ok(pairs) if pairs.pairs().iter().all(|pair| pair.exits_tested >= 20) => {
+                prop_assert!(off_ns.unsigned_abs() < MS, "off by {off_ns} ns: {:?}", pairs.pairs());
+                lays_the_truth(&plan, &pairs)?;
+            }
+            // By a clock that is far off they hardly overlap.
+            Ok(_) => prop_assert!(
+                least < Some(40) || off_ns.unsigned_abs() > 100 * MS,
+                "there was enough to tell"
+            ),
+            Err(JoinError::Contradicted { .. }) => {}
+            Err(JoinError::NoOverlap { .. }) if off_ns.unsigned_abs() > 100 * MS => {}
+            Err(error) => prop_assert!(false, "{error}"),
+        }
+    }
+
+    #[test]
+    fn another_guest_is_refused(plan in any_plan(), seed in any::<u64>()) {
+        let plan = Plan { other_vms: 0, ..plan };
+        let pair = plan.record();
+        let other = Plan { seed, ..plan.clone() }.record();
+        let mixed = RecordedPair { host: other.host, ..pair.clone() };
+        let least = matched(&pair).expect("the right one is never refused");
+        let least = least.pairs().iter().map(|pair| pair.exits_tested).max();
+        match matched(&mixed) {
+            Ok(pairs) => prop_assert!(
+                least < Some(60) && pairs.pairs().iter().all(|pair| pair.exits_tested < 20),
+                "{:?}", pairs.pairs()
+            ),
+            Err(JoinError::Contradicted { .. }) => {}
+            Err(error) => prop_assert!(false, "{error}"),
+        }
+    }
+}
