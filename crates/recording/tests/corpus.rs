@@ -50,6 +50,22 @@ fn a_recording_of_format_2_is_read() {
     assert_eq!((ending.unwrap(), gaps), (Ending::Complete, 1));
 }
 
+/// Written by the vmnoise of format version 3; it is kept like the ones before.
+#[test]
+fn a_recording_of_format_3_is_read_and_tells_no_clock() {
+    let bytes = std::fs::read(Path::new(FOLDER).join("format-3")).unwrap();
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    assert_eq!(reader.facts().host.apic_ids, []);
+    let (mut vcpus, mut exits) = (0, 0);
+    let ending = reader.for_each(&mut |event| match event {
+        Event::Vcpu(_) => vcpus += 1,
+        Event::Exit(_) => exits += 1,
+        Event::VcpuClock(clock) => panic!("{clock:?} is newer than this recording"),
+        _ => {}
+    });
+    assert_eq!((ending.unwrap(), vcpus, exits), (Ending::Complete, 1, 1));
+}
+
 #[test]
 fn every_file_of_the_corpus() {
     let (mut complete, mut cut_off, mut truncated, mut corrupt, mut foreign) = (0, 0, 0, 0, 0);

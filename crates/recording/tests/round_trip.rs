@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 use common::{any_stream, facts, one_of_each, record, replay};
 use proptest::prelude::*;
 use vmnoise_events::{
-    Activity, ActivityKind, Event, Source, SourceId, VcpuId, VcpuInterval, VcpuIntervalKind,
+    Activity, ActivityKind, Event, Source, SourceId, VcpuClock, VcpuId, VcpuInterval,
+    VcpuIntervalKind,
 };
 use vmnoise_recording::{Ending, Reader, WriteError, Writer};
 
@@ -114,7 +115,15 @@ fn the_writer_refuses_what_no_reader_would_take() {
         source: Some(SourceId(0)),
     };
     let of_nobody = Event::VcpuInterval(interval);
-    for event in [unnamed, skipping, of_nobody] {
+    let nobodys_clock = Event::VcpuClock(VcpuClock {
+        vcpu: VcpuId(0),
+        before_until_mono_ns: 0,
+        from_mono_ns: 0,
+        offset_tsc: 0,
+        ratio: 1,
+        ratio_frac_bits: 0,
+    });
+    for event in [unnamed, skipping, of_nobody, nobodys_clock] {
         let error = writer.push(&event).unwrap_err();
         assert!(matches!(error, WriteError::Order { .. }), "{error}");
     }

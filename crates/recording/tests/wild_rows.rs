@@ -108,7 +108,7 @@ fn what_no_writer_writes_is_named() {
     };
     let counters = good.column_by_name("counters").unwrap().as_map();
     let keys: &StringArray = counters.keys().as_string();
-    let values = counters.values().as_primitive().clone();
+    let values: UInt64Array = counters.values().as_primitive().clone();
     let renamed = keys
         .iter()
         .map(|key| key.map(|key| key.replace("lost", "found")));
@@ -121,14 +121,18 @@ fn what_no_writer_writes_is_named() {
     let partly = keys
         .iter()
         .map(|key| key.map(|key| key.replace("interference_irq", "reloads")));
+    let wide = keys.iter().zip(values.values()).map(|pair| match pair {
+        (Some("ratio_frac_bits"), _) => 256,
+        (_, value) => *value,
+    });
     let column = |name, column| with_column(&good, name, column);
     let cases = [
         (
             column(
                 "event",
-                u8s(&good, "event", |old| if old == 1 { 15 } else { old }),
+                u8s(&good, "event", |old| if old == 1 { 16 } else { old }),
             ),
-            "event 15",
+            "event 16",
         ),
         (
             column("kind", u8s(&good, "kind", |_| 8)),
@@ -152,9 +156,9 @@ fn what_no_writer_writes_is_named() {
         (
             column(
                 "vcpu",
-                u32s(&good, "vcpu", |row, old| old + u32::from(row > 13)),
+                u32s(&good, "vcpu", |row, old| old + u32::from(row > 14)),
             ),
-            "row 14 belongs to the totals of another vCPU",
+            "row 15 belongs to the totals of another vCPU",
         ),
         (
             column("vcpu", u32s(&good, "vcpu", |row, _| u32::from(row > 9))),
@@ -176,11 +180,15 @@ fn what_no_writer_writes_is_named() {
             "a length that is no number",
         ),
         (
-            map_entries(&good, partly.collect(), values),
+            map_entries(&good, partly.collect(), values.clone()),
             "lacks counter `interference_irq`",
         ),
         (
-            column("event", u8s(&good, "event", |old| old.min(14))),
+            map_entries(&good, keys.clone(), wide.collect::<Vec<u64>>().into()),
+            "row 10 holds a scale of 256 bits",
+        ),
+        (
+            column("event", u8s(&good, "event", |old| old.min(15))),
             "does not end with its checksum",
         ),
     ];
@@ -206,10 +214,10 @@ fn rows_changed_without_their_checksum_are_damaged() {
 proptest! {
     #[test]
     fn any_event_and_kind_over_any_nulls(
-        events in proptest::collection::vec(0_u8..16, 17),
-        kinds in proptest::collection::vec(proptest::option::of(0_u8..10), 18),
-        cpus in proptest::collection::vec(proptest::option::of(any::<u32>()), 18),
-        sources in proptest::collection::vec(proptest::option::of(0_u32..3), 18),
+        events in proptest::collection::vec(0_u8..17, 18),
+        kinds in proptest::collection::vec(proptest::option::of(0_u8..10), 19),
+        cpus in proptest::collection::vec(proptest::option::of(any::<u32>()), 19),
+        sources in proptest::collection::vec(proptest::option::of(0_u32..3), 19),
         nulls in proptest::sample::subsequence(
             vec!["start_tsc", "end_tsc", "start_mono_ns", "steal_ns", "reloads", "interference", "name", "vcpu", "to_cpu"],
             0..=3),

@@ -37,6 +37,7 @@ pub fn facts() -> RunFacts {
         host: HostFacts {
             kernel: "6.12.0 \"quoted\" µ".to_owned(),
             hypervisor: Some("KVM".to_owned()),
+            apic_ids: vec![(0, 0), (2, 4)],
             ..HostFacts::default()
         },
         clock: ClockFacts {
@@ -133,6 +134,14 @@ pub fn one_of_each() -> Vec<Event> {
             vm_name: "web".to_owned(),
             sees_kvm: true,
         }),
+        Event::VcpuClock(VcpuClock {
+            vcpu: VcpuId(0),
+            before_until_mono_ns: 940,
+            from_mono_ns: 960,
+            offset_tsc: -7,
+            ratio: 3 << 31,
+            ratio_frac_bits: 32,
+        }),
         Event::VcpuInterval(VcpuInterval {
             vcpu: VcpuId(0),
             kind: VcpuIntervalKind::Waiting,
@@ -215,6 +224,7 @@ pub fn any_stream(max_events: usize) -> impl Strategy<Value = Vec<Event>> {
                 vcpus += u32::from(vcpu.id.0 == vcpus);
                 true
             }
+            Event::VcpuClock(clock) => known(&mut clock.vcpu, vcpus),
             Event::Exit(exit) => known(&mut exit.vcpu, vcpus),
             Event::VcpuTotals(totals) => known(&mut totals.vcpu, vcpus),
             Event::VcpuInterval(interval) => {
@@ -370,6 +380,21 @@ fn any_event() -> impl Strategy<Value = Event> {
                     vm,
                     vm_name,
                     sees_kvm,
+                })
+            }),
+        (
+            small(),
+            [number(), number(), number(), number()],
+            any::<u8>()
+        )
+            .prop_map(|(vcpu, [until, from, offset, ratio], ratio_frac_bits)| {
+                Event::VcpuClock(VcpuClock {
+                    vcpu: VcpuId(vcpu),
+                    before_until_mono_ns: until,
+                    from_mono_ns: from,
+                    offset_tsc: offset.cast_signed(),
+                    ratio,
+                    ratio_frac_bits,
                 })
             }),
         (

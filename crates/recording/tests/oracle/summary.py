@@ -26,6 +26,7 @@ import pyarrow as pa
 
 SOURCE, GAP, ACTIVITY, ANCHOR, TALLY, LOSS, OWN_COST, WATERMARK, FINISH = range(9)
 VCPU, EXIT_OF_VCPU, VCPU_INTERVAL, VCPU_TOTALS = range(9, 13)
+VCPU_CLOCK = 15
 CHECKSUM = 255
 EXIT, VMM, THROTTLED, THREAD, BLOCKED, SOFTIRQ, IRQ, NMI = range(8)
 SHARE_OF_KIND = {
@@ -90,7 +91,7 @@ def read(path):
         metadata = stream.schema.metadata
         facts = metadata[b"vmnoise.facts"]
         checksum = zlib.crc32(facts)
-        assert metadata[b"vmnoise.format_version"] in (b"1", b"2", b"3"), "another format version"
+        assert metadata[b"vmnoise.format_version"] in (b"1", b"2", b"3", b"4"), "another format version"
         assert int(metadata[b"vmnoise.facts_crc32"]) == checksum, "damaged facts"
         while True:
             try:
@@ -360,7 +361,7 @@ def summarise(facts, rows):
         kind = LOSS_KINDS[row["kind"]]
         losses[kind] = max(losses[kind], dict(row["counters"])["lost"])
     losses["unpaired"] += unpaired
-    of_vcpus = [VCPU, EXIT_OF_VCPU, VCPU_INTERVAL, VCPU_TOTALS]
+    of_vcpus = [VCPU, EXIT_OF_VCPU, VCPU_INTERVAL, VCPU_TOTALS, VCPU_CLOCK]
     losses["undecodable"] += clock.refused + impossible + sum(len(of[kind]) for kind in of_vcpus)
     budgets.sort(key=lambda gap: (-gap["dur_ns"], gap["start_mono_ns"], gap["cpu"]))
     cost = dict(of[OWN_COST][-1]["counters"]) if of[OWN_COST] else {}
