@@ -2,7 +2,7 @@
 //! each result's last lines.
 
 use vmnoise_events::{OffsetProof, Rung};
-use vmnoise_tracer::host::KvmDebugfs;
+use vmnoise_tracer::host::{Host, KvmDebugfs};
 use vmnoise_tracer::{ExitTracer, ReasonSource};
 use vmnoise_workload::microvm::{Error, GuestClock, KvmOffer};
 
@@ -44,27 +44,36 @@ pub fn of_exits(tracer: &ExitTracer) -> Vec<Rung> {
     rungs
 }
 
-/// Where the clocks of guests are read, without which no recording is joined to theirs.
-pub fn of_clocks(debugfs: KvmDebugfs) -> Rung {
+/// Where the clocks of guests are read, without which no recording is joined to theirs, and
+/// how well their changes are dated.
+pub fn of_clocks(tracer: &ExitTracer) -> Rung {
+    clocks(Host::here().kvm_debugfs(), tracer.dates_clocks())
+}
+
+fn clocks(debugfs: KvmDebugfs, dated: bool) -> Rung {
     const PROBE: &str = "clocks of the guests";
-    const LIMIT: &str = "recordings do not tell how the clocks of guests follow from this host's: \
-                         none can be joined to a guest's";
+    let unknown = |remedy| {
+        let limit = "recordings do not tell how the clocks of guests follow from this host's: none \
+                     can be joined to a guest's";
+        rung(PROBE, "none", false, limit, remedy)
+    };
     match debugfs {
-        KvmDebugfs::Readable => rung(PROBE, "KVM's debugfs", true, "", ""),
-        KvmDebugfs::Missing => rung(
+        KvmDebugfs::Readable if dated => rung(
             PROBE,
-            "none",
-            false,
-            LIMIT,
-            "mount -t debugfs debugfs /sys/kernel/debug",
+            "KVM's debugfs, changes dated by tp_btf",
+            true,
+            "",
+            "",
         ),
-        KvmDebugfs::Forbidden => rung(
+        KvmDebugfs::Readable => rung(
             PROBE,
-            "none",
+            "KVM's debugfs, each second",
             false,
-            LIMIT,
-            "run as root, to whom alone debugfs is open",
+            "which clock a guest had stays unknown for up to a second where it changes",
+            "use a kernel that has the tracepoint kvm_write_tsc_offset",
         ),
+        KvmDebugfs::Missing => unknown("mount -t debugfs debugfs /sys/kernel/debug"),
+        KvmDebugfs::Forbidden => unknown("run as root, to whom alone debugfs is open"),
     }
 }
 
@@ -85,7 +94,7 @@ fn of_counting(kvm_run_only: bool) -> Rung {
 }
 
 /// What the programs of `vmnoise exits` showed on trial.
-pub fn of_exit_tracer(tracer: &ExitTracer, clocks: KvmDebugfs) -> Vec<Rung> {
+pub fn of_exit_tracer(tracer: &ExitTracer) -> Vec<Rung> {
     let counted = Rung {
         probe: EXITS_OF_ALL.into(),
         ..of_counting(tracer.kvm_run_only())
@@ -95,7 +104,7 @@ pub fn of_exit_tracer(tracer: &ExitTracer, clocks: KvmDebugfs) -> Vec<Rung> {
         counted,
         of_reasons(tracer.reasons()),
         told,
-        of_clocks(clocks),
+        of_clocks(tracer),
     ]
 }
 
@@ -275,11 +284,15 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_debugfs_is_told_how_to_mount_it() {
-        assert!(of_clocks(KvmDebugfs::Readable).best);
-        let missing = of_clocks(KvmDebugfs::Missing);
-        assert!(!missing.best && missing.remedy.starts_with("mount -t debugfs"));
-        let forbidden = of_clocks(KvmDebugfs::Forbidden);
-        assert!(!forbidden.best && forbidden.remedy.contains("root"));
+    fn what_keeps_clocks_from_a_recording_is_told_with_its_remedy() {
+        assert!(clocks(KvmDebugfs::Readable, true).best);
+        for (debugfs, remedy) in [
+            (KvmDebugfs::Readable, "tracepoint"),
+            (KvmDebugfs::Missing, "mount -t debugfs"),
+            (KvmDebugfs::Forbidden, "root"),
+        ] {
+            let rung = clocks(debugfs, false);
+            assert!(!rung.best && rung.remedy.contains(remedy), "{rung:?}");
+        }
     }
 }

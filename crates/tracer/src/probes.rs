@@ -93,7 +93,9 @@ impl Group {
             "nmi_handler" => Group::Nmi,
             "sched_switch" | "sched_waking" => Group::Sched,
             "sched_wakeup" | "sched_migrate_task" => Group::Follow,
-            "kvm_fpu" | "kvm_userspace_exit" | "kvm_vcpu_wakeup" => Group::KvmRun,
+            "kvm_fpu" | "kvm_userspace_exit" | "kvm_vcpu_wakeup" | "kvm_write_tsc_offset" => {
+                Group::KvmRun
+            }
             "kvm_exit" | "kvm_entry" => Group::KvmExit,
             // irq_handler_* and every pair of irq_vectors.
             _ => Group::Irq,

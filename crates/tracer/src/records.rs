@@ -71,6 +71,11 @@ impl<Decoder: Decode> Records<Decoder> {
         Ok(())
     }
 
+    /// Asks the decoder for what it keeps, which are no events.
+    pub(crate) fn ask<Answer>(&self, question: impl FnOnce(&mut Decoder) -> Answer) -> Answer {
+        question(&mut self.inbox().decoder)
+    }
+
     pub(crate) fn undecodable(&self) -> u64 {
         self.inbox().decoder.undecodable()
     }

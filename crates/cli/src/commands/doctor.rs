@@ -40,7 +40,7 @@ fn exits(kvm_module: Option<&str>) -> Vec<Rung> {
         Err(error) => return vec![rungs::no_exits(&error.to_string(), "")],
     };
     match tracer.attach() {
-        Ok(()) => rungs::of_exit_tracer(&tracer, Host::here().kvm_debugfs()),
+        Ok(()) => rungs::of_exit_tracer(&tracer),
         Err(error) => vec![rungs::no_exits(
             &error.to_string(),
             "allow tracing to this process",

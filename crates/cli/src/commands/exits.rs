@@ -127,7 +127,7 @@ fn facts(
     let sees_kvm = !tracer.kvm_run_only();
     let mut rungs = rungs::of_exits(tracer);
     if arguments.output.is_some() {
-        rungs.push(rungs::of_clocks(machine.here().kvm_debugfs()));
+        rungs.push(rungs::of_clocks(tracer));
     }
     RunFacts {
         tool_version: env!("CARGO_PKG_VERSION").into(),

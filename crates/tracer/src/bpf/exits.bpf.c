@@ -213,3 +213,11 @@ int BPF_PROG(kvm_entry)
 		exits_entry(vcpu, slot, cpu, now);
 	return 0;
 }
+
+/* Loaded only where writes are told. The vCPU's thread writes it, or another of its process. */
+SEC("tp_btf/kvm_write_tsc_offset")
+int BPF_PROG(kvm_write_tsc_offset, unsigned int vcpu, u64 previous, u64 next)
+{
+	tell_tsc_write(bpf_ktime_get_ns(), bpf_get_current_pid_tgid() >> 32, vcpu, previous, next);
+	return 0;
+}

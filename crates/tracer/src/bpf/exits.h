@@ -172,4 +172,14 @@ struct exits_told {
 };
 _Static_assert(sizeof(struct exits_told) == 136, "no padding, which would leave the kernel");
 
+/* A write of a vCPU's TSC offset, as KVM tells it. */
+struct exits_tsc_write {
+	u64 mono_ns;
+	u64 previous_tsc;
+	u64 next_tsc;
+	u32 tgid;
+	u32 vcpu; /* number in its VM */
+};
+_Static_assert(sizeof(struct exits_tsc_write) == 32, "no padding, which would leave the kernel");
+
 #endif

@@ -20,6 +20,7 @@ u64 runs_unpaired;
 enum exits_interval_kind wire_interval_kind;
 struct exits_interval wire_interval;
 struct exits_told wire_told;
+struct exits_tsc_write wire_tsc_write;
 
 static __always_inline void no_room(void)
 {
@@ -121,6 +122,22 @@ static __always_inline void tell_exit(struct exits_vcpu *vcpu, u32 index, u64 du
 		}
 	}
 	vcpu->vmm.entered_mono_ns = 0;
+}
+
+static __always_inline void tell_tsc_write(u64 now, u32 tgid, u32 vcpu, u64 previous, u64 next)
+{
+	struct exits_tsc_write *write = bpf_ringbuf_reserve(&records, sizeof(*write), 0);
+
+	if (!write) {
+		no_room();
+		return;
+	}
+	write->mono_ns = now;
+	write->previous_tsc = previous;
+	write->next_tsc = next;
+	write->tgid = tgid;
+	write->vcpu = vcpu;
+	submit(write);
 }
 
 #endif

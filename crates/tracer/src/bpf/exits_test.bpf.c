@@ -151,3 +151,10 @@ TEST(entry)
 		exits_entry(vcpu, cpu, args->cpu, args->now);
 	return 0;
 }
+
+TEST(tsc_write)
+{
+	tell_tsc_write(args->now, args->values[0], args->values[1], args->values[2],
+		       args->values[3]);
+	return 0;
+}

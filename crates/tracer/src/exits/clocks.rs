@@ -1,10 +1,12 @@
-//! From looks at KVM's debugfs to the clocks of guests, and when they changed.
+//! From looks at KVM's debugfs and the writes it tells of to the clocks of guests, and when
+//! they changed.
 
 use std::collections::BTreeMap;
 
 use rustix::time::{ClockId, clock_gettime};
 use vmnoise_events::{Vcpu, VcpuClock, VcpuId};
 
+use super::wire::WireTscWrite;
 use crate::host::{GuestTsc, Host};
 
 /// What debugfs said, somewhere between two instants of CLOCK_MONOTONIC.
@@ -36,42 +38,166 @@ impl Look {
     }
 }
 
-/// The clocks as they were told last.
+/// The clocks as they were told last, and what was written since.
 #[derive(Debug, Default)]
-pub(super) struct Clocks(BTreeMap<VcpuId, Told>);
+pub(super) struct Clocks {
+    told: BTreeMap<VcpuId, Told>,
+    /// By process and number of the vCPU.
+    writes: BTreeMap<(u32, u32), Writes>,
+}
 
 #[derive(Debug)]
 struct Told {
     tsc: GuestTsc,
-    /// It still held then, CLOCK_MONOTONIC in nanoseconds.
+    /// It held from then, and still held then, CLOCK_MONOTONIC in nanoseconds.
+    from_mono_ns: u64,
     seen_mono_ns: u64,
 }
 
+/// Writes of one offset, one after the other, as `kvm:kvm_write_tsc_offset` told them. It
+/// fires before the offset is written, and not while the guest runs.
+#[derive(Debug, Clone, Copy)]
+struct Writes {
+    first_mono_ns: u64,
+    last_mono_ns: u64,
+    /// What the first one replaced.
+    previous_tsc: i64,
+    /// What the last one wrote.
+    next_tsc: i64,
+    /// Whether there was another offset in between.
+    moved: bool,
+}
+
+impl Writes {
+    fn of(write: &WireTscWrite) -> Writes {
+        Writes {
+            first_mono_ns: write.mono_ns,
+            last_mono_ns: write.mono_ns,
+            previous_tsc: write.previous_tsc.cast_signed(),
+            next_tsc: write.next_tsc.cast_signed(),
+            moved: false,
+        }
+    }
+
+    fn and(self, later: Writes) -> Writes {
+        Writes {
+            last_mono_ns: later.last_mono_ns,
+            next_tsc: later.next_tsc,
+            moved: self.moved || later.next_tsc != self.next_tsc,
+            ..self
+        }
+    }
+}
+
 impl Clocks {
-    /// What this look has to tell of the clock of a vCPU's guest.
-    pub(super) fn look(&mut self, vcpu: &Vcpu, look: &Look) -> Option<VcpuClock> {
-        let tsc = look.of(vcpu)?;
-        let before = self.0.insert(
-            vcpu.id,
-            Told {
-                tsc,
-                seen_mono_ns: look.before_mono_ns,
-            },
-        );
-        let before_until_mono_ns = match before {
-            Some(before) if before.tsc == tsc => return None,
-            Some(before) => before.seen_mono_ns,
-            None => look.after_mono_ns,
+    /// What a look has to tell of the clocks of these vCPUs' guests, with all that was written
+    /// since the one before.
+    pub(super) fn look(
+        &mut self,
+        vcpus: &[Vcpu],
+        look: &Look,
+        writes: &[WireTscWrite],
+    ) -> Vec<VcpuClock> {
+        for write in writes {
+            let later = Writes::of(write);
+            self.writes
+                .entry((write.tgid, write.vcpu))
+                .and_modify(|earlier| *earlier = earlier.and(later))
+                .or_insert(later);
+        }
+        let seen: Vec<(&Vcpu, GuestTsc)> = vcpus
+            .iter()
+            .filter_map(|vcpu| Some((vcpu, look.of(vcpu)?)))
+            .collect();
+        let mut vcpus_of_number = BTreeMap::new();
+        for key in seen.iter().filter_map(|(vcpu, _)| key(vcpu)) {
+            *vcpus_of_number.entry(key).or_insert(0) += 1;
+        }
+        let clocks = seen.iter().filter_map(|&(vcpu, tsc)| {
+            // Processes with several VMs have several vCPUs of a number.
+            let key = key(vcpu).filter(|key| vcpus_of_number[key] == 1);
+            self.clock(vcpu.id, tsc, key, look)
+        });
+        clocks.collect()
+    }
+
+    /// The clock of one vCPU's guest, if there is news of it.
+    fn clock(
+        &mut self,
+        vcpu: VcpuId,
+        tsc: GuestTsc,
+        key: Option<(u32, u32)>,
+        look: &Look,
+    ) -> Option<VcpuClock> {
+        let witness = key.and_then(|key| self.witness(key, tsc, look));
+        let news = match (self.told.get_mut(&vcpu), witness) {
+            (Some(before), _) => {
+                let news = before.until_next(tsc, witness, look);
+                before.seen_mono_ns = look.before_mono_ns;
+                news?
+            }
+            (None, Some(writes)) => (0, writes.last_mono_ns),
+            (None, None) => (look.after_mono_ns, look.after_mono_ns),
         };
+        let (before_until_mono_ns, from_mono_ns) = news;
+        let told = Told {
+            tsc,
+            from_mono_ns,
+            seen_mono_ns: look.before_mono_ns,
+        };
+        self.told.insert(vcpu, told);
         Some(VcpuClock {
-            vcpu: vcpu.id,
+            vcpu,
             before_until_mono_ns,
-            from_mono_ns: look.after_mono_ns,
+            from_mono_ns,
             offset_tsc: tsc.offset_tsc,
             ratio: tsc.ratio,
             ratio_frac_bits: tsc.ratio_frac_bits,
         })
     }
+
+    /// Writes that this look has seen the outcome of: under kvm_pvm, they say what never comes
+    /// to be. They are kept where some may have come after the look.
+    fn witness(&mut self, key: (u32, u32), tsc: GuestTsc, look: &Look) -> Option<Writes> {
+        let writes = *self.writes.get(&key)?;
+        let came_to_be = writes.next_tsc == tsc.offset_tsc;
+        let before_end = match came_to_be {
+            true => look.after_mono_ns,
+            false => look.before_mono_ns,
+        };
+        if writes.last_mono_ns > before_end {
+            return None;
+        }
+        self.writes.remove(&key).filter(|_| came_to_be)
+    }
+}
+
+impl Told {
+    /// Until when it held at least, and from when on the next one did; `None` if it is the same.
+    fn until_next(&self, tsc: GuestTsc, writes: Option<Writes>, look: &Look) -> Option<(u64, u64)> {
+        // Nothing tells when a scale was written.
+        let same_scale = self.tsc.with_offset(0) == tsc.with_offset(0);
+        let writes = writes.filter(|_| same_scale);
+        let moved = writes.is_some_and(|writes| writes.moved);
+        if self.tsc == tsc && !moved {
+            return None;
+        }
+        let (until_ns, from_ns) = match writes {
+            None => (self.seen_mono_ns, look.after_mono_ns),
+            Some(writes) if writes.previous_tsc == self.tsc.offset_tsc => {
+                (writes.first_mono_ns, writes.last_mono_ns)
+            }
+            Some(writes) => (self.seen_mono_ns, writes.last_mono_ns),
+        };
+        Some((
+            until_ns.max(self.from_mono_ns),
+            from_ns.max(self.from_mono_ns),
+        ))
+    }
+}
+
+fn key(vcpu: &Vcpu) -> Option<(u32, u32)> {
+    Some((vcpu.vmm_pid, vcpu.number?))
 }
 
 fn mono_ns() -> u64 {
@@ -83,6 +209,9 @@ fn mono_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Until when the clock before held, since when this one does, and its offset.
+    type News = Vec<(u64, u64, i64)>;
 
     fn vcpu(id: u32, tid: u32, number: Option<u32>) -> Vcpu {
         Vcpu {
@@ -96,6 +225,7 @@ mod tests {
         }
     }
 
+    /// Debugfs is read within 5 ns.
     fn look(at_mono_ns: u64, seen: &[(u32, u32, i64)]) -> Look {
         let clock = |&(tid, number, offset_tsc)| {
             let tsc = GuestTsc {
@@ -112,39 +242,122 @@ mod tests {
         }
     }
 
-    /// Until when the clock before held, since when this one does, and its offset.
-    fn told(clock: Option<VcpuClock>) -> Option<(u64, u64, i64)> {
-        clock.map(|it| (it.before_until_mono_ns, it.from_mono_ns, it.offset_tsc))
+    /// At this instant this offset gave way to that one, so KVM says.
+    fn write(mono_ns: u64, previous: i64, next: i64) -> WireTscWrite {
+        WireTscWrite {
+            mono_ns,
+            previous_tsc: previous.cast_unsigned(),
+            next_tsc: next.cast_unsigned(),
+            tgid: 9,
+            vcpu: 3,
+        }
+    }
+
+    fn news(clocks: Vec<VcpuClock>) -> News {
+        let told = |it: VcpuClock| (it.before_until_mono_ns, it.from_mono_ns, it.offset_tsc);
+        clocks.into_iter().map(told).collect()
+    }
+
+    /// One vCPU, whose clock is looked at again and again.
+    #[derive(Default)]
+    struct Web(Clocks);
+
+    impl Web {
+        fn looked_at(offset: i64) -> Web {
+            let mut web = Web::default();
+            assert_eq!(web.look(100, offset, &[]), [(105, 105, offset)]);
+            web
+        }
+
+        fn look(&mut self, at: u64, offset: i64, writes: &[WireTscWrite]) -> News {
+            let vcpus = [vcpu(0, 80, Some(3))];
+            news(self.0.look(&vcpus, &look(at, &[(80, 3, offset)]), writes))
+        }
     }
 
     #[test]
     fn a_change_lies_between_the_looks_that_saw_one_and_the_other() {
-        let web = vcpu(0, 80, Some(3));
-        let mut clocks = Clocks::default();
-        let mut look = |at, offset| told(clocks.look(&web, &look(at, &[(80, 3, offset)])));
-        assert_eq!(look(100, -7), Some((105, 105, -7)));
-        assert_eq!(look(200, -7), None);
-        assert_eq!(look(300, 9), Some((200, 305, 9)));
-        assert_eq!(look(400, -7), Some((300, 405, -7)));
+        let mut web = Web::looked_at(-7);
+        assert_eq!(web.look(200, -7, &[]), []);
+        assert_eq!(web.look(300, 9, &[]), [(200, 305, 9)]);
+        assert_eq!(web.look(400, -7, &[]), [(305, 405, -7)]);
     }
 
     #[test]
-    fn a_vcpu_is_found_by_its_thread_and_its_number() {
-        let mut clocks = Clocks::default();
+    fn a_write_that_came_to_be_dates_its_change() {
+        let mut web = Web::looked_at(-7);
+        assert_eq!(web.look(200, 9, &[write(150, -7, 9)]), [(150, 150, 9)]);
+        assert_eq!(web.look(300, 9, &[]), []);
+        // The look saw one that came meanwhile, or it did not.
+        assert_eq!(web.look(400, 5, &[write(402, 9, 5)]), [(402, 402, 5)]);
+        assert_eq!(web.look(500, 5, &[write(502, 5, 6)]), []);
+        assert_eq!(web.look(600, 6, &[]), [(502, 502, 6)]);
+    }
+
+    #[test]
+    fn several_writes_leave_open_what_held_between_them() {
+        let mut web = Web::looked_at(0);
+        let away_and_back = [write(120, 0, 8), write(130, 8, 0)];
+        assert_eq!(web.look(200, 0, &away_and_back), [(120, 130, 0)]);
+        assert_eq!(web.look(300, 0, &[write(210, 0, 0), write(220, 0, 0)]), []);
+        // What was lost before the first one is not known.
+        let lost_one = [write(320, 5, 6), write(330, 6, 7)];
+        assert_eq!(web.look(400, 7, &lost_one), [(300, 330, 7)]);
+    }
+
+    #[test]
+    fn a_write_that_did_not_come_to_be_tells_nothing() {
+        let mut web = Web::looked_at(0);
+        assert_eq!(web.look(200, 0, &[write(150, 0, -99)]), []);
+        assert_eq!(web.look(300, 4, &[write(250, 0, -99)]), [(200, 305, 4)]);
+    }
+
+    #[test]
+    fn before_a_write_that_made_the_first_clock_nothing_is_known() {
+        let mut web = Web::default();
+        let made = [write(50, 0, -99), write(60, -99, 0)];
+        assert_eq!(web.look(100, 0, &made), [(0, 60, 0)]);
+        assert_eq!(web.look(200, 0, &[]), []);
+    }
+
+    #[test]
+    fn no_write_tells_of_a_scale() {
+        let mut web = Web::looked_at(0);
+        let mut scaled = look(200, &[(80, 3, 4)]);
+        scaled.seen[0].2.ratio_frac_bits = 1;
+        let clocks = web
+            .0
+            .look(&[vcpu(0, 80, Some(3))], &scaled, &[write(150, 0, 4)]);
+        assert_eq!(news(clocks), [(105, 205, 4)]);
+    }
+
+    #[test]
+    fn clocks_follow_each_other_whatever_a_look_missed() {
+        let mut web = Web::looked_at(0);
+        // The look began before the first write, and saw the one of the two.
+        let both = [write(201, 0, 4), write(203, 4, 5)];
+        assert_eq!(web.look(200, 4, &both), [(105, 205, 4)]);
+        assert_eq!(web.look(300, 5, &[]), [(205, 205, 5)]);
+    }
+
+    #[test]
+    fn vcpus_are_told_apart_by_thread_and_number() {
         let both = look(100, &[(80, 3, 1), (80, 4, 2), (81, 3, 5)]);
-        let mut of = |vcpu: Vcpu| told(clocks.look(&vcpu, &both)).map(|(.., offset)| offset);
-        assert_eq!(of(vcpu(0, 80, Some(4))), Some(2));
-        assert_eq!(of(vcpu(1, 81, None)), Some(5));
-        assert_eq!(of(vcpu(2, 82, Some(3))), None);
+        let of = |vcpu| news(Clocks::default().look(&[vcpu], &both, &[]));
+        assert_eq!(of(vcpu(0, 80, Some(4))), [(105, 105, 2)]);
+        assert_eq!(of(vcpu(1, 81, None)), [(105, 105, 5)]);
+        assert_eq!(of(vcpu(2, 82, Some(3))), []);
+        // Two VMs of one process: whose offset was written is not known.
+        let twins = [vcpu(0, 80, Some(3)), vcpu(1, 81, Some(3))];
+        let clocks = Clocks::default().look(&twins, &both, &[write(50, 0, 1)]);
+        assert_eq!(news(clocks), [(105, 105, 1), (105, 105, 5)]);
     }
 
     #[test]
     fn a_look_that_misses_a_vcpu_ends_no_clock() {
-        let web = vcpu(0, 80, Some(3));
-        let mut clocks = Clocks::default();
-        assert!(clocks.look(&web, &look(100, &[(80, 3, 1)])).is_some());
-        assert_eq!(told(clocks.look(&web, &look(200, &[]))), None);
-        let changed = told(clocks.look(&web, &look(300, &[(80, 3, 2)])));
-        assert_eq!(changed, Some((100, 305, 2)));
+        let mut web = Web::looked_at(1);
+        let clocks = web.0.look(&[vcpu(0, 80, Some(3))], &look(200, &[]), &[]);
+        assert_eq!(news(clocks), []);
+        assert_eq!(web.look(300, 2, &[]), [(105, 305, 2)]);
     }
 }

@@ -4,19 +4,21 @@
 use vmnoise_events::{Event, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
 
 use super::totals;
-use super::wire::{self, WireInterval, WireTold};
+use super::wire::{self, WireInterval, WireTold, WireTscWrite};
 use crate::decode::{Decoder, Fields, RECORD_BYTES};
 use crate::records::Decode;
 
 /// Each record is known by its size.
 const INTERVAL_BYTES: usize = size_of::<WireInterval>();
 const EXIT_BYTES: usize = size_of::<WireTold>();
+const WRITE_BYTES: usize = size_of::<WireTscWrite>();
 
 /// Decodes exits, intervals of vCPUs and the activities of the host.
 #[derive(Debug, Default)]
 pub(super) struct ExitDecoder {
     activities: Decoder,
     undecodable: u64,
+    writes: Vec<WireTscWrite>,
 }
 
 impl Decode for ExitDecoder {
@@ -24,6 +26,7 @@ impl Decode for ExitDecoder {
         let decoded = match bytes.len() {
             INTERVAL_BYTES => self.interval(bytes, sink),
             EXIT_BYTES => exit(bytes, sink),
+            WRITE_BYTES => wire::read(bytes).map(|write| self.writes.push(write)),
             _ => return self.activities.decode(bytes, sink),
         };
         if decoded.is_none() {
@@ -37,6 +40,12 @@ impl Decode for ExitDecoder {
 }
 
 impl ExitDecoder {
+    /// The writes of TSC offsets since the last call, which are no events: what they say has
+    /// to be held against what is so afterwards.
+    pub(super) fn take_writes(&mut self) -> Vec<WireTscWrite> {
+        std::mem::take(&mut self.writes)
+    }
+
     fn interval(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) -> Option<()> {
         let interval: WireInterval = wire::read(bytes)?;
         let what = Fields::read(&bytes[..RECORD_BYTES])?;
@@ -91,13 +100,13 @@ mod tests {
 
     use super::*;
 
-    fn decode(records: &[Vec<u8>]) -> (Vec<Event>, u64) {
+    fn decode(records: &[Vec<u8>]) -> (Vec<Event>, ExitDecoder) {
         let mut decoder = ExitDecoder::default();
         let mut events = Vec::new();
         for record in records {
             decoder.decode(record, &mut |event| events.push(event));
         }
-        (events, decoder.undecodable())
+        (events, decoder)
     }
 
     #[test]
@@ -108,13 +117,13 @@ mod tests {
             bytes[64..68].copy_from_slice(&vcpu.to_ne_bytes());
             bytes
         };
-        let (events, undecodable) = decode(&[
+        let (events, decoder) = decode(&[
             interval(1, 3),
             interval(0, 3),
             interval(1, 4),
             vec![0; EXIT_BYTES],
         ]);
-        assert_eq!((events.len(), undecodable), (1, 3));
+        assert_eq!((events.len(), decoder.undecodable()), (1, 3));
         assert!(matches!(&events[0], Event::VcpuInterval(it)
             if it.kind == VcpuIntervalKind::Halted && it.vcpu == VcpuId(0) && it.source.is_none()));
     }
@@ -123,22 +132,26 @@ mod tests {
         #[test]
         fn any_bytes_are_told_or_counted(
             records in proptest::collection::vec(
-                (0_usize..5, any::<[u8; 32]>(), any::<[u8; 32]>()), 0..20),
+                (0_usize..6, any::<[u8; 32]>(), any::<[u8; 32]>()), 0..20),
         ) {
             let records: Vec<Vec<u8>> = records
                 .iter()
                 .map(|(size, seed, more)| {
-                    let length = [0, RECORD_BYTES, INTERVAL_BYTES, EXIT_BYTES, EXIT_BYTES + 1][*size];
+                    let lengths = [
+                        0, RECORD_BYTES, INTERVAL_BYTES, EXIT_BYTES, EXIT_BYTES + 1, WRITE_BYTES,
+                    ];
+                    let length = lengths[*size];
                     seed.iter().chain(more).copied().cycle().take(length).collect()
                 })
                 .collect();
-            let (events, undecodable) = decode(&records);
+            let (events, mut decoder) = decode(&records);
+            let (writes, undecodable) = (decoder.take_writes().len(), decoder.undecodable());
             let exits = events.iter().filter(|event| matches!(event, Event::Exit(_))).count();
             let others = events.iter().filter(|event| {
                 matches!(event, Event::VcpuInterval(_) | Event::Activity(_))
             });
             // An exit may bring its stay in the VMM.
-            let told = others.count() + exits;
+            let told = others.count() + exits + writes;
             prop_assert!(told as u64 + undecodable >= records.len() as u64);
             prop_assert!(told as u64 + undecodable <= records.len() as u64 + exits as u64);
         }

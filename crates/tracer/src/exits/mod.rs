@@ -34,6 +34,9 @@ use wire::{WireReason, WireVcpu};
 /// Reasons kept apart for each vCPU: EXITS_REASONS of `bpf/exits.h`.
 const REASONS: usize = 40;
 
+/// The program that dates changes of a guest's clock.
+const TSC_WRITES: &str = "kvm_write_tsc_offset";
+
 /// What is told one by one, beside what is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streaming {
@@ -83,8 +86,12 @@ impl ExitTracer {
                 let section = program.section().to_string_lossy().into_owned();
                 let fits =
                     Probe::from_section(&section).is_none_or(|probe| probe.fits(&name, &btf));
-                // Its reasons are told by kvm_exit, where that fires.
-                let needed = name != "kvm_userspace_exit" || kvm_run_only;
+                let needed = match name.as_str() {
+                    // Its reasons are told by kvm_exit, where that fires.
+                    "kvm_userspace_exit" => kvm_run_only,
+                    TSC_WRITES => streaming != Streaming::Off,
+                    _ => true,
+                };
                 program.set_autoload(fits && needed);
             }
             let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
@@ -240,10 +247,22 @@ impl ExitTracer {
         host: &Host,
         sink: &mut dyn FnMut(Event),
     ) -> Result<(), TraceError> {
+        if self.stream.is_none() {
+            return Ok(());
+        }
+        let look = Look::at(host);
+        // What was written before the look is in the ring by now.
+        self.drain(sink)?;
         let room = self.object.map("vcpus").max_entries() - 1;
         let globals = self.object.globals().map_err(TraceError::Ring)?;
         let known = globals.vcpus_known.min(room);
-        self.tell(&mut |stream, vcpu| stream.tell_clocks(&Look::at(host), known, vcpu, sink))
+        self.tell(&mut |stream, vcpu| stream.tell_clocks(&look, known, vcpu, sink))
+    }
+
+    /// Whether the instants of changes of guests' clocks are told, beside what they are.
+    pub fn dates_clocks(&self) -> bool {
+        let mut programs = self.object.progs();
+        programs.any(|program| program.name() == TSC_WRITES && program.autoload())
     }
 
     /// Lets the stream tell something, if there is one.

@@ -91,20 +91,21 @@ impl Stream {
         vcpu: &ReadVcpu<'_>,
         sink: &mut dyn FnMut(Event),
     ) -> Result<(), TraceError> {
+        let mut vcpus = Vec::new();
         for id in (0..known).map(VcpuId) {
             let known = vcpu(id).map_err(TraceError::Ring)?;
             // It is being found in this very moment.
             if known.tid == 0 {
                 break;
             }
-            let definitions = &mut self.definitions;
-            definitions
+            self.definitions
                 .define(id, vcpu, sink)
                 .map_err(TraceError::Ring)?;
-            if let Some(clock) = self.clocks.look(&known, look) {
-                sink(Event::VcpuClock(clock));
-            }
+            vcpus.push(known);
         }
+        let writes = self.records.ask(ExitDecoder::take_writes);
+        let clocks = self.clocks.look(&vcpus, look, &writes);
+        clocks.into_iter().map(Event::VcpuClock).for_each(sink);
         Ok(())
     }
 }

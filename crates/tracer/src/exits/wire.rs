@@ -21,7 +21,7 @@ mod generated {
 pub(super) use generated::types::{
     bss as Globals, exits_exit as WireExit, exits_interval as WireInterval,
     exits_reason as WireReason, exits_split as WireSplit, exits_told as WireTold,
-    exits_vcpu as WireVcpu,
+    exits_tsc_write as WireTscWrite, exits_vcpu as WireVcpu,
 };
 use generated::types::{exits_interval_kind as Kind, rodata as Settings};
 
@@ -72,4 +72,5 @@ impl Plain for Globals {}
 impl Plain for WireInterval {}
 impl Plain for WireReason {}
 impl Plain for WireTold {}
+impl Plain for WireTscWrite {}
 impl Plain for WireVcpu {}

@@ -34,6 +34,13 @@ pub struct GuestTsc {
     pub ratio_frac_bits: u8,
 }
 
+impl GuestTsc {
+    /// The same scale with another offset.
+    pub(crate) fn with_offset(self, offset_tsc: i64) -> GuestTsc {
+        GuestTsc { offset_tsc, ..self }
+    }
+}
+
 /// A vCPU in debugfs.
 #[derive(Debug)]
 pub(super) struct VcpuFolder {
