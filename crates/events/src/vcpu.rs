@@ -36,12 +36,13 @@ pub struct Vcpu {
 pub struct VcpuClock {
     /// Whose.
     pub vcpu: VcpuId,
-    /// Until this instant the clock before it held, CLOCK_MONOTONIC in nanoseconds; of a
-    /// vCPU's first clock the same as `from_mono_ns`.
+    /// Until this instant the clock before it held, CLOCK_MONOTONIC in nanoseconds. Of a
+    /// vCPU's first clock the same as `from_mono_ns` where nothing says that it did not hold
+    /// before, and 0 where it was seen being made.
     pub before_until_mono_ns: u64,
     /// From this instant on it holds, CLOCK_MONOTONIC in nanoseconds. Of a first clock: when it
-    /// was first read, and there is no reason to think that it did not hold before. Which
-    /// clock holds between the two is not known.
+    /// was first read, or made. Which clock holds between the two is not known; they are the
+    /// same where the change was witnessed.
     pub from_mono_ns: u64,
     /// Cycles that the guest's counter is ahead of the scaled host's.
     pub offset_tsc: i64,
