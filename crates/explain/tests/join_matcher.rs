@@ -8,34 +8,9 @@ use streams::any_plans::any_plan;
 use streams::clocks::Dice;
 use streams::pairs::{Plan, RecordedPair};
 use vmnoise_events::*;
-use vmnoise_explain::{JoinError, Matcher, Pairs};
+use vmnoise_explain::{JoinError, Pairs};
 
 const MS: u64 = 1_000_000;
-
-fn matched(pair: &RecordedPair) -> Result<Pairs, JoinError> {
-    matched_by(pair, |matcher| matcher)
-}
-
-fn matched_by(
-    pair: &RecordedPair,
-    set: impl FnOnce(Matcher) -> Matcher,
-) -> Result<Pairs, JoinError> {
-    let mut matcher = set(Matcher::new(&pair.guest_facts, &pair.host_facts)?);
-    pair.guest.iter().for_each(|event| matcher.guest(event));
-    pair.host.iter().for_each(|event| matcher.host(event));
-    matcher.conclude()
-}
-
-/// The host's recording says that the guest's counter is this much further ahead.
-fn with_offset(pair: &RecordedPair, cycles: i64) -> RecordedPair {
-    let mut wrong = pair.clone();
-    for event in &mut wrong.host {
-        if let Event::VcpuClock(clock) = event {
-            clock.offset_tsc += cycles;
-        }
-    }
-    wrong
-}
 
 /// Both recorded at this instant, with some time on either side.
 fn both_record(plan: &Plan, at_ns: u64) -> bool {
@@ -84,7 +59,7 @@ proptest! {
 
     #[test]
     fn the_vcpus_are_found_and_their_clock_is_true(plan in any_plan()) {
-        match matched(&plan.record()) {
+        match plan.record().matched() {
             Ok(pairs) => {
                 for cpu in 0..plan.apic_ids.len() as u32 {
                     prop_assert_eq!(pairs.cpu_of(VcpuId(cpu)), Some(cpu));
@@ -107,9 +82,9 @@ proptest! {
         let off_ns = if ahead { off_ns } else { -off_ns };
         let cycles = i128::from(off_ns) * i128::from(plan.clocks.guest_hz()) / 1_000_000_000;
         let pair = plan.record();
-        let evidence = matched(&pair).expect("the right one is never refused");
+        let evidence = pair.matched().expect("the right one is never refused");
         let least = evidence.pairs().iter().map(|pair| pair.exits_tested).min();
-        match matched(&with_offset(&pair, cycles as i64)) {
+        match pair.with_offset(cycles as i64).matched() {
             Ok(pairs) if pairs.pairs().iter().all(|pair| pair.exits_tested >= 20) => {
                 prop_assert!(off_ns.unsigned_abs() < MS, "off by {off_ns} ns: {:?}", pairs.pairs());
                 lays_the_truth(&plan, &pairs)?;
@@ -126,14 +101,39 @@ proptest! {
     }
 
     #[test]
+    fn the_vcpus_of_a_microvm_are_found_by_what_they_went_through(
+        plan in any_plan(),
+        pvm in any::<bool>(),
+    ) {
+        let mut plan = Plan { polled_ms: 100, ..plan };
+        let clocks = &mut plan.clocks;
+        clocks.stops.clear();
+        (clocks.ratio, clocks.ratio_frac_bits) = (1, 0);
+        clocks.guest_base_tsc = clocks.host_base_tsc;
+        clocks.guest_mono = clocks.host_mono.clone();
+        let pair = plan.record().of_microvm();
+        let pair = if pvm { pair.under_pvm() } else { pair };
+        match pair.matched() {
+            Ok(pairs) => {
+                for cpu in 0..plan.apic_ids.len() as u32 {
+                    prop_assert_eq!(pairs.cpu_of(VcpuId(cpu)), Some(cpu));
+                }
+                lays_the_truth(&plan, &pairs)?;
+            }
+            Err(JoinError::Ambiguous { untested: true, .. }) if plan.other_vms > 0 => {}
+            Err(error) => prop_assert!(false, "{error}"),
+        }
+    }
+
+    #[test]
     fn another_guest_is_refused(plan in any_plan(), seed in any::<u64>()) {
         let plan = Plan { other_vms: 0, ..plan };
         let pair = plan.record();
         let other = Plan { seed, ..plan.clone() }.record();
         let mixed = RecordedPair { host: other.host, ..pair.clone() };
-        let least = matched(&pair).expect("the right one is never refused");
+        let least = pair.matched().expect("the right one is never refused");
         let least = least.pairs().iter().map(|pair| pair.exits_tested).max();
-        match matched(&mixed) {
+        match mixed.matched() {
             Ok(pairs) => prop_assert!(
                 least < Some(60) && pairs.pairs().iter().all(|pair| pair.exits_tested < 20),
                 "{:?}", pairs.pairs()

@@ -93,6 +93,12 @@ impl Eras {
         bounds.max().unwrap_or(u64::MAX)
     }
 
+    /// Bound of what is known of a microVM's counter, whose gaps are told on its host's, in
+    /// nanoseconds; 0 of all others.
+    pub(super) fn offset_bound_ns(&self) -> u64 {
+        ClockMap::new(&self.facts).duration_ns(self.facts.offset_bound_tsc)
+    }
+
     pub(super) fn tsc_hz(&self) -> u64 {
         self.facts.tsc_hz.max(1)
     }

@@ -48,7 +48,10 @@ pub enum JoinError {
     )]
     NoVcpus,
     /// No VM is called so.
-    #[error("the host's recording has no VM `{wanted}`; it has {}", List(vms))]
+    #[error(
+        "the host's recording has no VM `{wanted}`: name one that it has by its name or process: {}",
+        List(vms)
+    )]
     NoSuchVm {
         /// What was asked for.
         wanted: String,
@@ -95,10 +98,10 @@ pub enum JoinError {
     },
     /// The exits do not lie in the gaps.
     #[error(
-        "{vcpu} is not CPU {cpu} of the guest: of {tested} places in the guest's time with exits \
-         of at least {} us only {inside} are gaps ({:.0} %; by chance {by_chance_percent:.0} %): \
-         the TSC offset recorded for it is wrong, or this is another guest: record both sides \
-         anew",
+        "{vcpu} does not agree with CPU {cpu} of the guest: of {tested} holes that its exits of {} \
+         us and more must have made there only {inside} are found ({:.0} %; by chance \
+         {by_chance_percent:.0} %): the TSC offset recorded for it is wrong, or this is another \
+         guest: record both sides anew",
         *threshold_ns as f64 / 1_000.0,
         *inside as f64 * 100.0 / (*tested).max(1) as f64
     )]

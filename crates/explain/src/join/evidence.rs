@@ -73,6 +73,7 @@ pub(super) fn examine(
     threshold_ns: u64,
 ) -> Evidence {
     let margin_ns = crossing.host.bound_ns();
+    let margin_ns = margin_ns.saturating_add(crossing.guest.offset_bound_ns());
     let margin_tsc = cycles(margin_ns, crossing.guest.tsc_hz());
     let felt_from_ns = threshold_ns.saturating_add(margin_ns.saturating_mul(2));
     let mut tests = Tests::default();

@@ -32,7 +32,7 @@ pub struct Matcher {
     felt: BTreeMap<u32, Felt>,
     gaps: usize,
     told: ToldVcpus,
-    exits: usize,
+    away: usize,
 }
 
 impl Matcher {
@@ -57,7 +57,7 @@ impl Matcher {
             felt: BTreeMap::new(),
             gaps: 0,
             told: ToldVcpus::default(),
-            exits: 0,
+            away: 0,
         })
     }
 
@@ -92,15 +92,19 @@ impl Matcher {
 
     /// Takes the next event of the host's recording.
     pub fn host(&mut self, event: &Event) {
+        let threshold_ns = self.guest_facts.options.threshold_ns;
+        let has_room = self.away < KEPT;
         match event {
             Event::Anchor(anchor) => self.host.add(anchor),
             Event::Vcpu(vcpu) => self.told.define(vcpu),
             Event::VcpuClock(clock) => self.told.add_clock(clock),
             Event::Exit(exit) => {
-                let threshold_ns = self.guest_facts.options.threshold_ns;
-                let has_room = self.exits < KEPT;
                 let is_kept = self.told.add_exit(exit, threshold_ns, has_room);
-                self.exits += usize::from(is_kept);
+                self.away += usize::from(is_kept);
+            }
+            Event::VcpuInterval(interval) => {
+                let is_kept = self.told.add_interval(interval, threshold_ns, has_room);
+                self.away += usize::from(is_kept);
             }
             Event::Watermark(mono_ns) => self.host_until_ns = self.host_until_ns.max(*mono_ns),
             Event::Finish(finish) => {
@@ -167,7 +171,7 @@ impl Matcher {
             vcpu: told.vcpu.clone()?,
             overlap: crossing.overlap(span_tsc, self.host_until_ns),
             placed_ns: crossing.placed(span_tsc)?,
-            evidence: examine(&told.exits, &crossing, &Holes::of(felt), threshold_ns),
+            evidence: examine(&told.away, &crossing, &Holes::of(felt), threshold_ns),
             clock,
         })
     }

@@ -45,7 +45,8 @@ pub struct Pair {
     /// How long both recorded, in nanoseconds.
     pub overlap_ns: u64,
     /// Gaps of the guest, and stretches between two gaps, that hold exits long enough to be
-    /// felt: each counts once, however many it holds.
+    /// felt: each counts once, however many it holds. Where KVM's own exits are not seen, the
+    /// vCPU's waits for a CPU count as exits.
     pub exits_tested: u64,
     /// How many of them are gaps.
     pub exits_inside: u64,

@@ -1,8 +1,9 @@
-//! What pass 1 keeps of the host's recording: its vCPUs, their clocks and their exits.
+//! What pass 1 keeps of the host's recording: its vCPUs, their clocks, and when they were away
+//! from their guests.
 
 use std::collections::BTreeMap;
 
-use vmnoise_events::{Vcpu, VcpuClock, VcpuExit, VcpuId};
+use vmnoise_events::{Vcpu, VcpuClock, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
 
 use super::guest_clock::GuestClock;
 
@@ -12,11 +13,12 @@ pub(super) struct ToldVcpu {
     /// Its latest definition.
     pub(super) vcpu: Option<Vcpu>,
     pub(super) clock: GuestClock,
-    /// Begin and end on the host's CLOCK_MONOTONIC; those that halted are left out: they say
-    /// that the guest slept.
-    pub(super) exits: Vec<(u64, u64)>,
-    /// How many exits left from each of the host's CPUs.
-    left_from: BTreeMap<u32, u64>,
+    /// Begin and end of exits on the host's CLOCK_MONOTONIC, in nanoseconds. Those that halted
+    /// are left out: they say that the guest slept. Where no exit is told that KVM handled
+    /// itself, the waits for a CPU are taken, which are outside of the exits there.
+    pub(super) away: Vec<(u64, u64)>,
+    /// How often it left, or waited for, each of the host's CPUs.
+    at_cpu: BTreeMap<u32, u64>,
 }
 
 /// All of them, by id.
@@ -41,28 +43,37 @@ impl ToldVcpus {
         }
     }
 
-    /// Takes an exit; `false` where it is not worth a place: shorter than anybody feels, or of
-    /// a guest that slept.
+    /// Takes an exit; returns whether it took a place.
     pub(super) fn add_exit(&mut self, exit: &VcpuExit, threshold_ns: u64, has_room: bool) -> bool {
         let Some(told) = self.0.get_mut(exit.vcpu.0 as usize) else {
             return false;
         };
         let of = &exit.exit;
-        *told.left_from.entry(of.exit_cpu).or_default() += 1;
-        let is_kept = has_room
-            && of.split.halted == 0
-            && of.start_mono_ns <= of.end_mono_ns
-            && of.dur_ns() >= threshold_ns;
-        if is_kept {
-            told.exits.push((of.start_mono_ns, of.end_mono_ns));
-        }
-        is_kept
+        let span = (of.start_mono_ns, of.end_mono_ns);
+        let has_room = has_room && of.split.halted == 0;
+        told.add(of.exit_cpu, span, threshold_ns, has_room)
+    }
+
+    /// Takes an interval; returns whether it took a place.
+    pub(super) fn add_interval(
+        &mut self,
+        interval: &VcpuInterval,
+        threshold_ns: u64,
+        has_room: bool,
+    ) -> bool {
+        let told = self.0.get_mut(interval.vcpu.0 as usize);
+        let told = told.filter(|told| told.vcpu.as_ref().is_some_and(|vcpu| !vcpu.sees_kvm));
+        let Some(told) = told.filter(|_| interval.kind == VcpuIntervalKind::Waiting) else {
+            return false;
+        };
+        let span = (interval.start_mono_ns, interval.end_mono_ns);
+        told.add(interval.cpu, span, threshold_ns, has_room)
     }
 
     /// Sorts what came in the order of ends.
     pub(super) fn sort(&mut self) {
         for told in &mut self.0 {
-            told.exits.sort_unstable();
+            told.away.sort_unstable();
         }
     }
 
@@ -78,9 +89,19 @@ impl ToldVcpus {
 }
 
 impl ToldVcpu {
+    fn add(&mut self, cpu: u32, span: (u64, u64), threshold_ns: u64, has_room: bool) -> bool {
+        *self.at_cpu.entry(cpu).or_default() += 1;
+        let is_felt = span.1.checked_sub(span.0) >= Some(threshold_ns);
+        let is_kept = has_room && is_felt;
+        if is_kept {
+            self.away.push(span);
+        }
+        is_kept
+    }
+
     /// On which of the host's CPUs it was most often.
     pub(super) fn home_cpu(&self) -> Option<u32> {
-        let most = self.left_from.iter().max_by_key(|(_, count)| **count);
+        let most = self.at_cpu.iter().max_by_key(|(_, count)| **count);
         most.map(|(cpu, _)| *cpu)
     }
 }

@@ -2,6 +2,7 @@
 //! went through, as its host tells it and as the workload in the guest felt it.
 
 use vmnoise_events::*;
+use vmnoise_explain::{JoinError, Matcher, Pairs};
 
 use super::clocks::{Clocks, Dice, clock_facts};
 use super::lives::{Life, PERIOD_NS, Span};
@@ -141,6 +142,7 @@ impl Plan {
         let mut dice = Dice(self.seed ^ 0x4057);
         let mut told = Told::default();
         for (id, life) in (0..).zip(lives) {
+            let host_cpu = id % self.apic_ids.len() as u32;
             for clock in self.clocks.vcpu_clocks(id) {
                 told.first.push(Event::VcpuClock(clock));
             }
@@ -150,6 +152,8 @@ impl Plan {
                 let scene = super::vcpus::Scene::new(super::vcpus::INTR, from, from);
                 let exit_told = Exit {
                     end_mono_ns: to,
+                    exit_cpu: host_cpu,
+                    entry_cpu: host_cpu,
                     split: ExitSplit {
                         kvm: to - from,
                         ..ExitSplit::default()
@@ -193,6 +197,63 @@ pub struct RecordedPair {
     pub host: Vec<Event>,
     /// By vCPU, as the host numbers them in its stream.
     pub lives: Vec<Life>,
+}
+
+impl RecordedPair {
+    /// What pass 1 of the join makes of it.
+    pub fn matched(&self) -> Result<Pairs, JoinError> {
+        self.matched_as(|matcher| matcher)
+    }
+
+    /// The same, set before the first event.
+    pub fn matched_as(&self, set: impl FnOnce(Matcher) -> Matcher) -> Result<Pairs, JoinError> {
+        let mut matcher = set(Matcher::new(&self.guest_facts, &self.host_facts)?);
+        self.guest.iter().for_each(|event| matcher.guest(event));
+        self.host.iter().for_each(|event| matcher.host(event));
+        matcher.conclude()
+    }
+
+    /// The host's recording says that the guest's counter is this much further ahead.
+    pub fn with_offset(&self, cycles: i64) -> RecordedPair {
+        let mut wrong = self.clone();
+        for event in &mut wrong.host {
+            if let Event::VcpuClock(clock) = event {
+                clock.offset_tsc += cycles;
+            }
+        }
+        wrong
+    }
+
+    /// The same, where the gaps are those of our own microVM: told by the host's CPUs, on the
+    /// host's counter. The plan's guest must have had the host's clocks.
+    pub fn of_microvm(mut self) -> RecordedPair {
+        self.guest_facts.workload = Workload::Microvm;
+        self.guest_facts.host.apic_ids.clear();
+        self.host.retain(|it| !matches!(it, Event::VcpuClock(_)));
+        self
+    }
+
+    /// The same on a host that does not see KVM's own exits: it tells the vCPUs' waits.
+    pub fn under_pvm(mut self) -> RecordedPair {
+        for event in &mut self.host {
+            match event {
+                Event::Vcpu(vcpu) => vcpu.sees_kvm = false,
+                Event::Exit(told) => {
+                    *event = Event::VcpuInterval(VcpuInterval {
+                        vcpu: told.vcpu,
+                        kind: VcpuIntervalKind::Waiting,
+                        start_mono_ns: told.exit.start_mono_ns,
+                        end_mono_ns: told.exit.end_mono_ns,
+                        cpu: told.exit.exit_cpu,
+                        to_cpu: told.exit.entry_cpu,
+                        source: None,
+                    });
+                }
+                _ => {}
+            }
+        }
+        self
+    }
 }
 
 /// Events by when they can be told.
