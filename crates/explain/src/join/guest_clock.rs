@@ -36,7 +36,9 @@ impl GuestClock {
             return;
         }
         let from_mono_ns = match self.0.last_mut() {
-            None => 0,
+            // Nothing says that it did not hold before.
+            None if clock.before_until_mono_ns == clock.from_mono_ns => 0,
+            None => clock.from_mono_ns,
             Some(last) if is_same(&last.clock, clock) => return,
             Some(last) => {
                 last.until_mono_ns = clock.before_until_mono_ns;
@@ -108,6 +110,13 @@ mod tests {
         assert_eq!(offset(701), None);
         assert_eq!(offset(749), None);
         assert_eq!(offset(750), Some(-9));
+    }
+
+    #[test]
+    fn a_first_clock_that_was_seen_being_made_did_not_hold_before() {
+        let mut clocks = GuestClock::default();
+        clocks.add(&clock(0, 500, -7));
+        assert!(clocks.at(499).is_none() && clocks.at(500).is_some());
     }
 
     #[test]
