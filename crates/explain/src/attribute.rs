@@ -2,14 +2,16 @@
 
 use vmnoise_events::{Activity, ActivityKind, Gap, Share};
 
+use crate::below::take::Take;
+use crate::below::{BelowExit, Met};
 use crate::budget::{Budget, Part, add_up, largest_first};
 use crate::interference::Interference;
 use crate::kvm_bound::{KvmBound, inside_exit};
 use crate::names::Names;
 use crate::own_steal::OwnSteal;
 use crate::residual::residual_share;
-use crate::sight::Sight;
-use crate::steal::{steal, witnessed_waiting_ns};
+use crate::sight::{Sight, Testimony};
+use crate::steal::steal;
 use crate::sweep::Sweep;
 
 /// What attribution looks things up in.
@@ -18,70 +20,108 @@ pub(crate) struct Context<'a> {
     pub(crate) sight: &'a Sight,
     pub(crate) names: &'a Names,
     pub(crate) kvm_bound: &'a KvmBound,
+    /// What the host says of this gap.
+    pub(crate) testimony: Testimony,
+}
+
+/// One gap as it was explained.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Explained<'a> {
+    pub(crate) budget: &'a Budget,
+    /// What exits do not tell, activity by activity, steal and the residual included; empty
+    /// without a host's recording.
+    pub(crate) own: &'a [Part],
+    /// The exits of its vCPU that overlap it, in the order of time.
+    pub(crate) exits: &'a [BelowExit],
+    /// What each of them had of it.
+    pub(crate) met: &'a [Met],
+    /// The share of what is left over.
+    pub(crate) residual: Share,
+    pub(crate) names: &'a Names,
 }
 
 /// Attribution of one gap after another; all memory is reused.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Attribution {
     sweep: Sweep,
+    take: Take,
     own_steal: OwnSteal,
+    /// Scratch: activities without the steal that their host places.
+    robbed: Vec<Activity>,
     budget: Budget,
+    own: Vec<Part>,
+    residual: Share,
     steal_clamped: bool,
+}
+
+impl Default for Attribution {
+    fn default() -> Self {
+        Self {
+            sweep: Sweep::default(),
+            take: Take::default(),
+            own_steal: OwnSteal::default(),
+            robbed: Vec::new(),
+            budget: Budget::default(),
+            own: Vec::new(),
+            residual: Share::HvOrHw,
+            steal_clamped: false,
+        }
+    }
 }
 
 impl Attribution {
     /// Cuts `gap`, which begins at `start_ns` and lasts `dur_ns`, into parts: one
-    /// for each activity that owns time of it, in their order, then the rest.
+    /// for each activity that owns time of it, in their order, then the rest, then what
+    /// each exit of its vCPU had.
     pub(crate) fn cut(
         &mut self,
         gap: &Gap,
         start_ns: u64,
         dur_ns: u64,
         activities: &[Activity],
+        exits: &mut [BelowExit],
         context: Context<'_>,
     ) {
         let end_ns = start_ns + dur_ns;
+        self.begin(gap, start_ns, dur_ns, activities, context);
         let Self {
             sweep,
+            take,
             own_steal,
+            robbed,
             budget,
+            own,
+            residual,
             steal_clamped,
         } = self;
-        let mut parts = std::mem::take(&mut budget.parts);
-        parts.clear();
-        *budget = Budget {
-            cpu: gap.cpu,
-            start_mono_ns: start_ns,
-            start_tsc: gap.start_tsc,
-            end_tsc: gap.end_tsc,
-            dur_ns,
-            parts,
-            steal_clock_ns: gap.steal_ns,
-            light_exits: gap.light_exits,
-            heavy_exits: gap.heavy_exits,
-            reloads: gap.reloads,
-            interference: Interference::of_gap(context.sight, gap.interference, activities),
-            lost_activities: None,
-        };
-        let shown = budget.interference.activities();
-        budget.lost_activities = gap
-            .interference
-            .map(|count| u64::from(count).saturating_sub(shown));
-        let held_something =
-            !activities.is_empty() || gap.light_exits > 0 || gap.heavy_exits > 0 || gap.reloads > 0;
+        budget.exits_below = exits.len() as u32;
+        let held_something = !activities.is_empty() || budget.holds_exit();
         let residual_share = match budget.is_incomplete() {
             true => Share::Unexplained,
-            false => residual_share(context.sight, held_something),
+            false => residual_share(context.sight, held_something, context.testimony),
         };
+        *residual = residual_share;
 
-        let mut residual_ns = sweep.run(start_ns, end_ns, activities);
+        take.clear();
+        let mut robbed_of = activities;
+        let (mut residual_ns, net_ns) = match exits.is_empty() {
+            true => (sweep.run(start_ns, end_ns, activities), sweep.net_ns()),
+            false => {
+                let left_ns = take.run(sweep, (start_ns, end_ns), activities, exits);
+                if context.sight.has_activity_steal() && context.sight.has_one_steal_clock() {
+                    take.place_steal(activities, robbed);
+                    robbed_of = robbed;
+                }
+                (left_ns, take.net_ns())
+            }
+        };
         let own_steal_ns = match context.sight.has_activity_steal() {
-            true => own_steal.run(activities, sweep.net_ns()),
+            true => own_steal.run(robbed_of, net_ns),
             false => &[],
         };
         for (index, activity) in activities.iter().enumerate() {
             let robbed_ns = own_steal_ns.get(index).copied().unwrap_or(0);
-            let mut ns = sweep.net_ns()[index] - robbed_ns;
+            let mut ns = net_ns[index] - robbed_ns;
             let source = context.names.defined(activity.source);
             if activity.kind == ActivityKind::Exit && ns > 0 {
                 let surplus_ns = kvm_surplus_ns(activities, index, ns, context);
@@ -113,8 +153,8 @@ impl Attribution {
         *steal_clamped = false;
         if context.sight.has_steal_clock() {
             let placed_ns = match one_clock {
-                true => robbed_ns,
-                false => witnessed_waiting_ns(start_ns, end_ns, activities),
+                true => robbed_ns + take.waited_ns(start_ns, end_ns),
+                false => take.waited_beside_ns(start_ns, end_ns, activities),
             };
             let stolen = steal(gap.steal_ns, placed_ns, residual_ns, dur_ns);
             *steal_clamped = stolen.clamped;
@@ -142,18 +182,71 @@ impl Attribution {
                 count: 0,
             },
         );
+        if context.sight.is_joined() {
+            own.clone_from(&budget.parts);
+            take.name_residual(residual_share);
+            book_exits(budget, exits, take.met());
+        }
     }
 
-    /// One part for each activity, steal and the residual, before [`Self::settle`].
+    /// Starts the budget with what the gap itself says.
+    fn begin(
+        &mut self,
+        gap: &Gap,
+        start_ns: u64,
+        dur_ns: u64,
+        activities: &[Activity],
+        context: Context<'_>,
+    ) {
+        let mut parts = std::mem::take(&mut self.budget.parts);
+        parts.clear();
+        let interference = Interference::of_gap(context.sight, gap.interference, activities);
+        let shown = interference.activities();
+        let lost = |count: u32| u64::from(count).saturating_sub(shown);
+        self.budget = Budget {
+            cpu: gap.cpu,
+            start_mono_ns: start_ns,
+            start_tsc: gap.start_tsc,
+            end_tsc: gap.end_tsc,
+            dur_ns,
+            parts,
+            steal_clock_ns: gap.steal_ns,
+            light_exits: gap.light_exits,
+            heavy_exits: gap.heavy_exits,
+            reloads: gap.reloads,
+            witnessed: matches!(context.testimony, Testimony::Host { .. }),
+            exits_below: 0,
+            interference,
+            lost_activities: gap.interference.map(lost),
+        };
+    }
+
+    /// One part for each activity, steal, the residual and each party to each exit, before
+    /// [`Self::settle`].
     pub(crate) fn pieces(&self) -> &[Part] {
         &self.budget.parts
     }
 
     /// Adds the pieces of each source up and puts the largest first.
-    pub(crate) fn settle(&mut self) -> &Budget {
+    pub(crate) fn settle(&mut self) {
         add_up(&mut self.budget.parts);
         largest_first(&mut self.budget.parts);
-        &self.budget
+    }
+
+    /// The gap that was cut last; `exits` are those it was cut with.
+    pub(crate) fn explained<'a>(
+        &'a self,
+        exits: &'a [BelowExit],
+        names: &'a Names,
+    ) -> Explained<'a> {
+        Explained {
+            budget: &self.budget,
+            own: &self.own,
+            exits,
+            met: self.take.met(),
+            residual: self.residual,
+            names,
+        }
     }
 
     /// Whether the steal clock claimed more than the whole gap.
@@ -165,6 +258,23 @@ impl Attribution {
 fn push(budget: &mut Budget, part: Part) {
     if part.ns > 0 {
         budget.parts.push(part);
+    }
+}
+
+/// Books what the exits had. They are counted where the workload has not counted them.
+fn book_exits(budget: &mut Budget, exits: &[BelowExit], met: &[Met]) {
+    let parts = met.iter().flat_map(|met| &met.parts);
+    budget.parts.extend(parts.map(|part| Part {
+        share: part.share,
+        source: part.source,
+        ns: part.ns,
+        count: part.count,
+    }));
+    if budget.light_exits == 0 && budget.heavy_exits == 0 {
+        let first = exits.iter().zip(met).filter(|(_, met)| met.first);
+        let heavy = first.clone().filter(|(exit, _)| exit.heavy).count();
+        budget.heavy_exits = heavy as u32;
+        budget.light_exits = (first.count() - heavy) as u32;
     }
 }
 

@@ -55,12 +55,17 @@ pub struct Budget {
     /// Raw advance of the hypervisor's steal clock over the gap, in nanoseconds;
     /// no share. 0 where the run has no steal clock.
     pub steal_clock_ns: u64,
-    /// Exits handled in the host kernel; 0 where the run cannot see them.
+    /// Exits handled in the host kernel; 0 where nothing shows them. One that a host's
+    /// recording lays into two gaps counts in the first.
     pub light_exits: u32,
-    /// Exits that went to the VMM; 0 where the run cannot see them.
+    /// Exits that went to the VMM; the same rule.
     pub heavy_exits: u32,
     /// Reloads of the vCPU by the hypervisor.
     pub reloads: u32,
+    /// Whether the recording of a host tells of all of it.
+    pub witnessed: bool,
+    /// Exits that the host's recording lays into it, at least in part.
+    pub exits_below: u32,
     /// How many activities overlapped it, by class.
     pub interference: Interference,
     /// Interferences that the workload's counter saw in it and no activity shows:
@@ -78,13 +83,15 @@ impl Budget {
     /// Whether nobody witnessed anything in this gap: all of it is residual.
     pub fn is_bare(&self) -> bool {
         !self.is_incomplete()
+            && self.exits_below == 0
             && matches!(self.parts.as_slice(), [only] if only.share.is_residual() && only.count == 0)
     }
 
     /// Whether the vCPU left its guest in this gap, by its own counters or a witness.
     pub fn holds_exit(&self) -> bool {
         let handled = |part: &Part| matches!(part.share, Share::Kvm | Share::Vmm);
-        self.light_exits > 0
+        self.exits_below > 0
+            || self.light_exits > 0
             || self.heavy_exits > 0
             || self.reloads > 0
             || self.parts.iter().any(handled)

@@ -2,8 +2,8 @@
 
 use vmnoise_events::{Activity, Gap, InterferenceCounts, RunFacts, Tally, Workload};
 
-use crate::attribute::{Attribution, Context};
-use crate::budget::Budget;
+use crate::attribute::{Attribution, Context, Explained};
+use crate::below::{BelowExit, BelowLine};
 use crate::clockmap::ClockMap;
 use crate::derive::Derivation;
 use crate::guest_columns::ExitCounts;
@@ -11,7 +11,7 @@ use crate::kvm_bound::KvmBound;
 use crate::ledger::{Ledger, PeriodLine};
 use crate::names::Names;
 use crate::net_noise::NetNoise;
-use crate::sight::Sight;
+use crate::sight::{Sight, Testimony};
 use crate::timeline::Timeline;
 use crate::trace::Trace;
 
@@ -40,6 +40,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) names: &'a Names,
     pub(crate) attribution: &'a mut Attribution,
     pub(crate) threshold_ns: u64,
+    /// What a host says of this CPU between two instants (CLOCK_MONOTONIC, ns).
+    pub(crate) testimony: &'a dyn Fn(u32, u64, u64) -> Testimony,
     /// Where every line goes, if anyone wants them.
     pub(crate) trace: Option<&'a mut Trace>,
 }
@@ -49,6 +51,7 @@ pub(crate) struct Cpu {
     pub(crate) number: u32,
     waiting: Vec<Gap>,
     timeline: Timeline,
+    below: BelowLine,
     derivation: Derivation,
     /// What is to be traced, if anyone wants it.
     net_noise: Option<NetNoise>,
@@ -77,6 +80,7 @@ impl Cpu {
             number,
             waiting: Vec::new(),
             timeline: Timeline::default(),
+            below: BelowLine::default(),
             derivation: Derivation::default(),
             net_noise: traced.then(NetNoise::default),
             kvm_bound: KvmBound::default(),
@@ -118,6 +122,10 @@ impl Cpu {
         }
     }
 
+    pub(crate) fn add_exit_below(&mut self, exit: BelowExit) {
+        self.below.push(exit);
+    }
+
     /// Counters are cumulative, so the latest tally replaces the one before; the
     /// start is the first one's.
     pub(crate) fn add_tally(&mut self, tally: Tally) {
@@ -134,7 +142,7 @@ impl Cpu {
         &mut self,
         reach: Reach,
         shared: &mut Shared<'_>,
-        on_budget: &mut dyn FnMut(&Budget),
+        on_gap: &mut dyn FnMut(&Explained<'_>),
     ) -> u64 {
         let clock = shared.clock;
         if let Some(tally) = self.tally
@@ -147,12 +155,13 @@ impl Cpu {
         self.kvm_bound
             .observe(activities, reach.mono_ns(), shared.names);
         let settled_ns = if shared.sight.is_observed() {
-            self.explain_derived(reach, shared, on_budget)
+            self.explain_derived(reach, shared, on_gap)
         } else {
-            self.explain_felt(reach, shared, on_budget)
+            self.explain_felt(reach, shared, on_gap)
         };
         let settled_ns = settled_ns.min(reach.mono_ns());
         self.timeline.end_pass(settled_ns);
+        self.below.settle(settled_ns);
         self.trace_noise(reach, settled_ns, shared);
         self.alive_tsc = self.tally.map(|tally| tally.last_tsc);
         settled_ns
@@ -163,7 +172,7 @@ impl Cpu {
         &mut self,
         reach: Reach,
         shared: &mut Shared<'_>,
-        on_budget: &mut dyn FnMut(&Budget),
+        on_gap: &mut dyn FnMut(&Explained<'_>),
     ) -> u64 {
         let clock = shared.clock;
         let mut waiting = std::mem::take(&mut self.waiting);
@@ -172,7 +181,7 @@ impl Cpu {
         waiting.retain(|gap| {
             let (start_ns, end_ns) = (clock.mono_ns(gap.start_tsc), clock.mono_ns(gap.end_tsc));
             let is_due = is_dated(gap.end_tsc, reach, clock) && end_ns <= reach.mono_ns();
-            if is_due && self.explain(gap, start_ns, end_ns, shared, on_budget) {
+            if is_due && self.explain(gap, start_ns, end_ns, shared, on_gap) {
                 settled_ns = settled_ns.max(end_ns);
             }
             !is_due
@@ -190,7 +199,7 @@ impl Cpu {
         &mut self,
         reach: Reach,
         shared: &mut Shared<'_>,
-        on_budget: &mut dyn FnMut(&Budget),
+        on_gap: &mut dyn FnMut(&Explained<'_>),
     ) -> u64 {
         let clock = shared.clock;
         let told_ns = self.tally.map_or(0, |tally| clock.mono_ns(tally.last_tsc));
@@ -216,7 +225,7 @@ impl Cpu {
                 heavy_exits: 0,
                 interference: None,
             };
-            self.explain(&gap, start_ns, end_ns, shared, on_budget);
+            self.explain(&gap, start_ns, end_ns, shared, on_gap);
         }
         self.derivation.told_to_ns()
     }
@@ -253,7 +262,7 @@ impl Cpu {
         start_ns: u64,
         end_ns: u64,
         shared: &mut Shared<'_>,
-        on_budget: &mut dyn FnMut(&Budget),
+        on_gap: &mut dyn FnMut(&Explained<'_>),
     ) -> bool {
         let dur_ns = end_ns - start_ns;
         if !self.ledger.has_room(dur_ns) {
@@ -262,29 +271,45 @@ impl Cpu {
         }
         self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
         let one_clock = shared.clock.has_anchor() || shared.sight.is_observed();
-        let activities = if one_clock {
-            self.timeline.overlapping(start_ns, end_ns)
+        let testimony = match one_clock && !self.below.has_forgotten(start_ns) {
+            true => (shared.testimony)(self.number, start_ns, end_ns),
+            false => Testimony::None,
+        };
+        let (activities, exits) = if one_clock {
+            let activities = self.timeline.overlapping(start_ns, end_ns);
+            (activities, self.below.overlapping(start_ns, end_ns))
         } else {
-            &[]
+            (Default::default(), Default::default())
         };
         let Shared { sight, names, .. } = *shared;
         let context = Context {
             sight,
             names,
             kvm_bound: &self.kvm_bound,
+            testimony,
         };
         shared
             .attribution
-            .cut(gap, start_ns, dur_ns, activities, context);
+            .cut(gap, start_ns, dur_ns, activities, exits, context);
         self.ledger.book_sources(shared.attribution.pieces());
         let steal_clamped = shared.attribution.steal_was_clamped();
-        let budget = shared.attribution.settle();
-        self.ledger.book(budget, steal_clamped);
+        shared.attribution.settle();
+        let explained = shared.attribution.explained(exits, names);
+        self.ledger.book(explained.budget, steal_clamped);
         if let Some(trace) = &mut shared.trace {
-            trace.add_sample(budget, activities, names);
+            trace.add_sample(explained.budget, activities, names);
         }
-        on_budget(budget);
+        on_gap(&explained);
         true
+    }
+
+    /// When the gaps end that the workload felt and that would be explained by `reach`,
+    /// CLOCK_MONOTONIC in nanoseconds.
+    pub(crate) fn due_ends(&self, reach: Reach, clock: &ClockMap) -> impl Iterator<Item = u64> {
+        let is_due = move |gap: &&Gap| is_dated(gap.end_tsc, reach, clock);
+        let ends = self.waiting.iter().filter(is_due);
+        let ends = ends.map(|gap| clock.mono_ns(gap.end_tsc));
+        ends.filter(move |end_ns| *end_ns <= reach.mono_ns())
     }
 
     /// Exits since the start; `None` without a tally.

@@ -2,7 +2,8 @@
 
 use vmnoise_events::{Activity, Event, Finish, LossKind, OwnCost, RunFacts, SourceId};
 
-use crate::attribute::Attribution;
+use crate::attribute::{Attribution, Explained};
+use crate::below::BelowExit;
 use crate::budget::Budget;
 use crate::clockmap::ClockMap;
 use crate::conclude::{conclude, longest_so_far};
@@ -10,10 +11,18 @@ use crate::cpu::{Cpu, Reach, Shared};
 use crate::ledger::PeriodLine;
 use crate::losses::LossCounts;
 use crate::names::Names;
-use crate::sight::Sight;
+use crate::sight::{Sight, Testimony};
 use crate::summary::{Summary, WorstGap};
 use crate::trace::{Trace, TraceLine};
 use crate::worst::Worst;
+
+/// Who hears of the gaps of one feed.
+pub(crate) struct Audience<'a> {
+    /// What a host says of a CPU between two instants (CLOCK_MONOTONIC, ns).
+    pub(crate) testimony: &'a dyn Fn(u32, u64, u64) -> Testimony,
+    /// Gets each gap that is certain.
+    pub(crate) on_gap: &'a mut dyn FnMut(&Explained<'_>),
+}
 
 /// Explains one run. Memory holds what lies between two watermarks, sums per
 /// source, and the longest gaps; never the run.
@@ -48,6 +57,15 @@ impl Explainer {
         Self::start(facts, Some(Trace::default()))
     }
 
+    /// The same, of a guest whose host tells [`Self::below`] what it did.
+    pub(crate) fn beside(facts: &RunFacts, host: &RunFacts) -> Self {
+        let guest = Self::new(facts);
+        Self {
+            sight: guest.sight.beside(host),
+            ..guest
+        }
+    }
+
     fn start(facts: &RunFacts, trace: Option<Trace>) -> Self {
         let mut numbers = facts.options.cpus.clone();
         numbers.sort_unstable();
@@ -76,6 +94,12 @@ impl Explainer {
     /// Takes the next event. `on_budget` gets the gaps that it makes certain: only
     /// a watermark or the finish does, CPU by CPU, in the order of their begins.
     pub fn feed(&mut self, event: &Event, on_budget: &mut dyn FnMut(&Budget)) {
+        self.take(event, alone(&mut |gap| on_budget(gap.budget)));
+    }
+
+    /// The same beside a host. What it did until the end of a gap has to be told before the
+    /// event that makes the gap certain.
+    pub(crate) fn take(&mut self, event: &Event, audience: Audience<'_>) {
         match event {
             Event::Source(source) => {
                 if !self.names.define(source) {
@@ -106,14 +130,36 @@ impl Explainer {
             Event::OwnCost(cost) => self.own_cost = Some(*cost),
             Event::Watermark(mono_ns) => {
                 self.watermark_ns = self.watermark_ns.max(*mono_ns);
-                self.advance(Reach::To(self.watermark_ns), on_budget);
+                self.advance(Reach::To(self.watermark_ns), audience);
                 self.clock.prune();
             }
             Event::Finish(finish) => {
                 self.finish = Some(*finish);
-                self.run_out(on_budget);
+                self.end(audience);
             }
         }
+    }
+
+    /// What a source on the host is called here.
+    pub(crate) fn name_below(&mut self, name: &str) -> SourceId {
+        self.names.below(name)
+    }
+
+    /// Takes an exit of the vCPU that one of this guest's CPUs is; of each vCPU they come in
+    /// the order of their ends.
+    pub(crate) fn below(&mut self, cpu: u32, exit: BelowExit) {
+        self.cpu_mut(cpu).add_exit_below(exit);
+    }
+
+    /// Of each gap that this watermark, or with `None` the end, would make certain: on which
+    /// CPU it is and when it ends, CLOCK_MONOTONIC in nanoseconds.
+    pub(crate) fn due_ends(&self, watermark_ns: Option<u64>) -> impl Iterator<Item = (u32, u64)> {
+        let reach = watermark_ns.map_or(Reach::End, Reach::To);
+        let cpus = self.cpus.iter();
+        cpus.flat_map(move |cpu| {
+            let ends = cpu.due_ends(reach, &self.clock);
+            ends.map(|end_ns| (cpu.number, end_ns))
+        })
     }
 
     /// The name the stream gave to a source; `undefined` where it gave none.
@@ -145,10 +191,15 @@ impl Explainer {
 
     /// Explains what still waits, as at the end of a stream that was cut off.
     pub fn run_out(&mut self, on_budget: &mut dyn FnMut(&Budget)) {
+        self.end(alone(&mut |gap| on_budget(gap.budget)));
+    }
+
+    /// The same beside a host.
+    pub(crate) fn end(&mut self, audience: Audience<'_>) {
         if !self.clock.has_anchor() && !self.sight.is_observed() {
             self.sight = self.sight.undated();
         }
-        self.advance(Reach::End, on_budget);
+        self.advance(Reach::End, audience);
     }
 
     /// The summary of all that was fed. Without a `Finish` event it explains what
@@ -187,7 +238,7 @@ impl Explainer {
         &mut self.cpus[self.recent]
     }
 
-    fn advance(&mut self, reach: Reach, on_budget: &mut dyn FnMut(&Budget)) {
+    fn advance(&mut self, reach: Reach, audience: Audience<'_>) {
         let Self {
             clock,
             sight,
@@ -206,12 +257,13 @@ impl Explainer {
             names,
             attribution,
             threshold_ns: facts.options.threshold_ns,
+            testimony: audience.testimony,
             trace: trace.as_mut(),
         };
         for cpu in cpus {
-            let cpu_settled_ns = cpu.advance(reach, &mut shared, &mut |budget| {
-                worst.see(budget);
-                on_budget(budget);
+            let cpu_settled_ns = cpu.advance(reach, &mut shared, &mut |gap| {
+                worst.see(gap.budget);
+                (audience.on_gap)(gap);
             });
             settled_ns = settled_ns.min(cpu_settled_ns);
         }
@@ -221,5 +273,13 @@ impl Explainer {
                 Reach::End => trace.release(u64::MAX, u64::MAX),
             }
         }
+    }
+}
+
+/// Without a host, nobody below says anything.
+fn alone<'a>(on_gap: &'a mut dyn FnMut(&Explained<'_>)) -> Audience<'a> {
+    Audience {
+        testimony: &|_, _, _| Testimony::None,
+        on_gap,
     }
 }

@@ -18,10 +18,11 @@ pub struct GuestColumns {
     pub virt_ns: Option<u64>,
     /// HW_NOISE: `hw`, in nanoseconds.
     pub hw_noise_ns: Option<u64>,
-    /// LW_EX: exits handled in the host kernel.
+    /// LW_EX: exits handled in the host kernel; where only the host's recording tells
+    /// them, those in gaps.
     pub light_exits: Option<u64>,
-    /// HW_EX: exits that went to the VMM; where the host told none, the reloads of
-    /// the vCPU, which is all that a guest itself can count.
+    /// HW_EX: exits that went to the VMM; the same rule. Where the host told none, the
+    /// reloads of the vCPU, which is all that a guest itself can count.
     pub heavy_exits: Option<u64>,
 }
 
@@ -84,6 +85,15 @@ impl ExitCounts {
             light: tally.light_exits,
             heavy: tally.heavy_exits,
             reloads: tally.reloads,
+        }
+    }
+
+    /// These where they are known, and those that a host's recording lays into gaps.
+    pub(crate) fn or(self, light: u64, heavy: u64) -> ExitCounts {
+        ExitCounts {
+            light: self.light.or(Some(light)),
+            heavy: self.heavy.or(Some(heavy)),
+            ..self
         }
     }
 

@@ -5,11 +5,8 @@
 
 use vmnoise_events::{Activity, ActivityKind, SourceId};
 
-use crate::lengths::Lengths;
 use crate::names::{Names, row};
-
-/// Below this many plain exits a 99th percentile says nothing.
-const ENOUGH: u64 = 100;
+use crate::plain_kvm::PlainKvm;
 
 /// An exit that nothing has interrupted so far.
 #[derive(Debug, Clone, Copy)]
@@ -20,21 +17,10 @@ struct Candidate {
     vmm_end_ns: u64,
 }
 
-/// KVM's own time in plain exits of one class, in nanoseconds.
-#[derive(Debug)]
-struct Plain {
-    kvm_ns: Lengths,
-    p99_ns: u64,
-    /// Sample count at which the percentile, which costs a walk over the
-    /// histogram, is taken anew.
-    next_at: u64,
-}
-
-/// Plain exits of one CPU by class: their reason, and whether they went to the VMM
-/// (whose round trip makes KVM's own part longer).
+/// The plain exits of one CPU, found among its activities.
 #[derive(Debug, Default)]
 pub(crate) struct KvmBound {
-    classes: Vec<Option<Box<Plain>>>,
+    plain: PlainKvm,
     candidate: Option<Candidate>,
     busy_to_ns: u64,
     observed_to_ns: u64,
@@ -83,41 +69,18 @@ impl KvmBound {
 
     fn record(&mut self, plain: &Candidate, names: &Names) {
         let exit = &plain.exit;
-        let class = class(names.defined(exit.source), plain.vmm_end_ns > 0);
-        if class >= self.classes.len() {
-            self.classes.resize_with(class + 1, || None);
-        }
-        let plain_exits = self.classes[class].get_or_insert_with(|| {
-            let kvm_ns = Lengths::new();
-            Box::new(Plain {
-                kvm_ns,
-                p99_ns: 0,
-                next_at: ENOUGH,
-            })
-        });
+        let reason = row(names.defined(exit.source));
         let length_ns = exit.end_mono_ns - exit.start_mono_ns;
-        plain_exits.kvm_ns.record(length_ns - plain.vmm_ns);
-        let samples = plain_exits.kvm_ns.count();
-        if samples >= plain_exits.next_at {
-            [plain_exits.p99_ns] = plain_exits.kvm_ns.at_quantiles([0.99]);
-            plain_exits.next_at = samples + samples / 16;
-        }
+        let kvm_ns = length_ns - plain.vmm_ns;
+        self.plain.record(reason, plain.vmm_end_ns > 0, kvm_ns);
     }
 
     /// How much of `kvm_ns`, KVM's part of an exit that holds host events, is beyond
     /// what plain exits of the same class take. 0 as long as too few are known.
     pub(crate) fn surplus_ns(&self, reason: Option<SourceId>, heavy: bool, kvm_ns: u64) -> u64 {
-        match self.classes.get(class(reason, heavy)) {
-            Some(Some(plain)) if plain.kvm_ns.count() >= ENOUGH => {
-                kvm_ns.saturating_sub(plain.p99_ns)
-            }
-            _ => 0,
-        }
+        let p99_ns = self.plain.p99_ns(row(reason), heavy);
+        p99_ns.map_or(0, |p99_ns| kvm_ns.saturating_sub(p99_ns))
     }
-}
-
-fn class(reason: Option<SourceId>, heavy: bool) -> usize {
-    2 * row(reason) + usize::from(heavy)
 }
 
 /// Host events and VMM turns inside one exit of a gap.

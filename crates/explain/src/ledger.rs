@@ -7,7 +7,7 @@ use crate::budget::{Budget, Part};
 use crate::guest_columns::{ExitCounts, GuestColumns};
 use crate::interference::Interference;
 use crate::lengths::Lengths;
-use crate::names::row;
+use crate::names::{below_index, row};
 use crate::share_totals::ShareTotals;
 use crate::sight::Sight;
 
@@ -47,6 +47,10 @@ pub(crate) struct Sums {
     shares_ns: [u64; SHARES],
     unexplained_at_exits_ns: u64,
     interference: Interference,
+    /// Gaps that a host's recording tells of, and the exits in all gaps.
+    pub(crate) witnessed: u64,
+    light_exits: u64,
+    heavy_exits: u64,
     /// Gaps with interferences that no activity shows; `None` if no gap could tell.
     pub(crate) incomplete_gaps: Option<u64>,
 }
@@ -63,6 +67,9 @@ impl Sums {
             self.unexplained_at_exits_ns += budget.ns_of(Share::Unexplained);
         }
         self.interference += budget.interference;
+        self.witnessed += u64::from(budget.witnessed);
+        self.light_exits += u64::from(budget.light_exits);
+        self.heavy_exits += u64::from(budget.heavy_exits);
         if budget.lost_activities.is_some() {
             let gaps = self.incomplete_gaps.get_or_insert(0);
             *gaps += u64::from(budget.is_incomplete());
@@ -82,6 +89,14 @@ impl Sums {
 
     /// `exits` are those counted over the same time.
     pub(crate) fn guest_columns(&self, sight: &Sight, exits: Option<ExitCounts>) -> GuestColumns {
+        let exits = match self.witnessed > 0 && sight.counts_exits() {
+            true => Some(
+                exits
+                    .unwrap_or_default()
+                    .or(self.light_exits, self.heavy_exits),
+            ),
+            false => exits,
+        };
         GuestColumns::new(&self.shares(sight), self.unexplained_at_exits_ns, exits)
     }
 
@@ -89,7 +104,8 @@ impl Sums {
     pub(crate) fn shares(&self, sight: &Sight) -> ShareTotals {
         ShareTotals::from_fn(|share| {
             let ns = self.shares_ns[share as usize];
-            (ns > 0 || sight.knows(share)).then_some(ns)
+            let told = self.witnessed > 0 && sight.knows_beside(share);
+            (ns > 0 || told || sight.knows(share)).then_some(ns)
         })
     }
 
@@ -132,6 +148,8 @@ pub(crate) struct Ledger {
     pub(crate) sources: Vec<SourceTotal>,
     /// Where in `sources` a pair of source and share is, plus 1; 0 if nowhere.
     slots: Vec<u32>,
+    /// The same of sources on the host.
+    below_slots: Vec<u32>,
     pub(crate) bare: BareGaps,
 }
 
@@ -144,6 +162,7 @@ impl Ledger {
             steal_clamps: 0,
             sources: Vec::new(),
             slots: Vec::new(),
+            below_slots: Vec::new(),
             bare: BareGaps::default(),
         }
     }
@@ -165,11 +184,15 @@ impl Ledger {
     }
 
     fn total_of(&mut self, share: Share, source: Option<SourceId>) -> &mut SourceTotal {
-        let key = row(source) * SHARES + share as usize;
-        if key >= self.slots.len() {
-            self.slots.resize(key + 1, 0);
+        let (slots, row) = match source.and_then(below_index) {
+            Some(index) => (&mut self.below_slots, index),
+            None => (&mut self.slots, row(source)),
+        };
+        let key = row * SHARES + share as usize;
+        if key >= slots.len() {
+            slots.resize(key + 1, 0);
         }
-        if self.slots[key] == 0 {
+        if slots[key] == 0 {
             self.sources.push(SourceTotal {
                 share,
                 source,
@@ -177,9 +200,9 @@ impl Ledger {
                 total_ns: 0,
                 max_ns: 0,
             });
-            self.slots[key] = self.sources.len() as u32;
+            slots[key] = self.sources.len() as u32;
         }
-        &mut self.sources[self.slots[key] as usize - 1]
+        &mut self.sources[slots[key] as usize - 1]
     }
 
     /// Books a settled budget.

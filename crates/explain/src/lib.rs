@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod attribute;
+mod below;
 mod budget;
 mod clockmap;
 mod conclude;
@@ -31,6 +32,7 @@ mod net_noise;
 mod own_steal;
 mod percent;
 mod periodic;
+mod plain_kvm;
 mod residual;
 mod share_totals;
 mod sight;
@@ -51,8 +53,8 @@ pub use explainer::Explainer;
 pub use guest_columns::GuestColumns;
 pub use interference::Interference;
 pub use join::{
-    Culprit, ExitBranch, GapTree, HostPart, HostSide, JoinError, JoinedRun, JoinedTotals, Matcher,
-    Pair, Pairs, Side, ThesisSum,
+    Culprit, ExitBranch, GapTree, HostPart, HostSide, JoinError, JoinOptions, JoinedRun,
+    JoinedTotals, Joiner, Matcher, Pair, Pairs, Side, ThesisSum,
 };
 pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;

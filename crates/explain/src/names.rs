@@ -1,5 +1,6 @@
 //! The sources a stream has defined, by their ids.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use vmnoise_events::{Source, SourceId};
@@ -10,38 +11,63 @@ use crate::summary::NamedPart;
 /// What an id is called that the stream never defined.
 const UNDEFINED: &str = "undefined";
 
+/// From here on ids are not of the stream itself: sources on the host of a guest.
+const BELOW: u32 = 1 << 31;
+
 #[derive(Debug, Default)]
-pub(crate) struct Names(Vec<Arc<str>>);
+pub(crate) struct Names {
+    own: Vec<Arc<str>>,
+    below: Vec<Arc<str>>,
+    below_ids: HashMap<Arc<str>, SourceId>,
+}
 
 impl Names {
     /// Takes a definition; `false` where it breaks the order of ids (a hole, or
     /// another name for an id in use), and is therefore not taken.
     pub(crate) fn define(&mut self, source: &Source) -> bool {
         let index = source.id.0 as usize;
-        match self.0.get(index) {
+        match self.own.get(index) {
             Some(name) => **name == *source.name,
-            None if index == self.0.len() => {
-                self.0.push(source.name.as_str().into());
+            None if index == self.own.len() => {
+                self.own.push(source.name.as_str().into());
                 true
             }
             None => false,
         }
     }
 
-    /// The id if it is defined: nobody is named without a name.
+    /// The id if the stream has defined it: nobody is named without a name.
     pub(crate) fn defined(&self, id: SourceId) -> Option<SourceId> {
-        ((id.0 as usize) < self.0.len()).then_some(id)
+        ((id.0 as usize) < self.own.len()).then_some(id)
+    }
+
+    /// The id of somebody on the host of this guest.
+    pub(crate) fn below(&mut self, name: &str) -> SourceId {
+        if let Some(id) = self.below_ids.get(name) {
+            return *id;
+        }
+        let id = SourceId(BELOW | self.below.len() as u32);
+        let name: Arc<str> = name.into();
+        self.below.push(Arc::clone(&name));
+        self.below_ids.insert(name, id);
+        id
+    }
+
+    fn get(&self, id: SourceId) -> Option<&Arc<str>> {
+        match below_index(id) {
+            Some(index) => self.below.get(index),
+            None => self.own.get(id.0 as usize),
+        }
     }
 
     pub(crate) fn name(&self, id: Option<SourceId>) -> &str {
-        id.and_then(|id| self.0.get(id.0 as usize))
+        id.and_then(|id| self.get(id))
             .map_or(UNDEFINED, |name| name)
     }
 
     /// The name, to be kept.
     pub(crate) fn shared(&self, id: SourceId) -> Arc<str> {
-        let defined = self.0.get(id.0 as usize);
-        defined.map_or_else(|| UNDEFINED.into(), Arc::clone)
+        self.get(id).map_or_else(|| UNDEFINED.into(), Arc::clone)
     }
 
     /// The parts of a budget with the names of their sources.
@@ -54,6 +80,11 @@ impl Names {
         });
         named.collect()
     }
+}
+
+/// The dense index of somebody on the host.
+pub(crate) fn below_index(id: SourceId) -> Option<usize> {
+    (id.0 & BELOW != 0).then_some((id.0 & !BELOW) as usize)
 }
 
 /// A dense index for an optional source: 0 for none, ids from 1.
@@ -82,5 +113,19 @@ mod tests {
         assert_eq!(names.defined(SourceId(1)), None);
         assert_eq!(names.name(Some(SourceId(0))), "a");
         assert_eq!(names.name(Some(SourceId(7))), UNDEFINED);
+    }
+
+    #[test]
+    fn the_host_has_a_name_space_of_its_own() {
+        let mut names = Names::default();
+        let far = SourceId(u32::MAX);
+        assert!(names.define(&source(0, "ksoftirqd/0:15")));
+        let below = names.below("ksoftirqd/0:15");
+        assert_eq!(below, names.below("ksoftirqd/0:15"));
+        assert_ne!(below, names.below("rcuc/0:19"));
+        assert_eq!(names.name(Some(below)), "ksoftirqd/0:15");
+        // No stream can pass for its host.
+        assert_eq!((names.defined(below), names.defined(far)), (None, None));
+        assert_eq!(names.name(Some(far)), UNDEFINED);
     }
 }

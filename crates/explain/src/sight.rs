@@ -8,6 +8,26 @@ pub(crate) struct Sight {
     workload: Workload,
     witnesses: Witnesses,
     below_unwitnessed: bool,
+    below: Option<HostSight>,
+}
+
+/// What the recording of a guest's host makes known.
+#[derive(Debug, Clone, Copy)]
+struct HostSight {
+    witnesses: Witnesses,
+    /// Every exit is told one by one.
+    tells_all: bool,
+    /// Nothing lies below the host that it could not see.
+    is_last: bool,
+}
+
+/// What the host of a guest says of one gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Testimony {
+    /// Nothing: it did not record, or its clock is not known.
+    None,
+    /// Its exits; whether nothing can be missing of either kernel's stream.
+    Host { is_whole: bool },
 }
 
 /// The share of a vCPU's time that an activity of its host took.
@@ -30,7 +50,41 @@ impl Sight {
             workload: facts.workload,
             witnesses: facts.witnesses,
             below_unwitnessed: facts.layer_below_unwitnessed(),
+            below: None,
         }
+    }
+
+    /// The same beside the recording of its host.
+    pub(crate) fn beside(self, host: &RunFacts) -> Self {
+        let filter = host.options.exits.as_ref();
+        let tells_each = filter.is_none_or(|filter| filter.reasons.is_empty());
+        Self {
+            below: Some(HostSight {
+                witnesses: host.witnesses,
+                tells_all: tells_each && host.options.threshold_ns == 0,
+                is_last: !host.layer_below_unwitnessed(),
+            }),
+            ..self
+        }
+    }
+
+    /// Whether a host tells of any gap.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.below.is_some()
+    }
+
+    /// Whether every light and heavy exit of a witnessed gap is told.
+    pub(crate) fn counts_exits(&self) -> bool {
+        let counts = |host: HostSight| host.tells_all && host.witnesses.kvm_exit;
+        self.below.is_some_and(counts)
+    }
+
+    /// Whether nobody but the hardware is left where the host says nothing.
+    pub(crate) fn host_sees_all(&self) -> bool {
+        self.below.is_some_and(|host| {
+            let witnesses = host.witnesses;
+            host.is_last && witnesses.irq && witnesses.sched && self.counts_exits()
+        })
     }
 
     /// What is left where no anchor dates gaps and activities on one clock: the
@@ -92,7 +146,35 @@ impl Sight {
     /// Whether a residual could be the work of a layer nobody watched: one below
     /// this machine, or this kernel itself where its tracing is off.
     pub(crate) fn is_blind(&self) -> bool {
-        self.below_unwitnessed || !self.witnesses.sched || !self.witnesses.irq
+        self.below_unwitnessed || self.is_blind_itself()
+    }
+
+    /// Whether a residual could be this kernel's own, because its tracing is off.
+    pub(crate) fn is_blind_itself(&self) -> bool {
+        !self.witnesses.sched || !self.witnesses.irq
+    }
+
+    /// Whether a share of 0 would mean "none" in a gap of which the host told.
+    pub(crate) fn knows_beside(&self, share: Share) -> bool {
+        let Some(HostSight { witnesses, .. }) = self.below else {
+            return false;
+        };
+        match share {
+            Share::Preempted | Share::Throttled | Share::Blocked | Share::Halted => witnesses.sched,
+            Share::HostIrq => witnesses.irq,
+            Share::HostSoftirq => witnesses.softirq,
+            Share::HostNmi => witnesses.nmi,
+            Share::Kvm => witnesses.kvm_exit,
+            Share::Vmm => witnesses.kvm_run,
+            Share::Unexplained => !self.is_blind_itself(),
+            Share::Hw => !self.is_blind_itself() && self.host_sees_all(),
+            Share::Nmi
+            | Share::Irq
+            | Share::Softirq
+            | Share::Thread
+            | Share::Steal
+            | Share::HvOrHw => false,
+        }
     }
 
     /// Whether a share of 0 would mean "none" and not "not seen".

@@ -23,24 +23,29 @@ pub(crate) fn steal(clock_ns: u64, placed_ns: u64, residual_ns: u64, dur_ns: u64
 
 /// Nanoseconds of `start..end` during which the vCPU was witnessed to wait for its
 /// CPU. Gross: a host interrupt that runs meanwhile does not stop the steal clock.
-/// `activities` are sorted by their begin.
-pub(crate) fn witnessed_waiting_ns(start_ns: u64, end_ns: u64, activities: &[Activity]) -> u64 {
+/// `waits` are sorted by their begin, and may overlap.
+pub(crate) fn witnessed_waiting_ns(
+    start_ns: u64,
+    end_ns: u64,
+    waits: impl IntoIterator<Item = (u64, u64)>,
+) -> u64 {
     let mut counted_to_ns = start_ns;
     let mut waiting_ns = 0;
-    for activity in activities {
-        if matches!(
-            activity.kind,
-            ActivityKind::Thread | ActivityKind::Throttled
-        ) {
-            let from_ns = activity.start_mono_ns.max(counted_to_ns);
-            let to_ns = activity.end_mono_ns.min(end_ns);
-            if from_ns < to_ns {
-                waiting_ns += to_ns - from_ns;
-                counted_to_ns = to_ns;
-            }
+    for (from_ns, to_ns) in waits {
+        let (from_ns, to_ns) = (from_ns.max(counted_to_ns), to_ns.min(end_ns));
+        if from_ns < to_ns {
+            waiting_ns += to_ns - from_ns;
+            counted_to_ns = to_ns;
         }
     }
     waiting_ns
+}
+
+/// Begin and end of the activities of a microVM's host during which its vCPU waits.
+pub(crate) fn waits_of(activities: &[Activity]) -> impl Iterator<Item = (u64, u64)> {
+    let waits = |it: &&Activity| matches!(it.kind, ActivityKind::Thread | ActivityKind::Throttled);
+    let waits = activities.iter().filter(waits);
+    waits.map(|it| (it.start_mono_ns, it.end_mono_ns))
 }
 
 #[cfg(test)]
@@ -89,6 +94,6 @@ mod tests {
             activity(ActivityKind::Blocked, 50, 60),
             activity(ActivityKind::Thread, 90, 900),
         ];
-        assert_eq!(witnessed_waiting_ns(10, 100, &activities), 40);
+        assert_eq!(witnessed_waiting_ns(10, 100, waits_of(&activities)), 40);
     }
 }

@@ -35,13 +35,14 @@ impl Sweep {
         self.slice(start_ns, end_ns, activities, |_, _, _| {})
     }
 
-    /// The same, and tells each stretch in its order: its owner, if any, begin and end.
+    /// The same, and tells each stretch in its order: the place of its owner among the
+    /// activities, if it has one, begin and end.
     pub(crate) fn slice(
         &mut self,
         start_ns: u64,
         end_ns: u64,
         activities: &[Activity],
-        mut on_slice: impl FnMut(Option<&Activity>, u64, u64),
+        mut on_slice: impl FnMut(Option<usize>, u64, u64),
     ) -> u64 {
         self.open.clear();
         self.net_ns.clear();
@@ -63,7 +64,7 @@ impl Sweep {
                 Some(&(_, owner)) => {
                     let until_ns = until_ns.min(activities[owner].end_mono_ns);
                     self.net_ns[owner] += until_ns - now_ns;
-                    on_slice(Some(&activities[owner]), now_ns, until_ns);
+                    on_slice(Some(owner), now_ns, until_ns);
                     now_ns = until_ns;
                 }
                 None => {

@@ -25,6 +25,7 @@ use place::Stretch;
 use seen::SeenVcpu;
 
 pub use budget::ExitBudget;
+pub(crate) use lay::Slice;
 pub use summary::ExitsRun;
 pub use told::{LongestExit, NamedExit, Piece, TracedExit};
 
@@ -54,12 +55,25 @@ pub struct ExitExplainer {
     waiting: Vec<Waiting>,
     longest: Longest<Rank, LongestExit>,
     trace: Option<Vec<TracedExit>>,
+    /// Whether every exit is told piece by piece.
+    piece_by_piece: bool,
     sums: Sums,
     losses: LossCounts,
     late_activities: u64,
     own_cost: Option<OwnCost>,
     watermark_ns: u64,
     finish: Option<Finish>,
+}
+
+/// An exit, and what was laid under it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LaidExit<'a> {
+    pub(crate) budget: &'a ExitBudget,
+    pub(crate) vcpu: &'a Vcpu,
+    /// In the order of time, without holes: they add up to the exit. Empty unless every
+    /// exit is asked for piece by piece.
+    pub(crate) slices: &'a [Slice],
+    pub(crate) names: &'a Names,
 }
 
 /// An exit until all that may lie under it has come.
@@ -89,6 +103,16 @@ impl ExitExplainer {
         Self::start(facts, Some(Vec::new()))
     }
 
+    /// The same, and tells [`Self::take`] every exit piece by piece, and none among the
+    /// longest.
+    pub(crate) fn piece_by_piece(facts: &RunFacts) -> Self {
+        Self {
+            piece_by_piece: true,
+            longest: Longest::new(0),
+            ..Self::new(facts)
+        }
+    }
+
     fn start(facts: &RunFacts, trace: Option<Vec<TracedExit>>) -> Self {
         Self {
             facts: facts.clone(),
@@ -100,6 +124,7 @@ impl ExitExplainer {
             waiting: Vec::new(),
             longest: Longest::new(facts.options.top),
             trace,
+            piece_by_piece: false,
             sums: Sums::default(),
             losses: LossCounts::default(),
             late_activities: 0,
@@ -112,6 +137,11 @@ impl ExitExplainer {
     /// Takes the next event. `on_budget` gets the exits that it makes certain: only a
     /// watermark or the finish does, in the order of their ends.
     pub fn feed(&mut self, event: &Event, on_budget: &mut dyn FnMut(&ExitBudget)) {
+        self.take(event, &mut |laid| on_budget(laid.budget));
+    }
+
+    /// The same, with what was laid under each exit.
+    pub(crate) fn take(&mut self, event: &Event, on_exit: &mut dyn FnMut(LaidExit<'_>)) {
         match event {
             Event::Source(source) => {
                 if !self.names.define(source) {
@@ -137,13 +167,13 @@ impl ExitExplainer {
             Event::OwnCost(cost) => self.own_cost = Some(*cost),
             Event::Watermark(mono_ns) => {
                 self.watermark_ns = self.watermark_ns.max(*mono_ns);
-                self.advance(self.watermark_ns.saturating_sub(GRACE_NS), on_budget);
+                self.advance(self.certain_to_ns(), on_exit);
                 self.host
                     .forget(self.watermark_ns.saturating_sub(HORIZON_NS));
             }
             Event::Finish(finish) => {
                 self.finish = Some(*finish);
-                self.run_out(on_budget);
+                self.end(on_exit);
             }
             // The host's own clock dates all there is.
             Event::Anchor(_) | Event::VcpuClock(_) => {}
@@ -174,7 +204,18 @@ impl ExitExplainer {
 
     /// Explains what still waits, as at the end of a stream that was cut off.
     pub fn run_out(&mut self, on_budget: &mut dyn FnMut(&ExitBudget)) {
-        self.advance(u64::MAX, on_budget);
+        self.end(&mut |laid| on_budget(laid.budget));
+    }
+
+    /// The same, with what was laid under each exit.
+    pub(crate) fn end(&mut self, on_exit: &mut dyn FnMut(LaidExit<'_>)) {
+        self.advance(u64::MAX, on_exit);
+    }
+
+    /// Every exit that ended by this instant was told, unless it came late; CLOCK_MONOTONIC
+    /// in nanoseconds.
+    pub(crate) fn certain_to_ns(&self) -> u64 {
+        self.watermark_ns.saturating_sub(GRACE_NS)
     }
 
     /// The summary of all that was fed. Without a `Finish` event it explains what is still
@@ -234,7 +275,7 @@ impl ExitExplainer {
     }
 
     /// Explains the exits that ended by this instant.
-    fn advance(&mut self, until_ns: u64, on_budget: &mut dyn FnMut(&ExitBudget)) {
+    fn advance(&mut self, until_ns: u64, on_exit: &mut dyn FnMut(LaidExit<'_>)) {
         let is_due = |waiting: &mut Waiting| waiting.exit.exit.end_mono_ns <= until_ns;
         let mut due: Vec<Waiting> = self.waiting.extract_if(.., is_due).collect();
         if due.is_empty() {
@@ -248,7 +289,7 @@ impl ExitExplainer {
             .map(|Waiting { exit, stretches }| Due {
                 stretches,
                 tid: self.vcpus[exit.vcpu.0 as usize].vcpu.tid,
-                with_slices: self.longest.wants(&rank(exit)),
+                with_slices: self.piece_by_piece || self.longest.wants(&rank(exit)),
             })
             .collect();
         let tids = &self.tids;
@@ -272,7 +313,12 @@ impl ExitExplainer {
             if let Some(trace) = &mut self.trace {
                 trace.push(TracedExit::new(named(), laid, names));
             }
-            on_budget(&budget);
+            on_exit(LaidExit {
+                budget: &budget,
+                vcpu,
+                slices: &laid.slices,
+                names,
+            });
         }
     }
 }

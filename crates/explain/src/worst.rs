@@ -6,7 +6,17 @@ use crate::budget::Budget;
 use crate::longest::Longest;
 
 /// By its length; of equals the earlier ranks higher.
-type Rank = (u64, Reverse<u64>, Reverse<u32>);
+pub(crate) type Rank = (u64, Reverse<u64>, Reverse<u32>);
+
+pub(crate) fn rank(budget: &Budget) -> Rank {
+    let Budget {
+        dur_ns,
+        start_mono_ns,
+        cpu,
+        ..
+    } = *budget;
+    (dur_ns, Reverse(start_mono_ns), Reverse(cpu))
+}
 
 #[derive(Debug)]
 pub(crate) struct Worst {
@@ -35,14 +45,7 @@ impl Worst {
                 self.stopped_by = Some(budget.clone());
             }
         }
-        let Budget {
-            dur_ns,
-            start_mono_ns,
-            cpu,
-            ..
-        } = *budget;
-        let rank = (dur_ns, Reverse(start_mono_ns), Reverse(cpu));
-        self.longest.see(rank, || budget.clone());
+        self.longest.see(rank(budget), || budget.clone());
     }
 
     /// The longest gap.

@@ -4,17 +4,25 @@
 mod candidates;
 mod choice;
 mod crossing;
+mod culprits;
+mod doubt;
 mod eras;
 mod error;
 mod evidence;
 mod felt;
 mod guest_clock;
+mod host;
+mod joiner;
 mod matcher;
 mod pairs;
 mod result;
+mod settle;
+mod sums;
 mod told;
+mod tree;
 
 pub use error::JoinError;
+pub use joiner::{JoinOptions, Joiner};
 pub use matcher::Matcher;
 pub use pairs::Pairs;
 pub use result::{

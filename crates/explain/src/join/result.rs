@@ -82,6 +82,9 @@ pub struct JoinedTotals {
     pub unexplained_ns: u64,
     /// Exits that lie in a gap, at least in part.
     pub exits: u64,
+    /// `kvm` of those exits that hold work of the host, and for whose reason too few exits
+    /// without any were told to say how long KVM itself takes, in nanoseconds.
+    pub unbounded_kvm_ns: u64,
 }
 
 /// On which side of the virtual machine somebody is.
@@ -129,8 +132,8 @@ pub struct GapTree {
     pub exits: Vec<ExitBranch>,
     /// `steal` that no witness of the host places, in nanoseconds.
     pub steal_ns: u64,
-    /// What no witness explains, in nanoseconds; with the guest's parts, the exits and the
-    /// steal it adds up to the gap.
+    /// What no witness explains outside of exits, in nanoseconds; with the guest's parts, the
+    /// exits and the steal it adds up to the gap.
     pub residual_ns: u64,
     /// Under which share that is booked.
     pub residual: Share,
@@ -151,7 +154,8 @@ pub struct ExitBranch {
     pub entry_cpu: u32,
     /// When it began after the gap's begin, in nanoseconds; 0 if before.
     pub after_ns: u64,
-    /// What of it lies in the gap, in nanoseconds: its parts add up to it.
+    /// What it had of the gap, in nanoseconds: its parts add up to it. A sleep that the
+    /// guest had asked for is the guest's where its own kernel was busy with something.
     pub dur_ns: u64,
     /// Largest first.
     pub parts: Vec<HostPart>,

@@ -24,12 +24,17 @@ pub(super) struct Laid {
 
 /// A stretch of an exit that had one owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Slice {
-    pub(super) start_ns: u64,
-    pub(super) end_ns: u64,
-    pub(super) cpu: u32,
-    pub(super) share: Share,
-    pub(super) source: Option<SourceId>,
+pub(crate) struct Slice {
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) cpu: u32,
+    pub(crate) share: Share,
+    pub(crate) source: Option<SourceId>,
+    /// When the activity began that had it, or else the stretch: turns of one source are
+    /// told apart by it.
+    pub(crate) since_ns: u64,
+    /// Whether the vCPU's thread was off its CPU, and could have run.
+    pub(crate) waits: bool,
 }
 
 /// One exit to be explained.
@@ -137,14 +142,6 @@ impl Laid {
             same
         });
         self.slices.sort_by_key(|slice| slice.start_ns);
-        self.slices.dedup_by(|next, last| {
-            let goes_on =
-                (next.cpu, next.share, next.source) == (last.cpu, last.share, last.source);
-            if goes_on {
-                last.end_ns = next.end_ns;
-            }
-            goes_on
-        });
     }
 }
 
@@ -166,9 +163,9 @@ fn lay_under(
 ) -> u64 {
     let (start_ns, end_ns) = (stretch.start_ns, stretch.end_ns);
     sweep.slice(start_ns, end_ns, activities, |owner, start_ns, end_ns| {
-        let (share, source) = match owner {
-            Some(owner) => (share_of_host(owner.kind), Some(owner.source)),
-            None => (stretch.state.share(), stretch.waker),
+        let (share, source, since_ns) = match owner.map(|owner| &activities[owner]) {
+            Some(it) => (share_of_host(it.kind), Some(it.source), it.start_mono_ns),
+            None => (stretch.state.share(), stretch.waker, stretch.start_ns),
         };
         on_slice(Slice {
             start_ns,
@@ -176,6 +173,8 @@ fn lay_under(
             cpu: stretch.cpu,
             share,
             source,
+            since_ns,
+            waits: stretch.state == State::Waiting,
         });
     })
 }

@@ -131,11 +131,15 @@ impl Piece {
 
 impl LongestExit {
     pub(super) fn new(exit: NamedExit, laid: &Laid, names: &Names) -> LongestExit {
-        let pieces: Vec<Piece> = laid
-            .slices
-            .iter()
-            .map(|slice| Piece::new(slice, names))
-            .collect();
+        let pieces = laid.slices.iter().map(|slice| Piece::new(slice, names));
+        let mut pieces: Vec<Piece> = pieces.collect();
+        pieces.dedup_by(|next, last| {
+            let goes_on = (next.cpu, next.share, &next.name) == (last.cpu, last.share, &last.name);
+            if goes_on {
+                last.end_mono_ns = next.end_mono_ns;
+            }
+            goes_on
+        });
         let pieces_of = |share| -> u64 {
             let of_share = pieces.iter().filter(|piece| piece.share == share);
             of_share.map(Piece::dur_ns).sum()

@@ -5,6 +5,8 @@
 pub mod any_plans;
 pub mod any_scenes;
 pub mod clocks;
+pub mod joined_scenes;
+pub mod joins;
 pub mod lives;
 pub mod pairs;
 pub mod vcpus;

@@ -137,7 +137,8 @@ impl Scene {
         owned
     }
 
-    fn owner(&self, at: u64) -> Owner {
+    /// Who owns this nanosecond of the exit.
+    pub fn owner(&self, at: u64) -> Owner {
         let is_on = |start: u64, end: u64| start <= at && at < end;
         let kept = |kind| {
             self.intervals

@@ -1,0 +1,146 @@
+//! What the host of a guest did to one of its CPUs: the exits of the vCPU that this CPU is,
+//! laid on the guest's clock.
+
+pub(crate) mod take;
+
+use std::collections::VecDeque;
+
+use vmnoise_events::{Share, SourceId};
+
+/// Exits kept while no gap shows that they are over (some 10 MiB).
+const KEPT: usize = 1 << 16;
+
+/// One exit of the vCPU that a guest's CPU is. All times are the guest's CLOCK_MONOTONIC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BelowExit {
+    pub(crate) start_mono_ns: u64,
+    pub(crate) end_mono_ns: u64,
+    /// The name of its reason.
+    pub(crate) reason: SourceId,
+    /// Whether it went to the VMM.
+    pub(crate) heavy: bool,
+    /// The host's CPU that it left from.
+    pub(crate) exit_cpu: u32,
+    /// The host's CPU that it returned on.
+    pub(crate) entry_cpu: u32,
+    /// In the order of time, without holes: they add up to the exit.
+    pub(crate) pieces: Vec<BelowPiece>,
+    pub(crate) told: ExitTold,
+    /// Whether a gap has met it.
+    pub(crate) met: bool,
+}
+
+/// A stretch of an exit that one had for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BelowPiece {
+    pub(crate) start_mono_ns: u64,
+    pub(crate) end_mono_ns: u64,
+    /// `unexplained` stands for the residual of its gap.
+    pub(crate) share: Share,
+    /// Who had it; of `kvm` and `vmm` the exit's reason.
+    pub(crate) source: Option<SourceId>,
+    /// The host's CPU on which that was.
+    pub(crate) cpu: u32,
+    /// Tells turns of one source apart.
+    pub(crate) turn: u64,
+    /// Whether the vCPU could have run: its steal clock went on.
+    pub(crate) waits: bool,
+}
+
+/// What the host's own recording says of a whole exit, on the host's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ExitTold {
+    pub(crate) dur_ns: u64,
+    /// The thesis' own sum; `None` where no work of the host fell inside.
+    pub(crate) thesis_ns: Option<u64>,
+    /// KVM's part beyond what it takes of exits without work of the host.
+    pub(crate) surplus_ns: u64,
+    /// KVM's part where too few such exits are known to bound it.
+    pub(crate) unbounded_kvm_ns: u64,
+}
+
+/// The exits of one CPU that a gap may still need, in order and without overlap.
+#[derive(Debug, Default)]
+pub(crate) struct BelowLine {
+    exits: VecDeque<BelowExit>,
+    /// No exit that ends later is still to come with an earlier begin.
+    told_to_ns: u64,
+    /// Gaps that begin earlier may miss exits.
+    forgotten_to_ns: u64,
+}
+
+impl BelowLine {
+    /// Takes the next exit; they come in the order of their ends. What a damaged stream
+    /// tells twice is taken once.
+    pub(crate) fn push(&mut self, mut exit: BelowExit) {
+        let from_ns = self.told_to_ns;
+        if exit.end_mono_ns <= from_ns {
+            return;
+        }
+        if exit.start_mono_ns < from_ns {
+            exit.start_mono_ns = from_ns;
+            exit.pieces.retain(|piece| piece.end_mono_ns > from_ns);
+            for piece in &mut exit.pieces {
+                piece.start_mono_ns = piece.start_mono_ns.max(from_ns);
+            }
+        }
+        self.told_to_ns = exit.end_mono_ns;
+        if self.exits.len() == KEPT
+            && let Some(first) = self.exits.pop_front()
+        {
+            self.forgotten_to_ns = first.end_mono_ns;
+        }
+        self.exits.push_back(exit);
+    }
+
+    /// The exits that overlap `start_ns..end_ns`.
+    pub(crate) fn overlapping(&mut self, start_ns: u64, end_ns: u64) -> &mut [BelowExit] {
+        let exits = self.exits.make_contiguous();
+        let first = exits.partition_point(|exit| exit.end_mono_ns <= start_ns);
+        let after = exits.partition_point(|exit| exit.start_mono_ns < end_ns);
+        &mut exits[first..after.max(first)]
+    }
+
+    /// Forgets what ended by this instant: it can overlap no later gap.
+    pub(crate) fn settle(&mut self, settled_ns: u64) {
+        let over = self
+            .exits
+            .partition_point(|exit| exit.end_mono_ns <= settled_ns);
+        self.exits.drain(..over);
+    }
+
+    /// Whether exits of a gap that begins at `start_ns` may be forgotten.
+    pub(crate) fn has_forgotten(&self, start_ns: u64) -> bool {
+        start_ns < self.forgotten_to_ns
+    }
+}
+
+/// What one exit had of one gap.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Met {
+    /// Whether no gap has met it before.
+    pub(crate) first: bool,
+    /// In the order of shares, sources and CPUs; never 0 ns.
+    pub(crate) parts: Vec<MetPart>,
+}
+
+/// What somebody on the host had of a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MetPart {
+    pub(crate) share: Share,
+    pub(crate) source: Option<SourceId>,
+    /// The host's CPU on which that was; `None` of the vCPU's own time.
+    pub(crate) cpu: Option<u32>,
+    pub(crate) ns: u64,
+    /// Turns it adds up; 0 where nobody is named.
+    pub(crate) count: u32,
+}
+
+/// Shares of which the host's CPU is the vCPU's own affair: who had the time is the same on
+/// each.
+fn has_cpu(share: Share) -> bool {
+    matches!(
+        share,
+        Share::Preempted | Share::Throttled | Share::HostIrq | Share::HostSoftirq | Share::HostNmi
+    )
+}

@@ -1,0 +1,204 @@
+//! The host's side of a join: its exits, as they are laid on the guest's clock.
+
+use std::collections::HashMap;
+
+use vmnoise_events::{Event, ExitReason, ExitSplit, RunFacts, Share, SourceId};
+
+use super::pairs::Pairs;
+use super::settle::{give, settle};
+use crate::below::{BelowExit, BelowPiece, ExitTold};
+use crate::explainer::Explainer;
+use crate::names::below_index;
+use crate::plain_kvm::PlainKvm;
+use crate::vcpus::{ExitExplainer, ExitsRun, LaidExit, Slice};
+
+/// Explains the host's stream, and tells a guest's explainer what of it fell on its CPUs.
+#[derive(Debug)]
+pub(super) struct HostStream {
+    exits: ExitExplainer,
+    names: HostNames,
+    plain: PlainKvm,
+    has_ended: bool,
+}
+
+impl HostStream {
+    pub(super) fn new(facts: &RunFacts) -> HostStream {
+        HostStream {
+            exits: ExitExplainer::piece_by_piece(facts),
+            names: HostNames::default(),
+            plain: PlainKvm::default(),
+            has_ended: false,
+        }
+    }
+
+    /// Takes the next event; exits that it makes certain go to `guest`.
+    pub(super) fn feed(&mut self, event: &Event, pairs: &Pairs, guest: &mut Explainer) {
+        if concerns(event, pairs) {
+            let Self {
+                exits,
+                names,
+                plain,
+                ..
+            } = self;
+            exits.take(event, &mut |laid| lay(laid, names, plain, pairs, guest));
+        }
+    }
+
+    /// Nothing more comes.
+    pub(super) fn end(&mut self, pairs: &Pairs, guest: &mut Explainer) {
+        let Self {
+            exits,
+            names,
+            plain,
+            ..
+        } = self;
+        exits.end(&mut |laid| lay(laid, names, plain, pairs, guest));
+        self.has_ended = true;
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Whether every exit that ended by this instant (CLOCK_MONOTONIC, ns) was told.
+    pub(super) fn has_told(&self, until_ns: u64) -> bool {
+        self.has_ended || self.exits.certain_to_ns() >= until_ns
+    }
+
+    pub(super) fn finish(self) -> ExitsRun {
+        self.exits.finish()
+    }
+}
+
+/// What other VMs went through is nothing to this guest.
+fn concerns(event: &Event, pairs: &Pairs) -> bool {
+    match event {
+        Event::Exit(exit) => pairs.cpu_of(exit.vcpu).is_some(),
+        Event::VcpuInterval(interval) => pairs.cpu_of(interval.vcpu).is_some(),
+        _ => true,
+    }
+}
+
+/// What the guest's explainer calls those whom the host names.
+#[derive(Debug, Default)]
+struct HostNames {
+    /// By the host's id.
+    sources: Vec<Option<SourceId>>,
+    reasons: HashMap<ExitReason, SourceId>,
+}
+
+impl HostNames {
+    fn source(&mut self, id: SourceId, name: &str, guest: &mut Explainer) -> SourceId {
+        let index = id.0 as usize;
+        if index >= self.sources.len() {
+            self.sources.resize(index + 1, None);
+        }
+        *self.sources[index].get_or_insert_with(|| guest.name_below(name))
+    }
+
+    fn reason(&mut self, reason: ExitReason, guest: &mut Explainer) -> SourceId {
+        let name = || guest.name_below(&reason.name());
+        *self.reasons.entry(reason).or_insert_with(name)
+    }
+}
+
+/// Lays an exit on the guest's clock, unless that is not known.
+fn lay(
+    laid: LaidExit<'_>,
+    names: &mut HostNames,
+    plain: &mut PlainKvm,
+    pairs: &Pairs,
+    guest: &mut Explainer,
+) {
+    let exit = &laid.budget.exit;
+    let id = laid.budget.vcpu;
+    let Some(cpu) = pairs.cpu_of(id) else {
+        return;
+    };
+    let reason = names.reason(exit.reason, guest);
+    let mut slices = laid.slices.to_vec();
+    settle(&mut slices, &exit.split);
+    let told = bound(&mut slices, reason, &laid, plain);
+
+    let Some(start_mono_ns) = pairs.lay(id, exit.start_mono_ns) else {
+        return;
+    };
+    let mut pieces = Vec::with_capacity(slices.len());
+    let mut end_mono_ns = start_mono_ns;
+    for slice in &slices {
+        let Some(to_ns) = pairs.lay(id, slice.end_ns) else {
+            return;
+        };
+        let from_ns = end_mono_ns;
+        end_mono_ns = to_ns.max(from_ns);
+        if from_ns < end_mono_ns {
+            pieces.push(BelowPiece {
+                start_mono_ns: from_ns,
+                end_mono_ns,
+                share: slice.share,
+                source: match slice.share {
+                    Share::Kvm | Share::Vmm => Some(reason),
+                    _ => slice.source.and_then(|source| {
+                        let name = laid.names.defined(source)?;
+                        Some(names.source(name, laid.names.name(Some(name)), guest))
+                    }),
+                },
+                cpu: slice.cpu,
+                turn: slice.since_ns,
+                waits: slice.waits,
+            });
+        }
+    }
+    let exit = BelowExit {
+        start_mono_ns,
+        end_mono_ns,
+        reason,
+        heavy: exit.heavy,
+        exit_cpu: exit.exit_cpu,
+        entry_cpu: exit.entry_cpu,
+        pieces,
+        told,
+        met: false,
+    };
+    guest.below(cpu, exit);
+}
+
+/// Books what KVM had beyond its usual part, where others did something as well, as nobody's.
+fn bound(
+    slices: &mut Vec<Slice>,
+    reason: SourceId,
+    laid: &LaidExit<'_>,
+    plain: &mut PlainKvm,
+) -> ExitTold {
+    let exit = &laid.budget.exit;
+    let kvm_ns = exit.split.kvm;
+    let sees_kvm = laid.vcpu.sees_kvm;
+    let class = below_index(reason).unwrap_or_default();
+    let mut told = ExitTold {
+        dur_ns: exit.dur_ns(),
+        thesis_ns: laid.budget.thesis_sum_ns(sees_kvm),
+        ..ExitTold::default()
+    };
+    if !sees_kvm {
+        return told;
+    }
+    if !holds_work(&exit.split) {
+        plain.record(class, exit.heavy, kvm_ns);
+        return told;
+    }
+    match plain.p99_ns(class, exit.heavy) {
+        Some(p99_ns) => told.surplus_ns = kvm_ns.saturating_sub(p99_ns),
+        None => told.unbounded_kvm_ns = kvm_ns,
+    }
+    give(slices, Share::Kvm, Share::Unexplained, told.surplus_ns);
+    told
+}
+
+/// Whether anybody but KVM, the VMM and the guest's own wish had part in an exit.
+fn holds_work(split: &ExitSplit) -> bool {
+    let own = |share| matches!(share, Share::Kvm | Share::Vmm | Share::Halted);
+    split
+        .parts()
+        .iter()
+        .any(|(share, ns)| !own(*share) && *ns > 0)
+}

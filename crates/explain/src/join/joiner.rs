@@ -1,0 +1,208 @@
+//! Takes both streams, each as far as the other allows, and explains the guest's gaps by
+//! what either kernel did.
+
+use vmnoise_events::{Event, RunFacts};
+
+use super::doubt::Doubt;
+use super::host::HostStream;
+use super::pairs::Pairs;
+use super::result::{HostSide, JoinedRun};
+use super::sums::JoinSums;
+use crate::explainer::{Audience, Explainer};
+use crate::sight::Testimony;
+
+/// What a join is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JoinOptions {
+    /// Gaps of at least this length count for the culprits, in nanoseconds.
+    pub above_ns: u64,
+    /// How many of the longest gaps are listed.
+    pub top: usize,
+}
+
+/// Joins a guest's stream to its host's. Both are read in turns: the host's for as long as
+/// [`Self::wants_host`], then the guest's for an event. Memory holds what either explainer
+/// holds, and the exits of the guest's vCPUs that no gap has settled; never the run.
+#[derive(Debug)]
+pub struct Joiner {
+    guest: Explainer,
+    host: HostStream,
+    host_facts: RunFacts,
+    pairs: Pairs,
+    guest_doubt: Doubt,
+    host_doubt: Doubt,
+    /// What makes gaps certain before the host was heard about them.
+    held: Option<Held>,
+    guest_has_ended: bool,
+    sums: JoinSums,
+}
+
+#[derive(Debug)]
+struct Held {
+    /// A watermark or the finish; `None` where the stream broke off.
+    event: Option<Event>,
+    /// How far the host has to be heard, its CLOCK_MONOTONIC in nanoseconds.
+    until_ns: u64,
+}
+
+impl Joiner {
+    /// Starts with what was true before the first event of either side, and the vCPUs that
+    /// were found to be the guest's CPUs.
+    pub fn new(guest: &RunFacts, host: &RunFacts, pairs: Pairs, options: JoinOptions) -> Joiner {
+        let mut guest_facts = guest.clone();
+        guest_facts.options.top = options.top;
+        Joiner {
+            guest: Explainer::beside(&guest_facts, host),
+            host: HostStream::new(host),
+            host_facts: host.clone(),
+            pairs,
+            guest_doubt: Doubt::default(),
+            host_doubt: Doubt::default(),
+            held: None,
+            guest_has_ended: false,
+            sums: JoinSums::new(guest.workload, options),
+        }
+    }
+
+    /// Whether the host's stream has to be read on before the guest's: what it did in some
+    /// gaps is not known yet. After the guest's last event, all the rest of it.
+    pub fn wants_host(&self) -> bool {
+        !self.host.has_ended() && (self.held.is_some() || self.guest_has_ended)
+    }
+
+    /// Takes the next event of the host's stream.
+    pub fn host(&mut self, event: &Event) {
+        self.host_doubt.see(event);
+        // Nobody asks any more what the host did; what it says of itself counts.
+        let is_moot = self.guest_has_ended && self.held.is_none();
+        if !(is_moot
+            && matches!(
+                event,
+                Event::Activity(_) | Event::Exit(_) | Event::VcpuInterval(_)
+            ))
+        {
+            self.host.feed(event, &self.pairs, &mut self.guest);
+        }
+        self.release();
+    }
+
+    /// The host's stream has no more events.
+    pub fn host_ended(&mut self) {
+        self.host.end(&self.pairs, &mut self.guest);
+        self.release();
+    }
+
+    /// Takes the next event of the guest's stream. While the host's is wanted, that would
+    /// leave gaps without what the host did.
+    pub fn guest(&mut self, event: &Event) {
+        self.give_up_waiting();
+        self.guest_doubt.see(event);
+        match event {
+            Event::Watermark(mono_ns) => self.hold(Some(event), Some(*mono_ns)),
+            Event::Finish(_) => {
+                self.guest_has_ended = true;
+                self.hold(Some(event), None);
+            }
+            _ => self.take(Some(event)),
+        }
+    }
+
+    /// The guest's stream has no more events; as with its last one, the host's may be wanted
+    /// then.
+    pub fn guest_ended(&mut self) {
+        if !self.guest_has_ended {
+            self.give_up_waiting();
+            self.guest_has_ended = true;
+            self.hold(None, None);
+        }
+    }
+
+    /// What both come to. Streams that did not end in order are explained as far as they go.
+    pub fn finish(mut self) -> JoinedRun {
+        self.give_up_waiting();
+        self.take(None);
+        let Self {
+            guest,
+            host,
+            host_facts,
+            pairs,
+            sums,
+            ..
+        } = self;
+        let host = host.finish();
+        let host = HostSide {
+            kernel: host_facts.host.kernel,
+            hypervisor: host_facts.host.hypervisor,
+            threshold_ns: host_facts.options.threshold_ns,
+            losses: host.losses,
+            lost_events: host.lost_events,
+            complete: host.complete,
+            finish_reason: host.finish_reason,
+        };
+        sums.conclude(guest.finish(), pairs.pairs().to_vec(), host)
+    }
+
+    /// Keeps what makes gaps certain until the host was heard about them.
+    fn hold(&mut self, event: Option<&Event>, watermark_ns: Option<u64>) {
+        let pairs = &self.pairs;
+        let needed = self
+            .guest
+            .due_ends(watermark_ns)
+            .filter_map(|(cpu, end_ns)| {
+                let bound_ns = pairs.bound_ns(cpu)?;
+                Some(pairs.host_mono_ns(cpu, end_ns)?.saturating_add(bound_ns))
+            });
+        let until_ns = needed.max().unwrap_or(0);
+        self.held = Some(Held {
+            event: event.cloned(),
+            until_ns,
+        });
+        self.release();
+    }
+
+    fn release(&mut self) {
+        if let Some(held) = self.held.take_if(|held| self.host.has_told(held.until_ns)) {
+            self.take(held.event.as_ref());
+        }
+    }
+
+    fn give_up_waiting(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.take(held.event.as_ref());
+        }
+    }
+
+    /// Feeds the guest's explainer; without an event it explains what waits.
+    fn take(&mut self, event: Option<&Event>) {
+        let Self {
+            guest,
+            host,
+            pairs,
+            guest_doubt,
+            host_doubt,
+            sums,
+            ..
+        } = self;
+        let testimony = |cpu, start_ns, end_ns| {
+            let host_ns = |ns| pairs.host_mono_ns(cpu, ns);
+            match (host_ns(start_ns), host_ns(end_ns)) {
+                (Some(host_start_ns), Some(host_end_ns))
+                    if pairs.witnessed(cpu, start_ns, end_ns) && host.has_told(host_end_ns) =>
+                {
+                    let is_whole =
+                        guest_doubt.is_past(start_ns) && host_doubt.is_past(host_start_ns);
+                    Testimony::Host { is_whole }
+                }
+                _ => Testimony::None,
+            }
+        };
+        let audience = Audience {
+            testimony: &testimony,
+            on_gap: &mut |gap| sums.see(gap),
+        };
+        match event {
+            Some(event) => guest.take(event, audience),
+            None => guest.end(audience),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! One gap as a tree that names both sides.
+
+use vmnoise_events::Share;
+
+use super::result::{ExitBranch, GapTree, HostPart};
+use crate::attribute::Explained;
+use crate::below::{BelowExit, Met};
+use crate::budget::{Part, add_up, largest_first};
+use crate::names::Names;
+use crate::summary::{NamedPart, WorstGap};
+
+/// A [`GapTree`] without the gap.
+#[derive(Debug)]
+pub(super) struct Branches {
+    guest: Vec<NamedPart>,
+    exits: Vec<ExitBranch>,
+    steal_ns: u64,
+    residual_ns: u64,
+    residual: Share,
+    witnessed: bool,
+}
+
+impl Branches {
+    pub(super) fn new(gap: &Explained<'_>) -> Branches {
+        let is_guests = |part: &&Part| !part.share.is_residual() && part.share != Share::Steal;
+        let mut guest: Vec<Part> = gap.own.iter().filter(is_guests).copied().collect();
+        add_up(&mut guest);
+        largest_first(&mut guest);
+        let own_ns = |is_it: &dyn Fn(Share) -> bool| -> u64 {
+            let parts = gap.own.iter().filter(|part| is_it(part.share));
+            parts.map(|part| part.ns).sum()
+        };
+        let exits = gap.exits.iter().zip(gap.met);
+        Branches {
+            guest: gap.names.parts(&guest),
+            exits: exits
+                .map(|(exit, met)| branch(exit, met, gap.budget.start_mono_ns, gap.names))
+                .collect(),
+            steal_ns: own_ns(&|share| share == Share::Steal),
+            residual_ns: own_ns(&Share::is_residual),
+            residual: gap.residual,
+            witnessed: gap.budget.witnessed,
+        }
+    }
+
+    pub(super) fn of(self, gap: WorstGap) -> GapTree {
+        GapTree {
+            gap,
+            guest: self.guest,
+            exits: self.exits,
+            steal_ns: self.steal_ns,
+            residual_ns: self.residual_ns,
+            residual: self.residual,
+            witnessed: self.witnessed,
+        }
+    }
+}
+
+fn branch(exit: &BelowExit, met: &Met, gap_start_ns: u64, names: &Names) -> ExitBranch {
+    let parts = met.parts.iter().map(|part| HostPart {
+        share: part.share,
+        name: part.source.map(|id| names.name(Some(id)).to_string()),
+        cpu: part.cpu,
+        ns: part.ns,
+        count: part.count,
+    });
+    let mut parts: Vec<HostPart> = parts.collect();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.ns));
+    ExitBranch {
+        reason: names.name(Some(exit.reason)).to_string(),
+        heavy: exit.heavy,
+        exit_cpu: exit.exit_cpu,
+        entry_cpu: exit.entry_cpu,
+        after_ns: exit.start_mono_ns.saturating_sub(gap_start_ns),
+        dur_ns: parts.iter().map(|part| part.ns).sum(),
+        parts,
+    }
+}

@@ -1,0 +1,126 @@
+//! Budgets across both kernels against an oracle that shares no idea with them: paint every
+//! nanosecond of small gaps with what either side did just then.
+
+mod streams;
+
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use streams::joined_scenes::*;
+use streams::joins::{ALL, join, obeys_the_law, plain};
+use streams::vcpus::Scene;
+use vmnoise_events::*;
+
+type Painted = BTreeMap<(Share, Option<String>), u64>;
+
+/// Who has this nanosecond of the guest, and whether its vCPU waits meanwhile.
+fn owner(at: u64, guest: &[Activity], scenes: &[Scene]) -> (Option<(Share, Option<String>)>, bool) {
+    let of_guest = guest
+        .iter()
+        .filter(|it| it.start_mono_ns <= at && at < it.end_mono_ns)
+        .max_by_key(|it| {
+            let (end, id) = (u64::MAX - it.end_mono_ns, it.source);
+            (it.kind, it.start_mono_ns, end, id)
+        });
+    let of_guest = of_guest.map(|it| {
+        let share = match it.kind {
+            ActivityKind::Throttled => Share::Throttled,
+            ActivityKind::Thread => Share::Thread,
+            ActivityKind::Softirq => Share::Softirq,
+            ActivityKind::Irq => Share::Irq,
+            ActivityKind::Nmi => Share::Nmi,
+            _ => unreachable!("no kernel of a guest tells it"),
+        };
+        let name = GUEST_NAMES.get(it.source.0 as usize);
+        (share, name.map(|name| name.to_string()))
+    });
+    let out = scenes.iter().find(|it| it.start_ns <= at && at < it.end_ns);
+    let Some(scene) = out else {
+        return (of_guest, false);
+    };
+    let waits = scene.intervals.iter().any(|it| {
+        it.kind == VcpuIntervalKind::Waiting && it.start_mono_ns <= at && at < it.end_mono_ns
+    });
+    let (share, id) = scene.owner(at);
+    let name = match share {
+        Share::Kvm | Share::Vmm => Some(scene.exit().reason.name().to_string()),
+        _ => id.map(|id| scene.names[id as usize].clone()),
+    };
+    match of_guest.filter(|_| share == Share::Halted) {
+        Some(asleep) => (Some(asleep), waits),
+        None => (Some((share, name)), waits),
+    }
+}
+
+fn paint(gap: &Gap, guest: &[Activity], scenes: &[Scene]) -> Painted {
+    let mut painted = Painted::new();
+    let (mut left, mut waited) = (0, 0);
+    for at in gap.start_tsc..gap.end_tsc {
+        let (owner, waits) = owner(at, guest, scenes);
+        waited += u64::from(waits);
+        match owner {
+            Some(owner) => *painted.entry(owner).or_default() += 1,
+            None => left += 1,
+        }
+    }
+    let stolen = gap.steal_ns.saturating_sub(waited).min(left);
+    let overlaps = |start, end| start < gap.end_tsc && end > gap.start_tsc;
+    let held = guest
+        .iter()
+        .any(|it| overlaps(it.start_mono_ns, it.end_mono_ns))
+        || scenes.iter().any(|it| overlaps(it.start_ns, it.end_ns));
+    let rest = if held { Share::Unexplained } else { Share::Hw };
+    painted.extend([
+        ((Share::Steal, None), stolen),
+        ((rest, None), left - stolen),
+    ]);
+    painted.retain(|_, ns| *ns > 0);
+    painted
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn every_nanosecond_is_booked_as_painted(
+        scenes in exits(),
+        activities in guest_activities(),
+        cuts in vec(900..12_500_u64, 2..12),
+        steal_ns in vec(0..700_u64, 1..3),
+        host_marks in vec(any::<bool>(), 0..60),
+    ) {
+        let gaps = gaps(cuts, &steal_ns);
+        let (guest_facts, host_facts, pairs) = plain();
+        // Where the guest's watermarks are true, and when they come, is another test's.
+        let run = join(
+            (&guest_facts, &guest_stream(&gaps, &activities, &[])),
+            (&host_facts, &host_stream(&scenes, &host_marks)),
+            pairs,
+            ALL,
+        );
+
+        obeys_the_law(&run);
+        prop_assert_eq!(run.joined.gaps, gaps.len() as u64);
+        prop_assert_eq!(run.joined.witnessed, gaps.len() as u64);
+        let mut blamed = Painted::new();
+        for gap in &gaps {
+            let tree = run.trees.iter().find(|tree| tree.gap.start_tsc == gap.start_tsc).unwrap();
+            let painted = paint(gap, &activities, &scenes);
+            let parts = tree.gap.parts.iter();
+            let booked: Painted = parts
+                .map(|part| ((part.share, part.source.clone()), part.ns))
+                .collect();
+            prop_assert_eq!(&booked, &painted);
+            for (who, ns) in painted {
+                *blamed.entry(who).or_default() += ns;
+            }
+        }
+        let mut ranked = Painted::new();
+        for culprit in &run.culprits {
+            let who = (culprit.share, culprit.name.clone());
+            *ranked.entry(who).or_default() += culprit.total_ns;
+        }
+        prop_assert_eq!(ranked, blamed);
+    }
+}

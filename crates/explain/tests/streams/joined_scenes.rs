@@ -1,0 +1,111 @@
+//! Scenes of a guest and its host at random, on clocks that show the ideal time: exits of
+//! vCPU 0, and what its guest's CPU 0 was about.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use vmnoise_events::*;
+
+use super::any_scenes::any_scene;
+use super::vcpus::{Scene, exit_of, vcpu};
+use super::{anchor, finish, source};
+
+/// Where all of it happens.
+pub const AT: u64 = 1_000_000_000;
+/// How far the begins of two exits are apart; none is longer.
+pub const APART: u64 = 3_000;
+pub const GUEST_NAMES: [&str; 3] = ["g0", "g1", "g2"];
+
+/// Exits of vCPU 0, one after the other, which met one host.
+pub fn exits() -> impl Strategy<Value = Vec<Scene>> {
+    vec(any_scene(), 0..4).prop_map(|scenes| {
+        let scenes = scenes.into_iter().enumerate();
+        let later = scenes.map(|(place, scene)| scene.later(0, AT + place as u64 * APART));
+        let mut scenes: Vec<Scene> = later.collect();
+        let host: Vec<Activity> = scenes.iter().flat_map(|it| it.activities.clone()).collect();
+        for scene in &mut scenes {
+            scene.activities.clone_from(&host);
+        }
+        scenes
+    })
+}
+
+/// Everything when it is over, with a watermark after some.
+fn stream(first: Vec<Event>, mut told: Vec<(u64, Event)>, marks: &[bool]) -> Vec<Event> {
+    told.sort_by_key(|(end_ns, event)| (*end_ns, matches!(event, Event::Exit(_))));
+    let mut events = first;
+    for (place, (end_ns, event)) in told.into_iter().enumerate() {
+        events.push(event);
+        if marks.get(place) == Some(&true) {
+            events.extend([anchor(end_ns), Event::Watermark(end_ns)]);
+        }
+    }
+    events.extend([
+        anchor(2_000_000_000),
+        Event::Watermark(2_000_000_000),
+        finish(),
+    ]);
+    events
+}
+
+/// What the host tells of these exits.
+pub fn host_stream(scenes: &[Scene], marks: &[bool]) -> Vec<Event> {
+    let names = scenes.first().map_or(&[][..], |scene| &scene.names);
+    let names = (0..).zip(names).map(|(id, name)| source(id, name));
+    let mut told: Vec<(u64, Event)> = Vec::new();
+    let host = scenes.first().map_or(&[][..], |scene| &scene.activities);
+    told.extend(host.iter().map(|it| (it.end_mono_ns, Event::Activity(*it))));
+    for scene in scenes {
+        let kept = scene.intervals.iter();
+        told.extend(kept.map(|it| (it.end_mono_ns, Event::VcpuInterval(*it))));
+        told.push((scene.end_ns, exit_of(0, scene.exit())));
+    }
+    stream(names.chain([Event::Vcpu(vcpu(0))]).collect(), told, marks)
+}
+
+/// What the guest tells.
+pub fn guest_stream(gaps: &[Gap], activities: &[Activity], marks: &[bool]) -> Vec<Event> {
+    let names = (0..).zip(GUEST_NAMES).map(|(id, name)| source(id, name));
+    let gaps = gaps.iter().map(|gap| (gap.end_tsc, Event::Gap(*gap)));
+    let told = activities.iter();
+    let told = told.map(|it| (it.end_mono_ns, Event::Activity(*it)));
+    stream(
+        names.chain([anchor(100_000_000)]).collect(),
+        gaps.chain(told).collect(),
+        marks,
+    )
+}
+
+/// Every second piece of the time between these cuts is a gap.
+pub fn gaps(mut cuts: Vec<u64>, steal_ns: &[u64]) -> Vec<Gap> {
+    cuts.sort_unstable();
+    let pieces = cuts.chunks_exact(2).filter(|ends| ends[0] < ends[1]);
+    let gaps = pieces
+        .zip(steal_ns.iter().cycle())
+        .map(|(ends, steal_ns)| Gap {
+            cpu: 0,
+            steal_ns: *steal_ns,
+            ..super::gap(AT + ends[0], AT + ends[1])
+        });
+    gaps.collect()
+}
+
+/// Anything that the guest's kernel does.
+pub fn guest_activities() -> impl Strategy<Value = Vec<Activity>> {
+    let kinds = [
+        ActivityKind::Throttled,
+        ActivityKind::Thread,
+        ActivityKind::Softirq,
+        ActivityKind::Irq,
+        ActivityKind::Nmi,
+    ];
+    let one = (0..kinds.len(), 0..12_000_u64, 0..1_500_u64, 0..4_u32);
+    let one = one.prop_map(move |(kind, from, len, source)| Activity {
+        cpu: 0,
+        kind: kinds[kind],
+        start_mono_ns: AT + from,
+        end_mono_ns: AT + from + len,
+        source: SourceId(source),
+        steal_ns: 0,
+    });
+    vec(one, 0..12)
+}

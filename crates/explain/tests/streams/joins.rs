@@ -1,0 +1,107 @@
+//! What the tests need to join two streams.
+
+use vmnoise_events::{Event, RunFacts};
+use vmnoise_explain::{JoinError, JoinOptions, JoinedRun, Joiner, Matcher, Pairs};
+
+use super::pairs::{Plan, RecordedPair};
+
+/// Lists everything.
+pub const ALL: JoinOptions = JoinOptions {
+    above_ns: 0,
+    top: usize::MAX,
+};
+
+/// Which vCPUs the CPUs of this guest are.
+pub fn pairs_of(pair: &RecordedPair) -> Result<Pairs, JoinError> {
+    let mut matcher = Matcher::new(&pair.guest_facts, &pair.host_facts)?;
+    pair.guest.iter().for_each(|event| matcher.guest(event));
+    pair.host.iter().for_each(|event| matcher.host(event));
+    matcher.conclude()
+}
+
+/// A guest with one CPU, 0, that is vCPU 0 of `web0`, both on clocks that show the ideal
+/// time; they recorded from 100 ms to 2.1 s.
+pub fn plain() -> (RunFacts, RunFacts, Pairs) {
+    let pair = Plan::plain().record();
+    let pairs = pairs_of(&pair).expect("the plain pair");
+    (pair.guest_facts, pair.host_facts, pairs)
+}
+
+/// Reads both in turns, as far as each is wanted.
+pub fn join(
+    guest: (&RunFacts, &[Event]),
+    host: (&RunFacts, &[Event]),
+    pairs: Pairs,
+    options: JoinOptions,
+) -> JoinedRun {
+    let mut joiner = Joiner::new(guest.0, host.0, pairs, options);
+    let mut of_host = host.1.iter();
+    let mut of_guest = guest.1.iter();
+    loop {
+        while joiner.wants_host() {
+            match of_host.next() {
+                Some(event) => joiner.host(event),
+                None => joiner.host_ended(),
+            }
+        }
+        match of_guest.next() {
+            Some(event) => joiner.guest(event),
+            None => {
+                joiner.guest_ended();
+                if !joiner.wants_host() {
+                    return joiner.finish();
+                }
+            }
+        }
+    }
+}
+
+/// What holds of every join, whatever the streams hold.
+pub fn obeys_the_law(run: &JoinedRun) {
+    let joined = &run.joined;
+    let cpus = run.summary.cpus.iter();
+    let gaps: u64 = cpus.clone().map(|cpu| cpu.gaps).sum();
+    assert_eq!(joined.gaps, gaps);
+    assert!(joined.joined <= joined.witnessed && joined.witnessed <= joined.gaps);
+    assert!(joined.joined_above <= joined.witnessed_above);
+    assert!(joined.witnessed_above <= joined.witnessed);
+    assert!(joined.unexplained_ns <= joined.joined_ns);
+    for cpu in cpus {
+        assert_eq!(cpu.shares_ns.known_sum_ns(), cpu.noise_ns, "{cpu:?}");
+        let columns = cpu.guest_columns;
+        let columns = [columns.steal_ns, columns.virt_ns, columns.hw_noise_ns];
+        assert!(
+            columns.iter().flatten().sum::<u64>() <= cpu.noise_ns,
+            "{cpu:?}"
+        );
+    }
+    for (tree, gap) in run.trees.iter().zip(&run.summary.worst) {
+        assert_eq!(&tree.gap, gap);
+        let parts: u64 = gap.parts.iter().map(|part| part.ns).sum();
+        assert_eq!(parts, gap.dur_ns, "{tree:?}");
+        assert!(gap.parts.iter().all(|part| part.ns > 0), "{tree:?}");
+        let guest: u64 = tree.guest.iter().map(|part| part.ns).sum();
+        let exits: u64 = tree.exits.iter().map(|exit| exit.dur_ns).sum();
+        let all = guest + exits + tree.steal_ns + tree.residual_ns;
+        assert_eq!(all, gap.dur_ns, "{tree:?}");
+        for exit in &tree.exits {
+            let parts: u64 = exit.parts.iter().map(|part| part.ns).sum();
+            assert_eq!(parts, exit.dur_ns, "{tree:?}");
+            assert!(exit.parts.iter().all(|part| part.ns > 0), "{tree:?}");
+        }
+    }
+    assert_eq!(run.trees.len(), run.summary.worst.len());
+    let is_all = run.trees.len() as u64 == gaps;
+    let of_gaps = run.trees.iter().map(|tree| tree.gap.dur_ns);
+    let above: u64 = of_gaps.filter(|ns| *ns >= run.above_ns).sum();
+    let blamed: u64 = run.culprits.iter().map(|culprit| culprit.total_ns).sum();
+    assert!(!is_all || blamed == above, "{:?}", run.culprits);
+    for culprit in &run.culprits {
+        assert!(culprit.gaps > 0 && culprit.max_ns > 0, "{culprit:?}");
+        assert!(culprit.max_ns <= culprit.total_ns, "{culprit:?}");
+    }
+    assert!(run.culprits.is_sorted_by(|a, b| a.total_ns >= b.total_ns));
+    if let Some(sum) = run.thesis {
+        assert!(sum.ours_ns <= sum.length_ns && sum.exits <= joined.exits);
+    }
+}
