@@ -19,9 +19,11 @@ mod lab {
             .program(&lab_program("lab-disturb").unwrap())
             .run(&[OSNOISE, &inject, OSNOISE])
             .unwrap();
-        // The kernel has them too, and knows of no reason for them.
+        // The kernel has them too, and knows of no reason for them. Two that an emulator
+        // short of time raises at once are one.
         let unknown = report.console.matches("NMI received for unknown reason");
-        assert!(unknown.count() > 0, "{}", report.console);
+        let unknown = unknown.count() as u64;
+        assert!((1..=INJECTED).contains(&unknown), "{}", report.console);
 
         let [quiet, disturbed] = [0, 1].map(|which| report.outputs[which].json().unwrap());
         let nmi = |summary| {
@@ -30,7 +32,8 @@ mod lab {
         };
         let told = nmi(&disturbed).unwrap();
         // Each handler that runs for an NMI counts.
-        assert!(told.count >= INJECTED, "{told:?}");
+        println!("{INJECTED} injected, {unknown} in the kernel's log, {told:?}");
+        assert!(told.count >= unknown, "{unknown}, {told:?}");
         assert!(told.total_ns > 0, "{told:?}");
         assert_eq!(disturbed["cpus"][0]["shares_ns"]["nmi"], told.total_ns);
         assert_eq!(nmi(&quiet), None);
