@@ -24,10 +24,14 @@ const WITNESSES: [&str; 6] = [
 ];
 
 /// What `vmnoise exits` stands on.
-const EXITS: [(&str, &str); 3] = [
+const EXITS: [(&str, &str); 4] = [
     ("exits of every VM", "tp_btf, counted in the kernel"),
     ("exit reasons", "BTF of kvm_amd"),
     ("exits one by one", "BPF ring buffer"),
+    (
+        "clocks of the guests",
+        "KVM's debugfs, changes dated by tp_btf",
+    ),
 ];
 
 fn assert_works_on(kernel: Kernel, suite: Suite) {

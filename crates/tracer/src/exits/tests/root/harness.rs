@@ -4,11 +4,15 @@ use std::cell::RefCell;
 
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, libbpf_sys};
 use vmnoise_events::{
-    Activity, ActivityKind, Event, Share, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind,
+    Activity, ActivityKind, Event, Share, Vcpu, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind,
     VcpuTotals,
 };
 
-use crate::exits::{REASONS, Streaming, maps::Maps, stream::Stream, totals, vm_names, wire};
+use crate::exits::{
+    REASONS, Streaming, clocks::Look, maps::Maps, stream::Stream, totals, vm_names, wire,
+};
+
+use crate::host::Host;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits_test.bpf.o"));
 
@@ -156,16 +160,38 @@ impl Handlers {
 
     /// Everything told so far.
     pub(super) fn told(&self) -> Vec<Event> {
-        let names = vm_names::VmNames::default();
-        let vcpu = |id: VcpuId| {
-            let wire = self.object.value("vcpus", id.0 + 1)?.unwrap();
-            Ok(names.vcpu(id, &wire, true))
-        };
         let mut told = self.told.borrow_mut();
         let mut stream = self.stream.borrow_mut();
-        stream.drain(&vcpu, &mut |event| told.push(event)).unwrap();
+        stream
+            .drain(&|id| Ok(self.known(id)), &mut |event| told.push(event))
+            .unwrap();
         assert_eq!(stream.undecodable(), 0);
         told.clone()
+    }
+
+    /// Everything told so far, once the clocks of this machine were looked at, where vCPUs
+    /// have this number.
+    pub(super) fn clocks(&self, host: &Host, number: u32) -> Vec<Event> {
+        let look = Look::at(host);
+        self.told();
+        let known = self.object.globals().unwrap().vcpus_known;
+        let mut told = self.told.borrow_mut();
+        let mut stream = self.stream.borrow_mut();
+        let vcpu = |id| {
+            Ok(Vcpu {
+                number: Some(number),
+                ..self.known(id)
+            })
+        };
+        stream
+            .tell_clocks(&look, known, &vcpu, &mut |event| told.push(event))
+            .unwrap();
+        told.clone()
+    }
+
+    fn known(&self, id: VcpuId) -> Vcpu {
+        let wire = self.object.value("vcpus", id.0 + 1).unwrap().unwrap();
+        vm_names::VmNames::default().vcpu(id, &wire, true)
     }
 
     pub(super) fn intervals(&self) -> Vec<Kept> {

@@ -1,0 +1,91 @@
+//! Writes of TSC offsets, told through the ring and held against debugfs.
+
+use std::fs;
+
+use rustix::time::{ClockId, clock_gettime};
+use vmnoise_events::{Event, VcpuClock};
+
+use super::harness::{Handlers, VCPU};
+use crate::host::Host;
+
+/// Its number in its VM.
+const NUMBER: u64 = 3;
+
+/// A machine whose debugfs knows the vCPU.
+struct Machine {
+    root: tempfile::TempDir,
+    handlers: Handlers,
+}
+
+impl Machine {
+    fn new() -> Machine {
+        let root = tempfile::tempdir().unwrap();
+        let machine = Machine {
+            root,
+            handlers: Handlers::entered(),
+        };
+        fs::create_dir_all(machine.folder()).unwrap();
+        fs::write(machine.folder().join("pid"), VCPU.to_string()).unwrap();
+        machine
+    }
+
+    fn folder(&self) -> std::path::PathBuf {
+        let vcpu = format!("sys/kernel/debug/kvm/{VCPU}-9/vcpu{NUMBER}");
+        self.root.path().join(vcpu)
+    }
+
+    /// KVM tells of a write, now.
+    fn tell_write(&self, previous: i64, next: i64) -> u64 {
+        let now = clock_gettime(ClockId::Monotonic);
+        let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let [previous, next] = [previous, next].map(i64::cast_unsigned);
+        let values = [VCPU, NUMBER, previous, next];
+        self.handlers.run("tsc_write", 0, now_ns, &values);
+        now_ns
+    }
+
+    /// Everything told once debugfs says this.
+    fn look(&self, offset_tsc: i64) -> Vec<VcpuClock> {
+        fs::write(self.folder().join("tsc-offset"), offset_tsc.to_string()).unwrap();
+        let told = self
+            .handlers
+            .clocks(&Host::under(self.root.path()), NUMBER as u32);
+        assert!(matches!(&told[0], Event::Vcpu(vcpu) if vcpu.tid == VCPU as u32));
+        let clocks = told.iter().filter_map(|event| match event {
+            Event::VcpuClock(clock) => Some(*clock),
+            _ => None,
+        });
+        clocks.collect()
+    }
+}
+
+#[test]
+fn a_write_is_believed_where_debugfs_agrees() {
+    let machine = Machine::new();
+    let first = machine.look(-5)[0];
+    assert_eq!(first.offset_tsc, -5);
+    assert_eq!(first.before_until_mono_ns, first.from_mono_ns);
+
+    let written_ns = machine.tell_write(-5, 1 << 40);
+    let second = machine.look(1 << 40)[1];
+    assert_eq!(second.offset_tsc, 1 << 40);
+    assert_eq!(second.before_until_mono_ns, written_ns);
+    assert_eq!(second.from_mono_ns, written_ns);
+
+    let refused_ns = machine.tell_write(1 << 40, -9);
+    assert_eq!(machine.look(1 << 40).len(), 2);
+    let third = machine.look(7)[2];
+    assert!(third.before_until_mono_ns > refused_ns, "{third:?}");
+    assert!(third.before_until_mono_ns < third.from_mono_ns, "{third:?}");
+}
+
+#[test]
+fn a_write_that_finds_no_room_is_a_loss() {
+    let handlers = Handlers::of(false, 0, rustix::param::page_size() as u32);
+    // A record has a header of 8 bytes.
+    let fit = rustix::param::page_size() as u64 / 40;
+    for _ in 0..=fit {
+        handlers.run("tsc_write", 0, 1_000, &[VCPU, NUMBER, 0, 1]);
+    }
+    assert_eq!(handlers.lost(), 1);
+}
