@@ -126,6 +126,11 @@ impl Cpu {
         self.below.push(exit);
     }
 
+    /// Whether the gaps that it may lie in are explained.
+    pub(crate) fn has_forgotten(&self, activity: &Activity) -> bool {
+        self.timeline.has_forgotten(activity.end_mono_ns)
+    }
+
     /// Counters are cumulative, so the latest tally replaces the one before; the
     /// start is the first one's.
     pub(crate) fn add_tally(&mut self, tally: Tally) {

@@ -1,6 +1,8 @@
 //! Takes the stream event by event; budgets come out as soon as they are certain.
 
-use vmnoise_events::{Activity, Event, Finish, LossKind, OwnCost, RunFacts, SourceId};
+use vmnoise_events::{
+    Activity, ActivityKind, Event, Finish, LossKind, OwnCost, RunFacts, SourceId,
+};
 
 use crate::attribute::{Attribution, Explained};
 use crate::below::BelowExit;
@@ -212,10 +214,19 @@ impl Explainer {
     fn add_activity(&mut self, activity: &Activity) {
         if activity.end_mono_ns < activity.start_mono_ns {
             self.losses.find(LossKind::Unpaired);
-        } else if activity.end_mono_ns < self.watermark_ns {
+        } else if self.is_late(activity) {
             self.late_activities += 1;
         } else {
             self.cpu_mut(activity.cpu).add_activity(*activity);
+        }
+    }
+
+    /// A sleep is told when its thread has the CPU again, and ends at the wake-up before.
+    /// However long the thread waited in between, the gap around both is not over yet.
+    fn is_late(&mut self, activity: &Activity) -> bool {
+        match activity.kind {
+            ActivityKind::Blocked => self.cpu_mut(activity.cpu).has_forgotten(activity),
+            _ => activity.end_mono_ns < self.watermark_ns,
         }
     }
 

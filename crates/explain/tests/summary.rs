@@ -6,7 +6,7 @@ use streams::{
     ALL_WITNESSES, activity, anchor, explain, facts, finish, gap, in_a_machine, parts,
     polling_in_a_machine, source,
 };
-use vmnoise_events::ActivityKind::Irq;
+use vmnoise_events::ActivityKind::{Blocked, Irq, Thread};
 use vmnoise_events::{
     Event, Finish, FinishReason, Gap, Loss, LossKind, OwnCost, RunFacts, Share, SourceId, Tally,
     Witnesses,
@@ -157,6 +157,29 @@ fn defects_and_late_events_are_counted_and_explain_nothing() {
     assert_eq!((summary.lost_events, summary.late_events), (10, 1));
     assert_eq!(summary.cpus[0].shares_ns.get(Share::Hw), Some(1000));
     assert_eq!((summary.complete, summary.finish_reason), (false, None));
+}
+
+#[test]
+fn a_sleep_that_is_told_long_after_the_wake_up_is_not_late() {
+    let events = [
+        anchor(0),
+        anchor(20_000),
+        // The thread is woken at 4000, and has its CPU again at 8000 only.
+        activity(Thread, 1000, 6000, 0),
+        Event::Watermark(6000),
+        activity(Thread, 6000, 8000, 0),
+        activity(Blocked, 1500, 4000, 1),
+        Event::Gap(gap(1000, 9000)),
+        Event::Watermark(10_000),
+        // Now it is.
+        activity(Blocked, 1500, 4000, 1),
+    ];
+    let (budgets, summary) = explain(&facts(), &events);
+    assert_eq!(summary.late_events, 1);
+    let blocked = parts(&budgets[0])
+        .into_iter()
+        .find(|part| part.0 == Share::Blocked);
+    assert_eq!(blocked.map(|part| part.2), Some(2500));
 }
 
 #[test]
