@@ -73,8 +73,8 @@ impl Crossing<'_> {
                     let to_ns = ends.into_iter().fold(end_ns, u64::min);
                     to_ns.saturating_sub(from_ns)
                 });
-            let ns: u64 = of_clock.sum();
-            overlap.ns += ns;
+            let ns = of_clock.fold(0, u64::saturating_add);
+            overlap.ns = overlap.ns.saturating_add(ns);
             overlap.clocks += u32::from(ns > 0);
         }
         overlap

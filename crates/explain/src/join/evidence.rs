@@ -153,7 +153,8 @@ impl Tests {
             tested: inside + self.outside,
             inside,
             chance: self.chances / self.exits.max(1) as f64,
-            slack_ns: ends.map(|(low, high)| (floor_ns(*low, tsc_hz), -floor_ns(-*high, tsc_hz))),
+            slack_ns: ends
+                .map(|(low, high)| (whole_ns(*low, tsc_hz, false), whole_ns(*high, tsc_hz, true))),
         }
     }
 }
@@ -163,7 +164,9 @@ fn cycles(ns: u64, tsc_hz: u64) -> u64 {
     u64::try_from(cycles).unwrap_or(u64::MAX)
 }
 
-fn floor_ns(cycles: i64, tsc_hz: u64) -> i64 {
-    let ns = (i128::from(cycles) * 1_000_000_000).div_euclid(i128::from(tsc_hz));
-    i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
+/// Rounded down, or up.
+fn whole_ns(cycles: i64, tsc_hz: u64, up: bool) -> i64 {
+    let (cycles, tsc_hz) = (i128::from(cycles) * 1_000_000_000, i128::from(tsc_hz));
+    let rounded = cycles.div_euclid(tsc_hz) + i128::from(up && cycles % tsc_hz != 0);
+    i64::try_from(rounded).unwrap_or(if cycles < 0 { i64::MIN } else { i64::MAX })
 }

@@ -30,9 +30,10 @@ pub struct Matcher {
     host: Eras,
     host_until_ns: u64,
     felt: BTreeMap<u32, Felt>,
-    gaps: usize,
+    /// How many gaps, and times away, may still be kept.
+    gaps_left: usize,
     told: ToldVcpus,
-    away: usize,
+    away_left: usize,
 }
 
 impl Matcher {
@@ -55,9 +56,9 @@ impl Matcher {
             host: Eras::new(&host.clock),
             host_until_ns: 0,
             felt: BTreeMap::new(),
-            gaps: 0,
+            gaps_left: KEPT,
             told: ToldVcpus::default(),
-            away: 0,
+            away_left: KEPT,
         })
     }
 
@@ -74,16 +75,16 @@ impl Matcher {
     pub fn guest(&mut self, event: &Event) {
         match event {
             Event::Anchor(anchor) => self.guest.add(anchor),
-            Event::Gap(gap) if self.gaps < KEPT => {
-                self.gaps += 1;
+            Event::Gap(gap) if self.gaps_left > 0 => {
+                self.gaps_left -= 1;
                 self.felt.entry(gap.cpu).or_default().add_gap(gap);
             }
             Event::Tally(tally) => {
-                let has_room = self.gaps < KEPT;
+                let has_room = self.gaps_left > 0;
                 let felt = self.felt.entry(tally.cpu).or_default();
                 felt.add_tally(tally, has_room);
             }
-            Event::Watermark(_) | Event::Finish(_) if self.gaps < KEPT => {
+            Event::Watermark(_) | Event::Finish(_) if self.gaps_left > 0 => {
                 self.felt.values_mut().for_each(Felt::settle);
             }
             _ => {}
@@ -93,18 +94,18 @@ impl Matcher {
     /// Takes the next event of the host's recording.
     pub fn host(&mut self, event: &Event) {
         let threshold_ns = self.guest_facts.options.threshold_ns;
-        let has_room = self.away < KEPT;
+        let has_room = self.away_left > 0;
         match event {
             Event::Anchor(anchor) => self.host.add(anchor),
             Event::Vcpu(vcpu) => self.told.define(vcpu),
             Event::VcpuClock(clock) => self.told.add_clock(clock),
             Event::Exit(exit) => {
                 let is_kept = self.told.add_exit(exit, threshold_ns, has_room);
-                self.away += usize::from(is_kept);
+                self.away_left -= usize::from(is_kept);
             }
             Event::VcpuInterval(interval) => {
                 let is_kept = self.told.add_interval(interval, threshold_ns, has_room);
-                self.away += usize::from(is_kept);
+                self.away_left -= usize::from(is_kept);
             }
             Event::Watermark(mono_ns) => self.host_until_ns = self.host_until_ns.max(*mono_ns),
             Event::Finish(finish) => {
@@ -216,5 +217,113 @@ fn bound_ns(host: &Eras, guest: &Eras, evidence: &Evidence) -> u64 {
         Some(slack_ns) => anchors_ns
             .saturating_add(slack_ns)
             .saturating_add(host.bound_ns()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vmnoise_events::{
+        Anchor, Exit, ExitReason, ExitSplit, Gap, Isa, Tally, Vcpu, VcpuClock, VcpuExit,
+    };
+
+    use super::*;
+
+    fn facts(workload: &str) -> RunFacts {
+        let facts = format!(
+            r#"{{"tool_version": "", "workload": "{workload}", "started_at": "", "options": {{
+                "cpus": [], "duration_ns": 0, "threshold_ns": 5, "period_ns": 0,
+                "priority": null, "top": 0, "stop_ns": null, "trace": true}}, "host": {{
+                "kernel": "", "hypervisor": null, "cpu_model": "", "allowed_cpus": [],
+                "clocksource": "", "kvm_module": null}}, "clock": {{"source": "tsc",
+                "tsc_hz": 1000000000, "offset_proof": null, "offset_tsc": 0,
+                "offset_bound_tsc": 0, "bracket_tsc": 0}}, "witnesses": {{"irq": true,
+                "softirq": true, "nmi": true, "sched": true, "kvm_run": true,
+                "kvm_exit": true, "steal_clock": true}}, "rungs": [], "shares_cpu": false,
+                "rdtsc_cycles": 0}}"#
+        );
+        serde_json::from_str(&facts).unwrap()
+    }
+
+    /// A pair of gaps and exits each 1000 ns that agree, of which so many may be kept.
+    fn tested(gaps: usize, exits: usize) -> u64 {
+        let mut matcher = Matcher::new(&facts("spin"), &facts("vcpus")).unwrap();
+        (matcher.gaps_left, matcher.away_left) = (gaps, exits);
+        let vcpu = VcpuId(0);
+        matcher.host(&Event::Vcpu(Vcpu {
+            id: vcpu,
+            tid: 2,
+            vmm_pid: 1,
+            number: Some(0),
+            vm: 0,
+            vm_name: "web".to_string(),
+            sees_kvm: true,
+        }));
+        matcher.host(&Event::VcpuClock(VcpuClock {
+            vcpu,
+            before_until_mono_ns: 0,
+            from_mono_ns: 0,
+            offset_tsc: 0,
+            ratio: 1,
+            ratio_frac_bits: 0,
+        }));
+        for at in (10_000..110_000).step_by(1_000) {
+            let anchor = |at| {
+                Event::Anchor(Anchor {
+                    before_tsc: at,
+                    mono_ns: at,
+                    after_tsc: at,
+                })
+            };
+            matcher.guest(&anchor(at));
+            matcher.guest(&Event::Tally(Tally {
+                cpu: 0,
+                first_tsc: 10_000,
+                last_tsc: at,
+                ..Tally::default()
+            }));
+            matcher.guest(&Event::Gap(Gap {
+                cpu: 0,
+                start_tsc: at - 120,
+                end_tsc: at - 80,
+                steal_ns: 0,
+                reloads: 0,
+                light_exits: 0,
+                heavy_exits: 0,
+                interference: None,
+            }));
+            matcher.guest(&Event::Watermark(at));
+            matcher.host(&anchor(at));
+            matcher.host(&Event::Exit(VcpuExit {
+                vcpu,
+                exit: Exit {
+                    start_mono_ns: at - 110,
+                    end_mono_ns: at - 90,
+                    reason: ExitReason {
+                        isa: Isa::Svm,
+                        code: 0,
+                    },
+                    exit_cpu: 0,
+                    entry_cpu: 0,
+                    heavy: false,
+                    split: ExitSplit::default(),
+                },
+            }));
+            matcher.host(&Event::Watermark(at));
+        }
+        let pair = matcher.conclude().unwrap().pairs[0].clone();
+        assert_eq!(pair.exits_inside, pair.exits_tested);
+        pair.exits_tested
+    }
+
+    #[test]
+    fn what_is_not_kept_is_not_tested() {
+        // The first gap lies before the first reading.
+        assert_eq!(tested(KEPT, KEPT), 99);
+        assert_eq!(
+            tested(50, KEPT),
+            48,
+            "whether more gaps were felt is not known"
+        );
+        assert_eq!(tested(KEPT, 50), 49);
     }
 }
