@@ -11,27 +11,10 @@ use crate::kvm_bound::KvmBound;
 use crate::ledger::{Ledger, PeriodLine};
 use crate::names::Names;
 use crate::net_noise::NetNoise;
+use crate::reach::Reach;
 use crate::sight::{Sight, Testimony};
 use crate::timeline::Timeline;
 use crate::trace::Trace;
-
-/// How far the stream has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// Everything before this instant (CLOCK_MONOTONIC, ns) is there.
-    To(u64),
-    /// Nothing more comes.
-    End,
-}
-
-impl Reach {
-    fn mono_ns(self) -> u64 {
-        match self {
-            Reach::To(mono_ns) => mono_ns,
-            Reach::End => u64::MAX,
-        }
-    }
-}
 
 /// What all CPUs share while they advance.
 pub(crate) struct Shared<'a> {
@@ -152,7 +135,7 @@ impl Cpu {
         let clock = shared.clock;
         if let Some(tally) = self.tally
             && self.started_mono_ns.is_none()
-            && is_dated(tally.first_tsc, reach, clock)
+            && reach.dates(tally.first_tsc, clock)
         {
             self.started_mono_ns = Some(clock.mono_ns(tally.first_tsc));
         }
@@ -185,7 +168,7 @@ impl Cpu {
         let mut settled_ns = self.alive_mono_ns(clock);
         waiting.retain(|gap| {
             let (start_ns, end_ns) = (clock.mono_ns(gap.start_tsc), clock.mono_ns(gap.end_tsc));
-            let is_due = is_dated(gap.end_tsc, reach, clock) && end_ns <= reach.mono_ns();
+            let is_due = reach.dates(gap.end_tsc, clock) && end_ns <= reach.mono_ns();
             if is_due && self.explain(gap, start_ns, end_ns, shared, on_gap) {
                 settled_ns = settled_ns.max(end_ns);
             }
@@ -311,7 +294,7 @@ impl Cpu {
     /// When the gaps end that the workload felt and that would be explained by `reach`,
     /// CLOCK_MONOTONIC in nanoseconds.
     pub(crate) fn due_ends(&self, reach: Reach, clock: &ClockMap) -> impl Iterator<Item = u64> {
-        let is_due = move |gap: &&Gap| is_dated(gap.end_tsc, reach, clock);
+        let is_due = move |gap: &&Gap| reach.dates(gap.end_tsc, clock);
         let ends = self.waiting.iter().filter(is_due);
         let ends = ends.map(|gap| clock.mono_ns(gap.end_tsc));
         ends.filter(move |end_ns| *end_ns <= reach.mono_ns())
@@ -350,9 +333,4 @@ impl Cpu {
             .saturating_sub(self.started_mono_ns?);
         Some(span_ns.saturating_sub(clock.whole_ns(tally.blind_tsc.unwrap_or(0))))
     }
-}
-
-/// Whether the place of this reading on the clock is final.
-fn is_dated(tsc: u64, reach: Reach, clock: &ClockMap) -> bool {
-    reach == Reach::End || clock.covers(tsc)
 }

@@ -33,6 +33,7 @@ mod own_steal;
 mod percent;
 mod periodic;
 mod plain_kvm;
+mod reach;
 mod residual;
 mod share_totals;
 mod sight;

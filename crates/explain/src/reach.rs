@@ -1,0 +1,26 @@
+//! Up to where a stream can be explained.
+
+use crate::clockmap::ClockMap;
+
+/// How far the stream has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Everything before this instant (CLOCK_MONOTONIC, ns) is there.
+    To(u64),
+    /// Nothing more comes.
+    End,
+}
+
+impl Reach {
+    pub(crate) fn mono_ns(self) -> u64 {
+        match self {
+            Reach::To(mono_ns) => mono_ns,
+            Reach::End => u64::MAX,
+        }
+    }
+
+    /// Whether the place of this reading on the clock is final.
+    pub(crate) fn dates(self, tsc: u64, clock: &ClockMap) -> bool {
+        self == Reach::End || clock.covers(tsc)
+    }
+}
