@@ -25,6 +25,7 @@ Examples:
   vmnoise osnoise -d 10s                  what is taken from each CPU of this machine
   vmnoise exits -d 10s                    every exit of the VMs on this host, by reason
   vmnoise explain run.vmn                 the summary again, from the recording
+  vmnoise explain guest.rec host.rec      who on the host took what the guest lost
   vmnoise doctor                          what this machine lets vmnoise see
 
 Exit status: 0 ok, 1 error, 2 a limit was hit, 3 this machine cannot, 129 usage";
@@ -45,7 +46,7 @@ pub enum Command {
     Osnoise(Box<OsnoiseArguments>),
     /// Count every exit of every VM on this host, and say where its time went
     Exits(Box<ExitsArguments>),
-    /// Print the summary of a recording
+    /// Print the summary of a recording, or join a guest's with its host's
     Explain(ExplainArguments),
     /// Show what this machine lets vmnoise see, and what would let it see more
     Doctor(DoctorArguments),
@@ -251,16 +252,31 @@ pub struct OsnoiseTraceArguments {
     pub quiet: bool,
 }
 
-/// `vmnoise explain`: the same path from events to output, fed from a file.
+/// `vmnoise explain`: the same path from events to output, fed from a file, or from a guest's
+/// and its host's.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
     /// A recording made with `-o`
     pub recording: PathBuf,
+    /// What the host of that guest recorded meanwhile with `vmnoise exits -o`: says who on the
+    /// host took what the guest lost
+    pub host: Option<PathBuf>,
+    /// With HOST: rank who took the time of gaps of at least this length [default: of all that
+    /// were recorded]; a number alone is in microseconds
+    #[arg(short = 'T', long, value_name = "TIME", value_parser = threshold, requires = "host")]
+    pub threshold: Option<u64>,
+    /// With HOST: how many of the longest gaps to draw
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "host")]
+    pub top: usize,
+    /// With HOST: the guest is this VM, by its name or the process id of its VMM [default:
+    /// whichever the data show it to be]
+    #[arg(long, value_name = "VM", requires = "host")]
+    pub vm: Option<String>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
     /// Print it line by line instead, as `osnoise trace` and `exits trace` do
-    #[arg(long, conflicts_with = "format")]
+    #[arg(long, conflicts_with_all = ["format", "host"])]
     pub trace: bool,
 }
 

@@ -60,6 +60,11 @@ pub fn human(ns: u64) -> String {
     }
 }
 
+/// A duration in microseconds, exact: parts that add up do so on paper.
+pub fn us(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
 /// A point of time after the start of a run, in seconds.
 pub fn seconds(ns: u64) -> String {
     format!("{:.6} s", ns as f64 / 1e9)

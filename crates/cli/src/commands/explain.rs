@@ -1,4 +1,5 @@
-//! `vmnoise explain`: a recording goes through the same path as a live run.
+//! `vmnoise explain`: a recording goes through the same path as a live run, and a guest's
+//! may be joined with its host's.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,6 +8,7 @@ use anyhow::Result;
 use vmnoise_events::{RunFacts, Workload};
 use vmnoise_recording::{Ending, ReadError, Reader};
 
+use super::join;
 use crate::args::ExplainArguments;
 use crate::exits_session::{ExitsOutcome, ExitsSession};
 use crate::output::exits::{ExitsView, Layout};
@@ -16,11 +18,14 @@ use crate::session::{Outcome, Session};
 use crate::status::Status;
 
 /// How reading ended, which is told after the result.
-type Replayed = Result<Ending, ReadError>;
+pub type Replayed = Result<Ending, ReadError>;
 
 /// Prints what the recording holds. What can be read is printed even where the
 /// file ends too early; then the fault follows on stderr.
 pub fn run(arguments: &ExplainArguments) -> Result<Status> {
+    if let Some(host) = &arguments.host {
+        return join::run(arguments, host);
+    }
     let path = &arguments.recording;
     let mut reader = Reader::open(path).map_err(|error| name_file(error, path))?;
     let facts = reader.facts().clone();
@@ -28,6 +33,15 @@ pub fn run(arguments: &ExplainArguments) -> Result<Status> {
         Workload::Vcpus => exits(arguments, &facts, &mut reader)?,
         _ => gaps(arguments, &facts, &mut reader)?,
     };
+    tell_ending(ending, path)?;
+    Ok(Status::Ok)
+}
+
+/// Tells what of a recording is not in the result.
+///
+/// # Errors
+/// The fault at which reading ended.
+pub fn tell_ending(ending: Replayed, path: &Path) -> Result<()> {
     let ending = ending.map_err(|error| name_file(error, path))?;
     if !matches!(ending, Ending::Complete) {
         eprintln!(
@@ -35,7 +49,7 @@ pub fn run(arguments: &ExplainArguments) -> Result<Status> {
             path.display()
         );
     }
-    Ok(Status::Ok)
+    Ok(())
 }
 
 fn gaps(
@@ -75,7 +89,7 @@ fn exits(
 }
 
 /// Faults of the content do not know the name of their file.
-fn name_file(error: ReadError, path: &Path) -> anyhow::Error {
+pub fn name_file(error: ReadError, path: &Path) -> anyhow::Error {
     match error {
         ReadError::Open { .. } => error.into(),
         _ => anyhow::Error::new(error).context(path.display().to_string()),

@@ -5,6 +5,7 @@ pub mod doctor;
 mod exercise;
 pub mod exits;
 pub mod explain;
+mod join;
 pub mod microvm;
 pub mod osnoise;
 mod polling_group;

@@ -8,7 +8,7 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::{Budget, LinearHistogram, Summary};
 
 use super::view::{Period, View};
-use super::{rtla, stop, text};
+use super::{honesty, rtla, stop, text};
 use crate::args::OsnoiseHistArguments;
 use crate::recent_trace::RecentTrace;
 
@@ -64,7 +64,7 @@ impl View for Hist {
             out += &format!(
                 "\n{}\n{}",
                 text::periodic(summary),
-                text::honesty(facts, summary)
+                honesty::render(facts, summary)
             );
         }
         super::write(out.as_bytes())

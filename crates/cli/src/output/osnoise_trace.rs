@@ -7,7 +7,7 @@ use vmnoise_explain::{Summary, TraceLine};
 
 use super::stream::Stream;
 use super::view::{Period, View};
-use super::{stop, text, trace_line};
+use super::{honesty, stop, trace_line};
 use crate::recent_trace::RecentTrace;
 
 /// Prints every line as soon as it is certain.
@@ -59,7 +59,7 @@ impl View for Trace {
         let end = format!(
             "{separator}{}{}",
             stop::report(facts, summary, trace),
-            text::honesty(facts, summary)
+            honesty::render(facts, summary)
         );
         super::write(end.as_bytes())
     }

@@ -1,16 +1,14 @@
-//! The summary for people: where the time went, who took it, the longest gaps as
-//! budgets, and last what this run cannot know.
+//! The summary for people: where the time went, who took it, and the longest gaps as
+//! budgets.
 
-use vmnoise_events::{ClockSource, LossKind, RunFacts, Rung, Share, Workload};
+use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::{CpuSummary, NamedPart, Summary, WorstGap};
 
-use super::table;
+use super::{honesty, table};
 use crate::units::{human, seconds};
 
 /// Sources beyond these are in the JSON.
 const SOURCES_PER_CPU: usize = 12;
-/// One `rdtsc` beyond this is not the processor answering but a hypervisor.
-const EMULATED_RDTSC_NS: u64 = 1_000;
 
 /// The whole result. Ends with a newline.
 pub fn render(facts: &RunFacts, summary: &Summary) -> String {
@@ -31,7 +29,7 @@ pub fn render(facts: &RunFacts, summary: &Summary) -> String {
         }
     }
     text += &format!("\n{}", periodic(summary));
-    text += &format!("\n{}", honesty(facts, summary));
+    text += &format!("\n{}", honesty::render(facts, summary));
     text
 }
 
@@ -97,7 +95,7 @@ fn overview(cpus: &[CpuSummary]) -> String {
 }
 
 /// Shares that took time, and those that nobody could see here.
-fn shares(cpu: &CpuSummary) -> String {
+pub fn shares(cpu: &CpuSummary) -> String {
     let rows: Vec<[String; 3]> = cpu
         .shares_ns
         .iter()
@@ -210,123 +208,7 @@ pub fn periodic(summary: &Summary) -> String {
     text
 }
 
-/// How it was witnessed, and what that cannot show.
-pub fn rungs(rungs: &[Rung]) -> String {
-    let mut text = String::from("What this result rests on\n");
-    for rung in rungs {
-        text += &format!(" {}: {}", rung.probe, rung.rung);
-        if !rung.limit.is_empty() {
-            text += &format!("; {}", rung.limit);
-        }
-        text += "\n";
-    }
-    text
-}
-
-/// The last lines, always: rungs, losses, clock bound, own cost, what stays unexplained.
-pub fn honesty(facts: &RunFacts, summary: &Summary) -> String {
-    let mut text = rungs(&summary.rungs);
-    if facts.clock.source == ClockSource::UnstableTsc {
-        text += " the kernel does not use the TSC as its clock: it may not be constant\n";
-    }
-    if facts.shares_cpu {
-        text += " the tool's own threads ran on measured CPUs: they are part of the noise\n";
-    }
-    let rdtsc_ns = facts.rdtsc_cycles.saturating_mul(1_000_000_000) / facts.clock.tsc_hz.max(1);
-    if rdtsc_ns > EMULATED_RDTSC_NS {
-        text += &format!(" reading the TSC takes {rdtsc_ns} ns: a hypervisor emulates it\n");
-    }
-    text += &format!(
-        " lost events: {}{}, late: {}\n",
-        summary.lost_events,
-        losses(summary),
-        summary.late_events
-    );
-    let incomplete_gaps = summary.cpus.iter().filter_map(|cpu| cpu.incomplete_gaps);
-    let incomplete_gaps: u64 = incomplete_gaps.sum();
-    if incomplete_gaps > 0 {
-        text += &format!(
-            " gaps with lost activities: {incomplete_gaps}; what they leave over is booked unexplained\n"
-        );
-    }
-    text += &exit_check(facts, summary);
-    for cpu in &summary.cpus {
-        if let Some(count) = cpu.smi_count {
-            text += &format!(" SMIs of CPU {}: {count}\n", cpu.cpu);
-        }
-    }
-    text += &steal_outside_gaps(facts, summary);
-    text += &format!(" clock bound: {}\n", time(summary.clock_bound_ns));
-    text += &format!(
-        " own cost: {} BPF runs, {} in all ({} % of a measured CPU's time)\n",
-        number(summary.own_cost.bpf_runs),
-        time(summary.own_cost.bpf_ns),
-        percent(summary.own_cost.percent_of_runtime),
-    );
-    text += &format!(
-        " unexplained: {} % of the noise is residual\n",
-        percent(summary.residual_percent_of_noise)
-    );
-    if !summary.complete {
-        text += " the run did not end in order: this is what it had seen so far\n";
-    }
-    text
-}
-
-/// Where every exit is witnessed, KVM's own count is an independent check on it.
-fn exit_check(facts: &RunFacts, summary: &Summary) -> String {
-    let mut text = String::new();
-    for cpu in summary.cpus.iter().filter(|_| facts.witnesses.kvm_exit) {
-        if let (Some(light), Some(heavy), Some(all)) =
-            (cpu.exits.light, cpu.exits.heavy, cpu.exits.kvm_stat)
-        {
-            text += &format!(
-                " exits of CPU {}: {} witnessed, {all} by KVM's own statistics\n",
-                cpu.cpu,
-                light + heavy
-            );
-        }
-    }
-    text
-}
-
-/// What a hypervisor takes while an observed thread runs is in no gap; its sum is known.
-fn steal_outside_gaps(facts: &RunFacts, summary: &Summary) -> String {
-    let mut text = String::new();
-    for cpu in summary
-        .cpus
-        .iter()
-        .filter(|_| facts.workload == Workload::Observed)
-    {
-        if let (Some(clock_ns), Some(booked_ns)) =
-            (cpu.steal_clock_ns, cpu.shares_ns.get(Share::Steal))
-        {
-            text += &format!(
-                " steal while the thread could run on CPU {}: {} by the steal clock, {} of it in gaps\n",
-                cpu.cpu,
-                human(clock_ns),
-                human(booked_ns),
-            );
-        }
-    }
-    text
-}
-
-fn losses(summary: &Summary) -> String {
-    let kinds: Vec<String> = summary
-        .losses
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(kind, count): (LossKind, u64)| format!("{} {count}", kind.name()))
-        .collect();
-    if kinds.is_empty() {
-        String::new()
-    } else {
-        format!(" ({}): maxima are lower bounds", kinds.join(", "))
-    }
-}
-
-fn time(ns: Option<u64>) -> String {
+pub fn time(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".into(), human)
 }
 
@@ -334,6 +216,6 @@ pub fn number(count: Option<u64>) -> String {
     count.map_or_else(|| "-".into(), |count| count.to_string())
 }
 
-fn percent(value: Option<f64>) -> String {
+pub fn percent(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.3}"))
 }

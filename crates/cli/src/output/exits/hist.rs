@@ -6,6 +6,7 @@ use vmnoise_explain::{ExitLengths, ExitsSummary, VcpuExits, VmExits, next_floor_
 
 use crate::args::{Columns, ExitsHistArguments};
 use crate::output::{rtla, text};
+use crate::units::us;
 
 /// As wide as rtla's.
 const CELL: usize = 9;
@@ -96,10 +97,6 @@ fn floors(all: &ExitLengths, with_zeros: bool) -> Vec<u64> {
         }
         _ => floors,
     }
-}
-
-fn us(ns: u64) -> String {
-    format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
 /// One line: its name and a cell for each column.

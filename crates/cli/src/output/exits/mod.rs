@@ -20,9 +20,10 @@ use vmnoise_events::{LossKind, RunFacts, Rung};
 use vmnoise_explain::{ExitsRun, ExitsSummary, Losses, TracedExit};
 
 use self::longest::Longest;
+pub use self::parts::cpus;
 use super::json::Head;
 use super::stream::Stream;
-use super::{json, screen, text};
+use super::{honesty, json, screen};
 use crate::args::{ExitsHistArguments, Format};
 use crate::units::human;
 
@@ -146,25 +147,15 @@ impl<'a> ExitsView<'a> {
         out += &timeline::render(&run.longest);
         if rests_on {
             out += "\n";
-            out += &honesty(run);
+            out += &limits(run);
         }
         out
     }
 }
 
 /// How it was witnessed, and what is missing.
-fn honesty(run: &ExitsRun) -> String {
-    let lost: Vec<String> = run
-        .losses
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(kind, count)| format!("{} {count}", kind.name()))
-        .collect();
-    let by_kind = match lost.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", lost.join(", ")),
-    };
-    let mut out = text::rungs(&run.rungs);
+fn limits(run: &ExitsRun) -> String {
+    let mut out = format!("{}\n{}", honesty::HEADING, honesty::rungs(&run.rungs));
     if run.losses.get(LossKind::VcpusFull) > 0 {
         out += " vCPUs without room are not counted at all\n";
     }
@@ -173,5 +164,6 @@ fn honesty(run: &ExitsRun) -> String {
         let told = run.told;
         out += &format!(" told one by one: {told} exits; nobody is named for {unnamed} of them\n");
     }
+    let by_kind = honesty::by_kind(&run.losses);
     out + &format!(" lost events: {}{by_kind}\n", run.lost_events)
 }

@@ -5,6 +5,7 @@ use vmnoise_explain::{LongestExit, NamedExit, Piece};
 use super::parts;
 use crate::output::text;
 use crate::output::trace_line::instant;
+use crate::units::us;
 
 /// Width of the picture of an exit.
 const WIDTH: u64 = 40;
@@ -98,8 +99,4 @@ fn bar(dur_ns: u64, offset_ns: u64, ns: u64) -> String {
     let end = place(offset_ns + ns, 1).clamp(first + 1, WIDTH);
     let mark = |at| if (first..end).contains(&at) { '#' } else { ' ' };
     (0..WIDTH).map(mark).collect()
-}
-
-fn us(ns: u64) -> String {
-    format!("{}.{:03}", ns / 1000, ns % 1000)
 }

@@ -1,0 +1,153 @@
+//! `vmnoise explain GUEST HOST`: a first pass over both recordings finds out which vCPU is
+//! which CPU of the guest, a second lays what the host did under the guest's gaps.
+
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anyhow::Result;
+use vmnoise_events::{Event, RunFacts};
+use vmnoise_explain::{JoinError, JoinOptions, JoinedRun, Joiner, Matcher, Pairs};
+use vmnoise_recording::Reader;
+
+use super::explain::{Replayed, name_file, tell_ending};
+use crate::args::ExplainArguments;
+use crate::output::join::Joined;
+use crate::status::{Status, UsageError};
+
+/// Prints what the two come to. What can be read is joined even where a file ends too
+/// early; then the fault follows on stderr.
+pub fn run(arguments: &ExplainArguments, host: &Path) -> Result<Status> {
+    let mut guest = Recording::open(&arguments.recording)?;
+    let mut host = Recording::open(host)?;
+    let pairs = pair(arguments, &mut guest, &mut host).inspect_err(|_| {
+        guest.tell();
+        host.tell();
+    })?;
+    let run = join(
+        arguments,
+        &mut Recording::open(guest.path)?,
+        &mut Recording::open(host.path)?,
+        pairs,
+    );
+    let joined = Joined {
+        guest: &guest.facts,
+        host: &host.facts,
+        run: &run,
+    };
+    joined.print(arguments.format)?;
+    let told = [guest.tell(), host.tell()];
+    Ok(match told.contains(&Status::Error) {
+        true => Status::Error,
+        false => Status::Ok,
+    })
+}
+
+fn pair(
+    arguments: &ExplainArguments,
+    guest: &mut Recording<'_>,
+    host: &mut Recording<'_>,
+) -> Result<Pairs> {
+    let mut matcher = Matcher::new(&guest.facts, &host.facts).map_err(misplaced)?;
+    if let Some(vm) = &arguments.vm {
+        matcher = matcher.only(vm);
+    }
+    while let Some(event) = guest.pull() {
+        matcher.guest(&event);
+    }
+    while let Some(event) = host.pull() {
+        matcher.host(&event);
+    }
+    Ok(matcher.conclude()?)
+}
+
+/// Recordings that cannot be meant are not the data's fault.
+fn misplaced(error: JoinError) -> anyhow::Error {
+    match error {
+        JoinError::Swapped | JoinError::NoHost | JoinError::NoGuest | JoinError::Observed => {
+            UsageError(error.to_string()).into()
+        }
+        _ => error.into(),
+    }
+}
+
+fn join(
+    arguments: &ExplainArguments,
+    guest: &mut Recording<'_>,
+    host: &mut Recording<'_>,
+    pairs: Pairs,
+) -> JoinedRun {
+    let recorded_ns = guest.facts.options.threshold_ns;
+    let options = JoinOptions {
+        above_ns: arguments.threshold.unwrap_or(0).max(recorded_ns),
+        top: arguments.top,
+    };
+    let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options);
+    while let Some(event) = guest.pull() {
+        joiner.guest(&event);
+        hear(&mut joiner, host);
+    }
+    joiner.guest_ended();
+    hear(&mut joiner, host);
+    joiner.finish()
+}
+
+/// Reads on in the host's recording for as long as it is wanted.
+fn hear(joiner: &mut Joiner, host: &mut Recording<'_>) {
+    while joiner.wants_host() {
+        match host.pull() {
+            Some(event) => joiner.host(&event),
+            None => joiner.host_ended(),
+        }
+    }
+}
+
+/// One of the two, event by event.
+struct Recording<'a> {
+    path: &'a Path,
+    facts: RunFacts,
+    reader: Reader<File>,
+    /// How reading ended, once it did.
+    ended: Option<Replayed>,
+}
+
+impl<'a> Recording<'a> {
+    fn open(path: &'a Path) -> Result<Recording<'a>> {
+        let reader = Reader::open(path).map_err(|error| name_file(error, path))?;
+        if !path.is_file() {
+            return Err(UsageError(format!(
+                "{}: two recordings are read twice each, and this is no file: save it as one",
+                path.display()
+            ))
+            .into());
+        }
+        Ok(Recording {
+            path,
+            facts: reader.facts().clone(),
+            reader,
+            ended: None,
+        })
+    }
+
+    /// The next event; `None` where it ends, be it by a fault.
+    fn pull(&mut self) -> Option<Event> {
+        if self.ended.is_some() {
+            return None;
+        }
+        match self.reader.next_event() {
+            Ok(ControlFlow::Continue(event)) => return Some(event),
+            Ok(ControlFlow::Break(ending)) => self.ended = Some(Ok(ending)),
+            Err(fault) => self.ended = Some(Err(fault)),
+        }
+        None
+    }
+
+    /// Tells what of it is not in the result.
+    fn tell(&mut self) -> Status {
+        let ended = self.ended.take().map(|ended| tell_ending(ended, self.path));
+        match ended {
+            Some(Err(fault)) => Status::of_error(&fault),
+            Some(Ok(())) | None => Status::Ok,
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The last lines of each result: how it was witnessed, and what it cannot know.
+
+use vmnoise_events::{ClockSource, RunFacts, Rung, Share, Workload};
+use vmnoise_explain::{Losses, Summary};
+
+use super::text::{number, percent, time};
+use crate::units::human;
+
+/// Over the lines of a result.
+pub const HEADING: &str = "What this result rests on";
+/// One `rdtsc` beyond this is not the processor answering but a hypervisor.
+const EMULATED_RDTSC_NS: u64 = 1_000;
+
+/// Rungs, losses, clock bound, own cost, what stays unexplained.
+pub fn render(facts: &RunFacts, summary: &Summary) -> String {
+    format!("{HEADING}\n{}", limits(facts, summary))
+}
+
+/// The same without its heading.
+pub fn limits(facts: &RunFacts, summary: &Summary) -> String {
+    let mut text = rungs(&summary.rungs);
+    if facts.clock.source == ClockSource::UnstableTsc {
+        text += " the kernel does not use the TSC as its clock: it may not be constant\n";
+    }
+    if facts.shares_cpu {
+        text += " the tool's own threads ran on measured CPUs: they are part of the noise\n";
+    }
+    let rdtsc_ns = facts.rdtsc_cycles.saturating_mul(1_000_000_000) / facts.clock.tsc_hz.max(1);
+    if rdtsc_ns > EMULATED_RDTSC_NS {
+        text += &format!(" reading the TSC takes {rdtsc_ns} ns: a hypervisor emulates it\n");
+    }
+    text += &format!(
+        " lost events: {}{}, late: {}\n",
+        summary.lost_events,
+        match by_kind(&summary.losses) {
+            kinds if kinds.is_empty() => kinds,
+            kinds => format!("{kinds}: maxima are lower bounds"),
+        },
+        summary.late_events
+    );
+    let incomplete_gaps = summary.cpus.iter().filter_map(|cpu| cpu.incomplete_gaps);
+    let incomplete_gaps: u64 = incomplete_gaps.sum();
+    if incomplete_gaps > 0 {
+        text += &format!(
+            " gaps with lost activities: {incomplete_gaps}; what they leave over is booked unexplained\n"
+        );
+    }
+    text += &exit_check(facts, summary);
+    for cpu in &summary.cpus {
+        if let Some(count) = cpu.smi_count {
+            text += &format!(" SMIs of CPU {}: {count}\n", cpu.cpu);
+        }
+    }
+    text += &steal_outside_gaps(facts, summary);
+    text += &format!(" clock bound: {}\n", time(summary.clock_bound_ns));
+    text += &format!(
+        " own cost: {} BPF runs, {} in all ({} % of a measured CPU's time)\n",
+        number(summary.own_cost.bpf_runs),
+        time(summary.own_cost.bpf_ns),
+        percent(summary.own_cost.percent_of_runtime),
+    );
+    text += &format!(
+        " unexplained: {} % of the noise is residual\n",
+        percent(summary.residual_percent_of_noise)
+    );
+    if !summary.complete {
+        text += " the run did not end in order: this is what it had seen so far\n";
+    }
+    text
+}
+
+/// How it was witnessed, and what that cannot show.
+pub fn rungs(rungs: &[Rung]) -> String {
+    let mut text = String::new();
+    for rung in rungs {
+        text += &format!(" {}: {}", rung.probe, rung.rung);
+        if !rung.limit.is_empty() {
+            text += &format!("; {}", rung.limit);
+        }
+        text += "\n";
+    }
+    text
+}
+
+/// Where every exit is witnessed, KVM's own count is an independent check on it.
+fn exit_check(facts: &RunFacts, summary: &Summary) -> String {
+    let mut text = String::new();
+    for cpu in summary.cpus.iter().filter(|_| facts.witnesses.kvm_exit) {
+        if let (Some(light), Some(heavy), Some(all)) =
+            (cpu.exits.light, cpu.exits.heavy, cpu.exits.kvm_stat)
+        {
+            text += &format!(
+                " exits of CPU {}: {} witnessed, {all} by KVM's own statistics\n",
+                cpu.cpu,
+                light + heavy
+            );
+        }
+    }
+    text
+}
+
+/// What a hypervisor takes while an observed thread runs is in no gap; its sum is known.
+fn steal_outside_gaps(facts: &RunFacts, summary: &Summary) -> String {
+    let mut text = String::new();
+    for cpu in summary
+        .cpus
+        .iter()
+        .filter(|_| facts.workload == Workload::Observed)
+    {
+        if let (Some(clock_ns), Some(booked_ns)) =
+            (cpu.steal_clock_ns, cpu.shares_ns.get(Share::Steal))
+        {
+            text += &format!(
+                " steal while the thread could run on CPU {}: {} by the steal clock, {} of it in gaps\n",
+                cpu.cpu,
+                human(clock_ns),
+                human(booked_ns),
+            );
+        }
+    }
+    text
+}
+
+/// What was lost, by kind, in parentheses; empty if nothing was.
+pub fn by_kind(losses: &Losses) -> String {
+    let lost = losses.iter().filter(|(_, count)| *count > 0);
+    let kinds: Vec<String> = lost
+        .map(|(kind, count)| format!("{} {count}", kind.name()))
+        .collect();
+    match kinds.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", kinds.join(", ")),
+    }
+}

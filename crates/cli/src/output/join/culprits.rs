@@ -1,0 +1,65 @@
+//! Who took the time of the guest's long gaps, over the whole run.
+
+use vmnoise_events::Share;
+use vmnoise_explain::{Culprit, JoinedRun, Side};
+
+use crate::output::{table, text};
+use crate::units::human;
+
+/// Those beyond are in the JSON.
+const LISTED: usize = 20;
+
+/// The ranking, largest first.
+pub fn render(run: &JoinedRun) -> String {
+    let above = human(run.above_ns);
+    let total_ns: u64 = run.culprits.iter().map(|culprit| culprit.total_ns).sum();
+    let (listed, others) = run.culprits.split_at(run.culprits.len().min(LISTED));
+    let rows: Vec<[String; 6]> = listed
+        .iter()
+        .map(|culprit| {
+            [
+                format!("{:.3}", culprit.percent),
+                human(culprit.total_ns),
+                human(culprit.max_ns),
+                culprit.gaps.to_string(),
+                culprit.share.to_string(),
+                who(culprit),
+            ]
+        })
+        .collect();
+    let headings = ["% of noise", "total", "most", "gaps", "share", "who"];
+    let mut out = format!(
+        "\nWho took it: gaps of {above} and more, {} in all\n{}",
+        human(total_ns),
+        table::columns(headings, &[4, 5], &rows)
+    );
+    if !others.is_empty() {
+        let rest_ns: u64 = others.iter().map(|culprit| culprit.total_ns).sum();
+        out += &format!(
+            " … and {} more, {} together (--format json lists all)\n",
+            others.len(),
+            human(rest_ns)
+        );
+    }
+    out
+}
+
+fn who(culprit: &Culprit) -> String {
+    let name = match (&culprit.name, culprit.share) {
+        (Some(reason), Share::Kvm) => return format!("KVM, exits for {reason}"),
+        (Some(reason), Share::Vmm) => return format!("the VMM, exits for {reason}"),
+        (None, Share::Steal) => return "(steal clock alone)".into(),
+        (None, share) if share.is_residual() => return "(residual)".into(),
+        (Some(name), _) => name.clone(),
+        (None, _) => text::number(None),
+    };
+    let side = match culprit.side {
+        Side::Guest => "guest",
+        Side::Host => "host",
+        Side::Unknown => return name,
+    };
+    match culprit.cpu {
+        Some(cpu) => format!("{name} on {side} CPU {cpu}"),
+        None => format!("{name} ({side})"),
+    }
+}

@@ -1,0 +1,78 @@
+//! `vmnoise.join/1`.
+
+use serde::Serialize;
+use vmnoise_events::{FinishReason, Options, Rung};
+use vmnoise_explain::{Culprit, GapTree, HostSide, JoinedTotals, Losses, Pair, Summary, ThesisSum};
+
+use super::Joined;
+use crate::output::json::Head;
+
+/// The head and the summary are the guest's.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    #[serde(flatten)]
+    head: Head<'a>,
+    host: Host<'a>,
+    pairs: &'a [Pair],
+    joined: JoinedTotals,
+    above_ns: u64,
+    culprits: &'a [Culprit],
+    trees: &'a [GapTree],
+    thesis: Option<ThesisSum>,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+#[derive(Debug, Serialize)]
+struct Host<'a> {
+    tool_version: &'a str,
+    kernel: &'a str,
+    hypervisor: Option<&'a str>,
+    started_at: &'a str,
+    options: &'a Options,
+    threshold_ns: u64,
+    lost_events: u64,
+    losses: Losses,
+    complete: bool,
+    finish_reason: Option<FinishReason>,
+    rungs: &'a [Rung],
+}
+
+impl<'a> Document<'a> {
+    /// The document of this join.
+    pub fn new(joined: &Joined<'a>) -> Document<'a> {
+        let Joined { guest, host, run } = *joined;
+        let HostSide {
+            kernel,
+            hypervisor,
+            threshold_ns,
+            losses,
+            lost_events,
+            complete,
+            finish_reason,
+        } = &run.host;
+        Document {
+            head: Head::new("vmnoise.join/1", guest),
+            host: Host {
+                tool_version: &host.tool_version,
+                kernel,
+                hypervisor: hypervisor.as_deref(),
+                started_at: &host.started_at,
+                options: &host.options,
+                threshold_ns: *threshold_ns,
+                lost_events: *lost_events,
+                losses: *losses,
+                complete: *complete,
+                finish_reason: *finish_reason,
+                rungs: &host.rungs,
+            },
+            pairs: &run.pairs,
+            joined: run.joined,
+            above_ns: run.above_ns,
+            culprits: &run.culprits,
+            trees: &run.trees,
+            thesis: run.thesis,
+            summary: &run.summary,
+        }
+    }
+}

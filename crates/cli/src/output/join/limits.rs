@@ -1,0 +1,46 @@
+//! What a join rests on, on either side, and what it cannot know.
+
+use vmnoise_explain::HostSide;
+
+use super::Joined;
+use crate::output::honesty;
+use crate::units::human;
+
+/// Rungs, losses and limits of both recordings.
+pub fn render(joined: &Joined<'_>) -> String {
+    let run = joined.run;
+    let unseen = run.joined.gaps.saturating_sub(run.joined.witnessed);
+    let mut out = format!(
+        "\n{}: the guest\n{}",
+        honesty::HEADING,
+        honesty::limits(joined.guest, &run.summary)
+    );
+    if unseen > 0 {
+        out += &format!(
+            " {unseen} gaps have no witness below: the host did not record then, or their clock is not known\n"
+        );
+    }
+    let HostSide {
+        threshold_ns,
+        losses,
+        lost_events,
+        complete,
+        ..
+    } = &run.host;
+    out += &format!(
+        "\n{}: the host\n{}",
+        honesty::HEADING,
+        honesty::rungs(&joined.host.rungs)
+    );
+    if *threshold_ns > 0 {
+        out += &format!(
+            " exits with less than {} of noise were not recorded one by one\n",
+            human(*threshold_ns)
+        );
+    }
+    out += &format!(" lost events: {lost_events}{}\n", honesty::by_kind(losses));
+    if !complete {
+        out += " the run did not end in order: this is what it had seen so far\n";
+    }
+    out
+}

@@ -1,0 +1,107 @@
+//! A guest's run joined with its host's, as people and programs read it.
+
+mod culprits;
+mod document;
+mod limits;
+mod pairs;
+#[cfg(test)]
+mod tests;
+mod thesis;
+mod trees;
+
+use anyhow::Result;
+use vmnoise_events::RunFacts;
+use vmnoise_explain::{JoinedRun, Pair};
+
+use self::document::Document;
+use super::osnoise_table::OsnoiseTable;
+use super::{json, rtla, text};
+use crate::args::Format;
+use crate::units::human;
+
+/// Both recordings' facts and what the join came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Joined<'a> {
+    /// What was true of the guest.
+    pub guest: &'a RunFacts,
+    /// What was true of its host.
+    pub host: &'a RunFacts,
+    /// The result.
+    pub run: &'a JoinedRun,
+}
+
+impl Joined<'_> {
+    /// Prints the result.
+    ///
+    /// # Errors
+    /// If stdout cannot be written.
+    pub fn print(&self, format: Format) -> Result<()> {
+        match format {
+            Format::Text => super::write(self.text().as_bytes()),
+            Format::Json => {
+                let mut out = Vec::new();
+                json::write(&mut out, &Document::new(self))?;
+                super::write(&out)
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let run = self.run;
+        let mut out = self.headline();
+        out += &pairs::render(&run.pairs);
+        out += &pairs::coverage(&run.joined, run.above_ns);
+        out += "\n";
+        let mut table = OsnoiseTable::default();
+        table.settle(&run.summary.cpus);
+        out += &table.render(rtla::measured(&run.summary), true);
+        for cpu in &run.summary.cpus {
+            out += &format!(
+                "\nWhere the noise of {} went\n{}",
+                called(cpu.cpu, &run.pairs),
+                text::shares(cpu)
+            );
+        }
+        out += &culprits::render(run);
+        out += &trees::render(self);
+        if let Some(thesis) = &run.thesis {
+            out += &thesis::render(thesis);
+        }
+        out += &format!("\n{}", text::periodic(&run.summary));
+        out + &limits::render(self)
+    }
+
+    fn headline(&self) -> String {
+        let machine = |who: &str, facts: &RunFacts| {
+            let below = facts.host.hypervisor.as_ref();
+            let below = below.map_or(String::new(), |name| format!(", a guest of {name}"));
+            let host = &facts.host;
+            format!(
+                "{who} {}, kernel {}{below}, from {}\n",
+                host.cpu_model, host.kernel, facts.started_at
+            )
+        };
+        format!(
+            "A guest's gaps of {} and more, and what its host did in them\n{}{}",
+            human(self.guest.options.threshold_ns),
+            machine(" guest:", self.guest),
+            machine(" host: ", self.host),
+        )
+    }
+}
+
+/// A CPU of the guest, and the vCPU that it is.
+fn called(cpu: u32, pairs: &[Pair]) -> String {
+    match pairs.iter().find(|pair| pair.cpu == cpu) {
+        Some(Pair { vcpu, vm, .. }) => {
+            let number = text::number(vcpu.map(u64::from));
+            format!("CPU {cpu} (vCPU {number} of {vm})")
+        }
+        None => format!("CPU {cpu} (no vCPU was found for it)"),
+    }
+}
+
+/// A part of something in percent.
+fn percent_of(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
+}

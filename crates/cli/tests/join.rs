@@ -1,0 +1,240 @@
+//! `vmnoise explain GUEST HOST` as a user runs it, on two recordings of known content.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod join_pair;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use join_pair::{Flaws, write_guest, write_host};
+use serde_json::Value;
+use tempfile::TempDir;
+
+struct Pair {
+    folder: TempDir,
+}
+
+impl Pair {
+    fn with(flaws: Flaws) -> Pair {
+        let folder = tempfile::tempdir().unwrap();
+        write_guest(&folder.path().join("guest.rec"));
+        write_host(&folder.path().join("host.rec"), flaws);
+        Pair { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn explain(&self, words: &str) -> Told {
+        let output = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
+            .current_dir(self.folder.path())
+            .arg("explain")
+            .args(words.split_whitespace())
+            .stdin(Stdio::null())
+            .output();
+        Told::from(output.unwrap())
+    }
+
+    /// Leaves this much of a file, in percent.
+    fn cut(&self, name: &str, percent: usize) {
+        let bytes = fs::read(self.path(name)).unwrap();
+        fs::write(self.path(name), &bytes[..bytes.len() * percent / 100]).unwrap();
+    }
+}
+
+#[derive(Debug)]
+struct Told {
+    status: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl From<Output> for Told {
+    fn from(output: Output) -> Told {
+        Told {
+            status: output.status.code().unwrap(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Told {
+    fn json(&self) -> Value {
+        assert_eq!(self.stderr, "");
+        assert_eq!(self.status, 0);
+        serde_json::from_str(&self.stdout).unwrap()
+    }
+
+    /// Nothing was joined, and one line says why.
+    fn refused(&self, status: i32, why: &str) {
+        assert_eq!((self.status, &*self.stdout), (status, ""), "{self:?}");
+        assert_eq!(self.stderr.lines().count(), 1, "{self:?}");
+        assert!(self.stderr.starts_with("vmnoise: "), "{self:?}");
+        assert!(self.stderr.contains(why), "{why}: {self:?}");
+    }
+}
+
+fn sum(values: &Value, key: &str) -> u64 {
+    let values = values.as_array().unwrap();
+    values
+        .iter()
+        .map(|value| value[key].as_u64().unwrap())
+        .sum()
+}
+
+#[test]
+fn the_culprit_is_named_first_and_everything_adds_up() {
+    let pair = Pair::with(Flaws::default());
+    let json = pair
+        .explain("guest.rec host.rec -T 20 --top 2 --format json")
+        .json();
+    assert_eq!(json["schema"], "vmnoise.join/1");
+    assert_eq!(json["kernel"], "6.12.9-guest");
+    assert_eq!(json["host"]["kernel"], "6.2.0-rt3-host");
+
+    let found = &json["pairs"][0];
+    assert_eq!((&found["cpu"], &found["vcpu"]), (&0.into(), &0.into()));
+    assert_eq!((&found["vm"], &found["tid"]), (&"web".into(), &4170.into()));
+    assert_eq!(found["exits_tested"], found["exits_inside"]);
+
+    let joined = &json["joined"];
+    assert_eq!(joined["gaps"], joined["joined"]);
+    let long = joined["joined_above"].as_u64().unwrap();
+    assert!(long >= 25, "{joined}");
+
+    let culprits = &json["culprits"];
+    let first = &culprits[0];
+    assert_eq!(
+        (&first["name"], &first["share"], &first["side"]),
+        (
+            &"ksoftirqd/3:31".into(),
+            &"preempted".into(),
+            &"host".into()
+        )
+    );
+    assert_eq!(first["cpu"], 3);
+    assert_eq!(first["gaps"], long);
+    assert_eq!(first["total_ns"], long * 20_362);
+    let gap_ns = 62_486 + 500;
+    assert_eq!(sum(culprits, "total_ns"), long * gap_ns);
+
+    let trees = json["trees"].as_array().unwrap();
+    assert_eq!(trees.len(), 2);
+    for tree in trees {
+        let (exits, residual_ns) = (&tree["exits"], tree["residual_ns"].as_u64().unwrap());
+        let steal_ns = tree["steal_ns"].as_u64().unwrap();
+        let parts_ns = sum(&tree["guest"], "ns") + sum(exits, "dur_ns") + steal_ns + residual_ns;
+        assert_eq!(tree["gap"]["dur_ns"], parts_ns);
+        assert_eq!(parts_ns, gap_ns);
+        assert_eq!(exits[0]["dur_ns"], 62_486);
+        assert_eq!(sum(&exits[0]["parts"], "ns"), 62_486);
+    }
+
+    let thesis = &json["thesis"];
+    assert_eq!(thesis["length_ns"], long * 62_486);
+    assert_eq!(thesis["exits"], long);
+}
+
+#[test]
+fn the_text_says_the_same() {
+    let pair = Pair::with(Flaws::default());
+    let told = pair.explain("guest.rec host.rec -T 20us --top 1");
+    assert_eq!((told.status, &*told.stderr), (0, ""));
+    for part in [
+        "guest: a CPU, kernel 6.12.9-guest, a guest of KVM, from 2026-01-01T00:00:00Z\n",
+        "\n   0     0  web    4170  1.000 s ",
+        "Where the noise of CPU 0 (vCPU 0 of web) went\n",
+        "  preempted    ksoftirqd/3:31 on host CPU 3\n",
+        "exit interrupt, LW, host CPU 3, 0.200 after the gap's begin\n",
+        "     20.362  preempted    ksoftirqd/3:31, host CPU 3\n",
+        "     11.004  host_irq     local_timer:236, host CPU 3\n",
+        "What this result rests on: the host\n exits: tp_btf\n",
+    ] {
+        assert!(told.stdout.contains(part), "{part}\n{}", told.stdout);
+    }
+}
+
+#[test]
+fn a_wrong_clock_is_refused_and_not_averaged_away() {
+    for offset_tsc in [4_000_000, -70_000] {
+        let flaws = Flaws {
+            offset_tsc,
+            ..Flaws::default()
+        };
+        Pair::with(flaws)
+            .explain("guest.rec host.rec")
+            .refused(1, "offset");
+    }
+}
+
+#[test]
+fn a_vm_that_could_be_another_has_to_be_named() {
+    let flaws = Flaws {
+        has_a_twin: true,
+        ..Flaws::default()
+    };
+    let pair = Pair::with(flaws);
+    pair.explain("guest.rec host.rec").refused(1, "--vm");
+    for vm in ["web", "4160"] {
+        let told = pair.explain(&format!("guest.rec host.rec --format json --vm {vm}"));
+        assert_eq!(told.json()["pairs"][0]["vm"], "web");
+    }
+    let told = pair.explain("guest.rec host.rec --vm nobody");
+    told.refused(1, "nobody");
+}
+
+#[test]
+fn recordings_in_the_wrong_places_are_refused() {
+    let pair = Pair::with(Flaws::default());
+    pair.explain("host.rec guest.rec")
+        .refused(129, "GUEST HOST");
+    pair.explain("host.rec host.rec").refused(129, "osnoise -o");
+    pair.explain("guest.rec guest.rec").refused(129, "-o");
+    pair.explain("guest.rec none.rec").refused(1, "none.rec");
+    pair.explain("guest.rec host.rec --trace")
+        .refused(129, "--trace");
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let pair = Pair::with(Flaws::default());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
+        .current_dir(pair.folder.path())
+        .args(["explain", "guest.rec", "/dev/stdin"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut file = fs::File::open(pair.path("host.rec")).unwrap();
+    // It need not read all of it before it refuses.
+    let _ = std::io::copy(&mut file, &mut stdin);
+    drop(stdin);
+    let told = Told::from(child.wait_with_output().unwrap());
+    told.refused(129, "no file");
+}
+
+#[test]
+fn a_recording_that_breaks_off_is_joined_as_far_as_it_goes() {
+    for name in ["guest.rec", "host.rec"] {
+        let pair = Pair::with(Flaws::default());
+        pair.cut(name, 70);
+        let told = pair.explain("guest.rec host.rec -T 20");
+        assert_eq!(told.status, 1, "{told:?}");
+        assert!(
+            told.stdout.contains("ksoftirqd/3:31 on host CPU 3\n"),
+            "{told:?}"
+        );
+        assert!(
+            told.stdout.contains(" the run did not end in order"),
+            "{told:?}"
+        );
+        let line = format!("vmnoise: {name}: the recording breaks off");
+        assert!(told.stderr.starts_with(&line), "{told:?}");
+        assert_eq!(told.stderr.lines().count(), 1, "{told:?}");
+    }
+}

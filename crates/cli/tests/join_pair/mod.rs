@@ -1,0 +1,323 @@
+//! A guest and its host as two small recordings: the host's TSC shows the ideal time in
+//! nanoseconds, the guest's is [`OFFSET_TSC`] ahead, and either machine's CLOCK_MONOTONIC
+//! began when it liked.
+
+use std::path::Path;
+
+use vmnoise_events::*;
+use vmnoise_recording::Writer;
+
+/// What KVM adds to the host's TSC.
+const OFFSET_TSC: i64 = -400_000_000;
+const HOST_BOOT_NS: u64 = 1_000_000_000;
+const GUEST_BOOT_NS: u64 = 600_000_000;
+const TICK_NS: u64 = 20_000_000;
+const BEGIN_NS: u64 = 2_000_000_000;
+/// The host begins before the guest and ends after it.
+const HOST_NS: std::ops::Range<u64> = BEGIN_NS..BEGIN_NS + 1_200_000_000;
+const GUEST_NS: std::ops::Range<u64> = BEGIN_NS + 100_000_000..BEGIN_NS + 1_100_000_000;
+/// Length of the exit of the thesis' Figure 25.
+const LONG_NS: u64 = 62_486;
+/// SVM's `interrupt`.
+const INTERRUPT: ExitReason = ExitReason {
+    isa: Isa::Svm,
+    code: 0x60,
+};
+const SOURCES: [&str; 4] = [
+    "local_timer:236",
+    "rcuc/3:30",
+    "irq_work:246",
+    "ksoftirqd/3:31",
+];
+
+/// What is wrong with a pair.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Flaws {
+    /// Cycles by which the recorded offset is wrong.
+    pub offset_tsc: i64,
+    /// Another VM has a vCPU of the same number on the same clock.
+    pub has_a_twin: bool,
+}
+
+/// Begin of each exit: whether it is a long one, too.
+fn exits() -> impl Iterator<Item = (u64, bool)> {
+    // Irregular, so that no other offset fits as well.
+    (0..140).map(|nth| {
+        let at_ns = BEGIN_NS + 5_000_000 + nth * 8_300_000 + nth * nth * 7_919 % 1_700_000;
+        (at_ns, nth % 4 == 0)
+    })
+}
+
+/// Writes the host's recording: exits of the VM `web` on CPU 3.
+pub fn write_host(path: &Path, flaws: Flaws) {
+    let mut facts = facts(Workload::Vcpus);
+    facts.options.exits = Some(ExitFilter::default());
+    facts.host.kernel = "6.2.0-rt3-host".to_owned();
+    let mut told = vec![(0, vcpu(0, "web")), (0, clock(0, flaws.offset_tsc))];
+    if flaws.has_a_twin {
+        told.extend([(0, vcpu(1, "twin")), (0, clock(1, flaws.offset_tsc))]);
+    }
+    for (at_ns, is_long) in exits() {
+        told.extend(
+            exit(0, at_ns, is_long)
+                .into_iter()
+                .map(|event| (at_ns + LONG_NS, event)),
+        );
+        if flaws.has_a_twin {
+            told.extend(
+                exit(1, at_ns, is_long)
+                    .into_iter()
+                    .map(|event| (at_ns + LONG_NS, event)),
+            );
+        }
+    }
+    write(path, &facts, told, HOST_NS, |at_ns| {
+        let anchor = Anchor {
+            before_tsc: at_ns,
+            mono_ns: at_ns - HOST_BOOT_NS,
+            after_tsc: at_ns + 30,
+        };
+        vec![Event::Anchor(anchor)]
+    });
+}
+
+/// Writes the guest's recording: gaps of its CPU 0, each a little longer than its exit.
+pub fn write_guest(path: &Path) {
+    let mut facts = facts(Workload::Spin);
+    facts.host.kernel = "6.12.9-guest".to_owned();
+    facts.host.hypervisor = Some("KVM".to_owned());
+    facts.host.apic_ids = vec![(0, 0)];
+    facts.witnesses.kvm_exit = false;
+    facts.witnesses.kvm_run = false;
+    let felt = exits().map(|(at_ns, is_long)| {
+        let end_ns = at_ns + exit_ns(is_long) + 300;
+        let gap = Gap {
+            cpu: 0,
+            start_tsc: guest_tsc(at_ns - 200),
+            end_tsc: guest_tsc(end_ns),
+            steal_ns: 0,
+            reloads: 1,
+            light_exits: 0,
+            heavy_exits: 0,
+            interference: None,
+        };
+        (end_ns, Event::Gap(gap))
+    });
+    let felt = felt.filter(|(end_ns, _)| GUEST_NS.contains(&(end_ns - 100_000)));
+    write(path, &facts, felt.collect(), GUEST_NS, |at_ns| {
+        let anchor = Anchor {
+            before_tsc: guest_tsc(at_ns),
+            mono_ns: at_ns - HOST_BOOT_NS - GUEST_BOOT_NS,
+            after_tsc: guest_tsc(at_ns) + 30,
+        };
+        let tally = Tally {
+            cpu: 0,
+            first_tsc: guest_tsc(GUEST_NS.start),
+            last_tsc: guest_tsc(at_ns),
+            blind_tsc: Some(0),
+            ..Tally::default()
+        };
+        vec![Event::Anchor(anchor), Event::Tally(tally)]
+    });
+}
+
+fn guest_tsc(at_ns: u64) -> u64 {
+    at_ns.strict_add_signed(OFFSET_TSC)
+}
+
+fn exit_ns(is_long: bool) -> u64 {
+    if is_long { LONG_NS } else { 19_000 }
+}
+
+fn vcpu(id: u32, vm_name: &str) -> Event {
+    Event::Vcpu(Vcpu {
+        id: VcpuId(id),
+        tid: 4_170 + id,
+        vmm_pid: 4_160 + id,
+        number: Some(0),
+        vm: 1,
+        vm_name: vm_name.to_owned(),
+        sees_kvm: true,
+    })
+}
+
+fn clock(id: u32, wrong_tsc: i64) -> Event {
+    Event::VcpuClock(VcpuClock {
+        vcpu: VcpuId(id),
+        before_until_mono_ns: HOST_NS.start - HOST_BOOT_NS,
+        from_mono_ns: HOST_NS.start - HOST_BOOT_NS,
+        offset_tsc: OFFSET_TSC + wrong_tsc,
+        ratio: 1 << 32,
+        ratio_frac_bits: 32,
+    })
+}
+
+/// One exit with what the host did in it, in the order in which it is told.
+fn exit(id: u32, at_ns: u64, is_long: bool) -> Vec<Event> {
+    let start_mono_ns = at_ns - HOST_BOOT_NS;
+    let mut events = Vec::new();
+    let mut split = ExitSplit {
+        kvm: exit_ns(false),
+        ..ExitSplit::default()
+    };
+    if is_long {
+        // From when on, for how long, what and who.
+        let host = [
+            (2_000, 11_004, ActivityKind::Irq, 0),
+            (16_000, 9_895, ActivityKind::Thread, 1),
+            (26_000, 411, ActivityKind::Irq, 2),
+            (27_000, 20_362, ActivityKind::Thread, 3),
+        ];
+        for (after_ns, dur_ns, kind, source) in host {
+            let (start_mono_ns, end_mono_ns) = {
+                let start_ns = start_mono_ns + after_ns;
+                (start_ns, start_ns + dur_ns)
+            };
+            let share = match kind {
+                ActivityKind::Irq => &mut split.host_irq,
+                _ => &mut split.preempted,
+            };
+            *share += dur_ns;
+            if kind == ActivityKind::Thread {
+                events.push(Event::VcpuInterval(VcpuInterval {
+                    vcpu: VcpuId(id),
+                    kind: VcpuIntervalKind::Waiting,
+                    start_mono_ns,
+                    end_mono_ns,
+                    cpu: 3,
+                    to_cpu: 3,
+                    source: None,
+                }));
+            }
+            // The two vCPUs of a pair with a twin share the CPU, and what happens on it.
+            if id == 0 {
+                events.push(Event::Activity(Activity {
+                    cpu: 3,
+                    kind,
+                    start_mono_ns,
+                    end_mono_ns,
+                    source: SourceId(source),
+                    steal_ns: 0,
+                }));
+            }
+        }
+        split.kvm = LONG_NS - split.host_irq - split.preempted;
+    }
+    events.push(Event::Exit(VcpuExit {
+        vcpu: VcpuId(id),
+        exit: Exit {
+            start_mono_ns,
+            end_mono_ns: start_mono_ns + exit_ns(is_long),
+            reason: INTERRUPT,
+            exit_cpu: 3,
+            entry_cpu: 3,
+            heavy: false,
+            split,
+        },
+    }));
+    events
+}
+
+/// Writes a run: the sources, then at each tick the clocks, what is over by then and a
+/// watermark, with a flush now and then.
+fn write(
+    path: &Path,
+    facts: &RunFacts,
+    mut told: Vec<(u64, Event)>,
+    run_ns: std::ops::Range<u64>,
+    look: impl Fn(u64) -> Vec<Event>,
+) {
+    let mut writer = Writer::create(path, facts).unwrap();
+    for (id, name) in (0..).zip(SOURCES) {
+        let (id, name) = (SourceId(id), name.to_owned());
+        writer.push(&Event::Source(Source { id, name })).unwrap();
+    }
+    told.sort_by_key(|(at_ns, _)| *at_ns);
+    let mut told = told.into_iter().peekable();
+    let mut last_mono_ns = 0;
+    let ticks = (run_ns.start..=run_ns.end).step_by(TICK_NS as usize);
+    for (nth, at_ns) in ticks.enumerate() {
+        for event in look(at_ns) {
+            if let Event::Anchor(anchor) = &event {
+                last_mono_ns = anchor.mono_ns;
+            }
+            writer.push(&event).unwrap();
+        }
+        while let Some((_, event)) = told.next_if(|(over_ns, _)| *over_ns <= at_ns) {
+            writer.push(&event).unwrap();
+        }
+        let over_ns = last_mono_ns.saturating_sub(1_000_000);
+        writer.push(&Event::Watermark(over_ns)).unwrap();
+        if nth % 10 == 9 {
+            writer.flush().unwrap();
+        }
+    }
+    let finish = Finish {
+        reason: FinishReason::Duration,
+        mono_ns: last_mono_ns,
+    };
+    writer.push(&Event::Finish(finish)).unwrap();
+    writer.finish().unwrap();
+}
+
+fn facts(workload: Workload) -> RunFacts {
+    RunFacts {
+        tool_version: "test".to_owned(),
+        workload,
+        started_at: "2026-01-01T00:00:00Z".to_owned(),
+        options: Options {
+            cpus: if workload == Workload::Spin {
+                vec![0]
+            } else {
+                vec![]
+            },
+            duration_ns: 1_000_000_000,
+            threshold_ns: if workload == Workload::Spin { 1_000 } else { 0 },
+            period_ns: 1_000_000_000,
+            priority: None,
+            top: 1,
+            stop_ns: None,
+            stop_total_ns: None,
+            runtime_ns: None,
+            trace: true,
+            observed: Vec::new(),
+            exits: None,
+        },
+        host: HostFacts {
+            cpu_model: "a CPU".to_owned(),
+            ..HostFacts::default()
+        },
+        clock: ClockFacts {
+            source: ClockSource::Tsc,
+            tsc_hz: 1_000_000_000,
+            offset_proof: None,
+            offset_tsc: 0,
+            offset_bound_tsc: 0,
+            bracket_tsc: 0,
+        },
+        witnesses: Witnesses {
+            irq: true,
+            softirq: true,
+            nmi: true,
+            sched: true,
+            kvm_run: true,
+            kvm_exit: true,
+            steal_clock: true,
+            activity_steal: false,
+        },
+        rungs: vec![Rung {
+            probe: if workload == Workload::Spin {
+                "interrupts"
+            } else {
+                "exits"
+            }
+            .to_owned(),
+            rung: "tp_btf".to_owned(),
+            best: true,
+            limit: String::new(),
+            remedy: String::new(),
+        }],
+        shares_cpu: false,
+        rdtsc_cycles: 25,
+    }
+}
