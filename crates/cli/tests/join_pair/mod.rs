@@ -42,9 +42,9 @@ pub struct Flaws {
 /// Begin of each exit: whether it is a long one, too.
 fn exits() -> impl Iterator<Item = (u64, bool)> {
     // Irregular, so that no other offset fits as well.
-    (0..140).map(|nth| {
-        let at_ns = BEGIN_NS + 5_000_000 + nth * 8_300_000 + nth * nth * 7_919 % 1_700_000;
-        (at_ns, nth % 4 == 0)
+    (0..400).map(|nth| {
+        let at_ns = BEGIN_NS + 5_000_000 + nth * 2_900_000 + nth * nth * 7_919 % 1_700_000;
+        (at_ns, nth % 10 == 0)
     })
 }
 
@@ -126,7 +126,7 @@ fn guest_tsc(at_ns: u64) -> u64 {
 }
 
 fn exit_ns(is_long: bool) -> u64 {
-    if is_long { LONG_NS } else { 19_000 }
+    if is_long { LONG_NS } else { 16_000 }
 }
 
 fn vcpu(id: u32, vm_name: &str) -> Event {

@@ -38,6 +38,13 @@ pub fn render(joined: &Joined<'_>) -> String {
             human(*threshold_ns)
         );
     }
+    let unbounded_ns = run.joined.unbounded_kvm_ns;
+    if unbounded_ns > 0 {
+        out += &format!(
+            " {} of kvm without a bound: too few exits for its reason held no work of the host\n",
+            human(unbounded_ns)
+        );
+    }
     out += &format!(" lost events: {lost_events}{}\n", honesty::by_kind(losses));
     if !complete {
         out += " the run did not end in order: this is what it had seen so far\n";

@@ -33,7 +33,7 @@ pub fn render(pairs: &[Pair]) -> String {
         "thread",
         "overlap",
         "clocks",
-        "exits",
+        "tested",
         "in gaps %",
         "by chance %",
         "slack",
@@ -56,6 +56,7 @@ pub fn coverage(joined: &JoinedTotals, above_ns: u64) -> String {
         joined_ns,
         unexplained_ns,
         exits,
+        ..
     } = *joined;
     let of = |part, whole| match percent_of(part, whole) {
         Some(percent) => format!("{part} of {whole} ({percent:.2} %)"),

@@ -161,6 +161,7 @@ fn run(summary: Summary) -> JoinedRun {
             exits_inside: 39,
             by_chance_percent: 0.0065,
             slack_ns: Some((-96, 1_418)),
+            anchors_ns: 30,
             bound_ns: 86,
         }],
         joined: JoinedTotals {
@@ -172,6 +173,7 @@ fn run(summary: Summary) -> JoinedRun {
             joined_ns: GAP_NS,
             unexplained_ns: 812,
             exits: 1,
+            unbounded_kvm_ns: 0,
         },
         above_ns: 20_000,
         culprits: vec![
@@ -230,8 +232,8 @@ A guest's gaps of 1000 ns and more, and what its host did in them
  host:  J4105, kernel 6.2.0-rt3, from 2026-01-01T00:00:00Z
 
 Which CPU of the guest is which vCPU, and what proves it
- CPU  vCPU  VM  thread     overlap  clocks  exits  in gaps %  by chance %               slack  bound
-   0     0  l2    4168  998.000 ms       1     40      97.50         0.01  -96 ns .. +1418 ns  86 ns
+ CPU  vCPU  VM  thread     overlap  clocks  tested  in gaps %  by chance %               slack  bound
+   0     0  l2    4168  998.000 ms       1      40      97.50         0.01  -96 ns .. +1418 ns  86 ns
  gaps that the host witnessed: 1 of 1 (100.00 %)
  of these with an exit in them: 1 of 1 (100.00 %); of 20.0 us and more: 1 of 1 (100.00 %)
  exits in gaps: 1; unexplained of the joined gaps' 64.5 us: 812 ns (1.259 %)
@@ -299,6 +301,7 @@ fn what_is_not_known_is_said() {
     run.pairs[0].vcpu = None;
     run.joined = JoinedTotals {
         gaps: 3,
+        unbounded_kvm_ns: 7_000,
         ..JoinedTotals::default()
     };
     run.trees[0].witnessed = false;
@@ -312,13 +315,14 @@ fn what_is_not_known_is_said() {
     }
     .text();
     for line in [
-        "   0     -  l2    4168  998.000 ms       1     40      97.50         0.01      -  86 ns",
+        "   0     -  l2    4168  998.000 ms       1      40      97.50         0.01      -  86 ns",
         " gaps that the host witnessed: 0 of 3 (0.00 %)",
         " of these with an exit in them: 0 of 0; of 20.0 us and more: 0 of 0",
         " exits in gaps: 0; unexplained of the joined gaps' 0 ns: 0 ns (- %)",
         "      64.500  CPU 0 (vCPU - of l2) at 0.269583 s; the host did not witness it; 2 of the guest's activities lost",
         " 3 gaps have no witness below: the host did not record then, or their clock is not known",
         " exits with less than 5000 ns of noise were not recorded one by one",
+        " 7000 ns of kvm without a bound: too few exits for its reason held no work of the host",
         " the run did not end in order: this is what it had seen so far",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
