@@ -8,7 +8,7 @@ use crate::output::exits::cpus;
 use crate::output::text;
 use crate::units::{seconds, us};
 
-/// Of more branches on one level the shortest are put together.
+/// Of many more branches on one level the shortest are put together.
 const BRANCHES: usize = 12;
 
 /// A line and what it divides into.
@@ -67,7 +67,7 @@ fn branches(tree: &GapTree, side: &str) -> Vec<Branch> {
         let who = format!("{}{side}", text::who(part));
         leaf(part.ns, part.share, &who)
     };
-    let (shown, others) = tree.guest.split_at(tree.guest.len().min(BRANCHES));
+    let (shown, others) = tree.guest.split_at(lines_for(tree.guest.len()));
     let mut all: Vec<Branch> = shown.iter().map(own).collect();
     all.extend(together(others.iter().map(|part| part.ns), "smaller parts"));
     all.extend(exits(&tree.exits));
@@ -84,7 +84,8 @@ fn branches(tree: &GapTree, side: &str) -> Vec<Branch> {
 fn exits(exits: &[ExitBranch]) -> Vec<Branch> {
     let mut lengths: Vec<u64> = exits.iter().map(|exit| exit.dur_ns).collect();
     lengths.sort_unstable_by(|a, b| b.cmp(a));
-    let least_ns = lengths.get(BRANCHES).map_or(0, |too_short| too_short + 1);
+    let too_short = lengths.get(lines_for(exits.len()));
+    let least_ns = too_short.map_or(0, |too_short| too_short + 1);
     let (shown, others): (Vec<&ExitBranch>, Vec<&ExitBranch>) =
         exits.iter().partition(|exit| exit.dur_ns >= least_ns);
     let mut branches: Vec<Branch> = shown.into_iter().map(exit).collect();
@@ -97,7 +98,7 @@ fn exits(exits: &[ExitBranch]) -> Vec<Branch> {
 
 fn exit(exit: &ExitBranch) -> Branch {
     let weight = if exit.heavy { "HW" } else { "LW" };
-    let (shown, others) = exit.parts.split_at(exit.parts.len().min(BRANCHES));
+    let (shown, others) = exit.parts.split_at(lines_for(exit.parts.len()));
     let part = |part: &HostPart| Branch {
         ns: part.ns,
         words: format!("{:<12} {}", part.share, who(part)),
@@ -114,6 +115,15 @@ fn exit(exit: &ExitBranch) -> Branch {
             us(exit.after_ns),
         ),
         parts,
+    }
+}
+
+/// How many of so many branches have lines of their own: a line for one alone saves none.
+fn lines_for(branches: usize) -> usize {
+    if branches > BRANCHES + 1 {
+        BRANCHES
+    } else {
+        branches
     }
 }
 
