@@ -20,6 +20,7 @@ pub fn render(facts: &RunFacts, summary: &Summary) -> String {
     text += &format!("\n{}", overview(&summary.cpus));
     for cpu in &summary.cpus {
         text += &format!("\nWhere the noise of CPU {} went\n{}", cpu.cpu, shares(cpu));
+        text += &outer_steal(cpu);
         text += &format!("\nWho took it\n{}", sources(cpu));
     }
     if !summary.worst.is_empty() {
@@ -106,14 +107,18 @@ pub fn shares(cpu: &CpuSummary) -> String {
             [share.to_string(), time(ns), percent(of_noise)]
         })
         .collect();
-    let outer = match cpu.outer_steal_ns {
+    table::columns(["share", "time", "% of noise"], &[0], &rows)
+}
+
+/// What a machine below may have had of the residual.
+fn outer_steal(cpu: &CpuSummary) -> String {
+    match cpu.outer_steal_ns {
         Some(ns) => format!(
             " of the residual at most {} was the scheduler of the host below (its steal clock)\n",
             human(ns)
         ),
         None => String::new(),
-    };
-    table::columns(["share", "time", "% of noise"], &[0], &rows) + &outer
+    }
 }
 
 fn sources(cpu: &CpuSummary) -> String {

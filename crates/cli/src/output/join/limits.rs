@@ -11,7 +11,7 @@ pub fn render(joined: &Joined<'_>) -> String {
     let run = joined.run;
     let unseen = run.joined.gaps.saturating_sub(run.joined.witnessed);
     let mut out = format!(
-        "\n{}: the guest\n{}",
+        "\n{}: the guest, whose lines call its own kernel the host\n{}",
         honesty::HEADING,
         honesty::limits(joined.guest, &run.summary)
     );

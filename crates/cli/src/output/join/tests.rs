@@ -279,7 +279,7 @@ How much of 1 joined exits with work of the host in them is explained: 62.5 us i
 
 Periodic residual: none found
 
-What this result rests on: the guest
+What this result rests on: the guest, whose lines call its own kernel the host
  interrupts: tp_btf
  lost events: 0, late: 0
  clock bound: 0 ns
