@@ -102,7 +102,9 @@ impl Attribution {
         };
         *residual = residual_share;
 
-        take.clear();
+        if context.sight.is_joined() {
+            take.clear();
+        }
         let mut robbed_of = activities;
         let (mut residual_ns, net_ns) = match exits.is_empty() {
             true => (sweep.run(start_ns, end_ns, activities), sweep.net_ns()),

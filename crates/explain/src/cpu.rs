@@ -259,15 +259,19 @@ impl Cpu {
         }
         self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
         let one_clock = shared.clock.has_anchor() || shared.sight.is_observed();
-        let testimony = match one_clock && !self.below.has_forgotten(start_ns) {
-            true => (shared.testimony)(self.number, start_ns, end_ns),
-            false => Testimony::None,
-        };
-        let (activities, exits) = if one_clock {
-            let activities = self.timeline.overlapping(start_ns, end_ns);
-            (activities, self.below.overlapping(start_ns, end_ns))
+        let activities = if one_clock {
+            self.timeline.overlapping(start_ns, end_ns)
         } else {
-            (Default::default(), Default::default())
+            &[]
+        };
+        let (exits, testimony): (&mut [BelowExit], _) = if one_clock && shared.sight.is_joined() {
+            let testimony = match self.below.has_forgotten(start_ns) {
+                true => Testimony::None,
+                false => (shared.testimony)(self.number, start_ns, end_ns),
+            };
+            (self.below.overlapping(start_ns, end_ns), testimony)
+        } else {
+            (&mut [], Testimony::None)
         };
         let Shared { sight, names, .. } = *shared;
         let context = Context {
