@@ -17,6 +17,8 @@ pub const MONITOR: &str = "/dev/ttyS2";
 pub const GUEST_KERNEL: &str = "/lab/guest/vmlinuz";
 /// Its initramfs.
 pub const GUEST_INITRAMFS: &str = "/lab/guest/initramfs";
+/// The disk by which it hands out a file, as it sees it.
+pub const GUEST_DISK: &str = "/dev/vda";
 /// Where QEMU finds the firmware for it.
 pub const GUEST_FIRMWARE: &str = "/lab/guest/firmware";
 /// Begins a command that runs beside those after it.

@@ -34,6 +34,17 @@ impl Kernel {
     }
 }
 
+/// What reads and writes a disk of QEMU, in the order of loading. Since Debian 13 the
+/// kernel has all but the last built in.
+const DISK: [&str; 6] = [
+    "virtio_ring",
+    "virtio",
+    "virtio_pci_modern_dev",
+    "virtio_pci_legacy_dev",
+    "virtio_pci",
+    "virtio_blk",
+];
+
 /// A kernel on this machine's disk.
 #[derive(Debug)]
 pub(super) struct Image {
@@ -51,15 +62,24 @@ impl Image {
         names.map(|name| self.module(name)).collect()
     }
 
+    /// What a guest needs for its disk, in the order of loading.
+    pub fn modules_of_disk(&self) -> Vec<PathBuf> {
+        let names = DISK.iter();
+        names.filter_map(|name| self.find(name)).collect()
+    }
+
     /// A module's file. One whose name ends in `.xz` is compressed, as all are since
     /// Debian 13.
     pub fn module(&self, name: &str) -> Result<PathBuf> {
+        self.find(name)
+            .with_context(|| format!("Linux {} has no module {name}", self.version))
+    }
+
+    fn find(&self, name: &str) -> Option<PathBuf> {
         let names = [format!("{name}.ko"), format!("{name}.ko.xz")];
         let mut files = self.files.iter();
-        files
-            .find(|path| names.iter().any(|name| path.ends_with(name)))
-            .cloned()
-            .with_context(|| format!("Linux {} has no module {name}", self.version))
+        let file = files.find(|path| names.iter().any(|name| path.ends_with(name)));
+        file.cloned()
     }
 }
 

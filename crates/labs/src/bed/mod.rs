@@ -186,7 +186,8 @@ impl Lab {
         };
         let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
         let initramfs = folder.join("guest-initramfs");
-        initramfs::write(&initramfs, &[], &self.programs, &[], &commands)?;
+        let modules = image.modules_of_disk();
+        initramfs::write(&initramfs, &modules, &self.programs, &[], &commands)?;
         guest::carried(qemu, &image.vmlinuz, &initramfs)
     }
 }

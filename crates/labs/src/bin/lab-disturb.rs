@@ -33,8 +33,9 @@ fn main() -> Result<()> {
     match arguments[..] {
         ["busy", cpu] => {
             thread::pin(&[cpu.parse()?])?;
+            // No PAUSE: the emulator of a lab leaves its translated code at each.
             loop {
-                std::hint::spin_loop();
+                std::hint::black_box(());
             }
         }
         ["bursts", cpu, hz, burst_us, count, log] => {
@@ -79,9 +80,7 @@ fn bursts(cpu: u32, hz: u32, burst: Duration, count: usize) -> Result<Vec<Burst>
             while gone.read(&mut signal)? > 0 {
                 let begin_tsc = tsc::now();
                 let begin = Instant::now();
-                while begin.elapsed() < burst {
-                    std::hint::spin_loop();
-                }
+                while begin.elapsed() < burst {}
                 let end_tsc = tsc::now();
                 let charged_now_ns = charged_ns();
                 let charged_ns = charged_now_ns - charged_before_ns;

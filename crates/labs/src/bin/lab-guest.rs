@@ -1,32 +1,65 @@
 //! `lab-guest boot [ARGUMENT...]` becomes the QEMU of the Linux guest that its lab
-//! carries, on the lab's own KVM, with these arguments besides; `lab-guest results` prints
-//! what the guest's commands said, a line of JSON each, and its console on stderr.
+//! carries, on the lab's own KVM, with these arguments besides; `lab-guest booted` waits
+//! until the guest's first command has ended; `lab-guest results` prints what the guest's
+//! commands said, a line of JSON each, and its console on stderr.
+//!
+//! `lab-guest save FILE`, in the guest, puts a file on the guest's disk, and `lab-guest
+//! load FILE`, in its lab, takes it from there: a byte on a serial port is an exit, and a
+//! recording has many. `lab-guest print FILE` prints one in hexadecimal.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use vmnoise_labs::bed::inside::{GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL};
+use vmnoise_labs::bed::inside::{GUEST_DISK, GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL};
 
 const CONSOLE: &str = "/tmp/guest-console";
 const RESULTS: &str = "/tmp/guest-results";
+/// The guest's disk, as its lab sees it: the length of a file in eight bytes, and the file.
+const DISK: &str = "/tmp/guest-disk";
+/// No file has more; it takes no room until it is written.
+const DISK_BYTES: u64 = 256 << 20;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.split_first() {
-        Some((word, besides)) if word == "boot" => Err(qemu(besides).exec()).context("QEMU"),
-        Some((word, [])) if word == "results" => {
-            print!("{}", std::fs::read_to_string(RESULTS)?);
-            eprint!("{}", std::fs::read_to_string(CONSOLE)?);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["boot", ref besides @ ..] => {
+            File::create(DISK)?.set_len(DISK_BYTES)?;
+            Err(qemu(besides).exec()).context("QEMU")
+        }
+        ["booted"] => {
+            while !fs::read_to_string(RESULTS).is_ok_and(|results| results.contains('\n')) {
+                sleep(Duration::from_millis(20));
+            }
             Ok(())
         }
-        _ => bail!("usage: lab-guest boot [ARGUMENT...] | results"),
+        ["results"] => {
+            print!("{}", fs::read_to_string(RESULTS)?);
+            eprint!("{}", fs::read_to_string(CONSOLE)?);
+            Ok(())
+        }
+        ["save", file] => save(file),
+        ["load", file] => load(file),
+        ["print", file] => {
+            let bytes = fs::read(file).with_context(|| file.to_owned())?;
+            let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            println!("{text}");
+            Ok(())
+        }
+        _ => bail!(
+            "usage: lab-guest boot [ARGUMENT...] | booted | results | save FILE | load FILE | print FILE"
+        ),
     }
 }
 
-fn qemu(besides: &[String]) -> Command {
+fn qemu(besides: &[&str]) -> Command {
     let mut qemu = Command::new("/bin/qemu-system-x86_64");
     qemu.args([
         "-nodefaults",
@@ -38,9 +71,27 @@ fn qemu(besides: &[String]) -> Command {
     ])
     .args(["-cpu", "host", "-m", "256", "-L", GUEST_FIRMWARE])
     .args(["-kernel", GUEST_KERNEL, "-initrd", GUEST_INITRAMFS])
-    .args(["-append", "console=ttyS0 quiet panic=-1"])
+    .args(["-append", "console=ttyS0 quiet panic=-1 nokaslr random.trust_cpu=off"])
+    .args(["-drive", &format!("file={DISK},format=raw,if=virtio")])
     .args(["-serial", &format!("file:{CONSOLE}")])
     .args(["-serial", &format!("file:{RESULTS}")])
     .args(besides);
     qemu
+}
+
+fn save(file: &str) -> Result<()> {
+    let content = fs::read(file).with_context(|| file.to_owned())?;
+    let mut disk = File::options().write(true).open(GUEST_DISK)?;
+    disk.write_all(&u64::try_from(content.len())?.to_le_bytes())?;
+    disk.write_all(&content)?;
+    Ok(disk.sync_all()?)
+}
+
+fn load(file: &str) -> Result<()> {
+    let mut disk = File::open(DISK)?;
+    let mut length = [0; 8];
+    disk.read_exact(&mut length)?;
+    let mut content = vec![0; usize::try_from(u64::from_le_bytes(length))?];
+    disk.read_exact(&mut content)?;
+    fs::write(file, content).with_context(|| file.to_owned())
 }

@@ -1,6 +1,7 @@
 //! `lab cloud|rt[@SUITE] CPUS|virtual:SHIFT COMMAND...` boots one lab, shows what each
 //! command said and how it ended, and how long all of it took. `lab reach SUITE` fails
-//! where that suite of Debian cannot be had.
+//! where that suite of Debian cannot be had. With commands that begin with `guest: ` the
+//! lab carries a Linux guest, which runs them once `lab-guest boot` has started it.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -10,6 +11,15 @@ use vmnoise_labs::bed::{Kernel, Lab, Suite};
 use vmnoise_labs::lab_program;
 
 const USAGE: &str = "usage: lab cloud|rt[@SUITE] CPUS|virtual:SHIFT COMMAND... | reach SUITE";
+/// Begins a command of the guest.
+const GUEST: &str = "guest: ";
+const PROGRAMS: [&str; 5] = [
+    "lab-disturb",
+    "lab-guest",
+    "lab-poll",
+    "lab-tracefs",
+    "lab-vmm",
+];
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -35,12 +45,21 @@ fn main() -> Result<()> {
         None => lab.cpus(time.parse()?),
     };
     let start = Instant::now();
-    let lab = ["lab-disturb", "lab-poll", "lab-tracefs", "lab-vmm"]
+    let in_guest: Vec<&str> = commands
         .iter()
-        .try_fold(lab, |lab, program| {
-            anyhow::Ok(lab.program(&lab_program(program)?))
-        })?;
-    let report = lab.run(commands)?;
+        .filter_map(|it| it.strip_prefix(GUEST))
+        .collect();
+    let mut commands = commands.to_vec();
+    commands.retain(|command| !command.starts_with(GUEST));
+    let lab = if in_guest.is_empty() {
+        lab
+    } else {
+        lab.guest(&in_guest)
+    };
+    let lab = PROGRAMS.iter().try_fold(lab, |lab, program| {
+        anyhow::Ok(lab.program(&lab_program(program)?))
+    })?;
+    let report = lab.run(&commands)?;
     for output in &report.outputs {
         print!("{}", output.stdout);
         eprint!("{}", output.stderr);
