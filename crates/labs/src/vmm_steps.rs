@@ -21,6 +21,8 @@ pub enum Step {
     Quiet(Duration),
     /// `waited:MS`: waits until a vCPU's thread has waited for a CPU that much longer.
     Waited(Duration),
+    /// `told:COUNT`: waits until so many commands of the lab's guest have ended.
+    Told(usize),
     /// `stop`: SIGSTOP; over when no thread of the VMM is on a CPU any more.
     Stop,
     /// `cont`: SIGCONT.
@@ -37,6 +39,8 @@ pub enum Step {
     Unhog,
     /// `migrate:TIMES:EVERY_US`: moves the thread of the first vCPU between CPUs 0 and 1.
     Migrate(u32, Duration),
+    /// `pin:CPU`: keeps the thread of the first vCPU on this CPU.
+    Pin(u32),
     /// `quota:QUOTA_US:PERIOD_US`: `cpu.max` of a control group that holds the VMM.
     Quota(u32, u32),
     /// `untrace`: SIGINT to whoever attached the BPF programs.
@@ -58,6 +62,7 @@ impl Step {
             ["exits", count] => Step::Exits(number(count)?.into()),
             ["quiet", ms] => Step::Quiet(Duration::from_millis(number(ms)?.into())),
             ["waited", ms] => Step::Waited(Duration::from_millis(number(ms)?.into())),
+            ["told", count] => Step::Told(number(count)? as usize),
             ["stop"] => Step::Stop,
             ["cont"] => Step::Continue,
             ["read"] => Step::Read,
@@ -69,6 +74,7 @@ impl Step {
                 let every = Duration::from_micros(number(us)?.into());
                 Step::Migrate(number(times)?, every)
             }
+            ["pin", cpu] => Step::Pin(number(cpu)?),
             ["quota", quota, period] => Step::Quota(number(quota)?, number(period)?),
             ["untrace"] => Step::Untrace,
             _ => bail!("no step is called `{word}`"),

@@ -19,6 +19,8 @@ pub const GUEST_KERNEL: &str = "/lab/guest/vmlinuz";
 pub const GUEST_INITRAMFS: &str = "/lab/guest/initramfs";
 /// The disk by which it hands out a file, as it sees it.
 pub const GUEST_DISK: &str = "/dev/vda";
+/// What its commands said, a line of JSON each.
+pub const GUEST_RESULTS: &str = "/tmp/guest-results";
 /// Where QEMU finds the firmware for it.
 pub const GUEST_FIRMWARE: &str = "/lab/guest/firmware";
 /// Begins a command that runs beside those after it.
@@ -110,6 +112,12 @@ pub(super) fn progress(results: &[u8], commands: &[&str]) -> String {
         .map(|next| format!("; `{next}` did not"))
         .unwrap_or_default();
     format!("{of}{last}{next}")
+}
+
+/// How many commands of the guest have ended, as its lab sees it.
+pub fn told_by_guest() -> usize {
+    let results = std::fs::read(GUEST_RESULTS).unwrap_or_default();
+    results.iter().filter(|byte| **byte == b'\n').count()
 }
 
 /// Reads what came out.

@@ -1,7 +1,7 @@
 //! `lab-guest boot [ARGUMENT...]` becomes the QEMU of the Linux guest that its lab
-//! carries, on the lab's own KVM, with these arguments besides; `lab-guest booted` waits
-//! until the guest's first command has ended; `lab-guest results` prints what the guest's
-//! commands said, a line of JSON each, and its console on stderr.
+//! carries, on the lab's own KVM, with these arguments besides; `lab-guest told COUNT`
+//! waits until so many of the guest's commands have ended; `lab-guest results` prints what
+//! they said, a line of JSON each, and the guest's console on stderr.
 //!
 //! `lab-guest save FILE`, in the guest, puts a file on the guest's disk, and `lab-guest
 //! load FILE`, in its lab, takes it from there: a byte on a serial port is an exit, and a
@@ -17,10 +17,11 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use vmnoise_labs::bed::inside::{GUEST_DISK, GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL};
+use vmnoise_labs::bed::inside::{
+    self, GUEST_DISK, GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL, GUEST_RESULTS,
+};
 
 const CONSOLE: &str = "/tmp/guest-console";
-const RESULTS: &str = "/tmp/guest-results";
 /// The guest's disk, as its lab sees it: the length of a file in eight bytes, and the file.
 const DISK: &str = "/tmp/guest-disk";
 /// No file has more; it takes no room until it is written.
@@ -34,14 +35,15 @@ fn main() -> Result<()> {
             File::create(DISK)?.set_len(DISK_BYTES)?;
             Err(qemu(besides).exec()).context("QEMU")
         }
-        ["booted"] => {
-            while !fs::read_to_string(RESULTS).is_ok_and(|results| results.contains('\n')) {
+        ["told", count] => {
+            let count = count.parse()?;
+            while inside::told_by_guest() < count {
                 sleep(Duration::from_millis(20));
             }
             Ok(())
         }
         ["results"] => {
-            print!("{}", fs::read_to_string(RESULTS)?);
+            print!("{}", fs::read_to_string(GUEST_RESULTS)?);
             eprint!("{}", fs::read_to_string(CONSOLE)?);
             Ok(())
         }
@@ -54,7 +56,7 @@ fn main() -> Result<()> {
             Ok(())
         }
         _ => bail!(
-            "usage: lab-guest boot [ARGUMENT...] | booted | results | save FILE | load FILE | print FILE"
+            "usage: lab-guest boot [ARGUMENT...] | told COUNT | results | save FILE | load FILE | print FILE"
         ),
     }
 }
@@ -71,10 +73,13 @@ fn qemu(besides: &[&str]) -> Command {
     ])
     .args(["-cpu", "host", "-m", "256", "-L", GUEST_FIRMWARE])
     .args(["-kernel", GUEST_KERNEL, "-initrd", GUEST_INITRAMFS])
-    .args(["-append", "console=ttyS0 quiet panic=-1 nokaslr random.trust_cpu=off"])
+    .args([
+        "-append",
+        "console=ttyS0 quiet panic=-1 nokaslr random.trust_cpu=off",
+    ])
     .args(["-drive", &format!("file={DISK},format=raw,if=virtio")])
     .args(["-serial", &format!("file:{CONSOLE}")])
-    .args(["-serial", &format!("file:{RESULTS}")])
+    .args(["-serial", &format!("file:{GUEST_RESULTS}")])
     .args(besides);
     qemu
 }

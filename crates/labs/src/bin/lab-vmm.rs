@@ -15,6 +15,7 @@ use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
+use vmnoise_labs::bed::inside;
 use vmnoise_labs::kvm_stat::{self, exits};
 use vmnoise_labs::vmm_steps::{Counts, Done, Step, Treatment, VcpuCounts};
 use vmnoise_labs::{Disturber, schedstat};
@@ -86,6 +87,11 @@ impl Vmm {
                 let enough_ns = waited_ns(id)? + u64::try_from(time.as_nanos())?;
                 wait_for("a vCPU to wait", || Ok(waited_ns(id)? >= enough_ns))?;
             }
+            Step::Told(count) => {
+                wait_for("the guest's commands", || {
+                    Ok(inside::told_by_guest() >= count)
+                })?;
+            }
             Step::Stop => self.stop()?,
             Step::Continue => self.signal(Signal::CONT)?,
             Step::Read => return Ok(Some(self.read()?)),
@@ -97,6 +103,7 @@ impl Vmm {
             Step::Hog(cpu) => self.hog = Some(Disturber::busy(cpu)?),
             Step::Unhog => self.hog = None,
             Step::Migrate(times, every) => self.migrate(times, every)?,
+            Step::Pin(cpu) => sched_setaffinity(Some(self.first_vcpu()?), &only(cpu))?,
             Step::Quota(quota_us, period_us) => self.quota(quota_us, period_us)?,
             Step::Untrace => {
                 let (tracer, _) = tracer().context("nobody traces")?;
@@ -160,18 +167,18 @@ impl Vmm {
     }
 
     fn migrate(&mut self, times: u32, every: Duration) -> Result<()> {
-        let vcpus = kvm_stat::vcpus(self.id()?)?;
-        let &(_, tid) = vcpus.first().context("no vCPU has run")?;
-        let only = [0, 1].map(|cpu| {
-            let mut set = CpuSet::new();
-            set.set(cpu);
-            set
-        });
-        for set in only.iter().cycle().take(times as usize) {
-            sched_setaffinity(Some(pid(tid)?), set)?;
+        let vcpu = self.first_vcpu()?;
+        for cpu in [0, 1].iter().cycle().take(times as usize) {
+            sched_setaffinity(Some(vcpu), &only(*cpu))?;
             thread::sleep(every);
         }
         Ok(())
+    }
+
+    fn first_vcpu(&self) -> Result<Pid> {
+        let vcpus = kvm_stat::vcpus(self.id()?)?;
+        let &(_, tid) = vcpus.first().context("no vCPU has run")?;
+        Ok(pid(tid)?)
     }
 
     fn quota(&mut self, quota_us: u32, period_us: u32) -> Result<()> {
@@ -209,6 +216,12 @@ impl Vmm {
     fn child(&mut self) -> Result<&mut Child> {
         self.child.as_mut().context("before `start`")
     }
+}
+
+fn only(cpu: u32) -> CpuSet {
+    let mut set = CpuSet::new();
+    set.set(cpu as usize);
+    set
 }
 
 /// How long its vCPUs' threads have waited for a CPU, together.
