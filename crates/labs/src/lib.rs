@@ -11,6 +11,7 @@ pub mod installed;
 pub mod judge;
 pub mod kvm_stat;
 pub mod oracle;
+pub mod pair;
 pub mod polled;
 pub mod relocations;
 mod run;

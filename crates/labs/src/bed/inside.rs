@@ -121,7 +121,7 @@ pub fn told_by_guest() -> usize {
 }
 
 /// Reads what came out.
-pub(super) fn outputs(results: &[u8]) -> Result<Vec<CommandOutput>> {
+pub(crate) fn outputs(results: &[u8]) -> Result<Vec<CommandOutput>> {
     let text = str::from_utf8(results).context("the results are not text")?;
     text.lines()
         .map(|line| serde_json::from_str(line).with_context(|| format!("no result: {line}")))

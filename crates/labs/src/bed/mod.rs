@@ -27,6 +27,8 @@ pub use types::{ModuleTypes, types_of_module};
 
 /// How long a lab may take before it counts as hung; no estimate of how long it takes.
 const BACKSTOP: Duration = Duration::from_secs(240);
+/// The same of one that boots a guest.
+const BACKSTOP_WITH_GUEST: Duration = Duration::from_secs(480);
 
 /// Begins the line that tells of a machine that was booted once more: `xtask test` counts
 /// them.
@@ -148,7 +150,13 @@ impl Lab {
             arguments::kernel(&image.vmlinuz, &initramfs, self.virtual_time),
             arguments::ways_out(&console_file, &results_file, &requests),
         ];
-        let ended = machine::run(qemu, &arguments.concat(), &monitor, &results_file, BACKSTOP);
+        let ended = machine::run(
+            qemu,
+            &arguments.concat(),
+            &monitor,
+            &results_file,
+            self.backstop(),
+        );
         let read = |file: &Path| std::fs::read(file).unwrap_or_default();
         let console = String::from_utf8_lossy(&read(&console_file)).into_owned();
         let results = read(&results_file);
@@ -177,6 +185,13 @@ impl Lab {
     /// The initramfs is in memory twice while the kernel unpacks it.
     fn memory_mib(&self) -> u32 {
         if self.guest.is_some() { 1536 } else { 1024 }
+    }
+
+    fn backstop(&self) -> Duration {
+        match self.guest {
+            Some(_) => BACKSTOP_WITH_GUEST,
+            None => BACKSTOP,
+        }
     }
 
     /// What it carries for its guest, if it has one.

@@ -3,9 +3,10 @@
 //! waits until so many of the guest's commands have ended; `lab-guest results` prints what
 //! they said, a line of JSON each, and the guest's console on stderr.
 //!
-//! `lab-guest save FILE`, in the guest, puts a file on the guest's disk, and `lab-guest
-//! load FILE`, in its lab, takes it from there: a byte on a serial port is an exit, and a
-//! recording has many. `lab-guest print FILE` prints one in hexadecimal.
+//! `lab-guest save FILE...`, in the guest, puts files on the guest's disk, and `lab-guest
+//! load FILE...`, in its lab, takes them from there in the same order: a byte on a serial
+//! port is an exit, and a recording has many. `lab-guest print FILE` prints one in
+//! hexadecimal.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -22,9 +23,11 @@ use vmnoise_labs::bed::inside::{
 };
 
 const CONSOLE: &str = "/tmp/guest-console";
-/// The guest's disk, as its lab sees it: the length of a file in eight bytes, and the file.
+/// The guest's disk, as its lab sees it: of each file its length in eight bytes, and it.
 const DISK: &str = "/tmp/guest-disk";
-/// No file has more; it takes no room until it is written.
+/// Between two looks at what is waited for: each takes the guest's CPU, where there is one.
+const LOOK: Duration = Duration::from_millis(100);
+/// Its size; it takes no room until it is written.
 const DISK_BYTES: u64 = 256 << 20;
 
 fn main() -> Result<()> {
@@ -38,7 +41,7 @@ fn main() -> Result<()> {
         ["told", count] => {
             let count = count.parse()?;
             while inside::told_by_guest() < count {
-                sleep(Duration::from_millis(20));
+                sleep(LOOK);
             }
             Ok(())
         }
@@ -47,8 +50,8 @@ fn main() -> Result<()> {
             eprint!("{}", fs::read_to_string(CONSOLE)?);
             Ok(())
         }
-        ["save", file] => save(file),
-        ["load", file] => load(file),
+        ["save", ref files @ ..] => save(files),
+        ["load", ref files @ ..] => load(files),
         ["print", file] => {
             let bytes = fs::read(file).with_context(|| file.to_owned())?;
             let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -56,7 +59,7 @@ fn main() -> Result<()> {
             Ok(())
         }
         _ => bail!(
-            "usage: lab-guest boot [ARGUMENT...] | told COUNT | results | save FILE | load FILE | print FILE"
+            "usage: lab-guest boot [ARGUMENT...] | told COUNT | results | save FILE... | load FILE... | print FILE"
         ),
     }
 }
@@ -84,19 +87,24 @@ fn qemu(besides: &[&str]) -> Command {
     qemu
 }
 
-fn save(file: &str) -> Result<()> {
-    let content = fs::read(file).with_context(|| file.to_owned())?;
+fn save(files: &[&str]) -> Result<()> {
     let mut disk = File::options().write(true).open(GUEST_DISK)?;
-    disk.write_all(&u64::try_from(content.len())?.to_le_bytes())?;
-    disk.write_all(&content)?;
+    for file in files {
+        let content = fs::read(file).with_context(|| (*file).to_owned())?;
+        disk.write_all(&u64::try_from(content.len())?.to_le_bytes())?;
+        disk.write_all(&content)?;
+    }
     Ok(disk.sync_all()?)
 }
 
-fn load(file: &str) -> Result<()> {
+fn load(files: &[&str]) -> Result<()> {
     let mut disk = File::open(DISK)?;
-    let mut length = [0; 8];
-    disk.read_exact(&mut length)?;
-    let mut content = vec![0; usize::try_from(u64::from_le_bytes(length))?];
-    disk.read_exact(&mut content)?;
-    fs::write(file, content).with_context(|| file.to_owned())
+    for file in files {
+        let mut length = [0; 8];
+        disk.read_exact(&mut length)?;
+        let mut content = vec![0; usize::try_from(u64::from_le_bytes(length))?];
+        disk.read_exact(&mut content)?;
+        fs::write(file, content).with_context(|| (*file).to_owned())?;
+    }
+    Ok(())
 }

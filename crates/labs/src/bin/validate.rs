@@ -1,19 +1,21 @@
 //! `validate` compares `vmnoise osnoise` with the kernel's own tracer and counters in
-//! labs, and a guest with its host on this machine, and writes the figures into
-//! docs/validation.md.
+//! labs, a guest's recording with and without its host's, and a guest with its host on this
+//! machine, and writes the figures into docs/validation.md.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use vmnoise_labs::oracle::{beside_the_kernel, nmis, report, residuals, softirqs};
+use vmnoise_labs::oracle::{beside_the_kernel, flagship, nmis, report, residuals, softirqs};
 
 const CPU: u32 = 1;
 const ROUNDS: usize = 5;
 const SECONDS: u64 = 5;
 
 fn main() -> Result<()> {
+    eprintln!("a guest beside a busy task of its host");
+    let flagship = flagship()?;
     eprintln!("a guest and its host in turn");
     let residuals = residuals(CPU, ROUNDS, SECONDS)?;
     eprintln!("beside the kernel's osnoise, twice");
@@ -24,6 +26,7 @@ fn main() -> Result<()> {
     eprintln!("soft interrupts");
     let softirqs = softirqs()?;
     let sections = [
+        report::flagship(&flagship),
         report::beside(&beside, repeats),
         report::nmis(&nmis),
         report::soft_interrupts(&softirqs),

@@ -1,6 +1,8 @@
 //! Truth: what `vmnoise osnoise` says beside what the kernel itself says, line by line.
 
 mod agreement;
+mod branch;
+mod flagship;
 mod gaps;
 mod matching;
 mod osnoise;
@@ -11,6 +13,8 @@ mod trace;
 pub mod vm_exits;
 
 pub use agreement::Agreement;
+pub use branch::Branch;
+pub use flagship::{Flagship, flagship};
 pub use gaps::Gaps;
 pub use osnoise::{BesideKernel, Turn, beside_the_kernel, nmis};
 pub use residual::{Residual, Side, residuals};

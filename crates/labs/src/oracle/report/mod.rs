@@ -1,11 +1,15 @@
 //! The generated part of docs/validation.md.
 
+mod flagship;
+
 use anyhow::{Context, Result};
 
 use super::agreement::Agreement;
 use super::osnoise::{BesideKernel, Turn};
 use super::residual::{Residual, Side};
 use super::softirqs::Softirqs;
+
+pub use flagship::flagship;
 
 /// Above what is generated.
 const BEGIN: &str = "<!-- begin: make validate -->\n";

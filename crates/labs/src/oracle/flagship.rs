@@ -1,0 +1,152 @@
+//! The question that started this: a guest of PREEMPT_RT whose vCPU shares its CPU with a
+//! task of the host. What the guest's own kernel says of it, what `vmnoise osnoise` says
+//! there, and what the two recordings say joined.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::branch::Branch;
+use crate::bed::{Kernel, Suite};
+use crate::pair::{DISTURBED, HOST, Pair, QUIET};
+
+/// The tracer prints a line each second.
+const TRACER: [&str; 2] = [
+    "lab-tracefs for 2 osnoise/cpus=0 current_tracer=osnoise",
+    "lab-tracefs show",
+];
+/// Far more gaps than there are.
+const ALL: u32 = 10_000;
+
+/// What a lab showed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Flagship {
+    /// `uname -r` of both kernels.
+    pub kernel_version: String,
+    /// The task of the host, as results must name it.
+    pub disturber: String,
+    /// The last line of the tracer of the guest's kernel.
+    pub kernel: KernelSample,
+    /// The guest's recording: alone, and joined.
+    pub alone: Columns,
+    /// See `alone`.
+    pub joined: Columns,
+    /// Who took the guest's time above 20 us, the first few: share, name, percent.
+    pub culprits: Vec<(String, String, f64)>,
+    /// The exit with the most different work of the host in it.
+    pub branch: Option<Branch>,
+}
+
+/// A line of the kernel's osnoise tracer (Documentation/trace/osnoise-tracer.rst).
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelSample {
+    /// Noise, in percent of its runtime.
+    pub noise_percent: f64,
+    /// How often each was there: HW, NMI, IRQ, SIRQ, THREAD.
+    pub counts: [u64; 5],
+}
+
+/// The same of `vmnoise`, with what only it has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Columns {
+    /// Noise, in percent of the runtime.
+    pub noise_percent: f64,
+    /// Shares of it, nanoseconds: `irq`, `softirq`, `thread`, `steal`, `preempted`; `None`
+    /// where unknown.
+    pub shares_ns: [Option<u64>; 5],
+}
+
+/// The shares that [`Columns`] has.
+pub const SHARES: [&str; 5] = ["irq", "softirq", "thread", "steal", "preempted"];
+
+/// Boots it under virtual time.
+///
+/// # Errors
+/// If the lab fails, or says what cannot be read.
+pub fn flagship() -> Result<Flagship> {
+    let explain = |files: String| format!("vmnoise explain {files} --format json");
+    let recorded = Pair::of(Kernel::Rt, Suite::Own)?
+        .virtual_time(0)
+        .in_guest(&TRACER)
+        .run(&[
+            &explain(format!("{DISTURBED} {HOST} -T 20 --top {ALL}")),
+            &explain(DISTURBED.to_owned()),
+            &explain(format!("{QUIET} {HOST} -T 20 --top {ALL}")),
+        ])?;
+    let [joined, alone, quiet] = [0, 1, 2].map(|output| recorded.json(output));
+    let (joined, alone, quiet) = (joined?, alone?, quiet?);
+    let traces = recorded.in_guest.iter();
+    let kernel = traces.filter_map(|output| KernelSample::of(&output.stdout));
+    let culprits = joined["culprits"].as_array().context("culprits")?.iter();
+    let culprits = culprits.take(5).map(|culprit| {
+        let word = |key: &str| culprit[key].as_str().unwrap_or("-").to_owned();
+        let percent = culprit["percent"].as_f64().context("percent")?;
+        Ok((word("share"), word("name"), percent))
+    });
+    Ok(Flagship {
+        kernel: kernel.last().context("the kernel's tracer said nothing")?,
+        alone: Columns::of(&alone)?,
+        joined: Columns::of(&joined)?,
+        culprits: culprits.collect::<Result<_>>()?,
+        branch: Branch::of_most_kinds(&[&quiet, &joined]),
+        disturber: recorded.disturber()?.to_owned(),
+        kernel_version: recorded.kernel_version,
+    })
+}
+
+impl Flagship {
+    /// How much of the time that the host's tasks took is booked as steal by the guest
+    /// alone, in percent.
+    pub fn booked_as_steal_percent(&self) -> Option<f64> {
+        let [.., steal_ns, _] = self.alone.shares_ns;
+        let [.., unplaced_ns, preempted_ns] = self.joined.shares_ns;
+        let lost_ns = preempted_ns? + unplaced_ns.unwrap_or(0);
+        Some(steal_ns? as f64 * 1e2 / lost_ns as f64)
+    }
+}
+
+impl KernelSample {
+    /// The last one of a trace.
+    fn of(trace: &str) -> Option<KernelSample> {
+        let lines = trace.lines().rev();
+        let mut samples = lines.filter_map(|line| {
+            let (_, numbers) = line.rsplit_once(": ")?;
+            let numbers: Vec<&str> = numbers.split_whitespace().collect();
+            let [_, _, available, _, counts @ ..] = &numbers[..] else {
+                return None;
+            };
+            let counts: Vec<u64> = counts.iter().map_while(|it| it.parse().ok()).collect();
+            Some(KernelSample {
+                noise_percent: 100.0 - available.parse::<f64>().ok()?,
+                counts: counts.try_into().ok()?,
+            })
+        });
+        samples.next()
+    }
+}
+
+impl Columns {
+    fn of(summary: &Value) -> Result<Columns> {
+        let cpu = &summary["cpus"][0];
+        let number = |key: &str| cpu[key].as_f64().with_context(|| key.to_owned());
+        Ok(Columns {
+            noise_percent: number("noise_ns")? * 1e2 / number("runtime_ns")?,
+            shares_ns: SHARES.map(|share| cpu["shares_ns"][share].as_u64()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_of_the_kernels_tracer_is_read() {
+        let trace = "# tracer: osnoise\n#  TIME: a b c d\n\
+            osnoise/0-92 [000] ....... 3.168208: 1000000 510858 48.91420 4017 5 0 247 0 22\n\
+            osnoise/0-92 [000] ....... 4.168208: 1000000 511858 48.81420 4019 3 0 248 0 21\n";
+        let sample = KernelSample::of(trace).unwrap();
+        assert_eq!(sample.counts, [3, 0, 248, 0, 21]);
+        assert!((sample.noise_percent - 51.1858).abs() < 1e-9);
+        assert!(KernelSample::of("# tracer: nop\n").is_none());
+    }
+}

@@ -1,0 +1,55 @@
+//! The tables of the flagship: the guest's own kernel beside `vmnoise`, alone and joined.
+
+use super::maybe;
+use crate::oracle::flagship::{Columns, Flagship, SHARES};
+
+/// The two tables, and the exit.
+pub fn flagship(found: &Flagship) -> String {
+    let [hw, nmi, irq, softirq, thread] = found.kernel.counts;
+    let mut text = format!(
+        "### A guest whose vCPU shares its CPU with `{}` of the host\n\n\
+         Linux {} with PREEMPT_RT in the guest and on the host, virtual time. The guest's own osnoise \
+         tracer, and then `vmnoise osnoise` in the same guest:\n\n\
+         | the guest's own kernel | | | `vmnoise`, one second | in the guest | joined with the host's recording |\n\
+         |---|---|---|---|---|---|\n\
+         | noise % | {:.2} | | noise % | {:.2} | {:.2} |\n",
+        found.disturber,
+        found.kernel_version,
+        found.kernel.noise_percent,
+        found.alone.noise_percent,
+        found.joined.noise_percent,
+    );
+    let kernels = [
+        ("`IRQ`", irq),
+        ("`SIRQ`", softirq),
+        ("`THREAD`", thread),
+        ("`HW`", hw),
+        ("`NMI`", nmi),
+    ];
+    for (at, ((name, count), share)) in kernels.iter().zip(SHARES).enumerate() {
+        let ms = |columns: &Columns| {
+            maybe(columns.shares_ns[at].map(|ns| format!("{:.3} ms", ns as f64 / 1e6)))
+        };
+        text += &format!(
+            "| {name} | {count} | | `{share}` | {} | {} |\n",
+            ms(&found.alone),
+            ms(&found.joined)
+        );
+    }
+    if let Some(percent) = found.booked_as_steal_percent() {
+        text += &format!(
+            "\nOf the time that the host's tasks took, `vmnoise osnoise` alone books {percent:.2} % as steal.\n"
+        );
+    }
+    text += "\n| who took it, of gaps above 20 µs | share | % |\n|---|---|---|\n";
+    for (share, name, percent) in &found.culprits {
+        text += &format!("| `{name}` | `{share}` | {percent:.2} |\n");
+    }
+    if let Some(branch) = &found.branch {
+        text += &format!(
+            "\n### The exit with the most different work of the host in it\n\n\
+             The thesis draws such a one of more than 60 µs in its Figure 25.\n\n```\n{branch}```\n"
+        );
+    }
+    text
+}

@@ -1,0 +1,118 @@
+//! Judges what `vmnoise explain GUEST HOST` makes of a pair whose truth is known.
+#![allow(dead_code)] // No test needs all of it.
+
+use serde_json::Value;
+use vmnoise_labs::judge::assert_budgets_add_up;
+use vmnoise_labs::pair::{DISTURBED, HOST, NAME, QUIET, Recorded};
+
+/// Every tick of a kernel of Debian.
+const TICK_NS: u64 = 4_000_000;
+
+/// Both of the guest's recordings joined, and the guest's own view of the second.
+pub struct Joined {
+    pub recorded: Recorded,
+    pub quiet: Value,
+    pub disturbed: Value,
+    pub alone: Value,
+}
+
+/// What a lab runs for it.
+pub fn commands() -> [String; 3] {
+    let explain = |files: &str| format!("vmnoise explain {files} --format json");
+    [
+        explain(&format!("{QUIET} {HOST} -T 20")),
+        explain(&format!("{DISTURBED} {HOST} -T 20")),
+        explain(DISTURBED),
+    ]
+}
+
+impl Joined {
+    pub fn of(recorded: Recorded) -> Joined {
+        let [quiet, disturbed, alone] = [0, 1, 2].map(|output| recorded.json(output).unwrap());
+        for joined in [&quiet, &disturbed] {
+            assert_adds_up(joined);
+            let pair = &joined["pairs"][0];
+            assert_eq!(pair["vm"], NAME, "{pair}");
+            assert_eq!(pair["vmm_pid"], recorded.treatment.pid, "{pair}");
+            assert_eq!(joined["pairs"].as_array().unwrap().len(), 1, "{pair}");
+            println!("pair {pair}");
+            println!("joined {}", joined["joined"]);
+            println!("thesis {}", joined["thesis"]);
+        }
+        Joined {
+            recorded,
+            quiet,
+            disturbed,
+            alone,
+        }
+    }
+
+    /// Who stands first among the tasks of the host.
+    pub fn assert_disturber_is_first(&self) {
+        let disturber = self.recorded.disturber().unwrap();
+        let first = preempting(&self.disturbed).next();
+        let first = first.unwrap_or_else(|| panic!("nobody: {}", self.disturbed["culprits"]));
+        println!("first {first}");
+        assert_eq!(first["name"], disturber, "{}", self.disturbed["culprits"]);
+        let mut quiet = preempting(&self.quiet);
+        assert!(
+            quiet.all(|culprit| culprit["name"] != disturber),
+            "{}",
+            self.quiet["culprits"]
+        );
+    }
+
+    /// What the guest's steal clock told, and what the host's scheduler did.
+    pub fn assert_steal_is_run_delay(&self) {
+        let steal_ns = number(&self.alone["cpus"][0]["steal_clock_ns"]);
+        let delays = self.recorded.treatment.readings();
+        let [before, after] = delays[..] else {
+            panic!("{delays:?}")
+        };
+        let delay_ns = after.vcpus[0].run_delay_ns - before.vcpus[0].run_delay_ns;
+        println!("steal clock {steal_ns} ns, run delay {delay_ns} ns around it");
+        assert!(steal_ns <= delay_ns + TICK_NS);
+    }
+}
+
+/// The host's tasks that ran instead of a vCPU, the first of them first.
+fn preempting(joined: &Value) -> impl Iterator<Item = &Value> {
+    let culprits = joined["culprits"].as_array().unwrap().iter();
+    culprits.filter(|culprit| culprit["share"] == "preempted" && culprit["side"] == "host")
+}
+
+/// How much of what is expected to be joined is, and how much of that nobody explains.
+pub fn assert_covers(joined: &Value) {
+    let totals = &joined["joined"];
+    let [witnessed, with_exit] =
+        ["witnessed_above", "joined_above"].map(|key| number(&totals[key]));
+    assert!(witnessed > 0, "{totals}");
+    assert!(with_exit * 100 >= witnessed * 99, "{totals}");
+    let [joined_ns, unexplained_ns] =
+        ["joined_ns", "unexplained_ns"].map(|key| number(&totals[key]));
+    assert!(unexplained_ns * 100 <= joined_ns, "{totals}");
+}
+
+fn assert_adds_up(joined: &Value) {
+    assert_eq!(joined["schema"], "vmnoise.join/1");
+    assert_budgets_add_up(joined);
+    for tree in joined["trees"].as_array().unwrap() {
+        let sum = |parts: &Value| -> u64 {
+            let parts = parts.as_array().unwrap().iter();
+            parts.map(|part| number(&part["ns"])).sum()
+        };
+        let exits = tree["exits"].as_array().unwrap();
+        for exit in exits {
+            assert_eq!(sum(&exit["parts"]), number(&exit["dur_ns"]), "{exit}");
+        }
+        let exits: u64 = exits.iter().map(|exit| number(&exit["dur_ns"])).sum();
+        let rest = number(&tree["steal_ns"]) + number(&tree["residual_ns"]);
+        let all = sum(&tree["guest"]) + exits + rest;
+        assert_eq!(all, number(&tree["gap"]["dur_ns"]), "{tree}");
+    }
+}
+
+pub fn number(value: &Value) -> u64 {
+    let number = value.as_u64();
+    number.unwrap_or_else(|| panic!("no number: {value}"))
+}
