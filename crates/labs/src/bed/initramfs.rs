@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use cpio::newc;
 
+use super::apt::call;
 use super::compressed::decompressed;
 use super::guest::Carried;
 use super::inside;
@@ -38,9 +39,11 @@ pub(super) fn write(
     for folder in MOUNT_POINTS.iter().chain(&["bin", "lab"]) {
         archive.entry(folder, FOLDER, &[])?;
     }
-    archive.copy("init", PROGRAM, &crate::run::lab_program("lab-init")?)?;
+    let init = stripped(&crate::run::lab_program("lab-init")?)?;
+    archive.entry("init", PROGRAM, &init)?;
     for program in programs {
-        archive.copy(&format!("bin/{}", name(program)?), PROGRAM, program)?;
+        let inside = format!("bin/{}", name(program)?);
+        archive.entry(&inside, PROGRAM, &stripped(program)?)?;
     }
     for file in carried {
         archive.carry(file)?;
@@ -62,6 +65,20 @@ pub(super) fn write(
     archive.entry(&inside::COMMANDS[1..], PLAIN, commands.as_bytes())?;
     newc::trailer(archive.out)?.flush()?;
     Ok(())
+}
+
+/// A program without what only a debugger reads: four fifths of it, which an emulated
+/// machine copies slowly.
+fn stripped(program: &Path) -> Result<Vec<u8>> {
+    let out = tempfile::NamedTempFile::new()?;
+    let to = out.path().to_string_lossy();
+    let from = program.to_string_lossy();
+    call(
+        "strip",
+        &["--strip-debug", "-o", &to, &from],
+        Path::new("."),
+    )?;
+    std::fs::read(out.path()).context("what strip (package binutils) wrote")
 }
 
 struct Archive {

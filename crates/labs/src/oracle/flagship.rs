@@ -74,8 +74,8 @@ pub fn flagship() -> Result<Flagship> {
         ])?;
     let [joined, alone, quiet] = [0, 1, 2].map(|output| recorded.json(output));
     let (joined, alone, quiet) = (joined?, alone?, quiet?);
-    let traces = recorded.in_guest.iter();
-    let kernel = traces.filter_map(|output| KernelSample::of(&output.stdout));
+    let mut traces = recorded.in_guest.iter();
+    let kernel = traces.find_map(|output| KernelSample::of(&output.stdout));
     let culprits = joined["culprits"].as_array().context("culprits")?.iter();
     let culprits = culprits.take(5).map(|culprit| {
         let word = |key: &str| culprit[key].as_str().unwrap_or("-").to_owned();
@@ -83,7 +83,7 @@ pub fn flagship() -> Result<Flagship> {
         Ok((word("share"), word("name"), percent))
     });
     Ok(Flagship {
-        kernel: kernel.last().context("the kernel's tracer said nothing")?,
+        kernel: kernel.context("the kernel's tracer said nothing")?,
         alone: Columns::of(&alone)?,
         joined: Columns::of(&joined)?,
         culprits: culprits.collect::<Result<_>>()?,
