@@ -4,8 +4,11 @@
 
 mod join_judge;
 
-use join_judge::{Joined, assert_covers, commands};
+use join_judge::{
+    Joined, assert_covers, assert_explains, assert_explains_all_but_the_way, commands,
+};
 use vmnoise_labs::bed::{Kernel, Suite};
+use vmnoise_labs::oracle::{flagship, report};
 use vmnoise_labs::pair::Pair;
 
 fn joined(pair: &Pair) -> Joined {
@@ -22,6 +25,8 @@ fn assert_names_the_disturber(kernel: Kernel, suite: Suite) -> Joined {
     joined.assert_steal_is_run_delay();
     assert_covers(&joined.quiet);
     assert_covers(&joined.disturbed);
+    assert_explains_all_but_the_way(&joined.quiet);
+    assert_explains(&joined.disturbed);
     joined
 }
 
@@ -34,6 +39,21 @@ mod lab {
         assert_eq!(first.quiet, second.quiet);
         assert_eq!(first.disturbed, second.disturbed);
         assert_eq!(first.alone, second.alone);
+    }
+
+    #[test]
+    fn what_the_guests_own_kernel_takes_for_interrupts_is_a_task_of_its_host() {
+        let found = flagship().unwrap();
+        println!("{}", report::flagship(&found));
+        let [_, _, irq, _, _] = found.kernel.counts;
+        assert!(found.kernel.noise_percent > 40.0 && irq > 200, "{found:?}");
+        assert!(
+            found.booked_as_steal_percent().unwrap() >= 98.0,
+            "{found:?}"
+        );
+        let (share, name, percent) = &found.culprits[0];
+        assert_eq!((&**share, name), ("preempted", &found.disturber));
+        assert!(*percent > 50.0, "{found:?}");
     }
 
     #[test]
@@ -66,5 +86,46 @@ mod lab_full {
         fn a_disturber_is_named() {
             assert_names_the_disturber(Kernel::Cloud, Suite::TrixieBackports);
         }
+    }
+}
+
+mod kvm {
+    use std::process::{Command, Stdio};
+
+    use serde_json::Value;
+    use vmnoise_labs::binary;
+
+    use crate::join_judge::{assert_adds_up, number};
+
+    /// There is no lab: the host is this machine, and its guest vmnoise's own.
+    #[test]
+    fn a_microvm_and_its_host_are_joined_by_the_same_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let [host, guest] = ["host.rec", "guest.rec"].map(|name| folder.path().join(name));
+        let vmnoise = |words: &str| {
+            let mut command = Command::new(binary());
+            command.args(words.split(' ')).stdout(Stdio::null());
+            command
+        };
+        let mut exits = vmnoise("exits -d 5s -T 1 -o").arg(&host).spawn().unwrap();
+        let mut microvm = vmnoise("microvm -c 1 -d 3s -o")
+            .arg(&guest)
+            .spawn()
+            .unwrap();
+        let pid = microvm.id();
+        assert!(microvm.wait().unwrap().success());
+        assert!(exits.wait().unwrap().success());
+        let mut explain = vmnoise("explain --format json");
+        let explain = explain.args([&guest, &host]).stdout(Stdio::piped());
+        let joined = explain.output().unwrap();
+        assert!(joined.status.success());
+        let joined: Value = serde_json::from_slice(&joined.stdout).unwrap();
+        assert_adds_up(&joined);
+        let pair = &joined["pairs"][0];
+        println!("{pair}, {}", joined["joined"]);
+        assert_eq!((&pair["vmm_pid"], &pair["cpu"]), (&pid.into(), &1.into()));
+        let [tested, inside] = ["exits_tested", "exits_inside"].map(|key| number(&pair[key]));
+        assert!(tested > 0 && inside * 20 >= tested * 19, "{pair}");
+        assert!(number(&joined["joined"]["witnessed"]) > 0, "{joined}");
     }
 }
