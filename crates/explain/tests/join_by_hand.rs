@@ -292,6 +292,29 @@ fn kvm_has_no_more_of_an_exit_than_without_the_hosts_work() {
 }
 
 #[test]
+fn an_exit_for_an_interrupt_is_held_against_those_with_nothing_but_one() {
+    let timer = |start| {
+        let exit = Scene::new(INTR, start, start + 1_500);
+        exit.host(1, Irq, "local_timer:236", start + 100, start + 600)
+    };
+    let mut scenes: Vec<Scene> = (0..150).map(|n| timer(n * 3_000)).collect();
+    let long = 600_000;
+    let two = Scene::new(INTR, long, long + 6_000)
+        .host(1, Irq, "local_timer:236", long + 100, long + 600)
+        .host(1, Irq, "eth0:30", long + 1_000, long + 1_500);
+    scenes.push(two);
+    let run = run(&[gap(long, long + 6_000)], &[], scenes);
+    let expected = [
+        (Share::Unexplained, None, 4_000),
+        (Share::Kvm, Some("interrupt"), 1_000),
+        (Share::HostIrq, Some("local_timer:236"), 500),
+        (Share::HostIrq, Some("eth0:30"), 500),
+    ];
+    assert_eq!(parts(&run, 0), expected);
+    assert_eq!(run.joined.unbounded_kvm_ns, 0);
+}
+
+#[test]
 fn an_exit_counts_once_and_only_where_each_is_told() {
     let exits = || {
         let io = Scene::new(IO, 1_000, 5_000).kept(VcpuIntervalKind::Vmm, 2_000, 4_000);

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use vmnoise_events::{Event, ExitReason, ExitSplit, RunFacts, Share, SourceId};
+use vmnoise_events::{Event, ExitReason, RunFacts, Share, SourceId};
 
 use super::pairs::Pairs;
 use super::settle::{give, settle};
+use super::usual_kvm::{UsualKvm, Verdict};
 use crate::below::{BelowExit, BelowPiece, ExitTold};
 use crate::explainer::Explainer;
 use crate::names::below_index;
-use crate::plain_kvm::PlainKvm;
 use crate::vcpus::{ExitExplainer, ExitsRun, LaidExit, Slice};
 
 /// Explains the host's stream, and tells a guest's explainer what of it fell on its CPUs.
@@ -17,7 +17,7 @@ use crate::vcpus::{ExitExplainer, ExitsRun, LaidExit, Slice};
 pub(super) struct HostStream {
     exits: ExitExplainer,
     names: HostNames,
-    plain: PlainKvm,
+    usual: UsualKvm,
     has_ended: bool,
 }
 
@@ -26,7 +26,7 @@ impl HostStream {
         HostStream {
             exits: ExitExplainer::piece_by_piece(facts),
             names: HostNames::default(),
-            plain: PlainKvm::default(),
+            usual: UsualKvm::default(),
             has_ended: false,
         }
     }
@@ -37,10 +37,10 @@ impl HostStream {
             let Self {
                 exits,
                 names,
-                plain,
+                usual,
                 ..
             } = self;
-            exits.take(event, &mut |laid| lay(laid, names, plain, pairs, guest));
+            exits.take(event, &mut |laid| lay(laid, names, usual, pairs, guest));
         }
     }
 
@@ -49,10 +49,10 @@ impl HostStream {
         let Self {
             exits,
             names,
-            plain,
+            usual,
             ..
         } = self;
-        exits.end(&mut |laid| lay(laid, names, plain, pairs, guest));
+        exits.end(&mut |laid| lay(laid, names, usual, pairs, guest));
         self.has_ended = true;
     }
 
@@ -106,7 +106,7 @@ impl HostNames {
 fn lay(
     laid: LaidExit<'_>,
     names: &mut HostNames,
-    plain: &mut PlainKvm,
+    usual: &mut UsualKvm,
     pairs: &Pairs,
     guest: &mut Explainer,
 ) {
@@ -118,7 +118,7 @@ fn lay(
     let reason = names.reason(exit.reason, guest);
     let mut slices = laid.slices.to_vec();
     settle(&mut slices, &exit.split);
-    let told = bound(&mut slices, reason, &laid, plain);
+    let told = bound(&mut slices, reason, &laid, usual);
 
     let Some(start_mono_ns) = pairs.lay(id, exit.start_mono_ns) else {
         return;
@@ -168,12 +168,10 @@ fn bound(
     slices: &mut Vec<Slice>,
     reason: SourceId,
     laid: &LaidExit<'_>,
-    plain: &mut PlainKvm,
+    usual: &mut UsualKvm,
 ) -> ExitTold {
     let exit = &laid.budget.exit;
-    let kvm_ns = exit.split.kvm;
     let sees_kvm = laid.vcpu.sees_kvm;
-    let class = below_index(reason).unwrap_or_default();
     let mut told = ExitTold {
         dur_ns: exit.dur_ns(),
         thesis_ns: laid.budget.thesis_sum_ns(sees_kvm),
@@ -182,23 +180,12 @@ fn bound(
     if !sees_kvm {
         return told;
     }
-    if !holds_work(&exit.split) {
-        plain.record(class, exit.heavy, kvm_ns);
-        return told;
-    }
-    match plain.p99_ns(class, exit.heavy) {
-        Some(p99_ns) => told.surplus_ns = kvm_ns.saturating_sub(p99_ns),
-        None => told.unbounded_kvm_ns = kvm_ns,
+    let index = below_index(reason).unwrap_or_default();
+    match usual.judge(index, laid.budget) {
+        Verdict::Standard => {}
+        Verdict::Surplus(ns) => told.surplus_ns = ns,
+        Verdict::Unknown => told.unbounded_kvm_ns = exit.split.kvm,
     }
     give(slices, Share::Kvm, Share::Unexplained, told.surplus_ns);
     told
-}
-
-/// Whether anybody but KVM, the VMM and the guest's own wish had part in an exit.
-fn holds_work(split: &ExitSplit) -> bool {
-    let own = |share| matches!(share, Share::Kvm | Share::Vmm | Share::Halted);
-    split
-        .parts()
-        .iter()
-        .any(|(share, ns)| !own(*share) && *ns > 0)
 }

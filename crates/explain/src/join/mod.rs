@@ -20,6 +20,7 @@ mod settle;
 mod sums;
 mod told;
 mod tree;
+mod usual_kvm;
 
 pub use error::JoinError;
 pub use joiner::{JoinOptions, Joiner};
