@@ -88,3 +88,78 @@ mod kvm {
         assert!(came.from_mono_ns > there.from_mono_ns);
     }
 }
+
+mod lab {
+    use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::lab_program;
+    use vmnoise_labs::vmm_steps::Treatment;
+
+    use super::*;
+
+    /// tracefs tells microseconds, and its readings of the clock are not ours: one tracepoint
+    /// takes both, one after the other.
+    const CLOSE_NS: u64 = 4_000;
+
+    /// The instant of a line of tracefs on its clock `mono`, its thread, and what was there
+    /// before and after.
+    fn write(line: &str) -> Option<(u64, u32, i64, i64)> {
+        let (head, event) = line.split_once(": kvm_write_tsc_offset: vcpu=0 prev=")?;
+        let (thread, _) = head.split_once(" [")?;
+        let (seconds, micros) = head.rsplit_once(' ')?.1.split_once('.')?;
+        let (previous, next) = event.split_once(" next=")?;
+        let micros = seconds.parse::<u64>().ok()? * 1_000_000 + micros.parse::<u64>().ok()?;
+        let offset = |text: &str| text.parse().map(u64::cast_signed).ok();
+        let thread = thread.rsplit_once("-")?.1.trim().parse().ok()?;
+        Some((micros * 1_000, thread, offset(previous)?, offset(next)?))
+    }
+
+    fn bytes(hexadecimal: &str) -> Vec<u8> {
+        let digits = hexadecimal.trim().as_bytes().chunks(2);
+        let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        digits.map(byte).collect()
+    }
+
+    #[test]
+    fn what_tracefs_has_of_a_write_is_recorded() {
+        let programs = ["lab-guest", "lab-tracefs", "lab-vmm"];
+        let lab = programs
+            .iter()
+            .fold(Lab::kernel(Kernel::Cloud), |lab, program| {
+                lab.program(&lab_program(program).unwrap())
+            });
+        let report = lab
+            .virtual_time(2)
+            .run(&[
+                "&& lab-tracefs while trace_clock=mono \
+                 events/kvm/kvm_write_tsc_offset/enable=1 -- \
+                 vmnoise exits -q -T 1s -d 5m -o /tmp/host.vmn",
+                "lab-vmm traced start stop run:100 kill -- vmnoise microvm --exercise cpuid -d 5m",
+                "lab-vmm untrace run:500 --",
+                "lab-tracefs show",
+                "lab-guest print /tmp/host.vmn",
+            ])
+            .unwrap();
+        let [treatment, _, trace, recording, _] = &report.outputs[..] else {
+            panic!("{}", report.outputs.len())
+        };
+        let treatment: Treatment = serde_json::from_str(treatment.text().unwrap()).unwrap();
+        let recording = bytes(recording.text().unwrap());
+        let clocks = clocks(recording.as_slice(), treatment.pid);
+        let [(vcpu, clock)] = &clocks[..] else {
+            panic!("{clocks:?}")
+        };
+        let trace = trace.text().unwrap();
+        let mut writes = trace.lines().filter_map(write);
+        let (made_ns, _, _, made) = writes.next().unwrap();
+        let (set_ns, tid, previous, set) = writes.next().unwrap();
+        assert_eq!(writes.next(), None, "{trace}");
+        println!("made at {made_ns} ns with {made}, set at {set_ns} ns to {set}: {clock:?}");
+        // KVM begins a guest's counter at 0; then the VMM set it to its host's.
+        assert!(made < 0 && previous == made && set == 0, "{trace}");
+        assert_is_the_hosts(clock);
+        assert_eq!(vcpu.tid, tid);
+        assert_eq!(clock.before_until_mono_ns, 0);
+        assert!(clock.from_mono_ns.abs_diff(set_ns) <= CLOSE_NS);
+        assert!(set_ns - made_ns > CLOSE_NS);
+    }
+}
