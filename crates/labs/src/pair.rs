@@ -63,6 +63,12 @@ impl Pair {
         })
     }
 
+    /// With another kernel in the guest.
+    pub fn guest_kernel(mut self, kernel: Kernel) -> Pair {
+        self.lab = self.lab.guest_kernel(kernel);
+        self
+    }
+
     /// Under virtual time: one CPU.
     pub fn virtual_time(mut self, shift: u8) -> Pair {
         self.lab = self.lab.virtual_time(shift);

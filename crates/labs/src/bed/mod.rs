@@ -43,6 +43,7 @@ pub struct Lab {
     virtual_time: Option<u8>,
     programs: Vec<PathBuf>,
     guest: Option<Vec<String>>,
+    guest_kernel: Kernel,
 }
 
 /// What a lab brought out.
@@ -66,6 +67,7 @@ impl Lab {
             virtual_time: None,
             programs: vec![crate::binary()],
             guest: None,
+            guest_kernel: kernel,
         }
     }
 
@@ -94,10 +96,16 @@ impl Lab {
         self
     }
 
-    /// Lets it carry QEMU and a Linux guest of the same kernel with the same programs, which
-    /// runs these commands as a lab does. `lab-guest`, given as a program, boots it.
+    /// Lets it carry QEMU and a Linux guest of the same kernel, unless told otherwise, with
+    /// the same programs, which runs these commands as a lab does. `lab-guest`, given as a program, boots it.
     pub fn guest(mut self, commands: &[&str]) -> Lab {
         self.guest = Some(commands.iter().map(|&command| command.to_owned()).collect());
+        self
+    }
+
+    /// Lets the guest have another kernel than its host, of the same suite.
+    pub fn guest_kernel(mut self, kernel: Kernel) -> Lab {
+        self.guest_kernel = kernel;
         self
     }
 
@@ -130,7 +138,7 @@ impl Lab {
         let folder = tempfile::tempdir().context("a folder for the lab")?;
         let initramfs = folder.path().join("initramfs");
         let qemu = Qemu::chosen()?;
-        let carried = self.carried(qemu, image, folder.path())?;
+        let carried = self.carried(qemu, folder.path())?;
         initramfs::write(
             &initramfs,
             &image.modules()?,
@@ -195,11 +203,12 @@ impl Lab {
     }
 
     /// What it carries for its guest, if it has one.
-    fn carried(&self, qemu: &Qemu, image: &Image, folder: &Path) -> Result<Vec<guest::Carried>> {
+    fn carried(&self, qemu: &Qemu, folder: &Path) -> Result<Vec<guest::Carried>> {
         let Some(commands) = &self.guest else {
             return Ok(Vec::new());
         };
         let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+        let image = kernel::install(self.guest_kernel, self.suite)?;
         let initramfs = folder.join("guest-initramfs");
         let modules = image.modules_of_disk();
         initramfs::write(&initramfs, &modules, &self.programs, &[], &commands)?;

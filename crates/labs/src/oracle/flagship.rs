@@ -20,8 +20,10 @@ const ALL: u32 = 10_000;
 /// What a lab showed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flagship {
-    /// `uname -r` of both kernels.
-    pub kernel_version: String,
+    /// `uname -r` of the guest's kernel.
+    pub guest_version: String,
+    /// `uname -r` of its host's.
+    pub host_version: String,
     /// The task of the host, as results must name it.
     pub disturber: String,
     /// The last line of the tracer of the guest's kernel.
@@ -64,7 +66,8 @@ pub const SHARES: [&str; 5] = ["irq", "softirq", "thread", "steal", "preempted"]
 /// If the lab fails, or says what cannot be read.
 pub fn flagship() -> Result<Flagship> {
     let explain = |files: String| format!("vmnoise explain {files} --format json");
-    let recorded = Pair::of(Kernel::Rt, Suite::Own)?
+    let recorded = Pair::of(Kernel::Cloud, Suite::Own)?
+        .guest_kernel(Kernel::Rt)
         .virtual_time(0)
         .in_guest(&TRACER)
         .run(&[
@@ -89,7 +92,8 @@ pub fn flagship() -> Result<Flagship> {
         culprits: culprits.collect::<Result<_>>()?,
         branch: Branch::of_most_kinds(&[&quiet, &joined]),
         disturber: recorded.disturber()?.to_owned(),
-        kernel_version: recorded.kernel_version,
+        guest_version: joined["kernel"].as_str().context("kernel")?.to_owned(),
+        host_version: recorded.kernel_version,
     })
 }
 

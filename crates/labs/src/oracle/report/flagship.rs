@@ -3,18 +3,23 @@
 use super::maybe;
 use crate::oracle::flagship::{Columns, Flagship, SHARES};
 
+/// In the place of the tables where their lab failed.
+pub const NO_FLAGSHIP: &str = "### A guest whose vCPU shares its CPU with a task of the host\n\n\
+    Not measured: its lab did not come to its end.\n";
+
 /// The two tables, and the exit.
 pub fn flagship(found: &Flagship) -> String {
     let [hw, nmi, irq, softirq, thread] = found.kernel.counts;
     let mut text = format!(
         "### A guest whose vCPU shares its CPU with `{}` of the host\n\n\
-         Linux {} with PREEMPT_RT in the guest and on the host, virtual time. The guest's own osnoise \
+         Linux {} with PREEMPT_RT in the guest, {} on the host, virtual time. The guest's own osnoise \
          tracer, and then `vmnoise osnoise` in the same guest:\n\n\
          | the guest's own kernel | | | `vmnoise`, one second | in the guest | joined with the host's recording |\n\
          |---|---|---|---|---|---|\n\
          | noise % | {:.2} | | noise % | {:.2} | {:.2} |\n",
         found.disturber,
-        found.kernel_version,
+        found.guest_version,
+        found.host_version,
         found.kernel.noise_percent,
         found.alone.noise_percent,
         found.joined.noise_percent,

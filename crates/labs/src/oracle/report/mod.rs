@@ -9,7 +9,7 @@ use super::osnoise::{BesideKernel, Turn};
 use super::residual::{Residual, Side};
 use super::softirqs::Softirqs;
 
-pub use flagship::flagship;
+pub use flagship::{NO_FLAGSHIP, flagship};
 
 /// Above what is generated.
 const BEGIN: &str = "<!-- begin: make validate -->\n";
