@@ -90,6 +90,7 @@ pub fn run_lab_full() -> Result<()> {
     let mut counts = Counts::default();
     build_binary()?;
     serial_tier(&mut counts, "lab::own_suite", &can_emulate())?;
+    serial_tier(&mut counts, "lab_full::own_suite", &can_emulate())?;
     for suite in ["trixie", "trixie-backports"] {
         let name = format!("lab_full::{}", suite.replace('-', "_"));
         let ability = can_emulate().and_then(|()| can_reach(suite));
