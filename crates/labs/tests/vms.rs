@@ -25,7 +25,8 @@ mod lab {
             ),
             treat("traced start exits:1000 kill", "io -c 1"),
             treat(
-                "start exits:1000 stop read cont hog:1 waited:300 unhog stop read kill",
+                "start exits:1000 stop read cont hog:1 waited:300 unhog stop read \
+                 cont exits:10 stop read kill",
                 "cpuid -c 1",
             ),
             treat(
@@ -33,7 +34,8 @@ mod lab {
                 "io -c 1",
             ),
             treat(
-                "start exits:1000 stop read cont quota:5000:20000 waited:300 stop read kill",
+                "start exits:1000 stop read cont quota:5000:20000 waited:300 stop read \
+                 cont exits:10 stop read kill",
                 "cpuid -c 1",
             ),
             treat(
@@ -82,7 +84,7 @@ mod lab {
         let throttled_vcpu = &vcpus(&exits, throttled)[0];
         assert_waited(throttled_vcpu, throttled);
         let throttled_ns = share_ns(throttled_vcpu, "throttled");
-        let group_ns = throttled.readings()[1].throttled_ns.unwrap();
+        let group_ns = throttled.readings()[2].throttled_ns.unwrap();
         println!("throttled {throttled_ns} ns, its group {group_ns} ns");
         assert!(throttled_ns > 100_000_000 && throttled_ns <= group_ns + TICK_NS);
 
