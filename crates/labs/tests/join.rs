@@ -1,6 +1,6 @@
 //! A Linux guest and its host in one lab, recorded at the same time and joined: the
-//! disturber on the host is named for the guest's gaps. With some builds the guest comes to
-//! stand still under virtual time (docs/labs.md), so no gate has these.
+//! disturber on the host is named for the guest's gaps. With some builds the guest gets
+//! interrupts that it has switched off (docs/labs.md), so no gate has these.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod join_judge;
