@@ -68,10 +68,21 @@ mod lab_full {
 mod kvm {
     use std::process::{Command, Stdio};
 
+    use std::time::{Duration, Instant};
+
+    use rustix::process::{Pid, Signal, kill_process};
     use serde_json::Value;
-    use vmnoise_labs::binary;
+    use vmnoise_labs::{Disturber, binary};
 
     use crate::join_judge::{assert_adds_up, number};
+
+    fn wait_for(it: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !it() {
+            assert!(Instant::now() < deadline, "nothing is recorded");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
 
     /// There is no lab: the host is this machine, and its guest vmnoise's own.
     #[test]
@@ -83,18 +94,29 @@ mod kvm {
             command.args(words.split(' ')).stdout(Stdio::null());
             command
         };
-        let mut exits = vmnoise("exits -d 5s -T 1 -o").arg(&host).spawn().unwrap();
+        let mut exits = vmnoise("exits -d 1m -T 1 -o").arg(&host).spawn().unwrap();
+        // What is flushed first is the head; what comes then was traced.
+        let len = || std::fs::metadata(&host).map_or(0, |file| file.len());
+        wait_for(|| len() > 0);
+        let head = len();
+        wait_for(|| len() > head);
+        // An idle host would have nothing to tell.
+        let _busy = Disturber::busy(1).unwrap();
         let mut microvm = vmnoise("microvm -c 1 -d 3s -o")
             .arg(&guest)
             .spawn()
             .unwrap();
         let pid = microvm.id();
         assert!(microvm.wait().unwrap().success());
+        let recorder = Pid::from_raw(exits.id().cast_signed()).unwrap();
+        kill_process(recorder, Signal::INT).unwrap();
         assert!(exits.wait().unwrap().success());
         let mut explain = vmnoise("explain --format json");
-        let explain = explain.args([&guest, &host]).stdout(Stdio::piped());
+        let explain = explain.args([&guest, &host]);
+        let explain = explain.stdout(Stdio::piped()).stderr(Stdio::piped());
         let joined = explain.output().unwrap();
-        assert!(joined.status.success());
+        let said = String::from_utf8_lossy(&joined.stderr);
+        assert!(joined.status.success(), "{said}");
         let joined: Value = serde_json::from_slice(&joined.stdout).unwrap();
         assert_adds_up(&joined);
         let pair = &joined["pairs"][0];
