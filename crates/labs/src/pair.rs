@@ -1,7 +1,7 @@
 //! A Linux guest and its host that record at the same time, in one lab. The guest's
 //! recordings come to the host by its disk, and are joined there.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::bed::inside::outputs;
@@ -167,12 +167,7 @@ impl Recorded {
     /// # Errors
     /// If that command printed none.
     pub fn file(&self, output: usize) -> Result<Vec<u8>> {
-        let text = self.outputs.get(output).context("no such output")?.text()?;
-        let text = text.trim();
-        ensure!(text.is_ascii() && text.len().is_multiple_of(2), "no file");
-        let digits = (0..text.len()).step_by(2).map(|at| &text[at..at + 2]);
-        let bytes = digits.map(|digits| u8::from_str_radix(digits, 16));
-        Ok(bytes.collect::<Result<_, _>>()?)
+        self.outputs.get(output).context("no such output")?.file()
     }
 
     /// The JSON of a command.

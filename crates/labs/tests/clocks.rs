@@ -113,12 +113,6 @@ mod lab {
         Some((micros * 1_000, thread, offset(previous)?, offset(next)?))
     }
 
-    fn bytes(hexadecimal: &str) -> Vec<u8> {
-        let digits = hexadecimal.trim().as_bytes().chunks(2);
-        let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-        digits.map(byte).collect()
-    }
-
     #[test]
     fn what_tracefs_has_of_a_write_is_recorded() {
         let programs = ["lab-guest", "lab-tracefs", "lab-vmm"];
@@ -143,7 +137,7 @@ mod lab {
             panic!("{}", report.outputs.len())
         };
         let treatment: Treatment = serde_json::from_str(treatment.text().unwrap()).unwrap();
-        let recording = bytes(recording.text().unwrap());
+        let recording = recording.file().unwrap();
         let clocks = clocks(recording.as_slice(), treatment.pid);
         let [(vcpu, clock)] = &clocks[..] else {
             panic!("{clocks:?}")

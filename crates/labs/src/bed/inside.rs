@@ -56,6 +56,21 @@ impl CommandOutput {
         let text = self.text()?;
         serde_json::from_str(text).with_context(|| format!("not JSON: {text}"))
     }
+
+    /// The file that `lab-guest print` printed, in hexadecimal digits.
+    ///
+    /// # Errors
+    /// If it failed, or printed anything else.
+    pub fn file(&self) -> Result<Vec<u8>> {
+        let text = self.text()?.trim();
+        ensure!(
+            text.is_ascii() && text.len().is_multiple_of(2),
+            "not a file in hexadecimal digits"
+        );
+        let digits = (0..text.len()).step_by(2).map(|at| &text[at..at + 2]);
+        let bytes = digits.map(|digits| u8::from_str_radix(digits, 16));
+        Ok(bytes.collect::<Result<_, _>>()?)
+    }
 }
 
 /// Begins a command that runs beside those after it and is waited for after the last one:
@@ -142,6 +157,19 @@ mod tests {
         let line = serde_json::to_string(&output).unwrap();
         let sent = format!("{line}\r\n{line}\r\n");
         assert_eq!(outputs(sent.as_bytes()).unwrap(), [output.clone(), output]);
+    }
+
+    #[test]
+    fn a_file_comes_in_hexadecimal_digits() {
+        let printed = |stdout: &str| CommandOutput {
+            status: Some(0),
+            stdout: stdout.into(),
+            stderr: String::new(),
+        };
+        assert_eq!(printed("00fF10\n").file().unwrap(), [0, 255, 16]);
+        for broken in ["0", "zz", "µ"] {
+            assert!(printed(broken).file().is_err(), "{broken}");
+        }
     }
 
     #[test]
