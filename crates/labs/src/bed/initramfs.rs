@@ -68,8 +68,12 @@ pub(super) fn write(
 }
 
 /// A program without what only a debugger reads: four fifths of it, which an emulated
-/// machine copies slowly.
+/// machine copies slowly. A script has none.
 fn stripped(program: &Path) -> Result<Vec<u8>> {
+    let whole = std::fs::read(program).with_context(|| program.display().to_string())?;
+    if !whole.starts_with(b"\x7fELF") {
+        return Ok(whole);
+    }
     let out = tempfile::NamedTempFile::new()?;
     let to = out.path().to_string_lossy();
     let from = program.to_string_lossy();
