@@ -1,0 +1,88 @@
+//! What a host tells a guest of one of its vCPUs while both run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ExitSplit, Share};
+
+/// How much of itself a host lets a guest see. Each level shows what the ones before show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum FeedDetail {
+    /// How many exits, and which share took how much time.
+    Counts = 0,
+    /// The same for each reason.
+    Reasons = 1,
+    /// The names of the host's tasks and interrupts.
+    Full = 2,
+}
+
+impl FeedDetail {
+    /// Every level, by its number in frames and recordings.
+    pub const ALL: [FeedDetail; 3] = [FeedDetail::Counts, FeedDetail::Reasons, FeedDetail::Full];
+
+    /// The level with this number, or `None` for a number this version does not know.
+    pub fn from_number(number: u8) -> Option<FeedDetail> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// The word for it in options and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FeedDetail::Counts => "counts",
+            FeedDetail::Reasons => "reasons",
+            FeedDetail::Full => "full",
+        }
+    }
+}
+
+/// All exits of one vCPU since its host began to count them. A later frame replaces an
+/// earlier one, and the difference of two is what lies between them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostFrame {
+    /// The vCPU's number in its VM: the APIC id of the guest's CPU.
+    pub vcpu: u32,
+    /// When the count began, in the guest's own TSC.
+    pub from_tsc: u64,
+    /// Up to when it goes, in the guest's own TSC.
+    pub until_tsc: u64,
+    /// How much the host tells.
+    pub detail: FeedDetail,
+    /// Whether exits handled in the host kernel are seen: not under kvm_pvm. `exits` and
+    /// `split` hold only what went to the VMM where not.
+    pub sees_kvm: bool,
+    /// How many exits.
+    pub exits: u64,
+    /// How many of them went to the VMM.
+    pub heavy: u64,
+    /// Where their time went, nanoseconds.
+    pub split: ExitSplit,
+    /// Records that the host lost meanwhile: names may be missing, amounts never.
+    pub lost: u64,
+    /// By reason, the most expensive first; empty at [`FeedDetail::Counts`].
+    pub reasons: Vec<HostReason>,
+    /// Who took the time, the most expensive first; empty below [`FeedDetail::Full`].
+    pub culprits: Vec<HostCulprit>,
+}
+
+/// All exits for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostReason {
+    /// The reason, as results name it.
+    pub name: String,
+    /// How many.
+    pub exits: u64,
+    /// How long they were together, nanoseconds; halts not counted.
+    pub dur_ns: u64,
+}
+
+/// One of the host's tasks, interrupts or soft interrupts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostCulprit {
+    /// What kind of time it took.
+    pub share: Share,
+    /// The host's name of it (`comm:pid`, `local_timer:236`, `NET_RX:3`).
+    pub name: String,
+    /// How much, nanoseconds.
+    pub dur_ns: u64,
+}
