@@ -9,6 +9,7 @@ mod initramfs;
 pub mod inside;
 mod kernel;
 mod machine;
+mod mended;
 mod qemu;
 mod types;
 

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use anyhow::{Context, Result, anyhow};
 
 use super::apt::{self, Apt, Suite, call};
+use super::mended;
 
 /// The program, its name on every machine.
 pub(super) const PROGRAM: &str = "qemu-system-x86_64";
@@ -66,6 +67,17 @@ impl Qemu {
         })
     }
 
+    /// It, with a copy of its program that has one fault less (`mended.rs`).
+    fn mended(&self) -> Result<Qemu> {
+        let folder = format!("qemu-mended-{}", self.version);
+        let copy = apt::kept().join(folder).join(PROGRAM);
+        if !copy.is_file() {
+            mended::write(&self.file()?, &copy)?;
+        }
+        let firmware = self.folders()?.lines().map(str::to_owned).collect();
+        Qemu::found(copy.display().to_string(), firmware)
+    }
+
     fn is_sound(&self) -> bool {
         let numbers = self
             .version
@@ -89,12 +101,17 @@ impl Qemu {
 
     /// A file of its firmware.
     pub(super) fn firmware(&self, name: &str) -> Result<PathBuf> {
-        let mut arguments = self.firmware_arguments();
-        arguments.extend(["-L", "help"]);
-        let folders = call(&self.program, &arguments, Path::new("."))?;
+        let folders = self.folders()?;
         let mut files = folders.lines().map(|folder| Path::new(folder).join(name));
         let file = files.find(|file| file.is_file());
         file.with_context(|| format!("QEMU {} has no {name} (package seabios)", self.version))
+    }
+
+    /// Where it looks for firmware, a folder a line.
+    fn folders(&self) -> Result<String> {
+        let mut arguments = self.firmware_arguments();
+        arguments.extend(["-L", "help"]);
+        call(&self.program, &arguments, Path::new("."))
     }
 
     fn firmware_arguments(&self) -> Vec<&str> {
@@ -105,7 +122,7 @@ impl Qemu {
 
 fn choose() -> Result<Qemu> {
     let own = Qemu::own()?;
-    let (qemu, why) = if own.is_sound() {
+    let (qemu, mut why) = if own.is_sound() {
         (own, String::new())
     } else {
         match Qemu::of_backports() {
@@ -113,6 +130,10 @@ fn choose() -> Result<Qemu> {
             Err(error) => (own, format!(", as there is no newer one: {error:#}")),
         }
     };
+    let qemu = qemu.mended().unwrap_or_else(|error| {
+        why += &format!("; it may deliver an interrupt to a guest's guest twice: {error:#}");
+        qemu
+    });
     eprintln!("labs run on QEMU {}{why}", qemu.version);
     Ok(qemu)
 }
