@@ -51,6 +51,9 @@ pub struct HostFrame {
     /// Whether exits handled in the host kernel are seen: not under kvm_pvm. `exits` and
     /// `split` hold only what went to the VMM where not.
     pub sees_kvm: bool,
+    /// Whether nothing is below the host: it runs on bare metal. Where not, what neither the
+    /// guest nor the host took may be another hypervisor's, and cannot be called hardware's.
+    pub is_last: bool,
     /// How many exits.
     pub exits: u64,
     /// How many of them went to the VMM.
