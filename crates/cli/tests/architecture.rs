@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Room -> the rooms it may use.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("vmnoise-events", &[]),
     ("vmnoise-tracer", &["vmnoise-events"]),
     ("vmnoise-workload", &["vmnoise-events"]),
     ("vmnoise-recording", &["vmnoise-events"]),
     ("vmnoise-explain", &["vmnoise-events"]),
+    ("vmnoise-feed", &["vmnoise-events"]),
     (
         "vmnoise",
         &[
@@ -19,6 +20,7 @@ const ARROWS: [(&str, &[&str]); 8] = [
             "vmnoise-workload",
             "vmnoise-recording",
             "vmnoise-explain",
+            "vmnoise-feed",
         ],
     ),
     // Drives the built binary; takes only its clock and thread priorities from a room.

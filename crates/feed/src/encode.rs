@@ -1,0 +1,97 @@
+//! A frame as bytes.
+
+use vmnoise_events::{FeedDetail, HostFrame};
+
+use crate::layout::{
+    HEADER_BYTES, MAGIC, MAX_CULPRITS, MAX_NAME_BYTES, MAX_REASONS, SEES_KVM, VERSION,
+};
+use crate::payload::share_number;
+
+/// The bytes of this frame. Never tells more than its [`FeedDetail`] allows; lists are cut
+/// to their limits, and names to what a terminal can show.
+pub fn encode(frame: &HostFrame) -> Vec<u8> {
+    let reasons = match frame.detail {
+        FeedDetail::Counts => &[],
+        _ => &frame.reasons[..frame.reasons.len().min(MAX_REASONS)],
+    };
+    let culprits = match frame.detail {
+        FeedDetail::Full => &frame.culprits[..frame.culprits.len().min(MAX_CULPRITS)],
+        _ => &[],
+    };
+
+    let mut bytes = vec![0; HEADER_BYTES];
+    bytes.extend(frame.vcpu.to_le_bytes());
+    bytes.push(frame.detail as u8);
+    bytes.push(if frame.sees_kvm { SEES_KVM } else { 0 });
+    bytes.push(small(reasons.len()));
+    // Counted below: a culprit without a number is left out.
+    let culprit_count_at = bytes.len();
+    bytes.push(0);
+    for number in [
+        frame.from_tsc,
+        frame.until_tsc,
+        frame.exits,
+        frame.heavy,
+        frame.lost,
+    ] {
+        bytes.extend(number.to_le_bytes());
+    }
+    for (_, ns) in frame.split.parts() {
+        bytes.extend(ns.to_le_bytes());
+    }
+    for reason in reasons {
+        put_name(&mut bytes, &reason.name);
+        bytes.extend(reason.exits.to_le_bytes());
+        bytes.extend(reason.dur_ns.to_le_bytes());
+    }
+    for culprit in culprits {
+        let Some(number) = share_number(culprit.share) else {
+            continue;
+        };
+        bytes[culprit_count_at] += 1;
+        bytes.push(number);
+        put_name(&mut bytes, &culprit.name);
+        bytes.extend(culprit.dur_ns.to_le_bytes());
+    }
+    seal(&mut bytes);
+    bytes
+}
+
+/// Fills in the header.
+fn seal(bytes: &mut [u8]) {
+    let (header, payload) = bytes.split_at_mut(HEADER_BYTES);
+    // The limits keep a payload below 64 KiB.
+    let length = payload.len() as u16;
+    header[..4].copy_from_slice(&MAGIC);
+    header[4..6].copy_from_slice(&VERSION.to_le_bytes());
+    header[6..8].copy_from_slice(&length.to_le_bytes());
+    header[8..12].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
+    let sum = crc32fast::hash(&header[..12]);
+    header[12..16].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// A task may call itself anything: what would steer a terminal becomes `?`.
+fn put_name(bytes: &mut Vec<u8>, name: &str) {
+    let length_at = bytes.len();
+    bytes.push(0);
+    let mut length = 0;
+    for character in name.chars() {
+        let shown = if character.is_control() {
+            '?'
+        } else {
+            character
+        };
+        if length + shown.len_utf8() > MAX_NAME_BYTES {
+            break;
+        }
+        length += shown.len_utf8();
+        bytes.extend(shown.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+    bytes[length_at] = small(length);
+}
+
+/// A length that its limit keeps below 256.
+fn small(length: usize) -> u8 {
+    debug_assert!(length <= MAX_NAME_BYTES.max(MAX_REASONS).max(MAX_CULPRITS));
+    length as u8
+}
