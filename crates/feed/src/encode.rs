@@ -3,7 +3,7 @@
 use vmnoise_events::{FeedDetail, HostFrame};
 
 use crate::layout::{
-    HEADER_BYTES, MAGIC, MAX_CULPRITS, MAX_NAME_BYTES, MAX_REASONS, SEES_KVM, VERSION,
+    HEADER_BYTES, IS_LAST, MAGIC, MAX_CULPRITS, MAX_NAME_BYTES, MAX_REASONS, SEES_KVM, VERSION,
 };
 use crate::payload::share_number;
 
@@ -22,7 +22,7 @@ pub fn encode(frame: &HostFrame) -> Vec<u8> {
     let mut bytes = vec![0; HEADER_BYTES];
     bytes.extend(frame.vcpu.to_le_bytes());
     bytes.push(frame.detail as u8);
-    bytes.push(if frame.sees_kvm { SEES_KVM } else { 0 });
+    bytes.push(flag(frame.sees_kvm, SEES_KVM) | flag(frame.is_last, IS_LAST));
     bytes.push(small(reasons.len()));
     // Counted below: a culprit without a number is left out.
     let culprit_count_at = bytes.len();
@@ -88,6 +88,10 @@ fn put_name(bytes: &mut Vec<u8>, name: &str) {
         bytes.extend(shown.encode_utf8(&mut [0; 4]).as_bytes());
     }
     bytes[length_at] = small(length);
+}
+
+fn flag(is_set: bool, bit: u8) -> u8 {
+    if is_set { bit } else { 0 }
 }
 
 /// A length that its limit keeps below 256.

@@ -27,3 +27,12 @@ pub const MAX_FRAME_BYTES: usize = HEADER_BYTES + MAX_PAYLOAD_BYTES;
 
 /// Exits handled in the host kernel are seen.
 pub(crate) const SEES_KVM: u8 = 1;
+/// Nothing is below the host.
+pub(crate) const IS_LAST: u8 = 2;
+
+/// What the port of a virtio-serial device is called: a guest finds it under
+/// `/dev/virtio-ports/`.
+pub const PORT_NAME: &str = "org.vmnoise.feed.0";
+/// The port of a vsock device on which a guest waits for its host: above those that need
+/// privileges, of no known service.
+pub const VSOCK_PORT: u32 = 30_317;

@@ -16,4 +16,6 @@ mod payload;
 pub use decoder::Decoder;
 pub use encode::encode;
 pub use error::FrameError;
-pub use layout::{MAX_CULPRITS, MAX_FRAME_BYTES, MAX_NAME_BYTES, MAX_REASONS, VERSION};
+pub use layout::{
+    MAX_CULPRITS, MAX_FRAME_BYTES, MAX_NAME_BYTES, MAX_REASONS, PORT_NAME, VERSION, VSOCK_PORT,
+};

@@ -3,7 +3,7 @@
 use vmnoise_events::{ExitSplit, FeedDetail, HostCulprit, HostFrame, HostReason, Share};
 
 use crate::error::FrameError;
-use crate::layout::{MAX_CULPRITS, MAX_NAME_BYTES, MAX_REASONS, SEES_KVM};
+use crate::layout::{IS_LAST, MAX_CULPRITS, MAX_NAME_BYTES, MAX_REASONS, SEES_KVM};
 
 /// The number of a share: its place in [`ExitSplit::parts`]. Other shares have none.
 pub(crate) fn share_number(share: Share) -> Option<u8> {
@@ -34,7 +34,7 @@ pub(crate) fn decode(payload: &[u8]) -> Result<HostFrame, FrameError> {
     } else {
         0
     };
-    check(flags & !SEES_KVM == 0, "its flags")?;
+    check(flags & !(SEES_KVM | IS_LAST) == 0, "its flags")?;
     check(reason_count <= most_reasons, "its number of reasons")?;
     check(culprit_count <= most_culprits, "its number of culprits")?;
 
@@ -75,6 +75,7 @@ pub(crate) fn decode(payload: &[u8]) -> Result<HostFrame, FrameError> {
         until_tsc,
         detail,
         sees_kvm: flags & SEES_KVM != 0,
+        is_last: flags & IS_LAST != 0,
         exits,
         heavy,
         split,

@@ -20,7 +20,7 @@ fn u64s(numbers: &[u64]) -> Vec<u8> {
 
 #[test]
 fn the_bytes_of_version_1_stay_as_they_are() {
-    let mut payload = vec![3, 0, 0, 0, 2, 1, 1, 1];
+    let mut payload = vec![3, 0, 0, 0, 2, 3, 1, 1];
     payload.extend(u64s(&[0x1111, 0x2222, 0x33, 0x22, 0x55]));
     payload.extend(u64s(&[1, 2, 3, 4, 5, 6, 7, 8, 9]));
     payload.push(13);
@@ -122,7 +122,7 @@ fn the_checksums_alone_make_no_frame() {
     let reason = 120;
     let culprit = reason + 1 + 13 + 16;
     assert_eq!(refused(&|p| p[4] = 3), "its detail");
-    assert_eq!(refused(&|p| p[5] = 2), "its flags");
+    assert_eq!(refused(&|p| p[5] = 4), "its flags");
     assert_eq!(refused(&|p| p[6] = 65), "its number of reasons");
     assert_eq!(refused(&|p| p[7] = 65), "its number of culprits");
     assert_eq!(refused(&|p| p[4] = 0), "its number of reasons");

@@ -14,6 +14,7 @@ pub fn full_frame() -> HostFrame {
         until_tsc: 0x2222,
         detail: FeedDetail::Full,
         sees_kvm: true,
+        is_last: true,
         exits: 0x33,
         heavy: 0x22,
         split: ExitSplit::from_fn(|_| {
