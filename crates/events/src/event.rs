@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Activity, Anchor, Gap, InterferenceCounts, Source, Vcpu, VcpuClock, VcpuExit, VcpuInterval,
-    VcpuTotals,
+    Activity, Anchor, FeedTotals, Gap, HostFrame, InterferenceCounts, Source, Vcpu, VcpuClock,
+    VcpuExit, VcpuInterval, VcpuTotals,
 };
 
 /// One message of the stream. `explain` is a pure function of the messages in
@@ -38,6 +38,10 @@ pub enum Event {
     VcpuInterval(VcpuInterval),
     /// What the exits of a vCPU have come to.
     VcpuTotals(VcpuTotals),
+    /// The host of this guest told what it did with one of its vCPUs.
+    HostFrame(HostFrame),
+    /// What has come of the host's feed, cumulative since start.
+    FeedTotals(FeedTotals),
     /// The run ended in order. A recording without it was cut off.
     Finish(Finish),
 }

@@ -68,6 +68,19 @@ pub struct HostFrame {
     pub culprits: Vec<HostCulprit>,
 }
 
+/// What has come of a host's feed since the guest began to read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FeedTotals {
+    /// Bytes read.
+    pub bytes: u64,
+    /// Frames among them that were whole and undamaged.
+    pub frames: u64,
+    /// Frames that were damaged or of an unknown kind, and stretches that were no frame.
+    pub garbled: u64,
+    /// How often the host hung up.
+    pub hang_ups: u64,
+}
+
 /// All exits for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostReason {

@@ -27,7 +27,7 @@ pub use exit_reason::{ExitReason, Isa};
 pub use exits::{Exit, ExitSplit, ReasonTotals, VcpuTotals};
 pub use facts::{HostFacts, ObservedThread, Options, Policy, RunFacts, Rung, Witnesses, Workload};
 pub use gap::Gap;
-pub use host_frame::{FeedDetail, HostCulprit, HostFrame, HostReason};
+pub use host_frame::{FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason};
 pub use interference::{InterferenceCounts, InterferenceSlot};
 pub use share::Share;
 pub use vcpu::{Vcpu, VcpuClock, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};

@@ -6,7 +6,8 @@ use crate::attribute::{Attribution, Context, Explained};
 use crate::below::{BelowExit, BelowLine};
 use crate::clockmap::ClockMap;
 use crate::derive::Derivation;
-use crate::guest_columns::ExitCounts;
+use crate::feed::{BareGap, HostLine};
+use crate::guest_columns::{ExitCounts, GuestColumns};
 use crate::kvm_bound::KvmBound;
 use crate::ledger::{Ledger, PeriodLine};
 use crate::names::Names;
@@ -41,6 +42,8 @@ pub(crate) struct Cpu {
     kvm_bound: KvmBound,
     pub(crate) ledger: Ledger,
     pub(crate) tally: Option<Tally>,
+    /// What its host tells of it.
+    pub(crate) host: HostLine,
     /// Exits as told by the end of the last period.
     period_exits: ExitCounts,
     /// Runtime as told by then.
@@ -69,6 +72,7 @@ impl Cpu {
             kvm_bound: KvmBound::default(),
             ledger: Ledger::new(),
             tally: None,
+            host: HostLine::default(),
             period_exits: ExitCounts::default(),
             period_runtime_ns: 0,
             period_counts: InterferenceCounts::default(),
@@ -150,6 +154,7 @@ impl Cpu {
         let settled_ns = settled_ns.min(reach.mono_ns());
         self.timeline.end_pass(settled_ns);
         self.below.settle(settled_ns);
+        self.settle_host(reach, settled_ns, shared);
         self.trace_noise(reach, settled_ns, shared);
         self.alive_tsc = self.tally.map(|tally| tally.last_tsc);
         settled_ns
@@ -234,6 +239,17 @@ impl Cpu {
         }
     }
 
+    /// Nobody feels what is below a kernel while an observed thread runs.
+    fn settle_host(&mut self, reach: Reach, settled_ns: u64, shared: &Shared<'_>) {
+        if shared.sight.is_observed() || !self.host.is_fed() {
+            return;
+        }
+        self.host.settle(match reach {
+            Reach::End => u64::MAX,
+            Reach::To(_) => shared.clock.tsc(settled_ns),
+        });
+    }
+
     /// No gap still to come begins before this: the workload read its clock then,
     /// and a whole drain of its gaps has passed since.
     fn alive_mono_ns(&self, clock: &ClockMap) -> u64 {
@@ -288,6 +304,9 @@ impl Cpu {
         shared.attribution.settle();
         let explained = shared.attribution.explained(exits, names);
         self.ledger.book(explained.budget, steal_clamped);
+        if explained.budget.is_bare() {
+            self.host.note(BareGap::of(explained.budget, sight));
+        }
         if let Some(trace) = &mut shared.trace {
             trace.add_sample(explained.budget, activities, names);
         }
@@ -325,8 +344,28 @@ impl Cpu {
         let counts = self.interference_counts();
         let counted = counts.map(|counts| counts.since(self.period_counts));
         self.period_counts = counts.unwrap_or(self.period_counts);
-        self.ledger
-            .take_period(self.number, sight, of_period_ns, of_period, counted)
+        let line = self
+            .ledger
+            .take_period(self.number, sight, of_period_ns, of_period, counted);
+        let host = self.host.take_period(clock);
+        PeriodLine {
+            guest_columns: match self.host.is_fed() {
+                true => line.guest_columns.told_by_host(host.as_ref()),
+                false => line.guest_columns,
+            },
+            columns_so_far: self.columns_so_far(sight, clock),
+            host,
+            ..line
+        }
+    }
+
+    /// The columns of a guest over the run.
+    pub(crate) fn columns_so_far(&self, sight: &Sight, clock: &ClockMap) -> GuestColumns {
+        let columns = self.ledger.run.guest_columns(sight, self.exits());
+        match self.host.is_fed() {
+            true => columns.told_by_host(self.host.so_far(clock).as_ref()),
+            false => columns,
+        }
     }
 
     /// How long the workload ran, in nanoseconds; `None` without a tally.

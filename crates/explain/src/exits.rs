@@ -212,7 +212,7 @@ fn worst_exit(exit: &Exit, has_kvm: bool) -> WorstExit {
     }
 }
 
-fn taken(split: &ExitSplit, has_kvm: bool) -> Taken {
+pub(crate) fn taken(split: &ExitSplit, has_kvm: bool) -> Taken {
     Taken {
         kvm: has_kvm.then_some(split.kvm),
         vmm: split.vmm,

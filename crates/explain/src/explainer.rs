@@ -1,7 +1,7 @@
 //! Takes the stream event by event; budgets come out as soon as they are certain.
 
 use vmnoise_events::{
-    Activity, ActivityKind, Event, Finish, LossKind, OwnCost, RunFacts, SourceId,
+    Activity, ActivityKind, Event, Finish, HostFrame, LossKind, OwnCost, RunFacts, SourceId,
 };
 
 use crate::attribute::{Attribution, Explained};
@@ -10,6 +10,7 @@ use crate::budget::Budget;
 use crate::clockmap::ClockMap;
 use crate::conclude::{conclude, longest_so_far};
 use crate::cpu::{Cpu, Shared};
+use crate::feed::Feed;
 use crate::ledger::PeriodLine;
 use crate::losses::LossCounts;
 use crate::names::Names;
@@ -45,6 +46,7 @@ pub struct Explainer {
     pub(crate) losses: LossCounts,
     pub(crate) late_activities: u64,
     pub(crate) own_cost: Option<OwnCost>,
+    pub(crate) feed: Feed,
     watermark_ns: u64,
     pub(crate) finish: Option<Finish>,
 }
@@ -89,6 +91,7 @@ impl Explainer {
             losses: LossCounts::default(),
             late_activities: 0,
             own_cost: None,
+            feed: Feed::default(),
             watermark_ns: 0,
             finish: None,
         }
@@ -129,6 +132,13 @@ impl Explainer {
             | Event::VcpuTotals(_) => {
                 self.losses.find(LossKind::Undecodable);
             }
+            Event::HostFrame(_) | Event::FeedTotals(_) if !self.sight.may_be_fed() => {
+                self.losses.find(LossKind::Undecodable);
+            }
+            // The host's own recording knows more.
+            Event::HostFrame(_) | Event::FeedTotals(_) if self.sight.is_joined() => {}
+            Event::HostFrame(frame) => self.add_frame(frame),
+            Event::FeedTotals(totals) => self.feed.tell(*totals),
             Event::Loss(loss) => self.losses.tell(loss),
             Event::OwnCost(cost) => self.own_cost = Some(*cost),
             Event::Watermark(mono_ns) => {
@@ -210,6 +220,21 @@ impl Explainer {
     pub fn finish(mut self) -> Summary {
         self.run_out(&mut |_| {});
         conclude(self)
+    }
+
+    /// A frame about a CPU that nobody measures is no fault.
+    fn add_frame(&mut self, frame: &HostFrame) {
+        let Some(number) = self.feed.cpu_of(frame, &self.facts, &self.clock) else {
+            return;
+        };
+        if !self.facts.options.cpus.contains(&number) {
+            return;
+        }
+        let cpu = self.cpu_mut(number);
+        let started_tsc = cpu.tally.map(|tally| tally.first_tsc);
+        if !cpu.host.take(frame, started_tsc) {
+            self.feed.refuse();
+        }
     }
 
     fn add_activity(&mut self, activity: &Activity) {

@@ -1,11 +1,9 @@
 //! The columns by which the thesis of VM noise reads a guest, from our shares.
 
-use std::ops::AddAssign;
-
 use serde::Serialize;
 use vmnoise_events::{Share, Tally};
 
-use crate::interference::add_known;
+use crate::feed::HostTold;
 use crate::share_totals::ShareTotals;
 
 /// What a guest lost, by who is below it; `None` where nothing from below was seen.
@@ -14,9 +12,10 @@ pub struct GuestColumns {
     /// STEAL: `steal` and `preempted`, in nanoseconds.
     pub steal_ns: Option<u64>,
     /// VIRT: what handling exits took, in nanoseconds: `kvm`, `vmm`, `blocked`,
-    /// `throttled`, the `host_` shares, and `unexplained` in gaps that hold an exit.
+    /// `throttled`, the `host_` shares, and `unexplained` in gaps that hold an exit; by the
+    /// feed of a host the same shares of all exits, in gaps or not.
     pub virt_ns: Option<u64>,
-    /// HW_NOISE: `hw`, in nanoseconds.
+    /// HW_NOISE: `hw`, in nanoseconds; by the feed of a host at least so much.
     pub hw_noise_ns: Option<u64>,
     /// LW_EX: exits handled in the host kernel; where only the host's recording tells
     /// them, those in gaps.
@@ -59,15 +58,17 @@ impl GuestColumns {
             heavy_exits: exits.and_then(|exits| exits.heavy.or(exits.reloads)),
         }
     }
-}
 
-impl AddAssign for GuestColumns {
-    fn add_assign(&mut self, more: GuestColumns) {
-        add_known(&mut self.steal_ns, more.steal_ns);
-        add_known(&mut self.virt_ns, more.virt_ns);
-        add_known(&mut self.hw_noise_ns, more.hw_noise_ns);
-        add_known(&mut self.light_exits, more.light_exits);
-        add_known(&mut self.heavy_exits, more.heavy_exits);
+    /// The same where the host has a feed; `None` where it told nothing of this time. The
+    /// guest's own steal clock stays the authority for STEAL.
+    pub(crate) fn told_by_host(self, told: Option<&HostTold>) -> GuestColumns {
+        GuestColumns {
+            steal_ns: self.steal_ns,
+            virt_ns: told.map(|told| told.virt_ns),
+            hw_noise_ns: told.and_then(HostTold::hw_noise_ns),
+            light_exits: told.and_then(|told| told.light),
+            heavy_exits: told.map(|told| told.heavy),
+        }
     }
 }
 

@@ -123,7 +123,7 @@ impl AddAssign for Interference {
 }
 
 /// Sums run over what is known.
-pub(crate) fn add_known(sum: &mut Option<u64>, more: Option<u64>) {
+fn add_known(sum: &mut Option<u64>, more: Option<u64>) {
     if let Some(more) = more {
         *sum = Some(sum.unwrap_or(0).saturating_add(more));
     }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use vmnoise_events::{InterferenceCounts, Share, SourceId};
 
 use crate::budget::{Budget, Part};
+use crate::feed::HostTold;
 use crate::guest_columns::{ExitCounts, GuestColumns};
 use crate::interference::Interference;
 use crate::lengths::Lengths;
@@ -36,6 +37,11 @@ pub struct PeriodLine {
     pub interference: Interference,
     /// The columns of a guest; its exits are those since the last call.
     pub guest_columns: GuestColumns,
+    /// The same over the run so far.
+    #[serde(skip)]
+    pub columns_so_far: GuestColumns,
+    /// What the frames of the host told in this period; `None` if there were none.
+    pub host: Option<HostTold>,
 }
 
 /// Sums over gaps, of the run or of one period.
@@ -232,6 +238,7 @@ impl Ledger {
         counts: Option<InterferenceCounts>,
     ) -> PeriodLine {
         let sums = std::mem::take(&mut self.period);
+        let guest_columns = sums.guest_columns(sight, exits);
         PeriodLine {
             cpu,
             runtime_ns,
@@ -240,7 +247,9 @@ impl Ledger {
             max_gap_ns: sums.max_gap_ns,
             shares: sums.shares(sight),
             interference: sums.interference(sight, counts),
-            guest_columns: sums.guest_columns(sight, exits),
+            guest_columns,
+            columns_so_far: guest_columns,
+            host: None,
         }
     }
 }

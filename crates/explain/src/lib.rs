@@ -18,6 +18,7 @@ mod derive;
 mod exit_lengths;
 mod exits;
 mod explainer;
+mod feed;
 mod guest_columns;
 mod interference;
 mod join;
@@ -51,6 +52,7 @@ pub use exits::{
     ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, VmExits, WorstExit, summarize_exits,
 };
 pub use explainer::Explainer;
+pub use feed::{CulpritTold, FedCpu, FeedSummary, HostTold, ReasonTold};
 pub use guest_columns::GuestColumns;
 pub use interference::Interference;
 pub use join::{

@@ -117,6 +117,15 @@ impl Sight {
         }
     }
 
+    /// Whether a feed may tell what the host of this kernel did: the host of a microVM is
+    /// this kernel itself.
+    pub(crate) fn may_be_fed(&self) -> bool {
+        match self.workload {
+            Workload::Microvm | Workload::Vcpus => false,
+            Workload::Spin | Workload::Observed => true,
+        }
+    }
+
     pub(crate) fn has_steal_clock(&self) -> bool {
         self.witnesses.steal_clock
     }

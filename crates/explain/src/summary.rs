@@ -5,6 +5,7 @@
 use serde::Serialize;
 use vmnoise_events::{FinishReason, Rung, Share};
 
+use crate::feed::{FedCpu, FeedSummary};
 use crate::guest_columns::GuestColumns;
 use crate::interference::Interference;
 use crate::losses::Losses;
@@ -34,6 +35,8 @@ pub struct Summary {
     /// Periods found in gaps that no witness explains; at most three for each CPU, the
     /// one that took most time first.
     pub periodic: Vec<Periodic>,
+    /// What came by the host's feed; `None` where none ever said anything.
+    pub feed: Option<FeedSummary>,
     /// What measuring itself cost.
     pub own_cost: OwnCostSummary,
     /// `hw`, `hv_or_hw` and `unexplained` over all CPUs, in percent of their noise;
@@ -73,6 +76,8 @@ pub struct CpuSummary {
     pub incomplete_gaps: Option<u64>,
     /// What a guest lost, in the columns of the thesis.
     pub guest_columns: GuestColumns,
+    /// What the host's frames told; `None` where there were none.
+    pub host: Option<FedCpu>,
     /// Advance of the hypervisor's steal clock as the workload read it, in
     /// nanoseconds; no share.
     pub steal_clock_ns: Option<u64>,

@@ -177,8 +177,10 @@ impl ExitExplainer {
             }
             // The host's own clock dates all there is.
             Event::Anchor(_) | Event::VcpuClock(_) => {}
-            // Nobody was there to feel or count it.
-            Event::Gap(_) | Event::Tally(_) => self.losses.find(LossKind::Undecodable),
+            // Nobody was there to feel or count it, or to be told.
+            Event::Gap(_) | Event::Tally(_) | Event::HostFrame(_) | Event::FeedTotals(_) => {
+                self.losses.find(LossKind::Undecodable)
+            }
         }
     }
 

@@ -6,10 +6,11 @@ mod streams;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use vmnoise_events::{
-    Activity, ActivityKind, Anchor, Event, Gap, InterferenceCounts, Loss, LossKind, OwnCost,
-    RunFacts, Share, Source, SourceId, Tally, Witnesses, Workload,
+    Activity, ActivityKind, Anchor, Event, ExitSplit, FeedDetail, Gap, HostCulprit, HostFrame,
+    HostReason, InterferenceCounts, Loss, LossKind, OwnCost, RunFacts, Share, Source, SourceId,
+    Tally, Witnesses, Workload,
 };
-use vmnoise_explain::{Explainer, Interference, PeriodLine, Summary};
+use vmnoise_explain::{Explainer, HostTold, Interference, PeriodLine, Summary};
 
 /// Random words from which one event is made: which, on which CPU, and four values.
 type Words = (u8, u8, [u32; 4]);
@@ -62,6 +63,33 @@ impl Times {
     }
 }
 
+/// What a host may say, true or not; parts of it collide with what it said before.
+fn frame(times: Times, [a, b, c, d]: [u32; 4]) -> HostFrame {
+    let (from_tsc, until_tsc) = times.span(a, b);
+    HostFrame {
+        vcpu: c % 4,
+        from_tsc,
+        until_tsc,
+        detail: FeedDetail::ALL[d as usize % 3],
+        sees_kvm: d % 5 > 0,
+        is_last: d % 7 > 0,
+        exits: times.at(c),
+        heavy: times.at(c) / 2,
+        split: ExitSplit::from_fn(|share| times.at(d.rotate_left(share as u32))),
+        lost: times.at(d) % 3,
+        reasons: vec![HostReason {
+            name: format!("reason:{}", a % 3),
+            exits: times.at(d),
+            dur_ns: times.at(a),
+        }],
+        culprits: vec![HostCulprit {
+            share: Share::ALL[b as usize % Share::ALL.len()],
+            name: format!("culprit:{}", b % 3),
+            dur_ns: times.at(b ^ c),
+        }],
+    }
+}
+
 fn event(times: Times, (which, cpu, [a, b, c, d]): Words) -> Event {
     let cpu = if cpu == 255 {
         u32::MAX
@@ -93,7 +121,8 @@ fn event(times: Times, (which, cpu, [a, b, c, d]): Words) -> Event {
             source: SourceId(if d % 11 == 0 { u32::MAX } else { d % 6 }),
             steal_ns: times.at(a ^ d),
         }),
-        23..=26 => Event::Anchor(times.anchor([a, b, c, d])),
+        23..=25 => Event::Anchor(times.anchor([a, b, c, d])),
+        26 => Event::HostFrame(frame(times, [a, b, c, d])),
         27 => Event::Tally(Tally {
             cpu,
             first_tsc: start,
@@ -139,6 +168,7 @@ fn facts(bits: u16) -> RunFacts {
         (true, false) => Workload::Spin,
         (_, true) => Workload::Observed,
     };
+    facts.host.apic_ids = vec![(0, 0), (1, 1), (2, 2)];
     facts.host.hypervisor = bit(7).then(|| "KVM".to_string());
     facts.options.stop_ns = bit(8).then_some(50);
     facts
@@ -217,7 +247,26 @@ fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
         let guest = cpu.guest_columns;
         let columns = [guest.steal_ns, guest.virt_ns, guest.hw_noise_ns];
         let of_columns: u64 = columns.iter().flatten().sum();
-        assert!(of_columns <= cpu.noise_ns, "{cpu:?}");
+        // A host counts exits between gaps as well.
+        assert!(cpu.host.is_some() || of_columns <= cpu.noise_ns, "{cpu:?}");
+        let lines = seen.periods.iter().filter(|line| line.cpu == cpu.cpu);
+        let of_periods = |what: fn(&HostTold) -> u64| -> u64 {
+            lines
+                .clone()
+                .filter_map(|line| line.host.as_ref().map(what))
+                .sum()
+        };
+        let of_run = |what: fn(&HostTold) -> u64| cpu.host.as_ref().map_or(0, |it| what(&it.told));
+        let whats: [fn(&HostTold) -> u64; 5] = [
+            |told| told.exits,
+            |told| told.heavy,
+            |told| told.virt_ns,
+            |told| told.hw_at_least_ns,
+            |told| told.shares_ns.preempted,
+        ];
+        for what in whats {
+            assert_eq!(of_periods(what), of_run(what), "{cpu:?}");
+        }
     }
     // What counters tell need not be what gaps show, and arbitrary ones go back.
     let counted = |event: &Event| matches!(event, Event::Tally(it) if it.interference.is_some());

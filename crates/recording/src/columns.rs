@@ -1,5 +1,6 @@
 //! Events into columns: one batch under construction.
 
+mod feed;
 mod vcpus;
 
 use arrow_array::RecordBatch;
@@ -184,6 +185,8 @@ impl Columns {
             Event::Exit(exit) => self.push_exit(event::EXIT, exit.vcpu, &exit.exit),
             Event::VcpuInterval(interval) => self.push_interval(interval),
             Event::VcpuTotals(totals) => self.push_totals(totals),
+            Event::HostFrame(frame) => self.push_host_frame(frame),
+            Event::FeedTotals(totals) => self.push_feed_totals(totals),
             Event::Finish(finish) => self.push(&Row {
                 event: event::FINISH,
                 kind: Some(finish.reason as u8),

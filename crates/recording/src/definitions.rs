@@ -49,6 +49,8 @@ impl Definitions {
             | Event::Loss(_)
             | Event::OwnCost(_)
             | Event::Watermark(_)
+            | Event::HostFrame(_)
+            | Event::FeedTotals(_)
             | Event::Finish(_) => {}
         }
         Ok(())

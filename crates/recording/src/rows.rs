@@ -1,5 +1,6 @@
 //! Columns back into events: one batch as it was read.
 
+mod feed;
 mod vcpus;
 
 use arrow_array::cast::AsArray;
@@ -162,6 +163,16 @@ impl Rows {
             event::VCPU_TOTALS => {
                 let (totals, next) = self.vcpu_totals(row)?;
                 return Ok((Event::VcpuTotals(totals), next));
+            }
+            event::HOST_FRAME => {
+                let (frame, next) = self.host_frame(row)?;
+                return Ok((Event::HostFrame(frame), next));
+            }
+            event::FEED_TOTALS => Event::FeedTotals(self.feed_totals(row)?),
+            event::HOST_REASON | event::HOST_CULPRIT => {
+                return Err(format!(
+                    "row {row} is part of a host's frame that does not precede it"
+                ));
             }
             event::REASON_TOTALS | event::LONGEST_EXIT => {
                 return Err(format!(

@@ -8,7 +8,7 @@ use arrow_array::builder::MapFieldNames;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 /// The version this crate writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 
 /// Keys of the schema's metadata.
 pub(crate) mod keys {
@@ -37,6 +37,12 @@ pub(crate) mod event {
     /// Of the totals before it: the longest exit.
     pub const LONGEST_EXIT: u8 = 14;
     pub const VCPU_CLOCK: u8 = 15;
+    pub const HOST_FRAME: u8 = 16;
+    /// Of the frame before it: one reason.
+    pub const HOST_REASON: u8 = 17;
+    /// Of the frame before it: who took time.
+    pub const HOST_CULPRIT: u8 = 18;
+    pub const FEED_TOTALS: u8 = 19;
     pub const CHECKSUM: u8 = 255;
 }
 
@@ -71,6 +77,12 @@ pub(crate) mod counter {
     /// Then the upper edge of a length in ns, in decimal digits.
     pub const UP_TO: &str = "up_to_";
     pub const LOST: &str = "lost";
+    pub const IS_LAST: &str = "is_last";
+    pub const DUR_NS: &str = "dur_ns";
+    pub const BYTES: &str = "bytes";
+    pub const FRAMES: &str = "frames";
+    pub const GARBLED: &str = "garbled";
+    pub const HANG_UPS: &str = "hang_ups";
     pub const BPF_RUNS: &str = "bpf_runs";
     pub const BPF_NS: &str = "bpf_ns";
     pub const CRC32: &str = "crc32";

@@ -121,6 +121,9 @@ fn what_no_writer_writes_is_named() {
     let partly = keys
         .iter()
         .map(|key| key.map(|key| key.replace("interference_irq", "reloads")));
+    let shares = keys
+        .iter()
+        .map(|key| key.map(|key| key.replace("preempted", "pre-empted")));
     let wide = keys.iter().zip(values.values()).map(|pair| match pair {
         (Some("ratio_frac_bits"), _) => 256,
         (_, value) => *value,
@@ -130,9 +133,9 @@ fn what_no_writer_writes_is_named() {
         (
             column(
                 "event",
-                u8s(&good, "event", |old| if old == 1 { 16 } else { old }),
+                u8s(&good, "event", |old| if old == 1 { 20 } else { old }),
             ),
-            "event 16",
+            "event 20",
         ),
         (
             column("kind", u8s(&good, "kind", |_| 8)),
@@ -152,6 +155,14 @@ fn what_no_writer_writes_is_named() {
         (
             column("event", u8s(&good, "event", |old| old.max(13))),
             "row 0 is part of totals that do not precede it",
+        ),
+        (
+            column("event", u8s(&good, "event", |old| old.max(17))),
+            "row 0 is part of a host's frame that does not precede it",
+        ),
+        (
+            map_entries(&good, shares.collect(), values.clone()),
+            "names \"pre-empted\", which is no share",
         ),
         (
             column(
@@ -214,10 +225,10 @@ fn rows_changed_without_their_checksum_are_damaged() {
 proptest! {
     #[test]
     fn any_event_and_kind_over_any_nulls(
-        events in proptest::collection::vec(0_u8..17, 18),
-        kinds in proptest::collection::vec(proptest::option::of(0_u8..10), 19),
-        cpus in proptest::collection::vec(proptest::option::of(any::<u32>()), 19),
-        sources in proptest::collection::vec(proptest::option::of(0_u32..3), 19),
+        events in proptest::collection::vec(0_u8..21, 22),
+        kinds in proptest::collection::vec(proptest::option::of(0_u8..10), 23),
+        cpus in proptest::collection::vec(proptest::option::of(any::<u32>()), 23),
+        sources in proptest::collection::vec(proptest::option::of(0_u32..3), 23),
         nulls in proptest::sample::subsequence(
             vec!["start_tsc", "end_tsc", "start_mono_ns", "steal_ns", "reloads", "interference", "name", "vcpu", "to_cpu"],
             0..=3),

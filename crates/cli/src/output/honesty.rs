@@ -3,6 +3,7 @@
 use vmnoise_events::{ClockSource, RunFacts, Rung, Share, Workload};
 use vmnoise_explain::{Losses, Summary};
 
+use super::fed;
 use super::text::{number, percent, time};
 use crate::units::human;
 
@@ -59,6 +60,7 @@ pub fn limits(facts: &RunFacts, summary: &Summary) -> String {
         time(summary.own_cost.bpf_ns),
         percent(summary.own_cost.percent_of_runtime),
     );
+    text += &fed::limits(summary);
     text += &format!(
         " unexplained: {} % of the noise is residual\n",
         percent(summary.residual_percent_of_noise)

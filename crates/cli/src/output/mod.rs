@@ -4,6 +4,7 @@ mod advice;
 pub mod doctor;
 pub mod exercise;
 pub mod exits;
+mod fed;
 mod honesty;
 pub mod join;
 mod json;

@@ -42,7 +42,7 @@ impl OsnoiseTable {
             row.max_noise_ns = row.max_noise_ns.max(Some(line.noise_ns));
             row.max_single_ns = row.max_single_ns.max(line.max_gap_ns);
             row.interference += line.interference;
-            row.guest_columns += line.guest_columns;
+            row.guest_columns = line.columns_so_far;
         }
     }
 

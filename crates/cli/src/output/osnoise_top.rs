@@ -8,7 +8,7 @@ use vmnoise_explain::{Summary, WorstGap};
 
 use super::osnoise_table::OsnoiseTable;
 use super::view::{Period, View};
-use super::{honesty, rtla, screen, stop, text};
+use super::{fed, honesty, rtla, screen, stop, text};
 use crate::args::{Format, OsnoiseTopArguments};
 use crate::recent_trace::RecentTrace;
 
@@ -69,6 +69,7 @@ impl View for Top {
         let mut out = stop::report(facts, summary, trace);
         out += &self.table.render(rtla::measured(summary), self.in_a_guest);
         out += &longest(summary.worst.first());
+        out += &fed::render(summary);
         out += &format!(
             "\n{}\n{}",
             text::periodic(summary),

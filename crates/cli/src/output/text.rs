@@ -4,7 +4,7 @@
 use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::{CpuSummary, NamedPart, Summary, WorstGap};
 
-use super::{honesty, table};
+use super::{fed, honesty, table};
 use crate::units::{human, seconds};
 
 /// Sources beyond these are in the JSON.
@@ -29,6 +29,7 @@ pub fn render(facts: &RunFacts, summary: &Summary) -> String {
             text += &tree(gap);
         }
     }
+    text += &fed::render(summary);
     text += &format!("\n{}", periodic(summary));
     text += &format!("\n{}", honesty::render(facts, summary));
     text
@@ -58,6 +59,7 @@ fn overview(cpus: &[CpuSummary]) -> String {
         .iter()
         .map(|cpu| {
             let percentiles = &cpu.percentiles_ns;
+            let host = cpu.host.as_ref().map(|host| &host.told);
             [
                 cpu.cpu.to_string(),
                 time(cpu.runtime_ns),
@@ -70,8 +72,8 @@ fn overview(cpus: &[CpuSummary]) -> String {
                 time(percentiles.p999),
                 time(cpu.max_gap_ns),
                 time(cpu.steal_clock_ns),
-                number(cpu.exits.light),
-                number(cpu.exits.heavy),
+                number(cpu.exits.light.or(host.and_then(|told| told.light))),
+                number(cpu.exits.heavy.or(host.map(|told| told.heavy))),
                 number(cpu.exits.reloads),
             ]
         })

@@ -125,7 +125,9 @@ impl Columns {
 }
 
 /// Most parts of most exits are 0: those are left out.
-fn parts<'a>(split: &ExitSplit) -> impl Iterator<Item = (&'a str, Option<u64>)> + use<'a> {
+pub(super) fn parts<'a>(
+    split: &ExitSplit,
+) -> impl Iterator<Item = (&'a str, Option<u64>)> + use<'a> {
     let parts = split.parts().into_iter();
     parts.map(|(share, ns)| (share.name(), (ns > 0).then_some(ns)))
 }

@@ -125,11 +125,11 @@ impl Rows {
         })
     }
 
-    fn split(&self, row: usize) -> ExitSplit {
+    pub(super) fn split(&self, row: usize) -> ExitSplit {
         ExitSplit::from_fn(|share| self.find_counter(row, share.name()).unwrap_or(0))
     }
 
-    fn small_counter(&self, row: usize, name: &str) -> Result<u32, String> {
+    pub(super) fn small_counter(&self, row: usize, name: &str) -> Result<u32, String> {
         let value = self.counter(row, name)?;
         u32::try_from(value).map_err(|_| format!("row {row} holds {value} as counter `{name}`"))
     }

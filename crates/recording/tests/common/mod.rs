@@ -184,6 +184,34 @@ pub fn one_of_each() -> Vec<Event> {
                 },
             ],
         }),
+        Event::HostFrame(HostFrame {
+            vcpu: 2,
+            from_tsc: 700,
+            until_tsc: 90_000,
+            detail: FeedDetail::Full,
+            sees_kvm: true,
+            is_last: false,
+            exits: 9,
+            heavy: 4,
+            split: exit().split,
+            lost: 1,
+            reasons: vec![HostReason {
+                name: "io".to_owned(),
+                exits: 4,
+                dur_ns: 300,
+            }],
+            culprits: vec![HostCulprit {
+                share: Share::Preempted,
+                name: "stress:4711".to_owned(),
+                dur_ns: 290,
+            }],
+        }),
+        Event::FeedTotals(FeedTotals {
+            bytes: 321,
+            frames: 3,
+            garbled: 2,
+            hang_ups: 1,
+        }),
         Event::Finish(Finish {
             reason: FinishReason::Stop,
             mono_ns: 99_999,
@@ -439,6 +467,15 @@ fn any_event() -> impl Strategy<Value = Event> {
                     }
                 )
             ),
+        any_host_frame().prop_map(Event::HostFrame),
+        [number(), number(), number(), number()].prop_map(|[bytes, frames, garbled, hang_ups]| {
+            Event::FeedTotals(FeedTotals {
+                bytes,
+                frames,
+                garbled,
+                hang_ups,
+            })
+        }),
         (0..FinishReason::ALL.len(), number()).prop_map(|(reason, mono_ns)| {
             Event::Finish(Finish {
                 reason: FinishReason::ALL[reason],
@@ -450,6 +487,56 @@ fn any_event() -> impl Strategy<Value = Event> {
 
 fn any_split() -> impl Strategy<Value = ExitSplit> {
     vec(number(), 9).prop_map(|mut parts| ExitSplit::from_fn(|_| parts.pop().unwrap_or(0)))
+}
+
+fn any_host_frame() -> impl Strategy<Value = HostFrame> {
+    let reason =
+        (any::<String>(), number(), number()).prop_map(|(name, exits, dur_ns)| HostReason {
+            name,
+            exits,
+            dur_ns,
+        });
+    let culprit =
+        (0..Share::ALL.len(), any::<String>(), number()).prop_map(|(share, name, dur_ns)| {
+            HostCulprit {
+                share: Share::ALL[share],
+                name,
+                dur_ns,
+            }
+        });
+    (
+        small(),
+        0..FeedDetail::ALL.len(),
+        [any::<bool>(), any::<bool>()],
+        [number(), number(), number(), number(), number()],
+        any_split(),
+        (vec(reason, 0..3), vec(culprit, 0..3)),
+    )
+        .prop_map(
+            |(
+                vcpu,
+                detail,
+                [sees_kvm, is_last],
+                [from, until, exits, heavy, lost],
+                split,
+                told,
+            )| {
+                HostFrame {
+                    vcpu,
+                    from_tsc: from,
+                    until_tsc: until,
+                    detail: FeedDetail::ALL[detail],
+                    sees_kvm,
+                    is_last,
+                    exits,
+                    heavy,
+                    split,
+                    lost,
+                    reasons: told.0,
+                    culprits: told.1,
+                }
+            },
+        )
 }
 
 fn any_reason() -> impl Strategy<Value = ExitReason> {

@@ -1,0 +1,96 @@
+//! What a guest's host tells it while both run: frame by frame, each about one vCPU, each
+//! untrusted. What cannot be is refused and counted.
+
+mod frames;
+mod hardware;
+mod named;
+mod told;
+
+use vmnoise_events::{FeedDetail, FeedTotals, HostFrame, RunFacts};
+
+pub use named::{CulpritTold, ReasonTold};
+pub use told::{FedCpu, FeedSummary, HostTold};
+
+pub(crate) use frames::HostLine;
+pub(crate) use hardware::BareGap;
+
+use crate::clockmap::ClockMap;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// What is true of all vCPUs.
+#[derive(Debug, Default)]
+pub(crate) struct Feed {
+    totals: Option<FeedTotals>,
+    detail: Option<FeedDetail>,
+    refused: u64,
+}
+
+impl Feed {
+    pub(crate) fn tell(&mut self, totals: FeedTotals) {
+        self.totals = Some(totals);
+    }
+
+    /// The CPU that this frame is about, if anything is known of one and the frame is
+    /// possible in itself.
+    pub(crate) fn cpu_of(
+        &mut self,
+        frame: &HostFrame,
+        facts: &RunFacts,
+        clock: &ClockMap,
+    ) -> Option<u32> {
+        let mut ids = facts.host.apic_ids.iter();
+        let found = ids.find(|(_, apic_id)| *apic_id == frame.vcpu);
+        match found {
+            Some((cpu, _)) if is_possible(frame, facts.clock.tsc_hz, clock) => {
+                self.detail = Some(frame.detail);
+                Some(*cpu)
+            }
+            _ => {
+                self.refuse();
+                None
+            }
+        }
+    }
+
+    pub(crate) fn refuse(&mut self) {
+        self.refused += 1;
+    }
+
+    /// `None` where no host ever said anything.
+    pub(crate) fn summary(&self) -> Option<FeedSummary> {
+        let FeedTotals {
+            bytes,
+            frames,
+            garbled,
+            hang_ups,
+        } = self.totals?;
+        Some(FeedSummary {
+            detail: self.detail,
+            bytes,
+            frames,
+            garbled,
+            refused: self.refused,
+            hang_ups,
+        })
+    }
+}
+
+/// Whether any host could tell this: a time that has come, and no more exits and no more time
+/// in them than there was. A frequency is known to a hundredth at worst.
+fn is_possible(frame: &HostFrame, tsc_hz: u64, clock: &ClockMap) -> bool {
+    let Some((_, now_tsc)) = clock.span_tsc() else {
+        return false;
+    };
+    let Some(span_tsc) = frame.until_tsc.checked_sub(frame.from_tsc) else {
+        return false;
+    };
+    let span_ns = clock.duration_ns(span_tsc);
+    let most_ns = span_ns
+        .saturating_add(span_ns / 100)
+        .saturating_add(NS_PER_S);
+    frame.until_tsc <= now_tsc.saturating_add(tsc_hz)
+        && frame.heavy <= frame.exits
+        && frame.exits <= span_tsc
+        && frame.split.total() <= most_ns
+}
