@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::run::lab_program;
 use crate::schedstat::{self, Schedstat};
@@ -47,6 +47,17 @@ impl Disturber {
     pub fn storm(cpu: u32) -> Result<Disturber> {
         Disturber::start(
             Command::new(lab_program("lab-disturb")?).args(["storm", &cpu.to_string()]),
+            None,
+        )
+    }
+
+    /// A task that mostly sleeps, and leaves the kernel work for later on this CPU.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn litter(cpu: u32) -> Result<Disturber> {
+        Disturber::start(
+            Command::new(lab_program("lab-disturb")?).args(["litter", &cpu.to_string()]),
             None,
         )
     }
@@ -102,7 +113,7 @@ impl Disturber {
     }
 
     fn start(command: &mut Command, log: Option<PathBuf>) -> Result<Disturber> {
-        let child = command
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -110,6 +121,10 @@ impl Disturber {
             .with_context(|| format!("starting {}", command.get_program().display()))?;
         // Long enough to be at work: no test relies on it being so at an instant.
         std::thread::sleep(Duration::from_millis(500));
+        let failed = child.try_wait()?.filter(|status| !status.success());
+        if let Some(status) = failed {
+            bail!("{command:?} ended with {status}");
+        }
         Ok(Disturber { child, log })
     }
 

@@ -1,22 +1,32 @@
-//! A Linux guest and its host that record at the same time, in one lab. The guest's
-//! recordings come to the host by its disk, and are joined there.
+//! A Linux guest and its host that record at the same time, in one lab. Their recordings
+//! come out of it, and are explained here as any user's would be.
 
-use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::bed::inside::outputs;
 use crate::bed::{CommandOutput, Kernel, Lab, Suite};
-use crate::lab_program;
 use crate::vmm_steps::Treatment;
+use crate::{binary, lab_program};
 
 /// The guest's recording of a time when nobody was let loose on it.
-pub const QUIET: &str = "/tmp/quiet.rec";
+pub const QUIET: &str = "quiet.rec";
 /// The guest's recording of a time with a disturber.
-pub const DISTURBED: &str = "/tmp/guest.rec";
+pub const DISTURBED: &str = "guest.rec";
 /// The host's recording of both times.
-pub const HOST: &str = "/tmp/host.rec";
+pub const HOST: &str = "host.rec";
 /// What the guest's VM is called.
 pub const NAME: &str = "l2";
+/// Where they lie inside, each in its machine.
+const INSIDE: &str = "/tmp/";
+/// What the guest's kernel has booked as steal.
+const STEAL: &str = "lab-guest steal";
+/// The guest sleeps, and its host gets round to what it has to do.
+const PAUSE: &str = "lab-vmm run:200 --";
 
 /// How a pair is recorded.
 #[derive(Debug, Clone)]
@@ -30,17 +40,19 @@ pub struct Pair {
     duration: String,
 }
 
-/// What was recorded, and what the host made of it.
-#[derive(Debug, Clone)]
+/// What was recorded.
+#[derive(Debug)]
 pub struct Recorded {
-    /// `uname -r` of both kernels.
+    /// `uname -r` of the host's kernel.
     pub kernel_version: String,
     /// What was done to the VM.
     pub treatment: Treatment,
     /// What the guest's own commands said, in their order.
     pub in_guest: Vec<CommandOutput>,
-    /// What the host's commands said, in their order.
-    pub outputs: Vec<CommandOutput>,
+    /// What the guest's kernel had booked as steal at the two readings of the treatment,
+    /// nanoseconds, in steps of 10 ms.
+    pub guest_steal_ns: [u64; 2],
+    folder: TempDir,
 }
 
 impl Pair {
@@ -100,53 +112,71 @@ impl Pair {
         self
     }
 
-    /// Records, and runs these commands on the host when all recordings are there.
+    /// Records.
     ///
     /// # Errors
-    /// If the lab fails, or a command of its guest.
-    pub fn run(&self, commands: &[&str]) -> Result<Recorded> {
+    /// If the lab fails, or a command in it.
+    pub fn record(&self) -> Result<Recorded> {
+        let [quiet, disturbed, host] =
+            [QUIET, DISTURBED, HOST].map(|name| format!("{INSIDE}{name}"));
         let measure = |file: &str| format!("vmnoise osnoise -q -d {} -o {file}", self.duration);
-        // The first says that the guest is there. While the second waits it is stopped, until
-        // its host records; the fourth lets the disturber come.
-        let before = ["vmnoise --version", "lab-vmm run:200 --"].map(str::to_owned);
-        let mut in_guest = before.to_vec();
-        in_guest.extend([measure(QUIET), "lab-vmm run:200 --".into()]);
-        let quiet_is_over = before.len() + 1;
+        // The first says that the guest is there. While it sleeps it is stopped, until its
+        // host records; in the next sleep the disturber comes.
+        let mut in_guest = ["vmnoise --version", PAUSE].map(str::to_owned).to_vec();
+        in_guest.extend([measure(&quiet), STEAL.into()]);
+        let quiet_is_over = in_guest.len();
+        in_guest.push(PAUSE.into());
         in_guest.extend(self.in_guest.iter().cloned());
-        in_guest.push(measure(DISTURBED));
+        in_guest.extend([measure(&disturbed), STEAL.into()]);
         let all_is_over = in_guest.len();
-        in_guest.push(format!("lab-guest save {QUIET} {DISTURBED}"));
+        in_guest.push(PAUSE.into());
+        in_guest.push(format!("lab-guest save {quiet} {disturbed}"));
 
         let vmm = format!(
             "&& lab-vmm start told:1 stop traced cont told:{quiet_is_over} read {} told:{all_is_over} \
              read unhog untrace end -- lab-guest boot -name {NAME},debug-threads=on",
             self.disturb.join(" ")
         );
-        let host = format!("&& vmnoise exits -T 1 -d 5m -o {HOST}");
+        let exits = format!("&& vmnoise exits -T 1 -d 5m -o {host}");
         let wait = format!("lab-guest told {}", in_guest.len());
-        let load = format!("lab-guest load {QUIET} {DISTURBED}");
-        let mut all = vec![&*vmm, "lab-guest told 1", &*host, &*wait, &*load];
-        all.extend(["lab-guest results"].iter().chain(commands));
+        let load = format!("lab-guest load {quiet} {disturbed}");
+        let told = [
+            "lab-guest told 1",
+            &exits,
+            &wait,
+            &load,
+            "lab-guest results",
+        ];
+        let print = [&quiet, &disturbed, &host].map(|file| format!("lab-guest print {file}"));
+        let all = std::iter::once(&*vmm).chain(told);
+        let all: Vec<&str> = all.chain(print.iter().map(String::as_str)).collect();
 
         let in_guest: Vec<&str> = in_guest.iter().map(String::as_str).collect();
         let report = self.lab.clone().guest(&in_guest).run(&all)?;
-        let mut outputs = report.outputs.into_iter().skip(3);
-        let results = outputs.next().context("what the guest said")?;
-        let in_guest = self::outputs(results.text()?.as_bytes())?;
+        let [_, _, _, results, recordings @ .., treatment, exits] = &report.outputs[..] else {
+            anyhow::bail!("{} commands ended", report.outputs.len());
+        };
+        exits.text().context("vmnoise exits")?;
+        let treatment: Treatment = serde_json::from_str(treatment.text()?)?;
+        let in_guest = outputs(results.text()?.as_bytes())?;
         for output in &in_guest {
             output.text().context("in the guest")?;
         }
-        let mut outputs: Vec<CommandOutput> = outputs.collect();
-        let [treatment, host] = &outputs.split_off(commands.len())[..] else {
-            anyhow::bail!("neither the VM's end nor that of the host's recording was told");
-        };
-        host.text().context("vmnoise exits")?;
-        let treatment: Treatment = serde_json::from_str(treatment.text()?)?;
+        let steal_ns = [quiet_is_over, all_is_over].map(|count| {
+            let said = in_guest.get(count - 1).context("the guest's steal")?.text();
+            anyhow::Ok(said?.trim().parse()?)
+        });
+        let [before_ns, after_ns] = steal_ns;
+        let folder = tempfile::tempdir()?;
+        for (name, recording) in [QUIET, DISTURBED, HOST].iter().zip(recordings) {
+            std::fs::write(folder.path().join(name), recording.file()?)?;
+        }
         Ok(Recorded {
             kernel_version: report.kernel_version,
-            in_guest,
             treatment,
-            outputs,
+            in_guest,
+            guest_steal_ns: [before_ns?, after_ns?],
+            folder,
         })
     }
 }
@@ -162,21 +192,33 @@ impl Recorded {
         hog.context("no disturber was let loose")
     }
 
-    /// A file that `lab-guest print` brought out.
-    ///
-    /// # Errors
-    /// If that command printed none.
-    pub fn file(&self, output: usize) -> Result<Vec<u8>> {
-        self.outputs.get(output).context("no such output")?.file()
+    /// Where one of the recordings lies; it goes with this.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
-    /// The JSON of a command.
+    /// What `vmnoise explain` says of some of these recordings, with these options.
     ///
     /// # Errors
-    /// If it failed, or printed none.
-    pub fn json(&self, output: usize) -> Result<Value> {
-        self.outputs.get(output).context("no such output")?.json()
+    /// If it fails.
+    pub fn explain(&self, names: &[&str], options: &[&str]) -> Result<Value> {
+        let files: Vec<PathBuf> = names.iter().map(|name| self.file(name)).collect();
+        let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+        explain(&files, options)
     }
+}
+
+/// What the built binary says of these recordings, as JSON.
+///
+/// # Errors
+/// If it fails, with what it said.
+pub fn explain(files: &[&Path], options: &[&str]) -> Result<Value> {
+    let mut command = Command::new(binary());
+    command.arg("explain").args(files).args(options);
+    let output = command.args(["--format", "json"]).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {said}", output.status);
+    Ok(serde_json::from_slice(&output.stdout)?)
 }
 
 fn owned(words: &[&str]) -> Vec<String> {

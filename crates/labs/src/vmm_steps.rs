@@ -35,7 +35,9 @@ pub enum Step {
     End,
     /// `hog:CPU`: a task of ordinary priority that never sleeps, on this CPU.
     Hog(u32),
-    /// `unhog`: ends it.
+    /// `litter:CPU`: a task that mostly sleeps, and leaves the kernel work on this CPU.
+    Litter(u32),
+    /// `unhog`: ends either.
     Unhog,
     /// `migrate:TIMES:EVERY_US`: moves the thread of the first vCPU between CPUs 0 and 1.
     Migrate(u32, Duration),
@@ -69,6 +71,7 @@ impl Step {
             ["kill"] => Step::Kill,
             ["end"] => Step::End,
             ["hog", cpu] => Step::Hog(number(cpu)?),
+            ["litter", cpu] => Step::Litter(number(cpu)?),
             ["unhog"] => Step::Unhog,
             ["migrate", times, us] => {
                 let every = Duration::from_micros(number(us)?.into());
@@ -104,7 +107,7 @@ pub struct Done {
     pub end_mono_ns: u64,
     /// Of `read`: what was counted by then.
     pub counts: Option<Counts>,
-    /// Of `hog`: the name that results must blame, `comm:pid`.
+    /// Of `hog` and `litter`: the name that results must blame, `comm:pid`.
     pub hog: Option<String>,
 }
 

@@ -1,8 +1,13 @@
 //! What both sides of a lab agree on: where things lie inside, and how results come out.
 
-use anyhow::{Context, Result, ensure};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::schedstat;
 
 /// Paths of the kernel modules to load, one a line, in their order.
 pub const MODULES: &str = "/lab/modules";
@@ -21,6 +26,10 @@ pub const GUEST_INITRAMFS: &str = "/lab/guest/initramfs";
 pub const GUEST_DISK: &str = "/dev/vda";
 /// What its commands said, a line of JSON each.
 pub const GUEST_RESULTS: &str = "/tmp/guest-results";
+/// What its kernel said.
+pub const GUEST_CONSOLE: &str = "/tmp/guest-console";
+/// The process of its VMM.
+pub const GUEST_VMM: &str = "/tmp/guest-vmm";
 /// Where QEMU finds the firmware for it.
 pub const GUEST_FIRMWARE: &str = "/lab/guest/firmware";
 /// Begins a command that runs beside those after it.
@@ -130,9 +139,35 @@ pub(super) fn progress(results: &[u8], commands: &[&str]) -> String {
 }
 
 /// How many commands of the guest have ended, as its lab sees it.
-pub fn told_by_guest() -> usize {
+fn told_by_guest() -> usize {
     let results = std::fs::read(GUEST_RESULTS).unwrap_or_default();
     results.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// In a lab: waits until so many commands of its guest have ended.
+///
+/// # Errors
+/// If the guest is gone before, with the end of its console.
+pub fn wait_for_guest(count: usize) -> Result<()> {
+    // Each look takes the guest's CPU, where there is one.
+    const LOOK: Duration = Duration::from_millis(100);
+    while told_by_guest() < count {
+        let vmm: Option<u32> = std::fs::read_to_string(GUEST_VMM)
+            .ok()
+            .and_then(|pid| pid.parse().ok());
+        let gone = vmm.is_some_and(|pid| matches!(schedstat::state(pid, pid), None | Some('Z')));
+        if gone && told_by_guest() < count {
+            let console = std::fs::read(GUEST_CONSOLE).unwrap_or_default();
+            let end = &console[console.len().saturating_sub(2_000)..];
+            bail!(
+                "the guest is gone after {} of {count} commands: {}",
+                told_by_guest(),
+                String::from_utf8_lossy(end)
+            );
+        }
+        sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// Reads what came out.

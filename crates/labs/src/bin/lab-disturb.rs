@@ -2,7 +2,8 @@
 //! burns COUNT bursts at SCHED_FIFO and logs the TSC at each begin and end, and what
 //! the scheduler has charged the thread since the end before: that includes the way
 //! on and off the CPU, which the thread itself cannot see. `lab-disturb storm CPU` has
-//! two threads wake each other there, as fast as they can.
+//! two threads wake each other there, as fast as they can. `lab-disturb litter CPU` sleeps
+//! most of the time, and leaves the kernel work for later.
 //!
 //! Inside a lab: `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a
 //! thread whose name begins with THREAD is at work, and then says the words COUNT times
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::thread::{Builder, available_parallelism};
 use std::time::{Duration, Instant};
@@ -24,6 +26,8 @@ use vmnoise_workload::{thread, tsc};
 
 /// Below migration threads and watchdogs, above everything ordinary.
 const BURST_PRIORITY: i32 = 50;
+/// The kernel's messages (Documentation/ABI/testing/dev-kmsg).
+const MESSAGES: &str = "/dev/kmsg";
 /// Name of the thread that results must blame for bursts.
 const BURNER: &str = "lab-burner";
 
@@ -41,7 +45,7 @@ fn main() -> Result<()> {
         ["bursts", cpu, hz, burst_us, count, log] => {
             let burst = Duration::from_micros(burst_us.parse()?);
             let bursts = bursts(cpu.parse()?, hz.parse()?, burst, count.parse()?)?;
-            let mut log = std::fs::File::create(log).with_context(|| log.to_owned())?;
+            let mut log = File::create(log).with_context(|| log.to_owned())?;
             for Burst {
                 begin_tsc,
                 end_tsc,
@@ -53,14 +57,15 @@ fn main() -> Result<()> {
             Ok(())
         }
         ["storm", cpu] => storm(cpu.parse()?),
+        ["litter", cpu] => litter(cpu.parse()?),
         ["monitor", thread, count, every_ms, ref words @ ..] => {
             let every = Duration::from_millis(every_ms.parse()?);
             monitor(thread, count.parse()?, every, &words.join(" "))
         }
         ["unplug", cpu, recording] => unplug(cpu.parse()?, recording),
         _ => bail!(
-            "usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG | storm CPU | monitor \
-             THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING"
+            "usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG | storm CPU | litter CPU | \
+             monitor THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING"
         ),
     }
 }
@@ -117,7 +122,7 @@ fn monitor(thread: &str, count: usize, every: Duration, request: &str) -> Result
     while on_cpu_ns(thread)?.is_none_or(|ns| ns < AT_WORK_NS) {
         std::thread::sleep(every);
     }
-    let mut port = std::fs::File::options().write(true).open(inside::MONITOR)?;
+    let mut port = File::options().write(true).open(inside::MONITOR)?;
     for _ in 0..count {
         writeln!(port, "{request}")?;
         std::thread::sleep(every);
@@ -148,6 +153,32 @@ fn storm(cpu: u32) -> Result<()> {
     Builder::new().spawn(move || pass_on(from_me, to_me))?;
     (&to_other).write_all(&[0])?;
     pass_on(from_other, to_other)
+}
+
+/// A closed file is freed once RCU has let go of it, and a message wakes its reader from
+/// `irq_work` (kernel/printk/printk.c, `wake_up_klogd`).
+fn litter(cpu: u32) -> Result<()> {
+    const FILES: usize = 3;
+    thread::pin(&[cpu])?;
+    // Of each writer the kernel takes ten messages in five seconds otherwise.
+    std::fs::write("/proc/sys/kernel/printk_devkmsg", "on\n")?;
+    let mut messages = File::options().read(true).write(true).open(MESSAGES)?;
+    let mut reader = messages.try_clone()?;
+    Builder::new().spawn(move || {
+        let mut message = [0; 1_000];
+        // A reader that was overtaken is told so by an error, and goes on.
+        loop {
+            let _ = reader.read(&mut message);
+        }
+    })?;
+    loop {
+        for _ in 0..FILES {
+            File::open("/dev/null")?;
+        }
+        // Of the lowest level: no console shows it.
+        messages.write_all(b"<7>litter")?;
+        std::thread::sleep(Duration::from_millis(3));
+    }
 }
 
 fn pass_on(mut from: std::io::PipeReader, mut to: std::io::PipeWriter) -> Result<()> {

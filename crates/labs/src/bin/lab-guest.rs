@@ -6,7 +6,7 @@
 //! `lab-guest save FILE...`, in the guest, puts files on the guest's disk, and `lab-guest
 //! load FILE...`, in its lab, takes them from there in the same order: a byte on a serial
 //! port is an exit, and a recording has many. `lab-guest print FILE` prints one in
-//! hexadecimal.
+//! hexadecimal; `lab-guest steal`, in the guest, what its kernel has booked as steal.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -14,19 +14,15 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::thread::sleep;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use vmnoise_labs::bed::inside::{
-    self, GUEST_DISK, GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL, GUEST_RESULTS,
+    self, GUEST_CONSOLE, GUEST_DISK, GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL, GUEST_RESULTS,
+    GUEST_VMM,
 };
 
-const CONSOLE: &str = "/tmp/guest-console";
 /// The guest's disk, as its lab sees it: of each file its length in eight bytes, and it.
 const DISK: &str = "/tmp/guest-disk";
-/// Between two looks at what is waited for: each takes the guest's CPU, where there is one.
-const LOOK: Duration = Duration::from_millis(100);
 /// Its size; it takes no room until it is written.
 const DISK_BYTES: u64 = 256 << 20;
 
@@ -36,18 +32,14 @@ fn main() -> Result<()> {
     match arguments[..] {
         ["boot", ref besides @ ..] => {
             File::create(DISK)?.set_len(DISK_BYTES)?;
+            // It stays this process.
+            fs::write(GUEST_VMM, std::process::id().to_string())?;
             Err(qemu(besides).exec()).context("QEMU")
         }
-        ["told", count] => {
-            let count = count.parse()?;
-            while inside::told_by_guest() < count {
-                sleep(LOOK);
-            }
-            Ok(())
-        }
+        ["told", count] => inside::wait_for_guest(count.parse()?),
         ["results"] => {
             print!("{}", fs::read_to_string(GUEST_RESULTS)?);
-            eprint!("{}", fs::read_to_string(CONSOLE)?);
+            eprint!("{}", fs::read_to_string(GUEST_CONSOLE)?);
             Ok(())
         }
         ["save", ref files @ ..] => save(files),
@@ -58,8 +50,13 @@ fn main() -> Result<()> {
             println!("{text}");
             Ok(())
         }
+        ["steal"] => {
+            println!("{}", stolen_ns()?);
+            Ok(())
+        }
         _ => bail!(
-            "usage: lab-guest boot [ARGUMENT...] | told COUNT | results | save FILE... | load FILE... | print FILE"
+            "usage: lab-guest boot [ARGUMENT...] | told COUNT | results | save FILE... | load FILE... | \
+             print FILE | steal"
         ),
     }
 }
@@ -81,10 +78,22 @@ fn qemu(besides: &[&str]) -> Command {
         "console=ttyS0 quiet panic=-1 nokaslr random.trust_cpu=off",
     ])
     .args(["-drive", &format!("file={DISK},format=raw,if=virtio")])
-    .args(["-serial", &format!("file:{CONSOLE}")])
+    .args(["-serial", &format!("file:{GUEST_CONSOLE}")])
     .args(["-serial", &format!("file:{GUEST_RESULTS}")])
     .args(besides);
     qemu
+}
+
+/// Of all its CPUs since boot, nanoseconds, in steps of 10 ms (proc(5), /proc/stat).
+fn stolen_ns() -> Result<u64> {
+    const USER_HZ: u64 = 100;
+    let text = fs::read_to_string("/proc/stat")?;
+    let all = text.lines().next().context("/proc/stat is empty")?;
+    let steal = all
+        .split_whitespace()
+        .nth(8)
+        .context("/proc/stat without steal")?;
+    Ok(steal.parse::<u64>()? * (1_000_000_000 / USER_HZ))
 }
 
 fn save(files: &[&str]) -> Result<()> {

@@ -87,11 +87,7 @@ impl Vmm {
                 let enough_ns = waited_ns(id)? + u64::try_from(time.as_nanos())?;
                 wait_for("a vCPU to wait", || Ok(waited_ns(id)? >= enough_ns))?;
             }
-            Step::Told(count) => {
-                wait_for("the guest's commands", || {
-                    Ok(inside::told_by_guest() >= count)
-                })?;
-            }
+            Step::Told(count) => inside::wait_for_guest(count)?,
             Step::Stop => self.stop()?,
             Step::Continue => self.signal(Signal::CONT)?,
             Step::Read => return Ok(Some(self.read()?)),
@@ -101,6 +97,7 @@ impl Vmm {
             }
             Step::End => self.end()?,
             Step::Hog(cpu) => self.hog = Some(Disturber::busy(cpu)?),
+            Step::Litter(cpu) => self.hog = Some(Disturber::litter(cpu)?),
             Step::Unhog => self.hog = None,
             Step::Migrate(times, every) => self.migrate(times, every)?,
             Step::Pin(cpu) => sched_setaffinity(Some(self.first_vcpu()?), &only(cpu))?,

@@ -9,25 +9,18 @@ use anyhow::{Context, Result, bail};
 use vmnoise_labs::bed::{Kernel, Suite};
 use vmnoise_labs::pair::{DISTURBED, HOST, Pair, QUIET};
 
-const FILES: [&str; 3] = [QUIET, DISTURBED, HOST];
-
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [folder] = &arguments[..] else {
         bail!("usage: pair FOLDER");
     };
-    let pair = Pair::of(Kernel::Cloud, Suite::Own)?;
-    let print = FILES.map(|file| format!("lab-guest print {file}"));
-    let recorded = pair
-        .virtual_time(0)
-        .duration("200ms")
-        .run(&print.each_ref().map(String::as_str))?;
-    for (output, file) in FILES.iter().enumerate() {
-        let name = Path::new(file).file_name().context("a name")?;
+    let pair = Pair::of(Kernel::Cloud, Suite::Own)?.virtual_time(0);
+    let recorded = pair.duration("200ms").record()?;
+    for name in [QUIET, DISTURBED, HOST] {
         let path = Path::new(folder).join(name);
-        let content = recorded.file(output)?;
-        std::fs::write(&path, &content).with_context(|| path.display().to_string())?;
-        println!("{}: {} bytes", path.display(), content.len());
+        let bytes = std::fs::copy(recorded.file(name), &path);
+        let bytes = bytes.with_context(|| path.display().to_string())?;
+        println!("{}: {bytes} bytes", path.display());
     }
     println!("disturber: {}", recorded.disturber()?);
     Ok(())

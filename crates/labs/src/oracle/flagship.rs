@@ -5,17 +5,14 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::branch::Branch;
 use crate::bed::{Kernel, Suite};
-use crate::pair::{DISTURBED, HOST, Pair, QUIET};
+use crate::pair::{DISTURBED, HOST, Pair};
 
 /// The tracer prints a line each second.
 const TRACER: [&str; 2] = [
     "lab-tracefs for 2 osnoise/cpus=0 current_tracer=osnoise",
     "lab-tracefs show",
 ];
-/// Far more gaps than there are.
-const ALL: u32 = 10_000;
 
 /// What a lab showed.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,8 +31,6 @@ pub struct Flagship {
     pub joined: Columns,
     /// Who took the guest's time above 20 us, the first few: share, name, percent.
     pub culprits: Vec<(String, String, f64)>,
-    /// The exit with the most different work of the host in it.
-    pub branch: Option<Branch>,
 }
 
 /// A line of the kernel's osnoise tracer (Documentation/trace/osnoise-tracer.rst).
@@ -43,6 +38,8 @@ pub struct Flagship {
 pub struct KernelSample {
     /// Noise, in percent of its runtime.
     pub noise_percent: f64,
+    /// The longest single one, microseconds.
+    pub longest_us: u64,
     /// How often each was there: HW, NMI, IRQ, SIRQ, THREAD.
     pub counts: [u64; 5],
 }
@@ -65,18 +62,13 @@ pub const SHARES: [&str; 5] = ["irq", "softirq", "thread", "steal", "preempted"]
 /// # Errors
 /// If the lab fails, or says what cannot be read.
 pub fn flagship() -> Result<Flagship> {
-    let explain = |files: String| format!("vmnoise explain {files} --format json");
     let recorded = Pair::of(Kernel::Cloud, Suite::Own)?
         .guest_kernel(Kernel::Rt)
         .virtual_time(0)
         .in_guest(&TRACER)
-        .run(&[
-            &explain(format!("{DISTURBED} {HOST} -T 20 --top {ALL}")),
-            &explain(DISTURBED.to_owned()),
-            &explain(format!("{QUIET} {HOST} -T 20 --top {ALL}")),
-        ])?;
-    let [joined, alone, quiet] = [0, 1, 2].map(|output| recorded.json(output));
-    let (joined, alone, quiet) = (joined?, alone?, quiet?);
+        .record()?;
+    let alone = recorded.explain(&[DISTURBED], &[])?;
+    let joined = recorded.explain(&[DISTURBED, HOST], &["-T", "20"])?;
     let mut traces = recorded.in_guest.iter();
     let kernel = traces.find_map(|output| KernelSample::of(&output.stdout));
     let culprits = joined["culprits"].as_array().context("culprits")?.iter();
@@ -90,7 +82,6 @@ pub fn flagship() -> Result<Flagship> {
         alone: Columns::of(&alone)?,
         joined: Columns::of(&joined)?,
         culprits: culprits.collect::<Result<_>>()?,
-        branch: Branch::of_most_kinds(&[&quiet, &joined]),
         disturber: recorded.disturber()?.to_owned(),
         guest_version: joined["kernel"].as_str().context("kernel")?.to_owned(),
         host_version: recorded.kernel_version,
@@ -115,12 +106,13 @@ impl KernelSample {
         let mut samples = lines.filter_map(|line| {
             let (_, numbers) = line.rsplit_once(": ")?;
             let numbers: Vec<&str> = numbers.split_whitespace().collect();
-            let [_, _, available, _, counts @ ..] = &numbers[..] else {
+            let [_, _, available, longest, counts @ ..] = &numbers[..] else {
                 return None;
             };
             let counts: Vec<u64> = counts.iter().map_while(|it| it.parse().ok()).collect();
             Some(KernelSample {
                 noise_percent: 100.0 - available.parse::<f64>().ok()?,
+                longest_us: longest.parse().ok()?,
                 counts: counts.try_into().ok()?,
             })
         });
@@ -150,6 +142,7 @@ mod tests {
             osnoise/0-92 [000] ....... 4.168208: 1000000 511858 48.81420 4019 3 0 248 0 21\n";
         let sample = KernelSample::of(trace).unwrap();
         assert_eq!(sample.counts, [3, 0, 248, 0, 21]);
+        assert_eq!(sample.longest_us, 4019);
         assert!((sample.noise_percent - 51.1858).abs() < 1e-9);
         assert!(KernelSample::of("# tracer: nop\n").is_none());
     }

@@ -13,7 +13,7 @@ mod trace;
 pub mod vm_exits;
 
 pub use agreement::Agreement;
-pub use branch::Branch;
+pub use branch::{Branch, busiest_exit};
 pub use flagship::{Flagship, flagship};
 pub use gaps::Gaps;
 pub use osnoise::{BesideKernel, Turn, beside_the_kernel, nmis};

@@ -1,4 +1,4 @@
-//! The generated part of docs/validation.md.
+//! The generated parts of documents.
 
 mod flagship;
 
@@ -9,14 +9,14 @@ use super::osnoise::{BesideKernel, Turn};
 use super::residual::{Residual, Side};
 use super::softirqs::Softirqs;
 
-pub use flagship::{NO_FLAGSHIP, flagship};
+pub use flagship::{busiest_exit, flagship};
 
 /// Above what is generated.
 const BEGIN: &str = "<!-- begin: make validate -->\n";
 /// Below it.
 const END: &str = "<!-- end: make validate -->\n";
 
-/// Puts the generated part into the page.
+/// Puts its generated part into a page.
 ///
 /// # Errors
 /// If the page lacks the markers.
