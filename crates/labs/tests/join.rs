@@ -81,6 +81,29 @@ mod lab {
 mod lab_full {
     use super::*;
 
+    mod own_suite {
+        use super::*;
+
+        /// In real time the emulated CPUs pause where nobody sees it: who is named can be
+        /// judged, and the clocks, and no amount.
+        #[test]
+        fn a_guest_that_moves_between_cpus_of_its_host_is_joined() {
+            let pair = Pair::of(Kernel::Cloud, Suite::Own).unwrap().cpus(2);
+            // It moves for longer than the guest takes to load its programs and measure.
+            let pair = pair.disturb(&["hog:0", "migrate:900:7000"]).duration("1s");
+            let recorded = pair.record().unwrap();
+            let [before, after] = recorded.treatment.readings()[..] else {
+                panic!("{:?}", recorded.treatment)
+            };
+            let moved = after.vcpus[0].migrations - before.vcpus[0].migrations;
+            assert!(moved > 50, "{moved}");
+            let joined = Joined::of(recorded);
+            joined.assert_disturber_is_named();
+            let cpus = joined.cpus_of_culprits();
+            assert_eq!(cpus, [0, 1].into(), "{}", joined.disturbed["culprits"]);
+        }
+    }
+
     mod trixie {
         use super::*;
 

@@ -1,6 +1,8 @@
 //! Judges what `vmnoise explain GUEST HOST` makes of a pair whose truth is known.
 #![allow(dead_code)] // No test needs all of it.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use vmnoise_events::Event;
 use vmnoise_labs::judge::assert_budgets_add_up;
@@ -44,19 +46,31 @@ impl Joined {
         }
     }
 
-    /// Who stands first among the tasks of the host.
-    pub fn assert_disturber_is_first(&self) {
+    /// The disturber is among the tasks of the host that took the guest's time, and was not
+    /// while nobody was let loose.
+    pub fn assert_disturber_is_named(&self) {
         let disturber = self.recorded.disturber().unwrap();
-        let first = preempting(&self.disturbed).next();
-        let first = first.unwrap_or_else(|| panic!("nobody: {}", self.disturbed["culprits"]));
+        let names = |joined| preempting(joined).any(|culprit| culprit["name"] == disturber);
+        assert!(names(&self.disturbed), "{}", self.disturbed["culprits"]);
+        assert!(!names(&self.quiet), "{}", self.quiet["culprits"]);
+    }
+
+    /// It took the most of all.
+    pub fn assert_disturber_is_first(&self) {
+        self.assert_disturber_is_named();
+        let first = preempting(&self.disturbed).next().unwrap();
         println!("first {first}");
+        let disturber = self.recorded.disturber().unwrap();
         assert_eq!(first["name"], disturber, "{}", self.disturbed["culprits"]);
-        let mut quiet = preempting(&self.quiet);
-        assert!(
-            quiet.all(|culprit| culprit["name"] != disturber),
-            "{}",
-            self.quiet["culprits"]
-        );
+    }
+
+    /// The host's CPUs on which somebody took the guest's time.
+    pub fn cpus_of_culprits(&self) -> BTreeSet<u64> {
+        let culprits = self.disturbed["culprits"].as_array().unwrap().iter();
+        let on_host = culprits.filter(|culprit| culprit["side"] == "host");
+        on_host
+            .filter_map(|culprit| culprit["cpu"].as_u64())
+            .collect()
     }
 
     /// What the guest's kernel booked as steal, in its own ticks, is how long the scheduler
