@@ -11,6 +11,7 @@ use vmnoise_workload::microvm::exercise::Exercise;
 use crate::actions::{self, Action};
 use crate::exercise_name;
 use crate::foreign::ForeignOptions;
+use crate::host_feed::FeedFrom;
 use crate::priority;
 use crate::units::{Bare, parse_time};
 
@@ -178,6 +179,10 @@ pub struct OsnoiseCommon {
     /// What to do after the result, in the same words
     #[arg(long, value_name = "ACTION", value_parser = actions::parse)]
     pub on_end: Vec<Action>,
+    /// Where the host of this guest tells what it took: a device, socket or FIFO; auto finds
+    /// the feed's port (docs/feed.md), none reads nothing
+    #[arg(long, value_name = "PATH", default_value = "auto")]
+    pub feed: FeedFrom,
     #[command(flatten)]
     pub foreign: ForeignOptions,
     /// Write everything that was seen to this recording

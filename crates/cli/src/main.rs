@@ -11,6 +11,7 @@ mod exits_session;
 #[cfg(test)]
 mod fixtures;
 mod foreign;
+mod host_feed;
 mod interrupt;
 mod measure;
 mod observed;

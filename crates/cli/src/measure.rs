@@ -9,6 +9,7 @@ use vmnoise_explain::PeriodLine;
 use vmnoise_tracer::{SmiCounts, Tracer};
 use vmnoise_workload::tsc;
 
+use crate::host_feed::HostFeed;
 use crate::interrupt::Interrupts;
 use crate::outer_steal::OuterSteal;
 use crate::output::view::Period;
@@ -35,6 +36,7 @@ pub struct Measurement<'a> {
     poller: Box<dyn Poller>,
     tracer: Option<Tracer>,
     smi: SmiCounts,
+    feed: Option<HostFeed>,
     session: Session<'a>,
     outer_steal: OuterSteal,
     baseline: Baseline,
@@ -56,6 +58,7 @@ impl<'a> Measurement<'a> {
         poller: Box<dyn Poller>,
         tracer: Option<Tracer>,
         smi: SmiCounts,
+        feed: Option<HostFeed>,
         session: Session<'a>,
     ) -> Measurement<'a> {
         let outer_steal = OuterSteal::begin(&facts.options.cpus, tracer.as_ref());
@@ -64,6 +67,7 @@ impl<'a> Measurement<'a> {
             poller,
             tracer,
             smi,
+            feed,
             session,
             outer_steal,
             baseline: Baseline::default(),
@@ -198,6 +202,9 @@ impl<'a> Measurement<'a> {
             });
         }
         self.poller.drain(&mut |_| {});
+        if let Some(feed) = &mut self.feed {
+            feed.hold();
+        }
     }
 
     /// Stops the guest and takes what is outstanding. A vCPU that gets no CPU to end
@@ -251,6 +258,9 @@ impl<'a> Measurement<'a> {
                 events.push(Event::Gap(gap));
             }
         });
+        if let Some(feed) = &mut self.feed {
+            feed.drain(&mut |event| events.push(event));
+        }
         self.events
             .push(Event::Watermark(mono_ns.saturating_sub(SUBMIT_SLACK_NS)));
         for event in self.events.drain(..) {
@@ -268,6 +278,9 @@ impl<'a> Measurement<'a> {
         if let Some(cost) = self.tracer.as_ref().and_then(Tracer::own_cost) {
             let cost = self.baseline.own_cost(cost);
             self.session.accept(&Event::OwnCost(cost));
+        }
+        if let Some(totals) = self.feed.as_ref().and_then(HostFeed::totals) {
+            self.session.accept(&Event::FeedTotals(totals));
         }
     }
 

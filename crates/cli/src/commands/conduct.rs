@@ -16,6 +16,7 @@ use vmnoise_workload::microvm::GuestClock;
 use vmnoise_workload::{thread, tsc};
 
 use crate::actions::Action;
+use crate::host_feed::{self, FeedFrom};
 use crate::measure::{Measured, Measurement};
 use crate::output::view::View;
 use crate::poller::Poller;
@@ -99,6 +100,8 @@ pub struct Plan<'a> {
     pub output: Option<PathBuf>,
     /// Where the last lines of the trace go if the run is stopped.
     pub trace_file: Option<PathBuf>,
+    /// Where the host of this machine tells what it took.
+    pub feed: FeedFrom,
     /// The machine.
     pub machine: &'a Machine,
 }
@@ -139,6 +142,7 @@ fn measure(
     let host = &plan.machine.facts;
     let shares_cpu =
         keep_off_measured_cpus(&options.cpus, plan.housekeeping.as_deref(), plan.machine)?;
+    let (mut feed, no_feed) = host_feed::open(&plan.feed, host)?;
     let (mut tracer, mut ladder) = load_tracer(plan)?;
     let tsc_hz = tsc::calibrate_hz(TSC_CALIBRATION);
     let prepared = prepare(tsc_hz, tracer.as_ref())?;
@@ -152,6 +156,10 @@ fn measure(
     ladder.extend(prepared.rungs);
     let smi = SmiCounts::open(&plan.machine.here, &options.cpus);
     ladder.push(smi.rung());
+    if let Some(feed) = &mut feed {
+        feed.hold();
+    }
+    ladder.extend(feed.as_ref().map(host_feed::rung::of_open).or(no_feed));
     let facts = RunFacts {
         tool_version: env!("CARGO_PKG_VERSION").into(),
         workload: plan.workload,
@@ -175,7 +183,7 @@ fn measure(
         None => None,
     };
     let session = Session::new(&facts, writer, view);
-    let measurement = Measurement::new(&facts, prepared.poller, tracer, smi, session);
+    let measurement = Measurement::new(&facts, prepared.poller, tracer, smi, feed, session);
     let on_threshold = OnThreshold::new(plan.on_threshold.clone());
     let Measured { outcome, failure } = measurement.run(plan.warm_up, on_threshold, interrupts)?;
     let Outcome {

@@ -7,6 +7,7 @@ use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 use vmnoise_workload::microvm;
 
 use crate::args::DoctorArguments;
+use crate::host_feed::{FeedFrom, Way, rung};
 use crate::status::Status;
 use crate::{output, rungs};
 
@@ -22,6 +23,10 @@ pub fn run(arguments: &DoctorArguments) -> Result<Status> {
         .facts()
         .context("reading the facts of this machine")?;
     table.extend(exits(host.kvm_module.as_deref()));
+    if host.hypervisor.is_some() {
+        let way = Way::find(&FeedFrom::Auto, &host);
+        table.push(rung::of_way(way.as_ref()));
+    }
     output::doctor::print(&host, &table, arguments.format)?;
     Ok(status)
 }

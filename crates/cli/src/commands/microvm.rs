@@ -11,6 +11,7 @@ use vmnoise_workload::microvm::{Config, Microvm, SharedPages};
 use super::conduct::{Machine, Plan, Prepared, conduct};
 use super::exercise;
 use crate::args::MicrovmArguments;
+use crate::host_feed::FeedFrom;
 use crate::output::view::Lines;
 use crate::rungs;
 use crate::status::{MachineCannot, Status};
@@ -33,6 +34,7 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
         on_end: Vec::new(),
         output: arguments.output.clone(),
         trace_file: None,
+        feed: FeedFrom::Nowhere,
         machine: &machine,
     };
     let mut view = Lines {

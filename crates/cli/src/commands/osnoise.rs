@@ -65,6 +65,7 @@ fn run_with(arguments: &OsnoiseCommon, view: &mut dyn View) -> Result<Status> {
         on_end: arguments.on_end.clone(),
         output: arguments.output.clone(),
         trace_file: trace_file(arguments),
+        feed: arguments.feed.clone(),
         machine: &machine,
     };
     conduct(plan, view, |tsc_hz, tracer| match threads {

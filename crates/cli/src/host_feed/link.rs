@@ -1,0 +1,136 @@
+//! An open way to the host, read without ever waiting.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Result};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use vsock::{VMADDR_CID_ANY, VMADDR_CID_HOST, VsockListener, VsockStream};
+
+use super::way::Way;
+
+/// What one look gave.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Took {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing for now.
+    Nothing,
+    /// The host hung up; it may come again by the same way.
+    HangUp,
+    /// The same, and the way has to be opened anew.
+    Broken,
+}
+
+/// An open way.
+#[derive(Debug)]
+pub(super) enum Link {
+    /// A port or a FIFO: its end is that nobody is at the other one for now.
+    Port {
+        file: File,
+        /// Whether bytes came since its last end.
+        heard: bool,
+    },
+    Socket(UnixStream),
+    Vsock {
+        listener: VsockListener,
+        stream: Option<VsockStream>,
+    },
+}
+
+impl Link {
+    pub(super) fn open(way: &Way) -> Result<Link> {
+        match way {
+            Way::Path(path) if is_socket(path) => Ok(Link::Socket(connected(path)?)),
+            Way::Path(path) => {
+                let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
+                let mut options = OpenOptions::new();
+                let options = options.read(true).custom_flags(flags.cast_signed());
+                Ok(Link::Port {
+                    file: options.open(path)?,
+                    heard: false,
+                })
+            }
+            Way::Vsock(port) => {
+                let listener = VsockListener::bind_with_cid_port(VMADDR_CID_ANY, *port)?;
+                listener.set_nonblocking(true)?;
+                Ok(Link::Vsock {
+                    listener,
+                    stream: None,
+                })
+            }
+        }
+    }
+
+    pub(super) fn take(&mut self, buffer: &mut [u8]) -> Took {
+        match self {
+            Link::Port { file, heard } => match looked(file.read(buffer)) {
+                Took::HangUp => match std::mem::take(heard) {
+                    true => Took::HangUp,
+                    false => Took::Nothing,
+                },
+                took => {
+                    *heard |= matches!(took, Took::Bytes(_));
+                    took
+                }
+            },
+            Link::Socket(stream) => match looked(stream.read(buffer)) {
+                Took::HangUp => Took::Broken,
+                took => took,
+            },
+            Link::Vsock { listener, stream } => {
+                if let Some(newer) = from_the_host(listener) {
+                    // It would not come twice: what came before is dead.
+                    let hung_up = stream.replace(newer).is_some();
+                    if hung_up {
+                        return Took::HangUp;
+                    }
+                }
+                let Some(open) = stream else {
+                    return Took::Nothing;
+                };
+                match looked(open.read(buffer)) {
+                    Took::HangUp | Took::Broken => {
+                        *stream = None;
+                        Took::HangUp
+                    }
+                    took => took,
+                }
+            }
+        }
+    }
+}
+
+/// A connection whose other end is the host itself: no program of this guest, and no other
+/// guest, has that address.
+fn from_the_host(listener: &VsockListener) -> Option<VsockStream> {
+    let (stream, peer) = listener.accept().ok()?;
+    let is_the_host = peer.cid() == VMADDR_CID_HOST;
+    (is_the_host && stream.set_nonblocking(true).is_ok()).then_some(stream)
+}
+
+fn is_socket(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
+}
+
+/// Connecting waits nowhere: where nobody takes connections it fails.
+fn connected(path: &Path) -> Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
+}
+
+fn looked(read: Result<usize>) -> Took {
+    match read {
+        Ok(0) => Took::HangUp,
+        Ok(count) => Took::Bytes(count),
+        Err(error) => match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::Interrupted => Took::Nothing,
+            _ => Took::Broken,
+        },
+    }
+}
