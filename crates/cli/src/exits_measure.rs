@@ -4,12 +4,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use vmnoise_events::{Event, Finish, FinishReason, RunFacts};
+use vmnoise_events::{Anchor, Event, FeedDetail, Finish, FinishReason, RunFacts, Vcpu, VcpuTotals};
 use vmnoise_tracer::ExitTracer;
 use vmnoise_tracer::host::{Host, Vm};
 use vmnoise_workload::tsc;
 
 use crate::exits_session::{ExitsOutcome, ExitsSession};
+use crate::feed::address::FeedAddress;
+use crate::feed::{Feeds, Second, rights};
 use crate::interrupt::Interrupts;
 
 /// Between two drains, and two looks at the clock and at Ctrl-C.
@@ -26,6 +28,7 @@ pub struct ExitsMeasurement<'a, 'v> {
     facts: &'a RunFacts,
     tracer: ExitTracer,
     session: ExitsSession<'a, 'v>,
+    feeds: Option<Feeds>,
 }
 
 impl<'a, 'v> ExitsMeasurement<'a, 'v> {
@@ -41,6 +44,7 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
             facts,
             tracer,
             session,
+            feeds: None,
         }
     }
 
@@ -48,24 +52,40 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
     ///
     /// # Errors
     /// If the programs cannot be attached, or what they wrote cannot be read.
-    pub fn run(mut self, interrupts: &Interrupts) -> Result<ExitsOutcome> {
+    pub fn run(
+        mut self,
+        interrupts: &Interrupts,
+        feeds: &[FeedAddress],
+        detail: FeedDetail,
+    ) -> Result<ExitsOutcome> {
+        let began = self.anchor();
         self.tracer.attach().context("attaching the BPF programs")?;
-        self.anchor();
+        if !feeds.is_empty() {
+            rights::drop_to_serve()?;
+            self.feeds = Some(Feeds::new(feeds, detail, self.facts, began));
+            if detail == FeedDetail::Full {
+                self.session.sum_culprits();
+            }
+        }
         self.tell_clocks()?;
         let start = Instant::now();
         let end = start + Duration::from_nanos(self.facts.options.duration_ns);
         let mut next_period = start + PERIOD;
         let reason = loop {
             std::thread::sleep(TICK);
-            self.drain()?;
+            let drained = self.drain()?;
+            if let Some(feeds) = &mut self.feeds {
+                feeds.tick();
+            }
             let now = Instant::now();
             if now >= next_period {
                 next_period += PERIOD;
                 let vms = self.host.vms();
                 let gone = self.is_gone(&vms);
-                self.tracer.learn(vms);
+                self.tracer.learn(vms.clone());
                 self.tell_clocks()?;
-                self.totals()?;
+                let counts = self.totals()?;
+                self.feed(&vms, drained, &counts);
                 self.session.period();
                 if gone {
                     break FinishReason::Failed;
@@ -80,13 +100,19 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
         };
         // What is read afterwards is final.
         self.tracer.detach();
-        self.tracer.learn(self.host.vms());
-        let mono_ns = self.drain()?;
+        let vms = self.host.vms();
+        self.tracer.learn(vms.clone());
+        let drained = self.drain()?;
         self.tell_clocks()?;
-        self.totals()?;
+        let counts = self.totals()?;
+        let mono_ns = drained.mono_ns;
         self.session
             .accept(&Event::Finish(Finish { reason, mono_ns }));
-        Ok(self.session.finish())
+        self.feed(&vms, drained, &counts);
+        let feeds = self.feeds.take().map(Feeds::finish);
+        let mut outcome = self.session.finish();
+        outcome.feeds = feeds.unwrap_or_default();
+        Ok(outcome)
     }
 
     /// Whether the one VM that was asked for has ended.
@@ -103,9 +129,9 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
     }
 
     /// Takes what was told since the last call. The clock is read first: what ended before
-    /// is in the ring by now. Returns CLOCK_MONOTONIC.
-    fn drain(&mut self) -> Result<u64> {
-        let mono_ns = self.anchor();
+    /// is in the ring by now. Returns the reading.
+    fn drain(&mut self) -> Result<Anchor> {
+        let anchor = self.anchor();
         if self.tracer.has_newcomers().context("counting the vCPUs")? {
             self.tracer.learn(self.host.vms());
             self.tell_clocks()?;
@@ -114,9 +140,8 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
         self.tracer
             .drain(&mut |event| session.accept(&event))
             .context("reading the BPF ring buffer")?;
-        let settled_ns = mono_ns.saturating_sub(SUBMIT_SLACK_NS);
-        session.accept(&Event::Watermark(settled_ns));
-        Ok(mono_ns)
+        session.accept(&Event::Watermark(settled_ns(&anchor)));
+        Ok(anchor)
     }
 
     /// What a join of this recording with a guest's goes by.
@@ -127,25 +152,54 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
             .context("telling the clocks of the guests")
     }
 
-    /// Reads the clocks; returns CLOCK_MONOTONIC.
-    fn anchor(&mut self) -> u64 {
+    /// Reads the clocks.
+    fn anchor(&mut self) -> Anchor {
         let anchor = tsc::anchor();
         self.session.accept(&Event::Anchor(anchor));
-        anchor.mono_ns
+        anchor
     }
 
     /// What was counted so far, and what was lost.
-    fn totals(&mut self) -> Result<()> {
-        let counted = self.tracer.read().context("reading the counts")?;
-        for (vcpu, totals) in counted {
-            self.session.accept(&Event::Vcpu(vcpu));
-            self.session.accept(&Event::VcpuTotals(totals));
+    fn totals(&mut self) -> Result<Counts> {
+        let vcpus = self.tracer.read().context("reading the counts")?;
+        for (vcpu, totals) in &vcpus {
+            self.session.accept(&Event::Vcpu(vcpu.clone()));
+            self.session.accept(&Event::VcpuTotals(totals.clone()));
         }
+        let mut lost = 0;
         for loss in self.tracer.losses().context("reading the losses")? {
+            lost += loss.count;
             self.session.accept(&Event::Loss(loss));
         }
-        Ok(())
+        Ok(Counts { vcpus, lost })
     }
+
+    /// Tells the guests theirs. `drained` is when the stream was read, before the counts.
+    fn feed(&mut self, vms: &[Vm], drained: Anchor, counts: &Counts) {
+        let session = &self.session;
+        if let Some(feeds) = &mut self.feeds {
+            feeds.second(&Second {
+                host: self.host,
+                vms,
+                counted: &counts.vcpus,
+                anchor: drained,
+                settled_mono_ns: settled_ns(&drained),
+                lost: counts.lost,
+                culprits: &|vcpu| session.culprits(vcpu),
+            });
+        }
+    }
+}
+
+/// What the kernel has counted.
+struct Counts {
+    vcpus: Vec<(Vcpu, VcpuTotals)>,
+    lost: u64,
+}
+
+/// Everything stamped until then was submitted when the clock was read.
+fn settled_ns(anchor: &Anchor) -> u64 {
+    anchor.mono_ns.saturating_sub(SUBMIT_SLACK_NS)
 }
 
 /// Whether people mean this VM by its name or the process id of its VMM.

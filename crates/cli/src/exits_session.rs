@@ -4,10 +4,11 @@
 use std::fs::File;
 use std::time::Duration;
 
-use vmnoise_events::{Event, RunFacts};
+use vmnoise_events::{Event, HostCulprit, RunFacts, VcpuId};
 use vmnoise_explain::{ExitExplainer, ExitsRun};
 use vmnoise_recording::Writer;
 
+use crate::feed::{Culprits, FeedReport};
 use crate::output::exits::ExitsView;
 use crate::recorder::Recorder;
 
@@ -15,6 +16,8 @@ use crate::recorder::Recorder;
 pub struct ExitsSession<'a, 'v> {
     view: &'a mut ExitsView<'v>,
     explainer: ExitExplainer,
+    /// Where guests are told names.
+    culprits: Option<Culprits>,
     recorder: Recorder,
     /// The first and the last clock reading, CLOCK_MONOTONIC in nanoseconds.
     span_ns: Option<(u64, u64)>,
@@ -29,6 +32,8 @@ pub struct ExitsOutcome {
     pub measured: Duration,
     /// What went wrong with the recording; the rest is there all the same.
     pub write_error: Option<anyhow::Error>,
+    /// What became of the feeds.
+    pub feeds: Vec<FeedReport>,
 }
 
 impl<'a, 'v> ExitsSession<'a, 'v> {
@@ -46,9 +51,22 @@ impl<'a, 'v> ExitsSession<'a, 'v> {
         ExitsSession {
             view,
             explainer,
+            culprits: None,
             recorder: Recorder::new(writer),
             span_ns: None,
         }
+    }
+
+    /// Sums up who takes each vCPU's time, for [`Self::culprits`].
+    pub fn sum_culprits(&mut self) {
+        self.culprits = Some(Culprits::default());
+    }
+
+    /// Who took this vCPU's time so far, the most expensive first.
+    pub fn culprits(&self, vcpu: VcpuId) -> Vec<HostCulprit> {
+        let culprits = self.culprits.iter();
+        let named = culprits.flat_map(|sums| sums.of(vcpu, |id| self.explainer.source_name(id)));
+        named.collect()
     }
 
     /// Takes one event.
@@ -58,7 +76,12 @@ impl<'a, 'v> ExitsSession<'a, 'v> {
             let (first_ns, _) = self.span_ns.unwrap_or((anchor.mono_ns, 0));
             self.span_ns = Some((first_ns, anchor.mono_ns));
         }
-        self.explainer.feed(event, &mut |_| {});
+        let culprits = &mut self.culprits;
+        self.explainer.feed(event, &mut |budget| {
+            if let Some(culprits) = culprits {
+                culprits.add(budget);
+            }
+        });
         let lines = self.explainer.take_trace();
         if !lines.is_empty() {
             self.view.trace(&lines);
@@ -89,6 +112,7 @@ impl<'a, 'v> ExitsSession<'a, 'v> {
             run: self.explainer.finish(),
             measured,
             write_error: self.recorder.finish(),
+            feeds: Vec::new(),
         }
     }
 

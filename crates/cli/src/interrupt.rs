@@ -3,8 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+const NO_RIGHTS: CapabilitySets = CapabilitySets {
+    effective: CapabilitySet::empty(),
+    permitted: CapabilitySet::empty(),
+    inheritable: CapabilitySet::empty(),
+};
 
 /// How often the user has asked to end.
 #[derive(Debug, Clone)]
@@ -34,6 +41,8 @@ pub fn catch() -> std::io::Result<Interrupts> {
     std::thread::Builder::new()
         .name("vmnoise-signal".into())
         .spawn(move || {
+            // It needs none, and others may have to give theirs up.
+            let _ = set_capabilities(None, NO_RIGHTS);
             for signal in signals.forever() {
                 if seen.fetch_add(1, Ordering::Relaxed) >= 2 {
                     // Nothing is left to do if even this fails.

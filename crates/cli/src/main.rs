@@ -8,6 +8,7 @@ mod commands;
 mod exercise_name;
 mod exits_measure;
 mod exits_session;
+mod feed;
 #[cfg(test)]
 mod fixtures;
 mod foreign;

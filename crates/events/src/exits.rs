@@ -1,5 +1,7 @@
 //! Exits of virtual CPUs, as counted where they happen.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{ExitReason, Share, VcpuId};
@@ -114,6 +116,13 @@ pub struct ReasonTotals {
     /// Lengths: how many lie at or below each upper edge (nanoseconds), by ascending edge;
     /// edges a quarter of a power of two apart.
     pub histogram: Vec<(u64, u64)>,
+}
+
+impl ReasonTotals {
+    /// The name that results show.
+    pub fn name(&self) -> Cow<'static, str> {
+        self.reason.map_or("others".into(), |reason| reason.name())
+    }
 }
 
 /// All exits of one vCPU so far, counted where they happen: exact, whatever was lost of

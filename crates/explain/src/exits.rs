@@ -183,9 +183,7 @@ fn vcpu_exits(vcpu: &Vcpu, totals: &VcpuTotals, filter: &ExitFilter) -> VcpuExit
 fn reason(totals: &ReasonTotals, has_kvm: bool) -> ReasonExits {
     let total_ns = totals.split.total();
     ReasonExits {
-        name: totals
-            .reason
-            .map_or("others".into(), |reason| reason.name().into()),
+        name: totals.name().into(),
         code: totals.reason.map(|ExitReason { code, .. }| code),
         count: totals.count,
         heavy: totals.heavy,

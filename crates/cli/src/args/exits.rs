@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
+use vmnoise_events::FeedDetail;
 
 use super::{Format, HistFrame, duration, noise};
+use crate::feed::address::{self, FeedAddress};
 
 /// `vmnoise exits`.
 #[derive(Debug, Args)]
@@ -54,12 +57,30 @@ pub struct ExitsCommon {
     /// Write everything that was seen to this recording
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Tell a guest its own exits while they are counted, over this socket of its VMM:
+    /// unix:PATH (a virtio-serial port), vsock:PATH or vsock:PATH:PORT; once for each VM
+    #[arg(long, value_name = "SOCKET", value_parser = address::parse)]
+    pub feed: Vec<FeedAddress>,
+    /// How much guests are told: how many exits and where their time went; the same for each
+    /// reason; or the names of this host's tasks and interrupts as well
+    #[arg(long, value_name = "DETAIL", default_value = "counts", requires = "feed", value_parser = detail_parser())]
+    pub feed_detail: FeedDetail,
+}
+
+fn detail_parser() -> impl TypedValueParser<Value = FeedDetail> {
+    PossibleValuesParser::new(FeedDetail::ALL.map(FeedDetail::name)).map(|name| {
+        let found = FeedDetail::ALL
+            .into_iter()
+            .find(|detail| detail.name() == name);
+        found.expect("clap lets only these names through")
+    })
 }
 
 impl ExitsCommon {
     /// Whether exits have to be told one by one for anything but the trace.
     pub fn tells_exits(&self) -> bool {
-        self.timeline.is_some() || self.output.is_some()
+        let names = !self.feed.is_empty() && self.feed_detail == FeedDetail::Full;
+        self.timeline.is_some() || self.output.is_some() || names
     }
 }
 

@@ -16,6 +16,7 @@ use super::conduct::{self, FOREVER_NS, Machine};
 use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, Format};
 use crate::exits_measure::{ExitsMeasurement, is_called};
 use crate::exits_session::{ExitsOutcome, ExitsSession};
+use crate::feed::rights;
 use crate::output::exits::{ExitsView, Layout};
 use crate::output::vm_list;
 use crate::status::{MachineCannot, Status, UsageError};
@@ -58,6 +59,9 @@ fn count(arguments: &ExitsCommon, view: ExitsView<'_>) -> Result<Status> {
     let vms = machine.here().vms();
     refuse_unknown_vm(&filter, &vms)?;
     require_kvm()?;
+    if !arguments.feed.is_empty() {
+        rights::check()?;
+    }
     let recording = arguments.output.as_deref();
     let file = recording.map(|path| conduct::claim(path, "recording"));
     let outcome = measure(
@@ -103,8 +107,9 @@ fn measure(
         run,
         measured,
         write_error,
-    } = measurement.run(&interrupts)?;
-    view.finish(&facts, measured, &run)?;
+        feeds,
+    } = measurement.run(&interrupts, &arguments.feed, arguments.feed_detail)?;
+    view.finish(&facts, measured, &run, &feeds)?;
     if run.exits.vms.is_empty() {
         eprintln!(
             "vmnoise: no VM of this host left its guest meanwhile; `vmnoise exits --list` shows the VMs there are"

@@ -84,7 +84,7 @@ fn exits(
     let mut session = ExitsSession::new(facts, None, &mut view);
     let ending = reader.for_each(&mut |event| session.accept(event));
     let ExitsOutcome { run, measured, .. } = session.finish();
-    view.finish(facts, measured, &run)?;
+    view.finish(facts, measured, &run, &[])?;
     Ok(ending)
 }
 

@@ -34,6 +34,9 @@ use wire::{WireReason, WireVcpu};
 /// Reasons kept apart for each vCPU: EXITS_REASONS of `bpf/exits.h`.
 const REASONS: usize = 40;
 
+/// How often a vCPU's counts are read again until they stand still.
+const READS: usize = 4;
+
 /// The program that dates changes of a guest's clock.
 const TSC_WRITES: &str = "kvm_write_tsc_offset";
 
@@ -194,29 +197,48 @@ impl ExitTracer {
         self.links.clear();
     }
 
-    /// All vCPUs seen so far, in the order in which they were seen.
+    /// All vCPUs seen so far, in the order in which they were seen. What is counted of one is
+    /// of one instant, unless it exits all the time.
     ///
     /// # Errors
     /// If the maps cannot be read.
     pub fn read(&self) -> std::io::Result<Vec<(Vcpu, VcpuTotals)>> {
-        let globals = self.object.globals()?;
+        let known = self.object.globals()?.vcpus_known;
         let mut vcpus = Vec::new();
-        for index in 1..=globals.vcpus_known {
-            let Some(vcpu) = self.object.value::<WireVcpu>("vcpus", index)? else {
+        for index in 1..=known {
+            let Some(mut last) = self.read_vcpu(index)? else {
                 break;
             };
-            let first = index * REASONS as u32;
-            let reasons: Vec<WireReason> = (first
-                ..first + globals.reasons_known.min(REASONS as u32))
-                .map_while(|key| self.object.value("reasons", key).transpose())
-                .collect::<Result<_, _>>()?;
-            let id = VcpuId(index - 1);
-            vcpus.push((
-                self.names.vcpu(id, &vcpu, !self.kvm_run_only),
-                totals::vcpu(id, &vcpu, &reasons, &globals),
-            ));
+            // Its map entries are read one after the other while it goes on.
+            for _ in 0..READS {
+                let Some(again) = self.read_vcpu(index)? else {
+                    break;
+                };
+                let stands_still = again == last;
+                last = again;
+                if stands_still {
+                    break;
+                }
+            }
+            vcpus.push(last);
         }
         Ok(vcpus)
+    }
+
+    fn read_vcpu(&self, index: u32) -> std::io::Result<Option<(Vcpu, VcpuTotals)>> {
+        let globals = self.object.globals()?;
+        let Some(vcpu) = self.object.value::<WireVcpu>("vcpus", index)? else {
+            return Ok(None);
+        };
+        let first = index * REASONS as u32;
+        let reasons: Vec<WireReason> = (first..first + globals.reasons_known.min(REASONS as u32))
+            .map_while(|key| self.object.value("reasons", key).transpose())
+            .collect::<Result<_, _>>()?;
+        let id = VcpuId(index - 1);
+        Ok(Some((
+            self.names.vcpu(id, &vcpu, !self.kvm_run_only),
+            totals::vcpu(id, &vcpu, &reasons, &globals),
+        )))
     }
 
     /// Whether this KVM never says that a guest left (kvm_pvm): an exit is then the time

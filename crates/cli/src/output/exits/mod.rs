@@ -25,6 +25,7 @@ use super::json::Head;
 use super::stream::Stream;
 use super::{honesty, json, screen};
 use crate::args::{ExitsHistArguments, Format};
+use crate::feed::FeedReport;
 use crate::units::human;
 
 /// How exits are shown.
@@ -63,6 +64,7 @@ struct Document<'a> {
     unnamed_ns: Option<u64>,
     lost_events: u64,
     losses: Losses,
+    feeds: &'a [FeedReport],
     rungs: &'a [Rung],
 }
 
@@ -113,9 +115,15 @@ impl<'a> ExitsView<'a> {
     ///
     /// # Errors
     /// If stdout cannot be written.
-    pub fn finish(&self, facts: &RunFacts, measured: Duration, run: &ExitsRun) -> Result<()> {
+    pub fn finish(
+        &self,
+        facts: &RunFacts,
+        measured: Duration,
+        run: &ExitsRun,
+        feeds: &[FeedReport],
+    ) -> Result<()> {
         match self.format {
-            Format::Text => super::write(self.text(measured, run).as_bytes()),
+            Format::Text => super::write(self.text(measured, run, feeds).as_bytes()),
             Format::Json => {
                 let document = Document {
                     head: Head::new("vmnoise.exits/1", facts),
@@ -126,6 +134,7 @@ impl<'a> ExitsView<'a> {
                     unnamed_ns: facts.options.trace.then_some(run.unnamed_ns),
                     lost_events: run.lost_events,
                     losses: run.losses,
+                    feeds,
                     rungs: &run.rungs,
                 };
                 let mut out = Vec::new();
@@ -135,7 +144,7 @@ impl<'a> ExitsView<'a> {
         }
     }
 
-    fn text(&self, measured: Duration, run: &ExitsRun) -> String {
+    fn text(&self, measured: Duration, run: &ExitsRun, feeds: &[FeedReport]) -> String {
         let (mut out, rests_on) = match self.layout {
             Layout::Top { .. } => (top::render(measured, &run.exits), true),
             Layout::Hist(arguments) => {
@@ -148,9 +157,25 @@ impl<'a> ExitsView<'a> {
         if rests_on {
             out += "\n";
             out += &limits(run);
+            out += &fed(feeds);
         }
         out
     }
+}
+
+/// What guests were told.
+fn fed(feeds: &[FeedReport]) -> String {
+    let line = |feed: &FeedReport| {
+        let to = match (&feed.name, feed.vm) {
+            (Some(name), Some(pid)) => format!("VM {name} (pid {pid})"),
+            _ => "nobody".to_owned(),
+        };
+        format!(
+            " feed {}: {to}, {} frames in {} writes, {} skipped, {} bytes, {} connections\n",
+            feed.feed, feed.frames, feed.writes, feed.skipped, feed.bytes, feed.connections
+        )
+    };
+    feeds.iter().map(line).collect()
 }
 
 /// How it was witnessed, and what is missing.

@@ -1,0 +1,38 @@
+//! What the host's owner is told of a feed, once each: a VMM that misbehaves for hours
+//! must not fill the terminal.
+
+use std::collections::BTreeSet;
+
+use super::address::FeedAddress;
+
+/// What can be wrong with a feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Note {
+    /// Nobody listens, or may be talked to.
+    Absent,
+    /// It ended.
+    Closed,
+    /// The guest behind a vsock device does not listen.
+    NotConnected,
+    /// The process at the other end has no VM.
+    NoVmm,
+    /// It has several: whose guest is at the other end is not known.
+    SeveralVms,
+    /// KVM does not tell how a guest's TSC follows from the host's.
+    NoClock,
+    /// Another thread had this vCPU's thread id before, and its exits are in the count.
+    OthersCount,
+}
+
+/// The notes of one feed.
+#[derive(Debug, Default)]
+pub struct Notes(BTreeSet<Note>);
+
+impl Notes {
+    /// Says it on stderr, unless it was said.
+    pub fn say(&mut self, feed: &FeedAddress, note: Note, why: &str) {
+        if self.0.insert(note) {
+            eprintln!("vmnoise: feed {feed}: {why}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Whose exits may go where: what proves that a count is that of the guest at the other
+//! end, and that its clock is known.
+
+use std::collections::BTreeMap;
+
+use vmnoise_events::{Vcpu, VcpuClock, VcpuId, VcpuTotals};
+use vmnoise_tracer::host::{GuestTsc, Host, VcpuThread, Vm};
+
+/// A process, told apart from a later one of the same id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    pid: u32,
+    started_ticks: u64,
+}
+
+impl Identity {
+    /// Who has this process id now.
+    pub fn of(host: &Host, pid: u32) -> Option<Identity> {
+        let started_ticks = host.place(pid).ok()?.started_ticks;
+        Some(Identity { pid, started_ticks })
+    }
+
+    /// Whether the process with this id is still the same.
+    pub fn still_is(&self, host: &Host, pid: u32) -> bool {
+        Identity::of(host, pid) == Some(*self)
+    }
+}
+
+/// The threads whose exits were counted, as they were when they were first seen.
+#[derive(Debug, Default)]
+pub struct Threads(BTreeMap<VcpuId, Option<Identity>>);
+
+impl Threads {
+    /// Looks at those that are new.
+    pub fn see(&mut self, host: &Host, counted: &[(Vcpu, VcpuTotals)]) {
+        for (vcpu, _) in counted {
+            let entry = self.0.entry(vcpu.id);
+            entry.or_insert_with(|| Identity::of(host, vcpu.tid));
+        }
+    }
+
+    /// Whether nobody but the thread that is there now is in this vCPU's count.
+    pub fn is_same(&self, host: &Host, vcpu: &Vcpu) -> bool {
+        let seen = self.0.get(&vcpu.id).copied().flatten();
+        seen.is_some_and(|thread| thread.still_is(host, vcpu.tid))
+    }
+}
+
+/// The clocks of guests, by thread and number of their vCPUs.
+#[derive(Debug, Default)]
+pub struct Clocks(BTreeMap<(u32, u32), GuestTsc>);
+
+impl Clocks {
+    /// Reads them from debugfs. A vCPU that runs a guest of its own just now keeps the
+    /// clock it had; one that is gone loses it.
+    pub fn look(&mut self, host: &Host, vms: &[Vm]) {
+        let threads = vms.iter().flat_map(|vm| &vm.vcpus);
+        let living: Vec<(u32, u32)> = threads.map(|thread| (thread.tid, thread.id)).collect();
+        self.0.retain(|key, _| living.contains(key));
+        for (tid, number, tsc) in host.guest_tscs() {
+            self.0.insert((tid, number), tsc);
+        }
+    }
+
+    /// That of this thread's guest.
+    pub fn of(&self, vcpu: VcpuId, thread: &VcpuThread) -> Option<VcpuClock> {
+        let tsc = self.0.get(&(thread.tid, thread.id))?;
+        Some(VcpuClock {
+            vcpu,
+            before_until_mono_ns: 0,
+            from_mono_ns: 0,
+            offset_tsc: tsc.offset_tsc,
+            ratio: tsc.ratio,
+            ratio_frac_bits: tsc.ratio_frac_bits,
+        })
+    }
+}
+
+/// Whether this process has more than one VM: two vCPUs of a number, or of different ones.
+pub fn has_several(vm: &Vm, counted: &[(Vcpu, VcpuTotals)]) -> bool {
+    let mut numbers: Vec<u32> = vm.vcpus.iter().map(|thread| thread.id).collect();
+    numbers.sort_unstable();
+    let doubled = numbers.windows(2).any(|pair| pair[0] == pair[1]);
+    let is_its = |vcpu: &Vcpu| {
+        let mut threads = vm.vcpus.iter();
+        vcpu.vmm_pid == vm.pid && threads.any(|thread| thread.tid == vcpu.tid)
+    };
+    let own = counted.iter().map(|(vcpu, _)| vcpu);
+    let mut ids = own
+        .filter(|vcpu| vcpu.vm != 0 && is_its(vcpu))
+        .map(|vcpu| vcpu.vm);
+    let first = ids.next();
+    doubled || ids.any(|id| Some(id) != first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vcpu(id: u32, tid: u32, vmm_pid: u32, vm: u64) -> (Vcpu, VcpuTotals) {
+        let vcpu = Vcpu {
+            id: VcpuId(id),
+            tid,
+            vmm_pid,
+            number: None,
+            vm,
+            vm_name: String::new(),
+            sees_kvm: true,
+        };
+        let totals = VcpuTotals {
+            vcpu: vcpu.id,
+            first_mono_ns: 0,
+            last_mono_ns: 0,
+            exits: 0,
+            heavy: 0,
+            split: Default::default(),
+            worst: None,
+            reasons: Vec::new(),
+        };
+        (vcpu, totals)
+    }
+
+    fn vm(vcpus: &[(u32, u32)]) -> Vm {
+        let thread = |&(id, tid): &(u32, u32)| VcpuThread {
+            id,
+            tid,
+            cpus: String::new(),
+            policy: String::new(),
+        };
+        Vm {
+            pid: 9,
+            name: "web".to_owned(),
+            vcpus: vcpus.iter().map(thread).collect(),
+        }
+    }
+
+    #[test]
+    fn a_process_with_two_vms_is_told_from_one_with_two_vcpus() {
+        let one = [vcpu(0, 80, 9, 7), vcpu(1, 81, 9, 7)];
+        assert!(!has_several(&vm(&[(0, 80), (1, 81)]), &one));
+        assert!(has_several(&vm(&[(0, 80), (0, 81)]), &one));
+        let two = [vcpu(0, 80, 9, 7), vcpu(1, 81, 9, 8)];
+        assert!(has_several(&vm(&[(0, 80), (1, 81)]), &two));
+        // One before it in this process, and one of another.
+        let gone = [vcpu(0, 70, 9, 6), vcpu(1, 80, 9, 7), vcpu(2, 81, 5, 8)];
+        assert!(!has_several(&vm(&[(0, 80)]), &gone));
+    }
+
+    #[test]
+    fn a_thread_that_took_anothers_id_is_not_the_same() {
+        let root = tempfile::tempdir().unwrap();
+        let stat = |started: u64| {
+            let folder = root.path().join("proc/80");
+            std::fs::create_dir_all(&folder).unwrap();
+            let before = "0 ".repeat(18);
+            let text = format!("80 (a b) S {before}{started} {}", "0 ".repeat(30));
+            std::fs::write(folder.join("stat"), text).unwrap();
+        };
+        stat(100);
+        let host = Host::under(root.path());
+        let counted = [vcpu(0, 80, 9, 7), vcpu(1, 99, 9, 7)];
+        let mut threads = Threads::default();
+        threads.see(&host, &counted);
+        assert!(threads.is_same(&host, &counted[0].0));
+        assert!(
+            !threads.is_same(&host, &counted[1].0),
+            "it was gone already"
+        );
+        stat(200);
+        threads.see(&host, &counted);
+        assert!(!threads.is_same(&host, &counted[0].0));
+    }
+}
