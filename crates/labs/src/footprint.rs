@@ -79,6 +79,17 @@ fn subfolders(folder: &Path, found: &mut Vec<String>) {
     }
 }
 
+/// Memory of a process, in KiB: `VmRSS` of proc_pid_status(5).
+///
+/// # Errors
+/// If it has ended.
+pub fn resident_kb(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kb = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    Ok(kb.context("no VmRSS: vmnoise has ended")?.parse()?)
+}
+
 /// What a process holds in the kernel by file descriptors.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Held {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use vmnoise_labs::Run;
+use vmnoise_labs::footprint::resident_kb;
 use vmnoise_labs::judge::assert_budgets_add_up;
 
 /// Growth that is no leak: late first touches of what is there.
@@ -58,12 +59,4 @@ fn soak(command: &str, length: Duration) -> Result<()> {
     );
     ensure!(summary["finish_reason"] == Value::from("duration"));
     Ok(())
-}
-
-/// `VmRSS` of proc_pid_status(5).
-fn resident_kb(pid: u32) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kb = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    Ok(kb.context("no VmRSS: vmnoise has ended")?.parse()?)
 }

@@ -1,0 +1,72 @@
+//! `lab-feed-vmm SOCKET MANNERS FILE COMMAND...`: listens on a unix socket and becomes the
+//! command, a VMM. A process of its own answers there for the guest, whose manners are
+//!
+//! - `reads`: writes all it is told to FILE;
+//! - `stalls`: never reads;
+//! - `floods`: says as much as is taken, and reads;
+//! - `leaves`: hangs up at once, each time.
+#![forbid(unsafe_code)]
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+const USAGE: &str = "usage: lab-feed-vmm SOCKET reads|stalls|floods|leaves FILE COMMAND...";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &arguments[..] {
+        [word, manners, file] if word == "answer" => answer(manners, file),
+        [socket, manners, file, program, rest @ ..] => {
+            let _ = fs::remove_file(socket);
+            let listener = UnixListener::bind(socket).with_context(|| socket.clone())?;
+            Command::new(std::env::current_exe()?)
+                .args(["answer", manners, file])
+                .stdin(Stdio::from(OwnedFd::from(listener)))
+                .spawn()
+                .context("starting who answers")?;
+            let error = Command::new(program).args(rest).exec();
+            Err(error).with_context(|| format!("starting `{program}`"))
+        }
+        _ => bail!(USAGE),
+    }
+}
+
+/// Ends with the VMM that started it.
+fn answer(manners: &str, file: &str) -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let mut kept = Vec::new();
+    loop {
+        let (mut guest, _) = listener.accept().context("waiting for the host")?;
+        match manners {
+            "reads" => {
+                let mut file = File::create(file).with_context(|| file.to_owned())?;
+                io::copy(&mut guest, &mut file).context("reading what the host tells")?;
+            }
+            "stalls" => kept.push(guest),
+            "floods" => flood(guest)?,
+            "leaves" => drop(guest),
+            _ => bail!(USAGE),
+        }
+    }
+}
+
+fn flood(mut guest: UnixStream) -> Result<()> {
+    let mut reader = guest.try_clone()?;
+    thread::spawn(move || {
+        let mut told = [0; 4096];
+        while matches!(reader.read(&mut told), Ok(1..)) {}
+    });
+    // It begins as a frame does.
+    let words = b"\xf7vmn\x01\x00garbage".repeat(4096);
+    while guest.write_all(&words).is_ok() {}
+    Ok(())
+}
