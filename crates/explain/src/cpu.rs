@@ -304,7 +304,7 @@ impl Cpu {
         shared.attribution.settle();
         let explained = shared.attribution.explained(exits, names);
         self.ledger.book(explained.budget, steal_clamped);
-        if explained.budget.is_bare() {
+        if explained.budget.is_bare() && sight.may_be_fed() {
             self.host.note(BareGap::of(explained.budget, sight));
         }
         if let Some(trace) = &mut shared.trace {

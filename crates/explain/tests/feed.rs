@@ -319,7 +319,6 @@ fn hardware(exits: u64, change: impl Fn(&mut HostFrame)) -> (u64, Option<u64>, O
         source(0, "tick"),
         anchor(1_000),
         tally(1_000),
-        Event::HostFrame(frame),
         activity(Irq, 2_500, 2_540, 0),
         felt(1_600, 100),
         felt(1_800, 50),
@@ -328,9 +327,14 @@ fn hardware(exits: u64, change: impl Fn(&mut HostFrame)) -> (u64, Option<u64>, O
         // Outside, and partly: one may hold an exit that is not counted here.
         felt(1_450, 10),
         felt(1_490, 20),
+        anchor(2_900),
+        tally(2_900),
+        Event::Watermark(2_900),
+        // When it tells of these gaps, most are long explained.
         felt(2_990, 20),
         anchor(3_100),
         tally(3_100),
+        Event::HostFrame(frame),
         Event::Watermark(3_100),
         finish(),
     ];
@@ -380,4 +384,24 @@ fn a_microvm_has_no_feed() {
     let (lines, summary) = periods(&facts, &[frame(1_500, 2_000, 4)]);
     assert_eq!((lines[0].host, &fed(&summary).host), (None, &None));
     assert_eq!(summary.lost_events, 1);
+}
+
+#[test]
+fn gaps_that_were_too_many_to_keep_leave_the_hardware_unbounded() {
+    let late = |gaps: u64| {
+        let from_tsc = 2_000;
+        let until_tsc = from_tsc + 100 * gaps + 100;
+        let mut events = vec![anchor(1_000), tally(1_000)];
+        events.extend((0..gaps).map(|turn| felt(from_tsc + 100 * turn, 10)));
+        events.extend(tick(until_tsc));
+        events.push(Event::HostFrame(frame(from_tsc, until_tsc, 10)));
+        events.push(finish());
+        let (_, summary) = explain(&guest(), &events);
+        let told = fed(&summary).host.as_ref().expect("it was told").told;
+        (told.hw_at_least_ns, told.hw_at_most_ns)
+    };
+    assert_eq!(late(4_000), (39_900, Some(40_000)));
+    let (at_least_ns, at_most_ns) = late(5_000);
+    assert!(at_least_ns > 0 && at_least_ns < 49_900);
+    assert_eq!(at_most_ns, None);
 }

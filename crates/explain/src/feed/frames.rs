@@ -45,10 +45,7 @@ impl HostLine {
             self.run += advance;
             self.period += advance;
             self.named.count(frame, before);
-            self.hardware
-                .watch(begin_tsc, frame, advance.exits(), self.last.is_none());
-        } else {
-            self.hardware.begin(frame.until_tsc);
+            self.hardware.watch(begin_tsc, frame, advance.exits());
         }
         self.last = Some(frame.clone());
         true
@@ -56,7 +53,8 @@ impl HostLine {
 
     /// A gap in which nobody in the guest was seen, and whose residual may be the hardware's.
     pub(crate) fn note(&mut self, gap: BareGap) {
-        self.hardware.note(gap);
+        let is_fed = self.is_fed();
+        self.hardware.note(gap, is_fed);
     }
 
     /// No gap that begins before this is still to come.

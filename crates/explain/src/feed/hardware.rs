@@ -12,6 +12,8 @@ use crate::sight::Sight;
 
 /// Gaps kept between two frames.
 const KEPT_GAPS: usize = 65_536;
+/// Gaps kept while no host has told anything.
+const KEPT_UNFED: usize = 4_096;
 /// Spans whose gaps are not all certain yet; beyond, two become one.
 const KEPT_SPANS: usize = 256;
 
@@ -77,27 +79,15 @@ struct Span {
 pub(crate) struct Hardware {
     gaps: Vec<BareGap>,
     spans: VecDeque<Span>,
-    /// From here on gaps are kept: `None` before the first frame.
-    kept_from_tsc: Option<u64>,
-    /// Gaps were thrown away since the last span ended.
-    overflowed: bool,
-    settled_tsc: u64,
+    /// Gaps that ended by then may have been thrown away.
+    forgotten_tsc: u64,
 }
 
 impl Hardware {
-    /// A frame came that only says where the next one begins.
-    pub(crate) fn begin(&mut self, tsc: u64) {
-        self.kept_from_tsc = Some(tsc.max(self.settled_tsc));
-    }
-
     /// Two frames enclose a span.
-    pub(crate) fn watch(&mut self, from_tsc: u64, frame: &HostFrame, exits: u64, first: bool) {
-        if first {
-            self.begin(from_tsc);
-        }
-        let kept_from_tsc = self.kept_from_tsc.unwrap_or(from_tsc);
+    pub(crate) fn watch(&mut self, from_tsc: u64, frame: &HostFrame, exits: u64) {
         let span = Span {
-            from_tsc: from_tsc.max(kept_from_tsc),
+            from_tsc,
             until_tsc: frame.until_tsc,
             exits,
             sees_all: frame.sees_kvm && frame.is_last,
@@ -113,22 +103,22 @@ impl Hardware {
         }
     }
 
-    pub(crate) fn note(&mut self, gap: BareGap) {
-        if self.kept_from_tsc.is_none() {
-            return;
+    /// Gaps are kept before the first frame as well: it comes when what it tells of is over.
+    pub(crate) fn note(&mut self, gap: BareGap, is_fed: bool) {
+        let most = if is_fed { KEPT_GAPS } else { KEPT_UNFED };
+        if self.gaps.len() >= most {
+            for gap in self.gaps.drain(..most / 2) {
+                self.forgotten_tsc = self.forgotten_tsc.max(gap.end_tsc);
+            }
         }
-        match self.gaps.len() < KEPT_GAPS {
-            true => self.gaps.push(gap),
-            false => self.overflowed = true,
-        }
+        self.gaps.push(gap);
     }
 
     /// Judges every span that no gap still to come begins in.
     pub(crate) fn settle(&mut self, settled_tsc: u64) -> HardwareBound {
-        self.settled_tsc = self.settled_tsc.max(settled_tsc);
         let mut bound = HardwareBound::default();
         while let Some(span) = self.spans.front().copied()
-            && span.until_tsc <= self.settled_tsc
+            && span.until_tsc <= settled_tsc
         {
             self.spans.pop_front();
             bound += self.judge(span);
@@ -141,7 +131,7 @@ impl Hardware {
         let mut inside: Vec<u64> = Vec::new();
         let mut bound = HardwareBound {
             judged: 1,
-            unbounded: std::mem::take(&mut self.overflowed),
+            unbounded: span.from_tsc < self.forgotten_tsc,
             ..HardwareBound::default()
         };
         for gap in self.gaps.extract_if(.., begun) {
