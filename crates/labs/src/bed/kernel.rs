@@ -34,15 +34,16 @@ impl Kernel {
     }
 }
 
-/// What reads and writes a disk of QEMU, in the order of loading. Since Debian 13 the
-/// kernel has all but the last built in.
-const DISK: [&str; 6] = [
+/// What reads and writes a disk of QEMU, and the ports of its virtio-serial device, in the
+/// order of loading. Since Debian 13 the kernel has all but the last two built in.
+const GUEST: [&str; 7] = [
     "virtio_ring",
     "virtio",
     "virtio_pci_modern_dev",
     "virtio_pci_legacy_dev",
     "virtio_pci",
     "virtio_blk",
+    "virtio_console",
 ];
 
 /// A kernel on this machine's disk.
@@ -62,9 +63,9 @@ impl Image {
         names.map(|name| self.module(name)).collect()
     }
 
-    /// What a guest needs for its disk, in the order of loading.
-    pub fn modules_of_disk(&self) -> Vec<PathBuf> {
-        let names = DISK.iter();
+    /// What a guest needs for its disk and its ports, in the order of loading.
+    pub fn modules_of_guest(&self) -> Vec<PathBuf> {
+        let names = GUEST.iter();
         names.filter_map(|name| self.find(name)).collect()
     }
 

@@ -211,7 +211,7 @@ impl Lab {
         let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
         let image = kernel::install(self.guest_kernel, self.suite)?;
         let initramfs = folder.join("guest-initramfs");
-        let modules = image.modules_of_disk();
+        let modules = image.modules_of_guest();
         initramfs::write(&initramfs, &modules, &self.programs, &[], &commands)?;
         guest::carried(qemu, &image.vmlinuz, &initramfs)
     }
