@@ -1,5 +1,6 @@
 //! The command line: one definition feeds parsing, help and errors.
 
+mod compare;
 mod exits;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use crate::host_feed::FeedFrom;
 use crate::priority;
 use crate::units::{Bare, parse_time};
 
+pub use compare::CompareArguments;
 pub use exits::{
     Columns, ExitsArguments, ExitsCommon, ExitsHistArguments, ExitsMode, ExitsTopArguments,
 };
@@ -27,6 +29,7 @@ Examples:
   vmnoise exits -d 10s                    every exit of the VMs on this host, by reason
   vmnoise explain run.vmn                 the summary again, from the recording
   vmnoise explain guest.rec host.rec      who on the host took what the guest lost
+  vmnoise compare before.vmn after.vmn    which figures differ, and by how much
   vmnoise doctor                          what this machine lets vmnoise see
 
 Exit status: 0 ok, 1 error, 2 a limit was hit, 3 this machine cannot, 129 usage";
@@ -49,6 +52,8 @@ pub enum Command {
     Exits(Box<ExitsArguments>),
     /// Print the summary of a recording, or join a guest's with its host's
     Explain(ExplainArguments),
+    /// Put recordings side by side, and say where they differ
+    Compare(CompareArguments),
     /// Show what this machine lets vmnoise see, and what would let it see more
     Doctor(DoctorArguments),
 }

@@ -5,6 +5,7 @@
 mod actions;
 mod args;
 mod commands;
+mod condition;
 mod exercise_name;
 mod exits_measure;
 mod exits_session;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Osnoise(arguments) => commands::osnoise::run(&arguments),
         Command::Exits(arguments) => commands::exits::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments),
+        Command::Compare(arguments) => commands::compare::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
     };
     match outcome {

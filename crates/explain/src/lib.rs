@@ -12,6 +12,7 @@ mod attribute;
 mod below;
 mod budget;
 mod clockmap;
+pub mod compare;
 mod conclude;
 mod cpu;
 mod derive;

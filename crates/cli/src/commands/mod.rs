@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod compare;
 mod conduct;
 pub mod doctor;
 mod exercise;

@@ -1,6 +1,7 @@
 //! One file per output. Results go to stdout, all else to stderr.
 
 mod advice;
+pub mod compare;
 pub mod doctor;
 pub mod exercise;
 pub mod exits;

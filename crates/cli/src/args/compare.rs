@@ -1,0 +1,24 @@
+//! The options of `vmnoise compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Format;
+use crate::condition::Condition;
+
+/// `vmnoise compare`: the first recording, and what the others have of it.
+#[derive(Debug, Args)]
+pub struct CompareArguments {
+    /// Recordings of gaps (`microvm` or `osnoise` with `-o`); each is held against the first
+    #[arg(required = true)]
+    pub recordings: Vec<PathBuf>,
+    /// End with status 2 if a figure of a recording is so: `p99.9>20us`, `steal>0.1%`,
+    /// `noise>=1%`, `gaps>100`. Holds for each recording but the first, which the others are
+    /// measured by; for the first where it is alone. May be given several times
+    #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
+    pub fail_if: Vec<Condition>,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}

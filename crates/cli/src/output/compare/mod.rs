@@ -1,0 +1,68 @@
+//! Recordings side by side, as text and as `vmnoise.compare/1`.
+
+mod document;
+mod text;
+
+use anyhow::Result;
+use vmnoise_events::RunFacts;
+use vmnoise_explain::compare::{Row, Sample, Unit};
+
+use crate::args::Format;
+
+/// A recording, read.
+pub struct Run {
+    /// Where it lies.
+    pub file: String,
+    /// What is known of its run.
+    pub facts: RunFacts,
+    /// Its figures.
+    pub sample: Sample,
+}
+
+/// The first run and another one.
+pub struct Comparison {
+    /// Which one, by its place.
+    pub second: usize,
+    /// Every figure.
+    pub rows: Vec<Row>,
+}
+
+/// A condition, and what a run has of it.
+pub struct Checked {
+    /// As it was typed.
+    pub condition: String,
+    /// Which run, by its place.
+    pub run: usize,
+    /// The run's figure; `None` where unknown.
+    pub value: Option<f64>,
+    /// What `value` is in.
+    pub unit: Unit,
+    /// Whether the run is so; `None` where unknown.
+    pub holds: Option<bool>,
+}
+
+/// Prints it all.
+///
+/// # Errors
+/// If stdout cannot be written.
+pub fn print(
+    format: Format,
+    threshold_ns: u64,
+    window_ns: u64,
+    runs: &[Run],
+    comparisons: &[Comparison],
+    checks: &[Checked],
+) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match format {
+        Format::Text => {
+            let text = text::render(threshold_ns, window_ns, runs, comparisons, checks);
+            std::io::Write::write_all(&mut out, text.as_bytes())?;
+            Ok(())
+        }
+        Format::Json => super::json::write(
+            &mut out,
+            &document::Document::new(threshold_ns, window_ns, runs, comparisons, checks),
+        ),
+    }
+}

@@ -1,0 +1,99 @@
+//! `vmnoise compare` as a user runs it.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod join_pair;
+
+use std::process::{Command, Output};
+
+use join_pair::{Flaws, write_guest, write_host};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A guest's recording, and its host's.
+fn recordings() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    write_guest(&folder.path().join("a.vmn"));
+    write_host(&folder.path().join("host.vmn"), Flaws::default());
+    folder
+}
+
+fn compare(folder: &TempDir, words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+    command.current_dir(folder.path()).arg("compare");
+    command.args(words.split_whitespace()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_recording_beside_itself_differs_in_nothing() {
+    let folder = recordings();
+    let output = compare(&folder, "a.vmn a.vmn --format json");
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schema"], "vmnoise.compare/1");
+    assert_eq!(json["runs"][1]["windows"], 20);
+    let comparison = &json["comparisons"][0];
+    assert_eq!(
+        (&comparison["first"], &comparison["second"]),
+        (&0.into(), &1.into())
+    );
+    let figures = comparison["figures"].as_array().unwrap();
+    let names: Vec<&str> = figures
+        .iter()
+        .map(|it| it["figure"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names[..7],
+        ["noise", "gaps", "p50", "p90", "p99", "p99.9", "max"]
+    );
+    for figure in figures {
+        assert_ne!(figure["verdict"], "different", "{figure}");
+        assert_eq!(figure["first"], figure["second"]);
+    }
+    // Not known is not 0.
+    let hardware = figures.iter().find(|it| it["figure"] == "hw").unwrap();
+    assert!(hardware["first"].is_null(), "{hardware}");
+}
+
+#[test]
+fn conditions_set_the_status() {
+    let folder = recordings();
+    let status = |words: &str| compare(&folder, words).status.code();
+    // Its longest gaps are 62.986 us.
+    assert_eq!(status("a.vmn --fail-if max>60us"), Some(2));
+    assert_eq!(status("a.vmn --fail-if max>70us"), Some(0));
+    assert_eq!(status("a.vmn --fail-if max>70us --fail-if gaps>1"), Some(2));
+    assert_eq!(status("a.vmn a.vmn --fail-if noise<100%"), Some(2));
+    // What nobody knows cannot pass.
+    assert_eq!(status("a.vmn --fail-if hw>1%"), Some(2));
+    let said = compare(&folder, "a.vmn --fail-if max>60us");
+    let said = text(&said.stdout);
+    assert!(
+        said.contains("max>60us") && said.contains("yes: status 2"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_has_no_gaps_is_refused() {
+    let folder = recordings();
+    for (words, status, why) in [
+        ("a.vmn host.vmn", 129, "host.vmn is of `vmnoise exits`"),
+        ("a.vmn nothing.vmn", 1, "nothing.vmn"),
+        ("a.vmn --fail-if p98>20us", 129, "there is no figure `p98`"),
+        ("", 129, "RECORDINGS"),
+    ] {
+        let output = compare(&folder, words);
+        assert_eq!(output.status.code(), Some(status), "{words}");
+        assert!(
+            text(&output.stderr).contains(why),
+            "{}",
+            text(&output.stderr)
+        );
+        assert!(output.stdout.is_empty());
+    }
+}

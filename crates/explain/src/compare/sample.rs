@@ -1,0 +1,160 @@
+//! A run, cut into windows.
+
+use vmnoise_events::{Event, RunFacts, Share};
+
+use crate::budget::Budget;
+use crate::explainer::Explainer;
+use crate::lengths::Lengths;
+
+/// Gaps of some time, over all measured CPUs.
+#[derive(Debug)]
+pub struct Window {
+    /// How long the workloads ran, all together, nanoseconds.
+    pub runtime_ns: u64,
+    /// Length of the gaps, nanoseconds.
+    pub noise_ns: u64,
+    /// The longest of them, nanoseconds; 0 if there were none.
+    pub max_gap_ns: u64,
+    pub(super) lengths: Lengths,
+    shares_ns: [u64; Share::ALL.len()],
+    known: [bool; Share::ALL.len()],
+}
+
+impl Window {
+    fn empty() -> Window {
+        Window {
+            runtime_ns: 0,
+            noise_ns: 0,
+            max_gap_ns: 0,
+            lengths: Lengths::new(),
+            shares_ns: [0; Share::ALL.len()],
+            known: [true; Share::ALL.len()],
+        }
+    }
+
+    /// What a share took, nanoseconds; `None` where it is not known on some CPU.
+    pub fn share_ns(&self, share: Share) -> Option<u64> {
+        let at = share as usize;
+        self.known[at].then_some(self.shares_ns[at])
+    }
+
+    fn add(&mut self, budget: &Budget) {
+        self.noise_ns += budget.dur_ns;
+        self.max_gap_ns = self.max_gap_ns.max(budget.dur_ns);
+        self.lengths.record(budget.dur_ns);
+        for part in &budget.parts {
+            self.shares_ns[part.share as usize] += part.ns;
+        }
+    }
+
+    fn close(&mut self, explainer: &mut Explainer) {
+        for line in explainer.take_period() {
+            self.runtime_ns += line.runtime_ns.unwrap_or(0);
+            for (share, ns) in line.shares.iter() {
+                self.known[share as usize] &= ns.is_some();
+            }
+        }
+    }
+}
+
+/// A run as it is compared.
+#[derive(Debug)]
+pub struct Sample {
+    /// All of it.
+    pub whole: Window,
+    /// Its windows, in the order of time.
+    pub windows: Vec<Window>,
+    /// Length of each of them, nanoseconds.
+    pub window_ns: u64,
+    /// What the run lost: its gaps are exact, and who took them is a lower bound.
+    pub lost_events: u64,
+    /// Whether it ended in order.
+    pub complete: bool,
+}
+
+/// Takes the events of one run.
+#[derive(Debug)]
+pub struct Sampler {
+    explainer: Explainer,
+    /// Gaps below are not looked at.
+    threshold_ns: u64,
+    window_ns: u64,
+    /// CLOCK_MONOTONIC in nanoseconds; `None` before the first watermark.
+    window_end_ns: Option<u64>,
+    open: Window,
+    sample: Sample,
+}
+
+impl Sampler {
+    /// Looks at gaps of at least `threshold_ns`, which is no less than that of the run, in
+    /// windows of `window_ns`.
+    pub fn new(facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> Sampler {
+        Sampler {
+            explainer: Explainer::new(facts),
+            threshold_ns,
+            window_ns: window_ns.max(1),
+            window_end_ns: None,
+            open: Window::empty(),
+            sample: Sample {
+                whole: Window::empty(),
+                windows: Vec::new(),
+                window_ns,
+                lost_events: 0,
+                complete: false,
+            },
+        }
+    }
+
+    /// Takes the next event.
+    pub fn feed(&mut self, event: &Event) {
+        let (threshold_ns, open, whole) =
+            (self.threshold_ns, &mut self.open, &mut self.sample.whole);
+        self.explainer.feed(event, &mut |budget| {
+            if budget.dur_ns >= threshold_ns {
+                open.add(budget);
+                whole.add(budget);
+            }
+        });
+        let Event::Watermark(mono_ns) = *event else {
+            return;
+        };
+        let first_end_ns = mono_ns.saturating_add(self.window_ns);
+        let end_ns = *self.window_end_ns.get_or_insert(first_end_ns);
+        if let Some(late_ns) = mono_ns.checked_sub(end_ns) {
+            let window = self.turn();
+            self.sample.windows.push(window);
+            // A stream may have stood still for longer than a window.
+            let past_ns = (late_ns / self.window_ns + 1).saturating_mul(self.window_ns);
+            self.window_end_ns = Some(end_ns.saturating_add(past_ns));
+        }
+    }
+
+    /// What was begun after the last whole window is in no window.
+    pub fn finish(mut self) -> Sample {
+        let (threshold_ns, whole) = (self.threshold_ns, &mut self.sample.whole);
+        self.explainer.run_out(&mut |budget| {
+            if budget.dur_ns >= threshold_ns {
+                whole.add(budget);
+            }
+        });
+        self.turn();
+        let summary = self.explainer.finish();
+        Sample {
+            lost_events: summary.lost_events,
+            complete: summary.complete,
+            ..self.sample
+        }
+    }
+
+    /// Closes the window that is open, and opens the next.
+    fn turn(&mut self) -> Window {
+        let mut window = std::mem::replace(&mut self.open, Window::empty());
+        window.close(&mut self.explainer);
+        let whole = &mut self.sample.whole;
+        whole.runtime_ns += window.runtime_ns;
+        for (known, of_window) in whole.known.iter_mut().zip(window.known) {
+            *known &= of_window;
+        }
+        window
+    }
+}

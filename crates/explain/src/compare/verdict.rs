@@ -1,0 +1,83 @@
+//! Two runs side by side.
+
+use serde::Serialize;
+
+use super::figure::Figure;
+use super::ranks::{holm, ranks};
+use super::sample::{Sample, Window};
+
+/// How unlikely chance has to be, over all figures of a comparison together.
+const ALPHA: f64 = 0.01;
+
+/// What a comparison of one figure shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The runs differ.
+    Different,
+    /// It could be chance.
+    NotShown,
+    /// One of the runs does not know the figure, or has too few windows.
+    Untested,
+}
+
+/// One figure of two runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Which.
+    pub figure: Figure,
+    /// Of the first run as a whole, in the figure's unit; `None` where unknown.
+    pub first: Option<f64>,
+    /// Of the second.
+    pub second: Option<f64>,
+    /// By how much the second run's windows lie above the first's: the Hodges-Lehmann estimate,
+    /// in the figure's unit.
+    pub shift: Option<f64>,
+    /// Cliff's delta, -1 to 1: 1 is where each window of the second run lies above each of the
+    /// first.
+    pub delta: Option<f64>,
+    /// The Mann-Whitney test's p, two-sided, corrected by Holm for all figures that are tested.
+    pub p: Option<f64>,
+    /// What that shows.
+    pub verdict: Verdict,
+}
+
+/// Every figure of two runs that have windows of one length and gaps above one threshold.
+pub fn compare(first: &Sample, second: &Sample) -> Vec<Row> {
+    let mut rows: Vec<Row> = Figure::all()
+        .map(|figure| row(figure, first, second))
+        .collect();
+    let (tested, mut p): (Vec<usize>, Vec<f64>) = rows
+        .iter()
+        .enumerate()
+        .filter_map(|(at, row)| Some((at, row.p?)))
+        .unzip();
+    holm(&mut p);
+    for (at, p) in tested.into_iter().zip(p) {
+        rows[at].p = Some(p);
+        rows[at].verdict = match p < ALPHA {
+            true => Verdict::Different,
+            false => Verdict::NotShown,
+        };
+    }
+    rows
+}
+
+fn row(figure: Figure, first: &Sample, second: &Sample) -> Row {
+    let of_windows = |windows: &[Window]| -> Option<Vec<f64>> {
+        windows.iter().map(|window| figure.of(window)).collect()
+    };
+    let both = of_windows(&first.windows).zip(of_windows(&second.windows));
+    // Nothing to compare where neither ever had any of it.
+    let both = both.filter(|(a, b)| a.iter().chain(b).any(|it| *it != 0.0));
+    let ranks = both.and_then(|(a, b)| ranks(&a, &b));
+    Row {
+        figure,
+        first: figure.of(&first.whole),
+        second: figure.of(&second.whole),
+        shift: ranks.map(|ranks| ranks.shift),
+        delta: ranks.map(|ranks| ranks.delta),
+        p: ranks.map(|ranks| ranks.p),
+        verdict: Verdict::Untested,
+    }
+}
