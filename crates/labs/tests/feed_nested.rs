@@ -1,0 +1,207 @@
+//! A host that serves its guest, and the guest that shows it, in one lab: two stock kernels
+//! and a virtio-serial port between them.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use vmnoise_labs::bed::inside::CommandOutput;
+use vmnoise_labs::bed::{Kernel, Lab};
+use vmnoise_labs::vmm_steps::Treatment;
+use vmnoise_labs::{binary, lab_program};
+
+/// What any user adds to the QEMU command of a guest.
+const PORT: &str = "-device virtio-serial-pci \
+                    -chardev socket,id=feed,path=/tmp/feed,server=on,wait=off \
+                    -device virtserialport,chardev=feed,name=org.vmnoise.feed.0";
+const SHARES: [&str; 9] = [
+    "kvm",
+    "vmm",
+    "preempted",
+    "blocked",
+    "throttled",
+    "host_irq",
+    "host_softirq",
+    "host_nmi",
+    "halted",
+];
+
+fn number(value: &Value) -> u64 {
+    let number = value.as_u64();
+    number.unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// What was said on both sides.
+struct Fed {
+    /// `vmnoise exits`, which began after the guest's measurement and ended before it.
+    host: Value,
+    /// The guest's periods, and its summary.
+    periods: Vec<Value>,
+    guest: Value,
+    /// The two recordings, joined.
+    joined: Value,
+    /// The task that took half of the guest's time for a while, `comm:pid`.
+    hog: String,
+}
+
+impl Fed {
+    fn run() -> Fed {
+        let in_guest = [
+            "vmnoise --version",
+            "vmnoise osnoise -d 5s -p 500ms --json-lines -o /tmp/guest.rec",
+            "lab-guest save /tmp/guest.rec",
+        ];
+        let programs = ["lab-guest", "lab-vmm", "lab-disturb"];
+        let lab = Lab::kernel(Kernel::Cloud).virtual_time(0).guest(&in_guest);
+        let lab = programs
+            .into_iter()
+            .fold(lab, |lab, name| lab.program(&lab_program(name).unwrap()));
+        let boot = format!("& lab-guest boot -name l2,debug-threads=on {PORT}");
+        let report = lab.run(&[
+            &boot,
+            "lab-guest told 1",
+            "lab-vmm run:1200 --",
+            "&& lab-vmm run:1500 hog:0 run:500 unhog --",
+            "vmnoise exits -d 2500ms -o /tmp/host.rec --feed unix:/tmp/feed --feed-detail full --format json",
+            "lab-guest told 3",
+            "lab-guest results",
+            "lab-guest load /tmp/guest.rec",
+            "lab-guest print /tmp/guest.rec",
+            "lab-guest print /tmp/host.rec",
+        ]);
+        let report = report.unwrap();
+        println!("{}", report.kernel_version);
+        let [_, _, host, _, results, _, guest_file, host_file, hog] = &report.outputs[..] else {
+            panic!("{:?}", report.outputs);
+        };
+        let said = results.text().unwrap().lines();
+        let mut said = said.map(|line| serde_json::from_str::<CommandOutput>(line).unwrap());
+        let osnoise = said.nth(1).unwrap();
+        let lines = osnoise.text().unwrap().lines();
+        let lines = lines.map(|line| serde_json::from_str(line).unwrap());
+        let mut periods: Vec<Value> = lines.collect();
+        let treatment: Treatment = serde_json::from_str(hog.text().unwrap()).unwrap();
+        let mut hogs = treatment.steps.into_iter().filter_map(|step| step.hog);
+        Fed {
+            host: host.json().unwrap(),
+            guest: periods.pop().unwrap(),
+            periods,
+            joined: joined(&guest_file.file().unwrap(), &host_file.file().unwrap()),
+            hog: hogs.next().unwrap(),
+        }
+    }
+
+    /// What the guest was told, over the run.
+    fn told(&self) -> &Value {
+        &self.guest["cpus"][0]["host"]
+    }
+
+    /// What the host printed of that vCPU.
+    fn printed(&self) -> &Value {
+        let vms = self.host["vms"].as_array().unwrap();
+        assert_eq!(vms.len(), 1, "{}", self.host);
+        &vms[0]["vcpus"][0]
+    }
+
+    /// The same sum over the periods that were told.
+    fn in_periods(&self, what: impl Fn(&Value) -> &Value) -> u64 {
+        let told = self.periods.iter().map(|period| &period["cpus"][0]["host"]);
+        let told = told.filter(|told| !told.is_null());
+        told.map(|told| number(what(told))).sum()
+    }
+}
+
+fn joined(guest: &[u8], host: &[u8]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let [guest, host] = [file("guest.rec", guest), file("host.rec", host)];
+    explain(&[&guest, &host])
+}
+
+fn explain(recordings: &[&Path]) -> Value {
+    let mut explain = Command::new(binary());
+    let output = explain
+        .args(["explain", "--format", "json"])
+        .args(recordings);
+    let output = output.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+mod lab {
+    use super::*;
+
+    #[test]
+    fn a_guest_shows_in_its_periods_what_its_host_prints_to_the_last_exit() {
+        let fed = Fed::run();
+        let (told, printed) = (fed.told(), fed.printed());
+        println!("told {told}\nprinted {}", printed["time_ns"]);
+        for key in ["exits", "light", "heavy"] {
+            assert_eq!(told[key], printed[key], "{key}");
+            assert_eq!(
+                fed.in_periods(|told| &told[key]),
+                number(&printed[key]),
+                "{key}"
+            );
+        }
+        assert!(number(&told["exits"]) > 500, "{told}");
+        for share in SHARES {
+            let expected = &printed["time_ns"][share];
+            assert_eq!(told["shares_ns"][share], *expected, "{share}");
+            let in_periods = fed.in_periods(|told| &told["shares_ns"][share]);
+            assert_eq!(in_periods, number(expected), "{share}");
+        }
+        let told_of = fed
+            .periods
+            .iter()
+            .filter(|it| !it["cpus"][0]["host"].is_null());
+        assert!(told_of.count() >= 2, "frames come in more than one period");
+        assert_same_reasons(told, printed);
+        let columns = &fed.guest["cpus"][0]["guest_columns"];
+        assert_eq!(columns["light_exits"], printed["light"]);
+        assert_eq!(columns["heavy_exits"], printed["heavy"]);
+        assert_eq!(columns["virt_ns"], told["virt_ns"]);
+        // This host is itself a guest, of the emulator.
+        assert_eq!(told["hw_at_least_ns"], 0);
+
+        let first = &told["culprits"][0];
+        println!("first {first}, hog {}", fed.hog);
+        assert_eq!(
+            (&first["share"], &first["name"]),
+            (&"preempted".into(), &(*fed.hog).into())
+        );
+        let feed = &fed.guest["feed"];
+        let served = &fed.host["feeds"][0];
+        println!("feed {feed}, served {served}");
+        assert_eq!((&feed["refused"], &feed["garbled"]), (&0.into(), &0.into()));
+        assert_eq!(
+            (&feed["frames"], &feed["bytes"]),
+            (&served["frames"], &served["bytes"])
+        );
+
+        let alone = |document: &Value| {
+            let columns = &document["cpus"][0]["guest_columns"];
+            println!("{columns}");
+            number(&columns["steal_ns"]) + number(&columns["virt_ns"])
+        };
+        let (live_ns, joined_ns) = (alone(&fed.guest), alone(&fed.joined));
+        println!("VIRT + STEAL: {live_ns} ns live, {joined_ns} ns by the join");
+        assert!(live_ns.abs_diff(joined_ns) * 100 <= joined_ns);
+    }
+
+    fn assert_same_reasons(told: &Value, printed: &Value) {
+        let told = told["reasons"].as_array().unwrap();
+        let printed = printed["reasons"].as_array().unwrap();
+        assert_eq!(told.len(), printed.len());
+        for reason in printed {
+            let same = told.iter().find(|told| told["name"] == reason["name"]);
+            assert_eq!(same.unwrap()["exits"], reason["count"], "{reason}");
+        }
+    }
+}
