@@ -6,15 +6,19 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use vmnoise_labs::bed::inside::CommandOutput;
+use vmnoise_labs::bed::inside::{CommandOutput, GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL};
 use vmnoise_labs::bed::{Kernel, Lab};
 use vmnoise_labs::vmm_steps::Treatment;
 use vmnoise_labs::{binary, lab_program};
 
-/// What any user adds to the QEMU command of a guest.
-const PORT: &str = "-device virtio-serial-pci \
-                    -chardev socket,id=feed,path=/tmp/feed,server=on,wait=off \
-                    -device virtserialport,chardev=feed,name=org.vmnoise.feed.0";
+/// What any user adds to the QEMU command of a guest, with a socket of this name.
+fn port(socket: &str) -> String {
+    format!(
+        "-device virtio-serial-pci -chardev socket,id=feed,path=/tmp/{socket},server=on,wait=off \
+         -device virtserialport,chardev=feed,name=org.vmnoise.feed.0"
+    )
+}
+
 const SHARES: [&str; 9] = [
     "kvm",
     "vmm",
@@ -52,13 +56,11 @@ impl Fed {
             "vmnoise osnoise -d 5s -p 500ms --json-lines -o /tmp/guest.rec",
             "lab-guest save /tmp/guest.rec",
         ];
-        let programs = ["lab-guest", "lab-vmm", "lab-disturb"];
-        let lab = Lab::kernel(Kernel::Cloud).virtual_time(0).guest(&in_guest);
-        let lab = programs
-            .into_iter()
-            .fold(lab, |lab, name| lab.program(&lab_program(name).unwrap()));
-        let boot = format!("& lab-guest boot -name l2,debug-threads=on {PORT}");
-        let report = lab.run(&[
+        let boot = format!(
+            "& lab-guest boot -name l2,debug-threads=on {}",
+            port("feed")
+        );
+        let report = lab_with(&in_guest).run(&[
             &boot,
             "lab-guest told 1",
             "lab-vmm run:1200 --",
@@ -75,12 +77,7 @@ impl Fed {
         let [_, _, host, _, results, _, guest_file, host_file, hog] = &report.outputs[..] else {
             panic!("{:?}", report.outputs);
         };
-        let said = results.text().unwrap().lines();
-        let mut said = said.map(|line| serde_json::from_str::<CommandOutput>(line).unwrap());
-        let osnoise = said.nth(1).unwrap();
-        let lines = osnoise.text().unwrap().lines();
-        let lines = lines.map(|line| serde_json::from_str(line).unwrap());
-        let mut periods: Vec<Value> = lines.collect();
+        let mut periods = documents(results.text().unwrap());
         let treatment: Treatment = serde_json::from_str(hog.text().unwrap()).unwrap();
         let mut hogs = treatment.steps.into_iter().filter_map(|step| step.hog);
         Fed {
@@ -110,6 +107,24 @@ impl Fed {
         let told = told.filter(|told| !told.is_null());
         told.map(|told| number(what(told))).sum()
     }
+}
+
+fn lab_with(in_guest: &[&str]) -> Lab {
+    let lab = Lab::kernel(Kernel::Cloud).virtual_time(0).guest(in_guest);
+    let programs = ["lab-guest", "lab-vmm", "lab-disturb"];
+    programs
+        .into_iter()
+        .fold(lab, |lab, name| lab.program(&lab_program(name).unwrap()))
+}
+
+/// What the second command of a guest printed: its periods, and its summary.
+fn documents(results: &str) -> Vec<Value> {
+    let mut said = results.lines();
+    let osnoise: CommandOutput = serde_json::from_str(said.nth(1).unwrap()).unwrap();
+    let lines = osnoise.text().unwrap().lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 fn joined(guest: &[u8], host: &[u8]) -> Value {
@@ -203,5 +218,62 @@ mod lab {
             let same = told.iter().find(|told| told["name"] == reason["name"]);
             assert_eq!(same.unwrap()["exits"], reason["count"], "{reason}");
         }
+    }
+
+    #[test]
+    fn two_guests_are_told_each_its_own() {
+        let in_guest = [
+            "vmnoise --version",
+            "vmnoise osnoise -d 8s -p 10s --json-lines",
+        ];
+        let first = format!(
+            "& lab-guest boot -name first,debug-threads=on {}",
+            port("one")
+        );
+        // The files of the first guest are in use.
+        let second = format!(
+            "& qemu-system-x86_64 -nodefaults -no-reboot -display none -accel kvm -cpu host -m 256 \
+             -L {GUEST_FIRMWARE} -kernel {GUEST_KERNEL} -initrd {GUEST_INITRAMFS} \
+             -append quiet -name second,debug-threads=on -serial null \
+             -serial file:/tmp/second-results {}",
+            port("two")
+        );
+        let report = lab_with(&in_guest).run(&[
+            &first,
+            &second,
+            "lab-guest told 1",
+            "lab-vmm run:4000 --",
+            "vmnoise exits -d 2s --feed unix:/tmp/one --feed unix:/tmp/two --format json",
+            "lab-guest told 2",
+            "lab-vmm run:3000 --",
+            "lab-guest results",
+            "lab-guest print /tmp/second-results",
+        ]);
+        let report = report.unwrap();
+        let [_, _, host, _, _, results, second_results] = &report.outputs[..] else {
+            panic!("{:?}", report.outputs);
+        };
+        let second_results = String::from_utf8(second_results.file().unwrap()).unwrap();
+        let guests = [results.text().unwrap(), &second_results];
+        let host = host.json().unwrap();
+        let mut told_all = Vec::new();
+        for (name, results) in ["first", "second"].into_iter().zip(guests) {
+            let vms = host["vms"].as_array().unwrap();
+            let vm = vms.iter().find(|vm| vm["name"] == name).unwrap();
+            let printed = &vm["vcpus"][0];
+            let guest = documents(results).pop().unwrap();
+            let told = &guest["cpus"][0]["host"];
+            println!("{name}: {told}");
+            assert_eq!(told["exits"], printed["exits"], "{name}");
+            for share in SHARES {
+                assert_eq!(
+                    told["shares_ns"][share], printed["time_ns"][share],
+                    "{name} {share}"
+                );
+            }
+            assert_eq!(told["culprits"], Value::Null, "{told}");
+            told_all.push(told["shares_ns"].clone());
+        }
+        assert_ne!(told_all[0], told_all[1]);
     }
 }

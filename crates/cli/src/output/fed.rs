@@ -60,7 +60,7 @@ pub fn limits(summary: &Summary) -> String {
     };
     let detail = feed.detail.map_or("-", |detail| detail.name());
     format!(
-        " feed of the host ({detail}): {} frames, {} bytes; refused as untrue {}, damaged {}, \
+        " feed of the host ({detail}): frames {}, bytes {}; refused as untrue {}, damaged {}, \
          hang-ups {}; the interrupts that bring it are noise of this guest, by their device's name\n",
         feed.frames, feed.bytes, feed.refused, feed.garbled, feed.hang_ups,
     )
@@ -120,4 +120,121 @@ fn names<'a, T: 'a>(
         }));
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use vmnoise_events::{
+        Anchor, Event, ExitSplit, FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason,
+        Share, Tally,
+    };
+    use vmnoise_explain::Explainer;
+
+    use super::*;
+    use crate::fixtures;
+
+    /// CPU 16 as its host tells it, this openly.
+    fn summary(detail: FeedDetail) -> Summary {
+        let mut facts = fixtures::facts();
+        facts.host.hypervisor = Some("KVM".into());
+        facts.host.apic_ids = vec![(16, 3)];
+        let mut explainer = Explainer::new(&facts);
+        let mut feed = |event: Event| explainer.feed(&event, &mut |_| {});
+        for at in [1_000_000, 900_000_000] {
+            feed(Event::Anchor(Anchor {
+                before_tsc: at,
+                mono_ns: at,
+                after_tsc: at,
+            }));
+        }
+        feed(Event::Tally(Tally {
+            cpu: 16,
+            first_tsc: 1_000_000,
+            last_tsc: 900_000_000,
+            ..Tally::default()
+        }));
+        feed(Event::HostFrame(HostFrame {
+            vcpu: 3,
+            from_tsc: 100_000_000,
+            until_tsc: 800_000_000,
+            detail,
+            sees_kvm: true,
+            is_last: true,
+            exits: 1_116,
+            heavy: 7,
+            split: ExitSplit {
+                kvm: 3_200_207,
+                preempted: 44_169_255,
+                host_irq: 1_725_960,
+                host_softirq: 162_194,
+                ..ExitSplit::default()
+            },
+            lost: 5,
+            reasons: vec![HostReason {
+                name: "interrupt".into(),
+                exits: 807,
+                dur_ns: 48_141_070,
+            }],
+            culprits: (0..20)
+                .map(|turn| HostCulprit {
+                    share: Share::Preempted,
+                    name: format!("hog:{turn}"),
+                    dur_ns: 1_000_000 - turn,
+                })
+                .collect(),
+        }));
+        feed(Event::FeedTotals(FeedTotals {
+            bytes: 1_633,
+            frames: 1,
+            garbled: 2,
+            hang_ups: 1,
+        }));
+        explainer.finish()
+    }
+
+    #[test]
+    fn what_a_host_tells_is_shown_and_nothing_that_it_does_not() {
+        let counts = render(&summary(FeedDetail::Counts));
+        let lines: Vec<&str> = counts.lines().collect();
+        assert_eq!(lines[1], "What was taken, says the host");
+        let cells: Vec<&str> = lines[3].split("  ").map(str::trim).collect();
+        let cells: Vec<&str> = cells.into_iter().filter(|cell| !cell.is_empty()).collect();
+        assert_eq!(
+            cells,
+            [
+                "16",
+                "700.000 ms",
+                "1109",
+                "7",
+                "3.200 ms",
+                "0 ns",
+                "44.169 ms",
+                "1.888 ms",
+                "0 ns",
+                "0 ns",
+                "0 ns",
+                "0 ns",
+                "0 ns",
+                "5",
+            ]
+        );
+        assert_eq!(lines.len(), 4, "{counts}");
+        let reasons = render(&summary(FeedDetail::Reasons));
+        assert!(
+            reasons.contains("interrupt") && !reasons.contains("hog"),
+            "{reasons}"
+        );
+        let full = render(&summary(FeedDetail::Full));
+        assert_eq!(full.matches("hog:").count(), NAMES_PER_CPU, "{full}");
+        let limits = limits(&summary(FeedDetail::Full));
+        assert!(limits.contains("(full): frames 1, bytes 1633"), "{limits}");
+    }
+
+    #[test]
+    fn without_a_feed_nothing_is_said() {
+        let summary = Explainer::new(&fixtures::facts()).finish();
+        assert_eq!(render(&summary) + &limits(&summary), "");
+    }
 }
