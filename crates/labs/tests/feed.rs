@@ -345,8 +345,44 @@ mod lab {
     use std::collections::BTreeMap;
 
     use vmnoise_labs::bed::{Kernel, Lab};
+    use vmnoise_labs::installed::{LOADER, with_libraries};
 
     use super::*;
+
+    /// Where KVM is a module, tracing it takes one capability more.
+    #[test]
+    fn the_capabilities_that_are_listed_do_where_kvm_is_a_module() {
+        let mut lab = Lab::kernel(Kernel::Cloud);
+        for file in with_libraries("setpriv", "util-linux").unwrap() {
+            lab = lab.program(&file);
+        }
+        let run = |capabilities: &str, command: &str| {
+            format!(
+                "{LOADER} /bin/setpriv --reuid=65534 --clear-groups --no-new-privs \
+                 --bounding-set={capabilities} --inh-caps={capabilities} \
+                 --ambient-caps={capabilities} /bin/vmnoise exits -q -d 1s {command}"
+            )
+        };
+        let fewer = "-all,+bpf,+perfmon,+sys_ptrace,+dac_override";
+        let all = format!("{fewer},+sys_admin");
+        let feed = "--feed unix:/tmp/nobody.sock";
+        let report = lab
+            .run(&[&run(&all, feed), &run(fewer, feed), &run(fewer, "--vm all")])
+            .unwrap();
+        let [served, refused, without] = &report.outputs[..] else {
+            panic!("{:?}", report.outputs)
+        };
+        assert_eq!(served.status, Some(0), "{}", served.stderr);
+        assert_eq!(refused.status, Some(3), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("CAP_SYS_ADMIN"),
+            "{}",
+            refused.stderr
+        );
+        // The refusal is no whim.
+        assert_eq!(without.status, Some(1), "{}", without.stderr);
+        println!("{}", without.stderr);
+    }
 
     /// Bytes as `lab-guest print` prints them.
     fn bytes(hex: &str) -> Vec<u8> {
