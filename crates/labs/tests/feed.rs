@@ -342,12 +342,8 @@ mod kvm {
 }
 
 mod lab {
-    use std::collections::BTreeMap;
-
     use vmnoise_labs::bed::{Kernel, Lab};
     use vmnoise_labs::installed::{LOADER, with_libraries};
-
-    use super::*;
 
     /// Where KVM is a module, tracing it takes one capability more.
     #[test]
@@ -382,89 +378,5 @@ mod lab {
         // The refusal is no whim.
         assert_eq!(without.status, Some(1), "{}", without.stderr);
         println!("{}", without.stderr);
-    }
-
-    /// Bytes as `lab-guest print` prints them.
-    fn bytes(hex: &str) -> Vec<u8> {
-        let digits = hex.trim().as_bytes().chunks(2);
-        let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
-        digits.map(byte).collect()
-    }
-
-    /// A Linux guest reads while its host begins to count, counts, and ends: what the
-    /// guest's own result says of its host is then the host's own result.
-    #[test]
-    fn a_linux_guest_knows_what_its_host_counted_and_nothing_of_another() {
-        const PORT: &str = "-chardev socket,path=/tmp/l2.sock,server=on,wait=off,id=feed \
-                            -device virtio-serial \
-                            -device virtserialport,chardev=feed,name=org.vmnoise.feed.0";
-        let programs = ["lab-guest", "lab-vmm", "lab-feed-vmm"];
-        let lab = Lab::kernel(Kernel::Cloud).virtual_time(0);
-        let lab = programs
-            .iter()
-            .fold(lab, |lab, name| lab.program(&lab_program(name).unwrap()))
-            .guest(&[
-                "vmnoise --version",
-                "vmnoise osnoise -q -d 7s --format json",
-            ]);
-        let report = lab
-            .run(&[
-                &format!("& lab-guest boot -name l2 {PORT}"),
-                "lab-guest told 1",
-                // The guest loads its programs and begins to measure.
-                "lab-vmm run:3000 --",
-                "& lab-feed-vmm /tmp/other.sock reads /tmp/other vmnoise microvm --exercise io -d 5m",
-                "vmnoise exits -q -d 2s --format json --feed-detail reasons \
-                 --feed unix:/tmp/l2.sock --feed unix:/tmp/other.sock",
-                "lab-guest told 2",
-                "lab-guest results",
-                "lab-guest print /tmp/other",
-            ])
-            .unwrap();
-        let [_, _, exits, _, results, other] = &report.outputs[..] else {
-            panic!("{:?}", report.outputs)
-        };
-        let host = exits.json().unwrap();
-        assert_eq!(host["lost_events"], 0);
-        let vms = host["vms"].as_array().unwrap();
-        let vcpu = |name: &str| {
-            let vm = vms
-                .iter()
-                .find(|vm| vm["name"].as_str().unwrap().starts_with(name));
-            &vm.unwrap_or_else(|| panic!("{name}: {}", exits.stderr))["vcpus"][0]
-        };
-
-        let results = results.text().unwrap();
-        let guest: Value = serde_json::from_str(results.lines().nth(1).unwrap()).unwrap();
-        let guest: Value = serde_json::from_str(guest["stdout"].as_str().unwrap()).unwrap();
-        let told = &guest["cpus"][0]["host"];
-        println!("{}: {} {told}", report.kernel_version, host["feeds"]);
-        let l2 = vcpu("l2");
-        for key in ["exits", "light", "heavy"] {
-            assert_eq!(told[key], l2[key], "{key}");
-        }
-        for (share, ns) in told["shares_ns"].as_object().unwrap() {
-            assert_eq!(*ns, l2["time_ns"][share], "{share}");
-        }
-        let counts = |rows: &Value, count: &str| -> BTreeMap<String, u64> {
-            let rows = rows.as_array().unwrap().iter();
-            let row = |row: &Value| (row["name"].to_string(), row[count].as_u64().unwrap());
-            rows.map(row).collect()
-        };
-        let expected = counts(&l2["reasons"], "count");
-        assert_eq!(counts(&told["reasons"], "exits"), expected);
-        assert!(l2["exits"].as_u64().unwrap() > 1000);
-
-        let mut frames = Vec::new();
-        Decoder::new().push(&bytes(other.text().unwrap()), &mut |frame| {
-            frames.push(frame.unwrap())
-        });
-        let (last, other) = (frames.last().unwrap(), vcpu("vmnoise"));
-        assert_eq!(other["exits"], last.exits);
-        assert!(last.heavy > 1000 && other["heavy"] == last.heavy);
-        assert!(
-            last.reasons.iter().any(|reason| reason.name == "io"),
-            "{last:?}"
-        );
     }
 }
