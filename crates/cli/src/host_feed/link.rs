@@ -134,3 +134,52 @@ fn looked(read: Result<usize>) -> Took {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use std::io::Write;
+    use std::os::unix::net::UnixListener;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn a_fifo_stays_open_whoever_comes_and_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let mut link = Link::open(&Way::Path(path.clone())).unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(link.take(&mut buffer), Took::Nothing);
+        for _ in 0..2 {
+            let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
+            assert_eq!(link.take(&mut buffer), Took::Nothing);
+            writer.write_all(b"frame").unwrap();
+            assert_eq!(link.take(&mut buffer), Took::Bytes(5));
+            drop(writer);
+            assert_eq!(link.take(&mut buffer), Took::HangUp);
+            assert_eq!(link.take(&mut buffer), Took::Nothing);
+        }
+    }
+
+    #[test]
+    fn a_socket_is_over_when_the_host_leaves() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut link = Link::open(&Way::Path(path.clone())).unwrap();
+        let (mut host, _) = listener.accept().unwrap();
+        let mut buffer = [0; 3];
+        assert_eq!(link.take(&mut buffer), Took::Nothing);
+        host.write_all(b"frame").unwrap();
+        drop(host);
+        assert_eq!(link.take(&mut buffer), Took::Bytes(3));
+        assert_eq!(link.take(&mut buffer), Took::Bytes(2));
+        assert_eq!(link.take(&mut buffer), Took::Broken);
+        drop(listener);
+        assert!(Link::open(&Way::Path(path)).is_err());
+    }
+}
