@@ -76,7 +76,11 @@ impl Frame {
             exits: totals.exits,
             heavy: totals.heavy,
             split: told(&totals.split, vcpu.sees_kvm),
-            lost: self.lost,
+            // Names alone can be missing, and the number is of all VMs together.
+            lost: match self.detail {
+                FeedDetail::Full => self.lost,
+                _ => 0,
+            },
             reasons: match self.detail {
                 FeedDetail::Counts => Vec::new(),
                 _ => reasons(totals),
