@@ -22,6 +22,7 @@ mod smi;
 mod steal;
 mod steal_reader;
 mod survey;
+mod timers;
 mod tracer;
 mod wire;
 

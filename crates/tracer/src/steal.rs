@@ -153,11 +153,9 @@ impl StealClock {
             StealClock::Variable(Variable { xen: false, .. }) => {
                 ("kvm_steal_time by BTF offset", upper.to_owned(), "")
             }
-            StealClock::Variable(Variable { xen: true, .. }) => (
-                "xen_runstate by BTF offset",
-                format!("{upper}; vmnoise has not been tried on Xen yet"),
-                "",
-            ),
+            StealClock::Variable(Variable { xen: true, .. }) => {
+                ("xen_runstate by BTF offset", upper.to_owned(), "")
+            }
             StealClock::Tick => (
                 "rq->prev_steal_time",
                 format!("{upper}, as of the last tick of the CPU"),
@@ -260,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn only_kvm_counts_reloads_and_xen_is_said_to_be_untried() {
+    fn only_kvm_counts_reloads() {
         let clock = |xen| {
             StealClock::Variable(Variable {
                 xen,
@@ -268,12 +266,7 @@ mod tests {
             })
         };
         assert!(clock(false).counts_reloads() && !clock(true).counts_reloads());
-        let rung = clock(true).rung();
-        assert_eq!(rung.rung, "xen_runstate by BTF offset");
-        assert!(
-            rung.best && rung.limit.contains("not been tried"),
-            "{rung:?}"
-        );
+        assert_eq!(clock(true).rung().rung, "xen_runstate by BTF offset");
     }
 
     #[test]

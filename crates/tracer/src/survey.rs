@@ -6,16 +6,18 @@ use crate::{
     LoadError, Scope, SmiCounts, Tracer,
     btf::KernelBtf,
     host::{Capability, Host, Lockdown, Throttling},
+    timers,
 };
 
 /// One rung per thing this machine can or cannot do: each group of BPF programs
-/// (loaded, attached and detached again), the steal clock, the count of SMIs, the clock, permissions,
-/// throttling. Changes nothing.
+/// (loaded, attached and detached again), the steal clock, the count of SMIs, the clock, the timers,
+/// permissions, throttling. Changes nothing.
 pub fn survey() -> Vec<Rung> {
     let host = Host::here();
     let mut rungs = programs();
     rungs.push(SmiCounts::open(&host, &host.allowed_cpus().unwrap_or_default()).rung());
     rungs.push(clock(&host));
+    rungs.push(timers::rung(&host));
     rungs.push(permissions(&host));
     rungs.push(throttling(&host));
     rungs

@@ -1,6 +1,7 @@
 //! What this machine says of itself in /proc and /sys. Every reader takes its root
 //! from [`Host`], so that a made-up tree can be read as well.
 
+mod clock_event;
 pub mod cpu_list;
 mod hypervisor;
 mod kvm_debugfs;
@@ -18,6 +19,7 @@ use std::{
 
 use vmnoise_events::HostFacts;
 
+pub use clock_event::ClockEventDevice;
 pub use kvm_debugfs::{GuestTsc, KvmDebugfs};
 pub use requested_cpus::CpuError;
 pub use rights::{Capabilities, Capability, Lockdown};
