@@ -39,6 +39,17 @@ pub fn sources(summary: &Value) -> impl Iterator<Item = Source<'_>> {
     })
 }
 
+/// What `vmnoise doctor` says of a probe.
+///
+/// # Panics
+/// If it does not speak of it.
+pub fn rung<'a>(doctor: &'a Value, probe: &str) -> &'a Value {
+    let rungs = doctor["rungs"].as_array().into_iter().flatten();
+    let mut found = rungs.filter(|rung| rung["probe"] == probe);
+    let found = found.next();
+    found.unwrap_or_else(|| panic!("doctor does not speak of {probe}"))
+}
+
 /// What must hold of a microVM on every stock kernel with KVM: each exit is seen and
 /// has its time, and the host's tick is called by its name.
 ///

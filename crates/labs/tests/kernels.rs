@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use vmnoise_labs::bed::{Kernel, Lab, Suite};
-use vmnoise_labs::judge::{assert_budgets_add_up, assert_exits_are_seen, assert_tick};
+use vmnoise_labs::judge::{assert_budgets_add_up, assert_exits_are_seen, assert_tick, rung};
 
 /// What a user runs first, and a second of each workload.
 const COMMANDS: [&str; 3] = [
@@ -59,12 +59,6 @@ fn assert_works_on(kernel: Kernel, suite: Suite) {
     assert!(cpu["shares_ns"]["steal"].is_null(), "{cpu}");
     assert!(cpu["shares_ns"]["hw"].is_null(), "{cpu}");
     assert!(cpu["exits"]["heavy"].is_null(), "{cpu}");
-}
-
-fn rung<'a>(doctor: &'a Value, probe: &str) -> &'a Value {
-    let rungs = doctor["rungs"].as_array().unwrap();
-    let found = rungs.iter().find(|rung| rung["probe"] == probe);
-    found.unwrap_or_else(|| panic!("doctor does not speak of {probe}"))
 }
 
 /// Soft interrupts that PREEMPT_RT preempts are losses by their nature.

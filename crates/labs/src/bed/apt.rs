@@ -1,6 +1,7 @@
 //! Debian's packages by apt: the machine's own suite as it is set up, a newer one by a
 //! configuration of its own that leaves the machine's alone.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -106,7 +107,17 @@ impl Apt {
 
     /// What a package cannot be without, by its name.
     pub(super) fn depends(&self, package: &str) -> Result<Vec<String>> {
-        let text = self.call("apt-cache", &["depends", package], Path::new("."))?;
+        self.depending(&["depends", package])
+    }
+
+    /// What it cannot be without, and what those cannot.
+    pub(super) fn depends_in_the_end(&self, package: &str) -> Result<BTreeSet<String>> {
+        let all = self.depending(&["depends", "--recurse", "--important", package])?;
+        Ok(all.into_iter().collect())
+    }
+
+    fn depending(&self, arguments: &[&str]) -> Result<Vec<String>> {
+        let text = self.call("apt-cache", arguments, Path::new("."))?;
         Ok(text
             .lines()
             .filter_map(|line| line.trim().strip_prefix("Depends: "))

@@ -1,4 +1,4 @@
-//! What Debian compresses in a kernel's package: modules, and the kernel itself.
+//! What Debian compresses in a kernel's package: modules, and the kernel itself; and Xen.
 
 use std::io::{Seek, Write};
 use std::process::Command;
@@ -6,7 +6,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 /// How a compressed file begins, the program for it, and the package of that.
-const FORMATS: [(&[u8], &str, &str); 3] = [
+const FORMATS: [(&[u8], &str, &str); 4] = [
+    (b"\x1f\x8b", "gzip", "gzip"),
     (b"\xfd7zXZ\0", "xz", "xz-utils"),
     (b"\x28\xb5\x2f\xfd", "zstd", "zstd"),
     (b"\x02\x21\x4c\x18", "lz4", "lz4"),

@@ -9,13 +9,14 @@ use anyhow::{Context, Result};
 use cpio::newc;
 
 use super::apt::call;
+use super::carried::Carried;
 use super::compressed::decompressed;
-use super::guest::Carried;
 use super::inside;
 
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const PLAIN: u32 = 0o100_644;
+const LINK: u32 = 0o120_777;
 
 /// What the name of a compressed module ends in.
 const COMPRESSED: &str = ".xz";
@@ -23,15 +24,21 @@ const COMPRESSED: &str = ".xz";
 /// Folders that the init mounts something on.
 const MOUNT_POINTS: [&str; 4] = ["proc", "sys", "dev", "tmp"];
 
+/// What goes into one.
+#[derive(Debug)]
+pub(super) struct Contents<'a> {
+    /// In the order of loading.
+    pub modules: &'a [PathBuf],
+    pub programs: &'a [PathBuf],
+    pub carried: &'a [Carried],
+    pub commands: &'a [&'a str],
+    /// Where results leave this machine.
+    pub results: &'a str,
+}
+
 /// Writes it as an uncompressed `newc` archive
 /// (Documentation/driver-api/early-userspace/buffer-format.rst).
-pub(super) fn write(
-    path: &Path,
-    modules: &[PathBuf],
-    programs: &[PathBuf],
-    carried: &[Carried],
-    commands: &[&str],
-) -> Result<()> {
+pub(super) fn write(path: &Path, contents: &Contents<'_>) -> Result<()> {
     let mut archive = Archive {
         folders: BTreeSet::new(),
         out: BufWriter::new(File::create(path).with_context(|| path.display().to_string())?),
@@ -41,15 +48,15 @@ pub(super) fn write(
     }
     let init = stripped(&crate::run::lab_program("lab-init")?)?;
     archive.entry("init", PROGRAM, &init)?;
-    for program in programs {
+    for program in contents.programs {
         let inside = format!("bin/{}", name(program)?);
         archive.entry(&inside, PROGRAM, &stripped(program)?)?;
     }
-    for file in carried {
+    for file in contents.carried {
         archive.carry(file)?;
     }
     let mut order = String::new();
-    for module in modules {
+    for module in contents.modules {
         let file = name(module)?;
         let inside = format!("lab/{}", file.trim_end_matches(COMPRESSED));
         if file.ends_with(COMPRESSED) {
@@ -61,8 +68,9 @@ pub(super) fn write(
         order += &format!("/{inside}\n");
     }
     archive.entry(&inside::MODULES[1..], PLAIN, order.as_bytes())?;
-    let commands = commands.join("\n");
+    let commands = contents.commands.join("\n");
     archive.entry(&inside::COMMANDS[1..], PLAIN, commands.as_bytes())?;
+    archive.entry(&inside::RESULTS[1..], LINK, contents.results.as_bytes())?;
     newc::trailer(archive.out)?.flush()?;
     Ok(())
 }

@@ -13,8 +13,12 @@ use crate::schedstat;
 pub const MODULES: &str = "/lab/modules";
 /// Commands to run, one a line.
 pub const COMMANDS: &str = "/lab/commands";
-/// The serial port that carries results: the console is the kernel's.
-pub const RESULTS: &str = "/dev/ttyS1";
+/// Leads to what carries results out.
+pub const RESULTS: &str = "/lab/results";
+/// The serial port that does: the console is the kernel's.
+pub(super) const SERIAL_PORT: &str = "/dev/ttyS1";
+/// What does in a guest of Xen, which has the console alone.
+pub(super) const XEN_CONSOLE: &str = "/dev/hvc0";
 /// The serial port whose lines are commands to QEMU's monitor: what is written here
 /// acts on the machine from outside (`nmi`).
 pub const MONITOR: &str = "/dev/ttyS2";
@@ -32,6 +36,12 @@ pub const GUEST_CONSOLE: &str = "/tmp/guest-console";
 pub const GUEST_VMM: &str = "/tmp/guest-vmm";
 /// Where QEMU finds the firmware for it.
 pub const GUEST_FIRMWARE: &str = "/lab/guest/firmware";
+/// What `xl` is told of the guest that a lab of Xen carries.
+pub const XEN_DOMAIN: &str = "/lab/guest/domain";
+/// All that it said on its console, its results among it.
+pub const XEN_GUEST_CONSOLE: &str = "/tmp/guest-lab.log";
+/// Begins a result.
+const RESULT: &str = "{\"status\":";
 /// Begins a command that runs beside those after it.
 const BESIDE: &str = "& ";
 
@@ -170,6 +180,14 @@ pub fn wait_for_guest(count: usize) -> Result<()> {
     Ok(())
 }
 
+/// The results in what a guest of Xen said on its console, whole lines of it.
+pub fn results_on_console(console: &str) -> String {
+    let lines = console
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'));
+    lines.filter(|line| line.starts_with(RESULT)).collect()
+}
+
 /// Reads what came out.
 pub(crate) fn outputs(results: &[u8]) -> Result<Vec<CommandOutput>> {
     let text = str::from_utf8(results).context("the results are not text")?;
@@ -210,6 +228,22 @@ mod tests {
     #[test]
     fn a_result_cut_short_is_an_error() {
         assert!(outputs(b"{\"status\":0,\"stdo").is_err());
+    }
+
+    #[test]
+    fn results_stand_between_other_lines() {
+        let output = CommandOutput {
+            status: Some(0),
+            stdout: String::new(),
+            stderr: String::new(),
+        };
+        let line = serde_json::to_string(&output).unwrap();
+        let console = format!("[    0.1] Linux\r\n{line}\r\nlab-init: no\n{line}\n{line}");
+        let results = results_on_console(&console);
+        assert_eq!(
+            outputs(results.as_bytes()).unwrap(),
+            [output.clone(), output]
+        );
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub enum Kernel {
     Cloud,
     /// PREEMPT_RT, with the kernel's own osnoise tracer.
     Rt,
+    /// For every machine: the only one that can be the Dom0 of Xen.
+    Plain,
 }
 
 impl Kernel {
@@ -21,6 +23,7 @@ impl Kernel {
         match self {
             Kernel::Cloud => "linux-image-cloud-amd64",
             Kernel::Rt => "linux-image-rt-amd64",
+            Kernel::Plain => "linux-image-amd64",
         }
     }
 
@@ -29,7 +32,7 @@ impl Kernel {
     fn modules(self) -> &'static [&'static str] {
         match self {
             Kernel::Cloud => &["irqbypass", "kvm", "kvm-amd"],
-            Kernel::Rt => &["irqbypass", "ccp", "kvm", "kvm-amd"],
+            Kernel::Rt | Kernel::Plain => &["irqbypass", "ccp", "kvm", "kvm-amd"],
         }
     }
 }
@@ -44,6 +47,15 @@ const GUEST: [&str; 7] = [
     "virtio_pci",
     "virtio_blk",
     "virtio_console",
+];
+
+/// By these the programs of Xen in a Dom0 reach the hypervisor, in the order of loading.
+const DOM0: [&str; 5] = [
+    "xen-evtchn",
+    "xen-gntdev",
+    "xen-gntalloc",
+    "xen-privcmd",
+    "xenfs",
 ];
 
 /// A kernel on this machine's disk.
@@ -67,6 +79,11 @@ impl Image {
     pub fn modules_of_guest(&self) -> Vec<PathBuf> {
         let names = GUEST.iter();
         names.filter_map(|name| self.find(name)).collect()
+    }
+
+    /// What a Dom0 of Xen needs, in the order of loading.
+    pub fn modules_of_dom0(&self) -> Result<Vec<PathBuf>> {
+        DOM0.iter().map(|name| self.module(name)).collect()
     }
 
     /// A module's file. One whose name ends in `.xz` is compressed, as all are since

@@ -3,6 +3,8 @@
 
 mod apt;
 mod arguments;
+mod boot;
+mod carried;
 mod compressed;
 mod guest;
 mod initramfs;
@@ -12,19 +14,25 @@ mod machine;
 mod mended;
 mod qemu;
 mod types;
+mod xen;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use boot::Boot;
+use carried::Carried;
+use initramfs::Contents;
 use kernel::Image;
-use machine::{Monitor, StaleBreakpoint};
+use machine::StaleBreakpoint;
 use qemu::Qemu;
 
 pub use apt::Suite;
+pub use boot::LabReport;
 pub use inside::CommandOutput;
 pub use kernel::Kernel;
 pub use types::{ModuleTypes, types_of_module};
+pub use xen::{XenLab, XenReport};
 
 /// How long a lab may take before it counts as hung; no estimate of how long it takes.
 const BACKSTOP: Duration = Duration::from_secs(240);
@@ -45,17 +53,6 @@ pub struct Lab {
     programs: Vec<PathBuf>,
     guest: Option<Vec<String>>,
     guest_kernel: Kernel,
-}
-
-/// What a lab brought out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LabReport {
-    /// `uname -r` of the kernel that ran: it moves with the distribution.
-    pub kernel_version: String,
-    /// One for each command that was waited for, in their order.
-    pub outputs: Vec<CommandOutput>,
-    /// All that the kernel and the init said on the console.
-    pub console: String,
 }
 
 impl Lab {
@@ -140,53 +137,31 @@ impl Lab {
         let initramfs = folder.path().join("initramfs");
         let qemu = Qemu::chosen()?;
         let carried = self.carried(qemu, folder.path())?;
-        initramfs::write(
-            &initramfs,
-            &image.modules()?,
-            &self.programs,
-            &carried,
+        let contents = Contents {
+            modules: &image.modules()?,
+            programs: &self.programs,
+            carried: &carried,
             commands,
-        )?;
-        let console_file = folder.path().join("console");
-        let results_file = folder.path().join("results");
-        let (requests, answers) = (
-            folder.path().join("requests"),
-            folder.path().join("answers"),
-        );
-        let monitor = Monitor::new(&requests, &answers)?;
+            results: inside::SERIAL_PORT,
+        };
+        initramfs::write(&initramfs, &contents)?;
         let arguments = [
-            arguments::machine(self.cpus, self.memory_mib(), self.virtual_time),
+            arguments::machine(
+                self.cpus,
+                self.memory_mib(),
+                self.virtual_time,
+                arguments::CPU,
+            ),
             arguments::kernel(&image.vmlinuz, &initramfs, self.virtual_time),
-            arguments::ways_out(&console_file, &results_file, &requests),
         ];
-        let ended = machine::run(
+        let boot = Boot {
             qemu,
-            &arguments.concat(),
-            &monitor,
-            &results_file,
-            self.backstop(),
-        );
-        let read = |file: &Path| std::fs::read(file).unwrap_or_default();
-        let console = String::from_utf8_lossy(&read(&console_file)).into_owned();
-        let results = read(&results_file);
-        let outputs = ended
-            .and_then(|()| inside::outputs(&results))
-            .and_then(|outputs| {
-                let expected = inside::in_order_of_results(commands).len();
-                ensure!(outputs.len() == expected, "it powered off early");
-                Ok(outputs)
-            })
-            .with_context(|| {
-                let progress = inside::progress(&results, commands);
-                let version = &image.version;
-                let console = tail(&console);
-                format!("{version}: {progress}; its console ends: {console}")
-            })?;
-        Ok(LabReport {
-            kernel_version: image.version.clone(),
-            outputs,
-            console,
-        })
+            arguments: arguments.concat(),
+            commands,
+            kernel_version: &image.version,
+            backstop: self.backstop(),
+        };
+        boot.run(folder.path())
     }
 }
 
@@ -204,7 +179,7 @@ impl Lab {
     }
 
     /// What it carries for its guest, if it has one.
-    fn carried(&self, qemu: &Qemu, folder: &Path) -> Result<Vec<guest::Carried>> {
+    fn carried(&self, qemu: &Qemu, folder: &Path) -> Result<Vec<Carried>> {
         let Some(commands) = &self.guest else {
             return Ok(Vec::new());
         };
@@ -212,14 +187,14 @@ impl Lab {
         let image = kernel::install(self.guest_kernel, self.suite)?;
         let initramfs = folder.join("guest-initramfs");
         let modules = image.modules_of_guest();
-        initramfs::write(&initramfs, &modules, &self.programs, &[], &commands)?;
+        let contents = Contents {
+            modules: &modules,
+            programs: &self.programs,
+            carried: &[],
+            commands: &commands,
+            results: inside::SERIAL_PORT,
+        };
+        initramfs::write(&initramfs, &contents)?;
         guest::carried(qemu, &image.vmlinuz, &initramfs)
     }
-}
-
-/// The last lines of a console, enough for a panic with its stack, or for the
-/// stacks of a handful of threads.
-fn tail(console: &str) -> String {
-    let lines: Vec<&str> = console.lines().collect();
-    lines[lines.len().saturating_sub(150)..].join("\n")
 }

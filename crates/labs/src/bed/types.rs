@@ -1,5 +1,7 @@
 //! The types of a kernel that does not run: BTF, out of its file and out of a module's.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, ensure};
 use object::{File, Object, ObjectSection};
 
@@ -23,7 +25,7 @@ pub struct ModuleTypes {
 /// If the kernel cannot be had, or has no BTF.
 pub fn types_of_module(kernel: Kernel, suite: Suite, module: &str) -> Result<ModuleTypes> {
     let image = kernel::install(kernel, suite)?;
-    let vmlinux = decompressed(payload(&std::fs::read(&image.vmlinuz)?)?)?;
+    let vmlinux = vmlinux(&image.vmlinuz)?;
     let path = image.module(module)?;
     let module = decompressed(&std::fs::read(&path)?)?;
     let of_module = section(&module).with_context(|| path.display().to_string())?;
@@ -32,6 +34,11 @@ pub fn types_of_module(kernel: Kernel, suite: Suite, module: &str) -> Result<Mod
         btf: merged(of_kernel, of_module)?,
         kernel_version: image.version,
     })
+}
+
+/// The kernel in a bzImage, as an ELF file.
+pub(super) fn vmlinux(image: &Path) -> Result<Vec<u8>> {
+    decompressed(payload(&std::fs::read(image)?)?)
 }
 
 /// The compressed kernel in a bzImage (Documentation/arch/x86/boot.rst). Behind it stands

@@ -1,16 +1,20 @@
-//! `lab cloud|rt[@SUITE] CPUS|virtual:SHIFT COMMAND...` boots one lab, shows what each
+//! `lab cloud|plain|rt[@SUITE] CPUS|virtual:SHIFT COMMAND...` boots one lab, shows what each
 //! command said and how it ended, and how long all of it took. `lab reach SUITE` fails
-//! where that suite of Debian cannot be had. With commands that begin with `guest: ` the
+//! where that suite of Debian cannot be had. `lab xen[,WORD...] COMMAND...` boots one with
+//! Xen, whose guest runs the commands that begin with `guest: `, and Dom0 the others; the words
+//! go to the guest's kernel. With commands that begin with `guest: ` the
 //! lab carries a Linux guest, which runs them once `lab-guest boot` has started it.
 #![forbid(unsafe_code)]
 
+use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
-use vmnoise_labs::bed::{Kernel, Lab, Suite};
+use anyhow::{Context, Result, bail, ensure};
+use vmnoise_labs::bed::{CommandOutput, Kernel, Lab, Suite, XenLab};
 use vmnoise_labs::lab_program;
 
-const USAGE: &str = "usage: lab cloud|rt[@SUITE] CPUS|virtual:SHIFT COMMAND... | reach SUITE";
+const USAGE: &str = "usage: lab cloud|plain|rt[@SUITE] CPUS|virtual:SHIFT COMMAND... | \
+                     xen[,WORD...] COMMAND... | reach SUITE";
 /// Begins a command of the guest.
 const GUEST: &str = "guest: ";
 const PROGRAMS: [&str; 5] = [
@@ -27,9 +31,18 @@ fn main() -> Result<()> {
     if let ["reach", suite] = arguments[..] {
         return suite_of(Some(suite))?.reach();
     }
-    let [kernel, time, ref commands @ ..] = arguments[..] else {
-        bail!(USAGE);
+    let start = Instant::now();
+    let ran_on = match arguments[..] {
+        [machine, ref commands @ ..] if machine.starts_with("xen") => xen(machine, commands)?,
+        [kernel, time, ref commands @ ..] => linux(kernel, time, commands)?,
+        _ => bail!(USAGE),
     };
+    eprintln!("{ran_on} in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// One with Linux alone.
+fn linux(kernel: &str, time: &str, commands: &[&str]) -> Result<String> {
     let (kernel, suite) = match kernel.split_once('@') {
         Some((kernel, suite)) => (kernel, Some(suite)),
         None => (kernel, None),
@@ -37,6 +50,7 @@ fn main() -> Result<()> {
     let kernel = match kernel {
         "cloud" => Kernel::Cloud,
         "rt" => Kernel::Rt,
+        "plain" => Kernel::Plain,
         _ => bail!(USAGE),
     };
     let lab = Lab::kernel(kernel).from(suite_of(suite)?);
@@ -44,23 +58,48 @@ fn main() -> Result<()> {
         Some(shift) => lab.virtual_time(shift.parse()?),
         None => lab.cpus(time.parse()?),
     };
-    let start = Instant::now();
-    let in_guest: Vec<&str> = commands
-        .iter()
-        .filter_map(|it| it.strip_prefix(GUEST))
-        .collect();
-    let mut commands = commands.to_vec();
-    commands.retain(|command| !command.starts_with(GUEST));
+    let (in_guest, commands) = split(commands);
     let lab = if in_guest.is_empty() {
         lab
     } else {
         lab.guest(&in_guest)
     };
-    let lab = PROGRAMS.iter().try_fold(lab, |lab, program| {
-        anyhow::Ok(lab.program(&lab_program(program)?))
-    })?;
+    let lab = programs()?.iter().fold(lab, |lab, it| lab.program(it));
     let report = lab.run(&commands)?;
-    for output in &report.outputs {
+    show(&report.outputs);
+    Ok(report.kernel_version)
+}
+
+/// One with Xen.
+fn xen(machine: &str, commands: &[&str]) -> Result<String> {
+    let (machine, words) = machine.split_once(',').unwrap_or((machine, ""));
+    ensure!(machine == "xen", USAGE);
+    let (in_guest, in_dom0) = split(commands);
+    let lab = XenLab::pv().command_line(&words.replace(',', " "));
+    let lab = programs()?.iter().fold(lab, |lab, it| lab.program(it));
+    let report = lab.run(&in_dom0, &in_guest)?;
+    show(&report.guest);
+    show(&report.dom0.outputs);
+    Ok(report.dom0.kernel_version)
+}
+
+/// Those of the guest, and the others.
+fn split<'a>(commands: &[&'a str]) -> (Vec<&'a str>, Vec<&'a str>) {
+    let (in_guest, others): (Vec<&str>, Vec<&str>) =
+        commands.iter().partition(|it| it.starts_with(GUEST));
+    let in_guest = in_guest.iter().filter_map(|it| it.strip_prefix(GUEST));
+    (in_guest.collect(), others)
+}
+
+fn programs() -> Result<Vec<PathBuf>> {
+    PROGRAMS
+        .iter()
+        .map(|program| lab_program(program))
+        .collect()
+}
+
+fn show(outputs: &[CommandOutput]) {
+    for output in outputs {
         print!("{}", output.stdout);
         eprint!("{}", output.stderr);
         match output.status {
@@ -68,9 +107,6 @@ fn main() -> Result<()> {
             None => eprintln!("ended by a signal"),
         }
     }
-    let took = start.elapsed().as_secs_f64();
-    eprintln!("{} in {took:.1} s", report.kernel_version);
-    Ok(())
 }
 
 fn suite_of(name: Option<&str>) -> Result<Suite> {

@@ -11,6 +11,7 @@ mod residual;
 mod softirqs;
 mod trace;
 pub mod vm_exits;
+pub mod xen;
 
 pub use agreement::Agreement;
 pub use branch::{Branch, busiest_exit};

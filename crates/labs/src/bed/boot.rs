@@ -1,0 +1,80 @@
+//! One boot of a machine to its end, and what came out of it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::arguments;
+use super::inside::{self, CommandOutput};
+use super::machine::{self, Monitor};
+use super::qemu::Qemu;
+
+/// What a lab brought out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabReport {
+    /// `uname -r` of the kernel that ran: it moves with the distribution.
+    pub kernel_version: String,
+    /// One for each command that was waited for, in their order.
+    pub outputs: Vec<CommandOutput>,
+    /// All that the kernel and the init said on the console.
+    pub console: String,
+}
+
+/// A machine that is yet to be booted, all of it but its ways out.
+#[derive(Debug)]
+pub(super) struct Boot<'a> {
+    pub qemu: &'a Qemu,
+    pub arguments: Vec<String>,
+    /// What its init runs.
+    pub commands: &'a [&'a str],
+    pub kernel_version: &'a str,
+    pub backstop: Duration,
+}
+
+impl Boot<'_> {
+    /// Boots it, with what it writes in a folder.
+    pub(super) fn run(self, folder: &Path) -> Result<LabReport> {
+        let console_file = folder.join("console");
+        let results_file = folder.join("results");
+        let (requests, answers) = (folder.join("requests"), folder.join("answers"));
+        let monitor = Monitor::new(&requests, &answers)?;
+        let mut arguments = self.arguments;
+        arguments.extend(arguments::ways_out(&console_file, &results_file, &requests));
+        let ended = machine::run(
+            self.qemu,
+            &arguments,
+            &monitor,
+            &results_file,
+            self.backstop,
+        );
+        let read = |file: &Path| std::fs::read(file).unwrap_or_default();
+        let console = String::from_utf8_lossy(&read(&console_file)).into_owned();
+        let results = read(&results_file);
+        let outputs = ended
+            .and_then(|()| inside::outputs(&results))
+            .and_then(|outputs| {
+                let expected = inside::in_order_of_results(self.commands).len();
+                ensure!(outputs.len() == expected, "it powered off early");
+                Ok(outputs)
+            })
+            .with_context(|| {
+                let progress = inside::progress(&results, self.commands);
+                let version = self.kernel_version;
+                let console = tail(&console);
+                format!("{version}: {progress}; its console ends: {console}")
+            })?;
+        Ok(LabReport {
+            kernel_version: self.kernel_version.to_owned(),
+            outputs,
+            console,
+        })
+    }
+}
+
+/// The last lines of a console, enough for a panic with its stack, or for the
+/// stacks of a handful of threads.
+fn tail(console: &str) -> String {
+    let lines: Vec<&str> = console.lines().collect();
+    lines[lines.len().saturating_sub(150)..].join("\n")
+}

@@ -1,0 +1,68 @@
+//! Files of this machine that a lab carries: programs, and the libraries they need.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::apt::call;
+
+/// A file of this machine that a lab carries.
+#[derive(Debug)]
+pub(super) struct Carried {
+    /// Where it lies in the lab, from the root on.
+    pub inside: PathBuf,
+    /// Where it lies here.
+    pub from: PathBuf,
+}
+
+impl Carried {
+    /// A file of here that lies there.
+    pub(super) fn new(inside: &str, from: &Path) -> Carried {
+        Carried {
+            inside: inside.into(),
+            from: from.to_owned(),
+        }
+    }
+}
+
+/// The libraries of a program that was unpacked below a root, where its own packages'
+/// libraries are too; the others are the machine's own.
+pub(super) fn libraries(program: &Path, root: &Path) -> Result<Vec<Carried>> {
+    let folder = root.join("usr/lib/x86_64-linux-gnu");
+    let first = format!("LD_LIBRARY_PATH={}", folder.display());
+    let list = call(
+        "env",
+        &[&first, "ldd", &program.to_string_lossy()],
+        Path::new("."),
+    )?;
+    let files = list.lines().filter_map(path_of_library).map(Path::new);
+    Ok(files
+        .map(|from| Carried {
+            inside: Path::new("/").join(from.strip_prefix(root).unwrap_or(from)),
+            from: from.to_owned(),
+        })
+        .collect())
+}
+
+/// The file in a line of ldd(1); the vDSO is none.
+fn path_of_library(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace();
+    words.find(|word| word.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_a_file() {
+        let line = "\tlibz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x00007f)";
+        assert_eq!(
+            path_of_library(line),
+            Some("/lib/x86_64-linux-gnu/libz.so.1")
+        );
+        let loader = "\t/lib64/ld-linux-x86-64.so.2 (0x00007f)";
+        assert_eq!(path_of_library(loader), Some("/lib64/ld-linux-x86-64.so.2"));
+        assert_eq!(path_of_library("\tlinux-vdso.so.1 (0x00007f)"), None);
+    }
+}

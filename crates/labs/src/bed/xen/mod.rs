@@ -1,0 +1,169 @@
+//! Xen in a lab: Debian's hypervisor, a Dom0 that is a lab of its own, and a guest of it
+//! that runs commands as a lab does. All on one CPU under virtual time, so that whatever
+//! Dom0 does is taken from the guest, and nothing is while it sleeps.
+
+mod packages;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::boot::{Boot, LabReport};
+use super::carried::Carried;
+use super::initramfs::{self, Contents};
+use super::inside::{self, CommandOutput, GUEST_INITRAMFS, GUEST_KERNEL, XEN_DOMAIN};
+use super::kernel::{self, Kernel};
+use super::qemu::Qemu;
+use super::types::vmlinux as vmlinux_of;
+use super::{Suite, arguments};
+
+/// How long a lab of Xen may take before it counts as hung; no estimate of how long it takes.
+const BACKSTOP: Duration = Duration::from_secs(600);
+/// Of the machine: Dom0 has 1 GiB of it.
+const MEMORY_MIB: u32 = 2048;
+/// 2^this ns an instruction.
+const SHIFT: u8 = 2;
+
+/// A machine with Xen that is yet to be booted.
+#[derive(Debug, Clone)]
+pub struct XenLab {
+    command_line: String,
+    programs: Vec<PathBuf>,
+}
+
+/// What it brought out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct XenReport {
+    /// Of the guest, one for each command that was waited for, in their order.
+    pub guest: Vec<CommandOutput>,
+    /// All that the guest said on its console.
+    pub guest_console: String,
+    /// Of Dom0, without what started the guest and brought its results out.
+    pub dom0: LabReport,
+}
+
+impl XenLab {
+    /// A guest of one vCPU with `vmnoise` and the cloud kernel, which knows that it has no
+    /// hardware (PV).
+    pub fn pv() -> XenLab {
+        XenLab {
+            command_line: String::new(),
+            programs: vec![crate::binary()],
+        }
+    }
+
+    /// Tells the guest's kernel this too.
+    pub fn command_line(mut self, words: &str) -> XenLab {
+        self.command_line = words.to_owned();
+        self
+    }
+
+    /// Puts a static program into `/bin` of Dom0 and of the guest.
+    pub fn program(mut self, path: &Path) -> XenLab {
+        self.programs.push(path.to_owned());
+        self
+    }
+
+    /// Boots, starts the guest, which runs its commands, runs Dom0's meanwhile, and powers off
+    /// when both are through. Commands are those of [`super::Lab::run`]. `lab-xen told COUNT`
+    /// in Dom0 sleeps until so many of the guest's commands have ended.
+    ///
+    /// # Errors
+    /// If Xen cannot be had, or the machine does not come to its end.
+    pub fn run(&self, dom0: &[&str], guest: &[&str]) -> Result<XenReport> {
+        let folder = tempfile::tempdir().context("a folder for the lab")?;
+        let folder = folder.path();
+        let xen = packages::install()?;
+        let image = kernel::install(Kernel::Plain, Suite::Own)?;
+        let results = format!(
+            "lab-xen results {}",
+            inside::in_order_of_results(guest).len()
+        );
+        let commands = [&["lab-xen start"], dom0, &[&results]].concat();
+        let mut carried = self.guests_files(folder, guest)?;
+        carried.extend(xen.programs()?);
+        let contents = Contents {
+            modules: &image.modules_of_dom0()?,
+            programs: &[&self.programs[..], &[crate::lab_program("lab-xen")?]].concat(),
+            carried: &carried,
+            commands: &commands,
+            results: inside::SERIAL_PORT,
+        };
+        let initramfs = folder.join("initramfs");
+        initramfs::write(&initramfs, &contents)?;
+        let hypervisor = folder.join("hypervisor");
+        std::fs::write(&hypervisor, xen.hypervisor()?)?;
+        // Xen would unpack it in emulation, many times slower.
+        let vmlinux = folder.join("vmlinux");
+        std::fs::write(&vmlinux, vmlinux_of(&image.vmlinuz)?)?;
+        let arguments = [
+            arguments::machine(1, MEMORY_MIB, Some(SHIFT), arguments::CPU_FOR_XEN),
+            arguments::xen(&hypervisor, &vmlinux, &initramfs),
+        ];
+        let boot = Boot {
+            qemu: Qemu::chosen()?,
+            arguments: arguments.concat(),
+            commands: &commands,
+            kernel_version: &image.version,
+            backstop: BACKSTOP,
+        };
+        let mut dom0 = boot.run(folder)?;
+        ensure!(dom0.outputs.len() > 1, "Dom0 has said nothing");
+        dom0.outputs
+            .remove(0)
+            .text()
+            .context("starting Xen's programs and the guest")?;
+        let told = dom0.outputs.pop().context("no results of the guest")?;
+        Ok(XenReport {
+            guest: inside::outputs(told.text()?.as_bytes())?,
+            guest_console: told.stderr,
+            dom0,
+        })
+    }
+
+    /// The guest's kernel, its initramfs, and what `xl` is told of it.
+    fn guests_files(&self, folder: &Path, commands: &[&str]) -> Result<Vec<Carried>> {
+        let image = kernel::install(Kernel::Cloud, Suite::Own)?;
+        let contents = Contents {
+            modules: &[],
+            programs: &self.programs,
+            carried: &[],
+            commands,
+            results: inside::XEN_CONSOLE,
+        };
+        let initramfs = folder.join("guest-initramfs");
+        initramfs::write(&initramfs, &contents)?;
+        let vmlinux = folder.join("guest-vmlinux");
+        std::fs::write(&vmlinux, vmlinux_of(&image.vmlinuz)?)?;
+        let domain = folder.join("domain");
+        std::fs::write(&domain, self.domain())?;
+        Ok(vec![
+            Carried::new(GUEST_KERNEL, &vmlinux),
+            Carried::new(GUEST_INITRAMFS, &initramfs),
+            Carried::new(XEN_DOMAIN, &domain),
+        ])
+    }
+
+    /// What xl.cfg(5) describes. A guest that has ended stays, so that all it said is read.
+    fn domain(&self) -> String {
+        let line = format!(
+            "console=hvc0 quiet panic=-1 random.trust_cpu=off {}",
+            self.command_line
+        );
+        let settings = [
+            ("name", "\"lab\"".to_owned()),
+            ("type", "\"pv\"".to_owned()),
+            ("kernel", format!("{GUEST_KERNEL:?}")),
+            ("ramdisk", format!("{GUEST_INITRAMFS:?}")),
+            ("cmdline", format!("{:?}", line.trim_end())),
+            ("memory", "512".to_owned()),
+            ("vcpus", "1".to_owned()),
+            ("on_poweroff", "\"preserve\"".to_owned()),
+            ("on_crash", "\"preserve\"".to_owned()),
+        ];
+        settings
+            .map(|(key, value)| format!("{key}={value}\n"))
+            .concat()
+    }
+}

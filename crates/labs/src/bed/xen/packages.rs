@@ -1,0 +1,105 @@
+//! Xen of Debian: the hypervisor and the programs of its Dom0, found by their meta package
+//! because versions move, and kept unpacked under `target/lab/`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use super::super::apt::{self, Apt, Suite};
+use super::super::carried::{self, Carried};
+use super::super::compressed::decompressed;
+
+/// Depends on the current version of all.
+const META: &str = "xen-system-amd64";
+/// Begins the names of what is needed of Xen: the hypervisor, programs, and libraries with one
+/// that is not Xen's.
+const NEEDED: [&str; 4] = ["xen-hypervisor-", "xen-utils-", "libxen", "libyajl"];
+/// What a Dom0 runs. The last two record what the hypervisor does, and tell of it.
+const PROGRAMS: [&str; 6] = [
+    "xenstored",
+    "xen-init-dom0",
+    "xenconsoled",
+    "xl",
+    "xentrace",
+    "xenalyze",
+];
+
+/// Xen on this machine's disk.
+#[derive(Debug)]
+pub(super) struct Xen {
+    folder: PathBuf,
+    files: Vec<PathBuf>,
+}
+
+impl Xen {
+    /// The hypervisor, as a loader starts it.
+    pub(super) fn hypervisor(&self) -> Result<Vec<u8>> {
+        let is_it = |path: &&PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with("xen-") && name.ends_with(".gz"))
+        };
+        let boot = self.folder.join("boot");
+        let mut files = self.files.iter().filter(|path| path.starts_with(&boot));
+        let file = files.find(is_it).context("Xen without a hypervisor")?;
+        decompressed(&std::fs::read(file)?)
+    }
+
+    /// The programs of Dom0, with their libraries.
+    pub(super) fn programs(&self) -> Result<Vec<Carried>> {
+        let mut all = BTreeMap::new();
+        for name in PROGRAMS {
+            let program = self.program(name)?;
+            for library in carried::libraries(program, &self.folder)? {
+                all.insert(library.inside, library.from);
+            }
+            all.insert(Path::new("/bin").join(name), program.to_owned());
+        }
+        // glibc loads it when a thread ends, and no program names it.
+        let unwinder = Path::new("/lib/x86_64-linux-gnu/libgcc_s.so.1");
+        all.insert(unwinder.to_owned(), unwinder.to_owned());
+        let files = all.into_iter();
+        Ok(files
+            .map(|(inside, from)| Carried { inside, from })
+            .collect())
+    }
+
+    /// A program, and not the script by which Debian finds the right version of it.
+    fn program(&self, name: &str) -> Result<&Path> {
+        let is_it = |path: &&PathBuf| path.ends_with(Path::new("bin").join(name));
+        let file = self.files.iter().find(is_it);
+        Ok(file.with_context(|| format!("Xen without {name}"))?)
+    }
+}
+
+/// Finds the current packages and unpacks them, unless that was done before.
+pub(super) fn install() -> Result<Xen> {
+    let apt = Apt::of(Suite::Own)?;
+    let packages = match packages(&apt) {
+        Ok(packages) => packages,
+        // A fresh machine has no package lists, one that slept has old ones.
+        Err(missing) => {
+            apt.update()
+                .with_context(|| format!("looking again, because {missing:#}"))?;
+            packages(&apt)?
+        }
+    };
+    let hypervisor = packages.iter().find(|it| it.starts_with(NEEDED[0]));
+    let hypervisor = hypervisor.with_context(|| format!("no hypervisor behind {META}"))?;
+    let folder = apt::kept().join(hypervisor);
+    if !folder.is_dir() {
+        apt.unpack(&packages, &folder)?;
+    }
+    Ok(Xen {
+        files: apt::files(&folder)?,
+        folder,
+    })
+}
+
+/// Those behind the meta package that are needed.
+fn packages(apt: &Apt) -> Result<Vec<String>> {
+    let mut all: Vec<String> = apt.depends_in_the_end(META)?.into_iter().collect();
+    all.retain(|package| NEEDED.iter().any(|name| package.starts_with(name)));
+    ensure!(!all.is_empty(), "apt knows nothing behind {META}");
+    Ok(all)
+}

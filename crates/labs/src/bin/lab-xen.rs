@@ -1,0 +1,140 @@
+//! The Dom0 of a lab of Xen: `lab-xen start` starts Xen's programs and the guest that the
+//! lab carries; `lab-xen told COUNT` sleeps until so many of the guest's commands have ended;
+//! `lab-xen results COUNT` does too, and prints what they said, a line of JSON each, and
+//! all of the guest's console on stderr. `lab-xen waits COUNT` has `xentrace` record until
+//! then, and prints each wait of the guest's vCPU for a CPU as `xenalyze` tells of it: when it
+//! ended in s, and how long it was in us.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout)]
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
+use rustix::mount::{MountFlags, mount};
+use rustix::process::{Pid, Signal, kill_process};
+use vmnoise_labs::bed::inside::{XEN_DOMAIN, XEN_GUEST_CONSOLE, results_on_console};
+
+/// A guest that says nothing for so long has come to a stand; no estimate of how long a
+/// command takes.
+const SILENCE: Timespec = Timespec {
+    tv_sec: 60,
+    tv_nsec: 0,
+};
+/// Class of the scheduler's events (TRC_SCHED of xen/include/public/trace.h).
+const SCHEDULER: &str = "0x0002f000";
+const TRACE: &str = "/tmp/trace";
+/// Folders that Xen's programs expect.
+const FOLDERS: [&str; 5] = [
+    "/var/run/xen",
+    "/var/run/xenstored",
+    "/var/lib/xen",
+    "/var/log/xen",
+    "/var/lock",
+];
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["start"] => start(),
+        ["told", count] => wait_for(count.parse()?).map(drop),
+        ["results", count] => {
+            let console = wait_for(count.parse()?)?;
+            print!("{}", results_on_console(&console));
+            eprint!("{console}");
+            Ok(())
+        }
+        ["waits", count] => waits(count.parse()?),
+        _ => bail!("usage: lab-xen start | told COUNT | results COUNT | waits COUNT"),
+    }
+}
+
+fn start() -> Result<()> {
+    for folder in FOLDERS {
+        fs::create_dir_all(folder).with_context(|| folder.to_owned())?;
+    }
+    fs::create_dir_all("/dev/pts")?;
+    for (kind, place) in [("devpts", "/dev/pts"), ("xenfs", "/proc/xen")] {
+        mount(kind, place, kind, MountFlags::empty(), None)
+            .with_context(|| format!("mounting {kind} on {place}"))?;
+    }
+    run("xenstored", &[])?;
+    run("xen-init-dom0", &[])?;
+    let folder = Path::new(XEN_GUEST_CONSOLE).parent().context("a folder")?;
+    let folder = format!("--log-dir={}", folder.display());
+    File::create(XEN_GUEST_CONSOLE)?;
+    run("xenconsoled", &["--log=guest", &folder])?;
+    run("xl", &["create", "-e", XEN_DOMAIN])
+}
+
+/// Runs a program of Xen; one that stays goes to the background by itself, once it works.
+fn run(program: &str, arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new(format!("/bin/{program}"));
+    // One that stays would keep the reader of our own words waiting.
+    let log = format!("/tmp/{program}.log");
+    let out = File::create(&log)?;
+    let status = command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(out.try_clone()?)
+        .stderr(out)
+        .status()
+        .with_context(|| format!("starting {program}"))?;
+    let said = fs::read_to_string(&log)?;
+    eprint!("{said}");
+    ensure!(status.success(), "{program}: {status}: {said}");
+    Ok(())
+}
+
+/// Sleeps until the guest has told so many results; nobody in Dom0 looks meanwhile, as each
+/// look would be taken from the guest. Gives its console.
+fn wait_for(count: usize) -> Result<String> {
+    let watch = inotify::init(inotify::CreateFlags::CLOEXEC)?;
+    inotify::add_watch(&watch, XEN_GUEST_CONSOLE, inotify::WatchFlags::MODIFY)?;
+    let mut changes = File::from(watch);
+    let mut room = [0; 4096];
+    loop {
+        let console = fs::read(XEN_GUEST_CONSOLE)?;
+        let console = String::from_utf8_lossy(&console).into_owned();
+        if results_on_console(&console).lines().count() >= count {
+            return Ok(console);
+        }
+        let mut watched = [PollFd::new(&changes, PollFlags::IN)];
+        if poll(&mut watched, Some(&SILENCE))? == 0 {
+            bail!("the guest has been silent for a minute; its console: {console}");
+        }
+        let _ = changes.read(&mut room)?;
+    }
+}
+
+/// Lets Xen record what its scheduler does until the guest has told so many results, and
+/// prints what it tells of the guest. All of that would take minutes on a serial port.
+fn waits(count: usize) -> Result<()> {
+    let recorder = Command::new("/bin/xentrace")
+        .args(["-D", "-S", "256", "-e", SCHEDULER, TRACE])
+        .stdin(Stdio::null())
+        .spawn()
+        .context("starting xentrace")?;
+    wait_for(count)?;
+    // It writes the last of its buffers when it is asked to end.
+    kill_process(Pid::from_child(&recorder), Signal::TERM)?;
+    let ended = recorder.wait_with_output()?;
+    ensure!(ended.status.success(), "xentrace: {}", ended.status);
+    let told = Command::new("/bin/xenalyze")
+        .args(["--cpu-hz=1G", "--dump-all", TRACE])
+        .output()
+        .context("starting xenalyze")?;
+    for line in String::from_utf8_lossy(&told.stdout).lines() {
+        if let Some((before, after)) = line.split_once("next d1v0, was runnable for ") {
+            let end = before.split_whitespace().next().unwrap_or_default();
+            let length = after.split("us").next().unwrap_or_default();
+            println!("{end} {length}");
+        }
+    }
+    Ok(())
+}
