@@ -4,13 +4,11 @@ use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal};
 
-use crate::args::TRACE_FILE;
-
 /// One of `--on-threshold` or `--on-end`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Save the last lines of the trace to this file.
-    Trace(PathBuf),
+    /// Save the last lines of the trace to this file; `None` is the command's default.
+    Trace(Option<PathBuf>),
     /// Send a signal.
     Signal {
         /// Which.
@@ -53,9 +51,9 @@ pub fn parse(text: &str) -> Result<Action, String> {
         (!value.is_empty()).then_some(value)
     };
     match (name, rest) {
-        ("trace", None) => Ok(Action::Trace(TRACE_FILE.into())),
+        ("trace", None) => Ok(Action::Trace(None)),
         ("trace", _) => value("file")
-            .map(|file| Action::Trace(file.into()))
+            .map(|file| Action::Trace(Some(file.into())))
             .ok_or_else(usage),
         ("shell", _) => value("command")
             .map(|command| Action::Shell(command.to_owned()))
@@ -92,10 +90,10 @@ mod tests {
 
     #[test]
     fn actions_are_those_of_rtla() {
-        assert_eq!(parse("trace"), Ok(Action::Trace(TRACE_FILE.into())));
+        assert_eq!(parse("trace"), Ok(Action::Trace(None)));
         assert_eq!(
             parse("trace,file=/x/y.txt"),
-            Ok(Action::Trace("/x/y.txt".into()))
+            Ok(Action::Trace(Some("/x/y.txt".into())))
         );
         assert_eq!(parse("continue"), Ok(Action::Continue));
         assert_eq!(

@@ -2,6 +2,8 @@
 
 mod compare;
 mod exits;
+mod shared;
+mod timerlat;
 
 use std::path::PathBuf;
 
@@ -9,9 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use vmnoise_events::Policy;
 use vmnoise_workload::microvm::exercise::Exercise;
 
-use crate::actions::{self, Action};
 use crate::exercise_name;
-use crate::foreign::ForeignOptions;
 use crate::host_feed::FeedFrom;
 use crate::priority;
 use crate::units::{Bare, parse_time};
@@ -20,12 +20,18 @@ pub use compare::CompareArguments;
 pub use exits::{
     Columns, ExitsArguments, ExitsCommon, ExitsHistArguments, ExitsMode, ExitsTopArguments,
 };
+pub use shared::Shared;
+pub use timerlat::{
+    DmaLatency, Exports, LatencyFormat, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon,
+    TimerlatHistArguments, TimerlatMode, TimerlatTopArguments, TimerlatTraceArguments,
+};
 
 const EXAMPLES: &str = "\
 Examples:
   vmnoise microvm --duration 10s          what a VM on this host would feel, and why
   vmnoise microvm -c 3 -o run.vmn         the same on CPU 3, recorded
   vmnoise osnoise -d 10s                  what is taken from each CPU of this machine
+  vmnoise timerlat -d 10s                 how late periodic tasks wake up, and why
   vmnoise exits -d 10s                    every exit of the VMs on this host, by reason
   vmnoise explain run.vmn                 the summary again, from the recording
   vmnoise explain guest.rec host.rec      who on the host took what the guest lost
@@ -48,6 +54,8 @@ pub enum Command {
     Microvm(MicrovmArguments),
     /// Measure what is taken from this machine's CPUs, as rtla osnoise does, on any kernel
     Osnoise(Box<OsnoiseArguments>),
+    /// Measure how late periodic tasks wake up, as rtla timerlat and cyclictest do, and why
+    Timerlat(Box<TimerlatArguments>),
     /// Count every exit of every VM on this host, and say where its time went
     Exits(Box<ExitsArguments>),
     /// Print the summary of a recording, or join a guest's with its host's
@@ -129,22 +137,15 @@ pub enum OsnoiseMode {
 /// What `rtla osnoise` and `vmnoise osnoise` both understand, by the same letters.
 #[derive(Debug, Args)]
 pub struct OsnoiseCommon {
-    /// CPUs to measure, such as 1,3-5 [default: every CPU this process may use]
-    #[arg(short, long, value_name = "LIST")]
-    pub cpus: Option<String>,
+    #[command(flatten)]
+    pub shared: Shared,
     /// Poll nothing: measure what is taken from this thread (its id, or that of a process with
     /// one thread) while it is runnable, wherever it runs
-    #[arg(long, value_name = "PID", conflicts_with_all = ["comm", "cpus", "runtime", "priority"])]
+    #[arg(long, value_name = "PID", conflicts_with_all = ["comm", "cpus", "runtime", "priority", "cgroup", "warm_up"])]
     pub pid: Option<u32>,
     /// The same for each thread of this name; no two of them may share a CPU
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["cpus", "runtime", "priority"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["cpus", "runtime", "priority", "cgroup", "warm_up"])]
     pub comm: Option<String>,
-    /// CPUs for the tool's own threads [default: those that are not measured]
-    #[arg(short = 'H', long, value_name = "LIST")]
-    pub house_keeping: Option<String>,
-    /// How long to measure [default: until Ctrl-C]; a number alone is in seconds
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<u64>,
     /// Length of a period; a number alone is in microseconds
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = osnoise_period)]
     pub period: u64,
@@ -171,36 +172,17 @@ pub struct OsnoiseCommon {
     /// Policy of the polling threads: o:NICE, f:PRIORITY, r:PRIORITY or d:RUNTIME:PERIOD [default: as inherited]
     #[arg(short = 'P', long, value_name = "POLICY", value_parser = priority::parse)]
     pub priority: Option<Policy>,
-    /// Control group (cgroup2) of the polling threads [default: that of vmnoise]
-    #[arg(short = 'C', long, value_name = "CGROUP", num_args = 0..=1, require_equals = true, conflicts_with_all = ["pid", "comm"])]
-    pub cgroup: Option<Option<String>>,
-    /// Measure this long before the result begins; a number alone is in seconds
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = warm_up, conflicts_with_all = ["pid", "comm"])]
-    pub warm_up: u64,
-    /// What to do when -s, -S or -a is hit, in the order given: trace[,file=FILE],
-    /// signal,num=N,pid=PID|parent, shell,command=COMMAND, or continue
-    #[arg(long, value_name = "ACTION", value_parser = actions::parse)]
-    pub on_threshold: Vec<Action>,
-    /// What to do after the result, in the same words
-    #[arg(long, value_name = "ACTION", value_parser = actions::parse)]
-    pub on_end: Vec<Action>,
     /// Where the host of this guest tells what it took: a device, socket or FIFO; auto finds
     /// the feed's port (docs/feed.md), none reads nothing
     #[arg(long, value_name = "PATH", default_value = "auto")]
     pub feed: FeedFrom,
-    #[command(flatten)]
-    pub foreign: ForeignOptions,
-    /// Write everything that was seen to this recording
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
 }
 
 impl OsnoiseCommon {
     /// Whether the last lines of the trace may be asked for: when noise hits a limit, or
     /// at the end.
     pub fn keeps_trace(&self) -> bool {
-        let saves = |action: &Action| matches!(action, Action::Trace(_));
-        self.stop.or(self.auto).or(self.stop_total).is_some() || self.on_end.iter().any(saves)
+        self.stop.or(self.auto).or(self.stop_total).is_some() || self.shared.ends_with_trace()
     }
 }
 
@@ -285,7 +267,7 @@ pub struct ExplainArguments {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// Print it line by line instead, as `osnoise trace` and `exits trace` do
+    /// Print it line by line instead, as `osnoise trace`, `timerlat trace` and `exits trace` do
     #[arg(long, conflicts_with_all = ["format", "host"])]
     pub trace: bool,
 }

@@ -20,6 +20,7 @@ pub fn facts() -> RunFacts {
             runtime_ns: None,
             observed: Vec::new(),
             exits: None,
+            timer: None,
             trace: true,
         },
         host: HostFacts::default(),

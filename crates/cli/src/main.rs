@@ -46,6 +46,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Microvm(arguments) => commands::microvm::run(&arguments),
         Command::Osnoise(arguments) => commands::osnoise::run(&arguments),
+        Command::Timerlat(arguments) => commands::timerlat::run(&arguments),
         Command::Exits(arguments) => commands::exits::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(&arguments),

@@ -182,8 +182,9 @@ impl<'a> Measurement<'a> {
             self.discard();
         }
         self.outer_steal = OuterSteal::begin(&self.facts.options.cpus, self.tracer.as_ref());
-        self.anchor();
+        let begun_mono_ns = self.anchor();
         self.baseline = Baseline {
+            begun_mono_ns,
             tallies: self.tallies(),
             losses: self.losses(),
             own_cost: self.tracer.as_ref().and_then(Tracer::own_cost),
@@ -253,9 +254,9 @@ impl<'a> Measurement<'a> {
             );
         }
         let baseline = &self.baseline;
-        self.poller.drain(&mut |gap| {
-            if !baseline.precedes(&gap) {
-                events.push(Event::Gap(gap));
+        self.poller.drain(&mut |felt| {
+            if !baseline.precedes(&felt) {
+                events.push(felt);
             }
         });
         if let Some(feed) = &mut self.feed {

@@ -2,7 +2,7 @@
 //! thread of ours feels anything.
 
 use anyhow::{Context, Result};
-use vmnoise_events::{Gap, Tally};
+use vmnoise_events::{Event, Tally};
 use vmnoise_tracer::Tracer;
 use vmnoise_tracer::host::{Host, Thread};
 use vmnoise_workload::tsc;
@@ -107,7 +107,7 @@ impl Poller for Observed {
         Ok(())
     }
 
-    fn drain(&mut self, _sink: &mut dyn FnMut(Gap)) {}
+    fn drain(&mut self, _sink: &mut dyn FnMut(Event)) {}
 
     fn tallies(&self, tracer: Option<&Tracer>) -> Vec<Tally> {
         let tally = |watched| self.tally(watched, tracer?);

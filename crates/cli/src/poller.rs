@@ -1,19 +1,20 @@
 //! What a measurement needs of a workload, whoever feels its gaps.
 
-use vmnoise_events::{Gap, Tally};
+use vmnoise_events::{Event, Tally};
 use vmnoise_tracer::Tracer;
 use vmnoise_workload::microvm::Microvm;
 use vmnoise_workload::spin::Spin;
+use vmnoise_workload::timer::Timer;
 
 /// A prepared workload; an observed one asks the probes, which are attached by then.
 pub trait Poller {
     /// Lets all threads go; those of our own end by themselves at `deadline_tsc`.
     fn start(&mut self, tracer: Option<&Tracer>, deadline_tsc: Option<u64>) -> anyhow::Result<()>;
-    /// Hands out every gap recorded since the last call.
-    fn drain(&mut self, sink: &mut dyn FnMut(Gap));
+    /// Hands out every gap or activation recorded since the last call.
+    fn drain(&mut self, sink: &mut dyn FnMut(Event));
     /// Counters of each CPU, cumulative; what only the host can tell is `None`.
     fn tallies(&self, tracer: Option<&Tracer>) -> Vec<Tally>;
-    /// Gaps that found no room.
+    /// Gaps or activations that found no room.
     fn dropped(&self) -> u64;
     /// How often the clock went back.
     fn clock_steps_back(&self) -> u64;
@@ -25,9 +26,9 @@ pub trait Poller {
     fn stop(&mut self);
 }
 
-/// Both workloads of our own have the same hands; the compiler checks that it stays so.
+/// The workloads of our own have the same hands; the compiler checks that it stays so.
 macro_rules! poller {
-    ($workload:ty) => {
+    ($workload:ty, $felt:path) => {
         impl Poller for $workload {
             fn start(
                 &mut self,
@@ -37,8 +38,8 @@ macro_rules! poller {
                 Ok(<$workload>::start(self, deadline_tsc)?)
             }
 
-            fn drain(&mut self, sink: &mut dyn FnMut(Gap)) {
-                <$workload>::drain(self, sink);
+            fn drain(&mut self, sink: &mut dyn FnMut(Event)) {
+                <$workload>::drain(self, &mut |felt| sink($felt(felt)));
             }
 
             fn tallies(&self, _tracer: Option<&Tracer>) -> Vec<Tally> {
@@ -68,5 +69,6 @@ macro_rules! poller {
     };
 }
 
-poller!(Microvm);
-poller!(Spin);
+poller!(Microvm, Event::Gap);
+poller!(Spin, Event::Gap);
+poller!(Timer, Event::Activation);

@@ -27,14 +27,17 @@ pub enum Outcome {
 #[derive(Debug)]
 pub struct Reaction {
     left: std::vec::IntoIter<Action>,
+    /// Where a trace goes that is to go nowhere else.
+    trace_file: &'static str,
     running: Option<(Child, String)>,
 }
 
 impl Reaction {
     /// Nothing is done yet.
-    pub fn new(actions: Vec<Action>) -> Reaction {
+    pub fn new(actions: Vec<Action>, trace_file: &'static str) -> Reaction {
         Reaction {
             left: actions.into_iter(),
+            trace_file,
             running: None,
         }
     }
@@ -64,7 +67,9 @@ impl Reaction {
                         format!("sending signal {} to process {pid:?}", signal.as_raw())
                     })?;
                 }
-                Some(Action::Trace(path)) => save(trace, &path)?,
+                Some(Action::Trace(path)) => {
+                    save(trace, path.as_deref().unwrap_or(Path::new(self.trace_file)))?;
+                }
                 Some(Action::Shell(command)) => self.running = Some((start(&command)?, command)),
             }
         }
@@ -89,15 +94,17 @@ impl Reaction {
 #[derive(Debug)]
 pub struct OnThreshold {
     actions: Vec<Action>,
+    trace_file: &'static str,
     under_way: Option<Reaction>,
     failure: Option<anyhow::Error>,
 }
 
 impl OnThreshold {
     /// Waits for a limit to be hit.
-    pub fn new(actions: Vec<Action>) -> OnThreshold {
+    pub fn new(actions: Vec<Action>, trace_file: &'static str) -> OnThreshold {
         OnThreshold {
             actions,
+            trace_file,
             under_way: None,
             failure: None,
         }
@@ -110,7 +117,7 @@ impl OnThreshold {
             if !hit || !self.actions.contains(&Action::Continue) {
                 return hit;
             }
-            self.under_way = Some(Reaction::new(self.actions.clone()));
+            self.under_way = Some(Reaction::new(self.actions.clone(), self.trace_file));
         }
         let Some(reaction) = &mut self.under_way else {
             return false;
@@ -138,7 +145,7 @@ impl OnThreshold {
         }
         match &mut self.under_way {
             Some(reaction) => reaction.finish(trace)?,
-            None if by_limit => Reaction::new(self.actions).finish(trace)?,
+            None if by_limit => Reaction::new(self.actions, self.trace_file).finish(trace)?,
             None => Outcome::Done,
         };
         Ok(())
@@ -178,7 +185,7 @@ mod tests {
 
     fn carry_out(actions: &[&str]) -> Result<Outcome> {
         let actions = actions.iter().map(|text| parse(text).unwrap());
-        Reaction::new(actions.collect()).finish(&RecentTrace::default())
+        Reaction::new(actions.collect(), "trace.txt").finish(&RecentTrace::default())
     }
 
     #[test]
@@ -225,7 +232,7 @@ mod tests {
 
     fn on_threshold(actions: &[&str]) -> OnThreshold {
         let actions = actions.iter().map(|text| parse(text).unwrap());
-        OnThreshold::new(actions.collect())
+        OnThreshold::new(actions.collect(), "trace.txt")
     }
 
     #[test]
@@ -262,7 +269,7 @@ mod tests {
     #[test]
     fn a_command_is_not_waited_for() {
         let sleep = parse("shell,command=sleep 0.3").unwrap();
-        let mut reaction = Reaction::new(vec![sleep]);
+        let mut reaction = Reaction::new(vec![sleep], "trace.txt");
         assert_eq!(reaction.advance(&RecentTrace::default()).unwrap(), None);
         assert_eq!(
             reaction.finish(&RecentTrace::default()).unwrap(),

@@ -3,24 +3,35 @@
 use std::collections::VecDeque;
 use std::io::Write;
 
-use vmnoise_explain::{Noise, TraceLine, WorstGap};
+use vmnoise_events::Workload;
+use vmnoise_explain::{Noise, TraceLine};
 
 use crate::output::trace_line;
 
 /// About as many as the default buffer of rtla holds for one CPU (1.4 MB).
 const KEPT: usize = 32_768;
 
-/// Which gap: when it began, CLOCK_MONOTONIC in nanoseconds, and on which CPU.
+/// Which gap or wake-up: when it began or was due, CLOCK_MONOTONIC in nanoseconds, and on
+/// which CPU.
 pub type GapKey = (u64, u32);
 
 /// The last lines, oldest first.
 #[derive(Debug, Default)]
 pub struct RecentTrace {
+    workload: Option<Workload>,
     lines: VecDeque<TraceLine>,
     saved_up_to: Option<GapKey>,
 }
 
 impl RecentTrace {
+    /// Of a run with this workload.
+    pub fn of(workload: Workload) -> RecentTrace {
+        RecentTrace {
+            workload: Some(workload),
+            ..RecentTrace::default()
+        }
+    }
+
     /// Takes the next line.
     pub fn push(&mut self, line: TraceLine) {
         if self.lines.len() == KEPT {
@@ -35,17 +46,17 @@ impl RecentTrace {
         self.saved_up_to = gap;
     }
 
-    /// The noise that overlaps a gap, in the order of its ends.
-    pub fn inside(&self, gap: &WorstGap) -> Vec<&Noise> {
-        let end_mono_ns = gap.start_mono_ns.saturating_add(gap.dur_ns);
+    /// The noise that overlaps a gap, or a late wake-up, in the order of its ends.
+    pub fn inside(&self, (start_mono_ns, cpu): GapKey, dur_ns: u64) -> Vec<&Noise> {
+        let end_mono_ns = start_mono_ns.saturating_add(dur_ns);
         let noise = self.lines.iter().filter_map(|line| match line {
             TraceLine::Noise(noise) => Some(noise),
-            TraceLine::Sample(_) => None,
+            TraceLine::Sample(_) | TraceLine::Context(_) => None,
         });
         let overlapping = noise.filter(|noise| {
-            noise.cpu == gap.cpu
+            noise.cpu == cpu
                 && noise.start_mono_ns < end_mono_ns
-                && noise.end_mono_ns > gap.start_mono_ns
+                && noise.end_mono_ns > start_mono_ns
         });
         overlapping.collect()
     }
@@ -57,10 +68,11 @@ impl RecentTrace {
     /// If `out` cannot be written.
     pub fn save(&self, out: impl Write) -> std::io::Result<()> {
         let mut out = std::io::BufWriter::new(out);
-        out.write_all(trace_line::HEADER.as_bytes())?;
+        let workload = self.workload.unwrap_or(Workload::Spin);
+        out.write_all(trace_line::header(workload).as_bytes())?;
         for line in &self.lines {
             out.write_all(trace_line::render(line).as_bytes())?;
-            if self.saved_up_to.is_some_and(|gap| is_sample_of(gap, line)) {
+            if self.saved_up_to.is_some_and(|gap| ends_with(gap, line)) {
                 break;
             }
         }
@@ -68,9 +80,13 @@ impl RecentTrace {
     }
 }
 
-fn is_sample_of(gap: GapKey, line: &TraceLine) -> bool {
+/// Whether this is the line of that gap, or the last one of that wake-up.
+fn ends_with(gap: GapKey, line: &TraceLine) -> bool {
     match line {
         TraceLine::Sample(sample) => (sample.start_mono_ns, sample.cpu) == gap,
+        TraceLine::Context(context) => {
+            context.name == "user-ret" && (context.expiry_mono_ns, context.cpu) == gap
+        }
         TraceLine::Noise(_) => false,
     }
 }

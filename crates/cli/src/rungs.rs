@@ -258,6 +258,30 @@ pub fn no_microvm(error: &Error) -> Rung {
     )
 }
 
+/// What idle CPUs were held to while periodic tasks ran, in microseconds; or why to nothing.
+pub fn of_idle(held_us: Option<i32>, why: &str) -> Rung {
+    const PROBE: &str = "idle states";
+    match held_us {
+        Some(us) => rung(
+            PROBE,
+            &format!("/dev/cpu_dma_latency held at {us} us"),
+            true,
+            "",
+            "",
+        ),
+        None => {
+            let limit = format!("not held: the way out of idle is part of the latencies ({why})");
+            rung(
+                PROBE,
+                "none",
+                false,
+                &limit,
+                "run as root, with --dma-latency 0",
+            )
+        }
+    }
+}
+
 fn rung(probe: &str, rung: &str, best: bool, limit: &str, remedy: &str) -> Rung {
     Rung {
         probe: probe.into(),

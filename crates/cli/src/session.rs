@@ -18,7 +18,7 @@ pub struct Session<'a> {
     trace: RecentTrace,
     recorder: Recorder,
     stop_ns: Option<u64>,
-    /// The earliest gap of the length of `--stop` since that was asked for.
+    /// The earliest gap, or late wake-up, that hit a limit since that was asked for.
     stop_hit: Option<GapKey>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Session<'a> {
         Session {
             view,
             explainer,
-            trace: RecentTrace::default(),
+            trace: RecentTrace::of(facts.workload),
             recorder: Recorder::new(writer),
             stop_ns: facts.options.stop_ns,
             stop_hit: None,
@@ -76,6 +76,13 @@ impl<'a> Session<'a> {
                 *stop_hit = Some(stop_hit.map_or(gap, |first| first.min(gap)));
             }
         });
+        for wakeup in explainer.take_wakeups() {
+            view.wakeup(&wakeup);
+            if wakeup.hits_limit {
+                let wakeup = (wakeup.expiry_mono_ns, wakeup.cpu);
+                *stop_hit = Some(stop_hit.map_or(wakeup, |first| first.min(wakeup)));
+            }
+        }
         let lines = explainer.take_trace();
         if !lines.is_empty() {
             view.trace(&lines);
@@ -125,6 +132,9 @@ impl<'a> Session<'a> {
         let summary = self.explainer.finish();
         let stopped_by = summary.stopped_by.as_ref();
         let stopped_by = stopped_by.map(|gap| (gap.start_mono_ns, gap.cpu));
+        let wakeups = summary.wakeups.as_ref();
+        let late = wakeups.and_then(|wakeups| wakeups.stopped_by.as_ref());
+        let stopped_by = stopped_by.or(late.map(|late| (late.expiry_mono_ns, late.cpu)));
         self.trace.save_up_to(stopped_by);
         Outcome {
             summary,

@@ -1,6 +1,6 @@
 //! What a warm-up leaves behind: the counters at its end, from which a result counts.
 
-use vmnoise_events::{Gap, Loss, OwnCost, Tally};
+use vmnoise_events::{Event, Loss, OwnCost, Tally};
 
 /// Cumulative counters at the begin of the result; all zero without a warm-up.
 #[derive(Debug, Default)]
@@ -11,13 +11,21 @@ pub struct Baseline {
     pub losses: Vec<Loss>,
     /// What measuring had cost.
     pub own_cost: Option<OwnCost>,
+    /// When that was, CLOCK_MONOTONIC in nanoseconds.
+    pub begun_mono_ns: u64,
 }
 
 impl Baseline {
-    /// Whether a gap began before the result does.
-    pub fn precedes(&self, gap: &Gap) -> bool {
-        let base = self.tallies.iter().find(|base| base.cpu == gap.cpu);
-        base.is_some_and(|base| gap.start_tsc < base.last_tsc)
+    /// Whether a gap or an activation began before the result does.
+    pub fn precedes(&self, felt: &Event) -> bool {
+        match felt {
+            Event::Gap(gap) => {
+                let base = self.tallies.iter().find(|base| base.cpu == gap.cpu);
+                base.is_some_and(|base| gap.start_tsc < base.last_tsc)
+            }
+            Event::Activation(activation) => activation.expiry_mono_ns < self.begun_mono_ns,
+            _ => false,
+        }
     }
 
     /// The counters of a CPU since the begin of the result.
@@ -66,7 +74,7 @@ fn since(base: Option<u64>, now: Option<u64>) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use vmnoise_events::{InterferenceCounts, LossKind};
+    use vmnoise_events::{Activation, Gap, InterferenceCounts, LossKind};
 
     use super::*;
 
@@ -96,6 +104,7 @@ mod tests {
                 bpf_runs: 10,
                 bpf_ns: 900,
             }),
+            begun_mono_ns: 0,
         }
     }
 
@@ -133,19 +142,38 @@ mod tests {
 
     #[test]
     fn a_gap_that_began_in_the_warm_up_is_none() {
-        let gap = |cpu, start_tsc| Gap {
-            cpu,
-            start_tsc,
-            end_tsc: 6_000,
-            steal_ns: 0,
-            reloads: 0,
-            light_exits: 0,
-            heavy_exits: 0,
-            interference: None,
+        let gap = |cpu, start_tsc| {
+            Event::Gap(Gap {
+                cpu,
+                start_tsc,
+                end_tsc: 6_000,
+                steal_ns: 0,
+                reloads: 0,
+                light_exits: 0,
+                heavy_exits: 0,
+                interference: None,
+            })
         };
         assert!(baseline().precedes(&gap(1, 4_999)));
         assert!(!baseline().precedes(&gap(1, 5_000)));
         assert!(!baseline().precedes(&gap(2, 0)));
         assert!(!Baseline::default().precedes(&gap(1, 0)));
+    }
+
+    #[test]
+    fn a_wake_up_that_was_due_in_the_warm_up_is_none() {
+        let due = |expiry_mono_ns| {
+            Event::Activation(Activation {
+                expiry_mono_ns,
+                ..Activation::default()
+            })
+        };
+        let begun = Baseline {
+            begun_mono_ns: 700,
+            ..Baseline::default()
+        };
+        assert!(begun.precedes(&due(699)));
+        assert!(!begun.precedes(&due(700)));
+        assert!(!Baseline::default().precedes(&due(0)));
     }
 }

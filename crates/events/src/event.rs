@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Activity, Anchor, FeedTotals, Gap, HostFrame, InterferenceCounts, Source, Vcpu, VcpuClock,
-    VcpuExit, VcpuInterval, VcpuTotals,
+    Activation, Activity, Anchor, FeedTotals, Gap, HostFrame, InterferenceCounts, Source, Vcpu,
+    VcpuClock, VcpuExit, VcpuInterval, VcpuTotals,
 };
 
 /// One message of the stream. `explain` is a pure function of the messages in
@@ -17,6 +17,8 @@ pub enum Event {
     Gap(Gap),
     /// Something a kernel did.
     Activity(Activity),
+    /// A periodic task woke up.
+    Activation(Activation),
     /// A pair of clock readings.
     Anchor(Anchor),
     /// Counters of one CPU, cumulative since its workload started.

@@ -17,6 +17,9 @@ pub enum Workload {
     Observed,
     /// Nobody: the exits of this host's vCPUs are told by the kernel itself.
     Vcpus,
+    /// A thread on each CPU that sleeps until a given time, again and again: no gaps, but
+    /// how late it woke up.
+    Timer,
 }
 
 /// Which events this run could see; a share whose witness is missing is unknown.
@@ -39,6 +42,9 @@ pub struct Witnesses {
     /// This kernel's own steal clock at the begin and end of each activity.
     #[serde(default)]
     pub activity_steal: bool,
+    /// `timer:hrtimer_start` and `timer:hrtimer_expire_entry` of the periodic tasks.
+    #[serde(default)]
+    pub timer: bool,
 }
 
 /// Scheduling policy of the workload's threads, in rtla's letters.
@@ -102,6 +108,26 @@ pub struct Options {
     /// Exits that were asked for; `None` where the run is not over vCPUs.
     #[serde(default)]
     pub exits: Option<ExitFilter>,
+    /// What the periodic tasks do; `None` where the workload is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timer: Option<TimerOptions>,
+}
+
+/// Periodic tasks, one on each CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimerOptions {
+    /// From one expiry to the next.
+    pub period_ns: u64,
+    /// How far the expiries of one CPU lie behind those of the CPU before; `None` is as it
+    /// happens.
+    pub aligned_ns: Option<u64>,
+    /// A timer that is this late at its interrupt ends the run.
+    pub stop_irq_ns: Option<u64>,
+    /// A task that is this late when it is switched in ends the run.
+    pub stop_thread_ns: Option<u64>,
+    /// The wake-up latency that CPUs in idle were held to, in microseconds; `None` is not to
+    /// hold them.
+    pub dma_latency_us: Option<i32>,
 }
 
 /// The machine, as it says of itself.

@@ -5,6 +5,7 @@
 //! unit and clock in their names: `_tsc` is the host's time-stamp counter,
 //! `_mono_ns` is CLOCK_MONOTONIC, `_ns` is a duration.
 
+mod activation;
 mod activity;
 mod clock;
 mod event;
@@ -17,17 +18,22 @@ mod gap;
 mod host_frame;
 mod interference;
 mod share;
+mod timer_slot;
 mod vcpu;
 
+pub use activation::Activation;
 pub use activity::{Activity, ActivityKind, Source, SourceId};
 pub use clock::{Anchor, ClockFacts, ClockSource, OffsetProof};
 pub use event::{Event, Finish, FinishReason, Loss, LossKind, OwnCost, Tally};
 pub use exit_filter::ExitFilter;
 pub use exit_reason::{ExitReason, Isa};
 pub use exits::{Exit, ExitSplit, ReasonTotals, VcpuTotals};
-pub use facts::{HostFacts, ObservedThread, Options, Policy, RunFacts, Rung, Witnesses, Workload};
+pub use facts::{
+    HostFacts, ObservedThread, Options, Policy, RunFacts, Rung, TimerOptions, Witnesses, Workload,
+};
 pub use gap::Gap;
 pub use host_frame::{FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason};
 pub use interference::{InterferenceCounts, InterferenceSlot};
 pub use share::Share;
+pub use timer_slot::TimerSlot;
 pub use vcpu::{Vcpu, VcpuClock, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};

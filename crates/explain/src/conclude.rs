@@ -9,9 +9,11 @@ use crate::ledger::Ledger;
 use crate::names::Names;
 use crate::percent::{percent, round_6};
 use crate::periodic::{self, Beat};
+use crate::share_totals::ShareTotals;
 use crate::summary::{
     CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, SourceSummary, Summary, WorstGap,
 };
+use crate::wakeups::{Wakeup, Wakeups, WorstWakeup, WorstWakeups};
 
 pub(crate) fn conclude(explainer: Explainer) -> Summary {
     let impossible_gaps = explainer.cpus.iter().map(|cpu| cpu.impossible_gaps).sum();
@@ -36,9 +38,30 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
         .or(longest.iter().map(|gap| gap.start_mono_ns).min())
         .unwrap_or_default();
     let named = |budget| named_gap(budget, origin_ns, &explainer.names);
+    let wakeups = explainer.sight.is_timer().then(|| {
+        let WorstWakeups { stopped_by, .. } = &explainer.worst_wakeups;
+        let stopped_by = stopped_by.clone().filter(|_| stopped);
+        let latest = explainer.worst_wakeups.into_latest();
+        let named = |wakeup: &Wakeup| {
+            let origin_ns = started_ns.unwrap_or(wakeup.expiry_mono_ns);
+            WorstWakeup::named(wakeup, origin_ns, &explainer.names)
+        };
+        let cpus = explainer.cpus.iter().filter_map(|cpu| {
+            let ledger = cpu.wakeups.as_ref()?;
+            Some(ledger.summary(cpu.number, &explainer.sight, &explainer.names))
+        });
+        Wakeups {
+            cpus: cpus.collect(),
+            worst: latest.iter().map(named).collect(),
+            stopped_by: stopped_by.as_ref().map(named),
+        }
+    });
 
     Summary {
-        residual_percent_of_noise: residual_percent(&cpus),
+        residual_percent_of_noise: match &wakeups {
+            Some(wakeups) => residual_of_wakeups(wakeups),
+            None => residual_percent(&cpus),
+        },
         cpus,
         worst: longest.iter().map(named).collect(),
         stopped_by: stopped_by.as_ref().filter(|_| stopped).map(named),
@@ -49,6 +72,7 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
         rungs: explainer.facts.rungs,
         periodic,
         feed: explainer.feed.summary(),
+        wakeups,
         own_cost,
         complete: explainer.finish.is_some(),
         finish_reason: explainer.finish.map(|finish| finish.reason),
@@ -175,6 +199,15 @@ fn residual_percent(cpus: &[CpuSummary]) -> Option<f64> {
     percent(
         residual,
         cpus.iter().map(|cpu| u128::from(cpu.noise_ns)).sum(),
+    )
+}
+
+fn residual_of_wakeups(wakeups: &Wakeups) -> Option<f64> {
+    let shares = wakeups.cpus.iter().map(|cpu| &cpu.shares_ns);
+    let sum = |of: fn(&ShareTotals) -> u64| shares.clone().map(|it| u128::from(of(it))).sum();
+    percent(
+        sum(ShareTotals::residual_ns),
+        sum(ShareTotals::known_sum_ns),
     )
 }
 

@@ -1,6 +1,6 @@
 //! One measured CPU: what waits to be explained, and what has been.
 
-use vmnoise_events::{Activity, Gap, InterferenceCounts, RunFacts, Tally, Workload};
+use vmnoise_events::{Activation, Activity, Gap, InterferenceCounts, RunFacts, Tally, Workload};
 
 use crate::attribute::{Attribution, Context, Explained};
 use crate::below::{BelowExit, BelowLine};
@@ -16,6 +16,7 @@ use crate::reach::Reach;
 use crate::sight::{Sight, Testimony};
 use crate::timeline::Timeline;
 use crate::trace::Trace;
+use crate::wakeups::{Cutter, Wakeup, WakeupLedger};
 
 /// What all CPUs share while they advance.
 pub(crate) struct Shared<'a> {
@@ -28,12 +29,18 @@ pub(crate) struct Shared<'a> {
     pub(crate) testimony: &'a dyn Fn(u32, u64, u64) -> Testimony,
     /// Where every line goes, if anyone wants them.
     pub(crate) trace: Option<&'a mut Trace>,
+    pub(crate) cutter: &'a mut Cutter,
+    /// Of periodic tasks; 0 of other workloads.
+    pub(crate) timer_period_ns: u64,
+    pub(crate) on_wakeup: &'a mut dyn FnMut(Wakeup),
 }
 
 #[derive(Debug)]
 pub(crate) struct Cpu {
     pub(crate) number: u32,
     waiting: Vec<Gap>,
+    /// Wake-ups that are not certain yet.
+    waking: Vec<Activation>,
     timeline: Timeline,
     below: BelowLine,
     derivation: Derivation,
@@ -41,6 +48,8 @@ pub(crate) struct Cpu {
     net_noise: Option<NetNoise>,
     kvm_bound: KvmBound,
     pub(crate) ledger: Ledger,
+    /// Of periodic tasks only.
+    pub(crate) wakeups: Option<WakeupLedger>,
     pub(crate) tally: Option<Tally>,
     /// What its host tells of it.
     pub(crate) host: HostLine,
@@ -65,12 +74,14 @@ impl Cpu {
         Self {
             number,
             waiting: Vec::new(),
+            waking: Vec::new(),
             timeline: Timeline::default(),
             below: BelowLine::default(),
             derivation: Derivation::default(),
             net_noise: traced.then(NetNoise::default),
             kvm_bound: KvmBound::default(),
             ledger: Ledger::new(),
+            wakeups: None,
             tally: None,
             host: HostLine::default(),
             period_exits: ExitCounts::default(),
@@ -85,7 +96,7 @@ impl Cpu {
 
     /// Whether a result has anything to say about this CPU.
     fn was_measured(&self) -> bool {
-        self.tally.is_some() || self.ledger.run.gaps > 0
+        self.tally.is_some() || self.ledger.run.gaps > 0 || self.wakeups.is_some()
     }
 
     /// Whether results list it: an observed thread that may use many CPUs uses few.
@@ -99,6 +110,14 @@ impl Cpu {
             self.impossible_gaps += 1;
         } else {
             self.waiting.push(gap);
+        }
+    }
+
+    pub(crate) fn add_activation(&mut self, activation: Activation) {
+        if activation.woke_mono_ns < activation.expiry_mono_ns {
+            self.impossible_gaps += 1;
+        } else {
+            self.waking.push(activation);
         }
     }
 
@@ -148,6 +167,8 @@ impl Cpu {
             .observe(activities, reach.mono_ns(), shared.names);
         let settled_ns = if shared.sight.is_observed() {
             self.explain_derived(reach, shared, on_gap)
+        } else if shared.sight.is_timer() {
+            self.explain_wakeups(reach, shared)
         } else {
             self.explain_felt(reach, shared, on_gap)
         };
@@ -221,6 +242,45 @@ impl Cpu {
             self.explain(&gap, start_ns, end_ns, shared, on_gap);
         }
         self.derivation.told_to_ns()
+    }
+
+    /// Explains wake-ups that were over by then; returns before when no later one was due. A
+    /// task asks for the next expiry only once it has woken up.
+    fn explain_wakeups(&mut self, reach: Reach, shared: &mut Shared<'_>) -> u64 {
+        let mut waking = std::mem::take(&mut self.waking);
+        waking.sort_by_key(|activation| (activation.expiry_mono_ns, activation.woke_mono_ns));
+        let mut settled_ns = 0;
+        waking.retain(|activation| {
+            let is_due = activation.woke_mono_ns <= reach.mono_ns();
+            if is_due {
+                self.explain_wakeup(activation, shared);
+                settled_ns = settled_ns.max(activation.woke_mono_ns);
+            }
+            !is_due
+        });
+        if let Some(first) = waking.first() {
+            settled_ns = settled_ns.min(first.expiry_mono_ns);
+        }
+        self.waking = waking;
+        settled_ns
+    }
+
+    fn explain_wakeup(&mut self, activation: &Activation, shared: &mut Shared<'_>) {
+        let (start_ns, end_ns) = (activation.expiry_mono_ns, activation.woke_mono_ns);
+        let ledger = self.wakeups.get_or_insert_with(WakeupLedger::new);
+        if !ledger.has_room(end_ns - start_ns) {
+            self.impossible_gaps += 1;
+            return;
+        }
+        self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
+        let activities = self.timeline.overlapping(start_ns, end_ns);
+        let Shared { sight, names, .. } = *shared;
+        let wakeup = shared.cutter.cut(activation, activities, sight, names);
+        ledger.book(&wakeup, shared.timer_period_ns);
+        if let Some(trace) = &mut shared.trace {
+            trace.add_wakeup(&wakeup, ledger.count());
+        }
+        (shared.on_wakeup)(wakeup);
     }
 
     fn trace_noise(&mut self, reach: Reach, settled_ns: u64, shared: &mut Shared<'_>) {

@@ -18,6 +18,7 @@ use crate::reach::Reach;
 use crate::sight::{Sight, Testimony};
 use crate::summary::{Summary, WorstGap};
 use crate::trace::{Trace, TraceLine};
+use crate::wakeups::{Cutter, Wakeup, WorstWakeups};
 use crate::worst::Worst;
 
 /// Who hears of the gaps of one feed.
@@ -42,6 +43,10 @@ pub struct Explainer {
     recent: usize,
     attribution: Attribution,
     pub(crate) worst: Worst,
+    cutter: Cutter,
+    pub(crate) worst_wakeups: WorstWakeups,
+    /// Certain, and not taken yet.
+    wakeups: Vec<Wakeup>,
     trace: Option<Trace>,
     pub(crate) losses: LossCounts,
     pub(crate) late_activities: u64,
@@ -87,6 +92,9 @@ impl Explainer {
             recent: 0,
             attribution: Attribution::default(),
             worst: Worst::new(facts.options.top, facts.options.stop_ns),
+            cutter: Cutter::default(),
+            worst_wakeups: WorstWakeups::new(facts),
+            wakeups: Vec::new(),
             trace,
             losses: LossCounts::default(),
             late_activities: 0,
@@ -113,10 +121,14 @@ impl Explainer {
                 }
             }
             // Nobody was there to feel it.
-            Event::Gap(_) if self.sight.is_observed() => {
+            Event::Gap(_) if self.sight.is_observed() || self.sight.is_timer() => {
                 self.losses.find(LossKind::Undecodable);
             }
             Event::Gap(gap) => self.cpu_mut(gap.cpu).add_gap(*gap),
+            Event::Activation(activation) if self.sight.is_timer() => {
+                self.cpu_mut(activation.cpu).add_activation(*activation);
+            }
+            Event::Activation(_) => self.losses.find(LossKind::Undecodable),
             Event::Activity(activity) => self.add_activity(activity),
             Event::Anchor(anchor) => {
                 if !self.clock.add(anchor) {
@@ -197,6 +209,12 @@ impl Explainer {
         self.trace.as_mut().map(Trace::take).unwrap_or_default()
     }
 
+    /// The wake-ups of periodic tasks that are certain since the last call, CPU by CPU in the
+    /// order of their expiries.
+    pub fn take_wakeups(&mut self) -> Vec<Wakeup> {
+        std::mem::take(&mut self.wakeups)
+    }
+
     /// The longest gap so far: for the live view.
     pub fn longest_so_far(&self) -> Option<WorstGap> {
         longest_so_far(self)
@@ -209,7 +227,9 @@ impl Explainer {
 
     /// The same beside a host.
     pub(crate) fn end(&mut self, audience: Audience<'_>) {
-        if !self.clock.has_anchor() && !self.sight.is_observed() {
+        // Wake-ups are told in the clock of activities.
+        let needs_anchor = !self.sight.is_observed() && !self.sight.is_timer();
+        if needs_anchor && !self.clock.has_anchor() {
             self.sight = self.sight.undated();
         }
         self.advance(Reach::End, audience);
@@ -285,8 +305,12 @@ impl Explainer {
             worst,
             facts,
             trace,
+            cutter,
+            worst_wakeups,
+            wakeups,
             ..
         } = self;
+        let timer = facts.options.timer.as_ref();
         let mut settled_ns = u64::MAX;
         let mut shared = Shared {
             clock,
@@ -296,6 +320,12 @@ impl Explainer {
             threshold_ns: facts.options.threshold_ns,
             testimony: audience.testimony,
             trace: trace.as_mut(),
+            cutter,
+            timer_period_ns: timer.map_or(0, |timer| timer.period_ns),
+            on_wakeup: &mut |mut wakeup| {
+                worst_wakeups.see(&mut wakeup);
+                wakeups.push(wakeup);
+            },
         };
         for cpu in cpus {
             let cpu_settled_ns = cpu.advance(reach, &mut shared, &mut |gap| {

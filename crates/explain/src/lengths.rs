@@ -20,6 +20,14 @@ impl Lengths {
         self.0.len()
     }
 
+    /// Upper edges in nanoseconds, ascending, of the buckets that hold any, and how many.
+    pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
+        let recorded = self.0.iter_recorded();
+        recorded
+            .map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
+            .collect()
+    }
+
     /// The lengths in nanoseconds that these parts (0 to 1, ascending) of all do not
     /// exceed; 0 of nothing.
     pub(crate) fn at_quantiles<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {

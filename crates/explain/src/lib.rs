@@ -45,6 +45,7 @@ mod sweep;
 mod timeline;
 mod trace;
 mod vcpus;
+mod wakeups;
 mod worst;
 
 pub use budget::{Budget, Part};
@@ -68,5 +69,9 @@ pub use summary::{
     CpuSummary, Exits, NamedPart, OwnCostSummary, Percentiles, Periodic, SourceSummary, Summary,
     WorstGap,
 };
-pub use trace::{Noise, Sample, TraceLine};
+pub use trace::{Context, Noise, Sample, TraceLine};
 pub use vcpus::{ExitBudget, ExitExplainer, ExitsRun, LongestExit, NamedExit, Piece, TracedExit};
+pub use wakeups::{
+    CpuWakeups, LatencyFigures, NamedWakeupPart, Phase, PhaseTotals, Wakeup, WakeupPart, Wakeups,
+    WorstWakeup,
+};

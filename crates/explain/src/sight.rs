@@ -104,7 +104,7 @@ impl Sight {
     pub(crate) fn share_of(&self, kind: ActivityKind) -> Share {
         match self.workload {
             Workload::Microvm | Workload::Vcpus => share_of_host(kind),
-            Workload::Spin | Workload::Observed => match kind {
+            Workload::Spin | Workload::Observed | Workload::Timer => match kind {
                 ActivityKind::Exit => Share::Kvm,
                 ActivityKind::Vmm => Share::Vmm,
                 ActivityKind::Throttled => Share::Throttled,
@@ -118,10 +118,10 @@ impl Sight {
     }
 
     /// Whether a feed may tell what the host of this kernel did: the host of a microVM is
-    /// this kernel itself.
+    /// this kernel itself. Wake-ups take no frames.
     pub(crate) fn may_be_fed(&self) -> bool {
         match self.workload {
-            Workload::Microvm | Workload::Vcpus => false,
+            Workload::Microvm | Workload::Vcpus | Workload::Timer => false,
             Workload::Spin | Workload::Observed => true,
         }
     }
@@ -139,13 +139,18 @@ impl Sight {
     pub(crate) fn has_one_steal_clock(&self) -> bool {
         match self.workload {
             Workload::Microvm | Workload::Vcpus => false,
-            Workload::Spin | Workload::Observed => true,
+            Workload::Spin | Workload::Observed | Workload::Timer => true,
         }
     }
 
     /// Whether nobody feels gaps, so that they are what the activities leave of a thread.
     pub(crate) fn is_observed(&self) -> bool {
         self.workload == Workload::Observed
+    }
+
+    /// Whether tasks wake up, and feel no gaps.
+    pub(crate) fn is_timer(&self) -> bool {
+        self.workload == Workload::Timer
     }
 
     pub(crate) fn witnesses(&self) -> &Witnesses {
@@ -189,6 +194,15 @@ impl Sight {
     /// Whether a share of 0 would mean "none" and not "not seen".
     pub(crate) fn knows(&self, share: Share) -> bool {
         let is_microvm = self.workload == Workload::Microvm;
+        if self.is_timer() {
+            match share {
+                Share::Steal => return self.witnesses.activity_steal,
+                // Its sleep is its own affair, and what is left over is never known to be
+                // the hardware's.
+                Share::Blocked | Share::Hw => return false,
+                _ => {}
+            }
+        }
         if self.is_observed() {
             match share {
                 Share::Steal => return self.witnesses.activity_steal,

@@ -10,6 +10,7 @@ use crate::guest_columns::GuestColumns;
 use crate::interference::Interference;
 use crate::losses::Losses;
 use crate::share_totals::ShareTotals;
+use crate::wakeups::Wakeups;
 
 /// A whole run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,6 +38,9 @@ pub struct Summary {
     pub periodic: Vec<Periodic>,
     /// What came by the host's feed; `None` where none ever said anything.
     pub feed: Option<FeedSummary>,
+    /// Of periodic tasks; `None` of other workloads. It has a document of its own.
+    #[serde(skip)]
+    pub wakeups: Option<Wakeups>,
     /// What measuring itself cost.
     pub own_cost: OwnCostSummary,
     /// `hw`, `hv_or_hw` and `unexplained` over all CPUs, in percent of their noise;

@@ -9,6 +9,7 @@ use vmnoise_events::{Activity, ActivityKind};
 use crate::budget::Budget;
 use crate::names::Names;
 use crate::summary::NamedPart;
+use crate::wakeups::Wakeup;
 
 /// A CPU whose workload shows no sign of life holds the lines of the others back for
 /// this long at most; what it tells later comes late.
@@ -21,6 +22,23 @@ pub enum TraceLine {
     Noise(Noise),
     /// The workload felt a gap.
     Sample(Sample),
+    /// A periodic task was on its way.
+    Context(Context),
+}
+
+/// How late a wake-up was in one context, as the kernel's timerlat tracer tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Context {
+    /// The CPU.
+    pub cpu: u32,
+    /// The number of the wake-up on its CPU, from 1.
+    pub number: u64,
+    /// `irq`, `thread` or `user-ret`.
+    pub name: &'static str,
+    /// The planned expiry, CLOCK_MONOTONIC in nanoseconds.
+    pub expiry_mono_ns: u64,
+    /// From there on, in nanoseconds.
+    pub latency_ns: u64,
 }
 
 /// One activity and what it took itself: an event of the `osnoise` group of the
@@ -66,6 +84,7 @@ impl TraceLine {
         match self {
             TraceLine::Noise(noise) => noise.cpu,
             TraceLine::Sample(sample) => sample.cpu,
+            TraceLine::Context(context) => context.cpu,
         }
     }
 
@@ -74,6 +93,9 @@ impl TraceLine {
         match self {
             TraceLine::Noise(noise) => noise.end_mono_ns,
             TraceLine::Sample(sample) => sample.over_mono_ns,
+            TraceLine::Context(context) => {
+                context.expiry_mono_ns.saturating_add(context.latency_ns)
+            }
         }
     }
 
@@ -82,6 +104,7 @@ impl TraceLine {
         let (is_sample, start_mono_ns) = match self {
             TraceLine::Noise(noise) => (false, noise.start_mono_ns),
             TraceLine::Sample(sample) => (true, sample.start_mono_ns),
+            TraceLine::Context(context) => (true, context.expiry_mono_ns),
         };
         (
             self.at_mono_ns(),
@@ -127,6 +150,27 @@ impl Trace {
             over_mono_ns: ends.fold(budget.end_mono_ns(), u64::max),
             parts: names.parts(&budget.parts),
         }));
+    }
+
+    /// Takes the contexts of a wake-up, of which this is the number on its CPU.
+    pub(crate) fn add_wakeup(&mut self, wakeup: &Wakeup, number: u64) {
+        let contexts = [
+            ("irq", wakeup.irq_ns),
+            ("thread", wakeup.thread_ns),
+            ("user-ret", Some(wakeup.latency_ns)),
+        ];
+        for (name, latency_ns) in contexts {
+            let Some(latency_ns) = latency_ns else {
+                continue;
+            };
+            self.waiting.push(TraceLine::Context(Context {
+                cpu: wakeup.cpu,
+                number,
+                name,
+                expiry_mono_ns: wakeup.expiry_mono_ns,
+                latency_ns,
+            }));
+        }
     }
 
     /// Releases what was over by `settled_ns`, when the last CPU showed a sign of life,

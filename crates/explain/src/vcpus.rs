@@ -178,8 +178,12 @@ impl ExitExplainer {
             // The host's own clock dates all there is.
             Event::Anchor(_) | Event::VcpuClock(_) => {}
             // Nobody was there to feel or count it, or to be told.
-            Event::Gap(_) | Event::Tally(_) | Event::HostFrame(_) | Event::FeedTotals(_) => {
-                self.losses.find(LossKind::Undecodable)
+            Event::Gap(_)
+            | Event::Activation(_)
+            | Event::Tally(_)
+            | Event::HostFrame(_)
+            | Event::FeedTotals(_) => {
+                self.losses.find(LossKind::Undecodable);
             }
         }
     }

@@ -80,6 +80,7 @@ fn witnesses(bits: u16) -> Witnesses {
         kvm_exit: bit(5),
         steal_clock: bit(6),
         activity_steal: bit(7),
+        timer: false,
     }
 }
 

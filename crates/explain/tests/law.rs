@@ -162,6 +162,7 @@ fn facts(bits: u16) -> RunFacts {
         kvm_exit: bit(5),
         steal_clock: bit(6),
         activity_steal: bit(9),
+        timer: false,
     };
     facts.workload = match (bit(10), bit(11)) {
         (false, false) => Workload::Microvm,

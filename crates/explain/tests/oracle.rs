@@ -31,7 +31,9 @@ fn share(workload: Workload, kind: ActivityKind) -> Share {
     match workload {
         Workload::Spin => of_guest,
         Workload::Microvm => of_host,
-        Workload::Observed | Workload::Vcpus => unreachable!("nobody feels their gaps"),
+        Workload::Observed | Workload::Vcpus | Workload::Timer => {
+            unreachable!("nobody feels their gaps")
+        }
     }
 }
 
@@ -105,7 +107,9 @@ fn paint(facts: &RunFacts, gap: &Gap, activities: &[Activity]) -> Painted {
             let stolen = gap.steal_ns.saturating_sub(waiting).min(bare);
             (stolen, bare - stolen + robbed)
         }
-        Workload::Observed | Workload::Vcpus => unreachable!("nobody feels their gaps"),
+        Workload::Observed | Workload::Vcpus | Workload::Timer => {
+            unreachable!("nobody feels their gaps")
+        }
     };
     assert!(stolen <= gap.steal_ns.max(robbed));
     let touched = !overlapping.is_empty() || gap.reloads > 0;

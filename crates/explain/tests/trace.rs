@@ -69,7 +69,7 @@ fn traced(events: &[Event]) -> Vec<TraceLine> {
 fn noise(lines: &[TraceLine]) -> Vec<&Noise> {
     let noise = lines.iter().filter_map(|line| match line {
         TraceLine::Noise(noise) => Some(noise),
-        TraceLine::Sample(_) => None,
+        TraceLine::Sample(_) | TraceLine::Context(_) => None,
     });
     noise.collect()
 }
@@ -78,7 +78,7 @@ fn samples(lines: &[TraceLine]) -> Vec<(usize, &Sample)> {
     let samples = lines.iter().enumerate();
     let samples = samples.filter_map(|(place, line)| match line {
         TraceLine::Sample(sample) => Some((place, sample)),
-        TraceLine::Noise(_) => None,
+        TraceLine::Noise(_) | TraceLine::Context(_) => None,
     });
     samples.collect()
 }

@@ -202,6 +202,7 @@ fn facts() -> RunFacts {
             trace: true,
             observed: Vec::new(),
             exits: None,
+            timer: None,
         },
         host: HostFacts::default(),
         clock: ClockFacts {
@@ -221,6 +222,7 @@ fn facts() -> RunFacts {
             kvm_exit: true,
             steal_clock: true,
             activity_steal: false,
+            timer: false,
         },
         rungs: Vec::new(),
         shares_cpu: false,

@@ -1,5 +1,6 @@
 //! Events into columns: one batch under construction.
 
+mod activations;
 mod feed;
 mod vcpus;
 
@@ -105,6 +106,7 @@ impl Columns {
                 steal_ns: Some(activity.steal_ns),
                 ..Row::default()
             }),
+            Event::Activation(activation) => self.push_activation(activation),
             Event::Gap(gap) => self.push(&Row {
                 event: event::GAP,
                 cpu: Some(gap.cpu),

@@ -44,6 +44,7 @@ impl Definitions {
             }
             Event::VcpuTotals(totals) => self.vcpu(totals.vcpu)?,
             Event::Gap(_)
+            | Event::Activation(_)
             | Event::Anchor(_)
             | Event::Tally(_)
             | Event::Loss(_)

@@ -1,5 +1,6 @@
 //! Columns back into events: one batch as it was read.
 
+mod activations;
 mod feed;
 mod vcpus;
 
@@ -123,6 +124,7 @@ impl Rows {
                 source: SourceId(self.source.get(row)?),
                 steal_ns: self.steal_ns.get(row)?,
             }),
+            event::ACTIVATION => Event::Activation(self.activation(row)?),
             event::GAP => Event::Gap(Gap {
                 cpu: self.cpu.get(row)?,
                 start_tsc: self.start_tsc.get(row)?,

@@ -43,6 +43,7 @@ pub(crate) mod event {
     /// Of the frame before it: who took time.
     pub const HOST_CULPRIT: u8 = 18;
     pub const FEED_TOTALS: u8 = 19;
+    pub const ACTIVATION: u8 = 20;
     pub const CHECKSUM: u8 = 255;
 }
 
@@ -76,6 +77,18 @@ pub(crate) mod counter {
     pub const MAX_NS: &str = "max_ns";
     /// Then the upper edge of a length in ns, in decimal digits.
     pub const UP_TO: &str = "up_to_";
+    pub const ARMED_MONO_NS: &str = "armed_mono_ns";
+    pub const IRQ_MONO_NS: &str = "irq_mono_ns";
+    pub const WAKING_MONO_NS: &str = "waking_mono_ns";
+    pub const SWITCH_MONO_NS: &str = "switch_mono_ns";
+    /// By the steps of a wake-up.
+    pub const STEALS_NS: [&str; 4] = [
+        "irq_steal_ns",
+        "handler_steal_ns",
+        "wakeup_steal_ns",
+        "return_steal_ns",
+    ];
+    pub const MISSED: &str = "missed";
     pub const LOST: &str = "lost";
     pub const IS_LAST: &str = "is_last";
     pub const DUR_NS: &str = "dur_ns";

@@ -133,9 +133,9 @@ fn what_no_writer_writes_is_named() {
         (
             column(
                 "event",
-                u8s(&good, "event", |old| if old == 1 { 20 } else { old }),
+                u8s(&good, "event", |old| if old == 1 { 21 } else { old }),
             ),
-            "event 20",
+            "event 21",
         ),
         (
             column("kind", u8s(&good, "kind", |_| 8)),
@@ -225,10 +225,10 @@ fn rows_changed_without_their_checksum_are_damaged() {
 proptest! {
     #[test]
     fn any_event_and_kind_over_any_nulls(
-        events in proptest::collection::vec(0_u8..21, 22),
-        kinds in proptest::collection::vec(proptest::option::of(0_u8..10), 23),
-        cpus in proptest::collection::vec(proptest::option::of(any::<u32>()), 23),
-        sources in proptest::collection::vec(proptest::option::of(0_u32..3), 23),
+        events in proptest::collection::vec(0_u8..22, 23),
+        kinds in proptest::collection::vec(proptest::option::of(0_u8..10), 24),
+        cpus in proptest::collection::vec(proptest::option::of(any::<u32>()), 24),
+        sources in proptest::collection::vec(proptest::option::of(0_u32..3), 24),
         nulls in proptest::sample::subsequence(
             vec!["start_tsc", "end_tsc", "start_mono_ns", "steal_ns", "reloads", "interference", "name", "vcpu", "to_cpu"],
             0..=3),

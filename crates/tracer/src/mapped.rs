@@ -13,7 +13,7 @@ use std::{
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use vmnoise_events::{
-    InterferenceSlot, OwnCost,
+    InterferenceSlot, OwnCost, TimerSlot,
     exit_counts::{HEAVY_OFFSET, LIGHT_OFFSET, SLOT_BYTES},
 };
 
@@ -279,6 +279,15 @@ impl MappedCpus {
         let slot = self.0.field::<InterferenceSlot>(cpu, offset)?;
         // SAFETY: aligned and inside the mapping, which lives as long as `self`; the
         // slot is atomic words alone, and BPF writes it by whole words.
+        Some(unsafe { slot.as_ref() })
+    }
+
+    /// The steps of the wake-up under way on a CPU; `None` where there is no such CPU.
+    pub(crate) fn timer(&self, cpu: u32) -> Option<&TimerSlot> {
+        let slot = self
+            .0
+            .field::<TimerSlot>(cpu, offset_of!(CpuState, timer))?;
+        // SAFETY: as in `interference`.
         Some(unsafe { slot.as_ref() })
     }
 

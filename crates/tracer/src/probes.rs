@@ -30,6 +30,7 @@ pub(crate) enum Group {
     Follow,
     KvmRun,
     KvmExit,
+    Timer,
 }
 
 /// What the watched threads are, hence which events tell of them.
@@ -42,6 +43,8 @@ pub enum Scope {
     /// Threads of somebody else, which sleep and move from CPU to CPU as they like:
     /// only what is taken from them is told.
     Observed,
+    /// Ordinary threads that wake up by timers.
+    Timers,
 }
 
 impl Scope {
@@ -57,13 +60,20 @@ impl Scope {
             ],
             Scope::Threads => &Group::ALL[..4],
             Scope::Observed => &Group::ALL[..5],
+            Scope::Timers => &[
+                Group::Irq,
+                Group::Softirq,
+                Group::Nmi,
+                Group::Sched,
+                Group::Timer,
+            ],
         }
     }
 }
 
 impl Group {
     /// Those that ordinary threads need come first.
-    pub(crate) const ALL: [Group; 7] = [
+    pub(crate) const ALL: [Group; 8] = [
         Group::Irq,
         Group::Softirq,
         Group::Nmi,
@@ -71,6 +81,7 @@ impl Group {
         Group::Follow,
         Group::KvmRun,
         Group::KvmExit,
+        Group::Timer,
     ];
 
     /// What results call it.
@@ -83,6 +94,7 @@ impl Group {
             Group::Follow => "moves of the thread",
             Group::KvmRun => "KVM_RUN left and entered",
             Group::KvmExit => "VM exits",
+            Group::Timer => "timers of the tasks",
         }
     }
 
@@ -97,6 +109,7 @@ impl Group {
                 Group::KvmRun
             }
             "kvm_exit" | "kvm_entry" => Group::KvmExit,
+            "hrtimer_start" | "hrtimer_expire_entry" => Group::Timer,
             // irq_handler_* and every pair of irq_vectors.
             _ => Group::Irq,
         }
@@ -112,6 +125,7 @@ impl Group {
             Group::Follow => &["sched_wakeup", "sched_migrate_task"],
             Group::KvmRun => &["kvm_fpu", "kvm_userspace_exit"],
             Group::KvmExit => &["kvm_exit", "kvm_entry"],
+            Group::Timer => &["hrtimer_start", "hrtimer_expire_entry"],
         }
     }
 
@@ -133,6 +147,7 @@ impl Group {
             Group::Follow => "how long the thread waits after a wake-up or a move stays unknown",
             Group::KvmRun => "time in the VMM and exits that went to it stay unknown",
             Group::KvmExit => "exits handled in the host kernel stay unknown",
+            Group::Timer => "when a timer was armed and when its interrupt came stay unknown",
         }
     }
 

@@ -6,7 +6,7 @@ use crate::{
     LoadError, Scope, SmiCounts, Tracer,
     btf::KernelBtf,
     host::{Capability, Host, Lockdown, Throttling},
-    timers,
+    timers::timers,
 };
 
 /// One rung per thing this machine can or cannot do: each group of BPF programs
@@ -17,7 +17,7 @@ pub fn survey() -> Vec<Rung> {
     let mut rungs = programs();
     rungs.push(SmiCounts::open(&host, &host.allowed_cpus().unwrap_or_default()).rung());
     rungs.push(clock(&host));
-    rungs.push(timers::rung(&host));
+    rungs.push(timers(&host));
     rungs.push(permissions(&host));
     rungs.push(throttling(&host));
     rungs

@@ -1,4 +1,4 @@
-//! How soon this machine's timers can fire, for `vmnoise doctor`.
+//! How soon this machine's timers can fire.
 
 use vmnoise_events::Rung;
 
@@ -10,7 +10,7 @@ const PROBE: &str = "timers";
 const SOON_NS: u64 = 10_000;
 
 /// Names the device that can fire the least soon, and what that means.
-pub(crate) fn rung(host: &Host) -> Rung {
+pub fn timers(host: &Host) -> Rung {
     let unknown = |why: String, remedy: &str| Rung {
         probe: PROBE.to_owned(),
         rung: "unknown".to_owned(),
@@ -57,7 +57,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("proc")).unwrap();
         std::fs::write(root.path().join("proc/timer_list"), timer_list).unwrap();
-        rung(&Host::under(root.path()))
+        timers(&Host::under(root.path()))
     }
 
     fn list(name: &str, min_delta_ns: u64) -> String {

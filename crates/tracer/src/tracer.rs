@@ -23,6 +23,7 @@ use crate::{
     records::Records,
     steal::{StealClock, Variable},
     steal_reader::StealReader,
+    timer_steps::TimerSteps,
     wire::Mode,
 };
 
@@ -202,6 +203,7 @@ impl Tracer {
             kvm_exit: has(Group::KvmExit) && !self.kvm_pvm,
             steal_clock: false,
             activity_steal: self.steal_sampled,
+            timer: has(Group::Timer),
         }
     }
 
@@ -290,6 +292,16 @@ impl Tracer {
             return None;
         }
         InterferenceCounter::new(Arc::clone(&self.cpus), cpu)
+    }
+
+    /// The steps of the wake-up under way, for the periodic task of a measured CPU. `None`
+    /// where timers or switches are not witnessed.
+    pub fn timer_steps(&self, cpu: u32) -> Option<TimerSteps> {
+        let witnessed = self.has(Group::Timer) && self.has(Group::Sched);
+        if !witnessed || !self.measured.contains(&cpu) {
+            return None;
+        }
+        TimerSteps::new(Arc::clone(&self.cpus), cpu)
     }
 
     /// This machine's own steal clock of a CPU in ns since boot, by the best source

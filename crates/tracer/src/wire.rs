@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use vmnoise_events::{ActivityKind, InterferenceSlot, exit_counts};
+use vmnoise_events::{ActivityKind, InterferenceSlot, TimerSlot, exit_counts};
 
 #[allow(
     clippy::all,
@@ -19,7 +19,7 @@ mod generated {
 pub(crate) use generated::types::{
     vmnoise_cpu as CpuState, vmnoise_exits as ExitCounts, vmnoise_interference as WireInterference,
     vmnoise_mode as Mode, vmnoise_origin as Origin, vmnoise_record as Record,
-    vmnoise_source as WireSource, vmnoise_steal as StealQuery,
+    vmnoise_source as WireSource, vmnoise_steal as StealQuery, vmnoise_timer as WireTimer,
 };
 
 /// The BPF programs, compiled.
@@ -38,6 +38,16 @@ const _: () = {
     assert!(offset_of!(WireInterference, irq) == offset_of!(InterferenceSlot, irq));
     assert!(offset_of!(WireInterference, softirq) == offset_of!(InterferenceSlot, softirq));
     assert!(offset_of!(WireInterference, thread) == offset_of!(InterferenceSlot, thread));
+    assert!(size_of::<WireTimer>() == size_of::<TimerSlot>());
+    assert!(offset_of!(WireTimer, expiry_mono_ns) == offset_of!(TimerSlot, expiry_mono_ns));
+    assert!(offset_of!(WireTimer, armed_mono_ns) == offset_of!(TimerSlot, armed_mono_ns));
+    assert!(offset_of!(WireTimer, irq_mono_ns) == offset_of!(TimerSlot, irq_mono_ns));
+    assert!(offset_of!(WireTimer, waking_mono_ns) == offset_of!(TimerSlot, waking_mono_ns));
+    assert!(offset_of!(WireTimer, switch_mono_ns) == offset_of!(TimerSlot, switch_mono_ns));
+    assert!(offset_of!(WireTimer, before_steal_ns) == offset_of!(TimerSlot, before_steal_ns));
+    assert!(offset_of!(WireTimer, irq_steal_ns) == offset_of!(TimerSlot, irq_steal_ns));
+    assert!(offset_of!(WireTimer, waking_steal_ns) == offset_of!(TimerSlot, waking_steal_ns));
+    assert!(offset_of!(WireTimer, switch_steal_ns) == offset_of!(TimerSlot, switch_steal_ns));
     assert!(Kind::VMNOISE_EXIT.0 == ActivityKind::Exit.number() as u32);
     assert!(Kind::VMNOISE_VMM.0 == ActivityKind::Vmm.number() as u32);
     assert!(Kind::VMNOISE_THROTTLED.0 == ActivityKind::Throttled.number() as u32);

@@ -1,5 +1,6 @@
-//! The workloads that feel gaps: the microVM and the polling threads, and what a
-//! measuring thread needs of the TSC and of the scheduler.
+//! The workloads: the microVM and the polling threads, which feel gaps, the periodic
+//! tasks, which wake up late, and what a measuring thread needs of the TSC, of the scheduler
+//! and of idle CPUs.
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the microVM's guest program and the TSC exist on x86-64 only");
@@ -7,9 +8,11 @@ compile_error!("the microVM's guest program and the TSC exist on x86-64 only");
 pub mod cgroup;
 mod deadline;
 mod gate;
+pub mod idle;
 mod mailbox;
 mod measuring_thread;
 pub mod microvm;
 pub mod spin;
 pub mod thread;
+pub mod timer;
 pub mod tsc;

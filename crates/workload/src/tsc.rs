@@ -61,12 +61,17 @@ pub fn rdtsc_cycles() -> u64 {
     deltas[deltas.len() / 2]
 }
 
+/// CLOCK_MONOTONIC in nanoseconds; a system call only where the vDSO has no clock.
+pub fn mono_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    // It counts from boot: neither part is negative.
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
 fn one_anchor() -> Anchor {
     let before_tsc = now_ordered();
-    let time = clock_gettime(ClockId::Monotonic);
+    let mono_ns = mono_ns();
     let after_tsc = now_ordered();
-    // CLOCK_MONOTONIC counts from boot: neither part is negative.
-    let mono_ns = time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs();
     Anchor {
         before_tsc,
         mono_ns,

@@ -76,9 +76,14 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
 fn look(path: &Path) -> Result<(RunFacts, Span)> {
     let mut reader = Reader::open(path).map_err(|error| name_file(error, path))?;
     let facts = reader.facts().clone();
-    if facts.workload == Workload::Vcpus {
+    let gapless = match facts.workload {
+        Workload::Vcpus => Some("exits"),
+        Workload::Timer => Some("timerlat"),
+        _ => None,
+    };
+    if let Some(command) = gapless {
         return Err(UsageError(format!(
-            "{} is of `vmnoise exits`, which has no gaps: compare recordings of `microvm` or \
+            "{} is of `vmnoise {command}`, which has no gaps: compare recordings of `microvm` or \
              `osnoise`",
             path.display()
         ))

@@ -12,10 +12,12 @@ use vmnoise_events::{
 use vmnoise_recording::Writer;
 use vmnoise_tracer::host::{Host, cpu_list};
 use vmnoise_tracer::{LoadError, Scope, SmiCounts, Tracer};
+use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::microvm::GuestClock;
 use vmnoise_workload::{thread, tsc};
 
 use crate::actions::Action;
+use crate::args::{Shared, TIMERLAT_TRACE_FILE, TRACE_FILE};
 use crate::host_feed::{self, FeedFrom};
 use crate::measure::{Measured, Measurement};
 use crate::output::view::View;
@@ -58,8 +60,21 @@ impl Machine {
         self.cpus_among(list, &self.facts.allowed_cpus)
     }
 
+    /// The CPUs to measure: those asked for, or else all that the measuring threads may use
+    /// in their control group.
+    pub fn cpus_of(&self, arguments: &Shared, cgroup: Option<&Cgroup>) -> Result<Vec<u32>> {
+        let allowed = match cgroup.and_then(Cgroup::cpus) {
+            Some(list) => cpu_list::parse(&list)?,
+            None => self.facts.allowed_cpus.clone(),
+        };
+        match &arguments.cpus {
+            Some(list) => self.cpus_among(list, &allowed),
+            None => Ok(allowed),
+        }
+    }
+
     /// The same, checked against what a control group may use.
-    pub fn cpus_among(&self, list: &str, allowed: &[u32]) -> Result<Vec<u32>> {
+    fn cpus_among(&self, list: &str, allowed: &[u32]) -> Result<Vec<u32>> {
         let cpus = cpu_list::parse(list).map_err(|error| UsageError(error.to_string()))?;
         self.here
             .check_cpus(&cpus, allowed)
@@ -184,7 +199,7 @@ fn measure(
     };
     let session = Session::new(&facts, writer, view);
     let measurement = Measurement::new(&facts, prepared.poller, tracer, smi, feed, session);
-    let on_threshold = OnThreshold::new(plan.on_threshold.clone());
+    let on_threshold = OnThreshold::new(plan.on_threshold.clone(), trace_name(plan.workload));
     let Measured { outcome, failure } = measurement.run(plan.warm_up, on_threshold, interrupts)?;
     let Outcome {
         summary,
@@ -204,7 +219,7 @@ fn measure(
             path.display()
         );
     }
-    let ended = Reaction::new(plan.on_end.clone()).finish(&trace);
+    let ended = Reaction::new(plan.on_end.clone(), trace_name(plan.workload)).finish(&trace);
     match write_error.or(failure).or(ended.err()) {
         Some(error) => Err(error),
         None if stopped => Ok(Status::Limit),
@@ -216,6 +231,14 @@ fn measure(
             Ok(Status::Error)
         }
         None => Ok(Status::Ok),
+    }
+}
+
+/// What rtla calls a trace that is to be called nothing else.
+fn trace_name(workload: Workload) -> &'static str {
+    match workload {
+        Workload::Timer => TIMERLAT_TRACE_FILE,
+        _ => TRACE_FILE,
     }
 }
 
@@ -288,6 +311,7 @@ fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<Rung>)> {
         Workload::Microvm | Workload::Vcpus => Scope::Vcpus,
         Workload::Spin => Scope::Threads,
         Workload::Observed => Scope::Observed,
+        Workload::Timer => Scope::Timers,
     };
     match Tracer::load(&plan.options.cpus, scope) {
         Ok(tracer) => Ok((Some(tracer), Vec::new())),

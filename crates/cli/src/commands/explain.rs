@@ -9,10 +9,11 @@ use vmnoise_events::{RunFacts, Workload};
 use vmnoise_recording::{Ending, ReadError, Reader};
 
 use super::join;
-use crate::args::ExplainArguments;
+use crate::args::{ExplainArguments, Format, LatencyFormat};
 use crate::exits_session::{ExitsOutcome, ExitsSession};
 use crate::output::exits::{ExitsView, Layout};
 use crate::output::osnoise_trace::Trace;
+use crate::output::timerlat;
 use crate::output::view::{Final, View};
 use crate::session::{Outcome, Session};
 use crate::status::Status;
@@ -57,9 +58,16 @@ fn gaps(
     facts: &RunFacts,
     reader: &mut Reader<File>,
 ) -> Result<Replayed> {
-    let mut view: Box<dyn View> = match arguments.trace {
-        true => Box::new(Trace::default()),
-        false => Box::new(Final {
+    let mut view: Box<dyn View> = match (facts.workload, arguments.trace) {
+        (Workload::Timer, true) => Box::new(timerlat::trace::Trace::of_recording()),
+        (Workload::Timer, false) => {
+            Box::new(timerlat::top::Top::of_recording(match arguments.format {
+                Format::Text => LatencyFormat::Text,
+                Format::Json => LatencyFormat::Json,
+            }))
+        }
+        (_, true) => Box::new(Trace::default()),
+        (_, false) => Box::new(Final {
             format: arguments.format,
         }),
     };

@@ -81,6 +81,7 @@ fn options(arguments: &MicrovmArguments, machine: &Machine) -> Result<Options> {
         trace: !arguments.no_trace,
         observed: Vec::new(),
         exits: None,
+        timer: None,
     })
 }
 

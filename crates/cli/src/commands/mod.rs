@@ -10,4 +10,6 @@ mod join;
 pub mod microvm;
 pub mod osnoise;
 mod polling_group;
+mod steal;
 mod target;
+pub mod timerlat;

@@ -9,12 +9,12 @@ use std::time::Duration;
 use anyhow::Result;
 use vmnoise_events::{ObservedThread, Options, Workload};
 use vmnoise_tracer::Tracer;
-use vmnoise_tracer::host::{Thread, cpu_list};
+use vmnoise_tracer::host::Thread;
 use vmnoise_workload::cgroup::Cgroup;
-use vmnoise_workload::spin::{Config, InterferenceCounter, Spin, StealReader, StealReading};
+use vmnoise_workload::spin::{Config, InterferenceCounter, Spin, StealReader};
 
 use super::conduct::{FOREVER_NS, Machine, Plan, Prepared, conduct};
-use super::{polling_group, target};
+use super::{polling_group, steal, target};
 use crate::args::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
 use crate::observed::Observed;
 use crate::output::json_lines::JsonLines;
@@ -47,12 +47,13 @@ fn run_top(arguments: &OsnoiseTopArguments) -> Result<Status> {
 }
 
 fn run_with(arguments: &OsnoiseCommon, view: &mut dyn View) -> Result<Status> {
-    arguments.foreign.refuse()?;
-    let cgroup = polling_group::enter(arguments)?;
+    let shared = &arguments.shared;
+    shared.foreign.refuse()?;
+    let cgroup = polling_group::enter(shared)?;
     let machine = Machine::read()?;
     let threads = target::threads(arguments)?;
     let options = options(arguments, &machine, threads.as_deref(), cgroup.as_ref())?;
-    let housekeeping = arguments.house_keeping.as_deref();
+    let housekeeping = shared.house_keeping.as_deref();
     let plan = Plan {
         workload: match threads {
             Some(_) => Workload::Observed,
@@ -60,10 +61,10 @@ fn run_with(arguments: &OsnoiseCommon, view: &mut dyn View) -> Result<Status> {
         },
         options: options.clone(),
         housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,
-        warm_up: Duration::from_nanos(arguments.warm_up),
-        on_threshold: arguments.on_threshold.clone(),
-        on_end: arguments.on_end.clone(),
-        output: arguments.output.clone(),
+        warm_up: Duration::from_nanos(shared.warm_up),
+        on_threshold: shared.on_threshold.clone(),
+        on_end: shared.on_end.clone(),
+        output: shared.output.clone(),
         trace_file: trace_file(arguments),
         feed: arguments.feed.clone(),
         machine: &machine,
@@ -148,10 +149,7 @@ fn steal_readers(
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&cpu);
         match reader {
-            Some(mut reader) => Box::new(move || {
-                let (steal_ns, version) = reader.read()?;
-                Some(StealReading { steal_ns, version })
-            }),
+            Some(reader) => steal::reader(reader),
             None => Box::new(|| None),
         }
     }))
@@ -178,17 +176,12 @@ fn options(
         .flat_map(|thread| thread.allowed_cpus.iter().copied())
         .collect();
     of_threads.sort_unstable();
-    let allowed = match cgroup.and_then(Cgroup::cpus) {
-        Some(list) => cpu_list::parse(&list)?,
-        None => machine.facts.allowed_cpus.clone(),
-    };
-    let cpus = match &arguments.cpus {
-        Some(list) => machine.cpus_among(list, &allowed)?,
-        None if !threads.is_empty() => of_threads,
-        None => allowed,
+    let cpus = match threads.is_empty() {
+        true => machine.cpus_of(&arguments.shared, cgroup)?,
+        false => of_threads,
     };
     let stop_ns = arguments.stop.or(arguments.auto);
-    if !arguments.on_threshold.is_empty() && stop_ns.or(arguments.stop_total).is_none() {
+    if !arguments.shared.on_threshold.is_empty() && stop_ns.or(arguments.stop_total).is_none() {
         let error = "--on-threshold waits for a limit: name one with -s, -S or -a";
         return Err(UsageError(error.into()).into());
     }
@@ -200,7 +193,7 @@ fn options(
     }
     Ok(Options {
         cpus,
-        duration_ns: arguments.duration.unwrap_or(FOREVER_NS),
+        duration_ns: arguments.shared.duration.unwrap_or(FOREVER_NS),
         threshold_ns: arguments.threshold,
         period_ns: arguments.period,
         priority: arguments.priority,
@@ -217,5 +210,6 @@ fn options(
             })
             .collect(),
         exits: None,
+        timer: None,
     })
 }

@@ -1,17 +1,17 @@
-//! Where `-C` puts the polling threads.
+//! Where `-C` puts the measuring threads.
 
 use anyhow::Result;
 use vmnoise_workload::cgroup::{self, Cgroup};
 
-use crate::args::OsnoiseCommon;
+use crate::args::Shared;
 use crate::status::{MachineCannot, UsageError};
 
-/// The control group that the polling threads are to move to. Where it takes whole
+/// The control group that the measuring threads are to move to. Where it takes whole
 /// processes only, this one moves, and there is nothing left for the threads to do.
 ///
 /// # Errors
 /// If there is no such group, or if it refuses.
-pub fn enter(arguments: &OsnoiseCommon) -> Result<Option<Cgroup>> {
+pub fn enter(arguments: &Shared) -> Result<Option<Cgroup>> {
     let Some(name) = arguments.cgroup.as_ref().and_then(Option::as_ref) else {
         return Ok(None);
     };
@@ -25,7 +25,7 @@ pub fn enter(arguments: &OsnoiseCommon) -> Result<Option<Cgroup>> {
     }
     cgroup.admit_process().map_err(refused)?;
     eprintln!(
-        "vmnoise: the control group {name} is not threaded: the tool's own threads are in it too, beside the polling ones"
+        "vmnoise: the control group {name} is not threaded: the tool's own threads are in it too, beside the measuring ones"
     );
     Ok(None)
 }

@@ -53,7 +53,14 @@ pub fn limits(facts: &RunFacts, summary: &Summary) -> String {
         }
     }
     text += &steal_outside_gaps(facts, summary);
-    text += &format!(" clock bound: {}\n", time(summary.clock_bound_ns));
+    let noise = match facts.workload {
+        // One clock stamps both wake-ups and what the kernel did.
+        Workload::Timer => "latency",
+        _ => {
+            text += &format!(" clock bound: {}\n", time(summary.clock_bound_ns));
+            "noise"
+        }
+    };
     text += &format!(
         " own cost: {} BPF runs, {} in all ({} % of a measured CPU's time)\n",
         number(summary.own_cost.bpf_runs),
@@ -62,7 +69,7 @@ pub fn limits(facts: &RunFacts, summary: &Summary) -> String {
     );
     text += &fed::limits(summary);
     text += &format!(
-        " unexplained: {} % of the noise is residual\n",
+        " unexplained: {} % of the {noise} is residual\n",
         percent(summary.residual_percent_of_noise)
     );
     if !summary.complete {

@@ -20,6 +20,7 @@ mod stop;
 mod stream;
 mod table;
 mod text;
+pub mod timerlat;
 pub mod trace_line;
 pub mod view;
 pub mod vm_list;

@@ -38,8 +38,8 @@ impl View for Trace {
         true
     }
 
-    fn begin(&mut self, _facts: &RunFacts) {
-        self.print(trace_line::HEADER);
+    fn begin(&mut self, facts: &RunFacts) {
+        self.print(&trace_line::header(facts.workload));
     }
 
     fn trace(&mut self, lines: &[TraceLine]) {

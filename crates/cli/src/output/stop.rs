@@ -12,7 +12,7 @@ pub fn report(facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Strin
         return String::new();
     };
     let mut report = format!("Stopped by this gap:\n{}", text::tree(gap));
-    let inside = trace.inside(gap);
+    let inside = trace.inside((gap.start_mono_ns, gap.cpu), gap.dur_ns);
     if !inside.is_empty() {
         report += "What made it:\n";
         for noise in &inside {

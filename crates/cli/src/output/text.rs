@@ -41,6 +41,7 @@ fn headline(facts: &RunFacts) -> String {
         Workload::Spin => ("A polling thread on this machine", ""),
         Workload::Observed => ("A thread on this machine", ""),
         Workload::Vcpus => ("The VMs of this host", ""),
+        Workload::Timer => ("Periodic tasks on this machine", ""),
     };
     let below = match &facts.host.hypervisor {
         Some(name) => format!(", {itself}a guest of {name}"),

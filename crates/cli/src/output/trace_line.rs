@@ -1,14 +1,20 @@
 //! One line of the trace in the words of the kernel's osnoise tracer
 //! (include/trace/events/osnoise.h), so that what reads those reads ours.
 
-use vmnoise_events::ActivityKind;
-use vmnoise_explain::{Noise, Sample, TraceLine};
+use vmnoise_events::{ActivityKind, Workload};
+use vmnoise_explain::{Context, Noise, Sample, TraceLine};
 
 /// What the columns of a trace are.
-pub const HEADER: &str = "\
-# tracer: vmnoise osnoise, durations are net; times are CLOCK_MONOTONIC
-# CPU    TIMESTAMP  EVENT
-";
+pub fn header(workload: Workload) -> String {
+    let command = match workload {
+        Workload::Timer => "timerlat",
+        _ => "osnoise",
+    };
+    format!(
+        "# tracer: vmnoise {command}, durations are net; times are CLOCK_MONOTONIC\n\
+         # CPU    TIMESTAMP  EVENT\n"
+    )
+}
 
 /// The line; below a sample the line of its budget. Ends with a newline.
 pub fn render(line: &TraceLine) -> String {
@@ -18,6 +24,7 @@ pub fn render(line: &TraceLine) -> String {
             let prefixed = |text: &str| prefixed(line.cpu(), line.at_mono_ns(), text);
             prefixed(&self::sample(sample)) + &prefixed(&budget(sample))
         }
+        TraceLine::Context(context) => prefixed(line.cpu(), line.at_mono_ns(), &timer(context)),
     }
 }
 
@@ -50,6 +57,17 @@ fn noise_event(noise: &Noise) -> String {
         ActivityKind::Throttled => format!("thread_noise: swapper/{cpu}:0 {time}"),
         _ => format!("thread_noise: {} {time}", padded(name)),
     }
+}
+
+/// As the kernel's timerlat tracer (kernel/trace/trace_output.c).
+fn timer(context: &Context) -> String {
+    let Context {
+        number,
+        name,
+        latency_ns,
+        ..
+    } = context;
+    format!("#{number:<5} context {name:>6} timer_latency {latency_ns:>9} ns")
 }
 
 fn sample(sample: &Sample) -> String {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use vmnoise_events::{RunFacts, Share};
-use vmnoise_explain::{Budget, PeriodLine, Summary, TraceLine, WorstGap};
+use vmnoise_explain::{Budget, PeriodLine, Summary, TraceLine, Wakeup, WorstGap};
 
 use crate::args::Format;
 use crate::recent_trace::RecentTrace;
@@ -36,6 +36,8 @@ pub trait View {
     fn begin(&mut self, facts: &RunFacts);
     /// A gap was explained.
     fn gap(&mut self, _budget: &Budget) {}
+    /// A wake-up of a periodic task was explained.
+    fn wakeup(&mut self, _wakeup: &Wakeup) {}
     /// Lines of the trace became certain.
     fn trace(&mut self, _lines: &[TraceLine]) {}
     /// A period ended.

@@ -282,6 +282,7 @@ fn facts(workload: Workload) -> RunFacts {
             trace: true,
             observed: Vec::new(),
             exits: None,
+            timer: None,
         },
         host: HostFacts {
             cpu_model: "a CPU".to_owned(),
@@ -304,6 +305,7 @@ fn facts(workload: Workload) -> RunFacts {
             kvm_exit: true,
             steal_clock: true,
             activity_steal: false,
+            timer: false,
         },
         rungs: vec![Rung {
             probe: if workload == Workload::Spin {

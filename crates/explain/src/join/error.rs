@@ -28,6 +28,12 @@ pub enum JoinError {
          the guest with `vmnoise osnoise -o`, without --pid or --comm"
     )]
     Observed,
+    /// The guest's recording is of periodic tasks.
+    #[error(
+        "the first recording is of `vmnoise timerlat`, whose tasks feel no gaps: record the guest \
+         with `vmnoise osnoise -o`"
+    )]
+    Timer,
     /// One of the recordings has no anchors.
     #[error(
         "the {side}'s recording has no reading of its clocks: it ended before it began, record anew"

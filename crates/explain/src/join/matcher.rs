@@ -46,6 +46,7 @@ impl Matcher {
             (Workload::Vcpus, Workload::Vcpus) => return Err(JoinError::NoGuest),
             (Workload::Vcpus, _) => return Err(JoinError::Swapped),
             (Workload::Observed, _) => return Err(JoinError::Observed),
+            (Workload::Timer, _) => return Err(JoinError::Timer),
             (_, Workload::Vcpus) => {}
             (Workload::Spin | Workload::Microvm, _) => return Err(JoinError::NoHost),
         }

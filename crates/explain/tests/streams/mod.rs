@@ -26,6 +26,7 @@ pub const ALL_WITNESSES: Witnesses = Witnesses {
     kvm_exit: true,
     steal_clock: true,
     activity_steal: true,
+    timer: true,
 };
 
 /// Bare metal, everything witnessed, CPU 1 measured.
@@ -47,6 +48,7 @@ pub fn facts() -> RunFacts {
             trace: true,
             observed: Vec::new(),
             exits: None,
+            timer: None,
         },
         host: HostFacts::default(),
         clock: ClockFacts {

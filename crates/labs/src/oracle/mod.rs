@@ -2,6 +2,7 @@
 
 mod agreement;
 mod branch;
+mod cyclictest;
 mod flagship;
 mod gaps;
 mod matching;
@@ -9,15 +10,18 @@ mod osnoise;
 pub mod report;
 mod residual;
 mod softirqs;
+mod timerlat;
 mod trace;
 pub mod vm_exits;
 pub mod xen;
 
 pub use agreement::Agreement;
 pub use branch::{Branch, busiest_exit};
+pub use cyclictest::{BesideCyclictest, beside_cyclictest};
 pub use flagship::{Flagship, flagship};
 pub use gaps::Gaps;
 pub use osnoise::{BesideKernel, Turn, beside_the_kernel, nmis};
 pub use residual::{Residual, Side, residuals};
 pub use softirqs::{Softirqs, softirqs};
+pub use timerlat::{BesideTimerlat, ContextAgreement, beside_timerlat};
 pub use trace::Kind;

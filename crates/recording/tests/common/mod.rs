@@ -1,6 +1,7 @@
 //! Facts, arbitrary streams of events, and reading back, for every test here.
 #![allow(dead_code, reason = "no test uses all of it")]
 
+use proptest::array::uniform4;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -32,6 +33,13 @@ pub fn facts() -> RunFacts {
                 vm: Some("web".to_owned()),
                 vcpus: Some(vec![0, 2]),
                 reasons: vec!["io".to_owned()],
+            }),
+            timer: Some(TimerOptions {
+                period_ns: 1_000_000,
+                aligned_ns: None,
+                stop_irq_ns: Some(100_000),
+                stop_thread_ns: None,
+                dma_latency_us: Some(0),
             }),
         },
         host: HostFacts {
@@ -216,6 +224,17 @@ pub fn one_of_each() -> Vec<Event> {
             reason: FinishReason::Stop,
             mono_ns: 99_999,
         }),
+        Event::Activation(Activation {
+            cpu: 1,
+            expiry_mono_ns: 1_000,
+            woke_mono_ns: 1_900,
+            armed_mono_ns: Some(100),
+            irq_mono_ns: Some(1_100),
+            waking_mono_ns: None,
+            switch_mono_ns: Some(1_800),
+            steal_ns: [70, 0, 8, u64::MAX],
+            missed: 2,
+        }),
     ]
 }
 
@@ -288,12 +307,35 @@ fn small() -> impl Strategy<Value = u32> {
     prop_oneof![any::<u32>(), Just(0), Just(u32::MAX)]
 }
 
+fn any_activation() -> impl Strategy<Value = Event> {
+    let steps = uniform4(option::of(number()));
+    let steals = uniform4(number());
+    let strategy = (small(), number(), number(), steps, steals, small());
+    strategy.prop_map(
+        |(cpu, expiry_mono_ns, woke_mono_ns, steps, steal_ns, missed)| {
+            let [armed_mono_ns, irq_mono_ns, waking_mono_ns, switch_mono_ns] = steps;
+            Event::Activation(Activation {
+                cpu,
+                expiry_mono_ns,
+                woke_mono_ns,
+                armed_mono_ns,
+                irq_mono_ns,
+                waking_mono_ns,
+                switch_mono_ns,
+                steal_ns,
+                missed,
+            })
+        },
+    )
+}
+
 fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         any::<String>().prop_map(|name| Event::Source(Source {
             id: SourceId(0),
             name
         })),
+        any_activation(),
         (
             small(),
             number(),

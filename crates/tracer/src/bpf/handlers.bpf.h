@@ -4,6 +4,8 @@
 #ifndef VMNOISE_HANDLERS_BPF_H
 #define VMNOISE_HANDLERS_BPF_H
 
+#include "timer.bpf.h"
+
 /* The first sign of host work while the guest is entered: on SVM before 6.12 kvm_exit comes only
  * after the interrupt that caused it, so the exit starts here. */
 static __always_inline void host_runs(struct vmnoise_cpu *state, struct vmnoise_moment now)
@@ -19,6 +21,7 @@ static __always_inline struct vmnoise_source *on_irq_entry(struct vmnoise_cpu *s
 	struct vmnoise_begin *begin;
 
 	count_interference(state, VMNOISE_IRQ);
+	before_expiry(state, now);
 	host_runs(state, now);
 	state->irq_seen = 1;
 	if (state->irq_depth >= VMNOISE_IRQ_NESTING) {
@@ -38,6 +41,7 @@ static __always_inline void on_irq_exit(struct vmnoise_cpu *state, u32 cpu,
 {
 	u32 depth, i;
 
+	before_expiry(state, now);
 	/* An end before the first begin was in progress when tracing began: no loss. */
 	if (!state->irq_seen)
 		return;
@@ -132,15 +136,17 @@ static __always_inline void leaves_here(struct vmnoise_cpu *state, struct vmnois
 	state->here.mono_ns = 0;
 }
 
-/* The vCPU thread returns. If it had slept, the sleep ends at the wake where another task kept the
- * CPU after it, and here where only idle did: then the latency of the wake-up is the sleep's. */
+/* The vCPU thread returns. The sleep of a periodic task is its own affair. If another had slept,
+ * the sleep ends at the wake where another task kept the CPU after it, and here where only idle
+ * did: then the latency of the wake-up is the sleep's. */
 static __always_inline void vcpu_returns(struct vmnoise_cpu *state, u32 cpu,
 					 struct vmnoise_moment now, bool from_idle)
 {
 	struct vmnoise_moment end = now;
 
 	comes_here(state, now);
-	if (state->vcpu_off.mono_ns && !state->vcpu_was_runnable && !state->observed) {
+	if (state->vcpu_off.mono_ns && !state->vcpu_was_runnable && !state->observed &&
+	    !state->timer.expiry_mono_ns) {
 		u64 wake_ns = state->wake.start.mono_ns;
 
 		if (wake_ns && (!from_idle || state->thread_end_ns > wake_ns))
@@ -203,6 +209,7 @@ static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct
 
 	if (next_tid && next_tid != state->vcpu_tid)
 		count_interference(state, VMNOISE_THREAD);
+	before_expiry(state, now);
 	/* No interrupt survives a switch: what is still open has lost its end. */
 	open = state->irq_depth + !!state->softirq.start.mono_ns;
 	if (open) {
@@ -239,6 +246,8 @@ static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct
 		vcpu_returns(state, cpu, now, prev->id == 0);
 	else
 		state->thread_start = now;
+	if (next_tid == state->vcpu_tid)
+		timer_task_runs(state, now);
 }
 
 /* Whose hand woke the watched thread: in an interrupt, the interrupted task has no part in it. The
@@ -251,6 +260,7 @@ static __always_inline void on_waking(struct vmnoise_cpu *state, u32 waker_cpu,
 
 	state->wake.start = now;
 	state->wake.source = *waker;
+	timer_wakes(state, now);
 	if (!here)
 		return;
 	depth = here->irq_depth;

@@ -70,6 +70,11 @@ struct irqaction {
 	const char *name;
 };
 
+/* Without the slack that an ordinary task's timer may be late by. */
+struct hrtimer {
+	__s64 _softexpires;
+};
+
 struct bpf_iter__task {
 	struct task_struct *task;
 };

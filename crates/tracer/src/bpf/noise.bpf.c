@@ -234,6 +234,33 @@ int BPF_PROG(sched_wakeup, struct task_struct *task)
 	return ran_anywhere(now);
 }
 
+/* A task that sleeps arms its timer itself. */
+SEC("tp_btf/hrtimer_start")
+int BPF_PROG(hrtimer_start, struct hrtimer *timer)
+{
+	struct vmnoise_cpu *state = watched(here(), current_tid());
+	struct vmnoise_moment now;
+
+	if (!state)
+		return 0;
+	now = now_on(state);
+	on_timer_start(state, now, (u64)timer, timer->_softexpires);
+	return ran(state, now);
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer)
+{
+	struct vmnoise_cpu *state = measured(here());
+	struct vmnoise_moment now;
+
+	if (!state || !is_awaited(state, (u64)timer))
+		return 0;
+	now = now_on(state);
+	on_timer_expire(state, now);
+	return ran(state, now);
+}
+
 /* set_task_cpu of kernel/sched/core.c, just before the task is moved. */
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)

@@ -97,10 +97,26 @@ struct vmnoise_interference {
 } __attribute__((aligned(128)));
 _Static_assert(sizeof(struct vmnoise_interference) == 128, "one slot is two cache lines");
 
+/* The layout of vmnoise_events::TimerSlot: the wake-up that a periodic task waits for. */
+struct vmnoise_timer {
+	u64 expiry_mono_ns;
+	u64 armed_mono_ns;
+	u64 irq_mono_ns;
+	u64 waking_mono_ns;
+	u64 switch_mono_ns;
+	u64 before_steal_ns;
+	u64 irq_steal_ns;
+	u64 waking_steal_ns;
+	u64 switch_steal_ns;
+	u64 reserved[7];
+} __attribute__((aligned(128)));
+_Static_assert(sizeof(struct vmnoise_timer) == 128, "one slot is two cache lines");
+
 /* Everything remembered about one CPU between two events. All times are CLOCK_MONOTONIC in ns,
  * and 0 is "not so". */
 struct vmnoise_cpu {
 	struct vmnoise_interference interference;
+	struct vmnoise_timer timer;
 
 	/* Written by user space. */
 	u32 mode;
@@ -149,6 +165,9 @@ struct vmnoise_cpu {
 	u64 run_queue;
 	u64 steal_clock;
 	u32 xen_clock; /* that clock is a struct vcpu_runstate_info, else a struct kvm_steal_time */
+
+	/* Address of the timer that a periodic task waits for. */
+	u64 timer_address;
 
 	/* The answer of read_own_steal. */
 	u64 own_steal_ns;

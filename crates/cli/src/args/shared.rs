@@ -1,0 +1,49 @@
+//! What every measurement by threads of our own understands, in rtla's letters.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{duration, warm_up};
+use crate::actions::{self, Action};
+use crate::foreign::ForeignOptions;
+
+/// Where, how long, and what to do with the result.
+#[derive(Debug, Args)]
+pub struct Shared {
+    /// CPUs to measure, such as 1,3-5 [default: every CPU this process may use]
+    #[arg(short, long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// CPUs for the tool's own threads [default: those that are not measured]
+    #[arg(short = 'H', long, value_name = "LIST")]
+    pub house_keeping: Option<String>,
+    /// How long to measure [default: until Ctrl-C]; a number alone is in seconds
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<u64>,
+    /// Control group (cgroup2) of the measuring threads [default: that of vmnoise]
+    #[arg(short = 'C', long, value_name = "CGROUP", num_args = 0..=1, require_equals = true)]
+    pub cgroup: Option<Option<String>>,
+    /// Measure this long before the result begins; a number alone is in seconds
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = warm_up)]
+    pub warm_up: u64,
+    /// What to do when a limit is hit, in the order given: trace[,file=FILE],
+    /// signal,num=N,pid=PID|parent, shell,command=COMMAND, or continue
+    #[arg(long, value_name = "ACTION", value_parser = actions::parse)]
+    pub on_threshold: Vec<Action>,
+    /// What to do after the result, in the same words
+    #[arg(long, value_name = "ACTION", value_parser = actions::parse)]
+    pub on_end: Vec<Action>,
+    #[command(flatten)]
+    pub foreign: ForeignOptions,
+    /// Write everything that was seen to this recording
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+impl Shared {
+    /// Whether the last lines of the trace may be asked for at the end.
+    pub fn ends_with_trace(&self) -> bool {
+        let saves = |action: &Action| matches!(action, Action::Trace(_));
+        self.on_end.iter().any(saves)
+    }
+}

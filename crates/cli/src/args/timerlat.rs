@@ -1,0 +1,213 @@
+//! `vmnoise timerlat [top|hist|trace]` on the command line, in rtla's letters; the formats
+//! of cyclictest have long names, because its letters clash with those.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use vmnoise_events::Policy;
+
+use super::{HistFrame, MS, Shared, threshold, within};
+use crate::foreign::ForeignTimerOptions;
+use crate::priority;
+use crate::units::Bare;
+
+/// The default of rtla.
+pub const TIMERLAT_TRACE_FILE: &str = "timerlat_trace.txt";
+
+/// `vmnoise timerlat`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct TimerlatArguments {
+    #[command(subcommand)]
+    pub mode: Option<TimerlatMode>,
+    #[command(flatten)]
+    pub top: TimerlatTopArguments,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TimerlatMode {
+    /// One table, redrawn each second (the default)
+    Top(TimerlatTopArguments),
+    /// A histogram of the latencies
+    Hist(TimerlatHistArguments),
+    /// Every noise and every wake-up as lines, in the kernel's own formats
+    Trace(TimerlatTraceArguments),
+}
+
+/// What `rtla timerlat` and `vmnoise timerlat` both understand, by the same letters.
+#[derive(Debug, Args)]
+pub struct TimerlatCommon {
+    #[command(flatten)]
+    pub shared: Shared,
+    /// From one wake-up to the next, 50us to 1s; a number alone is in microseconds
+    #[arg(short, long, value_name = "TIME", default_value = "1ms", value_parser = timer_period)]
+    pub period: u64,
+    /// Policy of the tasks: o:NICE, f:PRIORITY, r:PRIORITY or d:RUNTIME:PERIOD
+    #[arg(short = 'P', long, value_name = "POLICY", default_value = "f:95", value_parser = priority::parse)]
+    pub priority: Policy,
+    /// Stop when a timer's interrupt is at least this late, and exit with status 2; a number
+    /// alone is in microseconds
+    #[arg(short, long, value_name = "TIME", value_parser = threshold)]
+    pub irq: Option<u64>,
+    /// Stop when a task is at least this late, in user space or before, and exit with status
+    /// 2; a number alone is in microseconds
+    #[arg(short = 'T', long, value_name = "TIME", value_parser = threshold)]
+    pub thread: Option<u64>,
+    /// Sensible settings to catch such a latency: stop at it, in either place, and save the
+    /// trace as --trace does
+    #[arg(short, long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["irq", "thread"])]
+    pub auto: Option<u64>,
+    /// Leave out the analysis of what stopped the run
+    #[arg(long)]
+    pub no_aa: bool,
+    /// When stopped, save the last lines of the trace to this file [default name: timerlat_trace.txt]
+    #[arg(short, long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = TIMERLAT_TRACE_FILE)]
+    pub trace: Option<PathBuf>,
+    /// Print nanoseconds
+    #[arg(short, long)]
+    pub nano: bool,
+    /// Tasks in user space: there are no others here, so this changes nothing
+    #[arg(short, long)]
+    pub user_threads: bool,
+    /// Let the wake-ups of each CPU lie this far behind those of the CPU before; a number
+    /// alone is in microseconds [default: each as it starts]
+    #[arg(short = 'A', long, value_name = "TIME", value_parser = alignment)]
+    pub aligned: Option<u64>,
+    /// Hold idle CPUs to this wake-up latency (/dev/cpu_dma_latency), as cyclictest does; a
+    /// number alone is in microseconds, `off` leaves them alone
+    #[arg(long, value_name = "TIME", default_value = "0us", value_parser = dma_latency)]
+    pub dma_latency: DmaLatency,
+    /// Switch off the idle states of measured CPUs that are deeper than this; -1 is all
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-1..=99))]
+    pub deepest_idle_state: Option<i32>,
+    /// Measure without BPF, which takes part in each wake-up: how late, but not why
+    #[arg(long, conflicts_with = "irq")]
+    pub no_trace: bool,
+    #[command(flatten)]
+    pub foreign: ForeignTimerOptions,
+}
+
+impl TimerlatCommon {
+    /// Whether the last lines of the trace may be asked for: when a limit is hit, or at the
+    /// end.
+    pub fn keeps_trace(&self) -> bool {
+        self.irq.or(self.thread).or(self.auto).is_some() || self.shared.ends_with_trace()
+    }
+}
+
+/// What idle CPUs are held to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DmaLatency {
+    /// As they are.
+    Off,
+    /// Microseconds.
+    Us(i32),
+}
+
+/// `vmnoise timerlat top`.
+#[derive(Debug, Args)]
+pub struct TimerlatTopArguments {
+    #[command(flatten)]
+    pub common: TimerlatCommon,
+    /// Print only the table at the end
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Stop at such a latency, in either place, and print its analysis alone; a number alone
+    /// is in microseconds
+    #[arg(long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["irq", "thread", "auto", "no_aa", "format"])]
+    pub aa_only: Option<u64>,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = LatencyFormat::Text)]
+    pub format: LatencyFormat,
+    #[command(flatten)]
+    pub exports: Exports,
+}
+
+/// How latencies are printed on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LatencyFormat {
+    /// For people, in rtla's table
+    Text,
+    /// One JSON object and nothing else
+    Json,
+    /// As cyclictest -q prints it
+    Cyclictest,
+}
+
+/// Files and histograms in the formats of cyclictest, and for plotting.
+#[derive(Debug, Args)]
+pub struct Exports {
+    /// Print cyclictest's histogram of so many microseconds after the result
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub histogram: Option<u32>,
+    /// Write that histogram to this file instead
+    #[arg(long, value_name = "FILE", requires = "histogram")]
+    pub histfile: Option<PathBuf>,
+    /// Write the result to this file in the JSON of rt-tests
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the distribution of each CPU to this file, for plotting: how many of its
+    /// wake-ups took at most so long
+    #[arg(long, value_name = "FILE")]
+    pub cdf: Option<PathBuf>,
+}
+
+/// `vmnoise timerlat hist`.
+#[derive(Debug, Args)]
+pub struct TimerlatHistArguments {
+    #[command(flatten)]
+    pub common: TimerlatCommon,
+    /// Width of a bucket in microseconds; in nanoseconds with --nano
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=999_999))]
+    pub bucket_size: u64,
+    /// Number of buckets
+    #[arg(short = 'E', long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(10..=9_999_999))]
+    pub entries: u64,
+    /// Leave out the columns of the timer's interrupt
+    #[arg(long)]
+    pub no_irq: bool,
+    /// Leave out the columns of the tasks in the kernel
+    #[arg(long)]
+    pub no_thread: bool,
+    #[command(flatten)]
+    pub frame: HistFrame,
+    /// Leave out the column of bucket limits
+    #[arg(long, requires = "with_zeros")]
+    pub no_index: bool,
+    #[command(flatten)]
+    pub exports: Exports,
+}
+
+/// `vmnoise timerlat trace`.
+#[derive(Debug, Args)]
+pub struct TimerlatTraceArguments {
+    #[command(flatten)]
+    pub common: TimerlatCommon,
+    /// Print only the end: what stopped the run, and what it rests on
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+fn timer_period(text: &str) -> Result<u64, String> {
+    within(text, Bare::Microseconds, 50_000, 1_000 * MS, "50us to 1s")
+}
+
+fn alignment(text: &str) -> Result<u64, String> {
+    within(text, Bare::Microseconds, 0, 1_000 * MS, "0 to 1s")
+}
+
+fn dma_latency(text: &str) -> Result<DmaLatency, String> {
+    if text == "off" {
+        return Ok(DmaLatency::Off);
+    }
+    let ns = within(
+        text,
+        Bare::Microseconds,
+        0,
+        10 * MS,
+        "0 to 10ms, as in rtla",
+    )?;
+    Ok(DmaLatency::Us(
+        i32::try_from(ns / 1_000).unwrap_or(i32::MAX),
+    ))
+}

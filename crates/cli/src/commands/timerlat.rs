@@ -1,0 +1,200 @@
+//! `vmnoise timerlat`: how late a periodic task on each CPU wakes up, and who made it so.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use vmnoise_events::{Options, Rung, TimerOptions, Workload};
+use vmnoise_tracer::{Tracer, timers};
+use vmnoise_workload::cgroup::Cgroup;
+use vmnoise_workload::idle;
+use vmnoise_workload::timer::{Config, Senses, Timer, TimerSteps};
+
+use super::conduct::{FOREVER_NS, Machine, Plan, Prepared, conduct};
+use super::{polling_group, steal};
+use crate::args::{
+    DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
+    TimerlatTopArguments,
+};
+use crate::host_feed::FeedFrom;
+use crate::output::timerlat::hist::Hist;
+use crate::output::timerlat::top::Top;
+use crate::output::timerlat::trace::Trace;
+use crate::output::view::View;
+use crate::rungs;
+use crate::status::{MachineCannot, Status, UsageError};
+
+/// How many of the latest wake-ups are listed.
+const WORST: usize = 10;
+/// Between two tables.
+const SHOWN_EACH_NS: u64 = 1_000_000_000;
+
+/// What ends the run, and where its trace goes.
+#[derive(Debug, Default)]
+struct Stops {
+    irq_ns: Option<u64>,
+    thread_ns: Option<u64>,
+    trace_file: Option<PathBuf>,
+}
+
+/// Measures, prints, and says how it ended.
+pub fn run(arguments: &TimerlatArguments) -> Result<Status> {
+    match &arguments.mode {
+        None => run_top(&arguments.top),
+        Some(TimerlatMode::Top(top)) => run_top(top),
+        Some(TimerlatMode::Hist(hist)) => {
+            let stops = stops(&hist.common);
+            run_with(&hist.common, stops, &mut Hist::new(hist))
+        }
+        Some(TimerlatMode::Trace(trace)) => {
+            let stops = stops(&trace.common);
+            run_with(&trace.common, stops, &mut Trace::new(trace))
+        }
+    }
+}
+
+fn run_top(arguments: &TimerlatTopArguments) -> Result<Status> {
+    let stops = match arguments.aa_only {
+        Some(limit_ns) => Stops {
+            irq_ns: Some(limit_ns),
+            thread_ns: Some(limit_ns),
+            trace_file: arguments.common.trace.clone(),
+        },
+        None => stops(&arguments.common),
+    };
+    run_with(&arguments.common, stops, &mut Top::new(arguments))
+}
+
+/// `--auto` implies `--trace`, as in rtla.
+fn stops(arguments: &TimerlatCommon) -> Stops {
+    let of_auto = arguments.auto.map(|_| TIMERLAT_TRACE_FILE.into());
+    Stops {
+        irq_ns: arguments.irq.or(arguments.auto),
+        thread_ns: arguments.thread.or(arguments.auto),
+        trace_file: arguments.trace.clone().or(of_auto),
+    }
+}
+
+fn run_with(arguments: &TimerlatCommon, stops: Stops, view: &mut dyn View) -> Result<Status> {
+    let shared = &arguments.shared;
+    shared.foreign.refuse()?;
+    arguments.foreign.refuse()?;
+    if !shared.on_threshold.is_empty() && stops.irq_ns.or(stops.thread_ns).is_none() {
+        let error = "--on-threshold waits for a limit: name one with -i, -T or -a";
+        return Err(UsageError(error.into()).into());
+    }
+    let cgroup = polling_group::enter(shared)?;
+    let machine = Machine::read()?;
+    let cpus = machine.cpus_of(shared, cgroup.as_ref())?;
+    let (dma_latency, held) = hold(arguments.dma_latency);
+    let states = arguments.deepest_idle_state;
+    let _states = states
+        .map(|deepest| idle::IdleStates::limit(&cpus, deepest))
+        .transpose()
+        .map_err(|error| MachineCannot(error.to_string()))?;
+    let timer = TimerOptions {
+        period_ns: arguments.period,
+        aligned_ns: arguments.aligned,
+        stop_irq_ns: stops.irq_ns,
+        stop_thread_ns: stops.thread_ns,
+        dma_latency_us: dma_latency.as_ref().and(wanted_us(arguments.dma_latency)),
+    };
+    let housekeeping = shared.house_keeping.as_deref();
+    let plan = Plan {
+        workload: Workload::Timer,
+        options: Options {
+            cpus,
+            duration_ns: shared.duration.unwrap_or(FOREVER_NS),
+            threshold_ns: 0,
+            period_ns: SHOWN_EACH_NS,
+            priority: Some(arguments.priority),
+            top: WORST,
+            stop_ns: None,
+            stop_total_ns: None,
+            runtime_ns: None,
+            trace: !arguments.no_trace,
+            observed: Vec::new(),
+            exits: None,
+            timer: Some(timer.clone()),
+        },
+        housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,
+        warm_up: Duration::from_nanos(shared.warm_up),
+        on_threshold: shared.on_threshold.clone(),
+        on_end: shared.on_end.clone(),
+        output: shared.output.clone(),
+        trace_file: stops.trace_file,
+        feed: FeedFrom::Nowhere,
+        machine: &machine,
+    };
+    let options = plan.options.clone();
+    conduct(plan, view, |_, tracer| {
+        let rungs = vec![held, timers(machine.here())];
+        prepare(&options, &timer, cgroup, rungs, tracer)
+    })
+}
+
+fn wanted_us(latency: DmaLatency) -> Option<i32> {
+    match latency {
+        DmaLatency::Off => None,
+        DmaLatency::Us(us) => Some(us),
+    }
+}
+
+/// Holds idle CPUs to a latency for as long as the first is there; the rung says how well.
+fn hold(latency: DmaLatency) -> (Option<idle::DmaLatency>, Rung) {
+    let Some(us) = wanted_us(latency) else {
+        return (None, rungs::of_idle(None, "--dma-latency=off"));
+    };
+    match idle::DmaLatency::hold(us) {
+        Ok(held) => (Some(held), rungs::of_idle(Some(us), "")),
+        Err(error) => {
+            eprintln!("vmnoise: idle CPUs may sleep as deep as they like: {error}");
+            (None, rungs::of_idle(None, &error.to_string()))
+        }
+    }
+}
+
+fn prepare(
+    options: &Options,
+    timer: &TimerOptions,
+    cgroup: Option<Cgroup>,
+    rungs: Vec<Rung>,
+    tracer: Option<&Tracer>,
+) -> Result<Prepared> {
+    let sensed = |&cpu: &u32| {
+        let steps = tracer.and_then(|tracer| tracer.timer_steps(cpu));
+        let steps = steps.map(|steps| Arc::new(steps) as TimerSteps);
+        let steal = tracer.and_then(|tracer| tracer.steal_reader(cpu));
+        Senses {
+            steps,
+            steal_reader: steal.map(steal::reader),
+        }
+    };
+    let mut senses = options
+        .cpus
+        .iter()
+        .map(sensed)
+        .collect::<Vec<_>>()
+        .into_iter();
+    let workload = Timer::prepare(Config {
+        cpus: options.cpus.clone(),
+        policy: options.priority,
+        cgroup,
+        period_ns: timer.period_ns,
+        aligned_ns: timer.aligned_ns,
+        senses: Box::new(move |_| senses.next().unwrap_or_default()),
+    })
+    .map_err(|error| MachineCannot(error.to_string()))?;
+    let threads = workload.threads();
+    Ok(Prepared {
+        threads: threads
+            .iter()
+            .map(|thread| (thread.cpu, thread.tid))
+            .collect(),
+        guest_clock: None,
+        steal_clock: tracer.is_some_and(|tracer| tracer.witnesses().activity_steal),
+        rungs,
+        poller: Box::new(workload),
+    })
+}

@@ -1,0 +1,212 @@
+//! The analysis of the wake-up that stopped a run, in the layout of `rtla timerlat`, with
+//! lines for what the hypervisor took.
+
+use vmnoise_events::{ActivityKind, RunFacts, Share};
+use vmnoise_explain::{NamedWakeupPart, Phase, Summary, WorstWakeup};
+
+use super::budget;
+use crate::recent_trace::RecentTrace;
+
+/// The report, with an empty line behind it; nothing if no wake-up stopped the run.
+pub fn report(facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> String {
+    let wakeups = summary.wakeups.as_ref();
+    let Some(late) = wakeups.and_then(|wakeups| wakeups.stopped_by.as_ref()) else {
+        return String::new();
+    };
+    let mut out = format!("## CPU {} hit stop tracing, analyzing it ##\n", late.cpu);
+    out += &match until_irq(facts, late) {
+        Some(irq_ns) => irq_analysis(late, irq_ns, trace),
+        None => thread_analysis(late, trace),
+    };
+    out + &format!("\nStopped by this wake-up:\n{}\n", budget::tree(late))
+}
+
+/// How late the interrupt was, where that alone hit a limit.
+fn until_irq(facts: &RunFacts, late: &WorstWakeup) -> Option<u64> {
+    let limit_ns = facts.options.timer.as_ref()?.stop_thread_ns;
+    let irq_ns = late.irq_ns?;
+    let thread_hit = limit_ns.is_some_and(|limit_ns| late.latency_ns >= limit_ns);
+    (!thread_hit).then_some(irq_ns)
+}
+
+fn irq_analysis(late: &WorstWakeup, irq_ns: u64, trace: &RecentTrace) -> String {
+    let mut out = previous_irq(late, trace) + &handler_delay(late, irq_ns);
+    out += &plain("IRQ latency:", 6, Some(irq_ns));
+    if let Some(running) = running(late, trace) {
+        out += "  Blocking thread:\n";
+        let (comm, pid) = split(&running);
+        out += &format!("\t{comm:>24}:{pid:<9}\n");
+    }
+    let of_irq = |part: &&NamedWakeupPart| early(part.phase);
+    let parts: Vec<_> = late.parts.iter().filter(of_irq).collect();
+    out += &group("NMI interference", &parts, Share::Nmi, irq_ns);
+    out + &total("IRQ latency:", irq_ns)
+}
+
+fn thread_analysis(late: &WorstWakeup, trace: &RecentTrace) -> String {
+    let total_ns = late.latency_ns;
+    let mut out = previous_irq(late, trace) + &handler_delay(late, total_ns);
+    out += &plain("IRQ latency:", 6, late.irq_ns);
+    let timer = timer_irq(late);
+    let of_timer = |part: &&NamedWakeupPart| part.share == Share::Irq && part.source == timer;
+    let timer_ns = late.parts.iter().filter(of_timer).map(|part| part.ns).sum();
+    out += &shared("Timerlat IRQ duration:", 5, timer_ns, total_ns);
+    let of_thread = |part: &&NamedWakeupPart| part.share == Share::Thread;
+    let blocking = late.parts.iter().find(of_thread);
+    let blocking = blocking.and_then(|part| part.source.clone());
+    if let Some(blocking) = &blocking {
+        let ns = sum(late, Share::Thread, |source| source == Some(blocking));
+        out += &shared("Blocking thread:", 5, ns, total_ns);
+        let (comm, pid) = split(blocking);
+        out += &format!("\t{comm:>24}:{pid:<9}\t\t{:9.2} us\n", us(ns));
+    }
+    let others = |part: &&NamedWakeupPart| {
+        let taken = match part.share {
+            Share::Irq => &timer,
+            Share::Thread => &blocking,
+            _ => &None,
+        };
+        taken.is_none() || part.source != *taken
+    };
+    let others: Vec<_> = late.parts.iter().filter(others).collect();
+    for (title, share) in [
+        ("NMI interference", Share::Nmi),
+        ("IRQ interference", Share::Irq),
+        ("Softirq interference", Share::Softirq),
+        ("Thread interference", Share::Thread),
+        ("Throttled", Share::Throttled),
+    ] {
+        out += &group(title, &others, share, total_ns);
+    }
+    // What the delay of the handler does not hold already.
+    let later: Vec<_> = others
+        .iter()
+        .copied()
+        .filter(|part| !early(part.phase))
+        .collect();
+    out += &group("Hypervisor (steal)", &later, Share::Steal, total_ns);
+    out += &group("Hypervisor or hardware", &later, Share::HvOrHw, total_ns);
+    out += &group("Unexplained", &later, Share::Unexplained, total_ns);
+    out + &total("Thread latency:", total_ns)
+}
+
+/// Whether the timer's interrupt had not come yet.
+fn early(phase: Option<Phase>) -> bool {
+    matches!(phase, Some(Phase::ArmedLate | Phase::Irq))
+}
+
+/// Time until the interrupt in which no other interrupt ran, and how much of it was stolen.
+fn handler_delay(late: &WorstWakeup, total_ns: u64) -> String {
+    let idle = |part: &&NamedWakeupPart| part.share == Share::Steal || part.share.is_residual();
+    let parts = late
+        .parts
+        .iter()
+        .filter(|part| early(part.phase))
+        .filter(idle);
+    let delay_ns: u64 = parts.clone().map(|part| part.ns).sum();
+    let stolen = parts.filter(|part| part.share == Share::Steal);
+    let stolen_ns: u64 = stolen.map(|part| part.ns).sum();
+    let mut out = format!(
+        "  IRQ handler delay:\t\t{:>16}\t{:9.2} us ({:.2} %)\n",
+        "",
+        us(delay_ns),
+        percent(delay_ns, total_ns)
+    );
+    if stolen_ns > 0 {
+        out += &format!(
+            "\t{:>24}    \t\t{:9.2} us\n",
+            "hypervisor (steal)",
+            us(stolen_ns)
+        );
+    }
+    out
+}
+
+/// An interrupt that was under way at the expiry, and so may have held the timer's up.
+fn previous_irq(late: &WorstWakeup, trace: &RecentTrace) -> String {
+    let noise = trace.inside((late.expiry_mono_ns, late.cpu), 1);
+    let irq = noise.iter().find(|noise| noise.kind == ActivityKind::Irq);
+    irq.map_or_else(String::new, |irq| {
+        format!(
+            "  Previous IRQ interference:\t\t\t up to  {:9.2} us\n",
+            us(irq.net_ns)
+        )
+    })
+}
+
+/// Who had the CPU at the expiry.
+fn running(late: &WorstWakeup, trace: &RecentTrace) -> Option<String> {
+    let noise = trace.inside((late.expiry_mono_ns, late.cpu), 1);
+    let thread = noise
+        .iter()
+        .find(|noise| noise.kind == ActivityKind::Thread)?;
+    Some(thread.name.to_string())
+}
+
+/// The interrupt that woke the task.
+fn timer_irq(late: &WorstWakeup) -> Option<String> {
+    let handler = |part: &&NamedWakeupPart| {
+        part.share == Share::Irq && matches!(part.phase, Some(Phase::Handler))
+    };
+    late.parts.iter().find(handler)?.source.clone()
+}
+
+fn sum(late: &WorstWakeup, share: Share, who: impl Fn(Option<&String>) -> bool) -> u64 {
+    let parts = late.parts.iter().filter(|part| part.share == share);
+    let parts = parts.filter(|part| who(part.source.as_ref()));
+    parts.map(|part| part.ns).sum()
+}
+
+/// A kind of interference with its sources; nothing if there was none.
+fn group(title: &str, parts: &[&NamedWakeupPart], share: Share, total_ns: u64) -> String {
+    let parts = parts.iter().filter(|part| part.share == share);
+    let all_ns: u64 = parts.clone().map(|part| part.ns).sum();
+    if all_ns == 0 {
+        return String::new();
+    }
+    let mut out = shared(title, 5, all_ns, total_ns);
+    let named = parts.filter_map(|part| Some((part.source.as_ref()?, part.ns)));
+    for (source, ns) in named {
+        let (name, number) = split(source);
+        out += &format!("\t{name:>24}:{number:<3}\t\t\t{:9.2} us\n", us(ns));
+    }
+    out
+}
+
+fn plain(title: &str, tabs: usize, ns: Option<u64>) -> String {
+    let value = match ns {
+        Some(ns) => format!("{:9.2}", us(ns)),
+        None => format!("{:>9}", "-"),
+    };
+    format!("  {title}{}{value} us\n", "\t".repeat(tabs))
+}
+
+fn shared(title: &str, tabs: usize, ns: u64, total_ns: u64) -> String {
+    format!(
+        "  {title}{}{:9.2} us ({:.2} %)\n",
+        "\t".repeat(tabs),
+        us(ns),
+        percent(ns, total_ns)
+    )
+}
+
+fn total(title: &str, ns: u64) -> String {
+    format!(
+        "{}\n  {title}\t\t\t\t\t{:9.2} us (100%)\n",
+        "-".repeat(72),
+        us(ns)
+    )
+}
+
+/// `comm:pid`, at the last colon.
+fn split(source: &str) -> (&str, &str) {
+    source.rsplit_once(':').unwrap_or((source, ""))
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+fn percent(ns: u64, total_ns: u64) -> f64 {
+    ns as f64 * 100.0 / total_ns.max(1) as f64
+}

@@ -1,0 +1,106 @@
+//! The figures of rtla's tables: the three contexts of a wake-up on each CPU.
+
+use std::collections::BTreeMap;
+
+use vmnoise_explain::Wakeup;
+
+/// One context: the latest wake-up, and all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figures {
+    pub count: u64,
+    pub current_ns: u64,
+    pub min_ns: u64,
+    pub sum_ns: u64,
+    pub max_ns: u64,
+}
+
+impl Default for Figures {
+    fn default() -> Figures {
+        Figures {
+            count: 0,
+            current_ns: 0,
+            min_ns: u64::MAX,
+            sum_ns: 0,
+            max_ns: 0,
+        }
+    }
+}
+
+impl Figures {
+    fn add(&mut self, latency_ns: Option<u64>) {
+        if let Some(ns) = latency_ns {
+            self.count += 1;
+            self.current_ns = ns;
+            self.min_ns = self.min_ns.min(ns);
+            self.sum_ns = self.sum_ns.saturating_add(ns);
+            self.max_ns = self.max_ns.max(ns);
+        }
+    }
+
+    /// Of several CPUs together; which of them was the latest is nobody's business.
+    pub fn with(self, other: Figures) -> Figures {
+        Figures {
+            count: self.count + other.count,
+            current_ns: 0,
+            min_ns: self.min_ns.min(other.min_ns),
+            sum_ns: self.sum_ns.saturating_add(other.sum_ns),
+            max_ns: self.max_ns.max(other.max_ns),
+        }
+    }
+
+    /// The mean; `None` of nothing.
+    pub fn mean_ns(&self) -> Option<u64> {
+        self.sum_ns.checked_div(self.count)
+    }
+
+    /// Something that is known if there was any wake-up.
+    pub fn known(&self, ns: u64) -> Option<u64> {
+        (self.count > 0).then_some(ns)
+    }
+}
+
+/// The contexts of one CPU.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Contexts {
+    pub irq: Figures,
+    pub thread: Figures,
+    pub user: Figures,
+}
+
+impl Contexts {
+    fn add(&mut self, wakeup: &Wakeup) {
+        self.irq.add(wakeup.irq_ns);
+        self.thread.add(wakeup.thread_ns);
+        self.user.add(Some(wakeup.latency_ns));
+    }
+
+    pub fn all(self) -> [Figures; 3] {
+        [self.irq, self.thread, self.user]
+    }
+}
+
+/// Every CPU that woke up, by its number.
+#[derive(Debug, Default)]
+pub struct Columns {
+    cpus: BTreeMap<u32, Contexts>,
+}
+
+impl Columns {
+    pub fn add(&mut self, wakeup: &Wakeup) {
+        self.cpus.entry(wakeup.cpu).or_default().add(wakeup);
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Contexts)> {
+        self.cpus.iter().map(|(cpu, contexts)| (*cpu, contexts))
+    }
+
+    /// All CPUs together.
+    pub fn total(&self) -> Contexts {
+        let all = self.cpus.values().copied();
+        all.fold(Contexts::default(), |sum, cpu| Contexts {
+            irq: sum.irq.with(cpu.irq),
+            thread: sum.thread.with(cpu.thread),
+            user: sum.user.with(cpu.user),
+        })
+    }
+}

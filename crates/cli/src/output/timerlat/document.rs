@@ -1,0 +1,56 @@
+//! `vmnoise.latency/1` (docs/json.md). Unknown is null.
+
+use serde::Serialize;
+use vmnoise_events::{FinishReason, RunFacts, Rung};
+use vmnoise_explain::{CpuWakeups, Losses, OwnCostSummary, Summary, WorstWakeup};
+
+use crate::output::json::Head;
+
+/// The result of a run of periodic tasks.
+#[derive(Debug, Serialize)]
+pub struct LatencyDocument<'a> {
+    #[serde(flatten)]
+    head: Head<'a>,
+    cpus: Vec<CpuDocument<'a>>,
+    stopped_by: Option<&'a WorstWakeup>,
+    lost_events: u64,
+    losses: &'a Losses,
+    late_events: u64,
+    rungs: &'a [Rung],
+    own_cost: &'a OwnCostSummary,
+    complete: bool,
+    finish_reason: Option<FinishReason>,
+}
+
+#[derive(Debug, Serialize)]
+struct CpuDocument<'a> {
+    #[serde(flatten)]
+    cpu: &'a CpuWakeups,
+    /// Those of the latest wake-ups of the run that were on this CPU.
+    worst: Vec<&'a WorstWakeup>,
+}
+
+impl<'a> LatencyDocument<'a> {
+    /// The document of this run; without wake-ups it has no CPUs.
+    pub fn new(facts: &'a RunFacts, summary: &'a Summary) -> LatencyDocument<'a> {
+        let wakeups = summary.wakeups.as_ref();
+        let worst = wakeups.map_or(&[][..], |wakeups| &wakeups.worst);
+        let cpus = wakeups.map_or(&[][..], |wakeups| &wakeups.cpus);
+        let document = |cpu: &'a CpuWakeups| CpuDocument {
+            cpu,
+            worst: worst.iter().filter(|it| it.cpu == cpu.cpu).collect(),
+        };
+        LatencyDocument {
+            head: Head::new("vmnoise.latency/1", facts),
+            cpus: cpus.iter().map(document).collect(),
+            stopped_by: wakeups.and_then(|wakeups| wakeups.stopped_by.as_ref()),
+            lost_events: summary.lost_events,
+            losses: &summary.losses,
+            late_events: summary.late_events,
+            rungs: &summary.rungs,
+            own_cost: &summary.own_cost,
+            complete: summary.complete,
+            finish_reason: summary.finish_reason,
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What `--histogram`, `--histfile`, `--json` and `--cdf` ask for beside the result.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use vmnoise_events::RunFacts;
+use vmnoise_explain::{LinearHistogram, Summary, Wakeup};
+
+use super::columns::Columns;
+use super::cyclictest::histogram;
+use super::rt_tests;
+use crate::args::Exports;
+use crate::output::json;
+
+/// Buckets of the JSON's histogram where none was asked for: cyclictest's JSON has one too.
+const JSON_BUCKETS: u32 = 100_000;
+
+/// Gathers what they need while the run goes on.
+#[derive(Debug, Default)]
+pub struct Exporter {
+    histogram_us: Option<u32>,
+    histfile: Option<PathBuf>,
+    json: Option<PathBuf>,
+    cdf: Option<PathBuf>,
+    nano: bool,
+    cpus: BTreeMap<u32, Gathered>,
+}
+
+/// The latencies of one CPU.
+#[derive(Debug)]
+struct Gathered {
+    histogram: LinearHistogram,
+    cycles: u64,
+    overflow_cycles: Vec<u64>,
+}
+
+impl Exporter {
+    pub fn new(exports: &Exports, nano: bool) -> Exporter {
+        Exporter {
+            histogram_us: exports.histogram,
+            histfile: exports.histfile.clone(),
+            json: exports.json.clone(),
+            cdf: exports.cdf.clone(),
+            nano,
+            cpus: BTreeMap::new(),
+        }
+    }
+
+    fn buckets(&self) -> Option<usize> {
+        let of_json = self.json.as_ref().map(|_| JSON_BUCKETS);
+        self.histogram_us
+            .or(of_json)
+            .map(|buckets| buckets as usize)
+    }
+
+    /// CPUs are printed in their order, whoever wakes up first.
+    pub fn begin(&mut self, facts: &RunFacts) {
+        let Some(buckets) = self.buckets() else {
+            return;
+        };
+        for &cpu in &facts.options.cpus {
+            self.cpus.insert(
+                cpu,
+                Gathered {
+                    histogram: LinearHistogram::new(if self.nano { 1 } else { 1_000 }, buckets),
+                    cycles: 0,
+                    overflow_cycles: Vec::new(),
+                },
+            );
+        }
+    }
+
+    pub fn wakeup(&mut self, wakeup: &Wakeup) {
+        let Some(cpu) = self.cpus.get_mut(&wakeup.cpu) else {
+            return;
+        };
+        let overflow = cpu.histogram.overflow();
+        cpu.histogram.record(wakeup.latency_ns);
+        let overflows = cpu.histogram.overflow() > overflow;
+        if overflows && cpu.overflow_cycles.len() < cpu.histogram.counts().len() {
+            cpu.overflow_cycles.push(cpu.cycles);
+        }
+        cpu.cycles += 1;
+    }
+
+    /// Writes the files; returns what belongs behind the result on stdout.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn finish(&self, facts: &RunFacts, summary: &Summary, columns: &Columns) -> Result<String> {
+        if let Some(path) = &self.json {
+            let histogram = |cpu| Some(&self.cpus.get(&cpu)?.histogram);
+            let mut out = Vec::new();
+            let document = rt_tests::Document::new(facts, summary, columns, self.nano, histogram);
+            json::write(&mut out, &document)?;
+            write(path, &out)?;
+        }
+        if let Some(path) = &self.cdf {
+            write(path, cdf(summary).as_bytes())?;
+        }
+        if self.histogram_us.is_none() {
+            return Ok(String::new());
+        }
+        let columns: Vec<_> = self
+            .cpus
+            .values()
+            .map(|cpu| cpu.histogram.clone())
+            .collect();
+        let cycles = self.cpus.values().map(|cpu| cpu.overflow_cycles.clone());
+        let text = histogram(&columns, &cycles.collect::<Vec<_>>(), self.nano);
+        match &self.histfile {
+            Some(path) => {
+                write(path, text.as_bytes())?;
+                Ok(String::new())
+            }
+            None => Ok(text),
+        }
+    }
+}
+
+fn write(path: &Path, content: &[u8]) -> Result<()> {
+    fs::write(path, content).with_context(|| format!("writing {}", path.display()))
+}
+
+/// Columns for any plotting program: which part of all wake-ups of a CPU took at most so
+/// long, as they were and without coordinated omission.
+fn cdf(summary: &Summary) -> String {
+    let mut out = String::from("# cpu view latency_ns count fraction\n");
+    let wakeups = summary.wakeups.iter();
+    for cpu in wakeups.flat_map(|wakeups| &wakeups.cpus) {
+        for (view, counts) in [
+            ("felt", &cpu.distribution),
+            ("corrected", &cpu.corrected_distribution),
+        ] {
+            let all: u64 = counts.iter().map(|(_, count)| count).sum();
+            let mut so_far = 0;
+            for (edge_ns, count) in counts {
+                so_far += count;
+                let fraction = so_far as f64 / all as f64;
+                let _ = writeln!(out, "{} {view} {edge_ns} {count} {fraction:.9}", cpu.cpu);
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,249 @@
+//! `vmnoise timerlat hist`: the latencies of each context as rtla's histogram.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use vmnoise_events::RunFacts;
+use vmnoise_explain::{LinearHistogram, Summary, Wakeup};
+
+use super::columns::{Columns, Figures};
+use super::exports::Exporter;
+use super::{analysis, budget};
+use crate::args::TimerlatHistArguments;
+use crate::output::view::{Period, View};
+use crate::output::{honesty, rtla};
+use crate::recent_trace::RecentTrace;
+
+/// Gathers the histograms, and prints them at the end.
+#[derive(Debug)]
+pub struct Hist {
+    bucket: u64,
+    entries: u64,
+    with_zeros: bool,
+    header: bool,
+    summary: bool,
+    index: bool,
+    /// Which of the three contexts have columns.
+    shown: [bool; 3],
+    nano: bool,
+    keeps_trace: bool,
+    analyzes: bool,
+    columns: Columns,
+    counts: BTreeMap<u32, [LinearHistogram; 3]>,
+    exporter: Exporter,
+}
+
+const HEADS: [&str; 3] = ["IRQ", "Thr", "Usr"];
+
+impl Hist {
+    /// Histograms for these arguments.
+    pub fn new(arguments: &TimerlatHistArguments) -> Hist {
+        let common = &arguments.common;
+        Hist {
+            bucket: arguments.bucket_size,
+            entries: arguments.entries,
+            with_zeros: arguments.frame.with_zeros,
+            header: !arguments.frame.no_header,
+            summary: !arguments.frame.no_summary,
+            index: !arguments.no_index,
+            shown: [!arguments.no_irq, !arguments.no_thread, true],
+            nano: common.nano,
+            keeps_trace: common.keeps_trace(),
+            analyzes: !common.no_aa,
+            columns: Columns::default(),
+            counts: BTreeMap::new(),
+            exporter: Exporter::new(&arguments.exports, common.nano),
+        }
+    }
+
+    fn per(&self) -> u64 {
+        if self.nano { 1 } else { 1_000 }
+    }
+
+    fn render(&self, elapsed: Duration) -> String {
+        let unit = if self.nano {
+            "nanoseconds (ns)"
+        } else {
+            "microseconds (us)"
+        };
+        let mut out = String::new();
+        if self.header {
+            out += &format!("# vmnoise timerlat histogram\n# Time unit is {unit}\n");
+            out += &format!("# Duration: {}\n", rtla::clock(elapsed));
+            if self.index {
+                out += "Index";
+            }
+            for cpu in self.counts.keys() {
+                let heads = HEADS.iter().zip(self.shown).filter(|(_, shown)| *shown);
+                out.extend(heads.map(|(head, _)| format!("   {head}-{cpu:03}")));
+            }
+            out.push('\n');
+        }
+        for bucket in 0..self.entries as usize {
+            let cells = self.cells(|counts| counts.counts()[bucket]);
+            if self.with_zeros || cells.iter().any(|count| *count > 0) {
+                let limit = (bucket as u64 * self.bucket).to_string();
+                out += &self.row(&limit, cells.iter().map(u64::to_string));
+            }
+        }
+        let over = self.cells(LinearHistogram::overflow);
+        out += &self.row("over:", over.iter().map(u64::to_string));
+        if self.summary {
+            let cpus = self.columns.iter().map(|(_, contexts)| contexts.all());
+            let cpus: Vec<_> = cpus.flat_map(|all| self.of_shown(all)).collect();
+            out += &self.figures(&cpus);
+            let heads = self.of_shown(HEADS);
+            if self.index {
+                out += "ALL:  ";
+            }
+            // rtla leaves out a blank after the first of these heads.
+            let heads: Vec<_> = heads.iter().map(|head| format!("{head:>9}")).collect();
+            out += &(heads.join(" ") + "\n");
+            out += &self.figures(&self.of_shown(self.columns.total().all()));
+        }
+        out
+    }
+
+    fn of_shown<T>(&self, contexts: [T; 3]) -> Vec<T> {
+        let shown = contexts.into_iter().zip(self.shown);
+        let shown = shown.filter(|(_, shown)| *shown);
+        shown.map(|(context, _)| context).collect()
+    }
+
+    fn cells(&self, of: impl Fn(&LinearHistogram) -> u64) -> Vec<u64> {
+        let cpus = self.counts.values();
+        let cells = cpus.flat_map(|contexts| self.of_shown(contexts.each_ref()));
+        cells.map(of).collect()
+    }
+
+    fn figures(&self, columns: &[Figures]) -> String {
+        let cell = |ns: Option<u64>| match ns {
+            Some(ns) => (ns / self.per()).to_string(),
+            None => "-".to_owned(),
+        };
+        let of = |figure: fn(&Figures) -> Option<u64>| columns.iter().map(figure).map(cell);
+        let mut out = self.row("count:", columns.iter().map(|it| it.count.to_string()));
+        out += &self.row("min:", of(|it| it.known(it.min_ns)));
+        out += &self.row("avg:", of(Figures::mean_ns));
+        out + &self.row("max:", of(|it| it.known(it.max_ns)))
+    }
+
+    /// One line: its name, unless left out, and a cell for each column, each with a blank
+    /// behind it as rtla has it.
+    fn row(&self, name: &str, cells: impl Iterator<Item = String>) -> String {
+        let mut line = match self.index {
+            true => format!("{name:<6}"),
+            false => String::new(),
+        };
+        line.extend(cells.map(|cell| format!("{cell:>9} ")));
+        line + "\n"
+    }
+}
+
+impl View for Hist {
+    fn wants_trace(&self) -> bool {
+        self.keeps_trace
+    }
+
+    fn begin(&mut self, facts: &RunFacts) {
+        self.exporter.begin(facts);
+    }
+
+    fn wakeup(&mut self, wakeup: &Wakeup) {
+        self.columns.add(wakeup);
+        self.exporter.wakeup(wakeup);
+        let (bucket_ns, entries) = (self.bucket * self.per(), self.entries as usize);
+        let new = || [(); 3].map(|()| LinearHistogram::new(bucket_ns, entries));
+        let counts = self.counts.entry(wakeup.cpu).or_insert_with(new);
+        let latencies = [wakeup.irq_ns, wakeup.thread_ns, Some(wakeup.latency_ns)];
+        for (counts, latency_ns) in counts.iter_mut().zip(latencies) {
+            if let Some(ns) = latency_ns {
+                counts.record(ns);
+            }
+        }
+    }
+
+    fn period(&mut self, _period: &Period<'_>) {}
+
+    fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
+        let mut out = String::new();
+        if self.analyzes {
+            out += &analysis::report(facts, summary, trace);
+        }
+        out += &self.render(rtla::measured(summary));
+        if self.summary {
+            out += &summary
+                .wakeups
+                .as_ref()
+                .map_or_else(String::new, budget::sums);
+            out += &format!("\n{}", honesty::render(facts, summary));
+        }
+        out += &self.exporter.finish(facts, summary, &self.columns)?;
+        crate::output::write(out.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::timerlat::fixtures::wakeup;
+
+    fn hist() -> Hist {
+        Hist {
+            bucket: 1,
+            entries: 10,
+            with_zeros: false,
+            header: true,
+            summary: true,
+            index: true,
+            shown: [true, true, true],
+            nano: false,
+            keeps_trace: false,
+            analyzes: true,
+            columns: Columns::default(),
+            counts: BTreeMap::new(),
+            exporter: Exporter::default(),
+        }
+    }
+
+    #[test]
+    fn the_histogram_is_that_of_rtla() {
+        let mut hist = hist();
+        hist.wakeup(&wakeup(1, 2_100, 4_000, 12_000));
+        hist.wakeup(&wakeup(1, 2_900, 5_000, 5_500));
+        let text = hist.render(Duration::from_secs(2));
+        let expected = "# vmnoise timerlat histogram
+# Time unit is microseconds (us)
+# Duration:   0 00:00:02
+Index   IRQ-001   Thr-001   Usr-001
+2             2         0         0 
+4             0         1         0 
+5             0         1         1 
+over:         0         0         1 
+count:        2         2         2 
+min:          2         4         5 
+avg:          2         4         8 
+max:          2         5        12 
+ALL:        IRQ       Thr       Usr
+count:        2         2         2 
+min:          2         4         5 
+avg:          2         4         8 
+max:          2         5        12 
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn contexts_can_be_left_out() {
+        let mut hist = Hist {
+            shown: [false, false, true],
+            header: false,
+            index: false,
+            summary: false,
+            ..hist()
+        };
+        hist.wakeup(&wakeup(0, 2_100, 4_000, 5_000));
+        assert_eq!(hist.render(Duration::ZERO), "        1 \n        0 \n");
+    }
+}

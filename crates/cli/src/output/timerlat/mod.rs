@@ -1,0 +1,15 @@
+//! What `vmnoise timerlat` prints.
+
+mod analysis;
+mod budget;
+mod columns;
+mod cyclictest;
+mod document;
+mod exports;
+#[cfg(test)]
+mod fixtures;
+pub mod hist;
+mod rt_tests;
+mod rtla_table;
+pub mod top;
+pub mod trace;

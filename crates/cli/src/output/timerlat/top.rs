@@ -1,0 +1,132 @@
+//! `vmnoise timerlat top`: one table, while the run goes on and at its end.
+
+use std::io::IsTerminal;
+
+use anyhow::Result;
+use vmnoise_events::RunFacts;
+use vmnoise_explain::{Summary, Wakeup, Wakeups};
+
+use super::columns::Columns;
+use super::cyclictest::Cyclictest;
+use super::document::LatencyDocument;
+use super::exports::Exporter;
+use super::{analysis, budget, rtla_table};
+use crate::args::{LatencyFormat, TimerlatTopArguments};
+use crate::output::view::{Period, View};
+use crate::output::{honesty, json, rtla, screen};
+use crate::recent_trace::RecentTrace;
+
+/// Redraws the table each second on a terminal; prints it once elsewhere.
+#[derive(Debug)]
+pub struct Top {
+    format: LatencyFormat,
+    draws: bool,
+    keeps_trace: bool,
+    analyzes: bool,
+    /// Only the analysis is wanted.
+    aa_only: bool,
+    nano: bool,
+    columns: Columns,
+    cyclictest: Cyclictest,
+    exporter: Exporter,
+}
+
+impl Top {
+    /// A table for these arguments.
+    pub fn new(arguments: &TimerlatTopArguments) -> Top {
+        let common = &arguments.common;
+        let is_text = arguments.format == LatencyFormat::Text;
+        let aa_only = arguments.aa_only.is_some();
+        Top {
+            format: arguments.format,
+            draws: is_text && !arguments.quiet && !aa_only && std::io::stdout().is_terminal(),
+            keeps_trace: aa_only || common.keeps_trace(),
+            analyzes: !common.no_aa,
+            aa_only,
+            nano: common.nano,
+            columns: Columns::default(),
+            cyclictest: Cyclictest::new(common.nano),
+            exporter: Exporter::new(&arguments.exports, common.nano),
+        }
+    }
+
+    /// The same from a recording.
+    pub fn of_recording(format: LatencyFormat) -> Top {
+        Top {
+            format,
+            draws: false,
+            keeps_trace: true,
+            analyzes: true,
+            aa_only: false,
+            nano: false,
+            columns: Columns::default(),
+            cyclictest: Cyclictest::new(false),
+            exporter: Exporter::default(),
+        }
+    }
+
+    fn text(&self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> String {
+        let mut out = String::new();
+        if self.analyzes {
+            out += &analysis::report(facts, summary, trace);
+        }
+        if self.aa_only {
+            return out;
+        }
+        out += &rtla_table::render(&self.columns, rtla::measured(summary), self.nano);
+        if let Some(wakeups) = &summary.wakeups {
+            out += &worst(wakeups);
+            out += &budget::sums(wakeups);
+        }
+        out + &format!("\n{}", honesty::render(facts, summary))
+    }
+}
+
+/// The latest wake-up.
+pub fn worst(wakeups: &Wakeups) -> String {
+    let tree = |worst| format!("\nThe longest latency\n{}", budget::tree(worst));
+    wakeups.worst.first().map(tree).unwrap_or_default()
+}
+
+impl View for Top {
+    fn wants_trace(&self) -> bool {
+        self.keeps_trace
+    }
+
+    fn begin(&mut self, facts: &RunFacts) {
+        self.cyclictest.begin(facts);
+        self.exporter.begin(facts);
+    }
+
+    fn wakeup(&mut self, wakeup: &Wakeup) {
+        self.columns.add(wakeup);
+        self.exporter.wakeup(wakeup);
+    }
+
+    fn period(&mut self, period: &Period<'_>) {
+        if self.draws {
+            let table = rtla_table::render(&self.columns, period.since_start, self.nano);
+            screen::redraw(&table);
+        }
+    }
+
+    fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
+        let mut out = match self.format {
+            LatencyFormat::Json => {
+                let mut out = Vec::new();
+                json::write(&mut out, &LatencyDocument::new(facts, summary))?;
+                out
+            }
+            LatencyFormat::Cyclictest => self.cyclictest.render(facts, &self.columns).into_bytes(),
+            LatencyFormat::Text => {
+                let text = self.text(facts, summary, trace);
+                match self.draws {
+                    true => screen::redrawn(&text).into_bytes(),
+                    false => text.into_bytes(),
+                }
+            }
+        };
+        out.extend(self.exporter.finish(facts, summary, &self.columns)?.bytes());
+        crate::output::write(&out)
+    }
+}

@@ -1,0 +1,165 @@
+//! The running sums of the wake-ups of one CPU.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use vmnoise_events::{Share, SourceId};
+
+use super::distribution::Distribution;
+use super::summary::{CpuWakeups, PhaseTotals};
+use super::wakeup::Wakeup;
+use crate::names::Names;
+use crate::share_totals::ShareTotals;
+use crate::sight::Sight;
+use crate::summary::SourceSummary;
+
+#[derive(Debug)]
+pub(crate) struct WakeupLedger {
+    count: u64,
+    /// All latencies together: every other sum is a part of it.
+    total_ns: u64,
+    missed: u64,
+    steal_clamps: u64,
+    /// Wake-ups of which a step was not seen.
+    incomplete: u64,
+    irq: Distribution,
+    thread: Distribution,
+    user: Distribution,
+    corrected: Distribution,
+    phases_ns: [Option<u64>; 5],
+    unsplit_ns: u64,
+    shares_ns: [u64; Share::ALL.len()],
+    sources: BTreeMap<(Share, SourceId), Taken>,
+}
+
+/// What one source took of all wake-ups, under one share.
+#[derive(Debug, Default)]
+struct Taken {
+    /// Wake-ups that it took something of.
+    count: u64,
+    total_ns: u64,
+    max_ns: u64,
+    /// The last of them, and what it took of that so far.
+    last: u64,
+    of_last_ns: u64,
+}
+
+impl Taken {
+    fn add(&mut self, wakeup: u64, ns: u64) {
+        if self.last != wakeup {
+            self.last = wakeup;
+            self.of_last_ns = 0;
+            self.count += 1;
+        }
+        self.total_ns += ns;
+        self.of_last_ns += ns;
+        self.max_ns = self.max_ns.max(self.of_last_ns);
+    }
+}
+
+impl WakeupLedger {
+    pub(crate) fn new() -> WakeupLedger {
+        WakeupLedger {
+            count: 0,
+            total_ns: 0,
+            missed: 0,
+            steal_clamps: 0,
+            incomplete: 0,
+            irq: Distribution::new(),
+            thread: Distribution::new(),
+            user: Distribution::new(),
+            corrected: Distribution::new(),
+            phases_ns: [None; 5],
+            unsplit_ns: 0,
+            shares_ns: [0; Share::ALL.len()],
+            sources: BTreeMap::new(),
+        }
+    }
+
+    /// Whether one more latency fits the sum of a u64 of nanoseconds: it does for 584 years of
+    /// waiting, unless the stream is damaged.
+    pub(crate) fn has_room(&self, latency_ns: u64) -> bool {
+        self.total_ns.checked_add(latency_ns).is_some()
+    }
+
+    pub(crate) fn book(&mut self, wakeup: &Wakeup, period_ns: u64) {
+        self.count += 1;
+        self.total_ns += wakeup.latency_ns;
+        self.missed += u64::from(wakeup.missed);
+        self.steal_clamps += u64::from(wakeup.steal_clamped);
+        self.incomplete += u64::from(wakeup.phases_ns.contains(&None));
+        if let Some(ns) = wakeup.irq_ns {
+            self.irq.record(ns);
+        }
+        if let Some(ns) = wakeup.thread_ns {
+            self.thread.record(ns);
+        }
+        self.user.record(wakeup.latency_ns);
+        self.corrected
+            .record_corrected(wakeup.latency_ns, period_ns);
+        for (sum, ns) in self.phases_ns.iter_mut().zip(wakeup.phases_ns) {
+            if let Some(ns) = ns {
+                *sum = Some(sum.unwrap_or(0) + ns);
+            }
+        }
+        self.unsplit_ns += wakeup.unsplit_ns;
+        for part in &wakeup.parts {
+            self.shares_ns[part.share as usize] += part.ns;
+            if let Some(source) = part.source {
+                let taken = self.sources.entry((part.share, source)).or_default();
+                taken.add(self.count, part.ns);
+            }
+        }
+    }
+
+    /// Wake-ups so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn summary(&self, cpu: u32, sight: &Sight, names: &Names) -> CpuWakeups {
+        let [armed_late, irq, handler, wakeup, user] = self.phases_ns;
+        CpuWakeups {
+            cpu,
+            count: self.count,
+            missed: self.missed,
+            incomplete: self.incomplete,
+            irq: self.irq.figures(),
+            thread: self.thread.figures(),
+            user: self.user.figures(),
+            corrected: self.corrected.figures(),
+            phases_ns: PhaseTotals {
+                armed_late,
+                irq,
+                handler,
+                wakeup,
+                return_: user,
+                unsplit: self.unsplit_ns,
+            },
+            shares_ns: ShareTotals::from_fn(|share| {
+                let ns = self.shares_ns[share as usize];
+                (ns > 0 || sight.knows(share)).then_some(ns)
+            }),
+            sources: self.sources(names),
+            steal_clamps: self.steal_clamps,
+            distribution: self.user.counts(),
+            corrected_distribution: self.corrected.counts(),
+        }
+    }
+
+    /// Largest total first.
+    fn sources(&self, names: &Names) -> Vec<SourceSummary> {
+        let told = self.sources.iter();
+        let mut told: Vec<_> = told
+            .map(|((share, source), taken)| SourceSummary {
+                share: *share,
+                name: names.name(Some(*source)).to_owned(),
+                count: taken.count,
+                total_ns: taken.total_ns,
+                max_ns: taken.max_ns,
+            })
+            .collect();
+        told.sort_by_key(|source| Reverse(source.total_ns));
+        told
+    }
+}

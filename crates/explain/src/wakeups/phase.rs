@@ -1,0 +1,167 @@
+//! The phases of a wake-up, from the planned expiry to user space.
+
+use serde::Serialize;
+use vmnoise_events::Activation;
+
+/// Where in its wake-up a task was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Phase {
+    /// The expiry was over before the timer was armed.
+    ArmedLate = 0,
+    /// From the expiry until the timer's interrupt came to this timer.
+    Irq = 1,
+    /// From there until the task was woken.
+    Handler = 2,
+    /// From there until it was switched in.
+    Wakeup = 3,
+    /// From there until it read the clock in user space.
+    Return = 4,
+}
+
+impl Phase {
+    /// Every phase, in the order of time.
+    pub const ALL: [Phase; 5] = [
+        Phase::ArmedLate,
+        Phase::Irq,
+        Phase::Handler,
+        Phase::Wakeup,
+        Phase::Return,
+    ];
+
+    /// The word for it in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::ArmedLate => "armed_late",
+            Phase::Irq => "irq",
+            Phase::Handler => "handler",
+            Phase::Wakeup => "wakeup",
+            Phase::Return => "return",
+        }
+    }
+
+    /// What was stolen meanwhile; nothing is stolen from a timer that is not armed.
+    pub(crate) fn steal_ns(self, activation: &Activation) -> u64 {
+        let [irq, handler, wakeup, user] = activation.steal_ns;
+        match self {
+            Phase::ArmedLate => 0,
+            Phase::Irq => irq,
+            Phase::Handler => handler,
+            Phase::Wakeup => wakeup,
+            Phase::Return => user,
+        }
+    }
+}
+
+/// A stretch of a wake-up; `None` is one whose phases cannot be told apart, because a step
+/// between them was not seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) phase: Option<Phase>,
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) steal_ns: u64,
+}
+
+/// The stretches of a wake-up that is not over before its expiry. They touch, and together
+/// are all of it: a step that is told out of order is moved to the next possible instant.
+pub(crate) fn stretches(activation: &Activation) -> impl Iterator<Item = Stretch> + use<> {
+    let Activation {
+        expiry_mono_ns,
+        woke_mono_ns,
+        ..
+    } = *activation;
+    let ends = [
+        activation.armed_mono_ns,
+        activation.irq_mono_ns,
+        activation.waking_mono_ns,
+        activation.switch_mono_ns,
+        Some(woke_mono_ns),
+    ];
+    let steals = Phase::ALL.map(|phase| phase.steal_ns(activation));
+    let mut now_ns = expiry_mono_ns;
+    let (mut unseen, mut unseen_steal_ns) = (false, 0u64);
+    let steps = Phase::ALL.into_iter().zip(ends).zip(steals);
+    steps.filter_map(move |((phase, end_ns), steal_ns)| {
+        unseen_steal_ns = unseen_steal_ns.saturating_add(steal_ns);
+        let Some(end_ns) = end_ns else {
+            unseen = true;
+            return None;
+        };
+        let end_ns = end_ns.clamp(now_ns, woke_mono_ns.max(now_ns));
+        let stretch = Stretch {
+            phase: (!unseen).then_some(phase),
+            start_ns: now_ns,
+            end_ns,
+            steal_ns: unseen_steal_ns,
+        };
+        now_ns = end_ns;
+        (unseen, unseen_steal_ns) = (false, 0);
+        Some(stretch)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEEN: Activation = Activation {
+        cpu: 0,
+        expiry_mono_ns: 1_000,
+        woke_mono_ns: 1_100,
+        armed_mono_ns: Some(500),
+        irq_mono_ns: Some(1_020),
+        waking_mono_ns: Some(1_030),
+        switch_mono_ns: Some(1_070),
+        steal_ns: [7, 0, 1, 2],
+        missed: 0,
+    };
+
+    fn told(activation: &Activation) -> Vec<(Option<Phase>, u64, u64)> {
+        let stretches = stretches(activation);
+        let told = stretches.map(|it| (it.phase, it.end_ns - it.start_ns, it.steal_ns));
+        told.collect()
+    }
+
+    #[test]
+    fn each_step_ends_a_phase() {
+        let expected = [
+            (Some(Phase::ArmedLate), 0, 0),
+            (Some(Phase::Irq), 20, 7),
+            (Some(Phase::Handler), 10, 0),
+            (Some(Phase::Wakeup), 40, 1),
+            (Some(Phase::Return), 30, 2),
+        ];
+        assert_eq!(told(&SEEN), expected);
+    }
+
+    #[test]
+    fn phases_around_an_unseen_step_are_not_told_apart() {
+        let no_switch = Activation {
+            switch_mono_ns: None,
+            ..SEEN
+        };
+        assert_eq!(told(&no_switch)[3], (None, 70, 3));
+        let nothing = Activation {
+            armed_mono_ns: None,
+            irq_mono_ns: None,
+            waking_mono_ns: None,
+            switch_mono_ns: None,
+            ..SEEN
+        };
+        assert_eq!(told(&nothing), [(None, 100, 10)]);
+    }
+
+    #[test]
+    fn a_timer_armed_after_its_expiry_is_late_by_that() {
+        let late = Activation {
+            armed_mono_ns: Some(1_015),
+            ..SEEN
+        };
+        assert_eq!(
+            told(&late)[..2],
+            [(Some(Phase::ArmedLate), 15, 0), (Some(Phase::Irq), 5, 7)]
+        );
+    }
+}

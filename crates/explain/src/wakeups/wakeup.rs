@@ -1,0 +1,90 @@
+//! One activation, explained.
+
+use vmnoise_events::{Activation, Share, SourceId};
+
+use super::phase::Phase;
+
+/// What one source (or a residual) took of one phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WakeupPart {
+    /// In which phase; `None` where a step was not seen that would tell.
+    pub phase: Option<Phase>,
+    /// Under which name it is booked.
+    pub share: Share,
+    /// Who it was; `None` where nobody is named.
+    pub source: Option<SourceId>,
+    /// Net time in nanoseconds; never 0.
+    pub ns: u64,
+}
+
+/// How late a task was, and where that came from: the `ns` of all parts add up to
+/// `latency_ns` exactly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wakeup {
+    /// The CPU of the task.
+    pub cpu: u32,
+    /// When it was to run, CLOCK_MONOTONIC in nanoseconds.
+    pub expiry_mono_ns: u64,
+    /// From then until it read the clock in user space.
+    pub latency_ns: u64,
+    /// From then until the timer's interrupt came to this timer; `None` if that was not seen.
+    pub irq_ns: Option<u64>,
+    /// From then until the task was switched in; `None` if that was not seen.
+    pub thread_ns: Option<u64>,
+    /// How long each phase was, by the order of [`Phase::ALL`]; `None` where a step was not
+    /// seen.
+    pub phases_ns: [Option<u64>; 5],
+    /// Time whose phase is unknown.
+    pub unsplit_ns: u64,
+    /// Expiries before this one that nobody could ask for.
+    pub missed: u32,
+    /// In the order of phases, the largest first in each.
+    pub parts: Vec<WakeupPart>,
+    /// The steal clock claimed more than a phase was long.
+    pub steal_clamped: bool,
+    /// It was late enough to end the run.
+    pub hits_limit: bool,
+}
+
+impl Wakeup {
+    pub(crate) fn new(activation: &Activation) -> Wakeup {
+        let expiry_ns = activation.expiry_mono_ns;
+        let latency_ns = activation.woke_mono_ns.saturating_sub(expiry_ns);
+        let late = |mono_ns: Option<u64>| {
+            mono_ns.map(|mono_ns| mono_ns.saturating_sub(expiry_ns).min(latency_ns))
+        };
+        Wakeup {
+            cpu: activation.cpu,
+            expiry_mono_ns: expiry_ns,
+            latency_ns,
+            irq_ns: late(activation.irq_mono_ns),
+            thread_ns: late(activation.switch_mono_ns),
+            phases_ns: [None; 5],
+            unsplit_ns: 0,
+            missed: activation.missed,
+            parts: Vec::new(),
+            steal_clamped: false,
+            hits_limit: false,
+        }
+    }
+
+    /// How long this phase was; `None` where that is unknown.
+    pub fn phase_ns(&self, phase: Phase) -> Option<u64> {
+        self.phases_ns[phase as usize]
+    }
+
+    /// Adds up what one source had of one phase, and puts the largest first.
+    pub(crate) fn settle(&mut self) {
+        let parts = &mut self.parts;
+        parts.sort_unstable_by_key(|part| (part.phase, part.share, part.source));
+        parts.dedup_by(|piece, sum| {
+            let key = |part: &WakeupPart| (part.phase, part.share, part.source);
+            let same = key(piece) == key(sum);
+            if same {
+                sum.ns += piece.ns;
+            }
+            same
+        });
+        parts.sort_by_key(|part| (part.phase, std::cmp::Reverse(part.ns)));
+    }
+}

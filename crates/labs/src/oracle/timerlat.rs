@@ -1,0 +1,211 @@
+//! `vmnoise timerlat` beside the timerlat tracer of PREEMPT_RT: two tasks of one period and
+//! one priority on one CPU at the same time, each wake-up of the one beside the nearest of
+//! the other.
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::matching::median;
+use crate::bed::{CommandOutput, Kernel, Lab};
+use crate::lab_program;
+
+const PERIOD_NS: u64 = 1_000_000;
+/// How long both wake up, seconds.
+const SECONDS: u64 = 2;
+/// The trace has our clock.
+const TRACER: &str = "trace_clock=mono buffer_size_kb=16384 osnoise/cpus=0 \
+                      osnoise/timerlat_period_us=1000 current_tracer=timerlat";
+
+/// One wake-up as one of them told it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Told {
+    expiry_ns: u64,
+    irq_ns: Option<u64>,
+    thread_ns: Option<u64>,
+}
+
+/// One context of all pairs, medians in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextAgreement {
+    /// Of the kernel's wake-ups.
+    pub kernel_median_ns: u64,
+    /// Of ours.
+    pub our_median_ns: u64,
+    /// Of the distances between the two of a pair.
+    pub median_distance_ns: u64,
+}
+
+/// What a lab showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BesideTimerlat {
+    /// `uname -r`.
+    pub kernel_version: String,
+    /// Wake-ups of the kernel's task in the window that both saw.
+    pub kernel: usize,
+    /// Those that one of ours stands beside, both contexts of both known.
+    pub matched: usize,
+    /// Until the timer's interrupt.
+    pub irq: ContextAgreement,
+    /// Until the task was there.
+    pub thread: ContextAgreement,
+    /// Activities of our run that found no room. Soft interrupts that were preempted are
+    /// unpaired here, on PREEMPT_RT.
+    pub ring_full: u64,
+}
+
+/// Boots a lab under virtual time and compares.
+///
+/// # Errors
+/// If the lab fails, or says what cannot be read.
+pub fn beside_timerlat() -> Result<BesideTimerlat> {
+    let lab = Lab::kernel(Kernel::Rt).virtual_time(0);
+    let report = lab.program(&lab_program("lab-tracefs")?).run(&[
+        &format!(
+            "lab-tracefs while {TRACER} -- vmnoise timerlat -d {SECONDS} -o /tmp/run.vmn --format json"
+        ),
+        "lab-tracefs show",
+        "vmnoise explain --trace /tmp/run.vmn",
+    ])?;
+    let [result, kernel, ours] = &report.outputs[..] else {
+        bail!("{} outputs", report.outputs.len());
+    };
+    let result: Value = result.json()?;
+    let (kernel, ours) = (told(kernel)?, told(ours)?);
+    let (kernel, pairs) = pairs(&kernel, &ours);
+    ensure!(
+        kernel as u64 > SECONDS * 800,
+        "both saw the same {kernel} wake-ups only"
+    );
+    Ok(BesideTimerlat {
+        kernel_version: report.kernel_version,
+        kernel,
+        matched: pairs.len(),
+        irq: agreement(&pairs, |told| told.irq_ns)?,
+        thread: agreement(&pairs, |told| told.thread_ns)?,
+        ring_full: result["losses"]["ring_full"]
+            .as_u64()
+            .context("ring_full")?,
+    })
+}
+
+fn told(output: &CommandOutput) -> Result<Vec<Told>> {
+    wake_ups(output.text()?)
+}
+
+/// The wake-ups of a trace, in the order of their expiries. Kernel and vmnoise have one
+/// format: `TIME: #NUMBER context irq|thread timer_latency NS ns`.
+fn wake_ups(trace: &str) -> Result<Vec<Told>> {
+    let mut all: Vec<(u64, Told)> = Vec::new();
+    for line in trace.lines() {
+        let Some((head, event)) = line.split_once(": #") else {
+            continue;
+        };
+        let words: Vec<&str> = event.split_whitespace().collect();
+        let [
+            number,
+            "context",
+            context,
+            "timer_latency",
+            latency_ns,
+            "ns",
+        ] = words[..]
+        else {
+            continue;
+        };
+        let time = head
+            .split_whitespace()
+            .next_back()
+            .context("a line without time")?;
+        let at_ns = (time.parse::<f64>()? * 1e9).round() as u64;
+        let (number, latency_ns): (u64, u64) = (number.parse()?, latency_ns.parse()?);
+        if all.last().is_none_or(|(last, _)| *last != number) {
+            all.push((number, Told::default()));
+        }
+        let Some((_, told)) = all.last_mut() else {
+            continue;
+        };
+        match context {
+            "irq" => told.irq_ns = Some(latency_ns),
+            "thread" => told.thread_ns = Some(latency_ns),
+            _ => continue,
+        }
+        told.expiry_ns = at_ns.saturating_sub(latency_ns);
+    }
+    let mut all: Vec<Told> = all.into_iter().map(|(_, told)| told).collect();
+    all.sort_by_key(|told| told.expiry_ns);
+    Ok(all)
+}
+
+/// The kernel's wake-ups while both had any, and each with the nearest of ours.
+fn pairs(kernel: &[Told], ours: &[Told]) -> (usize, Vec<(Told, Told)>) {
+    let (Some(first), Some(last)) = (ours.first(), ours.last()) else {
+        return (0, Vec::new());
+    };
+    let window = first.expiry_ns..=last.expiry_ns;
+    let kernel = kernel
+        .iter()
+        .filter(|told| window.contains(&told.expiry_ns));
+    let is_whole = |told: &Told| told.irq_ns.is_some() && told.thread_ns.is_some();
+    let beside = |theirs: &Told| {
+        let after = ours.partition_point(|told| told.expiry_ns < theirs.expiry_ns);
+        let near = &ours[after.saturating_sub(1)..(after + 1).min(ours.len())];
+        let distance = |told: &&Told| told.expiry_ns.abs_diff(theirs.expiry_ns);
+        let nearest = near.iter().min_by_key(distance)?;
+        let matches = distance(&nearest) <= PERIOD_NS / 2 && is_whole(nearest) && is_whole(theirs);
+        matches.then_some((*theirs, *nearest))
+    };
+    let count = kernel.clone().count();
+    (count, kernel.filter_map(beside).collect())
+}
+
+fn agreement(
+    pairs: &[(Told, Told)],
+    context: impl Fn(&Told) -> Option<u64>,
+) -> Result<ContextAgreement> {
+    let both = pairs
+        .iter()
+        .filter_map(|(kernel, ours)| Some((context(kernel)?, context(ours)?)));
+    let of = |value: fn((u64, u64)) -> u64| median(both.clone().map(value)).context("no pairs");
+    Ok(ContextAgreement {
+        kernel_median_ns: of(|(kernel, _)| kernel)?,
+        our_median_ns: of(|(_, ours)| ours)?,
+        median_distance_ns: of(|(kernel, ours)| kernel.abs_diff(ours))?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNEL: &str = "\
+# tracer: timerlat
+          <idle>-0       [000] d.h1.    54.029328: #1     context    irq timer_latency       932 ns
+           <...>-867     [000] .....    54.029339: #1     context thread timer_latency     11700 ns
+          <idle>-0       [000] d.h1.    54.030328: #2     context    irq timer_latency       900 ns
+";
+
+    #[test]
+    fn lines_of_one_wake_up_belong_together() {
+        let told = wake_ups(KERNEL).unwrap();
+        assert_eq!(told.len(), 2);
+        assert_eq!(
+            (told[0].irq_ns, told[0].thread_ns),
+            (Some(932), Some(11_700))
+        );
+        assert_eq!(told[1].thread_ns, None);
+        assert!(told[0].expiry_ns.abs_diff(54_029_327_000) <= 1_000);
+    }
+
+    #[test]
+    fn only_whole_wake_ups_within_half_a_period_are_pairs() {
+        let at = |expiry_ns| Told {
+            expiry_ns,
+            irq_ns: Some(1),
+            thread_ns: Some(2),
+        };
+        let ours = [at(1_000_000), at(2_000_000), at(9_000_000)];
+        let kernel = [at(0), at(1_100_000), at(2_300_000), at(5_000_000)];
+        let (count, pairs) = pairs(&kernel, &ours);
+        assert_eq!((count, pairs.len()), (3, 2));
+    }
+}

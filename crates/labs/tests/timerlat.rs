@@ -1,0 +1,224 @@
+//! A known cause delays a periodic task: it is named with the right length, and a quiet
+//! control is not blamed.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod root {
+    use std::time::Duration;
+
+    use serde_json::Value;
+    use vmnoise_labs::{Disturber, Run, run_to_end};
+
+    const CPU: u32 = 1;
+
+    /// Below the burner's priority.
+    fn timerlat(arguments: &[&str]) -> Value {
+        let mut all = vec!["timerlat", "-c", "1", "-P", "f:40", "--format", "json"];
+        all.extend(arguments);
+        Run::start(&all).and_then(Run::summary).unwrap()
+    }
+
+    fn number(value: &Value) -> u64 {
+        value.as_u64().unwrap_or_else(|| panic!("{value}"))
+    }
+
+    fn assert_budgets_add_up(result: &Value) {
+        for cpu in result["cpus"].as_array().unwrap() {
+            let sum = |object: &Value| -> u64 {
+                let values = object.as_object().unwrap().values();
+                values.filter_map(Value::as_u64).sum()
+            };
+            assert_eq!(sum(&cpu["shares_ns"]), sum(&cpu["phases_ns"]), "{cpu}");
+            for worst in cpu["worst"].as_array().unwrap() {
+                let parts = worst["parts"].as_array().unwrap().iter();
+                let parts: u64 = parts.map(|part| number(&part["ns"])).sum();
+                assert_eq!(parts, number(&worst["latency_ns"]), "{worst}");
+            }
+        }
+    }
+
+    fn burner(result: &Value) -> Option<&Value> {
+        let sources = result["cpus"][0]["sources"].as_array().unwrap();
+        let is_burner =
+            |source: &&Value| source["name"].as_str().unwrap().starts_with("lab-burner");
+        sources.iter().find(is_burner)
+    }
+
+    #[test]
+    fn a_hog_is_named_with_its_length_and_silence_is_not_blamed() {
+        const BURST_NS: u64 = 300_000;
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("bursts");
+        // 2 s of bursts that all lie within the run.
+        let bursts = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(700));
+            let burst = Duration::from_nanos(BURST_NS);
+            let bursts = Disturber::bursts(CPU, 97, burst, 194, &log).unwrap();
+            (bursts.source().unwrap(), bursts.into_log().unwrap())
+        });
+        let result = timerlat(&["--duration", "4s"]);
+        let (source, log) = bursts.join().unwrap();
+        assert_budgets_add_up(&result);
+        let burner = burner(&result).expect("the burner is named");
+        assert_eq!(burner["name"], source);
+        assert_eq!(burner["share"], "thread");
+        // About 58 wake-ups fall into a burst, the worst of them near its begin; those that
+        // queued up behind a late one share its turn.
+        let charged = || log.iter().map(|burst| burst.charged_ns);
+        let (total_ns, max_ns) = (number(&burner["total_ns"]), number(&burner["max_ns"]));
+        assert!(number(&burner["count"]) >= 10, "{burner}");
+        assert!(max_ns >= BURST_NS * 6 / 10, "{burner}");
+        assert!(total_ns <= charged().sum(), "{burner}");
+
+        let quiet = timerlat(&["--duration", "1s"]);
+        assert_budgets_add_up(&quiet);
+        assert!(self::burner(&quiet).is_none(), "{quiet}");
+    }
+
+    #[test]
+    fn the_steps_of_nearly_all_wake_ups_are_seen_and_in_order() {
+        let result = timerlat(&["--duration", "2s"]);
+        let cpu = &result["cpus"][0];
+        let count = number(&cpu["count"]);
+        let missed = number(&cpu["missed"]);
+        // Each period has a wake-up or was missed.
+        assert!((1_500..=2_500).contains(&(count + missed)), "{cpu}");
+        assert!(number(&cpu["incomplete"]) * 10 <= count, "{cpu}");
+        for figure in ["min_ns", "mean_ns"] {
+            let of = |context: &str| number(&cpu[context][figure]);
+            assert!(
+                of("irq") <= of("thread") && of("thread") <= of("user"),
+                "{cpu}"
+            );
+        }
+        let corrected = number(&cpu["corrected"]["count"]);
+        assert!(corrected >= count, "{cpu}");
+    }
+
+    #[test]
+    fn the_recording_tells_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = folder.path().join("run.vmn");
+        let path = recording.to_str().unwrap();
+        let live = timerlat(&["--duration", "1s", "--output", path]);
+        let output = run_to_end(&["explain", path, "--format", "json"]).unwrap();
+        let replayed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(live, replayed);
+        let trace = run_to_end(&["explain", path, "--trace"]).unwrap();
+        let trace = String::from_utf8(trace.stdout).unwrap();
+        for context in ["irq", "thread", "user-ret"] {
+            let lines = trace
+                .lines()
+                .filter(|line| line.contains(&format!("context {context:>6} timer_latency ")));
+            assert!(lines.count() >= 500, "{context}");
+        }
+    }
+
+    #[test]
+    fn a_limit_stops_it_and_is_analyzed_as_rtla_does() {
+        let stopped = run_to_end(&["timerlat", "-c", "1", "-d", "30", "-T", "2"]).unwrap();
+        assert_eq!(stopped.status.code(), Some(2));
+        let text = String::from_utf8(stopped.stdout).unwrap();
+        assert!(
+            text.starts_with("## CPU 1 hit stop tracing, analyzing it ##\n"),
+            "{text}"
+        );
+        assert!(text.contains("\n  Thread latency:\t\t\t\t\t"), "{text}");
+        assert!(text.contains(" us (100%)\n"), "{text}");
+    }
+
+    #[test]
+    fn the_lines_and_files_of_cyclictest_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let (json, hist, cdf) = (file("json"), file("hist"), file("cdf"));
+        let arguments = [
+            "timerlat",
+            "-c",
+            "1",
+            "-d",
+            "1",
+            "--format",
+            "cyclictest",
+            "--json",
+            &json,
+            "--histogram",
+            "1000",
+            "--histfile",
+            &hist,
+            "--cdf",
+            &cdf,
+        ];
+        let output = run_to_end(&arguments).unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("T: 0 ("))
+            .unwrap();
+        assert!(line.contains(" P:95 I:1000 C:"), "{text}");
+        let json: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+        let cycles = number(&json["thread"]["0"]["cycles"]);
+        assert_eq!(
+            (number(&json["file_version"]), number(&json["num_threads"])),
+            (1, 1)
+        );
+        let hist = std::fs::read_to_string(hist).unwrap();
+        let counted: u64 = hist
+            .lines()
+            .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
+            .map(|line| {
+                line.split_whitespace()
+                    .nth(1)
+                    .unwrap()
+                    .parse::<u64>()
+                    .unwrap()
+            })
+            .sum();
+        let over = hist
+            .lines()
+            .find_map(|line| line.strip_prefix("# Histogram Overflows: "));
+        assert_eq!(counted + over.unwrap().parse::<u64>().unwrap(), cycles);
+        let cdf = std::fs::read_to_string(cdf).unwrap();
+        let felt = cdf
+            .lines()
+            .rfind(|line| line.starts_with("1 felt "))
+            .unwrap();
+        assert!(felt.ends_with(" 1.000000000"), "{felt}");
+    }
+}
+
+mod lab {
+    use vmnoise_labs::oracle::{beside_cyclictest, beside_timerlat};
+
+    #[test]
+    fn wake_ups_of_the_kernels_tracer_have_ours_beside_them() {
+        let found = beside_timerlat().unwrap();
+        println!("{found:?}");
+        assert_eq!(found.ring_full, 0, "{found:?}");
+        assert!(found.matched * 100 >= found.kernel * 99, "{found:?}");
+        // Ours are stamped by the events before the kernel's own stamps, in the same order.
+        for context in [found.irq, found.thread] {
+            assert!(
+                context.our_median_ns <= context.kernel_median_ns,
+                "{found:?}"
+            );
+            assert!(
+                context.our_median_ns * 2 >= context.kernel_median_ns,
+                "{found:?}"
+            );
+        }
+        assert!(
+            found.irq.our_median_ns < found.thread.our_median_ns,
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn latencies_are_distributed_as_those_of_cyclictest() {
+        let found = beside_cyclictest().unwrap();
+        println!("{found:?}");
+        assert!(found.our_distance <= 0.05, "{found:?}");
+        // The witnesses take part in each wake-up, and in each alike.
+        assert!(found.witnessed_us >= found.ours_us[0], "{found:?}");
+        assert!(found.witnessed_distance <= 0.1, "{found:?}");
+    }
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The steps of the wake-up that a periodic task waits for, as functions of plain values. The task
+ * clears them before it sleeps, and reads them once it runs again on the same CPU. */
+#ifndef VMNOISE_TIMER_BPF_H
+#define VMNOISE_TIMER_BPF_H
+
+/* Every event of the CPU. The last one before the expiry tells how much of a delay after it may
+ * have been stolen: the clock has no position between two readings. */
+static __always_inline void before_expiry(struct vmnoise_cpu *state, struct vmnoise_moment now)
+{
+	if (now.mono_ns <= state->timer.expiry_mono_ns)
+		state->timer.before_steal_ns = now.steal_ns;
+}
+
+/* The watched task arms a timer. It is the one it waits for if it expires when that is planned. */
+static __always_inline void on_timer_start(struct vmnoise_cpu *state, struct vmnoise_moment now,
+					   u64 address, u64 expires_ns)
+{
+	struct vmnoise_timer *timer = &state->timer;
+
+	if (!expires_ns || expires_ns != timer->expiry_mono_ns || timer->irq_mono_ns)
+		return;
+	state->timer_address = address;
+	timer->before_steal_ns = now.steal_ns;
+	timer->armed_mono_ns = now.mono_ns;
+}
+
+static __always_inline bool is_awaited(const struct vmnoise_cpu *state, u64 address)
+{
+	return state->timer_address == address && state->timer.armed_mono_ns &&
+	       !state->timer.irq_mono_ns;
+}
+
+/* An awaited timer expires. */
+static __always_inline void on_timer_expire(struct vmnoise_cpu *state, struct vmnoise_moment now)
+{
+	struct vmnoise_timer *timer = &state->timer;
+
+	state->timer_address = 0;
+	timer->irq_steal_ns = now.steal_ns;
+	timer->irq_mono_ns = now.mono_ns;
+}
+
+static __always_inline void timer_wakes(struct vmnoise_cpu *state, struct vmnoise_moment now)
+{
+	struct vmnoise_timer *timer = &state->timer;
+
+	if (!timer->irq_mono_ns || timer->waking_mono_ns)
+		return;
+	timer->waking_steal_ns = now.steal_ns;
+	timer->waking_mono_ns = now.mono_ns;
+}
+
+static __always_inline void timer_task_runs(struct vmnoise_cpu *state, struct vmnoise_moment now)
+{
+	struct vmnoise_timer *timer = &state->timer;
+
+	if (!timer->waking_mono_ns || timer->switch_mono_ns)
+		return;
+	timer->switch_steal_ns = now.steal_ns;
+	timer->switch_mono_ns = now.mono_ns;
+}
+
+#endif

@@ -1,0 +1,30 @@
+//! The steps of a wake-up for the task that wakes up: shared memory, no system call.
+
+use std::sync::Arc;
+
+use vmnoise_events::TimerSlot;
+
+use crate::mapped::MappedCpus;
+
+/// What BPF tells the periodic task of one CPU. The memory stays after the
+/// [`crate::Tracer`] is gone; nobody tells anything any more then.
+#[derive(Debug)]
+pub struct TimerSteps {
+    cpus: Arc<MappedCpus>,
+    cpu: u32,
+}
+
+impl TimerSteps {
+    /// `None` where there is no such CPU.
+    pub(crate) fn new(cpus: Arc<MappedCpus>, cpu: u32) -> Option<TimerSteps> {
+        cpus.timer(cpu)?;
+        Some(TimerSteps { cpus, cpu })
+    }
+}
+
+impl AsRef<TimerSlot> for TimerSteps {
+    fn as_ref(&self) -> &TimerSlot {
+        let slot = self.cpus.timer(self.cpu);
+        slot.expect("the slot was there when this was made")
+    }
+}

@@ -1,0 +1,151 @@
+//! The ring in which a periodic task leaves its activations, for whoever drains it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use vmnoise_events::Activation;
+
+use crate::mailbox::add;
+
+/// At the shortest period (50 µs) a drain may be 800 ms late before anything is dropped. A
+/// power of two.
+const RECORDS: usize = 1 << 14;
+
+/// One activation as words; 0 is "not seen". Two cache lines.
+#[derive(Debug, Default)]
+#[repr(C, align(128))]
+struct Record([AtomicU64; WORDS]);
+
+const WORDS: usize = 11;
+
+/// Written by one thread and drained by another.
+#[derive(Debug)]
+pub struct Ring {
+    records: Box<[Record]>,
+    /// Records ever written.
+    head: AtomicU64,
+    /// Records ever taken out.
+    tail: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl Ring {
+    /// Every page of it is written here, and so is there when it matters.
+    pub fn new() -> Ring {
+        Ring {
+            records: (0..RECORDS).map(|_| Record::default()).collect(),
+            head: AtomicU64::new(0),
+            tail: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        }
+    }
+
+    /// Leaves an activation, or counts it where there is no room.
+    pub fn push(&self, activation: &Activation) {
+        let head = self.head.load(Ordering::Relaxed);
+        if head.wrapping_sub(self.tail.load(Ordering::Acquire)) >= RECORDS as u64 {
+            add(&self.dropped, 1);
+            return;
+        }
+        let record = &self.records[head as usize % RECORDS];
+        for (word, value) in record.0.iter().zip(words(activation)) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.head.store(head.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Takes every activation out, oldest first.
+    pub fn drain(&self, cpu: u32, mut sink: impl FnMut(Activation)) {
+        let head = self.head.load(Ordering::Acquire);
+        let mut tail = self.tail.load(Ordering::Relaxed);
+        while tail != head {
+            let record = &self.records[tail as usize % RECORDS];
+            let word = |index: usize| record.0[index].load(Ordering::Relaxed);
+            sink(activation(cpu, std::array::from_fn(word)));
+            tail = tail.wrapping_add(1);
+            self.tail.store(tail, Ordering::Release);
+        }
+    }
+
+    /// How many found no room.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+fn words(activation: &Activation) -> [u64; WORDS] {
+    let known = |mono_ns: Option<u64>| mono_ns.unwrap_or(0);
+    let [irq, handler, wakeup, user] = activation.steal_ns;
+    [
+        activation.expiry_mono_ns,
+        activation.woke_mono_ns,
+        known(activation.armed_mono_ns),
+        known(activation.irq_mono_ns),
+        known(activation.waking_mono_ns),
+        known(activation.switch_mono_ns),
+        irq,
+        handler,
+        wakeup,
+        user,
+        activation.missed.into(),
+    ]
+}
+
+fn activation(cpu: u32, words: [u64; WORDS]) -> Activation {
+    let [expiry, woke, armed, irq, waking, switch, steal @ .., missed] = words;
+    let seen = |mono_ns: u64| (mono_ns > 0).then_some(mono_ns);
+    Activation {
+        cpu,
+        expiry_mono_ns: expiry,
+        woke_mono_ns: woke,
+        armed_mono_ns: seen(armed),
+        irq_mono_ns: seen(irq),
+        waking_mono_ns: seen(waking),
+        switch_mono_ns: seen(switch),
+        steal_ns: steal,
+        missed: u32::try_from(missed).unwrap_or(u32::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(expiry_mono_ns: u64) -> Activation {
+        Activation {
+            cpu: 3,
+            expiry_mono_ns,
+            woke_mono_ns: expiry_mono_ns + 50,
+            armed_mono_ns: None,
+            irq_mono_ns: Some(expiry_mono_ns + 1),
+            waking_mono_ns: Some(expiry_mono_ns + 2),
+            switch_mono_ns: None,
+            steal_ns: [1, 2, 3, 4],
+            missed: 9,
+        }
+    }
+
+    #[test]
+    fn what_goes_in_comes_out_in_order_across_the_wrap() {
+        let ring = Ring::new();
+        let mut next = 1;
+        for burst in [1, 10_000, 0, 10_000, RECORDS as u64] {
+            (next..next + burst).for_each(|expiry| ring.push(&at(expiry)));
+            let mut drained = Vec::new();
+            ring.drain(3, |activation| drained.push(activation));
+            let expected: Vec<_> = (next..next + burst).map(at).collect();
+            assert!(drained == expected, "of {burst}");
+            next += burst;
+        }
+        assert_eq!(ring.dropped(), 0);
+    }
+
+    #[test]
+    fn a_full_ring_keeps_the_oldest_and_counts_the_rest() {
+        let ring = Ring::new();
+        (1..=RECORDS as u64 + 5).for_each(|expiry| ring.push(&at(expiry)));
+        assert_eq!(ring.dropped(), 5);
+        let mut drained = 0;
+        ring.drain(3, |_| drained += 1);
+        assert_eq!(drained, RECORDS);
+    }
+}

@@ -1,0 +1,196 @@
+//! The loop of a periodic task: sleep until a time, read the clock, leave the activation,
+//! ask for the next. It allocates nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use vmnoise_events::{Activation, TimerSlot};
+
+use super::desk::Desk;
+use super::{Error, TimerSteps};
+use crate::spin::StealReader;
+use crate::tsc;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// What one task works with.
+pub struct Task {
+    pub cpu: u32,
+    pub desk: Arc<Desk>,
+    /// Where BPF tells the steps of a wake-up, if it does.
+    pub steps: Option<TimerSteps>,
+    pub steal: Option<StealReader>,
+    pub period_ns: u64,
+    /// Of the first period, CLOCK_MONOTONIC; `None` is the start of the task.
+    pub origin_ns: Option<u64>,
+}
+
+impl Task {
+    /// Wakes up again and again, until the deadline.
+    pub fn run(mut self) -> Result<(), Error> {
+        let desk = Arc::clone(&self.desk);
+        let origin_ns = self.origin_ns.unwrap_or_else(tsc::mono_ns);
+        let (mut expiry_ns, _) = self.next_after(origin_ns, tsc::mono_ns());
+        let mut missed = 0;
+        desk.start();
+        loop {
+            self.stay()?;
+            if !self.sleep_until(expiry_ns) {
+                return Ok(());
+            }
+            let woke_ns = tsc::mono_ns();
+            desk.alive();
+            desk.ring.push(&self.activation(expiry_ns, woke_ns, missed));
+            (expiry_ns, missed) = self.next_after(expiry_ns, tsc::mono_ns());
+        }
+    }
+
+    /// The first expiry after this one that is not over yet, and how many are.
+    fn next_after(&self, expiry_ns: u64, now_ns: u64) -> (u64, u32) {
+        next_after(expiry_ns, self.period_ns, now_ns)
+    }
+
+    /// Sleeps; false at the deadline, which a signal announces.
+    fn sleep_until(&self, expiry_ns: u64) -> bool {
+        if let Some(steps) = &self.steps {
+            ask((**steps).as_ref(), expiry_ns);
+        }
+        let until = libc::timespec {
+            tv_sec: (expiry_ns / NS_PER_S).cast_signed(),
+            tv_nsec: (expiry_ns % NS_PER_S).cast_signed(),
+        };
+        loop {
+            if self.desk.is_over() {
+                return false;
+            }
+            let (clock, flags) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
+            // SAFETY: `until` is a valid timespec for the length of the call, and an
+            // absolute sleep writes no remainder.
+            match unsafe {
+                libc::clock_nanosleep(clock, flags, &raw const until, std::ptr::null_mut())
+            } {
+                // The time, or a kick.
+                libc::EINTR => {}
+                _ => return !self.desk.is_over(),
+            }
+        }
+    }
+
+    fn activation(&mut self, expiry_ns: u64, woke_ns: u64, missed: u32) -> Activation {
+        let plain = Activation {
+            cpu: self.cpu,
+            expiry_mono_ns: expiry_ns,
+            woke_mono_ns: woke_ns,
+            missed,
+            ..Activation::default()
+        };
+        let Some(steps) = &self.steps else {
+            return plain;
+        };
+        let slot = (**steps).as_ref();
+        let seen = |time: &AtomicU64| Some(time.load(Ordering::Acquire)).filter(|ns| *ns > 0);
+        let told = Activation {
+            armed_mono_ns: seen(&slot.armed_mono_ns),
+            irq_mono_ns: seen(&slot.irq_mono_ns),
+            waking_mono_ns: seen(&slot.waking_mono_ns),
+            switch_mono_ns: seen(&slot.switch_mono_ns),
+            ..plain
+        };
+        let now_steal_ns = self.steal.as_mut().and_then(|read| Some(read()?.steal_ns));
+        Activation {
+            steal_ns: stolen_ns(slot, &told, now_steal_ns),
+            ..told
+        }
+    }
+
+    /// Whether the task is still where it was pinned: getcpu is in the vDSO.
+    fn stay(&self) -> Result<(), Error> {
+        let now_on = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX);
+        if now_on == self.cpu {
+            return Ok(());
+        }
+        Err(Error::Moved {
+            cpu: self.cpu,
+            now_on,
+        })
+    }
+}
+
+fn next_after(expiry_ns: u64, period_ns: u64, now_ns: u64) -> (u64, u32) {
+    let next_ns = expiry_ns.saturating_add(period_ns);
+    let over = match now_ns.checked_sub(next_ns) {
+        Some(late_ns) => late_ns / period_ns + 1,
+        None => 0,
+    };
+    let next_ns = next_ns.saturating_add(over.saturating_mul(period_ns));
+    (next_ns, u32::try_from(over).unwrap_or(u32::MAX))
+}
+
+/// Tells BPF what is waited for. The expiry comes last: from there on BPF may write.
+fn ask(slot: &TimerSlot, expiry_ns: u64) {
+    for word in [
+        &slot.armed_mono_ns,
+        &slot.irq_mono_ns,
+        &slot.waking_mono_ns,
+        &slot.switch_mono_ns,
+    ] {
+        word.store(0, Ordering::Relaxed);
+    }
+    slot.expiry_mono_ns.store(expiry_ns, Ordering::Release);
+}
+
+/// What was stolen in each step of a wake-up; of steps that were not seen, nothing.
+fn stolen_ns(slot: &TimerSlot, told: &Activation, now_steal_ns: Option<u64>) -> [u64; 4] {
+    let at = |step: Option<u64>, steal: &AtomicU64| step.map(|_| steal.load(Ordering::Relaxed));
+    let marks = [
+        at(told.irq_mono_ns, &slot.before_steal_ns),
+        at(told.irq_mono_ns, &slot.irq_steal_ns),
+        at(told.waking_mono_ns, &slot.waking_steal_ns),
+        at(told.switch_mono_ns, &slot.switch_steal_ns),
+        now_steal_ns,
+    ];
+    std::array::from_fn(|step| match (marks[step], marks[step + 1]) {
+        (Some(before_ns), Some(after_ns)) => after_ns.saturating_sub(before_ns),
+        _ => 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_expiry_lies_in_the_future_and_on_the_grid() {
+        assert_eq!(next_after(1_000, 100, 1_010), (1_100, 0));
+        assert_eq!(next_after(1_000, 100, 1_099), (1_100, 0));
+        assert_eq!(next_after(1_000, 100, 1_100), (1_200, 1));
+        assert_eq!(next_after(1_000, 100, 1_350), (1_400, 3));
+        assert_eq!(next_after(1_000, 100, 0), (1_100, 0));
+    }
+
+    #[test]
+    fn steal_is_told_step_by_step() {
+        let slot = TimerSlot::default();
+        for (word, ns) in [
+            (&slot.before_steal_ns, 100),
+            (&slot.irq_steal_ns, 150),
+            (&slot.waking_steal_ns, 150),
+            (&slot.switch_steal_ns, 157),
+        ] {
+            word.store(ns, Ordering::Relaxed);
+        }
+        let told = Activation {
+            irq_mono_ns: Some(1),
+            waking_mono_ns: Some(2),
+            switch_mono_ns: Some(3),
+            ..Activation::default()
+        };
+        assert_eq!(stolen_ns(&slot, &told, Some(160)), [50, 0, 7, 3]);
+        assert_eq!(stolen_ns(&slot, &told, None), [50, 0, 7, 0]);
+        let unseen = Activation {
+            waking_mono_ns: None,
+            ..told
+        };
+        assert_eq!(stolen_ns(&slot, &unseen, Some(160)), [50, 0, 0, 3]);
+    }
+}

@@ -1,0 +1,97 @@
+//! One periodic task, from its set-up to its end.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+
+use rustix::mm::{MlockAllFlags, mlockall};
+use vmnoise_events::Policy;
+
+use super::desk::Desk;
+use super::task::Task;
+use super::{Error, TimerSteps, TimerThread};
+use crate::cgroup::Cgroup;
+use crate::gate::Gate;
+use crate::measuring_thread::MeasuringThread;
+use crate::spin::StealReader;
+use crate::thread;
+
+/// A thread at the gate, at work, or at its end.
+#[derive(Debug)]
+pub struct Worker {
+    pub desk: Arc<Desk>,
+    pub thread: TimerThread,
+    pub life: MeasuringThread<Error>,
+}
+
+/// What the thread is given.
+pub struct Assignment {
+    pub gate: Arc<Gate>,
+    pub cpu: u32,
+    pub policy: Option<Policy>,
+    pub cgroup: Option<Cgroup>,
+    pub period_ns: u64,
+    /// When all tasks begin, and how far behind it this one does.
+    pub origin_ns: Arc<AtomicU64>,
+    pub behind_ns: Option<u64>,
+    pub steps: Option<TimerSteps>,
+    pub steal_reader: Option<StealReader>,
+}
+
+struct Ready {
+    tid: u32,
+    desk: Arc<Desk>,
+}
+
+impl Worker {
+    /// Starts the thread and waits until it stands at the gate.
+    pub fn spawn(assignment: Assignment) -> Result<Worker, Error> {
+        let cpu = assignment.cpu;
+        let name = format!("vmnoise-timer{cpu}");
+        let (life, ready) =
+            MeasuringThread::spawn(name, cpu, move |ready| assignment.carry_out(ready))?;
+        Ok(Worker {
+            desk: ready.desk,
+            thread: TimerThread {
+                cpu,
+                tid: ready.tid,
+            },
+            life,
+        })
+    }
+}
+
+impl Assignment {
+    fn carry_out(self, ready: &mpsc::SyncSender<Ready>) -> Result<(), Error> {
+        // The group may be what allows the CPU, and the CPU what allows the policy.
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.admit_thread()?;
+        }
+        thread::pin(&[self.cpu])?;
+        if let Some(policy) = self.policy {
+            thread::set_policy(policy)?;
+        }
+        // Made here, so that the memory is this CPU's own where memory has nodes.
+        let desk = Arc::new(Desk::new());
+        // Refused (RLIMIT_MEMLOCK), the pages are at the kernel's mercy, and what it makes
+        // of that is latency.
+        let _ = mlockall(MlockAllFlags::CURRENT);
+        // Whoever spawned this thread waits for the message.
+        let _ = ready.send(Ready {
+            tid: thread::tid(),
+            desk: Arc::clone(&desk),
+        });
+        if !self.gate.pass() {
+            return Ok(());
+        }
+        let common_ns = self.origin_ns.load(Ordering::Acquire);
+        let task = Task {
+            cpu: self.cpu,
+            desk,
+            steps: self.steps,
+            steal: self.steal_reader,
+            period_ns: self.period_ns,
+            origin_ns: self.behind_ns.map(|behind_ns| common_ns + behind_ns),
+        };
+        task.run()
+    }
+}

@@ -1,0 +1,114 @@
+//! Periodic tasks on this machine, as noisy as it may be.
+
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use vmnoise_events::{Activation, TimerSlot};
+use vmnoise_workload::timer::{Config, Error, Senses, Timer, TimerSteps};
+
+const PERIOD_NS: u64 = 2_000_000;
+
+fn config(cpus: &[u32]) -> Config {
+    Config {
+        cpus: cpus.to_vec(),
+        policy: None,
+        cgroup: None,
+        period_ns: PERIOD_NS,
+        aligned_ns: None,
+        senses: Box::new(|_| Senses::default()),
+    }
+}
+
+fn run(config: Config, length: Duration) -> Vec<Activation> {
+    let mut timer = Timer::prepare(config).unwrap();
+    let mut activations = Vec::new();
+    timer.start(None).unwrap();
+    std::thread::sleep(length);
+    timer.stop();
+    let asked = Instant::now();
+    while timer.running() {
+        assert!(asked.elapsed() < Duration::from_secs(30), "it does not end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    timer.drain(&mut |activation| activations.push(activation));
+    assert_eq!((timer.dropped(), timer.failure()), (0, None));
+    for tally in timer.tallies() {
+        assert!(0 < tally.first_tsc && tally.first_tsc <= tally.last_tsc);
+    }
+    activations
+}
+
+#[test]
+fn each_period_has_a_wake_up_or_is_missed() {
+    let activations = run(config(&[1]), Duration::from_millis(300));
+    assert!(activations.len() > 20, "{}", activations.len());
+    for pair in activations.windows(2) {
+        let periods = 1 + u64::from(pair[1].missed);
+        let apart_ns = pair[1].expiry_mono_ns - pair[0].expiry_mono_ns;
+        assert_eq!(apart_ns, periods * PERIOD_NS);
+        assert!(pair[0].woke_mono_ns >= pair[0].expiry_mono_ns, "{pair:?}");
+        assert!(pair[1].expiry_mono_ns > pair[0].woke_mono_ns, "{pair:?}");
+    }
+}
+
+#[test]
+fn aligned_tasks_lie_on_one_grid() {
+    const BEHIND_NS: u64 = 300_000;
+    let aligned = Config {
+        aligned_ns: Some(BEHIND_NS),
+        ..config(&[0, 1])
+    };
+    let activations = run(aligned, Duration::from_millis(100));
+    let of = |cpu| activations.iter().find(|it| it.cpu == cpu).unwrap();
+    let apart_ns = of(1)
+        .expiry_mono_ns
+        .abs_diff(of(0).expiry_mono_ns + 8 * PERIOD_NS);
+    assert!(
+        [BEHIND_NS, PERIOD_NS - BEHIND_NS].contains(&(apart_ns % PERIOD_NS)),
+        "{apart_ns} ns"
+    );
+}
+
+#[test]
+fn a_task_asks_for_each_wake_up_and_takes_what_it_was_told() {
+    let slot = Arc::new(TimerSlot::default());
+    let told = Arc::clone(&slot);
+    struct Steps(Arc<TimerSlot>);
+    impl AsRef<TimerSlot> for Steps {
+        fn as_ref(&self) -> &TimerSlot {
+            &self.0
+        }
+    }
+    let config = Config {
+        senses: Box::new(move |_| Senses {
+            steps: Some(Arc::new(Steps(Arc::clone(&slot))) as TimerSteps),
+            steal_reader: None,
+        }),
+        ..config(&[1])
+    };
+    let mut timer = Timer::prepare(config).unwrap();
+    timer.start(None).unwrap();
+    let begin = Instant::now();
+    let mut seen = None;
+    while seen.is_none() && begin.elapsed() < Duration::from_secs(20) {
+        // As BPF would, while the task sleeps.
+        let expiry_ns = told.expiry_mono_ns.load(Ordering::Acquire);
+        told.irq_mono_ns.store(expiry_ns + 5, Ordering::Release);
+        std::thread::sleep(Duration::from_micros(100));
+        timer.drain(&mut |it| seen = seen.or(it.irq_mono_ns.map(|ns| (it, ns))));
+    }
+    let (activation, irq_ns) = seen.unwrap();
+    assert_eq!(
+        (irq_ns - 5) % PERIOD_NS,
+        activation.expiry_mono_ns % PERIOD_NS
+    );
+    assert_eq!(activation.switch_mono_ns, None, "nobody told");
+}
+
+#[test]
+fn nothing_to_measure_is_refused() {
+    assert_eq!(Timer::prepare(config(&[])).unwrap_err(), Error::NoCpu);
+}
