@@ -4,6 +4,7 @@
 
 pub mod bed;
 mod cpuset;
+mod debugfs;
 mod disturber;
 pub mod footprint;
 mod group;
@@ -19,6 +20,7 @@ pub mod schedstat;
 pub mod vmm_steps;
 
 pub use cpuset::Cpuset;
+pub use debugfs::with_debugfs;
 pub use disturber::{Burst, Disturber};
 pub use group::Group;
 pub use run::{Run, binary, lab_program, run_to_end};

@@ -68,8 +68,15 @@ impl Run {
     /// # Errors
     /// If it cannot be started.
     pub fn start(arguments: &[&str]) -> Result<Run> {
-        let mut child = Command::new(binary())
-            .args(arguments)
+        Run::of(Command::new(binary()).args(arguments))
+    }
+
+    /// Starts it by this command.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn of(command: &mut Command) -> Result<Run> {
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -115,6 +115,7 @@ mod lab {
                 "& lab-disturb unplug 1 /tmp/osnoise.vmn",
                 runs[0],
                 "vmnoise explain /tmp/osnoise.vmn --format json",
+                "lab-disturb online 1",
                 "& lab-disturb unplug 1 /tmp/microvm.vmn",
                 runs[1],
                 "vmnoise explain /tmp/microvm.vmn --format json",
@@ -122,14 +123,16 @@ mod lab {
                 runs[2],
             ])
             .unwrap();
-        let (losers, bystander) = report.outputs.split_at(4);
-        for lost in losers.chunks(2) {
-            assert_eq!(lost[0].status, Some(1), "{}", lost[0].stderr);
-            assert_ended_early(&lost[0].stdout, &lost[0].stderr);
-            assert_eq!(lost[1].stdout, lost[0].stdout);
+        let [osnoise, explained, _, microvm, explained_too, bystander] = &report.outputs[..] else {
+            panic!("{:?}", report.outputs)
+        };
+        for (lost, explained) in [(osnoise, explained), (microvm, explained_too)] {
+            assert_eq!(lost.status, Some(1), "{}", lost.stderr);
+            assert_ended_early(&lost.stdout, &lost.stderr);
+            assert_eq!(explained.stdout, lost.stdout);
         }
-        assert_eq!(bystander[0].status, Some(0), "{}", bystander[0].stderr);
-        let summary: Value = serde_json::from_str(&bystander[0].stdout).unwrap();
+        assert_eq!(bystander.status, Some(0), "{}", bystander.stderr);
+        let summary: Value = serde_json::from_str(&bystander.stdout).unwrap();
         assert_budgets_add_up(&summary);
         assert_eq!(summary["finish_reason"], "duration");
         // The console has what the kernel and the disturbers complained of.

@@ -42,7 +42,7 @@ mod kvm {
     use std::time::{Duration, Instant};
 
     use rustix::process::Signal;
-    use vmnoise_labs::Run;
+    use vmnoise_labs::{Run, binary, with_debugfs};
 
     use super::*;
 
@@ -54,7 +54,7 @@ mod kvm {
         let file = folder.path().join("host.vmn");
         let there = Run::microvm(1, &["-d", "1m"]).unwrap();
         let exits = ["exits", "-q", "-T", "1s", "-d", "1m", "-o"];
-        let exits = Run::start(&[&exits[..], &[file.to_str().unwrap()]].concat()).unwrap();
+        let exits = Run::of(with_debugfs(&binary()).args(exits).arg(&file)).unwrap();
         let begin = Instant::now();
         let of = |run: &Run| File::open(&file).map_or(Vec::new(), |file| clocks(file, run.pid()));
         let wait_for = |run: &Run| {

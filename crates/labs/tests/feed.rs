@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use vmnoise_events::HostFrame;
 use vmnoise_feed::Decoder;
-use vmnoise_labs::{binary, lab_program};
+use vmnoise_labs::{binary, lab_program, with_debugfs};
 
 /// How long anything may take before it counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(30);
@@ -95,11 +95,9 @@ fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
 
 /// `vmnoise exits` with KVM's debugfs, wherever this machine has it.
 fn exits(wrapper: &[&str], program: &Path, vmms: &[&Vmm], options: &[&str]) -> Command {
-    let mount = "mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug \
-                 && exec \"$@\"";
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", mount, "sh"]);
-    command.args(wrapper).arg(program).args(["exits", "-q"]);
+    let all: Vec<&Path> = wrapper.iter().map(Path::new).chain([program]).collect();
+    let mut command = with_debugfs(all[0]);
+    command.args(&all[1..]).args(["exits", "-q"]);
     for vmm in vmms {
         command.args(["--feed", &vmm.feed()]);
     }

@@ -8,7 +8,7 @@
 //! Inside a lab: `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a
 //! thread whose name begins with THREAD is at work, and then says the words COUNT times
 //! to QEMU's monitor; `lab-disturb unplug CPU RECORDING` takes the CPU offline for a
-//! moment, once that recording has grown.
+//! moment, once that recording has grown, and `lab-disturb online CPU` waits until it is back.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -63,9 +63,10 @@ fn main() -> Result<()> {
             monitor(thread, count.parse()?, every, &words.join(" "))
         }
         ["unplug", cpu, recording] => unplug(cpu.parse()?, recording),
+        ["online", cpu] => wait_for_cpu(cpu.parse()?),
         _ => bail!(
             "usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG | storm CPU | litter CPU | \
-             monitor THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING"
+             monitor THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING | online CPU"
         ),
     }
 }
@@ -198,10 +199,22 @@ fn unplug(cpu: u32, recording: &str) -> Result<()> {
         sizes.insert(std::fs::metadata(recording).map_or(0, |file| file.len()));
         std::thread::sleep(Duration::from_millis(20));
     }
-    let online = format!("/sys/devices/system/cpu/cpu{cpu}/online");
+    let online = online(cpu);
     std::fs::write(&online, "0").with_context(|| online.clone())?;
     std::thread::sleep(Duration::from_millis(500));
     std::fs::write(&online, "1").with_context(|| online.clone())
+}
+
+fn wait_for_cpu(cpu: u32) -> Result<()> {
+    while std::fs::read_to_string(online(cpu))?.trim() != "1" {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// 1 while the CPU is, and 0 while not (Documentation/core-api/cpu_hotplug.rst).
+fn online(cpu: u32) -> String {
+    format!("/sys/devices/system/cpu/cpu{cpu}/online")
 }
 
 /// What the scheduler has charged this thread so far (CLOCK_THREAD_CPUTIME_ID).
