@@ -13,7 +13,7 @@ mod lab {
     #[test]
     fn a_linux_guest_has_its_name_its_exits_and_its_halts() {
         // It boots, sleeps for a second, and switches itself off; its VMM stays.
-        let boot = "lab-vmm traced start exits:10000 quiet:3000 stop read kill -- \
+        let boot = "lab-vmm traced start told:2 quiet:3000 stop read kill -- \
                     lab-guest boot -name l2,debug-threads=on -no-shutdown";
         let lab = Lab::kernel(Kernel::Cloud)
             .cpus(2)
