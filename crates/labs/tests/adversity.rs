@@ -119,11 +119,13 @@ mod lab {
                 "& lab-disturb unplug 1 /tmp/microvm.vmn",
                 runs[1],
                 "vmnoise explain /tmp/microvm.vmn --format json",
+                "lab-disturb online 1",
                 "& lab-disturb unplug 2 /tmp/bystander.vmn",
                 runs[2],
             ])
             .unwrap();
-        let [osnoise, explained, _, microvm, explained_too, bystander] = &report.outputs[..] else {
+        let [osnoise, explained, _, microvm, explained_too, _, bystander] = &report.outputs[..]
+        else {
             panic!("{:?}", report.outputs)
         };
         for (lost, explained) in [(osnoise, explained), (microvm, explained_too)] {
