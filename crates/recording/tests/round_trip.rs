@@ -4,7 +4,8 @@ mod common;
 
 use std::ops::ControlFlow;
 
-use common::{any_stream, facts, one_of_each, record, replay};
+use common::any::any_stream;
+use common::{facts, one_of_each, record, replay};
 use proptest::prelude::*;
 use vmnoise_events::{
     Activity, ActivityKind, Event, Source, SourceId, VcpuClock, VcpuId, VcpuInterval,
