@@ -24,8 +24,10 @@ use vmnoise_labs::{Disturber, schedstat};
 const LOOK: Duration = Duration::from_millis(5);
 /// How long anything may take before it counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(120);
-/// BPF programs that nobody has added to for so long are all there are.
+/// BPF programs that nobody has added to for so long are all there are, if it is also so many
+/// times the longest pause between two of them: a busy machine attaches slowly.
 const ATTACHED: Duration = Duration::from_millis(300);
+const PAUSES: u32 = 5;
 const CGROUPS: &str = "/tmp/cgroup";
 
 fn main() -> Result<()> {
@@ -70,7 +72,9 @@ struct Vmm {
 impl Vmm {
     fn carry_out(&mut self, step: &Step) -> Result<Option<Counts>> {
         match *step {
-            Step::Traced => wait_until_steady("somebody to trace", ATTACHED, || Ok(tracer()))?,
+            Step::Traced => {
+                wait_until_steady("somebody to trace", ATTACHED, PAUSES, || Ok(tracer()))?
+            }
             Step::Start => self.start()?,
             Step::Run(time) => thread::sleep(time),
             Step::Exits(count) => {
@@ -80,7 +84,7 @@ impl Vmm {
             }
             Step::Quiet(time) => {
                 let id = self.id()?;
-                wait_until_steady("the guest to come to rest", time, || exits(id).map(Some))?;
+                wait_until_steady("the guest to come to rest", time, 1, || exits(id).map(Some))?;
             }
             Step::Waited(time) => {
                 let id = self.id()?;
@@ -242,19 +246,24 @@ fn tracer() -> Option<(u32, usize)> {
     })
 }
 
-/// Waits until something is there and has been the same for this long.
+/// Waits until something is there and has been the same for this long, and for so many times
+/// the longest that it was the same before.
 fn wait_until_steady<T: PartialEq>(
     what: &str,
     time: Duration,
+    pauses: u32,
     mut it: impl FnMut() -> Result<Option<T>>,
 ) -> Result<()> {
-    let (mut before, mut since) = (None, Instant::now());
+    let (mut before, mut since, mut enough) = (None, Instant::now(), time);
     wait_for(what, || {
         let now = it()?;
         if now != before {
+            if before.is_some() {
+                enough = enough.max(since.elapsed() * pauses);
+            }
             (before, since) = (now, Instant::now());
         }
-        Ok(before.is_some() && since.elapsed() > time)
+        Ok(before.is_some() && since.elapsed() > enough)
     })
 }
 
