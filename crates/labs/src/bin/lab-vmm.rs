@@ -24,10 +24,6 @@ use vmnoise_labs::{Disturber, schedstat};
 const LOOK: Duration = Duration::from_millis(5);
 /// How long anything may take before it counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(120);
-/// BPF programs that nobody has added to for so long are all there are, if it is also so many
-/// times the longest pause between two of them: a busy machine attaches slowly.
-const ATTACHED: Duration = Duration::from_millis(300);
-const PAUSES: u32 = 5;
 const CGROUPS: &str = "/tmp/cgroup";
 
 fn main() -> Result<()> {
@@ -72,9 +68,7 @@ struct Vmm {
 impl Vmm {
     fn carry_out(&mut self, step: &Step) -> Result<Option<Counts>> {
         match *step {
-            Step::Traced => {
-                wait_until_steady("somebody to trace", ATTACHED, PAUSES, || Ok(tracer()))?
-            }
+            Step::Traced => wait_for("somebody to trace", || Ok(tracer().is_some()))?,
             Step::Start => self.start()?,
             Step::Run(time) => thread::sleep(time),
             Step::Exits(count) => {
@@ -84,7 +78,7 @@ impl Vmm {
             }
             Step::Quiet(time) => {
                 let id = self.id()?;
-                wait_until_steady("the guest to come to rest", time, 1, || exits(id).map(Some))?;
+                wait_until_steady("the guest to come to rest", time, || exits(id).map(Some))?;
             }
             Step::Waited(time) => {
                 let id = self.id()?;
@@ -107,7 +101,7 @@ impl Vmm {
             Step::Pin(cpu) => sched_setaffinity(Some(self.first_vcpu()?), &only(cpu))?,
             Step::Quota(quota_us, period_us) => self.quota(quota_us, period_us)?,
             Step::Untrace => {
-                let (tracer, _) = tracer().context("nobody traces")?;
+                let tracer = tracer().context("nobody traces")?;
                 kill_process(pid(tracer)?, Signal::INT)?;
             }
         }
@@ -232,38 +226,41 @@ fn waited_ns(id: u32) -> Result<u64> {
     delays.sum()
 }
 
-/// A process that holds BPF programs attached, and how many.
-fn tracer() -> Option<(u32, usize)> {
+/// A process all of whose BPF programs are attached.
+fn tracer() -> Option<u32> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     processes.into_iter().find_map(|process| {
         let id = process.file_name().to_str()?.parse().ok()?;
         // It may end while it is looked at.
         let files = fs::read_dir(process.path().join("fd")).ok()?.flatten();
         let targets = files.filter_map(|file| fs::read_link(file.path()).ok());
-        let links = targets.filter(|target| target.to_string_lossy().contains("bpf_link"));
-        let links = links.count();
-        (links > 0).then_some((id, links))
+        let targets: Vec<_> = targets
+            .filter_map(|target| target.into_os_string().into_string().ok())
+            .collect();
+        let of_kind = |kind| {
+            targets
+                .iter()
+                .filter(|target| target.contains(kind))
+                .count()
+        };
+        let programs = of_kind("bpf-prog");
+        (programs > 0 && of_kind("bpf_link") == programs).then_some(id)
     })
 }
 
-/// Waits until something is there and has been the same for this long, and for so many times
-/// the longest that it was the same before.
+/// Waits until something is there and has been the same for this long.
 fn wait_until_steady<T: PartialEq>(
     what: &str,
     time: Duration,
-    pauses: u32,
     mut it: impl FnMut() -> Result<Option<T>>,
 ) -> Result<()> {
-    let (mut before, mut since, mut enough) = (None, Instant::now(), time);
+    let (mut before, mut since) = (None, Instant::now());
     wait_for(what, || {
         let now = it()?;
         if now != before {
-            if before.is_some() {
-                enough = enough.max(since.elapsed() * pauses);
-            }
             (before, since) = (now, Instant::now());
         }
-        Ok(before.is_some() && since.elapsed() > enough)
+        Ok(before.is_some() && since.elapsed() > time)
     })
 }
 
