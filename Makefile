@@ -24,7 +24,7 @@ test: setup
 	@$(CARGO) xtask test
 
 lab-full: setup
-	@VMNOISE_TEST_TOOLS=1 scripts/setup
+	@VMNOISE_TEST_TOOLS=1 VMNOISE_ENGINE_TOOLS=1 scripts/setup
 	@$(CARGO) xtask lab-full
 
 bench: setup

@@ -1,4 +1,4 @@
-//! pyarrow, by which the summary is computed a second time, independently.
+//! Python packages by which our results are computed or read a second time, independently.
 
 use std::process::{Command, Stdio};
 
@@ -6,32 +6,41 @@ use anyhow::Result;
 
 use crate::run;
 
-/// Where pyarrow is kept between runs; tests put it on PYTHONPATH.
+/// Where they are kept between runs; tests put it on PYTHONPATH.
 pub const PYTHON_PACKAGES: &str = "target/python";
 
-/// Installs pyarrow under `target/` unless it is there.
-pub fn install_pyarrow() -> Result<()> {
-    let present = Command::new("python3")
-        .args(["-c", "import pyarrow"])
+/// What reads our exports in `make test`.
+pub const ENGINES: [&str; 1] = ["duckdb"];
+
+/// What reads them in `make lab-full` as well; PySpark alone is 450 MB.
+pub const MORE_ENGINES: [&str; 2] = ["polars", "pyspark"];
+
+/// Installs those under `target/` that are not there. Each has the name of its module.
+pub fn install(packages: &[&str]) -> Result<()> {
+    let is_missing = |package: &&&str| !is_present(package);
+    let missing: Vec<&str> = packages.iter().filter(is_missing).copied().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut arguments = vec![
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--root-user-action=ignore",
+        "--target",
+        PYTHON_PACKAGES,
+    ];
+    arguments.extend(missing);
+    run("python3", &arguments)
+}
+
+fn is_present(package: &str) -> bool {
+    Command::new("python3")
+        .args(["-c", &format!("import {package}")])
         .env("PYTHONPATH", PYTHON_PACKAGES)
         .stderr(Stdio::null())
         .status()
-        .is_ok_and(|status| status.success());
-    if present {
-        return Ok(());
-    }
-    run(
-        "python3",
-        &[
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--root-user-action=ignore",
-            "--target",
-            PYTHON_PACKAGES,
-            "pyarrow",
-        ],
-    )
+        .is_ok_and(|status| status.success())
 }

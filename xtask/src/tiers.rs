@@ -1,7 +1,7 @@
 //! The test tiers: what each needs, what it ran, what was skipped and why.
-//! A tier is a part of the test names: `root::` needs BPF, `kvm::` needs
-//! /dev/kvm as well, `lab::` needs QEMU; everything else runs anywhere. `lab_full::`
-//! needs a newer suite of Debian as well, and is a command of its own.
+//! A tier is a part of the test names: `engine::` needs packages of PyPI, `root::` needs BPF,
+//! `kvm::` needs /dev/kvm as well, `lab::` needs QEMU; everything else runs
+//! anywhere. `lab_full::` needs more of these, and is a command of its own.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -58,6 +58,8 @@ pub fn run_all() -> Result<()> {
         &["--workspace"],
         &[
             "--skip",
+            "engine::",
+            "--skip",
             "root::",
             "--skip",
             "kvm::",
@@ -73,9 +75,10 @@ pub fn run_all() -> Result<()> {
         &["--package", "vmnoise-explain", "--test", "law"],
         &[],
     )?;
+    serial_tier(&mut counts, "engine", &installed(&oracle::ENGINES))?;
     let root = can_trace();
     if root.is_ok() {
-        oracle::install_pyarrow()?;
+        oracle::install(&["pyarrow"])?;
     }
     serial_tier(&mut counts, "root", &root)?;
     let kvm = root.and_then(|()| can_virtualize());
@@ -91,6 +94,8 @@ pub fn run_lab_full() -> Result<()> {
     build_binary()?;
     serial_tier(&mut counts, "lab::own_suite", &can_emulate())?;
     serial_tier(&mut counts, "lab_full::own_suite", &can_emulate())?;
+    let engines = installed(&oracle::MORE_ENGINES).and_then(|()| can_run_java());
+    serial_tier(&mut counts, "lab_full::engines", &engines)?;
     for suite in ["trixie", "trixie-backports"] {
         let name = format!("lab_full::{}", suite.replace('-', "_"));
         let ability = can_emulate().and_then(|()| can_reach(suite));
@@ -205,6 +210,20 @@ fn list(filter: &str) -> Result<Vec<String>> {
         .filter_map(|line| line.strip_suffix(": test"))
         .map(str::to_owned)
         .collect())
+}
+
+fn installed(packages: &[&str]) -> Result<(), String> {
+    oracle::install(packages).map_err(|error| {
+        let names = packages.join(", ");
+        format!("{names} cannot be had from PyPI: {error:#}")
+    })
+}
+
+fn can_run_java() -> Result<(), String> {
+    match Command::new("java").arg("-version").output() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("java (package default-jre-headless): {error}")),
+    }
 }
 
 fn can_trace() -> Result<(), String> {

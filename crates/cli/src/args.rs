@@ -2,6 +2,7 @@
 
 mod compare;
 mod exits;
+mod export;
 mod shared;
 mod timerlat;
 
@@ -20,6 +21,7 @@ pub use compare::CompareArguments;
 pub use exits::{
     Columns, ExitsArguments, ExitsCommon, ExitsHistArguments, ExitsMode, ExitsTopArguments,
 };
+pub use export::ExportArguments;
 pub use shared::Shared;
 pub use timerlat::{
     DmaLatency, Exports, LatencyFormat, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon,
@@ -36,6 +38,7 @@ Examples:
   vmnoise explain run.vmn                 the summary again, from the recording
   vmnoise explain guest.rec host.rec      who on the host took what the guest lost
   vmnoise compare before.vmn after.vmn    which figures differ, and by how much
+  vmnoise export *.vmn --parquet fleet    tables for DuckDB, polars and Spark
   vmnoise doctor                          what this machine lets vmnoise see
 
 Exit status: 0 ok, 1 error, 2 a limit was hit, 3 this machine cannot, 129 usage";
@@ -62,6 +65,8 @@ pub enum Command {
     Explain(ExplainArguments),
     /// Put recordings side by side, and say where they differ
     Compare(CompareArguments),
+    /// Hand recordings to other programs: Parquet, CSV, rt-tests' JSON
+    Export(ExportArguments),
     /// Show what this machine lets vmnoise see, and what would let it see more
     Doctor(DoctorArguments),
 }

@@ -50,6 +50,7 @@ fn main() -> ExitCode {
         Command::Exits(arguments) => commands::exits::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(&arguments),
+        Command::Export(arguments) => commands::export::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
     };
     match outcome {

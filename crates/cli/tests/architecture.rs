@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Room -> the rooms it may use.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("vmnoise-events", &[]),
     ("vmnoise-tracer", &["vmnoise-events"]),
     ("vmnoise-workload", &["vmnoise-events"]),
     ("vmnoise-recording", &["vmnoise-events"]),
     ("vmnoise-explain", &["vmnoise-events"]),
     ("vmnoise-feed", &["vmnoise-events"]),
+    ("vmnoise-export", &["vmnoise-events", "vmnoise-explain"]),
     (
         "vmnoise",
         &[
@@ -21,6 +22,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
             "vmnoise-recording",
             "vmnoise-explain",
             "vmnoise-feed",
+            "vmnoise-export",
         ],
     ),
     // Drives the built binary; takes only its clock and thread priorities from a room.
@@ -29,13 +31,15 @@ const ARROWS: [(&str, &[&str]); 9] = [
 ];
 
 /// Packages that may be used in one room only.
-const ONLY_IN: [(&str, &str); 6] = [
+const ONLY_IN: [(&str, &str); 8] = [
     ("libbpf-rs", "vmnoise-tracer"),
     ("libbpf-cargo", "vmnoise-tracer"),
     ("kvm-ioctls", "vmnoise-workload"),
     ("kvm-bindings", "vmnoise-workload"),
     ("arrow-array", "vmnoise-recording"),
     ("arrow-ipc", "vmnoise-recording"),
+    ("parquet", "vmnoise-export"),
+    ("prost", "vmnoise-export"),
 ];
 
 /// What each package of the workspace depends on in the product (not in tests).

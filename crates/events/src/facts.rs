@@ -133,6 +133,9 @@ pub struct TimerOptions {
 /// The machine, as it says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostFacts {
+    /// Its name (`uname -n`); `None` where unknown, as of recordings that do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// `uname -r`.
     pub kernel: String,
     /// The hypervisor this machine runs on (`KVM`, `Xen`, …); `None` on bare metal.

@@ -135,7 +135,7 @@ pub enum LatencyFormat {
 }
 
 /// Files and histograms in the formats of cyclictest, and for plotting.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct Exports {
     /// Print cyclictest's histogram of so many microseconds after the result
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

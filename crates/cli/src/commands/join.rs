@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::{Event, RunFacts};
-use vmnoise_explain::{JoinError, JoinOptions, JoinedRun, Joiner, Matcher, Pairs};
+use vmnoise_explain::{JoinError, JoinOptions, Joiner, Matcher, Pairs};
 use vmnoise_recording::Reader;
 
 use super::explain::{Replayed, name_file, tell_ending};
@@ -20,16 +20,20 @@ use crate::status::{Status, UsageError};
 pub fn run(arguments: &ExplainArguments, host: &Path) -> Result<Status> {
     let mut guest = Recording::open(&arguments.recording)?;
     let mut host = Recording::open(host)?;
-    let pairs = pair(arguments, &mut guest, &mut host).inspect_err(|_| {
-        guest.tell();
-        host.tell();
-    })?;
-    let run = join(
-        arguments,
+    let pairs = pair(arguments.vm.as_deref(), &mut guest, &mut host)?;
+    let recorded_ns = guest.facts.options.threshold_ns;
+    let options = JoinOptions {
+        above_ns: arguments.threshold.unwrap_or(0).max(recorded_ns),
+        top: arguments.top,
+    };
+    let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options);
+    play(
+        &mut joiner,
         &mut Recording::open(guest.path)?,
         &mut Recording::open(host.path)?,
-        pairs,
-    );
+        &mut |_| Ok(()),
+    )?;
+    let run = joiner.finish();
     let joined = Joined {
         guest: &guest.facts,
         host: &host.facts,
@@ -43,13 +47,17 @@ pub fn run(arguments: &ExplainArguments, host: &Path) -> Result<Status> {
     })
 }
 
-fn pair(
-    arguments: &ExplainArguments,
+/// The first pass. Where no pair is found, what of the recordings was not read is told.
+///
+/// # Errors
+/// If the two cannot be joined.
+pub fn pair(
+    vm: Option<&str>,
     guest: &mut Recording<'_>,
     host: &mut Recording<'_>,
 ) -> Result<Pairs> {
     let mut matcher = Matcher::new(&guest.facts, &host.facts).map_err(misplaced)?;
-    if let Some(vm) = &arguments.vm {
+    if let Some(vm) = vm {
         matcher = matcher.only(vm);
     }
     while let Some(event) = guest.pull() {
@@ -58,7 +66,11 @@ fn pair(
     while let Some(event) = host.pull() {
         matcher.host(&event);
     }
-    Ok(matcher.conclude()?)
+    let pairs = matcher.conclude().inspect_err(|_| {
+        guest.tell();
+        host.tell();
+    })?;
+    Ok(pairs)
 }
 
 /// Recordings that cannot be meant are not the data's fault.
@@ -71,48 +83,64 @@ fn misplaced(error: JoinError) -> anyhow::Error {
     }
 }
 
-fn join(
-    arguments: &ExplainArguments,
+/// What happens in the second pass.
+pub enum Step<'a> {
+    /// An event of the guest is about to be taken.
+    Guest(&'a Event),
+    /// Some gaps may have become certain.
+    Explained(&'a mut Joiner),
+}
+
+/// The second pass: reads each as far as the other allows.
+///
+/// # Errors
+/// Those of `on_step`.
+pub fn play(
+    joiner: &mut Joiner,
     guest: &mut Recording<'_>,
     host: &mut Recording<'_>,
-    pairs: Pairs,
-) -> JoinedRun {
-    let recorded_ns = guest.facts.options.threshold_ns;
-    let options = JoinOptions {
-        above_ns: arguments.threshold.unwrap_or(0).max(recorded_ns),
-        top: arguments.top,
-    };
-    let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options);
+    on_step: &mut dyn FnMut(Step<'_>) -> Result<()>,
+) -> Result<()> {
     while let Some(event) = guest.pull() {
+        on_step(Step::Guest(&event))?;
         joiner.guest(&event);
-        hear(&mut joiner, host);
+        hear(joiner, host, on_step)?;
     }
     joiner.guest_ended();
-    hear(&mut joiner, host);
-    joiner.finish()
+    hear(joiner, host, on_step)
 }
 
 /// Reads on in the host's recording for as long as it is wanted.
-fn hear(joiner: &mut Joiner, host: &mut Recording<'_>) {
+fn hear(
+    joiner: &mut Joiner,
+    host: &mut Recording<'_>,
+    on_step: &mut dyn FnMut(Step<'_>) -> Result<()>,
+) -> Result<()> {
     while joiner.wants_host() {
         match host.pull() {
             Some(event) => joiner.host(&event),
             None => joiner.host_ended(),
         }
     }
+    on_step(Step::Explained(joiner))
 }
 
 /// One of the two, event by event.
-struct Recording<'a> {
+pub struct Recording<'a> {
     path: &'a Path,
-    facts: RunFacts,
+    /// What was true before its first event.
+    pub facts: RunFacts,
     reader: Reader<File>,
     /// How reading ended, once it did.
     ended: Option<Replayed>,
 }
 
 impl<'a> Recording<'a> {
-    fn open(path: &'a Path) -> Result<Recording<'a>> {
+    /// Opens it for one pass.
+    ///
+    /// # Errors
+    /// If it cannot be read, or not twice.
+    pub fn open(path: &'a Path) -> Result<Recording<'a>> {
         let reader = Reader::open(path).map_err(|error| name_file(error, path))?;
         if !path.is_file() {
             return Err(UsageError(format!(
@@ -143,7 +171,7 @@ impl<'a> Recording<'a> {
     }
 
     /// Tells what of it is not in the result.
-    fn tell(&mut self) -> Status {
+    pub fn tell(&mut self) -> Status {
         let ended = self.ended.take().map(|ended| tell_ending(ended, self.path));
         match ended {
             Some(Err(fault)) => Status::of_error(&fault),

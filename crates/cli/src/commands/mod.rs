@@ -6,6 +6,7 @@ pub mod doctor;
 mod exercise;
 pub mod exits;
 pub mod explain;
+pub mod export;
 mod join;
 pub mod microvm;
 pub mod osnoise;

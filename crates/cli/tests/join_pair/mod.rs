@@ -260,7 +260,8 @@ fn write(
     writer.finish().unwrap();
 }
 
-fn facts(workload: Workload) -> RunFacts {
+/// Facts of a machine without a hypervisor that sees everything.
+pub fn facts(workload: Workload) -> RunFacts {
     RunFacts {
         tool_version: "test".to_owned(),
         workload,

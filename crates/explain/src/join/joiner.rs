@@ -1,14 +1,16 @@
 //! Takes both streams, each as far as the other allows, and explains the guest's gaps by
 //! what either kernel did.
 
-use vmnoise_events::{Event, RunFacts};
+use vmnoise_events::{Event, RunFacts, SourceId};
 
 use super::doubt::Doubt;
 use super::host::HostStream;
 use super::pairs::Pairs;
 use super::result::{HostSide, JoinedRun};
 use super::sums::JoinSums;
+use crate::budget::Budget;
 use crate::explainer::{Audience, Explainer};
+use crate::ledger::PeriodLine;
 use crate::sight::Testimony;
 
 /// What a join is asked for.
@@ -35,6 +37,8 @@ pub struct Joiner {
     held: Option<Held>,
     guest_has_ended: bool,
     sums: JoinSums,
+    /// Certain, and not taken yet; `None` where nobody takes them.
+    gaps: Option<Vec<Budget>>,
 }
 
 #[derive(Debug)]
@@ -61,7 +65,37 @@ impl Joiner {
             held: None,
             guest_has_ended: false,
             sums: JoinSums::new(guest.workload, options),
+            gaps: None,
         }
+    }
+
+    /// The same, and keeps every gap for [`Self::take_gaps`].
+    pub fn with_gaps(self) -> Joiner {
+        Joiner {
+            gaps: Some(Vec::new()),
+            ..self
+        }
+    }
+
+    /// The gaps that are certain since the last call, CPU by CPU in the order of their
+    /// begins; none unless they were asked for.
+    pub fn take_gaps(&mut self) -> Vec<Budget> {
+        self.gaps.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The name of somebody in a gap's parts, on either side.
+    pub fn source_name(&self, id: SourceId) -> &str {
+        self.guest.source_name(id)
+    }
+
+    /// As [`Explainer::take_period`], of the guest.
+    pub fn take_period(&mut self) -> Vec<PeriodLine> {
+        self.guest.take_period()
+    }
+
+    /// Which vCPU is which CPU, and the clock that both sides share.
+    pub fn pairs(&self) -> &Pairs {
+        &self.pairs
     }
 
     /// Whether the host's stream has to be read on before the guest's: what it did in some
@@ -181,6 +215,7 @@ impl Joiner {
             guest_doubt,
             host_doubt,
             sums,
+            gaps,
             ..
         } = self;
         let testimony = |cpu, start_ns, end_ns| {
@@ -198,7 +233,12 @@ impl Joiner {
         };
         let audience = Audience {
             testimony: &testimony,
-            on_gap: &mut |gap| sums.see(gap),
+            on_gap: &mut |gap| {
+                sums.see(gap);
+                if let Some(gaps) = gaps {
+                    gaps.push(gap.budget.clone());
+                }
+            },
         };
         match event {
             Some(event) => guest.take(event, audience),

@@ -62,6 +62,7 @@ impl Host {
     pub fn facts(&self) -> io::Result<HostFacts> {
         Ok(HostFacts {
             kernel: self.line("proc/sys/kernel/osrelease")?,
+            name: Some(self.line("proc/sys/kernel/hostname")?),
             hypervisor: self.hypervisor(),
             cpu_model: self.cpu_model()?,
             allowed_cpus: self.allowed_cpus()?,
@@ -196,7 +197,8 @@ mod tests {
         (root, host)
     }
 
-    const MACHINE: [(&str, &str); 7] = [
+    const MACHINE: [(&str, &str); 8] = [
+        ("proc/sys/kernel/hostname", "rack-7\n"),
         ("proc/sys/kernel/osrelease", "6.1.0-28-amd64\n"),
         (
             "proc/cpuinfo",
@@ -216,6 +218,7 @@ mod tests {
     fn facts_of_a_bare_machine() {
         let (_root, host) = tree(&MACHINE);
         let facts = host.facts().unwrap();
+        assert_eq!(facts.name.as_deref(), Some("rack-7"));
         assert_eq!(facts.kernel, "6.1.0-28-amd64");
         assert_eq!(facts.hypervisor, None);
         assert_eq!(facts.cpu_model, "A CPU: fast");

@@ -2,10 +2,10 @@
 
 mod analysis;
 mod budget;
-mod columns;
+pub mod columns;
 mod cyclictest;
 mod document;
-mod exports;
+pub mod exports;
 #[cfg(test)]
 mod fixtures;
 pub mod hist;

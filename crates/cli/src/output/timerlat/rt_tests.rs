@@ -1,9 +1,12 @@
 //! The JSON of rt-tests (file_version 1). Two of its keys end with a colon there, by mistake;
 //! readers tolerate that, and ours do not.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use vmnoise_events::RunFacts;
+use vmnoise_events::{HostFacts, RunFacts};
 use vmnoise_explain::{LinearHistogram, Summary};
 
 use super::columns::{Columns, Figures};
@@ -30,28 +33,48 @@ impl Document {
                 (index.to_string(), thread)
             })
             .collect();
-        let uname = rustix::system::uname();
-        let (release, version) = (uname.release(), uname.version().to_string_lossy());
         Document(json!({
             "file_version": 1,
             "cmdline": std::env::args().collect::<Vec<_>>().join(" "),
             "rt_test_version": format!("vmnoise {}", facts.tool_version),
             "start_time": rfc_2822(facts.started_at.parse().ok()),
-            "end_time": rfc_2822(Some(jiff::Timestamp::now())),
+            "end_time": rfc_2822(ended(facts, summary)),
             "return_code": i32::from(!summary.complete),
-            "sysinfo": {
-                "sysname": uname.sysname().to_string_lossy(),
-                "nodename": uname.nodename().to_string_lossy(),
-                "release": release.to_string_lossy(),
-                "version": version,
-                "machine": uname.machine().to_string_lossy(),
-                "realtime": i32::from(version.contains("PREEMPT_RT")),
-            },
+            "sysinfo": sysinfo(facts),
             "num_threads": threads.len(),
             "resolution_in_ns": i32::from(nano),
             "thread": threads,
         }))
     }
+}
+
+/// By the machine that was measured. What the recording of another one does not say is null.
+fn sysinfo(facts: &RunFacts) -> Value {
+    let uname = rustix::system::uname();
+    let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    let HostFacts { name, kernel, .. } = &facts.host;
+    let is_here = *kernel == text(uname.release())
+        && name
+            .as_ref()
+            .is_none_or(|name| *name == text(uname.nodename()));
+    let here = |field| is_here.then(|| text(field));
+    let version = here(uname.version());
+    let is_realtime = version.as_ref().map(|it| it.contains("PREEMPT_RT"));
+    json!({
+        "sysname": "Linux",
+        "nodename": name.clone().or(here(uname.nodename())),
+        "release": kernel,
+        "version": version,
+        "machine": here(uname.machine()),
+        "realtime": is_realtime.map(i32::from),
+    })
+}
+
+/// When the longest of its tasks had run.
+fn ended(facts: &RunFacts, summary: &Summary) -> Option<Timestamp> {
+    let started: Timestamp = facts.started_at.parse().ok()?;
+    let longest_ns = summary.cpus.iter().filter_map(|cpu| cpu.runtime_ns).max()?;
+    started.checked_add(Duration::from_nanos(longest_ns)).ok()
 }
 
 fn thread(cpu: u32, figures: &Figures, per: u64, histogram: Option<&LinearHistogram>) -> Value {
@@ -73,7 +96,7 @@ fn thread(cpu: u32, figures: &Figures, per: u64, histogram: Option<&LinearHistog
 }
 
 /// As in `Sun, 22 Nov 2026 10:51:52 +0000`.
-fn rfc_2822(time: Option<jiff::Timestamp>) -> String {
+fn rfc_2822(time: Option<Timestamp>) -> String {
     let format = "%a, %d %b %Y %H:%M:%S +0000";
     time.map_or_else(String::new, |time| time.strftime(format).to_string())
 }

@@ -1,0 +1,32 @@
+//! The options of `vmnoise export`.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args};
+
+/// `vmnoise export`: recordings for other programs.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("to").required(true).multiple(true).args(["parquet", "csv", "rt_tests"]))]
+pub struct ExportArguments {
+    /// Recordings made with `-o`. Two of them, of a guest's gaps and of its host's exits
+    /// (`vmnoise exits -o`), are joined as `vmnoise explain` joins them
+    #[arg(required = true)]
+    pub recordings: Vec<PathBuf>,
+    /// Write tables as Parquet into the data set in this folder, each run into its own
+    /// host=NAME/run=RUN (docs/data.md)
+    #[arg(long, value_name = "DIR")]
+    pub parquet: Option<PathBuf>,
+    /// The same tables as CSV
+    #[arg(long, value_name = "DIR")]
+    pub csv: Option<PathBuf>,
+    /// Write a recording of `timerlat` as the JSON that cyclictest writes
+    #[arg(long, value_name = "FILE")]
+    pub rt_tests: Option<PathBuf>,
+    /// The host's name in the data set [default: that of the recording]
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// With two that are joined: the guest is this VM, by its name or the process id of its VMM
+    /// [default: whichever the data show it to be]
+    #[arg(long, value_name = "VM")]
+    pub vm: Option<String>,
+}

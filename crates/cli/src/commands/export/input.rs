@@ -1,0 +1,85 @@
+//! The recordings that were named, looked at before anything is written.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use vmnoise_events::{RunFacts, Workload};
+use vmnoise_export::Partition;
+use vmnoise_recording::Reader;
+
+use super::super::explain::name_file;
+use crate::args::ExportArguments;
+use crate::status::UsageError;
+
+/// One recording.
+#[derive(Debug)]
+pub struct Input {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its facts, with the host's name as it is to be called.
+    pub facts: RunFacts,
+    /// Where its tables go.
+    pub partition: Option<Partition>,
+}
+
+/// Looks at every recording: one that cannot be read, or has no place to go, is refused
+/// before the first file is written.
+pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
+    let wants_tables = arguments.parquet.is_some() || arguments.csv.is_some();
+    let mut inputs = Vec::new();
+    let mut taken: BTreeMap<Partition, &Path> = BTreeMap::new();
+    for path in &arguments.recordings {
+        let reader = Reader::open(path).map_err(|error| name_file(error, path))?;
+        let mut facts = reader.facts().clone();
+        if let Some(name) = &arguments.host {
+            facts.host.name = Some(name.clone());
+        }
+        let partition = Partition::of(&facts);
+        match &partition {
+            None if wants_tables => {
+                return Err(UsageError(format!(
+                    "{} does not say which host it is of: name it with --host NAME",
+                    path.display()
+                ))
+                .into());
+            }
+            Some(partition) if wants_tables => {
+                if let Some(first) = taken.insert(partition.clone(), path) {
+                    return Err(UsageError(format!(
+                        "{} and {} are of the same run: export one of them",
+                        first.display(),
+                        path.display()
+                    ))
+                    .into());
+                }
+            }
+            _ => {}
+        }
+        inputs.push(Input {
+            path: path.clone(),
+            facts,
+            partition,
+        });
+    }
+    if arguments.rt_tests.is_some() {
+        let is_one = matches!(&inputs[..], [only] if only.facts.workload == Workload::Timer);
+        if !is_one {
+            let what = "--rt-tests writes one recording of `vmnoise timerlat`: name that alone";
+            return Err(UsageError(what.into()).into());
+        }
+    }
+    Ok(inputs)
+}
+
+/// The guest and the host, if these are two recordings to be joined.
+pub fn pair_of(inputs: &[Input]) -> Option<(&Input, &Input)> {
+    let has_gaps =
+        |input: &Input| matches!(input.facts.workload, Workload::Microvm | Workload::Spin);
+    let is_host = |input: &Input| input.facts.workload == Workload::Vcpus;
+    match inputs {
+        [guest, host] if has_gaps(guest) && is_host(host) => Some((guest, host)),
+        [host, guest] if has_gaps(guest) && is_host(host) => Some((guest, host)),
+        _ => None,
+    }
+}

@@ -1,0 +1,42 @@
+//! `vmnoise export`: recordings, explained as ever, in the formats of other programs.
+
+mod input;
+mod joined;
+mod periods;
+mod rt_tests;
+mod single;
+mod target;
+
+use anyhow::Result;
+
+use super::explain::{Replayed, tell_ending};
+use crate::args::ExportArguments;
+use crate::status::Status;
+use input::Input;
+
+/// Writes what was asked for. What can be read is exported even where a recording ends too
+/// early; then the fault follows on stderr.
+pub fn run(arguments: &ExportArguments) -> Result<Status> {
+    let inputs = input::open_all(arguments)?;
+    if let Some((guest, host)) = input::pair_of(&inputs) {
+        return joined::export(arguments, guest, host);
+    }
+    let mut status = Status::Ok;
+    for input in &inputs {
+        let ending = single::export(input, target::of(arguments, input)?)?;
+        status = worse(status, tell(ending, input));
+    }
+    Ok(status)
+}
+
+/// Tells what of a recording was not exported.
+fn tell(ending: Replayed, input: &Input) -> Status {
+    match tell_ending(ending, &input.path) {
+        Ok(()) => Status::Ok,
+        Err(fault) => Status::of_error(&fault),
+    }
+}
+
+fn worse(one: Status, other: Status) -> Status {
+    if one == Status::Ok { other } else { one }
+}

@@ -1,0 +1,56 @@
+//! A recording of `timerlat` as rt-tests writes its JSON.
+
+use std::path::Path;
+
+use anyhow::Result;
+use vmnoise_events::{Event, RunFacts};
+use vmnoise_explain::Wakeup;
+
+use super::target::{Ended, Names, Target};
+use crate::args::Exports;
+use crate::output::timerlat::columns::Columns;
+use crate::output::timerlat::exports::Exporter;
+
+/// Gathers what the live run would have gathered.
+#[derive(Debug)]
+pub struct RtTests {
+    facts: RunFacts,
+    columns: Columns,
+    exporter: Exporter,
+}
+
+impl RtTests {
+    /// What is to go to this file.
+    pub fn new(path: &Path, facts: &RunFacts) -> RtTests {
+        let exports = Exports {
+            json: Some(path.to_owned()),
+            ..Exports::default()
+        };
+        let mut exporter = Exporter::new(&exports, false);
+        exporter.begin(facts);
+        RtTests {
+            facts: facts.clone(),
+            columns: Columns::default(),
+            exporter,
+        }
+    }
+}
+
+impl Target for RtTests {
+    fn see(&mut self, _event: &Event) -> Result<()> {
+        Ok(())
+    }
+
+    fn wakeup(&mut self, wakeup: &Wakeup, _names: Names<'_, '_>) -> Result<()> {
+        self.columns.add(wakeup);
+        self.exporter.wakeup(wakeup);
+        Ok(())
+    }
+
+    fn end(self: Box<Self>, ended: &Ended<'_>) -> Result<()> {
+        if let Ended::Gaps(summary) = ended {
+            self.exporter.finish(&self.facts, summary, &self.columns)?;
+        }
+        Ok(())
+    }
+}

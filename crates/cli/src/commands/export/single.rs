@@ -1,0 +1,123 @@
+//! One recording, explained by itself.
+
+use std::fs::File;
+use std::ops::ControlFlow;
+
+use anyhow::Result;
+use vmnoise_events::{Event, Workload};
+use vmnoise_explain::{Budget, ExitExplainer, Explainer};
+use vmnoise_recording::Reader;
+
+use super::super::explain::{Replayed, name_file};
+use super::input::Input;
+use super::periods::Periods;
+use super::target::{Ended, Target};
+
+/// Hands a recording to `targets`, event by event and explained; returns how reading ended.
+pub fn export(input: &Input, targets: Vec<Box<dyn Target>>) -> Result<Replayed> {
+    let reader = Reader::open(&input.path).map_err(|error| name_file(error, &input.path))?;
+    match input.facts.workload {
+        Workload::Vcpus => exits(input, reader, targets),
+        _ => gaps(input, reader, targets),
+    }
+}
+
+fn gaps(
+    input: &Input,
+    mut reader: Reader<File>,
+    mut targets: Vec<Box<dyn Target>>,
+) -> Result<Replayed> {
+    let mut explainer = Explainer::new(&input.facts);
+    let mut periods = Periods::default();
+    let mut gaps: Vec<Budget> = Vec::new();
+    let ending = each(&mut reader, &mut |event| {
+        for target in &mut targets {
+            target.see(event)?;
+        }
+        explainer.feed(event, &mut |gap| gaps.push(gap.clone()));
+        pass_on(&mut explainer, &mut gaps, &mut targets)?;
+        if let Some(span_ns) = periods.see(event) {
+            let lines = explainer.take_period();
+            for target in &mut targets {
+                target.period(&lines, span_ns)?;
+            }
+        }
+        Ok(())
+    })?;
+    explainer.run_out(&mut |gap| gaps.push(gap.clone()));
+    pass_on(&mut explainer, &mut gaps, &mut targets)?;
+    let lines = explainer.take_period();
+    for target in &mut targets {
+        target.period(&lines, periods.rest())?;
+    }
+    let summary = explainer.finish();
+    for target in targets {
+        target.end(&Ended::Gaps(&summary))?;
+    }
+    Ok(ending)
+}
+
+/// Hands on what has become certain.
+fn pass_on(
+    explainer: &mut Explainer,
+    gaps: &mut Vec<Budget>,
+    targets: &mut [Box<dyn Target>],
+) -> Result<()> {
+    let wakeups = explainer.take_wakeups();
+    let names = |id| explainer.source_name(id);
+    for target in targets {
+        for gap in &*gaps {
+            target.gap(gap, &names)?;
+        }
+        for wakeup in &wakeups {
+            target.wakeup(wakeup, &names)?;
+        }
+    }
+    gaps.clear();
+    Ok(())
+}
+
+fn exits(
+    input: &Input,
+    mut reader: Reader<File>,
+    mut targets: Vec<Box<dyn Target>>,
+) -> Result<Replayed> {
+    let mut explainer = ExitExplainer::with_trace(&input.facts);
+    let ending = each(&mut reader, &mut |event| {
+        for target in &mut targets {
+            target.see(event)?;
+        }
+        explainer.feed(event, &mut |_| {});
+        for exit in explainer.take_trace() {
+            for target in &mut targets {
+                target.exit(&exit)?;
+            }
+        }
+        Ok(())
+    })?;
+    explainer.run_out(&mut |_| {});
+    for exit in explainer.take_trace() {
+        for target in &mut targets {
+            target.exit(&exit)?;
+        }
+    }
+    let run = explainer.finish();
+    for target in targets {
+        target.end(&Ended::Exits(&run))?;
+    }
+    Ok(ending)
+}
+
+/// Reads to the end; a fault of `on_event` ends it at once, one of the recording is returned.
+fn each(
+    reader: &mut Reader<File>,
+    on_event: &mut dyn FnMut(&Event) -> Result<()>,
+) -> Result<Replayed> {
+    loop {
+        match reader.next_event() {
+            Ok(ControlFlow::Continue(event)) => on_event(&event)?,
+            Ok(ControlFlow::Break(ending)) => return Ok(Ok(ending)),
+            Err(fault) => return Ok(Err(fault)),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! `vmnoise export` as a user runs it: tables.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod join_pair;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use join_pair::{Flaws, write_guest, write_host};
+use tempfile::TempDir;
+
+/// A guest's recording, and its host's.
+fn recordings() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    write_guest(&folder.path().join("guest.vmn"));
+    write_host(&folder.path().join("host.vmn"), Flaws::default());
+    folder
+}
+
+fn export(folder: &TempDir, words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+    command.current_dir(folder.path()).arg("export");
+    command.args(words.split_whitespace()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).unwrap()
+}
+
+/// The folder of this workload's only run.
+fn run_of(data_set: &Path, host: &str, workload: &str) -> PathBuf {
+    let runs = fs::read_dir(data_set.join(format!("host={host}"))).unwrap();
+    let mut runs = runs.map(|run| run.unwrap().path());
+    runs.find(|run| run.display().to_string().ends_with(workload))
+        .unwrap()
+}
+
+/// The rows of a table as maps of what is known; no cell of these tests is quoted.
+fn rows(run: &Path, table: &str) -> Vec<BTreeMap<String, String>> {
+    let csv = fs::read_to_string(run.join(format!("{table}.csv"))).unwrap();
+    let mut lines = csv.lines();
+    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let row = |line: &str| {
+        let cells = header.iter().zip(line.split(','));
+        let known = cells.filter(|(_, cell)| !cell.is_empty());
+        known
+            .map(|(name, cell)| ((*name).to_owned(), cell.to_owned()))
+            .collect()
+    };
+    lines.map(row).collect()
+}
+
+fn ns(row: &BTreeMap<String, String>, column: &str) -> u64 {
+    row[column].parse().unwrap()
+}
+
+#[test]
+fn the_parts_of_a_gap_add_up_and_so_does_each_period() {
+    let folder = recordings();
+    let output = export(&folder, "guest.vmn --host a/b --csv out");
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("", ""));
+    assert_eq!(output.status.code(), Some(0));
+    let run = run_of(&folder.path().join("out"), "a%2Fb", "-spin");
+    let gaps = rows(&run, "gaps");
+    let parts = rows(&run, "gap_parts");
+    assert!(gaps.len() > 10, "{}", gaps.len());
+    let mut noise_ns = 0;
+    for gap in &gaps {
+        let parts = parts.iter().filter(|part| part["gap"] == gap["gap"]);
+        let sum_ns: u64 = parts.map(|part| ns(part, "ns")).sum();
+        assert_eq!(sum_ns, ns(gap, "dur_ns"), "{gap:?}");
+        assert_eq!(gap["witnessed"], "false");
+        noise_ns += sum_ns;
+    }
+    let periods = rows(&run, "periods");
+    assert!(!periods.is_empty());
+    let total_ns: u64 = periods.iter().map(|period| ns(period, "noise_ns")).sum();
+    assert_eq!(total_ns, noise_ns);
+    for period in &periods {
+        // Not known is not 0.
+        assert!(!period.contains_key("preempted_ns"), "{period:?}");
+        let shares = period.keys().filter(|name| {
+            name.ends_with("_ns")
+                && ![
+                    "start_mono_ns",
+                    "end_mono_ns",
+                    "runtime_ns",
+                    "noise_ns",
+                    "max_gap_ns",
+                ]
+                .contains(&name.as_str())
+        });
+        let shares_ns: u64 = shares.map(|name| ns(period, name)).sum();
+        assert_eq!(shares_ns, ns(period, "noise_ns"));
+    }
+    assert_eq!(rows(&run, "run")[0]["complete"], "true");
+}
+
+#[test]
+fn a_guest_and_its_host_are_joined_in_whatever_order_they_come() {
+    for words in ["guest.vmn host.vmn", "host.vmn guest.vmn"] {
+        let folder = recordings();
+        let output = export(&folder, &format!("{words} --host h --csv out"));
+        assert_eq!(text(&output.stderr), "");
+        let guest = run_of(&folder.path().join("out"), "h", "-spin");
+        let gaps = rows(&guest, "gaps");
+        assert!(gaps.iter().any(|gap| gap["witnessed"] == "true"));
+        let parts = rows(&guest, "gap_parts");
+        let of_host = parts.iter().filter(|part| part["share"] == "preempted");
+        let tasks: BTreeSet<(&str, u64)> = of_host
+            .map(|part| (&part["source"][..], ns(part, "source_number")))
+            .collect();
+        assert_eq!(tasks, BTreeSet::from([("ksoftirqd/3", 31), ("rcuc/3", 30)]));
+        let host = run_of(&folder.path().join("out"), "h", "-vcpus");
+        let exits = rows(&host, "exits");
+        assert!(!exits.is_empty());
+        let exit_parts = rows(&host, "exit_parts");
+        for exit in &exits {
+            let parts = exit_parts
+                .iter()
+                .filter(|part| part["exit"] == exit["exit"]);
+            let sum_ns: u64 = parts.map(|part| ns(part, "ns")).sum();
+            assert_eq!(sum_ns, ns(exit, "dur_ns"));
+        }
+    }
+}
+
+#[test]
+fn what_was_cut_off_is_exported_as_far_as_it_goes() {
+    let folder = recordings();
+    let whole = fs::read(folder.path().join("guest.vmn")).unwrap();
+    fs::write(folder.path().join("cut.vmn"), &whole[..whole.len() / 2]).unwrap();
+    let output = export(&folder, "cut.vmn --host h --csv out --parquet out");
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(
+        said.starts_with("vmnoise: cut.vmn: ") && said.lines().count() == 1,
+        "{said}"
+    );
+    let run = run_of(&folder.path().join("out"), "h", "-spin");
+    assert!(!rows(&run, "gaps").is_empty());
+    assert_eq!(rows(&run, "run")[0]["complete"], "false");
+    let mut files: Vec<String> = fs::read_dir(&run)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    let tables = ["gap_parts", "gaps", "periods", "run"];
+    let expected = tables.map(|table| [format!("{table}.csv"), format!("{table}.parquet")]);
+    assert_eq!(files, expected.concat());
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_anything_is_written() {
+    let folder = recordings();
+    fs::copy(
+        folder.path().join("guest.vmn"),
+        folder.path().join("again.vmn"),
+    )
+    .unwrap();
+    fs::write(folder.path().join("notes.txt"), "no recording").unwrap();
+    let refusals = [
+        ("guest.vmn", 129, "--parquet"),
+        ("guest.vmn --csv out", 129, "name it with --host"),
+        (
+            "guest.vmn again.vmn --host h --csv out",
+            129,
+            "of the same run",
+        ),
+        (
+            "guest.vmn --rt-tests out",
+            129,
+            "one recording of `vmnoise timerlat`",
+        ),
+        (
+            "guest.vmn notes.txt --host h --csv out",
+            1,
+            "notes.txt: not a vmnoise recording",
+        ),
+    ];
+    for (words, status, what) in refusals {
+        let output = export(&folder, words);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{words}: {said}");
+        assert!(
+            said.contains(what) && said.lines().count() == 1,
+            "{words}: {said}"
+        );
+        assert!(!folder.path().join("out").exists(), "{words}");
+    }
+}

@@ -1,0 +1,17 @@
+//! What a recording says, in the formats of other programs: tables (CSV, Parquet) and
+//! timelines (Perfetto). Everything here has been explained before.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod partition;
+mod rows;
+mod run_tables;
+mod table;
+mod wall_clock;
+
+pub use error::ExportError;
+pub use partition::Partition;
+pub use rows::{DATA_VERSION, Told, schemas};
+pub use run_tables::RunTables;
+pub use table::{Column, Encoding, Kind, Schema};

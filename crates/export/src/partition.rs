@@ -1,0 +1,71 @@
+//! Where the tables of a run lie in a data set: `host=…/run=…`, as Hive writes partitions.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use vmnoise_events::{RunFacts, Workload};
+
+/// One run of one host.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Partition {
+    host: String,
+    run: String,
+}
+
+impl Partition {
+    /// The partition of the run with these facts; `None` where its host has no name. A run is
+    /// called by when it started and what it was, so it is the same each time it is exported.
+    pub fn of(facts: &RunFacts) -> Option<Partition> {
+        let host = facts.host.name.as_deref().filter(|name| !name.is_empty())?;
+        let started_at = facts.started_at.replace(['-', ':'], "");
+        let what = workload_name(facts.workload);
+        Some(Partition {
+            host: escaped(host),
+            run: escaped(&format!("{started_at}-{what}")),
+        })
+    }
+
+    /// Its folder in the folder of the data set.
+    pub fn folder(&self) -> PathBuf {
+        let Partition { host, run } = self;
+        format!("host={host}/run={run}").into()
+    }
+}
+
+/// The word for what felt the run, as in recordings.
+pub(crate) fn workload_name(workload: Workload) -> &'static str {
+    match workload {
+        Workload::Microvm => "microvm",
+        Workload::Spin => "spin",
+        Workload::Observed => "observed",
+        Workload::Vcpus => "vcpus",
+        Workload::Timer => "timer",
+    }
+}
+
+/// A value of a partition as it may stand in a path: what reads partitions takes it back.
+fn escaped(value: &str) -> String {
+    let mut path = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+                path.push(char::from(byte));
+            }
+            _ => {
+                let _ = write!(path, "%{byte:02X}");
+            }
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn no_name_leaves_its_folder() {
+        assert_eq!(escaped("rack-7.example_1"), "rack-7.example_1");
+        assert_eq!(escaped("../a=b c"), "..%2Fa%3Db%20c");
+    }
+}

@@ -1,0 +1,142 @@
+//! Exits of vCPUs: told one by one, and counted by reason.
+
+use vmnoise_events::ExitSplit;
+use vmnoise_explain::{NamedExit, ReasonExits, Taken, VcpuExits, VmExits};
+
+use super::parts;
+use crate::table::{Cell, Kind, Schema};
+
+/// Which vCPU.
+const VCPU: [(&str, Kind); 4] = [
+    ("vm", Kind::Text),
+    ("vmm_pid", Kind::Int),
+    ("vcpu", Kind::Int),
+    ("tid", Kind::Int),
+];
+
+/// Where the time of exits went.
+const SPLIT: [(&str, Kind); 9] = [
+    ("kvm_ns", Kind::Int),
+    ("vmm_ns", Kind::Int),
+    ("preempted_ns", Kind::Int),
+    ("blocked_ns", Kind::Int),
+    ("throttled_ns", Kind::Int),
+    ("host_irq_ns", Kind::Int),
+    ("host_softirq_ns", Kind::Int),
+    ("host_nmi_ns", Kind::Int),
+    ("halted_ns", Kind::Int),
+];
+
+pub(crate) fn exits() -> Schema {
+    Schema::new("exits", &[("exit", Kind::Int), ("time_utc", Kind::Time)])
+        .with(&VCPU)
+        .with(&[
+            ("exit_cpu", Kind::Int),
+            ("entry_cpu", Kind::Int),
+            ("start_mono_ns", Kind::Int),
+            ("dur_ns", Kind::Int),
+            ("noise_ns", Kind::Int),
+            ("reason", Kind::Text),
+            ("reason_code", Kind::Int),
+            ("heavy", Kind::Bool),
+        ])
+        .with(&SPLIT)
+}
+
+pub(crate) fn exit_row<'a>(
+    number: u64,
+    time_us: Option<i64>,
+    told: &'a NamedExit,
+    reason: &'a str,
+) -> impl Iterator<Item = Cell<'a>> {
+    let NamedExit { vcpu, exit, .. } = told;
+    let of_vcpu = [
+        Cell::from(number),
+        time_us.into(),
+        vcpu.vm_name.as_str().into(),
+        vcpu.vmm_pid.into(),
+        vcpu.number.into(),
+        vcpu.tid.into(),
+    ];
+    let of_exit = [
+        exit.exit_cpu.into(),
+        exit.entry_cpu.into(),
+        exit.start_mono_ns.into(),
+        exit.dur_ns().into(),
+        told.noise_ns().into(),
+        reason.into(),
+        exit.reason.code.into(),
+        exit.heavy.into(),
+    ];
+    let split = split(&exit.split, vcpu.sees_kvm);
+    of_vcpu.into_iter().chain(of_exit).chain(split)
+}
+
+fn split(split: &ExitSplit, sees_kvm: bool) -> [Cell<'static>; 9] {
+    let [(_, kvm_ns), others @ ..] = split.parts();
+    let [a, b, c, d, e, f, g, h] = others.map(|(_, ns)| ns.into());
+    [sees_kvm.then_some(kvm_ns).into(), a, b, c, d, e, f, g, h]
+}
+
+pub(crate) fn parts() -> Schema {
+    parts::schema("exit_parts", "exit").with(&[("count", Kind::Int)])
+}
+
+pub(crate) fn reasons() -> Schema {
+    Schema::new("reasons", &VCPU)
+        .with(&[
+            ("reason", Kind::Text),
+            ("reason_code", Kind::Int),
+            ("exits", Kind::Int),
+            ("heavy", Kind::Int),
+            ("total_ns", Kind::Int),
+            ("min_ns", Kind::Int),
+            ("p99_ns", Kind::Int),
+            ("max_ns", Kind::Int),
+        ])
+        .with(&SPLIT)
+}
+
+pub(crate) fn reason_row<'a>(
+    vm: &'a VmExits,
+    vcpu: &'a VcpuExits,
+    reason: &'a ReasonExits,
+) -> impl Iterator<Item = Cell<'a>> {
+    let head = [
+        Cell::from(vm.name.as_str()),
+        vm.vm.into(),
+        vcpu.vcpu.into(),
+        vcpu.tid.into(),
+        reason.name.as_str().into(),
+        reason.code.into(),
+        reason.count.into(),
+        reason.heavy.into(),
+        reason.total_ns.into(),
+        reason.min_ns.into(),
+        reason.p99_ns.into(),
+        reason.max_ns.into(),
+    ];
+    let Taken {
+        kvm,
+        vmm,
+        preempted,
+        blocked,
+        throttled,
+        host_irq,
+        host_softirq,
+        host_nmi,
+        halted,
+    } = reason.shares_ns;
+    let taken = [
+        kvm.into(),
+        vmm.into(),
+        preempted.into(),
+        blocked.into(),
+        throttled.into(),
+        host_irq.into(),
+        host_softirq.into(),
+        host_nmi.into(),
+        halted.into(),
+    ];
+    head.into_iter().chain(taken)
+}

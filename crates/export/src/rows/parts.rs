@@ -1,0 +1,71 @@
+//! Who took which part of something: one row for each part of a budget.
+
+use vmnoise_events::Share;
+
+use crate::table::{Cell, Kind, Schema};
+
+/// One part.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PartRow<'a> {
+    /// The row of what it is a part of.
+    pub(crate) of: u64,
+    pub(crate) time_us: Option<i64>,
+    pub(crate) cpu: u32,
+    pub(crate) share: Share,
+    pub(crate) source: Option<&'a str>,
+    pub(crate) ns: u64,
+}
+
+/// The columns that all parts have; `of` is the column with the number of what they belong to.
+pub(crate) fn schema(name: &'static str, of: &str) -> Schema {
+    Schema::new(
+        name,
+        &[
+            (of, Kind::Int),
+            ("time_utc", Kind::Time),
+            ("cpu", Kind::Int),
+            ("share", Kind::Text),
+            ("source", Kind::Text),
+            ("source_number", Kind::Int),
+            ("ns", Kind::Int),
+        ],
+    )
+}
+
+pub(crate) fn row<'a>(part: PartRow<'a>) -> [Cell<'a>; 7] {
+    let (source, number) = part.source.map_or((None, None), |source| {
+        let (name, number) = split(source);
+        (Some(name), number)
+    });
+    [
+        part.of.into(),
+        part.time_us.into(),
+        part.cpu.into(),
+        part.share.name().into(),
+        source.into(),
+        number.into(),
+        part.ns.into(),
+    ]
+}
+
+/// `stress-ng:4711` as `stress-ng` and 4711: over a fleet only the name says who it was.
+fn split(source: &str) -> (&str, Option<i64>) {
+    let apart = source.rsplit_once(':').and_then(|(name, number)| {
+        let number: u32 = number.parse().ok()?;
+        Some((name, Some(number.into())))
+    });
+    apart.unwrap_or((source, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn a_number_is_what_follows_the_last_colon() {
+        assert_eq!(split("kworker/1:6:18391"), ("kworker/1:6", Some(18_391)));
+        assert_eq!(split("local_timer:236"), ("local_timer", Some(236)));
+        assert_eq!(split("EXCEPTION_NMI"), ("EXCEPTION_NMI", None));
+        assert_eq!(split("a:b"), ("a:b", None));
+    }
+}

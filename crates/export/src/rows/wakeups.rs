@@ -1,0 +1,47 @@
+//! How late periodic tasks woke up.
+
+use vmnoise_explain::{Phase, Wakeup};
+
+use super::parts;
+use crate::table::{Cell, Kind, Schema};
+
+pub(crate) fn wakeups() -> Schema {
+    let phases = Phase::ALL.map(|phase| format!("{}_phase_ns", phase.name()));
+    let phases: Vec<(&str, Kind)> = phases.iter().map(|it| (it.as_str(), Kind::Int)).collect();
+    Schema::new(
+        "wakeups",
+        &[
+            ("wakeup", Kind::Int),
+            ("time_utc", Kind::Time),
+            ("cpu", Kind::Int),
+            ("expiry_mono_ns", Kind::Int),
+            ("latency_ns", Kind::Int),
+            ("irq_latency_ns", Kind::Int),
+            ("thread_latency_ns", Kind::Int),
+            ("missed", Kind::Int),
+        ],
+    )
+    .with(&phases)
+}
+
+pub(crate) fn wakeup_row(
+    number: u64,
+    time_us: Option<i64>,
+    wakeup: &Wakeup,
+) -> impl Iterator<Item = Cell<'static>> {
+    let head = [
+        number.into(),
+        time_us.into(),
+        wakeup.cpu.into(),
+        wakeup.expiry_mono_ns.into(),
+        wakeup.latency_ns.into(),
+        wakeup.irq_ns.into(),
+        wakeup.thread_ns.into(),
+        wakeup.missed.into(),
+    ];
+    head.into_iter().chain(wakeup.phases_ns.map(Cell::from))
+}
+
+pub(crate) fn parts() -> Schema {
+    parts::schema("wakeup_parts", "wakeup").with(&[("phase", Kind::Text)])
+}

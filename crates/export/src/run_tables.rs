@@ -1,0 +1,255 @@
+//! The tables of one run, filled as it is explained.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use vmnoise_events::{Event, RunFacts, SourceId, Workload};
+use vmnoise_explain::{Budget, ExitsSummary, NamedExit, PeriodLine, Phase, Wakeup};
+
+use crate::error::ExportError;
+use crate::partition::Partition;
+use crate::rows::parts::PartRow;
+use crate::rows::{Told, exits, gaps, parts, run, wakeups};
+use crate::table::{Encoding, Schema, TableFile, io_error};
+use crate::wall_clock::WallClock;
+
+/// The files of one run. Each appears under its name when it is whole; a file there of an
+/// earlier export of the same run is replaced.
+#[derive(Debug)]
+pub struct RunTables {
+    folder: PathBuf,
+    encoding: Encoding,
+    clock: WallClock,
+    facts: RunFacts,
+    gaps: Option<GapTables>,
+    wakeups: Option<EventTables>,
+    exits: Option<ExitTables>,
+}
+
+#[derive(Debug)]
+struct GapTables {
+    periods: TableFile,
+    gaps: EventTables,
+}
+
+#[derive(Debug)]
+struct ExitTables {
+    reasons: TableFile,
+    exits: EventTables,
+}
+
+/// What happened one after the other, and who had which part of it.
+#[derive(Debug)]
+struct EventTables {
+    events: TableFile,
+    parts: TableFile,
+    /// Events so far.
+    count: u64,
+}
+
+impl RunTables {
+    /// Begins the tables of a run with these facts in its partition of a data set.
+    ///
+    /// # Errors
+    /// If a folder or file cannot be made.
+    pub fn create(
+        data_set: &Path,
+        partition: &Partition,
+        facts: &RunFacts,
+        encoding: Encoding,
+    ) -> Result<RunTables, ExportError> {
+        let folder = data_set.join(partition.folder());
+        fs::create_dir_all(&folder).map_err(io_error(&folder))?;
+        let file = |schema| TableFile::create(&folder, schema, encoding);
+        let events = |events: Schema, parts: Schema| -> Result<EventTables, ExportError> {
+            Ok(EventTables {
+                events: file(events)?,
+                parts: file(parts)?,
+                count: 0,
+            })
+        };
+        let (mut of_gaps, mut of_wakeups, mut of_exits) = (None, None, None);
+        match facts.workload {
+            Workload::Timer => of_wakeups = Some(events(wakeups::wakeups(), wakeups::parts())?),
+            Workload::Vcpus => {
+                of_exits = Some(ExitTables {
+                    reasons: file(exits::reasons())?,
+                    exits: events(exits::exits(), exits::parts())?,
+                });
+            }
+            Workload::Microvm | Workload::Spin | Workload::Observed => {
+                of_gaps = Some(GapTables {
+                    periods: file(gaps::periods())?,
+                    gaps: events(gaps::gaps(), gaps::parts())?,
+                });
+            }
+        }
+        Ok(RunTables {
+            encoding,
+            clock: WallClock::new(facts),
+            facts: facts.clone(),
+            gaps: of_gaps,
+            wakeups: of_wakeups,
+            exits: of_exits,
+            folder,
+        })
+    }
+
+    /// Sees an event before it is explained: what follows is dated by it.
+    pub fn see(&mut self, event: &Event) {
+        self.clock.see(event);
+    }
+
+    /// Adds a gap and its parts.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn gap<'n>(
+        &mut self,
+        budget: &Budget,
+        name: &dyn Fn(SourceId) -> &'n str,
+    ) -> Result<(), ExportError> {
+        let Some(GapTables { gaps: tables, .. }) = &mut self.gaps else {
+            return Ok(());
+        };
+        let time_us = self.clock.at_us(budget.start_mono_ns);
+        let row = gaps::gap_row(tables.count, time_us, budget);
+        tables.events.push(row)?;
+        for part in &budget.parts {
+            let row = parts::row(PartRow {
+                of: tables.count,
+                time_us,
+                cpu: budget.cpu,
+                share: part.share,
+                source: part.source.map(name),
+                ns: part.ns,
+            });
+            tables
+                .parts
+                .push(row.into_iter().chain([part.count.into()]))?;
+        }
+        tables.count += 1;
+        Ok(())
+    }
+
+    /// Adds what each CPU came to between two instants of CLOCK_MONOTONIC.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn period(&mut self, lines: &[PeriodLine], span_ns: (u64, u64)) -> Result<(), ExportError> {
+        let Some(GapTables { periods, .. }) = &mut self.gaps else {
+            return Ok(());
+        };
+        let time_us = self.clock.at_us(span_ns.0);
+        for line in lines {
+            periods.push(gaps::period_row(line, time_us, span_ns))?;
+        }
+        Ok(())
+    }
+
+    /// Adds a wake-up and its parts.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn wakeup<'n>(
+        &mut self,
+        wakeup: &Wakeup,
+        name: &dyn Fn(SourceId) -> &'n str,
+    ) -> Result<(), ExportError> {
+        let Some(tables) = &mut self.wakeups else {
+            return Ok(());
+        };
+        let time_us = self.clock.at_us(wakeup.expiry_mono_ns);
+        let row = wakeups::wakeup_row(tables.count, time_us, wakeup);
+        tables.events.push(row)?;
+        for part in &wakeup.parts {
+            let row = parts::row(PartRow {
+                of: tables.count,
+                time_us,
+                cpu: wakeup.cpu,
+                share: part.share,
+                source: part.source.map(name),
+                ns: part.ns,
+            });
+            let phase = part.phase.map(Phase::name);
+            tables.parts.push(row.into_iter().chain([phase.into()]))?;
+        }
+        tables.count += 1;
+        Ok(())
+    }
+
+    /// Adds an exit and its parts.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn exit(&mut self, told: &NamedExit) -> Result<(), ExportError> {
+        let Some(ExitTables { exits: tables, .. }) = &mut self.exits else {
+            return Ok(());
+        };
+        let time_us = self.clock.at_us(told.exit.start_mono_ns);
+        let reason = told.exit.reason.name();
+        let row = exits::exit_row(tables.count, time_us, told, &reason);
+        tables.events.push(row)?;
+        for part in &told.parts {
+            let row = parts::row(PartRow {
+                of: tables.count,
+                time_us,
+                cpu: told.exit.exit_cpu,
+                share: part.share,
+                source: part.source.as_deref(),
+                ns: part.ns,
+            });
+            tables
+                .parts
+                .push(row.into_iter().chain([part.count.into()]))?;
+        }
+        tables.count += 1;
+        Ok(())
+    }
+
+    /// Adds what all exits came to, by the kernel's own sums.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn reasons(&mut self, summary: &ExitsSummary) -> Result<(), ExportError> {
+        let Some(ExitTables { reasons, .. }) = &mut self.exits else {
+            return Ok(());
+        };
+        for vm in &summary.vms {
+            for vcpu in &vm.vcpus {
+                for reason in &vcpu.reasons {
+                    reasons.push(exits::reason_row(vm, vcpu, reason))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all tables.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn finish(self, told: Told) -> Result<(), ExportError> {
+        if let Some(tables) = self.gaps {
+            tables.periods.finish()?;
+            tables.gaps.finish()?;
+        }
+        if let Some(tables) = self.wakeups {
+            tables.finish()?;
+        }
+        if let Some(tables) = self.exits {
+            tables.reasons.finish()?;
+            tables.exits.finish()?;
+        }
+        let mut run = TableFile::create(&self.folder, run::schema(), self.encoding)?;
+        run.push(run::row(&self.facts, self.clock.started_us(), told))?;
+        run.finish()
+    }
+}
+
+impl EventTables {
+    fn finish(self) -> Result<(), ExportError> {
+        self.events.finish()?;
+        self.parts.finish()
+    }
+}

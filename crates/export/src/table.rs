@@ -1,0 +1,90 @@
+//! Tables: columns with one definition, whatever file they go to.
+
+mod cells;
+mod csv;
+mod file;
+mod parquet;
+
+pub(crate) use cells::Cell;
+pub(crate) use file::{TableFile, io_error};
+
+/// What a column holds. Unknown is null in any of them: in CSV nothing between the commas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number of 64 bits.
+    Int,
+    /// Text in UTF-8.
+    Text,
+    /// Yes or no.
+    Bool,
+    /// A time in UTC, to the microsecond.
+    Time,
+}
+
+impl Kind {
+    /// The word for it in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Int => "int",
+            Kind::Text => "text",
+            Kind::Bool => "bool",
+            Kind::Time => "time",
+        }
+    }
+}
+
+/// One column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name, which ends with its unit where it has one.
+    pub name: String,
+    /// What it holds.
+    pub kind: Kind,
+}
+
+/// One table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema {
+    /// Its name, and that of its file.
+    pub name: &'static str,
+    /// Its columns, in their order.
+    pub columns: Vec<Column>,
+}
+
+impl Schema {
+    pub(crate) fn new(name: &'static str, columns: &[(&str, Kind)]) -> Schema {
+        Schema {
+            name,
+            columns: Vec::new(),
+        }
+        .with(columns)
+    }
+
+    /// The same with more columns behind.
+    pub(crate) fn with(mut self, columns: &[(&str, Kind)]) -> Schema {
+        let more = columns.iter().map(|(name, kind)| Column {
+            name: (*name).to_owned(),
+            kind: *kind,
+        });
+        self.columns.extend(more);
+        self
+    }
+}
+
+/// What the files are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// Comma-separated values with a header (RFC 4180).
+    Csv,
+    /// Apache Parquet, compressed with Snappy.
+    Parquet,
+}
+
+impl Encoding {
+    pub(crate) const fn suffix(self) -> &'static str {
+        match self {
+            Encoding::Csv => "csv",
+            Encoding::Parquet => "parquet",
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Rows on their way to a file, column by column.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::{Kind, Schema};
+
+/// One value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Cell<'a> {
+    Int(i64),
+    Text(&'a str),
+    Bool(bool),
+    Null,
+}
+
+impl From<u64> for Cell<'_> {
+    /// What no reader's 64 bits with a sign can hold is no time and no count of a real run.
+    fn from(value: u64) -> Self {
+        Cell::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<u32> for Cell<'_> {
+    fn from(value: u32) -> Self {
+        Cell::Int(value.into())
+    }
+}
+
+impl From<i64> for Cell<'_> {
+    fn from(value: i64) -> Self {
+        Cell::Int(value)
+    }
+}
+
+impl From<bool> for Cell<'_> {
+    fn from(value: bool) -> Self {
+        Cell::Bool(value)
+    }
+}
+
+impl<'a> From<&'a str> for Cell<'a> {
+    fn from(value: &'a str) -> Self {
+        Cell::Text(value)
+    }
+}
+
+impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Cell::Null, Into::into)
+    }
+}
+
+/// The values of one column that are known, and which rows have one.
+#[derive(Debug)]
+pub(crate) struct Values {
+    /// 1 where the row has a value, 0 where it has none: Parquet's definition levels.
+    pub(crate) levels: Vec<i16>,
+    pub(crate) known: Known,
+}
+
+#[derive(Debug)]
+pub(crate) enum Known {
+    Ints(Vec<i64>),
+    Texts(Vec<Arc<str>>),
+    Bools(Vec<bool>),
+}
+
+/// Some rows of one table.
+#[derive(Debug)]
+pub(crate) struct Cells {
+    pub(crate) columns: Vec<Values>,
+    rows: usize,
+    /// Texts repeat: each is kept once.
+    texts: HashSet<Arc<str>>,
+}
+
+impl Cells {
+    pub(crate) fn new(schema: &Schema) -> Cells {
+        let columns = schema.columns.iter().map(|column| Values {
+            levels: Vec::new(),
+            known: match column.kind {
+                Kind::Int | Kind::Time => Known::Ints(Vec::new()),
+                Kind::Text => Known::Texts(Vec::new()),
+                Kind::Bool => Known::Bools(Vec::new()),
+            },
+        });
+        Cells {
+            columns: columns.collect(),
+            rows: 0,
+            texts: HashSet::new(),
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Adds a row with a cell for each column, in their order.
+    pub(crate) fn push<'a>(&mut self, row: impl IntoIterator<Item = Cell<'a>>) {
+        let mut row = row.into_iter();
+        for column in &mut self.columns {
+            let is_known = match (&mut column.known, row.next()) {
+                (Known::Ints(known), Some(Cell::Int(value))) => {
+                    known.push(value);
+                    true
+                }
+                (Known::Bools(known), Some(Cell::Bool(value))) => {
+                    known.push(value);
+                    true
+                }
+                (Known::Texts(known), Some(Cell::Text(value))) => {
+                    known.push(kept(&mut self.texts, value));
+                    true
+                }
+                (_, cell) => {
+                    debug_assert!(matches!(cell, Some(Cell::Null)), "{cell:?} in a row");
+                    false
+                }
+            };
+            column.levels.push(is_known.into());
+        }
+        debug_assert!(row.next().is_none(), "a row is longer than its table");
+        self.rows += 1;
+    }
+
+    /// Starts again.
+    pub(crate) fn clear(&mut self) {
+        for column in &mut self.columns {
+            column.levels.clear();
+            match &mut column.known {
+                Known::Ints(known) => known.clear(),
+                Known::Texts(known) => known.clear(),
+                Known::Bools(known) => known.clear(),
+            }
+        }
+        self.texts.clear();
+        self.rows = 0;
+    }
+}
+
+fn kept(texts: &mut HashSet<Arc<str>>, value: &str) -> Arc<str> {
+    if let Some(text) = texts.get(value) {
+        return Arc::clone(text);
+    }
+    let text: Arc<str> = value.into();
+    texts.insert(Arc::clone(&text));
+    text
+}

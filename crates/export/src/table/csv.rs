@@ -1,0 +1,90 @@
+//! Rows as comma-separated values (RFC 4180).
+
+use std::io::{self, Write};
+
+use jiff::Timestamp;
+
+use super::cells::{Cells, Known};
+use super::{Kind, Schema};
+
+pub(super) fn write_header(out: &mut impl Write, schema: &Schema) -> io::Result<()> {
+    let names: Vec<&str> = schema.columns.iter().map(|it| it.name.as_str()).collect();
+    write!(out, "{}\r\n", names.join(","))
+}
+
+pub(super) fn write_rows(out: &mut impl Write, schema: &Schema, cells: &Cells) -> io::Result<()> {
+    // How many of each column's known values were written.
+    let mut written = vec![0; schema.columns.len()];
+    for row in 0..cells.rows() {
+        let columns = schema.columns.iter().zip(&cells.columns).enumerate();
+        for (place, (column, values)) in columns {
+            if place > 0 {
+                out.write_all(b",")?;
+            }
+            if values.levels[row] == 0 {
+                continue;
+            }
+            let at = written[place];
+            written[place] += 1;
+            match (&values.known, column.kind) {
+                (Known::Ints(known), Kind::Time) => write_time(out, known[at])?,
+                (Known::Ints(known), _) => write!(out, "{}", known[at])?,
+                (Known::Bools(known), _) => write!(out, "{}", known[at])?,
+                (Known::Texts(known), _) => write_text(out, &known[at])?,
+            }
+        }
+        out.write_all(b"\r\n")?;
+    }
+    Ok(())
+}
+
+fn write_time(out: &mut impl Write, us: i64) -> io::Result<()> {
+    match Timestamp::from_microsecond(us) {
+        Ok(time) => write!(out, "{time:.6}"),
+        // Further away than calendars go: not known.
+        Err(_) => Ok(()),
+    }
+}
+
+fn write_text(out: &mut impl Write, text: &str) -> io::Result<()> {
+    match text.contains(['"', ',', '\r', '\n']) {
+        true => write!(out, "\"{}\"", text.replace('"', "\"\"")),
+        false => out.write_all(text.as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use super::super::cells::Cell;
+    use super::*;
+
+    #[test]
+    fn what_would_end_a_cell_is_quoted_and_unknown_is_nothing() {
+        let schema = Schema::new(
+            "odd",
+            &[
+                ("at_utc", Kind::Time),
+                ("name", Kind::Text),
+                ("ns", Kind::Int),
+                ("known", Kind::Bool),
+            ],
+        );
+        let mut cells = Cells::new(&schema);
+        cells.push([
+            Cell::Int(1_500_000),
+            Cell::Text("a \"b\", c"),
+            Cell::Null,
+            Cell::Bool(true),
+        ]);
+        cells.push([Cell::Null, Cell::Text("µ"), Cell::Int(-7), Cell::Null]);
+        let mut out = Vec::new();
+        write_header(&mut out, &schema).unwrap();
+        write_rows(&mut out, &schema, &cells).unwrap();
+        let expected = "at_utc,name,ns,known\r\n\
+            1970-01-01T00:00:01.500000Z,\"a \"\"b\"\", c\",,true\r\n\
+            ,µ,-7,\r\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

@@ -1,0 +1,45 @@
+//! When things happened, as people and calendars count.
+
+use jiff::Timestamp;
+use vmnoise_events::{Event, RunFacts};
+
+/// From CLOCK_MONOTONIC to UTC: a recording knows its wall-clock start, and when its first
+/// reading of CLOCK_MONOTONIC was. The time between the two is lost, so this is no clock to
+/// measure with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WallClock {
+    started: Option<Timestamp>,
+    first_mono_ns: Option<u64>,
+}
+
+impl WallClock {
+    pub(crate) fn new(facts: &RunFacts) -> WallClock {
+        WallClock {
+            started: facts.started_at.parse().ok(),
+            first_mono_ns: None,
+        }
+    }
+
+    pub(crate) fn see(&mut self, event: &Event) {
+        if self.first_mono_ns.is_none() {
+            self.first_mono_ns = match event {
+                Event::Anchor(anchor) => Some(anchor.mono_ns),
+                Event::Watermark(mono_ns) if *mono_ns > 0 => Some(*mono_ns),
+                _ => None,
+            };
+        }
+    }
+
+    /// When the run started, microseconds since 1970.
+    pub(crate) fn started_us(&self) -> Option<i64> {
+        Some(self.started?.as_microsecond())
+    }
+
+    /// This instant of CLOCK_MONOTONIC in microseconds since 1970.
+    pub(crate) fn at_us(&self, mono_ns: u64) -> Option<i64> {
+        let since_ns = i128::from(mono_ns) - i128::from(self.first_mono_ns?);
+        i64::try_from(since_ns / 1_000)
+            .ok()?
+            .checked_add(self.started_us()?)
+    }
+}
