@@ -6,7 +6,7 @@ BINARY = $$(ls target/*/release/vmnoise target/release/vmnoise 2>/dev/null | hea
 .PHONY: help run build test lab-full bench validate setup clean
 
 help:
-	@echo "make run       build vmnoise and measure this machine for 10 s"
+	@echo "make run       build vmnoise and measure this machine for 10 s; ends with the place of its report"
 	@echo "make test      every check this machine can run; what is skipped is counted, with its reason"
 	@echo "make lab-full  vmnoise in every kernel that Debian has, newer ones too"
 	@echo "make bench     speeds and costs, beside their peers; nothing is asserted"
@@ -14,7 +14,8 @@ help:
 	@echo "make validate  compares osnoise with the kernel itself and renews docs/validation.md"
 
 run: build
-	@$(BINARY) microvm --duration 10s
+	@$(BINARY) microvm --duration 10s --output target/run.vmn
+	@$(BINARY) report target/run.vmn --output target/report.html
 
 build: setup
 	@$(CARGO) build --release --package vmnoise

@@ -3,6 +3,7 @@
 mod compare;
 mod exits;
 mod export;
+mod report;
 mod shared;
 mod timerlat;
 
@@ -22,6 +23,7 @@ pub use exits::{
     Columns, ExitsArguments, ExitsCommon, ExitsHistArguments, ExitsMode, ExitsTopArguments,
 };
 pub use export::ExportArguments;
+pub use report::ReportArguments;
 pub use shared::Shared;
 pub use timerlat::{
     DmaLatency, Exports, LatencyFormat, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon,
@@ -37,6 +39,7 @@ Examples:
   vmnoise exits -d 10s                    every exit of the VMs on this host, by reason
   vmnoise explain run.vmn                 the summary again, from the recording
   vmnoise explain guest.rec host.rec      who on the host took what the guest lost
+  vmnoise report run.vmn -o report.html   the same as a page with charts
   vmnoise compare before.vmn after.vmn    which figures differ, and by how much
   vmnoise export *.vmn --parquet fleet    tables for DuckDB, polars and Spark
   vmnoise doctor                          what this machine lets vmnoise see
@@ -63,6 +66,8 @@ pub enum Command {
     Exits(Box<ExitsArguments>),
     /// Print the summary of a recording, or join a guest's with its host's
     Explain(ExplainArguments),
+    /// Write recordings as one page for a browser: charts, tables, and who took the time
+    Report(ReportArguments),
     /// Put recordings side by side, and say where they differ
     Compare(CompareArguments),
     /// Hand recordings to other programs: Parquet, CSV, rt-tests' JSON

@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         Command::Timerlat(arguments) => commands::timerlat::run(&arguments),
         Command::Exits(arguments) => commands::exits::run(&arguments),
         Command::Explain(arguments) => commands::explain::run(&arguments),
+        Command::Report(arguments) => commands::report::run(&arguments),
         Command::Compare(arguments) => commands::compare::run(&arguments),
         Command::Export(arguments) => commands::export::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Room -> the rooms it may use.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("vmnoise-events", &[]),
     ("vmnoise-tracer", &["vmnoise-events"]),
     ("vmnoise-workload", &["vmnoise-events"]),
@@ -13,6 +13,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("vmnoise-explain", &["vmnoise-events"]),
     ("vmnoise-feed", &["vmnoise-events"]),
     ("vmnoise-export", &["vmnoise-events", "vmnoise-explain"]),
+    ("vmnoise-report", &["vmnoise-events", "vmnoise-explain"]),
     (
         "vmnoise",
         &[
@@ -23,6 +24,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "vmnoise-explain",
             "vmnoise-feed",
             "vmnoise-export",
+            "vmnoise-report",
         ],
     ),
     // Drives the built binary; takes only its clock and thread priorities from a room.
@@ -31,7 +33,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
 ];
 
 /// Packages that may be used in one room only.
-const ONLY_IN: [(&str, &str); 8] = [
+const ONLY_IN: [(&str, &str); 9] = [
     ("libbpf-rs", "vmnoise-tracer"),
     ("libbpf-cargo", "vmnoise-tracer"),
     ("kvm-ioctls", "vmnoise-workload"),
@@ -40,6 +42,7 @@ const ONLY_IN: [(&str, &str); 8] = [
     ("arrow-ipc", "vmnoise-recording"),
     ("parquet", "vmnoise-export"),
     ("prost", "vmnoise-export"),
+    ("plotly", "vmnoise-report"),
 ];
 
 /// What each package of the workspace depends on in the product (not in tests).

@@ -58,7 +58,7 @@ pub use feed::{CulpritTold, FedCpu, FeedSummary, HostTold, ReasonTold};
 pub use guest_columns::GuestColumns;
 pub use interference::Interference;
 pub use join::{
-    Culprit, ExitBranch, GapTree, HostPart, HostSide, JoinError, JoinOptions, JoinedRun,
+    Culprit, ExitBranch, GapTree, HostPart, HostPiece, HostSide, JoinError, JoinOptions, JoinedRun,
     JoinedTotals, Joiner, Matcher, Pair, Pairs, Side, ThesisSum,
 };
 pub use ledger::PeriodLine;

@@ -144,7 +144,7 @@ impl<'a> Recording<'a> {
         let reader = Reader::open(path).map_err(|error| name_file(error, path))?;
         if !path.is_file() {
             return Err(UsageError(format!(
-                "{}: two recordings are read twice each, and this is no file: save it as one",
+                "{}: it is read twice, and this is no file: save it as one",
                 path.display()
             ))
             .into());
@@ -158,7 +158,7 @@ impl<'a> Recording<'a> {
     }
 
     /// The next event; `None` where it ends, be it by a fault.
-    fn pull(&mut self) -> Option<Event> {
+    pub fn pull(&mut self) -> Option<Event> {
         if self.ended.is_some() {
             return None;
         }
@@ -170,9 +170,14 @@ impl<'a> Recording<'a> {
         None
     }
 
+    /// How reading ended, if it has; it is told once.
+    pub fn ended(&mut self) -> Option<Replayed> {
+        self.ended.take()
+    }
+
     /// Tells what of it is not in the result.
     pub fn tell(&mut self) -> Status {
-        let ended = self.ended.take().map(|ended| tell_ending(ended, self.path));
+        let ended = self.ended().map(|ended| tell_ending(ended, self.path));
         match ended {
             Some(Err(fault)) => Status::of_error(&fault),
             Some(Ok(())) | None => Status::Ok,

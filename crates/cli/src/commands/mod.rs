@@ -11,6 +11,7 @@ mod join;
 pub mod microvm;
 pub mod osnoise;
 mod polling_group;
+pub mod report;
 mod steal;
 mod target;
 pub mod timerlat;

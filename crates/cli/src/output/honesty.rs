@@ -19,7 +19,12 @@ pub fn render(facts: &RunFacts, summary: &Summary) -> String {
 
 /// The same without its heading.
 pub fn limits(facts: &RunFacts, summary: &Summary) -> String {
-    let mut text = rungs(&summary.rungs);
+    rungs(&summary.rungs) + &reservations(facts, summary)
+}
+
+/// The same without the rungs.
+pub fn reservations(facts: &RunFacts, summary: &Summary) -> String {
+    let mut text = String::new();
     if facts.clock.source == ClockSource::UnstableTsc {
         text += " the kernel does not use the TSC as its clock: it may not be constant\n";
     }

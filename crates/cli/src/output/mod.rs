@@ -6,7 +6,7 @@ pub mod doctor;
 pub mod exercise;
 pub mod exits;
 mod fed;
-mod honesty;
+pub mod honesty;
 pub mod join;
 mod json;
 pub mod json_lines;

@@ -71,6 +71,7 @@ pub fn write_host(path: &Path, flaws: Flaws) {
             );
         }
     }
+    told.push((HOST_NS.end, totals(&told)));
     write(path, &facts, told, HOST_NS, |at_ns| {
         let anchor = Anchor {
             before_tsc: at_ns,
@@ -216,6 +217,42 @@ fn exit(id: u32, at_ns: u64, is_long: bool) -> Vec<Event> {
         },
     }));
     events
+}
+
+/// What the exits of the first vCPU come to.
+fn totals(told: &[(u64, Event)]) -> Event {
+    let exits = told.iter().filter_map(|(_, event)| match event {
+        Event::Exit(told) if told.vcpu == VcpuId(0) => Some(told.exit),
+        _ => None,
+    });
+    let exits: Vec<Exit> = exits.collect();
+    let sum = |part: fn(&ExitSplit) -> u64| exits.iter().map(|exit| part(&exit.split)).sum();
+    let split = ExitSplit {
+        kvm: sum(|split| split.kvm),
+        host_irq: sum(|split| split.host_irq),
+        preempted: sum(|split| split.preempted),
+        ..ExitSplit::default()
+    };
+    let count = exits.len() as u64;
+    let long = exits.iter().filter(|exit| exit.dur_ns() == LONG_NS).count() as u64;
+    Event::VcpuTotals(VcpuTotals {
+        vcpu: VcpuId(0),
+        first_mono_ns: HOST_NS.start - HOST_BOOT_NS,
+        last_mono_ns: HOST_NS.end - HOST_BOOT_NS,
+        exits: count,
+        heavy: 0,
+        split,
+        worst: exits.iter().copied().max_by_key(Exit::dur_ns),
+        reasons: vec![ReasonTotals {
+            reason: Some(INTERRUPT),
+            count,
+            heavy: 0,
+            min_ns: exit_ns(false),
+            max_ns: LONG_NS,
+            split,
+            histogram: vec![(16_383, count - long), (65_535, long)],
+        }],
+    })
 }
 
 /// Writes a run: the sources, then at each tick the clocks, what is over by then and a

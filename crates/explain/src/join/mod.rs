@@ -27,6 +27,6 @@ pub use joiner::{JoinOptions, Joiner};
 pub use matcher::Matcher;
 pub use pairs::Pairs;
 pub use result::{
-    Culprit, ExitBranch, GapTree, HostPart, HostSide, JoinedRun, JoinedTotals, Pair, Side,
-    ThesisSum,
+    Culprit, ExitBranch, GapTree, HostPart, HostPiece, HostSide, JoinedRun, JoinedTotals, Pair,
+    Side, ThesisSum,
 };

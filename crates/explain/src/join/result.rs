@@ -159,6 +159,24 @@ pub struct ExitBranch {
     pub dur_ns: u64,
     /// Largest first.
     pub parts: Vec<HostPart>,
+    /// What of it lies in the gap, piece by piece.
+    #[serde(skip)]
+    pub pieces: Vec<HostPiece>,
+}
+
+/// A stretch of an exit in a gap that one on the host had for itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPiece {
+    /// When it began after the gap's begin, in nanoseconds.
+    pub after_ns: u64,
+    /// Length in nanoseconds.
+    pub dur_ns: u64,
+    /// Under which share.
+    pub share: Share,
+    /// Who; of `kvm` and `vmm` the reason of the exit; `None` where nobody is named.
+    pub name: Option<String>,
+    /// The host's CPU on which that was.
+    pub cpu: u32,
 }
 
 /// What somebody on the host took.

@@ -2,10 +2,10 @@
 
 use vmnoise_events::Share;
 
-use super::result::{ExitBranch, GapTree, HostPart};
+use super::result::{ExitBranch, GapTree, HostPart, HostPiece};
 use crate::attribute::Explained;
 use crate::below::{BelowExit, Met};
-use crate::budget::{Part, add_up, largest_first};
+use crate::budget::{Budget, Part, add_up, largest_first};
 use crate::names::Names;
 use crate::summary::{NamedPart, WorstGap};
 
@@ -34,7 +34,7 @@ impl Branches {
         Branches {
             guest: gap.names.parts(&guest),
             exits: exits
-                .map(|(exit, met)| branch(exit, met, gap.budget.start_mono_ns, gap.names))
+                .map(|(exit, met)| branch(exit, met, gap.budget, gap.names))
                 .collect(),
             steal_ns: own_ns(&|share| share == Share::Steal),
             residual_ns: own_ns(&Share::is_residual),
@@ -56,7 +56,7 @@ impl Branches {
     }
 }
 
-fn branch(exit: &BelowExit, met: &Met, gap_start_ns: u64, names: &Names) -> ExitBranch {
+fn branch(exit: &BelowExit, met: &Met, gap: &Budget, names: &Names) -> ExitBranch {
     let parts = met.parts.iter().map(|part| HostPart {
         share: part.share,
         name: part.source.map(|id| names.name(Some(id)).to_string()),
@@ -71,8 +71,24 @@ fn branch(exit: &BelowExit, met: &Met, gap_start_ns: u64, names: &Names) -> Exit
         heavy: exit.heavy,
         exit_cpu: exit.exit_cpu,
         entry_cpu: exit.entry_cpu,
-        after_ns: exit.start_mono_ns.saturating_sub(gap_start_ns),
+        after_ns: exit.start_mono_ns.saturating_sub(gap.start_mono_ns),
         dur_ns: parts.iter().map(|part| part.ns).sum(),
         parts,
+        pieces: pieces(exit, gap, names),
     }
+}
+
+fn pieces(exit: &BelowExit, gap: &Budget, names: &Names) -> Vec<HostPiece> {
+    let inside = exit.pieces.iter().filter_map(|piece| {
+        let start_ns = piece.start_mono_ns.max(gap.start_mono_ns);
+        let end_ns = piece.end_mono_ns.min(gap.end_mono_ns());
+        Some(HostPiece {
+            after_ns: start_ns - gap.start_mono_ns,
+            dur_ns: end_ns.checked_sub(start_ns).filter(|ns| *ns > 0)?,
+            share: piece.share,
+            name: piece.source.map(|id| names.name(Some(id)).to_string()),
+            cpu: piece.cpu,
+        })
+    });
+    inside.collect()
 }

@@ -180,7 +180,12 @@ fn fed(feeds: &[FeedReport]) -> String {
 
 /// How it was witnessed, and what is missing.
 fn limits(run: &ExitsRun) -> String {
-    let mut out = format!("{}\n{}", honesty::HEADING, honesty::rungs(&run.rungs));
+    format!("{}\n{}", honesty::HEADING, honesty::rungs(&run.rungs)) + &reservations(run)
+}
+
+/// The same without the rungs.
+pub fn reservations(run: &ExitsRun) -> String {
+    let mut out = String::new();
     if run.losses.get(LossKind::VcpusFull) > 0 {
         out += " vCPUs without room are not counted at all\n";
     }

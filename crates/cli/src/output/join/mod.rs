@@ -2,7 +2,7 @@
 
 mod culprits;
 mod document;
-mod limits;
+pub mod limits;
 mod pairs;
 #[cfg(test)]
 mod tests;

@@ -121,6 +121,7 @@ fn tree() -> GapTree {
             after_ns: 96,
             dur_ns: 62_486,
             parts,
+            pieces: Vec::new(),
         }],
         steal_ns: 0,
         residual_ns: 500,

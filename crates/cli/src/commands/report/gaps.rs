@@ -1,0 +1,107 @@
+//! A recording of gaps or of wake-ups, read for the page.
+
+use std::path::Path;
+
+use anyhow::Result;
+use vmnoise_events::{Event, Workload};
+use vmnoise_explain::{Budget, Explainer, Part, Wakeup};
+use vmnoise_report::{Gathering, LONGEST, Moment, Outcome, Run, Scenes};
+
+use super::{Read, ended, scenes, sentences};
+use crate::commands::join::Recording;
+use crate::output::honesty;
+
+/// Explains it, and finds out in a second pass what ran inside the longest.
+pub fn run(path: &Path) -> Result<Read> {
+    let mut recording = Recording::open(path)?;
+    let mut facts = recording.facts.clone();
+    facts.options.top = LONGEST;
+    let mut explainer = Explainer::new(&facts);
+    let mut gathering = Gathering::default();
+    while let Some(event) = recording.pull() {
+        if let Event::Anchor(anchor) = &event {
+            gathering.time(anchor.mono_ns);
+        }
+        explainer.feed(&event, &mut |budget| gathering.see(&moment(budget)));
+        late(&mut explainer, &mut gathering);
+    }
+    explainer.run_out(&mut |budget| gathering.see(&moment(budget)));
+    late(&mut explainer, &mut gathering);
+    let mut notes = Vec::new();
+    let whole = ended(recording.ended(), &mut notes);
+
+    let longest = gathering.longest();
+    let lane = |place| gathering.lane_number(place);
+    let mut seen = Scenes::new(facts.workload, &longest, |spike| lane(spike.lane));
+    scenes(path, &mut seen)?;
+    let seen = seen.finish(|id| explainer.source_name(id).to_owned());
+    let places = longest
+        .iter()
+        .map(|spike| (spike.lane, spike.start_mono_ns));
+    let scenes = places.zip(seen).collect();
+    let gathered = gathering.resolve(|id| explainer.source_name(id).to_owned());
+    let lane_names = gathered
+        .lanes()
+        .iter()
+        .map(|cpu| format!("CPU {cpu}"))
+        .collect();
+    let summary = Box::new(explainer.finish());
+    Ok(Read {
+        run: Run {
+            file: path.display().to_string(),
+            limits: sentences(&honesty::reservations(&facts, &summary)),
+            outcome: match facts.workload {
+                Workload::Timer => Outcome::Wakeups(summary),
+                _ => Outcome::Gaps(summary),
+            },
+            facts: recording.facts,
+            gathered,
+            lane_names,
+            scenes,
+            notes,
+        },
+        whole,
+    })
+}
+
+/// A gap as a moment.
+pub fn moment(budget: &Budget) -> Moment<'_> {
+    Moment {
+        lane: budget.cpu,
+        start_mono_ns: budget.start_mono_ns,
+        dur_ns: budget.dur_ns,
+        parts: &budget.parts,
+    }
+}
+
+/// The wake-ups that have become certain.
+fn late(explainer: &mut Explainer, gathering: &mut Gathering) {
+    for wakeup in explainer.take_wakeups() {
+        let parts = parts(&wakeup);
+        gathering.see(&Moment {
+            lane: wakeup.cpu,
+            start_mono_ns: wakeup.expiry_mono_ns,
+            dur_ns: wakeup.latency_ns,
+            parts: &parts,
+        });
+    }
+}
+
+/// Who had the time, whatever the phase; the largest first.
+fn parts(wakeup: &Wakeup) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for part in &wakeup.parts {
+        let same = |it: &&mut Part| (it.share, it.source) == (part.share, part.source);
+        match parts.iter_mut().find(same) {
+            Some(sum) => sum.ns += part.ns,
+            None => parts.push(Part {
+                share: part.share,
+                source: part.source,
+                ns: part.ns,
+                count: 1,
+            }),
+        }
+    }
+    parts.sort_by_key(|part| std::cmp::Reverse(part.ns));
+    parts
+}

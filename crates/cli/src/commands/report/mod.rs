@@ -1,0 +1,147 @@
+//! `vmnoise report`: recordings as one page, each explained as `vmnoise explain` does.
+
+mod exits;
+mod gaps;
+mod joined;
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use vmnoise_events::{Event, RunFacts, Workload};
+use vmnoise_recording::Ending;
+use vmnoise_report::{Page, Refused, Run, Scenes};
+
+use super::explain::Replayed;
+use super::join::Recording;
+use crate::args::ReportArguments;
+use crate::status::Status;
+
+/// Writes the page. What can be read is on it even where another file cannot.
+pub fn run(arguments: &ReportArguments) -> Result<Status> {
+    let (mut readable, mut refused) = (Vec::new(), Vec::new());
+    for path in &arguments.recordings {
+        match Recording::open(path) {
+            Ok(recording) => readable.push((path, recording.facts)),
+            Err(error) => refuse(&mut refused, path, &error),
+        }
+    }
+    let mut runs = Vec::new();
+    let mut status = Status::Ok;
+    for (path, facts) in &readable {
+        let mut notes = Vec::new();
+        let mut read = None;
+        for (host, _) in readable.iter().filter(|(_, host)| may_be_host(facts, host)) {
+            match joined::run(path, host) {
+                Ok(joined) => read = Some(joined),
+                Err(why) => notes.push(format!("Not joined with {}: {why:#}.", host.display())),
+            }
+            if read.is_some() {
+                break;
+            }
+        }
+        let read = match read {
+            Some(read) => Ok(read),
+            None if facts.workload == Workload::Vcpus => exits::run(path),
+            None => gaps::run(path),
+        };
+        match read {
+            Ok(mut read) => {
+                if !read.whole {
+                    status = Status::Error;
+                }
+                read.run.notes.extend(notes);
+                for note in &read.run.notes {
+                    eprintln!("vmnoise: {}: {note}", path.display());
+                }
+                runs.push(read.run);
+            }
+            Err(error) => refuse(&mut refused, path, &error),
+        }
+    }
+    if runs.is_empty() {
+        anyhow::bail!("none of these can be shown: no page was written");
+    }
+    if !refused.is_empty() {
+        status = Status::Error;
+    }
+    write(arguments, runs, refused)?;
+    Ok(status)
+}
+
+fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> Result<()> {
+    let page = Page {
+        runs,
+        refused,
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+    };
+    let page = page.render()?;
+    let output = &arguments.output;
+    std::fs::write(output, &page)
+        .with_context(|| format!("{}: the page cannot be written", output.display()))?;
+    let whole = std::fs::canonicalize(output).unwrap_or_else(|_| output.clone());
+    println!("report: {} ({})", whole.display(), megabytes(page.len()));
+    Ok(())
+}
+
+fn refuse(refused: &mut Vec<Refused>, path: &Path, error: &anyhow::Error) {
+    Status::of_error(error);
+    refused.push(Refused {
+        file: path.display().to_string(),
+        why: format!("{error:#}"),
+    });
+}
+
+/// Whether the second may be of the host that the first is a guest of.
+fn may_be_host(guest: &RunFacts, host: &RunFacts) -> bool {
+    matches!(guest.workload, Workload::Microvm | Workload::Spin) && host.workload == Workload::Vcpus
+}
+
+/// A recording, read.
+struct Read {
+    run: Run,
+    /// Whether it was read to its end without a fault.
+    whole: bool,
+}
+
+/// What is to be said of how reading ended, and whether that was in order.
+fn ended(ended: Option<Replayed>, notes: &mut Vec<String>) -> bool {
+    match ended {
+        Some(Ok(Ending::Complete)) | None => true,
+        Some(Ok(Ending::CutOff { .. })) => {
+            notes.push(
+                "The run that wrote this was cut off; this is what it had flushed.".to_owned(),
+            );
+            true
+        }
+        Some(Err(fault)) => {
+            let fault = anyhow::Error::new(fault);
+            notes.push(format!(
+                "Only what lies before a fault is shown: {fault:#}."
+            ));
+            false
+        }
+    }
+}
+
+/// Reads a recording once more for what ran inside its longest moments.
+fn scenes(path: &Path, scenes: &mut Scenes) -> Result<()> {
+    let mut recording = Recording::open(path)?;
+    while let Some(event) = recording.pull() {
+        if let Event::Activity(activity) = &event {
+            scenes.see(activity);
+        }
+    }
+    Ok(())
+}
+
+/// Lines of text as sentences of the page.
+fn sentences(text: &str) -> Vec<String> {
+    text.lines()
+        .map(|line| line.trim().to_owned())
+        .filter(|line| !line.is_empty())
+        .collect()
+}
+
+fn megabytes(bytes: usize) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}

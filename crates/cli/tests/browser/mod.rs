@@ -1,0 +1,244 @@
+//! A headless Chromium, told what to do by the DevTools protocol over two pipes: what a page
+//! logs and asks the network for is kept.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Whatever it is asked, it has answered by then, on a busy machine too.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A browser with one page.
+pub struct Browser {
+    child: Child,
+    folder: TempDir,
+    to: File,
+    from: BufReader<File>,
+    next: u64,
+    session: Option<String>,
+    /// What it told without being asked.
+    told: Vec<Value>,
+    done: Arc<AtomicBool>,
+}
+
+impl Browser {
+    /// Starts it. `dark` is what the user prefers.
+    pub fn start(dark: bool) -> Browser {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = |name: &str| {
+            let path = folder.path().join(name);
+            assert!(
+                Command::new("mkfifo")
+                    .arg(&path)
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+            path
+        };
+        let (to, from) = (pipe("to"), pipe("from"));
+        let mut child = Command::new("sh")
+            .args(["-c", "exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --disable-background-networking --hide-scrollbars --window-size=1300,1000 --user-data-dir=\"$0\" --remote-debugging-pipe 3<\"$1\" 4>\"$2\""])
+            .args([&folder.path().join("profile"), &to, &from])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let done = Arc::new(AtomicBool::new(false));
+        end_if_stuck(child.id(), Arc::clone(&done));
+        let to = OpenOptions::new().write(true).open(to).unwrap();
+        let from = File::open(from).unwrap_or_else(|error| {
+            let _ = child.kill();
+            panic!("{error}")
+        });
+        let mut browser = Browser {
+            child,
+            folder,
+            to,
+            from: BufReader::new(from),
+            next: 0,
+            session: None,
+            told: Vec::new(),
+            done,
+        };
+        let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
+        let target = json!({"targetId": target["targetId"], "flatten": true});
+        let session = browser.call("Target.attachToTarget", target);
+        browser.session = session["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            browser.call(&format!("{domain}.enable"), json!({}));
+        }
+        let scheme = if dark { "dark" } else { "light" };
+        let feature = json!({"name": "prefers-color-scheme", "value": scheme});
+        browser.call("Emulation.setEmulatedMedia", json!({"features": [feature]}));
+        browser
+    }
+
+    /// Opens a page and waits until its charts are drawn; how long that took by the page's own
+    /// clock, from the begin of loading.
+    pub fn open(&mut self, page: &Path) -> Duration {
+        let url = format!("file://{}", page.display());
+        self.call("Page.navigate", json!({"url": url}));
+        let begun = Instant::now();
+        loop {
+            let drawn = self.eval("document.documentElement?.dataset.drawn ?? null");
+            if let Some(ms) = drawn.as_str() {
+                return Duration::from_millis(ms.parse().unwrap());
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "nothing was drawn: {:?}",
+                self.told
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The value of an expression on the page.
+    pub fn eval(&mut self, expression: &str) -> Value {
+        let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let answer = self.call("Runtime.evaluate", asked);
+        assert!(
+            answer["exceptionDetails"].is_null(),
+            "{expression}: {answer}"
+        );
+        answer["result"]["value"].clone()
+    }
+
+    /// Presses the mouse at the one place, and lets it go at the other.
+    pub fn drag(&mut self, from: [f64; 2], to: [f64; 2]) {
+        self.mouse("mouseMoved", from, 0);
+        self.mouse("mousePressed", from, 1);
+        if from != to {
+            let middle = [f64::midpoint(from[0], to[0]), f64::midpoint(from[1], to[1])];
+            self.mouse("mouseMoved", middle, 1);
+            self.mouse("mouseMoved", to, 1);
+        }
+        self.mouse("mouseReleased", to, 1);
+    }
+
+    /// The middle of what this selector finds first, in the window; it is scrolled there.
+    pub fn middle(&mut self, selector: &str) -> [f64; 2] {
+        let found = self.eval(&format!(
+            "(() => {{ const it = document.querySelector({selector:?}); \
+             it.scrollIntoView({{block: 'center', behavior: 'instant'}}); \
+             const box = it.getBoundingClientRect(); \
+             return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+        ));
+        [found[0].as_f64().unwrap(), found[1].as_f64().unwrap()]
+    }
+
+    /// Clicks on it.
+    pub fn click(&mut self, selector: &str) {
+        let at = self.middle(selector);
+        self.drag(at, at);
+    }
+
+    /// Errors and warnings of the console, and whatever was asked of a network.
+    pub fn complaints(&mut self) -> Vec<String> {
+        self.eval("0"); // What was told before has arrived with the answer.
+        let told = self.told.iter();
+        let complaints = told.filter(|event| match event["method"].as_str() {
+            Some("Runtime.exceptionThrown") => true,
+            Some("Runtime.consoleAPICalled") => {
+                matches!(
+                    event["params"]["type"].as_str(),
+                    Some("error" | "warning" | "assert")
+                )
+            }
+            Some("Log.entryAdded") => true,
+            Some("Network.requestWillBeSent") => {
+                let url = event["params"]["request"]["url"].as_str().unwrap_or("?");
+                !url.starts_with("file://") && !url.starts_with("data:")
+            }
+            _ => false,
+        });
+        complaints.map(Value::to_string).collect()
+    }
+
+    /// How many files and addresses were asked for since the start.
+    pub fn requests(&self) -> usize {
+        let is_request = |event: &&Value| {
+            let url = event["params"]["request"]["url"]
+                .as_str()
+                .unwrap_or_default();
+            event["method"] == "Network.requestWillBeSent" && !url.starts_with("data:")
+        };
+        self.told.iter().filter(is_request).count()
+    }
+
+    /// The window as a picture.
+    pub fn screenshot(&mut self, picture: &Path) {
+        let shot = self.call("Page.captureScreenshot", json!({"format": "png"}));
+        let base64 = self.folder.path().join("shot");
+        fs::write(&base64, shot["data"].as_str().unwrap()).unwrap();
+        let decoded = Command::new("base64")
+            .arg("-d")
+            .arg(base64)
+            .output()
+            .unwrap();
+        fs::write(picture, decoded.stdout).unwrap();
+    }
+
+    /// Asks, and waits for the answer.
+    pub fn call(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let mut asked = json!({"id": self.next, "method": method, "params": params});
+        if let Some(session) = &self.session {
+            asked["sessionId"] = session.as_str().into();
+        }
+        let mut message = asked.to_string().into_bytes();
+        message.push(0);
+        self.to.write_all(&message).unwrap();
+        loop {
+            let mut message = Vec::new();
+            self.from.read_until(0, &mut message).unwrap();
+            assert_eq!(message.pop(), Some(0), "the browser ended at {method}");
+            let message: Value = serde_json::from_slice(&message).unwrap();
+            if message["id"] == self.next {
+                assert!(message["error"].is_null(), "{method}: {message}");
+                return message["result"].clone();
+            }
+            self.told.push(message);
+        }
+    }
+
+    fn mouse(&mut self, kind: &str, [x, y]: [f64; 2], buttons: u32) {
+        let params = json!({
+            "type": kind, "x": x, "y": y, "button": if kind == "mouseMoved" && buttons == 0 { "none" } else { "left" },
+            "buttons": buttons, "clickCount": u32::from(kind != "mouseMoved"),
+        });
+        self.call("Input.dispatchMouseEvent", params);
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A browser that does not answer would hold its test for ever.
+fn end_if_stuck(pid: u32, done: Arc<AtomicBool>) {
+    thread::spawn(move || {
+        let begun = Instant::now();
+        while !done.load(Ordering::Relaxed) {
+            if begun.elapsed() > 2 * PATIENCE {
+                let _ = Command::new("kill").arg(pid.to_string()).status();
+                return;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    });
+}

@@ -1,0 +1,229 @@
+//! `vmnoise report` as a user runs it: what is on the page as text, and in a browser.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod browser;
+mod join_pair;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use join_pair::{Flaws, write_guest, write_host};
+use tempfile::TempDir;
+
+/// What a page may weigh.
+const MOST_BYTES: usize = 8_000_000;
+
+/// A folder with a guest's recording and its host's.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        let folder = tempfile::tempdir().unwrap();
+        write_guest(&folder.path().join("guest.rec"));
+        write_host(&folder.path().join("host.rec"), Flaws::default());
+        Folder(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn report(&self, words: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+        command.current_dir(self.0.path()).arg("report");
+        command.args(words.split_whitespace()).output().unwrap()
+    }
+
+    /// The page of these recordings.
+    fn page(&self, recordings: &str) -> String {
+        let output = self.report(&format!("{recordings} -o page.html"));
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let page = fs::read_to_string(self.path("page.html")).unwrap();
+        assert!(page.len() < MOST_BYTES, "{}", page.len());
+        page
+    }
+}
+
+/// The page without its scripts, its style and its tags: what is read where no script runs.
+fn text_of(page: &str) -> String {
+    let mut text = String::new();
+    let mut rest = page;
+    while let Some((before, tag)) = rest.split_once('<') {
+        text += before;
+        let end = ["script", "style"]
+            .iter()
+            .find(|name| tag.starts_with(*name));
+        let (_, after) = match end {
+            Some(name) => tag.split_once(&format!("</{name}>")).unwrap(),
+            None => tag.split_once('>').unwrap(),
+        };
+        text.push(' ');
+        rest = after;
+    }
+    let text = text + rest;
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_page_loads_nothing_and_says_it_in_words_first() {
+    let folder = Folder::new();
+    let page = folder.page("guest.rec");
+    let head = page.split_once("</head>").unwrap().0;
+    assert!(head.contains("default-src 'none'"));
+    for tag in [
+        "<script src",
+        "<link rel=\"style",
+        "<img",
+        "<iframe",
+        "@import",
+        "url(",
+    ] {
+        let (own, _) = page.split_once("plotly.js v").unwrap();
+        assert!(!own.contains(tag), "{tag}");
+    }
+    assert_eq!(page.matches("<link ").count(), 1, "its empty icon");
+    let text = text_of(&page);
+    assert!(text.contains("On CPU 0 a thread loses "), "{text}");
+    assert!(text.contains("is the longest gap, on CPU 0 at "), "{text}");
+}
+
+#[test]
+fn without_scripts_every_figure_is_in_a_table() {
+    let folder = Folder::new();
+    let text = text_of(&folder.page("guest.rec host.rec"));
+    for heading in [
+        "guest.rec joined with host.rec",
+        "Percentiles of gaps, CPU by CPU",
+        "Who took it",
+        "Every share",
+        "Which vCPU each CPU is, and what says so",
+        "The longest, and who took them",
+        "Exits by reason",
+        "Exits, vCPU by vCPU",
+        "What this rests on, and what it cannot know",
+        "CPU 0 (vCPU 0 of web)",
+    ] {
+        assert!(text.contains(heading), "{heading}: {text}");
+    }
+}
+
+#[test]
+fn what_is_refused_is_named_and_the_rest_is_there() {
+    let folder = Folder::new();
+    fs::write(folder.path("letter.txt"), "Dear all,\n").unwrap();
+    let bytes = fs::read(folder.path("host.rec")).unwrap();
+    fs::write(folder.path("cut.rec"), &bytes[..bytes.len() / 2]).unwrap();
+    let output = folder.report("letter.txt guest.rec cut.rec nowhere.rec -o page.html");
+    assert_eq!(output.status.code(), Some(1));
+    let text = text_of(&fs::read_to_string(folder.path("page.html")).unwrap());
+    assert!(text.contains("letter.txt is not on this page: "), "{text}");
+    assert!(text.contains("nowhere.rec is not on this page: "), "{text}");
+    assert!(text.contains("On CPU 0 "), "{text}");
+    let nothing = folder.report("letter.txt -o none.html");
+    assert_eq!(nothing.status.code(), Some(1));
+    assert!(!folder.path("none.html").exists());
+}
+
+#[test]
+fn a_stranger_cannot_write_into_the_page() {
+    let folder = Folder::new();
+    fs::rename(folder.path("guest.rec"), folder.path("<b>&.rec")).unwrap();
+    let page = folder.page("<b>&.rec");
+    assert!(!page.contains("<b>&.rec"));
+    assert!(text_of(&page).contains("&#60;b&#62;&#38;.rec"));
+}
+
+/// In a headless Chromium.
+mod browse {
+    use serde_json::Value;
+
+    use super::browser::Browser;
+    use super::*;
+
+    #[test]
+    fn spikes_zoom_and_answer_and_tables_sort() {
+        let folder = Folder::new();
+        folder.page("guest.rec host.rec");
+        let mut browser = Browser::start(false);
+        browser.open(&folder.path("page.html"));
+
+        // The longest gap, where the drawing has it.
+        let plot = "#run0-spikes .plot";
+        let range = format!("document.querySelector('{plot}')._fullLayout.xaxis.range[1]");
+        browser.middle(plot);
+        let at = browser.eval(&format!(
+            "(() => {{ const plot = document.querySelector('{plot}'); \
+             let best; \
+             for (const trace of plot.data) trace.y.forEach((y, at) => {{ if (!best || y > best[1]) best = [trace.x[at], y]; }}); \
+             const {{xaxis, yaxis}} = plot._fullLayout, box = plot.getBoundingClientRect(); \
+             return [box.x + xaxis._offset + xaxis.d2p(best[0]), box.y + yaxis._offset + yaxis.d2p(best[1])]; }})()"
+        ));
+        let at = [at[0].as_f64().unwrap(), at[1].as_f64().unwrap()];
+        browser.drag(at, at);
+        let detail = browser.eval("document.querySelector('#run0-spikes .detail').innerText");
+        let detail = detail.as_str().unwrap().to_owned();
+        assert!(detail.contains("on CPU 0 (vCPU 0 of web) at "), "{detail}");
+        assert!(detail.contains("rcuc/3:30"), "the host's thread: {detail}");
+        let rows = browser.eval("[...document.querySelectorAll('#run0-spikes .timeline > text')].map((it) => it.textContent)");
+        let rows: Vec<&str> = rows
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        assert_eq!(rows[0], "the guest", "the workload is on top: {rows:?}");
+        assert!(
+            rows.iter().any(|row| row.starts_with("below: ")),
+            "{rows:?}"
+        );
+
+        let before = browser.eval(&range).as_f64().unwrap();
+        let [x, y] = browser.middle(plot);
+        browser.drag([x - 200.0, y - 60.0], [x, y + 60.0]);
+        let zoomed = browser.eval(&range).as_f64().unwrap();
+        assert!(zoomed < before, "{zoomed} {before}");
+
+        let table = "#run0 table.sortable:has(th:nth-child(7))";
+        let column = |browser: &mut Browser| -> Vec<f64> {
+            let ranks = browser.eval("(() => { const table = [...document.querySelectorAll('#run0 table.sortable')].find((it) => it.caption.textContent === 'Who took it'); return [...table.tBodies[0].rows].map((row) => Number(row.cells[6].dataset.rank)); })()");
+            ranks
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|it| it.as_f64().unwrap())
+                .collect()
+        };
+        browser.eval(&format!("[...document.querySelectorAll('{table}')].find((it) => it.caption.textContent === 'Who took it').tHead.rows[0].cells[6].firstChild.id = 'most'"));
+        browser.click("#most");
+        let sorted = column(&mut browser);
+        assert!(
+            sorted.len() > 1 && sorted.is_sorted_by(|a, b| a >= b),
+            "{sorted:?}"
+        );
+        browser.click("#most");
+        let sorted = column(&mut browser);
+        assert!(sorted.is_sorted(), "{sorted:?}");
+
+        assert_eq!(browser.complaints(), [""; 0]);
+        assert_eq!(browser.requests(), 1, "the page itself and nothing else");
+        let pictures = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        browser.screenshot(&pictures.join("report.png"));
+    }
+
+    #[test]
+    fn every_chart_is_drawn_in_the_dark_too() {
+        let folder = Folder::new();
+        folder.page("guest.rec host.rec");
+        let mut browser = Browser::start(true);
+        browser.open(&folder.path("page.html"));
+        let charts = browser.eval("document.querySelectorAll('figure').length");
+        let drawn =
+            browser.eval("document.querySelectorAll('figure .plot .main-svg:first-child').length");
+        assert_eq!(charts, drawn);
+        assert!(charts.as_u64().unwrap() >= 10, "{charts}");
+        let paper = browser.eval("getComputedStyle(document.documentElement).backgroundColor");
+        assert_eq!(paper, "rgb(20, 23, 26)");
+        assert_eq!(browser.complaints(), [""; 0]);
+    }
+}

@@ -1,0 +1,209 @@
+// Draws the charts, answers clicks on spikes, sorts tables. Loads nothing.
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const read = (node) => JSON.parse(node.textContent);
+  const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  const make = (tag, text, kind) => {
+    const node = document.createElement(tag);
+    if (text !== undefined) node.textContent = text;
+    if (kind) node.className = kind;
+    return node;
+  };
+
+  const duration = (ns) => {
+    const [size, unit] = ns < 1e3 ? [1, "ns"] : ns < 999500 ? [1e3, "µs"] : ns < 999.5e6 ? [1e6, "ms"] : [1e9, "s"];
+    const value = ns / size;
+    return `${size === 1 ? ns : value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0)} ${unit}`;
+  };
+
+  // What the library is told of the page: its colours and fonts.
+  const dress = (layout) => {
+    const axis = (given) => ({
+      gridcolor: colour("--grid"), linecolor: colour("--line"), zeroline: false, automargin: true,
+      tickfont: { color: colour("--soft"), size: 11 }, ...given,
+      title: { ...(given?.title ?? {}), font: { color: colour("--soft"), size: 12 }, standoff: 8 },
+    });
+    return {
+      ...layout, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: getComputedStyle(document.body).fontFamily, color: colour("--ink"), size: 12 },
+      margin: { l: 56, r: 16, t: 26, b: 44 }, xaxis: axis(layout.xaxis), yaxis: axis(layout.yaxis),
+      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 11, color: colour("--soft") } },
+      hoverlabel: { bgcolor: colour("--card"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
+      colorway: ["#3f7fd6", "#e4572e", "#1f9e89", "#8a63c9", "#d69a00", "#c8375f", "#5fb0e8", "#a9793f"],
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--accent") },
+      dragmode: "zoom",
+    };
+  };
+  const settings = {
+    responsive: true, displaylogo: false, scrollZoom: false, displayModeBar: "hover",
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "toImage"],
+  };
+
+  const redraws = [];
+  const figureOf = (figure, views, names, drawn) => {
+    const plot = figure.querySelector(".plot");
+    let chosen = 0;
+    const draw = () => {
+      const view = views(chosen);
+      if (view.layout.height) plot.style.height = `${view.layout.height}px`;
+      return Plotly.react(plot, view.data, dress(view.layout), settings);
+    };
+    if (names.length > 1) {
+      const choice = make("select");
+      choice.setAttribute("aria-label", "what is shown");
+      names.forEach((name) => choice.append(make("option", name)));
+      choice.addEventListener("change", () => { chosen = choice.selectedIndex; draw(); });
+      figure.querySelector("figcaption").append(choice);
+    }
+    redraws.push(draw);
+    return draw().then(() => drawn?.(plot));
+  };
+
+  const chart = (figure) => {
+    const nodes = [...figure.querySelectorAll("script")];
+    return figureOf(figure, (at) => read(nodes[at]), nodes.map((node) => node.dataset.name));
+  };
+
+  const power = (ns) => ns < 1e3 ? `${ns} ns` : ns < 1e6 ? `${ns / 1e3} µs` : ns < 1e9 ? `${ns / 1e6} ms` : `${ns / 1e9} s`;
+  const ticks = Array.from({ length: 13 }, (_, power) => 10 ** power);
+  const spikes = (figure) => {
+    const told = read(figure.querySelector("script"));
+    const views = (at) => {
+      const traces = new Map();
+      told.spikes.forEach(([lane, start, length, parts], place) => {
+        if (at > 0 && lane !== at - 1) return;
+        const share = parts.length ? parts[0] : told.shares.length - 1;
+        if (!traces.has(share)) {
+          const { label, colour } = told.shares[share];
+          traces.set(share, {
+            type: "scatter", mode: "markers", name: label, x: [], y: [], customdata: [], text: [],
+            marker: { color: colour, size: 6, opacity: 0.8 },
+            hovertemplate: "%{text}<extra></extra>",
+          });
+        }
+        const trace = traces.get(share);
+        trace.x.push(start / 1e9);
+        trace.y.push(length);
+        trace.customdata.push(place);
+        trace.text.push(`${duration(length)} on ${told.lanes[lane]}`);
+      });
+      const layout = {
+        xaxis: { title: { text: "time since the start (s)" } },
+        yaxis: { type: "log", title: { text: `length of a ${told.one}` }, tickvals: ticks, ticktext: ticks.map(power) },
+        hovermode: "closest", showlegend: true,
+      };
+      const data = [...traces.entries()].sort(([a], [b]) => a - b).map(([, trace]) => trace);
+      return { data, layout };
+    };
+    const names = told.lanes.length > 1 ? [`all ${told.lanes.length}`, ...told.lanes] : [];
+    return figureOf(figure, views, names, (plot) => {
+      plot.on("plotly_click", (event) => detail(figure, told, event.points[0].customdata));
+    });
+  };
+
+  const detail = (figure, told, place) => {
+    const [lane, start, length, parts, scene] = told.spikes[place];
+    const box = figure.querySelector(".detail");
+    box.replaceChildren();
+    box.append(make("h3", `${duration(length)} on ${told.lanes[lane]} at ${(start / 1e9).toFixed(6)} s`));
+    const table = make("table", undefined, "tree");
+    for (let at = 0; at < parts.length; at += 3) {
+      const row = table.insertRow();
+      const share = told.shares[parts[at]];
+      const who = row.insertCell();
+      const key = make("span", undefined, "key");
+      key.style.background = share.colour;
+      who.append(key, `${share.label} ${told.names[parts[at + 1]]}`);
+      const time = row.insertCell();
+      time.className = "n";
+      time.textContent = duration(parts[at + 2]);
+      const part = row.insertCell();
+      part.className = "n";
+      part.textContent = `${(parts[at + 2] * 100 / length).toFixed(1)} %`;
+    }
+    box.append(table);
+    if (scene === null) {
+      box.append(make("p", "What ran when is kept for the longest only.", "hint"));
+    } else {
+      box.append(timeline(told, length, told.scenes[scene]));
+    }
+    box.hidden = false;
+  };
+
+  // What ran when: the workload on top, then its own kernel, then the machine below.
+  const timeline = (told, length, bars) => {
+    const [wide, left, high] = [760, 150, 22];
+    const rows = [{ name: told.victim, bars: [[0, 0, length, -1, 0]] }];
+    for (const bar of bars) {
+      const name = `${bar[0] ? "below: " : ""}${told.shares[bar[3]].label}`;
+      let row = rows.find((it) => it.name === name);
+      if (!row) rows.push(row = { name, bars: [] });
+      row.bars.push(bar);
+    }
+    const node = (tag, given, text) => {
+      const it = document.createElementNS("http://www.w3.org/2000/svg", tag);
+      Object.entries(given).forEach(([key, value]) => it.setAttribute(key, value));
+      if (text !== undefined) it.textContent = text;
+      return it;
+    };
+    const svg = node("svg", { class: "timeline", viewBox: `0 0 ${wide} ${rows.length * high + 22}`, role: "img" });
+    svg.append(node("title", {}, "what ran when"));
+    const span = length * 1.1;
+    const x = (ns) => left + (ns + length * 0.05) / span * (wide - left - 4);
+    rows.forEach((row, nth) => {
+      const y = nth * high;
+      svg.append(node("text", { x: 0, y: y + 15 }, row.name));
+      svg.append(node("line", { class: "rail", x1: left, x2: wide, y1: y + high - 2, y2: y + high - 2 }));
+      for (const [, after, ns, share, name] of row.bars) {
+        const from = Math.max(0, after);
+        const fill = share < 0 ? colour("--line") : told.shares[share].colour;
+        const bar = node("rect", { x: x(from), y: y + 4, width: Math.max(1, x(from + ns) - x(from)), height: high - 8, rx: 2, fill });
+        const who = share < 0 ? "missing" : told.names[name] || told.shares[share].label;
+        bar.append(node("title", {}, `${who}: ${duration(ns)}, ${duration(from)} after the begin`));
+        svg.append(bar);
+        if (x(from + ns) - x(from) > who.length * 6.4 + 8) {
+          svg.append(node("text", { x: x(from) + 4, y: y + 15, style: share < 0 ? "" : "fill:#fff" }, who));
+        }
+      }
+    });
+    const foot = rows.length * high + 15;
+    svg.append(node("text", { x: x(0), y: foot }, "0"));
+    svg.append(node("text", { x: x(length), y: foot, "text-anchor": "end" }, duration(length)));
+    return svg;
+  };
+
+  const sortable = (table) => {
+    const heads = [...table.tHead.rows[0].cells];
+    const value = (row, at) => {
+      const cell = row.cells[at];
+      return cell.dataset.rank === undefined ? cell.textContent : Number(cell.dataset.rank);
+    };
+    heads.forEach((head, at) => {
+      const button = make("button", head.textContent);
+      button.type = "button";
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const numbers = head.classList.contains("n");
+        const up = head.ariaSort ? head.ariaSort !== "ascending" : !numbers;
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", up ? "ascending" : "descending");
+        const body = table.tBodies[0];
+        // What is unknown is no number: it stays below everything.
+        const order = (a, b) => typeof a === "number" && typeof b === "number" ? a - b
+          : typeof a === "number" ? 1 : typeof b === "number" ? -1 : a.localeCompare(b, "en", { numeric: true });
+        const rows = [...body.rows].sort((a, b) => (up ? 1 : -1) * order(value(a, at), value(b, at)));
+        body.append(...rows);
+      });
+    });
+  };
+
+  root.classList.add("js");
+  document.querySelectorAll("table.sortable").forEach(sortable);
+  const drawn = [...document.querySelectorAll("figure")].map((figure) =>
+    figure.classList.contains("spikes") ? spikes(figure) : chart(figure));
+  Promise.all(drawn).then(() => { root.dataset.drawn = Math.round(performance.now()); });
+  const again = () => redraws.forEach((draw) => draw());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  matchMedia("print").addEventListener("change", again);
+})();

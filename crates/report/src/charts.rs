@@ -1,0 +1,74 @@
+//! The charts of one run, as the library's own data; what a chart needs of colours and fonts it
+//! gets from the page, light or dark.
+
+mod axes;
+mod distribution;
+mod exits;
+mod over_time;
+mod spikes;
+
+pub(crate) use distribution::beside;
+pub(crate) use spikes::{Spikes, spikes};
+
+use plotly::{Layout, Plot, Trace};
+
+use crate::run::{Outcome, Run};
+
+/// Lanes that are drawn one by one.
+const LANES: usize = 16;
+
+/// A chart.
+#[derive(Debug)]
+pub(crate) struct Chart {
+    pub(crate) title: &'static str,
+    /// What one sees.
+    pub(crate) note: String,
+    /// One, or several to choose from.
+    pub(crate) views: Vec<View>,
+}
+
+/// A chart as it is drawn.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) name: String,
+    /// The library's `data` and `layout`.
+    pub(crate) json: String,
+}
+
+impl View {
+    fn new(name: &str, traces: Vec<Box<dyn Trace>>, layout: Layout) -> View {
+        let mut plot = Plot::new();
+        plot.add_traces(traces);
+        plot.set_layout(layout);
+        View {
+            name: name.to_owned(),
+            json: plot.to_json(),
+        }
+    }
+}
+
+/// In the order of the page, after the chart of spikes, which the page draws itself.
+pub(crate) fn charts(run: &Run) -> Vec<Chart> {
+    let mut charts = vec![over_time::shares(run), over_time::heat(run)];
+    charts.push(distribution::histogram(run));
+    charts.push(distribution::tail(run));
+    if let Outcome::Exits(exits) = &run.outcome {
+        charts.push(exits::reasons(exits));
+        charts.push(exits::tails(exits));
+    }
+    charts.retain(|chart| !chart.views.is_empty());
+    charts
+}
+
+/// The lanes that are drawn, by their places: those that lost most, in their order.
+fn drawn(run: &Run) -> Vec<usize> {
+    let mut lanes_ns = vec![0u64; run.gathered.lanes.len()];
+    for taker in &run.gathered.takers {
+        lanes_ns[taker.lane] += taker.total_ns;
+    }
+    let mut lanes: Vec<usize> = (0..lanes_ns.len()).collect();
+    lanes.sort_by_key(|lane| (std::cmp::Reverse(lanes_ns[*lane]), *lane));
+    lanes.truncate(LANES);
+    lanes.sort_by_key(|lane| run.gathered.lanes[*lane]);
+    lanes
+}

@@ -1,0 +1,173 @@
+//! How long the moments were.
+
+use hdrhistogram::Histogram;
+use plotly::common::{Fill, Line, LineShape, Mode};
+use plotly::{Layout, Scatter, Trace};
+use vmnoise_explain::{floor_ns, next_floor_ns};
+
+use super::{Chart, View, axes, drawn};
+use crate::figures::{duration, part_of, percent, times};
+use crate::run::Run;
+use crate::tables::some_of;
+
+/// How many there were of each length.
+pub(super) fn histogram(run: &Run) -> Chart {
+    let lengths = &run.gathered.lengths;
+    let mut views = Vec::new();
+    let all: Vec<&Histogram<u64>> = lengths.iter().collect();
+    if all.len() > 1 {
+        views.push(steps(run, &format!("all {}s", run.words().lane), &all));
+    }
+    for lane in drawn(run) {
+        views.push(steps(run, run.lane_name(lane), &all[lane..=lane]));
+    }
+    Chart {
+        title: "How long they were",
+        note: format!(
+            "How many {} were of each length. Both axes are logarithmic, a step is at most a quarter of its length.",
+            run.words().many
+        ),
+        views,
+    }
+}
+
+fn steps(run: &Run, name: &str, lengths: &[&Histogram<u64>]) -> View {
+    let mut counts = std::collections::BTreeMap::new();
+    for bucket in lengths.iter().flat_map(|it| it.iter_recorded()) {
+        let length_ns = bucket.value_iterated_to();
+        *counts.entry(floor_ns(length_ns)).or_insert(0u64) += bucket.count_at_value();
+    }
+    let most = counts.values().max().copied().unwrap_or(0);
+    let (mut edges, mut heights, mut spans) = (Vec::new(), Vec::new(), Vec::new());
+    let mut until_ns = None;
+    let nothing = 0.5; // Below one, which is the bottom of a logarithmic axis.
+    for (from_ns, count) in counts {
+        // Between what there is, there is nothing.
+        if let Some(until_ns) = until_ns.filter(|until_ns| *until_ns < from_ns) {
+            edges.push(until_ns);
+            heights.push(nothing);
+            spans.push(String::new());
+        }
+        let next_ns = next_floor_ns(from_ns);
+        edges.push(from_ns.max(1));
+        heights.push(count as f64);
+        spans.push(format!(
+            "{} from {} to {}",
+            times(count, run.words().one, run.words().many),
+            duration(from_ns),
+            duration(next_ns)
+        ));
+        until_ns = Some(next_ns);
+    }
+    if let Some(until_ns) = until_ns {
+        edges.push(until_ns);
+        heights.push(nothing);
+        spans.push(String::new());
+    }
+    let trace = Scatter::new(edges, heights)
+        .mode(Mode::Lines)
+        .fill(Fill::ToZeroY)
+        .line(Line::new().shape(LineShape::Hv).width(1.5).color("#3f7fd6"))
+        .fill_color("rgba(63,127,214,0.25)")
+        .show_legend(false)
+        .text_array(spans)
+        .hover_template("%{text}<extra></extra>");
+    let trace: Vec<Box<dyn Trace>> = vec![trace];
+    let layout = Layout::new()
+        .x_axis(axes::lengths(&format!("length of a {}", run.words().one)))
+        .y_axis(axes::logarithmic(run.words().many).range(vec![-0.3, power_above(most)]));
+    View::new(name, trace, layout)
+}
+
+fn power_above(count: u64) -> f64 {
+    (count.max(2) as f64 * 1.3).log10()
+}
+
+/// Which part of them was longer than what.
+pub(super) fn tail(run: &Run) -> Chart {
+    let lanes = drawn(run);
+    let lengths = &run.gathered.lengths;
+    let lines = lanes
+        .iter()
+        .map(|lane| (run.lane_name(*lane).to_owned(), &lengths[*lane]));
+    let lines: Vec<(String, Vec<(u64, u64)>)> = lines
+        .map(|(name, lengths)| (name, counts(lengths)))
+        .collect();
+    Chart {
+        title: "How many were longer than that",
+        note: format!(
+            "The part of all {} that is longer than each length: the distribution, seen from its end.{}",
+            run.words().many,
+            some_of(lanes.len(), lengths.len(), run.words().lane)
+        ),
+        views: vec![tails(&lines, &format!("length of a {}", run.words().one))],
+    }
+}
+
+/// Several runs beside each other.
+pub(crate) fn beside(runs: &[Run]) -> Option<Chart> {
+    let lines: Vec<(String, Vec<(u64, u64)>)> = runs
+        .iter()
+        .filter(|run| run.gathered.count() > 0)
+        .map(|run| {
+            let mut all: Vec<(u64, u64)> = run.gathered.lengths.iter().flat_map(counts).collect();
+            all.sort_unstable();
+            (run.file.clone(), all)
+        })
+        .collect();
+    (lines.len() > 1).then(|| Chart {
+        title: "The recordings beside each other",
+        note: "The part of all gaps, exits or wake-ups of a recording that is longer than each length."
+            .into(),
+        views: vec![tails(&lines, "length")],
+    })
+}
+
+/// Each line from lengths (ascending) and how many there are of each.
+pub(super) fn tails(lines: &[(String, Vec<(u64, u64)>)], title: &str) -> View {
+    let mut traces: Vec<Box<dyn Trace>> = Vec::new();
+    for (name, counts) in lines {
+        let all: u64 = counts.iter().map(|(_, count)| count).sum();
+        let mut longer = all;
+        let (mut x, mut y, mut spans) = (Vec::new(), Vec::new(), Vec::new());
+        for (length_ns, count) in counts {
+            let part = percent(part_of(longer, all));
+            spans.push(format!(
+                "{part} are no shorter than {}",
+                duration(*length_ns)
+            ));
+            x.push((*length_ns).max(1));
+            y.push(longer as f64 / all.max(1) as f64);
+            longer -= count;
+        }
+        let trace = Scatter::new(x, y.into_iter().map(digits).collect())
+            .name(name)
+            .mode(Mode::Lines)
+            .line(Line::new().shape(LineShape::Hv).width(1.8))
+            .text_array(spans)
+            .hover_template("%{text}");
+        traces.push(trace);
+    }
+    let layout = Layout::new()
+        .x_axis(axes::lengths(title))
+        .y_axis(axes::logarithmic("part of all").tick_format("~%"));
+    View::new("", traces, layout)
+}
+
+fn counts(lengths: &Histogram<u64>) -> Vec<(u64, u64)> {
+    let recorded = lengths.iter_recorded();
+    let max_ns = lengths.max();
+    recorded
+        .map(|bucket| {
+            (
+                bucket.value_iterated_to().min(max_ns),
+                bucket.count_at_value(),
+            )
+        })
+        .collect()
+}
+
+/// Four digits are enough for a line.
+fn digits(part: f64) -> f64 {
+    format!("{part:.3e}").parse().unwrap_or(part)
+}

@@ -1,0 +1,135 @@
+//! Why guests were left, and how long each reason takes.
+
+use std::collections::BTreeMap;
+
+use plotly::common::{Marker, Orientation};
+use plotly::layout::BarMode;
+use plotly::{Bar, Layout, Trace};
+use vmnoise_events::Share;
+use vmnoise_explain::{ExitsRun, ReasonExits, Taken};
+
+use super::{Chart, View, axes, distribution};
+use crate::shares::{colour, label};
+
+/// Reasons that are drawn.
+const REASONS: usize = 12;
+
+/// All vCPUs together, by reason.
+fn by_reason(run: &ExitsRun) -> Vec<(String, Vec<&ReasonExits>)> {
+    let mut reasons: BTreeMap<&str, Vec<&ReasonExits>> = BTreeMap::new();
+    let vcpus = run.exits.vms.iter().flat_map(|vm| &vm.vcpus);
+    for reason in vcpus.flat_map(|vcpu| &vcpu.reasons) {
+        reasons.entry(&reason.name).or_default().push(reason);
+    }
+    let mut reasons: Vec<(String, Vec<&ReasonExits>)> = reasons
+        .into_iter()
+        .map(|(name, of)| (name.to_owned(), of))
+        .collect();
+    reasons.sort_by_key(|(_, of)| std::cmp::Reverse(of.iter().map(|it| it.total_ns).sum::<u64>()));
+    reasons.truncate(REASONS);
+    reasons
+}
+
+const fn taken(taken: &Taken) -> [(Share, Option<u64>); 9] {
+    [
+        (Share::Kvm, taken.kvm),
+        (Share::Vmm, Some(taken.vmm)),
+        (Share::Preempted, Some(taken.preempted)),
+        (Share::Blocked, Some(taken.blocked)),
+        (Share::Throttled, Some(taken.throttled)),
+        (Share::HostIrq, Some(taken.host_irq)),
+        (Share::HostSoftirq, Some(taken.host_softirq)),
+        (Share::HostNmi, Some(taken.host_nmi)),
+        (Share::Halted, Some(taken.halted)),
+    ]
+}
+
+/// Where the time of each reason went.
+pub(super) fn reasons(run: &ExitsRun) -> Chart {
+    let mut reasons = by_reason(run);
+    reasons.reverse(); // Bars go from the bottom up.
+    let names: Vec<String> = reasons
+        .iter()
+        .map(|(name, of)| {
+            let count: u64 = of.iter().map(|it| it.count).sum();
+            format!("{name} ({})", crate::figures::count(count))
+        })
+        .collect();
+    let mut views = Vec::new();
+    for (view, asleep) in [("without sleep", false), ("with sleep", true)] {
+        let mut traces: Vec<Box<dyn Trace>> = Vec::new();
+        for (place, share) in taken_shares().into_iter().enumerate() {
+            let sums: Vec<f64> = reasons
+                .iter()
+                .map(|(_, of)| {
+                    let all = of
+                        .iter()
+                        .map(|it| taken(&it.shares_ns)[place].1.unwrap_or(0));
+                    all.sum::<u64>() as f64 / 1e9
+                })
+                .collect();
+            let is_left_out = share == Share::Halted && !asleep;
+            if is_left_out || sums.iter().all(|it| *it == 0.0) {
+                continue;
+            }
+            let trace = Bar::new(sums, names.clone())
+                .name(label(share))
+                .orientation(Orientation::Horizontal)
+                .marker(Marker::new().color(colour(share)))
+                .hover_template("%{x:.6f} s");
+            traces.push(trace);
+        }
+        if !traces.is_empty() {
+            let layout = Layout::new()
+                .bar_mode(BarMode::Stack)
+                .x_axis(axes::plain("all together (s)"))
+                .y_axis(axes::plain("").auto_margin(true));
+            views.push(View::new(view, traces, layout));
+        }
+    }
+    Chart {
+        title: "Why the guests were left",
+        note:
+            "Where the time of each reason went, all vCPUs together; in parentheses how many exits."
+                .into(),
+        views,
+    }
+}
+
+fn taken_shares() -> [Share; 9] {
+    [
+        Share::Kvm,
+        Share::Vmm,
+        Share::Preempted,
+        Share::Blocked,
+        Share::Throttled,
+        Share::HostIrq,
+        Share::HostSoftirq,
+        Share::HostNmi,
+        Share::Halted,
+    ]
+}
+
+/// How long the exits of each reason were.
+pub(super) fn tails(run: &ExitsRun) -> Chart {
+    let lines: Vec<(String, Vec<(u64, u64)>)> = by_reason(run)
+        .into_iter()
+        .map(|(name, of)| {
+            let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+            for (edge_ns, count) in of.iter().flat_map(|it| &it.histogram) {
+                *counts.entry(*edge_ns).or_default() += count;
+            }
+            (name, counts.into_iter().collect())
+        })
+        .collect();
+    Chart {
+        title: "How long the exits of each reason were",
+        note: "The part of all exits for a reason that is longer than each length, by the kernel’s own \
+               histograms: exact, whatever was lost."
+            .into(),
+        views: match lines.is_empty() {
+            true => Vec::new(),
+            false => vec![distribution::tails(&lines, "length of an exit")],
+        },
+    }
+}

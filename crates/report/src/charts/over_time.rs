@@ -1,0 +1,162 @@
+//! Where the time went while the run went on.
+
+use plotly::common::{ColorBar, ColorScale, ColorScaleElement, Line, Mode};
+use plotly::{HeatMap, Layout, Scatter, Trace};
+use vmnoise_events::Share;
+
+use super::{Chart, View, axes, drawn};
+use crate::figures::part_of;
+use crate::run::Run;
+use crate::shares::{colour, label};
+use crate::tables::{about, some_of};
+use crate::windows::Window;
+
+/// Who took which part of the time, all lanes together and each by itself.
+pub(super) fn shares(run: &Run) -> Chart {
+    let even = &run.gathered.windows;
+    let lanes = drawn(run);
+    let mut views = Vec::new();
+    if even.len() > 1 {
+        let all: Vec<&[Window]> = even.lanes.iter().map(Vec::as_slice).collect();
+        let together = format!("all {}s", run.words().lane);
+        if all.len() > 1 {
+            views.push(stacked(&together, &all, even.width_ns, even.len()));
+        }
+        for lane in &lanes {
+            views.push(stacked(
+                run.lane_name(*lane),
+                &all[*lane..=*lane],
+                even.width_ns,
+                even.len(),
+            ));
+        }
+    }
+    Chart {
+        title: "Who took which part of the time",
+        note: format!(
+            "Each step is {} long.{}",
+            about(even.width_ns),
+            some_of(lanes.len(), even.lanes.len(), run.words().lane)
+        ),
+        views,
+    }
+}
+
+fn stacked(name: &str, lanes: &[&[Window]], width_ns: u64, len: usize) -> View {
+    let at_s: Vec<f64> = (0..len)
+        .map(|place| round(place as f64 * width_ns as f64 / 1e9))
+        .collect();
+    let taken = |share: Share, place: usize| -> u64 {
+        let windows = lanes.iter().filter_map(|lane| lane.get(place));
+        windows.map(|window| window.shares_ns[share as usize]).sum()
+    };
+    let whole_ns = width_ns.saturating_mul(lanes.len() as u64);
+    let mut traces: Vec<Box<dyn Trace>> = Vec::new();
+    for share in Share::ALL {
+        let percent: Vec<f64> = (0..len)
+            .map(|place| round(part_of(taken(share, place), whole_ns)))
+            .collect();
+        if percent.iter().all(|it| *it == 0.0) {
+            continue;
+        }
+        let trace = Scatter::new(at_s.clone(), percent)
+            .name(label(share))
+            .mode(Mode::Lines)
+            .stack_group("shares")
+            .fill_color(colour(share))
+            .line(
+                Line::new()
+                    .width(0.0)
+                    .color(colour(share))
+                    .shape(plotly::common::LineShape::Hv),
+            )
+            .hover_template("%{y:.3f} %");
+        traces.push(trace);
+    }
+    let layout = Layout::new()
+        .x_axis(axes::run_time())
+        .y_axis(axes::plain("% of the time"))
+        .hover_mode(plotly::layout::HoverMode::XUnified);
+    View::new(name, traces, layout)
+}
+
+/// Every lane at every time; the darker, the more it lost.
+pub(super) fn heat(run: &Run) -> Chart {
+    let even = &run.gathered.windows;
+    let mut views = Vec::new();
+    // One row would say what the chart of shares says.
+    if even.len() > 1 && even.lanes.len() > 1 {
+        let width_ns = even.width_ns;
+        let at_s: Vec<f64> = (0..even.len())
+            .map(|place| round((place as f64 + 0.5) * width_ns as f64 / 1e9))
+            .collect();
+        let mut order: Vec<usize> = (0..even.lanes.len()).collect();
+        order.sort_by_key(|lane| run.gathered.lanes[*lane]);
+        let names: Vec<String> = order
+            .iter()
+            .map(|lane| run.lane_name(*lane).to_owned())
+            .collect();
+        let rows = names.len();
+        let percent = |lane: usize, place: usize| {
+            let window = even.lanes[lane].get(place);
+            part_of(window.map_or(0, Window::taken_ns), width_ns)
+        };
+        // Noise goes over many powers of ten: the colour is that of the power.
+        let powers: Vec<Vec<f64>> = order
+            .iter()
+            .map(|lane| {
+                (0..even.len())
+                    .map(|at| round(percent(*lane, at).max(0.001).log10()))
+                    .collect()
+            })
+            .collect();
+        let trace = HeatMap::new(at_s, names, powers)
+            .zmin(-3.0)
+            .zmax(2.0)
+            .color_scale(scale())
+            .color_bar(
+                ColorBar::new()
+                    .tick_vals(vec![-3.0, -2.0, -1.0, 0.0, 1.0, 2.0])
+                    .tick_text(vec!["≤ 0.001 %", "0.01 %", "0.1 %", "1 %", "10 %", "100 %"])
+                    .thickness(12),
+            )
+            .hover_template("%{y}, %{x} s: 10<sup>%{z:.1f}</sup> %<extra></extra>");
+        let layout = Layout::new()
+            .height(140 + 16 * rows)
+            .x_axis(axes::run_time())
+            .y_axis(axes::plain("").type_(plotly::layout::AxisType::Category));
+        views.push(View::new("", vec![trace], layout));
+    }
+    Chart {
+        title: "Who lost time when",
+        note: format!(
+            "One row for each {}, one column for each {}; the colour is the part of the time that was lost.",
+            run.words().lane,
+            about(even.width_ns)
+        ),
+        views,
+    }
+}
+
+/// From nothing, which the page shines through, to all.
+fn scale() -> ColorScale {
+    let steps = [
+        (0.0, "rgba(127,143,159,0.06)"),
+        (0.2, "rgba(63,127,214,0.25)"),
+        (0.4, "#3f7fd6"),
+        (0.6, "#8a63c9"),
+        (0.8, "#e4572e"),
+        (1.0, "#ffb000"),
+    ];
+    ColorScale::Vector(
+        steps
+            .iter()
+            .map(|(at, colour)| ColorScaleElement(*at, (*colour).into()))
+            .collect(),
+    )
+}
+
+/// Charts show no more digits.
+fn round(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}

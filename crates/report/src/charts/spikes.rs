@@ -1,0 +1,142 @@
+//! The chart of spikes, which the page draws itself: each point can be asked who it was.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use vmnoise_events::Share;
+
+use crate::figures::{duration, times};
+use crate::page::harmless;
+use crate::run::Run;
+use crate::scenes::{Bar, Side};
+use crate::shares::{colour, label};
+
+/// The chart that the page draws itself: each point can be asked.
+#[derive(Debug)]
+pub(crate) struct Spikes {
+    pub(crate) note: String,
+    pub(crate) json: String,
+}
+
+/// What its script reads.
+#[derive(Serialize)]
+struct SpikesData<'a> {
+    one: &'static str,
+    many: &'static str,
+    victim: &'static str,
+    lanes: Vec<&'a str>,
+    shares: Vec<ShareData>,
+    names: Vec<&'a str>,
+    spikes: Vec<SpikeData>,
+    scenes: Vec<Vec<BarData>>,
+}
+
+/// Lane, begin after that of the run, length, parts (share, name and length in turns), and
+/// where it has one the number of its scene. Times are in nanoseconds.
+type SpikeData = (usize, u64, u64, Vec<i64>, Option<usize>);
+
+/// 1 where it is below, begin after that of its spike, length, share, name.
+type BarData = (u8, u64, u64, usize, i64);
+
+#[derive(Serialize)]
+struct ShareData {
+    key: &'static str,
+    label: &'static str,
+    colour: &'static str,
+}
+
+/// `None` of nothing.
+pub(crate) fn spikes(run: &Run) -> Option<Spikes> {
+    let words = run.words();
+    let gathered = &run.gathered;
+    (gathered.count() > 0).then(|| Spikes {
+        note: format!(
+            "The longest {} of each {} on each {}, and the longest of all: of {} no maximum is left out. \
+             The colour is that of its largest part. Click one to see who took it.",
+            words.one,
+            duration(gathered.stretch_ns),
+            words.lane,
+            times(gathered.count(), words.one, words.many),
+        ),
+        json: harmless(&serde_json::to_string(&data(run)).unwrap_or_default()),
+    })
+}
+
+fn data(run: &Run) -> SpikesData<'_> {
+    let words = run.words();
+    let mut names = Names::default();
+    let mut scenes = Vec::new();
+    let found: HashMap<(usize, u64), &Vec<Bar>> = run
+        .scenes
+        .iter()
+        .map(|(spike, bars)| (*spike, bars))
+        .collect();
+    let mut spikes = Vec::new();
+    for spike in &run.gathered.spikes {
+        let parts = spike.parts.iter().flat_map(|part| {
+            let name = names.place(run.gathered.name(part).unwrap_or(""));
+            [part.share as i64, name, part.ns as i64]
+        });
+        let parts = parts.collect();
+        let scene = found.get(&(spike.lane, spike.start_mono_ns)).map(|bars| {
+            let bars = bars.iter().map(|bar| {
+                (
+                    u8::from(bar.side == Side::Host),
+                    bar.start_mono_ns.saturating_sub(spike.start_mono_ns),
+                    bar.dur_ns,
+                    bar.share as usize,
+                    names.place(&bar.name),
+                )
+            });
+            scenes.push(bars.collect());
+            scenes.len() - 1
+        });
+        let at_ns = run.at_ns(spike.start_mono_ns);
+        spikes.push((spike.lane, at_ns, spike.dur_ns, parts, scene));
+    }
+    SpikesData {
+        one: words.one,
+        many: words.many,
+        victim: words.victim,
+        lanes: (0..run.gathered.lanes.len())
+            .map(|lane| run.lane_name(lane))
+            .collect(),
+        shares: Share::ALL
+            .iter()
+            .map(|share| ShareData {
+                key: share.name(),
+                label: label(*share),
+                colour: colour(*share),
+            })
+            .collect(),
+        names: names.names,
+        spikes,
+        scenes,
+    }
+}
+
+/// Names by number: 0 is nobody.
+struct Names<'a> {
+    places: HashMap<&'a str, i64>,
+    names: Vec<&'a str>,
+}
+
+impl Default for Names<'_> {
+    fn default() -> Self {
+        Names {
+            places: HashMap::from([("", 0)]),
+            names: vec![""],
+        }
+    }
+}
+
+impl<'a> Names<'a> {
+    fn place(&mut self, name: &'a str) -> i64 {
+        let next = self.names.len() as i64;
+        let place = *self.places.entry(name).or_insert(next);
+        if place == next {
+            self.names.push(name);
+        }
+        place
+    }
+}

@@ -1,0 +1,118 @@
+//! Numbers as people read them on a page.
+
+/// A duration with three digits: `812 ns`, `62.4 µs`, `4.02 ms`, `10.0 s`.
+pub(crate) fn duration(ns: u64) -> String {
+    let (unit_ns, unit) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..999_500 => (1e3, "µs"),
+        999_500..999_500_000 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    format!("{} {unit}", three_digits(ns as f64 / unit_ns))
+}
+
+/// The same where it may be unknown.
+pub(crate) fn duration_or_dash(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".into(), duration)
+}
+
+/// A percentage: `71 %`, `4.3 %`, `0.43 %`; what is no more than a trace is `<0.001 %`.
+pub(crate) fn percent(value: f64) -> String {
+    match value {
+        9.95.. => format!("{value:.0} %"),
+        0.995.. => format!("{value:.1} %"),
+        0.0995.. => format!("{value:.2} %"),
+        0.001.. => format!("{value:.3} %"),
+        _ if value > 0.0 => "<0.001 %".into(),
+        _ => "0 %".into(),
+    }
+}
+
+/// A part of a whole in percent; 0 of nothing.
+pub(crate) fn part_of(part: u64, whole: u64) -> f64 {
+    match whole {
+        0 => 0.0,
+        _ => part as f64 * 100.0 / whole as f64,
+    }
+}
+
+/// A number with its thousands apart (by a narrow space that does not break).
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Seconds after the start of a run, to the microsecond.
+pub(crate) fn seconds(ns: u64) -> String {
+    format!("{:.6} s", ns as f64 / 1e9)
+}
+
+/// `how many` of something.
+pub(crate) fn times(number: u64, one: &str, many: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        _ => format!("{} {many}", count(number)),
+    }
+}
+
+fn three_digits(value: f64) -> String {
+    match value {
+        99.95.. => format!("{value:.0}"),
+        9.995.. => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits_and_their_unit() {
+        let cases = [
+            (0, "0 ns"),
+            (812, "812 ns"),
+            (1_000, "1.00 µs"),
+            (62_430, "62.4 µs"),
+            (412_499, "412 µs"),
+            (999_499, "999 µs"),
+            (999_500, "1.00 ms"),
+            (4_020_000, "4.02 ms"),
+            (999_500_000, "1.00 s"),
+            (10_000_000_000, "10.0 s"),
+        ];
+        for (ns, text) in cases {
+            assert_eq!(duration(ns), text);
+        }
+    }
+
+    #[test]
+    fn percentages_show_what_is_small() {
+        let cases = [
+            (0.0, "0 %"),
+            (0.000_1, "<0.001 %"),
+            (0.012_34, "0.012 %"),
+            (0.43, "0.43 %"),
+            (4.26, "4.3 %"),
+            (71.4, "71 %"),
+            (100.0, "100 %"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(percent(value), text);
+        }
+        assert_eq!(part_of(1, 0), 0.0);
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_234_567), "1\u{202f}234\u{202f}567");
+    }
+}

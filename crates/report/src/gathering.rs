@@ -1,0 +1,186 @@
+//! Takes the moments of one run as they are explained, and keeps what a page shows of them.
+//! Memory holds what the page holds, never the run.
+
+use std::collections::HashMap;
+
+use hdrhistogram::Histogram;
+use vmnoise_events::{Share, SourceId};
+use vmnoise_explain::Part;
+
+use crate::spikes::{Spike, Spikes};
+use crate::windows::{Even, Windows};
+
+/// Spikes of all lanes together, beside the longest of all.
+const SPIKES: usize = 10_000;
+/// Windows of all lanes together.
+const WINDOWS: usize = 16_384;
+
+/// A gap, an exit or a wake-up.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment<'a> {
+    /// Whose time was missing: the number of a CPU, or the thread of a vCPU.
+    pub lane: u32,
+    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    pub start_mono_ns: u64,
+    /// Length in nanoseconds.
+    pub dur_ns: u64,
+    /// Where it went; adds up to the length.
+    pub parts: &'a [Part],
+}
+
+/// What one source took of one lane.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    moments: u64,
+    total_ns: u64,
+    max_ns: u64,
+}
+
+/// Takes moments one by one.
+#[derive(Debug, Default)]
+pub struct Gathering {
+    /// CLOCK_MONOTONIC in nanoseconds; `None` before the stream told any time.
+    span_mono_ns: Option<(u64, u64)>,
+    /// The lanes' numbers, in the order in which they came.
+    lanes: Vec<u32>,
+    recent: usize,
+    spikes: Spikes,
+    windows: Windows,
+    lengths: Vec<Histogram<u64>>,
+    sums: HashMap<(usize, Share, Option<SourceId>), Sum>,
+}
+
+impl Gathering {
+    /// The stream told an instant of its run: CLOCK_MONOTONIC in nanoseconds.
+    pub fn time(&mut self, mono_ns: u64) {
+        let (first_ns, last_ns) = self.span_mono_ns.unwrap_or((mono_ns, mono_ns));
+        self.span_mono_ns = Some((first_ns, last_ns.max(mono_ns)));
+    }
+
+    /// Takes the next moment; those of one lane come in the order of their begins.
+    pub fn see(&mut self, moment: &Moment<'_>) {
+        let lane = self.lane(moment.lane);
+        let end_ns = moment.start_mono_ns.saturating_add(moment.dur_ns);
+        let (first_ns, last_ns) = self.span_mono_ns.unwrap_or((moment.start_mono_ns, end_ns));
+        self.span_mono_ns = Some((first_ns, last_ns.max(end_ns)));
+        let at_ns = moment.start_mono_ns.saturating_sub(first_ns);
+        self.spikes.see(lane, at_ns, moment);
+        self.windows.see(lane, at_ns, moment);
+        self.lengths[lane].saturating_record(moment.dur_ns);
+        for part in moment.parts {
+            let sum = self
+                .sums
+                .entry((lane, part.share, part.source))
+                .or_default();
+            sum.moments += 1;
+            sum.total_ns += part.ns;
+            sum.max_ns = sum.max_ns.max(part.ns);
+        }
+    }
+
+    /// The longest moments of all, the longest first.
+    pub fn longest(&self) -> Vec<Spike> {
+        self.spikes.longest()
+    }
+
+    /// The number of a lane, by its place.
+    pub fn lane_number(&self, place: usize) -> u32 {
+        self.lanes[place]
+    }
+
+    /// Ends it. `name` says who a source is.
+    pub fn resolve(self, mut name: impl FnMut(SourceId) -> String) -> Resolved {
+        let lanes = self.lanes.len().max(1);
+        let (spikes, widths_ns) = self.spikes.into_peaks(SPIKES / lanes);
+        let mut names: HashMap<SourceId, String> = HashMap::new();
+        let takers = self.sums.into_iter().map(|((lane, share, source), sum)| {
+            let named = source.map(|id| names.entry(id).or_insert_with(|| name(id)).clone());
+            Taker {
+                lane,
+                share,
+                name: named,
+                moments: sum.moments,
+                total_ns: sum.total_ns,
+                max_ns: Some(sum.max_ns),
+            }
+        });
+        let mut takers: Vec<Taker> = takers.collect();
+        takers.sort_by(|a, b| {
+            let rank = |it: &Taker| (std::cmp::Reverse(it.total_ns), it.lane, it.share);
+            rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name))
+        });
+        Resolved {
+            span_mono_ns: self.span_mono_ns.unwrap_or((0, 0)),
+            lanes: self.lanes,
+            stretch_ns: widths_ns.into_iter().max().unwrap_or(0),
+            spikes,
+            windows: self.windows.into_even(WINDOWS),
+            lengths: self.lengths,
+            takers,
+            names,
+        }
+    }
+
+    fn lane(&mut self, number: u32) -> usize {
+        if self.lanes.get(self.recent) != Some(&number) {
+            let found = self.lanes.iter().position(|lane| *lane == number);
+            self.recent = found.unwrap_or_else(|| {
+                self.lanes.push(number);
+                // Two digits of a length are more than a chart can show.
+                let lengths = Histogram::new_with_bounds(1, 1 << 42, 2);
+                self.lengths
+                    .push(lengths.expect("these bounds and digits are allowed"));
+                self.lanes.len() - 1
+            });
+        }
+        self.recent
+    }
+}
+
+/// Who took time of one lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Taker {
+    /// By its place.
+    pub(crate) lane: usize,
+    pub(crate) share: Share,
+    /// `None` where nobody is named.
+    pub(crate) name: Option<String>,
+    /// In how many moments.
+    pub(crate) moments: u64,
+    pub(crate) total_ns: u64,
+    /// Of one moment; `None` where nobody kept it.
+    pub(crate) max_ns: Option<u64>,
+}
+
+/// All that a page shows of one run's moments.
+#[derive(Debug)]
+pub struct Resolved {
+    pub(crate) span_mono_ns: (u64, u64),
+    pub(crate) lanes: Vec<u32>,
+    /// Of each stretch of this length the longest moment is among the spikes.
+    pub(crate) stretch_ns: u64,
+    pub(crate) spikes: Vec<Spike>,
+    pub(crate) windows: Even,
+    pub(crate) lengths: Vec<Histogram<u64>>,
+    /// The one that took most first.
+    pub(crate) takers: Vec<Taker>,
+    names: HashMap<SourceId, String>,
+}
+
+impl Resolved {
+    /// The lanes' numbers, by their places.
+    pub fn lanes(&self) -> &[u32] {
+        &self.lanes
+    }
+
+    /// Who took a part; `None` where nobody is named.
+    pub(crate) fn name(&self, part: &Part) -> Option<&str> {
+        let name = self.names.get(&part.source?)?;
+        Some(name)
+    }
+
+    /// How many moments there were.
+    pub(crate) fn count(&self) -> u64 {
+        self.lengths.iter().map(Histogram::len).sum()
+    }
+}

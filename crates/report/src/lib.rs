@@ -1,0 +1,27 @@
+//! What explain found, as one page that needs no network: figures, charts and tables.
+//!
+//! Pure: takes gaps while they are explained ([`Gathering`]), thins them out without losing a
+//! maximum, and writes the page as text. It opens no file and reads no clock.
+
+#![forbid(unsafe_code)]
+
+mod charts;
+mod figures;
+mod findings;
+mod gathering;
+mod grid;
+mod library;
+mod limits;
+mod page;
+mod run;
+mod scenes;
+mod shares;
+mod spikes;
+mod tables;
+mod windows;
+
+pub use gathering::{Gathering, Moment, Resolved};
+pub use page::{Page, Refused};
+pub use run::{Outcome, Run};
+pub use scenes::{Bar, Scenes, Side};
+pub use spikes::{LONGEST, Spike};

@@ -1,0 +1,78 @@
+//! What a run rests on: facts of the machine and the run, in words.
+
+use vmnoise_events::{FinishReason, Policy, RunFacts};
+
+use crate::figures::duration;
+use crate::run::{Outcome, Run};
+
+/// Name and value of each fact.
+pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
+    let RunFacts { options, host, .. } = &run.facts;
+    let cpus: Vec<String> = options.cpus.iter().map(u32::to_string).collect();
+    let (from_ns, until_ns) = run.gathered.span_mono_ns;
+    let mut facts = vec![
+        ("started at", run.facts.started_at.clone()),
+        ("lasted", duration(until_ns.saturating_sub(from_ns))),
+        ("asked for", duration(options.duration_ns)),
+        ("machine", host.cpu_model.clone()),
+        ("kernel", host.kernel.clone()),
+        (
+            "a guest of",
+            host.hypervisor
+                .clone()
+                .unwrap_or_else(|| "nobody: bare metal".into()),
+        ),
+        ("clock source", host.clocksource.clone()),
+        ("measured CPUs", cpus.join(", ")),
+        ("threshold", duration(options.threshold_ns)),
+        (
+            "priority",
+            options
+                .priority
+                .map_or_else(|| "as inherited".into(), policy),
+        ),
+        ("ended", ended(run).into()),
+        ("vmnoise", run.facts.tool_version.clone()),
+    ];
+    if let Some(timer) = &options.timer {
+        facts.push(("period of the tasks", duration(timer.period_ns)));
+    }
+    if let Some(module) = &host.kvm_module {
+        facts.push(("KVM module", module.clone()));
+    }
+    facts.retain(|(_, value)| !value.is_empty());
+    facts
+}
+
+fn policy(policy: Policy) -> String {
+    match policy {
+        Policy::Other(nice) => format!("SCHED_OTHER, nice {nice}"),
+        Policy::Fifo(priority) => format!("SCHED_FIFO {priority}"),
+        Policy::RoundRobin(priority) => format!("SCHED_RR {priority}"),
+        Policy::Deadline {
+            runtime_ns,
+            period_ns,
+        } => format!(
+            "SCHED_DEADLINE, {} of every {}",
+            duration(runtime_ns),
+            duration(period_ns)
+        ),
+    }
+}
+
+fn ended(run: &Run) -> &'static str {
+    let (reason, complete) = match &run.outcome {
+        Outcome::Exits(exits) => (exits.finish_reason, exits.complete),
+        Outcome::Gaps(summary) | Outcome::Wakeups(summary) => {
+            (summary.finish_reason, summary.complete)
+        }
+        Outcome::Joined(joined) => (joined.summary.finish_reason, joined.summary.complete),
+    };
+    match reason.filter(|_| complete) {
+        Some(FinishReason::Duration) => "when its time was over",
+        Some(FinishReason::Stop) => "at a limit",
+        Some(FinishReason::Interrupt) => "when it was interrupted",
+        Some(FinishReason::Failed) => "when its workload ended by itself, too early",
+        None => "not in order: this is what it had seen so far",
+    }
+}

@@ -1,0 +1,173 @@
+//! The page: what the template is filled with.
+
+use askama::Template;
+
+use crate::charts::{self, Chart, Spikes};
+use crate::figures::{duration, part_of, percent, seconds};
+use crate::findings::{Finding, findings, headline};
+use crate::library;
+use crate::limits;
+use crate::run::Run;
+use crate::shares::label;
+use crate::tables::{Table, tables};
+
+/// How many of the longest moments are told in words.
+const TOLD: usize = 9;
+/// Parts of one of them; the rest is one line.
+const PARTS: usize = 6;
+
+/// A file that is not on the page.
+#[derive(Debug)]
+pub struct Refused {
+    /// Where it lies.
+    pub file: String,
+    /// Why, in one line.
+    pub why: String,
+}
+
+/// What becomes a page.
+#[derive(Debug)]
+pub struct Page {
+    /// The recordings, each a section.
+    pub runs: Vec<Run>,
+    /// What could not be shown.
+    pub refused: Vec<Refused>,
+    /// The version of the program.
+    pub tool_version: String,
+}
+
+impl Page {
+    /// The page as text.
+    ///
+    /// # Errors
+    /// If the template cannot be filled, which is a fault of the program.
+    pub fn render(&self) -> Result<String, askama::Error> {
+        let sections = self
+            .runs
+            .iter()
+            .enumerate()
+            .map(|(place, run)| Section::new(place, run));
+        let filled = Filled {
+            title: self.title(),
+            refused: &self.refused,
+            beside: charts::beside(&self.runs).map(|chart| Figure::new("beside".into(), chart)),
+            sections: sections.collect(),
+            tool_version: &self.tool_version,
+            style: include_str!("../page/page.css"),
+            library: library::script(),
+            script: include_str!("../page/page.js"),
+        };
+        filled.render()
+    }
+
+    fn title(&self) -> String {
+        let files: Vec<&str> = self.runs.iter().map(|run| &*run.file).collect();
+        format!("{} – vmnoise", files.join(", "))
+    }
+}
+
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Filled<'a> {
+    title: String,
+    refused: &'a [Refused],
+    beside: Option<Figure>,
+    sections: Vec<Section<'a>>,
+    tool_version: &'a str,
+    style: &'static str,
+    library: String,
+    script: &'static str,
+}
+
+struct Section<'a> {
+    id: String,
+    run: &'a Run,
+    headline: String,
+    findings: Vec<Finding>,
+    spikes: Option<Spikes>,
+    figures: Vec<Figure>,
+    longest: Vec<Told>,
+    tables: Vec<Table>,
+    facts: Vec<(&'static str, String)>,
+}
+
+impl<'a> Section<'a> {
+    fn new(place: usize, run: &'a Run) -> Section<'a> {
+        let id = format!("run{place}");
+        let figures = charts::charts(run).into_iter().enumerate();
+        let figures = figures.map(|(nth, chart)| Figure::new(format!("{id}-chart{nth}"), chart));
+        Section {
+            run,
+            headline: headline(run),
+            findings: findings(run),
+            spikes: charts::spikes(run),
+            figures: figures.collect(),
+            longest: told(run),
+            tables: tables(run),
+            facts: limits::facts(run),
+            id,
+        }
+    }
+
+    fn rungs(&self) -> &'a [vmnoise_events::Rung] {
+        &self.run.facts.rungs
+    }
+}
+
+/// A chart in its place.
+struct Figure {
+    id: String,
+    chart: Chart,
+}
+
+impl Figure {
+    fn new(id: String, mut chart: Chart) -> Figure {
+        for view in &mut chart.views {
+            view.json = harmless(&view.json);
+        }
+        Figure { id, chart }
+    }
+}
+
+/// One of the longest moments in words.
+struct Told {
+    heading: String,
+    parts: Vec<(String, String, String)>,
+}
+
+fn told(run: &Run) -> Vec<Told> {
+    let mut spikes: Vec<_> = run.gathered.spikes.iter().collect();
+    spikes.sort_by_key(|spike| (std::cmp::Reverse(spike.dur_ns), spike.start_mono_ns));
+    spikes.truncate(TOLD);
+    let told = spikes.into_iter().map(|spike| {
+        let line = |ns: u64, what: String| {
+            let of = percent(part_of(ns, spike.dur_ns));
+            (duration(ns), of, what)
+        };
+        let shown = spike.parts.iter().take(PARTS).map(|part| {
+            let who = run.gathered.name(part).unwrap_or("");
+            line(part.ns, format!("{} {who}", label(part.share)))
+        });
+        let mut parts: Vec<_> = shown.collect();
+        let rest = spike.parts.get(PARTS..).unwrap_or_default();
+        if !rest.is_empty() {
+            let ns = rest.iter().map(|part| part.ns).sum();
+            parts.push(line(ns, format!("{} smaller parts", rest.len())));
+        }
+        Told {
+            heading: format!(
+                "{} on {} at {}",
+                duration(spike.dur_ns),
+                run.lane_name(spike.lane),
+                seconds(run.at_ns(spike.start_mono_ns))
+            ),
+            parts,
+        }
+    });
+    told.collect()
+}
+
+/// Names come from other people's processes: none may end the script that holds it.
+pub(crate) fn harmless(json: &str) -> String {
+    json.replace('<', "\\u003c")
+}

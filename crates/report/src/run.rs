@@ -1,0 +1,146 @@
+//! One section of the page: a recording, or a guest's with its host's.
+
+use vmnoise_events::{RunFacts, Share, Workload};
+use vmnoise_explain::{ExitsRun, JoinedRun, Summary, VcpuExits};
+
+use crate::gathering::{Resolved, Taker};
+use crate::scenes::Bar;
+
+/// What explain made of it.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Gaps that a workload felt.
+    Gaps(Box<Summary>),
+    /// The same with what the host did in them.
+    Joined(Box<JoinedRun>),
+    /// Exits of vCPUs.
+    Exits(Box<ExitsRun>),
+    /// Wake-ups of periodic tasks.
+    Wakeups(Box<Summary>),
+}
+
+/// A recording, explained.
+#[derive(Debug)]
+pub struct Run {
+    /// Where it lies; of a join both.
+    pub file: String,
+    /// What was true before its first event.
+    pub facts: RunFacts,
+    /// What it came to.
+    pub outcome: Outcome,
+    /// Its moments.
+    pub gathered: Resolved,
+    /// What each lane is called, by its place.
+    pub lane_names: Vec<String>,
+    /// What ran when in some moments: which, by the place of the lane and the begin.
+    pub scenes: Vec<((usize, u64), Vec<Bar>)>,
+    /// What was lost, the clocks' bound and the like, a sentence each.
+    pub limits: Vec<String>,
+    /// What went wrong with the file, or why it was not joined.
+    pub notes: Vec<String>,
+}
+
+/// The words for what a run is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Words {
+    /// Who loses time.
+    pub(crate) victim: &'static str,
+    /// What one of its losses is.
+    pub(crate) one: &'static str,
+    pub(crate) many: &'static str,
+    /// What a lane is.
+    pub(crate) lane: &'static str,
+    /// Over all moments.
+    pub(crate) noise: &'static str,
+}
+
+impl Run {
+    pub(crate) fn words(&self) -> Words {
+        let gaps = |victim| Words {
+            victim,
+            one: "gap",
+            many: "gaps",
+            lane: "CPU",
+            noise: "noise",
+        };
+        match (&self.outcome, self.facts.workload) {
+            (Outcome::Exits(_), _) => Words {
+                victim: "its guest",
+                one: "exit",
+                many: "exits",
+                lane: "vCPU",
+                noise: "time in exits",
+            },
+            (Outcome::Wakeups(_), _) => Words {
+                victim: "a periodic task",
+                one: "wake-up",
+                many: "wake-ups",
+                lane: "CPU",
+                noise: "lateness",
+            },
+            (Outcome::Joined(_), _) => gaps("the guest"),
+            (_, Workload::Microvm) => gaps("a VM"),
+            (_, Workload::Observed) => gaps("the observed thread"),
+            _ => gaps("a thread"),
+        }
+    }
+
+    /// The summary behind it; of exits there is none.
+    pub(crate) fn summary(&self) -> Option<&Summary> {
+        match &self.outcome {
+            Outcome::Gaps(summary) | Outcome::Wakeups(summary) => Some(summary),
+            Outcome::Joined(run) => Some(&run.summary),
+            Outcome::Exits(_) => None,
+        }
+    }
+
+    /// What a lane is called, by its place.
+    pub(crate) fn lane_name(&self, place: usize) -> &str {
+        self.lane_names.get(place).map_or("-", |name| name)
+    }
+
+    /// An instant after the start of the run, in nanoseconds.
+    pub(crate) fn at_ns(&self, mono_ns: u64) -> u64 {
+        mono_ns.saturating_sub(self.gathered.span_mono_ns.0)
+    }
+
+    /// Who took how much, the most first. What vCPUs spent in KVM and the VMM goes by the
+    /// reason of the exit, and comes from the kernel's own sums.
+    pub(crate) fn takers(&self) -> Vec<Taker> {
+        let mut takers = self.gathered.takers.clone();
+        if let Outcome::Exits(run) = &self.outcome {
+            let vcpus = run.exits.vms.iter().flat_map(|vm| &vm.vcpus);
+            let counted: Vec<Taker> = vcpus.flat_map(|vcpu| self.counted(vcpu)).collect();
+            // A run that was cut off may have told no sums.
+            if !counted.is_empty() {
+                takers.retain(|taker| !matches!(taker.share, Share::Kvm | Share::Vmm));
+                takers.extend(counted);
+            }
+            takers.sort_by_key(|taker| std::cmp::Reverse(taker.total_ns));
+        }
+        takers
+    }
+
+    /// What KVM and the VMM had of a vCPU, by the reason of the exit.
+    fn counted(&self, vcpu: &VcpuExits) -> impl Iterator<Item = Taker> {
+        let lane = self.gathered.lanes.iter().position(|tid| *tid == vcpu.tid);
+        let reasons = lane.map(|lane| {
+            vcpu.reasons.iter().flat_map(move |reason| {
+                let taker = move |share, total_ns| Taker {
+                    lane,
+                    share,
+                    name: Some(reason.name.clone()),
+                    moments: reason.count,
+                    total_ns,
+                    max_ns: None,
+                };
+                [
+                    taker(Share::Kvm, reason.shares_ns.kvm.unwrap_or(0)),
+                    taker(Share::Vmm, reason.shares_ns.vmm),
+                ]
+            })
+        });
+        let takers = reasons.into_iter().flatten();
+        takers.filter(|taker| taker.total_ns > 0)
+    }
+}

@@ -1,0 +1,165 @@
+//! The longest moments of a run: of each stretch of time the longest one, and the longest of
+//! all. Whatever is left out was no longer than one that stays, beside it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use vmnoise_explain::Part;
+
+use crate::gathering::Moment;
+use crate::grid::{Cell, Grid};
+
+/// How many of the longest moments of a run are kept whatever their neighbours are, and have
+/// their scene drawn.
+pub const LONGEST: usize = 200;
+/// Stretches that one lane is cut into while a run is read.
+const CELLS: usize = 4_096;
+/// The width of a stretch before it grows.
+const FIRST_WIDTH_NS: u64 = 65_536;
+
+/// One gap, exit or wake-up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spike {
+    /// Whose time was missing, by its place among the lanes.
+    pub lane: usize,
+    /// Begin, CLOCK_MONOTONIC in nanoseconds.
+    pub start_mono_ns: u64,
+    /// Length in nanoseconds.
+    pub dur_ns: u64,
+    /// Where it went, largest first.
+    pub parts: Vec<Part>,
+}
+
+impl Spike {
+    fn new(lane: usize, moment: &Moment<'_>) -> Spike {
+        Spike {
+            lane,
+            start_mono_ns: moment.start_mono_ns,
+            dur_ns: moment.dur_ns,
+            parts: moment.parts.to_vec(),
+        }
+    }
+
+    /// End, CLOCK_MONOTONIC in nanoseconds.
+    pub fn end_mono_ns(&self) -> u64 {
+        self.start_mono_ns.saturating_add(self.dur_ns)
+    }
+}
+
+/// The longest of a stretch.
+#[derive(Debug, Default)]
+struct Peak(Option<Spike>);
+
+impl Peak {
+    /// The first of equals stays.
+    fn see(&mut self, dur_ns: u64, spike: impl FnOnce() -> Spike) {
+        if self.0.as_ref().is_none_or(|peak| dur_ns > peak.dur_ns) {
+            self.0 = Some(spike());
+        }
+    }
+}
+
+impl Cell for Peak {
+    fn merge(&mut self, later: Peak) {
+        if let Some(spike) = later.0 {
+            self.see(spike.dur_ns, || spike);
+        }
+    }
+}
+
+/// Takes moments one by one.
+#[derive(Debug, Default)]
+pub(crate) struct Spikes {
+    lanes: Vec<Grid<Peak>>,
+    /// Length and number of the longest so far, the shortest of them first.
+    longest: BinaryHeap<Reverse<(u64, usize)>>,
+    kept: Vec<Spike>,
+}
+
+impl Spikes {
+    pub(crate) fn see(&mut self, lane: usize, at_ns: u64, moment: &Moment<'_>) {
+        while self.lanes.len() <= lane {
+            self.lanes.push(Grid::new(FIRST_WIDTH_NS, CELLS));
+        }
+        let spike = || Spike::new(lane, moment);
+        self.lanes[lane].at(at_ns).see(moment.dur_ns, spike);
+        let place = match self.longest.peek() {
+            _ if self.kept.len() < LONGEST => {
+                self.kept.push(spike());
+                self.kept.len() - 1
+            }
+            Some(Reverse((shortest_ns, place))) if moment.dur_ns > *shortest_ns => {
+                let place = *place;
+                self.longest.pop();
+                self.kept[place] = spike();
+                place
+            }
+            _ => return,
+        };
+        self.longest.push(Reverse((moment.dur_ns, place)));
+    }
+
+    /// The longest of all, the longest first.
+    pub(crate) fn longest(&self) -> Vec<Spike> {
+        let mut longest = self.kept.clone();
+        longest.sort_by_key(|spike| (Reverse(spike.dur_ns), spike.start_mono_ns, spike.lane));
+        longest
+    }
+
+    /// For each lane the peaks of at most so many stretches, and the longest of all; in the
+    /// order of lanes and begins. Each stretch is as long as the number beside the lane says.
+    pub(crate) fn into_peaks(mut self, most: usize) -> (Vec<Spike>, Vec<u64>) {
+        let mut widths_ns = Vec::new();
+        let mut spikes = std::mem::take(&mut self.kept);
+        for mut lane in self.lanes {
+            lane.thin_to(most);
+            widths_ns.push(lane.width_ns());
+            let peaks = lane.into_cells().into_iter();
+            spikes.extend(peaks.filter_map(|peak| peak.0));
+        }
+        spikes.sort_by_key(|spike| (spike.lane, spike.start_mono_ns, Reverse(spike.dur_ns)));
+        spikes.dedup_by_key(|spike| (spike.lane, spike.start_mono_ns, spike.dur_ns));
+        (spikes, widths_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_maximum_is_lost(
+            moments in prop::collection::vec((0usize..3, 0u64..10_000_000_000, 1u64..5_000_000), 1..2_000),
+            most in 2usize..100,
+        ) {
+            let mut spikes = Spikes::default();
+            for (lane, start_mono_ns, dur_ns) in &moments {
+                let moment = Moment { lane: 0, start_mono_ns: *start_mono_ns, dur_ns: *dur_ns, parts: &[] };
+                spikes.see(*lane, *start_mono_ns, &moment);
+            }
+            let longest = spikes.longest();
+            let (peaks, widths_ns) = spikes.into_peaks(most);
+            prop_assert!(peaks.len() <= 3 * most + LONGEST);
+            for spike in &peaks {
+                let it = (spike.lane, spike.start_mono_ns, spike.dur_ns);
+                prop_assert!(moments.contains(&it), "{it:?} was never seen");
+            }
+            // Whatever is not shown has one beside it that is, and is no shorter.
+            for (lane, start_ns, dur_ns) in &moments {
+                let cell = start_ns / widths_ns[*lane];
+                let beside = peaks.iter().filter(|spike| spike.lane == *lane && spike.start_mono_ns / widths_ns[*lane] == cell);
+                prop_assert!(beside.max_by_key(|spike| spike.dur_ns).is_some_and(|peak| peak.dur_ns >= *dur_ns));
+            }
+            let mut lengths: Vec<u64> = moments.iter().map(|(_, _, dur_ns)| *dur_ns).collect();
+            lengths.sort_unstable_by_key(|ns| Reverse(*ns));
+            lengths.truncate(LONGEST);
+            let kept: Vec<u64> = longest.iter().map(|spike| spike.dur_ns).collect();
+            prop_assert_eq!(kept, lengths);
+            prop_assert!(longest.iter().all(|spike| peaks.contains(spike)
+                || peaks.iter().any(|peak| (peak.lane, peak.start_mono_ns, peak.dur_ns) == (spike.lane, spike.start_mono_ns, spike.dur_ns))));
+        }
+    }
+}

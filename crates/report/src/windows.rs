@@ -1,0 +1,134 @@
+//! Where the time of each lane went, stretch by stretch.
+
+use vmnoise_events::Share;
+
+use crate::gathering::Moment;
+use crate::grid::{Cell, Grid};
+
+/// Stretches that one lane is cut into.
+const CELLS: usize = 512;
+/// The width of a stretch before it grows.
+const FIRST_WIDTH_NS: u64 = 1_000_000;
+
+/// What was taken in one stretch.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Window {
+    /// In the order of [`Share::ALL`], nanoseconds.
+    pub(crate) shares_ns: [u64; Share::ALL.len()],
+}
+
+impl Window {
+    pub(crate) fn taken_ns(&self) -> u64 {
+        self.shares_ns.iter().sum()
+    }
+}
+
+impl Cell for Window {
+    fn merge(&mut self, later: Window) {
+        for (sum, more) in self.shares_ns.iter_mut().zip(later.shares_ns) {
+            *sum += more;
+        }
+    }
+}
+
+/// Takes moments one by one.
+#[derive(Debug, Default)]
+pub(crate) struct Windows {
+    lanes: Vec<Grid<Window>>,
+}
+
+impl Windows {
+    /// A moment that reaches over several stretches is spread over them: nobody knows where
+    /// in it each of its parts was.
+    pub(crate) fn see(&mut self, lane: usize, at_ns: u64, moment: &Moment<'_>) {
+        while self.lanes.len() <= lane {
+            self.lanes.push(Grid::new(FIRST_WIDTH_NS, CELLS));
+        }
+        let grid = &mut self.lanes[lane];
+        let end_ns = at_ns.saturating_add(moment.dur_ns);
+        grid.at(end_ns.saturating_sub(1).max(at_ns)); // From here on its cells keep their width.
+        let width_ns = grid.width_ns();
+        let mut from_ns = at_ns;
+        while from_ns < end_ns {
+            let until_ns = (from_ns / width_ns + 1)
+                .saturating_mul(width_ns)
+                .min(end_ns);
+            let window = grid.at(from_ns);
+            for part in moment.parts {
+                // What of it lay before the one instant and the other: pieces add up.
+                let before = |ns: u64| {
+                    let of_part = u128::from(part.ns) * u128::from(ns - at_ns);
+                    (of_part / u128::from(moment.dur_ns)) as u64
+                };
+                window.shares_ns[part.share as usize] += before(until_ns) - before(from_ns);
+            }
+            from_ns = until_ns;
+        }
+    }
+
+    /// The windows of each lane, all of one width, which is no more than `most` for all lanes
+    /// together, or one for each.
+    pub(crate) fn into_even(mut self, most: usize) -> Even {
+        let most = most / self.lanes.len().max(1);
+        for lane in &mut self.lanes {
+            lane.thin_to(most);
+        }
+        let widths = self.lanes.iter().map(Grid::width_ns);
+        let width_ns = widths.max().unwrap_or(FIRST_WIDTH_NS);
+        for lane in &mut self.lanes {
+            lane.widen_to(width_ns);
+        }
+        Even {
+            width_ns,
+            lanes: self.lanes.into_iter().map(Grid::into_cells).collect(),
+        }
+    }
+}
+
+/// Windows of one width.
+#[derive(Debug, Default)]
+pub(crate) struct Even {
+    pub(crate) width_ns: u64,
+    /// One list for each lane.
+    pub(crate) lanes: Vec<Vec<Window>>,
+}
+
+impl Even {
+    /// How many windows the longest lane has.
+    pub(crate) fn len(&self) -> usize {
+        self.lanes.iter().map(Vec::len).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use vmnoise_explain::Part;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn windows_add_up_to_what_was_seen(
+            moments in prop::collection::vec((0usize..3, 0u64..30_000_000_000, 1u64..80_000_000, 0u64..1_000), 1..200),
+            most in 3usize..600,
+        ) {
+            let mut windows = Windows::default();
+            let mut total_ns = [0u64; 2];
+            for (lane, start_mono_ns, dur_ns, split) in &moments {
+                let first_ns = dur_ns * split / 1_000;
+                let part = |share, ns| Part { share, source: None, ns, count: 0 };
+                let parts = [part(Share::Steal, first_ns), part(Share::Irq, dur_ns - first_ns)];
+                windows.see(*lane, *start_mono_ns, &Moment { lane: 0, start_mono_ns: *start_mono_ns, dur_ns: *dur_ns, parts: &parts });
+                total_ns[0] += first_ns;
+                total_ns[1] += dur_ns - first_ns;
+            }
+            let even = windows.into_even(most);
+            prop_assert!(even.lanes.iter().map(Vec::len).sum::<usize>() <= most);
+            let sum = |share: Share| -> u64 {
+                even.lanes.iter().flatten().map(|window| window.shares_ns[share as usize]).sum()
+            };
+            prop_assert_eq!([sum(Share::Steal), sum(Share::Irq)], total_ns);
+        }
+    }
+}
