@@ -6,31 +6,42 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::bed::{CommandOutput, Kernel, Lab};
 use crate::installed::{LOADER, with_libraries};
 
-/// Buckets of the histograms, microseconds.
-const BUCKETS: usize = 2_000;
+/// The histograms reach so far, nanoseconds; what is later is one bucket more.
+const REACH_NS: usize = 20_000;
+/// Both are compared in the unit of cyclictest.
+const BUCKET_NS: usize = 1_000;
+/// How often each of the two ran.
+const ROUNDS: usize = 6;
 
-/// How late one run woke up, in buckets of a microsecond.
+/// How late the wake-ups of one run or of several were, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Histogram(Vec<u64>);
 
-/// What a lab showed.
+/// What a lab showed. A distance is the largest between two distribution functions, 0 to 1,
+/// in buckets of a microsecond.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BesideCyclictest {
     /// `uname -r`.
     pub kernel_version: String,
-    /// Medians of cyclictest's runs, microseconds.
-    pub cyclictest_us: [usize; 2],
-    /// Medians of ours without witnesses.
-    pub ours_us: [usize; 2],
-    /// The median of ours with them.
-    pub witnessed_us: usize,
-    /// The largest distance between the distributions of cyclictest's two runs, 0 to 1.
+    /// How often each of the two ran.
+    pub rounds: usize,
+    /// Median of all of cyclictest's wake-ups.
+    pub cyclictest_ns: usize,
+    /// Of ours without witnesses.
+    pub ours_ns: usize,
+    /// Of ours with them.
+    pub witnessed_ns: usize,
+    /// The largest between two runs of cyclictest.
     pub own_distance: f64,
-    /// The largest between one of ours without witnesses and one of cyclictest's.
+    /// Between all of ours without witnesses and all of cyclictest's.
     pub our_distance: f64,
-    /// The same with witnesses, moved by the difference of the medians: what is left is a
-    /// difference in shape.
+    /// The largest between one run of ours without witnesses and one of cyclictest's.
+    pub our_largest: f64,
+    /// Between all of ours with witnesses and all of cyclictest's, moved by the difference
+    /// of the medians: what is left is a difference in shape.
     pub witnessed_distance: f64,
+    /// Between both in one and the same time, on one CPU.
+    pub at_once: f64,
 }
 
 /// Boots a lab and compares.
@@ -42,36 +53,51 @@ pub fn beside_cyclictest() -> Result<BesideCyclictest> {
     for file in with_libraries("cyclictest", "rt-tests")? {
         lab = lab.program(&file);
     }
-    let theirs = format!("{LOADER} /bin/cyclictest -q -p95 -i1000 -l2000 -h {BUCKETS}");
-    let witnessed = format!("vmnoise timerlat -d 2 --format cyclictest --histogram {BUCKETS}");
+    let theirs = format!("{LOADER} /bin/cyclictest -q -N -p95 -i1000 -l2000 -h {REACH_NS}");
+    let witnessed = format!("vmnoise timerlat -n -d 2 --format cyclictest --histogram {REACH_NS}");
     let ours = format!("{witnessed} --no-trace");
-    let report = lab.run(&[&theirs, &ours, &theirs, &ours, &witnessed])?;
-    let histograms: Vec<Histogram> = report
-        .outputs
-        .iter()
-        .map(Histogram::read)
-        .collect::<Result<_>>()?;
-    let [first, ours_first, second, ours_second, witnessed] = &histograms[..] else {
-        bail!("{} outputs", histograms.len());
+    let theirs_at_once = format!("&& {theirs}");
+    let mut commands = [&*theirs, &*ours].repeat(ROUNDS);
+    commands.extend([&*witnessed, &*witnessed, &*theirs_at_once, &*ours]);
+    let report = lab.run(&commands)?;
+    let told = report.outputs.iter().map(Histogram::read);
+    let told: Vec<Histogram> = told.collect::<Result<_>>()?;
+    let (turns, rest) = told
+        .split_at_checked(2 * ROUNDS)
+        .context("a run is missing")?;
+    let [witnessed @ .., ours_at_once, theirs_at_once] = rest else {
+        bail!("{} outputs", told.len());
     };
-    let theirs = [first, second];
-    let ours = [ours_first, ours_second];
-    let beside = |theirs: &Histogram| ours.map(|ours| theirs.distance(ours));
-    let moved = |theirs: &Histogram| witnessed.moved(witnessed.median_us(), theirs.median_us());
-    let largest = |distances: &[f64]| distances.iter().copied().fold(0.0, f64::max);
+    let theirs: Vec<Histogram> = turns.iter().step_by(2).cloned().collect();
+    let ours: Vec<Histogram> = turns.iter().skip(1).step_by(2).cloned().collect();
+    let [all_theirs, all_ours, all_witnessed] = [&*theirs, &*ours, witnessed].map(Histogram::all);
+    let moved = all_witnessed.moved(all_witnessed.median_ns(), all_theirs.median_ns());
     Ok(BesideCyclictest {
         kernel_version: report.kernel_version.clone(),
-        cyclictest_us: theirs.map(Histogram::median_us),
-        ours_us: ours.map(Histogram::median_us),
-        witnessed_us: witnessed.median_us(),
-        own_distance: first.distance(second),
-        our_distance: largest(theirs.map(beside).as_flattened()),
-        witnessed_distance: largest(&theirs.map(|theirs| theirs.distance(&moved(theirs)))),
+        rounds: ROUNDS,
+        cyclictest_ns: all_theirs.median_ns(),
+        ours_ns: all_ours.median_ns(),
+        witnessed_ns: all_witnessed.median_ns(),
+        own_distance: largest_distance(&theirs, &theirs),
+        our_distance: all_theirs.distance(&all_ours),
+        our_largest: largest_distance(&theirs, &ours),
+        witnessed_distance: all_theirs.distance(&moved),
+        at_once: theirs_at_once.distance(ours_at_once),
     })
 }
 
+fn largest_distance(first: &[Histogram], second: &[Histogram]) -> f64 {
+    let of = |one: &Histogram| {
+        second
+            .iter()
+            .map(|other| one.distance(other))
+            .fold(0.0, f64::max)
+    };
+    first.iter().map(of).fold(0.0, f64::max)
+}
+
 impl Histogram {
-    /// The rows `BUCKET COUNT` that cyclictest prints for one task.
+    /// The rows `BUCKET COUNT` that cyclictest prints for one task, and what is beyond.
     fn read(output: &CommandOutput) -> Result<Histogram> {
         Histogram::parse(output.text()?)
     }
@@ -89,16 +115,29 @@ impl Histogram {
             );
             counts.push(count.trim().parse()?);
         }
+        let beyond = "# Histogram Overflows: ";
+        let beyond = text.lines().find_map(|line| line.strip_prefix(beyond));
+        counts.push(beyond.context("no overflows")?.trim().parse()?);
         let histogram = Histogram(counts);
         ensure!(histogram.total() > 0, "an empty histogram");
         Ok(histogram)
+    }
+
+    /// Those of several runs together.
+    fn all(runs: &[Histogram]) -> Histogram {
+        let buckets = runs.iter().map(|run| run.0.len()).max().unwrap_or(0);
+        let count = |bucket: usize| {
+            let counts = runs.iter().filter_map(|run| run.0.get(bucket));
+            counts.sum()
+        };
+        Histogram((0..buckets).map(count).collect())
     }
 
     fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    fn median_us(&self) -> usize {
+    fn median_ns(&self) -> usize {
         let mut below = 0;
         let half = self.total() / 2;
         let reaches = |count: &u64| {
@@ -109,8 +148,8 @@ impl Histogram {
     }
 
     /// The same, earlier or later by the distance of the two.
-    fn moved(&self, from_us: usize, to_us: usize) -> Histogram {
-        let at = |bucket: usize| (bucket + from_us).checked_sub(to_us);
+    fn moved(&self, from_ns: usize, to_ns: usize) -> Histogram {
+        let at = |bucket: usize| (bucket + from_ns).checked_sub(to_ns);
         let moved = (0..self.0.len()).map(|bucket| {
             let count = at(bucket).and_then(|bucket| self.0.get(bucket));
             count.copied().unwrap_or(0)
@@ -122,10 +161,10 @@ impl Histogram {
     fn distance(&self, other: &Histogram) -> f64 {
         let (mut ours, mut theirs) = (0, 0);
         let all = (self.total().max(1) as f64, other.total().max(1) as f64);
-        let pairs = self.0.iter().zip(&other.0);
+        let pairs = self.0.chunks(BUCKET_NS).zip(other.0.chunks(BUCKET_NS));
         let steps = pairs.map(|(our, their)| {
-            ours += our;
-            theirs += their;
+            ours += our.iter().sum::<u64>();
+            theirs += their.iter().sum::<u64>();
             (ours as f64 / all.0 - theirs as f64 / all.1).abs()
         });
         steps.fold(0.0, f64::max)
@@ -137,14 +176,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distributions_are_laid_over_each_other() {
-        let first = Histogram::parse("# Histogram\n000000 000000\n000001 000003\n000002 000001\n");
-        let first = first.unwrap();
-        let second = Histogram(vec![0, 0, 3]);
-        assert_eq!((first.median_us(), second.median_us()), (1, 2));
+    fn a_histogram_has_what_is_beyond_it() {
+        let text = "# Histogram\n000000 000000\n000001 000003\n# Histogram Overflows: 00002\n";
+        let read = Histogram::parse(text).unwrap();
+        assert_eq!(read, Histogram(vec![0, 3, 2]));
+        assert_eq!(read.median_ns(), 1);
+        assert!(Histogram::parse("000001 000003\n# Histogram Overflows: 0\n").is_err());
+        assert!(Histogram::parse("000000 000003\n").is_err());
+    }
+
+    #[test]
+    fn distributions_are_laid_over_each_other_by_the_microsecond() {
+        let with = |counts: &[(usize, u64)]| {
+            let mut buckets = vec![0; 4 * BUCKET_NS];
+            counts.iter().for_each(|(ns, count)| buckets[*ns] = *count);
+            Histogram(buckets)
+        };
+        let first = with(&[(1_100, 3), (2_100, 1)]);
+        let second = with(&[(2_900, 3)]);
         assert!((first.distance(&second) - 0.75).abs() < 1e-9);
-        assert_eq!(second.moved(2, 1), Histogram(vec![0, 3, 0]));
-        assert!((first.distance(&second.moved(2, 1)) - 0.25).abs() < 1e-9);
-        assert!(Histogram::parse("000001 000003\n").is_err());
+        assert!(first.distance(&with(&[(1_900, 3), (2_000, 1)])) < 1e-9);
+        assert_eq!(second.moved(2_900, 1_900), with(&[(1_900, 3)]));
+        assert_eq!(
+            Histogram::all(&[first, second]),
+            with(&[(1_100, 3), (2_100, 1), (2_900, 3)])
+        );
     }
 }

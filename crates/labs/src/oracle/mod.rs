@@ -1,8 +1,10 @@
-//! Truth: what `vmnoise osnoise` says beside what the kernel itself says, line by line.
+//! Truth: what `vmnoise` says beside what the kernel itself says, line by line.
 
 mod agreement;
 mod branch;
+mod causes;
 mod cyclictest;
+mod descheduled;
 mod flagship;
 mod gaps;
 mod matching;
@@ -17,7 +19,9 @@ pub mod xen;
 
 pub use agreement::Agreement;
 pub use branch::{Branch, busiest_exit};
+pub use causes::{Cause, Causes, Delay, causes};
 pub use cyclictest::{BesideCyclictest, beside_cyclictest};
+pub use descheduled::{Descheduled, descheduled};
 pub use flagship::{Flagship, flagship};
 pub use gaps::Gaps;
 pub use osnoise::{BesideKernel, Turn, beside_the_kernel, nmis};

@@ -150,6 +150,26 @@ int test_waking(struct arguments *args)
 }
 
 SEC("raw_tp/test")
+int test_timer_start(struct arguments *args)
+{
+	struct vmnoise_cpu *state = watched(args->cpu, args->values[0]);
+
+	if (state)
+		on_timer_start(state, args->now, args->values[1], args->values[2]);
+	return 0;
+}
+
+SEC("raw_tp/test")
+int test_timer_expire(struct arguments *args)
+{
+	struct vmnoise_cpu *state = measured(args->cpu);
+
+	if (state && is_awaited(state, args->values[0]))
+		on_timer_expire(state, args->now);
+	return 0;
+}
+
+SEC("raw_tp/test")
 int test_kvm_run_leave(struct arguments *args)
 {
 	struct vmnoise_cpu *state = watched(args->cpu, args->values[0]);

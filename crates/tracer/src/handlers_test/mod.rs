@@ -9,5 +9,6 @@ mod root {
     mod observed;
     mod steal;
     mod tasks;
+    mod timer;
     mod unseen;
 }

@@ -35,10 +35,9 @@ impl Task {
         desk.start();
         loop {
             self.stay()?;
-            if !self.sleep_until(expiry_ns) {
+            let Some(woke_ns) = self.sleep_until(expiry_ns) else {
                 return Ok(());
-            }
-            let woke_ns = tsc::mono_ns();
+            };
             desk.alive();
             desk.ring.push(&self.activation(expiry_ns, woke_ns, missed));
             (expiry_ns, missed) = self.next_after(expiry_ns, tsc::mono_ns());
@@ -50,8 +49,8 @@ impl Task {
         next_after(expiry_ns, self.period_ns, now_ns)
     }
 
-    /// Sleeps; false at the deadline, which a signal announces.
-    fn sleep_until(&self, expiry_ns: u64) -> bool {
+    /// Sleeps; when it woke up, or `None` at the deadline, which a signal announces.
+    fn sleep_until(&self, expiry_ns: u64) -> Option<u64> {
         if let Some(steps) = &self.steps {
             ask((**steps).as_ref(), expiry_ns);
         }
@@ -61,17 +60,19 @@ impl Task {
         };
         loop {
             if self.desk.is_over() {
-                return false;
+                return None;
             }
             let (clock, flags) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
             // SAFETY: `until` is a valid timespec for the length of the call, and an
             // absolute sleep writes no remainder.
-            match unsafe {
+            let result = unsafe {
                 libc::clock_nanosleep(clock, flags, &raw const until, std::ptr::null_mut())
-            } {
-                // The time, or a kick.
-                libc::EINTR => {}
-                _ => return !self.desk.is_over(),
+            };
+            // Before all else: what comes first is latency.
+            let woke_ns = tsc::mono_ns();
+            // The time, or a kick.
+            if result != libc::EINTR {
+                return (!self.desk.is_over()).then_some(woke_ns);
             }
         }
     }

@@ -11,6 +11,8 @@
 //! moment, once that recording has grown, and `lab-disturb online CPU` waits until it is back.
 #![forbid(unsafe_code)]
 
+mod flood;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -58,6 +60,14 @@ fn main() -> Result<()> {
         }
         ["storm", cpu] => storm(cpu.parse()?),
         ["litter", cpu] => litter(cpu.parse()?),
+        ["expiries", cpu, count, every_us, times] => {
+            let every = Duration::from_micros(every_us.parse()?);
+            flood::expiries(cpu.parse()?, count.parse()?, every, times.parse()?)
+        }
+        ["timeouts", cpu, count, every_us] => {
+            let every = Duration::from_micros(every_us.parse()?);
+            match flood::timeouts(cpu.parse()?, count.parse()?, every)? {}
+        }
         ["monitor", thread, count, every_ms, ref words @ ..] => {
             let every = Duration::from_millis(every_ms.parse()?);
             monitor(thread, count.parse()?, every, &words.join(" "))
@@ -66,13 +76,13 @@ fn main() -> Result<()> {
         ["online", cpu] => wait_for_cpu(cpu.parse()?),
         _ => bail!(
             "usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG | storm CPU | litter CPU | \
-             monitor THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING | online CPU"
+             expiries CPU COUNT EVERY_US TIMES | timeouts CPU COUNT EVERY_US | monitor THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING | online CPU"
         ),
     }
 }
 
-/// One thread burns, another paces it from elsewhere: setting a timer on the
-/// disturbed CPU would take time there that no log has.
+/// One thread burns, another paces it, from elsewhere where there is such a place: setting a
+/// timer on the disturbed CPU takes time there that no log has.
 fn bursts(cpu: u32, hz: u32, burst: Duration, count: usize) -> Result<Vec<Burst>> {
     let (mut gone, mut go) = std::io::pipe()?;
     let burner = Builder::new()
@@ -101,7 +111,9 @@ fn bursts(cpu: u32, hz: u32, burst: Duration, count: usize) -> Result<Vec<Burst>
         })?;
     let cpus = u32::try_from(available_parallelism()?.get())?;
     let elsewhere: Vec<u32> = (0..cpus).filter(|other| *other != cpu).collect();
-    thread::pin(&elsewhere)?;
+    if !elsewhere.is_empty() {
+        thread::pin(&elsewhere)?;
+    }
     let period = Duration::from_secs(1) / hz;
     let start = Instant::now();
     for number in (1..).take(count) {

@@ -1,0 +1,73 @@
+//! Much for one interrupt, and much for one soft interrupt: timers that expire together.
+
+use std::convert::Infallible;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::sync::{Arc, Barrier};
+use std::thread::Builder;
+use std::time::Duration;
+
+use anyhow::Result;
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
+use vmnoise_events::Policy;
+use vmnoise_workload::thread;
+
+/// Above everything ordinary, so that the timers are armed again in time.
+const PRIORITY: i32 = 50;
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// High-resolution timers expire in the interrupt itself. These all do at one instant, and
+/// nobody waits for them: the interrupt is long, and no task follows.
+pub fn expiries(cpu: u32, count: usize, every: Duration, times: usize) -> Result<()> {
+    thread::pin(&[cpu])?;
+    thread::set_policy(Policy::Fifo(PRIORITY))?;
+    let timer = |_| timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::empty());
+    let timers: Vec<OwnedFd> = (0..count).map(timer).collect::<Result<_, _>>()?;
+    let now = clock_gettime(ClockId::Monotonic);
+    let mut at_ns = now.tv_sec.unsigned_abs() * NS_PER_S + now.tv_nsec.unsigned_abs();
+    for _ in 0..times {
+        at_ns += u64::try_from(every.as_nanos())?;
+        let once = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: Timespec {
+                tv_sec: (at_ns / NS_PER_S).cast_signed(),
+                tv_nsec: (at_ns % NS_PER_S).cast_signed(),
+            },
+        };
+        for timer in &timers {
+            timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &once)?;
+        }
+        // A read waits until the last of them has expired.
+        if let Some(last) = timers.last() {
+            rustix::io::read(last, &mut [0; 8])?;
+        }
+    }
+    Ok(())
+}
+
+/// Time-outs in whole ticks are the work of the TIMER soft interrupt. Here it wakes all
+/// these tasks at once, again and again until the end.
+pub fn timeouts(cpu: u32, count: usize, every: Duration) -> Result<Infallible> {
+    thread::pin(&[cpu])?;
+    let together = Arc::new(Barrier::new(count));
+    let wait = move |together: &Barrier| -> Result<Infallible> {
+        let (silent, _other_end) = UnixDatagram::pair()?;
+        silent.set_read_timeout(Some(every))?;
+        // From now on one tick wakes them all, and they sleep again before the next.
+        together.wait();
+        loop {
+            // Nobody sends: it ends by its time.
+            let _ = silent.recv(&mut [0]);
+        }
+    };
+    for _ in 1..count {
+        let together = Arc::clone(&together);
+        Builder::new()
+            .stack_size(64 << 10)
+            .spawn(move || wait(&together))?;
+    }
+    wait(&together)
+}

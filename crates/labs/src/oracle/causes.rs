@@ -1,0 +1,248 @@
+//! Delays whose cause is known and whose length the kernel's own events tell, and what
+//! `vmnoise timerlat` says of them.
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::trace::timestamp_ns;
+use crate::bed::{CommandOutput, Kernel, Lab};
+use crate::lab_program;
+
+/// No divisor of a tick, so that the wake-ups of a run lie anywhere between two.
+pub(super) const TASK: &str = "vmnoise timerlat -p 1013 --format json";
+/// The trace has our clock.
+const EVENTS: &str = "trace_clock=mono buffer_size_kb=16384";
+
+/// Begin and end of a stretch, CLOCK_MONOTONIC in nanoseconds.
+type Span = (u64, u64);
+
+/// What is let loose, and by which events the kernel tells of it.
+struct Injected {
+    what: &'static str,
+    disturber: &'static str,
+    /// Options of the task.
+    task: &'static str,
+    events: &'static str,
+    /// In the lines at its begin and at its end.
+    lines: [&'static str; 2],
+    /// How the name begins under which it must be found.
+    source: &'static str,
+}
+
+const INJECTED: [Injected; 3] = [
+    Injected {
+        what: "one interrupt in which 800 timers expire",
+        disturber: "& lab-disturb expiries 0 800 7100 150",
+        task: "",
+        events: "events/irq_vectors/local_timer_entry/enable=1 \
+                 events/irq_vectors/local_timer_exit/enable=1",
+        lines: [": local_timer_entry: ", ": local_timer_exit: "],
+        source: "local_timer:",
+    },
+    Injected {
+        what: "a task of higher priority that burns 300 µs",
+        disturber: "& lab-disturb bursts 0 97 300 97 /tmp/bursts",
+        task: " -P f:40",
+        events: "events/sched/sched_switch/enable=1",
+        lines: [" next_comm=lab-burner ", " prev_comm=lab-burner "],
+        source: "lab-burner:",
+    },
+    // It does not end: it comes last.
+    Injected {
+        what: "one soft interrupt that wakes 200 tasks",
+        disturber: "& lab-disturb timeouts 0 200 20000",
+        task: "",
+        events: "events/irq/softirq_entry/enable=1 events/irq/softirq_exit/enable=1",
+        lines: [": softirq_entry: vec=1 ", ": softirq_exit: vec=1 "],
+        source: "TIMER:1",
+    },
+];
+
+/// One of the latest wake-ups beside a cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delay {
+    /// What the cause had of it by the kernel's own events, nanoseconds; `None` where no
+    /// event tells of one wake-up.
+    pub injected_ns: Option<u64>,
+    /// What was booked under its name.
+    pub named_ns: u64,
+    /// How late it was.
+    pub latency_ns: u64,
+}
+
+/// A known cause and what was said of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// What was let loose.
+    pub what: &'static str,
+    /// The name that was blamed.
+    pub source: String,
+    /// The latest wake-ups of the run, the latest first.
+    pub delays: Vec<Delay>,
+    /// The most that the same name had of a wake-up where it was not let loose.
+    pub quiet_ns: u64,
+}
+
+/// What a lab showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Causes {
+    /// `uname -r`.
+    pub kernel_version: String,
+    /// Each in its own run.
+    pub causes: Vec<Cause>,
+}
+
+/// Boots a lab under virtual time and lets one loose after the other.
+///
+/// # Errors
+/// If the lab fails, or says what cannot be read.
+pub fn causes() -> Result<Causes> {
+    let mut commands = vec![format!("{TASK} -d 1")];
+    for injected in &INJECTED {
+        let Injected {
+            disturber,
+            task,
+            events,
+            ..
+        } = injected;
+        commands.extend([
+            (*disturber).to_owned(),
+            format!("lab-tracefs while {EVENTS} {events} -- {TASK}{task} -d 2"),
+            "lab-tracefs show".to_owned(),
+        ]);
+    }
+    let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+    let report = Lab::kernel(Kernel::Cloud)
+        .virtual_time(0)
+        .program(&lab_program("lab-tracefs")?)
+        .program(&lab_program("lab-disturb")?)
+        .run(&commands)?;
+    let (quiet, beside) = report.outputs.split_first().context("no outputs")?;
+    let quiet = quiet.json()?;
+    let told = INJECTED.iter().zip(beside.chunks(2));
+    let causes = told.map(|(injected, told)| injected.cause(told, &quiet));
+    Ok(Causes {
+        kernel_version: report.kernel_version.clone(),
+        causes: causes.collect::<Result<_>>()?,
+    })
+}
+
+impl Injected {
+    fn cause(&self, told: &[CommandOutput], quiet: &Value) -> Result<Cause> {
+        let [ours, kernel] = told else {
+            bail!("{} outputs of a cause", told.len());
+        };
+        let ours = ours.json()?;
+        let spans = spans(kernel.text()?, self.lines)?;
+        let (source, _) = self.found(&ours)?.with_context(|| self.unnamed())?;
+        let (_, quiet_ns) = self.found(quiet)?.unwrap_or_default();
+        let worst = list(&ours["cpus"][0]["worst"])?.iter();
+        let delays = worst.map(|wakeup| delay(wakeup, &spans, &source));
+        Ok(Cause {
+            what: self.what,
+            delays: delays.collect::<Result<_>>()?,
+            source,
+            quiet_ns,
+        })
+    }
+
+    fn unnamed(&self) -> String {
+        format!("nobody named {} is blamed", self.source)
+    }
+
+    /// Its whole name, and the most that it had of one wake-up.
+    fn found(&self, result: &Value) -> Result<Option<(String, u64)>> {
+        for source in list(&result["cpus"][0]["sources"])? {
+            let name = source["name"].as_str().context("a source has no name")?;
+            if name.starts_with(self.source) {
+                return Ok(Some((name.to_owned(), number(&source["max_ns"])?)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// From each line of the first kind to the next of the second.
+fn spans(trace: &str, [begins, ends]: [&str; 2]) -> Result<Vec<Span>> {
+    let mut spans = Vec::new();
+    let mut begun_ns = None;
+    for line in trace.lines() {
+        ensure!(!line.contains(" EVENTS]"), "the trace is not whole: {line}");
+        let at_ns = || {
+            let (before, _) = line.split_once(": ").context("a line without time")?;
+            timestamp_ns(before)
+        };
+        if line.contains(begins) {
+            begun_ns = Some(at_ns()?);
+        } else if line.contains(ends)
+            && let Some(begun_ns) = begun_ns.take()
+        {
+            spans.push((begun_ns, at_ns()?));
+        }
+    }
+    Ok(spans)
+}
+
+fn delay(wakeup: &Value, spans: &[Span], source: &str) -> Result<Delay> {
+    let latency_ns = number(&wakeup["latency_ns"])?;
+    let from_ns = number(&wakeup["expiry_mono_ns"])?;
+    let to_ns = from_ns + latency_ns;
+    let within = |&(begin, end): &Span| end.min(to_ns).saturating_sub(begin.max(from_ns));
+    Ok(Delay {
+        injected_ns: Some(spans.iter().map(within).sum()),
+        named_ns: booked(wakeup, |part| part["source"] == *source)?,
+        latency_ns,
+    })
+}
+
+/// The sum of those parts of a wake-up.
+pub(super) fn booked(wakeup: &Value, belongs: impl Fn(&Value) -> bool) -> Result<u64> {
+    let parts = list(&wakeup["parts"])?.iter();
+    let parts = parts.filter(|part| belongs(part));
+    parts.map(|part| number(&part["ns"])).sum()
+}
+
+pub(super) fn list(value: &Value) -> Result<&Vec<Value>> {
+    value
+        .as_array()
+        .with_context(|| format!("no list: {value}"))
+}
+
+pub(super) fn number(value: &Value) -> Result<u64> {
+    value
+        .as_u64()
+        .with_context(|| format!("no number: {value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const TRACE: &str = "\
+          <idle>-0  [000] d.h1.  2.000010: local_timer_exit: vector=236
+          <idle>-0  [000] d.h1.  2.000100: local_timer_entry: vector=236
+          <idle>-0  [000] d.h1.  2.000400: local_timer_exit: vector=236
+          <idle>-0  [000] d.h1.  2.001100: local_timer_entry: vector=236
+";
+
+    #[test]
+    fn only_what_lies_in_a_wake_up_has_delayed_it() {
+        let spans = spans(TRACE, INJECTED[0].lines).unwrap();
+        assert_eq!(spans, [(2_000_100_000, 2_000_400_000)]);
+        let part = |source: &str, ns: u64| json!({"source": source, "ns": ns});
+        let wakeup = json!({
+            "expiry_mono_ns": 2_000_150_000_u64,
+            "latency_ns": 260_000,
+            "parts": [part("local_timer:236", 200_000), part("hog:7", 10_000), part("local_timer:236", 49_000)],
+        });
+        let found = delay(&wakeup, &spans, "local_timer:236").unwrap();
+        let expected = Delay {
+            injected_ns: Some(250_000),
+            named_ns: 249_000,
+            latency_ns: 260_000,
+        };
+        assert_eq!(found, expected);
+    }
+}

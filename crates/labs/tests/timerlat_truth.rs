@@ -1,0 +1,79 @@
+//! What `vmnoise timerlat` says beside the kernel's own tracer, beside cyclictest, and of
+//! delays whose cause and length are known: under virtual time, where a run repeats.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod lab {
+    use vmnoise_labs::oracle::{beside_cyclictest, beside_timerlat, causes, descheduled};
+
+    #[test]
+    fn wake_ups_of_the_kernels_tracer_have_ours_beside_them() {
+        let found = beside_timerlat().unwrap();
+        println!("{found:?}");
+        assert_eq!(found.ring_full, 0, "{found:?}");
+        assert!(found.matched * 100 >= found.kernel * 99, "{found:?}");
+        // Ours are stamped by the events before the kernel's own stamps, in the same order.
+        for context in [found.irq, found.thread] {
+            assert!(
+                context.our_median_ns <= context.kernel_median_ns,
+                "{found:?}"
+            );
+            assert!(
+                context.our_median_ns * 2 >= context.kernel_median_ns,
+                "{found:?}"
+            );
+        }
+        assert!(
+            found.irq.our_median_ns < found.thread.our_median_ns,
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn latencies_are_distributed_as_those_of_cyclictest() {
+        let found = beside_cyclictest().unwrap();
+        println!("{found:?}");
+        // Single runs of one program differ by as much.
+        assert!(found.our_distance <= found.own_distance, "{found:?}");
+        assert!(found.ours_ns <= found.cyclictest_ns, "{found:?}");
+        // The witnesses take part in each wake-up, and in each alike.
+        assert!(found.witnessed_ns >= found.ours_ns, "{found:?}");
+        assert!(found.witnessed_distance <= 0.1, "{found:?}");
+    }
+
+    #[test]
+    fn a_known_cause_has_its_name_and_its_length() {
+        let found = causes().unwrap();
+        println!("{found:#?}");
+        for cause in &found.causes {
+            assert!(!cause.delays.is_empty(), "{cause:?}");
+            for delay in &cause.delays {
+                let injected_ns = delay.injected_ns.unwrap();
+                assert!(injected_ns >= 50_000, "not by this cause: {cause:?}");
+                // The times of the trace have whole microseconds; what is inside another
+                // interrupt is the interrupt's.
+                let apart_ns = injected_ns.abs_diff(delay.named_ns);
+                assert!(apart_ns <= 4_000.max(injected_ns / 20), "{cause:?}");
+            }
+            // Where it was not let loose, nothing of the kind is blamed.
+            let shortest = cause.delays.iter().map(|delay| delay.named_ns).min();
+            assert!(cause.quiet_ns * 2 <= shortest.unwrap(), "{cause:?}");
+        }
+    }
+
+    #[test]
+    fn a_guest_whose_vcpu_is_kept_from_running_calls_it_steal_of_that_length() {
+        let found = descheduled().unwrap();
+        println!("{found:#?}");
+        for delay in &found.delays {
+            assert!(delay.named_ns * 100 >= delay.latency_ns * 95, "{delay:?}");
+        }
+        // The end of the disturber follows its last burst, and takes the CPU, too.
+        let of_burst = |ns: &u64| ns * 100 <= found.burst_ns * 105;
+        let stolen = found.delays.iter().map(|delay| delay.named_ns);
+        let (of_burst, longer): (Vec<u64>, Vec<u64>) = stolen.partition(of_burst);
+        assert!(longer.len() <= 1, "{found:?}");
+        // Expiries lie anywhere in a burst, the first at most a period behind its begin.
+        assert!(of_burst[0] * 100 >= found.burst_ns * 95, "{found:?}");
+        assert!(found.quiet_ns * 20 <= found.burst_ns, "{found:?}");
+    }
+}
