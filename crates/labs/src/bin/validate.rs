@@ -1,22 +1,39 @@
 //! `validate` compares `vmnoise osnoise` with the kernel's own tracer and counters in
 //! labs, a guest's recording with and without its host's, and a guest with its host on this
 //! machine, and writes the figures into docs/validation.md, and the first of them into
-//! README.md.
+//! README.md. Then it compares `vmnoise timerlat` with the kernel's tracer, with cyclictest
+//! and with known causes; `validate timerlat` does that alone.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use vmnoise_labs::oracle::report::{Part, TimerlatTruth};
 use vmnoise_labs::oracle::{
-    beside_the_kernel, busiest_exit, flagship, nmis, report, residuals, softirqs,
+    beside_cyclictest, beside_the_kernel, beside_timerlat, busiest_exit, causes, descheduled,
+    flagship, here_beside_cyclictest, nmis, report, residuals, softirqs,
 };
 
+const VALIDATION: &str = "docs/validation.md";
 const CPU: u32 = 1;
 const ROUNDS: usize = 5;
 const SECONDS: u64 = 5;
 
 fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [] => {
+            noise()?;
+            timerlat()
+        }
+        ["timerlat"] => timerlat(),
+        _ => bail!("usage: validate [timerlat]"),
+    }
+}
+
+fn noise() -> Result<()> {
     eprintln!("a guest beside a busy task of its host");
     let flagship = report::flagship(&flagship()?);
     eprintln!("an exit with much of its host in it");
@@ -40,16 +57,35 @@ fn main() -> Result<()> {
     ];
     let generated = sections.join("\n");
     print!("{generated}");
-    renew("docs/validation.md", &generated)?;
-    renew("README.md", &flagship)
+    renew(VALIDATION, Part::Noise, &generated)?;
+    renew("README.md", Part::Noise, &flagship)
+}
+
+fn timerlat() -> Result<()> {
+    eprintln!("wake-ups beside cyclictest on this machine");
+    let here = here_beside_cyclictest([0, CPU])?;
+    eprintln!("the same under virtual time");
+    let cyclictest = beside_cyclictest()?;
+    eprintln!("beside the kernel's timerlat");
+    let kernel = beside_timerlat()?;
+    eprintln!("delays of known cause and length");
+    let generated = report::timerlat(&TimerlatTruth {
+        kernel,
+        cyclictest,
+        here,
+        causes: causes()?,
+        descheduled: descheduled()?,
+    });
+    print!("{generated}");
+    renew(VALIDATION, Part::Timerlat, &generated)
 }
 
 /// Writes what was generated into this page of the tree.
-fn renew(page: &str, generated: &str) -> Result<()> {
+fn renew(page: &str, part: Part, generated: &str) -> Result<()> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .join(page);
     let old = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let new = report::renewed(&old, generated).with_context(|| path.display().to_string())?;
+    let new = report::renewed(&old, part, generated).with_context(|| path.display().to_string())?;
     Ok(std::fs::write(&path, new)?)
 }

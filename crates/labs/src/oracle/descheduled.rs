@@ -27,6 +27,15 @@ pub struct Descheduled {
     pub quiet_ns: u64,
 }
 
+impl Descheduled {
+    /// The most steal of a wake-up that one burst can have made. The end of the task follows
+    /// its last burst, and takes the CPU, too.
+    pub fn longest_of_burst_ns(&self) -> Option<u64> {
+        let stolen = self.delays.iter().map(|delay| delay.named_ns);
+        stolen.filter(|ns| ns * 100 <= self.burst_ns * 105).max()
+    }
+}
+
 /// Boots a lab with a guest under virtual time, and lets the task loose on the host.
 ///
 /// # Errors

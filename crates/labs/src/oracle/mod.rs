@@ -7,6 +7,7 @@ mod cyclictest;
 mod descheduled;
 mod flagship;
 mod gaps;
+mod latencies;
 mod matching;
 mod osnoise;
 pub mod report;
@@ -20,10 +21,13 @@ pub mod xen;
 pub use agreement::Agreement;
 pub use branch::{Branch, busiest_exit};
 pub use causes::{Cause, Causes, Delay, causes};
-pub use cyclictest::{BesideCyclictest, beside_cyclictest};
+pub use cyclictest::{
+    BesideCyclictest, HereBesideCyclictest, beside_cyclictest, here_beside_cyclictest,
+};
 pub use descheduled::{Descheduled, descheduled};
 pub use flagship::{Flagship, flagship};
 pub use gaps::Gaps;
+pub use latencies::Turns;
 pub use osnoise::{BesideKernel, Turn, beside_the_kernel, nmis};
 pub use residual::{Residual, Side, residuals};
 pub use softirqs::{Softirqs, softirqs};

@@ -7,6 +7,9 @@ use vmnoise_explain::{NamedWakeupPart, Phase, Summary, WorstWakeup};
 use super::budget;
 use crate::recent_trace::RecentTrace;
 
+/// rtla calls a longer delay of an idle CPU's interrupt the way out of idle.
+const EXIT_FROM_IDLE_NS: u64 = 10_000;
+
 /// The report, with an empty line behind it; nothing if no wake-up stopped the run.
 pub fn report(facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> String {
     let wakeups = summary.wakeups.as_ref();
@@ -14,9 +17,10 @@ pub fn report(facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Strin
         return String::new();
     };
     let mut out = format!("## CPU {} hit stop tracing, analyzing it ##\n", late.cpu);
+    let was_idle = was_idle(facts, late, trace);
     out += &match until_irq(facts, late) {
-        Some(irq_ns) => irq_analysis(late, irq_ns, trace),
-        None => thread_analysis(late, trace),
+        Some(irq_ns) => irq_analysis(late, irq_ns, was_idle, trace),
+        None => thread_analysis(late, was_idle, trace),
     };
     out + &format!("\nStopped by this wake-up:\n{}\n", budget::tree(late))
 }
@@ -29,8 +33,8 @@ fn until_irq(facts: &RunFacts, late: &WorstWakeup) -> Option<u64> {
     (!thread_hit).then_some(irq_ns)
 }
 
-fn irq_analysis(late: &WorstWakeup, irq_ns: u64, trace: &RecentTrace) -> String {
-    let mut out = previous_irq(late, trace) + &handler_delay(late, irq_ns);
+fn irq_analysis(late: &WorstWakeup, irq_ns: u64, was_idle: bool, trace: &RecentTrace) -> String {
+    let mut out = previous_irq(late, trace) + &handler_delay(late, irq_ns, was_idle);
     out += &plain("IRQ latency:", 6, Some(irq_ns));
     if let Some(running) = running(late, trace) {
         out += "  Blocking thread:\n";
@@ -43,9 +47,9 @@ fn irq_analysis(late: &WorstWakeup, irq_ns: u64, trace: &RecentTrace) -> String 
     out + &total("IRQ latency:", irq_ns)
 }
 
-fn thread_analysis(late: &WorstWakeup, trace: &RecentTrace) -> String {
+fn thread_analysis(late: &WorstWakeup, was_idle: bool, trace: &RecentTrace) -> String {
     let total_ns = late.latency_ns;
-    let mut out = previous_irq(late, trace) + &handler_delay(late, total_ns);
+    let mut out = previous_irq(late, trace) + &handler_delay(late, total_ns, was_idle);
     out += &plain("IRQ latency:", 6, late.irq_ns);
     let timer = timer_irq(late);
     let of_timer = |part: &&NamedWakeupPart| part.share == Share::Irq && part.source == timer;
@@ -96,7 +100,7 @@ fn early(phase: Option<Phase>) -> bool {
 }
 
 /// Time until the interrupt in which no other interrupt ran, and how much of it was stolen.
-fn handler_delay(late: &WorstWakeup, total_ns: u64) -> String {
+fn handler_delay(late: &WorstWakeup, total_ns: u64, was_idle: bool) -> String {
     let idle = |part: &&NamedWakeupPart| part.share == Share::Steal || part.share.is_residual();
     let parts = late
         .parts
@@ -106,9 +110,12 @@ fn handler_delay(late: &WorstWakeup, total_ns: u64) -> String {
     let delay_ns: u64 = parts.clone().map(|part| part.ns).sum();
     let stolen = parts.filter(|part| part.share == Share::Steal);
     let stolen_ns: u64 = stolen.map(|part| part.ns).sum();
+    let from_idle = match was_idle && delay_ns > EXIT_FROM_IDLE_NS {
+        true => "(exit from idle)",
+        false => "",
+    };
     let mut out = format!(
-        "  IRQ handler delay:\t\t{:>16}\t{:9.2} us ({:.2} %)\n",
-        "",
+        "  IRQ handler delay:\t\t{from_idle:>16}\t{:9.2} us ({:.2} %)\n",
         us(delay_ns),
         percent(delay_ns, total_ns)
     );
@@ -120,6 +127,14 @@ fn handler_delay(late: &WorstWakeup, total_ns: u64) -> String {
         );
     }
     out
+}
+
+/// Whether nothing ran at the expiry: the task slept, and nobody was seen.
+fn was_idle(facts: &RunFacts, late: &WorstWakeup, trace: &RecentTrace) -> bool {
+    let armed_late = |part: &NamedWakeupPart| part.phase == Some(Phase::ArmedLate);
+    let slept = late.irq_ns.is_some() && !late.parts.iter().any(armed_late);
+    let nobody = trace.inside((late.expiry_mono_ns, late.cpu), 1).is_empty();
+    slept && nobody && facts.witnesses.sched
 }
 
 /// An interrupt that was under way at the expiry, and so may have held the timer's up.

@@ -146,3 +146,44 @@ fn cdf(summary: &Summary) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::facts;
+    use vmnoise_events::{Activation, Event, TimerOptions, Workload};
+    use vmnoise_explain::Explainer;
+
+    #[test]
+    fn a_distribution_reaches_one_in_both_views() {
+        let mut facts = facts();
+        facts.workload = Workload::Timer;
+        facts.options.timer = Some(TimerOptions {
+            period_ns: 1_000,
+            aligned_ns: None,
+            stop_irq_ns: None,
+            stop_thread_ns: None,
+            dma_latency_us: None,
+        });
+        let mut explainer = Explainer::new(&facts);
+        for (nth, latency_ns) in (1..).zip([500, 1_500, 500]) {
+            let expiry_mono_ns = nth * 10_000;
+            let activation = Activation {
+                cpu: 16,
+                expiry_mono_ns,
+                woke_mono_ns: expiry_mono_ns + latency_ns,
+                ..Activation::default()
+            };
+            explainer.feed(&Event::Activation(activation), &mut |_| {});
+        }
+        explainer.run_out(&mut |_| {});
+        // A latency of one and a half periods held two wake-ups up.
+        let expected = "# cpu view latency_ns count fraction
+16 felt 500 2 0.666666667
+16 felt 1500 1 1.000000000
+16 corrected 500 3 0.750000000
+16 corrected 1500 1 1.000000000
+";
+        assert_eq!(cdf(&explainer.finish()), expected);
+    }
+}

@@ -1,6 +1,7 @@
 //! The generated parts of documents.
 
 mod flagship;
+mod timerlat;
 
 use anyhow::{Context, Result};
 
@@ -10,22 +11,39 @@ use super::residual::{Residual, Side};
 use super::softirqs::Softirqs;
 
 pub use flagship::{busiest_exit, flagship};
+pub use timerlat::{TimerlatTruth, timerlat};
 
-/// Above what is generated.
-const BEGIN: &str = "<!-- begin: make validate -->\n";
-/// Below it.
-const END: &str = "<!-- end: make validate -->\n";
+/// What is generated between two markers of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// What `vmnoise osnoise` and the join are held against.
+    Noise,
+    /// What `vmnoise timerlat` is.
+    Timerlat,
+}
 
-/// Puts its generated part into a page.
+impl Part {
+    /// Above it, and below it.
+    fn markers(self) -> [String; 2] {
+        let name = match self {
+            Part::Noise => "make validate",
+            Part::Timerlat => "make validate, timerlat",
+        };
+        ["begin", "end"].map(|place| format!("<!-- {place}: {name} -->\n"))
+    }
+}
+
+/// Puts a generated part into a page.
 ///
 /// # Errors
-/// If the page lacks the markers.
-pub fn renewed(page: &str, generated: &str) -> Result<String> {
-    let missing = || format!("the page lacks `{}` and `{}`", BEGIN.trim(), END.trim());
-    let (before, rest) = page.split_once(BEGIN).with_context(missing)?;
-    let (_, after) = rest.split_once(END).with_context(missing)?;
+/// If the page lacks its markers.
+pub fn renewed(page: &str, part: Part, generated: &str) -> Result<String> {
+    let [begin, end] = part.markers();
+    let missing = || format!("the page lacks `{}` and `{}`", begin.trim(), end.trim());
+    let (before, rest) = page.split_once(&begin).with_context(missing)?;
+    let (_, after) = rest.split_once(&end).with_context(missing)?;
     Ok(format!(
-        "{before}{BEGIN}\n{}\n\n{END}{after}",
+        "{before}{begin}\n{}\n\n{end}{after}",
         generated.trim()
     ))
 }
@@ -207,9 +225,14 @@ mod tests {
 
     #[test]
     fn only_what_lies_between_the_markers_is_renewed() {
-        let page = format!("above\n{BEGIN}old\n{END}below\n");
-        let renewed = renewed(&page, "new\n").unwrap();
-        assert_eq!(renewed, format!("above\n{BEGIN}\nnew\n\n{END}below\n"));
-        assert!(super::renewed("no markers", "new").is_err());
+        let [begin, end] = Part::Noise.markers();
+        let [other_begin, other_end] = Part::Timerlat.markers();
+        let other = format!("{other_begin}other\n{other_end}");
+        let page = format!("above\n{begin}old\n{end}below\n{other}");
+        let new = renewed(&page, Part::Noise, "new\n").unwrap();
+        assert_eq!(new, format!("above\n{begin}\nnew\n\n{end}below\n{other}"));
+        let new = renewed(&page, Part::Timerlat, "new\n").unwrap();
+        assert!(new.starts_with(&format!("above\n{begin}old\n")), "{new}");
+        assert!(renewed("no markers", Part::Noise, "new").is_err());
     }
 }

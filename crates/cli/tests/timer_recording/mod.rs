@@ -1,0 +1,216 @@
+//! A small recording of periodic tasks on two CPUs of a guest: on time, behind a soft
+//! interrupt, behind a task, behind the hypervisor, with a step unseen, and so late out of
+//! idle that it ended the run.
+
+use std::path::Path;
+
+use vmnoise_events::*;
+use vmnoise_recording::Writer;
+
+const BEGIN_NS: u64 = 5_000_000_000;
+const PERIOD_NS: u64 = 1_000_000;
+const SOURCES: [&str; 3] = ["local_timer:236", "TIMER:1", "hog:4711"];
+
+/// Writes it.
+pub fn write(path: &Path) {
+    let mut writer = Writer::create(path, &facts()).unwrap();
+    for (id, name) in (0..).zip(SOURCES) {
+        let (id, name) = (SourceId(id), name.to_owned());
+        writer.push(&Event::Source(Source { id, name })).unwrap();
+    }
+    for event in events() {
+        writer.push(&event).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+fn events() -> Vec<Event> {
+    use ActivityKind::{Irq, Softirq, Thread};
+
+    let mut events = vec![anchor(BEGIN_NS)];
+    // CPU 0: on time, twice.
+    for nth in 1..=2 {
+        let expiry_ns = BEGIN_NS + nth * PERIOD_NS;
+        events.push(activity(0, Irq, (expiry_ns + 700, expiry_ns + 2_900), 0, 0));
+        events.push(woken(0, expiry_ns, [1_000, 1_400, 4_100], 5_200 + nth));
+    }
+    // CPU 1: a soft interrupt, then a task, keeps it waiting.
+    let expiry_ns = BEGIN_NS + PERIOD_NS;
+    events.extend([
+        activity(1, Irq, (expiry_ns + 800, expiry_ns + 3_000), 0, 0),
+        activity(1, Softirq, (expiry_ns - 9_000, expiry_ns + 41_000), 1, 0),
+        activity(1, Thread, (expiry_ns - 80_000, expiry_ns + 43_000), 2, 0),
+        woken(1, expiry_ns, [1_100, 1_500, 43_000], 44_000),
+    ]);
+    let expiry_ns = BEGIN_NS + 2 * PERIOD_NS;
+    events.extend([
+        activity(1, Irq, (expiry_ns + 800, expiry_ns + 3_000), 0, 0),
+        activity(
+            1,
+            Thread,
+            (expiry_ns - 20_000, expiry_ns + 305_000),
+            2,
+            4_000,
+        ),
+        Event::Activation(Activation {
+            steal_ns: [0, 0, 4_000, 0],
+            ..activation(1, expiry_ns, [1_100, 1_500, 305_000], 306_100)
+        }),
+    ]);
+    // The hypervisor keeps CPU 0 from its interrupt for more than two periods.
+    let expiry_ns = BEGIN_NS + 3 * PERIOD_NS;
+    let late_ns = 2_400_000;
+    events.extend([
+        activity(
+            0,
+            Irq,
+            (expiry_ns + late_ns, expiry_ns + late_ns + 2_200),
+            0,
+            0,
+        ),
+        Event::Activation(Activation {
+            steal_ns: [2_395_000, 0, 0, 0],
+            ..activation(
+                0,
+                expiry_ns,
+                [late_ns + 300, late_ns + 700, late_ns + 3_400],
+                late_ns + 4_500,
+            )
+        }),
+    ]);
+    // Two periods were missed, and of this wake-up the switch was.
+    let expiry_ns = BEGIN_NS + 6 * PERIOD_NS;
+    events.extend([
+        activity(0, Irq, (expiry_ns + 700, expiry_ns + 2_900), 0, 0),
+        Event::Activation(Activation {
+            missed: 2,
+            switch_mono_ns: None,
+            ..activation(0, expiry_ns, [1_000, 1_400, 0], 5_300)
+        }),
+    ]);
+    // Nothing ran on CPU 1, and the interrupt was late all the same.
+    let expiry_ns = BEGIN_NS + 7 * PERIOD_NS;
+    events.extend([
+        activity(1, Irq, (expiry_ns + 2_700_000, expiry_ns + 2_702_000), 0, 0),
+        Event::Activation(Activation {
+            steal_ns: [2_600_000, 0, 0, 0],
+            ..activation(1, expiry_ns, [2_700_300, 2_700_700, 2_703_500], 2_704_700)
+        }),
+    ]);
+    let end_ns = BEGIN_NS + 10 * PERIOD_NS;
+    events.push(anchor(end_ns));
+    for cpu in [0, 1] {
+        events.push(Event::Tally(Tally {
+            cpu,
+            first_tsc: BEGIN_NS,
+            last_tsc: end_ns,
+            ..Tally::default()
+        }));
+    }
+    events.push(Event::Watermark(end_ns));
+    events.push(Event::Finish(Finish {
+        reason: FinishReason::Stop,
+        mono_ns: end_ns,
+    }));
+    events
+}
+
+/// The TSC shows CLOCK_MONOTONIC.
+fn anchor(at_ns: u64) -> Event {
+    Event::Anchor(Anchor {
+        before_tsc: at_ns,
+        mono_ns: at_ns,
+        after_tsc: at_ns,
+    })
+}
+
+fn activity(
+    cpu: u32,
+    kind: ActivityKind,
+    (start_mono_ns, end_mono_ns): (u64, u64),
+    source: u32,
+    steal_ns: u64,
+) -> Event {
+    Event::Activity(Activity {
+        cpu,
+        kind,
+        start_mono_ns,
+        end_mono_ns,
+        source: SourceId(source),
+        steal_ns,
+    })
+}
+
+/// Interrupt, wake and switch lie so far behind the expiry.
+fn activation(cpu: u32, expiry_ns: u64, steps_ns: [u64; 3], latency_ns: u64) -> Activation {
+    let [irq, waking, switch] = steps_ns.map(|ns| Some(expiry_ns + ns));
+    Activation {
+        cpu,
+        expiry_mono_ns: expiry_ns,
+        woke_mono_ns: expiry_ns + latency_ns,
+        armed_mono_ns: Some(expiry_ns - 900_000),
+        irq_mono_ns: irq,
+        waking_mono_ns: waking,
+        switch_mono_ns: switch,
+        steal_ns: [0; 4],
+        missed: 0,
+    }
+}
+
+fn woken(cpu: u32, expiry_ns: u64, steps_ns: [u64; 3], latency_ns: u64) -> Event {
+    Event::Activation(activation(cpu, expiry_ns, steps_ns, latency_ns))
+}
+
+fn facts() -> RunFacts {
+    RunFacts {
+        tool_version: "test".to_owned(),
+        workload: Workload::Timer,
+        started_at: "2026-01-01T00:00:00Z".to_owned(),
+        options: Options {
+            cpus: vec![0, 1],
+            duration_ns: 10_000_000_000,
+            threshold_ns: 0,
+            period_ns: 1_000_000_000,
+            priority: Some(Policy::Fifo(95)),
+            top: 3,
+            stop_ns: None,
+            stop_total_ns: None,
+            runtime_ns: None,
+            trace: true,
+            observed: Vec::new(),
+            exits: None,
+            timer: Some(TimerOptions {
+                period_ns: PERIOD_NS,
+                aligned_ns: None,
+                stop_irq_ns: None,
+                stop_thread_ns: Some(2_500_000),
+                dma_latency_us: Some(0),
+            }),
+        },
+        host: HostFacts {
+            hypervisor: Some("KVM".to_owned()),
+            ..HostFacts::default()
+        },
+        clock: ClockFacts {
+            source: ClockSource::Tsc,
+            tsc_hz: 1_000_000_000,
+            offset_proof: None,
+            offset_tsc: 0,
+            offset_bound_tsc: 0,
+            bracket_tsc: 0,
+        },
+        witnesses: Witnesses {
+            irq: true,
+            softirq: true,
+            nmi: true,
+            sched: true,
+            steal_clock: true,
+            activity_steal: true,
+            timer: true,
+            ..Witnesses::default()
+        },
+        rungs: Vec::new(),
+        shares_cpu: false,
+        rdtsc_cycles: 20,
+    }
+}

@@ -1,0 +1,179 @@
+//! Histograms of latencies in cyclictest's lines, and how far two of them are apart.
+
+use anyhow::{Context, Result, ensure};
+
+/// Two are compared in buckets of the unit that cyclictest counts in.
+const COMPARED_NS: usize = 1_000;
+
+/// How late the wake-ups of one run or of several were.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Histogram {
+    /// Width of a row, nanoseconds: at most a microsecond.
+    row_ns: usize,
+    counts: Vec<u64>,
+}
+
+/// How cyclictest's runs and ours are distributed. A distance is the largest between two
+/// distribution functions, 0 to 1, in buckets of a microsecond.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Turns {
+    /// How often each of the two ran.
+    pub rounds: usize,
+    /// Median of all of cyclictest's wake-ups.
+    pub cyclictest_ns: usize,
+    /// Of ours.
+    pub ours_ns: usize,
+    /// The largest distance between two runs of cyclictest.
+    pub own_distance: f64,
+    /// Between all of ours and all of cyclictest's.
+    pub our_distance: f64,
+    /// The largest between one run of ours and one of cyclictest's.
+    pub our_largest: f64,
+}
+
+impl Turns {
+    pub(super) fn of(theirs: &[Histogram], ours: &[Histogram]) -> Turns {
+        let [all_theirs, all_ours] = [theirs, ours].map(Histogram::all);
+        Turns {
+            rounds: theirs.len(),
+            cyclictest_ns: all_theirs.median_ns(),
+            ours_ns: all_ours.median_ns(),
+            own_distance: largest_distance(theirs, theirs),
+            our_distance: all_theirs.distance(&all_ours),
+            our_largest: largest_distance(theirs, ours),
+        }
+    }
+}
+
+fn largest_distance(first: &[Histogram], second: &[Histogram]) -> f64 {
+    let of = |one: &Histogram| {
+        let distances = second.iter().map(|other| one.distance(other));
+        distances.fold(0.0, f64::max)
+    };
+    first.iter().map(of).fold(0.0, f64::max)
+}
+
+impl Histogram {
+    /// The rows `NUMBER COUNT` that cyclictest prints for one task, and what is beyond.
+    pub(super) fn parse(text: &str, row_ns: usize) -> Result<Histogram> {
+        let is_row = |line: &&str| line.starts_with(|c: char| c.is_ascii_digit());
+        let mut counts = Vec::new();
+        for line in text.lines().filter(is_row) {
+            let (number, count) = line.split_once(' ').context("a row without count")?;
+            ensure!(
+                number.parse::<usize>()? == counts.len(),
+                "a row is missing: {line}"
+            );
+            counts.push(count.trim().parse()?);
+        }
+        let beyond = "# Histogram Overflows: ";
+        let beyond = text.lines().find_map(|line| line.strip_prefix(beyond));
+        counts.push(beyond.context("no overflows")?.trim().parse()?);
+        let histogram = Histogram { row_ns, counts };
+        ensure!(histogram.total() > 0, "an empty histogram");
+        Ok(histogram)
+    }
+
+    /// Those of several runs together.
+    pub(super) fn all(runs: &[Histogram]) -> Histogram {
+        let rows = runs.iter().map(|run| run.counts.len()).max().unwrap_or(0);
+        let count = |row: usize| runs.iter().filter_map(|run| run.counts.get(row)).sum();
+        Histogram {
+            row_ns: runs.first().map_or(1, |run| run.row_ns),
+            counts: (0..rows).map(count).collect(),
+        }
+    }
+
+    fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    pub(super) fn median_ns(&self) -> usize {
+        let mut below = 0;
+        let half = self.total() / 2;
+        let reaches = |count: &u64| {
+            below += count;
+            below > half
+        };
+        self.counts.iter().position(reaches).unwrap_or(0) * self.row_ns
+    }
+
+    /// The same, earlier or later by the distance of the two.
+    pub(super) fn moved(&self, from_ns: usize, to_ns: usize) -> Histogram {
+        let [from, to] = [from_ns, to_ns].map(|ns| ns / self.row_ns);
+        let count = |row: usize| {
+            let row = (row + from).checked_sub(to)?;
+            self.counts.get(row).copied()
+        };
+        let rows = 0..self.counts.len();
+        Histogram {
+            row_ns: self.row_ns,
+            counts: rows.map(|row| count(row).unwrap_or(0)).collect(),
+        }
+    }
+
+    /// The largest distance between the two distribution functions (Kolmogorov, Smirnov).
+    pub(super) fn distance(&self, other: &Histogram) -> f64 {
+        let (mut ours, mut theirs) = (0, 0);
+        let all = (self.total().max(1) as f64, other.total().max(1) as f64);
+        let compared = |histogram: &Histogram| -> Vec<u64> {
+            let buckets = histogram.counts.chunks(COMPARED_NS / histogram.row_ns);
+            buckets.map(|rows| rows.iter().sum()).collect()
+        };
+        let (our, their) = (compared(self), compared(other));
+        let steps = our.iter().zip(&their).map(|(our, their)| {
+            ours += our;
+            theirs += their;
+            (ours as f64 / all.0 - theirs as f64 / all.1).abs()
+        });
+        steps.fold(0.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(counts: &[(usize, u64)]) -> Histogram {
+        let mut rows = vec![0; 4 * COMPARED_NS];
+        counts.iter().for_each(|(ns, count)| rows[*ns] = *count);
+        Histogram {
+            row_ns: 1,
+            counts: rows,
+        }
+    }
+
+    #[test]
+    fn a_histogram_has_what_is_beyond_it() {
+        let text = "# Histogram\n000000 000000\n000001 000003\n# Histogram Overflows: 00002\n";
+        let read = Histogram::parse(text, 1_000).unwrap();
+        assert_eq!(read.counts, [0, 3, 2]);
+        assert_eq!(read.median_ns(), 1_000);
+        assert!(Histogram::parse("000001 000003\n# Histogram Overflows: 0\n", 1).is_err());
+        assert!(Histogram::parse("000000 000003\n", 1).is_err());
+    }
+
+    #[test]
+    fn distributions_are_laid_over_each_other_by_the_microsecond() {
+        let first = with(&[(1_100, 3), (2_100, 1)]);
+        let second = with(&[(2_900, 3)]);
+        assert!((first.distance(&second) - 0.75).abs() < 1e-9);
+        assert!(first.distance(&with(&[(1_900, 3), (2_000, 1)])) < 1e-9);
+        assert_eq!(second.moved(2_900, 1_900), with(&[(1_900, 3)]));
+        let coarse = Histogram {
+            row_ns: 1_000,
+            counts: vec![0, 0, 9],
+        };
+        assert!(coarse.distance(&second) < 1e-9);
+    }
+
+    #[test]
+    fn runs_that_differ_among_themselves_hide_as_much() {
+        let runs = [with(&[(1_000, 4)]), with(&[(1_000, 3), (2_000, 1)])];
+        let turns = Turns::of(&runs, &[with(&[(1_000, 4)]), with(&[(1_000, 4)])]);
+        assert_eq!((turns.rounds, turns.ours_ns), (2, 1_000));
+        assert!((turns.own_distance - 0.25).abs() < 1e-9, "{turns:?}");
+        assert!((turns.our_distance - 0.125).abs() < 1e-9, "{turns:?}");
+        assert!((turns.our_largest - 0.25).abs() < 1e-9, "{turns:?}");
+    }
+}
