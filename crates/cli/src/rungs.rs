@@ -2,12 +2,15 @@
 //! each result's last lines.
 
 use vmnoise_events::{OffsetProof, Rung};
-use vmnoise_tracer::host::{Host, KvmDebugfs};
+use vmnoise_tracer::host::{Host, KvmDebugfs, LapicTimerAdvance};
 use vmnoise_tracer::{ExitTracer, ReasonSource};
 use vmnoise_workload::microvm::{Error, GuestClock, KvmOffer};
 
 /// What `vmnoise exits` needs, in the words of `vmnoise doctor`.
 const EXITS_OF_ALL: &str = "exits of every VM";
+/// One reading of the TSC beyond this is a hypervisor's answer: it is dozens of cycles of a
+/// processor, and an exit and the way back are a thousand or more.
+const EMULATED_RDTSC_NS: u64 = 300;
 
 /// What a trial VM showed, for `vmnoise doctor`.
 pub fn of_offer(offer: &KvmOffer) -> Vec<Rung> {
@@ -236,6 +239,60 @@ pub fn of_interference(counted: bool) -> Rung {
     )
 }
 
+/// Who answers when the TSC is read, which is what each latency and each gap begins and ends
+/// with.
+pub fn of_tsc(rdtsc_cycles: u64, tsc_hz: u64) -> Rung {
+    const PROBE: &str = "TSC";
+    let rdtsc_ns = rdtsc_cycles.saturating_mul(1_000_000_000) / tsc_hz.max(1);
+    if rdtsc_ns <= EMULATED_RDTSC_NS {
+        let native = format!("native, {rdtsc_cycles} cycles a reading");
+        return rung(PROBE, &native, true, "", "");
+    }
+    let limit = format!(
+        "each reading is an exit that takes {rdtsc_ns} ns: latencies and gaps are felt that much \
+         too long"
+    );
+    rung(
+        PROBE,
+        &format!("emulated, {rdtsc_cycles} cycles a reading"),
+        false,
+        &limit,
+        "have the hypervisor let this guest read it: tsc_mode=\"native\" of Xen's xl.cfg; elsewhere \
+         a host that keeps its own TSC constant, and a guest at the same rate",
+    )
+}
+
+/// How this host's KVM fires the timers of its guests.
+pub fn of_guest_timers(advance: LapicTimerAdvance) -> Rung {
+    const PROBE: &str = "timers of guests";
+    const REMEDY: &str = "load kvm with lapic_timer_advance=1; before Linux 6.10 with \
+                          lapic_timer_advance_ns=-1";
+    match advance {
+        LapicTimerAdvance::Adaptive => rung(
+            PROBE,
+            "fired ahead of time (lapic_timer_advance), adaptive",
+            true,
+            "",
+            "",
+        ),
+        LapicTimerAdvance::Fixed(ns) => rung(
+            PROBE,
+            &format!("fired {ns} ns ahead of time (lapic_timer_advance_ns)"),
+            false,
+            "as long for every guest: where the way into one takes longer its timers are late, and \
+             where it takes less its vCPU spins until they are due",
+            REMEDY,
+        ),
+        LapicTimerAdvance::Off => rung(
+            PROBE,
+            "fired when due (no lapic_timer_advance)",
+            false,
+            "the way into the guest is part of each of its timer latencies",
+            REMEDY,
+        ),
+    }
+}
+
 /// No witness: nobody can be named.
 pub fn no_witness(rung_in_use: &str, remedy: &str) -> Rung {
     rung(
@@ -305,6 +362,33 @@ mod tests {
             assert_eq!(rung.limit.contains("how-to-test-on-intel.md"), told);
         }
         assert!(!of_reasons(ReasonSource::Unread).best);
+    }
+
+    #[test]
+    fn a_tsc_that_takes_an_exit_is_emulated() {
+        let native = of_tsc(40, 2_000_000_000);
+        assert!(
+            native.best && native.rung.contains("40 cycles"),
+            "{native:?}"
+        );
+        let emulated = of_tsc(4000, 2_000_000_000);
+        assert!(!emulated.best, "{emulated:?}");
+        assert!(emulated.rung.starts_with("emulated, 4000 "), "{emulated:?}");
+        assert!(emulated.limit.contains("2000 ns"), "{emulated:?}");
+        // A TSC that did not move while it was calibrated says nothing.
+        assert!(!of_tsc(20, 0).best);
+    }
+
+    #[test]
+    fn guests_whose_timers_fire_when_due_have_a_remedy() {
+        assert!(of_guest_timers(LapicTimerAdvance::Adaptive).best);
+        for advance in [LapicTimerAdvance::Off, LapicTimerAdvance::Fixed(5000)] {
+            let rung = of_guest_timers(advance);
+            assert!(
+                !rung.best && rung.remedy.contains("lapic_timer_advance"),
+                "{rung:?}"
+            );
+        }
     }
 
     #[test]

@@ -190,7 +190,7 @@ pub struct RunFacts {
     pub rungs: Vec<Rung>,
     /// Whether the tool's own threads had to share a measured CPU.
     pub shares_cpu: bool,
-    /// Cycles per `rdtsc` in a bare loop on the host; above about 1 µs the TSC is emulated.
+    /// Cycles per `rdtsc` in a bare loop on this machine.
     pub rdtsc_cycles: u64,
 }
 

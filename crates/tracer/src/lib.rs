@@ -5,6 +5,7 @@
 
 mod accounting;
 mod btf;
+mod clock;
 mod decode;
 mod error;
 mod exits;
@@ -27,6 +28,7 @@ mod timers;
 mod tracer;
 mod wire;
 
+pub use clock::clock;
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
 pub use exits::{ExitTracer, ReasonSource, Streaming};

@@ -5,6 +5,7 @@ use vmnoise_events::Rung;
 use crate::{
     LoadError, Scope, SmiCounts, Tracer,
     btf::KernelBtf,
+    clock::clock,
     host::{Capability, Host, Lockdown, Throttling},
     timers::timers,
 };
@@ -47,21 +48,6 @@ fn programs() -> Vec<Rung> {
             "allow tracing to this process".to_owned(),
         ),
     }
-}
-
-fn clock(host: &Host) -> Rung {
-    let source = host
-        .facts()
-        .map_or_else(|_| "unknown".to_owned(), |facts| facts.clocksource);
-    if source == "tsc" {
-        return best("clock", "tsc");
-    }
-    rung(
-        "clock",
-        &source,
-        "the kernel does not use the TSC as its clock, so it may not be constant".to_owned(),
-        "boot with clocksource=tsc if the hardware or hypervisor keeps it constant".to_owned(),
-    )
 }
 
 fn permissions(host: &Host) -> Rung {

@@ -1,4 +1,4 @@
-//! How soon this machine's timers can fire.
+//! How soon this machine's timers can fire, and who fires them.
 
 use vmnoise_events::Rung;
 
@@ -11,38 +11,65 @@ const SOON_NS: u64 = 10_000;
 
 /// Names the device that can fire the least soon, and what that means.
 pub fn timers(host: &Host) -> Rung {
-    let unknown = |why: String, remedy: &str| Rung {
-        probe: PROBE.to_owned(),
-        rung: "unknown".to_owned(),
-        best: false,
-        limit: why,
-        remedy: remedy.to_owned(),
-    };
     let devices = match host.clock_event_devices() {
         Ok(devices) => devices,
-        Err(error) => return unknown(error.to_string(), "run as root"),
+        Err(error) => return rung("unknown", false, error.to_string(), "run as root"),
     };
     let Some(device) = devices.iter().max_by_key(|device| device.min_delta_ns) else {
-        return unknown("/proc/timer_list names no device of a CPU".into(), "");
+        let none = "/proc/timer_list names no device of a CPU";
+        return rung("unknown", false, none.to_owned(), "");
     };
-    let best = device.min_delta_ns <= SOON_NS;
-    let (limit, remedy) = match (best, device.name.as_str()) {
-        (true, _) => (String::new(), ""),
-        (false, name) => (
-            format!(
-                "a timer never fires sooner than {} ns after it was set: one that is due before is late",
-                device.min_delta_ns
+    let name = device.name.as_str();
+    if device.min_delta_ns > SOON_NS {
+        let late = format!(
+            "a timer never fires sooner than {} ns after it was set: one that is due before is late",
+            device.min_delta_ns
+        );
+        return match name {
+            "xen" => rung(
+                name,
+                false,
+                late + "; that is TIMER_SLOP of Linux in Xen, which xen_timer_slop= moves",
+                "boot this guest with xen_timer_slop=5000 (ns)",
             ),
-            if name == "xen" {
-                "boot this guest with xen_timer_slop=5000 (ns)"
-            } else {
-                ""
-            },
+            _ => rung(name, false, late, ""),
+        };
+    }
+    match (name, host.hypervisor()) {
+        ("lapic" | "lapic-deadline", Some(hypervisor)) => emulated_lapic(name, &hypervisor),
+        _ => rung(name, true, String::new(), ""),
+    }
+}
+
+/// The interrupt controller's own timer, which a guest does not have: what it sets is
+/// trapped, and a timer of the host fires in its place.
+fn emulated_lapic(name: &str, hypervisor: &str) -> Rung {
+    let emulated = "the hypervisor emulates it: to set a timer is an exit, and one of the host's \
+                    fires in its place";
+    // By its signature KVM is any of its kinds, Firecracker's too.
+    if !hypervisor.starts_with("KVM") {
+        return rung(name, true, emulated.to_owned(), "");
+    }
+    match name {
+        "lapic-deadline" => {
+            let advance =
+                "; whether ahead of time (lapic_timer_advance) `vmnoise doctor` says there";
+            rung(name, true, emulated.to_owned() + advance, "")
+        }
+        _ => rung(
+            name,
+            false,
+            emulated.to_owned() + "; not every host does so ahead of time in this mode",
+            "give this guest the CPU flag tsc-deadline, the mode that lapic_timer_advance of \
+             the host's KVM is for",
         ),
-    };
+    }
+}
+
+fn rung(name: &str, best: bool, limit: String, remedy: &str) -> Rung {
     Rung {
         probe: PROBE.to_owned(),
-        rung: device.name.clone(),
+        rung: name.to_owned(),
         best,
         limit,
         remedy: remedy.to_owned(),
@@ -52,13 +79,7 @@ pub fn timers(host: &Host) -> Rung {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn told(timer_list: &str) -> Rung {
-        let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir(root.path().join("proc")).unwrap();
-        std::fs::write(root.path().join("proc/timer_list"), timer_list).unwrap();
-        timers(&Host::under(root.path()))
-    }
+    use crate::host::tests::tree;
 
     fn list(name: &str, min_delta_ns: u64) -> String {
         format!(
@@ -67,25 +88,50 @@ mod tests {
         )
     }
 
+    /// On a machine with this list and these files.
+    fn told(timer_list: &str, files: &[(&str, &str)]) -> Rung {
+        let (_root, host) = tree(&[&[("proc/timer_list", timer_list)], files].concat());
+        timers(&host)
+    }
+
     #[test]
     fn xens_timer_slop_is_a_limit_that_the_command_line_moves() {
-        let slop = told(&list("xen", 100_000));
+        let slop = told(&list("xen", 100_000), &[]);
         assert_eq!((slop.rung.as_str(), slop.best), ("xen", false));
         assert!(slop.limit.contains("100000 ns"), "{slop:?}");
+        assert!(slop.limit.contains("xen_timer_slop="), "{slop:?}");
         assert!(slop.remedy.contains("xen_timer_slop="), "{slop:?}");
-        assert!(told(&list("xen", 5000)).best);
+        assert!(told(&list("xen", 5000), &[]).best);
     }
 
     #[test]
     fn a_slow_device_of_another_kind_has_no_such_remedy() {
-        let pit = told(&list("pit", 27_000));
+        let pit = told(&list("pit", 27_000), &[]);
         assert!(!pit.best && pit.remedy.is_empty(), "{pit:?}");
+    }
+
+    #[test]
+    fn the_timer_of_a_guest_is_emulated_and_that_of_a_machine_is_not() {
+        let guest = [("proc/cpuinfo", "flags : hypervisor\n")];
+        for name in ["lapic", "lapic-deadline"] {
+            let bare = told(&list(name, 1000), &[]);
+            assert!(bare.best && bare.limit.is_empty(), "{bare:?}");
+            let unnamed = told(&list(name, 1000), &guest);
+            assert!(
+                unnamed.best && unnamed.limit.contains("an exit"),
+                "{unnamed:?}"
+            );
+        }
+        let deadline = emulated_lapic("lapic-deadline", "KVM (Firecracker)");
+        assert!(deadline.best && deadline.limit.contains("lapic_timer_advance"));
+        let one_shot = emulated_lapic("lapic", "KVM");
+        assert!(!one_shot.best && one_shot.remedy.contains("tsc-deadline"));
     }
 
     #[test]
     fn what_is_not_told_is_unknown() {
         for list in ["", "Tick Device: mode:     0\nPer CPU device: 0\n"] {
-            assert_eq!(told(list).rung, "unknown");
+            assert_eq!(told(list, &[]).rung, "unknown");
         }
     }
 }

@@ -47,8 +47,8 @@ pub fn calibrate_hz(dur: Duration) -> u64 {
     u64::try_from(cycles * 1_000_000_000 / ns).unwrap_or(u64::MAX)
 }
 
-/// Median cycles of one `rdtsc` in a bare loop. Above about 1 µs the counter is
-/// emulated by a hypervisor, and every gap is felt that much too late.
+/// Median cycles of one `rdtsc` in a bare loop. Where a hypervisor emulates the counter every
+/// gap is felt that much too late.
 pub fn rdtsc_cycles() -> u64 {
     let mut deltas = [0u64; 1001];
     let mut last = now();

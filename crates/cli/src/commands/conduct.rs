@@ -11,7 +11,7 @@ use vmnoise_events::{
 };
 use vmnoise_recording::Writer;
 use vmnoise_tracer::host::{Host, cpu_list};
-use vmnoise_tracer::{LoadError, Scope, SmiCounts, Tracer};
+use vmnoise_tracer::{LoadError, Scope, SmiCounts, Tracer, clock};
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::microvm::GuestClock;
 use vmnoise_workload::{thread, tsc};
@@ -170,7 +170,12 @@ fn measure(
     }
     ladder.extend(prepared.rungs);
     let smi = SmiCounts::open(&plan.machine.here, &options.cpus);
-    ladder.push(smi.rung());
+    let rdtsc_cycles = tsc::rdtsc_cycles();
+    ladder.extend([
+        smi.rung(),
+        clock(plan.machine.here()),
+        rungs::of_tsc(rdtsc_cycles, tsc_hz),
+    ]);
     if let Some(feed) = &mut feed {
         feed.hold();
     }
@@ -188,7 +193,7 @@ fn measure(
         },
         rungs: ladder,
         shares_cpu,
-        rdtsc_cycles: tsc::rdtsc_cycles(),
+        rdtsc_cycles,
     };
     let writer = match recording {
         Some(file) => {

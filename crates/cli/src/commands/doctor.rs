@@ -4,8 +4,9 @@ use anyhow::{Context, Result};
 use vmnoise_events::Rung;
 use vmnoise_tracer::host::Host;
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
-use vmnoise_workload::microvm;
+use vmnoise_workload::{microvm, tsc};
 
+use super::conduct::TSC_CALIBRATION;
 use crate::args::DoctorArguments;
 use crate::host_feed::{FeedFrom, Way, rung};
 use crate::status::Status;
@@ -19,9 +20,12 @@ pub fn run(arguments: &DoctorArguments) -> Result<Status> {
     };
     let survey: Vec<Rung> = vmnoise_tracer::survey();
     table.extend(survey);
-    let host = Host::here()
-        .facts()
-        .context("reading the facts of this machine")?;
+    let tsc_hz = tsc::calibrate_hz(TSC_CALIBRATION);
+    table.push(rungs::of_tsc(tsc::rdtsc_cycles(), tsc_hz));
+    let here = Host::here();
+    let advance = here.lapic_timer_advance();
+    table.extend(advance.map(rungs::of_guest_timers));
+    let host = here.facts().context("reading the facts of this machine")?;
     table.extend(exits(host.kvm_module.as_deref()));
     if host.hypervisor.is_some() {
         let way = Way::find(&FeedFrom::Auto, &host);

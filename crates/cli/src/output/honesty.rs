@@ -1,6 +1,6 @@
 //! The last lines of each result: how it was witnessed, and what it cannot know.
 
-use vmnoise_events::{ClockSource, RunFacts, Rung, Share, Workload};
+use vmnoise_events::{RunFacts, Rung, Share, Workload};
 use vmnoise_explain::{Losses, Summary};
 
 use super::fed;
@@ -9,8 +9,6 @@ use crate::units::human;
 
 /// Over the lines of a result.
 pub const HEADING: &str = "What this result rests on";
-/// One `rdtsc` beyond this is not the processor answering but a hypervisor.
-const EMULATED_RDTSC_NS: u64 = 1_000;
 
 /// Rungs, losses, clock bound, own cost, what stays unexplained.
 pub fn render(facts: &RunFacts, summary: &Summary) -> String {
@@ -25,15 +23,8 @@ pub fn limits(facts: &RunFacts, summary: &Summary) -> String {
 /// The same without the rungs.
 pub fn reservations(facts: &RunFacts, summary: &Summary) -> String {
     let mut text = String::new();
-    if facts.clock.source == ClockSource::UnstableTsc {
-        text += " the kernel does not use the TSC as its clock: it may not be constant\n";
-    }
     if facts.shares_cpu {
         text += " the tool's own threads ran on measured CPUs: they are part of the noise\n";
-    }
-    let rdtsc_ns = facts.rdtsc_cycles.saturating_mul(1_000_000_000) / facts.clock.tsc_hz.max(1);
-    if rdtsc_ns > EMULATED_RDTSC_NS {
-        text += &format!(" reading the TSC takes {rdtsc_ns} ns: a hypervisor emulates it\n");
     }
     text += &format!(
         " lost events: {}{}, late: {}\n",

@@ -16,6 +16,7 @@ pub struct Head<'a> {
     hypervisor: Option<&'a str>,
     started_at: &'a str,
     options: &'a Options,
+    rdtsc_cycles: u64,
 }
 
 impl<'a> Head<'a> {
@@ -28,6 +29,7 @@ impl<'a> Head<'a> {
             hypervisor: facts.host.hypervisor.as_deref(),
             started_at: &facts.started_at,
             options: &facts.options,
+            rdtsc_cycles: facts.rdtsc_cycles,
         }
     }
 }

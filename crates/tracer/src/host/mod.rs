@@ -5,6 +5,7 @@ mod clock_event;
 pub mod cpu_list;
 mod hypervisor;
 mod kvm_debugfs;
+mod lapic_timer;
 mod requested_cpus;
 mod rights;
 mod smi;
@@ -21,6 +22,7 @@ use vmnoise_events::HostFacts;
 
 pub use clock_event::ClockEventDevice;
 pub use kvm_debugfs::{GuestTsc, KvmDebugfs};
+pub use lapic_timer::LapicTimerAdvance;
 pub use requested_cpus::CpuError;
 pub use rights::{Capabilities, Capability, Lockdown};
 pub use smi::{NoSmiCount, PmuEvent};
@@ -182,11 +184,11 @@ fn cpus_of(list: &str, file: &str) -> io::Result<Vec<u32>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Writes a tree of files under a new temporary root.
-    pub(super) fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
+    pub(crate) fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
         let root = tempfile::tempdir().unwrap();
         for (file, text) in files {
             let path = root.path().join(file);

@@ -1,0 +1,74 @@
+//! What the kernel of this machine tells the time by, and what that means for a guest.
+
+use vmnoise_events::Rung;
+
+use crate::host::Host;
+
+/// Names the clock source, and what cannot be said with it.
+pub fn clock(host: &Host) -> Rung {
+    let source = host
+        .facts()
+        .map_or_else(|_| "unknown".to_owned(), |facts| facts.clocksource);
+    let (limit, remedy) = match source.as_str() {
+        "tsc" => ("", ""),
+        // arch/x86/kernel/kvmclock.c, arch/x86/xen/time.c, drivers/clocksource/hyperv_timer.c.
+        "kvm-clock" | "xen" | "hyperv_clocksource_tsc_page" => (
+            "the host tells this guest how fast its TSC runs, and may correct that during a run: \
+             what was stamped with the one clock lies that much off on the other",
+            "boot with clocksource=tsc if the host keeps the TSC constant (CPU flags \
+             constant_tsc and nonstop_tsc)",
+        ),
+        "hpet" | "acpi_pm" => (
+            "the kernel asks a device for the time, each time; where a hypervisor emulates the \
+             device that is an exit, and part of each latency",
+            "look in the kernel's log for why it gave up the TSC, and boot with tsc=reliable if \
+             the hardware or hypervisor keeps it constant",
+        ),
+        _ => (
+            "the kernel does not use the TSC as its clock, so it may not be constant",
+            "boot with clocksource=tsc if the hardware or hypervisor keeps it constant",
+        ),
+    };
+    Rung {
+        probe: "clock".to_owned(),
+        best: limit.is_empty(),
+        rung: source,
+        limit: limit.to_owned(),
+        remedy: remedy.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::tests::tree;
+
+    fn told(source: &str) -> Rung {
+        let (_root, host) = tree(&[
+            ("proc/sys/kernel/osrelease", "6.1.0\n"),
+            ("proc/cpuinfo", ""),
+            ("proc/self/status", "Cpus_allowed_list:\t0\n"),
+            (
+                "sys/devices/system/clocksource/clocksource0/current_clocksource",
+                source,
+            ),
+        ]);
+        clock(&host)
+    }
+
+    #[test]
+    fn each_kind_of_clock_has_its_own_limit() {
+        assert!(told("tsc\n").best);
+        for (source, limit, remedy) in [
+            ("kvm-clock", "the host tells", "clocksource=tsc"),
+            ("xen", "the host tells", "clocksource=tsc"),
+            ("hpet", "a device", "tsc=reliable"),
+            ("arch_sys_counter", "may not be constant", "clocksource=tsc"),
+        ] {
+            let rung = told(source);
+            assert_eq!((rung.rung.as_str(), rung.best), (source, false));
+            assert!(rung.limit.contains(limit), "{rung:?}");
+            assert!(rung.remedy.contains(remedy), "{rung:?}");
+        }
+    }
+}

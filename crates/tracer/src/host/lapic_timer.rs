@@ -1,0 +1,57 @@
+//! How this host's KVM fires the timers of its guests.
+
+use super::Host;
+
+/// The time by which KVM fires a guest's timer before it is due, so that the way into the
+/// guest is over when it is (arch/x86/kvm/lapic.c). It serves timers in TSC-deadline mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LapicTimerAdvance {
+    /// KVM finds it for each vCPU by itself.
+    Adaptive,
+    /// Set by hand, in ns.
+    Fixed(u64),
+    /// Timers fire when they are due, and reach the guest later.
+    Off,
+}
+
+impl Host {
+    /// What KVM was told; `None` where it is not loaded or has no such parameter.
+    pub fn lapic_timer_advance(&self) -> Option<LapicTimerAdvance> {
+        let parameter = |name: &str| self.line(&format!("sys/module/kvm/parameters/{name}")).ok();
+        // A switch since Linux 6.10, nanoseconds before, where -1 is what the switch means.
+        match parameter("lapic_timer_advance").as_deref() {
+            Some("Y") => return Some(LapicTimerAdvance::Adaptive),
+            Some("N") => return Some(LapicTimerAdvance::Off),
+            _ => {}
+        }
+        match parameter("lapic_timer_advance_ns")?.parse::<i64>().ok()? {
+            -1 => Some(LapicTimerAdvance::Adaptive),
+            0 => Some(LapicTimerAdvance::Off),
+            ns => u64::try_from(ns).ok().map(LapicTimerAdvance::Fixed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::tree;
+    use super::*;
+
+    #[test]
+    fn each_way_that_kernels_have_it_is_read() {
+        const SWITCH: &str = "sys/module/kvm/parameters/lapic_timer_advance";
+        const NS: &str = "sys/module/kvm/parameters/lapic_timer_advance_ns";
+        for (file, text, told) in [
+            (SWITCH, "Y\n", Some(LapicTimerAdvance::Adaptive)),
+            (SWITCH, "N\n", Some(LapicTimerAdvance::Off)),
+            (NS, "-1\n", Some(LapicTimerAdvance::Adaptive)),
+            (NS, "0\n", Some(LapicTimerAdvance::Off)),
+            (NS, "5000\n", Some(LapicTimerAdvance::Fixed(5000))),
+            (NS, "-2\n", None),
+            ("sys/module/kvm/parameters/halt_poll_ns", "0\n", None),
+        ] {
+            let (_root, host) = tree(&[(file, text)]);
+            assert_eq!(host.lapic_timer_advance(), told, "{file}: {text}");
+        }
+    }
+}
