@@ -97,6 +97,27 @@ pub fn assert_budgets_add_up(summary: &Value) {
     }
 }
 
+/// The same of late wake-ups: what is known of the shares and of the phases of each CPU is the
+/// same in sum, and the parts of each listed wake-up add up to its latency.
+///
+/// # Panics
+/// If it is broken, or this is no result of periodic tasks.
+pub fn assert_latencies_add_up(result: &Value) {
+    let list = |value: &Value| value.as_array().expect("a list").clone();
+    let sum = |object: &Value| -> u64 {
+        let values = object.as_object().expect("each CPU has its sums").values();
+        values.filter_map(Value::as_u64).sum()
+    };
+    for cpu in list(&result["cpus"]) {
+        assert_eq!(sum(&cpu["shares_ns"]), sum(&cpu["phases_ns"]), "{cpu}");
+        for worst in list(&cpu["worst"]) {
+            let parts = list(&worst["parts"]);
+            let parts: u64 = parts.iter().filter_map(|part| part["ns"].as_u64()).sum();
+            assert_eq!(Some(parts), worst["latency_ns"].as_u64(), "{worst}");
+        }
+    }
+}
+
 /// What a vCPU that was stopped for so long (nanoseconds) has as `blocked`, and what others
 /// may have had of the stop: interrupts, a host below.
 ///

@@ -6,6 +6,7 @@ mod root {
     use std::time::Duration;
 
     use serde_json::Value;
+    use vmnoise_labs::judge::assert_latencies_add_up;
     use vmnoise_labs::{Disturber, Run, run_to_end};
 
     const CPU: u32 = 1;
@@ -19,21 +20,6 @@ mod root {
 
     fn number(value: &Value) -> u64 {
         value.as_u64().unwrap_or_else(|| panic!("{value}"))
-    }
-
-    fn assert_budgets_add_up(result: &Value) {
-        for cpu in result["cpus"].as_array().unwrap() {
-            let sum = |object: &Value| -> u64 {
-                let values = object.as_object().unwrap().values();
-                values.filter_map(Value::as_u64).sum()
-            };
-            assert_eq!(sum(&cpu["shares_ns"]), sum(&cpu["phases_ns"]), "{cpu}");
-            for worst in cpu["worst"].as_array().unwrap() {
-                let parts = worst["parts"].as_array().unwrap().iter();
-                let parts: u64 = parts.map(|part| number(&part["ns"])).sum();
-                assert_eq!(parts, number(&worst["latency_ns"]), "{worst}");
-            }
-        }
     }
 
     fn burner(result: &Value) -> Option<&Value> {
@@ -57,7 +43,7 @@ mod root {
         });
         let result = timerlat(&["--duration", "4s"]);
         let (source, log) = bursts.join().unwrap();
-        assert_budgets_add_up(&result);
+        assert_latencies_add_up(&result);
         let burner = burner(&result).expect("the burner is named");
         assert_eq!(burner["name"], source);
         assert_eq!(burner["share"], "thread");
@@ -70,7 +56,7 @@ mod root {
         assert!(total_ns <= charged().sum(), "{burner}");
 
         let quiet = timerlat(&["--duration", "1s"]);
-        assert_budgets_add_up(&quiet);
+        assert_latencies_add_up(&quiet);
         assert!(self::burner(&quiet).is_none(), "{quiet}");
     }
 

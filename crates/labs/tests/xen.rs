@@ -4,9 +4,11 @@
 
 use serde_json::Value;
 use vmnoise_labs::bed::XenLab;
-use vmnoise_labs::judge::{assert_budgets_add_up, rung};
+use vmnoise_labs::judge::{assert_budgets_add_up, assert_latencies_add_up, rung};
 use vmnoise_labs::lab_program;
-use vmnoise_labs::oracle::xen::compare;
+use vmnoise_labs::oracle::report;
+use vmnoise_labs::oracle::xen::{Compared, compare, compare_latencies};
+use vmnoise_labs::oracle::xen_slop::{slop, woken};
 
 /// Each at the best rung that there is.
 const BEST: [(&str, &str); 4] = [
@@ -15,17 +17,42 @@ const BEST: [(&str, &str); 4] = [
     ("steal clock of this machine", "xen_runstate by BTF offset"),
     ("steal inside activities", "sampled at begin and end"),
 ];
-/// In the guest: a look at the machine, half a second beside a Dom0 that sleeps, and one
-/// beside a task of Dom0 that never does.
-const GUEST: [&str; 3] = [
+/// In the guest: a look at the machine, gaps and wake-ups beside a Dom0 that sleeps, and both
+/// beside a task of Dom0 that never does. A period of 50 us is one that TIMER_SLOP does not let
+/// it have.
+const GUEST: [&str; 5] = [
     "vmnoise doctor --format json",
     "vmnoise osnoise -d 500ms --format json",
+    "vmnoise timerlat -p 50 -d 200ms --format json",
     "vmnoise osnoise trace -d 500ms",
+    "vmnoise timerlat -p 50 -d 500ms --format json",
 ];
 /// In Dom0.
-const DOM0: [&str; 3] = ["lab-xen told 2", "& lab-disturb busy 0", "lab-xen waits 3"];
+const DOM0: [&str; 3] = ["lab-xen told 3", "& lab-disturb busy 0", "lab-xen waits 5"];
 /// Waits for a CPU are 10 ms long; what is shorter is what Dom0 does by itself.
 const WAIT_NS: u64 = 1_000_000;
+/// TIMER_SLOP of arch/x86/xen/time.c.
+const SLOP_NS: u64 = 100_000;
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value}"))
+}
+
+/// Fails unless what the guest has as stolen is what Xen has as waits, within 5 %.
+fn assert_told_by_xen(compared: &[Compared]) {
+    let steal_ns: u64 = compared.iter().map(|it| it.steal_ns).sum();
+    let waited_ns: u64 = compared.iter().map(|it| it.waited_ns).sum();
+    println!(
+        "Dom0 busy: {} times, {steal_ns} ns stolen, {waited_ns} ns of waiting in Xen's books",
+        compared.len()
+    );
+    for one in compared {
+        assert!(
+            one.steal_ns.abs_diff(one.waited_ns) * 20 < one.waited_ns,
+            "{one:?}"
+        );
+    }
+}
 
 mod lab {
     use super::*;
@@ -39,7 +66,9 @@ mod lab {
         // There is no KVM in it, which doctor tells by its status.
         let doctor: Value = serde_json::from_str(&report.guest[0].stdout).unwrap();
         let quiet = report.guest[1].json().unwrap();
-        let trace = report.guest[2].text().unwrap();
+        let punctual = report.guest[2].json().unwrap();
+        let trace = report.guest[3].text().unwrap();
+        let late = report.guest[4].json().unwrap();
         let waits = report.dom0.outputs[1].text().unwrap();
 
         assert_eq!(doctor["host"]["hypervisor"], "Xen PV");
@@ -47,37 +76,50 @@ mod lab {
             let told = rung(&doctor, probe);
             assert_eq!((&told["rung"], &told["best"]), (&name.into(), &true.into()));
         }
-        // TIMER_SLOP of arch/x86/xen/time.c.
-        let timers = rung(&doctor, "timers");
-        assert_eq!(timers["rung"], "xen");
-        assert!(
-            timers["limit"].as_str().unwrap().contains(" 100000 ns "),
-            "{timers}"
-        );
+        for told in [&doctor, &punctual] {
+            let timers = rung(told, "timers");
+            assert_eq!(timers["rung"], "xen");
+            for (key, words) in [("limit", " 100000 ns "), ("remedy", "xen_timer_slop=5000")] {
+                assert!(timers[key].as_str().unwrap().contains(words), "{timers}");
+            }
+            assert_eq!(rung(told, "clock")["rung"], "xen");
+            assert_eq!(rung(told, "TSC")["best"], true);
+        }
 
         assert_budgets_add_up(&quiet);
+        for result in [&punctual, &late] {
+            assert_latencies_add_up(result);
+        }
         let cpu = &quiet["cpus"][0];
         let [stolen_ns, runtime_ns] =
             [&cpu["shares_ns"]["steal"], &cpu["runtime_ns"]].map(|ns| ns.as_u64().unwrap());
         println!("Dom0 asleep: {stolen_ns} ns stolen of {runtime_ns} ns");
         assert!(stolen_ns * 100 < runtime_ns, "{cpu}");
 
+        // No timer fires sooner than the slop after it was armed, and none is armed before
+        // the one of the period before has fired.
+        let cpu = &punctual["cpus"][0];
+        let latency_ns = number(&cpu["user"]["mean_ns"]) * number(&cpu["count"]);
+        let stolen_ns = number(&cpu["shares_ns"]["steal"]);
+        println!(
+            "every 50 us: {}, {stolen_ns} ns stolen of {latency_ns} ns",
+            cpu["irq"]
+        );
+        assert!(number(&cpu["irq"]["p50_ns"]) >= SLOP_NS - 50_000, "{cpu}");
+        assert!(number(&cpu["missed"]) >= number(&cpu["count"]), "{cpu}");
+        assert!(stolen_ns * 20 < latency_ns, "{cpu}");
+
         let compared = compare(trace, waits, WAIT_NS).unwrap();
         let steal_ns: u64 = compared.iter().map(|it| it.steal_ns).sum();
-        let waited_ns: u64 = compared.iter().map(|it| it.waited_ns).sum();
-        println!(
-            "Dom0 busy: {} gaps, {steal_ns} ns stolen, {waited_ns} ns of waiting in Xen's books",
-            compared.len()
-        );
         // The two share one CPU, and are due half of it each.
         assert!(steal_ns > 100_000_000, "{trace}");
         // What is left of the first one began before the measurement.
-        for one in &compared[1..] {
-            assert!(
-                one.steal_ns.abs_diff(one.waited_ns) * 20 < one.waited_ns,
-                "{one:?}"
-            );
-        }
+        assert_told_by_xen(&compared[1..]);
+
+        let compared = compare_latencies(&late, waits, WAIT_NS).unwrap();
+        let worst = late["cpus"][0]["worst"].as_array().unwrap();
+        assert_eq!(compared.len(), worst.len(), "{late}");
+        assert_told_by_xen(&compared);
     }
 }
 
@@ -86,15 +128,56 @@ mod lab_full {
         use super::super::*;
 
         #[test]
-        fn timers_of_a_guest_are_as_soon_as_its_command_line_says() {
-            let lab = XenLab::pv().command_line("xen_timer_slop=5000");
+        fn a_guest_with_less_slop_is_woken_sooner_and_a_boot_repeats() {
+            let found = slop().unwrap();
+            println!("{}", report::xen(&found));
+            let [slow, quick] = &found;
+            let again = woken(&XenLab::pv()).unwrap();
+            assert_eq!(slow.report.guest, again.report.guest, "to the last bit");
+            for told in [&quick.doctor, &quick.latency] {
+                let timers = rung(told, "timers");
+                let [name, best] = [&timers["rung"], &timers["best"]];
+                assert_eq!((name, best), (&"xen".into(), &true.into()));
+            }
+            for context in ["irq", "thread", "user"] {
+                let [slow, quick] = [slow, quick].map(|it| &it.latency["cpus"][0][context]);
+                for figure in ["mean_ns", "p50_ns"] {
+                    assert!(number(&quick[figure]) < number(&slow[figure]), "{context}");
+                }
+            }
+            for woken in &found {
+                assert_latencies_add_up(&woken.latency);
+            }
+        }
+
+        #[test]
+        fn a_tsc_that_xen_emulates_is_called_that() {
+            let lab = XenLab::pv().emulate_tsc();
             let report = lab.run(&[], &GUEST[..1]).unwrap();
             let doctor: Value = serde_json::from_str(&report.guest[0].stdout).unwrap();
-            let timers = rung(&doctor, "timers");
-            assert_eq!(
-                (&timers["rung"], &timers["best"]),
-                (&"xen".into(), &true.into())
+            let tsc = rung(&doctor, "TSC");
+            println!("{tsc}");
+            assert!(
+                tsc["rung"].as_str().unwrap().starts_with("emulated, "),
+                "{tsc}"
             );
+            assert!(
+                tsc["remedy"].as_str().unwrap().contains("tsc_mode"),
+                "{tsc}"
+            );
+        }
+
+        #[test]
+        fn a_pvh_guest_tells_the_same_as_a_pv_guest() {
+            let told = woken(&XenLab::pvh()).unwrap();
+            assert_eq!(told.doctor["host"]["hypervisor"], "Xen PVH");
+            for (probe, name) in BEST {
+                assert_eq!(rung(&told.doctor, probe)["rung"], name);
+            }
+            assert_eq!(rung(&told.latency, "timers")["rung"], "xen");
+            assert_latencies_add_up(&told.latency);
+            let cpu = &told.latency["cpus"][0];
+            assert!(number(&cpu["irq"]["p50_ns"]) >= SLOP_NS - 50_000, "{cpu}");
         }
     }
 }

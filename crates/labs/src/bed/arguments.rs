@@ -6,8 +6,12 @@ use std::path::Path;
 /// QEMU 7.2 leaves rubbish in the flags, of which 6.12 died in every second boot.
 pub(super) const CPU: &str = "max,x-force-features=on,+invtsc,-cx16";
 /// With SMAP a Dom0 dies of its first return to user space. QEMU 10.0 ends by itself when Xen
-/// writes to an x2APIC under virtual time ("Bad icount read").
-pub(super) const CPU_FOR_XEN: &str = "max,x-force-features=on,+invtsc,-cx16,-x2apic,-smap";
+/// writes to an x2APIC under virtual time ("Bad icount read"). A guest in SVM dies of RDTSCP,
+/// whose length Xen cannot tell, and its user space of AVX. Xen restores the registers of
+/// XMM when CR0.TS traps their first use, and QEMU's XSAVE and XRSTOR do not look at CR0.TS:
+/// a guest would save those of Dom0 as its own. FXSAVE does.
+pub(super) const CPU_FOR_XEN: &str =
+    "max,x-force-features=on,+invtsc,-cx16,-x2apic,-smap,-rdtscp,-avx,-avx2,-xsave";
 
 /// An emulated machine: it is the same on every host, and its CPU has SVM, so that
 /// KVM runs inside it where it cannot run outside.

@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use vmnoise_labs::bed::{CommandOutput, Kernel, Lab, Suite, XenLab};
 use vmnoise_labs::lab_program;
 
@@ -73,9 +73,13 @@ fn linux(kernel: &str, time: &str, commands: &[&str]) -> Result<String> {
 /// One with Xen.
 fn xen(machine: &str, commands: &[&str]) -> Result<String> {
     let (machine, words) = machine.split_once(',').unwrap_or((machine, ""));
-    ensure!(machine == "xen", USAGE);
+    let lab = match machine {
+        "xen" => XenLab::pv(),
+        "xen-pvh" => XenLab::pvh(),
+        _ => bail!(USAGE),
+    };
     let (in_guest, in_dom0) = split(commands);
-    let lab = XenLab::pv().command_line(&words.replace(',', " "));
+    let lab = lab.command_line(&words.replace(',', " "));
     let lab = programs()?.iter().fold(lab, |lab, it| lab.program(it));
     let report = lab.run(&in_dom0, &in_guest)?;
     show(&report.guest);

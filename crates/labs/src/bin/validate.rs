@@ -2,7 +2,8 @@
 //! labs, a guest's recording with and without its host's, and a guest with its host on this
 //! machine, and writes the figures into docs/validation.md, and the first of them into
 //! README.md. Then it compares `vmnoise timerlat` with the kernel's tracer, with cyclictest
-//! and with known causes; `validate timerlat` does that alone.
+//! and with known causes; `validate timerlat` does that alone. Last comes a guest of Xen
+//! with more and with less slop in its timers; `validate xen` is that alone.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -10,6 +11,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use vmnoise_labs::oracle::report::{Part, TimerlatTruth};
+use vmnoise_labs::oracle::xen_slop::slop;
 use vmnoise_labs::oracle::{
     beside_cyclictest, beside_the_kernel, beside_timerlat, busiest_exit, causes, descheduled,
     flagship, here_beside_cyclictest, nmis, report, residuals, softirqs,
@@ -26,10 +28,12 @@ fn main() -> Result<()> {
     match arguments[..] {
         [] => {
             noise()?;
-            timerlat()
+            timerlat()?;
+            xen()
         }
         ["timerlat"] => timerlat(),
-        _ => bail!("usage: validate [timerlat]"),
+        ["xen"] => xen(),
+        _ => bail!("usage: validate [timerlat|xen]"),
     }
 }
 
@@ -78,6 +82,13 @@ fn timerlat() -> Result<()> {
     });
     print!("{generated}");
     renew(VALIDATION, Part::Timerlat, &generated)
+}
+
+fn xen() -> Result<()> {
+    eprintln!("a guest of Xen with more and with less slop in its timers");
+    let generated = report::xen(&slop()?);
+    print!("{generated}");
+    renew(VALIDATION, Part::Xen, &generated)
 }
 
 /// Writes what was generated into this page of the tree.

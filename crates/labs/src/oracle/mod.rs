@@ -17,6 +17,7 @@ mod timerlat;
 mod trace;
 pub mod vm_exits;
 pub mod xen;
+pub mod xen_slop;
 
 pub use agreement::Agreement;
 pub use branch::{Branch, busiest_exit};

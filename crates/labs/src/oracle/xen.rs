@@ -2,6 +2,7 @@
 //! vCPU was ready to run, and waited.
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 use super::trace::{self, Kind, seconds_ns};
 
@@ -12,7 +13,10 @@ struct Wait {
     dur_ns: u64,
 }
 
-/// A gap in the guest, on its own clock.
+/// In how many places of a gap its steal is looked for.
+const PLACES: u64 = 8;
+
+/// A gap in the guest, or a wake-up that came late, on its own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Gap {
     start_ns: u64,
@@ -20,7 +24,7 @@ struct Gap {
     steal_ns: u64,
 }
 
-/// A gap in which something was stolen, and Xen's waits that ended within it.
+/// A gap in which something was stolen, and Xen's waits within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compared {
     /// What the guest says was stolen.
@@ -29,27 +33,47 @@ pub struct Compared {
     pub waited_ns: u64,
 }
 
-/// Compares each gap with at least this much steal; the clocks are laid over each other
-/// so that they differ the least.
+/// Compares each gap of `vmnoise osnoise trace` with at least this much steal with Xen's waits
+/// in it.
 ///
 /// # Errors
 /// If the trace or the waits cannot be read, or nothing was stolen.
 pub fn compare(trace: &str, waits: &str, at_least_ns: u64) -> Result<Vec<Compared>> {
-    let mut gaps = gaps(trace)?;
+    beside_waits(gaps(trace)?, waits, at_least_ns)
+}
+
+/// Compares the latest wake-ups that `vmnoise timerlat` lists in the same way.
+///
+/// # Errors
+/// If the result or the waits cannot be read, or nothing was stolen.
+pub fn compare_latencies(result: &Value, waits: &str, at_least_ns: u64) -> Result<Vec<Compared>> {
+    let worst = result["cpus"][0]["worst"].as_array();
+    let worst = worst.context("a result without its latest wake-ups")?;
+    let latencies = worst.iter().map(latency).collect::<Option<Vec<_>>>();
+    beside_waits(latencies.context("no wake-ups")?, waits, at_least_ns)
+}
+
+/// The clocks are laid over each other so that the two differ the least.
+fn beside_waits(mut gaps: Vec<Gap>, waits: &str, at_least_ns: u64) -> Result<Vec<Compared>> {
     gaps.retain(|gap| gap.steal_ns >= at_least_ns);
+    gaps.sort_by_key(|gap| gap.start_ns);
     let waits = waits.lines().map(wait).collect::<Result<Vec<_>>>()?;
     let first = gaps.first().context("nothing was stolen")?;
-    // Most gaps begin with the loss of the CPU. Which clock is ahead is not known.
-    let came_back_ns = first.start_ns + first.steal_ns;
-    let offsets = waits
-        .iter()
-        .map(|wait| wait.end_ns.wrapping_sub(came_back_ns));
+    let slack_ns = (first.end_ns - first.start_ns).saturating_sub(first.steal_ns);
+    let came_back_ns: Vec<u64> = (0..=PLACES)
+        .map(|place| first.start_ns + first.steal_ns + slack_ns * place / PLACES)
+        .collect();
+    // Which clock is ahead is not known.
+    let offsets = waits.iter().flat_map(|wait| {
+        let back_ns = came_back_ns.iter();
+        back_ns.map(|&back_ns| wait.end_ns.wrapping_sub(back_ns))
+    });
     let compared = offsets.map(|offset| {
-        let compare = |gap: Gap| Compared {
+        let compare = |gap: &Gap| Compared {
             steal_ns: gap.steal_ns,
-            waited_ns: waited_ns(&waits, gap, offset),
+            waited_ns: waited_ns(&waits, *gap, offset),
         };
-        gaps.iter().copied().map(compare).collect::<Vec<Compared>>()
+        gaps.iter().map(compare).collect::<Vec<Compared>>()
     });
     let differ_ns = |all: &Vec<Compared>| -> u64 {
         let each = all.iter().map(|it| it.steal_ns.abs_diff(it.waited_ns));
@@ -60,14 +84,27 @@ pub fn compare(trace: &str, waits: &str, at_least_ns: u64) -> Result<Vec<Compare
         .context("Xen tells of no wait")
 }
 
-/// Waits that ended in a gap. Between the end of a wait and that of its gap the guest's
-/// kernel handles what came meanwhile.
+/// What of the waits lies in a gap, of those that ended there. Between the end of a wait and
+/// that of its gap the guest's kernel handles what came meanwhile.
 fn waited_ns(waits: &[Wait], gap: Gap, offset_ns: u64) -> u64 {
-    let within = |wait: &&Wait| {
+    let within = |wait: &Wait| {
         let end_ns = wait.end_ns.wrapping_sub(offset_ns);
-        (gap.start_ns..=gap.end_ns).contains(&end_ns)
+        let ended_here = (gap.start_ns..=gap.end_ns).contains(&end_ns);
+        ended_here.then(|| wait.dur_ns.min(end_ns - gap.start_ns))
     };
-    waits.iter().filter(within).map(|wait| wait.dur_ns).sum()
+    waits.iter().filter_map(within).sum()
+}
+
+/// A wake-up, from its planned expiry.
+fn latency(worst: &Value) -> Option<Gap> {
+    let start_ns = worst["expiry_mono_ns"].as_u64()?;
+    let parts = worst["parts"].as_array()?.iter();
+    let stolen = parts.filter(|part| part["share"] == "steal");
+    Some(Gap {
+        start_ns,
+        end_ns: start_ns + worst["latency_ns"].as_u64()?,
+        steal_ns: stolen.filter_map(|part| part["ns"].as_u64()).sum(),
+    })
 }
 
 /// Lines of a gap and of its budget follow each other.
@@ -134,6 +171,34 @@ mod tests {
             .map(|it| (it.steal_ns, it.waited_ns))
             .collect();
         assert_eq!(told, [(10_000_000, 9_990_064), (5_000_000, 4_999_000)]);
+    }
+
+    #[test]
+    fn a_wait_that_began_before_the_expiry_counts_from_there() {
+        let wake_up = |expiry_ns: u64, latency_ns: u64, steal_ns: u64| {
+            serde_json::json!({
+                "expiry_mono_ns": expiry_ns,
+                "latency_ns": latency_ns,
+                "parts": [
+                    {"share": "steal", "ns": steal_ns - 1_000_000},
+                    {"share": "irq", "ns": latency_ns - steal_ns},
+                    {"share": "steal", "ns": 1_000_000},
+                ],
+            })
+        };
+        let worst = [
+            wake_up(7_100_000_000, 6_080_000, 6_000_000),
+            wake_up(7_000_000_000, 10_080_000, 10_000_000),
+        ];
+        let result = serde_json::json!({"cpus": [{"worst": worst}]});
+        let waits = "0.110020000 10000.0\n0.206030000 10000.0\n";
+        let compared = compare_latencies(&result, waits, 1_000_000).unwrap();
+        let told: Vec<_> = compared
+            .iter()
+            .map(|it| (it.steal_ns, it.waited_ns))
+            .collect();
+        assert_eq!(told, [(10_000_000, 10_000_000), (6_000_000, 6_010_000)]);
+        assert!(compare_latencies(&serde_json::json!({}), waits, 1).is_err());
     }
 
     #[test]

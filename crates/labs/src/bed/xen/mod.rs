@@ -25,10 +25,37 @@ const MEMORY_MIB: u32 = 2048;
 /// 2^this ns an instruction.
 const SHIFT: u8 = 2;
 
+/// What a guest of Xen knows of that, and so how it is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Pv,
+    Pvh,
+}
+
+impl Type {
+    /// As xl.cfg(5) has it.
+    fn name(self) -> &'static str {
+        match self {
+            Type::Pv => "pv",
+            Type::Pvh => "pvh",
+        }
+    }
+
+    /// What emulates it.
+    fn qemu(self) -> Result<&'static Qemu> {
+        match self {
+            Type::Pv => Qemu::chosen(),
+            Type::Pvh => Qemu::with_reads_of_cr2(),
+        }
+    }
+}
+
 /// A machine with Xen that is yet to be booted.
 #[derive(Debug, Clone)]
 pub struct XenLab {
+    type_of_guest: Type,
     command_line: String,
+    emulates_tsc: bool,
     programs: Vec<PathBuf>,
 }
 
@@ -47,8 +74,19 @@ impl XenLab {
     /// A guest of one vCPU with `vmnoise` and the cloud kernel, which knows that it has no
     /// hardware (PV).
     pub fn pv() -> XenLab {
+        XenLab::of(Type::Pv)
+    }
+
+    /// The same in SVM: it has its own page tables, and no hardware but its CPU (PVH).
+    pub fn pvh() -> XenLab {
+        XenLab::of(Type::Pvh)
+    }
+
+    fn of(type_of_guest: Type) -> XenLab {
         XenLab {
+            type_of_guest,
             command_line: String::new(),
+            emulates_tsc: false,
             programs: vec![crate::binary()],
         }
     }
@@ -56,6 +94,12 @@ impl XenLab {
     /// Tells the guest's kernel this too.
     pub fn command_line(mut self, words: &str) -> XenLab {
         self.command_line = words.to_owned();
+        self
+    }
+
+    /// Lets Xen answer each time that the guest reads the TSC.
+    pub fn emulate_tsc(mut self) -> XenLab {
+        self.emulates_tsc = true;
         self
     }
 
@@ -102,7 +146,7 @@ impl XenLab {
             arguments::xen(&hypervisor, &vmlinux, &initramfs),
         ];
         let boot = Boot {
-            qemu: Qemu::chosen()?,
+            qemu: self.type_of_guest.qemu()?,
             arguments: arguments.concat(),
             commands: &commands,
             kernel_version: &image.version,
@@ -151,9 +195,14 @@ impl XenLab {
             "console=hvc0 quiet panic=-1 random.trust_cpu=off {}",
             self.command_line
         );
+        let tsc_mode = match self.emulates_tsc {
+            true => "always_emulate",
+            false => "default",
+        };
         let settings = [
+            ("tsc_mode", format!("{tsc_mode:?}")),
             ("name", "\"lab\"".to_owned()),
-            ("type", "\"pv\"".to_owned()),
+            ("type", format!("{:?}", self.type_of_guest.name())),
             ("kernel", format!("{GUEST_KERNEL:?}")),
             ("ramdisk", format!("{GUEST_INITRAMFS:?}")),
             ("cmdline", format!("{:?}", line.trim_end())),

@@ -2,6 +2,7 @@
 
 mod flagship;
 mod timerlat;
+mod xen;
 
 use anyhow::{Context, Result};
 
@@ -12,6 +13,7 @@ use super::softirqs::Softirqs;
 
 pub use flagship::{busiest_exit, flagship};
 pub use timerlat::{TimerlatTruth, timerlat};
+pub use xen::xen;
 
 /// What is generated between two markers of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub enum Part {
     Noise,
     /// What `vmnoise timerlat` is.
     Timerlat,
+    /// What slop in a guest's timers does.
+    Xen,
 }
 
 impl Part {
@@ -28,6 +32,7 @@ impl Part {
         let name = match self {
             Part::Noise => "make validate",
             Part::Timerlat => "make validate, timerlat",
+            Part::Xen => "make validate, xen",
         };
         ["begin", "end"].map(|place| format!("<!-- {place}: {name} -->\n"))
     }
