@@ -3,6 +3,7 @@
 
 mod browser;
 mod join_pair;
+mod many_gaps;
 
 use std::fs;
 use std::path::PathBuf;
@@ -136,7 +137,7 @@ fn a_stranger_cannot_write_into_the_page() {
 
 /// In a headless Chromium.
 mod browse {
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::browser::Browser;
     use super::*;
@@ -165,6 +166,13 @@ mod browse {
         let detail = detail.as_str().unwrap().to_owned();
         assert!(detail.contains("on CPU 0 (vCPU 0 of web) at "), "{detail}");
         assert!(detail.contains("rcuc/3:30"), "the host's thread: {detail}");
+        let pictures = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        browser.call(
+            "Emulation.setDeviceMetricsOverride",
+            json!({"width": 1300, "height": 1500, "deviceScaleFactor": 1, "mobile": false}),
+        );
+        browser.eval("document.querySelector('#run0').scrollIntoView()");
+        browser.screenshot(&pictures.join("report.png"));
         let rows = browser.eval("[...document.querySelectorAll('#run0-spikes .timeline > text')].map((it) => it.textContent)");
         let rows: Vec<&str> = rows
             .as_array()
@@ -207,8 +215,6 @@ mod browse {
 
         assert_eq!(browser.complaints(), [""; 0]);
         assert_eq!(browser.requests(), 1, "the page itself and nothing else");
-        let pictures = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-        browser.screenshot(&pictures.join("report.png"));
     }
 
     #[test]
@@ -218,12 +224,53 @@ mod browse {
         let mut browser = Browser::start(true);
         browser.open(&folder.path("page.html"));
         let charts = browser.eval("document.querySelectorAll('figure').length");
-        let drawn =
-            browser.eval("document.querySelectorAll('figure .plot .main-svg:first-child').length");
-        assert_eq!(charts, drawn);
         assert!(charts.as_u64().unwrap() >= 10, "{charts}");
+        // On paper nobody scrolls.
+        browser.eval("dispatchEvent(new Event('beforeprint'))");
+        browser.wait_for(&format!(
+            "document.querySelectorAll('figure .plot .main-svg:first-child').length === {charts}"
+        ));
         let paper = browser.eval("getComputedStyle(document.documentElement).backgroundColor");
         assert_eq!(paper, "rgb(20, 23, 26)");
+        assert_eq!(browser.complaints(), [""; 0]);
+    }
+
+    /// Every so many gaps one is longer than all others around it.
+    const PEAK_EVERY: u64 = 4_999;
+
+    #[test]
+    fn a_million_gaps_are_a_small_page_with_every_peak() {
+        const GAPS: u64 = 1_000_000;
+        let folder = Folder::new();
+        let peaks = many_gaps::write(&folder.path("many.vmn"), GAPS, PEAK_EVERY);
+        folder.page("many.vmn");
+        let mut browser = Browser::start(false);
+        let took = browser.open(&folder.path("page.html"));
+        let bytes = fs::metadata(folder.path("page.html")).unwrap().len();
+        let shown = browser.eval("JSON.parse(document.querySelector('#run0-spikes script').textContent).spikes.map((it) => it[2])");
+        let shown: Vec<u64> = shown
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it.as_u64().unwrap())
+            .collect();
+        println!(
+            "a page of {GAPS} gaps: {bytes} bytes, {} points, drawn after {} ms",
+            shown.len(),
+            took.as_millis()
+        );
+        assert!((1_000..=10_200).contains(&shown.len()), "{}", shown.len());
+        assert!(peaks.len() > 150, "{}", peaks.len());
+        for peak_ns in peaks {
+            assert!(shown.contains(&peak_ns), "{peak_ns} ns is lost");
+        }
+        let told = browser.eval("document.querySelector('#run0-spikes figcaption').innerText");
+        assert!(
+            told.as_str()
+                .unwrap()
+                .contains("1\u{202f}000\u{202f}000 gaps"),
+            "{told}"
+        );
         assert_eq!(browser.complaints(), [""; 0]);
     }
 }

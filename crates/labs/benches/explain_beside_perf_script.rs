@@ -1,6 +1,6 @@
 //! `cargo bench -p vmnoise-labs --bench explain_beside_perf_script`: events a second
-//! and peak memory of `vmnoise explain` on a generated recording of 10 million
-//! events, and events a second of `perf script` on scheduler events.
+//! and peak memory of `vmnoise explain` and `vmnoise report` on a generated recording of
+//! 10 million events, and events a second of `perf script` on scheduler events.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -31,10 +31,21 @@ fn main() -> Result<()> {
         "recording of {EVENTS} events: {} MB",
         std::fs::metadata(&recording)?.len() / 1_000_000
     );
+    let page = folder.join("report.html");
     for _ in 0..3 {
-        let (elapsed, peak_kib) = explain(&recording)?;
+        let (elapsed, peak_kib) = time(Command::new(binary()).arg("explain").arg(&recording))?;
         report("vmnoise explain", EVENTS, elapsed);
         println!("{:>16} {:>10} MiB at most", "", peak_kib / 1024);
+        let mut command = Command::new(binary());
+        command.arg("report").arg(&recording).arg("-o").arg(&page);
+        let (elapsed, peak_kib) = time(&mut command)?;
+        report("vmnoise report", EVENTS, elapsed);
+        println!(
+            "{:>16} {:>10} MiB at most, a page of {} kB",
+            "",
+            peak_kib / 1024,
+            std::fs::metadata(&page)?.len() / 1000
+        );
     }
     match perf_script(&folder) {
         Ok((events, elapsed)) => report("perf script", events, elapsed),
@@ -52,11 +63,9 @@ fn report(name: &str, events: u64, elapsed: Duration) {
     );
 }
 
-fn explain(recording: &Path) -> Result<(Duration, u64)> {
+fn time(command: &mut Command) -> Result<(Duration, u64)> {
     let start = Instant::now();
-    let mut child = Command::new(binary())
-        .arg("explain")
-        .arg(recording)
+    let mut child = command
         .stdout(Stdio::null())
         .spawn()
         .context("starting vmnoise")?;
@@ -67,7 +76,7 @@ fn explain(recording: &Path) -> Result<(Duration, u64)> {
             peak_kib = peak_kib.max(high_water_kib(&status));
         }
         if let Some(status) = child.try_wait()? {
-            ensure!(status.success(), "vmnoise explain: {status}");
+            ensure!(status.success(), "vmnoise: {status}");
             return Ok((start.elapsed(), peak_kib));
         }
         std::thread::sleep(Duration::from_millis(2));

@@ -90,7 +90,7 @@
       });
       const layout = {
         xaxis: { title: { text: "time since the start (s)" } },
-        yaxis: { type: "log", title: { text: `length of a ${told.one}` }, tickvals: ticks, ticktext: ticks.map(power) },
+        yaxis: { type: "log", title: { text: told.length }, tickvals: ticks, ticktext: ticks.map(power) },
         hovermode: "closest", showlegend: true,
       };
       const data = [...traces.entries()].sort(([a], [b]) => a - b).map(([, trace]) => trace);
@@ -200,10 +200,20 @@
 
   root.classList.add("js");
   document.querySelectorAll("table.sortable").forEach(sortable);
-  const drawn = [...document.querySelectorAll("figure")].map((figure) =>
-    figure.classList.contains("spikes") ? spikes(figure) : chart(figure));
-  Promise.all(drawn).then(() => { root.dataset.drawn = Math.round(performance.now()); });
+  // A chart is drawn when somebody is about to see it: the first one appears at once.
+  const waiting = new Set(document.querySelectorAll("figure"));
+  const start = (figure) => {
+    sight.unobserve(figure);
+    if (!waiting.delete(figure)) return Promise.resolve();
+    return (figure.classList.contains("spikes") ? spikes : chart)(figure);
+  };
+  const sight = new IntersectionObserver((seen) => {
+    const near = seen.filter((it) => it.isIntersecting).map((it) => start(it.target));
+    Promise.all(near).then(() => { root.dataset.drawn ??= Math.round(performance.now()); });
+  }, { rootMargin: "300px" });
+  waiting.forEach((figure) => sight.observe(figure));
   const again = () => redraws.forEach((draw) => draw());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   matchMedia("print").addEventListener("change", again);
+  addEventListener("beforeprint", () => waiting.forEach(start));
 })();

@@ -21,6 +21,8 @@ const LANES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Chart {
     pub(crate) title: &'static str,
+    /// Whether it needs all of the page.
+    pub(crate) is_wide: bool,
     /// What one sees.
     pub(crate) note: String,
     /// One, or several to choose from.

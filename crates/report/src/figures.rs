@@ -1,14 +1,14 @@
-//! Numbers as people read them on a page.
+//! Numbers as people read them on a page: no line breaks before a unit.
 
 /// A duration with three digits: `812 ns`, `62.4 µs`, `4.02 ms`, `10.0 s`.
 pub(crate) fn duration(ns: u64) -> String {
     let (unit_ns, unit) = match ns {
-        0..1_000 => return format!("{ns} ns"),
+        0..1_000 => return format!("{ns}\u{a0}ns"),
         1_000..999_500 => (1e3, "µs"),
         999_500..999_500_000 => (1e6, "ms"),
         _ => (1e9, "s"),
     };
-    format!("{} {unit}", three_digits(ns as f64 / unit_ns))
+    format!("{}\u{a0}{unit}", three_digits(ns as f64 / unit_ns))
 }
 
 /// The same where it may be unknown.
@@ -19,12 +19,12 @@ pub(crate) fn duration_or_dash(ns: Option<u64>) -> String {
 /// A percentage: `71 %`, `4.3 %`, `0.43 %`; what is no more than a trace is `<0.001 %`.
 pub(crate) fn percent(value: f64) -> String {
     match value {
-        9.95.. => format!("{value:.0} %"),
-        0.995.. => format!("{value:.1} %"),
-        0.0995.. => format!("{value:.2} %"),
-        0.001.. => format!("{value:.3} %"),
-        _ if value > 0.0 => "<0.001 %".into(),
-        _ => "0 %".into(),
+        9.95.. => format!("{value:.0}\u{a0}%"),
+        0.995.. => format!("{value:.1}\u{a0}%"),
+        0.0995.. => format!("{value:.2}\u{a0}%"),
+        0.001.. => format!("{value:.3}\u{a0}%"),
+        _ if value > 0.0 => "<0.001\u{a0}%".into(),
+        _ => "0\u{a0}%".into(),
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
             (10_000_000_000, "10.0 s"),
         ];
         for (ns, text) in cases {
-            assert_eq!(duration(ns), text);
+            assert_eq!(duration(ns), text.replace(' ', "\u{a0}"));
         }
     }
 
@@ -105,7 +105,7 @@ mod tests {
             (100.0, "100 %"),
         ];
         for (value, text) in cases {
-            assert_eq!(percent(value), text);
+            assert_eq!(percent(value), text.replace(' ', "\u{a0}"));
         }
         assert_eq!(part_of(1, 0), 0.0);
     }

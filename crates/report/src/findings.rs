@@ -140,7 +140,11 @@ fn longest(run: &Run) -> Option<Finding> {
     Some(Finding {
         figure: duration(longest.dur_ns),
         text: format!(
-            "is the longest {}, on {} at {}{mostly}",
+            "is the {} {}, on {} at {}{mostly}",
+            match run.outcome {
+                Outcome::Wakeups(_) => "latest",
+                _ => "longest",
+            },
             run.words().one,
             run.lane_name(longest.lane),
             seconds(run.at_ns(longest.start_mono_ns)),

@@ -52,6 +52,10 @@ pub(crate) struct Words {
     pub(crate) lane: &'static str,
     /// Over all moments.
     pub(crate) noise: &'static str,
+    /// What the axis of their lengths is called.
+    pub(crate) length: &'static str,
+    /// Over the chart of the longest.
+    pub(crate) over_time: &'static str,
 }
 
 impl Run {
@@ -62,6 +66,8 @@ impl Run {
             many: "gaps",
             lane: "CPU",
             noise: "noise",
+            length: "length of a gap",
+            over_time: "Noise over time",
         };
         match (&self.outcome, self.facts.workload) {
             (Outcome::Exits(_), _) => Words {
@@ -70,6 +76,8 @@ impl Run {
                 many: "exits",
                 lane: "vCPU",
                 noise: "time in exits",
+                length: "length of an exit",
+                over_time: "Exits over time",
             },
             (Outcome::Wakeups(_), _) => Words {
                 victim: "a periodic task",
@@ -77,6 +85,8 @@ impl Run {
                 many: "wake-ups",
                 lane: "CPU",
                 noise: "lateness",
+                length: "how late a task woke up",
+                over_time: "Lateness over time",
             },
             (Outcome::Joined(_), _) => gaps("the guest"),
             (_, Workload::Microvm) => gaps("a VM"),

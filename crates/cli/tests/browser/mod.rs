@@ -88,17 +88,17 @@ impl Browser {
     pub fn open(&mut self, page: &Path) -> Duration {
         let url = format!("file://{}", page.display());
         self.call("Page.navigate", json!({"url": url}));
+        let drawn = "document.documentElement?.dataset.drawn";
+        self.wait_for(drawn);
+        let ms = self.eval(drawn);
+        Duration::from_millis(ms.as_str().unwrap().parse().unwrap())
+    }
+
+    /// Waits until this is true.
+    pub fn wait_for(&mut self, expression: &str) {
         let begun = Instant::now();
-        loop {
-            let drawn = self.eval("document.documentElement?.dataset.drawn ?? null");
-            if let Some(ms) = drawn.as_str() {
-                return Duration::from_millis(ms.parse().unwrap());
-            }
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "nothing was drawn: {:?}",
-                self.told
-            );
+        while self.eval(&format!("!!({expression})")) != true {
+            assert!(begun.elapsed() < PATIENCE, "{expression}: {:?}", self.told);
             thread::sleep(Duration::from_millis(20));
         }
     }

@@ -23,6 +23,7 @@ pub(super) fn histogram(run: &Run) -> Chart {
     }
     Chart {
         title: "How long they were",
+        is_wide: false,
         note: format!(
             "How many {} were of each length. Both axes are logarithmic, a step is at most a quarter of its length.",
             run.words().many
@@ -74,7 +75,7 @@ fn steps(run: &Run, name: &str, lengths: &[&Histogram<u64>]) -> View {
         .hover_template("%{text}<extra></extra>");
     let trace: Vec<Box<dyn Trace>> = vec![trace];
     let layout = Layout::new()
-        .x_axis(axes::lengths(&format!("length of a {}", run.words().one)))
+        .x_axis(axes::lengths(run.words().length))
         .y_axis(axes::logarithmic(run.words().many).range(vec![-0.3, power_above(most)]));
     View::new(name, trace, layout)
 }
@@ -95,12 +96,13 @@ pub(super) fn tail(run: &Run) -> Chart {
         .collect();
     Chart {
         title: "How many were longer than that",
+        is_wide: false,
         note: format!(
             "The part of all {} that is longer than each length: the distribution, seen from its end.{}",
             run.words().many,
             some_of(lanes.len(), lengths.len(), run.words().lane)
         ),
-        views: vec![tails(&lines, &format!("length of a {}", run.words().one))],
+        views: vec![tails(&lines, run.words().length)],
     }
 }
 
@@ -117,6 +119,7 @@ pub(crate) fn beside(runs: &[Run]) -> Option<Chart> {
         .collect();
     (lines.len() > 1).then(|| Chart {
         title: "The recordings beside each other",
+        is_wide: true,
         note: "The part of all gaps, exits or wake-ups of a recording that is longer than each length."
             .into(),
         views: vec![tails(&lines, "length")],

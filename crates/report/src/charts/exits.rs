@@ -89,6 +89,7 @@ pub(super) fn reasons(run: &ExitsRun) -> Chart {
     }
     Chart {
         title: "Why the guests were left",
+        is_wide: false,
         note:
             "Where the time of each reason went, all vCPUs together; in parentheses how many exits."
                 .into(),
@@ -124,6 +125,7 @@ pub(super) fn tails(run: &ExitsRun) -> Chart {
         .collect();
     Chart {
         title: "How long the exits of each reason were",
+        is_wide: false,
         note: "The part of all exits for a reason that is longer than each length, by the kernel’s own \
                histograms: exact, whatever was lost."
             .into(),

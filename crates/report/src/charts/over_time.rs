@@ -33,6 +33,7 @@ pub(super) fn shares(run: &Run) -> Chart {
     }
     Chart {
         title: "Who took which part of the time",
+        is_wide: true,
         note: format!(
             "Each step is {} long.{}",
             about(even.width_ns),
@@ -129,6 +130,7 @@ pub(super) fn heat(run: &Run) -> Chart {
     }
     Chart {
         title: "Who lost time when",
+        is_wide: true,
         note: format!(
             "One row for each {}, one column for each {}; the colour is the part of the time that was lost.",
             run.words().lane,

@@ -14,6 +14,7 @@ use crate::shares::{colour, label};
 /// The chart that the page draws itself: each point can be asked.
 #[derive(Debug)]
 pub(crate) struct Spikes {
+    pub(crate) title: &'static str,
     pub(crate) note: String,
     pub(crate) json: String,
 }
@@ -21,8 +22,7 @@ pub(crate) struct Spikes {
 /// What its script reads.
 #[derive(Serialize)]
 struct SpikesData<'a> {
-    one: &'static str,
-    many: &'static str,
+    length: &'static str,
     victim: &'static str,
     lanes: Vec<&'a str>,
     shares: Vec<ShareData>,
@@ -50,9 +50,10 @@ pub(crate) fn spikes(run: &Run) -> Option<Spikes> {
     let words = run.words();
     let gathered = &run.gathered;
     (gathered.count() > 0).then(|| Spikes {
+        title: words.over_time,
         note: format!(
             "The longest {} of each {} on each {}, and the longest of all: of {} no maximum is left out. \
-             The colour is that of its largest part. Click one to see who took it.",
+             The colour is that of the largest part. Click one to see who took it and what ran when.",
             words.one,
             duration(gathered.stretch_ns),
             words.lane,
@@ -95,8 +96,7 @@ fn data(run: &Run) -> SpikesData<'_> {
         spikes.push((spike.lane, at_ns, spike.dur_ns, parts, scene));
     }
     SpikesData {
-        one: words.one,
-        many: words.many,
+        length: words.length,
         victim: words.victim,
         lanes: (0..run.gathered.lanes.len())
             .map(|lane| run.lane_name(lane))
