@@ -18,7 +18,7 @@ use crate::host_feed::FeedFrom;
 use crate::priority;
 use crate::units::{Bare, parse_time};
 
-pub use compare::CompareArguments;
+pub use compare::{CompareArguments, CompareFormat};
 pub use exits::{
     Columns, ExitsArguments, ExitsCommon, ExitsHistArguments, ExitsMode, ExitsTopArguments,
 };

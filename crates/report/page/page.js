@@ -65,8 +65,6 @@
     return figureOf(figure, (at) => read(nodes[at]), nodes.map((node) => node.dataset.name));
   };
 
-  const power = (ns) => ns < 1e3 ? `${ns} ns` : ns < 1e6 ? `${ns / 1e3} µs` : ns < 1e9 ? `${ns / 1e6} ms` : `${ns / 1e9} s`;
-  const ticks = Array.from({ length: 13 }, (_, power) => 10 ** power);
   const spikes = (figure) => {
     const told = read(figure.querySelector("script"));
     const views = (at) => {
@@ -84,13 +82,13 @@
         }
         const trace = traces.get(share);
         trace.x.push(start / 1e9);
-        trace.y.push(length);
+        trace.y.push(length / 1e9);
         trace.customdata.push(place);
         trace.text.push(`${duration(length)} on ${told.lanes[lane]}`);
       });
       const layout = {
         xaxis: { title: { text: "time since the start (s)" } },
-        yaxis: { type: "log", title: { text: told.length }, tickvals: ticks, ticktext: ticks.map(power) },
+        yaxis: { type: "log", title: { text: told.length }, tickformat: "~s", ticksuffix: "s" },
         hovermode: "closest", showlegend: true,
       };
       const data = [...traces.entries()].sort(([a], [b]) => a - b).map(([, trace]) => trace);
@@ -133,7 +131,7 @@
 
   // What ran when: the workload on top, then its own kernel, then the machine below.
   const timeline = (told, length, bars) => {
-    const [wide, left, high] = [760, 150, 22];
+    const [wide, left, high] = [760, 190, 22];
     const rows = [{ name: told.victim, bars: [[0, 0, length, -1, 0]] }];
     for (const bar of bars) {
       const name = `${bar[0] ? "below: " : ""}${told.shares[bar[3]].label}`;

@@ -2,11 +2,13 @@
 //! gets from the page, light or dark.
 
 mod axes;
+mod compare;
 mod distribution;
 mod exits;
 mod over_time;
 mod spikes;
 
+pub(crate) use compare::compare;
 pub(crate) use distribution::beside;
 pub(crate) use spikes::{Spikes, spikes};
 

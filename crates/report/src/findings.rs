@@ -1,15 +1,14 @@
-//! What a run says in plain words: one headline, then who took the time, the most first.
+//! What a run says in plain words: who took the time, the most first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use vmnoise_events::Share;
 use vmnoise_explain::{PhaseTotals, Summary};
 
 use crate::figures::{count, duration, part_of, percent, seconds, times};
-use crate::gathering::Taker;
+use crate::groups::{Group, grouped};
 use crate::run::{Outcome, Run};
-use crate::shares::{deed, program};
+use crate::shares::deed;
 
 /// Takers that are told as findings.
 const TAKERS: usize = 5;
@@ -23,73 +22,6 @@ pub(crate) struct Finding {
     pub(crate) figure: String,
     /// What that is the figure of.
     pub(crate) text: String,
-}
-
-/// One sentence.
-pub(crate) fn headline(run: &Run) -> String {
-    let words = run.words();
-    let Some(lane) = worst_lane(run) else {
-        let (from_ns, until_ns) = run.gathered.span_mono_ns;
-        let long = duration(until_ns.saturating_sub(from_ns));
-        return match run.facts.options.threshold_ns {
-            0 => format!("No {} was recorded in {long}.", words.one),
-            least_ns => format!(
-                "No {} of {} or more in {long}.",
-                words.one,
-                duration(least_ns)
-            ),
-        };
-    };
-    let name = run.lane_name(lane);
-    let worst_ns = run.gathered.lengths[lane].max();
-    let worst_ns = exact_max_ns(run, lane).unwrap_or(worst_ns);
-    let mut text = match (&run.outcome, noise_percent(run, lane)) {
-        (Outcome::Wakeups(_), _) => {
-            let of_lane =
-                wakeups(run).and_then(|it| it.cpus.get(lane_in_summary(run, lane)?)?.user);
-            let usual = of_lane.map_or_else(String::new, |user| {
-                format!(" ({} for all but 1 in 1000)", duration(user.p999_ns))
-            });
-            format!(
-                "On {name} a task wakes up {} late at worst{usual}",
-                duration(worst_ns)
-            )
-        }
-        (Outcome::Exits(_), Some(lost)) => format!(
-            "{name} spends {} of its time in exits; the worst takes {}",
-            percent(lost),
-            duration(worst_ns)
-        ),
-        (_, Some(lost)) => format!(
-            "On {name} {} loses {} of its time; worst {}",
-            words.victim,
-            percent(lost),
-            duration(worst_ns)
-        ),
-        (_, None) => format!(
-            "On {name} {} loses up to {} at once",
-            words.victim,
-            duration(worst_ns)
-        ),
-    };
-    let of_lane: Vec<Taker> = run
-        .takers()
-        .into_iter()
-        .filter(|it| it.lane == lane)
-        .collect();
-    let total_ns: u64 = of_lane.iter().map(|taker| taker.total_ns).sum();
-    if let Some(group) = grouped(&of_lane).first() {
-        let what = match run.outcome {
-            Outcome::Wakeups(_) => "all lateness",
-            _ => "it",
-        };
-        text += &format!(
-            "; {} of {what} is {}",
-            percent(part_of(group.total_ns, total_ns)),
-            deed(group.share, group.who.as_deref())
-        );
-    }
-    text + "."
 }
 
 /// The most important first.
@@ -152,40 +84,6 @@ fn longest(run: &Run) -> Option<Finding> {
     })
 }
 
-/// One program, or one kind of work, on all lanes.
-struct Group {
-    share: Share,
-    who: Option<String>,
-    moments: u64,
-    total_ns: u64,
-    max_ns: Option<u64>,
-    /// Of each lane.
-    lanes_ns: BTreeMap<usize, u64>,
-}
-
-/// The most expensive first.
-fn grouped(takers: &[Taker]) -> Vec<Group> {
-    let mut groups: BTreeMap<(Share, Option<&str>), Group> = BTreeMap::new();
-    for taker in takers {
-        let who = taker.name.as_deref().map(program);
-        let group = groups.entry((taker.share, who)).or_insert_with(|| Group {
-            share: taker.share,
-            who: who.map(str::to_owned),
-            moments: 0,
-            total_ns: 0,
-            max_ns: None,
-            lanes_ns: BTreeMap::new(),
-        });
-        group.moments += taker.moments;
-        group.total_ns += taker.total_ns;
-        group.max_ns = group.max_ns.max(taker.max_ns);
-        *group.lanes_ns.entry(taker.lane).or_default() += taker.total_ns;
-    }
-    let mut groups: Vec<Group> = groups.into_values().collect();
-    groups.sort_by_key(|group| Reverse(group.total_ns));
-    groups
-}
-
 /// Names the lane that had most of it where there are several.
 fn where_it_was(run: &Run, group: &Group) -> String {
     if run.lane_names.len() < 2 {
@@ -216,7 +114,7 @@ fn periods(summary: &Summary) -> impl Iterator<Item = Finding> + '_ {
 
 /// The longest phase of wake-ups.
 fn phases(run: &Run) -> Option<Finding> {
-    let cpus = &wakeups(run)?.cpus;
+    let cpus = &run.wakeups()?.cpus;
     let parts = |phases: &PhaseTotals| {
         [
             ("armed after its expiry", phases.armed_late),
@@ -263,60 +161,4 @@ fn doubts(run: &Run) -> Vec<Finding> {
         });
     }
     out
-}
-
-fn wakeups(run: &Run) -> Option<&vmnoise_explain::Wakeups> {
-    run.summary()?.wakeups.as_ref()
-}
-
-/// The lane that lost the largest part of its time; of wake-ups the one that was latest.
-fn worst_lane(run: &Run) -> Option<usize> {
-    let lanes = 0..run.gathered.lanes.len();
-    lanes.max_by(|a, b| {
-        let rank = |lane: usize| match run.outcome {
-            Outcome::Wakeups(_) => exact_max_ns(run, lane).unwrap_or(0) as f64,
-            _ => noise_percent(run, lane).unwrap_or(0.0),
-        };
-        rank(*a).total_cmp(&rank(*b)).then(b.cmp(a))
-    })
-}
-
-/// The place of a lane's CPU in the summary.
-fn lane_in_summary(run: &Run, lane: usize) -> Option<usize> {
-    let number = *run.gathered.lanes.get(lane)?;
-    let summary = run.summary()?;
-    match &summary.wakeups {
-        Some(wakeups) => wakeups.cpus.iter().position(|cpu| cpu.cpu == number),
-        None => summary.cpus.iter().position(|cpu| cpu.cpu == number),
-    }
-}
-
-/// The part of its time that a lane lost, in percent; `None` where that is unknown.
-fn noise_percent(run: &Run, lane: usize) -> Option<f64> {
-    match &run.outcome {
-        Outcome::Exits(exits) => {
-            let tid = *run.gathered.lanes.get(lane)?;
-            let mut vcpus = exits.exits.vms.iter().flat_map(|vm| &vm.vcpus);
-            let time = vcpus.find(|vcpu| vcpu.tid == tid)?.time_ns;
-            let taken_ns = crate::tables::noise_of(&time.taken);
-            let all_ns = taken_ns + time.taken.halted + time.guest;
-            Some(part_of(taken_ns, all_ns))
-        }
-        _ => {
-            run.summary()?
-                .cpus
-                .get(lane_in_summary(run, lane)?)?
-                .noise_percent
-        }
-    }
-}
-
-/// The longest moment of a lane, to the nanosecond.
-fn exact_max_ns(run: &Run, lane: usize) -> Option<u64> {
-    let spikes = run
-        .gathered
-        .spikes
-        .iter()
-        .filter(|spike| spike.lane == lane);
-    spikes.map(|spike| spike.dur_ns).max()
 }

@@ -11,7 +11,7 @@ use crate::spikes::{Spike, Spikes};
 use crate::windows::{Even, Windows};
 
 /// Spikes of all lanes together, beside the longest of all.
-const SPIKES: usize = 10_000;
+const SPIKES: usize = 4_000;
 /// Windows of all lanes together.
 const WINDOWS: usize = 16_384;
 

@@ -6,10 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod charts;
+mod compare;
 mod figures;
 mod findings;
+mod frame;
 mod gathering;
 mod grid;
+mod groups;
+mod headline;
 mod library;
 mod limits;
 mod page;
@@ -20,6 +24,7 @@ mod spikes;
 mod tables;
 mod windows;
 
+pub use compare::{Beside, ComparePage, Compared, Judged};
 pub use gathering::{Gathering, Moment, Resolved};
 pub use page::{Page, Refused};
 pub use run::{Outcome, Run};

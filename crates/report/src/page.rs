@@ -2,10 +2,11 @@
 
 use askama::Template;
 
-use crate::charts::{self, Chart, Spikes};
+use crate::charts::{self, Spikes};
 use crate::figures::{duration, part_of, percent, seconds};
-use crate::findings::{Finding, findings, headline};
-use crate::library;
+use crate::findings::{Finding, findings};
+use crate::frame::{Figure, Frame};
+use crate::headline::headline;
 use crate::limits;
 use crate::run::Run;
 use crate::shares::label;
@@ -48,14 +49,10 @@ impl Page {
             .enumerate()
             .map(|(place, run)| Section::new(place, run));
         let filled = Filled {
-            title: self.title(),
+            frame: Frame::new(self.title(), &self.tool_version),
             refused: &self.refused,
             beside: charts::beside(&self.runs).map(|chart| Figure::new("beside".into(), chart)),
             sections: sections.collect(),
-            tool_version: &self.tool_version,
-            style: include_str!("../page/page.css"),
-            library: library::script(),
-            script: include_str!("../page/page.js"),
         };
         filled.render()
     }
@@ -69,14 +66,10 @@ impl Page {
 #[derive(Template)]
 #[template(path = "page.html")]
 struct Filled<'a> {
-    title: String,
+    frame: Frame<'a>,
     refused: &'a [Refused],
     beside: Option<Figure>,
     sections: Vec<Section<'a>>,
-    tool_version: &'a str,
-    style: &'static str,
-    library: String,
-    script: &'static str,
 }
 
 struct Section<'a> {
@@ -111,21 +104,6 @@ impl<'a> Section<'a> {
 
     fn rungs(&self) -> &'a [vmnoise_events::Rung] {
         &self.run.facts.rungs
-    }
-}
-
-/// A chart in its place.
-struct Figure {
-    id: String,
-    chart: Chart,
-}
-
-impl Figure {
-    fn new(id: String, mut chart: Chart) -> Figure {
-        for view in &mut chart.views {
-            view.json = harmless(&view.json);
-        }
-        Figure { id, chart }
     }
 }
 
@@ -165,9 +143,4 @@ fn told(run: &Run) -> Vec<Told> {
         }
     });
     told.collect()
-}
-
-/// Names come from other people's processes: none may end the script that holds it.
-pub(crate) fn harmless(json: &str) -> String {
-    json.replace('<', "\\u003c")
 }

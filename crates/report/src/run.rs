@@ -1,7 +1,7 @@
 //! One section of the page: a recording, or a guest's with its host's.
 
 use vmnoise_events::{RunFacts, Share, Workload};
-use vmnoise_explain::{ExitsRun, JoinedRun, Summary, VcpuExits};
+use vmnoise_explain::{ExitsRun, JoinedRun, Summary, VcpuExits, Wakeups};
 
 use crate::gathering::{Resolved, Taker};
 use crate::scenes::Bar;
@@ -102,6 +102,11 @@ impl Run {
             Outcome::Joined(run) => Some(&run.summary),
             Outcome::Exits(_) => None,
         }
+    }
+
+    /// What it says of periodic tasks.
+    pub(crate) fn wakeups(&self) -> Option<&Wakeups> {
+        self.summary()?.wakeups.as_ref()
     }
 
     /// What a lane is called, by its place.

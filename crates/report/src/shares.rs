@@ -63,8 +63,8 @@ pub(crate) fn deed(share: Share, who: Option<&str>) -> String {
         Share::HostIrq => format!("the host’s interrupt {who}"),
         Share::HostSoftirq => format!("the host’s soft interrupt {who}"),
         Share::HostNmi => format!("the host’s NMI {who}"),
-        Share::Kvm => format!("KVM handling {who}"),
-        Share::Vmm => format!("the VMM handling {who}"),
+        Share::Kvm => format!("KVM handling {who} exits"),
+        Share::Vmm => format!("the VMM handling {who} exits"),
         _ => nobody(share).to_owned(),
     }
 }

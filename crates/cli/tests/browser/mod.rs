@@ -77,6 +77,8 @@ impl Browser {
         for domain in ["Page", "Runtime", "Log", "Network"] {
             browser.call(&format!("{domain}.enable"), json!({}));
         }
+        let clock = json!({"timeDomain": "threadTicks"});
+        browser.call("Performance.enable", clock);
         let scheme = if dark { "dark" } else { "light" };
         let feature = json!({"name": "prefers-color-scheme", "value": scheme});
         browser.call("Emulation.setEmulatedMedia", json!({"features": [feature]}));
@@ -92,6 +94,14 @@ impl Browser {
         self.wait_for(drawn);
         let ms = self.eval(drawn);
         Duration::from_millis(ms.as_str().unwrap().parse().unwrap())
+    }
+
+    /// How long the page kept a CPU busy so far, whoever else had it meanwhile.
+    pub fn busy(&mut self) -> Duration {
+        let metrics = self.call("Performance.getMetrics", json!({}));
+        let metrics = metrics["metrics"].as_array().unwrap();
+        let of_tasks = metrics.iter().find(|it| it["name"] == "TaskDuration");
+        Duration::from_secs_f64(of_tasks.unwrap()["value"].as_f64().unwrap())
     }
 
     /// Waits until this is true.

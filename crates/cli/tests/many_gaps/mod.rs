@@ -29,6 +29,16 @@ pub fn write(path: &Path, gaps: u64, peak_every: u64) -> Vec<u64> {
                 after_tsc: start_ns,
             };
             writer.push(&Event::Anchor(anchor)).unwrap();
+            for cpu in [0, 1] {
+                let tally = Tally {
+                    cpu,
+                    first_tsc: BEGIN_NS,
+                    last_tsc: start_ns,
+                    blind_tsc: Some(0),
+                    ..Tally::default()
+                };
+                writer.push(&Event::Tally(tally)).unwrap();
+            }
             let watermark = Event::Watermark(start_ns - EVERY_NS);
             writer.push(&watermark).unwrap();
         }

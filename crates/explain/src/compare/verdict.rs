@@ -42,6 +42,14 @@ pub struct Row {
     pub verdict: Verdict,
 }
 
+impl Row {
+    /// Whether either run has any of it.
+    pub fn is_any(&self) -> bool {
+        let some = |value: Option<f64>| value.is_some_and(|value| value != 0.0);
+        some(self.first) || some(self.second)
+    }
+}
+
 /// Every figure of two runs that have windows of one length and gaps above one threshold.
 pub fn compare(first: &Sample, second: &Sample) -> Vec<Row> {
     let mut rows: Vec<Row> = Figure::all()

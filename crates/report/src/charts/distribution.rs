@@ -45,12 +45,12 @@ fn steps(run: &Run, name: &str, lengths: &[&Histogram<u64>]) -> View {
     for (from_ns, count) in counts {
         // Between what there is, there is nothing.
         if let Some(until_ns) = until_ns.filter(|until_ns| *until_ns < from_ns) {
-            edges.push(until_ns);
+            edges.push(axes::length(until_ns));
             heights.push(nothing);
             spans.push(String::new());
         }
         let next_ns = next_floor_ns(from_ns);
-        edges.push(from_ns.max(1));
+        edges.push(axes::length(from_ns));
         heights.push(count as f64);
         spans.push(format!(
             "{} from {} to {}",
@@ -61,7 +61,7 @@ fn steps(run: &Run, name: &str, lengths: &[&Histogram<u64>]) -> View {
         until_ns = Some(next_ns);
     }
     if let Some(until_ns) = until_ns {
-        edges.push(until_ns);
+        edges.push(axes::length(until_ns));
         heights.push(nothing);
         spans.push(String::new());
     }
@@ -139,7 +139,7 @@ pub(super) fn tails(lines: &[(String, Vec<(u64, u64)>)], title: &str) -> View {
                 "{part} are no shorter than {}",
                 duration(*length_ns)
             ));
-            x.push((*length_ns).max(1));
+            x.push(axes::length(*length_ns));
             y.push(longer as f64 / all.max(1) as f64);
             longer -= count;
         }

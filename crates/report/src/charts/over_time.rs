@@ -5,10 +5,10 @@ use plotly::{HeatMap, Layout, Scatter, Trace};
 use vmnoise_events::Share;
 
 use super::{Chart, View, axes, drawn};
-use crate::figures::part_of;
+use crate::figures::{duration, part_of};
 use crate::run::Run;
 use crate::shares::{colour, label};
-use crate::tables::{about, some_of};
+use crate::tables::some_of;
 use crate::windows::Window;
 
 /// Who took which part of the time, all lanes together and each by itself.
@@ -36,7 +36,7 @@ pub(super) fn shares(run: &Run) -> Chart {
         is_wide: true,
         note: format!(
             "Each step is {} long.{}",
-            about(even.width_ns),
+            duration(even.width_ns),
             some_of(lanes.len(), even.lanes.len(), run.words().lane)
         ),
         views,
@@ -134,7 +134,7 @@ pub(super) fn heat(run: &Run) -> Chart {
         note: format!(
             "One row for each {}, one column for each {}; the colour is the part of the time that was lost.",
             run.words().lane,
-            about(even.width_ns)
+            duration(even.width_ns)
         ),
         views,
     }

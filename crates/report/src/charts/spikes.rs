@@ -6,7 +6,7 @@ use serde::Serialize;
 use vmnoise_events::Share;
 
 use crate::figures::{duration, times};
-use crate::page::harmless;
+use crate::frame::harmless;
 use crate::run::Run;
 use crate::scenes::{Bar, Side};
 use crate::shares::{colour, label};

@@ -1,13 +1,14 @@
-//! Recordings side by side, as text and as `vmnoise.compare/1`.
+//! Recordings side by side, as text, as `vmnoise.compare/1` and as a page.
 
 mod document;
+mod page;
 mod text;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::compare::{Row, Sample, Unit};
 
-use crate::args::Format;
+use crate::args::CompareFormat;
 
 /// A recording, read.
 pub struct Run {
@@ -46,7 +47,7 @@ pub struct Checked {
 /// # Errors
 /// If stdout cannot be written.
 pub fn print(
-    format: Format,
+    format: CompareFormat,
     threshold_ns: u64,
     window_ns: u64,
     runs: &[Run],
@@ -55,14 +56,19 @@ pub fn print(
 ) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match format {
-        Format::Text => {
+        CompareFormat::Text => {
             let text = text::render(threshold_ns, window_ns, runs, comparisons, checks);
             std::io::Write::write_all(&mut out, text.as_bytes())?;
             Ok(())
         }
-        Format::Json => super::json::write(
+        CompareFormat::Json => super::json::write(
             &mut out,
             &document::Document::new(threshold_ns, window_ns, runs, comparisons, checks),
         ),
+        CompareFormat::Html => {
+            let page = page::render(threshold_ns, window_ns, runs, comparisons, checks)?;
+            std::io::Write::write_all(&mut out, page.as_bytes())?;
+            Ok(())
+        }
     }
 }

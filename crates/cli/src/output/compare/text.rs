@@ -1,6 +1,6 @@
 //! For people.
 
-use vmnoise_explain::compare::{Figure, Row, Unit, Verdict};
+use vmnoise_explain::compare::{Figure, Unit, Verdict};
 
 use super::{Checked, Comparison, Run};
 use crate::output::table;
@@ -72,15 +72,10 @@ fn about(at: usize, run: &Run) -> [String; 7] {
     ]
 }
 
-/// What neither run has any of is left out; JSON has it.
-fn is_told(row: &&Row) -> bool {
-    let some = |value: Option<f64>| value.is_some_and(|value| value != 0.0);
-    some(row.first) || some(row.second)
-}
-
 fn side_by_side(comparison: &Comparison) -> String {
     let (first, second) = (letter(0), letter(comparison.second));
-    let rows = comparison.rows.iter().filter(is_told);
+    // What neither run has any of is left out; JSON has it.
+    let rows = comparison.rows.iter().filter(|row| row.is_any());
     let rows: Vec<[String; 7]> = rows
         .map(|row| {
             let unit = row.figure.unit();

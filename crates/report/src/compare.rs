@@ -1,0 +1,202 @@
+//! Recordings beside each other: what differs, by how much, and window by window.
+
+use askama::Template;
+use vmnoise_events::RunFacts;
+use vmnoise_explain::compare::{Row, Sample, Unit, Verdict};
+
+use crate::charts::{self, Chart};
+use crate::figures::{count, duration, percent};
+use crate::findings::Finding;
+use crate::frame::{Figure, Frame};
+use crate::tables::{self, Table};
+
+/// A recording, sampled.
+#[derive(Debug, Clone, Copy)]
+pub struct Compared<'a> {
+    /// Where it lies.
+    pub file: &'a str,
+    /// What was true before its first event.
+    pub facts: &'a RunFacts,
+    /// Its figures.
+    pub sample: &'a Sample,
+}
+
+/// The first recording and another.
+#[derive(Debug, Clone, Copy)]
+pub struct Beside<'a> {
+    /// Which one, by its place.
+    pub second: usize,
+    /// Every figure.
+    pub rows: &'a [Row],
+}
+
+/// A condition, and what a recording has of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Judged<'a> {
+    /// As it was typed.
+    pub condition: &'a str,
+    /// Which recording, by its place.
+    pub run: usize,
+    /// Its figure; `None` where unknown.
+    pub value: Option<f64>,
+    /// What that is in.
+    pub unit: Unit,
+    /// Whether it is so; `None` where unknown.
+    pub holds: Option<bool>,
+}
+
+/// What becomes a page.
+#[derive(Debug)]
+pub struct ComparePage<'a> {
+    /// Shorter gaps are left out, nanoseconds.
+    pub threshold_ns: u64,
+    /// Length of a window, nanoseconds.
+    pub window_ns: u64,
+    /// The recordings; the first is what the others are held against.
+    pub runs: Vec<Compared<'a>>,
+    /// One for each other recording.
+    pub pairs: Vec<Beside<'a>>,
+    /// The conditions.
+    pub judged: Vec<Judged<'a>>,
+    /// The version of the program.
+    pub tool_version: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "compare.html")]
+struct Filled<'a> {
+    frame: Frame<'a>,
+    subtitle: String,
+    headline: String,
+    findings: Vec<Finding>,
+    figures: Vec<Figure>,
+    tables: Vec<Table>,
+}
+
+impl ComparePage<'_> {
+    /// The page as text.
+    ///
+    /// # Errors
+    /// If the template cannot be filled, which is a fault of the program.
+    pub fn render(&self) -> Result<String, askama::Error> {
+        let files: Vec<&str> = self.runs.iter().map(|run| run.file).collect();
+        let charts: Vec<Chart> = charts::compare(self);
+        let figures = (0..)
+            .zip(charts)
+            .map(|(nth, chart)| Figure::new(format!("chart{nth}"), chart));
+        let filled = Filled {
+            frame: Frame::new(format!("{} – vmnoise", files.join(", ")), self.tool_version),
+            subtitle: format!(
+                "{}: gaps of {} and more, in windows of {}",
+                files.join(" beside "),
+                duration(self.threshold_ns),
+                duration(self.window_ns)
+            ),
+            headline: self.headline(),
+            findings: self.findings(),
+            figures: figures.collect(),
+            tables: tables::compare(self),
+        };
+        filled.render()
+    }
+
+    /// The file of a run, by its place.
+    pub(crate) fn file(&self, place: usize) -> &str {
+        self.runs.get(place).map_or("-", |run| run.file)
+    }
+
+    fn headline(&self) -> String {
+        let differ = |pair: &&Beside<'_>| {
+            pair.rows
+                .iter()
+                .any(|row| row.verdict == Verdict::Different)
+        };
+        let different = self.pairs.iter().filter(differ).count();
+        match (self.pairs.as_slice(), different) {
+            ([], _) => format!("The figures of {}.", self.file(0)),
+            ([pair], 0) => format!(
+                "That {} differs from {} is not shown.",
+                self.file(pair.second),
+                self.file(0)
+            ),
+            ([pair], _) => {
+                let noise = pair
+                    .rows
+                    .first()
+                    .and_then(|row| Some((row.first?, row.second?)));
+                let noise = noise.map_or_else(String::new, |(first, second)| {
+                    format!(
+                        ": it loses {} of its time, not {}",
+                        percent(second),
+                        percent(first)
+                    )
+                });
+                format!(
+                    "{} differs from {}{noise}.",
+                    self.file(pair.second),
+                    self.file(0)
+                )
+            }
+            (pairs, _) => format!(
+                "{different} of {} differ from {}.",
+                pairs.len(),
+                self.file(0)
+            ),
+        }
+    }
+
+    /// What differs, the largest effect first.
+    fn findings(&self) -> Vec<Finding> {
+        let rows = self
+            .pairs
+            .iter()
+            .flat_map(|pair| pair.rows.iter().map(move |row| (pair, row)));
+        let mut different: Vec<(&Beside<'_>, &Row)> = rows
+            .filter(|(_, row)| row.verdict == Verdict::Different)
+            .collect();
+        let size = |row: &Row| row.delta.unwrap_or(0.0).abs();
+        different.sort_by(|(_, a), (_, b)| size(b).total_cmp(&size(a)));
+        let findings = different.into_iter().map(|(pair, row)| Finding {
+            figure: row
+                .shift
+                .map_or_else(|| "-".into(), |shift| signed(shift, row.figure.unit())),
+            text: format!(
+                "{} of {}: {} where {} has {}; the effect is {}",
+                row.figure.name(),
+                self.file(pair.second),
+                value(row.second, row.figure.unit()),
+                self.file(0),
+                value(row.first, row.figure.unit()),
+                size_in_words(size(row)),
+            ),
+        });
+        findings.collect()
+    }
+}
+
+/// As one speaks of Cliff's delta.
+const fn size_in_words(delta: f64) -> &'static str {
+    match delta {
+        0.474.. => "large",
+        0.33.. => "medium",
+        0.147.. => "small",
+        _ => "negligible",
+    }
+}
+
+/// A figure in its unit; `-` where unknown.
+pub(crate) fn value(value: Option<f64>, unit: Unit) -> String {
+    match (value, unit) {
+        (None, _) => "-".into(),
+        (Some(value), Unit::Percent) => percent(value),
+        (Some(value), Unit::PerSecond) if value < 100.0 => format!("{value:.1}\u{a0}/s"),
+        (Some(value), Unit::PerSecond) => format!("{}\u{a0}/s", count(value.round() as u64)),
+        (Some(value), Unit::Nanoseconds) => duration(value.round() as u64),
+    }
+}
+
+/// A difference in its unit.
+pub(crate) fn signed(shift: f64, unit: Unit) -> String {
+    let sign = if shift < 0.0 { '−' } else { '+' };
+    format!("{sign}{}", value(Some(shift.abs()), unit))
+}

@@ -1,0 +1,43 @@
+//! Takers as people think of them: the tasks of one program together, on all lanes.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use vmnoise_events::Share;
+
+use crate::gathering::Taker;
+use crate::shares::program;
+
+/// One program, or one kind of work, on all lanes.
+pub(crate) struct Group {
+    pub(crate) share: Share,
+    pub(crate) who: Option<String>,
+    pub(crate) moments: u64,
+    pub(crate) total_ns: u64,
+    pub(crate) max_ns: Option<u64>,
+    /// Of each lane.
+    pub(crate) lanes_ns: BTreeMap<usize, u64>,
+}
+
+/// The most expensive first.
+pub(crate) fn grouped(takers: &[Taker]) -> Vec<Group> {
+    let mut groups: BTreeMap<(Share, Option<&str>), Group> = BTreeMap::new();
+    for taker in takers {
+        let who = taker.name.as_deref().map(program);
+        let group = groups.entry((taker.share, who)).or_insert_with(|| Group {
+            share: taker.share,
+            who: who.map(str::to_owned),
+            moments: 0,
+            total_ns: 0,
+            max_ns: None,
+            lanes_ns: BTreeMap::new(),
+        });
+        group.moments += taker.moments;
+        group.total_ns += taker.total_ns;
+        group.max_ns = group.max_ns.max(taker.max_ns);
+        *group.lanes_ns.entry(taker.lane).or_default() += taker.total_ns;
+    }
+    let mut groups: Vec<Group> = groups.into_values().collect();
+    groups.sort_by_key(|group| Reverse(group.total_ns));
+    groups
+}

@@ -1,0 +1,127 @@
+//! A run in one sentence.
+
+use crate::figures::{duration, part_of, percent};
+use crate::gathering::Taker;
+use crate::groups::grouped;
+use crate::run::{Outcome, Run};
+use crate::shares::deed;
+
+/// One sentence.
+pub(crate) fn headline(run: &Run) -> String {
+    let words = run.words();
+    let Some(lane) = worst_lane(run) else {
+        let (from_ns, until_ns) = run.gathered.span_mono_ns;
+        let long = duration(until_ns.saturating_sub(from_ns));
+        return match run.facts.options.threshold_ns {
+            0 => format!("No {} was recorded in {long}.", words.one),
+            least_ns => format!(
+                "No {} of {} or more in {long}.",
+                words.one,
+                duration(least_ns)
+            ),
+        };
+    };
+    let name = run.lane_name(lane);
+    let worst_ns = run.gathered.lengths[lane].max();
+    let worst_ns = exact_max_ns(run, lane).unwrap_or(worst_ns);
+    let mut text = match (&run.outcome, noise_percent(run, lane)) {
+        (Outcome::Wakeups(_), _) => {
+            let of_lane = run
+                .wakeups()
+                .and_then(|it| it.cpus.get(lane_in_summary(run, lane)?)?.user);
+            let usual = of_lane.map_or_else(String::new, |user| {
+                format!(" ({} for all but 1 in 1000)", duration(user.p999_ns))
+            });
+            format!(
+                "On {name} a task wakes up {} late at worst{usual}",
+                duration(worst_ns)
+            )
+        }
+        (Outcome::Exits(_), Some(lost)) => format!(
+            "{name} spends {} of its time in exits; the worst takes {}",
+            percent(lost),
+            duration(worst_ns)
+        ),
+        (_, Some(lost)) => format!(
+            "On {name} {} loses {} of its time; worst {}",
+            words.victim,
+            percent(lost),
+            duration(worst_ns)
+        ),
+        (_, None) => format!(
+            "On {name} {} loses up to {} at once",
+            words.victim,
+            duration(worst_ns)
+        ),
+    };
+    let of_lane: Vec<Taker> = run
+        .takers()
+        .into_iter()
+        .filter(|it| it.lane == lane)
+        .collect();
+    let total_ns: u64 = of_lane.iter().map(|taker| taker.total_ns).sum();
+    if let Some(group) = grouped(&of_lane).first() {
+        let what = match run.outcome {
+            Outcome::Wakeups(_) => "all lateness",
+            _ => "it",
+        };
+        text += &format!(
+            "; {} of {what} is {}",
+            percent(part_of(group.total_ns, total_ns)),
+            deed(group.share, group.who.as_deref())
+        );
+    }
+    text + "."
+}
+
+/// The lane that lost the largest part of its time; of wake-ups the one that was latest.
+fn worst_lane(run: &Run) -> Option<usize> {
+    let lanes = 0..run.gathered.lanes.len();
+    lanes.max_by(|a, b| {
+        let rank = |lane: usize| match run.outcome {
+            Outcome::Wakeups(_) => exact_max_ns(run, lane).unwrap_or(0) as f64,
+            _ => noise_percent(run, lane).unwrap_or(0.0),
+        };
+        rank(*a).total_cmp(&rank(*b)).then(b.cmp(a))
+    })
+}
+
+/// The place of a lane's CPU in the summary.
+fn lane_in_summary(run: &Run, lane: usize) -> Option<usize> {
+    let number = *run.gathered.lanes.get(lane)?;
+    let summary = run.summary()?;
+    match &summary.wakeups {
+        Some(wakeups) => wakeups.cpus.iter().position(|cpu| cpu.cpu == number),
+        None => summary.cpus.iter().position(|cpu| cpu.cpu == number),
+    }
+}
+
+/// The part of its time that a lane lost, in percent; `None` where that is unknown.
+fn noise_percent(run: &Run, lane: usize) -> Option<f64> {
+    match &run.outcome {
+        Outcome::Exits(exits) => {
+            let tid = *run.gathered.lanes.get(lane)?;
+            let mut vcpus = exits.exits.vms.iter().flat_map(|vm| &vm.vcpus);
+            let time = vcpus.find(|vcpu| vcpu.tid == tid)?.time_ns;
+            let taken_ns = crate::tables::noise_of(&time.taken);
+            let all_ns = taken_ns + time.taken.halted + time.guest;
+            Some(part_of(taken_ns, all_ns))
+        }
+        _ => {
+            run.summary()?
+                .cpus
+                .get(lane_in_summary(run, lane)?)?
+                .noise_percent
+        }
+    }
+}
+
+/// The longest moment of a lane, to the nanosecond.
+fn exact_max_ns(run: &Run, lane: usize) -> Option<u64> {
+    let spikes = run
+        .gathered
+        .spikes
+        .iter()
+        .filter(|spike| spike.lane == lane);
+    spikes.map(|spike| spike.dur_ns).max()
+}

@@ -1,0 +1,128 @@
+//! Each lane with its percentiles, and every share of it.
+
+use vmnoise_events::Share;
+
+use super::{NUMBER, Table, WORD, exits, number, share_of, time, words};
+use crate::run::{Outcome, Run};
+use crate::shares::label;
+
+/// CPUs whose shares stand beside each other.
+const CPUS: usize = 16;
+
+/// Each lane, with its percentiles.
+pub(super) fn overview(run: &Run) -> Table {
+    match &run.outcome {
+        Outcome::Gaps(_) | Outcome::Joined(_) => gaps(run),
+        Outcome::Wakeups(_) => latencies(run),
+        Outcome::Exits(_) => exits::vcpus(run),
+    }
+}
+
+fn gaps(run: &Run) -> Table {
+    let mut table = Table::new(
+        "Percentiles of gaps, CPU by CPU",
+        &[
+            ("CPU", WORD),
+            ("runtime", NUMBER),
+            ("gaps", NUMBER),
+            ("noise", NUMBER),
+            ("of the time", NUMBER),
+            ("p50", NUMBER),
+            ("p90", NUMBER),
+            ("p99", NUMBER),
+            ("p99.9", NUMBER),
+            ("longest", NUMBER),
+            ("steal clock", NUMBER),
+        ],
+    );
+    for cpu in run.summary().into_iter().flat_map(|summary| &summary.cpus) {
+        let place = run.gathered.lanes.iter().position(|lane| *lane == cpu.cpu);
+        let name = place.map_or_else(|| format!("CPU {}", cpu.cpu), |it| run.lane_name(it).into());
+        table.rows.push(vec![
+            words(name),
+            time(cpu.runtime_ns),
+            number(cpu.gaps),
+            time(cpu.noise_ns),
+            share_of(cpu.noise_percent),
+            time(cpu.percentiles_ns.p50),
+            time(cpu.percentiles_ns.p90),
+            time(cpu.percentiles_ns.p99),
+            time(cpu.percentiles_ns.p999),
+            time(cpu.max_gap_ns),
+            time(cpu.steal_clock_ns),
+        ]);
+    }
+    table
+}
+
+fn latencies(run: &Run) -> Table {
+    let mut table = Table::new(
+        "Latencies, CPU by CPU",
+        &[
+            ("CPU", WORD),
+            ("until", WORD),
+            ("wake-ups", NUMBER),
+            ("least", NUMBER),
+            ("mean", NUMBER),
+            ("p50", NUMBER),
+            ("p99", NUMBER),
+            ("p99.9", NUMBER),
+            ("latest", NUMBER),
+        ],
+    );
+    table.note =
+        "From the planned expiry. The last line of a CPU is what it would have been had no \
+                  task waited for the one before."
+            .into();
+    let wakeups = run.summary().and_then(|summary| summary.wakeups.as_ref());
+    for cpu in wakeups.into_iter().flat_map(|wakeups| &wakeups.cpus) {
+        for (until, figures) in [
+            ("its interrupt", cpu.irq),
+            ("switched in", cpu.thread),
+            ("user space", cpu.user),
+            ("user space, corrected", cpu.corrected),
+        ] {
+            let Some(it) = figures else { continue };
+            table.rows.push(vec![
+                words(format!("CPU {}", cpu.cpu)),
+                words(until),
+                number(it.count),
+                time(it.min_ns),
+                time(it.mean_ns),
+                time(it.p50_ns),
+                time(it.p99_ns),
+                time(it.p999_ns),
+                time(it.max_ns),
+            ]);
+        }
+    }
+    table
+}
+
+/// Every share of each lane, `-` where nobody could see it.
+pub(super) fn shares(run: &Run) -> Table {
+    let mut columns = vec![("share", WORD)];
+    let mut totals: Vec<(String, Vec<Option<u64>>)> = Vec::new();
+    if let Some(summary) = run.summary() {
+        for cpu in &summary.cpus {
+            let wakeups = summary.wakeups.as_ref();
+            let of_wakeups = wakeups.and_then(|it| it.cpus.iter().find(|it| it.cpu == cpu.cpu));
+            let shares = of_wakeups.map_or(&cpu.shares_ns, |it| &it.shares_ns);
+            let known = Share::ALL.iter().map(|share| shares.get(*share));
+            totals.push((format!("CPU {}", cpu.cpu), known.collect()));
+        }
+    }
+    if totals.is_empty() || totals.len() > CPUS {
+        return Table::default();
+    }
+    let names: Vec<String> = totals.iter().map(|(name, _)| name.clone()).collect();
+    columns.extend(names.iter().map(|name| (&**name, NUMBER)));
+    let mut table = Table::new("Every share", &columns);
+    table.note = "- is what could not be known here; it is not zero.".into();
+    for (place, share) in Share::ALL.iter().enumerate() {
+        let mut row = vec![words(label(*share))];
+        row.extend(totals.iter().map(|(_, known)| time(known[place])));
+        table.rows.push(row);
+    }
+    table
+}
