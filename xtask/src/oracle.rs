@@ -10,7 +10,7 @@ use crate::run;
 pub const PYTHON_PACKAGES: &str = "target/python";
 
 /// What reads our exports in `make test`.
-pub const ENGINES: [&str; 1] = ["duckdb"];
+pub const ENGINES: [&str; 2] = ["duckdb", "perfetto"];
 
 /// What reads them in `make lab-full` as well; PySpark alone is 450 MB.
 pub const MORE_ENGINES: [&str; 2] = ["polars", "pyspark"];

@@ -70,7 +70,7 @@ pub enum Command {
     Report(ReportArguments),
     /// Put recordings side by side, and say where they differ
     Compare(CompareArguments),
-    /// Hand recordings to other programs: Parquet, CSV, rt-tests' JSON
+    /// Hand recordings to other programs: Perfetto, Parquet, CSV, rt-tests' JSON
     Export(ExportArguments),
     /// Show what this machine lets vmnoise see, and what would let it see more
     Doctor(DoctorArguments),

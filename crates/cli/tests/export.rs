@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod join_pair;
+#[path = "perfetto/timers.rs"]
+mod timers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use join_pair::{Flaws, write_guest, write_host};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// A guest's recording, and its host's.
@@ -190,4 +193,35 @@ fn what_cannot_be_meant_is_refused_before_anything_is_written() {
         );
         assert!(!folder.path().join("out").exists(), "{words}");
     }
+}
+
+#[test]
+fn wake_ups_become_tables_and_what_cyclictest_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    timers::write(&folder.path().join("timer.vmn"));
+    let output = export(&folder, "timer.vmn --host h --csv out --rt-tests rt.json");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    let run = run_of(&folder.path().join("out"), "h", "-timer");
+    let wakeups = rows(&run, "wakeups");
+    assert_eq!(wakeups.len(), 100);
+    let parts = rows(&run, "wakeup_parts");
+    for wakeup in &wakeups {
+        let parts = parts
+            .iter()
+            .filter(|part| part["wakeup"] == wakeup["wakeup"]);
+        let sum_ns: u64 = parts.map(|part| ns(part, "ns")).sum();
+        assert_eq!(sum_ns, ns(wakeup, "latency_ns"));
+        let phases = ["armed_late", "irq", "handler", "wakeup", "return"];
+        let phases_ns = phases.map(|phase| ns(wakeup, &format!("{phase}_phase_ns")));
+        assert_eq!(phases_ns, [0, 5_000, 1_000, 9_000, 5_000]);
+    }
+    let json: Value =
+        serde_json::from_slice(&fs::read(folder.path().join("rt.json")).unwrap()).unwrap();
+    let thread = &json["thread"]["0"];
+    assert_eq!(thread["cycles"], 100);
+    assert_eq!((&thread["min"], &thread["max"]), (&20.into(), &20.into()));
+    assert_eq!(thread["histogram"]["20"], 100);
+    assert_eq!(json["sysinfo"]["nodename"], "h");
+    // Of another machine than this one.
+    assert!(json["sysinfo"]["machine"].is_null(), "{json}");
 }

@@ -5,6 +5,7 @@
 
 mod error;
 mod partition;
+mod perfetto;
 mod rows;
 mod run_tables;
 mod table;
@@ -12,6 +13,7 @@ mod wall_clock;
 
 pub use error::ExportError;
 pub use partition::Partition;
+pub use perfetto::{Side, Timeline};
 pub use rows::{DATA_VERSION, Told, schemas};
 pub use run_tables::RunTables;
 pub use table::{Column, Encoding, Kind, Schema};

@@ -4,22 +4,16 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
+mod generated;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use vmnoise_events::{
-    Activity, ActivityKind, Anchor, ClockFacts, ClockSource, Event, Finish, FinishReason, Gap,
-    HostFacts, Options, RunFacts, Source, SourceId, Witnesses, Workload,
-};
+use generated::{EVENTS, generate};
 use vmnoise_labs::binary;
-use vmnoise_recording::Writer;
 
-const EVENTS: u64 = 10_000_000;
-/// Three activities in each gap.
-const GAPS: u64 = EVENTS / 4;
-const GAP_EVERY_NS: u64 = 20_000;
 const PERF_SWITCHES: u64 = 500_000;
 
 fn main() -> Result<()> {
@@ -134,107 +128,4 @@ fn perf_script(folder: &Path) -> Result<(u64, Duration)> {
         script.stdout.iter().filter(|byte| **byte == b'\n').count() as u64,
         elapsed,
     ))
-}
-
-fn generate(path: &Path) -> Result<()> {
-    let mut writer = Writer::create(path, &facts())?;
-    let sources = ["local_timer:236", "SCHED:7", "stress-ng:4711"];
-    for (id, name) in (0..).zip(sources) {
-        writer.push(&Event::Source(Source {
-            id: SourceId(id),
-            name: name.into(),
-        }))?;
-    }
-    let anchor = |mono_ns: u64| Anchor {
-        before_tsc: mono_ns,
-        mono_ns,
-        after_tsc: mono_ns,
-    };
-    for gap in 0..GAPS {
-        let start = 1_000_000 + gap * GAP_EVERY_NS;
-        let kinds = [
-            ActivityKind::Irq,
-            ActivityKind::Softirq,
-            ActivityKind::Thread,
-        ];
-        for (offset, kind) in (0..).zip(kinds) {
-            let start_mono_ns = start + 1_000 + u64::from(offset) * 2_000;
-            writer.push(&Event::Activity(Activity {
-                cpu: 1,
-                kind,
-                start_mono_ns,
-                end_mono_ns: start_mono_ns + 1_500 + gap % 400,
-                source: SourceId(offset),
-                steal_ns: 0,
-            }))?;
-        }
-        writer.push(&Event::Gap(Gap {
-            cpu: 1,
-            start_tsc: start,
-            end_tsc: start + 9_000,
-            steal_ns: 1_900,
-            reloads: 1,
-            light_exits: 1,
-            heavy_exits: 0,
-            interference: None,
-        }))?;
-        if gap % 1_000 == 999 {
-            let now = start + GAP_EVERY_NS - 1_000;
-            writer.push(&Event::Anchor(anchor(now)))?;
-            writer.push(&Event::Watermark(now))?;
-        }
-    }
-    let mono_ns = 1_000_000 + GAPS * GAP_EVERY_NS;
-    writer.push(&Event::Finish(Finish {
-        reason: FinishReason::Duration,
-        mono_ns,
-    }))?;
-    writer.finish()?;
-    Ok(())
-}
-
-fn facts() -> RunFacts {
-    RunFacts {
-        tool_version: "bench".into(),
-        workload: Workload::Microvm,
-        started_at: "2026-01-01T00:00:00Z".into(),
-        options: Options {
-            cpus: vec![1],
-            duration_ns: GAPS * GAP_EVERY_NS,
-            threshold_ns: 1_000,
-            period_ns: 1_000_000_000,
-            priority: None,
-            top: 10,
-            stop_ns: None,
-            stop_total_ns: None,
-            runtime_ns: None,
-            trace: true,
-            observed: Vec::new(),
-            exits: None,
-            timer: None,
-        },
-        host: HostFacts::default(),
-        clock: ClockFacts {
-            source: ClockSource::Tsc,
-            tsc_hz: 1_000_000_000,
-            offset_proof: None,
-            offset_tsc: 0,
-            offset_bound_tsc: 0,
-            bracket_tsc: 0,
-        },
-        witnesses: Witnesses {
-            irq: true,
-            softirq: true,
-            nmi: true,
-            sched: true,
-            kvm_run: true,
-            kvm_exit: true,
-            steal_clock: true,
-            activity_steal: false,
-            timer: false,
-        },
-        rungs: Vec::new(),
-        shares_cpu: false,
-        rdtsc_cycles: 30,
-    }
 }

@@ -6,12 +6,15 @@ use clap::{ArgGroup, Args};
 
 /// `vmnoise export`: recordings for other programs.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("to").required(true).multiple(true).args(["parquet", "csv", "rt_tests"]))]
+#[command(group = ArgGroup::new("to").required(true).multiple(true).args(["perfetto", "parquet", "csv", "rt_tests"]))]
 pub struct ExportArguments {
     /// Recordings made with `-o`. Two of them, of a guest's gaps and of its host's exits
     /// (`vmnoise exits -o`), are joined as `vmnoise explain` joins them
     #[arg(required = true)]
     pub recordings: Vec<PathBuf>,
+    /// Write a timeline for ui.perfetto.dev: one recording, or two that are joined
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
     /// Write tables as Parquet into the data set in this folder, each run into its own
     /// host=NAME/run=RUN (docs/data.md)
     #[arg(long, value_name = "DIR")]

@@ -86,7 +86,9 @@ fn misplaced(error: JoinError) -> anyhow::Error {
 /// What happens in the second pass.
 pub enum Step<'a> {
     /// An event of the guest is about to be taken.
-    Guest(&'a Event),
+    Guest(&'a Event, &'a Joiner),
+    /// One of the host.
+    Host(&'a Event),
     /// Some gaps may have become certain.
     Explained(&'a mut Joiner),
 }
@@ -102,7 +104,7 @@ pub fn play(
     on_step: &mut dyn FnMut(Step<'_>) -> Result<()>,
 ) -> Result<()> {
     while let Some(event) = guest.pull() {
-        on_step(Step::Guest(&event))?;
+        on_step(Step::Guest(&event, joiner))?;
         joiner.guest(&event);
         hear(joiner, host, on_step)?;
     }
@@ -118,7 +120,10 @@ fn hear(
 ) -> Result<()> {
     while joiner.wants_host() {
         match host.pull() {
-            Some(event) => joiner.host(&event),
+            Some(event) => {
+                on_step(Step::Host(&event))?;
+                joiner.host(&event);
+            }
             None => joiner.host_ended(),
         }
     }

@@ -69,6 +69,11 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
             return Err(UsageError(what.into()).into());
         }
     }
+    if arguments.perfetto.is_some() && inputs.len() > 1 && pair_of(&inputs).is_none() {
+        let what = "--perfetto writes one recording, or a guest's and its host's: these share no \
+                    clock";
+        return Err(UsageError(what.into()).into());
+    }
     Ok(inputs)
 }
 

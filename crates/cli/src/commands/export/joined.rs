@@ -5,13 +5,15 @@ use vmnoise_explain::{JoinOptions, Joiner};
 
 use super::super::join::{Recording, Step, pair, play};
 use super::input::Input;
+use super::joined_timeline::JoinedTimeline;
 use super::periods::Periods;
 use super::target::{self, Ended, Target};
 use super::{single, worse};
 use crate::args::ExportArguments;
 use crate::status::Status;
 
-/// Exports the guest with what its host had of each gap, and the host by itself.
+/// Exports the guest with what its host had of each gap, and the host by itself; a timeline
+/// has both.
 pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Result<Status> {
     let mut first_guest = Recording::open(&guest.path)?;
     let mut first_host = Recording::open(&host.path)?;
@@ -22,7 +24,11 @@ pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Resul
         top: 0,
     };
     let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options).with_gaps();
-    let mut targets = target::of(arguments, guest)?;
+    let mut targets = target::tables(arguments, guest)?;
+    let mut timeline = match &arguments.perfetto {
+        Some(path) => Some(JoinedTimeline::create(path, &guest.facts, &host.facts)?),
+        None => None,
+    };
     let mut periods = Periods::default();
     let mut ended_ns = None;
     play(
@@ -30,21 +36,41 @@ pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Resul
         &mut Recording::open(&guest.path)?,
         &mut Recording::open(&host.path)?,
         &mut |step| match step {
-            Step::Guest(event) => {
+            Step::Guest(event, joiner) => {
                 ended_ns = periods.see(event);
+                if let Some(timeline) = &mut timeline {
+                    timeline.see_guest(event, joiner.pairs())?;
+                }
                 targets.iter_mut().try_for_each(|target| target.see(event))
             }
-            Step::Explained(joiner) => pass_on(joiner, ended_ns.take(), &mut targets),
+            Step::Host(event) => match &mut timeline {
+                Some(timeline) => timeline.see_host(event),
+                None => Ok(()),
+            },
+            Step::Explained(joiner) => {
+                pass_on(joiner, ended_ns.take(), &mut targets, timeline.as_mut())
+            }
         },
     )?;
-    pass_on(&mut joiner, Some(periods.rest()), &mut targets)?;
+    pass_on(
+        &mut joiner,
+        Some(periods.rest()),
+        &mut targets,
+        timeline.as_mut(),
+    )?;
     let run = joiner.finish();
     for target in targets {
         target.end(&Ended::Gaps(&run.summary))?;
     }
+    if let Some(timeline) = timeline {
+        timeline.finish()?;
+    }
     let told = worse(first_guest.tell(), first_host.tell());
-    // Its fault was told above.
-    let _ = single::export(host, target::of(arguments, host)?)?;
+    let of_host = target::tables(arguments, host)?;
+    if !of_host.is_empty() {
+        // How its reading ends was told above.
+        let _ = single::export(host, of_host)?;
+    }
     Ok(told)
 }
 
@@ -53,18 +79,25 @@ fn pass_on(
     joiner: &mut Joiner,
     ended_ns: Option<(u64, u64)>,
     targets: &mut [Box<dyn Target>],
+    timeline: Option<&mut JoinedTimeline>,
 ) -> Result<()> {
     let gaps = joiner.take_gaps();
+    let lines = ended_ns.map(|span_ns| (joiner.take_period(), span_ns));
     let names = |id| joiner.source_name(id);
-    for target in &mut *targets {
+    for target in targets {
         for gap in &gaps {
             target.gap(gap, &names)?;
         }
+        if let Some((lines, span_ns)) = &lines {
+            target.period(lines, *span_ns)?;
+        }
     }
-    if let Some(span_ns) = ended_ns {
-        let lines = joiner.take_period();
-        for target in targets {
-            target.period(&lines, span_ns)?;
+    if let Some(timeline) = timeline {
+        for gap in &gaps {
+            timeline.gap(gap, joiner.pairs(), &names)?;
+        }
+        if let Some((lines, span_ns)) = &lines {
+            timeline.period(lines, *span_ns, joiner.pairs())?;
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 mod input;
 mod joined;
+mod joined_timeline;
 mod periods;
 mod rt_tests;
 mod single;

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use vmnoise_events::{Event, SourceId};
 use vmnoise_explain::{Budget, ExitsRun, PeriodLine, Summary, TracedExit, Wakeup};
-use vmnoise_export::{Encoding, RunTables, Told};
+use vmnoise_export::{Encoding, RunTables, Side, Timeline, Told};
 
 use super::input::Input;
 use super::rt_tests::RtTests;
@@ -44,8 +44,21 @@ pub trait Target {
     fn end(self: Box<Self>, ended: &Ended<'_>) -> Result<()>;
 }
 
-/// Everything that was asked for, for this recording.
+/// Everything that was asked for, for this recording by itself.
 pub fn of(arguments: &ExportArguments, input: &Input) -> Result<Vec<Box<dyn Target>>> {
+    let mut targets = tables(arguments, input)?;
+    if let Some(path) = &arguments.rt_tests {
+        targets.push(Box::new(RtTests::new(path, &input.facts)));
+    }
+    if let Some(path) = &arguments.perfetto {
+        let timeline = Timeline::create(path, &input.facts, None)?;
+        targets.push(Box::new(timeline));
+    }
+    Ok(targets)
+}
+
+/// Its tables.
+pub fn tables(arguments: &ExportArguments, input: &Input) -> Result<Vec<Box<dyn Target>>> {
     let mut targets: Vec<Box<dyn Target>> = Vec::new();
     let folders = [
         (&arguments.parquet, Encoding::Parquet),
@@ -57,10 +70,45 @@ pub fn of(arguments: &ExportArguments, input: &Input) -> Result<Vec<Box<dyn Targ
             targets.push(Box::new(tables));
         }
     }
-    if let Some(path) = &arguments.rt_tests {
-        targets.push(Box::new(RtTests::new(path, &input.facts)));
-    }
     Ok(targets)
+}
+
+/// Says what a timeline lacks.
+pub fn warn_of_crowded(count: u64) {
+    if count > 0 {
+        eprintln!(
+            "vmnoise: {count} intervals overlap others of their kind on their CPU, which cannot be: \
+             the timeline is without them"
+        );
+    }
+}
+
+impl Target for Timeline {
+    fn see(&mut self, event: &Event) -> Result<()> {
+        Ok(Timeline::see(self, Side::Only, event)?)
+    }
+
+    fn gap(&mut self, gap: &Budget, names: Names<'_, '_>) -> Result<()> {
+        let span_ns = (gap.start_mono_ns, gap.end_mono_ns());
+        Ok(Timeline::gap(self, Side::Only, gap, span_ns, None, names)?)
+    }
+
+    fn period(&mut self, lines: &[PeriodLine], span_ns: (u64, u64)) -> Result<()> {
+        Ok(Timeline::period(self, Side::Only, lines, span_ns)?)
+    }
+
+    fn wakeup(&mut self, wakeup: &Wakeup, names: Names<'_, '_>) -> Result<()> {
+        Ok(Timeline::wakeup(self, wakeup, names)?)
+    }
+
+    fn exit(&mut self, exit: &TracedExit) -> Result<()> {
+        Ok(Timeline::exit(self, Side::Only, exit)?)
+    }
+
+    fn end(self: Box<Self>, _ended: &Ended<'_>) -> Result<()> {
+        warn_of_crowded(self.finish()?);
+        Ok(())
+    }
 }
 
 impl Target for RunTables {

@@ -1,0 +1,122 @@
+//! One timeline of a guest and its host, on the host's clock.
+
+use std::path::Path;
+
+use anyhow::Result;
+use vmnoise_events::{Activity, Event, RunFacts};
+use vmnoise_explain::{Budget, ExitExplainer, Pairs, PeriodLine};
+use vmnoise_export::{Side, Timeline};
+
+use super::target::{Names, warn_of_crowded};
+
+/// Lays what the guest tells on the clock of its host. What lies outside of the host's
+/// recording, or where no clock is known, has no place there.
+pub struct JoinedTimeline {
+    timeline: Timeline,
+    /// Tells the host's exits as well as the joiner does, and when it does.
+    exits: ExitExplainer,
+    /// Gaps without a place.
+    unplaced: u64,
+}
+
+impl JoinedTimeline {
+    pub fn create(path: &Path, guest: &RunFacts, host: &RunFacts) -> Result<JoinedTimeline> {
+        Ok(JoinedTimeline {
+            timeline: Timeline::create(path, host, Some(guest))?,
+            exits: ExitExplainer::with_trace(host),
+            unplaced: 0,
+        })
+    }
+
+    /// Sees an event of the guest.
+    pub fn see_guest(&mut self, event: &Event, pairs: &Pairs) -> Result<()> {
+        let placed = match event {
+            Event::Activity(activity) => {
+                let span_ns = (activity.start_mono_ns, activity.end_mono_ns);
+                placed(pairs, activity.cpu, span_ns).map(|(start_mono_ns, end_mono_ns)| {
+                    Event::Activity(Activity {
+                        start_mono_ns,
+                        end_mono_ns,
+                        ..*activity
+                    })
+                })
+            }
+            // Any of its CPUs says how far it is.
+            Event::Watermark(mono_ns) => {
+                let mut cpus = pairs.pairs().iter().map(|pair| pair.cpu);
+                let placed = cpus.find_map(|cpu| pairs.host_mono_ns(cpu, *mono_ns));
+                placed.map(Event::Watermark)
+            }
+            Event::Source(_) => Some(event.clone()),
+            _ => None,
+        };
+        if let Some(event) = placed {
+            self.timeline.see(Side::Guest, &event)?;
+        }
+        Ok(())
+    }
+
+    /// Sees an event of the host.
+    pub fn see_host(&mut self, event: &Event) -> Result<()> {
+        self.timeline.see(Side::Host, event)?;
+        self.exits.feed(event, &mut |_| {});
+        self.take_exits()
+    }
+
+    /// A gap of the guest.
+    pub fn gap(&mut self, gap: &Budget, pairs: &Pairs, names: Names<'_, '_>) -> Result<()> {
+        let span_ns = (gap.start_mono_ns, gap.end_mono_ns());
+        let Some(span_ns) = placed(pairs, gap.cpu, span_ns) else {
+            self.unplaced += 1;
+            return Ok(());
+        };
+        let mut found = pairs.pairs().iter();
+        let tid = found.find(|pair| pair.cpu == gap.cpu).map(|pair| pair.tid);
+        self.timeline.gap(Side::Guest, gap, span_ns, tid, names)?;
+        Ok(())
+    }
+
+    /// What each CPU of the guest came to.
+    pub fn period(
+        &mut self,
+        lines: &[PeriodLine],
+        span_ns: (u64, u64),
+        pairs: &Pairs,
+    ) -> Result<()> {
+        for line in lines {
+            if let Some(span_ns) = placed(pairs, line.cpu, span_ns) {
+                let line = std::slice::from_ref(line);
+                self.timeline.period(Side::Guest, line, span_ns)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the timeline, and says what is not in it.
+    pub fn finish(mut self) -> Result<()> {
+        self.exits.run_out(&mut |_| {});
+        self.take_exits()?;
+        warn_of_crowded(self.timeline.finish()?);
+        if self.unplaced > 0 {
+            eprintln!(
+                "vmnoise: {} gaps lie outside of the host's recording: they are in no timeline",
+                self.unplaced
+            );
+        }
+        Ok(())
+    }
+
+    fn take_exits(&mut self) -> Result<()> {
+        for exit in self.exits.take_trace() {
+            self.timeline.exit(Side::Host, &exit)?;
+        }
+        Ok(())
+    }
+}
+
+/// A stretch of a guest's CPU on its host's clock.
+fn placed(pairs: &Pairs, cpu: u32, (start_ns, end_ns): (u64, u64)) -> Option<(u64, u64)> {
+    let start_ns = pairs.host_mono_ns(cpu, start_ns)?;
+    let end_ns = pairs.host_mono_ns(cpu, end_ns)?;
+    (start_ns <= end_ns).then_some((start_ns, end_ns))
+}

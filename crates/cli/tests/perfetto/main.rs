@@ -1,0 +1,182 @@
+//! Timelines, read back by Perfetto's own definitions: `read.py` fails unless there is one
+//! clock, slices are balanced and never overlap, and each flow has both ends.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+#[path = "../join_pair/mod.rs"]
+mod join_pair;
+mod timers;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde::Deserialize;
+use tempfile::TempDir;
+
+#[derive(Debug, Deserialize)]
+struct Track {
+    path: Vec<String>,
+    slices: Vec<Slice>,
+    counts: Vec<(u64, i64)>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Slice {
+    name: String,
+    start: u64,
+    end: u64,
+    depth: usize,
+    notes: BTreeMap<String, u64>,
+    flows: Vec<u64>,
+}
+
+/// What Perfetto's definitions read in the timeline of these recordings.
+fn exported(folder: &TempDir, recordings: &str, status: i32) -> Vec<Track> {
+    let trace = folder.path().join("out.pftrace");
+    let export = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
+        .arg("export")
+        .args(recordings.split_whitespace())
+        .arg("--perfetto")
+        .arg(&trace)
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&export.stderr);
+    assert_eq!(export.status.code(), Some(status), "{said}");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let read = Command::new("python3")
+        .arg(tests.join("perfetto/read.py"))
+        .arg(&trace)
+        .env("PYTHONPATH", tests.join("../../../target/python"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&read.stderr);
+    assert!(read.status.success(), "{said}");
+    serde_json::from_slice(&read.stdout).unwrap()
+}
+
+fn track<'a>(tracks: &'a [Track], group: &str, row: &str) -> &'a Track {
+    let mut found = tracks.iter().filter(|track| track.path == [group, row]);
+    found.next().unwrap_or_else(|| panic!("no {group}/{row}"))
+}
+
+/// The slices that an arrow joins with this one.
+fn joined_with<'a>(slice: &Slice, track: &'a Track) -> Vec<&'a Slice> {
+    let slices = track.slices.iter();
+    let shares_flow = |other: &&Slice| other.flows.iter().any(|flow| slice.flows.contains(flow));
+    slices.filter(shares_flow).collect()
+}
+
+fn pair() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    join_pair::write_guest(&folder.path().join("guest.vmn"));
+    join_pair::write_host(&folder.path().join("host.vmn"), join_pair::Flaws::default());
+    folder
+}
+
+mod engine {
+    use super::*;
+
+    #[test]
+    fn arrows_lead_from_a_guests_gap_to_the_exit_to_the_tasks_of_the_host() {
+        let tracks = exported(&pair(), "guest.vmn host.vmn", 0);
+        let gaps = track(&tracks, "guest CPU 0", "gaps");
+        let vcpu = tracks
+            .iter()
+            .find(|track| track.path.last().unwrap() == "exits");
+        let exits = vcpu.expect("the exits of a vCPU");
+        assert!(exits.path[0].starts_with("vCPU 0 of "), "{:?}", exits.path);
+        let tasks = track(&tracks, "host CPU 3", "tasks");
+        let held = |gap: &&Slice| {
+            let exits = joined_with(gap, exits);
+            let took: Vec<&str> = exits
+                .iter()
+                .flat_map(|exit| joined_with(exit, tasks))
+                .map(|task| &task.name[..])
+                .collect();
+            took.contains(&"rcuc/3:30") && took.contains(&"ksoftirqd/3:31")
+        };
+        let gap = gaps.slices.iter().find(held).expect("the thesis' gap");
+        // One clock: what took it lies in it.
+        for exit in joined_with(gap, exits) {
+            assert!(gap.start <= exit.end && exit.start <= gap.end, "{exit:?}");
+            for task in joined_with(exit, tasks) {
+                assert!(exit.start < task.end && task.start < exit.end, "{task:?}");
+            }
+        }
+        let noise = track(&tracks, "guest CPU 0", "noise in a second");
+        assert!(noise.counts.iter().any(|(_, ns)| *ns > 0));
+        assert_eq!(noise.counts.last().map(|(_, ns)| *ns), Some(0));
+    }
+
+    #[test]
+    fn a_gap_shows_its_budget() {
+        let tracks = exported(&pair(), "guest.vmn", 0);
+        let gaps = track(&tracks, "CPU 0", "gaps");
+        assert!(gaps.slices.len() > 10);
+        for gap in &gaps.slices {
+            let parts_ns: u64 = gap.notes.values().sum();
+            assert_eq!(parts_ns, gap.end - gap.start, "{gap:?}");
+            let largest = gap.notes.values().max().unwrap();
+            assert_eq!(gap.notes[&gap.name], *largest, "{gap:?}");
+        }
+    }
+
+    #[test]
+    fn exits_show_their_budgets() {
+        let tracks = exported(&pair(), "host.vmn", 0);
+        let exits = tracks
+            .iter()
+            .filter(|track| track.path.last().unwrap() == "exits");
+        let exits: Vec<&Slice> = exits.flat_map(|track| &track.slices).collect();
+        assert!(!exits.is_empty());
+        for exit in &exits {
+            let parts_ns: u64 = exit.notes.values().sum();
+            assert_eq!(parts_ns, exit.end - exit.start, "{exit:?}");
+        }
+        let tasks = track(&tracks, "CPU 3", "tasks");
+        assert!(
+            exits
+                .iter()
+                .any(|exit| !joined_with(exit, tasks).is_empty())
+        );
+    }
+
+    #[test]
+    fn a_wake_up_holds_its_phases() {
+        let folder = tempfile::tempdir().unwrap();
+        timers::write(&folder.path().join("timer.vmn"));
+        let tracks = exported(&folder, "timer.vmn", 0);
+        let wakeups = &track(&tracks, "CPU 1", "wake-ups").slices;
+        let told: Vec<(&str, usize, u64)> = wakeups
+            .iter()
+            .take(5)
+            .map(|slice| (&slice.name[..], slice.depth, slice.end - slice.start))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("wake-up", 0, 20_000),
+                ("irq", 1, 5_000),
+                ("handler", 1, 1_000),
+                ("wakeup", 1, 9_000),
+                ("return", 1, 5_000),
+            ]
+        );
+        let interrupts = track(&tracks, "CPU 1", "interrupts");
+        assert_eq!(joined_with(&wakeups[0], interrupts).len(), 1);
+    }
+
+    #[test]
+    fn what_was_cut_off_still_is_a_whole_trace() {
+        let folder = pair();
+        let whole = fs::read(folder.path().join("guest.vmn")).unwrap();
+        for eighth in 1..8 {
+            let cut = &whole[..whole.len() * eighth / 8];
+            fs::write(folder.path().join("cut.vmn"), cut).unwrap();
+            let tracks = exported(&folder, "cut.vmn", 1);
+            assert!(eighth < 3 || !track(&tracks, "CPU 0", "gaps").slices.is_empty());
+        }
+    }
+}

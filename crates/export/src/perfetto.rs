@@ -1,0 +1,374 @@
+//! A timeline for Perfetto: who had each CPU when, what was lost meanwhile, and arrows from
+//! what was lost to those who took it.
+
+mod lane;
+mod packets;
+mod proto;
+mod tracks;
+
+use std::path::Path;
+
+use vmnoise_events::{Activity, ActivityKind, Event, RunFacts, Share, SourceId, Vcpu, Workload};
+use vmnoise_explain::{Budget, PeriodLine, Phase, TracedExit, Wakeup};
+
+use crate::error::ExportError;
+use crate::wall_clock::WallClock;
+use lane::Slice;
+use packets::NameOf;
+use tracks::{Group, Row, Tracks};
+
+/// How long a slice waits for an arrow from something that is told later.
+const HOLD_NS: u64 = 10_000_000_000;
+const UNDEFINED: &str = "undefined";
+
+/// Whose events they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// Of the only recording.
+    Only,
+    /// Of a guest that is joined with its host.
+    Guest,
+    /// Of the host.
+    Host,
+}
+
+/// What a side has told of itself.
+#[derive(Debug)]
+struct Scene {
+    felt_by: Workload,
+    /// Interned names of its sources, by id.
+    sources: Vec<u64>,
+}
+
+/// A trace of one run, or of a guest and its host, whose times are those of one
+/// CLOCK_MONOTONIC: the caller sees to that.
+#[derive(Debug)]
+pub struct Timeline {
+    tracks: Tracks,
+    /// The only side or the guest, and the host.
+    scenes: [Scene; 2],
+    wall_clock: WallClock,
+    has_clock: bool,
+    /// Slices that another one of their track left no room for.
+    crowded_out: u64,
+}
+
+impl Timeline {
+    /// Begins a trace in this file. The times are those of the machine with these facts;
+    /// `guest` is the machine that is joined with it.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn create(
+        path: &Path,
+        facts: &RunFacts,
+        guest: Option<&RunFacts>,
+    ) -> Result<Timeline, ExportError> {
+        let scene = |facts: &RunFacts| Scene {
+            felt_by: facts.workload,
+            sources: Vec::new(),
+        };
+        Ok(Timeline {
+            tracks: Tracks::create(path)?,
+            scenes: [scene(guest.unwrap_or(facts)), scene(facts)],
+            wall_clock: WallClock::new(facts),
+            has_clock: false,
+            crowded_out: 0,
+        })
+    }
+
+    /// Takes an event as it was recorded, on the trace's clock.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn see(&mut self, side: Side, event: &Event) -> Result<(), ExportError> {
+        match event {
+            Event::Source(source) => {
+                let name = self.tracks.packets.name(NameOf::Slice, &source.name)?;
+                let sources = &mut self.scene_mut(side).sources;
+                if sources.len() == source.id.0 as usize {
+                    sources.push(name);
+                }
+            }
+            Event::Activity(activity) => {
+                self.clock(activity.start_mono_ns)?;
+                self.activity(side, activity)?;
+            }
+            Event::Anchor(anchor) if side != Side::Guest => self.clock(anchor.mono_ns)?,
+            Event::Watermark(mono_ns) => {
+                self.clock(*mono_ns)?;
+                self.tracks.write(side, mono_ns.saturating_sub(HOLD_NS))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes a gap with its begin and end; `vcpu_tid` is the thread of the vCPU on the host
+    /// that its CPU is.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn gap<'n>(
+        &mut self,
+        side: Side,
+        gap: &Budget,
+        span_ns: (u64, u64),
+        vcpu_tid: Option<u32>,
+        name: &dyn Fn(SourceId) -> &'n str,
+    ) -> Result<(), ExportError> {
+        let mut flows = Vec::new();
+        self.link_cpu(side, gap.cpu, span_ns, &mut flows)?;
+        if let Some(tid) = vcpu_tid {
+            let packets = &mut self.tracks.packets;
+            if let Some(exits) = self.tracks.lanes.get_mut(Group::Vcpu(tid), Row::Exits) {
+                exits.link(span_ns, packets, &mut flows);
+            }
+        }
+        let parts = gap.parts.iter();
+        let parts = parts.map(|part| (label(part.share, part.source.map(name)), part.ns));
+        let notes = self.notes(parts)?;
+        let largest = gap.parts.first();
+        let largest =
+            largest.map_or_else(String::new, |part| label(part.share, part.source.map(name)));
+        let name = self.tracks.packets.name(NameOf::Slice, &largest)?;
+        let group = self.felt_by(side, gap.cpu);
+        self.push(group, Row::Gaps, slice(span_ns, name, flows, notes))?;
+        self.tracks.write_lane(group, Row::Gaps)
+    }
+
+    /// Takes a wake-up of a periodic task.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn wakeup<'n>(
+        &mut self,
+        wakeup: &Wakeup,
+        name: &dyn Fn(SourceId) -> &'n str,
+    ) -> Result<(), ExportError> {
+        let start_ns = wakeup.expiry_mono_ns;
+        let span_ns = (start_ns, start_ns.saturating_add(wakeup.latency_ns));
+        let mut flows = Vec::new();
+        self.link_cpu(Side::Only, wakeup.cpu, span_ns, &mut flows)?;
+        let parts = wakeup.parts.iter().map(|part| {
+            let phase = part.phase.map_or("?", Phase::name);
+            let who = label(part.share, part.source.map(name));
+            (format!("{phase}: {who}"), part.ns)
+        });
+        let notes = self.notes(parts)?;
+        // What lies behind a phase of unknown length has no place.
+        let known = Phase::ALL.map(|phase| Some((phase, wakeup.phase_ns(phase)?)));
+        let mut inside = Vec::new();
+        for (phase, ns) in known.into_iter().map_while(|phase| phase) {
+            let name = self.tracks.packets.name(NameOf::Slice, phase.name())?;
+            inside.push((name, ns));
+        }
+        let name = self.tracks.packets.name(NameOf::Slice, "wake-up")?;
+        let group = Group::Cpu(Side::Only, wakeup.cpu);
+        let slice = Slice {
+            inside,
+            ..slice(span_ns, name, flows, notes)
+        };
+        self.push(group, Row::Wakeups, slice)?;
+        self.tracks.write_lane(group, Row::Wakeups)
+    }
+
+    /// Takes an exit of a vCPU.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn exit(&mut self, side: Side, told: &TracedExit) -> Result<(), ExportError> {
+        let (vcpu, exit) = (&told.exit.vcpu, &told.exit.exit);
+        let mut flows = Vec::new();
+        for noise in &told.noise {
+            let group = Group::Cpu(side, noise.cpu);
+            let span_ns = (noise.start_mono_ns, noise.end_mono_ns);
+            let packets = &mut self.tracks.packets;
+            if let Some(lane) = self.tracks.lanes.get_mut(group, Row::Kind(noise.kind)) {
+                lane.link(span_ns, packets, &mut flows);
+            }
+        }
+        let parts = told.exit.parts.iter();
+        let parts = parts.map(|part| (label(part.share, part.source.as_deref()), part.ns));
+        let notes = self.notes(parts)?;
+        let name = self
+            .tracks
+            .packets
+            .name(NameOf::Slice, &exit.reason.name())?;
+        let group = Group::Vcpu(vcpu.tid);
+        self.tracks.name(group, || vcpu_name(vcpu))?;
+        let span_ns = (exit.start_mono_ns, exit.end_mono_ns);
+        self.push(group, Row::Exits, slice(span_ns, name, flows, notes))
+    }
+
+    /// Takes what each CPU came to between two instants.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn period(
+        &mut self,
+        side: Side,
+        lines: &[PeriodLine],
+        span_ns: (u64, u64),
+    ) -> Result<(), ExportError> {
+        // Periodic tasks feel no gaps.
+        let has_gaps = self.scenes[0].felt_by != Workload::Timer;
+        let length_ns = span_ns.1.saturating_sub(span_ns.0);
+        for line in lines.iter().filter(|_| has_gaps) {
+            let group = self.felt_by(side, line.cpu);
+            let counters = [
+                (Row::Noise, Some(line.noise_ns)),
+                (Row::Steal, line.shares.get(Share::Steal)),
+            ];
+            for (row, ns) in counters {
+                let a_second = |ns: u64| u128::from(ns) * 1_000_000_000 / u128::from(length_ns);
+                let rate = ns.filter(|_| length_ns > 0).map(a_second);
+                if let Some(rate) = rate.and_then(|rate| i64::try_from(rate).ok()) {
+                    self.tracks.count(group, row, span_ns, rate)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the trace; returns how many slices found no room on their track, because
+    /// another one was there: a damaged stream has such.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(self) -> Result<u64, ExportError> {
+        self.tracks.finish()?;
+        Ok(self.crowded_out)
+    }
+
+    fn clock(&mut self, mono_ns: u64) -> Result<(), ExportError> {
+        if self.has_clock {
+            return Ok(());
+        }
+        self.has_clock = true;
+        let real_us = self.wall_clock.started_us();
+        let real_us = real_us.and_then(|us| u64::try_from(us).ok());
+        let real_ns = real_us.map(|us| us.saturating_mul(1_000));
+        self.tracks.packets.clock(mono_ns, real_ns)
+    }
+
+    fn activity(&mut self, side: Side, activity: &Activity) -> Result<(), ExportError> {
+        let kind = activity.kind;
+        let is_of_kernel = is_of_kernel(kind);
+        // What a microVM's host did is told by the host itself.
+        if side == Side::Guest && self.is_microvm(side) && is_of_kernel {
+            return Ok(());
+        }
+        let group = match is_of_kernel {
+            true => Group::Cpu(side, activity.cpu),
+            false => self.felt_by(side, activity.cpu),
+        };
+        let sources = &self.scene_mut(side).sources;
+        let name = match sources.get(activity.source.0 as usize) {
+            Some(name) => *name,
+            None => self.tracks.packets.name(NameOf::Slice, UNDEFINED)?,
+        };
+        let span_ns = (activity.start_mono_ns, activity.end_mono_ns);
+        let slice = slice(span_ns, name, Vec::new(), Vec::new());
+        self.push(group, Row::Kind(kind), slice)
+    }
+
+    /// Draws arrows to all that this CPU did meanwhile.
+    fn link_cpu(
+        &mut self,
+        side: Side,
+        cpu: u32,
+        span_ns: (u64, u64),
+        flows: &mut Vec<u64>,
+    ) -> Result<(), ExportError> {
+        let felt_by = self.felt_by(side, cpu);
+        let kernel = match side {
+            Side::Guest if self.is_microvm(side) => Group::Cpu(Side::Host, cpu),
+            side => Group::Cpu(side, cpu),
+        };
+        for kind in ActivityKind::ALL {
+            let group = if is_of_kernel(kind) { kernel } else { felt_by };
+            let packets = &mut self.tracks.packets;
+            if let Some(lane) = self.tracks.lanes.get_mut(group, Row::Kind(kind)) {
+                lane.link(span_ns, packets, flows);
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, group: Group, row: Row, slice: Slice) -> Result<(), ExportError> {
+        if slice.start_ns > slice.end_ns || !self.tracks.lane(group, row)?.push(slice) {
+            self.crowded_out += 1;
+        }
+        Ok(())
+    }
+
+    fn notes(
+        &mut self,
+        parts: impl Iterator<Item = (String, u64)>,
+    ) -> Result<Vec<(u64, u64)>, ExportError> {
+        let packets = &mut self.tracks.packets;
+        parts
+            .map(|(name, ns)| Ok((packets.name(NameOf::Annotation, &name)?, ns)))
+            .collect()
+    }
+
+    /// Where the gaps of this CPU are drawn: a microVM's vCPU is not its host's CPU.
+    fn felt_by(&self, side: Side, cpu: u32) -> Group {
+        match self.is_microvm(side) {
+            true => Group::Felt(side, cpu),
+            false => Group::Cpu(side, cpu),
+        }
+    }
+
+    fn is_microvm(&self, side: Side) -> bool {
+        side != Side::Host && self.scenes[0].felt_by == Workload::Microvm
+    }
+
+    fn scene_mut(&mut self, side: Side) -> &mut Scene {
+        &mut self.scenes[usize::from(side == Side::Host)]
+    }
+}
+
+/// Whether it is the work of a kernel on its CPU, rather than the state of a vCPU's thread.
+fn is_of_kernel(kind: ActivityKind) -> bool {
+    match kind {
+        ActivityKind::Nmi | ActivityKind::Irq | ActivityKind::Softirq | ActivityKind::Thread => {
+            true
+        }
+        ActivityKind::Exit
+        | ActivityKind::Vmm
+        | ActivityKind::Throttled
+        | ActivityKind::Blocked => false,
+    }
+}
+
+fn slice(
+    (start_ns, end_ns): (u64, u64),
+    name: u64,
+    flows: Vec<u64>,
+    notes: Vec<(u64, u64)>,
+) -> Slice {
+    Slice {
+        start_ns,
+        end_ns,
+        name,
+        flows,
+        notes,
+        inside: Vec::new(),
+    }
+}
+
+fn label(share: Share, source: Option<&str>) -> String {
+    match source {
+        Some(source) => format!("{share} {source}"),
+        None => share.name().to_owned(),
+    }
+}
+
+fn vcpu_name(vcpu: &Vcpu) -> String {
+    let number = vcpu
+        .number
+        .map_or_else(|| "?".to_owned(), |it| it.to_string());
+    format!("vCPU {number} of {} (thread {})", vcpu.vm_name, vcpu.tid)
+}

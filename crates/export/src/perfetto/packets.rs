@@ -1,0 +1,224 @@
+//! Packets of a trace, on their way to a file.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use prost::Message;
+
+use super::proto::{
+    CLOCK_MONOTONIC, CLOCK_REALTIME, COUNTER, Clock, ClockSnapshot, CounterDescriptor,
+    DebugAnnotation, INCREMENTAL_STATE_CLEARED, Interned, InternedData, NEEDS_INCREMENTAL_STATE,
+    SLICE_BEGIN, SLICE_END, TracePacket, TracePacketDefaults, TrackDescriptor, TrackEvent,
+    UNIT_TIME_NS,
+};
+use crate::error::ExportError;
+use crate::table::io_error;
+
+/// All packets are of one sequence: what is interned once is known to all.
+const SEQUENCE: u32 = 1;
+/// `Trace.packet`, as protobuf writes the key of a message.
+const PACKET_KEY: u8 = 1 << 3 | 2;
+/// Bytes between two writes.
+const BYTES_AT_ONCE: usize = 1 << 18;
+
+/// What a name is of: Perfetto numbers each kind by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum NameOf {
+    Category,
+    Slice,
+    Annotation,
+}
+
+/// A trace with one clock, CLOCK_MONOTONIC.
+#[derive(Debug)]
+pub(super) struct Packets {
+    out: File,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    names: [HashMap<Arc<str>, u64>; 3],
+    /// The last track, and the last flow.
+    tracks: u64,
+    flows: u64,
+}
+
+impl Packets {
+    pub(super) fn create(path: &Path) -> Result<Packets, ExportError> {
+        let out = File::create(path).map_err(io_error(path))?;
+        let mut packets = Packets {
+            out,
+            path: path.to_owned(),
+            buffer: Vec::with_capacity(BYTES_AT_ONCE + 4096),
+            names: Default::default(),
+            tracks: 0,
+            flows: 0,
+        };
+        packets.push(TracePacket {
+            sequence_flags: Some(INCREMENTAL_STATE_CLEARED),
+            trace_packet_defaults: Some(TracePacketDefaults {
+                timestamp_clock_id: Some(CLOCK_MONOTONIC),
+            }),
+            ..TracePacket::default()
+        })?;
+        Ok(packets)
+    }
+
+    /// Says which clock the trace has, and what time it was on people's at one instant of it.
+    pub(super) fn clock(&mut self, mono_ns: u64, real_ns: Option<u64>) -> Result<(), ExportError> {
+        let clock = |clock_id, timestamp| Clock {
+            clock_id: Some(clock_id),
+            timestamp: Some(timestamp),
+        };
+        let mut clocks = vec![clock(CLOCK_MONOTONIC, mono_ns)];
+        clocks.extend(real_ns.map(|real_ns| clock(CLOCK_REALTIME, real_ns)));
+        self.push(TracePacket {
+            timestamp: Some(mono_ns),
+            clock_snapshot: Some(ClockSnapshot {
+                clocks,
+                primary_trace_clock: Some(CLOCK_MONOTONIC),
+            }),
+            ..TracePacket::default()
+        })
+    }
+
+    /// A new track; one that counts has nanoseconds.
+    pub(super) fn track(
+        &mut self,
+        name: String,
+        parent: Option<u64>,
+        counts: bool,
+    ) -> Result<u64, ExportError> {
+        self.tracks += 1;
+        self.push(TracePacket {
+            track_descriptor: Some(TrackDescriptor {
+                uuid: Some(self.tracks),
+                name: Some(name),
+                parent_uuid: parent,
+                counter: counts.then_some(CounterDescriptor {
+                    unit: Some(UNIT_TIME_NS),
+                }),
+            }),
+            ..TracePacket::default()
+        })?;
+        Ok(self.tracks)
+    }
+
+    /// A flow that nothing has yet.
+    pub(super) fn flow(&mut self) -> u64 {
+        self.flows += 1;
+        self.flows
+    }
+
+    /// The number of a name, which is told before its first use.
+    pub(super) fn name(&mut self, of: NameOf, name: &str) -> Result<u64, ExportError> {
+        let names = &mut self.names[of as usize];
+        if let Some(iid) = names.get(name) {
+            return Ok(*iid);
+        }
+        let iid = names.len() as u64 + 1;
+        names.insert(name.into(), iid);
+        let interned = vec![Interned {
+            iid: Some(iid),
+            name: Some(name.to_owned()),
+        }];
+        let mut data = InternedData::default();
+        match of {
+            NameOf::Category => data.event_categories = interned,
+            NameOf::Slice => data.event_names = interned,
+            NameOf::Annotation => data.debug_annotation_names = interned,
+        }
+        self.push(TracePacket {
+            sequence_flags: Some(NEEDS_INCREMENTAL_STATE),
+            interned_data: Some(data),
+            ..TracePacket::default()
+        })?;
+        Ok(iid)
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        track: u64,
+        mono_ns: u64,
+        (category, name): (u64, u64),
+        flow_ids: Vec<u64>,
+        notes: &[(u64, u64)],
+    ) -> Result<(), ExportError> {
+        let notes = notes.iter().map(|(name, value)| DebugAnnotation {
+            name_iid: Some(*name),
+            uint_value: Some(*value),
+        });
+        self.event(
+            mono_ns,
+            TrackEvent {
+                r#type: Some(SLICE_BEGIN),
+                track_uuid: Some(track),
+                name_iid: Some(name),
+                category_iids: vec![category],
+                debug_annotations: notes.collect(),
+                flow_ids,
+                counter_value: None,
+            },
+        )
+    }
+
+    pub(super) fn end(&mut self, track: u64, mono_ns: u64) -> Result<(), ExportError> {
+        self.event(
+            mono_ns,
+            TrackEvent {
+                r#type: Some(SLICE_END),
+                track_uuid: Some(track),
+                ..TrackEvent::default()
+            },
+        )
+    }
+
+    pub(super) fn count(
+        &mut self,
+        track: u64,
+        mono_ns: u64,
+        value: i64,
+    ) -> Result<(), ExportError> {
+        self.event(
+            mono_ns,
+            TrackEvent {
+                r#type: Some(COUNTER),
+                track_uuid: Some(track),
+                counter_value: Some(value),
+                ..TrackEvent::default()
+            },
+        )
+    }
+
+    pub(super) fn finish(mut self) -> Result<(), ExportError> {
+        self.write()
+    }
+
+    fn event(&mut self, mono_ns: u64, event: TrackEvent) -> Result<(), ExportError> {
+        self.push(TracePacket {
+            timestamp: Some(mono_ns),
+            sequence_flags: Some(NEEDS_INCREMENTAL_STATE),
+            track_event: Some(event),
+            ..TracePacket::default()
+        })
+    }
+
+    fn push(&mut self, mut packet: TracePacket) -> Result<(), ExportError> {
+        packet.trusted_packet_sequence_id = Some(SEQUENCE);
+        self.buffer.push(PACKET_KEY);
+        // A Vec takes whatever there is memory for.
+        let _ = packet.encode_length_delimited(&mut self.buffer);
+        match self.buffer.len() {
+            BYTES_AT_ONCE.. => self.write(),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&mut self) -> Result<(), ExportError> {
+        let written = self.out.write_all(&self.buffer);
+        written.map_err(io_error(&self.path))?;
+        self.buffer.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! The messages of Perfetto's trace format that are used here, by the numbers of its own
+//! definitions (protos/perfetto/trace). A test reads what they write by those definitions.
+
+/// `BuiltinClock`: CLOCK_MONOTONIC.
+pub(super) const CLOCK_MONOTONIC: u32 = 3;
+/// `BuiltinClock`: CLOCK_REALTIME.
+pub(super) const CLOCK_REALTIME: u32 = 1;
+
+/// `TracePacket.SequenceFlags`: nothing was interned before.
+pub(super) const INCREMENTAL_STATE_CLEARED: u32 = 1;
+/// `TracePacket.SequenceFlags`: what was interned is needed.
+pub(super) const NEEDS_INCREMENTAL_STATE: u32 = 2;
+
+/// `TrackEvent.Type`.
+pub(super) const SLICE_BEGIN: i32 = 1;
+pub(super) const SLICE_END: i32 = 2;
+pub(super) const COUNTER: i32 = 4;
+
+/// `CounterDescriptor.Unit`: nanoseconds.
+pub(super) const UNIT_TIME_NS: i32 = 1;
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct TracePacket {
+    #[prost(message, optional, tag = "6")]
+    pub(super) clock_snapshot: Option<ClockSnapshot>,
+    #[prost(uint64, optional, tag = "8")]
+    pub(super) timestamp: Option<u64>,
+    #[prost(uint32, optional, tag = "10")]
+    pub(super) trusted_packet_sequence_id: Option<u32>,
+    #[prost(message, optional, tag = "11")]
+    pub(super) track_event: Option<TrackEvent>,
+    #[prost(message, optional, tag = "12")]
+    pub(super) interned_data: Option<InternedData>,
+    #[prost(uint32, optional, tag = "13")]
+    pub(super) sequence_flags: Option<u32>,
+    #[prost(message, optional, tag = "59")]
+    pub(super) trace_packet_defaults: Option<TracePacketDefaults>,
+    #[prost(message, optional, tag = "60")]
+    pub(super) track_descriptor: Option<TrackDescriptor>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct ClockSnapshot {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) clocks: Vec<Clock>,
+    #[prost(uint32, optional, tag = "2")]
+    pub(super) primary_trace_clock: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Clock {
+    #[prost(uint32, optional, tag = "1")]
+    pub(super) clock_id: Option<u32>,
+    #[prost(uint64, optional, tag = "2")]
+    pub(super) timestamp: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct TracePacketDefaults {
+    #[prost(uint32, optional, tag = "58")]
+    pub(super) timestamp_clock_id: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct TrackDescriptor {
+    #[prost(uint64, optional, tag = "1")]
+    pub(super) uuid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    pub(super) name: Option<String>,
+    #[prost(uint64, optional, tag = "5")]
+    pub(super) parent_uuid: Option<u64>,
+    #[prost(message, optional, tag = "8")]
+    pub(super) counter: Option<CounterDescriptor>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct CounterDescriptor {
+    #[prost(int32, optional, tag = "3")]
+    pub(super) unit: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct TrackEvent {
+    #[prost(uint64, repeated, packed = "false", tag = "3")]
+    pub(super) category_iids: Vec<u64>,
+    #[prost(message, repeated, tag = "4")]
+    pub(super) debug_annotations: Vec<DebugAnnotation>,
+    #[prost(int32, optional, tag = "9")]
+    pub(super) r#type: Option<i32>,
+    #[prost(uint64, optional, tag = "10")]
+    pub(super) name_iid: Option<u64>,
+    #[prost(uint64, optional, tag = "11")]
+    pub(super) track_uuid: Option<u64>,
+    #[prost(int64, optional, tag = "30")]
+    pub(super) counter_value: Option<i64>,
+    #[prost(fixed64, repeated, packed = "false", tag = "47")]
+    pub(super) flow_ids: Vec<u64>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct DebugAnnotation {
+    #[prost(uint64, optional, tag = "1")]
+    pub(super) name_iid: Option<u64>,
+    #[prost(uint64, optional, tag = "3")]
+    pub(super) uint_value: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct InternedData {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) event_categories: Vec<Interned>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) event_names: Vec<Interned>,
+    #[prost(message, repeated, tag = "3")]
+    pub(super) debug_annotation_names: Vec<Interned>,
+}
+
+/// `EventCategory`, `EventName` and `DebugAnnotationName`, which are alike.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Interned {
+    #[prost(uint64, optional, tag = "1")]
+    pub(super) iid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    pub(super) name: Option<String>,
+}

@@ -1,0 +1,185 @@
+//! Which tracks there are, and under which name each is found.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use vmnoise_events::ActivityKind;
+
+use super::Side;
+use super::lane::Lane;
+use super::packets::{NameOf, Packets};
+use crate::error::ExportError;
+
+/// Tracks that are shown together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Group {
+    /// A CPU as its kernel sees it.
+    Cpu(Side, u32),
+    /// The vCPU of our own microVM on this CPU.
+    Felt(Side, u32),
+    /// A host's vCPU, by its thread.
+    Vcpu(u32),
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Row {
+    Gaps,
+    Wakeups,
+    Exits,
+    Kind(ActivityKind),
+    Noise,
+    Steal,
+}
+
+impl Group {
+    fn name(self) -> String {
+        match self {
+            Group::Cpu(Side::Only, cpu) => format!("CPU {cpu}"),
+            Group::Cpu(Side::Guest, cpu) => format!("guest CPU {cpu}"),
+            Group::Cpu(Side::Host, cpu) => format!("host CPU {cpu}"),
+            Group::Felt(_, cpu) => format!("vCPU on CPU {cpu}"),
+            Group::Vcpu(tid) => format!("vCPU of thread {tid}"),
+        }
+    }
+
+    /// Whose progress it follows.
+    fn side(self) -> Side {
+        match self {
+            Group::Cpu(side, _) | Group::Felt(side, _) => side,
+            Group::Vcpu(_) => Side::Host,
+        }
+    }
+}
+
+impl Row {
+    const fn name(self) -> &'static str {
+        match self {
+            Row::Gaps => "gaps",
+            Row::Wakeups => "wake-ups",
+            Row::Exits | Row::Kind(ActivityKind::Exit) => "exits",
+            Row::Kind(ActivityKind::Vmm) => "VMM",
+            Row::Kind(ActivityKind::Throttled) => "throttled",
+            Row::Kind(ActivityKind::Thread) => "tasks",
+            Row::Kind(ActivityKind::Blocked) => "asleep",
+            Row::Kind(ActivityKind::Softirq) => "soft interrupts",
+            Row::Kind(ActivityKind::Irq) => "interrupts",
+            Row::Kind(ActivityKind::Nmi) => "NMIs",
+            Row::Noise => "noise in a second",
+            Row::Steal => "steal in a second",
+        }
+    }
+}
+
+/// The lanes, in the order in which they were first met.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    places: HashMap<(Group, Row), usize>,
+    lanes: Vec<(Side, Lane)>,
+}
+
+impl Lanes {
+    pub(super) fn get_mut(&mut self, group: Group, row: Row) -> Option<&mut Lane> {
+        let place = self.places.get(&(group, row))?;
+        Some(&mut self.lanes[*place].1)
+    }
+}
+
+/// Every track of a trace.
+#[derive(Debug)]
+pub(super) struct Tracks {
+    pub(super) packets: Packets,
+    pub(super) lanes: Lanes,
+    groups: HashMap<Group, u64>,
+    /// Counters, and until when each was told.
+    counters: BTreeMap<(Group, Row), (u64, u64)>,
+}
+
+impl Tracks {
+    pub(super) fn create(path: &Path) -> Result<Tracks, ExportError> {
+        Ok(Tracks {
+            packets: Packets::create(path)?,
+            lanes: Lanes::default(),
+            groups: HashMap::new(),
+            counters: BTreeMap::new(),
+        })
+    }
+
+    /// Names a group before its first use.
+    pub(super) fn name(
+        &mut self,
+        group: Group,
+        name: impl FnOnce() -> String,
+    ) -> Result<u64, ExportError> {
+        if let Some(track) = self.groups.get(&group) {
+            return Ok(*track);
+        }
+        let track = self.packets.track(name(), None, false)?;
+        self.groups.insert(group, track);
+        Ok(track)
+    }
+
+    pub(super) fn lane(&mut self, group: Group, row: Row) -> Result<&mut Lane, ExportError> {
+        let place = match self.lanes.places.get(&(group, row)) {
+            Some(place) => *place,
+            None => {
+                let parent = self.name(group, || group.name())?;
+                let name = row.name();
+                let track = self.packets.track(name.to_owned(), Some(parent), false)?;
+                let category = self.packets.name(NameOf::Category, name)?;
+                let Lanes { places, lanes } = &mut self.lanes;
+                places.insert((group, row), lanes.len());
+                lanes.push((group.side(), Lane::new(track, category)));
+                lanes.len() - 1
+            }
+        };
+        Ok(&mut self.lanes.lanes[place].1)
+    }
+
+    /// Writes what ended by this instant on this side.
+    pub(super) fn write(&mut self, side: Side, until_ns: u64) -> Result<(), ExportError> {
+        let lanes = self.lanes.lanes.iter_mut();
+        for (_, lane) in lanes.filter(|(of, _)| *of == side || side == Side::Only) {
+            lane.write(until_ns, &mut self.packets)?;
+        }
+        Ok(())
+    }
+
+    /// Writes all that a lane has: nothing is told later that would have an arrow to it.
+    pub(super) fn write_lane(&mut self, group: Group, row: Row) -> Result<(), ExportError> {
+        match self.lanes.get_mut(group, row) {
+            Some(lane) => lane.write(u64::MAX, &mut self.packets),
+            None => Ok(()),
+        }
+    }
+
+    /// What was counted between two instants, for each second of it.
+    pub(super) fn count(
+        &mut self,
+        group: Group,
+        row: Row,
+        (start_ns, end_ns): (u64, u64),
+        value: i64,
+    ) -> Result<(), ExportError> {
+        let track = match self.counters.get(&(group, row)) {
+            Some((track, _)) => *track,
+            None => {
+                let parent = self.name(group, || group.name())?;
+                self.packets
+                    .track(row.name().to_owned(), Some(parent), true)?
+            }
+        };
+        self.counters.insert((group, row), (track, end_ns));
+        self.packets.count(track, start_ns, value)
+    }
+
+    pub(super) fn finish(mut self) -> Result<(), ExportError> {
+        for (_, lane) in &mut self.lanes.lanes {
+            lane.write(u64::MAX, &mut self.packets)?;
+        }
+        for (track, end_ns) in self.counters.values() {
+            self.packets.count(*track, *end_ns, 0)?;
+        }
+        self.packets.finish()
+    }
+}
