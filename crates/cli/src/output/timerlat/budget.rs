@@ -64,7 +64,7 @@ pub fn sums(wakeups: &Wakeups) -> String {
         }
         if cpu.incomplete > 0 {
             out += &format!(
-                " of {} wake-ups a step was not seen: their phases are unknown there\n",
+                " wake-ups of which a step was not seen: {}; their phases are unknown there\n",
                 cpu.incomplete
             );
         }
