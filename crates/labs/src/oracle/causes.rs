@@ -8,7 +8,8 @@ use super::trace::timestamp_ns;
 use crate::bed::{CommandOutput, Kernel, Lab};
 use crate::lab_program;
 
-/// No divisor of a tick, so that the wake-ups of a run lie anywhere between two.
+/// What is let loose comes in no nearly whole number of its periods: a few times suffice to
+/// come anywhere between two wake-ups.
 pub(super) const TASK: &str = "vmnoise timerlat -p 1013 --format json";
 /// The trace has our clock.
 const EVENTS: &str = "trace_clock=mono buffer_size_kb=16384";
@@ -32,7 +33,7 @@ struct Injected {
 const INJECTED: [Injected; 3] = [
     Injected {
         what: "one interrupt in which 800 timers expire",
-        disturber: "& lab-disturb expiries 0 800 7100 150",
+        disturber: "& lab-disturb expiries 0 800 7410 200",
         task: "",
         events: "events/irq_vectors/local_timer_entry/enable=1 \
                  events/irq_vectors/local_timer_exit/enable=1",
