@@ -40,6 +40,19 @@
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "toImage"],
   };
 
+  // Of lengths over many powers of ten only the powers are marked: between them the library
+  // leaves the unit out.
+  const mark = (plot) => {
+    const change = {};
+    for (const name of ["xaxis", "yaxis"]) {
+      const { type, ticksuffix, range, dtick } = plot.layout[name];
+      if (type !== "log" || ticksuffix !== "s" || !range) continue;
+      const step = Math.abs(range[1] - range[0]) > 2 ? 1 : null;
+      if ((dtick ?? null) !== step) change[`${name}.dtick`] = step;
+    }
+    return Object.keys(change).length ? Plotly.relayout(plot, change) : plot;
+  };
+
   const redraws = [];
   const figureOf = (figure, views, names, drawn) => {
     const plot = figure.querySelector(".plot");
@@ -47,7 +60,7 @@
     const draw = () => {
       const view = views(chosen);
       if (view.layout.height) plot.style.height = `${view.layout.height}px`;
-      return Plotly.react(plot, view.data, dress(view.layout), settings);
+      return Plotly.react(plot, view.data, dress(view.layout), settings).then(mark);
     };
     if (names.length > 1) {
       const choice = make("select");
@@ -57,7 +70,10 @@
       figure.querySelector("figcaption").append(choice);
     }
     redraws.push(draw);
-    return draw().then(() => drawn?.(plot));
+    return draw().then(() => {
+      plot.on("plotly_relayout", () => mark(plot));
+      drawn?.(plot);
+    });
   };
 
   const chart = (figure) => {
