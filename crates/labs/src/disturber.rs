@@ -51,6 +51,22 @@ impl Disturber {
         )
     }
 
+    /// A task at SCHED_FIFO that burns a burst this often on this CPU, and logs each there.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn turns(cpu: u32, burst: Duration, every: Duration, log: &Path) -> Result<Disturber> {
+        let numbers = [cpu.into(), burst.as_micros(), every.as_micros()];
+        let numbers = numbers.map(|number| number.to_string());
+        Disturber::start(
+            Command::new(lab_program("lab-disturb")?)
+                .arg("turns")
+                .args(numbers)
+                .arg(log),
+            None,
+        )
+    }
+
     /// A task that mostly sleeps, and leaves the kernel work for later on this CPU.
     ///
     /// # Errors

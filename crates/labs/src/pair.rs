@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::bed::inside::outputs;
 use crate::bed::{CommandOutput, Kernel, Lab, Suite};
-use crate::vmm_steps::Treatment;
+use crate::vmm_steps::{TURNS, Treatment};
 use crate::{binary, lab_program};
 
 /// The guest's recording of a time when nobody was let loose on it.
@@ -19,6 +19,8 @@ pub const QUIET: &str = "quiet.rec";
 pub const DISTURBED: &str = "guest.rec";
 /// The host's recording of both times.
 pub const HOST: &str = "host.rec";
+/// What the disturber of `turns` logged.
+const BURSTS: &str = "turns";
 /// What the guest's VM is called.
 pub const NAME: &str = "l2";
 /// Where they lie inside, each in its machine.
@@ -34,10 +36,14 @@ pub struct Pair {
     lab: Lab,
     /// What is done to the guest's VM before the disturber comes, and with it.
     disturb: Vec<String>,
-    /// Commands of the guest, beside the disturber, before `vmnoise osnoise`.
+    /// Commands of the guest, beside the disturber, before it measures.
     in_guest: Vec<String>,
+    /// What measures in the guest, and how, before its duration.
+    measure: String,
     /// How long the guest measures, each time.
     duration: String,
+    /// What records on the host, before its duration.
+    exits: String,
 }
 
 /// What was recorded.
@@ -71,7 +77,9 @@ impl Pair {
             lab,
             disturb: vec!["hog:0".into()],
             in_guest: Vec::new(),
+            measure: "vmnoise osnoise -q".into(),
             duration: "1s".into(),
+            exits: "vmnoise exits -T 1".into(),
         })
     }
 
@@ -112,6 +120,14 @@ impl Pair {
         self
     }
 
+    /// The guest measures how late its timers are, beside a host that tells every exit and a
+    /// task there that takes its CPU for 3 ms at a time.
+    pub fn timerlat(mut self) -> Pair {
+        self.measure = "vmnoise timerlat -q".into();
+        self.exits = "vmnoise exits".into();
+        self.disturb(&["turns:0:3000:10007"])
+    }
+
     /// Records.
     ///
     /// # Errors
@@ -119,7 +135,7 @@ impl Pair {
     pub fn record(&self) -> Result<Recorded> {
         let [quiet, disturbed, host] =
             [QUIET, DISTURBED, HOST].map(|name| format!("{INSIDE}{name}"));
-        let measure = |file: &str| format!("vmnoise osnoise -q -d {} -o {file}", self.duration);
+        let measure = |file: &str| format!("{} -d {} -o {file}", self.measure, self.duration);
         // The first says that the guest is there. While it sleeps it is stopped, until its
         // host records; in the next sleep the disturber comes.
         let mut in_guest = ["vmnoise --version", PAUSE].map(str::to_owned).to_vec();
@@ -137,7 +153,7 @@ impl Pair {
              read unhog untrace end -- lab-guest boot -name {NAME},debug-threads=on",
             self.disturb.join(" ")
         );
-        let exits = format!("&& vmnoise exits -T 1 -d 5m -o {host}");
+        let exits = format!("&& {} -d 5m -o {host}", self.exits);
         let wait = format!("lab-guest told {}", in_guest.len());
         let load = format!("lab-guest load {quiet} {disturbed}");
         let told = [
@@ -147,7 +163,12 @@ impl Pair {
             &load,
             "lab-guest results",
         ];
-        let print = [&quiet, &disturbed, &host].map(|file| format!("lab-guest print {file}"));
+        let logs = self.disturb.iter().any(|step| step.starts_with("turns"));
+        let files = [&*quiet, &disturbed, &host].into_iter();
+        let files = files.chain(logs.then_some(TURNS));
+        let print: Vec<String> = files
+            .map(|file| format!("lab-guest print {file}"))
+            .collect();
         let all = std::iter::once(&*vmm).chain(told);
         let all: Vec<&str> = all.chain(print.iter().map(String::as_str)).collect();
 
@@ -168,7 +189,7 @@ impl Pair {
         });
         let [before_ns, after_ns] = steal_ns;
         let folder = tempfile::tempdir()?;
-        for (name, recording) in [QUIET, DISTURBED, HOST].iter().zip(recordings) {
+        for (name, recording) in [QUIET, DISTURBED, HOST, BURSTS].iter().zip(recordings) {
             std::fs::write(folder.path().join(name), recording.file()?)?;
         }
         Ok(Recorded {
@@ -195,6 +216,19 @@ impl Recorded {
     /// Where one of the recordings lies; it goes with this.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// Begin and end of each burst of `turns`, CLOCK_MONOTONIC of the host in nanoseconds.
+    ///
+    /// # Errors
+    /// If there was none, or its log cannot be read.
+    pub fn turns(&self) -> Result<Vec<(u64, u64)>> {
+        let log = std::fs::read_to_string(self.file(BURSTS))?;
+        let bursts = log.lines().map(|line| {
+            let (begin_ns, end_ns) = line.split_once(' ').context("a burst without end")?;
+            Ok((begin_ns.parse()?, end_ns.parse()?))
+        });
+        bursts.collect()
     }
 
     /// What `vmnoise explain` says of some of these recordings, with these options.

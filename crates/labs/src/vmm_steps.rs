@@ -6,6 +6,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+/// Begin and end of each burst of `turns`, CLOCK_MONOTONIC of its machine in nanoseconds, a line
+/// each.
+pub const TURNS: &str = "/tmp/turns";
+
 /// One thing that is done, as words of a command line name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
@@ -37,7 +41,10 @@ pub enum Step {
     Hog(u32),
     /// `litter:CPU`: a task that mostly sleeps, and leaves the kernel work on this CPU.
     Litter(u32),
-    /// `unhog`: ends either.
+    /// `turns:CPU:BURST_US:EVERY_US`: a task at SCHED_FIFO that burns a burst that often on
+    /// this CPU, and logs each to [`TURNS`].
+    Turns(u32, Duration, Duration),
+    /// `unhog`: ends any of them.
     Unhog,
     /// `migrate:TIMES:EVERY_US`: moves the thread of the first vCPU between CPUs 0 and 1.
     Migrate(u32, Duration),
@@ -72,6 +79,10 @@ impl Step {
             ["end"] => Step::End,
             ["hog", cpu] => Step::Hog(number(cpu)?),
             ["litter", cpu] => Step::Litter(number(cpu)?),
+            ["turns", cpu, burst, every] => {
+                let us = |text| Ok::<_, anyhow::Error>(Duration::from_micros(number(text)?.into()));
+                Step::Turns(number(cpu)?, us(burst)?, us(every)?)
+            }
             ["unhog"] => Step::Unhog,
             ["migrate", times, us] => {
                 let every = Duration::from_micros(number(us)?.into());
@@ -107,7 +118,7 @@ pub struct Done {
     pub end_mono_ns: u64,
     /// Of `read`: what was counted by then.
     pub counts: Option<Counts>,
-    /// Of `hog` and `litter`: the name that results must blame, `comm:pid`.
+    /// Of `hog`, `litter` and `turns`: the name that results must blame, `comm:pid`.
     pub hog: Option<String>,
 }
 

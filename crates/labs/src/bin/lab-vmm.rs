@@ -17,7 +17,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use vmnoise_labs::bed::inside;
 use vmnoise_labs::kvm_stat::{self, exits};
-use vmnoise_labs::vmm_steps::{Counts, Done, Step, Treatment, VcpuCounts};
+use vmnoise_labs::vmm_steps::{Counts, Done, Step, TURNS, Treatment, VcpuCounts};
 use vmnoise_labs::{Disturber, schedstat};
 
 /// Between two looks at what is waited for.
@@ -96,6 +96,9 @@ impl Vmm {
             Step::End => self.end()?,
             Step::Hog(cpu) => self.hog = Some(Disturber::busy(cpu)?),
             Step::Litter(cpu) => self.hog = Some(Disturber::litter(cpu)?),
+            Step::Turns(cpu, burst, every) => {
+                self.hog = Some(Disturber::turns(cpu, burst, every, Path::new(TURNS))?);
+            }
             Step::Unhog => self.hog = None,
             Step::Migrate(times, every) => self.migrate(times, every)?,
             Step::Pin(cpu) => sched_setaffinity(Some(self.first_vcpu()?), &only(cpu))?,

@@ -1,5 +1,5 @@
-//! `pair FOLDER` records a Linux guest and its host in a lab beside a disturber, and puts
-//! `quiet.rec`, `guest.rec` and `host.rec` into the folder, for `vmnoise explain`.
+//! `pair FOLDER [timerlat]` records a Linux guest and its host in a lab beside a disturber, and
+//! puts `quiet.rec`, `guest.rec` and `host.rec` into the folder, for `vmnoise explain`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -11,10 +11,13 @@ use vmnoise_labs::pair::{DISTURBED, HOST, Pair, QUIET};
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder] = &arguments[..] else {
-        bail!("usage: pair FOLDER");
-    };
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let pair = Pair::of(Kernel::Cloud, Suite::Own)?.virtual_time(0);
+    let (folder, pair) = match arguments[..] {
+        [folder] => (folder, pair),
+        [folder, "timerlat"] => (folder, pair.timerlat()),
+        _ => bail!("usage: pair FOLDER [timerlat]"),
+    };
     let recorded = pair.duration("200ms").record()?;
     for name in [QUIET, DISTURBED, HOST] {
         let path = Path::new(folder).join(name);

@@ -3,7 +3,8 @@
 //! the scheduler has charged the thread since the end before: that includes the way
 //! on and off the CPU, which the thread itself cannot see. `lab-disturb storm CPU` has
 //! two threads wake each other there, as fast as they can. `lab-disturb litter CPU` sleeps
-//! most of the time, and leaves the kernel work for later.
+//! most of the time, and leaves the kernel work for later. `lab-disturb turns CPU BURST_US
+//! EVERY_US LOG` burns a burst at SCHED_FIFO that often, and logs the CLOCK_MONOTONIC of each.
 //!
 //! Inside a lab: `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a
 //! thread whose name begins with THREAD is at work, and then says the words COUNT times
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod flood;
+mod turns;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -58,6 +60,11 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
+        ["turns", cpu, burst_us, every_us, log] => {
+            let burst = Duration::from_micros(burst_us.parse()?);
+            let every = Duration::from_micros(every_us.parse()?);
+            match turns::turns(cpu.parse()?, burst, every, log)? {}
+        }
         ["storm", cpu] => storm(cpu.parse()?),
         ["litter", cpu] => litter(cpu.parse()?),
         ["expiries", cpu, count, every_us, times] => {
@@ -76,7 +83,8 @@ fn main() -> Result<()> {
         ["online", cpu] => wait_for_cpu(cpu.parse()?),
         _ => bail!(
             "usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG | storm CPU | litter CPU | \
-             expiries CPU COUNT EVERY_US TIMES | timeouts CPU COUNT EVERY_US | monitor THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING | online CPU"
+             turns CPU BURST_US EVERY_US LOG | expiries CPU COUNT EVERY_US TIMES | \
+             timeouts CPU COUNT EVERY_US | monitor THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING | online CPU"
         ),
     }
 }

@@ -1,0 +1,31 @@
+//! A task that takes a CPU for a burst at a time, and knows when.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::time::{ClockId, clock_gettime};
+use vmnoise_events::Policy;
+use vmnoise_workload::thread;
+
+use super::BURST_PRIORITY;
+
+/// One task is enough where there is no other CPU: what its own timer takes is the kernel's.
+pub fn turns(cpu: u32, burst: Duration, every: Duration, log: &str) -> Result<Infallible> {
+    thread::pin(&[cpu])?;
+    thread::set_policy(Policy::Fifo(BURST_PRIORITY))?;
+    let mut log = File::create(log).with_context(|| log.to_owned())?;
+    loop {
+        std::thread::sleep(every);
+        let (begin, begin_mono_ns) = (Instant::now(), mono_ns());
+        while begin.elapsed() < burst {}
+        writeln!(log, "{begin_mono_ns} {}", mono_ns())?;
+    }
+}
+
+fn mono_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
