@@ -263,11 +263,11 @@ pub struct ExplainArguments {
     /// What the host of that guest recorded meanwhile with `vmnoise exits -o`: says who on the
     /// host took what the guest lost
     pub host: Option<PathBuf>,
-    /// With HOST: rank who took the time of gaps of at least this length [default: of all that
-    /// were recorded]; a number alone is in microseconds
+    /// With HOST: rank who took the time of gaps, or latencies, of at least this length [default:
+    /// of all that were recorded]; a number alone is in microseconds
     #[arg(short = 'T', long, value_name = "TIME", value_parser = threshold, requires = "host")]
     pub threshold: Option<u64>,
-    /// With HOST: how many of the longest gaps to draw
+    /// With HOST: how many of the longest gaps, or latencies, to draw
     #[arg(long, value_name = "N", default_value_t = 3, requires = "host")]
     pub top: usize,
     /// With HOST: the guest is this VM, by its name or the process id of its VMM [default:

@@ -1,4 +1,4 @@
-//! `vmnoise osnoise` while somebody at the other end of a socket says that he is its host.
+//! `vmnoise osnoise` and `timerlat` while somebody at the other end of a socket says that he is its host.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod root {
@@ -73,8 +73,12 @@ mod root {
     }
 
     fn osnoise(cpu: u32, port: &Path, recording: &Path, words: &str) -> Child {
+        measure("osnoise", cpu, port, recording, words)
+    }
+
+    fn measure(command: &str, cpu: u32, port: &Path, recording: &Path, words: &str) -> Child {
         Command::new(VMNOISE)
-            .args(["osnoise", "-c", &cpu.to_string(), "--feed"])
+            .args([command, "-c", &cpu.to_string(), "--feed"])
             .arg(port)
             .arg("-o")
             .arg(recording)
@@ -102,6 +106,44 @@ mod root {
         while to.write_all(&bytes()).is_ok() {
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    #[test]
+    fn tasks_that_sleep_are_told_what_the_host_took_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let [port, recording] = ["port", "rec"].map(|name| folder.path().join(name));
+        let listener = UnixListener::bind(&port).unwrap();
+        let cpu = last_cpu();
+        let host = PseudoHost::of(cpu);
+        let run = measure("timerlat", cpu, &port, &recording, "-d 2s --format json");
+        let (feed, _) = listener.accept().unwrap();
+        send(feed, || encode(&host.frame()));
+        let output = run.wait_with_output().unwrap();
+        let result: Value = serde_json::from_str(text(&output)).unwrap();
+        let told = &result["cpus"][0]["host"];
+        println!("{told:#}");
+        let exits = number(&told["exits"]);
+        assert!(exits > 100, "{told}");
+        assert_eq!(number(&told["light"]) + number(&told["heavy"]), exits);
+        assert_eq!(told["virt_ns"], exits * 100);
+        assert_eq!(told["culprits"][0]["name"], "disturber:4711");
+        // Nobody feels what the hardware takes of a sleep.
+        assert_eq!(told["hw_at_least_ns"], 0);
+        assert!(told["hw_at_most_ns"].is_null(), "{told}");
+        assert_eq!(result["feed"]["detail"], "full");
+
+        let explain = |words: &[&str]| {
+            let mut explain = Command::new(VMNOISE);
+            let explain = explain.arg("explain").arg(&recording).args(words);
+            text(&explain.output().unwrap()).to_owned()
+        };
+        let again: Value = serde_json::from_str(&explain(&["--format", "json"])).unwrap();
+        assert_eq!(again, result);
+        let shown = explain(&[]);
+        assert!(
+            shown.contains("\nWhat was taken, says the host\n"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use join_pair::{Flaws, write_guest, write_host};
+use join_pair::{Flaws, write_guest, write_host, write_tasks};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -19,6 +19,7 @@ impl Pair {
     fn with(flaws: Flaws) -> Pair {
         let folder = tempfile::tempdir().unwrap();
         write_guest(&folder.path().join("guest.rec"));
+        write_tasks(&folder.path().join("tasks.rec"));
         write_host(&folder.path().join("host.rec"), flaws);
         Pair { folder }
     }
@@ -160,6 +161,68 @@ fn the_text_says_the_same() {
         "What this result rests on: the host\n exits: tp_btf\n",
     ] {
         assert!(told.stdout.contains(part), "{part}\n{}", told.stdout);
+    }
+}
+
+#[test]
+fn a_late_task_is_told_who_on_the_host_made_it_late() {
+    let pair = Pair::with(Flaws::default());
+    let json = pair
+        .explain("tasks.rec host.rec -T 20 --top 2 --format json")
+        .json();
+    assert_eq!(json["schema"], "vmnoise.latency_join/1");
+    let found = &json["pairs"][0];
+    assert_eq!(found["exits_tested"], found["exits_inside"]);
+    let first = &json["culprits"][0];
+    let who = [&first["name"], &first["share"], &first["side"]];
+    assert_eq!(who, ["ksoftirqd/3:31", "preempted", "host"]);
+    // Each long exit makes one task late by all of it, and by 500 ns before and 900 after.
+    let late = first["wakeups"].as_u64().unwrap();
+    assert_eq!(first["total_ns"], late * 20_362);
+    assert_eq!(
+        sum(&json["culprits"], "total_ns"),
+        late * (62_486 + 500 + 900)
+    );
+    let [irq, _, user] = [0, 1, 2].map(|place| &json["cpus"][0]["contexts"][place]);
+    assert_eq!(
+        (&irq["context"], &user["context"]),
+        (&"irq".into(), &"user".into())
+    );
+    for sides in [irq, user] {
+        let of = |key: &str| sides[key].as_u64().unwrap();
+        assert_eq!(of("guest_ns") + of("host_ns"), of("total_ns"), "{sides}");
+        assert_eq!(of("unknown_ns"), 0);
+    }
+    assert_eq!(irq["host_ns"], user["host_ns"], "no exit came later");
+    let tree = &json["trees"][0];
+    assert_eq!(sum(&tree["phases"], "dur_ns"), 62_486 + 500 + 900);
+    assert_eq!(tree["phases"][0]["phase"], "irq");
+    assert_eq!(tree["phases"][0]["exits"][0]["after_ns"], 500);
+    assert_eq!(tree["phases"][0]["exits"][0]["dur_ns"], 62_486);
+
+    let told = pair.explain("tasks.rec host.rec -T 20us --top 1");
+    assert_eq!((told.status, &*told.stderr), (0, ""));
+    for part in [
+        "A guest's wake-ups, and what its host did in them\n guest: a CPU, kernel 6.12.9-guest",
+        "  in no exit %  ",
+        "How late the task on CPU 0 (vCPU 0 of web) was\n",
+        "  preempted    ksoftirqd/3:31 on host CPU 3\n",
+        "|-     63.186  irq\n   |   |-     62.486  exit interrupt, LW, host CPU 3, 0.500 after the expiry\n",
+        "What this result rests on: the host\n exits: tp_btf\n",
+    ] {
+        assert!(told.stdout.contains(part), "{part}\n{}", told.stdout);
+    }
+}
+
+#[test]
+fn a_wrong_clock_of_tasks_is_refused() {
+    for offset_tsc in [-7_000, 25_000] {
+        let flaws = Flaws {
+            offset_tsc,
+            ..Flaws::default()
+        };
+        let pair = Pair::with(flaws);
+        pair.explain("tasks.rec host.rec").refused(1, "offset");
     }
 }
 

@@ -16,7 +16,7 @@ use crate::reach::Reach;
 use crate::sight::{Sight, Testimony};
 use crate::timeline::Timeline;
 use crate::trace::Trace;
-use crate::wakeups::{Cutter, Wakeup, WakeupLedger};
+use crate::wakeups::{Cutter, ExplainedWakeup, Ground, Wakeup, WakeupLedger};
 
 /// What all CPUs share while they advance.
 pub(crate) struct Shared<'a> {
@@ -33,6 +33,8 @@ pub(crate) struct Shared<'a> {
     /// Of periodic tasks; 0 of other workloads.
     pub(crate) timer_period_ns: u64,
     pub(crate) on_wakeup: &'a mut dyn FnMut(Wakeup),
+    /// Hears of each as well, beside a host.
+    pub(crate) on_joined: &'a mut dyn FnMut(&ExplainedWakeup<'_>),
 }
 
 #[derive(Debug)]
@@ -274,9 +276,20 @@ impl Cpu {
         }
         self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
         let activities = self.timeline.overlapping(start_ns, end_ns);
+        let (exits, testimony) =
+            told_below(&mut self.below, self.number, (start_ns, end_ns), shared);
         let Shared { sight, names, .. } = *shared;
-        let wakeup = shared.cutter.cut(activation, activities, sight, names);
-        ledger.book(&wakeup, shared.timer_period_ns);
+        let ground = Ground {
+            sight,
+            names,
+            testimony,
+        };
+        let wakeup = shared.cutter.cut(activation, activities, exits, ground);
+        let witnessed = testimony != Testimony::None;
+        ledger.book(&wakeup, shared.timer_period_ns, witnessed);
+        if sight.is_joined() {
+            (shared.on_joined)(&shared.cutter.explained(&wakeup, exits, ground));
+        }
         if let Some(trace) = &mut shared.trace {
             trace.add_wakeup(&wakeup, ledger.count());
         }
@@ -299,9 +312,10 @@ impl Cpu {
         }
     }
 
-    /// Nobody feels what is below a kernel while an observed thread runs.
+    /// Nobody feels what is below a kernel while an observed thread runs, or a task sleeps.
     fn settle_host(&mut self, reach: Reach, settled_ns: u64, shared: &Shared<'_>) {
-        if shared.sight.is_observed() || !self.host.is_fed() {
+        let feels_nothing = shared.sight.is_observed() || shared.sight.is_timer();
+        if feels_nothing || !self.host.is_fed() {
             return;
         }
         self.host.settle(match reach {
@@ -340,14 +354,9 @@ impl Cpu {
         } else {
             &[]
         };
-        let (exits, testimony): (&mut [BelowExit], _) = if one_clock && shared.sight.is_joined() {
-            let testimony = match self.below.has_forgotten(start_ns) {
-                true => Testimony::None,
-                false => (shared.testimony)(self.number, start_ns, end_ns),
-            };
-            (self.below.overlapping(start_ns, end_ns), testimony)
-        } else {
-            (&mut [], Testimony::None)
+        let (exits, testimony): (&mut [BelowExit], _) = match one_clock {
+            true => told_below(&mut self.below, self.number, (start_ns, end_ns), shared),
+            false => (&mut [], Testimony::None),
         };
         let Shared { sight, names, .. } = *shared;
         let context = Context {
@@ -374,12 +383,14 @@ impl Cpu {
         true
     }
 
-    /// When the gaps end that the workload felt and that would be explained by `reach`,
-    /// CLOCK_MONOTONIC in nanoseconds.
+    /// When the gaps and wake-ups end that would be explained by `reach`, CLOCK_MONOTONIC in
+    /// nanoseconds.
     pub(crate) fn due_ends(&self, reach: Reach, clock: &ClockMap) -> impl Iterator<Item = u64> {
         let is_due = move |gap: &&Gap| reach.dates(gap.end_tsc, clock);
         let ends = self.waiting.iter().filter(is_due);
         let ends = ends.map(|gap| clock.mono_ns(gap.end_tsc));
+        let woke = self.waking.iter().map(|waking| waking.woke_mono_ns);
+        let ends = ends.chain(woke);
         ends.filter(move |end_ns| *end_ns <= reach.mono_ns())
     }
 
@@ -436,4 +447,21 @@ impl Cpu {
             .saturating_sub(self.started_mono_ns?);
         Some(span_ns.saturating_sub(clock.whole_ns(tally.blind_tsc.unwrap_or(0))))
     }
+}
+
+/// The exits of the vCPU that is this CPU which overlap that time, and what its host says of it.
+fn told_below<'a>(
+    below: &'a mut BelowLine,
+    cpu: u32,
+    (start_ns, end_ns): (u64, u64),
+    shared: &Shared<'_>,
+) -> (&'a mut [BelowExit], Testimony) {
+    if !shared.sight.is_joined() {
+        return (&mut [], Testimony::None);
+    }
+    let testimony = match below.has_forgotten(start_ns) {
+        true => Testimony::None,
+        false => (shared.testimony)(cpu, start_ns, end_ns),
+    };
+    (below.overlapping(start_ns, end_ns), testimony)
 }

@@ -18,7 +18,7 @@ use crate::reach::Reach;
 use crate::sight::{Sight, Testimony};
 use crate::summary::{Summary, WorstGap};
 use crate::trace::{Trace, TraceLine};
-use crate::wakeups::{Cutter, Wakeup, WorstWakeups};
+use crate::wakeups::{Cutter, ExplainedWakeup, Wakeup, WorstWakeups};
 use crate::worst::Worst;
 
 /// Who hears of the gaps of one feed.
@@ -27,7 +27,12 @@ pub(crate) struct Audience<'a> {
     pub(crate) testimony: &'a dyn Fn(u32, u64, u64) -> Testimony,
     /// Gets each gap that is certain.
     pub(crate) on_gap: &'a mut dyn FnMut(&Explained<'_>),
+    /// Gets each wake-up that is certain, beside a host.
+    pub(crate) on_wakeup: &'a mut dyn FnMut(&ExplainedWakeup<'_>),
 }
+
+/// What a sleep of a vCPU is called that went on when the timer of its guest was due.
+const OVERSLEPT: &str = "asleep past the expiry";
 
 /// Explains one run. Memory holds what lies between two watermarks, sums per
 /// source, and the longest gaps; never the run.
@@ -69,9 +74,10 @@ impl Explainer {
 
     /// The same, of a guest whose host tells [`Self::below`] what it did.
     pub(crate) fn beside(facts: &RunFacts, host: &RunFacts) -> Self {
-        let guest = Self::new(facts);
+        let mut guest = Self::new(facts);
         Self {
             sight: guest.sight.beside(host),
+            cutter: Cutter::beside(guest.names.below(OVERSLEPT)),
             ..guest
         }
     }
@@ -108,7 +114,7 @@ impl Explainer {
     /// Takes the next event. `on_budget` gets the gaps that it makes certain: only
     /// a watermark or the finish does, CPU by CPU, in the order of their begins.
     pub fn feed(&mut self, event: &Event, on_budget: &mut dyn FnMut(&Budget)) {
-        self.take(event, alone(&mut |gap| on_budget(gap.budget)));
+        self.take(event, alone(&mut |gap| on_budget(gap.budget), &mut |_| {}));
     }
 
     /// The same beside a host. What it did until the end of a gap has to be told before the
@@ -176,7 +182,7 @@ impl Explainer {
         self.cpu_mut(cpu).add_exit_below(exit);
     }
 
-    /// Of each gap that this watermark, or with `None` the end, would make certain: on which
+    /// Of each gap and wake-up that this watermark, or with `None` the end, would make certain: on which
     /// CPU it is and when it ends, CLOCK_MONOTONIC in nanoseconds.
     pub(crate) fn due_ends(&self, watermark_ns: Option<u64>) -> impl Iterator<Item = (u32, u64)> {
         let reach = watermark_ns.map_or(Reach::End, Reach::To);
@@ -222,7 +228,7 @@ impl Explainer {
 
     /// Explains what still waits, as at the end of a stream that was cut off.
     pub fn run_out(&mut self, on_budget: &mut dyn FnMut(&Budget)) {
-        self.end(alone(&mut |gap| on_budget(gap.budget)));
+        self.end(alone(&mut |gap| on_budget(gap.budget), &mut |_| {}));
     }
 
     /// The same beside a host.
@@ -324,8 +330,12 @@ impl Explainer {
             timer_period_ns: timer.map_or(0, |timer| timer.period_ns),
             on_wakeup: &mut |mut wakeup| {
                 worst_wakeups.see(&mut wakeup);
-                wakeups.push(wakeup);
+                // Who hears of them one by one needs no copy.
+                if !sight.is_joined() {
+                    wakeups.push(wakeup);
+                }
             },
+            on_joined: audience.on_wakeup,
         };
         for cpu in cpus {
             let cpu_settled_ns = cpu.advance(reach, &mut shared, &mut |gap| {
@@ -344,9 +354,13 @@ impl Explainer {
 }
 
 /// Without a host, nobody below says anything.
-fn alone<'a>(on_gap: &'a mut dyn FnMut(&Explained<'_>)) -> Audience<'a> {
+fn alone<'a>(
+    on_gap: &'a mut dyn FnMut(&Explained<'_>),
+    on_wakeup: &'a mut dyn FnMut(&ExplainedWakeup<'_>),
+) -> Audience<'a> {
     Audience {
         testimony: &|_, _, _| Testimony::None,
         on_gap,
+        on_wakeup,
     }
 }

@@ -58,8 +58,9 @@ pub use feed::{CulpritTold, FedCpu, FeedSummary, HostTold, ReasonTold};
 pub use guest_columns::GuestColumns;
 pub use interference::Interference;
 pub use join::{
-    Culprit, ExitBranch, GapTree, HostPart, HostPiece, HostSide, JoinError, JoinOptions, JoinedRun,
-    JoinedTotals, Joiner, Matcher, Pair, Pairs, Side, ThesisSum,
+    ContextSides, CpuSides, Culprit, ExitBranch, GapTree, HostPart, HostPiece, HostSide, JoinError,
+    JoinOptions, JoinedLatencies, JoinedRun, JoinedTotals, Joiner, LatencyTotals, LatencyTree,
+    Matcher, Pair, Pairs, PhaseBranch, Side, ThesisSum,
 };
 pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;

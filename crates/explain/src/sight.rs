@@ -79,6 +79,11 @@ impl Sight {
         self.below.is_some_and(counts)
     }
 
+    /// Whether the host sees what KVM does, and so whenever a vCPU is not in its guest.
+    pub(crate) fn host_sees_kvm(&self) -> bool {
+        self.below.is_some_and(|host| host.witnesses.kvm_exit)
+    }
+
     /// Whether nobody but the hardware is left where the host says nothing.
     pub(crate) fn host_sees_all(&self) -> bool {
         self.below.is_some_and(|host| {
@@ -118,11 +123,11 @@ impl Sight {
     }
 
     /// Whether a feed may tell what the host of this kernel did: the host of a microVM is
-    /// this kernel itself. Wake-ups take no frames.
+    /// this kernel itself.
     pub(crate) fn may_be_fed(&self) -> bool {
         match self.workload {
-            Workload::Microvm | Workload::Vcpus | Workload::Timer => false,
-            Workload::Spin | Workload::Observed => true,
+            Workload::Microvm | Workload::Vcpus => false,
+            Workload::Spin | Workload::Observed | Workload::Timer => true,
         }
     }
 
@@ -181,7 +186,8 @@ impl Sight {
             Share::Kvm => witnesses.kvm_exit,
             Share::Vmm => witnesses.kvm_run,
             Share::Unexplained => !self.is_blind_itself(),
-            Share::Hw => !self.is_blind_itself() && self.host_sees_all(),
+            // Of a wake-up nothing is ever known to be the hardware's.
+            Share::Hw => !self.is_timer() && !self.is_blind_itself() && self.host_sees_all(),
             Share::Nmi
             | Share::Irq
             | Share::Softirq

@@ -405,3 +405,20 @@ fn gaps_that_were_too_many_to_keep_leave_the_hardware_unbounded() {
     assert!(at_least_ns > 0 && at_least_ns < 49_900);
     assert_eq!(at_most_ns, None);
 }
+
+#[test]
+fn tasks_that_sleep_are_told_and_the_hardware_is_left_out() {
+    let mut facts = guest();
+    facts.workload = Workload::Timer;
+    let frames = [frame(500, 5_000, 8), frame(500, 9_000, 24)];
+    let (lines, summary) = periods(&facts, &frames);
+    assert_eq!(exits(&lines), [None, Some(16)]);
+    let told = fed(&summary).host.as_ref().expect("a host told").told;
+    assert_eq!((told.exits, told.light, told.heavy), (16, Some(12), 4));
+    // Who sleeps feels no gap, and has nothing to hold against the exits.
+    assert_eq!((told.hw_at_least_ns, told.hw_at_most_ns), (0, None));
+    // Without a frame nothing is known.
+    let (lines, summary) = periods(&facts, &frames[..1]);
+    assert_eq!(exits(&lines), [None]);
+    assert_eq!(fed(&summary).host, None);
+}

@@ -8,6 +8,7 @@ use vmnoise_events::Policy;
 
 use super::{HistFrame, MS, Shared, threshold, within};
 use crate::foreign::ForeignTimerOptions;
+use crate::host_feed::FeedFrom;
 use crate::priority;
 use crate::units::Bare;
 
@@ -80,6 +81,10 @@ pub struct TimerlatCommon {
     /// Switch off the idle states of measured CPUs that are deeper than this; -1 is all
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-1..=99))]
     pub deepest_idle_state: Option<i32>,
+    /// Where the host of this guest tells what it took: a device, socket or FIFO; auto finds
+    /// the feed's port (docs/feed.md), none reads nothing
+    #[arg(long, value_name = "PATH", default_value = "auto")]
+    pub feed: FeedFrom,
     /// Measure without BPF, which takes part in each wake-up: how late, but not why
     #[arg(long, conflicts_with = "irq")]
     pub no_trace: bool,

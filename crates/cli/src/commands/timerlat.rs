@@ -17,7 +17,6 @@ use crate::args::{
     DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
     TimerlatTopArguments,
 };
-use crate::host_feed::FeedFrom;
 use crate::output::timerlat::hist::Hist;
 use crate::output::timerlat::top::Top;
 use crate::output::timerlat::trace::Trace;
@@ -124,7 +123,7 @@ fn run_with(arguments: &TimerlatCommon, stops: Stops, view: &mut dyn View) -> Re
         on_end: shared.on_end.clone(),
         output: shared.output.clone(),
         trace_file: stops.trace_file,
-        feed: FeedFrom::Nowhere,
+        feed: arguments.feed.clone(),
         machine: &machine,
     };
     let options = plan.options.clone();

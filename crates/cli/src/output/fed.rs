@@ -17,12 +17,13 @@ pub fn render(summary: &Summary) -> String {
     if fed().next().is_none() {
         return String::new();
     }
-    let rows: Vec<[String; 14]> = fed().map(|(cpu, host)| amounts(cpu, host)).collect();
+    let rows: Vec<[String; 15]> = fed().map(|(cpu, host)| amounts(cpu, host)).collect();
     let headings = [
         "CPU",
         "told of",
         "LW_EX",
         "HW_EX",
+        "VIRT",
         "kvm",
         "vmm",
         "preempted",
@@ -66,7 +67,7 @@ pub fn limits(summary: &Summary) -> String {
     )
 }
 
-fn amounts(cpu: &CpuSummary, host: &FedCpu) -> [String; 14] {
+fn amounts(cpu: &CpuSummary, host: &FedCpu) -> [String; 15] {
     let told = &host.told;
     let shares = &told.shares_ns;
     let host_irq_ns = [shares.host_irq, shares.host_softirq, shares.host_nmi];
@@ -76,6 +77,7 @@ fn amounts(cpu: &CpuSummary, host: &FedCpu) -> [String; 14] {
         human(told.covered_ns),
         text::number(told.light),
         told.heavy.to_string(),
+        human(told.virt_ns),
         text::time(shares.kvm),
         human(shares.vmm),
         human(shares.preempted),
@@ -208,6 +210,7 @@ mod tests {
                 "700.000 ms",
                 "1109",
                 "7",
+                "5.088 ms",
                 "3.200 ms",
                 "0 ns",
                 "44.169 ms",

@@ -105,21 +105,63 @@ pub fn write_guest(path: &Path) {
         (end_ns, Event::Gap(gap))
     });
     let felt = felt.filter(|(end_ns, _)| GUEST_NS.contains(&(end_ns - 100_000)));
-    write(path, &facts, felt.collect(), GUEST_NS, |at_ns| {
-        let anchor = Anchor {
-            before_tsc: guest_tsc(at_ns),
-            mono_ns: at_ns - HOST_BOOT_NS - GUEST_BOOT_NS,
-            after_tsc: guest_tsc(at_ns) + 30,
-        };
-        let tally = Tally {
-            cpu: 0,
-            first_tsc: guest_tsc(GUEST_NS.start),
-            last_tsc: guest_tsc(at_ns),
-            blind_tsc: Some(0),
-            ..Tally::default()
-        };
-        vec![Event::Anchor(anchor), Event::Tally(tally)]
-    });
+    write(path, &facts, felt.collect(), GUEST_NS, guest_looks);
+}
+
+/// Writes another recording of the guest: a task on its CPU 0, which is late for each exit
+/// and wakes up in time in between.
+#[allow(dead_code, reason = "few tests join tasks")]
+pub fn write_tasks(path: &Path) {
+    let mut facts = facts(Workload::Timer);
+    facts.host.kernel = "6.12.9-guest".to_owned();
+    facts.host.hypervisor = Some("KVM".to_owned());
+    facts.host.apic_ids = vec![(0, 0)];
+    facts.witnesses.kvm_exit = false;
+    facts.witnesses.kvm_run = false;
+    let mut told = Vec::new();
+    for ((at_ns, is_long), (next_ns, _)) in exits().zip(exits().skip(1)) {
+        let end_ns = at_ns + exit_ns(is_long);
+        told.push(activation(at_ns - 500, end_ns));
+        let between = (end_ns + 61_000..next_ns - 10_000).step_by(61_000);
+        told.extend(between.map(|at_ns| activation(at_ns, at_ns)));
+    }
+    told.retain(|(end_ns, _)| GUEST_NS.contains(&(end_ns - 100_000)));
+    write(path, &facts, told, GUEST_NS, guest_looks);
+}
+
+/// A wake-up that was due then, and for which the guest ran again only from an instant on.
+#[allow(dead_code, reason = "few tests join tasks")]
+fn activation(expiry_ns: u64, from_ns: u64) -> (u64, Event) {
+    let mono_ns = |at_ns: u64| at_ns - HOST_BOOT_NS - GUEST_BOOT_NS;
+    let step = |after_ns| Some(mono_ns(from_ns + after_ns));
+    let woke_ns = from_ns + 900;
+    let activation = Activation {
+        cpu: 0,
+        expiry_mono_ns: mono_ns(expiry_ns),
+        woke_mono_ns: mono_ns(woke_ns),
+        armed_mono_ns: Some(mono_ns(expiry_ns - 1_000)),
+        irq_mono_ns: step(200),
+        waking_mono_ns: step(300),
+        switch_mono_ns: step(600),
+        ..Activation::default()
+    };
+    (woke_ns, Event::Activation(activation))
+}
+
+fn guest_looks(at_ns: u64) -> Vec<Event> {
+    let anchor = Anchor {
+        before_tsc: guest_tsc(at_ns),
+        mono_ns: at_ns - HOST_BOOT_NS - GUEST_BOOT_NS,
+        after_tsc: guest_tsc(at_ns) + 30,
+    };
+    let tally = Tally {
+        cpu: 0,
+        first_tsc: guest_tsc(GUEST_NS.start),
+        last_tsc: guest_tsc(at_ns),
+        blind_tsc: Some(0),
+        ..Tally::default()
+    };
+    vec![Event::Anchor(anchor), Event::Tally(tally)]
 }
 
 fn guest_tsc(at_ns: u64) -> u64 {
@@ -304,10 +346,9 @@ pub fn facts(workload: Workload) -> RunFacts {
         workload,
         started_at: "2026-01-01T00:00:00Z".to_owned(),
         options: Options {
-            cpus: if workload == Workload::Spin {
-                vec![0]
-            } else {
-                vec![]
+            cpus: match workload {
+                Workload::Vcpus => vec![],
+                _ => vec![0],
             },
             duration_ns: 1_000_000_000,
             threshold_ns: if workload == Workload::Spin { 1_000 } else { 0 },
@@ -320,7 +361,13 @@ pub fn facts(workload: Workload) -> RunFacts {
             trace: true,
             observed: Vec::new(),
             exits: None,
-            timer: None,
+            timer: (workload == Workload::Timer).then_some(TimerOptions {
+                period_ns: 61_000,
+                aligned_ns: None,
+                stop_irq_ns: None,
+                stop_thread_ns: None,
+                dma_latency_us: None,
+            }),
         },
         host: HostFacts {
             cpu_model: "a CPU".to_owned(),
@@ -346,10 +393,9 @@ pub fn facts(workload: Workload) -> RunFacts {
             timer: false,
         },
         rungs: vec![Rung {
-            probe: if workload == Workload::Spin {
-                "interrupts"
-            } else {
-                "exits"
+            probe: match workload {
+                Workload::Vcpus => "exits",
+                _ => "interrupts",
             }
             .to_owned(),
             rung: "tp_btf".to_owned(),

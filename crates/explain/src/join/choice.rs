@@ -30,7 +30,7 @@ pub(super) struct Judged {
 impl Judged {
     /// One CPU that is contradicted contradicts all: they are vCPUs of one VM.
     fn verdict(&self) -> Verdict {
-        let verdicts = || self.pairs.iter().map(|tried| tried.evidence.verdict());
+        let verdicts = || self.pairs.iter().map(|tried| tried.evidence.verdict);
         let is = |verdict| verdicts().any(|of_pair| of_pair == verdict);
         match () {
             () if is(Verdict::Contradicted) => Verdict::Contradicted,
@@ -48,6 +48,8 @@ pub(super) struct Choice {
     pub(super) host_span_ns: (u64, u64),
     /// Of the guest.
     pub(super) threshold_ns: u64,
+    /// Whether its tasks wake up, and feel no gaps.
+    pub(super) is_timer: bool,
 }
 
 impl Choice {
@@ -72,7 +74,15 @@ impl Choice {
                 return Err(JoinError::Ambiguous { vms, untested });
             }
             if let Some(place) = self.judged.iter().position(is_such) {
-                return Ok(self.judged.swap_remove(place).pairs);
+                let pairs = self.judged.swap_remove(place).pairs;
+                return match (self.is_timer && verdict == Verdict::Open, &pairs[..]) {
+                    (true, [tried, ..]) => Err(JoinError::Untested {
+                        vcpu: name_of(&tried.vcpu),
+                        cpu: tried.cpu,
+                        tested: tried.evidence.tested,
+                    }),
+                    _ => Ok(pairs),
+                };
             }
         }
         Err(self.refusal(apart))
@@ -81,12 +91,19 @@ impl Choice {
     /// Why none is left; `apart` is one whose recording is of another time.
     fn refusal(&self, apart: Option<Tried>) -> JoinError {
         let tried = self.judged.iter().flat_map(|judged| &judged.pairs);
-        let wrong = tried.filter(|tried| tried.evidence.verdict() == Verdict::Contradicted);
+        let wrong = tried.filter(|tried| tried.evidence.verdict == Verdict::Contradicted);
         let nearest = wrong.max_by(|a, b| {
             let inside = |tried: &Tried| tried.evidence.inside_percent();
             inside(a).total_cmp(&inside(b))
         });
         match (nearest, apart) {
+            (Some(nearest), _) if self.is_timer => JoinError::Elsewhere {
+                vcpu: name_of(&nearest.vcpu),
+                cpu: nearest.cpu,
+                tested: nearest.evidence.tested,
+                away: nearest.evidence.tested - nearest.evidence.inside,
+                by_chance_percent: (1.0 - nearest.evidence.chance) * 100.0,
+            },
             (Some(nearest), _) => JoinError::Contradicted {
                 vcpu: name_of(&nearest.vcpu),
                 cpu: nearest.cpu,

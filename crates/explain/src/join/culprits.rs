@@ -1,4 +1,4 @@
-//! Ranks who took the time of the gaps of a run.
+//! Ranks who took the time of the gaps, or of the latencies, of a run.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::names::Names;
 use crate::percent::percent;
 
 /// Who, where, and under which share.
-type Who = (Side, Share, Option<Arc<str>>, Option<u32>);
+pub(super) type Who = (Side, Share, Option<Arc<str>>, Option<u32>);
 
 /// Sums by whoever took time. Memory follows how many those are.
 #[derive(Debug)]
@@ -42,14 +42,10 @@ impl Culprits {
     }
 
     pub(super) fn see(&mut self, gap: &Explained<'_>) {
-        self.gaps_ns += u128::from(gap.budget.dur_ns);
-        let Self {
-            workload, parts, ..
-        } = self;
         let name = |names: &Names, source: Option<_>| source.map(|id| names.shared(id));
-        parts.clear();
-        parts.extend(gap.own.iter().map(|part| {
-            let (side, cpu) = match (part.share, *workload) {
+        let workload = self.workload;
+        let own = gap.own.iter().map(|part| {
+            let (side, cpu) = match (part.share, workload) {
                 (share, _) if share.is_residual() => (Side::Unknown, None),
                 (Share::Steal, _) => (Side::Host, None),
                 // The activities around a microVM are its host's.
@@ -58,20 +54,29 @@ impl Culprits {
             };
             let source = part.source.filter(|_| side != Side::Unknown);
             ((side, part.share, name(gap.names, source), cpu), part.ns)
-        }));
+        });
         let met = gap.met.iter().flat_map(|met| &met.parts);
-        parts.extend(met.map(|part| {
+        let met = met.map(|part| {
             let side = match part.share.is_residual() {
                 true => Side::Unknown,
                 false => Side::Host,
             };
             let source = name(gap.names, part.source);
             ((side, part.share, source, part.cpu), part.ns)
-        }));
+        });
+        self.count(gap.budget.dur_ns, own.chain(met));
+    }
+
+    /// Takes one gap or latency of this length, whose parts add up to it.
+    pub(super) fn count(&mut self, dur_ns: u64, of_it: impl Iterator<Item = (Who, u64)>) {
+        self.gaps_ns += u128::from(dur_ns);
+        let Self { parts, taken, .. } = self;
+        parts.clear();
+        parts.extend(of_it);
         parts.sort_unstable();
         for parts in parts.chunk_by(|(a, _), (b, _)| a == b) {
             let ns: u64 = parts.iter().map(|(_, ns)| ns).sum();
-            let taken = self.taken.entry(parts[0].0.clone()).or_default();
+            let taken = taken.entry(parts[0].0.clone()).or_default();
             taken.gaps += 1;
             taken.total_ns = taken.total_ns.saturating_add(ns);
             taken.max_ns = taken.max_ns.max(ns);

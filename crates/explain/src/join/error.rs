@@ -19,7 +19,8 @@ pub enum JoinError {
     NoHost,
     /// Both are recordings of hosts.
     #[error(
-        "both recordings are of hosts: record the guest with `vmnoise osnoise -o` inside of it"
+        "both recordings are of hosts: record the guest with `vmnoise osnoise -o` or `vmnoise \
+         timerlat -o` inside of it"
     )]
     NoGuest,
     /// The guest's recording is of observed threads.
@@ -28,12 +29,6 @@ pub enum JoinError {
          the guest with `vmnoise osnoise -o`, without --pid or --comm"
     )]
     Observed,
-    /// The guest's recording is of periodic tasks.
-    #[error(
-        "the first recording is of `vmnoise timerlat`, whose tasks feel no gaps: record the guest \
-         with `vmnoise osnoise -o`"
-    )]
-    Timer,
     /// One of the recordings has no anchors.
     #[error(
         "the {side}'s recording has no reading of its clocks: it ended before it began, record anew"
@@ -124,6 +119,40 @@ pub enum JoinError {
         by_chance_percent: f64,
         /// Exits of at least this length had to be felt, in nanoseconds.
         threshold_ns: u64,
+    },
+    /// The vCPU was out of its guest when periodic tasks ran there.
+    #[error(
+        "{vcpu} does not agree with CPU {cpu} of the guest: at {away} of {tested} instants at which \
+         its task provably ran the vCPU was out of its guest ({:.1} %; by chance \
+         {by_chance_percent:.1} %): the TSC offset recorded for it is wrong, or this is another \
+         guest: record both sides anew",
+        *away as f64 * 100.0 / (*tested).max(1) as f64
+    )]
+    Elsewhere {
+        /// The vCPU.
+        vcpu: String,
+        /// The guest's CPU.
+        cpu: u32,
+        /// Instants at which its task ran.
+        tested: u64,
+        /// How many of them lie in an exit.
+        away: u64,
+        /// How likely one would lie in an exit anyway, in percent.
+        by_chance_percent: f64,
+    },
+    /// Periodic tasks and exits are too few to test the clock.
+    #[error(
+        "nothing shows that {vcpu} is CPU {cpu} of the guest: of {tested} instants at which its \
+         task ran fewer than 20 would lie in an exit by chance: record longer, and every exit \
+         (no -T on the host)"
+    )]
+    Untested {
+        /// The vCPU.
+        vcpu: String,
+        /// The guest's CPU.
+        cpu: u32,
+        /// Instants at which its task ran.
+        tested: u64,
     },
     /// The data agree with more than one VM.
     #[error(

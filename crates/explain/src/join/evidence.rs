@@ -13,17 +13,19 @@ const STRAYS: u64 = 2;
 /// One in so many may be wherever it is: an event was lost, a gap found no room.
 const STRAY_PART: usize = 20;
 
-/// The exits of one vCPU laid over the gaps of one CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+/// The exits of one vCPU laid over what one CPU of the guest tells.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Evidence {
-    /// Gaps, and stretches between two gaps, that hold exits which had to be felt.
+    /// Gaps, and stretches between two gaps, that hold exits which had to be felt; of periodic
+    /// tasks, instants at which they ran.
     pub(super) tested: u64,
-    /// How many of them are gaps.
+    /// How many of them are gaps; or lie in no exit.
     pub(super) inside: u64,
-    /// How likely these exits would lie in a gap anyway.
+    /// How likely they would be anyway.
     pub(super) chance: f64,
     /// How much earlier and later exits could lie and still nearly all be in their gaps.
     pub(super) slack_ns: Option<(i64, i64)>,
+    pub(super) verdict: Verdict,
 }
 
 /// What it comes to.
@@ -38,15 +40,14 @@ pub(super) enum Verdict {
 }
 
 impl Evidence {
-    pub(super) fn verdict(&self) -> Verdict {
-        if self.tested < ENOUGH {
-            Verdict::Open
-        } else if self.inside * 10 >= self.tested * 9 {
-            Verdict::Confirmed
-        } else if (self.inside + STRAYS) * 10 >= self.tested * 9 {
-            Verdict::Open
-        } else {
-            Verdict::Contradicted
+    /// There was nothing to look at.
+    pub(super) fn nothing() -> Evidence {
+        Evidence {
+            tested: 0,
+            inside: 0,
+            chance: 0.0,
+            slack_ns: None,
+            verdict: Verdict::Open,
         }
     }
 
@@ -60,6 +61,19 @@ impl Evidence {
     /// How many of a hundred tests found a gap.
     pub(super) fn inside_percent(&self) -> f64 {
         self.inside as f64 * 100.0 / self.tested.max(1) as f64
+    }
+}
+
+/// Of gaps: how many must be where the exits say.
+fn verdict(tested: u64, inside: u64) -> Verdict {
+    if tested < ENOUGH {
+        Verdict::Open
+    } else if inside * 10 >= tested * 9 {
+        Verdict::Confirmed
+    } else if (inside + STRAYS) * 10 >= tested * 9 {
+        Verdict::Open
+    } else {
+        Verdict::Contradicted
     }
 }
 
@@ -149,9 +163,11 @@ impl Tests {
         self.earliest.sort_unstable_by(|a, b| b.cmp(a));
         self.latest.sort_unstable();
         let ends = self.earliest.get(stray).zip(self.latest.get(stray));
+        let tested = inside + self.outside;
         Evidence {
-            tested: inside + self.outside,
+            tested,
             inside,
+            verdict: verdict(tested, inside),
             chance: self.chances / self.exits.max(1) as f64,
             slack_ns: ends
                 .map(|(low, high)| (whole_ns(*low, tsc_hz, false), whole_ns(*high, tsc_hz, true))),

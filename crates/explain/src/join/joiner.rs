@@ -1,10 +1,11 @@
-//! Takes both streams, each as far as the other allows, and explains the guest's gaps by
-//! what either kernel did.
+//! Takes both streams, each as far as the other allows, and explains the guest's gaps, or
+//! its wake-ups, by what either kernel did.
 
-use vmnoise_events::{Event, RunFacts, SourceId};
+use vmnoise_events::{Event, RunFacts, SourceId, Workload};
 
 use super::doubt::Doubt;
 use super::host::HostStream;
+use super::latency_sums::LatencySums;
 use super::pairs::Pairs;
 use super::result::{HostSide, JoinedRun};
 use super::sums::JoinSums;
@@ -39,6 +40,8 @@ pub struct Joiner {
     sums: JoinSums,
     /// Certain, and not taken yet; `None` where nobody takes them.
     gaps: Option<Vec<Budget>>,
+    /// Of periodic tasks only.
+    latencies: Option<LatencySums>,
 }
 
 #[derive(Debug)]
@@ -66,6 +69,7 @@ impl Joiner {
             guest_has_ended: false,
             sums: JoinSums::new(guest.workload, options),
             gaps: None,
+            latencies: (guest.workload == Workload::Timer).then(|| LatencySums::new(options)),
         }
     }
 
@@ -161,6 +165,7 @@ impl Joiner {
             host_facts,
             pairs,
             sums,
+            latencies,
             ..
         } = self;
         let host = host.finish();
@@ -173,7 +178,11 @@ impl Joiner {
             complete: host.complete,
             finish_reason: host.finish_reason,
         };
-        sums.conclude(guest.finish(), pairs.pairs().to_vec(), host)
+        let sight = guest.sight;
+        let summary = guest.finish();
+        let latencies = latencies.zip(summary.wakeups.as_ref());
+        let latencies = latencies.map(|(sums, wakeups)| sums.conclude(wakeups, &sight));
+        sums.conclude(summary, latencies, pairs.pairs().to_vec(), host)
     }
 
     /// Keeps what makes gaps certain until the host was heard about them.
@@ -216,6 +225,7 @@ impl Joiner {
             host_doubt,
             sums,
             gaps,
+            latencies,
             ..
         } = self;
         let testimony = |cpu, start_ns, end_ns| {
@@ -237,6 +247,11 @@ impl Joiner {
                 sums.see(gap);
                 if let Some(gaps) = gaps {
                     gaps.push(gap.budget.clone());
+                }
+            },
+            on_wakeup: &mut |late| {
+                if let Some(latencies) = latencies {
+                    latencies.see(late);
                 }
             },
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vmnoise_events::{Event, RunFacts, VcpuId, Workload};
+use vmnoise_events::{Activation, Event, RunFacts, VcpuId, Workload};
 
 use super::candidates::candidates;
 use super::choice::{Choice, Judged, Tried};
@@ -13,6 +13,7 @@ use super::evidence::{Evidence, examine};
 use super::felt::{Felt, Holes};
 use super::guest_clock::GuestClock;
 use super::pairs::Pairs;
+use super::ran;
 use super::result::Pair;
 use super::told::ToldVcpus;
 
@@ -30,7 +31,9 @@ pub struct Matcher {
     host: Eras,
     host_until_ns: u64,
     felt: BTreeMap<u32, Felt>,
-    /// How many gaps, and times away, may still be kept.
+    /// Instants at which periodic tasks ran, the guest's CLOCK_MONOTONIC in nanoseconds.
+    ran: BTreeMap<u32, Vec<u64>>,
+    /// How many gaps or instants, and times away, may still be kept.
     gaps_left: usize,
     told: ToldVcpus,
     away_left: usize,
@@ -46,9 +49,10 @@ impl Matcher {
             (Workload::Vcpus, Workload::Vcpus) => return Err(JoinError::NoGuest),
             (Workload::Vcpus, _) => return Err(JoinError::Swapped),
             (Workload::Observed, _) => return Err(JoinError::Observed),
-            (Workload::Timer, _) => return Err(JoinError::Timer),
             (_, Workload::Vcpus) => {}
-            (Workload::Spin | Workload::Microvm, _) => return Err(JoinError::NoHost),
+            (Workload::Spin | Workload::Microvm | Workload::Timer, _) => {
+                return Err(JoinError::NoHost);
+            }
         }
         Ok(Matcher {
             guest_facts: guest.clone(),
@@ -57,8 +61,9 @@ impl Matcher {
             host: Eras::new(&host.clock),
             host_until_ns: 0,
             felt: BTreeMap::new(),
+            ran: BTreeMap::new(),
             gaps_left: KEPT,
-            told: ToldVcpus::default(),
+            told: ToldVcpus::new(guest.workload == Workload::Timer),
             away_left: KEPT,
         })
     }
@@ -79,6 +84,13 @@ impl Matcher {
             Event::Gap(gap) if self.gaps_left > 0 => {
                 self.gaps_left -= 1;
                 self.felt.entry(gap.cpu).or_default().add_gap(gap);
+            }
+            Event::Activation(activation) => {
+                let instants = instants(activation).take(self.gaps_left);
+                let ran = self.ran.entry(activation.cpu).or_default();
+                let before = ran.len();
+                ran.extend(instants);
+                self.gaps_left -= ran.len() - before;
             }
             Event::Tally(tally) => {
                 let has_room = self.gaps_left > 0;
@@ -135,6 +147,7 @@ impl Matcher {
         }
         self.told.sort();
         self.felt.values_mut().for_each(Felt::sort);
+        self.ran.values_mut().for_each(|ran| ran.sort_unstable());
         let only = self.only.as_deref();
         let candidates = candidates(&self.guest_facts, &cpus, &self.told, only)?;
         let judged = candidates.into_iter().map(|candidate| {
@@ -149,6 +162,7 @@ impl Matcher {
             judged: judged.collect(),
             host_span_ns: (host_span.0, host_span.1.min(self.host_until_ns)),
             threshold_ns: self.guest_facts.options.threshold_ns,
+            is_timer: self.is_timer(),
         };
         Ok(self.pairs_of(choice.choose()?))
     }
@@ -167,15 +181,34 @@ impl Matcher {
             clock: &clock,
         };
         let span_tsc = felt.span()?;
-        let threshold_ns = self.guest_facts.options.threshold_ns;
+        let evidence = match self.is_timer() {
+            true => {
+                let instants = self.ran.get(&cpu).map_or(&[][..], Vec::as_slice);
+                ran::examine(&told.away, &crossing, instants, self.half_period_ns())
+            }
+            false => {
+                let threshold_ns = self.guest_facts.options.threshold_ns;
+                examine(&told.away, &crossing, &Holes::of(felt), threshold_ns)
+            }
+        };
         Some(Tried {
             cpu,
             vcpu: told.vcpu.clone()?,
             overlap: crossing.overlap(span_tsc, self.host_until_ns),
             placed_ns: crossing.placed(span_tsc)?,
-            evidence: examine(&told.away, &crossing, &Holes::of(felt), threshold_ns),
+            evidence,
             clock,
         })
+    }
+
+    fn is_timer(&self) -> bool {
+        self.guest_facts.workload == Workload::Timer
+    }
+
+    /// A task tells its periods apart by what went wrong in them, and by nothing else.
+    fn half_period_ns(&self) -> u64 {
+        let timer = self.guest_facts.options.timer.as_ref();
+        timer.map_or(0, |timer| timer.period_ns / 2)
     }
 
     fn pairs_of(self, found: Vec<Tried>) -> Pairs {
@@ -206,6 +239,18 @@ impl Matcher {
             guest,
         }
     }
+}
+
+/// When its task provably ran, in no order.
+fn instants(activation: &Activation) -> impl Iterator<Item = u64> {
+    let steps = [
+        activation.armed_mono_ns,
+        activation.irq_mono_ns,
+        activation.waking_mono_ns,
+        activation.switch_mono_ns,
+        Some(activation.woke_mono_ns),
+    ];
+    steps.into_iter().flatten()
 }
 
 /// How wrong a time can be that is laid over the other side's clock. Where the clock recorded

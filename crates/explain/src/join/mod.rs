@@ -1,4 +1,4 @@
-//! Joins what the workload in a guest felt to what the host of that guest did meanwhile:
+//! Joins what the workload in a guest felt, or how late it was, to what the host of that guest did meanwhile:
 //! one clock, one budget for both kernels.
 
 mod candidates;
@@ -13,8 +13,12 @@ mod felt;
 mod guest_clock;
 mod host;
 mod joiner;
+mod latency;
+mod latency_sums;
+mod latency_tree;
 mod matcher;
 mod pairs;
+mod ran;
 mod result;
 mod settle;
 mod sums;
@@ -24,6 +28,9 @@ mod usual_kvm;
 
 pub use error::JoinError;
 pub use joiner::{JoinOptions, Joiner};
+pub use latency::{
+    ContextSides, CpuSides, JoinedLatencies, LatencyTotals, LatencyTree, PhaseBranch,
+};
 pub use matcher::Matcher;
 pub use pairs::Pairs;
 pub use result::{

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use vmnoise_events::{FinishReason, Share};
 
+use super::latency::JoinedLatencies;
 use crate::losses::Losses;
 use crate::summary::{NamedPart, Summary, WorstGap};
 
@@ -23,6 +24,8 @@ pub struct JoinedRun {
     pub trees: Vec<GapTree>,
     /// The thesis' own sum beside ours, over the joined exits that held work of the host.
     pub thesis: Option<ThesisSum>,
+    /// Of periodic tasks, which feel no gaps; `None` of other workloads.
+    pub latencies: Option<JoinedLatencies>,
     /// What is to be said of the host's recording.
     pub host: HostSide,
 }
@@ -110,7 +113,7 @@ pub struct Culprit {
     pub name: Option<String>,
     /// The CPU of its own machine on which it ran; `None` of a share without one.
     pub cpu: Option<u32>,
-    /// In how many gaps it had part.
+    /// In how many gaps, or latencies, it had part.
     pub gaps: u64,
     /// What it took of them, in nanoseconds.
     pub total_ns: u64,
@@ -159,7 +162,7 @@ pub struct ExitBranch {
     pub dur_ns: u64,
     /// Largest first.
     pub parts: Vec<HostPart>,
-    /// What of it lies in the gap, piece by piece.
+    /// What of it lies in the gap, piece by piece; empty of a latency.
     #[serde(skip)]
     pub pieces: Vec<HostPiece>,
 }

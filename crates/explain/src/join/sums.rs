@@ -4,6 +4,7 @@ use vmnoise_events::Workload;
 
 use super::culprits::Culprits;
 use super::joiner::JoinOptions;
+use super::latency::JoinedLatencies;
 use super::result::{GapTree, HostSide, JoinedRun, JoinedTotals, Pair, ThesisSum};
 use super::tree::Branches;
 use crate::attribute::Explained;
@@ -66,7 +67,13 @@ impl JoinSums {
     }
 
     /// The result, with the guest's summary, whose longest gaps are the same.
-    pub(super) fn conclude(self, summary: Summary, pairs: Vec<Pair>, host: HostSide) -> JoinedRun {
+    pub(super) fn conclude(
+        self,
+        summary: Summary,
+        latencies: Option<JoinedLatencies>,
+        pairs: Vec<Pair>,
+        host: HostSide,
+    ) -> JoinedRun {
         let trees = summary.worst.iter().cloned().zip(self.trees.into_vec());
         let trees: Vec<GapTree> = trees.map(|(gap, tree)| tree.of(gap)).collect();
         JoinedRun {
@@ -76,6 +83,7 @@ impl JoinSums {
             culprits: self.culprits.ranked(),
             trees,
             thesis: (self.thesis.exits > 0).then_some(self.thesis),
+            latencies,
             host,
             summary,
         }

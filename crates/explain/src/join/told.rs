@@ -14,7 +14,7 @@ pub(super) struct ToldVcpu {
     pub(super) vcpu: Option<Vcpu>,
     pub(super) clock: GuestClock,
     /// Begin and end of exits on the host's CLOCK_MONOTONIC, in nanoseconds. Those that halted
-    /// are left out: they say that the guest slept. Where no exit is told that KVM handled
+    /// are left out where a workload polls: they say that the guest slept. Where no exit is told that KVM handled
     /// itself, the waits for a CPU are taken, which are outside of the exits there.
     pub(super) away: Vec<(u64, u64)>,
     /// How often it left, or waited for, each of the host's CPUs.
@@ -22,35 +22,46 @@ pub(super) struct ToldVcpu {
 }
 
 /// All of them, by id.
-#[derive(Debug, Default)]
-pub(super) struct ToldVcpus(Vec<ToldVcpu>);
+#[derive(Debug)]
+pub(super) struct ToldVcpus {
+    all: Vec<ToldVcpu>,
+    keeps_halts: bool,
+}
 
 impl ToldVcpus {
+    /// Of a guest whose tasks sleep, halts are kept as well.
+    pub(super) fn new(keeps_halts: bool) -> ToldVcpus {
+        ToldVcpus {
+            all: Vec::new(),
+            keeps_halts,
+        }
+    }
+
     pub(super) fn define(&mut self, vcpu: &Vcpu) {
         let place = vcpu.id.0 as usize;
         // Ids are given out without holes: another one is of a damaged stream.
-        if place == self.0.len() {
-            self.0.push(ToldVcpu::default());
+        if place == self.all.len() {
+            self.all.push(ToldVcpu::default());
         }
-        if let Some(told) = self.0.get_mut(place) {
+        if let Some(told) = self.all.get_mut(place) {
             told.vcpu = Some(vcpu.clone());
         }
     }
 
     pub(super) fn add_clock(&mut self, clock: &VcpuClock) {
-        if let Some(told) = self.0.get_mut(clock.vcpu.0 as usize) {
+        if let Some(told) = self.all.get_mut(clock.vcpu.0 as usize) {
             told.clock.add(clock);
         }
     }
 
     /// Takes an exit; returns whether it took a place.
     pub(super) fn add_exit(&mut self, exit: &VcpuExit, threshold_ns: u64, has_room: bool) -> bool {
-        let Some(told) = self.0.get_mut(exit.vcpu.0 as usize) else {
-            return false;
-        };
         let of = &exit.exit;
         let span = (of.start_mono_ns, of.end_mono_ns);
-        let has_room = has_room && of.split.halted == 0;
+        let has_room = has_room && (self.keeps_halts || of.split.halted == 0);
+        let Some(told) = self.all.get_mut(exit.vcpu.0 as usize) else {
+            return false;
+        };
         told.add(of.exit_cpu, span, threshold_ns, has_room)
     }
 
@@ -61,7 +72,7 @@ impl ToldVcpus {
         threshold_ns: u64,
         has_room: bool,
     ) -> bool {
-        let told = self.0.get_mut(interval.vcpu.0 as usize);
+        let told = self.all.get_mut(interval.vcpu.0 as usize);
         let told = told.filter(|told| told.vcpu.as_ref().is_some_and(|vcpu| !vcpu.sees_kvm));
         let Some(told) = told.filter(|_| interval.kind == VcpuIntervalKind::Waiting) else {
             return false;
@@ -72,18 +83,18 @@ impl ToldVcpus {
 
     /// Sorts what came in the order of ends.
     pub(super) fn sort(&mut self) {
-        for told in &mut self.0 {
+        for told in &mut self.all {
             told.away.sort_unstable();
         }
     }
 
     pub(super) fn get(&self, id: VcpuId) -> Option<&ToldVcpu> {
-        self.0.get(id.0 as usize)
+        self.all.get(id.0 as usize)
     }
 
     /// Those that were defined.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Vcpu, &ToldVcpu)> {
-        let defined = self.0.iter();
+        let defined = self.all.iter();
         defined.filter_map(|told| Some((told.vcpu.as_ref()?, told)))
     }
 }

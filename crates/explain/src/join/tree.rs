@@ -34,7 +34,10 @@ impl Branches {
         Branches {
             guest: gap.names.parts(&guest),
             exits: exits
-                .map(|(exit, met)| branch(exit, met, gap.budget, gap.names))
+                .map(|(exit, met)| ExitBranch {
+                    pieces: pieces(exit, gap.budget, gap.names),
+                    ..branch(exit, met, gap.budget.start_mono_ns, gap.names)
+                })
                 .collect(),
             steal_ns: own_ns(&|share| share == Share::Steal),
             residual_ns: own_ns(&Share::is_residual),
@@ -56,7 +59,8 @@ impl Branches {
     }
 }
 
-fn branch(exit: &BelowExit, met: &Met, gap: &Budget, names: &Names) -> ExitBranch {
+/// One exit that lies in a gap or a latency which began then, without its pieces.
+pub(super) fn branch(exit: &BelowExit, met: &Met, start_ns: u64, names: &Names) -> ExitBranch {
     let parts = met.parts.iter().map(|part| HostPart {
         share: part.share,
         name: part.source.map(|id| names.name(Some(id)).to_string()),
@@ -71,10 +75,10 @@ fn branch(exit: &BelowExit, met: &Met, gap: &Budget, names: &Names) -> ExitBranc
         heavy: exit.heavy,
         exit_cpu: exit.exit_cpu,
         entry_cpu: exit.entry_cpu,
-        after_ns: exit.start_mono_ns.saturating_sub(gap.start_mono_ns),
+        after_ns: exit.start_mono_ns.saturating_sub(start_ns),
         dur_ns: parts.iter().map(|part| part.ns).sum(),
         parts,
-        pieces: pieces(exit, gap, names),
+        pieces: Vec::new(),
     }
 }
 

@@ -2,65 +2,156 @@
 
 use vmnoise_events::{Activation, Activity, ActivityKind, Share, SourceId};
 
+use super::explained::{CutStretch, ExplainedWakeup};
 use super::phase::{Phase, Stretch, stretches};
 use super::wakeup::{Wakeup, WakeupPart};
+use crate::below::take::Take;
+use crate::below::{BelowExit, Met};
 use crate::names::Names;
 use crate::own_steal::OwnSteal;
-use crate::sight::Sight;
+use crate::sight::{Sight, Testimony};
 use crate::sweep::Sweep;
 
 /// Cuts one wake-up after another; the memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Cutter {
     sweep: Sweep,
+    take: Take,
     own_steal: OwnSteal,
-    /// Scratch: those activities that can hold a stretch up.
+    /// Scratch: those activities that can hold a stretch up, and the same without the steal
+    /// that their host places.
     holding: Vec<Activity>,
+    robbed: Vec<Activity>,
+    /// Of the wake-up at hand; empty without a host's recording.
+    stretches: Vec<CutStretch>,
+    /// What a sleep of the vCPU is called that went on when its guest's timer was due.
+    overslept: Option<SourceId>,
+}
+
+/// What a wake-up is cut by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ground<'a> {
+    pub(crate) sight: &'a Sight,
+    pub(crate) names: &'a Names,
+    /// What the host says of this wake-up.
+    pub(crate) testimony: Testimony,
+}
+
+impl Ground<'_> {
+    fn is_witnessed(&self) -> bool {
+        matches!(self.testimony, Testimony::Host { .. })
+    }
+
+    /// The host's own books tell when the vCPU waited, and the guest's clock cannot say more.
+    fn has_steal(&self) -> bool {
+        let is_told = self.is_witnessed() && self.sight.host_sees_kvm();
+        self.sight.has_activity_steal() && !is_told
+    }
+
+    /// What nobody was seen to take. It is never the hardware's alone: idle states, sections
+    /// with interrupts off and the scheduler's own way fire no event.
+    fn residual(&self) -> Share {
+        let is_blind = match self.is_witnessed() {
+            true => self.sight.is_blind_itself(),
+            false => self.sight.is_blind(),
+        };
+        match is_blind {
+            true => Share::HvOrHw,
+            false => Share::Unexplained,
+        }
+    }
+
+    /// Whether the vCPU was in its guest wherever no exit is told.
+    fn tells_exits(&self) -> bool {
+        let is_whole = matches!(self.testimony, Testimony::Host { is_whole: true });
+        is_whole && self.sight.counts_exits()
+    }
 }
 
 impl Cutter {
-    /// `activities` overlap the wake-up and are in sweep order. The wake-up is not over
-    /// before its expiry.
+    /// Has a name for a sleep that the host should have ended.
+    pub(crate) fn beside(overslept: SourceId) -> Cutter {
+        Cutter {
+            overslept: Some(overslept),
+            ..Cutter::default()
+        }
+    }
+
+    /// `activities` and `exits` overlap the wake-up and are in their orders. The wake-up is not
+    /// over before its expiry.
     pub(crate) fn cut(
         &mut self,
         activation: &Activation,
         activities: &[Activity],
-        sight: &Sight,
-        names: &Names,
+        exits: &mut [BelowExit],
+        ground: Ground<'_>,
     ) -> Wakeup {
         let mut wakeup = Wakeup::new(activation);
+        self.stretches.clear();
         for stretch in stretches(activation) {
             let dur_ns = stretch.end_ns - stretch.start_ns;
             match stretch.phase {
                 Some(phase) => wakeup.phases_ns[phase as usize] = Some(dur_ns),
                 None => wakeup.unsplit_ns += dur_ns,
             }
-            if dur_ns > 0 {
-                self.cut_stretch(&stretch, activities, sight, names, &mut wakeup);
+            let cut = match dur_ns {
+                0 => CutStretch::default(),
+                _ => self.cut_stretch(&stretch, activities, exits, ground, &mut wakeup),
+            };
+            if ground.sight.is_joined() {
+                self.stretches.push(CutStretch {
+                    phase: stretch.phase,
+                    until: Some(stretch.until),
+                    dur_ns,
+                    ..cut
+                });
             }
         }
         wakeup.settle();
         wakeup
     }
 
+    /// The wake-up that was cut last; `exits` are those it was cut with.
+    pub(crate) fn explained<'a>(
+        &'a self,
+        wakeup: &'a Wakeup,
+        exits: &'a [BelowExit],
+        ground: Ground<'a>,
+    ) -> ExplainedWakeup<'a> {
+        ExplainedWakeup {
+            wakeup,
+            stretches: &self.stretches,
+            exits,
+            witnessed: ground.is_witnessed(),
+            tells_exits: ground.tells_exits(),
+            residual: ground.residual(),
+            names: ground.names,
+        }
+    }
+
     fn cut_stretch(
         &mut self,
         stretch: &Stretch,
         activities: &[Activity],
-        sight: &Sight,
-        names: &Names,
+        exits: &mut [BelowExit],
+        ground: Ground<'_>,
         wakeup: &mut Wakeup,
-    ) {
+    ) -> CutStretch {
         let Stretch {
             phase,
             start_ns,
             end_ns,
             ..
         } = *stretch;
+        let Ground { sight, names, .. } = ground;
         let Self {
             sweep,
+            take,
             own_steal,
             holding,
+            robbed,
+            overslept,
+            ..
         } = self;
         holding.clear();
         let holds = |activity: &&Activity| {
@@ -69,38 +160,86 @@ impl Cutter {
                 && can_hold(activity.kind, phase)
         };
         holding.extend(activities.iter().filter(holds));
-        let mut residual_ns = sweep.run(start_ns, end_ns, holding);
-        let with_steal = sight.has_activity_steal();
-        let clock_ns = if with_steal { stretch.steal_ns } else { 0 };
-        wakeup.steal_clamped |= clock_ns > end_ns - start_ns;
-        let mut unplaced_ns = clock_ns;
-        let robbed_ns = match with_steal {
-            true => own_steal.run(holding, sweep.net_ns()),
-            false => &[],
-        };
-        let mut book = |share: Share, source: Option<SourceId>, ns: u64| {
-            if ns > 0 {
-                wakeup.parts.push(WakeupPart {
-                    phase,
-                    share,
-                    source,
-                    ns,
-                });
+        let first = exits.partition_point(|exit| exit.end_mono_ns <= start_ns);
+        let after = exits.partition_point(|exit| exit.start_mono_ns < end_ns);
+        let within = first..after.max(first);
+        take.clear();
+        let exits = &mut exits[within.clone()];
+        let (mut residual_ns, net_ns, robbed) = match exits.is_empty() {
+            true => (
+                sweep.run(start_ns, end_ns, holding),
+                sweep.net_ns(),
+                &*holding,
+            ),
+            false => {
+                let left_ns = take.run(sweep, (start_ns, end_ns), holding, exits);
+                take.place_steal(holding, robbed);
+                (left_ns, take.net_ns(), &*robbed)
             }
         };
+        let has_steal = ground.has_steal();
+        let clock_ns = if has_steal { stretch.steal_ns } else { 0 };
+        wakeup.steal_clamped |= clock_ns > end_ns - start_ns;
+        let mut unplaced_ns = clock_ns.saturating_sub(take.waited_ns(start_ns, end_ns));
+        let robbed_ns = match has_steal {
+            true => own_steal.run(robbed, net_ns),
+            false => &[],
+        };
+        let mut own = Vec::new();
+        let part = |share, source, ns| WakeupPart {
+            phase,
+            share,
+            source,
+            ns,
+        };
+        let mut steal_ns = 0;
         for (index, activity) in holding.iter().enumerate() {
             // An activity may reach out of the stretch and be robbed there.
             let robbed_ns = robbed_ns.get(index).copied().unwrap_or(0).min(unplaced_ns);
             unplaced_ns -= robbed_ns;
+            steal_ns += robbed_ns;
+            let share = sight.share_of(activity.kind);
             let source = names.defined(activity.source);
-            book(Share::Steal, None, robbed_ns);
-            let net_ns = sweep.net_ns()[index] - robbed_ns;
-            book(sight.share_of(activity.kind), source, net_ns);
+            own.push(part(share, source, net_ns[index] - robbed_ns));
         }
         let robbed_ns = unplaced_ns.min(residual_ns);
         residual_ns -= robbed_ns;
-        book(Share::Steal, None, robbed_ns);
-        book(residual_share(sight), None, residual_ns);
+        steal_ns += robbed_ns;
+        own.retain(|part| part.ns > 0);
+
+        let residual = ground.residual();
+        let mut met = take.met().to_vec();
+        met.iter_mut()
+            .for_each(|met| name(met, residual, *overslept));
+        let parts = &mut wakeup.parts;
+        parts.extend_from_slice(&own);
+        let told = met.iter().flat_map(|met| &met.parts);
+        parts.extend(told.map(|it| part(it.share, it.source, it.ns)));
+        parts.push(part(Share::Steal, None, steal_ns));
+        parts.push(part(residual, None, residual_ns));
+        parts.retain(|part| part.ns > 0);
+        CutStretch {
+            own,
+            steal_ns,
+            residual_ns,
+            exits: within,
+            met,
+            ..CutStretch::default()
+        }
+    }
+}
+
+/// Names the share of what an exit leaves over, and a sleep that its guest had not asked for:
+/// its timer was due.
+fn name(met: &mut Met, residual: Share, overslept: Option<SourceId>) {
+    for part in &mut met.parts {
+        if part.share.is_residual() {
+            part.share = residual;
+        } else if part.share == Share::Halted {
+            part.share = Share::Blocked;
+            part.source = overslept;
+            part.count = 1;
+        }
     }
 }
 
@@ -111,14 +250,5 @@ fn can_hold(kind: ActivityKind, phase: Option<Phase>) -> bool {
     match phase {
         Some(Phase::Irq) => matches!(kind, ActivityKind::Irq | ActivityKind::Nmi),
         _ => true,
-    }
-}
-
-/// What nobody was seen to take. It is never the hardware's alone: idle states, sections with
-/// interrupts off and the scheduler's own way fire no event.
-fn residual_share(sight: &Sight) -> Share {
-    match sight.is_blind() {
-        true => Share::HvOrHw,
-        false => Share::Unexplained,
     }
 }

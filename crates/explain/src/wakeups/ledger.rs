@@ -22,6 +22,8 @@ pub(crate) struct WakeupLedger {
     steal_clamps: u64,
     /// Wake-ups of which a step was not seen.
     incomplete: u64,
+    /// Wake-ups that a host told of.
+    witnessed: u64,
     irq: Distribution,
     thread: Distribution,
     user: Distribution,
@@ -65,6 +67,7 @@ impl WakeupLedger {
             missed: 0,
             steal_clamps: 0,
             incomplete: 0,
+            witnessed: 0,
             irq: Distribution::new(),
             thread: Distribution::new(),
             user: Distribution::new(),
@@ -82,8 +85,10 @@ impl WakeupLedger {
         self.total_ns.checked_add(latency_ns).is_some()
     }
 
-    pub(crate) fn book(&mut self, wakeup: &Wakeup, period_ns: u64) {
+    /// `witnessed` is what a host says.
+    pub(crate) fn book(&mut self, wakeup: &Wakeup, period_ns: u64, witnessed: bool) {
         self.count += 1;
+        self.witnessed += u64::from(witnessed);
         self.total_ns += wakeup.latency_ns;
         self.missed += u64::from(wakeup.missed);
         self.steal_clamps += u64::from(wakeup.steal_clamped);
@@ -138,7 +143,8 @@ impl WakeupLedger {
             },
             shares_ns: ShareTotals::from_fn(|share| {
                 let ns = self.shares_ns[share as usize];
-                (ns > 0 || sight.knows(share)).then_some(ns)
+                let told = self.witnessed > 0 && sight.knows_beside(share);
+                (ns > 0 || told || sight.knows(share)).then_some(ns)
             }),
             sources: self.sources(names),
             steal_clamps: self.steal_clamps,

@@ -2,16 +2,18 @@
 
 mod cut;
 mod distribution;
+mod explained;
 mod ledger;
 mod phase;
 mod summary;
 mod wakeup;
 mod worst;
 
-pub(crate) use cut::Cutter;
+pub(crate) use cut::{Cutter, Ground};
 pub use distribution::LatencyFigures;
+pub(crate) use explained::{CutStretch, ExplainedWakeup};
 pub(crate) use ledger::WakeupLedger;
 pub use phase::Phase;
 pub use summary::{CpuWakeups, NamedWakeupPart, PhaseTotals, Wakeups, WorstWakeup};
 pub use wakeup::{Wakeup, WakeupPart};
-pub(crate) use worst::WorstWakeups;
+pub(crate) use worst::{WakeupRank, WorstWakeups, rank};

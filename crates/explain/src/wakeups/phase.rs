@@ -59,6 +59,8 @@ impl Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
     pub(crate) phase: Option<Phase>,
+    /// The phase that ends where it ends.
+    pub(crate) until: Phase,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     pub(crate) steal_ns: u64,
@@ -92,6 +94,7 @@ pub(crate) fn stretches(activation: &Activation) -> impl Iterator<Item = Stretch
         let end_ns = end_ns.clamp(now_ns, woke_mono_ns.max(now_ns));
         let stretch = Stretch {
             phase: (!unseen).then_some(phase),
+            until: phase,
             start_ns: now_ns,
             end_ns,
             steal_ns: unseen_steal_ns,

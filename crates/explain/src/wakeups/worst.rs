@@ -7,9 +7,22 @@ use vmnoise_events::RunFacts;
 use super::wakeup::Wakeup;
 use crate::longest::Longest;
 
+/// By its latency; of equals the earlier ranks higher.
+pub(crate) type WakeupRank = (u64, Reverse<u64>, Reverse<u32>);
+
+pub(crate) fn rank(wakeup: &Wakeup) -> WakeupRank {
+    let Wakeup {
+        latency_ns,
+        expiry_mono_ns,
+        cpu,
+        ..
+    } = *wakeup;
+    (latency_ns, Reverse(expiry_mono_ns), Reverse(cpu))
+}
+
 #[derive(Debug)]
 pub(crate) struct WorstWakeups {
-    latest: Longest<(u64, Reverse<u64>, Reverse<u32>), Wakeup>,
+    latest: Longest<WakeupRank, Wakeup>,
     stop_irq_ns: Option<u64>,
     stop_thread_ns: Option<u64>,
     pub(crate) stopped_by: Option<Wakeup>,
@@ -37,14 +50,7 @@ impl WorstWakeups {
         if wakeup.hits_limit && first.is_none_or(|first| key(wakeup) < key(first)) {
             self.stopped_by = Some(wakeup.clone());
         }
-        let Wakeup {
-            latency_ns,
-            expiry_mono_ns,
-            cpu,
-            ..
-        } = *wakeup;
-        let rank = (latency_ns, Reverse(expiry_mono_ns), Reverse(cpu));
-        self.latest.see(rank, || wakeup.clone());
+        self.latest.see(rank(wakeup), || wakeup.clone());
     }
 
     /// The latest, the latest first.

@@ -64,13 +64,28 @@ pub fn host_stream(scenes: &[Scene], marks: &[bool]) -> Vec<Event> {
 
 /// What the guest tells.
 pub fn guest_stream(gaps: &[Gap], activities: &[Activity], marks: &[bool]) -> Vec<Event> {
-    let names = (0..).zip(GUEST_NAMES).map(|(id, name)| source(id, name));
     let gaps = gaps.iter().map(|gap| (gap.end_tsc, Event::Gap(*gap)));
+    told_by_guest(gaps, activities, marks)
+}
+
+/// What a guest tells whose tasks wake up.
+pub fn task_stream(wakeups: &[Activation], activities: &[Activity], marks: &[bool]) -> Vec<Event> {
+    let wakeups = wakeups.iter();
+    let wakeups = wakeups.map(|it| (it.woke_mono_ns, Event::Activation(*it)));
+    told_by_guest(wakeups, activities, marks)
+}
+
+fn told_by_guest(
+    felt: impl Iterator<Item = (u64, Event)>,
+    activities: &[Activity],
+    marks: &[bool],
+) -> Vec<Event> {
+    let names = (0..).zip(GUEST_NAMES).map(|(id, name)| source(id, name));
     let told = activities.iter();
     let told = told.map(|it| (it.end_mono_ns, Event::Activity(*it)));
     stream(
         names.chain([anchor(100_000_000)]).collect(),
-        gaps.chain(told).collect(),
+        felt.chain(told).collect(),
         marks,
     )
 }

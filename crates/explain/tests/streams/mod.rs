@@ -9,6 +9,7 @@ pub mod joined_scenes;
 pub mod joins;
 pub mod lives;
 pub mod pairs;
+pub mod tasks;
 pub mod vcpus;
 
 use vmnoise_events::{

@@ -1,7 +1,7 @@
-//! Who took the time of the guest's long gaps, over the whole run.
+//! Who took the time of the guest's long gaps, or made its tasks late, over the whole run.
 
 use vmnoise_events::Share;
-use vmnoise_explain::{Culprit, JoinedRun, Side};
+use vmnoise_explain::{Culprit, Side};
 
 use crate::output::{table, text};
 use crate::units::human;
@@ -9,11 +9,18 @@ use crate::units::human;
 /// Those beyond are in the JSON.
 const LISTED: usize = 20;
 
+/// What was taken from, and what a percentage is of.
+pub type Words = (&'static str, &'static str);
+/// Of a workload that feels gaps.
+pub const OF_GAPS: Words = ("gaps", "% of noise");
+/// Of tasks that wake up.
+pub const OF_TASKS: Words = ("wake-ups", "% of latency");
+
 /// The ranking, largest first.
-pub fn render(run: &JoinedRun) -> String {
-    let above = human(run.above_ns);
-    let total_ns: u64 = run.culprits.iter().map(|culprit| culprit.total_ns).sum();
-    let (listed, others) = run.culprits.split_at(run.culprits.len().min(LISTED));
+pub fn render(culprits: &[Culprit], above_ns: u64, (what, percent): Words) -> String {
+    let above = human(above_ns);
+    let total_ns: u64 = culprits.iter().map(|culprit| culprit.total_ns).sum();
+    let (listed, others) = culprits.split_at(culprits.len().min(LISTED));
     let rows: Vec<[String; 6]> = listed
         .iter()
         .map(|culprit| {
@@ -27,9 +34,9 @@ pub fn render(run: &JoinedRun) -> String {
             ]
         })
         .collect();
-    let headings = ["% of noise", "total", "most", "gaps", "share", "who"];
+    let headings = [percent, "total", "most", what, "share", "who"];
     let mut out = format!(
-        "\nWho took it: gaps of {above} and more, {} in all\n{}",
+        "\nWho took it: {what} of {above} and more, {} in all\n{}",
         human(total_ns),
         table::columns(headings, &[4, 5], &rows)
     );

@@ -1,7 +1,7 @@
 //! `vmnoise.join/1`.
 
 use serde::Serialize;
-use vmnoise_events::{FinishReason, Options, Rung};
+use vmnoise_events::{FinishReason, Options, RunFacts, Rung};
 use vmnoise_explain::{Culprit, GapTree, HostSide, JoinedTotals, Losses, Pair, Summary, ThesisSum};
 
 use super::Joined;
@@ -23,8 +23,9 @@ pub struct Document<'a> {
     summary: &'a Summary,
 }
 
+/// What is to be said of the host's recording.
 #[derive(Debug, Serialize)]
-struct Host<'a> {
+pub struct Host<'a> {
     tool_version: &'a str,
     kernel: &'a str,
     hypervisor: Option<&'a str>,
@@ -42,6 +43,23 @@ impl<'a> Document<'a> {
     /// The document of this join.
     pub fn new(joined: &Joined<'a>) -> Document<'a> {
         let Joined { guest, host, run } = *joined;
+        Document {
+            head: Head::new("vmnoise.join/1", guest),
+            host: Host::new(host, &run.host),
+            pairs: &run.pairs,
+            joined: run.joined,
+            above_ns: run.above_ns,
+            culprits: &run.culprits,
+            trees: &run.trees,
+            thesis: run.thesis,
+            summary: &run.summary,
+        }
+    }
+}
+
+impl<'a> Host<'a> {
+    /// By its facts and what came of its stream.
+    pub fn new(facts: &'a RunFacts, side: &'a HostSide) -> Host<'a> {
         let HostSide {
             kernel,
             hypervisor,
@@ -50,29 +68,19 @@ impl<'a> Document<'a> {
             lost_events,
             complete,
             finish_reason,
-        } = &run.host;
-        Document {
-            head: Head::new("vmnoise.join/1", guest),
-            host: Host {
-                tool_version: &host.tool_version,
-                kernel,
-                hypervisor: hypervisor.as_deref(),
-                started_at: &host.started_at,
-                options: &host.options,
-                threshold_ns: *threshold_ns,
-                lost_events: *lost_events,
-                losses: *losses,
-                complete: *complete,
-                finish_reason: *finish_reason,
-                rungs: &host.rungs,
-            },
-            pairs: &run.pairs,
-            joined: run.joined,
-            above_ns: run.above_ns,
-            culprits: &run.culprits,
-            trees: &run.trees,
-            thesis: run.thesis,
-            summary: &run.summary,
+        } = side;
+        Host {
+            tool_version: &facts.tool_version,
+            kernel,
+            hypervisor: hypervisor.as_deref(),
+            started_at: &facts.started_at,
+            options: &facts.options,
+            threshold_ns: *threshold_ns,
+            lost_events: *lost_events,
+            losses: *losses,
+            complete: *complete,
+            finish_reason: *finish_reason,
+            rungs: &facts.rungs,
         }
     }
 }

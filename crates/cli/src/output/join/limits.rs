@@ -1,23 +1,55 @@
 //! What a join rests on, on either side, and what it cannot know.
 
-use vmnoise_explain::HostSide;
+use vmnoise_explain::{HostSide, JoinedLatencies, JoinedRun};
 
 use super::Joined;
 use crate::output::honesty;
 use crate::units::human;
 
+/// What the host's recording does not tell.
+#[derive(Debug, Clone, Copy)]
+struct Coverage {
+    /// How many of these have no witness below.
+    unseen: u64,
+    /// Gaps or wake-ups.
+    what: &'static str,
+    /// `kvm` that nothing bounds.
+    unbounded_ns: u64,
+}
+
+impl Coverage {
+    fn of(run: &JoinedRun) -> Coverage {
+        match &run.latencies {
+            None => Coverage {
+                unseen: run.joined.gaps.saturating_sub(run.joined.witnessed),
+                what: "gaps",
+                unbounded_ns: run.joined.unbounded_kvm_ns,
+            },
+            Some(JoinedLatencies { joined, .. }) => Coverage {
+                unseen: joined.wakeups.saturating_sub(joined.witnessed),
+                what: "wake-ups",
+                unbounded_ns: joined.unbounded_kvm_ns,
+            },
+        }
+    }
+}
+
 /// Rungs, losses and limits of both recordings.
 pub fn render(joined: &Joined<'_>) -> String {
     let run = joined.run;
-    let unseen = run.joined.gaps.saturating_sub(run.joined.witnessed);
     let mut out = format!(
         "\n{}: the guest, whose lines call its own kernel the host\n{}",
         honesty::HEADING,
         honesty::limits(joined.guest, &run.summary)
     );
+    let Coverage {
+        unseen,
+        what,
+        unbounded_ns,
+    } = Coverage::of(run);
     if unseen > 0 {
         out += &format!(
-            " {unseen} gaps have no witness below: the host did not record then, or their clock is not known\n"
+            " {unseen} {what} have no witness below: the host did not record then, or their clock is not known\n"
         );
     }
     let HostSide {
@@ -38,7 +70,6 @@ pub fn render(joined: &Joined<'_>) -> String {
             human(*threshold_ns)
         );
     }
-    let unbounded_ns = run.joined.unbounded_kvm_ns;
     if unbounded_ns > 0 {
         out += &format!(
             " {} of kvm without a bound: too few exits for its reason held no work of the host\n",

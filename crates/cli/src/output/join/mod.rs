@@ -1,7 +1,9 @@
 //! A guest's run joined with its host's, as people and programs read it.
 
+mod branches;
 mod culprits;
 mod document;
+mod latency;
 pub mod limits;
 mod pairs;
 #[cfg(test)]
@@ -36,20 +38,28 @@ impl Joined<'_> {
     /// # Errors
     /// If stdout cannot be written.
     pub fn print(&self, format: Format) -> Result<()> {
-        match format {
-            Format::Text => super::write(self.text().as_bytes()),
-            Format::Json => {
-                let mut out = Vec::new();
-                json::write(&mut out, &Document::new(self))?;
-                super::write(&out)
+        let mut out = Vec::new();
+        match (format, &self.run.latencies) {
+            (Format::Text, None) => out.extend(self.text().bytes()),
+            (Format::Text, Some(latencies)) => {
+                out.extend(latency::render(self, latencies).bytes());
+            }
+            (Format::Json, None) => json::write(&mut out, &Document::new(self))?,
+            (Format::Json, Some(latencies)) => {
+                let document = latency::document::Document::new(self, latencies);
+                json::write(&mut out, &document)?;
             }
         }
+        super::write(&out)
     }
 
     fn text(&self) -> String {
         let run = self.run;
-        let mut out = self.headline();
-        out += &pairs::render(&run.pairs);
+        let threshold = human(self.guest.options.threshold_ns);
+        let title =
+            format!("A guest's gaps of {threshold} and more, and what its host did in them");
+        let mut out = self.headline(&title);
+        out += &pairs::render(&run.pairs, pairs::OF_GAPS);
         out += &pairs::coverage(&run.joined, run.above_ns);
         out += "\n";
         let mut table = OsnoiseTable::default();
@@ -62,7 +72,7 @@ impl Joined<'_> {
                 text::shares(cpu)
             );
         }
-        out += &culprits::render(run);
+        out += &culprits::render(&run.culprits, run.above_ns, culprits::OF_GAPS);
         out += &trees::render(self);
         if let Some(thesis) = &run.thesis {
             out += &thesis::render(thesis);
@@ -71,7 +81,7 @@ impl Joined<'_> {
         out + &limits::render(self)
     }
 
-    fn headline(&self) -> String {
+    fn headline(&self, title: &str) -> String {
         let machine = |who: &str, facts: &RunFacts| {
             let below = facts.host.hypervisor.as_ref();
             let below = below.map_or(String::new(), |name| format!(", a guest of {name}"));
@@ -82,8 +92,7 @@ impl Joined<'_> {
             )
         };
         format!(
-            "A guest's gaps of {} and more, and what its host did in them\n{}{}",
-            human(self.guest.options.threshold_ns),
+            "{title}\n{}{}",
             machine(" guest:", self.guest),
             machine(" host: ", self.host),
         )
@@ -98,6 +107,14 @@ fn called(cpu: u32, pairs: &[Pair]) -> String {
             format!("CPU {cpu} (vCPU {number} of {vm})")
         }
         None => format!("CPU {cpu} (no vCPU was found for it)"),
+    }
+}
+
+/// So many of so many.
+fn part_of(part: u64, whole: u64) -> String {
+    match percent_of(part, whole) {
+        Some(percent) => format!("{part} of {whole} ({percent:.2} %)"),
+        None => format!("{part} of {whole}"),
     }
 }
 

@@ -2,12 +2,17 @@
 
 use vmnoise_explain::{JoinedTotals, Pair};
 
-use super::percent_of;
+use super::{part_of, percent_of};
 use crate::output::{table, text};
 use crate::units::human;
 
+/// What was tested of a workload that polls: exits must lie in its gaps.
+pub const OF_GAPS: &str = "in gaps %";
+/// And of tasks: where they ran, no exit may lie.
+pub const OF_TASKS: &str = "in no exit %";
+
 /// Each pair with its proof.
-pub fn render(pairs: &[Pair]) -> String {
+pub fn render(pairs: &[Pair], agrees: &str) -> String {
     let rows: Vec<[String; 11]> = pairs
         .iter()
         .map(|pair| {
@@ -34,7 +39,7 @@ pub fn render(pairs: &[Pair]) -> String {
         "overlap",
         "clocks",
         "tested",
-        "in gaps %",
+        agrees,
         "by chance %",
         "slack",
         "bound",
@@ -58,17 +63,13 @@ pub fn coverage(joined: &JoinedTotals, above_ns: u64) -> String {
         exits,
         ..
     } = *joined;
-    let of = |part, whole| match percent_of(part, whole) {
-        Some(percent) => format!("{part} of {whole} ({percent:.2} %)"),
-        None => format!("{part} of {whole}"),
-    };
     format!(
         " gaps that the host witnessed: {}\n of these with an exit in them: {}; of {} and more: {}\n \
          exits in gaps: {exits}; unexplained of the joined gaps' {}: {} ({} %)\n",
-        of(witnessed, gaps),
-        of(joined, witnessed),
+        part_of(witnessed, gaps),
+        part_of(joined, witnessed),
         human(above_ns),
-        of(joined_above, witnessed_above),
+        part_of(joined_above, witnessed_above),
         human(joined_ns),
         human(unexplained_ns),
         text::percent(percent_of(unexplained_ns, joined_ns)),

@@ -149,6 +149,7 @@ fn culprit(side: Side, share: Share, name: Option<&str>, ns: u64) -> Culprit {
 
 fn run(summary: Summary) -> JoinedRun {
     JoinedRun {
+        latencies: None,
         summary,
         pairs: vec![Pair {
             cpu: 0,

@@ -54,20 +54,27 @@ pub fn sums(wakeups: &Wakeups) -> String {
             cpu.cpu,
             of(cpu)
         );
-        if cpu.missed > 0 {
-            out += &format!(
-                " {} periods were missed: as if nobody had waited for the wake-up before, p99 is {}, p99.9 {}\n",
-                cpu.missed,
-                text::time(cpu.corrected.map(|figures| figures.p99_ns)),
-                text::time(cpu.corrected.map(|figures| figures.p999_ns)),
-            );
-        }
-        if cpu.incomplete > 0 {
-            out += &format!(
-                " wake-ups of which a step was not seen: {}; their phases are unknown there\n",
-                cpu.incomplete
-            );
-        }
+        out += &flaws(cpu);
+    }
+    out
+}
+
+/// What must be known of the figures of a CPU; empty if nothing must.
+pub fn flaws(cpu: &CpuWakeups) -> String {
+    let mut out = String::new();
+    if cpu.missed > 0 {
+        out += &format!(
+            " {} periods were missed: as if nobody had waited for the wake-up before, p99 is {}, p99.9 {}\n",
+            cpu.missed,
+            text::time(cpu.corrected.map(|figures| figures.p99_ns)),
+            text::time(cpu.corrected.map(|figures| figures.p999_ns)),
+        );
+    }
+    if cpu.incomplete > 0 {
+        out += &format!(
+            " wake-ups of which a step was not seen: {}; their phases are unknown there\n",
+            cpu.incomplete
+        );
     }
     out
 }

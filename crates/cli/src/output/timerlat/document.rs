@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 use vmnoise_events::{FinishReason, RunFacts, Rung};
-use vmnoise_explain::{CpuWakeups, Losses, OwnCostSummary, Summary, WorstWakeup};
+use vmnoise_explain::{
+    CpuWakeups, FedCpu, FeedSummary, Losses, OwnCostSummary, Summary, WorstWakeup,
+};
 
 use crate::output::json::Head;
 
@@ -13,6 +15,14 @@ pub struct LatencyDocument<'a> {
     head: Head<'a>,
     cpus: Vec<CpuDocument<'a>>,
     stopped_by: Option<&'a WorstWakeup>,
+    feed: Option<FeedSummary>,
+    #[serde(flatten)]
+    ending: Ending<'a>,
+}
+
+/// What every result of periodic tasks ends with.
+#[derive(Debug, Serialize)]
+pub struct Ending<'a> {
     lost_events: u64,
     losses: &'a Losses,
     late_events: u64,
@@ -26,6 +36,8 @@ pub struct LatencyDocument<'a> {
 struct CpuDocument<'a> {
     #[serde(flatten)]
     cpu: &'a CpuWakeups,
+    /// What its host told by its feed.
+    host: Option<&'a FedCpu>,
     /// Those of the latest wake-ups of the run that were on this CPU.
     worst: Vec<&'a WorstWakeup>,
 }
@@ -38,12 +50,28 @@ impl<'a> LatencyDocument<'a> {
         let cpus = wakeups.map_or(&[][..], |wakeups| &wakeups.cpus);
         let document = |cpu: &'a CpuWakeups| CpuDocument {
             cpu,
+            host: fed_of(summary, cpu.cpu),
             worst: worst.iter().filter(|it| it.cpu == cpu.cpu).collect(),
         };
         LatencyDocument {
             head: Head::new("vmnoise.latency/1", facts),
             cpus: cpus.iter().map(document).collect(),
             stopped_by: wakeups.and_then(|wakeups| wakeups.stopped_by.as_ref()),
+            feed: summary.feed,
+            ending: Ending::of(summary),
+        }
+    }
+}
+
+fn fed_of(summary: &Summary, cpu: u32) -> Option<&FedCpu> {
+    let mut cpus = summary.cpus.iter();
+    cpus.find(|it| it.cpu == cpu)?.host.as_ref()
+}
+
+impl<'a> Ending<'a> {
+    /// That of this run.
+    pub fn of(summary: &'a Summary) -> Ending<'a> {
+        Ending {
             lost_events: summary.lost_events,
             losses: &summary.losses,
             late_events: summary.late_events,

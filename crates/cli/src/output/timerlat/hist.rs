@@ -12,7 +12,7 @@ use super::exports::Exporter;
 use super::{analysis, budget};
 use crate::args::TimerlatHistArguments;
 use crate::output::view::{Period, View};
-use crate::output::{honesty, rtla};
+use crate::output::{fed, honesty, rtla};
 use crate::recent_trace::RecentTrace;
 
 /// Gathers the histograms, and prints them at the end.
@@ -177,6 +177,7 @@ impl View for Hist {
                 .wakeups
                 .as_ref()
                 .map_or_else(String::new, budget::sums);
+            out += &fed::render(summary);
             out += &format!("\n{}", honesty::render(facts, summary));
         }
         out += &self.exporter.finish(facts, summary, &self.columns)?;

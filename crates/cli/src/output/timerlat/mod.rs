@@ -1,10 +1,10 @@
 //! What `vmnoise timerlat` prints.
 
 mod analysis;
-mod budget;
+pub mod budget;
 pub mod columns;
 mod cyclictest;
-mod document;
+pub mod document;
 pub mod exports;
 #[cfg(test)]
 mod fixtures;

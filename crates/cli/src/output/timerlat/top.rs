@@ -13,7 +13,7 @@ use super::exports::Exporter;
 use super::{analysis, budget, rtla_table};
 use crate::args::{LatencyFormat, TimerlatTopArguments};
 use crate::output::view::{Period, View};
-use crate::output::{honesty, json, rtla, screen};
+use crate::output::{fed, honesty, json, rtla, screen};
 use crate::recent_trace::RecentTrace;
 
 /// Redraws the table each second on a terminal; prints it once elsewhere.
@@ -78,6 +78,7 @@ impl Top {
             out += &worst(wakeups);
             out += &budget::sums(wakeups);
         }
+        out += &fed::render(summary);
         out + &format!("\n{}", honesty::render(facts, summary))
     }
 }

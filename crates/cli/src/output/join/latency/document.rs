@@ -1,0 +1,96 @@
+//! `vmnoise.latency_join/1`.
+
+use serde::Serialize;
+use vmnoise_events::Share;
+use vmnoise_explain::{
+    ContextSides, CpuWakeups, Culprit, JoinedLatencies, LatencyTotals, LatencyTree, Pair, Side,
+};
+
+use crate::output::join::Joined;
+use crate::output::join::document::Host;
+use crate::output::json::Head;
+use crate::output::timerlat::document::Ending;
+
+/// The head, the figures of the CPUs and the end are the guest's, as in `vmnoise.latency/1`.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    #[serde(flatten)]
+    head: Head<'a>,
+    host: Host<'a>,
+    pairs: &'a [Pair],
+    joined: LatencyTotals,
+    above_ns: u64,
+    culprits: Vec<OfWakeups<'a>>,
+    trees: &'a [LatencyTree],
+    cpus: Vec<Cpu<'a>>,
+    #[serde(flatten)]
+    ending: Ending<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct Cpu<'a> {
+    #[serde(flatten)]
+    wakeups: &'a CpuWakeups,
+    contexts: &'a [ContextSides],
+}
+
+/// A culprit's gaps are wake-ups here.
+#[derive(Debug, Serialize)]
+struct OfWakeups<'a> {
+    side: Side,
+    share: Share,
+    name: Option<&'a str>,
+    cpu: Option<u32>,
+    wakeups: u64,
+    total_ns: u64,
+    max_ns: u64,
+    percent: f64,
+}
+
+impl<'a> Document<'a> {
+    /// The document of this join.
+    pub fn new(joined: &Joined<'a>, latencies: &'a JoinedLatencies) -> Document<'a> {
+        let Joined { guest, host, run } = *joined;
+        let wakeups = run.summary.wakeups.iter().flat_map(|wakeups| &wakeups.cpus);
+        Document {
+            head: Head::new("vmnoise.latency_join/1", guest),
+            host: Host::new(host, &run.host),
+            pairs: &run.pairs,
+            joined: latencies.joined,
+            above_ns: run.above_ns,
+            culprits: latencies.culprits.iter().map(of_wakeups).collect(),
+            trees: &latencies.trees,
+            cpus: wakeups
+                .zip(&latencies.cpus)
+                .map(|(wakeups, sides)| Cpu {
+                    wakeups,
+                    contexts: &sides.contexts,
+                })
+                .collect(),
+            ending: Ending::of(&run.summary),
+        }
+    }
+}
+
+fn of_wakeups(culprit: &Culprit) -> OfWakeups<'_> {
+    let Culprit {
+        side,
+        share,
+        ref name,
+        cpu,
+        gaps,
+        total_ns,
+        max_ns,
+        percent,
+    } = *culprit;
+    OfWakeups {
+        side,
+        share,
+        name: name.as_deref(),
+        cpu,
+        wakeups: gaps,
+        total_ns,
+        max_ns,
+        percent,
+    }
+}

@@ -1,0 +1,79 @@
+//! The latencies of one CPU, and what of them either side had.
+
+use vmnoise_events::Share;
+use vmnoise_explain::{ContextSides, CpuSides, CpuWakeups, LatencyFigures};
+
+use crate::output::{table, text};
+use crate::units::human;
+
+/// What people call the contexts, in their order.
+const NAMES: [&str; 3] = ["IRQ", "Thread", "Ret user"];
+
+/// How late it was.
+pub fn figures(cpu: &CpuWakeups) -> String {
+    let contexts = [cpu.irq, cpu.thread, cpu.user];
+    let rows: Vec<[String; 7]> = NAMES
+        .iter()
+        .zip(contexts)
+        .map(|(name, figures)| {
+            let time = |of: fn(&LatencyFigures) -> u64| text::time(figures.as_ref().map(of));
+            [
+                (*name).to_owned(),
+                figures.map_or(0, |figures| figures.count).to_string(),
+                time(|it| it.min_ns),
+                time(|it| it.mean_ns),
+                time(|it| it.p99_ns),
+                time(|it| it.p999_ns),
+                time(|it| it.max_ns),
+            ]
+        })
+        .collect();
+    let headings = ["until", "wake-ups", "min", "mean", "p99", "p99.9", "max"];
+    table::columns(headings, &[0], &rows)
+}
+
+/// What of all of them either side had, and whose of the host it was.
+pub fn render(cpu: &CpuSides) -> String {
+    let rows = NAMES.iter().zip(&cpu.contexts);
+    let rows: Vec<[String; 13]> = rows.map(|(name, sides)| row(name, sides)).collect();
+    let headings = [
+        "until",
+        "all",
+        "guest",
+        "host",
+        "unknown",
+        "kvm",
+        "vmm",
+        "preempted",
+        "host irq",
+        "blocked",
+        "throttled",
+        "steal",
+        "unexplained",
+    ];
+    table::columns(headings, &[0], &rows)
+}
+
+fn row(name: &str, sides: &ContextSides) -> [String; 13] {
+    let sum = |shares: &[Share]| {
+        let told = shares
+            .iter()
+            .filter_map(|share| sides.shares_ns.get(*share));
+        text::time(told.reduce(u64::saturating_add))
+    };
+    [
+        name.to_owned(),
+        human(sides.total_ns),
+        human(sides.guest_ns),
+        human(sides.host_ns),
+        human(sides.unknown_ns),
+        sum(&[Share::Kvm]),
+        sum(&[Share::Vmm]),
+        sum(&[Share::Preempted]),
+        sum(&[Share::HostIrq, Share::HostSoftirq, Share::HostNmi]),
+        sum(&[Share::Blocked]),
+        sum(&[Share::Throttled]),
+        sum(&[Share::Steal]),
+        sum(&[Share::Hw, Share::HvOrHw, Share::Unexplained]),
+    ]
+}

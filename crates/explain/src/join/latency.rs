@@ -1,0 +1,106 @@
+//! What a join of periodic tasks comes to.
+
+use serde::Serialize;
+use vmnoise_events::Share;
+
+use super::result::{Culprit, ExitBranch};
+use crate::share_totals::ShareTotals;
+use crate::summary::NamedPart;
+use crate::wakeups::{Phase, WorstWakeup};
+
+/// The latencies of a guest's tasks, cut among both kernels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JoinedLatencies {
+    /// How far the two recordings cover each other.
+    pub joined: LatencyTotals,
+    /// By CPU, ascending.
+    pub cpus: Vec<CpuSides>,
+    /// Who took the time of the wake-ups above the threshold, largest first; they add up to it.
+    pub culprits: Vec<Culprit>,
+    /// The latest wake-ups, the latest first.
+    pub trees: Vec<LatencyTree>,
+}
+
+/// How much of the guest's wake-ups the host's recording tells about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct LatencyTotals {
+    /// Wake-ups of the guest.
+    pub wakeups: u64,
+    /// Those that lie wholly in the time that the host recorded, on a known clock.
+    pub witnessed: u64,
+    /// Witnessed ones that hold an exit.
+    pub joined: u64,
+    /// Witnessed ones of at least [`super::JoinedRun::above_ns`].
+    pub witnessed_above: u64,
+    /// Of these, how many hold an exit.
+    pub joined_above: u64,
+    /// All latencies together, in nanoseconds.
+    pub latency_ns: u64,
+    /// What no witness of either kernel explains of them, in nanoseconds.
+    pub unexplained_ns: u64,
+    /// Exits that lie in a latency, at least in part.
+    pub exits: u64,
+    /// As [`super::JoinedTotals::unbounded_kvm_ns`].
+    pub unbounded_kvm_ns: u64,
+}
+
+/// Where the latencies of one CPU went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CpuSides {
+    /// The guest's CPU.
+    pub cpu: u32,
+    /// Until the interrupt, the thread and user space.
+    pub contexts: [ContextSides; 3],
+}
+
+/// Latencies until one context, together; nanoseconds. `guest_ns`, `host_ns` and `unknown_ns` add
+/// up to `total_ns`, and so do the shares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ContextSides {
+    /// `irq`, `thread` or `user`.
+    pub context: &'static str,
+    /// How many.
+    pub count: u64,
+    /// All of them together.
+    pub total_ns: u64,
+    /// The vCPU was in its guest: what the guest's kernel names, and where the host told every
+    /// exit also what it does not.
+    pub guest_ns: u64,
+    /// The vCPU was out of its guest, or stolen by the steal clock.
+    pub host_ns: u64,
+    /// Nobody knows which of the two.
+    pub unknown_ns: u64,
+    /// By share.
+    pub shares_ns: ShareTotals,
+}
+
+/// One late wake-up, and both sides of what happened in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LatencyTree {
+    /// The wake-up; its parts add up to its latency.
+    pub wakeup: WorstWakeup,
+    /// In the order of time; they add up to it too.
+    pub phases: Vec<PhaseBranch>,
+    /// Under which share the residuals are booked.
+    pub residual: Share,
+    /// Whether the host recorded all of it, on a known clock.
+    pub witnessed: bool,
+}
+
+/// One phase of it: guest's parts, exits, steal and residual add up to its length.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PhaseBranch {
+    /// `None` where a step was not seen that would tell.
+    pub phase: Option<Phase>,
+    /// Length in nanoseconds.
+    pub dur_ns: u64,
+    /// What the guest's own kernel had, net of what its host took meanwhile, largest first.
+    pub guest: Vec<NamedPart>,
+    /// The exits in it, in the order of time. One that lies in two phases is in both, each time
+    /// with what it had of that.
+    pub exits: Vec<ExitBranch>,
+    /// `steal` that no witness of the host places, in nanoseconds.
+    pub steal_ns: u64,
+    /// What no witness explains outside of exits, in nanoseconds.
+    pub residual_ns: u64,
+}

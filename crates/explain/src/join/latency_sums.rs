@@ -1,0 +1,176 @@
+//! What the wake-ups of a join come to, one after the other.
+
+use std::collections::BTreeMap;
+
+use vmnoise_events::{Share, Workload};
+
+use super::culprits::{Culprits, Who};
+use super::joiner::JoinOptions;
+use super::latency::{ContextSides, CpuSides, JoinedLatencies, LatencyTotals, LatencyTree};
+use super::latency_tree::LatencyBranches;
+use super::result::Side;
+use crate::longest::Longest;
+use crate::share_totals::ShareTotals;
+use crate::sight::Sight;
+use crate::wakeups::{CutStretch, ExplainedWakeup, Phase, WakeupRank, Wakeups, rank};
+
+/// The contexts, and the phase that each ends with.
+const CONTEXTS: [(&str, Phase); 3] = [
+    ("irq", Phase::Irq),
+    ("thread", Phase::Wakeup),
+    ("user", Phase::Return),
+];
+
+/// Sums over wake-ups, and the latest of them.
+#[derive(Debug)]
+pub(super) struct LatencySums {
+    above_ns: u64,
+    totals: LatencyTotals,
+    cpus: BTreeMap<u32, [Sides; 3]>,
+    culprits: Culprits,
+    trees: Longest<WakeupRank, LatencyBranches>,
+}
+
+/// Of one context on one CPU.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sides {
+    count: u64,
+    guest_ns: u64,
+    host_ns: u64,
+    unknown_ns: u64,
+    shares_ns: [u64; Share::ALL.len()],
+}
+
+impl LatencySums {
+    pub(super) fn new(options: JoinOptions) -> LatencySums {
+        LatencySums {
+            above_ns: options.above_ns,
+            totals: LatencyTotals::default(),
+            cpus: BTreeMap::new(),
+            culprits: Culprits::new(Workload::Timer),
+            trees: Longest::new(options.top),
+        }
+    }
+
+    pub(super) fn see(&mut self, late: &ExplainedWakeup<'_>) {
+        let latency_ns = late.wakeup.latency_ns;
+        let is_above = latency_ns >= self.above_ns;
+        self.count(late, is_above);
+        let contexts = self.cpus.entry(late.wakeup.cpu).or_default();
+        let ends = [late.wakeup.irq_ns, late.wakeup.thread_ns, Some(latency_ns)];
+        for ((sides, (_, end)), until) in contexts.iter_mut().zip(CONTEXTS).zip(ends) {
+            if until.is_some() {
+                sides.count += 1;
+                let stretches = late.stretches.iter();
+                let before = stretches.filter(|stretch| stretch.until <= Some(end));
+                before.for_each(|stretch| sides.add(stretch, late));
+            }
+        }
+        if is_above {
+            self.culprits.count(latency_ns, parts(late));
+        }
+        self.trees
+            .see(rank(late.wakeup), || LatencyBranches::new(late));
+    }
+
+    fn count(&mut self, late: &ExplainedWakeup<'_>, is_above: bool) {
+        let is_joined = late.witnessed && !late.exits.is_empty();
+        let totals = &mut self.totals;
+        totals.wakeups += 1;
+        totals.witnessed += u64::from(late.witnessed);
+        totals.witnessed_above += u64::from(late.witnessed && is_above);
+        totals.joined += u64::from(is_joined);
+        totals.joined_above += u64::from(is_joined && is_above);
+        totals.latency_ns = totals.latency_ns.saturating_add(late.wakeup.latency_ns);
+        let of_residual = late.wakeup.parts.iter().filter(|it| it.share.is_residual());
+        let residual_ns: u64 = of_residual.map(|part| part.ns).sum();
+        totals.unexplained_ns = totals.unexplained_ns.saturating_add(residual_ns);
+        for stretch in late.stretches {
+            let exits = late.exits[stretch.exits.clone()].iter().zip(&stretch.met);
+            for (exit, _) in exits.filter(|(_, met)| met.first) {
+                totals.exits += 1;
+                let unbounded_ns = &mut totals.unbounded_kvm_ns;
+                *unbounded_ns = unbounded_ns.saturating_add(exit.told.unbounded_kvm_ns);
+            }
+        }
+    }
+
+    /// The result, with the guest's own, whose latest wake-ups are the same.
+    pub(super) fn conclude(self, wakeups: &Wakeups, sight: &Sight) -> JoinedLatencies {
+        let is_told = self.totals.witnessed > 0;
+        let knows = |share| sight.knows(share) || is_told && sight.knows_beside(share);
+        let cpus = self.cpus.into_iter().map(|(cpu, contexts)| CpuSides {
+            cpu,
+            contexts: std::array::from_fn(|place| contexts[place].told(CONTEXTS[place].0, knows)),
+        });
+        let trees = wakeups.worst.iter().cloned().zip(self.trees.into_vec());
+        let trees: Vec<LatencyTree> = trees.map(|(wakeup, tree)| tree.of(wakeup)).collect();
+        JoinedLatencies {
+            joined: self.totals,
+            cpus: cpus.collect(),
+            culprits: self.culprits.ranked(),
+            trees,
+        }
+    }
+}
+
+impl Sides {
+    fn add(&mut self, stretch: &CutStretch, late: &ExplainedWakeup<'_>) {
+        let own_ns: u64 = stretch.own.iter().map(|part| part.ns).sum();
+        self.guest_ns += own_ns;
+        self.host_ns += stretch.met_ns() + stretch.steal_ns;
+        match late.tells_exits {
+            true => self.guest_ns += stretch.residual_ns,
+            false => self.unknown_ns += stretch.residual_ns,
+        }
+        for part in &stretch.own {
+            self.shares_ns[part.share as usize] += part.ns;
+        }
+        for part in stretch.met.iter().flat_map(|met| &met.parts) {
+            self.shares_ns[part.share as usize] += part.ns;
+        }
+        self.shares_ns[Share::Steal as usize] += stretch.steal_ns;
+        self.shares_ns[late.residual as usize] += stretch.residual_ns;
+    }
+
+    fn told(&self, context: &'static str, knows: impl Fn(Share) -> bool) -> ContextSides {
+        ContextSides {
+            context,
+            count: self.count,
+            total_ns: self.guest_ns + self.host_ns + self.unknown_ns,
+            guest_ns: self.guest_ns,
+            host_ns: self.host_ns,
+            unknown_ns: self.unknown_ns,
+            shares_ns: ShareTotals::from_fn(|share| {
+                let ns = self.shares_ns[share as usize];
+                (ns > 0 || knows(share)).then_some(ns)
+            }),
+        }
+    }
+}
+
+/// Who had it, piece by piece.
+fn parts<'a>(late: &'a ExplainedWakeup<'a>) -> impl Iterator<Item = (Who, u64)> + 'a {
+    let name = |source: Option<_>| source.map(|id| late.names.shared(id));
+    let cpu = late.wakeup.cpu;
+    late.stretches.iter().flat_map(move |stretch| {
+        let own = stretch.own.iter().map(move |part| {
+            let who = (Side::Guest, part.share, name(part.source), Some(cpu));
+            (who, part.ns)
+        });
+        let met = stretch.met.iter().flat_map(|met| &met.parts);
+        let met = met.map(move |part| {
+            let side = match part.share.is_residual() {
+                true => Side::Unknown,
+                false => Side::Host,
+            };
+            ((side, part.share, name(part.source), part.cpu), part.ns)
+        });
+        let rest = [
+            (Side::Host, Share::Steal, stretch.steal_ns),
+            (Side::Unknown, late.residual, stretch.residual_ns),
+        ];
+        let rest = rest.map(|(side, share, ns)| ((side, share, None, None), ns));
+        own.chain(met).chain(rest).filter(|(_, ns)| *ns > 0)
+    })
+}

@@ -1,0 +1,228 @@
+//! Latencies across both kernels against an oracle that shares no idea with them: paint every
+//! nanosecond of small wake-ups with what either side did just then.
+
+mod streams;
+
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use streams::joined_scenes::*;
+use streams::joins::{ALL, join, plain};
+use streams::tasks::of_tasks;
+use streams::vcpus::Scene;
+use vmnoise_events::*;
+use vmnoise_explain::{JoinedLatencies, JoinedRun, Phase};
+
+type Painted = BTreeMap<(Option<Phase>, Share, Option<String>), u64>;
+
+/// Which phase this nanosecond is in; `None` where a step was not seen.
+fn phase(at: u64, it: &Activation) -> Option<Phase> {
+    let steps = [
+        it.armed_mono_ns,
+        it.irq_mono_ns,
+        it.waking_mono_ns,
+        it.switch_mono_ns,
+    ];
+    let ends = steps.into_iter().chain([Some(it.woke_mono_ns)]);
+    let mut before = Some(it.expiry_mono_ns);
+    let mut reached = it.expiry_mono_ns;
+    for (phase, end) in Phase::ALL.into_iter().zip(ends) {
+        let known = before.zip(end).is_some();
+        if let Some(end) = end {
+            let end = end.clamp(reached, it.woke_mono_ns);
+            if at < end {
+                return known.then_some(phase);
+            }
+            reached = end;
+        }
+        before = end;
+    }
+    None
+}
+
+fn of_guest(at: u64, phase: Option<Phase>, guest: &[Activity]) -> Option<(Share, Option<String>)> {
+    let holds = |it: &&Activity| {
+        phase != Some(Phase::Irq) || matches!(it.kind, ActivityKind::Irq | ActivityKind::Nmi)
+    };
+    let open = guest
+        .iter()
+        .filter(|it| it.start_mono_ns <= at && at < it.end_mono_ns);
+    let owner = open.filter(holds).max_by_key(|it| {
+        (
+            it.kind,
+            it.start_mono_ns,
+            u64::MAX - it.end_mono_ns,
+            it.source,
+        )
+    })?;
+    let share = match owner.kind {
+        ActivityKind::Throttled => Share::Throttled,
+        ActivityKind::Thread => Share::Thread,
+        ActivityKind::Softirq => Share::Softirq,
+        ActivityKind::Irq => Share::Irq,
+        ActivityKind::Nmi => Share::Nmi,
+        _ => unreachable!("no kernel of a guest tells it"),
+    };
+    let name = GUEST_NAMES.get(owner.source.0 as usize);
+    Some((share, name.map(|name| name.to_string())))
+}
+
+fn paint(it: &Activation, guest: &[Activity], scenes: &[Scene]) -> Painted {
+    let mut painted = Painted::new();
+    for at in it.expiry_mono_ns..it.woke_mono_ns {
+        let phase = phase(at, it);
+        let own = of_guest(at, phase, guest);
+        let out = scenes
+            .iter()
+            .find(|scene| scene.start_ns <= at && at < scene.end_ns);
+        let (share, name) = match (out, own) {
+            (None, own) => own.unwrap_or((Share::Unexplained, None)),
+            (Some(scene), own) => match (scene.owner(at), own) {
+                ((Share::Halted, _), Some(own)) => own,
+                ((Share::Halted, _), None) => {
+                    (Share::Blocked, Some("asleep past the expiry".to_owned()))
+                }
+                ((share @ (Share::Kvm | Share::Vmm), _), _) => {
+                    (share, Some(scene.exit().reason.name().to_string()))
+                }
+                ((share, id), _) => (share, id.map(|id| scene.names[id as usize].clone())),
+            },
+        };
+        *painted.entry((phase, share, name)).or_default() += 1;
+    }
+    painted
+}
+
+/// A wake-up with steps in any order, some of them not seen.
+fn any_wakeup() -> impl Strategy<Value = Activation> {
+    let step = prop::option::weighted(0.8, 0..2_500_u64);
+    let steps = (step.clone(), step.clone(), step.clone(), step);
+    (900..11_000_u64, 0..2_500_u64, steps, any::<[u8; 4]>()).prop_map(
+        |(from, long, steps, steal)| {
+            let expiry_mono_ns = AT + from;
+            let at = |after: Option<u64>| after.map(|ns| expiry_mono_ns + ns);
+            let (armed, irq, waking, switch) = steps;
+            Activation {
+                cpu: 0,
+                expiry_mono_ns,
+                woke_mono_ns: expiry_mono_ns + long,
+                armed_mono_ns: at(armed.map(|ns| ns / 20)),
+                irq_mono_ns: at(irq),
+                waking_mono_ns: at(waking),
+                switch_mono_ns: at(switch),
+                // The host saw all of it: what the guest's clock says is old news.
+                steal_ns: steal.map(u64::from),
+                missed: 0,
+            }
+        },
+    )
+}
+
+fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
+    let latencies = run.latencies.as_ref().expect("tasks were joined");
+    let told = run.summary.wakeups.as_ref().expect("tasks were measured");
+    let sum = |parts: &mut dyn Iterator<Item = u64>| -> u64 { parts.sum() };
+    for tree in &latencies.trees {
+        let latency_ns = tree.wakeup.latency_ns;
+        assert_eq!(
+            sum(&mut tree.wakeup.parts.iter().map(|it| it.ns)),
+            latency_ns
+        );
+        assert_eq!(sum(&mut tree.phases.iter().map(|it| it.dur_ns)), latency_ns);
+        for phase in &tree.phases {
+            let exits = phase.exits.iter().map(|exit| exit.dur_ns);
+            let guest = phase.guest.iter().map(|part| part.ns);
+            let all = sum(&mut exits.chain(guest)) + phase.steal_ns + phase.residual_ns;
+            assert_eq!(all, phase.dur_ns, "{tree:?}");
+            for exit in &phase.exits {
+                assert_eq!(sum(&mut exit.parts.iter().map(|it| it.ns)), exit.dur_ns);
+            }
+        }
+    }
+    let total_ns = sum(&mut latencies.cpus.iter().map(|cpu| cpu.contexts[2].total_ns));
+    assert_eq!(total_ns, latencies.joined.latency_ns);
+    for (cpu, told) in latencies.cpus.iter().zip(&told.cpus) {
+        for sides in &cpu.contexts {
+            let of_sides = sides.guest_ns + sides.host_ns + sides.unknown_ns;
+            assert_eq!(of_sides, sides.total_ns);
+            assert_eq!(sides.shares_ns.known_sum_ns(), sides.total_ns);
+        }
+        assert_eq!(cpu.contexts[2].shares_ns, told.shares_ns);
+        let counts = [told.irq, told.thread, told.user];
+        let counts = counts.map(|figures| figures.map_or(0, |figures| figures.count));
+        assert_eq!(counts, [0, 1, 2].map(|place| cpu.contexts[place].count));
+    }
+    let blamed = sum(&mut latencies.culprits.iter().map(|it| it.total_ns));
+    assert_eq!(blamed, total_ns, "all of them count");
+    latencies
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn every_nanosecond_of_a_latency_is_booked_as_painted(
+        scenes in exits(),
+        activities in guest_activities(),
+        wakeups in vec(any_wakeup(), 1..5),
+        host_marks in vec(any::<bool>(), 0..60),
+    ) {
+        let (guest_facts, host_facts, pairs) = plain();
+        let guest_facts = of_tasks(guest_facts);
+        let run = join(
+            (&guest_facts, &task_stream(&wakeups, &activities, &[])),
+            (&host_facts, &host_stream(&scenes, &host_marks)),
+            pairs,
+            ALL,
+        );
+
+        let latencies = obeys_the_law(&run);
+        prop_assert_eq!(latencies.joined.wakeups, wakeups.len() as u64);
+        prop_assert_eq!(latencies.joined.witnessed, wakeups.len() as u64);
+        let [.., user] = &latencies.cpus[0].contexts;
+        prop_assert_eq!(user.unknown_ns, 0);
+        let mut told: Vec<(u64, u64, Painted)> = latencies.trees.iter().map(|tree| {
+            let parts = tree.wakeup.parts.iter();
+            let parts = parts.map(|it| ((it.phase, it.share, it.source.clone()), it.ns));
+            (tree.wakeup.expiry_mono_ns, tree.wakeup.latency_ns, parts.collect())
+        }).collect();
+        let mut expected: Vec<(u64, u64, Painted)> = wakeups.iter().map(|it| {
+            let latency_ns = it.woke_mono_ns - it.expiry_mono_ns;
+            (it.expiry_mono_ns, latency_ns, paint(it, &activities, &scenes))
+        }).collect();
+        told.sort();
+        expected.sort();
+        prop_assert_eq!(told, expected);
+    }
+
+    /// Watermarks that come when they like, witnesses that are not there, hosts that tell
+    /// little.
+    #[test]
+    fn the_law_holds_whatever_is_known(
+        scenes in exits(),
+        activities in guest_activities(),
+        wakeups in vec(any_wakeup(), 1..5),
+        marks in (vec(any::<bool>(), 0..30), vec(any::<bool>(), 0..60)),
+        sees in any::<[bool; 6]>(),
+        leaves_out_ns in 0..4_u64,
+    ) {
+        let (guest_facts, mut host_facts, pairs) = plain();
+        let mut guest_facts = of_tasks(guest_facts);
+        let [sched, irq, steal, kvm_exit, host_sched, is_guest] = sees;
+        guest_facts.witnesses.sched = sched;
+        guest_facts.witnesses.irq = irq;
+        guest_facts.witnesses.activity_steal = steal;
+        host_facts.witnesses.kvm_exit = kvm_exit;
+        host_facts.witnesses.sched = host_sched;
+        host_facts.host.hypervisor = is_guest.then(|| "KVM".to_owned());
+        host_facts.options.threshold_ns = leaves_out_ns;
+        let run = join(
+            (&guest_facts, &task_stream(&wakeups, &activities, &marks.0)),
+            (&host_facts, &host_stream(&scenes, &marks.1)),
+            pairs,
+            ALL,
+        );
+        obeys_the_law(&run);
+    }
+}

@@ -1,0 +1,77 @@
+//! Pairs of recordings in which the guest's tasks wake up, instead of a workload that polls.
+
+use vmnoise_events::{Activation, Event, RunFacts, TimerOptions, Workload};
+
+use super::clocks::Dice;
+use super::lives::Life;
+use super::pairs::{Plan, RecordedPair};
+
+const US: u64 = 1_000;
+/// Between two wake-ups that are planned; which of them it was, nobody could mistake.
+pub const PERIOD_NS: u64 = 4_000 * US;
+
+/// Facts of a run of tasks on the CPUs of these.
+pub fn of_tasks(mut facts: RunFacts) -> RunFacts {
+    facts.workload = Workload::Timer;
+    facts.options.threshold_ns = 0;
+    facts.options.timer = Some(TimerOptions {
+        period_ns: PERIOD_NS,
+        aligned_ns: None,
+        stop_irq_ns: None,
+        stop_thread_ns: None,
+        dma_latency_us: None,
+    });
+    facts
+}
+
+/// The same pair, whose guest has a task on each CPU; each wakes up at random, and runs only
+/// where its vCPU does.
+pub fn with_tasks(plan: &Plan) -> RecordedPair {
+    let mut pair = plan.record();
+    pair.guest_facts = of_tasks(pair.guest_facts);
+    pair.guest.retain(|event| !matches!(event, Event::Gap(_)));
+    let end = pair.guest.pop();
+    for (cpu, life) in (0..).zip(pair.lives.iter().take(plan.apic_ids.len())) {
+        pair.guest.extend(wakeups(plan, cpu, life));
+    }
+    pair.guest.extend(end);
+    pair
+}
+
+fn wakeups(plan: &Plan, cpu: u32, life: &Life) -> Vec<Event> {
+    const STEP_NS: u64 = 3 * US;
+    let mut dice = Dice(plan.seed ^ u64::from(cpu) << 40);
+    let mut wakeups = Vec::new();
+    let mut out = life
+        .away
+        .iter()
+        .chain(&life.exits)
+        .copied()
+        .collect::<Vec<_>>();
+    out.sort_unstable_by_key(|span| span.start_ns);
+    let mut at_ns = plan.guest.0;
+    while at_ns < plan.guest.1 {
+        let planned_ns = at_ns;
+        // It waits until there is room for all of its steps.
+        for span in &out {
+            if span.start_ns < at_ns + 5 * STEP_NS && span.end_ns > at_ns {
+                at_ns = span.end_ns + US;
+            }
+        }
+        let is_stopped = plan.clocks.is_stopped(planned_ns, at_ns + 5 * STEP_NS);
+        if !is_stopped && at_ns + 5 * STEP_NS < plan.guest.1 {
+            let step = |number: u64| plan.clocks.guest_mono_ns(at_ns + number * STEP_NS);
+            wakeups.push(Event::Activation(Activation {
+                cpu,
+                expiry_mono_ns: plan.clocks.guest_mono_ns(planned_ns),
+                irq_mono_ns: Some(step(1)),
+                waking_mono_ns: Some(step(2)),
+                switch_mono_ns: Some(step(3)),
+                woke_mono_ns: step(4),
+                ..Activation::default()
+            }));
+        }
+        at_ns += 200 * US + dice.roll(0, 1_000 * US);
+    }
+    wakeups
+}
