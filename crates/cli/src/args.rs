@@ -3,6 +3,7 @@
 mod compare;
 mod exits;
 mod export;
+mod manual;
 mod report;
 mod shared;
 mod timerlat;
@@ -23,6 +24,7 @@ pub use exits::{
     Columns, ExitsArguments, ExitsCommon, ExitsHistArguments, ExitsMode, ExitsTopArguments,
 };
 pub use export::ExportArguments;
+pub use manual::{CompletionsArguments, ManArguments};
 pub use report::ReportArguments;
 pub use shared::Shared;
 pub use timerlat::{
@@ -56,7 +58,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Measure this host as a virtual machine would feel it, and name who took each microsecond
+    /// Measure this host as a virtual machine would feel it, and say who took each microsecond
     Microvm(MicrovmArguments),
     /// Measure what is taken from this machine's CPUs, as rtla osnoise does, on any kernel
     Osnoise(Box<OsnoiseArguments>),
@@ -74,6 +76,10 @@ pub enum Command {
     Export(ExportArguments),
     /// Show what this machine lets vmnoise see, and what would let it see more
     Doctor(DoctorArguments),
+    /// Write the manual, one page for each command
+    Man(ManArguments),
+    /// Print what a shell needs to complete commands, options and their values
+    Completions(CompletionsArguments),
 }
 
 /// How a result is printed on stdout.

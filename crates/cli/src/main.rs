@@ -53,6 +53,8 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => commands::compare::run(&arguments),
         Command::Export(arguments) => commands::export::run(&arguments),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
+        Command::Man(arguments) => commands::manual::man(&arguments),
+        Command::Completions(arguments) => commands::manual::completions(&arguments),
     };
     match outcome {
         Ok(status) => status.into(),

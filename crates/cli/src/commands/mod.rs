@@ -8,6 +8,7 @@ pub mod exits;
 pub mod explain;
 pub mod export;
 mod join;
+pub mod manual;
 pub mod microvm;
 pub mod osnoise;
 mod polling_group;
