@@ -1,7 +1,8 @@
 //! The test tiers: what each needs, what it ran, what was skipped and why.
 //! A tier is a part of the test names: `engine::` needs packages of PyPI, `root::` needs BPF,
-//! `kvm::` needs /dev/kvm as well, `browse::` needs Chromium, `lab::` needs QEMU; everything
-//! else runs anywhere. `lab_full::` needs more of these, and is a command of its own.
+//! `kvm::` needs /dev/kvm as well, `tmux::` all of that and tmux, `browse::` needs Chromium,
+//! `lab::` needs QEMU; everything else runs anywhere. `lab_full::` needs more of these, and is
+//! a command of its own.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -69,6 +70,8 @@ pub fn run_all() -> Result<()> {
             "lab_full::",
             "--skip",
             "browse::",
+            "--skip",
+            "tmux::",
         ],
     )?;
     tier(
@@ -85,6 +88,7 @@ pub fn run_all() -> Result<()> {
     serial_tier(&mut counts, "root", &root)?;
     let kvm = root.and_then(|()| can_virtualize());
     serial_tier(&mut counts, "kvm", &kvm)?;
+    serial_tier(&mut counts, "tmux", &kvm.and_then(|()| can_multiplex()))?;
     serial_tier(&mut counts, "browse", &can_browse())?;
     serial_tier(&mut counts, "lab", &can_emulate())?;
     counts.close()
@@ -259,6 +263,13 @@ fn can_emulate() -> Result<(), String> {
         Err(error) => Err(format!(
             "qemu-system-x86_64 (package qemu-system-x86): {error}"
         )),
+    }
+}
+
+fn can_multiplex() -> Result<(), String> {
+    match Command::new("tmux").arg("-V").output() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("tmux (Debian's package): {error}")),
     }
 }
 

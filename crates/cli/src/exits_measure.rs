@@ -77,6 +77,7 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
             if let Some(feeds) = &mut self.feeds {
                 feeds.tick();
             }
+            self.session.view().turn();
             let now = Instant::now();
             if now >= next_period {
                 next_period += PERIOD;
@@ -91,13 +92,14 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
                     break FinishReason::Failed;
                 }
             }
-            if interrupts.asked_to_finish() || self.session.is_gone() {
+            if interrupts.asked_to_finish() || self.session.view().is_gone() {
                 break FinishReason::Interrupt;
             }
             if now >= end {
                 break FinishReason::Duration;
             }
         };
+        self.session.view().end_live();
         // What is read afterwards is final.
         self.tracer.detach();
         let vms = self.host.vms();
@@ -116,14 +118,15 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
     }
 
     /// Whether the one VM that was asked for has ended.
-    fn is_gone(&self, vms: &[Vm]) -> bool {
+    fn is_gone(&mut self, vms: &[Vm]) -> bool {
         let filter = self.facts.options.exits.as_ref();
         let Some(wanted) = filter.and_then(|filter| filter.vm.as_ref()) else {
             return false;
         };
         let gone = !vms.iter().any(|vm| is_called(vm, wanted));
         if gone {
-            eprintln!("vmnoise: VM `{wanted}` has ended; the result covers the time before");
+            let message = format!("VM `{wanted}` has ended; the result covers the time before");
+            self.session.view().notice(&message);
         }
         gone
     }

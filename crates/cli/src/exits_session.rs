@@ -43,7 +43,7 @@ impl<'a, 'v> ExitsSession<'a, 'v> {
         writer: Option<Writer<File>>,
         view: &'a mut ExitsView<'v>,
     ) -> ExitsSession<'a, 'v> {
-        view.begin();
+        view.begin(facts);
         let explainer = match view.wants_trace() {
             true => ExitExplainer::with_trace(facts),
             false => ExitExplainer::new(facts),
@@ -97,9 +97,9 @@ impl<'a, 'v> ExitsSession<'a, 'v> {
         }
     }
 
-    /// Whether nobody can see what is shown any more.
-    pub fn is_gone(&self) -> bool {
-        self.view.is_gone()
+    /// What shows the run.
+    pub fn view(&mut self) -> &mut ExitsView<'v> {
+        self.view
     }
 
     /// Ends the recording and sums up.

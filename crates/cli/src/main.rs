@@ -13,6 +13,7 @@ mod feed;
 #[cfg(test)]
 mod fixtures;
 mod foreign;
+mod frame;
 mod host_feed;
 mod interrupt;
 mod measure;

@@ -12,7 +12,6 @@ use vmnoise_workload::tsc;
 use crate::host_feed::HostFeed;
 use crate::interrupt::Interrupts;
 use crate::outer_steal::OuterSteal;
-use crate::output::view::Period;
 use crate::poller::Poller;
 use crate::reaction::OnThreshold;
 use crate::session::{Outcome, Session};
@@ -126,14 +125,9 @@ impl<'a> Measurement<'a> {
                 };
                 total_hit |= lines.iter().any(over);
                 let outer_steal = self.outer_steal.of_period(self.tracer.as_ref());
-                let period = Period {
-                    since_start: now - start,
-                    lines: &lines,
-                    outer_steal: &outer_steal,
-                    longest: self.session.longest_so_far(),
-                };
-                self.session.view().period(&period);
+                self.session.show_period(now - start, &lines, &outer_steal);
             }
+            self.session.view().turn();
             if now >= next_flush {
                 next_flush += FLUSH;
                 self.session.flush();
@@ -147,15 +141,17 @@ impl<'a> Measurement<'a> {
                 break FinishReason::Interrupt;
             }
             if let Some(error) = self.poller.failure() {
-                eprintln!(
-                    "vmnoise: the workload ended early: {error}; the result covers the time before"
-                );
+                self.session.view().notice(&format!(
+                    "the workload ended early: {error}; the result covers the time before"
+                ));
                 break FinishReason::Failed;
             }
             if now >= end {
                 break FinishReason::Duration;
             }
         };
+        // From here on Ctrl-C is a signal again.
+        self.session.view().end_live();
         if !interrupts.asked_to_drop() {
             self.end(reason, interrupts);
         }
@@ -249,9 +245,9 @@ impl<'a> Measurement<'a> {
         if let Some(tracer) = &mut self.tracer
             && let Err(error) = tracer.drain(&mut |event| events.push(event))
         {
-            eprintln!(
-                "vmnoise: reading the BPF ring buffer: {error}; activities are missing from here on"
-            );
+            self.session.view().notice(&format!(
+                "reading the BPF ring buffer: {error}; activities are missing from here on"
+            ));
         }
         let baseline = &self.baseline;
         self.poller.drain(&mut |felt| {

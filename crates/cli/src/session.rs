@@ -2,12 +2,13 @@
 //! recording, goes through here in the same order and gives the same summary.
 
 use std::fs::File;
+use std::time::Duration;
 
 use vmnoise_events::{Event, RunFacts};
-use vmnoise_explain::{Budget, Explainer, PeriodLine, Summary, WorstGap};
+use vmnoise_explain::{Budget, Explainer, PeriodLine, Summary};
 use vmnoise_recording::Writer;
 
-use crate::output::view::View;
+use crate::output::view::{OuterSteal, Period, View};
 use crate::recent_trace::{GapKey, RecentTrace};
 use crate::recorder::Recorder;
 
@@ -116,14 +117,25 @@ impl<'a> Session<'a> {
         &self.trace
     }
 
+    /// A period is over: shows what [`Self::take_period`] gave.
+    pub fn show_period(
+        &mut self,
+        since_start: Duration,
+        lines: &[PeriodLine],
+        outer_steal: &OuterSteal,
+    ) {
+        self.view.period(&Period {
+            since_start,
+            lines,
+            outer_steal,
+            longest: self.explainer.longest_so_far(),
+            explainer: &self.explainer,
+        });
+    }
+
     /// What happened on each CPU since the last call.
     pub fn take_period(&mut self) -> Vec<PeriodLine> {
         self.explainer.take_period()
-    }
-
-    /// The longest gap so far.
-    pub fn longest_so_far(&self) -> Option<WorstGap> {
-        self.explainer.longest_so_far()
     }
 
     /// Ends the recording and sums up.
@@ -157,7 +169,6 @@ mod tests {
     use super::*;
     use crate::fixtures;
     use crate::output::trace_line;
-    use crate::output::view::Period;
 
     /// Prints the trace into memory.
     #[derive(Default)]

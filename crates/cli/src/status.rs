@@ -1,6 +1,7 @@
 //! The exit status contract, in one place: 0 ok, 1 error, 2 a limit was hit,
 //! 3 this machine cannot, 129 usage.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -37,7 +38,8 @@ impl Status {
         if is_broken_pipe(error) {
             return Status::Ok;
         }
-        eprintln!("vmnoise: {error:#}");
+        // The terminal may be what was lost.
+        let _ = writeln!(std::io::stderr(), "vmnoise: {error:#}");
         if error.is::<UsageError>() {
             Status::Usage
         } else if error.is::<MachineCannot>() {

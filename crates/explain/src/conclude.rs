@@ -79,11 +79,16 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
     }
 }
 
-/// The longest gap so far.
-pub(crate) fn longest_so_far(explainer: &Explainer) -> Option<WorstGap> {
-    let longest = explainer.worst.longest()?;
-    let origin_ns = started_ns(explainer).unwrap_or(longest.start_mono_ns);
-    Some(named_gap(longest, origin_ns, &explainer.names))
+/// A gap of a run that goes on.
+pub(crate) fn named_so_far(explainer: &Explainer, gap: &Budget) -> WorstGap {
+    let origin_ns = started_ns(explainer).unwrap_or(gap.start_mono_ns);
+    named_gap(gap, origin_ns, &explainer.names)
+}
+
+/// A wake-up of a run that goes on.
+pub(crate) fn named_wakeup_so_far(explainer: &Explainer, wakeup: &Wakeup) -> WorstWakeup {
+    let origin_ns = started_ns(explainer).unwrap_or(wakeup.expiry_mono_ns);
+    WorstWakeup::named(wakeup, origin_ns, &explainer.names)
 }
 
 /// When the first workload read its clock first.

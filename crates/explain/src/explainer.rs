@@ -8,7 +8,7 @@ use crate::attribute::{Attribution, Explained};
 use crate::below::BelowExit;
 use crate::budget::Budget;
 use crate::clockmap::ClockMap;
-use crate::conclude::{conclude, longest_so_far};
+use crate::conclude::{conclude, named_so_far, named_wakeup_so_far};
 use crate::cpu::{Cpu, Shared};
 use crate::feed::Feed;
 use crate::ledger::PeriodLine;
@@ -18,7 +18,7 @@ use crate::reach::Reach;
 use crate::sight::{Sight, Testimony};
 use crate::summary::{Summary, WorstGap};
 use crate::trace::{Trace, TraceLine};
-use crate::wakeups::{Cutter, ExplainedWakeup, Wakeup, WorstWakeups};
+use crate::wakeups::{Cutter, ExplainedWakeup, Wakeup, WorstWakeup, WorstWakeups};
 use crate::worst::Worst;
 
 /// Who hears of the gaps of one feed.
@@ -223,7 +223,18 @@ impl Explainer {
 
     /// The longest gap so far: for the live view.
     pub fn longest_so_far(&self) -> Option<WorstGap> {
-        longest_so_far(self)
+        let longest = self.worst.longest()?;
+        Some(self.named_gap(longest))
+    }
+
+    /// A gap with the names of who took it: for the live view.
+    pub fn named_gap(&self, gap: &Budget) -> WorstGap {
+        named_so_far(self, gap)
+    }
+
+    /// The same of a wake-up.
+    pub fn named_wakeup(&self, wakeup: &Wakeup) -> WorstWakeup {
+        named_wakeup_so_far(self, wakeup)
     }
 
     /// Explains what still waits, as at the end of a stream that was cut off.

@@ -64,6 +64,7 @@ pub use join::{
 };
 pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;
+pub use longest::Longest;
 pub use losses::Losses;
 pub use share_totals::ShareTotals;
 pub use summary::{

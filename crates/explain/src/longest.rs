@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 /// The `keep` highest of all that were seen. Ranks are distinct, so that the order in
 /// which they come does not matter.
 #[derive(Debug)]
-pub(crate) struct Longest<R: Ord, T> {
+pub struct Longest<R: Ord, T> {
     keep: usize,
     kept: BinaryHeap<Reverse<Ranked<R, T>>>,
 }
@@ -38,7 +38,8 @@ impl<R: Ord, T> PartialOrd for Ranked<R, T> {
 }
 
 impl<R: Ord, T> Longest<R, T> {
-    pub(crate) fn new(keep: usize) -> Self {
+    /// Keeps nothing yet.
+    pub fn new(keep: usize) -> Self {
         Self {
             keep,
             kept: BinaryHeap::new(),
@@ -46,13 +47,13 @@ impl<R: Ord, T> Longest<R, T> {
     }
 
     /// Whether one of this rank would be kept now.
-    pub(crate) fn wants(&self, rank: &R) -> bool {
+    pub fn wants(&self, rank: &R) -> bool {
         let lowest = self.kept.peek().map(|Reverse(lowest)| &lowest.rank);
         self.kept.len() < self.keep || lowest.is_some_and(|lowest| rank > lowest)
     }
 
     /// Keeps what `make` makes, if its rank is high enough.
-    pub(crate) fn see(&mut self, rank: R, make: impl FnOnce() -> T) {
+    pub fn see(&mut self, rank: R, make: impl FnOnce() -> T) {
         if !self.wants(&rank) {
             return;
         }
@@ -64,13 +65,18 @@ impl<R: Ord, T> Longest<R, T> {
     }
 
     /// The one of the highest rank.
-    pub(crate) fn first(&self) -> Option<&T> {
+    pub fn first(&self) -> Option<&T> {
         let all = self.kept.iter().map(|Reverse(ranked)| ranked);
         all.max().map(|ranked| &ranked.value)
     }
 
+    /// Those kept, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.kept.iter().map(|Reverse(ranked)| &ranked.value)
+    }
+
     /// Those kept, the highest first.
-    pub(crate) fn into_vec(self) -> Vec<T> {
+    pub fn into_vec(self) -> Vec<T> {
         let sorted = self.kept.into_sorted_vec().into_iter();
         sorted.map(|Reverse(ranked)| ranked.value).collect()
     }

@@ -17,7 +17,8 @@ use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, For
 use crate::exits_measure::{ExitsMeasurement, is_called};
 use crate::exits_session::{ExitsOutcome, ExitsSession};
 use crate::feed::rights;
-use crate::output::exits::{ExitsView, Layout};
+use crate::frame::choice;
+use crate::output::exits::{ExitsView, Layout, WhileRunning};
 use crate::output::vm_list;
 use crate::status::{MachineCannot, Status, UsageError};
 use crate::{interrupt, reason_names, rungs};
@@ -46,9 +47,14 @@ pub fn run(arguments: &ExitsArguments) -> Result<Status> {
 }
 
 fn run_top(arguments: &ExitsTopArguments) -> Result<Status> {
-    let redraw =
+    let draws =
         !arguments.quiet && arguments.format == Format::Text && std::io::stdout().is_terminal();
-    let view = ExitsView::new(Layout::Top { redraw }, arguments.format);
+    let live = match draws {
+        true if choice::can_show() => WhileRunning::Framed,
+        true => WhileRunning::Redrawn,
+        false => WhileRunning::Silent,
+    };
+    let view = ExitsView::new(Layout::Top { live }, arguments.format);
     count(&arguments.common, view)
 }
 

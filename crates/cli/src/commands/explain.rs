@@ -11,7 +11,7 @@ use vmnoise_recording::{Ending, ReadError, Reader};
 use super::join;
 use crate::args::{ExplainArguments, Format, LatencyFormat};
 use crate::exits_session::{ExitsOutcome, ExitsSession};
-use crate::output::exits::{ExitsView, Layout};
+use crate::output::exits::{ExitsView, Layout, WhileRunning};
 use crate::output::osnoise_trace::Trace;
 use crate::output::timerlat;
 use crate::output::view::{Final, View};
@@ -86,7 +86,9 @@ fn exits(
 ) -> Result<Replayed> {
     let layout = match arguments.trace {
         true => Layout::Trace,
-        false => Layout::Top { redraw: false },
+        false => Layout::Top {
+            live: WhileRunning::Silent,
+        },
     };
     let mut view = ExitsView::new(layout, arguments.format);
     let mut session = ExitsSession::new(facts, None, &mut view);

@@ -1,5 +1,6 @@
 //! `vmnoise microvm`: a guest of our own feels this host as any VM would.
 
+use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -10,9 +11,10 @@ use vmnoise_workload::microvm::{Config, Microvm, SharedPages};
 
 use super::conduct::{Machine, Plan, Prepared, conduct};
 use super::exercise;
-use crate::args::MicrovmArguments;
+use crate::args::{Format, MicrovmArguments};
+use crate::frame::{Framed, Noise, choice};
 use crate::host_feed::FeedFrom;
-use crate::output::view::Lines;
+use crate::output::view::{Final, Lines, View};
 use crate::rungs;
 use crate::status::{MachineCannot, Status};
 use crate::units::to_tsc;
@@ -37,10 +39,14 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
         feed: FeedFrom::Nowhere,
         machine: &machine,
     };
-    let mut view = Lines {
-        format: arguments.format,
+    let format = arguments.format;
+    let framed = format == Format::Text && std::io::stderr().is_terminal() && choice::can_show();
+    let mut result = Final { format };
+    let mut view: Box<dyn View> = match framed {
+        true => Box::new(Framed::new(&mut result, Box::<Noise>::default())),
+        false => Box::new(Lines { format }),
     };
-    conduct(plan, &mut view, |tsc_hz, tracer| {
+    conduct(plan, &mut *view, |tsc_hz, tracer| {
         prepare(&options, tsc_hz, tracer)
     })
 }

@@ -16,6 +16,7 @@ use vmnoise_workload::spin::{Config, InterferenceCounter, Spin, StealReader};
 use super::conduct::{FOREVER_NS, Machine, Plan, Prepared, conduct};
 use super::{polling_group, steal, target};
 use crate::args::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
+use crate::frame::{Framed, Noise, choice};
 use crate::observed::Observed;
 use crate::output::json_lines::JsonLines;
 use crate::output::osnoise_hist::Hist;
@@ -42,7 +43,15 @@ fn run_top(arguments: &OsnoiseTopArguments) -> Result<Status> {
             let keeps_trace = arguments.common.keeps_trace();
             run_with(&arguments.common, &mut JsonLines::new(keeps_trace))
         }
-        false => run_with(&arguments.common, &mut Top::new(arguments)),
+        false => {
+            let mut top = Top::new(arguments);
+            if !top.draws() || !choice::can_show() {
+                return run_with(&arguments.common, &mut top);
+            }
+            let mut result = top.silent();
+            let mut framed = Framed::new(&mut result, Box::<Noise>::default());
+            run_with(&arguments.common, &mut framed)
+        }
     }
 }
 

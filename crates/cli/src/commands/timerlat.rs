@@ -17,6 +17,7 @@ use crate::args::{
     DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
     TimerlatTopArguments,
 };
+use crate::frame::{Framed, Wakeups, choice};
 use crate::output::timerlat::hist::Hist;
 use crate::output::timerlat::top::Top;
 use crate::output::timerlat::trace::Trace;
@@ -62,7 +63,13 @@ fn run_top(arguments: &TimerlatTopArguments) -> Result<Status> {
         },
         None => stops(&arguments.common),
     };
-    run_with(&arguments.common, stops, &mut Top::new(arguments))
+    let mut top = Top::new(arguments);
+    if !top.draws() || !choice::can_show() {
+        return run_with(&arguments.common, stops, &mut top);
+    }
+    let mut result = top.silent();
+    let mut framed = Framed::new(&mut result, Box::<Wakeups>::default());
+    run_with(&arguments.common, stops, &mut framed)
 }
 
 /// `--auto` implies `--trace`, as in rtla.

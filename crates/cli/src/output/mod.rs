@@ -19,7 +19,7 @@ mod screen;
 mod stop;
 mod stream;
 mod table;
-mod text;
+pub mod text;
 pub mod timerlat;
 pub mod trace_line;
 pub mod view;

@@ -37,8 +37,16 @@ impl Top {
         }
     }
 
+    /// The same without a table while the run goes on: a frame is there instead.
+    pub fn silent(self) -> Top {
+        Top {
+            quiet: true,
+            ..self
+        }
+    }
+
     /// Whether the table is shown while the run goes on.
-    fn draws(&self) -> bool {
+    pub fn draws(&self) -> bool {
         !self.quiet && self.format == Format::Text
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use vmnoise_events::{RunFacts, Share};
-use vmnoise_explain::{Budget, PeriodLine, Summary, TraceLine, Wakeup, WorstGap};
+use vmnoise_explain::{Budget, Explainer, PeriodLine, Summary, TraceLine, Wakeup, WorstGap};
 
 use crate::args::Format;
 use crate::recent_trace::RecentTrace;
@@ -24,6 +24,8 @@ pub struct Period<'a> {
     pub outer_steal: &'a OuterSteal,
     /// The longest gap of the run so far.
     pub longest: Option<WorstGap>,
+    /// Who is who.
+    pub explainer: &'a Explainer,
 }
 
 /// Shows a run.
@@ -42,7 +44,16 @@ pub trait View {
     fn trace(&mut self, _lines: &[TraceLine]) {}
     /// A period ended.
     fn period(&mut self, period: &Period<'_>);
-    /// Whether nobody can see what is shown any more: the run may end.
+    /// A turn of the loop that drains events, many times a second. Whoever waits here makes
+    /// events get lost.
+    fn turn(&mut self) {}
+    /// Something went wrong, and the run goes on.
+    fn notice(&mut self, message: &str) {
+        eprintln!("vmnoise: {message}");
+    }
+    /// Nothing is shown live any more: the run ends, or it never began.
+    fn end_live(&mut self) {}
+    /// Whether nobody can see what is shown any more, or wants to: the run may end.
     fn is_gone(&self) -> bool {
         false
     }
@@ -111,7 +122,7 @@ impl View for Lines {
 }
 
 /// The three shares that took most of the period.
-fn largest(line: &PeriodLine) -> String {
+pub fn largest(line: &PeriodLine) -> String {
     let known = line
         .shares
         .iter()

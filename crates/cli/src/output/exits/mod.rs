@@ -2,7 +2,7 @@
 
 mod hist;
 mod longest;
-mod parts;
+pub mod parts;
 mod powers;
 #[cfg(test)]
 mod tests;
@@ -21,11 +21,13 @@ use vmnoise_explain::{ExitsRun, ExitsSummary, Losses, TracedExit};
 
 use self::longest::Longest;
 pub use self::parts::cpus;
+pub use self::top::largest;
 use super::json::Head;
 use super::stream::Stream;
 use super::{honesty, json, screen};
 use crate::args::{ExitsHistArguments, Format};
 use crate::feed::FeedReport;
+use crate::frame::{self, Live, Vcpus};
 use crate::units::human;
 
 /// How exits are shown.
@@ -33,8 +35,8 @@ use crate::units::human;
 pub enum Layout<'a> {
     /// Tables by vCPU and by reason.
     Top {
-        /// Also while the run goes on, over what is on the terminal.
-        redraw: bool,
+        /// What is shown while the run goes on.
+        live: WhileRunning,
     },
     /// A histogram.
     Hist(&'a ExitsHistArguments),
@@ -42,9 +44,22 @@ pub enum Layout<'a> {
     Trace,
 }
 
+/// What tables are while the run goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhileRunning {
+    /// Not there.
+    Silent,
+    /// Drawn over what is on the terminal.
+    Redrawn,
+    /// A frame.
+    Framed,
+}
+
 /// Shows a run over vCPUs.
 #[derive(Debug)]
 pub struct ExitsView<'a> {
+    frame: Option<Live>,
+    vcpus: Vcpus,
     layout: Layout<'a>,
     format: Format,
     stream: Stream,
@@ -72,6 +87,8 @@ impl<'a> ExitsView<'a> {
     /// A view of this kind.
     pub fn new(layout: Layout<'a>, format: Format) -> ExitsView<'a> {
         ExitsView {
+            frame: None,
+            vcpus: Vcpus::default(),
             layout,
             format,
             stream: Stream::default(),
@@ -85,11 +102,17 @@ impl<'a> ExitsView<'a> {
 
     /// Whether [`ExitsView::period`] is to be called.
     pub fn wants_periods(&self) -> bool {
-        matches!(self.layout, Layout::Top { redraw: true })
+        matches!(self.layout, Layout::Top { live } if live != WhileRunning::Silent)
     }
 
     /// The run begins.
-    pub fn begin(&mut self) {
+    pub fn begin(&mut self, facts: &RunFacts) {
+        if let Layout::Top {
+            live: WhileRunning::Framed,
+        } = self.layout
+        {
+            self.frame = Live::begin(frame::EXITS, facts);
+        }
         if self.wants_trace() {
             self.stream.print(vm_noise::HEADER);
         }
@@ -103,12 +126,35 @@ impl<'a> ExitsView<'a> {
 
     /// Another second is over.
     pub fn period(&mut self, measured: Duration, exits: &ExitsSummary) {
-        screen::redraw(&top::render(measured, exits));
+        match &mut self.frame {
+            Some(frame) => frame.show(self.vcpus.period(measured, exits)),
+            None => screen::redraw(&top::render(measured, exits)),
+        }
+    }
+
+    /// A turn of the loop that drains events, as [`super::view::View::turn`].
+    pub fn turn(&mut self) {
+        if let Some(frame) = &mut self.frame {
+            frame.turn();
+        }
+    }
+
+    /// Something went wrong, and the run goes on or ends.
+    pub fn notice(&mut self, message: &str) {
+        match &mut self.frame {
+            Some(frame) => frame.notice(message),
+            None => eprintln!("vmnoise: {message}"),
+        }
+    }
+
+    /// Nothing is shown live any more.
+    pub fn end_live(&mut self) {
+        self.frame = None;
     }
 
     /// Whether nobody can see what is shown any more: the run may end.
     pub fn is_gone(&self) -> bool {
-        self.stream.is_gone()
+        self.stream.is_gone() || self.frame.as_ref().is_some_and(Live::is_over)
     }
 
     /// Prints the result.

@@ -118,7 +118,7 @@ fn percent(part: u64, whole: u64) -> String {
 }
 
 /// The largest shares, in percent, those that round to nothing left out.
-fn largest(taken: &Taken) -> String {
+pub fn largest(taken: &Taken) -> String {
     let total_ns = parts::total_ns(taken);
     let words: Vec<String> = parts::by_size(taken)
         .into_iter()

@@ -32,7 +32,7 @@ pub fn tree(wakeup: &WorstWakeup) -> String {
     out
 }
 
-fn who(part: &NamedWakeupPart) -> &str {
+pub fn who(part: &NamedWakeupPart) -> &str {
     match &part.source {
         Some(name) => name,
         None if part.share.is_residual() => "(residual)",

@@ -50,6 +50,19 @@ impl Top {
         }
     }
 
+    /// The same without a table while the run goes on: a frame is there instead.
+    pub fn silent(self) -> Top {
+        Top {
+            draws: false,
+            ..self
+        }
+    }
+
+    /// Whether the table is shown while the run goes on.
+    pub fn draws(&self) -> bool {
+        self.draws
+    }
+
     /// The same from a recording.
     pub fn of_recording(format: LatencyFormat) -> Top {
         Top {

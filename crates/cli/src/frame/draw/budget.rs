@@ -1,0 +1,52 @@
+//! A budget: who had how much of a gap. Its parts add up to the first line.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Text};
+
+use crate::frame::look::Look;
+use crate::frame::model::Opened;
+use crate::frame::snapshot::{Gap, Part};
+use crate::units::human;
+
+/// Draws what there is room for, from this part on, and says how much there is not.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, gap: &Gap, above: usize, look: Look) {
+    let heading = format!("Budget of {}", look.text(&gap.title));
+    let mut lines = vec![Line::styled(heading, look.heading())];
+    let dur_ns = gap.parts.iter().map(|part| part.ns).sum();
+    let parts = &gap.parts[above.min(gap.parts.len())..];
+    let room = usize::from(area.height.saturating_sub(1));
+    let (shown, below) = match parts.len() > room {
+        true => parts.split_at(room.saturating_sub(1)),
+        false => parts.split_at(parts.len()),
+    };
+    lines.extend(
+        shown
+            .iter()
+            .map(|part| Line::raw(look.text(&line(part, dur_ns)))),
+    );
+    if !below.is_empty() {
+        let ns = below.iter().map(|part| part.ns).sum();
+        lines.push(Line::raw(format!(
+            "{:>11}  in {} more",
+            human(ns),
+            below.len()
+        )));
+    }
+    frame.render_widget(Text::from(lines), area);
+}
+
+/// The same over all of the screen.
+pub fn draw_opened(frame: &mut Frame<'_>, area: Rect, opened: &Opened, look: Look) {
+    draw(frame, area, &opened.gap, opened.above, look);
+}
+
+fn line(part: &Part, dur_ns: u64) -> String {
+    let percent = part.ns as f64 * 100.0 / dur_ns.max(1) as f64;
+    format!(
+        "{:>11} {percent:>3.0}%  {} {}",
+        human(part.ns),
+        part.share,
+        part.who
+    )
+}

@@ -1,0 +1,39 @@
+//! The curve of the chosen row, its latest point on the right.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::{RenderDirection, Sparkline};
+
+use super::Setting;
+use crate::frame::model::Model;
+
+/// Levels become whole numbers, this fine.
+const STEPS: f64 = 1000.0;
+
+/// Draws it.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, setting: &Setting) {
+    let Some(row) = model.chosen_row() else {
+        return;
+    };
+    let curve = model.curves.get(&row.key);
+    let points = curve.into_iter().flatten().rev().take(area.width.into());
+    let levels: Vec<f64> = points.copied().collect();
+    let name = setting.look.text(&row.cells[0].text);
+    let mut heading = format!(
+        "{} {name}: {}",
+        setting.words.row_columns[0].name, setting.words.curve
+    );
+    if let Some(most) = levels.iter().copied().reduce(f64::max) {
+        heading += &format!(", at most {most:.3}");
+    }
+    let [top, bars] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    frame.render_widget(Line::styled(heading, setting.look.heading()), top);
+    let levels = levels.iter().map(|level| (level * STEPS) as u64);
+    let sparkline = Sparkline::default()
+        .data(levels)
+        .bar_set(setting.look.bars())
+        .direction(RenderDirection::RightToLeft)
+        .style(setting.look.curve());
+    frame.render_widget(sparkline, bars);
+}

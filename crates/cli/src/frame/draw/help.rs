@@ -1,0 +1,15 @@
+//! The keys, explained.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Text};
+
+use crate::frame::keys::HELP;
+use crate::frame::look::Look;
+
+/// Draws them.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, look: Look) {
+    let mut lines = vec![Line::styled("Keys", look.heading())];
+    lines.extend(HELP.map(|(key, what)| Line::raw(format!("{key:>26}  {what}"))));
+    frame.render_widget(Text::from(lines), area);
+}

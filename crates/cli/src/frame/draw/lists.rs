@@ -1,0 +1,106 @@
+//! A list under its heading: the columns that fit, and the chosen line in sight.
+
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::{self, Table, TableState};
+
+use super::Setting;
+use crate::frame::look::Look;
+use crate::frame::model::{Model, Pane, lines};
+use crate::frame::snapshot::{Column, Row};
+
+/// Between two columns, and before the first.
+const SPACE: u16 = 2;
+/// A last column of words gets no less.
+const LEAST_WORDS: u16 = 12;
+
+/// Draws one of the two.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, pane: Pane, setting: &Setting) {
+    let words = &setting.words;
+    let snapshot = model.shown();
+    let (name, columns, list, rows) = match pane {
+        Pane::Rows => {
+            let rows = Vec::from_iter(&snapshot.rows);
+            (words.rows, words.row_columns, &model.rows, rows)
+        }
+        Pane::Gaps => (
+            words.gaps,
+            words.gap_columns,
+            &model.gaps,
+            lines(&snapshot.gaps),
+        ),
+    };
+    let look = setting.look;
+    let shown = list.shown(&rows);
+    let mut heading = name.to_owned();
+    if let Some(column) = list.sorted_by {
+        heading += &format!(" by {}", columns[column].name);
+    }
+    if !list.filter.is_empty() {
+        let (some, all) = (shown.len(), rows.len());
+        heading += &look.text(&format!(", {some} of {all} with `{}`", list.filter));
+    }
+    let has_keys = model.pane == pane;
+    let [top, table] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    frame.render_widget(Line::styled(heading, look.heading()), top);
+    let rows: Vec<&Row> = shown.iter().map(|index| rows[*index]).collect();
+    let widths = widths(columns, &rows);
+    let fit = fitting(columns, &widths, table.width);
+    let constraints = fit.iter().map(|&index| match columns[index].words {
+        true => Constraint::Min(widths[index].min(LEAST_WORDS)),
+        false => Constraint::Length(widths[index]),
+    });
+    let header = fit
+        .iter()
+        .map(|&index| aligned(columns[index].name.to_owned(), columns[index]));
+    let body = rows.iter().map(|row| line(row, columns, &fit, look));
+    let place = rows.iter().position(|row| Some(row.key) == list.chosen);
+    let mut state = TableState::new().with_selected(place.or((!rows.is_empty()).then_some(0)));
+    let table_widget = Table::new(body, constraints)
+        .header(widgets::Row::new(header))
+        .column_spacing(SPACE)
+        .highlight_symbol("> ")
+        .row_highlight_style(look.chosen(has_keys));
+    frame.render_stateful_widget(table_widget, table, &mut state);
+}
+
+fn line(row: &Row, columns: &[Column], fit: &[usize], look: Look) -> widgets::Row<'static> {
+    let cells = fit.iter();
+    widgets::Row::new(
+        cells.map(|&index| aligned(look.text(&row.cells[index].text), columns[index])),
+    )
+}
+
+fn aligned(text: String, column: Column) -> Line<'static> {
+    Line::raw(text).alignment(match column.words {
+        true => Alignment::Left,
+        false => Alignment::Right,
+    })
+}
+
+/// As wide as the widest cell of each column.
+fn widths(columns: &[Column], rows: &[&Row]) -> Vec<u16> {
+    let width = |(index, column): (usize, &Column)| {
+        let cells = rows.iter().map(|row| row.cells[index].text.chars().count());
+        let widest = cells.chain([column.name.len()]).max();
+        u16::try_from(widest.unwrap_or(0)).unwrap_or(u16::MAX)
+    };
+    columns.iter().enumerate().map(width).collect()
+}
+
+/// The columns to show. What is too much is left out from the right, words last.
+fn fitting(columns: &[Column], widths: &[u16], width: u16) -> Vec<usize> {
+    let mut fit: Vec<usize> = (0..columns.len()).collect();
+    let needed = |index: &usize| match columns[*index].words {
+        true => widths[*index].min(LEAST_WORDS) + SPACE,
+        false => widths[*index] + SPACE,
+    };
+    while fit.len() > 1 && fit.iter().map(needed).sum::<u16>() > width {
+        let last = fit
+            .iter()
+            .rposition(|index| *index > 0 && !columns[*index].words);
+        fit.remove(last.unwrap_or(fit.len() - 1));
+    }
+    fit
+}

@@ -1,0 +1,82 @@
+//! Two CPUs and three gaps, for the tests of the frame.
+
+use std::time::Duration;
+
+use super::model::Model;
+use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
+use crate::units::human;
+
+pub const WORDS: Words = Words {
+    command: "osnoise",
+    rows: "CPUs",
+    row_columns: &[figures("CPU"), figures("noise"), words("largest shares")],
+    curve: "noise in % of each period",
+    gaps: "The longest gaps",
+    gap_columns: &[figures("length"), figures("CPU"), words("most of it")],
+};
+
+fn cpu(number: u64, noise_ns: Option<u64>, shares: &str) -> Row {
+    let cells = vec![
+        Cell::number(Some(number), |cpu| cpu.to_string()),
+        Cell::number(noise_ns, human),
+        Cell::words(shares),
+    ];
+    Row::new(number, cells)
+}
+
+fn gap(key: u64, cpu: u64, parts: &[(u64, &str, &str)]) -> Gap {
+    let dur_ns = parts.iter().map(|(ns, _, _)| ns).sum();
+    let cells = vec![
+        Cell::number(Some(dur_ns), human),
+        Cell::number(Some(cpu), |cpu| cpu.to_string()),
+        Cell::words(format!("{} {}", parts[0].1, parts[0].2)),
+    ];
+    let part = |(ns, share, who): &(u64, &str, &str)| Part {
+        ns: *ns,
+        share: (*share).into(),
+        who: (*who).into(),
+    };
+    let title = format!("{}  CPU {cpu} at 3.000000 s", human(dur_ns));
+    Gap::new(key, cells, title, parts.iter().map(part).collect())
+}
+
+fn snapshot(second: u64) -> Snapshot {
+    Snapshot {
+        elapsed: Duration::from_secs(second),
+        headline: "longest: 4.050 ms on CPU 1, preempted stress-ng:812".into(),
+        rows: vec![
+            cpu(
+                0,
+                Some(10_000_000 * second),
+                "preempted 9.800 ms, irq 80.0 us",
+            ),
+            cpu(1, None, "steal 1.000 ms"),
+        ],
+        levels: vec![(0, (second * 10) as f64), (1, 1.0)],
+        gaps: vec![
+            gap(
+                10,
+                1,
+                &[
+                    (4_000_000, "preempted", "stress-ng:812"),
+                    (40_000, "irq", "caf\u{e9}:62 x3"),
+                    (10_000, "hv_or_hw", "(residual)"),
+                ],
+            ),
+            gap(20, 0, &[(2_000_000, "steal", ""), (1_000, "kvm", "io")]),
+            gap(30, 0, &[(500_000, "host_softirq", "timer")]),
+        ],
+    }
+}
+
+/// Four seconds of a run.
+pub fn model() -> Model {
+    let mut model = Model::of(&WORDS);
+    (1..=4).for_each(|second| model.take(snapshot(second)));
+    model
+}
+
+/// The fifth.
+pub fn later() -> Snapshot {
+    snapshot(5)
+}

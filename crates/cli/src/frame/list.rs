@@ -1,0 +1,125 @@
+//! What one list of the frame shows: which lines, in which order, which of them is chosen.
+
+use super::snapshot::Row;
+
+/// The state of a list, apart from its lines.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct List {
+    /// The column it is sorted by; `None` leaves the order in which lines come.
+    pub sorted_by: Option<usize>,
+    /// Only lines with these letters, in any case.
+    pub filter: String,
+    /// The chosen line; `None` is whichever is first.
+    pub chosen: Option<u64>,
+}
+
+impl List {
+    /// The lines to show, as indices.
+    pub fn shown(&self, rows: &[&Row]) -> Vec<usize> {
+        let wanted = self.filter.to_lowercase();
+        let matches = |row: &Row| {
+            let cells = row.cells.iter().map(|cell| &cell.text);
+            let mut texts = cells.chain(&row.found_by);
+            texts.any(|text| text.to_lowercase().contains(&wanted))
+        };
+        let mut shown: Vec<usize> = (0..rows.len()).filter(|i| matches(rows[*i])).collect();
+        if let Some(column) = self.sorted_by {
+            shown.sort_by(|a, b| {
+                let [a, b] = [a, b].map(|index| &rows[*index].cells[column]);
+                let greatest_first = |a: Option<f64>, b: Option<f64>| {
+                    let [a, b] = [a, b].map(|value| value.unwrap_or(f64::NEG_INFINITY));
+                    b.total_cmp(&a)
+                };
+                greatest_first(a.value, b.value).then_with(|| a.text.cmp(&b.text))
+            });
+        }
+        shown
+    }
+
+    /// Where the chosen line is among those shown.
+    pub fn place(&self, rows: &[&Row]) -> Option<usize> {
+        let shown = self.shown(rows);
+        let chosen = shown.iter().position(|i| Some(rows[*i].key) == self.chosen);
+        chosen.or_else(|| (!shown.is_empty()).then_some(0))
+    }
+
+    /// The chosen line, as an index.
+    pub fn index(&self, rows: &[&Row]) -> Option<usize> {
+        Some(self.shown(rows)[self.place(rows)?])
+    }
+
+    /// Chooses the line so many further down, or up, as far as there are lines.
+    pub fn go(&mut self, by: isize, rows: &[&Row]) {
+        let shown = self.shown(rows);
+        let Some(place) = self.place(rows) else {
+            return;
+        };
+        let place = place.saturating_add_signed(by).min(shown.len() - 1);
+        self.chosen = Some(rows[shown[place]].key);
+    }
+
+    /// Sorts by the next column; after the last one, as lines come.
+    pub fn sort_by_next(&mut self, columns: usize) {
+        let next = self.sorted_by.map_or(0, |column| column + 1);
+        self.sorted_by = Some(next).filter(|next| *next < columns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::snapshot::Cell;
+
+    fn row(key: u64, name: &str, value: Option<u64>) -> Row {
+        let cells = vec![
+            Cell::words(name),
+            Cell::number(value, |value| value.to_string()),
+        ];
+        let found_by = vec![format!("{name}-more")];
+        Row {
+            key,
+            cells,
+            found_by,
+        }
+    }
+
+    #[test]
+    fn words_sort_from_a_and_numbers_from_the_greatest_with_unknown_ones_last() {
+        let rows = [
+            row(1, "c", Some(9)),
+            row(2, "a", None),
+            row(3, "b", Some(10)),
+        ];
+        let rows: Vec<&Row> = rows.iter().collect();
+        let mut list = List::default();
+        assert_eq!(list.shown(&rows), [0, 1, 2]);
+        list.sort_by_next(2);
+        assert_eq!(list.shown(&rows), [1, 2, 0]);
+        list.sort_by_next(2);
+        assert_eq!(list.shown(&rows), [2, 0, 1]);
+        list.sort_by_next(2);
+        assert_eq!(list.sorted_by, None);
+    }
+
+    #[test]
+    fn the_chosen_line_stays_chosen_when_others_come_and_go() {
+        let rows = [row(1, "x", None), row(2, "y", None), row(3, "xy", None)];
+        let rows: Vec<&Row> = rows.iter().collect();
+        let mut list = List::default();
+        assert_eq!(list.index(&rows), Some(0));
+        list.go(2, &rows);
+        assert_eq!(list.index(&rows), Some(2));
+        list.go(7, &rows);
+        assert_eq!(list.index(&rows), Some(2));
+        assert_eq!(list.index(&rows[1..]), Some(1));
+        list.filter = "Y".into();
+        assert_eq!(list.shown(&rows), [1, 2]);
+        list.go(-9, &rows);
+        assert_eq!(list.index(&rows), Some(1));
+        list.filter = "xy-more".into();
+        assert_eq!(list.shown(&rows), [2], "by what it does not show");
+        list.filter = "nothing".into();
+        assert_eq!(list.index(&rows), None);
+        list.go(1, &rows);
+    }
+}

@@ -1,0 +1,121 @@
+//! The frame at work: takes snapshots and keys, and draws when either changed something.
+
+use std::io::Write;
+use std::time::Duration;
+
+use vmnoise_events::RunFacts;
+
+use super::draw::{Setting, draw};
+use super::input::{self, Key};
+use super::keys::press;
+use super::look::Look;
+use super::model::Model;
+use super::screen::Screen;
+use super::snapshot::{Snapshot, Words};
+
+/// Runs that nobody gave a length are planned for a year.
+const NO_LENGTH: Duration = Duration::from_secs(300 * 86_400);
+
+/// A frame on this terminal.
+#[derive(Debug)]
+pub struct Live {
+    screen: Screen,
+    model: Model,
+    setting: Setting,
+    /// Dropped after the screen: said again where it stays.
+    notices: Notices,
+    has_changed: bool,
+    is_lost: bool,
+}
+
+impl Live {
+    /// Takes the terminal, or says why not and leaves it.
+    pub fn begin(words: Words, facts: &RunFacts) -> Option<Live> {
+        let screen = Screen::take().inspect_err(|error| {
+            eprintln!("vmnoise: no live view: the terminal refuses: {error}");
+        });
+        let length = Duration::from_nanos(facts.options.duration_ns);
+        let mut live = Live {
+            screen: screen.ok()?,
+            model: Model::of(&words),
+            setting: Setting {
+                words,
+                length: Some(length).filter(|length| *length < NO_LENGTH),
+                look: Look::of(|name| std::env::var(name).ok()),
+            },
+            notices: Notices::default(),
+            has_changed: true,
+            is_lost: false,
+        };
+        live.turn();
+        Some(live)
+    }
+
+    /// A period is over.
+    pub fn show(&mut self, snapshot: Snapshot) {
+        self.model.take(snapshot);
+        self.has_changed = true;
+    }
+
+    /// Something that is said now and once more at the end.
+    pub fn notice(&mut self, message: &str) {
+        self.model.notice = Some(message.to_owned());
+        self.notices.0.push(message.to_owned());
+        self.has_changed = true;
+    }
+
+    /// Reads keys and draws. Waits for neither.
+    pub fn turn(&mut self) {
+        if self.is_lost || self.screen.hung_up() {
+            self.is_lost = true;
+            return;
+        }
+        let turned = input::pressed().map_err(|_| std::io::ErrorKind::NotConnected.into());
+        let turned = turned.and_then(|keys| self.react(&keys));
+        self.is_lost = turned.is_err();
+    }
+
+    fn react(&mut self, keys: &[Key]) -> std::io::Result<()> {
+        for key in keys {
+            match key {
+                Key::Ctrl('z') => {
+                    self.screen.stop()?;
+                    self.has_changed = true;
+                }
+                Key::Ctrl('l') => {
+                    self.screen.forget()?;
+                    self.has_changed = true;
+                }
+                key => {
+                    self.model = press(std::mem::take(&mut self.model), *key);
+                    self.has_changed = true;
+                }
+            }
+        }
+        self.has_changed |= self.screen.stop_if_asked()?;
+        self.has_changed |= self.screen.resized();
+        if std::mem::take(&mut self.has_changed) {
+            let (model, setting) = (&self.model, &self.setting);
+            self.screen.draw(|frame| draw(frame, model, setting))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the run is to end: somebody wants it, or nobody can see it any more.
+    pub fn is_over(&self) -> bool {
+        self.model.quits || self.is_lost
+    }
+}
+
+/// What was said on a screen that is gone.
+#[derive(Debug, Default)]
+struct Notices(Vec<String>);
+
+impl Drop for Notices {
+    fn drop(&mut self) {
+        for notice in &self.0 {
+            // The terminal may be the one that was lost.
+            let _ = writeln!(std::io::stderr(), "vmnoise: {notice}");
+        }
+    }
+}

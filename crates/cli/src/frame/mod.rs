@@ -1,0 +1,45 @@
+//! The live view of every `top`: one frame that fills the terminal, with one set of keys.
+//!
+//! A command says what it shows by a [`Source`]; the rest is the same for all. The frame is
+//! read and drawn on by the thread that drains events, between two drains.
+
+pub mod choice;
+mod draw;
+#[cfg(test)]
+mod fixtures;
+mod framed;
+mod input;
+mod keys;
+mod list;
+mod live;
+mod look;
+mod model;
+mod noise;
+mod screen;
+mod snapshot;
+mod vcpus;
+mod wakeups;
+
+use vmnoise_events::RunFacts;
+use vmnoise_explain::{Budget, Wakeup};
+
+use crate::output::view::Period;
+
+pub use framed::Framed;
+pub use live::Live;
+pub use noise::Noise;
+pub use snapshot::{Snapshot, Words};
+pub use vcpus::{Vcpus, WORDS as EXITS};
+pub use wakeups::Wakeups;
+
+/// What a command shows.
+pub trait Source {
+    /// Its words.
+    fn words(&self, facts: &RunFacts) -> Words;
+    /// A gap was explained.
+    fn gap(&mut self, _budget: &Budget) {}
+    /// A wake-up of a periodic task was explained.
+    fn wakeup(&mut self, _wakeup: &Wakeup) {}
+    /// A period ended: what there is to see now.
+    fn period(&mut self, period: &Period<'_>) -> Snapshot;
+}

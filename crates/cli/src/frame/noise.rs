@@ -1,0 +1,172 @@
+//! What `microvm` and `osnoise` show: the noise of each CPU, and the longest gaps.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use vmnoise_events::{RunFacts, Workload};
+use vmnoise_explain::{Budget, Longest, PeriodLine, WorstGap};
+
+use super::Source;
+use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
+use crate::output::text;
+use crate::output::view::{Period, largest};
+use crate::units::{human, seconds};
+
+/// How many gaps are listed.
+const LISTED: usize = 64;
+
+const WORDS: Words = Words {
+    command: "osnoise",
+    rows: "CPUs, this period",
+    row_columns: &[
+        figures("CPU"),
+        figures("noise %"),
+        figures("max gap"),
+        figures("max so far"),
+        figures("gaps"),
+        figures("noise"),
+        figures("outer steal"),
+        words("largest shares"),
+    ],
+    curve: "noise in % of each period",
+    gaps: "The longest gaps",
+    gap_columns: &[
+        figures("length"),
+        figures("CPU"),
+        figures("at"),
+        words("most of it"),
+    ],
+};
+
+/// By its length; of equals the earlier ranks higher.
+type Rank = (u64, Reverse<(u64, u32)>);
+
+/// The noise so far.
+#[derive(Debug)]
+pub struct Noise {
+    longest: Longest<Rank, Budget>,
+    max_gap_ns: BTreeMap<u32, u64>,
+}
+
+impl Default for Noise {
+    fn default() -> Noise {
+        Noise {
+            longest: Longest::new(LISTED),
+            max_gap_ns: BTreeMap::new(),
+        }
+    }
+}
+
+impl Source for Noise {
+    fn words(&self, facts: &RunFacts) -> Words {
+        let command = match facts.workload {
+            Workload::Microvm => "microvm",
+            _ => "osnoise",
+        };
+        Words { command, ..WORDS }
+    }
+
+    fn gap(&mut self, budget: &Budget) {
+        let rank = (budget.dur_ns, Reverse((budget.start_mono_ns, budget.cpu)));
+        self.longest.see(rank, || budget.clone());
+    }
+
+    fn period(&mut self, period: &Period<'_>) -> Snapshot {
+        let mut gaps: Vec<WorstGap> = self
+            .longest
+            .iter()
+            .map(|budget| period.explainer.named_gap(budget))
+            .collect();
+        gaps.sort_by_key(|gap| (Reverse(gap.dur_ns), gap.start_mono_ns, gap.cpu));
+        Snapshot {
+            elapsed: period.since_start,
+            headline: gaps.first().map_or_else(|| "no gap yet".into(), headline),
+            rows: period
+                .lines
+                .iter()
+                .map(|line| self.row(line, period))
+                .collect(),
+            levels: period.lines.iter().filter_map(level).collect(),
+            gaps: gaps.iter().map(gap).collect(),
+        }
+    }
+}
+
+impl Noise {
+    fn row(&mut self, line: &PeriodLine, period: &Period<'_>) -> Row {
+        let max_gap_ns = self.max_gap_ns.entry(line.cpu).or_default();
+        *max_gap_ns = line.max_gap_ns.max(*max_gap_ns);
+        let outer_steal = period.outer_steal.iter().find(|(cpu, _)| *cpu == line.cpu);
+        let percent = level(line).map(|(_, percent)| percent);
+        let known = |ns: u64| Some(ns).filter(|ns| *ns > 0);
+        Row::new(
+            line.cpu.into(),
+            vec![
+                Cell::index(line.cpu),
+                Cell {
+                    text: text::percent(percent),
+                    value: percent,
+                },
+                Cell::number(known(line.max_gap_ns), human),
+                Cell::number(known(*max_gap_ns), human),
+                Cell::number(Some(line.gaps), |gaps| gaps.to_string()),
+                Cell::number(Some(line.noise_ns), human),
+                Cell::number(outer_steal.and_then(|(_, ns)| *ns), human),
+                Cell::words(largest(line)),
+            ],
+        )
+    }
+}
+
+/// How much of the period was noise, in percent.
+fn level(line: &PeriodLine) -> Option<(u64, f64)> {
+    let runtime_ns = line.runtime_ns.filter(|ns| *ns > 0)?;
+    let percent = line.noise_ns as f64 * 100.0 / runtime_ns as f64;
+    Some((line.cpu.into(), percent))
+}
+
+fn headline(gap: &WorstGap) -> String {
+    let at = seconds(gap.at_ns);
+    let most = most(gap);
+    format!(
+        "longest: {} on CPU {} at {at}, {most}",
+        human(gap.dur_ns),
+        gap.cpu
+    )
+}
+
+/// The largest part, in words.
+fn most(gap: &WorstGap) -> String {
+    let first = gap.parts.first();
+    let words = first.map(|part| format!("{} {}", part.share, text::who(part)));
+    words.unwrap_or_default().trim_end().to_owned()
+}
+
+fn gap(gap: &WorstGap) -> Gap {
+    let lost = gap.lost_activities.filter(|lost| *lost > 0);
+    let lost = lost.map(|lost| format!("; {lost} activities lost"));
+    Gap::new(
+        gap.start_mono_ns.rotate_left(16) ^ u64::from(gap.cpu),
+        vec![
+            Cell::number(Some(gap.dur_ns), human),
+            Cell::index(gap.cpu),
+            Cell::number(Some(gap.at_ns), |ns| format!("{:.3} s", ns as f64 / 1e9)),
+            Cell::words(most(gap)),
+        ],
+        format!(
+            "{}, CPU {} at {}{}",
+            human(gap.dur_ns),
+            gap.cpu,
+            seconds(gap.at_ns),
+            lost.unwrap_or_default()
+        ),
+        gap.parts
+            .iter()
+            .map(|part| Part {
+                ns: part.ns,
+                share: part.share.to_string(),
+                who: text::who(part),
+            })
+            .collect(),
+    )
+}

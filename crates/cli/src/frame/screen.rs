@@ -1,0 +1,162 @@
+//! The terminal while the frame has it: raw, and on its other screen. However the run ends,
+//! it is given back as it was.
+
+use std::io::{Stdout, stdout};
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::layout::Size;
+use rustix::process::{Signal, kill_current_process_group};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
+use signal_hook::low_level::emulate_default_handler;
+
+/// Whether the terminal is the frame's. A panic has to know, wherever it comes from.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+static HOOK: Once = Once::new();
+
+/// A terminal that is the frame's until this is dropped.
+#[derive(Debug)]
+pub struct Screen {
+    /// Never dropped: on a terminal that is gone it would tell so on a stderr that is gone,
+    /// and panic before the recording is complete.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
+    signals: Signals,
+    size: Option<Size>,
+}
+
+#[derive(Debug, Default)]
+struct Signals {
+    stop: Arc<AtomicBool>,
+    go_on: Arc<AtomicBool>,
+    hang_up: Arc<AtomicBool>,
+}
+
+impl Screen {
+    /// Takes it.
+    ///
+    /// # Errors
+    /// If it refuses.
+    pub fn take() -> std::io::Result<Screen> {
+        let signals = Signals::default();
+        for (signal, flag) in [
+            (SIGTSTP, &signals.stop),
+            (SIGCONT, &signals.go_on),
+            (SIGHUP, &signals.hang_up),
+        ] {
+            signal_hook::flag::register(signal, Arc::clone(flag))?;
+        }
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                give_back();
+                before(panic);
+            }));
+        });
+        let terminal = ManuallyDrop::new(Terminal::new(CrosstermBackend::new(stdout()))?);
+        let mut screen = Screen {
+            terminal,
+            signals,
+            size: None,
+        };
+        screen.enter()?;
+        Ok(screen)
+    }
+
+    fn enter(&mut self) -> std::io::Result<()> {
+        TAKEN.store(true, Ordering::SeqCst);
+        enable_raw_mode()?;
+        execute!(stdout(), EnterAlternateScreen)?;
+        self.terminal.clear()
+    }
+
+    /// Whether the terminal hung up.
+    pub fn hung_up(&self) -> bool {
+        self.signals.hang_up.load(Ordering::Relaxed)
+    }
+
+    /// Stops this process if it was asked to, and takes the terminal again when it goes on.
+    /// Returns whether all has to be drawn again.
+    ///
+    /// # Errors
+    /// If the terminal refuses.
+    pub fn stop_if_asked(&mut self) -> std::io::Result<bool> {
+        if self.signals.stop.load(Ordering::Relaxed) {
+            give_back();
+            self.stopped()?;
+            return Ok(true);
+        }
+        // Stopped by a signal that nobody can catch: the terminal was others' meanwhile.
+        if self.signals.go_on.swap(false, Ordering::Relaxed) {
+            give_back();
+            self.enter()?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Stops what was started together with this process, and this process, as Ctrl-Z does
+    /// where it is no key. The terminal is given back first: in the background nobody may.
+    ///
+    /// # Errors
+    /// If the terminal refuses.
+    pub fn stop(&mut self) -> std::io::Result<()> {
+        give_back();
+        kill_current_process_group(Signal::TSTP)?;
+        self.stopped()
+    }
+
+    /// Stops until somebody says otherwise, and takes the terminal again.
+    fn stopped(&mut self) -> std::io::Result<()> {
+        emulate_default_handler(SIGTSTP)?;
+        for flag in [&self.signals.stop, &self.signals.go_on] {
+            flag.store(false, Ordering::Relaxed);
+        }
+        self.enter()
+    }
+
+    /// Whether its size has changed since the last call.
+    pub fn resized(&mut self) -> bool {
+        let size = self.terminal.size().ok();
+        std::mem::replace(&mut self.size, size) != size
+    }
+
+    /// Forgets what is on it, so that all is drawn again.
+    ///
+    /// # Errors
+    /// If the terminal refuses.
+    pub fn forget(&mut self) -> std::io::Result<()> {
+        self.terminal.clear()
+    }
+
+    /// Draws.
+    ///
+    /// # Errors
+    /// If the terminal refuses.
+    pub fn draw(&mut self, picture: impl FnOnce(&mut ratatui::Frame<'_>)) -> std::io::Result<()> {
+        self.terminal.draw(picture)?;
+        Ok(())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Gives the terminal back, once. One that is gone takes nothing back.
+fn give_back() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+        let _ = disable_raw_mode();
+    }
+}

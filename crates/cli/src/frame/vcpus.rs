@@ -1,0 +1,178 @@
+//! What `exits` shows: each vCPU and each of its reasons to exit, and the longest exits.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use vmnoise_explain::{ExitsSummary, ReasonExits, Taken, VcpuExits, VmExits, WorstExit};
+
+use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
+use crate::output::exits::{cpus, largest, parts};
+use crate::output::text;
+use crate::units::human;
+
+/// The words of `exits`.
+pub const WORDS: Words = Words {
+    command: "exits",
+    rows: "vCPUs and why they left their guest, halts not counted as time",
+    row_columns: &[
+        words("vCPU"),
+        words("exit"),
+        figures("exits"),
+        figures("time %"),
+        figures("max"),
+        figures("mean"),
+        figures("p99"),
+        words("where it went"),
+    ],
+    curve: "time outside its guest in %",
+    gaps: "The longest exits",
+    gap_columns: &[
+        figures("length"),
+        words("vCPU"),
+        words("exit"),
+        words("most of it"),
+    ],
+};
+
+/// The exits so far.
+#[derive(Debug, Default)]
+pub struct Vcpus {
+    measured: Duration,
+    /// Time outside the guest until the last period, by row.
+    before_ns: BTreeMap<u64, u64>,
+}
+
+/// One row before it is written down.
+struct Line<'a> {
+    vcpu: String,
+    reason: &'a str,
+    key: u64,
+    count: u64,
+    taken: &'a Taken,
+    lengths: Option<&'a ReasonExits>,
+}
+
+impl Vcpus {
+    /// What there is to see now.
+    pub fn period(&mut self, measured: Duration, exits: &ExitsSummary) -> Snapshot {
+        let length = measured.saturating_sub(self.measured).as_nanos();
+        self.measured = measured;
+        let mut snapshot = Snapshot {
+            elapsed: measured,
+            ..Snapshot::default()
+        };
+        for (vm, vcpu) in vcpus(exits) {
+            for line in lines(vm, vcpu) {
+                let ns = outside_ns(line.taken);
+                let before_ns = self.before_ns.insert(line.key, ns).unwrap_or(0);
+                if length > 0 {
+                    let percent = ns.saturating_sub(before_ns) as f64 * 100.0 / length as f64;
+                    snapshot.levels.push((line.key, percent));
+                }
+                snapshot.rows.push(row(&line, measured));
+            }
+            let name = name(vm, vcpu);
+            let worst = vcpu.worst.iter();
+            snapshot.gaps.extend(worst.map(|exit| gap(&name, exit)));
+        }
+        let longest_first =
+            |gap: &Gap| std::cmp::Reverse(gap.parts.iter().map(|part| part.ns).sum::<u64>());
+        snapshot.gaps.sort_by_key(longest_first);
+        let headline = |gap: &Gap| format!("longest: {}, {}", gap.title, gap.row.cells[3].text);
+        let first = snapshot.gaps.first();
+        snapshot.headline = first.map_or_else(|| "no exit yet".into(), headline);
+        snapshot
+    }
+}
+
+fn vcpus(exits: &ExitsSummary) -> impl Iterator<Item = (&VmExits, &VcpuExits)> {
+    let vms = exits.vms.iter();
+    vms.flat_map(|vm| vm.vcpus.iter().map(move |vcpu| (vm, vcpu)))
+}
+
+fn name(vm: &VmExits, vcpu: &VcpuExits) -> String {
+    format!("{}/{}", vm.name, text::number(vcpu.vcpu.map(u64::from)))
+}
+
+/// The vCPU, then its reasons.
+fn lines<'a>(vm: &'a VmExits, vcpu: &'a VcpuExits) -> Vec<Line<'a>> {
+    let all = Line {
+        vcpu: name(vm, vcpu),
+        reason: "(all)",
+        key: key((vcpu.tid, "")),
+        count: vcpu.exits,
+        taken: &vcpu.time_ns.taken,
+        lengths: None,
+    };
+    let of_reason = |reason: &'a ReasonExits| Line {
+        vcpu: name(vm, vcpu),
+        reason: &reason.name,
+        key: key((vcpu.tid, &reason.name)),
+        count: reason.count,
+        taken: &reason.shares_ns,
+        lengths: Some(reason),
+    };
+    let reasons = vcpu.reasons.iter().map(of_reason);
+    std::iter::once(all).chain(reasons).collect()
+}
+
+fn row(line: &Line<'_>, measured: Duration) -> Row {
+    let percent = outside_ns(line.taken) as f64 * 100.0 / measured.as_nanos().max(1) as f64;
+    let length = |of: fn(&ReasonExits) -> u64| Cell::number(line.lengths.map(of), human);
+    Row::new(
+        line.key,
+        vec![
+            Cell::words(line.vcpu.clone()),
+            Cell::words(line.reason),
+            Cell::number(Some(line.count), |count| count.to_string()),
+            Cell {
+                text: text::percent(Some(percent)),
+                value: Some(percent),
+            },
+            length(|reason| reason.max_ns),
+            length(|reason| reason.mean_ns),
+            length(|reason| reason.p99_ns),
+            Cell::words(largest(line.taken)),
+        ],
+    )
+}
+
+/// A guest that halts wants nothing better.
+fn outside_ns(taken: &Taken) -> u64 {
+    parts::total_ns(taken) - taken.halted
+}
+
+fn key(identity: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    identity.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn gap(vcpu: &str, exit: &WorstExit) -> Gap {
+    let shares = parts::by_size(&exit.shares_ns);
+    let most = shares.first().map(|(share, _)| share.to_string());
+    Gap::new(
+        key((vcpu, exit.start_mono_ns)),
+        vec![
+            Cell::number(Some(exit.dur_ns), human),
+            Cell::words(vcpu),
+            Cell::words(exit.reason.clone()),
+            Cell::words(most.unwrap_or_default()),
+        ],
+        format!(
+            "{}, {vcpu}, {}, {}",
+            human(exit.dur_ns),
+            exit.reason,
+            cpus(exit.exit_cpu, exit.entry_cpu)
+        ),
+        shares
+            .into_iter()
+            .map(|(share, ns)| Part {
+                ns,
+                share: share.to_string(),
+                who: String::new(),
+            })
+            .collect(),
+    )
+}

@@ -1,0 +1,154 @@
+//! What `timerlat` shows: how late each CPU woke up, and the latest wake-ups phase by phase.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use vmnoise_events::RunFacts;
+use vmnoise_explain::{Longest, NamedWakeupPart, Wakeup, WorstWakeup};
+
+use super::Source;
+use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
+use crate::output::timerlat::budget::{phase, who};
+use crate::output::timerlat::columns::{Columns, Contexts};
+use crate::output::view::Period;
+use crate::units::{human, seconds};
+
+/// How many wake-ups are listed.
+const LISTED: usize = 64;
+
+const WORDS: Words = Words {
+    command: "timerlat",
+    rows: "CPUs, latency until user space",
+    row_columns: &[
+        figures("CPU"),
+        figures("wake-ups"),
+        figures("now"),
+        figures("mean"),
+        figures("max"),
+        figures("max thread"),
+        figures("max IRQ"),
+    ],
+    curve: "latest wake-up of each second in us",
+    gaps: "The latest wake-ups",
+    gap_columns: &[
+        figures("latency"),
+        figures("CPU"),
+        figures("at"),
+        words("most of it"),
+    ],
+};
+
+/// By its latency; of equals the earlier ranks higher.
+type Rank = (u64, Reverse<(u64, u32)>);
+
+/// The wake-ups so far.
+#[derive(Debug)]
+pub struct Wakeups {
+    columns: Columns,
+    latest: Longest<Rank, Wakeup>,
+    /// The latest wake-up of this period.
+    period_max_ns: BTreeMap<u32, u64>,
+}
+
+impl Default for Wakeups {
+    fn default() -> Wakeups {
+        Wakeups {
+            columns: Columns::default(),
+            latest: Longest::new(LISTED),
+            period_max_ns: BTreeMap::new(),
+        }
+    }
+}
+
+impl Source for Wakeups {
+    fn words(&self, _facts: &RunFacts) -> Words {
+        WORDS
+    }
+
+    fn wakeup(&mut self, wakeup: &Wakeup) {
+        self.columns.add(wakeup);
+        let max_ns = self.period_max_ns.entry(wakeup.cpu).or_default();
+        *max_ns = wakeup.latency_ns.max(*max_ns);
+        let order = Reverse((wakeup.expiry_mono_ns, wakeup.cpu));
+        self.latest
+            .see((wakeup.latency_ns, order), || wakeup.clone());
+    }
+
+    fn period(&mut self, period: &Period<'_>) -> Snapshot {
+        let mut latest: Vec<WorstWakeup> = self
+            .latest
+            .iter()
+            .map(|wakeup| period.explainer.named_wakeup(wakeup))
+            .collect();
+        latest.sort_by_key(|late| (Reverse(late.latency_ns), late.expiry_mono_ns, late.cpu));
+        let levels = std::mem::take(&mut self.period_max_ns).into_iter();
+        Snapshot {
+            elapsed: period.since_start,
+            headline: latest
+                .first()
+                .map_or_else(|| "no wake-up yet".into(), headline),
+            rows: self.columns.iter().map(row).collect(),
+            levels: levels
+                .map(|(cpu, ns)| (cpu.into(), ns as f64 / 1e3))
+                .collect(),
+            gaps: latest.iter().map(gap).collect(),
+        }
+    }
+}
+
+fn row((cpu, contexts): (u32, &Contexts)) -> Row {
+    let Contexts { irq, thread, user } = contexts;
+    Row::new(
+        cpu.into(),
+        vec![
+            Cell::index(cpu),
+            Cell::number(Some(user.count), |count| count.to_string()),
+            Cell::number(user.known(user.current_ns), human),
+            Cell::number(user.mean_ns(), human),
+            Cell::number(user.known(user.max_ns), human),
+            Cell::number(thread.known(thread.max_ns), human),
+            Cell::number(irq.known(irq.max_ns), human),
+        ],
+    )
+}
+
+fn title(late: &WorstWakeup) -> String {
+    let at = seconds(late.at_ns);
+    format!("{}, CPU {} at {at}", human(late.latency_ns), late.cpu)
+}
+
+fn headline(late: &WorstWakeup) -> String {
+    format!("latest: {}, {}", title(late), most(late))
+}
+
+/// The largest part, in words.
+fn most(late: &WorstWakeup) -> String {
+    let largest = late.parts.iter().max_by_key(|part| part.ns);
+    let words = largest.map(|part| format!("{} {}", words_of(part), who(part)));
+    words.unwrap_or_default().trim_end().to_owned()
+}
+
+fn words_of(part: &NamedWakeupPart) -> String {
+    format!("{}: {}", phase(part.phase), part.share)
+}
+
+fn gap(late: &WorstWakeup) -> Gap {
+    Gap::new(
+        late.expiry_mono_ns.rotate_left(16) ^ u64::from(late.cpu),
+        vec![
+            Cell::number(Some(late.latency_ns), human),
+            Cell::index(late.cpu),
+            Cell::number(Some(late.at_ns), |ns| format!("{:.3} s", ns as f64 / 1e9)),
+            Cell::words(most(late)),
+        ],
+        title(late),
+        late.parts
+            .iter()
+            .map(|part| Part {
+                ns: part.ns,
+                share: words_of(part),
+                who: who(part).to_owned(),
+            })
+            .collect(),
+    )
+}

@@ -1,0 +1,123 @@
+//! The frame in a real terminal: a tmux of our own runs the binary, presses keys, resizes,
+//! stops and goes on, and hangs up. Its screens are kept, with the numbers masked.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod mask;
+mod terminal;
+
+mod tmux {
+    use crate::mask::mask;
+    use crate::terminal::Terminal;
+
+    const OSNOISE: &str = "osnoise top -c 1";
+
+    #[test]
+    fn keys_choose_filter_explain_and_end() {
+        let terminal = Terminal::run(80, 24, "TERM=screen LC_ALL=C.UTF-8", OSNOISE);
+        let screen = terminal.wait("longest: ");
+        insta::assert_snapshot!("osnoise_80x24", mask(&screen));
+        terminal.press("?");
+        insta::assert_snapshot!("help_80x24", mask(&terminal.wait("end the run")));
+        terminal.press("Escape");
+        terminal.press("Space");
+        terminal.wait("[frozen]");
+        terminal.press("Tab");
+        terminal.press("Enter");
+        terminal.wait("Esc close");
+        terminal.press("Escape");
+        terminal.press("/");
+        terminal.press("no such name");
+        terminal.wait("/no such name_");
+        terminal.press("Enter");
+        terminal.wait(", 0 of ");
+        terminal.press("q");
+        let ended = terminal.ended();
+        assert!(ended.contains("Operating System Noise"), "{ended}");
+        assert!(ended.contains("status 0"), "{ended}");
+    }
+
+    #[test]
+    fn another_size_is_drawn_at_once_and_a_tiny_one_says_so() {
+        let terminal = Terminal::run(80, 24, "TERM=screen LC_ALL=C.UTF-8", OSNOISE);
+        terminal.wait("longest: ");
+        terminal.resize(20, 5);
+        terminal.wait("needs 60x16");
+        terminal.resize(120, 40);
+        let screen = terminal.wait("longest: ");
+        insta::assert_snapshot!("osnoise_120x40", mask(&screen));
+        terminal.press("C-c");
+        assert!(terminal.ended().contains("status 0"));
+    }
+
+    #[test]
+    fn without_colour_and_letters_it_is_the_same_in_ascii() {
+        let terminal = Terminal::run(80, 24, "TERM=screen LC_ALL=C NO_COLOR=1", OSNOISE);
+        let screen = terminal.wait("longest: ");
+        assert!(screen.is_ascii(), "{screen}");
+        let coloured = terminal.with_colours();
+        // 39 is what takes a colour back.
+        let colours = coloured.replace("\x1b[39m", "");
+        assert!(!colours.contains("\x1b[3"), "{coloured:?}");
+        terminal.press("q");
+        terminal.ended();
+    }
+
+    #[test]
+    fn stopped_it_gives_the_terminal_back_and_goes_on() {
+        let terminal = Terminal::run(80, 24, "TERM=screen LC_ALL=C.UTF-8", OSNOISE);
+        terminal.wait("longest: ");
+        terminal.press("C-z");
+        terminal.wait_shell();
+        terminal.press("fg\n");
+        terminal.wait("longest: ");
+        terminal.signal("TSTP");
+        terminal.wait_shell();
+        terminal.press("fg\n");
+        terminal.wait("longest: ");
+        terminal.press("q");
+        assert!(terminal.ended().contains("status 0"));
+    }
+
+    #[test]
+    fn a_lost_terminal_ends_the_run_and_keeps_the_recording() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = folder.path().join("lost.vmn");
+        let command = format!("{OSNOISE} -o {}", recording.display());
+        let terminal = Terminal::run(80, 24, "TERM=screen", &command);
+        terminal.wait("longest: ");
+        let pid = terminal.pid();
+        terminal.hang_up();
+        pid.wait_for_end();
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_vmnoise"))
+            .arg("explain")
+            .arg(&recording)
+            .output()
+            .unwrap();
+        let (text, error) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
+        assert!(output.status.success(), "{error}");
+        assert!(text.contains("Where the noise of CPU 1 went"), "{text}");
+        assert!(!error.contains("cut off"), "{error}");
+    }
+
+    #[test]
+    fn a_terminal_that_cannot_be_drawn_over_gets_what_it_always_got() {
+        let terminal = Terminal::run(100, 24, "TERM=dumb", "microvm -c 1 -d 3s");
+        terminal.wait("largest shares");
+        let ended = terminal.ended();
+        assert!(ended.contains("status 0"), "{ended}");
+        assert!(!ended.contains("q end"), "{ended}");
+    }
+
+    #[test]
+    fn microvm_has_the_same_frame() {
+        let terminal = Terminal::run(80, 24, "TERM=screen LC_ALL=C.UTF-8", "microvm -c 1 -d 1h");
+        let screen = terminal.wait("longest: ");
+        insta::assert_snapshot!("microvm_80x24", mask(&screen));
+        terminal.press("q");
+        let ended = terminal.ended();
+        assert!(ended.contains("status 0"), "{ended}");
+    }
+}
