@@ -170,3 +170,93 @@ fn gap(gap: &WorstGap) -> Gap {
             .collect(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use vmnoise_events::{Activity, ActivityKind, Anchor, Event, Gap, Source as Name, SourceId};
+    use vmnoise_explain::Explainer;
+
+    use super::*;
+    use crate::fixtures;
+
+    /// Two gaps, the second longer, with an interrupt in it.
+    fn events() -> Vec<Event> {
+        let anchor = |at| {
+            Event::Anchor(Anchor {
+                before_tsc: at,
+                mono_ns: at,
+                after_tsc: at,
+            })
+        };
+        let gap = |start_tsc, end_tsc| {
+            Event::Gap(Gap {
+                cpu: 16,
+                start_tsc,
+                end_tsc,
+                steal_ns: 0,
+                reloads: 0,
+                light_exits: 0,
+                heavy_exits: 0,
+                interference: None,
+            })
+        };
+        vec![
+            anchor(0),
+            Event::Source(Name {
+                id: SourceId(0),
+                name: "eno1:62".into(),
+            }),
+            Event::Activity(Activity {
+                cpu: 16,
+                kind: ActivityKind::Irq,
+                start_mono_ns: 2_001_000,
+                end_mono_ns: 2_004_000,
+                source: SourceId(0),
+                steal_ns: 0,
+            }),
+            gap(1_000_000, 1_002_000),
+            gap(2_000_000, 2_005_000),
+            anchor(9_000_000),
+            Event::Watermark(9_000_000),
+        ]
+    }
+
+    #[test]
+    fn gaps_come_longest_first_and_their_parts_add_up() {
+        let mut explainer = Explainer::new(&fixtures::facts());
+        let mut noise = Noise::default();
+        for event in events() {
+            explainer.feed(&event, &mut |budget| noise.gap(budget));
+        }
+        let lines = explainer.take_period();
+        let snapshot = noise.period(&Period {
+            since_start: Duration::from_secs(1),
+            lines: &lines,
+            outer_steal: &[],
+            longest: None,
+            explainer: &explainer,
+        });
+        let sums = snapshot
+            .gaps
+            .iter()
+            .map(|gap| gap.parts.iter().map(|part| part.ns).sum());
+        assert_eq!(sums.collect::<Vec<u64>>(), [5_000, 2_000]);
+        let irq = &snapshot.gaps[0].parts[0];
+        assert_eq!((irq.ns, irq.who.as_str()), (3_000, "eno1:62"));
+        assert!(
+            snapshot.headline.ends_with("irq eno1:62"),
+            "{}",
+            snapshot.headline
+        );
+        // No tally told how long the thread ran.
+        let cells: Vec<&str> = snapshot.rows[0]
+            .cells
+            .iter()
+            .map(|cell| cell.text.as_str())
+            .collect();
+        assert_eq!(cells[..4], ["16", "-", "5000 ns", "5000 ns"]);
+        assert_eq!(snapshot.levels, []);
+    }
+}

@@ -28,8 +28,8 @@ const WORDS: Words = Words {
         figures("max thread"),
         figures("max IRQ"),
     ],
-    curve: "latest wake-up of each second in us",
-    gaps: "The latest wake-ups",
+    curve: "longest latency of each second in us",
+    gaps: "The longest latencies",
     gap_columns: &[
         figures("latency"),
         figures("CPU"),
@@ -118,7 +118,7 @@ fn title(late: &WorstWakeup) -> String {
 }
 
 fn headline(late: &WorstWakeup) -> String {
-    format!("latest: {}, {}", title(late), most(late))
+    format!("longest: {}, {}", title(late), most(late))
 }
 
 /// The largest part, in words.

@@ -112,6 +112,37 @@ mod tmux {
     }
 
     #[test]
+    fn timerlat_has_the_same_frame() {
+        let terminal = Terminal::run(80, 24, "TERM=screen LC_ALL=C.UTF-8", "timerlat top -c 1");
+        let screen = terminal.wait("longest: ");
+        insta::assert_snapshot!("timerlat_80x24", mask(&screen));
+        terminal.press("q");
+        assert!(terminal.ended().contains("status 0"));
+    }
+
+    #[test]
+    fn exits_has_the_same_frame() {
+        let mut vm = std::process::Command::new(env!("CARGO_BIN_EXE_vmnoise"))
+            .args(["microvm", "-c", "1", "-d", "1h"])
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let command = format!("exits --vm {}", vm.id());
+        // A VM is known as one once it has vCPUs.
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        let terminal = Terminal::run(80, 24, "TERM=screen LC_ALL=C.UTF-8", &command);
+        let screen = terminal.wait("(all)");
+        vm.kill().unwrap();
+        vm.wait().unwrap();
+        assert!(screen.contains("The longest exits"), "{screen}");
+        // The VM has ended, and so does the run; what it said of that stays.
+        let ended = terminal.ended();
+        assert!(ended.contains("has ended; the result covers"), "{ended}");
+        assert!(ended.contains("status 0"), "{ended}");
+    }
+
+    #[test]
     fn microvm_has_the_same_frame() {
         let terminal = Terminal::run(80, 24, "TERM=screen LC_ALL=C.UTF-8", "microvm -c 1 -d 1h");
         let screen = terminal.wait("longest: ");

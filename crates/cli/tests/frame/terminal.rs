@@ -130,14 +130,17 @@ impl Terminal {
         self.tmux(&["capture-pane", "-p", "-S", "-", "-t", "test"])
     }
 
+    /// Twice the same: one alone may be half drawn.
     fn wait_for(&self, what: &str, there: impl Fn(&str) -> bool) -> String {
         let begin = Instant::now();
+        let mut before = String::new();
         loop {
             let screen = self.screen();
-            if there(&screen) {
+            if there(&screen) && screen == before {
                 return screen;
             }
             assert!(begin.elapsed() < PATIENCE, "{what} never came:\n{screen}");
+            before = screen;
             std::thread::sleep(Duration::from_millis(100));
         }
     }

@@ -47,9 +47,11 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, pane: Pane, settin
     let rows: Vec<&Row> = shown.iter().map(|index| rows[*index]).collect();
     let widths = widths(columns, &rows);
     let fit = fitting(columns, &widths, table.width);
+    let last = fit.last().copied();
     let constraints = fit.iter().map(|&index| match columns[index].words {
-        true => Constraint::Min(widths[index].min(LEAST_WORDS)),
-        false => Constraint::Length(widths[index]),
+        // What does not fit is cut off there.
+        true if Some(index) == last => Constraint::Min(LEAST_WORDS),
+        _ => Constraint::Length(widths[index]),
     });
     let header = fit
         .iter()
@@ -92,8 +94,9 @@ fn widths(columns: &[Column], rows: &[&Row]) -> Vec<u16> {
 /// The columns to show. What is too much is left out from the right, words last.
 fn fitting(columns: &[Column], widths: &[u16], width: u16) -> Vec<usize> {
     let mut fit: Vec<usize> = (0..columns.len()).collect();
-    let needed = |index: &usize| match columns[*index].words {
-        true => widths[*index].min(LEAST_WORDS) + SPACE,
+    let all = columns.len() - 1;
+    let needed = |index: &usize| match columns[*index].words && *index == all {
+        true => LEAST_WORDS + SPACE,
         false => widths[*index] + SPACE,
     };
     while fit.len() > 1 && fit.iter().map(needed).sum::<u16>() > width {
