@@ -58,7 +58,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Measure this host as a virtual machine would feel it, and say who took each microsecond
+    /// Measure this host as a virtual machine would feel it, and name who took each microsecond
     Microvm(MicrovmArguments),
     /// Measure what is taken from this machine's CPUs, as rtla osnoise does, on any kernel
     Osnoise(Box<OsnoiseArguments>),

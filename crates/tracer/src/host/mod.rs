@@ -64,7 +64,7 @@ impl Host {
     pub fn facts(&self) -> io::Result<HostFacts> {
         Ok(HostFacts {
             kernel: self.line("proc/sys/kernel/osrelease")?,
-            name: Some(self.line("proc/sys/kernel/hostname")?),
+            name: self.line("proc/sys/kernel/hostname").ok(),
             hypervisor: self.hypervisor(),
             cpu_model: self.cpu_model()?,
             allowed_cpus: self.allowed_cpus()?,
