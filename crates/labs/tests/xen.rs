@@ -169,14 +169,24 @@ mod lab_full {
 
         #[test]
         fn a_pvh_guest_tells_the_same_as_a_pv_guest() {
-            let told = woken(&XenLab::pvh()).unwrap();
-            assert_eq!(told.doctor["host"]["hypervisor"], "Xen PVH");
+            assert_tells_the_same(&XenLab::pvh(), "Xen PVH");
+        }
+
+        #[test]
+        fn an_hvm_guest_tells_the_same_as_a_pv_guest() {
+            assert_tells_the_same(&XenLab::hvm(), "Xen HVM");
+        }
+
+        fn assert_tells_the_same(lab: &XenLab, hypervisor: &str) {
+            let told = woken(lab).unwrap();
+            assert_eq!(told.doctor["host"]["hypervisor"], hypervisor);
             for (probe, name) in BEST {
                 assert_eq!(rung(&told.doctor, probe)["rung"], name);
             }
             assert_eq!(rung(&told.latency, "timers")["rung"], "xen");
             assert_latencies_add_up(&told.latency);
             let cpu = &told.latency["cpus"][0];
+            println!("every 50 us: {}", cpu["irq"]);
             assert!(number(&cpu["irq"]["p50_ns"]) >= SLOP_NS - 50_000, "{cpu}");
         }
     }

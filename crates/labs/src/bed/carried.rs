@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::apt::call;
 
@@ -35,6 +35,11 @@ pub(super) fn libraries(program: &Path, root: &Path) -> Result<Vec<Carried>> {
         &[&first, "ldd", &program.to_string_lossy()],
         Path::new("."),
     )?;
+    ensure!(
+        !list.contains("not found"),
+        "{} lacks libraries: {list}",
+        program.display()
+    );
     let files = list.lines().filter_map(path_of_library).map(Path::new);
     Ok(files
         .map(|from| Carried {

@@ -23,6 +23,8 @@ const EXITS_AT_CR2: [u32; 2] = [10, 0];
 const PACKAGES: [&str; 3] = ["qemu-system-x86", "qemu-system-data", "seabios"];
 /// Where they have firmware.
 const FIRMWARE: [&str; 2] = ["usr/share/qemu", "usr/share/seabios"];
+/// Where they have modules, from the folder of their programs.
+const MODULES: &str = "../lib/x86_64-linux-gnu/qemu";
 
 /// A QEMU that works on this machine.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(super) struct Qemu {
     version: String,
     /// Folders in front of those that it knows.
     firmware: Vec<String>,
+    /// Where its modules are, if not where it looks for them. 7.2 has its emulator in one.
+    modules: Option<PathBuf>,
 }
 
 impl Qemu {
@@ -50,7 +54,11 @@ impl Qemu {
     /// # Errors
     /// If this machine has none.
     pub(super) fn with_reads_of_cr2() -> Result<&'static Qemu> {
-        static OWN: LazyLock<Result<Qemu>> = LazyLock::new(Qemu::own);
+        static OWN: LazyLock<Result<Qemu>> = LazyLock::new(|| {
+            let (own, fault) = Qemu::own()?.mended_if_possible();
+            eprintln!("this lab runs on QEMU {}{fault}", own.version);
+            Ok(own)
+        });
         let own = OWN.as_ref().map_err(|error| anyhow!("{error:#}"))?;
         ensure!(
             !own.is_since(EXITS_AT_CR2),
@@ -83,6 +91,7 @@ impl Qemu {
             version: version.to_owned(),
             program,
             firmware,
+            modules: None,
         })
     }
 
@@ -94,7 +103,22 @@ impl Qemu {
             mended::write(&self.file()?, &copy)?;
         }
         let firmware = self.folders()?.lines().map(str::to_owned).collect();
-        Qemu::found(copy.display().to_string(), firmware)
+        let modules = self.file()?.with_file_name(MODULES);
+        Ok(Qemu {
+            modules: Some(modules),
+            ..Qemu::found(copy.display().to_string(), firmware)?
+        })
+    }
+
+    /// The same, or it as it is, and what is wrong with it then.
+    fn mended_if_possible(self) -> (Qemu, String) {
+        match self.mended() {
+            Ok(mended) => (mended, String::new()),
+            Err(error) => (
+                self,
+                format!("; it may deliver an interrupt to a guest's guest twice: {error:#}"),
+            ),
+        }
     }
 
     fn is_since(&self, version: [u32; 2]) -> bool {
@@ -115,6 +139,9 @@ impl Qemu {
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(self.firmware_arguments());
+        if let Some(modules) = &self.modules {
+            command.env("QEMU_MODULE_DIR", modules);
+        }
         command
     }
 
@@ -141,7 +168,7 @@ impl Qemu {
 
 fn choose() -> Result<Qemu> {
     let own = Qemu::own()?;
-    let (qemu, mut why) = if own.is_since(SOUND) {
+    let (qemu, why) = if own.is_since(SOUND) {
         (own, String::new())
     } else {
         match Qemu::of_backports() {
@@ -149,11 +176,8 @@ fn choose() -> Result<Qemu> {
             Err(error) => (own, format!(", as there is no newer one: {error:#}")),
         }
     };
-    let qemu = qemu.mended().unwrap_or_else(|error| {
-        why += &format!("; it may deliver an interrupt to a guest's guest twice: {error:#}");
-        qemu
-    });
-    eprintln!("labs run on QEMU {}{why}", qemu.version);
+    let (qemu, fault) = qemu.mended_if_possible();
+    eprintln!("labs run on QEMU {}{why}{fault}", qemu.version);
     Ok(qemu)
 }
 
@@ -172,6 +196,7 @@ mod tests {
             program: PROGRAM.into(),
             version: version(said).unwrap().to_owned(),
             firmware: Vec::new(),
+            modules: None,
         };
         assert!(!qemu("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)\n").is_since(SOUND));
         assert!(qemu("QEMU emulator version 10.0.2\nCopyright").is_since(SOUND));

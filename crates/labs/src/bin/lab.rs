@@ -1,8 +1,8 @@
 //! `lab cloud|plain|rt[@SUITE] CPUS|virtual:SHIFT COMMAND...` boots one lab, shows what each
 //! command said and how it ended, and how long all of it took. `lab reach SUITE` fails
-//! where that suite of Debian cannot be had. `lab xen[,WORD...] COMMAND...` boots one with
-//! Xen, whose guest runs the commands that begin with `guest: `, and Dom0 the others; the words
-//! go to the guest's kernel. With commands that begin with `guest: ` the
+//! where that suite of Debian cannot be had. `lab xen|xen-pvh|xen-hvm[,WORD...] COMMAND...`
+//! boots one with Xen, whose guest runs the commands that begin with `guest: `, and Dom0 the
+//! others; the words go to the guest's kernel. With commands that begin with `guest: ` the
 //! lab carries a Linux guest, which runs them once `lab-guest boot` has started it.
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use vmnoise_labs::bed::{CommandOutput, Kernel, Lab, Suite, XenLab};
 use vmnoise_labs::lab_program;
 
 const USAGE: &str = "usage: lab cloud|plain|rt[@SUITE] CPUS|virtual:SHIFT COMMAND... | \
-                     xen[,WORD...] COMMAND... | reach SUITE";
+                     xen|xen-pvh|xen-hvm[,WORD...] COMMAND... | reach SUITE";
 /// Begins a command of the guest.
 const GUEST: &str = "guest: ";
 const PROGRAMS: [&str; 5] = [
@@ -76,6 +76,7 @@ fn xen(machine: &str, commands: &[&str]) -> Result<String> {
     let lab = match machine {
         "xen" => XenLab::pv(),
         "xen-pvh" => XenLab::pvh(),
+        "xen-hvm" => XenLab::hvm(),
         _ => bail!(USAGE),
     };
     let (in_guest, in_dom0) = split(commands);

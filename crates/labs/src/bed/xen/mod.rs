@@ -2,6 +2,7 @@
 //! that runs commands as a lab does. All on one CPU under virtual time, so that whatever
 //! Dom0 does is taken from the guest, and nothing is while it sleeps.
 
+mod device_model;
 mod packages;
 
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use super::apt::call;
 use super::boot::{Boot, LabReport};
 use super::carried::Carried;
 use super::initramfs::{self, Contents};
@@ -22,14 +24,13 @@ use super::{Suite, arguments};
 const BACKSTOP: Duration = Duration::from_secs(600);
 /// Of the machine: Dom0 has 1 GiB of it.
 const MEMORY_MIB: u32 = 2048;
-/// 2^this ns an instruction.
-const SHIFT: u8 = 2;
 
 /// What a guest of Xen knows of that, and so how it is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Type {
     Pv,
     Pvh,
+    Hvm,
 }
 
 impl Type {
@@ -38,6 +39,7 @@ impl Type {
         match self {
             Type::Pv => "pv",
             Type::Pvh => "pvh",
+            Type::Hvm => "hvm",
         }
     }
 
@@ -45,7 +47,16 @@ impl Type {
     fn qemu(self) -> Result<&'static Qemu> {
         match self {
             Type::Pv => Qemu::chosen(),
-            Type::Pvh => Qemu::with_reads_of_cr2(),
+            Type::Pvh | Type::Hvm => Qemu::with_reads_of_cr2(),
+        }
+    }
+
+    /// 2^this ns an instruction. The firmware of an HVM guest is minutes of them, and who waits
+    /// for the guest has no minutes.
+    fn shift(self) -> u8 {
+        match self {
+            Type::Pv | Type::Pvh => 2,
+            Type::Hvm => 0,
         }
     }
 }
@@ -80,6 +91,11 @@ impl XenLab {
     /// The same in SVM: it has its own page tables, and no hardware but its CPU (PVH).
     pub fn pvh() -> XenLab {
         XenLab::of(Type::Pvh)
+    }
+
+    /// The same with a whole machine around it, which a QEMU in Dom0 emulates (HVM).
+    pub fn hvm() -> XenLab {
+        XenLab::of(Type::Hvm)
     }
 
     fn of(type_of_guest: Type) -> XenLab {
@@ -127,6 +143,9 @@ impl XenLab {
         let commands = [&["lab-xen start"], dom0, &[&results]].concat();
         let mut carried = self.guests_files(folder, guest)?;
         carried.extend(xen.programs()?);
+        if self.type_of_guest == Type::Hvm {
+            carried.extend(device_model::files(&xen, self.type_of_guest.qemu()?)?);
+        }
         let contents = Contents {
             modules: &image.modules_of_dom0()?,
             programs: &[&self.programs[..], &[crate::lab_program("lab-xen")?]].concat(),
@@ -142,7 +161,12 @@ impl XenLab {
         let vmlinux = folder.join("vmlinux");
         std::fs::write(&vmlinux, vmlinux_of(&image.vmlinuz)?)?;
         let arguments = [
-            arguments::machine(1, MEMORY_MIB, Some(SHIFT), arguments::CPU_FOR_XEN),
+            arguments::machine(
+                1,
+                MEMORY_MIB,
+                Some(self.type_of_guest.shift()),
+                arguments::CPU_FOR_XEN,
+            ),
             arguments::xen(&hypervisor, &vmlinux, &initramfs),
         ];
         let boot = Boot {
@@ -176,14 +200,21 @@ impl XenLab {
             commands,
             results: inside::XEN_CONSOLE,
         };
-        let initramfs = folder.join("guest-initramfs");
+        let mut initramfs = folder.join("guest-initramfs");
         initramfs::write(&initramfs, &contents)?;
-        let vmlinux = folder.join("guest-vmlinux");
-        std::fs::write(&vmlinux, vmlinux_of(&image.vmlinuz)?)?;
+        let mut kernel = folder.join("guest-vmlinux");
+        if self.type_of_guest == Type::Hvm {
+            // Its firmware starts what any PC does, and reads it a byte at a time.
+            kernel = image.vmlinuz;
+            call("gzip", &["-9", "guest-initramfs"], folder)?;
+            initramfs.set_extension("gz");
+        } else {
+            std::fs::write(&kernel, vmlinux_of(&image.vmlinuz)?)?;
+        }
         let domain = folder.join("domain");
         std::fs::write(&domain, self.domain())?;
         Ok(vec![
-            Carried::new(GUEST_KERNEL, &vmlinux),
+            Carried::new(GUEST_KERNEL, &kernel),
             Carried::new(GUEST_INITRAMFS, &initramfs),
             Carried::new(XEN_DOMAIN, &domain),
         ])
@@ -211,8 +242,13 @@ impl XenLab {
             ("on_poweroff", "\"preserve\"".to_owned()),
             ("on_crash", "\"preserve\"".to_owned()),
         ];
-        settings
+        let mut text = settings
             .map(|(key, value)| format!("{key}={value}\n"))
-            .concat()
+            .concat();
+        if self.type_of_guest == Type::Hvm {
+            // No screen: its firmware would be one more to emulate.
+            text += "vnc=0\nvga=\"none\"\n";
+        }
+        text
     }
 }

@@ -45,6 +45,22 @@ impl Xen {
         decompressed(&std::fs::read(file)?)
     }
 
+    /// Where it is unpacked.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The first that runs in an HVM guest: it puts the firmware where it belongs.
+    pub(super) fn loader(&self) -> Result<Carried> {
+        let mut files = self.files.iter();
+        let from = files.find(|path| path.ends_with("boot/hvmloader"));
+        let from = from.context("Xen without hvmloader")?;
+        Ok(Carried {
+            inside: Path::new("/").join(from.strip_prefix(&self.folder)?),
+            from: from.clone(),
+        })
+    }
+
     /// The programs of Dom0, with their libraries.
     pub(super) fn programs(&self) -> Result<Vec<Carried>> {
         let mut all = BTreeMap::new();
