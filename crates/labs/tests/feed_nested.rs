@@ -121,10 +121,8 @@ fn lab_with(in_guest: &[&str]) -> Lab {
 fn documents(results: &str) -> Vec<Value> {
     let mut said = results.lines();
     let measured: CommandOutput = serde_json::from_str(said.nth(1).unwrap()).unwrap();
-    let lines = measured.text().unwrap().lines();
-    lines
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    let documents = serde_json::Deserializer::from_str(measured.text().unwrap());
+    documents.into_iter().map(Result::unwrap).collect()
 }
 
 fn joined(guest: &[u8], host: &[u8]) -> Value {
