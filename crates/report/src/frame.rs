@@ -8,7 +8,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) title: String,
     pub(crate) tool_version: &'a str,
     pub(crate) style: &'static str,
-    pub(crate) library: String,
+    pub(crate) plotter: String,
     pub(crate) script: &'static str,
 }
 
@@ -18,7 +18,7 @@ impl<'a> Frame<'a> {
             title,
             tool_version,
             style: include_str!("../page/page.css"),
-            library: library::script(),
+            plotter: library::script(),
             script: include_str!("../page/page.js"),
         }
     }
