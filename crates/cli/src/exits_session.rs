@@ -72,6 +72,7 @@ impl<'a, 'v> ExitsSession<'a, 'v> {
     /// Takes one event.
     pub fn accept(&mut self, event: &Event) {
         self.recorder.push(event);
+        self.tell_recorder();
         if let Event::Anchor(anchor) = event {
             let (first_ns, _) = self.span_ns.unwrap_or((anchor.mono_ns, 0));
             self.span_ns = Some((first_ns, anchor.mono_ns));
@@ -92,8 +93,15 @@ impl<'a, 'v> ExitsSession<'a, 'v> {
     /// survives the end of this process.
     pub fn period(&mut self) {
         self.recorder.flush();
+        self.tell_recorder();
         if self.view.wants_periods() {
             self.view.period(self.measured(), &self.explainer.exits());
+        }
+    }
+
+    fn tell_recorder(&mut self) {
+        if let Some(news) = self.recorder.take_news() {
+            self.view.notice(&news);
         }
     }
 

@@ -22,6 +22,7 @@ mod outer_steal;
 mod output;
 mod poller;
 mod priority;
+mod progress;
 mod reaction;
 mod reason_names;
 mod recent_trace;

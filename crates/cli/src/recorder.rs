@@ -11,6 +11,8 @@ use vmnoise_recording::Writer;
 pub struct Recorder {
     writer: Option<Writer<File>>,
     error: Option<anyhow::Error>,
+    /// What was not told yet.
+    news: Option<String>,
 }
 
 impl Recorder {
@@ -19,6 +21,7 @@ impl Recorder {
         Recorder {
             writer,
             error: None,
+            news: None,
         }
     }
 
@@ -30,6 +33,11 @@ impl Recorder {
     /// Makes sure that what was recorded so far survives the end of this process.
     pub fn flush(&mut self) {
         self.write(Writer::flush);
+    }
+
+    /// What went wrong since the last call, for whoever sits before the run.
+    pub fn take_news(&mut self) -> Option<String> {
+        self.news.take()
     }
 
     /// Ends the recording; returns what went wrong with it.
@@ -47,9 +55,8 @@ impl Recorder {
         if let Some(writer) = &mut self.writer
             && let Err(error) = action(writer)
         {
-            let error = anyhow::Error::new(error)
-                .context("the recording is incomplete; what was written before reads back");
-            eprintln!("vmnoise: {error:#}");
+            let error = anyhow::Error::new(error);
+            self.news = Some(format!("{error:#}; the run goes on"));
             self.error = Some(error);
             self.writer = None;
         }

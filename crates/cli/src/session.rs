@@ -58,6 +58,7 @@ impl<'a> Session<'a> {
     /// Takes one event.
     pub fn accept(&mut self, event: &Event) {
         self.recorder.push(event);
+        self.tell_recorder();
         self.explain(|explainer, on_budget| explainer.feed(event, on_budget));
     }
 
@@ -94,6 +95,13 @@ impl<'a> Session<'a> {
     /// Makes sure that what was recorded so far survives the end of this process.
     pub fn flush(&mut self) {
         self.recorder.flush();
+        self.tell_recorder();
+    }
+
+    fn tell_recorder(&mut self) {
+        if let Some(news) = self.recorder.take_news() {
+            self.view.notice(&news);
+        }
     }
 
     /// What shows the run.

@@ -1,5 +1,7 @@
 //! Times as people type and read them.
 
+use std::time::Duration;
+
 /// What a number without a suffix means.
 #[derive(Debug, Clone, Copy)]
 pub enum Bare {
@@ -57,6 +59,17 @@ pub fn human(ns: u64) -> String {
         10_000..=999_999 => format!("{:.1} us", value / 1e3),
         1_000_000..=999_999_999 => format!("{:.3} ms", value / 1e6),
         _ => format!("{:.3} s", value / 1e9),
+    }
+}
+
+/// A duration for somebody who waits: `12 s`, `7 min`, `2 h 05 min`.
+pub fn rough(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let minutes = seconds / 60;
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{minutes} min"),
+        _ => format!("{} h {:02} min", minutes / 60, minutes % 60),
     }
 }
 
@@ -118,6 +131,21 @@ mod tests {
             1_000_000
         );
         assert_eq!(to_ns(u64::MAX, 1), u64::MAX);
+    }
+
+    #[test]
+    fn who_waits_is_told_no_more_than_matters() {
+        let seconds = [0, 119, 120, 7199, 7200, 90_000];
+        let words = seconds.map(|seconds| rough(Duration::from_secs(seconds)));
+        let expected = [
+            "0 s",
+            "119 s",
+            "2 min",
+            "119 min",
+            "2 h 00 min",
+            "25 h 00 min",
+        ];
+        assert_eq!(words, expected);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub enum WriteError {
         error: io::Error,
     },
     /// The file was created and then refused data: a full disk, a quota.
-    #[error("cannot write to the recording: {0}; it is readable up to the last complete batch")]
+    #[error("cannot write to the recording, which is readable up to its last complete batch")]
     Io(#[from] io::Error),
     /// An event that no reader would accept: sources and vCPUs are numbered in order
     /// from 0 and defined before their first use.
@@ -34,7 +34,7 @@ pub enum WriteError {
         defined: u32,
     },
     /// Arrow refused to encode a batch.
-    #[error("cannot encode a batch of the recording: {0}; report this as a bug")]
+    #[error("cannot encode a batch of the recording; report this as a bug")]
     Encode(#[from] ArrowError),
 }
 

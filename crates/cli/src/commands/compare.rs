@@ -5,15 +5,18 @@ use std::path::Path;
 use anyhow::Result;
 use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::compare::{Sample, Sampler, Span, WINDOWS, compare};
-use vmnoise_recording::Reader;
 
-use super::explain::{name_file, tell_ending};
+use super::explain::{name_file, read, tell_ending};
 use crate::args::CompareArguments;
 use crate::output::compare::{Checked, Comparison, Run, print};
+use crate::progress;
 use crate::status::{Status, UsageError};
 
 /// Compares, prints, and says whether a condition holds.
 pub fn run(arguments: &CompareArguments) -> Result<Status> {
+    for path in &arguments.recordings {
+        progress::expect(path, 2);
+    }
     let mut looks = Vec::new();
     for path in &arguments.recordings {
         looks.push(look(path)?);
@@ -74,7 +77,7 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
 
 /// What a recording is of, and how long.
 fn look(path: &Path) -> Result<(RunFacts, Span)> {
-    let mut reader = Reader::open(path).map_err(|error| name_file(error, path))?;
+    let reader = progress::open(path).map_err(|error| name_file(error, path))?;
     let facts = reader.facts().clone();
     let gapless = match facts.workload {
         Workload::Vcpus => Some("exits"),
@@ -91,14 +94,14 @@ fn look(path: &Path) -> Result<(RunFacts, Span)> {
     }
     let mut span = Span::default();
     // What cannot be read is told when it is read for good.
-    let _ = reader.for_each(&mut |event| span.feed(event));
+    let _ = read(reader, &mut |event| span.feed(event));
     Ok((facts, span))
 }
 
 fn sample(path: &Path, facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> Result<Sample> {
-    let mut reader = Reader::open(path).map_err(|error| name_file(error, path))?;
+    let reader = progress::open(path).map_err(|error| name_file(error, path))?;
     let mut sampler = Sampler::new(facts, threshold_ns, window_ns);
-    let ending = reader.for_each(&mut |event| sampler.feed(event));
+    let ending = read(reader, &mut |event| sampler.feed(event));
     tell_ending(ending, path)?;
     Ok(sampler.finish())
 }

@@ -22,6 +22,7 @@ use crate::host_feed::{self, FeedFrom};
 use crate::measure::{Measured, Measurement};
 use crate::output::view::View;
 use crate::poller::Poller;
+use crate::progress::Timed;
 use crate::reaction::{OnThreshold, Reaction};
 use crate::session::{Outcome, Session};
 use crate::status::{Status, UsageError};
@@ -138,7 +139,15 @@ pub fn conduct(
     };
     let recording = claim_all(&plan.output, "recording")?;
     let trace_file = claim_all(&plan.trace_file, "trace")?;
-    let outcome = measure(&plan, recording, trace_file, view, prepare, &interrupts);
+    let mut timed = Timed::new(view);
+    let outcome = measure(
+        &plan,
+        recording,
+        trace_file,
+        &mut timed,
+        prepare,
+        &interrupts,
+    );
     for path in [&plan.output, &plan.trace_file].into_iter().flatten() {
         remove_if_empty(path);
     }

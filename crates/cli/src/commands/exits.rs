@@ -47,12 +47,12 @@ pub fn run(arguments: &ExitsArguments) -> Result<Status> {
 }
 
 fn run_top(arguments: &ExitsTopArguments) -> Result<Status> {
-    let draws =
-        !arguments.quiet && arguments.format == Format::Text && std::io::stdout().is_terminal();
+    let draws = arguments.format == Format::Text && std::io::stdout().is_terminal();
     let live = match draws {
+        _ if arguments.quiet => WhileRunning::Silent,
         true if choice::can_show() => WhileRunning::Framed,
         true => WhileRunning::Redrawn,
-        false => WhileRunning::Silent,
+        false => WhileRunning::Timed,
     };
     let view = ExitsView::new(Layout::Top { live }, arguments.format);
     count(&arguments.common, view)

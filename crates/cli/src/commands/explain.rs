@@ -1,11 +1,10 @@
 //! `vmnoise explain`: a recording goes through the same path as a live run, and a guest's
 //! may be joined with its host's.
 
-use std::fs::File;
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::{RunFacts, Workload};
+use vmnoise_events::{Event, RunFacts, Workload};
 use vmnoise_recording::{Ending, ReadError, Reader};
 
 use super::join;
@@ -15,6 +14,7 @@ use crate::output::exits::{ExitsView, Layout, WhileRunning};
 use crate::output::osnoise_trace::Trace;
 use crate::output::timerlat;
 use crate::output::view::{Final, View};
+use crate::progress::{self, Input};
 use crate::session::{Outcome, Session};
 use crate::status::Status;
 
@@ -28,11 +28,14 @@ pub fn run(arguments: &ExplainArguments) -> Result<Status> {
         return join::run(arguments, host);
     }
     let path = &arguments.recording;
-    let mut reader = Reader::open(path).map_err(|error| name_file(error, path))?;
+    if arguments.trace {
+        progress::none();
+    }
+    let reader = progress::open(path).map_err(|error| name_file(error, path))?;
     let facts = reader.facts().clone();
     let ending = match facts.workload {
-        Workload::Vcpus => exits(arguments, &facts, &mut reader)?,
-        _ => gaps(arguments, &facts, &mut reader)?,
+        Workload::Vcpus => exits(arguments, &facts, reader)?,
+        _ => gaps(arguments, &facts, reader)?,
     };
     tell_ending(ending, path)?;
     Ok(Status::Ok)
@@ -53,11 +56,7 @@ pub fn tell_ending(ending: Replayed, path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn gaps(
-    arguments: &ExplainArguments,
-    facts: &RunFacts,
-    reader: &mut Reader<File>,
-) -> Result<Replayed> {
+fn gaps(arguments: &ExplainArguments, facts: &RunFacts, reader: Reader<Input>) -> Result<Replayed> {
     let mut view: Box<dyn View> = match (facts.workload, arguments.trace) {
         (Workload::Timer, true) => Box::new(timerlat::trace::Trace::of_recording()),
         (Workload::Timer, false) => {
@@ -73,7 +72,7 @@ fn gaps(
     };
     view.begin(facts);
     let mut session = Session::new(facts, None, view.as_mut());
-    let ending = reader.for_each(&mut |event| session.accept(event));
+    let ending = read(reader, &mut |event| session.accept(event));
     let Outcome { summary, trace, .. } = session.finish();
     view.finish(facts, &summary, &trace)?;
     Ok(ending)
@@ -82,7 +81,7 @@ fn gaps(
 fn exits(
     arguments: &ExplainArguments,
     facts: &RunFacts,
-    reader: &mut Reader<File>,
+    reader: Reader<Input>,
 ) -> Result<Replayed> {
     let layout = match arguments.trace {
         true => Layout::Trace,
@@ -92,10 +91,15 @@ fn exits(
     };
     let mut view = ExitsView::new(layout, arguments.format);
     let mut session = ExitsSession::new(facts, None, &mut view);
-    let ending = reader.for_each(&mut |event| session.accept(event));
+    let ending = read(reader, &mut |event| session.accept(event));
     let ExitsOutcome { run, measured, .. } = session.finish();
     view.finish(facts, measured, &run, &[])?;
     Ok(ending)
+}
+
+/// Reads to the end, after which nothing tells how far it is any more.
+pub fn read(mut reader: Reader<Input>, on_event: &mut dyn FnMut(&Event)) -> Replayed {
+    reader.for_each(on_event)
 }
 
 /// Faults of the content do not know the name of their file.

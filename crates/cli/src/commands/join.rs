@@ -1,7 +1,6 @@
 //! `vmnoise explain GUEST HOST`: a first pass over both recordings finds out which vCPU is
 //! which CPU of the guest, a second lays what the host did under the guest's gaps.
 
-use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -13,11 +12,15 @@ use vmnoise_recording::Reader;
 use super::explain::{Replayed, name_file, tell_ending};
 use crate::args::ExplainArguments;
 use crate::output::join::Joined;
+use crate::progress::{self, Input};
 use crate::status::{Status, UsageError};
 
 /// Prints what the two come to. What can be read is joined even where a file ends too
 /// early; then the fault follows on stderr.
 pub fn run(arguments: &ExplainArguments, host: &Path) -> Result<Status> {
+    for path in [arguments.recording.as_path(), host] {
+        progress::expect(path, 2);
+    }
     let mut guest = Recording::open(&arguments.recording)?;
     let mut host = Recording::open(host)?;
     let pairs = pair(arguments.vm.as_deref(), &mut guest, &mut host)?;
@@ -135,7 +138,8 @@ pub struct Recording<'a> {
     path: &'a Path,
     /// What was true before its first event.
     pub facts: RunFacts,
-    reader: Reader<File>,
+    /// None once it has ended.
+    reader: Option<Reader<Input>>,
     /// How reading ended, once it did.
     ended: Option<Replayed>,
 }
@@ -146,7 +150,7 @@ impl<'a> Recording<'a> {
     /// # Errors
     /// If it cannot be read, or not twice.
     pub fn open(path: &'a Path) -> Result<Recording<'a>> {
-        let reader = Reader::open(path).map_err(|error| name_file(error, path))?;
+        let reader = progress::open(path).map_err(|error| name_file(error, path))?;
         if !path.is_file() {
             return Err(UsageError(format!(
                 "{}: it is read twice, and this is no file: save it as one",
@@ -157,21 +161,20 @@ impl<'a> Recording<'a> {
         Ok(Recording {
             path,
             facts: reader.facts().clone(),
-            reader,
+            reader: Some(reader),
             ended: None,
         })
     }
 
     /// The next event; `None` where it ends, be it by a fault.
     pub fn pull(&mut self) -> Option<Event> {
-        if self.ended.is_some() {
-            return None;
-        }
-        match self.reader.next_event() {
+        let ended = match self.reader.as_mut()?.next_event() {
             Ok(ControlFlow::Continue(event)) => return Some(event),
-            Ok(ControlFlow::Break(ending)) => self.ended = Some(Ok(ending)),
-            Err(fault) => self.ended = Some(Err(fault)),
-        }
+            Ok(ControlFlow::Break(ending)) => Ok(ending),
+            Err(fault) => Err(fault),
+        };
+        self.ended = Some(ended);
+        self.reader = None;
         None
     }
 

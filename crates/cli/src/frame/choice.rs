@@ -13,7 +13,12 @@ pub fn can_show() -> bool {
     // A background job that reads keys is stopped.
     let in_front = tcgetpgrp(&stdin).is_ok_and(|group| group == getpgrp());
     let has_size = tcgetwinsize(&stdout).is_ok_and(|size| size.ws_col > 0 && size.ws_row > 0);
-    seen && in_front && has_size && can_move(std::env::var("TERM").ok().as_deref())
+    seen && in_front && has_size && can_draw_over()
+}
+
+/// Whether what is on the terminal can be drawn over.
+pub fn can_draw_over() -> bool {
+    can_move(std::env::var("TERM").ok().as_deref())
 }
 
 /// Whether a terminal of this kind can be drawn over.

@@ -1,8 +1,6 @@
 //! The frame at work: takes snapshots and keys, and draws when either changed something.
 
 use std::io::Write;
-use std::time::Duration;
-
 use vmnoise_events::RunFacts;
 
 use super::draw::{Setting, draw};
@@ -12,9 +10,7 @@ use super::look::Look;
 use super::model::Model;
 use super::screen::Screen;
 use super::snapshot::{Snapshot, Words};
-
-/// Runs that nobody gave a length are planned for a year.
-const NO_LENGTH: Duration = Duration::from_secs(300 * 86_400);
+use crate::progress;
 
 /// A frame on this terminal.
 #[derive(Debug)]
@@ -34,13 +30,12 @@ impl Live {
         let screen = Screen::take().inspect_err(|error| {
             eprintln!("vmnoise: no live view: the terminal refuses: {error}");
         });
-        let length = Duration::from_nanos(facts.options.duration_ns);
         let mut live = Live {
             screen: screen.ok()?,
             model: Model::of(&words),
             setting: Setting {
                 words,
-                length: Some(length).filter(|length| *length < NO_LENGTH),
+                length: progress::planned(facts),
                 look: Look::of(|name| std::env::var(name).ok()),
             },
             notices: Notices::default(),

@@ -46,6 +46,10 @@ impl View for Hist {
         self.keeps_trace
     }
 
+    fn wants_time(&self) -> bool {
+        true
+    }
+
     fn begin(&mut self, _facts: &RunFacts) {}
 
     fn gap(&mut self, budget: &Budget) {

@@ -20,6 +20,7 @@ const LIVE_PARTS: usize = 8;
 pub struct Top {
     format: Format,
     quiet: bool,
+    draws: bool,
     keeps_trace: bool,
     in_a_guest: bool,
     table: OsnoiseTable,
@@ -30,7 +31,10 @@ impl Top {
     pub fn new(arguments: &OsnoiseTopArguments) -> Top {
         Top {
             format: arguments.format,
-            quiet: arguments.quiet || !std::io::stdout().is_terminal(),
+            quiet: arguments.quiet,
+            draws: !arguments.quiet
+                && arguments.format == Format::Text
+                && std::io::stdout().is_terminal(),
             keeps_trace: arguments.common.keeps_trace(),
             in_a_guest: false,
             table: OsnoiseTable::default(),
@@ -40,20 +44,24 @@ impl Top {
     /// The same without a table while the run goes on: a frame is there instead.
     pub fn silent(self) -> Top {
         Top {
-            quiet: true,
+            draws: false,
             ..self
         }
     }
 
     /// Whether the table is shown while the run goes on.
     pub fn draws(&self) -> bool {
-        !self.quiet && self.format == Format::Text
+        self.draws
     }
 }
 
 impl View for Top {
     fn wants_trace(&self) -> bool {
         self.keeps_trace
+    }
+
+    fn wants_time(&self) -> bool {
+        !self.quiet && !self.draws
     }
 
     fn begin(&mut self, facts: &RunFacts) {

@@ -34,6 +34,11 @@ pub trait View {
     fn wants_trace(&self) -> bool {
         false
     }
+    /// Whether the time that is left is to be told: nothing else is shown while the run goes
+    /// on, and nobody asked for silence.
+    fn wants_time(&self) -> bool {
+        false
+    }
     /// The workload measures from here on.
     fn begin(&mut self, facts: &RunFacts);
     /// A gap was explained.

@@ -2,7 +2,13 @@
 //! stops and goes on, and hangs up. Its screens are kept, with the numbers masked.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
+#[path = "../join_pair/mod.rs"]
+#[allow(dead_code)] // Of the pair only the facts are wanted here.
+mod join_pair;
+#[path = "../many_gaps/mod.rs"]
+mod many_gaps;
 mod mask;
+mod progress;
 mod terminal;
 
 mod tmux {

@@ -112,6 +112,19 @@ impl Terminal {
         self.wait_for(text, |screen| screen.contains(text))
     }
 
+    /// The first screen that shows this, which need not last.
+    pub fn see(&self, text: &str) -> String {
+        let begin = Instant::now();
+        loop {
+            let screen = self.screen();
+            if screen.contains(text) {
+                return screen;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{text} never came:\n{screen}");
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
     /// Until the shell has the terminal again, the frame gone from it.
     pub fn wait_shell(&self) {
         self.wait_for("the shell", |screen| {

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use vmnoise_events::{RunFacts, Workload};
 use vmnoise_export::Partition;
-use vmnoise_recording::Reader;
 
 use super::super::explain::name_file;
 use crate::args::ExportArguments;
+use crate::progress;
 use crate::status::UsageError;
 
 /// One recording.
@@ -30,7 +30,7 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
     let mut inputs = Vec::new();
     let mut taken: BTreeMap<Partition, &Path> = BTreeMap::new();
     for path in &arguments.recordings {
-        let reader = Reader::open(path).map_err(|error| name_file(error, path))?;
+        let reader = progress::open(path).map_err(|error| name_file(error, path))?;
         let mut facts = reader.facts().clone();
         if let Some(name) = &arguments.host {
             facts.host.name = Some(name.clone());

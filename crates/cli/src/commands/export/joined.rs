@@ -10,11 +10,15 @@ use super::periods::Periods;
 use super::target::{self, Ended, Target};
 use super::{single, worse};
 use crate::args::ExportArguments;
+use crate::progress;
 use crate::status::Status;
 
 /// Exports the guest with what its host had of each gap, and the host by itself; a timeline
 /// has both.
 pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Result<Status> {
+    for input in [guest, host] {
+        progress::expect(&input.path, 2);
+    }
     let mut first_guest = Recording::open(&guest.path)?;
     let mut first_host = Recording::open(&host.path)?;
     let pairs = pair(arguments.vm.as_deref(), &mut first_guest, &mut first_host)

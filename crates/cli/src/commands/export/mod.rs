@@ -12,6 +12,7 @@ use anyhow::Result;
 
 use super::explain::{Replayed, tell_ending};
 use crate::args::ExportArguments;
+use crate::progress;
 use crate::status::Status;
 use input::Input;
 
@@ -21,6 +22,9 @@ pub fn run(arguments: &ExportArguments) -> Result<Status> {
     let inputs = input::open_all(arguments)?;
     if let Some((guest, host)) = input::pair_of(&inputs) {
         return joined::export(arguments, guest, host);
+    }
+    for input in &inputs {
+        progress::expect(&input.path, 1);
     }
     let mut status = Status::Ok;
     for input in &inputs {

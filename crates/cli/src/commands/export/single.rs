@@ -1,6 +1,5 @@
 //! One recording, explained by itself.
 
-use std::fs::File;
 use std::ops::ControlFlow;
 
 use anyhow::Result;
@@ -12,10 +11,11 @@ use super::super::explain::{Replayed, name_file};
 use super::input::Input;
 use super::periods::Periods;
 use super::target::{Ended, Target};
+use crate::progress::{self, Input as Bytes};
 
 /// Hands a recording to `targets`, event by event and explained; returns how reading ended.
 pub fn export(input: &Input, targets: Vec<Box<dyn Target>>) -> Result<Replayed> {
-    let reader = Reader::open(&input.path).map_err(|error| name_file(error, &input.path))?;
+    let reader = progress::open(&input.path).map_err(|error| name_file(error, &input.path))?;
     match input.facts.workload {
         Workload::Vcpus => exits(input, reader, targets),
         _ => gaps(input, reader, targets),
@@ -24,13 +24,13 @@ pub fn export(input: &Input, targets: Vec<Box<dyn Target>>) -> Result<Replayed> 
 
 fn gaps(
     input: &Input,
-    mut reader: Reader<File>,
+    reader: Reader<Bytes>,
     mut targets: Vec<Box<dyn Target>>,
 ) -> Result<Replayed> {
     let mut explainer = Explainer::new(&input.facts);
     let mut periods = Periods::default();
     let mut gaps: Vec<Budget> = Vec::new();
-    let ending = each(&mut reader, &mut |event| {
+    let ending = each(reader, &mut |event| {
         for target in &mut targets {
             target.see(event)?;
         }
@@ -79,11 +79,11 @@ fn pass_on(
 
 fn exits(
     input: &Input,
-    mut reader: Reader<File>,
+    reader: Reader<Bytes>,
     mut targets: Vec<Box<dyn Target>>,
 ) -> Result<Replayed> {
     let mut explainer = ExitExplainer::with_trace(&input.facts);
-    let ending = each(&mut reader, &mut |event| {
+    let ending = each(reader, &mut |event| {
         for target in &mut targets {
             target.see(event)?;
         }
@@ -110,7 +110,7 @@ fn exits(
 
 /// Reads to the end; a fault of `on_event` ends it at once, one of the recording is returned.
 fn each(
-    reader: &mut Reader<File>,
+    mut reader: Reader<Bytes>,
     on_event: &mut dyn FnMut(&Event) -> Result<()>,
 ) -> Result<Replayed> {
     loop {

@@ -4,7 +4,7 @@ mod exits;
 mod gaps;
 mod joined;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use vmnoise_events::{Event, RunFacts, Workload};
@@ -14,6 +14,7 @@ use vmnoise_report::{Page, Refused, Run, Scenes};
 use super::explain::Replayed;
 use super::join::Recording;
 use crate::args::ReportArguments;
+use crate::progress;
 use crate::status::Status;
 
 /// Writes the page. What can be read is on it even where another file cannot.
@@ -24,6 +25,9 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
             Ok(recording) => readable.push((path, recording.facts)),
             Err(error) => refuse(&mut refused, path, &error),
         }
+    }
+    for (path, facts) in &readable {
+        progress::expect(path, passes(facts, &readable));
     }
     let mut runs = Vec::new();
     let mut status = Status::Ok;
@@ -89,6 +93,21 @@ fn refuse(refused: &mut Vec<Refused>, path: &Path, error: &anyhow::Error) {
         file: path.display().to_string(),
         why: format!("{error:#}"),
     });
+}
+
+/// How often a recording is read: by itself, and with those that it may be joined with.
+fn passes(facts: &RunFacts, among: &[(&PathBuf, RunFacts)]) -> u64 {
+    let of = |may_be: &dyn Fn(&RunFacts) -> bool| {
+        let others = among.iter().filter(|(_, other)| may_be(other));
+        others.count() as u64
+    };
+    match facts.workload {
+        // Alone once; to find its guests and to be joined with them.
+        Workload::Vcpus => 1 + 2 * of(&|guest| may_be_host(guest, facts)),
+        // And for what ran inside its longest gaps.
+        _ if of(&|host| may_be_host(facts, host)) > 0 => 3,
+        _ => 2,
+    }
 }
 
 /// Whether the second may be of the host that the first is a guest of.

@@ -28,6 +28,7 @@ use super::{honesty, json, screen};
 use crate::args::{ExitsHistArguments, Format};
 use crate::feed::FeedReport;
 use crate::frame::{self, Live, Vcpus};
+use crate::progress::TimeLine;
 use crate::units::human;
 
 /// How exits are shown.
@@ -49,16 +50,26 @@ pub enum Layout<'a> {
 pub enum WhileRunning {
     /// Not there.
     Silent,
+    /// Not there, but the time that is left is.
+    Timed,
     /// Drawn over what is on the terminal.
     Redrawn,
     /// A frame.
     Framed,
 }
 
+impl WhileRunning {
+    /// Whether there are tables meanwhile.
+    fn is_shown(self) -> bool {
+        matches!(self, WhileRunning::Redrawn | WhileRunning::Framed)
+    }
+}
+
 /// Shows a run over vCPUs.
 #[derive(Debug)]
 pub struct ExitsView<'a> {
     frame: Option<Live>,
+    time: Option<TimeLine>,
     vcpus: Vcpus,
     layout: Layout<'a>,
     format: Format,
@@ -88,6 +99,7 @@ impl<'a> ExitsView<'a> {
     pub fn new(layout: Layout<'a>, format: Format) -> ExitsView<'a> {
         ExitsView {
             frame: None,
+            time: None,
             vcpus: Vcpus::default(),
             layout,
             format,
@@ -102,16 +114,20 @@ impl<'a> ExitsView<'a> {
 
     /// Whether [`ExitsView::period`] is to be called.
     pub fn wants_periods(&self) -> bool {
-        matches!(self.layout, Layout::Top { live } if live != WhileRunning::Silent)
+        matches!(self.layout, Layout::Top { live } if live.is_shown())
     }
 
     /// The run begins.
     pub fn begin(&mut self, facts: &RunFacts) {
-        if let Layout::Top {
-            live: WhileRunning::Framed,
-        } = self.layout
-        {
-            self.frame = Live::begin(frame::EXITS, facts);
+        match self.layout {
+            Layout::Top {
+                live: WhileRunning::Framed,
+            } => self.frame = Live::begin(frame::EXITS, facts),
+            Layout::Top {
+                live: WhileRunning::Timed,
+            }
+            | Layout::Hist(_) => self.time = TimeLine::begin(facts),
+            Layout::Top { .. } | Layout::Trace => {}
         }
         if self.wants_trace() {
             self.stream.print(vm_noise::HEADER);
@@ -137,19 +153,24 @@ impl<'a> ExitsView<'a> {
         if let Some(frame) = &mut self.frame {
             frame.turn();
         }
+        if let Some(time) = &mut self.time {
+            time.turn();
+        }
     }
 
     /// Something went wrong, and the run goes on or ends.
     pub fn notice(&mut self, message: &str) {
-        match &mut self.frame {
-            Some(frame) => frame.notice(message),
-            None => eprintln!("vmnoise: {message}"),
+        match (&mut self.frame, &self.time) {
+            (Some(frame), _) => frame.notice(message),
+            (None, Some(time)) => time.say(message),
+            (None, None) => eprintln!("vmnoise: {message}"),
         }
     }
 
     /// Nothing is shown live any more.
     pub fn end_live(&mut self) {
         self.frame = None;
+        self.time = None;
     }
 
     /// Whether nobody can see what is shown any more: the run may end.

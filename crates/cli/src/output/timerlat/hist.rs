@@ -146,6 +146,10 @@ impl View for Hist {
         self.keeps_trace
     }
 
+    fn wants_time(&self) -> bool {
+        true
+    }
+
     fn begin(&mut self, facts: &RunFacts) {
         self.exporter.begin(facts);
     }

@@ -20,6 +20,7 @@ use crate::recent_trace::RecentTrace;
 #[derive(Debug)]
 pub struct Top {
     format: LatencyFormat,
+    quiet: bool,
     draws: bool,
     keeps_trace: bool,
     analyzes: bool,
@@ -39,6 +40,7 @@ impl Top {
         let aa_only = arguments.aa_only.is_some();
         Top {
             format: arguments.format,
+            quiet: arguments.quiet,
             draws: is_text && !arguments.quiet && !aa_only && std::io::stdout().is_terminal(),
             keeps_trace: aa_only || common.keeps_trace(),
             analyzes: !common.no_aa,
@@ -67,6 +69,7 @@ impl Top {
     pub fn of_recording(format: LatencyFormat) -> Top {
         Top {
             format,
+            quiet: true,
             draws: false,
             keeps_trace: true,
             analyzes: true,
@@ -105,6 +108,10 @@ pub fn worst(wakeups: &Wakeups) -> String {
 impl View for Top {
     fn wants_trace(&self) -> bool {
         self.keeps_trace
+    }
+
+    fn wants_time(&self) -> bool {
+        !self.quiet && !self.draws
     }
 
     fn begin(&mut self, facts: &RunFacts) {

@@ -1,0 +1,125 @@
+//! How far a long job is, in a real terminal: seen while it lasts, and gone when its result
+//! comes; nothing of it where nobody looks.
+
+mod tmux {
+    use std::path::{Path, PathBuf};
+    use std::process::{Command, Stdio};
+
+    use tempfile::TempDir;
+
+    use crate::many_gaps;
+    use crate::terminal::Terminal;
+
+    const VARIABLES: &str = "TERM=screen LC_ALL=C.UTF-8";
+
+    /// A recording that takes a few seconds to read.
+    fn big(folder: &TempDir) -> PathBuf {
+        let path = folder.path().join("big.vmn");
+        many_gaps::write(&path, 600_000, 5_000);
+        path
+    }
+
+    fn explained(recording: &Path) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+        let output = command.arg("explain").arg(recording).output().unwrap();
+        assert!(output.status.success());
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "a pipe");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn reading_a_big_recording_shows_how_far_it_is_and_nothing_of_that_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = big(&folder);
+        let command = format!("explain {}", recording.display());
+        // More lines than the result has.
+        let terminal = Terminal::run(160, 200, VARIABLES, &command);
+        let screen = terminal.see(" MB read, ");
+        assert!(screen.is_ascii(), "{screen}");
+        let line = screen
+            .lines()
+            .find(|line| line.contains(" MB read"))
+            .unwrap();
+        assert!(line.starts_with("vmnoise: ["), "{line}");
+        assert!(line.contains("] ") && line.contains(" %  "), "{line}");
+        assert!(line.ends_with(" left"), "{line}");
+        let ended = terminal.ended();
+        assert!(ended.contains("status 0"), "{ended}");
+        assert!(!ended.contains("MB read"), "{ended}");
+        let expected = explained(&recording);
+        let shown: Vec<&str> = ended.lines().map(str::trim_end).collect();
+        let expected: Vec<&str> = expected.lines().map(str::trim_end).collect();
+        let begin = shown.iter().position(|line| *line == expected[0]).unwrap();
+        assert_eq!(shown[begin..begin + expected.len()], expected);
+    }
+
+    #[test]
+    fn ctrl_c_leaves_the_terminal_to_the_shell() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = big(&folder);
+        let command = format!("compare {0} {0}", recording.display());
+        let terminal = Terminal::run(80, 24, VARIABLES, &command);
+        terminal.see(" MB read, ");
+        terminal.press("C-z");
+        terminal.wait("Stopped");
+        terminal.press("fg\n");
+        terminal.see(" MB read, ");
+        terminal.press("C-c");
+        let ended = terminal.ended();
+        assert!(ended.contains("status 130"), "{ended}");
+    }
+
+    #[test]
+    fn a_narrow_terminal_and_one_that_cannot_be_drawn_over_are_not_garbled() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = big(&folder);
+        let command = format!("explain {} >/dev/null", recording.display());
+        let terminal = Terminal::run(40, 24, VARIABLES, &command);
+        let screen = terminal.see(" %  ");
+        let lines = screen.lines().filter(|line| line.contains(" %  "));
+        assert_eq!(lines.count(), 1, "{screen}");
+        assert!(!terminal.ended().contains(" %  "));
+        let terminal = Terminal::run(80, 24, "TERM=dumb", &command);
+        let ended = terminal.ended();
+        assert!(!ended.contains(" %  "), "{ended}");
+    }
+
+    #[test]
+    fn of_a_pipe_it_tells_what_was_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = big(&folder);
+        let file = recording.display();
+        let command = format!(
+            "explain /dev/stdin < <(head -c 9000000 {file}; sleep 1; tail -c +9000001 {file} \
+             | head -c 1000000; sleep 2; tail -c +10000001 {file}) | head -1"
+        );
+        let terminal = Terminal::run(80, 24, VARIABLES, &command);
+        let screen = terminal.see(" MB read");
+        assert!(!screen.contains(" left"), "{screen}");
+        let ended = terminal.ended();
+        assert!(!ended.contains("MB read"), "{ended}");
+    }
+
+    #[test]
+    fn a_run_without_a_live_view_tells_how_long_it_still_takes() {
+        let command = "osnoise hist -c 1 -d 4s";
+        let terminal = Terminal::run(100, 60, VARIABLES, command);
+        let screen = terminal.see("measured ");
+        assert!(screen.contains(" s left"), "{screen}");
+        let ended = terminal.ended();
+        assert!(!ended.contains("vmnoise: ["), "{ended}");
+        assert!(ended.contains("status 0"), "{ended}");
+    }
+
+    #[test]
+    fn a_run_that_nobody_looks_at_says_nothing() {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+        command.args(["osnoise", "hist", "-c", "1", "-d", "2s"]);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        let command = "osnoise top -q -c 1 -d 2s >/dev/null";
+        let terminal = Terminal::run(80, 24, VARIABLES, command);
+        let ended = terminal.ended();
+        assert!(!ended.contains("measured"), "{ended}");
+    }
+}
