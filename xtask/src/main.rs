@@ -6,6 +6,7 @@ mod bench;
 mod checks;
 mod failures;
 mod licences;
+mod npm;
 mod oracle;
 mod tiers;
 

