@@ -132,6 +132,7 @@ impl Attribution {
                     Part {
                         share: residual_share,
                         source,
+                        host_cpu: None,
                         ns: surplus_ns,
                         count: 1,
                     },
@@ -143,6 +144,7 @@ impl Attribution {
                 Part {
                     share: context.sight.share_of(activity.kind),
                     source,
+                    host_cpu: None,
                     ns,
                     count: 1,
                 },
@@ -171,6 +173,7 @@ impl Attribution {
             Part {
                 share: Share::Steal,
                 source: None,
+                host_cpu: None,
                 ns: steal_ns,
                 count: 0,
             },
@@ -180,6 +183,7 @@ impl Attribution {
             Part {
                 share: residual_share,
                 source: None,
+                host_cpu: None,
                 ns: residual_ns,
                 count: 0,
             },
@@ -269,6 +273,7 @@ fn book_exits(budget: &mut Budget, exits: &[BelowExit], met: &[Met]) {
     budget.parts.extend(parts.map(|part| Part {
         share: part.share,
         source: part.source,
+        host_cpu: part.cpu,
         ns: part.ns,
         count: part.count,
     }));

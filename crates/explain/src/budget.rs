@@ -12,6 +12,9 @@ pub struct Part {
     /// Who it was; `None` where nobody is named (steal, residual, a source the
     /// stream never defined).
     pub source: Option<SourceId>,
+    /// The CPU of the host on which that was, where the host's recording tells; `None` of the
+    /// guest's own and of what belongs to the vCPU wherever it is.
+    pub host_cpu: Option<u32>,
     /// Net time, in nanoseconds; never 0.
     pub ns: u64,
     /// How many activities it adds up; 0 for steal and the residual, which are
@@ -19,11 +22,13 @@ pub struct Part {
     pub count: u32,
 }
 
-/// Adds the pieces of each source up, and puts them in the order of shares and sources.
+/// Adds the pieces of each source on each CPU of a host up, and puts them in the order of
+/// shares and sources.
 pub(crate) fn add_up(parts: &mut Vec<Part>) {
-    parts.sort_unstable_by_key(|part| (part.share, part.source));
+    let who = |part: &Part| (part.share, part.source, part.host_cpu);
+    parts.sort_unstable_by_key(who);
     parts.dedup_by(|piece, sum| {
-        let same = (piece.share, piece.source) == (sum.share, sum.source);
+        let same = who(piece) == who(sum);
         if same {
             sum.ns += piece.ns;
             sum.count = sum.count.saturating_add(piece.count);
@@ -35,6 +40,18 @@ pub(crate) fn add_up(parts: &mut Vec<Part>) {
 /// Puts the largest first; equal ones stay in their order.
 pub(crate) fn largest_first(parts: &mut [Part]) {
     parts.sort_by_key(|part| std::cmp::Reverse(part.ns));
+}
+
+/// The same parts whichever CPU of a host they were on, largest first.
+pub fn by_source(parts: &[Part]) -> Vec<Part> {
+    let on_any = |part: &Part| Part {
+        host_cpu: None,
+        ..*part
+    };
+    let mut parts: Vec<Part> = parts.iter().map(on_any).collect();
+    add_up(&mut parts);
+    largest_first(&mut parts);
+    parts
 }
 
 /// One gap, explained. The `ns` of all parts add up to `dur_ns` exactly.

@@ -32,7 +32,7 @@ pub(crate) struct Audience<'a> {
 }
 
 /// What a sleep of a vCPU is called that went on when the timer of its guest was due.
-const OVERSLEPT: &str = "asleep past the expiry";
+pub const OVERSLEPT: &str = "asleep past the expiry";
 
 /// Explains one run. Memory holds what lies between two watermarks, sums per
 /// source, and the longest gaps; never the run.

@@ -48,19 +48,19 @@ mod vcpus;
 mod wakeups;
 mod worst;
 
-pub use budget::{Budget, Part};
+pub use budget::{Budget, Part, by_source};
 pub use exit_lengths::{ExitLengths, floor_ns, next_floor_ns};
 pub use exits::{
     ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, VmExits, WorstExit, summarize_exits,
 };
-pub use explainer::Explainer;
+pub use explainer::{Explainer, OVERSLEPT};
 pub use feed::{CulpritTold, FedCpu, FeedSummary, HostTold, ReasonTold};
 pub use guest_columns::GuestColumns;
 pub use interference::Interference;
 pub use join::{
     ContextSides, CpuSides, Culprit, ExitBranch, GapTree, HostPart, HostPiece, HostSide, JoinError,
     JoinOptions, JoinedLatencies, JoinedRun, JoinedTotals, Joiner, LatencyTotals, LatencyTree,
-    Matcher, Pair, Pairs, PhaseBranch, Side, ThesisSum,
+    Matcher, Pair, Pairs, PhaseBranch, PhaseSides, Side, ThesisSum,
 };
 pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vmnoise_events::{Source, SourceId};
 
-use crate::budget::Part;
+use crate::budget::{Part, by_source};
 use crate::summary::NamedPart;
 
 /// What an id is called that the stream never defined.
@@ -72,7 +72,7 @@ impl Names {
 
     /// The parts of a budget with the names of their sources.
     pub(crate) fn parts(&self, parts: &[Part]) -> Vec<NamedPart> {
-        let named = parts.iter().map(|part| NamedPart {
+        let named = by_source(parts).into_iter().map(|part| NamedPart {
             share: part.share,
             source: part.source.map(|id| self.name(Some(id)).to_string()),
             ns: part.ns,

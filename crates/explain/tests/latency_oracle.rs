@@ -12,7 +12,7 @@ use streams::joins::{ALL, join, plain};
 use streams::tasks::of_tasks;
 use streams::vcpus::Scene;
 use vmnoise_events::*;
-use vmnoise_explain::{JoinedLatencies, JoinedRun, Phase};
+use vmnoise_explain::{JoinedLatencies, JoinedRun, Phase, PhaseSides};
 
 type Painted = BTreeMap<(Option<Phase>, Share, Option<String>), u64>;
 
@@ -130,13 +130,27 @@ fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
             latency_ns
         );
         assert_eq!(sum(&mut tree.phases.iter().map(|it| it.dur_ns)), latency_ns);
+        let mut from_ns = 0;
         for phase in &tree.phases {
+            let within = from_ns..=from_ns + phase.dur_ns;
+            from_ns += phase.dur_ns;
             let exits = phase.exits.iter().map(|exit| exit.dur_ns);
             let guest = phase.guest.iter().map(|part| part.ns);
             let all = sum(&mut exits.chain(guest)) + phase.steal_ns + phase.residual_ns;
             assert_eq!(all, phase.dur_ns, "{tree:?}");
             for exit in &phase.exits {
                 assert_eq!(sum(&mut exit.parts.iter().map(|it| it.ns)), exit.dur_ns);
+                for piece in &exit.pieces {
+                    let end_ns = piece.after_ns + piece.dur_ns;
+                    assert!(within.contains(&piece.after_ns) && within.contains(&end_ns));
+                }
+                // A sleep is the guest's where its own kernel was busy with something.
+                for share in Share::ALL.into_iter().filter(|it| *it != Share::Blocked) {
+                    let pieces = exit.pieces.iter().filter(|it| it.share == share);
+                    let parts = exit.parts.iter().filter(|it| it.share == share);
+                    let pieces_ns = sum(&mut pieces.map(|it| it.dur_ns));
+                    assert_eq!(pieces_ns, sum(&mut parts.map(|it| it.ns)), "{exit:?}");
+                }
             }
         }
     }
@@ -149,6 +163,17 @@ fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
             assert_eq!(sides.shares_ns.known_sum_ns(), sides.total_ns);
         }
         assert_eq!(cpu.contexts[2].shares_ns, told.shares_ns);
+        let of_phases = cpu.phases.iter();
+        let all_ns = |side: fn(&PhaseSides) -> u64| sum(&mut of_phases.clone().map(side));
+        let user = &cpu.contexts[2];
+        assert_eq!(all_ns(|it| it.guest_ns), user.guest_ns);
+        assert_eq!(all_ns(|it| it.host_ns), user.host_ns);
+        assert_eq!(all_ns(|it| it.unknown_ns), user.unknown_ns);
+        let phases = of_phases.map(|it| it.guest_ns + it.host_ns + it.unknown_ns);
+        let it = told.phases_ns;
+        let known = [it.armed_late, it.irq, it.handler, it.wakeup, it.return_];
+        let known = known.map(|ns| ns.unwrap_or(0)).into_iter();
+        assert!(phases.eq(known.chain([it.unsplit])));
         let counts = [told.irq, told.thread, told.user];
         let counts = counts.map(|figures| figures.map_or(0, |figures| figures.count));
         assert_eq!(counts, [0, 1, 2].map(|place| cpu.contexts[place].count));

@@ -13,6 +13,7 @@ use crate::budget::Budget;
 use crate::explainer::{Audience, Explainer};
 use crate::ledger::PeriodLine;
 use crate::sight::Testimony;
+use crate::wakeups::Wakeup;
 
 /// What a join is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +40,16 @@ pub struct Joiner {
     guest_has_ended: bool,
     sums: JoinSums,
     /// Certain, and not taken yet; `None` where nobody takes them.
-    gaps: Option<Vec<Budget>>,
+    kept: Option<Kept>,
     /// Of periodic tasks only.
     latencies: Option<LatencySums>,
+}
+
+/// What became certain and was not taken yet.
+#[derive(Debug, Default)]
+struct Kept {
+    gaps: Vec<Budget>,
+    wakeups: Vec<Wakeup>,
 }
 
 #[derive(Debug)]
@@ -68,15 +76,16 @@ impl Joiner {
             held: None,
             guest_has_ended: false,
             sums: JoinSums::new(guest.workload, options),
-            gaps: None,
+            kept: None,
             latencies: (guest.workload == Workload::Timer).then(|| LatencySums::new(options)),
         }
     }
 
-    /// The same, and keeps every gap for [`Self::take_gaps`].
-    pub fn with_gaps(self) -> Joiner {
+    /// The same, and keeps each gap and each wake-up for [`Self::take_gaps`] and
+    /// [`Self::take_wakeups`].
+    pub fn with_moments(self) -> Joiner {
         Joiner {
-            gaps: Some(Vec::new()),
+            kept: Some(Kept::default()),
             ..self
         }
     }
@@ -84,7 +93,16 @@ impl Joiner {
     /// The gaps that are certain since the last call, CPU by CPU in the order of their
     /// begins; none unless they were asked for.
     pub fn take_gaps(&mut self) -> Vec<Budget> {
-        self.gaps.as_mut().map(std::mem::take).unwrap_or_default()
+        let kept = self.kept.as_mut();
+        kept.map(|kept| std::mem::take(&mut kept.gaps))
+            .unwrap_or_default()
+    }
+
+    /// The same of the wake-ups of periodic tasks, in the order of their expiries.
+    pub fn take_wakeups(&mut self) -> Vec<Wakeup> {
+        let kept = self.kept.as_mut();
+        kept.map(|kept| std::mem::take(&mut kept.wakeups))
+            .unwrap_or_default()
     }
 
     /// The name of somebody in a gap's parts, on either side.
@@ -224,10 +242,14 @@ impl Joiner {
             guest_doubt,
             host_doubt,
             sums,
-            gaps,
+            kept,
             latencies,
             ..
         } = self;
+        let (mut gaps, mut wakeups) = match kept {
+            Some(Kept { gaps, wakeups }) => (Some(gaps), Some(wakeups)),
+            None => (None, None),
+        };
         let testimony = |cpu, start_ns, end_ns| {
             let host_ns = |ns| pairs.host_mono_ns(cpu, ns);
             match (host_ns(start_ns), host_ns(end_ns)) {
@@ -245,13 +267,16 @@ impl Joiner {
             testimony: &testimony,
             on_gap: &mut |gap| {
                 sums.see(gap);
-                if let Some(gaps) = gaps {
+                if let Some(gaps) = &mut gaps {
                     gaps.push(gap.budget.clone());
                 }
             },
             on_wakeup: &mut |late| {
                 if let Some(latencies) = latencies {
                     latencies.see(late);
+                }
+                if let Some(wakeups) = &mut wakeups {
+                    wakeups.push(late.wakeup.clone());
                 }
             },
         };

@@ -51,6 +51,19 @@ pub struct CpuSides {
     pub cpu: u32,
     /// Until the interrupt, the thread and user space.
     pub contexts: [ContextSides; 3],
+    /// Each phase by itself, in the order of [`Phase::ALL`], and last what no phase is known of.
+    pub phases: [PhaseSides; 6],
+}
+
+/// One phase of all latencies together; nanoseconds, as in [`ContextSides`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct PhaseSides {
+    /// The guest's.
+    pub guest_ns: u64,
+    /// The host's.
+    pub host_ns: u64,
+    /// Of either.
+    pub unknown_ns: u64,
 }
 
 /// Latencies until one context, together; nanoseconds. `guest_ns`, `host_ns` and `unknown_ns` add

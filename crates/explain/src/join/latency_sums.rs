@@ -6,7 +6,9 @@ use vmnoise_events::{Share, Workload};
 
 use super::culprits::{Culprits, Who};
 use super::joiner::JoinOptions;
-use super::latency::{ContextSides, CpuSides, JoinedLatencies, LatencyTotals, LatencyTree};
+use super::latency::{
+    ContextSides, CpuSides, JoinedLatencies, LatencyTotals, LatencyTree, PhaseSides,
+};
 use super::latency_tree::LatencyBranches;
 use super::result::Side;
 use crate::longest::Longest;
@@ -26,9 +28,16 @@ const CONTEXTS: [(&str, Phase); 3] = [
 pub(super) struct LatencySums {
     above_ns: u64,
     totals: LatencyTotals,
-    cpus: BTreeMap<u32, [Sides; 3]>,
+    cpus: BTreeMap<u32, CpuSums>,
     culprits: Culprits,
     trees: Longest<WakeupRank, LatencyBranches>,
+}
+
+/// Of one CPU.
+#[derive(Debug, Clone, Copy, Default)]
+struct CpuSums {
+    contexts: [Sides; 3],
+    phases: [PhaseSides; 6],
 }
 
 /// Of one context on one CPU.
@@ -56,7 +65,16 @@ impl LatencySums {
         let latency_ns = late.wakeup.latency_ns;
         let is_above = latency_ns >= self.above_ns;
         self.count(late, is_above);
-        let contexts = self.cpus.entry(late.wakeup.cpu).or_default();
+        let CpuSums { contexts, phases } = self.cpus.entry(late.wakeup.cpu).or_default();
+        for stretch in late.stretches {
+            let place = stretch
+                .phase
+                .map_or(Phase::ALL.len(), |phase| phase as usize);
+            let (sum, of_it) = (&mut phases[place], sides(stretch, late));
+            sum.guest_ns += of_it.guest_ns;
+            sum.host_ns += of_it.host_ns;
+            sum.unknown_ns += of_it.unknown_ns;
+        }
         let ends = [late.wakeup.irq_ns, late.wakeup.thread_ns, Some(latency_ns)];
         for ((sides, (_, end)), until) in contexts.iter_mut().zip(CONTEXTS).zip(ends) {
             if until.is_some() {
@@ -99,9 +117,12 @@ impl LatencySums {
     pub(super) fn conclude(self, wakeups: &Wakeups, sight: &Sight) -> JoinedLatencies {
         let is_told = self.totals.witnessed > 0;
         let knows = |share| sight.knows(share) || is_told && sight.knows_beside(share);
-        let cpus = self.cpus.into_iter().map(|(cpu, contexts)| CpuSides {
+        let cpus = self.cpus.into_iter().map(|(cpu, sums)| CpuSides {
             cpu,
-            contexts: std::array::from_fn(|place| contexts[place].told(CONTEXTS[place].0, knows)),
+            contexts: std::array::from_fn(|place| {
+                sums.contexts[place].told(CONTEXTS[place].0, knows)
+            }),
+            phases: sums.phases,
         });
         let trees = wakeups.worst.iter().cloned().zip(self.trees.into_vec());
         let trees: Vec<LatencyTree> = trees.map(|(wakeup, tree)| tree.of(wakeup)).collect();
@@ -116,13 +137,10 @@ impl LatencySums {
 
 impl Sides {
     fn add(&mut self, stretch: &CutStretch, late: &ExplainedWakeup<'_>) {
-        let own_ns: u64 = stretch.own.iter().map(|part| part.ns).sum();
-        self.guest_ns += own_ns;
-        self.host_ns += stretch.met_ns() + stretch.steal_ns;
-        match late.tells_exits {
-            true => self.guest_ns += stretch.residual_ns,
-            false => self.unknown_ns += stretch.residual_ns,
-        }
+        let of_it = sides(stretch, late);
+        self.guest_ns += of_it.guest_ns;
+        self.host_ns += of_it.host_ns;
+        self.unknown_ns += of_it.unknown_ns;
         for part in &stretch.own {
             self.shares_ns[part.share as usize] += part.ns;
         }
@@ -146,6 +164,20 @@ impl Sides {
                 (ns > 0 || knows(share)).then_some(ns)
             }),
         }
+    }
+}
+
+/// Which side had a stretch.
+fn sides(stretch: &CutStretch, late: &ExplainedWakeup<'_>) -> PhaseSides {
+    let own_ns: u64 = stretch.own.iter().map(|part| part.ns).sum();
+    let (left_to_guest_ns, unknown_ns) = match late.tells_exits {
+        true => (stretch.residual_ns, 0),
+        false => (0, stretch.residual_ns),
+    };
+    PhaseSides {
+        guest_ns: own_ns + left_to_guest_ns,
+        host_ns: stretch.met_ns() + stretch.steal_ns,
+        unknown_ns,
     }
 }
 

@@ -3,7 +3,9 @@
 use vmnoise_events::Share;
 
 use super::latency::{LatencyTree, PhaseBranch};
-use super::tree::branch;
+use super::result::{ExitBranch, HostPiece};
+use super::tree::{branch, pieces as pieces_in};
+use crate::below::BelowExit;
 use crate::budget::{Part, add_up, largest_first};
 use crate::wakeups::{CutStretch, ExplainedWakeup, WorstWakeup};
 
@@ -17,9 +19,14 @@ pub(super) struct LatencyBranches {
 
 impl LatencyBranches {
     pub(super) fn new(late: &ExplainedWakeup<'_>) -> LatencyBranches {
-        let stretches = late.stretches.iter().filter(|stretch| stretch.dur_ns > 0);
+        let mut start_ns = late.wakeup.expiry_mono_ns;
+        let phases = late.stretches.iter().filter_map(|stretch| {
+            let span_ns = (start_ns, start_ns + stretch.dur_ns);
+            start_ns = span_ns.1;
+            (stretch.dur_ns > 0).then(|| phase(stretch, span_ns, late))
+        });
         LatencyBranches {
-            phases: stretches.map(|stretch| phase(stretch, late)).collect(),
+            phases: phases.collect(),
             residual: late.residual,
             witnessed: late.witnessed,
         }
@@ -35,10 +42,12 @@ impl LatencyBranches {
     }
 }
 
-fn phase(stretch: &CutStretch, late: &ExplainedWakeup<'_>) -> PhaseBranch {
+fn phase(stretch: &CutStretch, span_ns: (u64, u64), late: &ExplainedWakeup<'_>) -> PhaseBranch {
+    let expiry_ns = late.wakeup.expiry_mono_ns;
     let own = stretch.own.iter().map(|part| Part {
         share: part.share,
         source: part.source,
+        host_cpu: None,
         ns: part.ns,
         count: 1,
     });
@@ -52,9 +61,33 @@ fn phase(stretch: &CutStretch, late: &ExplainedWakeup<'_>) -> PhaseBranch {
         dur_ns: stretch.dur_ns,
         guest: late.names.parts(&own),
         exits: exits
-            .map(|(exit, met)| branch(exit, met, late.wakeup.expiry_mono_ns, late.names))
+            .map(|(exit, met)| ExitBranch {
+                pieces: pieces(exit, span_ns, expiry_ns, late),
+                ..branch(exit, met, expiry_ns, late.names)
+            })
             .collect(),
         steal_ns: stretch.steal_ns,
         residual_ns: stretch.residual_ns,
     }
+}
+
+/// What of an exit lies in a phase, piece by piece, under the shares of the wake-up's parts.
+fn pieces(
+    exit: &BelowExit,
+    span_ns: (u64, u64),
+    expiry_ns: u64,
+    late: &ExplainedWakeup<'_>,
+) -> Vec<HostPiece> {
+    let mut pieces = pieces_in(exit, span_ns, expiry_ns, late.names);
+    for piece in &mut pieces {
+        if piece.share.is_residual() {
+            piece.share = late.residual;
+        } else if piece.share == Share::Halted {
+            piece.share = Share::Blocked;
+            piece.name = late
+                .overslept
+                .map(|id| late.names.name(Some(id)).to_owned());
+        }
+    }
+    pieces
 }

@@ -29,7 +29,7 @@ mod usual_kvm;
 pub use error::JoinError;
 pub use joiner::{JoinOptions, Joiner};
 pub use latency::{
-    ContextSides, CpuSides, JoinedLatencies, LatencyTotals, LatencyTree, PhaseBranch,
+    ContextSides, CpuSides, JoinedLatencies, LatencyTotals, LatencyTree, PhaseBranch, PhaseSides,
 };
 pub use matcher::Matcher;
 pub use pairs::Pairs;

@@ -162,7 +162,7 @@ pub struct ExitBranch {
     pub dur_ns: u64,
     /// Largest first.
     pub parts: Vec<HostPart>,
-    /// What of it lies in the gap, piece by piece; empty of a latency.
+    /// What of it lies in the gap, or in the phase, piece by piece.
     #[serde(skip)]
     pub pieces: Vec<HostPiece>,
 }

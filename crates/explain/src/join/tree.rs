@@ -5,7 +5,7 @@ use vmnoise_events::Share;
 use super::result::{ExitBranch, GapTree, HostPart, HostPiece};
 use crate::attribute::Explained;
 use crate::below::{BelowExit, Met};
-use crate::budget::{Budget, Part, add_up, largest_first};
+use crate::budget::{Part, add_up, largest_first};
 use crate::names::Names;
 use crate::summary::{NamedPart, WorstGap};
 
@@ -31,11 +31,12 @@ impl Branches {
             parts.map(|part| part.ns).sum()
         };
         let exits = gap.exits.iter().zip(gap.met);
+        let span_ns = (gap.budget.start_mono_ns, gap.budget.end_mono_ns());
         Branches {
             guest: gap.names.parts(&guest),
             exits: exits
                 .map(|(exit, met)| ExitBranch {
-                    pieces: pieces(exit, gap.budget, gap.names),
+                    pieces: pieces(exit, span_ns, span_ns.0, gap.names),
                     ..branch(exit, met, gap.budget.start_mono_ns, gap.names)
                 })
                 .collect(),
@@ -82,12 +83,19 @@ pub(super) fn branch(exit: &BelowExit, met: &Met, start_ns: u64, names: &Names) 
     }
 }
 
-fn pieces(exit: &BelowExit, gap: &Budget, names: &Names) -> Vec<HostPiece> {
+/// What of an exit lies between these instants of a gap or latency that began at `since_ns`,
+/// piece by piece.
+pub(super) fn pieces(
+    exit: &BelowExit,
+    (from_ns, until_ns): (u64, u64),
+    since_ns: u64,
+    names: &Names,
+) -> Vec<HostPiece> {
     let inside = exit.pieces.iter().filter_map(|piece| {
-        let start_ns = piece.start_mono_ns.max(gap.start_mono_ns);
-        let end_ns = piece.end_mono_ns.min(gap.end_mono_ns());
+        let start_ns = piece.start_mono_ns.max(from_ns);
+        let end_ns = piece.end_mono_ns.min(until_ns);
         Some(HostPiece {
-            after_ns: start_ns - gap.start_mono_ns,
+            after_ns: start_ns - since_ns,
             dur_ns: end_ns.checked_sub(start_ns).filter(|ns| *ns > 0)?,
             share: piece.share,
             name: piece.source.map(|id| names.name(Some(id)).to_string()),

@@ -88,6 +88,7 @@ pub(super) fn fit(exit: &mut Exit) -> bool {
     let mut parts = split.parts().map(|(share, ns)| Part {
         share,
         source: None,
+        host_cpu: None,
         ns: if share == Share::Kvm { 0 } else { ns },
         count: 0,
     });
@@ -126,6 +127,7 @@ pub(super) fn budget(
     let of_activities = laid.noise.iter().map(|(activity, ns)| Part {
         share: share_of_host(activity.kind),
         source: defined(activity.source),
+        host_cpu: None,
         ns: *ns,
         count: 1,
     });
@@ -143,6 +145,7 @@ pub(super) fn budget(
         parts.push(Part {
             share,
             source: None,
+            host_cpu: None,
             ns: rest_ns,
             count: 0,
         });

@@ -110,6 +110,7 @@ impl HostWork {
                     laid.sleeps.push(Part {
                         share: Share::Blocked,
                         source: stretch.waker,
+                        host_cpu: None,
                         ns: left_ns,
                         count: 1,
                     });

@@ -87,6 +87,7 @@ impl Cutter {
         ground: Ground<'_>,
     ) -> Wakeup {
         let mut wakeup = Wakeup::new(activation);
+        wakeup.witnessed = ground.is_witnessed();
         self.stretches.clear();
         for stretch in stretches(activation) {
             let dur_ns = stretch.end_ns - stretch.start_ns;
@@ -126,6 +127,7 @@ impl Cutter {
             tells_exits: ground.tells_exits(),
             residual: ground.residual(),
             names: ground.names,
+            overslept: self.overslept,
         }
     }
 
@@ -186,12 +188,14 @@ impl Cutter {
             false => &[],
         };
         let mut own = Vec::new();
-        let part = |share, source, ns| WakeupPart {
+        let on = |host_cpu, share, source, ns| WakeupPart {
             phase,
             share,
             source,
+            host_cpu,
             ns,
         };
+        let part = |share, source, ns| on(None, share, source, ns);
         let mut steal_ns = 0;
         for (index, activity) in holding.iter().enumerate() {
             // An activity may reach out of the stretch and be robbed there.
@@ -214,7 +218,7 @@ impl Cutter {
         let parts = &mut wakeup.parts;
         parts.extend_from_slice(&own);
         let told = met.iter().flat_map(|met| &met.parts);
-        parts.extend(told.map(|it| part(it.share, it.source, it.ns)));
+        parts.extend(told.map(|it| on(it.cpu, it.share, it.source, it.ns)));
         parts.push(part(Share::Steal, None, steal_ns));
         parts.push(part(residual, None, residual_ns));
         parts.retain(|part| part.ns > 0);

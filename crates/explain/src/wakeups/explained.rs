@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use vmnoise_events::Share;
+use vmnoise_events::{Share, SourceId};
 
 use super::phase::Phase;
 use super::wakeup::{Wakeup, WakeupPart};
@@ -24,6 +24,8 @@ pub(crate) struct ExplainedWakeup<'a> {
     /// The share of what is left over.
     pub(crate) residual: Share,
     pub(crate) names: &'a Names,
+    /// What a sleep of the vCPU past the expiry is called.
+    pub(crate) overslept: Option<SourceId>,
 }
 
 /// One stretch of it.

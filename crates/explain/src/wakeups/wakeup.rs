@@ -13,6 +13,8 @@ pub struct WakeupPart {
     pub share: Share,
     /// Who it was; `None` where nobody is named.
     pub source: Option<SourceId>,
+    /// As [`crate::Part::host_cpu`].
+    pub host_cpu: Option<u32>,
     /// Net time in nanoseconds; never 0.
     pub ns: u64,
 }
@@ -36,6 +38,8 @@ pub struct Wakeup {
     pub phases_ns: [Option<u64>; 5],
     /// Time whose phase is unknown.
     pub unsplit_ns: u64,
+    /// Whether the recording of a host tells of all of it.
+    pub witnessed: bool,
     /// Expiries before this one that nobody could ask for.
     pub missed: u32,
     /// In the order of phases, the largest first in each.
@@ -61,6 +65,7 @@ impl Wakeup {
             thread_ns: late(activation.switch_mono_ns),
             phases_ns: [None; 5],
             unsplit_ns: 0,
+            witnessed: false,
             missed: activation.missed,
             parts: Vec::new(),
             steal_clamped: false,
@@ -73,13 +78,13 @@ impl Wakeup {
         self.phases_ns[phase as usize]
     }
 
-    /// Adds up what one source had of one phase, and puts the largest first.
+    /// Adds up what one source had of one phase on one CPU of a host, and puts the largest first.
     pub(crate) fn settle(&mut self) {
         let parts = &mut self.parts;
-        parts.sort_unstable_by_key(|part| (part.phase, part.share, part.source));
+        let who = |part: &WakeupPart| (part.phase, part.share, part.source, part.host_cpu);
+        parts.sort_unstable_by_key(who);
         parts.dedup_by(|piece, sum| {
-            let key = |part: &WakeupPart| (part.phase, part.share, part.source);
-            let same = key(piece) == key(sum);
+            let same = who(piece) == who(sum);
             if same {
                 sum.ns += piece.ns;
             }
