@@ -9,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use join_pair::{Flaws, write_guest, write_host};
+use join_pair::{Flaws, write_guest, write_host, write_tasks};
 use tempfile::TempDir;
 
 /// What a page may weigh.
@@ -22,6 +22,7 @@ impl Folder {
     fn new() -> Folder {
         let folder = tempfile::tempdir().unwrap();
         write_guest(&folder.path().join("guest.rec"));
+        write_tasks(&folder.path().join("tasks.rec"));
         write_host(&folder.path().join("host.rec"), Flaws::default());
         Folder(folder)
     }
@@ -110,6 +111,63 @@ fn without_scripts_every_figure_is_in_a_table() {
 }
 
 #[test]
+fn late_tasks_are_told_who_on_the_host_made_them_late() {
+    let folder = Folder::new();
+    let text = text_of(&folder.page("tasks.rec host.rec"));
+    for words in [
+        "tasks.rec joined with host.rec",
+        "On CPU 0 (vCPU 0 of web) a task of the guest wakes up 63.9 µs late at worst",
+        "ksoftirqd/3 preempting the vCPU",
+        "of the lateness arises in the host, ",
+        "of the lateness passes from the expiry to the timer’s interrupt",
+        "Latencies, CPU by CPU",
+        "What an average wake-up consists of",
+        "What wake-ups consist of",
+        "until the timer’s interrupt",
+        "instants tested",
+        "exit interrupt, host CPU 3, 500 ns after the expiry",
+        "preempted by a host task ksoftirqd/3:31, host CPU 3",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(!text.contains("Not joined"), "{text}");
+}
+
+#[test]
+fn tasks_of_a_wrong_clock_are_shown_alone_and_why() {
+    let folder = Folder::new();
+    let flaws = Flaws {
+        offset_tsc: 25_000,
+        ..Flaws::default()
+    };
+    write_host(&folder.path("host.rec"), flaws);
+    let text = text_of(&folder.page("tasks.rec host.rec"));
+    assert!(text.contains("Not joined with host.rec: "), "{text}");
+    assert!(
+        text.contains("On CPU 0 a periodic task wakes up "),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_timer_recording_alone_has_its_phases() {
+    let folder = Folder::new();
+    let text = text_of(&folder.page("tasks.rec"));
+    assert!(
+        text.contains("On CPU 0 a periodic task wakes up "),
+        "{text}"
+    );
+    assert!(
+        text.contains("What an average wake-up consists of"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("its host’s"),
+        "nobody knows of a host: {text}"
+    );
+}
+
+#[test]
 fn what_is_refused_is_named_and_the_rest_is_there() {
     let folder = Folder::new();
     fs::write(folder.path("letter.txt"), "Dear all,\n").unwrap();
@@ -142,6 +200,23 @@ mod browse {
     use super::browser::Browser;
     use super::*;
 
+    /// Where the longest moment is drawn, scrolled into the window.
+    fn highest(browser: &mut Browser, plot: &str) -> [f64; 2] {
+        browser.middle(plot);
+        // A chart is drawn when it comes into sight.
+        let points = format!("document.querySelector('{plot}').querySelector('.point')");
+        browser.wait_for(&points);
+        browser.middle(plot);
+        let at = browser.eval(&format!(
+            "(() => {{ const plot = document.querySelector('{plot}'); \
+             let best; \
+             for (const trace of plot.data) trace.y.forEach((y, at) => {{ if (!best || y > best[1]) best = [trace.x[at], y]; }}); \
+             const {{xaxis, yaxis}} = plot._fullLayout, box = plot.getBoundingClientRect(); \
+             return [box.x + xaxis._offset + xaxis.d2p(best[0]), box.y + yaxis._offset + yaxis.d2p(best[1])]; }})()"
+        ));
+        [at[0].as_f64().unwrap(), at[1].as_f64().unwrap()]
+    }
+
     #[test]
     fn spikes_zoom_and_answer_and_tables_sort() {
         let folder = Folder::new();
@@ -152,15 +227,7 @@ mod browse {
         // The longest gap, where the drawing has it.
         let plot = "#run0-spikes .plot";
         let range = format!("document.querySelector('{plot}')._fullLayout.xaxis.range[1]");
-        browser.middle(plot);
-        let at = browser.eval(&format!(
-            "(() => {{ const plot = document.querySelector('{plot}'); \
-             let best; \
-             for (const trace of plot.data) trace.y.forEach((y, at) => {{ if (!best || y > best[1]) best = [trace.x[at], y]; }}); \
-             const {{xaxis, yaxis}} = plot._fullLayout, box = plot.getBoundingClientRect(); \
-             return [box.x + xaxis._offset + xaxis.d2p(best[0]), box.y + yaxis._offset + yaxis.d2p(best[1])]; }})()"
-        ));
-        let at = [at[0].as_f64().unwrap(), at[1].as_f64().unwrap()];
+        let at = highest(&mut browser, plot);
         browser.drag(at, at);
         let detail = browser.eval("document.querySelector('#run0-spikes .detail').innerText");
         let detail = detail.as_str().unwrap().to_owned();
@@ -218,9 +285,59 @@ mod browse {
     }
 
     #[test]
+    fn a_late_wake_up_tells_phase_by_phase_who_on_the_host_it_waited_for() {
+        let folder = Folder::new();
+        folder.page("tasks.rec host.rec");
+        let mut browser = Browser::start(false);
+        browser.open(&folder.path("page.html"));
+        let at = highest(&mut browser, "#run0-spikes .plot");
+        browser.drag(at, at);
+        let lines = "[...document.querySelectorAll('#run0-spikes .tree tr')].map((row) => [row.cells[0].className, row.cells[0].textContent, row.cells[1].textContent])";
+        let lines = browser.eval(lines);
+        let lines: Vec<[String; 3]> = serde_json::from_value(lines).unwrap();
+        let line = |depth: &str, words: &str| {
+            let found = lines
+                .iter()
+                .find(|it| it[0] == depth && it[1].contains(words));
+            found.unwrap_or_else(|| panic!("{words}: {lines:?}"))[2].clone()
+        };
+        assert_eq!(line("d0", "until the timer’s interrupt"), "63.2 µs");
+        assert_eq!(line("d1", "exit interrupt, host CPU 3"), "62.5 µs");
+        assert_eq!(line("d2", "ksoftirqd/3:31, host CPU 3"), "20.4 µs");
+        let rows = browser.eval("[...document.querySelectorAll('#run0-spikes .timeline > text')].map((it) => it.textContent)");
+        let rows: Vec<String> = serde_json::from_value(rows).unwrap();
+        assert_eq!(rows[0], "a task of the guest", "{rows:?}");
+        assert!(rows.iter().any(|row| row == "phases"), "{rows:?}");
+        let below = "below: preempted by a host task";
+        assert!(rows.iter().any(|row| row == below), "{rows:?}");
+        let hosts = browser.eval("[...document.querySelectorAll('#run0-spikes .timeline rect title')].map((it) => it.textContent)");
+        assert!(hosts.to_string().contains("rcuc/3:30: "), "{hosts}");
+
+        // The phases, each by whose time it was.
+        browser.eval("dispatchEvent(new Event('beforeprint'))");
+        let chart = "[...document.querySelectorAll('#run0 figure')].find((it) => it.querySelector('h2').textContent === 'What an average wake-up consists of')";
+        browser.wait_for(&format!(
+            "{chart}.querySelectorAll('.bars .point').length > 3"
+        ));
+        let sides = browser.eval(&format!(
+            "{chart}.querySelector('.plot').data.map((it) => it.name)"
+        ));
+        assert_eq!(sides, json!(["the guest’s", "its host’s"]));
+        browser.call(
+            "Emulation.setDeviceMetricsOverride",
+            json!({"width": 1300, "height": 2600, "deviceScaleFactor": 1, "mobile": false}),
+        );
+        browser.eval("document.querySelector('#run0').scrollIntoView()");
+        let picture = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("latencies.png");
+        browser.screenshot(&picture);
+        assert_eq!(browser.complaints(), [""; 0]);
+        assert_eq!(browser.requests(), 1, "the page itself and nothing else");
+    }
+
+    #[test]
     fn every_chart_is_drawn_in_the_dark_too() {
         let folder = Folder::new();
-        folder.page("guest.rec host.rec");
+        folder.page("guest.rec tasks.rec host.rec");
         let mut browser = Browser::start(true);
         browser.open(&folder.path("page.html"));
         let charts = browser.eval("document.querySelectorAll('figure').length");

@@ -117,38 +117,56 @@
   };
 
   const detail = (figure, told, place) => {
-    const [lane, start, length, parts, scene] = told.spikes[place];
+    const [lane, start, length, parts, scene, tree] = told.spikes[place];
+    const flat = () => Array.from({ length: parts.length / 3 }, (_, nth) => {
+      const [share, name, ns] = parts.slice(nth * 3);
+      return [0, share, `${told.shares[share].label} ${told.names[name]}`, ns];
+    });
+    const grown = () => told.trees[tree].map(([depth, share, words, ns]) => [depth, share, told.names[words], ns]);
+    const lines = tree === null ? flat() : grown();
     const box = figure.querySelector(".detail");
     box.replaceChildren();
     box.append(make("h3", `${duration(length)} on ${told.lanes[lane]} at ${(start / 1e9).toFixed(6)} s`));
     const table = make("table", undefined, "tree");
-    for (let at = 0; at < parts.length; at += 3) {
+    for (const [depth, share, words, ns] of lines) {
       const row = table.insertRow();
-      const share = told.shares[parts[at]];
       const who = row.insertCell();
-      const key = make("span", undefined, "key");
-      key.style.background = share.colour;
-      who.append(key, `${share.label} ${told.names[parts[at + 1]]}`);
+      who.className = `d${depth}`;
+      if (share >= 0) {
+        const key = make("span", undefined, "key");
+        key.style.background = told.shares[share].colour;
+        who.append(key);
+      }
+      who.append(words);
       const time = row.insertCell();
       time.className = "n";
-      time.textContent = duration(parts[at + 2]);
+      time.textContent = duration(ns);
       const part = row.insertCell();
       part.className = "n";
-      part.textContent = `${(parts[at + 2] * 100 / length).toFixed(1)} %`;
+      part.textContent = `${(ns * 100 / length).toFixed(1)} %`;
     }
     box.append(table);
     if (scene === null) {
       box.append(make("p", "What ran when is kept for the longest only.", "hint"));
     } else {
-      box.append(timeline(told, length, told.scenes[scene]));
+      const steps = told.phases && tree !== null ? told.trees[tree].filter(([depth]) => depth === 0) : [];
+      box.append(timeline(told, length, steps, told.scenes[scene]));
     }
     box.hidden = false;
   };
 
-  // What ran when: the workload on top, then its own kernel, then the machine below.
-  const timeline = (told, length, bars) => {
+  // What ran when: the workload on top with its phases, then its own kernel, then the machine below.
+  const timeline = (told, length, steps, bars) => {
     const [wide, left, high] = [760, 190, 22];
     const rows = [{ name: told.victim, bars: [[0, 0, length, -1, 0]] }];
+    if (steps.length) {
+      let after = 0;
+      const phases = steps.map(([, , words, ns]) => {
+        after += ns;
+        return [0, after - ns, ns, -1, words];
+      });
+      rows.push({ name: "phases", bars: phases });
+    }
     for (const bar of bars) {
       const name = `${bar[0] ? "below: " : ""}${told.shares[bar[3]].label}`;
       let row = rows.find((it) => it.name === name);
@@ -173,7 +191,8 @@
         const from = Math.max(0, after);
         const fill = share < 0 ? colour("--line") : told.shares[share].colour;
         const bar = node("rect", { x: x(from), y: y + 4, width: Math.max(1, x(from + ns) - x(from)), height: high - 8, rx: 2, fill });
-        const who = share < 0 ? "missing" : told.names[name] || told.shares[share].label;
+        if (share < 0) bar.style.stroke = colour("--card");
+        const who = told.names[name] || (share < 0 ? told.phases ? "late" : "missing" : told.shares[share].label);
         bar.append(node("title", {}, `${who}: ${duration(ns)}, ${duration(from)} after the begin`));
         svg.append(bar);
         if (x(from + ns) - x(from) > who.length * 6.4 + 8) {

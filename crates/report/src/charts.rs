@@ -6,6 +6,7 @@ mod compare;
 mod distribution;
 mod exits;
 mod over_time;
+mod phases;
 mod spikes;
 
 pub(crate) use compare::compare;
@@ -56,6 +57,7 @@ pub(crate) fn charts(run: &Run) -> Vec<Chart> {
     let mut charts = vec![over_time::shares(run), over_time::heat(run)];
     charts.push(distribution::histogram(run));
     charts.push(distribution::tail(run));
+    charts.push(phases::phases(run));
     if let Outcome::Exits(exits) = &run.outcome {
         charts.push(exits::reasons(exits));
         charts.push(exits::tails(exits));

@@ -1,12 +1,12 @@
 //! What a run says in plain words: who took the time, the most first.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
-use vmnoise_explain::{PhaseTotals, Summary};
+use vmnoise_explain::{ContextSides, Phase, Summary};
 
 use crate::figures::{count, duration, part_of, percent, seconds, times};
 use crate::groups::{Group, grouped};
+use crate::phases;
 use crate::run::{Outcome, Run};
 use crate::shares::deed;
 
@@ -56,7 +56,8 @@ pub(crate) fn findings(run: &Run) -> Vec<Finding> {
     if let Some(summary) = run.summary() {
         out.extend(periods(summary));
     }
-    out.extend(phases(run));
+    out.extend(longest_phase(run));
+    out.extend(sides(run));
     out.extend(doubts(run));
     out
 }
@@ -73,9 +74,9 @@ fn longest(run: &Run) -> Option<Finding> {
         figure: duration(longest.dur_ns),
         text: format!(
             "is the {} {}, on {} at {}{mostly}",
-            match run.outcome {
-                Outcome::Wakeups(_) => "latest",
-                _ => "longest",
+            match run.is_of_tasks() {
+                true => "latest",
+                false => "longest",
             },
             run.words().one,
             run.lane_name(longest.lane),
@@ -113,29 +114,51 @@ fn periods(summary: &Summary) -> impl Iterator<Item = Finding> + '_ {
 }
 
 /// The longest phase of wake-ups.
-fn phases(run: &Run) -> Option<Finding> {
-    let cpus = &run.wakeups()?.cpus;
-    let parts = |phases: &PhaseTotals| {
-        [
-            ("armed after its expiry", phases.armed_late),
-            ("from the expiry to the timer’s interrupt", phases.irq),
-            ("in the timer’s handler", phases.handler),
-            ("from the wake-up to the switch", phases.wakeup),
-            ("on the way back to user space", phases.return_),
-        ]
+fn longest_phase(run: &Run) -> Option<Finding> {
+    let all = phases::together(&phases::by_cpu(run))?;
+    let known = all
+        .phases
+        .iter()
+        .filter_map(|it| Some((it.phase?, it.total_ns?)));
+    let (phase, ns) = known.max_by_key(|(_, ns)| *ns).filter(|it| it.1 > 0)?;
+    let passes = match phase {
+        Phase::ArmedLate => "before the timer is armed, after its expiry",
+        Phase::Irq => "from the expiry to the timer’s interrupt",
+        Phase::Handler => "in the timer’s handler",
+        Phase::Wakeup => "from the wake-up to the switch",
+        Phase::Return => "on the way back to user space",
     };
-    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-    for (phase, ns) in cpus.iter().flat_map(|cpu| parts(&cpu.phases_ns)) {
-        *sums.entry(phase).or_default() += ns.unwrap_or(0);
-    }
-    let total_ns: u64 = sums.values().sum();
-    let (phase, ns) = sums
-        .into_iter()
-        .max_by_key(|(_, ns)| *ns)
-        .filter(|it| it.1 > 0)?;
     Some(Finding {
-        figure: percent(part_of(ns, total_ns)),
-        text: format!("of the lateness passes {phase}: {}", duration(ns)),
+        figure: percent(part_of(ns, all.total_ns())),
+        text: format!("of the lateness passes {passes}: {}", duration(ns)),
+    })
+}
+
+/// On which side of the virtual machine tasks were made late.
+fn sides(run: &Run) -> Option<Finding> {
+    let cpus = &run.latencies()?.cpus;
+    let sum = |side: fn(&ContextSides) -> u64| -> u64 {
+        let contexts = cpus.iter().filter_map(|cpu| cpu.contexts.last());
+        contexts.map(side).sum()
+    };
+    let [total_ns, host_ns, guest_ns, unknown_ns] = [
+        sum(|it| it.total_ns),
+        sum(|it| it.host_ns),
+        sum(|it| it.guest_ns),
+        sum(|it| it.unknown_ns),
+    ];
+    let of_all = |ns| percent(part_of(ns, total_ns));
+    let unknown = match unknown_ns {
+        0 => String::new(),
+        ns => format!(", and of {} nobody knows", of_all(ns)),
+    };
+    (total_ns > 0).then(|| Finding {
+        figure: of_all(host_ns),
+        text: format!(
+            "of the lateness arises in the host, {}; {} in the guest itself{unknown}",
+            duration(host_ns),
+            of_all(guest_ns)
+        ),
     })
 }
 
@@ -150,6 +173,22 @@ fn doubts(run: &Run) -> Vec<Finding> {
         out.push(Finding {
             figure: count(lost),
             text: "events were lost: who is named had at least that much".into(),
+        });
+    }
+    let unwitnessed = match &run.outcome {
+        Outcome::Joined(joined) => match &joined.latencies {
+            Some(it) => it.joined.wakeups.saturating_sub(it.joined.witnessed),
+            None => joined.joined.gaps.saturating_sub(joined.joined.witnessed),
+        },
+        _ => 0,
+    };
+    if unwitnessed > 0 {
+        out.push(Finding {
+            figure: count(unwitnessed),
+            text: format!(
+                "{} have no witness below: the host did not record then, or their clock is not known",
+                run.words().many
+            ),
         });
     }
     let incomplete = run.summary().into_iter().flat_map(|summary| &summary.cpus);

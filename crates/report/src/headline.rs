@@ -25,7 +25,7 @@ pub(crate) fn headline(run: &Run) -> String {
     let worst_ns = run.gathered.lengths[lane].max();
     let worst_ns = exact_max_ns(run, lane).unwrap_or(worst_ns);
     let mut text = match (&run.outcome, noise_percent(run, lane)) {
-        (Outcome::Wakeups(_), _) => {
+        (_, _) if run.is_of_tasks() => {
             let of_lane = run
                 .wakeups()
                 .and_then(|it| it.cpus.get(lane_in_summary(run, lane)?)?.user);
@@ -33,7 +33,8 @@ pub(crate) fn headline(run: &Run) -> String {
                 format!(" ({} for all but 1 in 1000)", duration(user.p999_ns))
             });
             format!(
-                "On {name} a task wakes up {} late at worst{usual}",
+                "On {name} {} wakes up {} late at worst{usual}",
+                words.victim,
                 duration(worst_ns)
             )
         }
@@ -61,9 +62,9 @@ pub(crate) fn headline(run: &Run) -> String {
         .collect();
     let total_ns: u64 = of_lane.iter().map(|taker| taker.total_ns).sum();
     if let Some(group) = grouped(&of_lane).first() {
-        let what = match run.outcome {
-            Outcome::Wakeups(_) => "all lateness",
-            _ => "it",
+        let what = match run.is_of_tasks() {
+            true => "all lateness",
+            false => "it",
         };
         text += &format!(
             "; {} of {what} is {}",
@@ -78,8 +79,8 @@ pub(crate) fn headline(run: &Run) -> String {
 fn worst_lane(run: &Run) -> Option<usize> {
     let lanes = 0..run.gathered.lanes.len();
     lanes.max_by(|a, b| {
-        let rank = |lane: usize| match run.outcome {
-            Outcome::Wakeups(_) => exact_max_ns(run, lane).unwrap_or(0) as f64,
+        let rank = |lane: usize| match run.is_of_tasks() {
+            true => exact_max_ns(run, lane).unwrap_or(0) as f64,
             _ => noise_percent(run, lane).unwrap_or(0.0),
         };
         rank(*a).total_cmp(&rank(*b)).then(b.cmp(a))

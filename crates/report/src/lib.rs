@@ -17,11 +17,13 @@ mod headline;
 mod library;
 mod limits;
 mod page;
+mod phases;
 mod run;
 mod scenes;
 mod shares;
 mod spikes;
 mod tables;
+mod trees;
 mod windows;
 
 pub use compare::{Beside, ComparePage, Compared, Judged};

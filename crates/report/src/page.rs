@@ -11,11 +11,14 @@ use crate::limits;
 use crate::run::Run;
 use crate::shares::label;
 use crate::tables::{Table, tables};
+use crate::trees::{Most, trees};
 
 /// How many of the longest moments are told in words.
 const TOLD: usize = 9;
 /// Parts of one of them; the rest is one line.
 const PARTS: usize = 6;
+/// Lines of one that is a tree.
+const FEW: Most = Most { exits: 4, parts: 4 };
 
 /// A file that is not on the page.
 #[derive(Debug)]
@@ -110,18 +113,30 @@ impl<'a> Section<'a> {
 /// One of the longest moments in words.
 struct Told {
     heading: String,
-    parts: Vec<(String, String, String)>,
+    lines: Vec<Said>,
+}
+
+/// A line of it.
+struct Said {
+    depth: u8,
+    time: String,
+    of_all: String,
+    what: String,
 }
 
 fn told(run: &Run) -> Vec<Told> {
     let mut spikes: Vec<_> = run.gathered.spikes.iter().collect();
     spikes.sort_by_key(|spike| (std::cmp::Reverse(spike.dur_ns), spike.start_mono_ns));
     spikes.truncate(TOLD);
+    let trees = trees(run, FEW);
     let told = spikes.into_iter().map(|spike| {
-        let line = |ns: u64, what: String| {
-            let of = percent(part_of(ns, spike.dur_ns));
-            (duration(ns), of, what)
+        let said = |depth: u8, ns: u64, what: String| Said {
+            depth,
+            time: duration(ns),
+            of_all: percent(part_of(ns, spike.dur_ns)),
+            what,
         };
+        let line = |ns: u64, what: String| said(0, ns, what);
         let shown = spike.parts.iter().take(PARTS).map(|part| {
             let who = run.gathered.name(part).unwrap_or("");
             line(part.ns, format!("{} {who}", label(part.share)))
@@ -132,6 +147,12 @@ fn told(run: &Run) -> Vec<Told> {
             let ns = rest.iter().map(|part| part.ns).sum();
             parts.push(line(ns, format!("{} smaller parts", rest.len())));
         }
+        let place = (run.gathered.lanes[spike.lane], spike.start_mono_ns);
+        if let Some(tree) = trees.get(&place) {
+            let tree = tree.iter();
+            let tree = tree.map(|line| said(line.depth, line.ns, line.words.clone()));
+            parts = tree.collect();
+        }
         Told {
             heading: format!(
                 "{} on {} at {}",
@@ -139,7 +160,7 @@ fn told(run: &Run) -> Vec<Told> {
                 run.lane_name(spike.lane),
                 seconds(run.at_ns(spike.start_mono_ns))
             ),
-            parts,
+            lines: parts,
         }
     });
     told.collect()

@@ -1,7 +1,7 @@
 //! One section of the page: a recording, or a guest's with its host's.
 
 use vmnoise_events::{RunFacts, Share, Workload};
-use vmnoise_explain::{ExitsRun, JoinedRun, Summary, VcpuExits, Wakeups};
+use vmnoise_explain::{ExitsRun, JoinedLatencies, JoinedRun, Summary, VcpuExits, Wakeups};
 
 use crate::gathering::{Resolved, Taker};
 use crate::scenes::Bar;
@@ -11,7 +11,7 @@ use crate::scenes::Bar;
 pub enum Outcome {
     /// Gaps that a workload felt.
     Gaps(Box<Summary>),
-    /// The same with what the host did in them.
+    /// A guest's gaps or wake-ups, with what the host did in them.
     Joined(Box<JoinedRun>),
     /// Exits of vCPUs.
     Exits(Box<ExitsRun>),
@@ -79,8 +79,11 @@ impl Run {
                 length: "length of an exit",
                 over_time: "Exits over time",
             },
-            (Outcome::Wakeups(_), _) => Words {
-                victim: "a periodic task",
+            (Outcome::Wakeups(_), _) | (_, Workload::Timer) => Words {
+                victim: match self.latencies() {
+                    Some(_) => "a task of the guest",
+                    None => "a periodic task",
+                },
                 one: "wake-up",
                 many: "wake-ups",
                 lane: "CPU",
@@ -107,6 +110,25 @@ impl Run {
     /// What it says of periodic tasks.
     pub(crate) fn wakeups(&self) -> Option<&Wakeups> {
         self.summary()?.wakeups.as_ref()
+    }
+
+    /// Whether its moments are wake-ups.
+    pub(crate) fn is_of_tasks(&self) -> bool {
+        self.wakeups().is_some()
+    }
+
+    /// Beside a host, what either side had of the wake-ups of periodic tasks.
+    pub(crate) fn latencies(&self) -> Option<&JoinedLatencies> {
+        match &self.outcome {
+            Outcome::Joined(run) => run.latencies.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// What a CPU is called.
+    pub(crate) fn name_of(&self, cpu: u32) -> String {
+        let place = self.gathered.lanes.iter().position(|lane| *lane == cpu);
+        place.map_or_else(|| format!("CPU {cpu}"), |it| self.lane_name(it).to_owned())
     }
 
     /// What a lane is called, by its place.

@@ -83,14 +83,15 @@ impl Scenes {
                 share,
                 name: name(activity.source),
             });
-            few(bars.collect())
+            bars.collect()
         });
         scenes.collect()
     }
 }
 
 /// In the order of time; the shortest go where there are too many.
-pub(crate) fn few(mut bars: Vec<Bar>) -> Vec<Bar> {
+pub(crate) fn few(bars: &[Bar]) -> Vec<&Bar> {
+    let mut bars: Vec<&Bar> = bars.iter().collect();
     bars.sort_by_key(|bar| Reverse(bar.dur_ns));
     bars.truncate(BARS);
     bars.sort_by_key(|bar| (bar.side, bar.start_mono_ns, Reverse(bar.dur_ns)));

@@ -1,6 +1,7 @@
 //! Shares in plain words, and the colour that each has on every chart of the page.
 
 use vmnoise_events::Share;
+use vmnoise_explain::OVERSLEPT;
 
 /// Readable on white and on near-black alike.
 pub(crate) const fn colour(share: Share) -> &'static str {
@@ -50,6 +51,9 @@ pub(crate) const fn label(share: Share) -> &'static str {
 
 /// Who did what, to go on after "71 % of it is ".
 pub(crate) fn deed(share: Share, who: Option<&str>) -> String {
+    if who == Some(OVERSLEPT) {
+        return "sleep of the vCPU past the expiry, which its host ended late".to_owned();
+    }
     let Some(who) = who else {
         return nobody(share).to_owned();
     };

@@ -4,6 +4,7 @@ mod compare;
 mod exits;
 mod found;
 mod lanes;
+mod phases;
 mod takers;
 
 pub(crate) use compare::compare;
@@ -88,6 +89,7 @@ pub(crate) fn tables(run: &Run) -> Vec<Table> {
     let mut tables = vec![
         lanes::overview(run),
         takers::takers(run),
+        phases::phases(run),
         lanes::shares(run),
     ];
     match &run.outcome {

@@ -8,8 +8,15 @@ use vmnoise_events::Share;
 use crate::figures::{duration, times};
 use crate::frame::harmless;
 use crate::run::Run;
-use crate::scenes::{Bar, Side};
+use crate::scenes::{Bar, Side, few};
 use crate::shares::{colour, label};
+use crate::trees::{Most, trees};
+
+/// Lines of a tree on the screen.
+const MOST: Most = Most {
+    exits: 12,
+    parts: 8,
+};
 
 /// The chart that the page draws itself: each point can be asked.
 #[derive(Debug)]
@@ -26,14 +33,20 @@ struct SpikesData<'a> {
     victim: &'static str,
     lanes: Vec<&'a str>,
     shares: Vec<ShareData>,
-    names: Vec<&'a str>,
+    names: Vec<String>,
     spikes: Vec<SpikeData>,
     scenes: Vec<Vec<BarData>>,
+    trees: Vec<Vec<LineData>>,
+    /// Whether the branches of a tree follow each other in time.
+    phases: bool,
 }
 
 /// Lane, begin after that of the run, length, parts (share, name and length in turns), and
-/// where it has one the number of its scene. Times are in nanoseconds.
-type SpikeData = (usize, u64, u64, Vec<i64>, Option<usize>);
+/// where it has them the numbers of its scene and its tree. Times are in nanoseconds.
+type SpikeData = (usize, u64, u64, Vec<i64>, Option<usize>, Option<usize>);
+
+/// Depth, share (-1 of a phase or an exit), words, length.
+type LineData = (u8, i64, i64, u64);
 
 /// 1 where it is below, begin after that of its spike, length, share, name.
 type BarData = (u8, u64, u64, usize, i64);
@@ -66,7 +79,8 @@ pub(crate) fn spikes(run: &Run) -> Option<Spikes> {
 fn data(run: &Run) -> SpikesData<'_> {
     let words = run.words();
     let mut names = Names::default();
-    let mut scenes = Vec::new();
+    let (mut scenes, mut drawn) = (Vec::new(), Vec::new());
+    let trees = trees(run, MOST);
     let found: HashMap<(usize, u64), &Vec<Bar>> = run
         .scenes
         .iter()
@@ -80,7 +94,7 @@ fn data(run: &Run) -> SpikesData<'_> {
         });
         let parts = parts.collect();
         let scene = found.get(&(spike.lane, spike.start_mono_ns)).map(|bars| {
-            let bars = bars.iter().map(|bar| {
+            let bars = few(bars).into_iter().map(|bar| {
                 (
                     u8::from(bar.side == Side::Host),
                     bar.start_mono_ns.saturating_sub(spike.start_mono_ns),
@@ -93,7 +107,16 @@ fn data(run: &Run) -> SpikesData<'_> {
             scenes.len() - 1
         });
         let at_ns = run.at_ns(spike.start_mono_ns);
-        spikes.push((spike.lane, at_ns, spike.dur_ns, parts, scene));
+        let number = run.gathered.lanes[spike.lane];
+        let tree = trees.get(&(number, spike.start_mono_ns)).map(|lines| {
+            let lines = lines.iter().map(|line| {
+                let share = line.share.map_or(-1, |share| share as i64);
+                (line.depth, share, names.place(&line.words), line.ns)
+            });
+            drawn.push(lines.collect());
+            drawn.len() - 1
+        });
+        spikes.push((spike.lane, at_ns, spike.dur_ns, parts, scene, tree));
     }
     SpikesData {
         length: words.length,
@@ -112,31 +135,36 @@ fn data(run: &Run) -> SpikesData<'_> {
         names: names.names,
         spikes,
         scenes,
+        trees: drawn,
+        phases: run.is_of_tasks(),
     }
 }
 
 /// Names by number: 0 is nobody.
-struct Names<'a> {
-    places: HashMap<&'a str, i64>,
-    names: Vec<&'a str>,
+struct Names {
+    places: HashMap<String, i64>,
+    names: Vec<String>,
 }
 
-impl Default for Names<'_> {
+impl Default for Names {
     fn default() -> Self {
         Names {
-            places: HashMap::from([("", 0)]),
-            names: vec![""],
+            places: HashMap::from([(String::new(), 0)]),
+            names: vec![String::new()],
         }
     }
 }
 
-impl<'a> Names<'a> {
-    fn place(&mut self, name: &'a str) -> i64 {
+impl Names {
+    fn place(&mut self, name: &str) -> i64 {
         let next = self.names.len() as i64;
-        let place = *self.places.entry(name).or_insert(next);
-        if place == next {
-            self.names.push(name);
+        match self.places.get(name) {
+            Some(place) => *place,
+            None => {
+                self.places.insert(name.to_owned(), next);
+                self.names.push(name.to_owned());
+                next
+            }
         }
-        place
     }
 }

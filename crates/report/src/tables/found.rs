@@ -5,14 +5,18 @@ use crate::run::{Outcome, Run};
 
 /// The pairs of a join.
 pub(super) fn pairs(run: &Run) -> Table {
+    let [tested, inside] = match run.is_of_tasks() {
+        true => ["instants tested", "of them in no exit"],
+        false => ["exits tested", "of them in a gap"],
+    };
     let mut table = Table::new(
         "Which vCPU each CPU is, and what says so",
         &[
             ("CPU", WORD),
             ("VM", WORD),
             ("vCPU", NUMBER),
-            ("exits tested", NUMBER),
-            ("of them in a gap", NUMBER),
+            (tested, NUMBER),
+            (inside, NUMBER),
             ("by chance", NUMBER),
             ("clock bound", NUMBER),
             ("recorded by both", NUMBER),

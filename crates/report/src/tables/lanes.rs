@@ -12,8 +12,8 @@ const CPUS: usize = 16;
 /// Each lane, with its percentiles.
 pub(super) fn overview(run: &Run) -> Table {
     match &run.outcome {
-        Outcome::Gaps(_) | Outcome::Joined(_) => gaps(run),
-        Outcome::Wakeups(_) => latencies(run),
+        _ if run.is_of_tasks() => latencies(run),
+        Outcome::Gaps(_) | Outcome::Joined(_) | Outcome::Wakeups(_) => gaps(run),
         Outcome::Exits(_) => exits::vcpus(run),
     }
 }
@@ -36,10 +36,8 @@ fn gaps(run: &Run) -> Table {
         ],
     );
     for cpu in run.summary().into_iter().flat_map(|summary| &summary.cpus) {
-        let place = run.gathered.lanes.iter().position(|lane| *lane == cpu.cpu);
-        let name = place.map_or_else(|| format!("CPU {}", cpu.cpu), |it| run.lane_name(it).into());
         table.rows.push(vec![
-            words(name),
+            words(run.name_of(cpu.cpu)),
             time(cpu.runtime_ns),
             number(cpu.gaps),
             time(cpu.noise_ns),
@@ -74,8 +72,7 @@ fn latencies(run: &Run) -> Table {
         "From the planned expiry. The last line of a CPU is what it would have been had no \
                   task waited for the one before."
             .into();
-    let wakeups = run.summary().and_then(|summary| summary.wakeups.as_ref());
-    for cpu in wakeups.into_iter().flat_map(|wakeups| &wakeups.cpus) {
+    for cpu in run.wakeups().into_iter().flat_map(|wakeups| &wakeups.cpus) {
         for (until, figures) in [
             ("its interrupt", cpu.irq),
             ("switched in", cpu.thread),
@@ -84,7 +81,7 @@ fn latencies(run: &Run) -> Table {
         ] {
             let Some(it) = figures else { continue };
             table.rows.push(vec![
-                words(format!("CPU {}", cpu.cpu)),
+                words(run.name_of(cpu.cpu)),
                 words(until),
                 number(it.count),
                 time(it.min_ns),

@@ -13,7 +13,7 @@ const TAKERS: usize = 200;
 /// The one that took most first.
 pub(super) fn takers(run: &Run) -> Table {
     if let Outcome::Joined(joined) = &run.outcome {
-        return of_both_sides(joined);
+        return of_both_sides(run, joined);
     }
     let many = run.words().many;
     let mut table = Table::new(
@@ -54,7 +54,12 @@ fn left_out(all: usize) -> String {
     }
 }
 
-fn of_both_sides(joined: &JoinedRun) -> Table {
+fn of_both_sides(run: &Run, joined: &JoinedRun) -> Table {
+    let culprits = match &joined.latencies {
+        Some(latencies) => &latencies.culprits,
+        None => &joined.culprits,
+    };
+    let of_all = format!("of the {}", run.words().noise);
     let mut table = Table::new(
         "Who took it",
         &[
@@ -62,13 +67,13 @@ fn of_both_sides(joined: &JoinedRun) -> Table {
             ("who", WORD),
             ("as", WORD),
             ("its CPU", NUMBER),
-            ("gaps", NUMBER),
+            (run.words().many, NUMBER),
             ("total", NUMBER),
             ("most at once", NUMBER),
-            ("of the noise", NUMBER),
+            (&of_all, NUMBER),
         ],
     );
-    for it in joined.culprits.iter().take(TAKERS) {
+    for it in culprits.iter().take(TAKERS) {
         let side = match it.side {
             Side::Guest => "guest",
             Side::Host => "host",
@@ -85,6 +90,6 @@ fn of_both_sides(joined: &JoinedRun) -> Table {
             share_of(Some(it.percent)),
         ]);
     }
-    table.note = left_out(joined.culprits.len());
+    table.note = left_out(culprits.len());
     table
 }

@@ -27,7 +27,7 @@ pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Resul
         above_ns: 0,
         top: 0,
     };
-    let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options).with_gaps();
+    let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options).with_moments();
     let mut targets = target::tables(arguments, guest)?;
     let mut timeline = match &arguments.perfetto {
         Some(path) => Some(JoinedTimeline::create(path, &guest.facts, &host.facts)?),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::{Event, Workload};
-use vmnoise_explain::{Budget, Explainer, Part, Wakeup};
+use vmnoise_explain::{Budget, Explainer, Part, Wakeup, by_source};
 use vmnoise_report::{Gathering, LONGEST, Moment, Outcome, Run, Scenes};
 
 use super::{Read, ended, scenes, sentences};
@@ -77,31 +77,24 @@ pub fn moment(budget: &Budget) -> Moment<'_> {
 /// The wake-ups that have become certain.
 fn late(explainer: &mut Explainer, gathering: &mut Gathering) {
     for wakeup in explainer.take_wakeups() {
-        let parts = parts(&wakeup);
-        gathering.see(&Moment {
-            lane: wakeup.cpu,
-            start_mono_ns: wakeup.expiry_mono_ns,
-            dur_ns: wakeup.latency_ns,
-            parts: &parts,
-        });
+        see(gathering, &wakeup);
     }
 }
 
-/// Who had the time, whatever the phase; the largest first.
-fn parts(wakeup: &Wakeup) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
-    for part in &wakeup.parts {
-        let same = |it: &&mut Part| (it.share, it.source) == (part.share, part.source);
-        match parts.iter_mut().find(same) {
-            Some(sum) => sum.ns += part.ns,
-            None => parts.push(Part {
-                share: part.share,
-                source: part.source,
-                ns: part.ns,
-                count: 1,
-            }),
-        }
-    }
-    parts.sort_by_key(|part| std::cmp::Reverse(part.ns));
-    parts
+/// Takes a wake-up by who had the time, whatever the phase.
+pub fn see(gathering: &mut Gathering, wakeup: &Wakeup) {
+    let parts = wakeup.parts.iter().map(|part| Part {
+        share: part.share,
+        source: part.source,
+        host_cpu: None,
+        ns: part.ns,
+        count: 1,
+    });
+    let parts: Vec<Part> = parts.collect();
+    gathering.see(&Moment {
+        lane: wakeup.cpu,
+        start_mono_ns: wakeup.expiry_mono_ns,
+        dur_ns: wakeup.latency_ns,
+        parts: &by_source(&parts),
+    });
 }

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_explain::{GapTree, JoinOptions, Joiner, Pair};
-use vmnoise_report::{Bar, Gathering, LONGEST, Outcome, Run, Scenes, Side};
+use vmnoise_explain::{ExitBranch, JoinOptions, JoinedRun, Joiner, Pair, by_source};
+use vmnoise_report::{Bar, Gathering, LONGEST, Moment, Outcome, Run, Scenes, Side};
 
-use super::gaps::moment;
+use super::gaps::{self, moment};
 use super::{Read, ended, scenes, sentences};
 use crate::commands::join::{Recording, Step, pair, play};
 use crate::output::join::{Joined, limits};
@@ -23,12 +23,18 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
         above_ns: guest.facts.options.threshold_ns,
         top: LONGEST,
     };
-    let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options).with_gaps();
+    let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options).with_moments();
     let mut gathering = Gathering::default();
     play(&mut joiner, &mut guest, &mut host, &mut |step| {
         if let Step::Explained(joiner) = step {
             for budget in joiner.take_gaps() {
-                gathering.see(&moment(&budget));
+                gathering.see(&Moment {
+                    parts: &by_source(&budget.parts),
+                    ..moment(&budget)
+                });
+            }
+            for wakeup in joiner.take_wakeups() {
+                gaps::see(&mut gathering, &wakeup);
             }
         }
         Ok(())
@@ -48,13 +54,12 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
     let gathered = gathering.resolve(|id| joiner.source_name(id).to_owned());
     let run = Box::new(joiner.finish());
     let lanes = gathered.lanes();
-    for tree in &run.trees {
-        let lane = lanes.iter().position(|cpu| *cpu == tree.gap.cpu);
-        let its = |(place, start_ns): &(usize, u64)| {
-            Some(*place) == lane && *start_ns == tree.gap.start_mono_ns
-        };
+    for ((cpu, start_mono_ns), exit) in exits(&run) {
+        let lane = lanes.iter().position(|lane| *lane == cpu);
+        let its =
+            |(place, begin_ns): &(usize, u64)| Some(*place) == lane && *begin_ns == start_mono_ns;
         if let Some((_, bars)) = scenes.iter_mut().find(|(place, _)| its(place)) {
-            bars.extend(below(tree));
+            bars.extend(below(exit, start_mono_ns));
         }
     }
     let joined = Joined {
@@ -89,12 +94,26 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
     })
 }
 
-/// What the host did in a gap.
-fn below(tree: &GapTree) -> impl Iterator<Item = Bar> + '_ {
-    let pieces = tree.exits.iter().flat_map(|exit| &exit.pieces);
-    pieces.map(|piece| Bar {
+/// The exits in the longest gaps or wake-ups, with the CPU and the begin of each of these.
+fn exits(run: &JoinedRun) -> impl Iterator<Item = ((u32, u64), &ExitBranch)> {
+    let of_gaps = run.trees.iter().flat_map(|tree| {
+        let place = (tree.gap.cpu, tree.gap.start_mono_ns);
+        tree.exits.iter().map(move |exit| (place, exit))
+    });
+    let latencies = run.latencies.iter().flat_map(|it| &it.trees);
+    let of_wakeups = latencies.flat_map(|tree| {
+        let place = (tree.wakeup.cpu, tree.wakeup.expiry_mono_ns);
+        let exits = tree.phases.iter().flat_map(|phase| &phase.exits);
+        exits.map(move |exit| (place, exit))
+    });
+    of_gaps.chain(of_wakeups)
+}
+
+/// What the host did in one of them, in a moment that began then.
+fn below(exit: &ExitBranch, start_mono_ns: u64) -> impl Iterator<Item = Bar> + '_ {
+    exit.pieces.iter().map(move |piece| Bar {
         side: Side::Host,
-        start_mono_ns: tree.gap.start_mono_ns + piece.after_ns,
+        start_mono_ns: start_mono_ns + piece.after_ns,
         dur_ns: piece.dur_ns,
         share: piece.share,
         name: piece.name.clone().unwrap_or_default(),

@@ -112,7 +112,11 @@ fn passes(facts: &RunFacts, among: &[(&PathBuf, RunFacts)]) -> u64 {
 
 /// Whether the second may be of the host that the first is a guest of.
 fn may_be_host(guest: &RunFacts, host: &RunFacts) -> bool {
-    matches!(guest.workload, Workload::Microvm | Workload::Spin) && host.workload == Workload::Vcpus
+    let may_be_guest = matches!(
+        guest.workload,
+        Workload::Microvm | Workload::Spin | Workload::Timer
+    );
+    may_be_guest && host.workload == Workload::Vcpus
 }
 
 /// A recording, read.

@@ -29,6 +29,7 @@ pub fn unseen(cpu: u32, latency_ns: u64) -> Wakeup {
         thread_ns: None,
         phases_ns: [None; 5],
         unsplit_ns: latency_ns,
+        witnessed: false,
         missed: 0,
         parts: Vec::new(),
         steal_clamped: false,
