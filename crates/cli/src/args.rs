@@ -15,6 +15,7 @@ use vmnoise_events::Policy;
 use vmnoise_workload::microvm::exercise::Exercise;
 
 use crate::exercise_name;
+use crate::frame;
 use crate::host_feed::FeedFrom;
 use crate::priority;
 use crate::units::{Bare, parse_time};
@@ -59,12 +60,16 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Measure this host as a virtual machine would feel it, and name who took each microsecond
+    #[command(after_help = frame::keys())]
     Microvm(MicrovmArguments),
     /// Measure what is taken from this machine's CPUs, as rtla osnoise does, on any kernel
+    #[command(after_help = frame::keys())]
     Osnoise(Box<OsnoiseArguments>),
     /// Measure how late periodic tasks wake up, as rtla timerlat and cyclictest do, and why
+    #[command(after_help = frame::keys())]
     Timerlat(Box<TimerlatArguments>),
     /// Count every exit of every VM on this host, and say where its time went
+    #[command(after_help = frame::keys())]
     Exits(Box<ExitsArguments>),
     /// Print the summary of a recording, or join a guest's with its host's
     Explain(ExplainArguments),
@@ -103,7 +108,7 @@ pub struct MicrovmArguments {
     /// Record gaps of at least this length; a number alone is in microseconds
     #[arg(short = 'T', long, value_name = "TIME", default_value = "1us", value_parser = threshold)]
     pub threshold: u64,
-    /// Length of a period of the live lines; a number alone is in microseconds
+    /// Length of a period of the live view; a number alone is in microseconds
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = period)]
     pub period: u64,
     /// Policy of the vCPU threads: o:NICE, f:PRIORITY, r:PRIORITY or d:RUNTIME:PERIOD [default: as inherited]
@@ -142,7 +147,8 @@ pub struct OsnoiseArguments {
 
 #[derive(Debug, Subcommand)]
 pub enum OsnoiseMode {
-    /// One table, redrawn each period (the default)
+    /// A table at the end, and on a terminal a live frame until then (the default)
+    #[command(after_help = frame::keys())]
     Top(OsnoiseTopArguments),
     /// A histogram of the gaps' lengths
     Hist(OsnoiseHistArguments),

@@ -77,6 +77,7 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
             if let Some(feeds) = &mut self.feeds {
                 feeds.tick();
             }
+            self.tell_feeds();
             self.session.view().turn();
             let now = Instant::now();
             if now >= next_period {
@@ -111,10 +112,22 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
         self.session
             .accept(&Event::Finish(Finish { reason, mono_ns }));
         self.feed(&vms, drained, &counts);
+        if let Some(feeds) = &mut self.feeds {
+            feeds.linger();
+        }
+        self.tell_feeds();
         let feeds = self.feeds.take().map(Feeds::finish);
         let mut outcome = self.session.finish();
         outcome.feeds = feeds.unwrap_or_default();
         Ok(outcome)
+    }
+
+    /// What is wrong with the feeds.
+    fn tell_feeds(&mut self) {
+        let notes = self.feeds.as_mut().map(Feeds::take_notes);
+        for note in notes.unwrap_or_default() {
+            self.session.view().notice(&note);
+        }
     }
 
     /// Whether the one VM that was asked for has ended.

@@ -29,6 +29,7 @@ mod recent_trace;
 mod recorder;
 mod rungs;
 mod session;
+mod shell;
 mod status;
 mod units;
 mod warm_up;

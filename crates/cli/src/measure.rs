@@ -134,7 +134,12 @@ impl<'a> Measurement<'a> {
             }
             let of_period = std::mem::take(&mut total_hit);
             let hit = self.session.take_limit_hit(of_period);
-            if on_threshold.stops(hit, self.session.recent_trace()) {
+            let drawn_on = self.session.view().draws_live();
+            let stops = on_threshold.stops(hit, self.session.recent_trace(), drawn_on);
+            for line in on_threshold.take_said() {
+                self.session.view().notice(&line);
+            }
+            if stops {
                 break FinishReason::Stop;
             }
             if interrupts.asked_to_finish() || self.session.view().is_gone() {

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -10,6 +9,7 @@ use rustix::process::{Pid, getppid, kill_process};
 
 use crate::actions::{Action, Receiver};
 use crate::recent_trace::RecentTrace;
+use crate::shell::Shell;
 
 /// How often a command that is waited for is asked whether it has ended.
 const TICK: Duration = Duration::from_millis(5);
@@ -29,7 +29,11 @@ pub struct Reaction {
     left: std::vec::IntoIter<Action>,
     /// Where a trace goes that is to go nowhere else.
     trace_file: &'static str,
-    running: Option<(Child, String)>,
+    running: Option<Shell>,
+    /// Whether the terminal is somebody else's, so that what commands say is kept.
+    hears: bool,
+    /// What they said.
+    said: Vec<String>,
 }
 
 impl Reaction {
@@ -39,6 +43,16 @@ impl Reaction {
             left: actions.into_iter(),
             trace_file,
             running: None,
+            hears: false,
+            said: Vec::new(),
+        }
+    }
+
+    /// The same, and commands write on no terminal.
+    fn hearing(self) -> Reaction {
+        Reaction {
+            hears: true,
+            ..self
         }
     }
 
@@ -49,12 +63,16 @@ impl Reaction {
     /// If an action fails; those after it are not carried out.
     pub fn advance(&mut self, trace: &RecentTrace) -> Result<Option<Outcome>> {
         loop {
-            if let Some((child, command)) = &mut self.running {
-                let Some(status) = child.try_wait().context("waiting for a shell command")? else {
+            if let Some(shell) = &mut self.running {
+                let Some(status) = shell.ended()? else {
                     return Ok(None);
                 };
+                self.said.extend(shell.said());
                 if !status.success() {
-                    bail!("the shell command `{command}` ended with {status}");
+                    bail!(
+                        "the shell command `{}` ended with {status}",
+                        shell.command()
+                    );
                 }
                 self.running = None;
             }
@@ -70,7 +88,9 @@ impl Reaction {
                 Some(Action::Trace(path)) => {
                     save(trace, path.as_deref().unwrap_or(Path::new(self.trace_file)))?;
                 }
-                Some(Action::Shell(command)) => self.running = Some((start(&command)?, command)),
+                Some(Action::Shell(command)) => {
+                    self.running = Some(Shell::start(&command, self.hears)?);
+                }
             }
         }
     }
@@ -96,6 +116,8 @@ pub struct OnThreshold {
     actions: Vec<Action>,
     trace_file: &'static str,
     under_way: Option<Reaction>,
+    /// What commands said that had no terminal.
+    said: Vec<String>,
     failure: Option<anyhow::Error>,
 }
 
@@ -106,23 +128,32 @@ impl OnThreshold {
             actions,
             trace_file,
             under_way: None,
+            said: Vec::new(),
             failure: None,
         }
     }
 
     /// Whether the run is to stop; `hit` says whether a limit was hit since the last
     /// call. One that is hit while the actions for the last are under way has none.
-    pub fn stops(&mut self, hit: bool, trace: &RecentTrace) -> bool {
+    /// `drawn_on`: the terminal is drawn on, and commands may not write there.
+    pub fn stops(&mut self, hit: bool, trace: &RecentTrace, drawn_on: bool) -> bool {
         if self.under_way.is_none() {
             if !hit || !self.actions.contains(&Action::Continue) {
                 return hit;
             }
-            self.under_way = Some(Reaction::new(self.actions.clone(), self.trace_file));
+            let reaction = Reaction::new(self.actions.clone(), self.trace_file);
+            self.under_way = Some(if drawn_on {
+                reaction.hearing()
+            } else {
+                reaction
+            });
         }
         let Some(reaction) = &mut self.under_way else {
             return false;
         };
-        match reaction.advance(trace) {
+        let advanced = reaction.advance(trace);
+        self.said.append(&mut reaction.said);
+        match advanced {
             Ok(None) => false,
             Ok(Some(_)) => {
                 self.under_way = None;
@@ -135,6 +166,11 @@ impl OnThreshold {
         }
     }
 
+    /// What commands said since the last call that could not say it on the terminal.
+    pub fn take_said(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.said)
+    }
+
     /// What is left to do once the run has ended, `by_limit` or not.
     ///
     /// # Errors
@@ -144,23 +180,16 @@ impl OnThreshold {
             return Err(error);
         }
         match &mut self.under_way {
-            Some(reaction) => reaction.finish(trace)?,
+            Some(reaction) => {
+                let outcome = reaction.finish(trace);
+                reaction.said.iter().for_each(|line| eprintln!("{line}"));
+                outcome?
+            }
             None if by_limit => Reaction::new(self.actions, self.trace_file).finish(trace)?,
             None => Outcome::Done,
         };
         Ok(())
     }
-}
-
-/// Starts a command. What it says goes to stderr: stdout holds the result and nothing
-/// else.
-fn start(command: &str) -> Result<Child> {
-    Command::new("/bin/sh")
-        .args(["-c", command])
-        .stdin(Stdio::null())
-        .stdout(std::io::stderr())
-        .spawn()
-        .with_context(|| format!("starting the shell command `{command}`"))
 }
 
 fn save(trace: &RecentTrace, path: &Path) -> Result<()> {
@@ -238,15 +267,15 @@ mod tests {
     #[test]
     fn a_limit_stops_unless_it_is_to_go_on() {
         let mut nothing_asked = on_threshold(&[]);
-        assert!(!nothing_asked.stops(false, &RecentTrace::default()));
-        assert!(nothing_asked.stops(true, &RecentTrace::default()));
+        assert!(!nothing_asked.stops(false, &RecentTrace::default(), false));
+        assert!(nothing_asked.stops(true, &RecentTrace::default(), false));
 
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("said");
         let say = format!("shell,command=sleep 0.1; echo hit >> {}", file.display());
         let mut goes_on = on_threshold(&[&say, "continue"]);
         for hit in [true, true, false] {
-            assert!(!goes_on.stops(hit, &RecentTrace::default()));
+            assert!(!goes_on.stops(hit, &RecentTrace::default(), false));
         }
         goes_on.end(false, &RecentTrace::default()).unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "hit\n");
@@ -260,9 +289,22 @@ mod tests {
     }
 
     #[test]
+    fn on_a_terminal_that_is_drawn_on_commands_are_heard_instead() {
+        let says = "shell,command=echo one; echo two >&2";
+        let mut goes_on = on_threshold(&[says, "shell,command=echo three; exit 7", "continue"]);
+        let mut said = Vec::new();
+        while !goes_on.stops(said.is_empty(), &RecentTrace::default(), true) {
+            said.extend(goes_on.take_said());
+            std::thread::sleep(TICK);
+        }
+        said.extend(goes_on.take_said());
+        assert_eq!(said, ["one", "two", "three"]);
+    }
+
+    #[test]
     fn a_failed_action_stops_a_run_that_was_to_go_on() {
         let mut fails = on_threshold(&["signal,num=2,pid=2000000000", "continue"]);
-        assert!(fails.stops(true, &RecentTrace::default()));
+        assert!(fails.stops(true, &RecentTrace::default(), false));
         assert!(fails.end(true, &RecentTrace::default()).is_err());
     }
 

@@ -53,6 +53,9 @@ fn assert_has_pages(folder: &Path, words: &[&str]) {
         assert!(source.contains(option), "{name} says nothing of {option}");
     }
     assert!(!options.is_empty(), "{name}");
+    if words.last() == Some(&"top") {
+        assert!(source.contains("freeze what is shown"), "{name}: the keys");
+    }
     for command in &commands {
         assert_has_pages(folder, &[words, &[command]].concat());
     }

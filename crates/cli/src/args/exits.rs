@@ -8,6 +8,7 @@ use vmnoise_events::FeedDetail;
 
 use super::{Format, HistFrame, duration, noise};
 use crate::feed::address::{self, FeedAddress};
+use crate::frame;
 
 /// `vmnoise exits`.
 #[derive(Debug, Args)]
@@ -24,7 +25,9 @@ pub struct ExitsArguments {
 
 #[derive(Debug, Subcommand)]
 pub enum ExitsMode {
-    /// Tables by vCPU and by reason, redrawn each second (the default)
+    /// Tables by vCPU and by reason at the end, and on a terminal a live frame until then (the
+    /// default)
+    #[command(after_help = frame::keys())]
     Top(ExitsTopArguments),
     /// A histogram of the exits' lengths
     Hist(ExitsHistArguments),

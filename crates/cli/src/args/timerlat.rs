@@ -8,6 +8,7 @@ use vmnoise_events::Policy;
 
 use super::{HistFrame, MS, Shared, threshold, within};
 use crate::foreign::ForeignTimerOptions;
+use crate::frame;
 use crate::host_feed::FeedFrom;
 use crate::priority;
 use crate::units::Bare;
@@ -27,7 +28,8 @@ pub struct TimerlatArguments {
 
 #[derive(Debug, Subcommand)]
 pub enum TimerlatMode {
-    /// One table, redrawn each second (the default)
+    /// A table at the end, and on a terminal a live frame until then (the default)
+    #[command(after_help = frame::keys())]
     Top(TimerlatTopArguments),
     /// A histogram of the latencies
     Hist(TimerlatHistArguments),

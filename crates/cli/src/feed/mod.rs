@@ -177,8 +177,14 @@ impl Feeds {
         }
     }
 
-    /// Gives the last frames a moment to go out, and says what became of each feed.
-    pub fn finish(mut self) -> Vec<FeedReport> {
+    /// What the host's owner is to be told, since the last call.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        let feeds = self.feeds.iter_mut();
+        feeds.flat_map(|feed| feed.notes.take()).collect()
+    }
+
+    /// Gives the last frames a moment to go out.
+    pub fn linger(&mut self) {
         let mut left = LINGER;
         let waits = |feeds: &[Feed]| {
             let mut waiting = feeds.iter().filter(|feed| !feed.link.outgoing.is_empty());
@@ -189,6 +195,10 @@ impl Feeds {
             left = left.saturating_sub(LOOK);
             self.tick();
         }
+    }
+
+    /// What became of each feed.
+    pub fn finish(self) -> Vec<FeedReport> {
         let detail = self.frame.detail;
         let reports = self.feeds.into_iter().map(|feed| feed.report(detail));
         reports.collect()

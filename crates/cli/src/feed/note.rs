@@ -26,13 +26,22 @@ pub enum Note {
 
 /// The notes of one feed.
 #[derive(Debug, Default)]
-pub struct Notes(BTreeSet<Note>);
+pub struct Notes {
+    said: BTreeSet<Note>,
+    /// Those that nobody has heard yet.
+    news: Vec<String>,
+}
 
 impl Notes {
-    /// Says it on stderr, unless it was said.
+    /// Says it, unless it was said.
     pub fn say(&mut self, feed: &FeedAddress, note: Note, why: &str) {
-        if self.0.insert(note) {
-            eprintln!("vmnoise: feed {feed}: {why}");
+        if self.said.insert(note) {
+            self.news.push(format!("feed {feed}: {why}"));
         }
+    }
+
+    /// What was said since the last call.
+    pub fn take(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
     }
 }

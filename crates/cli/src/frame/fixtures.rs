@@ -2,6 +2,13 @@
 
 use std::time::Duration;
 
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::draw::{Setting, draw};
+use super::input::Key;
+use super::keys::press;
+use super::look::Look;
 use super::model::Model;
 use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
 use crate::units::human;
@@ -71,7 +78,7 @@ fn snapshot(second: u64) -> Snapshot {
 
 /// Four seconds of a run.
 pub fn model() -> Model {
-    let mut model = Model::of(&WORDS);
+    let mut model = Model::of(&WORDS, 1_000_000_000);
     (1..=4).for_each(|second| model.take(snapshot(second)));
     model
 }
@@ -79,4 +86,24 @@ pub fn model() -> Model {
 /// The fifth.
 pub fn later() -> Snapshot {
     snapshot(5)
+}
+
+/// What 80x24 show of a run after these keys.
+pub fn screen(words: Words, snapshots: Vec<Snapshot>, keys: &[Key]) -> String {
+    let mut model = Model::of(&words, 1_000_000_000);
+    let length = snapshots.last().map(|last| last.elapsed);
+    snapshots.into_iter().for_each(|one| model.take(one));
+    let model = keys.iter().copied().fold(model, press);
+    let look = Look {
+        ascii: false,
+        plain: false,
+    };
+    let setting = Setting {
+        words,
+        length,
+        look,
+    };
+    let Ok(mut terminal) = Terminal::new(TestBackend::new(80, 24));
+    let Ok(_) = terminal.draw(|frame| draw(frame, &model, &setting));
+    terminal.backend().to_string()
 }

@@ -73,6 +73,10 @@ impl View for Framed<'_> {
         }
     }
 
+    fn draws_live(&self) -> bool {
+        self.live.is_some()
+    }
+
     fn is_gone(&self) -> bool {
         self.result.is_gone() || self.live.as_ref().is_some_and(Live::is_over)
     }

@@ -7,7 +7,8 @@ use super::model::{Model, Opened, Pane};
 const PAGE: isize = 10;
 
 /// What is shown when somebody asks.
-pub const HELP: [(&str, &str); 10] = [
+pub const HELP: [(&str, &str); 11] = [
+    ("?", "explain the keys, or go back"),
     ("q, Ctrl-C", "end the run and print its result"),
     ("space", "freeze what is shown, or let it go on"),
     ("Tab, left, right", "go to the other list"),
@@ -22,6 +23,15 @@ pub const HELP: [(&str, &str); 10] = [
     ("Ctrl-L", "draw all of it again"),
     ("Ctrl-Z", "stop; `fg` goes on"),
 ];
+
+/// The keys for those who read help before they begin.
+pub fn explained() -> String {
+    let line = |(key, what): (&str, &str)| format!("  {key:<28}{what}\n");
+    let lines: String = HELP.map(line).concat();
+    format!("Keys of the live frame:\n{lines}")
+        .trim_end()
+        .to_owned()
+}
 
 /// The model after this key.
 pub fn press(mut model: Model, key: Key) -> Model {

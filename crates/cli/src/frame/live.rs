@@ -1,5 +1,6 @@
 //! The frame at work: takes snapshots and keys, and draws when either changed something.
 
+use std::collections::VecDeque;
 use std::io::Write;
 use vmnoise_events::RunFacts;
 
@@ -11,6 +12,9 @@ use super::model::Model;
 use super::screen::Screen;
 use super::snapshot::{Snapshot, Words};
 use crate::progress;
+
+/// How many of the latest notices are said again.
+const SAID_AGAIN: usize = 20;
 
 /// A frame on this terminal.
 #[derive(Debug)]
@@ -32,7 +36,7 @@ impl Live {
         });
         let mut live = Live {
             screen: screen.ok()?,
-            model: Model::of(&words),
+            model: Model::of(&words, facts.options.period_ns),
             setting: Setting {
                 words,
                 length: progress::planned(facts),
@@ -55,7 +59,7 @@ impl Live {
     /// Something that is said now and once more at the end.
     pub fn notice(&mut self, message: &str) {
         self.model.notice = Some(message.to_owned());
-        self.notices.0.push(message.to_owned());
+        self.notices.push(message);
         self.has_changed = true;
     }
 
@@ -104,13 +108,31 @@ impl Live {
 
 /// What was said on a screen that is gone.
 #[derive(Debug, Default)]
-struct Notices(Vec<String>);
+struct Notices {
+    latest: VecDeque<String>,
+    /// How many were before those.
+    earlier: u64,
+}
+
+impl Notices {
+    fn push(&mut self, message: &str) {
+        if self.latest.len() == SAID_AGAIN {
+            self.latest.pop_front();
+            self.earlier += 1;
+        }
+        self.latest.push_back(message.to_owned());
+    }
+}
 
 impl Drop for Notices {
     fn drop(&mut self) {
-        for notice in &self.0 {
-            // The terminal may be the one that was lost.
-            let _ = writeln!(std::io::stderr(), "vmnoise: {notice}");
+        let mut stderr = std::io::stderr();
+        // The terminal may be the one that was lost.
+        if self.earlier > 0 {
+            let _ = writeln!(stderr, "vmnoise: {} notices, and then:", self.earlier);
+        }
+        for notice in &self.latest {
+            let _ = writeln!(stderr, "vmnoise: {notice}");
         }
     }
 }

@@ -17,6 +17,7 @@ mod model;
 mod noise;
 mod screen;
 mod snapshot;
+mod unasked;
 mod vcpus;
 mod wakeups;
 
@@ -26,6 +27,7 @@ use vmnoise_explain::{Budget, Wakeup};
 use crate::output::view::Period;
 
 pub use framed::Framed;
+pub use keys::explained as keys;
 pub use live::Live;
 pub use noise::Noise;
 pub use snapshot::{Snapshot, Words};

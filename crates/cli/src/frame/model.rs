@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::list::List;
 use super::snapshot::{Gap, Row, Snapshot, Words};
+use crate::units::human;
 
 /// Points of a curve that are kept: more than any terminal is wide.
 const POINTS: usize = 1024;
@@ -54,9 +55,14 @@ pub struct Model {
 }
 
 impl Model {
-    /// Nothing to see yet.
-    pub fn of(words: &Words) -> Model {
+    /// Nothing to see before the first period is over.
+    pub fn of(words: &Words, period_ns: u64) -> Model {
+        let headline = format!("measuring: numbers come each {}", human(period_ns));
         Model {
+            latest: Snapshot {
+                headline,
+                ..Snapshot::default()
+            },
             columns: [words.row_columns.len(), words.gap_columns.len()],
             ..Model::default()
         }

@@ -1,14 +1,13 @@
 //! The terminal while the frame has it: raw, and on its other screen. However the run ends,
 //! it is given back as it was.
 
-use std::io::{Stdout, stdout};
+use std::io::stdout;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
@@ -19,6 +18,8 @@ use rustix::process::{Signal, kill_current_process_group};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
 
+use super::unasked::Unasked;
+
 /// Whether the terminal is the frame's. A panic has to know, wherever it comes from.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
@@ -28,7 +29,7 @@ static HOOK: Once = Once::new();
 pub struct Screen {
     /// Never dropped: on a terminal that is gone it would tell so on a stderr that is gone,
     /// and panic before the recording is complete.
-    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
+    terminal: ManuallyDrop<Terminal<Unasked>>,
     signals: Signals,
     size: Option<Size>,
 }
@@ -61,7 +62,7 @@ impl Screen {
                 before(panic);
             }));
         });
-        let terminal = ManuallyDrop::new(Terminal::new(CrosstermBackend::new(stdout()))?);
+        let terminal = ManuallyDrop::new(Terminal::new(Unasked::stdout())?);
         let mut screen = Screen {
             terminal,
             signals,
@@ -158,5 +159,41 @@ fn give_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = execute!(stdout(), LeaveAlternateScreen, Show);
         let _ = disable_raw_mode();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    const PANICS: &str = "VMNOISE_TEST_PANICS";
+    const THIS: &str = "frame::screen::tests::a_panic_gives_the_terminal_back_before_it_is_told";
+
+    #[test]
+    fn a_panic_gives_the_terminal_back_before_it_is_told() {
+        if std::env::var_os(PANICS).is_some() {
+            let _screen = Screen::take().unwrap();
+            panic!("on purpose");
+        }
+        // This very test, once more, in a terminal.
+        let exe = std::env::current_exe().unwrap();
+        let run = format!("{} --exact {THIS} --nocapture", exe.display());
+        let mut script = Command::new("script");
+        script.args(["-qec", &run, "/dev/null"]);
+        script.env(PANICS, "1").env("TERM", "xterm");
+        let output = script.stdin(Stdio::null()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let place = |what: &str| {
+            text.find(what)
+                .unwrap_or_else(|| panic!("{what}: {text:?}"))
+        };
+        assert!(place("\x1b[?1049h") < place("\x1b[?1049l"));
+        assert!(place("\x1b[?1049l") < place("on purpose"));
+        assert_eq!(text.matches("\x1b[?1049l").count(), 1, "once");
+        assert!(!text.contains("\x1b[6n"), "nobody here would answer");
     }
 }

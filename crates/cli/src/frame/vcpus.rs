@@ -176,3 +176,81 @@ fn gap(vcpu: &str, exit: &WorstExit) -> Gap {
             .collect(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::fixtures::screen;
+    use crate::frame::input::Key;
+    use crate::output::exits::fixtures::summary;
+
+    fn second(number: u64, vcpus: &mut Vcpus, exits: &ExitsSummary) -> Snapshot {
+        vcpus.period(Duration::from_secs(number), exits)
+    }
+
+    #[test]
+    fn vcpus_come_before_their_reasons_and_halts_are_no_time_outside() {
+        let mut exits = summary();
+        exits.vms[0].vcpus[0].time_ns.taken.halted = 500_000_000;
+        let snapshot = second(1, &mut Vcpus::default(), &exits);
+        let names = |row: &Row| format!("{} {}", row.cells[0].text, row.cells[1].text);
+        let names: Vec<String> = snapshot.rows.iter().map(names).collect();
+        let expected = [
+            "web/0 (all)",
+            "web/0 io",
+            "web/0 cpuid",
+            "web/- (all)",
+            "web/- io",
+        ];
+        assert_eq!(names, expected);
+        let outside_ns = 1_595_000 + 1_150_000 + 11_800_000 + 55_000;
+        assert_eq!(
+            snapshot.rows[0].cells[3].value,
+            Some(outside_ns as f64 / 1e7)
+        );
+        assert_eq!(snapshot.levels[0].1, outside_ns as f64 / 1e7);
+    }
+
+    #[test]
+    fn a_curve_is_of_the_last_period_and_a_row_of_the_run() {
+        let mut vcpus = Vcpus::default();
+        let first = second(1, &mut vcpus, &summary());
+        let again = second(2, &mut vcpus, &summary());
+        assert!(first.levels.iter().all(|(_, percent)| *percent > 0.0));
+        assert!(again.levels.iter().all(|(_, percent)| *percent == 0.0));
+        let percent = |snapshot: &Snapshot| snapshot.rows[0].cells[3].value;
+        assert_eq!(
+            percent(&first),
+            percent(&again).map(|percent| percent * 2.0)
+        );
+        let keys =
+            |snapshot: &Snapshot| -> Vec<u64> { snapshot.rows.iter().map(|row| row.key).collect() };
+        assert_eq!(keys(&first), keys(&again), "a chosen line stays chosen");
+    }
+
+    #[test]
+    fn the_longest_exit_is_the_headline_and_its_budget_adds_up() {
+        let snapshot = second(1, &mut Vcpus::default(), &summary());
+        let [gap] = &snapshot.gaps[..] else {
+            panic!("{:?}", snapshot.gaps);
+        };
+        assert_eq!(
+            gap.parts.iter().map(|part| part.ns).sum::<u64>(),
+            12_000_000
+        );
+        assert_eq!(gap.parts[0].share, "preempted");
+        assert!(
+            snapshot.headline.contains("web/0, io, "),
+            "{}",
+            snapshot.headline
+        );
+        let nothing = second(1, &mut Vcpus::default(), &ExitsSummary { vms: Vec::new() });
+        assert_eq!(nothing.headline, "no exit yet");
+    }
+
+    #[test]
+    fn as_it_is_drawn() {
+        let snapshot = second(1, &mut Vcpus::default(), &summary());
+        insta::assert_snapshot!(screen(WORDS, vec![snapshot], &[Key::Down]));
+    }
+}

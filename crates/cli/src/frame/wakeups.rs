@@ -129,7 +129,10 @@ fn most(late: &WorstWakeup) -> String {
 }
 
 fn words_of(part: &NamedWakeupPart) -> String {
-    format!("{}: {}", phase(part.phase), part.share)
+    match part.phase {
+        Some(_) => format!("{}: {}", phase(part.phase), part.share),
+        None => part.share.to_string(),
+    }
 }
 
 fn gap(late: &WorstWakeup) -> Gap {
@@ -151,4 +154,100 @@ fn gap(late: &WorstWakeup) -> Gap {
             })
             .collect(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use vmnoise_events::{Event, Share, Source as Name, SourceId};
+    use vmnoise_explain::{Explainer, Phase, WakeupPart};
+
+    use super::*;
+    use crate::fixtures;
+    use crate::frame::fixtures::screen;
+    use crate::frame::input::Key;
+    use crate::output::timerlat::fixtures::{unseen, wakeup};
+
+    fn explainer() -> Explainer {
+        let mut explainer = Explainer::new(&fixtures::facts());
+        let (id, name) = (SourceId(0), "stress-ng:812".to_owned());
+        explainer.feed(&Event::Source(Name { id, name }), &mut |_| {});
+        explainer
+    }
+
+    /// One of 60 us, 40 of them until a task that ran on let it run.
+    fn late() -> Wakeup {
+        let part = |phase, share, source, ns| WakeupPart {
+            phase: Some(phase),
+            share,
+            source,
+            ns,
+        };
+        Wakeup {
+            parts: vec![
+                part(Phase::Irq, Share::HvOrHw, None, 5_000),
+                part(Phase::Wakeup, Share::Thread, Some(SourceId(0)), 40_000),
+                part(Phase::Return, Share::Unexplained, None, 15_000),
+            ],
+            ..wakeup(1, 5_000, 45_000, 60_000)
+        }
+    }
+
+    fn second(number: u64, wakeups: &mut Wakeups) -> Snapshot {
+        wakeups.period(&Period {
+            since_start: Duration::from_secs(number),
+            lines: &[],
+            outer_steal: &[],
+            longest: None,
+            explainer: &explainer(),
+        })
+    }
+
+    #[test]
+    fn the_latest_comes_first_with_a_budget_that_adds_up() {
+        let mut wakeups = Wakeups::default();
+        for seen in [wakeup(0, 1_000, 2_000, 3_000), late(), unseen(0, 9_000)] {
+            wakeups.wakeup(&seen);
+        }
+        let snapshot = second(1, &mut wakeups);
+        let latencies = snapshot.gaps.iter().map(|gap| gap.row.cells[0].value);
+        let expected = [60_000.0, 9_000.0, 3_000.0].map(Some);
+        assert_eq!(latencies.collect::<Vec<_>>(), expected);
+        let parts = &snapshot.gaps[0].parts;
+        assert_eq!(parts.iter().map(|part| part.ns).sum::<u64>(), 60_000);
+        assert_eq!(parts[1].who, "stress-ng:812");
+        assert!(
+            snapshot.headline.ends_with("thread stress-ng:812"),
+            "{}",
+            snapshot.headline
+        );
+    }
+
+    #[test]
+    fn the_curve_is_of_one_period_and_steps_that_were_not_seen_are_unknown() {
+        let mut wakeups = Wakeups::default();
+        wakeups.wakeup(&unseen(3, 9_000));
+        wakeups.wakeup(&unseen(3, 4_000));
+        let snapshot = second(1, &mut wakeups);
+        assert_eq!(snapshot.levels, [(3, 9.0)]);
+        let cells = snapshot.rows[0].cells.iter();
+        let cells: Vec<&str> = cells.map(|cell| cell.text.as_str()).collect();
+        assert_eq!(cells, ["3", "2", "4000 ns", "6500 ns", "9000 ns", "-", "-"]);
+        assert_eq!(second(2, &mut wakeups).levels, []);
+        assert_eq!(
+            second(1, &mut Wakeups::default()).headline,
+            "no wake-up yet"
+        );
+    }
+
+    #[test]
+    fn as_it_is_drawn() {
+        let mut wakeups = Wakeups::default();
+        wakeups.wakeup(&wakeup(0, 1_000, 2_000, 3_000));
+        let first = second(1, &mut wakeups);
+        wakeups.wakeup(&late());
+        let snapshots = vec![first, second(2, &mut wakeups)];
+        insta::assert_snapshot!(screen(WORDS, snapshots, &[Key::Tab]));
+    }
 }

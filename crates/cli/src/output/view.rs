@@ -56,6 +56,10 @@ pub trait View {
     fn notice(&mut self, message: &str) {
         eprintln!("vmnoise: {message}");
     }
+    /// Whether a terminal is drawn on, so that others may not write there.
+    fn draws_live(&self) -> bool {
+        false
+    }
     /// Nothing is shown live any more: the run ends, or it never began.
     fn end_live(&mut self) {}
     /// Whether nobody can see what is shown any more, or wants to: the run may end.

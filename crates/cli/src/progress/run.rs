@@ -134,6 +134,10 @@ impl View for Timed<'_> {
         self.view.end_live();
     }
 
+    fn draws_live(&self) -> bool {
+        self.line.is_some() || self.view.draws_live()
+    }
+
     fn is_gone(&self) -> bool {
         self.view.is_gone()
     }

@@ -48,6 +48,9 @@ mod tmux {
         terminal.wait("longest: ");
         terminal.resize(20, 5);
         terminal.wait("needs 60x16");
+        terminal.resize(80, 24);
+        let screen = terminal.wait("longest: ");
+        insta::assert_snapshot!("osnoise_80x24", mask(&screen));
         terminal.resize(120, 40);
         let screen = terminal.wait("longest: ");
         insta::assert_snapshot!("osnoise_120x40", mask(&screen));
@@ -82,6 +85,95 @@ mod tmux {
         terminal.wait("longest: ");
         terminal.press("q");
         assert!(terminal.ended().contains("status 0"));
+    }
+
+    #[test]
+    fn in_the_background_it_waits_for_the_terminal() {
+        let terminal = Terminal::run(80, 24, "TERM=screen LC_ALL=C.UTF-8", OSNOISE);
+        terminal.wait("longest: ");
+        terminal.press("C-z");
+        terminal.wait_shell();
+        // As an editor does: it stops again where it would have to draw.
+        terminal.press("clear; bg; sleep 1; jobs\n");
+        let screen = terminal.wait("Stopped");
+        assert!(!screen.contains("longest: "), "{screen}");
+        terminal.press("fg\n");
+        terminal.wait("longest: ");
+        terminal.signal("STOP");
+        terminal.wait("Stopped");
+        terminal.press("fg\n");
+        let screen = terminal.wait("longest: ");
+        assert!(!screen.contains("Stopped"), "all is drawn again: {screen}");
+        terminal.press("q");
+        assert!(terminal.ended().contains("status 0"));
+    }
+
+    #[test]
+    fn a_signal_ends_it_as_q_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = folder.path().join("ended.vmn");
+        let command = format!("{OSNOISE} -o {}", recording.display());
+        let terminal = Terminal::run(80, 24, "TERM=screen LC_ALL=C.UTF-8", &command);
+        terminal.wait("longest: ");
+        terminal.signal("TERM");
+        let ended = terminal.ended();
+        assert!(ended.contains("Operating System Noise"), "{ended}");
+        assert!(ended.contains("status 0"), "{ended}");
+        // The terminal echoes and breaks lines as before.
+        terminal.press("stty -a | grep -c ' icanon .* echo '\n");
+        let modes = terminal.wait(" echo ");
+        assert!(modes.lines().any(|line| line.trim() == "1"), "{modes}");
+        let mut explain = std::process::Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+        let output = explain.arg("explain").arg(&recording).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "it is whole");
+    }
+
+    #[test]
+    fn what_goes_wrong_meanwhile_is_a_line_of_the_frame_and_said_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = folder.path().join("small.vmn");
+        let binary = env!("CARGO_BIN_EXE_vmnoise");
+        // As a full disk: no file may be longer than 8 KiB.
+        let limits = "trap '' XFSZ; ulimit -f 8";
+        let command = format!(
+            "({limits}; TERM=screen {binary} {OSNOISE} -o {})",
+            recording.display()
+        );
+        let terminal = Terminal::shell(100, 24, &command);
+        let screen = terminal.wait("vmnoise osnoise  0:00:03");
+        assert!(screen.starts_with(" vmnoise osnoise"), "{screen}");
+        let last = screen.trim_end().lines().last().unwrap();
+        assert!(
+            last.starts_with("cannot write to the recording"),
+            "{screen}"
+        );
+        terminal.press("q");
+        let ended = terminal.ended();
+        let complaint = "vmnoise: cannot write to the recording, which is readable";
+        assert!(ended.contains(complaint), "{ended}");
+        assert!(ended.contains("status 1"), "{ended}");
+    }
+
+    #[test]
+    fn commands_of_the_user_write_into_the_frame_and_not_over_it() {
+        let command = format!(
+            "{OSNOISE} -s 1us --on-threshold shell,command='echo heard; sleep 60' \
+             --on-threshold continue"
+        );
+        let terminal = Terminal::run(80, 24, "TERM=screen LC_ALL=C.UTF-8", &command);
+        let screen = terminal.wait("longest: ");
+        assert!(!screen.contains("heard"), "{screen}");
+        let loud = command.replace("; sleep 60", " >&2");
+        drop(terminal);
+        let terminal = Terminal::run(80, 24, "TERM=screen LC_ALL=C.UTF-8", &loud);
+        let screen = terminal.wait("longest: ");
+        let lines: Vec<&str> = screen.trim_end().lines().collect();
+        let said = lines.iter().filter(|line| line.contains("heard"));
+        assert_eq!(said.count(), 1, "{screen}");
+        assert!(lines[0].starts_with(" vmnoise osnoise"), "{screen}");
+        assert_eq!(*lines.last().unwrap(), "heard", "{screen}");
+        terminal.press("q");
+        assert!(terminal.ended().contains("vmnoise: heard"));
     }
 
     #[test]

@@ -24,6 +24,12 @@ pub struct Pid(u32);
 impl Terminal {
     /// Runs the binary with these variables and arguments, and waits for nothing.
     pub fn run(columns: u32, lines: u32, variables: &str, arguments: &str) -> Terminal {
+        let binary = env!("CARGO_BIN_EXE_vmnoise");
+        Terminal::shell(columns, lines, &format!("{variables} {binary} {arguments}"))
+    }
+
+    /// Gives a shell this line, and waits for nothing.
+    pub fn shell(columns: u32, lines: u32, command: &str) -> Terminal {
         let terminal = Terminal {
             folder: tempfile::tempdir().unwrap(),
         };
@@ -50,8 +56,7 @@ impl Terminal {
             "--noprofile",
         ]);
         terminal.wait(PROMPT.trim_end());
-        let binary = env!("CARGO_BIN_EXE_vmnoise");
-        terminal.press(&format!("clear; {variables} {binary} {arguments}\n"));
+        terminal.press(&format!("clear; {command}\n"));
         terminal
     }
 

@@ -7,6 +7,7 @@ use ratatui::widgets::{RenderDirection, Sparkline};
 
 use super::Setting;
 use crate::frame::model::Model;
+use crate::frame::snapshot::{Column, Row};
 
 /// Levels become whole numbers, this fine.
 const STEPS: f64 = 1000.0;
@@ -19,7 +20,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, setting: &Setting)
     let curve = model.curves.get(&row.key);
     let points = curve.into_iter().flatten().rev().take(area.width.into());
     let levels: Vec<f64> = points.copied().collect();
-    let name = setting.look.text(&row.cells[0].text);
+    let name = setting.look.text(&name(row, setting.words.row_columns));
     let mut heading = format!(
         "{} {name}: {}",
         setting.words.row_columns[0].name, setting.words.curve
@@ -36,4 +37,15 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, setting: &Setting)
         .direction(RenderDirection::RightToLeft)
         .style(setting.look.curve());
     frame.render_widget(sparkline, bars);
+}
+
+/// What tells the row from others: its first cell, and words next to that.
+fn name(row: &Row, columns: &[Column]) -> String {
+    let second = columns.get(1).filter(|column| column.words);
+    let words = second.map(|_| row.cells[1].text.as_str());
+    let words: Vec<&str> = [row.cells[0].text.as_str()]
+        .into_iter()
+        .chain(words)
+        .collect();
+    words.join(" ")
 }

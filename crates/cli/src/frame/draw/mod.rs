@@ -72,8 +72,9 @@ fn draw_lists(frame: &mut Frame<'_>, body: Rect, model: &Model, setting: &Settin
     let [upper, curve, lower] = Layout::vertical(heights).areas(body);
     lists::draw(frame, upper, model, Pane::Rows, setting);
     curve::draw(frame, curve, model, setting);
-    let halves = [Constraint::Percentage(50), Constraint::Percentage(50)];
-    let [left, right] = Layout::horizontal(halves).spacing(2).areas(lower);
+    // A budget says what its gap's line can only begin to say.
+    let parts = [Constraint::Fill(3), Constraint::Fill(4)];
+    let [left, right] = Layout::horizontal(parts).spacing(2).areas(lower);
     lists::draw(frame, left, model, Pane::Gaps, setting);
     if let Some(gap) = model.chosen_gap() {
         budget::draw(frame, right, gap, 0, setting.look);

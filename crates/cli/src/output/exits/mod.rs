@@ -1,5 +1,7 @@
 //! Exits as people and programs read them, live or from a recording.
 
+#[cfg(test)]
+pub mod fixtures;
 mod hist;
 mod longest;
 pub mod parts;

@@ -7,7 +7,7 @@ mod cyclictest;
 pub mod document;
 pub mod exports;
 #[cfg(test)]
-mod fixtures;
+pub mod fixtures;
 pub mod hist;
 mod rt_tests;
 mod rtla_table;
