@@ -26,7 +26,7 @@ pub const HELP: [(&str, &str); 11] = [
 
 /// The keys for those who read help before they begin.
 pub fn explained() -> String {
-    let line = |(key, what): (&str, &str)| format!("  {key:<28}{what}\n");
+    let line = |(key, what): (&str, &str)| format!("  {key:<27}{what}\n");
     let lines: String = HELP.map(line).concat();
     format!("Keys of the live frame:\n{lines}")
         .trim_end()

@@ -183,6 +183,7 @@ mod tests {
             share,
             source,
             ns,
+            host_cpu: None,
         };
         Wakeup {
             parts: vec![
