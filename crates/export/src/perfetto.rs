@@ -119,12 +119,7 @@ impl Timeline {
     ) -> Result<(), ExportError> {
         let mut flows = Vec::new();
         self.link_cpu(side, gap.cpu, span_ns, &mut flows)?;
-        if let Some(tid) = vcpu_tid {
-            let packets = &mut self.tracks.packets;
-            if let Some(exits) = self.tracks.lanes.get_mut(Group::Vcpu(tid), Row::Exits) {
-                exits.link(span_ns, packets, &mut flows);
-            }
-        }
+        self.link_vcpu(vcpu_tid, span_ns, &mut flows);
         let parts = gap.parts.iter();
         let parts = parts.map(|part| (label(part.share, part.source.map(name)), part.ns));
         let notes = self.notes(parts)?;
@@ -137,19 +132,22 @@ impl Timeline {
         self.tracks.write_lane(group, Row::Gaps)
     }
 
-    /// Takes a wake-up of a periodic task.
+    /// Takes a wake-up of a periodic task with its begin and end; `vcpu_tid` as in
+    /// [`Self::gap`].
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn wakeup<'n>(
         &mut self,
+        side: Side,
         wakeup: &Wakeup,
+        span_ns: (u64, u64),
+        vcpu_tid: Option<u32>,
         name: &dyn Fn(SourceId) -> &'n str,
     ) -> Result<(), ExportError> {
-        let start_ns = wakeup.expiry_mono_ns;
-        let span_ns = (start_ns, start_ns.saturating_add(wakeup.latency_ns));
         let mut flows = Vec::new();
-        self.link_cpu(Side::Only, wakeup.cpu, span_ns, &mut flows)?;
+        self.link_cpu(side, wakeup.cpu, span_ns, &mut flows)?;
+        self.link_vcpu(vcpu_tid, span_ns, &mut flows);
         let parts = wakeup.parts.iter().map(|part| {
             let phase = part.phase.map_or("?", Phase::name);
             let who = label(part.share, part.source.map(name));
@@ -164,7 +162,7 @@ impl Timeline {
             inside.push((name, ns));
         }
         let name = self.tracks.packets.name(NameOf::Slice, "wake-up")?;
-        let group = Group::Cpu(Side::Only, wakeup.cpu);
+        let group = Group::Cpu(side, wakeup.cpu);
         let slice = Slice {
             inside,
             ..slice(span_ns, name, flows, notes)
@@ -294,6 +292,17 @@ impl Timeline {
             }
         }
         Ok(())
+    }
+
+    /// Draws arrows to the exits of this vCPU meanwhile.
+    fn link_vcpu(&mut self, tid: Option<u32>, span_ns: (u64, u64), flows: &mut Vec<u64>) {
+        let Some(group) = tid.map(Group::Vcpu) else {
+            return;
+        };
+        let packets = &mut self.tracks.packets;
+        if let Some(exits) = self.tracks.lanes.get_mut(group, Row::Exits) {
+            exits.link(span_ns, packets, flows);
+        }
     }
 
     fn push(&mut self, group: Group, row: Row, slice: Slice) -> Result<(), ExportError> {

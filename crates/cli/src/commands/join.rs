@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::{Event, RunFacts};
+use vmnoise_events::{Event, RunFacts, Workload};
 use vmnoise_explain::{JoinError, JoinOptions, Joiner, Matcher, Pairs};
 use vmnoise_recording::Reader;
 
@@ -84,6 +84,15 @@ fn misplaced(error: JoinError) -> anyhow::Error {
         }
         _ => error.into(),
     }
+}
+
+/// Whether the second may be of the host that the first is a guest of.
+pub fn may_be_pair(guest: &RunFacts, host: &RunFacts) -> bool {
+    let may_be_guest = matches!(
+        guest.workload,
+        Workload::Microvm | Workload::Spin | Workload::Timer
+    );
+    may_be_guest && host.workload == Workload::Vcpus
 }
 
 /// What happens in the second pass.

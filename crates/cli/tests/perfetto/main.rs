@@ -81,8 +81,23 @@ fn joined_with<'a>(slice: &Slice, track: &'a Track) -> Vec<&'a Slice> {
 fn pair() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     join_pair::write_guest(&folder.path().join("guest.vmn"));
+    join_pair::write_tasks(&folder.path().join("tasks.vmn"));
     join_pair::write_host(&folder.path().join("host.vmn"), join_pair::Flaws::default());
     folder
+}
+
+fn exits_of(tracks: &[Track]) -> &Track {
+    let mut found = tracks.iter();
+    let exits = found.find(|track| track.path.last().unwrap() == "exits");
+    exits.expect("the exits of a vCPU")
+}
+
+/// Whether arrows lead from it to exits, and from there to both tasks of the thesis' exit.
+fn is_held_by_the_thesis_tasks(late: &Slice, exits: &Track, tasks: &Track) -> bool {
+    let exits = joined_with(late, exits).into_iter();
+    let took = exits.flat_map(|exit| joined_with(exit, tasks));
+    let took: Vec<&str> = took.map(|task| &task.name[..]).collect();
+    took.contains(&"rcuc/3:30") && took.contains(&"ksoftirqd/3:31")
 }
 
 mod engine {
@@ -92,21 +107,10 @@ mod engine {
     fn arrows_lead_from_a_guests_gap_to_the_exit_to_the_tasks_of_the_host() {
         let tracks = exported(&pair(), "guest.vmn host.vmn", 0);
         let gaps = track(&tracks, "guest CPU 0", "gaps");
-        let vcpu = tracks
-            .iter()
-            .find(|track| track.path.last().unwrap() == "exits");
-        let exits = vcpu.expect("the exits of a vCPU");
+        let exits = exits_of(&tracks);
         assert!(exits.path[0].starts_with("vCPU 0 of "), "{:?}", exits.path);
         let tasks = track(&tracks, "host CPU 3", "tasks");
-        let held = |gap: &&Slice| {
-            let exits = joined_with(gap, exits);
-            let took: Vec<&str> = exits
-                .iter()
-                .flat_map(|exit| joined_with(exit, tasks))
-                .map(|task| &task.name[..])
-                .collect();
-            took.contains(&"rcuc/3:30") && took.contains(&"ksoftirqd/3:31")
-        };
+        let held = |gap: &&Slice| is_held_by_the_thesis_tasks(gap, exits, tasks);
         let gap = gaps.slices.iter().find(held).expect("the thesis' gap");
         // One clock: what took it lies in it.
         for exit in joined_with(gap, exits) {
@@ -118,6 +122,37 @@ mod engine {
         let noise = track(&tracks, "guest CPU 0", "noise in a second");
         assert!(noise.counts.iter().any(|(_, ns)| *ns > 0));
         assert_eq!(noise.counts.last().map(|(_, ns)| *ns), Some(0));
+    }
+
+    #[test]
+    fn arrows_lead_from_a_guests_late_task_to_the_tasks_of_the_host() {
+        let tracks = exported(&pair(), "host.vmn tasks.vmn", 0);
+        let wakeups = track(&tracks, "guest CPU 0", "wake-ups");
+        let (exits, tasks) = (exits_of(&tracks), track(&tracks, "host CPU 3", "tasks"));
+        let whole = wakeups.slices.iter().filter(|slice| slice.depth == 0);
+        let held = |late: &&Slice| is_held_by_the_thesis_tasks(late, exits, tasks);
+        let held: Vec<&Slice> = whole.clone().filter(held).collect();
+        assert!(held.len() > 20, "{}", held.len());
+        for late in &held {
+            assert_eq!(late.notes.values().sum::<u64>(), late.end - late.start);
+            assert_eq!(late.notes["irq: preempted ksoftirqd/3:31"], 20_362);
+            let [exit] = joined_with(late, exits)[..] else {
+                panic!("one exit made it late: {late:?}");
+            };
+            // It was due half a microsecond before the exit: both are on one clock.
+            assert!(exit.start.abs_diff(late.start + 500) < 100, "{exit:?}");
+            let phase = wakeups
+                .slices
+                .iter()
+                .find(|slice| slice.depth == 1 && slice.start == late.start);
+            let phase = phase.expect("its first phase");
+            assert_eq!(phase.name, "irq");
+            assert!(exit.end < phase.end, "the interrupt came after the exit");
+        }
+        let in_time = whole
+            .clone()
+            .filter(|late| joined_with(late, exits).is_empty());
+        assert!(in_time.count() > 1_000);
     }
 
     #[test]

@@ -239,6 +239,13 @@ fn it_reads_a_guest_and_its_host() {
 }
 
 #[test]
+fn it_reads_late_tasks_of_a_guest_and_its_host() {
+    let answers = compare(&pair(), "tasks.vmn host.vmn");
+    assert!(!answers.arrows.is_empty());
+    assert!(answers.slices.iter().any(|slice| slice.depth == 1));
+}
+
+#[test]
 fn it_reads_the_two_alone() {
     let folder = pair();
     assert!(!compare(&folder, "guest.vmn").counts.is_empty());

@@ -108,10 +108,6 @@ pub struct NamedWakeupPart {
 
 impl WorstWakeup {
     pub(crate) fn named(wakeup: &Wakeup, origin_ns: u64, names: &Names) -> WorstWakeup {
-        let mut of_any_cpu = wakeup.clone();
-        let parts = of_any_cpu.parts.iter_mut();
-        parts.for_each(|part| part.host_cpu = None);
-        of_any_cpu.settle();
         let named = |part: &WakeupPart| NamedWakeupPart {
             phase: part.phase,
             share: part.share,
@@ -125,7 +121,7 @@ impl WorstWakeup {
             latency_ns: wakeup.latency_ns,
             irq_ns: wakeup.irq_ns,
             thread_ns: wakeup.thread_ns,
-            parts: of_any_cpu.parts.iter().map(named).collect(),
+            parts: wakeup.by_source().parts.iter().map(named).collect(),
         }
     }
 }

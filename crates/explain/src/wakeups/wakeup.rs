@@ -78,6 +78,20 @@ impl Wakeup {
         self.phases_ns[phase as usize]
     }
 
+    /// When the task read its clock, CLOCK_MONOTONIC in nanoseconds.
+    pub fn end_mono_ns(&self) -> u64 {
+        self.expiry_mono_ns.saturating_add(self.latency_ns)
+    }
+
+    /// The same whichever CPU of a host its parts were on.
+    pub fn by_source(&self) -> Wakeup {
+        let mut wakeup = self.clone();
+        let parts = wakeup.parts.iter_mut();
+        parts.for_each(|part| part.host_cpu = None);
+        wakeup.settle();
+        wakeup
+    }
+
     /// Adds up what one source had of one phase on one CPU of a host, and puts the largest first.
     pub(crate) fn settle(&mut self) {
         let parts = &mut self.parts;

@@ -8,6 +8,7 @@ use vmnoise_events::{RunFacts, Workload};
 use vmnoise_export::Partition;
 
 use super::super::explain::name_file;
+use super::super::join::may_be_pair;
 use crate::args::ExportArguments;
 use crate::progress;
 use crate::status::UsageError;
@@ -79,12 +80,9 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
 
 /// The guest and the host, if these are two recordings to be joined.
 pub fn pair_of(inputs: &[Input]) -> Option<(&Input, &Input)> {
-    let has_gaps =
-        |input: &Input| matches!(input.facts.workload, Workload::Microvm | Workload::Spin);
-    let is_host = |input: &Input| input.facts.workload == Workload::Vcpus;
     match inputs {
-        [guest, host] if has_gaps(guest) && is_host(host) => Some((guest, host)),
-        [host, guest] if has_gaps(guest) && is_host(host) => Some((guest, host)),
+        [guest, host] if may_be_pair(&guest.facts, &host.facts) => Some((guest, host)),
+        [host, guest] if may_be_pair(&guest.facts, &host.facts) => Some((guest, host)),
         _ => None,
     }
 }

@@ -13,7 +13,7 @@ use crate::args::ExportArguments;
 use crate::progress;
 use crate::status::Status;
 
-/// Exports the guest with what its host had of each gap, and the host by itself; a timeline
+/// Exports the guest with what its host had of each gap or wake-up, and the host by itself; a timeline
 /// has both.
 pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Result<Status> {
     for input in [guest, host] {
@@ -85,12 +85,15 @@ fn pass_on(
     targets: &mut [Box<dyn Target>],
     timeline: Option<&mut JoinedTimeline>,
 ) -> Result<()> {
-    let gaps = joiner.take_gaps();
+    let (gaps, wakeups) = (joiner.take_gaps(), joiner.take_wakeups());
     let lines = ended_ns.map(|span_ns| (joiner.take_period(), span_ns));
     let names = |id| joiner.source_name(id);
     for target in targets {
         for gap in &gaps {
             target.gap(gap, &names)?;
+        }
+        for wakeup in &wakeups {
+            target.wakeup(wakeup, &names)?;
         }
         if let Some((lines, span_ns)) = &lines {
             target.period(lines, *span_ns)?;
@@ -99,6 +102,9 @@ fn pass_on(
     if let Some(timeline) = timeline {
         for gap in &gaps {
             timeline.gap(gap, joiner.pairs(), &names)?;
+        }
+        for wakeup in &wakeups {
+            timeline.wakeup(wakeup, joiner.pairs(), &names)?;
         }
         if let Some((lines, span_ns)) = &lines {
             timeline.period(lines, *span_ns, joiner.pairs())?;

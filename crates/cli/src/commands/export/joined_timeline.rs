@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::{Activity, Event, RunFacts};
-use vmnoise_explain::{Budget, ExitExplainer, Pairs, PeriodLine};
+use vmnoise_explain::{Budget, ExitExplainer, Pairs, PeriodLine, Wakeup, by_source};
 use vmnoise_export::{Side, Timeline};
 
 use super::target::{Names, warn_of_crowded};
@@ -15,7 +15,7 @@ pub struct JoinedTimeline {
     timeline: Timeline,
     /// Tells the host's exits as well as the joiner does, and when it does.
     exits: ExitExplainer,
-    /// Gaps without a place.
+    /// Gaps and wake-ups without a place.
     unplaced: u64,
 }
 
@@ -70,9 +70,26 @@ impl JoinedTimeline {
             self.unplaced += 1;
             return Ok(());
         };
-        let mut found = pairs.pairs().iter();
-        let tid = found.find(|pair| pair.cpu == gap.cpu).map(|pair| pair.tid);
-        self.timeline.gap(Side::Guest, gap, span_ns, tid, names)?;
+        let tid = tid_of(pairs, gap.cpu);
+        let gap = Budget {
+            parts: by_source(&gap.parts),
+            ..gap.clone()
+        };
+        self.timeline.gap(Side::Guest, &gap, span_ns, tid, names)?;
+        Ok(())
+    }
+
+    /// A wake-up of a task of the guest.
+    pub fn wakeup(&mut self, wakeup: &Wakeup, pairs: &Pairs, names: Names<'_, '_>) -> Result<()> {
+        let span_ns = (wakeup.expiry_mono_ns, wakeup.end_mono_ns());
+        let Some(span_ns) = placed(pairs, wakeup.cpu, span_ns) else {
+            self.unplaced += 1;
+            return Ok(());
+        };
+        let tid = tid_of(pairs, wakeup.cpu);
+        let wakeup = wakeup.by_source();
+        self.timeline
+            .wakeup(Side::Guest, &wakeup, span_ns, tid, names)?;
         Ok(())
     }
 
@@ -99,7 +116,7 @@ impl JoinedTimeline {
         warn_of_crowded(self.timeline.finish()?);
         if self.unplaced > 0 {
             eprintln!(
-                "vmnoise: {} gaps lie outside of the host's recording: they are in no timeline",
+                "vmnoise: {} gaps or wake-ups lie outside of the host's recording: they are in no timeline",
                 self.unplaced
             );
         }
@@ -112,6 +129,12 @@ impl JoinedTimeline {
         }
         Ok(())
     }
+}
+
+/// The thread on the host that a guest's CPU is.
+fn tid_of(pairs: &Pairs, cpu: u32) -> Option<u32> {
+    let mut pairs = pairs.pairs().iter();
+    pairs.find(|pair| pair.cpu == cpu).map(|pair| pair.tid)
 }
 
 /// A stretch of a guest's CPU on its host's clock.

@@ -98,7 +98,9 @@ impl Target for Timeline {
     }
 
     fn wakeup(&mut self, wakeup: &Wakeup, names: Names<'_, '_>) -> Result<()> {
-        Ok(Timeline::wakeup(self, wakeup, names)?)
+        let span_ns = (wakeup.expiry_mono_ns, wakeup.end_mono_ns());
+        let side = Side::Only;
+        Ok(Timeline::wakeup(self, side, wakeup, span_ns, None, names)?)
     }
 
     fn exit(&mut self, exit: &TracedExit) -> Result<()> {

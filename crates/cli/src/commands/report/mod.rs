@@ -12,7 +12,7 @@ use vmnoise_recording::Ending;
 use vmnoise_report::{Page, Refused, Run, Scenes};
 
 use super::explain::Replayed;
-use super::join::Recording;
+use super::join::{Recording, may_be_pair};
 use crate::args::ReportArguments;
 use crate::progress;
 use crate::status::Status;
@@ -34,7 +34,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
     for (path, facts) in &readable {
         let mut notes = Vec::new();
         let mut read = None;
-        for (host, _) in readable.iter().filter(|(_, host)| may_be_host(facts, host)) {
+        for (host, _) in readable.iter().filter(|(_, host)| may_be_pair(facts, host)) {
             match joined::run(path, host) {
                 Ok(joined) => read = Some(joined),
                 Err(why) => notes.push(format!("Not joined with {}: {why:#}.", host.display())),
@@ -103,20 +103,11 @@ fn passes(facts: &RunFacts, among: &[(&PathBuf, RunFacts)]) -> u64 {
     };
     match facts.workload {
         // Alone once; to find its guests and to be joined with them.
-        Workload::Vcpus => 1 + 2 * of(&|guest| may_be_host(guest, facts)),
+        Workload::Vcpus => 1 + 2 * of(&|guest| may_be_pair(guest, facts)),
         // And for what ran inside its longest gaps.
-        _ if of(&|host| may_be_host(facts, host)) > 0 => 3,
+        _ if of(&|host| may_be_pair(facts, host)) > 0 => 3,
         _ => 2,
     }
-}
-
-/// Whether the second may be of the host that the first is a guest of.
-fn may_be_host(guest: &RunFacts, host: &RunFacts) -> bool {
-    let may_be_guest = matches!(
-        guest.workload,
-        Workload::Microvm | Workload::Spin | Workload::Timer
-    );
-    may_be_guest && host.workload == Workload::Vcpus
 }
 
 /// A recording, read.
