@@ -1,7 +1,8 @@
 //! The test tiers: what each needs, what it ran, what was skipped and why.
 //! A tier is a part of the test names: `engine::` needs packages of PyPI, `processor::` one of
 //! npm and `node` as well, `root::` needs BPF,
-//! `kvm::` needs /dev/kvm as well, `tmux::` all of that and tmux, `browse::` needs Chromium,
+//! `kvm::` needs /dev/kvm as well, `tmux::` all of that and tmux, `browse::` needs Chromium
+//! and pdftotext,
 //! `lab::` needs QEMU; everything else runs anywhere. `lab_full::` needs more of these, and is
 //! a command of its own.
 
@@ -282,7 +283,8 @@ fn can_multiplex() -> Result<(), String> {
 }
 
 fn can_browse() -> Result<(), String> {
-    starts("chromium", "--version", "Debian's package")
+    starts("chromium", "--version", "Debian's package")?;
+    starts("pdftotext", "-v", "Debian's package poppler-utils")
 }
 
 /// Whether a suite of Debian answers.

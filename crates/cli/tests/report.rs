@@ -5,9 +5,12 @@ mod browser;
 mod join_pair;
 mod many_gaps;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+
+use serde_json::Value;
 
 use join_pair::{Flaws, write_guest, write_host, write_tasks};
 use tempfile::TempDir;
@@ -193,9 +196,88 @@ fn a_stranger_cannot_write_into_the_page() {
     assert!(text_of(&page).contains("&#60;b&#62;&#38;.rec"));
 }
 
+/// What the scripts of a chart read, its views.
+fn views_of(page: &str, title: &str) -> Vec<Value> {
+    let (_, after) = page.split_once(&format!("<h2>{title}</h2>")).unwrap();
+    let (figure, _) = after.split_once("</figure>").unwrap();
+    let scripts = figure.split("<script type=\"application/json\"").skip(1);
+    let json = scripts.map(|it| {
+        let (_, json) = it.split_once('>').unwrap();
+        serde_json::from_str(json.split_once("</script>").unwrap().0).unwrap()
+    });
+    json.collect()
+}
+
+/// The first fields of the rows of a table.
+fn first_fields(page: &str, title: &str) -> BTreeSet<String> {
+    let (_, after) = page.split_once(&format!("<h2>{title}</h2>")).unwrap();
+    let (table, _) = after.split_once("</table>").unwrap();
+    let rows = table.split("<tr>").skip(2);
+    let fields = rows.map(|row| text_of(row.split_once("</td>").unwrap().0));
+    fields.collect()
+}
+
+#[test]
+fn of_many_cpus_none_is_lost_and_sixteen_are_drawn_one_by_one() {
+    const CPUS: u32 = 128;
+    let folder = Folder::new();
+    many_gaps::write_cpus(&folder.path("many.vmn"), CPUS);
+    let page = folder.page("many.vmn");
+    let all: BTreeSet<String> = (0..CPUS).map(|cpu| format!("CPU {cpu}")).collect();
+    for table in [
+        "Percentiles of gaps, CPU by CPU",
+        "Every share",
+        "Who took it",
+    ] {
+        assert_eq!(first_fields(&page, table), all, "{table}");
+    }
+    let heat = &views_of(&page, "Who lost time when")[0];
+    let rows = heat["data"][0]["y"].as_array().unwrap();
+    let rows: BTreeSet<String> = rows.iter().map(|it| it.as_str().unwrap().into()).collect();
+    assert_eq!(rows, all);
+    assert_eq!(heat["data"][0]["z"].as_array().unwrap().len(), all.len());
+    assert!(
+        heat["layout"]["height"].as_u64() < Some(900),
+        "on one sheet of paper"
+    );
+    let spikes = &views_of(&page, "Noise over time")[0];
+    assert_eq!(spikes["lanes"].as_array().unwrap().len(), all.len());
+    // All together, and sixteen.
+    assert_eq!(views_of(&page, "Who took which part of the time").len(), 17);
+    let tails = &views_of(&page, "How many were longer than that")[0];
+    assert_eq!(tails["data"].as_array().unwrap().len(), 16);
+    assert!(text_of(&page).contains("The 16 noisiest of 128 CPUs are drawn; the table has all."));
+}
+
+#[test]
+fn a_period_stands_in_the_middle_of_its_chart() {
+    let folder = Folder::new();
+    many_gaps::write_cpus(&folder.path("many.vmn"), many_gaps::BEAT_CPU + 1);
+    let page = folder.page("many.vmn");
+    let chart = &views_of(&page, "What comes back by a clock")[0];
+    let [at_s, gaps] = ["x", "y"].map(|axis| {
+        let numbers = chart["data"][0][axis].as_array().unwrap().iter();
+        numbers.map(|it| it.as_f64().unwrap()).collect::<Vec<f64>>()
+    });
+    let step_s = at_s[1] - at_s[0];
+    let period_s = step_s * at_s.len() as f64;
+    let expected_s = many_gaps::BEAT_EVERY_NS as f64 / 1e9;
+    assert!((period_s / expected_s - 1.0).abs() < 1e-6, "{period_s}");
+    let most = gaps.iter().copied().fold(0.0, f64::max);
+    let tallest = gaps.iter().position(|it| *it == most).unwrap();
+    assert!(at_s[tallest].abs() < step_s / 2.0, "{}", at_s[tallest]);
+    assert!(most >= 500.0, "every beat is on it: {most}");
+    assert_eq!(
+        gaps.iter().sum::<f64>(),
+        1_000.0,
+        "those off the beat are there"
+    );
+    assert!(page.contains(&format!("CPU {}: 30.0", many_gaps::BEAT_CPU)));
+}
+
 /// In a headless Chromium.
 mod browse {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::browser::Browser;
     use super::*;
@@ -377,6 +459,44 @@ mod browse {
         assert!(points.as_u64().unwrap() > 5, "{points}");
         assert_eq!(browser.complaints(), [""; 0]);
         browser.screenshot(&PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("compare.png"));
+    }
+
+    #[test]
+    fn on_paper_every_section_is_there_and_headings_come_again() {
+        let folder = Folder::new();
+        many_gaps::write_cpus(&folder.path("many.vmn"), 128);
+        folder.page("guest.rec host.rec many.vmn");
+        let mut browser = Browser::start(true);
+        browser.open(&folder.path("page.html"));
+        let headings = browser
+            .eval("[...document.querySelectorAll('h1, h2, caption')].map((it) => it.textContent)");
+        let pdf = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("report.pdf");
+        browser.print(&pdf);
+        assert_eq!(browser.complaints(), [""; 0]);
+        let mut command = Command::new("pdftotext");
+        command
+            .args(["-layout", "-enc", "UTF-8"])
+            .arg(&pdf)
+            .arg("-");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let sheets: Vec<String> = text.split('\x0c').map(without_spaces).collect();
+        assert!((10..60).contains(&sheets.len()), "{}", sheets.len());
+        let all = sheets.concat();
+        for heading in headings.as_array().unwrap() {
+            let heading = without_spaces(heading.as_str().unwrap());
+            assert!(all.contains(&heading), "{heading}: {all}");
+        }
+        // 128 rows need more than one sheet.
+        let columns = "CPUruntimegapsnoise";
+        let with_columns = sheets.iter().filter(|sheet| sheet.contains(columns));
+        assert!(with_columns.count() >= 4, "{text}");
+    }
+
+    /// Lines are broken elsewhere on paper.
+    fn without_spaces(text: &str) -> String {
+        text.split_whitespace().collect()
     }
 
     /// Every so many gaps one is longer than all others around it.

@@ -178,6 +178,7 @@ fn periodic_of(cpu: &Cpu) -> impl Iterator<Item = Periodic> {
         gaps: beat.gaps,
         mean_gap_ns: beat.total_ns / beat.gaps.max(1),
         share_of_residual: round_6(beat.total_ns as f64 / bare.residual_ns.max(1) as f64),
+        fold: beat.fold,
     };
     periodic::find_all(&bare.kept).into_iter().map(told)
 }

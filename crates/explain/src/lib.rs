@@ -66,6 +66,7 @@ pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;
 pub use longest::Longest;
 pub use losses::Losses;
+pub use periodic::{CELLS as FOLD_CELLS, FoldCell};
 pub use share_totals::ShareTotals;
 pub use summary::{
     CpuSummary, Exits, NamedPart, OwnCostSummary, Percentiles, Periodic, SourceSummary, Summary,

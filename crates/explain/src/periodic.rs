@@ -21,19 +21,24 @@
 //! The shortest period that passes is the fundamental: a multiple of it comes
 //! later, and at a fraction of it no distances pile up.
 
+mod fold;
 mod follow;
 mod lags;
 
+use fold::fold;
+pub use fold::{CELLS, FoldCell};
 use follow::{follow, median};
 
 /// A beat that was found.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Beat {
     pub(crate) period_ns: f64,
     pub(crate) jitter_ns: f64,
     /// Gaps on the beat, and their total length in nanoseconds.
     pub(crate) gaps: u64,
     pub(crate) total_ns: u64,
+    /// All gaps that were searched, folded at it.
+    pub(crate) fold: Vec<FoldCell>,
 }
 
 /// Periods looked for.
@@ -61,7 +66,10 @@ pub(crate) fn find_all(gaps: &[(u64, u64)]) -> Vec<Beat> {
         && let Some(found) = strongest(&rest)
     {
         rest.retain(|gap| found.on_beat.binary_search(gap).is_err());
-        beats.push(found.beat);
+        beats.push(Beat {
+            fold: fold(gaps, found.origin_ns, found.phase),
+            ..found.beat
+        });
     }
     beats.sort_by_key(|beat| std::cmp::Reverse(beat.total_ns));
     beats
@@ -71,6 +79,9 @@ pub(crate) fn find_all(gaps: &[(u64, u64)]) -> Vec<Beat> {
 #[derive(Debug)]
 struct Found {
     beat: Beat,
+    /// What the phase counts from.
+    origin_ns: u64,
+    phase: Phase,
     on_beat: Vec<(u64, u64)>,
 }
 
@@ -180,8 +191,14 @@ fn prove(gaps: &[(u64, u64)], starts: &[f64], period_ns: f64, jitter_ns: f64) ->
         jitter_ns: 1.4826 * median(&mut strays),
         gaps: on_beat.len() as u64,
         total_ns: on_beat.iter().map(|gap| gap.1).sum(),
+        fold: Vec::new(),
     };
-    Some(Found { beat, on_beat })
+    Some(Found {
+        beat,
+        origin_ns: gaps[0].0,
+        phase,
+        on_beat,
+    })
 }
 
 /// Finds the phase by the fullest of 64 overlapping windows, then fits period and

@@ -9,6 +9,7 @@ use crate::feed::{FedCpu, FeedSummary};
 use crate::guest_columns::GuestColumns;
 use crate::interference::Interference;
 use crate::losses::Losses;
+use crate::periodic::FoldCell;
 use crate::share_totals::ShareTotals;
 use crate::wakeups::Wakeups;
 
@@ -184,7 +185,7 @@ pub struct NamedPart {
 }
 
 /// A period in the gaps of one CPU that no witness explains.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Periodic {
     /// The CPU.
     pub cpu: u32,
@@ -200,6 +201,10 @@ pub struct Periodic {
     /// Their time as a fraction (0 to 1) of all residual time of the CPU, gaps
     /// with witnesses included, over the stretch that was searched.
     pub share_of_residual: f64,
+    /// Every gap that was searched, by where in the period it begins; the beat is in the
+    /// middle. A picture, and no figure: no document has it.
+    #[serde(skip)]
+    pub fold: Vec<FoldCell>,
 }
 
 /// What measuring cost.

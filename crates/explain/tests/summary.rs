@@ -256,7 +256,7 @@ fn a_beat_in_bare_gaps_is_reported() {
     events.push(Event::Gap(gap(1_500_000_000, 1_500_004_000)));
     events.push(finish());
     let (_, summary) = explain(&in_a_machine(), &events);
-    let beat = summary.periodic[0];
+    let beat = &summary.periodic[0];
     assert_eq!((beat.cpu, beat.period_ns, beat.gaps), (1, 1_000_000, 999));
     assert_eq!((beat.jitter_ns, beat.mean_gap_ns), (0, 3000));
     assert_eq!(beat.share_of_residual, 0.999);

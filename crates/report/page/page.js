@@ -27,11 +27,11 @@
     return {
       ...layout, autosize: true, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, color: colour("--ink"), size: 12 },
-      margin: { l: 56, r: 16, t: 26, b: 44 }, xaxis: axis(layout.xaxis), yaxis: axis(layout.yaxis),
+      margin: { l: 56, r: 38, t: 26, b: 44 }, xaxis: axis(layout.xaxis), yaxis: axis(layout.yaxis),
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 11, color: colour("--soft") } },
       hoverlabel: { bgcolor: colour("--card"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
       colorway: ["#3f7fd6", "#e4572e", "#1f9e89", "#8a63c9", "#d69a00", "#c8375f", "#5fb0e8", "#a9793f"],
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--accent") },
+      modebar: { orientation: "v", bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--accent") },
       dragmode: "zoom",
     };
   };
@@ -62,6 +62,7 @@
       if (view.layout.height) plot.style.height = `${view.layout.height}px`;
       return Plotly.react(plot, view.data, dress(view.layout), settings).then(mark);
     };
+    if (names.length === 1 && names[0]) figure.querySelector("figcaption").append(make("p", names[0], "shown"));
     if (names.length > 1) {
       const choice = make("select");
       choice.setAttribute("aria-label", "what is shown");
@@ -110,9 +111,12 @@
       const data = [...traces.entries()].sort(([a], [b]) => a - b).map(([, trace]) => trace);
       return { data, layout };
     };
-    const names = told.lanes.length > 1 ? [`all ${told.lanes.length}`, ...told.lanes] : [];
+    const names = told.lanes.length > 1 ? [told.all, ...told.lanes] : [];
     return figureOf(figure, views, names, (plot) => {
       plot.on("plotly_click", (event) => detail(figure, told, event.points[0].customdata));
+      // The longest is told from the start: it is what one looks for first.
+      const longest = (best, it, place) => it[2] > told.spikes[best][2] ? place : best;
+      detail(figure, told, told.spikes.reduce(longest, 0));
     });
   };
 
@@ -247,6 +251,8 @@
   waiting.forEach((figure) => sight.observe(figure));
   const again = () => redraws.forEach((draw) => draw());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-  matchMedia("print").addEventListener("change", again);
+  // On paper a chart has another width. The library lays out the legend by the width that the
+  // chart had before: the second time it is right.
+  matchMedia("print").addEventListener("change", () => { again(); again(); });
   addEventListener("beforeprint", () => waiting.forEach(start));
 })();

@@ -6,6 +6,7 @@ mod compare;
 mod distribution;
 mod exits;
 mod over_time;
+mod periodic;
 mod phases;
 mod spikes;
 
@@ -62,6 +63,7 @@ pub(crate) fn charts(run: &Run) -> Vec<Chart> {
         charts.push(exits::reasons(exits));
         charts.push(exits::tails(exits));
     }
+    charts.push(periodic::periodic(run));
     charts.retain(|chart| !chart.views.is_empty());
     charts
 }

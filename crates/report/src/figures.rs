@@ -62,6 +62,16 @@ pub(crate) fn times(number: u64, one: &str, many: &str) -> String {
     }
 }
 
+/// Numbers, ascending, as people tell CPUs: `0-3, 8`.
+pub(crate) fn ranges(numbers: &[u32]) -> String {
+    let runs = numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b));
+    let told = runs.map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => run[0].to_string(),
+    });
+    told.collect::<Vec<String>>().join(", ")
+}
+
 fn three_digits(value: f64) -> String {
     match value {
         99.95.. => format!("{value:.0}"),
@@ -108,6 +118,13 @@ mod tests {
             assert_eq!(percent(value), text.replace(' ', "\u{a0}"));
         }
         assert_eq!(part_of(1, 0), 0.0);
+    }
+
+    #[test]
+    fn neighbours_are_a_range() {
+        assert_eq!(ranges(&[]), "");
+        assert_eq!(ranges(&[3]), "3");
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
     }
 
     #[test]

@@ -172,7 +172,10 @@ fn doubts(run: &Run) -> Vec<Finding> {
     if lost > 0 {
         out.push(Finding {
             figure: count(lost),
-            text: "events were lost: who is named had at least that much".into(),
+            text: match lost {
+                1 => "event was lost: who is named had at least that much".into(),
+                _ => "events were lost: who is named had at least that much".into(),
+            },
         });
     }
     let unwitnessed = match &run.outcome {

@@ -23,7 +23,7 @@ pub(crate) fn headline(run: &Run) -> String {
     };
     let name = run.lane_name(lane);
     let worst_ns = run.gathered.lengths[lane].max();
-    let worst_ns = exact_max_ns(run, lane).unwrap_or(worst_ns);
+    let worst_ns = run.longest_ns(lane).unwrap_or(worst_ns);
     let mut text = match (&run.outcome, noise_percent(run, lane)) {
         (_, _) if run.is_of_tasks() => {
             let of_lane = run
@@ -62,13 +62,10 @@ pub(crate) fn headline(run: &Run) -> String {
         .collect();
     let total_ns: u64 = of_lane.iter().map(|taker| taker.total_ns).sum();
     if let Some(group) = grouped(&of_lane).first() {
-        let what = match run.is_of_tasks() {
-            true => "all lateness",
-            false => "it",
-        };
         text += &format!(
-            "; {} of {what} is {}",
+            "; {} of the {} is {}",
             percent(part_of(group.total_ns, total_ns)),
+            words.noise,
             deed(group.share, group.who.as_deref())
         );
     }
@@ -80,7 +77,7 @@ fn worst_lane(run: &Run) -> Option<usize> {
     let lanes = 0..run.gathered.lanes.len();
     lanes.max_by(|a, b| {
         let rank = |lane: usize| match run.is_of_tasks() {
-            true => exact_max_ns(run, lane).unwrap_or(0) as f64,
+            true => run.longest_ns(lane).unwrap_or(0) as f64,
             _ => noise_percent(run, lane).unwrap_or(0.0),
         };
         rank(*a).total_cmp(&rank(*b)).then(b.cmp(a))
@@ -115,14 +112,4 @@ fn noise_percent(run: &Run, lane: usize) -> Option<f64> {
                 .noise_percent
         }
     }
-}
-
-/// The longest moment of a lane, to the nanosecond.
-fn exact_max_ns(run: &Run, lane: usize) -> Option<u64> {
-    let spikes = run
-        .gathered
-        .spikes
-        .iter()
-        .filter(|spike| spike.lane == lane);
-    spikes.map(|spike| spike.dur_ns).max()
 }

@@ -2,13 +2,12 @@
 
 use vmnoise_events::{FinishReason, Policy, RunFacts};
 
-use crate::figures::duration;
+use crate::figures::{duration, ranges};
 use crate::run::{Outcome, Run};
 
 /// Name and value of each fact.
 pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     let RunFacts { options, host, .. } = &run.facts;
-    let cpus: Vec<String> = options.cpus.iter().map(u32::to_string).collect();
     let (from_ns, until_ns) = run.gathered.span_mono_ns;
     let mut facts = vec![
         ("started at", run.facts.started_at.clone()),
@@ -23,7 +22,7 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
                 .unwrap_or_else(|| "nobody: bare metal".into()),
         ),
         ("clock source", host.clocksource.clone()),
-        ("measured CPUs", cpus.join(", ")),
+        ("measured CPUs", ranges(&options.cpus)),
         ("threshold", duration(options.threshold_ns)),
         (
             "priority",

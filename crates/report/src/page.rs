@@ -3,7 +3,7 @@
 use askama::Template;
 
 use crate::charts::{self, Spikes};
-use crate::figures::{duration, part_of, percent, seconds};
+use crate::figures::{duration, part_of, percent, seconds, times};
 use crate::findings::{Finding, findings};
 use crate::frame::{Figure, Frame};
 use crate::headline::headline;
@@ -145,7 +145,8 @@ fn told(run: &Run) -> Vec<Told> {
         let rest = spike.parts.get(PARTS..).unwrap_or_default();
         if !rest.is_empty() {
             let ns = rest.iter().map(|part| part.ns).sum();
-            parts.push(line(ns, format!("{} smaller parts", rest.len())));
+            let words = times(rest.len() as u64, "smaller part", "smaller parts");
+            parts.push(line(ns, words));
         }
         let place = (run.gathered.lanes[spike.lane], spike.start_mono_ns);
         if let Some(tree) = trees.get(&place) {

@@ -141,6 +141,13 @@ impl Run {
         mono_ns.saturating_sub(self.gathered.span_mono_ns.0)
     }
 
+    /// The longest moment of a lane, to the nanosecond.
+    pub(crate) fn longest_ns(&self, lane: usize) -> Option<u64> {
+        let spikes = self.gathered.spikes.iter();
+        let of_lane = spikes.filter(|spike| spike.lane == lane);
+        of_lane.map(|spike| spike.dur_ns).max()
+    }
+
     /// Who took how much, the most first. What vCPUs spent in KVM and the VMM goes by the
     /// reason of the exit, and comes from the kernel's own sums.
     pub(crate) fn takers(&self) -> Vec<Taker> {

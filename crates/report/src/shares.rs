@@ -49,7 +49,7 @@ pub(crate) const fn label(share: Share) -> &'static str {
     }
 }
 
-/// Who did what, to go on after "71 % of it is ".
+/// Who did what, to go on after "71 % of the noise is ".
 pub(crate) fn deed(share: Share, who: Option<&str>) -> String {
     if who == Some(OVERSLEPT) {
         return "sleep of the vCPU past the expiry, which its host ended late".to_owned();

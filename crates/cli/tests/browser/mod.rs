@@ -189,14 +189,20 @@ impl Browser {
     /// The window as a picture.
     pub fn screenshot(&mut self, picture: &Path) {
         let shot = self.call("Page.captureScreenshot", json!({"format": "png"}));
-        let base64 = self.folder.path().join("shot");
-        fs::write(&base64, shot["data"].as_str().unwrap()).unwrap();
-        let decoded = Command::new("base64")
-            .arg("-d")
-            .arg(base64)
-            .output()
-            .unwrap();
-        fs::write(picture, decoded.stdout).unwrap();
+        self.keep(&shot["data"], picture);
+    }
+
+    /// The page on paper, as a PDF.
+    pub fn print(&mut self, pdf: &Path) {
+        let printed = self.call("Page.printToPDF", json!({"preferCSSPageSize": true}));
+        self.keep(&printed["data"], pdf);
+    }
+
+    fn keep(&self, base64: &Value, file: &Path) {
+        let encoded = self.folder.path().join("base64");
+        fs::write(&encoded, base64.as_str().unwrap()).unwrap();
+        let decoded = Command::new("base64").arg("-d").arg(encoded).output();
+        fs::write(file, decoded.unwrap().stdout).unwrap();
     }
 
     /// Asks, and waits for the answer.

@@ -6,6 +6,7 @@
 #[allow(dead_code)] // Of the pair only the facts are wanted here.
 mod join_pair;
 #[path = "../many_gaps/mod.rs"]
+#[allow(dead_code)] // Of the recordings only that of many gaps.
 mod many_gaps;
 mod mask;
 mod progress;

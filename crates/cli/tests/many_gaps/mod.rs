@@ -1,5 +1,6 @@
-//! A recording of as many gaps as one likes.
+//! Recordings of as many gaps, or of as many CPUs, as one likes.
 
+use std::fs::File;
 use std::path::Path;
 
 use vmnoise_events::*;
@@ -10,37 +11,95 @@ use super::join_pair::facts;
 const BEGIN_NS: u64 = 2_000_000_000;
 const EVERY_NS: u64 = 20_000;
 
+/// A recording that is being written: one clock, and one interrupt that makes gaps.
+struct Stream {
+    writer: Writer<File>,
+    cpus: u32,
+}
+
+impl Stream {
+    fn new(path: &Path, cpus: u32) -> Stream {
+        let mut facts = facts(Workload::Spin);
+        facts.options.cpus = (0..cpus).collect();
+        let writer = Writer::create(path, &facts).unwrap();
+        let mut stream = Stream { writer, cpus };
+        let name = "local_timer:236".to_owned();
+        let id = SourceId(0);
+        stream.push(Event::Source(Source { id, name }));
+        stream
+    }
+
+    fn push(&mut self, event: Event) {
+        self.writer.push(&event).unwrap();
+    }
+
+    /// Nothing that follows is earlier than a while before this.
+    fn time(&mut self, now_ns: u64) {
+        self.push(Event::Anchor(Anchor {
+            before_tsc: now_ns - 30,
+            mono_ns: now_ns - 30,
+            after_tsc: now_ns,
+        }));
+        for cpu in 0..self.cpus {
+            self.push(Event::Tally(Tally {
+                cpu,
+                first_tsc: BEGIN_NS,
+                last_tsc: now_ns,
+                blind_tsc: Some(0),
+                ..Tally::default()
+            }));
+        }
+        self.push(Event::Watermark(now_ns - EVERY_NS));
+    }
+
+    fn gap(&mut self, cpu: u32, start_ns: u64, length_ns: u64) {
+        self.push(Event::Gap(Gap {
+            cpu,
+            start_tsc: start_ns,
+            end_tsc: start_ns + length_ns,
+            steal_ns: 0,
+            reloads: 0,
+            light_exits: 0,
+            heavy_exits: 0,
+            interference: None,
+        }));
+    }
+
+    /// A gap that the interrupt made.
+    fn interrupted(&mut self, cpu: u32, start_ns: u64, length_ns: u64) {
+        self.push(Event::Activity(Activity {
+            cpu,
+            kind: ActivityKind::Irq,
+            start_mono_ns: start_ns + 100,
+            end_mono_ns: start_ns + length_ns - 100,
+            source: SourceId(0),
+            steal_ns: 0,
+        }));
+        self.gap(cpu, start_ns, length_ns);
+    }
+
+    fn finish(mut self, now_ns: u64) {
+        self.push(Event::Anchor(Anchor {
+            before_tsc: now_ns,
+            mono_ns: now_ns,
+            after_tsc: now_ns + 30,
+        }));
+        let reason = FinishReason::Duration;
+        let mono_ns = now_ns;
+        self.push(Event::Finish(Finish { reason, mono_ns }));
+        self.writer.finish().unwrap();
+    }
+}
+
 /// Writes a recording of so many gaps on two CPUs, each with its interrupt; every so often one is
 /// longer than the others, and no two of these are of one length. Their lengths.
 pub fn write(path: &Path, gaps: u64, peak_every: u64) -> Vec<u64> {
-    let mut facts = facts(Workload::Spin);
-    facts.options.cpus = vec![0, 1];
-    let mut writer = Writer::create(path, &facts).unwrap();
-    let name = "local_timer:236".to_owned();
-    let id = SourceId(0);
-    writer.push(&Event::Source(Source { id, name })).unwrap();
+    let mut stream = Stream::new(path, 2);
     let mut peaks = Vec::new();
     for nth in 0..gaps {
         let start_ns = BEGIN_NS + nth * EVERY_NS;
         if nth % 1_000 == 0 {
-            let anchor = Anchor {
-                before_tsc: start_ns - 30,
-                mono_ns: start_ns - 30,
-                after_tsc: start_ns,
-            };
-            writer.push(&Event::Anchor(anchor)).unwrap();
-            for cpu in [0, 1] {
-                let tally = Tally {
-                    cpu,
-                    first_tsc: BEGIN_NS,
-                    last_tsc: start_ns,
-                    blind_tsc: Some(0),
-                    ..Tally::default()
-                };
-                writer.push(&Event::Tally(tally)).unwrap();
-            }
-            let watermark = Event::Watermark(start_ns - EVERY_NS);
-            writer.push(&watermark).unwrap();
+            stream.time(start_ns);
         }
         let length_ns = match nth % peak_every {
             0 => {
@@ -50,41 +109,36 @@ pub fn write(path: &Path, gaps: u64, peak_every: u64) -> Vec<u64> {
             // Irregular, and shorter.
             _ => 1_000 + nth * nth * 7_919 % 4_000,
         };
-        let cpu = (nth % 2) as u32;
-        writer
-            .push(&Event::Activity(Activity {
-                cpu,
-                kind: ActivityKind::Irq,
-                start_mono_ns: start_ns + 100,
-                end_mono_ns: start_ns + length_ns - 100,
-                source: id,
-                steal_ns: 0,
-            }))
-            .unwrap();
-        writer
-            .push(&Event::Gap(Gap {
-                cpu,
-                start_tsc: start_ns,
-                end_tsc: start_ns + length_ns,
-                steal_ns: 0,
-                reloads: 0,
-                light_exits: 0,
-                heavy_exits: 0,
-                interference: None,
-            }))
-            .unwrap();
+        stream.interrupted((nth % 2) as u32, start_ns, length_ns);
     }
-    let mono_ns = BEGIN_NS + gaps * EVERY_NS;
-    let anchor = Anchor {
-        before_tsc: mono_ns,
-        mono_ns,
-        after_tsc: mono_ns + 30,
-    };
-    writer.push(&Event::Anchor(anchor)).unwrap();
-    let reason = FinishReason::Duration;
-    writer
-        .push(&Event::Finish(Finish { reason, mono_ns }))
-        .unwrap();
-    writer.finish().unwrap();
+    stream.finish(BEGIN_NS + gaps * EVERY_NS);
     peaks
+}
+
+/// The CPU on which something comes back by a clock of its own, and how often.
+pub const BEAT_CPU: u32 = 77;
+pub const BEAT_EVERY_NS: u64 = 4_000_000;
+
+/// Writes two seconds of so many CPUs: each is interrupted at times of its own, the higher its
+/// number the longer. On one of them something that no witness sees comes back by a clock, and at
+/// times without one.
+pub fn write_cpus(path: &Path, cpus: u32) {
+    const STEPS: u64 = 500;
+    let mut stream = Stream::new(path, cpus);
+    for step in 0..STEPS {
+        let from_ns = BEGIN_NS + step * BEAT_EVERY_NS;
+        stream.time(from_ns);
+        if cpus > BEAT_CPU {
+            stream.gap(BEAT_CPU, from_ns + 1_000_000, 30_000);
+            let anywhere_ns = step * step * 7_919 % 600 * 4_000;
+            stream.gap(BEAT_CPU, from_ns + 1_200_000 + anywhere_ns, 4_000);
+        }
+        for cpu in (0..cpus).filter(|cpu| *cpu != BEAT_CPU) {
+            // Waves over the CPUs and the time.
+            let wave = (step + u64::from(cpu) * 3) % 100;
+            let length_ns = 2_000 + u64::from(cpu) * 100 + wave * wave * 20;
+            stream.interrupted(cpu, from_ns + 10_000 * u64::from(cpu), length_ns);
+        }
+    }
+    stream.finish(BEGIN_NS + STEPS * BEAT_EVERY_NS);
 }

@@ -87,6 +87,29 @@ fn finds_the_beat_of_a_tick_among_missing_and_extra_ones() {
 }
 
 #[test]
+fn folded_at_the_beat_gaps_stand_in_the_middle_and_the_others_everywhere() {
+    let mut random = Random(11);
+    let beats = Beats {
+        period_ns: 4.0 * MS,
+        jitter_ns: 5e3,
+        keep: 1.0,
+    };
+    let (beats, extra) = (gaps(&mut random, 4e9, Some(beats), 0), 2_020);
+    let others = gaps(&mut random, 4e9, None, extra);
+    let all = [&*beats, &*others].concat();
+    let fold = first(&all).unwrap().fold;
+    let count = |cells: &[FoldCell]| cells.iter().map(|cell| cell.gaps).sum::<u64>();
+    assert_eq!(fold.len(), CELLS);
+    assert_eq!(count(&fold), all.len() as u64, "none is lost");
+    let lost_ns: u64 = fold.iter().map(|cell| cell.total_ns).sum();
+    assert_eq!(lost_ns, all.iter().map(|gap| gap.1).sum::<u64>());
+    let middle = CELLS / 2;
+    assert!(fold[middle].gaps >= beats.len() as u64, "{fold:?}");
+    let most = fold[..middle].iter().chain(&fold[middle + 1..]);
+    assert!(most.map(|cell| cell.gaps).max() < Some(60), "{fold:?}");
+}
+
+#[test]
 fn finds_an_odd_rate_to_the_nanosecond() {
     let period_ns = 1e9 / 737.0;
     for (seed, jitter_ns) in [(1, 5e3), (2, 10e3), (3, 500.0), (4, 0.0)] {
@@ -246,8 +269,8 @@ fn finds_long_beats_under_many_short_gaps_and_a_second_beat() {
             .collect();
         all.extend(gaps(random, span_ns, Some(fast), 6_000));
         let found = find_all(&all);
-        assert_found(found.first().copied(), 10.0 * MS, 1e-5);
-        assert_found(found.get(1).copied(), 1e9 / 737.0, 1e-5);
+        assert_found(found.first().cloned(), 10.0 * MS, 1e-5);
+        assert_found(found.get(1).cloned(), 1e9 / 737.0, 1e-5);
         assert_eq!(found.len(), 2, "{found:?}");
     }
 }

@@ -19,9 +19,7 @@ pub(super) fn length(ns: u64) -> f64 {
 
 /// Seconds since the start of the run.
 pub(super) fn run_time() -> Axis {
-    Axis::new()
-        .title(Title::with_text("time since the start (s)"))
-        .tick_suffix(" s")
+    plain("time since the start (s)")
 }
 
 /// Anything on a plain scale.

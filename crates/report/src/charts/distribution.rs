@@ -1,7 +1,7 @@
 //! How long the moments were.
 
 use hdrhistogram::Histogram;
-use plotly::common::{Fill, Line, LineShape, Mode};
+use plotly::common::{DashType, Fill, Line, LineShape, Mode};
 use plotly::{Layout, Scatter, Trace};
 use vmnoise_explain::{floor_ns, next_floor_ns};
 
@@ -129,7 +129,12 @@ pub(crate) fn beside(runs: &[Run]) -> Option<Chart> {
 /// Each line from lengths (ascending) and how many there are of each.
 pub(super) fn tails(lines: &[(String, Vec<(u64, u64)>)], title: &str) -> View {
     let mut traces: Vec<Box<dyn Trace>> = Vec::new();
-    for (name, counts) in lines {
+    for (nth, (name, counts)) in lines.iter().enumerate() {
+        // Colours come again after eight.
+        let dash = match nth {
+            0..8 => DashType::Solid,
+            _ => DashType::Dot,
+        };
         let all: u64 = counts.iter().map(|(_, count)| count).sum();
         let mut longer = all;
         let (mut x, mut y, mut spans) = (Vec::new(), Vec::new(), Vec::new());
@@ -146,7 +151,7 @@ pub(super) fn tails(lines: &[(String, Vec<(u64, u64)>)], title: &str) -> View {
         let trace = Scatter::new(x, y.into_iter().map(digits).collect())
             .name(name)
             .mode(Mode::Lines)
-            .line(Line::new().shape(LineShape::Hv).width(1.8))
+            .line(Line::new().shape(LineShape::Hv).width(1.8).dash(dash))
             .text_array(spans)
             .hover_template("%{text}");
         traces.push(trace);

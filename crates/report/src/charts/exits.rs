@@ -127,7 +127,7 @@ pub(super) fn tails(run: &ExitsRun) -> Chart {
         title: "How long the exits of each reason were",
         is_wide: false,
         note: "The part of all exits for a reason that is longer than each length, by the kernel’s own \
-               histograms: exact, whatever was lost."
+               histograms: exact, whatever was lost. Sleep that the guest asked for is in it."
             .into(),
         views: match lines.is_empty() {
             true => Vec::new(),

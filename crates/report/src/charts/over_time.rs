@@ -1,6 +1,6 @@
 //! Where the time went while the run went on.
 
-use plotly::common::{ColorBar, ColorScale, ColorScaleElement, Line, Mode};
+use plotly::common::{ColorBar, ColorScale, ColorScaleElement, Font, Line, Mode};
 use plotly::{HeatMap, Layout, Scatter, Trace};
 use vmnoise_events::Share;
 
@@ -10,6 +10,11 @@ use crate::run::Run;
 use crate::shares::{colour, label};
 use crate::tables::some_of;
 use crate::windows::Window;
+
+/// Height of all rows of the heat map, at most: it has to go on one sheet of paper.
+const HEAT_MOST: usize = 760;
+/// Height of what is above and below them.
+const HEAT_EDGES: usize = 110;
 
 /// Who took which part of the time, all lanes together and each by itself.
 pub(super) fn shares(run: &Run) -> Chart {
@@ -92,7 +97,8 @@ pub(super) fn heat(run: &Run) -> Chart {
             .map(|place| round((place as f64 + 0.5) * width_ns as f64 / 1e9))
             .collect();
         let mut order: Vec<usize> = (0..even.lanes.len()).collect();
-        order.sort_by_key(|lane| run.gathered.lanes[*lane]);
+        // Rows go from the bottom up.
+        order.sort_by_key(|lane| std::cmp::Reverse(run.gathered.lanes[*lane]));
         let names: Vec<String> = order
             .iter()
             .map(|lane| run.lane_name(*lane).to_owned())
@@ -119,11 +125,13 @@ pub(super) fn heat(run: &Run) -> Chart {
                 ColorBar::new()
                     .tick_vals(vec![-3.0, -2.0, -1.0, 0.0, 1.0, 2.0])
                     .tick_text(vec!["≤ 0.001 %", "0.01 %", "0.1 %", "1 %", "10 %", "100 %"])
-                    .thickness(12),
+                    .thickness(12)
+                    .outline_width(0)
+                    .tick_font(Font::new().size(10)),
             )
             .hover_template("%{y}, %{x} s: 10<sup>%{z:.1f}</sup> %<extra></extra>");
         let layout = Layout::new()
-            .height(140 + 16 * rows)
+            .height(HEAT_EDGES + (16 * rows).clamp(80, HEAT_MOST))
             .x_axis(axes::run_time())
             .y_axis(axes::plain("").type_(plotly::layout::AxisType::Category));
         views.push(View::new("", vec![trace], layout));

@@ -31,6 +31,8 @@ pub(crate) struct Spikes {
 struct SpikesData<'a> {
     length: &'static str,
     victim: &'static str,
+    /// What all lanes together are called.
+    all: String,
     lanes: Vec<&'a str>,
     shares: Vec<ShareData>,
     names: Vec<String>,
@@ -66,7 +68,7 @@ pub(crate) fn spikes(run: &Run) -> Option<Spikes> {
         title: words.over_time,
         note: format!(
             "The longest {} of each {} on each {}, and the longest of all: of {} no maximum is left out. \
-             The colour is that of the largest part. Click one to see who took it and what ran when.",
+             The colour is that of the largest part.",
             words.one,
             duration(gathered.stretch_ns),
             words.lane,
@@ -121,6 +123,7 @@ fn data(run: &Run) -> SpikesData<'_> {
     SpikesData {
         length: words.length,
         victim: words.victim,
+        all: format!("all {}s", words.lane),
         lanes: (0..run.gathered.lanes.len())
             .map(|lane| run.lane_name(lane))
             .collect(),

@@ -26,8 +26,8 @@ pub(super) fn vcpus(run: &Run) -> Table {
         ],
     );
     table.note =
-        "In exits: without the sleep that the guest asked for. Percentiles are of the exits \
-                  that were recorded one by one."
+        "In exits, percentiles and the longest are without the sleep that the guest asked for, and \
+                  of the exits that were recorded one by one."
             .into();
     let Outcome::Exits(exits) = &run.outcome else {
         return table;
@@ -49,7 +49,7 @@ pub(super) fn vcpus(run: &Run) -> Table {
                 time(lengths.map(|it| at(it, 0.5))),
                 time(lengths.map(|it| at(it, 0.99))),
                 time(lengths.map(|it| at(it, 0.999))),
-                time(vcpu.reasons.iter().map(|reason| reason.max_ns).max()),
+                time(place.and_then(|place| run.longest_ns(place))),
             ]);
         }
     }
@@ -66,36 +66,44 @@ pub(super) fn reasons(run: &Run) -> Table {
             ("exits", NUMBER),
             ("to the VMM", NUMBER),
             ("total", NUMBER),
-            ("least", NUMBER),
             ("mean", NUMBER),
             ("p99", NUMBER),
             ("longest", NUMBER),
             ("KVM", NUMBER),
             ("VMM", NUMBER),
             ("preempted", NUMBER),
+            ("held up", NUMBER),
+            ("interrupts", NUMBER),
             ("asleep", NUMBER),
         ],
     );
+    table.note =
+        "KVM and what follows add up to the total. Held up: blocked or throttled. Interrupts: \
+                  the host’s, soft ones and NMIs too. Asleep: as the guest asked for; p99 and the \
+                  longest count that as well."
+            .into();
     let Outcome::Exits(exits) = &run.outcome else {
         return table;
     };
     for vm in &exits.exits.vms {
         for vcpu in &vm.vcpus {
             for it in &vcpu.reasons {
+                let of = &it.shares_ns;
                 table.rows.push(vec![
                     words(vcpu_name(&vm.name, vcpu)),
                     words(it.name.clone()),
                     number(it.count),
                     number(it.heavy),
                     time(it.total_ns),
-                    time(it.min_ns),
                     time(it.mean_ns),
                     time(it.p99_ns),
                     time(it.max_ns),
-                    time(it.shares_ns.kvm),
-                    time(it.shares_ns.vmm),
-                    time(it.shares_ns.preempted),
-                    time(it.shares_ns.halted),
+                    time(of.kvm),
+                    time(of.vmm),
+                    time(of.preempted),
+                    time(of.blocked + of.throttled),
+                    time(of.host_irq + of.host_softirq + of.host_nmi),
+                    time(of.halted),
                 ]);
             }
         }

@@ -6,7 +6,7 @@ use super::{NUMBER, Table, WORD, exits, number, share_of, time, words};
 use crate::run::{Outcome, Run};
 use crate::shares::label;
 
-/// CPUs whose shares stand beside each other.
+/// CPUs whose shares stand beside each other; more stand below each other.
 const CPUS: usize = 16;
 
 /// Each lane, with its percentiles.
@@ -98,7 +98,6 @@ fn latencies(run: &Run) -> Table {
 
 /// Every share of each lane, `-` where nobody could see it.
 pub(super) fn shares(run: &Run) -> Table {
-    let mut columns = vec![("share", WORD)];
     let mut totals: Vec<(String, Vec<Option<u64>>)> = Vec::new();
     if let Some(summary) = run.summary() {
         for cpu in &summary.cpus {
@@ -109,16 +108,43 @@ pub(super) fn shares(run: &Run) -> Table {
             totals.push((format!("CPU {}", cpu.cpu), known.collect()));
         }
     }
-    if totals.is_empty() || totals.len() > CPUS {
-        return Table::default();
+    match totals.len() {
+        0 => Table::default(),
+        1..=CPUS => share_by_share(&totals),
+        _ => cpu_by_cpu(&totals),
     }
-    let names: Vec<String> = totals.iter().map(|(name, _)| name.clone()).collect();
-    columns.extend(names.iter().map(|name| (&**name, NUMBER)));
+}
+
+const UNKNOWN: &str = "- is what could not be known here; it is not zero.";
+
+fn share_by_share(totals: &[(String, Vec<Option<u64>>)]) -> Table {
+    let mut columns = vec![("share", WORD)];
+    columns.extend(totals.iter().map(|(name, _)| (&**name, NUMBER)));
     let mut table = Table::new("Every share", &columns);
-    table.note = "- is what could not be known here; it is not zero.".into();
+    table.note = UNKNOWN.into();
     for (place, share) in Share::ALL.iter().enumerate() {
         let mut row = vec![words(label(*share))];
         row.extend(totals.iter().map(|(_, known)| time(known[place])));
+        table.rows.push(row);
+    }
+    table
+}
+
+/// Many CPUs go down the page, and only shares that took time go across.
+fn cpu_by_cpu(totals: &[(String, Vec<Option<u64>>)]) -> Table {
+    let took = |place: &usize| totals.iter().any(|(_, known)| known[*place] > Some(0));
+    let shown: Vec<usize> = (0..Share::ALL.len()).filter(took).collect();
+    let mut columns = vec![("CPU", WORD)];
+    columns.extend(
+        shown
+            .iter()
+            .map(|place| (label(Share::ALL[*place]), NUMBER)),
+    );
+    let mut table = Table::new("Every share", &columns);
+    table.note = format!("{UNKNOWN} Shares that are 0 or unknown on all CPUs are left out.");
+    for (name, known) in totals {
+        let mut row = vec![words(name.clone())];
+        row.extend(shown.iter().map(|place| time(known[*place])));
         table.rows.push(row);
     }
     table
