@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use join_pair::{Flaws, write_guest, write_host};
+use join_pair::{Flaws, write_guest, write_host, write_tasks};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -18,6 +18,7 @@ use tempfile::TempDir;
 fn recordings() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     write_guest(&folder.path().join("guest.vmn"));
+    write_tasks(&folder.path().join("tasks.vmn"));
     write_host(&folder.path().join("host.vmn"), Flaws::default());
     folder
 }
@@ -116,6 +117,7 @@ fn a_guest_and_its_host_are_joined_in_whatever_order_they_come() {
             .map(|part| (&part["source"][..], ns(part, "source_number")))
             .collect();
         assert_eq!(tasks, BTreeSet::from([("ksoftirqd/3", 31), ("rcuc/3", 30)]));
+        on_the_hosts_cpu(&parts);
         let host = run_of(&folder.path().join("out"), "h", "-vcpus");
         let exits = rows(&host, "exits");
         assert!(!exits.is_empty());
@@ -127,6 +129,94 @@ fn a_guest_and_its_host_are_joined_in_whatever_order_they_come() {
             let sum_ns: u64 = parts.map(|part| ns(part, "ns")).sum();
             assert_eq!(sum_ns, ns(exit, "dur_ns"));
         }
+    }
+}
+
+/// What the host had is on its CPU 3, and nothing else is on any.
+fn on_the_hosts_cpu(parts: &[BTreeMap<String, String>]) {
+    for part in parts {
+        let is_the_hosts = ["preempted", "host_irq"].contains(&part["share"].as_str());
+        let expected = is_the_hosts.then_some("3");
+        let found = part.get("host_cpu").map(String::as_str);
+        assert_eq!(found, expected, "{part:?}");
+    }
+}
+
+#[test]
+fn a_guests_late_tasks_are_joined_with_their_host() {
+    let folder = recordings();
+    let output = export(&folder, "tasks.vmn host.vmn --host h --csv out");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    let guest = run_of(&folder.path().join("out"), "h", "-timer");
+    let (wakeups, parts) = (rows(&guest, "wakeups"), rows(&guest, "wakeup_parts"));
+    assert!(wakeups.iter().all(|late| late["witnessed"] == "true"));
+    on_the_hosts_cpu(&parts);
+    let mut sums_ns: BTreeMap<&str, u64> = BTreeMap::new();
+    for part in &parts {
+        *sums_ns.entry(&part["wakeup"]).or_default() += ns(part, "ns");
+    }
+    for late in &wakeups {
+        assert_eq!(
+            sums_ns[&late["wakeup"][..]],
+            ns(late, "latency_ns"),
+            "{late:?}"
+        );
+    }
+    assert!(!rows(&run_of(&folder.path().join("out"), "h", "-vcpus"), "exits").is_empty());
+    // Alone, nobody tells where on a host it was.
+    let output = export(&folder, "tasks.vmn --host alone --csv out");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+    let alone = run_of(&folder.path().join("out"), "alone", "-timer");
+    assert!(
+        rows(&alone, "wakeup_parts")
+            .iter()
+            .all(|part| !part.contains_key("host_cpu"))
+    );
+    assert!(
+        rows(&alone, "wakeups")
+            .iter()
+            .all(|late| late["witnessed"] == "false")
+    );
+}
+
+/// By another program.
+mod engine {
+    use super::*;
+
+    #[test]
+    fn duckdb_names_who_on_the_host_made_tasks_late() {
+        let folder = recordings();
+        let output = export(&folder, "tasks.vmn host.vmn --host h --parquet pair");
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+        let page = include_str!("../../../docs/data.md");
+        let section = page.split_once("## Who on the host made a guest's tasks late\n");
+        let query = section.unwrap().1.split_once("```sql\n").unwrap().1;
+        let query = query.split_once("```").unwrap().0;
+        let ask = "import duckdb, json, sys\n\
+                   print(json.dumps(duckdb.sql(sys.argv[1]).fetchall(), default=int))";
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let asked = Command::new("python3")
+            .args(["-c", ask, query])
+            .env("PYTHONPATH", root.join("target/python"))
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert!(asked.status.success(), "{}", text(&asked.stderr));
+        let rows: Value = serde_json::from_slice(&asked.stdout).unwrap();
+        let count = rows[0][4].as_u64().unwrap();
+        assert!(count > 20, "{rows}");
+        let first = serde_json::json!(["ksoftirqd/3", 3, "irq", count * 20_362, count]);
+        assert_eq!(rows[0], first);
+        let sources: Vec<&str> = rows
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row[0].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            sources,
+            ["ksoftirqd/3", "local_timer", "rcuc/3", "irq_work"]
+        );
     }
 }
 

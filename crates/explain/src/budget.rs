@@ -134,3 +134,42 @@ impl Budget {
             .sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_source_on_two_cpus_of_a_host_is_two_parts_and_may_be_one() {
+        let part = |source, host_cpu, ns| Part {
+            share: Share::Preempted,
+            source: Some(SourceId(source)),
+            host_cpu,
+            ns,
+            count: 1,
+        };
+        let mut parts = vec![
+            part(7, Some(3), 40),
+            part(8, Some(3), 60),
+            part(7, Some(1), 30),
+            part(7, Some(3), 10),
+        ];
+        add_up(&mut parts);
+        let told = |parts: &[Part]| -> Vec<(u32, Option<u32>, u64, u32)> {
+            let parts = parts.iter();
+            let told =
+                parts.map(|it| (it.source.map_or(0, |id| id.0), it.host_cpu, it.ns, it.count));
+            told.collect()
+        };
+        let apart = [
+            (7, Some(1), 30, 1),
+            (7, Some(3), 50, 2),
+            (8, Some(3), 60, 1),
+        ];
+        assert_eq!(told(&parts), apart);
+        assert_eq!(
+            told(&by_source(&parts)),
+            [(7, None, 80, 3), (8, None, 60, 1)]
+        );
+    }
+}

@@ -124,9 +124,8 @@ impl RunTables {
                 source: part.source.map(name),
                 ns: part.ns,
             });
-            tables
-                .parts
-                .push(row.into_iter().chain([part.count.into()]))?;
+            let more = [part.count.into(), part.host_cpu.into()];
+            tables.parts.push(row.into_iter().chain(more))?;
         }
         tables.count += 1;
         Ok(())
@@ -172,7 +171,8 @@ impl RunTables {
                 ns: part.ns,
             });
             let phase = part.phase.map(Phase::name);
-            tables.parts.push(row.into_iter().chain([phase.into()]))?;
+            let more = [phase.into(), part.host_cpu.into()];
+            tables.parts.push(row.into_iter().chain(more))?;
         }
         tables.count += 1;
         Ok(())

@@ -76,5 +76,6 @@ pub(crate) fn gap_row(gap: u64, time_us: Option<i64>, budget: &Budget) -> [Cell<
 }
 
 pub(crate) fn parts() -> Schema {
-    parts::schema("gap_parts", "gap").with(&[("count", Kind::Int)])
+    let more = [("count", Kind::Int), parts::HOST_CPU];
+    parts::schema("gap_parts", "gap").with(&more)
 }

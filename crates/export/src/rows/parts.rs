@@ -4,6 +4,9 @@ use vmnoise_events::Share;
 
 use crate::table::{Cell, Kind, Schema};
 
+/// Where on a host a part of a guest's budget was.
+pub(crate) const HOST_CPU: (&str, Kind) = ("host_cpu", Kind::Int);
+
 /// One part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PartRow<'a> {

@@ -22,6 +22,7 @@ pub(crate) fn wakeups() -> Schema {
         ],
     )
     .with(&phases)
+    .with(&[("witnessed", Kind::Bool)])
 }
 
 pub(crate) fn wakeup_row(
@@ -39,9 +40,13 @@ pub(crate) fn wakeup_row(
         wakeup.thread_ns.into(),
         wakeup.missed.into(),
     ];
-    head.into_iter().chain(wakeup.phases_ns.map(Cell::from))
+    let phases = wakeup.phases_ns.map(Cell::from);
+    head.into_iter()
+        .chain(phases)
+        .chain([wakeup.witnessed.into()])
 }
 
 pub(crate) fn parts() -> Schema {
-    parts::schema("wakeup_parts", "wakeup").with(&[("phase", Kind::Text)])
+    let more = [("phase", Kind::Text), parts::HOST_CPU];
+    parts::schema("wakeup_parts", "wakeup").with(&more)
 }
