@@ -1,6 +1,8 @@
 //! A timeline for Perfetto: who had each CPU when, what was lost meanwhile, and arrows from
 //! what was lost to those who took it.
 
+mod events;
+mod labels;
 mod lane;
 mod packets;
 mod proto;
@@ -9,11 +11,12 @@ mod tracks;
 use std::path::Path;
 
 use vmnoise_events::{Activity, ActivityKind, Event, RunFacts, Share, SourceId, Vcpu, Workload};
-use vmnoise_explain::{Budget, PeriodLine, Phase, TracedExit, Wakeup};
+use vmnoise_explain::{Budget, Part, PeriodLine, Phase, TracedExit, Wakeup};
 
 use crate::error::ExportError;
 use crate::wall_clock::WallClock;
-use lane::Slice;
+use labels::{Labels, label};
+use lane::{Flows, Slice};
 use packets::NameOf;
 use tracks::{Group, Row, Tracks};
 
@@ -49,6 +52,11 @@ pub struct Timeline {
     scenes: [Scene; 2],
     wall_clock: WallClock,
     has_clock: bool,
+    /// Of gaps by what took most of them, of their parts, and of the parts of each phase of
+    /// a wake-up.
+    gap_labels: Labels,
+    part_labels: Labels,
+    phase_labels: [Labels; Phase::ALL.len() + 1],
     /// Slices that another one of their track left no room for.
     crowded_out: u64,
 }
@@ -73,6 +81,9 @@ impl Timeline {
             scenes: [scene(guest.unwrap_or(facts)), scene(facts)],
             wall_clock: WallClock::new(facts),
             has_clock: false,
+            gap_labels: Labels::new(NameOf::Slice),
+            part_labels: Labels::new(NameOf::Annotation),
+            phase_labels: std::array::from_fn(|_| Labels::new(NameOf::Annotation)),
             crowded_out: 0,
         })
     }
@@ -117,16 +128,22 @@ impl Timeline {
         vcpu_tid: Option<u32>,
         name: &dyn Fn(SourceId) -> &'n str,
     ) -> Result<(), ExportError> {
-        let mut flows = Vec::new();
-        self.link_cpu(side, gap.cpu, span_ns, &mut flows)?;
+        let mut flows = Flows::new();
+        self.link_cpu(side, gap.cpu, span_ns, &mut flows);
         self.link_vcpu(vcpu_tid, span_ns, &mut flows);
+        let sources = self.scene(side).sources.len();
+        let packets = &mut self.tracks.packets;
+        let mut called = |labels: &mut Labels, part: &Part| {
+            let text = || label(part.share, part.source.map(name));
+            labels.number(packets, (part.share, part.source), sources, text)
+        };
         let parts = gap.parts.iter();
-        let parts = parts.map(|part| (label(part.share, part.source.map(name)), part.ns));
-        let notes = self.notes(parts)?;
-        let largest = gap.parts.first();
-        let largest =
-            largest.map_or_else(String::new, |part| label(part.share, part.source.map(name)));
-        let name = self.tracks.packets.name(NameOf::Slice, &largest)?;
+        let notes = parts.map(|part| Ok((called(&mut self.part_labels, part)?, part.ns)));
+        let notes = notes.collect::<Result<_, ExportError>>()?;
+        let name = match gap.parts.first() {
+            Some(largest) => called(&mut self.gap_labels, largest)?,
+            None => packets.name(NameOf::Slice, "")?,
+        };
         let group = self.felt_by(side, gap.cpu);
         self.push(group, Row::Gaps, slice(span_ns, name, flows, notes))?;
         self.tracks.write_lane(group, Row::Gaps)
@@ -145,15 +162,23 @@ impl Timeline {
         vcpu_tid: Option<u32>,
         name: &dyn Fn(SourceId) -> &'n str,
     ) -> Result<(), ExportError> {
-        let mut flows = Vec::new();
-        self.link_cpu(side, wakeup.cpu, span_ns, &mut flows)?;
+        let mut flows = Flows::new();
+        self.link_cpu(side, wakeup.cpu, span_ns, &mut flows);
         self.link_vcpu(vcpu_tid, span_ns, &mut flows);
-        let parts = wakeup.parts.iter().map(|part| {
-            let phase = part.phase.map_or("?", Phase::name);
-            let who = label(part.share, part.source.map(name));
-            (format!("{phase}: {who}"), part.ns)
+        let sources = self.scene(side).sources.len();
+        let packets = &mut self.tracks.packets;
+        let notes = wakeup.parts.iter().map(|part| {
+            let text = || {
+                let phase = part.phase.map_or("?", Phase::name);
+                let who = label(part.share, part.source.map(name));
+                format!("{phase}: {who}")
+            };
+            let phase = part.phase.map_or(Phase::ALL.len(), |phase| phase as usize);
+            let labels = &mut self.phase_labels[phase];
+            let called = labels.number(packets, (part.share, part.source), sources, text)?;
+            Ok((called, part.ns))
         });
-        let notes = self.notes(parts)?;
+        let notes = notes.collect::<Result<_, ExportError>>()?;
         // What lies behind a phase of unknown length has no place.
         let known = Phase::ALL.map(|phase| Some((phase, wakeup.phase_ns(phase)?)));
         let mut inside = Vec::new();
@@ -177,7 +202,7 @@ impl Timeline {
     /// If the file cannot be written.
     pub fn exit(&mut self, side: Side, told: &TracedExit) -> Result<(), ExportError> {
         let (vcpu, exit) = (&told.exit.vcpu, &told.exit.exit);
-        let mut flows = Vec::new();
+        let mut flows = Flows::new();
         for noise in &told.noise {
             let group = Group::Cpu(side, noise.cpu);
             let span_ns = (noise.start_mono_ns, noise.end_mono_ns);
@@ -186,13 +211,13 @@ impl Timeline {
                 lane.link(span_ns, packets, &mut flows);
             }
         }
-        let parts = told.exit.parts.iter();
-        let parts = parts.map(|part| (label(part.share, part.source.as_deref()), part.ns));
-        let notes = self.notes(parts)?;
-        let name = self
-            .tracks
-            .packets
-            .name(NameOf::Slice, &exit.reason.name())?;
+        let packets = &mut self.tracks.packets;
+        let notes = told.exit.parts.iter().map(|part| {
+            let text = label(part.share, part.source.as_deref());
+            Ok((packets.name(NameOf::Annotation, &text)?, part.ns))
+        });
+        let notes = notes.collect::<Result<_, ExportError>>()?;
+        let name = packets.name(NameOf::Slice, &exit.reason.name())?;
         let group = Group::Vcpu(vcpu.tid);
         self.tracks.name(group, || vcpu_name(vcpu))?;
         let span_ns = (exit.start_mono_ns, exit.end_mono_ns);
@@ -261,41 +286,39 @@ impl Timeline {
             true => Group::Cpu(side, activity.cpu),
             false => self.felt_by(side, activity.cpu),
         };
-        let sources = &self.scene_mut(side).sources;
+        let sources = &self.scene(side).sources;
         let name = match sources.get(activity.source.0 as usize) {
             Some(name) => *name,
             None => self.tracks.packets.name(NameOf::Slice, UNDEFINED)?,
         };
         let span_ns = (activity.start_mono_ns, activity.end_mono_ns);
-        let slice = slice(span_ns, name, Vec::new(), Vec::new());
+        let slice = slice(span_ns, name, Flows::new(), Vec::new());
         self.push(group, Row::Kind(kind), slice)
     }
 
     /// Draws arrows to all that this CPU did meanwhile.
-    fn link_cpu(
-        &mut self,
-        side: Side,
-        cpu: u32,
-        span_ns: (u64, u64),
-        flows: &mut Vec<u64>,
-    ) -> Result<(), ExportError> {
+    fn link_cpu(&mut self, side: Side, cpu: u32, span_ns: (u64, u64), flows: &mut Flows) {
         let felt_by = self.felt_by(side, cpu);
         let kernel = match side {
             Side::Guest if self.is_microvm(side) => Group::Cpu(Side::Host, cpu),
             side => Group::Cpu(side, cpu),
         };
+        let Tracks { packets, lanes, .. } = &mut self.tracks;
+        let (kernel, felt_by) = (lanes.places(kernel), lanes.places(felt_by));
         for kind in ActivityKind::ALL {
-            let group = if is_of_kernel(kind) { kernel } else { felt_by };
-            let packets = &mut self.tracks.packets;
-            if let Some(lane) = self.tracks.lanes.get_mut(group, Row::Kind(kind)) {
-                lane.link(span_ns, packets, flows);
+            let places = if is_of_kernel(kind) {
+                &kernel
+            } else {
+                &felt_by
+            };
+            if let Some(place) = places[Row::Kind(kind).index()] {
+                lanes.at(place).link(span_ns, packets, flows);
             }
         }
-        Ok(())
     }
 
     /// Draws arrows to the exits of this vCPU meanwhile.
-    fn link_vcpu(&mut self, tid: Option<u32>, span_ns: (u64, u64), flows: &mut Vec<u64>) {
+    fn link_vcpu(&mut self, tid: Option<u32>, span_ns: (u64, u64), flows: &mut Flows) {
         let Some(group) = tid.map(Group::Vcpu) else {
             return;
         };
@@ -312,16 +335,6 @@ impl Timeline {
         Ok(())
     }
 
-    fn notes(
-        &mut self,
-        parts: impl Iterator<Item = (String, u64)>,
-    ) -> Result<Vec<(u64, u64)>, ExportError> {
-        let packets = &mut self.tracks.packets;
-        parts
-            .map(|(name, ns)| Ok((packets.name(NameOf::Annotation, &name)?, ns)))
-            .collect()
-    }
-
     /// Where the gaps of this CPU are drawn: a microVM's vCPU is not its host's CPU.
     fn felt_by(&self, side: Side, cpu: u32) -> Group {
         match self.is_microvm(side) {
@@ -332,6 +345,10 @@ impl Timeline {
 
     fn is_microvm(&self, side: Side) -> bool {
         side != Side::Host && self.scenes[0].felt_by == Workload::Microvm
+    }
+
+    fn scene(&self, side: Side) -> &Scene {
+        &self.scenes[usize::from(side == Side::Host)]
     }
 
     fn scene_mut(&mut self, side: Side) -> &mut Scene {
@@ -352,12 +369,7 @@ fn is_of_kernel(kind: ActivityKind) -> bool {
     }
 }
 
-fn slice(
-    (start_ns, end_ns): (u64, u64),
-    name: u64,
-    flows: Vec<u64>,
-    notes: Vec<(u64, u64)>,
-) -> Slice {
+fn slice((start_ns, end_ns): (u64, u64), name: u64, flows: Flows, notes: Vec<(u64, u64)>) -> Slice {
     Slice {
         start_ns,
         end_ns,
@@ -365,13 +377,6 @@ fn slice(
         flows,
         notes,
         inside: Vec::new(),
-    }
-}
-
-fn label(share: Share, source: Option<&str>) -> String {
-    match source {
-        Some(source) => format!("{share} {source}"),
-        None => share.name().to_owned(),
     }
 }
 

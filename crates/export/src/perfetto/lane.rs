@@ -2,11 +2,19 @@
 
 use std::collections::VecDeque;
 
+use smallvec::SmallVec;
+
+use super::events::Begin;
 use super::packets::Packets;
 use crate::error::ExportError;
 
 /// Slices that wait for arrows at most (some 1 MiB).
 const KEPT: usize = 1 << 14;
+/// Slices that are looked at one by one from where the last arrow was drawn.
+const LOOK_AHEAD: usize = 8;
+
+/// Nearly all slices have no more than one.
+pub(super) type Flows = SmallVec<[u64; 2]>;
 
 /// One slice until it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +23,7 @@ pub(super) struct Slice {
     pub(super) end_ns: u64,
     /// Its name, interned.
     pub(super) name: u64,
-    pub(super) flows: Vec<u64>,
+    pub(super) flows: Flows,
     /// Interned names with their values.
     pub(super) notes: Vec<(u64, u64)>,
     /// What it consists of, from its begin on: interned names and lengths.
@@ -30,6 +38,9 @@ pub(super) struct Lane {
     waiting: VecDeque<Slice>,
     /// Nothing before is written any more.
     written_to_ns: u64,
+    /// Where the last arrow was drawn, or near it: the next one goes there, too, for what is
+    /// explained comes in the order of time.
+    linked: usize,
 }
 
 impl Lane {
@@ -39,6 +50,7 @@ impl Lane {
             category,
             waiting: VecDeque::new(),
             written_to_ns: 0,
+            linked: 0,
         }
     }
 
@@ -46,7 +58,10 @@ impl Lane {
     /// whether anything is left of it.
     pub(super) fn push(&mut self, mut slice: Slice) -> bool {
         let begun = |other: &Slice| other.start_ns <= slice.start_ns;
-        let place = self.waiting.partition_point(begun);
+        let place = match self.waiting.back() {
+            Some(last) if !begun(last) => self.waiting.partition_point(begun),
+            _ => self.waiting.len(),
+        };
         let before_ns = place
             .checked_sub(1)
             .map(|before| self.waiting[before].end_ns);
@@ -68,17 +83,30 @@ impl Lane {
         &mut self,
         (start_ns, end_ns): (u64, u64),
         packets: &mut Packets,
-        flows: &mut Vec<u64>,
+        flows: &mut Flows,
     ) {
-        let first = self
-            .waiting
-            .partition_point(|slice| slice.end_ns <= start_ns);
+        let first = self.first_after(start_ns);
+        self.linked = first;
         let overlapping = self.waiting.iter_mut().skip(first);
         for slice in overlapping.take_while(|slice| slice.start_ns < end_ns) {
             let flow = packets.flow();
             slice.flows.push(flow);
             flows.push(flow);
         }
+    }
+
+    /// The first slice that ends after this instant, or how many there are.
+    fn first_after(&self, at_ns: u64) -> usize {
+        let is_over = |slice: &Slice| slice.end_ns <= at_ns;
+        let near = self.linked.min(self.waiting.len());
+        let before = near.checked_sub(1).map(|before| &self.waiting[before]);
+        if before.is_none_or(is_over) {
+            let mut ahead = self.waiting.iter().skip(near).take(LOOK_AHEAD);
+            if let Some(steps) = ahead.position(|slice| !is_over(slice)) {
+                return near + steps;
+            }
+        }
+        self.waiting.partition_point(is_over)
     }
 
     /// Writes what ended by this instant, and what there is no room for.
@@ -92,6 +120,7 @@ impl Lane {
             && let Some(slice) = self.waiting.pop_front()
         {
             self.written_to_ns = slice.end_ns;
+            self.linked = self.linked.saturating_sub(1);
             self.write_slice(slice, packets)?;
         }
         Ok(())
@@ -99,13 +128,24 @@ impl Lane {
 
     fn write_slice(&self, slice: Slice, packets: &mut Packets) -> Result<(), ExportError> {
         let track = self.track;
-        let names = (self.category, slice.name);
-        packets.begin(track, slice.start_ns, names, slice.flows, &slice.notes)?;
+        let begin = Begin {
+            category: self.category,
+            name: slice.name,
+            flows: &slice.flows,
+            notes: &slice.notes,
+        };
+        packets.begin(track, slice.start_ns, &begin)?;
         let mut at_ns = slice.start_ns;
         for (name, ns) in slice.inside {
             let end_ns = at_ns.saturating_add(ns).min(slice.end_ns);
             if at_ns < end_ns {
-                packets.begin(track, at_ns, (self.category, name), Vec::new(), &[])?;
+                let begin = Begin {
+                    name,
+                    flows: &[],
+                    notes: &[],
+                    ..begin
+                };
+                packets.begin(track, at_ns, &begin)?;
                 packets.end(track, end_ns)?;
             }
             at_ns = end_ns;
@@ -125,7 +165,7 @@ mod tests {
             start_ns,
             end_ns,
             name: 1,
-            flows: Vec::new(),
+            flows: Flows::new(),
             notes: Vec::new(),
             inside: Vec::new(),
         }
@@ -161,13 +201,39 @@ mod tests {
         for start_ns in [0, 10, 20, 30] {
             lane.push(slice(start_ns, start_ns + 5));
         }
-        let mut flows = Vec::new();
+        let mut flows = Flows::new();
         lane.link((5, 25), &mut packets, &mut flows);
-        assert_eq!(flows, [1, 2]);
+        assert_eq!(flows[..], [1, 2]);
         let counts: Vec<usize> = lane.waiting.iter().map(|slice| slice.flows.len()).collect();
         assert_eq!(counts, [0, 1, 1, 0]);
         lane.write(12, &mut packets).unwrap();
         assert_eq!(spans(&lane), [(10, 15), (20, 25), (30, 35)]);
         assert!(!lane.push(slice(2, 4)), "what was written stays");
+    }
+
+    #[test]
+    fn arrows_find_their_slices_in_whatever_order_they_are_drawn() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut packets = Packets::create(&folder.path().join("trace")).unwrap();
+        let mut lane = Lane::new(1, 1);
+        for start_ns in (0..1_000).step_by(10) {
+            lane.push(slice(start_ns, start_ns + 5));
+        }
+        const AT_NS: [u64; 11] = [0, 10, 20, 500, 510, 3, 990, 985, 100, 2_000, 0];
+        let linked = AT_NS.map(|at_ns| {
+            let mut flows = Flows::new();
+            lane.link((at_ns, at_ns + 10), &mut packets, &mut flows);
+            let slices = lane.waiting.iter();
+            let shares = slices.filter(|slice| slice.flows.iter().any(|it| flows.contains(it)));
+            shares.map(|slice| slice.start_ns).collect::<Vec<u64>>()
+        });
+        let overlapping = |at_ns: u64| {
+            let starts = (0..1_000).step_by(10);
+            starts.filter(move |start_ns| *start_ns < at_ns + 10 && start_ns + 5 > at_ns)
+        };
+        assert_eq!(
+            linked,
+            AT_NS.map(|at_ns| overlapping(at_ns).collect::<Vec<u64>>())
+        );
     }
 }

@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 use prost::Message;
 
+use super::events::{Begin, Events};
 use super::proto::{
-    CLOCK_MONOTONIC, CLOCK_REALTIME, COUNTER, Clock, ClockSnapshot, CounterDescriptor,
-    DebugAnnotation, INCREMENTAL_STATE_CLEARED, Interned, InternedData, NEEDS_INCREMENTAL_STATE,
-    SLICE_BEGIN, SLICE_END, TracePacket, TracePacketDefaults, TrackDescriptor, TrackEvent,
-    UNIT_TIME_NS,
+    CLOCK_MONOTONIC, CLOCK_REALTIME, Clock, ClockSnapshot, CounterDescriptor,
+    INCREMENTAL_STATE_CLEARED, Interned, InternedData, NEEDS_INCREMENTAL_STATE, TracePacket,
+    TracePacketDefaults, TrackDescriptor, UNIT_TIME_NS,
 };
 use crate::error::ExportError;
 use crate::table::io_error;
 
 /// All packets are of one sequence: what is interned once is known to all.
-const SEQUENCE: u32 = 1;
+pub(super) const SEQUENCE: u32 = 1;
 /// `Trace.packet`, as protobuf writes the key of a message.
-const PACKET_KEY: u8 = 1 << 3 | 2;
+pub(super) const PACKET_KEY: u8 = 1 << 3 | 2;
 /// Bytes between two writes.
 const BYTES_AT_ONCE: usize = 1 << 18;
 
@@ -38,6 +38,7 @@ pub(super) struct Packets {
     out: File,
     path: PathBuf,
     buffer: Vec<u8>,
+    events: Events,
     names: [HashMap<Arc<str>, u64>; 3],
     /// The last track, and the last flow.
     tracks: u64,
@@ -51,6 +52,7 @@ impl Packets {
             out,
             path: path.to_owned(),
             buffer: Vec::with_capacity(BYTES_AT_ONCE + 4096),
+            events: Events::default(),
             names: Default::default(),
             tracks: 0,
             flows: 0,
@@ -141,37 +143,15 @@ impl Packets {
         &mut self,
         track: u64,
         mono_ns: u64,
-        (category, name): (u64, u64),
-        flow_ids: Vec<u64>,
-        notes: &[(u64, u64)],
+        told: &Begin<'_>,
     ) -> Result<(), ExportError> {
-        let notes = notes.iter().map(|(name, value)| DebugAnnotation {
-            name_iid: Some(*name),
-            uint_value: Some(*value),
-        });
-        self.event(
-            mono_ns,
-            TrackEvent {
-                r#type: Some(SLICE_BEGIN),
-                track_uuid: Some(track),
-                name_iid: Some(name),
-                category_iids: vec![category],
-                debug_annotations: notes.collect(),
-                flow_ids,
-                counter_value: None,
-            },
-        )
+        self.events.begin(&mut self.buffer, track, mono_ns, told);
+        self.write_if_full()
     }
 
     pub(super) fn end(&mut self, track: u64, mono_ns: u64) -> Result<(), ExportError> {
-        self.event(
-            mono_ns,
-            TrackEvent {
-                r#type: Some(SLICE_END),
-                track_uuid: Some(track),
-                ..TrackEvent::default()
-            },
-        )
+        self.events.end(&mut self.buffer, track, mono_ns);
+        self.write_if_full()
     }
 
     pub(super) fn count(
@@ -180,28 +160,12 @@ impl Packets {
         mono_ns: u64,
         value: i64,
     ) -> Result<(), ExportError> {
-        self.event(
-            mono_ns,
-            TrackEvent {
-                r#type: Some(COUNTER),
-                track_uuid: Some(track),
-                counter_value: Some(value),
-                ..TrackEvent::default()
-            },
-        )
+        self.events.count(&mut self.buffer, track, mono_ns, value);
+        self.write_if_full()
     }
 
     pub(super) fn finish(mut self) -> Result<(), ExportError> {
         self.write()
-    }
-
-    fn event(&mut self, mono_ns: u64, event: TrackEvent) -> Result<(), ExportError> {
-        self.push(TracePacket {
-            timestamp: Some(mono_ns),
-            sequence_flags: Some(NEEDS_INCREMENTAL_STATE),
-            track_event: Some(event),
-            ..TracePacket::default()
-        })
     }
 
     fn push(&mut self, mut packet: TracePacket) -> Result<(), ExportError> {
@@ -209,6 +173,10 @@ impl Packets {
         self.buffer.push(PACKET_KEY);
         // A Vec takes whatever there is memory for.
         let _ = packet.encode_length_delimited(&mut self.buffer);
+        self.write_if_full()
+    }
+
+    fn write_if_full(&mut self) -> Result<(), ExportError> {
         match self.buffer.len() {
             BYTES_AT_ONCE.. => self.write(),
             _ => Ok(()),

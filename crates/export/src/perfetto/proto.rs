@@ -12,9 +12,9 @@ pub(super) const INCREMENTAL_STATE_CLEARED: u32 = 1;
 pub(super) const NEEDS_INCREMENTAL_STATE: u32 = 2;
 
 /// `TrackEvent.Type`.
-pub(super) const SLICE_BEGIN: i32 = 1;
-pub(super) const SLICE_END: i32 = 2;
-pub(super) const COUNTER: i32 = 4;
+pub(super) const SLICE_BEGIN: u64 = 1;
+pub(super) const SLICE_END: u64 = 2;
+pub(super) const COUNTER: u64 = 4;
 
 /// `CounterDescriptor.Unit`: nanoseconds.
 pub(super) const UNIT_TIME_NS: i32 = 1;
@@ -27,8 +27,6 @@ pub(super) struct TracePacket {
     pub(super) timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "10")]
     pub(super) trusted_packet_sequence_id: Option<u32>,
-    #[prost(message, optional, tag = "11")]
-    pub(super) track_event: Option<TrackEvent>,
     #[prost(message, optional, tag = "12")]
     pub(super) interned_data: Option<InternedData>,
     #[prost(uint32, optional, tag = "13")]
@@ -77,32 +75,6 @@ pub(super) struct TrackDescriptor {
 pub(super) struct CounterDescriptor {
     #[prost(int32, optional, tag = "3")]
     pub(super) unit: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct TrackEvent {
-    #[prost(uint64, repeated, packed = "false", tag = "3")]
-    pub(super) category_iids: Vec<u64>,
-    #[prost(message, repeated, tag = "4")]
-    pub(super) debug_annotations: Vec<DebugAnnotation>,
-    #[prost(int32, optional, tag = "9")]
-    pub(super) r#type: Option<i32>,
-    #[prost(uint64, optional, tag = "10")]
-    pub(super) name_iid: Option<u64>,
-    #[prost(uint64, optional, tag = "11")]
-    pub(super) track_uuid: Option<u64>,
-    #[prost(int64, optional, tag = "30")]
-    pub(super) counter_value: Option<i64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "47")]
-    pub(super) flow_ids: Vec<u64>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct DebugAnnotation {
-    #[prost(uint64, optional, tag = "1")]
-    pub(super) name_iid: Option<u64>,
-    #[prost(uint64, optional, tag = "3")]
-    pub(super) uint_value: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -53,6 +53,20 @@ impl Group {
 }
 
 impl Row {
+    /// How many there are.
+    const COUNT: usize = 5 + ActivityKind::ALL.len();
+
+    pub(super) const fn index(self) -> usize {
+        match self {
+            Row::Gaps => 0,
+            Row::Wakeups => 1,
+            Row::Exits => 2,
+            Row::Noise => 3,
+            Row::Steal => 4,
+            Row::Kind(kind) => 5 + kind as usize,
+        }
+    }
+
     const fn name(self) -> &'static str {
         match self {
             Row::Gaps => "gaps",
@@ -71,17 +85,28 @@ impl Row {
     }
 }
 
+/// Where the lanes of a group are, by [`Row::index`].
+pub(super) type Places = [Option<u32>; Row::COUNT];
+
 /// The lanes, in the order in which they were first met.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    places: HashMap<(Group, Row), usize>,
+    places: HashMap<Group, Places>,
     lanes: Vec<(Side, Lane)>,
 }
 
 impl Lanes {
+    pub(super) fn places(&self, group: Group) -> Places {
+        self.places.get(&group).copied().unwrap_or_default()
+    }
+
+    pub(super) fn at(&mut self, place: u32) -> &mut Lane {
+        &mut self.lanes[place as usize].1
+    }
+
     pub(super) fn get_mut(&mut self, group: Group, row: Row) -> Option<&mut Lane> {
-        let place = self.places.get(&(group, row))?;
-        Some(&mut self.lanes[*place].1)
+        let place = self.places.get(&group)?[row.index()]?;
+        Some(self.at(place))
     }
 }
 
@@ -120,20 +145,21 @@ impl Tracks {
     }
 
     pub(super) fn lane(&mut self, group: Group, row: Row) -> Result<&mut Lane, ExportError> {
-        let place = match self.lanes.places.get(&(group, row)) {
-            Some(place) => *place,
+        let place = match self.lanes.places(group)[row.index()] {
+            Some(place) => place,
             None => {
                 let parent = self.name(group, || group.name())?;
                 let name = row.name();
                 let track = self.packets.track(name.to_owned(), Some(parent), false)?;
                 let category = self.packets.name(NameOf::Category, name)?;
                 let Lanes { places, lanes } = &mut self.lanes;
-                places.insert((group, row), lanes.len());
+                let place = lanes.len() as u32;
+                places.entry(group).or_default()[row.index()] = Some(place);
                 lanes.push((group.side(), Lane::new(track, category)));
-                lanes.len() - 1
+                place
             }
         };
-        Ok(&mut self.lanes.lanes[place].1)
+        Ok(self.lanes.at(place))
     }
 
     /// Writes what ended by this instant on this side.
