@@ -234,8 +234,10 @@ fn compare(folder: &TempDir, recordings: &str) -> Answers {
 
 #[test]
 fn it_reads_a_guest_and_its_host() {
-    let answers = compare(&pair(), "guest.vmn host.vmn");
+    let folder = pair();
+    let answers = compare(&folder, "guest.vmn host.vmn");
     assert!(!answers.arrows.is_empty() && !answers.counts.is_empty());
+    assert!(!compare(&folder, "tasks.vmn host.vmn").arrows.is_empty());
 }
 
 #[test]
