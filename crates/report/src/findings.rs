@@ -155,7 +155,8 @@ fn sides(run: &Run) -> Option<Finding> {
     (total_ns > 0).then(|| Finding {
         figure: of_all(host_ns),
         text: format!(
-            "of the lateness arises in the host, {}; {} in the guest itself{unknown}",
+            "of the lateness is the host’s, {}, in which the vCPU was out of its guest; {} passed while the guest \
+             ran{unknown}",
             duration(host_ns),
             of_all(guest_ns)
         ),

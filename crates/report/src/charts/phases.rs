@@ -43,7 +43,7 @@ pub(super) fn phases(run: &Run) -> Chart {
     };
     Chart {
         title: "What an average wake-up consists of",
-        is_wide: false,
+        is_wide: true,
         note: format!("From the planned expiry to user space: {what}.{shown}"),
         views: match is_joined {
             true => cpus.iter().map(|(name, cpu)| by_side(name, cpu)).collect(),
