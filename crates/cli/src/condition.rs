@@ -43,6 +43,11 @@ impl Condition {
         let ((name, limit), relation) = split.ok_or_else(|| {
             format!("`{text}` compares nothing; write a figure, > or <, and a limit: p99.9>20us")
         })?;
+        if name.trim().is_empty() || limit.trim().is_empty() {
+            return Err(format!(
+                "`{text}` compares with nothing; write a figure, > or <, and a limit: p99.9>20us"
+            ));
+        }
         let figure = Figure::from_name(name.trim()).ok_or_else(|| {
             let names: Vec<&str> = Figure::all().map(Figure::name).collect();
             format!(
@@ -126,6 +131,8 @@ mod tests {
     fn what_cannot_be_meant_is_refused_with_what_can() {
         for (wrong, said) in [
             ("p99.9", "compares nothing"),
+            ("p99>", "compares with nothing"),
+            (">20us", "compares with nothing"),
             ("p98>20us", "there are noise, gaps, p50"),
             ("steal>0.1", "such as 0.1%"),
             ("steal>20us", "such as 0.1%"),

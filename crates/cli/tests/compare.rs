@@ -31,7 +31,10 @@ fn text(bytes: &[u8]) -> &str {
 fn a_recording_beside_itself_differs_in_nothing() {
     let folder = recordings();
     let output = compare(&folder, "a.vmn a.vmn --format json");
-    assert_eq!(text(&output.stderr), "");
+    assert_eq!(
+        text(&output.stderr),
+        "vmnoise: a.vmn and a.vmn are of the same run\n"
+    );
     assert_eq!(output.status.code(), Some(0));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["schema"], "vmnoise.compare/1");

@@ -102,6 +102,10 @@ impl ReadError {
         };
         match fault {
             Fault::Truncated => ReadError::Truncated { batches_read, at },
+            Fault::Io(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                let what = "it is a folder".to_owned();
+                ReadError::NotARecording { what }
+            }
             Fault::Io(error) => ReadError::Io {
                 batches_read,
                 error,

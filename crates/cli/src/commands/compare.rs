@@ -34,6 +34,7 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
             sample,
         });
     }
+    tell_same(&runs);
     let [first, others @ ..] = &runs[..] else {
         return Err(UsageError("name a recording".into()).into());
     };
@@ -73,6 +74,22 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
     // What is not known cannot pass.
     let failed = checks.iter().any(|check| check.holds != Some(false));
     Ok(if failed { Status::Limit } else { Status::Ok })
+}
+
+/// Says which recordings are of one run: a name that was mistyped, most likely.
+fn tell_same(runs: &[Run]) {
+    for (nth, run) in runs.iter().enumerate() {
+        let its = |other: &&Run| {
+            let (its, own) = (&other.facts, &run.facts);
+            its.started_at == own.started_at && its.host.name == own.host.name
+        };
+        if let Some(same) = runs[..nth].iter().find(its) {
+            eprintln!(
+                "vmnoise: {} and {} are of the same run",
+                same.file, run.file
+            );
+        }
+    }
 }
 
 /// What a recording is of, and how long.

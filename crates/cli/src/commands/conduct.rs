@@ -1,8 +1,8 @@
 //! What every measuring command does: refuse what cannot be, set up probes and
 //! workload, measure, and hand the result to a view.
 
-use std::fs::{File, OpenOptions};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -16,6 +16,7 @@ use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::microvm::GuestClock;
 use vmnoise_workload::{thread, tsc};
 
+use super::outputs::{claim, empty, refuse_recording, remove_if_empty};
 use crate::actions::Action;
 use crate::args::{Shared, TIMERLAT_TRACE_FILE, TRACE_FILE};
 use crate::host_feed::{self, FeedFrom};
@@ -137,6 +138,9 @@ pub fn conduct(
         let path = path.as_deref();
         path.map(|path| claim(path, what)).transpose()
     };
+    if let Some(path) = &plan.trace_file {
+        refuse_recording(path, plan.output.as_slice())?;
+    }
     let recording = claim_all(&plan.output, "recording")?;
     let trace_file = claim_all(&plan.trace_file, "trace")?;
     let mut timed = Timed::new(view);
@@ -253,38 +257,6 @@ fn trace_name(workload: Workload) -> &'static str {
     match workload {
         Workload::Timer => TIMERLAT_TRACE_FILE,
         _ => TRACE_FILE,
-    }
-}
-
-/// Opens an output file, so that a path that cannot be written is refused before the
-/// run. What is in it stays until there is something to write.
-pub(super) fn claim(path: &Path, what: &str) -> Result<File> {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path);
-    file.with_context(|| {
-        format!(
-            "cannot write the {what} {}; name a file in a folder you may write to",
-            path.display()
-        )
-    })
-}
-
-/// A pipe or /dev/null has nothing to empty.
-pub(super) fn empty(file: &File) -> std::io::Result<()> {
-    match file.metadata()?.is_file() {
-        true => file.set_len(0),
-        false => Ok(()),
-    }
-}
-
-/// A run that never began or was never stopped leaves no empty file behind.
-pub(super) fn remove_if_empty(path: &Path) {
-    if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
-        // The error of the run is the one to tell.
-        let _ = std::fs::remove_file(path);
     }
 }
 

@@ -13,6 +13,7 @@ use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 use vmnoise_workload::tsc;
 
 use super::conduct::{self, FOREVER_NS, Machine};
+use super::outputs;
 use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, Format};
 use crate::exits_measure::{ExitsMeasurement, is_called};
 use crate::exits_session::{ExitsOutcome, ExitsSession};
@@ -69,7 +70,7 @@ fn count(arguments: &ExitsCommon, view: ExitsView<'_>) -> Result<Status> {
         rights::check()?;
     }
     let recording = arguments.output.as_deref();
-    let file = recording.map(|path| conduct::claim(path, "recording"));
+    let file = recording.map(|path| outputs::claim(path, "recording"));
     let outcome = measure(
         arguments,
         filter,
@@ -80,7 +81,7 @@ fn count(arguments: &ExitsCommon, view: ExitsView<'_>) -> Result<Status> {
         file.transpose()?,
     );
     if let Some(path) = recording {
-        conduct::remove_if_empty(path);
+        outputs::remove_if_empty(path);
     }
     outcome
 }
@@ -102,7 +103,7 @@ fn measure(
     let facts = facts(arguments, filter, streaming, machine, &tracer);
     let writer = match recording {
         Some(file) => {
-            conduct::empty(&file).context("emptying the recording")?;
+            outputs::empty(&file).context("emptying the recording")?;
             Some(Writer::new(file, &facts)?)
         }
         None => None,

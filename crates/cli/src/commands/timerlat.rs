@@ -12,9 +12,10 @@ use vmnoise_workload::idle;
 use vmnoise_workload::timer::{Config, Senses, Timer, TimerSteps};
 
 use super::conduct::{FOREVER_NS, Machine, Plan, Prepared, conduct};
+use super::outputs::Claimed;
 use super::{polling_group, steal};
 use crate::args::{
-    DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
+    DmaLatency, Exports, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
     TimerlatTopArguments,
 };
 use crate::frame::{Framed, Wakeups, choice};
@@ -45,6 +46,7 @@ pub fn run(arguments: &TimerlatArguments) -> Result<Status> {
         Some(TimerlatMode::Top(top)) => run_top(top),
         Some(TimerlatMode::Hist(hist)) => {
             let stops = stops(&hist.common);
+            let _claimed = claim(&hist.exports, &hist.common)?;
             run_with(&hist.common, stops, &mut Hist::new(hist))
         }
         Some(TimerlatMode::Trace(trace)) => {
@@ -63,6 +65,7 @@ fn run_top(arguments: &TimerlatTopArguments) -> Result<Status> {
         },
         None => stops(&arguments.common),
     };
+    let _claimed = claim(&arguments.exports, &arguments.common)?;
     let mut top = Top::new(arguments);
     if !top.draws() || !choice::can_show() {
         return run_with(&arguments.common, stops, &mut top);
@@ -70,6 +73,19 @@ fn run_top(arguments: &TimerlatTopArguments) -> Result<Status> {
     let mut result = top.silent();
     let mut framed = Framed::new(&mut result, Box::<Wakeups>::default());
     run_with(&arguments.common, stops, &mut framed)
+}
+
+/// The files that are written when the run is over.
+fn claim(exports: &Exports, common: &TimerlatCommon) -> Result<Claimed> {
+    let files = [
+        ("histogram", &exports.histfile),
+        ("JSON", &exports.json),
+        ("distribution", &exports.cdf),
+    ];
+    let files = files
+        .into_iter()
+        .filter_map(|(what, path)| Some((what, path.as_ref()?)));
+    Claimed::results(files, common.shared.output.as_slice())
 }
 
 /// `--auto` implies `--trace`, as in rtla.

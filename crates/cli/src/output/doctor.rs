@@ -1,7 +1,5 @@
 //! The rung table of `vmnoise doctor`.
 
-use std::io::Write;
-
 use anyhow::Result;
 use serde::Serialize;
 use vmnoise_events::{HostFacts, Rung};
@@ -25,23 +23,20 @@ struct Document<'a> {
 /// # Errors
 /// If stdout cannot be written.
 pub fn print(host: &HostFacts, rungs: &[Rung], format: Format) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match format {
-        Format::Text => out.write_all(text(host, rungs).as_bytes())?,
-        Format::Json => json::write(
-            &mut out,
-            &Document {
-                schema: "vmnoise.doctor/1",
-                tool_version: env!("CARGO_PKG_VERSION"),
-                kernel: &host.kernel,
-                hypervisor: host.hypervisor.as_deref(),
-                host,
-                rungs,
-            },
-        )?,
+    if format == Format::Text {
+        return super::write(text(host, rungs).as_bytes());
     }
-    out.flush()?;
-    Ok(())
+    let document = Document {
+        schema: "vmnoise.doctor/1",
+        tool_version: env!("CARGO_PKG_VERSION"),
+        kernel: &host.kernel,
+        hypervisor: host.hypervisor.as_deref(),
+        host,
+        rungs,
+    };
+    let mut out = Vec::new();
+    json::write(&mut out, &document)?;
+    super::write(&out)
 }
 
 fn text(host: &HostFacts, rungs: &[Rung]) -> String {

@@ -27,7 +27,7 @@ pub mod vm_list;
 
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use vmnoise_events::RunFacts;
 use vmnoise_explain::Summary;
 
@@ -49,9 +49,8 @@ pub fn print(facts: &RunFacts, summary: &Summary, format: Format) -> Result<()> 
 }
 
 /// Writes a finished result to stdout.
-fn write(result: &[u8]) -> Result<()> {
+pub fn write(result: &[u8]) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    out.write_all(result)?;
-    out.flush()?;
-    Ok(())
+    let written = out.write_all(result).and_then(|()| out.flush());
+    written.context("cannot write the result to stdout")
 }

@@ -11,6 +11,7 @@ mod target;
 use anyhow::Result;
 
 use super::explain::{Replayed, tell_ending};
+use super::outputs::Claimed;
 use crate::args::ExportArguments;
 use crate::progress;
 use crate::status::Status;
@@ -20,6 +21,14 @@ use input::Input;
 /// early; then the fault follows on stderr.
 pub fn run(arguments: &ExportArguments) -> Result<Status> {
     let inputs = input::open_all(arguments)?;
+    let files = [
+        ("timeline", &arguments.perfetto),
+        ("JSON", &arguments.rt_tests),
+    ];
+    let files = files
+        .into_iter()
+        .filter_map(|(what, path)| Some((what, path.as_ref()?)));
+    let _claimed = Claimed::results(files, &arguments.recordings)?;
     if let Some((guest, host)) = input::pair_of(&inputs) {
         return joined::export(arguments, guest, host);
     }

@@ -13,14 +13,23 @@ use vmnoise_report::{Page, Refused, Run, Scenes};
 
 use super::explain::Replayed;
 use super::join::{Recording, may_be_pair};
+use super::outputs::{Claimed, is_same};
 use crate::args::ReportArguments;
+use crate::output;
 use crate::progress;
 use crate::status::Status;
 
 /// Writes the page. What can be read is on it even where another file cannot.
 pub fn run(arguments: &ReportArguments) -> Result<Status> {
+    let page = [("page", &arguments.output)];
+    let _claimed = Claimed::results(page, &arguments.recordings)?;
     let (mut readable, mut refused) = (Vec::new(), Vec::new());
-    for path in &arguments.recordings {
+    for (nth, path) in arguments.recordings.iter().enumerate() {
+        let mut before = arguments.recordings[..nth].iter();
+        if before.any(|before| is_same(before, path)) {
+            eprintln!("vmnoise: {} is named twice, and shown once", path.display());
+            continue;
+        }
         match Recording::open(path) {
             Ok(recording) => readable.push((path, recording.facts)),
             Err(error) => refuse(&mut refused, path, &error),
@@ -79,12 +88,12 @@ fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> 
         tool_version: env!("CARGO_PKG_VERSION").into(),
     };
     let page = page.render()?;
-    let output = &arguments.output;
-    std::fs::write(output, &page)
-        .with_context(|| format!("{}: the page cannot be written", output.display()))?;
-    let whole = std::fs::canonicalize(output).unwrap_or_else(|_| output.clone());
-    println!("report: {} ({})", whole.display(), megabytes(page.len()));
-    Ok(())
+    let path = &arguments.output;
+    std::fs::write(path, &page)
+        .with_context(|| format!("cannot write the page {}", path.display()))?;
+    let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    let told = format!("report: {} ({})\n", whole.display(), megabytes(page.len()));
+    output::write(told.as_bytes())
 }
 
 fn refuse(refused: &mut Vec<Refused>, path: &Path, error: &anyhow::Error) {

@@ -54,21 +54,20 @@ pub fn print(
     comparisons: &[Comparison],
     checks: &[Checked],
 ) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    match format {
+    let out = match format {
         CompareFormat::Text => {
-            let text = text::render(threshold_ns, window_ns, runs, comparisons, checks);
-            std::io::Write::write_all(&mut out, text.as_bytes())?;
-            Ok(())
+            text::render(threshold_ns, window_ns, runs, comparisons, checks).into_bytes()
         }
-        CompareFormat::Json => super::json::write(
-            &mut out,
-            &document::Document::new(threshold_ns, window_ns, runs, comparisons, checks),
-        ),
+        CompareFormat::Json => {
+            let mut out = Vec::new();
+            let document =
+                document::Document::new(threshold_ns, window_ns, runs, comparisons, checks);
+            super::json::write(&mut out, &document)?;
+            out
+        }
         CompareFormat::Html => {
-            let page = page::render(threshold_ns, window_ns, runs, comparisons, checks)?;
-            std::io::Write::write_all(&mut out, page.as_bytes())?;
-            Ok(())
+            page::render(threshold_ns, window_ns, runs, comparisons, checks)?.into_bytes()
         }
-    }
+    };
+    super::write(&out)
 }

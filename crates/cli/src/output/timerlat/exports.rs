@@ -122,7 +122,7 @@ impl Exporter {
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {
-    fs::write(path, content).with_context(|| format!("writing {}", path.display()))
+    fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Columns for any plotting program: which part of all wake-ups of a CPU took at most so

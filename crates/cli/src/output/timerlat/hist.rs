@@ -184,8 +184,9 @@ impl View for Hist {
             out += &fed::render(summary);
             out += &format!("\n{}", honesty::render(facts, summary));
         }
-        out += &self.exporter.finish(facts, summary, &self.columns)?;
-        crate::output::write(out.as_bytes())
+        let exported = self.exporter.finish(facts, summary, &self.columns);
+        out.extend(exported.iter().map(String::as_str));
+        crate::output::write(out.as_bytes()).and(exported.map(drop))
     }
 }
 

@@ -147,7 +147,9 @@ impl View for Top {
                 }
             }
         };
-        out.extend(self.exporter.finish(facts, summary, &self.columns)?.bytes());
-        crate::output::write(&out)
+        let exported = self.exporter.finish(facts, summary, &self.columns);
+        out.extend(exported.iter().flat_map(|text| text.bytes()));
+        // A file that is full costs no result.
+        crate::output::write(&out).and(exported.map(drop))
     }
 }

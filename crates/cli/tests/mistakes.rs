@@ -1,0 +1,147 @@
+//! What a slip of the hand must not cost: a recording that is its own output, a result whose file
+//! has no room, the same recording twice.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+#[allow(dead_code)] // Of the pair only one side is wanted here.
+mod join_pair;
+#[allow(dead_code)]
+mod many_gaps;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// A recording of gaps and one of timers, in a folder of their own.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    many_gaps::write(&folder.path().join("gaps.vmn"), 5_000, 100);
+    join_pair::write_tasks(&folder.path().join("tasks.vmn"));
+    folder
+}
+
+/// Runs the binary in this folder: its status, and what it said on stderr.
+fn vmnoise(folder: &Path, arguments: &str) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+    let output = command
+        .current_dir(folder)
+        .args(arguments.split_whitespace())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    (output.status.code().unwrap(), said)
+}
+
+fn bytes(folder: &TempDir, name: &str) -> Vec<u8> {
+    std::fs::read(folder.path().join(name)).unwrap()
+}
+
+#[test]
+fn no_recording_is_overwritten_by_what_is_made_of_one() {
+    let folder = folder();
+    let of = |name: &str| -> PathBuf { folder.path().join(name) };
+    std::os::unix::fs::symlink("gaps.vmn", of("link.vmn")).unwrap();
+    std::fs::hard_link(of("tasks.vmn"), of("hard.vmn")).unwrap();
+    let whole = bytes(&folder, "gaps.vmn");
+    std::fs::write(of("cut.vmn"), &whole[..whole.len() / 2]).unwrap();
+    std::fs::write(of("stub.vmn"), &whole[..100]).unwrap();
+    let names = ["gaps.vmn", "tasks.vmn", "cut.vmn", "stub.vmn"];
+    let before = names.map(|name| bytes(&folder, name));
+    for arguments in [
+        "report gaps.vmn -o gaps.vmn",
+        "report gaps.vmn -o link.vmn",
+        "report gaps.vmn -o tasks.vmn",
+        "report gaps.vmn stub.vmn -o stub.vmn",
+        "report gaps.vmn -o cut.vmn",
+        "export gaps.vmn --perfetto gaps.vmn",
+        "export tasks.vmn --rt-tests hard.vmn",
+        "timerlat -d 1s --json tasks.vmn",
+    ] {
+        let (status, said) = vmnoise(folder.path(), arguments);
+        assert_eq!(status, 129, "{arguments}: {said}");
+        let expected = "is a recording, which would be overwritten: name another file\n";
+        assert!(said.ends_with(expected), "{arguments}: {said}");
+    }
+    assert_eq!(names.map(|name| bytes(&folder, name)), before);
+    // Only a recording is worth that: a page is made anew.
+    for _ in 0..2 {
+        assert_eq!(vmnoise(folder.path(), "report gaps.vmn -o page.html").0, 0);
+    }
+}
+
+#[test]
+fn two_results_need_two_files() {
+    let folder = folder();
+    let arguments = "export tasks.vmn --rt-tests both --perfetto both";
+    let (status, said) = vmnoise(folder.path(), arguments);
+    assert_eq!(status, 129);
+    assert_eq!(
+        said,
+        "vmnoise: both is to hold two results: name a file for each\n"
+    );
+    assert!(
+        !folder.path().join("both").exists(),
+        "nothing is left behind"
+    );
+}
+
+#[test]
+fn a_result_without_room_is_an_error_that_says_where() {
+    let folder = folder();
+    for (arguments, place) in [
+        (
+            "report gaps.vmn -o /dev/full",
+            "cannot write the page /dev/full",
+        ),
+        (
+            "export gaps.vmn --perfetto /dev/full",
+            "cannot write /dev/full",
+        ),
+        (
+            "export tasks.vmn --rt-tests /dev/full",
+            "cannot write /dev/full",
+        ),
+        (
+            "export gaps.vmn --host x --csv gaps.vmn",
+            "cannot write gaps.vmn/",
+        ),
+    ] {
+        let (status, said) = vmnoise(folder.path(), arguments);
+        assert_eq!(status, 1, "{arguments}: {said}");
+        assert!(said.starts_with(&format!("vmnoise: {place}")), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    for arguments in [
+        "explain gaps.vmn",
+        "compare gaps.vmn",
+        "report gaps.vmn -o page.html",
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        command.current_dir(folder.path()).stdout(full.unwrap());
+        let output = command.args(arguments.split(' ')).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.starts_with("vmnoise: cannot write the result to stdout: "),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn the_same_recording_twice_is_told() {
+    let folder = folder();
+    let (status, said) = vmnoise(folder.path(), "compare gaps.vmn gaps.vmn");
+    assert_eq!(
+        (status, said.as_str()),
+        (0, "vmnoise: gaps.vmn and gaps.vmn are of the same run\n")
+    );
+    let (status, said) = vmnoise(folder.path(), "report gaps.vmn ./gaps.vmn -o page.html");
+    assert_eq!(
+        (status, said.as_str()),
+        (0, "vmnoise: ./gaps.vmn is named twice, and shown once\n")
+    );
+    let page = String::from_utf8(bytes(&folder, "page.html")).unwrap();
+    assert!(page.contains("id=\"run0-spikes\"") && !page.contains("id=\"run1-spikes\""));
+}
