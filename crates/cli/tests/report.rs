@@ -4,6 +4,7 @@
 mod browser;
 mod join_pair;
 mod many_gaps;
+mod timer_recording;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -137,6 +138,25 @@ fn late_tasks_are_told_who_on_the_host_made_them_late() {
 }
 
 #[test]
+fn what_the_host_did_not_see_is_told() {
+    let folder = Folder::new();
+    let bytes = fs::read(folder.path("host.rec")).unwrap();
+    fs::write(folder.path("cut.rec"), &bytes[..bytes.len() * 7 / 10]).unwrap();
+    let output = folder.report("tasks.rec cut.rec -o page.html");
+    assert_eq!(output.status.code(), Some(1), "the host's broke off");
+    let page = fs::read_to_string(folder.path("page.html")).unwrap();
+    let text = text_of(&page);
+    for words in [
+        "tasks.rec joined with cut.rec",
+        "wake-ups have no witness below: ",
+        "Only what lies before a fault is shown: ",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert!(page.contains("The host did not witness it."));
+}
+
+#[test]
 fn tasks_of_a_wrong_clock_are_shown_alone_and_why() {
     let folder = Folder::new();
     let flaws = Flaws {
@@ -155,6 +175,15 @@ fn tasks_of_a_wrong_clock_are_shown_alone_and_why() {
 #[test]
 fn a_timer_recording_alone_has_its_phases() {
     let folder = Folder::new();
+    timer_recording::write(&folder.path("timer.rec"));
+    let text = text_of(&folder.page("timer.rec"));
+    for words in [
+        "phases not told apart",
+        "until the switch to the task",
+        "other thread hog:4711",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
     let text = text_of(&folder.page("tasks.rec"));
     assert!(
         text.contains("On CPU 0 a periodic task wakes up "),
@@ -282,6 +311,9 @@ mod browse {
     use super::browser::Browser;
     use super::*;
 
+    /// The chart of phases of the first recording.
+    const PHASES: &str = "[...document.querySelectorAll('#run0 figure')].find((it) => it.querySelector('h2').textContent === 'What an average wake-up consists of')";
+
     /// Where the longest moment is drawn, scrolled into the window.
     fn highest(browser: &mut Browser, plot: &str) -> [f64; 2] {
         browser.middle(plot);
@@ -397,12 +429,11 @@ mod browse {
 
         // The phases, each by whose time it was.
         browser.eval("dispatchEvent(new Event('beforeprint'))");
-        let chart = "[...document.querySelectorAll('#run0 figure')].find((it) => it.querySelector('h2').textContent === 'What an average wake-up consists of')";
         browser.wait_for(&format!(
-            "{chart}.querySelectorAll('.bars .point').length > 3"
+            "{PHASES}.querySelectorAll('.bars .point').length > 3"
         ));
         let sides = browser.eval(&format!(
-            "{chart}.querySelector('.plot').data.map((it) => it.name)"
+            "{PHASES}.querySelector('.plot').data.map((it) => it.name)"
         ));
         assert_eq!(sides, json!(["the guest’s", "its host’s"]));
         browser.call(
@@ -414,6 +445,31 @@ mod browse {
         browser.screenshot(&picture);
         assert_eq!(browser.complaints(), [""; 0]);
         assert_eq!(browser.requests(), 1, "the page itself and nothing else");
+    }
+
+    #[test]
+    fn phases_of_all_cpus_are_bars_beside_each_other() {
+        let folder = Folder::new();
+        timer_recording::write(&folder.path("timer.rec"));
+        folder.page("timer.rec");
+        let mut browser = Browser::start(false);
+        browser.open(&folder.path("page.html"));
+        browser.eval("dispatchEvent(new Event('beforeprint'))");
+        browser.wait_for(&format!("{PHASES}.querySelector('.bars .point')"));
+        let drawn = browser.eval(&format!(
+            "{PHASES}.querySelector('.plot').data.map((it) => [it.name, it.y])"
+        ));
+        let drawn: Vec<(String, Vec<String>)> = serde_json::from_value(drawn).unwrap();
+        let names: Vec<&str> = drawn.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(
+            names.first(),
+            Some(&"until the timer’s interrupt"),
+            "{names:?}"
+        );
+        assert_eq!(names.last(), Some(&"phases not told apart"), "{names:?}");
+        // Bars go from the bottom up.
+        assert_eq!(drawn[0].1, ["CPU 1", "CPU 0", "all CPUs"]);
+        assert_eq!(browser.complaints(), [""; 0]);
     }
 
     #[test]

@@ -126,7 +126,7 @@
       const [share, name, ns] = parts.slice(nth * 3);
       return [0, share, `${told.shares[share].label} ${told.names[name]}`, ns];
     });
-    const grown = () => told.trees[tree].map(([depth, share, words, ns]) => [depth, share, told.names[words], ns]);
+    const grown = () => told.trees[tree][1].map(([depth, share, words, ns]) => [depth, share, told.names[words], ns]);
     const lines = tree === null ? flat() : grown();
     const box = figure.querySelector(".detail");
     box.replaceChildren();
@@ -153,9 +153,10 @@
     if (scene === null) {
       box.append(make("p", "What ran when is kept for the longest only.", "hint"));
     } else {
-      const steps = told.phases && tree !== null ? told.trees[tree].filter(([depth]) => depth === 0) : [];
+      const steps = told.phases && tree !== null ? told.trees[tree][1].filter(([depth]) => depth === 0) : [];
       box.append(timeline(told, length, steps, told.scenes[scene]));
     }
+    if (tree !== null && told.trees[tree][0]) box.append(make("p", told.trees[tree][0], "hint"));
     box.hidden = false;
   };
 

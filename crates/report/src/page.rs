@@ -113,6 +113,8 @@ impl<'a> Section<'a> {
 /// One of the longest moments in words.
 struct Told {
     heading: String,
+    /// May be empty.
+    flaw: String,
     lines: Vec<Said>,
 }
 
@@ -148,9 +150,11 @@ fn told(run: &Run) -> Vec<Told> {
             let words = times(rest.len() as u64, "smaller part", "smaller parts");
             parts.push(line(ns, words));
         }
+        let mut flaw = String::new();
         let place = (run.gathered.lanes[spike.lane], spike.start_mono_ns);
         if let Some(tree) = trees.get(&place) {
-            let tree = tree.iter();
+            flaw.clone_from(&tree.flaw);
+            let tree = tree.lines.iter();
             let tree = tree.map(|line| said(line.depth, line.ns, line.words.clone()));
             parts = tree.collect();
         }
@@ -161,6 +165,7 @@ fn told(run: &Run) -> Vec<Told> {
                 run.lane_name(spike.lane),
                 seconds(run.at_ns(spike.start_mono_ns))
             ),
+            flaw,
             lines: parts,
         }
     });

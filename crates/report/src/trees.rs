@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use vmnoise_events::Share;
+use vmnoise_events::{Share, Workload};
 use vmnoise_explain::{
     ExitBranch, GapTree, HostPart, LatencyTree, NamedPart, NamedWakeupPart, PhaseBranch,
     WorstWakeup,
@@ -14,6 +14,17 @@ use crate::figures::{duration, times};
 use crate::phases;
 use crate::run::{Outcome, Run};
 use crate::shares::label;
+
+/// Behind what the guest's own kernel did.
+const GUEST: &str = ", guest";
+
+/// A moment, taken apart.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Tree {
+    pub(crate) lines: Vec<Line>,
+    /// What has to be known before it is believed; may be empty.
+    pub(crate) flaw: String,
+}
 
 /// One line of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,24 +47,47 @@ pub(crate) struct Most {
 }
 
 /// Those of a run, by the number of their lane and their begin; none where parts have no parts.
-pub(crate) fn trees(run: &Run, most: Most) -> HashMap<(u32, u64), Vec<Line>> {
+pub(crate) fn trees(run: &Run, most: Most) -> HashMap<(u32, u64), Tree> {
     let gaps = match &run.outcome {
         Outcome::Joined(joined) => joined.trees.as_slice(),
         _ => &[],
     };
+    // A microVM has no kernel: what was witnessed beside its gaps is its host's.
+    let side = match run.facts.workload {
+        Workload::Microvm => "",
+        _ => GUEST,
+    };
     let gaps = gaps.iter().map(|tree| {
-        let lines = of_gap(tree, most);
-        ((tree.gap.cpu, tree.gap.start_mono_ns), lines)
+        let mut flaw = unwitnessed(tree.witnessed);
+        if let Some(lost @ 1..) = tree.gap.lost_activities {
+            flaw += &format!("{lost} of the guest’s activities were lost. ");
+        }
+        let lines = of_gap(tree, side, most);
+        ((tree.gap.cpu, tree.gap.start_mono_ns), Tree { lines, flaw })
     });
     let joined = run.latencies().map(|it| it.trees.as_slice());
     let wakeups = match joined {
         Some(_) => &[],
         None => run.wakeups().map_or(&[][..], |it| &it.worst),
     };
-    let alone = wakeups.iter().map(|late| (at(late), of_wakeup(late)));
-    let joined = joined.into_iter().flatten();
-    let joined = joined.map(|tree| (at(&tree.wakeup), of_latency(tree, most)));
+    let alone = wakeups.iter().map(|late| {
+        let lines = of_wakeup(late);
+        let flaw = String::new();
+        (at(late), Tree { lines, flaw })
+    });
+    let joined = joined.into_iter().flatten().map(|tree| {
+        let lines = of_latency(tree, most);
+        let flaw = unwitnessed(tree.witnessed);
+        (at(&tree.wakeup), Tree { lines, flaw })
+    });
     gaps.chain(alone).chain(joined).collect()
+}
+
+fn unwitnessed(is_witnessed: bool) -> String {
+    match is_witnessed {
+        true => String::new(),
+        false => "The host did not witness it. ".into(),
+    }
 }
 
 fn at(wakeup: &WorstWakeup) -> (u32, u64) {
@@ -88,16 +122,16 @@ fn of_latency(tree: &LatencyTree, most: Most) -> Vec<Line> {
         } = phase;
         let words = phases::label(phase.phase).to_owned();
         lines.push(branch(0, words, phase.dur_ns));
-        let of_guest = (guest.as_slice(), ", guest");
+        let of_guest = (guest.as_slice(), GUEST);
         both_sides(1, of_guest, (exits, "the expiry"), most, &mut lines);
         rest(1, *steal_ns, (tree.residual, *residual_ns), &mut lines);
     }
     lines
 }
 
-fn of_gap(tree: &GapTree, most: Most) -> Vec<Line> {
+fn of_gap(tree: &GapTree, side: &str, most: Most) -> Vec<Line> {
     let mut lines = Vec::new();
-    let of_guest = (tree.guest.as_slice(), "");
+    let of_guest = (tree.guest.as_slice(), side);
     let exits = (tree.exits.as_slice(), "the gap’s begin");
     both_sides(0, of_guest, exits, most, &mut lines);
     rest(

@@ -38,7 +38,7 @@ struct SpikesData<'a> {
     names: Vec<String>,
     spikes: Vec<SpikeData>,
     scenes: Vec<Vec<BarData>>,
-    trees: Vec<Vec<LineData>>,
+    trees: Vec<(String, Vec<LineData>)>,
     /// Whether the branches of a tree follow each other in time.
     phases: bool,
 }
@@ -110,12 +110,12 @@ fn data(run: &Run) -> SpikesData<'_> {
         });
         let at_ns = run.at_ns(spike.start_mono_ns);
         let number = run.gathered.lanes[spike.lane];
-        let tree = trees.get(&(number, spike.start_mono_ns)).map(|lines| {
-            let lines = lines.iter().map(|line| {
+        let tree = trees.get(&(number, spike.start_mono_ns)).map(|tree| {
+            let lines = tree.lines.iter().map(|line| {
                 let share = line.share.map_or(-1, |share| share as i64);
                 (line.depth, share, names.place(&line.words), line.ns)
             });
-            drawn.push(lines.collect());
+            drawn.push((tree.flaw.clone(), lines.collect()));
             drawn.len() - 1
         });
         spikes.push((spike.lane, at_ns, spike.dur_ns, parts, scene, tree));
