@@ -1,0 +1,70 @@
+//! `cargo bench -p vmnoise-labs --bench frame_cost`: CPU time of the thread that drains events
+//! and draws, with the frame, with the table that is redrawn, and with neither, four periods a
+//! second, in alternating runs.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout)]
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use vmnoise_labs::{binary, schedstat};
+
+const ROUNDS: usize = 5;
+/// What is drawn on by then is whole.
+const SETTLED: Duration = Duration::from_secs(3);
+const MEASURED: Duration = Duration::from_secs(8);
+/// Its name, its `TERM`, and what else it is told.
+const VIEWS: [(&str, &str, &str); 3] = [
+    ("frame", "xterm-256color", ""),
+    ("table redrawn", "dumb", ""),
+    ("quiet", "xterm-256color", "-q"),
+];
+
+fn main() -> Result<()> {
+    println!("ms of a CPU in each second, 4 periods a second, 80x24");
+    let mut costs: [Vec<f64>; 3] = Default::default();
+    for _ in 0..ROUNDS {
+        for ((name, term, option), costs) in VIEWS.into_iter().zip(&mut costs) {
+            let cost = cost(term, option)?;
+            println!("{name:<14} {cost:>8.3}");
+            costs.push(cost);
+        }
+    }
+    for ((name, ..), mut costs) in VIEWS.into_iter().zip(costs) {
+        costs.sort_by(f64::total_cmp);
+        println!("{name:<14} {:>8.3} (median)", costs[costs.len() / 2]);
+    }
+    Ok(())
+}
+
+/// One run in a terminal of its own.
+fn cost(term: &str, option: &str) -> Result<f64> {
+    let command = format!(
+        "stty cols 80 rows 24; exec {} osnoise top -c 1 -p 250ms -d 20s {option}",
+        binary().display()
+    );
+    let mut script = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .env("TERM", term)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .context("starting `script` of util-linux")?;
+    let cost = watch(script.id());
+    script.kill()?;
+    script.wait()?;
+    cost
+}
+
+fn watch(script: u32) -> Result<f64> {
+    std::thread::sleep(SETTLED);
+    let path = format!("/proc/{script}/task/{script}/children");
+    let children = std::fs::read_to_string(&path).context(path)?;
+    let pid: u32 = children.trim().parse().context("the run has ended")?;
+    let on_cpu_ns = || Ok::<_, anyhow::Error>(schedstat::read(pid, pid)?.on_cpu_ns);
+    let (begin, before_ns) = (Instant::now(), on_cpu_ns()?);
+    std::thread::sleep(MEASURED);
+    let took_ns = (on_cpu_ns()? - before_ns) as f64;
+    Ok(took_ns / begin.elapsed().as_secs_f64() / 1e6)
+}
