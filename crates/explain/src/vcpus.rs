@@ -295,7 +295,9 @@ impl ExitExplainer {
             .map(|Waiting { exit, stretches }| Due {
                 stretches,
                 tid: self.vcpus[exit.vcpu.0 as usize].vcpu.tid,
-                with_slices: self.piece_by_piece || self.longest.wants(&rank(exit)),
+                with_slices: self.piece_by_piece
+                    || self.trace.is_some()
+                    || self.longest.wants(&rank(exit)),
             })
             .collect();
         let tids = &self.tids;

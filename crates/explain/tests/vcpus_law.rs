@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use streams::any_scenes::any_scenes;
-use streams::vcpus::{Scene, events_of, explain, facts, vcpu};
+use streams::vcpus::{Scene, events_of, explain, facts, traced, vcpu};
 use vmnoise_events::*;
-use vmnoise_explain::{ExitBudget, ExitExplainer, ExitsRun, TracedExit};
+use vmnoise_explain::{ExitBudget, ExitsRun};
 use vmnoise_recording::{Reader, Writer};
 
 fn owned(budget: &ExitBudget) -> BTreeMap<(Share, Option<u32>), u64> {
@@ -24,18 +24,6 @@ fn owned(budget: &ExitBudget) -> BTreeMap<(Share, Option<u32>), u64> {
 fn by_end(mut scenes: Vec<Scene>) -> Vec<Scene> {
     scenes.sort_by_key(|scene| (scene.end_ns, scene.vcpu));
     scenes
-}
-
-fn traced(events: &[Event]) -> (Vec<TracedExit>, ExitsRun) {
-    let mut explainer = ExitExplainer::with_trace(&facts());
-    let mut trace = Vec::new();
-    for event in events {
-        explainer.feed(event, &mut |_| {});
-        trace.extend(explainer.take_trace());
-    }
-    explainer.run_out(&mut |_| {});
-    trace.extend(explainer.take_trace());
-    (trace, explainer.finish())
 }
 
 /// What holds whatever the stream holds.
@@ -94,6 +82,12 @@ proptest! {
             let of_lines = told.exit.parts.iter().filter(|part| part.count > 0);
             let of_lines = of_lines.filter(|part| part.share != Share::Blocked);
             prop_assert_eq!(lines, of_lines.map(|part| part.ns).sum::<u64>());
+            let exit = &told.exit.exit;
+            let ends = told.pieces.iter().map(|piece| piece.end_mono_ns);
+            let starts = told.pieces.iter().map(|piece| piece.start_mono_ns);
+            prop_assert!(std::iter::once(exit.start_mono_ns).chain(ends).eq(
+                starts.chain([exit.end_mono_ns])
+            ));
         }
     }
 

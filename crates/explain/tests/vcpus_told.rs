@@ -2,7 +2,7 @@
 
 mod streams;
 
-use streams::vcpus::{CPUID, HLT, INTR, IO, Scene, exit_of, explain, facts, interrupted};
+use streams::vcpus::{CPUID, HLT, INTR, IO, Scene, exit_of, explain, facts, interrupted, traced};
 use vmnoise_events::ActivityKind::Irq;
 use vmnoise_events::VcpuIntervalKind::{Halted, Vmm};
 use vmnoise_events::*;
@@ -62,6 +62,15 @@ fn the_timeline_shows_the_pieces_in_their_order() {
         ]
     );
     assert_eq!(longest.misplaced_ns, 0);
+    let (trace, _) = traced(&interrupted().events());
+    assert_eq!(trace[0].pieces, longest.pieces);
+}
+
+#[test]
+fn an_order_that_the_sums_contradict_is_not_told() {
+    let mut events = interrupted().events();
+    events.retain(|event| !matches!(event, Event::VcpuInterval(_)));
+    assert_eq!(traced(&events).0[0].pieces, []);
 }
 
 #[test]

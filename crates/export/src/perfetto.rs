@@ -217,11 +217,22 @@ impl Timeline {
             Ok((packets.name(NameOf::Annotation, &text)?, part.ns))
         });
         let notes = notes.collect::<Result<_, ExportError>>()?;
+        // What KVM alone had consists of nothing else.
+        let is_divided = told.pieces.iter().any(|piece| piece.share != Share::Kvm);
+        let pieces = told.pieces.iter().filter(|_| is_divided).map(|piece| {
+            let text = label(piece.share, piece.name.as_deref());
+            Ok((packets.name(NameOf::Slice, &text)?, piece.dur_ns()))
+        });
+        let inside = pieces.collect::<Result<_, ExportError>>()?;
         let name = packets.name(NameOf::Slice, &exit.reason.name())?;
         let group = Group::Vcpu(vcpu.tid);
         self.tracks.name(group, || vcpu_name(vcpu))?;
         let span_ns = (exit.start_mono_ns, exit.end_mono_ns);
-        self.push(group, Row::Exits, slice(span_ns, name, flows, notes))
+        let slice = Slice {
+            inside,
+            ..slice(span_ns, name, flows, notes)
+        };
+        self.push(group, Row::Exits, slice)
     }
 
     /// Takes what each CPU came to between two instants.

@@ -174,7 +174,8 @@ mod engine {
         let exits = tracks
             .iter()
             .filter(|track| track.path.last().unwrap() == "exits");
-        let exits: Vec<&Slice> = exits.flat_map(|track| &track.slices).collect();
+        let exits = exits.flat_map(|track| &track.slices);
+        let exits: Vec<&Slice> = exits.filter(|slice| slice.depth == 0).collect();
         assert!(!exits.is_empty());
         for exit in &exits {
             let parts_ns: u64 = exit.notes.values().sum();
@@ -186,6 +187,39 @@ mod engine {
                 .iter()
                 .any(|exit| !joined_with(exit, tasks).is_empty())
         );
+    }
+
+    #[test]
+    fn exits_show_what_they_consisted_of_in_its_order() {
+        let tracks = exported(&pair(), "host.vmn", 0);
+        let (exits, tasks) = (exits_of(&tracks), track(&tracks, "CPU 3", "tasks"));
+        let (whole, pieces): (Vec<&Slice>, Vec<&Slice>) =
+            exits.slices.iter().partition(|slice| slice.depth == 0);
+        let mut divided = 0;
+        for exit in whole {
+            let inside = |piece: &&&Slice| exit.start <= piece.start && piece.end <= exit.end;
+            let inside: Vec<&&Slice> = pieces.iter().filter(inside).collect();
+            if inside.is_empty() {
+                assert!(exit.notes.keys().eq(["kvm"]), "{exit:?}");
+                continue;
+            }
+            divided += 1;
+            let mut at_ns = exit.start;
+            let mut budget = BTreeMap::new();
+            for piece in inside {
+                assert_eq!(piece.start, at_ns, "no holes");
+                at_ns = piece.end;
+                *budget.entry(piece.name.clone()).or_default() += piece.end - piece.start;
+                if let Some(task) = piece.name.strip_prefix("preempted ") {
+                    let ran = tasks.slices.iter().any(|slice| {
+                        slice.name == task && slice.start <= piece.start && piece.end <= slice.end
+                    });
+                    assert!(ran, "{piece:?}");
+                }
+            }
+            assert_eq!((at_ns, &budget), (exit.end, &exit.notes));
+        }
+        assert!(divided > 10, "{divided}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vmnoise_events::{Exit, Share, Vcpu};
+use vmnoise_events::{Exit, ExitSplit, Share, Vcpu};
 
 use super::budget::{ExitBudget, noise_ns, thesis_sum_ns};
 use super::lay::{Laid, Slice};
@@ -59,6 +59,9 @@ pub struct TracedExit {
     /// ended after it ends with it, and `net_ns` is what it had of the exit: together with
     /// the overhead, and with what no line tells, the lines add up to the exit.
     pub noise: Vec<Noise>,
+    /// As in [`LongestExit::pieces`]; none where the stream says another share than the
+    /// kernel's own sums: then nobody knows the order.
+    pub pieces: Vec<Piece>,
     /// The exit.
     pub exit: NamedExit,
 }
@@ -68,6 +71,8 @@ impl TracedExit {
         let (start_ns, end_ns) = (exit.exit.start_mono_ns, exit.exit.end_mono_ns);
         let lines = laid.noise.iter();
         let lines = lines.filter(|(activity, _)| has_line(activity.kind));
+        let pieces = pieces_of(laid, names);
+        let is_exact = misplaced_ns(&exit.exit.split, &pieces) == 0;
         TracedExit {
             noise: lines
                 .map(|(activity, net_ns)| Noise {
@@ -79,6 +84,7 @@ impl TracedExit {
                     net_ns: *net_ns,
                 })
                 .collect(),
+            pieces: if is_exact { pieces } else { Vec::new() },
             exit,
         }
     }
@@ -131,27 +137,38 @@ impl Piece {
 
 impl LongestExit {
     pub(super) fn new(exit: NamedExit, laid: &Laid, names: &Names) -> LongestExit {
-        let pieces = laid.slices.iter().map(|slice| Piece::new(slice, names));
-        let mut pieces: Vec<Piece> = pieces.collect();
-        pieces.dedup_by(|next, last| {
-            let goes_on = (next.cpu, next.share, &next.name) == (last.cpu, last.share, &last.name);
-            if goes_on {
-                last.end_mono_ns = next.end_mono_ns;
-            }
-            goes_on
-        });
-        let pieces_of = |share| -> u64 {
-            let of_share = pieces.iter().filter(|piece| piece.share == share);
-            of_share.map(Piece::dur_ns).sum()
-        };
-        let shares = exit.exit.split.parts().into_iter();
+        let pieces = pieces_of(laid, names);
         LongestExit {
-            // What one share lacks another has too much of.
-            misplaced_ns: shares
-                .map(|(share, ns)| ns.saturating_sub(pieces_of(share)))
-                .sum(),
+            misplaced_ns: misplaced_ns(&exit.exit.split, &pieces),
             exit,
             pieces,
         }
     }
+}
+
+/// The pieces of an exit whose slices were asked for.
+fn pieces_of(laid: &Laid, names: &Names) -> Vec<Piece> {
+    let pieces = laid.slices.iter().map(|slice| Piece::new(slice, names));
+    let mut pieces: Vec<Piece> = pieces.collect();
+    pieces.dedup_by(|next, last| {
+        let goes_on = (next.cpu, next.share, &next.name) == (last.cpu, last.share, &last.name);
+        if goes_on {
+            last.end_mono_ns = next.end_mono_ns;
+        }
+        goes_on
+    });
+    pieces
+}
+
+/// How much of these pieces' time is another share's by the split. What one share lacks
+/// another has too much of.
+fn misplaced_ns(split: &ExitSplit, pieces: &[Piece]) -> u64 {
+    let pieces_of = |share| -> u64 {
+        let of_share = pieces.iter().filter(|piece| piece.share == share);
+        of_share.map(Piece::dur_ns).sum()
+    };
+    let shares = split.parts().into_iter();
+    shares
+        .map(|(share, ns)| ns.saturating_sub(pieces_of(share)))
+        .sum()
 }

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use vmnoise_events::*;
-use vmnoise_explain::{ExitBudget, ExitExplainer, ExitsRun};
+use vmnoise_explain::{ExitBudget, ExitExplainer, ExitsRun, TracedExit};
 
 /// The thread of the vCPU 0 of the VM `web`, whose VMM is process 4168.
 pub const TID: u32 = 4170;
@@ -310,4 +310,17 @@ pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<ExitBudget>, ExitsRun
     }
     explainer.run_out(&mut |budget| budgets.push(budget.clone()));
     (budgets, explainer.finish())
+}
+
+/// The same, exit by exit.
+pub fn traced(events: &[Event]) -> (Vec<TracedExit>, ExitsRun) {
+    let mut explainer = ExitExplainer::with_trace(&facts());
+    let mut trace = Vec::new();
+    for event in events {
+        explainer.feed(event, &mut |_| {});
+        trace.extend(explainer.take_trace());
+    }
+    explainer.run_out(&mut |_| {});
+    trace.extend(explainer.take_trace());
+    (trace, explainer.finish())
 }

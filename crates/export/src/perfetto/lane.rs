@@ -69,7 +69,11 @@ impl Lane {
         let next_ns = self.waiting.get(place).map(|next| next.start_ns);
         let to_ns = next_ns.unwrap_or(u64::MAX);
         let was_empty = slice.start_ns == slice.end_ns;
-        slice.start_ns = slice.start_ns.max(from_ns);
+        if slice.start_ns < from_ns {
+            // What it consists of would begin at the wrong time.
+            slice.inside.clear();
+            slice.start_ns = from_ns;
+        }
         slice.end_ns = slice.end_ns.min(to_ns);
         let fits = slice.start_ns < slice.end_ns || was_empty && slice.start_ns == slice.end_ns;
         if fits {
@@ -191,6 +195,28 @@ mod tests {
             spans(&lane),
             [(5, 10), (10, 20), (20, 30), (30, 40), (40, 40)]
         );
+    }
+
+    #[test]
+    fn what_lost_its_begin_shows_nothing_inside() {
+        let mut lane = Lane::new(1, 1);
+        lane.push(slice(10, 20));
+        let whole = Slice {
+            inside: vec![(1, 5), (2, 5)],
+            ..slice(20, 30)
+        };
+        assert!(lane.push(whole.clone()));
+        assert!(lane.push(Slice {
+            start_ns: 25,
+            end_ns: 40,
+            ..whole
+        }));
+        let inside: Vec<usize> = lane
+            .waiting
+            .iter()
+            .map(|slice| slice.inside.len())
+            .collect();
+        assert_eq!(inside, [0, 2, 0]);
     }
 
     #[test]

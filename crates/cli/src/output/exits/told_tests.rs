@@ -76,6 +76,7 @@ fn the_line_is_that_of_the_thesis_and_goes_on() {
         net_ns,
     };
     let traced = TracedExit {
+        pieces: Vec::new(),
         noise: vec![
             noise(ActivityKind::Irq, "local_timer:236", 1_509, 13_196),
             noise(ActivityKind::Thread, "rcuc/0:20", 19_867, 7_582),
@@ -99,6 +100,7 @@ fn what_kvm_pvm_hides_is_unknown_in_the_line() {
     let mut named = exit(false);
     named.parts = vec![part(Share::Vmm, 32_638, None)];
     let traced = TracedExit {
+        pieces: Vec::new(),
         noise: Vec::new(),
         exit: named,
     };
