@@ -3,13 +3,14 @@
 CARGO ?= cargo
 BINARY = $$(ls target/*/release/vmnoise target/release/vmnoise 2>/dev/null | head -1)
 
-.PHONY: help run build test lab-full bench validate setup clean
+.PHONY: help run build test lab-full bench examples soak validate setup clean
 
 help:
 	@echo "make run       build vmnoise and measure this machine for 10 s; ends with the place of its report"
 	@echo "make test      every check this machine can run; what is skipped is counted, with its reason"
 	@echo "make lab-full  vmnoise in every kernel that Debian has, newer ones too"
 	@echo "make bench     speeds and costs, beside their peers; nothing is asserted"
+	@echo "make examples  records examples, and renews their pages and the pictures in docs/examples"
 	@echo "make soak      an hour of measuring (SECONDS=3600): memory stays, nothing is lost"
 	@echo "make validate  compares osnoise with the kernel itself and renews docs/validation.md"
 
@@ -31,6 +32,11 @@ lab-full: setup
 bench: setup
 	@VMNOISE_BENCH_TOOLS=1 scripts/setup
 	@$(CARGO) xtask bench
+
+examples: build
+	@VMNOISE_TEST_TOOLS=1 VMNOISE_EXAMPLE_TOOLS=1 scripts/setup
+	@$(CARGO) build --quiet --package vmnoise-labs --bins
+	@scripts/examples
 
 SECONDS ?= 3600
 

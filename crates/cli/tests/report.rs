@@ -279,6 +279,25 @@ fn of_many_cpus_none_is_lost_and_sixteen_are_drawn_one_by_one() {
 }
 
 #[test]
+fn what_a_reason_took_adds_up_on_the_page() {
+    let folder = Folder::new();
+    let page = folder.page("host.rec");
+    let (_, after) = page.split_once("<h2>Exits by reason</h2>").unwrap();
+    let (table, _) = after.split_once("</table>").unwrap();
+    let mut rows = 0;
+    for row in table.split("<tr>").skip(2) {
+        let ranks = row.split("data-rank=\"").skip(1);
+        let ranks = ranks.map(|it| it.split_once('"').unwrap().0.parse::<f64>().unwrap());
+        let [_, _, total_ns, _, _, _, parts_ns @ ..] = &ranks.collect::<Vec<f64>>()[..] else {
+            panic!("{row}")
+        };
+        assert_eq!(parts_ns.iter().sum::<f64>(), *total_ns, "{row}");
+        rows += 1;
+    }
+    assert!(rows > 0, "{table}");
+}
+
+#[test]
 fn a_period_stands_in_the_middle_of_its_chart() {
     let folder = Folder::new();
     many_gaps::write_cpus(&folder.path("many.vmn"), many_gaps::BEAT_CPU + 1);

@@ -53,6 +53,9 @@
     return Object.keys(change).length ? Plotly.relayout(plot, change) : plot;
   };
 
+  // Parts of a moment that are told one by one.
+  const MOST_PARTS = 12;
+
   const redraws = [];
   const figureOf = (figure, views, names, drawn) => {
     const plot = figure.querySelector(".plot");
@@ -122,10 +125,15 @@
 
   const detail = (figure, told, place) => {
     const [lane, start, length, parts, scene, tree] = told.spikes[place];
-    const flat = () => Array.from({ length: parts.length / 3 }, (_, nth) => {
-      const [share, name, ns] = parts.slice(nth * 3);
-      return [0, share, `${told.shares[share].label} ${told.names[name]}`, ns];
-    });
+    const flat = () => {
+      const all = Array.from({ length: parts.length / 3 }, (_, nth) => {
+        const [share, name, ns] = parts.slice(nth * 3);
+        return [0, share, `${told.shares[share].label} ${told.names[name]}`, ns];
+      });
+      const rest = all.slice(MOST_PARTS).reduce((sum, it) => sum + it[3], 0);
+      if (all.length <= MOST_PARTS + 1) return all;
+      return [...all.slice(0, MOST_PARTS), [0, -1, `${all.length - MOST_PARTS} smaller parts`, rest]];
+    };
     const grown = () => told.trees[tree][1].map(([depth, share, words, ns]) => [depth, share, told.names[words], ns]);
     const lines = tree === null ? flat() : grown();
     const box = figure.querySelector(".detail");

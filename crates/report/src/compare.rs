@@ -195,8 +195,13 @@ pub(crate) fn value(value: Option<f64>, unit: Unit) -> String {
     }
 }
 
-/// A difference in its unit.
+/// A difference in its unit; what is no more than a trace has no sign.
 pub(crate) fn signed(shift: f64, unit: Unit) -> String {
-    let sign = if shift < 0.0 { '−' } else { '+' };
-    format!("{sign}{}", value(Some(shift.abs()), unit))
+    let text = value(Some(shift.abs()), unit);
+    match shift {
+        0.0 => text,
+        _ if text.starts_with('<') => text,
+        ..0.0 => format!("−{text}"),
+        _ => format!("+{text}"),
+    }
 }

@@ -17,11 +17,12 @@ const USAGE: &str = "usage: lab cloud|plain|rt[@SUITE] CPUS|virtual:SHIFT COMMAN
                      xen|xen-pvh|xen-hvm[,WORD...] COMMAND... | reach SUITE";
 /// Begins a command of the guest.
 const GUEST: &str = "guest: ";
-const PROGRAMS: [&str; 5] = [
+const PROGRAMS: [&str; 6] = [
     "lab-disturb",
     "lab-guest",
     "lab-poll",
     "lab-tracefs",
+    "lab-tty",
     "lab-vmm",
 ];
 
