@@ -12,7 +12,9 @@ use vmnoise_workload::tsc;
 use crate::host_feed::HostFeed;
 use crate::interrupt::Interrupts;
 use crate::outer_steal::OuterSteal;
+use crate::output::view::Meanwhile;
 use crate::poller::Poller;
+use crate::progress::TimeLine;
 use crate::reaction::OnThreshold;
 use crate::session::{Outcome, Session};
 use crate::units::to_tsc;
@@ -175,13 +177,21 @@ impl<'a> Measurement<'a> {
     /// Measures and throws away. What the result begins with is taken at the end.
     fn warm_up(&mut self, length: Duration, interrupts: &Interrupts) {
         let end = Instant::now() + length;
+        let mut line = match self.session.view().meanwhile() {
+            Meanwhile::Nothing => None,
+            _ => TimeLine::begin("warmed up", Some(length)),
+        };
         while Instant::now() < end
             && !interrupts.asked_to_finish()
             && self.poller.failure().is_none()
         {
             std::thread::sleep(TICK.min(end.saturating_duration_since(Instant::now())));
             self.discard();
+            if let Some(line) = &mut line {
+                line.turn();
+            }
         }
+        drop(line);
         self.outer_steal = OuterSteal::begin(&self.facts.options.cpus, self.tracer.as_ref());
         let begun_mono_ns = self.anchor();
         self.baseline = Baseline {

@@ -7,26 +7,26 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use vmnoise_labs::{binary, schedstat};
 
 const ROUNDS: usize = 5;
 /// What is drawn on by then is whole.
 const SETTLED: Duration = Duration::from_secs(3);
 const MEASURED: Duration = Duration::from_secs(8);
-/// Its name, its `TERM`, and what else it is told.
-const VIEWS: [(&str, &str, &str); 3] = [
-    ("frame", "xterm-256color", ""),
-    ("table redrawn", "dumb", ""),
-    ("quiet", "xterm-256color", "-q"),
+/// Its name, its `TERM`, what else it is told, and what is then drawn.
+const VIEWS: [(&str, &str, &str, &str); 3] = [
+    ("frame", "xterm-256color", "", "The longest gaps "),
+    ("table redrawn", "dumb", "", "Operating System Noise"),
+    ("quiet", "xterm-256color", "-q", ""),
 ];
 
 fn main() -> Result<()> {
     println!("ms of a CPU in each second, 4 periods a second, 80x24");
     let mut costs: [Vec<f64>; 3] = Default::default();
     for _ in 0..ROUNDS {
-        for ((name, term, option), costs) in VIEWS.into_iter().zip(&mut costs) {
-            let cost = cost(term, option)?;
+        for ((name, term, option, drawn), costs) in VIEWS.into_iter().zip(&mut costs) {
+            let cost = cost(term, option, drawn)?;
             println!("{name:<14} {cost:>8.3}");
             costs.push(cost);
         }
@@ -39,13 +39,15 @@ fn main() -> Result<()> {
 }
 
 /// One run in a terminal of its own.
-fn cost(term: &str, option: &str) -> Result<f64> {
+fn cost(term: &str, option: &str, drawn: &str) -> Result<f64> {
+    let screen = tempfile::NamedTempFile::new()?;
     let command = format!(
         "stty cols 80 rows 24; exec {} osnoise top -c 1 -p 250ms -d 20s {option}",
         binary().display()
     );
     let mut script = Command::new("script")
-        .args(["-qec", &command, "/dev/null"])
+        .args(["-qfec", &command])
+        .arg(screen.path())
         .env("TERM", term)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -54,6 +56,11 @@ fn cost(term: &str, option: &str) -> Result<f64> {
     let cost = watch(script.id());
     script.kill()?;
     script.wait()?;
+    let shown = String::from_utf8_lossy(&std::fs::read(screen.path())?).into_owned();
+    ensure!(
+        shown.contains(drawn),
+        "`{drawn}` was never drawn: {shown:?}"
+    );
     cost
 }
 

@@ -1,6 +1,7 @@
 //! `vmnoise microvm --exercise`: a guest that makes one exit in a loop. No noise is
 //! measured, and no BPF is needed.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,6 +12,7 @@ use super::conduct::{Machine, TSC_CALIBRATION, keep_off_measured_cpus};
 use crate::args::MicrovmArguments;
 use crate::interrupt;
 use crate::output::exercise::{Document, Options, print};
+use crate::progress::TimeLine;
 use crate::status::{MachineCannot, Status};
 
 /// Exercises, prints, and says whether the machine made the exits it was to make.
@@ -30,8 +32,14 @@ pub fn run(
         tsc_hz: tsc::calibrate_hz(TSC_CALIBRATION),
         policy: arguments.priority,
     };
-    let rows = guest::run(&config, &|| interrupts.asked_to_finish())
-        .map_err(|error| MachineCannot(error.to_string()))?;
+    let line = RefCell::new(TimeLine::begin("exercised", Some(config.duration)));
+    let is_enough = || {
+        line.borrow_mut().iter_mut().for_each(TimeLine::turn);
+        interrupts.asked_to_finish()
+    };
+    let rows = guest::run(&config, &is_enough);
+    drop(line);
+    let rows = rows.map_err(|error| MachineCannot(error.to_string()))?;
     let options = Options {
         exercise,
         cpus,

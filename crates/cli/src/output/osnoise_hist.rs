@@ -7,7 +7,7 @@ use anyhow::Result;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{Budget, LinearHistogram, Summary};
 
-use super::view::{Period, View};
+use super::view::{Meanwhile, Period, View};
 use super::{honesty, rtla, stop, text};
 use crate::args::OsnoiseHistArguments;
 use crate::recent_trace::RecentTrace;
@@ -46,8 +46,8 @@ impl View for Hist {
         self.keeps_trace
     }
 
-    fn wants_time(&self) -> bool {
-        true
+    fn meanwhile(&self) -> Meanwhile {
+        Meanwhile::Time
     }
 
     fn begin(&mut self, _facts: &RunFacts) {}

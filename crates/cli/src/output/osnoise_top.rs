@@ -7,7 +7,7 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::{Summary, WorstGap};
 
 use super::osnoise_table::OsnoiseTable;
-use super::view::{Period, View};
+use super::view::{Meanwhile, Period, View};
 use super::{fed, honesty, rtla, screen, stop, text};
 use crate::args::{Format, OsnoiseTopArguments};
 use crate::recent_trace::RecentTrace;
@@ -60,8 +60,12 @@ impl View for Top {
         self.keeps_trace
     }
 
-    fn wants_time(&self) -> bool {
-        !self.quiet && !self.draws
+    fn meanwhile(&self) -> Meanwhile {
+        match self.draws {
+            true => Meanwhile::Own,
+            false if self.quiet => Meanwhile::Nothing,
+            false => Meanwhile::Time,
+        }
     }
 
     fn begin(&mut self, facts: &RunFacts) {

@@ -6,7 +6,7 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::{Summary, TraceLine};
 
 use super::stream::Stream;
-use super::view::{Period, View};
+use super::view::{Meanwhile, Period, View};
 use super::{honesty, stop, trace_line};
 use crate::recent_trace::RecentTrace;
 
@@ -36,6 +36,13 @@ impl Trace {
 impl View for Trace {
     fn wants_trace(&self) -> bool {
         true
+    }
+
+    fn meanwhile(&self) -> Meanwhile {
+        match self.quiet {
+            true => Meanwhile::Nothing,
+            false => Meanwhile::Own,
+        }
     }
 
     fn begin(&mut self, facts: &RunFacts) {

@@ -28,16 +28,26 @@ pub struct Period<'a> {
     pub explainer: &'a Explainer,
 }
 
+/// What there is to see of a run before its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meanwhile {
+    /// What the view shows.
+    Own,
+    /// Nothing of the view: how long it still takes.
+    Time,
+    /// Nothing, as it was asked for.
+    Nothing,
+}
+
 /// Shows a run.
 pub trait View {
     /// Whether [`View::trace`] is to be called, and the last lines kept for the end.
     fn wants_trace(&self) -> bool {
         false
     }
-    /// Whether the time that is left is to be told: nothing else is shown while the run goes
-    /// on, and nobody asked for silence.
-    fn wants_time(&self) -> bool {
-        false
+    /// What there is to see while the run goes on.
+    fn meanwhile(&self) -> Meanwhile {
+        Meanwhile::Own
     }
     /// The workload measures from here on.
     fn begin(&mut self, facts: &RunFacts);

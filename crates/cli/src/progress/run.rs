@@ -7,7 +7,7 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::{Budget, Summary, TraceLine, Wakeup};
 
 use super::line::Line;
-use crate::output::view::{Period, View};
+use crate::output::view::{Meanwhile, Period, View};
 use crate::recent_trace::RecentTrace;
 use crate::units::rough;
 
@@ -24,17 +24,19 @@ pub fn planned(facts: &RunFacts) -> Option<Duration> {
 #[derive(Debug)]
 pub struct TimeLine {
     line: Line,
+    doing: &'static str,
     begun: Instant,
     length: Option<Duration>,
 }
 
 impl TimeLine {
-    /// The line of a run that begins, where stderr can show one.
-    pub fn begin(facts: &RunFacts) -> Option<TimeLine> {
+    /// The line of a run that begins, and what it will have done so far, where stderr can show one.
+    pub fn begin(doing: &'static str, length: Option<Duration>) -> Option<TimeLine> {
         Some(TimeLine {
             line: Line::begin()?,
+            doing,
             begun: Instant::now(),
-            length: planned(facts),
+            length,
         })
     }
 
@@ -45,7 +47,7 @@ impl TimeLine {
         }
         let elapsed = self.begun.elapsed();
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let words = words(elapsed, self.length);
+        let words = words(self.doing, elapsed, self.length);
         let total = self.length.map(millis);
         self.line.draw(millis(elapsed), total, words);
     }
@@ -56,15 +58,15 @@ impl TimeLine {
     }
 }
 
-fn words(elapsed: Duration, length: Option<Duration>) -> String {
+fn words(doing: &str, elapsed: Duration, length: Option<Duration>) -> String {
     match length {
         Some(length) => format!(
-            "measured {}, {} left",
+            "{doing} {}, {} left",
             rough(elapsed),
             rough(length.saturating_sub(elapsed))
         ),
         None => format!(
-            "measured {}; Ctrl-C ends the run and prints its result",
+            "{doing} {}; Ctrl-C ends the run and prints its result",
             rough(elapsed)
         ),
     }
@@ -88,14 +90,14 @@ impl View for Timed<'_> {
         self.view.wants_trace()
     }
 
-    fn wants_time(&self) -> bool {
-        self.view.wants_time()
+    fn meanwhile(&self) -> Meanwhile {
+        self.view.meanwhile()
     }
 
     fn begin(&mut self, facts: &RunFacts) {
         self.view.begin(facts);
-        if self.view.wants_time() {
-            self.line = TimeLine::begin(facts);
+        if self.view.meanwhile() == Meanwhile::Time {
+            self.line = TimeLine::begin("measured", planned(facts));
         }
     }
 
@@ -155,14 +157,14 @@ mod tests {
     fn a_run_without_an_end_says_how_to_end_it() {
         let seconds = Duration::from_secs;
         assert_eq!(
-            words(seconds(12), Some(seconds(60))),
+            words("measured", seconds(12), Some(seconds(60))),
             "measured 12 s, 48 s left"
         );
         assert_eq!(
-            words(seconds(61), Some(seconds(60))),
+            words("measured", seconds(61), Some(seconds(60))),
             "measured 61 s, 0 s left"
         );
-        let endless = words(seconds(12), None);
+        let endless = words("measured", seconds(12), None);
         assert!(endless.starts_with("measured 12 s; Ctrl-C"), "{endless}");
     }
 }

@@ -102,13 +102,29 @@ mod tmux {
 
     #[test]
     fn a_run_without_a_live_view_tells_how_long_it_still_takes() {
-        let command = "osnoise hist -c 1 -d 4s";
+        let command = "osnoise hist -c 1 --warm-up 2s -d 4s";
         let terminal = Terminal::run(100, 60, VARIABLES, command);
+        terminal.see("warmed up ");
         let screen = terminal.see("measured ");
         assert!(screen.contains(" s left"), "{screen}");
         let ended = terminal.ended();
         assert!(!ended.contains("vmnoise: ["), "{ended}");
         assert!(ended.contains("status 0"), "{ended}");
+    }
+
+    #[test]
+    fn an_exercise_and_a_count_of_exits_do_so_too() {
+        for (command, words) in [
+            ("microvm --exercise spin -c 1 -d 3s", "exercised "),
+            ("exits hist -d 3s", "counted "),
+            ("exits -d 3s | cat", "counted "),
+        ] {
+            let terminal = Terminal::run(100, 60, VARIABLES, command);
+            let screen = terminal.see(words);
+            assert!(screen.contains(" s left"), "{screen}");
+            let ended = terminal.ended();
+            assert!(!ended.contains("vmnoise: ["), "{ended}");
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ use super::{honesty, json, screen};
 use crate::args::{ExitsHistArguments, Format};
 use crate::feed::FeedReport;
 use crate::frame::{self, Live, Vcpus};
-use crate::progress::TimeLine;
+use crate::progress::{TimeLine, planned};
 use crate::units::human;
 
 /// How exits are shown.
@@ -128,7 +128,7 @@ impl<'a> ExitsView<'a> {
             Layout::Top {
                 live: WhileRunning::Timed,
             }
-            | Layout::Hist(_) => self.time = TimeLine::begin(facts),
+            | Layout::Hist(_) => self.time = TimeLine::begin("counted", planned(facts)),
             Layout::Top { .. } | Layout::Trace => {}
         }
         if self.wants_trace() {

@@ -11,7 +11,7 @@ use super::columns::{Columns, Figures};
 use super::exports::Exporter;
 use super::{analysis, budget};
 use crate::args::TimerlatHistArguments;
-use crate::output::view::{Period, View};
+use crate::output::view::{Meanwhile, Period, View};
 use crate::output::{fed, honesty, rtla};
 use crate::recent_trace::RecentTrace;
 
@@ -146,8 +146,8 @@ impl View for Hist {
         self.keeps_trace
     }
 
-    fn wants_time(&self) -> bool {
-        true
+    fn meanwhile(&self) -> Meanwhile {
+        Meanwhile::Time
     }
 
     fn begin(&mut self, facts: &RunFacts) {

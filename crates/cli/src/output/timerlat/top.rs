@@ -12,7 +12,7 @@ use super::document::LatencyDocument;
 use super::exports::Exporter;
 use super::{analysis, budget, rtla_table};
 use crate::args::{LatencyFormat, TimerlatTopArguments};
-use crate::output::view::{Period, View};
+use crate::output::view::{Meanwhile, Period, View};
 use crate::output::{fed, honesty, json, rtla, screen};
 use crate::recent_trace::RecentTrace;
 
@@ -110,8 +110,12 @@ impl View for Top {
         self.keeps_trace
     }
 
-    fn wants_time(&self) -> bool {
-        !self.quiet && !self.draws
+    fn meanwhile(&self) -> Meanwhile {
+        match self.draws {
+            true => Meanwhile::Own,
+            false if self.quiet => Meanwhile::Nothing,
+            false => Meanwhile::Time,
+        }
     }
 
     fn begin(&mut self, facts: &RunFacts) {

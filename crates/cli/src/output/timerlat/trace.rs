@@ -8,7 +8,7 @@ use vmnoise_explain::{Summary, TraceLine};
 use super::analysis;
 use crate::args::TimerlatTraceArguments;
 use crate::output::stream::Stream;
-use crate::output::view::{Period, View};
+use crate::output::view::{Meanwhile, Period, View};
 use crate::output::{honesty, trace_line};
 use crate::recent_trace::RecentTrace;
 
@@ -49,6 +49,13 @@ impl Trace {
 impl View for Trace {
     fn wants_trace(&self) -> bool {
         true
+    }
+
+    fn meanwhile(&self) -> Meanwhile {
+        match self.quiet {
+            true => Meanwhile::Nothing,
+            false => Meanwhile::Own,
+        }
     }
 
     fn begin(&mut self, facts: &RunFacts) {
