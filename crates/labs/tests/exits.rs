@@ -111,4 +111,20 @@ mod lab {
             );
         }
     }
+
+    #[test]
+    fn a_terminal_inside_shows_the_exits_while_they_happen() {
+        let lab = Lab::kernel(Kernel::Cloud).cpus(2);
+        let lab = lab.program(&vmnoise_labs::lab_program("lab-tty").unwrap());
+        let report = lab.run(&[
+            "& vmnoise microvm --exercise io -c 1 -d 5m",
+            "lab-tty 100 30 10 vmnoise exits top -d 5m",
+        ]);
+        let report = report.unwrap();
+        // Only what changes is drawn: words are whole, and what lies between them is not.
+        let drawn = report.outputs[0].text().unwrap();
+        for word in ["longest:", "vmnoise:", "io", "(all)", "vmm"] {
+            assert!(drawn.contains(word), "{word}: {drawn:?}");
+        }
+    }
 }
