@@ -286,6 +286,60 @@ fn what_cannot_be_meant_is_refused_before_anything_is_written() {
 }
 
 #[test]
+fn exits_that_nobody_asked_for_blame_nobody() {
+    let folder = recordings();
+    let flaws = Flaws {
+        tells_long_alone: true,
+        ..Flaws::default()
+    };
+    write_host(&folder.path().join("long.vmn"), flaws);
+    let out = folder.path().join("out");
+    let export_pair = |host: &str| {
+        if out.exists() {
+            fs::remove_dir_all(&out).unwrap();
+        }
+        let words = format!("guest.vmn {host} --host h --csv out --perfetto trace");
+        let output = export(&folder, &words);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        (run_of(&out, "h", "-spin"), run_of(&out, "h", "-vcpus"))
+    };
+    let shares_of = |guest: &Path, is_long: bool| -> BTreeSet<String> {
+        let gaps = rows(guest, "gaps");
+        let gaps = gaps
+            .iter()
+            .filter(|gap| (ns(gap, "dur_ns") > 20_000) == is_long);
+        let numbers: BTreeSet<&str> = gaps.map(|gap| &gap["gap"][..]).collect();
+        let parts = rows(guest, "gap_parts").into_iter();
+        let parts = parts.filter(|part| numbers.contains(&part["gap"][..]));
+        parts.map(|part| part["share"].clone()).collect()
+    };
+    let (guest, host) = export_pair("host.vmn");
+    assert!(shares_of(&guest, false).contains("kvm"));
+    assert!(!rows(&host, "run")[0].contains_key("only_reasons"));
+
+    let (guest, host) = export_pair("long.vmn");
+    assert_eq!(
+        shares_of(&guest, false),
+        BTreeSet::from(["hv_or_hw".to_owned()])
+    );
+    let long = shares_of(&guest, true);
+    assert!(
+        long.contains("preempted") && !long.contains("hw"),
+        "{long:?}"
+    );
+    let run = &rows(&host, "run")[0];
+    assert_eq!(
+        (&run["only_reasons"][..], &run["threshold_ns"][..]),
+        ("interrupt", "20000")
+    );
+    assert_eq!(rows(&host, "exits").len(), 40);
+    assert_eq!(rows(&host, "reasons")[0]["exits"], "400", "sums stay whole");
+    let trace = fs::read(folder.path().join("trace")).unwrap();
+    let name = b"(thread 4170), only interrupt, from 20000 ns of noise";
+    assert!(trace.windows(name.len()).any(|bytes| bytes == name));
+}
+
+#[test]
 fn wake_ups_become_tables_and_what_cyclictest_writes() {
     let folder = tempfile::tempdir().unwrap();
     timers::write(&folder.path().join("timer.vmn"));

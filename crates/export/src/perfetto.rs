@@ -52,6 +52,8 @@ pub struct Timeline {
     scenes: [Scene; 2],
     wall_clock: WallClock,
     has_clock: bool,
+    /// What exits are told, if not all of them.
+    asked: String,
     /// Of gaps by what took most of them, of their parts, and of the parts of each phase of
     /// a wake-up.
     gap_labels: Labels,
@@ -81,6 +83,7 @@ impl Timeline {
             scenes: [scene(guest.unwrap_or(facts)), scene(facts)],
             wall_clock: WallClock::new(facts),
             has_clock: false,
+            asked: asked(facts),
             gap_labels: Labels::new(NameOf::Slice),
             part_labels: Labels::new(NameOf::Annotation),
             phase_labels: std::array::from_fn(|_| Labels::new(NameOf::Annotation)),
@@ -226,7 +229,8 @@ impl Timeline {
         let inside = pieces.collect::<Result<_, ExportError>>()?;
         let name = packets.name(NameOf::Slice, &exit.reason.name())?;
         let group = Group::Vcpu(vcpu.tid);
-        self.tracks.name(group, || vcpu_name(vcpu))?;
+        let asked = &self.asked;
+        self.tracks.name(group, || vcpu_name(vcpu) + asked)?;
         let span_ns = (exit.start_mono_ns, exit.end_mono_ns);
         let slice = Slice {
             inside,
@@ -389,6 +393,20 @@ fn slice((start_ns, end_ns): (u64, u64), name: u64, flows: Flows, notes: Vec<(u6
         notes,
         inside: Vec::new(),
     }
+}
+
+/// What of its exits a run was asked for, as its tracks say it.
+fn asked(facts: &RunFacts) -> String {
+    let mut asked = String::new();
+    if let Some(filter) = &facts.options.exits {
+        if !filter.reasons.is_empty() {
+            asked += &format!(", only {}", filter.reasons.join(" and "));
+        }
+        if facts.options.threshold_ns > 0 {
+            asked += &format!(", from {} ns of noise", facts.options.threshold_ns);
+        }
+    }
+    asked
 }
 
 fn vcpu_name(vcpu: &Vcpu) -> String {

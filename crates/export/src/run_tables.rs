@@ -242,7 +242,8 @@ impl RunTables {
             tables.exits.finish()?;
         }
         let mut run = TableFile::create(&self.folder, run::schema(), self.encoding)?;
-        run.push(run::row(&self.facts, self.clock.started_us(), told))?;
+        let asked = run::Asked::of(&self.facts);
+        run.push(run::row(&self.facts, &asked, self.clock.started_us(), told))?;
         run.finish()
     }
 }

@@ -37,6 +37,8 @@ pub struct Flaws {
     pub offset_tsc: i64,
     /// Another VM has a vCPU of the same number on the same clock.
     pub has_a_twin: bool,
+    /// The host was asked for long exits by interrupts alone.
+    pub tells_long_alone: bool,
 }
 
 /// Begin of each exit: whether it is a long one, too.
@@ -72,6 +74,15 @@ pub fn write_host(path: &Path, flaws: Flaws) {
         }
     }
     told.push((HOST_NS.end, totals(&told)));
+    if flaws.tells_long_alone {
+        facts.options.threshold_ns = 20_000;
+        let reasons = vec!["interrupt".to_owned()];
+        facts.options.exits = Some(ExitFilter {
+            reasons,
+            ..ExitFilter::default()
+        });
+        told.retain(|(_, event)| !matches!(event, Event::Exit(it) if it.exit.dur_ns() < 20_000));
+    }
     write(path, &facts, told, HOST_NS, |at_ns| {
         let anchor = Anchor {
             before_tsc: at_ns,
@@ -97,7 +108,7 @@ pub fn write_guest(path: &Path) {
             start_tsc: guest_tsc(at_ns - 200),
             end_tsc: guest_tsc(end_ns),
             steal_ns: 0,
-            reloads: 1,
+            reloads: 0,
             light_exits: 0,
             heavy_exits: 0,
             interference: None,

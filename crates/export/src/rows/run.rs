@@ -43,6 +43,28 @@ impl From<&ExitsRun> for Told {
     }
 }
 
+/// Which exits were asked for; what is `None` was not narrowed down.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    vm: Option<&'a str>,
+    vcpus: Option<String>,
+    reasons: Option<String>,
+}
+
+impl Asked<'_> {
+    pub(crate) fn of(facts: &RunFacts) -> Asked<'_> {
+        let filter = facts.options.exits.as_ref();
+        let vcpus = filter.and_then(|filter| filter.vcpus.as_ref());
+        let vcpus = vcpus.map(|numbers| numbers.iter().map(u32::to_string).collect::<Vec<_>>());
+        let reasons = filter.map(|filter| filter.reasons.join(","));
+        Asked {
+            vm: filter.and_then(|filter| filter.vm.as_deref()),
+            vcpus: vcpus.map(|numbers| numbers.join(",")),
+            reasons: reasons.filter(|reasons| !reasons.is_empty()),
+        }
+    }
+}
+
 pub(crate) fn schema() -> Schema {
     Schema::new(
         "run",
@@ -55,6 +77,9 @@ pub(crate) fn schema() -> Schema {
             ("hypervisor", Kind::Text),
             ("cpu_model", Kind::Text),
             ("threshold_ns", Kind::Int),
+            ("only_vm", Kind::Text),
+            ("only_vcpus", Kind::Text),
+            ("only_reasons", Kind::Text),
             ("complete", Kind::Bool),
             ("lost_events", Kind::Int),
             ("late_events", Kind::Int),
@@ -63,7 +88,12 @@ pub(crate) fn schema() -> Schema {
     )
 }
 
-pub(crate) fn row(facts: &RunFacts, started_us: Option<i64>, told: Told) -> [Cell<'_>; 12] {
+pub(crate) fn row<'a>(
+    facts: &'a RunFacts,
+    asked: &'a Asked<'_>,
+    started_us: Option<i64>,
+    told: Told,
+) -> [Cell<'a>; 15] {
     [
         DATA_VERSION.into(),
         facts.tool_version.as_str().into(),
@@ -73,6 +103,9 @@ pub(crate) fn row(facts: &RunFacts, started_us: Option<i64>, told: Told) -> [Cel
         facts.host.hypervisor.as_deref().into(),
         facts.host.cpu_model.as_str().into(),
         facts.options.threshold_ns.into(),
+        asked.vm.into(),
+        asked.vcpus.as_deref().into(),
+        asked.reasons.as_deref().into(),
         told.complete.into(),
         told.lost_events.into(),
         told.late_events.into(),
