@@ -1,6 +1,6 @@
 //! What a run rests on: facts of the machine and the run, in words.
 
-use vmnoise_events::{FinishReason, Policy, RunFacts};
+use vmnoise_events::{ExitFilter, FinishReason, Policy, RunFacts};
 
 use crate::figures::{duration, ranges};
 use crate::run::{Outcome, Run};
@@ -36,11 +36,34 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     if let Some(timer) = &options.timer {
         facts.push(("period of the tasks", duration(timer.period_ns)));
     }
+    facts.push(("exits told one by one", told_exits(run)));
     if let Some(module) = &host.kvm_module {
         facts.push(("KVM module", module.clone()));
     }
     facts.retain(|(_, value)| !value.is_empty());
     facts
+}
+
+/// Which exits the run, or its host, was asked for; empty where that is all of them, or there
+/// are none.
+fn told_exits(run: &Run) -> String {
+    let everything = ExitFilter::default();
+    let (filter, host) = match &run.outcome {
+        Outcome::Exits(_) => (run.facts.options.exits.as_ref(), None),
+        Outcome::Joined(joined) => (None, Some(&joined.host)),
+        Outcome::Gaps(_) | Outcome::Wakeups(_) => (None, None),
+    };
+    let ExitFilter { vm, vcpus, reasons } = filter.unwrap_or(&everything);
+    let reasons = host.map_or(reasons, |host| &host.only_reasons);
+    let of = vm.iter().map(|vm| format!("of {vm}"));
+    let numbers = vcpus
+        .iter()
+        .map(|vcpus| format!("of vCPU {}", ranges(vcpus)));
+    let for_reasons = (!reasons.is_empty()).then(|| format!("for {} alone", reasons.join(", ")));
+    let threshold_ns = host.map_or(0, |host| host.threshold_ns);
+    let from = (threshold_ns > 0).then(|| format!("from {} of noise", duration(threshold_ns)));
+    let told = of.chain(numbers).chain(for_reasons).chain(from);
+    told.collect::<Vec<_>>().join(", ")
 }
 
 fn policy(policy: Policy) -> String {

@@ -162,6 +162,24 @@ fn what_the_host_did_not_see_is_told() {
 }
 
 #[test]
+fn what_a_host_was_asked_for_is_told() {
+    let folder = Folder::new();
+    let flaws = Flaws {
+        tells_long_alone: true,
+        ..Flaws::default()
+    };
+    write_host(&folder.path("long.rec"), flaws);
+    let told = "for interrupt alone";
+    for recordings in ["long.rec", "guest.rec long.rec"] {
+        let text = text_of(&folder.page(recordings));
+        assert!(text.contains(told), "{recordings}: {text}");
+    }
+    for recordings in ["host.rec", "guest.rec host.rec"] {
+        assert!(!text_of(&folder.page(recordings)).contains(told));
+    }
+}
+
+#[test]
 fn tasks_of_a_wrong_clock_are_shown_alone_and_why() {
     let folder = Folder::new();
     let flaws = Flaws {

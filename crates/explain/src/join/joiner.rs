@@ -191,6 +191,11 @@ impl Joiner {
             kernel: host_facts.host.kernel,
             hypervisor: host_facts.host.hypervisor,
             threshold_ns: host_facts.options.threshold_ns,
+            only_reasons: host_facts
+                .options
+                .exits
+                .as_ref()
+                .map_or_else(Vec::new, |filter| filter.reasons.clone()),
             losses: host.losses,
             lost_events: host.lost_events,
             complete: host.complete,

@@ -219,6 +219,8 @@ pub struct HostSide {
     pub hypervisor: Option<String>,
     /// Exits shorter than this were not recorded one by one, in nanoseconds.
     pub threshold_ns: u64,
+    /// Exits for other reasons were not recorded one by one; empty is all reasons.
+    pub only_reasons: Vec<String>,
     /// What was lost of its stream.
     pub losses: Losses,
     /// All of that.

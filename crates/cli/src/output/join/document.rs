@@ -64,6 +64,8 @@ impl<'a> Host<'a> {
             kernel,
             hypervisor,
             threshold_ns,
+            // Among the options.
+            only_reasons: _,
             losses,
             lost_events,
             complete,

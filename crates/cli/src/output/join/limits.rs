@@ -54,6 +54,7 @@ pub fn render(joined: &Joined<'_>) -> String {
     }
     let HostSide {
         threshold_ns,
+        only_reasons,
         losses,
         lost_events,
         complete,
@@ -68,6 +69,12 @@ pub fn render(joined: &Joined<'_>) -> String {
         out += &format!(
             " exits with less than {} of noise were not recorded one by one\n",
             human(*threshold_ns)
+        );
+    }
+    if !only_reasons.is_empty() {
+        out += &format!(
+            " exits were recorded one by one for {} alone\n",
+            only_reasons.join(", ")
         );
     }
     if unbounded_ns > 0 {

@@ -199,6 +199,7 @@ fn run(summary: Summary) -> JoinedRun {
             kernel: "6.2.0-rt3".into(),
             hypervisor: None,
             threshold_ns: 0,
+            only_reasons: Vec::new(),
             losses: Losses::default(),
             lost_events: 0,
             complete: true,
@@ -310,6 +311,7 @@ fn what_is_not_known_is_said() {
     run.trees[0].gap.lost_activities = Some(2);
     run.host.complete = false;
     run.host.threshold_ns = 5_000;
+    run.host.only_reasons = vec!["io".to_owned(), "npf".to_owned()];
     let text = Joined {
         guest: &guest,
         host: &host,
@@ -324,6 +326,7 @@ fn what_is_not_known_is_said() {
         "      64.500  CPU 0 (vCPU - of l2) at 0.269583 s; the host did not witness it; 2 of the guest's activities lost",
         " 3 gaps have no witness below: the host did not record then, or their clock is not known",
         " exits with less than 5000 ns of noise were not recorded one by one",
+        " exits were recorded one by one for io, npf alone",
         " 7000 ns of kvm without a bound: too few exits for its reason held no work of the host",
         " the run did not end in order: this is what it had seen so far",
     ] {
