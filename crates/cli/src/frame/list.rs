@@ -20,7 +20,7 @@ impl List {
         let matches = |row: &Row| {
             let cells = row.cells.iter().map(|cell| &cell.text);
             let mut texts = cells.chain(&row.found_by);
-            texts.any(|text| text.to_lowercase().contains(&wanted))
+            wanted.is_empty() || texts.any(|text| text.to_lowercase().contains(&wanted))
         };
         let mut shown: Vec<usize> = (0..rows.len()).filter(|i| matches(rows[*i])).collect();
         if let Some(column) = self.sorted_by {
