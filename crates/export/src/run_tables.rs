@@ -10,7 +10,7 @@ use crate::error::ExportError;
 use crate::partition::Partition;
 use crate::rows::parts::PartRow;
 use crate::rows::{Told, exits, gaps, parts, run, wakeups};
-use crate::table::{Encoding, Schema, TableFile, io_error};
+use crate::table::{Cell, Encoding, Schema, TableFile, io_error};
 use crate::wall_clock::WallClock;
 
 /// The files of one run. Each appears under its name when it is whole; a file there of an
@@ -113,22 +113,20 @@ impl RunTables {
             return Ok(());
         };
         let time_us = self.clock.at_us(budget.start_mono_ns);
-        let row = gaps::gap_row(tables.count, time_us, budget);
-        tables.events.push(row)?;
-        for part in &budget.parts {
-            let row = parts::row(PartRow {
-                of: tables.count,
+        let of = tables.count;
+        let row = gaps::gap_row(of, time_us, budget);
+        let parts = budget.parts.iter().map(|part| {
+            let row = PartRow {
+                of,
                 time_us,
                 cpu: budget.cpu,
                 share: part.share,
                 source: part.source.map(name),
                 ns: part.ns,
-            });
-            let more = [part.count.into(), part.host_cpu.into()];
-            tables.parts.push(row.into_iter().chain(more))?;
-        }
-        tables.count += 1;
-        Ok(())
+            };
+            (row, [part.count.into(), part.host_cpu.into()])
+        });
+        tables.push(row, parts)
     }
 
     /// Adds what each CPU came to between two instants of CLOCK_MONOTONIC.
@@ -159,23 +157,21 @@ impl RunTables {
             return Ok(());
         };
         let time_us = self.clock.at_us(wakeup.expiry_mono_ns);
-        let row = wakeups::wakeup_row(tables.count, time_us, wakeup);
-        tables.events.push(row)?;
-        for part in &wakeup.parts {
-            let row = parts::row(PartRow {
-                of: tables.count,
+        let of = tables.count;
+        let row = wakeups::wakeup_row(of, time_us, wakeup);
+        let parts = wakeup.parts.iter().map(|part| {
+            let row = PartRow {
+                of,
                 time_us,
                 cpu: wakeup.cpu,
                 share: part.share,
                 source: part.source.map(name),
                 ns: part.ns,
-            });
+            };
             let phase = part.phase.map(Phase::name);
-            let more = [phase.into(), part.host_cpu.into()];
-            tables.parts.push(row.into_iter().chain(more))?;
-        }
-        tables.count += 1;
-        Ok(())
+            (row, [phase.into(), part.host_cpu.into()])
+        });
+        tables.push(row, parts)
     }
 
     /// Adds an exit and its parts.
@@ -188,23 +184,20 @@ impl RunTables {
         };
         let time_us = self.clock.at_us(told.exit.start_mono_ns);
         let reason = told.exit.reason.name();
-        let row = exits::exit_row(tables.count, time_us, told, &reason);
-        tables.events.push(row)?;
-        for part in &told.parts {
-            let row = parts::row(PartRow {
-                of: tables.count,
+        let of = tables.count;
+        let row = exits::exit_row(of, time_us, told, &reason);
+        let parts = told.parts.iter().map(|part| {
+            let row = PartRow {
+                of,
                 time_us,
                 cpu: told.exit.exit_cpu,
                 share: part.share,
                 source: part.source.as_deref(),
                 ns: part.ns,
-            });
-            tables
-                .parts
-                .push(row.into_iter().chain([part.count.into()]))?;
-        }
-        tables.count += 1;
-        Ok(())
+            };
+            (row, [part.count.into()])
+        });
+        tables.push(row, parts)
     }
 
     /// Adds what all exits came to, by the kernel's own sums.
@@ -249,6 +242,20 @@ impl RunTables {
 }
 
 impl EventTables {
+    /// Adds an event, and its parts with the columns that only these have.
+    fn push<'e, 'p, const MORE: usize>(
+        &mut self,
+        event: impl IntoIterator<Item = Cell<'e>>,
+        parts: impl Iterator<Item = (PartRow<'p>, [Cell<'p>; MORE])>,
+    ) -> Result<(), ExportError> {
+        self.events.push(event)?;
+        for (part, more) in parts {
+            self.parts.push(parts::row(part).into_iter().chain(more))?;
+        }
+        self.count += 1;
+        Ok(())
+    }
+
     fn finish(self) -> Result<(), ExportError> {
         self.events.finish()?;
         self.parts.finish()
