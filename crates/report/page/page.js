@@ -47,7 +47,7 @@
     for (const name of ["xaxis", "yaxis"]) {
       const { type, ticksuffix, range, dtick } = plot.layout[name];
       if (type !== "log" || ticksuffix !== "s" || !range) continue;
-      const step = Math.abs(range[1] - range[0]) > 2 ? 1 : null;
+      const step = Math.abs(range[1] - range[0]) > 1 ? 1 : null;
       if ((dtick ?? null) !== step) change[`${name}.dtick`] = step;
     }
     return Object.keys(change).length ? Plotly.relayout(plot, change) : plot;
