@@ -1,6 +1,7 @@
 //! A timeline for Perfetto: who had each CPU when, what was lost meanwhile, and arrows from
 //! what was lost to those who took it.
 
+mod arrows;
 mod events;
 mod labels;
 mod lane;
@@ -10,12 +11,12 @@ mod tracks;
 
 use std::path::Path;
 
-use vmnoise_events::{Activity, ActivityKind, Event, RunFacts, Share, SourceId, Vcpu, Workload};
+use vmnoise_events::{Activity, ActivityKind, Event, RunFacts, Share, SourceId, Workload};
 use vmnoise_explain::{Budget, Part, PeriodLine, Phase, TracedExit, Wakeup};
 
 use crate::error::ExportError;
 use crate::wall_clock::WallClock;
-use labels::{Labels, label};
+use labels::{Labels, asked, label, vcpu_name};
 use lane::{Flows, Slice};
 use packets::NameOf;
 use tracks::{Group, Row, Tracks};
@@ -206,14 +207,7 @@ impl Timeline {
     pub fn exit(&mut self, side: Side, told: &TracedExit) -> Result<(), ExportError> {
         let (vcpu, exit) = (&told.exit.vcpu, &told.exit.exit);
         let mut flows = Flows::new();
-        for noise in &told.noise {
-            let group = Group::Cpu(side, noise.cpu);
-            let span_ns = (noise.start_mono_ns, noise.end_mono_ns);
-            let packets = &mut self.tracks.packets;
-            if let Some(lane) = self.tracks.lanes.get_mut(group, Row::Kind(noise.kind)) {
-                lane.link(span_ns, packets, &mut flows);
-            }
-        }
+        self.link_noise(side, &told.noise, &mut flows);
         let packets = &mut self.tracks.packets;
         let notes = told.exit.parts.iter().map(|part| {
             let text = label(part.share, part.source.as_deref());
@@ -311,38 +305,6 @@ impl Timeline {
         self.push(group, Row::Kind(kind), slice)
     }
 
-    /// Draws arrows to all that this CPU did meanwhile.
-    fn link_cpu(&mut self, side: Side, cpu: u32, span_ns: (u64, u64), flows: &mut Flows) {
-        let felt_by = self.felt_by(side, cpu);
-        let kernel = match side {
-            Side::Guest if self.is_microvm(side) => Group::Cpu(Side::Host, cpu),
-            side => Group::Cpu(side, cpu),
-        };
-        let Tracks { packets, lanes, .. } = &mut self.tracks;
-        let (kernel, felt_by) = (lanes.places(kernel), lanes.places(felt_by));
-        for kind in ActivityKind::ALL {
-            let places = if is_of_kernel(kind) {
-                &kernel
-            } else {
-                &felt_by
-            };
-            if let Some(place) = places[Row::Kind(kind).index()] {
-                lanes.at(place).link(span_ns, packets, flows);
-            }
-        }
-    }
-
-    /// Draws arrows to the exits of this vCPU meanwhile.
-    fn link_vcpu(&mut self, tid: Option<u32>, span_ns: (u64, u64), flows: &mut Flows) {
-        let Some(group) = tid.map(Group::Vcpu) else {
-            return;
-        };
-        let packets = &mut self.tracks.packets;
-        if let Some(exits) = self.tracks.lanes.get_mut(group, Row::Exits) {
-            exits.link(span_ns, packets, flows);
-        }
-    }
-
     fn push(&mut self, group: Group, row: Row, slice: Slice) -> Result<(), ExportError> {
         if slice.start_ns > slice.end_ns || !self.tracks.lane(group, row)?.push(slice) {
             self.crowded_out += 1;
@@ -393,25 +355,4 @@ fn slice((start_ns, end_ns): (u64, u64), name: u64, flows: Flows, notes: Vec<(u6
         notes,
         inside: Vec::new(),
     }
-}
-
-/// What of its exits a run was asked for, as its tracks say it.
-fn asked(facts: &RunFacts) -> String {
-    let mut asked = String::new();
-    if let Some(filter) = &facts.options.exits {
-        if !filter.reasons.is_empty() {
-            asked += &format!(", only {}", filter.reasons.join(" and "));
-        }
-        if facts.options.threshold_ns > 0 {
-            asked += &format!(", from {} ns of noise", facts.options.threshold_ns);
-        }
-    }
-    asked
-}
-
-fn vcpu_name(vcpu: &Vcpu) -> String {
-    let number = vcpu
-        .number
-        .map_or_else(|| "?".to_owned(), |it| it.to_string());
-    format!("vCPU {number} of {} (thread {})", vcpu.vm_name, vcpu.tid)
 }

@@ -1,7 +1,7 @@
-//! What parts are called: interned once for each share and source, so that a part of a gap
-//! costs no text.
+//! What parts and tracks are called. Parts are interned once for each share and source, so that
+//! a part of a gap costs no text.
 
-use vmnoise_events::{Share, SourceId};
+use vmnoise_events::{RunFacts, Share, SourceId, Vcpu};
 
 use super::packets::{NameOf, Packets};
 use crate::error::ExportError;
@@ -52,4 +52,26 @@ pub(super) fn label(share: Share, source: Option<&str>) -> String {
         Some(source) => format!("{share} {source}"),
         None => share.name().to_owned(),
     }
+}
+
+/// What of its exits a run was asked for, as its tracks say it.
+pub(super) fn asked(facts: &RunFacts) -> String {
+    let mut asked = String::new();
+    if let Some(filter) = &facts.options.exits {
+        if !filter.reasons.is_empty() {
+            asked += &format!(", only {}", filter.reasons.join(" and "));
+        }
+        if facts.options.threshold_ns > 0 {
+            asked += &format!(", from {} ns of noise", facts.options.threshold_ns);
+        }
+    }
+    asked
+}
+
+/// How a vCPU's tracks are called.
+pub(super) fn vcpu_name(vcpu: &Vcpu) -> String {
+    let number = vcpu
+        .number
+        .map_or_else(|| "?".to_owned(), |it| it.to_string());
+    format!("vCPU {number} of {} (thread {})", vcpu.vm_name, vcpu.tid)
 }

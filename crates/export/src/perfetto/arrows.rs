@@ -1,0 +1,60 @@
+//! Arrows from what was lost to those who took it.
+
+use vmnoise_events::ActivityKind;
+use vmnoise_explain::Noise;
+
+use super::lane::Flows;
+use super::tracks::{Group, Row, Tracks};
+use super::{Side, Timeline, is_of_kernel};
+
+impl Timeline {
+    /// Draws arrows to all that this CPU did meanwhile.
+    pub(super) fn link_cpu(
+        &mut self,
+        side: Side,
+        cpu: u32,
+        span_ns: (u64, u64),
+        flows: &mut Flows,
+    ) {
+        let felt_by = self.felt_by(side, cpu);
+        let kernel = match side {
+            Side::Guest if self.is_microvm(side) => Group::Cpu(Side::Host, cpu),
+            side => Group::Cpu(side, cpu),
+        };
+        let Tracks { packets, lanes, .. } = &mut self.tracks;
+        let (kernel, felt_by) = (lanes.places(kernel), lanes.places(felt_by));
+        for kind in ActivityKind::ALL {
+            let places = if is_of_kernel(kind) {
+                &kernel
+            } else {
+                &felt_by
+            };
+            if let Some(place) = places[Row::Kind(kind).index()] {
+                lanes.at(place).link(span_ns, packets, flows);
+            }
+        }
+    }
+
+    /// Draws arrows to the exits of this vCPU meanwhile.
+    pub(super) fn link_vcpu(&mut self, tid: Option<u32>, span_ns: (u64, u64), flows: &mut Flows) {
+        let Some(group) = tid.map(Group::Vcpu) else {
+            return;
+        };
+        let packets = &mut self.tracks.packets;
+        if let Some(exits) = self.tracks.lanes.get_mut(group, Row::Exits) {
+            exits.link(span_ns, packets, flows);
+        }
+    }
+
+    /// Draws arrows from an exit to the activities that were noise in it.
+    pub(super) fn link_noise(&mut self, side: Side, noise: &[Noise], flows: &mut Flows) {
+        let Tracks { packets, lanes, .. } = &mut self.tracks;
+        for noise in noise {
+            let group = Group::Cpu(side, noise.cpu);
+            let span_ns = (noise.start_mono_ns, noise.end_mono_ns);
+            if let Some(lane) = lanes.get_mut(group, Row::Kind(noise.kind)) {
+                lane.link(span_ns, packets, flows);
+            }
+        }
+    }
+}
