@@ -1,22 +1,26 @@
 //! One measured CPU: what waits to be explained, and what has been.
 
+mod figures;
+mod gaps;
+mod wakeups;
+
 use vmnoise_events::{Activation, Activity, Gap, InterferenceCounts, RunFacts, Tally, Workload};
 
-use crate::attribute::{Attribution, Context, Explained};
+use crate::attribute::{Attribution, Explained};
 use crate::below::{BelowExit, BelowLine};
 use crate::clockmap::ClockMap;
 use crate::derive::Derivation;
-use crate::feed::{BareGap, HostLine};
-use crate::guest_columns::{ExitCounts, GuestColumns};
+use crate::feed::HostLine;
+use crate::guest_columns::ExitCounts;
 use crate::kvm_bound::KvmBound;
-use crate::ledger::{Ledger, PeriodLine};
+use crate::ledger::Ledger;
 use crate::names::Names;
 use crate::net_noise::NetNoise;
 use crate::reach::Reach;
 use crate::sight::{Sight, Testimony};
 use crate::timeline::Timeline;
 use crate::trace::Trace;
-use crate::wakeups::{Cutter, ExplainedWakeup, Ground, Wakeup, WakeupLedger};
+use crate::wakeups::{Cutter, ExplainedWakeup, Wakeup, WakeupLedger};
 
 /// What all CPUs share while they advance.
 pub(crate) struct Shared<'a> {
@@ -183,119 +187,6 @@ impl Cpu {
         settled_ns
     }
 
-    /// Explains gaps that the workload felt; returns before when no later one begins.
-    fn explain_felt(
-        &mut self,
-        reach: Reach,
-        shared: &mut Shared<'_>,
-        on_gap: &mut dyn FnMut(&Explained<'_>),
-    ) -> u64 {
-        let clock = shared.clock;
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.sort_by_key(|gap| (gap.start_tsc, gap.end_tsc));
-        let mut settled_ns = self.alive_mono_ns(clock);
-        waiting.retain(|gap| {
-            let (start_ns, end_ns) = (clock.mono_ns(gap.start_tsc), clock.mono_ns(gap.end_tsc));
-            let is_due = reach.dates(gap.end_tsc, clock) && end_ns <= reach.mono_ns();
-            if is_due && self.explain(gap, start_ns, end_ns, shared, on_gap) {
-                settled_ns = settled_ns.max(end_ns);
-            }
-            !is_due
-        });
-        if let Some(first) = waiting.first() {
-            settled_ns = settled_ns.min(clock.mono_ns(first.start_tsc));
-        }
-        self.waiting = waiting;
-        settled_ns
-    }
-
-    /// Explains gaps that follow from the activities; returns before when no later one
-    /// begins. The tally tells up to when all activities are there.
-    fn explain_derived(
-        &mut self,
-        reach: Reach,
-        shared: &mut Shared<'_>,
-        on_gap: &mut dyn FnMut(&Explained<'_>),
-    ) -> u64 {
-        let clock = shared.clock;
-        let told_ns = self.tally.map_or(0, |tally| clock.mono_ns(tally.last_tsc));
-        let (certain_to_ns, started_ns) = match (reach, self.started_mono_ns) {
-            (Reach::End, started_ns) => (u64::MAX, started_ns.unwrap_or(0)),
-            (Reach::To(reach_ns), Some(started_ns)) => (reach_ns.min(told_ns), started_ns),
-            (Reach::To(_), None) => return 0,
-        };
-        let gaps = self
-            .derivation
-            .gaps(self.timeline.activities(), certain_to_ns);
-        for (start_ns, end_ns) in gaps {
-            if start_ns < started_ns || end_ns - start_ns < shared.threshold_ns {
-                continue;
-            }
-            let gap = Gap {
-                cpu: self.number,
-                start_tsc: clock.tsc(start_ns),
-                end_tsc: clock.tsc(end_ns),
-                steal_ns: 0,
-                reloads: 0,
-                light_exits: 0,
-                heavy_exits: 0,
-                interference: None,
-            };
-            self.explain(&gap, start_ns, end_ns, shared, on_gap);
-        }
-        self.derivation.told_to_ns()
-    }
-
-    /// Explains wake-ups that were over by then; returns before when no later one was due. A
-    /// task asks for the next expiry only once it has woken up.
-    fn explain_wakeups(&mut self, reach: Reach, shared: &mut Shared<'_>) -> u64 {
-        let mut waking = std::mem::take(&mut self.waking);
-        waking.sort_by_key(|activation| (activation.expiry_mono_ns, activation.woke_mono_ns));
-        let mut settled_ns = 0;
-        waking.retain(|activation| {
-            let is_due = activation.woke_mono_ns <= reach.mono_ns();
-            if is_due {
-                self.explain_wakeup(activation, shared);
-                settled_ns = settled_ns.max(activation.woke_mono_ns);
-            }
-            !is_due
-        });
-        if let Some(first) = waking.first() {
-            settled_ns = settled_ns.min(first.expiry_mono_ns);
-        }
-        self.waking = waking;
-        settled_ns
-    }
-
-    fn explain_wakeup(&mut self, activation: &Activation, shared: &mut Shared<'_>) {
-        let (start_ns, end_ns) = (activation.expiry_mono_ns, activation.woke_mono_ns);
-        let ledger = self.wakeups.get_or_insert_with(WakeupLedger::new);
-        if !ledger.has_room(end_ns - start_ns) {
-            self.impossible_gaps += 1;
-            return;
-        }
-        self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
-        let activities = self.timeline.overlapping(start_ns, end_ns);
-        let (exits, testimony) =
-            told_below(&mut self.below, self.number, (start_ns, end_ns), shared);
-        let Shared { sight, names, .. } = *shared;
-        let ground = Ground {
-            sight,
-            names,
-            testimony,
-        };
-        let wakeup = shared.cutter.cut(activation, activities, exits, ground);
-        let witnessed = testimony != Testimony::None;
-        ledger.book(&wakeup, shared.timer_period_ns, witnessed);
-        if sight.is_joined() {
-            (shared.on_joined)(&shared.cutter.explained(&wakeup, exits, ground));
-        }
-        if let Some(trace) = &mut shared.trace {
-            trace.add_wakeup(&wakeup, ledger.count());
-        }
-        (shared.on_wakeup)(wakeup);
-    }
-
     fn trace_noise(&mut self, reach: Reach, settled_ns: u64, shared: &mut Shared<'_>) {
         let Shared {
             sight,
@@ -333,56 +224,6 @@ impl Cpu {
         }
     }
 
-    /// Explains one gap, unless its length is impossible.
-    fn explain(
-        &mut self,
-        gap: &Gap,
-        start_ns: u64,
-        end_ns: u64,
-        shared: &mut Shared<'_>,
-        on_gap: &mut dyn FnMut(&Explained<'_>),
-    ) -> bool {
-        let dur_ns = end_ns - start_ns;
-        if !self.ledger.has_room(dur_ns) {
-            self.impossible_gaps += 1;
-            return false;
-        }
-        self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
-        let one_clock = shared.clock.has_anchor() || shared.sight.is_observed();
-        let activities = if one_clock {
-            self.timeline.overlapping(start_ns, end_ns)
-        } else {
-            &[]
-        };
-        let (exits, testimony): (&mut [BelowExit], _) = match one_clock {
-            true => told_below(&mut self.below, self.number, (start_ns, end_ns), shared),
-            false => (&mut [], Testimony::None),
-        };
-        let Shared { sight, names, .. } = *shared;
-        let context = Context {
-            sight,
-            names,
-            kvm_bound: &self.kvm_bound,
-            testimony,
-        };
-        shared
-            .attribution
-            .cut(gap, start_ns, dur_ns, activities, exits, context);
-        self.ledger.book_sources(shared.attribution.pieces());
-        let steal_clamped = shared.attribution.steal_was_clamped();
-        shared.attribution.settle();
-        let explained = shared.attribution.explained(exits, names);
-        self.ledger.book(explained.budget, steal_clamped);
-        if explained.budget.is_bare() && sight.may_be_fed() {
-            self.host.note(BareGap::of(explained.budget, sight));
-        }
-        if let Some(trace) = &mut shared.trace {
-            trace.add_sample(explained.budget, activities, names);
-        }
-        on_gap(&explained);
-        true
-    }
-
     /// When the gaps and wake-ups end that would be explained by `reach`, CLOCK_MONOTONIC in
     /// nanoseconds.
     pub(crate) fn due_ends(&self, reach: Reach, clock: &ClockMap) -> impl Iterator<Item = u64> {
@@ -392,60 +233,6 @@ impl Cpu {
         let woke = self.waking.iter().map(|waking| waking.woke_mono_ns);
         let ends = ends.chain(woke);
         ends.filter(move |end_ns| *end_ns <= reach.mono_ns())
-    }
-
-    /// Exits since the start; `None` without a tally.
-    pub(crate) fn exits(&self) -> Option<ExitCounts> {
-        self.tally.as_ref().map(ExitCounts::of)
-    }
-
-    /// What the workload's own counters tell since the start; `None` without them.
-    pub(crate) fn interference_counts(&self) -> Option<InterferenceCounts> {
-        self.tally.and_then(|tally| tally.interference)
-    }
-
-    /// What was explained and counted since the last call.
-    pub(crate) fn take_period(&mut self, sight: &Sight, clock: &ClockMap) -> PeriodLine {
-        let runtime_ns = self.runtime_ns(clock);
-        let of_period_ns = runtime_ns.map(|ns| ns.saturating_sub(self.period_runtime_ns));
-        self.period_runtime_ns = runtime_ns.unwrap_or(0).max(self.period_runtime_ns);
-        let exits = self.exits();
-        let of_period = exits.map(|exits| exits.since(self.period_exits));
-        self.period_exits = exits.unwrap_or_default();
-        let counts = self.interference_counts();
-        let counted = counts.map(|counts| counts.since(self.period_counts));
-        self.period_counts = counts.unwrap_or(self.period_counts);
-        let line = self
-            .ledger
-            .take_period(self.number, sight, of_period_ns, of_period, counted);
-        let host = self.host.take_period(clock);
-        PeriodLine {
-            guest_columns: match self.host.is_fed() {
-                true => line.guest_columns.told_by_host(host.as_ref()),
-                false => line.guest_columns,
-            },
-            columns_so_far: self.columns_so_far(sight, clock),
-            host,
-            ..line
-        }
-    }
-
-    /// The columns of a guest over the run.
-    pub(crate) fn columns_so_far(&self, sight: &Sight, clock: &ClockMap) -> GuestColumns {
-        let columns = self.ledger.run.guest_columns(sight, self.exits());
-        match self.host.is_fed() {
-            true => columns.told_by_host(self.host.so_far(clock).as_ref()),
-            false => columns,
-        }
-    }
-
-    /// How long the workload ran, in nanoseconds; `None` without a tally.
-    pub(crate) fn runtime_ns(&self, clock: &ClockMap) -> Option<u64> {
-        let tally = self.tally?;
-        let span_ns = clock
-            .mono_ns(tally.last_tsc)
-            .saturating_sub(self.started_mono_ns?);
-        Some(span_ns.saturating_sub(clock.whole_ns(tally.blind_tsc.unwrap_or(0))))
     }
 }
 

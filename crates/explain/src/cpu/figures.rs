@@ -1,0 +1,65 @@
+//! What one CPU came to: since the start, and since the last period.
+
+use vmnoise_events::InterferenceCounts;
+
+use super::Cpu;
+use crate::clockmap::ClockMap;
+use crate::guest_columns::{ExitCounts, GuestColumns};
+use crate::ledger::PeriodLine;
+use crate::sight::Sight;
+
+impl Cpu {
+    /// Exits since the start; `None` without a tally.
+    pub(crate) fn exits(&self) -> Option<ExitCounts> {
+        self.tally.as_ref().map(ExitCounts::of)
+    }
+
+    /// What the workload's own counters tell since the start; `None` without them.
+    pub(crate) fn interference_counts(&self) -> Option<InterferenceCounts> {
+        self.tally.and_then(|tally| tally.interference)
+    }
+
+    /// What was explained and counted since the last call.
+    pub(crate) fn take_period(&mut self, sight: &Sight, clock: &ClockMap) -> PeriodLine {
+        let runtime_ns = self.runtime_ns(clock);
+        let of_period_ns = runtime_ns.map(|ns| ns.saturating_sub(self.period_runtime_ns));
+        self.period_runtime_ns = runtime_ns.unwrap_or(0).max(self.period_runtime_ns);
+        let exits = self.exits();
+        let of_period = exits.map(|exits| exits.since(self.period_exits));
+        self.period_exits = exits.unwrap_or_default();
+        let counts = self.interference_counts();
+        let counted = counts.map(|counts| counts.since(self.period_counts));
+        self.period_counts = counts.unwrap_or(self.period_counts);
+        let line = self
+            .ledger
+            .take_period(self.number, sight, of_period_ns, of_period, counted);
+        let host = self.host.take_period(clock);
+        PeriodLine {
+            guest_columns: match self.host.is_fed() {
+                true => line.guest_columns.told_by_host(host.as_ref()),
+                false => line.guest_columns,
+            },
+            columns_so_far: self.columns_so_far(sight, clock),
+            host,
+            ..line
+        }
+    }
+
+    /// The columns of a guest over the run.
+    pub(crate) fn columns_so_far(&self, sight: &Sight, clock: &ClockMap) -> GuestColumns {
+        let columns = self.ledger.run.guest_columns(sight, self.exits());
+        match self.host.is_fed() {
+            true => columns.told_by_host(self.host.so_far(clock).as_ref()),
+            false => columns,
+        }
+    }
+
+    /// How long the workload ran, in nanoseconds; `None` without a tally.
+    pub(crate) fn runtime_ns(&self, clock: &ClockMap) -> Option<u64> {
+        let tally = self.tally?;
+        let span_ns = clock
+            .mono_ns(tally.last_tsc)
+            .saturating_sub(self.started_mono_ns?);
+        Some(span_ns.saturating_sub(clock.whole_ns(tally.blind_tsc.unwrap_or(0))))
+    }
+}

@@ -1,0 +1,125 @@
+//! The gaps of one CPU: felt by its workload, or derived from what ran.
+
+use vmnoise_events::Gap;
+
+use super::{Cpu, Shared, told_below};
+use crate::attribute::{Context, Explained};
+use crate::below::BelowExit;
+use crate::feed::BareGap;
+use crate::reach::Reach;
+use crate::sight::Testimony;
+
+impl Cpu {
+    /// Explains gaps that the workload felt; returns before when no later one begins.
+    pub(super) fn explain_felt(
+        &mut self,
+        reach: Reach,
+        shared: &mut Shared<'_>,
+        on_gap: &mut dyn FnMut(&Explained<'_>),
+    ) -> u64 {
+        let clock = shared.clock;
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.sort_by_key(|gap| (gap.start_tsc, gap.end_tsc));
+        let mut settled_ns = self.alive_mono_ns(clock);
+        waiting.retain(|gap| {
+            let (start_ns, end_ns) = (clock.mono_ns(gap.start_tsc), clock.mono_ns(gap.end_tsc));
+            let is_due = reach.dates(gap.end_tsc, clock) && end_ns <= reach.mono_ns();
+            if is_due && self.explain(gap, start_ns, end_ns, shared, on_gap) {
+                settled_ns = settled_ns.max(end_ns);
+            }
+            !is_due
+        });
+        if let Some(first) = waiting.first() {
+            settled_ns = settled_ns.min(clock.mono_ns(first.start_tsc));
+        }
+        self.waiting = waiting;
+        settled_ns
+    }
+
+    /// Explains gaps that follow from the activities; returns before when no later one
+    /// begins. The tally tells up to when all activities are there.
+    pub(super) fn explain_derived(
+        &mut self,
+        reach: Reach,
+        shared: &mut Shared<'_>,
+        on_gap: &mut dyn FnMut(&Explained<'_>),
+    ) -> u64 {
+        let clock = shared.clock;
+        let told_ns = self.tally.map_or(0, |tally| clock.mono_ns(tally.last_tsc));
+        let (certain_to_ns, started_ns) = match (reach, self.started_mono_ns) {
+            (Reach::End, started_ns) => (u64::MAX, started_ns.unwrap_or(0)),
+            (Reach::To(reach_ns), Some(started_ns)) => (reach_ns.min(told_ns), started_ns),
+            (Reach::To(_), None) => return 0,
+        };
+        let gaps = self
+            .derivation
+            .gaps(self.timeline.activities(), certain_to_ns);
+        for (start_ns, end_ns) in gaps {
+            if start_ns < started_ns || end_ns - start_ns < shared.threshold_ns {
+                continue;
+            }
+            let gap = Gap {
+                cpu: self.number,
+                start_tsc: clock.tsc(start_ns),
+                end_tsc: clock.tsc(end_ns),
+                steal_ns: 0,
+                reloads: 0,
+                light_exits: 0,
+                heavy_exits: 0,
+                interference: None,
+            };
+            self.explain(&gap, start_ns, end_ns, shared, on_gap);
+        }
+        self.derivation.told_to_ns()
+    }
+
+    /// Explains one gap, unless its length is impossible.
+    fn explain(
+        &mut self,
+        gap: &Gap,
+        start_ns: u64,
+        end_ns: u64,
+        shared: &mut Shared<'_>,
+        on_gap: &mut dyn FnMut(&Explained<'_>),
+    ) -> bool {
+        let dur_ns = end_ns - start_ns;
+        if !self.ledger.has_room(dur_ns) {
+            self.impossible_gaps += 1;
+            return false;
+        }
+        self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
+        let one_clock = shared.clock.has_anchor() || shared.sight.is_observed();
+        let activities = if one_clock {
+            self.timeline.overlapping(start_ns, end_ns)
+        } else {
+            &[]
+        };
+        let (exits, testimony): (&mut [BelowExit], _) = match one_clock {
+            true => told_below(&mut self.below, self.number, (start_ns, end_ns), shared),
+            false => (&mut [], Testimony::None),
+        };
+        let Shared { sight, names, .. } = *shared;
+        let context = Context {
+            sight,
+            names,
+            kvm_bound: &self.kvm_bound,
+            testimony,
+        };
+        shared
+            .attribution
+            .cut(gap, start_ns, dur_ns, activities, exits, context);
+        self.ledger.book_sources(shared.attribution.pieces());
+        let steal_clamped = shared.attribution.steal_was_clamped();
+        shared.attribution.settle();
+        let explained = shared.attribution.explained(exits, names);
+        self.ledger.book(explained.budget, steal_clamped);
+        if explained.budget.is_bare() && sight.may_be_fed() {
+            self.host.note(BareGap::of(explained.budget, sight));
+        }
+        if let Some(trace) = &mut shared.trace {
+            trace.add_sample(explained.budget, activities, names);
+        }
+        on_gap(&explained);
+        true
+    }
+}
