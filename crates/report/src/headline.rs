@@ -29,7 +29,9 @@ pub(crate) fn headline(run: &Run) -> String {
             let of_lane = run
                 .wakeups()
                 .and_then(|it| it.cpus.get(lane_in_summary(run, lane)?)?.user);
-            let usual = of_lane.map_or_else(String::new, |user| {
+            // Of fewer than a thousand it would be the worst again.
+            let usual = of_lane.filter(|user| user.count > 1_000);
+            let usual = usual.map_or_else(String::new, |user| {
                 format!(" ({} for all but 1 in 1000)", duration(user.p999_ns))
             });
             format!(
