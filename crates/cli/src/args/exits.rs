@@ -6,7 +6,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use vmnoise_events::FeedDetail;
 
-use super::{Format, HistFrame, duration, noise};
+use super::times::{duration, noise};
+use super::{Format, HistFrame};
 use crate::feed::address::{self, FeedAddress};
 use crate::frame;
 

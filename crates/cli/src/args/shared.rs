@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{duration, warm_up};
+use super::times::{duration, warm_up};
 use crate::actions::{self, Action};
 use crate::foreign::ForeignOptions;
 

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use vmnoise_events::Policy;
 
-use super::{HistFrame, MS, Shared, threshold, within};
+use super::times::{MS, threshold, within};
+use super::{HistFrame, Shared};
 use crate::foreign::ForeignTimerOptions;
 use crate::frame;
 use crate::host_feed::FeedFrom;

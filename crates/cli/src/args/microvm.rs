@@ -1,0 +1,50 @@
+//! The command line of `vmnoise microvm`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use vmnoise_events::Policy;
+use vmnoise_workload::microvm::exercise::Exercise;
+
+use super::Format;
+use super::times::{duration, period, threshold};
+use crate::{exercise_name, priority};
+
+/// `vmnoise microvm`: one microVM on /dev/kvm, one vCPU on each measured CPU.
+#[derive(Debug, Args)]
+pub struct MicrovmArguments {
+    /// CPUs to measure, such as 1,3-5 [default: the last CPU this process may use]
+    #[arg(short, long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// How long to measure; a number alone is in seconds
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub duration: u64,
+    /// Record gaps of at least this length; a number alone is in microseconds
+    #[arg(short = 'T', long, value_name = "TIME", default_value = "1us", value_parser = threshold)]
+    pub threshold: u64,
+    /// Length of a period of the live view; a number alone is in microseconds
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = period)]
+    pub period: u64,
+    /// Policy of the vCPU threads: o:NICE, f:PRIORITY, r:PRIORITY or d:RUNTIME:PERIOD [default: as inherited]
+    #[arg(short = 'P', long, value_name = "POLICY", value_parser = priority::parse)]
+    pub priority: Option<Policy>,
+    /// How many of the longest gaps to list with their budgets
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Write everything that was seen to this recording
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// End the run at the first gap of at least this length, print its budget first, and
+    /// exit with status 2; a number alone is in microseconds
+    #[arg(short, long, value_name = "TIME", value_parser = threshold)]
+    pub stop: Option<u64>,
+    /// Measure without BPF: gaps and the steal clock, but no witness
+    #[arg(long)]
+    pub no_trace: bool,
+    /// Measure no noise: let the guest make this exit in a loop, and print what each takes
+    #[arg(long, value_name = "EXIT", value_parser = exercise_name::parser(), conflicts_with_all = ["threshold", "period", "top", "output", "stop", "no_trace"])]
+    pub exercise: Option<Exercise>,
+}
