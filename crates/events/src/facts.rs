@@ -77,7 +77,7 @@ pub struct ObservedThread {
 }
 
 /// The options of a run that its result depends on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Options {
     /// Measured CPUs, ascending.
     pub cpus: Vec<u32>,

@@ -314,12 +314,12 @@ pub(super) fn clock_facts(guest: Option<GuestClock>, host: &HostFacts, tsc_hz: u
         "tsc" => ClockSource::Tsc,
         _ => ClockSource::UnstableTsc,
     };
-    ClockFacts {
-        source,
-        tsc_hz,
-        offset_proof: guest.and_then(|guest| guest.offset_proof),
-        offset_tsc: guest.map_or(0, |guest| guest.offset_tsc),
-        offset_bound_tsc: guest.map_or(0, |guest| guest.offset_bound_tsc),
-        bracket_tsc: guest.map_or(0, |guest| guest.bracket_tsc),
-    }
+    let own = ClockFacts::own(source, tsc_hz);
+    guest.map_or(own, |guest| ClockFacts {
+        offset_proof: guest.offset_proof,
+        offset_tsc: guest.offset_tsc,
+        offset_bound_tsc: guest.offset_bound_tsc,
+        bracket_tsc: guest.bracket_tsc,
+        ..own
+    })
 }

@@ -364,14 +364,8 @@ pub fn facts(workload: Workload) -> RunFacts {
             duration_ns: 1_000_000_000,
             threshold_ns: if workload == Workload::Spin { 1_000 } else { 0 },
             period_ns: 1_000_000_000,
-            priority: None,
             top: 1,
-            stop_ns: None,
-            stop_total_ns: None,
-            runtime_ns: None,
             trace: true,
-            observed: Vec::new(),
-            exits: None,
             timer: (workload == Workload::Timer).then_some(TimerOptions {
                 period_ns: 61_000,
                 aligned_ns: None,
@@ -379,19 +373,13 @@ pub fn facts(workload: Workload) -> RunFacts {
                 stop_thread_ns: None,
                 dma_latency_us: None,
             }),
+            ..Options::default()
         },
         host: HostFacts {
             cpu_model: "a CPU".to_owned(),
             ..HostFacts::default()
         },
-        clock: ClockFacts {
-            source: ClockSource::Tsc,
-            tsc_hz: 1_000_000_000,
-            offset_proof: None,
-            offset_tsc: 0,
-            offset_bound_tsc: 0,
-            bracket_tsc: 0,
-        },
+        clock: ClockFacts::own(ClockSource::Tsc, 1_000_000_000),
         witnesses: Witnesses {
             irq: true,
             softirq: true,

@@ -169,16 +169,10 @@ fn facts() -> RunFacts {
         options: Options {
             cpus: vec![0, 1],
             duration_ns: 10_000_000_000,
-            threshold_ns: 0,
             period_ns: 1_000_000_000,
             priority: Some(Policy::Fifo(95)),
             top: 3,
-            stop_ns: None,
-            stop_total_ns: None,
-            runtime_ns: None,
             trace: true,
-            observed: Vec::new(),
-            exits: None,
             timer: Some(TimerOptions {
                 period_ns: PERIOD_NS,
                 aligned_ns: None,
@@ -186,19 +180,13 @@ fn facts() -> RunFacts {
                 stop_thread_ns: Some(2_500_000),
                 dma_latency_us: Some(0),
             }),
+            ..Options::default()
         },
         host: HostFacts {
             hypervisor: Some("KVM".to_owned()),
             ..HostFacts::default()
         },
-        clock: ClockFacts {
-            source: ClockSource::Tsc,
-            tsc_hz: 1_000_000_000,
-            offset_proof: None,
-            offset_tsc: 0,
-            offset_bound_tsc: 0,
-            bracket_tsc: 0,
-        },
+        clock: ClockFacts::own(ClockSource::Tsc, 1_000_000_000),
         witnesses: Witnesses {
             irq: true,
             softirq: true,
