@@ -32,7 +32,7 @@ pub use report::ReportArguments;
 pub use shared::Shared;
 pub use timerlat::{
     DmaLatency, Exports, LatencyFormat, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon,
-    TimerlatHistArguments, TimerlatMode, TimerlatTopArguments, TimerlatTraceArguments,
+    TimerlatHistArguments, TimerlatMode, TimerlatTopArguments,
 };
 
 const EXAMPLES: &str = "\

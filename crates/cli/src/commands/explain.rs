@@ -11,8 +11,8 @@ use super::join;
 use crate::args::{ExplainArguments, Format, LatencyFormat};
 use crate::exits_session::{ExitsOutcome, ExitsSession};
 use crate::output::exits::{ExitsView, Layout, WhileRunning};
-use crate::output::osnoise_trace::Trace;
 use crate::output::timerlat;
+use crate::output::trace::Trace;
 use crate::output::view::{Final, View};
 use crate::progress::{self, Input};
 use crate::session::{Outcome, Session};
@@ -58,14 +58,14 @@ pub fn tell_ending(ending: Replayed, path: &Path) -> Result<()> {
 
 fn gaps(arguments: &ExplainArguments, facts: &RunFacts, reader: Reader<Input>) -> Result<Replayed> {
     let mut view: Box<dyn View> = match (facts.workload, arguments.trace) {
-        (Workload::Timer, true) => Box::new(timerlat::trace::Trace::of_recording()),
+        (Workload::Timer, true) => Box::new(Trace::of_wakeups(false, true)),
         (Workload::Timer, false) => {
             Box::new(timerlat::top::Top::of_recording(match arguments.format {
                 Format::Text => LatencyFormat::Text,
                 Format::Json => LatencyFormat::Json,
             }))
         }
-        (_, true) => Box::new(Trace::default()),
+        (_, true) => Box::new(Trace::of_gaps(false)),
         (_, false) => Box::new(Final {
             format: arguments.format,
         }),

@@ -21,7 +21,7 @@ use crate::observed::Observed;
 use crate::output::json_lines::JsonLines;
 use crate::output::osnoise_hist::Hist;
 use crate::output::osnoise_top::Top;
-use crate::output::osnoise_trace::Trace;
+use crate::output::trace::Trace;
 use crate::output::view::View;
 use crate::rungs;
 use crate::status::{MachineCannot, Status, UsageError};
@@ -33,7 +33,9 @@ pub fn run(arguments: &OsnoiseArguments) -> Result<Status> {
         None => run_top(&arguments.top),
         Some(OsnoiseMode::Top(top)) => run_top(top),
         Some(OsnoiseMode::Hist(hist)) => run_with(&hist.common, &mut Hist::new(hist)),
-        Some(OsnoiseMode::Trace(trace)) => run_with(&trace.common, &mut Trace::new(trace.quiet)),
+        Some(OsnoiseMode::Trace(trace)) => {
+            run_with(&trace.common, &mut Trace::of_gaps(trace.quiet))
+        }
     }
 }
 

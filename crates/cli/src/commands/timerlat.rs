@@ -21,7 +21,7 @@ use crate::args::{
 use crate::frame::{Framed, Wakeups, choice};
 use crate::output::timerlat::hist::Hist;
 use crate::output::timerlat::top::Top;
-use crate::output::timerlat::trace::Trace;
+use crate::output::trace::Trace;
 use crate::output::view::View;
 use crate::rungs;
 use crate::status::{MachineCannot, Status, UsageError};
@@ -51,7 +51,8 @@ pub fn run(arguments: &TimerlatArguments) -> Result<Status> {
         }
         Some(TimerlatMode::Trace(trace)) => {
             let stops = stops(&trace.common);
-            run_with(&trace.common, stops, &mut Trace::new(trace))
+            let mut view = Trace::of_wakeups(trace.quiet, !trace.common.no_aa);
+            run_with(&trace.common, stops, &mut view)
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What `vmnoise timerlat` prints.
 
-mod analysis;
+pub mod analysis;
 pub mod budget;
 pub mod columns;
 mod cyclictest;
@@ -12,4 +12,3 @@ pub mod hist;
 mod rt_tests;
 mod rtla_table;
 pub mod top;
-pub mod trace;

@@ -1,40 +1,42 @@
-//! The trace of `vmnoise timerlat trace`: line by line while it goes on, then what the run
-//! ended with. A recording gives the same bytes.
+//! The trace of `vmnoise osnoise trace` and `vmnoise timerlat trace`: line by line while it goes
+//! on, then what the run ended with. A recording gives the same bytes.
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{Summary, TraceLine};
 
-use super::analysis;
-use crate::args::TimerlatTraceArguments;
-use crate::output::stream::Stream;
-use crate::output::view::{Meanwhile, Period, View};
-use crate::output::{honesty, trace_line};
+use super::stream::Stream;
+use super::timerlat::analysis;
+use super::view::{Meanwhile, Period, View};
+use super::{honesty, stop, trace_line};
 use crate::recent_trace::RecentTrace;
+
+/// What is told of that which stopped a run; empty if nothing did.
+type Analysis = fn(&RunFacts, &Summary, &RecentTrace) -> String;
 
 /// Prints every line as soon as it is certain.
 #[derive(Debug)]
 pub struct Trace {
     quiet: bool,
-    analyzes: bool,
+    analysis: Option<Analysis>,
     stream: Stream,
 }
 
 impl Trace {
-    /// A trace for these arguments.
-    pub fn new(arguments: &TimerlatTraceArguments) -> Trace {
-        Trace {
-            quiet: arguments.quiet,
-            analyzes: !arguments.common.no_aa,
-            ..Trace::of_recording()
-        }
+    /// Of gaps; `quiet` prints the end only.
+    pub fn of_gaps(quiet: bool) -> Trace {
+        Trace::new(quiet, Some(stop::report))
     }
 
-    /// The same from a recording.
-    pub fn of_recording() -> Trace {
+    /// Of wake-ups; `analyzes` is to tell why the last one was late, if that stopped the run.
+    pub fn of_wakeups(quiet: bool, analyzes: bool) -> Trace {
+        Trace::new(quiet, analyzes.then_some(analysis::report))
+    }
+
+    fn new(quiet: bool, analysis: Option<Analysis>) -> Trace {
         Trace {
-            quiet: false,
-            analyzes: true,
+            quiet,
+            analysis,
             stream: Stream::default(),
         }
     }
@@ -73,12 +75,13 @@ impl View for Trace {
         self.stream.is_gone()
     }
 
+    /// Writing once more tells what is wrong with stdout, if it is gone.
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
         let mut end = String::from(if self.quiet { "" } else { "\n" });
-        if self.analyzes {
-            end += &analysis::report(facts, summary, trace);
+        if let Some(analysis) = self.analysis {
+            end += &analysis(facts, summary, trace);
         }
         end += &honesty::render(facts, summary);
-        crate::output::write(end.as_bytes())
+        super::write(end.as_bytes())
     }
 }
