@@ -15,19 +15,17 @@ It works on the whole run at once, with time cut at every begin and end, and so
 shares neither code nor method with the program that it checks.
 """
 
-import bisect
 import json
 import math
 import sys
-import zlib
 from collections import Counter, defaultdict, namedtuple
 
-import pyarrow as pa
+from agreement import RESIDUALS, differences, merge_exits, normalise
+from clock import Clock
+from stream import (
+    ACTIVITY, ANCHOR, EXIT_OF_VCPU, FINISH, GAP, LOSS, OWN_COST, SOURCE, TALLY, VCPU, VCPU_CLOCK,
+    VCPU_INTERVAL, VCPU_TOTALS, WATERMARK, read)
 
-SOURCE, GAP, ACTIVITY, ANCHOR, TALLY, LOSS, OWN_COST, WATERMARK, FINISH = range(9)
-VCPU, EXIT_OF_VCPU, VCPU_INTERVAL, VCPU_TOTALS = range(9, 13)
-VCPU_CLOCK = 15
-CHECKSUM = 255
 EXIT, VMM, THROTTLED, THREAD, BLOCKED, SOFTIRQ, IRQ, NMI = range(8)
 SHARE_OF_KIND = {
     "microvm": ["kvm", "vmm", "throttled", "preempted", "blocked",
@@ -37,7 +35,6 @@ SHARE_OF_KIND = {
 SHARE_OF_KIND["observed"] = SHARE_OF_KIND["spin"]
 LOSS_KINDS = ["ring_full", "recursion", "mailbox_full", "unpaired", "undecodable", "vcpus_full"]
 FINISH_REASONS = ["duration", "stop", "interrupt", "failed"]
-RESIDUALS = {"hw", "hv_or_hw", "unexplained"}
 # The witness that makes a share known. Of a microVM those of a guest's kernel are
 # known to be 0, because its guest has no kernel and never halts; of a polling thread
 # nothing below its own kernel is known.
@@ -60,89 +57,9 @@ COUNTED = {kind for kind, _ in INTERFERENCE.values()}
 VIRT = ["kvm", "vmm", "blocked", "throttled", "host_irq", "host_softirq", "host_nmi"]
 # Holes between two activities that are no time of an observed thread's own, in ns.
 HOLE, WAY = 1_000, 20_000
-U64_MAX = 2**64 - 1
 
 Activity = namedtuple("Activity", "start end kind source steal")
 Run = namedtuple("Run", "workload witnesses names blind threshold")
-
-
-def crc_of_batch(previous, batch):
-    """The running checksum as docs/recording-format.md defines it."""
-    parts = []
-    for column in batch.columns:
-        validity, *buffers = column.buffers()
-        if column.null_count:
-            parts.append(validity)
-        if pa.types.is_map(column.type):
-            offsets, _, _, key_offsets, key_data, _, values = buffers
-            buffers = [offsets, key_offsets, key_data, values]
-        parts += [buffer for buffer in buffers if buffer is not None]
-    *others, values = parts
-    for part in others:
-        previous = zlib.crc32(part, previous)
-    return zlib.crc32(memoryview(values)[:-8], previous)
-
-
-def read(path):
-    """The facts and the rows of every complete batch, checksums verified."""
-    rows = []
-    with pa.OSFile(path) as file:
-        stream = pa.ipc.open_stream(file)
-        metadata = stream.schema.metadata
-        facts = metadata[b"vmnoise.facts"]
-        checksum = zlib.crc32(facts)
-        assert metadata[b"vmnoise.format_version"] in (b"1", b"2", b"3", b"4", b"5"), "another format version"
-        assert int(metadata[b"vmnoise.facts_crc32"]) == checksum, "damaged facts"
-        while True:
-            try:
-                batch = stream.read_next_batch()
-            except StopIteration:
-                break
-            except (pa.ArrowInvalid, OSError):
-                break  # cut inside a batch
-            checksum = crc_of_batch(checksum, batch)
-            *events, last = batch.to_pylist()
-            assert last["event"] == CHECKSUM, "a batch without its checksum"
-            assert dict(last["counters"])["crc32"] == checksum, "a damaged batch"
-            rows += events
-    return json.loads(facts), rows
-
-
-class Clock:
-    """TSC to CLOCK_MONOTONIC along straight lines between anchors."""
-
-    def __init__(self, anchors, tsc_hz):
-        self.tsc_hz = max(1, tsc_hz)
-        self.tsc, self.ns, self.refused = [], [], 0
-        for row in anchors:
-            before, after, ns = row["start_tsc"], row["end_tsc"], row["start_mono_ns"]
-            middle = (before + after) // 2
-            late = bool(self.tsc) and (middle <= self.tsc[-1] or ns <= self.ns[-1])
-            if after < before or late:
-                self.refused += 1
-            else:
-                self.tsc.append(middle)
-                self.ns.append(ns)
-
-    def ns_at(self, tsc):
-        if len(self.tsc) < 2:
-            at, base = (self.tsc + [0])[0], (self.ns + [0])[0]
-            rise, run = 10**9, self.tsc_hz
-        else:
-            left = bisect.bisect_right(self.tsc, tsc) - 1
-            left = min(max(left, 0), len(self.tsc) - 2)
-            at, base = self.tsc[left], self.ns[left]
-            rise, run = self.ns[left + 1] - base, self.tsc[left + 1] - at
-        # Python rounds towards minus infinity on both sides of the anchor.
-        return min(max(base + (tsc - at) * rise // run, 0), U64_MAX)
-
-    def tsc_at(self, ns):
-        turned = object.__new__(Clock)
-        turned.tsc, turned.ns = self.ns, self.tsc
-        if len(self.tsc) < 2:
-            at, base = (self.ns + [0])[0], (self.tsc + [0])[0]
-            return min(max(base + (ns - at) * self.tsc_hz // 10**9, 0), U64_MAX)
-        return turned.ns_at(ns)
 
 
 def owners(start, end, activities):
@@ -467,57 +384,6 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, run):
         "steal_clamps": clamps,
         "bare_gaps": bare,
     }, budgets
-
-
-def normalise(summary):
-    """Orders what has no order of its own."""
-    for cpu in summary["cpus"]:
-        cpu["sources"].sort(key=str)
-    for gap in summary["worst"]:
-        gap["parts"].sort(key=str)
-    return summary
-
-
-def merge_exits(summary):
-    """Puts `kvm` and the residuals together, where exits may be split either way."""
-    for cpu in summary["cpus"]:
-        shares = cpu["shares_ns"]
-        together = RESIDUALS | {"kvm"}
-        shares["kvm_and_residual"] = sum(shares.pop(share) or 0 for share in together)
-        cpu["sources"] = merged(cpu["sources"], together)
-        del cpu["bare_gaps"], cpu["guest_columns"]["virt_ns"]
-    for gap in summary["worst"]:
-        for part in gap["parts"]:
-            part["total_ns"] = part.pop("ns")
-            part["name"] = part.pop("source")
-        gap["parts"] = merged(gap["parts"], together={*RESIDUALS, "kvm"})
-
-
-def merged(entries, together):
-    """Entries of the shares in `together` as one total for each name."""
-    totals = Counter()
-    for entry in entries:
-        if entry["share"] in together:
-            totals[entry["name"]] += entry["total_ns"]
-    others = [entry for entry in entries if entry["share"] not in together]
-    return sorted([*others, *([name, ns] for name, ns in totals.items())], key=str)
-
-
-def differences(expected, found, path=""):
-    """Every place where `found` lacks or contradicts something in `expected`."""
-    if isinstance(expected, dict) and isinstance(found, dict):
-        for key, value in expected.items():
-            if key not in found:
-                yield f"{path}.{key}: missing"
-            else:
-                yield from differences(value, found[key], f"{path}.{key}")
-    elif isinstance(expected, list) and isinstance(found, list):
-        if len(expected) != len(found):
-            yield f"{path}: recomputed {len(expected)} entries, summary has {len(found)}"
-        for index, pair in enumerate(zip(expected, found)):
-            yield from differences(*pair, f"{path}[{index}]")
-    elif expected != found:
-        yield f"{path}: recomputed {expected}, summary says {found}"
 
 
 def main(recording, summary_path):
