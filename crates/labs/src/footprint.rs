@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -90,6 +92,9 @@ pub fn resident_kb(pid: u32) -> Result<u64> {
     Ok(kb.context("no VmRSS: vmnoise has ended")?.parse()?)
 }
 
+/// How long the kernel may take to free what nobody uses any more.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// What a process holds in the kernel by file descriptors.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Held {
@@ -160,5 +165,21 @@ impl Held {
             }
         }
         Ok(left)
+    }
+
+    /// What is left once the kernel had time to free it, which it does some time after the
+    /// last user has gone.
+    ///
+    /// # Errors
+    /// If bpftool cannot be started.
+    pub fn left_for_good(&self) -> Result<Vec<String>> {
+        let begin = Instant::now();
+        loop {
+            let left = self.left()?;
+            if left.is_empty() || begin.elapsed() >= PATIENCE {
+                return Ok(left);
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
     }
 }

@@ -9,38 +9,10 @@ mod kvm {
 
     use rustix::process::Signal;
     use serde_json::Value;
+    use vmnoise_labs::footprint::Held;
     use vmnoise_labs::{Run, run_to_end, schedstat};
 
     const CPU: u32 = 1;
-
-    /// Names of all BPF programs that are loaded, by the kernel's own tool.
-    fn loaded_programs() -> Vec<String> {
-        let output = Command::new("bpftool")
-            .args(["prog", "show", "--json"])
-            .output()
-            .unwrap();
-        let programs: Value = serde_json::from_slice(&output.stdout).unwrap();
-        programs
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(|program| program["name"].as_str().map(str::to_owned))
-            .collect()
-    }
-
-    /// How many there are once those of runs before are gone: the kernel frees
-    /// programs some time after their last user.
-    fn settled_programs() -> usize {
-        let mut count = loaded_programs().len();
-        loop {
-            std::thread::sleep(Duration::from_secs(1));
-            let now = loaded_programs().len();
-            if now == count {
-                return count;
-            }
-            count = now;
-        }
-    }
 
     fn explain(recording: &Path, format: &str) -> String {
         let path = recording.to_str().unwrap();
@@ -57,7 +29,6 @@ mod kvm {
     fn sigkill_leaves_no_process_no_program_and_a_readable_recording() {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("killed.vmn");
-        let before = settled_programs();
         let run = Run::microvm(
             CPU,
             &["--duration", "30s", "-o", recording.to_str().unwrap()],
@@ -65,14 +36,12 @@ mod kvm {
         .unwrap();
         let pid = run.pid();
         std::thread::sleep(Duration::from_millis(2500));
-        assert!(
-            loaded_programs().len() > before,
-            "no program is loaded during the run"
-        );
+        // Others may come and go: these are the run's own.
+        let held = Held::by(pid).unwrap();
+        assert!(!held.programs.is_empty(), "no program is loaded: {held:?}");
         drop(run); // SIGKILL
         assert!(schedstat::threads(pid).is_err(), "a thread is left");
-        let after = settled_programs();
-        assert_eq!(after, before, "a program is left: {:?}", loaded_programs());
+        assert_eq!(held.left_for_good().unwrap(), Vec::<String>::new());
         let summary: Value = serde_json::from_str(&explain(&recording, "json")).unwrap();
         assert_eq!(summary["complete"], false);
         let runtime_ns = summary["cpus"][0]["runtime_ns"].as_u64().unwrap();
