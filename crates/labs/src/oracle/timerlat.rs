@@ -124,12 +124,13 @@ fn wake_ups(trace: &str) -> Result<Vec<Told>> {
         let Some((_, told)) = all.last_mut() else {
             continue;
         };
+        // Also where the return to user space is all that was seen of it.
+        told.expiry_ns = at_ns.saturating_sub(latency_ns);
         match context {
             "irq" => told.irq_ns = Some(latency_ns),
             "thread" => told.thread_ns = Some(latency_ns),
-            _ => continue,
+            _ => {}
         }
-        told.expiry_ns = at_ns.saturating_sub(latency_ns);
     }
     let mut all: Vec<Told> = all.into_iter().map(|(_, told)| told).collect();
     all.sort_by_key(|told| told.expiry_ns);
@@ -194,6 +195,14 @@ mod tests {
         );
         assert_eq!(told[1].thread_ns, None);
         assert!(told[0].expiry_ns.abs_diff(54_029_327_000) <= 1_000);
+    }
+
+    #[test]
+    fn a_wake_up_of_which_only_the_return_was_seen_has_its_expiry() {
+        let line = "[000]     4.980272: #1999  context user-ret timer_latency      6312 ns";
+        let told = wake_ups(line).unwrap();
+        assert_eq!((told[0].irq_ns, told[0].thread_ns), (None, None));
+        assert!(told[0].expiry_ns.abs_diff(4_980_265_688) <= 1_000);
     }
 
     #[test]
