@@ -76,6 +76,30 @@ pub fn witnessed(trace: &str, thread: u32) -> Result<Vec<Witnessed>> {
     Ok(exits)
 }
 
+/// How long this thread's vCPU halted in all by KVM's own word, nanoseconds, and how often:
+/// kvm_vcpu_wakeup in what tracefs kept.
+///
+/// # Errors
+/// If a line of these events cannot be read.
+pub fn halts(trace: &str, thread: u32) -> Result<(u64, usize)> {
+    let thread = format!("-{thread}");
+    let (mut sum_ns, mut count) = (0, 0);
+    for text in trace.lines().filter(|line| !line.starts_with('#')) {
+        ensure!(!text.contains(" EVENTS]"), "the trace is not whole: {text}");
+        let Some((before, _, _, "kvm_vcpu_wakeup", words)) = split(text) else {
+            continue;
+        };
+        // `wait time 123 ns, polling valid`
+        if before.trim_end().ends_with(&thread) {
+            let mut words = words.split_whitespace();
+            let ns = words.find(|word| *word == "time").and(words.next());
+            sum_ns += ns.context("no time")?.parse::<u64>()?;
+            count += 1;
+        }
+    }
+    Ok((sum_ns, count))
+}
+
 /// What is known of the exit in progress.
 #[derive(Default)]
 struct Seen {
