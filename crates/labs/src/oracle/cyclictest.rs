@@ -12,6 +12,8 @@ use crate::run_to_end;
 
 /// How often each of the two takes its turn.
 const ROUNDS: usize = 6;
+/// Runs of ours with witnesses.
+const WITNESSED: usize = 3;
 /// Seconds, and periods of a millisecond.
 const SECONDS: usize = 2;
 const PERIODS: usize = SECONDS * 1_000;
@@ -29,8 +31,8 @@ pub struct BesideCyclictest {
     pub turns: Turns,
     /// Median of ours with witnesses.
     pub witnessed_ns: usize,
-    /// The distance of all of those to all of cyclictest's, moved by the difference of the
-    /// medians: what is left is a difference in shape.
+    /// The median distance of one of those to one of cyclictest's, moved by the difference of
+    /// all their medians: what is left is a difference in shape.
     pub witnessed_distance: f64,
     /// Between both at once, on one CPU, without witnesses.
     pub at_once: f64,
@@ -51,7 +53,8 @@ pub fn beside_cyclictest() -> Result<BesideCyclictest> {
     let ours = format!("{witnessed} --no-trace");
     let theirs_at_once = format!("&& {theirs}");
     let mut commands = [&*theirs, &*ours].repeat(ROUNDS);
-    commands.extend([&*witnessed, &*witnessed, &*theirs_at_once, &*ours]);
+    commands.extend([&*witnessed; WITNESSED]);
+    commands.extend([&*theirs_at_once, &*ours]);
     let report = lab.run(&commands)?;
     let read = |output: &crate::bed::CommandOutput| Histogram::parse(output.text()?, 1);
     let told: Vec<Histogram> = report.outputs.iter().map(read).collect::<Result<_>>()?;
@@ -61,13 +64,17 @@ pub fn beside_cyclictest() -> Result<BesideCyclictest> {
         bail!("{} outputs", told.len());
     };
     let (theirs, ours) = in_turn(turns);
-    let [all_theirs, witnessed] = [&*theirs, witnessed].map(Histogram::all);
-    let moved = witnessed.moved(witnessed.median_ns(), all_theirs.median_ns());
+    let turns = Turns::of(&theirs, &ours);
+    let witnessed_ns = Histogram::all(witnessed).median_ns();
+    let moved = witnessed
+        .iter()
+        .map(|run| run.moved(witnessed_ns, turns.cyclictest_ns));
+    let moved: Vec<Histogram> = moved.collect();
     Ok(BesideCyclictest {
         kernel_version: report.kernel_version.clone(),
-        turns: Turns::of(&theirs, &ours),
-        witnessed_ns: witnessed.median_ns(),
-        witnessed_distance: all_theirs.distance(&moved),
+        turns,
+        witnessed_ns,
+        witnessed_distance: Turns::of(&theirs, &moved).our_distance,
         at_once: theirs_at_once.distance(ours_at_once),
     })
 }

@@ -54,7 +54,7 @@ fn beside_cyclictest(lab: &BesideCyclictest, here: &HereBesideCyclictest) -> Str
         "### Latencies beside cyclictest\n\nIn turns, {} each of 2 s with a period of 1 ms. Distances are the \
          largest between two distribution functions, in buckets of a microsecond. Under virtual time \
          Linux {}; this machine is shared with others at work.\n\n\
-         | | cyclictest, median | vmnoise | runs of cyclictest apart | all of both apart | single runs apart |\n\
+         | | cyclictest, median | vmnoise | runs of cyclictest apart | ours and its, median | ours and its, largest |\n\
          |---|---|---|---|---|---|\n",
         lab.turns.rounds, lab.kernel_version,
     );
