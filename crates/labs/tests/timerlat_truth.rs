@@ -5,8 +5,8 @@
 mod lab {
     use vmnoise_labs::oracle::{beside_cyclictest, beside_timerlat, causes};
 
-    /// The largest distance of two runs of cyclictest that a boot of this lab has shown. How
-    /// the ticks lie to the runs decides it: in some boots it is a sixth of that.
+    /// What two runs of cyclictest are apart in many a boot of this lab. How the ticks lie to the
+    /// runs decides it: in other boots it is a sixth of that.
     const OWN_DISTANCE: f64 = 0.02;
 
     #[test]
