@@ -135,10 +135,10 @@ pub fn assert_explains(joined: &Value) {
 }
 
 /// What nobody explains is no more than the way from the guest to the host's first event
-/// and back, which has none: a constant of each exit, and more than one part in a hundred of gaps
-/// that are short.
+/// and back, which has none: about as much for each exit (1.48 to 1.51 µs by the boot), and more
+/// than one part in a hundred of gaps that are short.
 pub fn assert_explains_all_but_the_way(joined: &Value) {
-    const WAY_NS: u64 = 1_500;
+    const WAY_NS: u64 = 2_000;
     let totals = &joined["joined"];
     let [exits, unexplained_ns] = ["exits", "unexplained_ns"].map(|key| number(&totals[key]));
     assert!(unexplained_ns <= exits * WAY_NS, "{totals}");
