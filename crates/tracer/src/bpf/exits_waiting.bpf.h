@@ -93,7 +93,8 @@ static __always_inline void book_sleep(struct exits_vcpu *vcpu, u64 slept,
 
 /* Books what it was off the CPU so far, all of it on the CPU that has done this much by now. A
  * sleep ends at the wake-up where another task had the CPU after it; where only idle had, the
- * latency of the wake-up is the sleep's. */
+ * latency of the wake-up is the sleep's. One that was woken while it still left its CPU never
+ * slept: the waker's reading of the clock is the earlier one. */
 static __always_inline void off_until(struct exits_vcpu *vcpu, u32 index, u64 now, bool idles,
 				      const struct exits_work *by_now, u32 to_cpu)
 {
@@ -101,10 +102,13 @@ static __always_inline void off_until(struct exits_vcpu *vcpu, u32 index, u64 no
 	u64 woken = vcpu->off_start;
 
 	if (!vcpu->off_runnable) {
-		bool waited = vcpu->wake && !idles;
-
-		woken = waited ? vcpu->wake : now;
-		middle = waited ? &vcpu->wake_mark : by_now;
+		if (!vcpu->wake || idles) {
+			woken = now;
+			middle = by_now;
+		} else if (vcpu->wake > woken) {
+			woken = vcpu->wake;
+			middle = &vcpu->wake_mark;
+		}
 		book_sleep(vcpu, woken - vcpu->off_start, &vcpu->mark, middle);
 		tell_interval(vcpu, index, EXITS_BLOCKED, vcpu->off_start, woken, vcpu->cpu,
 			      to_cpu);

@@ -159,6 +159,19 @@ fn a_sleep_nobody_asked_for_is_blocked_until_the_wake() {
     assert_eq!((split.blocked, split.preempted, split.kvm), (500, 400, 200));
 }
 
+/// The waker read its clock, and then the vCPU's CPU read its own and was the first to say so.
+#[test]
+fn a_vcpu_that_is_woken_as_it_leaves_has_not_slept() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, 0x400]);
+    handlers.run("switch", 0, 2_100, &[0, SLEEPS, VCPU, TASK]);
+    handlers.run("waking", 1, 2_050, &[VCPU]);
+    handlers.run("switch", 0, 3_000, &[0, 0, TASK, VCPU]);
+    handlers.run("entry", 0, 3_100, &[VCPU]);
+    let split = handlers.vcpu(1).split;
+    assert_eq!((split.blocked, split.preempted, split.kvm), (0, 900, 200));
+}
+
 #[test]
 fn a_halt_is_no_noise_but_its_way_back_is() {
     let handlers = Handlers::entered();
