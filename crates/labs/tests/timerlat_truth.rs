@@ -55,8 +55,7 @@ mod lab {
             for delay in &cause.delays {
                 let injected_ns = delay.injected_ns.unwrap();
                 assert!(injected_ns >= 50_000, "not by this cause: {cause:?}");
-                // The times of the trace have whole microseconds; what is inside another
-                // interrupt is the interrupt's.
+                // The times of the trace have whole microseconds.
                 let apart_ns = injected_ns.abs_diff(delay.named_ns);
                 assert!(apart_ns <= 4_000.max(injected_ns / 20), "{cause:?}");
             }

@@ -11,18 +11,27 @@ use crate::lab_program;
 /// What is let loose comes in no nearly whole number of its periods: a few times suffice to
 /// come anywhere between two wake-ups.
 pub(super) const TASK: &str = "vmnoise timerlat -p 1013 --format json";
-/// The trace has our clock.
-const EVENTS: &str = "trace_clock=mono buffer_size_kb=16384";
+/// The trace has our clock, and every interrupt: one inside of what is let loose is not its own.
+const EVENTS: &str = "trace_clock=mono buffer_size_kb=16384 events/irq_vectors/enable=1 \
+                      events/irq/irq_handler_entry/enable=1 events/irq/irq_handler_exit/enable=1 \
+                      events/irq/softirq_entry/enable=1 events/irq/softirq_exit/enable=1";
+/// What is in the lines at the begin and at the end of each.
+const INTERRUPTS: [[&str; 2]; 3] = [
+    ["_entry: vector=", "_exit: vector="],
+    [": irq_handler_entry: ", ": irq_handler_exit: "],
+    [": softirq_entry: ", ": softirq_exit: "],
+];
 
 /// Begin and end of a stretch, CLOCK_MONOTONIC in nanoseconds.
 type Span = (u64, u64);
 
-/// What is let loose, and by which events the kernel tells of it.
+/// What is let loose, and by which lines of the trace the kernel tells of it.
 struct Injected {
     what: &'static str,
     disturber: &'static str,
     /// Options of the task.
     task: &'static str,
+    /// Settings of the trace.
     events: &'static str,
     /// In the lines at its begin and at its end.
     lines: [&'static str; 2],
@@ -35,8 +44,7 @@ const INJECTED: [Injected; 3] = [
         what: "one interrupt in which 800 timers expire",
         disturber: "& lab-disturb expiries 0 800 7410 200",
         task: "",
-        events: "events/irq_vectors/local_timer_entry/enable=1 \
-                 events/irq_vectors/local_timer_exit/enable=1",
+        events: "",
         lines: [": local_timer_entry: ", ": local_timer_exit: "],
         source: "local_timer:",
     },
@@ -44,7 +52,7 @@ const INJECTED: [Injected; 3] = [
         what: "a task of higher priority that burns 300 µs",
         disturber: "& lab-disturb bursts 0 97 300 97 /tmp/bursts",
         task: " -P f:40",
-        events: "events/sched/sched_switch/enable=1",
+        events: " events/sched/sched_switch/enable=1",
         lines: [" next_comm=lab-burner ", " prev_comm=lab-burner "],
         source: "lab-burner:",
     },
@@ -53,7 +61,7 @@ const INJECTED: [Injected; 3] = [
         what: "one soft interrupt that wakes 200 tasks",
         disturber: "& lab-disturb timeouts 0 200 20000",
         task: "",
-        events: "events/irq/softirq_entry/enable=1 events/irq/softirq_exit/enable=1",
+        events: "",
         lines: [": softirq_entry: vec=1 ", ": softirq_exit: vec=1 "],
         source: "TIMER:1",
     },
@@ -108,7 +116,7 @@ pub fn causes() -> Result<Causes> {
         } = injected;
         commands.extend([
             (*disturber).to_owned(),
-            format!("lab-tracefs while {EVENTS} {events} -- {TASK}{task} -d 2"),
+            format!("lab-tracefs while {EVENTS}{events} -- {TASK}{task} -d 2"),
             "lab-tracefs show".to_owned(),
         ]);
     }
@@ -163,23 +171,32 @@ impl Injected {
     }
 }
 
-/// From each line of the first kind to the next of the second.
+/// From each line of the first kind to the next of the second, without the interrupts inside.
 fn spans(trace: &str, [begins, ends]: [&str; 2]) -> Result<Vec<Span>> {
     let mut spans = Vec::new();
-    let mut begun_ns = None;
+    let mut began = false;
+    let mut interrupts = 0_u32;
+    let mut since_ns = None;
     for line in trace.lines() {
         ensure!(!line.contains(" EVENTS]"), "the trace is not whole: {line}");
-        let at_ns = || {
-            let (before, _) = line.split_once(": ").context("a line without time")?;
-            timestamp_ns(before)
-        };
+        let any = |side: usize| INTERRUPTS.iter().any(|lines| line.contains(lines[side]));
         if line.contains(begins) {
-            begun_ns = Some(at_ns()?);
-        } else if line.contains(ends)
-            && let Some(begun_ns) = begun_ns.take()
-        {
-            spans.push((begun_ns, at_ns()?));
+            began = true;
+        } else if line.contains(ends) {
+            began = false;
+        } else if any(0) {
+            interrupts += 1;
+        } else if any(1) {
+            interrupts = interrupts.saturating_sub(1);
+        } else {
+            continue;
         }
+        let (before, _) = line.split_once(": ").context("a line without time")?;
+        let at_ns = timestamp_ns(before)?;
+        if let Some(since_ns) = since_ns.take() {
+            spans.push((since_ns, at_ns));
+        }
+        since_ns = (began && interrupts == 0).then_some(at_ns);
     }
     Ok(spans)
 }
@@ -227,6 +244,25 @@ mod tests {
           <idle>-0  [000] d.h1.  2.000400: local_timer_exit: vector=236
           <idle>-0  [000] d.h1.  2.001100: local_timer_entry: vector=236
 ";
+
+    #[test]
+    fn an_interrupt_inside_is_not_its_own() {
+        const TRACE: &str = "\
+      timerlat-90 [000] d..2. 2.000100: sched_switch: prev_comm=timerlat next_comm=lab-burner next_pid=94
+    lab-burner-94 [000] d.h2. 2.000150: local_timer_entry: vector=236
+    lab-burner-94 [000] d.h2. 2.000157: local_timer_exit: vector=236
+    lab-burner-94 [000] ..s2. 2.000158: softirq_entry: vec=1 [action=TIMER]
+    lab-burner-94 [000] d.H2. 2.000160: irq_work_entry: vector=246
+    lab-burner-94 [000] d.H2. 2.000161: irq_work_exit: vector=246
+    lab-burner-94 [000] ..s2. 2.000163: softirq_exit: vec=1 [action=TIMER]
+    lab-burner-94 [000] d..2. 2.000400: sched_switch: prev_comm=lab-burner next_comm=timerlat
+       swapper-0  [000] d.h2. 2.000500: local_timer_entry: vector=236
+       swapper-0  [000] d.h2. 2.000507: local_timer_exit: vector=236
+";
+        let spans = spans(TRACE, INJECTED[1].lines).unwrap();
+        let us = |begin: u64, end: u64| (2_000_000_000 + begin * 1000, 2_000_000_000 + end * 1000);
+        assert_eq!(spans, [us(100, 150), us(157, 158), us(163, 400)]);
+    }
 
     #[test]
     fn only_what_lies_in_a_wake_up_has_delayed_it() {
