@@ -15,7 +15,7 @@ pub(super) const TASK: &str = "vmnoise timerlat -p 1013 --format json";
 const EVENTS: &str = "trace_clock=mono buffer_size_kb=16384 events/irq_vectors/enable=1 \
                       events/irq/irq_handler_entry/enable=1 events/irq/irq_handler_exit/enable=1 \
                       events/irq/softirq_entry/enable=1 events/irq/softirq_exit/enable=1";
-/// What is in the lines at the begin and at the end of each.
+/// What is in the lines at the begin and at the end of each interrupt.
 const INTERRUPTS: [[&str; 2]; 3] = [
     ["_entry: vector=", "_exit: vector="],
     [": irq_handler_entry: ", ": irq_handler_exit: "],
@@ -31,7 +31,7 @@ struct Injected {
     disturber: &'static str,
     /// Options of the task.
     task: &'static str,
-    /// Settings of the trace.
+    /// Further settings of the trace.
     events: &'static str,
     /// In the lines at its begin and at its end.
     lines: [&'static str; 2],
@@ -176,17 +176,19 @@ fn spans(trace: &str, [begins, ends]: [&str; 2]) -> Result<Vec<Span>> {
     let mut spans = Vec::new();
     let mut began = false;
     let mut interrupts = 0_u32;
+    // Since when it goes on, with no interrupt inside.
     let mut since_ns = None;
     for line in trace.lines() {
         ensure!(!line.contains(" EVENTS]"), "the trace is not whole: {line}");
-        let any = |side: usize| INTERRUPTS.iter().any(|lines| line.contains(lines[side]));
+        let of_interrupt = |side: usize| INTERRUPTS.iter().any(|lines| line.contains(lines[side]));
+        // Its own come first: it may be an interrupt itself.
         if line.contains(begins) {
             began = true;
         } else if line.contains(ends) {
             began = false;
-        } else if any(0) {
+        } else if of_interrupt(0) {
             interrupts += 1;
-        } else if any(1) {
+        } else if of_interrupt(1) {
             interrupts = interrupts.saturating_sub(1);
         } else {
             continue;
@@ -247,7 +249,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_inside_is_not_its_own() {
-        const TRACE: &str = "\
+        const BURST: &str = "\
       timerlat-90 [000] d..2. 2.000100: sched_switch: prev_comm=timerlat next_comm=lab-burner next_pid=94
     lab-burner-94 [000] d.h2. 2.000150: local_timer_entry: vector=236
     lab-burner-94 [000] d.h2. 2.000157: local_timer_exit: vector=236
@@ -259,7 +261,7 @@ mod tests {
        swapper-0  [000] d.h2. 2.000500: local_timer_entry: vector=236
        swapper-0  [000] d.h2. 2.000507: local_timer_exit: vector=236
 ";
-        let spans = spans(TRACE, INJECTED[1].lines).unwrap();
+        let spans = spans(BURST, INJECTED[1].lines).unwrap();
         let us = |begin: u64, end: u64| (2_000_000_000 + begin * 1000, 2_000_000_000 + end * 1000);
         assert_eq!(spans, [us(100, 150), us(157, 158), us(163, 400)]);
     }
