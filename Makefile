@@ -3,12 +3,13 @@
 CARGO ?= cargo
 BINARY = $$(ls target/*/release/vmnoise target/release/vmnoise 2>/dev/null | head -1)
 
-.PHONY: help run build test lab-full bench examples soak validate setup clean
+.PHONY: help run build test lab-full mutations bench examples soak validate setup clean
 
 help:
 	@echo "make run       build vmnoise and measure this machine for 10 s; ends with the place of its report"
 	@echo "make test      every check this machine can run; what is skipped is counted, with its reason"
 	@echo "make lab-full  vmnoise in every kernel that Debian has, newer ones too"
+	@echo "make mutations puts deliberate faults into the code, and runs the tests that have to notice"
 	@echo "make bench     speeds and costs, beside their peers; nothing is asserted"
 	@echo "make examples  records examples, and renews their pages and the pictures in docs/examples"
 	@echo "make soak      an hour of measuring (SECONDS=3600): memory stays, nothing is lost"
@@ -28,6 +29,10 @@ test: setup
 lab-full: setup
 	@VMNOISE_TEST_TOOLS=1 VMNOISE_ENGINE_TOOLS=1 scripts/setup
 	@$(CARGO) xtask lab-full
+
+mutations: setup
+	@VMNOISE_TEST_TOOLS=1 scripts/setup
+	@$(CARGO) xtask mutations
 
 bench: setup
 	@VMNOISE_BENCH_TOOLS=1 scripts/setup

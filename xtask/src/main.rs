@@ -1,13 +1,18 @@
 //! What CI does, as commands anyone can run: `cargo xtask test`, `cargo xtask lab-full`,
-//! `cargo xtask bench`.
+//! `cargo xtask mutations`, `cargo xtask bench`.
 #![forbid(unsafe_code)]
 
+mod abilities;
 mod bench;
 mod checks;
 mod failures;
+mod libtest;
 mod licences;
+mod machine;
+mod mutations;
 mod npm;
 mod oracle;
+mod tally;
 mod tiers;
 
 use std::process::{Command, ExitCode};
@@ -15,14 +20,16 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail};
 
 fn main() -> ExitCode {
-    let task = std::env::args().nth(1).unwrap_or_default();
+    let mut arguments = std::env::args().skip(1);
+    let task = arguments.next().unwrap_or_default();
     let outcome = match task.as_str() {
         "test" => test(),
         "lab-full" => tiers::run_lab_full(),
+        "mutations" => mutations::run(&arguments.collect::<Vec<_>>()),
         "checks" => checks::all(),
         "bench" => bench::all(),
         _ => Err(anyhow::anyhow!(
-            "usage: cargo xtask test | lab-full | checks | bench"
+            "usage: cargo xtask test | lab-full | mutations [WORD...] | checks | bench"
         )),
     };
     match outcome {

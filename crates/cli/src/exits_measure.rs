@@ -13,6 +13,7 @@ use crate::exits_session::{ExitsOutcome, ExitsSession};
 use crate::feed::address::FeedAddress;
 use crate::feed::{Feeds, Second, rights};
 use crate::interrupt::Interrupts;
+use crate::loss_news::LossNews;
 
 /// Between two drains, and two looks at the clock and at Ctrl-C.
 const TICK: Duration = Duration::from_millis(20);
@@ -29,10 +30,13 @@ pub struct ExitsMeasurement<'a, 'v> {
     tracer: ExitTracer,
     session: ExitsSession<'a, 'v>,
     feeds: Option<Feeds>,
+    loss_news: LossNews,
+    /// All kinds together, by the last drain.
+    lost: u64,
 }
 
 impl<'a, 'v> ExitsMeasurement<'a, 'v> {
-    /// Takes over loaded programs that know the VMs there are.
+    /// Takes over attached programs that know the VMs there are.
     pub fn new(
         host: &'a Host,
         facts: &'a RunFacts,
@@ -45,13 +49,15 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
             tracer,
             session,
             feeds: None,
+            loss_news: LossNews::default(),
+            lost: 0,
         }
     }
 
     /// Runs to the end of the duration, of the VM that was asked for, or to Ctrl-C.
     ///
     /// # Errors
-    /// If the programs cannot be attached, or what they wrote cannot be read.
+    /// If what the programs write cannot be read.
     pub fn run(
         mut self,
         interrupts: &Interrupts,
@@ -59,7 +65,7 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
         detail: FeedDetail,
     ) -> Result<ExitsOutcome> {
         let began = self.anchor();
-        self.tracer.attach().context("attaching the BPF programs")?;
+        self.tracer.count().context("starting to count")?;
         if !feeds.is_empty() {
             rights::drop_to_serve()?;
             self.feeds = Some(Feeds::new(feeds, detail, self.facts, began));
@@ -85,6 +91,8 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
                 let vms = self.host.vms();
                 let gone = self.is_gone(&vms);
                 self.tracer.learn(vms.clone());
+                let forgotten = self.tracer.forget_gone(&vms);
+                forgotten.context("forgetting the VMs that are gone")?;
                 self.tell_clocks()?;
                 let counts = self.totals()?;
                 self.feed(&vms, drained, &counts);
@@ -102,11 +110,11 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
         };
         self.session.view().end_live();
         // What is read afterwards is final.
-        self.tracer.detach();
+        self.tracer.detach().context("stopping to count")?;
         let vms = self.host.vms();
         self.tracer.learn(vms.clone());
-        let drained = self.drain()?;
         self.tell_clocks()?;
+        let drained = self.drain()?;
         let counts = self.totals()?;
         let mono_ns = drained.mono_ns;
         self.session
@@ -145,17 +153,23 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
     }
 
     /// Takes what was told since the last call. The clock is read first: what ended before
-    /// is in the ring by now. Returns the reading.
+    /// is in the ring by now, and what was lost before is counted. Returns the reading.
     fn drain(&mut self) -> Result<Anchor> {
         let anchor = self.anchor();
-        if self.tracer.has_newcomers().context("counting the vCPUs")? {
-            self.tracer.learn(self.host.vms());
+        let newcomers = self.tracer.newcomers().context("counting the vCPUs")?;
+        if !newcomers.is_empty() {
+            self.tracer.learn(self.host.vms_of(&newcomers));
             self.tell_clocks()?;
         }
         let session = &mut self.session;
         self.tracer
             .drain(&mut |event| session.accept(&event))
             .context("reading the BPF ring buffer")?;
+        let losses = self.tracer.losses().context("reading the losses")?;
+        self.lost = losses.iter().map(|loss| loss.count).sum();
+        for loss in self.loss_news.of(losses) {
+            session.accept(&Event::Loss(loss));
+        }
         session.accept(&Event::Watermark(settled_ns(&anchor)));
         Ok(anchor)
     }
@@ -175,19 +189,17 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
         anchor
     }
 
-    /// What was counted so far, and what was lost.
+    /// What was counted so far, and what was lost of it.
     fn totals(&mut self) -> Result<Counts> {
         let vcpus = self.tracer.read().context("reading the counts")?;
         for (vcpu, totals) in &vcpus {
             self.session.accept(&Event::Vcpu(vcpu.clone()));
             self.session.accept(&Event::VcpuTotals(totals.clone()));
         }
-        let mut lost = 0;
-        for loss in self.tracer.losses().context("reading the losses")? {
-            lost += loss.count;
-            self.session.accept(&Event::Loss(loss));
-        }
-        Ok(Counts { vcpus, lost })
+        Ok(Counts {
+            vcpus,
+            lost: self.lost,
+        })
     }
 
     /// Tells the guests theirs. `drained` is when the stream was read, before the counts.

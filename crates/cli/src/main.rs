@@ -16,6 +16,7 @@ mod foreign;
 mod frame;
 mod host_feed;
 mod interrupt;
+mod loss_news;
 mod measure;
 mod observed;
 mod outer_steal;

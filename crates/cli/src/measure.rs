@@ -11,6 +11,7 @@ use vmnoise_workload::tsc;
 
 use crate::host_feed::HostFeed;
 use crate::interrupt::Interrupts;
+use crate::loss_news::LossNews;
 use crate::outer_steal::OuterSteal;
 use crate::output::view::Meanwhile;
 use crate::poller::Poller;
@@ -41,6 +42,7 @@ pub struct Measurement<'a> {
     session: Session<'a>,
     outer_steal: OuterSteal,
     baseline: Baseline,
+    loss_news: LossNews,
     events: Vec<Event>,
 }
 
@@ -72,6 +74,7 @@ impl<'a> Measurement<'a> {
             session,
             outer_steal,
             baseline: Baseline::default(),
+            loss_news: LossNews::default(),
             events: Vec::new(),
         }
     }
@@ -249,7 +252,8 @@ impl<'a> Measurement<'a> {
 
     /// Takes what came since the last call. The clock is read first: what ended
     /// before is in the rings by now. The tallies come next: every gap up to their
-    /// last reading is then among those drained. Returns CLOCK_MONOTONIC.
+    /// last reading is then among those drained. What was lost comes last: every record that was
+    /// lost before the watermark is counted then. Returns CLOCK_MONOTONIC.
     fn drain(&mut self) -> u64 {
         let mono_ns = self.anchor();
         for tally in self.tallies() {
@@ -273,6 +277,10 @@ impl<'a> Measurement<'a> {
         if let Some(feed) = &mut self.feed {
             feed.drain(&mut |event| events.push(event));
         }
+        let losses = self.losses().into_iter();
+        let losses = losses.map(|loss| self.baseline.loss(loss)).collect();
+        let news = self.loss_news.of(losses).map(Event::Loss);
+        self.events.extend(news);
         self.events
             .push(Event::Watermark(mono_ns.saturating_sub(SUBMIT_SLACK_NS)));
         for event in self.events.drain(..) {
@@ -281,12 +289,8 @@ impl<'a> Measurement<'a> {
         mono_ns
     }
 
-    /// What the events cannot tell: what was lost, and what measuring costs.
+    /// What the events cannot tell: what measuring costs, and what came of the feed.
     fn counters(&mut self) {
-        for loss in self.losses() {
-            let loss = self.baseline.loss(loss);
-            self.session.accept(&Event::Loss(loss));
-        }
         if let Some(cost) = self.tracer.as_ref().and_then(Tracer::own_cost) {
             let cost = self.baseline.own_cost(cost);
             self.session.accept(&Event::OwnCost(cost));

@@ -44,6 +44,7 @@ pub fn of_exits(tracer: &ExitTracer) -> Vec<Rung> {
         rungs.push(rung("begin of an exit", first, true, "", ""));
     }
     rungs.push(of_reasons(tracer.reasons()));
+    rungs.extend(tracer.rungs());
     rungs
 }
 

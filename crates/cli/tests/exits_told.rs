@@ -8,7 +8,7 @@ mod kvm {
 
     use vmnoise_events::{
         Activity, ActivityKind, Event, LossKind, Vcpu, VcpuExit, VcpuId, VcpuInterval,
-        VcpuIntervalKind,
+        VcpuIntervalKind, VcpuTotals,
     };
     use vmnoise_tracer::host::Host;
     use vmnoise_tracer::{ExitTracer, Streaming};
@@ -38,6 +38,8 @@ mod kvm {
     struct Told {
         sources: Vec<String>,
         vcpus: BTreeMap<VcpuId, Vcpu>,
+        /// Of those that have ended.
+        totals: BTreeMap<VcpuId, VcpuTotals>,
         exits: Vec<VcpuExit>,
         intervals: Vec<VcpuInterval>,
         activities: Vec<Activity>,
@@ -52,6 +54,10 @@ mod kvm {
                 }
                 Event::Vcpu(vcpu) => {
                     self.vcpus.insert(vcpu.id, vcpu);
+                }
+                Event::VcpuTotals(totals) => {
+                    assert!(self.vcpus.contains_key(&totals.vcpu));
+                    self.totals.insert(totals.vcpu, totals);
                 }
                 Event::Exit(exit) => {
                     assert!(self.vcpus.contains_key(&exit.vcpu));
@@ -78,6 +84,7 @@ mod kvm {
         let cpu = *Host::here().allowed_cpus().unwrap().last().unwrap();
         let mut tracer = ExitTracer::load(64, Streaming::Exits { threshold_ns: 0 }).unwrap();
         tracer.attach().unwrap();
+        tracer.count().unwrap();
         let hog = Hog::on(cpu);
         let hog_name = format!("sh:{}", hog.0.id());
         let mut vm = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
@@ -101,7 +108,7 @@ mod kvm {
             tracer.drain(&mut |event| told.take(event)).unwrap();
         }
         tracer.learn(Host::here().vms());
-        tracer.detach();
+        tracer.detach().unwrap();
         tracer.drain(&mut |event| told.take(event)).unwrap();
 
         let losses = tracer.losses().unwrap();
@@ -123,8 +130,7 @@ mod kvm {
         let vcpu = vcpu.expect("the VM made exits");
 
         // What was counted is what was told.
-        let counted = tracer.read().unwrap();
-        let (_, counted) = counted.iter().find(|(it, _)| it.id == vcpu.id).unwrap();
+        let counted = &told.totals[&vcpu.id];
         let exits: Vec<&VcpuExit> = told.exits.iter().filter(|it| it.vcpu == vcpu.id).collect();
         assert_eq!(exits.len() as u64, counted.exits);
         for exit in &exits {

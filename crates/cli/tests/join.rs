@@ -190,8 +190,11 @@ fn a_late_task_is_told_who_on_the_host_made_it_late() {
     );
     for sides in [irq, user] {
         let of = |key: &str| sides[key].as_u64().unwrap();
-        assert_eq!(of("guest_ns") + of("host_ns"), of("total_ns"), "{sides}");
-        assert_eq!(of("unknown_ns"), 0);
+        let both_ns = of("guest_ns") + of("host_ns");
+        assert_eq!(both_ns + of("unknown_ns"), of("total_ns"), "{sides}");
+        // Phases, and exits in them, that are too short for the clock.
+        let unsure_ns = json["joined"]["unsure"]["ns"].as_u64().unwrap();
+        assert!(of("unknown_ns") <= unsure_ns, "{sides} {unsure_ns}");
     }
     assert_eq!(irq["host_ns"], user["host_ns"], "no exit came later");
     let tree = &json["trees"][0];
@@ -204,7 +207,7 @@ fn a_late_task_is_told_who_on_the_host_made_it_late() {
     assert_eq!((told.status, &*told.stderr), (0, ""));
     for part in [
         "A guest's wake-ups, and what its host did in them\n guest: a CPU, kernel 6.12.9-guest",
-        "  in no exit %  ",
+        "  between %  ",
         "How late the task on CPU 0 (vCPU 0 of web) was\n",
         "  preempted    ksoftirqd/3:31 on host CPU 3\n",
         "|-     63.186  irq\n   |   |-     62.486  exit interrupt, LW, host CPU 3, 0.500 after the expiry\n",
@@ -240,16 +243,29 @@ fn a_wrong_clock_is_refused_and_not_averaged_away() {
 }
 
 #[test]
-fn a_vm_that_could_be_another_has_to_be_named() {
+fn a_vm_that_could_be_another_is_not_proven_whatever_is_named() {
     let flaws = Flaws {
         has_a_twin: true,
         ..Flaws::default()
     };
     let pair = Pair::with(flaws);
-    pair.explain("guest.rec host.rec").refused(1, "--vm");
-    for vm in ["web", "4160"] {
-        let told = pair.explain(&format!("guest.rec host.rec --format json --vm {vm}"));
-        assert_eq!(told.json()["pairs"][0]["vm"], "web");
+    for named in ["", " --vm web", " --vm 4160", " --vm twin"] {
+        let words = format!("guest.rec host.rec{named}");
+        pair.explain(&words).refused(1, "nothing proves");
+        let told = pair.explain(&format!("{words} --format json"));
+        assert_eq!(told.status, 1);
+        let json: Value = serde_json::from_str(&told.stdout).unwrap();
+        assert_eq!(json["schema"], "vmnoise.pairing/1");
+        assert_eq!(json["verdict"], "not_proven", "{json}");
+        assert_eq!(json["candidates"][0]["against"]["kind"], "vcpu", "{json}");
+        assert!(
+            json["culprits"].is_null() && json["cpus"].is_null(),
+            "{json}"
+        );
+        assert!(
+            told.stderr.contains(json["why"].as_str().unwrap()),
+            "{told:?}"
+        );
     }
     let told = pair.explain("guest.rec host.rec --vm nobody");
     told.refused(1, "nobody");

@@ -19,9 +19,10 @@ pub struct Activation {
     /// When the task was switched in.
     pub switch_mono_ns: Option<u64>,
     /// What this machine's steal clock advanced by from the last event of the CPU before the
-    /// expiry to the timer's interrupt, from there to the wake-up, to the switch, and to user space.
-    /// They say nothing unless the run's [`crate::Witnesses::activity_steal`] holds.
-    pub steal_ns: [u64; 4],
+    /// expiry until the timer was armed, if only after it; from there to the timer's interrupt, to
+    /// the wake-up, to the switch, and to user space. Nanoseconds; 0 around a step that was not
+    /// seen. They say nothing unless the run's [`crate::Witnesses::activity_steal`] holds.
+    pub steal_ns: [u64; 5],
     /// Expiries between the last activation and this one that were over before the task
     /// could ask for them.
     pub missed: u32,

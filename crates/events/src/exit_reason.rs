@@ -33,6 +33,14 @@ impl Isa {
         Self::ALL.into_iter().find(|isa| isa.number() == number)
     }
 
+    /// The one that the argument `isa` of the tracepoint `kvm_exit` names (KVM_ISA_VMX and
+    /// KVM_ISA_SVM of arch/x86/kvm/trace.h).
+    pub fn of_kvm_exit(isa: u32) -> Option<Isa> {
+        [Isa::Vmx, Isa::Svm]
+            .into_iter()
+            .find(|it| u32::from(it.number()) == isa)
+    }
+
     /// The number in recordings and on the wire from BPF.
     pub const fn number(self) -> u8 {
         self as u8

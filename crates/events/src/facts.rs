@@ -47,6 +47,13 @@ pub struct Witnesses {
     pub timer: bool,
 }
 
+impl Witnesses {
+    /// Whether everything is seen that a kernel does on its own account.
+    pub fn see_kernel(&self) -> bool {
+        self.irq && self.softirq && self.nmi && self.sched
+    }
+}
+
 /// Scheduling policy of the workload's threads, in rtla's letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -152,6 +159,10 @@ pub struct HostFacts {
     pub apic_ids: Vec<(u32, u32)>,
     /// The KVM vendor module (`kvm_intel`, `kvm_amd`, `kvm_pvm`), where visible.
     pub kvm_module: Option<String>,
+    /// Whether KVM may use posted interrupts (VMX with APICv), whose vectors have no
+    /// tracepoint; `None` where unknown, as of recordings that do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub posted_interrupts: Option<bool>,
 }
 
 /// One step of the ladder from best to no witness that a probe stands on.
@@ -199,5 +210,12 @@ impl RunFacts {
     /// a hypervisor under this machine.
     pub fn layer_below_unwitnessed(&self) -> bool {
         self.host.hypervisor.is_some()
+    }
+
+    /// Whether interrupts may come to this machine that no tracepoint tells of: those that
+    /// KVM posts with VMX. Where that is not recorded, Intel's module alone may.
+    pub fn has_hidden_interrupts(&self) -> bool {
+        let on_intel = self.host.kvm_module.as_deref() == Some("kvm_intel");
+        self.host.posted_interrupts.unwrap_or(on_intel)
     }
 }

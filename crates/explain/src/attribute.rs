@@ -6,7 +6,7 @@ use crate::below::take::Take;
 use crate::below::{BelowExit, Met};
 use crate::budget::{Budget, Part, add_up, largest_first};
 use crate::interference::Interference;
-use crate::kvm_bound::{KvmBound, inside_exit};
+use crate::kvm_bound::KvmBound;
 use crate::names::Names;
 use crate::own_steal::OwnSteal;
 use crate::residual::residual_share;
@@ -22,6 +22,12 @@ pub(crate) struct Context<'a> {
     pub(crate) kvm_bound: &'a KvmBound,
     /// What the host says of this gap.
     pub(crate) testimony: Testimony,
+    /// As [`crate::below::BelowLine::blur_ns`].
+    pub(crate) blur_ns: u64,
+    /// Whether an exit may lie in this gap, as far as its clock is known.
+    pub(crate) is_near_exit: bool,
+    /// Whether records of what lay in it may have been lost.
+    pub(crate) may_have_lost: bool,
 }
 
 /// One gap as it was explained.
@@ -37,6 +43,8 @@ pub(crate) struct Explained<'a> {
     pub(crate) met: &'a [Met],
     /// The share of what is left over.
     pub(crate) residual: Share,
+    /// Whether it is long enough for the clock of its host.
+    pub(crate) is_sure: bool,
     pub(crate) names: &'a Names,
 }
 
@@ -51,6 +59,7 @@ pub(crate) struct Attribution {
     budget: Budget,
     own: Vec<Part>,
     residual: Share,
+    is_sure: bool,
     steal_clamped: bool,
 }
 
@@ -64,6 +73,7 @@ impl Default for Attribution {
             budget: Budget::default(),
             own: Vec::new(),
             residual: Share::HvOrHw,
+            is_sure: true,
             steal_clamped: false,
         }
     }
@@ -83,6 +93,7 @@ impl Attribution {
         context: Context<'_>,
     ) {
         let end_ns = start_ns + dur_ns;
+        self.is_sure = dur_ns > context.blur_ns;
         self.begin(gap, start_ns, dur_ns, activities, context);
         let Self {
             sweep,
@@ -92,13 +103,20 @@ impl Attribution {
             budget,
             own,
             residual,
+            is_sure,
             steal_clamped,
         } = self;
         budget.exits_below = exits.len() as u32;
-        let held_something = !activities.is_empty() || budget.holds_exit();
+        let held_something = !activities.is_empty() || budget.holds_exit() || context.is_near_exit;
+        let may_have_held = context.testimony == Testimony::None && context.may_have_lost;
         let residual_share = match budget.is_incomplete() {
             true => Share::Unexplained,
-            false => residual_share(context.sight, held_something, context.testimony),
+            false => residual_share(
+                context.sight,
+                held_something || may_have_held,
+                *is_sure,
+                context.testimony,
+            ),
         };
         *residual = residual_share;
 
@@ -109,7 +127,13 @@ impl Attribution {
         let (mut residual_ns, net_ns) = match exits.is_empty() {
             true => (sweep.run(start_ns, end_ns, activities), sweep.net_ns()),
             false => {
-                let left_ns = take.run(sweep, (start_ns, end_ns), activities, exits);
+                let left_ns = take.run(
+                    sweep,
+                    (start_ns, end_ns),
+                    activities,
+                    exits,
+                    context.blur_ns,
+                );
                 if context.sight.has_activity_steal() && context.sight.has_one_steal_clock() {
                     take.place_steal(activities, robbed);
                     robbed_of = robbed;
@@ -126,18 +150,21 @@ impl Attribution {
             let mut ns = net_ns[index] - robbed_ns;
             let source = context.names.defined(activity.source);
             if activity.kind == ActivityKind::Exit && ns > 0 {
-                let surplus_ns = kvm_surplus_ns(activities, index, ns, context);
+                let held = context
+                    .kvm_bound
+                    .judge(activities, index, ns, context.names);
                 push(
                     budget,
                     Part {
                         share: residual_share,
                         source,
                         host_cpu: None,
-                        ns: surplus_ns,
+                        ns: held.surplus_ns,
                         count: 1,
                     },
                 );
-                ns -= surplus_ns;
+                ns -= held.surplus_ns;
+                budget.unbounded_kvm_ns += held.unbounded_ns;
             }
             push(
                 budget,
@@ -222,6 +249,7 @@ impl Attribution {
             reloads: gap.reloads,
             witnessed: matches!(context.testimony, Testimony::Host { .. }),
             exits_below: 0,
+            unbounded_kvm_ns: 0,
             interference,
             lost_activities: gap.interference.map(lost),
         };
@@ -251,6 +279,7 @@ impl Attribution {
             exits,
             met: self.take.met(),
             residual: self.residual,
+            is_sure: self.is_sure,
             names,
         }
     }
@@ -267,7 +296,8 @@ fn push(budget: &mut Budget, part: Part) {
     }
 }
 
-/// Books what the exits had. They are counted where the workload has not counted them.
+/// Books what the exits had. They are counted where the workload has not counted them. What of
+/// `kvm` is not bounded counts in the first gap that meets its exit.
 fn book_exits(budget: &mut Budget, exits: &[BelowExit], met: &[Met]) {
     let parts = met.iter().flat_map(|met| &met.parts);
     budget.parts.extend(parts.map(|part| Part {
@@ -277,19 +307,12 @@ fn book_exits(budget: &mut Budget, exits: &[BelowExit], met: &[Met]) {
         ns: part.ns,
         count: part.count,
     }));
+    let first = exits.iter().zip(met).filter(|(_, met)| met.first);
+    let unbounded = first.clone().map(|(exit, _)| exit.told.unbounded_kvm_ns);
+    budget.unbounded_kvm_ns = unbounded.fold(budget.unbounded_kvm_ns, u64::saturating_add);
     if budget.light_exits == 0 && budget.heavy_exits == 0 {
-        let first = exits.iter().zip(met).filter(|(_, met)| met.first);
         let heavy = first.clone().filter(|(exit, _)| exit.heavy).count();
         budget.heavy_exits = heavy as u32;
         budget.light_exits = (first.count() - heavy) as u32;
     }
-}
-
-fn kvm_surplus_ns(activities: &[Activity], index: usize, kvm_ns: u64, context: Context<'_>) -> u64 {
-    let inside = inside_exit(activities, index);
-    if !inside.host_events {
-        return 0;
-    }
-    let reason = context.names.defined(activities[index].source);
-    context.kvm_bound.surplus_ns(reason, inside.vmm, kvm_ns)
 }

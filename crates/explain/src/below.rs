@@ -63,6 +63,8 @@ pub(crate) struct ExitTold {
 #[derive(Debug, Default)]
 pub(crate) struct BelowLine {
     exits: VecDeque<BelowExit>,
+    /// What a time of an exit may be wrong by on the guest's clock.
+    bound_ns: u64,
     /// No exit that ends later is still to come with an earlier begin.
     told_to_ns: u64,
     /// Gaps that begin earlier may miss exits.
@@ -93,6 +95,24 @@ impl BelowLine {
         self.exits.push_back(exit);
     }
 
+    /// States how sure the times of the exits are.
+    pub(crate) fn bind(&mut self, bound_ns: u64) {
+        self.bound_ns = bound_ns;
+    }
+
+    /// An exit that has no more of a stretch than this, twice the clock's bound, names nobody
+    /// there: moved by the bound it would have less than half of that, or nothing.
+    pub(crate) fn blur_ns(&self) -> u64 {
+        self.bound_ns.saturating_mul(2)
+    }
+
+    /// Whether an exit may lie in `start_ns..end_ns`, as far as the clock is known.
+    pub(crate) fn is_near(&mut self, start_ns: u64, end_ns: u64) -> bool {
+        let from_ns = start_ns.saturating_sub(self.bound_ns);
+        let to_ns = end_ns.saturating_add(self.bound_ns);
+        !self.overlapping(from_ns, to_ns).is_empty()
+    }
+
     /// The exits that overlap `start_ns..end_ns`.
     pub(crate) fn overlapping(&mut self, start_ns: u64, end_ns: u64) -> &mut [BelowExit] {
         let exits = self.exits.make_contiguous();
@@ -103,6 +123,7 @@ impl BelowLine {
 
     /// Forgets what ended by this instant: it can overlap no later gap.
     pub(crate) fn settle(&mut self, settled_ns: u64) {
+        let settled_ns = settled_ns.saturating_sub(self.bound_ns);
         let over = self
             .exits
             .partition_point(|exit| exit.end_mono_ns <= settled_ns);
@@ -120,8 +141,11 @@ impl BelowLine {
 pub(crate) struct Met {
     /// Whether no gap has met it before.
     pub(crate) first: bool,
-    /// In the order of shares, sources and CPUs; never 0 ns.
+    /// In the order of shares, sources and CPUs; never 0 ns. Empty where it has too little of
+    /// the gap for its clock.
     pub(crate) parts: Vec<MetPart>,
+    /// What it has of the gap then, which is left to nobody.
+    pub(crate) unsure_ns: u64,
 }
 
 /// What somebody on the host had of a gap.

@@ -83,6 +83,10 @@ pub struct Budget {
     pub witnessed: bool,
     /// Exits that the host's recording lays into it, at least in part.
     pub exits_below: u32,
+    /// What is booked as `kvm` of exits in which others had part, and could not be held against
+    /// what KVM usually takes: too few exits had shown it. Nanoseconds; of an exit that the
+    /// host's recording tells, its whole `kvm`, in the first gap that meets it.
+    pub unbounded_kvm_ns: u64,
     /// How many activities overlapped it, by class.
     pub interference: Interference,
     /// Interferences that the workload's counter saw in it and no activity shows:

@@ -58,7 +58,7 @@ impl Line {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ClockMap {
     points: Vec<Point>,
     tsc_hz: u64,
@@ -101,6 +101,12 @@ impl ClockMap {
         self.widest_bracket_tsc = self.widest_bracket_tsc.max(width_tsc);
         self.points.push(new);
         true
+    }
+
+    /// Whether the TSC went back before this anchor, although time went on.
+    pub(crate) fn went_back(&self, anchor: &Anchor) -> bool {
+        let last = self.points.last();
+        last.is_some_and(|last| anchor.mono_ns > last.mono_ns && anchor.after_tsc < last.tsc)
     }
 
     pub(crate) fn has_anchor(&self) -> bool {
@@ -254,6 +260,21 @@ mod tests {
             }));
         }
         assert!(map.covers(1000) && !map.covers(1001));
+    }
+
+    #[test]
+    fn a_counter_that_goes_back_is_told_from_an_anchor_that_comes_twice() {
+        let map = map(&[(1000, 500)]);
+        let went_back = |tsc, mono_ns| {
+            map.went_back(&Anchor {
+                before_tsc: tsc,
+                mono_ns,
+                after_tsc: tsc,
+            })
+        };
+        assert!(went_back(900, 600));
+        assert!(!went_back(1_100, 600) && !went_back(1_000, 600));
+        assert!(!went_back(900, 500) && !went_back(900, 400));
     }
 
     #[test]

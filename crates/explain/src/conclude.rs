@@ -69,6 +69,9 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
         losses,
         late_events: explainer.late_activities + late_gaps,
         clock_bound_ns: explainer.clock.bound_ns(),
+        tsc_went_back_at_ns: explainer
+            .went_back_ns
+            .map(|at_ns| at_ns.saturating_sub(origin_ns)),
         rungs: explainer.facts.rungs,
         periodic,
         feed: explainer.feed.summary(),
@@ -111,6 +114,7 @@ fn cpu_summary(cpu: &Cpu, explainer: &Explainer) -> CpuSummary {
         cpu_available_percent: noise_percent.map(|noise| round_6((100.0 - noise).max(0.0))),
         max_gap_ns: (run.gaps > 0).then_some(run.max_gap_ns),
         shares_ns: run.shares(&explainer.sight),
+        unbounded_kvm_ns: run.unbounded_kvm_ns(&explainer.sight),
         interference: run.interference(&explainer.sight, cpu.interference_counts()),
         incomplete_gaps: run.incomplete_gaps.or(cpu.interference_counts().map(|_| 0)),
         guest_columns: cpu.columns_so_far(&explainer.sight, &explainer.clock),

@@ -10,6 +10,7 @@ use crate::attribute::{Attribution, Explained};
 use crate::below::{BelowExit, BelowLine};
 use crate::clockmap::ClockMap;
 use crate::derive::Derivation;
+use crate::doubt::Doubt;
 use crate::feed::HostLine;
 use crate::guest_columns::ExitCounts;
 use crate::kvm_bound::KvmBound;
@@ -29,6 +30,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) names: &'a Names,
     pub(crate) attribution: &'a mut Attribution,
     pub(crate) threshold_ns: u64,
+    /// Where something may be missing of the stream.
+    pub(crate) doubt: &'a Doubt,
     /// What a host says of this CPU between two instants (CLOCK_MONOTONIC, ns).
     pub(crate) testimony: &'a dyn Fn(u32, u64, u64) -> Testimony,
     /// Where every line goes, if anyone wants them.
@@ -127,11 +130,22 @@ impl Cpu {
         }
     }
 
+    /// Forgets what ended after the last anchor.
+    pub(crate) fn forget_undated(&mut self, clock: &ClockMap, last_ns: u64) {
+        self.waiting.retain(|gap| clock.covers(gap.end_tsc));
+        self.waking.retain(|waking| waking.woke_mono_ns <= last_ns);
+    }
+
     pub(crate) fn add_activity(&mut self, activity: Activity) {
         self.timeline.push(activity);
         if let Some(net_noise) = &mut self.net_noise {
             net_noise.push(activity);
         }
+    }
+
+    /// States how sure the times of exits below are.
+    pub(crate) fn bind_below(&mut self, bound_ns: u64) {
+        self.below.bind(bound_ns);
     }
 
     pub(crate) fn add_exit_below(&mut self, exit: BelowExit) {
@@ -168,9 +182,7 @@ impl Cpu {
         {
             self.started_mono_ns = Some(clock.mono_ns(tally.first_tsc));
         }
-        let activities = self.timeline.begin_pass();
-        self.kvm_bound
-            .observe(activities, reach.mono_ns(), shared.names);
+        self.timeline.begin_pass();
         let settled_ns = if shared.sight.is_observed() {
             self.explain_derived(reach, shared, on_gap)
         } else if shared.sight.is_timer() {
@@ -179,6 +191,8 @@ impl Cpu {
             self.explain_felt(reach, shared, on_gap)
         };
         let settled_ns = settled_ns.min(reach.mono_ns());
+        self.kvm_bound
+            .observe(self.timeline.activities(), settled_ns, shared.names);
         self.timeline.end_pass(settled_ns);
         self.below.settle(settled_ns);
         self.settle_host(reach, settled_ns, shared);
@@ -248,7 +262,12 @@ fn told_below<'a>(
     }
     let testimony = match below.has_forgotten(start_ns) {
         true => Testimony::None,
-        false => (shared.testimony)(cpu, start_ns, end_ns),
+        false => match (shared.testimony)(cpu, start_ns, end_ns) {
+            Testimony::Host { is_whole } => Testimony::Host {
+                is_whole: is_whole && shared.doubt.is_past(start_ns),
+            },
+            Testimony::None => Testimony::None,
+        },
     };
     (below.overlapping(start_ns, end_ns), testimony)
 }

@@ -90,19 +90,11 @@ fn width_ns(length_ns: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::exits::Taken;
+    use vmnoise_events::{ExitSplit, Witnesses};
 
     fn reason(histogram: &[(u64, u64)], min_ns: u64, max_ns: u64) -> ReasonExits {
-        let none = Taken {
-            kvm: Some(0),
-            vmm: 0,
-            preempted: 0,
-            blocked: 0,
-            throttled: 0,
-            host_irq: 0,
-            host_softirq: 0,
-            host_nmi: 0,
-            halted: 0,
-        };
+        let nothing = ExitSplit::default();
+        let none = Taken::of(&nothing, true, &Witnesses::default());
         ReasonExits {
             name: "io".into(),
             code: None,

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vmnoise_events::{Exit, ExitFilter, ExitReason, ExitSplit, ReasonTotals, Vcpu, VcpuTotals};
+use vmnoise_events::{
+    Exit, ExitFilter, ExitReason, ExitSplit, ReasonTotals, Share, Vcpu, VcpuTotals, Witnesses,
+};
 
 /// Every VM that was seen.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,7 +56,8 @@ pub struct VcpuTime {
     pub taken: Taken,
 }
 
-/// [`ExitSplit`] where KVM's own part may be unknown.
+/// [`ExitSplit`] where parts are unknown: those that had no witness, and KVM's own, which is what
+/// remains. Without one of the others it is nobody's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[allow(
     missing_docs,
@@ -63,13 +66,16 @@ pub struct VcpuTime {
 pub struct Taken {
     pub kvm: Option<u64>,
     pub vmm: u64,
-    pub preempted: u64,
-    pub blocked: u64,
-    pub throttled: u64,
-    pub host_irq: u64,
-    pub host_softirq: u64,
-    pub host_nmi: u64,
+    pub preempted: Option<u64>,
+    pub blocked: Option<u64>,
+    pub throttled: Option<u64>,
+    pub host_irq: Option<u64>,
+    pub host_softirq: Option<u64>,
+    pub host_nmi: Option<u64>,
     pub halted: u64,
+    /// What remains, where it could be the host's as well as KVM's; `None` elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unexplained: Option<u64>,
 }
 
 /// Exits of a vCPU for one reason.
@@ -120,10 +126,11 @@ pub struct WorstExit {
     pub shares_ns: Taken,
 }
 
-/// Sums up what was counted. A vCPU that was never seen to enter is left out.
+/// Sums up what was counted by these witnesses. A vCPU that was never seen to enter is left out.
 pub fn summarize_exits<'a>(
     vcpus: impl IntoIterator<Item = (&'a Vcpu, &'a VcpuTotals)>,
     filter: &ExitFilter,
+    witnesses: &Witnesses,
 ) -> ExitsSummary {
     let mut vms: BTreeMap<(u32, u64), VmExits> = BTreeMap::new();
     for (vcpu, totals) in vcpus {
@@ -137,7 +144,7 @@ pub fn summarize_exits<'a>(
                 name: vcpu.vm_name.clone(),
                 vcpus: Vec::new(),
             });
-        vm.vcpus.push(vcpu_exits(vcpu, totals, filter));
+        vm.vcpus.push(vcpu_exits(vcpu, totals, filter, witnesses));
     }
     let mut vms: Vec<VmExits> = vms.into_values().collect();
     for vm in &mut vms {
@@ -146,13 +153,18 @@ pub fn summarize_exits<'a>(
     ExitsSummary { vms }
 }
 
-fn vcpu_exits(vcpu: &Vcpu, totals: &VcpuTotals, filter: &ExitFilter) -> VcpuExits {
+fn vcpu_exits(
+    vcpu: &Vcpu,
+    totals: &VcpuTotals,
+    filter: &ExitFilter,
+    witnesses: &Witnesses,
+) -> VcpuExits {
     let has_kvm = vcpu.sees_kvm;
     let span_ns = totals.last_mono_ns.saturating_sub(totals.first_mono_ns);
     let mut reasons: Vec<ReasonExits> = totals
         .reasons
         .iter()
-        .map(|totals| reason(totals, has_kvm))
+        .map(|totals| reason(totals, has_kvm, witnesses))
         .filter(|reason| filter.takes_reason(&reason.name))
         .collect();
     reasons.sort_by(|a, b| {
@@ -163,7 +175,7 @@ fn vcpu_exits(vcpu: &Vcpu, totals: &VcpuTotals, filter: &ExitFilter) -> VcpuExit
     let worst = totals
         .worst
         .as_ref()
-        .map(|exit| worst_exit(exit, has_kvm))
+        .map(|exit| worst_exit(exit, has_kvm, witnesses))
         .filter(|exit| filter.takes_reason(&exit.reason));
     VcpuExits {
         vcpu: vcpu.number,
@@ -173,14 +185,14 @@ fn vcpu_exits(vcpu: &Vcpu, totals: &VcpuTotals, filter: &ExitFilter) -> VcpuExit
         heavy: totals.heavy,
         time_ns: VcpuTime {
             guest: span_ns.saturating_sub(totals.split.total()),
-            taken: taken(&totals.split, has_kvm),
+            taken: Taken::of(&totals.split, has_kvm, witnesses),
         },
         reasons,
         worst: worst.into_iter().collect(),
     }
 }
 
-fn reason(totals: &ReasonTotals, has_kvm: bool) -> ReasonExits {
+fn reason(totals: &ReasonTotals, has_kvm: bool, witnesses: &Witnesses) -> ReasonExits {
     let total_ns = totals.split.total();
     ReasonExits {
         name: totals.name().into(),
@@ -192,12 +204,13 @@ fn reason(totals: &ReasonTotals, has_kvm: bool) -> ReasonExits {
         mean_ns: total_ns.checked_div(totals.count).unwrap_or(0),
         p99_ns: quantile_ns(&totals.histogram, totals.count, 0.99),
         max_ns: totals.max_ns,
-        shares_ns: taken(&totals.split, has_kvm),
+        shares_ns: Taken::of(&totals.split, has_kvm, witnesses),
         histogram: totals.histogram.clone(),
     }
 }
 
-fn worst_exit(exit: &Exit, has_kvm: bool) -> WorstExit {
+fn worst_exit(exit: &Exit, has_kvm: bool, witnesses: &Witnesses) -> WorstExit {
+    let shares_ns = Taken::of(&exit.split, has_kvm, witnesses);
     WorstExit {
         start_mono_ns: exit.start_mono_ns,
         dur_ns: exit.dur_ns(),
@@ -205,22 +218,49 @@ fn worst_exit(exit: &Exit, has_kvm: bool) -> WorstExit {
         code: exit.reason.code,
         exit_cpu: exit.exit_cpu,
         entry_cpu: exit.entry_cpu,
-        overhead_ns: has_kvm.then(|| exit.split.overhead()),
-        shares_ns: taken(&exit.split, has_kvm),
+        overhead_ns: shares_ns.overhead_ns(),
+        shares_ns,
     }
 }
 
-pub(crate) fn taken(split: &ExitSplit, has_kvm: bool) -> Taken {
-    Taken {
-        kvm: has_kvm.then_some(split.kvm),
-        vmm: split.vmm,
-        preempted: split.preempted,
-        blocked: split.blocked,
-        throttled: split.throttled,
-        host_irq: split.host_irq,
-        host_softirq: split.host_softirq,
-        host_nmi: split.host_nmi,
-        halted: split.halted,
+impl Taken {
+    /// What is known of a split where exits handled in the host kernel are seen or not.
+    pub fn of(split: &ExitSplit, has_kvm: bool, witnesses: &Witnesses) -> Taken {
+        let if_seen = |seen: bool, ns: u64| seen.then_some(ns);
+        let is_kvms = has_kvm && witnesses.see_kernel();
+        Taken {
+            kvm: if_seen(is_kvms, split.kvm),
+            vmm: split.vmm,
+            preempted: if_seen(witnesses.sched, split.preempted),
+            blocked: if_seen(witnesses.sched, split.blocked),
+            throttled: if_seen(witnesses.sched, split.throttled),
+            host_irq: if_seen(witnesses.irq, split.host_irq),
+            host_softirq: if_seen(witnesses.softirq, split.host_softirq),
+            host_nmi: if_seen(witnesses.nmi, split.host_nmi),
+            halted: split.halted,
+            unexplained: if_seen(has_kvm && !is_kvms, split.kvm),
+        }
+    }
+
+    /// What the thesis calls overhead, in nanoseconds: the time the vCPU's own thread had.
+    pub fn overhead_ns(&self) -> Option<u64> {
+        Some(self.kvm?.saturating_add(self.vmm))
+    }
+
+    /// Each share under its name, [`Share::Unexplained`] last.
+    pub const fn parts(&self) -> [(Share, Option<u64>); 10] {
+        [
+            (Share::Kvm, self.kvm),
+            (Share::Vmm, Some(self.vmm)),
+            (Share::Preempted, self.preempted),
+            (Share::Blocked, self.blocked),
+            (Share::Throttled, self.throttled),
+            (Share::HostIrq, self.host_irq),
+            (Share::HostSoftirq, self.host_softirq),
+            (Share::HostNmi, self.host_nmi),
+            (Share::Halted, Some(self.halted)),
+            (Share::Unexplained, self.unexplained),
+        ]
     }
 }
 

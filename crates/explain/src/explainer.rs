@@ -10,6 +10,7 @@ use crate::budget::Budget;
 use crate::clockmap::ClockMap;
 use crate::conclude::{conclude, named_so_far, named_wakeup_so_far};
 use crate::cpu::{Cpu, Shared};
+use crate::doubt::Doubt;
 use crate::feed::Feed;
 use crate::ledger::PeriodLine;
 use crate::losses::LossCounts;
@@ -54,10 +55,13 @@ pub struct Explainer {
     wakeups: Vec<Wakeup>,
     trace: Option<Trace>,
     pub(crate) losses: LossCounts,
+    doubt: Doubt,
     pub(crate) late_activities: u64,
     pub(crate) own_cost: Option<OwnCost>,
     pub(crate) feed: Feed,
     watermark_ns: u64,
+    /// When the TSC went back, by the last anchor before; CLOCK_MONOTONIC in nanoseconds.
+    pub(crate) went_back_ns: Option<u64>,
     pub(crate) finish: Option<Finish>,
 }
 
@@ -103,10 +107,12 @@ impl Explainer {
             wakeups: Vec::new(),
             trace,
             losses: LossCounts::default(),
+            doubt: Doubt::default(),
             late_activities: 0,
             own_cost: None,
             feed: Feed::default(),
             watermark_ns: 0,
+            went_back_ns: None,
             finish: None,
         }
     }
@@ -120,6 +126,10 @@ impl Explainer {
     /// The same beside a host. What it did until the end of a gap has to be told before the
     /// event that makes the gap certain.
     pub(crate) fn take(&mut self, event: &Event, audience: Audience<'_>) {
+        self.doubt.see(event);
+        if self.went_back_ns.is_some() && !is_of_run(event) {
+            return;
+        }
         match event {
             Event::Source(source) => {
                 if !self.names.define(source) {
@@ -136,6 +146,7 @@ impl Explainer {
             }
             Event::Activation(_) => self.losses.find(LossKind::Undecodable),
             Event::Activity(activity) => self.add_activity(activity),
+            Event::Anchor(anchor) if self.clock.went_back(anchor) => self.end_trust(),
             Event::Anchor(anchor) => {
                 if !self.clock.add(anchor) {
                     self.losses.find(LossKind::Undecodable);
@@ -171,9 +182,25 @@ impl Explainer {
         }
     }
 
+    /// The clock that dates everything jumped after its last anchor: what was felt later has no
+    /// place in time, and what is told from now on is of that time.
+    fn end_trust(&mut self) {
+        let Self { clock, cpus, .. } = self;
+        let last_ns = clock.span_mono_ns().map(|(_, last_ns)| last_ns);
+        self.went_back_ns = last_ns;
+        for cpu in cpus {
+            cpu.forget_undated(clock, last_ns.unwrap_or(0));
+        }
+    }
+
     /// What a source on the host is called here.
     pub(crate) fn name_below(&mut self, name: &str) -> SourceId {
         self.names.below(name)
+    }
+
+    /// States what the times of exits on this CPU may be wrong by, before the first of them.
+    pub(crate) fn bind_below(&mut self, cpu: u32, bound_ns: u64) {
+        self.cpu_mut(cpu).bind_below(bound_ns);
     }
 
     /// Takes an exit of the vCPU that one of this guest's CPUs is; of each vCPU they come in
@@ -325,6 +352,7 @@ impl Explainer {
             cutter,
             worst_wakeups,
             wakeups,
+            doubt,
             ..
         } = self;
         let timer = facts.options.timer.as_ref();
@@ -335,6 +363,7 @@ impl Explainer {
             names,
             attribution,
             threshold_ns: facts.options.threshold_ns,
+            doubt,
             testimony: audience.testimony,
             trace: trace.as_mut(),
             cutter,
@@ -362,6 +391,19 @@ impl Explainer {
             }
         }
     }
+}
+
+/// Whether an event says something of the whole run, whatever its clocks do.
+fn is_of_run(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Source(_)
+            | Event::Loss(_)
+            | Event::OwnCost(_)
+            | Event::FeedTotals(_)
+            | Event::Watermark(_)
+            | Event::Finish(_)
+    )
 }
 
 /// Without a host, nobody below says anything.

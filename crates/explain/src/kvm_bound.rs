@@ -1,35 +1,34 @@
-//! What KVM itself may claim of an exit. `kvm` is what remains of an exit, so time
-//! that nobody explains would silently become KVM's wherever host events make an
-//! exit long. Exits without host events show what KVM takes for the same reason;
-//! beyond their 99th percentile the remainder counts as residual.
+//! The exits of a microVM that show what KVM usually takes, found among what its host did; and
+//! what others had of the exit of a gap.
 
-use vmnoise_events::{Activity, ActivityKind, SourceId};
+use vmnoise_events::{Activity, ActivityKind};
 
 use crate::names::{Names, row};
-use crate::plain_kvm::PlainKvm;
+use crate::usual_kvm::{Held, KvmPart, Others, UsualKvm};
 
-/// An exit that nothing has interrupted so far.
+/// An exit in which others had so little part that it may be a standard.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     exit: Activity,
-    /// Time the VMM had of it, in nanoseconds, and the end of its last turn.
-    vmm_ns: u64,
-    vmm_end_ns: u64,
+    inside: Inside,
+    /// Time that the VMM and an interrupt had of it, in nanoseconds, and the end of the last.
+    taken_ns: u64,
+    taken_to_ns: u64,
 }
 
-/// The plain exits of one CPU, found among its activities.
+/// Of one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct KvmBound {
-    plain: PlainKvm,
+    usual: UsualKvm,
     candidate: Option<Candidate>,
     busy_to_ns: u64,
     observed_to_ns: u64,
 }
 
 impl KvmBound {
-    /// Learns from all activities that begin before `until_ns`; `activities` are
-    /// sorted by begin. One that began before the last call's `until_ns` but came
-    /// after it is left out: it costs a sample, not correctness.
+    /// Learns from the exits that end by `until_ns`; `activities` are sorted by begin. One that
+    /// began before the last call's `until_ns` but came after it is left out: it costs a sample,
+    /// not correctness.
     pub(crate) fn observe(&mut self, activities: &[Activity], until_ns: u64, names: &Names) {
         let new = activities.partition_point(|a| a.start_mono_ns < self.observed_to_ns);
         for activity in activities[new..]
@@ -38,76 +37,127 @@ impl KvmBound {
         {
             self.observe_one(activity, names);
         }
+        self.settle(until_ns, names);
         self.observed_to_ns = self.observed_to_ns.max(until_ns);
     }
 
     fn observe_one(&mut self, activity: &Activity, names: &Names) {
-        if let Some(candidate) = &mut self.candidate {
-            if activity.start_mono_ns >= candidate.exit.end_mono_ns {
-                let done = *candidate;
-                self.record(&done, names);
-                self.candidate = None;
-            } else if activity.kind == ActivityKind::Vmm
-                && activity.start_mono_ns >= candidate.vmm_end_ns
-                && activity.end_mono_ns <= candidate.exit.end_mono_ns
-            {
-                candidate.vmm_ns += activity.end_mono_ns - activity.start_mono_ns;
-                candidate.vmm_end_ns = activity.end_mono_ns;
-            } else {
-                self.candidate = None;
-            }
-        }
+        self.settle(activity.start_mono_ns, names);
+        self.candidate = self.candidate.and_then(|exit| exit.with(activity));
         if activity.kind == ActivityKind::Exit && activity.start_mono_ns >= self.busy_to_ns {
-            self.candidate = Some(Candidate {
-                exit: *activity,
-                vmm_ns: 0,
-                vmm_end_ns: 0,
-            });
+            self.candidate = Candidate::new(activity);
         }
         self.busy_to_ns = self.busy_to_ns.max(activity.end_mono_ns);
     }
 
-    fn record(&mut self, plain: &Candidate, names: &Names) {
-        let exit = &plain.exit;
-        let reason = row(names.defined(exit.source));
-        let length_ns = exit.end_mono_ns - exit.start_mono_ns;
-        let kvm_ns = length_ns - plain.vmm_ns;
-        self.plain.record(reason, plain.vmm_end_ns > 0, kvm_ns);
+    /// Nothing that begins before `until_ns` is still to come.
+    fn settle(&mut self, until_ns: u64, names: &Names) {
+        let is_over = |it: &mut Candidate| it.exit.end_mono_ns <= until_ns;
+        if let Some(Candidate {
+            exit,
+            inside,
+            taken_ns,
+            ..
+        }) = self.candidate.take_if(is_over)
+        {
+            let dur_ns = exit.end_mono_ns - exit.start_mono_ns;
+            self.usual
+                .learn(part(&exit, inside, dur_ns - taken_ns, names));
+        }
     }
 
-    /// How much of `kvm_ns`, KVM's part of an exit that holds host events, is beyond
-    /// what plain exits of the same class take. 0 as long as too few are known.
-    pub(crate) fn surplus_ns(&self, reason: Option<SourceId>, heavy: bool, kvm_ns: u64) -> u64 {
-        let p99_ns = self.plain.p99_ns(row(reason), heavy);
-        p99_ns.map_or(0, |p99_ns| kvm_ns.saturating_sub(p99_ns))
+    /// What is to be said of the `kvm_ns` that KVM had of the exit at `index` of a gap, whose
+    /// `activities` are sorted by begin.
+    pub(crate) fn judge(
+        &self,
+        activities: &[Activity],
+        index: usize,
+        kvm_ns: u64,
+        names: &Names,
+    ) -> Held {
+        let inside = inside_exit(activities, index);
+        self.usual
+            .judge(part(&activities[index], inside, kvm_ns, names))
     }
 }
 
-/// Host events and VMM turns inside one exit of a gap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Inside {
-    pub(crate) host_events: bool,
-    pub(crate) vmm: bool,
+impl Candidate {
+    /// What was stolen inside an exit is not KVM's.
+    fn new(exit: &Activity) -> Option<Candidate> {
+        (exit.steal_ns == 0).then_some(Candidate {
+            exit: *exit,
+            inside: Inside::default(),
+            taken_ns: 0,
+            taken_to_ns: 0,
+        })
+    }
+
+    /// The same exit after the next activity that begins in it, if it may still be a standard:
+    /// the VMM and an interrupt, one after the other.
+    fn with(mut self, activity: &Activity) -> Option<Candidate> {
+        let Activity {
+            start_mono_ns,
+            end_mono_ns,
+            ..
+        } = *activity;
+        self.inside.add(activity.kind);
+        let may_be = activity.kind != ActivityKind::Exit && self.inside.others() != Others::More;
+        let fits = start_mono_ns >= self.taken_to_ns && end_mono_ns <= self.exit.end_mono_ns;
+        (may_be && fits).then(|| Candidate {
+            taken_ns: self.taken_ns + (end_mono_ns - start_mono_ns),
+            taken_to_ns: end_mono_ns,
+            ..self
+        })
+    }
+}
+
+fn part(exit: &Activity, inside: Inside, ns: u64, names: &Names) -> KvmPart {
+    KvmPart {
+        reason: row(names.defined(exit.source)),
+        heavy: inside.vmm,
+        others: inside.others(),
+        ns,
+    }
+}
+
+/// Turns of others inside one exit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Inside {
+    vmm: bool,
+    interrupts: u32,
+    more: bool,
+}
+
+impl Inside {
+    fn add(&mut self, kind: ActivityKind) {
+        match kind {
+            ActivityKind::Exit => {}
+            ActivityKind::Vmm => self.vmm = true,
+            ActivityKind::Irq => self.interrupts += 1,
+            _ => self.more = true,
+        }
+    }
+
+    fn others(self) -> Others {
+        match (self.more, self.interrupts) {
+            (false, 0) => Others::Nobody,
+            (false, 1) => Others::OneInterrupt,
+            _ => Others::More,
+        }
+    }
 }
 
 /// Looks into the exit at `index`; `activities` are sorted by begin, so what nests
 /// in it comes after it.
-pub(crate) fn inside_exit(activities: &[Activity], index: usize) -> Inside {
-    let mut inside = Inside {
-        host_events: false,
-        vmm: false,
-    };
+fn inside_exit(activities: &[Activity], index: usize) -> Inside {
+    let mut inside = Inside::default();
     let end_ns = activities[index].end_mono_ns;
     for activity in activities[index + 1..]
         .iter()
         .take_while(|a| a.start_mono_ns < end_ns)
     {
-        match activity.kind {
-            ActivityKind::Exit => {}
-            ActivityKind::Vmm => inside.vmm = true,
-            _ => inside.host_events = true,
-        }
-        if inside.vmm && inside.host_events {
+        inside.add(activity.kind);
+        if inside.vmm && inside.others() == Others::More {
             break;
         }
     }
@@ -118,7 +168,7 @@ pub(crate) fn inside_exit(activities: &[Activity], index: usize) -> Inside {
 mod tests {
     use super::*;
     use ActivityKind::{Exit, Irq, Vmm};
-    use vmnoise_events::Source;
+    use vmnoise_events::{Source, SourceId};
 
     const MSR: SourceId = SourceId(0);
 
@@ -154,36 +204,61 @@ mod tests {
         bound
     }
 
-    #[test]
-    fn a_hundred_plain_exits_set_the_bound() {
-        assert_eq!(
-            bound_after(99, |_| vec![]).surplus_ns(Some(MSR), false, 5000),
-            0
-        );
-        let enough = bound_after(100, |_| vec![]);
-        assert_eq!(enough.surplus_ns(Some(MSR), false, 5000), 4000);
-        assert_eq!(enough.surplus_ns(Some(MSR), false, 900), 0);
-        assert_eq!(enough.surplus_ns(None, false, 5000), 0);
-        assert_eq!(enough.surplus_ns(Some(MSR), true, 5000), 0);
+    /// Surplus, and what stays untested, of an exit with 5 µs of KVM's and an interrupt.
+    fn held(bound: &KvmBound, more: &[Activity]) -> (u64, u64) {
+        let mut gap = vec![activity(Exit, 0, 6_000), activity(Irq, 100, 1_100)];
+        gap.extend_from_slice(more);
+        let held = bound.judge(&gap, 0, 5_000, &names());
+        (held.surplus_ns, held.unbounded_ns)
     }
 
     #[test]
-    fn interrupted_exits_are_no_standard() {
+    fn a_hundred_plain_exits_set_the_bound() {
+        assert_eq!(held(&bound_after(98, |_| vec![]), &[]), (0, 5_000));
+        let enough = bound_after(99, |_| vec![]);
+        assert_eq!(held(&enough, &[]), (4_000, 0));
+        let heavy = [activity(Vmm, 2_000, 3_000)];
+        assert_eq!(held(&enough, &heavy), (0, 5_000));
+        let plain = enough.judge(&[activity(Exit, 0, 6_000)], 0, 6_000, &names());
+        assert_eq!(plain, Held::default());
+    }
+
+    #[test]
+    fn exits_with_one_interrupt_teach_of_their_like() {
         let inside = bound_after(500, |start| vec![activity(Irq, start + 10, start + 20)]);
-        assert_eq!(inside.surplus_ns(Some(MSR), false, 5000), 0);
+        assert_eq!(held(&inside, &[]), (4_010, 0));
+        let two = |start| {
+            vec![
+                activity(Irq, start + 10, start + 20),
+                activity(Irq, start + 20, start + 30),
+            ]
+        };
+        assert_eq!(held(&bound_after(500, two), &[]), (0, 5_000));
+    }
+
+    #[test]
+    fn exits_that_others_reach_into_are_no_standard() {
         let across = bound_after(500, |start| {
             vec![activity(Irq, start + 9990, start + 10_010)]
         });
-        assert_eq!(across.surplus_ns(Some(MSR), false, 5000), 0);
+        assert_eq!(held(&across, &[]), (0, 5_000));
+        let beyond = bound_after(500, |start| vec![activity(Irq, start + 990, start + 1_010)]);
+        assert_eq!(held(&beyond, &[]), (0, 5_000));
         let after = bound_after(500, |start| vec![activity(Irq, start + 1000, start + 1010)]);
-        assert_eq!(after.surplus_ns(Some(MSR), false, 5000), 4000);
+        assert_eq!(held(&after, &[]), (4_000, 0));
+        let robbed = |start| Activity {
+            steal_ns: 1,
+            ..activity(Exit, start + 5_000, start + 5_900)
+        };
+        let stolen = bound_after(50, |start| vec![robbed(start)]);
+        assert_eq!(held(&stolen, &[]), (0, 5_000));
     }
 
     #[test]
     fn round_trips_to_the_vmm_are_a_class_of_their_own() {
         let heavy = bound_after(500, |start| vec![activity(Vmm, start + 100, start + 700)]);
-        assert_eq!(heavy.surplus_ns(Some(MSR), true, 5000), 4600);
-        assert_eq!(heavy.surplus_ns(Some(MSR), false, 5000), 0);
+        assert_eq!(held(&heavy, &[activity(Vmm, 2_000, 3_000)]), (4_600, 0));
+        assert_eq!(held(&heavy, &[]), (0, 5_000));
     }
 
     #[test]
@@ -197,8 +272,7 @@ mod tests {
         for (n, batch) in activities.chunks(7).enumerate() {
             parts.observe(batch, (n as u64 + 1) * 70_000, &names());
         }
-        let surplus = |bound: &KvmBound| bound.surplus_ns(Some(MSR), false, 5000);
-        assert_eq!(surplus(&whole), surplus(&parts));
+        assert_eq!(held(&whole, &[]), held(&parts, &[]));
     }
 
     #[test]
@@ -208,12 +282,7 @@ mod tests {
             activity(Vmm, 10, 20),
             activity(Irq, 50, 60),
         ];
-        assert_eq!(
-            inside_exit(&stream, 0),
-            Inside {
-                host_events: false,
-                vmm: true
-            }
-        );
+        let inside = inside_exit(&stream, 0);
+        assert_eq!((inside.vmm, inside.others()), (true, Others::Nobody));
     }
 }

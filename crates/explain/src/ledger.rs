@@ -52,6 +52,7 @@ pub(crate) struct Sums {
     pub(crate) max_gap_ns: u64,
     shares_ns: [u64; SHARES],
     unexplained_at_exits_ns: u64,
+    unbounded_kvm_ns: u64,
     interference: Interference,
     /// Gaps that a host's recording tells of, and the exits in all gaps.
     pub(crate) witnessed: u64,
@@ -72,6 +73,8 @@ impl Sums {
         if budget.holds_exit() {
             self.unexplained_at_exits_ns += budget.ns_of(Share::Unexplained);
         }
+        let unbounded_ns = &mut self.unbounded_kvm_ns;
+        *unbounded_ns = unbounded_ns.saturating_add(budget.unbounded_kvm_ns);
         self.interference += budget.interference;
         self.witnessed += u64::from(budget.witnessed);
         self.light_exits += u64::from(budget.light_exits);
@@ -113,6 +116,12 @@ impl Sums {
             let told = self.witnessed > 0 && sight.knows_beside(share);
             (ns > 0 || told || sight.knows(share)).then_some(ns)
         })
+    }
+
+    /// What of `kvm` nothing bounds, in nanoseconds; `None` where `kvm` is not known.
+    pub(crate) fn unbounded_kvm_ns(&self, sight: &Sight) -> Option<u64> {
+        let kvm_ns = self.shares(sight).get(Share::Kvm);
+        kvm_ns.map(|_| self.unbounded_kvm_ns)
     }
 
     fn residual_ns(&self) -> u64 {

@@ -16,6 +16,7 @@ pub mod compare;
 mod conclude;
 mod cpu;
 mod derive;
+mod doubt;
 mod exit_lengths;
 mod exits;
 mod explainer;
@@ -44,6 +45,7 @@ mod summary;
 mod sweep;
 mod timeline;
 mod trace;
+mod usual_kvm;
 mod vcpus;
 mod wakeups;
 mod worst;
@@ -58,9 +60,10 @@ pub use feed::{CulpritTold, FedCpu, FeedSummary, HostTold, ReasonTold};
 pub use guest_columns::GuestColumns;
 pub use interference::Interference;
 pub use join::{
-    ContextSides, CpuSides, Culprit, ExitBranch, GapTree, HostPart, HostPiece, HostSide, JoinError,
-    JoinOptions, JoinedLatencies, JoinedRun, JoinedTotals, Joiner, LatencyTotals, LatencyTree,
-    Matcher, Pair, Pairs, PhaseBranch, PhaseSides, Side, ThesisSum,
+    Alternative, CandidateVm, ContextSides, CpuSides, Culprit, ExitBranch, GapTree, HostPart,
+    HostPiece, HostSide, JoinError, JoinOptions, JoinedLatencies, JoinedRun, JoinedTotals, Joiner,
+    LatencyTotals, LatencyTree, Matcher, Pair, Pairing, Pairs, PhaseBranch, PhaseSides, Side,
+    ThesisSum, Unpaired, Unsure, Verdict,
 };
 pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;

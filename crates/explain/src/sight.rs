@@ -8,6 +8,7 @@ pub(crate) struct Sight {
     workload: Workload,
     witnesses: Witnesses,
     below_unwitnessed: bool,
+    hidden_interrupts: bool,
     below: Option<HostSight>,
 }
 
@@ -19,6 +20,8 @@ struct HostSight {
     tells_all: bool,
     /// Nothing lies below the host that it could not see.
     is_last: bool,
+    /// Interrupts may come to it that it cannot see.
+    hidden_interrupts: bool,
 }
 
 /// What the host of a guest says of one gap.
@@ -50,6 +53,7 @@ impl Sight {
             workload: facts.workload,
             witnesses: facts.witnesses,
             below_unwitnessed: facts.layer_below_unwitnessed(),
+            hidden_interrupts: facts.has_hidden_interrupts(),
             below: None,
         }
     }
@@ -63,6 +67,7 @@ impl Sight {
                 witnesses: host.witnesses,
                 tells_all: tells_each && host.options.threshold_ns == 0,
                 is_last: !host.layer_below_unwitnessed(),
+                hidden_interrupts: host.has_hidden_interrupts(),
             }),
             ..self
         }
@@ -87,8 +92,8 @@ impl Sight {
     /// Whether nobody but the hardware is left where the host says nothing.
     pub(crate) fn host_sees_all(&self) -> bool {
         self.below.is_some_and(|host| {
-            let witnesses = host.witnesses;
-            host.is_last && witnesses.irq && witnesses.sched && self.counts_exits()
+            let sees_kernel = host.witnesses.see_kernel() && !host.hidden_interrupts;
+            host.is_last && sees_kernel && host.witnesses.kvm_run && self.counts_exits()
         })
     }
 
@@ -163,14 +168,17 @@ impl Sight {
     }
 
     /// Whether a residual could be the work of a layer nobody watched: one below
-    /// this machine, or this kernel itself where its tracing is off.
+    /// this machine, KVM where it is out of sight, or this kernel itself.
     pub(crate) fn is_blind(&self) -> bool {
-        self.below_unwitnessed || self.is_blind_itself()
+        let sees_kvm = self.witnesses.kvm_run && self.witnesses.kvm_exit;
+        let hides_kvm = self.workload == Workload::Microvm && !sees_kvm;
+        self.below_unwitnessed || hides_kvm || self.is_blind_itself()
     }
 
-    /// Whether a residual could be this kernel's own, because its tracing is off.
+    /// Whether a residual could be this kernel's own, because some of its work is out of
+    /// sight.
     pub(crate) fn is_blind_itself(&self) -> bool {
-        !self.witnesses.sched || !self.witnesses.irq
+        !self.witnesses.see_kernel() || self.hidden_interrupts
     }
 
     /// Whether a share of 0 would mean "none" in a gap of which the host told.
@@ -183,7 +191,7 @@ impl Sight {
             Share::HostIrq => witnesses.irq,
             Share::HostSoftirq => witnesses.softirq,
             Share::HostNmi => witnesses.nmi,
-            Share::Kvm => witnesses.kvm_exit,
+            Share::Kvm => witnesses.kvm_exit && witnesses.see_kernel(),
             Share::Vmm => witnesses.kvm_run,
             Share::Unexplained => !self.is_blind_itself(),
             // Of a wake-up nothing is ever known to be the hardware's.

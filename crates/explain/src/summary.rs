@@ -32,6 +32,9 @@ pub struct Summary {
     /// Bound of the error between the clock of gaps and that of activities, in
     /// nanoseconds; `None` if no anchor joined them.
     pub clock_bound_ns: Option<u64>,
+    /// When the TSC went back, in nanoseconds since the first workload's first reading: nothing
+    /// after that is trusted, and none of it is in this result. `None` if it never did.
+    pub tsc_went_back_at_ns: Option<u64>,
     /// Which probes stood on which rung, and what they could not show.
     pub rungs: Vec<Rung>,
     /// Periods found in gaps that no witness explains; at most three for each CPU, the
@@ -73,6 +76,9 @@ pub struct CpuSummary {
     pub max_gap_ns: Option<u64>,
     /// Where the noise went, in nanoseconds; what is known adds up to `noise_ns`.
     pub shares_ns: ShareTotals,
+    /// What of `kvm` nothing bounds, in nanoseconds: that of exits in which others had part, and
+    /// for whose reason too few exits had shown what KVM usually takes. `None` where `kvm` is.
+    pub unbounded_kvm_ns: Option<u64>,
     /// What interfered, as osnoise counts it.
     pub interference: Interference,
     /// Gaps in which something interfered that no activity shows, because its record

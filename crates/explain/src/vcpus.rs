@@ -6,6 +6,7 @@ mod lay;
 mod place;
 mod seen;
 mod summary;
+mod sums;
 mod told;
 
 use std::cmp::Reverse;
@@ -20,9 +21,11 @@ use crate::exits::{ExitsSummary, summarize_exits};
 use crate::longest::Longest;
 use crate::losses::LossCounts;
 use crate::names::Names;
+use crate::usual_kvm::Held;
 use lay::{Due, HostWork};
 use place::Stretch;
 use seen::SeenVcpu;
+use sums::Sums;
 
 pub use budget::ExitBudget;
 pub(crate) use lay::Slice;
@@ -59,7 +62,7 @@ pub struct ExitExplainer {
     piece_by_piece: bool,
     sums: Sums,
     losses: LossCounts,
-    late_activities: u64,
+    late_events: u64,
     own_cost: Option<OwnCost>,
     watermark_ns: u64,
     finish: Option<Finish>,
@@ -73,6 +76,10 @@ pub(crate) struct LaidExit<'a> {
     /// In the order of time, without holes: they add up to the exit. Empty unless every
     /// exit is asked for piece by piece.
     pub(crate) slices: &'a [Slice],
+    /// Whether what nobody else had is KVM's.
+    pub(crate) knows_kvm: bool,
+    /// What is to be said of KVM's part.
+    pub(crate) held: Held,
     pub(crate) names: &'a Names,
 }
 
@@ -81,14 +88,6 @@ pub(crate) struct LaidExit<'a> {
 struct Waiting {
     exit: VcpuExit,
     stretches: Vec<Stretch>,
-}
-
-/// Of all exits that were explained.
-#[derive(Debug, Default)]
-struct Sums {
-    told: u64,
-    clamped_ns: u64,
-    unnamed_ns: u64,
 }
 
 impl ExitExplainer {
@@ -127,7 +126,7 @@ impl ExitExplainer {
             piece_by_piece: false,
             sums: Sums::default(),
             losses: LossCounts::default(),
-            late_activities: 0,
+            late_events: 0,
             own_cost: None,
             watermark_ns: 0,
             finish: None,
@@ -205,7 +204,7 @@ impl ExitExplainer {
             .vcpus
             .iter()
             .filter_map(|seen| Some((&*seen.vcpu, seen.totals.as_ref()?)));
-        summarize_exits(counted, &self.filter)
+        summarize_exits(counted, &self.filter, &self.facts.witnesses)
     }
 
     /// Explains what still waits, as at the end of a stream that was cut off.
@@ -248,13 +247,14 @@ impl ExitExplainer {
         if activity.end_mono_ns < activity.start_mono_ns {
             self.losses.find(LossKind::Unpaired);
         } else if activity.end_mono_ns < self.watermark_ns {
-            self.late_activities += 1;
+            self.late_events += 1;
         } else {
             self.host.push(*activity);
         }
     }
 
     fn add_exit(&mut self, told: &VcpuExit) {
+        let late_before_ns = self.certain_to_ns();
         let Some(seen) = self.vcpus.get_mut(told.vcpu.0 as usize) else {
             self.losses.find(LossKind::Undecodable);
             return;
@@ -267,6 +267,8 @@ impl ExitExplainer {
         if !budget::fit(&mut told.exit) {
             self.losses.find(LossKind::Undecodable);
         }
+        // Whatever it was part of has been explained without it.
+        self.late_events += u64::from(told.exit.end_mono_ns < late_before_ns);
         let intervals = seen.intervals_until(told.exit.end_mono_ns);
         if budget::noise_ns(&told.exit) < self.facts.options.threshold_ns
             || !self.filter.takes_vcpu(&seen.vcpu)
@@ -306,16 +308,10 @@ impl ExitExplainer {
         for (Waiting { exit, .. }, laid) in due.iter().zip(&laid) {
             let names = &self.names;
             let budget = budget::budget(exit.vcpu, exit.exit, laid, |id| names.defined(id));
-            self.sums.told += 1;
-            let Sums {
-                clamped_ns,
-                unnamed_ns,
-                ..
-            } = &mut self.sums;
-            *clamped_ns = clamped_ns.saturating_add(budget.clamped_ns);
-            *unnamed_ns = unnamed_ns.saturating_add(budget.unnamed_ns());
             let vcpu = &self.vcpus[exit.vcpu.0 as usize].vcpu;
-            let named = || NamedExit::new(&budget, vcpu, names);
+            let knows_kvm = vcpu.sees_kvm && self.facts.witnesses.see_kernel();
+            let held = self.sums.add(&budget, knows_kvm);
+            let named = || NamedExit::new(&budget, vcpu, names, &self.facts.witnesses);
             self.longest
                 .see(rank(exit), || LongestExit::new(named(), laid, names));
             if let Some(trace) = &mut self.trace {
@@ -325,6 +321,8 @@ impl ExitExplainer {
                 budget: &budget,
                 vcpu,
                 slices: &laid.slices,
+                knows_kvm,
+                held,
                 names,
             });
         }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use vmnoise_events::{
-    Exit, ExitFilter, ExitReason, ExitSplit, ReasonTotals, Vcpu, VcpuId, VcpuTotals,
+    Exit, ExitFilter, ExitReason, ExitSplit, ReasonTotals, Vcpu, VcpuId, VcpuTotals, Witnesses,
 };
 use vmnoise_explain::summarize_exits;
 
@@ -109,12 +109,19 @@ fn each_exit_is_counted_once_under_the_name_that_the_kernel_printed() {
             .map(|(reason, exits)| of_reason(*reason, exits))
             .collect(),
     };
+    let witnesses = Witnesses {
+        irq: true,
+        softirq: true,
+        nmi: true,
+        sched: true,
+        ..Witnesses::default()
+    };
     let summarize = |reasons: &[&str]| {
         let filter = ExitFilter {
             reasons: reasons.iter().map(|&name| name.into()).collect(),
             ..ExitFilter::default()
         };
-        let summary = summarize_exits([(&vcpu, &totals)], &filter);
+        let summary = summarize_exits([(&vcpu, &totals)], &filter, &witnesses);
         summary.vms[0].vcpus[0].clone()
     };
     let vcpu = summarize(&[]);

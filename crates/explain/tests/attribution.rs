@@ -7,7 +7,9 @@ use streams::{
     activity, anchor, explain, facts, finish, gap, in_a_machine, parts, polling_in_a_machine,
     robbed, source,
 };
-use vmnoise_events::{ActivityKind, Event, Gap, RunFacts, Share, Witnesses};
+use vmnoise_events::{
+    ActivityKind, Event, Gap, Loss, LossKind, RunFacts, Share, Witnesses, Workload,
+};
 
 type Parts = Vec<(Share, Option<u32>, u64)>;
 
@@ -177,6 +179,53 @@ fn hardware_is_named_only_where_nobody_else_was_there() {
 }
 
 #[test]
+fn hardware_is_named_only_where_every_layer_is_watched() {
+    type Change = fn(&mut RunFacts);
+    let of_kernel: [Change; 6] = [
+        |facts| facts.witnesses.irq = false,
+        |facts| facts.witnesses.softirq = false,
+        |facts| facts.witnesses.nmi = false,
+        |facts| facts.witnesses.sched = false,
+        |facts| facts.host.posted_interrupts = Some(true),
+        // A recording that does not say, of a machine that could.
+        |facts| facts.host.kvm_module = Some("kvm_intel".to_string()),
+    ];
+    let of_kvm: [Change; 2] = [
+        |facts| facts.witnesses.kvm_run = false,
+        |facts| facts.witnesses.kvm_exit = false,
+    ];
+    let residual = |change: Change, workload| {
+        let mut facts = facts();
+        facts.workload = workload;
+        change(&mut facts);
+        let gap = Event::Gap(gap(1000, 2000));
+        let events = [anchor(0), anchor(10_000_000), gap, finish()];
+        let (budgets, summary) = explain(&facts, &events);
+        let shares = &summary.cpus[0].shares_ns;
+        let hw = shares.iter().find(|(share, _)| *share == Share::Hw);
+        let share = budgets[0].parts[0].share;
+        assert_eq!(hw.unwrap().1.is_some(), share == Share::Hw);
+        share
+    };
+    for workload in [Workload::Microvm, Workload::Spin] {
+        assert_eq!(residual(|_| {}, workload), Share::Hw);
+        let no_vmx: Change = |facts| {
+            facts.host.kvm_module = Some("kvm_intel".to_string());
+            facts.host.posted_interrupts = Some(false);
+        };
+        assert_eq!(residual(no_vmx, workload), Share::Hw);
+        for (place, change) in of_kernel.into_iter().enumerate() {
+            assert_eq!(residual(change, workload), Share::HvOrHw, "{place}");
+        }
+    }
+    // Only a vCPU can be away in KVM or in its VMM.
+    for change in of_kvm {
+        assert_eq!(residual(change, Workload::Microvm), Share::HvOrHw);
+        assert_eq!(residual(change, Workload::Spin), Share::Hw);
+    }
+}
+
+#[test]
 fn kvm_does_not_swallow_what_nobody_explains() {
     let mut events = vec![
         source(0, "msr_write"),
@@ -314,4 +363,26 @@ fn a_polling_thread_blames_its_own_kernel() {
         budget_of(&facts, gap(1000, 2000), &[]),
         [(Share::Hw, None, 1000)]
     );
+}
+
+#[test]
+fn where_records_were_lost_the_hardware_is_not_blamed() {
+    // As a recorder tells it: what was lost comes before the watermark that passes it.
+    let events = [
+        anchor(0),
+        anchor(1_000_000),
+        Event::Gap(gap(10_000, 10_900)),
+        Event::Loss(Loss {
+            kind: LossKind::RingFull,
+            count: 1,
+        }),
+        Event::Watermark(11_000),
+        Event::Watermark(19_000),
+        Event::Gap(gap(20_000, 20_900)),
+        Event::Watermark(30_000),
+        finish(),
+    ];
+    let (budgets, _) = explain(&facts(), &events);
+    let told: Vec<_> = budgets.iter().map(|budget| parts(budget)[0].0).collect();
+    assert_eq!(told, [Share::Unexplained, Share::Hw]);
 }

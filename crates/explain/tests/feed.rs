@@ -111,7 +111,7 @@ fn a_period_has_what_its_frames_count_beyond_those_before() {
     let told = fed(&summary).host.as_ref().unwrap().told;
     assert_eq!((told.exits, told.light, told.heavy), (20, Some(15), 5));
     assert_eq!((told.covered_ns, told.virt_ns), (2_000, 200 + 5 * 5));
-    assert_eq!(told.shares_ns.preempted, 20);
+    assert_eq!(told.shares_ns.preempted, Some(20));
     // What it had meanwhile beside the steal clock is no VIRT, and no exit is a reload.
     assert_eq!(fed(&summary).guest_columns.heavy_exits, Some(5));
     assert_eq!(fed(&summary).guest_columns.virt_ns, Some(225));

@@ -80,7 +80,8 @@ fn a_counter_that_agrees_with_the_activities_changes_nothing() {
 #[test]
 fn what_was_lost_is_blamed_on_nobody() {
     for facts in [polling(), polling_in_a_machine()] {
-        for (activities, left_ns) in [(&[][..], 1000), (&[activity(Irq, 1000, 1100, 0)], 900)] {
+        let two = [activity(Irq, 1000, 1100, 0), activity(Irq, 1200, 1300, 0)];
+        for (activities, left_ns) in [(&two[..0], 1000), (&two[..1], 900), (&two, 800)] {
             let (budget, summary) = one_gap(&facts, 3, activities);
             let lost = 3 - activities.len() as u64;
             assert_eq!(parts(&budget)[0], (Share::Unexplained, None, left_ns));

@@ -6,7 +6,7 @@ use streams::joined_scenes::{AT, guest_stream, host_stream};
 use streams::joins::{ALL, join, obeys_the_law, plain};
 use streams::vcpus::{CPUID, HLT, INTR, IO, Scene};
 use vmnoise_events::*;
-use vmnoise_explain::{JoinedRun, Side};
+use vmnoise_explain::{JoinedRun, JoinedTotals, Side};
 
 use ActivityKind::{Irq, Softirq, Thread, Throttled};
 
@@ -179,7 +179,7 @@ fn a_residual_is_the_hardwares_only_where_nobody_can_be_missing() {
         run.trees[0].residual
     };
     let nothing: Change = |_, _| {};
-    let changes: [(Change, Share); 7] = [
+    let changes: [(Change, Share); 13] = [
         (nothing, Share::Hw),
         (
             |_, host| host.host.hypervisor = Some("KVM".to_string()),
@@ -187,12 +187,21 @@ fn a_residual_is_the_hardwares_only_where_nobody_can_be_missing() {
         ),
         (|_, host| host.options.threshold_ns = 5_000, Share::HvOrHw),
         (|_, host| host.witnesses.irq = false, Share::HvOrHw),
+        (|_, host| host.witnesses.softirq = false, Share::HvOrHw),
+        (|_, host| host.witnesses.nmi = false, Share::HvOrHw),
+        (|_, host| host.witnesses.sched = false, Share::HvOrHw),
+        (|_, host| host.witnesses.kvm_run = false, Share::HvOrHw),
         (|_, host| host.witnesses.kvm_exit = false, Share::HvOrHw),
+        (
+            |_, host| host.host.posted_interrupts = Some(true),
+            Share::HvOrHw,
+        ),
         (
             |_, host| host.options.exits.as_mut().unwrap().reasons = vec!["io".to_string()],
             Share::HvOrHw,
         ),
         (|guest, _| guest.witnesses.sched = false, Share::HvOrHw),
+        (|guest, _| guest.witnesses.nmi = false, Share::HvOrHw),
     ];
     for (change, share) in changes {
         assert_eq!(residual(change, gap(0, 900), vec![]), share);
@@ -226,8 +235,15 @@ fn where_records_were_lost_the_hardware_is_not_blamed() {
         kind: LossKind::RingFull,
         count: 1,
     });
+    // As a recorder tells it: what was lost comes before the watermark that passes it, which is
+    // the reading of the clock before; so the record may be of a moment later, until the next.
+    let lost = [
+        lost,
+        Event::Watermark(AT + 1_000),
+        Event::Watermark(AT + 1_900),
+    ];
     let mut host = host_stream(&[], &[]);
-    host.splice(1..1, [lost.clone(), Event::Watermark(AT + 1_000)]);
+    host.splice(1..1, lost.clone());
     let gaps = [gap(0, 900), gap(2_000, 2_800)];
     let guest = guest_stream(&gaps, &[], &[]);
     let residuals = |run: &JoinedRun| [run.trees[0].residual, run.trees[1].residual];
@@ -239,9 +255,29 @@ fn where_records_were_lost_the_hardware_is_not_blamed() {
     );
 
     let mut guest = guest;
-    guest.splice(4..4, [lost, Event::Watermark(AT + 1_000)]);
+    guest.splice(4..4, lost);
     let of_guest = run_with(|_, _| {}, &guest, &host_stream(&[], &[]));
     assert_eq!(residuals(&of_guest), [Share::HvOrHw, Share::Hw]);
+}
+
+#[test]
+fn what_is_lost_a_moment_after_the_watermark_is_in_doubt_too() {
+    // It was counted when the clock was read, but the gap comes after that reading.
+    let lost = Event::Loss(Loss {
+        kind: LossKind::RingFull,
+        count: 1,
+    });
+    let told = [
+        lost,
+        Event::Watermark(AT - 100),
+        Event::Watermark(AT + 1_900),
+    ];
+    let gaps = [gap(0, 900), gap(2_000, 2_800)];
+    let mut host = host_stream(&[], &[]);
+    host.splice(1..1, told);
+    let run = run_with(|_, _| {}, &guest_stream(&gaps, &[], &[]), &host);
+    assert_eq!(run.trees[0].residual, Share::HvOrHw);
+    assert_eq!(run.trees[1].residual, Share::Hw);
 }
 
 #[test]
@@ -312,6 +348,52 @@ fn an_exit_for_an_interrupt_is_held_against_those_with_nothing_but_one() {
     ];
     assert_eq!(parts(&run, 0), expected);
     assert_eq!(run.joined.unbounded_kvm_ns, 0);
+}
+
+/// 200 exits for an interrupt with nothing else in them, then one in which KVM has 5 ms.
+#[test]
+fn an_exit_with_one_interrupt_is_held_against_its_like() {
+    let timer = |start, end| {
+        let exit = Scene::new(INTR, start, end);
+        exit.host(1, Irq, "local_timer:236", start + 100, start + 600)
+    };
+    let mut scenes: Vec<Scene> = (0..200)
+        .map(|n| timer(n * 3_000, n * 3_000 + 2_500))
+        .collect();
+    let long = 900_000;
+    scenes.push(timer(long, long + 5_000_500));
+    let run = run(&[gap(long, long + 5_000_500)], &[], scenes);
+    let expected = [
+        (Share::Unexplained, None, 4_998_000),
+        (Share::Kvm, Some("interrupt"), 2_000),
+        (Share::HostIrq, Some("local_timer:236"), 500),
+    ];
+    assert_eq!(parts(&run, 0), expected);
+    let JoinedTotals {
+        unexplained_ns,
+        unbounded_kvm_ns,
+        ..
+    } = run.joined;
+    assert_eq!((unexplained_ns, unbounded_kvm_ns), (4_998_000, 0));
+    assert_eq!(run.summary.cpus[0].unbounded_kvm_ns, Some(0));
+}
+
+#[test]
+fn an_exit_that_comes_after_its_gap_was_explained_is_late() {
+    let scenes = || at(vec![Scene::new(CPUID, 100, 900)]);
+    let gaps = [gap(0, 1_000), gap(100_000_000, 100_001_000)];
+    let guest = guest_stream(&gaps, &[], &[]);
+    let in_order = host_stream(&scenes(), &[]);
+    assert_eq!(run_with(|_, _| {}, &guest, &in_order).host.late_events, 0);
+    let mut late = in_order;
+    let exit = late
+        .iter()
+        .position(|event| matches!(event, Event::Exit(_)));
+    let exit = late.remove(exit.unwrap());
+    // Before the last watermark.
+    let end = late.len() - 3;
+    late.splice(end..end, [Event::Watermark(AT + 50_000_000), exit]);
+    assert_eq!(run_with(|_, _| {}, &guest, &late).host.late_events, 1);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod streams;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use streams::joined_scenes::*;
-use streams::joins::{ALL, join, obeys_the_law, plain};
+use streams::joins::{ALL, BOUNDS, join, obeys_the_law, plain_of_bound};
 use vmnoise_events::*;
 use vmnoise_explain::JoinOptions;
 
@@ -104,8 +104,9 @@ proptest! {
         damages in (damage(), damage()),
         bits in any::<u16>(),
         asked in (0..4_000_u64, 0..4_usize, any::<bool>()),
+        bound in 0..BOUNDS,
     ) {
-        let (mut guest_facts, mut host_facts, pairs) = plain();
+        let (mut guest_facts, mut host_facts, pairs) = plain_of_bound(bound);
         guest_facts.witnesses = witnesses(bits);
         if bits >> 8 & 1 == 1 {
             guest_facts.workload = Workload::Microvm;
@@ -128,7 +129,7 @@ proptest! {
         };
         let run = join((&guest_facts, &guest), (&host_facts, &host), pairs, options);
         obeys_the_law(&run);
-        let again = join((&guest_facts, &guest), (&host_facts, &host), plain().2, options);
+        let again = join((&guest_facts, &guest), (&host_facts, &host), plain_of_bound(bound).2, options);
         prop_assert_eq!(run, again);
     }
 }

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use streams::joined_scenes::*;
-use streams::joins::{ALL, join, obeys_the_law, plain};
+use streams::joins::{ALL, BOUNDS, join, obeys_the_law, plain_of_bound};
 use streams::vcpus::Scene;
 use vmnoise_events::*;
 
 type Painted = BTreeMap<(Share, Option<String>), u64>;
 
-/// Who has this nanosecond of the guest, and whether its vCPU waits meanwhile.
-fn owner(at: u64, guest: &[Activity], scenes: &[Scene]) -> (Option<(Share, Option<String>)>, bool) {
+/// What the guest's kernel was about in this nanosecond.
+fn of_guest(at: u64, guest: &[Activity]) -> Option<(Share, Option<String>)> {
     let of_guest = guest
         .iter()
         .filter(|it| it.start_mono_ns <= at && at < it.end_mono_ns)
@@ -23,7 +23,7 @@ fn owner(at: u64, guest: &[Activity], scenes: &[Scene]) -> (Option<(Share, Optio
             let (end, id) = (u64::MAX - it.end_mono_ns, it.source);
             (it.kind, it.start_mono_ns, end, id)
         });
-    let of_guest = of_guest.map(|it| {
+    of_guest.map(|it| {
         let share = match it.kind {
             ActivityKind::Throttled => Share::Throttled,
             ActivityKind::Thread => Share::Thread,
@@ -34,7 +34,12 @@ fn owner(at: u64, guest: &[Activity], scenes: &[Scene]) -> (Option<(Share, Optio
         };
         let name = GUEST_NAMES.get(it.source.0 as usize);
         (share, name.map(|name| name.to_string()))
-    });
+    })
+}
+
+/// Who has this nanosecond of the guest, and whether its vCPU waits meanwhile.
+fn owner(at: u64, guest: &[Activity], scenes: &[Scene]) -> (Option<(Share, Option<String>)>, bool) {
+    let of_guest = of_guest(at, guest);
     let out = scenes.iter().find(|it| it.start_ns <= at && at < it.end_ns);
     let Some(scene) = out else {
         return (of_guest, false);
@@ -53,13 +58,30 @@ fn owner(at: u64, guest: &[Activity], scenes: &[Scene]) -> (Option<(Share, Optio
     }
 }
 
-fn paint(gap: &Gap, guest: &[Activity], scenes: &[Scene]) -> Painted {
+/// Whether the clock is not sure that this exit has anything of that time.
+fn is_blurred(scene: &Scene, (from, to): (u64, u64), bound_ns: u64) -> bool {
+    let both = (from..to).filter(|at| (scene.start_ns..scene.end_ns).contains(at));
+    both.count() as u64 <= 2 * bound_ns
+}
+
+fn paint(gap: &Gap, guest: &[Activity], scenes: &[Scene], bound_ns: u64) -> Painted {
     let mut painted = Painted::new();
     let (mut left, mut waited) = (0, 0);
+    let span = (gap.start_tsc, gap.end_tsc);
+    let blurred = scenes.iter().map(|it| is_blurred(it, span, bound_ns));
+    let blurred: Vec<bool> = blurred.collect();
     for at in gap.start_tsc..gap.end_tsc {
         let (owner, waits) = owner(at, guest, scenes);
-        waited += u64::from(waits);
-        match owner {
+        let out = scenes
+            .iter()
+            .position(|it| it.start_ns <= at && at < it.end_ns);
+        let is_blurred = out.is_some_and(|place| blurred[place]);
+        waited += u64::from(waits && !is_blurred);
+        // A sleep that its guest asked for stays what its guest was about.
+        let is_guests = out.is_none_or(|place| {
+            scenes[place].owner(at).0 == Share::Halted && of_guest(at, guest).is_some()
+        });
+        match owner.filter(|_| !is_blurred || is_guests) {
             Some(owner) => *painted.entry(owner).or_default() += 1,
             None => left += 1,
         }
@@ -69,8 +91,14 @@ fn paint(gap: &Gap, guest: &[Activity], scenes: &[Scene]) -> Painted {
     let held = guest
         .iter()
         .any(|it| overlaps(it.start_mono_ns, it.end_mono_ns))
-        || scenes.iter().any(|it| overlaps(it.start_ns, it.end_ns));
-    let rest = if held { Share::Unexplained } else { Share::Hw };
+        || scenes
+            .iter()
+            .any(|it| overlaps(it.start_ns - bound_ns, it.end_ns + bound_ns));
+    let rest = match (held, gap.end_tsc - gap.start_tsc > 2 * bound_ns) {
+        (true, _) => Share::Unexplained,
+        (false, true) => Share::Hw,
+        (false, false) => Share::HvOrHw,
+    };
     painted.extend([
         ((Share::Steal, None), stolen),
         ((rest, None), left - stolen),
@@ -89,9 +117,11 @@ proptest! {
         cuts in vec(900..12_500_u64, 2..12),
         steal_ns in vec(0..700_u64, 1..3),
         host_marks in vec(any::<bool>(), 0..60),
+        bound in 0..BOUNDS,
     ) {
         let gaps = gaps(cuts, &steal_ns);
-        let (guest_facts, host_facts, pairs) = plain();
+        let (guest_facts, host_facts, pairs) = plain_of_bound(bound);
+        let bound_ns = pairs.bound_ns(0).unwrap();
         // Where the guest's watermarks are true, and when they come, is another test's.
         let run = join(
             (&guest_facts, &guest_stream(&gaps, &activities, &[])),
@@ -103,10 +133,12 @@ proptest! {
         obeys_the_law(&run);
         prop_assert_eq!(run.joined.gaps, gaps.len() as u64);
         prop_assert_eq!(run.joined.witnessed, gaps.len() as u64);
+        let short = gaps.iter().filter(|gap| gap.end_tsc - gap.start_tsc <= 2 * bound_ns);
+        prop_assert_eq!(run.joined.unsure.count, short.count() as u64);
         let mut blamed = Painted::new();
         for gap in &gaps {
             let tree = run.trees.iter().find(|tree| tree.gap.start_tsc == gap.start_tsc).unwrap();
-            let painted = paint(gap, &activities, &scenes);
+            let painted = paint(gap, &activities, &scenes, bound_ns);
             let parts = tree.gap.parts.iter();
             let booked: Painted = parts
                 .map(|part| ((part.share, part.source.clone()), part.ns))

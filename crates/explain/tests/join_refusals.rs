@@ -5,7 +5,7 @@ mod streams;
 use streams::clocks::Stop;
 use streams::pairs::{Plan, RecordedPair};
 use vmnoise_events::*;
-use vmnoise_explain::{JoinError, Pairs};
+use vmnoise_explain::{Alternative, JoinError, Pairs, Unpaired, Verdict};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -26,6 +26,14 @@ fn refused(outcome: Result<Pairs, JoinError>) -> JoinError {
     let text = error.to_string();
     assert!(!text.contains('\n') && text.contains(':'), "{text}");
     error
+}
+
+/// It was tested, and came to this.
+fn unpaired(outcome: Result<Pairs, JoinError>, verdict: Verdict) -> Unpaired {
+    match refused(outcome) {
+        JoinError::Unpaired(unpaired) if unpaired.pairing.verdict == verdict => *unpaired,
+        error => panic!("{error}"),
+    }
 }
 
 #[test]
@@ -97,8 +105,8 @@ fn the_data_say_which_vm_it_is() {
         let pairs = pair.matched_as(|matcher| matcher.only(name));
         assert_eq!(pairs.unwrap().pairs()[0].vmm_pid, 4_168);
     }
-    let error = refused(pair.matched_as(|matcher| matcher.only("web1")));
-    assert!(matches!(error, JoinError::Contradicted { .. }), "{error}");
+    let other = pair.matched_as(|matcher| matcher.only("web1"));
+    unpaired(other, Verdict::Refused);
     let error = refused(pair.matched_as(|matcher| matcher.only("db")));
     let JoinError::NoSuchVm { vms, .. } = error else {
         panic!("{error}");
@@ -107,18 +115,17 @@ fn the_data_say_which_vm_it_is() {
 }
 
 #[test]
-fn too_little_evidence_leaves_it_to_the_user() {
+fn too_little_evidence_is_no_proof_whatever_vm_is_named() {
     let mut pair = beside_another();
-    let mut left = 10;
+    let mut left = 70;
     pair.host.retain(|event| {
         left -= i32::from(matches!(event, Event::Exit(_)));
         left >= 0 || !matches!(event, Event::Exit(_))
     });
-    let error = refused(pair.matched());
-    let is_told = matches!(&error, JoinError::Ambiguous { vms, untested: true } if vms.len() == 2);
-    assert!(is_told, "{error}");
-    let pairs = pair.matched_as(|matcher| matcher.only("web0")).unwrap();
-    assert!(pairs.pairs()[0].exits_tested < 20);
+    let open = unpaired(pair.matched(), Verdict::NotProven);
+    assert!(open.to_string().contains(" s longer"), "{open}");
+    let named = pair.matched_as(|matcher| matcher.only("web0"));
+    unpaired(named, Verdict::NotProven);
 }
 
 #[test]
@@ -138,17 +145,10 @@ fn two_vms_that_went_through_the_same_are_not_told_apart() {
     pair.host
         .retain(|event| !matches!(event, Event::Exit(told) if told.vcpu == VcpuId(1)));
     pair.host.extend(exits);
-    let error = refused(pair.matched());
-    assert!(
-        matches!(
-            error,
-            JoinError::Ambiguous {
-                untested: false,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    let open = unpaired(pair.matched(), Verdict::NotProven);
+    let against = &open.pairing.candidates[0].against;
+    assert!(matches!(against, Alternative::Vcpu { .. }), "{against:?}");
+    assert_eq!(open.pairing.log10_odds, 0.0);
 }
 
 #[test]
@@ -201,8 +201,7 @@ fn many_exits_in_the_guests_own_work_do_not_outvote_one_preemption() {
     }
     let pairs = pair.matched().unwrap();
     assert!(pairs.bound_ns(0).unwrap() < 30 * US, "{:?}", pairs.pairs());
-    let error = refused(pair.with_offset(100_000).matched());
-    assert!(matches!(error, JoinError::Contradicted { .. }), "{error}");
+    unpaired(pair.with_offset(100_000).matched(), Verdict::Refused);
 }
 
 #[test]

@@ -200,6 +200,10 @@ fn run(facts: &RunFacts, events: &[Event]) -> (Seen, Summary) {
             let blames_hardware = budget.ns_of(Share::Hw) + budget.ns_of(Share::HvOrHw) > 0;
             assert!(!(budget.is_incomplete() && blames_hardware), "{budget:?}");
             assert!(budget.parts.is_sorted_by(|a, b| a.ns >= b.ns), "{budget:?}");
+            assert!(
+                budget.unbounded_kvm_ns <= budget.ns_of(Share::Kvm),
+                "{budget:?}"
+            );
         });
         if matches!(event, Event::Watermark(_)) {
             seen.periods.extend(explainer.take_period());
@@ -263,7 +267,7 @@ fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
             |told| told.heavy,
             |told| told.virt_ns,
             |told| told.hw_at_least_ns,
-            |told| told.shares_ns.preempted,
+            |told| told.shares_ns.preempted.expect("its host watches threads"),
         ];
         for what in whats {
             assert_eq!(of_periods(what), of_run(what), "{cpu:?}");
@@ -301,6 +305,38 @@ proptest! {
     ) {
         obeys_the_law(&facts(bits), &stream(words, Times { extreme: false }));
     }
+}
+
+/// As many exits as it takes to know what KVM usually takes of one, and then any stream.
+#[test]
+fn holds_after_a_hundred_exits() {
+    let default = ProptestConfig::default();
+    let cases = 64 + default.cases / 64;
+    let config = ProptestConfig {
+        failure_persistence: None,
+        cases,
+        ..default
+    };
+    let exits = prop::collection::vec((0..20_u64, 1..9_u64, 0..4_u64), 100..140);
+    let words = prop::collection::vec(any::<Words>(), 8..40);
+    let law = |(bits, exits, words): (u16, Vec<_>, _)| {
+        let mut events = vec![streams::source(0, "source:0")];
+        let mut end = 0;
+        for (after, length, irq) in exits {
+            let start = end + after;
+            end = start + length;
+            events.push(streams::activity(ActivityKind::Exit, start, end, 0));
+            if irq < length {
+                events.push(streams::activity(ActivityKind::Irq, start, start + irq, 0));
+            }
+        }
+        events.extend(stream(words, Times { extreme: false }));
+        obeys_the_law(&facts(bits | 1 << 5), &events);
+        Ok(())
+    };
+    TestRunner::new(config)
+        .run(&(any::<u16>(), exits, words), law)
+        .unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 /// Fewer streams than PROPTEST_CASES asks for: a histogram that reaches this far is

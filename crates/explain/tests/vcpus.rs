@@ -124,6 +124,11 @@ fn a_halt_is_no_noise_and_the_way_back_is() {
         ]
     );
     assert_eq!(scene.budget().noise_ns(), 11_000);
+    assert_eq!(
+        scene.budget().clamped_ns,
+        0,
+        "nobody is named for the sleep"
+    );
 }
 
 #[test]

@@ -14,7 +14,7 @@ const SEEN: Activation = Activation {
     irq_mono_ns: Some(10_300),
     waking_mono_ns: Some(10_320),
     switch_mono_ns: Some(10_900),
-    steal_ns: [0; 4],
+    steal_ns: [0; 5],
     missed: 0,
 };
 
@@ -78,7 +78,7 @@ fn a_running_thread_delays_the_switch_and_not_the_interrupt() {
 #[test]
 fn steal_comes_out_of_whoever_was_robbed_then_out_of_the_residual() {
     let stolen = Activation {
-        steal_ns: [250, 0, 400, 900],
+        steal_ns: [0, 250, 0, 400, 900],
         ..SEEN
     };
     let (wakeup, summary) = explain(
@@ -108,6 +108,32 @@ fn steal_comes_out_of_whoever_was_robbed_then_out_of_the_residual() {
         (sources[0].name.as_str(), sources[0].total_ns),
         ("hog:7", 160)
     );
+}
+
+/// By the steal clock as the tests of the tracer's handlers have it: taken from the task after
+/// its expiry, before it had armed its timer.
+#[test]
+fn what_is_stolen_before_a_timer_is_armed_late_is_steal() {
+    let late = Activation {
+        expiry_mono_ns: 5_000,
+        armed_mono_ns: Some(9_000),
+        irq_mono_ns: Some(9_200),
+        waking_mono_ns: Some(9_210),
+        switch_mono_ns: Some(9_300),
+        woke_mono_ns: 9_400,
+        steal_ns: [4_000, 100, 0, 0, 0],
+        ..SEEN
+    };
+    let (wakeup, _) = explain(late, &[]);
+    let expected = [
+        (Phase::ArmedLate, Share::Steal, 4_000),
+        (Phase::Irq, Share::Steal, 100),
+        (Phase::Irq, Share::HvOrHw, 100),
+        (Phase::Handler, Share::HvOrHw, 10),
+        (Phase::Wakeup, Share::HvOrHw, 90),
+        (Phase::Return, Share::HvOrHw, 100),
+    ];
+    assert_eq!(parts(&wakeup), expected);
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn event(extreme: bool, (which, cpu, [a, b, c, d, e, f]): Words) -> Event {
             irq_mono_ns: step(d),
             waking_mono_ns: step(e),
             switch_mono_ns: step(f),
-            steal_ns: [c, d, e, f].map(|word| at(word / 3, extreme)),
+            steal_ns: [b, c, d, e, f].map(|word| at(word / 3, extreme)),
             missed: c % 3,
         }),
         6..=13 => Event::Activity(Activity {
@@ -220,9 +220,10 @@ proptest! {
         let is_wakeup = |event: &Event| matches!(
             event, Event::Activation(it) if it.woke_mono_ns >= it.expiry_mono_ns
         );
-        let Some(Event::Activation(activation)) = events.iter().find(|it| is_wakeup(it)).cloned()
-        else {
-            return Ok(());
+        let wakeup = events.iter().find(|it| is_wakeup(it)).cloned();
+        prop_assume!(wakeup.is_some());
+        let Some(Event::Activation(activation)) = wakeup else {
+            unreachable!("an activation was looked for")
         };
         events.retain(|event| !matches!(event, Event::Activation(_)));
         events.push(Event::Activation(activation));

@@ -25,8 +25,8 @@ enum Tracer {
 struct Row {
     what: &'static str,
     tracer: Tracer,
-    /// Files it needs in the lab.
-    files: Vec<PathBuf>,
+    /// Finds the files it needs in the lab.
+    files: fn() -> Result<Vec<PathBuf>>,
 }
 
 /// One exit of a kind, in cycles, which are instructions here.
@@ -51,7 +51,7 @@ fn main() -> Result<()> {
         named || chosen.is_empty() || matches!(row.tracer, Tracer::None)
     };
     let mut untraced = None;
-    for row in rows()?.iter().filter(|row| is_chosen(row)) {
+    for row in rows().iter().filter(|row| is_chosen(row)) {
         let (kernel, exits) = measured(row).context(row.what)?;
         let untraced = *untraced.get_or_insert_with(|| {
             head(&kernel);
@@ -73,11 +73,11 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn rows() -> Result<Vec<Row>> {
+fn rows() -> Vec<Row> {
     let row = |what, tracer| Row {
         what,
         tracer,
-        files: Vec::new(),
+        files: || Ok(Vec::new()),
     };
     let beside = |command: &str| Tracer::Beside(command.to_owned());
     let tracefs = |events: &[&str]| {
@@ -85,7 +85,7 @@ fn rows() -> Result<Vec<Row>> {
         let enable = enable.collect::<Vec<_>>().join(" ");
         Tracer::Around(format!("lab-tracefs while {enable} -- "))
     };
-    Ok(vec![
+    vec![
         row("nothing traced", Tracer::None),
         row("vmnoise exits top", beside("vmnoise exits top -d 60s")),
         row(
@@ -105,20 +105,20 @@ fn rows() -> Result<Vec<Row>> {
             tracer: Tracer::Around(format!(
                 "{LOADER} /bin/perf kvm stat record --quiet --output /tmp/perf.data -- /bin/"
             )),
-            files: with_libraries("perf", "linux-perf")?,
+            files: || with_libraries("perf", "linux-perf"),
         },
         Row {
             what: "bpftrace, one histogram of lengths",
             tracer: Tracer::Beside(format!("{LOADER} /bin/bpftrace /bin/exit_lengths.bt")),
-            files: {
+            files: || {
                 let script = "benches/exit_lengths.bt";
                 let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
                 let mut files = with_libraries("bpftrace", "bpftrace")?;
                 files.push(script);
-                files
+                Ok(files)
             },
         },
-    ])
+    ]
 }
 
 /// The kernel, and each exercise with this tracer.
@@ -138,8 +138,8 @@ fn measured(row: &Row) -> Result<(String, [Exit; 2])> {
     let mut lab = Lab::kernel(Kernel::Cloud)
         .virtual_time(0)
         .program(&lab_program("lab-tracefs")?);
-    for file in &row.files {
-        lab = lab.program(file);
+    for file in (row.files)()? {
+        lab = lab.program(&file);
     }
     let report = lab.run(&commands)?;
     let exits = match &report.outputs[..] {

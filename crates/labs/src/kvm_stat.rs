@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 
 /// Where KVM keeps a folder `PID-FD` for each VM (virt/kvm/kvm_main.c).
 const KVM: &str = "/sys/kernel/debug/kvm";
@@ -60,6 +60,28 @@ pub fn vcpus(pid: u32) -> Result<Vec<(u32, u32)>> {
     }
     vcpus.sort_unstable();
     Ok(vcpus)
+}
+
+/// What a vCPU's TSC is ahead of this machine's.
+///
+/// # Errors
+/// If debugfs is not mounted, there is no such vCPU, or its TSC is not as fast as ours.
+pub fn tsc_offset(pid: u32, vcpu: u32) -> Result<i64> {
+    for folder in vms(pid)? {
+        let file = |name: &str| fs::read_to_string(folder.join(format!("vcpu{vcpu}/{name}")));
+        // Only where this machine could make it faster (arch/x86/kvm/debugfs.c).
+        if let (Ok(ratio), Ok(bits)) = (
+            file("tsc-scaling-ratio"),
+            file("tsc-scaling-ratio-frac-bits"),
+        ) {
+            let one = 1_u64 << bits.trim().parse::<u32>()?;
+            ensure!(ratio.trim().parse::<u64>()? == one, "its TSC is scaled");
+        }
+        if let Ok(offset) = file("tsc-offset") {
+            return Ok(offset.trim().parse()?);
+        }
+    }
+    bail!("{KVM} tells no tsc-offset of vCPU {vcpu} of process {pid}")
 }
 
 fn vms(pid: u32) -> Result<Vec<PathBuf>> {

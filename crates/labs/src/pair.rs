@@ -19,6 +19,8 @@ pub const QUIET: &str = "quiet.rec";
 pub const DISTURBED: &str = "guest.rec";
 /// The host's recording of both times.
 pub const HOST: &str = "host.rec";
+/// More gaps than a guest feels while it is recorded: `--top` of a result that has all.
+pub const EVERY: &str = "1000000";
 /// What the disturber of `turns` logged.
 const BURSTS: &str = "turns";
 /// What the guest's VM is called.
@@ -149,7 +151,7 @@ impl Pair {
         in_guest.push(format!("lab-guest save {quiet} {disturbed}"));
 
         let vmm = format!(
-            "&& lab-vmm start told:1 stop traced cont told:{quiet_is_over} read {} told:{all_is_over} \
+            "&& lab-vmm start told:1 stop traced cont told:{quiet_is_over} read {} looks:{all_is_over} \
              read unhog untrace end -- lab-guest boot -name {NAME},debug-threads=on",
             self.disturb.join(" ")
         );
@@ -213,7 +215,12 @@ impl Recorded {
         hog.context("no disturber was let loose")
     }
 
-    /// Where one of the recordings lies; it goes with this.
+    /// Where all recordings lie; it goes with this.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Where one of them lies.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -240,6 +247,14 @@ impl Recorded {
         let files: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
         explain(&files, options)
     }
+
+    /// What one of these recordings tells line by line.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn trace(&self, name: &str) -> Result<String> {
+        Ok(String::from_utf8(told(&[&self.file(name)], &["--trace"])?)?)
+    }
 }
 
 /// What the built binary says of these recordings, as JSON.
@@ -247,12 +262,16 @@ impl Recorded {
 /// # Errors
 /// If it fails, with what it said.
 pub fn explain(files: &[&Path], options: &[&str]) -> Result<Value> {
+    let told = told(files, &[options, &["--format", "json"]].concat())?;
+    Ok(serde_json::from_slice(&told)?)
+}
+
+fn told(files: &[&Path], options: &[&str]) -> Result<Vec<u8>> {
     let mut command = Command::new(binary());
-    command.arg("explain").args(files).args(options);
-    let output = command.args(["--format", "json"]).output()?;
+    let output = command.arg("explain").args(files).args(options).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{}: {said}", output.status);
-    Ok(serde_json::from_slice(&output.stdout)?)
+    Ok(output.stdout)
 }
 
 fn owned(words: &[&str]) -> Vec<String> {

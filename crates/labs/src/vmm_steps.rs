@@ -19,14 +19,19 @@ pub enum Step {
     Start,
     /// `run:MS`: lets this much time pass.
     Run(Duration),
+    /// `undisturbed:CPU:MS`: polls on this CPU for so long.
+    Undisturbed(u32, Duration),
     /// `exits:COUNT`: waits until KVM has counted so many exits more.
     Exits(u64),
     /// `quiet:MS`: waits until KVM has counted no exit for so long.
     Quiet(Duration),
     /// `waited:MS`: waits until a vCPU's thread has waited for a CPU that much longer.
     Waited(Duration),
-    /// `told:COUNT`: waits until so many commands of the lab's guest have ended.
-    Told(usize),
+    /// `told:COUNT`, `told:COUNT:GUEST`: waits until so many commands of the lab's guest have
+    /// ended; of the first, which is 0, where no other is meant.
+    Told(usize, u32),
+    /// `looks:COUNT`: waits for the first guest, and looks at the first vCPU's thread meanwhile.
+    Looks(usize),
     /// `stop`: SIGSTOP; over when no thread of the VMM is on a CPU any more.
     Stop,
     /// `cont`: SIGCONT.
@@ -46,13 +51,14 @@ pub enum Step {
     Turns(u32, Duration, Duration),
     /// `unhog`: ends any of them.
     Unhog,
-    /// `migrate:TIMES:EVERY_US`: moves the thread of the first vCPU between CPUs 0 and 1.
+    /// `migrate:TIMES:EVERY_US`: moves the thread of the first vCPU between CPUs 0 and 1, and
+    /// looks at it each time.
     Migrate(u32, Duration),
     /// `pin:CPU`: keeps the thread of the first vCPU on this CPU.
     Pin(u32),
     /// `quota:QUOTA_US:PERIOD_US`: `cpu.max` of a control group that holds the VMM.
     Quota(u32, u32),
-    /// `untrace`: SIGINT to whoever attached the BPF programs.
+    /// `untrace`: SIGINT to whoever attached the BPF programs; over when they have ended.
     Untrace,
 }
 
@@ -68,10 +74,16 @@ impl Step {
             ["traced"] => Step::Traced,
             ["start"] => Step::Start,
             ["run", ms] => Step::Run(Duration::from_millis(number(ms)?.into())),
+            ["undisturbed", cpu, ms] => {
+                let time = Duration::from_millis(number(ms)?.into());
+                Step::Undisturbed(number(cpu)?, time)
+            }
             ["exits", count] => Step::Exits(number(count)?.into()),
             ["quiet", ms] => Step::Quiet(Duration::from_millis(number(ms)?.into())),
             ["waited", ms] => Step::Waited(Duration::from_millis(number(ms)?.into())),
-            ["told", count] => Step::Told(number(count)? as usize),
+            ["told", count] => Step::Told(number(count)? as usize, 0),
+            ["told", count, guest] => Step::Told(number(count)? as usize, number(guest)?),
+            ["looks", count] => Step::Looks(number(count)? as usize),
             ["stop"] => Step::Stop,
             ["cont"] => Step::Continue,
             ["read"] => Step::Read,
@@ -120,6 +132,23 @@ pub struct Done {
     pub counts: Option<Counts>,
     /// Of `hog`, `litter` and `turns`: the name that results must blame, `comm:pid`.
     pub hog: Option<String>,
+    /// Of `undisturbed`: how long nothing took the CPU from the poller.
+    pub undisturbed: Option<Duration>,
+    /// Of `looks` and `migrate`: what was seen, in its order.
+    pub looks: Vec<Look>,
+}
+
+/// What the scheduler had booked for the thread of a vCPU, and when that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Look {
+    /// Before it was read, by the guest's TSC: this machine's with the offset that KVM tells
+    /// in debugfs.
+    pub begin_tsc: u64,
+    /// After it was read, by the same.
+    pub end_tsc: u64,
+    /// Time runnable and waiting for a CPU, nanoseconds; a wait is booked when it is over
+    /// (kernel/sched/stats.h, `sched_info_arrive`).
+    pub run_delay_ns: u64,
 }
 
 /// What the kernel had counted.
@@ -153,6 +182,11 @@ impl Treatment {
     /// All that was done under this word, in its order.
     pub fn all(&self, step: &str) -> Vec<&Done> {
         self.steps.iter().filter(|done| done.step == step).collect()
+    }
+
+    /// What was seen of the first vCPU, in its order.
+    pub fn looks(&self) -> impl Iterator<Item = &Look> {
+        self.steps.iter().flat_map(|done| &done.looks)
     }
 
     /// What was read, in its order.

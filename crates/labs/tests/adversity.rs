@@ -4,8 +4,10 @@
 use std::path::Path;
 
 use serde_json::Value;
+use vmnoise_events::{Event, LossKind};
 use vmnoise_labs::judge::assert_budgets_add_up;
 use vmnoise_labs::{Cpuset, Run, run_to_end};
+use vmnoise_recording::Reader;
 
 const CPU: u32 = 1;
 
@@ -45,6 +47,29 @@ fn assert_ended_early(stdout: &str, stderr: &str) {
     assert!(cpu["gaps"].as_u64().unwrap() > 0, "{cpu}");
 }
 
+/// Nobody drained for seconds: the longest time in which no record ends is when the ring was full.
+/// No watermark passes its begin before the loss is told: what is explained by then is explained in
+/// the knowledge of it.
+fn assert_losses_come_first(recording: &Path) {
+    let (mut ends_ns, mut passed_ns, mut is_told) = (Vec::new(), 0, false);
+    let mut reader = Reader::open(recording).unwrap();
+    let read = reader.for_each(&mut |event| match event {
+        Event::Activity(activity) => ends_ns.push(activity.end_mono_ns),
+        Event::Watermark(mono_ns) if !is_told => passed_ns = *mono_ns,
+        Event::Loss(loss) => is_told |= loss.kind == LossKind::RingFull && loss.count > 0,
+        _ => {}
+    });
+    read.unwrap();
+    assert!(is_told);
+    ends_ns.sort_unstable();
+    let holes = ends_ns.windows(2).map(|ends| (ends[1] - ends[0], ends[0]));
+    let (_, full_ns) = holes.max().unwrap();
+    assert!(
+        passed_ns <= full_ns,
+        "{passed_ns} was passed, and the ring was full from {full_ns}"
+    );
+}
+
 mod root {
     use std::time::Duration;
 
@@ -75,6 +100,7 @@ mod root {
         run.signal(Signal::CONT).unwrap();
         let summary = run.summary().unwrap();
 
+        assert_losses_come_first(&recording);
         assert_budgets_add_up(&summary);
         let lost = summary["losses"]["ring_full"].as_u64().unwrap();
         assert!(lost > 0, "{}", summary["losses"]);

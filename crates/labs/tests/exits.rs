@@ -112,6 +112,64 @@ mod lab {
         }
     }
 
+    /// When a trace tells of these on CPU 1, in microseconds of CLOCK_MONOTONIC.
+    fn instants(trace: &str, is_one: impl Fn(&str) -> bool) -> Vec<u64> {
+        let lines = trace
+            .lines()
+            .filter(|line| line.contains("[001]") && is_one(line));
+        let mut times: Vec<u64> = lines
+            .filter_map(|line| {
+                let words = line.split_once("[001]")?.1.split_whitespace();
+                // A lone number with a colon behind: seconds.
+                let mut seconds =
+                    words.filter_map(|word| word.strip_suffix(':')?.parse::<f64>().ok());
+                Some((seconds.next()? * 1e6) as u64)
+            })
+            .collect();
+        times.sort_unstable();
+        times
+    }
+
+    /// Programs are attached and detached one by one, which takes seconds here and interrupts all
+    /// CPUs: while exits are counted, all of the interrupts in them are, too.
+    #[test]
+    fn every_interrupt_of_a_vcpu_that_never_switches_is_seen() {
+        let lab = Lab::kernel(Kernel::Cloud).cpus(2);
+        let lab = lab.program(&vmnoise_labs::lab_program("lab-tracefs").unwrap());
+        let report = lab
+            .run(&[
+                "& vmnoise microvm --exercise spin -c 1 -d 5m",
+                // By its end the guest runs.
+                "lab-tracefs for 2",
+                "lab-tracefs while trace_clock=mono \
+                 events/irq_vectors/local_timer_entry/enable=1 \
+                 -- vmnoise exits trace -d 3s -o /x.rec",
+                "lab-tracefs show",
+                "vmnoise explain --trace /x.rec",
+                "vmnoise explain --format json /x.rec",
+            ])
+            .unwrap();
+        let output = |place: usize| report.outputs[place].text().unwrap();
+        let exits = instants(output(3), |line| line.contains("vm_noise:"));
+        let (first, last) = (exits[0], exits[exits.len() - 1]);
+        let within = |trace: &str, event: &str| {
+            let all = instants(trace, |line| line.contains(event));
+            all.iter().filter(|&&at| at > first && at < last).count()
+        };
+        let told = within(output(3), "irq_noise: local_timer:");
+        let between = within(output(2), "local_timer_entry:");
+        println!("{between} timer interrupts by the kernel's own events, {told} told");
+        // Ours are stamped at their ends, and the exits as well: one at each edge.
+        assert!(
+            told.abs_diff(between) <= 2,
+            "{told} told, {between} happened"
+        );
+        // Enough for the two to be few.
+        assert!(between > 10, "{between}");
+        let exits = report.outputs[4].json().unwrap();
+        assert_eq!(exits["losses"]["unpaired"], 0, "{exits}");
+    }
+
     #[test]
     fn a_terminal_inside_shows_the_exits_while_they_happen() {
         let lab = Lab::kernel(Kernel::Cloud).cpus(2);

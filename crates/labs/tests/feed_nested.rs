@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use vmnoise_labs::bed::inside::{CommandOutput, GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL};
+use vmnoise_labs::bed::CommandOutput;
 use vmnoise_labs::bed::{Kernel, Lab};
 use vmnoise_labs::vmm_steps::Treatment;
 use vmnoise_labs::{binary, lab_program};
@@ -225,12 +225,8 @@ mod lab {
             "& lab-guest boot -name first,debug-threads=on {}",
             port("one")
         );
-        // The files of the first guest are in use.
         let second = format!(
-            "& qemu-system-x86_64 -nodefaults -no-reboot -display none -accel kvm -cpu host -m 256 \
-             -L {GUEST_FIRMWARE} -kernel {GUEST_KERNEL} -initrd {GUEST_INITRAMFS} \
-             -append quiet -name second,debug-threads=on -serial null \
-             -serial file:/tmp/second-results {}",
+            "& lab-guest 1 boot -name second,debug-threads=on {}",
             port("two")
         );
         let report = lab_with(&in_guest).run(&[
@@ -242,14 +238,13 @@ mod lab {
             "lab-guest told 2",
             "lab-vmm run:3000 --",
             "lab-guest results",
-            "lab-guest print /tmp/second-results",
+            "lab-guest 1 results",
         ]);
         let report = report.unwrap();
         let [_, _, host, _, _, results, second_results] = &report.outputs[..] else {
             panic!("{:?}", report.outputs);
         };
-        let second_results = String::from_utf8(second_results.file().unwrap()).unwrap();
-        let guests = [results.text().unwrap(), &second_results];
+        let guests = [results.text().unwrap(), second_results.text().unwrap()];
         let host = host.json().unwrap();
         let mut told_all = Vec::new();
         for (name, results) in ["first", "second"].into_iter().zip(guests) {

@@ -2,15 +2,17 @@
 //! either side, with the right length.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
-mod lab {
-    use std::ops::ControlFlow;
+mod altered;
 
+mod lab {
     use serde_json::Value;
     use vmnoise_events::{Activation, Event};
     use vmnoise_explain::{Matcher, Pairs};
     use vmnoise_labs::bed::{Kernel, Suite};
     use vmnoise_labs::pair::{DISTURBED, HOST, Pair, QUIET, Recorded};
-    use vmnoise_recording::{Reader, Writer};
+    use vmnoise_recording::Reader;
+
+    use crate::altered;
 
     /// How long the disturber takes the CPU at a time.
     const BURST_NS: u64 = 3_000_000;
@@ -28,12 +30,7 @@ mod lab {
     }
 
     fn events(recorded: &Recorded, name: &str) -> Vec<Event> {
-        let mut reader = Reader::open(&recorded.file(name)).unwrap();
-        let mut events = Vec::new();
-        while let ControlFlow::Continue(event) = reader.next_event().unwrap() {
-            events.push(event);
-        }
-        events
+        altered::events(&recorded.file(name))
     }
 
     /// Every level of every budget.
@@ -117,15 +114,8 @@ mod lab {
     /// what a task of one period cannot tell.
     fn assert_another_clock_is_refused(recorded: &Recorded) {
         const WRONG_BY_TSC: i64 = 400_000;
-        let reader = Reader::open(&recorded.file(HOST)).unwrap();
-        let mut writer = Writer::create(&recorded.file("wrong.rec"), reader.facts()).unwrap();
-        for mut event in events(recorded, HOST) {
-            if let Event::VcpuClock(clock) = &mut event {
-                clock.offset_tsc += WRONG_BY_TSC;
-            }
-            writer.push(&event).unwrap();
-        }
-        writer.finish().unwrap();
+        let wrong = recorded.file("wrong.rec");
+        altered::clocks_ahead(&recorded.file(HOST), &wrong, WRONG_BY_TSC);
         let refusal = recorded.explain(&[DISTURBED, "wrong.rec"], &[]);
         let refusal = refusal.unwrap_err().to_string();
         println!("{refusal}");

@@ -8,7 +8,7 @@ mod root {
 
     use serde_json::Value;
     use vmnoise_labs::judge::assert_budgets_add_up;
-    use vmnoise_labs::{Group, Run, run_to_end, schedstat};
+    use vmnoise_labs::{Group, Run, run_to_end, schedstat, skipped};
 
     /// Who of a run is in its group while the polling thread is: (polling, others).
     fn in_group(name: &str, group: &Group) -> (usize, usize) {
@@ -43,13 +43,14 @@ mod root {
 
     #[test]
     fn a_threaded_group_takes_the_polling_threads_and_any_other_the_process() {
-        let made = |name| Group::new(name).unwrap().expect("cgroup2 is mounted");
-        let group = made("lab-threaded");
+        let Some(group) = Group::new("lab-threaded").unwrap() else {
+            return skipped("cgroup2 is not mounted: there is no group to be in");
+        };
         group.thread().unwrap();
         assert_eq!(in_group("lab-threaded", &group), (1, 0));
         assert_eq!(group.members().unwrap(), "");
 
-        let group = made("lab-domain");
+        let group = Group::new("lab-domain").unwrap().unwrap();
         let (polling, others) = in_group("lab-domain", &group);
         assert!(polling == 1 && others > 0, "{polling} {others}");
         assert_eq!(group.members().unwrap(), "");
@@ -166,25 +167,50 @@ mod root {
         assert!(words.contains("`exit 7` ended with"), "{words}");
     }
 
+    /// Between two activities lies a way of which no event tells; this long at most
+    /// (docs/design.md, "Observed threads").
+    const WAY_NS: u64 = 20_000;
+    /// Each is as likely to lose a record as any other on a busy machine, where some switches
+    /// are hidden; most lose none.
+    const RUNS: usize = 5;
+
+    /// A run under a real-time policy whose longest gap is whole: nothing was lost of it.
+    fn longest_whole_gap() -> Value {
+        let options = ["osnoise", "-c", "1", "-d", "3", "-P", "f:10"];
+        let mut gaps = (0..RUNS).filter_map(|_| {
+            let run = Run::start(&[&options[..], &["--format", "json"]].concat()).unwrap();
+            let summary = run.summary().unwrap();
+            assert_budgets_add_up(&summary);
+            let gap = summary["worst"][0].clone();
+            (summary["losses"]["unpaired"] == 0 && gap["lost_activities"] == 0).then_some(gap)
+        });
+        gaps.next().expect("a run without a loss")
+    }
+
     /// Real-time groups lose 50 ms of each second: to the tasks that then ran, by their
     /// names, and `throttled` for as long as nobody did.
     #[test]
     fn the_hole_of_a_real_time_group_is_throttled_or_whoever_ran_in_it() {
         if !Path::new("/sys/fs/cgroup/cpu/cpu.rt_runtime_us").exists() {
-            eprintln!("this kernel limits no real-time groups: nothing to see");
-            return;
+            return skipped("this kernel limits no real-time groups: nothing to see");
         }
-        let options = ["osnoise", "-c", "1", "-d", "3", "-P", "f:10"];
-        let run = Run::start(&[&options[..], &["--format", "json"]].concat()).unwrap();
-        let summary = run.summary().unwrap();
-        assert_budgets_add_up(&summary);
-        let gap = &summary["worst"][0];
+        let gap = longest_whole_gap();
         let dur_ns = gap["dur_ns"].as_u64().unwrap();
+        // The poller was let go on at a tick, and may have used up its time earlier.
         assert!(dur_ns > 30_000_000, "{gap}");
-        // No more than half, for some kernels hide switches of some tasks.
-        let shares = &summary["cpus"][0]["shares_ns"];
-        let of = |share: &str| shares[share].as_u64().unwrap();
-        assert!(of("throttled") + of("thread") > dur_ns / 2, "{shares}");
+        let parts = gap["parts"].as_array().unwrap();
+        let of = |shares: &[&str], key: &str| -> u64 {
+            let those = parts
+                .iter()
+                .filter(|part| shares.iter().any(|it| part["share"] == *it));
+            those.map(|part| part[key].as_u64().unwrap_or(0)).sum()
+        };
+        let tasks_ns = of(&["throttled", "thread"], "ns");
+        let interrupts_ns = of(&["irq", "softirq", "nmi", "steal"], "ns");
+        let activities = of(&["throttled", "thread", "irq", "softirq", "nmi"], "count");
+        let told_ns = tasks_ns + interrupts_ns;
+        assert!(told_ns + (activities + 1) * WAY_NS >= dur_ns, "{gap}");
+        assert!(tasks_ns > interrupts_ns, "{gap}");
     }
 
     #[test]

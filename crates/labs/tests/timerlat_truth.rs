@@ -5,9 +5,11 @@
 mod lab {
     use vmnoise_labs::oracle::{beside_cyclictest, beside_timerlat, causes};
 
-    /// What two runs of cyclictest are apart in many a boot of this lab. How the ticks lie to the
-    /// runs decides it: in other boots it is a sixth of that.
-    const OWN_DISTANCE: f64 = 0.02;
+    /// Wake-ups of one run.
+    const RUN: f64 = 2_000.0;
+    /// The median of Kolmogorov's distribution: half of the distances between two samples of one
+    /// distribution are smaller than this by the root of (n + m) / nm.
+    const KOLMOGOROV_MEDIAN: f64 = 0.827_6;
     /// The times of the trace have whole microseconds, each interrupt inside a cause two more of
     /// them. It is 2 µs in the boots seen.
     const APART_NS: u64 = 5_000;
@@ -40,9 +42,10 @@ mod lab {
         let found = beside_cyclictest().unwrap();
         println!("{found:?}");
         let turns = &found.turns;
-        // By as much single runs of cyclictest differ, here or in another boot.
-        let own_distance = turns.own_distance.max(OWN_DISTANCE);
-        assert!(turns.our_distance <= own_distance, "{found:?}");
+        // Were both one program, half of the 36 distances would be no more than that; and what
+        // now and then a tick does to a whole run is in the other half.
+        let by_chance = KOLMOGOROV_MEDIAN * (2.0 / RUN).sqrt();
+        assert!(turns.our_distance <= by_chance, "{found:?}");
         assert!(turns.ours_ns <= turns.cyclictest_ns, "{found:?}");
         // The witnesses take part in each wake-up, and in each alike.
         assert!(found.witnessed_ns >= turns.ours_ns, "{found:?}");
@@ -72,6 +75,9 @@ mod lab_full {
     mod own_suite {
         use vmnoise_labs::oracle::descheduled;
 
+        /// Of the guest's task.
+        const PERIOD_NS: u64 = 1_013_000;
+
         // Joined with its host, the same is in the gate (`join_timers.rs`).
         #[test]
         fn a_guest_whose_vcpu_is_kept_from_running_calls_it_steal_of_that_length() {
@@ -80,11 +86,12 @@ mod lab_full {
             for delay in &found.delays {
                 assert!(delay.named_ns * 100 >= delay.latency_ns * 95, "{delay:?}");
             }
-            // Expiries lie anywhere in a burst, the first at most a period behind its begin.
-            let longest_ns = found.longest_of_burst_ns().unwrap();
-            assert!(longest_ns * 100 >= found.burst_ns * 95, "{found:?}");
-            let longer = found.delays.iter().filter(|it| it.named_ns > longest_ns);
-            assert!(longer.count() <= 1, "{found:?}");
+            // Each is at least as late as what is left of a burst after one period, and has no more
+            // steal than the scheduler has booked from one burst to the next.
+            for delay in &found.delays {
+                assert!(delay.named_ns + PERIOD_NS >= found.burst_ns, "{found:?}");
+                assert!(delay.named_ns <= found.waited_ns, "{found:?}");
+            }
             assert!(found.quiet_ns * 20 <= found.burst_ns, "{found:?}");
         }
     }

@@ -7,7 +7,7 @@ use vmnoise_labs::bed::XenLab;
 use vmnoise_labs::judge::{assert_budgets_add_up, assert_latencies_add_up, rung};
 use vmnoise_labs::lab_program;
 use vmnoise_labs::oracle::report;
-use vmnoise_labs::oracle::xen::{Compared, compare, compare_latencies};
+use vmnoise_labs::oracle::xen::{Clock, Compared, compare, compare_latencies};
 use vmnoise_labs::oracle::xen_slop::{slop, woken};
 
 /// Each at the best rung that there is.
@@ -20,15 +20,17 @@ const BEST: [(&str, &str); 4] = [
 /// In the guest: a look at the machine, gaps and wake-ups beside a Dom0 that sleeps, and both
 /// beside a task of Dom0 that never does. A period of 50 us is one that TIMER_SLOP does not let
 /// it have.
-const GUEST: [&str; 5] = [
+const GUEST: [&str; 7] = [
     "vmnoise doctor --format json",
     "vmnoise osnoise -d 500ms --format json",
     "vmnoise timerlat -p 50 -d 200ms --format json",
+    "lab-disturb clock",
     "vmnoise osnoise trace -d 500ms",
     "vmnoise timerlat -p 50 -d 500ms --format json",
+    "lab-disturb clock",
 ];
 /// In Dom0.
-const DOM0: [&str; 3] = ["lab-xen told 3", "& lab-disturb busy 0", "lab-xen waits 5"];
+const DOM0: [&str; 3] = ["lab-xen told 4", "& lab-disturb busy 0", "lab-xen waits 7"];
 /// Waits for a CPU are 10 ms long; what is shorter is what Dom0 does by itself.
 const WAIT_NS: u64 = 1_000_000;
 /// TIMER_SLOP of arch/x86/xen/time.c.
@@ -38,7 +40,9 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value}"))
 }
 
-/// Fails unless what the guest has as stolen is what Xen has as waits, within 5 %.
+/// Fails unless what the guest has as stolen is what Xen has as waits. The guest's book changes
+/// before Xen's scheduler decides, the trace is written after that: 34 µs of a wait of 10 ms at
+/// the most, so 1 %.
 fn assert_told_by_xen(compared: &[Compared]) {
     let steal_ns: u64 = compared.iter().map(|it| it.steal_ns).sum();
     let waited_ns: u64 = compared.iter().map(|it| it.waited_ns).sum();
@@ -47,8 +51,9 @@ fn assert_told_by_xen(compared: &[Compared]) {
         compared.len()
     );
     for one in compared {
+        println!("{one:?}");
         assert!(
-            one.steal_ns.abs_diff(one.waited_ns) * 20 < one.waited_ns,
+            one.steal_ns.abs_diff(one.waited_ns) * 100 < one.waited_ns,
             "{one:?}"
         );
     }
@@ -73,8 +78,11 @@ mod lab {
         let doctor: Value = serde_json::from_str(&report.guest[0].stdout).unwrap();
         let quiet = report.guest[1].json().unwrap();
         let punctual = report.guest[2].json().unwrap();
-        let trace = report.guest[3].text().unwrap();
-        let late = report.guest[4].json().unwrap();
+        let trace = report.guest[4].text().unwrap();
+        let late = report.guest[5].json().unwrap();
+        let clocks = [3, 6].map(|at: usize| report.guest[at].text().unwrap());
+        let clock = Clock::of(clocks).unwrap();
+        println!("{clock:?}");
         let waits = report.dom0.outputs[1].text().unwrap();
 
         assert_eq!(doctor["host"]["hypervisor"], "Xen PV");
@@ -115,14 +123,14 @@ mod lab {
         assert!(number(&cpu["missed"]) >= number(&cpu["count"]), "{cpu}");
         assert!(stolen_ns * 20 < latency_ns, "{cpu}");
 
-        let compared = compare(trace, waits, WAIT_NS).unwrap();
+        let compared = compare(trace, waits, clock, WAIT_NS).unwrap();
         let steal_ns: u64 = compared.iter().map(|it| it.steal_ns).sum();
         // The two share one CPU, and are due half of it each.
         assert!(steal_ns > 100_000_000, "{trace}");
         // What is left of the first one began before the measurement.
         assert_told_by_xen(&compared[1..]);
 
-        let compared = compare_latencies(&late, waits, WAIT_NS).unwrap();
+        let compared = compare_latencies(&late, waits, clock, WAIT_NS).unwrap();
         let worst = late["cpus"][0]["worst"].as_array().unwrap();
         // What is taken from a task before it has armed its timer is in no steal of a step.
         let armed_in_time = worst.iter().filter(|it| armed_late_ns(it) < WAIT_NS);

@@ -8,7 +8,7 @@ use arrow_array::builder::MapFieldNames;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 /// The version this crate writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 5;
+pub const FORMAT_VERSION: u32 = 6;
 
 /// Keys of the schema's metadata.
 pub(crate) mod keys {
@@ -81,8 +81,9 @@ pub(crate) mod counter {
     pub const IRQ_MONO_NS: &str = "irq_mono_ns";
     pub const WAKING_MONO_NS: &str = "waking_mono_ns";
     pub const SWITCH_MONO_NS: &str = "switch_mono_ns";
-    /// By the steps of a wake-up.
-    pub const STEALS_NS: [&str; 4] = [
+    /// By the phases of a wake-up.
+    pub const STEALS_NS: [&str; 5] = [
+        "armed_late_steal_ns",
         "irq_steal_ns",
         "handler_steal_ns",
         "wakeup_steal_ns",

@@ -83,6 +83,21 @@ fn a_recording_of_format_4_is_read_and_tells_nothing_of_a_host() {
     assert_eq!((ending.unwrap(), clocks), (Ending::Complete, 1));
 }
 
+/// Written by the vmnoise of format version 5; it is kept like the ones before.
+#[test]
+fn a_recording_of_format_5_is_read_and_has_no_steal_before_a_timer_was_armed_late() {
+    let bytes = std::fs::read(Path::new(FOLDER).join("format-5")).unwrap();
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut steals = Vec::new();
+    let ending = reader.for_each(&mut |event| {
+        if let Event::Activation(activation) = event {
+            steals.push(activation.steal_ns);
+        }
+    });
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(steals, [[0, 70, 0, 8, u64::MAX]]);
+}
+
 #[test]
 fn every_file_of_the_corpus() {
     let (mut complete, mut cut_off, mut truncated, mut corrupt, mut foreign) = (0, 0, 0, 0, 0);

@@ -206,6 +206,14 @@ fn a_header_that_lies_is_damaged() {
             ],
             "columns are not those of format version 4",
         ),
+        (
+            vec![
+                ("vmnoise.format_version", "5"),
+                ("vmnoise.facts", &facts),
+                ("vmnoise.facts_crc32", &crc),
+            ],
+            "columns are not those of format version 5",
+        ),
         (vec![("vmnoise.format_version", "0")], "format version"),
     ];
     for (keys, expected) in cases {

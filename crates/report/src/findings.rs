@@ -179,6 +179,16 @@ fn doubts(run: &Run) -> Vec<Finding> {
             },
         });
     }
+    if let Some(at_ns) = run
+        .summary()
+        .and_then(|summary| summary.tsc_went_back_at_ns)
+    {
+        out.push(Finding {
+            figure: duration(at_ns),
+            text: "after the begin the TSC went back: nothing later is trusted, or on this page"
+                .into(),
+        });
+    }
     let unwitnessed = match &run.outcome {
         Outcome::Joined(joined) => match &joined.latencies {
             Some(it) => it.joined.wakeups.saturating_sub(it.joined.witnessed),
@@ -192,6 +202,25 @@ fn doubts(run: &Run) -> Vec<Finding> {
             text: format!(
                 "{} have no witness below: the host did not record then, or their clock is not known",
                 run.words().many
+            ),
+        });
+    }
+    let (unsure, one, many) = match &run.outcome {
+        Outcome::Joined(joined) => match &joined.latencies {
+            Some(it) => (it.joined.unsure, "phase", "phases"),
+            None => (joined.joined.unsure, "gap", "gaps"),
+        },
+        _ => Default::default(),
+    };
+    if unsure.ns > 0 {
+        let many = if unsure.count == 1 { one } else { many };
+        out.push(Finding {
+            figure: count(unsure.count),
+            text: format!(
+                "{many} shorter than the clocks are sure of, and {} exits that have less of a longer one: nobody on \
+                 the host is named for their {}",
+                count(unsure.exits),
+                duration(unsure.ns)
             ),
         });
     }

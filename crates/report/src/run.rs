@@ -181,6 +181,10 @@ impl Run {
                 [
                     taker(Share::Kvm, reason.shares_ns.kvm.unwrap_or(0)),
                     taker(Share::Vmm, reason.shares_ns.vmm),
+                    taker(
+                        Share::Unexplained,
+                        reason.shares_ns.unexplained.unwrap_or(0),
+                    ),
                 ]
             })
         });

@@ -101,6 +101,13 @@ impl KernelBtf {
         Ok(facts)
     }
 
+    /// The same kernel without a tracepoint.
+    #[cfg(test)]
+    pub(crate) fn without(mut self, tracepoint: &str) -> KernelBtf {
+        self.tracepoints.remove(tracepoint);
+        self
+    }
+
     fn note_vcpu_structure(&mut self, name: &[u8]) {
         let mut all = VCPU_STRUCTURES.into_iter();
         self.vcpu_structures

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, mem::offset_of};
 
-use vmnoise_events::{Activity, ActivityKind, Event, Source, SourceId};
+use vmnoise_events::{Activity, ActivityKind, Event, ExitReason, Isa, Source, SourceId};
 
 use crate::{
     records::Decode,
@@ -123,8 +123,12 @@ impl Decode for Decoder {
 }
 
 fn label(key: &SourceKey) -> Option<String> {
-    let SourceKey { origin, id, name } = key;
-    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    let SourceKey {
+        origin,
+        id,
+        name: letters,
+    } = key;
+    let name = letters.split(|&byte| byte == 0).next().unwrap_or_default();
     let name = String::from_utf8_lossy(name);
     Some(match Origin(*origin) {
         Origin::VMNOISE_FROM_NOBODY => "unknown".to_owned(),
@@ -136,10 +140,19 @@ fn label(key: &SourceKey) -> Option<String> {
             format!("{name}:{id}")
         }
         Origin::VMNOISE_FROM_NMI => "NMI".to_owned(),
-        Origin::VMNOISE_FROM_VMEXIT => "vmexit".to_owned(),
+        Origin::VMNOISE_FROM_VMEXIT => exit_reason(*id, letters),
         Origin::VMNOISE_FROM_IDLE => "idle".to_owned(),
         _ => return None,
     })
+}
+
+/// Why a guest was left: the vendor by KVM's number, and the code in the first of the letters.
+fn exit_reason(isa: u32, letters: &[u8; NAME_BYTES]) -> String {
+    let code = u64::from_ne_bytes(std::array::from_fn(|i| letters[i]));
+    match Isa::of_kvm_exit(isa) {
+        Some(isa) => ExitReason { isa, code }.name().into_owned(),
+        None => "vmexit".to_owned(),
+    }
 }
 
 fn u32_at(bytes: &[u8; RECORD_BYTES], at: usize) -> u32 {
@@ -187,6 +200,9 @@ mod tests {
             (3, 1, 4711, "stress-ng", "stress-ng:4711"),
             (7, 5, 0, "", "NMI"),
             (0, 6, 0, "", "vmexit"),
+            (0, 6, 2, "\u{72}", "cpuid"),
+            (0, 6, 1, "\u{1}", "EXTERNAL_INTERRUPT"),
+            (0, 6, 2, "\u{1}\u{2}", "unknown_0x201"),
             (2, 7, 0, "", "idle"),
             (4, 0, 0, "", "unknown"),
         ] {

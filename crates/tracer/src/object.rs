@@ -24,9 +24,28 @@ pub(crate) struct Loaded {
     pub(crate) hooked: HashSet<String>,
 }
 
-/// Loads those of these groups that this kernel has; where that fails, those that
-/// load alone.
+/// Loads those of these groups that this kernel has.
 pub(crate) fn load(btf: &KernelBtf, groups: &[Group], steal: bool) -> Result<Loaded, LoadError> {
+    let ((object, hooked), absent) = load_what_fits(btf, groups, &|groups, is_trial| {
+        load_groups(btf, groups, steal && !is_trial)
+    })?;
+    Ok(Loaded {
+        object,
+        absent,
+        hooked,
+    })
+}
+
+/// Loads exactly these groups, for good or on trial: then nothing beside them.
+type Load<'a, Loaded> = dyn Fn(&[Group], bool) -> Result<Loaded, LoadError> + 'a;
+
+/// Loads those of these groups that this kernel has; where that fails, those that load on trial,
+/// alone, and as on trial if need be. Tells why the others are absent.
+pub(crate) fn load_what_fits<Loaded>(
+    btf: &KernelBtf,
+    groups: &[Group],
+    load: &Load<'_, Loaded>,
+) -> Result<(Loaded, BTreeMap<Group, String>), LoadError> {
     let mut absent = BTreeMap::new();
     for &group in groups {
         if let Some(name) = group.missing(btf) {
@@ -40,12 +59,12 @@ pub(crate) fn load(btf: &KernelBtf, groups: &[Group], steal: bool) -> Result<Loa
             .filter(|group| !absent.contains_key(group))
             .collect()
     };
-    let (object, hooked) = match load_groups(btf, &wanted(&absent), steal) {
+    let loaded = match load(&wanted(&absent), false) {
         Ok(loaded) => loaded,
         Err(error @ LoadError::Refused { .. }) => return Err(error),
         Err(error) => {
             for group in wanted(&absent) {
-                if let Err(why) = load_groups(btf, &[group], false) {
+                if let Err(why) = load(&[group], true) {
                     absent.insert(group, why.to_string());
                 }
             }
@@ -53,14 +72,12 @@ pub(crate) fn load(btf: &KernelBtf, groups: &[Group], steal: bool) -> Result<Loa
             if rest.is_empty() {
                 return Err(error);
             }
-            load_groups(btf, &rest, steal).map_err(|_| error)?
+            load(&rest, false)
+                .or_else(|_| load(&rest, true))
+                .map_err(|_| error)?
         }
     };
-    Ok(Loaded {
-        object,
-        absent,
-        hooked,
-    })
+    Ok((loaded, absent))
 }
 
 /// Loads exactly these groups.
@@ -153,4 +170,75 @@ fn raw_errno(error: &libbpf_rs::Error) -> Option<i32> {
         source = cause.source();
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Groups that were loaded, whether the steal clock was, and groups that are absent.
+    type Found = (Option<(Vec<Group>, bool)>, Vec<Group>);
+
+    /// Loads with programs of which some never load.
+    fn loaded(broken: &[Group], steal_works: bool) -> Found {
+        let load = |groups: &[Group], is_trial: bool| {
+            let is_broken = groups.iter().any(|group| broken.contains(group));
+            match is_broken || !(is_trial || steal_works) {
+                true => Err(LoadError::Broken("refused".to_owned())),
+                false => Ok((groups.to_vec(), !is_trial)),
+            }
+        };
+        let btf = KernelBtf::read().unwrap();
+        match load_what_fits(&btf, &ALL, &load) {
+            Ok((loaded, absent)) => (Some(loaded), absent.into_keys().collect()),
+            Err(_) => (None, vec![]),
+        }
+    }
+
+    const ALL: [Group; 3] = [Group::Irq, Group::Sched, Group::Nmi];
+
+    #[test]
+    fn what_does_not_load_costs_nothing_else() {
+        assert_eq!(loaded(&[], true), (Some((ALL.to_vec(), true)), vec![]));
+        let rest = vec![Group::Irq, Group::Nmi];
+        assert_eq!(
+            loaded(&[Group::Sched], true),
+            (Some((rest.clone(), true)), vec![Group::Sched])
+        );
+        assert_eq!(loaded(&[], false), (Some((ALL.to_vec(), false)), vec![]));
+        assert_eq!(
+            loaded(&[Group::Sched], false),
+            (Some((rest, false)), vec![Group::Sched])
+        );
+        assert_eq!(loaded(&ALL, true).0, None);
+    }
+
+    mod root {
+        use super::*;
+
+        /// This kernel's type information, with all that is called `name` called otherwise.
+        fn btf_without(name: &str) -> Vec<u8> {
+            let mut btf = std::fs::read("/sys/kernel/btf/vmlinux").unwrap();
+            let whole = format!("\0{name}\0").into_bytes();
+            let at = btf.windows(whole.len()).position(|it| it == whole);
+            btf[at.unwrap() + 1] = b'_';
+            btf
+        }
+
+        /// So it is without CONFIG_FAIR_GROUP_SCHED.
+        #[test]
+        fn a_kernel_whose_tasks_know_no_queue_loads_all_the_same() {
+            let path = std::env::temp_dir().join(format!("vmnoise-btf-{}", std::process::id()));
+            std::fs::write(&path, btf_without("cfs_rq")).unwrap();
+            let (loaded, warnings) = quietly(|| -> libbpf_rs::Result<Object> {
+                let mut open = ObjectBuilder::default()
+                    .btf_custom_path(&path)?
+                    .open_memory(wire::OBJECT)?;
+                choose_programs(&mut open, &KernelBtf::read()?, &ALL, true);
+                open.load()
+            });
+            std::fs::remove_file(&path).unwrap();
+            assert!(loaded.is_ok(), "{:?}: {warnings}", loaded.err());
+        }
+    }
 }

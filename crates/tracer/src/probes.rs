@@ -15,7 +15,11 @@ pub(crate) struct Kernel<'a> {
     /// Every tracepoint some program is written for.
     pub(crate) hooked: &'a HashSet<String>,
     pub(crate) kvm_pvm: bool,
+    /// Whether KVM's structures tell why a guest was left.
+    pub(crate) has_reasons: bool,
     pub(crate) preempt_rt: bool,
+    /// Whether interrupts come that have no tracepoint ([`crate::host::Host::posts_interrupts`]).
+    pub(crate) posted_interrupts: bool,
     /// Whether it is older than 5.18, by the arguments of its tracepoints.
     pub(crate) before_5_18: bool,
 }
@@ -103,7 +107,7 @@ impl Group {
         match tracepoint {
             "softirq_entry" | "softirq_exit" => Group::Softirq,
             "nmi_handler" => Group::Nmi,
-            "sched_switch" | "sched_waking" => Group::Sched,
+            "sched_switch" | "sched_waking" | "sched_process_exit" => Group::Sched,
             "sched_wakeup" | "sched_migrate_task" => Group::Follow,
             "kvm_fpu" | "kvm_userspace_exit" | "kvm_vcpu_wakeup" | "kvm_write_tsc_offset" => {
                 Group::KvmRun
@@ -121,7 +125,7 @@ impl Group {
             Group::Irq => &["irq_handler_entry", "irq_handler_exit"],
             Group::Softirq => &["softirq_entry", "softirq_exit"],
             Group::Nmi => &["nmi_handler"],
-            Group::Sched => &["sched_switch", "sched_waking"],
+            Group::Sched => &["sched_switch", "sched_waking", "sched_process_exit"],
             Group::Follow => &["sched_wakeup", "sched_migrate_task"],
             Group::KvmRun => &["kvm_fpu", "kvm_userspace_exit"],
             Group::KvmExit => &["kvm_exit", "kvm_entry"],
@@ -162,7 +166,11 @@ impl Group {
     /// What it cannot show although it works.
     pub(crate) fn limit(self, kernel: &Kernel<'_>) -> String {
         match self {
-            Group::Irq => unhooked_vectors(kernel.hooked),
+            Group::Irq => {
+                let posted = kernel.posted_interrupts.then(|| POSTED.to_owned());
+                let limits = unhooked_vectors(kernel.hooked).into_iter().chain(posted);
+                limits.collect::<Vec<_>>().join("; ")
+            }
             Group::Softirq if kernel.preempt_rt => {
                 "a soft interrupt that is preempted is not told, and counted as a loss: this \
                  kernel is PREEMPT_RT"
@@ -180,6 +188,9 @@ impl Group {
                 "kvm_exit and kvm_entry exist and never fire under kvm_pvm: exits handled in the \
                  host kernel stay unknown"
                     .to_owned()
+            }
+            Group::KvmExit if !kernel.has_reasons => {
+                "why guests were left is not told: KVM's module has no BTF".to_owned()
             }
             _ => String::new(),
         }
@@ -237,15 +248,20 @@ impl<'a> Probe<'a> {
             "sched_switch_before_5_18" => btf.arguments("sched_switch") == Some(3),
             _ => true,
         };
-        // kvm_userspace_exit has no partner.
-        let paired = self.group == Group::KvmRun || btf.has_tracepoint(&partner);
+        // kvm_userspace_exit and sched_process_exit have no partner.
+        let is_alone = matches!(self.group, Group::KvmRun | Group::Sched);
+        let paired = is_alone || btf.has_tracepoint(&partner);
         form && paired && btf.has_tracepoint(self.tracepoint)
     }
 }
 
-/// Names the pairs of irq_vectors that tracefs lists and no program hooks; empty
-/// where tracefs is not mounted.
-fn unhooked_vectors(hooked: &HashSet<String>) -> String {
+/// What [`crate::host::Host::posts_interrupts`] hides.
+const POSTED: &str = "KVM's posted interrupts have no tracepoint (PIN, NPI and PIW of \
+                      /proc/interrupts): what nobody explains is hv_or_hw here, never hw";
+
+/// Names the pairs of irq_vectors that tracefs lists and no program hooks; `None` where
+/// there are none, or tracefs is not mounted.
+fn unhooked_vectors(hooked: &HashSet<String>) -> Option<String> {
     let unhooked: BTreeSet<String> = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
         .iter()
         .flat_map(|tracefs| fs::read_dir(Path::new(tracefs).join("events/irq_vectors")))
@@ -255,26 +271,36 @@ fn unhooked_vectors(hooked: &HashSet<String>) -> String {
         .filter(|name| name.ends_with("_entry") && !hooked.contains(name))
         .collect();
     if unhooked.is_empty() {
-        return String::new();
+        return None;
     }
     let list = unhooked.into_iter().collect::<Vec<_>>().join(", ");
-    format!("these interrupt vectors of this kernel are not hooked: {list}")
+    Some(format!(
+        "these interrupt vectors of this kernel are not hooked: {list}"
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn kernel(hooked: &HashSet<String>) -> Kernel<'_> {
+        Kernel {
+            hooked,
+            kvm_pvm: false,
+            has_reasons: true,
+            preempt_rt: false,
+            posted_interrupts: false,
+            before_5_18: false,
+        }
+    }
+
     #[test]
     fn preempted_soft_interrupts_are_a_limit_of_preempt_rt_alone() {
         for preempt_rt in [false, true] {
-            let kernel = Kernel {
-                hooked: &HashSet::new(),
-                kvm_pvm: false,
+            let limit = Group::Softirq.limit(&Kernel {
                 preempt_rt,
-                before_5_18: false,
-            };
-            let limit = Group::Softirq.limit(&kernel);
+                ..kernel(&HashSet::new())
+            });
             assert_eq!(limit.contains("PREEMPT_RT"), preempt_rt, "{limit:?}");
         }
     }
@@ -282,15 +308,29 @@ mod tests {
     #[test]
     fn older_arguments_are_a_limit_of_tasks_alone() {
         for before_5_18 in [false, true] {
+            let hooked = HashSet::new();
             let kernel = Kernel {
-                hooked: &HashSet::new(),
-                kvm_pvm: false,
-                preempt_rt: false,
                 before_5_18,
+                ..kernel(&hooked)
             };
             let limit = Group::Sched.limit(&kernel);
             assert_eq!(limit.contains("best effort"), before_5_18, "{limit:?}");
             assert!(!Group::Nmi.limit(&kernel).contains("best effort"));
+        }
+    }
+
+    #[test]
+    fn interrupts_without_a_tracepoint_are_a_limit_where_kvm_may_post_them() {
+        for posted_interrupts in [false, true] {
+            let limit = Group::Irq.limit(&Kernel {
+                posted_interrupts,
+                ..kernel(&HashSet::new())
+            });
+            assert_eq!(
+                limit.contains("PIN, NPI and PIW"),
+                posted_interrupts,
+                "{limit:?}"
+            );
         }
     }
 }

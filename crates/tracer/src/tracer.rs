@@ -14,6 +14,7 @@ use crate::{
     btf::KernelBtf,
     decode::Decoder,
     error::{LoadError, TraceError},
+    exits::ReasonSource,
     host::Host,
     interference_counter::InterferenceCounter,
     log::quietly,
@@ -89,11 +90,14 @@ impl Tracer {
             )
         });
         let steal_sampled = steal.sample(&states, cpus);
-        let kvm_pvm = host.kvm_module().as_deref() == Some("kvm_pvm");
+        let reasons = ReasonSource::of(host.kvm_module().as_deref(), &btf);
+        let kvm_pvm = reasons == ReasonSource::KvmRun;
         let kernel = Kernel {
             hooked: &loaded.hooked,
             kvm_pvm,
+            has_reasons: reasons != ReasonSource::Unread,
             preempt_rt: host.is_preempt_rt(),
+            posted_interrupts: host.posts_interrupts(),
             before_5_18: btf.arguments("sched_switch") == Some(3),
         };
         let limits = Group::ALL

@@ -45,6 +45,7 @@ const _: () = {
     assert!(offset_of!(WireTimer, waking_mono_ns) == offset_of!(TimerSlot, waking_mono_ns));
     assert!(offset_of!(WireTimer, switch_mono_ns) == offset_of!(TimerSlot, switch_mono_ns));
     assert!(offset_of!(WireTimer, before_steal_ns) == offset_of!(TimerSlot, before_steal_ns));
+    assert!(offset_of!(WireTimer, armed_steal_ns) == offset_of!(TimerSlot, armed_steal_ns));
     assert!(offset_of!(WireTimer, irq_steal_ns) == offset_of!(TimerSlot, irq_steal_ns));
     assert!(offset_of!(WireTimer, waking_steal_ns) == offset_of!(TimerSlot, waking_steal_ns));
     assert!(offset_of!(WireTimer, switch_steal_ns) == offset_of!(TimerSlot, switch_steal_ns));

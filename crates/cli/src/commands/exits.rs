@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use vmnoise_events::{ExitFilter, Options, RunFacts, Witnesses, Workload};
+use vmnoise_events::{ExitFilter, Options, RunFacts, Workload};
 use vmnoise_recording::Writer;
 use vmnoise_tracer::host::{Host, Vm, cpu_list};
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
@@ -100,6 +100,7 @@ fn measure(
     let room = u32::try_from(vcpus * 2 + ROOM_TO_GROW).unwrap_or(u32::MAX);
     let mut tracer = ExitTracer::load(room, streaming).map_err(refusal)?;
     tracer.expect(vms).context("naming the vCPUs to BPF")?;
+    tracer.attach().context("attaching the BPF programs")?;
     let facts = facts(arguments, filter, streaming, machine, &tracer);
     let writer = match recording {
         Some(file) => {
@@ -136,7 +137,6 @@ fn facts(
     tracer: &ExitTracer,
 ) -> RunFacts {
     let tsc_hz = tsc::calibrate_hz(conduct::TSC_CALIBRATION);
-    let sees_kvm = !tracer.kvm_run_only();
     let mut rungs = rungs::of_exits(tracer);
     if arguments.output.is_some() {
         rungs.push(rungs::of_clocks(tracer));
@@ -162,17 +162,7 @@ fn facts(
         },
         host: machine.facts.clone(),
         clock: conduct::clock_facts(None, &machine.facts, tsc_hz),
-        witnesses: Witnesses {
-            irq: true,
-            softirq: true,
-            nmi: true,
-            sched: true,
-            kvm_run: true,
-            kvm_exit: sees_kvm,
-            steal_clock: false,
-            activity_steal: false,
-            timer: false,
-        },
+        witnesses: tracer.witnesses(),
         rungs,
         shares_cpu: false,
         rdtsc_cycles: tsc::rdtsc_cycles(),

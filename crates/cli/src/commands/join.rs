@@ -10,8 +10,8 @@ use vmnoise_explain::{JoinError, JoinOptions, Joiner, Matcher, Pairs};
 use vmnoise_recording::Reader;
 
 use super::explain::{Replayed, name_file, tell_ending};
-use crate::args::ExplainArguments;
-use crate::output::join::Joined;
+use crate::args::{ExplainArguments, Format};
+use crate::output::join::{Joined, refusal};
 use crate::progress::{self, Input};
 use crate::status::{Status, UsageError};
 
@@ -23,7 +23,15 @@ pub fn run(arguments: &ExplainArguments, host: &Path) -> Result<Status> {
     }
     let mut guest = Recording::open(&arguments.recording)?;
     let mut host = Recording::open(host)?;
-    let pairs = pair(arguments.vm.as_deref(), &mut guest, &mut host)?;
+    let pairs = pair(arguments.vm.as_deref(), &mut guest, &mut host);
+    let pairs = pairs.or_else(|error| {
+        if let (Format::Json, Some(JoinError::Unpaired(unpaired))) =
+            (arguments.format, error.downcast_ref())
+        {
+            refusal::print(&guest.facts, &host.facts, unpaired)?;
+        }
+        Err(error)
+    })?;
     let recorded_ns = guest.facts.options.threshold_ns;
     let options = JoinOptions {
         above_ns: arguments.threshold.unwrap_or(0).max(recorded_ns),

@@ -47,8 +47,10 @@ pub struct Frame {
     pub detail: FeedDetail,
     /// When counting began, in the host's TSC.
     pub from_tsc: u64,
-    /// Whether this host is on bare metal.
+    /// Whether this host is on bare metal, and hides nothing from itself.
     pub is_last: bool,
+    /// Whether what remains of an exit is KVM's: the host sees all of its own work.
+    pub knows_kvm: bool,
     /// Records lost so far.
     pub lost: u64,
 }
@@ -71,11 +73,11 @@ impl Frame {
             from_tsc: from_tsc.min(until_tsc),
             until_tsc,
             detail: self.detail,
-            sees_kvm: vcpu.sees_kvm,
+            sees_kvm: vcpu.sees_kvm && self.knows_kvm,
             is_last: self.is_last,
             exits: totals.exits,
             heavy: totals.heavy,
-            split: told(&totals.split, vcpu.sees_kvm),
+            split: told(&totals.split, vcpu.sees_kvm && self.knows_kvm),
             // Names alone can be missing, and the number is of all VMs together.
             lost: match self.detail {
                 FeedDetail::Full => self.lost,

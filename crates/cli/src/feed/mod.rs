@@ -110,7 +110,8 @@ impl Feeds {
             frame: Frame {
                 detail,
                 from_tsc: middle_tsc(&began),
-                is_last: facts.host.hypervisor.is_none(),
+                is_last: !facts.layer_below_unwitnessed() && !facts.has_hidden_interrupts(),
+                knows_kvm: facts.witnesses.see_kernel(),
                 lost: 0,
             },
             tsc_hz: facts.clock.tsc_hz,

@@ -71,7 +71,7 @@ fn amounts(cpu: &CpuSummary, host: &FedCpu) -> [String; 15] {
     let told = &host.told;
     let shares = &told.shares_ns;
     let host_irq_ns = [shares.host_irq, shares.host_softirq, shares.host_nmi];
-    let host_irq_ns = host_irq_ns.into_iter().fold(0, u64::saturating_add);
+    let host_irq_ns = host_irq_ns.into_iter().sum();
     [
         cpu.cpu.to_string(),
         human(told.covered_ns),
@@ -80,10 +80,10 @@ fn amounts(cpu: &CpuSummary, host: &FedCpu) -> [String; 15] {
         human(told.virt_ns),
         text::time(shares.kvm),
         human(shares.vmm),
-        human(shares.preempted),
-        human(host_irq_ns),
-        human(shares.blocked),
-        human(shares.throttled),
+        text::time(shares.preempted),
+        text::time(host_irq_ns),
+        text::time(shares.blocked),
+        text::time(shares.throttled),
         human(shares.halted),
         human(told.hw_at_least_ns),
         text::time(told.hw_at_most_ns),

@@ -43,6 +43,11 @@ pub fn reservations(facts: &RunFacts, summary: &Summary) -> String {
         );
     }
     text += &exit_check(facts, summary);
+    // What a guest's host tells of its exits is the host's to say.
+    if facts.workload == Workload::Microvm {
+        let unbounded_ns = summary.cpus.iter().filter_map(|cpu| cpu.unbounded_kvm_ns);
+        text += &unbounded_kvm(unbounded_ns.sum());
+    }
     for cpu in &summary.cpus {
         if let Some(count) = cpu.smi_count {
             text += &format!(" SMIs of CPU {}: {count}\n", cpu.cpu);
@@ -68,6 +73,12 @@ pub fn reservations(facts: &RunFacts, summary: &Summary) -> String {
         " unexplained: {} % of the {noise} is residual\n",
         percent(summary.residual_percent_of_noise)
     );
+    if let Some(at_ns) = summary.tsc_went_back_at_ns {
+        text += &format!(
+            " the TSC went back {} after the begin: nothing later is trusted, or in this result\n",
+            human(at_ns)
+        );
+    }
     if !summary.complete {
         text += " the run did not end in order: this is what it had seen so far\n";
     }
@@ -85,6 +96,17 @@ pub fn rungs(rungs: &[Rung]) -> String {
         text += "\n";
     }
     text
+}
+
+/// So much of `kvm` could hide what nobody explains; empty if nothing could.
+pub fn unbounded_kvm(ns: u64) -> String {
+    match ns {
+        0 => String::new(),
+        ns => format!(
+            " {} of kvm without a bound: too few exits for the same reason show what KVM usually takes\n",
+            human(ns)
+        ),
+    }
 }
 
 /// Where every exit is witnessed, KVM's own count is an independent check on it.
@@ -124,6 +146,14 @@ fn steal_outside_gaps(facts: &RunFacts, summary: &Summary) -> String {
         }
     }
     text
+}
+
+/// What came too late to explain anything; empty if nothing did.
+pub fn late(events: u64) -> String {
+    match events {
+        0 => String::new(),
+        _ => format!(" {events} events came after their time had been explained without them\n"),
+    }
 }
 
 /// What was lost, by kind, in parentheses; empty if nothing was.

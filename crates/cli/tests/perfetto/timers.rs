@@ -44,7 +44,7 @@ pub fn write(path: &Path) {
             irq_mono_ns: Some(expiry_mono_ns + 5_000),
             waking_mono_ns: Some(expiry_mono_ns + 6_000),
             switch_mono_ns: Some(expiry_mono_ns + 15_000),
-            steal_ns: [0; 4],
+            steal_ns: [0; 5],
             missed: 0,
         }));
         push(Event::Watermark(expiry_mono_ns + 30_000));

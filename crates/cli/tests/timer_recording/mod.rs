@@ -53,7 +53,7 @@ fn events() -> Vec<Event> {
             4_000,
         ),
         Event::Activation(Activation {
-            steal_ns: [0, 0, 4_000, 0],
+            steal_ns: [0, 0, 0, 4_000, 0],
             ..activation(1, expiry_ns, [1_100, 1_500, 305_000], 306_100)
         }),
     ]);
@@ -69,7 +69,7 @@ fn events() -> Vec<Event> {
             0,
         ),
         Event::Activation(Activation {
-            steal_ns: [2_395_000, 0, 0, 0],
+            steal_ns: [0, 2_395_000, 0, 0, 0],
             ..activation(
                 0,
                 expiry_ns,
@@ -93,7 +93,7 @@ fn events() -> Vec<Event> {
     events.extend([
         activity(1, Irq, (expiry_ns + 2_700_000, expiry_ns + 2_702_000), 0, 0),
         Event::Activation(Activation {
-            steal_ns: [2_600_000, 0, 0, 0],
+            steal_ns: [0, 2_600_000, 0, 0, 0],
             ..activation(1, expiry_ns, [2_700_300, 2_700_700, 2_703_500], 2_704_700)
         }),
     ]);
@@ -152,7 +152,7 @@ fn activation(cpu: u32, expiry_ns: u64, steps_ns: [u64; 3], latency_ns: u64) -> 
         irq_mono_ns: irq,
         waking_mono_ns: waking,
         switch_mono_ns: switch,
-        steal_ns: [0; 4],
+        steal_ns: [0; 5],
         missed: 0,
     }
 }

@@ -22,13 +22,15 @@ pub(crate) struct Take {
 
 impl Take {
     /// Sweeps the gap `start_ns..end_ns` for the guest's `activities`, and takes the time
-    /// of `exits`, which overlap it, away from them. Returns what is left to nobody.
+    /// of `exits`, which overlap it, away from them; one that has no more than `blur_ns` of it
+    /// leaves that to nobody. Returns what is left to nobody.
     pub(crate) fn run(
         &mut self,
         sweep: &mut Sweep,
         (start_ns, end_ns): (u64, u64),
         activities: &[Activity],
         exits: &mut [BelowExit],
+        blur_ns: u64,
     ) -> u64 {
         self.clear();
         let slices = &mut self.slices;
@@ -39,6 +41,9 @@ impl Take {
         let mut reached = 0;
         for exit in exits {
             self.pieces.clear();
+            let has_ns = exit.end_mono_ns.min(end_ns) - exit.start_mono_ns.max(start_ns);
+            let is_sure = has_ns > blur_ns;
+            let mut unsure_ns = 0;
             for piece in &exit.pieces {
                 let from_ns = piece.start_mono_ns.max(start_ns);
                 let to_ns = piece.end_mono_ns.min(end_ns);
@@ -63,6 +68,11 @@ impl Take {
                     }
                     had_ns += ns;
                 }
+                if !is_sure {
+                    residual_ns += had_ns;
+                    unsure_ns += had_ns;
+                    continue;
+                }
                 if piece.waits {
                     self.wait(from_ns, to_ns);
                 }
@@ -73,6 +83,7 @@ impl Take {
             self.met.push(Met {
                 first: !std::mem::replace(&mut exit.met, true),
                 parts: add_up(&mut self.pieces),
+                unsure_ns,
             });
         }
         residual_ns

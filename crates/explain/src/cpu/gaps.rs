@@ -88,12 +88,17 @@ impl Cpu {
             return false;
         }
         self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
+        // Wherever watermarks lie, it learns from the exits before the gap and no others.
+        self.kvm_bound
+            .observe(self.timeline.activities(), start_ns, shared.names);
         let one_clock = shared.clock.has_anchor() || shared.sight.is_observed();
         let activities = if one_clock {
             self.timeline.overlapping(start_ns, end_ns)
         } else {
             &[]
         };
+        let is_near_exit = one_clock && self.below.is_near(start_ns, end_ns);
+        let blur_ns = self.below.blur_ns();
         let (exits, testimony): (&mut [BelowExit], _) = match one_clock {
             true => told_below(&mut self.below, self.number, (start_ns, end_ns), shared),
             false => (&mut [], Testimony::None),
@@ -104,6 +109,9 @@ impl Cpu {
             names,
             kvm_bound: &self.kvm_bound,
             testimony,
+            blur_ns,
+            is_near_exit,
+            may_have_lost: !shared.doubt.is_past(start_ns),
         };
         shared
             .attribution

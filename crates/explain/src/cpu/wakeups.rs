@@ -38,6 +38,7 @@ impl Cpu {
         }
         self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
         let activities = self.timeline.overlapping(start_ns, end_ns);
+        let blur_ns = self.below.blur_ns();
         let (exits, testimony) =
             told_below(&mut self.below, self.number, (start_ns, end_ns), shared);
         let Shared { sight, names, .. } = *shared;
@@ -45,6 +46,7 @@ impl Cpu {
             sight,
             names,
             testimony,
+            blur_ns,
         };
         let wakeup = shared.cutter.cut(activation, activities, exits, ground);
         let witnessed = testimony != Testimony::None;

@@ -40,8 +40,21 @@ fn counted(tid: u32, isa: Isa) -> (Vcpu, VcpuTotals) {
     (vcpu, totals)
 }
 
+const ALL: Witnesses = Witnesses {
+    irq: true,
+    softirq: true,
+    nmi: true,
+    sched: true,
+    kvm_run: true,
+    kvm_exit: true,
+    steal_clock: false,
+    activity_steal: false,
+    timer: false,
+};
+
 fn summarize(counted: &[(Vcpu, VcpuTotals)], filter: &ExitFilter) -> ExitsSummary {
-    summarize_exits(counted.iter().map(|(vcpu, totals)| (vcpu, totals)), filter)
+    let counted = counted.iter().map(|(vcpu, totals)| (vcpu, totals));
+    summarize_exits(counted, filter, &ALL)
 }
 
 #[test]
@@ -69,6 +82,51 @@ fn what_kvm_pvm_does_not_tell_is_unknown() {
     let vcpu = &summary.vms[0].vcpus[0];
     assert_eq!((vcpu.vcpu, vcpu.light), (None, None));
     assert_eq!(vcpu.time_ns.taken.kvm, None);
+}
+
+#[test]
+fn what_had_no_witness_is_unknown_and_what_remains_is_nobodys() {
+    let (vcpu, totals) = counted(11, Isa::Svm);
+    let by = |witnesses: Witnesses| {
+        let summary = summarize_exits([(&vcpu, &totals)], &ExitFilter::default(), &witnesses);
+        let vcpu = &summary.vms[0].vcpus[0];
+        assert_eq!(vcpu.reasons[0].shares_ns, vcpu.time_ns.taken);
+        assert_eq!(vcpu.time_ns.guest, 900);
+        vcpu.time_ns.taken
+    };
+    let all = by(ALL);
+    assert_eq!((all.kvm, all.unexplained), (Some(70), None));
+    let unknown = |taken: Taken| -> Vec<Share> {
+        let parts = taken.parts().into_iter();
+        parts
+            .filter(|(_, ns)| ns.is_none())
+            .map(|(share, _)| share)
+            .collect()
+    };
+    use Share::{Blocked, HostIrq, HostNmi, HostSoftirq, Kvm, Preempted, Throttled};
+    let cases: [(Witnesses, &[Share]); 4] = [
+        (Witnesses { irq: false, ..ALL }, &[Kvm, HostIrq]),
+        (
+            Witnesses {
+                softirq: false,
+                ..ALL
+            },
+            &[Kvm, HostSoftirq],
+        ),
+        (Witnesses { nmi: false, ..ALL }, &[Kvm, HostNmi]),
+        (
+            Witnesses {
+                sched: false,
+                ..ALL
+            },
+            &[Kvm, Preempted, Blocked, Throttled],
+        ),
+    ];
+    for (witnesses, shares) in cases {
+        let taken = by(witnesses);
+        assert_eq!(unknown(taken), shares);
+        assert_eq!((taken.unexplained, taken.overhead_ns()), (Some(70), None));
+    }
 }
 
 #[test]

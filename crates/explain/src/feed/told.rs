@@ -3,12 +3,25 @@
 use std::ops::AddAssign;
 
 use serde::Serialize;
-use vmnoise_events::{ExitSplit, FeedDetail, HostFrame, Share};
+use vmnoise_events::{ExitSplit, FeedDetail, HostFrame, Share, Witnesses};
 
 use super::hardware::HardwareBound;
 use super::named::{CulpritTold, ReasonTold};
 use crate::clockmap::ClockMap;
-use crate::exits::{Taken, taken};
+use crate::exits::Taken;
+
+/// A host that lacks a witness says of itself that it does not know what is KVM's.
+const OF_HOST: Witnesses = Witnesses {
+    irq: true,
+    softirq: true,
+    nmi: true,
+    sched: true,
+    kvm_run: true,
+    kvm_exit: true,
+    steal_clock: false,
+    activity_steal: false,
+    timer: false,
+};
 
 /// What came by a host's feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -123,7 +136,7 @@ impl Sum {
             exits: self.exits,
             light: (!self.lacks_kvm).then(|| self.exits.saturating_sub(self.heavy)),
             heavy: self.heavy,
-            shares_ns: taken(&self.split, !self.lacks_kvm),
+            shares_ns: Taken::of(&self.split, !self.lacks_kvm, &OF_HOST),
             virt_ns: virt.fold(0, |sum, (_, ns)| ns.saturating_add(sum)),
             hw_at_least_ns: self.hardware.at_least_ns,
             hw_at_most_ns: self.hardware.at_most_ns(),

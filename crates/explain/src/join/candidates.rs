@@ -3,14 +3,10 @@
 use vmnoise_events::{RunFacts, Vcpu, VcpuId, Workload};
 
 use super::error::JoinError;
-use super::told::{ToldVcpu, ToldVcpus, name_of, vm_name_of};
+use super::told::{ToldVcpu, ToldVcpus, name_of, vm_name_of, vm_of};
 
-/// A VM, and which of its vCPUs each CPU of the guest would be.
-#[derive(Debug)]
-pub(super) struct Candidate {
-    pub(super) vm: String,
-    pub(super) vcpus: Vec<(u32, VcpuId)>,
-}
+/// Which vCPU of one VM each CPU of the guest would be.
+pub(super) type Candidate = Vec<(u32, VcpuId)>;
 
 /// One candidate for each VM that has a vCPU for any of these CPUs. The guest is one VM, so
 /// all its CPUs are vCPUs of the same.
@@ -56,9 +52,8 @@ pub(super) fn candidates(
                 None => {}
             }
         }
-        if let (Some((first, _)), false) = (of_vm.first(), vcpus.is_empty()) {
-            let vm = vm_name_of(first);
-            out.push(Candidate { vm, vcpus });
+        if !vcpus.is_empty() {
+            out.push(vcpus);
         }
     }
     match (out.is_empty(), without_clock) {
@@ -71,11 +66,6 @@ pub(super) fn candidates(
             vcpus: names(all.iter().map(|(vcpu, _)| name_of(vcpu))),
         }),
     }
-}
-
-/// Tells the VMs of one process apart.
-fn vm_of(vcpu: &Vcpu) -> (u32, u64) {
-    (vcpu.vmm_pid, vcpu.vm)
 }
 
 /// KVM calls a vCPU by the APIC id that its VMM gave it (KVM_CREATE_VCPU). Our own microVM

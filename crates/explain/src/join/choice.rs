@@ -4,9 +4,14 @@ use vmnoise_events::Vcpu;
 
 use super::crossing::Overlap;
 use super::error::JoinError;
-use super::evidence::{Evidence, Verdict};
+use super::evidence::Evidence;
 use super::guest_clock::GuestClock;
+use super::odds::{REFUSED, Verdict, against};
+use super::pairing::{Alternative, Odds};
 use super::told::name_of;
+
+/// Fewer failures are an accident, whatever they seem to fit.
+const FAILURES: u64 = 3;
 
 /// One vCPU as one CPU of the guest.
 #[derive(Debug)]
@@ -20,104 +25,179 @@ pub(super) struct Tried {
     pub(super) evidence: Evidence,
 }
 
-/// A VM that may be the guest.
+/// How well any vCPU of the host would be a CPU of the guest, in decades against chance.
+#[derive(Debug)]
+pub(super) struct Score {
+    pub(super) cpu: u32,
+    pub(super) vcpu: Vcpu,
+    pub(super) decades: f64,
+}
+
+/// A pair and the odds that it is one.
+#[derive(Debug)]
+pub(super) struct Weighed {
+    pub(super) tried: Tried,
+    pub(super) odds: Odds,
+    /// Whether it is taken for one.
+    pub(super) is_joined: bool,
+    /// The CPU whose proof it leans on, as its own odds are none.
+    pub(super) leans_on: Option<u32>,
+}
+
+/// A VM as the guest, and the odds that it is.
 #[derive(Debug)]
 pub(super) struct Judged {
-    pub(super) vm: String,
-    pub(super) pairs: Vec<Tried>,
+    pub(super) vm: Vcpu,
+    pub(super) pairs: Vec<Weighed>,
+    pub(super) odds: Odds,
 }
 
 impl Judged {
-    /// One CPU that is contradicted contradicts all: they are vCPUs of one VM.
-    fn verdict(&self) -> Verdict {
-        let verdicts = || self.pairs.iter().map(|tried| tried.evidence.verdict);
-        let is = |verdict| verdicts().any(|of_pair| of_pair == verdict);
-        match () {
-            () if is(Verdict::Contradicted) => Verdict::Contradicted,
-            () if is(Verdict::Confirmed) => Verdict::Confirmed,
-            () => Verdict::Open,
-        }
-    }
-}
-
-/// All VMs that may be the guest, and what is told where none is.
-#[derive(Debug)]
-pub(super) struct Choice {
-    pub(super) judged: Vec<Judged>,
-    /// When the host recorded, its CLOCK_MONOTONIC in nanoseconds.
-    pub(super) host_span_ns: (u64, u64),
-    /// Of the guest.
-    pub(super) threshold_ns: u64,
-    /// Whether its tasks wake up, and feel no gaps.
-    pub(super) is_timer: bool,
-}
-
-impl Choice {
-    /// The pairs of the one VM that the data confirm, or that is left where they say too
-    /// little.
-    pub(super) fn choose(mut self) -> Result<Vec<Tried>, JoinError> {
-        let mut apart = None;
-        for judged in &mut self.judged {
-            let pairs = std::mem::take(&mut judged.pairs);
-            let (together, others): (Vec<Tried>, Vec<Tried>) =
-                pairs.into_iter().partition(|tried| tried.overlap.ns > 0);
-            judged.pairs = together;
-            apart = apart.or(others.into_iter().next());
-        }
-        self.judged.retain(|judged| !judged.pairs.is_empty());
-        for verdict in [Verdict::Confirmed, Verdict::Open] {
-            let is_such = |judged: &Judged| judged.verdict() == verdict;
-            let such = self.judged.iter().filter(|judged| is_such(judged));
-            let vms: Vec<String> = such.map(|judged| judged.vm.clone()).collect();
-            if vms.len() > 1 {
-                let untested = verdict == Verdict::Open;
-                return Err(JoinError::Ambiguous { vms, untested });
-            }
-            if let Some(place) = self.judged.iter().position(is_such) {
-                let pairs = self.judged.swap_remove(place).pairs;
-                return match (self.is_timer && verdict == Verdict::Open, &pairs[..]) {
-                    (true, [tried, ..]) => Err(JoinError::Untested {
-                        vcpu: name_of(&tried.vcpu),
-                        cpu: tried.cpu,
-                        tested: tried.evidence.tested,
-                    }),
-                    _ => Ok(pairs),
-                };
-            }
-        }
-        Err(self.refusal(apart))
-    }
-
-    /// Why none is left; `apart` is one whose recording is of another time.
-    fn refusal(&self, apart: Option<Tried>) -> JoinError {
-        let tried = self.judged.iter().flat_map(|judged| &judged.pairs);
-        let wrong = tried.filter(|tried| tried.evidence.verdict == Verdict::Contradicted);
-        let nearest = wrong.max_by(|a, b| {
-            let inside = |tried: &Tried| tried.evidence.inside_percent();
-            inside(a).total_cmp(&inside(b))
+    fn of(pairs: Vec<Tried>, scores: &[Score]) -> Option<Judged> {
+        let vm = pairs.first()?.vcpu.clone();
+        let weighed = pairs.into_iter().map(|tried| Weighed {
+            odds: odds_of_pair(&tried, scores),
+            tried,
+            is_joined: false,
+            leans_on: None,
         });
-        match (nearest, apart) {
-            (Some(nearest), _) if self.is_timer => JoinError::Elsewhere {
-                vcpu: name_of(&nearest.vcpu),
-                cpu: nearest.cpu,
-                tested: nearest.evidence.tested,
-                away: nearest.evidence.tested - nearest.evidence.inside,
-                by_chance_percent: (1.0 - nearest.evidence.chance) * 100.0,
-            },
-            (Some(nearest), _) => JoinError::Contradicted {
-                vcpu: name_of(&nearest.vcpu),
-                cpu: nearest.cpu,
-                tested: nearest.evidence.tested,
-                inside: nearest.evidence.inside,
-                by_chance_percent: nearest.evidence.chance * 100.0,
-                threshold_ns: self.threshold_ns,
-            },
-            (None, Some(apart)) => JoinError::NoOverlap {
-                vcpu: name_of(&apart.vcpu),
-                guest_mono_ns: apart.placed_ns,
-                host_mono_ns: self.host_span_ns,
-            },
-            (None, None) => JoinError::NothingFelt,
+        let mut pairs: Vec<Weighed> = weighed.collect();
+        // One CPU that is refused refuses all: they are vCPUs of one VM. One that is proven
+        // proves the VM.
+        let odds = || pairs.iter().map(|pair| &pair.odds);
+        let least = odds().min_by(|a, b| a.decades.total_cmp(&b.decades))?;
+        let most = odds().max_by(|a, b| a.decades.total_cmp(&b.decades))?;
+        let odds = match least.verdict() {
+            Verdict::Refused => least.clone(),
+            _ => most.clone(),
+        };
+        if odds.verdict() == Verdict::Proven {
+            take(&mut pairs);
         }
+        Some(Judged { vm, pairs, odds })
     }
+}
+
+/// All that were tried, best first.
+///
+/// # Errors
+/// Where no VM recorded at the same time as the guest.
+pub(super) fn judge(
+    candidates: Vec<Vec<Tried>>,
+    scores: &[Score],
+    host_span_ns: (u64, u64),
+) -> Result<Vec<Judged>, JoinError> {
+    let mut apart = None;
+    let mut judged = Vec::new();
+    for pairs in candidates {
+        let (together, others): (Vec<Tried>, Vec<Tried>) =
+            pairs.into_iter().partition(|tried| tried.overlap.ns > 0);
+        apart = apart.or(others.into_iter().next());
+        judged.extend(Judged::of(together, scores));
+    }
+    judged.sort_by(|a, b| b.odds.decades.total_cmp(&a.odds.decades));
+    match (judged.is_empty(), apart) {
+        (false, _) => Ok(judged),
+        (true, Some(apart)) => Err(JoinError::NoOverlap {
+            vcpu: name_of(&apart.vcpu),
+            guest_mono_ns: apart.placed_ns,
+            host_mono_ns: host_span_ns,
+        }),
+        (true, None) => Err(JoinError::NothingFelt),
+    }
+}
+
+/// The VM is proven: which of its pairs are taken. Each stands on odds of its own; one that has
+/// some, but too few, leans on the best of its siblings.
+fn take(pairs: &mut [Weighed]) {
+    let best = pairs
+        .iter()
+        .max_by(|a, b| a.odds.decades.total_cmp(&b.odds.decades));
+    let Some(best) = best.map(|pair| pair.tried.cpu) else {
+        return;
+    };
+    for pair in pairs {
+        pair.is_joined = pair.odds.decades > 0.0;
+        let leans = pair.is_joined && pair.odds.verdict() != Verdict::Proven;
+        pair.leans_on = (leans && pair.tried.cpu != best).then_some(best);
+    }
+}
+
+/// Odds that this vCPU is this CPU, over the best alternative. Few failures refuse nobody.
+fn odds_of_pair(tried: &Tried, scores: &[Score]) -> Odds {
+    let odds = least_odds(tried, scores);
+    let failures = tried.evidence.tested - tried.evidence.inside;
+    match failures < FAILURES && odds.verdict() == Verdict::Refused {
+        true => Odds {
+            decades: REFUSED,
+            ..odds
+        },
+        false => odds,
+    }
+}
+
+fn least_odds(tried: &Tried, scores: &[Score]) -> Odds {
+    let evidence = &tried.evidence;
+    let mut all = against_clocks(evidence);
+    if Verdict::of(evidence.misfit) == Verdict::Refused {
+        all.push(Odds {
+            decades: evidence.misfit,
+            against: Alternative::Failures,
+        });
+    }
+    let is_rival = |score: &&Score| score.cpu == tried.cpu && score.vcpu.id != tried.vcpu.id;
+    let rivals = scores.iter().filter(is_rival).map(|score| {
+        let vcpu = Alternative::Vcpu {
+            vcpu: score.vcpu.number,
+            vm: score.vcpu.vm_name.clone(),
+            vmm_pid: score.vcpu.vmm_pid,
+        };
+        (score.decades, vcpu)
+    });
+    all.extend(against_rivals(evidence.decades, rivals.collect()));
+    Odds::least(all)
+}
+
+/// Over chance, and over the same tests by other clocks.
+fn against_clocks(evidence: &Evidence) -> Vec<Odds> {
+    let mut all = vec![Odds {
+        decades: evidence.decades,
+        against: Alternative::Chance,
+    }];
+    let Some(rivals) = evidence.rivals else {
+        return all;
+    };
+    let ns = i128::from(rivals.offset) * 1_000_000_000 / i128::from(evidence.tsc_hz.max(1));
+    let clock = Alternative::Clock {
+        offset_ns: i64::try_from(ns).unwrap_or(i64::MAX),
+    };
+    all.push(Odds {
+        decades: match rivals.ahead >= 0.0 {
+            true => rivals.ahead,
+            // One of so many will fit a little better by chance.
+            false => (-rivals.mean).min(0.0),
+        },
+        against: clock.clone(),
+    });
+    if Verdict::of(rivals.within) == Verdict::Refused {
+        all.push(Odds {
+            decades: rivals.within,
+            against: clock,
+        });
+    }
+    all
+}
+
+/// Over others that may be meant, each with its own odds.
+fn against_rivals(decades: f64, rivals: Vec<(f64, Alternative)>) -> Option<Odds> {
+    let mean = rivals
+        .iter()
+        .map(|(of, _)| 10_f64.powf(of.min(300.0)))
+        .sum::<f64>();
+    let mean = (mean / rivals.len().max(1) as f64).log10();
+    let best = rivals.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(Odds {
+        decades: against(decades, best.0, mean),
+        against: best.1,
+    })
 }

@@ -12,7 +12,7 @@ const RATE_PART: u64 = 200;
 const JUMP_NS: u64 = 10_000;
 
 /// Where and when both clocks are known. A time belongs to an era only between its anchors.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Eras {
     facts: ClockFacts,
     /// Ascending in CLOCK_MONOTONIC; each has an anchor.
@@ -96,7 +96,12 @@ impl Eras {
     /// Bound of what is known of a microVM's counter, whose gaps are told on its host's, in
     /// nanoseconds; 0 of all others.
     pub(super) fn offset_bound_ns(&self) -> u64 {
-        ClockMap::new(&self.facts).duration_ns(self.facts.offset_bound_tsc)
+        self.cycles_ns(self.facts.offset_bound_tsc)
+    }
+
+    /// A number of cycles in nanoseconds, rounded up.
+    pub(super) fn cycles_ns(&self, cycles: u64) -> u64 {
+        ClockMap::new(&self.facts).duration_ns(cycles)
     }
 
     pub(super) fn tsc_hz(&self) -> u64 {

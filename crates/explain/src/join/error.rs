@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::unpaired::Unpaired;
+
 /// What is wrong with two recordings that were to be joined, and what to do about it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -97,75 +99,9 @@ pub enum JoinError {
         /// Begin and end of the host's.
         host_mono_ns: (u64, u64),
     },
-    /// The exits do not lie in the gaps.
-    #[error(
-        "{vcpu} does not agree with CPU {cpu} of the guest: of {tested} holes that its exits of {} \
-         us and more must have made there only {inside} are found ({:.0} %; by chance \
-         {by_chance_percent:.0} %): the TSC offset recorded for it is wrong, or this is another \
-         guest: record both sides anew",
-        *threshold_ns as f64 / 1_000.0,
-        *inside as f64 * 100.0 / (*tested).max(1) as f64
-    )]
-    Contradicted {
-        /// The vCPU.
-        vcpu: String,
-        /// The guest's CPU.
-        cpu: u32,
-        /// Gaps, and stretches between two gaps, that hold exits long enough to be felt.
-        tested: u64,
-        /// How many of them are gaps.
-        inside: u64,
-        /// How likely these exits would lie in a gap anyway, in percent.
-        by_chance_percent: f64,
-        /// Exits of at least this length had to be felt, in nanoseconds.
-        threshold_ns: u64,
-    },
-    /// The vCPU was out of its guest when periodic tasks ran there.
-    #[error(
-        "{vcpu} does not agree with CPU {cpu} of the guest: at {away} of {tested} instants at which \
-         its task provably ran the vCPU was out of its guest ({:.1} %; by chance \
-         {by_chance_percent:.1} %): the TSC offset recorded for it is wrong, or this is another \
-         guest: record both sides anew",
-        *away as f64 * 100.0 / (*tested).max(1) as f64
-    )]
-    Elsewhere {
-        /// The vCPU.
-        vcpu: String,
-        /// The guest's CPU.
-        cpu: u32,
-        /// Instants at which its task ran.
-        tested: u64,
-        /// How many of them lie in an exit.
-        away: u64,
-        /// How likely one would lie in an exit anyway, in percent.
-        by_chance_percent: f64,
-    },
-    /// Periodic tasks and exits are too few to test the clock.
-    #[error(
-        "nothing shows that {vcpu} is CPU {cpu} of the guest: of {tested} instants at which its \
-         task ran fewer than 20 would lie in an exit by chance: record longer, and every exit \
-         (no -T on the host)"
-    )]
-    Untested {
-        /// The vCPU.
-        vcpu: String,
-        /// The guest's CPU.
-        cpu: u32,
-        /// Instants at which its task ran.
-        tested: u64,
-    },
-    /// The data agree with more than one VM.
-    #[error(
-        "{} could all be this guest: name one with --vm{}",
-        List(vms),
-        if *.untested { ", or record longer: fewer than 20 exits were long enough to tell" } else { "" }
-    )]
-    Ambiguous {
-        /// The VMs.
-        vms: Vec<String>,
-        /// Whether there was too little to tell.
-        untested: bool,
-    },
+    /// The data were asked, and refuse or do not prove it.
+    #[error("{0}")]
+    Unpaired(Box<Unpaired>),
 }
 
 struct List<'a>(&'a [String]);

@@ -2,175 +2,231 @@
 //! the gaps of the other.
 
 use super::crossing::Crossing;
+use super::elsewhere::Rivals;
 use super::felt::Holes;
+use super::odds::{STRAY, Stakes, misfit};
+use super::shifted::{self, Span};
+use super::slack::{Slack, rooms};
 
-/// With fewer tests nothing is said.
-const ENOUGH: u64 = 20;
-/// An exit that lies in a gap this often wherever it is laid down tells nothing.
-const LIKELY: f64 = 0.5;
-/// So many more than one in ten may lie elsewhere before that contradicts: bad luck among few.
-const STRAYS: u64 = 2;
-/// One in so many may be wherever it is: an event was lost, a gap found no room.
+/// An exit that lies in a gap this often wherever it is laid down tells nothing, where gaps may
+/// be lost; and where none can be.
+const LIKELY: (f64, f64) = (0.5, 0.99);
+/// Where gaps were lost, one exit in so many may lie in a gap that is not its own.
 const STRAY_PART: usize = 20;
 
 /// The exits of one vCPU laid over what one CPU of the guest tells.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone)]
 pub(super) struct Evidence {
     /// Gaps, and stretches between two gaps, that hold exits which had to be felt; of periodic
-    /// tasks, instants at which they ran.
+    /// tasks, gaps between instants at which they ran.
     pub(super) tested: u64,
-    /// How many of them are gaps; or lie in no exit.
+    /// How many of them are gaps.
     pub(super) inside: u64,
     /// How likely they would be anyway.
     pub(super) chance: f64,
-    /// How much earlier and later exits could lie and still nearly all be in their gaps.
+    /// How much earlier and later exits could lie, and no more of them contradict the clock.
     pub(super) slack_ns: Option<(i64, i64)>,
-    pub(super) verdict: Verdict,
-}
-
-/// What it comes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
-    /// They are not the same.
-    Contradicted,
-    /// Too little to tell.
-    Open,
-    /// They are the same.
-    Confirmed,
+    /// Odds against chance, in decades, all tests taken for independent.
+    pub(super) decades: f64,
+    /// What the failures alone say against it, in decades; 0 as long as they are tolerable.
+    pub(super) misfit: f64,
+    /// How the same tests turn out by other clocks; `None` where no other could be tried.
+    pub(super) rivals: Option<Rivals>,
+    /// So many of these cycles make a second.
+    pub(super) tsc_hz: u64,
 }
 
 impl Evidence {
-    /// There was nothing to look at.
-    pub(super) fn nothing() -> Evidence {
-        Evidence {
-            tested: 0,
-            inside: 0,
-            chance: 0.0,
-            slack_ns: None,
-            verdict: Verdict::Open,
-        }
-    }
-
     /// How far the true clock can be from the one recorded, in nanoseconds; `None` where
     /// nothing tested it.
     pub(super) fn widest_slack_ns(&self) -> Option<u64> {
         let (earlier_ns, later_ns) = self.slack_ns?;
         Some(earlier_ns.unsigned_abs().max(later_ns.unsigned_abs()))
     }
-
-    /// How many of a hundred tests found a gap.
-    pub(super) fn inside_percent(&self) -> f64 {
-        self.inside as f64 * 100.0 / self.tested.max(1) as f64
-    }
 }
 
-/// Of gaps: how many must be where the exits say.
-fn verdict(tested: u64, inside: u64) -> Verdict {
-    if tested < ENOUGH {
-        Verdict::Open
-    } else if inside * 10 >= tested * 9 {
-        Verdict::Confirmed
-    } else if (inside + STRAYS) * 10 >= tested * 9 {
-        Verdict::Open
-    } else {
-        Verdict::Contradicted
-    }
+/// A clock that is off by no more than so many times the width of the slack is no other one.
+const NEAR: i64 = 2;
+
+/// What has to be felt.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Rules {
+    /// Exits of this length at least.
+    pub(super) threshold_ns: u64,
+    /// What the readings of either side's clocks may be wrong by.
+    pub(super) margin_ns: u64,
+    /// Whether a gap may be lost on its way: then a test fails of the same machine however likely
+    /// it agrees by chance, and else in proportion to how likely it fails by chance.
+    pub(super) loses_gaps: bool,
 }
 
 /// Lays exits (begin and end on the host's CLOCK_MONOTONIC, sorted) over gaps. A workload that
 /// polls feels every exit of at least the threshold, and its readings of the clock are
 /// outside of all of them.
 pub(super) fn examine(
-    exits: &[(u64, u64)],
+    exits: impl Iterator<Item = (u64, u64)>,
     crossing: &Crossing<'_>,
     holes: &Holes<'_>,
-    threshold_ns: u64,
-) -> Evidence {
-    let margin_ns = crossing.host.bound_ns();
-    let margin_ns = margin_ns.saturating_add(crossing.guest.offset_bound_ns());
-    let margin_tsc = cycles(margin_ns, crossing.guest.tsc_hz());
+    rules: Rules,
+) -> Tests {
+    let Rules {
+        threshold_ns,
+        margin_ns,
+        loses_gaps,
+    } = rules;
+    let likely = if loses_gaps { LIKELY.0 } else { LIKELY.1 };
+    let mut tests = Tests {
+        rules,
+        margin_tsc: cycles(margin_ns, crossing.guest.tsc_hz()),
+        dated_tsc: cycles(crossing.guest.bound_ns(), crossing.guest.tsc_hz()),
+        stray: STRAY + holes.lost_part(),
+        ..Tests::default()
+    };
     let felt_from_ns = threshold_ns.saturating_add(margin_ns.saturating_mul(2));
-    let mut tests = Tests::default();
     for (start_ns, end_ns) in exits {
         if end_ns - start_ns < felt_from_ns {
             continue;
         }
-        let crossed = (crossing.guest_tsc(*start_ns)).zip(crossing.guest_tsc(*end_ns));
+        let crossed = (crossing.guest_tsc(start_ns)).zip(crossing.guest_tsc(end_ns));
         let Some(((line, start_tsc), (end_line, end_tsc))) = crossed else {
             continue;
         };
-        if line != end_line || !holes.polled(start_tsc, end_tsc, margin_tsc) {
+        if line != end_line || !holes.polled(start_tsc, end_tsc, tests.margin_tsc) {
             continue;
         }
         let chance = holes.chance(end_tsc - start_tsc);
-        if chance <= LIKELY {
-            tests.add(holes, (start_tsc, end_tsc), margin_tsc, chance);
+        if chance <= likely {
+            tests.add(holes, (start_tsc, end_tsc), chance);
         }
     }
-    tests.conclude(crossing.guest.tsc_hz())
+    tests
 }
 
+/// A gap, or a stretch between two gaps, that holds exits: the one of them that tells most.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told {
+    pub(super) exit: Span,
+    pub(super) chance: f32,
+    pub(super) agrees: bool,
+}
+
+/// All of them.
 #[derive(Debug, Default)]
-struct Tests {
+pub(super) struct Tests {
+    pub(super) all: Vec<Told>,
+    pub(super) margin_tsc: u64,
+    /// What a time of the guest's CLOCK_MONOTONIC may be wrong by on its counter.
+    dated_tsc: u64,
+    stray: f64,
+    rules: Rules,
     exits: u64,
     chances: f64,
-    /// The last stretch between gaps that held an exit, and how many did.
-    between: Option<usize>,
-    outside: u64,
-    /// The gap that held the last exit inside of one, and how its exits could be shifted.
-    gap: Option<(usize, i64, i64)>,
-    earliest: Vec<i64>,
-    latest: Vec<i64>,
+    /// The last stretch between gaps that held an exit, and its place in `all`.
+    between: Option<(usize, usize)>,
+    /// The gap that held the last exit inside of one, and its place in `all`.
+    gap: Option<(usize, usize)>,
+    slack: Slack,
+    /// The same with the instants inside of gaps, at which the vCPU was in its guest.
+    inner: Slack,
 }
 
 impl Tests {
-    fn add(&mut self, holes: &Holes<'_>, (start, end): (u64, u64), margin: u64, chance: f64) {
+    fn add(&mut self, holes: &Holes<'_>, exit: Span, chance: f64) {
         self.exits += 1;
         self.chances += chance;
-        match holes.find(start, end, margin) {
-            Err(between) => {
-                self.outside += u64::from(self.between != Some(between));
-                self.between = Some(between);
-            }
-            Ok(place) => {
-                let (from, to) = holes.gap(place);
-                let earliest = from.wrapping_sub(start).cast_signed();
-                let latest = to.wrapping_sub(end).cast_signed();
-                match &mut self.gap {
-                    Some((last, low, high)) if *last == place => {
-                        (*low, *high) = (earliest.max(*low), latest.min(*high));
-                    }
-                    _ => {
-                        self.close_gap();
-                        self.gap = Some((place, earliest, latest));
-                    }
+        let chance = chance as f32;
+        match holes.find(exit.0, exit.1, self.margin_tsc) {
+            Err(between) => match self.between {
+                Some((last, place)) if last == between => self.all[place].tell(exit, chance),
+                _ => self.between = Some((between, self.first(exit, chance, false))),
+            },
+            Ok(number) => {
+                let (from, to) = holes.gap(number);
+                let earliest = from.wrapping_sub(exit.0).cast_signed();
+                let latest = to.wrapping_sub(exit.1).cast_signed();
+                let room = (earliest.min(0), latest.max(0));
+                self.slack.add(number, vec![room]);
+                let margin = self.margin_tsc.saturating_add(self.dated_tsc);
+                let inner = rooms(exit, (from, to), holes.ran_in(number), margin);
+                self.inner.add(number, inner);
+                match self.gap {
+                    Some((last, place)) if last == number => self.all[place].tell(exit, chance),
+                    _ => self.gap = Some((number, self.first(exit, chance, true))),
                 }
             }
         }
     }
 
-    fn close_gap(&mut self) {
-        if let Some((_, earliest, latest)) = self.gap.take() {
-            self.earliest.push(earliest);
-            self.latest.push(latest);
+    fn first(&mut self, exit: Span, chance: f32, agrees: bool) -> usize {
+        self.all.push(Told {
+            exit,
+            chance,
+            agrees,
+        });
+        self.all.len() - 1
+    }
+
+    /// Odds against chance, in decades.
+    pub(super) fn decades(&self) -> f64 {
+        let of = |told: &Told| self.stakes(told).decades(told.agrees);
+        self.all.iter().map(of).sum()
+    }
+
+    /// How often this test fails of the same machine.
+    fn stray(&self, told: &Told) -> f64 {
+        match self.rules.loses_gaps {
+            true => self.stray,
+            false => self.stray * (1.0 - f64::from(told.chance)),
         }
     }
 
-    fn conclude(mut self, tsc_hz: u64) -> Evidence {
-        self.close_gap();
-        let inside = self.earliest.len() as u64;
-        let stray = self.earliest.len() / STRAY_PART;
-        self.earliest.sort_unstable_by(|a, b| b.cmp(a));
-        self.latest.sort_unstable();
-        let ends = self.earliest.get(stray).zip(self.latest.get(stray));
-        let tested = inside + self.outside;
+    pub(super) fn stakes(&self, told: &Told) -> Stakes {
+        Stakes::new(f64::from(told.chance), self.stray(told))
+    }
+
+    /// What it comes to, with a look at other offsets: so many places may be looked at. A shift
+    /// is as good as none while no more exits contradict it; where gaps were lost, some lie in
+    /// gaps of others.
+    pub(super) fn conclude(mut self, holes: &Holes<'_>, tsc_hz: u64, room: usize) -> Evidence {
+        let (tested, inside) = (self.all.len(), self.slack.gaps());
+        let outside = tested - inside;
+        let lost = match holes.lost_part() > 0.0 {
+            true => inside / STRAY_PART,
+            false => 0,
+        };
+        let slack = self.inner.reach(lost + outside);
+        // By a clock that the instants contradict everywhere, gaps alone say what is left.
+        let slack = slack.or_else(|| self.slack.reach(lost + outside));
+        let strays = self.all.iter().map(|told| self.stray(told)).sum();
+        let margin = self.margin_tsc.min(i64::MAX as u64).cast_signed();
+        // Offsets by which half of the gaps still hold their own exits, or that are hardly further
+        // away than the slack is wide: no other clock, but what the bound is about.
+        let half = self.slack.reach(inside / 2).unwrap_or((0, 0));
+        let near = slack.map_or(0, |(low, high)| {
+            high.saturating_sub(low).saturating_mul(NEAR)
+        });
+        let open = (
+            half.0.min(-near).saturating_sub(margin),
+            half.1.max(near).saturating_add(margin),
+        );
         Evidence {
-            tested,
-            inside,
-            verdict: verdict(tested, inside),
+            tested: tested as u64,
+            inside: inside as u64,
             chance: self.chances / self.exits.max(1) as f64,
-            slack_ns: ends
-                .map(|(low, high)| (whole_ns(*low, tsc_hz, false), whole_ns(*high, tsc_hz, true))),
+            slack_ns: slack
+                .map(|(low, high)| (whole_ns(low, tsc_hz, false), whole_ns(high, tsc_hz, true))),
+            decades: self.decades(),
+            misfit: misfit(outside as f64, strays),
+            rivals: shifted::lay(&self, holes, tsc_hz, room).rivals(open),
+            tsc_hz,
+        }
+    }
+}
+
+impl Told {
+    fn tell(&mut self, exit: Span, chance: f32) {
+        if chance < self.chance {
+            (self.exit, self.chance) = (exit, chance);
         }
     }
 }

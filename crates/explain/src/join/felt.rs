@@ -17,6 +17,10 @@ pub(super) struct Felt {
     /// First and last reading.
     span: Option<(u64, u64)>,
     blind_tsc: u64,
+    /// Other instants at which the vCPU was in its guest, ascending.
+    pub(super) ran: Vec<u64>,
+    /// How much of the gaps found no room on their way.
+    pub(super) lost_part: f64,
 }
 
 impl Felt {
@@ -73,6 +77,8 @@ pub(super) struct Holes<'a> {
     gaps: &'a [(u64, u64)],
     polled: &'a [(u64, u64)],
     polled_tsc: u64,
+    ran: &'a [u64],
+    lost_part: f64,
     /// Of the gaps, ascending.
     lengths: Vec<u64>,
     /// The sum of all lengths from each on.
@@ -96,6 +102,8 @@ impl<'a> Holes<'a> {
             gaps: &felt.gaps,
             polled: &felt.polled,
             polled_tsc: polled_tsc.fold(0, u64::saturating_add),
+            ran: &felt.ran,
+            lost_part: felt.lost_part,
             lengths,
             tails,
         }
@@ -127,8 +135,51 @@ impl<'a> Holes<'a> {
         places.find(holds).ok_or_else(|| begun(start))
     }
 
+    /// How much of the gaps was lost.
+    pub(super) fn lost_part(&self) -> f64 {
+        self.lost_part
+    }
+
     pub(super) fn gap(&self, place: usize) -> (u64, u64) {
         self.gaps[place]
+    }
+
+    /// The instants in a gap at which the vCPU was in its guest.
+    pub(super) fn ran_in(&self, place: usize) -> &'a [u64] {
+        let (from, to) = self.gaps[place];
+        let first = self.ran.partition_point(|at| *at <= from);
+        let after = self.ran.partition_point(|at| *at < to);
+        &self.ran[first..after.max(first)]
+    }
+
+    /// From the first polling to the last.
+    pub(super) fn extent(&self) -> u64 {
+        let ends = self.polled.first().zip(self.polled.last());
+        ends.map_or(0, |(first, last)| last.1.saturating_sub(first.0))
+    }
+
+    /// How many gaps are long enough for this time.
+    pub(super) fn fits(&self, (start, end): (u64, u64)) -> usize {
+        let shorter = self.lengths.partition_point(|length| *length < end - start);
+        self.lengths.len() - shorter
+    }
+
+    /// The stretches of polling that this time would touch, were it up to so much earlier or later.
+    pub(super) fn polled_near(&self, (start, end): (u64, u64), reach: u64) -> &'a [(u64, u64)] {
+        let first = start.saturating_sub(reach);
+        let last = end.saturating_add(reach);
+        let from = self.polled.partition_point(|stretch| stretch.1 < first);
+        let to = self.polled.partition_point(|stretch| stretch.0 <= last);
+        &self.polled[from..to.max(from)]
+    }
+
+    /// The gaps that it would, and perhaps one more.
+    pub(super) fn gaps_near(&self, (start, end): (u64, u64), reach: u64) -> &'a [(u64, u64)] {
+        let first = start.saturating_sub(reach);
+        let last = end.saturating_add(reach);
+        let from = self.gaps.partition_point(|gap| gap.0 < first);
+        let to = self.gaps.partition_point(|gap| gap.0 <= last);
+        &self.gaps[from.saturating_sub(1)..to]
     }
 
     /// How likely a time of this length lies in a gap if it is laid down anywhere.

@@ -6,18 +6,15 @@ use vmnoise_events::{Event, ExitReason, RunFacts, Share, SourceId};
 
 use super::pairs::Pairs;
 use super::settle::{give, settle};
-use super::usual_kvm::{UsualKvm, Verdict};
 use crate::below::{BelowExit, BelowPiece, ExitTold};
 use crate::explainer::Explainer;
-use crate::names::below_index;
-use crate::vcpus::{ExitExplainer, ExitsRun, LaidExit, Slice};
+use crate::vcpus::{ExitExplainer, ExitsRun, LaidExit};
 
 /// Explains the host's stream, and tells a guest's explainer what of it fell on its CPUs.
 #[derive(Debug)]
 pub(super) struct HostStream {
     exits: ExitExplainer,
     names: HostNames,
-    usual: UsualKvm,
     has_ended: bool,
 }
 
@@ -26,7 +23,6 @@ impl HostStream {
         HostStream {
             exits: ExitExplainer::piece_by_piece(facts),
             names: HostNames::default(),
-            usual: UsualKvm::default(),
             has_ended: false,
         }
     }
@@ -34,25 +30,15 @@ impl HostStream {
     /// Takes the next event; exits that it makes certain go to `guest`.
     pub(super) fn feed(&mut self, event: &Event, pairs: &Pairs, guest: &mut Explainer) {
         if concerns(event, pairs) {
-            let Self {
-                exits,
-                names,
-                usual,
-                ..
-            } = self;
-            exits.take(event, &mut |laid| lay(laid, names, usual, pairs, guest));
+            let Self { exits, names, .. } = self;
+            exits.take(event, &mut |laid| lay(laid, names, pairs, guest));
         }
     }
 
     /// Nothing more comes.
     pub(super) fn end(&mut self, pairs: &Pairs, guest: &mut Explainer) {
-        let Self {
-            exits,
-            names,
-            usual,
-            ..
-        } = self;
-        exits.end(&mut |laid| lay(laid, names, usual, pairs, guest));
+        let Self { exits, names, .. } = self;
+        exits.end(&mut |laid| lay(laid, names, pairs, guest));
         self.has_ended = true;
     }
 
@@ -103,13 +89,7 @@ impl HostNames {
 }
 
 /// Lays an exit on the guest's clock, unless that is not known.
-fn lay(
-    laid: LaidExit<'_>,
-    names: &mut HostNames,
-    usual: &mut UsualKvm,
-    pairs: &Pairs,
-    guest: &mut Explainer,
-) {
+fn lay(laid: LaidExit<'_>, names: &mut HostNames, pairs: &Pairs, guest: &mut Explainer) {
     let exit = &laid.budget.exit;
     let id = laid.budget.vcpu;
     let Some(cpu) = pairs.cpu_of(id) else {
@@ -118,7 +98,13 @@ fn lay(
     let reason = names.reason(exit.reason, guest);
     let mut slices = laid.slices.to_vec();
     settle(&mut slices, &exit.split);
-    let told = bound(&mut slices, reason, &laid, usual);
+    // What KVM had beyond its usual part, where others did something as well, is nobody's; so is
+    // all of it where others would not have been seen.
+    let nobodys_ns = match laid.vcpu.sees_kvm && !laid.knows_kvm {
+        true => exit.split.kvm,
+        false => laid.held.surplus_ns,
+    };
+    give(&mut slices, Share::Kvm, Share::Unexplained, nobodys_ns);
 
     let Some(start_mono_ns) = pairs.lay(id, exit.start_mono_ns) else {
         return;
@@ -157,35 +143,13 @@ fn lay(
         exit_cpu: exit.exit_cpu,
         entry_cpu: exit.entry_cpu,
         pieces,
-        told,
+        told: ExitTold {
+            dur_ns: exit.dur_ns(),
+            thesis_ns: laid.budget.thesis_sum_ns(laid.vcpu.sees_kvm),
+            surplus_ns: laid.held.surplus_ns,
+            unbounded_kvm_ns: laid.held.unbounded_ns,
+        },
         met: false,
     };
     guest.below(cpu, exit);
-}
-
-/// Books what KVM had beyond its usual part, where others did something as well, as nobody's.
-fn bound(
-    slices: &mut Vec<Slice>,
-    reason: SourceId,
-    laid: &LaidExit<'_>,
-    usual: &mut UsualKvm,
-) -> ExitTold {
-    let exit = &laid.budget.exit;
-    let sees_kvm = laid.vcpu.sees_kvm;
-    let mut told = ExitTold {
-        dur_ns: exit.dur_ns(),
-        thesis_ns: laid.budget.thesis_sum_ns(sees_kvm),
-        ..ExitTold::default()
-    };
-    if !sees_kvm {
-        return told;
-    }
-    let index = below_index(reason).unwrap_or_default();
-    match usual.judge(index, laid.budget) {
-        Verdict::Standard => {}
-        Verdict::Surplus(ns) => told.surplus_ns = ns,
-        Verdict::Unknown => told.unbounded_kvm_ns = exit.split.kvm,
-    }
-    give(slices, Share::Kvm, Share::Unexplained, told.surplus_ns);
-    told
 }

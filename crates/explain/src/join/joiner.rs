@@ -3,13 +3,13 @@
 
 use vmnoise_events::{Event, RunFacts, SourceId, Workload};
 
-use super::doubt::Doubt;
 use super::host::HostStream;
 use super::latency_sums::LatencySums;
 use super::pairs::Pairs;
 use super::result::{HostSide, JoinedRun};
 use super::sums::JoinSums;
 use crate::budget::Budget;
+use crate::doubt::Doubt;
 use crate::explainer::{Audience, Explainer};
 use crate::ledger::PeriodLine;
 use crate::sight::Testimony;
@@ -33,7 +33,6 @@ pub struct Joiner {
     host: HostStream,
     host_facts: RunFacts,
     pairs: Pairs,
-    guest_doubt: Doubt,
     host_doubt: Doubt,
     /// What makes gaps certain before the host was heard about them.
     held: Option<Held>,
@@ -66,12 +65,15 @@ impl Joiner {
     pub fn new(guest: &RunFacts, host: &RunFacts, pairs: Pairs, options: JoinOptions) -> Joiner {
         let mut guest_facts = guest.clone();
         guest_facts.options.top = options.top;
+        let mut explainer = Explainer::beside(&guest_facts, host);
+        for pair in pairs.pairs() {
+            explainer.bind_below(pair.cpu, pair.bound_ns);
+        }
         Joiner {
-            guest: Explainer::beside(&guest_facts, host),
+            guest: explainer,
             host: HostStream::new(host),
             host_facts: host.clone(),
             pairs,
-            guest_doubt: Doubt::default(),
             host_doubt: Doubt::default(),
             held: None,
             guest_has_ended: false,
@@ -152,7 +154,6 @@ impl Joiner {
     /// leave gaps without what the host did.
     pub fn guest(&mut self, event: &Event) {
         self.give_up_waiting();
-        self.guest_doubt.see(event);
         match event {
             Event::Watermark(mono_ns) => self.hold(Some(event), Some(*mono_ns)),
             Event::Finish(_) => {
@@ -198,6 +199,7 @@ impl Joiner {
                 .map_or_else(Vec::new, |filter| filter.reasons.clone()),
             losses: host.losses,
             lost_events: host.lost_events,
+            late_events: host.late_events,
             complete: host.complete,
             finish_reason: host.finish_reason,
         };
@@ -205,7 +207,7 @@ impl Joiner {
         let summary = guest.finish();
         let latencies = latencies.zip(summary.wakeups.as_ref());
         let latencies = latencies.map(|(sums, wakeups)| sums.conclude(wakeups, &sight));
-        sums.conclude(summary, latencies, pairs.pairs().to_vec(), host)
+        sums.conclude(summary, latencies, &pairs, host)
     }
 
     /// Keeps what makes gaps certain until the host was heard about them.
@@ -244,7 +246,6 @@ impl Joiner {
             guest,
             host,
             pairs,
-            guest_doubt,
             host_doubt,
             sums,
             kept,
@@ -257,12 +258,13 @@ impl Joiner {
         };
         let testimony = |cpu, start_ns, end_ns| {
             let host_ns = |ns| pairs.host_mono_ns(cpu, ns);
+            let bound_ns = pairs.bound_ns(cpu).unwrap_or(0);
             match (host_ns(start_ns), host_ns(end_ns)) {
                 (Some(host_start_ns), Some(host_end_ns))
-                    if pairs.witnessed(cpu, start_ns, end_ns) && host.has_told(host_end_ns) =>
+                    if pairs.witnessed(cpu, start_ns, end_ns)
+                        && host.has_told(host_end_ns.saturating_add(bound_ns)) =>
                 {
-                    let is_whole =
-                        guest_doubt.is_past(start_ns) && host_doubt.is_past(host_start_ns);
+                    let is_whole = host_doubt.is_past(host_start_ns);
                     Testimony::Host { is_whole }
                 }
                 _ => Testimony::None,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use vmnoise_events::Share;
 
-use super::result::{Culprit, ExitBranch};
+use super::result::{Culprit, ExitBranch, Unsure};
 use crate::share_totals::ShareTotals;
 use crate::summary::NamedPart;
 use crate::wakeups::{Phase, WorstWakeup};
@@ -40,6 +40,8 @@ pub struct LatencyTotals {
     pub unexplained_ns: u64,
     /// Exits that lie in a latency, at least in part.
     pub exits: u64,
+    /// Where the clocks are not sure who it was.
+    pub unsure: Unsure,
     /// As [`super::JoinedTotals::unbounded_kvm_ns`].
     pub unbounded_kvm_ns: u64,
 }

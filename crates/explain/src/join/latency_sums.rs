@@ -104,6 +104,14 @@ impl LatencySums {
         let residual_ns: u64 = of_residual.map(|part| part.ns).sum();
         totals.unexplained_ns = totals.unexplained_ns.saturating_add(residual_ns);
         for stretch in late.stretches {
+            if late.witnessed && stretch.dur_ns > 0 {
+                let exits = stretch.met.iter().filter(|met| met.unsure_ns > 0).count() as u64;
+                let unsure_ns = match stretch.is_sure {
+                    true => stretch.unsure_ns,
+                    false => stretch.dur_ns,
+                };
+                totals.unsure.add(stretch.is_sure, exits, unsure_ns);
+            }
             let exits = late.exits[stretch.exits.clone()].iter().zip(&stretch.met);
             for (exit, _) in exits.filter(|(_, met)| met.first) {
                 totals.exits += 1;
@@ -171,7 +179,7 @@ impl Sides {
 fn sides(stretch: &CutStretch, late: &ExplainedWakeup<'_>) -> PhaseSides {
     let own_ns: u64 = stretch.own.iter().map(|part| part.ns).sum();
     let (left_to_guest_ns, unknown_ns) = match late.tells_exits {
-        true => (stretch.residual_ns, 0),
+        true => (stretch.residual_ns - stretch.unsure_ns, stretch.unsure_ns),
         false => (0, stretch.residual_ns),
     };
     PhaseSides {

@@ -5,7 +5,7 @@ mod candidates;
 mod choice;
 mod crossing;
 mod culprits;
-mod doubt;
+mod elsewhere;
 mod eras;
 mod error;
 mod evidence;
@@ -17,14 +17,19 @@ mod latency;
 mod latency_sums;
 mod latency_tree;
 mod matcher;
+mod odds;
+mod one_machine;
+mod pairing;
 mod pairs;
 mod ran;
 mod result;
 mod settle;
+mod shifted;
+mod slack;
 mod sums;
 mod told;
 mod tree;
-mod usual_kvm;
+mod unpaired;
 
 pub use error::JoinError;
 pub use joiner::{JoinOptions, Joiner};
@@ -32,8 +37,11 @@ pub use latency::{
     ContextSides, CpuSides, JoinedLatencies, LatencyTotals, LatencyTree, PhaseBranch, PhaseSides,
 };
 pub use matcher::Matcher;
+pub use odds::Verdict;
+pub use pairing::{Alternative, CandidateVm, Pairing};
 pub use pairs::Pairs;
 pub use result::{
     Culprit, ExitBranch, GapTree, HostPart, HostPiece, HostSide, JoinedRun, JoinedTotals, Pair,
-    Side, ThesisSum,
+    Side, ThesisSum, Unsure,
 };
+pub use unpaired::Unpaired;

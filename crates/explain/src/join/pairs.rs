@@ -1,15 +1,21 @@
 //! Which vCPU is which CPU of the guest, and the one clock that both sides share.
 
-use vmnoise_events::VcpuId;
+use vmnoise_events::{RunFacts, VcpuId, Workload};
 
+use super::choice::{Judged, Weighed};
 use super::crossing::Crossing;
 use super::eras::Eras;
+use super::error::JoinError;
 use super::guest_clock::GuestClock;
+use super::odds::Verdict;
+use super::one_machine::disagreement_ns;
+use super::pairing::{CandidateVm, Pairing};
 use super::result::Pair;
+use super::unpaired::Unpaired;
 
 /// The CPUs of a guest as vCPUs of its host. Times of the guest are those that its own
 /// anchors give to readings of its counter; nanoseconds of either side's CLOCK_MONOTONIC.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Pairs {
     pub(super) host: Eras,
     /// Everything that ended before has been told, where it was not lost.
@@ -18,12 +24,79 @@ pub struct Pairs {
     /// As in `pairs`.
     pub(super) vcpus: Vec<(VcpuId, GuestClock)>,
     pub(super) pairs: Vec<Pair>,
+    pub(super) pairing: Pairing,
 }
 
 impl Pairs {
+    /// Takes the best of those that were judged.
+    ///
+    /// # Errors
+    /// If it is not proven.
+    pub(super) fn of(
+        judged: Vec<Judged>,
+        host: Eras,
+        host_until_ns: u64,
+        guest: Eras,
+        facts: &RunFacts,
+    ) -> Result<Pairs, JoinError> {
+        // No clock of another machine lies between a microVM and its host.
+        let apart_ns = match facts.workload {
+            Workload::Microvm => disagreement_ns(&host, &guest),
+            _ => None,
+        };
+        let told = |judged: &Judged| CandidateVm {
+            vm: judged.vm.vm_name.clone(),
+            vmm_pid: judged.vm.vmm_pid,
+            verdict: judged.odds.verdict(),
+            log10_odds: judged.odds.log10(),
+            against: judged.odds.against.clone(),
+            pairs: judged
+                .pairs
+                .iter()
+                .map(|pair| tell(pair, (&host, &guest), apart_ns))
+                .collect(),
+        };
+        let candidates: Vec<CandidateVm> = judged.iter().map(told).collect();
+        let best = candidates.first();
+        let pairing = Pairing {
+            verdict: best.map_or(Verdict::NotProven, |best| best.verdict),
+            log10_odds: best.map_or(0.0, |best| best.log10_odds),
+            candidates,
+        };
+        let best = judged.into_iter().next();
+        let Some(best) = best.filter(|_| pairing.verdict == Verdict::Proven) else {
+            return Err(JoinError::Unpaired(Box::new(Unpaired {
+                pairing,
+                threshold_ns: facts.options.threshold_ns,
+                is_timer: facts.workload == Workload::Timer,
+            })));
+        };
+        let joined = best.pairs.into_iter().filter(|pair| pair.is_joined);
+        Ok(Pairs {
+            pairs: pairing.candidates[0]
+                .pairs
+                .iter()
+                .filter(|pair| pair.joined)
+                .cloned()
+                .collect(),
+            vcpus: joined
+                .map(|pair| (pair.tried.vcpu.id, pair.tried.clock))
+                .collect(),
+            pairing,
+            host_until_ns,
+            host,
+            guest,
+        })
+    }
+
     /// The pairs, ascending by the guest's CPU.
     pub fn pairs(&self) -> &[Pair] {
         &self.pairs
+    }
+
+    /// What speaks for them, and for every other VM that may be the guest.
+    pub fn pairing(&self) -> &Pairing {
+        &self.pairing
     }
 
     /// Which CPU of the guest this vCPU is.
@@ -76,5 +149,46 @@ impl Pairs {
             guest: &self.guest,
             clock,
         }
+    }
+}
+
+/// What people read of a pair, whose clocks are of one machine or are not.
+fn tell(weighed: &Weighed, (host, guest): (&Eras, &Eras), apart_ns: Option<u64>) -> Pair {
+    let Weighed { tried, odds, .. } = weighed;
+    let evidence = &tried.evidence;
+    let anchors_ns = host.bound_ns().saturating_add(guest.bound_ns());
+    let off_ns = apart_ns.or(evidence.widest_slack_ns());
+    Pair {
+        cpu: tried.cpu,
+        vm: tried.vcpu.vm_name.clone(),
+        vmm_pid: tried.vcpu.vmm_pid,
+        vcpu: tried.vcpu.number,
+        tid: tried.vcpu.tid,
+        clocks: tried.overlap.clocks,
+        overlap_ns: tried.overlap.ns,
+        exits_tested: evidence.tested,
+        exits_inside: evidence.inside,
+        by_chance_percent: evidence.chance * 100.0,
+        slack_ns: evidence.slack_ns,
+        anchors_ns,
+        bound_ns: bound_ns(anchors_ns, host, off_ns),
+        log10_odds: odds.log10(),
+        against: odds.against.clone(),
+        verdict: odds.verdict(),
+        joined: weighed.is_joined,
+        leans_on: weighed.leans_on,
+    }
+}
+
+/// How wrong a time can be that is laid over the other side's clock. Where the clock recorded
+/// is the guest's to the cycle, what the anchors of both sides add. If it is off, then by no
+/// more than the slack of the exits, which were themselves placed by the host's anchors; of one
+/// machine, by no more than its two recordings disagree.
+fn bound_ns(anchors_ns: u64, host: &Eras, off_ns: Option<u64>) -> u64 {
+    match off_ns {
+        None => anchors_ns,
+        Some(off_ns) => anchors_ns
+            .saturating_add(off_ns)
+            .saturating_add(host.bound_ns()),
     }
 }

@@ -4,6 +4,8 @@ use serde::Serialize;
 use vmnoise_events::{FinishReason, Share};
 
 use super::latency::JoinedLatencies;
+use super::odds::Verdict;
+use super::pairing::{Alternative, Pairing};
 use crate::losses::Losses;
 use crate::summary::{NamedPart, Summary, WorstGap};
 
@@ -14,6 +16,8 @@ pub struct JoinedRun {
     pub summary: Summary,
     /// Which vCPU each CPU of the guest is, by CPU.
     pub pairs: Vec<Pair>,
+    /// What speaks for that, and for every other VM that may be the guest.
+    pub pairing: Pairing,
     /// How far the two recordings cover each other.
     pub joined: JoinedTotals,
     /// Gaps of at least this length count for the culprits, in nanoseconds.
@@ -49,14 +53,15 @@ pub struct Pair {
     pub overlap_ns: u64,
     /// Gaps of the guest, and stretches between two gaps, that hold exits long enough to be
     /// felt: each counts once, however many it holds. Where KVM's own exits are not seen, the
-    /// vCPU's waits for a CPU count as exits.
+    /// vCPU's waits for a CPU count as exits. Of periodic tasks, what lies between two instants
+    /// at which they ran counts as a gap.
     pub exits_tested: u64,
     /// How many of them are gaps.
     pub exits_inside: u64,
     /// How likely an exit among those tested would lie in a gap at any other time, in percent.
     pub by_chance_percent: f64,
-    /// How much earlier and later the exits could lie with all but one in twenty still in
-    /// their gaps, in nanoseconds: what the data alone say of the clock. `None` without exits
+    /// How much earlier and later the exits could lie while no more of them contradict the
+    /// clock than do now, in nanoseconds: what the data alone say of it. `None` without exits
     /// to tell.
     pub slack_ns: Option<(i64, i64)>,
     /// Bound of the error that the readings of both sides' clocks add, in nanoseconds.
@@ -64,6 +69,17 @@ pub struct Pair {
     /// Bound of the error of a time laid over the other clock, in nanoseconds: the anchors',
     /// and how far off the recorded clock could be before the data would contradict it.
     pub bound_ns: u64,
+    /// Odds that this vCPU is this CPU, over the best alternative; their common logarithm,
+    /// between -99 and 99.
+    pub log10_odds: f64,
+    /// What that alternative is.
+    pub against: Alternative,
+    /// What the odds come to.
+    pub verdict: Verdict,
+    /// Whether it is taken for a pair: its VM is proven, and its own odds are above 1.
+    pub joined: bool,
+    /// The CPU of the guest whose proof it leans on, where its own odds are no proof.
+    pub leans_on: Option<u32>,
 }
 
 /// How much of the guest's gaps the host's recording tells about.
@@ -79,15 +95,43 @@ pub struct JoinedTotals {
     pub witnessed_above: u64,
     /// Of these, how many hold an exit.
     pub joined_above: u64,
+    /// Length of the witnessed gaps, in nanoseconds.
+    pub witnessed_ns: u64,
+    /// What no witness of either kernel explains of them, `hw` included, in nanoseconds.
+    pub witnessed_unexplained_ns: u64,
     /// Length of the joined gaps, in nanoseconds.
     pub joined_ns: u64,
     /// What no witness of either kernel explains of them, in nanoseconds.
     pub unexplained_ns: u64,
     /// Exits that lie in a gap, at least in part.
     pub exits: u64,
-    /// `kvm` of those exits that hold work of the host, and for whose reason too few exits
-    /// without any were told to say how long KVM itself takes, in nanoseconds.
+    /// Where the clocks are not sure who it was.
+    pub unsure: Unsure,
+    /// `kvm` of exits that hold work of the host, and for whose reason too few exits had shown by
+    /// then what KVM usually takes, in nanoseconds.
     pub unbounded_kvm_ns: u64,
+}
+
+/// What is too short for the bound of a pair's clock: twice the bound or less. Nobody on the
+/// host is named for it; its time is residual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Unsure {
+    /// Witnessed gaps, or phases of witnessed wake-ups, that are as short as that.
+    pub count: u64,
+    /// Exits that have no more of a longer one.
+    pub exits: u64,
+    /// The length of the first, and what the others have, in nanoseconds.
+    pub ns: u64,
+}
+
+impl Unsure {
+    /// Takes one gap or phase: whether it is long enough, how many exits are not, and how much
+    /// time that is.
+    pub(super) fn add(&mut self, is_sure: bool, exits: u64, ns: u64) {
+        self.count += u64::from(!is_sure);
+        self.exits += if is_sure { exits } else { 0 };
+        self.ns = self.ns.saturating_add(ns);
+    }
 }
 
 /// On which side of the virtual machine somebody is.
@@ -225,6 +269,8 @@ pub struct HostSide {
     pub losses: Losses,
     /// All of that.
     pub lost_events: u64,
+    /// What came of it when the gaps of its time had been explained without it.
+    pub late_events: u64,
     /// Whether the run ended in order.
     pub complete: bool,
     /// Why it ended; `None` if it did not.

@@ -5,7 +5,8 @@ use vmnoise_events::Workload;
 use super::culprits::Culprits;
 use super::joiner::JoinOptions;
 use super::latency::JoinedLatencies;
-use super::result::{GapTree, HostSide, JoinedRun, JoinedTotals, Pair, ThesisSum};
+use super::pairs::Pairs;
+use super::result::{GapTree, HostSide, JoinedRun, JoinedTotals, ThesisSum};
 use super::tree::Branches;
 use crate::attribute::Explained;
 use crate::longest::Longest;
@@ -43,14 +44,25 @@ impl JoinSums {
         totals.witnessed_above += u64::from(budget.witnessed && is_above);
         totals.joined += u64::from(is_joined);
         totals.joined_above += u64::from(is_joined && is_above);
+        if budget.witnessed {
+            totals.witnessed_ns = totals.witnessed_ns.saturating_add(budget.dur_ns);
+            let of_witnessed = &mut totals.witnessed_unexplained_ns;
+            *of_witnessed = of_witnessed.saturating_add(budget.residual_ns());
+            let unsure_ns = match gap.is_sure {
+                true => gap.met.iter().map(|met| met.unsure_ns).sum(),
+                false => budget.dur_ns,
+            };
+            let exits = gap.met.iter().filter(|met| met.unsure_ns > 0).count() as u64;
+            totals.unsure.add(gap.is_sure, exits, unsure_ns);
+        }
         if is_joined {
             totals.joined_ns = totals.joined_ns.saturating_add(budget.dur_ns);
             totals.unexplained_ns = totals.unexplained_ns.saturating_add(budget.residual_ns());
         }
+        let unbounded_ns = &mut totals.unbounded_kvm_ns;
+        *unbounded_ns = unbounded_ns.saturating_add(budget.unbounded_kvm_ns);
         for (exit, _) in gap.exits.iter().zip(gap.met).filter(|(_, met)| met.first) {
             totals.exits += 1;
-            let unbounded_ns = &mut totals.unbounded_kvm_ns;
-            *unbounded_ns = unbounded_ns.saturating_add(exit.told.unbounded_kvm_ns);
             if let Some(thesis_ns) = exit.told.thesis_ns {
                 let ours_ns = exit.told.dur_ns - exit.told.surplus_ns;
                 let sum = &mut self.thesis;
@@ -71,13 +83,14 @@ impl JoinSums {
         self,
         summary: Summary,
         latencies: Option<JoinedLatencies>,
-        pairs: Vec<Pair>,
+        pairs: &Pairs,
         host: HostSide,
     ) -> JoinedRun {
         let trees = summary.worst.iter().cloned().zip(self.trees.into_vec());
         let trees: Vec<GapTree> = trees.map(|(gap, tree)| tree.of(gap)).collect();
         JoinedRun {
-            pairs,
+            pairs: pairs.pairs().to_vec(),
+            pairing: pairs.pairing().clone(),
             joined: self.totals,
             above_ns: self.above_ns,
             culprits: self.culprits.ranked(),

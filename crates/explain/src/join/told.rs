@@ -117,6 +117,11 @@ impl ToldVcpu {
     }
 }
 
+/// Tells the VMs of one process apart.
+pub(super) fn vm_of(vcpu: &Vcpu) -> (u32, u64) {
+    (vcpu.vmm_pid, vcpu.vm)
+}
+
 /// What people read of a vCPU.
 pub(super) fn name_of(vcpu: &Vcpu) -> String {
     match vcpu.number {

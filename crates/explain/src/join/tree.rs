@@ -35,6 +35,7 @@ impl Branches {
         Branches {
             guest: gap.names.parts(&guest),
             exits: exits
+                .filter(|(_, met)| !met.parts.is_empty())
                 .map(|(exit, met)| ExitBranch {
                     pieces: pieces(exit, span_ns, span_ns.0, gap.names),
                     ..branch(exit, met, gap.budget.start_mono_ns, gap.names)

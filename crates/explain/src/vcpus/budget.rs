@@ -8,6 +8,7 @@ use vmnoise_events::{Exit, ExitSplit, Share, SourceId, VcpuId};
 use super::lay::Laid;
 use crate::budget::{Part, add_up, largest_first};
 use crate::sight::share_of_host;
+use crate::usual_kvm::{KvmPart, Others};
 
 /// One exit, explained. The `ns` of all parts add up to its length exactly, those of each
 /// share to that share of its split.
@@ -34,6 +35,31 @@ impl ExitBudget {
     pub fn unnamed_ns(&self) -> u64 {
         let unnamed = |part: &&Part| part.source.is_none() && is_anothers(part.share);
         self.parts.iter().filter(unnamed).map(|part| part.ns).sum()
+    }
+
+    /// What KVM had of it, and whether others had part; `reason` is a dense index of its reason.
+    pub(crate) fn kvm_part(&self, reason: usize) -> KvmPart {
+        KvmPart {
+            reason,
+            heavy: self.exit.heavy,
+            others: self.others(),
+            ns: self.exit.split.kvm,
+        }
+    }
+
+    fn others(&self) -> Others {
+        let of_others = self.exit.split.parts().into_iter();
+        let mut of_others = of_others.filter(|(share, ns)| is_anothers(*share) && *ns > 0);
+        match (of_others.next(), of_others.next()) {
+            (None, _) => Others::Nobody,
+            (Some((Share::HostIrq, _)), None) if self.interrupts() == 1 => Others::OneInterrupt,
+            _ => Others::More,
+        }
+    }
+
+    fn interrupts(&self) -> u32 {
+        let interrupts = self.parts.iter().filter(|it| it.share == Share::HostIrq);
+        interrupts.fold(0, |sum, it| sum.saturating_add(it.count))
     }
 
     /// The thesis' own sum (interrupts, threads, overhead), in nanoseconds: what its trace

@@ -2,8 +2,8 @@
 
 use vmnoise_events::{Exit, Share, SourceId, VcpuInterval, VcpuIntervalKind};
 
-/// What the thread was about. The order is the order of precedence where intervals overlap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// What the thread was about; where intervals overlap, [`state_of`] says which it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// On the CPU, in KVM.
     Kvm,

@@ -19,11 +19,18 @@ pub struct ExitsRun {
     pub unnamed_ns: u64,
     /// What activities claimed of these beyond the kernel's own sums, in nanoseconds.
     pub clamped_ns: u64,
+    /// What KVM had of these beyond its usual part, where others had part as well, in
+    /// nanoseconds; `None` if none told KVM's part.
+    pub surplus_kvm_ns: Option<u64>,
+    /// What KVM had of these where others had part as well, and too few exits for the same reason
+    /// had shown its usual part, in nanoseconds; `None` as above.
+    pub unbounded_kvm_ns: Option<u64>,
     /// Everything that was lost, the sum of `losses`.
     pub lost_events: u64,
     /// The same by kind.
     pub losses: Losses,
-    /// Activities that came after the watermark that promised none.
+    /// Activities that came after the watermark that promised none, and exits that came after all
+    /// exits of their time had been explained.
     pub late_events: u64,
     /// What measuring cost; `None` if it was not counted.
     pub own_cost: Option<OwnCost>,
@@ -43,9 +50,11 @@ impl ExitsRun {
             told: explainer.sums.told,
             unnamed_ns: explainer.sums.unnamed_ns,
             clamped_ns: explainer.sums.clamped_ns,
+            surplus_kvm_ns: explainer.sums.held.map(|held| held.surplus_ns),
+            unbounded_kvm_ns: explainer.sums.held.map(|held| held.unbounded_ns),
             lost_events: losses.total(),
             losses,
-            late_events: explainer.late_activities,
+            late_events: explainer.late_events,
             own_cost: explainer.own_cost,
             complete: explainer.finish.is_some(),
             finish_reason: explainer.finish.map(|finish| finish.reason),

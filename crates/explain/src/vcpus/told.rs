@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use vmnoise_events::{Exit, ExitSplit, Share, Vcpu};
+use vmnoise_events::{Exit, ExitSplit, Share, Vcpu, Witnesses};
 
 use super::budget::{ExitBudget, noise_ns, thesis_sum_ns};
 use super::lay::{Laid, Slice};
+use crate::exits::Taken;
 use crate::names::Names;
 use crate::summary::NamedPart;
 use crate::trace::{Noise, has_line};
@@ -17,16 +18,29 @@ pub struct NamedExit {
     pub vcpu: Arc<Vcpu>,
     /// The exit; its split adds up to its length.
     pub exit: Exit,
-    /// As in [`ExitBudget::parts`].
+    /// What is known of the split.
+    pub shares: Taken,
+    /// As in [`ExitBudget::parts`], where what is not known to be KVM's is nobody's.
     pub parts: Vec<NamedPart>,
 }
 
 impl NamedExit {
-    pub(super) fn new(budget: &ExitBudget, vcpu: &Arc<Vcpu>, names: &Names) -> NamedExit {
+    pub(super) fn new(
+        budget: &ExitBudget,
+        vcpu: &Arc<Vcpu>,
+        names: &Names,
+        witnesses: &Witnesses,
+    ) -> NamedExit {
+        let shares = Taken::of(&budget.exit.split, vcpu.sees_kvm, witnesses);
+        let mut parts = names.parts(&budget.parts);
+        for part in &mut parts {
+            part.share = whose(part.share, &shares);
+        }
         NamedExit {
             vcpu: Arc::clone(vcpu),
             exit: budget.exit,
-            parts: names.parts(&budget.parts),
+            shares,
+            parts,
         }
     }
 
@@ -37,8 +51,7 @@ impl NamedExit {
 
     /// What the thesis calls overhead, in nanoseconds; `None` where KVM's part is not seen.
     pub fn overhead_ns(&self) -> Option<u64> {
-        let overhead_ns = self.exit.split.overhead();
-        self.vcpu.sees_kvm.then_some(overhead_ns)
+        self.shares.overhead_ns()
     }
 
     /// As [`ExitBudget::thesis_sum_ns`].
@@ -46,7 +59,7 @@ impl NamedExit {
         let parts = self.parts.iter();
         thesis_sum_ns(
             &self.exit,
-            self.vcpu.sees_kvm,
+            self.shares.kvm.is_some(),
             parts.map(|part| (part.share, part.ns, part.count)),
         )
     }
@@ -71,8 +84,7 @@ impl TracedExit {
         let (start_ns, end_ns) = (exit.exit.start_mono_ns, exit.exit.end_mono_ns);
         let lines = laid.noise.iter();
         let lines = lines.filter(|(activity, _)| has_line(activity.kind));
-        let pieces = pieces_of(laid, names);
-        let is_exact = misplaced_ns(&exit.exit.split, &pieces) == 0;
+        let (pieces, misplaced_ns) = pieces_of(laid, names, &exit);
         TracedExit {
             noise: lines
                 .map(|(activity, net_ns)| Noise {
@@ -84,7 +96,11 @@ impl TracedExit {
                     net_ns: *net_ns,
                 })
                 .collect(),
-            pieces: if is_exact { pieces } else { Vec::new() },
+            pieces: if misplaced_ns == 0 {
+                pieces
+            } else {
+                Vec::new()
+            },
             exit,
         }
     }
@@ -137,17 +153,25 @@ impl Piece {
 
 impl LongestExit {
     pub(super) fn new(exit: NamedExit, laid: &Laid, names: &Names) -> LongestExit {
-        let pieces = pieces_of(laid, names);
+        let (pieces, misplaced_ns) = pieces_of(laid, names, &exit);
         LongestExit {
-            misplaced_ns: misplaced_ns(&exit.exit.split, &pieces),
+            misplaced_ns,
             exit,
             pieces,
         }
     }
 }
 
-/// The pieces of an exit whose slices were asked for.
-fn pieces_of(laid: &Laid, names: &Names) -> Vec<Piece> {
+/// What remains of an exit is KVM's where that is known.
+fn whose(share: Share, shares: &Taken) -> Share {
+    match share {
+        Share::Kvm if shares.kvm.is_none() => Share::Unexplained,
+        share => share,
+    }
+}
+
+/// The pieces of an exit whose slices were asked for, and how much of them is misplaced.
+fn pieces_of(laid: &Laid, names: &Names, exit: &NamedExit) -> (Vec<Piece>, u64) {
     let pieces = laid.slices.iter().map(|slice| Piece::new(slice, names));
     let mut pieces: Vec<Piece> = pieces.collect();
     pieces.dedup_by(|next, last| {
@@ -157,7 +181,11 @@ fn pieces_of(laid: &Laid, names: &Names) -> Vec<Piece> {
         }
         goes_on
     });
-    pieces
+    let misplaced_ns = misplaced_ns(&exit.exit.split, &pieces);
+    for piece in &mut pieces {
+        piece.share = whose(piece.share, &exit.shares);
+    }
+    (pieces, misplaced_ns)
 }
 
 /// How much of these pieces' time is another share's by the split. What one share lacks

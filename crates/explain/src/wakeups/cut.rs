@@ -35,6 +35,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) names: &'a Names,
     /// What the host says of this wake-up.
     pub(crate) testimony: Testimony,
+    /// As [`crate::below::BelowLine::blur_ns`].
+    pub(crate) blur_ns: u64,
 }
 
 impl Ground<'_> {
@@ -174,7 +176,7 @@ impl Cutter {
                 &*holding,
             ),
             false => {
-                let left_ns = take.run(sweep, (start_ns, end_ns), holding, exits);
+                let left_ns = take.run(sweep, (start_ns, end_ns), holding, exits, ground.blur_ns);
                 take.place_steal(holding, robbed);
                 (left_ns, take.net_ns(), &*robbed)
             }
@@ -222,7 +224,14 @@ impl Cutter {
         parts.push(part(Share::Steal, None, steal_ns));
         parts.push(part(residual, None, residual_ns));
         parts.retain(|part| part.ns > 0);
+        let is_sure = end_ns - start_ns > ground.blur_ns;
+        let unsure_ns = match is_sure {
+            true => met.iter().map(|met| met.unsure_ns).sum(),
+            false => residual_ns,
+        };
         CutStretch {
+            is_sure,
+            unsure_ns: residual_ns.min(unsure_ns),
             own,
             steal_ns,
             residual_ns,

@@ -36,10 +36,14 @@ pub(crate) struct CutStretch {
     /// The phase that ends where it ends.
     pub(crate) until: Option<Phase>,
     pub(crate) dur_ns: u64,
+    /// Whether it is long enough for the clock of its host.
+    pub(crate) is_sure: bool,
     /// What the guest's own kernel had, net of what its host took meanwhile.
     pub(crate) own: Vec<WakeupPart>,
     pub(crate) steal_ns: u64,
     pub(crate) residual_ns: u64,
+    /// What of the residual either side may have had: the clocks are not sure enough.
+    pub(crate) unsure_ns: u64,
     /// Which exits overlap it, and what each had of it.
     pub(crate) exits: Range<usize>,
     pub(crate) met: Vec<Met>,

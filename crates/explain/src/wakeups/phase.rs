@@ -40,18 +40,6 @@ impl Phase {
             Phase::Return => "return",
         }
     }
-
-    /// What was stolen meanwhile; nothing is stolen from a timer that is not armed.
-    pub(crate) fn steal_ns(self, activation: &Activation) -> u64 {
-        let [irq, handler, wakeup, user] = activation.steal_ns;
-        match self {
-            Phase::ArmedLate => 0,
-            Phase::Irq => irq,
-            Phase::Handler => handler,
-            Phase::Wakeup => wakeup,
-            Phase::Return => user,
-        }
-    }
 }
 
 /// A stretch of a wake-up; `None` is one whose phases cannot be told apart, because a step
@@ -81,10 +69,9 @@ pub(crate) fn stretches(activation: &Activation) -> impl Iterator<Item = Stretch
         activation.switch_mono_ns,
         Some(woke_mono_ns),
     ];
-    let steals = Phase::ALL.map(|phase| phase.steal_ns(activation));
     let mut now_ns = expiry_mono_ns;
     let (mut unseen, mut unseen_steal_ns) = (false, 0u64);
-    let steps = Phase::ALL.into_iter().zip(ends).zip(steals);
+    let steps = Phase::ALL.into_iter().zip(ends).zip(activation.steal_ns);
     steps.filter_map(move |((phase, end_ns), steal_ns)| {
         unseen_steal_ns = unseen_steal_ns.saturating_add(steal_ns);
         let Some(end_ns) = end_ns else {
@@ -117,7 +104,7 @@ mod tests {
         irq_mono_ns: Some(1_020),
         waking_mono_ns: Some(1_030),
         switch_mono_ns: Some(1_070),
-        steal_ns: [7, 0, 1, 2],
+        steal_ns: [0, 7, 0, 1, 2],
         missed: 0,
     };
 
@@ -160,11 +147,12 @@ mod tests {
     fn a_timer_armed_after_its_expiry_is_late_by_that() {
         let late = Activation {
             armed_mono_ns: Some(1_015),
+            steal_ns: [12, 3, 0, 1, 2],
             ..SEEN
         };
         assert_eq!(
             told(&late)[..2],
-            [(Some(Phase::ArmedLate), 15, 0), (Some(Phase::Irq), 5, 7)]
+            [(Some(Phase::ArmedLate), 15, 12), (Some(Phase::Irq), 5, 3)]
         );
     }
 }

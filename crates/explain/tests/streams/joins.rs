@@ -1,5 +1,7 @@
 //! What the tests need to join two streams.
 
+use std::sync::OnceLock;
+
 use vmnoise_events::{Event, RunFacts};
 use vmnoise_explain::{JoinError, JoinOptions, JoinedRun, Joiner, Matcher, Pairs};
 
@@ -22,8 +24,35 @@ pub fn pairs_of(pair: &RecordedPair) -> Result<Pairs, JoinError> {
 /// A guest with one CPU, 0, that is vCPU 0 of `web0`, both on clocks that show the ideal
 /// time; they recorded from 100 ms to 2.1 s.
 pub fn plain() -> (RunFacts, RunFacts, Pairs) {
-    let pair = Plan::plain().record();
-    let pairs = pairs_of(&pair).expect("the plain pair");
+    static PLAIN: OnceLock<(RunFacts, RunFacts, Pairs)> = OnceLock::new();
+    let plain = PLAIN.get_or_init(|| {
+        let pair = Plan::plain().record();
+        let pairs = pairs_of(&pair).expect("the plain pair");
+        (pair.guest_facts, pair.host_facts, pairs)
+    });
+    plain.clone()
+}
+
+/// How many pairs there are whose clock is known less and less well.
+pub const BOUNDS: usize = 8;
+
+/// The same, where the workload's way out of each gap and into it is longer: what the data say of
+/// the clock is as much worse.
+pub fn plain_of_bound(number: usize) -> (RunFacts, RunFacts, Pairs) {
+    const WAYS_NS: [u64; BOUNDS] = [0, 0, 0, 100, 250, 500, 1_000, 3_000];
+    static PAIRS: OnceLock<[(RunFacts, RunFacts, Pairs); BOUNDS]> = OnceLock::new();
+    PAIRS.get_or_init(|| WAYS_NS.map(plain_but_for))[number].clone()
+}
+
+fn plain_but_for(way_ns: u64) -> (RunFacts, RunFacts, Pairs) {
+    let mut pair = Plan::plain().record();
+    for event in &mut pair.guest {
+        if let Event::Gap(gap) = event {
+            gap.start_tsc -= way_ns;
+            gap.end_tsc += way_ns;
+        }
+    }
+    let pairs = pairs_of(&pair).expect("the same pair");
     (pair.guest_facts, pair.host_facts, pairs)
 }
 

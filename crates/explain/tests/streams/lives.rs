@@ -37,6 +37,10 @@ pub struct Life {
     pub pauses: Vec<Span>,
     /// Holes that began while it paused.
     unfelt: Vec<Span>,
+    /// Lengths of the longest exits of gaps that come at no period.
+    pub irregular: Vec<u64>,
+    /// Gaps that found no room.
+    pub gaps_lost: usize,
 }
 
 impl Life {

@@ -4,13 +4,16 @@
 
 pub mod any_plans;
 pub mod any_scenes;
+pub mod blocks;
 pub mod clocks;
 pub mod joined_scenes;
 pub mod joins;
+pub mod kvm_standards;
 pub mod lives;
 pub mod pairs;
 pub mod tasks;
 pub mod vcpus;
+pub mod worlds;
 
 use vmnoise_events::{
     Activity, ActivityKind, Anchor, ClockFacts, ClockSource, Event, Finish, FinishReason, Gap,

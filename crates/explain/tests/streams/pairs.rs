@@ -69,6 +69,11 @@ impl Plan {
             .enumerate()
             .map(|(place, (vm, number))| Life::of(self, vm, number, place as u64))
             .collect();
+        self.record_lives(lives)
+    }
+
+    /// The pair of these, which are the vCPUs of each VM in turn.
+    pub fn record_lives(&self, lives: Vec<Life>) -> RecordedPair {
         RecordedPair {
             guest_facts: self.guest_facts(),
             guest: self.guest_stream(&lives),
@@ -222,6 +227,34 @@ impl RecordedPair {
             }
         }
         wrong
+    }
+
+    /// The same, where the guest tells an interrupt after the last exit of each gap, until the gap's
+    /// end.
+    pub fn with_interrupts(mut self, plan: &Plan) -> RecordedPair {
+        let mut told = Vec::new();
+        for (cpu, life) in (0..).zip(self.lives.iter().take(plan.apic_ids.len())) {
+            for gap in &life.gaps {
+                let inside =
+                    |exit: &&Span| gap.start_ns <= exit.start_ns && exit.end_ns < gap.end_ns;
+                let Some(last) = life.exits.iter().rfind(inside) else {
+                    continue;
+                };
+                let (from_ns, to_ns) = (last.end_ns + 30, gap.end_ns - 10);
+                if from_ns < to_ns && !plan.clocks.is_stopped(gap.start_ns, gap.end_ns) {
+                    told.push(Event::Activity(Activity {
+                        cpu,
+                        kind: ActivityKind::Irq,
+                        start_mono_ns: plan.clocks.guest_mono_ns(from_ns),
+                        end_mono_ns: plan.clocks.guest_mono_ns(to_ns),
+                        source: SourceId(0),
+                        steal_ns: 0,
+                    }));
+                }
+            }
+        }
+        self.guest.splice(0..0, told);
+        self
     }
 
     /// The same, where the gaps are those of our own microVM: told by the host's CPUs, on the

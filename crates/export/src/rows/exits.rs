@@ -1,6 +1,5 @@
 //! Exits of vCPUs: told one by one, and counted by reason.
 
-use vmnoise_events::ExitSplit;
 use vmnoise_explain::{NamedExit, ReasonExits, Taken, VcpuExits, VmExits};
 
 use super::parts;
@@ -68,14 +67,18 @@ pub(crate) fn exit_row<'a>(
         exit.reason.code.into(),
         exit.heavy.into(),
     ];
-    let split = split(&exit.split, vcpu.sees_kvm);
-    of_vcpu.into_iter().chain(of_exit).chain(split)
+    of_vcpu
+        .into_iter()
+        .chain(of_exit)
+        .chain(split(&told.shares))
 }
 
-fn split(split: &ExitSplit, sees_kvm: bool) -> [Cell<'static>; 9] {
-    let [(_, kvm_ns), others @ ..] = split.parts();
-    let [a, b, c, d, e, f, g, h] = others.map(|(_, ns)| ns.into());
-    [sees_kvm.then_some(kvm_ns).into(), a, b, c, d, e, f, g, h]
+fn split<'a>(taken: &Taken) -> impl Iterator<Item = Cell<'a>> + use<'a> {
+    taken
+        .parts()
+        .into_iter()
+        .take(SPLIT.len())
+        .map(|(_, ns)| ns.into())
 }
 
 pub(crate) fn parts() -> Schema {
@@ -116,27 +119,5 @@ pub(crate) fn reason_row<'a>(
         reason.p99_ns.into(),
         reason.max_ns.into(),
     ];
-    let Taken {
-        kvm,
-        vmm,
-        preempted,
-        blocked,
-        throttled,
-        host_irq,
-        host_softirq,
-        host_nmi,
-        halted,
-    } = reason.shares_ns;
-    let taken = [
-        kvm.into(),
-        vmm.into(),
-        preempted.into(),
-        blocked.into(),
-        throttled.into(),
-        host_irq.into(),
-        host_softirq.into(),
-        host_nmi.into(),
-        halted.into(),
-    ];
-    head.into_iter().chain(taken)
+    head.into_iter().chain(split(&reason.shares_ns))
 }

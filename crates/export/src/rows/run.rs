@@ -10,7 +10,7 @@ use crate::table::{Cell, Kind, Schema};
 /// What is to be said of the whole run once it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Told {
-    /// Whether it ended in order.
+    /// Whether it ended in order, and its clocks were good until then.
     pub complete: bool,
     /// Everything that was lost of it.
     pub lost_events: u64,
@@ -24,7 +24,7 @@ pub struct Told {
 impl From<&Summary> for Told {
     fn from(summary: &Summary) -> Told {
         Told {
-            complete: summary.complete,
+            complete: summary.complete && summary.tsc_went_back_at_ns.is_none(),
             lost_events: summary.lost_events,
             late_events: summary.late_events,
             clock_bound_ns: summary.clock_bound_ns,

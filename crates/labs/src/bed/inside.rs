@@ -1,13 +1,8 @@
 //! What both sides of a lab agree on: where things lie inside, and how results come out.
 
-use std::thread::sleep;
-use std::time::Duration;
-
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::schedstat;
 
 /// Paths of the kernel modules to load, one a line, in their order.
 pub const MODULES: &str = "/lab/modules";
@@ -28,12 +23,6 @@ pub const GUEST_KERNEL: &str = "/lab/guest/vmlinuz";
 pub const GUEST_INITRAMFS: &str = "/lab/guest/initramfs";
 /// The disk by which it hands out a file, as it sees it.
 pub const GUEST_DISK: &str = "/dev/vda";
-/// What its commands said, a line of JSON each.
-pub const GUEST_RESULTS: &str = "/tmp/guest-results";
-/// What its kernel said.
-pub const GUEST_CONSOLE: &str = "/tmp/guest-console";
-/// The process of its VMM.
-pub const GUEST_VMM: &str = "/tmp/guest-vmm";
 /// Where QEMU finds the firmware for it.
 pub const GUEST_FIRMWARE: &str = "/lab/guest/firmware";
 /// What `xl` is told of the guest that a lab of Xen carries.
@@ -76,7 +65,7 @@ impl CommandOutput {
         serde_json::from_str(text).with_context(|| format!("not JSON: {text}"))
     }
 
-    /// The file that `lab-guest print` printed, in hexadecimal digits.
+    /// The file that `lab-guest print` printed: compressed, in hexadecimal digits.
     ///
     /// # Errors
     /// If it failed, or printed anything else.
@@ -88,7 +77,8 @@ impl CommandOutput {
         );
         let digits = (0..text.len()).step_by(2).map(|at| &text[at..at + 2]);
         let bytes = digits.map(|digits| u8::from_str_radix(digits, 16));
-        Ok(bytes.collect::<Result<_, _>>()?)
+        let bytes = bytes.collect::<Result<Vec<u8>, _>>()?;
+        Ok(snap::raw::Decoder::new().decompress_vec(&bytes)?)
     }
 }
 
@@ -148,38 +138,6 @@ pub(super) fn progress(results: &[u8], commands: &[&str]) -> String {
     format!("{of}{last}{next}")
 }
 
-/// How many commands of the guest have ended, as its lab sees it.
-fn told_by_guest() -> usize {
-    let results = std::fs::read(GUEST_RESULTS).unwrap_or_default();
-    results.iter().filter(|byte| **byte == b'\n').count()
-}
-
-/// In a lab: waits until so many commands of its guest have ended.
-///
-/// # Errors
-/// If the guest is gone before, with the end of its console.
-pub fn wait_for_guest(count: usize) -> Result<()> {
-    // Each look takes the guest's CPU, where there is one.
-    const LOOK: Duration = Duration::from_millis(100);
-    while told_by_guest() < count {
-        let vmm: Option<u32> = std::fs::read_to_string(GUEST_VMM)
-            .ok()
-            .and_then(|pid| pid.parse().ok());
-        let gone = vmm.is_some_and(|pid| matches!(schedstat::state(pid, pid), None | Some('Z')));
-        if gone && told_by_guest() < count {
-            let console = std::fs::read(GUEST_CONSOLE).unwrap_or_default();
-            let end = &console[console.len().saturating_sub(2_000)..];
-            bail!(
-                "the guest is gone after {} of {count} commands: {}",
-                told_by_guest(),
-                String::from_utf8_lossy(end)
-            );
-        }
-        sleep(LOOK);
-    }
-    Ok(())
-}
-
 /// The results in what a guest of Xen said on its console, whole lines of it.
 pub fn results_on_console(console: &str) -> String {
     let lines = console
@@ -219,8 +177,9 @@ mod tests {
             stdout: stdout.into(),
             stderr: String::new(),
         };
-        assert_eq!(printed("00fF10\n").file().unwrap(), [0, 255, 16]);
-        for broken in ["0", "zz", "µ"] {
+        // Three bytes, which are as they are.
+        assert_eq!(printed("030800fF10\n").file().unwrap(), [0, 255, 16]);
+        for broken in ["0", "zz", "µ", "030800ff"] {
             assert!(printed(broken).file().is_err(), "{broken}");
         }
     }

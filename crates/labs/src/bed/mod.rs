@@ -7,6 +7,7 @@ mod boot;
 mod carried;
 mod compressed;
 mod guest;
+mod guest_files;
 mod initramfs;
 pub mod inside;
 mod kernel;
@@ -29,6 +30,7 @@ use qemu::Qemu;
 
 pub use apt::Suite;
 pub use boot::LabReport;
+pub use guest_files::GuestFiles;
 pub use inside::CommandOutput;
 pub use kernel::Kernel;
 pub use types::{ModuleTypes, types_of_module};

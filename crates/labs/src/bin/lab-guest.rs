@@ -1,67 +1,73 @@
 //! `lab-guest boot [ARGUMENT...]` becomes the QEMU of the Linux guest that its lab
 //! carries, on the lab's own KVM, with these arguments besides; `lab-guest told COUNT`
 //! waits until so many of the guest's commands have ended; `lab-guest results` prints what
-//! they said, a line of JSON each, and the guest's console on stderr.
+//! they said, a line of JSON each, and the guest's console on stderr. A number behind
+//! `lab-guest` (`lab-guest 1 boot`) means another guest than the first, which is 0: it boots
+//! the same kernel with the same commands.
 //!
 //! `lab-guest save FILE...`, in the guest, puts files on the guest's disk, and `lab-guest
 //! load FILE...`, in its lab, takes them from there in the same order: a byte on a serial
-//! port is an exit, and a recording has many. `lab-guest print FILE` prints one in
-//! hexadecimal; `lab-guest steal`, in the guest, what its kernel has booked as steal.
+//! port is an exit, and a recording has many. `lab-guest print FILE` prints one
+//! compressed and in hexadecimal; `lab-guest steal`, in the guest, what its kernel has booked as steal.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use vmnoise_labs::bed::inside::{
-    self, GUEST_CONSOLE, GUEST_DISK, GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL, GUEST_RESULTS,
-    GUEST_VMM,
-};
+use vmnoise_labs::bed::GuestFiles;
+use vmnoise_labs::bed::inside::{GUEST_DISK, GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL};
 
-/// The guest's disk, as its lab sees it: of each file its length in eight bytes, and it.
-const DISK: &str = "/tmp/guest-disk";
-/// Its size; it takes no room until it is written.
+/// Size of a guest's disk; it takes no room until it is written. On it is of each file its
+/// length in eight bytes, and it.
 const DISK_BYTES: u64 = 256 << 20;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match arguments[..] {
+    let (guest, words) = match arguments[..] {
+        [number, ref words @ ..] if number.parse::<u32>().is_ok() => (number.parse()?, words),
+        ref words => (0, words),
+    };
+    let of_guest = GuestFiles::of(guest);
+    match *words {
         ["boot", ref besides @ ..] => {
-            File::create(DISK)?.set_len(DISK_BYTES)?;
+            File::create(&of_guest.disk)?.set_len(DISK_BYTES)?;
             // It stays this process.
-            fs::write(GUEST_VMM, std::process::id().to_string())?;
-            Err(qemu(besides).exec()).context("QEMU")
+            fs::write(&of_guest.vmm, std::process::id().to_string())?;
+            Err(qemu(&of_guest, besides).exec()).context("QEMU")
         }
-        ["told", count] => inside::wait_for_guest(count.parse()?),
+        ["told", count] => of_guest.wait(count.parse()?),
         ["results"] => {
-            print!("{}", fs::read_to_string(GUEST_RESULTS)?);
-            eprint!("{}", fs::read_to_string(GUEST_CONSOLE)?);
+            print!("{}", fs::read_to_string(&of_guest.results)?);
+            eprint!("{}", fs::read_to_string(&of_guest.console)?);
             Ok(())
         }
         ["save", ref files @ ..] => save(files),
-        ["load", ref files @ ..] => load(files),
+        ["load", ref files @ ..] => load(&of_guest.disk, files),
         ["print", file] => {
             let bytes = fs::read(file).with_context(|| file.to_owned())?;
-            let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            println!("{text}");
-            Ok(())
+            let compressed = snap::raw::Encoder::new().compress_vec(&bytes)?;
+            Ok(std::io::stdout().write_all(&hexadecimal(&compressed))?)
         }
         ["steal"] => {
             println!("{}", stolen_ns()?);
             Ok(())
         }
         _ => bail!(
-            "usage: lab-guest boot [ARGUMENT...] | told COUNT | results | save FILE... | load FILE... | \
-             print FILE | steal"
+            "usage: lab-guest [GUEST] boot [ARGUMENT...] | told COUNT | results | save FILE... | \
+             load FILE... | print FILE | steal"
         ),
     }
 }
 
-fn qemu(besides: &[&str]) -> Command {
+fn qemu(of_guest: &GuestFiles, besides: &[&str]) -> Command {
+    let to = |file: &Path| format!("file:{}", file.display());
+    let disk = format!("file={},format=raw,if=virtio", of_guest.disk.display());
     let mut qemu = Command::new("/bin/qemu-system-x86_64");
     qemu.args([
         "-nodefaults",
@@ -77,11 +83,23 @@ fn qemu(besides: &[&str]) -> Command {
         "-append",
         "console=ttyS0 quiet panic=-1 nokaslr random.trust_cpu=off",
     ])
-    .args(["-drive", &format!("file={DISK},format=raw,if=virtio")])
-    .args(["-serial", &format!("file:{GUEST_CONSOLE}")])
-    .args(["-serial", &format!("file:{GUEST_RESULTS}")])
+    .args(["-drive", &disk])
+    .args(["-serial", &to(&of_guest.console)])
+    .args(["-serial", &to(&of_guest.results)])
     .args(besides);
     qemu
+}
+
+/// Two digits for each byte, and no formatting, which takes an emulated machine longer than all
+/// that was recorded.
+fn hexadecimal(bytes: &[u8]) -> Vec<u8> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = Vec::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        text.push(DIGITS[usize::from(byte >> 4)]);
+        text.push(DIGITS[usize::from(byte & 15)]);
+    }
+    text
 }
 
 /// Of all its CPUs since boot, nanoseconds, in steps of 10 ms (proc(5), /proc/stat).
@@ -106,8 +124,8 @@ fn save(files: &[&str]) -> Result<()> {
     Ok(disk.sync_all()?)
 }
 
-fn load(files: &[&str]) -> Result<()> {
-    let mut disk = File::open(DISK)?;
+fn load(disk: &Path, files: &[&str]) -> Result<()> {
+    let mut disk = File::open(disk)?;
     for file in files {
         let mut length = [0; 8];
         disk.read_exact(&mut length)?;

@@ -15,10 +15,11 @@ use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
-use vmnoise_labs::bed::inside;
+use vmnoise_labs::bed::GuestFiles;
 use vmnoise_labs::kvm_stat::{self, exits};
-use vmnoise_labs::vmm_steps::{Counts, Done, Step, TURNS, Treatment, VcpuCounts};
-use vmnoise_labs::{Disturber, schedstat};
+use vmnoise_labs::vmm_steps::{Counts, Done, Look, Step, TURNS, Treatment, VcpuCounts};
+use vmnoise_labs::{Disturber, schedstat, undisturbed};
+use vmnoise_workload::tsc;
 
 /// Between two looks at what is waited for.
 const LOOK: Duration = Duration::from_millis(5);
@@ -45,6 +46,8 @@ fn main() -> Result<()> {
             end_mono_ns: mono_ns(),
             counts,
             hog: vmm.hog.as_ref().map(Disturber::source).transpose()?,
+            undisturbed: vmm.undisturbed.take(),
+            looks: std::mem::take(&mut vmm.looks),
         });
     }
     let treatment = Treatment {
@@ -62,6 +65,8 @@ struct Vmm {
     child: Option<Child>,
     said: String,
     hog: Option<Disturber>,
+    undisturbed: Option<Duration>,
+    looks: Vec<Look>,
     group: Option<String>,
 }
 
@@ -71,6 +76,7 @@ impl Vmm {
             Step::Traced => wait_for("somebody to trace", || Ok(tracer().is_some()))?,
             Step::Start => self.start()?,
             Step::Run(time) => thread::sleep(time),
+            Step::Undisturbed(cpu, time) => self.undisturbed = Some(undisturbed(cpu, time)?),
             Step::Exits(count) => {
                 let id = self.id()?;
                 let enough = exits(id)? + count;
@@ -85,7 +91,8 @@ impl Vmm {
                 let enough_ns = waited_ns(id)? + u64::try_from(time.as_nanos())?;
                 wait_for("a vCPU to wait", || Ok(waited_ns(id)? >= enough_ns))?;
             }
-            Step::Told(count) => inside::wait_for_guest(count)?,
+            Step::Told(count, guest) => GuestFiles::of(guest).wait(count)?,
+            Step::Looks(count) => self.looks = Watched::of(self.id()?)?.looks(count)?,
             Step::Stop => self.stop()?,
             Step::Continue => self.signal(Signal::CONT)?,
             Step::Read => return Ok(Some(self.read()?)),
@@ -106,6 +113,8 @@ impl Vmm {
             Step::Untrace => {
                 let tracer = tracer().context("nobody traces")?;
                 kill_process(pid(tracer)?, Signal::INT)?;
+                let is_gone = || matches!(schedstat::state(tracer, tracer), None | Some('Z'));
+                wait_for("the tracer to end", || Ok(is_gone()))?;
             }
         }
         Ok(None)
@@ -165,9 +174,11 @@ impl Vmm {
     }
 
     fn migrate(&mut self, times: u32, every: Duration) -> Result<()> {
+        let watched = Watched::of(self.id()?)?;
         let vcpu = self.first_vcpu()?;
         for cpu in [0, 1].iter().cycle().take(times as usize) {
             sched_setaffinity(Some(vcpu), &only(*cpu))?;
+            self.looks.push(watched.look()?);
             thread::sleep(every);
         }
         Ok(())
@@ -213,6 +224,50 @@ impl Vmm {
 
     fn child(&mut self) -> Result<&mut Child> {
         self.child.as_mut().context("before `start`")
+    }
+}
+
+/// What is looked at: the thread of a guest's first vCPU, on the guest's clock.
+struct Watched {
+    pid: u32,
+    tid: u32,
+    offset_tsc: i64,
+}
+
+impl Watched {
+    fn of(pid: u32) -> Result<Watched> {
+        let vcpus = kvm_stat::vcpus(pid)?;
+        let &(vcpu, tid) = vcpus.first().context("no vCPU has run")?;
+        let offset_tsc = kvm_stat::tsc_offset(pid, vcpu)?;
+        Ok(Watched {
+            pid,
+            tid,
+            offset_tsc,
+        })
+    }
+
+    fn look(&self) -> Result<Look> {
+        let guest_tsc = || tsc::now().wrapping_add_signed(self.offset_tsc);
+        let begin_tsc = guest_tsc();
+        let run_delay_ns = schedstat::read(self.pid, self.tid)?.run_delay_ns;
+        Ok(Look {
+            begin_tsc,
+            end_tsc: guest_tsc(),
+            run_delay_ns,
+        })
+    }
+
+    /// Until so many commands of the guest have ended.
+    fn looks(&self, count: usize) -> Result<Vec<Look>> {
+        // Each takes the guest's CPU, where there is one.
+        const EVERY: Duration = Duration::from_millis(25);
+        let mut looks = Vec::new();
+        let guest = GuestFiles::of(0);
+        while !guest.has_told(count)? {
+            thread::sleep(EVERY);
+            looks.push(self.look()?);
+        }
+        Ok(looks)
     }
 }
 

@@ -2,8 +2,8 @@
 //! lab carries; `lab-xen told COUNT` sleeps until so many of the guest's commands have ended;
 //! `lab-xen results COUNT` does too, and prints what they said, a line of JSON each, and
 //! all of the guest's console on stderr. `lab-xen waits COUNT` has `xentrace` record until
-//! then, and prints each wait of the guest's vCPU for a CPU as `xenalyze` tells of it: when it
-//! ended in s, and how long it was in us.
+//! then, and prints each wait of the guest's vCPU for a CPU as `xenalyze` tells of it: the TSC at
+//! its end, and how long it was in us.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -129,12 +129,30 @@ fn waits(count: usize) -> Result<()> {
         .args(["--cpu-hz=1G", "--dump-all", TRACE])
         .output()
         .context("starting xenalyze")?;
+    let first_tsc = first_tsc(&fs::read(TRACE)?).context("a trace without a time")?;
     for line in String::from_utf8_lossy(&told.stdout).lines() {
         if let Some((before, after)) = line.split_once("next d1v0, was runnable for ") {
-            let end = before.split_whitespace().next().unwrap_or_default();
+            // At that frequency its seconds are cycles since the first record.
+            let since = before.split_whitespace().next().unwrap_or_default();
+            let (seconds, cycles) = since.split_once('.').context("a wait without a time")?;
+            let since_tsc = seconds.parse::<u64>()? * 1_000_000_000 + cycles.parse::<u64>()?;
             let length = after.split("us").next().unwrap_or_default();
-            println!("{end} {length}");
+            println!("{} {length}", first_tsc + since_tsc);
         }
     }
     Ok(())
+}
+
+/// Of the first record that has one (`t_rec` of xen/include/public/trace.h): a word of 28 bits of
+/// event, 3 bits that count the words behind, and one that tells whether a TSC comes before these.
+fn first_tsc(trace: &[u8]) -> Option<u64> {
+    let word = |at: usize| Some(u32::from_le_bytes(trace.get(at..at + 4)?.try_into().ok()?));
+    let mut at = 0;
+    loop {
+        let head = word(at)?;
+        if head >> 31 == 1 {
+            return Some(u64::from(word(at + 8)?) << 32 | u64::from(word(at + 4)?));
+        }
+        at += 4 * (1 + (head >> 28 & 7) as usize);
+    }
 }

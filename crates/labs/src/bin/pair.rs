@@ -1,5 +1,7 @@
 //! `pair FOLDER [timerlat]` records a Linux guest and its host in a lab beside a disturber, and
 //! puts `quiet.rec`, `guest.rec` and `host.rec` into the folder, for `vmnoise explain`.
+//! `pair FOLDER two CPUS|virtual:SHIFT [SUITE]` records two guests of two vCPUs each and their host,
+//! which has so many CPUs, or one under virtual time.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -7,7 +9,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use vmnoise_labs::bed::{Kernel, Suite};
+use vmnoise_labs::neighbours::{Neighbours, files};
 use vmnoise_labs::pair::{DISTURBED, HOST, Pair, QUIET};
+
+const USAGE: &str = "usage: pair FOLDER [timerlat | two CPUS|virtual:SHIFT [SUITE]]";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -16,15 +21,41 @@ fn main() -> Result<()> {
     let (folder, pair) = match arguments[..] {
         [folder] => (folder, pair),
         [folder, "timerlat"] => (folder, pair.timerlat()),
-        _ => bail!("usage: pair FOLDER [timerlat]"),
+        [folder, "two", ref how @ ..] => return two(folder, how),
+        _ => bail!(USAGE),
     };
     let recorded = pair.duration("200ms").record()?;
     for name in [QUIET, DISTURBED, HOST] {
-        let path = Path::new(folder).join(name);
-        let bytes = std::fs::copy(recorded.file(name), &path);
-        let bytes = bytes.with_context(|| path.display().to_string())?;
-        println!("{}: {bytes} bytes", path.display());
+        copy(recorded.folder(), folder, name)?;
     }
     println!("disturber: {}", recorded.disturber()?);
+    Ok(())
+}
+
+fn two(folder: &str, how: &[&str]) -> Result<()> {
+    let (time, suite) = match *how {
+        [time] => (time, None),
+        [time, suite] => (time, Some(suite)),
+        _ => bail!(USAGE),
+    };
+    let suite = Suite::ALL.into_iter().find(|it| it.name() == suite);
+    let neighbours = Neighbours::of(Kernel::Cloud, suite.context(USAGE)?)?;
+    let neighbours = match time.strip_prefix("virtual:") {
+        Some(shift) => neighbours.virtual_time(shift.parse()?),
+        None => neighbours.cpus(time.parse()?),
+    };
+    let recorded = neighbours.record()?;
+    for name in files() {
+        copy(recorded.folder(), folder, &name)?;
+    }
+    println!("{}", recorded.kernel_version);
+    Ok(())
+}
+
+fn copy(from: &Path, folder: &str, name: &str) -> Result<()> {
+    let path = Path::new(folder).join(name);
+    let bytes = std::fs::copy(from.join(name), &path);
+    let bytes = bytes.with_context(|| path.display().to_string())?;
+    println!("{}: {bytes} bytes", path.display());
     Ok(())
 }

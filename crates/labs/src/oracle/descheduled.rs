@@ -9,39 +9,35 @@ use crate::bed::inside::outputs;
 use crate::bed::{CommandOutput, Kernel, Lab};
 use crate::lab_program;
 
-/// How long the task keeps the vCPU from running, microseconds.
-const BURST_US: u64 = 3_000;
+/// How long the task keeps the vCPU from running, and lets it run, microseconds.
+const TURN_US: [u64; 2] = [3_000, 24_000];
 /// Where it leaves its book.
-const BOOK: &str = "/tmp/bursts";
+const BOOK: &str = "/tmp/waits";
 
 /// What a lab showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descheduled {
     /// `uname -r` of host and guest.
     pub kernel_version: String,
-    /// What the host's scheduler has charged the task for its longest burst, nanoseconds.
+    /// The longest burst by the task's own book, nanoseconds.
     pub burst_ns: u64,
+    /// The most that the host's scheduler has booked as run delay of the vCPU from one
+    /// burst to the next, nanoseconds.
+    pub waited_ns: u64,
     /// The latest wake-ups of the guest, the latest first; what is named is steal.
     pub delays: Vec<Delay>,
     /// The most steal in one of the latest wake-ups while nobody kept the vCPU away.
     pub quiet_ns: u64,
 }
 
-impl Descheduled {
-    /// The most steal of a wake-up that one burst can have made. The end of the task follows
-    /// its last burst, and takes the CPU, too.
-    pub fn longest_of_burst_ns(&self) -> Option<u64> {
-        let stolen = self.delays.iter().map(|delay| delay.named_ns);
-        stolen.filter(|ns| ns * 100 <= self.burst_ns * 105).max()
-    }
-}
-
-/// Boots a lab with a guest under virtual time, and lets the task loose on the host.
+/// Boots a lab with a guest under virtual time, and lets the task loose on the host. It outlasts
+/// the guest's run: its own end would take the CPU, too.
 ///
 /// # Errors
 /// If the lab fails, or says what cannot be read.
 pub fn descheduled() -> Result<Descheduled> {
-    let disturb = format!("lab-disturb bursts 0 37 {BURST_US} 40 {BOOK}");
+    let [burst_us, every_us] = TURN_US;
+    let disturb = format!("& lab-disturb waits 0 {burst_us} {every_us} {BOOK}");
     let print = format!("lab-guest print {BOOK}");
     let report = Lab::kernel(Kernel::Cloud)
         .virtual_time(0)
@@ -53,21 +49,22 @@ pub fn descheduled() -> Result<Descheduled> {
             "lab-guest told 1",
             &disturb,
             "lab-guest told 2",
-            "lab-guest results",
             &print,
+            "lab-guest results",
         ])?;
-    let [_, disturbed, _, results, book] = &report.outputs[..] else {
+    let [_, _, book, results] = &report.outputs[..] else {
         bail!("{} outputs", report.outputs.len());
     };
-    disturbed.text()?;
     let results = outputs(results.text()?.as_bytes())?;
     let [quiet, beside] = &results[..] else {
         bail!("{} results of the guest", results.len());
     };
     let (quiet, delays) = (stolen(quiet)?, stolen(beside)?);
+    let (waited_ns, burst_ns) = longest(&String::from_utf8(book.file()?)?)?;
     Ok(Descheduled {
         kernel_version: report.kernel_version.clone(),
-        burst_ns: longest_burst_ns(&String::from_utf8(book.file()?)?)?,
+        burst_ns,
+        waited_ns,
         delays,
         quiet_ns: quiet.iter().map(|it| it.named_ns).max().unwrap_or(0),
     })
@@ -90,12 +87,26 @@ fn stolen(result: &CommandOutput) -> Result<Vec<Delay>> {
         .collect()
 }
 
-/// The third word of each line of `lab-disturb bursts`.
-fn longest_burst_ns(book: &str) -> Result<u64> {
-    let charged = |line: &str| -> Result<u64> {
-        let word = line.split(' ').nth(2);
-        Ok(word.context("a line without what was charged")?.parse()?)
+/// The longest wait between two lines of `lab-disturb waits`, and its longest burst.
+fn longest(book: &str) -> Result<(u64, u64)> {
+    let line = |line: &str| -> Result<(u64, u64)> {
+        let (run_delay_ns, burst_ns) = line.split_once(' ').context("half a line")?;
+        Ok((run_delay_ns.parse()?, burst_ns.parse()?))
     };
-    let charged: Vec<u64> = book.lines().map(charged).collect::<Result<_>>()?;
-    charged.into_iter().max().context("an empty book")
+    let lines: Vec<(u64, u64)> = book.lines().map(line).collect::<Result<_>>()?;
+    let waits = lines.windows(2).map(|pair| pair[1].0 - pair[0].0);
+    let bursts = lines.iter().map(|line| line.1);
+    waits.max().zip(bursts.max()).context("an empty book")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_booked_from_one_burst_to_the_next() {
+        assert_eq!(longest("50 30\n90 33\n120 31\n").unwrap(), (40, 33));
+        assert!(longest("50 30\n").is_err());
+        assert!(longest("50\n").is_err());
+    }
 }

@@ -5,8 +5,10 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::waited::{self, Waited};
 use crate::bed::{Kernel, Suite};
-use crate::pair::{DISTURBED, HOST, Pair};
+use crate::pair::{DISTURBED, EVERY, HOST, Pair};
+use crate::vmm_steps::Look;
 
 /// The tracer prints a line each second.
 const TRACER: [&str; 2] = [
@@ -31,6 +33,8 @@ pub struct Flagship {
     pub joined: Columns,
     /// Who took the guest's time above 20 us, the first few: share, name, percent.
     pub culprits: Vec<(String, String, f64)>,
+    /// What it alone books as steal, and what the scheduler of the host booked as run delay.
+    pub waited: Waited,
 }
 
 /// A line of the kernel's osnoise tracer (Documentation/trace/osnoise-tracer.rst).
@@ -68,7 +72,10 @@ pub fn flagship() -> Result<Flagship> {
         .in_guest(&TRACER)
         .record()?;
     let alone = recorded.explain(&[DISTURBED], &[])?;
-    let joined = recorded.explain(&[DISTURBED, HOST], &["-T", "20"])?;
+    let joined = recorded.explain(&[DISTURBED, HOST], &["-T", "20", "--top", EVERY])?;
+    let stolen = waited::stolen(&joined, &recorded.trace(DISTURBED)?)?;
+    let looks: Vec<Look> = recorded.treatment.looks().copied().collect();
+
     let mut traces = recorded.in_guest.iter();
     let kernel = traces.find_map(|output| KernelSample::of(&output.stdout));
     let culprits = joined["culprits"].as_array().context("culprits")?.iter();
@@ -82,6 +89,7 @@ pub fn flagship() -> Result<Flagship> {
         alone: Columns::of(&alone)?,
         joined: Columns::of(&joined)?,
         culprits: culprits.collect::<Result<_>>()?,
+        waited: Waited::of(&stolen, &looks)?,
         disturber: recorded.disturber()?.to_owned(),
         guest_version: joined["kernel"].as_str().context("kernel")?.to_owned(),
         host_version: recorded.kernel_version,
@@ -89,13 +97,9 @@ pub fn flagship() -> Result<Flagship> {
 }
 
 impl Flagship {
-    /// How much of the time that the host's tasks took is booked as steal by the guest
-    /// alone, in percent.
-    pub fn booked_as_steal_percent(&self) -> Option<f64> {
-        let [.., steal_ns, _] = self.alone.shares_ns;
-        let [.., unplaced_ns, preempted_ns] = self.joined.shares_ns;
-        let lost_ns = preempted_ns? + unplaced_ns.unwrap_or(0);
-        Some(steal_ns? as f64 * 1e2 / lost_ns as f64)
+    /// How much of the vCPU's run delay is booked as steal by the guest alone, in percent.
+    pub fn booked_as_steal_percent(&self) -> f64 {
+        self.waited.least_ns as f64 * 1e2 / self.waited.run_delay_ns as f64
     }
 }
 

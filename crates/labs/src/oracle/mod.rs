@@ -16,6 +16,7 @@ mod softirqs;
 mod timerlat;
 mod trace;
 pub mod vm_exits;
+pub mod waited;
 pub mod xen;
 pub mod xen_slop;
 

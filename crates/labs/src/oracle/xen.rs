@@ -1,27 +1,35 @@
 //! Holds what a guest of Xen says was stolen against the books of Xen itself: when its
 //! vCPU was ready to run, and waited.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 
-use super::trace::{self, Kind, seconds_ns};
+use super::trace::{self, Kind};
 
-/// A wait of the vCPU, on Xen's clock.
+/// A wait of the vCPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Wait {
-    end_ns: u64,
+    end_tsc: u64,
     dur_ns: u64,
 }
 
-/// In how many places of a gap its steal is looked for.
-const PLACES: u64 = 8;
+/// The guest's clock by two of its readings between readings of the TSC, which is also that of
+/// Xen's trace: the guest reads it with nobody between (doctor says so).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Clock {
+    mono_ns: u64,
+    tsc: u64,
+    cycles_per_ns: f64,
+    /// By how much a time that is laid over it may be off, nanoseconds.
+    pub bound_ns: u64,
+}
 
 /// A gap in the guest, or a wake-up that came late, on its own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Gap {
-    start_ns: u64,
-    end_ns: u64,
-    steal_ns: u64,
+pub(super) struct Gap {
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) steal_ns: u64,
 }
 
 /// A gap in which something was stolen, and Xen's waits within it.
@@ -33,62 +41,88 @@ pub struct Compared {
     pub waited_ns: u64,
 }
 
+impl Clock {
+    /// From what `lab-disturb clock` printed before a measurement and after it.
+    ///
+    /// # Errors
+    /// If that cannot be read, or no time lies between.
+    pub fn of(readings: [&str; 2]) -> Result<Clock> {
+        let [first, last] = readings.map(|line| {
+            let numbers: Vec<u64> = line
+                .split_whitespace()
+                .map(str::parse)
+                .collect::<Result<_, _>>()?;
+            <[u64; 3]>::try_from(numbers).map_err(|_| anyhow!("no reading of the clocks: {line}"))
+        });
+        let ([before_tsc, mono_ns, after_tsc], last) = (first?, last?);
+        let middle = |[before_tsc, _, after_tsc]: [u64; 3]| before_tsc.midpoint(after_tsc);
+        let tsc = middle([before_tsc, mono_ns, after_tsc]);
+        ensure!(last[1] > mono_ns && middle(last) > tsc, "the clocks stand");
+        let cycles_per_ns = (middle(last) - tsc) as f64 / (last[1] - mono_ns) as f64;
+        let widest_tsc = (after_tsc - before_tsc).max(last[2] - last[0]);
+        Ok(Clock {
+            mono_ns,
+            tsc,
+            cycles_per_ns,
+            bound_ns: (widest_tsc as f64 / cycles_per_ns).ceil() as u64,
+        })
+    }
+
+    /// When the TSC was that, on the guest's clock; `None` before that was 0.
+    fn mono_ns(self, tsc: u64) -> Option<u64> {
+        let since_ns = (tsc as f64 - self.tsc as f64) / self.cycles_per_ns;
+        self.mono_ns.checked_add_signed(since_ns.round() as i64)
+    }
+}
+
 /// Compares each gap of `vmnoise osnoise trace` with at least this much steal with Xen's waits
 /// in it.
 ///
 /// # Errors
 /// If the trace or the waits cannot be read, or nothing was stolen.
-pub fn compare(trace: &str, waits: &str, at_least_ns: u64) -> Result<Vec<Compared>> {
-    beside_waits(gaps(trace)?, waits, at_least_ns)
+pub fn compare(trace: &str, waits: &str, clock: Clock, at_least_ns: u64) -> Result<Vec<Compared>> {
+    beside_waits(gaps(trace)?, waits, clock, at_least_ns)
 }
 
 /// Compares the latest wake-ups that `vmnoise timerlat` lists in the same way.
 ///
 /// # Errors
 /// If the result or the waits cannot be read, or nothing was stolen.
-pub fn compare_latencies(result: &Value, waits: &str, at_least_ns: u64) -> Result<Vec<Compared>> {
+pub fn compare_latencies(
+    result: &Value,
+    waits: &str,
+    clock: Clock,
+    at_least_ns: u64,
+) -> Result<Vec<Compared>> {
     let worst = result["cpus"][0]["worst"].as_array();
     let worst = worst.context("a result without its latest wake-ups")?;
     let latencies = worst.iter().map(latency).collect::<Option<Vec<_>>>();
-    beside_waits(latencies.context("no wake-ups")?, waits, at_least_ns)
+    beside_waits(latencies.context("no wake-ups")?, waits, clock, at_least_ns)
 }
 
-/// The clocks are laid over each other so that the two differ the least.
-fn beside_waits(mut gaps: Vec<Gap>, waits: &str, at_least_ns: u64) -> Result<Vec<Compared>> {
+fn beside_waits(
+    mut gaps: Vec<Gap>,
+    waits: &str,
+    clock: Clock,
+    at_least_ns: u64,
+) -> Result<Vec<Compared>> {
     gaps.retain(|gap| gap.steal_ns >= at_least_ns);
     gaps.sort_by_key(|gap| gap.start_ns);
+    ensure!(!gaps.is_empty(), "nothing was stolen");
     let waits = waits.lines().map(wait).collect::<Result<Vec<_>>>()?;
-    let first = gaps.first().context("nothing was stolen")?;
-    let slack_ns = (first.end_ns - first.start_ns).saturating_sub(first.steal_ns);
-    let came_back_ns: Vec<u64> = (0..=PLACES)
-        .map(|place| first.start_ns + first.steal_ns + slack_ns * place / PLACES)
-        .collect();
-    // Which clock is ahead is not known.
-    let offsets = waits.iter().flat_map(|wait| {
-        let back_ns = came_back_ns.iter();
-        back_ns.map(|&back_ns| wait.end_ns.wrapping_sub(back_ns))
-    });
-    let compared = offsets.map(|offset| {
-        let compare = |gap: &Gap| Compared {
-            steal_ns: gap.steal_ns,
-            waited_ns: waited_ns(&waits, *gap, offset),
-        };
-        gaps.iter().map(compare).collect::<Vec<Compared>>()
-    });
-    let differ_ns = |all: &Vec<Compared>| -> u64 {
-        let each = all.iter().map(|it| it.steal_ns.abs_diff(it.waited_ns));
-        each.sum()
+    ensure!(!waits.is_empty(), "Xen tells of no wait");
+    let compare = |gap: &Gap| Compared {
+        steal_ns: gap.steal_ns,
+        waited_ns: waited_ns(&waits, *gap, clock),
     };
-    compared
-        .min_by_key(differ_ns)
-        .context("Xen tells of no wait")
+    Ok(gaps.iter().map(compare).collect())
 }
 
 /// What of the waits lies in a gap, of those that ended there. Between the end of a wait and
 /// that of its gap the guest's kernel handles what came meanwhile.
-fn waited_ns(waits: &[Wait], gap: Gap, offset_ns: u64) -> u64 {
+fn waited_ns(waits: &[Wait], gap: Gap, clock: Clock) -> u64 {
     let within = |wait: &Wait| {
-        let end_ns = wait.end_ns.wrapping_sub(offset_ns);
+        let end_ns = clock.mono_ns(wait.end_tsc)?;
         let ended_here = (gap.start_ns..=gap.end_ns).contains(&end_ns);
         ended_here.then(|| wait.dur_ns.min(end_ns - gap.start_ns))
     };
@@ -108,7 +142,7 @@ fn latency(worst: &Value) -> Option<Gap> {
 }
 
 /// Lines of a gap and of its budget follow each other.
-fn gaps(trace: &str) -> Result<Vec<Gap>> {
+pub(super) fn gaps(trace: &str) -> Result<Vec<Gap>> {
     let samples = trace::lines(trace)?.into_iter();
     let samples = samples.filter(|line| line.kind == Kind::Sample);
     let budgets = trace
@@ -137,13 +171,13 @@ fn steal_ns(budget: &str) -> Result<u64> {
     Ok(steal.map_or(Ok(0), str::parse)?)
 }
 
-/// `0.020012928 9978.461`: xenalyze prints the fraction of a microsecond without the zeros
-/// in front, so that it may be off by one.
+/// `20012928 9978.461`: xenalyze prints the fraction of a microsecond without the zeros in
+/// front, so that it may be off by one.
 fn wait(line: &str) -> Result<Wait> {
     let (end, length) = line.split_once(' ').context("a wait without a length")?;
     let (whole_us, fraction_ns) = length.split_once('.').unwrap_or((length, "0"));
     Ok(Wait {
-        end_ns: seconds_ns(end)?,
+        end_tsc: end.parse()?,
         dur_ns: whole_us.parse::<u64>()? * 1000 + fraction_ns.parse::<u64>()?,
     })
 }
@@ -160,16 +194,51 @@ mod tests {
         [000] 7.025060: sample_threshold: start 7.020000000 duration 5050000 ns interference 0\n\
         [000] 7.025060: sample_budget: 5050000 ns = 5000000 ns steal + 50000 ns hv_or_hw (residual)\n";
 
+    /// The guest's 7 s are 500 ms of the TSC, of which two make a nanosecond.
+    fn clock() -> Clock {
+        let readings = [
+            "999999000 7000000000 1000001000",
+            "3999999900 8500000000 4000000100",
+        ];
+        Clock::of(readings).unwrap()
+    }
+
+    /// Xen's lines, of milliseconds since the guest's 7 s.
+    fn waits(all: &[(f64, &str)]) -> String {
+        let line = |(end_ms, length): &(f64, &str)| {
+            let end_tsc = 1_000_000_000 + (end_ms * 2e6) as u64;
+            format!("{end_tsc} {length}\n")
+        };
+        all.iter().map(line).collect()
+    }
+
+    #[test]
+    fn a_clock_is_known_by_two_readings() {
+        assert_eq!(clock().mono_ns(1_000_000_000), Some(7_000_000_000));
+        assert_eq!(clock().mono_ns(1_002_000_000), Some(7_001_000_000));
+        assert_eq!(clock().mono_ns(998_000_000), Some(6_999_000_000));
+        // The wider reading took 2,000 cycles.
+        assert_eq!(clock().bound_ns, 1_000);
+        assert!(Clock::of(["1 2 3", "1 2 3"]).is_err());
+        assert!(Clock::of(["1 2", "3 4 5"]).is_err());
+    }
+
     #[test]
     fn waits_are_found_in_the_gaps_they_ended_in() {
         // Before the first gap, in it, in the second one twice, and after it.
-        let waits = "0.000010000 9.7\n0.500000000 9990.64\n0.512000000 2000.0\n\
-                     0.514900000 2999.0\n0.530000000 7.0\n";
-        let compared = compare(TRACE, waits, 1_000_000).unwrap();
+        let waits = waits(&[
+            (-1.0, "9.7"),
+            (10.0, "9990.64"),
+            (22.0, "2000.0"),
+            (24.9, "2999.0"),
+            (30.0, "7.0"),
+        ]);
+        let compared = compare(TRACE, &waits, clock(), 1_000_000).unwrap();
         let told: Vec<_> = compared
             .iter()
             .map(|it| (it.steal_ns, it.waited_ns))
             .collect();
+        // Of the one that began before its gap, what lies in it.
         assert_eq!(told, [(10_000_000, 9_990_064), (5_000_000, 4_999_000)]);
     }
 
@@ -191,21 +260,28 @@ mod tests {
             wake_up(7_000_000_000, 10_080_000, 10_000_000),
         ];
         let result = serde_json::json!({"cpus": [{"worst": worst}]});
-        let waits = "0.110020000 10000.0\n0.206030000 10000.0\n";
-        let compared = compare_latencies(&result, waits, 1_000_000).unwrap();
+        let waits = waits(&[(10.0, "10000.0"), (106.01, "10000.0")]);
+        let compared = compare_latencies(&result, &waits, clock(), 1_000_000).unwrap();
         let told: Vec<_> = compared
             .iter()
             .map(|it| (it.steal_ns, it.waited_ns))
             .collect();
         assert_eq!(told, [(10_000_000, 10_000_000), (6_000_000, 6_010_000)]);
-        assert!(compare_latencies(&serde_json::json!({}), waits, 1).is_err());
+        assert!(compare_latencies(&serde_json::json!({}), &waits, clock(), 1).is_err());
     }
 
+    /// A clock that is wrong by less than a wait has no agreement.
     #[test]
     fn what_xen_knows_nothing_of_is_matched_by_nothing() {
-        let compared = compare(TRACE, "0.5 9990.64\n", 1_000_000).unwrap();
+        let one = waits(&[(10.0, "9990.64")]);
+        let compared = compare(TRACE, &one, clock(), 1_000_000).unwrap();
         assert_eq!(compared[1].waited_ns, 0);
-        assert!(compare(TRACE, "", 1_000_000).is_err());
-        assert!(compare(TRACE, "0.5 1.0\n", 20_000_000).is_err());
+        let moved = waits(&[(13.0, "9990.64")]);
+        assert_eq!(
+            compare(TRACE, &moved, clock(), 1_000_000).unwrap()[0].waited_ns,
+            0
+        );
+        assert!(compare(TRACE, "", clock(), 1_000_000).is_err());
+        assert!(compare(TRACE, &one, clock(), 20_000_000).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! Streams of any events, the ones that no run would write included.
 
-use proptest::array::uniform4;
+use proptest::array::{uniform4, uniform5};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -60,7 +60,7 @@ fn small() -> impl Strategy<Value = u32> {
 
 fn any_activation() -> impl Strategy<Value = Event> {
     let steps = uniform4(option::of(number()));
-    let steals = uniform4(number());
+    let steals = uniform5(number());
     let strategy = (small(), number(), number(), steps, steals, small());
     strategy.prop_map(
         |(cpu, expiry_mono_ns, woke_mono_ns, steps, steal_ns, missed)| {

@@ -230,7 +230,7 @@ pub fn one_of_each() -> Vec<Event> {
             irq_mono_ns: Some(1_100),
             waking_mono_ns: None,
             switch_mono_ns: Some(1_800),
-            steal_ns: [70, 0, 8, u64::MAX],
+            steal_ns: [5, 70, 0, 8, u64::MAX],
             missed: 2,
         }),
     ]

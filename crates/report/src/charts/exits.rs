@@ -6,13 +6,27 @@ use plotly::common::{Marker, Orientation};
 use plotly::layout::BarMode;
 use plotly::{Bar, Layout, Trace};
 use vmnoise_events::Share;
-use vmnoise_explain::{ExitsRun, ReasonExits, Taken};
+use vmnoise_explain::{ExitsRun, ReasonExits};
 
 use super::{Chart, View, axes, distribution};
 use crate::shares::{colour, label};
 
 /// Reasons that are drawn.
 const REASONS: usize = 12;
+
+/// From the bottom of a bar to its top.
+const TAKEN: [Share; 10] = [
+    Share::Kvm,
+    Share::Vmm,
+    Share::Preempted,
+    Share::Blocked,
+    Share::Throttled,
+    Share::HostIrq,
+    Share::HostSoftirq,
+    Share::HostNmi,
+    Share::Halted,
+    Share::Unexplained,
+];
 
 /// All vCPUs together, by reason.
 fn by_reason(run: &ExitsRun) -> Vec<(String, Vec<&ReasonExits>)> {
@@ -30,20 +44,6 @@ fn by_reason(run: &ExitsRun) -> Vec<(String, Vec<&ReasonExits>)> {
     reasons
 }
 
-const fn taken(taken: &Taken) -> [(Share, Option<u64>); 9] {
-    [
-        (Share::Kvm, taken.kvm),
-        (Share::Vmm, Some(taken.vmm)),
-        (Share::Preempted, Some(taken.preempted)),
-        (Share::Blocked, Some(taken.blocked)),
-        (Share::Throttled, Some(taken.throttled)),
-        (Share::HostIrq, Some(taken.host_irq)),
-        (Share::HostSoftirq, Some(taken.host_softirq)),
-        (Share::HostNmi, Some(taken.host_nmi)),
-        (Share::Halted, Some(taken.halted)),
-    ]
-}
-
 /// Where the time of each reason went.
 pub(super) fn reasons(run: &ExitsRun) -> Chart {
     let mut reasons = by_reason(run);
@@ -58,14 +58,13 @@ pub(super) fn reasons(run: &ExitsRun) -> Chart {
     let mut views = Vec::new();
     for (view, asleep) in [("without sleep", false), ("with sleep", true)] {
         let mut traces: Vec<Box<dyn Trace>> = Vec::new();
-        for (place, share) in taken_shares().into_iter().enumerate() {
+        for share in TAKEN {
             let sums: Vec<f64> = reasons
                 .iter()
                 .map(|(_, of)| {
-                    let all = of
-                        .iter()
-                        .map(|it| taken(&it.shares_ns)[place].1.unwrap_or(0));
-                    all.sum::<u64>() as f64 / 1e9
+                    let parts = of.iter().flat_map(|it| it.shares_ns.parts());
+                    let its = parts.filter(|(it, _)| *it == share);
+                    its.filter_map(|(_, ns)| ns).sum::<u64>() as f64 / 1e9
                 })
                 .collect();
             let is_left_out = share == Share::Halted && !asleep;
@@ -95,20 +94,6 @@ pub(super) fn reasons(run: &ExitsRun) -> Chart {
                 .into(),
         views,
     }
-}
-
-fn taken_shares() -> [Share; 9] {
-    [
-        Share::Kvm,
-        Share::Vmm,
-        Share::Preempted,
-        Share::Blocked,
-        Share::Throttled,
-        Share::HostIrq,
-        Share::HostSoftirq,
-        Share::HostNmi,
-        Share::Halted,
-    ]
 }
 
 /// How long the exits of each reason were.

@@ -1,6 +1,7 @@
 //! Exits of vCPUs: each vCPU, and each reason.
 
 use hdrhistogram::Histogram;
+use vmnoise_events::Share;
 use vmnoise_explain::{Taken, VcpuExits};
 
 use super::{NUMBER, Table, WORD, number, share_of, time, words};
@@ -101,8 +102,8 @@ pub(super) fn reasons(run: &Run) -> Table {
                     time(of.kvm),
                     time(of.vmm),
                     time(of.preempted),
-                    time(of.blocked + of.throttled),
-                    time(of.host_irq + of.host_softirq + of.host_nmi),
+                    time(both(of.blocked, of.throttled)),
+                    time(both(both(of.host_irq, of.host_softirq), of.host_nmi)),
                     time(of.halted),
                 ]);
             }
@@ -125,16 +126,12 @@ fn vcpu_name(vm: &str, vcpu: &VcpuExits) -> String {
 
 /// What exits took, without the sleep that the guest asked for, in nanoseconds.
 pub(crate) fn noise_of(taken: &Taken) -> u64 {
-    [
-        taken.kvm.unwrap_or(0),
-        taken.vmm,
-        taken.preempted,
-        taken.blocked,
-        taken.throttled,
-        taken.host_irq,
-        taken.host_softirq,
-        taken.host_nmi,
-    ]
-    .iter()
-    .sum()
+    let parts = taken.parts().into_iter();
+    let noise = parts.filter(|(share, _)| *share != Share::Halted);
+    noise.filter_map(|(_, ns)| ns).sum()
+}
+
+/// As long as both together, if both are known.
+fn both(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    Some(one? + other?)
 }

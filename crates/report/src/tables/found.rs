@@ -6,7 +6,7 @@ use crate::run::{Outcome, Run};
 /// The pairs of a join.
 pub(super) fn pairs(run: &Run) -> Table {
     let [tested, inside] = match run.is_of_tasks() {
-        true => ["instants tested", "of them in no exit"],
+        true => ["exits tested", "of them between instants"],
         false => ["exits tested", "of them in a gap"],
     };
     let mut table = Table::new(
@@ -18,6 +18,7 @@ pub(super) fn pairs(run: &Run) -> Table {
             (tested, NUMBER),
             (inside, NUMBER),
             ("by chance", NUMBER),
+            ("odds", NUMBER),
             ("clock bound", NUMBER),
             ("recorded by both", NUMBER),
         ],
@@ -33,6 +34,11 @@ pub(super) fn pairs(run: &Run) -> Table {
             number(pair.exits_tested),
             number(pair.exits_inside),
             share_of(Some(pair.by_chance_percent)),
+            Field {
+                text: format!("10^{:.0}", pair.log10_odds.floor()),
+                rank: Some(pair.log10_odds),
+                is_number: true,
+            },
             time(pair.bound_ns),
             time(pair.overlap_ns),
         ]);

@@ -67,7 +67,7 @@ struct vcpu_vmx___vt {
 
 /* The VMCB of a vCPU, which is read once for each mode: a read costs as much as a clock. A vCPU
  * that took the memory of another has made no more exits than the other had at its first. */
-static __always_inline struct vmcb *vmcb_of(struct exits_vmcb *known, struct kvm_vcpu *vcpu)
+static __always_inline struct vmcb *vmcb_of(struct vmnoise_vmcb *known, struct kvm_vcpu *vcpu)
 {
 	struct vcpu_svm *svm = (void *)vcpu;
 	u64 exits = vcpu->stat.exits;
@@ -85,7 +85,7 @@ static __always_inline struct vmcb *vmcb_of(struct exits_vmcb *known, struct kvm
 	return vmcb;
 }
 
-static __always_inline u64 svm_exit_code(struct exits_vmcb *known, struct kvm_vcpu *vcpu)
+static __always_inline u64 svm_exit_code(struct vmnoise_vmcb *known, struct kvm_vcpu *vcpu)
 {
 	struct vmcb *vmcb = vmcb_of(known, vcpu);
 	u64 code = 0;
@@ -118,7 +118,7 @@ static __always_inline u64 vmx_exit_code(struct kvm_vcpu *vcpu)
 	return code;
 }
 
-static __always_inline u64 exit_code(struct exits_vmcb *known, struct kvm_vcpu *vcpu, u32 isa)
+static __always_inline u64 exit_code(struct vmnoise_vmcb *known, struct kvm_vcpu *vcpu, u32 isa)
 {
 	if (isa == ISA_SVM && bpf_core_type_exists(struct vcpu_svm))
 		return svm_exit_code(known, vcpu);

@@ -19,7 +19,8 @@ static __always_inline u32 here(void)
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
 {
-	struct vmnoise_source *source = exits_irq_entry(here(), bpf_ktime_get_ns());
+	struct vmnoise_source *source =
+	    exits_irq_entry(here(), bpf_ktime_get_ns(), irq, VMNOISE_FROM_LINE);
 
 	if (source)
 		name_line(source, irq, action);
@@ -27,9 +28,9 @@ int BPF_PROG(irq_handler_entry, int irq, struct irqaction *action)
 }
 
 SEC("tp_btf/irq_handler_exit")
-int BPF_PROG(irq_handler_exit)
+int BPF_PROG(irq_handler_exit, int irq)
 {
-	exits_irq_exit(here(), bpf_ktime_get_ns());
+	exits_irq_exit(here(), bpf_ktime_get_ns(), irq, VMNOISE_FROM_LINE);
 	return 0;
 }
 
@@ -37,7 +38,8 @@ int BPF_PROG(irq_handler_exit)
 	SEC("tp_btf/" #word "_entry")                                                              \
 	int BPF_PROG(word##_entry, int vector)                                                     \
 	{                                                                                          \
-		struct vmnoise_source *source = exits_irq_entry(here(), bpf_ktime_get_ns());       \
+		struct vmnoise_source *source =                                                    \
+		    exits_irq_entry(here(), bpf_ktime_get_ns(), vector, VMNOISE_FROM_VECTOR);      \
 		union vector_name name = {.letters = #word};                                       \
                                                                                                    \
 		if (source)                                                                        \
@@ -45,9 +47,9 @@ int BPF_PROG(irq_handler_exit)
 		return 0;                                                                          \
 	}                                                                                          \
 	SEC("tp_btf/" #word "_exit")                                                               \
-	int BPF_PROG(word##_exit)                                                                  \
+	int BPF_PROG(word##_exit, int vector)                                                      \
 	{                                                                                          \
-		exits_irq_exit(here(), bpf_ktime_get_ns());                                        \
+		exits_irq_exit(here(), bpf_ktime_get_ns(), vector, VMNOISE_FROM_VECTOR);           \
 		return 0;                                                                          \
 	}
 
@@ -61,9 +63,9 @@ int BPF_PROG(softirq_entry, unsigned int number)
 }
 
 SEC("tp_btf/softirq_exit")
-int BPF_PROG(softirq_exit)
+int BPF_PROG(softirq_exit, unsigned int number)
 {
-	exits_softirq_exit(here(), bpf_ktime_get_ns());
+	exits_softirq_exit(here(), bpf_ktime_get_ns(), number);
 	return 0;
 }
 
@@ -75,9 +77,8 @@ int BPF_PROG(nmi_handler, void *handler, __s64 delta_ns)
 	return 0;
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
-	     unsigned int prev_state)
+static __always_inline int task_switch(bool preempt, struct task_struct *prev,
+				       struct task_struct *next, u32 prev_state)
 {
 	struct vmnoise_source source = source_from(VMNOISE_FROM_TASK, prev->pid);
 	u32 cpu = here();
@@ -91,6 +92,28 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		slot->running_task = (u64)next;
 	}
 	exits_switch(slot, cpu, bpf_ktime_get_ns(), preempt, prev_state, &source, next->pid);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	return task_switch(preempt, prev, next, prev_state);
+}
+
+/* Before 5.18 the tracepoint has three arguments. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch_before_5_18, bool preempt, struct task_struct *prev,
+	     struct task_struct *next)
+{
+	return task_switch(preempt, prev, next, state_of(prev));
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(sched_process_exit, struct task_struct *task)
+{
+	exits_thread_ends(task->pid);
 	return 0;
 }
 
@@ -136,7 +159,7 @@ int BPF_PROG(sched_waking, struct task_struct *wakee)
 SEC("tp_btf/kvm_vcpu_wakeup")
 int BPF_PROG(kvm_vcpu_wakeup, u64 ns, bool waited)
 {
-	exits_halted(here(), streaming ? bpf_ktime_get_ns() : 0, ns, waited);
+	exits_halted(here(), bpf_ktime_get_ns(), ns, waited);
 	return 0;
 }
 
@@ -157,7 +180,7 @@ int BPF_PROG(kvm_fpu, int load)
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 cpu = here();
-	struct exits_cpu *slot = exits_cpu(cpu);
+	struct exits_cpu *slot = counted_cpu(cpu);
 	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu) : 0;
 
 	if (!vcpu)
@@ -201,14 +224,29 @@ int BPF_PROG(kvm_exit, struct kvm_vcpu *kvm, u32 isa)
 	return 0;
 }
 
+/* A thread takes up another vCPU: of the same VM it is counted together with the one before. */
+static __always_inline struct exits_vcpu *take_up(struct exits_vcpu *vcpu, struct exits_cpu *slot,
+						  u32 cpu, struct kvm_vcpu *kvm)
+{
+	if (vcpu->vm && vcpu->vm != (u64)kvm->kvm) {
+		exits_thread_ends(vcpu->tid);
+		vcpu = vcpu_here(slot, cpu);
+	}
+	if (vcpu)
+		vcpu->kvm_vcpu = (u64)kvm;
+	return vcpu;
+}
+
 SEC("tp_btf/kvm_entry")
-int BPF_PROG(kvm_entry)
+int BPF_PROG(kvm_entry, struct kvm_vcpu *kvm)
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 cpu = here();
-	struct exits_cpu *slot = exits_cpu(cpu);
+	struct exits_cpu *slot = counted_cpu(cpu);
 	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu) : 0;
 
+	if (vcpu && kvm && vcpu->kvm_vcpu != (u64)kvm)
+		vcpu = take_up(vcpu, slot, cpu, kvm);
 	if (vcpu)
 		exits_entry(vcpu, slot, cpu, now);
 	return 0;

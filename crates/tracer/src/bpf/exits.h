@@ -10,6 +10,10 @@
 #define EXITS_REASONS 40
 /* Buckets of a histogram: four for each power of two. */
 #define EXITS_BUCKETS 128
+/* Interruptions of an exit, in a row, of which one tells whether they came before a halt. */
+#define EXITS_INTERRUPTIONS 8
+/* Interrupts in progress on one CPU, at most: one in the handler of another is rare. */
+#define EXITS_NESTING 4
 
 /* Host work on one CPU, each net of what interrupted it. */
 struct exits_work {
@@ -31,33 +35,42 @@ struct exits_split {
 	u64 halted_ns;
 };
 
+/* An interrupt in progress. */
+struct exits_begin {
+	u64 start;
+	u64 taken; /* what interrupts the interrupt, at its begin */
+	struct vmnoise_source source;
+};
+
 /* One CPU: what the host did on it so far, and whose thread is current there. */
 struct exits_cpu {
 	struct exits_work done;
 	u32 vcpu; /* index in `vcpus`; 0 is no vCPU */
 	u32 irq_depth;
-	u64 irq_start;
-	u64 irq_taken; /* what interrupts the interrupt, at its begin */
+	u32 irq_seen; /* a begin, and so the end of whatever begins */
+	u32 softirq_seen;
+	u32 softirq;
+	u32 softirqs_cut; /* by switches of PREEMPT_RT, after which nobody told their ends */
 	u64 softirq_start;
 	u64 softirq_taken;
 	u64 idle_start;
 	u64 idle_taken;
 	u64 done_until; /* the end of the last of it, idle not counted */
 	u64 unbooked;	/* interrupt work was done that the vCPU here was not told of */
-	u64 reserved[3];
+	u32 hosts;	/* a vCPU ever was here */
+	u32 reserved[5];
 
-	/* Only where it is told one by one: the outermost interrupt, the softirq, who runs and
-	 * since when, how many vCPUs wait here, and whether one ever was here. */
-	struct vmnoise_source irq;
+	/* The outermost one first. Their names only where they are told one by one. */
+	struct exits_begin irqs[EXITS_NESTING];
+
+	/* Only where it is told one by one: who runs and since when, and how many vCPUs wait. */
 	u64 running_since;
 	u64 running_task;
 	u32 running_tid;
-	u32 softirq;
 	u32 waiting;
-	u32 hosts;
-	u64 more_reserved[8];
+	u64 more_reserved[5];
 };
-_Static_assert(sizeof(struct exits_cpu) == 256, "two cache lines for each half of a slot");
+_Static_assert(sizeof(struct exits_cpu) == 384, "two cache lines for each third of a slot");
 
 /* Exits of one vCPU for one reason. */
 struct exits_reason {
@@ -90,14 +103,17 @@ struct exits_stay {
 	u32 entered_cpu;
 };
 
-/* Where SVM's codes are read, and for which vCPU: of this kvm_vcpu, which had made this many exits
- * when it was found, in this mode (nested guests have a VMCB of their own). */
-struct exits_vmcb {
-	u64 place;
-	u64 kvm_vcpu;
-	u64 exits;
-	u32 hflags;
-	u32 reserved;
+/* What sleeps took of an exit, with the host work in them. */
+struct exits_slept {
+	u64 blocked_ns;
+	struct exits_work work;
+};
+
+/* What had been taken from an exit by the end of an interruption, and what of it by sleeps. */
+struct exits_taken_by {
+	u64 mono_ns;
+	u64 taken;
+	struct exits_slept slept;
 };
 
 /* One vCPU. Its state follows it from CPU to CPU. */
@@ -108,11 +124,12 @@ struct exits_vcpu {
 	u32 id;	 /* ~0 where no event named it */
 	u32 isa; /* of kvm_exit: 1 VMX, 2 SVM; 0 before the first */
 	u64 vm;	 /* tells the VMs of one process apart */
+	u64 kvm_vcpu;
 
 	/* Where it is. */
 	u32 entered;
 	u32 in_exit;
-	struct exits_vmcb vmcb;
+	struct vmnoise_vmcb vmcb;
 	u64 first_host;	   /* the first host work since it entered */
 	u64 left;	   /* KVM_RUN left */
 	u64 taken_at_left; /* what had been taken from the exit by then */
@@ -123,10 +140,16 @@ struct exits_vcpu {
 	u64 off_start;
 	u64 wake;
 	struct exits_work wake_mark;
-	u64 blocked; /* what was booked of the last sleep, and the host work in it */
-	struct exits_work in_sleep;
 	u32 cpu; /* where it was last current */
 	u32 off_runnable;
+
+	/* A halt is told when it is over: its begin lies somewhere after this much was taken, and
+	 * after so many of the interruptions since. Sleeps since may be its own. */
+	u64 taken_before;
+	struct exits_slept slept;
+	struct exits_taken_by by[EXITS_INTERRUPTIONS];
+	u32 interruptions;
+	u32 more_reserved;
 
 	struct exits_exit now;
 
@@ -142,7 +165,7 @@ struct exits_vcpu {
 	struct vmnoise_source waker;
 	struct exits_stay vmm; /* the last one of this exit */
 	u32 off_cpu;	       /* from which it was switched out */
-	u32 reserved;
+	u32 waits;	       /* it counts among those that wait on its CPU */
 };
 
 /* The numbers of vmnoise_events::VcpuIntervalKind. */

@@ -6,6 +6,7 @@
 
 #include "exits_state.bpf.h"
 #include "exits_stream.bpf.h"
+#include "exits_halts.bpf.h"
 #include "exits_host.bpf.h"
 #include "exits_waiting.bpf.h"
 
@@ -117,7 +118,9 @@ static __always_inline void exits_run_leave(struct exits_vcpu *vcpu, struct exit
 					    u32 cpu, u64 now)
 {
 	now = book_here(vcpu, here, now);
+	outside_guest(vcpu);
 	if (kvm_run_only) {
+		seen(vcpu, now);
 		book_inside_run(vcpu);
 		vcpu->now.start_mono_ns = now;
 		vcpu->now.exit_cpu = cpu;
@@ -131,22 +134,29 @@ static __always_inline void exits_run_leave(struct exits_vcpu *vcpu, struct exit
 		vmm_begins(vcpu, here->vcpu, cpu);
 }
 
-static __always_inline void exits_run_enter(struct exits_vcpu *vcpu, struct exits_cpu *here,
-					    u32 cpu, u64 now)
+static __always_inline void vmm_had_it(struct exits_vcpu *vcpu, u32 cpu, u64 now)
 {
-	u64 vmm_ns;
+	u64 vmm_ns = minus(now - vcpu->left, minus(vcpu->taken, vcpu->taken_at_left));
 
-	if (kvm_run_only)
-		seen(vcpu, now);
-	if (!vcpu->left)
-		return;
-	now = book_here(vcpu, here, now);
-	vmm_ns = minus(now - vcpu->left, minus(vcpu->taken, vcpu->taken_at_left));
 	vcpu->now.split.vmm_ns += vmm_ns;
 	vcpu->taken += vmm_ns;
 	if (streaming)
 		vmm_ends(vcpu, cpu, now);
 	vcpu->left = 0;
+}
+
+static __always_inline void exits_run_enter(struct exits_vcpu *vcpu, struct exits_cpu *here,
+					    u32 cpu, u64 now)
+{
+	now = book_here(vcpu, here, now);
+	outside_guest(vcpu);
+	if (kvm_run_only) {
+		no_irq_here(here);
+		seen(vcpu, now);
+	}
+	if (vcpu->left)
+		vmm_had_it(vcpu, cpu, now);
+	no_halt_before(vcpu);
 	if (kvm_run_only && vcpu->in_exit)
 		exit_ends(vcpu, here->vcpu, cpu, now);
 }
@@ -154,6 +164,7 @@ static __always_inline void exits_run_enter(struct exits_vcpu *vcpu, struct exit
 static __always_inline void exits_entry(struct exits_vcpu *vcpu, struct exits_cpu *here, u32 cpu,
 					u64 now)
 {
+	no_irq_here(here);
 	if (vcpu->in_exit) {
 		now = book_here(vcpu, here, now);
 		exit_ends(vcpu, here->vcpu, cpu, now);

@@ -15,70 +15,140 @@ static __always_inline void host_begins(struct exits_cpu *here, u32 cpu, u64 now
 	}
 }
 
-/* Tells where to say whose interrupt it is: nowhere if nobody asks. */
-static __always_inline struct vmnoise_source *exits_irq_entry(u32 cpu, u64 now)
+/* It is booked when the books of the vCPU here are next brought up to date. */
+static __always_inline void host_ends(struct exits_cpu *here, u64 now)
 {
-	struct exits_cpu *here = exits_cpu(cpu);
+	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
+
+	here->done_until = now;
+	here->unbooked = 1;
+	if (vcpu)
+		interruption_ends(vcpu, here, now);
+}
+
+/* Tells where to say what the interrupt is called: nowhere if nobody asks. */
+static __always_inline struct vmnoise_source *exits_irq_entry(u32 cpu, u64 now, u32 id, u32 origin)
+{
+	struct exits_cpu *here = counted_cpu(cpu);
+	struct exits_begin *begin;
 
 	if (!here)
 		return 0;
 	host_begins(here, cpu, now);
-	if (here->irq_depth++)
+	here->irq_seen = 1;
+	if (here->irq_depth >= EXITS_NESTING) {
+		count_unpaired(here, 1);
 		return 0;
-	here->irq_start = now;
-	here->irq_taken = here->done.nmi_ns;
-	return streaming ? &here->irq : 0;
+	}
+	begin = &here->irqs[here->irq_depth % EXITS_NESTING];
+	begin->start = now;
+	begin->taken = here->done.irq_ns + here->done.nmi_ns;
+	begin->source.id = id;
+	begin->source.origin = origin;
+	barrier(); /* who looks from another CPU finds no depth without its begin */
+	here->irq_depth++;
+	return streaming ? &begin->source : 0;
 }
 
-static __always_inline void exits_irq_exit(u32 cpu, u64 now)
+static __always_inline void irq_ends(struct exits_cpu *here, u32 cpu, u64 now,
+				     const struct exits_begin *begin)
+{
+	u64 taken = here->done.irq_ns + here->done.nmi_ns - begin->taken;
+
+	here->done.irq_ns += minus(now - begin->start, taken);
+	host_ends(here, now);
+	tell_activity(here, cpu, VMNOISE_IRQ, begin->start, now, &begin->source);
+}
+
+/* Begins above the matching one have lost their ends. */
+static __always_inline void exits_irq_exit(u32 cpu, u64 now, u32 id, u32 origin)
 {
 	struct exits_cpu *here = exits_cpu(cpu);
+	u32 depth, i;
 
-	/* An end without its begin was in progress when tracing began. */
-	if (!here || !here->irq_depth || --here->irq_depth)
+	/* An end before the first begin was in progress when counting began: no loss. */
+	if (!here || !here->irq_seen)
 		return;
-	here->done.irq_ns += minus(now - here->irq_start, here->done.nmi_ns - here->irq_taken);
-	here->done_until = now;
-	here->unbooked = 1;
-	tell_activity(here, cpu, VMNOISE_IRQ, here->irq_start, now, &here->irq);
+	depth = here->irq_depth;
+	for (i = 0; i < EXITS_NESTING && depth; i++) {
+		struct exits_begin *begin = &here->irqs[--depth % EXITS_NESTING];
+
+		if (begin->source.id != id || begin->source.origin != origin)
+			continue;
+		if (i)
+			count_unpaired(here, i);
+		here->irq_depth = depth;
+		irq_ends(here, cpu, now, begin);
+		return;
+	}
+	count_unpaired(here, 1);
+}
+
+/* A task has the CPU: no interrupt is in progress, and what began as one has lost its end. */
+static __always_inline void no_irq_here(struct exits_cpu *here)
+{
+	if (!here->irq_depth)
+		return;
+	count_unpaired(here, here->irq_depth);
+	here->irq_depth = 0;
 }
 
 static __always_inline void exits_softirq_entry(u32 cpu, u64 now, u32 number)
 {
-	struct exits_cpu *here = exits_cpu(cpu);
+	struct exits_cpu *here = counted_cpu(cpu);
 
 	if (!here)
 		return;
 	host_begins(here, cpu, now);
-	here->softirq_start = now;
+	if (here->softirq_start)
+		count_unpaired(here, 1);
+	here->softirq_seen = 1;
+	here->softirq = number;
 	here->softirq_taken = here->done.irq_ns + here->done.nmi_ns;
-	if (streaming)
-		here->softirq = number;
+	here->softirq_start = now;
 }
 
 static __always_inline void softirq_ends(struct exits_cpu *here, u32 cpu, u64 now)
 {
 	u64 taken = here->done.irq_ns + here->done.nmi_ns - here->softirq_taken;
 
-	if (!here->softirq_start)
-		return;
 	here->done.softirq_ns += minus(now - here->softirq_start, taken);
-	here->done_until = now;
-	here->unbooked = 1;
+	host_ends(here, now);
 	if (streaming) {
 		struct vmnoise_source source = source_from(VMNOISE_FROM_SOFTIRQ, here->softirq);
 
 		tell_activity(here, cpu, VMNOISE_SOFTIRQ, here->softirq_start, now, &source);
 	}
-	here->softirq_start = 0;
 }
 
-static __always_inline void exits_softirq_exit(u32 cpu, u64 now)
+static __always_inline void exits_softirq_exit(u32 cpu, u64 now, u32 number)
 {
 	struct exits_cpu *here = exits_cpu(cpu);
 
-	if (here)
+	if (!here || !here->softirq_seen)
+		return;
+	if (here->softirq_start && here->softirq == number)
 		softirq_ends(here, cpu, now);
+	else if (here->softirqs_cut)
+		here->softirqs_cut--;
+	else
+		count_unpaired(here, 1);
+	here->softirq_start = 0;
+}
+
+/* A soft interrupt of PREEMPT_RT is a thread's work and may survive a switch: the rest of it is
+ * the thread's. Elsewhere it has lost its end. */
+static __always_inline void softirq_leaves(struct exits_cpu *here, u32 cpu, u64 now)
+{
+	if (!here->softirq_start)
+		return;
+	if (preempt_rt) {
+		softirq_ends(here, cpu, now);
+		here->softirqs_cut++;
+	} else {
+		count_unpaired(here, 1);
+	}
+	here->softirq_start = 0;
 }
 
 static __always_inline void exits_nmi(u32 cpu, u64 now, u64 delta_ns)
@@ -89,18 +159,12 @@ static __always_inline void exits_nmi(u32 cpu, u64 now, u64 delta_ns)
 		return;
 	host_begins(here, cpu, now - delta_ns);
 	here->done.nmi_ns += delta_ns;
-	here->done_until = now;
-	here->unbooked = 1;
+	host_ends(here, now);
 	if (streaming) {
 		struct vmnoise_source source = source_from(VMNOISE_FROM_NMI, 0);
 
 		tell_activity(here, cpu, VMNOISE_NMI, now - delta_ns, now, &source);
 	}
-}
-
-static __always_inline u64 interrupts(const struct exits_work *done)
-{
-	return done->irq_ns + done->softirq_ns + done->nmi_ns;
 }
 
 /* What a CPU has done by this instant, with what is in progress: for those who look in the middle,
@@ -112,8 +176,8 @@ static __always_inline void work_by(const struct exits_cpu *there, u64 now, stru
 	*work = there->done;
 	barrier();
 	if (there->irq_depth) {
-		taken = minus(work->nmi_ns, there->irq_taken);
-		work->irq_ns += minus(minus(now, there->irq_start), taken);
+		taken = minus(work->irq_ns + work->nmi_ns, there->irqs[0].taken);
+		work->irq_ns += minus(minus(now, there->irqs[0].start), taken);
 	}
 	if (there->softirq_start) {
 		taken = minus(work->irq_ns + work->nmi_ns, there->softirq_taken);

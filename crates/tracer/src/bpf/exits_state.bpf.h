@@ -27,7 +27,7 @@ struct {
 	__type(value, struct exits_reason);
 } reasons SEC(".maps");
 
-/* Index in `vcpus` by thread. */
+/* Index in `vcpus` by thread; 0 where there was no room. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8);
@@ -35,20 +35,60 @@ struct {
 	__type(value, u32);
 } threads SEC(".maps");
 
+/* Indexes in `vcpus`: of nobody, of vCPUs that came, and of those that have ended. User space frees
+ * a place when it has read it for the last time, so each index is in one of them once at most. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 8);
+	__type(value, u32);
+} free_places SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 8);
+	__type(value, u32);
+} newcomers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 8);
+	__type(value, u32);
+} ended SEC(".maps");
+
 /* The reason's place by its code, given out as codes come. */
 u32 reason_of_code[512];
 u64 code_of_reason[EXITS_REASONS];
 u32 reasons_known;
-u32 vcpus_known;
 /* Written by user space before loading: kvm_exit and kvm_entry never fire here (kvm_pvm), so an
  * exit is the time between two KVM_RUN. */
 const volatile bool kvm_run_only;
-/* vCPUs that found no room. */
+/* The same: soft interrupts can be preempted. */
+const volatile bool preempt_rt;
+/* Written by user space once all programs are attached: no begin is looked at before the program
+ * runs that sees its end. */
+u32 counting SEC(".data");
+/* vCPUs that found no room when they came. */
 u64 vcpus_lost;
+/* Ends without their begins, begins without their ends, and runs that ended as another's than they
+ * began, on CPUs where a vCPU ever was. */
+u64 unpaired;
 
 static __always_inline struct exits_cpu *exits_cpu(u32 cpu)
 {
 	return bpf_map_lookup_elem(&exit_cpus, &cpu);
+}
+
+/* The same, once it counts. */
+static __always_inline struct exits_cpu *counted_cpu(u32 cpu)
+{
+	return counting ? exits_cpu(cpu) : 0;
+}
+
+/* Once it counts no more, ends go on, and begins do not. */
+static __always_inline void count_unpaired(const struct exits_cpu *here, u32 count)
+{
+	if (counting && here->hosts)
+		__sync_fetch_and_add(&unpaired, count);
 }
 
 static __always_inline struct exits_vcpu *exits_vcpu(u32 index)
@@ -66,26 +106,60 @@ static __always_inline struct exits_vcpu *vcpu_of_thread(u32 tid, u32 *index)
 	return exits_vcpu(*index);
 }
 
-/* A vCPU that was not seen before. */
+/* A vCPU that was not seen before. One without room is counted once. */
 static __always_inline struct exits_vcpu *new_vcpu(u32 tid, u32 tgid, u32 *index)
 {
 	struct exits_vcpu *vcpu;
+	u32 place = 0;
 
-	*index = __sync_fetch_and_add(&vcpus_known, 1) + 1;
-	vcpu = exits_vcpu(*index);
-	if (!vcpu || bpf_map_update_elem(&threads, &tid, index, BPF_NOEXIST)) {
+	if (bpf_map_pop_elem(&free_places, &place)) {
+		if (bpf_map_update_elem(&threads, &tid, &place, BPF_NOEXIST) != -EEXIST)
+			__sync_fetch_and_add(&vcpus_lost, 1);
+		return 0;
+	}
+	vcpu = exits_vcpu(place);
+	if (!vcpu || bpf_map_update_elem(&threads, &tid, &place, BPF_ANY)) {
+		bpf_map_push_elem(&free_places, &place, 0);
 		__sync_fetch_and_add(&vcpus_lost, 1);
 		return 0;
 	}
 	vcpu->tid = tid;
 	vcpu->tgid = tgid;
 	vcpu->id = ~0U;
+	*index = place;
+	bpf_map_push_elem(&newcomers, &place, 0);
 	return vcpu;
+}
+
+/* The thread of a vCPU ends, or takes up another VM: what was counted of it stands as it is. */
+static __always_inline void exits_thread_ends(u32 tid)
+{
+	u32 *found = bpf_map_lookup_elem(&threads, &tid);
+	struct exits_vcpu *vcpu;
+	struct exits_cpu *there;
+	u32 index;
+
+	if (!found)
+		return;
+	index = *found;
+	bpf_map_delete_elem(&threads, &tid);
+	vcpu = exits_vcpu(index);
+	if (!vcpu)
+		return;
+	there = exits_cpu(vcpu->cpu);
+	if (there && there->vcpu == index)
+		there->vcpu = 0;
+	bpf_map_push_elem(&ended, &index, 0);
 }
 
 static __always_inline u64 minus(u64 from, u64 what)
 {
 	return from > what ? from - what : 0;
+}
+
+static __always_inline u64 interrupts(const struct exits_work *done)
+{
+	return done->irq_ns + done->softirq_ns + done->nmi_ns;
 }
 
 /* The vCPU's thread is current here, and nowhere else. */

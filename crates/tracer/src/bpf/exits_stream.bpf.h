@@ -13,8 +13,6 @@ const volatile u64 threshold_ns;
 
 /* Records that found no room. */
 u64 records_lost;
-/* Runs that ended as another's than they began. */
-u64 runs_unpaired;
 
 /* One instance of each, so that the generator of the Rust types sees them. */
 enum exits_interval_kind wire_interval_kind;
@@ -52,7 +50,7 @@ static __always_inline void tell_run(struct exits_cpu *here, u32 cpu, u64 now,
 		return;
 	if (here->waiting && here->running_since) {
 		if (here->running_tid != running->id) {
-			__sync_fetch_and_add(&runs_unpaired, 1);
+			count_unpaired(here, 1);
 		} else if (running->id) {
 			tell_activity(here, cpu, VMNOISE_THREAD, here->running_since, now, running);
 		} else {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Test only: the handlers of `exits` behind raw_tp entries that take every value, time included,
- * from the context. */
+/* Test only: the handlers of `exits`, fed a whole stream at a time, of which each event has every
+ * value, time included. */
 #include "kernel.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -16,7 +16,36 @@ struct arguments {
 	u64 values[10];
 };
 
-#define TEST(name) SEC("raw_tp/test") int test_##name(struct arguments *args)
+/* `kind` is a place in EVENTS of tests/root/harness.rs. */
+struct event {
+	u64 kind;
+	struct arguments args;
+};
+
+#define EVENTS 128
+struct stream {
+	u64 count;
+	struct event events[EVENTS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct stream);
+} stream SEC(".maps");
+
+#define TEST(name) static __noinline int test_##name(struct arguments *args)
+
+/* 0 that the compiler does not see through: it would leave in the register whatever was there, and
+ * the verifier takes no pointer to the stack. */
+static __always_inline int done(void)
+{
+	int zero = 0;
+
+	asm volatile("" : "+r"(zero));
+	return zero;
+}
 
 /* A task of this number. */
 static __always_inline struct vmnoise_source task(u32 tid)
@@ -27,38 +56,46 @@ static __always_inline struct vmnoise_source task(u32 tid)
 	return source;
 }
 
+/* The timer's, unless it is another's. */
+static __always_inline u32 vector_of(const struct arguments *args)
+{
+	return args->values[0] ?: 236;
+}
+
 TEST(irq_entry)
 {
-	struct vmnoise_source *source = exits_irq_entry(args->cpu, args->now);
+	u32 vector = vector_of(args);
+	struct vmnoise_source *source =
+	    exits_irq_entry(args->cpu, args->now, vector, VMNOISE_FROM_VECTOR);
 	union vector_name name = {.letters = "local_timer"};
 
 	if (source)
-		name_vector(source, 236, name.words);
-	return 0;
+		name_vector(source, vector, name.words);
+	return done();
 }
 
 TEST(irq_exit)
 {
-	exits_irq_exit(args->cpu, args->now);
-	return 0;
+	exits_irq_exit(args->cpu, args->now, vector_of(args), VMNOISE_FROM_VECTOR);
+	return done();
 }
 
 TEST(softirq_entry)
 {
 	exits_softirq_entry(args->cpu, args->now, args->values[0]);
-	return 0;
+	return done();
 }
 
 TEST(softirq_exit)
 {
-	exits_softirq_exit(args->cpu, args->now);
-	return 0;
+	exits_softirq_exit(args->cpu, args->now, args->values[0]);
+	return done();
 }
 
 TEST(nmi)
 {
 	exits_nmi(args->cpu, args->now, args->values[0]);
-	return 0;
+	return done();
 }
 
 TEST(switch)
@@ -69,7 +106,7 @@ TEST(switch)
 	if (here)
 		exits_switch(here, args->cpu, args->now, args->values[0], args->values[1], &prev,
 			     args->values[3]);
-	return 0;
+	return done();
 }
 
 TEST(migrate)
@@ -85,7 +122,7 @@ TEST(migrate)
 		return 0;
 	running = task(there->running_tid);
 	exits_migrate(vcpu, index, there, args->cpu, args->now, &running);
-	return 0;
+	return done();
 }
 
 TEST(waking)
@@ -94,13 +131,13 @@ TEST(waking)
 
 	if (waker)
 		*waker = task(args->values[1]);
-	return 0;
+	return done();
 }
 
 TEST(halted)
 {
 	exits_halted(args->cpu, args->now, args->values[0], args->values[1]);
-	return 0;
+	return done();
 }
 
 /* KVM's events name their thread, as the tracepoints find it. */
@@ -118,7 +155,7 @@ TEST(run_leave)
 
 	if (cpu && vcpu)
 		exits_run_leave(vcpu, cpu, args->cpu, args->now);
-	return 0;
+	return done();
 }
 
 TEST(run_enter)
@@ -128,7 +165,7 @@ TEST(run_enter)
 
 	if (cpu && vcpu)
 		exits_run_enter(vcpu, cpu, args->cpu, args->now);
-	return 0;
+	return done();
 }
 
 TEST(exit)
@@ -139,7 +176,7 @@ TEST(exit)
 		vcpu->isa = 2;
 		exits_exit(vcpu, args->cpu, args->now, args->values[1]);
 	}
-	return 0;
+	return done();
 }
 
 TEST(entry)
@@ -149,12 +186,116 @@ TEST(entry)
 
 	if (cpu && vcpu)
 		exits_entry(vcpu, cpu, args->cpu, args->now);
-	return 0;
+	return done();
+}
+
+TEST(thread_ends)
+{
+	exits_thread_ends(args->values[0]);
+	return done();
 }
 
 TEST(tsc_write)
 {
 	tell_tsc_write(args->now, args->values[0], args->values[1], args->values[2],
 		       args->values[3]);
+	return done();
+}
+
+static __always_inline void forget(void *value, u32 bytes)
+{
+	volatile u64 *words = value;
+	u32 word;
+
+	for (word = 0; word < bytes / sizeof(*words); word++)
+		words[word] = 0;
+}
+
+/* As if nothing had ever been seen on this many CPUs, of this many vCPUs and reasons. */
+TEST(reset)
+{
+	u32 index, key;
+
+	for (index = 0; index < 4; index++) {
+		struct exits_cpu *cpu = exits_cpu(index);
+
+		if (cpu)
+			forget(cpu, sizeof(*cpu));
+	}
+	for (index = 1; index < 3; index++) {
+		struct exits_vcpu *vcpu = exits_vcpu(index);
+
+		if (!vcpu)
+			return 0;
+		bpf_map_delete_elem(&threads, &vcpu->tid);
+		forget(vcpu, sizeof(*vcpu));
+		for (key = 0; key < 6; key++) {
+			u32 place = index * EXITS_REASONS + key;
+			struct exits_reason *reason = bpf_map_lookup_elem(&reasons, &place);
+
+			if (reason)
+				forget(reason, sizeof(*reason));
+		}
+	}
+	for (index = 0; index < 8; index++) {
+		u32 place;
+
+		bpf_map_pop_elem(&free_places, &place);
+		bpf_map_pop_elem(&newcomers, &place);
+		bpf_map_pop_elem(&ended, &place);
+	}
+	return 0;
+}
+
+static long happens(u32 index, void *unused)
+{
+	struct stream *all;
+	struct event *event;
+	u32 key = 0;
+
+	all = bpf_map_lookup_elem(&stream, &key);
+	if (!all || index >= EVENTS || index >= all->count)
+		return 1;
+	event = &all->events[index];
+	switch (event->kind) {
+	case 0:
+		return test_irq_entry(&event->args);
+	case 1:
+		return test_irq_exit(&event->args);
+	case 2:
+		return test_softirq_entry(&event->args);
+	case 3:
+		return test_softirq_exit(&event->args);
+	case 4:
+		return test_nmi(&event->args);
+	case 5:
+		return test_switch(&event->args);
+	case 6:
+		return test_migrate(&event->args);
+	case 7:
+		return test_waking(&event->args);
+	case 8:
+		return test_halted(&event->args);
+	case 9:
+		return test_run_leave(&event->args);
+	case 10:
+		return test_run_enter(&event->args);
+	case 11:
+		return test_exit(&event->args);
+	case 12:
+		return test_entry(&event->args);
+	case 13:
+		return test_tsc_write(&event->args);
+	case 14:
+		return test_reset(&event->args);
+	case 15:
+		return test_thread_ends(&event->args);
+	}
+	return 1;
+}
+
+SEC("raw_tp/test") int test_stream(void *unused)
+{
+	bpf_loop(EVENTS, happens, 0, 0);
 	return 0;
 }

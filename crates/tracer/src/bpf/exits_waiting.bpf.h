@@ -23,8 +23,8 @@ static __always_inline void start_afresh(struct exits_vcpu *vcpu)
 	__builtin_memset(&vcpu->now.split, 0, sizeof(vcpu->now.split));
 	vcpu->now.heavy = 0;
 	vcpu->taken = 0;
-	vcpu->blocked = 0;
 	vcpu->in_exit = 0;
+	no_halt_before(vcpu);
 }
 
 /* Where no entry tells, a vCPU is measured from the first sign of it. */
@@ -57,24 +57,35 @@ static __always_inline void book_inside_run(struct exits_vcpu *vcpu)
 	start_afresh(vcpu);
 }
 
+/* It is among those that wait on this CPU. */
+static __always_inline void waits(struct exits_vcpu *vcpu, struct exits_cpu *here)
+{
+	if (!__sync_lock_test_and_set(&vcpu->waits, 1))
+		waits_here(here, 1);
+}
+
+/* And no more, if it was. */
+static __always_inline void waits_no_more(struct exits_vcpu *vcpu, struct exits_cpu *here)
+{
+	if (vcpu->waits && __sync_lock_test_and_set(&vcpu->waits, 0))
+		waits_here(here, -1);
+}
+
 static __always_inline void switched_out(struct exits_vcpu *vcpu, struct exits_cpu *here, u32 cpu,
 					 u64 now, bool runnable)
 {
 	host_begins(here, cpu, now);
 	now = book_here(vcpu, here, now);
-	vcpu->off_start = now;
 	vcpu->off_runnable = runnable;
 	vcpu->wake = 0;
-	if (!runnable) {
-		vcpu->blocked = 0;
-		__builtin_memset(&vcpu->in_sleep, 0, sizeof(vcpu->in_sleep));
-	}
+	barrier(); /* another CPU that wakes it now looks at the begin first */
+	vcpu->off_start = now;
 	if (!streaming)
 		return;
 	vcpu->off_cpu = cpu;
 	vcpu->waker.origin = VMNOISE_FROM_NOBODY;
 	if (runnable)
-		waits_here(here, 1);
+		waits(vcpu, here);
 }
 
 /* A sleep, and the host work on the CPU where it was. */
@@ -83,10 +94,10 @@ static __always_inline void book_sleep(struct exits_vcpu *vcpu, u64 slept,
 {
 	u64 rest = minus(slept, book_interrupts(vcpu, from, to));
 
-	vcpu->in_sleep.irq_ns += minus(to->irq_ns, from->irq_ns);
-	vcpu->in_sleep.softirq_ns += minus(to->softirq_ns, from->softirq_ns);
-	vcpu->in_sleep.nmi_ns += minus(to->nmi_ns, from->nmi_ns);
-	vcpu->blocked += rest;
+	vcpu->slept.work.irq_ns += minus(to->irq_ns, from->irq_ns);
+	vcpu->slept.work.softirq_ns += minus(to->softirq_ns, from->softirq_ns);
+	vcpu->slept.work.nmi_ns += minus(to->nmi_ns, from->nmi_ns);
+	vcpu->slept.blocked_ns += rest;
 	vcpu->now.split.blocked_ns += rest;
 	vcpu->taken += rest;
 }
@@ -127,9 +138,9 @@ static __always_inline void moves(struct exits_vcpu *vcpu, u32 index, struct exi
 
 	work_by(there, now, &by_now);
 	off_until(vcpu, index, now, there->idle_start, &by_now, to_cpu);
-	if (streaming && (vcpu->off_runnable || vcpu->wake)) {
-		waits_here(there, -1);
-		waits_here(to, 1);
+	if (streaming && vcpu->waits) {
+		waits_no_more(vcpu, there);
+		waits(vcpu, to);
 		to->hosts = 1;
 	}
 	vcpu->off_start = now;
@@ -169,8 +180,8 @@ static __always_inline void switched_in(struct exits_vcpu *vcpu, u32 index, stru
 		moves(vcpu, index, there, here, cpu, now);
 	else
 		off_until(vcpu, index, now, from_idle, &here->done, cpu);
-	if (streaming && (vcpu->off_runnable || vcpu->wake))
-		waits_here(here, -1);
+	if (streaming)
+		waits_no_more(vcpu, here);
 	vcpu->off_start = 0;
 }
 
@@ -181,13 +192,14 @@ static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 no
 	struct exits_vcpu *vcpu;
 	u32 index = 0;
 
-	/* No interrupt survives a switch; a softirq of PREEMPT_RT, a thread's work, may. */
-	here->irq_depth = 0;
-	softirq_ends(here, cpu, now);
+	no_irq_here(here);
+	softirq_leaves(here, cpu, now);
 	tell_run(here, cpu, now, prev);
 	if (here->idle_start) {
+		/* An NMI may have come since the clock was read: longer than the idle time, even.
+		 */
 		here->done.idle_ns +=
-		    now - here->idle_start - (interrupts(&here->done) - here->idle_taken);
+		    minus(now - here->idle_start, interrupts(&here->done) - here->idle_taken);
 		here->idle_start = 0;
 	}
 	vcpu = exits_vcpu(here->vcpu);
@@ -204,10 +216,9 @@ static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 no
 	if (vcpu) {
 		switched_in(vcpu, index, here, cpu, now, !prev->id);
 		arrives(vcpu, index, here, cpu);
-		if (kvm_run_only && !vcpu->in_exit) {
+		interruption_ends(vcpu, here, now);
+		if (kvm_run_only)
 			seen(vcpu, now);
-			book_inside_run(vcpu);
-		}
 	}
 }
 
@@ -228,11 +239,11 @@ static __always_inline struct vmnoise_source *exits_waking(u32 waker_cpu, u32 ti
 		work_by(there, now, &vcpu->wake_mark);
 	if (!streaming || !there || !vcpu->off_start || vcpu->off_runnable)
 		return 0;
-	waits_here(there, 1);
+	waits(vcpu, there);
 	here = exits_cpu(waker_cpu);
 	vcpu->waker = source_from(VMNOISE_FROM_NOBODY, 0);
 	if (here && here->irq_depth)
-		vcpu->waker = here->irq;
+		vcpu->waker = here->irqs[(here->irq_depth - 1) % EXITS_NESTING].source;
 	else if (here && here->softirq_start)
 		vcpu->waker = source_from(VMNOISE_FROM_SOFTIRQ, here->softirq);
 	else
@@ -240,32 +251,39 @@ static __always_inline struct vmnoise_source *exits_waking(u32 waker_cpu, u32 ti
 	return 0;
 }
 
-/* KVM tells how long the guest's own sleep was, once it is over: what was booked as blocked by
- * then is none. */
+/* If its exit was not seen, what is booked from here on is no later exit's. */
+static __always_inline void outside_guest(struct exits_vcpu *vcpu)
+{
+	vcpu->entered = 0;
+}
+
+/* KVM tells how long the guest's own sleep was, once it is over: its sleeps were no noise. What
+ * others had of it after a wake-up, or while it polled, is. */
 static __always_inline void exits_halted(u32 cpu, u64 now, u64 halt_ns, bool slept)
 {
 	struct exits_cpu *here = exits_cpu(cpu);
 	struct exits_vcpu *vcpu = here ? exits_vcpu(here->vcpu) : 0;
-	struct exits_split *split;
+	struct exits_taken_by before;
 
 	if (!vcpu)
 		return;
+	if (kvm_run_only) {
+		seen(vcpu, now);
+		/* It may have begun before anything was seen. */
+		if (halt_ns > now - vcpu->first_mono_ns)
+			halt_ns = now - vcpu->first_mono_ns;
+	}
 	book_here(vcpu, here, now);
+	outside_guest(vcpu);
 	tell_interval(vcpu, here->vcpu, EXITS_HALTED, now - halt_ns, now,
 		      slept ? vcpu->off_cpu : cpu, cpu);
-	split = &vcpu->now.split;
-	if (slept && vcpu->blocked) {
-		split->blocked_ns -= vcpu->blocked;
-		split->host_irq_ns -= vcpu->in_sleep.irq_ns;
-		split->host_softirq_ns -= vcpu->in_sleep.softirq_ns;
-		split->host_nmi_ns -= vcpu->in_sleep.nmi_ns;
-		vcpu->taken -= vcpu->blocked + interrupts(&vcpu->in_sleep);
-	}
-	/* What others had of it after the wake-up, or while it polled, is noise. */
-	halt_ns = minus(halt_ns, vcpu->taken);
-	split->halted_ns += halt_ns;
+	taken_by(vcpu, now - halt_ns, &before);
+	if (slept)
+		take_back_sleeps(vcpu, &before.slept);
+	halt_ns = minus(halt_ns, minus(vcpu->taken, before.taken));
+	vcpu->now.split.halted_ns += halt_ns;
 	vcpu->taken += halt_ns;
-	vcpu->blocked = 0;
+	no_halt_before(vcpu);
 }
 
 #endif

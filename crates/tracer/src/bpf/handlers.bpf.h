@@ -184,11 +184,13 @@ static __always_inline void rebuild(struct vmnoise_cpu *state, u32 cpu, struct v
 	state->thread_start.mono_ns = 0;
 	state->idle_start.mono_ns = 0;
 
-	/* Somebody else may have run in between; nor is it known whether the vCPU thread slept. */
+	/* Somebody else may have run in between. If that was the vCPU thread, or it is the one that
+	 * left unseen, nothing is known of its sleep. */
 	if (was_vcpu || !has_left || !has_come ||
 	    came.mono_ns - left.mono_ns > VMNOISE_HANDOVER_NS) {
 		count_unpaired(state, 1);
-		state->vcpu_off.mono_ns = 0;
+		if (was_vcpu || !unseen->beside_vcpu)
+			state->vcpu_off.mono_ns = 0;
 	}
 	if (!has_come)
 		return;
@@ -317,12 +319,15 @@ static __always_inline void on_userspace_exit(struct vmnoise_cpu *state, u32 cpu
 		counts->heavy++;
 }
 
-static __always_inline void on_kvm_exit(struct vmnoise_cpu *state, struct vmnoise_moment now)
+static __always_inline void on_kvm_exit(struct vmnoise_cpu *state, struct vmnoise_moment now,
+					u32 isa, u64 code)
 {
 	if (state->exit_start.mono_ns)
 		count_unpaired(state, 1);
 	state->exit_start = state->first_host.mono_ns ? state->first_host : now;
 	state->first_host.mono_ns = 0;
+	state->exit_isa = isa;
+	state->exit_code = code;
 	state->guest_entered = 0;
 	state->left_since_exit = 0;
 	if (state->kvm_run != VMNOISE_RUN_OUTSIDE)
@@ -332,10 +337,11 @@ static __always_inline void on_kvm_exit(struct vmnoise_cpu *state, struct vmnois
 static __always_inline void on_kvm_entry(struct vmnoise_cpu *state, u32 cpu,
 					 struct vmnoise_moment now)
 {
-	struct vmnoise_source source = source_from(VMNOISE_FROM_VMEXIT, 0);
+	struct vmnoise_source source = source_from(VMNOISE_FROM_VMEXIT, state->exit_isa);
 	struct vmnoise_exits *counts;
 
 	if (state->exit_start.mono_ns) {
+		*(u64 *)source.name = state->exit_code;
 		emit(state, cpu, VMNOISE_EXIT, &state->exit_start, now, &source);
 		counts = bpf_map_lookup_elem(&exits, &cpu);
 		if (counts && !state->left_since_exit)

@@ -110,6 +110,7 @@ int test_switch(struct arguments *args)
 		return 0;
 	unseen.left_ns = args->values[5];
 	unseen.came_ns = args->values[6];
+	unseen.beside_vcpu = args->values[7];
 	on_switch(state, args->cpu, args->now, args->values[4], args->values[3], &prev,
 		  args->values[2], &unseen);
 	state->running = prev;
@@ -206,7 +207,7 @@ int test_kvm_exit(struct arguments *args)
 	struct vmnoise_cpu *state = watched(args->cpu, args->values[0]);
 
 	if (state)
-		on_kvm_exit(state, args->now);
+		on_kvm_exit(state, args->now, args->values[1], args->values[2]);
 	return 0;
 }
 

@@ -22,10 +22,13 @@ typedef __u64 u64;
 typedef _Bool bool;
 
 /* include/uapi/linux/bpf.h */
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_RINGBUF = 27 };
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2 };
+enum { BPF_MAP_TYPE_QUEUE = 22, BPF_MAP_TYPE_RINGBUF = 27 };
 enum { BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_RB_NO_WAKEUP = 1 };
-enum { BPF_NOEXIST = 1 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+
+#define EEXIST 17
 
 #define COMM_LEN 16 /* TASK_COMM_LEN of include/linux/sched.h */
 
@@ -49,6 +52,7 @@ struct sched_entity {
 
 /* Empty without CONFIG_SCHED_INFO. */
 struct sched_info {
+	unsigned long pcount;
 	u64 last_arrival;
 };
 

@@ -10,6 +10,7 @@
 #include "steal.bpf.h"
 #include "handlers.bpf.h"
 #include "unseen.bpf.h"
+#include "exit_code.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -179,6 +180,8 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 		if (is_unseen(state, prev->pid))
 			look_for_unseen(state, now, prev, &unseen);
 		state->running_task = (u64)next;
+		if (prev->pid == state->vcpu_tid)
+			note_turns(state, prev);
 	}
 	on_switch(state, cpu, now, preempt, prev_state, &source, next->pid, &unseen);
 	if (state->observed)
@@ -193,16 +196,12 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	return task_switch(preempt, prev, next, prev_state);
 }
 
-/* Before 5.18 the tracepoint has three arguments (commit fa2c3254d7cf added prev_state). */
+/* Before 5.18 the tracepoint has three arguments. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch_before_5_18, bool preempt, struct task_struct *prev,
 	     struct task_struct *next)
 {
-	struct task_struct___pre_5_14 *older = (void *)prev;
-
-	if (bpf_core_field_exists(prev->__state))
-		return task_switch(preempt, prev, next, BPF_CORE_READ(prev, __state));
-	return task_switch(preempt, prev, next, BPF_CORE_READ(older, state));
+	return task_switch(preempt, prev, next, state_of(prev));
 }
 
 SEC("tp_btf/sched_waking")
@@ -311,15 +310,18 @@ int BPF_PROG(kvm_userspace_exit)
 }
 
 SEC("tp_btf/kvm_exit")
-int BPF_PROG(kvm_exit)
+int BPF_PROG(kvm_exit, struct kvm_vcpu *vcpu, u32 isa)
 {
 	struct vmnoise_cpu *state = watched(here(), current_tid());
 	struct vmnoise_moment now;
+	u64 code;
 
-	if (!state)
+	/* Since 6.12 the verifier asks of a module's pointers whether they are none. */
+	if (!state || !vcpu)
 		return 0;
 	now = now_on(state);
-	on_kvm_exit(state, now);
+	code = exit_code(&state->vmcb, vcpu, isa);
+	on_kvm_exit(state, now, code == EXIT_CODE_UNREAD ? 0 : isa, code);
 	return ran(state, now);
 }
 

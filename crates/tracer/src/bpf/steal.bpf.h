@@ -47,7 +47,8 @@ int find_run_queues(struct bpf_iter__task *ctx)
 	struct rq *run_queue;
 	u32 cpu;
 
-	if (!task)
+	/* The field is not there without CONFIG_FAIR_GROUP_SCHED. */
+	if (!task || !bpf_core_field_exists(task->se.cfs_rq))
 		return 0;
 	run_queue = BPF_CORE_READ(task, se.cfs_rq, rq);
 	if (!run_queue || bpf_core_read(&cpu, sizeof(cpu), &run_queue->cpu))

@@ -20,8 +20,9 @@ static __always_inline void on_timer_start(struct vmnoise_cpu *state, struct vmn
 
 	if (!expires_ns || expires_ns != timer->expiry_mono_ns || timer->irq_mono_ns)
 		return;
+	before_expiry(state, now);
 	state->timer_address = address;
-	timer->before_steal_ns = now.steal_ns;
+	timer->armed_steal_ns = now.steal_ns;
 	timer->armed_mono_ns = now.mono_ns;
 }
 

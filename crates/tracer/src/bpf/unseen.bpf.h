@@ -3,6 +3,27 @@
 #ifndef VMNOISE_UNSEEN_BPF_H
 #define VMNOISE_UNSEEN_BPF_H
 
+/* Remembers of the watched thread that leaves how many turns it has had (sched_info_arrive counts
+ * them, which comes after the tracepoint of a switch). */
+static __always_inline void note_turns(struct vmnoise_cpu *state, struct task_struct *prev)
+{
+	if (!bpf_core_field_exists(prev->sched_info.pcount))
+		return;
+	state->vcpu_task = (u64)prev;
+	state->vcpu_turns = prev->sched_info.pcount;
+}
+
+static __always_inline bool has_had_no_other_turn(struct vmnoise_cpu *state,
+						  struct task_struct *prev)
+{
+	struct task_struct *vcpu = (void *)state->vcpu_task;
+
+	/* Tasks are freed: this one is there while its number is. */
+	if (!vcpu || BPF_CORE_READ(vcpu, pid) != state->vcpu_tid)
+		return 0;
+	return BPF_CORE_READ(vcpu, sched_info.pcount) == state->vcpu_turns + (vcpu == prev);
+}
+
 /* Both times are the run queue's clocks, read at the last update: this switch made one, a moment
  * ago (__schedule of kernel/sched/core.c), so `now` is what they say in CLOCK_MONOTONIC. `came` is
  * sched_info_arrive of kernel/sched/stats.h; `left` is the last time the task that was seen to come
@@ -17,6 +38,7 @@ static __always_inline void look_for_unseen(struct vmnoise_cpu *state, struct vm
 	if (!bpf_core_field_exists(prev->sched_info.last_arrival) ||
 	    !bpf_core_field_exists(prev->se.cfs_rq))
 		return;
+	unseen->beside_vcpu = has_had_no_other_turn(state, prev);
 	run_queue = BPF_CORE_READ(prev, se.cfs_rq, rq);
 	clock = BPF_CORE_READ(run_queue, clock);
 	arrival = BPF_CORE_READ(prev, sched_info.last_arrival);

@@ -30,7 +30,7 @@ enum vmnoise_origin {
 	VMNOISE_FROM_LINE = 3,	  /* interrupt line and its action's name */
 	VMNOISE_FROM_SOFTIRQ = 4, /* softirq number, no name */
 	VMNOISE_FROM_NMI = 5,	  /* neither */
-	VMNOISE_FROM_VMEXIT = 6,  /* neither yet */
+	VMNOISE_FROM_VMEXIT = 6,  /* `isa` of kvm_exit, and the code of the reason; 0: not told */
 	VMNOISE_FROM_IDLE = 7,	  /* neither: nobody ran */
 };
 
@@ -64,10 +64,13 @@ struct vmnoise_begin {
 };
 
 /* What the scheduler knows of switches that it did not tell, CLOCK_MONOTONIC in ns: when the task
- * left that was seen to come, and when the one came that is seen to leave. 0 is unknown. */
+ * left that was seen to come, and when the one came that is seen to leave. 0 is unknown. And
+ * whether the watched thread has had no turn since it was seen to leave, but the one that ends now.
+ */
 struct vmnoise_unseen {
 	u64 left_ns;
 	u64 came_ns;
+	u32 beside_vcpu;
 };
 /* Within this much after one has left, the next one comes: looking for one takes time. */
 #define VMNOISE_HANDOVER_NS 50000
@@ -105,12 +108,23 @@ struct vmnoise_timer {
 	u64 waking_mono_ns;
 	u64 switch_mono_ns;
 	u64 before_steal_ns;
+	u64 armed_steal_ns;
 	u64 irq_steal_ns;
 	u64 waking_steal_ns;
 	u64 switch_steal_ns;
-	u64 reserved[7];
+	u64 reserved[6];
 } __attribute__((aligned(128)));
 _Static_assert(sizeof(struct vmnoise_timer) == 128, "one slot is two cache lines");
+
+/* Where SVM's codes are read, and for which vCPU: of this kvm_vcpu, which had made this many exits
+ * when it was found, in this mode (nested guests have a VMCB of their own). */
+struct vmnoise_vmcb {
+	u64 place;
+	u64 kvm_vcpu;
+	u64 exits;
+	u32 hflags;
+	u32 reserved;
+};
 
 /* Everything remembered about one CPU between two events. All times are CLOCK_MONOTONIC in ns,
  * and 0 is "not so". */
@@ -139,6 +153,8 @@ struct vmnoise_cpu {
 	struct vmnoise_moment idle_start;
 	u64 thread_end_ns;
 	struct vmnoise_moment vcpu_off;
+	u64 vcpu_task;	/* address of the task that left then */
+	u64 vcpu_turns; /* how often it had been switched to */
 	struct vmnoise_begin wake;
 
 	/* Who came at the last switch: its name is told of an observed thread, and where a switch
@@ -159,6 +175,11 @@ struct vmnoise_cpu {
 	u32 guest_entered;
 	u32 left_since_exit;
 	u32 exits_fire;
+
+	/* Why it left its guest last, and where that is read. */
+	u64 exit_code;
+	u32 exit_isa;
+	struct vmnoise_vmcb vmcb;
 
 	/* Address of this CPU's run queue, from which its steal clock is found; and of that clock,
 	 * written by user space where every measured CPU has one: 0 is not to sample it. */

@@ -1,6 +1,6 @@
 //! The maps of the programs, by name.
 
-use libbpf_rs::{Map, MapCore, MapFlags, Object};
+use libbpf_rs::{ErrorKind, Map, MapCore, MapFlags, Object};
 
 use super::wire::{self, Globals};
 
@@ -19,6 +19,29 @@ pub(super) trait Maps {
         self.map(map)
             .update(&key.to_ne_bytes(), value, MapFlags::ANY)
             .map_err(std::io::Error::other)
+    }
+
+    /// Puts a place at the end of a queue.
+    fn push(&self, queue: &str, place: u32) -> std::io::Result<()> {
+        self.map(queue)
+            .update(&[], &place.to_ne_bytes(), MapFlags::ANY)
+            .map_err(std::io::Error::other)
+    }
+
+    /// Takes the place from the head of a queue; `None` if it is empty.
+    fn pop(&self, queue: &str) -> std::io::Result<Option<u32>> {
+        let bytes = self.map(queue).lookup_and_delete(&[]);
+        let bytes = bytes.map_err(std::io::Error::other)?;
+        Ok(bytes.and_then(|bytes| wire::read(&bytes)))
+    }
+
+    /// Removes a key; whether it was there.
+    fn remove(&self, map: &str, key: u32) -> std::io::Result<bool> {
+        match self.map(map).delete(&key.to_ne_bytes()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(std::io::Error::other(error)),
+        }
     }
 
     fn globals(&self) -> std::io::Result<Globals> {

@@ -3,32 +3,37 @@
 
 mod clocks;
 mod decode;
+mod load;
 mod maps;
 mod reasons;
+mod roll;
 mod stream;
+mod table;
 #[cfg(test)]
 mod tests;
 mod totals;
 mod vm_names;
+mod watched;
 mod wire;
 
-use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
-use vmnoise_events::{Event, Loss, LossKind, Vcpu, VcpuId, VcpuTotals};
+use libbpf_rs::{Link, Object};
+use vmnoise_events::{Event, Loss, LossKind, Rung, Vcpu, VcpuId, VcpuTotals, Witnesses};
 
 use crate::accounting;
 use crate::btf::KernelBtf;
 use crate::error::{LoadError, TraceError};
 use crate::host::{Host, Vm};
-use crate::log::quietly;
-use crate::object::why_not;
-use crate::probes::Probe;
+use crate::probes::Kernel;
 use crate::tracer::no_btf;
 
 use clocks::Look;
+use load::{Loaded, Plan, TSC_WRITES};
 use maps::Maps;
 pub use reasons::ReasonSource;
-use stream::{ReadVcpu, Stream};
-use vm_names::VmNames;
+use roll::Roll;
+use stream::Stream;
+use table::Table;
+use watched::Watched;
 use wire::{WireReason, WireVcpu};
 
 /// Reasons kept apart for each vCPU: EXITS_REASONS of `bpf/exits.h`.
@@ -36,9 +41,6 @@ const REASONS: usize = 40;
 
 /// How often a vCPU's counts are read again until they stand still.
 const READS: usize = 4;
-
-/// The program that dates changes of a guest's clock.
-const TSC_WRITES: &str = "kvm_write_tsc_offset";
 
 /// What is told one by one, beside what is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,9 +55,6 @@ pub enum Streaming {
     },
 }
 
-/// What a stream does, given a reader of what is known of a vCPU.
-type Telling<'a> = dyn FnMut(&mut Stream, &ReadVcpu<'_>) -> Result<(), TraceError> + 'a;
-
 /// The programs that count exits. They run for as long as this is held.
 #[derive(Debug)]
 pub struct ExitTracer {
@@ -63,70 +62,62 @@ pub struct ExitTracer {
     links: Vec<Link>,
     stream: Option<Stream>,
     object: Object,
-    kvm_run_only: bool,
+    plan: Plan,
     reasons: ReasonSource,
-    names: VmNames,
-    /// How many vCPUs there were when names were learned last.
-    named: u32,
+    roll: Roll,
+    watched: Watched,
 }
 
 impl ExitTracer {
-    /// Loads the programs, with room for this many vCPUs; nothing runs yet.
+    /// Loads the programs, with room for this many vCPUs at a time; nothing runs yet.
     ///
     /// # Errors
     /// [`LoadError::Refused`] where this machine or these rights do not allow it,
     /// [`LoadError::Broken`] where they do and it fails.
     pub fn load(vcpus: u32, streaming: Streaming) -> Result<ExitTracer, LoadError> {
         let btf = KernelBtf::read().map_err(|error| no_btf(&error))?;
-        let reasons = ReasonSource::of(Host::here().kvm_module().as_deref(), &btf);
-        let kvm_run_only = reasons == ReasonSource::KvmRun;
-        let (result, warnings) = quietly(|| {
-            let mut open = ObjectBuilder::default()
-                .name("vmnoise_exits")?
-                .open_memory(wire::OBJECT)?;
-            for mut program in open.progs_mut() {
-                let name = program.name().to_string_lossy().into_owned();
-                let section = program.section().to_string_lossy().into_owned();
-                let fits =
-                    Probe::from_section(&section).is_none_or(|probe| probe.fits(&name, &btf));
-                let needed = match name.as_str() {
-                    // Its reasons are told by kvm_exit, where that fires.
-                    "kvm_userspace_exit" => kvm_run_only,
-                    TSC_WRITES => streaming != Streaming::Off,
-                    _ => true,
-                };
-                program.set_autoload(fits && needed);
-            }
-            let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
-            for mut map in open.maps_mut() {
-                match map.name().to_str() {
-                    Some("exit_cpus") => map.set_max_entries(cpus)?,
-                    // Place 0 is nobody.
-                    Some("vcpus") => map.set_max_entries(vcpus + 1)?,
-                    Some("threads") => map.set_max_entries(vcpus)?,
-                    Some("records") => map.set_max_entries(streaming.ring_bytes())?,
-                    Some("reasons") => map.set_max_entries((vcpus + 1) * REASONS as u32)?,
-                    Some(name) if name.ends_with(".rodata") => {
-                        map.set_initial_value(&wire::settings(kvm_run_only, streaming))?;
-                    }
-                    _ => {}
-                }
-            }
-            open.load()
-        });
-        let object = result.map_err(|error: libbpf_rs::Error| why_not(&error, &warnings))?;
+        Self::load_on(&btf, vcpus, streaming)
+    }
+
+    /// The same, as if the kernel were described like this.
+    fn load_on(btf: &KernelBtf, vcpus: u32, streaming: Streaming) -> Result<ExitTracer, LoadError> {
+        let host = Host::here();
+        let reasons = ReasonSource::of(host.kvm_module().as_deref(), btf);
+        let plan = Plan {
+            vcpus,
+            streaming,
+            kvm_run_only: reasons == ReasonSource::KvmRun,
+            preempt_rt: host.is_preempt_rt(),
+        };
+        let Loaded {
+            object,
+            absent,
+            hooked,
+        } = plan.load(btf)?;
         let stream = match streaming {
             Streaming::Off => None,
             Streaming::Exits { .. } => Some(Stream::of(&object)?),
         };
+        let table = Table::new(&object, vcpus);
+        let table = table.map_err(|error| LoadError::Broken(format!("the vCPUs: {error}")))?;
+        let kernel = Kernel {
+            hooked: &hooked,
+            kvm_pvm: plan.kvm_run_only,
+            // Where they are read is a rung of its own.
+            has_reasons: true,
+            // Here a soft interrupt counts up to the switch that preempts it.
+            preempt_rt: false,
+            posted_interrupts: host.posts_interrupts(),
+            before_5_18: btf.arguments("sched_switch") == Some(3),
+        };
         Ok(ExitTracer {
             links: Vec::new(),
             stream,
-            kvm_run_only,
-            reasons,
-            names: VmNames::default(),
-            named: 0,
             object,
+            plan,
+            reasons,
+            roll: Roll::new(table, !plan.kvm_run_only),
+            watched: Watched::new(plan, absent, &kernel),
         })
     }
 
@@ -136,7 +127,6 @@ impl ExitTracer {
     /// # Errors
     /// If the maps cannot be written.
     pub fn expect(&mut self, vms: Vec<Vm>) -> std::io::Result<()> {
-        let mut globals = self.object.globals()?;
         for vm in &vms {
             for thread in &vm.vcpus {
                 let vcpu = WireVcpu {
@@ -145,120 +135,156 @@ impl ExitTracer {
                     id: thread.id,
                     ..WireVcpu::default()
                 };
-                let index = globals.vcpus_known + 1;
-                self.object.set("vcpus", index, wire::bytes(&vcpu))?;
-                self.object
-                    .set("threads", thread.tid, &index.to_ne_bytes())?;
-                globals.vcpus_known = index;
+                self.roll.table.seat(&self.object, &vcpu)?;
             }
         }
-        self.object.set(".bss", 0, wire::bytes(&globals))?;
-        self.learn(vms);
+        self.roll.learn(vms);
         Ok(())
     }
 
-    /// Whether vCPUs have come since the last call, whose VMs had better be learned while
-    /// they live.
+    /// Looks for vCPUs that have come, and tells the processes of those that have since the
+    /// last call: their VMs had better be learned while they live.
     ///
     /// # Errors
     /// If the maps cannot be read.
-    pub fn has_newcomers(&mut self) -> std::io::Result<bool> {
-        let known = self.object.globals()?.vcpus_known;
-        Ok(std::mem::replace(&mut self.named, known) != known)
+    pub fn newcomers(&mut self) -> std::io::Result<Vec<u32>> {
+        self.roll.look(&self.object)
     }
 
     /// Remembers what these VMs and their vCPUs are called, beyond their end.
     pub fn learn(&mut self, vms: Vec<Vm>) {
-        self.names.learn(vms);
-        if let Some(stream) = &mut self.stream {
-            stream.learned();
-        }
+        self.roll.learn(vms);
     }
 
-    /// Attaches the programs: exits are counted from here.
+    /// Given all VMs of this host: a vCPU whose VM was among those of a look before and is gone
+    /// gives up its place, though its thread lives on.
     ///
     /// # Errors
-    /// If a program cannot be attached.
+    /// If the maps cannot be read or written.
+    pub fn forget_gone(&mut self, vms: &[Vm]) -> std::io::Result<()> {
+        self.roll.forget_gone(&self.object, vms)
+    }
+
+    /// Attaches every group that can be attached; one that cannot is told by
+    /// [`ExitTracer::rungs`]. Nothing is counted before [`ExitTracer::count`].
+    ///
+    /// # Errors
+    /// If exits cannot be told.
     pub fn attach(&mut self) -> Result<(), TraceError> {
-        for program in self.object.progs_mut().filter(|program| program.autoload()) {
-            match quietly(|| program.attach()) {
-                (Ok(link), _) => self.links.push(link),
-                (Err(error), _) => {
-                    let section = program.section().to_string_lossy();
-                    return Err(TraceError::NothingAttached(format!("{section}: {error:#}")));
-                }
-            }
-        }
+        self.links = self.watched.attach(&self.object)?;
         Ok(())
     }
 
-    /// Stops counting: what is read afterwards is final.
-    pub fn detach(&mut self) {
-        self.links.clear();
+    /// Counts from here: all programs are attached, so that no begin is seen without the one
+    /// that sees its end.
+    ///
+    /// # Errors
+    /// If the maps cannot be written.
+    pub fn count(&mut self) -> std::io::Result<()> {
+        self.object.set(".data", 0, &1_u32.to_ne_bytes())
     }
 
-    /// All vCPUs seen so far, in the order in which they were seen. What is counted of one is
-    /// of one instant, unless it exits all the time.
+    /// Stops counting: what is read afterwards is final.
+    ///
+    /// # Errors
+    /// If the maps cannot be written.
+    pub fn detach(&mut self) -> std::io::Result<()> {
+        // Begins first: programs go one by one.
+        self.object.set(".data", 0, &0_u32.to_ne_bytes())?;
+        self.links.clear();
+        Ok(())
+    }
+
+    /// The vCPUs there are, in the order in which they were seen; those that have ended were
+    /// told by [`ExitTracer::drain`]. What is counted of one is of one instant, unless it exits
+    /// all the time.
     ///
     /// # Errors
     /// If the maps cannot be read.
     pub fn read(&self) -> std::io::Result<Vec<(Vcpu, VcpuTotals)>> {
-        let known = self.object.globals()?.vcpus_known;
-        let mut vcpus = Vec::new();
-        for index in 1..=known {
-            let Some(mut last) = self.read_vcpu(index)? else {
-                break;
-            };
-            // Its map entries are read one after the other while it goes on.
-            for _ in 0..READS {
-                let Some(again) = self.read_vcpu(index)? else {
-                    break;
-                };
-                let stands_still = again == last;
-                last = again;
-                if stands_still {
-                    break;
+        let present = self.roll.table.present().into_iter();
+        present
+            .map(|(id, place)| {
+                // Its map entries are read one after the other while it goes on.
+                let mut last = self.read_vcpu(id, place)?;
+                for _ in 0..READS {
+                    let again = self.read_vcpu(id, place)?;
+                    let stands_still = again == last;
+                    last = again;
+                    if stands_still {
+                        break;
+                    }
                 }
-            }
-            vcpus.push(last);
-        }
-        Ok(vcpus)
+                Ok(last)
+            })
+            .collect()
     }
 
-    fn read_vcpu(&self, index: u32) -> std::io::Result<Option<(Vcpu, VcpuTotals)>> {
+    fn read_vcpu(&self, id: VcpuId, place: u32) -> std::io::Result<(Vcpu, VcpuTotals)> {
         let globals = self.object.globals()?;
-        let Some(vcpu) = self.object.value::<WireVcpu>("vcpus", index)? else {
-            return Ok(None);
-        };
-        let first = index * REASONS as u32;
+        let vcpu = self.object.value::<WireVcpu>("vcpus", place)?;
+        let vcpu = vcpu.ok_or_else(|| std::io::Error::other("a vCPU beyond the table"))?;
+        let first = place * REASONS as u32;
         let reasons: Vec<WireReason> = (first..first + globals.reasons_known.min(REASONS as u32))
             .map_while(|key| self.object.value("reasons", key).transpose())
             .collect::<Result<_, _>>()?;
-        let id = VcpuId(index - 1);
-        Ok(Some((
-            self.names.vcpu(id, &vcpu, !self.kvm_run_only),
-            totals::vcpu(id, &vcpu, &reasons, &globals),
-        )))
+        Ok((
+            self.roll.vcpu(id, &vcpu),
+            totals::vcpu(id, &vcpu, &reasons, &globals, self.plan.kvm_run_only),
+        ))
     }
 
     /// Whether this KVM never says that a guest left (kvm_pvm): an exit is then the time
     /// between two KVM_RUN, and exits handled in the kernel stay unknown.
     pub fn kvm_run_only(&self) -> bool {
-        self.kvm_run_only
+        self.plan.kvm_run_only
     }
 
-    /// Hands over everything that was told since the last call. Each source and each vCPU
-    /// is defined before its first use; an exit comes after the intervals and activities
-    /// that it is made of, but for interrupts in progress on a CPU that it left. Call it a
-    /// few times a second. Nothing is told where streaming is off.
+    /// Which events this run can see, once its programs are attached.
+    pub fn witnesses(&self) -> Witnesses {
+        self.watched.witnesses()
+    }
+
+    /// How what the host does to vCPUs is witnessed, group by group, and what is missing.
+    pub fn rungs(&self) -> Vec<Rung> {
+        self.watched.rungs()
+    }
+
+    /// Hands over each vCPU that has come since the last call, everything that was told, and
+    /// the totals of each vCPU that has ended. Each source and each vCPU is defined before its
+    /// first use; an exit comes after the intervals and activities that it is made of, but for
+    /// interrupts in progress on a CPU that it left. Call it a few times a second.
     ///
     /// # Errors
-    /// If the ring buffer or the maps cannot be read.
+    /// If the ring buffer or the maps cannot be read or written.
     pub fn drain(&mut self, sink: &mut dyn FnMut(Event)) -> Result<(), TraceError> {
-        self.tell(&mut |stream, vcpu| stream.drain(vcpu, sink))
+        // Who has ended by now has told all there was.
+        let roll = &mut self.roll;
+        roll.define(&self.object, sink).map_err(TraceError::Ring)?;
+        let ended = roll.table.take_ended();
+        if let Some(stream) = &mut self.stream {
+            stream.drain(&self.object, roll, sink)?;
+        }
+        for (id, place) in ended {
+            self.tell_last(id, place, sink).map_err(TraceError::Ring)?;
+        }
+        Ok(())
     }
 
-    /// Looks at the clocks of the guests of all vCPUs seen so far in KVM's debugfs, and tells
+    /// Tells what was counted of a vCPU that has ended, and gives its place to others.
+    fn tell_last(
+        &mut self,
+        id: VcpuId,
+        place: u32,
+        sink: &mut dyn FnMut(Event),
+    ) -> std::io::Result<()> {
+        let (vcpu, totals) = self.read_vcpu(id, place)?;
+        sink(Event::Vcpu(vcpu));
+        sink(Event::VcpuTotals(totals));
+        self.roll.table.free(&self.object, place)
+    }
+
+    /// Looks at the clocks of the guests of all vCPUs there are in KVM's debugfs, and tells
     /// those that are new or have changed. Each vCPU is defined before. Nothing is told where
     /// streaming is off.
     ///
@@ -275,36 +301,16 @@ impl ExitTracer {
         let look = Look::at(host);
         // What was written before the look is in the ring by now.
         self.drain(sink)?;
-        let room = self.object.map("vcpus").max_entries() - 1;
-        let globals = self.object.globals().map_err(TraceError::Ring)?;
-        let known = globals.vcpus_known.min(room);
-        self.tell(&mut |stream, vcpu| stream.tell_clocks(&look, known, vcpu, sink))
+        if let Some(stream) = &mut self.stream {
+            stream.tell_clocks(&look, &self.roll.present(), sink);
+        }
+        Ok(())
     }
 
     /// Whether the instants of changes of guests' clocks are told, beside what they are.
     pub fn dates_clocks(&self) -> bool {
         let mut programs = self.object.progs();
         programs.any(|program| program.name() == TSC_WRITES && program.autoload())
-    }
-
-    /// Lets the stream tell something, if there is one.
-    fn tell(&mut self, tell: &mut Telling<'_>) -> Result<(), TraceError> {
-        let ExitTracer {
-            stream,
-            object,
-            names,
-            kvm_run_only,
-            ..
-        } = self;
-        let Some(stream) = stream else {
-            return Ok(());
-        };
-        let vcpu = |id: VcpuId| {
-            let wire = object.value("vcpus", id.0 + 1)?;
-            let wire = wire.ok_or_else(|| std::io::Error::other("a vCPU beyond the table"))?;
-            Ok(names.vcpu(id, &wire, !*kvm_run_only))
-        };
-        tell(stream, &vcpu)
     }
 
     /// What was lost since start, kind by kind; a count that is 0 is known to be 0. Nothing
@@ -321,7 +327,7 @@ impl ExitTracer {
                 LossKind::Recursion,
                 accounting::recursion_misses(&self.object)?,
             ),
-            (LossKind::Unpaired, globals.runs_unpaired),
+            (LossKind::Unpaired, globals.unpaired),
             (LossKind::Undecodable, undecodable),
             (LossKind::VcpusFull, globals.vcpus_lost),
         ];

@@ -18,7 +18,7 @@ pub enum ReasonSource {
 
 impl ReasonSource {
     /// That of this vendor's module; `None` is none that is known.
-    pub(super) fn of(kvm_module: Option<&str>, btf: &KernelBtf) -> ReasonSource {
+    pub(crate) fn of(kvm_module: Option<&str>, btf: &KernelBtf) -> ReasonSource {
         let by_btf = |module, structure| match btf.has_vcpu_structure(structure) {
             true => ReasonSource::Btf { module },
             false => ReasonSource::Unread,

@@ -11,6 +11,7 @@ pub(super) fn vcpu(
     wire: &WireVcpu,
     reasons: &[WireReason],
     globals: &Globals,
+    kvm_run_only: bool,
 ) -> VcpuTotals {
     let isa = isa(wire.isa);
     let worst = (wire.worst.end_mono_ns > 0).then(|| exit(&wire.worst, isa));
@@ -22,7 +23,7 @@ pub(super) fn vcpu(
         last_mono_ns: wire.last_mono_ns,
         exits: reasons.iter().map(|totals| totals.count).sum(),
         heavy: reasons.iter().map(|totals| totals.heavy).sum(),
-        split: whole_split(wire, reasons),
+        split: whole_split(wire, reasons, kvm_run_only),
         worst,
         reasons: codes
             .zip(reasons)
@@ -37,8 +38,10 @@ pub(super) fn vcpu(
 }
 
 /// The kernel sums up by reason alone, and what belongs to none.
-fn whole_split(wire: &WireVcpu, reasons: &[WireReason]) -> ExitSplit {
+fn whole_split(wire: &WireVcpu, reasons: &[WireReason], kvm_run_only: bool) -> ExitSplit {
+    let since = (kvm_run_only && wire.in_exit == 0).then(|| since_kvm_run(wire).parts());
     let inside_run = split(&wire.inside_run, wire.inside_run_ns).parts();
+    let inside_run = inside_run.into_iter().chain(since.into_iter().flatten());
     let parts = reasons
         .iter()
         .flat_map(|totals| split(&totals.split, totals.total_ns).parts());
@@ -49,13 +52,25 @@ fn whole_split(wire: &WireVcpu, reasons: &[WireReason]) -> ExitSplit {
     ExitSplit::from_fn(|share| sums[&share])
 }
 
+/// What was taken inside a KVM_RUN that is not over. Sleeps that may yet turn out to be halts
+/// are in no share until that is known.
+fn since_kvm_run(wire: &WireVcpu) -> ExitSplit {
+    let (now, slept) = (&wire.now.split, &wire.slept);
+    let undecided_ns = slept.blocked_ns + slept.work.irq_ns + slept.work.softirq_ns;
+    let decided = WireSplit {
+        blocked_ns: now.blocked_ns.saturating_sub(slept.blocked_ns),
+        host_irq_ns: now.host_irq_ns.saturating_sub(slept.work.irq_ns),
+        host_softirq_ns: now.host_softirq_ns.saturating_sub(slept.work.softirq_ns),
+        host_nmi_ns: now.host_nmi_ns.saturating_sub(slept.work.nmi_ns),
+        ..*now
+    };
+    let taken_ns = wire.taken.saturating_sub(undecided_ns + slept.work.nmi_ns);
+    split(&decided, taken_ns)
+}
+
 /// KVM's numbers of the two on x86; where no exit told, KVM_RUN is all there is.
 pub(super) fn isa(wire: u32) -> Isa {
-    match wire {
-        1 => Isa::Vmx,
-        2 => Isa::Svm,
-        _ => Isa::KvmRun,
-    }
+    Isa::of_kvm_exit(wire).unwrap_or(Isa::KvmRun)
 }
 
 fn reason(reason: Option<ExitReason>, wire: &WireReason) -> ReasonTotals {

@@ -19,7 +19,7 @@ mod generated {
 }
 
 pub(super) use generated::types::{
-    bss as Globals, exits_exit as WireExit, exits_interval as WireInterval,
+    bss as Globals, exits_cpu as WireCpu, exits_exit as WireExit, exits_interval as WireInterval,
     exits_reason as WireReason, exits_split as WireSplit, exits_told as WireTold,
     exits_tsc_write as WireTscWrite, exits_vcpu as WireVcpu,
 };
@@ -37,9 +37,10 @@ const _: () = {
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits.bpf.o"));
 
 /// What the programs are told before they are loaded: their `.rodata`.
-pub(super) fn settings(kvm_run_only: bool, streaming: Streaming) -> Vec<u8> {
+pub(super) fn settings(kvm_run_only: bool, preempt_rt: bool, streaming: Streaming) -> Vec<u8> {
     let mut bytes = vec![0; size_of::<Settings>()];
     bytes[offset_of!(Settings, kvm_run_only)] = kvm_run_only.into();
+    bytes[offset_of!(Settings, preempt_rt)] = preempt_rt.into();
     if let Streaming::Exits { threshold_ns } = streaming {
         bytes[offset_of!(Settings, streaming)] = 1;
         let at = offset_of!(Settings, threshold_ns);
@@ -68,7 +69,9 @@ pub(super) fn bytes<Value: Plain>(value: &Value) -> &[u8] {
 /// Structures made of numbers, without padding.
 pub(super) trait Plain: Copy {}
 
+impl Plain for u32 {}
 impl Plain for Globals {}
+impl Plain for WireCpu {}
 impl Plain for WireInterval {}
 impl Plain for WireReason {}
 impl Plain for WireTold {}

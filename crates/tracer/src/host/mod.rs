@@ -72,6 +72,7 @@ impl Host {
                 .line("sys/devices/system/clocksource/clocksource0/current_clocksource")?,
             apic_ids: self.apic_ids(),
             kvm_module: self.kvm_module(),
+            posted_interrupts: Some(self.posts_interrupts()),
         })
     }
 
@@ -112,6 +113,16 @@ impl Host {
             .into_iter()
             .find(|module| self.root.join("sys/module").join(module).exists())
             .map(str::to_owned)
+    }
+
+    /// Whether KVM may use posted interrupts: their vectors (`PIN`, `NPI` and `PIW` of
+    /// /proc/interrupts) have no tracepoint. VMX alone has them, and only with APICv
+    /// (vmx_can_use_vtd_pi and enable_apicv of arch/x86/kvm/vmx); where the module does not
+    /// say whether it has, it may.
+    pub fn posts_interrupts(&self) -> bool {
+        let module = "sys/module/kvm_intel";
+        let apicv = self.line(&format!("{module}/parameters/enable_apicv"));
+        self.root.join(module).exists() && apicv.map_or(true, |apicv| apicv != "N")
     }
 
     /// Whether nearly all of the kernel can be preempted, soft interrupts too.
@@ -260,6 +271,20 @@ pub(crate) mod tests {
         ] {
             let (_root, host) = tree(&[(file, text)]);
             assert_eq!(host.is_preempt_rt(), is_rt, "{file}: {text}");
+        }
+    }
+
+    #[test]
+    fn vmx_posts_interrupts_unless_it_says_that_it_does_not() {
+        const APICV: &str = "sys/module/kvm_intel/parameters/enable_apicv";
+        for (file, text, posts) in [
+            (APICV, "Y\n", true),
+            (APICV, "N\n", false),
+            ("sys/module/kvm_intel/version", "", true),
+            ("sys/module/kvm_amd/parameters/avic", "Y\n", false),
+        ] {
+            let (_root, host) = tree(&[(file, text)]);
+            assert_eq!(host.posts_interrupts(), posts, "{file}: {text}");
         }
     }
 

@@ -45,6 +45,15 @@ impl Host {
         vms
     }
 
+    /// The same of these processes alone, as far as they still live.
+    pub fn vms_of(&self, processes: &[u32]) -> Vec<Vm> {
+        let folder = |pid: &u32| (*pid, self.root.join(format!("proc/{pid}")));
+        let processes = processes.iter().map(folder);
+        processes
+            .filter_map(|(pid, process)| self.vm(pid, &process))
+            .collect()
+    }
+
     fn vm(&self, pid: u32, process: &Path) -> Option<Vm> {
         let comm = fs::read_to_string(process.join("comm")).ok()?;
         // Empty once a killed process has given its memory back (proc(5)), which it does
@@ -182,6 +191,7 @@ mod tests {
                 .map(|vcpu| (vcpu.id, vcpu.tid, vcpu.cpus.as_str()))
                 .collect();
             assert_eq!(vcpus, [(0, 80, "2"), (1, 81, "3")]);
+            assert_eq!(host.vms_of(&[69, 71]), vms);
         }
     }
 

@@ -15,7 +15,7 @@ const RECORDS: usize = 1 << 14;
 #[repr(C, align(128))]
 struct Record([AtomicU64; WORDS]);
 
-const WORDS: usize = 11;
+const WORDS: usize = 12;
 
 /// Written by one thread and drained by another.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Ring {
 
 fn words(activation: &Activation) -> [u64; WORDS] {
     let known = |mono_ns: Option<u64>| mono_ns.unwrap_or(0);
-    let [irq, handler, wakeup, user] = activation.steal_ns;
+    let [armed_late, irq, handler, wakeup, user] = activation.steal_ns;
     [
         activation.expiry_mono_ns,
         activation.woke_mono_ns,
@@ -82,6 +82,7 @@ fn words(activation: &Activation) -> [u64; WORDS] {
         known(activation.irq_mono_ns),
         known(activation.waking_mono_ns),
         known(activation.switch_mono_ns),
+        armed_late,
         irq,
         handler,
         wakeup,
@@ -119,7 +120,7 @@ mod tests {
             irq_mono_ns: Some(expiry_mono_ns + 1),
             waking_mono_ns: Some(expiry_mono_ns + 2),
             switch_mono_ns: None,
-            steal_ns: [1, 2, 3, 4],
+            steal_ns: [1, 2, 3, 4, 5],
             missed: 9,
         }
     }

@@ -20,6 +20,8 @@ pub struct Task {
     /// Where BPF tells the steps of a wake-up, if it does.
     pub steps: Option<TimerSteps>,
     pub steal: Option<StealReader>,
+    /// Its last reading.
+    pub steal_ns: Option<u64>,
     pub period_ns: u64,
     /// Of the first period, CLOCK_MONOTONIC; `None` is the start of the task.
     pub origin_ns: Option<u64>,
@@ -32,6 +34,7 @@ impl Task {
         let origin_ns = self.origin_ns.unwrap_or_else(tsc::mono_ns);
         let (mut expiry_ns, _) = self.next_after(origin_ns, tsc::mono_ns());
         let mut missed = 0;
+        self.read_steal();
         desk.start();
         loop {
             self.stay()?;
@@ -52,7 +55,7 @@ impl Task {
     /// Sleeps; when it woke up, or `None` at the deadline, which a signal announces.
     fn sleep_until(&self, expiry_ns: u64) -> Option<u64> {
         if let Some(steps) = &self.steps {
-            ask((**steps).as_ref(), expiry_ns);
+            ask((**steps).as_ref(), expiry_ns, self.steal_ns);
         }
         let until = libc::timespec {
             tv_sec: (expiry_ns / NS_PER_S).cast_signed(),
@@ -85,6 +88,7 @@ impl Task {
             missed,
             ..Activation::default()
         };
+        let now_steal_ns = self.read_steal();
         let Some(steps) = &self.steps else {
             return plain;
         };
@@ -97,11 +101,17 @@ impl Task {
             switch_mono_ns: seen(&slot.switch_mono_ns),
             ..plain
         };
-        let now_steal_ns = self.steal.as_mut().and_then(|read| Some(read()?.steal_ns));
         Activation {
             steal_ns: stolen_ns(slot, &told, now_steal_ns),
             ..told
         }
+    }
+
+    /// What the steal clock says now; a reading that fails leaves the last one in place.
+    fn read_steal(&mut self) -> Option<u64> {
+        let now_ns = self.steal.as_mut().and_then(|read| Some(read()?.steal_ns));
+        self.steal_ns = now_ns.or(self.steal_ns);
+        now_ns
     }
 
     /// Whether the task is still where it was pinned: getcpu is in the vDSO.
@@ -127,8 +137,9 @@ fn next_after(expiry_ns: u64, period_ns: u64, now_ns: u64) -> (u64, u32) {
     (next_ns, u32::try_from(over).unwrap_or(u32::MAX))
 }
 
-/// Tells BPF what is waited for. The expiry comes last: from there on BPF may write.
-fn ask(slot: &TimerSlot, expiry_ns: u64) {
+/// Tells BPF what is waited for, and where the steal clock stood last: until then this CPU may see
+/// no event. The expiry comes last: from there on BPF may write.
+fn ask(slot: &TimerSlot, expiry_ns: u64, steal_ns: Option<u64>) {
     for word in [
         &slot.armed_mono_ns,
         &slot.irq_mono_ns,
@@ -137,14 +148,25 @@ fn ask(slot: &TimerSlot, expiry_ns: u64) {
     ] {
         word.store(0, Ordering::Relaxed);
     }
+    // From an unknown reading on nothing is said to be stolen.
+    let steal_ns = steal_ns.unwrap_or(u64::MAX);
+    slot.before_steal_ns.store(steal_ns, Ordering::Relaxed);
     slot.expiry_mono_ns.store(expiry_ns, Ordering::Release);
 }
 
-/// What was stolen in each step of a wake-up; of steps that were not seen, nothing.
-fn stolen_ns(slot: &TimerSlot, told: &Activation, now_steal_ns: Option<u64>) -> [u64; 4] {
+/// What was stolen in each phase of a wake-up; of those around a step that was not seen, nothing.
+/// The time until a timer is armed belongs to the wake-up only if its expiry was over by then.
+fn stolen_ns(slot: &TimerSlot, told: &Activation, now_steal_ns: Option<u64>) -> [u64; 5] {
     let at = |step: Option<u64>, steal: &AtomicU64| step.map(|_| steal.load(Ordering::Relaxed));
+    let is_late = told.armed_mono_ns > Some(told.expiry_mono_ns);
+    let armed_steal = if is_late {
+        &slot.armed_steal_ns
+    } else {
+        &slot.before_steal_ns
+    };
     let marks = [
-        at(told.irq_mono_ns, &slot.before_steal_ns),
+        at(told.armed_mono_ns, &slot.before_steal_ns),
+        at(told.armed_mono_ns, armed_steal),
         at(told.irq_mono_ns, &slot.irq_steal_ns),
         at(told.waking_mono_ns, &slot.waking_steal_ns),
         at(told.switch_mono_ns, &slot.switch_steal_ns),
@@ -174,6 +196,7 @@ mod tests {
         let slot = TimerSlot::default();
         for (word, ns) in [
             (&slot.before_steal_ns, 100),
+            (&slot.armed_steal_ns, 90),
             (&slot.irq_steal_ns, 150),
             (&slot.waking_steal_ns, 150),
             (&slot.switch_steal_ns, 157),
@@ -181,17 +204,61 @@ mod tests {
             word.store(ns, Ordering::Relaxed);
         }
         let told = Activation {
-            irq_mono_ns: Some(1),
-            waking_mono_ns: Some(2),
-            switch_mono_ns: Some(3),
+            expiry_mono_ns: 10,
+            armed_mono_ns: Some(4),
+            irq_mono_ns: Some(11),
+            waking_mono_ns: Some(12),
+            switch_mono_ns: Some(13),
             ..Activation::default()
         };
-        assert_eq!(stolen_ns(&slot, &told, Some(160)), [50, 0, 7, 3]);
-        assert_eq!(stolen_ns(&slot, &told, None), [50, 0, 7, 0]);
+        assert_eq!(stolen_ns(&slot, &told, Some(160)), [0, 50, 0, 7, 3]);
+        assert_eq!(stolen_ns(&slot, &told, None), [0, 50, 0, 7, 0]);
         let unseen = Activation {
             waking_mono_ns: None,
             ..told
         };
-        assert_eq!(stolen_ns(&slot, &unseen, Some(160)), [50, 0, 0, 3]);
+        assert_eq!(stolen_ns(&slot, &unseen, Some(160)), [0, 50, 0, 0, 3]);
+    }
+
+    /// The slot as the tests of the tracer's handlers leave it.
+    #[test]
+    fn a_timer_armed_late_parts_the_steal_before_it_from_that_after() {
+        let slot = TimerSlot::default();
+        for (word, ns) in [
+            (&slot.before_steal_ns, 30),
+            (&slot.armed_steal_ns, 4_030),
+            (&slot.irq_steal_ns, 4_130),
+        ] {
+            word.store(ns, Ordering::Relaxed);
+        }
+        let late = Activation {
+            expiry_mono_ns: 5_000,
+            armed_mono_ns: Some(9_000),
+            irq_mono_ns: Some(9_200),
+            ..Activation::default()
+        };
+        assert_eq!(stolen_ns(&slot, &late, None), [4_000, 100, 0, 0, 0]);
+        let unseen = Activation {
+            irq_mono_ns: None,
+            ..late
+        };
+        assert_eq!(stolen_ns(&slot, &unseen, None), [4_000, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_asked_for_begins_with_the_steal_known_then() {
+        let slot = TimerSlot::default();
+        slot.before_steal_ns.store(7, Ordering::Relaxed);
+        slot.armed_mono_ns.store(8, Ordering::Relaxed);
+        ask(&slot, 5_000, Some(30));
+        let words = [
+            &slot.expiry_mono_ns,
+            &slot.armed_mono_ns,
+            &slot.before_steal_ns,
+        ];
+        assert_eq!(
+            words.map(|word| word.load(Ordering::Relaxed)),
+            [5_000, 0, 30]
+        );
     }
 }

@@ -89,6 +89,7 @@ impl Assignment {
             desk,
             steps: self.steps,
             steal: self.steal_reader,
+            steal_ns: None,
             period_ns: self.period_ns,
             origin_ns: self.behind_ns.map(|behind_ns| common_ns + behind_ns),
         };

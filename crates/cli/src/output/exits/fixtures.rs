@@ -8,13 +8,14 @@ fn taken(kvm: Option<u64>, vmm: u64, preempted: u64, host_irq: u64) -> Taken {
     Taken {
         kvm,
         vmm,
-        preempted,
-        blocked: 0,
-        throttled: 0,
-        host_irq,
-        host_softirq: 0,
-        host_nmi: 0,
+        preempted: Some(preempted),
+        blocked: Some(0),
+        throttled: Some(0),
+        host_irq: Some(host_irq),
+        host_softirq: Some(0),
+        host_nmi: Some(0),
         halted: 0,
+        unexplained: None,
     }
 }
 

@@ -90,7 +90,10 @@ struct Document<'a> {
     /// `None` where no exit was to be told one by one.
     told: Option<u64>,
     unnamed_ns: Option<u64>,
+    surplus_kvm_ns: Option<u64>,
+    unbounded_kvm_ns: Option<u64>,
     lost_events: u64,
+    late_events: u64,
     losses: Losses,
     feeds: &'a [FeedReport],
     rungs: &'a [Rung],
@@ -201,7 +204,10 @@ impl<'a> ExitsView<'a> {
                     longest: run.longest.iter().map(Longest::new).collect(),
                     told: facts.options.trace.then_some(run.told),
                     unnamed_ns: facts.options.trace.then_some(run.unnamed_ns),
+                    surplus_kvm_ns: run.surplus_kvm_ns,
+                    unbounded_kvm_ns: run.unbounded_kvm_ns,
                     lost_events: run.lost_events,
+                    late_events: run.late_events,
                     losses: run.losses,
                     feeds,
                     rungs: &run.rungs,
@@ -263,6 +269,14 @@ pub fn reservations(run: &ExitsRun) -> String {
         let told = run.told;
         out += &format!(" told one by one: {told} exits; nobody is named for {unnamed} of them\n");
     }
+    if let Some(surplus_ns @ 1..) = run.surplus_kvm_ns {
+        let surplus = human(surplus_ns);
+        out += &format!(
+            " {surplus} of kvm in these is more than KVM usually takes for the same reason: it may be somebody's that nobody witnessed\n"
+        );
+    }
+    out += &honesty::unbounded_kvm(run.unbounded_kvm_ns.unwrap_or(0));
     let by_kind = honesty::by_kind(&run.losses);
-    out + &format!(" lost events: {}{by_kind}\n", run.lost_events)
+    out += &format!(" lost events: {}{by_kind}\n", run.lost_events);
+    out + &honesty::late(run.late_events)
 }

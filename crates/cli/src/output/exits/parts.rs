@@ -4,18 +4,8 @@ use vmnoise_events::Share;
 use vmnoise_explain::Taken;
 
 /// All of them, those unknown as nothing.
-pub fn all(taken: &Taken) -> [(Share, u64); 9] {
-    [
-        (Share::Kvm, taken.kvm.unwrap_or(0)),
-        (Share::Vmm, taken.vmm),
-        (Share::Preempted, taken.preempted),
-        (Share::Blocked, taken.blocked),
-        (Share::Throttled, taken.throttled),
-        (Share::HostIrq, taken.host_irq),
-        (Share::HostSoftirq, taken.host_softirq),
-        (Share::HostNmi, taken.host_nmi),
-        (Share::Halted, taken.halted),
-    ]
+fn all(taken: &Taken) -> [(Share, u64); 10] {
+    taken.parts().map(|(share, ns)| (share, ns.unwrap_or(0)))
 }
 
 /// How long they are together.

@@ -2,6 +2,10 @@
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use clap::Parser;
+use vmnoise_events::{
+    ExitFilter, ExitReason, ExitSplit, Isa, ReasonTotals, Vcpu, VcpuId, VcpuTotals, Witnesses,
+};
+use vmnoise_explain::summarize_exits;
 
 use super::fixtures::summary;
 use super::*;
@@ -45,6 +49,83 @@ web vCPU -
  io          10   100.00  100.00   14.29   14.34    13.00   14.34  @         vmm 100%
 "
     );
+}
+
+/// The scheduler's events could not be attached: whoever had the time, it is not shown as KVM's.
+#[test]
+fn what_had_no_witness_is_a_dash_and_null() {
+    let split = ExitSplit {
+        kvm: 700,
+        vmm: 200,
+        host_irq: 100,
+        ..ExitSplit::default()
+    };
+    let reason = ReasonTotals {
+        reason: Some(ExitReason {
+            isa: Isa::Svm,
+            code: 0x7b,
+        }),
+        count: 1,
+        heavy: 1,
+        min_ns: 1_000,
+        max_ns: 1_000,
+        split,
+        histogram: vec![(1_023, 1)],
+    };
+    let vcpu = Vcpu {
+        id: VcpuId(0),
+        tid: 71,
+        vmm_pid: 70,
+        number: Some(0),
+        vm: 1,
+        vm_name: "web".into(),
+        sees_kvm: true,
+    };
+    let totals = VcpuTotals {
+        vcpu: vcpu.id,
+        first_mono_ns: 1_000,
+        last_mono_ns: 11_000,
+        exits: 1,
+        heavy: 1,
+        split,
+        worst: None,
+        reasons: vec![reason],
+    };
+    let witnesses = Witnesses {
+        irq: true,
+        softirq: true,
+        nmi: true,
+        kvm_run: true,
+        kvm_exit: true,
+        ..Witnesses::default()
+    };
+    let summary = summarize_exits([(&vcpu, &totals)], &ExitFilter::default(), &witnesses);
+    let text = top::render(Duration::from_secs(1), &summary);
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        rows[3],
+        [
+            "web", "0", "1", "0", "1", "90.00", "-", "2.00", "-", "1.00", "-", "-", "0.00"
+        ]
+    );
+    assert!(
+        text.contains("unexplained 70%, vmm 20%, host_irq 10%"),
+        "{text}"
+    );
+    let vcpu = serde_json::to_value(&summary).unwrap()["vms"][0]["vcpus"][0].clone();
+    for shares in [&vcpu["time_ns"], &vcpu["reasons"][0]["shares_ns"]] {
+        for unknown in ["kvm", "preempted", "blocked", "throttled"] {
+            assert!(shares[unknown].is_null(), "{shares}");
+        }
+        assert_eq!(shares["unexplained"], 700);
+        assert_eq!(
+            (&shares["vmm"], &shares["host_irq"]),
+            (&200.into(), &100.into())
+        );
+    }
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use vmnoise_events::{ActivityKind, Exit, ExitReason, ExitSplit, Isa, Share, Vcpu, VcpuId};
-use vmnoise_explain::{LongestExit, NamedExit, NamedPart, Noise, Piece, TracedExit};
+use vmnoise_events::{
+    ActivityKind, Exit, ExitReason, ExitSplit, Isa, Share, Vcpu, VcpuId, Witnesses,
+};
+use vmnoise_explain::{LongestExit, NamedExit, NamedPart, Noise, Piece, Taken, TracedExit};
 
 use super::{timeline, vm_noise};
 
@@ -28,7 +30,21 @@ fn exit(sees_kvm: bool) -> NamedExit {
         vm_name: "web".into(),
         sees_kvm,
     };
+    let split = ExitSplit {
+        kvm: 11_860,
+        preempted: 7_582,
+        host_irq: 13_196,
+        ..ExitSplit::default()
+    };
+    let witnesses = Witnesses {
+        irq: true,
+        softirq: true,
+        nmi: true,
+        sched: true,
+        ..Witnesses::default()
+    };
     NamedExit {
+        shares: Taken::of(&split, sees_kvm, &witnesses),
         vcpu: Arc::new(vcpu),
         exit: Exit {
             start_mono_ns: START_NS,
@@ -40,12 +56,7 @@ fn exit(sees_kvm: bool) -> NamedExit {
             exit_cpu: 0,
             entry_cpu: 0,
             heavy: false,
-            split: ExitSplit {
-                kvm: 11_860,
-                preempted: 7_582,
-                host_irq: 13_196,
-                ..ExitSplit::default()
-            },
+            split,
         },
         parts: vec![
             part(Share::HostIrq, 13_196, Some("local_timer:236")),

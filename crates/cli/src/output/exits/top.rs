@@ -39,6 +39,8 @@ fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
             let VcpuTime { guest, taken } = vcpu.time_ns;
             let span_ns = guest + parts::total_ns(&taken);
             let percent = |ns| percent(ns, span_ns);
+            let known = |ns: Option<u64>| ns.map_or_else(|| "-".into(), percent);
+            let interrupts = [taken.host_irq, taken.host_softirq, taken.host_nmi];
             rows.push([
                 vm.name.clone(),
                 text::number(vcpu.vcpu.map(u64::from)),
@@ -46,12 +48,12 @@ fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
                 text::number(vcpu.light),
                 vcpu.heavy.to_string(),
                 percent(guest),
-                taken.kvm.map_or_else(|| "-".into(), percent),
+                known(taken.kvm),
                 percent(taken.vmm),
-                percent(taken.preempted),
-                percent(taken.host_irq + taken.host_softirq + taken.host_nmi),
-                percent(taken.blocked),
-                percent(taken.throttled),
+                known(taken.preempted),
+                known(interrupts.into_iter().sum()),
+                known(taken.blocked),
+                known(taken.throttled),
                 percent(taken.halted),
             ]);
         }

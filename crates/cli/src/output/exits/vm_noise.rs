@@ -26,7 +26,13 @@ pub fn lines(traced: &TracedExit) -> String {
 /// Like the tracepoint's, `vm_id` is the number of the vCPU. The shares are in ns and add up
 /// to the duration.
 fn event(named: &NamedExit) -> String {
-    let NamedExit { vcpu, exit, parts } = named;
+    let NamedExit {
+        vcpu,
+        exit,
+        shares,
+        parts,
+    } = named;
+    let is_unknown = |share| shares.parts().contains(&(share, None));
     let number = text::number(vcpu.number.map(u64::from));
     let overhead = match named.overhead_ns() {
         Some(ns) => format!("{ns} ns"),
@@ -47,8 +53,8 @@ fn event(named: &NamedExit) -> String {
         if parts.iter().any(|part| part.share == share) {
             let its = parts.iter().filter(|part| part.share == share);
             line.extend(its.map(part));
-        } else if share == Share::Kvm && !vcpu.sees_kvm {
-            line += " kvm:-";
+        } else if is_unknown(share) {
+            line += &format!(" {share}:-");
         } else {
             line += &format!(" {share}:0");
         }

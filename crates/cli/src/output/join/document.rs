@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 use vmnoise_events::{FinishReason, Options, RunFacts, Rung};
-use vmnoise_explain::{Culprit, GapTree, HostSide, JoinedTotals, Losses, Pair, Summary, ThesisSum};
+use vmnoise_explain::{
+    Culprit, GapTree, HostSide, JoinedTotals, Losses, Pair, Pairing, Summary, ThesisSum,
+};
 
 use super::Joined;
 use crate::output::json::Head;
@@ -14,6 +16,7 @@ pub struct Document<'a> {
     head: Head<'a>,
     host: Host<'a>,
     pairs: &'a [Pair],
+    pairing: &'a Pairing,
     joined: JoinedTotals,
     above_ns: u64,
     culprits: &'a [Culprit],
@@ -33,6 +36,7 @@ pub struct Host<'a> {
     options: &'a Options,
     threshold_ns: u64,
     lost_events: u64,
+    late_events: u64,
     losses: Losses,
     complete: bool,
     finish_reason: Option<FinishReason>,
@@ -47,6 +51,7 @@ impl<'a> Document<'a> {
             head: Head::new("vmnoise.join/1", guest),
             host: Host::new(host, &run.host),
             pairs: &run.pairs,
+            pairing: &run.pairing,
             joined: run.joined,
             above_ns: run.above_ns,
             culprits: &run.culprits,
@@ -68,6 +73,7 @@ impl<'a> Host<'a> {
             only_reasons: _,
             losses,
             lost_events,
+            late_events,
             complete,
             finish_reason,
         } = side;
@@ -79,6 +85,7 @@ impl<'a> Host<'a> {
             options: &facts.options,
             threshold_ns: *threshold_ns,
             lost_events: *lost_events,
+            late_events: *late_events,
             losses: *losses,
             complete: *complete,
             finish_reason: *finish_reason,

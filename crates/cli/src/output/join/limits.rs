@@ -1,5 +1,6 @@
 //! What a join rests on, on either side, and what it cannot know.
 
+use vmnoise_events::Workload;
 use vmnoise_explain::{HostSide, JoinedLatencies, JoinedRun};
 
 use super::Joined;
@@ -57,9 +58,19 @@ pub fn render(joined: &Joined<'_>) -> String {
         only_reasons,
         losses,
         lost_events,
+        late_events,
         complete,
         ..
     } = &run.host;
+    let found = run.pairing.candidates.first();
+    for pair in found.iter().flat_map(|vm| &vm.pairs) {
+        if !pair.joined {
+            out += &format!(
+                " CPU {} is as in the guest alone: nothing tells which vCPU it is\n",
+                pair.cpu
+            );
+        }
+    }
     out += &format!(
         "\n{}: the host\n{}",
         honesty::HEADING,
@@ -77,13 +88,12 @@ pub fn render(joined: &Joined<'_>) -> String {
             only_reasons.join(", ")
         );
     }
-    if unbounded_ns > 0 {
-        out += &format!(
-            " {} of kvm without a bound: too few exits for its reason held no work of the host\n",
-            human(unbounded_ns)
-        );
+    // A microVM's is in its own lines.
+    if joined.guest.workload != Workload::Microvm {
+        out += &honesty::unbounded_kvm(unbounded_ns);
     }
     out += &format!(" lost events: {lost_events}{}\n", honesty::by_kind(losses));
+    out += &honesty::late(*late_events);
     if !complete {
         out += " the run did not end in order: this is what it had seen so far\n";
     }

@@ -6,6 +6,7 @@ mod document;
 mod latency;
 pub mod limits;
 mod pairs;
+pub mod refusal;
 #[cfg(test)]
 mod tests;
 mod thesis;
@@ -59,7 +60,7 @@ impl Joined<'_> {
         let title =
             format!("A guest's gaps of {threshold} and more, and what its host did in them");
         let mut out = self.headline(&title);
-        out += &pairs::render(&run.pairs, pairs::OF_GAPS);
+        out += &pairs::render(&run.pairing, pairs::OF_GAPS);
         out += &pairs::coverage(&run.joined, run.above_ns);
         out += "\n";
         let mut table = OsnoiseTable::default();

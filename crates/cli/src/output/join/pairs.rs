@@ -1,6 +1,6 @@
 //! Which CPU of the guest is which vCPU, and how far the recordings cover each other.
 
-use vmnoise_explain::{JoinedTotals, Pair};
+use vmnoise_explain::{JoinedTotals, Pair, Pairing, Unsure};
 
 use super::{part_of, percent_of};
 use crate::output::{table, text};
@@ -8,13 +8,14 @@ use crate::units::human;
 
 /// What was tested of a workload that polls: exits must lie in its gaps.
 pub const OF_GAPS: &str = "in gaps %";
-/// And of tasks: where they ran, no exit may lie.
-pub const OF_TASKS: &str = "in no exit %";
+/// And of tasks: between the instants at which they ran.
+pub const OF_TASKS: &str = "between %";
 
-/// Each pair with its proof.
-pub fn render(pairs: &[Pair], agrees: &str) -> String {
-    let rows: Vec<[String; 11]> = pairs
-        .iter()
+/// Each pair with its proof, and those of the same VM that nothing proves.
+pub fn render(pairing: &Pairing, agrees: &str) -> String {
+    let found = pairing.candidates.first();
+    let pairs = || found.iter().flat_map(|vm| &vm.pairs);
+    let rows: Vec<[String; 12]> = pairs()
         .map(|pair| {
             [
                 pair.cpu.to_string(),
@@ -26,6 +27,7 @@ pub fn render(pairs: &[Pair], agrees: &str) -> String {
                 pair.exits_tested.to_string(),
                 percent(percent_of(pair.exits_inside, pair.exits_tested)),
                 percent(Some(pair.by_chance_percent)),
+                odds(pair.log10_odds),
                 slack(pair.slack_ns),
                 human(pair.bound_ns),
             ]
@@ -41,13 +43,34 @@ pub fn render(pairs: &[Pair], agrees: &str) -> String {
         "tested",
         agrees,
         "by chance %",
+        "odds",
         "slack",
         "bound",
     ];
     format!(
         "\nWhich CPU of the guest is which vCPU, and what proves it\n{}",
         table::columns(headings, &[2], &rows)
-    )
+    ) + &pairs().filter_map(caveat).collect::<String>()
+}
+
+/// What is to be said of a pair that does not stand by itself.
+fn caveat(pair: &Pair) -> Option<String> {
+    let cpu = pair.cpu;
+    match (pair.joined, pair.leans_on) {
+        (false, _) => Some(format!(
+            " CPU {cpu} is not joined: nothing tells which vCPU it is\n"
+        )),
+        (true, Some(proven)) => Some(format!(
+            " CPU {cpu} leans on CPU {proven}: its own odds are no proof, and no other vCPU fits it \
+             better\n"
+        )),
+        (true, None) => None,
+    }
+}
+
+/// No more than is known: whole powers of ten, rounded down.
+pub fn odds(log10_odds: f64) -> String {
+    format!("10^{:.0}", log10_odds.floor())
 }
 
 /// How many gaps the host tells about.
@@ -58,22 +81,57 @@ pub fn coverage(joined: &JoinedTotals, above_ns: u64) -> String {
         joined,
         witnessed_above,
         joined_above,
+        witnessed_ns,
+        witnessed_unexplained_ns,
         joined_ns,
         unexplained_ns,
         exits,
+        unsure,
         ..
     } = *joined;
-    format!(
+    let of_it = |part_ns, whole_ns| {
+        let percent = text::percent(percent_of(part_ns, whole_ns));
+        format!("{} ({percent} %)", human(part_ns))
+    };
+    let coverage = format!(
         " gaps that the host witnessed: {}\n of these with an exit in them: {}; of {} and more: {}\n \
-         exits in gaps: {exits}; unexplained of the joined gaps' {}: {} ({} %)\n",
+         exits in gaps: {exits}; unexplained of the witnessed gaps' {}: {}; of those with an exit {}: {}\n",
         part_of(witnessed, gaps),
         part_of(joined, witnessed),
         human(above_ns),
         part_of(joined_above, witnessed_above),
+        human(witnessed_ns),
+        of_it(witnessed_unexplained_ns, witnessed_ns),
         human(joined_ns),
-        human(unexplained_ns),
-        text::percent(percent_of(unexplained_ns, joined_ns)),
-    )
+        of_it(unexplained_ns, joined_ns),
+    );
+    coverage + &unsure_of(&unsure, ("gap", "gaps"))
+}
+
+/// What is too short for the clocks; nothing where nothing is.
+pub fn unsure_of(unsure: &Unsure, (one, many): (&str, &str)) -> String {
+    let Unsure { count, exits, ns } = *unsure;
+    let short = match count {
+        0 => None,
+        1 => Some(format!("1 {one} is shorter than the clocks are sure of")),
+        _ => Some(format!(
+            "{count} {many} are shorter than the clocks are sure of"
+        )),
+    };
+    let of_longer = match exits {
+        0 => None,
+        1 => Some(format!("1 exit has less of its {one} than that")),
+        _ => Some(format!("{exits} exits have less of their {one} than that")),
+    };
+    let told: Vec<String> = short.into_iter().chain(of_longer).collect();
+    match told.is_empty() {
+        true => String::new(),
+        false => format!(
+            " {}: nobody on the host is named for their {}\n",
+            told.join(", "),
+            human(ns)
+        ),
+    }
 }
 
 fn percent(value: Option<f64>) -> String {

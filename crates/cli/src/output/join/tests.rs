@@ -3,8 +3,9 @@
 
 use vmnoise_events::{Anchor, Event, Finish, FinishReason, Gap, Rung, Share, Tally};
 use vmnoise_explain::{
-    Culprit, ExitBranch, Explainer, GapTree, GuestColumns, HostPart, HostSide, JoinedTotals,
-    Losses, NamedPart, Side, Summary, ThesisSum, WorstGap,
+    Alternative, CandidateVm, Culprit, ExitBranch, Explainer, GapTree, GuestColumns, HostPart,
+    HostSide, JoinedTotals, Losses, NamedPart, Pairing, Side, Summary, ThesisSum, Unsure, Verdict,
+    WorstGap,
 };
 
 use super::*;
@@ -147,34 +148,58 @@ fn culprit(side: Side, share: Share, name: Option<&str>, ns: u64) -> Culprit {
     }
 }
 
+fn pair() -> Pair {
+    Pair {
+        cpu: 0,
+        vm: "l2".into(),
+        vmm_pid: 4160,
+        vcpu: Some(0),
+        tid: 4168,
+        clocks: 1,
+        overlap_ns: 998_000_000,
+        exits_tested: 40,
+        exits_inside: 39,
+        by_chance_percent: 0.0065,
+        slack_ns: Some((-96, 1_418)),
+        anchors_ns: 30,
+        bound_ns: 86,
+        log10_odds: 41.7,
+        against: Alternative::Chance,
+        verdict: Verdict::Proven,
+        joined: true,
+        leans_on: None,
+    }
+}
+
 fn run(summary: Summary) -> JoinedRun {
     JoinedRun {
         latencies: None,
         summary,
-        pairs: vec![Pair {
-            cpu: 0,
-            vm: "l2".into(),
-            vmm_pid: 4160,
-            vcpu: Some(0),
-            tid: 4168,
-            clocks: 1,
-            overlap_ns: 998_000_000,
-            exits_tested: 40,
-            exits_inside: 39,
-            by_chance_percent: 0.0065,
-            slack_ns: Some((-96, 1_418)),
-            anchors_ns: 30,
-            bound_ns: 86,
-        }],
+        pairs: vec![pair()],
+        pairing: Pairing {
+            verdict: Verdict::Proven,
+            log10_odds: 41.7,
+            candidates: vec![CandidateVm {
+                vm: "l2".into(),
+                vmm_pid: 4160,
+                verdict: Verdict::Proven,
+                log10_odds: 41.7,
+                against: Alternative::Chance,
+                pairs: vec![pair()],
+            }],
+        },
         joined: JoinedTotals {
             gaps: 1,
             witnessed: 1,
             joined: 1,
             witnessed_above: 1,
             joined_above: 1,
+            witnessed_ns: GAP_NS,
+            witnessed_unexplained_ns: 812,
             joined_ns: GAP_NS,
             unexplained_ns: 812,
             exits: 1,
+            unsure: Unsure::default(),
             unbounded_kvm_ns: 0,
         },
         above_ns: 20_000,
@@ -202,6 +227,7 @@ fn run(summary: Summary) -> JoinedRun {
             only_reasons: Vec::new(),
             losses: Losses::default(),
             lost_events: 0,
+            late_events: 0,
             complete: true,
             finish_reason: Some(FinishReason::Duration),
         },
@@ -235,11 +261,11 @@ A guest's gaps of 1000 ns and more, and what its host did in them
  host:  J4105, kernel 6.2.0-rt3, from 2026-01-01T00:00:00Z
 
 Which CPU of the guest is which vCPU, and what proves it
- CPU  vCPU  VM  thread     overlap  clocks  tested  in gaps %  by chance %               slack  bound
-   0     0  l2    4168  998.000 ms       1      40      97.50         0.01  -96 ns .. +1418 ns  86 ns
+ CPU  vCPU  VM  thread     overlap  clocks  tested  in gaps %  by chance %   odds               slack  bound
+   0     0  l2    4168  998.000 ms       1      40      97.50         0.01  10^41  -96 ns .. +1418 ns  86 ns
  gaps that the host witnessed: 1 of 1 (100.00 %)
  of these with an exit in them: 1 of 1 (100.00 %); of 20.0 us and more: 1 of 1 (100.00 %)
- exits in gaps: 1; unexplained of the joined gaps' 64.5 us: 812 ns (1.259 %)
+ exits in gaps: 1; unexplained of the witnessed gaps' 64.5 us: 812 ns (1.259 %); of those with an exit 64.5 us: 812 ns (1.259 %)
 
                                           Operating System Noise
 duration:   0 00:00:01 | time is in us
@@ -302,8 +328,26 @@ fn what_is_not_known_is_said() {
     let mut run = run(summary(&guest));
     run.pairs[0].slack_ns = None;
     run.pairs[0].vcpu = None;
+    let leaning = Pair {
+        cpu: 1,
+        log10_odds: 2.3,
+        leans_on: Some(0),
+        ..pair()
+    };
+    let open = Pair {
+        cpu: 2,
+        log10_odds: -0.5,
+        joined: false,
+        ..pair()
+    };
+    run.pairing.candidates[0].pairs = vec![run.pairs[0].clone(), leaning, open];
     run.joined = JoinedTotals {
         gaps: 3,
+        unsure: Unsure {
+            count: 41,
+            exits: 1,
+            ns: 39_000,
+        },
         unbounded_kvm_ns: 7_000,
         ..JoinedTotals::default()
     };
@@ -319,15 +363,21 @@ fn what_is_not_known_is_said() {
     }
     .text();
     for line in [
-        "   0     -  l2    4168  998.000 ms       1      40      97.50         0.01      -  86 ns",
+        "   0     -  l2    4168  998.000 ms       1      40      97.50         0.01  10^41                   -  86 ns",
+        "   1     0  l2    4168  998.000 ms       1      40      97.50         0.01   10^2  -96 ns .. +1418 ns  86 ns",
+        "   2     0  l2    4168  998.000 ms       1      40      97.50         0.01  10^-1  -96 ns .. +1418 ns  86 ns",
+        " CPU 1 leans on CPU 0: its own odds are no proof, and no other vCPU fits it better",
+        " CPU 2 is not joined: nothing tells which vCPU it is",
+        " CPU 2 is as in the guest alone: nothing tells which vCPU it is",
         " gaps that the host witnessed: 0 of 3 (0.00 %)",
         " of these with an exit in them: 0 of 0; of 20.0 us and more: 0 of 0",
-        " exits in gaps: 0; unexplained of the joined gaps' 0 ns: 0 ns (- %)",
+        " exits in gaps: 0; unexplained of the witnessed gaps' 0 ns: 0 ns (- %); of those with an exit 0 ns: 0 ns (- %)",
+        " 41 gaps are shorter than the clocks are sure of, 1 exit has less of its gap than that: nobody on the host is named for their 39.0 us",
         "      64.500  CPU 0 (vCPU - of l2) at 0.269583 s; the host did not witness it; 2 of the guest's activities lost",
         " 3 gaps have no witness below: the host did not record then, or their clock is not known",
         " exits with less than 5000 ns of noise were not recorded one by one",
         " exits were recorded one by one for io, npf alone",
-        " 7000 ns of kvm without a bound: too few exits for its reason held no work of the host",
+        " 7000 ns of kvm without a bound: too few exits for the same reason show what KVM usually takes",
         " the run did not end in order: this is what it had seen so far",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");

@@ -41,11 +41,13 @@ pub fn flagship(found: &Flagship) -> String {
             ms(&found.joined)
         );
     }
-    if let Some(percent) = found.booked_as_steal_percent() {
-        text += &format!(
-            "\nOf the time that the host's tasks took, `vmnoise osnoise` alone books {percent:.2} % as steal.\n"
-        );
-    }
+    text += &format!(
+        "\nIn {:.0} ms of that the host's scheduler booked {:.3} ms of run delay for the vCPU's thread \
+         (schedstat of proc(5)). Of these `vmnoise osnoise` alone books {:.2} % as steal.\n",
+        found.waited.apart_tsc as f64 / 1e6,
+        found.waited.run_delay_ns as f64 / 1e6,
+        found.booked_as_steal_percent(),
+    );
     text += "\n| who took it, of gaps above 20 µs | share | % |\n|---|---|---|\n";
     for (share, name, percent) in &found.culprits {
         text += &format!("| `{name}` | `{share}` | {percent:.2} |\n");

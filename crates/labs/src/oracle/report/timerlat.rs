@@ -87,7 +87,7 @@ fn known_causes(found: &Causes, descheduled: &Descheduled) -> String {
     let mut text = format!(
         "### Delays of known cause and length\n\nLinux {}, virtual time; the ten latest wake-ups of each run. \
          What a cause had of each is told by the kernel's own events in the same run; of a vCPU that its \
-         host keeps from running for 3 ms, what the host's scheduler charged for the longest of these.\n\n\
+         host keeps from running for 3 ms, the most that the host's scheduler booked as its run delay from one of these to the next.\n\n\
          | let loose | blamed | the longest, by the kernel | by vmnoise | largest difference of the ten | \
          not let loose, at most |\n|---|---|---|---|---|---|\n",
         found.kernel_version
@@ -107,8 +107,8 @@ fn known_causes(found: &Causes, descheduled: &Descheduled) -> String {
     }
     text + &format!(
         "| a task of the host in the vCPU's place | `steal` | {} | {} | | {} |\n",
-        microseconds(descheduled.burst_ns),
-        maybe(descheduled.longest_of_burst_ns()),
+        microseconds(descheduled.waited_ns),
+        maybe(descheduled.delays.first().map(|delay| delay.named_ns)),
         microseconds(descheduled.quiet_ns),
     )
 }

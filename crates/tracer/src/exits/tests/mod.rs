@@ -3,7 +3,16 @@
 mod root {
     mod clocks;
     mod counted;
+    mod halts;
     mod harness;
     mod laid_under;
+    mod life;
+    mod lives;
+    mod moment;
+    mod oracle;
+    mod painted;
+    mod paired;
+    mod places;
     mod told;
+    mod watched;
 }

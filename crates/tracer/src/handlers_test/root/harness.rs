@@ -124,11 +124,36 @@ impl Handlers {
         &self,
         cpu: u32,
         now_ns: u64,
+        tasks: (u32, u64, u32),
+        times: (u64, u64),
+    ) {
+        self.after_unseen_with(cpu, now_ns, tasks, times, false);
+    }
+
+    /// The same where the scheduler's count of its turns tells that the vCPU thread had none
+    /// meanwhile but the one that ends now.
+    pub(super) fn after_unseen_beside_vcpu(
+        &self,
+        cpu: u32,
+        now_ns: u64,
+        tasks: (u32, u64, u32),
+        times: (u64, u64),
+    ) {
+        self.after_unseen_with(cpu, now_ns, tasks, times, true);
+    }
+
+    fn after_unseen_with(
+        &self,
+        cpu: u32,
+        now_ns: u64,
         (prev, prev_state, next): (u32, u64, u32),
         (left_ns, came_ns): (u64, u64),
+        beside_vcpu: bool,
     ) {
         let [id, name] = source(Origin::VMNOISE_FROM_TASK, prev, "task");
-        let values = [id, name, u64::from(next), prev_state, 0, left_ns, came_ns];
+        let next = u64::from(next);
+        let beside_vcpu = u64::from(beside_vcpu);
+        let values = [id, name, next, prev_state, 0, left_ns, came_ns, beside_vcpu];
         self.run("test_switch", cpu, now_ns, &values);
     }
 
@@ -159,7 +184,13 @@ impl Handlers {
     }
 
     pub(super) fn exit(&self, cpu: u32, now_ns: u64) {
-        self.run("test_kvm_exit", cpu, now_ns, &[u64::from(VCPU + cpu)]);
+        self.exit_for(cpu, now_ns, 0, 0);
+    }
+
+    /// An exit whose vendor and code KVM's structures tell.
+    pub(super) fn exit_for(&self, cpu: u32, now_ns: u64, isa: u64, code: u64) {
+        let values = [u64::from(VCPU + cpu), isa, code];
+        self.run("test_kvm_exit", cpu, now_ns, &values);
     }
 
     pub(super) fn entry(&self, cpu: u32, now_ns: u64) {

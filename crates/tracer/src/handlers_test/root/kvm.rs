@@ -62,6 +62,30 @@ fn exits_are_light_until_they_leave_kvm_run() {
 }
 
 #[test]
+fn an_exit_is_told_by_its_reason_as_far_as_that_is_known() {
+    let it = Handlers::new(PAGE);
+    it.entry(1, 1000);
+    for (start, isa, code) in [
+        (2000, 2, 0x60),
+        (3000, 1, 30),
+        (4000, 2, 0x999),
+        (5000, 0, u64::MAX - 1),
+    ] {
+        it.exit_for(1, start, isa, code);
+        it.entry(1, start + 100);
+    }
+    it.expect(
+        &[
+            (Exit, 1, 2000, 2100, "interrupt"),
+            (Exit, 1, 3000, 3100, "IO_INSTRUCTION"),
+            (Exit, 1, 4000, 4100, "unknown_0x999"),
+            (Exit, 1, 5000, 5100, "vmexit"),
+        ],
+        0,
+    );
+}
+
+#[test]
 fn an_exit_starts_at_the_first_host_work() {
     let it = Handlers::new(PAGE);
     it.entry(1, 1000);

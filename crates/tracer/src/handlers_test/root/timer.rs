@@ -20,11 +20,12 @@ fn steps(it: &Handlers, cpu: u32) -> [u64; 4] {
     .map(|word| word.load(Relaxed))
 }
 
-/// The steal clock before the expiry, and at the three steps after it.
-fn steals(it: &Handlers, cpu: u32) -> [u64; 4] {
+/// The steal clock before the expiry, when the timer was armed, and at the steps after it.
+fn steals(it: &Handlers, cpu: u32) -> [u64; 5] {
     let slot = it.cpus.timer(cpu).unwrap();
     [
         &slot.before_steal_ns,
+        &slot.armed_steal_ns,
         &slot.irq_steal_ns,
         &slot.waking_steal_ns,
         &slot.switch_steal_ns,
@@ -203,5 +204,22 @@ fn steal_is_that_of_the_last_event_before_the_expiry_and_of_each_step() {
     it.irq_exit(1, 5_720, 236);
     it.steal_ns.set(730);
     it.switch(1, 5_730, IDLE, RUNNABLE, VCPU + 1);
-    assert_eq!(steals(&it, 1), [30, 710, 711, 730]);
+    assert_eq!(steals(&it, 1), [30, 10, 710, 711, 730]);
+}
+
+/// The same numbers go through the task in `workload/src/timer/task.rs`, and through explain in
+/// `explain/tests/wakeups.rs`.
+#[test]
+fn steal_before_a_timer_is_armed_late_is_told_from_that_after_it() {
+    let it = Handlers::new(PAGE);
+    ask(&it, EXPIRY_NS);
+    it.steal_ns.set(30);
+    it.irq_entry(1, 4_000, 236, "timer");
+    it.irq_exit(1, 4_100, 236);
+    it.steal_ns.set(4_030);
+    arm(&it, 9_000, TIMER, EXPIRY_NS);
+    it.steal_ns.set(4_130);
+    expire(&it, 1, 9_200, TIMER);
+    assert_eq!(steps(&it, 1)[..2], [9_000, 9_200]);
+    assert_eq!(steals(&it, 1)[..3], [30, 4_030, 4_130]);
 }

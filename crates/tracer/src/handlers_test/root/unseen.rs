@@ -81,6 +81,31 @@ fn two_unseen_switches_leave_a_hole_that_is_nobodys() {
     );
 }
 
+/// Who slept meanwhile has had no turn of its own, which the scheduler counts.
+#[test]
+fn a_sleep_goes_on_over_unseen_switches_of_which_nothing_is_known() {
+    for (left_ns, came_ns) in [UNKNOWN, (4000, 500_000), (0, 500_000)] {
+        let it = Handlers::new(PAGE);
+        it.switch(1, 1000, VCPU + 1, SLEEPS, 7);
+        it.after_unseen_beside_vcpu(1, 900_000, (8, SLEEPS, IDLE), (left_ns, came_ns));
+        it.switch(1, 950_000, IDLE, RUNNABLE, VCPU + 1);
+        let blocked = it.seen().into_iter().filter(|told| told.0 == Blocked);
+        let blocked: Vec<_> = blocked.map(|told| (told.2, told.3)).collect();
+        assert_eq!(blocked, [(1000, 950_000)]);
+    }
+}
+
+#[test]
+fn an_unseen_return_ends_the_sleep_whoever_had_the_cpu_before() {
+    let it = Handlers::new(PAGE);
+    it.switch(1, 1000, VCPU + 1, SLEEPS, 7);
+    it.wake(1, 2500, 42, 3);
+    it.after_unseen_beside_vcpu(1, 9000, (VCPU + 1, RUNNABLE, 8), (0, 4000));
+    it.switch(1, 9500, 8, RUNNABLE, VCPU + 1);
+    let slept = (Blocked, 1, 1000, 2500, "waker:42");
+    it.expect(&[slept, (Thread, 1, 9000, 9500, "task:8")], 1);
+}
+
 #[test]
 fn an_unseen_departure_tells_neither_sleep_nor_wait() {
     let it = Handlers::new(PAGE);

@@ -1,6 +1,7 @@
 //! A disturber of known name, and what a tracer tells of it.
 
 use std::{
+    io::{self, Write},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
@@ -17,6 +18,13 @@ use vmnoise_tracer::{Tracer, host::Host};
 pub(super) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says that the test that asks has not run; `vmnoise_labs::skipped` says how that is read.
+pub(super) fn skipped(reason: &str) {
+    let thread = thread::current();
+    let name = thread.name().unwrap_or("a test");
+    let _ = writeln!(io::stderr(), "skipped: {name}: {reason}");
 }
 
 /// A CPU to measure and another one to drain from.

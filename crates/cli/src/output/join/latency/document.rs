@@ -3,7 +3,8 @@
 use serde::Serialize;
 use vmnoise_events::Share;
 use vmnoise_explain::{
-    ContextSides, CpuWakeups, Culprit, JoinedLatencies, LatencyTotals, LatencyTree, Pair, Side,
+    ContextSides, CpuWakeups, Culprit, JoinedLatencies, LatencyTotals, LatencyTree, Pair, Pairing,
+    Side,
 };
 
 use crate::output::join::Joined;
@@ -18,6 +19,7 @@ pub struct Document<'a> {
     head: Head<'a>,
     host: Host<'a>,
     pairs: &'a [Pair],
+    pairing: &'a Pairing,
     joined: LatencyTotals,
     above_ns: u64,
     culprits: Vec<OfWakeups<'a>>,
@@ -56,6 +58,7 @@ impl<'a> Document<'a> {
             head: Head::new("vmnoise.latency_join/1", guest),
             host: Host::new(host, &run.host),
             pairs: &run.pairs,
+            pairing: &run.pairing,
             joined: latencies.joined,
             above_ns: run.above_ns,
             culprits: latencies.culprits.iter().map(of_wakeups).collect(),

@@ -14,7 +14,7 @@ use crate::units::human;
 pub fn render(joined: &Joined<'_>, latencies: &JoinedLatencies) -> String {
     let run = joined.run;
     let mut out = joined.headline("A guest's wake-ups, and what its host did in them");
-    out += &pairs::render(&run.pairs, pairs::OF_TASKS);
+    out += &pairs::render(&run.pairing, pairs::OF_TASKS);
     out += &coverage(&latencies.joined, run.above_ns);
     let wakeups = run.summary.wakeups.iter().flat_map(|wakeups| &wakeups.cpus);
     for (cpu, sides) in wakeups.zip(&latencies.cpus) {
@@ -33,7 +33,7 @@ pub fn render(joined: &Joined<'_>, latencies: &JoinedLatencies) -> String {
 
 /// How many wake-ups the host tells about.
 fn coverage(joined: &LatencyTotals, above_ns: u64) -> String {
-    format!(
+    let coverage = format!(
         " wake-ups that the host witnessed: {}\n of these with an exit in their latency: {}; of {} and more: {}\n \
          exits in latencies: {}; unexplained of all {}: {}\n",
         part_of(joined.witnessed, joined.wakeups),
@@ -43,5 +43,6 @@ fn coverage(joined: &LatencyTotals, above_ns: u64) -> String {
         joined.exits,
         human(joined.latency_ns),
         human(joined.unexplained_ns),
-    )
+    );
+    coverage + &pairs::unsure_of(&joined.unsure, ("phase", "phases"))
 }

@@ -2,17 +2,19 @@
 
 use std::cell::RefCell;
 
-use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, libbpf_sys};
+use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
 use vmnoise_events::{
     Activity, ActivityKind, Event, Share, Vcpu, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind,
     VcpuTotals,
 };
 
 use crate::exits::{
-    REASONS, Streaming, clocks::Look, maps::Maps, stream::Stream, totals, vm_names, wire,
+    REASONS, Streaming, clocks::Look, maps::Maps, roll::Roll, stream::Stream, table::Table, totals,
+    wire,
 };
 
-use crate::host::Host;
+use super::moment::Moment;
+use crate::host::{Host, Vm};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits_test.bpf.o"));
 
@@ -24,17 +26,53 @@ pub(super) const SLEEPS: u64 = 1;
 pub(super) const CPUID: u64 = 0x72;
 pub(super) const IO: u64 = 0x7b;
 pub(super) const HLT: u64 = 0x78;
+/// What can happen, by its number in `bpf/exits_test.bpf.c`.
+const EVENTS: [&str; 16] = [
+    "irq_entry",
+    "irq_exit",
+    "softirq_entry",
+    "softirq_exit",
+    "nmi",
+    "switch",
+    "migrate",
+    "waking",
+    "halted",
+    "run_leave",
+    "run_enter",
+    "exit",
+    "entry",
+    "tsc_write",
+    "reset",
+    "thread_ends",
+];
+/// Events that one run takes, and words of each: its kind, its CPU, its time, and ten values.
+const ROOM: usize = 128;
+const WORDS: usize = 13;
+/// More than have a place.
+const THREADS: u32 = 64;
+/// For vCPUs at a time.
+pub(super) const PLACES: u32 = 7;
 /// More than a test tells.
 const RING_BYTES: u32 = 1 << 20;
 
+/// Name, CPU, instant, and what else it says.
+pub(super) type Happens<'a> = (&'a str, u64, u64, &'a [u64]);
 /// Kind, CPU, begin, end and label of an activity.
 pub(super) type Seen = (ActivityKind, u32, u64, u64, String);
 /// Kind, the CPUs, begin, end and waker of an interval.
 pub(super) type Kept = (VcpuIntervalKind, [u32; 2], u64, u64, Option<String>);
 
+/// A stream as the program takes it.
+#[derive(Clone, Copy)]
+struct Sent([u64; 1 + ROOM * WORDS]);
+
+impl wire::Plain for Sent {}
+
 pub(super) struct Handlers {
     object: Object,
+    kvm_run_only: bool,
     stream: RefCell<Stream>,
+    roll: RefCell<Roll>,
     told: RefCell<Vec<Event>>,
 }
 
@@ -47,27 +85,50 @@ impl Handlers {
         Self::of(true, 0, RING_BYTES)
     }
 
+    pub(super) fn preempt_rt() -> Handlers {
+        let streaming = Streaming::Exits { threshold_ns: 0 };
+        let settings = wire::settings(false, true, streaming);
+        Self::with(&settings, false, RING_BYTES)
+    }
+
     pub(super) fn of(kvm_run_only: bool, threshold_ns: u64, ring_bytes: u32) -> Handlers {
         let streaming = Streaming::Exits { threshold_ns };
+        let settings = wire::settings(kvm_run_only, false, streaming);
+        Self::with(&settings, kvm_run_only, ring_bytes)
+    }
+
+    fn with(settings: &[u8], kvm_run_only: bool, ring_bytes: u32) -> Handlers {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if name == "reasons" {
                 map.set_max_entries(8 * REASONS as u32).unwrap();
+            } else if name == "threads" {
+                map.set_max_entries(THREADS).unwrap();
             } else if name == "records" {
                 map.set_max_entries(ring_bytes).unwrap();
             } else if name.ends_with(".rodata") {
-                map.set_initial_value(&wire::settings(kvm_run_only, streaming))
-                    .unwrap();
+                map.set_initial_value(settings).unwrap();
             }
         }
         let object = open.load().unwrap();
         let stream = RefCell::new(Stream::of(&object).unwrap());
-        Handlers {
+        let roll = RefCell::new(empty(&object));
+        let handlers = Handlers {
             object,
+            kvm_run_only,
             stream,
+            roll,
             told: RefCell::default(),
-        }
+        };
+        handlers.counts(true);
+        handlers
+    }
+
+    /// Whether begins are looked at.
+    pub(super) fn counts(&self, counting: bool) {
+        let value = u32::from(counting).to_ne_bytes();
+        self.object.set(".data", 0, &value).unwrap();
     }
 
     /// Enters at 1000 on CPU 0, with nothing before it.
@@ -90,33 +151,57 @@ impl Handlers {
     }
 
     pub(super) fn run(&self, event: &str, cpu: u64, now_ns: u64, values: &[u64]) {
-        let mut context = [0_u64; 12];
-        (context[0], context[1]) = (cpu, now_ns);
-        context[2..2 + values.len()].copy_from_slice(values);
-        let mut bytes: Vec<u8> = context.into_iter().flat_map(u64::to_ne_bytes).collect();
-        let input = ProgramInput {
-            context_in: Some(&mut bytes),
-            flags: libbpf_sys::BPF_F_TEST_RUN_ON_CPU,
-            ..ProgramInput::default()
-        };
-        let name = format!("test_{event}");
-        let program = self
-            .object
-            .progs_mut()
-            .find(|it| it.name() == name.as_str());
-        program.unwrap().test_run(input).unwrap();
+        self.run_all(&[(event, cpu, now_ns, values)]);
+    }
+
+    /// Each is a name, a CPU, an instant, and what else the event says.
+    pub(super) fn run_all(&self, events: &[Happens<'_>]) {
+        for events in events.chunks(ROOM) {
+            let mut stream = Sent([0; 1 + ROOM * WORDS]);
+            stream.0[0] = events.len() as u64;
+            let places = stream.0[1..].chunks_exact_mut(WORDS);
+            for ((event, cpu, now_ns, values), words) in events.iter().zip(places) {
+                let kind = EVENTS.iter().position(|known| known == event).unwrap();
+                words[..3].copy_from_slice(&[kind as u64, *cpu, *now_ns]);
+                words[3..3 + values.len()].copy_from_slice(values);
+            }
+            self.object.set("stream", 0, wire::bytes(&stream)).unwrap();
+            let mut programs = self.object.progs_mut();
+            let program = programs.find(|it| it.name() == "test_stream").unwrap();
+            program.test_run(ProgramInput::default()).unwrap();
+        }
+    }
+
+    /// What this stream tells, from a state in which nothing was ever seen.
+    pub(super) fn live(&self, moments: &[Moment]) -> Vec<Event> {
+        let mut values = vec![[0; 4]; moments.len()];
+        self.run("reset", 0, 0, &[]);
+        *self.roll.borrow_mut() = empty(&self.object);
+        let told = moments.iter().zip(&mut values);
+        let events: Vec<_> = told
+            .map(|(moment, values)| moment.happens(values))
+            .collect();
+        self.run_all(&events);
+        let mut told = Vec::new();
+        let mut stream = self.stream.borrow_mut();
+        let mut roll = self.roll.borrow_mut();
+        stream
+            .drain(&self.object, &mut roll, &mut |event| told.push(event))
+            .unwrap();
+        assert_eq!(stream.undecodable(), 0);
+        told
     }
 
     /// What was counted of a vCPU, whatever was told.
     pub(super) fn counted(&self, index: u32) -> VcpuTotals {
+        let globals = self.object.globals().unwrap();
         let first = index * REASONS as u32;
-        let keys = first..first + REASONS as u32;
-        let reasons: Vec<_> = keys
+        let reasons: Vec<_> = (first..first + globals.reasons_known)
             .map(|key| self.object.value("reasons", key).unwrap().unwrap())
             .collect();
-        let globals = self.object.globals().unwrap();
         let vcpu = self.object.value("vcpus", index).unwrap().unwrap();
-        totals::vcpu(VcpuId(index - 1), &vcpu, &reasons, &globals)
+        let id = VcpuId(index - 1);
+        totals::vcpu(id, &vcpu, &reasons, &globals, self.kvm_run_only)
     }
 
     /// What was counted of a vCPU: share by share, it is what was told of its exits.
@@ -162,8 +247,9 @@ impl Handlers {
     pub(super) fn told(&self) -> Vec<Event> {
         let mut told = self.told.borrow_mut();
         let mut stream = self.stream.borrow_mut();
+        let mut roll = self.roll.borrow_mut();
         stream
-            .drain(&|id| Ok(self.known(id)), &mut |event| told.push(event))
+            .drain(&self.object, &mut roll, &mut |event| told.push(event))
             .unwrap();
         assert_eq!(stream.undecodable(), 0);
         told.clone()
@@ -174,24 +260,69 @@ impl Handlers {
     pub(super) fn clocks(&self, host: &Host, number: u32) -> Vec<Event> {
         let look = Look::at(host);
         self.told();
-        let known = self.object.globals().unwrap().vcpus_known;
         let mut told = self.told.borrow_mut();
-        let mut stream = self.stream.borrow_mut();
-        let vcpu = |id| {
-            Ok(Vcpu {
-                number: Some(number),
-                ..self.known(id)
-            })
+        let mut roll = self.roll.borrow_mut();
+        let tell = &mut |event| told.push(event);
+        roll.define(&self.object, tell).unwrap();
+        let numbered = |vcpu: Vcpu| Vcpu {
+            number: Some(number),
+            ..vcpu
         };
-        stream
-            .tell_clocks(&look, known, &vcpu, &mut |event| told.push(event))
-            .unwrap();
+        let vcpus: Vec<Vcpu> = roll.present().into_iter().map(numbered).collect();
+        self.stream.borrow_mut().tell_clocks(&look, &vcpus, tell);
+        drop(roll);
         told.clone()
     }
 
-    fn known(&self, id: VcpuId) -> Vcpu {
-        let wire = self.object.value("vcpus", id.0 + 1).unwrap().unwrap();
-        vm_names::VmNames::default().vcpu(id, &wire, true)
+    /// Looks who has come and gone, and frees the places of those who have ended. Tells who
+    /// they were: place and thread.
+    pub(super) fn bury(&self) -> Vec<(u32, u32)> {
+        let mut roll = self.roll.borrow_mut();
+        roll.look(&self.object).unwrap();
+        let ended = roll.table.take_ended();
+        let ended = ended.into_iter().map(|(_, place)| {
+            let tid = self.wire_vcpu(place).tid;
+            roll.table.free(&self.object, place).unwrap();
+            (place, tid)
+        });
+        ended.collect()
+    }
+
+    /// These processes hold VMs, and no others: vCPUs of those that did are to be forgotten.
+    pub(super) fn vms_are(&self, processes: &[u64]) {
+        self.told();
+        let vms: Vec<Vm> = processes
+            .iter()
+            .map(|&pid| Vm {
+                pid: pid as u32,
+                name: "web".to_owned(),
+                vcpus: Vec::new(),
+            })
+            .collect();
+        let mut roll = self.roll.borrow_mut();
+        roll.define(&self.object, &mut |_| {}).unwrap();
+        roll.forget_gone(&self.object, &vms).unwrap();
+        roll.learn(vms);
+    }
+
+    /// The place that the kernel has for a thread; `None` where it knows none.
+    pub(super) fn place_of(&self, tid: u64) -> Option<u32> {
+        self.object.value("threads", tid as u32).unwrap()
+    }
+
+    pub(super) fn vcpus_lost(&self) -> u64 {
+        self.object.globals().unwrap().vcpus_lost
+    }
+
+    pub(super) fn unpaired(&self) -> u64 {
+        self.object.globals().unwrap().unpaired
+    }
+
+    /// The threads of all vCPUs that are known.
+    pub(super) fn known_vcpus(&self) -> Vec<u32> {
+        let mut roll = self.roll.borrow_mut();
+        roll.define(&self.object, &mut |_| {}).unwrap();
+        roll.present().into_iter().map(|vcpu| vcpu.tid).collect()
     }
 
     pub(super) fn intervals(&self) -> Vec<Kept> {
@@ -228,11 +359,25 @@ impl Handlers {
         self.object.globals().unwrap().records_lost
     }
 
+    /// As a switch does that another CPU's wake-up came into.
+    pub(super) fn forget_wake(&self, index: u32) {
+        let vcpu = wire::WireVcpu {
+            wake: 0,
+            ..self.wire_vcpu(index)
+        };
+        self.object.set("vcpus", index, wire::bytes(&vcpu)).unwrap();
+    }
+
     pub(super) fn wire_vcpu(&self, index: u32) -> wire::WireVcpu {
         let map = self.object.map("vcpus");
         let bytes = map.lookup(&index.to_ne_bytes(), MapFlags::ANY).unwrap();
         wire::read(&bytes.unwrap()).unwrap()
     }
+}
+
+/// All places are free, and nobody was ever there.
+fn empty(object: &Object) -> Roll {
+    Roll::new(Table::new(object, PLACES).unwrap(), true)
 }
 
 pub(super) fn part(split: &vmnoise_events::ExitSplit, share: Share) -> u64 {

@@ -76,7 +76,7 @@ fn a_preemption_is_told_by_who_it_was_and_on_which_cpu() {
     handlers.run("irq_exit", 0, 2_250, &[]);
     handlers.run("softirq_entry", 0, 2_300, &[3]);
     handlers.run("nmi", 0, 2_330, &[10]);
-    handlers.run("softirq_exit", 0, 2_350, &[]);
+    handlers.run("softirq_exit", 0, 2_350, &[3]);
     handlers.run("switch", 0, 3_000, &[0, SLEEPS, TASK, IDLE]);
     handlers.run("switch", 0, 3_500, &[0, 0, IDLE, VCPU]);
     handlers.run("entry", 0, 3_600, &[VCPU]);
@@ -252,4 +252,20 @@ fn inside_kvm_run_intervals_are_told_where_exits_are_not() {
     let hog = (ActivityKind::Thread, 0, 2_000, 2_400, "task:7".into());
     assert_eq!(handlers.activities(), [hog]);
     assert_eq!(handlers.exits(1).len(), 1);
+}
+
+/// Another CPU wakes it between the two halves of its switch, which then forgets the wake-up.
+#[test]
+fn a_wake_up_amid_a_switch_leaves_nobody_waiting() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, 0x400]);
+    handlers.run("switch", 0, 2_100, &[0, SLEEPS, VCPU, TASK]);
+    handlers.run("waking", 1, 2_150, &[VCPU, 9]);
+    handlers.forget_wake(1);
+    handlers.run("switch", 0, 3_000, &[0, 0, TASK, VCPU]);
+    handlers.run("entry", 0, 3_100, &[VCPU]);
+    handlers.run("switch", 0, 3_200, &[0, SLEEPS, VCPU, TASK]);
+    let told = handlers.activities();
+    handlers.run("switch", 0, 3_900, &[0, SLEEPS, TASK, IDLE]);
+    assert_eq!(handlers.activities(), told, "nobody waits for it");
 }

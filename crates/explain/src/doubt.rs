@@ -4,31 +4,37 @@ use vmnoise_events::{Event, LossKind};
 
 /// Until when a stream has lost something.
 #[derive(Debug, Default)]
-pub(super) struct Doubt {
+pub(crate) struct Doubt {
     told: [u64; LossKind::ALL.len()],
     /// CLOCK_MONOTONIC of the stream's side in nanoseconds.
     until_ns: u64,
+    /// No watermark has come since the last loss was told.
+    is_fresh: bool,
 }
 
 impl Doubt {
-    /// Takes the next event of the stream. What is told to be lost was lost before the
-    /// watermark that follows.
-    pub(super) fn see(&mut self, event: &Event) {
+    /// Takes the next event of the stream. A recorder reads the clock, takes what was told, and
+    /// then reads what was lost; the watermark is that reading of the clock. So what was lost
+    /// before a watermark is told before it, and what is told before a watermark may have been
+    /// lost a little after it, but before the next one.
+    pub(crate) fn see(&mut self, event: &Event) {
         match event {
             Event::Loss(loss) => {
                 let told = &mut self.told[loss.kind as usize];
                 if loss.count > *told {
                     *told = loss.count;
                     self.until_ns = u64::MAX;
+                    self.is_fresh = true;
                 }
             }
+            Event::Watermark(_) if self.is_fresh => self.is_fresh = false,
             Event::Watermark(mono_ns) if self.until_ns == u64::MAX => self.until_ns = *mono_ns,
             _ => {}
         }
     }
 
     /// Whether nothing is known to be lost of what came after this instant.
-    pub(super) fn is_past(&self, from_ns: u64) -> bool {
+    pub(crate) fn is_past(&self, from_ns: u64) -> bool {
         self.until_ns <= from_ns
     }
 }
@@ -39,7 +45,7 @@ mod tests {
     use vmnoise_events::Loss;
 
     #[test]
-    fn a_loss_casts_doubt_until_the_next_watermark() {
+    fn a_loss_casts_doubt_until_the_watermark_after_the_next() {
         let lost = |count| {
             let kind = LossKind::RingFull;
             Event::Loss(Loss { kind, count })
@@ -51,9 +57,13 @@ mod tests {
         };
         assert!(past_90(lost(0)));
         assert!(!past_90(lost(3)));
+        assert!(!past_90(Event::Watermark(60)));
         assert!(past_90(Event::Watermark(80)));
         assert!(past_90(lost(3)));
         assert!(!past_90(lost(4)));
+        assert!(!past_90(Event::Watermark(85)));
+        assert!(!past_90(lost(5)), "it goes on");
+        assert!(!past_90(Event::Watermark(88)));
         assert!(!past_90(Event::Watermark(100)));
     }
 }

@@ -1,0 +1,110 @@
+//! How much of the recordings is kept as evidence.
+
+use vmnoise_events::{
+    Anchor, Exit, ExitReason, ExitSplit, Gap, Isa, Tally, Vcpu, VcpuClock, VcpuExit,
+};
+
+use super::*;
+
+fn facts(workload: &str) -> RunFacts {
+    let facts = format!(
+        r#"{{"tool_version": "", "workload": "{workload}", "started_at": "", "options": {{
+            "cpus": [], "duration_ns": 0, "threshold_ns": 5, "period_ns": 0,
+            "priority": null, "top": 0, "stop_ns": null, "trace": true}}, "host": {{
+            "kernel": "", "hypervisor": null, "cpu_model": "", "allowed_cpus": [],
+            "clocksource": "", "kvm_module": null}}, "clock": {{"source": "tsc",
+            "tsc_hz": 1000000000, "offset_proof": null, "offset_tsc": 0,
+            "offset_bound_tsc": 0, "bracket_tsc": 0}}, "witnesses": {{"irq": true,
+            "softirq": true, "nmi": true, "sched": true, "kvm_run": true,
+            "kvm_exit": true, "steal_clock": true}}, "rungs": [], "shares_cpu": false,
+            "rdtsc_cycles": 0}}"#
+    );
+    serde_json::from_str(&facts).unwrap()
+}
+
+/// A pair of gaps and exits each 1000 ns that agree, of which so many may be kept.
+fn tested(gaps: usize, exits: usize) -> u64 {
+    let mut matcher = Matcher::new(&facts("spin"), &facts("vcpus")).unwrap();
+    (matcher.gaps_left, matcher.away_left) = (gaps, exits);
+    let vcpu = VcpuId(0);
+    matcher.host(&Event::Vcpu(Vcpu {
+        id: vcpu,
+        tid: 2,
+        vmm_pid: 1,
+        number: Some(0),
+        vm: 0,
+        vm_name: "web".to_string(),
+        sees_kvm: true,
+    }));
+    matcher.host(&Event::VcpuClock(VcpuClock {
+        vcpu,
+        before_until_mono_ns: 0,
+        from_mono_ns: 0,
+        offset_tsc: 0,
+        ratio: 1,
+        ratio_frac_bits: 0,
+    }));
+    for at in (10_000..110_000).step_by(1_000) {
+        let anchor = |at| {
+            Event::Anchor(Anchor {
+                before_tsc: at,
+                mono_ns: at,
+                after_tsc: at,
+            })
+        };
+        matcher.guest(&anchor(at));
+        matcher.guest(&Event::Tally(Tally {
+            cpu: 0,
+            first_tsc: 10_000,
+            last_tsc: at,
+            ..Tally::default()
+        }));
+        matcher.guest(&Event::Gap(Gap {
+            cpu: 0,
+            start_tsc: at - 120,
+            end_tsc: at - 80,
+            steal_ns: 0,
+            reloads: 0,
+            light_exits: 0,
+            heavy_exits: 0,
+            interference: None,
+        }));
+        matcher.guest(&Event::Watermark(at));
+        matcher.host(&anchor(at));
+        matcher.host(&Event::Exit(VcpuExit {
+            vcpu,
+            exit: Exit {
+                start_mono_ns: at - 110,
+                end_mono_ns: at - 90,
+                reason: ExitReason {
+                    isa: Isa::Svm,
+                    code: 0,
+                },
+                exit_cpu: 0,
+                entry_cpu: 0,
+                heavy: false,
+                split: ExitSplit::default(),
+            },
+        }));
+        matcher.host(&Event::Watermark(at));
+    }
+    // All of it recurs each 1000 ns: nothing is proven, and told what was tested.
+    let Err(JoinError::Unpaired(unpaired)) = matcher.conclude() else {
+        panic!("a clock that is off by a period fits as well");
+    };
+    let pair = unpaired.pairing.candidates[0].pairs[0].clone();
+    assert_eq!(pair.exits_inside, pair.exits_tested);
+    pair.exits_tested
+}
+
+#[test]
+fn what_is_not_kept_is_not_tested() {
+    // The first gap lies before the first reading.
+    assert_eq!(tested(KEPT, KEPT), 99);
+    assert_eq!(
+        tested(50, KEPT),
+        48,
+        "whether more gaps were felt is not known"
+    );
+    assert_eq!(tested(KEPT, 50), 49);
+}

@@ -1,0 +1,26 @@
+//! Whether two recordings are of one machine, and how far they disagree about its clocks: our own
+//! microVM's gaps are told by its host, on the host's own counter.
+
+use super::eras::Eras;
+
+/// At so many instants both are asked.
+const ASKED: u64 = 64;
+
+/// The most by which they disagree, in nanoseconds of CLOCK_MONOTONIC; `None` where they tell of no
+/// instant in common, or one knows no clock where the other does.
+pub(super) fn disagreement_ns(host: &Eras, guest: &Eras) -> Option<u64> {
+    let ((host_from, host_to), (guest_from, guest_to)) =
+        host.span_mono_ns().zip(guest.span_mono_ns())?;
+    let (from_ns, to_ns) = (host_from.max(guest_from), host_to.min(guest_to));
+    let length_ns = to_ns.checked_sub(from_ns)?;
+    let instants = (0..=ASKED).map(|place| {
+        let after_ns = u128::from(length_ns) * u128::from(place) / u128::from(ASKED);
+        from_ns + after_ns as u64
+    });
+    let mut apart_ns = instants.map(|at_ns| {
+        let (_, tsc) = guest.tsc(at_ns)?;
+        let (_, host_tsc) = host.tsc(at_ns)?;
+        Some(host.cycles_ns(tsc.abs_diff(host_tsc)))
+    });
+    apart_ns.try_fold(0, |most: u64, apart_ns| Some(most.max(apart_ns?)))
+}

@@ -1,0 +1,183 @@
+//! Exits laid over gaps by clocks that are off by any amount within reach.
+
+use super::elsewhere::Elsewhere;
+use super::evidence::{Tests, Told};
+use super::felt::Holes;
+
+/// Begin and end, readings of the guest's counter.
+pub(super) type Span = (u64, u64);
+
+/// So many tests tell as much as all would.
+const ENOUGH: usize = 1_024;
+/// Fewer are no sample.
+const LEAST: usize = 16;
+/// Tests that come in one part of so many of the usual time between two are a burst.
+const BURST_PART: u64 = 4;
+/// A clock is looked for at least this far away, in seconds, as far as the recording reaches.
+const NEAR_S: u64 = 1;
+/// And no further than this.
+const FAR_S: u64 = 16;
+
+/// Lays a sample of the tests at every offset. Looks into so many gaps, give or take.
+pub(super) fn lay(tests: &Tests, holes: &Holes<'_>, tsc_hz: u64, room: usize) -> Elsewhere {
+    let (sample, reach) = cut(tests, holes, tsc_hz, room as f64);
+    let mut elsewhere = Elsewhere::default();
+    for told in sample {
+        let stakes = tests.stakes(&told);
+        let cast = Cast {
+            exit: told.exit,
+            margin: tests.margin_tsc,
+            reach,
+        };
+        for stretch in holes.polled_near(told.exit, reach) {
+            let Some(tested) = cast.within(*stretch) else {
+                continue;
+            };
+            elsewhere.add(stakes, told.agrees, tested, cast.inside(holes, tested));
+        }
+        elsewhere.count(stakes, told.agrees);
+    }
+    elsewhere
+}
+
+/// Which tests, and how many cycles away: as far as there is room, then as many as there is.
+fn cut(tests: &Tests, holes: &Holes<'_>, tsc_hz: u64, room: f64) -> (Vec<Told>, u64) {
+    let all = apart(&tests.all);
+    let tested = sample(&all, ENOUGH);
+    let cycles = holes.extent();
+    let fits = tested.iter().map(|told| holes.fits(told.exit));
+    let fits: usize = fits.sum();
+    // Into so many gaps each cycle of reach would look, both ways.
+    let each = 2.0 * fits.max(1) as f64 / cycles.max(1) as f64;
+    let least = cycles.min(tsc_hz.saturating_mul(NEAR_S));
+    let most = cycles.min(tsc_hz.saturating_mul(FAR_S));
+    let reach = ((room / each) as u64).clamp(least, most);
+    let affordable = tested.len() as f64 * room / (each * reach.max(1) as f64);
+    match (affordable as usize) < tested.len() {
+        true => (sample(&all, LEAST.max(affordable as usize)), reach),
+        false => (tested, reach),
+    }
+}
+
+/// Of tests that come in a burst, and to the same, the one that tells most: any gap that is long
+/// enough holds all of them. They are in the order of time.
+fn apart(all: &[Told]) -> Vec<Told> {
+    let (Some(first), Some(last)) = (all.first(), all.last()) else {
+        return Vec::new();
+    };
+    let usual_tsc = last.exit.0.saturating_sub(first.exit.0) / all.len() as u64;
+    let is_near = |told: &Told, begun_tsc: u64| {
+        told.exit.0.saturating_sub(begun_tsc) < usual_tsc / BURST_PART
+    };
+    let mut apart: Vec<Told> = Vec::new();
+    let mut begun_tsc = 0;
+    for told in all {
+        match apart.last_mut() {
+            Some(last) if last.agrees == told.agrees && is_near(told, begun_tsc) => {
+                if told.chance < last.chance {
+                    *last = *told;
+                }
+            }
+            _ => {
+                begun_tsc = told.exit.0;
+                apart.push(*told);
+            }
+        }
+    }
+    apart
+}
+
+/// Half of them those that tell most, half of them evenly from all of the time.
+fn sample(all: &[Told], count: usize) -> Vec<Told> {
+    if all.len() <= count {
+        return all.to_vec();
+    }
+    let mut places: Vec<usize> = (0..all.len()).collect();
+    let telling = count / 2;
+    places.select_nth_unstable_by(telling, |a, b| all[*a].chance.total_cmp(&all[*b].chance));
+    places.truncate(telling);
+    let step = all.len() as f64 / (count - telling) as f64;
+    places.extend((0..count - telling).map(|nth| (nth as f64 * step) as usize));
+    places.sort_unstable();
+    places.dedup();
+    places.into_iter().map(|place| all[place]).collect()
+}
+
+/// One exit, and offsets of the clock that lay it somewhere.
+#[derive(Debug, Clone, Copy)]
+struct Cast {
+    exit: Span,
+    margin: u64,
+    reach: u64,
+}
+
+impl Cast {
+    /// Offsets by which it lies in a stretch of polling, margin and all.
+    fn within(&self, (from, to): Span) -> Option<(i64, i64)> {
+        let low = away(from.saturating_add(self.margin), self.exit.0);
+        let high = away(to.saturating_sub(self.margin), self.exit.1);
+        self.clip((low, high), (i64::MIN, i64::MAX))
+    }
+
+    /// Offsets by which it lies in a gap, ascending and apart.
+    fn inside(self, holes: &Holes<'_>, tested: (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
+        let near = holes.gaps_near(self.exit, self.reach.saturating_add(self.margin));
+        let mut reached = i64::MIN;
+        near.iter().filter_map(move |(from, to)| {
+            let low = away(from.saturating_sub(self.margin), self.exit.0);
+            let high = away(to.saturating_add(self.margin), self.exit.1);
+            let (low, high) = self.clip((low.max(reached), high), tested)?;
+            reached = high.saturating_add(1);
+            Some((low, high))
+        })
+    }
+
+    fn clip(&self, (low, high): (i64, i64), tested: (i64, i64)) -> Option<(i64, i64)> {
+        let reach = self.reach.min(i64::MAX as u64).cast_signed();
+        let (low, high) = (low.max(-reach).max(tested.0), high.min(reach).min(tested.1));
+        (low <= high).then_some((low, high))
+    }
+}
+
+/// From one reading to another.
+fn away(to: u64, from: u64) -> i64 {
+    let away = i128::from(to) - i128::from(from);
+    away.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(start: u64, chance: f32, agrees: bool) -> Told {
+        Told {
+            exit: (start, start + 10),
+            chance,
+            agrees,
+        }
+    }
+
+    #[test]
+    fn a_burst_counts_once() {
+        let burst = (0..10).map(|nth| told(50_000 + nth * 20, 0.1 + nth as f32, true));
+        let rest = (1..6).map(|nth| told(nth * 100_000, 0.5, true));
+        let mut all: Vec<Told> = burst.chain(rest).collect();
+        all.push(told(500_020, 0.5, false));
+        let apart = apart(&all);
+        assert_eq!(apart.len(), 1 + 5 + 1, "{apart:?}");
+        assert_eq!(apart[0].chance, 0.1);
+    }
+
+    #[test]
+    fn a_sample_has_what_tells_most_and_all_of_the_time() {
+        let all: Vec<Told> = (0..1_000)
+            .map(|nth| told(nth * 100, if nth % 100 == 7 { 0.01 } else { 0.4 }, true))
+            .collect();
+        let sample = sample(&all, 40);
+        assert!((30..=40).contains(&sample.len()), "{}", sample.len());
+        let telling = sample.iter().filter(|told| told.chance < 0.1);
+        assert_eq!(telling.count(), 10);
+        assert!(sample.iter().any(|told| told.exit.0 < 5_000));
+        assert!(sample.iter().any(|told| told.exit.0 > 94_000));
+    }
+}

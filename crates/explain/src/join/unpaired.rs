@@ -1,0 +1,151 @@
+//! Why two recordings are not joined where the data were asked: one line that says what is
+//! missing.
+
+use std::fmt;
+
+use super::odds::{Verdict, missing};
+use super::pairing::{Alternative, CandidateVm, Pairing};
+use super::result::Pair;
+
+/// Fewer decades are as good as none: no time is told from them.
+const SLIGHT: f64 = 0.5;
+
+/// The evidence, and what it lacks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unpaired {
+    /// All that was tried; none of it is proven.
+    pub pairing: Pairing,
+    /// Exits of at least this length had to be felt, in nanoseconds.
+    pub threshold_ns: u64,
+    /// Whether the guest's tasks wake up, and feel no gaps.
+    pub is_timer: bool,
+}
+
+impl fmt::Display for Unpaired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((vm, pair)) = self.nearest() else {
+            return f.write_str("nothing was tested: record both sides anew");
+        };
+        let vcpu = match pair.vcpu {
+            Some(number) => format!("vCPU {number} of VM {} (process {})", vm.vm, vm.vmm_pid),
+            None => format!(
+                "thread {} of VM {} (process {})",
+                pair.tid, vm.vm, vm.vmm_pid
+            ),
+        };
+        let cpu = pair.cpu;
+        let odds = Power(vm.log10_odds);
+        match self.pairing.verdict {
+            Verdict::Refused => write!(
+                f,
+                "{vcpu} does not agree with CPU {cpu} of the guest: {odds} that they are the same{}; {}",
+                Against(&vm.against),
+                self.tested(pair),
+            )?,
+            _ => write!(
+                f,
+                "nothing proves that {vcpu} is CPU {cpu} of the guest: {odds} of the 10^6 that it \
+                 takes{}; {}",
+                Against(&vm.against),
+                self.tested(pair),
+            )?,
+        }
+        f.write_str(": ")?;
+        self.advise(f, vm, pair)
+    }
+}
+
+impl Unpaired {
+    /// The best candidate, and the pair of it that speaks most clearly.
+    fn nearest(&self) -> Option<(&CandidateVm, &Pair)> {
+        let vm = self.pairing.candidates.first()?;
+        let by_odds = |a: &&Pair, b: &&Pair| a.log10_odds.total_cmp(&b.log10_odds);
+        let pair = match self.pairing.verdict {
+            Verdict::Refused => vm.pairs.iter().min_by(by_odds),
+            _ => vm.pairs.iter().max_by(by_odds),
+        };
+        Some((vm, pair?))
+    }
+
+    fn tested(&self, pair: &Pair) -> String {
+        let Pair {
+            exits_tested: tested,
+            exits_inside: inside,
+            by_chance_percent: chance,
+            ..
+        } = *pair;
+        let percent = inside as f64 * 100.0 / tested.max(1) as f64;
+        match self.is_timer {
+            true => format!(
+                "of {tested} exits {inside} lie between the instants at which its task provably ran \
+                 ({percent:.0} %; by chance {chance:.0} %)"
+            ),
+            false => format!(
+                "of {tested} holes that its exits of {} us and more must have made there {inside} are \
+                 found ({percent:.0} %; by chance {chance:.0} %)",
+                self.threshold_ns as f64 / 1_000.0,
+            ),
+        }
+    }
+
+    fn advise(&self, f: &mut fmt::Formatter<'_>, vm: &CandidateVm, pair: &Pair) -> fmt::Result {
+        if self.pairing.verdict == Verdict::Refused {
+            return f.write_str(
+                "the TSC offset recorded for it is wrong, or this is another guest: record both \
+                 sides anew",
+            );
+        }
+        let tested = vm.pairs.iter().map(|pair| pair.exits_tested).sum::<u64>();
+        if tested == 0 {
+            return f.write_str(
+                "record both sides longer, while the guest measures, and every exit (no -T on the host)",
+            );
+        }
+        let overlap_s = pair.overlap_ns as f64 / 1e9;
+        let longer_s = overlap_s * missing(vm.log10_odds) / vm.log10_odds;
+        match vm.log10_odds >= SLIGHT {
+            // In tenths below ten seconds.
+            true if longer_s < 9.95 => write!(
+                f,
+                "record both sides {:.1} s longer",
+                (longer_s * 10.0).ceil() / 10.0
+            ),
+            true => write!(f, "record both sides {:.0} s longer", longer_s.ceil()),
+            false => f.write_str(
+                "record both sides several times as long, while something irregular keeps the guest \
+                 from its CPU",
+            ),
+        }
+    }
+}
+
+/// Odds by their logarithm.
+struct Power(f64);
+
+impl fmt::Display for Power {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "odds 10^{:.1}", self.0)
+    }
+}
+
+/// The alternative, where it is worth a word.
+struct Against<'a>(&'a Alternative);
+
+impl fmt::Display for Against<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Alternative::Chance | Alternative::Failures => Ok(()),
+            Alternative::Clock { offset_ns } => {
+                write!(
+                    f,
+                    ", over a clock that is off by {} us",
+                    *offset_ns as f64 / 1e3
+                )
+            }
+            Alternative::Vcpu { vcpu, vm, vmm_pid } => match vcpu {
+                Some(number) => write!(f, ", over vCPU {number} of VM {vm} (process {vmm_pid})"),
+                None => write!(f, ", over another vCPU of VM {vm} (process {vmm_pid})"),
+            },
+        }
+    }
+}

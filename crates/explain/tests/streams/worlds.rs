@@ -1,0 +1,312 @@
+//! Hosts and guests as people run them, with the truth about them: ticks on both sides, tasks
+//! that take the CPU by turns or at random, bursts, quiet stretches, work of the guest's own
+//! kernel, and what was lost of either recording.
+
+use super::clocks::{Clocks, Dice};
+use super::lives::{Life, Span};
+use super::pairs::{Plan, RecordedPair};
+
+use vmnoise_events::{Event, Loss, LossKind};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+
+/// What comes again and again.
+#[derive(Debug, Clone, Copy)]
+pub struct Beat {
+    pub period_ns: u64,
+    pub phase_ns: u64,
+    pub len_ns: u64,
+    pub jitter_ns: u64,
+}
+
+/// What a host does to its guests, and they to themselves.
+#[derive(Debug, Clone)]
+pub struct World {
+    pub seed: u64,
+    pub cpus: u32,
+    pub vms: u32,
+    /// How long the guest measures.
+    pub length_ns: u64,
+    /// Of the host's kernel, an exit each.
+    pub host_tick: Option<Beat>,
+    /// Of the guest's, in a gap of its own; in some there is an exit.
+    pub guest_tick: Option<Beat>,
+    /// A task of the host that takes the CPU in turns.
+    pub disturber: Option<Beat>,
+    /// One that takes it at random: how often in a second, and for how long.
+    pub random: (u64, u64),
+    /// Exits at random: how often in a second, and how long.
+    pub exits: (u64, u64),
+    /// Bursts of short exits in a second.
+    pub bursts: u64,
+    /// Gaps of the guest's own in a second.
+    pub own: u64,
+    /// Parts in a hundred in which nothing happens but what has a period.
+    pub quiet_percent: u64,
+    /// How many in a hundred exits, and gaps, are lost.
+    pub lost_percent: u64,
+    pub threshold_ns: u64,
+    pub bracket_ns: u64,
+    /// What is alike on all CPUs and VMs of a host.
+    pub beat_seed: u64,
+}
+
+/// Something that keeps a vCPU from its workload: when, for how long, and where the exits are.
+struct Hole {
+    at_ns: u64,
+    len_ns: u64,
+    exits: Vec<(u64, u64)>,
+    is_irregular: bool,
+}
+
+impl World {
+    /// At random.
+    pub fn of(seed: u64) -> World {
+        let mut dice = Dice(seed);
+        let beat = |dice: &mut Dice, periods: &[u64], lens: (u64, u64)| Beat {
+            period_ns: periods[dice.roll(0, periods.len() as u64) as usize],
+            phase_ns: dice.roll(0, 10 * MS),
+            len_ns: dice.roll(lens.0, lens.1),
+            jitter_ns: [0, US, 20 * US, 300 * US][dice.roll(0, 4) as usize],
+        };
+        let ticks = [MS, 4 * MS, 10 * MS];
+        let host_tick = dice
+            .percent(70)
+            .then(|| beat(&mut dice, &ticks, (2 * US, 6 * US)));
+        let guest_tick = dice
+            .percent(80)
+            .then(|| beat(&mut dice, &ticks, (4 * US, 12 * US)));
+        let load = dice.roll(0, 51);
+        let turns = [4 * MS, 8 * MS, 10 * MS, 20 * MS];
+        let disturber = dice.percent(50).then(|| {
+            let turn = beat(&mut dice, &turns, (1, 2));
+            let len_ns = (turn.period_ns * load / 100).max(5 * US);
+            Beat { len_ns, ..turn }
+        });
+        let lengths = [50 * MS, 100 * MS, 200 * MS, 500 * MS, S, 2 * S, 10 * S];
+        let length_ns = lengths[[0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5, 6][dice.roll(0, 12) as usize]];
+        let quiet = dice.percent(15);
+        let mut often = |most: u64| if quiet { 0 } else { dice.roll(0, most) };
+        let random_len_ns = 5 * MS;
+        let random = (often(2 * load + 1), random_len_ns);
+        let (exits, bursts, own) = (often(500), often(5), often(300));
+        World {
+            seed,
+            cpus: dice.roll(1, 5) as u32,
+            vms: 1,
+            length_ns,
+            host_tick,
+            guest_tick,
+            disturber,
+            random,
+            exits: (exits, dice.roll(3 * US, 80 * US)),
+            bursts,
+            own,
+            quiet_percent: [0, 0, 20, 60][dice.roll(0, 4) as usize],
+            lost_percent: [0, 0, 1, 3][dice.roll(0, 4) as usize],
+            threshold_ns: [US, US, 5 * US][dice.roll(0, 3) as usize],
+            bracket_ns: [0, 100, 2 * US][dice.roll(0, 3) as usize],
+            beat_seed: seed,
+        }
+    }
+
+    pub fn plan(&self) -> Plan {
+        let before_ns = 100 * MS;
+        Plan {
+            seed: self.seed,
+            clocks: Clocks::plain(),
+            apic_ids: (0..self.cpus).collect(),
+            guest: (before_ns, before_ns + self.length_ns),
+            host: (before_ns / 2, before_ns * 3 / 2 + self.length_ns),
+            threshold_ns: self.threshold_ns,
+            bracket_ns: self.bracket_ns,
+            other_vms: self.vms - 1,
+            ..Plan::plain()
+        }
+    }
+
+    /// The recordings of a guest and its host.
+    pub fn record(&self) -> RecordedPair {
+        let plan = self.plan();
+        let each = (0..self.vms).flat_map(|vm| (0..self.cpus).map(move |cpu| (vm, cpu)));
+        let lives: Vec<Life> = each.map(|(vm, cpu)| self.live(&plan, vm, cpu)).collect();
+        let lost: usize = lives
+            .iter()
+            .take(self.cpus as usize)
+            .map(|life| life.gaps_lost)
+            .sum();
+        let mut pair = plan.record_lives(lives);
+        let told = pair.guest.len().saturating_sub(2);
+        let loss = Event::Loss(Loss {
+            kind: LossKind::MailboxFull,
+            count: lost as u64,
+        });
+        pair.guest.insert(told, loss);
+        pair
+    }
+
+    fn live(&self, plan: &Plan, vm: u32, cpu: u32) -> Life {
+        let mut dice = Dice(self.seed ^ u64::from(vm * 64 + cpu + 1) << 32);
+        let mut common = Dice(self.beat_seed ^ 0xbea7);
+        let end_ns = plan.host.1;
+        let mut holes = Vec::new();
+        let quiet_ns = (end_ns / 4, end_ns / 4 + end_ns * self.quiet_percent / 100);
+        let mut beats =
+            |beat: Option<Beat>, dice: &mut Dice, hole: &dyn Fn(u64, &mut Dice) -> Hole| {
+                let Some(beat) = beat else { return };
+                let mut at_ns = beat.phase_ns;
+                while at_ns < end_ns {
+                    let mut hole = hole(beat.len_ns, dice);
+                    hole.at_ns = at_ns + dice.roll(0, beat.jitter_ns.min(beat.period_ns / 3) + 1);
+                    holes.push(hole);
+                    at_ns += beat.period_ns;
+                }
+            };
+        beats(self.host_tick, &mut dice, &|len_ns, dice| {
+            Hole::exit(len_ns + dice.roll(0, US), dice)
+        });
+        beats(self.guest_tick, &mut dice, &|len_ns, dice| {
+            let len_ns = len_ns + dice.roll(0, 4 * US);
+            let exits = if dice.percent(50) {
+                vec![(US, len_ns / 3)]
+            } else {
+                vec![]
+            };
+            Hole {
+                at_ns: 0,
+                len_ns,
+                exits,
+                is_irregular: false,
+            }
+        });
+        beats(self.disturber, &mut common, &|len_ns, dice| {
+            Hole::exit(len_ns + dice.roll(0, 20 * US), dice)
+        });
+        let mut at_random = |often: u64, hole: &mut dyn FnMut(&mut Dice) -> Hole| {
+            let count = often * end_ns / S;
+            for _ in 0..count {
+                let at_ns = dice.roll(0, end_ns);
+                if (quiet_ns.0..quiet_ns.1).contains(&at_ns) {
+                    continue;
+                }
+                let hole = hole(&mut dice);
+                holes.push(Hole {
+                    at_ns,
+                    is_irregular: true,
+                    ..hole
+                });
+            }
+        };
+        let (random, most_ns) = self.random;
+        at_random(random, &mut |dice| {
+            Hole::exit(dice.roll(100 * US, most_ns), dice)
+        });
+        let (exits, most_ns) = self.exits;
+        at_random(exits, &mut |dice| {
+            let len_ns = dice.roll(US, most_ns);
+            Hole::exit(len_ns, dice)
+        });
+        at_random(self.own, &mut |dice| Hole {
+            at_ns: 0,
+            len_ns: dice.roll(2 * US, 200 * US),
+            exits: vec![],
+            is_irregular: true,
+        });
+        for _ in 0..self.bursts * end_ns / S {
+            let mut at_ns = dice.roll(0, end_ns);
+            for nth in 0..dice.roll(10, 60) {
+                let len_ns = dice.roll(2 * US, 10 * US);
+                let hole = Hole::exit(len_ns, &mut dice);
+                at_ns += len_ns + dice.roll(10 * US, 50 * US);
+                let is_irregular = nth == 0;
+                holes.push(Hole {
+                    at_ns,
+                    is_irregular,
+                    ..hole
+                });
+            }
+        }
+        holes.sort_by_key(|hole| hole.at_ns);
+        let mut life = Life::default();
+        (life.vm, life.number) = (vm, cpu);
+        let mut free_ns = 0;
+        for hole in &holes {
+            if hole.at_ns < free_ns {
+                continue;
+            }
+            free_ns = hole.at_ns + hole.len_ns + 2 * US;
+            let span = |after_ns: u64, len_ns: u64| Span {
+                start_ns: hole.at_ns + after_ns,
+                end_ns: hole.at_ns + after_ns + len_ns,
+            };
+            let mut told = 0;
+            for (after_ns, len_ns) in &hole.exits {
+                if !dice.percent(self.lost_percent) {
+                    life.exits.push(span(*after_ns, *len_ns));
+                    told += 1;
+                }
+            }
+            let gap = span(0, hole.len_ns);
+            if gap.start_ns < plan.guest.0 || gap.end_ns > plan.guest.1 {
+                continue;
+            }
+            life.away.push(gap);
+            if hole.len_ns < self.threshold_ns {
+                continue;
+            }
+            if dice.percent(self.lost_percent) {
+                life.gaps_lost += 1;
+                continue;
+            }
+            life.gaps.push(gap);
+            if hole.is_irregular && told > 0 {
+                let lengths = hole.exits.iter().map(|exit| exit.1);
+                life.irregular.extend(lengths.max());
+            }
+        }
+        life
+    }
+}
+
+impl Hole {
+    /// An exit, and the way into it and back.
+    fn exit(len_ns: u64, dice: &mut Dice) -> Hole {
+        let (out_ns, back_ns) = (dice.roll(100, 1_500), dice.roll(100, 1_500));
+        // After some the guest has work of its own.
+        let own_ns = if dice.percent(30) {
+            dice.roll(0, 15 * US)
+        } else {
+            0
+        };
+        Hole {
+            at_ns: 0,
+            len_ns: out_ns + len_ns + back_ns + own_ns,
+            exits: vec![(out_ns, len_ns)],
+            is_irregular: false,
+        }
+    }
+}
+
+/// How many decades the exits that come at no period could give of the CPU that has most of them,
+/// by how long they and all gaps are: what nobody could deny who knew the truth. A burst
+/// counts once: one long gap holds all of it.
+pub fn could_give(pair: &RecordedPair, world: &World) -> f64 {
+    let lives = pair.lives.iter().take(world.cpus as usize);
+    let of_life = |life: &Life| -> f64 {
+        let of_exit = |len_ns: &u64| {
+            let fits = life.gaps.iter().map(|gap| gap.end_ns - gap.start_ns);
+            let room_ns: u64 = fits.map(|gap_ns| gap_ns.saturating_sub(*len_ns)).sum();
+            let chance = (room_ns as f64 / world.length_ns as f64).max(1e-3);
+            if chance > 0.5 {
+                0.0
+            } else {
+                (0.95 / chance).log10()
+            }
+        };
+        let is_felt = |len_ns: &&u64| **len_ns >= world.threshold_ns + 4 * world.bracket_ns;
+        life.irregular.iter().filter(is_felt).map(of_exit).sum()
+    };
+    lives.map(of_life).fold(0.0, f64::max)
+}

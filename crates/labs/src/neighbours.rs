@@ -1,0 +1,154 @@
+//! Two Linux guests of two vCPUs each on one host, in one lab: all three record at the same
+//! time, and a guest's recording belongs to its own VM alone.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bed::inside::outputs;
+use crate::bed::{Kernel, Lab, Suite};
+use crate::lab_program;
+
+/// What the guests' VMs are called.
+pub const VMS: [&str; 2] = ["one", "two"];
+/// vCPUs of each.
+pub const VCPUS: u32 = 2;
+/// The host's recording of all that the guests recorded.
+pub const HOST: &str = "host.rec";
+/// What each guest records, one after the other: a name, and what measures.
+pub const RUNS: [(&str, &str); 3] = [
+    ("polled", "osnoise -d 500ms"),
+    ("spared", "osnoise -p 20ms -r 4ms -d 400ms"),
+    ("timers", "timerlat -d 400ms"),
+];
+/// A guest sleeps, and its host gets round to what it has to do.
+const PAUSE: &str = "lab-vmm run:200 --";
+
+/// How they are recorded.
+#[derive(Debug, Clone)]
+pub struct Neighbours {
+    lab: Lab,
+}
+
+/// What was recorded.
+#[derive(Debug)]
+pub struct Recorded {
+    /// `uname -r` of all three kernels.
+    pub kernel_version: String,
+    folder: tempfile::TempDir,
+}
+
+impl Neighbours {
+    /// On this kernel, in the guests as on the host.
+    ///
+    /// # Errors
+    /// If a program of the lab was not built.
+    pub fn of(kernel: Kernel, suite: Suite) -> Result<Neighbours> {
+        let programs = ["lab-vmm", "lab-guest"];
+        let lab = Lab::kernel(kernel).from(suite);
+        let lab = programs.iter().try_fold(lab, |lab, name| {
+            anyhow::Ok(lab.program(&lab_program(name)?))
+        })?;
+        Ok(Neighbours { lab })
+    }
+
+    /// Under virtual time: all four vCPUs share one CPU.
+    #[must_use]
+    pub fn virtual_time(mut self, shift: u8) -> Neighbours {
+        self.lab = self.lab.virtual_time(shift);
+        self
+    }
+
+    /// On this many CPUs of the host, in real time.
+    #[must_use]
+    pub fn cpus(mut self, cpus: u32) -> Neighbours {
+        self.lab = self.lab.cpus(cpus);
+        self
+    }
+
+    /// Records.
+    ///
+    /// # Errors
+    /// If the lab fails, or a command in it.
+    pub fn record(&self) -> Result<Recorded> {
+        // The first says that the guest is there. While it sleeps it is stopped, until its
+        // host records.
+        let mut in_guest = vec!["vmnoise --version".to_owned()];
+        for (name, measure) in RUNS {
+            in_guest.push(PAUSE.into());
+            in_guest.push(format!("vmnoise {measure} -q -o /tmp/{name}.rec"));
+        }
+        let saved = RUNS.map(|(name, _)| format!("/tmp/{name}.rec")).join(" ");
+        in_guest.extend([PAUSE.into(), format!("lab-guest save {saved}")]);
+        let count = in_guest.len();
+
+        // Who looks for the recorder takes the only CPU, and waits for both guests before.
+        let treat = |guest: usize, vm: &str| {
+            let other = 1 - guest;
+            format!(
+                "&& lab-vmm start told:1:{guest} stop told:1:{other} traced cont end -- \
+                 lab-guest {guest} boot -name {vm},debug-threads=on -smp {VCPUS}"
+            )
+        };
+        let mut commands: Vec<String> =
+            (0..).zip(VMS).map(|(guest, vm)| treat(guest, vm)).collect();
+        let wait =
+            |count| (0..VMS.len()).map(move |guest| format!("lab-guest {guest} told {count}"));
+        commands.extend(wait(1));
+        commands.push(format!("&& vmnoise exits -T 1 -d 5m -o /tmp/{HOST}"));
+        commands.extend(wait(count));
+        commands.push("lab-vmm untrace --".into());
+        for (guest, vm) in VMS.iter().enumerate() {
+            let files = RUNS.map(|(name, _)| format!("/tmp/{vm}-{name}.rec"));
+            commands.push(format!("lab-guest {guest} load {}", files.join(" ")));
+            commands.push(format!("lab-guest {guest} results"));
+        }
+        let waited_for = commands.len() - 3;
+        let names: Vec<String> = files().collect();
+        let print = names
+            .iter()
+            .map(|name| format!("lab-guest print /tmp/{name}"));
+        commands.extend(print);
+
+        let in_guest: Vec<&str> = in_guest.iter().map(String::as_str).collect();
+        let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+        let report = self.lab.clone().guest(&in_guest).run(&commands)?;
+        let (before, recordings) = report.outputs.split_at(waited_for);
+        for results in [&before[waited_for - 3], &before[waited_for - 1]] {
+            for output in outputs(results.text()?.as_bytes())? {
+                output.text().context("in a guest")?;
+            }
+        }
+        let folder = tempfile::tempdir()?;
+        for (name, recording) in names.iter().zip(recordings) {
+            std::fs::write(folder.path().join(name), recording.file()?)?;
+        }
+        let last = &report.outputs[waited_for + names.len()..];
+        ensure!(last.len() == 3, "{} commands ended at last", last.len());
+        for output in last {
+            output.text().context("a VMM, or the host's recorder")?;
+        }
+        Ok(Recorded {
+            kernel_version: report.kernel_version,
+            folder,
+        })
+    }
+}
+
+impl Recorded {
+    /// Where all recordings lie, under their [`guest_file`]s and [`HOST`]; they go with this.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// A guest's recording of one of its [`RUNS`].
+pub fn guest_file(vm: &str, run: &str) -> String {
+    format!("{vm}-{run}.rec")
+}
+
+/// All recordings that come out of a lab.
+pub fn files() -> impl Iterator<Item = String> {
+    let of_guest = |vm| RUNS.iter().map(move |(run, _)| guest_file(vm, run));
+    VMS.into_iter().flat_map(of_guest).chain([HOST.into()])
+}

@@ -1,0 +1,50 @@
+//! Two guests and their host in one lab: each guest's recordings belong to its own VM, and to
+//! nothing else that looks like it. No wrong pair is accepted, and no true one refused.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod altered;
+mod neighbours_judge;
+mod pairing_judge;
+
+use std::sync::LazyLock;
+
+use neighbours_judge::Judge;
+use vmnoise_labs::bed::{Kernel, Suite};
+use vmnoise_labs::neighbours::{Neighbours, Recorded};
+
+/// One boot is enough for all that are judged by it.
+static RECORDED: LazyLock<Recorded> = LazyLock::new(|| {
+    let neighbours = Neighbours::of(Kernel::Cloud, Suite::Own).unwrap();
+    neighbours.virtual_time(0).record().unwrap()
+});
+
+mod lab_full {
+    use super::*;
+
+    mod own_suite {
+        use super::*;
+
+        #[test]
+        fn each_guest_finds_its_own_vm_and_is_refused_any_other() {
+            let judge = Judge::of(RECORDED.folder());
+            judge.assert_true_pairs();
+            judge.assert_neighbours_are_refused();
+            judge.assert_crossed_are_refused();
+            judge.assert_other_clocks_are_refused();
+        }
+    }
+
+    mod trixie_backports {
+        use super::*;
+
+        #[test]
+        fn a_host_of_another_boot_and_kernel_is_refused() {
+            let neighbours = Neighbours::of(Kernel::Cloud, Suite::TrixieBackports).unwrap();
+            let stranger = neighbours.virtual_time(0).record().unwrap();
+            let (own, stranger) = (Judge::of(RECORDED.folder()), Judge::of(stranger.folder()));
+            stranger.assert_true_pairs();
+            own.assert_strangers_are_refused(&stranger);
+            stranger.assert_strangers_are_refused(&own);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Opens and loads the programs of `exits` that this kernel can run, with room for so many vCPUs.
+
+use std::collections::{BTreeMap, HashSet};
+
+use libbpf_rs::{Object, ObjectBuilder};
+
+use super::{REASONS, Streaming, wire};
+use crate::btf::KernelBtf;
+use crate::error::LoadError;
+use crate::log::quietly;
+use crate::object::{load_what_fits, why_not};
+use crate::probes::{Group, Probe};
+
+/// The program that dates changes of a guest's clock.
+pub(super) const TSC_WRITES: &str = "kvm_write_tsc_offset";
+/// Threads that stay in the table though there is no room for their vCPUs: so that each is
+/// counted once.
+const THREADS: u32 = 16_384;
+
+/// What is decided before loading.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    /// Places for vCPUs.
+    pub(super) vcpus: u32,
+    pub(super) streaming: Streaming,
+    pub(super) kvm_run_only: bool,
+    pub(super) preempt_rt: bool,
+}
+
+/// The loaded object, and why groups are not in it.
+pub(super) struct Loaded {
+    pub(super) object: Object,
+    pub(super) absent: BTreeMap<Group, String>,
+    /// Every tracepoint some program is written for.
+    pub(super) hooked: HashSet<String>,
+}
+
+impl Plan {
+    /// Groups that tell of exits. Under kvm_pvm the tracepoints of the last one are there, and
+    /// never fire.
+    pub(super) const GROUPS: [Group; 7] = [
+        Group::Irq,
+        Group::Softirq,
+        Group::Nmi,
+        Group::Sched,
+        Group::Follow,
+        Group::KvmRun,
+        Group::KvmExit,
+    ];
+
+    /// Loads those groups that this kernel has.
+    pub(super) fn load(self, btf: &KernelBtf) -> Result<Loaded, LoadError> {
+        let load = |groups: &[Group], _is_trial| self.load_groups(btf, groups);
+        let ((object, hooked), absent) = load_what_fits(btf, &Self::GROUPS, &load)?;
+        if let Some((group, why)) = self.lacks(&absent) {
+            return Err(LoadError::Refused {
+                why: format!("{why}: exits cannot be counted"),
+                remedy: group.remedy().to_owned(),
+            });
+        }
+        Ok(Loaded {
+            object,
+            absent,
+            hooked,
+        })
+    }
+
+    /// Why there is nothing to count, if there is not.
+    pub(super) fn lacks(self, absent: &BTreeMap<Group, String>) -> Option<(Group, &String)> {
+        let mut needed = [Group::KvmRun, Group::KvmExit]
+            .into_iter()
+            .filter(|&group| !(self.kvm_run_only && group == Group::KvmExit));
+        needed.find_map(|group| Some((group, absent.get(&group)?)))
+    }
+
+    /// Loads exactly these groups.
+    fn load_groups(
+        self,
+        btf: &KernelBtf,
+        groups: &[Group],
+    ) -> Result<(Object, HashSet<String>), LoadError> {
+        let (result, warnings) = quietly(|| {
+            let mut hooked = HashSet::new();
+            let mut open = ObjectBuilder::default()
+                .name("vmnoise_exits")?
+                .open_memory(wire::OBJECT)?;
+            for mut program in open.progs_mut() {
+                let name = program.name().to_string_lossy().into_owned();
+                let section = program.section().to_string_lossy().into_owned();
+                let wanted = Probe::from_section(&section).is_none_or(|probe| {
+                    hooked.insert(probe.tracepoint.to_owned());
+                    groups.contains(&probe.group) && probe.fits(&name, btf)
+                });
+                program.set_autoload(wanted && self.needs(&name));
+            }
+            let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
+            for mut map in open.maps_mut() {
+                match map.name().to_str() {
+                    Some("exit_cpus") => map.set_max_entries(cpus)?,
+                    // Place 0 is nobody.
+                    Some("vcpus") => map.set_max_entries(self.vcpus + 1)?,
+                    Some("free_places" | "newcomers" | "ended") => {
+                        map.set_max_entries(self.vcpus)?;
+                    }
+                    Some("threads") => map.set_max_entries(self.vcpus + THREADS)?,
+                    Some("records") => map.set_max_entries(self.streaming.ring_bytes())?,
+                    Some("reasons") => map.set_max_entries((self.vcpus + 1) * REASONS as u32)?,
+                    Some(name) if name.ends_with(".rodata") => {
+                        let settings =
+                            wire::settings(self.kvm_run_only, self.preempt_rt, self.streaming);
+                        map.set_initial_value(&settings)?;
+                    }
+                    _ => {}
+                }
+            }
+            Ok((open.load()?, hooked))
+        });
+        result.map_err(|error: libbpf_rs::Error| why_not(&error, &warnings))
+    }
+
+    fn needs(self, program: &str) -> bool {
+        match program {
+            // Its reasons are told by kvm_exit, where that fires.
+            "kvm_userspace_exit" => self.kvm_run_only,
+            TSC_WRITES => self.streaming != Streaming::Off,
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The table of vCPUs in the kernel: few places, for vCPUs that come and go.
+
+use libbpf_rs::Object;
+use vmnoise_events::VcpuId;
+
+use super::REASONS;
+use super::maps::Maps;
+use super::wire::{self, WireCpu, WireReason, WireVcpu};
+
+/// Whose each place is. Ids are given in the order in which vCPUs came, and never again.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    /// By place; place 0 is nobody's.
+    owners: Vec<Option<VcpuId>>,
+    /// How many came so far.
+    count: u32,
+    /// Places of vCPUs that have ended, and were not read for the last time.
+    ended: Vec<u32>,
+    /// The same, where the thread lives on and may be current as a vCPU somewhere.
+    vacating: Vec<u32>,
+}
+
+impl Table {
+    /// With this many places, all of them free.
+    pub(super) fn new(object: &Object, places: u32) -> std::io::Result<Table> {
+        for place in 1..=places {
+            object.push("free_places", place)?;
+        }
+        Ok(Table {
+            owners: vec![None; places as usize + 1],
+            ..Table::default()
+        })
+    }
+
+    /// Gives a place to a vCPU before it is seen; `None` where there is none.
+    pub(super) fn seat(
+        &mut self,
+        object: &Object,
+        vcpu: &WireVcpu,
+    ) -> std::io::Result<Option<u32>> {
+        let Some(place) = object.pop("free_places")? else {
+            return Ok(None);
+        };
+        object.set("vcpus", place, wire::bytes(vcpu))?;
+        object.set("threads", vcpu.tid, &place.to_ne_bytes())?;
+        self.own(place);
+        Ok(Some(place))
+    }
+
+    /// Looks who has ended, and then who has come. Tells the places of those who came.
+    pub(super) fn look(&mut self, object: &Object) -> std::io::Result<Vec<u32>> {
+        while let Some(place) = object.pop("ended")? {
+            self.ended.push(place);
+        }
+        self.look_for_left(object)?;
+        self.newcomers(object)
+    }
+
+    /// Who has come: known here before anything is told of them.
+    pub(super) fn newcomers(&mut self, object: &Object) -> std::io::Result<Vec<u32>> {
+        let mut places = Vec::new();
+        while let Some(place) = object.pop("newcomers")? {
+            self.own(place);
+            places.push(place);
+        }
+        Ok(places)
+    }
+
+    fn own(&mut self, place: u32) {
+        if let Some(owner) = self.owners.get_mut(place as usize) {
+            *owner = Some(VcpuId(self.count));
+            self.count += 1;
+        }
+    }
+
+    /// Whose place this is.
+    pub(super) fn at(&self, place: u32) -> Option<VcpuId> {
+        self.owners.get(place as usize).copied().flatten()
+    }
+
+    /// Those who have a place, by id.
+    pub(super) fn present(&self) -> Vec<(VcpuId, u32)> {
+        let owners = (0..).zip(&self.owners);
+        let mut present: Vec<(VcpuId, u32)> = owners
+            .filter_map(|(place, owner)| Some(((*owner)?, place)))
+            .collect();
+        present.sort_unstable();
+        present
+    }
+
+    /// A thread that is a vCPU no more, though it may live on: once it has left its CPU, its
+    /// place is given up.
+    pub(super) fn vacate(&mut self, object: &Object, place: u32, tid: u32) -> std::io::Result<()> {
+        // Where it is gone already, the kernel says so itself.
+        if object.remove("threads", tid)? {
+            self.vacating.push(place);
+        }
+        Ok(())
+    }
+
+    /// Nothing leads to a place of which no thread and no CPU knows.
+    fn look_for_left(&mut self, object: &Object) -> std::io::Result<()> {
+        if self.vacating.is_empty() {
+            return Ok(());
+        }
+        let mut current = Vec::new();
+        let mut cpu = 0;
+        while let Some(slot) = object.value::<WireCpu>("exit_cpus", cpu)? {
+            current.push(slot.vcpu);
+            cpu += 1;
+        }
+        let left = |place: &mut u32| !current.contains(place);
+        self.ended.extend(self.vacating.extract_if(.., left));
+        Ok(())
+    }
+
+    /// The places that are to be read for the last time, by the ids of those who had them.
+    pub(super) fn take_ended(&mut self) -> Vec<(VcpuId, u32)> {
+        let ended = std::mem::take(&mut self.ended);
+        let mut ended: Vec<(VcpuId, u32)> = ended
+            .into_iter()
+            .filter_map(|place| Some((self.at(place)?, place)))
+            .collect();
+        ended.sort_unstable();
+        ended
+    }
+
+    /// Clears a place for whoever comes next.
+    pub(super) fn free(&mut self, object: &Object, place: u32) -> std::io::Result<()> {
+        self.owners[place as usize] = None;
+        object.set("vcpus", place, wire::bytes(&WireVcpu::default()))?;
+        let nothing = WireReason::default();
+        let first = place * REASONS as u32;
+        for key in first..first + REASONS as u32 {
+            object.set("reasons", key, wire::bytes(&nothing))?;
+        }
+        object.push("free_places", place)
+    }
+}

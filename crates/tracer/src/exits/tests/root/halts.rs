@@ -1,0 +1,176 @@
+//! The guest's own sleep: what is a halt, what is not, and that each nanosecond is one of them.
+
+use vmnoise_events::ExitSplit;
+
+use super::harness::{HLT, Handlers, IDLE, IO, SLEEPS, TASK, VCPU};
+
+/// Falls asleep on CPU 0 where a task goes on, and is back as soon as it is woken.
+fn sleeps(handlers: &Handlers, from: u64, to: u64) {
+    handlers.run("switch", 0, from, &[0, SLEEPS, VCPU, TASK]);
+    handlers.run("waking", 1, to, &[VCPU]);
+    handlers.run("switch", 0, to, &[0, 0, TASK, VCPU]);
+}
+
+#[test]
+fn a_halt_is_no_noise_but_its_way_back_is() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, HLT]);
+    // It polls from 2100, sleeps from 2300, and waits for the CPU after its wake-up.
+    handlers.run("switch", 0, 2_300, &[0, SLEEPS, VCPU, TASK]);
+    handlers.run("irq_entry", 0, 2_400, &[]);
+    handlers.run("irq_exit", 0, 2_450, &[]);
+    handlers.run("waking", 1, 5_000, &[VCPU]);
+    handlers.run("switch", 0, 5_200, &[0, 0, TASK, VCPU]);
+    handlers.run("halted", 0, 5_250, &[3_150, 1]);
+    handlers.run("entry", 0, 5_400, &[VCPU]);
+    let vcpu = handlers.vcpu(1);
+    let expected = ExitSplit {
+        kvm: 250,
+        preempted: 200,
+        halted: 2_950,
+        ..ExitSplit::default()
+    };
+    assert_eq!(vcpu.split, expected);
+}
+
+/// A signal ends KVM_RUN on a halted vCPU, and KVM_RUN re-enters still halted.
+#[test]
+fn each_halt_of_an_exit_has_its_own_length() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, HLT]);
+    sleeps(&handlers, 2_100, 5_000);
+    handlers.run("halted", 0, 5_010, &[2_950, 1]);
+    handlers.run("run_leave", 0, 5_050, &[VCPU]);
+    handlers.run("run_enter", 0, 5_100, &[VCPU]);
+    sleeps(&handlers, 5_200, 8_200);
+    handlers.run("halted", 0, 8_210, &[3_050, 1]);
+    handlers.run("entry", 0, 8_300, &[VCPU]);
+    let expected = ExitSplit {
+        kvm: 250,
+        vmm: 50,
+        halted: 6_000,
+        ..ExitSplit::default()
+    };
+    assert_eq!(handlers.vcpu(1).split, expected);
+}
+
+/// What came before a halt in its exit is no part of it, whatever it was.
+#[test]
+fn what_came_before_a_halt_takes_nothing_from_it() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, HLT]);
+    handlers.run("irq_entry", 0, 2_020, &[]);
+    handlers.run("irq_exit", 0, 2_120, &[]);
+    handlers.run("switch", 0, 2_200, &[1, 0, VCPU, TASK]);
+    handlers.run("switch", 0, 2_700, &[0, SLEEPS, TASK, VCPU]);
+    // A sleep that the guest did not ask for.
+    sleeps(&handlers, 2_800, 3_200);
+    // It halts from 3300, and is interrupted and preempted while it polls.
+    handlers.run("irq_entry", 0, 3_400, &[]);
+    handlers.run("irq_exit", 0, 3_460, &[]);
+    handlers.run("switch", 0, 3_500, &[1, 0, VCPU, TASK]);
+    handlers.run("switch", 0, 3_540, &[0, SLEEPS, TASK, VCPU]);
+    sleeps(&handlers, 3_600, 6_000);
+    handlers.run("halted", 0, 6_000, &[2_700, 1]);
+    handlers.run("entry", 0, 6_100, &[VCPU]);
+    let expected = ExitSplit {
+        kvm: 400,
+        host_irq: 160,
+        preempted: 540,
+        blocked: 400,
+        halted: 2_600,
+        ..ExitSplit::default()
+    };
+    assert_eq!(handlers.vcpu(1).split, expected);
+}
+
+/// KVM looks whether there is work, finds none, and sleeps again.
+#[test]
+fn a_sleep_after_a_spurious_wake_up_is_the_same_halts() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, HLT]);
+    // From 2100; the last but one is followed by an interrupt, the last by a wait.
+    for (from, to) in [(2_200, 3_000), (3_050, 4_000)] {
+        sleeps(&handlers, from, to);
+    }
+    handlers.run("irq_entry", 0, 4_010, &[]);
+    handlers.run("irq_exit", 0, 4_030, &[]);
+    handlers.run("switch", 0, 4_100, &[0, SLEEPS, VCPU, TASK]);
+    handlers.run("irq_entry", 0, 4_200, &[]);
+    handlers.run("irq_exit", 0, 4_250, &[]);
+    handlers.run("waking", 1, 5_000, &[VCPU]);
+    handlers.run("switch", 0, 5_300, &[0, 0, TASK, VCPU]);
+    handlers.run("halted", 0, 5_400, &[3_300, 1]);
+    handlers.run("entry", 0, 5_500, &[VCPU]);
+    let expected = ExitSplit {
+        kvm: 200,
+        host_irq: 20,
+        preempted: 300,
+        halted: 2_980,
+        ..ExitSplit::default()
+    };
+    assert_eq!(handlers.vcpu(1).split, expected);
+}
+
+#[test]
+fn sleeps_in_the_vmm_are_no_halts() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, IO]);
+    handlers.run("run_leave", 0, 2_100, &[VCPU]);
+    sleeps(&handlers, 2_200, 2_900);
+    handlers.run("run_enter", 0, 3_000, &[VCPU]);
+    handlers.run("halted", 0, 3_500, &[450, 0]);
+    handlers.run("entry", 0, 3_600, &[VCPU]);
+    let expected = ExitSplit {
+        kvm: 250,
+        vmm: 200,
+        blocked: 700,
+        halted: 450,
+        ..ExitSplit::default()
+    };
+    assert_eq!(handlers.vcpu(1).split, expected);
+}
+
+#[test]
+fn inside_kvm_run_a_halt_is_booked_once() {
+    let handlers = Handlers::kvm_run_only();
+    handlers.run("run_enter", 0, 1_000, &[VCPU]);
+    sleeps(&handlers, 2_000, 4_000);
+    // Nobody knows yet what that sleep was.
+    assert_eq!(handlers.counted(1).split.total(), 0);
+    handlers.run("halted", 0, 4_010, &[2_010, 1]);
+    assert_eq!(handlers.counted(1).split.halted, 2_010);
+    handlers.run("run_leave", 0, 5_000, &[VCPU]);
+    handlers.run("run_enter", 0, 5_100, &[VCPU]);
+    let expected = ExitSplit {
+        vmm: 100,
+        halted: 2_010,
+        ..ExitSplit::default()
+    };
+    assert_eq!(handlers.vcpu(1).split, expected);
+}
+
+/// A guest may stay in KVM_RUN for good.
+#[test]
+fn inside_kvm_run_what_others_took_is_told_at_once() {
+    let handlers = Handlers::kvm_run_only();
+    handlers.run("run_enter", 0, 1_000, &[VCPU]);
+    handlers.run("switch", 0, 2_000, &[1, 0, VCPU, TASK]);
+    handlers.run("switch", 0, 2_300, &[0, SLEEPS, TASK, IDLE]);
+    handlers.run("switch", 0, 2_400, &[0, 0, IDLE, VCPU]);
+    let counted = handlers.counted(1);
+    assert_eq!(
+        (counted.split.preempted, counted.split.throttled),
+        (300, 100)
+    );
+    assert_eq!(
+        (counted.first_mono_ns, counted.last_mono_ns),
+        (1_000, 2_400)
+    );
+    // It slept, and was not halted: known when it leaves.
+    sleeps(&handlers, 3_000, 3_500);
+    handlers.run("run_leave", 0, 3_600, &[VCPU]);
+    let counted = handlers.counted(1);
+    assert_eq!((counted.split.blocked, counted.split.total()), (500, 900));
+    assert_eq!(counted.last_mono_ns, 3_600);
+}

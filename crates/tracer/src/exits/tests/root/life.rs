@@ -1,0 +1,364 @@
+//! Lives of vCPUs at random: what a kernel could do to two of them on three CPUs, told in the
+//! order of time, with some of it lost.
+
+use super::harness::{CPUID, HLT, IDLE, IO, VCPU};
+use super::lives::Choice;
+use super::moment::{Left, Moment, What};
+
+/// CPUs.
+pub(super) const CPUS: u64 = 3;
+/// A task that each CPU has beside vCPUs: this and its number.
+const TASKS: u64 = 7;
+/// Interruptions before a halt that are told from those in it (docs/exits.md).
+const TOLD_APART: u32 = 8;
+
+/// What a thread of a vCPU is about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Place {
+    /// `left` where the host has had the CPU since: an exit is to come.
+    Guest {
+        left: bool,
+    },
+    Kvm,
+    Vmm,
+    Halt {
+        since: u64,
+        slept: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Thread {
+    On,
+    Runnable,
+    Asleep,
+}
+
+#[derive(Debug)]
+struct Vcpu {
+    tid: u64,
+    place: Place,
+    thread: Thread,
+    cpu: u64,
+    /// Since the last instant before which no halt can have begun.
+    interruptions: u32,
+}
+
+#[derive(Debug)]
+struct Cpu {
+    task: u64,
+    irq: bool,
+    softirq: bool,
+}
+
+/// The machine.
+#[derive(Debug)]
+struct Life {
+    told: Vec<Moment>,
+    now: u64,
+    step: u64,
+    lost: bool,
+    /// Whether kvm_exit and kvm_entry never fire.
+    kvm_run_only: bool,
+    cpus: Vec<Cpu>,
+    vcpus: Vec<Vcpu>,
+}
+
+/// The stream that these choices make. It begins anywhere in the lives of the vCPUs, and ends
+/// where every halt is over.
+pub(super) fn live(begins: u64, choices: &[Choice], kvm_run_only: bool) -> Vec<Moment> {
+    let mut life = Life::begin(begins, kvm_run_only);
+    for (step, choice, lost) in choices {
+        (life.step, life.lost) = (*step, *lost);
+        life.now += step;
+        life.go_on(*choice);
+    }
+    (life.step, life.lost) = (3, false);
+    life.rest();
+    life.told
+}
+
+impl Life {
+    fn begin(begins: u64, kvm_run_only: bool) -> Life {
+        let place = |choice: u64| match choice % 4 {
+            0 if !kvm_run_only => Place::Guest { left: false },
+            1 => Place::Vmm,
+            2 => Place::Halt {
+                since: 900,
+                slept: false,
+            },
+            _ => Place::Kvm,
+        };
+        let vcpu = |number: u64, choice| Vcpu {
+            tid: VCPU + number,
+            place: place(choice),
+            thread: Thread::On,
+            cpu: number,
+            interruptions: 0,
+        };
+        let cpu = |task| Cpu {
+            task,
+            irq: false,
+            softirq: false,
+        };
+        let mut life = Life {
+            told: Vec::new(),
+            now: 1_000,
+            step: 0,
+            lost: false,
+            kvm_run_only,
+            cpus: vec![cpu(VCPU), cpu(VCPU + 1), cpu(TASKS + 2)],
+            vcpus: vec![vcpu(0, begins), vcpu(1, begins / 4)],
+        };
+        life.switch(2, IDLE, Left::Slept);
+        life
+    }
+
+    fn tell(&mut self, cpu: u64, what: What) {
+        let at = self.now;
+        self.told.push(Moment { at, cpu, what });
+    }
+
+    /// Whether it was told: some is lost.
+    fn tell_perhaps(&mut self, cpu: u64, what: What) -> bool {
+        if !self.lost {
+            self.tell(cpu, what);
+        }
+        !self.lost
+    }
+
+    fn vcpu_on(&mut self, cpu: u64) -> Option<&mut Vcpu> {
+        let task = self.cpus[cpu as usize].task;
+        self.vcpus.iter_mut().find(|vcpu| vcpu.tid == task)
+    }
+
+    /// The host has this CPU for a moment.
+    fn host_begins(&mut self, cpu: u64) {
+        if let Some(Vcpu {
+            place: Place::Guest { left },
+            ..
+        }) = self.vcpu_on(cpu)
+        {
+            *left = true;
+        }
+    }
+
+    fn host_ends(&mut self, cpu: u64) {
+        if let Some(vcpu) = self.vcpu_on(cpu) {
+            vcpu.interruptions += 1;
+        }
+    }
+
+    fn go_on(&mut self, choice: u64) {
+        let (cpu, choice) = ([0, 0, 0, 1, 1, 2][choice as usize % 6], choice / 6);
+        let Cpu { irq, softirq, .. } = self.cpus[cpu as usize];
+        match choice % 16 {
+            0 => self.nmi(cpu, choice / 16),
+            1 | 2 => self.wake(cpu, choice / 16),
+            3 => self.migrate(choice / 16),
+            4 if !irq => self.entry(cpu, What::IrqEntry),
+            _ if irq => self.exit(cpu, What::IrqExit),
+            5 if !softirq => self.entry(cpu, What::SoftirqEntry),
+            _ if softirq => self.exit(cpu, What::SoftirqExit),
+            6 => self.switch_any(cpu, Left::Preempted, choice / 16),
+            _ => match self.vcpu_on(cpu).map(|vcpu| (vcpu.tid, vcpu.place)) {
+                Some((tid, place)) => self.vcpu_goes_on(cpu, tid, place, choice / 16),
+                None => self.switch_any(cpu, Left::Slept, choice / 16),
+            },
+        }
+    }
+
+    fn nmi(&mut self, cpu: u64, choice: u64) {
+        self.host_begins(cpu);
+        if self.tell_perhaps(cpu, What::Nmi(1 + choice % self.step)) {
+            self.host_ends(cpu);
+        }
+    }
+
+    fn entry(&mut self, cpu: u64, what: What) {
+        self.host_begins(cpu);
+        let host = &mut self.cpus[cpu as usize];
+        *(if what == What::IrqEntry {
+            &mut host.irq
+        } else {
+            &mut host.softirq
+        }) = true;
+        self.tell(cpu, what);
+    }
+
+    fn exit(&mut self, cpu: u64, what: What) {
+        let host = &mut self.cpus[cpu as usize];
+        *(if what == What::IrqExit {
+            &mut host.irq
+        } else {
+            &mut host.softirq
+        }) = false;
+        self.tell(cpu, what);
+        self.host_ends(cpu);
+    }
+
+    fn wake(&mut self, cpu: u64, choice: u64) {
+        let mut asleep = self.vcpus.iter_mut();
+        let asleep = match choice % 2 {
+            0 => asleep.find(|it| it.thread == Thread::Asleep),
+            _ => asleep.rfind(|it| it.thread == Thread::Asleep),
+        };
+        if let Some(vcpu) = asleep {
+            vcpu.thread = Thread::Runnable;
+            let tid = vcpu.tid;
+            self.tell_perhaps(cpu, What::Waking(tid));
+        }
+    }
+
+    fn migrate(&mut self, choice: u64) {
+        let mut waits = self.vcpus.iter_mut();
+        let waits = waits.find(|it| it.thread == Thread::Runnable && it.tid % 2 == choice % 2);
+        if let Some(vcpu) = waits {
+            vcpu.cpu = (vcpu.cpu + 1 + choice / 2 % (CPUS - 1)) % CPUS;
+            let (tid, cpu) = (vcpu.tid, vcpu.cpu);
+            self.tell_perhaps(cpu, What::Migrate(tid));
+        }
+    }
+
+    fn switch_any(&mut self, cpu: u64, left: Left, choice: u64) {
+        let (which, left) = match left {
+            Left::Preempted if choice % 2 == 1 => (choice / 2, Left::Yielded),
+            _ => (choice / 2, left),
+        };
+        let mut waits = self.vcpus.iter();
+        let waits = waits.find(|it| it.thread == Thread::Runnable && it.cpu == cpu);
+        let next = match (which % 4, waits) {
+            (1.., Some(vcpu)) => vcpu.tid,
+            (0, _) => IDLE,
+            _ => TASKS + cpu,
+        };
+        self.switch(cpu, next, left);
+    }
+
+    fn switch(&mut self, cpu: u64, next: u64, left: Left) {
+        let prev = self.cpus[cpu as usize].task;
+        if prev == next {
+            return;
+        }
+        self.host_begins(cpu);
+        if let Some(vcpu) = self.vcpu_on(cpu) {
+            vcpu.thread = match left {
+                Left::Slept => Thread::Asleep,
+                _ => Thread::Runnable,
+            };
+        }
+        self.cpus[cpu as usize].task = next;
+        self.tell(cpu, What::Switch(prev, next, left));
+        if let Some(vcpu) = self.vcpu_on(cpu) {
+            vcpu.thread = Thread::On;
+            vcpu.interruptions += 1;
+        }
+    }
+
+    /// Its thread has a CPU, and nothing interrupts it.
+    fn vcpu_goes_on(&mut self, cpu: u64, tid: u64, place: Place, choice: u64) {
+        let next = match (place, choice % 4) {
+            (Place::Guest { .. }, _) => {
+                let code = [CPUID, IO, HLT][choice as usize / 4 % 3];
+                self.tell_perhaps(cpu, What::Exit(tid, code));
+                Place::Kvm
+            }
+            (Place::Kvm, 0) if !self.kvm_run_only => {
+                if self.tell_perhaps(cpu, What::Entry(tid)) {
+                    self.no_halt_before(tid);
+                }
+                Place::Guest { left: false }
+            }
+            (Place::Kvm, 0 | 1) => {
+                self.tell_perhaps(cpu, What::RunLeave(tid));
+                Place::Vmm
+            }
+            (Place::Kvm, 2) if self.tells_apart(tid) => Place::Halt {
+                since: self.now,
+                slept: false,
+            },
+            (Place::Halt { since, .. }, 0 | 1) => {
+                self.sleep(cpu, choice);
+                Place::Halt { since, slept: true }
+            }
+            (Place::Halt { since, slept }, _) => {
+                if self.tell_perhaps(cpu, What::Halted(self.now - since, slept)) {
+                    self.no_halt_before(tid);
+                }
+                Place::Kvm
+            }
+            (Place::Kvm | Place::Vmm, 3) => {
+                self.sleep(cpu, choice);
+                place
+            }
+            (Place::Kvm, _) => place,
+            (Place::Vmm, _) => {
+                self.tell_perhaps(cpu, What::RunEnter(tid));
+                Place::Kvm
+            }
+        };
+        let mut vcpus = self.vcpus.iter_mut();
+        if let Some(vcpu) = vcpus.find(|vcpu| vcpu.tid == tid) {
+            vcpu.place = next;
+        }
+    }
+
+    fn sleep(&mut self, cpu: u64, choice: u64) {
+        let next = if (choice / 4).is_multiple_of(2) {
+            IDLE
+        } else {
+            TASKS + cpu
+        };
+        self.switch(cpu, next, Left::Slept);
+    }
+
+    fn tells_apart(&mut self, tid: u64) -> bool {
+        let mut vcpus = self.vcpus.iter();
+        vcpus.any(|vcpu| vcpu.tid == tid && vcpu.interruptions <= TOLD_APART)
+    }
+
+    fn no_halt_before(&mut self, tid: u64) {
+        let mut vcpus = self.vcpus.iter_mut();
+        if let Some(vcpu) = vcpus.find(|vcpu| vcpu.tid == tid) {
+            vcpu.interruptions = 0;
+        }
+    }
+
+    /// Everything comes to its end, and nothing of that is lost.
+    fn rest(&mut self) {
+        for cpu in 0..CPUS {
+            self.now += self.step;
+            if self.cpus[cpu as usize].irq {
+                self.exit(cpu, What::IrqExit);
+            }
+            self.now += self.step;
+            if self.cpus[cpu as usize].softirq {
+                self.exit(cpu, What::SoftirqExit);
+            }
+        }
+        for number in 0..self.vcpus.len() {
+            let tid = self.vcpus[number].tid;
+            if self.vcpus[number].thread == Thread::Asleep {
+                self.now += self.step;
+                self.wake(0, tid);
+            }
+            let cpu = self.vcpus[number].cpu;
+            if self.vcpus[number].thread == Thread::Runnable {
+                self.now += self.step;
+                self.switch(cpu, tid, Left::Preempted);
+            }
+            loop {
+                let place = self.vcpus[number].place;
+                if place == (Place::Guest { left: false }) {
+                    break;
+                }
+                self.now += self.step;
+                let choice = if place == Place::Kvm { 0 } else { 2 };
+                self.vcpu_goes_on(cpu, tid, place, choice);
+                if self.kvm_run_only && place == Place::Vmm {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! An event of a stream, which handlers and painter take alike.
+
+use super::harness::{Happens, SLEEPS};
+
+/// Who wakes vCPUs.
+const WAKER: u64 = 9;
+
+/// An event, where and when it was.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) at: u64,
+    pub(super) cpu: u64,
+    pub(super) what: What,
+}
+
+/// Threads are numbers, lengths are ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum What {
+    IrqEntry,
+    IrqExit,
+    SoftirqEntry,
+    SoftirqExit,
+    /// It took so long until now.
+    Nmi(u64),
+    /// From one to the other, which could have gone on or not.
+    Switch(u64, u64, Left),
+    Waking(u64),
+    /// To the CPU of the event.
+    Migrate(u64),
+    /// It took so long until now; whether it slept.
+    Halted(u64, bool),
+    RunLeave(u64),
+    RunEnter(u64),
+    Exit(u64, u64),
+    Entry(u64),
+}
+
+/// How a thread left its CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Left {
+    Preempted,
+    Yielded,
+    Slept,
+}
+
+impl Moment {
+    /// As the handlers take it; `values` is where its values live.
+    pub(super) fn happens<'a>(&self, values: &'a mut [u64; 4]) -> Happens<'a> {
+        let (name, said): (_, &[u64]) = match self.what {
+            What::IrqEntry => ("irq_entry", &[]),
+            What::IrqExit => ("irq_exit", &[]),
+            What::SoftirqEntry => ("softirq_entry", &[3]),
+            What::SoftirqExit => ("softirq_exit", &[3]),
+            What::Nmi(ns) => ("nmi", &[ns]),
+            What::Switch(prev, next, Left::Preempted) => ("switch", &[1, 0, prev, next]),
+            What::Switch(prev, next, Left::Yielded) => ("switch", &[0, 0, prev, next]),
+            What::Switch(prev, next, Left::Slept) => ("switch", &[0, SLEEPS, prev, next]),
+            What::Waking(tid) => ("waking", &[tid, WAKER]),
+            What::Migrate(tid) => ("migrate", &[tid]),
+            What::Halted(ns, slept) => ("halted", &[ns, u64::from(slept)]),
+            What::RunLeave(tid) => ("run_leave", &[tid]),
+            What::RunEnter(tid) => ("run_enter", &[tid]),
+            What::Exit(tid, code) => ("exit", &[tid, code]),
+            What::Entry(tid) => ("entry", &[tid]),
+        };
+        values[..said.len()].copy_from_slice(said);
+        (name, self.cpu, self.at, &values[..said.len()])
+    }
+}

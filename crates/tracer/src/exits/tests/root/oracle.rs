@@ -1,0 +1,159 @@
+//! The handlers against a painter of nanoseconds: exit by exit, and in the sums.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{TestCaseResult, TestRunner};
+use vmnoise_events::{Event, Exit, ExitSplit, VcpuTotals};
+
+use super::harness::{Handlers, VCPU};
+use super::life;
+use super::lives::{self, Choice};
+use super::moment::{Left, Moment, What};
+use super::painted::{Painted, paint};
+
+fn add(sum: &ExitSplit, more: &ExitSplit) -> ExitSplit {
+    let parts = more.parts().into_iter().collect::<BTreeMap<_, _>>();
+    let of_sum = sum.parts().into_iter().collect::<BTreeMap<_, _>>();
+    ExitSplit::from_fn(|share| of_sum[&share] + parts[&share])
+}
+
+fn sum<'a>(exits: impl Iterator<Item = &'a Exit>) -> ExitSplit {
+    exits.fold(ExitSplit::default(), |sum, exit| add(&sum, &exit.split))
+}
+
+fn counted_as_painted(counted: &VcpuTotals, painted: &Painted) -> TestCaseResult {
+    let exits = &painted.exits;
+    prop_assert_eq!(counted.exits, exits.len() as u64);
+    let heavy = exits.iter().filter(|exit| exit.heavy).count();
+    prop_assert_eq!(counted.heavy, heavy as u64);
+    let all = add(&sum(exits.iter()), &painted.inside_run);
+    prop_assert_eq!(counted.split, all);
+    prop_assert_eq!(counted.first_mono_ns, painted.first_mono_ns);
+    prop_assert_eq!(counted.last_mono_ns, painted.last_mono_ns);
+    for reason in &counted.reasons {
+        let code = reason.reason.map(|reason| reason.code);
+        let of_reason = || exits.iter().filter(|exit| Some(exit.reason.code) == code);
+        prop_assert_eq!(reason.count, of_reason().count() as u64);
+        prop_assert_eq!(reason.split, sum(of_reason()));
+        prop_assert_eq!(Some(reason.min_ns), of_reason().map(Exit::dur_ns).min());
+        prop_assert_eq!(Some(reason.max_ns), of_reason().map(Exit::dur_ns).max());
+    }
+    // Of equals the first.
+    let noise = |exit: &&Exit| exit.dur_ns() - exit.split.halted;
+    let worst = exits.iter().rev().max_by_key(noise);
+    let worst = worst.filter(|exit| noise(exit) > 0);
+    prop_assert_eq!(counted.worst.as_ref(), worst);
+    Ok(())
+}
+
+/// Whether handlers and painter say the same of this life; `all_told` where the ring has room.
+fn agree(
+    handlers: &Handlers,
+    begins: u64,
+    choices: &[Choice],
+    kvm_run_only: bool,
+    all_told: bool,
+) -> TestCaseResult {
+    let moments = life::live(begins, choices, kvm_run_only);
+    let told = handlers.live(&moments);
+    let known = handlers.known_vcpus();
+    let mut painted_vcpus = 0;
+    for tid in [VCPU, VCPU + 1] {
+        let painted = paint(&moments, tid, kvm_run_only);
+        let Some(index) = known.iter().position(|it| u64::from(*it) == tid) else {
+            prop_assert_eq!(painted.first_mono_ns, 0);
+            continue;
+        };
+        painted_vcpus += 1;
+        let mine = |event: &Event| match event {
+            Event::Exit(told) if told.vcpu.0 as usize == index => Some(told.exit),
+            _ => None,
+        };
+        let told: Vec<Exit> = told.iter().filter_map(mine).collect();
+        if all_told {
+            prop_assert_eq!(&told, &painted.exits);
+        } else {
+            prop_assert!(told.iter().all(|told| painted.exits.contains(told)));
+        }
+        counted_as_painted(&handlers.counted(index as u32 + 1), &painted)?;
+    }
+    prop_assert_eq!(painted_vcpus, known.len());
+    Ok(())
+}
+
+fn agree_on(cases: u32, handlers: &Handlers, steps: usize, kvm_run_only: bool, all_told: bool) {
+    let choices = any::<bool>().prop_flat_map(move |lossy| lives::choices(0..steps, lossy));
+    lives::hold(cases, &(any::<u64>(), choices), |(begins, choices)| {
+        let result = agree(handlers, begins, &choices, kvm_run_only, all_told);
+        result.map_err(|it| {
+            let life = life::live(begins, &choices, kvm_run_only);
+            TestCaseError::fail(format!("{it}\n{life:#?}"))
+        })
+    });
+}
+
+/// Half of them lose events; none is longer than 60. These 100,000 take 22 s of a CPU.
+#[test]
+fn every_nanosecond_of_an_exit_is_counted_as_painted() {
+    agree_on(70_000, &Handlers::new(), 60, false, true);
+}
+
+#[test]
+fn every_nanosecond_is_counted_as_painted_where_only_kvm_run_is_seen() {
+    agree_on(30_000, &Handlers::kvm_run_only(), 60, true, true);
+}
+
+#[test]
+fn long_lives_are_counted_as_painted() {
+    agree_on(100, &Handlers::new(), 4_000, false, true);
+    agree_on(50, &Handlers::kvm_run_only(), 4_000, true, true);
+}
+
+/// A full ring costs exits that are told, and nothing of what is counted.
+#[test]
+fn what_finds_no_room_is_counted_as_painted() {
+    let handlers = Handlers::of(false, 0, 4_096);
+    agree_on(50, &handlers, 4_000, false, false);
+    assert!(handlers.lost() > 0);
+}
+
+/// What the lives above are made of is in them: streams without it would prove nothing.
+#[test]
+fn lives_hold_all_that_makes_a_halt_hard() {
+    let mut found = BTreeMap::<_, u32>::new();
+    let mut runner = TestRunner::deterministic();
+    for _ in 0..1_000 {
+        let tree = lives::choices(60, false).new_tree(&mut runner).unwrap();
+        let moments = life::live(0, &tree.current(), false);
+        for exit in paint(&moments, VCPU, false).exits {
+            let of_exit = |it: &&Moment| exit.start_mono_ns < it.at && it.at < exit.end_mono_ns;
+            let inside: Vec<What> = moments.iter().filter(of_exit).map(|it| it.what).collect();
+            let count = |is: fn(&What) -> bool| inside.iter().filter(|it| is(it)).count();
+            let halts = count(|it| matches!(it, What::Halted(..)));
+            let sleeps = count(|it| matches!(it, What::Switch(VCPU, _, Left::Slept)));
+            let split = exit.split;
+            for (what, holds) in [
+                ("two halts", halts > 1),
+                (
+                    "a spurious wake-up",
+                    halts == 1 && sleeps > 1 && split.blocked == 0,
+                ),
+                ("a sleep of its own", halts > 0 && split.blocked > 0),
+                ("the VMM", halts > 0 && split.vmm > 0),
+                ("a preemption", halts > 0 && split.preempted > 0),
+                ("throttling", halts > 0 && split.throttled > 0),
+                ("an interrupt", halts > 0 && split.host_irq > 0),
+                ("a softirq", halts > 0 && split.host_softirq > 0),
+                ("an NMI", halts > 0 && split.host_nmi > 0),
+                ("another CPU", halts > 0 && exit.exit_cpu != exit.entry_cpu),
+                ("a poll", halts > 0 && sleeps == 0),
+            ] {
+                *found.entry(what).or_default() += u32::from(holds);
+            }
+        }
+    }
+    println!("{found:?}");
+    assert!(found.values().all(|count| *count >= 10), "{found:?}");
+}

@@ -1,0 +1,365 @@
+//! A second way from the events to the shares: every nanosecond is painted with the one who had
+//! it by the definitions of docs/exits.md. It keeps no sums, and knows nothing of how the
+//! handlers keep theirs.
+
+use vmnoise_events::{Exit, ExitReason, ExitSplit, Isa};
+
+use super::harness::IDLE;
+use super::life::CPUS;
+use super::moment::{Left, Moment, What};
+
+/// What a CPU does at an instant, as bits.
+const NMI: u8 = 1;
+const IRQ: u8 = 2;
+const SOFTIRQ: u8 = 4;
+const IDLES: u8 = 8;
+
+/// What a vCPU's thread does at an instant.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Thread {
+    On,
+    Waits,
+    Sleeps,
+}
+
+/// Who has an instant of a vCPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Owner {
+    /// The guest, or KVM.
+    Own,
+    Vmm,
+    Preempted,
+    Blocked,
+    Throttled,
+    Irq,
+    Softirq,
+    Nmi,
+    Halted,
+}
+
+/// What is to be counted of a vCPU.
+#[derive(Debug, Default)]
+pub(super) struct Painted {
+    /// In the order of time.
+    pub(super) exits: Vec<Exit>,
+    /// Outside of them, where exits are not all there is: `kvm` is 0.
+    pub(super) inside_run: ExitSplit,
+    pub(super) first_mono_ns: u64,
+    pub(super) last_mono_ns: u64,
+}
+
+/// One vCPU, instant by instant from `base`.
+struct Canvas<'a> {
+    moments: &'a [Moment],
+    tid: u64,
+    base: u64,
+    /// By CPU.
+    work: Vec<Vec<u8>>,
+    thread: Vec<(Thread, u64)>,
+    halted: Vec<bool>,
+    in_vmm: Vec<bool>,
+}
+
+/// What this stream means for the vCPU with this thread.
+pub(super) fn paint(moments: &[Moment], tid: u64, kvm_run_only: bool) -> Painted {
+    let (first, last) = (moments[0].at, moments[moments.len() - 1].at);
+    let len = (last - first + 1) as usize;
+    let mut canvas = Canvas {
+        moments,
+        tid,
+        base: first,
+        work: (0..CPUS).map(|_| vec![0; len]).collect(),
+        thread: vec![(Thread::On, 0); len],
+        halted: vec![false; len],
+        in_vmm: vec![false; len],
+    };
+    for cpu in 0..CPUS {
+        canvas.paint_work(cpu);
+    }
+    // Nobody knows whose thread it is before KVM names it.
+    let of_kvm = |it: &&Moment| match it.what {
+        What::RunLeave(it) | What::RunEnter(it) | What::Exit(it, _) | What::Entry(it) => it == tid,
+        _ => false,
+    };
+    let Some(known) = moments.iter().find(of_kvm).copied() else {
+        return Painted::default();
+    };
+    canvas.paint_thread(known);
+    canvas.paint_vmm();
+    canvas.paint_halts(known.at);
+    match kvm_run_only {
+        true => canvas.runs(known.at),
+        false => canvas.exits(),
+    }
+}
+
+impl<'a> Canvas<'a> {
+    fn place(&self, at: u64) -> usize {
+        (at - self.base) as usize
+    }
+
+    fn on(&self, cpu: u64) -> impl Iterator<Item = &'a Moment> + use<'a> {
+        let moments = self.moments.iter();
+        moments.filter(move |it| it.cpu == cpu && !matches!(it.what, What::Migrate(_)))
+    }
+
+    fn paint_bit(&mut self, cpu: u64, bit: u8, from: u64, to: u64) {
+        let range = self.place(from.max(self.base))..self.place(to);
+        self.work[cpu as usize][range]
+            .iter_mut()
+            .for_each(|work| *work |= bit);
+    }
+
+    fn paint_work(&mut self, cpu: u64) {
+        let end = self.base + self.halted.len() as u64;
+        let (mut irq, mut softirq, mut idle) = (None, None, None);
+        for Moment { at, what, .. } in self.on(cpu) {
+            match what {
+                What::IrqEntry => irq = Some(*at),
+                What::SoftirqEntry => softirq = Some(*at),
+                What::IrqExit => self.paint_bit(cpu, IRQ, irq.take().unwrap_or(*at), *at),
+                What::SoftirqExit => {
+                    self.paint_bit(cpu, SOFTIRQ, softirq.take().unwrap_or(*at), *at);
+                }
+                What::Nmi(ns) => self.paint_bit(cpu, NMI, at - ns, *at),
+                What::Switch(_, next, _) => {
+                    self.paint_bit(cpu, IDLES, idle.take().unwrap_or(*at), *at);
+                    idle = (*next == IDLE).then_some(*at);
+                }
+                _ => {}
+            }
+        }
+        for (bit, since) in [(IRQ, irq), (SOFTIRQ, softirq), (IDLES, idle)] {
+            self.paint_bit(cpu, bit, since.unwrap_or(end), end);
+        }
+    }
+
+    fn does(&self, cpu: u64, at: u64, bit: u8) -> bool {
+        self.work[cpu as usize][self.place(at)] & bit != 0
+    }
+
+    fn paint_thread(&mut self, known: Moment) {
+        let (mut since, mut cpu, mut thread) = (known.at, known.cpu, Thread::On);
+        let mut woken = None;
+        for it in self.moments.iter().filter(|it| it.at > known.at) {
+            let next = match it.what {
+                What::Switch(prev, _, left) if prev == self.tid => {
+                    let slept = left == Left::Slept;
+                    (it.cpu, if slept { Thread::Sleeps } else { Thread::Waits })
+                }
+                What::Switch(_, next, _) if next == self.tid => (it.cpu, Thread::On),
+                // It waits already, and goes on waiting elsewhere.
+                What::Migrate(tid)
+                    if tid == self.tid
+                        && it.cpu != cpu
+                        && (thread == Thread::Waits
+                            || thread == Thread::Sleeps && woken.is_some()) =>
+                {
+                    (it.cpu, thread)
+                }
+                What::Waking(tid) if tid == self.tid && thread == Thread::Sleeps => {
+                    woken = woken.or(Some(it.at));
+                    continue;
+                }
+                _ => continue,
+            };
+            self.paint_stay(since, it.at, cpu, thread, woken);
+            (since, cpu, thread) = (it.at, next.0, next.1);
+            // Where it came to, it has been awake all the time.
+            woken = match it.what {
+                What::Migrate(_) => woken.map(|_| it.at),
+                _ => None,
+            };
+        }
+        let end = self.base + self.halted.len() as u64;
+        self.paint_stay(since, end, cpu, thread, woken);
+    }
+
+    /// A stay of the thread on one CPU. After a wake-up it waits, unless the CPU idles at the end.
+    fn paint_stay(&mut self, from: u64, to: u64, cpu: u64, thread: Thread, woken: Option<u64>) {
+        let idles = from < to && self.does(cpu, to - 1, IDLES);
+        let woken = woken.filter(|_| !idles).unwrap_or(to);
+        let (first, last) = (self.place(from), self.place(to));
+        let middle = match thread {
+            Thread::Sleeps => self.place(woken),
+            _ => last,
+        };
+        self.thread[first..middle].fill((thread, cpu));
+        self.thread[middle..last].fill((Thread::Waits, cpu));
+    }
+
+    fn paint_vmm(&mut self) {
+        let mut left = None;
+        for it in self.moments {
+            match it.what {
+                What::RunLeave(tid) if tid == self.tid => left = Some(it.at),
+                What::Entry(tid) if tid == self.tid => left = None,
+                What::RunEnter(tid) if tid == self.tid => {
+                    let range = self.place(left.take().unwrap_or(it.at))..self.place(it.at);
+                    self.in_vmm[range].fill(true);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A halt is told by the thread that halted.
+    fn paint_halts(&mut self, known_at: u64) {
+        for it in self.moments.iter().filter(|it| it.at > known_at) {
+            let What::Halted(ns, _) = it.what else {
+                continue;
+            };
+            let place = self.place(it.at);
+            if self.thread[place] == (Thread::On, it.cpu) {
+                let from = self.place((it.at - ns).max(known_at));
+                self.halted[from..place].fill(true);
+            }
+        }
+    }
+
+    fn owner(&self, at: u64) -> Owner {
+        let place = self.place(at);
+        let (thread, cpu) = self.thread[place];
+        let halted = self.halted[place];
+        if thread == Thread::Sleeps && halted {
+            return Owner::Halted;
+        }
+        match thread {
+            _ if self.does(cpu, at, NMI) => Owner::Nmi,
+            _ if self.does(cpu, at, IRQ) => Owner::Irq,
+            _ if self.does(cpu, at, SOFTIRQ) => Owner::Softirq,
+            Thread::Sleeps => Owner::Blocked,
+            Thread::Waits if self.does(cpu, at, IDLES) => Owner::Throttled,
+            Thread::Waits => Owner::Preempted,
+            Thread::On if halted => Owner::Halted,
+            Thread::On if self.in_vmm[place] => Owner::Vmm,
+            Thread::On => Owner::Own,
+        }
+    }
+
+    fn split(&self, from: u64, to: u64) -> ExitSplit {
+        let mut split = ExitSplit::default();
+        for at in from..to {
+            *match self.owner(at) {
+                Owner::Own => &mut split.kvm,
+                Owner::Vmm => &mut split.vmm,
+                Owner::Preempted => &mut split.preempted,
+                Owner::Blocked => &mut split.blocked,
+                Owner::Throttled => &mut split.throttled,
+                Owner::Irq => &mut split.host_irq,
+                Owner::Softirq => &mut split.host_softirq,
+                Owner::Nmi => &mut split.host_nmi,
+                Owner::Halted => &mut split.halted,
+            } += 1;
+        }
+        split
+    }
+
+    /// From kvm_exit, or the host's first work while the guest was entered, to kvm_entry; both
+    /// of its ends were told, and nothing between them was lost.
+    fn exits(&self) -> Painted {
+        let mut painted = Painted::default();
+        let (mut entered, mut heavy) = (false, false);
+        let (mut first, mut exit) = (None, None);
+        for it in self.moments {
+            match it.what {
+                What::Entry(tid) if tid == self.tid => {
+                    if let Some((start, exit_cpu, code)) = exit.take() {
+                        painted.exits.push(Exit {
+                            start_mono_ns: start,
+                            end_mono_ns: it.at,
+                            reason: ExitReason {
+                                isa: Isa::Svm,
+                                code,
+                            },
+                            exit_cpu: exit_cpu as u32,
+                            entry_cpu: it.cpu as u32,
+                            heavy,
+                            split: self.split(start, it.at),
+                        });
+                    }
+                    if painted.first_mono_ns == 0 {
+                        painted.first_mono_ns = it.at;
+                    }
+                    painted.last_mono_ns = it.at;
+                    (entered, heavy, first) = (true, false, None);
+                }
+                What::Exit(tid, code) if tid == self.tid => {
+                    let (start, cpu) = first.unwrap_or((it.at, it.cpu));
+                    exit = entered.then_some((start, cpu, code));
+                    entered = false;
+                }
+                What::RunLeave(tid) if tid == self.tid => (entered, heavy) = (false, true),
+                What::RunEnter(tid) if tid == self.tid => entered = false,
+                What::Halted(..) if self.was_on(it) => entered = false,
+                What::IrqEntry | What::SoftirqEntry | What::Nmi(_) | What::Switch(..)
+                    if entered =>
+                {
+                    let length = match it.what {
+                        What::Nmi(ns) => ns,
+                        _ => 0,
+                    };
+                    if self.was_on(it) {
+                        first = first.or(Some((it.at - length, it.cpu)));
+                    }
+                }
+                _ => {}
+            }
+        }
+        painted
+    }
+
+    /// Whether its thread had this CPU as this happened.
+    fn was_on(&self, it: &Moment) -> bool {
+        let before = self.place(it.at).checked_sub(1);
+        before.is_some_and(|before| self.thread[before] == (Thread::On, it.cpu))
+    }
+
+    /// Where kvm_exit never fires: from leaving KVM_RUN to entering it.
+    fn runs(&self, known_at: u64) -> Painted {
+        let mut painted = Painted {
+            first_mono_ns: known_at,
+            ..Painted::default()
+        };
+        let mut inside_from = known_at;
+        let mut left: Option<(u64, u64)> = None;
+        let mut outside: Vec<(u64, u64)> = Vec::new();
+        for it in self.moments.iter().filter(|it| it.at >= known_at) {
+            match it.what {
+                What::RunLeave(tid) if tid == self.tid => left = Some((it.at, it.cpu)),
+                What::RunEnter(tid) if tid == self.tid => {
+                    painted.last_mono_ns = it.at;
+                    let Some((start, cpu)) = left.take() else {
+                        continue;
+                    };
+                    painted.exits.push(Exit {
+                        start_mono_ns: start,
+                        end_mono_ns: it.at,
+                        reason: ExitReason {
+                            isa: Isa::KvmRun,
+                            code: 0,
+                        },
+                        exit_cpu: cpu as u32,
+                        entry_cpu: it.cpu as u32,
+                        heavy: true,
+                        split: self.split(start, it.at),
+                    });
+                    outside.push((inside_from, start));
+                    inside_from = it.at;
+                }
+                _ => {}
+            }
+        }
+        outside.push((inside_from, painted.last_mono_ns));
+        let inside: Vec<_> = outside
+            .into_iter()
+            .map(|(from, to)| self.split(from, to).parts())
+            .collect();
+        painted.inside_run = ExitSplit::from_fn(|share| {
+            let parts = inside.iter().flatten();
+            let parts = parts.filter(|(of, _)| *of == share && share != vmnoise_events::Share::Kvm);
+            parts.map(|(_, ns)| ns).sum()
+        });
+        painted
+    }
+}

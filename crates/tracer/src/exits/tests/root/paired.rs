@@ -1,0 +1,158 @@
+//! Interrupts of which a begin or an end is missing: what is whole is counted all the same, and
+//! what is not is told.
+
+use super::harness::{CPUID, Handlers, IO, SLEEPS, TASK, VCPU};
+
+/// Another vector than the timer's.
+const CALL: u64 = 251;
+
+/// An exit from 2000 to 3000, in which this happens.
+fn exit_with(handlers: &Handlers, happens: impl FnOnce()) -> (u64, u64) {
+    handlers.run("exit", 0, 2_000, &[VCPU, CPUID]);
+    happens();
+    handlers.run("entry", 0, 3_000, &[VCPU]);
+    let split = handlers.vcpu(1).split;
+    (split.host_irq, split.kvm)
+}
+
+#[test]
+fn an_interrupt_without_its_end_hides_no_other() {
+    let handlers = Handlers::entered();
+    handlers.run("irq_entry", 0, 1_900, &[CALL]);
+    let split = exit_with(&handlers, || {
+        handlers.run("irq_entry", 0, 2_100, &[]);
+        handlers.run("irq_exit", 0, 2_900, &[]);
+    });
+    // The exit began with the interrupt.
+    assert_eq!(split, (800, 300));
+    assert_eq!(handlers.unpaired(), 1);
+    // Once told, it is over.
+    handlers.run("exit", 0, 4_000, &[VCPU, CPUID]);
+    handlers.run("irq_entry", 0, 4_100, &[CALL]);
+    handlers.run("irq_exit", 0, 4_200, &[CALL]);
+    handlers.run("entry", 0, 4_300, &[VCPU]);
+    assert_eq!(handlers.vcpu(1).split.host_irq, 900);
+    assert_eq!(handlers.unpaired(), 1);
+}
+
+#[test]
+fn an_interrupt_inside_another_is_taken_off_it() {
+    let handlers = Handlers::entered();
+    let split = exit_with(&handlers, || {
+        handlers.run("irq_entry", 0, 2_100, &[CALL]);
+        handlers.run("irq_entry", 0, 2_300, &[]);
+        handlers.run("nmi", 0, 2_400, &[50]);
+        handlers.run("irq_exit", 0, 2_500, &[]);
+        handlers.run("irq_exit", 0, 2_900, &[CALL]);
+    });
+    assert_eq!(split, (750, 200));
+    assert_eq!(handlers.unpaired(), 0);
+}
+
+#[test]
+fn ends_are_those_of_the_begins_they_name() {
+    let handlers = Handlers::entered();
+    let split = exit_with(&handlers, || {
+        // The inner one has no end, and the last end no begin.
+        handlers.run("irq_entry", 0, 2_100, &[CALL]);
+        handlers.run("irq_entry", 0, 2_300, &[]);
+        handlers.run("irq_exit", 0, 2_500, &[CALL]);
+        handlers.run("irq_exit", 0, 2_700, &[]);
+    });
+    assert_eq!(split, (400, 600));
+    assert_eq!(handlers.unpaired(), 2);
+}
+
+#[test]
+fn interrupts_deeper_than_there_is_room_are_told() {
+    let handlers = Handlers::entered();
+    let split = exit_with(&handlers, || {
+        for vector in 1..=5 {
+            handlers.run("irq_entry", 0, 2_000 + 100 * vector, &[vector]);
+        }
+        for vector in (1..=5).rev() {
+            handlers.run("irq_exit", 0, 3_000 - 100 * vector, &[vector]);
+        }
+    });
+    // The fifth is the fourth's, and so is its end nobody's.
+    assert_eq!(split, (800, 200));
+    assert_eq!(handlers.unpaired(), 2);
+}
+
+#[test]
+fn no_begin_is_looked_at_before_its_end_can_be_seen() {
+    let handlers = Handlers::new();
+    handlers.counts(false);
+    // Programs are attached one by one: some begins are seen, and some ends.
+    handlers.run("irq_entry", 0, 500, &[CALL]);
+    handlers.run("softirq_entry", 0, 600, &[3]);
+    handlers.counts(true);
+    handlers.run("softirq_exit", 0, 700, &[3]);
+    handlers.run("irq_exit", 0, 800, &[CALL]);
+    handlers.run("entry", 0, 1_000, &[VCPU]);
+    let split = exit_with(&handlers, || {
+        handlers.run("irq_entry", 0, 2_100, &[]);
+        handlers.run("irq_exit", 0, 2_200, &[]);
+    });
+    assert_eq!(split, (100, 900));
+    // An end of which the begin was not seen, when begins are.
+    handlers.run("irq_exit", 0, 3_100, &[CALL]);
+    assert_eq!(handlers.unpaired(), 1);
+    // Programs go one by one, too.
+    handlers.counts(false);
+    handlers.run("irq_entry", 0, 3_200, &[]);
+    handlers.run("irq_exit", 0, 3_300, &[]);
+    handlers.run("softirq_entry", 0, 3_400, &[3]);
+    handlers.run("softirq_exit", 0, 3_500, &[3]);
+    assert_eq!(handlers.unpaired(), 1);
+}
+
+#[test]
+fn where_no_vcpu_ever_was_nothing_is_missed() {
+    let handlers = Handlers::entered();
+    for cpu in [0, 3] {
+        handlers.run("irq_entry", cpu, 1_100, &[]);
+        handlers.run("irq_exit", cpu, 1_200, &[CALL]);
+        handlers.run("softirq_entry", cpu, 1_300, &[1]);
+        handlers.run("switch", cpu, 1_400, &[0, SLEEPS, TASK, TASK + 1]);
+    }
+    // On CPU 0: an end, a begin, a soft interrupt.
+    assert_eq!(handlers.unpaired(), 3);
+}
+
+#[test]
+fn soft_interrupts_are_matched_by_their_numbers() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, IO]);
+    handlers.run("softirq_entry", 0, 2_100, &[1]);
+    handlers.run("softirq_entry", 0, 2_200, &[3]);
+    handlers.run("softirq_exit", 0, 2_300, &[3]);
+    handlers.run("softirq_entry", 0, 2_400, &[1]);
+    handlers.run("softirq_exit", 0, 2_500, &[7]);
+    handlers.run("entry", 0, 3_000, &[VCPU]);
+    let split = handlers.vcpu(1).split;
+    assert_eq!((split.host_softirq, split.kvm), (100, 900));
+    assert_eq!(handlers.unpaired(), 2);
+}
+
+/// What PREEMPT_RT does as a matter of course is no loss.
+#[test]
+fn a_soft_interrupt_that_is_preempted_counts_until_then() {
+    for (handlers, softirq_ns, unpaired) in
+        [(Handlers::preempt_rt(), 100, 0), (Handlers::new(), 0, 2)]
+    {
+        handlers.run("entry", 0, 1_000, &[VCPU]);
+        handlers.run("exit", 0, 2_000, &[VCPU, IO]);
+        handlers.run("switch", 0, 2_100, &[1, 0, VCPU, TASK]);
+        handlers.run("softirq_entry", 0, 2_200, &[3]);
+        handlers.run("switch", 0, 2_300, &[1, 0, TASK, TASK + 1]);
+        handlers.run("switch", 0, 2_500, &[0, SLEEPS, TASK + 1, TASK]);
+        handlers.run("softirq_exit", 0, 2_600, &[3]);
+        handlers.run("switch", 0, 2_700, &[0, SLEEPS, TASK, VCPU]);
+        handlers.run("entry", 0, 3_000, &[VCPU]);
+        let split = handlers.vcpu(1).split;
+        assert_eq!(split.host_softirq, softirq_ns);
+        assert_eq!(split.preempted, 600 - softirq_ns);
+        assert_eq!(handlers.unpaired(), unpaired);
+    }
+}

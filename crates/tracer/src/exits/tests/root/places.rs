@@ -1,0 +1,151 @@
+//! vCPUs that come and go: places are few, and each vCPU is counted once and as itself.
+
+use super::harness::{CPUID, Handlers, PLACES, SLEEPS, TASK, VCPU};
+
+/// Makes this many exits of 100 ns, one after the other.
+fn exits(handlers: &Handlers, tid: u64, from_ns: u64, count: u64) -> u64 {
+    handlers.run("entry", 0, from_ns, &[tid]);
+    let mut now_ns = from_ns;
+    for _ in 0..count {
+        handlers.run("exit", 0, now_ns + 100, &[tid, CPUID]);
+        handlers.run("entry", 0, now_ns + 200, &[tid]);
+        now_ns += 200;
+    }
+    now_ns
+}
+
+/// It is switched out for good: a dead thread's last switch comes after it was said to end.
+fn ends(handlers: &Handlers, tid: u64, now_ns: u64) {
+    handlers.run("thread_ends", 0, now_ns, &[tid]);
+    handlers.run("switch", 0, now_ns + 10, &[0, SLEEPS, tid, TASK]);
+}
+
+#[test]
+fn places_are_given_again_to_those_who_come() {
+    let handlers = Handlers::new();
+    let mut now_ns = 1_000;
+    let count = u64::from(PLACES) * 3;
+    for number in 1..=count {
+        let tid = VCPU + number;
+        now_ns = exits(&handlers, tid, now_ns, number);
+        let place = handlers.place_of(tid).unwrap();
+        let counted = handlers.counted(place);
+        // Nothing is left of whoever had the place before.
+        assert_eq!(
+            (counted.exits, counted.split.total()),
+            (number, 100 * number)
+        );
+        ends(&handlers, tid, now_ns);
+        assert_eq!(handlers.place_of(tid), None);
+        // What comes late of a thread that has ended is nobody's.
+        assert_eq!(handlers.counted(place), counted);
+        assert_eq!(handlers.bury(), [(place, tid as u32)]);
+        now_ns += 100;
+    }
+    assert_eq!(handlers.vcpus_lost(), 0);
+}
+
+#[test]
+fn a_thread_number_that_comes_back_is_another_vcpu() {
+    let handlers = Handlers::new();
+    let now_ns = exits(&handlers, VCPU, 1_000, 2);
+    ends(&handlers, VCPU, now_ns);
+    // The place of the first was not read yet.
+    exits(&handlers, VCPU, now_ns + 5_000, 3);
+    assert_eq!(
+        (handlers.counted(1).exits, handlers.counted(2).exits),
+        (2, 3)
+    );
+    let [first, second] = [handlers.counted(1), handlers.counted(2)];
+    assert!(first.last_mono_ns < second.first_mono_ns);
+    assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
+    assert_eq!(handlers.place_of(VCPU), Some(2));
+}
+
+#[test]
+fn vcpus_without_a_place_are_counted_and_not_their_events() {
+    let handlers = Handlers::new();
+    let tids: Vec<u64> = (0..u64::from(PLACES) + 3)
+        .map(|number| VCPU + number)
+        .collect();
+    let mut now_ns = 1_000;
+    for _ in 0..5 {
+        for &tid in &tids {
+            handlers.run("switch", 0, now_ns, &[0, SLEEPS, TASK, tid]);
+            now_ns = exits(&handlers, tid, now_ns + 100, 2);
+            handlers.run("switch", 0, now_ns + 100, &[1, 0, tid, TASK]);
+            now_ns += 200;
+        }
+    }
+    assert_eq!(handlers.vcpus_lost(), 3);
+    assert_eq!(handlers.counted(1).exits, 5 * 2);
+    // As places come free, those are taken in who found none; they were lost all the same.
+    let last = *tids.last().unwrap();
+    assert_eq!(handlers.place_of(last), Some(0));
+    handlers.run("switch", 0, now_ns, &[0, SLEEPS, TASK, tids[0]]);
+    ends(&handlers, tids[0], now_ns + 10);
+    assert_eq!(handlers.bury(), [(1, tids[0] as u32)]);
+    exits(&handlers, last, now_ns + 1_000, 4);
+    assert_eq!(handlers.counted(1).exits, 4);
+    assert_eq!(handlers.vcpus_lost(), 3);
+    // One that ends without a place leaves nothing behind.
+    ends(&handlers, tids[tids.len() - 2], now_ns + 9_000);
+    assert_eq!(handlers.bury(), []);
+}
+
+#[test]
+fn who_has_ended_is_current_nowhere() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, CPUID]);
+    handlers.run("thread_ends", 0, 2_100, &[VCPU]);
+    // Another VMM's thread takes its place on the CPU and in the table.
+    handlers.run("switch", 0, 2_200, &[0, SLEEPS, VCPU, VCPU + 1]);
+    assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
+    for _ in 1..PLACES {
+        let now_ns = exits(&handlers, VCPU + 1, 3_000, 1);
+        ends(&handlers, VCPU + 1, now_ns);
+        handlers.bury();
+    }
+    handlers.run("entry", 0, 9_000, &[VCPU + 2]);
+    assert_eq!(handlers.place_of(VCPU + 2), Some(1));
+    assert_eq!(handlers.counted(1).first_mono_ns, 9_000);
+}
+
+#[test]
+fn a_thread_that_outlives_its_vm_gives_up_its_place() {
+    let handlers = Handlers::new();
+    let now_ns = exits(&handlers, VCPU, 1_000, 2);
+    // Nobody saw a VM there yet: that says nothing.
+    handlers.vms_are(&[]);
+    assert_eq!(handlers.place_of(VCPU), Some(1));
+    handlers.vms_are(&[VCPU]);
+    handlers.vms_are(&[VCPU, TASK]);
+    assert_eq!(handlers.place_of(VCPU), Some(1));
+    handlers.vms_are(&[TASK]);
+    // It has the CPU, where its next exit would be counted in its place.
+    assert_eq!(handlers.place_of(VCPU), None);
+    assert_eq!(handlers.bury(), []);
+    handlers.run("switch", 0, now_ns + 100, &[0, SLEEPS, VCPU, TASK]);
+    assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
+    // The next VM of the same thread is another.
+    handlers.run("switch", 0, now_ns + 200, &[0, SLEEPS, TASK, VCPU]);
+    exits(&handlers, VCPU, now_ns + 300, 3);
+    assert_eq!(handlers.place_of(VCPU), Some(2));
+    assert_eq!(handlers.counted(2).exits, 3);
+}
+
+#[test]
+fn a_thread_that_takes_up_another_vm_is_another_vcpu_at_once() {
+    let handlers = Handlers::new();
+    let now_ns = exits(&handlers, VCPU, 1_000, 2);
+    handlers.run("exit", 0, now_ns + 100, &[VCPU, CPUID]);
+    // As kvm_entry finds it: what the first VM did not return from is no exit of the second.
+    handlers.run("thread_ends", 0, now_ns + 5_000, &[VCPU]);
+    exits(&handlers, VCPU, now_ns + 5_000, 3);
+    assert_eq!(
+        (handlers.counted(1).exits, handlers.counted(2).exits),
+        (2, 3)
+    );
+    assert_eq!(handlers.counted(2).split.total(), 300);
+    assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
+}

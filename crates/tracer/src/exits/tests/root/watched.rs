@@ -1,0 +1,75 @@
+//! Kernels that lack a tracepoint: what `exits` has as witnesses follows from what is attached.
+
+use vmnoise_events::Witnesses;
+
+use crate::LoadError;
+use crate::btf::KernelBtf;
+use crate::exits::{ExitTracer, Streaming};
+
+fn without(tracepoint: &str) -> Result<ExitTracer, LoadError> {
+    let btf = KernelBtf::read().unwrap().without(tracepoint);
+    let mut tracer = ExitTracer::load_on(&btf, 8, Streaming::Off)?;
+    tracer.attach().unwrap();
+    Ok(tracer)
+}
+
+#[test]
+fn a_witness_is_what_is_attached() {
+    let all = without("nobody").unwrap();
+    assert!(
+        all.rungs().iter().all(|rung| rung.best),
+        "{:?}",
+        all.rungs()
+    );
+    let all = all.witnesses();
+    assert!(all.irq && all.softirq && all.nmi && all.sched && all.kvm_run);
+    let cases: [(&str, &str, Witnesses); 5] = [
+        (
+            "irq_handler_exit",
+            "host interrupts",
+            Witnesses { irq: false, ..all },
+        ),
+        (
+            "softirq_entry",
+            "host soft interrupts",
+            Witnesses {
+                softirq: false,
+                ..all
+            },
+        ),
+        ("nmi_handler", "host NMIs", Witnesses { nmi: false, ..all }),
+        (
+            "sched_switch",
+            "host tasks",
+            Witnesses {
+                sched: false,
+                ..all
+            },
+        ),
+        ("sched_migrate_task", "moves of the thread", all),
+    ];
+    for (tracepoint, probe, witnesses) in cases {
+        let tracer = without(tracepoint).unwrap();
+        assert_eq!(tracer.witnesses(), witnesses, "{tracepoint}");
+        let rungs = tracer.rungs();
+        let lacking: Vec<_> = rungs.iter().filter(|rung| !rung.best).collect();
+        assert_eq!(lacking.len(), 1, "{rungs:?}");
+        assert_eq!(
+            (lacking[0].probe.as_str(), lacking[0].rung.as_str()),
+            (probe, "none")
+        );
+        assert!(lacking[0].limit.contains(tracepoint), "{lacking:?}");
+    }
+}
+
+#[test]
+fn without_events_of_kvm_there_is_nothing_to_count() {
+    let Err(LoadError::Refused { why, remedy }) = without("kvm_fpu") else {
+        panic!("exits without KVM_RUN");
+    };
+    assert!(
+        why.contains("kvm_fpu") && why.contains("exits cannot be counted"),
+        "{why}"
+    );
+    assert!(remedy.contains("load the KVM module"), "{remedy}");
+}

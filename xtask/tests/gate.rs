@@ -1,0 +1,118 @@
+//! The gate on a machine of which every program is a script: where one witness is taken away,
+//! a tier is skipped, and in CI that fails.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Everything that the gate starts. `cargo` is the one that says what tests came to.
+const PROGRAMS: [(&str, &str); 12] = [
+    ("cargo", CARGO),
+    ("id", "echo 0"),
+    ("bpftool", BPFTOOL),
+    ("clang-format", ""),
+    ("python3", ""),
+    ("node", ""),
+    ("npm", ": > target/node/package.tgz; echo package.tgz"),
+    ("tar", ""),
+    ("qemu-system-x86_64", ""),
+    ("tmux", ""),
+    ("chromium", ""),
+    ("pdftotext", ""),
+];
+
+const CARGO: &str = r#"
+case "$*" in
+metadata*) echo '{"packages":[],"workspace_members":[],"resolve":null,"version":1,"workspace_root":"/","target_directory":"/"}' ;;
+*doctor*) test -e blind || echo tp_btf ;;
+*--list*) echo 'a::test: test' ;;
+test*root::\ --*) test ! -e idle || echo 'skipped: root::a: it saw no reason' >&2 ;;
+esac
+case "$*" in
+test*--list*) ;;
+test*) echo 'test result: ok. 2 passed; 0 failed; 0 ignored; finished in 0.00s' ;;
+esac
+"#;
+
+const BPFTOOL: &str = r#"
+echo CONFIG_DEBUG_INFO_BTF is set to y
+test -e no-bpf || echo eBPF program_type raw_tracepoint is available
+"#;
+
+/// Whether the gate passes without these programs and with these files, and what it prints.
+fn gate(in_ci: bool, missing: &[&str], files: &[&str]) -> (bool, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let bin = folder.path().join("bin");
+    for place in ["bin", "crates", "target/node"] {
+        fs::create_dir_all(folder.path().join(place)).unwrap();
+    }
+    for (name, script) in PROGRAMS {
+        if !missing.contains(&name) {
+            let program = bin.join(name);
+            fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+    for file in files {
+        fs::write(folder.path().join(file), "").unwrap();
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .arg("test")
+        .current_dir(folder.path())
+        .env("PATH", &bin)
+        .env("CARGO", bin.join("cargo"))
+        .env("CI", if in_ci { "true" } else { "" })
+        .output()
+        .unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    (output.status.success(), out + &err)
+}
+
+#[test]
+fn a_machine_with_everything_passes_in_ci() {
+    let (passes, told) = gate(true, &[], &[]);
+    assert!(passes, "{told}");
+    assert!(told.contains(" 0 failed, "), "{told}");
+}
+
+#[test]
+fn a_program_that_is_gone_fails_in_ci_and_is_a_skip_elsewhere() {
+    let (passes, told) = gate(true, &["chromium"], &[]);
+    assert!(!passes, "{told}");
+    let refused = "must run here: a::test: chromium (Debian's package)";
+    assert!(told.contains(refused), "{told}");
+
+    let (passes, told) = gate(false, &["chromium"], &[]);
+    assert!(passes, "{told}");
+    assert!(told.contains("tier browse: 1 tests skipped"), "{told}");
+}
+
+/// Only /dev/kvm is no script: without it, nothing of its tiers must run.
+#[test]
+fn tmux_must_be_there_where_its_tier_can_run() {
+    let (passes, told) = gate(true, &["tmux"], &[]);
+    assert_eq!(passes, !Path::new("/dev/kvm").exists(), "{told}");
+}
+
+#[test]
+fn a_doctor_that_no_longer_sees_bpf_does_not_excuse_its_tier() {
+    let (passes, told) = gate(true, &[], &["blind"]);
+    assert!(!passes, "{told}");
+    assert!(told.contains("must run here: a::test: BPF"), "{told}");
+    assert!(gate(false, &[], &["blind"]).0);
+    assert!(!gate(true, &["bpftool"], &["blind"]).0, "nobody was asked");
+    // Where another program says so too, it is the machine.
+    let (passes, told) = gate(true, &[], &["blind", "no-bpf"]);
+    assert!(passes, "{told}");
+}
+
+#[test]
+fn a_test_that_skips_itself_has_not_passed() {
+    let (passes, told) = gate(true, &[], &["idle"]);
+    assert!(!passes, "{told}");
+    let refused = "must run here: root::a: it saw no reason";
+    assert!(told.contains(refused), "{told}");
+    assert!(gate(false, &[], &["idle"]).0);
+}
