@@ -373,8 +373,12 @@ mod lab {
             "{}",
             refused.stderr
         );
-        // The refusal is no whim.
-        assert_eq!(without.status, Some(1), "{}", without.stderr);
-        println!("{}", without.stderr);
+        // Nor are exits counted without a feed.
+        assert_eq!(without.status, Some(3), "{}", without.stderr);
+        assert!(
+            without.stderr.contains("CAP_SYS_ADMIN"),
+            "{}",
+            without.stderr
+        );
     }
 }

@@ -127,10 +127,12 @@ fn every_field_is_there(kernel: Kernel, suite: Suite) {
                 rungs.push(rung(&relocations, vendor).unwrap());
             }
         }
-        // One object reads reasons, and would not if the field were gone.
-        let [rung] = &rungs[..] else {
+        // Two objects read reasons, that of `exits` and that of the other commands, and would
+        // not if the field were gone.
+        let [rung, same] = &rungs[..] else {
             panic!("{rungs:?}");
         };
+        assert_eq!(rung, same);
         println!(
             "Linux {}, {}: {rung}",
             types.kernel_version,

@@ -16,6 +16,8 @@ use libbpf_rs::{
     },
 };
 
+use crate::host::{Capability, Host};
+
 /// Offsets of per-CPU variables minus that of `runqueues`, modulo 2^64.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MinusRunQueue {
@@ -29,6 +31,8 @@ pub(crate) struct KernelBtf {
     /// Tracepoints by name, with their number of arguments where the core kernel
     /// defines them.
     tracepoints: HashMap<String, Option<usize>>,
+    /// Those of modules, where this process may not ask the kernel for a module's types.
+    hidden: HashSet<String>,
     pub(crate) minus_run_queue: MinusRunQueue,
     /// Whether real-time tasks are throttled by group (CONFIG_RT_GROUP_SCHED).
     pub(crate) rt_group_sched: bool,
@@ -86,6 +90,9 @@ impl KernelBtf {
             steal_time: minus_run_queue(&offsets, "steal_time"),
             xen_runstate: minus_run_queue(&offsets, "xen_runstate"),
         };
+        let shows_modules = Host::here()
+            .capabilities()
+            .is_some_and(|held| held.has(Capability::SysAdmin));
         for module in ["kvm", "kvm_intel", "kvm_amd", "kvm_pvm"] {
             let Ok(bytes) = fs::read(Path::new("/sys/kernel/btf").join(module)) else {
                 continue;
@@ -94,7 +101,10 @@ impl KernelBtf {
                 facts.note_vcpu_structure(name);
                 if let Some(tracepoint) = name.strip_prefix(b"btf_trace_") {
                     let tracepoint = String::from_utf8_lossy(tracepoint).into_owned();
-                    facts.tracepoints.entry(tracepoint).or_insert(None);
+                    match shows_modules {
+                        true => _ = facts.tracepoints.entry(tracepoint).or_insert(None),
+                        false => _ = facts.hidden.insert(tracepoint),
+                    }
                 }
             }
         }
@@ -123,6 +133,17 @@ impl KernelBtf {
     /// Whether `tp_btf/name` can be attached.
     pub(crate) fn has_tracepoint(&self, name: &str) -> bool {
         self.tracepoints.contains_key(name)
+    }
+
+    /// Why it cannot, if it cannot.
+    pub(crate) fn why_not(&self, name: &str) -> Option<String> {
+        match (self.has_tracepoint(name), self.hidden.contains(name)) {
+            (true, _) => None,
+            (false, true) => Some(format!(
+                "{name} is a module's tracepoint, for which CAP_SYS_ADMIN is needed"
+            )),
+            (false, false) => Some(format!("this kernel has no tracepoint {name}")),
+        }
     }
 
     /// Number of arguments of a tracepoint of the core kernel.

@@ -48,8 +48,8 @@ pub(crate) fn load_what_fits<Loaded>(
 ) -> Result<(Loaded, BTreeMap<Group, String>), LoadError> {
     let mut absent = BTreeMap::new();
     for &group in groups {
-        if let Some(name) = group.missing(btf) {
-            absent.insert(group, format!("this kernel has no tracepoint {name}"));
+        if let Some(why) = group.missing(btf) {
+            absent.insert(group, why);
         }
     }
     let wanted = |absent: &BTreeMap<Group, String>| -> Vec<Group> {

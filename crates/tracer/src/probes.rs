@@ -133,12 +133,9 @@ impl Group {
         }
     }
 
-    /// The first needed tracepoint that this kernel has not.
-    pub(crate) fn missing(self, btf: &KernelBtf) -> Option<&'static str> {
-        self.needs()
-            .iter()
-            .copied()
-            .find(|name| !btf.has_tracepoint(name))
+    /// Why a tracepoint that it needs cannot be attached, if one cannot.
+    pub(crate) fn missing(self, btf: &KernelBtf) -> Option<String> {
+        self.needs().iter().find_map(|name| btf.why_not(name))
     }
 
     /// What is lost without it.
@@ -158,7 +155,9 @@ impl Group {
     /// What would bring it.
     pub(crate) const fn remedy(self) -> &'static str {
         match self {
-            Group::KvmRun | Group::KvmExit => "load the KVM module before vmnoise starts",
+            Group::KvmRun | Group::KvmExit => {
+                "load the KVM module before vmnoise starts, and run vmnoise as root"
+            }
             _ => "use a kernel with CONFIG_FTRACE and its tracepoints",
         }
     }

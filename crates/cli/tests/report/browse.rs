@@ -129,7 +129,9 @@ fn a_late_wake_up_tells_phase_by_phase_who_on_the_host_it_waited_for() {
     let sides = browser.eval(&format!(
         "{PHASES}.querySelector('.plot').data.map((it) => it.name)"
     ));
-    assert_eq!(sides, json!(["the guest’s", "its host’s"]));
+    // Of a phase that is shorter than the clocks are sure of, nobody says whose it was.
+    let all = ["the guest’s", "its host’s", "nobody knows whose"];
+    assert_eq!(sides, json!(all));
     browser.call(
         "Emulation.setDeviceMetricsOverride",
         json!({"width": 1300, "height": 1660, "deviceScaleFactor": 1, "mobile": false}),
