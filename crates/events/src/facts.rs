@@ -48,6 +48,19 @@ pub struct Witnesses {
 }
 
 impl Witnesses {
+    /// All that a host has of its guests' exits.
+    pub const OF_EXITS: Witnesses = Witnesses {
+        irq: true,
+        softirq: true,
+        nmi: true,
+        sched: true,
+        kvm_run: true,
+        kvm_exit: true,
+        steal_clock: false,
+        activity_steal: false,
+        timer: false,
+    };
+
     /// Whether everything is seen that a kernel does on its own account.
     pub fn see_kernel(&self) -> bool {
         self.irq && self.softirq && self.nmi && self.sched

@@ -109,19 +109,12 @@ fn each_exit_is_counted_once_under_the_name_that_the_kernel_printed() {
             .map(|(reason, exits)| of_reason(*reason, exits))
             .collect(),
     };
-    let witnesses = Witnesses {
-        irq: true,
-        softirq: true,
-        nmi: true,
-        sched: true,
-        ..Witnesses::default()
-    };
     let summarize = |reasons: &[&str]| {
         let filter = ExitFilter {
             reasons: reasons.iter().map(|&name| name.into()).collect(),
             ..ExitFilter::default()
         };
-        let summary = summarize_exits([(&vcpu, &totals)], &filter, &witnesses);
+        let summary = summarize_exits([(&vcpu, &totals)], &filter, &Witnesses::OF_EXITS);
         summary.vms[0].vcpus[0].clone()
     };
     let vcpu = summarize(&[]);

@@ -381,15 +381,8 @@ pub fn facts(workload: Workload) -> RunFacts {
         },
         clock: ClockFacts::own(ClockSource::Tsc, 1_000_000_000),
         witnesses: Witnesses {
-            irq: true,
-            softirq: true,
-            nmi: true,
-            sched: true,
-            kvm_run: true,
-            kvm_exit: true,
             steal_clock: true,
-            activity_steal: false,
-            timer: false,
+            ..Witnesses::OF_EXITS
         },
         rungs: vec![Rung {
             probe: match workload {

@@ -40,17 +40,7 @@ fn counted(tid: u32, isa: Isa) -> (Vcpu, VcpuTotals) {
     (vcpu, totals)
 }
 
-const ALL: Witnesses = Witnesses {
-    irq: true,
-    softirq: true,
-    nmi: true,
-    sched: true,
-    kvm_run: true,
-    kvm_exit: true,
-    steal_clock: false,
-    activity_steal: false,
-    timer: false,
-};
+const ALL: Witnesses = Witnesses::OF_EXITS;
 
 fn summarize(counted: &[(Vcpu, VcpuTotals)], filter: &ExitFilter) -> ExitsSummary {
     let counted = counted.iter().map(|(vcpu, totals)| (vcpu, totals));

@@ -10,19 +10,6 @@ use super::named::{CulpritTold, ReasonTold};
 use crate::clockmap::ClockMap;
 use crate::exits::Taken;
 
-/// A host that lacks a witness says of itself that it does not know what is KVM's.
-const OF_HOST: Witnesses = Witnesses {
-    irq: true,
-    softirq: true,
-    nmi: true,
-    sched: true,
-    kvm_run: true,
-    kvm_exit: true,
-    steal_clock: false,
-    activity_steal: false,
-    timer: false,
-};
-
 /// What came by a host's feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct FeedSummary {
@@ -136,7 +123,8 @@ impl Sum {
             exits: self.exits,
             light: (!self.lacks_kvm).then(|| self.exits.saturating_sub(self.heavy)),
             heavy: self.heavy,
-            shares_ns: Taken::of(&self.split, !self.lacks_kvm, &OF_HOST),
+            // A host that lacks a witness says of itself that it does not know what is KVM's.
+            shares_ns: Taken::of(&self.split, !self.lacks_kvm, &Witnesses::OF_EXITS),
             virt_ns: virt.fold(0, |sum, (_, ns)| ns.saturating_add(sum)),
             hw_at_least_ns: self.hardware.at_least_ns,
             hw_at_most_ns: self.hardware.at_most_ns(),

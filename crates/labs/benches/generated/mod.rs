@@ -90,15 +90,8 @@ fn facts() -> RunFacts {
         host: HostFacts::default(),
         clock: ClockFacts::own(ClockSource::Tsc, 1_000_000_000),
         witnesses: Witnesses {
-            irq: true,
-            softirq: true,
-            nmi: true,
-            sched: true,
-            kvm_run: true,
-            kvm_exit: true,
             steal_clock: true,
-            activity_steal: false,
-            timer: false,
+            ..Witnesses::OF_EXITS
         },
         rungs: Vec::new(),
         shares_cpu: false,

@@ -95,20 +95,7 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 	return 0;
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
-	     unsigned int prev_state)
-{
-	return task_switch(preempt, prev, next, prev_state);
-}
-
-/* Before 5.18 the tracepoint has three arguments. */
-SEC("tp_btf/sched_switch")
-int BPF_PROG(sched_switch_before_5_18, bool preempt, struct task_struct *prev,
-	     struct task_struct *next)
-{
-	return task_switch(preempt, prev, next, state_of(prev));
-}
+#include "sched_switch.bpf.h"
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sched_process_exit, struct task_struct *task)

@@ -92,12 +92,8 @@ fn what_had_no_witness_is_a_dash_and_null() {
         reasons: vec![reason],
     };
     let witnesses = Witnesses {
-        irq: true,
-        softirq: true,
-        nmi: true,
-        kvm_run: true,
-        kvm_exit: true,
-        ..Witnesses::default()
+        sched: false,
+        ..Witnesses::OF_EXITS
     };
     let summary = summarize_exits([(&vcpu, &totals)], &ExitFilter::default(), &witnesses);
     let text = top::render(Duration::from_secs(1), &summary);

@@ -36,15 +36,8 @@ fn exit(sees_kvm: bool) -> NamedExit {
         host_irq: 13_196,
         ..ExitSplit::default()
     };
-    let witnesses = Witnesses {
-        irq: true,
-        softirq: true,
-        nmi: true,
-        sched: true,
-        ..Witnesses::default()
-    };
     NamedExit {
-        shares: Taken::of(&split, sees_kvm, &witnesses),
+        shares: Taken::of(&split, sees_kvm, &Witnesses::OF_EXITS),
         vcpu: Arc::new(vcpu),
         exit: Exit {
             start_mono_ns: START_NS,

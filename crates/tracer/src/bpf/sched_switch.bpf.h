@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Both forms of sched_switch, of which a kernel has one. Who includes it has defined task_switch
+ * before. No include guard: it is programs, of the object that includes it. */
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	return task_switch(preempt, prev, next, prev_state);
+}
+
+/* Before 5.18 the tracepoint has three arguments. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch_before_5_18, bool preempt, struct task_struct *prev,
+	     struct task_struct *next)
+{
+	return task_switch(preempt, prev, next, state_of(prev));
+}
