@@ -10,7 +10,7 @@ use streams::pairs::{Plan, RecordedPair};
 use streams::vcpus::{INTR, Scene, exit_of, vcpu};
 use streams::{anchor, finish, gap, source};
 use vmnoise_events::*;
-use vmnoise_explain::{JoinedRun, Pairs};
+use vmnoise_explain::{JoinError, JoinedRun, Pairs};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -229,7 +229,14 @@ fn an_instant_at_which_the_guest_ran_bounds_its_clock() {
     let telling = busy_after_exits(true);
     let telling_ns = bound_ns(&telling);
     assert!((300..330).contains(&telling_ns), "{telling_ns}");
-    // By this clock they all lie in exits, and what is right is within the bound all the same.
-    let off_ns = bound_ns(&telling.with_offset(5_000));
-    assert!(off_ns >= 5_000, "{off_ns}");
+    // By this clock they all lie in exits, though those still lie in gaps.
+    let refused = telling.with_offset(5_000).matched();
+    let Err(JoinError::Unpaired(unpaired)) = &refused else {
+        panic!("{refused:?}");
+    };
+    let pair = &unpaired.pairing.candidates[0].pairs[0];
+    assert_eq!(pair.exits_inside, pair.exits_tested);
+    assert_eq!(pair.exits_contradicted, pair.exits_tested);
+    let said = "of these the guest ran while its vCPU was out";
+    assert!(unpaired.to_string().contains(said), "{unpaired}");
 }

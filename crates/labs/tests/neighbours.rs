@@ -18,6 +18,16 @@ static RECORDED: LazyLock<Recorded> = LazyLock::new(|| {
     neighbours.virtual_time(0).record().unwrap()
 });
 
+/// Recordings of one lab with those of another are no pair, and no pair either where a clock
+/// lays the one over the other.
+fn assert_strangers(stranger: &Neighbours) {
+    let stranger = stranger.record().unwrap();
+    let (own, stranger) = (Judge::of(RECORDED.folder()), Judge::of(stranger.folder()));
+    stranger.assert_true_pairs();
+    own.assert_strangers_are_refused(&stranger);
+    stranger.assert_strangers_are_refused(&own);
+}
+
 mod lab_full {
     use super::*;
 
@@ -32,19 +42,32 @@ mod lab_full {
             judge.assert_crossed_are_refused();
             judge.assert_other_clocks_are_refused();
         }
+
+        /// The same machines and commands, in another boot.
+        #[test]
+        fn a_host_in_real_time_is_refused() {
+            let neighbours = Neighbours::of(Kernel::Cloud, Suite::Own).unwrap();
+            assert_strangers(&neighbours.cpus(2));
+        }
+    }
+
+    mod trixie {
+        use super::*;
+
+        #[test]
+        fn a_host_of_another_kernel_is_refused() {
+            let neighbours = Neighbours::of(Kernel::Cloud, Suite::Trixie).unwrap();
+            assert_strangers(&neighbours.virtual_time(0));
+        }
     }
 
     mod trixie_backports {
         use super::*;
 
         #[test]
-        fn a_host_of_another_boot_and_kernel_is_refused() {
+        fn a_host_of_a_newer_kernel_is_refused() {
             let neighbours = Neighbours::of(Kernel::Cloud, Suite::TrixieBackports).unwrap();
-            let stranger = neighbours.virtual_time(0).record().unwrap();
-            let (own, stranger) = (Judge::of(RECORDED.folder()), Judge::of(stranger.folder()));
-            stranger.assert_true_pairs();
-            own.assert_strangers_are_refused(&stranger);
-            stranger.assert_strangers_are_refused(&own);
+            assert_strangers(&neighbours.virtual_time(0));
         }
     }
 }

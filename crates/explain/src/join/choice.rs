@@ -126,7 +126,13 @@ fn take(pairs: &mut [Weighed]) {
 /// Odds that this vCPU is this CPU, over the best alternative. Few failures refuse nobody.
 fn odds_of_pair(tried: &Tried, scores: &[Score]) -> Odds {
     let odds = least_odds(tried, scores);
-    let failures = tried.evidence.tested - tried.evidence.inside;
+    let Evidence {
+        tested,
+        inside,
+        contradicted,
+        ..
+    } = tried.evidence;
+    let failures = tested - inside + contradicted;
     match failures < FAILURES && odds.verdict() == Verdict::Refused {
         true => Odds {
             decades: REFUSED,

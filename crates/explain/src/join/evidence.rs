@@ -22,6 +22,9 @@ pub(super) struct Evidence {
     pub(super) tested: u64,
     /// How many of them are gaps.
     pub(super) inside: u64,
+    /// In how many of these gaps the guest ran at an instant at which, by the recorded clock, its
+    /// vCPU was out of it.
+    pub(super) contradicted: u64,
     /// How likely they would be anyway.
     pub(super) chance: f64,
     /// How much earlier and later exits could lie, and no more of them contradict the clock.
@@ -195,7 +198,9 @@ impl Tests {
             false => 0,
         };
         let slack = self.inner.reach(lost + outside);
-        // By a clock that the instants contradict everywhere, gaps alone say what is left.
+        // By a clock that the instants contradict everywhere, which is refused unless they are
+        // few, gaps alone say what is left.
+        let contradicted = self.inner.against();
         let slack = slack.or_else(|| self.slack.reach(lost + outside));
         let strays = self.all.iter().map(|told| self.stray(told)).sum();
         let margin = self.margin_tsc.min(i64::MAX as u64).cast_signed();
@@ -212,11 +217,12 @@ impl Tests {
         Evidence {
             tested: tested as u64,
             inside: inside as u64,
+            contradicted: contradicted as u64,
             chance: self.chances / self.exits.max(1) as f64,
             slack_ns: slack
                 .map(|(low, high)| (whole_ns(low, tsc_hz, false), whole_ns(high, tsc_hz, true))),
             decades: self.decades(),
-            misfit: misfit(outside as f64, strays),
+            misfit: misfit((outside + contradicted) as f64, strays),
             rivals: shifted::lay(&self, holes, tsc_hz, room).rivals(open),
             tsc_hz,
         }

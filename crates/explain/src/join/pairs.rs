@@ -168,6 +168,7 @@ fn tell(weighed: &Weighed, (host, guest): (&Eras, &Eras), apart_ns: Option<u64>)
         overlap_ns: tried.overlap.ns,
         exits_tested: evidence.tested,
         exits_inside: evidence.inside,
+        exits_contradicted: evidence.contradicted,
         by_chance_percent: evidence.chance * 100.0,
         slack_ns: evidence.slack_ns,
         anchors_ns,

@@ -58,6 +58,8 @@ pub struct Pair {
     pub exits_tested: u64,
     /// How many of them are gaps.
     pub exits_inside: u64,
+    /// In how many of these the guest ran at an instant at which, by this clock, its vCPU was out.
+    pub exits_contradicted: u64,
     /// How likely an exit among those tested would lie in a gap at any other time, in percent.
     pub by_chance_percent: f64,
     /// How much earlier and later the exits could lie while no more of them contradict the

@@ -49,6 +49,12 @@ impl Slack {
         self.gaps
     }
 
+    /// How many of them the recorded clock contradicts.
+    pub(super) fn against(&mut self) -> usize {
+        self.close();
+        self.against
+    }
+
     /// The least and the greatest shift that no more gaps contradict than contradict the
     /// recorded clock, and this many on top; `None` where there are no more than that.
     pub(super) fn reach(&mut self, strays: usize) -> Option<Room> {
@@ -184,7 +190,7 @@ mod tests {
         slack.add(4, vec![(-5, 9)]);
         slack.add(4, vec![(-7, -6), (-2, 2), (8, 30)]);
         slack.add(5, vec![(-100, 100)]);
-        assert_eq!(slack.gaps(), 2);
+        assert_eq!((slack.gaps(), slack.against()), (2, 0));
         assert_eq!(slack.reach(0), Some((-2, 9)));
     }
 

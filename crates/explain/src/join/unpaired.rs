@@ -71,18 +71,23 @@ impl Unpaired {
         let Pair {
             exits_tested: tested,
             exits_inside: inside,
+            exits_contradicted: contradicted,
             by_chance_percent: chance,
             ..
         } = *pair;
         let percent = inside as f64 * 100.0 / tested.max(1) as f64;
+        let ran = match contradicted {
+            0 => String::new(),
+            _ => format!(", and in {contradicted} of these the guest ran while its vCPU was out"),
+        };
         match self.is_timer {
             true => format!(
                 "of {tested} exits {inside} lie between the instants at which its task provably ran \
-                 ({percent:.0} %; by chance {chance:.0} %)"
+                 ({percent:.0} %; by chance {chance:.0} %){ran}"
             ),
             false => format!(
                 "of {tested} holes that its exits of {} us and more must have made there {inside} are \
-                 found ({percent:.0} %; by chance {chance:.0} %)",
+                 found ({percent:.0} %; by chance {chance:.0} %){ran}",
                 self.threshold_ns as f64 / 1_000.0,
             ),
         }

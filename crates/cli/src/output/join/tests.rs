@@ -159,6 +159,7 @@ fn pair() -> Pair {
         overlap_ns: 998_000_000,
         exits_tested: 40,
         exits_inside: 39,
+        exits_contradicted: 0,
         by_chance_percent: 0.0065,
         slack_ns: Some((-96, 1_418)),
         anchors_ns: 30,
