@@ -133,6 +133,13 @@ pub struct Options {
     pub timer: Option<TimerOptions>,
 }
 
+impl Options {
+    /// Whether the workload polls but a part of each period.
+    pub fn pauses(&self) -> bool {
+        self.runtime_ns.is_some_and(|ns| ns < self.period_ns)
+    }
+}
+
 /// Periodic tasks, one on each CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimerOptions {

@@ -296,8 +296,7 @@ fn push(budget: &mut Budget, part: Part) {
     }
 }
 
-/// Books what the exits had. They are counted where the workload has not counted them. What of
-/// `kvm` is not bounded counts in the first gap that meets its exit.
+/// Books what the exits had. They are counted where the workload has not counted them.
 fn book_exits(budget: &mut Budget, exits: &[BelowExit], met: &[Met]) {
     let parts = met.iter().flat_map(|met| &met.parts);
     budget.parts.extend(parts.map(|part| Part {
@@ -307,9 +306,10 @@ fn book_exits(budget: &mut Budget, exits: &[BelowExit], met: &[Met]) {
         ns: part.ns,
         count: part.count,
     }));
-    let first = exits.iter().zip(met).filter(|(_, met)| met.first);
-    let unbounded = first.clone().map(|(exit, _)| exit.told.unbounded_kvm_ns);
+    let each = exits.iter().zip(met);
+    let unbounded = each.clone().map(|(exit, met)| met.unbounded_kvm_ns(exit));
     budget.unbounded_kvm_ns = unbounded.fold(budget.unbounded_kvm_ns, u64::saturating_add);
+    let first = each.filter(|(_, met)| met.first);
     if budget.light_exits == 0 && budget.heavy_exits == 0 {
         let heavy = first.clone().filter(|(exit, _)| exit.heavy).count();
         budget.heavy_exits = heavy as u32;

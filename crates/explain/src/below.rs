@@ -148,6 +148,15 @@ pub(crate) struct Met {
     pub(crate) unsure_ns: u64,
 }
 
+impl Met {
+    /// What of it is `kvm` that nothing bounds.
+    pub(crate) fn unbounded_kvm_ns(&self, exit: &BelowExit) -> u64 {
+        let of_kvm = self.parts.iter().filter(|part| part.share == Share::Kvm);
+        let kvm_ns: u64 = of_kvm.map(|part| part.ns).sum();
+        kvm_ns.min(exit.told.unbounded_kvm_ns)
+    }
+}
+
 /// What somebody on the host had of a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MetPart {

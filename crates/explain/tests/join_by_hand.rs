@@ -3,7 +3,7 @@
 mod streams;
 
 use streams::joined_scenes::{AT, guest_stream, host_stream};
-use streams::joins::{ALL, join, obeys_the_law, plain};
+use streams::joins::{ALL, BOUNDS, join, obeys_the_law, plain, plain_of_bound};
 use streams::vcpus::{CPUID, HLT, INTR, IO, Scene};
 use vmnoise_events::*;
 use vmnoise_explain::{JoinedRun, JoinedTotals, Side};
@@ -168,6 +168,41 @@ fn what_the_host_places_is_no_steal_and_taken_off_nothing_twice() {
     assert_eq!(with(0, 4_300), (300, 2_000, 1_700));
     assert_eq!(with(4_300, 4_300), (300, 1_700, 2_000));
     assert_eq!(with(4_300, 4_500), (500, 1_700, 1_800));
+}
+
+/// The exit has 6 us of the gap, and its clock is not sure of so little.
+#[test]
+fn what_the_clock_is_not_sure_of_is_taken_off_nothing_twice_either() {
+    let (guest_facts, host_facts, pairs) = plain_of_bound(BOUNDS - 1);
+    let irq = Activity {
+        steal_ns: 4_000,
+        ..own(Irq, 1_000, 9_000, 0)
+    };
+    let gap = Gap {
+        steal_ns: 4_000,
+        ..gap(0, 10_000)
+    };
+    let guest = guest_stream(&[gap], &[irq], &[]);
+    let host = host_stream(&at(vec![preempted()]), &[]);
+    let run = join((&guest_facts, &guest), (&host_facts, &host), pairs, ALL);
+    obeys_the_law(&run);
+    let shares = run.summary.cpus[0].shares_ns;
+    let of = |share| shares.get(share).unwrap();
+    let told = (of(Share::Steal), of(Share::Irq), of(Share::Unexplained));
+    assert_eq!(told, (4_000, 2_000, 4_000));
+    assert_eq!(
+        (run.joined.unsure.exits, run.joined.unbounded_kvm_ns),
+        (1, 0)
+    );
+}
+
+/// What is KVM's is not known there, so nobody is said to have it.
+#[test]
+fn the_thesis_sum_claims_nothing_where_a_witness_is_missing() {
+    let guest = guest_stream(&[gap(0, 10_000)], &[], &[]);
+    let host = host_stream(&at(vec![preempted()]), &[]);
+    let run = run_with(|_, host| host.witnesses.nmi = false, &guest, &host);
+    assert!(run.thesis.is_none(), "{:?}", run.thesis);
 }
 
 #[test]

@@ -14,8 +14,10 @@ pub(crate) struct Take {
     slices: Vec<(Option<usize>, u64, u64)>,
     net_ns: Vec<u64>,
     met: Vec<Met>,
-    /// Begin, end, and the sum of all before, of the stretches in which the vCPU waited.
-    waits: Vec<(u64, u64, u64)>,
+    /// Where the vCPU waited, as far as it is told who had its CPU then.
+    waits: Waits,
+    /// Where it waited in exits that name nobody: no steal of who stood still meanwhile.
+    unsure_waits: Waits,
     /// Of the exit at hand: what each piece had, with its turn.
     pieces: Vec<(MetPart, u64)>,
 }
@@ -68,13 +70,16 @@ impl Take {
                     }
                     had_ns += ns;
                 }
+                if piece.waits {
+                    match is_sure {
+                        true => self.waits.add(from_ns, to_ns),
+                        false => self.unsure_waits.add(from_ns, to_ns),
+                    }
+                }
                 if !is_sure {
                     residual_ns += had_ns;
                     unsure_ns += had_ns;
                     continue;
-                }
-                if piece.waits {
-                    self.wait(from_ns, to_ns);
                 }
                 if had_ns > 0 {
                     self.pieces.push((part(piece, had_ns), piece.turn));
@@ -94,7 +99,8 @@ impl Take {
         self.slices.clear();
         self.net_ns.clear();
         self.met.clear();
-        self.waits.clear();
+        self.waits.0.clear();
+        self.unsure_waits.0.clear();
     }
 
     /// What each activity of the last run owns, in their order.
@@ -120,7 +126,9 @@ impl Take {
     pub(crate) fn place_steal(&self, activities: &[Activity], left: &mut Vec<Activity>) {
         left.clear();
         left.extend(activities.iter().map(|activity| {
-            let placed_ns = self.waited_ns(activity.start_mono_ns, activity.end_mono_ns);
+            let (from_ns, to_ns) = (activity.start_mono_ns, activity.end_mono_ns);
+            let unsure_ns = self.unsure_waits.between_ns(from_ns, to_ns);
+            let placed_ns = self.waits.between_ns(from_ns, to_ns) + unsure_ns;
             Activity {
                 steal_ns: activity.steal_ns.saturating_sub(placed_ns),
                 ..*activity
@@ -136,36 +144,44 @@ impl Take {
         end_ns: u64,
         activities: &[Activity],
     ) -> u64 {
-        if self.waits.is_empty() {
+        if self.waits.0.is_empty() {
             return witnessed_waiting_ns(start_ns, end_ns, waits_of(activities));
         }
-        let below = self
-            .waits
-            .iter()
-            .map(|&(from_ns, to_ns, _)| (from_ns, to_ns));
+        let below = self.waits.0.iter();
+        let below = below.map(|&(from_ns, to_ns, _)| (from_ns, to_ns));
         let mut waits: Vec<(u64, u64)> = below.chain(waits_of(activities)).collect();
         waits.sort_unstable();
         witnessed_waiting_ns(start_ns, end_ns, waits)
     }
 
-    /// How long the vCPU waited between these, in nanoseconds, as far as the gap reaches.
+    /// How long the vCPU waited between these, in nanoseconds, as far as the gap reaches and it is
+    /// told who had its CPU.
     pub(crate) fn waited_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
-        self.waited_by_ns(to_ns)
-            .saturating_sub(self.waited_by_ns(from_ns))
+        self.waits.between_ns(from_ns, to_ns)
+    }
+}
+
+/// Begin, end, and the sum of all before, of stretches that are ascending and apart.
+#[derive(Debug, Default)]
+struct Waits(Vec<(u64, u64, u64)>);
+
+impl Waits {
+    fn add(&mut self, from_ns: u64, to_ns: u64) {
+        let before_ns = self.by_ns(from_ns);
+        self.0.push((from_ns, to_ns, before_ns));
     }
 
-    fn waited_by_ns(&self, at_ns: u64) -> u64 {
-        let begun = self.waits.partition_point(|&(from_ns, ..)| from_ns < at_ns);
-        self.waits[..begun]
+    fn between_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+        self.by_ns(to_ns).saturating_sub(self.by_ns(from_ns))
+    }
+
+    fn by_ns(&self, at_ns: u64) -> u64 {
+        let begun = self.0.partition_point(|&(from_ns, ..)| from_ns < at_ns);
+        self.0[..begun]
             .last()
             .map_or(0, |&(from_ns, to_ns, before_ns)| {
                 before_ns + (to_ns.min(at_ns) - from_ns)
             })
-    }
-
-    fn wait(&mut self, from_ns: u64, to_ns: u64) {
-        let before_ns = self.waited_by_ns(from_ns);
-        self.waits.push((from_ns, to_ns, before_ns));
     }
 }
 

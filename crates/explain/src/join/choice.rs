@@ -108,18 +108,19 @@ pub(super) fn judge(
 }
 
 /// The VM is proven: which of its pairs are taken. Each stands on odds of its own; one that has
-/// some, but too few, leans on the best of its siblings.
+/// some, but too few, leans on the best of its siblings, if that has the same clock.
 fn take(pairs: &mut [Weighed]) {
     let best = pairs
         .iter()
         .max_by(|a, b| a.odds.decades.total_cmp(&b.odds.decades));
-    let Some(best) = best.map(|pair| pair.tried.cpu) else {
+    let Some(best) = best.map(|pair| (pair.tried.cpu, pair.tried.clock.clone())) else {
         return;
     };
     for pair in pairs {
-        pair.is_joined = pair.odds.decades > 0.0;
-        let leans = pair.is_joined && pair.odds.verdict() != Verdict::Proven;
-        pair.leans_on = (leans && pair.tried.cpu != best).then_some(best);
+        let is_proven = pair.odds.verdict() == Verdict::Proven;
+        let leans = !is_proven && pair.odds.decades > 0.0 && pair.tried.clock.is_like(&best.1);
+        pair.is_joined = is_proven || leans;
+        pair.leans_on = leans.then_some(best.0);
     }
 }
 
@@ -206,4 +207,73 @@ fn against_rivals(decades: f64, rivals: Vec<(f64, Alternative)>) -> Option<Odds>
         decades: against(decades, best.0, mean),
         against: best.1,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use vmnoise_events::{VcpuClock, VcpuId};
+
+    use super::*;
+
+    fn clock(offset_tsc: i64) -> GuestClock {
+        let mut clock = GuestClock::default();
+        clock.add(&VcpuClock {
+            vcpu: VcpuId(0),
+            before_until_mono_ns: 0,
+            from_mono_ns: 0,
+            offset_tsc,
+            ratio: 1,
+            ratio_frac_bits: 0,
+        });
+        clock
+    }
+
+    /// A pair of these odds, on this clock.
+    fn weighed(cpu: u32, decades: f64, offset_tsc: i64) -> Weighed {
+        Weighed {
+            tried: Tried {
+                cpu,
+                vcpu: Vcpu {
+                    id: VcpuId(cpu),
+                    tid: 70 + cpu,
+                    vmm_pid: 70,
+                    number: Some(cpu),
+                    vm: 1,
+                    vm_name: "web".into(),
+                    sees_kvm: true,
+                },
+                clock: clock(offset_tsc),
+                overlap: Overlap::default(),
+                placed_ns: (0, 0),
+                evidence: Evidence::default(),
+            },
+            odds: Odds {
+                decades,
+                against: Alternative::Chance,
+            },
+            is_joined: false,
+            leans_on: None,
+        }
+    }
+
+    #[test]
+    fn who_has_too_few_odds_leans_on_a_sibling_with_the_same_clock() {
+        let mut pairs = [
+            weighed(0, 7.0, -9),
+            weighed(1, 40.0, -5),
+            weighed(2, 0.3, -5),
+            weighed(3, 0.3, -6),
+            weighed(4, 0.0, -5),
+        ];
+        take(&mut pairs);
+        let told = pairs.map(|pair| (pair.is_joined, pair.leans_on));
+        let expected = [
+            (true, None),
+            (true, None),
+            (true, Some(1)),
+            (false, None),
+            (false, None),
+        ];
+        assert_eq!(told, expected);
+    }
 }

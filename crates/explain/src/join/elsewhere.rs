@@ -34,7 +34,7 @@ pub(super) struct Rivals {
     pub(super) ahead: f64,
     /// Its offset.
     pub(super) offset: i64,
-    /// How many decades ahead of the recorded one is one that is any of the others, all alike.
+    /// The mean of what speaks for each other offset over the recorded one, as a common logarithm.
     pub(super) mean: f64,
     /// What speaks for the recorded clock against the best of those that the data leave open.
     pub(super) within: f64,

@@ -15,7 +15,7 @@ const LIKELY: (f64, f64) = (0.5, 0.99);
 const STRAY_PART: usize = 20;
 
 /// The exits of one vCPU laid over what one CPU of the guest tells.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Evidence {
     /// Gaps, and stretches between two gaps, that hold exits which had to be felt; of periodic
     /// tasks, gaps between instants at which they ran.
@@ -61,6 +61,8 @@ pub(super) struct Rules {
     /// Whether a gap may be lost on its way: then a test fails of the same machine however likely
     /// it agrees by chance, and else in proportion to how likely it fails by chance.
     pub(super) loses_gaps: bool,
+    /// Whether it is asked how far off the clock can be.
+    pub(super) bounds: bool,
 }
 
 /// Lays exits (begin and end on the host's CLOCK_MONOTONIC, sorted) over gaps. A workload that
@@ -76,6 +78,7 @@ pub(super) fn examine(
         threshold_ns,
         margin_ns,
         loses_gaps,
+        ..
     } = rules;
     let likely = if loses_gaps { LIKELY.0 } else { LIKELY.1 };
     let mut tests = Tests {
@@ -97,7 +100,7 @@ pub(super) fn examine(
         if line != end_line || !holes.polled(start_tsc, end_tsc, tests.margin_tsc) {
             continue;
         }
-        let chance = holes.chance(end_tsc - start_tsc);
+        let chance = holes.chance(end_tsc - start_tsc, tests.margin_tsc);
         if chance <= likely {
             tests.add(holes, (start_tsc, end_tsc), chance);
         }
@@ -144,20 +147,27 @@ impl Tests {
                 _ => self.between = Some((between, self.first(exit, chance, false))),
             },
             Ok(number) => {
-                let (from, to) = holes.gap(number);
-                let earliest = from.wrapping_sub(exit.0).cast_signed();
-                let latest = to.wrapping_sub(exit.1).cast_signed();
-                let room = (earliest.min(0), latest.max(0));
-                self.slack.add(number, vec![room]);
-                let margin = self.margin_tsc.saturating_add(self.dated_tsc);
-                let inner = rooms(exit, (from, to), holes.ran_in(number), margin);
-                self.inner.add(number, inner);
+                if self.rules.bounds {
+                    self.bound(holes, exit, number);
+                }
                 match self.gap {
                     Some((last, place)) if last == number => self.all[place].tell(exit, chance),
                     _ => self.gap = Some((number, self.first(exit, chance, true))),
                 }
             }
         }
+    }
+
+    /// How far the clock can be off before this exit leaves its gap, or its part of it.
+    fn bound(&mut self, holes: &Holes<'_>, exit: Span, number: usize) {
+        let (from, to) = holes.gap(number);
+        let earliest = from.wrapping_sub(exit.0).cast_signed();
+        let latest = to.wrapping_sub(exit.1).cast_signed();
+        let room = (earliest.min(0), latest.max(0));
+        self.slack.add(number, vec![room]);
+        let margin = self.margin_tsc.saturating_add(self.dated_tsc);
+        let inner = rooms(exit, (from, to), holes.ran_in(number), margin);
+        self.inner.add(number, inner);
     }
 
     fn first(&mut self, exit: Span, chance: f32, agrees: bool) -> usize {
@@ -187,6 +197,23 @@ impl Tests {
         Stakes::new(f64::from(told.chance), self.stray(told))
     }
 
+    /// Finds the room that exits have in gaps beside their own, by shifts within `open`.
+    fn look_beside(&mut self, holes: &Holes<'_>, open: (i64, i64)) {
+        let margin = self.margin_tsc.saturating_add(self.dated_tsc);
+        let reach = open.0.unsigned_abs().max(open.1.unsigned_abs());
+        for told in &self.all {
+            let (start, end) = told.exit;
+            let own = holes.find(start, end, self.margin_tsc).ok();
+            let beside = holes.places_near(told.exit, reach);
+            let beside = beside.filter(|place| Some(*place) != own);
+            let rooms = beside
+                .flat_map(|place| rooms(told.exit, holes.gap(place), holes.ran_in(place), margin));
+            let within = rooms.map(|(first, last)| (first.max(open.0), last.min(open.1)));
+            let within = within.filter(|(first, last)| first <= last);
+            self.inner.add_elsewhere(within.collect());
+        }
+    }
+
     /// What it comes to, with a look at other offsets: so many places may be looked at. A shift
     /// is as good as none while no more exits contradict it; where gaps were lost, some lie in
     /// gaps of others.
@@ -197,23 +224,22 @@ impl Tests {
             true => inside / STRAY_PART,
             false => 0,
         };
-        let slack = self.inner.reach(lost + outside);
-        // By a clock that the instants contradict everywhere, which is refused unless they are
-        // few, gaps alone say what is left.
         let contradicted = self.inner.against();
-        let slack = slack.or_else(|| self.slack.reach(lost + outside));
         let strays = self.all.iter().map(|told| self.stray(told)).sum();
         let margin = self.margin_tsc.min(i64::MAX as u64).cast_signed();
         // Offsets by which half of the gaps still hold their own exits, or that are hardly further
         // away than the slack is wide: no other clock, but what the bound is about.
         let half = self.slack.reach(inside / 2).unwrap_or((0, 0));
-        let near = slack.map_or(0, |(low, high)| {
+        let near = self.inner.reach(lost + outside).map_or(0, |(low, high)| {
             high.saturating_sub(low).saturating_mul(NEAR)
         });
         let open = (
             half.0.min(-near).saturating_sub(margin),
             half.1.max(near).saturating_add(margin),
         );
+        // So far away exits may lie in gaps of others.
+        self.look_beside(holes, open);
+        let slack = self.inner.reach(lost + outside);
         Evidence {
             tested: tested as u64,
             inside: inside as u64,

@@ -1,9 +1,14 @@
 //! What the workload on one CPU of the guest tells: when it polled, and when it was away.
 
+use std::ops::Range;
+
 use vmnoise_events::{Gap, Tally};
 
-/// A stretch of which more than one part in so many was no polling is no evidence.
+/// A stretch of which more than one part in so many was no polling is no evidence: where gaps
+/// are handed over, one after the other, some exits fall on that.
 const BLIND_PART: u64 = 20;
+/// The same where the workload pauses: a pause brings about exits of its own.
+const PAUSED_PART: u64 = 1_000;
 
 /// One CPU of the guest. Times are readings of its counter.
 #[derive(Debug, Default)]
@@ -32,7 +37,8 @@ impl Felt {
 
     /// Takes the counters up to its latest reading. Between two tallies it polled, unless the
     /// time in which it did not has grown; where gaps find no room any more, who knows.
-    pub(super) fn add_tally(&mut self, tally: &Tally, has_room: bool) {
+    pub(super) fn add_tally(&mut self, tally: &Tally, pauses: bool, has_room: bool) {
+        let blind_part = if pauses { PAUSED_PART } else { BLIND_PART };
         let (first_tsc, from_tsc) = self.span.unwrap_or((tally.first_tsc, tally.first_tsc));
         let blind_tsc = tally.blind_tsc.unwrap_or(0);
         let grown_tsc = blind_tsc.saturating_sub(self.blind_tsc);
@@ -43,7 +49,7 @@ impl Felt {
         };
         if !has_room {
             self.pending = None;
-        } else if grown_tsc <= stretch_tsc / BLIND_PART {
+        } else if grown_tsc <= stretch_tsc / blind_part {
             self.settle();
             self.pending = Some((from_tsc, tally.last_tsc));
         }
@@ -174,16 +180,23 @@ impl<'a> Holes<'a> {
     }
 
     /// The gaps that it would, and perhaps one more.
-    pub(super) fn gaps_near(&self, (start, end): (u64, u64), reach: u64) -> &'a [(u64, u64)] {
+    pub(super) fn gaps_near(&self, exit: (u64, u64), reach: u64) -> &'a [(u64, u64)] {
+        &self.gaps[self.places_near(exit, reach)]
+    }
+
+    /// Where these are among all.
+    pub(super) fn places_near(&self, (start, end): (u64, u64), reach: u64) -> Range<usize> {
         let first = start.saturating_sub(reach);
         let last = end.saturating_add(reach);
         let from = self.gaps.partition_point(|gap| gap.0 < first);
         let to = self.gaps.partition_point(|gap| gap.0 <= last);
-        &self.gaps[from.saturating_sub(1)..to]
+        from.saturating_sub(1)..to
     }
 
-    /// How likely a time of this length lies in a gap if it is laid down anywhere.
-    pub(super) fn chance(&self, length_tsc: u64) -> f64 {
+    /// How likely a time of this length lies in a gap if it is laid down anywhere; it may reach
+    /// over either end of one by `margin`.
+    pub(super) fn chance(&self, length_tsc: u64, margin: u64) -> f64 {
+        let length_tsc = length_tsc.saturating_sub(margin.saturating_mul(2));
         let longer = self.lengths.partition_point(|length| *length <= length_tsc);
         let Some(sum_tsc) = self.tails.get(longer) else {
             return 0.0;
@@ -212,12 +225,22 @@ mod tests {
     fn a_pause_is_not_polled() {
         let mut felt = Felt::default();
         for (last_tsc, blind_tsc) in [(2_000, 0), (3_000, 10), (4_000, 900), (5_000, 900)] {
-            felt.add_tally(&tally(last_tsc, blind_tsc), true);
+            felt.add_tally(&tally(last_tsc, blind_tsc), false, true);
         }
         assert_eq!(felt.polled, [(1_000, 3_000)]);
         felt.settle();
         assert_eq!(felt.polled, [(1_000, 3_000), (4_000, 5_000)]);
         assert_eq!(felt.span(), Some((1_000, 5_000)));
+    }
+
+    #[test]
+    fn a_short_pause_is_not_polled_either() {
+        let mut felt = Felt::default();
+        for (last_tsc, blind_tsc) in [(101_000, 100), (201_000, 300), (301_000, 350)] {
+            felt.add_tally(&tally(last_tsc, blind_tsc), true, true);
+        }
+        felt.settle();
+        assert_eq!(felt.polled, [(1_000, 101_000), (201_000, 301_000)]);
     }
 
     #[test]
@@ -248,8 +271,9 @@ mod tests {
         };
         felt.sort();
         let holes = Holes::of(&felt);
-        assert_eq!(holes.chance(0), 0.06);
-        assert_eq!(holes.chance(100), 0.04);
-        assert_eq!(holes.chance(500), 0.0);
+        assert_eq!(holes.chance(0, 0), 0.06);
+        assert_eq!(holes.chance(100, 0), 0.04);
+        assert_eq!(holes.chance(500, 0), 0.0);
+        assert_eq!(holes.chance(110, 5), 0.04);
     }
 }

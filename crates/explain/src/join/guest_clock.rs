@@ -56,6 +56,12 @@ impl GuestClock {
         !self.0.is_empty()
     }
 
+    /// Whether both said the same at last.
+    pub(super) fn is_like(&self, other: &GuestClock) -> bool {
+        let ends = self.0.last().zip(other.0.last());
+        ends.is_some_and(|(one, other)| is_same(&one.clock, &other.clock))
+    }
+
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &Held)> {
         self.0.iter().enumerate()
     }

@@ -145,8 +145,8 @@ fn lay(laid: LaidExit<'_>, names: &mut HostNames, pairs: &Pairs, guest: &mut Exp
         pieces,
         told: ExitTold {
             dur_ns: exit.dur_ns(),
-            thesis_ns: laid.budget.thesis_sum_ns(laid.vcpu.sees_kvm),
-            surplus_ns: laid.held.surplus_ns,
+            thesis_ns: laid.budget.thesis_sum_ns(laid.knows_kvm),
+            surplus_ns: nobodys_ns,
             unbounded_kvm_ns: laid.held.unbounded_ns,
         },
         met: false,

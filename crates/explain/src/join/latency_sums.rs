@@ -113,10 +113,10 @@ impl LatencySums {
                 totals.unsure.add(stretch.is_sure, exits, unsure_ns);
             }
             let exits = late.exits[stretch.exits.clone()].iter().zip(&stretch.met);
-            for (exit, _) in exits.filter(|(_, met)| met.first) {
-                totals.exits += 1;
+            for (exit, met) in exits {
+                totals.exits += u64::from(met.first);
                 let unbounded_ns = &mut totals.unbounded_kvm_ns;
-                *unbounded_ns = unbounded_ns.saturating_add(exit.told.unbounded_kvm_ns);
+                *unbounded_ns = unbounded_ns.saturating_add(met.unbounded_kvm_ns(exit));
             }
         }
     }

@@ -19,6 +19,8 @@ use super::told::{ToldVcpu, ToldVcpus};
 /// Gaps, and exits, that are kept as evidence (64 MB of each): those after them are not
 /// tested. Nothing else of either recording grows with it but the anchors, 50 a second.
 const KEPT: usize = 4 << 20;
+/// Exits that are taken in a row where not all are.
+const ROW: usize = 64;
 /// Exits that are laid over all CPUs of the guest, to see whether another vCPU fits as well.
 const RIVALS: usize = 1 << 18;
 /// Gaps that tests are laid over at other offsets of the clock, on all CPUs of the guest.
@@ -113,8 +115,9 @@ impl Matcher {
             Event::Loss(loss) if loss.kind == LossKind::MailboxFull => self.gaps.1 = loss.count,
             Event::Tally(tally) => {
                 let has_room = self.gaps_left > 0;
+                let pauses = self.guest_facts.options.pauses();
                 let felt = self.felt.entry(tally.cpu).or_default();
-                felt.add_tally(tally, has_room);
+                felt.add_tally(tally, pauses, has_room);
             }
             Event::Watermark(_) | Event::Finish(_) if self.gaps_left > 0 => {
                 self.felt.values_mut().for_each(Felt::settle);
@@ -177,13 +180,17 @@ impl Matcher {
         let only = self.only.as_deref();
         let candidates = candidates(&self.guest_facts, &cpus, &self.told, only)?;
         let room = LAID / cpus.len();
+        let felt = self.felt.iter();
+        let holes: BTreeMap<u32, Holes<'_>> =
+            felt.map(|(cpu, felt)| (*cpu, Holes::of(felt))).collect();
         let tried = candidates.into_iter().map(|candidate: Candidate| {
             let vcpus = candidate.into_iter();
-            let tried = vcpus.filter_map(|(cpu, vcpu)| self.try_pair(cpu, vcpu, room));
+            let tried = vcpus.filter_map(|(cpu, vcpu)| self.try_pair(cpu, vcpu, &holes, room));
             tried.collect()
         });
         let host_span_ns = (host_span.0, host_span.1.min(self.host_until_ns));
-        let judged = judge(tried.collect(), &self.scores(&cpus), host_span_ns)?;
+        let judged = judge(tried.collect(), &self.scores(&holes), host_span_ns)?;
+        drop(holes);
         let Matcher {
             guest_facts: facts,
             guest,
@@ -195,28 +202,28 @@ impl Matcher {
     }
 
     /// How well each vCPU would be each CPU.
-    fn scores(&self, cpus: &[u32]) -> Vec<Score> {
+    fn scores(&self, holes: &BTreeMap<u32, Holes<'_>>) -> Vec<Score> {
         let vcpus: Vec<VcpuId> = self.told.iter().map(|(vcpu, _)| vcpu.id).collect();
         if vcpus.len() < 2 {
             return Vec::new();
         }
-        let room = RIVALS / (cpus.len() * vcpus.len());
-        let scores = cpus.iter().flat_map(|cpu| {
-            let scores = vcpus.iter().map(|id| self.score(*cpu, *id, room.max(1)));
-            scores.flatten()
+        let room = RIVALS / (holes.len() * vcpus.len());
+        let scores = holes.iter().flat_map(|(cpu, holes)| {
+            let scores = vcpus.iter();
+            scores.filter_map(|id| self.score(*cpu, *id, holes, room.max(1)))
         });
         scores.collect()
     }
 
-    /// So many of its exits stand for all of them.
-    fn score(&self, cpu: u32, id: VcpuId, room: usize) -> Option<Score> {
+    /// So many of its exits stand for all of them. They are taken in rows, for exits of one gap
+    /// are one test.
+    fn score(&self, cpu: u32, id: VcpuId, holes: &Holes<'_>, room: usize) -> Option<Score> {
         let told = self.told.get(id)?;
-        let felt = self.felt.get(&cpu)?;
         let clock = self.clock_of(id, told);
         let crossing = self.crossing(&clock);
         let every = told.away.len().div_ceil(room).max(1);
-        let exits = told.away.iter().copied().step_by(every);
-        let tests = self.examine(exits, &crossing, &Holes::of(felt));
+        let exits = told.away.chunks(ROW).step_by(every).flatten().copied();
+        let tests = self.examine(exits, &crossing, holes, false);
         Some(Score {
             cpu,
             vcpu: told.vcpu.clone()?,
@@ -225,16 +232,21 @@ impl Matcher {
     }
 
     /// What the data say of this vCPU as this CPU.
-    fn try_pair(&self, cpu: u32, id: VcpuId, room: usize) -> Option<Tried> {
+    fn try_pair(
+        &self,
+        cpu: u32,
+        id: VcpuId,
+        holes: &BTreeMap<u32, Holes<'_>>,
+        room: usize,
+    ) -> Option<Tried> {
         let told = self.told.get(id)?;
-        let felt = self.felt.get(&cpu)?;
+        let holes = holes.get(&cpu)?;
         let clock = self.clock_of(id, told);
         let crossing = self.crossing(&clock);
-        let span_tsc = felt.span()?;
+        let span_tsc = self.felt.get(&cpu)?.span()?;
         let exits = told.away.iter().copied();
-        let holes = Holes::of(felt);
-        let tests = self.examine(exits, &crossing, &holes);
-        let evidence = tests.conclude(&holes, self.guest.tsc_hz(), room);
+        let tests = self.examine(exits, &crossing, holes, true);
+        let evidence = tests.conclude(holes, self.guest.tsc_hz(), room);
         Some(Tried {
             cpu,
             vcpu: told.vcpu.clone()?,
@@ -250,6 +262,7 @@ impl Matcher {
         exits: impl Iterator<Item = (u64, u64)>,
         crossing: &Crossing<'_>,
         holes: &Holes<'_>,
+        bounds: bool,
     ) -> Tests {
         let is_timer = self.guest_facts.workload == Workload::Timer;
         // A task tells the time by CLOCK_MONOTONIC.
@@ -261,6 +274,7 @@ impl Matcher {
             threshold_ns: self.guest_facts.options.threshold_ns,
             margin_ns: self.host.bound_ns().saturating_add(told_ns),
             loses_gaps: !is_timer,
+            bounds,
         };
         examine(exits, crossing, holes, rules)
     }

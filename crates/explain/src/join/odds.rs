@@ -93,9 +93,10 @@ pub(super) fn misfit(failures: f64, expected: f64) -> f64 {
     nats / std::f64::consts::LN_10
 }
 
-/// Odds against rivals, each of which has odds against chance of its own. The best of them
-/// counts; where two fit, nothing is proven, and neither is refused. A maximum over many is no
-/// chance: against one that does not even beat chance, they count as one that is any of them.
+/// Odds over rivals, each of which has odds over chance of its own. A pair that beats chance is
+/// held against the best of its rivals: where that fits as well, nothing is proven, and the pair is
+/// not refused. One that does worse than chance is held against their mean, for the best of many
+/// always looks good.
 pub(super) fn against(own: f64, best: f64, mean: f64) -> f64 {
     match own - best.max(0.0) {
         ahead if ahead >= 0.0 => ahead,

@@ -69,6 +69,7 @@ impl Pairs {
                 pairing,
                 threshold_ns: facts.options.threshold_ns,
                 is_timer: facts.workload == Workload::Timer,
+                pauses: facts.options.pauses(),
             })));
         };
         let joined = best.pairs.into_iter().filter(|pair| pair.is_joined);

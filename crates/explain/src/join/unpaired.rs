@@ -19,6 +19,8 @@ pub struct Unpaired {
     pub threshold_ns: u64,
     /// Whether the guest's tasks wake up, and feel no gaps.
     pub is_timer: bool,
+    /// Whether the guest polls but a part of the time: what it lost is not to be seen then.
+    pub pauses: bool,
 }
 
 impl fmt::Display for Unpaired {
@@ -101,6 +103,12 @@ impl Unpaired {
             );
         }
         let tested = vm.pairs.iter().map(|pair| pair.exits_tested).sum::<u64>();
+        if tested == 0 && self.pauses {
+            return f.write_str(
+                "the guest paused, which no exit tells from what it lost: let it poll all the time \
+                 (no -r)",
+            );
+        }
         if tested == 0 {
             return f.write_str(
                 "record both sides longer, while the guest measures, and every exit (no -T on the host)",
@@ -129,7 +137,8 @@ struct Power(f64);
 
 impl fmt::Display for Power {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "odds 10^{:.1}", self.0)
+        // No more than there are, and no -0.0.
+        write!(f, "odds 10^{:.1}", (self.0 * 10.0).floor() / 10.0 + 0.0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use vmnoise_events::{Event, RunFacts};
+use vmnoise_events::{Event, RunFacts, Share};
 use vmnoise_explain::{JoinError, JoinOptions, JoinedRun, Joiner, Matcher, Pairs};
 
 use super::pairs::{Plan, RecordedPair};
@@ -104,6 +104,12 @@ pub fn obeys_the_law(run: &JoinedRun) {
             "{cpu:?}"
         );
     }
+    let kvm_ns = run
+        .summary
+        .cpus
+        .iter()
+        .filter_map(|cpu| cpu.shares_ns.get(Share::Kvm));
+    assert!(joined.unbounded_kvm_ns <= kvm_ns.sum(), "{joined:?}");
     for (tree, gap) in run.trees.iter().zip(&run.summary.worst) {
         assert_eq!(&tree.gap, gap);
         let parts: u64 = gap.parts.iter().map(|part| part.ns).sum();
