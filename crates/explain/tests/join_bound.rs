@@ -198,7 +198,10 @@ fn a_train_of_gaps_does_not_hide_how_far_a_clock_is_off() {
     let train = |round| if round == 15 { 20 } else { 0 };
     let bound_ns = |off_ns| {
         let pairs = recorded(off_ns, US, train).matched();
-        println!("off by {off_ns} ns: {:?}", pairs.as_ref().map(|it| it.bound_ns(0)));
+        println!(
+            "off by {off_ns} ns: {:?}",
+            pairs.as_ref().map(|it| it.bound_ns(0))
+        );
         pairs.ok()?.bound_ns(0)
     };
     for off_ns in [-step_ns, step_ns] {
