@@ -24,6 +24,7 @@ fn main() -> Result<()> {
         [folder, "two", ref how @ ..] => return two(folder, how),
         _ => bail!(USAGE),
     };
+    std::fs::create_dir_all(folder).with_context(|| folder.to_owned())?;
     let recorded = pair.duration("200ms").record()?;
     for name in [QUIET, DISTURBED, HOST] {
         copy(recorded.folder(), folder, name)?;
@@ -44,6 +45,7 @@ fn two(folder: &str, how: &[&str]) -> Result<()> {
         Some(shift) => neighbours.virtual_time(shift.parse()?),
         None => neighbours.cpus(time.parse()?),
     };
+    std::fs::create_dir_all(folder).with_context(|| folder.to_owned())?;
     let recorded = neighbours.record()?;
     for name in files() {
         copy(recorded.folder(), folder, &name)?;
