@@ -46,13 +46,16 @@ mod lab {
     fn a_real_time_guest_is_told_of_the_task_that_takes_its_cpu() {
         let found = flagship().unwrap();
         println!("{}", report::flagship(&found));
-        // A quarter of the noise at least, and the tracer has no name for it.
+        // Its bursts alone are that much of the tracer's second, of which one burst may lie in two;
+        // and the tracer has no name for it, but for the interrupts that come when it is over.
+        const BURSTS_PERCENT: f64 = 100.0 * (3_000.0 / 10_007.0 - 3_000.0 / 1e6);
         let [_, _, irqs, ..] = found.kernel.counts;
-        assert!(irqs > 0 && found.kernel.noise_percent > 25.0, "{found:?}");
-        // KVM writes the one book into the other: to the last nanosecond.
+        let noise_percent = found.kernel.noise_percent;
+        assert!(irqs > 0 && noise_percent >= BURSTS_PERCENT, "{found:?}");
+        // KVM writes the one book into the other: what they differ by is in the gaps at the ends.
         let waited = found.waited;
-        let booked_ns = [waited.least_ns, waited.most_ns];
-        assert_eq!(booked_ns, [waited.run_delay_ns; 2], "{found:?}");
+        let booked_ns = waited.least_ns..=waited.most_ns;
+        assert!(booked_ns.contains(&waited.run_delay_ns), "{found:?}");
         let (share, name, _) = &found.culprits[0];
         assert_eq!(
             (&**share, name),

@@ -99,7 +99,7 @@ pub fn flagship() -> Result<Flagship> {
 impl Flagship {
     /// How much of the vCPU's run delay is booked as steal by the guest alone, in percent.
     pub fn booked_as_steal_percent(&self) -> f64 {
-        self.waited.least_ns as f64 * 1e2 / self.waited.run_delay_ns as f64
+        self.waited.lost_ns as f64 * 1e2 / self.waited.run_delay_ns as f64
     }
 }
 

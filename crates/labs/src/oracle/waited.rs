@@ -2,6 +2,7 @@
 //! booked for the thread of its vCPU meanwhile.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -25,8 +26,13 @@ pub struct Waited {
     /// What was booked between them as run delay, nanoseconds.
     pub run_delay_ns: u64,
     /// What the gaps lost that ended between them for sure, nanoseconds.
+    pub lost_ns: u64,
+    /// The same without the first of them: KVM writes a wait that comes between its reading of the
+    /// book and the entry behind that into the steal clock at the entry after that, so the first
+    /// may have one of before.
     pub least_ns: u64,
-    /// The same with those that ended while somebody looked.
+    /// The same with those that ended while somebody looked, and with the next one, which may have
+    /// such a wait.
     pub most_ns: u64,
     /// In how many gaps that was.
     pub gaps: usize,
@@ -46,18 +52,23 @@ impl Waited {
         let mut looks = looks.iter().filter(inside);
         let begin = looks.next().context("nobody looked while it measured")?;
         let end = looks.next_back().context("one look while it measured")?;
-        let within = |from_tsc: u64, to_tsc: u64| {
-            let ended = move |gap: &&Lost| (from_tsc..=to_tsc).contains(&gap.end_tsc);
-            gaps.iter().filter(ended)
+        let mut gaps: Vec<Lost> = gaps.iter().copied().filter(|gap| gap.ns > 0).collect();
+        gaps.sort_unstable_by_key(|gap| gap.end_tsc);
+        let before = |tsc: u64| gaps.partition_point(|gap| gap.end_tsc < tsc);
+        let after = |tsc: u64| gaps.partition_point(|gap| gap.end_tsc <= tsc);
+        let surely = before(begin.end_tsc)..after(end.begin_tsc);
+        let perhaps = before(begin.begin_tsc)..after(end.end_tsc);
+        let sum = |range: Range<usize>| -> u64 {
+            let range = gaps.get(range).unwrap_or_default();
+            range.iter().map(|gap| gap.ns).sum()
         };
-        let surely = within(begin.end_tsc, end.begin_tsc);
-        let perhaps = within(begin.begin_tsc, end.end_tsc);
         Ok(Waited {
             apart_tsc: end.end_tsc - begin.begin_tsc,
             run_delay_ns: end.run_delay_ns - begin.run_delay_ns,
-            least_ns: surely.map(|gap| gap.ns).sum(),
-            most_ns: perhaps.clone().map(|gap| gap.ns).sum(),
-            gaps: perhaps.count(),
+            lost_ns: sum(surely.clone()),
+            least_ns: sum(surely.start + 1..surely.end),
+            most_ns: sum(perhaps.start..gaps.len().min(perhaps.end + 1)),
+            gaps: perhaps.len(),
         })
     }
 }
@@ -137,10 +148,8 @@ mod tests {
         ];
         let waited = Waited::of(&gaps, &looks).unwrap();
         assert_eq!((waited.run_delay_ns, waited.apart_tsc), (320, 220));
-        assert_eq!(
-            (waited.least_ns, waited.most_ns, waited.gaps),
-            (320, 4_320, 3)
-        );
+        let told = (waited.lost_ns, waited.least_ns, waited.most_ns);
+        assert_eq!((told, waited.gaps), ((320, 300, 54_320), 3));
         assert!(Waited::of(&gaps, &looks[..2]).is_err());
         assert!(Waited::of(&[], &looks).is_err());
     }
