@@ -133,7 +133,7 @@ mod kvm {
             );
             named_ns += own_ns;
         }
-        let unpaired = unpaired(summary);
+        let unpaired = unpaired(summary, &gaps);
         let hidden_ns = hidden_ns(&gaps, unpaired);
         // What the host below this machine took of bursts is in no task's time.
         let outer_ns = summary["cpus"][0]["outer_steal_ns"].as_u64().unwrap_or(0);

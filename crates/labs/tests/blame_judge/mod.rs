@@ -110,9 +110,18 @@ pub fn gaps(summary: &Value) -> Vec<Gap<'_>> {
     gaps
 }
 
-/// How many events of the run lack their counterpart.
-pub fn unpaired(summary: &Value) -> usize {
-    summary["losses"]["unpaired"].as_u64().unwrap() as usize
+/// How many events of the run lack their counterpart: the kernel hid a switch, and the scheduler's
+/// books did not tell enough to rebuild it. Of all gaps at most one in 20 may be excused by that, as
+/// of all activities in the tracer's own tests: with one for each gap, nobody would have to be
+/// named at all.
+pub fn unpaired(summary: &Value, gaps: &[Gap<'_>]) -> usize {
+    let unpaired = summary["losses"]["unpaired"].as_u64().unwrap() as usize;
+    assert!(
+        unpaired * 20 < gaps.len(),
+        "{unpaired} unpaired, {} gaps",
+        gaps.len()
+    );
+    unpaired
 }
 
 /// What can be missing from the witnesses of these gaps where the kernel hid this many switches.
@@ -142,7 +151,7 @@ pub fn assert_booked(summary: &Value, culprit: &str, looks: &[Look]) {
     };
     let preempted_ns = |gap: Gap<'_>| gap.preempted_ns(culprit);
     let waits_ns = |gap: Gap<'_>| gap.shares_ns(&WAITS);
-    let hidden_ns = hidden_ns(&gaps, unpaired(summary));
+    let hidden_ns = hidden_ns(&gaps, unpaired(summary, &gaps));
     // An interrupt is charged to the task that it interrupts, and to the wait of who waits.
     let interrupts_ns = sum(&perhaps, &|gap| gap.interrupts_ns());
 
