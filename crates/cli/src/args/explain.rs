@@ -23,8 +23,8 @@ pub struct ExplainArguments {
     /// With HOST: how many of the longest gaps, or latencies, to draw
     #[arg(long, value_name = "N", default_value_t = 3, requires = "host")]
     pub top: usize,
-    /// With HOST: the guest is this VM, by its name or the process id of its VMM [default:
-    /// whichever the data show it to be]
+    /// With HOST: only this VM may be the guest, by its name or the process id of its VMM; the
+    /// data decide all the same
     #[arg(long, value_name = "VM", requires = "host")]
     pub vm: Option<String>,
     /// How to print the result

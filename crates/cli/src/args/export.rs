@@ -28,8 +28,8 @@ pub struct ExportArguments {
     /// The host's name in the data set [default: that of the recording]
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// With two that are joined: the guest is this VM, by its name or the process id of its VMM
-    /// [default: whichever the data show it to be]
+    /// With two that are joined: only this VM may be the guest, by its name or the process id of
+    /// its VMM; the data decide all the same
     #[arg(long, value_name = "VM")]
     pub vm: Option<String>,
 }
