@@ -1,7 +1,7 @@
 //! What a join rests on, on either side, and what it cannot know.
 
 use vmnoise_events::Workload;
-use vmnoise_explain::{HostSide, JoinedLatencies, JoinedRun};
+use vmnoise_explain::{HostSide, JoinedLatencies, JoinedRun, Pair};
 
 use super::Joined;
 use crate::output::honesty;
@@ -63,14 +63,8 @@ pub fn render(joined: &Joined<'_>) -> String {
         ..
     } = &run.host;
     let found = run.pairing.candidates.first();
-    for pair in found.iter().flat_map(|vm| &vm.pairs) {
-        if !pair.joined {
-            out += &format!(
-                " CPU {} is as in the guest alone: nothing tells which vCPU it is\n",
-                pair.cpu
-            );
-        }
-    }
+    let pairs = found.iter().flat_map(|vm| &vm.pairs);
+    out.extend(pairs.filter_map(caveat));
     out += &format!(
         "\n{}: the host\n{}",
         honesty::HEADING,
@@ -98,4 +92,19 @@ pub fn render(joined: &Joined<'_>) -> String {
         out += " the run did not end in order: this is what it had seen so far\n";
     }
     out
+}
+
+/// What is to be said of a pair that does not stand by itself.
+fn caveat(pair: &Pair) -> Option<String> {
+    let cpu = pair.cpu;
+    match (pair.joined, pair.leans_on) {
+        (false, _) => Some(format!(
+            " CPU {cpu} is not joined, and is as in the guest alone: nothing tells which vCPU it is\n"
+        )),
+        (true, Some(proven)) => Some(format!(
+            " CPU {cpu} leans on CPU {proven}: its own odds are no proof, and no other vCPU fits it \
+             better\n"
+        )),
+        (true, None) => None,
+    }
 }

@@ -1,6 +1,6 @@
 //! Which CPU of the guest is which vCPU, and how far the recordings cover each other.
 
-use vmnoise_explain::{JoinedTotals, Pair, Pairing, Unsure};
+use vmnoise_explain::{JoinedTotals, Pairing, Unsure};
 
 use super::{part_of, percent_of};
 use crate::output::{table, text};
@@ -14,8 +14,8 @@ pub const OF_TASKS: &str = "between %";
 /// Each pair with its proof, and those of the same VM that nothing proves.
 pub fn render(pairing: &Pairing, agrees: &str) -> String {
     let found = pairing.candidates.first();
-    let pairs = || found.iter().flat_map(|vm| &vm.pairs);
-    let rows: Vec<[String; 12]> = pairs()
+    let pairs = found.iter().flat_map(|vm| &vm.pairs);
+    let rows: Vec<[String; 12]> = pairs
         .map(|pair| {
             [
                 pair.cpu.to_string(),
@@ -50,22 +50,7 @@ pub fn render(pairing: &Pairing, agrees: &str) -> String {
     format!(
         "\nWhich CPU of the guest is which vCPU, and what proves it\n{}",
         table::columns(headings, &[2], &rows)
-    ) + &pairs().filter_map(caveat).collect::<String>()
-}
-
-/// What is to be said of a pair that does not stand by itself.
-fn caveat(pair: &Pair) -> Option<String> {
-    let cpu = pair.cpu;
-    match (pair.joined, pair.leans_on) {
-        (false, _) => Some(format!(
-            " CPU {cpu} is not joined: nothing tells which vCPU it is\n"
-        )),
-        (true, Some(proven)) => Some(format!(
-            " CPU {cpu} leans on CPU {proven}: its own odds are no proof, and no other vCPU fits it \
-             better\n"
-        )),
-        (true, None) => None,
-    }
+    )
 }
 
 /// No more than is known: whole powers of ten, rounded down.

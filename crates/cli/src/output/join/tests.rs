@@ -357,19 +357,18 @@ fn what_is_not_known_is_said() {
     run.host.complete = false;
     run.host.threshold_ns = 5_000;
     run.host.only_reasons = vec!["io".to_owned(), "npf".to_owned()];
-    let text = Joined {
+    let joined = Joined {
         guest: &guest,
         host: &host,
         run: &run,
-    }
-    .text();
+    };
+    let text = joined.text();
     for line in [
         "   0     -  l2    4168  998.000 ms       1      40      97.50         0.01  10^41                   -  86 ns",
         "   1     0  l2    4168  998.000 ms       1      40      97.50         0.01   10^2  -96 ns .. +1418 ns  86 ns",
         "   2     0  l2    4168  998.000 ms       1      40      97.50         0.01  10^-1  -96 ns .. +1418 ns  86 ns",
         " CPU 1 leans on CPU 0: its own odds are no proof, and no other vCPU fits it better",
-        " CPU 2 is not joined: nothing tells which vCPU it is",
-        " CPU 2 is as in the guest alone: nothing tells which vCPU it is",
+        " CPU 2 is not joined, and is as in the guest alone: nothing tells which vCPU it is",
         " gaps that the host witnessed: 0 of 3 (0.00 %)",
         " of these with an exit in them: 0 of 0; of 20.0 us and more: 0 of 0",
         " exits in gaps: 0; unexplained of the witnessed gaps' 0 ns: 0 ns (- %); of those with an exit 0 ns: 0 ns (- %)",
@@ -381,7 +380,13 @@ fn what_is_not_known_is_said() {
         " 7000 ns of kvm without a bound: too few exits for the same reason show what KVM usually takes",
         " the run did not end in order: this is what it had seen so far",
     ] {
-        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        let found = text.lines().filter(|found| *found == line);
+        assert_eq!(found.count(), 1, "{line}\n{text}");
+    }
+    // The page has these, and its own table of the pairs.
+    let limits = limits::render(&joined);
+    for line in [" CPU 1 leans on CPU 0: ", " CPU 2 is not joined, and "] {
+        assert!(limits.contains(line), "{line}\n{limits}");
     }
 }
 
