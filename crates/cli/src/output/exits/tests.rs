@@ -104,9 +104,12 @@ fn what_had_no_witness_is_a_dash_and_null() {
     assert_eq!(
         rows[3],
         [
-            "web", "0", "1", "0", "1", "90.00", "-", "2.00", "-", "1.00", "-", "-", "0.00"
+            "web", "0", "1", "0", "1", "90.00", "-", "2.00", "-", "1.00", "-", "-", "0.00", "7.00"
         ]
     );
+    assert_eq!(rows[2].last(), Some(&"unexplained"));
+    let percents = rows[3][5..].iter().filter_map(|it| it.parse::<f64>().ok());
+    assert!((percents.sum::<f64>() - 100.0).abs() < 0.01, "{text}");
     assert!(
         text.contains("unexplained 70%, vmm 20%, host_irq 10%"),
         "{text}"

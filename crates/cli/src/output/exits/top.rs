@@ -55,6 +55,7 @@ fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
                 known(taken.blocked),
                 known(taken.throttled),
                 percent(taken.halted),
+                percent(taken.unexplained.unwrap_or(0)),
             ]);
         }
     }
@@ -72,8 +73,18 @@ fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
         "blocked",
         "throttled",
         "halted",
+        "unexplained",
     ];
-    table::columns(headings, &[0], &rows)
+    // Where nobody lacks a witness the others add up without it.
+    let mut vcpus = summary.vms.iter().flat_map(|vm| &vm.vcpus);
+    match vcpus.any(|vcpu| vcpu.time_ns.taken.unexplained > Some(0)) {
+        true => table::columns(headings, &[0], &rows),
+        false => {
+            let [headings @ .., _] = headings;
+            let rows: Vec<_> = rows.into_iter().map(|[row @ .., _]| row).collect();
+            table::columns::<13>(headings, &[0], &rows)
+        }
+    }
 }
 
 /// The columns of `perf kvm stat`, then ours.
