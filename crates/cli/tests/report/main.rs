@@ -48,8 +48,12 @@ impl Folder {
 
     /// The page of these recordings.
     fn page(&self, recordings: &str) -> String {
+        self.page_and_status(recordings, 0)
+    }
+
+    fn page_and_status(&self, recordings: &str, status: i32) -> String {
         let output = self.report(&format!("{recordings} -o page.html"));
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
         let page = fs::read_to_string(self.path("page.html")).unwrap();
         assert!(page.len() < MOST_BYTES, "{}", page.len());
         page
@@ -188,12 +192,35 @@ fn tasks_of_a_wrong_clock_are_shown_alone_and_why() {
         ..Flaws::default()
     };
     write_host(&folder.path("host.rec"), flaws);
-    let text = text_of(&folder.page("tasks.rec host.rec"));
+    let text = text_of(&folder.page_and_status("tasks.rec host.rec", 1));
     assert!(text.contains("Not joined with host.rec: "), "{text}");
     assert!(
         text.contains("On CPU 0 a periodic task wakes up "),
         "{text}"
     );
+}
+
+#[test]
+fn what_is_not_joined_is_no_error_where_each_host_has_its_guest() {
+    let folder = Folder::new();
+    let flaws = Flaws {
+        offset_tsc: 25_000,
+        ..Flaws::default()
+    };
+    write_host(&folder.path("wrong.rec"), flaws);
+    timer_recording::write(&folder.path("before.rec"));
+    let not_joined = [
+        ("before.rec host.rec guest.rec", 0),
+        ("tasks.rec wrong.rec host.rec", 0),
+        ("tasks.rec guest.rec", 0),
+        ("tasks.rec wrong.rec", 1),
+        ("guest.rec host.rec before.rec wrong.rec", 1),
+    ];
+    for (recordings, status) in not_joined {
+        let text = text_of(&folder.page_and_status(recordings, status));
+        let told = text.contains("Not joined with ");
+        assert_eq!(told, recordings != "tasks.rec guest.rec", "{text}");
+    }
 }
 
 #[test]

@@ -40,18 +40,22 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
     }
     let mut runs = Vec::new();
     let mut status = Status::Ok;
+    let mut hosts: Vec<&PathBuf> = Vec::new();
+    let mut guest_is_left = false;
     for (path, facts) in &readable {
         let mut notes = Vec::new();
         let mut read = None;
         for (host, _) in readable.iter().filter(|(_, host)| may_be_pair(facts, host)) {
             match joined::run(path, host) {
-                Ok(joined) => read = Some(joined),
+                Ok(joined) => {
+                    read = Some(joined);
+                    hosts.push(host);
+                    break;
+                }
                 Err(why) => notes.push(format!("Not joined with {}: {why:#}.", host.display())),
             }
-            if read.is_some() {
-                break;
-            }
         }
+        guest_is_left |= read.is_none() && !notes.is_empty();
         let read = match read {
             Some(read) => Ok(read),
             None if facts.workload == Workload::Vcpus => exits::run(path),
@@ -74,7 +78,11 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
     if runs.is_empty() {
         anyhow::bail!("none of these can be shown: no page was written");
     }
-    if !refused.is_empty() {
+    // Each host has its guest where what is left was recorded at another time, to be compared.
+    let is_left = |(path, facts): &(&PathBuf, RunFacts)| {
+        facts.workload == Workload::Vcpus && !hosts.contains(path)
+    };
+    if !refused.is_empty() || (guest_is_left && readable.iter().any(is_left)) {
         status = Status::Error;
     }
     write(arguments, runs, refused)?;
