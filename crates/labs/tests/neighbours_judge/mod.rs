@@ -10,6 +10,11 @@ use crate::pairing_judge::{Pair, list};
 
 /// In nanoseconds.
 const MS: u64 = 1_000_000;
+/// How much of its host's recording a guest is held against, beside all of it.
+const PARTS_MS: [u64; 4] = [50, 100, 200, 300];
+/// A part begins and ends where the host read its clocks. It does so 50 times a second, and the
+/// four vCPUs that share its CPU may keep it from one of these.
+const LONGER_NS: u64 = 50 * MS;
 
 /// A guest's recording and its own host's, or what is left of that.
 struct Own {
@@ -119,32 +124,28 @@ impl<'a> Judge<'a> {
         all.map(own).collect()
     }
 
-    /// The host's recording cut to a part of each guest's first one.
+    /// The host's recording cut to parts of each guest's first one, of the wanted lengths.
     fn parts(&self) -> Vec<Own> {
         let mut parts = Vec::new();
         let run = RUNS[0].0;
         for Own { vm, pair, .. } in self.whole().into_iter().filter(|own| own.run == run) {
             let anchors = altered::anchors_meanwhile(&pair.host, vm, &pair.guest);
-            let from = |mono_ns: u64| *anchors.iter().find(|at| **at >= mono_ns).unwrap();
-            let (begin, end) = (anchors[0], anchors[anchors.len() - 1]);
-            for (after_ms, least_ms) in [(0, 50), (150, 50), (200, 190), (50, 290)] {
-                let first = from(end.min(begin + after_ms * MS));
-                let last = from(end.min(first + least_ms * MS));
-                // The host had no time to read its clocks.
-                if first == last {
-                    continue;
-                }
+            let windows: Vec<(u64, u64)> = PARTS_MS
+                .into_iter()
+                .filter_map(|wanted_ms| window(&anchors, wanted_ms * MS))
+                .collect();
+            // Its host may have been kept from reading its clocks where one would end.
+            assert!(windows.len() + 1 >= PARTS_MS.len(), "{vm}: {anchors:?}");
+            for (first, last) in windows {
                 let ms = (last - first) / MS;
-                // In less are some ten tests, and one of many other clocks may fit as well.
-                let tells = ms >= 190;
-                let host = self.copy(&format!("{vm}-{}.rec", parts.len()));
+                let host = self.copy(&format!("{vm}-{ms}.rec"));
                 altered::only(&pair.host, &host, first..=last);
-                let pair = pair.with_host(&host, &format!("{ms} ms of the host"));
                 parts.push(Own {
                     vm,
                     run,
-                    tells,
-                    pair,
+                    // In less are some ten tests, and one of many other clocks may fit as well.
+                    tells: ms >= 190,
+                    pair: pair.with_host(&host, &format!("{ms} ms of the host")),
                 });
             }
         }
@@ -162,4 +163,16 @@ impl<'a> Judge<'a> {
     fn copy(&self, name: &str) -> PathBuf {
         self.copies.path().join(name)
     }
+}
+
+/// From one of these times to another, the first that is that long and hardly longer.
+fn window(anchors: &[u64], wanted_ns: u64) -> Option<(u64, u64)> {
+    let fits = |first: u64| {
+        let mut after = anchors.iter().filter(|&&last| last >= first + wanted_ns);
+        let last = after
+            .next()
+            .filter(|&&last| last < first + wanted_ns + LONGER_NS);
+        last.map(|last| (first, *last))
+    };
+    anchors.iter().find_map(|&first| fits(first))
 }
