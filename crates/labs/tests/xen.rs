@@ -33,6 +33,10 @@ const GUEST: [&str; 7] = [
 const DOM0: [&str; 3] = ["lab-xen told 4", "& lab-disturb busy 0", "lab-xen waits 7"];
 /// Waits for a CPU are 10 ms long; what is shorter is what Dom0 does by itself.
 const WAIT_NS: u64 = 1_000_000;
+/// How long Xen's scheduler takes to decide, under the emulator: 16 to 46 us in the boots seen.
+const DECISION_NS: u64 = 50_000;
+/// `xenalyze` prints whole nanoseconds of a length that it converts from cycles.
+const PRINTED_NS: u64 = 1;
 /// TIMER_SLOP of arch/x86/xen/time.c.
 const SLOP_NS: u64 = 100_000;
 
@@ -40,10 +44,11 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value}"))
 }
 
-/// Fails unless what the guest has as stolen is what Xen has as waits. The guest's book changes
-/// before Xen's scheduler decides, the trace is written after that: 34 µs of a wait of 10 ms at
-/// the most, so 1 %.
-fn assert_told_by_xen(compared: &[Compared]) {
+/// Fails unless what the guest has as stolen is what Xen has as waits. The guest's book changes by the
+/// clock that Xen's scheduler reads before it decides, the trace is written after that: at the end
+/// of a wait, and at its begin where the vCPU did not sleep. Where a wait is cut, because it began
+/// before its gap or before a wake-up was due, the clock between the two decides.
+fn assert_told_by_xen(compared: &[Compared], clock: Clock) {
     let steal_ns: u64 = compared.iter().map(|it| it.steal_ns).sum();
     let waited_ns: u64 = compared.iter().map(|it| it.waited_ns).sum();
     println!(
@@ -52,17 +57,9 @@ fn assert_told_by_xen(compared: &[Compared]) {
     );
     for one in compared {
         println!("{one:?}");
-        assert!(
-            one.steal_ns.abs_diff(one.waited_ns) * 100 < one.waited_ns,
-            "{one:?}"
-        );
+        let bound_ns = one.waits * (DECISION_NS + PRINTED_NS) + clock.bound_ns;
+        assert!(one.steal_ns.abs_diff(one.waited_ns) <= bound_ns, "{one:?}");
     }
-}
-
-fn armed_late_ns(wakeup: &Value) -> u64 {
-    let parts = wakeup["parts"].as_array().unwrap().iter();
-    let late = parts.filter(|part| part["phase"] == "armed_late");
-    late.map(|part| number(&part["ns"])).sum()
 }
 
 mod lab {
@@ -128,15 +125,13 @@ mod lab {
         // The two share one CPU, and are due half of it each.
         assert!(steal_ns > 100_000_000, "{trace}");
         // What is left of the first one began before the measurement.
-        assert_told_by_xen(&compared[1..]);
+        assert_told_by_xen(&compared[1..], clock);
 
         let compared = compare_latencies(&late, waits, clock, WAIT_NS).unwrap();
         let worst = late["cpus"][0]["worst"].as_array().unwrap();
-        // What is taken from a task before it has armed its timer is in no steal of a step.
-        let armed_in_time = worst.iter().filter(|it| armed_late_ns(it) < WAIT_NS);
-        assert!(compared.len() >= armed_in_time.count(), "{late}");
-        assert!(compared.len() * 2 > worst.len(), "{late}");
-        assert_told_by_xen(&compared);
+        // Each of the latest is late by a wait, also before its task had armed its timer.
+        assert_eq!(compared.len(), worst.len(), "{late}");
+        assert_told_by_xen(&compared, clock);
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Compared {
     pub steal_ns: u64,
     /// What Xen says.
     pub waited_ns: u64,
+    /// In how many waits that was.
+    pub waits: u64,
 }
 
 impl Clock {
@@ -69,7 +71,7 @@ impl Clock {
     }
 
     /// When the TSC was that, on the guest's clock; `None` before that was 0.
-    fn mono_ns(self, tsc: u64) -> Option<u64> {
+    pub(super) fn mono_ns(self, tsc: u64) -> Option<u64> {
         let since_ns = (tsc as f64 - self.tsc as f64) / self.cycles_per_ns;
         self.mono_ns.checked_add_signed(since_ns.round() as i64)
     }
@@ -111,22 +113,27 @@ fn beside_waits(
     ensure!(!gaps.is_empty(), "nothing was stolen");
     let waits = waits.lines().map(wait).collect::<Result<Vec<_>>>()?;
     ensure!(!waits.is_empty(), "Xen tells of no wait");
-    let compare = |gap: &Gap| Compared {
-        steal_ns: gap.steal_ns,
-        waited_ns: waited_ns(&waits, *gap, clock),
+    let compare = |gap: &Gap| {
+        let within = waits_ns(&waits, *gap, clock);
+        Compared {
+            steal_ns: gap.steal_ns,
+            waited_ns: within.iter().sum(),
+            waits: within.len() as u64,
+        }
     };
     Ok(gaps.iter().map(compare).collect())
 }
 
 /// What of the waits lies in a gap, of those that ended there. Between the end of a wait and
 /// that of its gap the guest's kernel handles what came meanwhile.
-fn waited_ns(waits: &[Wait], gap: Gap, clock: Clock) -> u64 {
+fn waits_ns(waits: &[Wait], gap: Gap, clock: Clock) -> Vec<u64> {
     let within = |wait: &Wait| {
         let end_ns = clock.mono_ns(wait.end_tsc)?;
         let ended_here = (gap.start_ns..=gap.end_ns).contains(&end_ns);
-        ended_here.then(|| wait.dur_ns.min(end_ns - gap.start_ns))
+        let ns = ended_here.then(|| wait.dur_ns.min(end_ns - gap.start_ns));
+        ns.filter(|ns| *ns > 0)
     };
-    waits.iter().filter_map(within).sum()
+    waits.iter().filter_map(within).collect()
 }
 
 /// A wake-up, from its planned expiry.
@@ -236,10 +243,13 @@ mod tests {
         let compared = compare(TRACE, &waits, clock(), 1_000_000).unwrap();
         let told: Vec<_> = compared
             .iter()
-            .map(|it| (it.steal_ns, it.waited_ns))
+            .map(|it| (it.steal_ns, it.waited_ns, it.waits))
             .collect();
         // Of the one that began before its gap, what lies in it.
-        assert_eq!(told, [(10_000_000, 9_990_064), (5_000_000, 4_999_000)]);
+        assert_eq!(
+            told,
+            [(10_000_000, 9_990_064, 1), (5_000_000, 4_999_000, 2)]
+        );
     }
 
     #[test]
