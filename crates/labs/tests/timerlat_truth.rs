@@ -59,10 +59,8 @@ mod lab {
         for cause in &found.causes {
             assert!(!cause.delays.is_empty(), "{cause:?}");
             for delay in &cause.delays {
-                let injected_ns = delay.injected_ns.unwrap();
-                assert!(injected_ns >= 50_000, "not by this cause: {cause:?}");
-                let apart_ns = injected_ns.abs_diff(delay.named_ns);
-                assert!(apart_ns <= APART_NS, "{cause:?}");
+                assert!(delay.injected_ns >= 50_000, "not by this cause: {cause:?}");
+                assert!(delay.apart_ns() <= APART_NS, "{cause:?}");
             }
             // Where it was not let loose, nothing of the kind is blamed.
             let shortest = cause.delays.iter().map(|delay| delay.named_ns).min();
@@ -75,6 +73,10 @@ mod lab_full {
     mod own_suite {
         use vmnoise_labs::oracle::descheduled;
 
+        /// A wait is booked by the run queue's clock, which is read before the scheduler decides, and
+        /// its events are fired after that: of all waits of a wake-up together 0.1 to 4.3 µs in the
+        /// boot seen.
+        const DECISIONS_NS: u64 = 8_000;
         /// Of the guest's task.
         const PERIOD_NS: u64 = 1_013_000;
 
@@ -85,12 +87,10 @@ mod lab_full {
             println!("{found:#?}");
             for delay in &found.delays {
                 assert!(delay.named_ns * 100 >= delay.latency_ns * 95, "{delay:?}");
-            }
-            // Each is at least as late as what is left of a burst after one period, and has no more
-            // steal than the scheduler has booked from one burst to the next.
-            for delay in &found.delays {
-                assert!(delay.named_ns + PERIOD_NS >= found.burst_ns, "{found:?}");
-                assert!(delay.named_ns <= found.waited_ns, "{found:?}");
+                let bound_ns = found.bound_ns + DECISIONS_NS;
+                assert!(delay.apart_ns() <= bound_ns, "{delay:?}");
+                // As late as what is left of a burst after one period, or it is by something else.
+                assert!(delay.injected_ns + PERIOD_NS >= found.burst_ns, "{delay:?}");
             }
             assert!(found.quiet_ns * 20 <= found.burst_ns, "{found:?}");
         }

@@ -8,7 +8,8 @@
 //! `lab-guest save FILE...`, in the guest, puts files on the guest's disk, and `lab-guest
 //! load FILE...`, in its lab, takes them from there in the same order: a byte on a serial
 //! port is an exit, and a recording has many. `lab-guest print FILE` prints one
-//! compressed and in hexadecimal; `lab-guest steal`, in the guest, what its kernel has booked as steal.
+//! compressed and in hexadecimal; `lab-guest steal`, in the guest, what its kernel has booked as steal;
+//! `lab-guest offset`, in its lab, what its first vCPU's TSC is ahead of that of the lab.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -21,6 +22,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use vmnoise_labs::bed::GuestFiles;
 use vmnoise_labs::bed::inside::{GUEST_DISK, GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL};
+use vmnoise_labs::kvm_stat;
 
 /// Size of a guest's disk; it takes no room until it is written. On it is of each file its
 /// length in eight bytes, and it.
@@ -54,13 +56,18 @@ fn main() -> Result<()> {
             let compressed = snap::raw::Encoder::new().compress_vec(&bytes)?;
             Ok(std::io::stdout().write_all(&hexadecimal(&compressed))?)
         }
+        ["offset"] => {
+            let vmm = fs::read_to_string(&of_guest.vmm)?.parse()?;
+            println!("{}", kvm_stat::tsc_offset(vmm, 0)?);
+            Ok(())
+        }
         ["steal"] => {
             println!("{}", stolen_ns()?);
             Ok(())
         }
         _ => bail!(
             "usage: lab-guest [GUEST] boot [ARGUMENT...] | told COUNT | results | save FILE... | \
-             load FILE... | print FILE | steal"
+             load FILE... | print FILE | steal | offset"
         ),
     }
 }

@@ -23,7 +23,7 @@ const INTERRUPTS: [[&str; 2]; 3] = [
 ];
 
 /// Begin and end of a stretch, CLOCK_MONOTONIC in nanoseconds.
-type Span = (u64, u64);
+pub(super) type Span = (u64, u64);
 
 /// What is let loose, and by which lines of the trace the kernel tells of it.
 struct Injected {
@@ -70,13 +70,19 @@ const INJECTED: [Injected; 3] = [
 /// One of the latest wake-ups beside a cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delay {
-    /// What the cause had of it by the kernel's own events, nanoseconds; `None` where no
-    /// event tells of one wake-up.
-    pub injected_ns: Option<u64>,
+    /// What the cause had of it by the kernel's own events, nanoseconds.
+    pub injected_ns: u64,
     /// What was booked under its name.
     pub named_ns: u64,
     /// How late it was.
     pub latency_ns: u64,
+}
+
+impl Delay {
+    /// How far the two are apart, nanoseconds.
+    pub fn apart_ns(&self) -> u64 {
+        self.injected_ns.abs_diff(self.named_ns)
+    }
 }
 
 /// A known cause and what was said of it.
@@ -146,7 +152,7 @@ impl Injected {
         let (source, _) = self.found(&ours)?.with_context(|| self.unnamed())?;
         let (_, quiet_ns) = self.found(quiet)?.unwrap_or_default();
         let worst = list(&ours["cpus"][0]["worst"])?.iter();
-        let delays = worst.map(|wakeup| delay(wakeup, &spans, &source));
+        let delays = worst.map(|wakeup| delay(wakeup, &spans, |part| part["source"] == *source));
         Ok(Cause {
             what: self.what,
             delays: delays.collect::<Result<_>>()?,
@@ -203,20 +209,25 @@ fn spans(trace: &str, [begins, ends]: [&str; 2]) -> Result<Vec<Span>> {
     Ok(spans)
 }
 
-fn delay(wakeup: &Value, spans: &[Span], source: &str) -> Result<Delay> {
+/// What these stretches had of a wake-up, and what is booked under such parts.
+pub(super) fn delay(
+    wakeup: &Value,
+    spans: &[Span],
+    belongs: impl Fn(&Value) -> bool,
+) -> Result<Delay> {
     let latency_ns = number(&wakeup["latency_ns"])?;
     let from_ns = number(&wakeup["expiry_mono_ns"])?;
     let to_ns = from_ns + latency_ns;
     let within = |&(begin, end): &Span| end.min(to_ns).saturating_sub(begin.max(from_ns));
     Ok(Delay {
-        injected_ns: Some(spans.iter().map(within).sum()),
-        named_ns: booked(wakeup, |part| part["source"] == *source)?,
+        injected_ns: spans.iter().map(within).sum(),
+        named_ns: booked(wakeup, belongs)?,
         latency_ns,
     })
 }
 
 /// The sum of those parts of a wake-up.
-pub(super) fn booked(wakeup: &Value, belongs: impl Fn(&Value) -> bool) -> Result<u64> {
+fn booked(wakeup: &Value, belongs: impl Fn(&Value) -> bool) -> Result<u64> {
     let parts = list(&wakeup["parts"])?.iter();
     let parts = parts.filter(|part| belongs(part));
     parts.map(|part| number(&part["ns"])).sum()
@@ -228,7 +239,7 @@ pub(super) fn list(value: &Value) -> Result<&Vec<Value>> {
         .with_context(|| format!("no list: {value}"))
 }
 
-pub(super) fn number(value: &Value) -> Result<u64> {
+fn number(value: &Value) -> Result<u64> {
     value
         .as_u64()
         .with_context(|| format!("no number: {value}"))
@@ -276,9 +287,10 @@ mod tests {
             "latency_ns": 260_000,
             "parts": [part("local_timer:236", 200_000), part("hog:7", 10_000), part("local_timer:236", 49_000)],
         });
-        let found = delay(&wakeup, &spans, "local_timer:236").unwrap();
+        let is_source = |part: &Value| part["source"] == "local_timer:236";
+        let found = delay(&wakeup, &spans, is_source).unwrap();
         let expected = Delay {
-            injected_ns: Some(250_000),
+            injected_ns: 250_000,
             named_ns: 249_000,
             latency_ns: 260_000,
         };

@@ -1,30 +1,34 @@
 //! A guest whose vCPU a task of the host kept from running, and what `vmnoise timerlat` says
-//! in the guest alone, beside the task's own book.
+//! in the guest alone, beside the events of the host's scheduler.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::causes::{Delay, TASK, booked, list, number};
+use super::causes::{Delay, Span, TASK, delay, list};
+use super::xen::Clock;
 use crate::bed::inside::outputs;
 use crate::bed::{CommandOutput, Kernel, Lab};
 use crate::lab_program;
 
 /// How long the task keeps the vCPU from running, and lets it run, microseconds.
 const TURN_US: [u64; 2] = [3_000, 24_000];
-/// Where it leaves its book.
-const BOOK: &str = "/tmp/waits";
+/// The trace has the host's TSC, from which the guest's follows.
+const EVENTS: &str = "trace_clock=x86-tsc buffer_size_kb=16384 events/sched/sched_switch/enable=1 \
+                      events/sched/sched_waking/enable=1";
+/// What QEMU calls the thread of the vCPU (`debug-threads`).
+const VCPU: &str = "comm=CPU 0/KVM ";
 
 /// What a lab showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descheduled {
     /// `uname -r` of host and guest.
     pub kernel_version: String,
-    /// The longest burst by the task's own book, nanoseconds.
+    /// How long the task kept the vCPU from running at a time, nanoseconds.
     pub burst_ns: u64,
-    /// The most that the host's scheduler has booked as run delay of the vCPU from one
-    /// burst to the next, nanoseconds.
-    pub waited_ns: u64,
-    /// The latest wake-ups of the guest, the latest first; what is named is steal.
+    /// By how much a time of the host may be off that is laid over the guest's clock.
+    pub bound_ns: u64,
+    /// The latest wake-ups of the guest, the latest first: how long the vCPU's thread waited for
+    /// a CPU meanwhile, and what is called steal.
     pub delays: Vec<Delay>,
     /// The most steal in one of the latest wake-ups while nobody kept the vCPU away.
     pub quiet_ns: u64,
@@ -37,66 +41,83 @@ pub struct Descheduled {
 /// If the lab fails, or says what cannot be read.
 pub fn descheduled() -> Result<Descheduled> {
     let [burst_us, every_us] = TURN_US;
-    let disturb = format!("& lab-disturb waits 0 {burst_us} {every_us} {BOOK}");
-    let print = format!("lab-guest print {BOOK}");
+    let clock = "lab-disturb clock";
     let report = Lab::kernel(Kernel::Cloud)
         .virtual_time(0)
-        .guest(&[&format!("{TASK} -d 1"), &format!("{TASK} -d 3")])
+        .guest(&[
+            &format!("{TASK} -d 1"),
+            clock,
+            &format!("{TASK} -d 2"),
+            clock,
+        ])
         .program(&lab_program("lab-guest")?)
         .program(&lab_program("lab-disturb")?)
+        .program(&lab_program("lab-tracefs")?)
         .run(&[
-            "& lab-guest boot -name l2",
+            "& lab-guest boot -name l2,debug-threads=on",
             "lab-guest told 1",
-            &disturb,
-            "lab-guest told 2",
-            &print,
+            "lab-guest offset",
+            &format!("& lab-disturb turns 0 {burst_us} {every_us} /tmp/turns"),
+            &format!("lab-tracefs while {EVENTS} -- lab-guest told 4"),
+            "lab-tracefs show",
             "lab-guest results",
         ])?;
-    let [_, _, book, results] = &report.outputs[..] else {
+    let [_, offset, _, trace, results] = &report.outputs[..] else {
         bail!("{} outputs", report.outputs.len());
     };
     let results = outputs(results.text()?.as_bytes())?;
-    let [quiet, beside] = &results[..] else {
+    let [quiet, before, beside, after] = &results[..] else {
         bail!("{} results of the guest", results.len());
     };
-    let (quiet, delays) = (stolen(quiet)?, stolen(beside)?);
-    let (waited_ns, burst_ns) = longest(&String::from_utf8(book.file()?)?)?;
+    let clock = Clock::of([before.text()?, after.text()?])?;
+    let offset_tsc: i64 = offset.text()?.trim().parse()?;
+    let guest_ns = |tsc: u64| clock.mono_ns(tsc.wrapping_add_signed(offset_tsc));
+    let waits = waits(trace.text()?)?.into_iter();
+    let waits: Option<Vec<Span>> = waits
+        .map(|(begin, end)| guest_ns(begin).zip(guest_ns(end)))
+        .collect();
+    let waits = waits.context("a wait before the guest began")?;
+    let delays = stolen(beside, &waits)?;
+    let quiet = stolen(quiet, &[])?;
     Ok(Descheduled {
         kernel_version: report.kernel_version.clone(),
-        burst_ns,
-        waited_ns,
+        burst_ns: burst_us * 1_000,
+        bound_ns: clock.bound_ns,
         delays,
         quiet_ns: quiet.iter().map(|it| it.named_ns).max().unwrap_or(0),
     })
 }
 
-fn stolen(result: &CommandOutput) -> Result<Vec<Delay>> {
+fn stolen(result: &CommandOutput, waits: &[Span]) -> Result<Vec<Delay>> {
     let result = result.json()?;
-    let delay = |wakeup: &Value| -> Result<Delay> {
-        let stolen_ns = booked(wakeup, |part| part["share"] == "steal")?;
-        Ok(Delay {
-            // Told of all bursts together, by the book alone.
-            injected_ns: None,
-            named_ns: stolen_ns,
-            latency_ns: number(&wakeup["latency_ns"])?,
-        })
-    };
-    list(&result["cpus"][0]["worst"])?
-        .iter()
-        .map(delay)
-        .collect()
+    let is_steal = |part: &Value| part["share"] == "steal";
+    let worst = list(&result["cpus"][0]["worst"])?.iter();
+    worst.map(|it| delay(it, waits, is_steal)).collect()
 }
 
-/// The longest wait between two lines of `lab-disturb waits`, and its longest burst.
-fn longest(book: &str) -> Result<(u64, u64)> {
-    let line = |line: &str| -> Result<(u64, u64)> {
-        let (run_delay_ns, burst_ns) = line.split_once(' ').context("half a line")?;
-        Ok((run_delay_ns.parse()?, burst_ns.parse()?))
-    };
-    let lines: Vec<(u64, u64)> = book.lines().map(line).collect::<Result<_>>()?;
-    let waits = lines.windows(2).map(|pair| pair[1].0 - pair[0].0);
-    let bursts = lines.iter().map(|line| line.1);
-    waits.max().zip(bursts.max()).context("an empty book")
+/// From when the vCPU's thread is woken, or another is put in its place, until it has a CPU: TSC of
+/// the host.
+fn waits(trace: &str) -> Result<Vec<Span>> {
+    let mut waits = Vec::new();
+    let mut since_tsc = None;
+    for line in trace.lines() {
+        ensure!(!line.contains(" EVENTS]"), "the trace is not whole: {line}");
+        let Some((before, event)) = line.split_once(": sched_") else {
+            continue;
+        };
+        let tsc = before.split_whitespace().next_back();
+        let tsc: u64 = tsc.context("a line without time")?.parse()?;
+        let (left, came) = event.split_once(" ==> ").unwrap_or((event, ""));
+        if left.contains(VCPU) && !came.is_empty() {
+            let is_ready = left.contains(" prev_state=R");
+            since_tsc = is_ready.then_some(tsc);
+        } else if left.contains(VCPU) {
+            since_tsc = since_tsc.or(Some(tsc));
+        } else if came.contains(VCPU) {
+            waits.extend(since_tsc.take().map(|since_tsc| (since_tsc, tsc)));
+        }
+    }
+    Ok(waits)
 }
 
 #[cfg(test)]
@@ -104,9 +125,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_is_booked_from_one_burst_to_the_next() {
-        assert_eq!(longest("50 30\n90 33\n120 31\n").unwrap(), (40, 33));
-        assert!(longest("50 30\n").is_err());
-        assert!(longest("50\n").is_err());
+    fn a_vcpu_waits_from_when_it_could_run_until_it_does() {
+        let trace = "\
+# tracer: nop
+ lab-disturb-95 [000] d..2. 100: sched_waking: comm=CPU 0/KVM pid=87 prio=120 target_cpu=000
+ lab-disturb-95 [000] d..2. 130: sched_waking: comm=CPU 0/KVM pid=87 prio=120 target_cpu=000
+ lab-disturb-95 [000] d..2. 150: sched_switch: prev_comm=lab-disturb prev_pid=95 prev_prio=49 \
+prev_state=S ==> next_comm=CPU 0/KVM next_pid=87 next_prio=120
+ CPU 0/KVM-87 [000] d..2. 180: sched_switch: prev_comm=CPU 0/KVM prev_pid=87 prev_prio=120 \
+prev_state=R+ ==> next_comm=rcu_preempt next_pid=15 next_prio=120
+ rcu_preempt-15 [000] d..2. 190: sched_switch: prev_comm=rcu_preempt prev_pid=15 prev_prio=120 \
+prev_state=I ==> next_comm=CPU 0/KVM next_pid=87 next_prio=120
+ CPU 0/KVM-87 [000] d..2. 300: sched_switch: prev_comm=CPU 0/KVM prev_pid=87 prev_prio=120 \
+prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+";
+        assert_eq!(waits(trace).unwrap(), [(100, 150), (180, 190)]);
+        assert!(waits("CPU:0 [LOST 7 EVENTS]\n").is_err());
     }
 }

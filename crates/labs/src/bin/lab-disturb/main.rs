@@ -6,9 +6,8 @@
 //! most of the time, and leaves the kernel work for later. `lab-disturb turns CPU BURST_US
 //! EVERY_US LOG` burns a burst at SCHED_FIFO that often, and logs the CLOCK_MONOTONIC of each.
 //!
-//! Inside a lab: `lab-disturb waits CPU BURST_US EVERY_US LOG` does that in the place of the guest's
-//! vCPU, and logs the vCPU's run delay before each and its length. `lab-disturb clock` prints
-//! CLOCK_MONOTONIC between two readings of the TSC. `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a
+//! Inside a lab: `lab-disturb clock` prints CLOCK_MONOTONIC between two readings of the TSC.
+//! `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a
 //! thread whose name begins with THREAD is at work, and then says the words COUNT times
 //! to QEMU's monitor; `lab-disturb unplug CPU RECORDING` takes the CPU offline for a
 //! moment, once that recording has grown, and `lab-disturb online CPU` waits until it is back.
@@ -68,11 +67,6 @@ fn main() -> Result<()> {
             let every = Duration::from_micros(every_us.parse()?);
             match turns::turns(cpu.parse()?, burst, every, log)? {}
         }
-        ["waits", cpu, burst_us, every_us, log] => {
-            let burst = Duration::from_micros(burst_us.parse()?);
-            let every = Duration::from_micros(every_us.parse()?);
-            match turns::waits(cpu.parse()?, burst, every, log)? {}
-        }
         ["storm", cpu] => storm(cpu.parse()?),
         ["litter", cpu] => litter(cpu.parse()?),
         ["expiries", cpu, count, every_us, times] => {
@@ -96,7 +90,7 @@ fn main() -> Result<()> {
         ["online", cpu] => wait_for_cpu(cpu.parse()?),
         _ => bail!(
             "usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG | storm CPU | litter CPU | \
-             turns|waits CPU BURST_US EVERY_US LOG | clock | expiries CPU COUNT EVERY_US TIMES | \
+             turns CPU BURST_US EVERY_US LOG | clock | expiries CPU COUNT EVERY_US TIMES | \
              timeouts CPU COUNT EVERY_US | monitor THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING | online CPU"
         ),
     }

@@ -86,35 +86,30 @@ fn turns(what: &str, turns: &Turns) -> String {
 fn known_causes(found: &Causes, descheduled: &Descheduled) -> String {
     let mut text = format!(
         "### Delays of known cause and length\n\nLinux {}, virtual time; the ten latest wake-ups of each run. \
-         What a cause had of each is told by the kernel's own events in the same run; of a vCPU that its \
-         host keeps from running for 3 ms, the most that the host's scheduler booked as its run delay from one of these to the next.\n\n\
+         What a cause had of each is told by the kernel's own events in the same run. Of a vCPU that a task of its \
+         host keeps from running for 3 ms at a time these are the events of the host's scheduler, laid over the guest's clock: \
+         how long the vCPU's thread waited for a CPU.\n\n\
          | let loose | blamed | the longest, by the kernel | by vmnoise | largest difference of the ten | \
          not let loose, at most |\n|---|---|---|---|---|---|\n",
         found.kernel_version
     );
-    for cause in &found.causes {
-        let first = cause.delays.first();
-        let apart = cause.delays.iter().filter_map(apart_ns).max();
+    let mut row = |what: &str, source: &str, delays: &[Delay], quiet_ns: u64| {
+        let first = delays.first();
+        let apart = delays.iter().map(Delay::apart_ns).max();
         text += &format!(
-            "| {} | `{}` | {} | {} | {} | {} |\n",
-            cause.what,
-            cause.source,
-            maybe(first.and_then(|delay| delay.injected_ns)),
+            "| {what} | `{source}` | {} | {} | {} | {} |\n",
+            maybe(first.map(|delay| delay.injected_ns)),
             maybe(first.map(|delay| delay.named_ns)),
             maybe(apart),
-            microseconds(cause.quiet_ns),
+            microseconds(quiet_ns),
         );
+    };
+    for cause in &found.causes {
+        row(cause.what, &cause.source, &cause.delays, cause.quiet_ns);
     }
-    text + &format!(
-        "| a task of the host in the vCPU's place | `steal` | {} | {} | | {} |\n",
-        microseconds(descheduled.waited_ns),
-        maybe(descheduled.delays.first().map(|delay| delay.named_ns)),
-        microseconds(descheduled.quiet_ns),
-    )
-}
-
-fn apart_ns(delay: &Delay) -> Option<u64> {
-    Some(delay.injected_ns?.abs_diff(delay.named_ns))
+    let below = "a task of the host in the vCPU's place";
+    row(below, "steal", &descheduled.delays, descheduled.quiet_ns);
+    text
 }
 
 fn maybe(ns: Option<u64>) -> String {
