@@ -6,7 +6,7 @@ use super::elsewhere::Rivals;
 use super::felt::Holes;
 use super::odds::{STRAY, Stakes, misfit};
 use super::shifted::{self, Span};
-use super::slack::{Slack, rooms};
+use super::slack::{Room, Slack, Test, apart, rooms};
 
 /// An exit that lies in a gap this often wherever it is laid down tells nothing, where gaps may
 /// be lost; and where none can be.
@@ -127,6 +127,8 @@ pub(super) struct Tests {
     rules: Rules,
     exits: u64,
     chances: f64,
+    /// All exits that were tested.
+    spans: Vec<Span>,
     /// The last stretch between gaps that held an exit, and its place in `all`.
     between: Option<(usize, usize)>,
     /// The gap that held the last exit inside of one, and its place in `all`.
@@ -141,6 +143,9 @@ impl Tests {
         self.exits += 1;
         self.chances += chance;
         let chance = chance as f32;
+        if self.rules.bounds {
+            self.spans.push(exit);
+        }
         match holes.find(exit.0, exit.1, self.margin_tsc) {
             Err(between) => match self.between {
                 Some((last, place)) if last == between => self.all[place].tell(exit, chance),
@@ -164,10 +169,10 @@ impl Tests {
         let earliest = from.wrapping_sub(exit.0).cast_signed();
         let latest = to.wrapping_sub(exit.1).cast_signed();
         let room = (earliest.min(0), latest.max(0));
-        self.slack.add(number, vec![room]);
+        self.slack.add(Test::Gap(number), vec![room]);
         let margin = self.margin_tsc.saturating_add(self.dated_tsc);
         let inner = rooms(exit, (from, to), holes.ran_in(number), margin);
-        self.inner.add(number, inner);
+        self.inner.add(Test::Gap(number), inner);
     }
 
     fn first(&mut self, exit: Span, chance: f32, agrees: bool) -> usize {
@@ -197,21 +202,24 @@ impl Tests {
         Stakes::new(f64::from(told.chance), self.stray(told))
     }
 
-    /// Finds the room that exits have in gaps beside their own, by shifts within `open`.
-    fn look_beside(&mut self, holes: &Holes<'_>, open: (i64, i64)) {
+    /// How far the clock can be off within `open`, if so many tests may be contradicted that the
+    /// recorded one does not: an exit may lie in a gap beside its own.
+    fn reach(&self, holes: &Holes<'_>, open: Room, lost: usize) -> Option<Room> {
         let margin = self.margin_tsc.saturating_add(self.dated_tsc);
         let reach = open.0.unsigned_abs().max(open.1.unsigned_abs());
-        for told in &self.all {
-            let (start, end) = told.exit;
-            let own = holes.find(start, end, self.margin_tsc).ok();
-            let beside = holes.places_near(told.exit, reach);
-            let beside = beside.filter(|place| Some(*place) != own);
-            let rooms = beside
-                .flat_map(|place| rooms(told.exit, holes.gap(place), holes.ran_in(place), margin));
+        let mut slack = Slack::default();
+        for exit in &self.spans {
+            let test = match holes.find(exit.0, exit.1, self.margin_tsc) {
+                Ok(gap) => Test::Gap(gap),
+                Err(between) => Test::Between(between),
+            };
+            let near = holes.places_near(*exit, reach);
+            let rooms =
+                near.flat_map(|place| rooms(*exit, holes.gap(place), holes.ran_in(place), margin));
             let within = rooms.map(|(first, last)| (first.max(open.0), last.min(open.1)));
-            let within = within.filter(|(first, last)| first <= last);
-            self.inner.add_elsewhere(within.collect());
+            slack.add(test, apart(within));
         }
+        slack.reach(lost)
     }
 
     /// What it comes to, with a look at other offsets: so many places may be looked at. A shift
@@ -237,9 +245,7 @@ impl Tests {
             half.0.min(-near).saturating_sub(margin),
             half.1.max(near).saturating_add(margin),
         );
-        // So far away exits may lie in gaps of others.
-        self.look_beside(holes, open);
-        let slack = self.inner.reach(lost + outside);
+        let slack = self.reach(holes, open, lost);
         Evidence {
             tested: tested as u64,
             inside: inside as u64,

@@ -11,22 +11,30 @@ pub(super) struct Slack {
     /// First and last shifts of all rooms; those of one gap are apart.
     firsts: Vec<i64>,
     lasts: Vec<i64>,
-    /// The gap at hand, by its number, and what its exits so far leave.
-    open: Option<(usize, Vec<Room>)>,
+    /// The test at hand, and what its exits so far leave.
+    open: Option<(Test, Vec<Room>)>,
+}
+
+/// What counts once, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Test {
+    Gap(usize),
+    /// The stretch before this gap.
+    Between(usize),
 }
 
 /// First and last of a stretch of shifts.
 pub(super) type Room = (i64, i64);
 
 impl Slack {
-    /// Takes an exit that lies in this gap; exits of one gap come together. `rooms` are the
-    /// shifts that it allows, ascending and apart.
-    pub(super) fn add(&mut self, gap: usize, rooms: Vec<Room>) {
+    /// Takes an exit of this test; those of one test come together. `rooms` are the shifts that
+    /// it allows, ascending and apart.
+    pub(super) fn add(&mut self, test: Test, rooms: Vec<Room>) {
         match &mut self.open {
-            Some((last, left)) if *last == gap => *left = common(left, &rooms),
+            Some((last, left)) if *last == test => *left = common(left, &rooms),
             _ => {
                 self.close();
-                self.open = Some((gap, rooms));
+                self.open = Some((test, rooms));
             }
         }
     }
@@ -53,15 +61,6 @@ impl Slack {
     pub(super) fn against(&mut self) -> usize {
         self.close();
         self.against
-    }
-
-    /// Takes rooms that an exit has in gaps that are not its own, ascending and apart.
-    pub(super) fn add_elsewhere(&mut self, rooms: Vec<Room>) {
-        self.close();
-        for (first, last) in rooms {
-            self.firsts.push(first);
-            self.lasts.push(last);
-        }
     }
 
     /// The least and the greatest shift that no more gaps contradict than contradict the
@@ -132,14 +131,21 @@ pub(super) fn rooms(
         .map(|at| until(*at, end).saturating_add(margin));
     let firsts = std::iter::once(least).chain(after.map(|first| first.max(least)));
     let lasts = before.map(|last| last.min(most)).chain([most]);
-    let mut rooms: Vec<Room> = Vec::with_capacity(instants.len() + 1);
-    for (first, last) in firsts.zip(lasts).filter(|(first, last)| first <= last) {
-        match rooms.last_mut() {
+    apart(firsts.zip(lasts))
+}
+
+/// The same shifts, ascending and apart.
+pub(super) fn apart(rooms: impl Iterator<Item = Room>) -> Vec<Room> {
+    let mut sorted: Vec<Room> = rooms.filter(|(first, last)| first <= last).collect();
+    sorted.sort_unstable();
+    let mut apart: Vec<Room> = Vec::with_capacity(sorted.len());
+    for (first, last) in sorted {
+        match apart.last_mut() {
             Some((_, reached)) if first <= *reached => *reached = last.max(*reached),
-            _ => rooms.push((first, last)),
+            _ => apart.push((first, last)),
         }
     }
-    rooms
+    apart
 }
 
 /// What both allow.
@@ -166,7 +172,7 @@ mod tests {
     fn reach(tests: &[&[Room]], strays: usize) -> Option<Room> {
         let mut slack = Slack::default();
         for (test, rooms) in tests.iter().enumerate() {
-            slack.add(test, rooms.to_vec());
+            slack.add(Test::Gap(test), rooms.to_vec());
         }
         slack.reach(strays)
     }
@@ -207,9 +213,9 @@ mod tests {
     #[test]
     fn exits_of_one_gap_count_once() {
         let mut slack = Slack::default();
-        slack.add(4, vec![(-5, 9)]);
-        slack.add(4, vec![(-7, -6), (-2, 2), (8, 30)]);
-        slack.add(5, vec![(-100, 100)]);
+        slack.add(Test::Gap(4), vec![(-5, 9)]);
+        slack.add(Test::Gap(4), vec![(-7, -6), (-2, 2), (8, 30)]);
+        slack.add(Test::Gap(5), vec![(-100, 100)]);
         assert_eq!((slack.gaps(), slack.against()), (2, 0));
         assert_eq!(slack.reach(0), Some((-2, 9)));
     }
