@@ -142,7 +142,9 @@ static __always_inline void exits_thread_ends(u32 tid)
 	if (!found)
 		return;
 	index = *found;
-	bpf_map_delete_elem(&threads, &tid);
+	/* User space was first, and will see that it has ended. */
+	if (bpf_map_delete_elem(&threads, &tid))
+		return;
 	vcpu = exits_vcpu(index);
 	if (!vcpu)
 		return;

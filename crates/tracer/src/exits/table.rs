@@ -91,8 +91,8 @@ impl Table {
     /// A thread that is a vCPU no more, though it may live on: once it has left its CPU, its
     /// place is given up.
     pub(super) fn vacate(&mut self, object: &Object, place: u32, tid: u32) -> std::io::Result<()> {
-        // Where it is gone already, the kernel says so itself.
-        if object.remove("threads", tid)? {
+        // Where it is gone already, or the thread is another vCPU by now, the kernel says so itself.
+        if object.value("threads", tid)? == Some(place) && object.remove("threads", tid)? {
             self.vacating.push(place);
         }
         Ok(())
@@ -122,6 +122,7 @@ impl Table {
             .filter_map(|place| Some((self.at(place)?, place)))
             .collect();
         ended.sort_unstable();
+        ended.dedup();
         ended
     }
 

@@ -290,17 +290,14 @@ impl Handlers {
 
     /// These processes hold VMs, and no others: vCPUs of those that did are to be forgotten.
     pub(super) fn vms_are(&self, processes: &[u64]) {
-        self.told();
-        let vms: Vec<Vm> = processes
-            .iter()
-            .map(|&pid| Vm {
-                pid: pid as u32,
-                name: "web".to_owned(),
-                vcpus: Vec::new(),
-            })
-            .collect();
+        self.known_vcpus();
+        self.vms_were(processes);
+    }
+
+    /// The same, of a look at all processes that is older than what has happened since.
+    pub(super) fn vms_were(&self, processes: &[u64]) {
+        let vms: Vec<Vm> = processes.iter().map(|&pid| vm(pid)).collect();
         let mut roll = self.roll.borrow_mut();
-        roll.define(&self.object, &mut |_| {}).unwrap();
         roll.forget_gone(&self.object, &vms).unwrap();
         roll.learn(vms);
     }
@@ -378,6 +375,14 @@ impl Handlers {
 /// All places are free, and nobody was ever there.
 fn empty(object: &Object) -> Roll {
     Roll::new(Table::new(object, PLACES).unwrap(), true)
+}
+
+fn vm(pid: u64) -> Vm {
+    Vm {
+        pid: pid as u32,
+        name: "web".to_owned(),
+        vcpus: Vec::new(),
+    }
 }
 
 pub(super) fn part(split: &vmnoise_events::ExitSplit, share: Share) -> u64 {

@@ -134,6 +134,32 @@ fn a_thread_that_outlives_its_vm_gives_up_its_place() {
     assert_eq!(handlers.counted(2).exits, 3);
 }
 
+/// Its VM closes, all processes are looked at, and before that look counts it enters the next one.
+#[test]
+fn a_place_is_given_up_once() {
+    let handlers = Handlers::new();
+    let now_ns = exits(&handlers, VCPU, 1_000, 2);
+    handlers.vms_are(&[VCPU]);
+    handlers.run("thread_ends", 0, now_ns + 100, &[VCPU]);
+    exits(&handlers, VCPU, now_ns + 200, 3);
+    handlers.vms_were(&[]);
+    assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
+    assert_eq!(handlers.bury(), []);
+    assert_eq!(handlers.place_of(VCPU), Some(2));
+    assert_eq!(handlers.counted(2).exits, 3);
+    // Each place that is free is free once.
+    for number in 1..u64::from(PLACES) {
+        let (before, tid) = (VCPU + number - 1, VCPU + number);
+        handlers.run("switch", 0, 9_000 * number, &[0, SLEEPS, before, tid]);
+        exits(&handlers, tid, 9_000 * number + 100, 1);
+    }
+    let mut places: Vec<_> = (0..u64::from(PLACES))
+        .map(|number| handlers.place_of(VCPU + number))
+        .collect();
+    places.sort_unstable();
+    assert_eq!(places, (1..=PLACES).map(Some).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_thread_that_takes_up_another_vm_is_another_vcpu_at_once() {
     let handlers = Handlers::new();
