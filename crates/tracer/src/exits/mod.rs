@@ -121,7 +121,7 @@ impl ExitTracer {
         })
     }
 
-    /// Names threads that are vCPUs already: one that stays in its guest would be seen
+    /// Given all VMs of this host, names threads that are vCPUs already: one that stays in its guest would be seen
     /// late. Others are found as they come. Before [`ExitTracer::attach`].
     ///
     /// # Errors
@@ -138,6 +138,7 @@ impl ExitTracer {
                 self.roll.table.seat(&self.object, &vcpu)?;
             }
         }
+        self.roll.gone(&vms);
         self.roll.learn(vms);
         Ok(())
     }
@@ -156,7 +157,7 @@ impl ExitTracer {
         self.roll.learn(vms);
     }
 
-    /// Given all VMs of this host: a vCPU whose VM was among those of a look before and is gone
+    /// Given all VMs of this host: a vCPU whose VM was among those of the look before and is gone
     /// gives up its place, though its thread lives on.
     ///
     /// # Errors

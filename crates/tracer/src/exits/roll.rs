@@ -1,5 +1,7 @@
 //! Who the vCPUs are: each is defined when it comes, in the order of their ids and without holes.
 
+use std::collections::BTreeSet;
+
 use libbpf_rs::Object;
 use vmnoise_events::{Event, Vcpu, VcpuId};
 
@@ -21,6 +23,9 @@ pub(super) struct Roll {
     unasked: Vec<u32>,
     /// Names have come to be known since they were defined.
     stale: bool,
+    /// Processes that were seen to hold VMs when all were looked at last. What a VM is called is
+    /// known of others, too: of those of other users no more than that may be seen.
+    hold_vms: BTreeSet<u32>,
 }
 
 impl Roll {
@@ -32,6 +37,7 @@ impl Roll {
             defined: Vec::new(),
             unasked: Vec::new(),
             stale: false,
+            hold_vms: BTreeSet::new(),
         }
     }
 
@@ -74,14 +80,26 @@ impl Roll {
         Ok(())
     }
 
-    /// Vacates the places of those whose VM was known and is not among these.
+    /// A look at all processes that can be looked into: these hold VMs. Tells which did at the
+    /// look before, and do no more.
+    pub(super) fn gone(&mut self, vms: &[Vm]) -> BTreeSet<u32> {
+        let before = std::mem::take(&mut self.hold_vms);
+        self.hold_vms = vms.iter().map(|vm| vm.pid).collect();
+        before.difference(&self.hold_vms).copied().collect()
+    }
+
+    /// Vacates the places of those whose VM was seen at the look before, and is not among these.
     pub(super) fn forget_gone(&mut self, object: &Object, vms: &[Vm]) -> std::io::Result<()> {
+        let gone = self.gone(vms);
+        if gone.is_empty() {
+            return Ok(());
+        }
         for (id, place) in self.table.present() {
+            // Who came since is of another VM.
             let Some(vcpu) = self.defined.get(id.0 as usize) else {
                 continue;
             };
-            let holds_vm = vms.iter().any(|vm| vm.pid == vcpu.vmm_pid);
-            if !holds_vm && self.names.knows(vcpu.vmm_pid) {
+            if gone.contains(&vcpu.vmm_pid) {
                 self.table.vacate(object, place, vcpu.tid)?;
             }
         }

@@ -27,11 +27,6 @@ impl VmNames {
         }
     }
 
-    /// Whether this process was seen to hold a VM.
-    pub(super) fn knows(&self, process: u32) -> bool {
-        self.names.contains_key(&process)
-    }
-
     pub(super) fn vcpu(&self, id: VcpuId, wire: &WireVcpu, sees_kvm: bool) -> Vcpu {
         let told = (wire.id != NO_ID).then_some(wire.id);
         let vm_name = self.names.get(&wire.tgid).cloned();

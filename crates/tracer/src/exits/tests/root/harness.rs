@@ -302,6 +302,11 @@ impl Handlers {
         roll.learn(vms);
     }
 
+    /// What the VM of this process is called, whether it can be seen or not.
+    pub(super) fn learns(&self, process: u64) {
+        self.roll.borrow_mut().learn(vec![vm(process)]);
+    }
+
     /// The place that the kernel has for a thread; `None` where it knows none.
     pub(super) fn place_of(&self, tid: u64) -> Option<u32> {
         self.object.value("threads", tid as u32).unwrap()

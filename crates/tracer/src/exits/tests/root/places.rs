@@ -134,6 +134,18 @@ fn a_thread_that_outlives_its_vm_gives_up_its_place() {
     assert_eq!(handlers.counted(2).exits, 3);
 }
 
+/// The files of another user's VMM cannot be looked into, but what it is called can be read.
+#[test]
+fn a_vcpu_whose_vm_was_never_seen_keeps_its_place() {
+    let handlers = Handlers::new();
+    exits(&handlers, VCPU, 1_000, 2);
+    handlers.learns(VCPU);
+    for _ in 0..3 {
+        handlers.vms_are(&[TASK]);
+        assert_eq!(handlers.place_of(VCPU), Some(1));
+    }
+}
+
 /// Its VM closes, all processes are looked at, and before that look counts it enters the next one.
 #[test]
 fn a_place_is_given_up_once() {
