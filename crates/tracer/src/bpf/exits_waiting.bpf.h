@@ -163,7 +163,9 @@ static __always_inline void exits_migrate(struct exits_vcpu *vcpu, u32 index,
 
 	if (!to || to == there || !vcpu->off_start || !(vcpu->off_runnable || vcpu->wake))
 		return;
-	tell_run(there, vcpu->cpu, now, running);
+	/* Who was there before the first switch is not known. */
+	if (there->running_since)
+		tell_run(there, vcpu->cpu, now, running);
 	moves(vcpu, index, there, to, to_cpu, now);
 }
 

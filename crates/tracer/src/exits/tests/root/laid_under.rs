@@ -86,7 +86,7 @@ fn lay_under(exit: &Exit, activities: &[Activity], intervals: &[VcpuInterval]) -
 fn what_is_told_gives_the_split_again() {
     let handlers = Handlers::new();
     let lives = (any::<u64>(), lives::choices(0..80, false));
-    lives::hold(2_000, &lives, |(begins, choices)| {
+    lives::hold(20_000, &lives, |(begins, choices)| {
         let moments = life::live(begins, &choices, false);
         let told = handlers.live(&moments);
         let activities: Vec<Activity> = told

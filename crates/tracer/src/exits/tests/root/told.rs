@@ -254,6 +254,19 @@ fn inside_kvm_run_intervals_are_told_where_exits_are_not() {
     assert_eq!(handlers.exits(1).len(), 1);
 }
 
+/// No switch has told who runs on CPU 1, where it waits twice: not that nobody does.
+#[test]
+fn who_was_never_seen_to_come_is_not_idle() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, CPUID]);
+    handlers.run("switch", 0, 2_100, &[1, 0, VCPU, TASK]);
+    for (at, cpu) in [(2_200, 1), (2_300, 0), (2_400, 1), (2_500, 0)] {
+        handlers.run("migrate", cpu, at, &[VCPU]);
+    }
+    let activities = handlers.activities();
+    assert!(activities.iter().all(|it| it.1 == 0), "{activities:?}");
+}
+
 /// Another CPU wakes it between the two halves of its switch, which then forgets the wake-up.
 #[test]
 fn a_wake_up_amid_a_switch_leaves_nobody_waiting() {
