@@ -27,10 +27,12 @@ static __always_inline void start_afresh(struct exits_vcpu *vcpu)
 	no_halt_before(vcpu);
 }
 
-/* Where no entry tells, a vCPU is measured from the first sign of it. */
+/* Where no entry tells, a vCPU is measured from the first sign of it, once it counts. */
 static __always_inline void seen(struct exits_vcpu *vcpu, u64 now)
 {
 	if (!vcpu->first_mono_ns) {
+		if (!counting)
+			return;
 		vcpu->first_mono_ns = now;
 		start_afresh(vcpu);
 	}

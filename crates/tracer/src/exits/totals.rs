@@ -39,7 +39,9 @@ pub(super) fn vcpu(
 
 /// The kernel sums up by reason alone, and what belongs to none.
 fn whole_split(wire: &WireVcpu, reasons: &[WireReason], kvm_run_only: bool) -> ExitSplit {
-    let since = (kvm_run_only && wire.in_exit == 0).then(|| since_kvm_run(wire).parts());
+    // Nothing before it was first seen is.
+    let is_inside = kvm_run_only && wire.in_exit == 0 && wire.first_mono_ns > 0;
+    let since = is_inside.then(|| since_kvm_run(wire).parts());
     let inside_run = split(&wire.inside_run, wire.inside_run_ns).parts();
     let inside_run = inside_run.into_iter().chain(since.into_iter().flatten());
     let parts = reasons

@@ -214,6 +214,37 @@ fn without_kvm_exit_an_exit_is_the_time_between_two_runs() {
     assert_eq!(vcpu.reasons[0].split.vmm, 300);
 }
 
+/// Programs are attached one by one, and a vCPU is switched in and halts meanwhile.
+#[test]
+fn inside_kvm_run_nothing_is_counted_before_counting() {
+    let handlers = Handlers::kvm_run_only();
+    handlers.expects(VCPU);
+    handlers.counts(false);
+    handlers.run("switch", 0, 1_000, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("switch", 0, 1_100, &[0, SLEEPS, VCPU, TASK]);
+    handlers.run("switch", 0, 1_900, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("halted", 0, 2_000, &[1_500, 1]);
+    handlers.counts(true);
+    let counted = handlers.counted(1);
+    assert_eq!((counted.first_mono_ns, counted.split.total()), (0, 0));
+    handlers.run("switch", 0, 3_000, &[1, 0, VCPU, TASK]);
+    handlers.run("switch", 0, 3_400, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("switch", 0, 4_000, &[1, 0, VCPU, TASK]);
+    handlers.run("switch", 0, 4_100, &[0, SLEEPS, TASK, VCPU]);
+    let counted = handlers.counted(1);
+    assert_eq!(
+        (counted.first_mono_ns, counted.last_mono_ns),
+        (3_400, 4_100)
+    );
+    assert_eq!((counted.split.preempted, counted.split.total()), (100, 100));
+    // Ends go on when begins do not.
+    handlers.counts(false);
+    handlers.run("switch", 0, 4_200, &[1, 0, VCPU, TASK]);
+    handlers.run("switch", 0, 4_500, &[0, SLEEPS, TASK, VCPU]);
+    let counted = handlers.counted(1);
+    assert_eq!((counted.last_mono_ns, counted.split.total()), (4_500, 400));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 

@@ -125,6 +125,17 @@ impl Handlers {
         handlers
     }
 
+    /// A vCPU that is there before anything is attached.
+    pub(super) fn expects(&self, tid: u64) {
+        let vcpu = wire::WireVcpu {
+            tid: tid as u32,
+            tgid: tid as u32,
+            ..wire::WireVcpu::default()
+        };
+        let mut roll = self.roll.borrow_mut();
+        roll.table.seat(&self.object, &vcpu).unwrap();
+    }
+
     /// Whether begins are looked at.
     pub(super) fn counts(&self, counting: bool) {
         let value = u32::from(counting).to_ne_bytes();
