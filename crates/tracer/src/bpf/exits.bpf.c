@@ -211,19 +211,6 @@ int BPF_PROG(kvm_exit, struct kvm_vcpu *kvm, u32 isa)
 	return 0;
 }
 
-/* A thread takes up another vCPU: of the same VM it is counted together with the one before. */
-static __always_inline struct exits_vcpu *take_up(struct exits_vcpu *vcpu, struct exits_cpu *slot,
-						  u32 cpu, struct kvm_vcpu *kvm)
-{
-	if (vcpu->vm && vcpu->vm != (u64)kvm->kvm) {
-		exits_thread_ends(vcpu->tid);
-		vcpu = vcpu_here(slot, cpu);
-	}
-	if (vcpu)
-		vcpu->kvm_vcpu = (u64)kvm;
-	return vcpu;
-}
-
 SEC("tp_btf/kvm_entry")
 int BPF_PROG(kvm_entry, struct kvm_vcpu *kvm)
 {
@@ -232,8 +219,15 @@ int BPF_PROG(kvm_entry, struct kvm_vcpu *kvm)
 	struct exits_cpu *slot = counted_cpu(cpu);
 	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu) : 0;
 
-	if (vcpu && kvm && vcpu->kvm_vcpu != (u64)kvm)
-		vcpu = take_up(vcpu, slot, cpu, kvm);
+	if (vcpu && kvm) {
+		struct exits_entered what = {
+		    .kvm_vcpu = (u64)kvm,
+		    .vm = (u64)kvm->kvm,
+		    .exits = kvm->stat.exits,
+		};
+
+		vcpu = enters(vcpu, slot, cpu, &what);
+	}
 	if (vcpu)
 		exits_entry(vcpu, slot, cpu, now);
 	return 0;

@@ -161,6 +161,42 @@ static __always_inline void exits_run_enter(struct exits_vcpu *vcpu, struct exit
 		exit_ends(vcpu, here->vcpu, cpu, now);
 }
 
+/* What KVM enters: a vCPU, of a VM, which has made this many exits so far. */
+struct exits_entered {
+	u64 kvm_vcpu;
+	u64 vm;
+	u64 exits;
+};
+
+/* A thread enters another VM than before: it is another vCPU from here on. Of the same VM it is
+ * counted together with the one before. The memory of what is gone is given to whoever comes next:
+ * where that is both the VM's and the vCPU's, the new vCPU has made fewer exits. */
+static __always_inline struct exits_vcpu *takes_up(struct exits_vcpu *vcpu, struct exits_cpu *here,
+						   u32 cpu, const struct exits_entered *what)
+{
+	u32 tid = vcpu->tid, tgid = vcpu->tgid;
+
+	if (vcpu->vm && (vcpu->vm != what->vm || vcpu->kvm_vcpu == what->kvm_vcpu)) {
+		exits_thread_ends(tid);
+		vcpu = current_vcpu(here, cpu, tid, tgid);
+	}
+	if (vcpu) {
+		vcpu->kvm_vcpu = what->kvm_vcpu;
+		vcpu->exits = what->exits;
+	}
+	return vcpu;
+}
+
+/* Most entries are as the one before. */
+static __always_inline struct exits_vcpu *enters(struct exits_vcpu *vcpu, struct exits_cpu *here,
+						 u32 cpu, const struct exits_entered *what)
+{
+	if (vcpu->kvm_vcpu != what->kvm_vcpu || vcpu->vm != what->vm || vcpu->exits > what->exits)
+		return takes_up(vcpu, here, cpu, what);
+	vcpu->exits = what->exits;
+	return vcpu;
+}
+
 static __always_inline void exits_entry(struct exits_vcpu *vcpu, struct exits_cpu *here, u32 cpu,
 					u64 now)
 {

@@ -174,6 +174,7 @@ TEST(exit)
 
 	if (vcpu) {
 		vcpu->isa = 2;
+		vcpu->vm = args->values[2];
 		exits_exit(vcpu, args->cpu, args->now, args->values[1]);
 	}
 	return done();
@@ -184,6 +185,15 @@ TEST(entry)
 	struct exits_cpu *cpu = exits_cpu(args->cpu);
 	struct exits_vcpu *vcpu = vcpu_of(args);
 
+	if (vcpu && cpu && args->values[1]) {
+		struct exits_entered what = {
+		    .kvm_vcpu = args->values[1],
+		    .vm = args->values[2],
+		    .exits = args->values[3],
+		};
+
+		vcpu = enters(vcpu, cpu, args->cpu, &what);
+	}
 	if (cpu && vcpu)
 		exits_entry(vcpu, cpu, args->cpu, args->now);
 	return done();

@@ -172,18 +172,59 @@ fn a_place_is_given_up_once() {
     assert_eq!(places, (1..=PLACES).map(Some).collect::<Vec<_>>());
 }
 
+/// What the thread enters: a vCPU of KVM, its VM, and how many exits that vCPU has made.
+type Entered = [u64; 3];
+
+/// Enters this one, exits and enters, so many times, each 100 ns after the other.
+fn exits_of(handlers: &Handlers, [kvm_vcpu, vm, made]: Entered, from_ns: u64, count: u64) -> u64 {
+    let at = |number| from_ns + 200 * number;
+    handlers.run("entry", 0, from_ns, &[VCPU, kvm_vcpu, vm, made]);
+    for number in 0..count {
+        handlers.run("exit", 0, at(number) + 100, &[VCPU, CPUID, vm]);
+        let made = made + number + 1;
+        handlers.run("entry", 0, at(number + 1), &[VCPU, kvm_vcpu, vm, made]);
+    }
+    at(count)
+}
+
+/// KVM gives the memory of what is gone to whoever comes next.
 #[test]
 fn a_thread_that_takes_up_another_vm_is_another_vcpu_at_once() {
+    for next in [
+        [0xb0, 0x2, 0],
+        [0xb0, 0x2, 9_000],
+        [0xa0, 0x2, 0],
+        [0xa0, 0x2, 9_000],
+        [0xa0, 0x1, 0],
+    ] {
+        let handlers = Handlers::new();
+        let now_ns = exits_of(&handlers, [0xa0, 0x1, 40], 1_000, 2);
+        handlers.run("exit", 0, now_ns + 100, &[VCPU, CPUID, 0x1]);
+        // What the first VM did not return from is no exit of the second.
+        exits_of(&handlers, next, now_ns + 5_000, 3);
+        assert_eq!(
+            (handlers.counted(1).exits, handlers.counted(2).exits),
+            (2, 3),
+            "{next:x?}"
+        );
+        assert_eq!(handlers.counted(2).split.total(), 300);
+        assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
+        assert_eq!(handlers.place_of(VCPU), Some(2));
+    }
+}
+
+/// One has made fewer exits than the other.
+#[test]
+fn a_thread_that_takes_turns_with_the_vcpus_of_a_vm_is_one_vcpu() {
     let handlers = Handlers::new();
-    let now_ns = exits(&handlers, VCPU, 1_000, 2);
-    handlers.run("exit", 0, now_ns + 100, &[VCPU, CPUID]);
-    // As kvm_entry finds it: what the first VM did not return from is no exit of the second.
-    handlers.run("thread_ends", 0, now_ns + 5_000, &[VCPU]);
-    exits(&handlers, VCPU, now_ns + 5_000, 3);
-    assert_eq!(
-        (handlers.counted(1).exits, handlers.counted(2).exits),
-        (2, 3)
-    );
-    assert_eq!(handlers.counted(2).split.total(), 300);
-    assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
+    let mut now_ns = 1_000;
+    for round in 0..3 {
+        for (kvm_vcpu, made) in [(0xa0, 400), (0xb0, 7)] {
+            now_ns = exits_of(&handlers, [kvm_vcpu, 0x1, made + 2 * round], now_ns, 2);
+            handlers.run("exit", 0, now_ns, &[VCPU, CPUID, 0x1]);
+        }
+    }
+    assert_eq!(handlers.bury(), []);
+    assert_eq!(handlers.place_of(VCPU), Some(1));
+    assert_eq!(handlers.counted(2).exits, 0);
 }
