@@ -3,6 +3,11 @@
 #ifndef VMNOISE_EXITS_HOST_BPF_H
 #define VMNOISE_EXITS_HOST_BPF_H
 
+/* Where the tests let an interrupt come. */
+#ifndef AMID
+#define AMID()
+#endif
+
 /* The first sign of host work while the guest is entered: on SVM before 6.12 kvm_exit comes only
  * after the interrupt that caused it, so the exit starts here. */
 static __always_inline void host_begins(struct exits_cpu *here, u32 cpu, u64 now)
@@ -209,14 +214,24 @@ static __always_inline u64 book_interrupts(struct exits_vcpu *vcpu, const struct
  * between the reading of the clock and here is booked too: this instant is then the end of it. */
 static __always_inline u64 book_here(struct exits_vcpu *vcpu, struct exits_cpu *here, u64 now)
 {
+	struct exits_work done;
+	u64 until;
+
 	if (!here->unbooked)
 		return now;
-	/* First, for an NMI may come at any time. */
-	here->unbooked = 0;
+	look_at_done(here, &done);
+	until = here->done_until;
+	AMID();
 	barrier();
-	book_interrupts(vcpu, &vcpu->mark, &here->done);
-	vcpu->mark = here->done;
-	return here->done_until > now ? here->done_until : now;
+	/* What is done and until when belong together; what comes into a second look is next
+	 * time's. */
+	if (here->unbooked) {
+		look_at_done(here, &done);
+		until = here->done_until;
+	}
+	book_interrupts(vcpu, &vcpu->mark, &done);
+	vcpu->mark = done;
+	return until > now ? until : now;
 }
 
 #endif

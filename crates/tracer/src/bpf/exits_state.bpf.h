@@ -164,9 +164,20 @@ static __always_inline u64 interrupts(const struct exits_work *done)
 	return done->irq_ns + done->softirq_ns + done->nmi_ns;
 }
 
-/* The vCPU's thread is current here, and nowhere else. */
+/* What was done here, all of which is told from here on. Interrupts may come in the middle, NMIs at
+ * any time and others where KVM_RUN is entered or left and after a halt: the mark goes first, so
+ * that what this look misses is found by the next. */
+static __always_inline void look_at_done(struct exits_cpu *here, struct exits_work *done)
+{
+	here->unbooked = 0;
+	barrier();
+	*done = here->done;
+	barrier();
+}
+
+/* The vCPU's thread is current here, and nowhere else; it is told what is done from here on. */
 static __always_inline void arrives(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *here,
-				    u32 cpu)
+				    u32 cpu, const struct exits_work *done)
 {
 	struct exits_cpu *before = vcpu->cpu != cpu ? exits_cpu(vcpu->cpu) : 0;
 
@@ -176,9 +187,7 @@ static __always_inline void arrives(struct exits_vcpu *vcpu, u32 index, struct e
 	here->vcpu = index;
 	here->hosts = 1;
 	vcpu->cpu = cpu;
-	here->unbooked = 0;
-	barrier();
-	vcpu->mark = here->done;
+	vcpu->mark = *done;
 }
 
 /* The vCPU whose thread is current on this CPU, were it not seen before. */
@@ -186,6 +195,7 @@ static __always_inline struct exits_vcpu *current_vcpu(struct exits_cpu *here, u
 						       u32 tgid)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
+	struct exits_work done;
 	u32 index;
 
 	if (vcpu)
@@ -193,8 +203,10 @@ static __always_inline struct exits_vcpu *current_vcpu(struct exits_cpu *here, u
 	vcpu = vcpu_of_thread(tid, &index);
 	if (!vcpu)
 		vcpu = new_vcpu(tid, tgid, &index);
-	if (vcpu)
-		arrives(vcpu, index, here, cpu);
+	if (vcpu) {
+		look_at_done(here, &done);
+		arrives(vcpu, index, here, cpu, &done);
+	}
 	return vcpu;
 }
 

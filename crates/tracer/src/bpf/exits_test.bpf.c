@@ -5,6 +5,33 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "exits.h"
+
+/* An NMI that comes in the middle of a handler. */
+struct amid {
+	u64 cpu;
+	u64 now;
+	u64 ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct amid);
+} amid SEC(".maps");
+
+#define AMID()                                                                                     \
+	do {                                                                                       \
+		u32 only = 0;                                                                      \
+		struct amid *nmi = bpf_map_lookup_elem(&amid, &only);                              \
+		u64 ns = nmi ? nmi->ns : 0;                                                        \
+                                                                                                   \
+		if (ns) {                                                                          \
+			nmi->ns = 0;                                                               \
+			exits_nmi(nmi->cpu, nmi->now, ns);                                         \
+		}                                                                                  \
+	} while (0)
+
 #include "exits_handlers.bpf.h"
 #include "sources.bpf.h"
 
@@ -212,6 +239,15 @@ TEST(tsc_write)
 	return done();
 }
 
+TEST(amid)
+{
+	struct amid nmi = {.cpu = args->cpu, .now = args->now, .ns = args->values[0]};
+	u32 only = 0;
+
+	bpf_map_update_elem(&amid, &only, &nmi, 0);
+	return done();
+}
+
 static __always_inline void forget(void *value, u32 bytes)
 {
 	volatile u64 *words = value;
@@ -300,6 +336,8 @@ static long happens(u32 index, void *unused)
 		return test_reset(&event->args);
 	case 15:
 		return test_thread_ends(&event->args);
+	case 16:
+		return test_amid(&event->args);
 	}
 	return 1;
 }

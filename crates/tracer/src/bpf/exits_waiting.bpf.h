@@ -172,7 +172,8 @@ static __always_inline void exits_migrate(struct exits_vcpu *vcpu, u32 index,
 }
 
 static __always_inline void switched_in(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *here,
-					u32 cpu, u64 now, bool from_idle)
+					u32 cpu, u64 now, bool from_idle,
+					const struct exits_work *done)
 {
 	struct exits_cpu *there;
 
@@ -183,7 +184,7 @@ static __always_inline void switched_in(struct exits_vcpu *vcpu, u32 index, stru
 	if (there)
 		moves(vcpu, index, there, here, cpu, now);
 	else
-		off_until(vcpu, index, now, from_idle, &here->done, cpu);
+		off_until(vcpu, index, now, from_idle, done, cpu);
 	if (streaming)
 		waits_no_more(vcpu, here);
 	vcpu->off_start = 0;
@@ -194,6 +195,7 @@ static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 no
 					 u32 next_tid)
 {
 	struct exits_vcpu *vcpu;
+	struct exits_work done;
 	u32 index = 0;
 
 	no_irq_here(here);
@@ -218,8 +220,10 @@ static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 no
 	vcpu = next_tid ? vcpu_of_thread(next_tid, &index) : 0;
 	here->vcpu = 0;
 	if (vcpu) {
-		switched_in(vcpu, index, here, cpu, now, !prev->id);
-		arrives(vcpu, index, here, cpu);
+		look_at_done(here, &done);
+		switched_in(vcpu, index, here, cpu, now, !prev->id, &done);
+		AMID();
+		arrives(vcpu, index, here, cpu, &done);
 		interruption_ends(vcpu, here, now);
 		if (kvm_run_only)
 			seen(vcpu, now);

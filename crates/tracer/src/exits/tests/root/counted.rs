@@ -214,6 +214,33 @@ fn without_kvm_exit_an_exit_is_the_time_between_two_runs() {
     assert_eq!(vcpu.reasons[0].split.vmm, 300);
 }
 
+/// NMIs come at any time, and where KVM_RUN is entered or left every interrupt does.
+#[test]
+fn what_comes_while_the_books_are_brought_up_to_date_is_booked_once() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, IO]);
+    handlers.run("irq_entry", 0, 2_010, &[]);
+    handlers.run("irq_exit", 0, 2_020, &[]);
+    handlers.run("amid", 0, 2_200, &[90]);
+    handlers.run("run_leave", 0, 2_100, &[VCPU]);
+    handlers.run("run_enter", 0, 2_800, &[VCPU]);
+    handlers.run("switch", 0, 3_000, &[1, 0, VCPU, TASK]);
+    // The switch back reads its clock, and then the NMI comes.
+    handlers.run("amid", 0, 3_580, &[70]);
+    handlers.run("switch", 0, 3_500, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("entry", 0, 4_000, &[VCPU]);
+    let expected = ExitSplit {
+        // Until the end of the first NMI, which came before KVM_RUN was left.
+        kvm: 200 + 200 - 10 - 90 + 500 - 70,
+        vmm: 600,
+        preempted: 500,
+        host_irq: 10,
+        host_nmi: 90 + 70,
+        ..ExitSplit::default()
+    };
+    assert_eq!(handlers.vcpu(1).split, expected);
+}
+
 /// Programs are attached one by one, and a vCPU is switched in and halts meanwhile.
 #[test]
 fn inside_kvm_run_nothing_is_counted_before_counting() {
