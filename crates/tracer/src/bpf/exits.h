@@ -10,7 +10,8 @@
 #define EXITS_REASONS 40
 /* Buckets of a histogram: four for each power of two. */
 #define EXITS_BUCKETS 128
-/* Interruptions of an exit, in a row, of which one tells whether they came before a halt. */
+/* The last interruptions of an exit, of which is kept what had been taken when they were over: so
+ * that what came before a halt is told from what fell into it. */
 #define EXITS_INTERRUPTIONS 8
 /* Interrupts in progress on one CPU, at most: one in the handler of another is rare. */
 #define EXITS_NESTING 4
@@ -145,7 +146,7 @@ struct exits_vcpu {
 	u32 off_runnable;
 
 	/* A halt is told when it is over: its begin lies somewhere after this much was taken, and
-	 * after so many of the interruptions since. Sleeps since may be its own. */
+	 * among so many interruptions since. Sleeps since may be its own. */
 	u64 taken_before;
 	struct exits_slept slept;
 	struct exits_taken_by by[EXITS_INTERRUPTIONS];

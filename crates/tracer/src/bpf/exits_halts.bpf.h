@@ -15,36 +15,60 @@ static __always_inline void no_halt_before(struct exits_vcpu *vcpu)
 	__builtin_memset(&vcpu->slept, 0, sizeof(vcpu->slept));
 }
 
-/* Something that kept the vCPU is over. Those that find no room count as parts of the next halt:
- * it comes out too short, and KVM has the difference. */
+/* Something that kept the vCPU is over. The last ones are kept. */
 static __always_inline void interruption_ends(struct exits_vcpu *vcpu, const struct exits_cpu *here,
 					      u64 now)
 {
-	u32 place = vcpu->interruptions;
-	struct exits_taken_by *by;
+	struct exits_taken_by *by = &vcpu->by[vcpu->interruptions % EXITS_INTERRUPTIONS];
 
-	if (place >= EXITS_INTERRUPTIONS)
-		return;
-	by = &vcpu->by[place];
 	by->mono_ns = now;
 	by->taken = vcpu->taken + interrupts(&here->done) - interrupts(&vcpu->mark);
 	by->slept = vcpu->slept;
-	vcpu->interruptions = place + 1;
+	vcpu->interruptions++;
+}
+
+static __always_inline u64 slept_ns(const struct exits_slept *slept)
+{
+	return slept->blocked_ns + interrupts(&slept->work);
+}
+
+/* What had been taken at least by an instant before the oldest interruption that is kept: what was
+ * taken until that one, but for the time between the two. Sleeps that fit in there are the halt's.
+ */
+static __always_inline void taken_long_before(const struct exits_vcpu *vcpu, u64 instant,
+					      struct exits_taken_by *taken)
+{
+	const struct exits_taken_by *oldest = &vcpu->by[vcpu->interruptions % EXITS_INTERRUPTIONS];
+	u64 between = oldest->mono_ns - instant;
+
+	*taken = *oldest;
+	if (slept_ns(&oldest->slept) <= between)
+		__builtin_memset(&taken->slept, 0, sizeof(taken->slept));
+	taken->taken = minus(oldest->taken, between);
+	if (taken->taken < vcpu->taken_before)
+		taken->taken = vcpu->taken_before;
 }
 
 /* What had been taken by an instant at which nothing kept the vCPU. */
 static __always_inline void taken_by(const struct exits_vcpu *vcpu, u64 instant,
 				     struct exits_taken_by *taken)
 {
-	u32 place;
+	const struct exits_taken_by *by;
+	u32 back;
 
+	for (back = 1; back <= EXITS_INTERRUPTIONS && back <= vcpu->interruptions; back++) {
+		by = &vcpu->by[(vcpu->interruptions - back) % EXITS_INTERRUPTIONS];
+		if (by->mono_ns <= instant) {
+			*taken = *by;
+			return;
+		}
+	}
+	if (vcpu->interruptions > EXITS_INTERRUPTIONS) {
+		taken_long_before(vcpu, instant, taken);
+		return;
+	}
 	__builtin_memset(taken, 0, sizeof(*taken));
 	taken->taken = vcpu->taken_before;
-	for (place = 0; place < EXITS_INTERRUPTIONS; place++) {
-		if (place >= vcpu->interruptions || vcpu->by[place].mono_ns > instant)
-			break;
-		*taken = vcpu->by[place];
-	}
 }
 
 /* What has been booked of sleeps since is none. */

@@ -174,3 +174,62 @@ fn inside_kvm_run_what_others_took_is_told_at_once() {
     assert_eq!((counted.split.blocked, counted.split.total()), (500, 900));
     assert_eq!(counted.last_mono_ns, 3_600);
 }
+
+/// Nothing but KVM_RUN and halts says that no halt can have begun before.
+#[test]
+fn inside_kvm_run_a_halt_is_whole_however_much_came_before() {
+    for ticks in [4, 8, 40] {
+        let handlers = Handlers::kvm_run_only();
+        handlers.run("run_enter", 0, 1_000, &[VCPU]);
+        for number in 0..ticks {
+            handlers.run("irq_entry", 0, 1_010 + 20 * number, &[]);
+            handlers.run("irq_exit", 0, 1_020 + 20 * number, &[]);
+        }
+        handlers.run("switch", 0, 2_000, &[1, 0, VCPU, TASK]);
+        handlers.run("switch", 0, 3_000, &[0, SLEEPS, TASK, VCPU]);
+        sleeps(&handlers, 3_100, 3_600);
+        handlers.run("halted", 0, 3_600, &[500, 1]);
+        let expected = ExitSplit {
+            preempted: 1_000,
+            host_irq: 10 * ticks,
+            halted: 500,
+            ..ExitSplit::default()
+        };
+        assert_eq!(handlers.counted(1).split, expected, "{ticks} ticks");
+    }
+}
+
+/// More fell into a halt than is kept: it is told too short, and never longer than it was.
+#[test]
+fn a_halt_that_is_much_interrupted_is_no_longer_than_it_was() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, HLT]);
+    handlers.run("switch", 0, 2_100, &[1, 0, VCPU, TASK]);
+    handlers.run("switch", 0, 2_900, &[0, SLEEPS, TASK, VCPU]);
+    // It polls from 3000, and what is kept begins with the end of the fifth interrupt, at 3460.
+    for number in 0..12 {
+        handlers.run("irq_entry", 0, 3_050 + 100 * number, &[]);
+        handlers.run("irq_exit", 0, 3_060 + 100 * number, &[]);
+    }
+    handlers.run("halted", 0, 4_300, &[1_300, 0]);
+    handlers.run("entry", 0, 4_400, &[VCPU]);
+    let split = handlers.vcpu(1).split;
+    assert_eq!((split.preempted, split.host_irq), (800, 120));
+    // Until then all of it could have been taken, and 50 ns were.
+    assert_eq!(split.halted, 1_300 - 120 - (460 - 50));
+    assert_eq!(split.total(), 2_400);
+}
+
+/// However often it is woken for nothing.
+#[test]
+fn a_halt_of_many_sleeps_is_whole() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, HLT]);
+    for number in 0..12 {
+        sleeps(&handlers, 2_100 + 100 * number, 2_190 + 100 * number);
+    }
+    handlers.run("halted", 0, 3_300, &[1_200, 1]);
+    handlers.run("entry", 0, 3_400, &[VCPU]);
+    let split = handlers.vcpu(1).split;
+    assert_eq!((split.halted, split.kvm, split.blocked), (1_200, 200, 0));
+}

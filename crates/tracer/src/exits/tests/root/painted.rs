@@ -44,6 +44,8 @@ pub(super) struct Painted {
     pub(super) exits: Vec<Exit>,
     /// Outside of them, where exits are not all there is: `kvm` is 0.
     pub(super) inside_run: ExitSplit,
+    /// The stays that are made of, with what they are of KVM and the guest.
+    pub(super) stays: Vec<(u64, u64, ExitSplit)>,
     pub(super) first_mono_ns: u64,
     pub(super) last_mono_ns: u64,
 }
@@ -351,10 +353,11 @@ impl<'a> Canvas<'a> {
             }
         }
         outside.push((inside_from, painted.last_mono_ns));
-        let inside: Vec<_> = outside
+        painted.stays = outside
             .into_iter()
-            .map(|(from, to)| self.split(from, to).parts())
+            .map(|(from, to)| (from, to, self.split(from, to)))
             .collect();
+        let inside: Vec<_> = painted.stays.iter().map(|(.., it)| it.parts()).collect();
         painted.inside_run = ExitSplit::from_fn(|share| {
             let parts = inside.iter().flatten();
             let parts = parts.filter(|(of, _)| *of == share && share != vmnoise_events::Share::Kvm);
