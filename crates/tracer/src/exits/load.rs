@@ -65,9 +65,10 @@ impl Plan {
         })
     }
 
-    /// Why there is nothing to count, if there is not.
+    /// Why there is nothing to count, if there is not. Whose thread a CPU runs is known from
+    /// switches alone: without them one VM's exits would be another's.
     pub(super) fn lacks(self, absent: &BTreeMap<Group, String>) -> Option<(Group, &String)> {
-        let mut needed = [Group::KvmRun, Group::KvmExit]
+        let mut needed = [Group::KvmRun, Group::KvmExit, Group::Sched]
             .into_iter()
             .filter(|&group| !(self.kvm_run_only && group == Group::KvmExit));
         needed.find_map(|group| Some((group, absent.get(&group)?)))

@@ -23,7 +23,7 @@ fn a_witness_is_what_is_attached() {
     );
     let all = all.witnesses();
     assert!(all.irq && all.softirq && all.nmi && all.sched && all.kvm_run);
-    let cases: [(&str, &str, Witnesses); 5] = [
+    let cases: [(&str, &str, Witnesses); 4] = [
         (
             "irq_handler_exit",
             "host interrupts",
@@ -38,14 +38,6 @@ fn a_witness_is_what_is_attached() {
             },
         ),
         ("nmi_handler", "host NMIs", Witnesses { nmi: false, ..all }),
-        (
-            "sched_switch",
-            "host tasks",
-            Witnesses {
-                sched: false,
-                ..all
-            },
-        ),
         ("sched_migrate_task", "moves of the thread", all),
     ];
     for (tracepoint, probe, witnesses) in cases {
@@ -63,13 +55,15 @@ fn a_witness_is_what_is_attached() {
 }
 
 #[test]
-fn without_events_of_kvm_there_is_nothing_to_count() {
-    let Err(LoadError::Refused { why, remedy }) = without("kvm_fpu") else {
-        panic!("exits without KVM_RUN");
-    };
-    assert!(
-        why.contains("kvm_fpu") && why.contains("exits cannot be counted"),
-        "{why}"
-    );
-    assert!(remedy.contains("load the KVM module"), "{remedy}");
+fn without_events_of_kvm_and_of_the_scheduler_there_is_nothing_to_count() {
+    for (tracepoint, what_to_do) in [("kvm_fpu", "load the KVM module"), ("sched_switch", "")] {
+        let Err(LoadError::Refused { why, remedy }) = without(tracepoint) else {
+            panic!("exits without {tracepoint}");
+        };
+        assert!(
+            why.contains(tracepoint) && why.contains("exits cannot be counted"),
+            "{why}"
+        );
+        assert!(remedy.contains(what_to_do), "{remedy}");
+    }
 }
