@@ -150,16 +150,22 @@ int BPF_PROG(kvm_vcpu_wakeup, u64 ns, bool waited)
 	return 0;
 }
 
-/* The vCPU whose thread runs here. */
-static __always_inline struct exits_vcpu *vcpu_here(struct exits_cpu *slot, u32 cpu)
+/* The vCPU whose thread runs here, by its number. */
+static __always_inline struct exits_vcpu *vcpu_of_current(struct exits_cpu *slot, u32 cpu, u64 now)
+{
+	u64 id = bpf_get_current_pid_tgid();
+
+	if (streaming)
+		slot->running_task = bpf_get_current_task();
+	return current_vcpu(slot, cpu, now, id, id >> 32);
+}
+
+/* The same, as the last switch told. */
+static __always_inline struct exits_vcpu *vcpu_here(struct exits_cpu *slot, u32 cpu, u64 now)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(slot->vcpu);
-	u64 id;
 
-	if (vcpu)
-		return vcpu;
-	id = bpf_get_current_pid_tgid();
-	return current_vcpu(slot, cpu, id, id >> 32);
+	return vcpu ? vcpu : vcpu_of_current(slot, cpu, now);
 }
 
 SEC("tp_btf/kvm_fpu")
@@ -168,7 +174,7 @@ int BPF_PROG(kvm_fpu, int load)
 	u64 now = bpf_ktime_get_ns();
 	u32 cpu = here();
 	struct exits_cpu *slot = counted_cpu(cpu);
-	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu) : 0;
+	struct exits_vcpu *vcpu = slot ? vcpu_of_current(slot, cpu, now) : 0;
 
 	if (!vcpu)
 		return 0;
@@ -197,7 +203,7 @@ int BPF_PROG(kvm_exit, struct kvm_vcpu *kvm, u32 isa)
 	u64 now = bpf_ktime_get_ns();
 	u32 cpu = here();
 	struct exits_cpu *slot = exits_cpu(cpu);
-	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu) : 0;
+	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu, now) : 0;
 
 	/* Since 6.12 the verifier asks of a module's pointers whether they are none. */
 	if (!vcpu || !kvm)
@@ -217,7 +223,7 @@ int BPF_PROG(kvm_entry, struct kvm_vcpu *kvm)
 	u64 now = bpf_ktime_get_ns();
 	u32 cpu = here();
 	struct exits_cpu *slot = counted_cpu(cpu);
-	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu) : 0;
+	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu, now) : 0;
 
 	if (vcpu && kvm) {
 		struct exits_entered what = {
@@ -226,7 +232,11 @@ int BPF_PROG(kvm_entry, struct kvm_vcpu *kvm)
 		    .exits = kvm->stat.exits,
 		};
 
-		vcpu = enters(vcpu, slot, cpu, &what);
+		if (is_new_to(vcpu, &what)) {
+			u64 id = bpf_get_current_pid_tgid();
+
+			vcpu = takes_up(vcpu, slot, cpu, now, &what, id, id >> 32);
+		}
 	}
 	if (vcpu)
 		exits_entry(vcpu, slot, cpu, now);

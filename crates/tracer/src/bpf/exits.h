@@ -64,11 +64,11 @@ struct exits_cpu {
 	/* The outermost one first. Their names only where they are told one by one. */
 	struct exits_begin irqs[EXITS_NESTING];
 
-	/* Only where it is told one by one: who runs and since when, and how many vCPUs wait. */
+	/* Who runs, and since when; 0 is not known. */
 	u64 running_since;
-	u64 running_task;
+	u64 running_task; /* only where it is told one by one */
 	u32 running_tid;
-	u32 waiting;
+	u32 waiting; /* the same: how many vCPUs wait for this CPU */
 	u64 more_reserved[5];
 };
 _Static_assert(sizeof(struct exits_cpu) == 384, "two cache lines for each third of a slot");

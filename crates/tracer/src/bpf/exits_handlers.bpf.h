@@ -168,32 +168,42 @@ struct exits_entered {
 	u64 exits;
 };
 
-/* A thread enters another VM than before: it is another vCPU from here on. Of the same VM it is
- * counted together with the one before. The memory of what is gone is given to whoever comes next:
- * where that is both the VM's and the vCPU's, the new vCPU has made fewer exits. */
-static __always_inline struct exits_vcpu *takes_up(struct exits_vcpu *vcpu, struct exits_cpu *here,
-						   u32 cpu, const struct exits_entered *what)
+/* Whether this vCPU has entered it last: most entries are as the one before. */
+static __always_inline bool is_new_to(struct exits_vcpu *vcpu, const struct exits_entered *what)
 {
-	u32 tid = vcpu->tid, tgid = vcpu->tgid;
+	if (vcpu->kvm_vcpu != what->kvm_vcpu || vcpu->vm != what->vm || vcpu->exits > what->exits)
+		return 1;
+	vcpu->exits = what->exits;
+	return 0;
+}
 
-	if (vcpu->vm && (vcpu->vm != what->vm || vcpu->kvm_vcpu == what->kvm_vcpu)) {
+/* The memory of what is gone is given to whoever comes next: where that is both the VM's and the
+ * vCPU's, the new vCPU has made fewer exits. */
+static __always_inline bool is_another_vm(const struct exits_vcpu *vcpu,
+					  const struct exits_entered *what)
+{
+	if (!vcpu->vm)
+		return 0;
+	return vcpu->vm != what->vm ||
+	       (vcpu->kvm_vcpu == what->kvm_vcpu && vcpu->exits > what->exits);
+}
+
+/* A thread enters another VM than before: it is another vCPU from here on. Of the same VM it is
+ * counted together with the one before. It may be another thread, if a switch was not seen. */
+static __always_inline struct exits_vcpu *takes_up(struct exits_vcpu *vcpu, struct exits_cpu *here,
+						   u32 cpu, u64 now,
+						   const struct exits_entered *what, u32 tid,
+						   u32 tgid)
+{
+	vcpu = current_vcpu(here, cpu, now, tid, tgid);
+	if (vcpu && is_another_vm(vcpu, what)) {
 		exits_thread_ends(tid);
-		vcpu = current_vcpu(here, cpu, tid, tgid);
+		vcpu = current_vcpu(here, cpu, now, tid, tgid);
 	}
 	if (vcpu) {
 		vcpu->kvm_vcpu = what->kvm_vcpu;
 		vcpu->exits = what->exits;
 	}
-	return vcpu;
-}
-
-/* Most entries are as the one before. */
-static __always_inline struct exits_vcpu *enters(struct exits_vcpu *vcpu, struct exits_cpu *here,
-						 u32 cpu, const struct exits_entered *what)
-{
-	if (vcpu->kvm_vcpu != what->kvm_vcpu || vcpu->vm != what->vm || vcpu->exits > what->exits)
-		return takes_up(vcpu, here, cpu, what);
-	vcpu->exits = what->exits;
 	return vcpu;
 }
 

@@ -175,39 +175,4 @@ static __always_inline void look_at_done(struct exits_cpu *here, struct exits_wo
 	barrier();
 }
 
-/* The vCPU's thread is current here, and nowhere else; it is told what is done from here on. */
-static __always_inline void arrives(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *here,
-				    u32 cpu, const struct exits_work *done)
-{
-	struct exits_cpu *before = vcpu->cpu != cpu ? exits_cpu(vcpu->cpu) : 0;
-
-	/* A switch that nobody told would leave it there. */
-	if (before && before->vcpu == index)
-		before->vcpu = 0;
-	here->vcpu = index;
-	here->hosts = 1;
-	vcpu->cpu = cpu;
-	vcpu->mark = *done;
-}
-
-/* The vCPU whose thread is current on this CPU, were it not seen before. */
-static __always_inline struct exits_vcpu *current_vcpu(struct exits_cpu *here, u32 cpu, u32 tid,
-						       u32 tgid)
-{
-	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
-	struct exits_work done;
-	u32 index;
-
-	if (vcpu)
-		return vcpu;
-	vcpu = vcpu_of_thread(tid, &index);
-	if (!vcpu)
-		vcpu = new_vcpu(tid, tgid, &index);
-	if (vcpu) {
-		look_at_done(here, &done);
-		arrives(vcpu, index, here, cpu, &done);
-	}
-	return vcpu;
-}
-
 #endif

@@ -48,10 +48,8 @@ static __always_inline void tell_run(struct exits_cpu *here, u32 cpu, u64 now,
 {
 	if (!streaming)
 		return;
-	if (here->waiting && here->running_since) {
-		if (here->running_tid != running->id) {
-			count_unpaired(here, 1);
-		} else if (running->id) {
+	if (here->waiting && here->running_since && here->running_tid == running->id) {
+		if (running->id) {
 			tell_activity(here, cpu, VMNOISE_THREAD, here->running_since, now, running);
 		} else {
 			struct vmnoise_source idle = source_from(VMNOISE_FROM_IDLE, 0);

@@ -167,12 +167,22 @@ TEST(halted)
 	return done();
 }
 
-/* KVM's events name their thread, as the tracepoints find it. */
+/* KVM's events name their thread: where KVM_RUN is entered or left it is looked at. */
 static __always_inline struct exits_vcpu *vcpu_of(struct arguments *args)
 {
 	struct exits_cpu *cpu = exits_cpu(args->cpu);
+	u64 tid = args->values[0];
 
-	return cpu ? current_vcpu(cpu, args->cpu, args->values[0], args->values[0]) : 0;
+	return cpu ? current_vcpu(cpu, args->cpu, args->now, tid, tid) : 0;
+}
+
+/* At exits and entries only where no vCPU is known to be here. */
+static __always_inline struct exits_vcpu *vcpu_here(struct arguments *args)
+{
+	struct exits_cpu *cpu = exits_cpu(args->cpu);
+	struct exits_vcpu *vcpu = cpu ? exits_vcpu(cpu->vcpu) : 0;
+
+	return vcpu ? vcpu : vcpu_of(args);
 }
 
 TEST(run_leave)
@@ -197,7 +207,7 @@ TEST(run_enter)
 
 TEST(exit)
 {
-	struct exits_vcpu *vcpu = vcpu_of(args);
+	struct exits_vcpu *vcpu = vcpu_here(args);
 
 	if (vcpu) {
 		vcpu->isa = 2;
@@ -210,7 +220,7 @@ TEST(exit)
 TEST(entry)
 {
 	struct exits_cpu *cpu = exits_cpu(args->cpu);
-	struct exits_vcpu *vcpu = vcpu_of(args);
+	struct exits_vcpu *vcpu = vcpu_here(args);
 
 	if (vcpu && cpu && args->values[1]) {
 		struct exits_entered what = {
@@ -219,7 +229,9 @@ TEST(entry)
 		    .exits = args->values[3],
 		};
 
-		vcpu = enters(vcpu, cpu, args->cpu, &what);
+		if (is_new_to(vcpu, &what))
+			vcpu = takes_up(vcpu, cpu, args->cpu, args->now, &what, args->values[0],
+					args->values[0]);
 	}
 	if (cpu && vcpu)
 		exits_entry(vcpu, cpu, args->cpu, args->now);

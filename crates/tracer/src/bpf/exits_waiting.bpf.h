@@ -190,6 +190,118 @@ static __always_inline void switched_in(struct exits_vcpu *vcpu, u32 index, stru
 	vcpu->off_start = 0;
 }
 
+/* A switch of its thread was not seen: how long it was away nobody knows, and the exit in progress
+ * is not counted. What was taken inside KVM_RUN before is, but for sleeps, which may have been
+ * halts. */
+static __always_inline void lose_sight(struct exits_vcpu *vcpu)
+{
+	struct exits_slept none = {};
+
+	if (kvm_run_only && !vcpu->in_exit) {
+		take_back_sleeps(vcpu, &none);
+		book_inside_run(vcpu);
+	} else {
+		start_afresh(vcpu);
+	}
+	vcpu->entered = 0;
+	vcpu->left = 0;
+	vcpu->off_start = 0;
+	vcpu->vmm.entered_mono_ns = 0;
+}
+
+/* The vCPU's thread is current here, and nowhere else; it is told what is done from here on. */
+static __always_inline void arrives(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *here,
+				    u32 cpu, const struct exits_work *done)
+{
+	struct exits_cpu *before = vcpu->cpu != cpu ? exits_cpu(vcpu->cpu) : 0;
+
+	/* It was not seen to leave. */
+	if (before && before->vcpu == index) {
+		before->vcpu = 0;
+		count_unpaired(before, 1);
+		lose_sight(vcpu);
+	}
+	here->vcpu = index;
+	here->hosts = 1;
+	vcpu->cpu = cpu;
+	vcpu->mark = *done;
+}
+
+static __always_inline void idle_ends(struct exits_cpu *here, u64 now)
+{
+	if (!here->idle_start)
+		return;
+	/* An NMI may have come since the clock was read: longer than the idle time, even. */
+	here->done.idle_ns +=
+	    minus(now - here->idle_start, interrupts(&here->done) - here->idle_taken);
+	here->idle_start = 0;
+}
+
+/* Another thread is current than the one that was seen to come. */
+static __always_inline void left_unseen(struct exits_cpu *here, u32 tid)
+{
+	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
+
+	count_unpaired(here, 1);
+	if (vcpu && vcpu->tid != tid) {
+		lose_sight(vcpu);
+		here->vcpu = 0;
+	}
+}
+
+/* The vCPU whose thread is current on this CPU, were it not seen before. One that came back unseen
+ * has been away until now at most. Seldom, hence no part of each program. */
+static __noinline struct exits_vcpu *current_vcpu(struct exits_cpu *here, u32 cpu, u64 now, u32 tid,
+						  u32 tgid)
+{
+	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
+	bool idled = here->idle_start;
+	struct exits_work done;
+	u32 index;
+
+	if (vcpu && vcpu->tid == tid)
+		return vcpu;
+	if (here->running_since && here->running_tid != tid)
+		left_unseen(here, tid);
+	if (!here->running_since || here->running_tid != tid) {
+		here->running_since = now;
+		here->running_tid = tid;
+	}
+	idle_ends(here, now);
+	vcpu = vcpu_of_thread(tid, &index);
+	if (!vcpu)
+		vcpu = new_vcpu(tid, tgid, &index);
+	if (!vcpu)
+		return 0;
+	look_at_done(here, &done);
+	switched_in(vcpu, index, here, cpu, now, idled, &done);
+	arrives(vcpu, index, here, cpu, &done);
+	interruption_ends(vcpu, here, now);
+	return vcpu;
+}
+
+/* Who leaves is not who was seen to come: no exit of either is counted that is in progress. */
+static __noinline void unseen_before(struct exits_cpu *here, u32 cpu, u32 tid)
+{
+	struct exits_vcpu *vcpu;
+	struct exits_cpu *there;
+	struct exits_work done;
+	u32 index;
+
+	left_unseen(here, tid);
+	here->running_since = 0;
+	here->idle_start = 0;
+	vcpu = tid && !here->vcpu ? vcpu_of_thread(tid, &index) : 0;
+	if (!vcpu)
+		return;
+	there = exits_cpu(vcpu->cpu);
+	if (streaming && there)
+		waits_no_more(vcpu, there);
+	lose_sight(vcpu);
+	look_at_done(here, &done);
+	arrives(vcpu, index, here, cpu, &done);
+}
+
 static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 now, bool preempted,
 					 u32 prev_state, const struct vmnoise_source *prev,
 					 u32 next_tid)
@@ -198,16 +310,12 @@ static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 no
 	struct exits_work done;
 	u32 index = 0;
 
+	if (here->running_since && here->running_tid != prev->id)
+		unseen_before(here, cpu, prev->id);
 	no_irq_here(here);
 	softirq_leaves(here, cpu, now);
 	tell_run(here, cpu, now, prev);
-	if (here->idle_start) {
-		/* An NMI may have come since the clock was read: longer than the idle time, even.
-		 */
-		here->done.idle_ns +=
-		    minus(now - here->idle_start, interrupts(&here->done) - here->idle_taken);
-		here->idle_start = 0;
-	}
+	idle_ends(here, now);
 	vcpu = exits_vcpu(here->vcpu);
 	if (vcpu)
 		switched_out(vcpu, here, cpu, now, preempted || !prev_state);
@@ -215,8 +323,8 @@ static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 no
 		here->idle_start = now;
 		here->idle_taken = interrupts(&here->done);
 	}
-	if (streaming)
-		here->running_tid = next_tid;
+	here->running_since = now;
+	here->running_tid = next_tid;
 	vcpu = next_tid ? vcpu_of_thread(next_tid, &index) : 0;
 	here->vcpu = 0;
 	if (vcpu) {

@@ -14,5 +14,6 @@ mod root {
     mod paired;
     mod places;
     mod told;
+    mod unseen;
     mod watched;
 }

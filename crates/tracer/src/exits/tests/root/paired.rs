@@ -110,11 +110,11 @@ fn no_begin_is_looked_at_before_its_end_can_be_seen() {
 #[test]
 fn where_no_vcpu_ever_was_nothing_is_missed() {
     let handlers = Handlers::entered();
-    for cpu in [0, 3] {
+    for (cpu, leaves) in [(0, VCPU), (3, TASK)] {
         handlers.run("irq_entry", cpu, 1_100, &[]);
         handlers.run("irq_exit", cpu, 1_200, &[CALL]);
         handlers.run("softirq_entry", cpu, 1_300, &[1]);
-        handlers.run("switch", cpu, 1_400, &[0, SLEEPS, TASK, TASK + 1]);
+        handlers.run("switch", cpu, 1_400, &[0, SLEEPS, leaves, TASK + 1]);
     }
     // On CPU 0: an end, a begin, a soft interrupt.
     assert_eq!(handlers.unpaired(), 3);

@@ -1,0 +1,133 @@
+//! Machines that hide some switches (docs/design.md): what a vCPU's thread was about is not guessed, and
+//! what is not counted for it is told.
+
+use vmnoise_events::ExitSplit;
+
+use super::harness::{CPUID, HLT, Handlers, IDLE, SLEEPS, TASK, VCPU};
+
+/// Another task, and another vCPU's thread.
+const OTHER: u64 = 8;
+const OTHER_VCPU: u64 = 200;
+
+/// Its thread comes at 900, seen, and enters at 1000.
+fn came() -> Handlers {
+    let handlers = Handlers::new();
+    handlers.run("switch", 0, 900, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("entry", 0, 1_000, &[VCPU, 0xa0, 0x1]);
+    handlers
+}
+
+/// Exits and enters, nothing else, for 100 ns.
+fn one_exit(handlers: &Handlers, tid: u64, at: u64) {
+    handlers.run("exit", 0, at, &[tid, CPUID, 0x1]);
+    handlers.run("entry", 0, at + 100, &[tid]);
+}
+
+#[test]
+fn who_is_back_unseen_has_waited_until_it_is_seen() {
+    for (idle, split) in [
+        (
+            TASK,
+            ExitSplit {
+                kvm: 100,
+                preempted: 4_000,
+                ..ExitSplit::default()
+            },
+        ),
+        (
+            IDLE,
+            ExitSplit {
+                kvm: 100,
+                throttled: 4_000,
+                ..ExitSplit::default()
+            },
+        ),
+    ] {
+        let handlers = came();
+        handlers.run("exit", 0, 2_000, &[VCPU, CPUID, 0x1]);
+        handlers.run("switch", 0, 2_100, &[1, 0, VCPU, idle]);
+        // Back at 6000.
+        handlers.run("entry", 0, 6_100, &[VCPU]);
+        assert_eq!(handlers.vcpu(1).split, split);
+        assert_eq!(handlers.unpaired(), 1);
+        one_exit(&handlers, VCPU, 7_000);
+        handlers.run("exit", 0, 8_000, &[VCPU, CPUID, 0x1]);
+        handlers.run("switch", 0, 8_100, &[1, 0, VCPU, TASK]);
+        handlers.run("switch", 0, 8_300, &[0, SLEEPS, TASK, VCPU]);
+        handlers.run("entry", 0, 8_400, &[VCPU]);
+        let counted = handlers.vcpu(1);
+        assert_eq!((counted.exits, counted.split.kvm), (3, 400));
+        assert_eq!(counted.split.total(), 4_600);
+        assert_eq!(handlers.unpaired(), 1);
+    }
+}
+
+#[test]
+fn an_exit_in_which_a_switch_was_not_seen_is_not_counted() {
+    let handlers = came();
+    handlers.run("exit", 0, 2_000, &[VCPU, CPUID, 0x1]);
+    handlers.run("switch", 0, 2_100, &[1, 0, VCPU, TASK]);
+    // Back at 6000.
+    handlers.run("switch", 0, 8_000, &[1, 0, VCPU, OTHER]);
+    handlers.run("switch", 0, 9_000, &[0, SLEEPS, OTHER, VCPU]);
+    handlers.run("entry", 0, 9_100, &[VCPU]);
+    // Away at 9200, back at 9900.
+    handlers.run("switch", 0, 9_900, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("exit", 0, 9_950, &[VCPU, CPUID, 0x1]);
+    handlers.run("entry", 0, 9_960, &[VCPU]);
+    assert_eq!(handlers.vcpu(1).exits, 0);
+    assert_eq!(handlers.unpaired(), 2);
+    // Away, and on another CPU.
+    handlers.run("exit", 0, 10_000, &[VCPU, CPUID, 0x1]);
+    handlers.run("switch", 1, 12_000, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("entry", 1, 12_100, &[VCPU]);
+    assert_eq!(handlers.vcpu(1).exits, 0);
+    assert_eq!(handlers.unpaired(), 3);
+    handlers.run("exit", 1, 13_000, &[VCPU, CPUID, 0x1]);
+    handlers.run("entry", 1, 13_100, &[VCPU]);
+    let counted = handlers.vcpu(1);
+    assert_eq!((counted.exits, counted.split.total()), (1, 100));
+    // Nobody waits for who had the CPU.
+    handlers.run("switch", 0, 14_000, &[0, SLEEPS, OTHER, TASK]);
+    assert!(handlers.intervals().iter().all(|it| it.3 <= 9_000));
+}
+
+/// Its thread has given way to another VM's, unseen: it is not the one that enters.
+#[test]
+fn who_left_unseen_is_neither_ended_nor_counted_for() {
+    for [kvm_vcpu, vm] in [[0xb0, 0x2], [0xb0, 0x1]] {
+        let handlers = came();
+        one_exit(&handlers, VCPU, 1_500);
+        handlers.run("exit", 0, 2_000, &[VCPU, CPUID, 0x1]);
+        handlers.run("entry", 0, 5_000, &[OTHER_VCPU, kvm_vcpu, vm]);
+        handlers.run("exit", 0, 6_000, &[OTHER_VCPU, HLT, vm]);
+        handlers.run("entry", 0, 6_200, &[OTHER_VCPU, kvm_vcpu, vm, 1]);
+        assert_eq!(handlers.place_of(VCPU), Some(1));
+        assert_eq!(handlers.place_of(OTHER_VCPU), Some(2));
+        assert_eq!(handlers.vcpu(1).exits, 1);
+        assert_eq!(handlers.bury(), []);
+        let other = handlers.vcpu(2);
+        assert_eq!((other.exits, other.split.kvm), (1, 200));
+        assert_eq!(handlers.unpaired(), 1);
+        handlers.run("switch", 0, 7_000, &[1, 0, OTHER_VCPU, VCPU]);
+        handlers.run("entry", 0, 7_100, &[VCPU]);
+        one_exit(&handlers, VCPU, 8_000);
+        assert_eq!(handlers.vcpu(1).split.total(), 200);
+        assert_eq!(handlers.unpaired(), 1);
+    }
+}
+
+#[test]
+fn where_only_kvm_run_is_seen_its_thread_is_told_from_others() {
+    let handlers = Handlers::two_runs();
+    handlers.run("switch", 0, 3_400, &[1, 0, VCPU, TASK]);
+    handlers.run("switch", 0, 3_500, &[0, SLEEPS, TASK, VCPU]);
+    // It has given way at 4000.
+    handlers.run("run_leave", 0, 5_000, &[OTHER_VCPU]);
+    handlers.run("run_enter", 0, 5_100, &[OTHER_VCPU]);
+    let counted = handlers.counted(1);
+    assert_eq!((counted.exits, counted.split.vmm), (1, 300));
+    assert_eq!(counted.split.preempted, 500);
+    assert_eq!(handlers.counted(2).split.vmm, 100);
+    assert_eq!(handlers.unpaired(), 1);
+}
