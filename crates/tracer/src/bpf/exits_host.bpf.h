@@ -3,7 +3,7 @@
 #ifndef VMNOISE_EXITS_HOST_BPF_H
 #define VMNOISE_EXITS_HOST_BPF_H
 
-/* Where the tests let an interrupt come. */
+/* Where the tests let something come that is not this CPU's doing, or an NMI. */
 #ifndef AMID
 #define AMID()
 #endif
@@ -83,6 +83,7 @@ static __always_inline void exits_irq_exit(u32 cpu, u64 now, u32 id, u32 origin)
 		if (i)
 			count_unpaired(here, i);
 		here->irq_depth = depth;
+		barrier(); /* as a soft interrupt ends */
 		irq_ends(here, cpu, now, begin);
 		return;
 	}
@@ -113,16 +114,21 @@ static __always_inline void exits_softirq_entry(u32 cpu, u64 now, u32 number)
 	here->softirq_start = now;
 }
 
+/* Who looks from another CPU in the middle finds it in progress no more, and not yet done. */
 static __always_inline void softirq_ends(struct exits_cpu *here, u32 cpu, u64 now)
 {
 	u64 taken = here->done.irq_ns + here->done.nmi_ns - here->softirq_taken;
+	u64 start = here->softirq_start;
 
-	here->done.softirq_ns += minus(now - here->softirq_start, taken);
+	here->softirq_start = 0;
+	barrier();
+	AMID();
+	here->done.softirq_ns += minus(now - start, taken);
 	host_ends(here, now);
 	if (streaming) {
 		struct vmnoise_source source = source_from(VMNOISE_FROM_SOFTIRQ, here->softirq);
 
-		tell_activity(here, cpu, VMNOISE_SOFTIRQ, here->softirq_start, now, &source);
+		tell_activity(here, cpu, VMNOISE_SOFTIRQ, start, now, &source);
 	}
 }
 
@@ -132,9 +138,11 @@ static __always_inline void exits_softirq_exit(u32 cpu, u64 now, u32 number)
 
 	if (!here || !here->softirq_seen)
 		return;
-	if (here->softirq_start && here->softirq == number)
+	if (here->softirq_start && here->softirq == number) {
 		softirq_ends(here, cpu, now);
-	else if (here->softirqs_cut)
+		return;
+	}
+	if (here->softirqs_cut)
 		here->softirqs_cut--;
 	else
 		count_unpaired(here, 1);
@@ -150,9 +158,9 @@ static __always_inline void softirq_leaves(struct exits_cpu *here, u32 cpu, u64 
 	if (preempt_rt) {
 		softirq_ends(here, cpu, now);
 		here->softirqs_cut++;
-	} else {
-		count_unpaired(here, 1);
+		return;
 	}
+	count_unpaired(here, 1);
 	here->softirq_start = 0;
 }
 

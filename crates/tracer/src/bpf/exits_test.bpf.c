@@ -6,11 +6,12 @@
 #include <bpf/bpf_core_read.h>
 #include "exits.h"
 
-/* An NMI that comes in the middle of a handler. */
+/* What comes in the middle of a handler: an NMI, or another CPU that wakes a thread. */
 struct amid {
 	u64 cpu;
 	u64 now;
-	u64 ns;
+	u64 nmi_ns;
+	u64 wakes;
 };
 
 struct {
@@ -20,17 +21,8 @@ struct {
 	__type(value, struct amid);
 } amid SEC(".maps");
 
-#define AMID()                                                                                     \
-	do {                                                                                       \
-		u32 only = 0;                                                                      \
-		struct amid *nmi = bpf_map_lookup_elem(&amid, &only);                              \
-		u64 ns = nmi ? nmi->ns : 0;                                                        \
-                                                                                                   \
-		if (ns) {                                                                          \
-			nmi->ns = 0;                                                               \
-			exits_nmi(nmi->cpu, nmi->now, ns);                                         \
-		}                                                                                  \
-	} while (0)
+static __noinline int comes_amid(void);
+#define AMID() comes_amid()
 
 #include "exits_handlers.bpf.h"
 #include "sources.bpf.h"
@@ -251,12 +243,34 @@ TEST(tsc_write)
 	return done();
 }
 
+static __noinline int comes_amid(void)
+{
+	u32 only = 0;
+	struct amid *it = bpf_map_lookup_elem(&amid, &only);
+	struct amid comes;
+
+	if (!it)
+		return done();
+	comes = *it;
+	it->nmi_ns = it->wakes = 0;
+	if (comes.nmi_ns)
+		exits_nmi(comes.cpu, comes.now, comes.nmi_ns);
+	if (comes.wakes)
+		exits_waking(comes.cpu, comes.wakes, comes.now);
+	return done();
+}
+
 TEST(amid)
 {
-	struct amid nmi = {.cpu = args->cpu, .now = args->now, .ns = args->values[0]};
+	struct amid comes = {
+	    .cpu = args->cpu,
+	    .now = args->now,
+	    .nmi_ns = args->values[0],
+	    .wakes = args->values[1],
+	};
 	u32 only = 0;
 
-	bpf_map_update_elem(&amid, &only, &nmi, 0);
+	bpf_map_update_elem(&amid, &only, &comes, 0);
 	return done();
 }
 

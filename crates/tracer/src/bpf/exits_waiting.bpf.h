@@ -73,8 +73,17 @@ static __always_inline void waits_no_more(struct exits_vcpu *vcpu, struct exits_
 		waits_here(here, -1);
 }
 
-static __always_inline void switched_out(struct exits_vcpu *vcpu, struct exits_cpu *here, u32 cpu,
-					 u64 now, bool runnable)
+/* Whether its thread is a vCPU still: user space may have given up its place. */
+static __always_inline bool is_vcpu_still(const struct exits_vcpu *vcpu, u32 index)
+{
+	u32 tid = vcpu->tid;
+	u32 *found = bpf_map_lookup_elem(&threads, &tid);
+
+	return found && *found == index;
+}
+
+static __always_inline void switched_out(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *here,
+					 u32 cpu, u64 now, bool runnable)
 {
 	host_begins(here, cpu, now);
 	now = book_here(vcpu, here, now);
@@ -86,7 +95,8 @@ static __always_inline void switched_out(struct exits_vcpu *vcpu, struct exits_c
 		return;
 	vcpu->off_cpu = cpu;
 	vcpu->waker.origin = VMNOISE_FROM_NOBODY;
-	if (runnable)
+	/* Else nobody would see its wait end. */
+	if (runnable && is_vcpu_still(vcpu, index))
 		waits(vcpu, here);
 }
 
@@ -229,12 +239,14 @@ static __always_inline void arrives(struct exits_vcpu *vcpu, u32 index, struct e
 
 static __always_inline void idle_ends(struct exits_cpu *here, u64 now)
 {
-	if (!here->idle_start)
+	u64 start = here->idle_start;
+
+	if (!start)
 		return;
-	/* An NMI may have come since the clock was read: longer than the idle time, even. */
-	here->done.idle_ns +=
-	    minus(now - here->idle_start, interrupts(&here->done) - here->idle_taken);
 	here->idle_start = 0;
+	barrier(); /* as a soft interrupt ends */
+	/* An NMI may have come since the clock was read: longer than the idle time, even. */
+	here->done.idle_ns += minus(now - start, interrupts(&here->done) - here->idle_taken);
 }
 
 /* Another thread is current than the one that was seen to come. */
@@ -318,7 +330,7 @@ static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 no
 	idle_ends(here, now);
 	vcpu = exits_vcpu(here->vcpu);
 	if (vcpu)
-		switched_out(vcpu, here, cpu, now, preempted || !prev_state);
+		switched_out(vcpu, here->vcpu, here, cpu, now, preempted || !prev_state);
 	if (!next_tid) {
 		here->idle_start = now;
 		here->idle_taken = interrupts(&here->done);

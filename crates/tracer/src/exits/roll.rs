@@ -26,6 +26,8 @@ pub(super) struct Roll {
     /// Processes that were seen to hold VMs when all were looked at last. What a VM is called is
     /// known of others, too: of those of other users no more than that may be seen.
     hold_vms: BTreeSet<u32>,
+    /// Whose VMs are gone, and whose places could not be given up yet.
+    outlived: Vec<(VcpuId, u32)>,
 }
 
 impl Roll {
@@ -38,6 +40,7 @@ impl Roll {
             unasked: Vec::new(),
             stale: false,
             hold_vms: BTreeSet::new(),
+            outlived: Vec::new(),
         }
     }
 
@@ -91,16 +94,16 @@ impl Roll {
     /// Vacates the places of those whose VM was seen at the look before, and is not among these.
     pub(super) fn forget_gone(&mut self, object: &Object, vms: &[Vm]) -> std::io::Result<()> {
         let gone = self.gone(vms);
-        if gone.is_empty() {
-            return Ok(());
-        }
-        for (id, place) in self.table.present() {
+        let mut outlived = std::mem::take(&mut self.outlived);
+        let present = self.table.present().into_iter();
+        outlived.extend(present.filter(|(id, _)| {
             // Who came since is of another VM.
-            let Some(vcpu) = self.defined.get(id.0 as usize) else {
-                continue;
-            };
-            if gone.contains(&vcpu.vmm_pid) {
-                self.table.vacate(object, place, vcpu.tid)?;
+            let vcpu = self.defined.get(id.0 as usize);
+            vcpu.is_some_and(|vcpu| gone.contains(&vcpu.vmm_pid))
+        }));
+        for vcpu in outlived {
+            if !self.table.vacate(object, vcpu)? {
+                self.outlived.push(vcpu);
             }
         }
         Ok(())

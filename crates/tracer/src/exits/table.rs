@@ -89,13 +89,27 @@ impl Table {
     }
 
     /// A thread that is a vCPU no more, though it may live on: once it has left its CPU, its
-    /// place is given up.
-    pub(super) fn vacate(&mut self, object: &Object, place: u32, tid: u32) -> std::io::Result<()> {
+    /// place is given up. Whether that is done: not while it waits for a CPU, where that is known
+    /// until it gets one.
+    pub(super) fn vacate(
+        &mut self,
+        object: &Object,
+        (id, place): (VcpuId, u32),
+    ) -> std::io::Result<bool> {
+        let Some(vcpu) = object.value::<WireVcpu>("vcpus", place)? else {
+            return Ok(true);
+        };
         // Where it is gone already, or the thread is another vCPU by now, the kernel says so itself.
-        if object.value("threads", tid)? == Some(place) && object.remove("threads", tid)? {
+        if self.at(place) != Some(id) || object.value("threads", vcpu.tid)? != Some(place) {
+            return Ok(true);
+        }
+        if vcpu.waits != 0 {
+            return Ok(false);
+        }
+        if object.remove("threads", vcpu.tid)? {
             self.vacating.push(place);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Nothing leads to a place of which no thread and no CPU knows.

@@ -241,6 +241,27 @@ fn what_comes_while_the_books_are_brought_up_to_date_is_booked_once() {
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
+/// Another CPU wakes it just as a soft interrupt ends on its own: that is told late, not twice.
+#[test]
+fn what_ends_as_another_cpu_looks_is_booked_once() {
+    let handlers = Handlers::entered();
+    handlers.run("exit", 0, 2_000, &[VCPU, 0x400]);
+    handlers.run("switch", 0, 2_100, &[0, SLEEPS, VCPU, TASK]);
+    handlers.run("softirq_entry", 0, 2_200, &[3]);
+    handlers.run("amid", 1, 2_500, &[0, VCPU]);
+    handlers.run("softirq_exit", 0, 2_500, &[3]);
+    handlers.run("switch", 0, 3_000, &[0, 0, TASK, VCPU]);
+    handlers.run("entry", 0, 3_100, &[VCPU]);
+    let expected = ExitSplit {
+        kvm: 200,
+        blocked: 400,
+        preempted: 200,
+        host_softirq: 300,
+        ..ExitSplit::default()
+    };
+    assert_eq!(handlers.vcpu(1).split, expected);
+}
+
 /// Programs are attached one by one, and a vCPU is switched in and halts meanwhile.
 #[test]
 fn inside_kvm_run_nothing_is_counted_before_counting() {

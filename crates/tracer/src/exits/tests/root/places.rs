@@ -172,6 +172,32 @@ fn a_place_is_given_up_once() {
     assert_eq!(places, (1..=PLACES).map(Some).collect::<Vec<_>>());
 }
 
+/// That it waits for a CPU is known there: whoever runs is named as long as somebody does.
+#[test]
+fn who_gives_up_its_place_leaves_nobody_waiting() {
+    for waits in [false, true] {
+        let handlers = Handlers::new();
+        let now_ns = exits(&handlers, VCPU, 1_000, 2);
+        handlers.vms_are(&[VCPU]);
+        if waits {
+            handlers.run("switch", 0, now_ns + 100, &[1, 0, VCPU, TASK]);
+            handlers.vms_are(&[]);
+            // Its wait is to end first.
+            assert_eq!(handlers.place_of(VCPU), Some(1));
+            assert_eq!(handlers.bury(), []);
+            handlers.run("switch", 0, now_ns + 200, &[0, SLEEPS, TASK, VCPU]);
+        }
+        handlers.vms_are(&[]);
+        assert_eq!(handlers.place_of(VCPU), None);
+        handlers.run("switch", 0, now_ns + 300, &[1, 0, VCPU, TASK]);
+        handlers.told();
+        assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
+        handlers.run("switch", 0, now_ns + 400, &[0, SLEEPS, TASK, TASK + 1]);
+        let told = handlers.activities();
+        assert!(told.iter().all(|it| it.3 <= now_ns + 200), "{told:?}");
+    }
+}
+
 /// What the thread enters: a vCPU of KVM, its VM, and how many exits that vCPU has made.
 type Entered = [u64; 3];
 
