@@ -1,7 +1,7 @@
 //! What is counted of exits: each part is who had it.
 
 use proptest::prelude::*;
-use vmnoise_events::{ExitSplit, ReasonTotals, VcpuExit, VcpuTotals};
+use vmnoise_events::{ExitSplit, ReasonTotals, VcpuTotals};
 
 use super::harness::{CPUID, HLT, Handlers, IDLE, IO, SLEEPS, TASK, VCPU};
 
@@ -296,10 +296,10 @@ fn inside_kvm_run_nothing_is_counted_before_counting() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever comes in whatever order, what is counted is the exits that are told, and none
-    /// of them is longer for its parts than from its begin to its end, where that could be.
+    /// Whatever comes in whatever order, what is counted is the exits that are told: how many,
+    /// how long, and share by share (`Handlers::vcpu`). That shares add up is the oracle's.
     #[test]
-    fn any_stream_adds_up(
+    fn any_stream_is_counted_as_told(
         stream in proptest::collection::vec((0_usize..13, 0_u64..3, 1_u64..500, 0_u64..3), 0..60),
     ) {
         let handlers = Handlers::new();
@@ -327,10 +327,6 @@ proptest! {
         let vcpu = handlers.vcpu(1);
         let told = handlers.exits(1);
         let lengths: Vec<u64> = told.iter().map(|told| told.exit.dur_ns()).collect();
-        let fits = |told: &VcpuExit| told.exit.split.total() == told.exit.dur_ns();
-        if told.iter().all(fits) {
-            prop_assert_eq!(vcpu.split.total(), lengths.iter().sum::<u64>());
-        }
         prop_assert_eq!(vcpu.exits, told.len() as u64);
         for reason in &vcpu.reasons {
             prop_assert_eq!(Some(&reason.min_ns), lengths.iter().min());

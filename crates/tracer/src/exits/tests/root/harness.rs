@@ -54,7 +54,7 @@ const THREADS: u32 = 64;
 /// For vCPUs at a time.
 pub(super) const PLACES: u32 = 7;
 /// More than a test tells.
-const RING_BYTES: u32 = 1 << 20;
+const RING_BYTES: u32 = 1 << 22;
 
 /// Name, CPU, instant, and what else it says.
 pub(super) type Happens<'a> = (&'a str, u64, u64, &'a [u64]);

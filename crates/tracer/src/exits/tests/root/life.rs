@@ -13,6 +13,9 @@ const TASKS: u64 = 7;
 /// are no more than the seven that are told from those before it (docs/exits.md).
 const ENDS_HALT: u32 = 5;
 
+/// Lives with these bits in their begin make as many exits as they can.
+pub(super) const BRISK: u64 = 0x700;
+
 /// What a thread of a vCPU is about.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
@@ -63,6 +66,8 @@ struct Life {
     kvm_run_only: bool,
     /// Whether vCPUs seldom come to do anything.
     stormy: bool,
+    /// Whether they seldom do anything but exit and enter.
+    brisk: bool,
     cpus: Vec<Cpu>,
     vcpus: Vec<Vcpu>,
 }
@@ -111,6 +116,7 @@ impl Life {
             lost: false,
             kvm_run_only,
             stormy: (begins >> 8).is_multiple_of(4),
+            brisk: begins & BRISK == BRISK,
             cpus: vec![cpu(VCPU), cpu(VCPU + 1), cpu(TASKS + 2)],
             vcpus: vec![vcpu(0, begins), vcpu(1, begins / 4)],
         };
@@ -160,7 +166,11 @@ impl Life {
             let ends = vcpu.interruptions >= ENDS_HALT;
             (ends && matches!(vcpu.place, Place::Halt { .. })).then_some((vcpu.tid, vcpu.place))
         });
+        let (seldom, of_vcpu) = (choice / 256 % 16, choice / 16);
+        let brisk = self.brisk && seldom != 0 && self.vcpu_on(cpu).is_some();
+        let of_vcpu = if brisk { of_vcpu & !3 } else { of_vcpu };
         let what = match choice % 16 {
+            _ if brisk => 7,
             what @ 8..=14 if self.stormy => [0, 4, 5, 6, 0, 4, 6][what as usize - 8],
             what => what,
         };
@@ -177,7 +187,7 @@ impl Life {
             _ if softirq => self.exit(cpu, What::SoftirqExit),
             (6, _) => self.switch_any(cpu, Left::Preempted, choice / 16),
             _ => match self.vcpu_on(cpu).map(|vcpu| (vcpu.tid, vcpu.place)) {
-                Some((tid, place)) => self.vcpu_goes_on(cpu, tid, place, choice / 16),
+                Some((tid, place)) => self.vcpu_goes_on(cpu, tid, place, of_vcpu),
                 None => self.switch_any(cpu, Left::Slept, choice / 16),
             },
         }

@@ -8,7 +8,7 @@ use proptest::test_runner::{TestCaseResult, TestRunner};
 use vmnoise_events::{Event, Exit, ExitSplit, VcpuTotals};
 
 use super::harness::{Handlers, VCPU};
-use super::life;
+use super::life::{self, BRISK};
 use super::lives::{self, Choice};
 use super::moment::{Left, Moment, What};
 use super::painted::{Painted, paint};
@@ -109,6 +109,21 @@ fn every_nanosecond_is_counted_as_painted_where_only_kvm_run_is_seen() {
 fn long_lives_are_counted_as_painted() {
     agree_on(100, &Handlers::new(), 4_000, false, true);
     agree_on(50, &Handlers::kvm_run_only(), 4_000, true, true);
+}
+
+/// Each of these makes a thousand exits and more, half of them with events lost.
+#[test]
+fn a_thousand_exits_are_counted_as_painted() {
+    for (handlers, kvm_run_only) in [(Handlers::new(), false), (Handlers::kvm_run_only(), true)] {
+        let choices = any::<bool>().prop_flat_map(|lossy| lives::choices(16_000, lossy));
+        lives::hold(20, &(any::<u64>(), choices), |(begins, choices)| {
+            let begins = begins | BRISK;
+            agree(&handlers, begins, &choices, kvm_run_only, true)?;
+            let exits = handlers.counted(1).exits;
+            prop_assert!(exits >= 1_000, "{exits} exits");
+            Ok(())
+        });
+    }
 }
 
 /// A full ring costs exits that are told, and nothing of what is counted.
