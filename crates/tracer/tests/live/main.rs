@@ -5,6 +5,7 @@ mod root {
     mod causes;
     mod harness;
     mod interference;
+    mod interrupts;
     mod steal;
     mod traces;
 }
