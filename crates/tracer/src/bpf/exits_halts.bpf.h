@@ -40,13 +40,14 @@ static __always_inline void taken_long_before(const struct exits_vcpu *vcpu, u64
 {
 	const struct exits_taken_by *oldest = &vcpu->by[vcpu->interruptions % EXITS_INTERRUPTIONS];
 	u64 between = oldest->mono_ns - instant;
+	u64 least = vcpu->taken_before;
 
 	*taken = *oldest;
 	if (slept_ns(&oldest->slept) <= between)
 		__builtin_memset(&taken->slept, 0, sizeof(taken->slept));
 	taken->taken = minus(oldest->taken, between);
-	if (taken->taken < vcpu->taken_before)
-		taken->taken = vcpu->taken_before;
+	if (taken->taken < least)
+		taken->taken = least;
 }
 
 /* What had been taken by an instant at which nothing kept the vCPU. */
