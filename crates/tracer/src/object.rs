@@ -39,8 +39,9 @@ pub(crate) fn load(btf: &KernelBtf, groups: &[Group], steal: bool) -> Result<Loa
 /// Loads exactly these groups, for good or on trial: then nothing beside them.
 type Load<'a, Loaded> = dyn Fn(&[Group], bool) -> Result<Loaded, LoadError> + 'a;
 
-/// Loads those of these groups that this kernel has; where that fails, those that load on trial,
-/// alone, and as on trial if need be. Tells why the others are absent.
+/// Loads those of these groups that this kernel has. If they do not load together, each is tried
+/// alone, and those that load are loaded together: without what is beside the groups, if it is that
+/// which fails. Tells why the others are absent.
 pub(crate) fn load_what_fits<Loaded>(
     btf: &KernelBtf,
     groups: &[Group],

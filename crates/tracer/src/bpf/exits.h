@@ -71,7 +71,7 @@ struct exits_cpu {
 	u32 waiting; /* the same: how many vCPUs wait for this CPU */
 	u64 more_reserved[5];
 };
-_Static_assert(sizeof(struct exits_cpu) == 384, "two cache lines for each third of a slot");
+_Static_assert(sizeof(struct exits_cpu) == 384, "pairs of cache lines: no two CPUs share one");
 
 /* Exits of one vCPU for one reason. */
 struct exits_reason {

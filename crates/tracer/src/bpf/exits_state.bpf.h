@@ -69,8 +69,8 @@ const volatile bool preempt_rt;
 u32 counting SEC(".data");
 /* vCPUs that found no room when they came. */
 u64 vcpus_lost;
-/* Ends without their begins, begins without their ends, and runs that ended as another's than they
- * began, on CPUs where a vCPU ever was. */
+/* Events that were missed, on CPUs where a vCPU ever was: ends without a begin, begins without an
+ * end, and switches away from a thread to which no switch had led. */
 u64 unpaired;
 
 static __always_inline struct exits_cpu *exits_cpu(u32 cpu)

@@ -63,14 +63,13 @@ struct vmnoise_begin {
 	struct vmnoise_source source;
 };
 
-/* What the scheduler knows of switches that it did not tell, CLOCK_MONOTONIC in ns: when the task
- * left that was seen to come, and when the one came that is seen to leave. 0 is unknown. And
- * whether the watched thread has had no turn since it was seen to leave, but the one that ends now.
+/* A task leaves that no event told to have come: switches are missing between the last one and
+ * this. What the scheduler's own books say of them; times are CLOCK_MONOTONIC in ns, 0 is unknown.
  */
 struct vmnoise_unseen {
-	u64 left_ns;
-	u64 came_ns;
-	u32 beside_vcpu;
+	u64 left_ns;	 /* when the task left that the last event told to come */
+	u64 came_ns;	 /* when the task came that leaves now */
+	u32 beside_vcpu; /* whether the watched thread has not run meanwhile, but as that task */
 };
 /* Within this much after one has left, the next one comes: looking for one takes time. */
 #define VMNOISE_HANDOVER_NS 50000
