@@ -26,6 +26,7 @@ mod survey;
 mod timer_steps;
 mod timers;
 mod tracer;
+mod watched;
 mod wire;
 
 pub use clock::clock;

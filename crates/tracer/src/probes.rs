@@ -9,6 +9,7 @@ use std::{
 use vmnoise_events::Rung;
 
 use crate::btf::KernelBtf;
+use crate::host::Host;
 
 /// What the limits of a group depend on.
 pub(crate) struct Kernel<'a> {
@@ -22,6 +23,25 @@ pub(crate) struct Kernel<'a> {
     pub(crate) posted_interrupts: bool,
     /// Whether it is older than 5.18, by the arguments of its tracepoints.
     pub(crate) before_5_18: bool,
+}
+
+impl<'a> Kernel<'a> {
+    /// As far as no tracer asks for more than another.
+    pub(crate) fn of(
+        host: &Host,
+        btf: &KernelBtf,
+        hooked: &'a HashSet<String>,
+        kvm_pvm: bool,
+    ) -> Kernel<'a> {
+        Kernel {
+            hooked,
+            kvm_pvm,
+            has_reasons: true,
+            preempt_rt: false,
+            posted_interrupts: host.posts_interrupts(),
+            before_5_18: btf.arguments("sched_switch") == Some(3),
+        }
+    }
 }
 
 /// Programs that are only useful together, and are tried, kept or dropped together.

@@ -1,7 +1,6 @@
 //! The witnesses of one run: loaded, attached, drained, and gone when dropped.
 
 use std::{
-    collections::BTreeMap,
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
 };
@@ -17,14 +16,14 @@ use crate::{
     exits::ReasonSource,
     host::Host,
     interference_counter::InterferenceCounter,
-    log::quietly,
     mapped::{MappedCounts, MappedCpus},
     object,
-    probes::{Group, Kernel, Probe, Scope},
+    probes::{Kernel, Scope},
     records::Records,
     steal::{StealClock, Variable},
     steal_reader::StealReader,
     timer_steps::TimerSteps,
+    watched::Watched,
     wire::Mode,
 };
 
@@ -41,9 +40,7 @@ pub struct Tracer {
     counts: MappedCounts,
     measured: Vec<u32>,
     scope: Scope,
-    absent: BTreeMap<Group, String>,
-    limits: BTreeMap<Group, String>,
-    kvm_pvm: bool,
+    watched: Watched,
     steal: StealClock,
     pub(crate) steal_sampled: bool,
 }
@@ -93,17 +90,11 @@ impl Tracer {
         let reasons = ReasonSource::of(host.kvm_module().as_deref(), &btf);
         let kvm_pvm = reasons == ReasonSource::KvmRun;
         let kernel = Kernel {
-            hooked: &loaded.hooked,
-            kvm_pvm,
             has_reasons: reasons != ReasonSource::Unread,
             preempt_rt: host.is_preempt_rt(),
-            posted_interrupts: host.posts_interrupts(),
-            before_5_18: btf.arguments("sched_switch") == Some(3),
+            ..Kernel::of(&host, &btf, &loaded.hooked, kvm_pvm)
         };
-        let limits = Group::ALL
-            .into_iter()
-            .map(|group| (group, group.limit(&kernel)))
-            .collect();
+        let watched = Watched::new(scope.groups(), loaded.absent, &kernel);
         Ok(Tracer {
             links: Vec::new(),
             records,
@@ -112,9 +103,7 @@ impl Tracer {
             counts,
             measured: cpus.to_vec(),
             scope,
-            absent: loaded.absent,
-            limits,
-            kvm_pvm,
+            watched,
             steal,
             steal_sampled,
         })
@@ -158,29 +147,13 @@ impl Tracer {
     /// # Errors
     /// If no group at all can be attached.
     pub fn attach(&mut self) -> Result<(), TraceError> {
-        let mut links: BTreeMap<Group, Vec<Link>> = BTreeMap::new();
-        for program in self.object.progs_mut().filter(|program| program.autoload()) {
-            let section = program.section().to_string_lossy();
-            let Some(probe) = Probe::from_section(&section) else {
-                continue;
-            };
-            if self.absent.contains_key(&probe.group) {
-                continue;
-            }
-            match quietly(|| program.attach()) {
-                (Ok(link), _) => links.entry(probe.group).or_default().push(link),
-                (Err(error), _) => {
-                    let why = format!("tracepoint {} refuses: {error:#}", probe.tracepoint);
-                    self.absent.insert(probe.group, why);
-                    links.remove(&probe.group);
-                }
-            }
+        self.links = self.watched.attach(&self.object);
+        if self.links.is_empty() {
+            let why = self.watched.absent().values().next();
+            return Err(TraceError::NothingAttached(
+                why.cloned().unwrap_or_default(),
+            ));
         }
-        if links.is_empty() {
-            let why = self.absent.values().next().cloned().unwrap_or_default();
-            return Err(TraceError::NothingAttached(why));
-        }
-        self.links = links.into_values().flatten().collect();
         // Only now do the programs look at events: all begin at once, so that no
         // begin is seen without the program that sees its end.
         for cpu in self.cpus.all() {
@@ -197,34 +170,15 @@ impl Tracer {
     /// Which events this run can see. The workload knows about `steal_clock`; here
     /// it is false.
     pub fn witnesses(&self) -> Witnesses {
-        let has = |group| self.has(group);
         Witnesses {
-            irq: has(Group::Irq),
-            softirq: has(Group::Softirq),
-            nmi: has(Group::Nmi),
-            sched: has(Group::Sched),
-            kvm_run: has(Group::KvmRun),
-            kvm_exit: has(Group::KvmExit) && !self.kvm_pvm,
-            steal_clock: false,
             activity_steal: self.steal_sampled,
-            timer: has(Group::Timer),
+            ..self.watched.witnesses()
         }
-    }
-
-    fn has(&self, group: Group) -> bool {
-        self.scope.groups().contains(&group) && !self.absent.contains_key(&group)
     }
 
     /// How each group of events is witnessed, and what is missing.
     pub fn rungs(&self) -> Vec<Rung> {
-        let groups = self.scope.groups().iter().copied();
-        let mut rungs: Vec<Rung> = groups
-            .map(|group| {
-                let absent = self.absent.get(&group).map(String::as_str);
-                let limit = self.limits.get(&group).cloned().unwrap_or_default();
-                group.rung(absent, limit)
-            })
-            .collect();
+        let mut rungs: Vec<Rung> = self.watched.rungs().map(|(_, rung)| rung).collect();
         rungs.push(self.steal.rung());
         rungs.push(self.steal.sampling_rung(self.steal_sampled));
         rungs
@@ -291,7 +245,8 @@ impl Tracer {
     /// interrupts or threads are missing: a counter that stands still would say
     /// nothing then.
     pub fn interference_counter(&self, cpu: u32) -> Option<InterferenceCounter> {
-        let witnessed = self.has(Group::Irq) && self.has(Group::Sched);
+        let has = self.witnesses();
+        let witnessed = has.irq && has.sched;
         if !witnessed || !self.measured.contains(&cpu) {
             return None;
         }
@@ -301,7 +256,8 @@ impl Tracer {
     /// The steps of the wake-up under way, for the periodic task of a measured CPU. `None`
     /// where timers or switches are not witnessed.
     pub fn timer_steps(&self, cpu: u32) -> Option<TimerSteps> {
-        let witnessed = self.has(Group::Timer) && self.has(Group::Sched);
+        let has = self.witnesses();
+        let witnessed = has.timer && has.sched;
         if !witnessed || !self.measured.contains(&cpu) {
             return None;
         }

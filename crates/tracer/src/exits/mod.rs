@@ -13,7 +13,6 @@ mod table;
 mod tests;
 mod totals;
 mod vm_names;
-mod watched;
 mod wire;
 
 use libbpf_rs::{Link, Object};
@@ -23,8 +22,9 @@ use crate::accounting;
 use crate::btf::KernelBtf;
 use crate::error::{LoadError, TraceError};
 use crate::host::{Host, Vm};
-use crate::probes::Kernel;
+use crate::probes::{Group, Kernel};
 use crate::tracer::no_btf;
+use crate::watched::Watched;
 
 use clocks::Look;
 use load::{Loaded, Plan, TSC_WRITES};
@@ -33,7 +33,6 @@ pub use reasons::ReasonSource;
 use roll::Roll;
 use stream::Stream;
 use table::Table;
-use watched::Watched;
 use wire::{WireReason, WireVcpu};
 
 /// Reasons kept apart for each vCPU: EXITS_REASONS of `bpf/exits.h`.
@@ -100,16 +99,9 @@ impl ExitTracer {
         };
         let table = Table::new(&object, vcpus);
         let table = table.map_err(|error| LoadError::Broken(format!("the vCPUs: {error}")))?;
-        let kernel = Kernel {
-            hooked: &hooked,
-            kvm_pvm: plan.kvm_run_only,
-            // Where they are read is a rung of its own.
-            has_reasons: true,
-            // Here a soft interrupt counts up to the switch that preempts it.
-            preempt_rt: false,
-            posted_interrupts: host.posts_interrupts(),
-            before_5_18: btf.arguments("sched_switch") == Some(3),
-        };
+        // Where reasons are read is a rung of its own, and on PREEMPT_RT a soft interrupt counts up
+        // to the switch that preempts it.
+        let kernel = Kernel::of(&host, btf, &hooked, plan.kvm_run_only);
         Ok(ExitTracer {
             links: Vec::new(),
             stream,
@@ -117,7 +109,7 @@ impl ExitTracer {
             plan,
             reasons,
             roll: Roll::new(table, !plan.kvm_run_only),
-            watched: Watched::new(plan, absent, &kernel),
+            watched: Watched::new(&Plan::GROUPS, absent, &kernel),
         })
     }
 
@@ -172,7 +164,11 @@ impl ExitTracer {
     /// # Errors
     /// If exits cannot be told.
     pub fn attach(&mut self) -> Result<(), TraceError> {
-        self.links = self.watched.attach(&self.object)?;
+        let links = self.watched.attach(&self.object);
+        if let Some((_, why)) = self.plan.lacks(self.watched.absent()) {
+            return Err(TraceError::NothingAttached(why.clone()));
+        }
+        self.links = links;
         Ok(())
     }
 
@@ -246,9 +242,15 @@ impl ExitTracer {
         self.watched.witnesses()
     }
 
-    /// How what the host does to vCPUs is witnessed, group by group, and what is missing.
+    /// How what the host does to vCPUs is witnessed, group by group, and what is missing. Exits
+    /// themselves have rungs of their own.
     pub fn rungs(&self) -> Vec<Rung> {
-        self.watched.rungs()
+        let of_kvm = |group: Group| matches!(group, Group::KvmRun | Group::KvmExit);
+        let rungs = self.watched.rungs();
+        rungs
+            .filter(|(group, _)| !of_kvm(*group))
+            .map(|(_, rung)| rung)
+            .collect()
     }
 
     /// Hands over each vCPU that has come since the last call, everything that was told, and

@@ -1,0 +1,87 @@
+//! Which groups of events a tracer has as witnesses, and what is lost without the others.
+
+use std::collections::BTreeMap;
+
+use libbpf_rs::{Link, Object};
+use vmnoise_events::{Rung, Witnesses};
+
+use crate::log::quietly;
+use crate::probes::{Group, Kernel, Probe};
+
+/// The groups that were asked for, as far as they are loaded and attached.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    groups: Vec<Group>,
+    absent: BTreeMap<Group, String>,
+    limits: BTreeMap<Group, String>,
+    kvm_pvm: bool,
+}
+
+impl Watched {
+    /// Those that are loaded.
+    pub(crate) fn new(
+        groups: &[Group],
+        absent: BTreeMap<Group, String>,
+        kernel: &Kernel<'_>,
+    ) -> Watched {
+        let limits = groups.iter().map(|group| (*group, group.limit(kernel)));
+        Watched {
+            groups: groups.to_vec(),
+            absent,
+            limits: limits.collect(),
+            kvm_pvm: kernel.kvm_pvm,
+        }
+    }
+
+    /// Attaches them group by group: whole, or not at all.
+    pub(crate) fn attach(&mut self, object: &Object) -> Vec<Link> {
+        let mut links: BTreeMap<Group, Vec<Link>> = BTreeMap::new();
+        for program in object.progs_mut().filter(|program| program.autoload()) {
+            let section = program.section().to_string_lossy();
+            let Some(probe) = Probe::from_section(&section) else {
+                continue;
+            };
+            if self.absent.contains_key(&probe.group) {
+                continue;
+            }
+            match quietly(|| program.attach()).0 {
+                Ok(link) => links.entry(probe.group).or_default().push(link),
+                Err(error) => {
+                    let why = format!("tracepoint {} refuses: {error:#}", probe.tracepoint);
+                    self.absent.insert(probe.group, why);
+                    links.remove(&probe.group);
+                }
+            }
+        }
+        links.into_values().flatten().collect()
+    }
+
+    /// Why groups are not there.
+    pub(crate) fn absent(&self) -> &BTreeMap<Group, String> {
+        &self.absent
+    }
+
+    /// Which events are seen. Of steal nothing is said.
+    pub(crate) fn witnesses(&self) -> Witnesses {
+        let has = |group| self.groups.contains(&group) && !self.absent.contains_key(&group);
+        Witnesses {
+            irq: has(Group::Irq),
+            softirq: has(Group::Softirq),
+            nmi: has(Group::Nmi),
+            sched: has(Group::Sched),
+            kvm_run: has(Group::KvmRun),
+            kvm_exit: has(Group::KvmExit) && !self.kvm_pvm,
+            timer: has(Group::Timer),
+            ..Witnesses::default()
+        }
+    }
+
+    /// How each group is witnessed, and what is missing.
+    pub(crate) fn rungs(&self) -> impl Iterator<Item = (Group, Rung)> {
+        self.groups.iter().map(|&group| {
+            let absent = self.absent.get(&group).map(String::as_str);
+            let limit = self.limits.get(&group).cloned().unwrap_or_default();
+            (group, group.rung(absent, limit))
+        })
+    }
+}
