@@ -155,7 +155,11 @@ TEST(waking)
 
 TEST(halted)
 {
-	exits_halted(args->cpu, args->now, args->values[0], args->values[1]);
+	struct exits_cpu *cpu = exits_cpu(args->cpu);
+	struct exits_vcpu *vcpu = cpu ? exits_vcpu(cpu->vcpu) : 0;
+	u32 tid = args->values[2] ?: (vcpu ? vcpu->tid : 0);
+
+	exits_halted(args->cpu, args->now, args->values[0], args->values[1], tid, tid);
 	return done();
 }
 

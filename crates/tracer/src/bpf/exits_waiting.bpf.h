@@ -387,12 +387,16 @@ static __always_inline void outside_guest(struct exits_vcpu *vcpu)
 
 /* KVM tells how long the guest's own sleep was, once it is over: its sleeps were no noise. What
  * others had of it after a wake-up, or while it polled, is. */
-static __always_inline void exits_halted(u32 cpu, u64 now, u64 halt_ns, bool slept)
+static __always_inline void exits_halted(u32 cpu, u64 now, u64 halt_ns, bool slept, u32 tid,
+					 u32 tgid)
 {
 	struct exits_cpu *here = exits_cpu(cpu);
 	struct exits_vcpu *vcpu = here ? exits_vcpu(here->vcpu) : 0;
 	struct exits_taken_by before;
 
+	/* It came unseen. */
+	if (vcpu && vcpu->tid != tid)
+		vcpu = current_vcpu(here, cpu, now, tid, tgid);
 	if (!vcpu)
 		return;
 	if (kvm_run_only) {

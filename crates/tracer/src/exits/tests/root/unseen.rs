@@ -131,3 +131,13 @@ fn where_only_kvm_run_is_seen_its_thread_is_told_from_others() {
     assert_eq!(handlers.counted(2).split.vmm, 100);
     assert_eq!(handlers.unpaired(), 1);
 }
+
+#[test]
+fn a_halt_is_that_of_the_thread_that_tells_of_it() {
+    let handlers = Handlers::two_runs();
+    // The vCPU has given way at 4000.
+    handlers.run("halted", 0, 5_000, &[500, 0, OTHER_VCPU]);
+    handlers.run("run_leave", 0, 5_100, &[OTHER_VCPU]);
+    assert_eq!(handlers.counted(1).split.halted, 0);
+    assert_eq!(handlers.unpaired(), 1);
+}
