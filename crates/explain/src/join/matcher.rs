@@ -12,6 +12,7 @@ use super::error::JoinError;
 use super::evidence::{Rules, Tests, examine};
 use super::felt::{Felt, Holes};
 use super::guest_clock::GuestClock;
+use super::one_machine::is_one;
 use super::pairs::Pairs;
 use super::ran::{feel, instants, interrupts, readings};
 use super::told::{ToldVcpu, ToldVcpus};
@@ -247,7 +248,11 @@ impl Matcher {
         let span_tsc = self.felt.get(&cpu)?.span()?;
         let exits = told.away.iter().copied();
         let tests = self.examine(exits, &crossing, holes, true);
-        let evidence = tests.conclude(holes, self.guest.tsc_hz(), room);
+        let mut evidence = tests.conclude(holes, self.guest.tsc_hz(), room);
+        // Both read the counter of one machine: there is no other clock that it could be.
+        if self.guest_facts.workload == Workload::Microvm && is_one(&self.host, &self.guest) {
+            evidence.rivals = None;
+        }
         Some(Tried {
             cpu,
             vcpu: told.vcpu.clone()?,

@@ -6,6 +6,13 @@ use super::eras::Eras;
 /// At so many instants both are asked.
 const ASKED: u64 = 64;
 
+/// Whether they are of one machine since it was booted: both of the clocks that each read together
+/// agree, as far as the readings are sure.
+pub(super) fn is_one(host: &Eras, guest: &Eras) -> bool {
+    let sure_ns = host.bound_ns().saturating_add(guest.bound_ns());
+    disagreement_ns(host, guest).is_some_and(|apart_ns| apart_ns <= sure_ns)
+}
+
 /// The most by which they disagree, in nanoseconds of CLOCK_MONOTONIC; `None` where they tell of no
 /// instant in common, or one knows no clock where the other does.
 pub(super) fn disagreement_ns(host: &Eras, guest: &Eras) -> Option<u64> {
