@@ -48,6 +48,8 @@ impl Evidence {
     }
 }
 
+/// Each exit is laid over so many gaps at least: its own, those beside it, and one more.
+const OWN: usize = 4;
 /// A clock that is off by no more than so many times the width of the slack is no other one.
 const NEAR: i64 = 2;
 
@@ -203,17 +205,24 @@ impl Tests {
     }
 
     /// How far the clock can be off within `open`, if so many tests may be contradicted that the
-    /// recorded one does not: an exit may lie in a gap beside its own.
-    fn reach(&self, holes: &Holes<'_>, open: Room, lost: usize) -> Option<Room> {
+    /// recorded one does not: an exit may lie in a gap beside its own. All of `open` where that would
+    /// be to look at more than so many gaps and instants in them.
+    fn reach(&self, holes: &Holes<'_>, open: Room, lost: usize, room: usize) -> Option<Room> {
         let margin = self.margin_tsc.saturating_add(self.dated_tsc);
         let reach = open.0.unsigned_abs().max(open.1.unsigned_abs());
         let mut slack = Slack::default();
+        let mut left = room;
         for exit in &self.spans {
+            let near = holes.places_near(*exit, reach);
+            let looks = near.clone().map(|place| 1 + holes.ran_in(place).len());
+            let Some(rest) = left.checked_sub(looks.sum()) else {
+                return Some(open);
+            };
+            left = rest;
             let test = match holes.find(exit.0, exit.1, self.margin_tsc) {
                 Ok(gap) => Test::Gap(gap),
                 Err(between) => Test::Between(between),
             };
-            let near = holes.places_near(*exit, reach);
             let rooms =
                 near.flat_map(|place| rooms(*exit, holes.gap(place), holes.ran_in(place), margin));
             let within = rooms.map(|(first, last)| (first.max(open.0), last.min(open.1)));
@@ -245,7 +254,12 @@ impl Tests {
             half.0.min(-near).saturating_sub(margin),
             half.1.max(near).saturating_add(margin),
         );
-        let slack = self.reach(holes, open, lost);
+        let slack = self.reach(
+            holes,
+            open,
+            lost,
+            room.saturating_add(self.spans.len() * OWN),
+        );
         Evidence {
             tested: tested as u64,
             inside: inside as u64,

@@ -17,8 +17,8 @@ use super::pairs::Pairs;
 use super::ran::{feel, instants, interrupts, readings};
 use super::told::{ToldVcpu, ToldVcpus};
 
-/// Gaps, and exits, that are kept as evidence (64 MB of each, and of the exits once more while a
-/// pair is tried): those after them are not
+/// Gaps, and exits, that are kept as evidence (64 MB of each, and while a pair is tried some hundred
+/// bytes more for each exit that is tested): those after them are not
 /// tested. Nothing else of either recording grows with it but the anchors, 50 a second.
 const KEPT: usize = 4 << 20;
 /// Exits that are taken in a row where not all are.

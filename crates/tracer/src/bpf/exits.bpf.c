@@ -155,10 +155,13 @@ int BPF_PROG(kvm_vcpu_wakeup, u64 ns, bool waited)
 /* The vCPU whose thread runs here, by its number. */
 static __always_inline struct exits_vcpu *vcpu_of_current(struct exits_cpu *slot, u32 cpu, u64 now)
 {
+	struct exits_vcpu *vcpu = exits_vcpu(slot->vcpu);
 	u64 id = bpf_get_current_pid_tgid();
 
 	if (streaming)
 		slot->running_task = bpf_get_current_task();
+	if (vcpu && vcpu->tid == (u32)id)
+		return vcpu;
 	return current_vcpu(slot, cpu, now, id, id >> 32);
 }
 
@@ -176,13 +179,15 @@ int BPF_PROG(kvm_fpu, int load)
 	u64 now = bpf_ktime_get_ns();
 	u32 cpu = here();
 	struct exits_cpu *slot = counted_cpu(cpu);
-	struct exits_vcpu *vcpu = slot ? vcpu_of_current(slot, cpu, now) : 0;
+	struct exits_vcpu *vcpu;
 
-	if (!vcpu)
+	if (!slot)
 		return 0;
-	if (load)
+	/* Where KVM tells of its entries, those look who it is. */
+	vcpu = kvm_run_only ? vcpu_of_current(slot, cpu, now) : vcpu_here(slot, cpu, now);
+	if (vcpu && load)
 		exits_run_enter(vcpu, slot, cpu, now);
-	else
+	else if (vcpu)
 		exits_run_leave(vcpu, slot, cpu, now);
 	return 0;
 }
@@ -227,7 +232,7 @@ int BPF_PROG(kvm_entry, struct kvm_vcpu *kvm)
 	struct exits_cpu *slot = counted_cpu(cpu);
 	struct exits_vcpu *vcpu = slot ? vcpu_here(slot, cpu, now) : 0;
 
-	if (vcpu && kvm) {
+	if (vcpu && kvm && may_be_new_to(vcpu, (u64)kvm)) {
 		struct exits_entered what = {
 		    .kvm_vcpu = (u64)kvm,
 		    .vm = (u64)kvm->kvm,

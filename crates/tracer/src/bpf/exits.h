@@ -126,7 +126,7 @@ struct exits_vcpu {
 	u32 isa; /* of kvm_exit: 1 VMX, 2 SVM; 0 before the first */
 	u64 vm;	 /* tells the VMs of one process apart */
 	u64 kvm_vcpu;
-	u64 exits; /* that this kvm_vcpu had made at the last entry */
+	u64 exits; /* that this kvm_vcpu had made when it came from user space last */
 
 	/* Where it is. */
 	u32 entered;

@@ -168,6 +168,12 @@ struct exits_entered {
 	u64 exits;
 };
 
+/* Nobody enters another one but by way of user space. */
+static __always_inline bool may_be_new_to(const struct exits_vcpu *vcpu, u64 kvm_vcpu)
+{
+	return vcpu->kvm_vcpu != kvm_vcpu || !vcpu->in_exit || vcpu->now.heavy;
+}
+
 /* Whether this vCPU has entered it last: most entries are as the one before. */
 static __always_inline bool is_new_to(struct exits_vcpu *vcpu, const struct exits_entered *what)
 {

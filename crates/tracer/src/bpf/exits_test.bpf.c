@@ -163,7 +163,7 @@ TEST(halted)
 	return done();
 }
 
-/* KVM's events name their thread: where KVM_RUN is entered or left it is looked at. */
+/* KVM's events name their thread. */
 static __always_inline struct exits_vcpu *vcpu_of(struct arguments *args)
 {
 	struct exits_cpu *cpu = exits_cpu(args->cpu);
@@ -172,7 +172,7 @@ static __always_inline struct exits_vcpu *vcpu_of(struct arguments *args)
 	return cpu ? current_vcpu(cpu, args->cpu, args->now, tid, tid) : 0;
 }
 
-/* At exits and entries only where no vCPU is known to be here. */
+/* It is looked at only where no vCPU is known to be here. */
 static __always_inline struct exits_vcpu *vcpu_here(struct arguments *args)
 {
 	struct exits_cpu *cpu = exits_cpu(args->cpu);
@@ -184,7 +184,7 @@ static __always_inline struct exits_vcpu *vcpu_here(struct arguments *args)
 TEST(run_leave)
 {
 	struct exits_cpu *cpu = exits_cpu(args->cpu);
-	struct exits_vcpu *vcpu = vcpu_of(args);
+	struct exits_vcpu *vcpu = kvm_run_only ? vcpu_of(args) : vcpu_here(args);
 
 	if (cpu && vcpu)
 		exits_run_leave(vcpu, cpu, args->cpu, args->now);
@@ -194,7 +194,7 @@ TEST(run_leave)
 TEST(run_enter)
 {
 	struct exits_cpu *cpu = exits_cpu(args->cpu);
-	struct exits_vcpu *vcpu = vcpu_of(args);
+	struct exits_vcpu *vcpu = kvm_run_only ? vcpu_of(args) : vcpu_here(args);
 
 	if (cpu && vcpu)
 		exits_run_enter(vcpu, cpu, args->cpu, args->now);
@@ -218,7 +218,7 @@ TEST(entry)
 	struct exits_cpu *cpu = exits_cpu(args->cpu);
 	struct exits_vcpu *vcpu = vcpu_here(args);
 
-	if (vcpu && cpu && args->values[1]) {
+	if (vcpu && cpu && args->values[1] && may_be_new_to(vcpu, args->values[1])) {
 		struct exits_entered what = {
 		    .kvm_vcpu = args->values[1],
 		    .vm = args->values[2],

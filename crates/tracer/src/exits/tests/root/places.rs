@@ -226,6 +226,8 @@ fn a_thread_that_takes_up_another_vm_is_another_vcpu_at_once() {
         let handlers = Handlers::new();
         let now_ns = exits_of(&handlers, [0xa0, 0x1, 40], 1_000, 2);
         handlers.run("exit", 0, now_ns + 100, &[VCPU, CPUID, 0x1]);
+        handlers.run("run_leave", 0, now_ns + 200, &[VCPU]);
+        handlers.run("run_enter", 0, now_ns + 4_900, &[VCPU]);
         // What the first VM did not return from is no exit of the second.
         exits_of(&handlers, next, now_ns + 5_000, 3);
         assert_eq!(
