@@ -43,7 +43,7 @@ fn count_at(cpu: u32) -> (u64, u64) {
 /// Looks at the count between drains, and holds the begins that were told in between against it:
 /// one in progress at either end has begun and is not counted yet. Nothing is told beyond the count.
 /// Some machines hide what happens while some tasks run (docs/design.md): that may fall into most of the
-/// stretches, and not into all. A loss of one in a hundred would be seen in each.
+/// stretches, and not into all. A loss of three in a hundred would be seen in each.
 fn hold(cpu: u32, mut begins: impl FnMut() -> Vec<u64>) {
     begins();
     let mut looks = vec![count_at(cpu)];
