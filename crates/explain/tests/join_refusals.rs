@@ -117,6 +117,7 @@ fn the_data_say_which_vm_it_is() {
 #[test]
 fn too_little_evidence_is_no_proof_whatever_vm_is_named() {
     let mut pair = beside_another();
+    // The first ones of all vCPUs: they give odds above 1, and no proof.
     let mut left = 70;
     pair.host.retain(|event| {
         left -= i32::from(matches!(event, Event::Exit(_)));

@@ -22,15 +22,10 @@ use vmnoise_events::{
 use vmnoise_explain::{Budget, Explainer, Summary};
 
 pub const ALL_WITNESSES: Witnesses = Witnesses {
-    irq: true,
-    softirq: true,
-    nmi: true,
-    sched: true,
-    kvm_run: true,
-    kvm_exit: true,
     steal_clock: true,
     activity_steal: true,
     timer: true,
+    ..Witnesses::OF_EXITS
 };
 
 /// Bare metal, everything witnessed, CPU 1 measured.
