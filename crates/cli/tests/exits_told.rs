@@ -50,7 +50,7 @@ mod kvm {
             match event {
                 Event::Source(source) => {
                     assert_eq!(source.id.0 as usize, self.sources.len());
-                    self.sources.push(source.name);
+                    self.sources.push(source.name.into());
                 }
                 Event::Vcpu(vcpu) => {
                     self.vcpus.insert(vcpu.id, vcpu);

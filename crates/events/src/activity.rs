@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Name;
+
 /// What kind of work took the CPU. The order is the order of precedence: where
 /// two activities overlap, the later variant owns the time, which is what makes
 /// every share net (NMI > IRQ > softirq > thread, and host work inside a vmexit).
@@ -62,7 +64,7 @@ pub struct Source {
     /// Ids are given out in order from 0, without holes.
     pub id: SourceId,
     /// The label that results print.
-    pub name: String,
+    pub name: Name,
 }
 
 /// One interval in which a kernel did something on one CPU. Intervals may

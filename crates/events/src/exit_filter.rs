@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Vcpu;
+use crate::{Name, Vcpu};
 
 /// The exits that were asked for; the default is all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ExitFilter {
     /// Name of a VM or process id of its VMM; `None` is all.
-    pub vm: Option<String>,
+    pub vm: Option<Name>,
     /// Numbers of vCPUs; `None` is all.
     pub vcpus: Option<Vec<u32>>,
     /// Names of reasons in any case; empty is all.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Name>,
 }
 
 impl ExitFilter {
@@ -20,7 +20,7 @@ impl ExitFilter {
     /// where numbers were asked for.
     pub fn takes_vcpu(&self, vcpu: &Vcpu) -> bool {
         let takes_vm =
-            |wanted: &String| *wanted == vcpu.vm_name || wanted.parse::<u32>() == Ok(vcpu.vmm_pid);
+            |wanted: &Name| *wanted == vcpu.vm_name || wanted.parse::<u32>() == Ok(vcpu.vmm_pid);
         let takes_number =
             |wanted: &Vec<u32>| vcpu.number.is_some_and(|number| wanted.contains(&number));
         self.vm.as_ref().is_none_or(takes_vm) && self.vcpus.as_ref().is_none_or(takes_number)
@@ -28,7 +28,7 @@ impl ExitFilter {
 
     /// Whether exits for the reason of this name were asked for.
     pub fn takes_reason(&self, name: &str) -> bool {
-        let is_it = |wanted: &String| wanted.eq_ignore_ascii_case(name);
+        let is_it = |wanted: &Name| wanted.eq_ignore_ascii_case(name);
         self.reasons.is_empty() || self.reasons.iter().any(is_it)
     }
 }
@@ -45,7 +45,7 @@ mod tests {
             vmm_pid: 9,
             number,
             vm: 0,
-            vm_name: "web".to_owned(),
+            vm_name: "web".into(),
             sees_kvm: true,
         }
     }
@@ -54,7 +54,7 @@ mod tests {
     fn a_vm_goes_by_its_name_or_its_process() {
         for (wanted, taken) in [("web", true), ("9", true), ("10", false), ("we", false)] {
             let filter = ExitFilter {
-                vm: Some(wanted.to_owned()),
+                vm: Some(wanted.into()),
                 ..ExitFilter::default()
             };
             assert_eq!(filter.takes_vcpu(&vcpu(None)), taken, "{wanted}");
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn reasons_go_by_name_in_any_case() {
         let filter = ExitFilter {
-            reasons: vec!["CPUID".to_owned()],
+            reasons: vec!["CPUID".into()],
             ..ExitFilter::default()
         };
         assert!(filter.takes_reason("cpuid") && !filter.takes_reason("hlt"));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClockFacts, ExitFilter};
+use crate::{ClockFacts, ExitFilter, Line, Name};
 
 /// Who felt the gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ pub struct ObservedThread {
     /// The kernel's thread id.
     pub tid: u32,
     /// Its name at start.
-    pub comm: String,
+    pub comm: Name,
 }
 
 /// The options of a run that its result depends on.
@@ -162,23 +162,23 @@ pub struct TimerOptions {
 pub struct HostFacts {
     /// Its name (`uname -n`); `None` where unknown, as of recordings that do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
+    pub name: Option<Name>,
     /// `uname -r`.
-    pub kernel: String,
+    pub kernel: Name,
     /// The hypervisor this machine runs on (`KVM`, `Xen`, …); `None` on bare metal.
-    pub hypervisor: Option<String>,
+    pub hypervisor: Option<Name>,
     /// CPU model name of /proc/cpuinfo.
-    pub cpu_model: String,
+    pub cpu_model: Name,
     /// CPUs this process was allowed to use at start, ascending.
     pub allowed_cpus: Vec<u32>,
     /// Current clocksource of the kernel.
-    pub clocksource: String,
+    pub clocksource: Name,
     /// Numbers of its CPUs and their APIC ids, ascending, which a hypervisor gives to vCPUs
     /// as their numbers; empty where unknown, as of recordings before format 4.
     #[serde(default)]
     pub apic_ids: Vec<(u32, u32)>,
     /// The KVM vendor module (`kvm_intel`, `kvm_amd`, `kvm_pvm`), where visible.
-    pub kvm_module: Option<String>,
+    pub kvm_module: Option<Name>,
     /// Whether KVM may use posted interrupts (VMX with APICv), whose vectors have no
     /// tracepoint; `None` where unknown, as of recordings that do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -189,26 +189,26 @@ pub struct HostFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rung {
     /// What is probed: `irq vectors`, `steal clock of this host`, ….
-    pub probe: String,
+    pub probe: Name,
     /// The rung in use: `tp_btf`, `raw_tp`, `none`, ….
-    pub rung: String,
+    pub rung: Name,
     /// Whether this is the best rung there is.
     pub best: bool,
     /// What this rung cannot show; empty if nothing.
-    pub limit: String,
+    pub limit: Line,
     /// What would climb a rung; empty if nothing would.
-    pub remedy: String,
+    pub remedy: Line,
 }
 
 /// Everything a result says before its first number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFacts {
     /// Version of the vmnoise that measured.
-    pub tool_version: String,
+    pub tool_version: Name,
     /// Who felt the gaps.
     pub workload: Workload,
     /// Wall-clock start, RFC 3339 in UTC.
-    pub started_at: String,
+    pub started_at: Name,
     /// Options of the run.
     pub options: Options,
     /// The machine.

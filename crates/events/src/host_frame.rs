@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ExitSplit, Share};
+use crate::{ExitSplit, Name, Share};
 
 /// How much of itself a host lets a guest see. Each level shows what the ones before show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -85,7 +85,7 @@ pub struct FeedTotals {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostReason {
     /// The reason, as results name it.
-    pub name: String,
+    pub name: Name,
     /// How many.
     pub exits: u64,
     /// How long they were together, nanoseconds; halts not counted.
@@ -98,7 +98,7 @@ pub struct HostCulprit {
     /// What kind of time it took.
     pub share: Share,
     /// The host's name of it (`comm:pid`, `local_timer:236`, `NET_RX:3`).
-    pub name: String,
+    pub name: Name,
     /// How much, nanoseconds.
     pub dur_ns: u64,
 }

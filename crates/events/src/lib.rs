@@ -18,6 +18,7 @@ mod gap;
 mod host_frame;
 mod interference;
 mod share;
+mod shown;
 mod timer_slot;
 mod vcpu;
 
@@ -35,5 +36,6 @@ pub use gap::Gap;
 pub use host_frame::{FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason};
 pub use interference::{InterferenceCounts, InterferenceSlot};
 pub use share::Share;
+pub use shown::{Line, Name, Shown, shown_lines};
 pub use timer_slot::TimerSlot;
 pub use vcpu::{Vcpu, VcpuClock, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};

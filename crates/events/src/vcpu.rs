@@ -1,6 +1,6 @@
 //! What the threads of vCPUs went through on their host, told one by one.
 
-use crate::{Exit, SourceId};
+use crate::{Exit, Name, SourceId};
 
 /// Refers to a [`Vcpu`] defined earlier in the same event stream. Ids are given out in
 /// order from 0, without holes.
@@ -22,7 +22,7 @@ pub struct Vcpu {
     /// Tells the VMs of one process apart; 0 where no event told.
     pub vm: u64,
     /// What people call the VM.
-    pub vm_name: String,
+    pub vm_name: Name,
     /// Whether exits handled in the host kernel are seen: not under kvm_pvm.
     pub sees_kvm: bool,
 }

@@ -142,7 +142,7 @@ fn sources(ledger: &Ledger, names: &Names) -> Vec<SourceSummary> {
         .iter()
         .map(|total| SourceSummary {
             share: total.share,
-            name: names.name(total.source).to_string(),
+            name: names.name(total.source).to_string().into(),
             count: total.count,
             total_ns: total.total_ns,
             max_ns: total.max_ns,

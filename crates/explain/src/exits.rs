@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use vmnoise_events::{
-    Exit, ExitFilter, ExitReason, ExitSplit, ReasonTotals, Share, Vcpu, VcpuTotals, Witnesses,
+    Exit, ExitFilter, ExitReason, ExitSplit, Name, ReasonTotals, Share, Vcpu, VcpuTotals, Witnesses,
 };
 
 /// Every VM that was seen.
@@ -20,7 +20,7 @@ pub struct VmExits {
     /// The process of its VMM.
     pub vm: u32,
     /// What people call it.
-    pub name: String,
+    pub name: Name,
     /// Its vCPUs.
     pub vcpus: Vec<VcpuExits>,
 }
@@ -82,7 +82,7 @@ pub struct Taken {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReasonExits {
     /// The name that the kernel and perf print.
-    pub name: String,
+    pub name: Name,
     /// The code of the hardware; `None` for all that found no place of their own.
     pub code: Option<u64>,
     /// How many.
@@ -195,7 +195,7 @@ fn vcpu_exits(
 fn reason(totals: &ReasonTotals, has_kvm: bool, witnesses: &Witnesses) -> ReasonExits {
     let total_ns = totals.split.total();
     ReasonExits {
-        name: totals.name().into(),
+        name: totals.name().as_ref().into(),
         code: totals.reason.map(|ExitReason { code, .. }| code),
         count: totals.count,
         heavy: totals.heavy,

@@ -74,7 +74,10 @@ impl Names {
     pub(crate) fn parts(&self, parts: &[Part]) -> Vec<NamedPart> {
         let named = by_source(parts).into_iter().map(|part| NamedPart {
             share: part.share,
-            source: part.source.map(|id| self.name(Some(id)).to_string()),
+            source: part
+                .source
+                .map(|id| self.name(Some(id)).to_string())
+                .map(Into::into),
             ns: part.ns,
             count: part.count,
         });
@@ -99,7 +102,7 @@ mod tests {
     fn source(id: u32, name: &str) -> Source {
         Source {
             id: SourceId(id),
-            name: name.to_string(),
+            name: name.to_string().into(),
         }
     }
 

@@ -3,7 +3,7 @@
 //! null; it is never 0 and never absent.
 
 use serde::Serialize;
-use vmnoise_events::{FinishReason, Rung, Share};
+use vmnoise_events::{FinishReason, Name, Rung, Share};
 
 use crate::feed::{FedCpu, FeedSummary};
 use crate::guest_columns::GuestColumns;
@@ -117,7 +117,7 @@ pub struct SourceSummary {
     /// Under which share.
     pub share: Share,
     /// Who.
-    pub name: String,
+    pub name: Name,
     /// How often.
     pub count: u64,
     /// Net time in nanoseconds.
@@ -183,7 +183,7 @@ pub struct NamedPart {
     /// Under which share.
     pub share: Share,
     /// Who; `None` where nobody is named (steal, residual).
-    pub source: Option<String>,
+    pub source: Option<Name>,
     /// Net time in nanoseconds.
     pub ns: u64,
     /// How many activities it adds up; 0 for steal and the residual.

@@ -93,7 +93,7 @@ fn each_exit_is_counted_once_under_the_name_that_the_kernel_printed() {
         vmm_pid: 1,
         number: Some(0),
         vm: 0,
-        vm_name: "init".to_owned(),
+        vm_name: "init".into(),
         sees_kvm: true,
     };
     let totals = VcpuTotals {

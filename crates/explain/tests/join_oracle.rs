@@ -12,10 +12,10 @@ use streams::joins::{ALL, BOUNDS, join, obeys_the_law, plain_of_bound};
 use streams::vcpus::Scene;
 use vmnoise_events::*;
 
-type Painted = BTreeMap<(Share, Option<String>), u64>;
+type Painted = BTreeMap<(Share, Option<Name>), u64>;
 
 /// What the guest's kernel was about in this nanosecond.
-fn of_guest(at: u64, guest: &[Activity]) -> Option<(Share, Option<String>)> {
+fn of_guest(at: u64, guest: &[Activity]) -> Option<(Share, Option<Name>)> {
     let of_guest = guest
         .iter()
         .filter(|it| it.start_mono_ns <= at && at < it.end_mono_ns)
@@ -33,12 +33,12 @@ fn of_guest(at: u64, guest: &[Activity]) -> Option<(Share, Option<String>)> {
             _ => unreachable!("no kernel of a guest tells it"),
         };
         let name = GUEST_NAMES.get(it.source.0 as usize);
-        (share, name.map(|name| name.to_string()))
+        (share, name.map(|&name| name.into()))
     })
 }
 
 /// Who has this nanosecond of the guest, and whether its vCPU waits meanwhile.
-fn owner(at: u64, guest: &[Activity], scenes: &[Scene]) -> (Option<(Share, Option<String>)>, bool) {
+fn owner(at: u64, guest: &[Activity], scenes: &[Scene]) -> (Option<(Share, Option<Name>)>, bool) {
     let of_guest = of_guest(at, guest);
     let out = scenes.iter().find(|it| it.start_ns <= at && at < it.end_ns);
     let Some(scene) = out else {
@@ -49,8 +49,8 @@ fn owner(at: u64, guest: &[Activity], scenes: &[Scene]) -> (Option<(Share, Optio
     });
     let (share, id) = scene.owner(at);
     let name = match share {
-        Share::Kvm | Share::Vmm => Some(scene.exit().reason.name().to_string()),
-        _ => id.map(|id| scene.names[id as usize].clone()),
+        Share::Kvm | Share::Vmm => Some(scene.exit().reason.name().as_ref().into()),
+        _ => id.map(|id| scene.names[id as usize].as_str().into()),
     };
     match of_guest.filter(|_| share == Share::Halted) {
         Some(asleep) => (Some(asleep), waits),

@@ -14,7 +14,7 @@ use streams::vcpus::Scene;
 use vmnoise_events::*;
 use vmnoise_explain::{JoinedLatencies, JoinedRun, Phase, PhaseSides};
 
-type Painted = BTreeMap<(Option<Phase>, Share, Option<String>), u64>;
+type Painted = BTreeMap<(Option<Phase>, Share, Option<Name>), u64>;
 
 /// Which phase this nanosecond is in; `None` where a step was not seen.
 fn phase(at: u64, it: &Activation) -> Option<Phase> {
@@ -41,7 +41,7 @@ fn phase(at: u64, it: &Activation) -> Option<Phase> {
     None
 }
 
-fn of_guest(at: u64, phase: Option<Phase>, guest: &[Activity]) -> Option<(Share, Option<String>)> {
+fn of_guest(at: u64, phase: Option<Phase>, guest: &[Activity]) -> Option<(Share, Option<Name>)> {
     let holds = |it: &&Activity| {
         phase != Some(Phase::Irq) || matches!(it.kind, ActivityKind::Irq | ActivityKind::Nmi)
     };
@@ -65,7 +65,7 @@ fn of_guest(at: u64, phase: Option<Phase>, guest: &[Activity]) -> Option<(Share,
         _ => unreachable!("no kernel of a guest tells it"),
     };
     let name = GUEST_NAMES.get(owner.source.0 as usize);
-    Some((share, name.map(|name| name.to_string())))
+    Some((share, name.map(|name| name.to_string()).map(Into::into)))
 }
 
 /// The instants of one stretch, and what it is.
@@ -135,12 +135,12 @@ fn paint(it: &Activation, guest: &[Activity], scenes: &[Scene], bound_ns: u64) -
             (Some(scene), own) => match (scene.owner(at), own) {
                 ((Share::Halted, _), Some(own)) => own,
                 ((Share::Halted, _), None) => {
-                    (Share::Blocked, Some("asleep past the expiry".to_owned()))
+                    (Share::Blocked, Some("asleep past the expiry".into()))
                 }
                 ((share @ (Share::Kvm | Share::Vmm), _), _) => {
-                    (share, Some(scene.exit().reason.name().to_string()))
+                    (share, Some(scene.exit().reason.name().as_ref().into()))
                 }
-                ((share, id), _) => (share, id.map(|id| scene.names[id as usize].clone())),
+                ((share, id), _) => (share, id.map(|id| scene.names[id as usize].as_str().into())),
             },
         };
         *painted.entry((phase, share, name)).or_default() += 1;
@@ -301,7 +301,7 @@ proptest! {
         guest_facts.witnesses.activity_steal = steal;
         host_facts.witnesses.kvm_exit = kvm_exit;
         host_facts.witnesses.sched = host_sched;
-        host_facts.host.hypervisor = is_guest.then(|| "KVM".to_owned());
+        host_facts.host.hypervisor = is_guest.then(|| "KVM".to_owned()).map(Into::into);
         host_facts.options.threshold_ns = leaves_out_ns;
         let run = join(
             (&guest_facts, &task_stream(&wakeups, &activities, &marks.0)),

@@ -78,13 +78,13 @@ fn frame(times: Times, [a, b, c, d]: [u32; 4]) -> HostFrame {
         split: ExitSplit::from_fn(|share| times.at(d.rotate_left(share as u32))),
         lost: times.at(d) % 3,
         reasons: vec![HostReason {
-            name: format!("reason:{}", a % 3),
+            name: format!("reason:{}", a % 3).into(),
             exits: times.at(d),
             dur_ns: times.at(a),
         }],
         culprits: vec![HostCulprit {
             share: Share::ALL[b as usize % Share::ALL.len()],
-            name: format!("culprit:{}", b % 3),
+            name: format!("culprit:{}", b % 3).into(),
             dur_ns: times.at(b ^ c),
         }],
     }
@@ -101,7 +101,7 @@ fn event(times: Times, (which, cpu, [a, b, c, d]): Words) -> Event {
     match which % 32 {
         0 => Event::Source(Source {
             id: SourceId(a % 5),
-            name: format!("source:{}", b % 3),
+            name: format!("source:{}", b % 3).into(),
         }),
         1..=9 => Event::Gap(Gap {
             cpu,
@@ -170,7 +170,7 @@ fn facts(bits: u16) -> RunFacts {
         (_, true) => Workload::Observed,
     };
     facts.host.apic_ids = vec![(0, 0), (1, 1), (2, 2)];
-    facts.host.hypervisor = bit(7).then(|| "KVM".to_string());
+    facts.host.hypervisor = bit(7).then(|| "KVM".to_string()).map(Into::into);
     facts.options.stop_ns = bit(8).then_some(50);
     facts
 }

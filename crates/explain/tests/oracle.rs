@@ -245,7 +245,7 @@ proptest! {
         marks.sort_unstable();
         marks.dedup();
         let mut facts = facts();
-        facts.host.hypervisor = in_a_machine.then(|| "KVM".to_string());
+        facts.host.hypervisor = in_a_machine.then(|| "KVM".to_string()).map(Into::into);
         facts.witnesses.activity_steal = activity_steal;
         if polls {
             facts.workload = Workload::Spin;
@@ -303,7 +303,7 @@ fn every_nanosecond_of_a_long_stream_is_booked_as_painted() {
     let seen = std::cell::RefCell::new([0; 2]);
     let books = |(blocks, in_a_machine, activity_steal, round): (Vec<Block>, bool, bool, usize)| {
         let mut facts = facts();
-        facts.host.hypervisor = in_a_machine.then(|| "KVM".to_string());
+        facts.host.hypervisor = in_a_machine.then(|| "KVM".to_string()).map(Into::into);
         facts.witnesses.activity_steal = activity_steal;
         let marks = (1..=blocks.len() / round).map(|nth| (nth * round) as u64 * BLOCK);
         let marks: Vec<u64> = marks.collect();

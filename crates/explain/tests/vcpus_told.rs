@@ -105,9 +105,9 @@ fn only_what_was_asked_for_is_told_and_totals_stay_whole() {
     assert_eq!(told(&|options| options.threshold_ns = 32_638), (1, 1));
     assert_eq!(told(&|options| options.threshold_ns = 32_639), (0, 1));
     let filter = |vm: Option<&str>, vcpus: Option<Vec<u32>>, reasons: &[&str]| ExitFilter {
-        vm: vm.map(String::from),
+        vm: vm.map(Into::into),
         vcpus,
-        reasons: reasons.iter().map(|name| name.to_string()).collect(),
+        reasons: reasons.iter().map(|&name| name.into()).collect(),
     };
     for (filter, expected) in [
         (filter(Some("web"), Some(vec![0]), &["interrupt"]), (1, 1)),

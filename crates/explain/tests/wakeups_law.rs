@@ -75,7 +75,7 @@ fn facts(bits: u16, period_ns: u64) -> RunFacts {
         timer: bit(5),
         ..Witnesses::default()
     };
-    facts.host.hypervisor = bit(6).then(|| "KVM".to_owned());
+    facts.host.hypervisor = bit(6).then(|| "KVM".to_owned()).map(Into::into);
     facts.options.timer = Some(TimerOptions {
         period_ns,
         aligned_ns: None,

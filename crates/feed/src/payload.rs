@@ -52,7 +52,7 @@ pub(crate) fn decode(payload: &[u8]) -> Result<HostFrame, FrameError> {
         let name = rest.name()?;
         let [exits, dur_ns] = rest.numbers()?;
         reasons.push(HostReason {
-            name,
+            name: name.into(),
             exits,
             dur_ns,
         });
@@ -64,7 +64,7 @@ pub(crate) fn decode(payload: &[u8]) -> Result<HostFrame, FrameError> {
         let [dur_ns] = rest.numbers()?;
         culprits.push(HostCulprit {
             share,
-            name,
+            name: name.into(),
             dur_ns,
         });
     }

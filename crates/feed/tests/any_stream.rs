@@ -13,7 +13,7 @@ fn name() -> impl Strategy<Value = String> {
 
 fn reason() -> impl Strategy<Value = HostReason> {
     (name(), any::<u64>(), any::<u64>()).prop_map(|(name, exits, dur_ns)| HostReason {
-        name,
+        name: name.into(),
         exits,
         dur_ns,
     })
@@ -22,7 +22,7 @@ fn reason() -> impl Strategy<Value = HostReason> {
 fn culprit() -> impl Strategy<Value = HostCulprit> {
     (0..9_usize, name(), any::<u64>()).prop_map(|(share, name, dur_ns)| HostCulprit {
         share: ExitSplit::default().parts()[share].0,
-        name,
+        name: name.into(),
         dur_ns,
     })
 }

@@ -56,7 +56,7 @@ fn lists_and_names_are_cut_to_their_limits() {
     let name = "é".repeat(MAX_NAME_BYTES);
     frame.reasons = vec![
         HostReason {
-            name: name.clone(),
+            name: name.clone().into(),
             exits: 1,
             dur_ns: 1
         };
@@ -65,7 +65,7 @@ fn lists_and_names_are_cut_to_their_limits() {
     frame.culprits = vec![
         HostCulprit {
             share: Share::Kvm,
-            name,
+            name: name.into(),
             dur_ns: 1
         };
         1000

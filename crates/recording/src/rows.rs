@@ -137,7 +137,7 @@ impl Rows {
             }),
             event::SOURCE => Event::Source(Source {
                 id: SourceId(self.source.get(row)?),
-                name: self.name(row)?.to_owned(),
+                name: self.name(row)?.into(),
             }),
             event::ANCHOR => Event::Anchor(Anchor {
                 before_tsc: self.start_tsc.get(row)?,

@@ -104,7 +104,7 @@ fn the_writer_refuses_what_no_reader_would_take() {
     });
     let skipping = Event::Source(Source {
         id: SourceId(1),
-        name: "late".to_owned(),
+        name: "late".into(),
     });
     let interval = VcpuInterval {
         vcpu: VcpuId(0),
@@ -148,7 +148,7 @@ fn a_row_of_a_full_batch_takes_at_most_88_bytes() {
     writer
         .push(&Event::Source(Source {
             id: SourceId(0),
-            name: "stress-ng:4711".to_owned(),
+            name: "stress-ng:4711".into(),
         }))
         .unwrap();
     for start_mono_ns in 0..4 * 16_384 {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use hdrhistogram::Histogram;
-use vmnoise_events::{Share, SourceId};
+use vmnoise_events::{Name, Share, SourceId};
 use vmnoise_explain::Part;
 
 use crate::spikes::{Spike, Spikes};
@@ -92,9 +92,9 @@ impl Gathering {
     pub fn resolve(self, mut name: impl FnMut(SourceId) -> String) -> Resolved {
         let lanes = self.lanes.len().max(1);
         let (spikes, widths_ns) = self.spikes.into_peaks(SPIKES / lanes);
-        let mut names: HashMap<SourceId, String> = HashMap::new();
+        let mut names: HashMap<SourceId, Name> = HashMap::new();
         let takers = self.sums.into_iter().map(|((lane, share, source), sum)| {
-            let named = source.map(|id| names.entry(id).or_insert_with(|| name(id)).clone());
+            let named = source.map(|id| names.entry(id).or_insert_with(|| name(id).into()).clone());
             Taker {
                 lane,
                 share,
@@ -144,7 +144,7 @@ pub(crate) struct Taker {
     pub(crate) lane: usize,
     pub(crate) share: Share,
     /// `None` where nobody is named.
-    pub(crate) name: Option<String>,
+    pub(crate) name: Option<Name>,
     /// In how many moments.
     pub(crate) moments: u64,
     pub(crate) total_ns: u64,
@@ -164,7 +164,7 @@ pub struct Resolved {
     pub(crate) lengths: Vec<Histogram<u64>>,
     /// The one that took most first.
     pub(crate) takers: Vec<Taker>,
-    names: HashMap<SourceId, String>,
+    names: HashMap<SourceId, Name>,
 }
 
 impl Resolved {

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use vmnoise_events::Share;
+use vmnoise_events::{Name, Share};
 
 use crate::gathering::Taker;
 use crate::shares::program;
@@ -11,7 +11,7 @@ use crate::shares::program;
 /// One program, or one kind of work, on all lanes.
 pub(crate) struct Group {
     pub(crate) share: Share,
-    pub(crate) who: Option<String>,
+    pub(crate) who: Option<Name>,
     pub(crate) moments: u64,
     pub(crate) total_ns: u64,
     pub(crate) max_ns: Option<u64>,
@@ -26,7 +26,7 @@ pub(crate) fn grouped(takers: &[Taker]) -> Vec<Group> {
         let who = taker.name.as_deref().map(program);
         let group = groups.entry((taker.share, who)).or_insert_with(|| Group {
             share: taker.share,
-            who: who.map(str::to_owned),
+            who: who.map(str::to_owned).map(Into::into),
             moments: 0,
             total_ns: 0,
             max_ns: None,

@@ -10,18 +10,19 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     let RunFacts { options, host, .. } = &run.facts;
     let (from_ns, until_ns) = run.gathered.span_mono_ns;
     let mut facts = vec![
-        ("started at", run.facts.started_at.clone()),
+        ("started at", run.facts.started_at.to_string()),
         ("lasted", duration(until_ns.saturating_sub(from_ns))),
         ("asked for", duration(options.duration_ns)),
-        ("machine", host.cpu_model.clone()),
-        ("kernel", host.kernel.clone()),
+        ("machine", host.cpu_model.to_string()),
+        ("kernel", host.kernel.to_string()),
         (
             "a guest of",
             host.hypervisor
-                .clone()
-                .unwrap_or_else(|| "nobody: bare metal".into()),
+                .as_deref()
+                .unwrap_or("nobody: bare metal")
+                .to_owned(),
         ),
-        ("clock source", host.clocksource.clone()),
+        ("clock source", host.clocksource.to_string()),
         ("measured CPUs", ranges(&options.cpus)),
         ("threshold", duration(options.threshold_ns)),
         (
@@ -31,14 +32,14 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
                 .map_or_else(|| "as inherited".into(), policy),
         ),
         ("ended", ended(run).into()),
-        ("vmnoise", run.facts.tool_version.clone()),
+        ("vmnoise", run.facts.tool_version.to_string()),
     ];
     if let Some(timer) = &options.timer {
         facts.push(("period of the tasks", duration(timer.period_ns)));
     }
     facts.push(("exits told one by one", told_exits(run)));
     if let Some(module) = &host.kvm_module {
-        facts.push(("KVM module", module.clone()));
+        facts.push(("KVM module", module.to_string()));
     }
     facts.retain(|(_, value)| !value.is_empty());
     facts

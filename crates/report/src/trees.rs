@@ -242,7 +242,7 @@ mod tests {
     fn exit(after_ns: u64, parts: &[(Share, &str, u64)]) -> ExitBranch {
         let parts = parts.iter().map(|(share, name, ns)| HostPart {
             share: *share,
-            name: Some((*name).to_owned()),
+            name: Some((*name).into()),
             cpu: (*share == Share::Preempted).then_some(3),
             ns: *ns,
             count: 1,

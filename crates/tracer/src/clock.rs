@@ -8,7 +8,7 @@ use crate::host::Host;
 pub fn clock(host: &Host) -> Rung {
     let source = host
         .facts()
-        .map_or_else(|_| "unknown".to_owned(), |facts| facts.clocksource);
+        .map_or_else(|_| "unknown".into(), |facts| facts.clocksource);
     let (limit, remedy) = match source.as_str() {
         "tsc" => ("", ""),
         // arch/x86/kernel/kvmclock.c, arch/x86/xen/time.c, drivers/clocksource/hyperv_timer.c.
@@ -30,11 +30,11 @@ pub fn clock(host: &Host) -> Rung {
         ),
     };
     Rung {
-        probe: "clock".to_owned(),
+        probe: "clock".into(),
         best: limit.is_empty(),
         rung: source,
-        limit: limit.to_owned(),
-        remedy: remedy.to_owned(),
+        limit: limit.into(),
+        remedy: remedy.into(),
     }
 }
 

@@ -107,7 +107,10 @@ impl Decoder {
         let name = label(&fields.source)?;
         let id = SourceId(u32::try_from(self.sources.len()).ok()?);
         self.sources.insert(fields.source, id);
-        sink(Event::Source(Source { id, name }));
+        sink(Event::Source(Source {
+            id,
+            name: name.into(),
+        }));
         Some(id)
     }
 }

@@ -227,11 +227,11 @@ impl Group {
         };
         let best = absent.is_none();
         Rung {
-            probe: self.probe().to_owned(),
-            rung: rung.to_owned(),
+            probe: self.probe().into(),
+            rung: rung.into(),
             best,
-            limit,
-            remedy,
+            limit: limit.into(),
+            remedy: remedy.into(),
         }
     }
 }

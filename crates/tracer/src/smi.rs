@@ -99,11 +99,11 @@ impl SmiCounts {
             Some((why, remedy)) => ("not available", why.clone(), *remedy),
         };
         Rung {
-            probe: "SMI count".to_owned(),
-            rung: rung.to_owned(),
+            probe: "SMI count".into(),
+            rung: rung.into(),
             best: self.missing.is_none(),
-            limit,
-            remedy: remedy.to_owned(),
+            limit: limit.into(),
+            remedy: remedy.into(),
         }
     }
 }

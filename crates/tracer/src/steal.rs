@@ -138,11 +138,11 @@ impl StealClock {
             ),
         };
         Rung {
-            probe: "steal inside activities".to_owned(),
-            rung: rung.to_owned(),
+            probe: "steal inside activities".into(),
+            rung: rung.into(),
             best: sampled || self == StealClock::NoGuest,
-            limit: limit.to_owned(),
-            remedy: remedy.to_owned(),
+            limit: limit.into(),
+            remedy: remedy.into(),
         }
     }
 
@@ -174,11 +174,11 @@ impl StealClock {
             StealClock::NoGuest => ("not needed", String::new(), ""),
         };
         Rung {
-            probe: "steal clock of this machine".to_owned(),
-            rung: rung.to_owned(),
+            probe: "steal clock of this machine".into(),
+            rung: rung.into(),
             best: matches!(self, StealClock::Variable(_) | StealClock::NoGuest),
-            limit,
-            remedy: remedy.to_owned(),
+            limit: limit.into(),
+            remedy: remedy.into(),
         }
     }
 }

@@ -141,11 +141,11 @@ fn best(probe: &str, name: &str) -> Rung {
 
 fn rung(probe: &str, name: &str, limit: String, remedy: String) -> Rung {
     Rung {
-        probe: probe.to_owned(),
-        rung: name.to_owned(),
+        probe: probe.into(),
+        rung: name.into(),
         best: false,
-        limit,
-        remedy,
+        limit: limit.into(),
+        remedy: remedy.into(),
     }
 }
 

@@ -68,11 +68,11 @@ fn emulated_lapic(name: &str, hypervisor: &str) -> Rung {
 
 fn rung(name: &str, best: bool, limit: String, remedy: &str) -> Rung {
     Rung {
-        probe: PROBE.to_owned(),
-        rung: name.to_owned(),
+        probe: PROBE.into(),
+        rung: name.into(),
         best,
-        limit,
-        remedy: remedy.to_owned(),
+        limit: limit.into(),
+        remedy: remedy.into(),
     }
 }
 

@@ -196,7 +196,7 @@ fn measure(
     let facts = RunFacts {
         tool_version: env!("CARGO_PKG_VERSION").into(),
         workload: plan.workload,
-        started_at: jiff::Timestamp::now().to_string(),
+        started_at: jiff::Timestamp::now().to_string().into(),
         options: options.clone(),
         host: host.clone(),
         clock: clock_facts(prepared.guest_clock, host, tsc_hz),

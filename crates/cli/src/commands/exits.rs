@@ -144,7 +144,7 @@ fn facts(
     RunFacts {
         tool_version: env!("CARGO_PKG_VERSION").into(),
         workload: Workload::Vcpus,
-        started_at: jiff::Timestamp::now().to_string(),
+        started_at: jiff::Timestamp::now().to_string().into(),
         options: Options {
             cpus: Vec::new(),
             duration_ns: arguments.duration.unwrap_or(FOREVER_NS),
@@ -191,9 +191,13 @@ fn filter(arguments: &ExitsCommon, kvm_module: Option<&str>) -> Result<ExitFilte
     reason_names::check(&arguments.reason, kvm_module).map_err(UsageError)?;
     let vcpus = arguments.vcpu.as_deref().map(cpu_list::parse).transpose();
     Ok(ExitFilter {
-        vm: (arguments.vm != "all").then(|| arguments.vm.clone()),
+        vm: (arguments.vm != "all").then(|| arguments.vm.as_str().into()),
         vcpus: vcpus.map_err(|error| UsageError(format!("--vcpu: {error}")))?,
-        reasons: arguments.reason.clone(),
+        reasons: arguments
+            .reason
+            .iter()
+            .map(|name| name.as_str().into())
+            .collect(),
     })
 }
 

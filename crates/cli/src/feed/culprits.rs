@@ -44,7 +44,7 @@ impl Culprits {
         let told = sums.into_iter().take(MAX_CULPRITS);
         told.map(|(&(share, source), &dur_ns)| HostCulprit {
             share,
-            name: name(source).to_owned(),
+            name: name(source).into(),
             dur_ns,
         })
         .collect()

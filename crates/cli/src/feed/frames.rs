@@ -108,7 +108,7 @@ fn reasons(totals: &VcpuTotals) -> Vec<HostReason> {
         .reasons
         .iter()
         .map(|reason| HostReason {
-            name: reason.name().into_owned(),
+            name: reason.name().into_owned().into(),
             exits: reason.count,
             dur_ns: reason.split.total() - reason.split.halted,
         })

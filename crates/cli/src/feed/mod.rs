@@ -13,7 +13,7 @@ mod vm;
 use std::time::Duration;
 
 use serde::Serialize;
-use vmnoise_events::{Anchor, FeedDetail, HostCulprit, RunFacts, Vcpu, VcpuId, VcpuTotals};
+use vmnoise_events::{Anchor, FeedDetail, HostCulprit, Name, RunFacts, Vcpu, VcpuId, VcpuTotals};
 use vmnoise_feed::encode;
 use vmnoise_tracer::host::{Host, Vm};
 
@@ -62,7 +62,7 @@ struct Feed {
     /// Who was at the other end when the connection was made.
     peer: Option<Identity>,
     /// The VM that was served last: process of its VMM, and name.
-    served: Option<(u32, String)>,
+    served: Option<(u32, Name)>,
     notes: Notes,
 }
 
@@ -74,7 +74,7 @@ pub struct FeedReport {
     /// The process of the VMM that was served last; `None` if none was.
     pub vm: Option<u32>,
     /// What people call it.
-    pub name: Option<String>,
+    pub name: Option<Name>,
     /// How much it was told.
     pub detail: FeedDetail,
     /// Frames that went out.

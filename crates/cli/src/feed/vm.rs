@@ -104,7 +104,7 @@ mod tests {
             vmm_pid,
             number: None,
             vm,
-            vm_name: String::new(),
+            vm_name: Default::default(),
             sees_kvm: true,
         };
         let totals = VcpuTotals {
@@ -129,7 +129,7 @@ mod tests {
         };
         Vm {
             pid: 9,
-            name: "web".to_owned(),
+            name: "web".into(),
             vcpus: vcpus.iter().map(thread).collect(),
         }
     }

@@ -172,7 +172,13 @@ mod tests {
     fn explainer() -> Explainer {
         let mut explainer = Explainer::new(&fixtures::facts());
         let (id, name) = (SourceId(0), "stress-ng:812".to_owned());
-        explainer.feed(&Event::Source(Name { id, name }), &mut |_| {});
+        explainer.feed(
+            &Event::Source(Name {
+                id,
+                name: name.into(),
+            }),
+            &mut |_| {},
+        );
         explainer
     }
 

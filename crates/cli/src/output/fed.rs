@@ -93,7 +93,7 @@ fn amounts(cpu: &CpuSummary, host: &FedCpu) -> [String; 15] {
 
 fn reason(told: &ReasonTold) -> [String; 3] {
     [
-        told.name.clone(),
+        told.name.to_string(),
         told.exits.to_string(),
         human(told.total_ns),
     ]
@@ -101,7 +101,7 @@ fn reason(told: &ReasonTold) -> [String; 3] {
 
 fn culprit(told: &CulpritTold) -> [String; 3] {
     [
-        told.name.clone(),
+        told.name.to_string(),
         told.share.to_string(),
         human(told.total_ns),
     ]
@@ -182,7 +182,7 @@ mod tests {
             culprits: (0..20)
                 .map(|turn| HostCulprit {
                     share: Share::Preempted,
-                    name: format!("hog:{turn}"),
+                    name: format!("hog:{turn}").into(),
                     dur_ns: 1_000_000 - turn,
                 })
                 .collect(),

@@ -132,7 +132,7 @@ fn sources(cpu: &CpuSummary) -> String {
         .map(|source| {
             let mean_ns = source.total_ns / source.count.max(1);
             [
-                source.name.clone(),
+                source.name.to_string(),
                 source.share.to_string(),
                 source.count.to_string(),
                 human(source.total_ns),
@@ -192,7 +192,7 @@ pub fn who(part: &NamedPart) -> String {
     match (&part.source, part.count) {
         (None, _) if part.share.is_residual() => "(residual)".into(),
         (None, _) => String::new(),
-        (Some(name), 0 | 1) => name.clone(),
+        (Some(name), 0 | 1) => name.to_string(),
         (Some(name), count) => format!("{name} x{count}"),
     }
 }

@@ -149,7 +149,7 @@ mod tests {
     fn a_sample_is_followed_by_its_budget() {
         let part = |share, source: Option<&str>, ns, count| NamedPart {
             share,
-            source: source.map(str::to_owned),
+            source: source.map(str::to_owned).map(Into::into),
             ns,
             count,
         };

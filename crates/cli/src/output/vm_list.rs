@@ -62,7 +62,7 @@ pub fn print(vms: &[Vm], format: Format) -> Result<()> {
         if vm.vcpus.is_empty() {
             let [pid, none] = [vm.pid.to_string(), "-".to_owned()];
             rows.push([
-                vm.name.clone(),
+                vm.name.to_string(),
                 pid,
                 none.clone(),
                 none.clone(),
@@ -72,7 +72,7 @@ pub fn print(vms: &[Vm], format: Format) -> Result<()> {
         }
         for vcpu in &vm.vcpus {
             rows.push([
-                vm.name.clone(),
+                vm.name.to_string(),
                 vm.pid.to_string(),
                 vcpu.id.to_string(),
                 vcpu.tid.to_string(),

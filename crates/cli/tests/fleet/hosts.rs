@@ -74,14 +74,17 @@ pub fn write_all(folder: &Path) -> Vec<PathBuf> {
 fn write(path: &Path, host: u64) {
     let mut facts = facts(Workload::Spin);
     facts.options.cpus = (0..CPUS as u32).collect();
-    facts.started_at = started(host).to_string();
-    facts.host.name = Some(name(host));
-    facts.host.hypervisor = Some("KVM".to_owned());
+    facts.started_at = started(host).to_string().into();
+    facts.host.name = Some(name(host).into());
+    facts.host.hypervisor = Some("KVM".into());
     let mut writer = Writer::create(path, &facts).unwrap();
     let mut push = |event: Event| writer.push(&event).unwrap();
     for (id, name) in (0..).zip(["local_timer:236".to_owned(), task(host)]) {
         let id = SourceId(id);
-        push(Event::Source(Source { id, name }));
+        push(Event::Source(Source {
+            id,
+            name: name.into(),
+        }));
     }
     let anchor = |mono_ns| {
         Event::Anchor(Anchor {

@@ -54,7 +54,7 @@ fn exits() -> impl Iterator<Item = (u64, bool)> {
 pub fn write_host(path: &Path, flaws: Flaws) {
     let mut facts = facts(Workload::Vcpus);
     facts.options.exits = Some(ExitFilter::default());
-    facts.host.kernel = "6.2.0-rt3-host".to_owned();
+    facts.host.kernel = "6.2.0-rt3-host".into();
     let mut told = vec![(0, vcpu(0, "web")), (0, clock(0, flaws.offset_tsc))];
     if flaws.has_a_twin {
         told.extend([(0, vcpu(1, "twin")), (0, clock(1, flaws.offset_tsc))]);
@@ -76,7 +76,7 @@ pub fn write_host(path: &Path, flaws: Flaws) {
     told.push((HOST_NS.end, totals(&told)));
     if flaws.tells_long_alone {
         facts.options.threshold_ns = 20_000;
-        let reasons = vec!["interrupt".to_owned()];
+        let reasons = vec!["interrupt".into()];
         facts.options.exits = Some(ExitFilter {
             reasons,
             ..ExitFilter::default()
@@ -96,8 +96,8 @@ pub fn write_host(path: &Path, flaws: Flaws) {
 /// Writes the guest's recording: gaps of its CPU 0, each a little longer than its exit.
 pub fn write_guest(path: &Path) {
     let mut facts = facts(Workload::Spin);
-    facts.host.kernel = "6.12.9-guest".to_owned();
-    facts.host.hypervisor = Some("KVM".to_owned());
+    facts.host.kernel = "6.12.9-guest".into();
+    facts.host.hypervisor = Some("KVM".into());
     facts.host.apic_ids = vec![(0, 0)];
     facts.witnesses.kvm_exit = false;
     facts.witnesses.kvm_run = false;
@@ -124,8 +124,8 @@ pub fn write_guest(path: &Path) {
 #[allow(dead_code, reason = "few tests join tasks")]
 pub fn write_tasks(path: &Path) {
     let mut facts = facts(Workload::Timer);
-    facts.host.kernel = "6.12.9-guest".to_owned();
-    facts.host.hypervisor = Some("KVM".to_owned());
+    facts.host.kernel = "6.12.9-guest".into();
+    facts.host.hypervisor = Some("KVM".into());
     facts.host.apic_ids = vec![(0, 0)];
     facts.witnesses.kvm_exit = false;
     facts.witnesses.kvm_run = false;
@@ -190,7 +190,7 @@ fn vcpu(id: u32, vm_name: &str) -> Event {
         vmm_pid: 4_160 + id,
         number: Some(0),
         vm: 1,
-        vm_name: vm_name.to_owned(),
+        vm_name: vm_name.into(),
         sees_kvm: true,
     })
 }
@@ -319,7 +319,7 @@ fn write(
 ) {
     let mut writer = Writer::create(path, facts).unwrap();
     for (id, name) in (0..).zip(SOURCES) {
-        let (id, name) = (SourceId(id), name.to_owned());
+        let (id, name) = (SourceId(id), name.into());
         writer.push(&Event::Source(Source { id, name })).unwrap();
     }
     told.sort_by_key(|(at_ns, _)| *at_ns);
@@ -353,9 +353,9 @@ fn write(
 /// Facts of a machine without a hypervisor that sees everything.
 pub fn facts(workload: Workload) -> RunFacts {
     RunFacts {
-        tool_version: "test".to_owned(),
+        tool_version: "test".into(),
         workload,
-        started_at: "2026-01-01T00:00:00Z".to_owned(),
+        started_at: "2026-01-01T00:00:00Z".into(),
         options: Options {
             cpus: match workload {
                 Workload::Vcpus => vec![],
@@ -376,7 +376,7 @@ pub fn facts(workload: Workload) -> RunFacts {
             ..Options::default()
         },
         host: HostFacts {
-            cpu_model: "a CPU".to_owned(),
+            cpu_model: "a CPU".into(),
             ..HostFacts::default()
         },
         clock: ClockFacts::own(ClockSource::Tsc, 1_000_000_000),
@@ -389,11 +389,11 @@ pub fn facts(workload: Workload) -> RunFacts {
                 Workload::Vcpus => "exits",
                 _ => "interrupts",
             }
-            .to_owned(),
-            rung: "tp_btf".to_owned(),
+            .into(),
+            rung: "tp_btf".into(),
             best: true,
-            limit: String::new(),
-            remedy: String::new(),
+            limit: Default::default(),
+            remedy: Default::default(),
         }],
         shares_cpu: false,
         rdtsc_cycles: 25,

@@ -25,7 +25,10 @@ impl Stream {
         let mut stream = Stream { writer, cpus };
         let name = "local_timer:236".to_owned();
         let id = SourceId(0);
-        stream.push(Event::Source(Source { id, name }));
+        stream.push(Event::Source(Source {
+            id,
+            name: name.into(),
+        }));
         stream
     }
 

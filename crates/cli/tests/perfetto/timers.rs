@@ -25,7 +25,10 @@ pub fn write(path: &Path) {
     let mut push = |event: Event| writer.push(&event).unwrap();
     let id = SourceId(0);
     let name = "local_timer:236".to_owned();
-    push(Event::Source(Source { id, name }));
+    push(Event::Source(Source {
+        id,
+        name: name.into(),
+    }));
     for turn in 1..=100 {
         let expiry_mono_ns = 5_000_000_000 + turn * PERIOD_NS;
         push(Event::Activity(Activity {

@@ -16,7 +16,12 @@ pub fn write(path: &Path) {
     let mut writer = Writer::create(path, &facts()).unwrap();
     for (id, name) in (0..).zip(SOURCES) {
         let (id, name) = (SourceId(id), name.to_owned());
-        writer.push(&Event::Source(Source { id, name })).unwrap();
+        writer
+            .push(&Event::Source(Source {
+                id,
+                name: name.into(),
+            }))
+            .unwrap();
     }
     for event in events() {
         writer.push(&event).unwrap();
@@ -163,9 +168,9 @@ fn woken(cpu: u32, expiry_ns: u64, steps_ns: [u64; 3], latency_ns: u64) -> Event
 
 fn facts() -> RunFacts {
     RunFacts {
-        tool_version: "test".to_owned(),
+        tool_version: "test".into(),
         workload: Workload::Timer,
-        started_at: "2026-01-01T00:00:00Z".to_owned(),
+        started_at: "2026-01-01T00:00:00Z".into(),
         options: Options {
             cpus: vec![0, 1],
             duration_ns: 10_000_000_000,
@@ -183,7 +188,7 @@ fn facts() -> RunFacts {
             ..Options::default()
         },
         host: HostFacts {
-            hypervisor: Some("KVM".to_owned()),
+            hypervisor: Some("KVM".into()),
             ..HostFacts::default()
         },
         clock: ClockFacts::own(ClockSource::Tsc, 1_000_000_000),

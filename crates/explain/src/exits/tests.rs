@@ -16,7 +16,7 @@ fn counted(tid: u32, isa: Isa) -> (Vcpu, VcpuTotals) {
         vmm_pid: 9,
         number: (isa == Isa::Svm).then_some(tid - 10),
         vm: 1,
-        vm_name: "web".to_owned(),
+        vm_name: "web".into(),
         sees_kvm: isa != Isa::KvmRun,
     };
     let totals = VcpuTotals {

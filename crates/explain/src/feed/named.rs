@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vmnoise_events::{ExitSplit, FeedDetail, HostCulprit, HostFrame, HostReason, Share};
+use vmnoise_events::{ExitSplit, FeedDetail, HostCulprit, HostFrame, HostReason, Name, Share};
 
 /// Different names kept; a host that gives more is not believed to have so many.
 const KEPT: usize = 1024;
@@ -14,7 +14,7 @@ const KEPT: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReasonTold {
     /// The reason.
-    pub name: String,
+    pub name: Name,
     /// How many.
     pub exits: u64,
     /// How long, together, halts not counted.
@@ -27,7 +27,7 @@ pub struct CulpritTold {
     /// What kind of time it took.
     pub share: Share,
     /// Who.
-    pub name: String,
+    pub name: Name,
     /// How much.
     pub total_ns: u64,
 }
@@ -36,8 +36,8 @@ pub struct CulpritTold {
 #[derive(Debug, Default)]
 pub(super) struct Named {
     /// Exits and nanoseconds.
-    reasons: BTreeMap<String, (u64, u64)>,
-    culprits: BTreeMap<(Share, String), u64>,
+    reasons: BTreeMap<Name, (u64, u64)>,
+    culprits: BTreeMap<(Share, Name), u64>,
 }
 
 impl Named {

@@ -94,7 +94,7 @@ impl Culprits {
             .map(|((side, share, name, cpu), taken)| Culprit {
                 side,
                 share,
-                name: name.map(|name| name.to_string()),
+                name: name.map(|name| name.to_string()).map(Into::into),
                 cpu,
                 gaps: taken.gaps,
                 total_ns: taken.total_ns,

@@ -86,7 +86,8 @@ fn pieces(
             piece.share = Share::Blocked;
             piece.name = late
                 .overslept
-                .map(|id| late.names.name(Some(id)).to_owned());
+                .map(|id| late.names.name(Some(id)).to_owned())
+                .map(Into::into);
         }
     }
     pieces

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use vmnoise_events::Name;
+
 use super::odds::{Verdict, printable};
 use super::result::Pair;
 
@@ -20,7 +22,7 @@ pub struct Pairing {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CandidateVm {
     /// What people call it.
-    pub vm: String,
+    pub vm: Name,
     /// The process of its VMM.
     pub vmm_pid: u32,
     /// What its odds come to. A CPU that is refused refuses all: they are vCPUs of one VM.
@@ -52,7 +54,7 @@ pub enum Alternative {
         /// Its number in its VM.
         vcpu: Option<u32>,
         /// Its VM.
-        vm: String,
+        vm: Name,
         /// The process of its VMM.
         vmm_pid: u32,
     },

@@ -1,7 +1,7 @@
 //! What a join comes to.
 
 use serde::Serialize;
-use vmnoise_events::{FinishReason, Share};
+use vmnoise_events::{FinishReason, Name, Share};
 
 use super::latency::JoinedLatencies;
 use super::odds::Verdict;
@@ -40,7 +40,7 @@ pub struct Pair {
     /// The guest's CPU.
     pub cpu: u32,
     /// What people call its VM.
-    pub vm: String,
+    pub vm: Name,
     /// The process of its VMM.
     pub vmm_pid: u32,
     /// The vCPU's number in its VM; `None` where nothing told.
@@ -156,7 +156,7 @@ pub struct Culprit {
     /// Under which share it is booked.
     pub share: Share,
     /// Who; of `kvm` and `vmm` the reason of the exit; `None` where nobody is named.
-    pub name: Option<String>,
+    pub name: Option<Name>,
     /// The CPU of its own machine on which it ran; `None` of a share without one.
     pub cpu: Option<u32>,
     /// In how many gaps, or latencies, it had part.
@@ -223,7 +223,7 @@ pub struct HostPiece {
     /// Under which share.
     pub share: Share,
     /// Who; of `kvm` and `vmm` the reason of the exit; `None` where nobody is named.
-    pub name: Option<String>,
+    pub name: Option<Name>,
     /// The host's CPU on which that was.
     pub cpu: u32,
 }
@@ -234,7 +234,7 @@ pub struct HostPart {
     /// Under which share.
     pub share: Share,
     /// Who; `None` where nobody is named.
-    pub name: Option<String>,
+    pub name: Option<Name>,
     /// The host's CPU on which that was; `None` of a share without one.
     pub cpu: Option<u32>,
     /// Net time in nanoseconds.
@@ -260,13 +260,13 @@ pub struct ThesisSum {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HostSide {
     /// `uname -r`.
-    pub kernel: String,
+    pub kernel: Name,
     /// The hypervisor that the host itself runs on; `None` on bare metal.
-    pub hypervisor: Option<String>,
+    pub hypervisor: Option<Name>,
     /// Exits shorter than this were not recorded one by one, in nanoseconds.
     pub threshold_ns: u64,
     /// Exits for other reasons were not recorded one by one; empty is all reasons.
-    pub only_reasons: Vec<String>,
+    pub only_reasons: Vec<Name>,
     /// What was lost of its stream.
     pub losses: Losses,
     /// All of that.

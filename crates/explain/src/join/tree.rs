@@ -65,7 +65,10 @@ impl Branches {
 pub(super) fn branch(exit: &BelowExit, met: &Met, start_ns: u64, names: &Names) -> ExitBranch {
     let parts = met.parts.iter().map(|part| HostPart {
         share: part.share,
-        name: part.source.map(|id| names.name(Some(id)).to_string()),
+        name: part
+            .source
+            .map(|id| names.name(Some(id)).to_string())
+            .map(Into::into),
         cpu: part.cpu,
         ns: part.ns,
         count: part.count,
@@ -99,7 +102,10 @@ pub(super) fn pieces(
             after_ns: start_ns - since_ns,
             dur_ns: end_ns.checked_sub(start_ns).filter(|ns| *ns > 0)?,
             share: piece.share,
-            name: piece.source.map(|id| names.name(Some(id)).to_string()),
+            name: piece
+                .source
+                .map(|id| names.name(Some(id)).to_string())
+                .map(Into::into),
             cpu: piece.cpu,
         })
     });

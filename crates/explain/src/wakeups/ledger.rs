@@ -159,7 +159,7 @@ impl WakeupLedger {
         let mut told: Vec<_> = told
             .map(|((share, source), taken)| SourceSummary {
                 share: *share,
-                name: names.name(Some(*source)).to_owned(),
+                name: names.name(Some(*source)).into(),
                 count: taken.count,
                 total_ns: taken.total_ns,
                 max_ns: taken.max_ns,

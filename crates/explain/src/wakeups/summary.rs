@@ -1,7 +1,7 @@
 //! The result of a run of periodic tasks, for schema `vmnoise.latency/1`.
 
 use serde::Serialize;
-use vmnoise_events::Share;
+use vmnoise_events::{Name, Share};
 
 use super::distribution::LatencyFigures;
 use super::phase::Phase;
@@ -101,7 +101,7 @@ pub struct NamedWakeupPart {
     /// Under which share.
     pub share: Share,
     /// Who; `None` where nobody is named (steal, residual).
-    pub source: Option<String>,
+    pub source: Option<Name>,
     /// Net time in nanoseconds.
     pub ns: u64,
 }
@@ -111,7 +111,10 @@ impl WorstWakeup {
         let named = |part: &WakeupPart| NamedWakeupPart {
             phase: part.phase,
             share: part.share,
-            source: part.source.map(|id| names.name(Some(id)).to_owned()),
+            source: part
+                .source
+                .map(|id| names.name(Some(id)).to_owned())
+                .map(Into::into),
             ns: part.ns,
         };
         WorstWakeup {

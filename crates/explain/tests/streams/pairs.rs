@@ -178,7 +178,7 @@ impl Plan {
                 vmm_pid: 4_168 + 10_000 * life.vm,
                 number: Some(life.number),
                 vm: 1,
-                vm_name: format!("web{}", life.vm),
+                vm_name: format!("web{}", life.vm).into(),
                 sees_kvm: true,
             })
         });

@@ -34,7 +34,7 @@ pub fn vcpu(id: u32) -> Vcpu {
         vmm_pid: 4168,
         number: Some(id),
         vm: 1,
-        vm_name: "web".to_string(),
+        vm_name: "web".to_string().into(),
         sees_kvm: true,
     }
 }

@@ -44,7 +44,7 @@ impl Rows {
 
     fn host_reason(&self, row: usize) -> Result<HostReason, String> {
         Ok(HostReason {
-            name: self.name(row)?.to_owned(),
+            name: self.name(row)?.into(),
             exits: self.counter(row, counter::EXITS)?,
             dur_ns: self.counter(row, counter::DUR_NS)?,
         })
@@ -59,7 +59,7 @@ impl Rows {
         let share = Share::ALL.into_iter().find(|share| share.name() == word);
         Ok(HostCulprit {
             share: share.ok_or_else(|| format!("row {row} names {word:?}, which is no share"))?,
-            name: self.name(row)?.to_owned(),
+            name: self.name(row)?.into(),
             dur_ns,
         })
     }

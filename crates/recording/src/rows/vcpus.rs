@@ -18,7 +18,7 @@ impl Rows {
             vmm_pid: small(counter::VMM_PID)?,
             number: number.map(|_| small(counter::NUMBER)).transpose()?,
             vm: self.counter(row, counter::VM)?,
-            vm_name: self.name(row)?.to_owned(),
+            vm_name: self.name(row)?.into(),
             sees_kvm: self.counter(row, counter::SEES_KVM)? != 0,
         })
     }

@@ -84,7 +84,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         any::<String>().prop_map(|name| Event::Source(Source {
             id: SourceId(0),
-            name
+            name: name.into()
         })),
         any_activation(),
         (
@@ -199,7 +199,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                     vmm_pid,
                     number,
                     vm,
-                    vm_name,
+                    vm_name: vm_name.into(),
                     sees_kvm,
                 })
             }),
@@ -285,7 +285,7 @@ fn any_split() -> impl Strategy<Value = ExitSplit> {
 fn any_host_frame() -> impl Strategy<Value = HostFrame> {
     let reason =
         (any::<String>(), number(), number()).prop_map(|(name, exits, dur_ns)| HostReason {
-            name,
+            name: name.into(),
             exits,
             dur_ns,
         });
@@ -293,7 +293,7 @@ fn any_host_frame() -> impl Strategy<Value = HostFrame> {
         (0..Share::ALL.len(), any::<String>(), number()).prop_map(|(share, name, dur_ns)| {
             HostCulprit {
                 share: Share::ALL[share],
-                name,
+                name: name.into(),
                 dur_ns,
             }
         });

@@ -9,9 +9,9 @@ use vmnoise_recording::{Ending, ReadError, Reader, Writer};
 /// Facts with every kind of value in them.
 pub fn facts() -> RunFacts {
     RunFacts {
-        tool_version: "0.1.0".to_owned(),
+        tool_version: "0.1.0".into(),
         workload: Workload::Microvm,
-        started_at: "2026-01-02T03:04:05Z".to_owned(),
+        started_at: "2026-01-02T03:04:05Z".into(),
         options: Options {
             cpus: vec![1, 3],
             duration_ns: 10_000_000_000,
@@ -25,12 +25,12 @@ pub fn facts() -> RunFacts {
             trace: true,
             observed: vec![ObservedThread {
                 tid: 7,
-                comm: "osnoise/1".to_owned(),
+                comm: "osnoise/1".into(),
             }],
             exits: Some(ExitFilter {
-                vm: Some("web".to_owned()),
+                vm: Some("web".into()),
                 vcpus: Some(vec![0, 2]),
-                reasons: vec!["io".to_owned()],
+                reasons: vec!["io".into()],
             }),
             timer: Some(TimerOptions {
                 period_ns: 1_000_000,
@@ -41,8 +41,8 @@ pub fn facts() -> RunFacts {
             }),
         },
         host: HostFacts {
-            kernel: "6.12.0 \"quoted\" µ".to_owned(),
-            hypervisor: Some("KVM".to_owned()),
+            kernel: "6.12.0 \"quoted\" µ".into(),
+            hypervisor: Some("KVM".into()),
             apic_ids: vec![(0, 0), (2, 4)],
             ..HostFacts::default()
         },
@@ -56,11 +56,11 @@ pub fn facts() -> RunFacts {
         },
         witnesses: Witnesses::default(),
         rungs: vec![Rung {
-            probe: "irq vectors".to_owned(),
-            rung: "tp_btf".to_owned(),
+            probe: "irq vectors".into(),
+            rung: "tp_btf".into(),
             best: true,
-            limit: String::new(),
-            remedy: String::new(),
+            limit: Default::default(),
+            remedy: Default::default(),
         }],
         shares_cpu: false,
         rdtsc_cycles: 25,
@@ -72,7 +72,7 @@ pub fn one_of_each() -> Vec<Event> {
     vec![
         Event::Source(Source {
             id: SourceId(0),
-            name: "local_timer:236".to_owned(),
+            name: "local_timer:236".into(),
         }),
         Event::Anchor(Anchor {
             before_tsc: 1_000,
@@ -137,7 +137,7 @@ pub fn one_of_each() -> Vec<Event> {
             vmm_pid: 4711,
             number: None,
             vm: 0,
-            vm_name: "web".to_owned(),
+            vm_name: "web".into(),
             sees_kvm: true,
         }),
         Event::VcpuClock(VcpuClock {
@@ -202,13 +202,13 @@ pub fn one_of_each() -> Vec<Event> {
             split: exit().split,
             lost: 1,
             reasons: vec![HostReason {
-                name: "io".to_owned(),
+                name: "io".into(),
                 exits: 4,
                 dur_ns: 300,
             }],
             culprits: vec![HostCulprit {
                 share: Share::Preempted,
-                name: "stress:4711".to_owned(),
+                name: "stress:4711".into(),
                 dur_ns: 290,
             }],
         }),

@@ -220,7 +220,7 @@ mod tests {
             vmm_pid: 9,
             number,
             vm: 0,
-            vm_name: "web".to_owned(),
+            vm_name: "web".into(),
             sees_kvm: true,
         }
     }

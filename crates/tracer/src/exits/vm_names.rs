@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vmnoise_events::{Vcpu, VcpuId};
+use vmnoise_events::{Name, Vcpu, VcpuId};
 
 use super::wire::WireVcpu;
 use crate::host::Vm;
@@ -13,7 +13,7 @@ const NO_ID: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(super) struct VmNames {
     /// By the process of the VMM.
-    names: BTreeMap<u32, String>,
+    names: BTreeMap<u32, Name>,
     /// Numbers of vCPUs by thread.
     numbers: BTreeMap<u32, u32>,
 }
@@ -36,7 +36,7 @@ impl VmNames {
             vmm_pid: wire.tgid,
             number: told.or_else(|| self.numbers.get(&wire.tid).copied()),
             vm: wire.vm,
-            vm_name: vm_name.unwrap_or_else(|| format!("vm:{}", wire.tgid)),
+            vm_name: vm_name.unwrap_or_else(|| format!("vm:{}", wire.tgid).into()),
             sees_kvm,
         }
     }
@@ -61,7 +61,7 @@ mod tests {
 
         names.learn(vec![Vm {
             pid: 9,
-            name: "web".to_owned(),
+            name: "web".into(),
             vcpus: vec![VcpuThread {
                 id: 3,
                 tid: 11,

@@ -63,15 +63,16 @@ impl Host {
     /// If /proc or /sys is not there; the message names the file.
     pub fn facts(&self) -> io::Result<HostFacts> {
         Ok(HostFacts {
-            kernel: self.line("proc/sys/kernel/osrelease")?,
-            name: self.line("proc/sys/kernel/hostname").ok(),
-            hypervisor: self.hypervisor(),
-            cpu_model: self.cpu_model()?,
+            kernel: self.line("proc/sys/kernel/osrelease")?.into(),
+            name: self.line("proc/sys/kernel/hostname").ok().map(Into::into),
+            hypervisor: self.hypervisor().map(Into::into),
+            cpu_model: self.cpu_model()?.into(),
             allowed_cpus: self.allowed_cpus()?,
             clocksource: self
-                .line("sys/devices/system/clocksource/clocksource0/current_clocksource")?,
+                .line("sys/devices/system/clocksource/clocksource0/current_clocksource")?
+                .into(),
             apic_ids: self.apic_ids(),
-            kvm_module: self.kvm_module(),
+            kvm_module: self.kvm_module().map(Into::into),
             posted_interrupts: Some(self.posts_interrupts()),
         })
     }

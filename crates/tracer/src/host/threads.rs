@@ -2,6 +2,8 @@
 
 use std::{fs, io};
 
+use vmnoise_events::Name;
+
 use super::{Host, cpu_list};
 
 /// A thread, by what does not change while it lives.
@@ -12,7 +14,7 @@ pub struct Thread {
     /// The process it belongs to.
     pub pid: u32,
     /// Its name.
-    pub comm: String,
+    pub comm: Name,
     /// CPUs it may use at this moment, ascending.
     pub allowed_cpus: Vec<u32>,
     /// When it began, in clock ticks since boot: another thread with its id has another.
@@ -50,7 +52,7 @@ impl Host {
             pid: value("Tgid")
                 .and_then(|pid| pid.parse().ok())
                 .unwrap_or(tid),
-            comm: self.line(&format!("proc/{tid}/comm"))?,
+            comm: self.line(&format!("proc/{tid}/comm"))?.into(),
             allowed_cpus: allowed
                 .into_iter()
                 .filter(|cpu| online.contains(cpu))
@@ -160,7 +162,7 @@ mod tests {
         let expected = Thread {
             tid: 7,
             pid: 5,
-            comm: "a) R b".to_owned(),
+            comm: "a) R b".into(),
             allowed_cpus: vec![0, 1],
             started_ticks: 4711,
         };

@@ -7,6 +7,8 @@ mod policy;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use vmnoise_events::Name;
+
 use super::{Host, cpu_list};
 
 /// A process that holds VMs of KVM.
@@ -15,7 +17,7 @@ pub struct Vm {
     /// The process of its VMM.
     pub pid: u32,
     /// What people call it; `comm:pid` where its VMM was given no name.
-    pub name: String,
+    pub name: Name,
     /// Its vCPUs, by their numbers.
     pub vcpus: Vec<VcpuThread>,
 }
@@ -70,7 +72,9 @@ impl Host {
         vcpus.dedup();
         Some(Vm {
             pid,
-            name: name::of(&cmdline).unwrap_or_else(|| format!("{}:{pid}", comm.trim())),
+            name: name::of(&cmdline)
+                .unwrap_or_else(|| format!("{}:{pid}", comm.trim()))
+                .into(),
             vcpus: vcpus
                 .into_iter()
                 .map(|(id, tid)| thread(process, id, tid))

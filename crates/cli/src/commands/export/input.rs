@@ -34,7 +34,7 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
         let reader = progress::open(path).map_err(|error| name_file(error, path))?;
         let mut facts = reader.facts().clone();
         if let Some(name) = &arguments.host {
-            facts.host.name = Some(name.clone());
+            facts.host.name = Some(name.clone().into());
         }
         let partition = Partition::of(&facts);
         match &partition {

@@ -116,6 +116,6 @@ fn below(exit: &ExitBranch, start_mono_ns: u64) -> impl Iterator<Item = Bar> + '
         start_mono_ns: start_mono_ns + piece.after_ns,
         dur_ns: piece.dur_ns,
         share: piece.share,
-        name: piece.name.clone().unwrap_or_default(),
+        name: piece.name.clone().unwrap_or_default().into(),
     })
 }

@@ -20,7 +20,7 @@ fn gap(parts: &[(Share, Option<&str>, u64)]) -> WorstGap {
             .iter()
             .map(|&(share, source, ns)| NamedPart {
                 share,
-                source: source.map(str::to_owned),
+                source: source.map(str::to_owned).map(Into::into),
                 ns,
                 count: u32::from(source.is_some()),
             })

@@ -64,8 +64,8 @@ fn about(at: usize, run: &Run) -> [String; 7] {
     [
         letter(at),
         run.file.clone(),
-        run.facts.host.kernel.clone(),
-        run.facts.started_at.clone(),
+        run.facts.host.kernel.to_string(),
+        run.facts.started_at.to_string(),
         seconds(sample.whole.runtime_ns),
         sample.windows.len().to_string(),
         sample.lost_events.to_string(),

@@ -75,9 +75,9 @@ fn by_vcpu(summary: &ExitsSummary) -> Vec<Column> {
 fn by_reason(summary: &ExitsSummary) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     for reason in vcpus(summary).flat_map(|(_, vcpu)| &vcpu.reasons) {
-        let index = columns.iter().position(|(name, _)| *name == reason.name);
+        let index = columns.iter().position(|(name, _)| reason.name == *name);
         let index = index.unwrap_or_else(|| {
-            columns.push((reason.name.clone(), ExitLengths::default()));
+            columns.push((reason.name.to_string(), ExitLengths::default()));
             columns.len() - 1
         });
         columns[index].1.add(reason);

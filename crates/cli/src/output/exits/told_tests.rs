@@ -14,7 +14,7 @@ const START_NS: u64 = 35_949_878_832_815;
 fn part(share: Share, ns: u64, source: Option<&str>) -> NamedPart {
     NamedPart {
         share,
-        source: source.map(str::to_owned),
+        source: source.map(str::to_owned).map(Into::into),
         ns,
         count: source.is_some().into(),
     }

@@ -42,7 +42,7 @@ fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
             let known = |ns: Option<u64>| ns.map_or_else(|| "-".into(), percent);
             let interrupts = [taken.host_irq, taken.host_softirq, taken.host_nmi];
             rows.push([
-                vm.name.clone(),
+                vm.name.to_string(),
                 text::number(vcpu.vcpu.map(u64::from)),
                 format!("{:.0}", vcpu.exits as f64 / measured.as_secs_f64()),
                 text::number(vcpu.light),
@@ -98,7 +98,7 @@ fn reasons(vcpu: &VcpuExits) -> String {
         .iter()
         .map(|reason| {
             [
-                reason.name.clone(),
+                reason.name.to_string(),
                 reason.count.to_string(),
                 percent(reason.count, samples),
                 percent(reason.total_ns, total_ns),

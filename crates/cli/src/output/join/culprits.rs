@@ -57,7 +57,7 @@ fn who(culprit: &Culprit) -> String {
         (Some(reason), Share::Vmm) => return format!("the VMM, exits for {reason}"),
         (None, Share::Steal) => return "(steal clock alone)".into(),
         (None, share) if share.is_residual() => return "(residual)".into(),
-        (Some(name), _) => name.clone(),
+        (Some(name), _) => name.to_string(),
         (None, _) => text::number(None),
     };
     let side = match culprit.side {

@@ -20,7 +20,7 @@ pub fn render(pairing: &Pairing, agrees: &str) -> String {
             [
                 pair.cpu.to_string(),
                 text::number(pair.vcpu.map(u64::from)),
-                pair.vm.clone(),
+                pair.vm.to_string(),
                 pair.tid.to_string(),
                 human(pair.overlap_ns),
                 pair.clocks.to_string(),

@@ -65,13 +65,13 @@ fn facts(machine: &str, hypervisor: Option<&str>, probe: &str) -> RunFacts {
     facts.options.cpus = vec![0];
     facts.host.cpu_model = machine.into();
     facts.host.kernel = "6.2.0-rt3".into();
-    facts.host.hypervisor = hypervisor.map(str::to_owned);
+    facts.host.hypervisor = hypervisor.map(str::to_owned).map(Into::into);
     facts.rungs = vec![Rung {
         probe: probe.into(),
         rung: "tp_btf".into(),
         best: true,
-        limit: String::new(),
-        remedy: String::new(),
+        limit: Default::default(),
+        remedy: Default::default(),
     }];
     facts
 }
@@ -80,7 +80,7 @@ fn on_host(share: Share, ns: u64, name: Option<&str>) -> HostPart {
     let is_who = name.is_some();
     HostPart {
         share,
-        name: name.map(str::to_owned),
+        name: name.map(str::to_owned).map(Into::into),
         cpu: is_who.then_some(3),
         ns,
         count: is_who.into(),
@@ -135,7 +135,7 @@ fn culprit(side: Side, share: Share, name: Option<&str>, ns: u64) -> Culprit {
     Culprit {
         side,
         share,
-        name: name.map(str::to_owned),
+        name: name.map(str::to_owned).map(Into::into),
         cpu: match side {
             Side::Host if !matches!(share, Share::Kvm) => Some(3),
             Side::Guest => Some(0),
@@ -356,7 +356,7 @@ fn what_is_not_known_is_said() {
     run.trees[0].gap.lost_activities = Some(2);
     run.host.complete = false;
     run.host.threshold_ns = 5_000;
-    run.host.only_reasons = vec!["io".to_owned(), "npf".to_owned()];
+    run.host.only_reasons = vec!["io".into(), "npf".into()];
     let joined = Joined {
         guest: &guest,
         host: &host,

@@ -1,7 +1,7 @@
 //! The analysis of the wake-up that stopped a run, in the layout of `rtla timerlat`, with
 //! lines for what the hypervisor took.
 
-use vmnoise_events::{ActivityKind, RunFacts, Share};
+use vmnoise_events::{ActivityKind, Name, RunFacts, Share};
 use vmnoise_explain::{NamedWakeupPart, Phase, Summary, WorstWakeup};
 
 use super::budget;
@@ -159,14 +159,14 @@ fn running(late: &WorstWakeup, trace: &RecentTrace) -> Option<String> {
 }
 
 /// The interrupt that woke the task.
-fn timer_irq(late: &WorstWakeup) -> Option<String> {
+fn timer_irq(late: &WorstWakeup) -> Option<Name> {
     let handler = |part: &&NamedWakeupPart| {
         part.share == Share::Irq && matches!(part.phase, Some(Phase::Handler))
     };
     late.parts.iter().find(handler)?.source.clone()
 }
 
-fn sum(late: &WorstWakeup, share: Share, who: impl Fn(Option<&String>) -> bool) -> u64 {
+fn sum(late: &WorstWakeup, share: Share, who: impl Fn(Option<&Name>) -> bool) -> u64 {
     let parts = late.parts.iter().filter(|part| part.share == share);
     let parts = parts.filter(|part| who(part.source.as_ref()));
     parts.map(|part| part.ns).sum()

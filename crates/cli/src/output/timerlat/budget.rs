@@ -115,7 +115,7 @@ fn sources(cpu: &CpuWakeups) -> String {
         .map(|source| {
             [
                 source.share.name().to_owned(),
-                source.name.clone(),
+                source.name.to_string(),
                 source.count.to_string(),
                 human(source.total_ns),
                 human(source.max_ns),

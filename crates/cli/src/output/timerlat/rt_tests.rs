@@ -62,7 +62,7 @@ fn sysinfo(facts: &RunFacts) -> Value {
     let is_realtime = version.as_ref().map(|it| it.contains("PREEMPT_RT"));
     json!({
         "sysname": "Linux",
-        "nodename": name.clone().or(here(uname.nodename())),
+        "nodename": name.clone().or(here(uname.nodename()).map(Into::into)),
         "release": kernel,
         "version": version,
         "machine": here(uname.machine()),

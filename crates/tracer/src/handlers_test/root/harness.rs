@@ -203,7 +203,7 @@ impl Handlers {
         let mut seen = Vec::new();
         for event in self.events.lock().unwrap().iter() {
             match event {
-                Event::Source(source) => names.push(source.name.clone()),
+                Event::Source(source) => names.push(source.name.to_string()),
                 Event::Activity(it) => {
                     let name = names[it.source.0 as usize].clone();
                     seen.push((it.kind, it.cpu, it.start_mono_ns, it.end_mono_ns, name));

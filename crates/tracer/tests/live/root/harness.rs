@@ -104,7 +104,7 @@ impl Told {
             .drain(&mut |event| match event {
                 Event::Source(source) => {
                     assert_eq!(source.id.0 as usize, self.names.len(), "ids have no holes");
-                    self.names.push(source.name);
+                    self.names.push(source.name.into());
                 }
                 Event::Activity(activity) => self.activities.push(activity),
                 other => panic!("a tracer says nothing of {other:?}"),

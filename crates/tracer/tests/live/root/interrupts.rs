@@ -106,7 +106,7 @@ fn each_timer_interrupt_of_a_vcpus_cpu_is_told_with_its_exits() {
     tracer
         .expect(vec![Vm {
             pid: std::process::id(),
-            name: "busy".to_owned(),
+            name: "busy".into(),
             vcpus: vec![VcpuThread {
                 id: 0,
                 tid: busy.tid,

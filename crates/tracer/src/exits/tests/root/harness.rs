@@ -397,7 +397,7 @@ fn empty(object: &Object) -> Roll {
 fn vm(pid: u64) -> Vm {
     Vm {
         pid: pid as u32,
-        name: "web".to_owned(),
+        name: "web".into(),
         vcpus: Vec::new(),
     }
 }
@@ -410,7 +410,7 @@ pub(super) fn part(split: &vmnoise_events::ExitSplit, share: Share) -> u64 {
 /// The name of a source, which is defined by then.
 fn label(told: &[Event], id: u32) -> String {
     let named = told.iter().find_map(|event| match event {
-        Event::Source(source) if source.id.0 == id => Some(source.name.clone()),
+        Event::Source(source) if source.id.0 == id => Some(source.name.to_string()),
         _ => None,
     });
     named.expect("a source is defined before its first use")
