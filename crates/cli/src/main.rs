@@ -29,6 +29,7 @@ mod reason_names;
 mod recent_trace;
 mod recorder;
 mod rungs;
+mod say;
 mod session;
 mod shell;
 mod status;

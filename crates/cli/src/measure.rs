@@ -17,6 +17,7 @@ use crate::output::view::Meanwhile;
 use crate::poller::Poller;
 use crate::progress::TimeLine;
 use crate::reaction::OnThreshold;
+use crate::say;
 use crate::session::{Outcome, Session};
 use crate::units::to_tsc;
 use crate::warm_up::Baseline;
@@ -234,10 +235,10 @@ impl<'a> Measurement<'a> {
         self.counters();
         let steps_back = self.poller.clock_steps_back();
         if steps_back > 0 {
-            eprintln!(
-                "vmnoise: the TSC went back {steps_back} times: no clock of this machine can be \
+            say::say(format_args!(
+                "the TSC went back {steps_back} times: no clock of this machine can be \
                  trusted, and neither can this result"
-            );
+            ));
         }
         self.session
             .accept(&Event::Finish(Finish { reason, mono_ns }));

@@ -9,6 +9,7 @@ use rustix::process::{Pid, getppid, kill_process};
 
 use crate::actions::{Action, Receiver};
 use crate::recent_trace::RecentTrace;
+use crate::say;
 use crate::shell::Shell;
 
 /// How often a command that is waited for is asked whether it has ended.
@@ -182,7 +183,7 @@ impl OnThreshold {
         match &mut self.under_way {
             Some(reaction) => {
                 let outcome = reaction.finish(trace);
-                reaction.said.iter().for_each(|line| eprintln!("{line}"));
+                reaction.said.iter().for_each(say::print);
                 outcome?
             }
             None if by_limit => Reaction::new(self.actions, self.trace_file).finish(trace)?,

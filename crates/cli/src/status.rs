@@ -1,8 +1,9 @@
 //! The exit status contract, in one place: 0 ok, 1 error, 2 a limit was hit,
 //! 3 this machine cannot, 129 usage.
 
-use std::io::Write;
 use std::process::ExitCode;
+
+use crate::say;
 
 use clap::error::ErrorKind;
 use thiserror::Error;
@@ -38,8 +39,7 @@ impl Status {
         if is_broken_pipe(error) {
             return Status::Ok;
         }
-        // The terminal may be what was lost.
-        let _ = writeln!(std::io::stderr(), "vmnoise: {error:#}");
+        say::say(format_args!("{error:#}"));
         if error.is::<UsageError>() {
             Status::Usage
         } else if error.is::<MachineCannot>() {
@@ -68,7 +68,7 @@ pub fn of_usage(error: &clap::Error) -> Status {
         .map(str::trim);
     let line = words.collect::<Vec<_>>().join(" ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    eprintln!("vmnoise: {line}; see `vmnoise help`");
+    say::say(format_args!("{line}; see `vmnoise help`"));
     Status::Usage
 }
 

@@ -76,6 +76,9 @@ impl Schema {
 pub enum Encoding {
     /// Comma-separated values with a header (RFC 4180).
     Csv,
+    /// The same for people who open it in a spreadsheet: a text that one would run as a
+    /// formula has a `'` before it.
+    SpreadsheetCsv,
     /// Apache Parquet, compressed with Snappy.
     Parquet,
 }
@@ -83,7 +86,7 @@ pub enum Encoding {
 impl Encoding {
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
-            Encoding::Csv => "csv",
+            Encoding::Csv | Encoding::SpreadsheetCsv => "csv",
             Encoding::Parquet => "parquet",
         }
     }

@@ -3,6 +3,12 @@
 (() => {
   const root = document.documentElement;
   const read = (node) => JSON.parse(node.textContent);
+  // The charts' library makes links and line breaks of tags in its texts. Names are other
+  // people's words: theirs stay letters. The templates are our own.
+  const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  const ours = ["hovertemplate", "texttemplate"];
+  const readChart = (node) => JSON.parse(node.textContent, (key, value) =>
+    typeof value === "string" && !ours.includes(key) ? plain(value) : value);
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const make = (tag, text, kind) => {
     const node = document.createElement(tag);
@@ -82,7 +88,7 @@
 
   const chart = (figure) => {
     const nodes = [...figure.querySelectorAll("script")];
-    return figureOf(figure, (at) => read(nodes[at]), nodes.map((node) => node.dataset.name));
+    return figureOf(figure, (at) => readChart(nodes[at]), nodes.map((node) => node.dataset.name));
   };
 
   const spikes = (figure) => {
@@ -104,7 +110,7 @@
         trace.x.push(start / 1e9);
         trace.y.push(length / 1e9);
         trace.customdata.push(place);
-        trace.text.push(`${duration(length)} on ${told.lanes[lane]}`);
+        trace.text.push(plain(`${duration(length)} on ${told.lanes[lane]}`));
       });
       const layout = {
         xaxis: { title: { text: "time since the start (s)" } },

@@ -1,5 +1,9 @@
 //! What is the same on every page: style, scripts and figures.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
 use crate::charts::Chart;
 use crate::library;
 
@@ -10,18 +14,37 @@ pub(crate) struct Frame<'a> {
     pub(crate) style: &'static str,
     pub(crate) plotter: String,
     pub(crate) script: &'static str,
+    /// What the page allows itself.
+    pub(crate) policy: String,
 }
 
 impl<'a> Frame<'a> {
     pub(crate) fn new(title: String, tool_version: &'a str) -> Frame<'a> {
+        let (plotter, script) = (library::script(), include_str!("../page/page.js"));
         Frame {
             title,
             tool_version,
             style: include_str!("../page/page.css"),
-            plotter: library::script(),
-            script: include_str!("../page/page.js"),
+            policy: policy([&plotter, script]),
+            plotter,
+            script,
         }
     }
+}
+
+/// A Content-Security-Policy (CSP Level 3): nothing is loaded, and no script runs but these,
+/// whatever a name on the page may have made of itself. The charts' library writes its own
+/// styles as it draws, which no hash of ours can know.
+fn policy(scripts: [&str; 2]) -> String {
+    let hashes = scripts.map(|script| {
+        let hash = Sha256::digest(script.as_bytes());
+        format!("'sha256-{}'", STANDARD.encode(hash))
+    });
+    format!(
+        "default-src 'none'; base-uri 'none'; form-action 'none'; script-src {}; \
+         style-src 'unsafe-inline'; img-src data: blob:; font-src data:",
+        hashes.join(" ")
+    )
 }
 
 /// A chart in its place.

@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args};
 
 /// `vmnoise export`: recordings for other programs.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("to").required(true).multiple(true).args(["perfetto", "parquet", "csv", "rt_tests"]))]
+#[command(group = ArgGroup::new("to").required(true).multiple(true).args(["perfetto", "parquet", "csv", "spreadsheet_csv", "rt_tests"]))]
 pub struct ExportArguments {
     /// Recordings made with `-o`. Two of them, of a guest's gaps and of its host's exits
     /// (`vmnoise exits -o`), are joined as `vmnoise explain` joins them
@@ -22,6 +22,10 @@ pub struct ExportArguments {
     /// The same tables as CSV
     #[arg(long, value_name = "DIR")]
     pub csv: Option<PathBuf>,
+    /// The same for a spreadsheet, which would run a name such as `=HYPERLINK(...)`: names that
+    /// begin like a formula have a ' before them
+    #[arg(long, value_name = "DIR", conflicts_with = "csv")]
+    pub spreadsheet_csv: Option<PathBuf>,
     /// Write a recording of `timerlat` as the JSON that cyclictest writes
     #[arg(long, value_name = "FILE")]
     pub rt_tests: Option<PathBuf>,

@@ -10,6 +10,7 @@ use super::explain::{name_file, read, tell_ending};
 use crate::args::CompareArguments;
 use crate::output::compare::{Checked, Comparison, Run, print};
 use crate::progress;
+use crate::say;
 use crate::status::{Status, UsageError};
 
 /// Compares, prints, and says whether a condition holds.
@@ -29,7 +30,7 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
     for (path, (facts, _)) in arguments.recordings.iter().zip(looks) {
         let sample = sample(path, &facts, threshold_ns, window_ns)?;
         runs.push(Run {
-            file: path.display().to_string(),
+            file: say::name_of(path),
             facts,
             sample,
         });
@@ -84,10 +85,10 @@ fn tell_same(runs: &[Run]) {
             its.started_at == own.started_at && its.host.name == own.host.name
         };
         if let Some(same) = runs[..nth].iter().find(its) {
-            eprintln!(
-                "vmnoise: {} and {} are of the same run",
+            say::say(format_args!(
+                "{} and {} are of the same run",
                 same.file, run.file
-            );
+            ));
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::output::view::View;
 use crate::poller::Poller;
 use crate::progress::Timed;
 use crate::reaction::{OnThreshold, Reaction};
+use crate::say;
 use crate::session::{Outcome, Session};
 use crate::status::{Status, UsageError};
 use crate::{interrupt, rungs};
@@ -232,10 +233,10 @@ fn measure(
         empty(&file)
             .and_then(|()| trace.save(file))
             .with_context(|| format!("saving the trace to {}", path.display()))?;
-        eprintln!(
-            "vmnoise: the trace before the stop is in {}",
+        say::say(format_args!(
+            "the trace before the stop is in {}",
             path.display()
-        );
+        ));
     }
     let ended = Reaction::new(plan.on_end.clone(), trace_name(plan.workload)).finish(&trace);
     match write_error.or(failure).or(ended.err()) {
@@ -276,9 +277,9 @@ pub(super) fn keep_off_measured_cpus(
     };
     let shares_cpu = others.is_empty() || others.iter().any(is_measured);
     if shares_cpu {
-        eprintln!(
-            "vmnoise: no CPU is left for the tool's own threads: they run on measured ones, and are part of the noise"
-        );
+        say::say(format_args!(
+            "no CPU is left for the tool's own threads: they run on measured ones, and are part of the noise"
+        ));
     }
     if !others.is_empty() {
         thread::pin(&others).context("moving the tool's own threads off the measured CPUs")?;
@@ -302,7 +303,7 @@ fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<Rung>)> {
     match Tracer::load(&plan.options.cpus, scope) {
         Ok(tracer) => Ok((Some(tracer), Vec::new())),
         Err(LoadError::Refused { why, remedy }) => {
-            eprintln!("vmnoise: no witness, BPF was refused: {why}; {remedy}");
+            say::say(format_args!("no witness, BPF was refused: {why}; {remedy}"));
             Ok((None, vec![rungs::no_witness("none", &remedy)]))
         }
         Err(error) => Err(error).context("loading the BPF programs"),

@@ -21,6 +21,7 @@ use crate::feed::rights;
 use crate::frame::choice;
 use crate::output::exits::{ExitsView, Layout, WhileRunning};
 use crate::output::vm_list;
+use crate::say;
 use crate::status::{MachineCannot, Status, UsageError};
 use crate::{interrupt, reason_names, rungs};
 
@@ -119,9 +120,9 @@ fn measure(
     } = measurement.run(&interrupts, &arguments.feed, arguments.feed_detail)?;
     view.finish(&facts, measured, &run, &feeds)?;
     if run.exits.vms.is_empty() {
-        eprintln!(
-            "vmnoise: no VM of this host left its guest meanwhile; `vmnoise exits --list` shows the VMs there are"
-        );
+        say::say(format_args!(
+            "no VM of this host left its guest meanwhile; `vmnoise exits --list` shows the VMs there are"
+        ));
     }
     match write_error {
         Some(error) => Err(error),

@@ -15,6 +15,7 @@ use crate::output::timerlat;
 use crate::output::trace::Trace;
 use crate::output::view::{Final, View};
 use crate::progress::{self, Input};
+use crate::say;
 use crate::session::{Outcome, Session};
 use crate::status::Status;
 
@@ -48,10 +49,10 @@ pub fn run(arguments: &ExplainArguments) -> Result<Status> {
 pub fn tell_ending(ending: Replayed, path: &Path) -> Result<()> {
     let ending = ending.map_err(|error| name_file(error, path))?;
     if !matches!(ending, Ending::Complete) {
-        eprintln!(
-            "vmnoise: {}: the run that wrote this was cut off; the result covers what it had flushed",
+        say::say(format_args!(
+            "{}: the run that wrote this was cut off; the result covers what it had flushed",
             path.display()
-        );
+        ));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 
 use crate::args::{Arguments, CompletionsArguments, ManArguments};
+use crate::say;
 use crate::status::Status;
 
 /// Writes one page for each command.
@@ -18,10 +19,10 @@ pub fn man(arguments: &ManArguments) -> Result<Status> {
     std::fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(Arguments::command(), folder))
         .with_context(|| format!("writing the manual to {}", folder.display()))?;
-    eprintln!(
+    say::print(format_args!(
         "the manual is in {0}: man -l {0}/vmnoise.1",
         folder.display()
-    );
+    ));
     Ok(Status::Ok)
 }
 

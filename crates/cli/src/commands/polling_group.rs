@@ -4,6 +4,7 @@ use anyhow::Result;
 use vmnoise_workload::cgroup::{self, Cgroup};
 
 use crate::args::Shared;
+use crate::say;
 use crate::status::{MachineCannot, UsageError};
 
 /// The control group that the measuring threads are to move to. Where it takes whole
@@ -24,8 +25,8 @@ pub fn enter(arguments: &Shared) -> Result<Option<Cgroup>> {
         return Ok(Some(cgroup));
     }
     cgroup.admit_process().map_err(refused)?;
-    eprintln!(
-        "vmnoise: the control group {name} is not threaded: the tool's own threads are in it too, beside the measuring ones"
-    );
+    say::say(format_args!(
+        "the control group {name} is not threaded: the tool's own threads are in it too, beside the measuring ones"
+    ));
     Ok(None)
 }

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use vmnoise_tracer::host::{Host, Thread};
 
 use crate::args::OsnoiseCommon;
+use crate::say;
 use crate::status::UsageError;
 
 /// The threads to observe, ascending by their first CPUs; `None` where none is named.
@@ -26,10 +27,10 @@ fn by_id(host: &Host, pid: u32) -> Result<Thread> {
         .with_context(|| format!("no thread has the id {pid}; `ps -eLo tid,comm` lists them"))?;
     let count = host.thread_count(pid).unwrap_or(1);
     if thread.pid == pid && count > 1 {
-        eprintln!(
-            "vmnoise: process {pid} has {count} threads and only its first, {pid} itself, is \
+        say::say(format_args!(
+            "process {pid} has {count} threads and only its first, {pid} itself, is \
              observed; `ls /proc/{pid}/task` lists the ids that --pid takes"
-        );
+        ));
     }
     Ok(thread)
 }

@@ -24,6 +24,7 @@ use crate::output::timerlat::top::Top;
 use crate::output::trace::Trace;
 use crate::output::view::View;
 use crate::rungs;
+use crate::say;
 use crate::status::{MachineCannot, Status, UsageError};
 
 /// How many of the latest wake-ups are listed.
@@ -172,7 +173,9 @@ fn hold(latency: DmaLatency) -> (Option<idle::DmaLatency>, Rung) {
     match idle::DmaLatency::hold(us) {
         Ok(held) => (Some(held), rungs::of_idle(Some(us), "")),
         Err(error) => {
-            eprintln!("vmnoise: idle CPUs may sleep as deep as they like: {error}");
+            say::say(format_args!(
+                "idle CPUs may sleep as deep as they like: {error}"
+            ));
             (None, rungs::of_idle(None, &error.to_string()))
         }
     }

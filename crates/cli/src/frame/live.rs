@@ -12,6 +12,7 @@ use super::model::Model;
 use super::screen::Screen;
 use super::snapshot::{Snapshot, Words};
 use crate::progress;
+use crate::say;
 
 /// How many of the latest notices are said again.
 const SAID_AGAIN: usize = 20;
@@ -32,7 +33,7 @@ impl Live {
     /// Takes the terminal, or says why not and leaves it.
     pub fn begin(words: Words, facts: &RunFacts) -> Option<Live> {
         let screen = Screen::take().inspect_err(|error| {
-            eprintln!("vmnoise: no live view: the terminal refuses: {error}");
+            say::say(format_args!("no live view: the terminal refuses: {error}"));
         });
         let mut live = Live {
             screen: screen.ok()?,

@@ -8,6 +8,7 @@ use vmnoise_explain::{Budget, Explainer, PeriodLine, Summary, TraceLine, Wakeup,
 
 use crate::args::Format;
 use crate::recent_trace::RecentTrace;
+use crate::say;
 use crate::units::human;
 
 /// How far the steal clock of the machine below each CPU has advanced in a period.
@@ -64,7 +65,7 @@ pub trait View {
     fn turn(&mut self) {}
     /// Something went wrong, and the run goes on.
     fn notice(&mut self, message: &str) {
-        eprintln!("vmnoise: {message}");
+        say::say(message);
     }
     /// Whether a terminal is drawn on, so that others may not write there.
     fn draws_live(&self) -> bool {
@@ -110,17 +111,17 @@ pub struct Lines {
 
 impl View for Lines {
     fn begin(&mut self, _facts: &RunFacts) {
-        eprintln!(
+        say::print(format_args!(
             "{:>9} {:>4} {:>7} {:>12} {:>12} {:>12}  largest shares",
             "time", "CPU", "gaps", "noise", "max gap", "outer steal"
-        );
+        ));
     }
 
     fn period(&mut self, period: &Period<'_>) {
         for line in period.lines {
             let mut outer_steal = period.outer_steal.iter();
             let outer_ns = outer_steal.find(|(cpu, _)| *cpu == line.cpu);
-            eprintln!(
+            say::print(format_args!(
                 "{:>7.1} s {:>4} {:>7} {:>12} {:>12} {:>12}  {}",
                 period.since_start.as_secs_f64(),
                 line.cpu,
@@ -131,7 +132,7 @@ impl View for Lines {
                     .and_then(|(_, ns)| *ns)
                     .map_or_else(|| "-".into(), human),
                 largest(line),
-            );
+            ));
         }
     }
 

@@ -8,6 +8,7 @@ use rustix::process::getpgrp;
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
 
 use crate::frame::choice;
+use crate::say;
 
 /// A job that is done by then shows none.
 const SILENCE: Duration = Duration::from_millis(500);
@@ -76,7 +77,7 @@ impl Line {
 
     /// Says something above it.
     pub fn say(&self, message: &str) {
-        self.bar.suspend(|| eprintln!("vmnoise: {message}"));
+        self.bar.suspend(|| say::say(message));
     }
 
     /// Clears it until it is drawn again.

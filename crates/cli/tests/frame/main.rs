@@ -43,6 +43,38 @@ mod tmux {
         assert!(ended.contains("status 0"), "{ended}");
     }
 
+    /// A task that ends lines and clears screens by its name is a name on the frame.
+    #[test]
+    fn a_hostile_name_stays_in_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("e\u{1b}[2J\nFAKE 0");
+        std::os::unix::fs::symlink("/bin/bash", &program).unwrap();
+        let busy = "exec 9<> <(:); while :; do i=0; \
+                    while [ $i -lt 20000 ]; do i=$((i+1)); done; read -t 0.002 -u 9; done";
+        // It has the CPU that is measured, as all that this test starts has.
+        let mut task = std::process::Command::new(program)
+            .args(["-c", busy])
+            .spawn()
+            .unwrap();
+        let pid = task.id().to_string();
+        let pinned = std::process::Command::new("taskset")
+            .args(["-p", "-c", "1", &pid])
+            .output()
+            .unwrap();
+        let terminal = Terminal::run(120, 40, "TERM=screen LC_ALL=C.UTF-8", OSNOISE);
+        let screen = pinned.status.success().then(|| terminal.wait("␊FAKE 0"));
+        terminal.press("q");
+        let ended = terminal.ended();
+        task.kill().unwrap();
+        task.wait().unwrap();
+        for text in [screen.expect("CPU 1 can be had"), ended] {
+            let forged = text
+                .lines()
+                .find(|line| line.trim_start().starts_with("FAKE"));
+            assert_eq!(forged, None, "{text}");
+        }
+    }
+
     #[test]
     fn another_size_is_drawn_at_once_and_a_tiny_one_says_so() {
         let terminal = Terminal::run(80, 24, "TERM=screen LC_ALL=C.UTF-8", OSNOISE);

@@ -39,6 +39,8 @@ pub struct Flaws {
     pub has_a_twin: bool,
     /// The host was asked for long exits by interrupts alone.
     pub tells_long_alone: bool,
+    /// What the VM is called instead of `web`.
+    pub vm_name: Option<&'static str>,
 }
 
 /// Begin of each exit: whether it is a long one, too.
@@ -55,7 +57,10 @@ pub fn write_host(path: &Path, flaws: Flaws) {
     let mut facts = facts(Workload::Vcpus);
     facts.options.exits = Some(ExitFilter::default());
     facts.host.kernel = "6.2.0-rt3-host".into();
-    let mut told = vec![(0, vcpu(0, "web")), (0, clock(0, flaws.offset_tsc))];
+    let mut told = vec![
+        (0, vcpu(0, flaws.vm_name.unwrap_or("web"))),
+        (0, clock(0, flaws.offset_tsc)),
+    ];
     if flaws.has_a_twin {
         told.extend([(0, vcpu(1, "twin")), (0, clock(1, flaws.offset_tsc))]);
     }

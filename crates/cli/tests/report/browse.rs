@@ -92,6 +92,41 @@ fn spikes_zoom_and_answer_and_tables_sort() {
     assert_eq!(browser.requests(), 1, "the page itself and nothing else");
 }
 
+/// The charts' library makes links of such texts, if it is let.
+const LINK: &str = "<a href=\"https://example.org/\">web</a><br><b>1</b>&lt;";
+
+#[test]
+fn a_name_that_is_a_tag_stays_letters() {
+    let folder = Folder::new();
+    let flaws = Flaws {
+        vm_name: Some(LINK),
+        // Charts name vCPUs where there are several.
+        has_a_twin: true,
+        ..Flaws::default()
+    };
+    write_host(&folder.path("host.rec"), flaws);
+    folder.page("host.rec");
+    let mut browser = Browser::start(false);
+    browser.open(&folder.path("page.html"));
+    let plots = browser.eval("document.querySelectorAll('.plot').length");
+    for plot in 0..plots.as_u64().unwrap() {
+        // A chart is drawn when it comes into sight.
+        let plot = format!("document.querySelectorAll('.plot')[{plot}]");
+        browser.eval(&format!("{plot}.scrollIntoView()"));
+        browser.wait_for(&format!("{plot}.querySelector('.main-svg')"));
+    }
+    let links = browser.eval("[...document.querySelectorAll('.plot text a, a[href]:not([href^=\"#run\"])')].map((it) => it.outerHTML).join()");
+    assert_eq!(links, json!(""));
+    let bold = browser.eval("[...document.querySelectorAll('.plot text')].filter((it) => it.innerHTML.includes('font-weight')).length");
+    assert_eq!(bold, json!(0));
+    let as_letters = browser.eval("[...document.querySelectorAll('.plot text')].filter((it) => it.textContent.includes('<a href=')).length");
+    assert!(as_letters.as_u64().unwrap() > 0, "it is on no chart");
+    assert_eq!(browser.complaints(), [""; 0]);
+    // No script runs that came with a name.
+    browser.eval("{ const script = document.createElement('script'); script.textContent = 'window.ran = 1'; document.body.append(script); }");
+    assert_eq!(browser.eval("window.ran === undefined"), json!(true));
+}
+
 #[test]
 fn a_late_wake_up_tells_phase_by_phase_who_on_the_host_it_waited_for() {
     let folder = Folder::new();

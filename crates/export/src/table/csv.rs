@@ -7,12 +7,27 @@ use jiff::Timestamp;
 use super::cells::{Cells, Known};
 use super::{Kind, Schema};
 
+/// Who reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// Takes every text as it is.
+    Program,
+    /// Runs a text that begins like a formula, whoever named it: a task called
+    /// `=HYPERLINK(…)` sends the sheet wherever it likes.
+    Spreadsheet,
+}
+
 pub(super) fn write_header(out: &mut impl Write, schema: &Schema) -> io::Result<()> {
     let names: Vec<&str> = schema.columns.iter().map(|it| it.name.as_str()).collect();
     write!(out, "{}\r\n", names.join(","))
 }
 
-pub(super) fn write_rows(out: &mut impl Write, schema: &Schema, cells: &Cells) -> io::Result<()> {
+pub(super) fn write_rows(
+    out: &mut impl Write,
+    schema: &Schema,
+    cells: &Cells,
+    reader: Reader,
+) -> io::Result<()> {
     // How many of each column's known values were written.
     let mut written = vec![0; schema.columns.len()];
     for row in 0..cells.rows() {
@@ -30,6 +45,11 @@ pub(super) fn write_rows(out: &mut impl Write, schema: &Schema, cells: &Cells) -
                 (Known::Ints(known), Kind::Time) => write_time(out, known[at])?,
                 (Known::Ints(known), _) => write!(out, "{}", known[at])?,
                 (Known::Bools(known), _) => write!(out, "{}", known[at])?,
+                (Known::Texts(known), _)
+                    if reader == Reader::Spreadsheet && is_formula(&known[at]) =>
+                {
+                    write_text(out, &format!("'{}", known[at]))?;
+                }
                 (Known::Texts(known), _) => write_text(out, &known[at])?,
             }
         }
@@ -44,6 +64,12 @@ fn write_time(out: &mut impl Write, us: i64) -> io::Result<()> {
         // Further away than calendars go: not known.
         Err(_) => Ok(()),
     }
+}
+
+/// Whether a spreadsheet runs it (OWASP, CSV Injection: the four letters, also in full width).
+/// Tabs and returns, which some pass over, are in no name.
+fn is_formula(text: &str) -> bool {
+    text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
 }
 
 fn write_text(out: &mut impl Write, text: &str) -> io::Result<()> {
@@ -81,10 +107,29 @@ mod tests {
         cells.push([Cell::Null, Cell::Text("µ"), Cell::Int(-7), Cell::Null]);
         let mut out = Vec::new();
         write_header(&mut out, &schema).unwrap();
-        write_rows(&mut out, &schema, &cells).unwrap();
+        write_rows(&mut out, &schema, &cells, Reader::Program).unwrap();
         let expected = "at_utc,name,ns,known\r\n\
             1970-01-01T00:00:01.500000Z,\"a \"\"b\"\", c\",,true\r\n\
             ,µ,-7,\r\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_spreadsheet_runs_no_name() {
+        let schema = Schema::new("names", &[("name", Kind::Text), ("ns", Kind::Int)]);
+        let mut cells = Cells::new(&schema);
+        for name in ["=1+1:7", "-3", "@a, b", "＝1", "sh:7", "'=1"] {
+            cells.push([Cell::Text(name), Cell::Int(-5)]);
+        }
+        let told = |reader| {
+            let mut out = Vec::new();
+            write_rows(&mut out, &schema, &cells, reader).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(
+            told(Reader::Spreadsheet),
+            "'=1+1:7,-5\r\n'-3,-5\r\n\"'@a, b\",-5\r\n'＝1,-5\r\nsh:7,-5\r\n'=1,-5\r\n"
+        );
+        assert!(told(Reader::Program).starts_with("=1+1:7,-5\r\n-3,-5\r\n\"@a, b\""));
     }
 }

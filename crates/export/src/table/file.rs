@@ -8,6 +8,7 @@ use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 
 use super::cells::{Cell, Cells};
+use super::csv::Reader;
 use super::{Encoding, Schema, csv, parquet as parquet_rows};
 use crate::error::ExportError;
 
@@ -25,7 +26,7 @@ pub(crate) struct TableFile {
 }
 
 enum Sink {
-    Csv(BufWriter<File>),
+    Csv(BufWriter<File>, Reader),
     Parquet(Box<SerializedFileWriter<File>>),
 }
 
@@ -39,10 +40,14 @@ impl TableFile {
         let unfinished = folder.join(format!(".{name}.part"));
         let file = File::create(&unfinished).map_err(io_error(&unfinished))?;
         let sink = match encoding {
-            Encoding::Csv => {
+            Encoding::Csv | Encoding::SpreadsheetCsv => {
                 let mut out = BufWriter::new(file);
                 csv::write_header(&mut out, &schema).map_err(io_error(&unfinished))?;
-                Sink::Csv(out)
+                let reader = match encoding {
+                    Encoding::SpreadsheetCsv => Reader::Spreadsheet,
+                    _ => Reader::Program,
+                };
+                Sink::Csv(out, reader)
             }
             Encoding::Parquet => {
                 let writer = parquet_rows::create(file, &schema);
@@ -75,7 +80,7 @@ impl TableFile {
         self.write_rows()?;
         let unfinished = &self.unfinished;
         match self.sink {
-            Sink::Csv(mut out) => out.flush().map_err(io_error(unfinished))?,
+            Sink::Csv(mut out, _) => out.flush().map_err(io_error(unfinished))?,
             Sink::Parquet(writer) => {
                 writer.close().map_err(parquet_error(unfinished))?;
             }
@@ -89,8 +94,8 @@ impl TableFile {
         }
         let path = &self.unfinished;
         match &mut self.sink {
-            Sink::Csv(out) => {
-                csv::write_rows(out, &self.schema, &self.cells).map_err(io_error(path))?;
+            Sink::Csv(out, reader) => {
+                csv::write_rows(out, &self.schema, &self.cells, *reader).map_err(io_error(path))?;
             }
             Sink::Parquet(writer) => {
                 parquet_rows::write_rows(writer, &self.cells).map_err(parquet_error(path))?;

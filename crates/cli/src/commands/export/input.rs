@@ -27,7 +27,12 @@ pub struct Input {
 /// Looks at every recording: one that cannot be read, or has no place to go, is refused
 /// before the first file is written.
 pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
-    let wants_tables = arguments.parquet.is_some() || arguments.csv.is_some();
+    let folders = [
+        &arguments.parquet,
+        &arguments.csv,
+        &arguments.spreadsheet_csv,
+    ];
+    let wants_tables = folders.iter().any(|folder| folder.is_some());
     let mut inputs = Vec::new();
     let mut taken: BTreeMap<Partition, &Path> = BTreeMap::new();
     for path in &arguments.recordings {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::say;
+
 use anyhow::Result;
 use vmnoise_events::{Activity, Event, RunFacts};
 use vmnoise_explain::{Budget, ExitExplainer, Pairs, PeriodLine, Wakeup, by_source};
@@ -115,10 +117,10 @@ impl JoinedTimeline {
         self.take_exits()?;
         warn_of_crowded(self.timeline.finish()?);
         if self.unplaced > 0 {
-            eprintln!(
-                "vmnoise: {} gaps or wake-ups lie outside of the host's recording: they are in no timeline",
+            say::say(format_args!(
+                "{} gaps or wake-ups lie outside of the host's recording: they are in no timeline",
                 self.unplaced
-            );
+            ));
         }
         Ok(())
     }

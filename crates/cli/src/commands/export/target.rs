@@ -8,6 +8,7 @@ use vmnoise_export::{Encoding, RunTables, Side, Timeline, Told};
 use super::input::Input;
 use super::rt_tests::RtTests;
 use crate::args::ExportArguments;
+use crate::say;
 
 /// Who is called what.
 pub type Names<'f, 'n> = &'f dyn Fn(SourceId) -> &'n str;
@@ -63,6 +64,7 @@ pub fn tables(arguments: &ExportArguments, input: &Input) -> Result<Vec<Box<dyn 
     let folders = [
         (&arguments.parquet, Encoding::Parquet),
         (&arguments.csv, Encoding::Csv),
+        (&arguments.spreadsheet_csv, Encoding::SpreadsheetCsv),
     ];
     for (folder, encoding) in folders {
         if let (Some(folder), Some(partition)) = (folder, &input.partition) {
@@ -76,10 +78,10 @@ pub fn tables(arguments: &ExportArguments, input: &Input) -> Result<Vec<Box<dyn 
 /// Says what a timeline lacks.
 pub fn warn_of_crowded(count: u64) {
     if count > 0 {
-        eprintln!(
-            "vmnoise: {count} intervals overlap others of their kind on their CPU, which cannot be: \
+        say::say(format_args!(
+            "{count} intervals overlap others of their kind on their CPU, which cannot be: \
              the timeline is without them"
-        );
+        ));
     }
 }
 

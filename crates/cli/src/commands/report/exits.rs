@@ -11,6 +11,7 @@ use vmnoise_report::{Bar, Gathering, LONGEST, Moment, Outcome, Run, Side};
 use super::{Read, ended, sentences};
 use crate::commands::join::Recording;
 use crate::output::exits::reservations;
+use crate::say;
 
 /// Explains it; the longest exits are told piece by piece as it is.
 pub fn run(path: &Path) -> Result<Read> {
@@ -51,7 +52,7 @@ pub fn run(path: &Path) -> Result<Read> {
     });
     Ok(Read {
         run: Run {
-            file: path.display().to_string(),
+            file: say::name_of(path),
             lane_names: lanes.iter().map(named).collect(),
             scenes: scenes.collect(),
             limits: sentences(&reservations(&run)),

@@ -10,6 +10,7 @@ use vmnoise_report::{Gathering, LONGEST, Moment, Outcome, Run, Scenes};
 use super::{Read, ended, scenes, sentences};
 use crate::commands::join::Recording;
 use crate::output::honesty;
+use crate::say;
 
 /// Explains it, and finds out in a second pass what ran inside the longest.
 pub fn run(path: &Path) -> Result<Read> {
@@ -48,7 +49,7 @@ pub fn run(path: &Path) -> Result<Read> {
     let summary = Box::new(explainer.finish());
     Ok(Read {
         run: Run {
-            file: path.display().to_string(),
+            file: say::name_of(path),
             limits: sentences(&honesty::reservations(&facts, &summary)),
             outcome: match facts.workload {
                 Workload::Timer => Outcome::Wakeups(summary),

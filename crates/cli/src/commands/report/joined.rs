@@ -10,6 +10,7 @@ use super::gaps::{self, moment};
 use super::{Read, ended, scenes, sentences};
 use crate::commands::join::{Recording, Step, pair, play};
 use crate::output::join::{Joined, limits};
+use crate::say;
 
 /// Joins them.
 ///
@@ -79,8 +80,8 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
         run: Run {
             file: format!(
                 "{} joined with {}",
-                guest_path.display(),
-                host_path.display()
+                say::name_of(guest_path),
+                say::name_of(host_path)
             ),
             lane_names: lanes.iter().map(named).collect(),
             limits: sentences(&limits::render(&joined)),

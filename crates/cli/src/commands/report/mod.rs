@@ -17,6 +17,7 @@ use super::outputs::{Claimed, is_same};
 use crate::args::ReportArguments;
 use crate::output;
 use crate::progress;
+use crate::say;
 use crate::status::Status;
 
 /// Writes the page. What can be read is on it even where another file cannot.
@@ -27,7 +28,10 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
     for (nth, path) in arguments.recordings.iter().enumerate() {
         let mut before = arguments.recordings[..nth].iter();
         if before.any(|before| is_same(before, path)) {
-            eprintln!("vmnoise: {} is named twice, and shown once", path.display());
+            say::say(format_args!(
+                "{} is named twice, and shown once",
+                path.display()
+            ));
             continue;
         }
         match Recording::open(path) {
@@ -52,7 +56,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
                     hosts.push(host);
                     break;
                 }
-                Err(why) => notes.push(format!("Not joined with {}: {why:#}.", host.display())),
+                Err(why) => notes.push(format!("Not joined with {}: {why:#}.", say::name_of(host))),
             }
         }
         guest_is_left |= read.is_none() && !notes.is_empty();
@@ -68,7 +72,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
                 }
                 read.run.notes.extend(notes);
                 for note in &read.run.notes {
-                    eprintln!("vmnoise: {}: {note}", path.display());
+                    say::say(format_args!("{}: {note}", path.display()));
                 }
                 runs.push(read.run);
             }
@@ -100,14 +104,18 @@ fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> 
     std::fs::write(path, &page)
         .with_context(|| format!("cannot write the page {}", path.display()))?;
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-    let told = format!("report: {} ({})\n", whole.display(), megabytes(page.len()));
+    let told = format!(
+        "report: {} ({})\n",
+        say::name_of(&whole),
+        megabytes(page.len())
+    );
     output::write(told.as_bytes())
 }
 
 fn refuse(refused: &mut Vec<Refused>, path: &Path, error: &anyhow::Error) {
     Status::of_error(error);
     refused.push(Refused {
-        file: path.display().to_string(),
+        file: say::name_of(path),
         why: format!("{error:#}"),
     });
 }

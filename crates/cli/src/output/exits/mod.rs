@@ -31,6 +31,7 @@ use crate::args::{ExitsHistArguments, Format};
 use crate::feed::FeedReport;
 use crate::frame::{self, Live, Vcpus};
 use crate::progress::{TimeLine, planned};
+use crate::say;
 use crate::units::human;
 
 /// How exits are shown.
@@ -168,7 +169,7 @@ impl<'a> ExitsView<'a> {
         match (&mut self.frame, &self.time) {
             (Some(frame), _) => frame.notice(message),
             (None, Some(time)) => time.say(message),
-            (None, None) => eprintln!("vmnoise: {message}"),
+            (None, None) => say::say(message),
         }
     }
 
