@@ -5,6 +5,7 @@
 pub mod any_plans;
 pub mod any_scenes;
 pub mod blocks;
+pub mod by_hand;
 pub mod clocks;
 pub mod joined_scenes;
 pub mod joins;
