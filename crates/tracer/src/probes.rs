@@ -96,7 +96,7 @@ impl Scope {
 }
 
 impl Group {
-    /// Those that ordinary threads need come first.
+    /// Those that ordinary threads need come first, what only periodic ones need comes last.
     pub(crate) const ALL: [Group; 8] = [
         Group::Irq,
         Group::Softirq,

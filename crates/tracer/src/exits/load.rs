@@ -38,20 +38,14 @@ pub(super) struct Loaded {
 impl Plan {
     /// Groups that tell of exits. Under kvm_pvm the tracepoints of the last one are there, and
     /// never fire.
-    pub(super) const GROUPS: [Group; 7] = [
-        Group::Irq,
-        Group::Softirq,
-        Group::Nmi,
-        Group::Sched,
-        Group::Follow,
-        Group::KvmRun,
-        Group::KvmExit,
-    ];
+    pub(super) fn groups() -> &'static [Group] {
+        &Group::ALL[..7]
+    }
 
     /// Loads those groups that this kernel has.
     pub(super) fn load(self, btf: &KernelBtf) -> Result<Loaded, LoadError> {
         let load = |groups: &[Group], _is_trial| self.load_groups(btf, groups);
-        let ((object, hooked), absent) = load_what_fits(btf, &Self::GROUPS, &load)?;
+        let ((object, hooked), absent) = load_what_fits(btf, Self::groups(), &load)?;
         if let Some((group, why)) = self.lacks(&absent) {
             return Err(LoadError::Refused {
                 why: format!("{why}: exits cannot be counted"),

@@ -109,7 +109,7 @@ impl ExitTracer {
             plan,
             reasons,
             roll: Roll::new(table, !plan.kvm_run_only),
-            watched: Watched::new(&Plan::GROUPS, absent, &kernel),
+            watched: Watched::new(Plan::groups(), absent, &kernel),
         })
     }
 
