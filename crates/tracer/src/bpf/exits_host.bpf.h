@@ -3,6 +3,10 @@
 #ifndef VMNOISE_EXITS_HOST_BPF_H
 #define VMNOISE_EXITS_HOST_BPF_H
 
+typedef struct exits_cpu irq_cpu;
+typedef struct exits_begin irq_begin;
+#include "irq_nesting.bpf.h"
+
 /* Where the tests let something come that is not this CPU's doing, or an NMI. */
 #ifndef AMID
 #define AMID()
@@ -65,29 +69,19 @@ static __always_inline void irq_ends(struct exits_cpu *here, u32 cpu, u64 now,
 	tell_activity(here, cpu, VMNOISE_IRQ, begin->start, now, &begin->source);
 }
 
-/* Begins above the matching one have lost their ends. */
 static __always_inline void exits_irq_exit(u32 cpu, u64 now, u32 id, u32 origin)
 {
 	struct exits_cpu *here = exits_cpu(cpu);
-	u32 depth, i;
+	struct exits_begin *begin;
 
 	/* An end before the first begin was in progress when counting began: no loss. */
 	if (!here || !here->irq_seen)
 		return;
-	depth = here->irq_depth;
-	for (i = 0; i < EXITS_NESTING && depth; i++) {
-		struct exits_begin *begin = &here->irqs[--depth % EXITS_NESTING];
-
-		if (begin->source.id != id || begin->source.origin != origin)
-			continue;
-		if (i)
-			count_unpaired(here, i);
-		here->irq_depth = depth;
-		barrier(); /* as a soft interrupt ends */
-		irq_ends(here, cpu, now, begin);
+	begin = irq_ended(here, id, origin);
+	if (!begin)
 		return;
-	}
-	count_unpaired(here, 1);
+	barrier(); /* as a soft interrupt ends */
+	irq_ends(here, cpu, now, begin);
 }
 
 /* A task has the CPU: no interrupt is in progress, and what began as one has lost its end. */

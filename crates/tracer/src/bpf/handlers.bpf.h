@@ -6,6 +6,10 @@
 
 #include "timer.bpf.h"
 
+typedef struct vmnoise_cpu irq_cpu;
+typedef struct vmnoise_begin irq_begin;
+#include "irq_nesting.bpf.h"
+
 /* The first sign of host work while the guest is entered: on SVM before 6.12 kvm_exit comes only
  * after the interrupt that caused it, so the exit starts here. */
 static __always_inline void host_runs(struct vmnoise_cpu *state, struct vmnoise_moment now)
@@ -35,30 +39,18 @@ static __always_inline struct vmnoise_source *on_irq_entry(struct vmnoise_cpu *s
 	return &begin->source;
 }
 
-/* Begins above the matching one have lost their ends. */
 static __always_inline void on_irq_exit(struct vmnoise_cpu *state, u32 cpu,
 					struct vmnoise_moment now, u32 id, u32 origin)
 {
-	u32 depth, i;
+	struct vmnoise_begin *begin;
 
 	before_expiry(state, now);
 	/* An end before the first begin was in progress when tracing began: no loss. */
 	if (!state->irq_seen)
 		return;
-	depth = state->irq_depth;
-	for (i = 0; i < VMNOISE_IRQ_NESTING && depth; i++) {
-		struct vmnoise_begin *begin = &state->irqs[--depth % VMNOISE_IRQ_NESTING];
-
-		if (begin->source.id != id || begin->source.origin != origin)
-			continue;
-		if (i)
-			count_unpaired(state, i);
-		state->irq_depth = depth;
-		if (state->mode == VMNOISE_MEASURED)
-			emit(state, cpu, VMNOISE_IRQ, &begin->start, now, &begin->source);
-		return;
-	}
-	count_unpaired(state, 1);
+	begin = irq_ended(state, id, origin);
+	if (begin && state->mode == VMNOISE_MEASURED)
+		emit(state, cpu, VMNOISE_IRQ, &begin->start, now, &begin->source);
 }
 
 static __always_inline void on_softirq_entry(struct vmnoise_cpu *state, struct vmnoise_moment now,
