@@ -88,7 +88,7 @@ static __always_inline struct vmcb *vmcb_of(struct vmnoise_vmcb *known, struct k
 static __always_inline u64 svm_exit_code(struct vmnoise_vmcb *known, struct kvm_vcpu *vcpu)
 {
 	struct vmcb *vmcb = vmcb_of(known, vcpu);
-	u64 code = 0;
+	u64 code;
 
 	if (!vmcb)
 		return EXIT_CODE_UNREAD;

@@ -165,16 +165,22 @@ static __always_inline struct exits_vcpu *vcpu_of_current(struct exits_cpu *slot
 	return current_vcpu(slot, cpu, now, id, id >> 32);
 }
 
+/* Seldom, hence no part of each program. */
+static __noinline struct exits_vcpu *vcpu_untold(struct exits_cpu *slot, u32 cpu, u64 now)
+{
+	return vcpu_of_current(slot, cpu, now);
+}
+
 /* The same, as the last switch told. */
 static __always_inline struct exits_vcpu *vcpu_here(struct exits_cpu *slot, u32 cpu, u64 now)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(slot->vcpu);
 
-	return vcpu ? vcpu : vcpu_of_current(slot, cpu, now);
+	return vcpu ? vcpu : vcpu_untold(slot, cpu, now);
 }
 
-SEC("tp_btf/kvm_fpu")
-int BPF_PROG(kvm_fpu, int load)
+/* KVM_RUN is entered, or left. */
+static __always_inline int kvm_run(bool enter, bool alone)
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 cpu = here();
@@ -184,12 +190,25 @@ int BPF_PROG(kvm_fpu, int load)
 	if (!slot)
 		return 0;
 	/* Where KVM tells of its entries, those look who it is. */
-	vcpu = kvm_run_only ? vcpu_of_current(slot, cpu, now) : vcpu_here(slot, cpu, now);
-	if (vcpu && load)
-		exits_run_enter(vcpu, slot, cpu, now);
+	vcpu = alone ? vcpu_of_current(slot, cpu, now) : vcpu_here(slot, cpu, now);
+	if (vcpu && enter)
+		exits_run_enter(vcpu, slot, cpu, now, alone);
 	else if (vcpu)
-		exits_run_leave(vcpu, slot, cpu, now);
+		exits_run_leave(vcpu, slot, cpu, now, alone);
 	return 0;
+}
+
+SEC("tp_btf/kvm_fpu")
+int BPF_PROG(kvm_fpu, int load)
+{
+	return kvm_run(load, 0);
+}
+
+/* Where kvm_run_only: instead of the one above, whose cost is each exit's. */
+SEC("tp_btf/kvm_fpu")
+int BPF_PROG(kvm_fpu_alone, int load)
+{
+	return kvm_run(load, 1);
 }
 
 /* Why KVM_RUN returned: all that is known of an exit where kvm_exit never fires. */
@@ -239,11 +258,8 @@ int BPF_PROG(kvm_entry, struct kvm_vcpu *kvm)
 		    .exits = kvm->stat.exits,
 		};
 
-		if (is_new_to(vcpu, &what)) {
-			u64 id = bpf_get_current_pid_tgid();
-
-			vcpu = takes_up(vcpu, slot, cpu, now, &what, id, id >> 32);
-		}
+		if (is_new_to(vcpu, &what))
+			vcpu = takes_up(slot, cpu, now, &what, bpf_get_current_pid_tgid());
 	}
 	if (vcpu)
 		exits_entry(vcpu, slot, cpu, now);

@@ -15,6 +15,15 @@ static __always_inline void no_halt_before(struct exits_vcpu *vcpu)
 	__builtin_memset(&vcpu->slept, 0, sizeof(vcpu->slept));
 }
 
+/* Forgets the exit in progress, in whose split there is nothing. */
+static __always_inline void none_taken(struct exits_vcpu *vcpu)
+{
+	vcpu->now.heavy = 0;
+	vcpu->taken = 0;
+	vcpu->in_exit = 0;
+	no_halt_before(vcpu);
+}
+
 /* Something that kept the vCPU is over. The last ones are kept. */
 static __always_inline void interruption_ends(struct exits_vcpu *vcpu, const struct exits_cpu *here,
 					      u64 now)

@@ -6,6 +6,7 @@
 
 #include "exits_state.bpf.h"
 #include "exits_stream.bpf.h"
+#include "exits_buckets.bpf.h"
 #include "exits_halts.bpf.h"
 #include "exits_host.bpf.h"
 #include "exits_waiting.bpf.h"
@@ -44,36 +45,6 @@ static __always_inline void exits_exit(struct exits_vcpu *vcpu, u32 cpu, u64 now
 	vcpu->entered = 0;
 }
 
-/* Four buckets for each power of two: the two bits below the highest one. */
-static __always_inline u32 bucket_of(u64 ns)
-{
-	u64 rest = ns;
-	u32 log = 0;
-
-	if (rest >> 32)
-		return EXITS_BUCKETS - 1;
-	if (rest >> 16) {
-		rest >>= 16;
-		log += 16;
-	}
-	if (rest >> 8) {
-		rest >>= 8;
-		log += 8;
-	}
-	if (rest >> 4) {
-		rest >>= 4;
-		log += 4;
-	}
-	if (rest >> 2) {
-		rest >>= 2;
-		log += 2;
-	}
-	log += rest >> 1;
-	if (log < 2)
-		return ns;
-	return log * 4 + ((ns >> (log - 2)) & 3);
-}
-
 static __always_inline void exit_ends(struct exits_vcpu *vcpu, u32 index, u32 cpu, u64 now)
 {
 	u64 dur_ns = now - vcpu->now.start_mono_ns;
@@ -82,10 +53,9 @@ static __always_inline void exit_ends(struct exits_vcpu *vcpu, u32 index, u32 cp
 	struct exits_reason *reason = bpf_map_lookup_elem(&reasons, &key);
 	u32 bucket = bucket_of(dur_ns);
 
-	vcpu->now.end_mono_ns = now;
-	vcpu->now.entry_cpu = cpu;
 	if (noise_ns > vcpu->worst_noise_ns) {
 		vcpu->worst_noise_ns = noise_ns;
+		exit_is_told(vcpu, cpu, now);
 		vcpu->worst = vcpu->now;
 	}
 	if (reason) {
@@ -98,28 +68,33 @@ static __always_inline void exit_ends(struct exits_vcpu *vcpu, u32 index, u32 cp
 		if (bucket < EXITS_BUCKETS)
 			reason->buckets[bucket]++;
 	}
-	tell_exit(vcpu, index, dur_ns);
+	tell_exit(vcpu, index, cpu, now, noise_ns);
 	/* Most exits never left KVM, and nobody took anything from them. */
 	if (vcpu->taken || vcpu->now.heavy) {
-		if (reason) {
-			/* The VMM mostly had all that was taken. */
-			if (vcpu->taken == vcpu->now.split.vmm_ns)
-				reason->split.vmm_ns += vcpu->taken;
-			else
-				add_split(&reason->split, &vcpu->now.split);
+		if (reason)
 			reason->heavy += vcpu->now.heavy;
+		/* The VMM mostly had all that was taken. */
+		if (vcpu->taken == vcpu->now.split.vmm_ns) {
+			if (reason)
+				reason->split.vmm_ns += vcpu->taken;
+			vcpu->now.split.vmm_ns = 0;
+			none_taken(vcpu);
+		} else {
+			if (reason)
+				add_split(&reason->split, &vcpu->now.split);
+			start_afresh(vcpu);
 		}
-		start_afresh(vcpu);
 	}
 	vcpu->in_exit = 0;
 }
 
+/* `alone`: as kvm_run_only, but known to the compiler. */
 static __always_inline void exits_run_leave(struct exits_vcpu *vcpu, struct exits_cpu *here,
-					    u32 cpu, u64 now)
+					    u32 cpu, u64 now, bool alone)
 {
 	now = book_here(vcpu, here, now);
 	outside_guest(vcpu);
-	if (kvm_run_only) {
+	if (alone) {
 		seen(vcpu, now);
 		book_inside_run(vcpu);
 		vcpu->now.start_mono_ns = now;
@@ -146,18 +121,18 @@ static __always_inline void vmm_had_it(struct exits_vcpu *vcpu, u32 cpu, u64 now
 }
 
 static __always_inline void exits_run_enter(struct exits_vcpu *vcpu, struct exits_cpu *here,
-					    u32 cpu, u64 now)
+					    u32 cpu, u64 now, bool alone)
 {
 	now = book_here(vcpu, here, now);
 	outside_guest(vcpu);
-	if (kvm_run_only) {
+	if (alone) {
 		no_irq_here(here);
 		seen(vcpu, now);
 	}
 	if (vcpu->left)
 		vmm_had_it(vcpu, cpu, now);
 	no_halt_before(vcpu);
-	if (kvm_run_only && vcpu->in_exit)
+	if (alone && vcpu->in_exit)
 		exit_ends(vcpu, here->vcpu, cpu, now);
 }
 
@@ -195,13 +170,14 @@ static __always_inline bool is_another_vm(const struct exits_vcpu *vcpu,
 }
 
 /* A thread enters another VM than before: it is another vCPU from here on. Of the same VM it is
- * counted together with the one before. It may be another thread, if a switch was not seen. */
-static __always_inline struct exits_vcpu *takes_up(struct exits_vcpu *vcpu, struct exits_cpu *here,
-						   u32 cpu, u64 now,
-						   const struct exits_entered *what, u32 tid,
-						   u32 tgid)
+ * counted together with the one before. It may be another thread, if a switch was not seen.
+ * `id` is as bpf_get_current_pid_tgid() gives it. Seldom, hence no part of a program. */
+static __noinline struct exits_vcpu *takes_up(struct exits_cpu *here, u32 cpu, u64 now,
+					      const struct exits_entered *what, u64 id)
 {
-	vcpu = current_vcpu(here, cpu, now, tid, tgid);
+	u32 tid = id, tgid = id >> 32;
+	struct exits_vcpu *vcpu = current_vcpu(here, cpu, now, tid, tgid);
+
 	if (vcpu && is_another_vm(vcpu, what)) {
 		exits_thread_ends(tid);
 		vcpu = current_vcpu(here, cpu, now, tid, tgid);
@@ -231,6 +207,7 @@ static __always_inline void exits_entry(struct exits_vcpu *vcpu, struct exits_cp
 	vcpu->first_host = 0;
 	vcpu->left = 0;
 	vcpu->entered = 1;
+	vcpu->in_exit = 0; /* as it is: one store for both */
 	vcpu->last_mono_ns = now;
 }
 

@@ -212,15 +212,12 @@ static __always_inline u64 book_interrupts(struct exits_vcpu *vcpu, const struct
 	return irq_ns + softirq_ns + nmi_ns;
 }
 
-/* Brings the books up to this instant, while the vCPU's thread has the CPU. What interrupted
- * between the reading of the clock and here is booked too: this instant is then the end of it. */
-static __always_inline u64 book_here(struct exits_vcpu *vcpu, struct exits_cpu *here, u64 now)
+/* The host has done something that is not booked. Seldom, hence no part of each program. */
+static __noinline u64 book_done(struct exits_vcpu *vcpu, struct exits_cpu *here, u64 now)
 {
 	struct exits_work done;
 	u64 until;
 
-	if (!here->unbooked)
-		return now;
 	look_at_done(here, &done);
 	until = here->done_until;
 	AMID();
@@ -234,6 +231,13 @@ static __always_inline u64 book_here(struct exits_vcpu *vcpu, struct exits_cpu *
 	book_interrupts(vcpu, &vcpu->mark, &done);
 	vcpu->mark = done;
 	return until > now ? until : now;
+}
+
+/* Brings the books up to this instant, while the vCPU's thread has the CPU. What interrupted
+ * between the reading of the clock and here is booked too: this instant is then the end of it. */
+static __always_inline u64 book_here(struct exits_vcpu *vcpu, struct exits_cpu *here, u64 now)
+{
+	return here->unbooked ? book_done(vcpu, here, now) : now;
 }
 
 #endif

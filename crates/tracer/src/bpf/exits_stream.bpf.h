@@ -99,13 +99,22 @@ static __always_inline void vmm_ends(struct exits_vcpu *vcpu, u32 cpu, u64 now)
 	vcpu->vmm.entered_cpu = cpu;
 }
 
-static __always_inline void tell_exit(struct exits_vcpu *vcpu, u32 index, u64 dur_ns)
+/* Where an exit ends is kept of few: the longest ones, and those told one by one. */
+static __always_inline void exit_is_told(struct exits_vcpu *vcpu, u32 cpu, u64 now)
+{
+	vcpu->now.end_mono_ns = now;
+	vcpu->now.entry_cpu = cpu;
+}
+
+static __always_inline void tell_exit(struct exits_vcpu *vcpu, u32 index, u32 cpu, u64 now,
+				      u64 noise_ns)
 {
 	struct exits_told *told;
 
 	if (!streaming)
 		return;
-	if (dur_ns - vcpu->now.split.halted_ns >= threshold_ns) {
+	if (noise_ns >= threshold_ns) {
+		exit_is_told(vcpu, cpu, now);
 		told = bpf_ringbuf_reserve(&records, sizeof(*told), 0);
 		if (told) {
 			told->vcpu = index;

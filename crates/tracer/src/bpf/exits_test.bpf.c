@@ -187,7 +187,7 @@ TEST(run_leave)
 	struct exits_vcpu *vcpu = kvm_run_only ? vcpu_of(args) : vcpu_here(args);
 
 	if (cpu && vcpu)
-		exits_run_leave(vcpu, cpu, args->cpu, args->now);
+		exits_run_leave(vcpu, cpu, args->cpu, args->now, kvm_run_only);
 	return done();
 }
 
@@ -197,7 +197,7 @@ TEST(run_enter)
 	struct exits_vcpu *vcpu = kvm_run_only ? vcpu_of(args) : vcpu_here(args);
 
 	if (cpu && vcpu)
-		exits_run_enter(vcpu, cpu, args->cpu, args->now);
+		exits_run_enter(vcpu, cpu, args->cpu, args->now, kvm_run_only);
 	return done();
 }
 
@@ -226,8 +226,8 @@ TEST(entry)
 		};
 
 		if (is_new_to(vcpu, &what))
-			vcpu = takes_up(vcpu, cpu, args->cpu, args->now, &what, args->values[0],
-					args->values[0]);
+			vcpu = takes_up(cpu, args->cpu, args->now, &what,
+					args->values[0] << 32 | (u32)args->values[0]);
 	}
 	if (cpu && vcpu)
 		exits_entry(vcpu, cpu, args->cpu, args->now);

@@ -21,10 +21,7 @@ static __always_inline void book_waiting(struct exits_vcpu *vcpu, u64 waited,
 static __always_inline void start_afresh(struct exits_vcpu *vcpu)
 {
 	__builtin_memset(&vcpu->now.split, 0, sizeof(vcpu->now.split));
-	vcpu->now.heavy = 0;
-	vcpu->taken = 0;
-	vcpu->in_exit = 0;
-	no_halt_before(vcpu);
+	none_taken(vcpu);
 }
 
 /* Where no entry tells, a vCPU is measured from the first sign of it, once it counts. */

@@ -126,8 +126,8 @@ fn split(wire: &WireSplit, total_ns: u64) -> ExitSplit {
     }
 }
 
-/// The largest length in this bucket, in nanoseconds: `bucket_of` of
-/// `bpf/exits_handlers.bpf.h` read backwards.
+/// The largest length in this bucket, in nanoseconds: `bpf/exits_buckets.bpf.h` read
+/// backwards.
 fn upper_edge_ns(bucket: usize) -> u64 {
     let (power, quarter) = (bucket / 4, bucket as u64 % 4);
     if power < 2 {

@@ -1,6 +1,7 @@
 //! The handlers of `exits`, fed streams whose truth is known.
 
 mod root {
+    mod buckets;
     mod clocks;
     mod counted;
     mod halts;
