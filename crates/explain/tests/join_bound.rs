@@ -5,12 +5,11 @@ mod streams;
 
 use streams::clocks::Dice;
 use streams::joins::{ALL, join, obeys_the_law};
-use streams::lives::Span;
 use streams::pairs::{Plan, RecordedPair};
 use streams::vcpus::{INTR, Scene, exit_of, vcpu};
 use streams::{anchor, finish, gap, source};
 use vmnoise_events::*;
-use vmnoise_explain::{JoinError, JoinedRun, Pairs};
+use vmnoise_explain::{JoinedRun, Pairs};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -211,57 +210,4 @@ fn a_train_of_gaps_does_not_hide_how_far_a_clock_is_off() {
     // By the right one none contradicts it, and one by any other.
     let right_ns = bound_ns(0).expect("it is right");
     assert!(right_ns < 300, "{right_ns}");
-}
-
-/// A guest that works for 10 us after each of its exits; where it `tells`, on an interrupt that begins
-/// 300 ns after the exit ended.
-fn busy_after_exits(tells: bool) -> RecordedPair {
-    let mut pair = Plan::plain().record();
-    let exits = &pair.lives[0].exits;
-    let guest = pair.guest.into_iter().flat_map(|event| {
-        let Event::Gap(mut gap) = event else {
-            return vec![event];
-        };
-        let inside = |exit: &&Span| gap.start_tsc < exit.start_ns && exit.end_ns < gap.end_tsc;
-        let last = exits.iter().rfind(inside).filter(|_| tells);
-        gap.end_tsc += 10 * US;
-        let interrupt = last.map(|exit| {
-            Event::Activity(Activity {
-                cpu: 0,
-                kind: ActivityKind::Irq,
-                start_mono_ns: exit.end_ns + 300,
-                end_mono_ns: gap.end_tsc - 20,
-                source: SourceId(0),
-                steal_ns: 0,
-            })
-        });
-        interrupt.into_iter().chain([Event::Gap(gap)]).collect()
-    });
-    pair.guest = guest.collect();
-    pair
-}
-
-#[test]
-fn an_instant_at_which_the_guest_ran_bounds_its_clock() {
-    let bound_ns = |pair: &RecordedPair| {
-        let pairs = pair.matched().expect("the right ones");
-        pairs.bound_ns(0).expect("it is paired")
-    };
-    // Nothing but its gaps tells how soon the guest went on.
-    let silent_ns = bound_ns(&busy_after_exits(false));
-    assert!(silent_ns >= 10 * US, "{silent_ns}");
-    // Its interrupts do, to a few ns of rounding.
-    let telling = busy_after_exits(true);
-    let telling_ns = bound_ns(&telling);
-    assert!((300..330).contains(&telling_ns), "{telling_ns}");
-    // By this clock they all lie in exits, though those still lie in gaps.
-    let refused = telling.with_offset(5_000).matched();
-    let Err(JoinError::Unpaired(unpaired)) = &refused else {
-        panic!("{refused:?}");
-    };
-    let pair = &unpaired.pairing.candidates[0].pairs[0];
-    assert_eq!(pair.exits_inside, pair.exits_tested);
-    assert_eq!(pair.exits_contradicted, pair.exits_tested);
-    let said = "of these the guest ran while its vCPU was out";
-    assert!(unpaired.to_string().contains(said), "{unpaired}");
 }

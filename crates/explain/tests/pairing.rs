@@ -87,6 +87,27 @@ fn of_200_true_pairs_none_is_refused_and_all_are_proven_that_can_be() {
     assert!(proven >= 150, "{proven}");
 }
 
+/// The instants that they bring leave less room, to the right clock as to all others.
+#[test]
+fn interrupts_of_the_guest_refuse_no_true_pair_and_cost_no_proof() {
+    for seed in 0..40 {
+        let world = World::of(seed);
+        let silent = world.record();
+        let telling = silent.clone().with_interrupts(&world.plan());
+        let [silent, telling] = [silent, telling].map(|pair| pair.matched());
+        let verdicts = [&silent, &telling].map(|it| pairing(it).map(|it| it.verdict));
+        assert!(
+            verdicts[1] >= verdicts[0],
+            "{seed}: {verdicts:?}\n {world:?}"
+        );
+        let [before, after] = [silent, telling].map(|it| decades(&it));
+        assert!(
+            after >= before,
+            "{seed}: 10^{before:.1}, then 10^{after:.1}"
+        );
+    }
+}
+
 /// Where all comes in turns, a clock that is off by a turn nearly fits as well. A microVM's gaps are
 /// told by its host's counter, which both recordings read beside the same clock: it is no other one.
 #[test]

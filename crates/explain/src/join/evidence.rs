@@ -110,7 +110,8 @@ pub(super) fn examine(
     tests
 }
 
-/// A gap, or a stretch between two gaps, that holds exits: the one of them that tells most.
+/// A gap, or a stretch between two gaps, that holds exits: the one of them that tells most. It agrees
+/// if all of them lie in the gap, and the guest ran in none of them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Told {
     pub(super) exit: Span,
@@ -150,16 +151,19 @@ impl Tests {
         }
         match holes.find(exit.0, exit.1, self.margin_tsc) {
             Err(between) => match self.between {
-                Some((last, place)) if last == between => self.all[place].tell(exit, chance),
+                Some((last, place)) if last == between => self.all[place].tell(exit, chance, false),
                 _ => self.between = Some((between, self.first(exit, chance, false))),
             },
             Ok(number) => {
                 if self.rules.bounds {
                     self.bound(holes, exit, number);
                 }
+                let agrees = !holes.ran_during(exit, self.ran_margin_tsc());
                 match self.gap {
-                    Some((last, place)) if last == number => self.all[place].tell(exit, chance),
-                    _ => self.gap = Some((number, self.first(exit, chance, true))),
+                    Some((last, place)) if last == number => {
+                        self.all[place].tell(exit, chance, agrees);
+                    }
+                    _ => self.gap = Some((number, self.first(exit, chance, agrees))),
                 }
             }
         }
@@ -172,9 +176,18 @@ impl Tests {
         let latest = to.wrapping_sub(exit.1).cast_signed();
         let room = (earliest.min(0), latest.max(0));
         self.slack.add(Test::Gap(number), vec![room]);
-        let margin = self.margin_tsc.saturating_add(self.dated_tsc);
-        let inner = rooms(exit, (from, to), holes.ran_in(number), margin);
+        let inner = rooms(
+            exit,
+            (from, to),
+            holes.ran_in(number),
+            self.ran_margin_tsc(),
+        );
         self.inner.add(Test::Gap(number), inner);
+    }
+
+    /// An instant at which the guest ran may be off by so much, beside an exit.
+    pub(super) fn ran_margin_tsc(&self) -> u64 {
+        self.margin_tsc.saturating_add(self.dated_tsc)
     }
 
     fn first(&mut self, exit: Span, chance: f32, agrees: bool) -> usize {
@@ -208,7 +221,7 @@ impl Tests {
     /// recorded one does not: an exit may lie in a gap beside its own. All of `open` where that would
     /// be to look at more than so many gaps and instants in them.
     fn reach(&self, holes: &Holes<'_>, open: Room, lost: usize, room: usize) -> Option<Room> {
-        let margin = self.margin_tsc.saturating_add(self.dated_tsc);
+        let margin = self.ran_margin_tsc();
         let reach = open.0.unsigned_abs().max(open.1.unsigned_abs());
         let mut slack = Slack::default();
         let mut left = room;
@@ -276,9 +289,10 @@ impl Tests {
 }
 
 impl Told {
-    fn tell(&mut self, exit: Span, chance: f32) {
-        if chance < self.chance {
-            (self.exit, self.chance) = (exit, chance);
+    /// What fails tells more than what agrees, and what chance would rather bring less.
+    fn tell(&mut self, exit: Span, chance: f32, agrees: bool) {
+        if (agrees, chance) < (self.agrees, self.chance) {
+            (self.exit, self.chance, self.agrees) = (exit, chance, agrees);
         }
     }
 }

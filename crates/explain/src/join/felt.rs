@@ -89,6 +89,8 @@ pub(super) struct Holes<'a> {
     lengths: Vec<u64>,
     /// The sum of all lengths from each on.
     tails: Vec<u64>,
+    /// The same gaps cut at the instants at which the vCPU was in its guest: lengths, ascending.
+    parts: Vec<u64>,
 }
 
 impl<'a> Holes<'a> {
@@ -104,7 +106,7 @@ impl<'a> Holes<'a> {
         let mut tails: Vec<u64> = tails.collect();
         tails.reverse();
         let polled_tsc = felt.polled.iter().map(|(from, to)| to - from);
-        Holes {
+        let mut holes = Holes {
             gaps: &felt.gaps,
             polled: &felt.polled,
             polled_tsc: polled_tsc.fold(0, u64::saturating_add),
@@ -112,7 +114,20 @@ impl<'a> Holes<'a> {
             lost_part: felt.lost_part,
             lengths,
             tails,
-        }
+            parts: Vec::new(),
+        };
+        holes.parts = (0..holes.gaps.len())
+            .flat_map(|place| holes.parts_of(place))
+            .collect();
+        holes.parts.sort_unstable();
+        holes
+    }
+
+    fn parts_of(&self, place: usize) -> impl Iterator<Item = u64> + use<'a> {
+        let (from, to) = self.gaps[place];
+        let mut begin = from;
+        let ends = self.ran_in(place).iter().copied().chain([to]);
+        ends.map(move |end| end - std::mem::replace(&mut begin, end))
     }
 
     /// Whether it polled all of that time, this much before and after included.
@@ -158,16 +173,25 @@ impl<'a> Holes<'a> {
         &self.ran[first..after.max(first)]
     }
 
+    /// Whether the vCPU was in its guest at an instant of that time, which may be off by this much.
+    pub(super) fn ran_during(&self, (start, end): (u64, u64), margin: u64) -> bool {
+        let after = self
+            .ran
+            .partition_point(|at| *at <= start.saturating_add(margin));
+        let next = self.ran.get(after);
+        next.is_some_and(|at| at.saturating_add(margin) < end)
+    }
+
     /// From the first polling to the last.
     pub(super) fn extent(&self) -> u64 {
         let ends = self.polled.first().zip(self.polled.last());
         ends.map_or(0, |(first, last)| last.1.saturating_sub(first.0))
     }
 
-    /// How many gaps are long enough for this time.
+    /// How many parts of gaps, from one of these instants to the next, are long enough for this time.
     pub(super) fn fits(&self, (start, end): (u64, u64)) -> usize {
-        let shorter = self.lengths.partition_point(|length| *length < end - start);
-        self.lengths.len() - shorter
+        let shorter = self.parts.partition_point(|length| *length < end - start);
+        self.parts.len() - shorter
     }
 
     /// The stretches of polling that this time would touch, were it up to so much earlier or later.
@@ -179,12 +203,7 @@ impl<'a> Holes<'a> {
         &self.polled[from..to.max(from)]
     }
 
-    /// The gaps that it would, and perhaps one more.
-    pub(super) fn gaps_near(&self, exit: (u64, u64), reach: u64) -> &'a [(u64, u64)] {
-        &self.gaps[self.places_near(exit, reach)]
-    }
-
-    /// Where these are among all.
+    /// Where the gaps that it would touch, and perhaps one more, are among all.
     pub(super) fn places_near(&self, (start, end): (u64, u64), reach: u64) -> Range<usize> {
         let first = start.saturating_sub(reach);
         let last = end.saturating_add(reach);

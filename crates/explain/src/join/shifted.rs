@@ -27,6 +27,7 @@ pub(super) fn lay(tests: &Tests, holes: &Holes<'_>, tsc_hz: u64, room: usize) ->
         let cast = Cast {
             exit: told.exit,
             margin: tests.margin_tsc,
+            ran_margin: tests.ran_margin_tsc(),
             reach,
         };
         for stretch in holes.polled_near(told.exit, reach) {
@@ -108,6 +109,7 @@ fn sample(all: &[Told], count: usize) -> Vec<Told> {
 struct Cast {
     exit: Span,
     margin: u64,
+    ran_margin: u64,
     reach: u64,
 }
 
@@ -119,17 +121,40 @@ impl Cast {
         self.clip((low, high), (i64::MIN, i64::MAX))
     }
 
-    /// Offsets by which it lies in a gap, ascending and apart.
+    /// Offsets by which it agrees, ascending and apart: it lies in a gap, and the guest did not run
+    /// in it.
     fn inside(self, holes: &Holes<'_>, tested: (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
-        let near = holes.gaps_near(self.exit, self.reach.saturating_add(self.margin));
+        let near = holes.places_near(self.exit, self.reach.saturating_add(self.margin));
         let mut reached = i64::MIN;
-        near.iter().filter_map(move |(from, to)| {
+        let gaps = near.filter_map(move |place| {
+            let (from, to) = holes.gap(place);
             let low = away(from.saturating_sub(self.margin), self.exit.0);
             let high = away(to.saturating_add(self.margin), self.exit.1);
             let (low, high) = self.clip((low.max(reached), high), tested)?;
             reached = high.saturating_add(1);
-            Some((low, high))
-        })
+            Some(self.clear(holes.ran_in(place), (low, high)))
+        });
+        gaps.flatten()
+    }
+
+    /// Of these offsets, those by which it lies over none of the instants.
+    fn clear(self, instants: &[u64], (low, high): (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
+        let over = instants.iter().map(move |at| {
+            let before = away(at.saturating_add(self.ran_margin), self.exit.1);
+            (
+                before,
+                away(at.saturating_sub(self.ran_margin), self.exit.0),
+            )
+        });
+        let mut from = low;
+        // Between the two it lies over the instant, if there is anything between them.
+        let over = over.filter(|(before, after)| before.saturating_add(1) < *after);
+        let clear = over.chain([(high, high)]).map(move |(before, after)| {
+            let clear = (from, before.min(high));
+            from = from.max(after);
+            clear
+        });
+        clear.filter(|(from, to)| from <= to)
     }
 
     fn clip(&self, (low, high): (i64, i64), tested: (i64, i64)) -> Option<(i64, i64)> {
