@@ -308,3 +308,6 @@ fn whole_ns(cycles: i64, tsc_hz: u64, up: bool) -> i64 {
     let rounded = cycles.div_euclid(tsc_hz) + i128::from(up && cycles % tsc_hz != 0);
     i64::try_from(rounded).unwrap_or(if cycles < 0 { i64::MIN } else { i64::MAX })
 }
+
+#[cfg(test)]
+mod tests;
