@@ -7,8 +7,12 @@ use vmnoise_events::{Gap, Tally};
 /// A stretch of which more than one part in so many was no polling is no evidence: where gaps
 /// are handed over, one after the other, some exits fall on that.
 const BLIND_PART: u64 = 20;
-/// The same where the workload pauses: a pause brings about exits of its own.
+/// The same where the workload pauses, beside what its gaps took to hand over: a pause brings about
+/// exits of its own.
 const PAUSED_PART: u64 = 1_000;
+/// What it takes to hand over a gap, at most, in cycles: what took longer is a gap itself
+/// (`MIN_BLIND_LIMIT_TSC` of the workload).
+const HANDED_TSC: u64 = 10_000;
 
 /// One CPU of the guest. Times are readings of its counter.
 #[derive(Debug, Default)]
@@ -17,8 +21,8 @@ pub(super) struct Felt {
     pub(super) gaps: Vec<(u64, u64)>,
     /// Stretches in which it polled, ascending and apart.
     pub(super) polled: Vec<(u64, u64)>,
-    /// A stretch that is one as soon as all gaps before its end have been told.
-    pending: Option<(u64, u64)>,
+    /// A stretch that may be one as soon as all gaps before its end have been told.
+    pending: Option<Stretch>,
     /// First and last reading.
     span: Option<(u64, u64)>,
     blind_tsc: u64,
@@ -26,6 +30,17 @@ pub(super) struct Felt {
     pub(super) ran: Vec<u64>,
     /// How much of the gaps found no room on their way.
     pub(super) lost_part: f64,
+}
+
+/// Between two tallies.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    from_tsc: u64,
+    to_tsc: u64,
+    /// How long it did not poll.
+    blind_tsc: u64,
+    /// Whether it may have paused.
+    pauses: bool,
 }
 
 impl Felt {
@@ -36,34 +51,56 @@ impl Felt {
     }
 
     /// Takes the counters up to its latest reading. Between two tallies it polled, unless the
-    /// time in which it did not has grown; where gaps find no room any more, who knows.
+    /// time in which it did not has grown too much; where gaps find no room any more, who knows.
     pub(super) fn add_tally(&mut self, tally: &Tally, pauses: bool, has_room: bool) {
-        let blind_part = if pauses { PAUSED_PART } else { BLIND_PART };
         let (first_tsc, from_tsc) = self.span.unwrap_or((tally.first_tsc, tally.first_tsc));
         let blind_tsc = tally.blind_tsc.unwrap_or(0);
         let grown_tsc = blind_tsc.saturating_sub(self.blind_tsc);
         self.blind_tsc = blind_tsc;
         self.span = Some((first_tsc, tally.last_tsc.max(from_tsc)));
-        let Some(stretch_tsc) = tally.last_tsc.checked_sub(from_tsc) else {
+        if tally.last_tsc < from_tsc {
             return;
-        };
-        if !has_room {
-            self.pending = None;
-        } else if grown_tsc <= stretch_tsc / blind_part {
-            self.settle();
-            self.pending = Some((from_tsc, tally.last_tsc));
         }
+        if has_room {
+            self.settle();
+        }
+        self.pending = has_room.then_some(Stretch {
+            from_tsc,
+            to_tsc: tally.last_tsc,
+            blind_tsc: grown_tsc,
+            pauses,
+        });
     }
 
     /// Every gap before the last reading has been told.
     pub(super) fn settle(&mut self) {
-        let Some((from_tsc, to_tsc)) = self.pending.take() else {
+        let Some(stretch) = self.pending.take() else {
             return;
         };
+        let Stretch {
+            from_tsc, to_tsc, ..
+        } = stretch;
+        if stretch.blind_tsc > self.bearable_tsc(&stretch) {
+            return;
+        }
         match self.polled.last_mut() {
             Some(last) if last.1 == from_tsc => last.1 = to_tsc,
             _ => self.polled.push((from_tsc, to_tsc)),
         }
+    }
+
+    /// Of how much of a stretch it may not have polled.
+    fn bearable_tsc(&self, stretch: &Stretch) -> u64 {
+        let length_tsc = stretch.to_tsc - stretch.from_tsc;
+        let most_tsc = length_tsc / BLIND_PART;
+        if !stretch.pauses {
+            return most_tsc;
+        }
+        // They come in the order of their ends.
+        let told = |until_tsc| self.gaps.partition_point(|gap| gap.1 <= until_tsc) as u64;
+        let handed = told(stretch.to_tsc).saturating_sub(told(stretch.from_tsc));
+        let handed_tsc = handed.saturating_mul(HANDED_TSC);
+        most_tsc.min(handed_tsc.saturating_add(length_tsc / PAUSED_PART))
     }
 
     /// Sorts what came in the order of ends.
