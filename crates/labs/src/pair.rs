@@ -38,6 +38,8 @@ pub struct Pair {
     lab: Lab,
     /// What is done to the guest's VM before the disturber comes, and with it.
     disturb: Vec<String>,
+    /// How often its vCPU is moved between CPUs beside the disturber, in microseconds.
+    moves_us: Option<u32>,
     /// Commands of the guest, beside the disturber, before it measures.
     in_guest: Vec<String>,
     /// What measures in the guest, and how, before its duration.
@@ -78,6 +80,7 @@ impl Pair {
         Ok(Pair {
             lab,
             disturb: vec!["hog:0".into()],
+            moves_us: None,
             in_guest: Vec::new(),
             measure: "vmnoise osnoise -q".into(),
             duration: "1s".into(),
@@ -91,13 +94,13 @@ impl Pair {
         self
     }
 
-    /// Under virtual time: one CPU.
+    /// Under virtual time, in which several CPUs take turns.
     pub fn virtual_time(mut self, shift: u8) -> Pair {
         self.lab = self.lab.virtual_time(shift);
         self
     }
 
-    /// On this many CPUs, in real time.
+    /// On this many CPUs.
     pub fn cpus(mut self, cpus: u32) -> Pair {
         self.lab = self.lab.cpus(cpus);
         self
@@ -107,6 +110,12 @@ impl Pair {
     /// a `hog` loose.
     pub fn disturb(mut self, steps: &[&str]) -> Pair {
         self.disturb = owned(steps);
+        self
+    }
+
+    /// Its vCPU is moved between CPUs 0 and 1 this often while the disturber is there.
+    pub fn moves_every_us(mut self, us: u32) -> Pair {
+        self.moves_us = Some(us);
         self
     }
 
@@ -150,8 +159,12 @@ impl Pair {
         in_guest.push(PAUSE.into());
         in_guest.push(format!("lab-guest save {quiet} {disturbed}"));
 
+        let watch = match self.moves_us {
+            Some(us) => format!("moves:{all_is_over}:{us}"),
+            None => format!("looks:{all_is_over}"),
+        };
         let vmm = format!(
-            "&& lab-vmm start told:1 stop traced cont told:{quiet_is_over} read {} looks:{all_is_over} \
+            "&& lab-vmm start told:1 stop traced cont told:{quiet_is_over} read {} {watch} \
              read unhog untrace end -- lab-guest boot -name {NAME},debug-threads=on",
             self.disturb.join(" ")
         );
@@ -179,8 +192,10 @@ impl Pair {
         let [_, _, _, results, recordings @ .., treatment, exits] = &report.outputs[..] else {
             anyhow::bail!("{} commands ended", report.outputs.len());
         };
+        // It ends the recorder, which is killed where it could not.
+        let treatment = treatment.text().context("lab-vmm")?;
         exits.text().context("vmnoise exits")?;
-        let treatment: Treatment = serde_json::from_str(treatment.text()?)?;
+        let treatment: Treatment = serde_json::from_str(treatment)?;
         let in_guest = outputs(results.text()?.as_bytes())?;
         for output in &in_guest {
             output.text().context("in the guest")?;

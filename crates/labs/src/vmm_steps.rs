@@ -54,6 +54,8 @@ pub enum Step {
     /// `migrate:TIMES:EVERY_US`: moves the thread of the first vCPU between CPUs 0 and 1, and
     /// looks at it each time.
     Migrate(u32, Duration),
+    /// `moves:COUNT:EVERY_US`: the same, until so many commands of the first guest have ended.
+    Moves(usize, Duration),
     /// `pin:CPU`: keeps the thread of the first vCPU on this CPU.
     Pin(u32),
     /// `quota:QUOTA_US:PERIOD_US`: `cpu.max` of a control group that holds the VMM.
@@ -100,6 +102,10 @@ impl Step {
                 let every = Duration::from_micros(number(us)?.into());
                 Step::Migrate(number(times)?, every)
             }
+            ["moves", count, us] => {
+                let every = Duration::from_micros(number(us)?.into());
+                Step::Moves(number(count)? as usize, every)
+            }
             ["pin", cpu] => Step::Pin(number(cpu)?),
             ["quota", quota, period] => Step::Quota(number(quota)?, number(period)?),
             ["untrace"] => Step::Untrace,
@@ -134,7 +140,7 @@ pub struct Done {
     pub hog: Option<String>,
     /// Of `undisturbed`: how long nothing took the CPU from the poller.
     pub undisturbed: Option<Duration>,
-    /// Of `looks` and `migrate`: what was seen, in its order.
+    /// Of `looks`, `migrate` and `moves`: what was seen, in its order.
     pub looks: Vec<Look>,
 }
 

@@ -19,6 +19,8 @@ const SOUND: [u32; 2] = [8, 1];
 /// In this one (7.2 not yet) an emulated guest of SVM that reads CR2 exits where its
 /// hypervisor asked for exits at CR0 alone.
 const EXITS_AT_CR2: [u32; 2] = [10, 0];
+/// The first under whose virtual time several CPUs take turns; before, a lab with two hangs.
+const TAKES_TURNS: [u32; 2] = [10, 0];
 /// It, and the firmware that it reads. Its libraries are those of the machine's own.
 const PACKAGES: [&str; 3] = ["qemu-system-x86", "qemu-system-data", "seabios"];
 /// Where they have firmware.
@@ -119,6 +121,19 @@ impl Qemu {
                 format!("; it may deliver an interrupt to a guest's guest twice: {error:#}"),
             ),
         }
+    }
+
+    /// That several CPUs can share virtual time.
+    ///
+    /// # Errors
+    /// If they cannot.
+    pub(super) fn ensure_takes_turns(&self) -> Result<()> {
+        ensure!(
+            self.is_since(TAKES_TURNS),
+            "QEMU {} hangs with several CPUs under virtual time: install 10.0 or later",
+            self.version
+        );
+        Ok(())
     }
 
     fn is_since(&self, version: [u32; 2]) -> bool {

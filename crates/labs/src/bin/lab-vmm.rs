@@ -107,7 +107,18 @@ impl Vmm {
                 self.hog = Some(Disturber::turns(cpu, burst, every, Path::new(TURNS))?);
             }
             Step::Unhog => self.hog = None,
-            Step::Migrate(times, every) => self.migrate(times, every)?,
+            Step::Migrate(times, every) => {
+                let mut left = times;
+                self.migrate(every, || {
+                    let goes_on = left > 0;
+                    left = left.saturating_sub(1);
+                    Ok(goes_on)
+                })?;
+            }
+            Step::Moves(count, every) => {
+                let guest = GuestFiles::of(0);
+                self.migrate(every, || Ok(!guest.has_told(count)?))?;
+            }
             Step::Pin(cpu) => sched_setaffinity(Some(self.first_vcpu()?), &only(cpu))?,
             Step::Quota(quota_us, period_us) => self.quota(quota_us, period_us)?,
             Step::Untrace => {
@@ -173,11 +184,16 @@ impl Vmm {
         Ok(())
     }
 
-    fn migrate(&mut self, times: u32, every: Duration) -> Result<()> {
+    fn migrate(
+        &mut self,
+        every: Duration,
+        mut goes_on: impl FnMut() -> Result<bool>,
+    ) -> Result<()> {
         let watched = Watched::of(self.id()?)?;
         let vcpu = self.first_vcpu()?;
-        for cpu in [0, 1].iter().cycle().take(times as usize) {
-            sched_setaffinity(Some(vcpu), &only(*cpu))?;
+        let mut cpus = [0, 1].into_iter().cycle();
+        while goes_on()? {
+            sched_setaffinity(Some(vcpu), &only(cpus.next().unwrap_or(0)))?;
             self.looks.push(watched.look()?);
             thread::sleep(every);
         }
