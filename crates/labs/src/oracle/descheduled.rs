@@ -12,9 +12,12 @@ use crate::lab_program;
 
 /// How long the task keeps the vCPU from running, and lets it run, microseconds.
 const TURN_US: [u64; 2] = [3_000, 24_000];
-/// The trace has the host's TSC, from which the guest's follows.
-const EVENTS: &str = "trace_clock=x86-tsc buffer_size_kb=16384 events/sched/sched_switch/enable=1 \
-                      events/sched/sched_waking/enable=1";
+/// The trace has the host's TSC, from which the guest's follows. What the scheduler itself counts as a
+/// wait is in it too (`sched_stat_wait`), by the clock of its run queue: from the same readings of that
+/// clock it books the run delay, which KVM hands to the guest.
+const EVENTS: &str = "/proc/sys/kernel/sched_schedstats=1 trace_clock=x86-tsc buffer_size_kb=16384 \
+                      events/sched/sched_switch/enable=1 events/sched/sched_waking/enable=1 \
+                      events/sched/sched_stat_wait/enable=1";
 /// What QEMU calls the thread of the vCPU (`debug-threads`).
 const VCPU: &str = "comm=CPU 0/KVM ";
 
@@ -27,6 +30,10 @@ pub struct Descheduled {
     pub burst_ns: u64,
     /// By how much a time of the host may be off that is laid over the guest's clock.
     pub bound_ns: u64,
+    /// By how much the events around a wait may be off from what the scheduler counts of it: the most
+    /// that they are in any wait of this run. The run queue's clock is read before the scheduler decides,
+    /// its events are fired after that.
+    pub decision_ns: u64,
     /// The latest wake-ups of the guest, the latest first: how long the vCPU's thread waited for
     /// a CPU meanwhile, and what is called steal.
     pub delays: Vec<Delay>,
@@ -72,34 +79,83 @@ pub fn descheduled() -> Result<Descheduled> {
     let clock = Clock::of([before.text()?, after.text()?])?;
     let offset_tsc: i64 = offset.text()?.trim().parse()?;
     let guest_ns = |tsc: u64| clock.mono_ns(tsc.wrapping_add_signed(offset_tsc));
-    let waits = waits(trace.text()?)?.into_iter();
-    let waits: Option<Vec<Span>> = waits
-        .map(|(begin, end)| guest_ns(begin).zip(guest_ns(end)))
-        .collect();
+    let waits = waits(trace.text()?)?;
+    let laid = waits.iter().map(|wait| {
+        Some(Laid {
+            span: guest_ns(wait.begin_tsc).zip(guest_ns(wait.end_tsc))?,
+            booked_ns: wait.booked_ns,
+        })
+    });
+    let waits: Option<Vec<Laid>> = laid.collect();
     let waits = waits.context("a wait before the guest began")?;
     let delays = stolen(beside, &waits)?;
+    let decisions = waits
+        .iter()
+        .map(|wait| wait.length_ns().abs_diff(wait.booked_ns));
+    let decision_ns = decisions.max().context("no wait")?;
     let quiet = stolen(quiet, &[])?;
     Ok(Descheduled {
         kernel_version: report.kernel_version.clone(),
         burst_ns: burst_us * 1_000,
         bound_ns: clock.bound_ns,
+        decision_ns,
         delays,
         quiet_ns: quiet.iter().map(|it| it.named_ns).max().unwrap_or(0),
     })
 }
 
-fn stolen(result: &CommandOutput, waits: &[Span]) -> Result<Vec<Delay>> {
+/// A wait of the vCPU's thread, by the TSC of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Wait {
+    begin_tsc: u64,
+    end_tsc: u64,
+    /// What the scheduler counts of it.
+    booked_ns: u64,
+}
+
+/// The same on the guest's clock.
+#[derive(Debug, Clone, Copy)]
+struct Laid {
+    span: Span,
+    booked_ns: u64,
+}
+
+impl Laid {
+    fn length_ns(&self) -> u64 {
+        self.span.1 - self.span.0
+    }
+
+    /// What of it lies from here on and has ended by then; all that the scheduler counts, where all of
+    /// it does.
+    fn within(&self, (from_ns, to_ns): Span) -> u64 {
+        match self.span {
+            (begin_ns, end_ns) if from_ns <= begin_ns && end_ns <= to_ns => self.booked_ns,
+            (begin_ns, end_ns) => end_ns.min(to_ns).saturating_sub(begin_ns.max(from_ns)),
+        }
+    }
+}
+
+fn stolen(result: &CommandOutput, waits: &[Laid]) -> Result<Vec<Delay>> {
     let result = result.json()?;
     let is_steal = |part: &Value| part["share"] == "steal";
     let worst = list(&result["cpus"][0]["worst"])?.iter();
-    worst.map(|it| delay(it, waits, is_steal)).collect()
+    let delays = worst.map(|it| {
+        let delay = delay(it, &[], is_steal)?;
+        let from_ns = it["expiry_mono_ns"].as_u64().context("no expiry")?;
+        let span = (from_ns, from_ns + delay.latency_ns);
+        Ok(Delay {
+            injected_ns: waits.iter().map(|wait| wait.within(span)).sum(),
+            ..delay
+        })
+    });
+    delays.collect()
 }
 
-/// From when the vCPU's thread is woken, or another is put in its place, until it has a CPU: TSC of
-/// the host.
-fn waits(trace: &str) -> Result<Vec<Span>> {
+/// From when the vCPU's thread is woken, or another is put in its place, until it has a CPU.
+fn waits(trace: &str) -> Result<Vec<Wait>> {
     let mut waits = Vec::new();
     let mut since_tsc = None;
+    let mut booked_ns = None;
     for line in trace.lines() {
         ensure!(!line.contains(" EVENTS]"), "the trace is not whole: {line}");
         let Some((before, event)) = line.split_once(": sched_") else {
@@ -107,6 +163,13 @@ fn waits(trace: &str) -> Result<Vec<Span>> {
         };
         let tsc = before.split_whitespace().next_back();
         let tsc: u64 = tsc.context("a line without time")?.parse()?;
+        if let Some(wait) = event.strip_prefix("stat_wait: ") {
+            let of_vcpu = wait.starts_with(VCPU);
+            let delay = wait.split_once(" delay=").filter(|_| of_vcpu);
+            let ns = delay.and_then(|(_, delay)| delay.split(' ').next());
+            booked_ns = ns.map(str::parse::<u64>).transpose()?.or(booked_ns);
+            continue;
+        }
         let (left, came) = event.split_once(" ==> ").unwrap_or((event, ""));
         if left.contains(VCPU) && !came.is_empty() {
             let is_ready = left.contains(" prev_state=R");
@@ -114,7 +177,14 @@ fn waits(trace: &str) -> Result<Vec<Span>> {
         } else if left.contains(VCPU) {
             since_tsc = since_tsc.or(Some(tsc));
         } else if came.contains(VCPU) {
-            waits.extend(since_tsc.take().map(|since_tsc| (since_tsc, tsc)));
+            let booked_ns = booked_ns.take();
+            if let Some(begin_tsc) = since_tsc.take() {
+                waits.push(Wait {
+                    begin_tsc,
+                    end_tsc: tsc,
+                    booked_ns: booked_ns.context("the scheduler counts no waits")?,
+                });
+            }
         }
     }
     Ok(waits)
@@ -130,16 +200,37 @@ mod tests {
 # tracer: nop
  lab-disturb-95 [000] d..2. 100: sched_waking: comm=CPU 0/KVM pid=87 prio=120 target_cpu=000
  lab-disturb-95 [000] d..2. 130: sched_waking: comm=CPU 0/KVM pid=87 prio=120 target_cpu=000
+ lab-disturb-95 [000] d..2. 146: sched_stat_wait: comm=CPU 0/KVM pid=87 delay=44 [ns]
+ lab-disturb-95 [000] d..2. 147: sched_stat_wait: comm=kworker pid=9 delay=77 [ns]
  lab-disturb-95 [000] d..2. 150: sched_switch: prev_comm=lab-disturb prev_pid=95 prev_prio=49 \
 prev_state=S ==> next_comm=CPU 0/KVM next_pid=87 next_prio=120
  CPU 0/KVM-87 [000] d..2. 180: sched_switch: prev_comm=CPU 0/KVM prev_pid=87 prev_prio=120 \
 prev_state=R+ ==> next_comm=rcu_preempt next_pid=15 next_prio=120
+ rcu_preempt-15 [000] d..2. 189: sched_stat_wait: comm=CPU 0/KVM pid=87 delay=8 [ns]
  rcu_preempt-15 [000] d..2. 190: sched_switch: prev_comm=rcu_preempt prev_pid=15 prev_prio=120 \
 prev_state=I ==> next_comm=CPU 0/KVM next_pid=87 next_prio=120
  CPU 0/KVM-87 [000] d..2. 300: sched_switch: prev_comm=CPU 0/KVM prev_pid=87 prev_prio=120 \
 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
 ";
-        assert_eq!(waits(trace).unwrap(), [(100, 150), (180, 190)]);
+        let told = waits(trace).unwrap();
+        let told = told
+            .iter()
+            .map(|it| (it.begin_tsc, it.end_tsc, it.booked_ns));
+        let told: Vec<_> = told.collect();
+        assert_eq!(told, [(100, 150, 44), (180, 190, 8)]);
+        let uncounted = trace.replace("delay=8 ", "");
+        assert!(waits(&uncounted).is_err());
         assert!(waits("CPU:0 [LOST 7 EVENTS]\n").is_err());
+    }
+
+    #[test]
+    fn of_a_wait_that_began_before_what_lies_behind_counts() {
+        let wait = Laid {
+            span: (100, 200),
+            booked_ns: 97,
+        };
+        assert_eq!(wait.within((100, 200)), 97);
+        assert_eq!(wait.within((150, 300)), 50);
+        assert_eq!(wait.within((200, 300)), 0);
     }
 }
