@@ -187,7 +187,7 @@ mod tests {
         let mut names = Names::default();
         names.define(&Source {
             id: MSR,
-            name: "msr_write".to_string().into(),
+            name: "msr_write".into(),
         });
         names
     }

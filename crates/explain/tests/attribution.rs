@@ -188,7 +188,7 @@ fn hardware_is_named_only_where_every_layer_is_watched() {
         |facts| facts.witnesses.sched = false,
         |facts| facts.host.posted_interrupts = Some(true),
         // A recording that does not say, of a machine that could.
-        |facts| facts.host.kvm_module = Some("kvm_intel".to_string().into()),
+        |facts| facts.host.kvm_module = Some("kvm_intel".into()),
     ];
     let of_kvm: [Change; 2] = [
         |facts| facts.witnesses.kvm_run = false,
@@ -210,7 +210,7 @@ fn hardware_is_named_only_where_every_layer_is_watched() {
     for workload in [Workload::Microvm, Workload::Spin] {
         assert_eq!(residual(|_| {}, workload), Share::Hw);
         let no_vmx: Change = |facts| {
-            facts.host.kvm_module = Some("kvm_intel".to_string().into());
+            facts.host.kvm_module = Some("kvm_intel".into());
             facts.host.posted_interrupts = Some(false);
         };
         assert_eq!(residual(no_vmx, workload), Share::Hw);

@@ -20,7 +20,7 @@ fn a_residual_is_the_hardwares_only_where_nobody_can_be_missing() {
     let changes: [(Change, Share); 13] = [
         (nothing, Share::Hw),
         (
-            |_, host| host.host.hypervisor = Some("KVM".to_string()),
+            |_, host| host.host.hypervisor = Some("KVM".into()),
             Share::HvOrHw,
         ),
         (|_, host| host.options.threshold_ns = 5_000, Share::HvOrHw),
@@ -35,7 +35,7 @@ fn a_residual_is_the_hardwares_only_where_nobody_can_be_missing() {
             Share::HvOrHw,
         ),
         (
-            |_, host| host.options.exits.as_mut().unwrap().reasons = vec!["io".to_string()],
+            |_, host| host.options.exits.as_mut().unwrap().reasons = vec!["io".into()],
             Share::HvOrHw,
         ),
         (|guest, _| guest.witnesses.sched = false, Share::HvOrHw),

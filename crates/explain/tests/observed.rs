@@ -19,7 +19,7 @@ fn facts() -> RunFacts {
     facts.workload = Workload::Observed;
     facts.options.observed = vec![ObservedThread {
         tid: 7,
-        comm: "loop".to_string().into(),
+        comm: "loop".into(),
     }];
     facts.witnesses.kvm_run = false;
     facts.witnesses.kvm_exit = false;

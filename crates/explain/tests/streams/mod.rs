@@ -32,9 +32,9 @@ pub const ALL_WITNESSES: Witnesses = Witnesses {
 /// Bare metal, everything witnessed, CPU 1 measured.
 pub fn facts() -> RunFacts {
     RunFacts {
-        tool_version: "test".to_string().into(),
+        tool_version: "test".into(),
         workload: Workload::Microvm,
-        started_at: "2026-01-01T00:00:00Z".to_string().into(),
+        started_at: "2026-01-01T00:00:00Z".into(),
         options: Options {
             cpus: vec![1],
             duration_ns: 1_000_000_000,
@@ -65,7 +65,7 @@ pub fn polling_in_a_machine() -> RunFacts {
 /// The same as [`facts`], but something below this machine is out of sight.
 pub fn in_a_machine() -> RunFacts {
     let mut facts = facts();
-    facts.host.hypervisor = Some("KVM".to_string().into());
+    facts.host.hypervisor = Some("KVM".into());
     facts
 }
 

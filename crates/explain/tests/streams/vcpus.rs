@@ -34,7 +34,7 @@ pub fn vcpu(id: u32) -> Vcpu {
         vmm_pid: 4168,
         number: Some(id),
         vm: 1,
-        vm_name: "web".to_string().into(),
+        vm_name: "web".into(),
         sees_kvm: true,
     }
 }

@@ -33,7 +33,7 @@ fn tested(gaps: usize, exits: usize) -> u64 {
         vmm_pid: 1,
         number: Some(0),
         vm: 0,
-        vm_name: "web".to_string().into(),
+        vm_name: "web".into(),
         sees_kvm: true,
     }));
     matcher.host(&Event::VcpuClock(VcpuClock {
