@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 const NO_RIGHTS: CapabilitySets = CapabilitySets {
@@ -29,7 +29,7 @@ impl Interrupts {
     }
 }
 
-/// Counts SIGINT and SIGTERM from here on, in a thread of its own. The third
+/// Counts SIGINT, SIGTERM and SIGHUP from here on, in a thread of its own. The third
 /// one ends the process as if nobody caught it.
 ///
 /// # Errors
@@ -38,6 +38,10 @@ pub fn catch() -> std::io::Result<Interrupts> {
     let count = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&count);
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    // nohup(1) has its programs ignore it.
+    if !is_ignored(SIGHUP) {
+        signals.add_signal(SIGHUP)?;
+    }
     std::thread::Builder::new()
         .name("vmnoise-signal".into())
         .spawn(move || {
@@ -51,4 +55,13 @@ pub fn catch() -> std::io::Result<Interrupts> {
             }
         })?;
     Ok(Interrupts(count))
+}
+
+/// Whether whoever started this process wants the signal ignored (`SigIgn` of
+/// proc_pid_status(5): a bit for each, from the lowest on).
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

@@ -1,6 +1,5 @@
 //! Carries out actions one after the other, without waiting for a command to end.
 
-use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, getppid, kill_process};
 
 use crate::actions::{Action, Receiver};
+use crate::commands::outputs::save_trace;
 use crate::recent_trace::RecentTrace;
 use crate::say;
 use crate::shell::Shell;
@@ -87,7 +87,8 @@ impl Reaction {
                     })?;
                 }
                 Some(Action::Trace(path)) => {
-                    save(trace, path.as_deref().unwrap_or(Path::new(self.trace_file)))?;
+                    let path = path.as_deref().unwrap_or(Path::new(self.trace_file));
+                    save_trace(trace, path, self.trace_file)?;
                 }
                 Some(Action::Shell(command)) => {
                     self.running = Some(Shell::start(&command, self.hears)?);
@@ -191,12 +192,6 @@ impl OnThreshold {
         };
         Ok(())
     }
-}
-
-fn save(trace: &RecentTrace, path: &Path) -> Result<()> {
-    File::create(path)
-        .and_then(|file| trace.save(file))
-        .with_context(|| format!("saving the trace to {}", path.display()))
 }
 
 fn receiver(to: Receiver) -> Result<Pid> {

@@ -10,6 +10,7 @@ mod rows;
 mod run_tables;
 mod table;
 mod wall_clock;
+mod whole_file;
 
 pub use error::ExportError;
 pub use partition::Partition;
@@ -17,3 +18,4 @@ pub use perfetto::{Side, Timeline};
 pub use rows::{DATA_VERSION, Told, schemas};
 pub use run_tables::RunTables;
 pub use table::{Column, Encoding, Kind, Schema};
+pub use whole_file::{Readers, WholeFile};

@@ -48,9 +48,41 @@ mod root {
         leaves_nothing("5s", ends_well);
     }
 
+    /// Every other command that measures, with the options that change something.
     #[test]
-    fn by_sigint_and_sigterm() {
-        for signal in [Signal::INT, Signal::TERM] {
+    fn by_any_command() {
+        let before = settings();
+        for arguments in [
+            "timerlat -c 1 -P f:1 --dma-latency 0 -d 60s",
+            "microvm -c 1 -d 60s",
+            "exits -d 60s",
+        ] {
+            for signal in [Signal::HUP, Signal::TERM, Signal::KILL] {
+                let words: Vec<&str> = arguments.split(' ').collect();
+                let run = Run::start(&words).unwrap();
+                let begin = Instant::now();
+                let held = loop {
+                    let held = Held::by(run.pid()).unwrap();
+                    if !held.links.is_empty() {
+                        break held;
+                    }
+                    assert!(begin.elapsed() < LONG_ENOUGH, "{arguments}: no probe");
+                };
+                let pid = run.pid();
+                run.signal(signal).unwrap();
+                let (status, _, stderr) = run.output().unwrap();
+                let well = (signal != Signal::KILL).then_some(0);
+                assert_eq!(status, well, "{arguments}, {signal:?}: {stderr}");
+                assert!(schedstat::threads(pid).is_err(), "a thread is left");
+                assert_eq!(held.left_for_good().unwrap(), Vec::<String>::new());
+                assert_eq!(settings(), before, "{arguments}, {signal:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn by_signals_that_ask_for_the_result() {
+        for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
             leaves_nothing("60s", |run| {
                 run.signal(signal).unwrap();
                 ends_well(run);

@@ -5,6 +5,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::keeper::Keeper;
+
 /// Where processes ask for a latency (Documentation/power/pm_qos_interface.rst).
 const DMA_LATENCY: &str = "/dev/cpu_dma_latency";
 
@@ -16,6 +18,12 @@ pub enum Error {
     Refused {
         /// The file.
         file: PathBuf,
+        /// The kernel's error number.
+        errno: i32,
+    },
+    /// Nobody to put them back.
+    #[error("cannot start /bin/sh, which switches idle states on again if vmnoise is killed: {}", io::Error::from_raw_os_error(*errno))]
+    Keeper {
         /// The kernel's error number.
         errno: i32,
     },
@@ -54,10 +62,10 @@ impl DmaLatency {
     }
 }
 
-/// Idle states that are switched off.
-#[derive(Debug, Default)]
+/// Idle states that are switched off, for as long as this is there; after SIGKILL as well.
+#[derive(Debug)]
 pub struct IdleStates {
-    switched_off: Vec<PathBuf>,
+    _keeper: Keeper,
 }
 
 impl IdleStates {
@@ -71,21 +79,24 @@ impl IdleStates {
     }
 
     fn limit_below(root: &Path, cpus: &[u32], deepest: i32) -> Result<IdleStates, Error> {
-        let mut states = IdleStates::default();
+        let mut files = Vec::new();
         for &cpu in cpus {
             let folder = root.join(format!("cpu{cpu}/cpuidle"));
             let entries = fs::read_dir(folder).map_err(|_| Error::NoStates(cpu))?;
             let names = entries.flatten().map(|entry| entry.path());
             let deeper = names.filter(|path| depth(path).is_some_and(|depth| depth > deepest));
-            for file in deeper.map(|path| path.join("disable")) {
-                if fs::read_to_string(&file).is_ok_and(|text| text.trim() != "0") {
-                    continue;
-                }
-                fs::write(&file, "1").map_err(|error| refused(&file, &error))?;
-                states.switched_off.push(file);
-            }
+            let is_on =
+                |file: &PathBuf| fs::read_to_string(file).is_ok_and(|text| text.trim() == "0");
+            files.extend(deeper.map(|path| path.join("disable")).filter(is_on));
         }
-        Ok(states)
+        // Before the first is off: this process may be killed at any time.
+        let keeper = Keeper::of(&files).map_err(|error| Error::Keeper {
+            errno: error.raw_os_error().unwrap_or(0),
+        })?;
+        for file in &files {
+            fs::write(file, "1").map_err(|error| refused(file, &error))?;
+        }
+        Ok(IdleStates { _keeper: keeper })
     }
 }
 
@@ -93,15 +104,6 @@ impl IdleStates {
 fn depth(path: &Path) -> Option<i32> {
     let name = path.file_name()?.to_str()?;
     name.strip_prefix("state")?.parse().ok()
-}
-
-impl Drop for IdleStates {
-    fn drop(&mut self) {
-        for file in &self.switched_off {
-            // Nobody is left to be told.
-            let _ = fs::write(file, "0");
-        }
-    }
 }
 
 #[cfg(test)]
@@ -135,8 +137,46 @@ mod tests {
         let all = IdleStates::limit_below(&root, &[1], -1).unwrap();
         assert_eq!(disabled(&root), ["1", "1", "1"]);
         drop(all);
+
         let none = IdleStates::limit_below(&root, &[7], 0).unwrap_err();
         assert_eq!(none, Error::NoStates(7));
         fs::remove_dir_all(root).unwrap();
+    }
+
+    /// What the process of the test below is to work on.
+    const ROOT: &str = "VMNOISE_IDLE_ROOT";
+
+    #[test]
+    fn they_are_on_again_when_the_process_is_killed() {
+        let root = std::env::temp_dir().join(format!("vmnoise-killed-{}", std::process::id()));
+        states(&root, ["0\n", "0\n", "1\n"]);
+        let this = "idle::tests::holds_them_off_if_it_is_told_to";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", this, "--nocapture"])
+            .env(ROOT, &root)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let wait_for = |wanted: [&str; 3]| {
+            let begin = std::time::Instant::now();
+            while disabled(&root) != wanted {
+                assert!(begin.elapsed().as_secs() < 60, "{:?}", disabled(&root));
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        };
+        wait_for(["1", "1", "1"]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        wait_for(["0", "0", "1"]);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    /// A process of the test above; by itself it does nothing.
+    #[test]
+    fn holds_them_off_if_it_is_told_to() {
+        if let Some(root) = std::env::var_os(ROOT) {
+            let _states = IdleStates::limit_below(Path::new(&root), &[1], -1).unwrap();
+            std::thread::sleep(std::time::Duration::from_secs(600));
+        }
     }
 }

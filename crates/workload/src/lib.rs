@@ -9,6 +9,7 @@ pub mod cgroup;
 mod deadline;
 mod gate;
 pub mod idle;
+mod keeper;
 mod mailbox;
 mod measuring_thread;
 pub mod microvm;

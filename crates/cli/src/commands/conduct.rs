@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use vmnoise_events::{
     ClockFacts, ClockSource, FinishReason, HostFacts, Options, RunFacts, Rung, Witnesses, Workload,
 };
+use vmnoise_export::Readers;
 use vmnoise_recording::Writer;
 use vmnoise_tracer::host::{Host, cpu_list};
 use vmnoise_tracer::{LoadError, Scope, SmiCounts, Tracer, clock};
@@ -16,7 +17,9 @@ use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::microvm::GuestClock;
 use vmnoise_workload::{thread, tsc};
 
-use super::outputs::{claim, empty, refuse_recording, remove_if_empty};
+use super::outputs::{
+    begin_recording, claim, claim_trace, refuse_recording, remove_if_empty, save_trace,
+};
 use crate::actions::Action;
 use crate::args::{Shared, TIMERLAT_TRACE_FILE, TRACE_FILE};
 use crate::host_feed::{self, FeedFrom};
@@ -135,24 +138,17 @@ pub fn conduct(
     prepare: impl FnOnce(u64, Option<&Tracer>) -> Result<Prepared>,
 ) -> Result<Status> {
     let interrupts = interrupt::catch().context("catching Ctrl-C")?;
-    let claim_all = |path: &Option<PathBuf>, what| {
-        let path = path.as_deref();
-        path.map(|path| claim(path, what)).transpose()
-    };
     if let Some(path) = &plan.trace_file {
         refuse_recording(path, plan.output.as_slice())?;
     }
-    let recording = claim_all(&plan.output, "recording")?;
-    let trace_file = claim_all(&plan.trace_file, "trace")?;
+    let recording = plan.output.as_deref();
+    let recording = recording.map(|path| claim(path, "recording", Readers::Owner));
+    let recording = recording.transpose()?;
+    if let Some(path) = &plan.trace_file {
+        claim_trace(path, trace_name(plan.workload))?;
+    }
     let mut timed = Timed::new(view);
-    let outcome = measure(
-        &plan,
-        recording,
-        trace_file,
-        &mut timed,
-        prepare,
-        &interrupts,
-    );
+    let outcome = measure(&plan, recording, &mut timed, prepare, &interrupts);
     for path in [&plan.output, &plan.trace_file].into_iter().flatten() {
         remove_if_empty(path);
     }
@@ -162,7 +158,6 @@ pub fn conduct(
 fn measure(
     plan: &Plan<'_>,
     recording: Option<File>,
-    trace_file: Option<File>,
     view: &mut dyn View,
     prepare: impl FnOnce(u64, Option<&Tracer>) -> Result<Prepared>,
     interrupts: &interrupt::Interrupts,
@@ -211,7 +206,7 @@ fn measure(
     };
     let writer = match recording {
         Some(file) => {
-            empty(&file).context("emptying the recording")?;
+            begin_recording(&file).context("beginning the recording")?;
             Some(Writer::new(file, &facts)?)
         }
         None => None,
@@ -227,12 +222,10 @@ fn measure(
     } = outcome;
     view.finish(&facts, &summary, &trace)?;
     let stopped = summary.finish_reason == Some(FinishReason::Stop);
-    if let Some((file, path)) = trace_file.zip(plan.trace_file.as_deref())
+    if let Some(path) = &plan.trace_file
         && stopped
     {
-        empty(&file)
-            .and_then(|()| trace.save(file))
-            .with_context(|| format!("saving the trace to {}", path.display()))?;
+        save_trace(&trace, path, trace_name(plan.workload))?;
         say::say(format_args!(
             "the trace before the stop is in {}",
             path.display()

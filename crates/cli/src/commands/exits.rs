@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use vmnoise_events::{ExitFilter, Options, RunFacts, Workload};
+use vmnoise_export::Readers;
 use vmnoise_recording::Writer;
 use vmnoise_tracer::host::{Host, Vm, cpu_list};
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
@@ -71,7 +72,7 @@ fn count(arguments: &ExitsCommon, view: ExitsView<'_>) -> Result<Status> {
         rights::check()?;
     }
     let recording = arguments.output.as_deref();
-    let file = recording.map(|path| outputs::claim(path, "recording"));
+    let file = recording.map(|path| outputs::claim(path, "recording", Readers::Owner));
     let outcome = measure(
         arguments,
         filter,
@@ -105,7 +106,7 @@ fn measure(
     let facts = facts(arguments, filter, streaming, machine, &tracer);
     let writer = match recording {
         Some(file) => {
-            outputs::empty(&file).context("emptying the recording")?;
+            outputs::begin_recording(&file).context("beginning the recording")?;
             Some(Writer::new(file, &facts)?)
         }
         None => None,

@@ -11,7 +11,7 @@ mod join;
 pub mod manual;
 pub mod microvm;
 pub mod osnoise;
-mod outputs;
+pub mod outputs;
 mod polling_group;
 pub mod report;
 mod steal;

@@ -1,22 +1,42 @@
 //! Files that something will be written to: tried before there is a result to lose, and never
 //! a recording, which nobody could measure again.
 
-use std::fs::{File, Metadata, OpenOptions};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use rustix::fs::OFlags;
+use vmnoise_export::{Readers, WholeFile};
 use vmnoise_recording::Reader;
 
+use crate::recent_trace::RecentTrace;
 use crate::status::UsageError;
 
 /// Opens an output file, so that a path that cannot be written is refused before the
 /// run. What is in it stays until there is something to write.
-pub fn claim(path: &Path, what: &str) -> Result<File> {
+pub fn claim(path: &Path, what: &str, readers: Readers) -> Result<File> {
+    claim_with(path, what, readers, OFlags::empty())
+}
+
+/// The same for the trace, which its owner alone may read. `ours` is the name that it has
+/// where nobody named it: what a link of that name points to is not touched.
+pub fn claim_trace(path: &Path, ours: &str) -> Result<()> {
+    let flags = match path == Path::new(ours) {
+        true => OFlags::NOFOLLOW,
+        false => OFlags::empty(),
+    };
+    claim_with(path, "trace", Readers::Owner, flags).map(drop)
+}
+
+fn claim_with(path: &Path, what: &str, readers: Readers, flags: OFlags) -> Result<File> {
     let file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(false)
+        .mode(readers.mode())
+        .custom_flags(flags.bits().cast_signed())
         .open(path);
     file.with_context(|| {
         format!(
@@ -26,12 +46,43 @@ pub fn claim(path: &Path, what: &str) -> Result<File> {
     })
 }
 
-/// A pipe or /dev/null has nothing to empty.
-pub fn empty(file: &File) -> std::io::Result<()> {
-    match file.metadata()?.is_file() {
-        true => file.set_len(0),
-        false => Ok(()),
+/// Writes a result that people or programs look at: it is replaced whole or not at all.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = WholeFile::create(path, Readers::Anyone)?;
+    file.write_all(content)?;
+    file.finish()
+}
+
+/// Begins a recording in this file, which its owner alone may read from now on: it names
+/// every task that ran. A pipe or /dev/null has nothing to empty.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn begin_recording(file: &File) -> std::io::Result<()> {
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+        file.set_permissions(Permissions::from_mode(Readers::Owner.mode()))?;
     }
+    Ok(())
+}
+
+/// Saves the trace; `ours` as of [`claim_trace`].
+///
+/// # Errors
+/// If the kernel refuses; the message names the file.
+pub fn save_trace(trace: &RecentTrace, path: &Path, ours: &str) -> Result<()> {
+    let file = match path == Path::new(ours) {
+        true => WholeFile::create_here(path, Readers::Owner),
+        false => WholeFile::create(path, Readers::Owner),
+    };
+    let saved = file.and_then(|mut file| {
+        trace.save(&mut file)?;
+        file.finish()
+    });
+    saved.with_context(|| format!("saving the trace to {}", path.display()))
 }
 
 /// A run that never began or was never stopped leaves no empty file behind.
@@ -65,7 +116,7 @@ impl Claimed {
             }
             // Who reads from a pipe would see its end.
             if !std::fs::metadata(path).is_ok_and(|found| is_special(&found)) {
-                claim(path, what)?;
+                claim(path, what, Readers::Anyone)?;
             }
             claimed.0.push(path.clone());
         }

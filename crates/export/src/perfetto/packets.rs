@@ -1,7 +1,6 @@
 //! Packets of a trace, on their way to a file.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use super::proto::{
 };
 use crate::error::ExportError;
 use crate::table::io_error;
+use crate::whole_file::{Readers, WholeFile};
 
 /// All packets are of one sequence: what is interned once is known to all.
 pub(super) const SEQUENCE: u32 = 1;
@@ -35,7 +35,7 @@ pub(super) enum NameOf {
 /// A trace with one clock, CLOCK_MONOTONIC.
 #[derive(Debug)]
 pub(super) struct Packets {
-    out: File,
+    out: WholeFile,
     path: PathBuf,
     buffer: Vec<u8>,
     events: Events,
@@ -47,7 +47,7 @@ pub(super) struct Packets {
 
 impl Packets {
     pub(super) fn create(path: &Path) -> Result<Packets, ExportError> {
-        let out = File::create(path).map_err(io_error(path))?;
+        let out = WholeFile::create(path, Readers::Anyone).map_err(io_error(path))?;
         let mut packets = Packets {
             out,
             path: path.to_owned(),
@@ -165,7 +165,8 @@ impl Packets {
     }
 
     pub(super) fn finish(mut self) -> Result<(), ExportError> {
-        self.write()
+        self.write()?;
+        self.out.finish().map_err(io_error(&self.path))
     }
 
     fn push(&mut self, mut packet: TracePacket) -> Result<(), ExportError> {

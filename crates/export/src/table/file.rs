@@ -1,7 +1,6 @@
 //! One table on its way to one file.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
@@ -11,23 +10,22 @@ use super::cells::{Cell, Cells};
 use super::csv::Reader;
 use super::{Encoding, Schema, csv, parquet as parquet_rows};
 use crate::error::ExportError;
+use crate::whole_file::{Readers, WholeFile};
 
 /// Rows of a row group, and between two writes of CSV.
 const ROWS_AT_ONCE: usize = 1 << 17;
 
-/// A file that appears under its name when it is whole. Until then its name begins with a
-/// dot, which readers of data sets pass over.
+/// The file of a table, on its way.
 pub(crate) struct TableFile {
     schema: Schema,
     cells: Cells,
     sink: Sink,
     path: PathBuf,
-    unfinished: PathBuf,
 }
 
 enum Sink {
-    Csv(BufWriter<File>, Reader),
-    Parquet(Box<SerializedFileWriter<File>>),
+    Csv(BufWriter<WholeFile>, Reader),
+    Parquet(Box<SerializedFileWriter<WholeFile>>),
 }
 
 impl TableFile {
@@ -37,12 +35,12 @@ impl TableFile {
         encoding: Encoding,
     ) -> Result<TableFile, ExportError> {
         let name = format!("{}.{}", schema.name, encoding.suffix());
-        let unfinished = folder.join(format!(".{name}.part"));
-        let file = File::create(&unfinished).map_err(io_error(&unfinished))?;
+        let path = folder.join(name);
+        let file = WholeFile::create_here(&path, Readers::Anyone).map_err(io_error(&path))?;
         let sink = match encoding {
             Encoding::Csv | Encoding::SpreadsheetCsv => {
                 let mut out = BufWriter::new(file);
-                csv::write_header(&mut out, &schema).map_err(io_error(&unfinished))?;
+                csv::write_header(&mut out, &schema).map_err(io_error(&path))?;
                 let reader = match encoding {
                     Encoding::SpreadsheetCsv => Reader::Spreadsheet,
                     _ => Reader::Program,
@@ -51,15 +49,14 @@ impl TableFile {
             }
             Encoding::Parquet => {
                 let writer = parquet_rows::create(file, &schema);
-                Sink::Parquet(Box::new(writer.map_err(parquet_error(&unfinished))?))
+                Sink::Parquet(Box::new(writer.map_err(parquet_error(&path))?))
             }
         };
         Ok(TableFile {
             cells: Cells::new(&schema),
             schema,
             sink,
-            path: folder.join(name),
-            unfinished,
+            path,
         })
     }
 
@@ -78,21 +75,22 @@ impl TableFile {
     /// Ends the file and gives it its name.
     pub(crate) fn finish(mut self) -> Result<(), ExportError> {
         self.write_rows()?;
-        let unfinished = &self.unfinished;
-        match self.sink {
-            Sink::Csv(mut out, _) => out.flush().map_err(io_error(unfinished))?,
-            Sink::Parquet(writer) => {
-                writer.close().map_err(parquet_error(unfinished))?;
+        let path = &self.path;
+        let file = match self.sink {
+            Sink::Csv(out, _) => {
+                let flushed = out.into_inner();
+                flushed.map_err(|error| io_error(path)(error.into_error()))?
             }
-        }
-        fs::rename(unfinished, &self.path).map_err(io_error(&self.path))
+            Sink::Parquet(writer) => writer.into_inner().map_err(parquet_error(path))?,
+        };
+        file.finish().map_err(io_error(path))
     }
 
     fn write_rows(&mut self) -> Result<(), ExportError> {
         if self.cells.rows() == 0 {
             return Ok(());
         }
-        let path = &self.unfinished;
+        let path = &self.path;
         match &mut self.sink {
             Sink::Csv(out, reader) => {
                 csv::write_rows(out, &self.schema, &self.cells, *reader).map_err(io_error(path))?;

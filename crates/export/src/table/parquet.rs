@@ -1,6 +1,5 @@
 //! Rows as row groups of a Parquet file.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as PhysicalType};
@@ -15,11 +14,12 @@ use parquet::schema::types::{Type, TypePtr};
 use super::cells::{Cells, Known, Values};
 use super::{Column, Kind, Schema};
 use crate::rows::DATA_VERSION;
+use crate::whole_file::WholeFile;
 
 /// The key of the version of the columns in a file's own metadata.
 const VERSION_KEY: &str = "vmnoise.data_version";
 
-pub(super) fn create(file: File, schema: &Schema) -> Result<SerializedFileWriter<File>> {
+pub(super) fn create(file: WholeFile, schema: &Schema) -> Result<SerializedFileWriter<WholeFile>> {
     let version = KeyValue::new(VERSION_KEY.to_owned(), DATA_VERSION.to_string());
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
@@ -29,7 +29,10 @@ pub(super) fn create(file: File, schema: &Schema) -> Result<SerializedFileWriter
     SerializedFileWriter::new(file, message(schema)?, Arc::new(properties))
 }
 
-pub(super) fn write_rows(writer: &mut SerializedFileWriter<File>, cells: &Cells) -> Result<()> {
+pub(super) fn write_rows(
+    writer: &mut SerializedFileWriter<WholeFile>,
+    cells: &Cells,
+) -> Result<()> {
     let mut group = writer.next_row_group()?;
     for values in &cells.columns {
         let Some(mut column) = group.next_column()? else {

@@ -13,7 +13,7 @@ use vmnoise_report::{Page, Refused, Run, Scenes};
 
 use super::explain::Replayed;
 use super::join::{Recording, may_be_pair};
-use super::outputs::{Claimed, is_same};
+use super::outputs::{self, Claimed, is_same};
 use crate::args::ReportArguments;
 use crate::output;
 use crate::progress;
@@ -101,7 +101,7 @@ fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> 
     };
     let page = page.render()?;
     let path = &arguments.output;
-    std::fs::write(path, &page)
+    outputs::write_whole(path, page.as_bytes())
         .with_context(|| format!("cannot write the page {}", path.display()))?;
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let told = format!(

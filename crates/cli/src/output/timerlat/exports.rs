@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -13,6 +12,7 @@ use super::columns::Columns;
 use super::cyclictest::histogram;
 use super::rt_tests;
 use crate::args::Exports;
+use crate::commands::outputs::write_whole;
 use crate::output::json;
 
 /// Buckets of the JSON's histogram where none was asked for: cyclictest's JSON has one too.
@@ -122,7 +122,7 @@ impl Exporter {
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {
-    fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
+    write_whole(path, content).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Columns for any plotting program: which part of all wake-ups of a CPU took at most so

@@ -1,0 +1,200 @@
+//! A result that appears under its name when it is whole.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile};
+
+/// Who may read a result, where nobody decided before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readers {
+    /// Those that the umask lets: a page or a table is made to be shown.
+    Anyone,
+    /// Its owner alone: a trace names every task that ran.
+    Owner,
+}
+
+impl Readers {
+    /// The permissions of a new file, before the umask.
+    pub const fn mode(self) -> u32 {
+        match self {
+            Readers::Anyone => 0o666,
+            Readers::Owner => 0o600,
+        }
+    }
+}
+
+/// A file that is written beside its place, under a name that nobody can guess, and put
+/// there at the end: a reader finds the result before or the new one, never a part of either.
+/// One that is dropped before leaves nothing.
+///
+/// A pipe or a device is written as it is, for there is nothing to replace.
+#[derive(Debug)]
+pub struct WholeFile {
+    out: Out,
+}
+
+#[derive(Debug)]
+enum Out {
+    Beside { file: NamedTempFile, place: PathBuf },
+    Special(File),
+}
+
+impl WholeFile {
+    /// Begins a file that goes to `path`, a name that its user gave: a link there is
+    /// followed. What is replaced keeps its permissions.
+    ///
+    /// # Errors
+    /// If the folder takes no new file.
+    pub fn create(path: &Path, readers: Readers) -> io::Result<WholeFile> {
+        match fs::metadata(path) {
+            Ok(found) if found.is_file() => {
+                WholeFile::beside(fs::canonicalize(path)?, Some(found.permissions()), readers)
+            }
+            Ok(found) if !found.is_dir() => Ok(WholeFile {
+                out: Out::Special(File::options().write(true).open(path)?),
+            }),
+            _ => WholeFile::beside(path.to_owned(), None, readers),
+        }
+    }
+
+    /// The same for a name that the program chose: a link there is replaced, not followed, for
+    /// nobody but who laid it wanted what it points to to be overwritten.
+    ///
+    /// # Errors
+    /// If the folder takes no new file.
+    pub fn create_here(path: &Path, readers: Readers) -> io::Result<WholeFile> {
+        let found = fs::symlink_metadata(path);
+        let kept = found.ok().filter(|found| found.is_file());
+        let kept = kept.map(|found| found.permissions());
+        WholeFile::beside(path.to_owned(), kept, readers)
+    }
+
+    fn beside(
+        place: PathBuf,
+        kept: Option<Permissions>,
+        readers: Readers,
+    ) -> io::Result<WholeFile> {
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        let folder = place.parent().filter(|it| !it.as_os_str().is_empty());
+        // Readers of data sets pass over names that begin with a dot. The umask applies.
+        let file = Builder::new()
+            .prefix(&format!(".{name}."))
+            .suffix(".part")
+            .permissions(Permissions::from_mode(readers.mode()))
+            .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        if let Some(kept) = kept {
+            file.as_file().set_permissions(kept)?;
+        }
+        Ok(WholeFile {
+            out: Out::Beside { file, place },
+        })
+    }
+
+    /// Puts it in its place.
+    ///
+    /// # Errors
+    /// If the kernel refuses; what was there before is there still.
+    pub fn finish(self) -> io::Result<()> {
+        match self.out {
+            Out::Beside { file, place } => {
+                file.persist(place).map_err(|error| error.error)?;
+                Ok(())
+            }
+            Out::Special(mut file) => file.flush(),
+        }
+    }
+
+    fn file(&mut self) -> &mut File {
+        match &mut self.out {
+            Out::Beside { file, .. } => file.as_file_mut(),
+            Out::Special(file) => file,
+        }
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file().flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.collect()
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_result_is_replaced_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.html");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        let mut given_up = WholeFile::create(&path, Readers::Anyone).unwrap();
+        given_up.write_all(b"ne").unwrap();
+        drop(given_up);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(folder.path()), ["page.html"]);
+
+        let mut new = WholeFile::create(&path, Readers::Anyone).unwrap();
+        new.write_all(b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        new.finish().unwrap();
+        assert_eq!(
+            (fs::read(&path).unwrap().as_slice(), mode(&path)),
+            (&b"new"[..], 0o640)
+        );
+        assert_eq!(names(folder.path()), ["page.html"]);
+    }
+
+    #[test]
+    fn a_link_is_followed_if_its_user_named_it_and_replaced_if_the_program_did() {
+        let folder = tempfile::tempdir().unwrap();
+        let [other, link] = ["other", "link"].map(|name| folder.path().join(name));
+        fs::write(&other, "theirs").unwrap();
+        symlink(&other, &link).unwrap();
+        let mut ours = WholeFile::create_here(&link, Readers::Owner).unwrap();
+        ours.write_all(b"trace").unwrap();
+        ours.finish().unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"theirs");
+        assert_eq!(
+            (fs::read(&link).unwrap().as_slice(), mode(&link)),
+            (&b"trace"[..], 0o600)
+        );
+
+        fs::remove_file(&link).unwrap();
+        symlink(&other, &link).unwrap();
+        let mut named = WholeFile::create(&link, Readers::Anyone).unwrap();
+        named.write_all(b"page").unwrap();
+        named.finish().unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"page");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn a_device_is_written_as_it_is() {
+        let mut null = WholeFile::create(Path::new("/dev/null"), Readers::Anyone).unwrap();
+        null.write_all(b"gone").unwrap();
+        null.finish().unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+}
