@@ -21,6 +21,7 @@ pub mod schedstat;
 mod skip;
 mod undisturbed;
 pub mod vmm_steps;
+pub mod xen_waits;
 
 pub use cpuset::Cpuset;
 pub use debugfs::with_debugfs;

@@ -33,10 +33,6 @@ const GUEST: [&str; 7] = [
 const DOM0: [&str; 3] = ["lab-xen told 4", "& lab-disturb busy 0", "lab-xen waits 7"];
 /// Waits for a CPU are 10 ms long; what is shorter is what Dom0 does by itself.
 const WAIT_NS: u64 = 1_000_000;
-/// How long Xen's scheduler takes to decide, under the emulator: 16 to 46 us in the boots seen.
-const DECISION_NS: u64 = 50_000;
-/// `xenalyze` prints whole nanoseconds of a length that it converts from cycles.
-const PRINTED_NS: u64 = 1;
 /// TIMER_SLOP of arch/x86/xen/time.c.
 const SLOP_NS: u64 = 100_000;
 
@@ -44,21 +40,28 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value}"))
 }
 
-/// Fails unless what the guest has as stolen is what Xen has as waits. The guest's book changes by the
-/// clock that Xen's scheduler reads before it decides, the trace is written after that: at the end
-/// of a wait, and at its begin where the vCPU did not sleep. Where a wait is cut, because it began
-/// before its gap or before a wake-up was due, the clock between the two decides.
-fn assert_told_by_xen(compared: &[Compared], clock: Clock) {
-    let steal_ns: u64 = compared.iter().map(|it| it.steal_ns).sum();
-    let waited_ns: u64 = compared.iter().map(|it| it.waited_ns).sum();
+/// Fails unless what the guest has as stolen is what Xen has as waits: to the nanosecond, by the clock
+/// that both are booked by, where the vCPU was put away for others. Where it slept and was woken, or its
+/// wait began before the wake-up was due, records of the same run say from when to when it may have been.
+fn assert_told_by_xen(compared: &[Compared]) {
+    let sum = |of: fn(&Compared) -> u64| compared.iter().map(of).sum::<u64>();
+    let [steal_ns, least_ns, most_ns] = [
+        sum(|it| it.steal_ns),
+        sum(|it| it.least_ns),
+        sum(|it| it.most_ns),
+    ];
     println!(
-        "Dom0 busy: {} times, {steal_ns} ns stolen, {waited_ns} ns of waiting in Xen's books",
+        "Dom0 busy: {} times, {steal_ns} ns stolen, {least_ns} to {most_ns} ns of waiting in Xen's books",
         compared.len()
     );
     for one in compared {
         println!("{one:?}");
-        let bound_ns = one.waits * (DECISION_NS + PRINTED_NS) + clock.bound_ns;
-        assert!(one.steal_ns.abs_diff(one.waited_ns) <= bound_ns, "{one:?}");
+    }
+    for one in compared {
+        assert!(
+            (one.least_ns..=one.most_ns).contains(&one.steal_ns),
+            "{one:?}"
+        );
     }
 }
 
@@ -125,13 +128,13 @@ mod lab {
         // The two share one CPU, and are due half of it each.
         assert!(steal_ns > 100_000_000, "{trace}");
         // What is left of the first one began before the measurement.
-        assert_told_by_xen(&compared[1..], clock);
+        assert_told_by_xen(&compared[1..]);
 
         let compared = compare_latencies(&late, waits, clock, WAIT_NS).unwrap();
         let worst = late["cpus"][0]["worst"].as_array().unwrap();
         // Each of the latest is late by a wait, also before its task had armed its timer.
         assert_eq!(compared.len(), worst.len(), "{late}");
-        assert_told_by_xen(&compared, clock);
+        assert_told_by_xen(&compared);
     }
 }
 

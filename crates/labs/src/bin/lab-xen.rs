@@ -18,6 +18,7 @@ use rustix::fs::inotify;
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 use vmnoise_labs::bed::inside::{XEN_DOMAIN, XEN_GUEST_CONSOLE, results_on_console};
+use vmnoise_labs::xen_waits;
 
 /// A guest that says nothing for so long has come to a stand; no estimate of how long a
 /// command takes.
@@ -130,15 +131,9 @@ fn waits(count: usize) -> Result<()> {
         .output()
         .context("starting xenalyze")?;
     let first_tsc = first_tsc(&fs::read(TRACE)?).context("a trace without a time")?;
-    for line in String::from_utf8_lossy(&told.stdout).lines() {
-        if let Some((before, after)) = line.split_once("next d1v0, was runnable for ") {
-            // At that frequency its seconds are cycles since the first record.
-            let since = before.split_whitespace().next().unwrap_or_default();
-            let (seconds, cycles) = since.split_once('.').context("a wait without a time")?;
-            let since_tsc = seconds.parse::<u64>()? * 1_000_000_000 + cycles.parse::<u64>()?;
-            let length = after.split("us").next().unwrap_or_default();
-            println!("{} {length}", first_tsc + since_tsc);
-        }
+    let told = String::from_utf8_lossy(&told.stdout);
+    for wait in xen_waits::told(&told, first_tsc)? {
+        println!("{}", serde_json::to_string(&wait)?);
     }
     Ok(())
 }

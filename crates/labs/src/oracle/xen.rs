@@ -5,13 +5,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 
 use super::trace::{self, Kind};
-
-/// A wait of the vCPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Wait {
-    end_tsc: u64,
-    dur_ns: u64,
-}
+use crate::xen_waits::{Begin, Wait};
 
 /// The guest's clock by two of its readings between readings of the TSC, which is also that of
 /// Xen's trace: the guest reads it with nobody between (doctor says so).
@@ -37,8 +31,10 @@ pub(super) struct Gap {
 pub struct Compared {
     /// What the guest says was stolen.
     pub steal_ns: u64,
-    /// What Xen says.
-    pub waited_ns: u64,
+    /// What Xen says, at least.
+    pub least_ns: u64,
+    /// And at most.
+    pub most_ns: u64,
     /// In how many waits that was.
     pub waits: u64,
 }
@@ -83,7 +79,9 @@ impl Clock {
 /// # Errors
 /// If the trace or the waits cannot be read, or nothing was stolen.
 pub fn compare(trace: &str, waits: &str, clock: Clock, at_least_ns: u64) -> Result<Vec<Compared>> {
-    beside_waits(gaps(trace)?, waits, clock, at_least_ns)
+    // Until a gap begins the guest runs: no wait began before.
+    let whole = |_: &Gap| 0;
+    beside_waits(gaps(trace)?, waits, clock, at_least_ns, whole)
 }
 
 /// Compares the latest wake-ups that `vmnoise timerlat` lists in the same way.
@@ -99,7 +97,8 @@ pub fn compare_latencies(
     let worst = result["cpus"][0]["worst"].as_array();
     let worst = worst.context("a result without its latest wake-ups")?;
     let latencies = worst.iter().map(latency).collect::<Option<Vec<_>>>();
-    beside_waits(latencies.context("no wake-ups")?, waits, clock, at_least_ns)
+    let latencies = latencies.context("no wake-ups")?;
+    beside_waits(latencies, waits, clock, at_least_ns, |it| it.start_ns)
 }
 
 fn beside_waits(
@@ -107,33 +106,52 @@ fn beside_waits(
     waits: &str,
     clock: Clock,
     at_least_ns: u64,
+    from_ns: impl Fn(&Gap) -> u64,
 ) -> Result<Vec<Compared>> {
     gaps.retain(|gap| gap.steal_ns >= at_least_ns);
     gaps.sort_by_key(|gap| gap.start_ns);
     ensure!(!gaps.is_empty(), "nothing was stolen");
-    let waits = waits.lines().map(wait).collect::<Result<Vec<_>>>()?;
+    let waits = waits.lines().map(serde_json::from_str::<Wait>);
+    let waits = waits.collect::<Result<Vec<_>, _>>()?;
     ensure!(!waits.is_empty(), "Xen tells of no wait");
     let compare = |gap: &Gap| {
-        let within = waits_ns(&waits, *gap, clock);
+        let within = waits
+            .iter()
+            .filter_map(|wait| lasted(wait, gap, from_ns(gap), clock));
+        let within: Vec<(u64, u64)> = within.collect();
         Compared {
             steal_ns: gap.steal_ns,
-            waited_ns: within.iter().sum(),
+            least_ns: within.iter().map(|(least_ns, _)| least_ns).sum(),
+            most_ns: within.iter().map(|(_, most_ns)| most_ns).sum(),
             waits: within.len() as u64,
         }
     };
     Ok(gaps.iter().map(compare).collect())
 }
 
-/// What of the waits lies in a gap, of those that ended there. Between the end of a wait and
-/// that of its gap the guest's kernel handles what came meanwhile.
-fn waits_ns(waits: &[Wait], gap: Gap, clock: Clock) -> Vec<u64> {
-    let within = |wait: &Wait| {
-        let end_ns = clock.mono_ns(wait.end_tsc)?;
-        let ended_here = (gap.start_ns..=gap.end_ns).contains(&end_ns);
-        let ns = ended_here.then(|| wait.dur_ns.min(end_ns - gap.start_ns));
-        ns.filter(|ns| *ns > 0)
+/// How long a wait was at least and at most from `from_ns` on, if it ended in the gap. Between the end of
+/// a wait and that of its gap the guest's kernel handles what came meanwhile.
+fn lasted(wait: &Wait, gap: &Gap, from_ns: u64, clock: Clock) -> Option<(u64, u64)> {
+    let end_ns = clock.mono_ns(wait.end_tsc)?;
+    let ended_here = (gap.start_ns..=gap.end_ns).contains(&end_ns);
+    // By readings of the other clock, and by a record that is late.
+    let until = |since_ns: u64| {
+        let most_ns = end_ns.saturating_sub(since_ns) + clock.bound_ns;
+        let late_ns = wait.decision_ns + 2 * clock.bound_ns;
+        (most_ns.saturating_sub(late_ns), most_ns)
     };
-    waits.iter().filter_map(within).collect()
+    let cut = until(from_ns);
+    let (least_ns, most_ns) = match wait.begin {
+        Begin::Preempted { waited_ns } => (waited_ns, waited_ns),
+        Begin::Woken {
+            before_tsc,
+            after_tsc,
+        } => {
+            let [before_ns, after_ns] = [before_tsc, after_tsc].map(|tsc| clock.mono_ns(tsc));
+            (until(after_ns?).0, until(before_ns?).1)
+        }
+    };
+    ended_here.then_some((least_ns.min(cut.0), most_ns.min(cut.1)))
 }
 
 /// A wake-up, from its planned expiry.
@@ -178,17 +196,6 @@ fn steal_ns(budget: &str) -> Result<u64> {
     Ok(steal.map_or(Ok(0), str::parse)?)
 }
 
-/// `20012928 9978.461`: xenalyze prints the fraction of a microsecond without the zeros in
-/// front, so that it may be off by one.
-fn wait(line: &str) -> Result<Wait> {
-    let (end, length) = line.split_once(' ').context("a wait without a length")?;
-    let (whole_us, fraction_ns) = length.split_once('.').unwrap_or((length, "0"));
-    Ok(Wait {
-        end_tsc: end.parse()?,
-        dur_ns: whole_us.parse::<u64>()? * 1000 + fraction_ns.parse::<u64>()?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,11 +217,18 @@ mod tests {
         Clock::of(readings).unwrap()
     }
 
-    /// Xen's lines, of milliseconds since the guest's 7 s.
-    fn waits(all: &[(f64, &str)]) -> String {
-        let line = |(end_ms, length): &(f64, &str)| {
-            let end_tsc = 1_000_000_000 + (end_ms * 2e6) as u64;
-            format!("{end_tsc} {length}\n")
+    /// Xen's waits, of milliseconds since the guest's 7 s: when each ended, and its length. Each record
+    /// is 20 us late at most.
+    fn waits(all: &[(f64, u64)]) -> String {
+        let line = |(end_ms, waited_ns): &(f64, u64)| {
+            let wait = Wait {
+                end_tsc: 1_000_000_000_u64.wrapping_add_signed((end_ms * 2e6) as i64),
+                decision_ns: 20_000,
+                begin: Begin::Preempted {
+                    waited_ns: *waited_ns,
+                },
+            };
+            serde_json::to_string(&wait).unwrap() + "\n"
         };
         all.iter().map(line).collect()
     }
@@ -234,21 +248,23 @@ mod tests {
     fn waits_are_found_in_the_gaps_they_ended_in() {
         // Before the first gap, in it, in the second one twice, and after it.
         let waits = waits(&[
-            (-1.0, "9.7"),
-            (10.0, "9990.64"),
-            (22.0, "2000.0"),
-            (24.9, "2999.0"),
-            (30.0, "7.0"),
+            (-1.0, 9_700),
+            (10.0, 9_990_064),
+            (22.0, 2_000_000),
+            (24.9, 2_999_000),
+            (30.0, 7_000),
         ]);
         let compared = compare(TRACE, &waits, clock(), 1_000_000).unwrap();
         let told: Vec<_> = compared
             .iter()
-            .map(|it| (it.steal_ns, it.waited_ns, it.waits))
+            .map(|it| (it.steal_ns, it.least_ns, it.most_ns, it.waits))
             .collect();
-        // Of the one that began before its gap, what lies in it.
         assert_eq!(
             told,
-            [(10_000_000, 9_990_064, 1), (5_000_000, 4_999_000, 2)]
+            [
+                (10_000_000, 9_990_064, 9_990_064, 1),
+                (5_000_000, 4_999_000, 4_999_000, 2)
+            ]
         );
     }
 
@@ -270,25 +286,27 @@ mod tests {
             wake_up(7_000_000_000, 10_080_000, 10_000_000),
         ];
         let result = serde_json::json!({"cpus": [{"worst": worst}]});
-        let waits = waits(&[(10.0, "10000.0"), (106.01, "10000.0")]);
+        let waits = waits(&[(10.0, 9_900_000), (106.01, 10_000_000)]);
         let compared = compare_latencies(&result, &waits, clock(), 1_000_000).unwrap();
         let told: Vec<_> = compared
             .iter()
-            .map(|it| (it.steal_ns, it.waited_ns))
+            .map(|it| (it.steal_ns, it.least_ns, it.most_ns))
             .collect();
-        assert_eq!(told, [(10_000_000, 10_000_000), (6_000_000, 6_010_000)]);
+        // The clock's bound is 1 us, and the record of its end 20 us late at most.
+        let cut = (6_000_000, 5_989_000, 6_011_000);
+        assert_eq!(told, [(10_000_000, 9_900_000, 9_900_000), cut]);
         assert!(compare_latencies(&serde_json::json!({}), &waits, clock(), 1).is_err());
     }
 
     /// A clock that is wrong by less than a wait has no agreement.
     #[test]
     fn what_xen_knows_nothing_of_is_matched_by_nothing() {
-        let one = waits(&[(10.0, "9990.64")]);
+        let one = waits(&[(10.0, 9_990_064)]);
         let compared = compare(TRACE, &one, clock(), 1_000_000).unwrap();
-        assert_eq!(compared[1].waited_ns, 0);
-        let moved = waits(&[(13.0, "9990.64")]);
+        assert_eq!(compared[1].most_ns, 0);
+        let moved = waits(&[(13.0, 9_990_064)]);
         assert_eq!(
-            compare(TRACE, &moved, clock(), 1_000_000).unwrap()[0].waited_ns,
+            compare(TRACE, &moved, clock(), 1_000_000).unwrap()[0].most_ns,
             0
         );
         assert!(compare(TRACE, "", clock(), 1_000_000).is_err());
