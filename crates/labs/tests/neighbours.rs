@@ -43,11 +43,11 @@ mod lab_full {
             judge.assert_other_clocks_are_refused();
         }
 
-        /// The same machines and commands, in another boot.
+        /// The same guests and commands, on a host of two CPUs.
         #[test]
-        fn a_host_in_real_time_is_refused() {
+        fn a_host_of_two_cpus_is_refused() {
             let neighbours = Neighbours::of(Kernel::Cloud, Suite::Own).unwrap();
-            assert_strangers(&neighbours.cpus(2));
+            assert_strangers(&neighbours.virtual_time(0).cpus(2));
         }
     }
 
