@@ -146,9 +146,7 @@ int BPF_PROG(sched_waking, struct task_struct *wakee)
 SEC("tp_btf/kvm_vcpu_wakeup")
 int BPF_PROG(kvm_vcpu_wakeup, u64 ns, bool waited)
 {
-	u64 id = bpf_get_current_pid_tgid();
-
-	exits_halted(here(), bpf_ktime_get_ns(), ns, waited, id, id >> 32);
+	exits_halted(here(), bpf_ktime_get_ns(), ns, waited, bpf_get_current_pid_tgid());
 	return 0;
 }
 

@@ -159,7 +159,7 @@ TEST(halted)
 	struct exits_vcpu *vcpu = cpu ? exits_vcpu(cpu->vcpu) : 0;
 	u32 tid = args->values[2] ?: (vcpu ? vcpu->tid : 0);
 
-	exits_halted(args->cpu, args->now, args->values[0], args->values[1], tid, tid);
+	exits_halted(args->cpu, args->now, args->values[0], args->values[1], tid);
 	return done();
 }
 

@@ -258,35 +258,39 @@ static __always_inline void left_unseen(struct exits_cpu *here, u32 tid)
 	}
 }
 
-/* The vCPU whose thread is current on this CPU, were it not seen before. One that came back unseen
- * has been away until now at most. Seldom, hence no part of each program. */
+/* The vCPU whose thread is current on this CPU, were it not seen before; of no process is one that
+ * is none yet and becomes none. One that came back unseen has been away until now at most. Seldom,
+ * hence no part of each program. */
 static __noinline struct exits_vcpu *current_vcpu(struct exits_cpu *here, u32 cpu, u64 now, u32 tid,
 						  u32 tgid)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
 	bool idled = here->idle_start;
 	struct exits_work done;
+	struct exits_vcpu *found;
 	u32 index;
 
 	if (vcpu && vcpu->tid == tid)
 		return vcpu;
-	if (here->running_since && here->running_tid != tid)
+	found = vcpu_of_thread(tid, &index);
+	if (!found && tgid)
+		found = new_vcpu(tid, tgid, &index);
+	if (found)
+		here->hosts = 1;
+	if (here->running_since ? here->running_tid != tid : found && found->off_start)
 		left_unseen(here, tid);
 	if (!here->running_since || here->running_tid != tid) {
 		here->running_since = now;
 		here->running_tid = tid;
 	}
 	idle_ends(here, now);
-	vcpu = vcpu_of_thread(tid, &index);
-	if (!vcpu)
-		vcpu = new_vcpu(tid, tgid, &index);
-	if (!vcpu)
+	if (!found)
 		return 0;
 	look_at_done(here, &done);
-	switched_in(vcpu, index, here, cpu, now, idled, &done);
-	arrives(vcpu, index, here, cpu, &done);
-	interruption_ends(vcpu, here, now);
-	return vcpu;
+	switched_in(found, index, here, cpu, now, idled, &done);
+	arrives(found, index, here, cpu, &done);
+	interruption_ends(found, here, now);
+	return found;
 }
 
 /* Who leaves is not who was seen to come: no exit of either is counted that is in progress. */
@@ -384,16 +388,16 @@ static __always_inline void outside_guest(struct exits_vcpu *vcpu)
 
 /* KVM tells how long the guest's own sleep was, once it is over: its sleeps were no noise. What
  * others had of it after a wake-up, or while it polled, is. */
-static __always_inline void exits_halted(u32 cpu, u64 now, u64 halt_ns, bool slept, u32 tid,
-					 u32 tgid)
+static __always_inline void exits_halted(u32 cpu, u64 now, u64 halt_ns, bool slept, u32 tid)
 {
 	struct exits_cpu *here = exits_cpu(cpu);
 	struct exits_vcpu *vcpu = here ? exits_vcpu(here->vcpu) : 0;
 	struct exits_taken_by before;
 
-	/* It came unseen. */
-	if (vcpu && vcpu->tid != tid)
-		vcpu = current_vcpu(here, cpu, now, tid, tgid);
+	/* It came unseen. A halt makes nobody a vCPU. Before all programs are there, and when some
+	 * are gone, nobody had to see it come. */
+	if (here && (vcpu ? vcpu->tid != tid : counting))
+		vcpu = current_vcpu(here, cpu, now, tid, 0);
 	if (!vcpu)
 		return;
 	if (kvm_run_only) {

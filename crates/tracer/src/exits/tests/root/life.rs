@@ -308,7 +308,7 @@ impl Life {
                 Place::Halt { since, slept: true }
             }
             (Place::Halt { since, slept }, _) => {
-                self.tell_perhaps(cpu, What::Halted(self.now - since, slept));
+                self.tell_perhaps(cpu, What::Halted(tid, self.now - since, slept));
                 Place::Kvm
             }
             (Place::Kvm | Place::Vmm, 3) => {

@@ -27,8 +27,8 @@ pub(super) enum What {
     Waking(u64),
     /// To the CPU of the event.
     Migrate(u64),
-    /// It took so long until now; whether it slept.
-    Halted(u64, bool),
+    /// Of a thread: it took so long until now; whether it slept.
+    Halted(u64, u64, bool),
     RunLeave(u64),
     RunEnter(u64),
     Exit(u64, u64),
@@ -57,7 +57,7 @@ impl Moment {
             What::Switch(prev, next, Left::Slept) => ("switch", &[0, SLEEPS, prev, next]),
             What::Waking(tid) => ("waking", &[tid, WAKER]),
             What::Migrate(tid) => ("migrate", &[tid]),
-            What::Halted(ns, slept) => ("halted", &[ns, u64::from(slept)]),
+            What::Halted(tid, ns, slept) => ("halted", &[ns, u64::from(slept), tid]),
             What::RunLeave(tid) => ("run_leave", &[tid]),
             What::RunEnter(tid) => ("run_enter", &[tid]),
             What::Exit(tid, code) => ("exit", &[tid, code]),

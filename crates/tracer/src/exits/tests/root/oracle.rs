@@ -183,7 +183,7 @@ fn hard(moments: &[Moment], start: u64, end: u64, split: ExitSplit) -> [(&'stati
             What::Nmi(_) | What::IrqExit | What::SoftirqExit if Some(it.cpu) == cpu => {
                 over.push(it.at);
             }
-            What::Halted(ns, _) if Some(it.cpu) == cpu => {
+            What::Halted(VCPU, ns, _) => {
                 let before = over.iter().filter(|at| **at <= it.at - ns).count();
                 most_before = most_before.max(if start < it.at { before } else { 0 });
                 over.clear();

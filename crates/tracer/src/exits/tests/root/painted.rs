@@ -208,13 +208,12 @@ impl<'a> Canvas<'a> {
     /// A halt is told by the thread that halted.
     fn paint_halts(&mut self, known_at: u64) {
         for it in self.moments.iter().filter(|it| it.at > known_at) {
-            let What::Halted(ns, _) = it.what else {
-                continue;
-            };
-            let place = self.place(it.at);
-            if self.thread[place] == (Thread::On, it.cpu) {
+            if let What::Halted(tid, ns, _) = it.what
+                && tid == self.tid
+            {
                 let from = self.place((it.at - ns).max(known_at));
-                self.halted[from..place].fill(true);
+                let to = self.place(it.at);
+                self.halted[from..to].fill(true);
             }
         }
     }
@@ -293,7 +292,7 @@ impl<'a> Canvas<'a> {
                 }
                 What::RunLeave(tid) if tid == self.tid => (entered, heavy) = (false, true),
                 What::RunEnter(tid) if tid == self.tid => entered = false,
-                What::Halted(..) if self.was_on(it) => entered = false,
+                What::Halted(tid, ..) if tid == self.tid => entered = false,
                 What::IrqEntry | What::SoftirqEntry | What::Nmi(_) | What::Switch(..)
                     if entered =>
                 {

@@ -141,3 +141,38 @@ fn a_halt_is_that_of_the_thread_that_tells_of_it() {
     assert_eq!(handlers.counted(1).split.halted, 0);
     assert_eq!(handlers.unpaired(), 1);
 }
+
+/// Its thread was seen to fall asleep, and where it is current now is taken to be nobody's.
+#[test]
+fn who_is_back_unseen_from_a_halt_has_halted() {
+    for cpu in [0, 1] {
+        let handlers = came();
+        handlers.run("exit", 0, 2_000, &[VCPU, HLT, 0x1]);
+        handlers.run("switch", 0, 2_100, &[0, SLEEPS, VCPU, IDLE]);
+        handlers.run("waking", 1, 5_000, &[VCPU]);
+        // Back by 5050, and the halt began at 2050.
+        handlers.run("halted", cpu, 5_100, &[3_050, 1, VCPU]);
+        handlers.run("entry", cpu, 5_200, &[VCPU]);
+        let expected = ExitSplit {
+            kvm: 150,
+            halted: 3_050,
+            ..ExitSplit::default()
+        };
+        assert_eq!(handlers.vcpu(1).split, expected, "CPU {cpu}");
+        assert_eq!(handlers.unpaired(), 1);
+    }
+}
+
+/// Nor is it one before KVM has named it.
+#[test]
+fn a_halt_makes_nobody_a_vcpu() {
+    for seen_before in [None, Some(VCPU)] {
+        let handlers = Handlers::kvm_run_only();
+        if let Some(tid) = seen_before {
+            handlers.run("run_enter", 0, 1_000, &[tid]);
+        }
+        handlers.run("halted", 0, 5_000, &[500, 1, OTHER_VCPU]);
+        assert_eq!(handlers.place_of(OTHER_VCPU), None);
+        assert_eq!(handlers.unpaired(), seen_before.map_or(0, |_| 1));
+    }
+}
