@@ -210,6 +210,8 @@ static __always_inline void lose_sight(struct exits_vcpu *vcpu)
 	} else {
 		start_afresh(vcpu);
 	}
+	/* A move books a sleep, and no interruption ends with it. */
+	vcpu->slept = none;
 	vcpu->entered = 0;
 	vcpu->left = 0;
 	vcpu->off_start = 0;
@@ -258,39 +260,71 @@ static __always_inline void left_unseen(struct exits_cpu *here, u32 tid)
 	}
 }
 
-/* The vCPU whose thread is current on this CPU, were it not seen before; of no process is one that
- * is none yet and becomes none. One that came back unseen has been away until now at most. Seldom,
- * hence no part of each program. */
-static __noinline struct exits_vcpu *current_vcpu(struct exits_cpu *here, u32 cpu, u64 now, u32 tid,
-						  u32 tgid)
+/* One that left as was seen is back unseen. Where KVM tells of each exit and of each entry, and in
+ * the VMM, it has been away until now at most, and is taken to have been. In KVM_RUN, where nothing
+ * tells, it may have run its guest for long, unless all of it was in one halt. */
+static __always_inline void comes_back(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *here,
+				       u32 cpu, u64 now, u64 in_kvm_since, bool idled,
+				       const struct exits_work *done)
+{
+	struct exits_cpu *there;
+
+	if (!kvm_run_only || vcpu->in_exit || vcpu->off_start >= in_kvm_since) {
+		switched_in(vcpu, index, here, cpu, now, idled, done);
+		return;
+	}
+	if (!vcpu->off_start)
+		return;
+	there = exits_cpu(vcpu->cpu);
+	if (streaming && there)
+		waits_no_more(vcpu, there);
+	lose_sight(vcpu);
+}
+
+/* The vCPU whose thread is current on this CPU, were it not seen before, and has been in KVM since
+ * then; of no process is one that is none yet and becomes none. */
+static __always_inline struct exits_vcpu *vcpu_of_tid(struct exits_cpu *here, u32 cpu, u64 now,
+						      u64 in_kvm_since, u32 tid, u32 tgid)
 {
 	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
 	bool idled = here->idle_start;
 	struct exits_work done;
-	struct exits_vcpu *found;
 	u32 index;
 
 	if (vcpu && vcpu->tid == tid)
 		return vcpu;
-	found = vcpu_of_thread(tid, &index);
-	if (!found && tgid)
-		found = new_vcpu(tid, tgid, &index);
-	if (found)
+	vcpu = vcpu_of_thread(tid, &index);
+	if (!vcpu && tgid)
+		vcpu = new_vcpu(tid, tgid, &index);
+	if (vcpu)
 		here->hosts = 1;
-	if (here->running_since ? here->running_tid != tid : found && found->off_start)
+	if (here->running_since ? here->running_tid != tid : vcpu && vcpu->off_start)
 		left_unseen(here, tid);
 	if (!here->running_since || here->running_tid != tid) {
 		here->running_since = now;
 		here->running_tid = tid;
 	}
 	idle_ends(here, now);
-	if (!found)
+	if (!vcpu)
 		return 0;
 	look_at_done(here, &done);
-	switched_in(found, index, here, cpu, now, idled, &done);
-	arrives(found, index, here, cpu, &done);
-	interruption_ends(found, here, now);
-	return found;
+	comes_back(vcpu, index, here, cpu, now, in_kvm_since, idled, &done);
+	arrives(vcpu, index, here, cpu, &done);
+	interruption_ends(vcpu, here, now);
+	return vcpu;
+}
+
+/* Seldom, hence no part of each program. */
+static __noinline struct exits_vcpu *current_vcpu(struct exits_cpu *here, u32 cpu, u64 now, u32 tid,
+						  u32 tgid)
+{
+	return vcpu_of_tid(here, cpu, now, now, tid, tgid);
+}
+
+static __noinline struct exits_vcpu *halted_vcpu(struct exits_cpu *here, u32 cpu, u64 now,
+						 u64 halt_ns, u32 tid)
+{
+	return vcpu_of_tid(here, cpu, now, minus(now, halt_ns), tid, 0);
 }
 
 /* Who leaves is not who was seen to come: no exit of either is counted that is in progress. */
@@ -397,7 +431,7 @@ static __always_inline void exits_halted(u32 cpu, u64 now, u64 halt_ns, bool sle
 	/* It came unseen. A halt makes nobody a vCPU. Before all programs are there, and when some
 	 * are gone, nobody had to see it come. */
 	if (here && (vcpu ? vcpu->tid != tid : counting))
-		vcpu = current_vcpu(here, cpu, now, tid, 0);
+		vcpu = halted_vcpu(here, cpu, now, halt_ns, tid);
 	if (!vcpu)
 		return;
 	if (kvm_run_only) {

@@ -1,7 +1,7 @@
 //! Machines that hide some switches (docs/design.md): what a vCPU's thread was about is not guessed, and
 //! what is not counted for it is told.
 
-use vmnoise_events::ExitSplit;
+use vmnoise_events::{ExitSplit, VcpuIntervalKind as Kind};
 
 use super::harness::{CPUID, HLT, Handlers, IDLE, SLEEPS, TASK, VCPU};
 
@@ -175,4 +175,76 @@ fn a_halt_makes_nobody_a_vcpu() {
         assert_eq!(handlers.place_of(OTHER_VCPU), None);
         assert_eq!(handlers.unpaired(), seen_before.map_or(0, |_| 1));
     }
+}
+
+/// Nothing but KVM_RUN is seen of it there, and its guest may have run for long.
+#[test]
+fn who_is_back_unseen_in_its_guest_has_not_waited_all_the_time() {
+    for (state, next) in [(0, TASK), (SLEEPS, TASK), (SLEEPS, IDLE)] {
+        let handlers = Handlers::two_runs();
+        handlers.run("switch", 0, 4_000, &[0, state, VCPU, next]);
+        handlers.run("waking", 1, 4_050, &[VCPU]);
+        // Back at 4100.
+        handlers.run("run_leave", 0, 9_000, &[VCPU]);
+        handlers.run("run_enter", 0, 9_100, &[VCPU]);
+        let expected = ExitSplit {
+            vmm: 400,
+            preempted: 400,
+            ..ExitSplit::default()
+        };
+        assert_eq!(handlers.counted(1).split, expected);
+        assert_eq!(handlers.unpaired(), 1);
+        let kept = handlers.intervals();
+        let off: Vec<_> = kept.iter().filter(|it| it.0 != Kind::Vmm).collect();
+        assert!(off.iter().all(|it| it.3 <= 4_000), "{off:?}");
+        // Nor does it wait for who comes then.
+        handlers.run("switch", 0, 9_200, &[1, 0, VCPU, TASK]);
+        handlers.run("switch", 0, 9_300, &[0, SLEEPS, TASK, VCPU]);
+        handlers.run("switch", 0, 9_400, &[0, SLEEPS, VCPU, OTHER]);
+        handlers.run("switch", 0, 9_500, &[0, 0, OTHER, VCPU]);
+        let runs = handlers.activities();
+        let runs: Vec<_> = runs.iter().map(|it| (it.2, it.3)).collect();
+        assert_eq!(runs, [(2_000, 2_400), (9_200, 9_300)]);
+    }
+}
+
+/// What others had of it is known where all of it was in the halt.
+#[test]
+fn who_is_back_unseen_from_a_halt_in_kvm_run_was_away_in_it() {
+    for (halt_ns, preempted, halted) in [(4_000, 800 + 400, 3_200), (1_000, 400, 1_000)] {
+        let handlers = Handlers::two_runs();
+        handlers.run("switch", 0, 4_200, &[0, SLEEPS, VCPU, TASK]);
+        handlers.run("waking", 1, 7_200, &[VCPU]);
+        // Back by 8000.
+        handlers.run("halted", 0, 8_000, &[halt_ns, 1, VCPU]);
+        let expected = ExitSplit {
+            vmm: 300,
+            preempted,
+            halted,
+            ..ExitSplit::default()
+        };
+        assert_eq!(handlers.counted(1).split, expected);
+    }
+}
+
+/// A sleep that was booked when it was moved is nobody's when it is not seen to end.
+#[test]
+fn a_sleep_that_was_lost_sight_of_is_taken_back_once() {
+    let handlers = Handlers::two_runs();
+    handlers.run("switch", 1, 3_500, &[0, SLEEPS, OTHER, IDLE]);
+    handlers.run("switch", 0, 4_000, &[0, SLEEPS, VCPU, TASK]);
+    handlers.run("waking", 1, 5_000, &[VCPU]);
+    handlers.run("migrate", 1, 5_000, &[VCPU]);
+    // Back at 5100.
+    handlers.run("switch", 1, 6_000, &[0, SLEEPS, VCPU, IDLE]);
+    handlers.run("waking", 1, 7_000, &[VCPU]);
+    handlers.run("switch", 1, 7_000, &[0, 0, IDLE, VCPU]);
+    handlers.run("halted", 1, 7_010, &[1_010, 1, VCPU]);
+    let expected = ExitSplit {
+        vmm: 300,
+        preempted: 400,
+        halted: 1_010,
+        ..ExitSplit::default()
+    };
+    assert_eq!(handlers.counted(1).split, expected);
 }
