@@ -141,6 +141,9 @@ pub struct VcpuTotals {
     pub heavy: u64,
     /// Where their time went.
     pub split: ExitSplit,
+    /// Time of which nobody knows what it was, the guest's or an exit's: its thread's switches
+    /// or an end of an exit were not seen.
+    pub unseen_ns: u64,
     /// The longest, halts not counted.
     pub worst: Option<Exit>,
     /// By reason, in no order.

@@ -73,7 +73,8 @@ pub struct Taken {
     pub host_softirq: Option<u64>,
     pub host_nmi: Option<u64>,
     pub halted: u64,
-    /// What remains, where it could be the host's as well as KVM's; `None` elsewhere.
+    /// What remains, where it could be the host's as well as KVM's; of a vCPU's time also what
+    /// nobody saw, which may have been its guest's. `None` elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unexplained: Option<u64>,
 }
@@ -184,8 +185,8 @@ fn vcpu_exits(
         light: has_kvm.then(|| totals.exits.saturating_sub(totals.heavy)),
         heavy: totals.heavy,
         time_ns: VcpuTime {
-            guest: span_ns.saturating_sub(totals.split.total()),
-            taken: Taken::of(&totals.split, has_kvm, witnesses),
+            guest: span_ns.saturating_sub(totals.split.total().saturating_add(totals.unseen_ns)),
+            taken: Taken::of(&totals.split, has_kvm, witnesses).and_unseen(totals.unseen_ns),
         },
         reasons,
         worst: worst.into_iter().collect(),
@@ -239,6 +240,18 @@ impl Taken {
             host_nmi: if_seen(witnesses.nmi, split.host_nmi),
             halted: split.halted,
             unexplained: if_seen(has_kvm && !is_kvms, split.kvm),
+        }
+    }
+
+    /// With time that nobody saw.
+    fn and_unseen(self, unseen_ns: u64) -> Taken {
+        let unexplained_ns = self.unexplained.unwrap_or(0).saturating_add(unseen_ns);
+        Taken {
+            unexplained: self
+                .unexplained
+                .or((unseen_ns > 0).then_some(0))
+                .map(|_| unexplained_ns),
+            ..self
         }
     }
 

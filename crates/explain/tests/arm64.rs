@@ -103,6 +103,7 @@ fn each_exit_is_counted_once_under_the_name_that_the_kernel_printed() {
         exits: exits.len() as u64,
         heavy: exits.iter().filter(|exit| exit.heavy).count() as u64,
         split: sum(exits.iter()),
+        unseen_ns: 0,
         worst,
         reasons: by_reason
             .iter()

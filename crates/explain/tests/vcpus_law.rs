@@ -191,6 +191,7 @@ fn wild_event((which, words): (u8, [u32; 4])) -> Event {
             exits: at(c),
             heavy: at(d),
             split: ExitSplit::from_fn(|_| at(c)),
+            unseen_ns: at(c),
             worst: None,
             reasons: vec![ReasonTotals {
                 reason: None,

@@ -88,6 +88,7 @@ fn only_what_was_asked_for_is_told_and_totals_stay_whole() {
                 kvm: 70_000,
                 ..ExitSplit::default()
             },
+            unseen_ns: 0,
             worst: None,
             reasons: Vec::new(),
         }),

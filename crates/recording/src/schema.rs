@@ -8,7 +8,7 @@ use arrow_array::builder::MapFieldNames;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 /// The version this crate writes, and the newest it reads.
-pub const FORMAT_VERSION: u32 = 6;
+pub const FORMAT_VERSION: u32 = 7;
 
 /// Keys of the schema's metadata.
 pub(crate) mod keys {
@@ -89,6 +89,7 @@ pub(crate) mod counter {
         "wakeup_steal_ns",
         "return_steal_ns",
     ];
+    pub const UNSEEN_NS: &str = "unseen_ns";
     pub const MISSED: &str = "missed";
     pub const LOST: &str = "lost";
     pub const IS_LAST: &str = "is_last";

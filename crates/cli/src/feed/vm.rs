@@ -114,6 +114,7 @@ mod tests {
             exits: 0,
             heavy: 0,
             split: Default::default(),
+            unseen_ns: 0,
             worst: None,
             reasons: Vec::new(),
         };

@@ -300,6 +300,7 @@ fn totals(told: &[(u64, Event)]) -> Event {
         exits: count,
         heavy: 0,
         split,
+        unseen_ns: 0,
         worst: exits.iter().copied().max_by_key(Exit::dur_ns),
         reasons: vec![ReasonTotals {
             reason: Some(INTERRUPT),

@@ -26,6 +26,7 @@ fn counted(tid: u32, isa: Isa) -> (Vcpu, VcpuTotals) {
         exits: 4,
         heavy: 1,
         split,
+        unseen_ns: 0,
         worst: None,
         reasons: vec![ReasonTotals {
             reason: Some(ExitReason { isa, code: 0x72 }),
@@ -64,6 +65,24 @@ fn time_adds_up_to_the_span() {
     let reason = &vcpu.reasons[0];
     assert_eq!(reason.name, "cpuid");
     assert_eq!((reason.mean_ns, reason.p99_ns, reason.max_ns), (25, 50, 50));
+}
+
+#[test]
+fn what_nobody_saw_is_not_the_guests() {
+    for (isa, kvm) in [(Isa::Svm, Some(70)), (Isa::KvmRun, None)] {
+        let (vcpu, totals) = counted(11, isa);
+        let totals = VcpuTotals {
+            unseen_ns: 300,
+            ..totals
+        };
+        let summary = summarize(&[(vcpu, totals)], &ExitFilter::default());
+        let vcpu = &summary.vms[0].vcpus[0];
+        assert_eq!(vcpu.time_ns.guest, 600);
+        assert_eq!(vcpu.time_ns.taken.kvm, kvm);
+        assert_eq!(vcpu.time_ns.taken.unexplained, Some(300));
+        // Exits are counted only if they were seen from begin to end.
+        assert_eq!(vcpu.reasons[0].shares_ns.unexplained, None);
+    }
 }
 
 #[test]

@@ -75,6 +75,10 @@ impl Columns {
         let counts = [
             (counter::EXITS, Some(totals.exits)),
             (counter::HEAVY, Some(totals.heavy)),
+            (
+                counter::UNSEEN_NS,
+                (totals.unseen_ns > 0).then_some(totals.unseen_ns),
+            ),
         ];
         let counters: Vec<_> = counts.into_iter().chain(parts(&totals.split)).collect();
         self.push(&Row {

@@ -72,6 +72,7 @@ impl Rows {
             exits: self.counter(row, counter::EXITS)?,
             heavy: self.counter(row, counter::HEAVY)?,
             split: self.split(row),
+            unseen_ns: self.find_counter(row, counter::UNSEEN_NS).unwrap_or(0),
             worst: None,
             reasons: Vec::new(),
         };

@@ -241,24 +241,25 @@ fn any_event() -> impl Strategy<Value = Event> {
         })),
         (
             small(),
-            [number(), number(), number(), number()],
+            [number(), number(), number(), number(), number()],
             any_split(),
             option::of(any_exit()),
             vec(any_reason_totals(), 0..3)
         )
             .prop_map(
-                |(vcpu, [first, last, exits, heavy], split, worst, reasons)| Event::VcpuTotals(
-                    VcpuTotals {
+                |(vcpu, [first, last, exits, heavy, unseen_ns], split, worst, reasons)| {
+                    Event::VcpuTotals(VcpuTotals {
                         vcpu: VcpuId(vcpu),
                         first_mono_ns: first,
                         last_mono_ns: last,
                         exits,
                         heavy,
                         split,
+                        unseen_ns,
                         worst,
                         reasons,
-                    }
-                )
+                    })
+                }
             ),
         any_host_frame().prop_map(Event::HostFrame),
         [number(), number(), number(), number()].prop_map(|[bytes, frames, garbled, hang_ups]| {

@@ -168,6 +168,7 @@ pub fn one_of_each() -> Vec<Event> {
             exits: 2,
             heavy: 1,
             split: exit().split,
+            unseen_ns: 77,
             worst: Some(exit()),
             reasons: vec![
                 ReasonTotals {

@@ -151,7 +151,11 @@ struct exits_vcpu {
 	struct exits_slept slept;
 	struct exits_taken_by by[EXITS_INTERRUPTIONS];
 	u32 interruptions;
-	u32 more_reserved;
+
+	/* Where a switch of its thread was not seen, nobody knows what it was about. */
+	u32 unseen;	      /* now */
+	u64 lost_mono_ns;     /* since then, or the last time */
+	u64 regained_mono_ns; /* until then the last time */
 
 	struct exits_exit now;
 
@@ -160,6 +164,7 @@ struct exits_vcpu {
 	u64 last_mono_ns;
 	u64 inside_run_ns; /* taken inside KVM_RUN, where no exit is seen that it belongs to */
 	struct exits_split inside_run;
+	u64 unseen_ns;
 	u64 worst_noise_ns;
 	struct exits_exit worst; /* the longest, halts not counted */
 

@@ -31,6 +31,8 @@ static __always_inline void exits_exit(struct exits_vcpu *vcpu, u32 cpu, u64 now
 {
 	/* Its entry was not seen: what is booked may be older than this exit. */
 	if (!vcpu->entered) {
+		if (vcpu->in_exit)
+			not_seen_since(vcpu, vcpu->now.start_mono_ns);
 		vcpu->in_exit = 0;
 		return;
 	}
@@ -88,6 +90,14 @@ static __always_inline void exit_ends(struct exits_vcpu *vcpu, u32 index, u32 cp
 	vcpu->in_exit = 0;
 }
 
+/* Sight of it was lost outside KVM_RUN: nobody knows what it was about since it left. */
+static __always_inline void was_not_seen(struct exits_vcpu *vcpu, u64 now)
+{
+	vcpu->left = 0;
+	seen_again(vcpu, now);
+	start_afresh(vcpu);
+}
+
 /* `alone`: as kvm_run_only, but known to the compiler. */
 static __always_inline void exits_run_leave(struct exits_vcpu *vcpu, struct exits_cpu *here,
 					    u32 cpu, u64 now, bool alone)
@@ -96,6 +106,8 @@ static __always_inline void exits_run_leave(struct exits_vcpu *vcpu, struct exit
 	outside_guest(vcpu);
 	if (alone) {
 		seen(vcpu, now);
+		if (vcpu->unseen)
+			was_not_seen(vcpu, now);
 		book_inside_run(vcpu);
 		vcpu->now.start_mono_ns = now;
 		vcpu->now.exit_cpu = cpu;
@@ -128,6 +140,8 @@ static __always_inline void exits_run_enter(struct exits_vcpu *vcpu, struct exit
 	if (alone) {
 		no_irq_here(here);
 		seen(vcpu, now);
+		if (vcpu->unseen)
+			was_not_seen(vcpu, now);
 	}
 	if (vcpu->left)
 		vmm_had_it(vcpu, cpu, now);
@@ -201,8 +215,12 @@ static __always_inline void exits_entry(struct exits_vcpu *vcpu, struct exits_cp
 		start_afresh(vcpu);
 		vcpu->mark = here->done;
 		vcpu->vmm.entered_mono_ns = 0;
-		if (!vcpu->first_mono_ns)
+		if (vcpu->first_mono_ns) {
+			not_seen_since(vcpu, vcpu->last_mono_ns);
+			seen_again(vcpu, now);
+		} else {
 			vcpu->first_mono_ns = now;
+		}
 	}
 	vcpu->first_host = 0;
 	vcpu->left = 0;

@@ -31,6 +31,7 @@ static __always_inline void seen(struct exits_vcpu *vcpu, u64 now)
 		if (!counting)
 			return;
 		vcpu->first_mono_ns = now;
+		vcpu->lost_mono_ns = now;
 		start_afresh(vcpu);
 	}
 	vcpu->last_mono_ns = now;
@@ -197,14 +198,38 @@ static __always_inline void switched_in(struct exits_vcpu *vcpu, u32 index, stru
 	vcpu->off_start = 0;
 }
 
+/* What it was about since then is not known, if that is not so for longer. */
+static __always_inline void not_seen_since(struct exits_vcpu *vcpu, u64 since)
+{
+	if (vcpu->unseen || !vcpu->first_mono_ns)
+		return;
+	vcpu->unseen = 1;
+	vcpu->lost_mono_ns = since;
+}
+
+/* And is known from here on. */
+static __always_inline void seen_again(struct exits_vcpu *vcpu, u64 now)
+{
+	vcpu->unseen = 0;
+	vcpu->unseen_ns += minus(now, vcpu->lost_mono_ns);
+	vcpu->regained_mono_ns = now;
+}
+
 /* A switch of its thread was not seen: how long it was away nobody knows, and the exit in progress
  * is not counted. What was taken inside KVM_RUN before is, but for sleeps, which may have been
- * halts. */
+ * halts. Where no entry tells, it stays outside KVM_RUN until it enters. */
 static __always_inline void lose_sight(struct exits_vcpu *vcpu)
 {
 	struct exits_slept none = {};
 
-	if (kvm_run_only && !vcpu->in_exit) {
+	if (vcpu->in_exit)
+		not_seen_since(vcpu, vcpu->now.start_mono_ns);
+	else if (kvm_run_only && vcpu->off_start)
+		not_seen_since(vcpu, vcpu->off_start);
+	else
+		not_seen_since(vcpu, vcpu->last_mono_ns);
+	if (kvm_run_only && !vcpu->left && vcpu->first_mono_ns) {
+		vcpu->unseen_ns += slept_ns(&vcpu->slept);
 		take_back_sleeps(vcpu, &none);
 		book_inside_run(vcpu);
 	} else {
@@ -213,14 +238,15 @@ static __always_inline void lose_sight(struct exits_vcpu *vcpu)
 	/* A move books a sleep, and no interruption ends with it. */
 	vcpu->slept = none;
 	vcpu->entered = 0;
-	vcpu->left = 0;
+	if (!kvm_run_only)
+		vcpu->left = 0;
 	vcpu->off_start = 0;
 	vcpu->vmm.entered_mono_ns = 0;
 }
 
 /* The vCPU's thread is current here, and nowhere else; it is told what is done from here on. */
 static __always_inline void arrives(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *here,
-				    u32 cpu, const struct exits_work *done)
+				    u32 cpu, u64 now, const struct exits_work *done)
 {
 	struct exits_cpu *before = vcpu->cpu != cpu ? exits_cpu(vcpu->cpu) : 0;
 
@@ -230,6 +256,8 @@ static __always_inline void arrives(struct exits_vcpu *vcpu, u32 index, struct e
 		count_unpaired(before, 1);
 		lose_sight(vcpu);
 	}
+	if (kvm_run_only && vcpu->unseen && !vcpu->left)
+		seen_again(vcpu, now);
 	here->vcpu = index;
 	here->hosts = 1;
 	vcpu->cpu = cpu;
@@ -309,7 +337,7 @@ static __always_inline struct exits_vcpu *vcpu_of_tid(struct exits_cpu *here, u3
 		return 0;
 	look_at_done(here, &done);
 	comes_back(vcpu, index, here, cpu, now, in_kvm_since, idled, &done);
-	arrives(vcpu, index, here, cpu, &done);
+	arrives(vcpu, index, here, cpu, now, &done);
 	interruption_ends(vcpu, here, now);
 	return vcpu;
 }
@@ -328,7 +356,7 @@ static __noinline struct exits_vcpu *halted_vcpu(struct exits_cpu *here, u32 cpu
 }
 
 /* Who leaves is not who was seen to come: no exit of either is counted that is in progress. */
-static __noinline void unseen_before(struct exits_cpu *here, u32 cpu, u32 tid)
+static __noinline void unseen_before(struct exits_cpu *here, u32 cpu, u64 now, u32 tid)
 {
 	struct exits_vcpu *vcpu;
 	struct exits_cpu *there;
@@ -346,7 +374,7 @@ static __noinline void unseen_before(struct exits_cpu *here, u32 cpu, u32 tid)
 		waits_no_more(vcpu, there);
 	lose_sight(vcpu);
 	look_at_done(here, &done);
-	arrives(vcpu, index, here, cpu, &done);
+	arrives(vcpu, index, here, cpu, now, &done);
 }
 
 static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 now, bool preempted,
@@ -358,7 +386,7 @@ static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 no
 	u32 index = 0;
 
 	if (here->running_since && here->running_tid != prev->id)
-		unseen_before(here, cpu, prev->id);
+		unseen_before(here, cpu, now, prev->id);
 	no_irq_here(here);
 	softirq_leaves(here, cpu, now);
 	tell_run(here, cpu, now, prev);
@@ -378,9 +406,9 @@ static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 no
 		look_at_done(here, &done);
 		switched_in(vcpu, index, here, cpu, now, !prev->id, &done);
 		AMID();
-		arrives(vcpu, index, here, cpu, &done);
+		arrives(vcpu, index, here, cpu, now, &done);
 		interruption_ends(vcpu, here, now);
-		if (kvm_run_only)
+		if (kvm_run_only && !vcpu->left)
 			seen(vcpu, now);
 	}
 }
@@ -420,6 +448,21 @@ static __always_inline void outside_guest(struct exits_vcpu *vcpu)
 	vcpu->entered = 0;
 }
 
+/* It may have begun before anything was seen, or while nothing was: then KVM tells what that was.
+ */
+static __always_inline u64 seen_of_halt(struct exits_vcpu *vcpu, u64 now, u64 halt_ns)
+{
+	u64 begin = now - halt_ns;
+
+	if (begin < vcpu->lost_mono_ns)
+		begin = vcpu->lost_mono_ns;
+	if (begin < vcpu->regained_mono_ns) {
+		vcpu->unseen_ns -= vcpu->regained_mono_ns - begin;
+		vcpu->regained_mono_ns = begin;
+	}
+	return now - begin;
+}
+
 /* KVM tells how long the guest's own sleep was, once it is over: its sleeps were no noise. What
  * others had of it after a wake-up, or while it polled, is. */
 static __always_inline void exits_halted(u32 cpu, u64 now, u64 halt_ns, bool slept, u32 tid)
@@ -436,9 +479,7 @@ static __always_inline void exits_halted(u32 cpu, u64 now, u64 halt_ns, bool sle
 		return;
 	if (kvm_run_only) {
 		seen(vcpu, now);
-		/* It may have begun before anything was seen. */
-		if (halt_ns > now - vcpu->first_mono_ns)
-			halt_ns = now - vcpu->first_mono_ns;
+		halt_ns = seen_of_halt(vcpu, now, halt_ns);
 	}
 	book_here(vcpu, here, now);
 	outside_guest(vcpu);

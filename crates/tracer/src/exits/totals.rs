@@ -24,6 +24,7 @@ pub(super) fn vcpu(
         exits: reasons.iter().map(|totals| totals.count).sum(),
         heavy: reasons.iter().map(|totals| totals.heavy).sum(),
         split: whole_split(wire, reasons, kvm_run_only),
+        unseen_ns: wire.unseen_ns,
         worst,
         reasons: codes
             .zip(reasons)
@@ -40,7 +41,8 @@ pub(super) fn vcpu(
 /// The kernel sums up by reason alone, and what belongs to none.
 fn whole_split(wire: &WireVcpu, reasons: &[WireReason], kvm_run_only: bool) -> ExitSplit {
     // Nothing before it was first seen is.
-    let is_inside = kvm_run_only && wire.in_exit == 0 && wire.first_mono_ns > 0;
+    let is_outside = wire.in_exit != 0 || wire.left != 0;
+    let is_inside = kvm_run_only && !is_outside && wire.first_mono_ns > 0;
     let since = is_inside.then(|| since_kvm_run(wire).parts());
     let inside_run = split(&wire.inside_run, wire.inside_run_ns).parts();
     let inside_run = inside_run.into_iter().chain(since.into_iter().flatten());

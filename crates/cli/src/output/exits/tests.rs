@@ -88,6 +88,7 @@ fn what_had_no_witness_is_a_dash_and_null() {
         exits: 1,
         heavy: 1,
         split,
+        unseen_ns: 0,
         worst: None,
         reasons: vec![reason],
     };

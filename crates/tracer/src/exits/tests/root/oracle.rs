@@ -30,6 +30,7 @@ fn counted_as_painted(counted: &VcpuTotals, painted: &Painted) -> TestCaseResult
     prop_assert_eq!(counted.heavy, heavy as u64);
     let all = add(&sum(exits.iter()), &painted.inside_run);
     prop_assert_eq!(counted.split, all);
+    prop_assert_eq!(counted.unseen_ns, painted.unseen_ns);
     prop_assert_eq!(counted.first_mono_ns, painted.first_mono_ns);
     prop_assert_eq!(counted.last_mono_ns, painted.last_mono_ns);
     for reason in &counted.reasons {

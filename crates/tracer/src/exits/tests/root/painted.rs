@@ -46,6 +46,8 @@ pub(super) struct Painted {
     pub(super) inside_run: ExitSplit,
     /// The stays that are made of, with what they are of KVM and the guest.
     pub(super) stays: Vec<(u64, u64, ExitSplit)>,
+    /// Between an entry and the next, where what lies between them is no exit that is counted.
+    pub(super) unseen_ns: u64,
     pub(super) first_mono_ns: u64,
     pub(super) last_mono_ns: u64,
 }
@@ -257,11 +259,13 @@ impl<'a> Canvas<'a> {
     }
 
     /// From kvm_exit, or the host's first work while the guest was entered, to kvm_entry; both
-    /// of its ends were told, and nothing between them was lost.
+    /// of its ends were told, and nothing between them was lost. Else nobody knows what it was about
+    /// from its begin, if that was told, or from the entry before.
     fn exits(&self) -> Painted {
         let mut painted = Painted::default();
         let (mut entered, mut heavy) = (false, false);
         let (mut first, mut exit) = (None, None);
+        let mut unseen_since = None;
         for it in self.moments {
             match it.what {
                 What::Entry(tid) if tid == self.tid => {
@@ -278,7 +282,11 @@ impl<'a> Canvas<'a> {
                             heavy,
                             split: self.split(start, it.at),
                         });
+                    } else if painted.first_mono_ns != 0 {
+                        let since = unseen_since.unwrap_or(painted.last_mono_ns);
+                        painted.unseen_ns += it.at - since;
                     }
+                    unseen_since = None;
                     if painted.first_mono_ns == 0 {
                         painted.first_mono_ns = it.at;
                     }
@@ -287,6 +295,7 @@ impl<'a> Canvas<'a> {
                 }
                 What::Exit(tid, code) if tid == self.tid => {
                     let (start, cpu) = first.unwrap_or((it.at, it.cpu));
+                    unseen_since = unseen_since.or(exit.map(|(start, ..)| start));
                     exit = entered.then_some((start, cpu, code));
                     entered = false;
                 }

@@ -248,3 +248,92 @@ fn a_sleep_that_was_lost_sight_of_is_taken_back_once() {
     };
     assert_eq!(handlers.counted(1).split, expected);
 }
+
+/// What is left of the time from its first entry to its last for its guest, and what nobody saw.
+fn guest_and_unseen(handlers: &Handlers) -> (u64, u64) {
+    let counted = handlers.counted(1);
+    let span_ns = counted.last_mono_ns - counted.first_mono_ns;
+    let known_ns = counted.split.total() + counted.unseen_ns;
+    (span_ns - known_ns, counted.unseen_ns)
+}
+
+#[test]
+fn an_exit_that_nobody_saw_the_whole_of_is_not_its_guests() {
+    let handlers = came();
+    // The guest has 1000 ns before each of these.
+    handlers.run("exit", 0, 2_000, &[VCPU, CPUID, 0x1]);
+    // Away at 2100.
+    handlers.run("switch", 0, 5_000, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("entry", 0, 5_100, &[VCPU]);
+    assert_eq!(guest_and_unseen(&handlers), (1_000, 3_100));
+    handlers.run("exit", 0, 6_100, &[VCPU, CPUID, 0x1]);
+    handlers.run("switch", 0, 6_200, &[1, 0, VCPU, TASK]);
+    // Back at 7000.
+    handlers.run("switch", 0, 8_000, &[1, 0, VCPU, OTHER]);
+    handlers.run("switch", 0, 9_000, &[0, SLEEPS, OTHER, VCPU]);
+    handlers.run("entry", 0, 9_100, &[VCPU]);
+    assert_eq!(guest_and_unseen(&handlers), (2_000, 6_100));
+}
+
+#[test]
+fn between_entries_without_an_exit_nobody_knows() {
+    // The exit of 3000 is not told.
+    let handlers = came();
+    one_exit(&handlers, VCPU, 2_000);
+    handlers.run("entry", 0, 3_100, &[VCPU]);
+    assert_eq!(guest_and_unseen(&handlers), (1_000, 1_000));
+    // The entry of 2100 is not told.
+    let handlers = came();
+    handlers.run("exit", 0, 2_000, &[VCPU, CPUID, 0x1]);
+    one_exit(&handlers, VCPU, 3_000);
+    assert_eq!(guest_and_unseen(&handlers), (1_000, 1_100));
+}
+
+/// There its guest had 1600 ns until the last KVM_RUN was entered, at 3300.
+#[test]
+fn time_in_kvm_run_that_nobody_saw_is_not_its_guests() {
+    // Away at 4000: from its last sign on, nobody knows.
+    let handlers = Handlers::two_runs();
+    handlers.run("switch", 0, 6_000, &[0, SLEEPS, TASK, VCPU]);
+    assert_eq!(guest_and_unseen(&handlers), (1_600, 2_700));
+    handlers.run("run_leave", 0, 7_000, &[VCPU]);
+    assert_eq!(guest_and_unseen(&handlers), (2_600, 2_700));
+    // Away at 7100, and still in the VMM when it is back.
+    handlers.run("switch", 0, 8_000, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("switch", 0, 8_100, &[1, 0, VCPU, TASK]);
+    handlers.run("switch", 0, 8_200, &[0, SLEEPS, TASK, VCPU]);
+    assert_eq!(guest_and_unseen(&handlers), (2_600, 2_700));
+    handlers.run("run_enter", 0, 9_000, &[VCPU]);
+    assert_eq!(guest_and_unseen(&handlers), (2_600, 4_700));
+    assert_eq!(handlers.counted(1).split.total(), 700);
+    // Back unseen, and in its guest until it leaves.
+    handlers.run("switch", 0, 10_000, &[0, SLEEPS, VCPU, TASK]);
+    handlers.run("run_leave", 0, 12_000, &[VCPU]);
+    handlers.run("run_enter", 0, 12_100, &[VCPU]);
+    assert_eq!(guest_and_unseen(&handlers), (3_600, 6_700));
+    assert_eq!(handlers.counted(1).split.total(), 800);
+    assert_eq!(handlers.unpaired(), 3);
+}
+
+/// KVM tells what that was: not all of it is unknown.
+#[test]
+fn a_halt_in_which_a_switch_was_not_seen_is_whole() {
+    let handlers = Handlers::two_runs();
+    // It halts from 4000, and is away at 4100.
+    handlers.run("switch", 0, 6_000, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("halted", 0, 6_100, &[2_100, 1, VCPU]);
+    assert_eq!(guest_and_unseen(&handlers), (1_600, 700));
+    assert_eq!(handlers.counted(1).split.halted, 2_100);
+    // From 7000 it polls, its wait was seen, and nothing that it did then until it halts once more.
+    handlers.run("switch", 0, 7_100, &[1, 0, VCPU, TASK]);
+    handlers.run("switch", 0, 7_300, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("switch", 0, 8_000, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("halted", 0, 8_100, &[1_100, 1, VCPU]);
+    // What was booked before sight was lost at 7300 stays as it is.
+    let counted = handlers.counted(1);
+    assert_eq!(
+        (counted.split.preempted, counted.split.halted),
+        (600, 2_900)
+    );
+    assert_eq!(guest_and_unseen(&handlers), (2_600, 700));
+}
