@@ -196,14 +196,36 @@ static __always_inline void work_by(const struct exits_cpu *there, u64 now, stru
 	}
 }
 
-/* Books the interrupts between two states of a CPU; returns how long they were. */
-static __always_inline u64 book_interrupts(struct exits_vcpu *vcpu, const struct exits_work *from,
-					   const struct exits_work *to)
+/* The interrupts between two states of a CPU. */
+static __always_inline void work_between(const struct exits_work *from, const struct exits_work *to,
+					 struct exits_work *work)
+{
+	work->irq_ns = minus(to->irq_ns, from->irq_ns);
+	work->softirq_ns = minus(to->softirq_ns, from->softirq_ns);
+	work->nmi_ns = minus(to->nmi_ns, from->nmi_ns);
+}
+
+static __always_inline u64 at_most(u64 ns, u64 most)
+{
+	return ns < most ? ns : most;
+}
+
+/* The same, and no longer than the time between: one that lost its end seems to go on in the middle
+ * of another, which is net of it then and is not when it is over. */
+static __always_inline void work_within(u64 time, const struct exits_work *from,
+					const struct exits_work *to, struct exits_work *work)
+{
+	work_between(from, to, work);
+	work->nmi_ns = at_most(work->nmi_ns, time);
+	work->softirq_ns = at_most(work->softirq_ns, time - work->nmi_ns);
+	work->irq_ns = at_most(work->irq_ns, time - work->nmi_ns - work->softirq_ns);
+}
+
+/* Books interrupts; returns how long they were. */
+static __always_inline u64 book_interrupts(struct exits_vcpu *vcpu, const struct exits_work *work)
 {
 	struct exits_split *split = &vcpu->now.split;
-	u64 irq_ns = minus(to->irq_ns, from->irq_ns);
-	u64 softirq_ns = minus(to->softirq_ns, from->softirq_ns);
-	u64 nmi_ns = minus(to->nmi_ns, from->nmi_ns);
+	u64 irq_ns = work->irq_ns, softirq_ns = work->softirq_ns, nmi_ns = work->nmi_ns;
 
 	split->host_irq_ns += irq_ns;
 	split->host_softirq_ns += softirq_ns;
@@ -215,7 +237,7 @@ static __always_inline u64 book_interrupts(struct exits_vcpu *vcpu, const struct
 /* The host has done something that is not booked. Seldom, hence no part of each program. */
 static __noinline u64 book_done(struct exits_vcpu *vcpu, struct exits_cpu *here, u64 now)
 {
-	struct exits_work done;
+	struct exits_work done, work;
 	u64 until;
 
 	look_at_done(here, &done);
@@ -228,7 +250,8 @@ static __noinline u64 book_done(struct exits_vcpu *vcpu, struct exits_cpu *here,
 		look_at_done(here, &done);
 		until = here->done_until;
 	}
-	book_interrupts(vcpu, &vcpu->mark, &done);
+	work_between(&vcpu->mark, &done, &work);
+	book_interrupts(vcpu, &work);
 	vcpu->mark = done;
 	return until > now ? until : now;
 }

@@ -7,9 +7,12 @@
 static __always_inline void book_waiting(struct exits_vcpu *vcpu, u64 waited,
 					 const struct exits_work *from, const struct exits_work *to)
 {
-	u64 rest = minus(waited, book_interrupts(vcpu, from, to));
 	u64 idle_ns = minus(to->idle_ns, from->idle_ns);
+	struct exits_work by;
+	u64 rest;
 
+	work_within(waited, from, to, &by);
+	rest = waited - book_interrupts(vcpu, &by);
 	if (idle_ns > rest)
 		idle_ns = rest;
 	vcpu->now.split.throttled_ns += idle_ns;
@@ -102,11 +105,14 @@ static __always_inline void switched_out(struct exits_vcpu *vcpu, u32 index, str
 static __always_inline void book_sleep(struct exits_vcpu *vcpu, u64 slept,
 				       const struct exits_work *from, const struct exits_work *to)
 {
-	u64 rest = minus(slept, book_interrupts(vcpu, from, to));
+	struct exits_work by;
+	u64 rest;
 
-	vcpu->slept.work.irq_ns += minus(to->irq_ns, from->irq_ns);
-	vcpu->slept.work.softirq_ns += minus(to->softirq_ns, from->softirq_ns);
-	vcpu->slept.work.nmi_ns += minus(to->nmi_ns, from->nmi_ns);
+	work_within(slept, from, to, &by);
+	rest = slept - book_interrupts(vcpu, &by);
+	vcpu->slept.work.irq_ns += by.irq_ns;
+	vcpu->slept.work.softirq_ns += by.softirq_ns;
+	vcpu->slept.work.nmi_ns += by.nmi_ns;
 	vcpu->slept.blocked_ns += rest;
 	vcpu->now.split.blocked_ns += rest;
 	vcpu->taken += rest;
@@ -250,9 +256,11 @@ static __always_inline void arrives(struct exits_vcpu *vcpu, u32 index, struct e
 {
 	struct exits_cpu *before = vcpu->cpu != cpu ? exits_cpu(vcpu->cpu) : 0;
 
-	/* It was not seen to leave. */
+	/* It was not seen to leave: who runs there is not known. */
 	if (before && before->vcpu == index) {
 		before->vcpu = 0;
+		if (before->running_tid == vcpu->tid)
+			before->running_since = 0;
 		count_unpaired(before, 1);
 		lose_sight(vcpu);
 	}

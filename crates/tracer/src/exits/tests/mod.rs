@@ -6,6 +6,7 @@ mod root {
     mod counted;
     mod halts;
     mod harness;
+    mod hidden;
     mod laid_under;
     mod life;
     mod lives;

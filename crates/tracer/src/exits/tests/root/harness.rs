@@ -328,6 +328,10 @@ impl Handlers {
         self.object.globals().unwrap().vcpus_lost
     }
 
+    pub(super) fn sees_kvm_run_only(&self) -> bool {
+        self.kvm_run_only
+    }
+
     pub(super) fn unpaired(&self) -> u64 {
         self.object.globals().unwrap().unpaired
     }

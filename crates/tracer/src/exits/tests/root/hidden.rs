@@ -1,0 +1,243 @@
+//! Lives at random of which switches are hidden, and ends of interrupts lost: what is counted stays
+//! within what the painter says of the whole life, and something tells that it is not all.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+use vmnoise_events::{ActivityKind, Event, ExitSplit, Share, SourceId};
+
+use super::harness::{Handlers, SLEEPS, TASK, VCPU, part};
+use super::moment::{Moment, What};
+use super::painted::{Painted, paint};
+use super::{life, lives};
+
+/// Sources are defined once for all lives.
+type Names = BTreeMap<SourceId, String>;
+
+/// What a life loses: one kind, as machines do that hide some switches.
+const DEPARTURES: u8 = 0;
+const ARRIVALS: u8 = 1;
+const ENDS: u8 = 2;
+
+fn is_vcpu(tid: u64) -> bool {
+    tid >= VCPU
+}
+
+/// Between two vCPUs a switch is both, and is seen: whose exits are whose is known from switches alone.
+fn may_be_lost(it: &Moment, losses: u8) -> bool {
+    match it.what {
+        What::Switch(prev, next, _) if losses == DEPARTURES => is_vcpu(prev) && !is_vcpu(next),
+        What::Switch(prev, next, _) if losses == ARRIVALS => !is_vcpu(prev) && is_vcpu(next),
+        What::IrqExit | What::SoftirqExit => losses == ENDS,
+        _ => false,
+    }
+}
+
+fn is_of(it: &Moment, tid: u64) -> bool {
+    match it.what {
+        What::Switch(prev, next, _) => prev == tid || next == tid,
+        What::Halted(of, ..) | What::Exit(of, _) => of == tid,
+        What::RunLeave(of) | What::RunEnter(of) | What::Entry(of) => of == tid,
+        _ => false,
+    }
+}
+
+/// By how much a share of this vCPU may be more than the painter's. Who is back unseen is away until
+/// its next event at most. Between the switches of a CPU that are seen nobody knows whether it idled,
+/// and to those who look from elsewhere an interrupt without its end goes on.
+fn at_most_ns(lost: &[Moment], told: &[Moment], tid: u64) -> u64 {
+    let (first, end) = (told[0].at, told[told.len() - 1].at);
+    let from = |it: &Moment| {
+        let next = |is: &dyn Fn(&&Moment) -> bool| {
+            let mut later = told.iter().filter(|next| next.at > it.at);
+            later.find(|it| is(it)).map_or(end, |next| next.at)
+        };
+        let seen = next(&|next| next.cpu == it.cpu && matches!(next.what, What::Switch(..)));
+        let until = match is_of(it, tid) {
+            true => seen.max(next(&|next| is_of(next, tid))),
+            false => seen,
+        };
+        let before = told
+            .iter()
+            .rev()
+            .filter(|before| before.cpu == it.cpu && before.at < it.at);
+        let mut before = before.filter(|it| matches!(it.what, What::Switch(..)));
+        until.saturating_sub(before.next().map_or(first, |before| before.at))
+    };
+    lost.iter().map(from).sum()
+}
+
+/// Whether it had this CPU between the two, in the whole life: until it left, if that is hidden.
+fn ran(life: &[Moment], lost: &[Moment], cpu: u64, tid: u64, from: u64, to: u64) -> bool {
+    let is_lost = |it: &Moment| {
+        lost.iter()
+            .any(|lost| (lost.at, lost.cpu) == (it.at, it.cpu))
+    };
+    let switches = life.iter().filter(|it| it.cpu == cpu);
+    // Until its first switch it has who leaves then, or a vCPU all the time.
+    let mut has_it = tid == VCPU + cpu;
+    for it in switches {
+        if let What::Switch(prev, next, _) = it.what {
+            if it.at >= to {
+                return prev == tid;
+            }
+            if it.at > from {
+                return has_it && is_lost(it);
+            }
+            has_it = next == tid;
+        }
+    }
+    has_it
+}
+
+fn learn(names: &mut Names, told: &[Event]) {
+    for event in told {
+        if let Event::Source(source) = event {
+            names.insert(source.id, source.name.clone());
+        }
+    }
+}
+
+fn nobody_is_blamed_who_did_not_run(
+    names: &mut Names,
+    told: &[Event],
+    life: &[Moment],
+    lost: &[Moment],
+) -> TestCaseResult {
+    learn(names, told);
+    for event in told {
+        let Event::Activity(it) = event else { continue };
+        if it.kind != ActivityKind::Thread {
+            continue;
+        }
+        let name = &names[&it.source];
+        let tid: u64 = name.rsplit(':').next().unwrap().parse().unwrap();
+        let ran = ran(
+            life,
+            lost,
+            it.cpu.into(),
+            tid,
+            it.start_mono_ns,
+            it.end_mono_ns,
+        );
+        prop_assert!(ran, "{name} did not run: {it:?}");
+    }
+    Ok(())
+}
+
+/// All of the painter's, and what is the guest's, or KVM's where exits are not seen.
+fn whole(painted: &Painted) -> (ExitSplit, u64) {
+    let exits = painted.exits.iter().map(|it| it.split);
+    let splits: Vec<_> = exits.chain([painted.inside_run]).collect();
+    let split = ExitSplit::from_fn(|share| splits.iter().map(|it| part(it, share)).sum());
+    let span_ns = painted.last_mono_ns - painted.first_mono_ns;
+    (split, span_ns - split.total() - painted.unseen_ns)
+}
+
+fn holds(
+    handlers: &Handlers,
+    names: &mut Names,
+    life: &[Moment],
+    told: &[Moment],
+    lost: &[Moment],
+) -> TestCaseResult {
+    // What the last switches of the life before told.
+    learn(names, &handlers.live(&[]));
+    let unpaired_before = handlers.unpaired();
+    let events = handlers.live(told);
+    nobody_is_blamed_who_did_not_run(names, &events, life, lost)?;
+    for event in &events {
+        if let Event::Exit(told) = event {
+            prop_assert_eq!(told.exit.split.total(), told.exit.dur_ns(), "{:?}", told);
+        }
+    }
+    let mut is_all = true;
+    for (place, tid) in handlers.known_vcpus().into_iter().enumerate() {
+        let counted = handlers.counted(place as u32 + 1);
+        let painted = paint(life, tid.into(), handlers.sees_kvm_run_only());
+        let (split, guest_ns) = whole(&painted);
+        prop_assert_eq!(counted.first_mono_ns, painted.first_mono_ns);
+        prop_assert_eq!(counted.last_mono_ns, painted.last_mono_ns);
+        let span_ns = counted.last_mono_ns - counted.first_mono_ns;
+        let known_ns = counted.split.total() + counted.unseen_ns;
+        prop_assert!(known_ns <= span_ns, "{counted:#?}");
+        let more_ns = at_most_ns(lost, told, tid.into());
+        let ends_ns = match lost.first().map(|it| it.what) {
+            Some(What::IrqExit | What::SoftirqExit) => split.host_irq + split.host_softirq,
+            _ => 0,
+        };
+        // Time that nobody saw is not its guest's. What was seen of it may be, if it turns out to be
+        // in a halt when sight was lost since, and so are interrupts that never ended.
+        let counted_guest_ns = span_ns - known_ns;
+        prop_assert!(
+            counted_guest_ns <= guest_ns + ends_ns + split.halted,
+            "guest {counted_guest_ns} of {guest_ns}: {counted:#?}"
+        );
+        for (share, ns) in counted.split.parts() {
+            // KVM has the interrupts without an end, and who told of a halt has halted.
+            if matches!(share, Share::Kvm | Share::Halted) {
+                continue;
+            }
+            let most_ns = part(&split, share) + more_ns + ends_ns;
+            prop_assert!(ns <= most_ns, "{share}: {ns} of {most_ns}: {counted:#?}");
+        }
+        is_all &= counted.split == split && counted.unseen_ns == painted.unseen_ns;
+    }
+    // What began and is not over has lost its end when a task leaves.
+    let last = life.last().map_or(0, |it| it.at);
+    for cpu in 0..life::CPUS {
+        let leaves = last_on(life, cpu);
+        handlers.run("switch", cpu, last + 1, &[0, SLEEPS, leaves, TASK]);
+    }
+    let unpaired = handlers.unpaired() - unpaired_before;
+    prop_assert!(is_all || unpaired > 0, "nothing says so");
+    Ok(())
+}
+
+/// Whose CPU it is in the end: two begin with a vCPU's thread.
+fn last_on(life: &[Moment], cpu: u64) -> u64 {
+    let switches = life.iter().rev().filter(|it| it.cpu == cpu);
+    let mut next = switches.filter_map(|it| match it.what {
+        What::Switch(_, next, _) => Some(next),
+        _ => None,
+    });
+    next.next().unwrap_or(VCPU + cpu)
+}
+
+fn hold(handlers: &Handlers) {
+    let kvm_run_only = handlers.sees_kvm_run_only();
+    let names = RefCell::default();
+    let lives = (
+        any::<u64>(),
+        0_u8..3,
+        lives::choices(0..80, false),
+        any::<u64>(),
+    );
+    lives::hold(10_000, &lives, |(begins, losses, choices, which)| {
+        let life = life::live(begins, &choices, kvm_run_only);
+        let mut nth = 0;
+        // Nobody could tell what is hidden before the first switch of a CPU that is seen.
+        let mut known = [false; life::CPUS as usize];
+        let (lost, told): (Vec<Moment>, Vec<Moment>) = life.iter().copied().partition(|it| {
+            let known = &mut known[it.cpu as usize];
+            let may = *known && may_be_lost(it, losses);
+            *known |= matches!(it.what, What::Switch(..));
+            nth += u32::from(may);
+            may && which.rotate_right(nth).is_multiple_of(2)
+        });
+        let result = holds(handlers, &mut names.borrow_mut(), &life, &told, &lost);
+        result.map_err(|it| TestCaseError::fail(format!("{it}\nlost {lost:#?}\n{life:#?}")))
+    });
+}
+
+#[test]
+fn what_is_hidden_is_told_and_blames_nobody() {
+    hold(&Handlers::new());
+}
+
+#[test]
+fn what_is_hidden_is_told_and_blames_nobody_where_only_kvm_run_is_seen() {
+    hold(&Handlers::kvm_run_only());
+}
