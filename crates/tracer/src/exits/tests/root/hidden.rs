@@ -95,7 +95,7 @@ fn ran(life: &[Moment], lost: &[Moment], cpu: u64, tid: u64, from: u64, to: u64)
 fn learn(names: &mut Names, told: &[Event]) {
     for event in told {
         if let Event::Source(source) = event {
-            names.insert(source.id, source.name.clone());
+            names.insert(source.id, source.name.to_string());
         }
     }
 }
