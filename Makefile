@@ -20,7 +20,7 @@ run: build
 	@$(BINARY) report target/run.vmn --output target/report.html
 
 build: setup
-	@$(CARGO) build --release --package vmnoise
+	@$(CARGO) build --locked --release --package vmnoise
 
 test: setup
 	@VMNOISE_TEST_TOOLS=1 scripts/setup

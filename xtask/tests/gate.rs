@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Everything that the gate starts. `cargo` is the one that says what tests came to.
-const PROGRAMS: [(&str, &str); 12] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("cargo", CARGO),
     ("id", "echo 0"),
     ("bpftool", BPFTOOL),
@@ -16,6 +16,13 @@ const PROGRAMS: [(&str, &str); 12] = [
     ("python3", ""),
     ("node", ""),
     ("npm", ": > target/node/package.tgz; echo package.tgz"),
+    (
+        "sha512sum",
+        concat!(
+            "test ! -e forged || echo 00; echo ",
+            include_str!("../npm.sha512")
+        ),
+    ),
     ("tar", ""),
     ("qemu-system-x86_64", ""),
     ("tmux", ""),
@@ -68,6 +75,13 @@ fn gate(in_ci: bool, missing: &[&str], files: &[&str]) -> (bool, String) {
         .unwrap();
     let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     (output.status.success(), out + &err)
+}
+
+#[test]
+fn a_package_that_is_another_than_the_one_looked_at_is_not_used() {
+    let (passes, told) = gate(true, &[], &["forged"]);
+    assert!(!passes, "{told}");
+    assert!(told.contains("is another file than the"), "{told}");
 }
 
 #[test]
