@@ -1,6 +1,5 @@
 //! Ctrl-C once finishes and prints; twice drops what is outstanding.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
@@ -13,19 +12,27 @@ const NO_RIGHTS: CapabilitySets = CapabilitySets {
     inheritable: CapabilitySet::empty(),
 };
 
-/// How often the user has asked to end.
+/// How often the user has asked this process to end.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+
+/// How often the user has asked to end. There is one only where signals are caught.
 #[derive(Debug, Clone)]
-pub struct Interrupts(Arc<AtomicUsize>);
+pub struct Interrupts(());
+
+/// Whether the user has asked to end; never where signals are not caught.
+pub fn was_asked() -> bool {
+    ASKED.load(Ordering::Relaxed) > 0
+}
 
 impl Interrupts {
     /// The result is wanted now.
     pub fn asked_to_finish(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0
+        was_asked()
     }
 
     /// Even finishing takes too long: print what there is.
     pub fn asked_to_drop(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 1
+        ASKED.load(Ordering::Relaxed) > 1
     }
 }
 
@@ -35,8 +42,6 @@ impl Interrupts {
 /// # Errors
 /// If the kernel refuses to install the handlers.
 pub fn catch() -> std::io::Result<Interrupts> {
-    let count = Arc::new(AtomicUsize::new(0));
-    let seen = Arc::clone(&count);
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     // nohup(1) has its programs ignore it.
     if !is_ignored(SIGHUP) {
@@ -48,13 +53,13 @@ pub fn catch() -> std::io::Result<Interrupts> {
             // It needs none, and others may have to give theirs up.
             let _ = set_capabilities(None, NO_RIGHTS);
             for signal in signals.forever() {
-                if seen.fetch_add(1, Ordering::Relaxed) >= 2 {
+                if ASKED.fetch_add(1, Ordering::Relaxed) >= 2 {
                     // Nothing is left to do if even this fails.
                     let _ = signal_hook::low_level::emulate_default_handler(signal);
                 }
             }
         })?;
-    Ok(Interrupts(count))
+    Ok(Interrupts(()))
 }
 
 /// Whether whoever started this process wants the signal ignored (`SigIgn` of

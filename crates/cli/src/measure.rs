@@ -30,6 +30,11 @@ const TICK: Duration = Duration::from_millis(20);
 const SUBMIT_SLACK_NS: u64 = 1_000_000;
 /// What was recorded is flushed at least this often, however long a period is.
 const FLUSH: Duration = Duration::from_secs(1);
+/// Pollers go on for so long when nobody renews their lease: this thread hangs then.
+const LEASE: Duration = Duration::from_secs(5);
+/// Often enough that a late tick costs no lease, and seldom enough that a poller does not feel
+/// its word of memory change.
+const RENEWAL: Duration = Duration::from_secs(1);
 /// How long the end of a run waits for guests that are starved of their CPU.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -45,6 +50,9 @@ pub struct Measurement<'a> {
     baseline: Baseline,
     loss_news: LossNews,
     events: Vec<Event>,
+    next_renewal: Instant,
+    /// When no poller has anything to do any more.
+    end_tsc: u64,
 }
 
 /// What a run came to.
@@ -77,6 +85,8 @@ impl<'a> Measurement<'a> {
             baseline: Baseline::default(),
             loss_news: LossNews::default(),
             events: Vec::new(),
+            next_renewal: Instant::now(),
+            end_tsc: u64::MAX,
         }
     }
 
@@ -99,15 +109,14 @@ impl<'a> Measurement<'a> {
         let length = warm_up + duration;
         let deadline = Instant::now() + length;
         // A poller of real-time priority would keep this thread from ending it.
-        let deadline_tsc = self.facts.shares_cpu.then(|| {
-            let length_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
-            tsc::now().saturating_add(to_tsc(length_ns, self.facts.clock.tsc_hz))
-        });
+        let deadline_tsc = self.facts.shares_cpu.then(|| self.tsc_in(length));
+        self.renew();
         self.poller.start(self.tracer.as_ref(), deadline_tsc)?;
         if !warm_up.is_zero() {
             self.warm_up(warm_up, interrupts);
         }
         let start = Instant::now();
+        self.end_tsc = self.tsc_in(duration.saturating_add(RENEWAL));
         let end = match deadline_tsc {
             Some(_) => deadline,
             None => start + duration,
@@ -118,6 +127,7 @@ impl<'a> Measurement<'a> {
         self.session.view().begin(self.facts);
         let reason = loop {
             std::thread::sleep(TICK);
+            self.renew();
             self.drain();
             let now = Instant::now();
             if now >= next_period {
@@ -178,6 +188,22 @@ impl<'a> Measurement<'a> {
         })
     }
 
+    /// Lets the pollers go on: this thread is there to end them.
+    fn renew(&mut self) {
+        let now = Instant::now();
+        if now >= self.next_renewal {
+            self.next_renewal = now + RENEWAL;
+            let until_tsc = self.tsc_in(LEASE).min(self.end_tsc);
+            self.poller.renew(until_tsc);
+        }
+    }
+
+    /// What the TSC will be then.
+    fn tsc_in(&self, time: Duration) -> u64 {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        tsc::now().saturating_add(to_tsc(ns, self.facts.clock.tsc_hz))
+    }
+
     /// Measures and throws away. What the result begins with is taken at the end.
     fn warm_up(&mut self, length: Duration, interrupts: &Interrupts) {
         let end = Instant::now() + length;
@@ -190,6 +216,7 @@ impl<'a> Measurement<'a> {
             && self.poller.failure().is_none()
         {
             std::thread::sleep(TICK.min(end.saturating_duration_since(Instant::now())));
+            self.renew();
             self.discard();
             if let Some(line) = &mut line {
                 line.turn();

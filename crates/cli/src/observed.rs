@@ -107,6 +107,9 @@ impl Poller for Observed {
         Ok(())
     }
 
+    /// Nothing of it works on anybody's CPU.
+    fn renew(&mut self, _until_tsc: u64) {}
+
     fn drain(&mut self, _sink: &mut dyn FnMut(Event)) {}
 
     fn tallies(&self, tracer: Option<&Tracer>) -> Vec<Tally> {

@@ -8,8 +8,10 @@ use vmnoise_workload::timer::Timer;
 
 /// A prepared workload; an observed one asks the probes, which are attached by then.
 pub trait Poller {
-    /// Lets all threads go; those of our own end by themselves at `deadline_tsc`.
-    fn start(&mut self, tracer: Option<&Tracer>, deadline_tsc: Option<u64>) -> anyhow::Result<()>;
+    /// Lets all threads go; those of our own end by themselves at `end_tsc`.
+    fn start(&mut self, tracer: Option<&Tracer>, end_tsc: Option<u64>) -> anyhow::Result<()>;
+    /// Threads of our own may go on until then without being asked for it again.
+    fn renew(&mut self, until_tsc: u64);
     /// Hands out every gap or activation recorded since the last call.
     fn drain(&mut self, sink: &mut dyn FnMut(Event));
     /// Counters of each CPU, cumulative; what only the host can tell is `None`.
@@ -33,9 +35,13 @@ macro_rules! poller {
             fn start(
                 &mut self,
                 _tracer: Option<&Tracer>,
-                deadline_tsc: Option<u64>,
+                end_tsc: Option<u64>,
             ) -> anyhow::Result<()> {
-                Ok(<$workload>::start(self, deadline_tsc)?)
+                Ok(<$workload>::start(self, end_tsc)?)
+            }
+
+            fn renew(&mut self, until_tsc: u64) {
+                <$workload>::renew(self, until_tsc);
             }
 
             fn drain(&mut self, sink: &mut dyn FnMut(Event)) {

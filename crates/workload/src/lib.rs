@@ -10,6 +10,7 @@ mod deadline;
 mod gate;
 pub mod idle;
 mod keeper;
+mod lease;
 mod mailbox;
 mod measuring_thread;
 pub mod microvm;

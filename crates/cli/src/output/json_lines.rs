@@ -66,11 +66,16 @@ impl View for JsonLines {
         self.stream.print(&line.unwrap_or_default());
     }
 
+    fn turn(&mut self) {
+        self.stream.turn();
+    }
+
     fn is_gone(&self) -> bool {
         self.stream.is_gone()
     }
 
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, _trace: &RecentTrace) -> Result<()> {
+        self.stream.end()?;
         super::write(line(&SummaryDocument::new(facts, summary))?.as_bytes())
     }
 }

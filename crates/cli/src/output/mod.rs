@@ -15,6 +15,7 @@ mod osnoise_table;
 pub mod osnoise_top;
 mod rtla;
 mod screen;
+mod stdout;
 mod stop;
 mod stream;
 mod table;
@@ -24,8 +25,6 @@ pub mod trace;
 pub mod trace_line;
 pub mod view;
 pub mod vm_list;
-
-use std::io::Write;
 
 use anyhow::{Context, Result};
 use vmnoise_events::RunFacts;
@@ -50,7 +49,5 @@ pub fn print(facts: &RunFacts, summary: &Summary, format: Format) -> Result<()> 
 
 /// Writes a finished result to stdout.
 pub fn write(result: &[u8]) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    let written = out.write_all(result).and_then(|()| out.flush());
-    written.context("cannot write the result to stdout")
+    stdout::write_all(result).context("cannot write the result to stdout")
 }

@@ -71,12 +71,17 @@ impl View for Trace {
 
     fn period(&mut self, _period: &Period<'_>) {}
 
+    fn turn(&mut self) {
+        self.stream.turn();
+    }
+
     fn is_gone(&self) -> bool {
         self.stream.is_gone()
     }
 
     /// Writing once more tells what is wrong with stdout, if it is gone.
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
+        self.stream.end()?;
         let mut end = String::from(if self.quiet { "" } else { "\n" });
         if let Some(analysis) = self.analysis {
             end += &analysis(facts, summary, trace);

@@ -27,6 +27,7 @@ pub use offer::{KvmOffer, offer, poll_steps};
 pub use shared_pages::SharedPages;
 
 use crate::gate::Gate;
+use crate::lease::Lease;
 use vm::Vm;
 use worker::{Assignment, Worker};
 
@@ -63,6 +64,7 @@ pub struct VcpuThread {
 pub struct Microvm {
     vm: Arc<Vm>,
     gate: Arc<Gate>,
+    lease: Arc<Lease>,
     workers: Vec<Worker>,
     threads: Vec<VcpuThread>,
     clock: GuestClock,
@@ -84,6 +86,7 @@ impl Microvm {
         let mut microvm = Microvm {
             vm: Arc::new(Vm::create(&cpus, exit_counts)?),
             gate: Arc::new(Gate::default()),
+            lease: Arc::default(),
             workers: Vec::new(),
             threads: Vec::new(),
             clock: GuestClock::UNKNOWN,
@@ -99,6 +102,7 @@ impl Microvm {
             let worker = Worker::spawn(Assignment {
                 vm,
                 gate,
+                lease: Arc::clone(&microvm.lease),
                 index,
                 cpu,
                 policy,
@@ -129,19 +133,31 @@ impl Microvm {
     }
 
     /// Lets all vCPUs go. Each ends by itself at its first reading at or after
-    /// `deadline_tsc` on the host's TSC. Called again, it only moves the deadline.
+    /// `end_tsc` on the host's TSC. Called again, it only moves that.
     ///
     /// # Errors
     /// The failure of a vCPU thread that has died already.
-    pub fn start(&mut self, deadline_tsc: Option<u64>) -> Result<(), Error> {
+    pub fn start(&mut self, end_tsc: Option<u64>) -> Result<(), Error> {
         if let Some(error) = self.failure() {
             return Err(error);
         }
-        for worker in &self.workers {
-            worker.set_deadline(deadline_tsc);
-        }
+        self.lease.end_at(end_tsc.unwrap_or(u64::MAX));
+        self.tell_deadline();
         self.gate.open();
         Ok(())
+    }
+
+    /// The guests may poll until `until_tsc` on the host's TSC; then their threads sleep until
+    /// it is moved, which is blind time. Without this they poll until their end.
+    pub fn renew(&mut self, until_tsc: u64) {
+        self.lease.renew(until_tsc);
+        self.tell_deadline();
+    }
+
+    fn tell_deadline(&self) {
+        for worker in &self.workers {
+            worker.set_deadline(self.lease.deadline_tsc());
+        }
     }
 
     /// Hands every recorded gap to `sink`, per CPU in the order of time, on the
@@ -193,9 +209,8 @@ impl Microvm {
 
     /// Asks all vCPUs to end now: each does at its next reading.
     pub fn stop(&mut self) {
-        for worker in &self.workers {
-            worker.set_deadline(Some(0));
-        }
+        self.lease.end_at(0);
+        self.tell_deadline();
     }
 
     /// Waits until every vCPU has reached its end. One that was never started

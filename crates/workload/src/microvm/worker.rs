@@ -7,10 +7,11 @@ use vmnoise_events::{Gap, Policy, Tally};
 
 use super::guest::Command;
 use super::stats::{EXITS, VcpuStat};
-use super::vcpu::Vcpu;
+use super::vcpu::{Return, Vcpu};
 use super::vm::Vm;
 use super::{Error, GuestClock, VcpuThread};
 use crate::gate::{self, Gate};
+use crate::lease::Lease;
 use crate::mailbox::{Books, Mailbox};
 use crate::measuring_thread::MeasuringThread;
 use crate::thread;
@@ -32,6 +33,7 @@ pub struct Worker {
 pub struct Assignment {
     pub vm: Arc<Vm>,
     pub gate: Arc<Gate>,
+    pub lease: Arc<Lease>,
     /// Which vCPU of the VM it runs.
     pub index: usize,
     /// Where it is pinned.
@@ -71,9 +73,12 @@ impl Worker {
         })
     }
 
-    /// Says when the guest ends, on the host's TSC; `None` is never.
-    pub fn set_deadline(&self, host_tsc: Option<u64>) {
-        let guest_tsc = host_tsc.map_or(u64::MAX, |host_tsc| self.clock.to_guest(host_tsc));
+    /// Says when the guest comes back, on the host's TSC; `u64::MAX` is never.
+    pub fn set_deadline(&self, host_tsc: u64) {
+        let guest_tsc = match host_tsc {
+            u64::MAX => u64::MAX,
+            host_tsc => self.clock.to_guest(host_tsc),
+        };
         self.mailbox().set_deadline(guest_tsc);
     }
 
@@ -159,9 +164,16 @@ impl Assignment {
         };
         // Whoever spawned this thread waits for the message.
         let _ = ready.send(message);
-        if self.gate.pass() {
-            vcpu.obey(Command::Poll, &|| self.gate.is_closed())?;
+        if !self.gate.pass() {
+            return Ok(());
         }
-        Ok(())
+        let mut command = Command::Poll;
+        loop {
+            let came_back = vcpu.obey(command, &|| self.gate.is_closed())?;
+            if came_back == Return::Abandoned || !self.lease.goes_on() {
+                return Ok(());
+            }
+            command = Command::GoOn;
+        }
     }
 }

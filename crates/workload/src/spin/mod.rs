@@ -27,6 +27,7 @@ pub use steal::{StealReader, StealReading};
 
 use crate::cgroup::Cgroup;
 use crate::gate::Gate;
+use crate::lease::Lease;
 use worker::{Assignment, Worker};
 
 /// How long dropping the workload waits for a thread that gets no CPU.
@@ -89,6 +90,7 @@ pub struct SpinThread {
 #[derive(Debug)]
 pub struct Spin {
     gate: Arc<Gate>,
+    lease: Arc<Lease>,
     workers: Vec<Worker>,
     threads: Vec<SpinThread>,
 }
@@ -123,6 +125,7 @@ impl Spin {
         }
         let mut spin = Spin {
             gate: Arc::default(),
+            lease: Arc::default(),
             workers: Vec::new(),
             threads: Vec::new(),
         };
@@ -130,6 +133,7 @@ impl Spin {
             // An error drops what there is, and that ends its threads.
             let worker = Worker::spawn(Assignment {
                 gate: Arc::clone(&spin.gate),
+                lease: Arc::clone(&spin.lease),
                 cpu,
                 policy,
                 cgroup: cgroup.clone(),
@@ -163,17 +167,27 @@ impl Spin {
     }
 
     /// Lets all threads go. Each ends by itself at its first reading at or after
-    /// `deadline_tsc`, asleep or not. Called again, it only moves the deadline.
+    /// `end_tsc`, asleep or not. Called again, it only moves that.
     ///
     /// # Errors
     /// The failure of a thread that has died already.
-    pub fn start(&mut self, deadline_tsc: Option<u64>) -> Result<(), Error> {
+    pub fn start(&mut self, end_tsc: Option<u64>) -> Result<(), Error> {
         if let Some(error) = self.failure() {
             return Err(error);
         }
-        self.set_deadline(deadline_tsc.unwrap_or(u64::MAX));
+        self.lease.end_at(end_tsc.unwrap_or(u64::MAX));
+        self.wake();
         self.gate.open();
         Ok(())
+    }
+
+    /// The threads may poll until `until_tsc`; then they sleep until it is moved, which is
+    /// blind time. Without this they poll until their end.
+    pub fn renew(&mut self, until_tsc: u64) {
+        self.lease.renew(until_tsc);
+        for worker in &self.workers {
+            worker.desk.mailbox.set_deadline(self.lease.deadline_tsc());
+        }
     }
 
     /// Hands every recorded gap to `sink`, per CPU in the order of time. Call it 20
@@ -225,7 +239,8 @@ impl Spin {
 
     /// Asks all threads to end now: each does at its next reading.
     pub fn stop(&mut self) {
-        self.set_deadline(0);
+        self.lease.end_at(0);
+        self.wake();
     }
 
     /// Waits until every thread has reached its end. One that was never started
@@ -243,9 +258,10 @@ impl Spin {
         ends.into_iter().collect()
     }
 
-    fn set_deadline(&self, deadline_tsc: u64) {
+    /// Tells threads of their deadline, asleep or not.
+    fn wake(&self) {
         for worker in &self.workers {
-            worker.desk.set_deadline(deadline_tsc);
+            worker.desk.set_deadline(self.lease.deadline_tsc());
         }
     }
 }

@@ -19,6 +19,7 @@ use super::desk::Desk;
 use super::interference::{Interference, Reading};
 use super::schedule::{Schedule, mono_ns_at};
 use super::steal::StealClock;
+use crate::lease::Lease;
 use crate::mailbox::{Mailbox, add};
 use crate::tsc;
 
@@ -26,6 +27,7 @@ use crate::tsc;
 pub struct Polling {
     pub cpu: u32,
     pub desk: Arc<Desk>,
+    pub lease: Arc<Lease>,
     pub steal: StealClock,
     pub interference: Interference,
     pub period_tsc: u64,
@@ -70,7 +72,7 @@ fn deadline_tsc(mailbox: &Mailbox) -> u64 {
 }
 
 impl Polling {
-    /// Feels gaps until the deadline.
+    /// Feels gaps until the end.
     pub fn run(mut self) -> Result<(), Error> {
         let desk = Arc::clone(&self.desk);
         let mailbox = &*desk.mailbox;
@@ -86,7 +88,13 @@ impl Polling {
             runtime_tsc: self.runtime_tsc,
         };
         let mut start_tsc = last.tsc;
-        while last.tsc < deadline_tsc(mailbox) {
+        loop {
+            if last.tsc >= deadline_tsc(mailbox) {
+                if !self.lease.goes_on() {
+                    return Ok(());
+                }
+                last = self.unwatched(last.tsc);
+            }
             if last.tsc < start_tsc {
                 last = self.pause(last.tsc, start_tsc, &origin);
             }
@@ -94,7 +102,6 @@ impl Polling {
             self.stay()?;
             start_tsc = schedule.next_start_tsc(start_tsc, last.tsc);
         }
-        Ok(())
     }
 
     /// Feels gaps until `until_tsc` or the deadline; returns the last reading.
@@ -184,19 +191,23 @@ impl Polling {
         mailbox.record(&self.desk.ring, span_tsc, stolen, interference);
     }
 
-    /// Sleeps until `start_tsc` or the deadline; returns the reading from which on
-    /// to poll.
+    /// Sleeps until `start_tsc` or the end; returns the reading from which on to poll.
     fn pause(&mut self, last_tsc: u64, start_tsc: u64, origin: &Anchor) -> Reading {
-        let mailbox = &self.desk.mailbox;
         loop {
             let alarm = self.desk.alarm();
-            let until_tsc = start_tsc.min(deadline_tsc(mailbox));
+            let until_tsc = start_tsc.min(self.lease.end_tsc());
             let now = tsc::anchor();
             if tsc::middle(&now) >= until_tsc {
                 break;
             }
             self.desk.sleep(mono_ns_at(until_tsc, origin, &now), alarm);
         }
+        self.unwatched(last_tsc)
+    }
+
+    /// Counts the time since `last_tsc` as blind; returns the reading from which on to poll.
+    fn unwatched(&mut self, last_tsc: u64) -> Reading {
+        let mailbox = &self.desk.mailbox;
         self.steal.advance();
         let now = self.interference.read(None);
         add(&mailbox.books.blind_tsc, now.tsc.saturating_sub(last_tsc));

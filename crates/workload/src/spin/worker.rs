@@ -12,6 +12,7 @@ use super::steal::{StealClock, StealReader};
 use super::{Error, SpinThread};
 use crate::cgroup::Cgroup;
 use crate::gate::Gate;
+use crate::lease::Lease;
 use crate::measuring_thread::MeasuringThread;
 use crate::thread;
 
@@ -27,6 +28,7 @@ pub struct Worker {
 /// What the thread is given.
 pub struct Assignment {
     pub gate: Arc<Gate>,
+    pub lease: Arc<Lease>,
     pub cpu: u32,
     pub policy: Option<Policy>,
     pub cgroup: Option<Cgroup>,
@@ -103,6 +105,7 @@ impl Assignment {
         let polling = Polling {
             cpu: self.cpu,
             desk,
+            lease: self.lease,
             steal,
             interference: Interference::new(self.interference_counter),
             period_tsc: self.period_tsc,

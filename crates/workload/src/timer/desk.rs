@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use vmnoise_events::Tally;
 
 use super::ring::Ring;
+use crate::mailbox::add;
 use crate::tsc;
 
 /// A ring of activations, and when the task began and was last there.
 #[derive(Debug)]
 pub struct Desk {
     pub ring: Ring,
-    deadline_tsc: AtomicU64,
+    /// Time in which it was not to wake up.
+    blind_tsc: AtomicU64,
     first_tsc: AtomicU64,
     last_tsc: AtomicU64,
 }
@@ -20,19 +22,17 @@ impl Desk {
     pub fn new() -> Desk {
         Desk {
             ring: Ring::new(),
-            deadline_tsc: AtomicU64::new(u64::MAX),
+            blind_tsc: AtomicU64::new(0),
             first_tsc: AtomicU64::new(0),
             last_tsc: AtomicU64::new(0),
         }
     }
 
-    pub fn set_deadline(&self, deadline_tsc: u64) {
-        self.deadline_tsc.store(deadline_tsc, Ordering::Release);
-    }
-
-    /// Whether the deadline has come.
-    pub fn is_over(&self) -> bool {
-        tsc::now() >= self.deadline_tsc.load(Ordering::Acquire)
+    /// The task goes on after it was not to run since it was last there.
+    pub fn goes_on(&self) {
+        let now_tsc = tsc::now();
+        let last_tsc = self.last_tsc.swap(now_tsc, Ordering::AcqRel);
+        add(&self.blind_tsc, now_tsc.saturating_sub(last_tsc));
     }
 
     /// The task begins.
@@ -51,9 +51,11 @@ impl Desk {
     pub fn tally(&self, cpu: u32) -> Tally {
         let first_tsc = self.first_tsc.load(Ordering::Acquire);
         let started = first_tsc != 0;
+        let blind_tsc = self.blind_tsc.load(Ordering::Acquire);
         Tally {
             cpu,
             first_tsc,
+            blind_tsc: (blind_tsc > 0).then_some(blind_tsc),
             last_tsc: if started {
                 self.last_tsc.load(Ordering::Acquire)
             } else {

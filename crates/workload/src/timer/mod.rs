@@ -17,6 +17,7 @@ pub use error::Error;
 
 use crate::cgroup::Cgroup;
 use crate::gate::{self, Gate};
+use crate::lease::Lease;
 use crate::spin::StealReader;
 use crate::tsc;
 use worker::{Assignment, Worker};
@@ -90,6 +91,7 @@ pub struct TimerThread {
 #[derive(Debug)]
 pub struct Timer {
     gate: Arc<Gate>,
+    lease: Arc<Lease>,
     origin_ns: Arc<AtomicU64>,
     workers: Vec<Worker>,
 }
@@ -105,6 +107,7 @@ impl Timer {
         }
         let mut timer = Timer {
             gate: Arc::default(),
+            lease: Arc::default(),
             origin_ns: Arc::default(),
             workers: Vec::new(),
         };
@@ -116,6 +119,7 @@ impl Timer {
             // An error drops what there is, and that ends its threads.
             let worker = Worker::spawn(Assignment {
                 gate: Arc::clone(&timer.gate),
+                lease: Arc::clone(&timer.lease),
                 cpu,
                 policy: config.policy,
                 cgroup: config.cgroup.clone(),
@@ -136,20 +140,24 @@ impl Timer {
     }
 
     /// Lets all tasks go. Each ends by itself at its first wake-up at or after
-    /// `deadline_tsc`.
+    /// `end_tsc`.
     ///
     /// # Errors
     /// The failure of a task that has died already.
-    pub fn start(&mut self, deadline_tsc: Option<u64>) -> Result<(), Error> {
+    pub fn start(&mut self, end_tsc: Option<u64>) -> Result<(), Error> {
         if let Some(error) = self.failure() {
             return Err(error);
         }
-        for worker in &self.workers {
-            worker.desk.set_deadline(deadline_tsc.unwrap_or(u64::MAX));
-        }
+        self.lease.end_at(end_tsc.unwrap_or(u64::MAX));
         self.origin_ns.store(tsc::mono_ns(), Ordering::Release);
         self.gate.open();
         Ok(())
+    }
+
+    /// The tasks may wake up until `until_tsc`; then they sleep until it is moved, which is
+    /// blind time. Without this they go on until their end.
+    pub fn renew(&mut self, until_tsc: u64) {
+        self.lease.renew(until_tsc);
     }
 
     /// Hands every activation to `sink`, per CPU in the order of time. Call it 20 times a
@@ -190,8 +198,8 @@ impl Timer {
     /// Asks all tasks to end now, asleep or not. A kick just before a sleep is lost: then
     /// the task ends when it wakes up.
     pub fn stop(&mut self) {
+        self.lease.end_at(0);
         for worker in &self.workers {
-            worker.desk.set_deadline(0);
             gate::kick(worker.thread.tid);
         }
     }

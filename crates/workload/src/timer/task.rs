@@ -8,6 +8,7 @@ use vmnoise_events::{Activation, TimerSlot};
 
 use super::desk::Desk;
 use super::{Error, TimerSteps};
+use crate::lease::Lease;
 use crate::spin::StealReader;
 use crate::tsc;
 
@@ -17,6 +18,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 pub struct Task {
     pub cpu: u32,
     pub desk: Arc<Desk>,
+    pub lease: Arc<Lease>,
     /// Where BPF tells the steps of a wake-up, if it does.
     pub steps: Option<TimerSteps>,
     pub steal: Option<StealReader>,
@@ -38,6 +40,14 @@ impl Task {
         desk.start();
         loop {
             self.stay()?;
+            if tsc::now() >= self.lease.deadline_tsc() {
+                if !self.lease.goes_on() {
+                    return Ok(());
+                }
+                desk.goes_on();
+                (expiry_ns, _) = self.next_after(expiry_ns, tsc::mono_ns());
+                missed = 0;
+            }
             let Some(woke_ns) = self.sleep_until(expiry_ns) else {
                 return Ok(());
             };
@@ -62,7 +72,7 @@ impl Task {
             tv_nsec: (expiry_ns % NS_PER_S).cast_signed(),
         };
         loop {
-            if self.desk.is_over() {
+            if self.is_over() {
                 return None;
             }
             let (clock, flags) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
@@ -75,9 +85,13 @@ impl Task {
             let woke_ns = tsc::mono_ns();
             // The time, or a kick.
             if result != libc::EINTR {
-                return (!self.desk.is_over()).then_some(woke_ns);
+                return (!self.is_over()).then_some(woke_ns);
             }
         }
+    }
+
+    fn is_over(&self) -> bool {
+        tsc::now() >= self.lease.end_tsc()
     }
 
     fn activation(&mut self, expiry_ns: u64, woke_ns: u64, missed: u32) -> Activation {

@@ -11,6 +11,7 @@ use super::task::Task;
 use super::{Error, TimerSteps, TimerThread};
 use crate::cgroup::Cgroup;
 use crate::gate::Gate;
+use crate::lease::Lease;
 use crate::measuring_thread::MeasuringThread;
 use crate::spin::StealReader;
 use crate::thread;
@@ -26,6 +27,7 @@ pub struct Worker {
 /// What the thread is given.
 pub struct Assignment {
     pub gate: Arc<Gate>,
+    pub lease: Arc<Lease>,
     pub cpu: u32,
     pub policy: Option<Policy>,
     pub cgroup: Option<Cgroup>,
@@ -87,6 +89,7 @@ impl Assignment {
         let task = Task {
             cpu: self.cpu,
             desk,
+            lease: self.lease,
             steps: self.steps,
             steal: self.steal_reader,
             steal_ns: None,

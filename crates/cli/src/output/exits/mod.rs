@@ -156,6 +156,7 @@ impl<'a> ExitsView<'a> {
 
     /// A turn of the loop that drains events, as [`super::view::View::turn`].
     pub fn turn(&mut self) {
+        self.stream.turn();
         if let Some(frame) = &mut self.frame {
             frame.turn();
         }
@@ -189,12 +190,13 @@ impl<'a> ExitsView<'a> {
     /// # Errors
     /// If stdout cannot be written.
     pub fn finish(
-        &self,
+        &mut self,
         facts: &RunFacts,
         measured: Duration,
         run: &ExitsRun,
         feeds: &[FeedReport],
     ) -> Result<()> {
+        self.stream.end()?;
         match self.format {
             Format::Text => super::write(self.text(measured, run, feeds).as_bytes()),
             Format::Json => {
