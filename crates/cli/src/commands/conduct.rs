@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use vmnoise_events::{
-    ClockFacts, ClockSource, FinishReason, HostFacts, Options, RunFacts, Rung, Witnesses, Workload,
+    ClockFacts, ClockSource, FinishReason, HostFacts, Options, Policy, RunFacts, Rung, Witnesses,
+    Workload,
 };
 use vmnoise_export::Readers;
 use vmnoise_recording::Writer;
@@ -164,6 +165,13 @@ fn measure(
 ) -> Result<Status> {
     let options = &plan.options;
     let host = &plan.machine.facts;
+    let here = plan.machine.here();
+    refuse_to_take_all(
+        plan.workload,
+        options,
+        &here.online_cpus()?,
+        here.throttling().rt_runtime_us,
+    )?;
     let shares_cpu =
         keep_off_measured_cpus(&options.cpus, plan.housekeeping.as_deref(), plan.machine)?;
     let (mut feed, no_feed) = host_feed::open(&plan.feed, host)?;
@@ -280,6 +288,30 @@ pub(super) fn keep_off_measured_cpus(
     Ok(shares_cpu)
 }
 
+/// Refuses to poll every CPU without an end where nothing else would get one: not the user's
+/// shell either. Tasks that wake up and sleep again leave the CPUs to others.
+fn refuse_to_take_all(
+    workload: Workload,
+    options: &Options,
+    online: &[u32],
+    rt_runtime_us: Option<i64>,
+) -> Result<()> {
+    let polls = matches!(workload, Workload::Spin | Workload::Microvm) && !options.pauses();
+    let is_real_time = matches!(
+        options.priority,
+        Some(Policy::Fifo(_) | Policy::RoundRobin(_))
+    );
+    let takes_all = online.iter().all(|cpu| options.cpus.contains(cpu));
+    let endless = options.duration_ns >= FOREVER_NS;
+    if polls && is_real_time && takes_all && endless && rt_runtime_us == Some(-1) {
+        let why = "-P would poll every CPU of this machine without an end, and real-time \
+                   throttling is off (kernel.sched_rt_runtime_us=-1): nothing else would run; \
+                   name an end with -d, or leave a CPU out with -c";
+        return Err(UsageError(why.to_owned()).into());
+    }
+    Ok(())
+}
+
 /// The witnesses, or the rung that says why there are none: without BPF rights
 /// gaps are measured all the same.
 fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<Rung>)> {
@@ -316,4 +348,47 @@ pub(super) fn clock_facts(guest: Option<GuestClock>, host: &HostFacts, tsc_hz: u
         bracket_tsc: guest.bracket_tsc,
         ..own
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_takes_every_cpu_for_good() {
+        let options = Options {
+            cpus: vec![0, 1],
+            duration_ns: FOREVER_NS,
+            period_ns: 1_000,
+            priority: Some(Policy::Fifo(99)),
+            ..Options::default()
+        };
+        let refused = |workload, options: &Options, online: &[u32], rt_runtime_us| {
+            refuse_to_take_all(workload, options, online, rt_runtime_us).is_err()
+        };
+        let off = Some(-1);
+        assert!(refused(Workload::Spin, &options, &[0, 1], off));
+        assert!(refused(Workload::Microvm, &options, &[0, 1], off));
+        // A CPU is left, the kernel keeps some of each, or tasks sleep.
+        assert!(!refused(Workload::Spin, &options, &[0, 1, 2], off));
+        assert!(!refused(Workload::Spin, &options, &[0, 1], Some(950_000)));
+        assert!(!refused(Workload::Spin, &options, &[0, 1], None));
+        assert!(!refused(Workload::Timer, &options, &[0, 1], off));
+        for ends in [
+            Options {
+                duration_ns: 1_000_000_000,
+                ..options.clone()
+            },
+            Options {
+                runtime_ns: Some(500),
+                ..options.clone()
+            },
+            Options {
+                priority: Some(Policy::Other(0)),
+                ..options.clone()
+            },
+        ] {
+            assert!(!refused(Workload::Spin, &ends, &[0, 1], off), "{ends:?}");
+        }
+    }
 }

@@ -240,7 +240,7 @@ impl Case<'_> {
         let stood = "the measured thread could run and the CPU stood idle";
         match self.facts.options.priority {
             Some(Policy::Fifo(_) | Policy::RoundRobin(_)) => format!(
-                "{stood}: real-time throttling of its policy; poll less of each period (-r), or `sysctl kernel.sched_rt_runtime_us=-1`"
+                "{stood}: real-time throttling of its policy; poll less of each period (-r), or, if other CPUs are left for all else that has to run, `sysctl kernel.sched_rt_runtime_us=-1`: a real-time task that never sleeps then has its CPU until the machine is reset"
             ),
             Some(Policy::Other(_)) => {
                 format!("{stood}: a quota of its cgroup; look at cpu.max there")

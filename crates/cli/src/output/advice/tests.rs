@@ -231,7 +231,7 @@ fn throttling_depends_on_the_policy() {
     for (priority, sentence) in [
         (
             Some(Policy::Fifo(50)),
-            "real-time throttling of its policy; poll less of each period (-r), or `sysctl kernel.sched_rt_runtime_us=-1`",
+            "real-time throttling of its policy; poll less of each period (-r), or, if other CPUs are left for all else that has to run, `sysctl kernel.sched_rt_runtime_us=-1`: a real-time task that never sleeps then has its CPU until the machine is reset",
         ),
         (
             Some(Policy::Other(0)),
