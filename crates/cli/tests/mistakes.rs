@@ -145,3 +145,33 @@ fn the_same_recording_twice_is_told() {
     let page = String::from_utf8(bytes(&folder, "page.html")).unwrap();
     assert!(page.contains("id=\"run0-spikes\"") && !page.contains("id=\"run1-spikes\""));
 }
+
+mod root {
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    use super::*;
+
+    /// They name every task that ran.
+    #[test]
+    fn recordings_and_traces_are_for_their_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        // Whatever it was before.
+        std::fs::write(path("old.vmn"), "").unwrap();
+        let stops = "osnoise -c 1 -d 20s -s 1 -t -o old.vmn";
+        let (status, said) = vmnoise(folder.path(), stops);
+        assert_eq!(status, 2, "{said}");
+        for name in ["old.vmn", "osnoise_trace.txt"] {
+            let mode = std::fs::metadata(path(name)).unwrap().mode() & 0o777;
+            assert_eq!(mode, 0o600, "{name}");
+        }
+        // Nobody asked for what a link of that name points to.
+        std::fs::write(path("victim"), "theirs").unwrap();
+        std::fs::remove_file(path("osnoise_trace.txt")).unwrap();
+        symlink("victim", path("osnoise_trace.txt")).unwrap();
+        let (status, said) = vmnoise(folder.path(), "osnoise -c 1 -d 20s -s 1 -t");
+        assert_eq!(status, 1, "{said}");
+        assert!(said.contains("osnoise_trace.txt"), "{said}");
+        assert_eq!(std::fs::read(path("victim")).unwrap(), b"theirs");
+    }
+}
