@@ -363,7 +363,8 @@ static __noinline struct exits_vcpu *halted_vcpu(struct exits_cpu *here, u32 cpu
 	return vcpu_of_tid(here, cpu, now, minus(now, halt_ns), tid, 0);
 }
 
-/* Who leaves is not who was seen to come: no exit of either is counted that is in progress. */
+/* Who leaves is not who was seen to come: no exit of either is counted that is in progress. Where
+ * who runs is not known, a vCPU that is off the CPU elsewhere was not seen to come either. */
 static __noinline void unseen_before(struct exits_cpu *here, u32 cpu, u64 now, u32 tid)
 {
 	struct exits_vcpu *vcpu;
@@ -371,11 +372,12 @@ static __noinline void unseen_before(struct exits_cpu *here, u32 cpu, u64 now, u
 	struct exits_work done;
 	u32 index;
 
-	left_unseen(here, tid);
+	vcpu = tid ? vcpu_of_thread(tid, &index) : 0;
+	if (here->running_since || (vcpu && vcpu->off_start))
+		left_unseen(here, tid);
 	here->running_since = 0;
 	here->idle_start = 0;
-	vcpu = tid && !here->vcpu ? vcpu_of_thread(tid, &index) : 0;
-	if (!vcpu)
+	if (!vcpu || here->vcpu)
 		return;
 	there = exits_cpu(vcpu->cpu);
 	if (streaming && there)
@@ -393,7 +395,7 @@ static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 no
 	struct exits_work done;
 	u32 index = 0;
 
-	if (here->running_since && here->running_tid != prev->id)
+	if (!here->running_since || here->running_tid != prev->id)
 		unseen_before(here, cpu, now, prev->id);
 	no_irq_here(here);
 	softirq_leaves(here, cpu, now);

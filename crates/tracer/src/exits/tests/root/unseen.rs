@@ -177,6 +177,22 @@ fn a_halt_makes_nobody_a_vcpu() {
     }
 }
 
+/// Who ran where another vCPU left unseen is not known, and a vCPU that leaves from there has come unseen.
+#[test]
+fn who_came_unseen_where_another_left_unseen_has_not_waited_all_the_time() {
+    let handlers = Handlers::two_runs();
+    handlers.run("switch", 0, 3_400, &[1, 0, VCPU, OTHER_VCPU]);
+    handlers.run("run_enter", 0, 3_450, &[OTHER_VCPU]);
+    handlers.run("switch", 0, 3_500, &[1, 0, OTHER_VCPU, VCPU]);
+    // VCPU has left at 3600, and OTHER_VCPU is back at 4500.
+    handlers.run("switch", 1, 4_000, &[0, SLEEPS, TASK, VCPU]);
+    handlers.run("switch", 0, 8_000, &[1, 0, OTHER_VCPU, TASK]);
+    handlers.run("switch", 0, 9_000, &[0, SLEEPS, TASK, OTHER_VCPU]);
+    assert_eq!(handlers.counted(2).split.preempted, 1_000);
+    assert_eq!(handlers.counted(2).unseen_ns, 4_500);
+    assert_eq!(handlers.unpaired(), 2);
+}
+
 /// Nothing but KVM_RUN is seen of it there, and its guest may have run for long.
 #[test]
 fn who_is_back_unseen_in_its_guest_has_not_waited_all_the_time() {
