@@ -213,12 +213,13 @@ static __always_inline void not_seen_since(struct exits_vcpu *vcpu, u64 since)
 	vcpu->lost_mono_ns = since;
 }
 
-/* And is known from here on. */
+/* And is known from here on. What is told of it reaches until then. */
 static __always_inline void seen_again(struct exits_vcpu *vcpu, u64 now)
 {
 	vcpu->unseen = 0;
 	vcpu->unseen_ns += minus(now, vcpu->lost_mono_ns);
 	vcpu->regained_mono_ns = now;
+	vcpu->last_mono_ns = now;
 }
 
 /* A switch of its thread was not seen: how long it was away nobody knows, and the exit in progress

@@ -331,6 +331,16 @@ fn time_in_kvm_run_that_nobody_saw_is_not_its_guests() {
     assert_eq!(handlers.unpaired(), 3);
 }
 
+/// It was seen to leave again, and where that is the last sign of it, until then nobody knows.
+#[test]
+fn what_nobody_saw_is_within_the_time_that_is_told() {
+    let handlers = Handlers::two_runs();
+    handlers.run("switch", 0, 4_000, &[0, SLEEPS, VCPU, TASK]);
+    // Back at 4100.
+    handlers.run("switch", 0, 9_000, &[0, SLEEPS, VCPU, TASK]);
+    assert_eq!(guest_and_unseen(&handlers), (2_300, 5_000));
+}
+
 /// KVM tells what that was: not all of it is unknown.
 #[test]
 fn a_halt_in_which_a_switch_was_not_seen_is_whole() {
