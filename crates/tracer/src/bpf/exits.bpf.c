@@ -104,13 +104,16 @@ int BPF_PROG(sched_process_exit, struct task_struct *task)
 	return 0;
 }
 
-/* Who runs on a CPU. Tasks are freed: this one is there while its number is. */
+/* Who runs on a CPU. Tasks are freed: this one is there while its number is. It may have left
+ * unseen; where a task runs wake_cpu says, ever since __set_task_cpu (kernel/sched/sched.h). */
 static __always_inline void name_running(struct vmnoise_source *source,
-					 const struct exits_cpu *there)
+					 const struct exits_cpu *there, u32 cpu)
 {
 	struct task_struct *running = (void *)there->running_task;
 
-	if (there->running_tid && BPF_CORE_READ(running, pid) == there->running_tid)
+	if (!there->running_tid || BPF_CORE_READ(running, pid) != there->running_tid)
+		return;
+	if (BPF_CORE_READ(running, on_cpu) && BPF_CORE_READ(running, wake_cpu) == cpu)
 		name_task(source, running, there->running_tid);
 }
 
@@ -128,7 +131,7 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 	if (!there)
 		return 0;
 	if (streaming)
-		name_running(&source, there);
+		name_running(&source, there, vcpu->cpu);
 	exits_migrate(vcpu, index, there, to_cpu, bpf_ktime_get_ns(), &source);
 	return 0;
 }

@@ -133,13 +133,15 @@ TEST(migrate)
 	struct vmnoise_source running;
 	struct exits_vcpu *vcpu;
 	struct exits_cpu *there;
-	u32 index;
+	u32 index, on;
 
 	vcpu = vcpu_of_thread(args->values[0], &index);
 	there = vcpu ? exits_cpu(vcpu->cpu) : 0;
 	if (!there)
 		return 0;
-	running = task(there->running_tid);
+	/* Who runs on it, and one: 16 bits for each CPU. Else who was seen to come. */
+	on = args->values[1] >> 16 * (vcpu->cpu % 3) & 0xffff;
+	running = task(on && on - 1 != there->running_tid ? 0 : there->running_tid);
 	exits_migrate(vcpu, index, there, args->cpu, args->now, &running);
 	return done();
 }

@@ -59,6 +59,7 @@ struct sched_info {
 struct task_struct {
 	unsigned int __state;
 	int pid;
+	int on_cpu;
 	int wake_cpu;
 	char comm[16];
 	struct sched_entity se;

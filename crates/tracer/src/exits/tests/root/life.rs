@@ -241,7 +241,8 @@ impl Life {
         if let Some(vcpu) = waits {
             vcpu.cpu = (vcpu.cpu + 1 + choice / 2 % (CPUS - 1)) % CPUS;
             let (tid, cpu) = (vcpu.tid, vcpu.cpu);
-            self.tell_perhaps(cpu, What::Migrate(tid));
+            let on = std::array::from_fn(|cpu| self.cpus[cpu].task);
+            self.tell_perhaps(cpu, What::Migrate(tid, on));
         }
     }
 

@@ -1,6 +1,7 @@
 //! An event of a stream, which handlers and painter take alike.
 
 use super::harness::{Happens, SLEEPS};
+use super::life::CPUS;
 
 /// Who wakes vCPUs.
 const WAKER: u64 = 9;
@@ -25,8 +26,8 @@ pub(super) enum What {
     /// From one to the other, which could have gone on or not.
     Switch(u64, u64, Left),
     Waking(u64),
-    /// To the CPU of the event.
-    Migrate(u64),
+    /// To the CPU of the event; who then runs on each CPU.
+    Migrate(u64, [u64; CPUS as usize]),
     /// Of a thread: it took so long until now; whether it slept.
     Halted(u64, u64, bool),
     RunLeave(u64),
@@ -56,7 +57,10 @@ impl Moment {
             What::Switch(prev, next, Left::Yielded) => ("switch", &[0, 0, prev, next]),
             What::Switch(prev, next, Left::Slept) => ("switch", &[0, SLEEPS, prev, next]),
             What::Waking(tid) => ("waking", &[tid, WAKER]),
-            What::Migrate(tid) => ("migrate", &[tid]),
+            What::Migrate(tid, on) => {
+                let on = on.iter().rev().fold(0, |all, tid| all << 16 | (tid + 1));
+                ("migrate", &[tid, on])
+            }
             What::Halted(tid, ns, slept) => ("halted", &[ns, u64::from(slept), tid]),
             What::RunLeave(tid) => ("run_leave", &[tid]),
             What::RunEnter(tid) => ("run_enter", &[tid]),

@@ -104,7 +104,7 @@ impl<'a> Canvas<'a> {
 
     fn on(&self, cpu: u64) -> impl Iterator<Item = &'a Moment> + use<'a> {
         let moments = self.moments.iter();
-        moments.filter(move |it| it.cpu == cpu && !matches!(it.what, What::Migrate(_)))
+        moments.filter(move |it| it.cpu == cpu && !matches!(it.what, What::Migrate(..)))
     }
 
     fn paint_bit(&mut self, cpu: u64, bit: u8, from: u64, to: u64) {
@@ -153,7 +153,7 @@ impl<'a> Canvas<'a> {
                 }
                 What::Switch(_, next, _) if next == self.tid => (it.cpu, Thread::On),
                 // It waits already, and goes on waiting elsewhere.
-                What::Migrate(tid)
+                What::Migrate(tid, _)
                     if tid == self.tid
                         && it.cpu != cpu
                         && (thread == Thread::Waits
@@ -171,7 +171,7 @@ impl<'a> Canvas<'a> {
             (since, cpu, thread) = (it.at, next.0, next.1);
             // Where it came to, it has been awake all the time.
             woken = match it.what {
-                What::Migrate(_) => woken.map(|_| it.at),
+                What::Migrate(..) => woken.map(|_| it.at),
                 _ => None,
             };
         }

@@ -193,6 +193,20 @@ fn who_came_unseen_where_another_left_unseen_has_not_waited_all_the_time() {
     assert_eq!(handlers.unpaired(), 2);
 }
 
+/// The kernel says who runs where a vCPU that waits is moved from.
+#[test]
+fn who_left_unseen_is_not_told_to_have_run_when_a_vcpu_is_moved() {
+    for (runs, told) in [(TASK, vec![(2_100, 2_500)]), (OTHER, vec![])] {
+        let handlers = came();
+        handlers.run("exit", 0, 2_000, &[VCPU, CPUID, 0x1]);
+        handlers.run("switch", 0, 2_100, &[1, 0, VCPU, TASK]);
+        handlers.run("migrate", 1, 2_500, &[VCPU, runs + 1]);
+        let activities = handlers.activities();
+        let activities: Vec<_> = activities.iter().map(|it| (it.2, it.3)).collect();
+        assert_eq!(activities, told, "{runs}");
+    }
+}
+
 /// Nothing but KVM_RUN is seen of it there, and its guest may have run for long.
 #[test]
 fn who_is_back_unseen_in_its_guest_has_not_waited_all_the_time() {
