@@ -98,6 +98,20 @@ fn a_recording_of_format_5_is_read_and_has_no_steal_before_a_timer_was_armed_lat
     assert_eq!(steals, [[0, 70, 0, 8, u64::MAX]]);
 }
 
+/// Written by the vmnoise of format version 6; it is kept like the ones before.
+#[test]
+fn a_recording_of_format_6_is_read_and_tells_no_time_that_nobody_saw() {
+    let bytes = std::fs::read(Path::new(FOLDER).join("format-6")).unwrap();
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let mut unseen = Vec::new();
+    let ending = reader.for_each(&mut |event| {
+        if let Event::VcpuTotals(totals) = event {
+            unseen.push(totals.unseen_ns);
+        }
+    });
+    assert_eq!((ending.unwrap(), unseen), (Ending::Complete, vec![0]));
+}
+
 #[test]
 fn every_file_of_the_corpus() {
     let (mut complete, mut cut_off, mut truncated, mut corrupt, mut foreign) = (0, 0, 0, 0, 0);
