@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use vmnoise_events::{ActivityKind, Event, ExitSplit, Share, SourceId};
 
-use super::harness::{Handlers, SLEEPS, TASK, VCPU, part};
+use super::harness::{Handlers, IDLE, SLEEPS, TASK, VCPU, part};
 use super::moment::{Moment, What};
 use super::painted::{Painted, paint};
 use super::{life, lives};
@@ -46,7 +46,8 @@ fn is_of(it: &Moment, tid: u64) -> bool {
 
 /// By how much a share of this vCPU may be more than the painter's. Who is back unseen is away until
 /// its next event at most. Between the switches of a CPU that are seen nobody knows whether it idled,
-/// and to those who look from elsewhere an interrupt without its end goes on.
+/// and to those who look from elsewhere an interrupt without its end goes on. Where it idles at the end of
+/// a wait, all of that since the wake-up is the sleep's.
 fn at_most_ns(lost: &[Moment], told: &[Moment], tid: u64) -> u64 {
     let (first, end) = (told[0].at, told[told.len() - 1].at);
     let from = |it: &Moment| {
@@ -64,7 +65,14 @@ fn at_most_ns(lost: &[Moment], told: &[Moment], tid: u64) -> u64 {
             .rev()
             .filter(|before| before.cpu == it.cpu && before.at < it.at);
         let mut before = before.filter(|it| matches!(it.what, What::Switch(..)));
-        until.saturating_sub(before.next().map_or(first, |before| before.at))
+        let since = before.next().map_or(first, |before| before.at);
+        let mut woken = told.iter().rev().filter(|woken| woken.at < it.at);
+        let woken = woken.find(|it| matches!(it.what, What::Waking(of) if of == tid));
+        let since = match (it.what, woken) {
+            (What::Switch(IDLE, ..) | What::Switch(_, IDLE, _), Some(woken)) => since.min(woken.at),
+            _ => since,
+        };
+        until.saturating_sub(since)
     };
     lost.iter().map(from).sum()
 }
