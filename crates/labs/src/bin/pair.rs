@@ -1,5 +1,5 @@
-//! `pair FOLDER [timerlat]` records a Linux guest and its host in a lab beside a disturber, and
-//! puts `quiet.rec`, `guest.rec` and `host.rec` into the folder, for `vmnoise explain`.
+//! `pair FOLDER [timerlat | SUITE]` records a Linux guest and its host in a lab beside a disturber,
+//! and puts `quiet.rec`, `guest.rec` and `host.rec` into the folder, for `vmnoise explain`.
 //! `pair FOLDER two CPUS|virtual:SHIFT [SUITE]` records two guests of two vCPUs each and their host,
 //! which has so many CPUs, or one under virtual time.
 #![forbid(unsafe_code)]
@@ -12,7 +12,7 @@ use vmnoise_labs::bed::{Kernel, Suite};
 use vmnoise_labs::neighbours::{Neighbours, files};
 use vmnoise_labs::pair::{DISTURBED, HOST, Pair, QUIET};
 
-const USAGE: &str = "usage: pair FOLDER [timerlat | two CPUS|virtual:SHIFT [SUITE]]";
+const USAGE: &str = "usage: pair FOLDER [timerlat | SUITE | two CPUS|virtual:SHIFT [SUITE]]";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +22,10 @@ fn main() -> Result<()> {
         [folder] => (folder, pair),
         [folder, "timerlat"] => (folder, pair.timerlat()),
         [folder, "two", ref how @ ..] => return two(folder, how),
+        [folder, name] => {
+            let pair = Pair::of(Kernel::Cloud, suite(Some(name))?)?;
+            (folder, pair.virtual_time(0))
+        }
         _ => bail!(USAGE),
     };
     std::fs::create_dir_all(folder).with_context(|| folder.to_owned())?;
@@ -34,13 +38,12 @@ fn main() -> Result<()> {
 }
 
 fn two(folder: &str, how: &[&str]) -> Result<()> {
-    let (time, suite) = match *how {
+    let (time, name) = match *how {
         [time] => (time, None),
         [time, suite] => (time, Some(suite)),
         _ => bail!(USAGE),
     };
-    let suite = Suite::ALL.into_iter().find(|it| it.name() == suite);
-    let neighbours = Neighbours::of(Kernel::Cloud, suite.context(USAGE)?)?;
+    let neighbours = Neighbours::of(Kernel::Cloud, suite(name)?)?;
     let neighbours = match time.strip_prefix("virtual:") {
         Some(shift) => neighbours.virtual_time(shift.parse()?),
         None => neighbours.cpus(time.parse()?),
@@ -52,6 +55,11 @@ fn two(folder: &str, how: &[&str]) -> Result<()> {
     }
     println!("{}", recorded.kernel_version);
     Ok(())
+}
+
+fn suite(name: Option<&str>) -> Result<Suite> {
+    let mut suites = Suite::ALL.into_iter();
+    suites.find(|it| it.name() == name).context(USAGE)
 }
 
 fn copy(from: &Path, folder: &str, name: &str) -> Result<()> {
