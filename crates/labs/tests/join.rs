@@ -6,7 +6,7 @@ mod altered;
 mod join_judge;
 mod pairing_judge;
 
-use join_judge::{Joined, assert_covers, assert_explains, assert_explains_all_but_the_way};
+use join_judge::{Joined, assert_covers, assert_explains};
 use vmnoise_labs::bed::{Kernel, Suite};
 use vmnoise_labs::pair::Pair;
 
@@ -17,7 +17,7 @@ fn assert_names_the_disturber(suite: Suite) -> Joined {
     joined.assert_steal_is_run_delay();
     assert_covers(&joined.quiet);
     assert_covers(&joined.disturbed);
-    assert_explains_all_but_the_way(&joined.quiet);
+    joined.assert_explains_all_but_the_ways();
     assert_explains(&joined.disturbed);
     joined
 }
