@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 use arrow_data::{BufferSpec, layout};
+use arrow_ipc::MetadataVersion;
 use arrow_ipc::reader::read_record_batch;
-use arrow_ipc::{MetadataVersion, root_as_message};
 use arrow_schema::{ArrowError, DataType, Fields, SchemaRef};
 
 use crate::messages::Message;
@@ -30,7 +30,7 @@ impl Decoder {
 
     /// The batch in this message, or one line on why there is none.
     pub fn decode(&self, message: &Message) -> Result<RecordBatch, String> {
-        let header = root_as_message(&message.metadata).map_err(|_| "its metadata is not valid")?;
+        let header = message.header().ok_or("its metadata is not valid")?;
         let batch = header
             .header_as_record_batch()
             .ok_or("a message that is no batch")?;
@@ -61,9 +61,13 @@ impl Decoder {
         let nodes_fit = nodes
             .iter()
             .all(|node| within(node.length()) && (0..=node.length()).contains(&node.null_count()));
+        // Each byte is in one buffer only, or a few of them would be rows without end.
+        let mut end = 0;
         let buffers_fit = buffers.iter().zip(&self.widths).all(|(buffer, width)| {
             let (start, length) = (buffer.offset(), buffer.length());
-            within(start) && within(length) && within(start + length) && length % width == 0
+            let fits = (end..=body_bytes).contains(&start) && within(length);
+            end = if fits { start + length } else { i64::MAX };
+            within(end) && length % width == 0
         });
         within(batch.length()) && nodes_fit && buffers_fit && buffers.len() == self.widths.len()
     }

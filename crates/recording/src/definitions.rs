@@ -1,26 +1,85 @@
-//! Whether a stream defines its sources and vCPUs before it uses them, in order.
+//! Whether a stream defines its sources and vCPUs before it uses them, in order, and its header the
+//! CPUs.
 
-use vmnoise_events::{Event, SourceId, VcpuId};
+use vmnoise_events::{Event, Exit, RunFacts, SourceId, VcpuId, Workload};
 
-/// How many are defined so far.
-#[derive(Debug, Default)]
+use crate::limits::CPUS;
+
+/// How many are defined so far, and which CPUs.
+#[derive(Debug)]
 pub(crate) struct Definitions {
     pub sources: u32,
     pub vcpus: u32,
+    cpus: Cpus,
 }
 
-/// An id that is not defined, or is defined out of order.
+/// What an event refers to that is not defined, or is defined out of order.
 #[derive(Debug, thiserror::Error)]
-#[error("{what} {id} is out of order, {defined} are defined")]
-pub(crate) struct Undefined {
-    /// `source` or `vCPU`.
-    pub what: &'static str,
-    pub id: u32,
-    /// How many of its kind are defined.
-    pub defined: u32,
+pub(crate) enum Undefined {
+    #[error("{what} {id} is out of order, {defined} are defined")]
+    Id {
+        /// `source` or `vCPU`.
+        what: &'static str,
+        id: u32,
+        /// How many of its kind are defined.
+        defined: u32,
+    },
+    #[error("something is told of CPU {0}, which the header does not list")]
+    Cpu(u32),
+}
+
+/// CPUs that something may be told of.
+#[derive(Debug)]
+enum Cpus {
+    /// By their numbers, up to the last that is listed.
+    Listed(Vec<bool>),
+    /// Threads of others and vCPUs move, and a CPU may come while they run: any that a machine may have.
+    Any,
+}
+
+impl Cpus {
+    fn of(facts: &RunFacts) -> Cpus {
+        if matches!(facts.workload, Workload::Observed | Workload::Vcpus) {
+            return Cpus::Any;
+        }
+        let of_host = facts.host.apic_ids.iter().map(|id| &id.0);
+        let listed = facts.options.cpus.iter().chain(&facts.host.allowed_cpus);
+        let mut cpus = Vec::new();
+        // No more than the limits of a header allow; a writer is not held to them.
+        for &cpu in listed.chain(of_host).filter(|cpu| **cpu < CPUS) {
+            let place = cpu as usize;
+            if place >= cpus.len() {
+                cpus.resize(place + 1, false);
+            }
+            cpus[place] = true;
+        }
+        Cpus::Listed(cpus)
+    }
+
+    fn check(&self, cpu: u32) -> Result<(), Undefined> {
+        let is_there = match self {
+            Cpus::Listed(listed) => listed.get(cpu as usize) == Some(&true),
+            Cpus::Any => cpu < CPUS,
+        };
+        is_there.then_some(()).ok_or(Undefined::Cpu(cpu))
+    }
+
+    fn check_exit(&self, exit: &Exit) -> Result<(), Undefined> {
+        self.check(exit.exit_cpu)?;
+        self.check(exit.entry_cpu)
+    }
 }
 
 impl Definitions {
+    /// Those of a stream with this header.
+    pub fn new(facts: &RunFacts) -> Definitions {
+        Definitions {
+            sources: 0,
+            vcpus: 0,
+            cpus: Cpus::of(facts),
+        }
+    }
+
     /// Takes the definition that this event is, or checks those that it refers to.
     pub fn check(&mut self, event: &Event) -> Result<(), Undefined> {
         match event {
@@ -29,7 +88,13 @@ impl Definitions {
                 within("source", id, self.sources, id == self.sources)?;
                 self.sources += 1;
             }
-            Event::Activity(activity) => self.source(activity.source)?,
+            Event::Activity(activity) => {
+                self.cpus.check(activity.cpu)?;
+                self.source(activity.source)?;
+            }
+            Event::Gap(gap) => self.cpus.check(gap.cpu)?,
+            Event::Activation(activation) => self.cpus.check(activation.cpu)?,
+            Event::Tally(tally) => self.cpus.check(tally.cpu)?,
             // A vCPU may be defined anew.
             Event::Vcpu(vcpu) => {
                 let id = vcpu.id.0;
@@ -37,16 +102,21 @@ impl Definitions {
                 self.vcpus += u32::from(id == self.vcpus);
             }
             Event::VcpuClock(clock) => self.vcpu(clock.vcpu)?,
-            Event::Exit(exit) => self.vcpu(exit.vcpu)?,
+            Event::Exit(exit) => {
+                self.vcpu(exit.vcpu)?;
+                self.cpus.check_exit(&exit.exit)?;
+            }
             Event::VcpuInterval(interval) => {
                 self.vcpu(interval.vcpu)?;
+                self.cpus.check(interval.cpu)?;
+                self.cpus.check(interval.to_cpu)?;
                 interval.source.map_or(Ok(()), |id| self.source(id))?;
             }
-            Event::VcpuTotals(totals) => self.vcpu(totals.vcpu)?,
-            Event::Gap(_)
-            | Event::Activation(_)
-            | Event::Anchor(_)
-            | Event::Tally(_)
+            Event::VcpuTotals(totals) => {
+                self.vcpu(totals.vcpu)?;
+                (totals.worst.as_ref()).map_or(Ok(()), |exit| self.cpus.check_exit(exit))?;
+            }
+            Event::Anchor(_)
             | Event::Loss(_)
             | Event::OwnCost(_)
             | Event::Watermark(_)
@@ -69,6 +139,6 @@ impl Definitions {
 fn within(what: &'static str, id: u32, defined: u32, fits: bool) -> Result<(), Undefined> {
     match fits {
         true => Ok(()),
-        false => Err(Undefined { what, id, defined }),
+        false => Err(Undefined::Id { what, id, defined }),
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use arrow_schema::ArrowError;
 
+use crate::definitions::Undefined;
 use crate::messages::Fault;
 
 /// Why a recording could not be written. After an error the recording ends at
@@ -33,9 +34,24 @@ pub enum WriteError {
         /// How many of its kind this recording has defined.
         defined: u32,
     },
+    /// An event of a CPU that no reader would accept.
+    #[error("the header lists no CPU {cpu}; report this as a bug")]
+    Cpu {
+        /// Its number.
+        cpu: u32,
+    },
     /// Arrow refused to encode a batch.
     #[error("cannot encode a batch of the recording; report this as a bug")]
     Encode(#[from] ArrowError),
+}
+
+impl From<Undefined> for WriteError {
+    fn from(undefined: Undefined) -> WriteError {
+        match undefined {
+            Undefined::Id { what, id, defined } => WriteError::Order { what, id, defined },
+            Undefined::Cpu(cpu) => WriteError::Cpu { cpu },
+        }
+    }
 }
 
 /// Why a file could not be read as a recording. Everything in the batches before

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use arrow_ipc::convert::try_fb_to_schema;
-use arrow_ipc::root_as_message;
 use arrow_schema::{Schema, SchemaRef};
 use vmnoise_events::RunFacts;
 
 use crate::checksum;
 use crate::decode::first_line;
 use crate::error::ReadError;
+use crate::limits;
 use crate::messages::{Fault, Message, Next};
 use crate::schema::{FORMAT_VERSION, keys, schema};
 
@@ -54,7 +54,7 @@ impl Header {
 }
 
 fn decode_schema(message: &Message) -> Result<Schema, ReadError> {
-    let header = root_as_message(&message.metadata).ok();
+    let header = message.header();
     let schema = header
         .and_then(|header| header.header_as_schema())
         .ok_or_else(|| foreign("it is an Arrow stream that does not start with a schema"))?;
@@ -82,12 +82,14 @@ fn decode_facts(schema: &Schema) -> Result<(RunFacts, u32), ReadError> {
         text.ok_or_else(|| damaged(format!("it lacks `{key}`")))
     };
     let facts = text(keys::FACTS)?;
+    limits::check_length(facts).map_err(damaged)?;
     let checksum = checksum::of_facts(facts);
     if text(keys::FACTS_CRC32)?.parse() != Ok(checksum) {
         return Err(damaged("the checksum does not fit the facts".to_owned()));
     }
-    let facts = serde_json::from_str(facts)
+    let facts: RunFacts = serde_json::from_str(facts)
         .map_err(|error| damaged(format!("the facts are not understood: {error}")))?;
+    limits::check(&facts).map_err(damaged)?;
     Ok((facts, checksum))
 }
 

@@ -12,6 +12,7 @@ mod decode;
 mod definitions;
 mod error;
 mod header;
+mod limits;
 mod messages;
 mod reader;
 mod rows;

@@ -7,7 +7,8 @@
 use std::io::{self, Read};
 
 use arrow_buffer::Buffer;
-use arrow_ipc::root_as_message;
+use arrow_ipc::root_as_message_with_opts;
+use flatbuffers::VerifierOptions;
 
 /// What each message of a stream starts with.
 const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -15,6 +16,15 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 /// Memory set aside before the bytes of a message are seen to exist: more than
 /// any batch of our writer needs.
 const TRUSTED_BYTES: u64 = 4 << 20;
+
+/// The longest metadata: the facts (see `limits.rs`), and the columns.
+const METADATA_BYTES: usize = 20 << 20;
+/// The longest body: our writer's 16,384 rows with a name of 512 bytes each are 10 MB, and those of the
+/// last totals follow.
+const BODY_BYTES: i64 = 64 << 20;
+/// How often the parts of metadata may refer to the same bytes, on average. Our writer's share what
+/// describes a table, and nothing else.
+const SHARED: usize = 16;
 
 /// What comes next in the stream.
 pub(crate) enum Next {
@@ -29,6 +39,22 @@ pub(crate) enum Next {
 pub(crate) struct Message {
     pub metadata: Vec<u8>,
     pub body: Buffer,
+}
+
+impl Message {
+    /// Its metadata, if they are what they claim to be: a few bytes that many parts refer to would be
+    /// copied as often.
+    pub fn header(&self) -> Option<arrow_ipc::Message<'_>> {
+        header(&self.metadata)
+    }
+}
+
+fn header(metadata: &[u8]) -> Option<arrow_ipc::Message<'_>> {
+    let options = VerifierOptions {
+        max_apparent_size: metadata.len().saturating_mul(SHARED),
+        ..VerifierOptions::default()
+    };
+    root_as_message_with_opts(&options, metadata).ok()
 }
 
 /// Why there is no next message.
@@ -81,23 +107,23 @@ impl<R: Read> Messages<R> {
         let metadata = match i32::from_le_bytes(length) {
             0 if self.take(1)?.is_empty() => return Ok(Next::EndMarker),
             0 => return Err(Fault::Corrupt("data follows the end marker".to_owned())),
-            length => self.exactly(length.into())?,
+            length => self.exactly("metadata", length.into(), METADATA_BYTES as i64)?,
         };
-        let body_bytes = match root_as_message(&metadata) {
-            Ok(message) => message.bodyLength(),
-            Err(_) => {
-                return Err(Fault::Corrupt(
-                    "a message's metadata is not valid".to_owned(),
-                ));
-            }
+        let Some(body_bytes) = header(&metadata).map(|header| header.bodyLength()) else {
+            let what = "a message's metadata is not valid".to_owned();
+            return Err(Fault::Corrupt(what));
         };
-        let body = Buffer::from(self.exactly(body_bytes)?);
+        let body = Buffer::from(self.exactly("data", body_bytes, BODY_BYTES)?);
         Ok(Next::Message(Message { metadata, body }))
     }
 
-    fn exactly(&mut self, bytes: i64) -> Result<Vec<u8>, Fault> {
-        let wanted = u64::try_from(bytes)
-            .map_err(|_| Fault::Corrupt(format!("a message of {bytes} bytes")))?;
+    fn exactly(&mut self, what: &str, bytes: i64, most: i64) -> Result<Vec<u8>, Fault> {
+        let wanted = u64::try_from(bytes).ok().filter(|_| bytes <= most);
+        let wanted = wanted.ok_or_else(|| {
+            Fault::Corrupt(format!(
+                "a message of {bytes} bytes of {what}, which none has"
+            ))
+        })?;
         let found = self.take(wanted)?;
         if (found.len() as u64) < wanted {
             return Err(Fault::Truncated);

@@ -63,6 +63,7 @@ impl<R: Read> Reader<R> {
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut messages = Messages::new(input);
         let header = Header::decode(messages.next(), messages.at())?;
+        let definitions = Definitions::new(&header.facts);
         Ok(Reader {
             messages,
             decoder: Decoder::new(header.schema),
@@ -70,7 +71,7 @@ impl<R: Read> Reader<R> {
             checksum: header.checksum,
             batches: 0,
             rows: None,
-            definitions: Definitions::default(),
+            definitions,
             ending: None,
         })
     }

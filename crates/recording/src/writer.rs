@@ -12,7 +12,7 @@ use vmnoise_events::{Event, RunFacts};
 
 use crate::checksum;
 use crate::columns::Columns;
-use crate::definitions::{Definitions, Undefined};
+use crate::definitions::Definitions;
 use crate::error::WriteError;
 use crate::schema::{FORMAT_VERSION, keys, schema};
 
@@ -33,7 +33,8 @@ pub struct Writer<W: Write> {
     schema: SchemaRef,
     columns: Columns,
     checksum: u32,
-    definitions: Definitions,
+    /// `None` where whatever comes is written.
+    definitions: Option<Definitions>,
 }
 
 impl Writer<File> {
@@ -59,6 +60,21 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// [`WriteError::Io`] where the output refuses.
     pub fn new(output: W, facts: &RunFacts) -> Result<Self, WriteError> {
+        let definitions = Definitions::new(facts);
+        let writer = Writer::unchecked(output, facts)?;
+        Ok(Writer {
+            definitions: Some(definitions),
+            ..writer
+        })
+    }
+
+    /// The same for a recording that no recorder makes: it takes any event. Tests and fuzzers hand such
+    /// a file to readers.
+    ///
+    /// # Errors
+    /// [`WriteError::Io`] where the output refuses.
+    #[doc(hidden)]
+    pub fn unchecked(output: W, facts: &RunFacts) -> Result<Self, WriteError> {
         let facts = serde_json::to_string(facts).expect("facts have string keys only");
         let checksum = checksum::of_facts(&facts);
         let schema = schema(
@@ -76,7 +92,7 @@ impl<W: Write> Writer<W> {
             schema,
             columns: Columns::new(),
             checksum,
-            definitions: Definitions::default(),
+            definitions: None,
         };
         writer.write_staged()?;
         Ok(writer)
@@ -86,12 +102,13 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// [`WriteError::Order`] for a source or vCPU that is not the next in order, or
-    /// an event whose source or vCPU was not defined; the event is not recorded.
+    /// an event whose source or vCPU was not defined, and [`WriteError::Cpu`] for one of a CPU
+    /// that the facts do not list; the event is not recorded.
     /// [`WriteError::Io`] where the output refuses a batch.
     pub fn push(&mut self, event: &Event) -> Result<(), WriteError> {
-        self.definitions
-            .check(event)
-            .map_err(|Undefined { what, id, defined }| WriteError::Order { what, id, defined })?;
+        if let Some(definitions) = &mut self.definitions {
+            definitions.check(event)?;
+        }
         self.columns.append(event);
         if self.columns.rows() >= BATCH_ROWS {
             self.flush()?;

@@ -95,7 +95,7 @@ fn a_run_without_events_is_a_recording() {
 fn the_writer_refuses_what_no_reader_would_take() {
     let mut writer = Writer::new(Vec::new(), &facts()).unwrap();
     let unnamed = Event::Activity(Activity {
-        cpu: 0,
+        cpu: 1,
         kind: ActivityKind::Irq,
         start_mono_ns: 0,
         end_mono_ns: 0,
@@ -111,8 +111,8 @@ fn the_writer_refuses_what_no_reader_would_take() {
         kind: VcpuIntervalKind::Blocked,
         start_mono_ns: 0,
         end_mono_ns: 0,
-        cpu: 0,
-        to_cpu: 0,
+        cpu: 1,
+        to_cpu: 1,
         source: Some(SourceId(0)),
     };
     let of_nobody = Event::VcpuInterval(interval);

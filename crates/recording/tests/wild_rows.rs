@@ -176,6 +176,14 @@ fn what_no_writer_writes_is_named() {
             "vCPU 1 is out of order",
         ),
         (null("cpu"), "lacks `cpu`"),
+        (
+            column("cpu", u32s(&good, "cpu", |_, old| old + 6)),
+            "CPU 7, which the header does not list",
+        ),
+        (
+            column("to_cpu", u32s(&good, "to_cpu", |_, old| old << 20)),
+            "CPU 3145728, which the header does not list",
+        ),
         (null("name"), "lacks `name`"),
         (null("end_mono_ns"), "lacks `end_mono_ns`"),
         (

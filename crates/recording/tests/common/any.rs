@@ -6,8 +6,8 @@ use proptest::option;
 use proptest::prelude::*;
 use vmnoise_events::*;
 
-/// Any stream a run may send: sources in order and before their first use, and
-/// every number from end to end of its type.
+/// Any stream a run may send: sources in order and before their first use, CPUs that the header
+/// lists, and every other number from end to end of its type.
 pub fn any_stream(max_events: usize) -> impl Strategy<Value = Vec<Event>> {
     vec(any_event(), 0..max_events).prop_map(|mut events| {
         let (mut sources, mut vcpus) = (0, 0);
@@ -15,6 +15,10 @@ pub fn any_stream(max_events: usize) -> impl Strategy<Value = Vec<Event>> {
             id.0 = id.0.checked_rem(vcpus).unwrap_or(0);
             vcpus > 0
         };
+        events
+            .iter_mut()
+            .flat_map(cpus_of)
+            .for_each(|cpu| *cpu = *cpu & 2 | 1);
         events.retain_mut(|event| match event {
             Event::Vcpu(vcpu) => {
                 // Some are defined anew.
@@ -379,4 +383,20 @@ fn any_reason_totals() -> impl Strategy<Value = ReasonTotals> {
                 histogram,
             },
         )
+}
+
+/// The CPUs that an event tells of.
+fn cpus_of(event: &mut Event) -> Vec<&mut u32> {
+    match event {
+        Event::Gap(gap) => vec![&mut gap.cpu],
+        Event::Activity(activity) => vec![&mut activity.cpu],
+        Event::Activation(activation) => vec![&mut activation.cpu],
+        Event::Tally(tally) => vec![&mut tally.cpu],
+        Event::VcpuInterval(interval) => vec![&mut interval.cpu, &mut interval.to_cpu],
+        Event::Exit(VcpuExit { exit, .. }) => vec![&mut exit.exit_cpu, &mut exit.entry_cpu],
+        Event::VcpuTotals(totals) => (totals.worst.iter_mut())
+            .flat_map(|exit| [&mut exit.exit_cpu, &mut exit.entry_cpu])
+            .collect(),
+        _ => Vec::new(),
+    }
 }
