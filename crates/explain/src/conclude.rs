@@ -16,8 +16,8 @@ use crate::summary::{
 use crate::wakeups::{Wakeup, Wakeups, WorstWakeup, WorstWakeups};
 
 pub(crate) fn conclude(explainer: Explainer) -> Summary {
-    let impossible_gaps = explainer.cpus.iter().map(|cpu| cpu.impossible_gaps).sum();
-    let losses = explainer.losses.with_undecodable(impossible_gaps);
+    let impossible = explainer.cpus.iter().map(Cpu::impossible).sum();
+    let losses = explainer.losses.with_undecodable(impossible);
     let late_gaps: u64 = explainer.cpus.iter().map(|cpu| cpu.late_gaps).sum();
     let periodic = explainer.cpus.iter().flat_map(periodic_of).collect();
     let cpus: Vec<CpuSummary> = explainer

@@ -21,7 +21,7 @@ use crate::reach::Reach;
 use crate::sight::{Sight, Testimony};
 use crate::timeline::Timeline;
 use crate::trace::Trace;
-use crate::wakeups::{Cutter, ExplainedWakeup, Wakeup, WakeupLedger};
+use crate::wakeups::{Cutter, ExplainedWakeup, Room, Wakeup, WakeupLedger};
 
 /// What all CPUs share while they advance.
 pub(crate) struct Shared<'a> {
@@ -39,6 +39,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) cutter: &'a mut Cutter,
     /// Of periodic tasks; 0 of other workloads.
     pub(crate) timer_period_ns: u64,
+    /// For those that would have waited while a task was late.
+    pub(crate) waits_room: &'a mut Room,
     pub(crate) on_wakeup: &'a mut dyn FnMut(Wakeup),
     /// Hears of each as well, beside a host.
     pub(crate) on_joined: &'a mut dyn FnMut(&ExplainedWakeup<'_>),
@@ -72,10 +74,14 @@ pub(crate) struct Cpu {
     pub(crate) started_mono_ns: Option<u64>,
     /// The workload's last reading as told before the last watermark.
     alive_tsc: Option<u64>,
+    /// Whether there is something to do here: something was told, or waits.
+    pub(crate) is_busy: bool,
+    /// What the last pass came to: see [`Self::advance`].
+    pub(crate) settled_ns: u64,
     /// Gaps whose activities came to be forgotten before them.
     pub(crate) late_gaps: u64,
-    /// Gaps that no clock can hold.
-    pub(crate) impossible_gaps: u64,
+    /// Gaps that no clock can hold, and wake-ups that stand for more than find room.
+    impossible_gaps: u64,
 }
 
 impl Cpu {
@@ -98,6 +104,8 @@ impl Cpu {
             period_counts: InterferenceCounts::default(),
             started_mono_ns: None,
             alive_tsc: None,
+            is_busy: true,
+            settled_ns: 0,
             late_gaps: 0,
             impossible_gaps: 0,
         }
@@ -110,8 +118,13 @@ impl Cpu {
 
     /// Whether results list it: an observed thread that may use many CPUs uses few.
     pub(crate) fn belongs_to_result(&self, facts: &RunFacts) -> bool {
-        let was_asked_for = facts.options.cpus.contains(&self.number);
+        let was_asked_for = facts.options.cpus.binary_search(&self.number).is_ok();
         self.was_measured() || (was_asked_for && facts.workload != Workload::Observed)
+    }
+
+    /// What was told of it that cannot be.
+    pub(crate) fn impossible(&self) -> u64 {
+        self.impossible_gaps.saturating_add(self.timeline.crowded())
     }
 
     pub(crate) fn add_gap(&mut self, gap: Gap) {
@@ -197,8 +210,22 @@ impl Cpu {
         self.below.settle(settled_ns);
         self.settle_host(reach, settled_ns, shared);
         self.trace_noise(reach, settled_ns, shared);
+        self.is_busy = !self.is_settled(clock);
         self.alive_tsc = self.tally.map(|tally| tally.last_tsc);
         settled_ns
+    }
+
+    /// Whether another pass would change nothing and settle what this one did, as long as nothing more is
+    /// told.
+    fn is_settled(&self, clock: &ClockMap) -> bool {
+        let nothing_waits =
+            self.waiting.is_empty() && self.waking.is_empty() && !self.host.is_fed();
+        let was_alive = self.tally.is_none_or(|tally| {
+            let was_there = self.alive_tsc == Some(tally.last_tsc);
+            was_there && clock.covers(tally.last_tsc) && self.started_mono_ns.is_some()
+        });
+        let traces_more = self.net_noise.as_ref().is_some_and(|it| !it.is_empty());
+        nothing_waits && was_alive && self.timeline.is_empty() && !traces_more
     }
 
     fn trace_noise(&mut self, reach: Reach, settled_ns: u64, shared: &mut Shared<'_>) {

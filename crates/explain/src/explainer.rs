@@ -1,5 +1,7 @@
 //! Takes the stream event by event; budgets come out as soon as they are certain.
 
+use std::collections::BTreeSet;
+
 use vmnoise_events::{
     Activity, ActivityKind, Event, Finish, HostFrame, LossKind, OwnCost, RunFacts, SourceId,
 };
@@ -19,7 +21,7 @@ use crate::reach::Reach;
 use crate::sight::{Sight, Testimony};
 use crate::summary::{Summary, WorstGap};
 use crate::trace::{Trace, TraceLine};
-use crate::wakeups::{Cutter, ExplainedWakeup, Wakeup, WorstWakeup, WorstWakeups};
+use crate::wakeups::{Cutter, ExplainedWakeup, Room, Wakeup, WorstWakeup, WorstWakeups};
 use crate::worst::Worst;
 
 /// Who hears of the gaps of one feed.
@@ -45,11 +47,17 @@ pub struct Explainer {
     pub(crate) names: Names,
     /// Ascending by number.
     pub(crate) cpus: Vec<Cpu>,
+    /// The numbers of those that have something to do; a stream may list thousands, and be full of
+    /// watermarks.
+    busy: BTreeSet<u32>,
+    /// Of the others, up to when each has settled (CLOCK_MONOTONIC, ns), and its number.
+    still: BTreeSet<(u64, u32)>,
     /// Index in `cpus` of the last one asked for: events come in runs.
     recent: usize,
     attribution: Attribution,
     pub(crate) worst: Worst,
     cutter: Cutter,
+    waits_room: Room,
     pub(crate) worst_wakeups: WorstWakeups,
     /// Certain, and not taken yet.
     wakeups: Vec<Wakeup>,
@@ -87,22 +95,27 @@ impl Explainer {
     }
 
     fn start(facts: &RunFacts, trace: Option<Trace>) -> Self {
-        let mut numbers = facts.options.cpus.clone();
+        let mut facts = facts.clone();
+        let numbers = &mut facts.options.cpus;
         numbers.sort_unstable();
         numbers.dedup();
+        let cpus = numbers.iter();
+        let cpus = cpus.map(|number| Cpu::new(*number, trace.is_some()));
+        let cpus: Vec<Cpu> = cpus.collect();
+        let facts = &facts;
         Self {
             facts: facts.clone(),
             sight: Sight::new(facts),
             clock: ClockMap::new(&facts.clock),
             names: Names::default(),
-            cpus: numbers
-                .into_iter()
-                .map(|number| Cpu::new(number, trace.is_some()))
-                .collect(),
+            busy: cpus.iter().map(|cpu| cpu.number).collect(),
+            still: BTreeSet::new(),
+            cpus,
             recent: 0,
             attribution: Attribution::default(),
             worst: Worst::new(facts.options.top, facts.options.stop_ns),
             cutter: Cutter::default(),
+            waits_room: Room::default(),
             worst_wakeups: WorstWakeups::new(facts),
             wakeups: Vec::new(),
             trace,
@@ -213,8 +226,9 @@ impl Explainer {
     /// CPU it is and when it ends, CLOCK_MONOTONIC in nanoseconds.
     pub(crate) fn due_ends(&self, watermark_ns: Option<u64>) -> impl Iterator<Item = (u32, u64)> {
         let reach = watermark_ns.map_or(Reach::End, Reach::To);
-        let cpus = self.cpus.iter();
-        cpus.flat_map(move |cpu| {
+        // The others wait for nothing.
+        let busy = self.busy.iter().filter_map(|number| self.cpu(*number));
+        busy.flat_map(move |cpu| {
             let ends = cpu.due_ends(reach, &self.clock);
             ends.map(|end_ns| (cpu.number, end_ns))
         })
@@ -291,7 +305,7 @@ impl Explainer {
         let Some(number) = self.feed.cpu_of(frame, &self.facts, &self.clock) else {
             return;
         };
-        if !self.facts.options.cpus.contains(&number) {
+        if self.facts.options.cpus.binary_search(&number).is_err() {
             return;
         }
         let cpu = self.cpu_mut(number);
@@ -322,6 +336,7 @@ impl Explainer {
 
     /// The CPU with this number, added where the options do not name it.
     fn cpu_mut(&mut self, number: u32) -> &mut Cpu {
+        let mut is_new = false;
         if self
             .cpus
             .get(self.recent)
@@ -330,13 +345,25 @@ impl Explainer {
             self.recent = match self.cpus.binary_search_by_key(&number, |cpu| cpu.number) {
                 Ok(found) => found,
                 Err(place) => {
+                    is_new = true;
                     self.cpus
                         .insert(place, Cpu::new(number, self.trace.is_some()));
                     place
                 }
             };
         }
-        &mut self.cpus[self.recent]
+        let cpu = &mut self.cpus[self.recent];
+        // A new one is busy without being known to be.
+        if !cpu.is_busy || is_new {
+            cpu.is_busy = true;
+            self.busy.insert(number);
+        }
+        cpu
+    }
+
+    fn cpu(&self, number: u32) -> Option<&Cpu> {
+        let place = self.cpus.binary_search_by_key(&number, |cpu| cpu.number);
+        place.ok().map(|place| &self.cpus[place])
     }
 
     fn advance(&mut self, reach: Reach, audience: Audience<'_>) {
@@ -346,10 +373,13 @@ impl Explainer {
             names,
             attribution,
             cpus,
+            busy,
+            still,
             worst,
             facts,
             trace,
             cutter,
+            waits_room,
             worst_wakeups,
             wakeups,
             doubt,
@@ -368,6 +398,7 @@ impl Explainer {
             trace: trace.as_mut(),
             cutter,
             timer_period_ns: timer.map_or(0, |timer| timer.period_ns),
+            waits_room,
             on_wakeup: &mut |mut wakeup| {
                 worst_wakeups.see(&mut wakeup);
                 // Who hears of them one by one needs no copy.
@@ -377,12 +408,24 @@ impl Explainer {
             },
             on_joined: audience.on_wakeup,
         };
-        for cpu in cpus {
-            let cpu_settled_ns = cpu.advance(reach, &mut shared, &mut |gap| {
+        busy.retain(|number| {
+            let Ok(place) = cpus.binary_search_by_key(number, |cpu| cpu.number) else {
+                return false;
+            };
+            let cpu = &mut cpus[place];
+            still.remove(&(cpu.settled_ns, *number));
+            cpu.settled_ns = cpu.advance(reach, &mut shared, &mut |gap| {
                 worst.see(gap.budget);
                 (audience.on_gap)(gap);
             });
-            settled_ns = settled_ns.min(cpu_settled_ns);
+            settled_ns = settled_ns.min(cpu.settled_ns);
+            if !cpu.is_busy {
+                still.insert((cpu.settled_ns, *number));
+            }
+            cpu.is_busy
+        });
+        if let Some((first_ns, _)) = still.first() {
+            settled_ns = settled_ns.min(*first_ns);
         }
         if let Some(trace) = trace {
             match reach {

@@ -4,6 +4,7 @@
 use vmnoise_events::{Activity, ActivityKind};
 
 use crate::names::{Names, row};
+use crate::timeline::LIVE;
 use crate::usual_kvm::{Held, KvmPart, Others, UsualKvm};
 
 /// An exit in which others had so little part that it may be a standard.
@@ -152,11 +153,16 @@ impl Inside {
 fn inside_exit(activities: &[Activity], index: usize) -> Inside {
     let mut inside = Inside::default();
     let end_ns = activities[index].end_mono_ns;
-    for activity in activities[index + 1..]
-        .iter()
-        .take_while(|a| a.start_mono_ns < end_ns)
-    {
+    let nested = activities[index + 1..].iter();
+    let mut exits = 0;
+    for activity in nested.take_while(|a| a.start_mono_ns < end_ns) {
         inside.add(activity.kind);
+        // An exit has none inside; a damaged stream may have any number.
+        exits += usize::from(activity.kind == ActivityKind::Exit);
+        if exits > LIVE {
+            inside.more = true;
+            break;
+        }
         if inside.vmm && inside.others() == Others::More {
             break;
         }

@@ -1,5 +1,7 @@
 //! The running sums of one CPU.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use vmnoise_events::{InterferenceCounts, Share, SourceId};
 
@@ -8,7 +10,6 @@ use crate::feed::HostTold;
 use crate::guest_columns::{ExitCounts, GuestColumns};
 use crate::interference::Interference;
 use crate::lengths::Lengths;
-use crate::names::{below_index, row};
 use crate::share_totals::ShareTotals;
 use crate::sight::Sight;
 
@@ -161,10 +162,9 @@ pub(crate) struct Ledger {
     pub(crate) lengths: Lengths,
     pub(crate) steal_clamps: u64,
     pub(crate) sources: Vec<SourceTotal>,
-    /// Where in `sources` a pair of source and share is, plus 1; 0 if nowhere.
-    slots: Vec<u32>,
-    /// The same of sources on the host.
-    below_slots: Vec<u32>,
+    /// Where in `sources` a pair of source and share is. A stream may define any number of sources, and
+    /// each CPU meets few.
+    places: HashMap<(Option<SourceId>, Share), usize>,
     pub(crate) bare: BareGaps,
 }
 
@@ -173,11 +173,10 @@ impl Ledger {
         Self {
             run: Sums::default(),
             period: Sums::default(),
-            lengths: Lengths::new(),
+            lengths: Lengths::default(),
             steal_clamps: 0,
             sources: Vec::new(),
-            slots: Vec::new(),
-            below_slots: Vec::new(),
+            places: HashMap::new(),
             bare: BareGaps::default(),
         }
     }
@@ -199,15 +198,7 @@ impl Ledger {
     }
 
     fn total_of(&mut self, share: Share, source: Option<SourceId>) -> &mut SourceTotal {
-        let (slots, row) = match source.and_then(below_index) {
-            Some(index) => (&mut self.below_slots, index),
-            None => (&mut self.slots, row(source)),
-        };
-        let key = row * SHARES + share as usize;
-        if key >= slots.len() {
-            slots.resize(key + 1, 0);
-        }
-        if slots[key] == 0 {
+        let place = *self.places.entry((source, share)).or_insert_with(|| {
             self.sources.push(SourceTotal {
                 share,
                 source,
@@ -215,9 +206,9 @@ impl Ledger {
                 total_ns: 0,
                 max_ns: 0,
             });
-            slots[key] = self.sources.len() as u32;
-        }
-        &mut self.sources[slots[key] as usize - 1]
+            self.sources.len() - 1
+        });
+        &mut self.sources[place]
     }
 
     /// Books a settled budget.

@@ -1,54 +1,120 @@
-//! A distribution of lengths, exact to three significant digits.
+//! A distribution of lengths, exact to three significant digits. Its memory grows with the lengths that
+//! it has seen: one that has seen few is small, whatever they are.
 
-use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
 
-#[derive(Debug)]
-pub(crate) struct Lengths(Histogram<u64>);
+/// Lengths below this have a bucket each; above, a bucket is a 1,024th of the power of two below them, or
+/// less: what HdrHistogram has for three significant digits.
+const EXACT_BITS: u32 = 11;
+/// Buckets of a page.
+const PAGE: u64 = 16;
+
+/// Counts by bucket. Buckets lie on pages, and a page is there once a length came to it.
+#[derive(Debug, Default)]
+pub(crate) struct Lengths {
+    pages: BTreeMap<u16, Box<[u64; PAGE as usize]>>,
+    count: u64,
+}
 
 impl Lengths {
-    pub(crate) fn new() -> Self {
-        Self(Histogram::new(3).expect("3 significant digits are allowed"))
+    pub(crate) fn record(&mut self, ns: u64) {
+        self.record_n(ns, 1);
     }
 
-    pub(crate) fn record(&mut self, ns: u64) {
-        self.0
-            .record(ns)
-            .expect("the histogram grows to any u64 where usize has 64 bits");
+    /// Records a length so many times.
+    pub(crate) fn record_n(&mut self, ns: u64, count: u64) {
+        let bucket = bucket(ns);
+        let page = self.pages.entry(page(bucket)).or_default();
+        page[(bucket % PAGE) as usize] += count;
+        self.count += count;
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.0.len()
+        self.count
+    }
+
+    /// How many pages there are.
+    pub(crate) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// How many pages lie from one length to another, at most.
+    pub(crate) fn pages_between(from_ns: u64, to_ns: u64) -> usize {
+        usize::from(page(bucket(to_ns)).saturating_sub(page(bucket(from_ns)))) + 1
     }
 
     /// Upper edges in nanoseconds, ascending, of the buckets that hold any, and how many.
     pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
-        let recorded = self.0.iter_recorded();
-        recorded
-            .map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
-            .collect()
+        self.recorded().collect()
+    }
+
+    fn recorded(&self) -> impl Iterator<Item = (u64, u64)> {
+        let buckets = self.pages.iter().flat_map(|(page, counts)| {
+            let first = u64::from(*page) * PAGE;
+            (first..).zip(counts.iter().copied())
+        });
+        let recorded = buckets.filter(|(_, count)| *count > 0);
+        recorded.map(|(bucket, count)| (highest(bucket), count))
     }
 
     /// The lengths in nanoseconds that these parts (0 to 1, ascending) of all do not
     /// exceed; 0 of nothing.
     pub(crate) fn at_quantiles<const N: usize>(&self, quantiles: [f64; N]) -> [u64; N] {
-        let mut lengths_ns = [0; N];
-        for (length_ns, found) in lengths_ns
-            .iter_mut()
-            .zip(self.0.value_at_quantiles(quantiles))
-        {
-            *length_ns = found;
-        }
-        lengths_ns
+        let mut recorded = self.recorded();
+        let (mut length_ns, mut seen) = (0, 0);
+        quantiles.map(|quantile| {
+            let wanted = ((quantile * self.count as f64).ceil() as u64).max(1);
+            while seen < wanted
+                && let Some((edge_ns, count)) = recorded.next()
+            {
+                length_ns = edge_ns;
+                seen += count;
+            }
+            length_ns
+        })
     }
+}
+
+/// The shortest length in the same bucket.
+pub(crate) fn lowest(ns: u64) -> u64 {
+    let bits = dropped_bits(ns);
+    ns >> bits << bits
+}
+
+/// How many of its lowest bits a length loses.
+fn dropped_bits(ns: u64) -> u32 {
+    (u64::BITS - ns.leading_zeros()).saturating_sub(EXACT_BITS)
+}
+
+/// Buckets of one power of two follow those of the one below.
+fn bucket(ns: u64) -> u64 {
+    let bits = dropped_bits(ns);
+    (u64::from(bits) << (EXACT_BITS - 1)) + (ns >> bits)
+}
+
+/// The longest length in a bucket.
+fn highest(bucket: u64) -> u64 {
+    let half = EXACT_BITS - 1;
+    let bits = (bucket >> half).saturating_sub(1) as u32;
+    let top = bucket - (u64::from(bits) << half);
+    (top << bits) | ((1 << bits) - 1)
+}
+
+/// A u64 has 56,320 buckets.
+fn page(bucket: u64) -> u16 {
+    (bucket / PAGE) as u16
 }
 
 #[cfg(test)]
 mod tests {
+    use hdrhistogram::Histogram;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn any_length_fits() {
-        let mut lengths = Lengths::new();
+        let mut lengths = Lengths::default();
         for ns in [0, 1, 2, 3_000_000, u64::MAX - 1, u64::MAX] {
             lengths.record(ns);
         }
@@ -57,6 +123,42 @@ mod tests {
         assert_eq!(half, 2);
         assert!(most.abs_diff(3_000_000) < 3000);
         assert!(all >= u64::MAX - 1);
-        assert_eq!(Lengths::new().at_quantiles([0.5]), [0]);
+        assert_eq!(Lengths::default().at_quantiles([0.5]), [0]);
+    }
+
+    proptest! {
+        /// HdrHistogram by Gil Tene, whose buckets these are, is the second opinion. (In the
+        /// uppermost one its edge is one too low.)
+        #[test]
+        fn buckets_and_quantiles_are_those_of_hdr_histogram(
+            lengths in prop::collection::vec((any::<u64>(), 1u32..64, 1u64..5), 1..300),
+        ) {
+            let mut ours = Lengths::default();
+            let mut peer = Histogram::<u64>::new(3).unwrap();
+            for (ns, shift, count) in lengths {
+                let ns = ns >> shift;
+                ours.record_n(ns, count);
+                peer.record_n(ns, count).unwrap();
+                prop_assert!(lowest(ns) <= ns && bucket(lowest(ns)) == bucket(ns));
+                prop_assert!(lowest(ns) == 0 || bucket(lowest(ns) - 1) == bucket(ns) - 1);
+            }
+            let told = peer.iter_recorded();
+            let told = told.map(|it| (it.value_iterated_to(), it.count_at_value()));
+            prop_assert_eq!(ours.counts(), told.collect::<Vec<_>>());
+            prop_assert_eq!(ours.count(), peer.len());
+            let asked = [0.01, 0.5, 0.9, 0.99, 0.999, 1.0];
+            let told: Vec<u64> = peer.value_at_quantiles(asked).collect();
+            prop_assert_eq!(ours.at_quantiles(asked).to_vec(), told);
+        }
+    }
+
+    #[test]
+    fn what_has_seen_little_is_small() {
+        let mut lengths = Lengths::default();
+        for ns in [3, 1_000_000, u64::MAX] {
+            lengths.record_n(ns, 1_000_000_000);
+        }
+        assert_eq!(lengths.pages(), 3);
+        assert_eq!(Lengths::pages_between(0, u64::MAX), 56_320 / PAGE as usize);
     }
 }

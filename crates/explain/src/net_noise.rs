@@ -23,6 +23,11 @@ impl NetNoise {
         self.kept.push((activity, false));
     }
 
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
     /// Tells every activity that ended by `reach_ns` and owned time, once. What is
     /// nested in an activity ends before it, so that its duration is final then; it
     /// is net of the steal inside where `with_steal` says that this was sampled.

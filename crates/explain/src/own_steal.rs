@@ -2,6 +2,8 @@
 
 use vmnoise_events::Activity;
 
+use crate::timeline::LIVE;
+
 /// Scratch of the search, reused from gap to gap.
 #[derive(Debug, Default)]
 pub(crate) struct OwnSteal {
@@ -32,6 +34,8 @@ impl OwnSteal {
         nested_ns.resize(activities.len(), 0);
         for (index, activity) in activities.iter().enumerate() {
             open.retain(|&earlier| activities[earlier].end_mono_ns > activity.start_mono_ns);
+            // Of more, which no kernel nests, the outermost hold the rest.
+            open.truncate(LIVE);
             // What the sweep gives precedence over `activity` is not around it.
             let holder = open
                 .iter()

@@ -30,7 +30,7 @@ impl PlainKvm {
             self.classes.resize_with(place + 1, || None);
         }
         let class = self.classes[place].get_or_insert_with(|| {
-            let kvm_ns = Lengths::new();
+            let kvm_ns = Lengths::default();
             Box::new(Class {
                 kvm_ns,
                 p99_ns: 0,

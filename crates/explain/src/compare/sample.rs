@@ -26,7 +26,7 @@ impl Window {
             runtime_ns: 0,
             noise_ns: 0,
             max_gap_ns: 0,
-            lengths: Lengths::new(),
+            lengths: Lengths::default(),
             shares_ns: [0; Share::ALL.len()],
             known: [true; Share::ALL.len()],
         }

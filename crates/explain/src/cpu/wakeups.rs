@@ -50,7 +50,14 @@ impl Cpu {
         };
         let wakeup = shared.cutter.cut(activation, activities, exits, ground);
         let witnessed = testimony != Testimony::None;
-        ledger.book(&wakeup, shared.timer_period_ns, witnessed);
+        if !ledger.book(
+            &wakeup,
+            shared.timer_period_ns,
+            witnessed,
+            shared.waits_room,
+        ) {
+            self.impossible_gaps += 1;
+        }
         if sight.is_joined() {
             (shared.on_joined)(&shared.cutter.explained(&wakeup, exits, ground));
         }

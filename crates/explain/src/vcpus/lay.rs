@@ -60,6 +60,11 @@ impl HostWork {
         self.cpus.entry(activity.cpu).or_default().push(activity);
     }
 
+    /// Activities left out because too many went on at once.
+    pub(super) fn crowded(&self) -> u64 {
+        self.cpus.values().map(Timeline::crowded).sum()
+    }
+
     /// Forgets what ended by this instant.
     pub(super) fn forget(&mut self, until_ns: u64) {
         for timeline in self.cpus.values_mut() {

@@ -44,7 +44,7 @@ pub struct ExitsRun {
 
 impl ExitsRun {
     pub(super) fn conclude(explainer: ExitExplainer) -> ExitsRun {
-        let losses = explainer.losses.with_undecodable(0);
+        let losses = explainer.losses.with_undecodable(explainer.host.crowded());
         ExitsRun {
             exits: explainer.exits(),
             told: explainer.sums.told,

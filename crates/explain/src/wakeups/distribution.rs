@@ -2,10 +2,34 @@
 
 use serde::Serialize;
 
-use crate::lengths::Lengths;
+use crate::lengths::{Lengths, lowest};
 
 /// Waits that one latency may stand for: more come of a damaged stream only.
 const MAX_WAITS: u64 = 1_000_000;
+
+/// Pages of distributions ([`Lengths`]) that waits of nobody may take, 150 bytes each: so many, and one more
+/// for each wake-up. A CPU that was a million periods late has 700.
+const FIRST_PAGES: usize = 1 << 16;
+
+/// What is left of them.
+#[derive(Debug)]
+pub(crate) struct Room(usize);
+
+impl Default for Room {
+    fn default() -> Room {
+        Room(FIRST_PAGES)
+    }
+}
+
+impl Room {
+    fn has(&self, pages: usize) -> bool {
+        self.0 >= pages
+    }
+
+    fn take(&mut self, pages: usize) {
+        self.0 = (self.0 + 1).saturating_sub(pages);
+    }
+}
 
 /// Latencies in nanoseconds; percentiles are exact to three significant digits, the rest to
 /// the nanosecond.
@@ -39,7 +63,7 @@ pub(crate) struct Distribution {
 impl Distribution {
     pub(crate) fn new() -> Distribution {
         Distribution {
-            lengths: Lengths::new(),
+            lengths: Lengths::default(),
             min_ns: u64::MAX,
             max_ns: 0,
             sum_ns: 0,
@@ -54,12 +78,32 @@ impl Distribution {
     }
 
     /// Records a latency, and those of the tasks that would have waited meanwhile: one for
-    /// each period that went by, each shorter by a period.
-    pub(crate) fn record_corrected(&mut self, ns: u64, period_ns: u64) {
-        let waits = (ns.saturating_sub(1) / period_ns.max(1)).min(MAX_WAITS);
-        for periods in 0..=waits {
-            self.record(ns - periods * period_ns);
+    /// each period that went by, each shorter by a period. Where these are so many that they find no
+    /// room it records the one latency, and returns `false`.
+    pub(crate) fn record_corrected(&mut self, ns: u64, period_ns: u64, room: &mut Room) -> bool {
+        let period_ns = period_ns.max(1);
+        let waits = (ns.saturating_sub(1) / period_ns).min(MAX_WAITS);
+        let shortest_ns = ns - waits * period_ns;
+        let before = self.lengths.pages();
+        let fits = room.has(Lengths::pages_between(shortest_ns, ns));
+        self.max_ns = self.max_ns.max(ns);
+        let shortest_ns = if fits { shortest_ns } else { ns };
+        self.min_ns = self.min_ns.min(shortest_ns);
+        // Those of one bucket at once.
+        let mut longest_ns = ns;
+        loop {
+            let least_ns = shortest_ns.max(lowest(longest_ns));
+            let shorter = (longest_ns - least_ns) / period_ns;
+            self.lengths.record_n(longest_ns, shorter + 1);
+            let (first, last) = (longest_ns, longest_ns - shorter * period_ns);
+            self.sum_ns += u128::from(shorter + 1) * (u128::from(first) + u128::from(last)) / 2;
+            if last == shortest_ns {
+                break;
+            }
+            longest_ns = last - period_ns;
         }
+        room.take(self.lengths.pages() - before);
+        fits
     }
 
     /// `None` of nothing.
@@ -93,16 +137,55 @@ impl Distribution {
 mod tests {
     use super::*;
 
+    fn corrected(latencies: &[u64], period_ns: u64) -> Distribution {
+        let mut corrected = Distribution::new();
+        for ns in latencies {
+            assert!(corrected.record_corrected(*ns, period_ns, &mut Room::default()));
+        }
+        corrected
+    }
+
     #[test]
     fn a_long_wait_stands_for_all_that_would_have_waited() {
-        let mut corrected = Distribution::new();
-        corrected.record_corrected(350, 100);
-        corrected.record_corrected(20, 100);
-        corrected.record_corrected(100, 100);
-        let figures = corrected.figures().unwrap();
+        let figures = corrected(&[350, 20, 100], 100).figures().unwrap();
         assert_eq!(figures.count, 6, "350 250 150 50 20 100");
         assert_eq!((figures.min_ns, figures.max_ns), (20, 350));
         assert_eq!(figures.mean_ns, 920 / 6);
+    }
+
+    #[test]
+    fn waits_of_one_bucket_are_recorded_as_if_one_by_one() {
+        for (ns, period_ns) in [
+            (0, 7),
+            (1, 1),
+            (9_999, 1),
+            (5_000_000, 333),
+            (1 << 40, 1 << 22),
+        ] {
+            let mut each = Distribution::new();
+            let waits = ns.max(1) - 1;
+            (0..=waits / period_ns).for_each(|periods| each.record(ns - periods * period_ns));
+            let at_once = corrected(&[ns], period_ns);
+            assert_eq!(at_once.figures(), each.figures(), "{ns} {period_ns}");
+            assert_eq!(at_once.counts(), each.counts(), "{ns} {period_ns}");
+        }
+    }
+
+    #[test]
+    fn waits_without_end_find_no_room() {
+        let mut room = Room::default();
+        let mut late = 0;
+        // Every CPU would be a million periods late once.
+        for _ in 0..8_192 {
+            let mut corrected = Distribution::new();
+            late += u32::from(!corrected.record_corrected(1 << 40, 1 << 21, &mut room));
+            assert!(corrected.lengths.pages() <= 1_400);
+        }
+        assert!((8_000..8_192).contains(&late), "{late}");
+        let mut one = Distribution::new();
+        assert!(!one.record_corrected(u64::MAX, 1, &mut Room(0)));
+        let figures = one.figures().unwrap();
+        assert_eq!((figures.count, figures.min_ns), (1, u64::MAX));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use vmnoise_events::{Share, SourceId};
 
-use super::distribution::Distribution;
+use super::distribution::{Distribution, Room};
 use super::summary::{CpuWakeups, PhaseTotals};
 use super::wakeup::Wakeup;
 use crate::names::Names;
@@ -85,8 +85,14 @@ impl WakeupLedger {
         self.total_ns.checked_add(latency_ns).is_some()
     }
 
-    /// `witnessed` is what a host says.
-    pub(crate) fn book(&mut self, wakeup: &Wakeup, period_ns: u64, witnessed: bool) {
+    /// `witnessed` is what a host says. Returns whether all that would have waited meanwhile found room.
+    pub(crate) fn book(
+        &mut self,
+        wakeup: &Wakeup,
+        period_ns: u64,
+        witnessed: bool,
+        room: &mut Room,
+    ) -> bool {
         self.count += 1;
         self.witnessed += u64::from(witnessed);
         self.total_ns += wakeup.latency_ns;
@@ -100,8 +106,9 @@ impl WakeupLedger {
             self.thread.record(ns);
         }
         self.user.record(wakeup.latency_ns);
-        self.corrected
-            .record_corrected(wakeup.latency_ns, period_ns);
+        let fits = self
+            .corrected
+            .record_corrected(wakeup.latency_ns, period_ns, room);
         for (sum, ns) in self.phases_ns.iter_mut().zip(wakeup.phases_ns) {
             if let Some(ns) = ns {
                 *sum = Some(sum.unwrap_or(0) + ns);
@@ -115,6 +122,7 @@ impl WakeupLedger {
                 taken.add(self.count, part.ns);
             }
         }
+        fits
     }
 
     /// Wake-ups so far.

@@ -11,6 +11,7 @@ mod worst;
 
 pub(crate) use cut::{Cutter, Ground};
 pub use distribution::LatencyFigures;
+pub(crate) use distribution::Room;
 pub(crate) use explained::{CutStretch, ExplainedWakeup};
 pub(crate) use ledger::WakeupLedger;
 pub use phase::Phase;
