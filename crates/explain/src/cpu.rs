@@ -76,6 +76,8 @@ pub(crate) struct Cpu {
     alive_tsc: Option<u64>,
     /// Whether there is something to do here: something was told, or waits.
     pub(crate) is_busy: bool,
+    /// Whether something was told of it since its last period.
+    pub(crate) is_heard: bool,
     /// What the last pass came to: see [`Self::advance`].
     pub(crate) settled_ns: u64,
     /// Gaps whose activities came to be forgotten before them.
@@ -105,6 +107,7 @@ impl Cpu {
             started_mono_ns: None,
             alive_tsc: None,
             is_busy: true,
+            is_heard: false,
             settled_ns: 0,
             late_gaps: 0,
             impossible_gaps: 0,

@@ -50,6 +50,8 @@ pub struct Explainer {
     /// The numbers of those that have something to do; a stream may list thousands, and be full of
     /// watermarks.
     busy: BTreeSet<u32>,
+    /// The numbers of those of which something was told or explained since the last period.
+    heard: BTreeSet<u32>,
     /// Of the others, up to when each has settled (CLOCK_MONOTONIC, ns), and its number.
     still: BTreeSet<(u64, u32)>,
     /// Index in `cpus` of the last one asked for: events come in runs.
@@ -109,6 +111,7 @@ impl Explainer {
             clock: ClockMap::new(&facts.clock),
             names: Names::default(),
             busy: cpus.iter().map(|cpu| cpu.number).collect(),
+            heard: BTreeSet::new(),
             still: BTreeSet::new(),
             cpus,
             recent: 0,
@@ -250,6 +253,21 @@ impl Explainer {
             .collect()
     }
 
+    /// The same without CPUs of which nothing was told or explained: a stream may list thousands.
+    pub fn take_heard_period(&mut self) -> Vec<PeriodLine> {
+        let heard = std::mem::take(&mut self.heard);
+        let (sight, clock, facts) = (&self.sight, &self.clock, &self.facts);
+        let cpus = &mut self.cpus;
+        let lines = heard.into_iter().filter_map(|number| {
+            let place = cpus.binary_search_by_key(&number, |cpu| cpu.number).ok()?;
+            let cpu = cpus[place]
+                .belongs_to_result(facts)
+                .then_some(&mut cpus[place])?;
+            Some(cpu.take_period(sight, clock))
+        });
+        lines.collect()
+    }
+
     /// The lines of the trace that are certain since the last call, in their order;
     /// none unless they were asked for.
     pub fn take_trace(&mut self) -> Vec<TraceLine> {
@@ -353,6 +371,10 @@ impl Explainer {
             };
         }
         let cpu = &mut self.cpus[self.recent];
+        if !cpu.is_heard {
+            cpu.is_heard = true;
+            self.heard.insert(number);
+        }
         // A new one is busy without being known to be.
         if !cpu.is_busy || is_new {
             cpu.is_busy = true;
@@ -374,6 +396,7 @@ impl Explainer {
             attribution,
             cpus,
             busy,
+            heard,
             still,
             worst,
             facts,
@@ -416,6 +439,7 @@ impl Explainer {
             still.remove(&(cpu.settled_ns, *number));
             cpu.settled_ns = cpu.advance(reach, &mut shared, &mut |gap| {
                 worst.see(gap.budget);
+                heard.insert(*number);
                 (audience.on_gap)(gap);
             });
             settled_ns = settled_ns.min(cpu.settled_ns);

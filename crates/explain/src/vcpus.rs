@@ -157,6 +157,9 @@ impl ExitExplainer {
                 Some(_) => self.losses.find(LossKind::Unpaired),
                 None => self.losses.find(LossKind::Undecodable),
             },
+            Event::VcpuTotals(totals) if !sums::may_be(totals) => {
+                self.losses.find(LossKind::Undecodable);
+            }
             Event::VcpuTotals(totals) => match self.seen(totals.vcpu) {
                 Some(seen) => seen.totals = Some(totals.clone()),
                 None => self.losses.find(LossKind::Undecodable),

@@ -12,6 +12,8 @@ use crate::windows::{Even, Windows};
 
 /// Spikes of all lanes together, beside the longest of all.
 const SPIKES: usize = 4_000;
+/// Lanes of a page: nobody reads more, and a recording may tell of any number of vCPUs.
+const LANES: usize = 1_024;
 /// Windows of all lanes together.
 const WINDOWS: usize = 16_384;
 
@@ -43,7 +45,10 @@ pub struct Gathering {
     span_mono_ns: Option<(u64, u64)>,
     /// The lanes' numbers, in the order in which they came.
     lanes: Vec<u32>,
-    recent: usize,
+    /// By their numbers.
+    places: HashMap<u32, usize>,
+    /// Moments of lanes beyond the last that finds room.
+    left_out: u64,
     spikes: Spikes,
     windows: Windows,
     lengths: Vec<Histogram<u64>>,
@@ -59,7 +64,10 @@ impl Gathering {
 
     /// Takes the next moment; those of one lane come in the order of their begins.
     pub fn see(&mut self, moment: &Moment<'_>) {
-        let lane = self.lane(moment.lane);
+        let Some(lane) = self.lane(moment.lane) else {
+            self.left_out += 1;
+            return;
+        };
         let end_ns = moment.start_mono_ns.saturating_add(moment.dur_ns);
         let (first_ns, last_ns) = self.span_mono_ns.unwrap_or((moment.start_mono_ns, end_ns));
         self.span_mono_ns = Some((first_ns, last_ns.max(end_ns)));
@@ -73,7 +81,7 @@ impl Gathering {
                 .entry((lane, part.share, part.source))
                 .or_default();
             sum.moments += 1;
-            sum.total_ns += part.ns;
+            sum.total_ns = sum.total_ns.saturating_add(part.ns);
             sum.max_ns = sum.max_ns.max(part.ns);
         }
     }
@@ -118,22 +126,25 @@ impl Gathering {
             lengths: self.lengths,
             takers,
             names,
+            left_out: self.left_out,
         }
     }
 
-    fn lane(&mut self, number: u32) -> usize {
-        if self.lanes.get(self.recent) != Some(&number) {
-            let found = self.lanes.iter().position(|lane| *lane == number);
-            self.recent = found.unwrap_or_else(|| {
-                self.lanes.push(number);
-                // Two digits of a length are more than a chart can show.
-                let lengths = Histogram::new_with_bounds(1, 1 << 42, 2);
-                self.lengths
-                    .push(lengths.expect("these bounds and digits are allowed"));
-                self.lanes.len() - 1
-            });
+    fn lane(&mut self, number: u32) -> Option<usize> {
+        if let Some(place) = self.places.get(&number) {
+            return Some(*place);
         }
-        self.recent
+        let place = self.lanes.len();
+        if place == LANES {
+            return None;
+        }
+        self.lanes.push(number);
+        self.places.insert(number, place);
+        // Two digits of a length are more than a chart can show.
+        let lengths = Histogram::new_with_bounds(1, 1 << 42, 2);
+        self.lengths
+            .push(lengths.expect("these bounds and digits are allowed"));
+        Some(place)
     }
 }
 
@@ -165,9 +176,18 @@ pub struct Resolved {
     /// The one that took most first.
     pub(crate) takers: Vec<Taker>,
     names: HashMap<SourceId, Name>,
+    left_out: u64,
 }
 
 impl Resolved {
+    /// What of the run is not on the page, a sentence; `None` of nothing.
+    pub fn left_out(&self) -> Option<String> {
+        let count = self.left_out;
+        (count > 0).then(|| {
+            format!("Charts show the first {LANES} CPUs or vCPUs: {count} moments of others are not in them.")
+        })
+    }
+
     /// The lanes' numbers, by their places.
     pub fn lanes(&self) -> &[u32] {
         &self.lanes
@@ -182,5 +202,30 @@ impl Resolved {
     /// How many moments there were.
     pub(crate) fn count(&self) -> u64 {
         self.lengths.iter().map(Histogram::len).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_without_end_find_no_room_and_are_counted() {
+        let mut gathering = Gathering::default();
+        for lane in 0..2_000 {
+            gathering.see(&Moment {
+                lane,
+                start_mono_ns: u64::from(lane) << 32,
+                dur_ns: 5,
+                parts: &[],
+            });
+        }
+        let resolved = gathering.resolve(|_| String::new());
+        assert_eq!(
+            (resolved.lanes().len(), resolved.count()),
+            (LANES, LANES as u64)
+        );
+        let told = resolved.left_out().unwrap_or_default();
+        assert!(told.contains(" 976 moments of others"), "{told}");
     }
 }

@@ -48,6 +48,12 @@ impl<C: Cell> Grid<C> {
         }
     }
 
+    /// From here on at most so many cells (no less than 2).
+    pub(crate) fn limit(&mut self, most: usize) {
+        self.most = most.max(2);
+        self.thin_to(self.most);
+    }
+
     /// Makes cells wider, until they are no narrower than `width_ns`.
     pub(crate) fn widen_to(&mut self, width_ns: u64) {
         while self.width_ns < width_ns {
@@ -72,6 +78,18 @@ impl<C: Cell> Grid<C> {
             self.cells.push(cell);
         }
     }
+}
+
+/// How many cells one more lane may have: `each`, as long as all lanes have no more than `all`. Where there
+/// are twice as many lanes, those that are there get by with half.
+pub(crate) fn room<C: Cell>(lanes: &mut [Grid<C>], each: usize, all: usize) -> usize {
+    let count = lanes.len() + 1;
+    let most = each.min(all / count.next_power_of_two());
+    // Here the power of two has changed.
+    if lanes.len().is_power_of_two() {
+        lanes.iter_mut().for_each(|lane| lane.limit(most));
+    }
+    most
 }
 
 #[cfg(test)]

@@ -7,13 +7,15 @@ use std::collections::BinaryHeap;
 use vmnoise_explain::Part;
 
 use crate::gathering::Moment;
-use crate::grid::{Cell, Grid};
+use crate::grid::{Cell, Grid, room};
 
 /// How many of the longest moments of a run are kept whatever their neighbours are, and have
 /// their scene drawn.
 pub const LONGEST: usize = 200;
 /// Stretches that one lane is cut into while a run is read.
 const CELLS: usize = 4_096;
+/// The same of all lanes together: many more than a page shows, so that nobody sees it.
+const ALL_CELLS: usize = 1 << 17;
 /// The width of a stretch before it grows.
 const FIRST_WIDTH_NS: u64 = 65_536;
 
@@ -79,7 +81,8 @@ pub(crate) struct Spikes {
 impl Spikes {
     pub(crate) fn see(&mut self, lane: usize, at_ns: u64, moment: &Moment<'_>) {
         while self.lanes.len() <= lane {
-            self.lanes.push(Grid::new(FIRST_WIDTH_NS, CELLS));
+            let most = room(&mut self.lanes, CELLS, ALL_CELLS);
+            self.lanes.push(Grid::new(FIRST_WIDTH_NS, most));
         }
         let spike = || Spike::new(lane, moment);
         self.lanes[lane].at(at_ns).see(moment.dur_ns, spike);

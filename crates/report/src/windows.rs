@@ -3,10 +3,12 @@
 use vmnoise_events::Share;
 
 use crate::gathering::Moment;
-use crate::grid::{Cell, Grid};
+use crate::grid::{Cell, Grid, room};
 
 /// Stretches that one lane is cut into.
 const CELLS: usize = 512;
+/// The same of all lanes together, more than a page shows.
+const ALL_CELLS: usize = 1 << 16;
 /// The width of a stretch before it grows.
 const FIRST_WIDTH_NS: u64 = 1_000_000;
 
@@ -19,14 +21,16 @@ pub(crate) struct Window {
 
 impl Window {
     pub(crate) fn taken_ns(&self) -> u64 {
-        self.shares_ns.iter().sum()
+        self.shares_ns
+            .iter()
+            .fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 }
 
 impl Cell for Window {
     fn merge(&mut self, later: Window) {
         for (sum, more) in self.shares_ns.iter_mut().zip(later.shares_ns) {
-            *sum += more;
+            *sum = sum.saturating_add(more);
         }
     }
 }
@@ -42,7 +46,8 @@ impl Windows {
     /// in it each of its parts was.
     pub(crate) fn see(&mut self, lane: usize, at_ns: u64, moment: &Moment<'_>) {
         while self.lanes.len() <= lane {
-            self.lanes.push(Grid::new(FIRST_WIDTH_NS, CELLS));
+            let most = room(&mut self.lanes, CELLS, ALL_CELLS);
+            self.lanes.push(Grid::new(FIRST_WIDTH_NS, most));
         }
         let grid = &mut self.lanes[lane];
         let end_ns = at_ns.saturating_add(moment.dur_ns);
@@ -60,7 +65,8 @@ impl Windows {
                     let of_part = u128::from(part.ns) * u128::from(ns - at_ns);
                     (of_part / u128::from(moment.dur_ns)) as u64
                 };
-                window.shares_ns[part.share as usize] += before(until_ns) - before(from_ns);
+                let sum = &mut window.shares_ns[part.share as usize];
+                *sum = sum.saturating_add(before(until_ns) - before(from_ns));
             }
             from_ns = until_ns;
         }

@@ -48,7 +48,7 @@ impl Window {
     }
 
     fn close(&mut self, explainer: &mut Explainer) {
-        for line in explainer.take_period() {
+        for line in explainer.take_heard_period() {
             self.runtime_ns += line.runtime_ns.unwrap_or(0);
             for (share, ns) in line.shares.iter() {
                 self.known[share as usize] &= ns.is_some();

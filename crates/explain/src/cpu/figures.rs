@@ -21,6 +21,7 @@ impl Cpu {
 
     /// What was explained and counted since the last call.
     pub(crate) fn take_period(&mut self, sight: &Sight, clock: &ClockMap) -> PeriodLine {
+        self.is_heard = false;
         let runtime_ns = self.runtime_ns(clock);
         let of_period_ns = runtime_ns.map(|ns| ns.saturating_sub(self.period_runtime_ns));
         self.period_runtime_ns = runtime_ns.unwrap_or(0).max(self.period_runtime_ns);

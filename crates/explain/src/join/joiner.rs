@@ -114,7 +114,7 @@ impl Joiner {
 
     /// As [`Explainer::take_period`], of the guest.
     pub fn take_period(&mut self) -> Vec<PeriodLine> {
-        self.guest.take_period()
+        self.guest.take_heard_period()
     }
 
     /// Which vCPU is which CPU, and the clock that both sides share.

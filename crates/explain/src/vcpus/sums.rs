@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use vmnoise_events::ExitReason;
+use vmnoise_events::{ExitReason, VcpuTotals};
 
 use super::budget::ExitBudget;
 use crate::usual_kvm::{Held, UsualKvm};
@@ -40,6 +40,21 @@ impl Sums {
         add(&mut sums.unbounded_ns, held.unbounded_ns);
         held
     }
+}
+
+/// What totals may be off by, beside what they are: an exit may be counted while they are read.
+const TORN_NS: u64 = 1_000_000_000;
+
+/// Whether these sums can be true: a vCPU was not in its exits for longer than it was there.
+pub(super) fn may_be(totals: &VcpuTotals) -> bool {
+    let span_ns = totals.last_mono_ns.saturating_sub(totals.first_mono_ns);
+    let most_ns = u128::from(span_ns) * 2 + u128::from(TORN_NS);
+    let of_all = u128::from(totals.split.total());
+    let reasons = totals.reasons.iter();
+    let of_reasons: u128 = reasons.map(|it| u128::from(it.split.total())).sum();
+    // A sum that is no u64 stands at its end.
+    let is_whole = totals.split.total() < u64::MAX;
+    is_whole && of_all.max(of_reasons) <= most_ns
 }
 
 fn add(sum: &mut u64, ns: u64) {

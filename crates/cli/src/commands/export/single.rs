@@ -37,7 +37,7 @@ fn gaps(
         explainer.feed(event, &mut |gap| gaps.push(gap.clone()));
         pass_on(&mut explainer, &mut gaps, &mut targets)?;
         if let Some(span_ns) = periods.see(event) {
-            let lines = explainer.take_period();
+            let lines = explainer.take_heard_period();
             for target in &mut targets {
                 target.period(&lines, span_ns)?;
             }
@@ -46,7 +46,7 @@ fn gaps(
     })?;
     explainer.run_out(&mut |gap| gaps.push(gap.clone()));
     pass_on(&mut explainer, &mut gaps, &mut targets)?;
-    let lines = explainer.take_period();
+    let lines = explainer.take_heard_period();
     for target in &mut targets {
         target.period(&lines, periods.rest())?;
     }

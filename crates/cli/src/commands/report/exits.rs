@@ -8,7 +8,7 @@ use vmnoise_events::{Event, Share, Vcpu, VcpuId};
 use vmnoise_explain::{ExitBudget, ExitExplainer, LongestExit, Part};
 use vmnoise_report::{Bar, Gathering, LONGEST, Moment, Outcome, Run, Side};
 
-use super::{Read, ended, sentences};
+use super::{Read, ended, sentences, with_left_out};
 use crate::commands::join::Recording;
 use crate::output::exits::reservations;
 use crate::say;
@@ -55,7 +55,7 @@ pub fn run(path: &Path) -> Result<Read> {
             file: say::name_of(path),
             lane_names: lanes.iter().map(named).collect(),
             scenes: scenes.collect(),
-            limits: sentences(&reservations(&run)),
+            limits: with_left_out(sentences(&reservations(&run)), &gathered),
             outcome: Outcome::Exits(run),
             facts: recording.facts,
             gathered,

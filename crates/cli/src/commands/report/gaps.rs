@@ -7,7 +7,7 @@ use vmnoise_events::{Event, Workload};
 use vmnoise_explain::{Budget, Explainer, Part, Wakeup, by_source};
 use vmnoise_report::{Gathering, LONGEST, Moment, Outcome, Run, Scenes};
 
-use super::{Read, ended, scenes, sentences};
+use super::{Read, ended, scenes, sentences, with_left_out};
 use crate::commands::join::Recording;
 use crate::output::honesty;
 use crate::say;
@@ -50,7 +50,10 @@ pub fn run(path: &Path) -> Result<Read> {
     Ok(Read {
         run: Run {
             file: say::name_of(path),
-            limits: sentences(&honesty::reservations(&facts, &summary)),
+            limits: with_left_out(
+                sentences(&honesty::reservations(&facts, &summary)),
+                &gathered,
+            ),
             outcome: match facts.workload {
                 Workload::Timer => Outcome::Wakeups(summary),
                 _ => Outcome::Gaps(summary),

@@ -7,7 +7,7 @@ use vmnoise_explain::{ExitBranch, JoinOptions, JoinedRun, Joiner, Pair, by_sourc
 use vmnoise_report::{Bar, Gathering, LONGEST, Moment, Outcome, Run, Scenes, Side};
 
 use super::gaps::{self, moment};
-use super::{Read, ended, scenes, sentences};
+use super::{Read, ended, scenes, sentences, with_left_out};
 use crate::commands::join::{Recording, Step, pair, play};
 use crate::output::join::{Joined, limits};
 use crate::say;
@@ -84,7 +84,7 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
                 say::name_of(host_path)
             ),
             lane_names: lanes.iter().map(named).collect(),
-            limits: sentences(&limits::render(&joined)),
+            limits: with_left_out(sentences(&limits::render(&joined)), &gathered),
             outcome: Outcome::Joined(run),
             facts: guest.facts,
             gathered,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use vmnoise_events::{Event, RunFacts, Workload};
 use vmnoise_recording::Ending;
-use vmnoise_report::{Page, Refused, Run, Scenes};
+use vmnoise_report::{Page, Refused, Resolved, Run, Scenes};
 
 use super::explain::Replayed;
 use super::join::{Recording, may_be_pair};
@@ -179,6 +179,11 @@ fn sentences(text: &str) -> Vec<String> {
         .map(|line| line.trim().to_owned())
         .filter(|line| !line.is_empty())
         .collect()
+}
+
+/// These, and what found no room on the page.
+fn with_left_out(limits: Vec<String>, gathered: &Resolved) -> Vec<String> {
+    limits.into_iter().chain(gathered.left_out()).collect()
 }
 
 fn megabytes(bytes: usize) -> String {
