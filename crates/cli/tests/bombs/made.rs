@@ -370,6 +370,7 @@ fn totals(vcpu: u64, ns: u64) -> Event {
         last_mono_ns: 1_000_000_000,
         exits: ns,
         heavy: ns,
+        unseen_ns: 0,
         split: split(ns),
         worst: None,
         reasons: vec![ReasonTotals {
