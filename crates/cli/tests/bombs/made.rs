@@ -184,7 +184,7 @@ pub const BOMBS: &[Bomb] = &[
     }),
     bomb("exits that are not over", Workload::Vcpus, 0, |turn| {
         vec![
-            vcpu(turn.min(0)),
+            vcpu(0),
             exit(0, turn, u64::MAX / 2 - turn),
             Event::Watermark(turn),
         ]
