@@ -10,8 +10,10 @@ const BLIND_PART: u64 = 20;
 /// The same where the workload pauses, beside what its gaps took to hand over: a pause brings about
 /// exits of its own.
 const PAUSED_PART: u64 = 1_000;
-/// What it takes to hand over a gap, at most, in cycles: what took longer is a gap itself
-/// (`MIN_BLIND_LIMIT_TSC` of the workload).
+/// What is granted for handing over a gap, in cycles: the least from which on the workload makes a gap
+/// of that itself (`MIN_BLIND_LIMIT_TSC`). Its limit is the threshold, where that is longer, and what
+/// it takes to read the steal clock comes on top. What was slower than this and no gap is taken for a
+/// pause: the stretch is no evidence then, although the workload polled.
 const HANDED_TSC: u64 = 10_000;
 
 /// One CPU of the guest. Times are readings of its counter.
