@@ -56,6 +56,14 @@ pub struct VcpuTime {
     pub taken: Taken,
 }
 
+impl VcpuTime {
+    /// All of it, what nobody saw too.
+    pub fn span_ns(&self) -> u64 {
+        let taken = self.taken.parts().into_iter();
+        self.guest + taken.filter_map(|(_, ns)| ns).sum::<u64>()
+    }
+}
+
 /// [`ExitSplit`] where parts are unknown: those that had no witness, and KVM's own, which is what
 /// remains. Without one of the others it is nobody's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -77,6 +85,9 @@ pub struct Taken {
     /// nobody saw, which may have been its guest's. `None` elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unexplained: Option<u64>,
+    /// How much of that is what nobody saw. The rest is in exits that were seen.
+    #[serde(skip)]
+    pub unseen: u64,
 }
 
 /// Exits of a vCPU for one reason.
@@ -240,6 +251,7 @@ impl Taken {
             host_nmi: if_seen(witnesses.nmi, split.host_nmi),
             halted: split.halted,
             unexplained: if_seen(has_kvm && !is_kvms, split.kvm),
+            unseen: 0,
         }
     }
 
@@ -251,8 +263,18 @@ impl Taken {
                 .unexplained
                 .or((unseen_ns > 0).then_some(0))
                 .map(|_| unexplained_ns),
+            unseen: self.unseen.saturating_add(unseen_ns),
             ..self
         }
+    }
+
+    /// What exits took that is noise, in nanoseconds: neither the sleep that the guest asked for nor
+    /// what nobody saw, which may have been the guest's.
+    pub fn noise_ns(&self) -> u64 {
+        let parts = self.parts().into_iter();
+        let noise = parts.filter(|(share, _)| *share != Share::Halted);
+        let noise_ns = noise.filter_map(|(_, ns)| ns).sum::<u64>();
+        noise_ns.saturating_sub(self.unseen)
     }
 
     /// What the thesis calls overhead, in nanoseconds: the time the vCPU's own thread had.

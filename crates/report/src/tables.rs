@@ -8,7 +8,6 @@ mod phases;
 mod takers;
 
 pub(crate) use compare::compare;
-pub(crate) use exits::noise_of;
 
 use crate::figures::{count, duration_or_dash, percent};
 use crate::run::{Outcome, Run};

@@ -64,7 +64,7 @@ impl Vcpus {
         };
         for (vm, vcpu) in vcpus(exits) {
             for line in lines(vm, vcpu) {
-                let ns = outside_ns(line.taken);
+                let ns = line.taken.noise_ns();
                 let before_ns = self.before_ns.insert(line.key, ns).unwrap_or(0);
                 if length > 0 {
                     let percent = ns.saturating_sub(before_ns) as f64 * 100.0 / length as f64;
@@ -118,7 +118,7 @@ fn lines<'a>(vm: &'a VmExits, vcpu: &'a VcpuExits) -> Vec<Line<'a>> {
 }
 
 fn row(line: &Line<'_>, measured: Duration) -> Row {
-    let percent = outside_ns(line.taken) as f64 * 100.0 / measured.as_nanos().max(1) as f64;
+    let percent = line.taken.noise_ns() as f64 * 100.0 / measured.as_nanos().max(1) as f64;
     let length = |of: fn(&ReasonExits) -> u64| Cell::number(line.lengths.map(of), human);
     Row::new(
         line.key,
@@ -136,11 +136,6 @@ fn row(line: &Line<'_>, measured: Duration) -> Row {
             Cell::words(largest(line.taken)),
         ],
     )
-}
-
-/// A guest that halts wants nothing better.
-fn outside_ns(taken: &Taken) -> u64 {
-    parts::total_ns(taken) - taken.halted
 }
 
 fn key(identity: impl Hash) -> u64 {
@@ -189,9 +184,11 @@ mod tests {
     }
 
     #[test]
-    fn vcpus_come_before_their_reasons_and_halts_are_no_time_outside() {
+    fn vcpus_come_before_their_reasons_and_neither_halts_nor_the_unseen_are_time_outside() {
         let mut exits = summary();
         exits.vms[0].vcpus[0].time_ns.taken.halted = 500_000_000;
+        exits.vms[0].vcpus[0].time_ns.taken.unexplained = Some(7_000_000);
+        exits.vms[0].vcpus[0].time_ns.taken.unseen = 7_000_000;
         let snapshot = second(1, &mut Vcpus::default(), &exits);
         let names = |row: &Row| format!("{} {}", row.cells[0].text, row.cells[1].text);
         let names: Vec<String> = snapshot.rows.iter().map(names).collect();

@@ -86,6 +86,29 @@ fn what_nobody_saw_is_not_the_guests() {
 }
 
 #[test]
+fn what_nobody_saw_is_no_noise_and_what_an_exit_leaves_over_is() {
+    let (vcpu, totals) = counted(11, Isa::Svm);
+    let split = ExitSplit {
+        halted: 40,
+        ..totals.split
+    };
+    let totals = VcpuTotals {
+        unseen_ns: 300,
+        split,
+        ..totals
+    };
+    let unwitnessed = Witnesses { irq: false, ..ALL };
+    // Of 70 + 20 + 10 ns the 10 ns of interrupts are unknown where these have no witness.
+    for (witnesses, unexplained_ns, noise_ns) in [(ALL, 300, 100), (unwitnessed, 370, 90)] {
+        let summary = summarize_exits([(&vcpu, &totals)], &ExitFilter::default(), &witnesses);
+        let time = summary.vms[0].vcpus[0].time_ns;
+        assert_eq!(time.taken.unexplained, Some(unexplained_ns));
+        assert_eq!(time.taken.noise_ns(), noise_ns);
+        assert_eq!(time.span_ns(), 560 + noise_ns + 40 + 300);
+    }
+}
+
+#[test]
 fn what_kvm_pvm_does_not_tell_is_unknown() {
     let summary = summarize(&[counted(11, Isa::KvmRun)], &ExitFilter::default());
     let vcpu = &summary.vms[0].vcpus[0];

@@ -1,8 +1,7 @@
 //! Exits of vCPUs: each vCPU, and each reason.
 
 use hdrhistogram::Histogram;
-use vmnoise_events::Share;
-use vmnoise_explain::{Taken, VcpuExits};
+use vmnoise_explain::VcpuExits;
 
 use super::{NUMBER, Table, WORD, number, share_of, time, words};
 use crate::figures::part_of;
@@ -33,13 +32,19 @@ pub(super) fn vcpus(run: &Run) -> Table {
     let Outcome::Exits(exits) = &run.outcome else {
         return table;
     };
+    let mut vcpus = exits.exits.vms.iter().flat_map(|vm| &vm.vcpus);
+    let has_unseen = vcpus.any(|vcpu| vcpu.time_ns.taken.unseen > 0);
+    if has_unseen {
+        table.columns.push(("unseen".into(), NUMBER));
+        table.note += " Unseen: what nobody saw, and so neither in the guest nor in exits.";
+    }
     for vm in &exits.exits.vms {
         for vcpu in &vm.vcpus {
             let place = run.gathered.lanes.iter().position(|tid| *tid == vcpu.tid);
             let lengths = place.map(|place| &run.gathered.lengths[place]);
-            let noise_ns = noise_of(&vcpu.time_ns.taken);
-            let all_ns = noise_ns + vcpu.time_ns.taken.halted + vcpu.time_ns.guest;
-            table.rows.push(vec![
+            let noise_ns = vcpu.time_ns.taken.noise_ns();
+            let all_ns = vcpu.time_ns.span_ns();
+            let mut row = vec![
                 words(vcpu_name(&vm.name, vcpu)),
                 number(vcpu.exits),
                 number(vcpu.heavy),
@@ -51,7 +56,11 @@ pub(super) fn vcpus(run: &Run) -> Table {
                 time(lengths.map(|it| at(it, 0.99))),
                 time(lengths.map(|it| at(it, 0.999))),
                 time(place.and_then(|place| run.longest_ns(place))),
-            ]);
+            ];
+            if has_unseen {
+                row.push(time(vcpu.time_ns.taken.unseen));
+            }
+            table.rows.push(row);
         }
     }
     table
@@ -122,13 +131,6 @@ fn vcpu_name(vm: &str, vcpu: &VcpuExits) -> String {
         Some(number) => format!("vCPU {number} of {vm}"),
         None => format!("thread {} of {vm}", vcpu.tid),
     }
-}
-
-/// What exits took, without the sleep that the guest asked for, in nanoseconds.
-pub(crate) fn noise_of(taken: &Taken) -> u64 {
-    let parts = taken.parts().into_iter();
-    let noise = parts.filter(|(share, _)| *share != Share::Halted);
-    noise.filter_map(|(_, ns)| ns).sum()
 }
 
 /// As long as both together, if both are known.

@@ -16,6 +16,7 @@ fn taken(kvm: Option<u64>, vmm: u64, preempted: u64, host_irq: u64) -> Taken {
         host_nmi: Some(0),
         halted: 0,
         unexplained: None,
+        unseen: 0,
     }
 }
 

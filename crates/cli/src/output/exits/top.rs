@@ -36,8 +36,8 @@ fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
     let mut rows = Vec::new();
     for vm in &summary.vms {
         for vcpu in &vm.vcpus {
+            let span_ns = vcpu.time_ns.span_ns();
             let VcpuTime { guest, taken } = vcpu.time_ns;
-            let span_ns = guest + parts::total_ns(&taken);
             let percent = |ns| percent(ns, span_ns);
             let known = |ns: Option<u64>| ns.map_or_else(|| "-".into(), percent);
             let interrupts = [taken.host_irq, taken.host_softirq, taken.host_nmi];
