@@ -32,13 +32,25 @@ pub struct Descheduled {
     pub bound_ns: u64,
     /// By how much the events around a wait may be off from what the scheduler counts of it: the most
     /// that they are in any wait of this run. The run queue's clock is read before the scheduler decides,
-    /// its events are fired after that.
+    /// its events are fired after that: at the end of a wait by the rest of `__schedule`. Where a
+    /// wake-up preempts, the clock is not read again for the switch (`rq_clock_skip_update`), and the
+    /// rest of the interrupt that woke lies between, with its soft interrupts. Under virtual time
+    /// these are instructions, one a nanosecond.
     pub decision_ns: u64,
-    /// The latest wake-ups of the guest, the latest first: how long the vCPU's thread waited for
-    /// a CPU meanwhile, and what is called steal.
-    pub delays: Vec<Delay>,
+    /// The latest wake-ups of the guest, the latest first.
+    pub delays: Vec<Late>,
     /// The most steal in one of the latest wake-ups while nobody kept the vCPU away.
     pub quiet_ns: u64,
+}
+
+/// A wake-up of the guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Late {
+    /// How long the vCPU's thread waited for a CPU meanwhile, and what is called steal.
+    pub delay: Delay,
+    /// Whether the first wait began before the wake-up was due, or may have: its end alone counts, by
+    /// the events. All other waits are counted by the clock by which the guest is told of them.
+    pub is_cut: bool,
 }
 
 /// Boots a lab with a guest under virtual time, and lets the task loose on the host. It outlasts
@@ -88,19 +100,19 @@ pub fn descheduled() -> Result<Descheduled> {
     });
     let waits: Option<Vec<Laid>> = laid.collect();
     let waits = waits.context("a wait before the guest began")?;
-    let delays = stolen(beside, &waits)?;
     let decisions = waits
         .iter()
         .map(|wait| wait.length_ns().abs_diff(wait.booked_ns));
     let decision_ns = decisions.max().context("no wait")?;
-    let quiet = stolen(quiet, &[])?;
+    let delays = stolen(beside, &waits, clock.bound_ns + decision_ns)?;
+    let quiet = stolen(quiet, &[], 0)?;
     Ok(Descheduled {
         kernel_version: report.kernel_version.clone(),
         burst_ns: burst_us * 1_000,
         bound_ns: clock.bound_ns,
         decision_ns,
         delays,
-        quiet_ns: quiet.iter().map(|it| it.named_ns).max().unwrap_or(0),
+        quiet_ns: quiet.iter().map(|it| it.delay.named_ns).max().unwrap_or(0),
     })
 }
 
@@ -125,6 +137,12 @@ impl Laid {
         self.span.1 - self.span.0
     }
 
+    /// Whether it began before that and went on, give or take this much.
+    fn is_cut(&self, from_ns: u64, bound_ns: u64) -> bool {
+        let (begin_ns, end_ns) = self.span;
+        begin_ns < from_ns.saturating_add(bound_ns) && from_ns < end_ns.saturating_add(bound_ns)
+    }
+
     /// What of it lies from here on and has ended by then; all that the scheduler counts, where all of
     /// it does.
     fn within(&self, (from_ns, to_ns): Span) -> u64 {
@@ -135,7 +153,7 @@ impl Laid {
     }
 }
 
-fn stolen(result: &CommandOutput, waits: &[Laid]) -> Result<Vec<Delay>> {
+fn stolen(result: &CommandOutput, waits: &[Laid], bound_ns: u64) -> Result<Vec<Late>> {
     let result = result.json()?;
     let is_steal = |part: &Value| part["share"] == "steal";
     let worst = list(&result["cpus"][0]["worst"])?.iter();
@@ -143,9 +161,12 @@ fn stolen(result: &CommandOutput, waits: &[Laid]) -> Result<Vec<Delay>> {
         let delay = delay(it, &[], is_steal)?;
         let from_ns = it["expiry_mono_ns"].as_u64().context("no expiry")?;
         let span = (from_ns, from_ns + delay.latency_ns);
-        Ok(Delay {
-            injected_ns: waits.iter().map(|wait| wait.within(span)).sum(),
-            ..delay
+        Ok(Late {
+            delay: Delay {
+                injected_ns: waits.iter().map(|wait| wait.within(span)).sum(),
+                ..delay
+            },
+            is_cut: waits.iter().any(|wait| wait.is_cut(from_ns, bound_ns)),
         })
     });
     delays.collect()
@@ -232,5 +253,16 @@ prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
         assert_eq!(wait.within((100, 200)), 97);
         assert_eq!(wait.within((150, 300)), 50);
         assert_eq!(wait.within((200, 300)), 0);
+    }
+
+    #[test]
+    fn a_wait_is_cut_where_it_may_have_begun_before() {
+        let wait = Laid {
+            span: (100, 200),
+            booked_ns: 97,
+        };
+        let cut_at = |from_ns| wait.is_cut(from_ns, 5);
+        let told = [95, 96, 150, 204, 205].map(cut_at);
+        assert_eq!(told, [false, true, true, true, false]);
     }
 }

@@ -26,7 +26,7 @@ pub use causes::{Cause, Causes, Delay, causes};
 pub use cyclictest::{
     BesideCyclictest, HereBesideCyclictest, beside_cyclictest, here_beside_cyclictest,
 };
-pub use descheduled::{Descheduled, descheduled};
+pub use descheduled::{Descheduled, Late, descheduled};
 pub use flagship::{Flagship, flagship};
 pub use gaps::Gaps;
 pub use latencies::Turns;

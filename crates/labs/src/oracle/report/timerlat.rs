@@ -108,7 +108,8 @@ fn known_causes(found: &Causes, descheduled: &Descheduled) -> String {
         row(cause.what, &cause.source, &cause.delays, cause.quiet_ns);
     }
     let below = "a task of the host in the vCPU's place";
-    row(below, "steal", &descheduled.delays, descheduled.quiet_ns);
+    let delays: Vec<Delay> = descheduled.delays.iter().map(|late| late.delay).collect();
+    row(below, "steal", &delays, descheduled.quiet_ns);
     text
 }
 
