@@ -1,14 +1,14 @@
 //! A frame as bytes.
 
-use vmnoise_events::{FeedDetail, HostFrame};
+use vmnoise_events::{FeedDetail, HostFrame, Name};
 
 use crate::layout::{
     HEADER_BYTES, IS_LAST, MAGIC, MAX_CULPRITS, MAX_NAME_BYTES, MAX_REASONS, SEES_KVM, VERSION,
 };
 use crate::payload::share_number;
 
-/// The bytes of this frame. Never tells more than its [`FeedDetail`] allows; lists are cut
-/// to their limits, and names to what a terminal can show.
+/// The bytes of this frame. Never tells more than its [`FeedDetail`] allows; lists and
+/// names are cut to their limits.
 pub fn encode(frame: &HostFrame) -> Vec<u8> {
     let reasons = match frame.detail {
         FeedDetail::Counts => &[],
@@ -70,24 +70,13 @@ fn seal(bytes: &mut [u8]) {
     header[12..16].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// A task may call itself anything: what would steer a terminal becomes `?`.
-fn put_name(bytes: &mut Vec<u8>, name: &str) {
-    let length_at = bytes.len();
-    bytes.push(0);
-    let mut length = 0;
-    for character in name.chars() {
-        let shown = if character.is_control() {
-            '?'
-        } else {
-            character
-        };
-        if length + shown.len_utf8() > MAX_NAME_BYTES {
-            break;
-        }
-        length += shown.len_utf8();
-        bytes.extend(shown.encode_utf8(&mut [0; 4]).as_bytes());
-    }
-    bytes[length_at] = small(length);
+/// As much of the name as a frame has room for.
+fn put_name(bytes: &mut Vec<u8>, name: &Name) {
+    let room = name.len().min(MAX_NAME_BYTES);
+    let length = (0..=room).rev().find(|&length| name.is_char_boundary(length));
+    let length = length.unwrap_or(0);
+    bytes.push(small(length));
+    bytes.extend(&name.as_bytes()[..length]);
 }
 
 fn flag(is_set: bool, bit: u8) -> u8 {

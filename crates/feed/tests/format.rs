@@ -83,7 +83,7 @@ fn a_name_cannot_steer_a_terminal() {
     let mut frame = full_frame();
     frame.culprits[0].name = "\x1b[2Jevil\n:1\u{9b}".into();
     let told = decode(&encode(&frame)).remove(0).unwrap();
-    assert_eq!(told.culprits[0].name, "?[2Jevil?:1?");
+    assert_eq!(told.culprits[0].name, "␛[2Jevil␊:1�");
 }
 
 #[test]
