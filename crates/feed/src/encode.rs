@@ -73,7 +73,9 @@ fn seal(bytes: &mut [u8]) {
 /// As much of the name as a frame has room for.
 fn put_name(bytes: &mut Vec<u8>, name: &Name) {
     let room = name.len().min(MAX_NAME_BYTES);
-    let length = (0..=room).rev().find(|&length| name.is_char_boundary(length));
+    let length = (0..=room)
+        .rev()
+        .find(|&length| name.is_char_boundary(length));
     let length = length.unwrap_or(0);
     bytes.push(small(length));
     bytes.extend(&name.as_bytes()[..length]);
