@@ -10,6 +10,8 @@
 #include "exits_halts.bpf.h"
 #include "exits_host.bpf.h"
 #include "exits_waiting.bpf.h"
+#include "exits_sight.bpf.h"
+#include "exits_sched.bpf.h"
 
 /* Codes fit in 9 bits, but for those above 0x3ff that SVM made up and for failures. */
 static __always_inline u32 reason_index(u64 code)

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the scheduler tells of a vCPU's thread, and KVM of its guest's sleep. */
+#ifndef VMNOISE_EXITS_SCHED_BPF_H
+#define VMNOISE_EXITS_SCHED_BPF_H
+
+static __always_inline void exits_switch(struct exits_cpu *here, u32 cpu, u64 now, bool preempted,
+					 u32 prev_state, const struct vmnoise_source *prev,
+					 u32 next_tid)
+{
+	struct exits_vcpu *vcpu;
+	struct exits_work done;
+	u32 index = 0;
+
+	if (!here->running_since || here->running_tid != prev->id)
+		unseen_before(here, cpu, now, prev->id);
+	no_irq_here(here);
+	softirq_leaves(here, cpu, now);
+	tell_run(here, cpu, now, prev);
+	idle_ends(here, now);
+	vcpu = exits_vcpu(here->vcpu);
+	if (vcpu)
+		switched_out(vcpu, here->vcpu, here, cpu, now, preempted || !prev_state);
+	if (!next_tid) {
+		here->idle_start = now;
+		here->idle_taken = interrupts(&here->done);
+	}
+	here->running_since = now;
+	here->running_tid = next_tid;
+	vcpu = next_tid ? vcpu_of_thread(next_tid, &index) : 0;
+	here->vcpu = 0;
+	if (vcpu) {
+		look_at_done(here, &done);
+		switched_in(vcpu, index, here, cpu, now, !prev->id, &done);
+		AMID();
+		arrives(vcpu, index, here, cpu, now, &done);
+		interruption_ends(vcpu, here, now);
+		if (kvm_run_only && !vcpu->left)
+			seen(vcpu, now);
+	}
+}
+
+/* Tells where to say who woke it: nowhere if nobody asks, or an interrupt did. Then the task that
+ * it interrupted has no part in it. */
+static __always_inline struct vmnoise_source *exits_waking(u32 waker_cpu, u32 tid, u64 now)
+{
+	struct exits_cpu *there, *here;
+	struct exits_vcpu *vcpu;
+	u32 index;
+
+	vcpu = vcpu_of_thread(tid, &index);
+	if (!vcpu || vcpu->wake)
+		return 0;
+	vcpu->wake = now;
+	there = exits_cpu(vcpu->cpu);
+	if (there)
+		work_by(there, now, &vcpu->wake_mark);
+	if (!streaming || !there || !vcpu->off_start || vcpu->off_runnable)
+		return 0;
+	waits(vcpu, there);
+	here = exits_cpu(waker_cpu);
+	vcpu->waker = source_from(VMNOISE_FROM_NOBODY, 0);
+	if (here && here->irq_depth)
+		vcpu->waker = here->irqs[(here->irq_depth - 1) % EXITS_NESTING].source;
+	else if (here && here->softirq_start)
+		vcpu->waker = source_from(VMNOISE_FROM_SOFTIRQ, here->softirq);
+	else
+		return &vcpu->waker;
+	return 0;
+}
+
+/* If its exit was not seen, what is booked from here on is no later exit's. */
+static __always_inline void outside_guest(struct exits_vcpu *vcpu)
+{
+	vcpu->entered = 0;
+}
+
+/* It may have begun before anything was seen, or while nothing was: then KVM tells what that was.
+ */
+static __always_inline u64 seen_of_halt(struct exits_vcpu *vcpu, u64 now, u64 halt_ns)
+{
+	u64 begin = now - halt_ns;
+
+	if (begin < vcpu->lost_mono_ns)
+		begin = vcpu->lost_mono_ns;
+	if (begin < vcpu->regained_mono_ns) {
+		vcpu->unseen_ns -= vcpu->regained_mono_ns - begin;
+		vcpu->regained_mono_ns = begin;
+	}
+	return now - begin;
+}
+
+/* KVM tells how long the guest's own sleep was, once it is over: its sleeps were no noise. What
+ * others had of it after a wake-up, or while it polled, is. */
+static __always_inline void exits_halted(u32 cpu, u64 now, u64 halt_ns, bool slept, u32 tid)
+{
+	struct exits_cpu *here = exits_cpu(cpu);
+	struct exits_vcpu *vcpu = here ? exits_vcpu(here->vcpu) : 0;
+	struct exits_taken_by before;
+
+	/* It came unseen. A halt makes nobody a vCPU. Before all programs are there, and when some
+	 * are gone, nobody had to see it come. */
+	if (here && (vcpu ? vcpu->tid != tid : counting))
+		vcpu = halted_vcpu(here, cpu, now, halt_ns, tid);
+	if (!vcpu)
+		return;
+	if (kvm_run_only) {
+		seen(vcpu, now);
+		halt_ns = seen_of_halt(vcpu, now, halt_ns);
+	}
+	book_here(vcpu, here, now);
+	outside_guest(vcpu);
+	tell_interval(vcpu, here->vcpu, EXITS_HALTED, now - halt_ns, now,
+		      slept ? vcpu->off_cpu : cpu, cpu);
+	taken_by(vcpu, now - halt_ns, &before);
+	if (slept)
+		take_back_sleeps(vcpu, &before.slept);
+	halt_ns = minus(halt_ns, minus(vcpu->taken, before.taken));
+	vcpu->now.split.halted_ns += halt_ns;
+	vcpu->taken += halt_ns;
+	no_halt_before(vcpu);
+}
+
+#endif

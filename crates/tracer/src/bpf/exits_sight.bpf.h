@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Which vCPU is current on a CPU, on machines that hide switches, too: sight of one is lost and
+ * found again. */
+#ifndef VMNOISE_EXITS_SIGHT_BPF_H
+#define VMNOISE_EXITS_SIGHT_BPF_H
+
+/* What it was about since then is not known, if that is not so for longer. */
+static __always_inline void not_seen_since(struct exits_vcpu *vcpu, u64 since)
+{
+	if (vcpu->unseen || !vcpu->first_mono_ns)
+		return;
+	vcpu->unseen = 1;
+	vcpu->lost_mono_ns = since;
+}
+
+/* And is known from here on. What is told of it reaches until then. */
+static __always_inline void seen_again(struct exits_vcpu *vcpu, u64 now)
+{
+	vcpu->unseen = 0;
+	vcpu->unseen_ns += minus(now, vcpu->lost_mono_ns);
+	vcpu->regained_mono_ns = now;
+	vcpu->last_mono_ns = now;
+}
+
+/* A switch of its thread was not seen: how long it was away nobody knows, and the exit in progress
+ * is not counted. What was taken inside KVM_RUN before is, but for sleeps, which may have been
+ * halts. Where no entry tells, it stays outside KVM_RUN until it enters. */
+static __always_inline void lose_sight(struct exits_vcpu *vcpu)
+{
+	struct exits_slept none = {};
+
+	if (vcpu->in_exit)
+		not_seen_since(vcpu, vcpu->now.start_mono_ns);
+	else if (kvm_run_only && vcpu->off_start)
+		not_seen_since(vcpu, vcpu->off_start);
+	else
+		not_seen_since(vcpu, vcpu->last_mono_ns);
+	if (kvm_run_only && !vcpu->left && vcpu->first_mono_ns) {
+		vcpu->unseen_ns += slept_ns(&vcpu->slept);
+		take_back_sleeps(vcpu, &none);
+		book_inside_run(vcpu);
+	} else {
+		start_afresh(vcpu);
+	}
+	/* A move books a sleep, and no interruption ends with it. */
+	vcpu->slept = none;
+	vcpu->entered = 0;
+	if (!kvm_run_only)
+		vcpu->left = 0;
+	vcpu->off_start = 0;
+	vcpu->vmm.entered_mono_ns = 0;
+}
+
+/* The vCPU's thread is current here, and nowhere else; it is told what is done from here on. */
+static __always_inline void arrives(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *here,
+				    u32 cpu, u64 now, const struct exits_work *done)
+{
+	struct exits_cpu *before = vcpu->cpu != cpu ? exits_cpu(vcpu->cpu) : 0;
+
+	/* It was not seen to leave: who runs there is not known. */
+	if (before && before->vcpu == index) {
+		before->vcpu = 0;
+		if (before->running_tid == vcpu->tid)
+			before->running_since = 0;
+		count_unpaired(before, 1);
+		lose_sight(vcpu);
+	}
+	if (kvm_run_only && vcpu->unseen && !vcpu->left)
+		seen_again(vcpu, now);
+	here->vcpu = index;
+	here->hosts = 1;
+	vcpu->cpu = cpu;
+	vcpu->mark = *done;
+}
+
+static __always_inline void idle_ends(struct exits_cpu *here, u64 now)
+{
+	u64 start = here->idle_start;
+
+	if (!start)
+		return;
+	here->idle_start = 0;
+	barrier(); /* as a soft interrupt ends */
+	/* An NMI may have come since the clock was read: longer than the idle time, even. */
+	here->done.idle_ns += minus(now - start, interrupts(&here->done) - here->idle_taken);
+}
+
+/* Another thread is current than the one that was seen to come. */
+static __always_inline void left_unseen(struct exits_cpu *here, u32 tid)
+{
+	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
+
+	count_unpaired(here, 1);
+	if (vcpu && vcpu->tid != tid) {
+		lose_sight(vcpu);
+		here->vcpu = 0;
+	}
+}
+
+/* One that left as was seen is back unseen. Where KVM tells of each exit and of each entry, and in
+ * the VMM, it has been away until now at most, and is taken to have been. In KVM_RUN, where nothing
+ * tells, it may have run its guest for long, unless all of it was in one halt. */
+static __always_inline void comes_back(struct exits_vcpu *vcpu, u32 index, struct exits_cpu *here,
+				       u32 cpu, u64 now, u64 in_kvm_since, bool idled,
+				       const struct exits_work *done)
+{
+	struct exits_cpu *there;
+
+	if (!kvm_run_only || vcpu->in_exit || vcpu->off_start >= in_kvm_since) {
+		switched_in(vcpu, index, here, cpu, now, idled, done);
+		return;
+	}
+	if (!vcpu->off_start)
+		return;
+	there = exits_cpu(vcpu->cpu);
+	if (streaming && there)
+		waits_no_more(vcpu, there);
+	lose_sight(vcpu);
+}
+
+/* The vCPU whose thread is current on this CPU, were it not seen before, and has been in KVM since
+ * then; of no process is one that is none yet and becomes none. */
+static __always_inline struct exits_vcpu *vcpu_of_tid(struct exits_cpu *here, u32 cpu, u64 now,
+						      u64 in_kvm_since, u32 tid, u32 tgid)
+{
+	struct exits_vcpu *vcpu = exits_vcpu(here->vcpu);
+	bool idled = here->idle_start;
+	struct exits_work done;
+	u32 index;
+
+	if (vcpu && vcpu->tid == tid)
+		return vcpu;
+	vcpu = vcpu_of_thread(tid, &index);
+	if (!vcpu && tgid)
+		vcpu = new_vcpu(tid, tgid, &index);
+	if (vcpu)
+		here->hosts = 1;
+	if (here->running_since ? here->running_tid != tid : vcpu && vcpu->off_start)
+		left_unseen(here, tid);
+	if (!here->running_since || here->running_tid != tid) {
+		here->running_since = now;
+		here->running_tid = tid;
+	}
+	idle_ends(here, now);
+	if (!vcpu)
+		return 0;
+	look_at_done(here, &done);
+	comes_back(vcpu, index, here, cpu, now, in_kvm_since, idled, &done);
+	arrives(vcpu, index, here, cpu, now, &done);
+	interruption_ends(vcpu, here, now);
+	return vcpu;
+}
+
+/* Seldom, hence no part of each program. */
+static __noinline struct exits_vcpu *current_vcpu(struct exits_cpu *here, u32 cpu, u64 now, u32 tid,
+						  u32 tgid)
+{
+	return vcpu_of_tid(here, cpu, now, now, tid, tgid);
+}
+
+static __noinline struct exits_vcpu *halted_vcpu(struct exits_cpu *here, u32 cpu, u64 now,
+						 u64 halt_ns, u32 tid)
+{
+	return vcpu_of_tid(here, cpu, now, minus(now, halt_ns), tid, 0);
+}
+
+/* Who leaves is not who was seen to come: no exit of either is counted that is in progress. Where
+ * who runs is not known, a vCPU that is off the CPU elsewhere was not seen to come either. */
+static __noinline void unseen_before(struct exits_cpu *here, u32 cpu, u64 now, u32 tid)
+{
+	struct exits_vcpu *vcpu;
+	struct exits_cpu *there;
+	struct exits_work done;
+	u32 index;
+
+	vcpu = tid ? vcpu_of_thread(tid, &index) : 0;
+	if (here->running_since || (vcpu && vcpu->off_start))
+		left_unseen(here, tid);
+	here->running_since = 0;
+	here->idle_start = 0;
+	if (!vcpu || here->vcpu)
+		return;
+	there = exits_cpu(vcpu->cpu);
+	if (streaming && there)
+		waits_no_more(vcpu, there);
+	lose_sight(vcpu);
+	look_at_done(here, &done);
+	arrives(vcpu, index, here, cpu, now, &done);
+}
+
+#endif
