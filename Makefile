@@ -1,18 +1,23 @@
 # Two commands are the whole set-up on a fresh Debian or Ubuntu machine: make run, make test.
 
+# Where set-up puts the Rust that it chose, if the usual one is too old.
+export PATH := $(CURDIR)/target/rust/bin:$(PATH)
 CARGO ?= cargo
 BINARY = $$(ls target/*/release/vmnoise target/release/vmnoise 2>/dev/null | head -1)
 
-.PHONY: help run build test lab-full mutations bench examples soak validate setup clean
+.PHONY: help run build test lab-full mutations fuzz bench examples soak chaos sbom validate setup clean
 
 help:
 	@echo "make run       build vmnoise and measure this machine for 10 s; ends with the place of its report"
 	@echo "make test      every check this machine can run; what is skipped is counted, with its reason"
 	@echo "make lab-full  vmnoise in every kernel that Debian has, newer ones too"
 	@echo "make mutations puts deliberate faults into the code, and runs the tests that have to notice"
+	@echo "make fuzz      inputs without end (SECONDS=3600) for all that reads what others say"
 	@echo "make bench     speeds and costs, beside their peers; nothing is asserted"
 	@echo "make examples  records examples, and renews their pages and the pictures in docs/examples"
 	@echo "make soak      an hour of measuring (SECONDS=3600): memory stays, nothing is lost"
+	@echo "make chaos     an hour of faults around runs (SECONDS=3600): each goes on or says why it ends"
+	@echo "make sbom      what the binary is made of (CycloneDX), and the licences of that, beside it"
 	@echo "make validate  compares osnoise with the kernel itself and renews docs/validation.md"
 
 run: build
@@ -47,6 +52,18 @@ SECONDS ?= 3600
 
 soak: build
 	@$(CARGO) run --quiet --package vmnoise-labs --bin soak -- $(SECONDS)
+
+# CHAOS_SEED=N brings the same faults about in the same order.
+chaos: build
+	@VMNOISE_TEST_TOOLS=1 scripts/setup
+	@$(CARGO) build --quiet --package vmnoise-labs --bins
+	@$(CARGO) run --quiet --package vmnoise-labs --bin chaos -- $(SECONDS) $(CHAOS_SEED)
+
+sbom: build
+	@$(CARGO) xtask sbom $$(dirname $(BINARY))
+
+fuzz: setup
+	@$(CARGO) run --quiet --locked --profile fuzz --package vmnoise-fuzz -- search --seconds $(SECONDS)
 
 validate: build
 	@VMNOISE_TEST_TOOLS=1 scripts/setup

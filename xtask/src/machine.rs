@@ -6,22 +6,26 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use Fact::{Bpf, Cgroup2, Debian, Kvm, Root, RtGroups, StealClock};
+use Fact::{Advisories, Bpf, Cgroup2, Debian, Kvm, LoopDisk, Quotas, Root, RtGroups, StealClock};
 
 /// What no package brings. Programs and packages are not among these: CI installs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
+    Advisories,
     Root,
     Bpf,
     Kvm,
     Debian,
     Cgroup2,
+    LoopDisk,
+    Quotas,
     RtGroups,
     StealClock,
 }
 
 /// What each tier needs. Where a machine has it, the tier must run.
-const TIERS: [(&str, &[Fact]); 10] = [
+const TIERS: [(&str, &[Fact]); 13] = [
+    ("supply", &[]),
     ("unit", &[]),
     ("law", &[]),
     ("engine", &[]),
@@ -31,16 +35,28 @@ const TIERS: [(&str, &[Fact]); 10] = [
     ("tmux", &[Root, Bpf, Kvm]),
     ("browse", &[]),
     ("lab", &[Debian]),
+    ("virtual_time", &[Debian]),
     ("lab_full", &[Debian]),
+    ("lab_full::hosts", &[Root, Bpf, Kvm]),
 ];
 
 /// Tests that may skip themselves, and what they need beyond their tier.
-const TESTS: [(&str, Fact); 5] = [
+const TESTS: [(&str, Fact); 9] = [
+    ("supply::advisories", Advisories),
+    ("kvm::every_fault_that_a_machine_of_others_may_have", Quotas),
     (
         "root::a_threaded_group_takes_the_polling_threads_and_any_other_the_process",
         Cgroup2,
     ),
     ("root::from_a_control_group", Cgroup2),
+    (
+        "root::a_disk_that_hangs_holds_up_neither_the_run_nor_its_result",
+        LoopDisk,
+    ),
+    (
+        "root::ctrl_c_gives_up_what_a_disk_that_hangs_does_not_take",
+        LoopDisk,
+    ),
     (
         "root::the_hole_of_a_real_time_group_is_throttled_or_whoever_ran_in_it",
         RtGroups,
@@ -58,8 +74,8 @@ const TESTS: [(&str, Fact); 5] = [
 /// The facts that a tier (`lab_full::trixie` is a part of one) and its test need. What is in
 /// no list needs none.
 fn needs(tier: &str, test: &str) -> Vec<Fact> {
-    let tier = tier.split("::").next().unwrap_or(tier);
-    let of_tier = TIERS.iter().find(|(known, _)| *known == tier);
+    let of = |tier: &str| TIERS.iter().find(|(known, _)| *known == tier);
+    let of_tier = of(tier).or_else(|| of(tier.split("::").next()?));
     let of_tier = of_tier.map_or(&[][..], |(_, facts)| facts);
     let of_test = TESTS.iter().filter(|(known, _)| *known == test);
     let of_test = of_test.map(|(_, fact)| *fact);
@@ -79,6 +95,16 @@ pub fn has(fact: Fact) -> bool {
     };
     let file = |path: &str| fs::read_to_string(path).unwrap_or_default();
     match fact {
+        // As cargo-deny does by default.
+        Advisories => said_by(
+            "git",
+            &[
+                "ls-remote",
+                "https://github.com/RustSec/advisory-db",
+                "HEAD",
+            ],
+        )
+        .is_none_or(|said| !said.is_empty()),
         Root => said_by("id", &["-u"]).is_none_or(|said| said.trim() == "0"),
         // Of programs of type `tracing` bpftool says that they cannot be loaded: it tries one
         // without a place to attach it.
@@ -92,6 +118,16 @@ pub fn has(fact: Fact) -> bool {
             std::env::consts::ARCH == "x86_64" && release.lines().any(|line| line == "ID=debian")
         }
         Cgroup2 => file("/proc/self/mounts").contains(" cgroup2 "),
+        LoopDisk => {
+            let has_ext4 = file("/proc/filesystems")
+                .lines()
+                .any(|line| line.trim() == "ext4");
+            has_ext4 && Path::new("/dev/loop-control").exists()
+        }
+        Quotas => {
+            Path::new("/sys/fs/cgroup/cpu").is_dir()
+                || file("/sys/fs/cgroup/cgroup.subtree_control").contains("cpu")
+        }
         RtGroups => Path::new("/sys/fs/cgroup/cpu/cpu.rt_runtime_us").exists(),
         StealClock => {
             let dump = ["btf", "dump", "file", "/sys/kernel/btf/vmlinux"];
@@ -124,6 +160,8 @@ mod tests {
         assert!(must_run("root", Kvm));
         assert!(!must_run("root", Bpf));
         assert!(!must_run("lab_full::trixie", Debian));
+        assert!(must_run("lab_full::hosts", Debian));
+        assert!(!must_run("lab_full::hosts", Kvm));
         for fact in [Root, Bpf, Kvm, Debian] {
             assert!(must_run("browse", fact), "CI installs programs");
         }

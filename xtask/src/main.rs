@@ -1,5 +1,5 @@
 //! What CI does, as commands anyone can run: `cargo xtask test`, `cargo xtask lab-full`,
-//! `cargo xtask mutations`, `cargo xtask bench`.
+//! `cargo xtask mutations`, `cargo xtask supply`, `cargo xtask bench`, `cargo xtask sbom`.
 #![forbid(unsafe_code)]
 
 mod abilities;
@@ -7,11 +7,15 @@ mod bench;
 mod checks;
 mod failures;
 mod libtest;
-mod licences;
+mod lock;
 mod machine;
 mod mutations;
 mod npm;
 mod oracle;
+mod parts;
+mod sbom;
+mod side_by_side;
+mod supply;
 mod tally;
 mod tiers;
 
@@ -26,10 +30,12 @@ fn main() -> ExitCode {
         "test" => test(),
         "lab-full" => tiers::run_lab_full(),
         "mutations" => mutations::run(&arguments.collect::<Vec<_>>()),
+        "supply" => tiers::run_supply(),
         "checks" => checks::all(),
         "bench" => bench::all(),
+        "sbom" => sbom(arguments.next()),
         _ => Err(anyhow::anyhow!(
-            "usage: cargo xtask test | lab-full | mutations [WORD...] | checks | bench"
+            "usage: cargo xtask test | lab-full | mutations [WORD...] | supply | checks | bench | sbom FOLDER"
         )),
     };
     match outcome {
@@ -45,6 +51,10 @@ fn main() -> ExitCode {
 fn test() -> Result<()> {
     checks::all()?;
     tiers::run_all()
+}
+
+fn sbom(folder: Option<String>) -> Result<()> {
+    sbom::write(folder.context("usage: cargo xtask sbom FOLDER")?.as_ref())
 }
 
 /// Runs a command to its end and shows what it prints.

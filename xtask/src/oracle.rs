@@ -13,8 +13,8 @@ const PINS: &str = "xtask/python";
 /// Where they are kept between runs; tests put it on PYTHONPATH.
 pub const PYTHON_PACKAGES: &str = "target/python";
 
-/// What reads our exports in `make test`.
-pub const ENGINES: [&str; 2] = ["duckdb", "perfetto"];
+/// What reads our exports and our bill of materials in `make test`.
+pub const ENGINES: [&str; 3] = ["cyclonedx", "duckdb", "perfetto"];
 
 /// What reads them in `make lab-full` as well; PySpark alone is 450 MB.
 pub const MORE_ENGINES: [&str; 2] = ["polars", "pyspark"];

@@ -3,14 +3,14 @@
 //! npm and `node` as well, `root::` needs BPF,
 //! `kvm::` needs /dev/kvm as well, `tmux::` all of that and tmux, `browse::` needs Chromium
 //! and pdftotext,
-//! `lab::` needs QEMU; everything else runs anywhere. `lab_full::` needs more of these, and is
-//! a command of its own.
+//! `lab::` and `virtual_time::` need QEMU; everything else runs anywhere. `lab_full::` needs more of
+//! these, and is a command of its own.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::abilities::{
     Ability, can_browse, can_emulate, can_multiplex, can_reach, can_run_java, can_trace,
@@ -18,19 +18,25 @@ use crate::abilities::{
 };
 use crate::libtest::{self, Times};
 use crate::tally::{Skip, Tally};
-use crate::{cargo, failures, machine, oracle, run};
+use crate::{cargo, failures, machine, oracle, run, side_by_side, supply};
 
-/// Streams of the budget law in CI.
-const LAW_CASES: &str = "100000";
+/// What a tier that goes on for as long as one likes is told by its environment: streams of the budget
+/// law, and seconds of fuzzing.
+const HOW_LONG: [(&str, &str, &str); 2] = [
+    ("law", "PROPTEST_CASES", "100000"),
+    ("fuzz", "VMNOISE_FUZZ_SECONDS", "60"),
+];
 
-/// Tiers that need something; their tests run one at a time.
-const SERIAL: [&str; 8] = [
+/// Tiers that need something. Their tests run one at a time, but for those in virtual time, which
+/// repeat to the last bit whatever runs beside them.
+const NEEDY: [&str; 9] = [
     "engine::",
     "processor::",
     "root::",
     "kvm::",
     "lab::",
     "lab_full::",
+    "virtual_time::",
     "browse::",
     "tmux::",
 ];
@@ -38,11 +44,15 @@ const SERIAL: [&str; 8] = [
 /// Builds what the tiers drive, runs every tier this machine can, and prints one closing line.
 pub fn run_all() -> Result<()> {
     let mut tally = Tally::default();
+    supply(&mut tally)?;
     build_binary()?;
-    let others: Vec<&str> = SERIAL.iter().flat_map(|name| ["--skip", name]).collect();
+    let others: Vec<&str> = NEEDY.iter().flat_map(|name| ["--skip", name]).collect();
     tier(&mut tally, "unit", &["--workspace"], &others)?;
-    let law = ["--package", "vmnoise-explain", "--test", "law"];
+    // Of the workspace: a package alone has other features, and would be built once more.
+    let law = ["--workspace", "--test", "law"];
     tier(&mut tally, "law", &law, &[])?;
+    let fuzz = ["--workspace", "--test", "search"];
+    tier(&mut tally, "fuzz", &fuzz, &["--nocapture"])?;
     let engines = installed(&oracle::ENGINES);
     serial_tier(&mut tally, "engine", &engines)?;
     let processor = engines.and_then(|()| has_trace_processor());
@@ -57,6 +67,7 @@ pub fn run_all() -> Result<()> {
     serial_tier(&mut tally, "tmux", &kvm.and_then(|()| can_multiplex()))?;
     serial_tier(&mut tally, "browse", &can_browse())?;
     serial_tier(&mut tally, "lab", &can_emulate())?;
+    side_by_side_tier(&mut tally, "virtual_time", &can_emulate())?;
     close(tally)
 }
 
@@ -67,13 +78,48 @@ pub fn run_lab_full() -> Result<()> {
     build_binary()?;
     serial_tier(&mut tally, "lab::own_suite", &can_emulate())?;
     serial_tier(&mut tally, "lab_full::own_suite", &can_emulate())?;
+    serial_tier(&mut tally, "lab_full::files", &Ok(()))?;
     let engines = installed(&oracle::MORE_ENGINES).and_then(|()| can_run_java());
     serial_tier(&mut tally, "lab_full::engines", &engines)?;
+    let kvm = can_trace().and_then(|()| can_virtualize());
+    serial_tier(&mut tally, "lab_full::hosts", &kvm)?;
     for suite in ["trixie", "trixie-backports"] {
         let name = format!("lab_full::{}", suite.replace('-', "_"));
         let ability = can_emulate().and_then(|()| can_reach(suite));
         serial_tier(&mut tally, &name, &ability)?;
     }
+    close(tally)
+}
+
+/// No tests of libtest, and counted like them.
+fn supply(tally: &mut Tally) -> Result<()> {
+    const TIER: &str = "supply";
+    println!("== tier {TIER}");
+    let begun = Instant::now();
+    for (test, check) in supply::CHECKS {
+        match check().context(test)? {
+            Ok(()) => tally.add(&libtest::Result {
+                passed: 1,
+                ..libtest::Result::default()
+            }),
+            Err(reason) => {
+                println!("skipped {test}: {reason}");
+                tally.skipped(Skip {
+                    tier: TIER.to_owned(),
+                    test: test.to_owned(),
+                    reason,
+                });
+            }
+        }
+    }
+    tally.took(TIER, begun.elapsed(), Vec::new());
+    Ok(())
+}
+
+/// What others wrote, and nothing else.
+pub fn run_supply() -> Result<()> {
+    let mut tally = Tally::default();
+    supply(&mut tally)?;
     close(tally)
 }
 
@@ -102,19 +148,72 @@ fn serial_tier(tally: &mut Tally, name: &str, ability: &Ability) -> Result<()> {
             &["--workspace", &filter],
             &["--test-threads=1", "--nocapture", "--format=pretty"],
         ),
-        Err(reason) => {
-            let tests = list(&filter)?;
-            println!("== tier {name}: {} tests skipped: {reason}", tests.len());
-            for test in tests {
-                println!("skipped {test}");
-                tally.skipped(Skip {
-                    tier: name.to_owned(),
-                    test,
-                    reason: reason.clone(),
-                });
-            }
-            Ok(())
-        }
+        Err(reason) => skip(tally, name, reason),
+    }
+}
+
+/// Tests that nothing beside them can disturb, as many at a time as this machine has CPUs.
+fn side_by_side_tier(tally: &mut Tally, name: &str, ability: &Ability) -> Result<()> {
+    if let Err(reason) = ability {
+        return skip(tally, name, reason);
+    }
+    println!("== tier {name}");
+    let begun = Instant::now();
+    let tests = side_by_side::run(&format!("{name}::"))?;
+    let times = tests.iter().map(|test| (test.took, test.name.clone()));
+    tally.took(name, begun.elapsed(), times.collect());
+    ensure!(
+        !tests.is_empty(),
+        "tier {name} ran no test: the filter no longer matches any name"
+    );
+    for test in &tests {
+        let before = (tally.ran(), tally.failed());
+        count(tally, &test.stdout);
+        ensure!(
+            tally.ran() > before.0 && (test.passed || tally.failed() > before.1),
+            "{} ended without a result, or died with one",
+            test.name
+        );
+        tell_of(tally, name, &test.stdout, &test.stderr);
+    }
+    Ok(())
+}
+
+fn skip(tally: &mut Tally, name: &str, reason: &str) -> Result<()> {
+    let tests = list(&format!("{name}::"))?;
+    println!("== tier {name}: {} tests skipped: {reason}", tests.len());
+    for test in tests {
+        println!("skipped {test}");
+        tally.skipped(Skip {
+            tier: name.to_owned(),
+            test,
+            reason: reason.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// How many passed and failed.
+fn count(tally: &mut Tally, stdout: &[String]) {
+    for result in stdout.iter().filter_map(|line| libtest::Result::told(line)) {
+        tally.add(&result);
+    }
+}
+
+/// What tests said of themselves: why they failed, that they were skipped, that a lab was booted
+/// once more.
+fn tell_of(tally: &mut Tally, tier: &str, stdout: &[String], stderr: &[String]) {
+    let again = stdout
+        .iter()
+        .filter(|line| line.contains("lab booted once more"));
+    tally.booted_again += again.count();
+    tally.failures.extend(failures::repeated(stdout, stderr));
+    for (test, reason) in stderr.iter().filter_map(|line| libtest::skipped(line)) {
+        tally.skipped_itself(Skip {
+            tier: tier.to_owned(),
+            test: test.to_owned(),
+            reason: reason.to_owned(),
+        });
     }
 }
 
@@ -132,9 +231,8 @@ fn tier(
         .args(cargo_arguments)
         .arg("--")
         .args(test_arguments);
-    if name == "law" {
-        command.env("PROPTEST_CASES", LAW_CASES);
-    }
+    let told = HOW_LONG.iter().filter(|(tier, ..)| *tier == name);
+    command.envs(told.map(|(_, key, value)| (key, value)));
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -152,26 +250,14 @@ fn tier(
     let status = child.wait()?;
     tally.took(name, begun.elapsed(), times.each);
     let before = tally.ran();
-    for line in &stdout {
-        if let Some(result) = libtest::Result::told(line) {
-            tally.add(&result);
-        }
-        tally.booted_again += usize::from(line.contains("lab booted once more"));
-    }
-    tally.failures.extend(failures::repeated(&stdout, &stderr));
+    count(tally, &stdout);
     if !status.success() && tally.failed() == 0 {
         bail!("tier {name} did not run: cargo test ended with {status}");
     }
     if tally.ran() == before {
         bail!("tier {name} ran no test: the filter no longer matches any name");
     }
-    for (test, reason) in stderr.iter().filter_map(|line| libtest::skipped(line)) {
-        tally.skipped_itself(Skip {
-            tier: name.to_owned(),
-            test: test.to_owned(),
-            reason: reason.to_owned(),
-        });
-    }
+    tell_of(tally, name, &stdout, &stderr);
     Ok(())
 }
 

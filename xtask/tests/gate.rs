@@ -8,8 +8,10 @@ use std::path::Path;
 use std::process::Command;
 
 /// Everything that the gate starts. `cargo` is the one that says what tests came to.
-const PROGRAMS: [(&str, &str); 13] = [
+const PROGRAMS: [(&str, &str); 15] = [
     ("cargo", CARGO),
+    ("program-of-tests", PROGRAM_OF_TESTS),
+    ("git", "test -e unreachable || echo HEAD"),
     ("id", "echo 0"),
     ("bpftool", BPFTOOL),
     ("clang-format", ""),
@@ -35,11 +37,28 @@ case "$*" in
 metadata*) echo '{"packages":[],"workspace_members":[],"resolve":null,"version":1,"workspace_root":"/","target_directory":"/"}' ;;
 *doctor*) test -e blind || echo tp_btf ;;
 *--list*) echo 'a::test: test' ;;
+deny*advisories) test ! -e unreachable || { echo 'failed to fetch advisory database' >&2; exit 1; } ;;
+deny*) test ! -e refused || { echo 'error[rejected]: GPL' >&2; exit 1; } ;;
+generate-lockfile*) test ! -e taken-back || { echo 'version 0.5.14 is yanked' >&2; exit 101; } ;;
 test*root::\ --*) test ! -e idle || echo 'skipped: root::a: it saw no reason' >&2 ;;
 esac
 case "$*" in
 test*--list*) ;;
+*--message-format*) printf '{"reason":"compiler-artifact","package_id":"p","manifest_path":"%s/Cargo.toml","target":{"kind":["test"],"crate_types":["bin"],"name":"t","src_path":"/"},"profile":{"opt_level":"0","debuginfo":0,"debug_assertions":true,"overflow_checks":true,"test":true},"features":[],"filenames":[],"executable":"%s/bin/program-of-tests","fresh":true}\n' "$PWD" "$PWD" ;;
 test*) echo 'test result: ok. 2 passed; 0 failed; 0 ignored; finished in 0.00s' ;;
+esac
+"#;
+
+/// What cargo has built, where it is asked for that.
+const PROGRAM_OF_TESTS: &str = r#"
+case "$*" in
+*--list*) test ! -e unlistable || exit 1
+	echo 'virtual_time::a: test'; echo 'virtual_time::b: test' ;;
+*::b*) test ! -e crashing || exit 139
+	test ! -e red || { echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored'; exit 101; }
+	echo 'test result: ok. 1 passed; 0 failed; 0 ignored'
+	test ! -e dying || exit 139 ;;
+*) echo 'test result: ok. 1 passed; 0 failed; 0 ignored' ;;
 esac
 "#;
 
@@ -62,6 +81,7 @@ fn gate(in_ci: bool, missing: &[&str], files: &[&str]) -> (bool, String) {
             fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         }
     }
+    fs::write(folder.path().join("Cargo.lock"), "").unwrap();
     for file in files {
         fs::write(folder.path().join(file), "").unwrap();
     }
@@ -85,10 +105,46 @@ fn a_package_that_is_another_than_the_one_looked_at_is_not_used() {
 }
 
 #[test]
+fn what_cargo_deny_refuses_and_what_was_yanked_is_not_built() {
+    for (file, said) in [
+        ("refused", "error[rejected]: GPL"),
+        ("taken-back", "version 0.5.14 is yanked"),
+    ] {
+        let (passes, told) = gate(false, &[], &[file]);
+        assert!(!passes, "{told}");
+        assert!(told.contains(said), "{told}");
+    }
+}
+
+#[test]
+fn advisories_that_cannot_be_had_are_a_skip_that_is_counted() {
+    let (passes, told) = gate(true, &[], &["unreachable"]);
+    assert!(passes, "{told}");
+    assert!(told.contains("skipped supply::advisories: "), "{told}");
+    assert!(told.contains(" 1 skipped"), "{told}");
+    // Where they can be had, by another program's word, cargo-deny has to have them.
+    assert!(!gate(true, &["git"], &["unreachable"]).0);
+}
+
+#[test]
 fn a_machine_with_everything_passes_in_ci() {
     let (passes, told) = gate(true, &[], &[]);
     assert!(passes, "{told}");
     assert!(told.contains(" 0 failed, "), "{told}");
+}
+
+#[test]
+fn of_tests_side_by_side_one_that_fails_or_ends_without_a_word_fails_the_gate() {
+    for (file, said) in [
+        ("red", "1 tests failed"),
+        ("crashing", "virtual_time::b ended without a result"),
+        ("dying", "virtual_time::b ended without a result"),
+        ("unlistable", "lists no tests"),
+    ] {
+        let (passes, told) = gate(false, &[], &[file]);
+        assert!(!passes, "{told}");
+        assert!(told.contains(said), "{told}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod compare;
 mod exits;
 mod explain;
 mod export;
+mod later;
 mod manual;
 mod microvm;
 mod osnoise;
@@ -22,6 +23,7 @@ pub use exits::{
 };
 pub use explain::ExplainArguments;
 pub use export::ExportArguments;
+pub use later::Later;
 pub use manual::{CompletionsArguments, ManArguments};
 pub use microvm::MicrovmArguments;
 pub use osnoise::{
@@ -63,30 +65,30 @@ pub struct Arguments {
 pub enum Command {
     /// Measure this host as a virtual machine would feel it, and name who took each microsecond
     #[command(after_help = frame::keys())]
-    Microvm(MicrovmArguments),
+    Microvm(Later<MicrovmArguments>),
     /// Measure what is taken from this machine's CPUs, as rtla osnoise does, on any kernel
     #[command(after_help = frame::keys())]
-    Osnoise(Box<OsnoiseArguments>),
+    Osnoise(Later<OsnoiseArguments>),
     /// Measure how late periodic tasks wake up, as rtla timerlat and cyclictest do, and why
     #[command(after_help = frame::keys())]
-    Timerlat(Box<TimerlatArguments>),
+    Timerlat(Later<TimerlatArguments>),
     /// Count every exit of every VM on this host, and say where its time went
     #[command(after_help = frame::keys())]
-    Exits(Box<ExitsArguments>),
+    Exits(Later<ExitsArguments>),
     /// Print the summary of a recording, or join a guest's with its host's
-    Explain(ExplainArguments),
+    Explain(Later<ExplainArguments>),
     /// Write recordings as one page for a browser: charts, tables, and who took the time
-    Report(ReportArguments),
+    Report(Later<ReportArguments>),
     /// Put recordings side by side, and say where they differ
-    Compare(CompareArguments),
+    Compare(Later<CompareArguments>),
     /// Hand recordings to other programs: Perfetto, Parquet, CSV, rt-tests' JSON
-    Export(ExportArguments),
+    Export(Later<ExportArguments>),
     /// Show what this machine lets vmnoise see, and what would let it see more
-    Doctor(DoctorArguments),
+    Doctor(Later<DoctorArguments>),
     /// Write the manual, one page for each command
-    Man(ManArguments),
+    Man(Later<ManArguments>),
     /// Print what a shell needs to complete commands, options and their values
-    Completions(CompletionsArguments),
+    Completions(Later<CompletionsArguments>),
 }
 
 /// How a result is printed on stdout.

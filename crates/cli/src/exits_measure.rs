@@ -5,19 +5,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vmnoise_events::{Anchor, Event, FeedDetail, Finish, FinishReason, RunFacts, Vcpu, VcpuTotals};
-use vmnoise_tracer::ExitTracer;
 use vmnoise_tracer::host::{Host, Vm};
+use vmnoise_tracer::{ClockLook, ExitTracer};
 use vmnoise_workload::tsc;
 
 use crate::exits_session::{ExitsOutcome, ExitsSession};
 use crate::feed::address::FeedAddress;
-use crate::feed::{Feeds, Second, rights};
+use crate::feed::{Feeds, Second};
 use crate::interrupt::Interrupts;
 use crate::loss_news::LossNews;
+use crate::vm_finder::{Found, VmFinder};
 
 /// Between two drains, and two looks at the clock and at Ctrl-C.
 const TICK: Duration = Duration::from_millis(20);
-/// Between two tables, two flushes of the recording, and two looks for VMs that came.
+/// Between two tables, and two flushes of the recording.
 const PERIOD: Duration = Duration::from_secs(1);
 /// A BPF program may have stamped an event and not yet submitted it; it runs with
 /// preemption off, so this is ample.
@@ -29,6 +30,10 @@ pub struct ExitsMeasurement<'a, 'v> {
     facts: &'a RunFacts,
     tracer: ExitTracer,
     session: ExitsSession<'a, 'v>,
+    /// As they were found last.
+    vms: Vec<Vm>,
+    /// The clocks of their guests, where anybody needs them.
+    clocks: Option<ClockLook>,
     feeds: Option<Feeds>,
     loss_news: LossNews,
     /// All kinds together, by the last drain.
@@ -36,18 +41,21 @@ pub struct ExitsMeasurement<'a, 'v> {
 }
 
 impl<'a, 'v> ExitsMeasurement<'a, 'v> {
-    /// Takes over attached programs that know the VMs there are.
+    /// Takes over attached programs that know the VMs there are: these.
     pub fn new(
         host: &'a Host,
         facts: &'a RunFacts,
         tracer: ExitTracer,
         session: ExitsSession<'a, 'v>,
+        vms: Vec<Vm>,
     ) -> ExitsMeasurement<'a, 'v> {
         ExitsMeasurement {
             host,
             facts,
             tracer,
             session,
+            vms,
+            clocks: None,
             feeds: None,
             loss_news: LossNews::default(),
             lost: 0,
@@ -64,22 +72,26 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
         feeds: &[FeedAddress],
         detail: FeedDetail,
     ) -> Result<ExitsOutcome> {
+        let with_clocks = self.tracer.tells_clocks() || !feeds.is_empty();
+        // Before anything waits to be drained.
+        let clocks = with_clocks.then(|| ClockLook::at(self.host));
         let began = self.anchor();
         self.tracer.count().context("starting to count")?;
         if !feeds.is_empty() {
-            rights::drop_to_serve()?;
             self.feeds = Some(Feeds::new(feeds, detail, self.facts, began));
             if detail == FeedDetail::Full {
                 self.session.sum_culprits();
             }
         }
-        self.tell_clocks()?;
+        // After the rights are given up: its thread has no others.
+        let finder = self.start_finder(with_clocks)?;
+        self.take_clocks(clocks)?;
         let start = Instant::now();
         let end = start + Duration::from_nanos(self.facts.options.duration_ns);
         let mut next_period = start + PERIOD;
         let reason = loop {
             std::thread::sleep(TICK);
-            let drained = self.drain()?;
+            let drained = self.drain(&finder)?;
             if let Some(feeds) = &mut self.feeds {
                 feeds.tick();
             }
@@ -88,16 +100,10 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
             let now = Instant::now();
             if now >= next_period {
                 next_period += PERIOD;
-                let vms = self.host.vms();
-                let gone = self.is_gone(&vms);
-                self.tracer.learn(vms.clone());
-                let forgotten = self.tracer.forget_gone(&vms);
-                forgotten.context("forgetting the VMs that are gone")?;
-                self.tell_clocks()?;
                 let counts = self.totals()?;
-                self.feed(&vms, drained, &counts);
+                self.feed(drained, &counts);
                 self.session.period();
-                if gone {
+                if self.is_gone() {
                     break FinishReason::Failed;
                 }
             }
@@ -111,15 +117,14 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
         self.session.view().end_live();
         // What is read afterwards is final.
         self.tracer.detach().context("stopping to count")?;
-        let vms = self.host.vms();
-        self.tracer.learn(vms.clone());
-        self.tell_clocks()?;
-        let drained = self.drain()?;
+        self.drain(&finder)?;
+        self.finish_finder(finder)?;
+        let drained = self.drain_told()?;
         let counts = self.totals()?;
         let mono_ns = drained.mono_ns;
         self.session
             .accept(&Event::Finish(Finish { reason, mono_ns }));
-        self.feed(&vms, drained, &counts);
+        self.feed(drained, &counts);
         if let Some(feeds) = &mut self.feeds {
             feeds.linger();
         }
@@ -139,12 +144,12 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
     }
 
     /// Whether the one VM that was asked for has ended.
-    fn is_gone(&mut self, vms: &[Vm]) -> bool {
+    fn is_gone(&mut self) -> bool {
         let filter = self.facts.options.exits.as_ref();
         let Some(wanted) = filter.and_then(|filter| filter.vm.as_ref()) else {
             return false;
         };
-        let gone = !vms.iter().any(|vm| is_called(vm, wanted));
+        let gone = !self.vms.iter().any(|vm| is_called(vm, wanted));
         if gone {
             let message = format!("VM `{wanted}` has ended; the result covers the time before");
             self.session.view().notice(&message);
@@ -152,15 +157,63 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
         gone
     }
 
-    /// Takes what was told since the last call. The clock is read first: what ended before
-    /// is in the ring by now, and what was lost before is counted. Returns the reading.
-    fn drain(&mut self) -> Result<Anchor> {
-        let anchor = self.anchor();
+    fn start_finder(&self, with_clocks: bool) -> Result<VmFinder> {
+        let finder = VmFinder::start(self.host, with_clocks);
+        let finder = finder.context("starting the thread that looks for VMs")?;
+        finder.look_at(self.vms.iter().map(|vm| vm.pid).collect());
+        Ok(finder)
+    }
+
+    /// Takes what was found since the last call.
+    fn take_found(&mut self, found: Found) -> Result<()> {
+        self.tracer.learn(&found.looked_at, found.named);
+        let forgotten = self.tracer.forget_gone(&found.vms);
+        forgotten.context("forgetting the VMs that are gone")?;
+        self.vms = found.vms;
+        self.take_clocks(found.clocks)
+    }
+
+    /// Tells what a join of this recording with a guest's goes by.
+    fn take_clocks(&mut self, clocks: Option<ClockLook>) -> Result<()> {
+        if let Some(look) = &clocks {
+            let session = &mut self.session;
+            self.tracer
+                .tell_clocks(look, &mut |event| session.accept(&event))
+                .context("telling the clocks of the guests")?;
+        }
+        self.clocks = clocks;
+        Ok(())
+    }
+
+    /// Learns who came last.
+    fn finish_finder(&mut self, finder: VmFinder) -> Result<()> {
+        let (found, in_time) = finder.finish();
+        if !in_time {
+            let message = "/proc or debugfs does not answer: some VMs may be called by their processes \
+                           alone, and changes of their guests' clocks are missing";
+            self.session.view().notice(message);
+        }
+        found
+            .into_iter()
+            .try_for_each(|found| self.take_found(found))
+    }
+
+    /// Hears who came, and takes what was told since the last call. Returns when.
+    fn drain(&mut self, finder: &VmFinder) -> Result<Anchor> {
         let newcomers = self.tracer.newcomers().context("counting the vCPUs")?;
         if !newcomers.is_empty() {
-            self.tracer.learn(self.host.vms_of(&newcomers));
-            self.tell_clocks()?;
+            finder.look_at(newcomers);
         }
+        for found in finder.found() {
+            self.take_found(found)?;
+        }
+        self.drain_told()
+    }
+
+    /// Takes what was told since the last call. The clock is read first: what ended before
+    /// is in the ring by now, and what was lost before is counted. Returns the reading.
+    fn drain_told(&mut self) -> Result<Anchor> {
+        let anchor = self.anchor();
         let session = &mut self.session;
         self.tracer
             .drain(&mut |event| session.accept(&event))
@@ -172,14 +225,6 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
         }
         session.accept(&Event::Watermark(settled_ns(&anchor)));
         Ok(anchor)
-    }
-
-    /// What a join of this recording with a guest's goes by.
-    fn tell_clocks(&mut self) -> Result<()> {
-        let session = &mut self.session;
-        self.tracer
-            .tell_clocks(self.host, &mut |event| session.accept(&event))
-            .context("telling the clocks of the guests")
     }
 
     /// Reads the clocks.
@@ -203,12 +248,13 @@ impl<'a, 'v> ExitsMeasurement<'a, 'v> {
     }
 
     /// Tells the guests theirs. `drained` is when the stream was read, before the counts.
-    fn feed(&mut self, vms: &[Vm], drained: Anchor, counts: &Counts) {
+    fn feed(&mut self, drained: Anchor, counts: &Counts) {
         let session = &self.session;
         if let Some(feeds) = &mut self.feeds {
             feeds.second(&Second {
                 host: self.host,
-                vms,
+                vms: &self.vms,
+                clocks: self.clocks.as_ref(),
                 counted: &counts.vcpus,
                 anchor: drained,
                 settled_mono_ns: settled_ns(&drained),

@@ -1,7 +1,6 @@
 //! One path from the events of a run over vCPUs to its output, as [`crate::session`] is
 //! that of gaps: live and from a recording the same.
 
-use std::fs::File;
 use std::time::Duration;
 
 use vmnoise_events::{Event, HostCulprit, RunFacts, VcpuId};
@@ -10,7 +9,8 @@ use vmnoise_recording::Writer;
 
 use crate::feed::{Culprits, FeedReport};
 use crate::output::exits::ExitsView;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorded, Recorder};
+use crate::write_behind::WriteBehind;
 
 /// Takes the events of a run: explains them, shows them, and records them if asked.
 pub struct ExitsSession<'a, 'v> {
@@ -30,8 +30,8 @@ pub struct ExitsOutcome {
     pub run: ExitsRun,
     /// How long it was, by the stream.
     pub measured: Duration,
-    /// What went wrong with the recording; the rest is there all the same.
-    pub write_error: Option<anyhow::Error>,
+    /// The recording, which the disk may not have yet.
+    pub recorded: Recorded,
     /// What became of the feeds.
     pub feeds: Vec<FeedReport>,
 }
@@ -40,7 +40,7 @@ impl<'a, 'v> ExitsSession<'a, 'v> {
     /// A session for this run; `writer` has the facts already.
     pub fn new(
         facts: &RunFacts,
-        writer: Option<Writer<File>>,
+        writer: Option<Writer<WriteBehind>>,
         view: &'a mut ExitsView<'v>,
     ) -> ExitsSession<'a, 'v> {
         view.begin(facts);
@@ -110,7 +110,7 @@ impl<'a, 'v> ExitsSession<'a, 'v> {
         self.view
     }
 
-    /// Ends the recording and sums up.
+    /// Sums up, and hands the end of the recording over.
     pub fn finish(mut self) -> ExitsOutcome {
         let measured = self.measured();
         self.explainer.run_out(&mut |_| {});
@@ -119,7 +119,7 @@ impl<'a, 'v> ExitsSession<'a, 'v> {
         ExitsOutcome {
             run: self.explainer.finish(),
             measured,
-            write_error: self.recorder.finish(),
+            recorded: self.recorder.finish(),
             feeds: Vec::new(),
         }
     }

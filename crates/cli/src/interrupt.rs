@@ -1,19 +1,16 @@
 //! Ctrl-C once finishes and prints; twice drops what is outstanding.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-const NO_RIGHTS: CapabilitySets = CapabilitySets {
-    effective: CapabilitySet::empty(),
-    permitted: CapabilitySet::empty(),
-    inheritable: CapabilitySet::empty(),
-};
+use crate::rights;
 
 /// How often the user has asked this process to end.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
+/// Whether that is counted.
+static IS_CAUGHT: AtomicBool = AtomicBool::new(false);
 
 /// How often the user has asked to end. There is one only where signals are caught.
 #[derive(Debug, Clone)]
@@ -22,6 +19,11 @@ pub struct Interrupts(());
 /// Whether the user has asked to end; never where signals are not caught.
 pub fn was_asked() -> bool {
     ASKED.load(Ordering::Relaxed) > 0
+}
+
+/// Whether this process is a run, which Ctrl-C asks to end. All else it ends.
+pub fn is_caught() -> bool {
+    IS_CAUGHT.load(Ordering::Relaxed)
 }
 
 impl Interrupts {
@@ -47,18 +49,15 @@ pub fn catch() -> std::io::Result<Interrupts> {
     if !is_ignored(SIGHUP) {
         signals.add_signal(SIGHUP)?;
     }
-    std::thread::Builder::new()
-        .name("vmnoise-signal".into())
-        .spawn(move || {
-            // It needs none, and others may have to give theirs up.
-            let _ = set_capabilities(None, NO_RIGHTS);
-            for signal in signals.forever() {
-                if ASKED.fetch_add(1, Ordering::Relaxed) >= 2 {
-                    // Nothing is left to do if even this fails.
-                    let _ = signal_hook::low_level::emulate_default_handler(signal);
-                }
+    rights::spawn_without("vmnoise-signal", move || {
+        for signal in signals.forever() {
+            if ASKED.fetch_add(1, Ordering::Relaxed) >= 2 {
+                // Nothing is left to do if even this fails.
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
-        })?;
+        }
+    })?;
+    IS_CAUGHT.store(true, Ordering::Relaxed);
     Ok(Interrupts(()))
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use vmnoise_events::{Event, Finish, FinishReason, Loss, LossKind, RunFacts, Tally};
 use vmnoise_explain::PeriodLine;
 use vmnoise_tracer::{SmiCounts, Tracer};
@@ -14,6 +14,7 @@ use crate::interrupt::Interrupts;
 use crate::loss_news::LossNews;
 use crate::outer_steal::OuterSteal;
 use crate::output::view::Meanwhile;
+use crate::own_stop::OwnStop;
 use crate::poller::Poller;
 use crate::progress::TimeLine;
 use crate::reaction::OnThreshold;
@@ -51,6 +52,8 @@ pub struct Measurement<'a> {
     loss_news: LossNews,
     events: Vec<Event>,
     next_renewal: Instant,
+    /// Where there is no tracer to tell it.
+    own_stop: Option<OwnStop>,
     /// When no poller has anything to do any more.
     end_tsc: u64,
 }
@@ -59,7 +62,9 @@ pub struct Measurement<'a> {
 pub struct Measured {
     /// The result.
     pub outcome: Outcome,
-    /// The action of `--on-threshold` that failed.
+    /// What of `--on-threshold` is still under way.
+    pub on_threshold: OnThreshold,
+    /// Its action that failed.
     pub failure: Option<anyhow::Error>,
 }
 
@@ -86,6 +91,7 @@ impl<'a> Measurement<'a> {
             loss_news: LossNews::default(),
             events: Vec::new(),
             next_renewal: Instant::now(),
+            own_stop: None,
             end_tsc: u64::MAX,
         }
     }
@@ -102,6 +108,9 @@ impl<'a> Measurement<'a> {
         interrupts: &Interrupts,
     ) -> Result<Measured> {
         let options = &self.facts.options;
+        if self.tracer.is_none() {
+            self.own_stop = Some(OwnStop::watch().context("catching the end of a stop")?);
+        }
         if warm_up.is_zero() {
             self.anchor();
         }
@@ -131,7 +140,12 @@ impl<'a> Measurement<'a> {
             self.drain();
             let now = Instant::now();
             if now >= next_period {
-                next_period += Duration::from_nanos(options.period_ns);
+                let period = Duration::from_nanos(options.period_ns);
+                next_period += period;
+                // Periods in which this thread was stopped have nothing to show.
+                if next_period < now {
+                    next_period = now + period;
+                }
                 self.counters();
                 let lines = self.session.take_period();
                 let over = |line: &PeriodLine| {
@@ -180,10 +194,11 @@ impl<'a> Measurement<'a> {
         let acted = if interrupts.asked_to_finish() {
             Ok(())
         } else {
-            on_threshold.end(reason == FinishReason::Stop, &outcome.trace)
+            on_threshold.act(reason == FinishReason::Stop, &outcome.trace)
         };
         Ok(Measured {
             outcome,
+            on_threshold,
             failure: acted.err(),
         })
     }
@@ -253,10 +268,18 @@ impl<'a> Measurement<'a> {
     /// Stops the guest and takes what is outstanding. A vCPU that gets no CPU to end
     /// on is waited for until patience or the user runs out.
     fn end(&mut self, reason: FinishReason, interrupts: &Interrupts) {
+        let end_mono_ns = self.anchor();
         self.poller.stop();
         let asked = Instant::now();
         while self.poller.running() && asked.elapsed() < PATIENCE && !interrupts.asked_to_drop() {
             std::thread::sleep(Duration::from_millis(1));
+        }
+        // Who still has not ended is held, or has no CPU to end on.
+        if let Some(tracer) = &self.tracer
+            && self.poller.running()
+        {
+            let session = &mut self.session;
+            tracer.unfinished_stops(end_mono_ns, &mut |event| session.accept(&event));
         }
         let mono_ns = self.drain();
         self.counters();
@@ -289,6 +312,10 @@ impl<'a> Measurement<'a> {
             self.session.accept(&Event::Tally(tally));
         }
         let events = &mut self.events;
+        if let Some(own_stop) = &mut self.own_stop {
+            let cpus = &self.facts.options.cpus;
+            own_stop.tell(cpus, mono_ns, &mut |event| events.push(event));
+        }
         if let Some(tracer) = &mut self.tracer
             && let Err(error) = tracer.drain(&mut |event| events.push(event))
         {

@@ -1,14 +1,15 @@
 //! Carries out actions one after the other, without waiting for a command to end.
 
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, getppid, kill_process};
 
 use crate::actions::{Action, Receiver};
-use crate::commands::outputs::save_trace;
 use crate::recent_trace::RecentTrace;
+use crate::saving::Saving;
 use crate::say;
 use crate::shell::Shell;
 
@@ -24,13 +25,34 @@ pub enum Outcome {
     Continue,
 }
 
+/// Starts the helper that these actions need, if any does.
+///
+/// # Errors
+/// As [`Shell::begin`].
+pub fn shell_for<'a>(actions: impl Iterator<Item = &'a Action>) -> Result<Option<Rc<Shell>>> {
+    let commands = actions.filter_map(|action| match action {
+        Action::Shell(command) => Some(command.clone()),
+        _ => None,
+    });
+    let commands: Vec<String> = commands.collect();
+    match commands.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(Rc::new(Shell::begin(commands)?))),
+    }
+}
+
 /// Actions being carried out in their order; the first that fails is the last.
 #[derive(Debug)]
 pub struct Reaction {
     left: std::vec::IntoIter<Action>,
     /// Where a trace goes that is to go nowhere else.
     trace_file: &'static str,
-    running: Option<Shell>,
+    /// Who runs commands, if there is one.
+    shell: Option<Rc<Shell>>,
+    /// The trace that the disk has not taken yet.
+    saving: Option<Saving>,
+    /// The command under way.
+    running: Option<String>,
     /// Whether the terminal is somebody else's, so that what commands say is kept.
     hears: bool,
     /// What they said.
@@ -38,11 +60,17 @@ pub struct Reaction {
 }
 
 impl Reaction {
-    /// Nothing is done yet.
-    pub fn new(actions: Vec<Action>, trace_file: &'static str) -> Reaction {
+    /// Nothing is done yet. `shell` was begun with the commands of all actions.
+    pub fn new(
+        actions: Vec<Action>,
+        trace_file: &'static str,
+        shell: Option<Rc<Shell>>,
+    ) -> Reaction {
         Reaction {
             left: actions.into_iter(),
             trace_file,
+            shell,
+            saving: None,
             running: None,
             hears: false,
             said: Vec::new(),
@@ -57,23 +85,28 @@ impl Reaction {
         }
     }
 
-    /// Does what can be done now; `None` while a command still runs. `trace` is what a
+    /// Does what can be done now; `None` while a command still runs, or a trace is not saved yet. `trace` is what a
     /// `trace` saves.
     ///
     /// # Errors
     /// If an action fails; those after it are not carried out.
     pub fn advance(&mut self, trace: &RecentTrace) -> Result<Option<Outcome>> {
         loop {
-            if let Some(shell) = &mut self.running {
+            if let Some(saving) = &mut self.saving {
+                if !saving.is_done()? {
+                    return Ok(None);
+                }
+                self.saving = None;
+            }
+            if let (Some(command), Some(shell)) = (&self.running, &self.shell) {
                 let Some(status) = shell.ended()? else {
                     return Ok(None);
                 };
-                self.said.extend(shell.said());
+                if self.hears {
+                    self.said.extend(shell.said());
+                }
                 if !status.success() {
-                    bail!(
-                        "the shell command `{}` ended with {status}",
-                        shell.command()
-                    );
+                    bail!("the shell command `{command}` ended with {status}");
                 }
                 self.running = None;
             }
@@ -88,12 +121,25 @@ impl Reaction {
                 }
                 Some(Action::Trace(path)) => {
                     let path = path.as_deref().unwrap_or(Path::new(self.trace_file));
-                    save_trace(trace, path, self.trace_file)?;
+                    self.saving = Some(Saving::begin(trace, path, self.trace_file)?);
                 }
                 Some(Action::Shell(command)) => {
-                    self.running = Some(Shell::start(&command, self.hears)?);
+                    let shell = self.shell.as_ref().context("there is no shell")?;
+                    shell.start(&command, self.hears)?;
+                    self.running = Some(command);
                 }
             }
+        }
+    }
+
+    /// Carries them out, unless a disk is slow to take a trace; `None` then.
+    fn until_slow(&mut self, trace: &RecentTrace) -> Result<Option<Outcome>> {
+        loop {
+            let outcome = self.advance(trace)?;
+            if outcome.is_some() || self.saving.as_ref().is_some_and(Saving::is_slow) {
+                return Ok(outcome);
+            }
+            std::thread::sleep(TICK);
         }
     }
 
@@ -117,6 +163,7 @@ impl Reaction {
 pub struct OnThreshold {
     actions: Vec<Action>,
     trace_file: &'static str,
+    shell: Option<Rc<Shell>>,
     under_way: Option<Reaction>,
     /// What commands said that had no terminal.
     said: Vec<String>,
@@ -124,11 +171,16 @@ pub struct OnThreshold {
 }
 
 impl OnThreshold {
-    /// Waits for a limit to be hit.
-    pub fn new(actions: Vec<Action>, trace_file: &'static str) -> OnThreshold {
+    /// Waits for a limit to be hit. `shell` as of [`Reaction::new`].
+    pub fn new(
+        actions: Vec<Action>,
+        trace_file: &'static str,
+        shell: Option<Rc<Shell>>,
+    ) -> OnThreshold {
         OnThreshold {
             actions,
             trace_file,
+            shell,
             under_way: None,
             said: Vec::new(),
             failure: None,
@@ -143,7 +195,7 @@ impl OnThreshold {
             if !hit || !self.actions.contains(&Action::Continue) {
                 return hit;
             }
-            let reaction = Reaction::new(self.actions.clone(), self.trace_file);
+            let reaction = self.reaction();
             self.under_way = Some(if drawn_on {
                 reaction.hearing()
             } else {
@@ -168,29 +220,55 @@ impl OnThreshold {
         }
     }
 
+    fn reaction(&self) -> Reaction {
+        Reaction::new(self.actions.clone(), self.trace_file, self.shell.clone())
+    }
+
     /// What commands said since the last call that could not say it on the terminal.
     pub fn take_said(&mut self) -> Vec<String> {
         std::mem::take(&mut self.said)
     }
 
-    /// What is left to do once the run has ended, `by_limit` or not.
+    /// Does what is left once the run has ended, `by_limit` or not. What a slow disk holds up is left to
+    /// [`end`](Self::end): the result is shown before.
     ///
     /// # Errors
     /// The action that failed, now or before.
-    pub fn end(mut self, by_limit: bool, trace: &RecentTrace) -> Result<()> {
-        if let Some(error) = self.failure {
+    pub fn act(&mut self, by_limit: bool, trace: &RecentTrace) -> Result<()> {
+        if let Some(error) = self.failure.take() {
+            self.under_way = None;
             return Err(error);
         }
-        match &mut self.under_way {
-            Some(reaction) => {
-                let outcome = reaction.finish(trace);
-                reaction.said.iter().for_each(say::print);
-                outcome?
-            }
-            None if by_limit => Reaction::new(self.actions, self.trace_file).finish(trace)?,
-            None => Outcome::Done,
+        let reaction = match self.under_way.take() {
+            None if by_limit => Some(self.reaction()),
+            under_way => under_way,
         };
+        let Some(mut reaction) = reaction else {
+            return Ok(());
+        };
+        let outcome = reaction.until_slow(trace);
+        reaction.said.drain(..).for_each(|line| say::print(&line));
+        if outcome?.is_none() {
+            self.under_way = Some(reaction);
+        }
         Ok(())
+    }
+
+    /// Waits for what is under way. `in_a_hurry`: Ctrl-C was pressed, and only a trace that is on its way to
+    /// its file still gets there.
+    ///
+    /// # Errors
+    /// As [`act`](Self::act).
+    pub fn end(self, in_a_hurry: bool, trace: &RecentTrace) -> Result<()> {
+        let Some(mut reaction) = self.under_way else {
+            return Ok(());
+        };
+        if in_a_hurry {
+            return reaction.saving.take().map_or(Ok(()), Saving::wait);
+        }
+        let outcome = reaction.finish(trace);
+        reaction.said.iter().for_each(say::print);
+        outcome.map(|_| ())
     }
 }
 
@@ -209,8 +287,9 @@ mod tests {
     use crate::actions::parse;
 
     fn carry_out(actions: &[&str]) -> Result<Outcome> {
-        let actions = actions.iter().map(|text| parse(text).unwrap());
-        Reaction::new(actions.collect(), "trace.txt").finish(&RecentTrace::default())
+        let actions: Vec<Action> = actions.iter().map(|text| parse(text).unwrap()).collect();
+        let shell = shell_for(actions.iter()).unwrap();
+        Reaction::new(actions, "trace.txt", shell).finish(&RecentTrace::default())
     }
 
     #[test]
@@ -256,8 +335,9 @@ mod tests {
     }
 
     fn on_threshold(actions: &[&str]) -> OnThreshold {
-        let actions = actions.iter().map(|text| parse(text).unwrap());
-        OnThreshold::new(actions.collect(), "trace.txt")
+        let actions: Vec<Action> = actions.iter().map(|text| parse(text).unwrap()).collect();
+        let shell = shell_for(actions.iter()).unwrap();
+        OnThreshold::new(actions, "trace.txt", shell)
     }
 
     #[test]
@@ -273,13 +353,13 @@ mod tests {
         for hit in [true, true, false] {
             assert!(!goes_on.stops(hit, &RecentTrace::default(), false));
         }
-        goes_on.end(false, &RecentTrace::default()).unwrap();
+        goes_on.act(false, &RecentTrace::default()).unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "hit\n");
 
-        let stops = on_threshold(&[&say]);
-        stops.end(true, &RecentTrace::default()).unwrap();
+        let mut stops = on_threshold(&[&say]);
+        stops.act(true, &RecentTrace::default()).unwrap();
         on_threshold(&[&say])
-            .end(false, &RecentTrace::default())
+            .act(false, &RecentTrace::default())
             .unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "hit\nhit\n");
     }
@@ -301,13 +381,14 @@ mod tests {
     fn a_failed_action_stops_a_run_that_was_to_go_on() {
         let mut fails = on_threshold(&["signal,num=2,pid=2000000000", "continue"]);
         assert!(fails.stops(true, &RecentTrace::default(), false));
-        assert!(fails.end(true, &RecentTrace::default()).is_err());
+        assert!(fails.act(true, &RecentTrace::default()).is_err());
     }
 
     #[test]
     fn a_command_is_not_waited_for() {
         let sleep = parse("shell,command=sleep 0.3").unwrap();
-        let mut reaction = Reaction::new(vec![sleep], "trace.txt");
+        let shell = shell_for([&sleep].into_iter()).unwrap();
+        let mut reaction = Reaction::new(vec![sleep], "trace.txt", shell);
         assert_eq!(reaction.advance(&RecentTrace::default()).unwrap(), None);
         assert_eq!(
             reaction.finish(&RecentTrace::default()).unwrap(),

@@ -1,7 +1,6 @@
 //! The last lines of the trace: what led to a stop, and what `--trace` saves.
 
 use std::collections::VecDeque;
-use std::io::Write;
 
 use vmnoise_events::Workload;
 use vmnoise_explain::{Noise, TraceLine};
@@ -61,22 +60,16 @@ impl RecentTrace {
         overlapping.collect()
     }
 
-    /// Writes the lines in the format of the trace mode, up to the gap that hit a limit if
-    /// one did.
-    ///
-    /// # Errors
-    /// If `out` cannot be written.
-    pub fn save(&self, out: impl Write) -> std::io::Result<()> {
-        let mut out = std::io::BufWriter::new(out);
-        let workload = self.workload.unwrap_or(Workload::Spin);
-        out.write_all(trace_line::header(workload).as_bytes())?;
+    /// The lines in the format of the trace mode, up to the gap that hit a limit if one did.
+    pub fn text(&self) -> String {
+        let mut text = trace_line::header(self.workload.unwrap_or(Workload::Spin));
         for line in &self.lines {
-            out.write_all(trace_line::render(line).as_bytes())?;
+            text += &trace_line::render(line);
             if self.saved_up_to.is_some_and(|gap| ends_with(gap, line)) {
                 break;
             }
         }
-        out.flush()
+        text
     }
 }
 

@@ -1,7 +1,6 @@
 //! One path from events to output: whatever feeds it, live probes or a
 //! recording, goes through here in the same order and gives the same summary.
 
-use std::fs::File;
 use std::time::Duration;
 
 use vmnoise_events::{Event, RunFacts};
@@ -10,7 +9,8 @@ use vmnoise_recording::Writer;
 
 use crate::output::view::{OuterSteal, Period, View};
 use crate::recent_trace::{GapKey, RecentTrace};
-use crate::recorder::Recorder;
+use crate::recorder::{Recorded, Recorder};
+use crate::write_behind::WriteBehind;
 
 /// Takes the events of a live run: explains them, and records them if asked.
 pub struct Session<'a> {
@@ -30,15 +30,15 @@ pub struct Outcome {
     pub summary: Summary,
     /// The last lines of the trace, if the view wanted it.
     pub trace: RecentTrace,
-    /// What went wrong with the recording; the rest is there all the same.
-    pub write_error: Option<anyhow::Error>,
+    /// The recording, which the disk may not have yet.
+    pub recorded: Recorded,
 }
 
 impl<'a> Session<'a> {
     /// A session for this run; `writer` has the facts already, `view` shows it.
     pub fn new(
         facts: &RunFacts,
-        writer: Option<Writer<File>>,
+        writer: Option<Writer<WriteBehind>>,
         view: &'a mut dyn View,
     ) -> Session<'a> {
         let explainer = match view.wants_trace() {
@@ -146,7 +146,7 @@ impl<'a> Session<'a> {
         self.explainer.take_period()
     }
 
-    /// Ends the recording and sums up.
+    /// Sums up, and hands the end of the recording over.
     pub fn finish(mut self) -> Outcome {
         self.explain(Explainer::run_out);
         let summary = self.explainer.finish();
@@ -159,7 +159,7 @@ impl<'a> Session<'a> {
         Outcome {
             summary,
             trace: self.trace,
-            write_error: self.recorder.finish(),
+            recorded: self.recorder.finish(),
         }
     }
 }
@@ -167,6 +167,8 @@ impl<'a> Session<'a> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use std::fs::File;
 
     use vmnoise_events::{
         Activity, ActivityKind, Anchor, Finish, FinishReason, Gap, Source, SourceId,
@@ -177,6 +179,7 @@ mod tests {
     use super::*;
     use crate::fixtures;
     use crate::output::trace_line;
+    use crate::recorder;
 
     /// Prints the trace into memory.
     #[derive(Default)]
@@ -255,7 +258,7 @@ mod tests {
         for finish in [true, false] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("run.vmn");
-            let writer = Writer::new(File::create(&path).unwrap(), &facts).unwrap();
+            let writer = recorder::begin(File::create(&path).unwrap(), &facts).unwrap();
             let mut live = Memory::default();
             let mut session = Session::new(&facts, Some(writer), &mut live);
             let mut events = events();
@@ -266,7 +269,7 @@ mod tests {
                 }));
             }
             events.iter().for_each(|event| session.accept(event));
-            assert!(session.finish().write_error.is_none());
+            assert!(session.finish().recorded.wait().is_none());
 
             let mut reader = Reader::open(&path).unwrap();
             let facts = reader.facts().clone();
@@ -300,21 +303,16 @@ mod tests {
             reason: FinishReason::Stop,
             mono_ns: 0,
         }));
-        let saved = |trace: &RecentTrace| {
-            let mut text = Vec::new();
-            trace.save(&mut text).unwrap();
-            String::from_utf8(text).unwrap()
-        };
         let lines = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
         events.iter().for_each(|event| session.accept(event));
-        let before = lines(&saved(session.recent_trace()));
+        let before = lines(&session.recent_trace().text());
         assert!(before > 4, "nothing was asked yet");
         assert!(session.take_limit_hit(false));
-        assert_eq!(lines(&saved(session.recent_trace())), 4);
+        assert_eq!(lines(&session.recent_trace().text()), 4);
         assert!(!session.take_limit_hit(false));
         assert!(session.take_limit_hit(true), "a whole period");
-        assert_eq!(lines(&saved(session.recent_trace())), before);
-        let text = saved(&session.finish().trace);
+        assert_eq!(lines(&session.recent_trace().text()), before);
+        let text = session.finish().trace.text();
         assert_eq!(lines(&text), 4);
         assert!(text.ends_with("+ 2204 ns irq eno1:62\n"), "{text}");
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Room -> the rooms it may use.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("vmnoise-events", &[]),
     ("vmnoise-tracer", &["vmnoise-events"]),
     ("vmnoise-workload", &["vmnoise-events"]),
@@ -29,6 +29,18 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ),
     // Drives the built binary; takes only its clock and thread priorities from a room.
     ("vmnoise-labs", &["vmnoise-events", "vmnoise-workload"]),
+    // Asks all that reads what others say, and the commands themselves.
+    (
+        "vmnoise-fuzz",
+        &[
+            "vmnoise",
+            "vmnoise-events",
+            "vmnoise-tracer",
+            "vmnoise-recording",
+            "vmnoise-explain",
+            "vmnoise-feed",
+        ],
+    ),
     ("xtask", &[]),
 ];
 

@@ -1,24 +1,35 @@
-//! Recordings from strangers: whatever a file holds, each command stays within so much memory
-//! (docs/reliability.md). `cargo test -p vmnoise --test bombs -- --nocapture` prints what it measures.
+//! Recordings from strangers: whatever a file holds, or two that are joined, each command stays within so much
+//! memory, and says nothing impossible (docs/reliability.md).
+//! `cargo test -p vmnoise --test bombs -- --nocapture` prints what it measures.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 #[allow(dead_code)] // Only its facts are needed.
 mod join_pair;
 #[path = "bombs/made.rs"]
 mod made;
+#[path = "bombs/nonsense.rs"]
+mod nonsense;
+#[path = "bombs/pairs.rs"]
+mod pairs;
+#[path = "bombs/printed.rs"]
+mod printed;
+#[path = "bombs/run.rs"]
+mod run;
 
 use std::path::Path;
-use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use made::{BOMBS, Bomb, ORDINARY};
-use nix::sys::resource::{UsageWho, getrusage};
+use made::{BOMBS, Bomb};
+use pairs::{PAIRS, Pair};
+use run::run;
+use vmnoise_events::Workload;
 
-/// A megabyte, and less of it where nothing is optimized.
+const MEGABYTE: u64 = 1_000_000;
+/// Less than a megabyte where nothing is optimized.
 const SMALL_BYTES: u64 = if cfg!(debug_assertions) {
-    250_000
+    MEGABYTE / 4
 } else {
-    1_000_000
+    MEGABYTE
 };
 /// Of a file of 1 MB.
 const SMALL_KIB: u64 = 256 << 10;
@@ -34,65 +45,202 @@ const COMMANDS: &[&str] = &[
     "export it.vmn --perfetto it.pftrace",
 ];
 
-fn binary() -> std::ffi::OsString {
-    std::env::var_os("VMNOISE_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_vmnoise").into())
+/// What is done with a guest's and its host's.
+const JOINS: &[&str] = &[
+    "explain guest.vmn host.vmn",
+    "explain guest.vmn host.vmn --format json --top 1000000000",
+    "report guest.vmn host.vmn -o it.html",
+    "export guest.vmn host.vmn --csv tables",
+    "export guest.vmn host.vmn --perfetto it.pftrace",
+];
+
+/// One recording, or two.
+trait Handed {
+    fn name(&self) -> &'static str;
+    /// Writes so many bytes, and says how many they became.
+    fn write(&self, folder: &Path, bytes: u64) -> u64;
+    fn commands(&self) -> &'static [&'static str];
 }
 
-/// Runs it with no more memory than this, its address space counted.
-fn run(folder: &Path, line: &str, most_kib: u64) -> (Output, Duration) {
-    let begun = Instant::now();
-    let output = Command::new("sh")
-        .current_dir(folder)
-        .arg("-c")
-        .arg(format!("ulimit -v {most_kib}; exec \"$0\" {line}"))
-        .arg(binary())
-        .output()
-        .unwrap();
-    (output, begun.elapsed())
-}
-
-/// What the largest of all commands so far had in memory at once.
-fn largest_kib() -> i64 {
-    getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().max_rss()
-}
-
-/// Whether it came to an end of its own making: a result, or a fault that it names.
-fn has_ended_in_order(output: &Output) -> bool {
-    let told = String::from_utf8_lossy(&output.stderr);
-    let is_clean = !told.contains("panicked") && !told.contains("memory allocation");
-    // Without a code a signal ended it.
-    is_clean && output.status.code().is_some()
-}
-
-fn hold(bomb: &Bomb, bytes: u64, most_kib: u64) {
-    let folder = tempfile::tempdir().unwrap();
-    bomb.write(&folder.path().join("it.vmn"), bytes);
-    let size = std::fs::metadata(folder.path().join("it.vmn"))
-        .unwrap()
-        .len();
-    for line in COMMANDS {
-        let (output, elapsed) = run(folder.path(), line, most_kib);
-        eprintln!(
-            "{:>6.2} s {:>4} MiB so far {:>6.2} MB in {:>7.2} MB out: {}: {line}: {}",
-            elapsed.as_secs_f64(),
-            largest_kib() >> 10,
-            size as f64 / 1e6,
-            output.stdout.len() as f64 / 1e6,
-            bomb.name,
-            String::from_utf8_lossy(&output.stderr)
-                .lines()
-                .next()
-                .unwrap_or_default(),
-        );
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(has_ended_in_order(&output), "{}: {line}: {told}", bomb.name);
+impl Handed for Bomb {
+    fn name(&self) -> &'static str {
+        self.name
     }
+
+    fn write(&self, folder: &Path, bytes: u64) -> u64 {
+        let path = folder.join("it.vmn");
+        Bomb::write(self, &path, bytes);
+        path.metadata().unwrap().len()
+    }
+
+    fn commands(&self) -> &'static [&'static str] {
+        COMMANDS
+    }
+}
+
+impl Handed for Pair {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn write(&self, folder: &Path, bytes: u64) -> u64 {
+        let (guest, host) = (folder.join("guest.vmn"), folder.join("host.vmn"));
+        Pair::write(self, &guest, &host, bytes);
+        guest.metadata().unwrap().len() + host.metadata().unwrap().len()
+    }
+
+    fn commands(&self) -> &'static [&'static str] {
+        JOINS
+    }
+}
+
+fn handed() -> impl Iterator<Item = &'static dyn Handed> {
+    let alone = [&made::ORDINARY].into_iter().chain(BOMBS);
+    let pairs = [&pairs::ORDINARY].into_iter().chain(PAIRS);
+    let alone = alone.map(|bomb| bomb as &dyn Handed);
+    alone.chain(pairs.map(|pair| pair as &dyn Handed))
 }
 
 #[test]
 fn a_megabyte_from_a_stranger_stays_small() {
-    hold(&ORDINARY, SMALL_BYTES, SMALL_KIB);
-    for bomb in BOMBS {
-        hold(bomb, SMALL_BYTES, SMALL_KIB);
+    for it in handed() {
+        let folder = tempfile::tempdir().unwrap();
+        let size = it.write(folder.path(), SMALL_BYTES);
+        for line in it.commands() {
+            let cost = run(folder.path(), line, SMALL_KIB);
+            let name = it.name();
+            eprintln!(
+                "{cost} {:>6.2} MB: {name}: {line}: {}",
+                size as f64 / 1e6,
+                cost.told.lines().next().unwrap_or_default(),
+            );
+            assert!(cost.has_ended_in_order, "{name}: {line}: {}", cost.told);
+        }
+    }
+}
+
+/// What an event takes of a file, about.
+const BYTES_OF_EVENT: f64 = 90.0;
+const TRIES: u32 = 3;
+
+/// Seeds for each kind of recording.
+const SEEDS: u64 = 6;
+
+#[test]
+fn nonsense_is_told_as_no_percentage_and_no_number_that_nobody_said() {
+    let mut wrong = Vec::new();
+    for (workload, seed) in seeded(&nonsense::WORKLOADS) {
+        let folder = tempfile::tempdir().unwrap();
+        nonsense::write(&folder.path().join("it.vmn"), workload, seed);
+        let told = what_is_wrong(folder.path(), COMMANDS);
+        wrong.extend(told.map(|what| format!("{workload:?} {seed}: {what}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn nonsense_of_a_guest_and_its_host_is_told_as_none_either() {
+    let (mut wrong, mut joined) = (Vec::new(), 0);
+    for (workload, seed) in seeded(&nonsense::JOINED) {
+        let folder = tempfile::tempdir().unwrap();
+        let [guest, host] = ["guest.vmn", "host.vmn"].map(|name| folder.path().join(name));
+        nonsense::write_pair(&guest, &host, workload, seed);
+        let told = what_is_wrong(folder.path(), JOINS);
+        wrong.extend(told.map(|what| format!("{workload:?} {seed}: {what}")));
+        // Only what was joined has tables.
+        joined += u64::from(folder.path().join("tables").exists());
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(joined >= SEEDS / 2, "nonsense proves nothing: {joined}");
+}
+
+fn seeded(workloads: &[Workload]) -> impl Iterator<Item = (Workload, u64)> {
+    let workloads = workloads.iter();
+    workloads.flat_map(|workload| (0..SEEDS).map(move |seed| (*workload, seed)))
+}
+
+/// Of what these commands print, of their page and of their tables.
+fn what_is_wrong(folder: &Path, commands: &[&str]) -> impl Iterator<Item = String> {
+    let mut checked = Vec::new();
+    for line in commands {
+        let cost = run(folder, line, SMALL_KIB);
+        let told = match cost.has_ended_in_order {
+            true => printed::check(&cost.printed),
+            false => Err(cost.told),
+        };
+        checked.push(told.map_err(|what| format!("{line}: {what}")));
+    }
+    let page = std::fs::read_to_string(folder.join("it.html")).unwrap_or_default();
+    checked.push(printed::check_page(&page));
+    checked.push(printed::check_tables(&folder.join("tables")));
+    checked.into_iter().filter_map(Result::err)
+}
+
+/// How many times the size of a small one.
+const LARGER: u64 = 4;
+const LARGE: u64 = 100;
+/// Of a file of 100 MB.
+const LARGE_KIB: u64 = 1 << 20;
+
+/// What is handed over in the two sizes. Each event may take a time that grows with the logarithm of how many
+/// there are, and a little more where they no longer fit into a cache: the judge is whether the time grows
+/// rather like that than with the square of the size.
+fn assert_time_grows_with_the_size(it: &dyn Handed, times: u64, most_kib: u64) {
+    let [small, large] = [MEGABYTE, MEGABYTE * times].map(|bytes| {
+        let folder = tempfile::tempdir().unwrap();
+        let size = it.write(folder.path(), bytes);
+        (folder, size as f64)
+    });
+    let events = |size: f64| (size / BYTES_OF_EVENT).log2();
+    let in_order = large.1 * events(large.1) / (small.1 * events(small.1));
+    let squared = (large.1 / small.1).powi(2);
+    let most = (in_order * squared).sqrt();
+    for line in it.commands() {
+        let mut least = [Duration::MAX; 2];
+        // What else the machine does only adds to it.
+        for _ in 0..TRIES {
+            for (least, (folder, _)) in least.iter_mut().zip([&small, &large]) {
+                let cost = run(folder.path(), line, most_kib);
+                assert!(
+                    cost.has_ended_in_order,
+                    "{}: {line}: {}",
+                    it.name(),
+                    cost.told
+                );
+                *least = cost.cpu.min(*least);
+            }
+            if least[1] <= least[0].mul_f64(most) {
+                break;
+            }
+        }
+        let [of_small, of_large] = least.map(|cpu| cpu.as_secs_f64());
+        let name = it.name();
+        let ratio = of_large / of_small;
+        eprintln!(
+            "{of_small:>6.3} s {of_large:>7.3} s, {ratio:>6.2} times (at most {most:.2}): {name}: {line}"
+        );
+        assert!(ratio <= most, "{name}: {line}");
+    }
+}
+
+mod lab_full {
+    mod files {
+        use crate::*;
+
+        #[test]
+        fn time_grows_with_the_size() {
+            handed().for_each(|it| assert_time_grows_with_the_size(it, LARGER, SMALL_KIB * LARGER));
+        }
+
+        #[test]
+        fn a_hundred_megabytes_cost_as_much_for_each_and_stay_small() {
+            let these = [
+                "ordinary",
+                "activities that are to come",
+                "a VM for each exit",
+            ];
+            let these = handed().filter(|it| these.contains(&it.name()));
+            these.for_each(|it| assert_time_grows_with_the_size(it, LARGE, LARGE_KIB));
+        }
     }
 }

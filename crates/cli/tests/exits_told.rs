@@ -107,7 +107,7 @@ mod kvm {
             std::thread::sleep(Duration::from_millis(20));
             tracer.drain(&mut |event| told.take(event)).unwrap();
         }
-        tracer.learn(Host::here().vms());
+        tracer.learn(&[], Host::here().vms());
         tracer.detach().unwrap();
         tracer.drain(&mut |event| told.take(event)).unwrap();
 

@@ -147,9 +147,27 @@ fn the_same_recording_twice_is_told() {
 }
 
 mod root {
-    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::os::unix::fs::{MetadataExt, chown, symlink};
 
     use super::*;
+
+    /// Its owner would read what is written to it.
+    #[test]
+    fn no_recording_and_no_trace_goes_to_a_file_of_somebody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, line) in [
+            ("laid.vmn", "osnoise -c 1 -d 100ms -o laid.vmn"),
+            ("osnoise_trace.txt", "osnoise -c 1 -d 20s -s 1 -t"),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "theirs").unwrap();
+            chown(&path, Some(65534), None).unwrap();
+            let (status, said) = vmnoise(folder.path(), line);
+            assert_eq!(status, 1, "{said}");
+            assert!(said.contains("belongs to the user 65534"), "{said}");
+            assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
+        }
+    }
 
     /// They name every task that ran.
     #[test]

@@ -27,11 +27,14 @@ pub enum ActivityKind {
     Irq = 6,
     /// A non-maskable interrupt handler ran.
     Nmi = 7,
+    /// The workload's thread was stopped (SIGSTOP, Ctrl-Z) or held by a debugger: nobody
+    /// measured.
+    Stopped = 8,
 }
 
 impl ActivityKind {
     /// Every kind, by its number in recordings.
-    pub const ALL: [ActivityKind; 8] = [
+    pub const ALL: [ActivityKind; 9] = [
         ActivityKind::Exit,
         ActivityKind::Vmm,
         ActivityKind::Throttled,
@@ -40,6 +43,7 @@ impl ActivityKind {
         ActivityKind::Softirq,
         ActivityKind::Irq,
         ActivityKind::Nmi,
+        ActivityKind::Stopped,
     ];
 
     /// The kind with this number, or `None` for a number this version does not know.
@@ -97,7 +101,7 @@ mod tests {
         for kind in ActivityKind::ALL {
             assert_eq!(ActivityKind::from_number(kind.number()), Some(kind));
         }
-        assert_eq!(ActivityKind::from_number(8), None);
+        assert_eq!(ActivityKind::from_number(9), None);
     }
 
     #[test]

@@ -144,8 +144,8 @@ pub struct VcpuTotals {
     /// Time of which nobody knows what it was, the guest's or an exit's: its thread's switches
     /// or an end of an exit were not seen.
     pub unseen_ns: u64,
-    /// The longest, halts not counted.
-    pub worst: Option<Exit>,
+    /// The longest, halts not counted. In a place of its own: every event is as large as the largest.
+    pub worst: Option<Box<Exit>>,
     /// By reason, in no order.
     pub reasons: Vec<ReasonTotals>,
 }

@@ -7,7 +7,7 @@ use crate::cpu::Cpu;
 use crate::explainer::Explainer;
 use crate::ledger::Ledger;
 use crate::names::Names;
-use crate::percent::{percent, round_6};
+use crate::percent::{percent, percent_of_one, round_6};
 use crate::periodic::{self, Beat};
 use crate::share_totals::ShareTotals;
 use crate::summary::{
@@ -108,6 +108,7 @@ fn cpu_summary(cpu: &Cpu, explainer: &Explainer) -> CpuSummary {
     CpuSummary {
         cpu: cpu.number,
         runtime_ns,
+        not_measured_ns: cpu.not_measured_ns(&explainer.sight, &explainer.clock),
         gaps: run.gaps,
         noise_ns: run.noise_ns,
         noise_percent,
@@ -140,9 +141,9 @@ fn sources(ledger: &Ledger, names: &Names) -> Vec<SourceSummary> {
     let mut sources: Vec<SourceSummary> = ledger
         .sources
         .iter()
-        .map(|total| SourceSummary {
-            share: total.share,
-            name: names.name(total.source).to_string().into(),
+        .map(|((share, source), total)| SourceSummary {
+            share: *share,
+            name: names.name(*source).to_string().into(),
             count: total.count,
             total_ns: total.total_ns,
             max_ns: total.max_ns,
@@ -197,7 +198,8 @@ fn own_cost(explainer: &Explainer, cpus: &[CpuSummary]) -> OwnCostSummary {
     OwnCostSummary {
         bpf_runs: cost.map(|cost| cost.bpf_runs),
         bpf_ns: cost.map(|cost| cost.bpf_ns),
-        percent_of_runtime: cost.and_then(|cost| percent(cost.bpf_ns.into(), runtime_ns)),
+        // BPF runs on CPUs that are not measured, too.
+        percent_of_runtime: cost.and_then(|cost| percent_of_one(cost.bpf_ns.into(), runtime_ns)),
     }
 }
 

@@ -2,10 +2,14 @@
 
 mod figures;
 mod gaps;
+mod stops;
 mod wakeups;
 
-use vmnoise_events::{Activation, Activity, Gap, InterferenceCounts, RunFacts, Tally, Workload};
+use vmnoise_events::{
+    Activation, Activity, ActivityKind, Gap, InterferenceCounts, RunFacts, Tally, Workload,
+};
 
+use self::stops::Stops;
 use crate::attribute::{Attribution, Explained};
 use crate::below::{BelowExit, BelowLine};
 use crate::clockmap::ClockMap;
@@ -21,6 +25,7 @@ use crate::reach::Reach;
 use crate::sight::{Sight, Testimony};
 use crate::timeline::Timeline;
 use crate::trace::Trace;
+use crate::waiting::{Lasting, Waiting};
 use crate::wakeups::{Cutter, ExplainedWakeup, Room, Wakeup, WakeupLedger};
 
 /// What all CPUs share while they advance.
@@ -39,6 +44,9 @@ pub(crate) struct Shared<'a> {
     pub(crate) cutter: &'a mut Cutter,
     /// Of periodic tasks; 0 of other workloads.
     pub(crate) timer_period_ns: u64,
+    /// What all gaps and wake-ups of the run may still come to, in nanoseconds: any sum over any of them
+    /// is a u64, which is 584 years, unless the stream is damaged.
+    pub(crate) room_ns: &'a mut u64,
     /// For those that would have waited while a task was late.
     pub(crate) waits_room: &'a mut Room,
     pub(crate) on_wakeup: &'a mut dyn FnMut(Wakeup),
@@ -49,9 +57,9 @@ pub(crate) struct Shared<'a> {
 #[derive(Debug)]
 pub(crate) struct Cpu {
     pub(crate) number: u32,
-    waiting: Vec<Gap>,
+    waiting: Waiting<Gap>,
     /// Wake-ups that are not certain yet.
-    waking: Vec<Activation>,
+    waking: Waiting<Activation>,
     timeline: Timeline,
     below: BelowLine,
     derivation: Derivation,
@@ -74,6 +82,7 @@ pub(crate) struct Cpu {
     pub(crate) started_mono_ns: Option<u64>,
     /// The workload's last reading as told before the last watermark.
     alive_tsc: Option<u64>,
+    pub(crate) stops: Stops,
     /// Whether there is something to do here: something was told, or waits.
     pub(crate) is_busy: bool,
     /// Whether something was told of it since its last period.
@@ -90,8 +99,8 @@ impl Cpu {
     pub(crate) fn new(number: u32, traced: bool) -> Self {
         Self {
             number,
-            waiting: Vec::new(),
-            waking: Vec::new(),
+            waiting: Waiting::default(),
+            waking: Waiting::default(),
             timeline: Timeline::default(),
             below: BelowLine::default(),
             derivation: Derivation::default(),
@@ -106,6 +115,7 @@ impl Cpu {
             period_counts: InterferenceCounts::default(),
             started_mono_ns: None,
             alive_tsc: None,
+            stops: Stops::default(),
             is_busy: true,
             is_heard: false,
             settled_ns: 0,
@@ -148,11 +158,15 @@ impl Cpu {
 
     /// Forgets what ended after the last anchor.
     pub(crate) fn forget_undated(&mut self, clock: &ClockMap, last_ns: u64) {
-        self.waiting.retain(|gap| clock.covers(gap.end_tsc));
-        self.waking.retain(|waking| waking.woke_mono_ns <= last_ns);
+        let last_tsc = clock.span_tsc().map_or(0, |(_, last_tsc)| last_tsc);
+        self.waiting.forget_after(last_tsc);
+        self.waking.forget_after(last_ns);
     }
 
     pub(crate) fn add_activity(&mut self, activity: Activity) {
+        if activity.kind == ActivityKind::Stopped {
+            self.stops.take_off(&activity);
+        }
         self.timeline.push(activity);
         if let Some(net_noise) = &mut self.net_noise {
             net_noise.push(activity);
@@ -198,7 +212,7 @@ impl Cpu {
         {
             self.started_mono_ns = Some(clock.mono_ns(tally.first_tsc));
         }
-        self.timeline.begin_pass();
+        self.timeline.begin_pass(reach.mono_ns());
         let settled_ns = if shared.sight.is_observed() {
             self.explain_derived(reach, shared, on_gap)
         } else if shared.sight.is_timer() {
@@ -210,6 +224,12 @@ impl Cpu {
         self.kvm_bound
             .observe(self.timeline.activities(), settled_ns, shared.names);
         self.timeline.end_pass(settled_ns);
+        let certain_to_ns = match reach {
+            Reach::End => u64::MAX,
+            // A stop past the last reading may lie before the next.
+            Reach::To(_) => settled_ns.min(self.window(clock).1),
+        };
+        self.stops.settle(certain_to_ns, self.window(clock));
         self.below.settle(settled_ns);
         self.settle_host(reach, settled_ns, shared);
         self.trace_noise(reach, settled_ns, shared);
@@ -271,12 +291,36 @@ impl Cpu {
     /// When the gaps and wake-ups end that would be explained by `reach`, CLOCK_MONOTONIC in
     /// nanoseconds.
     pub(crate) fn due_ends(&self, reach: Reach, clock: &ClockMap) -> impl Iterator<Item = u64> {
-        let is_due = move |gap: &&Gap| reach.dates(gap.end_tsc, clock);
-        let ends = self.waiting.iter().filter(is_due);
-        let ends = ends.map(|gap| clock.mono_ns(gap.end_tsc));
-        let woke = self.waking.iter().map(|waking| waking.woke_mono_ns);
-        let ends = ends.chain(woke);
-        ends.filter(move |end_ns| *end_ns <= reach.mono_ns())
+        let gaps = self.waiting.due(move |tsc| dated(tsc, reach, clock));
+        gaps.chain(self.waking.due(move |ns| reach.holds(ns)))
+    }
+}
+
+/// When this reading of the counter was, CLOCK_MONOTONIC in nanoseconds, if that is certain.
+fn dated(tsc: u64, reach: Reach, clock: &ClockMap) -> Option<u64> {
+    let is_final = reach.dates(tsc, clock);
+    is_final
+        .then(|| clock.mono_ns(tsc))
+        .and_then(|ns| reach.holds(ns))
+}
+
+impl Lasting for Gap {
+    fn begin(&self) -> u64 {
+        self.start_tsc
+    }
+
+    fn end(&self) -> u64 {
+        self.end_tsc
+    }
+}
+
+impl Lasting for Activation {
+    fn begin(&self) -> u64 {
+        self.expiry_mono_ns
+    }
+
+    fn end(&self) -> u64 {
+        self.woke_mono_ns
     }
 }
 

@@ -3,7 +3,7 @@
 
 use vmnoise_events::{Activity, ActivityKind};
 
-use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Thread, Throttled, Vmm};
+use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Stopped, Thread, Throttled, Vmm};
 
 /// Between two activities that are closer, the thread had no time to speak of.
 const HOLE_NS: u64 = 1_000;
@@ -28,6 +28,7 @@ impl Derivation {
         let mut gaps: Vec<(u64, u64)> = Vec::new();
         // The activity that the last gap ends with.
         let mut last_kind = Thread;
+        let is_certain = |end_ns: u64| end_ns.saturating_add(WAY_NS) <= certain_to_ns;
         for activity in activities.iter().filter(|it| takes_time(it.kind)) {
             let start_ns = activity.start_mono_ns.max(self.told_to_ns);
             let ends_at_ns = activity.end_mono_ns;
@@ -45,9 +46,12 @@ impl Derivation {
                 _ => gaps.push((start_ns, ends_at_ns)),
             }
             last_kind = activity.kind;
+            // Nor is any later one.
+            if !is_certain(ends_at_ns) {
+                break;
+            }
         }
-        let certain = |&(_, end_ns): &(u64, u64)| end_ns.saturating_add(WAY_NS) <= certain_to_ns;
-        gaps.truncate(gaps.partition_point(certain));
+        gaps.truncate(gaps.partition_point(|(_, end_ns)| is_certain(*end_ns)));
         if let Some(&(_, end_ns)) = gaps.last() {
             self.told_to_ns = end_ns;
         }
@@ -64,7 +68,7 @@ impl Derivation {
 fn takes_time(kind: ActivityKind) -> bool {
     match kind {
         Nmi | Irq | Softirq | Thread | Throttled => true,
-        Exit | Vmm | Blocked => false,
+        Exit | Vmm | Blocked | Stopped => false,
     }
 }
 

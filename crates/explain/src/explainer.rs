@@ -60,6 +60,7 @@ pub struct Explainer {
     pub(crate) worst: Worst,
     cutter: Cutter,
     waits_room: Room,
+    room_ns: u64,
     pub(crate) worst_wakeups: WorstWakeups,
     /// Certain, and not taken yet.
     wakeups: Vec<Wakeup>,
@@ -119,6 +120,7 @@ impl Explainer {
             worst: Worst::new(facts.options.top, facts.options.stop_ns),
             cutter: Cutter::default(),
             waits_room: Room::default(),
+            room_ns: u64::MAX,
             worst_wakeups: WorstWakeups::new(facts),
             wakeups: Vec::new(),
             trace,
@@ -354,33 +356,33 @@ impl Explainer {
 
     /// The CPU with this number, added where the options do not name it.
     fn cpu_mut(&mut self, number: u32) -> &mut Cpu {
-        let mut is_new = false;
-        if self
-            .cpus
-            .get(self.recent)
-            .is_none_or(|cpu| cpu.number != number)
-        {
-            self.recent = match self.cpus.binary_search_by_key(&number, |cpu| cpu.number) {
-                Ok(found) => found,
-                Err(place) => {
-                    is_new = true;
-                    self.cpus
-                        .insert(place, Cpu::new(number, self.trace.is_some()));
-                    place
-                }
-            };
+        let is_recent = |cpu: &Cpu| cpu.number == number && cpu.is_heard && cpu.is_busy;
+        if !self.cpus.get(self.recent).is_some_and(is_recent) {
+            self.recent = self.hear(number);
         }
-        let cpu = &mut self.cpus[self.recent];
-        if !cpu.is_heard {
-            cpu.is_heard = true;
+        &mut self.cpus[self.recent]
+    }
+
+    /// Notes that something is told of this CPU, and returns its place.
+    fn hear(&mut self, number: u32) -> usize {
+        let place = match self.cpus.binary_search_by_key(&number, |cpu| cpu.number) {
+            Ok(found) => found,
+            Err(place) => {
+                let cpu = Cpu::new(number, self.trace.is_some());
+                self.cpus.insert(place, cpu);
+                // It is busy without being known to be.
+                self.busy.insert(number);
+                place
+            }
+        };
+        let cpu = &mut self.cpus[place];
+        if !std::mem::replace(&mut cpu.is_heard, true) {
             self.heard.insert(number);
         }
-        // A new one is busy without being known to be.
-        if !cpu.is_busy || is_new {
-            cpu.is_busy = true;
+        if !std::mem::replace(&mut cpu.is_busy, true) {
             self.busy.insert(number);
         }
-        cpu
+        place
     }
 
     fn cpu(&self, number: u32) -> Option<&Cpu> {
@@ -403,6 +405,7 @@ impl Explainer {
             trace,
             cutter,
             waits_room,
+            room_ns,
             worst_wakeups,
             wakeups,
             doubt,
@@ -422,6 +425,7 @@ impl Explainer {
             cutter,
             timer_period_ns: timer.map_or(0, |timer| timer.period_ns),
             waits_room,
+            room_ns,
             on_wakeup: &mut |mut wakeup| {
                 worst_wakeups.see(&mut wakeup);
                 // Who hears of them one by one needs no copy.

@@ -68,7 +68,8 @@ impl Interference {
                 ActivityKind::Exit
                 | ActivityKind::Vmm
                 | ActivityKind::Throttled
-                | ActivityKind::Blocked => continue,
+                | ActivityKind::Blocked
+                | ActivityKind::Stopped => continue,
             };
             *class = Some(class.unwrap_or(0) + 1);
         }
@@ -108,7 +109,8 @@ fn is_counted(kind: ActivityKind) -> bool {
         ActivityKind::Exit
         | ActivityKind::Vmm
         | ActivityKind::Throttled
-        | ActivityKind::Blocked => false,
+        | ActivityKind::Blocked
+        | ActivityKind::Stopped => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The running sums of one CPU.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 use vmnoise_events::{InterferenceCounts, Share, SourceId};
@@ -135,10 +135,8 @@ impl Sums {
 }
 
 /// What one source took of all gaps, under one share.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default)]
 pub(crate) struct SourceTotal {
-    pub(crate) share: Share,
-    pub(crate) source: Option<SourceId>,
     pub(crate) count: u64,
     pub(crate) total_ns: u64,
     pub(crate) max_ns: u64,
@@ -161,10 +159,9 @@ pub(crate) struct Ledger {
     period: Sums,
     pub(crate) lengths: Lengths,
     pub(crate) steal_clamps: u64,
-    pub(crate) sources: Vec<SourceTotal>,
-    /// Where in `sources` a pair of source and share is. A stream may define any number of sources, and
-    /// each CPU meets few.
-    places: HashMap<(Option<SourceId>, Share), usize>,
+    /// A stream may define any number of sources, and each CPU meets few. Their order costs less than
+    /// hashing them.
+    pub(crate) sources: BTreeMap<(Share, Option<SourceId>), SourceTotal>,
     pub(crate) bare: BareGaps,
 }
 
@@ -175,40 +172,20 @@ impl Ledger {
             period: Sums::default(),
             lengths: Lengths::default(),
             steal_clamps: 0,
-            sources: Vec::new(),
-            places: HashMap::new(),
+            sources: BTreeMap::new(),
             bare: BareGaps::default(),
         }
-    }
-
-    /// Whether one more gap of this length fits the sum of a u64 of nanoseconds: it
-    /// does for 584 years of noise, unless the stream is damaged.
-    pub(crate) fn has_room(&self, dur_ns: u64) -> bool {
-        self.run.noise_ns.checked_add(dur_ns).is_some()
     }
 
     /// Books the pieces of a budget, one for each activity, to their sources.
     pub(crate) fn book_sources(&mut self, pieces: &[Part]) {
         for piece in pieces.iter().filter(|piece| piece.count > 0) {
-            let total = self.total_of(piece.share, piece.source);
+            let key = (piece.share, piece.source);
+            let total = self.sources.entry(key).or_default();
             total.count += u64::from(piece.count);
             total.total_ns += piece.ns;
             total.max_ns = total.max_ns.max(piece.ns);
         }
-    }
-
-    fn total_of(&mut self, share: Share, source: Option<SourceId>) -> &mut SourceTotal {
-        let place = *self.places.entry((source, share)).or_insert_with(|| {
-            self.sources.push(SourceTotal {
-                share,
-                source,
-                count: 0,
-                total_ns: 0,
-                max_ns: 0,
-            });
-            self.sources.len() - 1
-        });
-        &mut self.sources[place]
     }
 
     /// Books a settled budget.

@@ -47,6 +47,7 @@ mod timeline;
 mod trace;
 mod usual_kvm;
 mod vcpus;
+mod waiting;
 mod wakeups;
 mod worst;
 

@@ -3,6 +3,9 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
+/// More are not kept, however many a recording's header asks for.
+const MOST: usize = 1 << 16;
+
 /// The `keep` highest of all that were seen. Ranks are distinct, so that the order in
 /// which they come does not matter.
 #[derive(Debug)]
@@ -38,10 +41,10 @@ impl<R: Ord, T> PartialOrd for Ranked<R, T> {
 }
 
 impl<R: Ord, T> Longest<R, T> {
-    /// Keeps nothing yet.
+    /// Keeps nothing yet, and 65,536 at most.
     pub fn new(keep: usize) -> Self {
         Self {
-            keep,
+            keep: keep.min(MOST),
             kept: BinaryHeap::new(),
         }
     }
@@ -95,6 +98,13 @@ mod tests {
         assert!(longest.wants(&8) && !longest.wants(&7));
         assert_eq!(longest.first(), Some(&90));
         assert_eq!(longest.into_vec(), [90, 70]);
+    }
+
+    #[test]
+    fn no_more_are_kept_than_there_is_room_for() {
+        let mut longest = Longest::new(usize::MAX);
+        (0..MOST + 9).for_each(|rank| longest.see(rank, || ()));
+        assert_eq!(longest.into_vec().len(), MOST);
     }
 
     #[test]

@@ -19,6 +19,11 @@ impl Reach {
         }
     }
 
+    /// An instant by which everything is there.
+    pub(crate) fn holds(self, mono_ns: u64) -> Option<u64> {
+        (mono_ns <= self.mono_ns()).then_some(mono_ns)
+    }
+
     /// Whether the place of this reading on the clock is final.
     pub(crate) fn dates(self, tsc: u64, clock: &ClockMap) -> bool {
         self == Reach::End || clock.covers(tsc)

@@ -40,7 +40,8 @@ pub(crate) fn share_of_host(kind: ActivityKind) -> Share {
         ActivityKind::Vmm => Share::Vmm,
         ActivityKind::Throttled => Share::Throttled,
         ActivityKind::Thread => Share::Preempted,
-        ActivityKind::Blocked => Share::Blocked,
+        // A gap with a stop of its workload in it is none.
+        ActivityKind::Blocked | ActivityKind::Stopped => Share::Blocked,
         ActivityKind::Softirq => Share::HostSoftirq,
         ActivityKind::Irq => Share::HostIrq,
         ActivityKind::Nmi => Share::HostNmi,
@@ -119,7 +120,7 @@ impl Sight {
                 ActivityKind::Vmm => Share::Vmm,
                 ActivityKind::Throttled => Share::Throttled,
                 ActivityKind::Thread => Share::Thread,
-                ActivityKind::Blocked => Share::Blocked,
+                ActivityKind::Blocked | ActivityKind::Stopped => Share::Blocked,
                 ActivityKind::Softirq => Share::Softirq,
                 ActivityKind::Irq => Share::Irq,
                 ActivityKind::Nmi => Share::Nmi,

@@ -56,6 +56,22 @@ pub struct Summary {
     pub finish_reason: Option<FinishReason>,
 }
 
+impl Summary {
+    /// How long the run was stopped or held, in nanoseconds, on the CPU where that was longest, and ` on
+    /// CPU 3,5` behind it where others were measured for most of that time. `None` if it never was.
+    pub fn longest_not_measured(&self) -> Option<(u64, String)> {
+        let of_cpu = |cpu: &CpuSummary| cpu.not_measured_ns.unwrap_or(0);
+        let longest_ns = self.cpus.iter().map(of_cpu).max().filter(|ns| *ns > 0)?;
+        let held = self.cpus.iter().filter(|cpu| of_cpu(cpu) > longest_ns / 2);
+        let held: Vec<String> = held.map(|cpu| cpu.cpu.to_string()).collect();
+        let place = match held.len() == self.cpus.len() {
+            true => String::new(),
+            false => format!(" on CPU {}", held.join(",")),
+        };
+        Some((longest_ns, place))
+    }
+}
+
 /// One CPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CpuSummary {
@@ -64,6 +80,9 @@ pub struct CpuSummary {
     /// How long the workload ran on it, first to last reading of its clock, in
     /// nanoseconds; `None` if it never told.
     pub runtime_ns: Option<u64>,
+    /// How long it was stopped (SIGSTOP, Ctrl-Z) or held by a debugger in between, in nanoseconds:
+    /// no part of the runtime, and no noise. `None` where no witness could tell.
+    pub not_measured_ns: Option<u64>,
     /// How many gaps at or above the threshold it felt.
     pub gaps: u64,
     /// Their total length in nanoseconds.

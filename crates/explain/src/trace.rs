@@ -190,14 +190,15 @@ impl Trace {
     }
 }
 
-/// Whether the kernel's tracer has a line for it.
+/// Whether the kernel's tracer has a line for it; it stops with the kernel alone, and we do not.
 pub(crate) fn has_line(kind: ActivityKind) -> bool {
     match kind {
         ActivityKind::Nmi
         | ActivityKind::Irq
         | ActivityKind::Softirq
         | ActivityKind::Thread
-        | ActivityKind::Throttled => true,
+        | ActivityKind::Throttled
+        | ActivityKind::Stopped => true,
         ActivityKind::Blocked | ActivityKind::Vmm | ActivityKind::Exit => false,
     }
 }

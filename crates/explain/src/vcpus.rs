@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use vmnoise_events::{
     Activity, Event, ExitFilter, Finish, LossKind, OwnCost, RunFacts, SourceId, Vcpu, VcpuExit,
-    VcpuId,
+    VcpuId, VcpuTotals,
 };
 
 use crate::exits::{ExitsSummary, summarize_exits};
@@ -22,6 +22,7 @@ use crate::longest::Longest;
 use crate::losses::LossCounts;
 use crate::names::Names;
 use crate::usual_kvm::Held;
+use crate::waiting::{Lasting, Waiting};
 use lay::{Due, HostWork};
 use place::Stretch;
 use seen::SeenVcpu;
@@ -55,12 +56,14 @@ pub struct ExitExplainer {
     host: HostWork,
     /// By id.
     vcpus: Vec<SeenVcpu>,
-    waiting: Vec<Waiting>,
+    waiting: Waiting<Placed>,
     longest: Longest<Rank, LongestExit>,
     trace: Option<Vec<TracedExit>>,
     /// Whether every exit is told piece by piece.
     piece_by_piece: bool,
     sums: Sums,
+    /// What any sum over the totals of all vCPUs is at most.
+    counted: u64,
     losses: LossCounts,
     late_events: u64,
     own_cost: Option<OwnCost>,
@@ -85,9 +88,19 @@ pub(crate) struct LaidExit<'a> {
 
 /// An exit until all that may lie under it has come.
 #[derive(Debug)]
-struct Waiting {
+struct Placed {
     exit: VcpuExit,
     stretches: Vec<Stretch>,
+}
+
+impl Lasting for Placed {
+    fn begin(&self) -> u64 {
+        self.exit.exit.start_mono_ns
+    }
+
+    fn end(&self) -> u64 {
+        self.exit.exit.end_mono_ns
+    }
 }
 
 impl ExitExplainer {
@@ -120,11 +133,12 @@ impl ExitExplainer {
             tids: Vec::new(),
             host: HostWork::default(),
             vcpus: Vec::new(),
-            waiting: Vec::new(),
+            waiting: Waiting::default(),
             longest: Longest::new(facts.options.top),
             trace,
             piece_by_piece: false,
             sums: Sums::default(),
+            counted: 0,
             losses: LossCounts::default(),
             late_events: 0,
             own_cost: None,
@@ -157,21 +171,19 @@ impl ExitExplainer {
                 Some(_) => self.losses.find(LossKind::Unpaired),
                 None => self.losses.find(LossKind::Undecodable),
             },
-            Event::VcpuTotals(totals) if !sums::may_be(totals) => {
-                self.losses.find(LossKind::Undecodable);
+            Event::VcpuTotals(totals) => {
+                if !self.add_totals(totals) {
+                    self.losses.find(LossKind::Undecodable);
+                }
             }
-            Event::VcpuTotals(totals) => match self.seen(totals.vcpu) {
-                Some(seen) => seen.totals = Some(totals.clone()),
-                None => self.losses.find(LossKind::Undecodable),
-            },
             Event::Exit(exit) => self.add_exit(exit),
             Event::Loss(loss) => self.losses.tell(loss),
             Event::OwnCost(cost) => self.own_cost = Some(*cost),
             Event::Watermark(mono_ns) => {
                 self.watermark_ns = self.watermark_ns.max(*mono_ns);
-                self.advance(self.certain_to_ns(), on_exit);
-                self.host
-                    .forget(self.watermark_ns.saturating_sub(HORIZON_NS));
+                self.advance(self.certain_to_ns(), self.watermark_ns, on_exit);
+                let until_ns = self.watermark_ns.saturating_sub(HORIZON_NS);
+                self.host.forget(until_ns, self.watermark_ns);
             }
             Event::Finish(finish) => {
                 self.finish = Some(*finish);
@@ -217,7 +229,7 @@ impl ExitExplainer {
 
     /// The same, with what was laid under each exit.
     pub(crate) fn end(&mut self, on_exit: &mut dyn FnMut(LaidExit<'_>)) {
-        self.advance(u64::MAX, on_exit);
+        self.advance(u64::MAX, u64::MAX, on_exit);
     }
 
     /// Every exit that ended by this instant was told, unless it came late; CLOCK_MONOTONIC
@@ -244,6 +256,22 @@ impl ExitExplainer {
 
     fn seen(&mut self, id: VcpuId) -> Option<&mut SeenVcpu> {
         self.vcpus.get_mut(id.0 as usize)
+    }
+
+    /// Takes what a vCPU has come to, unless it cannot be true: every sum over all vCPUs is a u64.
+    fn add_totals(&mut self, totals: &VcpuTotals) -> bool {
+        let others =
+            |seen: &SeenVcpu| self.counted - seen.totals.as_ref().and_then(sums::most).unwrap_or(0);
+        let Some(seen) = self.vcpus.get(totals.vcpu.0 as usize) else {
+            return false;
+        };
+        let Some(counted) = sums::most(totals).and_then(|most| others(seen).checked_add(most))
+        else {
+            return false;
+        };
+        self.counted = counted;
+        self.vcpus[totals.vcpu.0 as usize].count(totals.clone());
+        true
     }
 
     fn add_activity(&mut self, activity: &Activity) {
@@ -279,25 +307,25 @@ impl ExitExplainer {
         {
             return;
         }
-        self.waiting.push(Waiting {
+        self.waiting.push(Placed {
             stretches: place::stretches(&told.exit, &intervals),
             exit: told,
         });
     }
 
-    /// Explains the exits that ended by this instant.
-    fn advance(&mut self, until_ns: u64, on_exit: &mut dyn FnMut(LaidExit<'_>)) {
-        let is_due = |waiting: &mut Waiting| waiting.exit.exit.end_mono_ns <= until_ns;
-        let mut due: Vec<Waiting> = self.waiting.extract_if(.., is_due).collect();
+    /// Explains the exits that ended by this instant; all before `reach_ns` is told.
+    fn advance(&mut self, until_ns: u64, reach_ns: u64, on_exit: &mut dyn FnMut(LaidExit<'_>)) {
+        let due = self.waiting.take(|ns| (ns <= until_ns).then_some(ns));
+        let mut due: Vec<Placed> = due.into_iter().map(|(placed, _)| placed).collect();
         if due.is_empty() {
             return;
         }
-        due.sort_by_key(|Waiting { exit, .. }| {
+        due.sort_by_key(|Placed { exit, .. }| {
             (exit.exit.end_mono_ns, exit.vcpu, exit.exit.start_mono_ns)
         });
         let exits: Vec<Due<'_>> = due
             .iter()
-            .map(|Waiting { exit, stretches }| Due {
+            .map(|Placed { exit, stretches }| Due {
                 stretches,
                 tid: self.vcpus[exit.vcpu.0 as usize].vcpu.tid,
                 with_slices: self.piece_by_piece
@@ -307,8 +335,8 @@ impl ExitExplainer {
             .collect();
         let tids = &self.tids;
         let tid_of = |id: SourceId| tids.get(id.0 as usize).copied().flatten();
-        let laid = self.host.lay(&exits, tid_of);
-        for (Waiting { exit, .. }, laid) in due.iter().zip(&laid) {
+        let laid = self.host.lay(&exits, reach_ns, tid_of);
+        for (Placed { exit, .. }, laid) in due.iter().zip(&laid) {
             let names = &self.names;
             let budget = budget::budget(exit.vcpu, exit.exit, laid, |id| names.defined(id));
             let vcpu = &self.vcpus[exit.vcpu.0 as usize].vcpu;

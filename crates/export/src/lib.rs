@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod owner;
 mod partition;
 mod perfetto;
 mod rows;
@@ -13,6 +14,7 @@ mod wall_clock;
 mod whole_file;
 
 pub use error::ExportError;
+pub use owner::{Owner, is_ours};
 pub use partition::Partition;
 pub use perfetto::{Side, Timeline};
 pub use rows::{DATA_VERSION, Told, schemas};

@@ -342,7 +342,8 @@ fn is_of_kernel(kind: ActivityKind) -> bool {
         ActivityKind::Exit
         | ActivityKind::Vmm
         | ActivityKind::Throttled
-        | ActivityKind::Blocked => false,
+        | ActivityKind::Blocked
+        | ActivityKind::Stopped => false,
     }
 }
 

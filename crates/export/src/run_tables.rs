@@ -1,12 +1,12 @@
 //! The tables of one run, filled as it is explained.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use vmnoise_events::{Event, RunFacts, SourceId, Workload};
 use vmnoise_explain::{Budget, ExitsSummary, NamedExit, PeriodLine, Phase, Wakeup};
 
 use crate::error::ExportError;
+use crate::owner::make_folder;
 use crate::partition::Partition;
 use crate::rows::parts::PartRow;
 use crate::rows::{Told, exits, gaps, parts, run, wakeups};
@@ -59,7 +59,7 @@ impl RunTables {
         encoding: Encoding,
     ) -> Result<RunTables, ExportError> {
         let folder = data_set.join(partition.folder());
-        fs::create_dir_all(&folder).map_err(io_error(&folder))?;
+        make_folder(&folder).map_err(io_error(&folder))?;
         let file = |schema| TableFile::create(&folder, schema, encoding);
         let events = |events: Schema, parts: Schema| -> Result<EventTables, ExportError> {
             Ok(EventTables {

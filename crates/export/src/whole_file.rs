@@ -1,11 +1,13 @@
 //! A result that appears under its name when it is whole.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
+
+use crate::owner::{Owner, is_ours};
 
 /// Who may read a result, where nobody decided before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,14 +46,15 @@ enum Out {
 
 impl WholeFile {
     /// Begins a file that goes to `path`, a name that its user gave: a link there is
-    /// followed. What is replaced keeps its permissions.
+    /// followed. What is replaced keeps its permissions and its owner, unless it is for its owner
+    /// alone and was somebody else's; what is new belongs to whoever called sudo, if somebody did.
     ///
     /// # Errors
     /// If the folder takes no new file.
     pub fn create(path: &Path, readers: Readers) -> io::Result<WholeFile> {
         match fs::metadata(path) {
             Ok(found) if found.is_file() => {
-                WholeFile::beside(fs::canonicalize(path)?, Some(found.permissions()), readers)
+                WholeFile::beside(fs::canonicalize(path)?, Some(found), readers)
             }
             Ok(found) if !found.is_dir() => Ok(WholeFile {
                 out: Out::Special(File::options().write(true).open(path)?),
@@ -67,14 +70,13 @@ impl WholeFile {
     /// If the folder takes no new file.
     pub fn create_here(path: &Path, readers: Readers) -> io::Result<WholeFile> {
         let found = fs::symlink_metadata(path);
-        let kept = found.ok().filter(|found| found.is_file());
-        let kept = kept.map(|found| found.permissions());
-        WholeFile::beside(path.to_owned(), kept, readers)
+        let replaced = found.ok().filter(Metadata::is_file);
+        WholeFile::beside(path.to_owned(), replaced, readers)
     }
 
     fn beside(
         place: PathBuf,
-        kept: Option<Permissions>,
+        replaced: Option<Metadata>,
         readers: Readers,
     ) -> io::Result<WholeFile> {
         let name = place.file_name().unwrap_or_default().to_string_lossy();
@@ -85,8 +87,20 @@ impl WholeFile {
             .suffix(".part")
             .permissions(Permissions::from_mode(readers.mode()))
             .tempfile_in(folder.unwrap_or(Path::new(".")))?;
-        if let Some(kept) = kept {
-            file.as_file().set_permissions(kept)?;
+        // Who may read what only its owner may is not for somebody else to say.
+        let replaced = replaced.filter(|found| readers == Readers::Anyone || is_ours(found));
+        if let Some(replaced) = &replaced {
+            file.as_file().set_permissions(replaced.permissions())?;
+        }
+        let owner = match replaced {
+            Some(replaced) => Some(Owner {
+                uid: replaced.uid(),
+                gid: replaced.gid(),
+            }),
+            None => Owner::of_sudo(),
+        };
+        if let Some(owner) = owner {
+            owner.take(file.as_file());
         }
         Ok(WholeFile {
             out: Out::Beside { file, place },

@@ -128,6 +128,20 @@ impl Disturber {
         Disturber::start(&mut perf, None)
     }
 
+    /// A process that takes all memory there is, until the kernel ends it; inside a lab.
+    ///
+    /// # Errors
+    /// If it cannot be started, or ends otherwise.
+    pub fn memory() -> Result<()> {
+        let mut hog = Command::new(lab_program("lab-disturb")?);
+        let status = hog.arg("memory").stdin(Stdio::null()).status()?;
+        ensure!(
+            status.code().is_none(),
+            "lab-disturb memory ended with {status}"
+        );
+        Ok(())
+    }
+
     fn start(command: &mut Command, log: Option<PathBuf>) -> Result<Disturber> {
         let mut child = command
             .stdin(Stdio::null())

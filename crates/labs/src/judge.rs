@@ -119,6 +119,49 @@ pub fn assert_latencies_add_up(result: &Value) {
     }
 }
 
+/// The same of a host's vCPUs: of each, reasons and their shares add up to its exits and to the time
+/// of these, no share has more in exits than in all, and the longest exits add up as well.
+///
+/// # Panics
+/// If one does not, or this is no result of `vmnoise exits`.
+pub fn assert_exits_add_up(result: &Value) {
+    for vm in result["vms"].as_array().expect("a result has VMs") {
+        for vcpu in vm["vcpus"].as_array().expect("a VM has vCPUs") {
+            assert_vcpu_adds_up(vcpu);
+        }
+    }
+}
+
+/// The law of one vCPU.
+///
+/// # Panics
+/// If it is broken.
+pub fn assert_vcpu_adds_up(vcpu: &Value) {
+    let known = |value: &Value| value.as_u64().unwrap_or(0);
+    let list = |key: &str| vcpu[key].as_array().expect("a vCPU has this list");
+    let sum = |times: &Value| -> u64 {
+        let times = times.as_object().expect("times by share").values();
+        times.map(known).sum()
+    };
+    let all = |key: &str| -> u64 { list("reasons").iter().map(|row| known(&row[key])).sum() };
+    for row in list("reasons") {
+        assert_eq!(sum(&row["shares_ns"]), known(&row["total_ns"]), "{row}");
+    }
+    assert_eq!(all("count"), known(&vcpu["exits"]), "{vcpu}");
+    assert_eq!(all("heavy"), known(&vcpu["heavy"]), "{vcpu}");
+    let times = &vcpu["time_ns"];
+    let outside_ns = sum(times) - known(&times["guest"]);
+    if times["kvm"].is_null() || !times["unexplained"].is_null() {
+        // Some of it is in no exit: the guest was interrupted, or nobody saw where it was.
+        assert!(all("total_ns") <= outside_ns, "{vcpu}");
+    } else {
+        assert_eq!(all("total_ns"), outside_ns, "{vcpu}");
+    }
+    for exit in list("worst") {
+        assert_eq!(sum(&exit["shares_ns"]), known(&exit["dur_ns"]), "{exit}");
+    }
+}
+
 /// What a vCPU has as `blocked` that was stopped at least for as long as another thread polled
 /// on its CPU with nothing between two readings, and at most from the signal that stopped it
 /// until it was seen to run again. The poller leaves out what interrupts had of the stop, and a

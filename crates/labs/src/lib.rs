@@ -3,11 +3,14 @@
 #![forbid(unsafe_code)]
 
 pub mod bed;
+pub mod chaos;
+mod controller;
 mod cpuset;
 mod debugfs;
 mod disturber;
 pub mod footprint;
 mod group;
+mod held;
 pub mod installed;
 pub mod judge;
 pub mod kvm_stat;
@@ -15,6 +18,7 @@ pub mod neighbours;
 pub mod oracle;
 pub mod pair;
 pub mod polled;
+mod quota;
 pub mod relocations;
 mod run;
 pub mod schedstat;
@@ -27,6 +31,8 @@ pub use cpuset::Cpuset;
 pub use debugfs::with_debugfs;
 pub use disturber::{Burst, Disturber};
 pub use group::Group;
+pub use held::{NOBODY_DRAINS, hold_first_thread};
+pub use quota::Quota;
 pub use run::{Run, binary, lab_program, run_to_end};
 pub use skip::skipped;
 pub use undisturbed::undisturbed;

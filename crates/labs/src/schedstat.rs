@@ -85,6 +85,23 @@ pub fn state(pid: u32, tid: u32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
+/// How often the threads of a process have left a CPU so far (proc_pid_status(5)).
+///
+/// # Errors
+/// If it is gone.
+pub fn switches(pid: u32) -> Result<u64> {
+    let mut all = 0;
+    for (tid, _) in threads(pid)? {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"))?;
+        let counts = status
+            .lines()
+            .filter(|line| line.contains("voluntary_ctxt_switches:"));
+        let counts = counts.filter_map(|line| line.rsplit(['\t', ' ']).next()?.parse::<u64>().ok());
+        all += counts.sum::<u64>();
+    }
+    Ok(all)
+}
+
 /// Whether a signal has stopped a thread and it is off its CPU. The state says so before
 /// the switch, between which anything may come (kernel/signal.c, `do_signal_stop`); the
 /// system call of a thread is `running` until the switch is over (lib/syscall.c, since 2.6.27).

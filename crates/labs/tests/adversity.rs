@@ -71,10 +71,7 @@ fn assert_losses_come_first(recording: &Path) {
 }
 
 mod root {
-    use std::time::Duration;
-
-    use rustix::process::Signal;
-    use vmnoise_labs::Disturber;
+    use vmnoise_labs::{Disturber, NOBODY_DRAINS, hold_first_thread};
 
     use super::*;
 
@@ -92,12 +89,10 @@ mod root {
         let recording = folder.path().join("run.vmn");
         let path = recording.to_str().unwrap();
         let run = Run::osnoise(CPU, &["-c", "1", "-d", "6s", "-o", path]).unwrap();
-        // Nobody drains while the process is stopped, and its programs go on.
+        // A whole process that is stopped polls nothing, and nothing is told of its CPU.
         let storm = Disturber::storm(CPU).unwrap();
-        run.signal(Signal::STOP).unwrap();
-        std::thread::sleep(Duration::from_secs(4));
+        hold_first_thread(run.pid(), NOBODY_DRAINS, || false).unwrap();
         drop(storm);
-        run.signal(Signal::CONT).unwrap();
         let summary = run.summary().unwrap();
 
         assert_losses_come_first(&recording);

@@ -89,7 +89,7 @@ mod kvm {
     }
 }
 
-mod lab {
+mod virtual_time {
     use vmnoise_labs::bed::{Kernel, Lab};
     use vmnoise_labs::lab_program;
     use vmnoise_labs::vmm_steps::Treatment;

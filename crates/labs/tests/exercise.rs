@@ -2,7 +2,7 @@
 //! should be, and takes the same each time.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
-mod lab {
+mod virtual_time {
     use serde_json::Value;
     use vmnoise_labs::bed::{Kernel, Lab};
 

@@ -2,7 +2,7 @@
 //! kernel's own kvm_amd.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
-mod lab {
+mod virtual_time {
     use serde_json::Value;
     use vmnoise_labs::bed::{Kernel, Lab};
 
@@ -111,6 +111,10 @@ mod lab {
             );
         }
     }
+}
+
+mod lab {
+    use vmnoise_labs::bed::{Kernel, Lab};
 
     /// When a trace tells of these on CPU 1, in microseconds of CLOCK_MONOTONIC.
     fn instants(trace: &str, is_one: impl Fn(&str) -> bool) -> Vec<u64> {

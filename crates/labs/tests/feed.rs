@@ -61,7 +61,11 @@ impl Vmm {
     }
 
     fn feed(&self) -> String {
-        format!("unix:{}/socket", self.folder.path().display())
+        self.feed_by("unix")
+    }
+
+    fn feed_by(&self, way: &str) -> String {
+        format!("{way}:{}/socket", self.folder.path().display())
     }
 
     /// All it was told, once that is as much as the host says.
@@ -210,16 +214,21 @@ mod root {
 
     #[test]
     fn a_process_that_is_no_vmm_learns_nothing() {
-        let nobody = Vmm::start("reads", &["sleep", "60"]);
-        let (result, stderr) = measure(&[&nobody], &["-d", "3s"]);
-        let report = &result["feeds"][0];
-        assert_eq!(report["vm"], Value::Null);
-        assert_eq!(
-            (&report["frames"], &report["connections"]),
-            (&0.into(), &1.into())
-        );
-        assert_eq!(nobody.told(report), []);
-        assert_eq!(stderr.matches("has no VM").count(), 1, "{stderr}");
+        for way in ["unix", "vsock"] {
+            let nobody = Vmm::start("reads", &["sleep", "60"]);
+            let feed = nobody.feed_by(way);
+            let (result, stderr) = measure(&[], &["--feed", &feed, "-d", "3s"]);
+            let report = &result["feeds"][0];
+            assert_eq!(report["vm"], Value::Null);
+            assert_eq!(
+                (&report["frames"], &report["connections"]),
+                (&0.into(), &1.into())
+            );
+            // Not one byte, nor to be asked for its guest.
+            let told = fs::read(nobody.folder.path().join("told")).unwrap();
+            assert_eq!(String::from_utf8_lossy(&told), "", "{way}");
+            assert_eq!(stderr.matches("has no VM").count(), 1, "{stderr}");
+        }
     }
 }
 

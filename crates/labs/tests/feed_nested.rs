@@ -147,7 +147,7 @@ fn explain(recordings: &[&Path]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-mod lab {
+mod virtual_time {
     use super::*;
 
     #[test]

@@ -4,7 +4,7 @@
 
 mod exits_judge;
 
-mod lab {
+mod virtual_time {
     use vmnoise_labs::bed::{Kernel, Lab};
     use vmnoise_labs::lab_program;
     use vmnoise_labs::oracle::vm_exits::halts;

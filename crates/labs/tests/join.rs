@@ -22,7 +22,7 @@ fn assert_names_the_disturber(suite: Suite) -> Joined {
     joined
 }
 
-mod lab {
+mod virtual_time {
     use vmnoise_labs::oracle::{busiest_exit, flagship, report};
 
     use super::*;

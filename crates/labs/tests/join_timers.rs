@@ -4,7 +4,7 @@
 
 mod altered;
 
-mod lab {
+mod virtual_time {
     use serde_json::Value;
     use vmnoise_events::{Activation, Event};
     use vmnoise_explain::{Matcher, Pairs};

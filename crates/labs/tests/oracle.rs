@@ -2,8 +2,8 @@
 //! docs/validation.md reports.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
-mod lab {
-    use vmnoise_labs::oracle::{Kind, beside_the_kernel, nmis, softirqs};
+mod virtual_time {
+    use vmnoise_labs::oracle::{Kind, beside_the_kernel, softirqs};
 
     #[test]
     fn gaps_of_the_kernels_tracer_are_told_as_it_tells_them() {
@@ -20,16 +20,7 @@ mod lab {
         // Softirqs of PREEMPT_RT run in threads.
         assert_eq!(found.agreement(Kind::Softirq).unwrap().kernel, 0);
         assert!(found.gaps.kernel > 200, "{found:?}");
-        assert_eq!(found.gaps.missed, 0, "{found:?}");
-    }
-
-    #[test]
-    fn nmis_from_outside_are_those_of_the_kernels_tracer() {
-        let found = nmis().unwrap();
-        assert!(found.kernel > 0, "{found:?}");
-        // It times the whole NMI, we its handlers.
-        assert!(found.counts_agree(), "{found:?}");
-        assert!(found.our_median_ns <= found.kernel_median_ns, "{found:?}");
+        assert_eq!(found.gaps.missed, [], "{found:?}");
     }
 
     #[test]
@@ -43,5 +34,19 @@ mod lab {
             // One may run between the reading of a counter and the marker that tells it.
             assert!(traced.abs_diff(*counted) <= 1, "{name} {found:?}");
         }
+    }
+}
+
+mod lab {
+    use vmnoise_labs::oracle::nmis;
+
+    /// They come when the emulator's monitor gets to them, which no virtual time decides.
+    #[test]
+    fn nmis_from_outside_are_those_of_the_kernels_tracer() {
+        let found = nmis().unwrap();
+        assert!(found.kernel > 0, "{found:?}");
+        // It times the whole NMI, we its handlers.
+        assert!(found.counts_agree(), "{found:?}");
+        assert!(found.our_median_ns <= found.kernel_median_ns, "{found:?}");
     }
 }

@@ -84,7 +84,7 @@ fn assert_agrees_with_tracefs(suite: Suite, begins_before: bool) {
     assert_eq!(before > 0, begins_before, "{before}");
 }
 
-mod lab {
+mod virtual_time {
     use super::*;
 
     #[test]

@@ -2,7 +2,7 @@
 //! delays whose cause and length are known: under virtual time, where a run repeats.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
-mod lab {
+mod virtual_time {
     use vmnoise_labs::oracle::{beside_cyclictest, beside_timerlat, causes};
 
     /// Wake-ups of one run.

@@ -97,3 +97,39 @@ mod lab {
         assert!(counted(vcpus(&exits, moved), Some("hlt")) > 100);
     }
 }
+
+mod lab_full {
+    use vmnoise_labs::bed::{Kernel, Lab};
+
+    use super::exits_judge::*;
+
+    /// Each makes exits of another kind, in one or two vCPUs.
+    const EXERCISES: [&str; 4] = ["io -c 1", "cpuid -c 0,1", "hlt -c 0", "mmio -c 1"];
+    const VMS: usize = 40;
+
+    #[test]
+    fn vms_that_come_and_go_have_together_what_kvm_counted() {
+        let treatment = |exercise: &&str| {
+            let steps = "lab-vmm traced start exits:700 stop read kill";
+            format!("{steps} -- vmnoise microvm -d 5m --exercise {exercise}")
+        };
+        let treatments: Vec<String> = EXERCISES.iter().cycle().take(VMS).map(treatment).collect();
+        let treatments: Vec<&str> = treatments.iter().map(String::as_str).collect();
+        let lab = Lab::kernel(Kernel::Cloud).cpus(2);
+        let Beside {
+            exits, treatments, ..
+        } = exits_beside(lab, &treatments);
+        assert_eq!(list(&exits["vms"]).len(), VMS, "{exits}");
+        let (mut ours, mut theirs, mut unended) = (0, 0, 0);
+        for treatment in &treatments {
+            let vcpus = vcpus(&exits, treatment);
+            let counts = treatment.readings()[0];
+            assert_kvm_counts_the_same(vcpus, counts);
+            ours += counted(vcpus, None);
+            theirs += counts.kvm["exits"];
+            unended += vcpus.len() as u64;
+        }
+        println!("{VMS} VMs, {theirs} exits by KVM, {ours} told and {unended} not ended");
+        assert_eq!(ours + unended, theirs);
+    }
+}

@@ -65,7 +65,7 @@ fn assert_told_by_xen(compared: &[Compared]) {
     }
 }
 
-mod lab {
+mod virtual_time {
     use super::*;
 
     #[test]

@@ -53,6 +53,13 @@ impl Header {
     }
 }
 
+/// The version and the facts that this message tells, be they right or not.
+pub(crate) fn keys_of(message: &Message) -> Option<(u32, String)> {
+    let schema = decode_schema(message).ok()?;
+    let facts = schema.metadata.get(keys::FACTS)?.clone();
+    Some((version_of(&schema).ok()?, facts))
+}
+
 fn decode_schema(message: &Message) -> Result<Schema, ReadError> {
     let header = message.header();
     let schema = header

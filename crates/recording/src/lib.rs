@@ -17,9 +17,12 @@ mod messages;
 mod reader;
 mod rows;
 mod schema;
+mod seal;
 mod writer;
 
 pub use error::{ReadError, WriteError};
 pub use reader::{Ending, Reader};
 pub use schema::FORMAT_VERSION;
+#[doc(hidden)]
+pub use seal::seal;
 pub use writer::Writer;

@@ -89,11 +89,14 @@ impl<R: Read> Reader<R> {
     /// what follows cannot be told from noise.
     pub fn next_event(&mut self) -> Result<ControlFlow<Ending, Event>, ReadError> {
         loop {
-            if let Some(event) = self.rows.as_mut().and_then(Rows::next_event) {
-                let event = event.and_then(|event| self.check(event));
-                return event
-                    .map(ControlFlow::Continue)
-                    .map_err(|what| self.corrupt(what));
+            // An event is large: nothing moves it about between the columns and whoever asked.
+            match self.rows.as_mut().and_then(Rows::next_event) {
+                Some(Ok(event)) => {
+                    self.check(&event)?;
+                    return Ok(ControlFlow::Continue(event));
+                }
+                Some(Err(what)) => return Err(self.corrupt(what)),
+                None => {}
             }
             if let Some(ending) = self.next_batch()? {
                 return Ok(ControlFlow::Break(ending));
@@ -148,12 +151,10 @@ impl<R: Read> Reader<R> {
         Ok(rows)
     }
 
-    /// An event that refers to nothing undefined.
-    fn check(&mut self, event: Event) -> Result<Event, String> {
-        match self.definitions.check(&event) {
-            Ok(()) => Ok(event),
-            Err(undefined) => Err(undefined.to_string()),
-        }
+    /// An event refers to nothing undefined.
+    fn check(&mut self, event: &Event) -> Result<(), ReadError> {
+        let checked = self.definitions.check(event);
+        checked.map_err(|undefined| self.corrupt(undefined.to_string()))
     }
 
     fn corrupt(&self, what: String) -> ReadError {

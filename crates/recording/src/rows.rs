@@ -106,16 +106,16 @@ impl Rows {
 
     /// The next event; `None` once only the checksum is left.
     pub fn next_event(&mut self) -> Option<Result<Event, String>> {
-        (self.next + 1 < self.len).then(|| {
-            let (event, next) = self.event(self.next)?;
-            self.next = next;
-            Ok(event)
+        let row = self.next;
+        (row + 1 < self.len).then(|| {
+            self.next = row + 1;
+            self.event(row)
         })
     }
 
-    /// The event that begins with this row, and the first row after it.
-    fn event(&self, row: usize) -> Result<(Event, usize), String> {
-        let event = match self.event.get(row)? {
+    /// The event that begins with this row; one of several rows moves on to the first after it.
+    fn event(&mut self, row: usize) -> Result<Event, String> {
+        Ok(match self.event.get(row)? {
             event::ACTIVITY => Event::Activity(Activity {
                 cpu: self.cpu.get(row)?,
                 kind: self.kind(row, "activity", ActivityKind::from_number)?,
@@ -164,11 +164,13 @@ impl Rows {
             event::VCPU_INTERVAL => Event::VcpuInterval(self.vcpu_interval(row)?),
             event::VCPU_TOTALS => {
                 let (totals, next) = self.vcpu_totals(row)?;
-                return Ok((Event::VcpuTotals(totals), next));
+                self.next = next;
+                Event::VcpuTotals(totals)
             }
             event::HOST_FRAME => {
                 let (frame, next) = self.host_frame(row)?;
-                return Ok((Event::HostFrame(frame), next));
+                self.next = next;
+                Event::HostFrame(frame)
             }
             event::FEED_TOTALS => Event::FeedTotals(self.feed_totals(row)?),
             event::HOST_REASON | event::HOST_CULPRIT => {
@@ -182,8 +184,7 @@ impl Rows {
                 ));
             }
             number => return Err(format!("row {row} holds event {number}, which is unknown")),
-        };
-        Ok((event, row + 1))
+        })
     }
 
     fn tally(&self, row: usize) -> Result<Tally, String> {

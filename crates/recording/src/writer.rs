@@ -7,7 +7,7 @@ use std::path::Path;
 
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
-use arrow_schema::SchemaRef;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use vmnoise_events::{Event, RunFacts};
 
 use crate::checksum;
@@ -77,18 +77,10 @@ impl<W: Write> Writer<W> {
     pub fn unchecked(output: W, facts: &RunFacts) -> Result<Self, WriteError> {
         let facts = serde_json::to_string(facts).expect("facts have string keys only");
         let checksum = checksum::of_facts(&facts);
-        let schema = schema(
-            FORMAT_VERSION,
-            HashMap::from([
-                (keys::VERSION.to_owned(), FORMAT_VERSION.to_string()),
-                (keys::FACTS.to_owned(), facts),
-                (keys::FACTS_CRC32.to_owned(), checksum.to_string()),
-            ]),
-        );
-        let options = IpcWriteOptions::try_new(ALIGNMENT_BYTES, false, MetadataVersion::V5)?;
+        let schema = described(FORMAT_VERSION, facts);
         let mut writer = Writer {
             output,
-            stream: StreamWriter::try_new_with_options(Vec::new(), &schema, options)?,
+            stream: begin(&schema)?,
             schema,
             columns: Columns::new(),
             checksum,
@@ -131,6 +123,11 @@ impl<W: Write> Writer<W> {
         self.write_staged()
     }
 
+    /// Where it writes to.
+    pub fn get_ref(&self) -> &W {
+        &self.output
+    }
+
     /// Flushes, writes the end marker and gives the output back.
     ///
     /// # Errors
@@ -148,6 +145,24 @@ impl<W: Write> Writer<W> {
         staged.clear();
         Ok(self.output.flush()?)
     }
+}
+
+/// The columns of a version, with all that a header says.
+pub(crate) fn described(version: u32, facts: String) -> SchemaRef {
+    let checksum = checksum::of_facts(&facts).to_string();
+    let metadata = [
+        (keys::VERSION, version.to_string()),
+        (keys::FACTS, facts),
+        (keys::FACTS_CRC32, checksum),
+    ];
+    let metadata = metadata.map(|(key, value)| (key.to_owned(), value));
+    schema(version, HashMap::from(metadata))
+}
+
+/// A stream in memory that begins with its header.
+pub(crate) fn begin(schema: &Schema) -> Result<StreamWriter<Vec<u8>>, ArrowError> {
+    let options = IpcWriteOptions::try_new(ALIGNMENT_BYTES, false, MetadataVersion::V5)?;
+    StreamWriter::try_new_with_options(Vec::new(), schema, options)
 }
 
 impl<W: Write> std::fmt::Debug for Writer<W> {

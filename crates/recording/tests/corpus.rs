@@ -5,7 +5,7 @@ mod property;
 
 use std::path::Path;
 
-use vmnoise_events::Event;
+use vmnoise_events::{ActivityKind, Event, LossKind};
 use vmnoise_recording::{Ending, ReadError, Reader};
 
 const FOLDER: &str = concat!(
@@ -110,6 +110,27 @@ fn a_recording_of_format_6_is_read_and_tells_no_time_that_nobody_saw() {
         }
     });
     assert_eq!((ending.unwrap(), unseen), (Ending::Complete, vec![0]));
+}
+
+/// Written by the vmnoise of format version 7; it is kept like the ones before.
+#[test]
+fn a_recording_of_format_7_is_read_and_lacks_nothing_that_it_was_told() {
+    let bytes = std::fs::read(Path::new(FOLDER).join("format-7")).unwrap();
+    let mut reader = Reader::new(bytes.as_slice()).unwrap();
+    let (mut activities, mut losses) = (0, 0);
+    let ending = reader.for_each(&mut |event| match event {
+        Event::Activity(activity) => {
+            assert_ne!(activity.kind, ActivityKind::Stopped);
+            activities += 1;
+        }
+        Event::Loss(loss) => {
+            assert_ne!(loss.kind, LossKind::Unrecorded);
+            losses += 1;
+        }
+        _ => {}
+    });
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert!(activities > 0 && losses > 0);
 }
 
 #[test]

@@ -138,8 +138,8 @@ fn what_no_writer_writes_is_named() {
             "event 21",
         ),
         (
-            column("kind", u8s(&good, "kind", |_| 8)),
-            "activity of kind 8",
+            column("kind", u8s(&good, "kind", |_| 9)),
+            "activity of kind 9",
         ),
         (
             column("source", u32s(&good, "source", |_, old| old + 1)),

@@ -16,6 +16,7 @@ pub(crate) use spikes::{Spikes, spikes};
 
 use plotly::{Layout, Plot, Trace};
 
+use crate::figures::sum;
 use crate::run::{Outcome, Run};
 
 /// Lanes that are drawn one by one.
@@ -72,7 +73,7 @@ pub(crate) fn charts(run: &Run) -> Vec<Chart> {
 fn drawn(run: &Run) -> Vec<usize> {
     let mut lanes_ns = vec![0u64; run.gathered.lanes.len()];
     for taker in &run.gathered.takers {
-        lanes_ns[taker.lane] += taker.total_ns;
+        lanes_ns[taker.lane] = sum([lanes_ns[taker.lane], taker.total_ns]);
     }
     let mut lanes: Vec<usize> = (0..lanes_ns.len()).collect();
     lanes.sort_by_key(|lane| (std::cmp::Reverse(lanes_ns[*lane]), *lane));

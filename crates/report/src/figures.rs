@@ -28,6 +28,11 @@ pub(crate) fn percent(value: f64) -> String {
     }
 }
 
+/// All of them together; stops at the end of a u64, to which only a recording comes that was made up.
+pub(crate) fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0, u64::saturating_add)
+}
+
 /// A part of a whole in percent; 0 of nothing.
 pub(crate) fn part_of(part: u64, whole: u64) -> f64 {
     match whole {

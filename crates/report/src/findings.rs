@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use vmnoise_explain::{ContextSides, Phase, Summary};
 
-use crate::figures::{count, duration, part_of, percent, seconds, times};
+use crate::figures::{count, duration, part_of, percent, seconds, sum, times};
 use crate::groups::{Group, grouped};
 use crate::phases;
 use crate::run::{Outcome, Run};
@@ -28,7 +28,7 @@ pub(crate) struct Finding {
 pub(crate) fn findings(run: &Run) -> Vec<Finding> {
     let words = run.words();
     let takers = run.takers();
-    let total_ns: u64 = takers.iter().map(|taker| taker.total_ns).sum();
+    let total_ns = sum(takers.iter().map(|taker| taker.total_ns));
     let mut out = Vec::new();
     if let Some(longest) = longest(run) {
         out.push(longest);
@@ -49,7 +49,7 @@ pub(crate) fn findings(run: &Run) -> Vec<Finding> {
                 deed(group.share, group.who.as_deref()),
                 duration(group.total_ns),
                 times(group.moments, words.one, words.many),
-                where_it_was(run, &group),
+                placeit_was(run, &group),
             ),
         });
     }
@@ -86,7 +86,7 @@ fn longest(run: &Run) -> Option<Finding> {
 }
 
 /// Names the lane that had most of it where there are several.
-fn where_it_was(run: &Run, group: &Group) -> String {
+fn placeit_was(run: &Run, group: &Group) -> String {
     if run.lane_names.len() < 2 {
         return String::new();
     }
@@ -137,15 +137,15 @@ fn longest_phase(run: &Run) -> Option<Finding> {
 /// On which side of the virtual machine tasks were made late.
 fn sides(run: &Run) -> Option<Finding> {
     let cpus = &run.latencies()?.cpus;
-    let sum = |side: fn(&ContextSides) -> u64| -> u64 {
+    let all = |side: fn(&ContextSides) -> u64| -> u64 {
         let contexts = cpus.iter().filter_map(|cpu| cpu.contexts.last());
-        contexts.map(side).sum()
+        sum(contexts.map(side))
     };
     let [total_ns, host_ns, guest_ns, unknown_ns] = [
-        sum(|it| it.total_ns),
-        sum(|it| it.host_ns),
-        sum(|it| it.guest_ns),
-        sum(|it| it.unknown_ns),
+        all(|it| it.total_ns),
+        all(|it| it.host_ns),
+        all(|it| it.guest_ns),
+        all(|it| it.unknown_ns),
     ];
     let of_all = |ns| percent(part_of(ns, total_ns));
     let unknown = match unknown_ns {
@@ -177,6 +177,15 @@ fn doubts(run: &Run) -> Vec<Finding> {
                 1 => "event was lost: who is named had at least that much".into(),
                 _ => "events were lost: who is named had at least that much".into(),
             },
+        });
+    }
+    let stopped = run.summary().and_then(Summary::longest_not_measured);
+    if let Some((ns, place)) = stopped {
+        out.push(Finding {
+            figure: duration(ns),
+            text: format!(
+                "of the run nobody measured{place}: it was stopped, or held by a debugger"
+            ),
         });
     }
     if let Some(at_ns) = run

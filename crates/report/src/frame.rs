@@ -12,7 +12,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) title: String,
     pub(crate) tool_version: &'a str,
     pub(crate) style: &'static str,
-    pub(crate) plotter: String,
+    pub(crate) packed: &'static str,
     pub(crate) script: &'static str,
     /// What the page allows itself.
     pub(crate) policy: String,
@@ -20,30 +20,29 @@ pub(crate) struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     pub(crate) fn new(title: String, tool_version: &'a str) -> Frame<'a> {
-        let (plotter, script) = (library::script(), include_str!("../page/page.js"));
+        let script = include_str!("../page/page.js");
         Frame {
             title,
             tool_version,
             style: include_str!("../page/page.css"),
-            policy: policy([&plotter, script]),
-            plotter,
+            policy: policy(script),
+            packed: library::PACKED,
             script,
         }
     }
 }
 
-/// A Content-Security-Policy (CSP Level 3): nothing is loaded, and no script runs but these,
+/// A Content-Security-Policy (CSP Level 3): nothing is loaded, and no script runs but this one
+/// and the charts' library,
 /// whatever a name on the page may have made of itself. The charts' library writes its own
 /// styles as it draws, which no hash of ours can know.
-fn policy(scripts: [&str; 2]) -> String {
-    let hashes = scripts.map(|script| {
-        let hash = Sha256::digest(script.as_bytes());
-        format!("'sha256-{}'", STANDARD.encode(hash))
-    });
+fn policy(script: &str) -> String {
+    let own = STANDARD.encode(Sha256::digest(script.as_bytes()));
     format!(
-        "default-src 'none'; base-uri 'none'; form-action 'none'; script-src {}; \
+        "default-src 'none'; base-uri 'none'; form-action 'none'; \
+         script-src 'sha256-{own}' 'sha256-{}'; \
          style-src 'unsafe-inline'; img-src data: blob:; font-src data:",
-        hashes.join(" ")
+        library::HASH
     )
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use vmnoise_events::{Name, Share};
 
+use crate::figures::sum;
 use crate::gathering::Taker;
 use crate::shares::program;
 
@@ -32,10 +33,11 @@ pub(crate) fn grouped(takers: &[Taker]) -> Vec<Group> {
             max_ns: None,
             lanes_ns: BTreeMap::new(),
         });
-        group.moments += taker.moments;
-        group.total_ns += taker.total_ns;
+        group.moments = sum([group.moments, taker.moments]);
+        group.total_ns = sum([group.total_ns, taker.total_ns]);
         group.max_ns = group.max_ns.max(taker.max_ns);
-        *group.lanes_ns.entry(taker.lane).or_default() += taker.total_ns;
+        let lane_ns = group.lanes_ns.entry(taker.lane).or_default();
+        *lane_ns = sum([*lane_ns, taker.total_ns]);
     }
     let mut groups: Vec<Group> = groups.into_values().collect();
     groups.sort_by_key(|group| Reverse(group.total_ns));

@@ -1,6 +1,6 @@
 //! A run in one sentence.
 
-use crate::figures::{duration, part_of, percent};
+use crate::figures::{duration, part_of, percent, sum};
 use crate::gathering::Taker;
 use crate::groups::grouped;
 use crate::run::{Outcome, Run};
@@ -62,7 +62,7 @@ pub(crate) fn headline(run: &Run) -> String {
         .into_iter()
         .filter(|it| it.lane == lane)
         .collect();
-    let total_ns: u64 = of_lane.iter().map(|taker| taker.total_ns).sum();
+    let total_ns = sum(of_lane.iter().map(|taker| taker.total_ns));
     if let Some(group) = grouped(&of_lane).first() {
         text += &format!(
             "; {} of the {} is {}",

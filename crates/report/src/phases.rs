@@ -2,6 +2,7 @@
 
 use vmnoise_explain::{CpuSides, CpuWakeups, Phase, PhaseSides};
 
+use crate::figures::sum;
 use crate::run::Run;
 
 /// One phase of all wake-ups of a CPU, or of all CPUs.
@@ -50,20 +51,20 @@ impl CpuPhases {
 
     /// All phases together, in nanoseconds.
     pub(crate) fn total_ns(&self) -> u64 {
-        self.phases.iter().filter_map(|it| it.total_ns).sum()
+        sum(self.phases.iter().filter_map(|it| it.total_ns))
     }
 
     fn add(&mut self, other: &CpuPhases) {
         self.count += other.count;
-        for (sum, more) in self.phases.iter_mut().zip(&other.phases) {
-            sum.total_ns = match (sum.total_ns, more.total_ns) {
-                (Some(ns), Some(more_ns)) => Some(ns + more_ns),
+        for (all, more) in self.phases.iter_mut().zip(&other.phases) {
+            all.total_ns = match (all.total_ns, more.total_ns) {
+                (Some(ns), Some(more_ns)) => Some(sum([ns, more_ns])),
                 (known, None) | (None, known) => known,
             };
-            if let (Some(sides), Some(more)) = (&mut sum.sides, more.sides) {
-                sides.guest_ns += more.guest_ns;
-                sides.host_ns += more.host_ns;
-                sides.unknown_ns += more.unknown_ns;
+            if let (Some(sides), Some(more)) = (&mut all.sides, more.sides) {
+                sides.guest_ns = sum([sides.guest_ns, more.guest_ns]);
+                sides.host_ns = sum([sides.host_ns, more.host_ns]);
+                sides.unknown_ns = sum([sides.unknown_ns, more.unknown_ns]);
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use vmnoise_events::{Activity, ActivityKind, Share, SourceId, Workload};
+use vmnoise_explain::Longest;
 
 use crate::spikes::Spike;
 
@@ -39,7 +40,9 @@ pub struct Scenes {
     workload: Workload,
     /// CPU, begin and end of each moment and its place, in the order of CPUs and begins.
     wanted: Vec<(u32, u64, u64, usize)>,
-    found: Vec<Vec<(Activity, Share)>>,
+    /// Of each moment, by length; what came first before others of the same.
+    found: Vec<Longest<(u64, Reverse<u64>), Activity>>,
+    seen: u64,
 }
 
 impl Scenes {
@@ -52,12 +55,16 @@ impl Scenes {
         Scenes {
             workload,
             wanted,
-            found: vec![Vec::new(); spikes.len()],
+            found: spikes.iter().map(|_| Longest::new(BARS)).collect(),
+            seen: 0,
         }
     }
 
-    /// Takes the next activity.
+    /// Takes the next activity. A stop is nobody's: what nobody measured is not drawn.
     pub fn see(&mut self, activity: &Activity) {
+        if activity.kind == ActivityKind::Stopped {
+            return;
+        }
         let (cpu, start_ns, end_ns) = (activity.cpu, activity.start_mono_ns, activity.end_mono_ns);
         let first = self
             .wanted
@@ -68,7 +75,12 @@ impl Scenes {
             let mut inside = *activity;
             inside.start_mono_ns = start_ns.max(*from_ns);
             inside.end_mono_ns = end_ns.min(*until_ns);
-            self.found[*place].push((inside, share_of(activity.kind, self.workload)));
+            self.seen += 1;
+            let rank = (
+                inside.end_mono_ns.saturating_sub(inside.start_mono_ns),
+                Reverse(self.seen),
+            );
+            self.found[*place].see(rank, || inside);
         }
     }
 
@@ -76,11 +88,13 @@ impl Scenes {
     pub fn finish(self, mut name: impl FnMut(SourceId) -> String) -> Vec<Vec<Bar>> {
         let side = side_of(self.workload);
         let scenes = self.found.into_iter().map(|found| {
-            let bars = found.into_iter().map(|(activity, share)| Bar {
+            let mut found = found.into_vec();
+            found.sort_by_key(|activity| (activity.start_mono_ns, activity.end_mono_ns));
+            let bars = found.into_iter().map(|activity| Bar {
                 side,
                 start_mono_ns: activity.start_mono_ns,
                 dur_ns: activity.end_mono_ns.saturating_sub(activity.start_mono_ns),
-                share,
+                share: share_of(activity.kind, self.workload),
                 name: name(activity.source),
             });
             bars.collect()
@@ -111,7 +125,7 @@ const fn share_of(kind: ActivityKind, workload: Workload) -> Share {
         (ActivityKind::Exit, _) => Share::Kvm,
         (ActivityKind::Vmm, _) => Share::Vmm,
         (ActivityKind::Throttled, _) => Share::Throttled,
-        (ActivityKind::Blocked, _) => Share::Blocked,
+        (ActivityKind::Blocked | ActivityKind::Stopped, _) => Share::Blocked,
         (ActivityKind::Thread, Side::Host) => Share::Preempted,
         (ActivityKind::Thread, Side::Guest) => Share::Thread,
         (ActivityKind::Softirq, Side::Host) => Share::HostSoftirq,
@@ -137,16 +151,17 @@ mod tests {
         };
         let spikes = [spike(1_000, 100), spike(500, 50)];
         let mut scenes = Scenes::new(Workload::Spin, &spikes, |_| 3);
-        for (cpu, start_mono_ns, end_mono_ns) in [
-            (3, 400, 520),
-            (3, 550, 1_000),
-            (3, 1_020, 1_030),
-            (3, 1_090, 2_000),
-            (4, 1_000, 1_100),
+        for (kind, cpu, start_mono_ns, end_mono_ns) in [
+            (ActivityKind::Irq, 3, 400, 520),
+            (ActivityKind::Irq, 3, 550, 1_000),
+            (ActivityKind::Irq, 3, 1_020, 1_030),
+            (ActivityKind::Stopped, 3, 1_040, 1_080),
+            (ActivityKind::Irq, 3, 1_090, 2_000),
+            (ActivityKind::Irq, 4, 1_000, 1_100),
         ] {
             scenes.see(&Activity {
                 cpu,
-                kind: ActivityKind::Irq,
+                kind,
                 start_mono_ns,
                 end_mono_ns,
                 source: SourceId(7),
@@ -158,7 +173,7 @@ mod tests {
             let bars = found[place].iter();
             bars.map(|bar| (bar.start_mono_ns, bar.dur_ns)).collect()
         };
-        assert_eq!(times(0), [(1_020, 10), (1_090, 10)]);
+        assert_eq!(times(0), [(1_020, 10), (1_090, 10)], "and no stop");
         assert_eq!(times(1), [(500, 20)]);
         assert_eq!(
             (found[0][0].share, &*found[0][0].name),

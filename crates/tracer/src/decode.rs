@@ -77,6 +77,32 @@ impl Decoder {
         }
     }
 
+    /// A stop that is not over yet, as far as it has come; times are CLOCK_MONOTONIC in
+    /// nanoseconds.
+    pub(crate) fn stopped(
+        &mut self,
+        cpu: u32,
+        start_mono_ns: u64,
+        end_mono_ns: u64,
+        sink: &mut dyn FnMut(Event),
+    ) {
+        let nobody = SourceKey {
+            origin: Origin::VMNOISE_FROM_NOBODY.0,
+            id: 0,
+            name: [0; NAME_BYTES],
+        };
+        if let Some(source) = self.id(&nobody, sink) {
+            sink(Event::Activity(Activity {
+                cpu,
+                kind: ActivityKind::Stopped,
+                start_mono_ns,
+                end_mono_ns,
+                source,
+                steal_ns: 0,
+            }));
+        }
+    }
+
     /// How many records could not be decoded so far.
     pub fn undecodable(&self) -> u64 {
         self.undecodable
@@ -101,12 +127,16 @@ impl Decoder {
         fields: &Fields,
         sink: &mut dyn FnMut(Event),
     ) -> Option<SourceId> {
-        if let Some(&id) = self.sources.get(&fields.source) {
+        self.id(&fields.source, sink)
+    }
+
+    fn id(&mut self, source: &SourceKey, sink: &mut dyn FnMut(Event)) -> Option<SourceId> {
+        if let Some(&id) = self.sources.get(source) {
             return Some(id);
         }
-        let name = label(&fields.source)?;
+        let name = label(source)?;
         let id = SourceId(u32::try_from(self.sources.len()).ok()?);
-        self.sources.insert(fields.source, id);
+        self.sources.insert(*source, id);
         sink(Event::Source(Source {
             id,
             name: name.into(),
@@ -258,7 +288,7 @@ mod tests {
             Vec::new(),
             good[..RECORD_BYTES - 1].to_vec(),
             [good.clone(), vec![0]].concat(),
-            record(8, 1, 7, "sh"),
+            record(9, 1, 7, "sh"),
             record(3 + 256, 1, 7, "sh"),
             record(3, 8, 7, "sh"),
         ];

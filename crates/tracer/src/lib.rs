@@ -32,7 +32,7 @@ mod wire;
 pub use clock::clock;
 pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
-pub use exits::{ExitTracer, ReasonSource, Streaming};
+pub use exits::{ClockLook, ExitDecoder, ExitTracer, ReasonSource, Streaming};
 pub use interference_counter::InterferenceCounter;
 pub use observed::Stay;
 pub use probes::Scope;

@@ -168,6 +168,16 @@ impl MappedCpus {
         }
     }
 
+    /// Since when the watched thread of this CPU is stopped or held, if it is.
+    pub(crate) fn held_since(&self, cpu: u32) -> Option<u64> {
+        let mode = self.0.u32(cpu, offset_of!(CpuState, mode))?;
+        let off = self.0.u64(cpu, offset_of!(CpuState, vcpu_off.mono_ns))?;
+        let is_held = mode.load(Acquire) == Mode::VMNOISE_HELD.0;
+        // It is let go between the two.
+        let since_ns = off.load(Acquire);
+        (is_held && since_ns > 0).then_some(since_ns)
+    }
+
     pub(crate) fn set_vcpu(&self, cpu: u32, tid: u32) {
         if let Some(word) = self.0.u32(cpu, offset_of!(CpuState, vcpu_tid)) {
             word.store(tid, Relaxed);

@@ -196,6 +196,21 @@ impl Tracer {
         self.records.drain(sink)
     }
 
+    /// Hands over the stops of watched threads that are not over yet, up to the end of the run. Call
+    /// it before the last [`Tracer::drain`], which tells those that end in between once more.
+    pub fn unfinished_stops(&self, end_mono_ns: u64, sink: &mut dyn FnMut(Event)) {
+        for &cpu in &self.measured {
+            if let Some(since_ns) = self.cpus.held_since(cpu)
+                && since_ns < end_mono_ns
+            {
+                let tell = |decoder: &mut Decoder| {
+                    decoder.stopped(cpu, since_ns, end_mono_ns, &mut *sink);
+                };
+                self.records.ask(tell);
+            }
+        }
+    }
+
     /// What was lost since start, kind by kind; a count that is 0 is known to be 0.
     pub fn losses(&self) -> Vec<Loss> {
         let mut losses = vec![

@@ -57,4 +57,5 @@ const _: () = {
     assert!(Kind::VMNOISE_SOFTIRQ.0 == ActivityKind::Softirq.number() as u32);
     assert!(Kind::VMNOISE_IRQ.0 == ActivityKind::Irq.number() as u32);
     assert!(Kind::VMNOISE_NMI.0 == ActivityKind::Nmi.number() as u32);
+    assert!(Kind::VMNOISE_STOPPED.0 == ActivityKind::Stopped.number() as u32);
 };

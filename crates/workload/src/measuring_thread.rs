@@ -1,10 +1,48 @@
-//! The life of a thread that measures: set up, at work, ended, and why.
+//! The life of a thread that measures: set up with all rights there are, at work with none, ended,
+//! and why.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
 
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+
 use crate::thread;
+
+/// What a thread keeps at its work. Before Linux 5.19 steal clocks are not read without.
+const KEPT: CapabilitySet = CapabilitySet::BPF;
+
+/// The end of a thread's set-up, for which somebody waits.
+#[derive(Debug)]
+pub struct SetUp<R>(mpsc::SyncSender<R>);
+
+impl<R> SetUp<R> {
+    /// Says what there is to say of it, and gives up the rights that it took.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn is_done(&self, message: R) -> Result<(), thread::Error> {
+        give_up_rights()?;
+        // Nobody waits any more if whoever did is gone.
+        let _ = self.0.send(message);
+        Ok(())
+    }
+}
+
+fn give_up_rights() -> Result<(), thread::Error> {
+    let kept = capabilities(None).map(|held| held.effective.intersection(KEPT));
+    let kept = kept.and_then(|kept| {
+        let sets = CapabilitySets {
+            effective: kept,
+            permitted: kept,
+            inheritable: CapabilitySet::empty(),
+        };
+        set_capabilities(None, sets)
+    });
+    kept.map_err(|errno| thread::Error::Rights {
+        errno: errno.raw_os_error(),
+    })
+}
 
 /// A thread that has been set up. `E` says why it could not be, or ended early.
 #[derive(Debug)]
@@ -22,7 +60,7 @@ where
     pub fn spawn<R: Send + 'static>(
         name: String,
         cpu: u32,
-        work: impl FnOnce(&mpsc::SyncSender<R>) -> Result<(), E> + Send + 'static,
+        work: impl FnOnce(&SetUp<R>) -> Result<(), E> + Send + 'static,
     ) -> Result<(MeasuringThread<E>, R), E> {
         let (send, ready) = mpsc::sync_channel(1);
         let failure = Arc::new(OnceLock::new());
@@ -31,7 +69,7 @@ where
             move || {
                 // Whatever a panic left half done is never looked at: the thread
                 // takes it along.
-                let end = catch_unwind(AssertUnwindSafe(|| work(&send)));
+                let end = catch_unwind(AssertUnwindSafe(|| work(&SetUp(send))));
                 if let Err(error) = end.unwrap_or_else(|_| Err(thread::Error::Gone(cpu).into())) {
                     failure.get_or_init(|| error);
                 }
@@ -86,7 +124,7 @@ mod tests {
         let name = "measures".to_owned();
         let (mut life, ready) = Life::spawn(name, 3, |ready| {
             let name = std::thread::current().name().map(str::to_owned);
-            ready.send(name).unwrap();
+            ready.is_done(name)?;
             Err(Error::NoSuchCpu { cpu: 3 })
         })
         .unwrap();
@@ -108,7 +146,7 @@ mod tests {
     #[test]
     fn a_panic_at_work_is_a_failure() {
         let (mut life, ()) = Life::spawn("panics".to_owned(), 5, |ready| {
-            ready.send(()).unwrap();
+            ready.is_done(())?;
             std::panic::resume_unwind(Box::new("no message on stderr"));
         })
         .unwrap();

@@ -86,6 +86,12 @@ pub enum Error {
         /// The CPU that was measured.
         cpu: u32,
     },
+    /// The kernel refused to take capabilities.
+    #[error("a measuring thread cannot give up its capabilities: {}; let this process call capset(2)", io::Error::from_raw_os_error(*errno))]
+    Rights {
+        /// The kernel's error number.
+        errno: i32,
+    },
     /// A measuring thread ended without saying why.
     #[error("the measuring thread of CPU {0} is gone: please report this")]
     Gone(u32),

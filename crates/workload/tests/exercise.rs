@@ -5,7 +5,7 @@
 mod kvm {
     use std::time::{Duration, Instant};
 
-    use vmnoise_workload::microvm::exercise::{Config, Exercise, Exercised, Kind, run};
+    use vmnoise_workload::microvm::exercise::{Config, Exercise, Exercised, Kind, prepare};
     use vmnoise_workload::tsc;
 
     /// Exits that start and stop an exercise: its last `out`, and the first look at
@@ -23,7 +23,10 @@ mod kvm {
     }
 
     fn one(exercise: Exercise) -> Exercised {
-        let rows = run(&config(exercise, &[1]), &|| false).unwrap();
+        let rows = prepare(&config(exercise, &[1]))
+            .unwrap()
+            .run(&|| false)
+            .unwrap();
         assert_eq!(rows.len(), 1);
         rows[0]
     }
@@ -90,7 +93,10 @@ mod kvm {
 
     #[test]
     fn each_cpu_has_a_row() {
-        let rows = run(&config(Exercise::Io, &[1, 0]), &|| false).unwrap();
+        let rows = prepare(&config(Exercise::Io, &[1, 0]))
+            .unwrap()
+            .run(&|| false)
+            .unwrap();
         assert!(rows.iter().map(|row| row.cpu).eq([1, 0]));
         assert!(rows.iter().all(|row| row.count > 0));
     }
@@ -102,13 +108,16 @@ mod kvm {
             ..config(Exercise::Spin, &[1])
         };
         let start = Instant::now();
-        let rows = run(&long, &|| start.elapsed() > Duration::from_millis(100)).unwrap();
+        let rows = prepare(&long)
+            .unwrap()
+            .run(&|| start.elapsed() > Duration::from_millis(100))
+            .unwrap();
         assert!(rows[0].count > 0 && start.elapsed() < Duration::from_secs(60));
     }
 
     #[test]
     fn a_cpu_that_is_not_there_is_named() {
-        let error = run(&config(Exercise::Io, &[0, 900]), &|| false).unwrap_err();
+        let error = prepare(&config(Exercise::Io, &[0, 900])).unwrap_err();
         assert!(error.to_string().contains("CPU 900"), "{error}");
     }
 }

@@ -10,6 +10,7 @@ use super::times::{duration, noise};
 use super::{Format, HistFrame};
 use crate::feed::address::{self, FeedAddress};
 use crate::frame;
+use crate::rights::account::{self, Account};
 
 /// `vmnoise exits`.
 #[derive(Debug, Args)]
@@ -61,6 +62,9 @@ pub struct ExitsCommon {
     /// Write everything that was seen to this recording
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Be this user while measuring: files are opened and programs attached before
+    #[arg(long, value_name = "NAME", value_parser = account::parse)]
+    pub user: Option<Account>,
     /// Tell a guest its own exits while they are counted, over this socket of its VMM:
     /// unix:PATH (a virtio-serial port), vsock:PATH or vsock:PATH:PORT; once for each VM
     #[arg(long, value_name = "SOCKET", value_parser = address::parse)]

@@ -8,6 +8,7 @@ use vmnoise_workload::microvm::exercise::Exercise;
 
 use super::Format;
 use super::times::{duration, period, threshold};
+use crate::rights::account::{self, Account};
 use crate::{exercise_name, priority};
 
 /// `vmnoise microvm`: one microVM on /dev/kvm, one vCPU on each measured CPU.
@@ -37,6 +38,9 @@ pub struct MicrovmArguments {
     /// Write everything that was seen to this recording
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Be this user while measuring: files are opened and programs attached before
+    #[arg(long, value_name = "NAME", value_parser = account::parse)]
+    pub user: Option<Account>,
     /// End the run at the first gap of at least this length, print its budget first, and
     /// exit with status 2; a number alone is in microseconds
     #[arg(short, long, value_name = "TIME", value_parser = threshold)]

@@ -7,6 +7,7 @@ use clap::Args;
 use super::times::{duration, warm_up};
 use crate::actions::{self, Action};
 use crate::foreign::ForeignOptions;
+use crate::rights::account::{self, Account};
 
 /// Where, how long, and what to do with the result.
 #[derive(Debug, Args)]
@@ -33,6 +34,9 @@ pub struct Shared {
     /// What to do after the result, in the same words
     #[arg(long, value_name = "ACTION", value_parser = actions::parse)]
     pub on_end: Vec<Action>,
+    /// Be this user while measuring: files are opened and programs attached before
+    #[arg(long, value_name = "NAME", value_parser = account::parse)]
+    pub user: Option<Account>,
     #[command(flatten)]
     pub foreign: ForeignOptions,
     /// Write everything that was seen to this recording

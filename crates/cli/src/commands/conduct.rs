@@ -11,16 +11,13 @@ use vmnoise_events::{
     Workload,
 };
 use vmnoise_export::Readers;
-use vmnoise_recording::Writer;
 use vmnoise_tracer::host::{Host, cpu_list};
 use vmnoise_tracer::{LoadError, Scope, SmiCounts, Tracer, clock};
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::microvm::GuestClock;
 use vmnoise_workload::{thread, tsc};
 
-use super::outputs::{
-    begin_recording, claim, claim_trace, refuse_recording, remove_if_empty, save_trace,
-};
+use super::outputs::{begin_recording, claim, claim_trace, refuse_recording, remove_if_empty};
 use crate::actions::Action;
 use crate::args::{Shared, TIMERLAT_TRACE_FILE, TRACE_FILE};
 use crate::host_feed::{self, FeedFrom};
@@ -28,11 +25,14 @@ use crate::measure::{Measured, Measurement};
 use crate::output::view::View;
 use crate::poller::Poller;
 use crate::progress::Timed;
-use crate::reaction::{OnThreshold, Reaction};
+use crate::reaction::{OnThreshold, Reaction, shell_for};
+use crate::rights::account::Account;
+use crate::rights::{self, Work};
+use crate::saving::{GivenUp, Saving};
 use crate::say;
 use crate::session::{Outcome, Session};
 use crate::status::{Status, UsageError};
-use crate::{interrupt, rungs};
+use crate::{interrupt, recorder, rungs};
 
 /// How long the TSC is compared with CLOCK_MONOTONIC before the run.
 pub(super) const TSC_CALIBRATION: Duration = Duration::from_millis(50);
@@ -122,10 +122,35 @@ pub struct Plan<'a> {
     pub output: Option<PathBuf>,
     /// Where the last lines of the trace go if the run is stopped.
     pub trace_file: Option<PathBuf>,
+    /// Whether files of results are written under their names after the run.
+    pub saves_results: bool,
+    /// Whose rights the run has.
+    pub user: Option<Account>,
     /// Where the host of this machine tells what it took.
     pub feed: FeedFrom,
     /// The machine.
     pub machine: &'a Machine,
+}
+
+impl Plan<'_> {
+    /// What is to be done once the programs are attached.
+    fn works(&self) -> Vec<Work> {
+        let acts = |is_it: fn(&Action) -> bool| self.actions().any(is_it);
+        let saves_trace = acts(|action| matches!(action, Action::Trace(_)));
+        let saves = self.saves_results || self.trace_file.is_some() || saves_trace;
+        let signals = acts(|action| matches!(action, Action::Signal { .. }));
+        let works = [
+            (Work::Measure, true),
+            (Work::SaveFiles, saves),
+            (Work::SendSignals, signals),
+        ];
+        let asked = works.into_iter().filter(|(_, is_asked)| *is_asked);
+        asked.map(|(work, _)| work).collect()
+    }
+
+    fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.on_threshold.iter().chain(&self.on_end)
+    }
 }
 
 /// Makes the run; `prepare` sets up the workload for this TSC frequency (Hz) and
@@ -138,7 +163,6 @@ pub fn conduct(
     view: &mut dyn View,
     prepare: impl FnOnce(u64, Option<&Tracer>) -> Result<Prepared>,
 ) -> Result<Status> {
-    let interrupts = interrupt::catch().context("catching Ctrl-C")?;
     if let Some(path) = &plan.trace_file {
         refuse_recording(path, plan.output.as_slice())?;
     }
@@ -149,8 +173,14 @@ pub fn conduct(
         claim_trace(path, trace_name(plan.workload))?;
     }
     let mut timed = Timed::new(view);
-    let outcome = measure(&plan, recording, &mut timed, prepare, &interrupts);
-    for path in [&plan.output, &plan.trace_file].into_iter().flatten() {
+    let outcome = measure(&plan, recording, &mut timed, prepare);
+    let given_up = |error: &anyhow::Error| error.is::<GivenUp>();
+    let trace_file = match &outcome {
+        // To remove it would wait for its disk.
+        Err(error) if given_up(error) => &None,
+        _ => &plan.trace_file,
+    };
+    for path in [&plan.output, trace_file].into_iter().flatten() {
         remove_if_empty(path);
     }
     outcome
@@ -161,8 +191,10 @@ fn measure(
     recording: Option<File>,
     view: &mut dyn View,
     prepare: impl FnOnce(u64, Option<&Tracer>) -> Result<Prepared>,
-    interrupts: &interrupt::Interrupts,
 ) -> Result<Status> {
+    let shell = shell_for(plan.actions())?;
+    rights::begin(plan.user.as_ref())?;
+    let interrupts = interrupt::catch().context("catching Ctrl-C")?;
     let options = &plan.options;
     let host = &plan.machine.facts;
     let here = plan.machine.here();
@@ -174,6 +206,11 @@ fn measure(
     )?;
     let shares_cpu =
         keep_off_measured_cpus(&options.cpus, plan.housekeeping.as_deref(), plan.machine)?;
+    if let Some(shell) = &shell {
+        shell
+            .follow()
+            .context("moving the shell off the measured CPUs")?;
+    }
     let (mut feed, no_feed) = host_feed::open(&plan.feed, host)?;
     let (mut tracer, mut ladder) = load_tracer(plan)?;
     let tsc_hz = tsc::calibrate_hz(TSC_CALIBRATION);
@@ -215,31 +252,42 @@ fn measure(
     let writer = match recording {
         Some(file) => {
             begin_recording(&file).context("beginning the recording")?;
-            Some(Writer::new(file, &facts)?)
+            Some(recorder::begin(file, &facts)?)
         }
         None => None,
     };
+    rights::keep(&plan.works())?;
     let session = Session::new(&facts, writer, view);
     let measurement = Measurement::new(&facts, prepared.poller, tracer, smi, feed, session);
-    let on_threshold = OnThreshold::new(plan.on_threshold.clone(), trace_name(plan.workload));
-    let Measured { outcome, failure } = measurement.run(plan.warm_up, on_threshold, interrupts)?;
+    let trace_name = trace_name(plan.workload);
+    let on_threshold = OnThreshold::new(plan.on_threshold.clone(), trace_name, shell.clone());
+    let Measured {
+        outcome,
+        on_threshold,
+        failure,
+    } = measurement.run(plan.warm_up, on_threshold, &interrupts)?;
     let Outcome {
         summary,
         trace,
-        write_error,
+        recorded,
     } = outcome;
-    view.finish(&facts, &summary, &trace)?;
+    // Before the disk: it may never take the rest of the recording.
+    let shown = view.finish(&facts, &summary, &trace);
+    let write_error = recorded.wait();
+    shown?;
+    let acted = on_threshold.end(interrupts.asked_to_finish(), &trace);
+    let failure = failure.or(acted.err());
     let stopped = summary.finish_reason == Some(FinishReason::Stop);
     if let Some(path) = &plan.trace_file
         && stopped
     {
-        save_trace(&trace, path, trace_name(plan.workload))?;
+        Saving::begin(&trace, path, trace_name)?.wait()?;
         say::say(format_args!(
             "the trace before the stop is in {}",
             path.display()
         ));
     }
-    let ended = Reaction::new(plan.on_end.clone(), trace_name(plan.workload)).finish(&trace);
+    let ended = Reaction::new(plan.on_end.clone(), trace_name, shell).finish(&trace);
     match write_error.or(failure).or(ended.err()) {
         Some(error) => Err(error),
         None if stopped => Ok(Status::Limit),

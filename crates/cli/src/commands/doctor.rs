@@ -10,10 +10,11 @@ use super::conduct::TSC_CALIBRATION;
 use crate::args::DoctorArguments;
 use crate::host_feed::{FeedFrom, Way, rung};
 use crate::status::Status;
-use crate::{output, rungs};
+use crate::{output, rights, rungs};
 
 /// Tries every rung, prints the table; status 3 if not even the microVM can run.
 pub fn run(arguments: &DoctorArguments) -> Result<Status> {
+    rights::begin(None)?;
     let (mut table, status) = match microvm::offer() {
         Ok(offer) => (rungs::of_offer(&offer), Status::Ok),
         Err(error) => (vec![rungs::no_microvm(&error)], Status::MachineCannot),
@@ -31,6 +32,7 @@ pub fn run(arguments: &DoctorArguments) -> Result<Status> {
         let way = Way::find(&FeedFrom::Auto, &host);
         table.push(rung::of_way(way.as_ref()));
     }
+    rights::keep(&[])?;
     output::doctor::print(&host, &table, arguments.format)?;
     Ok(status)
 }

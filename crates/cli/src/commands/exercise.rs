@@ -13,6 +13,7 @@ use crate::args::MicrovmArguments;
 use crate::interrupt;
 use crate::output::exercise::{Document, Options, print};
 use crate::progress::TimeLine;
+use crate::rights;
 use crate::status::{MachineCannot, Status};
 
 /// Exercises, prints, and says whether the machine made the exits it was to make.
@@ -22,6 +23,7 @@ pub fn run(
     arguments: &MicrovmArguments,
     machine: &Machine,
 ) -> Result<Status> {
+    rights::begin(arguments.user.as_ref())?;
     let interrupts = interrupt::catch().context("catching Ctrl-C")?;
     keep_off_measured_cpus(&cpus, None, machine)?;
     let started_at = jiff::Timestamp::now().to_string();
@@ -32,14 +34,17 @@ pub fn run(
         tsc_hz: tsc::calibrate_hz(TSC_CALIBRATION),
         policy: arguments.priority,
     };
+    let cannot = |error: vmnoise_workload::microvm::Error| MachineCannot(error.to_string());
+    let guest = guest::prepare(&config).map_err(cannot)?;
+    rights::keep(&[])?;
     let line = RefCell::new(TimeLine::begin("exercised", Some(config.duration)));
     let is_enough = || {
         line.borrow_mut().iter_mut().for_each(TimeLine::turn);
         interrupts.asked_to_finish()
     };
-    let rows = guest::run(&config, &is_enough);
+    let rows = guest.run(&is_enough);
     drop(line);
-    let rows = rows.map_err(|error| MachineCannot(error.to_string()))?;
+    let rows = rows.map_err(cannot)?;
     let options = Options {
         exercise,
         cpus,

@@ -8,7 +8,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use vmnoise_events::{ExitFilter, Options, RunFacts, Workload};
 use vmnoise_export::Readers;
-use vmnoise_recording::Writer;
 use vmnoise_tracer::host::{Host, Vm, cpu_list};
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 use vmnoise_workload::tsc;
@@ -18,13 +17,13 @@ use super::outputs;
 use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, Format};
 use crate::exits_measure::{ExitsMeasurement, is_called};
 use crate::exits_session::{ExitsOutcome, ExitsSession};
-use crate::feed::rights;
 use crate::frame::choice;
 use crate::output::exits::{ExitsView, Layout, WhileRunning};
 use crate::output::vm_list;
+use crate::rights::{self, Work};
 use crate::say;
 use crate::status::{MachineCannot, Status, UsageError};
-use crate::{interrupt, reason_names, rungs};
+use crate::{interrupt, reason_names, recorder, rungs};
 
 /// Room for vCPUs that come during the run.
 const ROOM_TO_GROW: usize = 256;
@@ -32,6 +31,9 @@ const ROOM_TO_GROW: usize = 256;
 /// Counts, prints, and says how it ended.
 pub fn run(arguments: &ExitsArguments) -> Result<Status> {
     if arguments.list {
+        // What it reads is named by tenants.
+        rights::begin(None)?;
+        rights::keep(&[Work::CountExits])?;
         vm_list::print(&Host::here().vms(), arguments.top.format)?;
         return Ok(Status::Ok);
     }
@@ -69,7 +71,7 @@ fn count(arguments: &ExitsCommon, view: ExitsView<'_>) -> Result<Status> {
     refuse_unknown_vm(&filter, &vms)?;
     require_kvm()?;
     if !arguments.feed.is_empty() {
-        rights::check()?;
+        rights::check_feed()?;
     }
     let recording = arguments.output.as_deref();
     let file = recording.map(|path| outputs::claim(path, "recording", Readers::Owner));
@@ -97,29 +99,40 @@ fn measure(
     vms: Vec<Vm>,
     recording: Option<File>,
 ) -> Result<Status> {
+    rights::begin(arguments.user.as_ref())?;
     let interrupts = interrupt::catch().context("catching Ctrl-C")?;
     let vcpus: usize = vms.iter().map(|vm| vm.vcpus.len()).sum();
     let room = u32::try_from(vcpus * 2 + ROOM_TO_GROW).unwrap_or(u32::MAX);
     let mut tracer = ExitTracer::load(room, streaming).map_err(refusal)?;
-    tracer.expect(vms).context("naming the vCPUs to BPF")?;
+    tracer
+        .expect(vms.clone())
+        .context("naming the vCPUs to BPF")?;
     tracer.attach().context("attaching the BPF programs")?;
     let facts = facts(arguments, filter, streaming, machine, &tracer);
     let writer = match recording {
         Some(file) => {
             outputs::begin_recording(&file).context("beginning the recording")?;
-            Some(Writer::new(file, &facts)?)
+            Some(recorder::begin(file, &facts)?)
         }
         None => None,
     };
+    let works: &[Work] = match arguments.feed.is_empty() {
+        true => &[Work::CountExits],
+        false => &[Work::CountExits, Work::ServeGuests],
+    };
+    rights::keep(works)?;
     let session = ExitsSession::new(&facts, writer, &mut view);
-    let measurement = ExitsMeasurement::new(machine.here(), &facts, tracer, session);
+    let measurement = ExitsMeasurement::new(machine.here(), &facts, tracer, session, vms);
     let ExitsOutcome {
         run,
         measured,
-        write_error,
+        recorded,
         feeds,
     } = measurement.run(&interrupts, &arguments.feed, arguments.feed_detail)?;
-    view.finish(&facts, measured, &run, &feeds)?;
+    // Before the disk: it may never take the rest of the recording.
+    let shown = view.finish(&facts, measured, &run, &feeds);
+    let write_error = recorded.wait();
+    shown?;
     if run.exits.vms.is_empty() {
         say::say(format_args!(
             "no VM of this host left its guest meanwhile; `vmnoise exits --list` shows the VMs there are"

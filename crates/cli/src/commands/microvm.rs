@@ -36,6 +36,8 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
         on_end: Vec::new(),
         output: arguments.output.clone(),
         trace_file: None,
+        saves_results: false,
+        user: arguments.user.clone(),
         feed: FeedFrom::Nowhere,
         machine: &machine,
     };

@@ -77,6 +77,8 @@ fn run_with(arguments: &OsnoiseCommon, view: &mut dyn View) -> Result<Status> {
         on_end: shared.on_end.clone(),
         output: shared.output.clone(),
         trace_file: trace_file(arguments),
+        saves_results: false,
+        user: shared.user.clone(),
         feed: arguments.feed.clone(),
         machine: &machine,
     };

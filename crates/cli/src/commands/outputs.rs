@@ -6,16 +6,15 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::fs::OFlags;
-use vmnoise_export::{Readers, WholeFile};
+use vmnoise_export::{Owner, Readers, WholeFile, is_ours};
 use vmnoise_recording::Reader;
 
-use crate::recent_trace::RecentTrace;
 use crate::status::UsageError;
 
-/// Opens an output file, so that a path that cannot be written is refused before the
-/// run. What is in it stays until there is something to write.
+/// Opens an output file, so that a path that cannot be written is refused before the run. A new
+/// one belongs to whoever called sudo; what is in an old one stays until there is something to write.
 pub fn claim(path: &Path, what: &str, readers: Readers) -> Result<File> {
     claim_with(path, what, readers, OFlags::empty())
 }
@@ -31,18 +30,53 @@ pub fn claim_trace(path: &Path, ours: &str) -> Result<()> {
 }
 
 fn claim_with(path: &Path, what: &str, readers: Readers, flags: OFlags) -> Result<File> {
-    let file = OpenOptions::new()
+    let mut options = OpenOptions::new();
+    options
         .write(true)
-        .create(true)
-        .truncate(false)
         .mode(readers.mode())
-        .custom_flags(flags.bits().cast_signed())
-        .open(path);
-    file.with_context(|| {
+        .custom_flags(flags.bits().cast_signed());
+    let made = options.clone().create_new(true).open(path);
+    if let (Ok(file), Some(owner)) = (&made, Owner::of_sudo()) {
+        owner.take(file);
+    }
+    let file = made.or_else(|_| open_again(path, &mut options));
+    let file = file.with_context(|| {
         format!(
             "cannot write the {what} {}; name a file in a folder you may write to",
             path.display()
         )
+    })?;
+    if readers == Readers::Owner {
+        refuse_file_of_others(&file, path, what)?;
+    }
+    Ok(file)
+}
+
+/// Whoever owns a file reads what is written to it, and may have it open already.
+fn refuse_file_of_others(file: &File, path: &Path, what: &str) -> Result<()> {
+    let found = file.metadata()?;
+    if found.is_file() && !is_ours(&found) {
+        bail!(
+            "{} belongs to the user {}, who would read the {what}: remove it, or name another file",
+            path.display(),
+            found.uid()
+        );
+    }
+    Ok(())
+}
+
+/// Opens a file that is there, or that a link points to.
+fn open_again(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
+    let opened = options.create(true).open(path);
+    opened.or_else(|refused| {
+        // In a folder like /tmp root may not open what others made as if it were to make it
+        // (fs.protected_regular); but what it made itself for the same user is no trap.
+        let theirs = options.create(false).open(path).ok();
+        let is_theirs = |file: &File| {
+            let owner = file.metadata().ok().map(|found| found.uid());
+            owner.is_some() && owner == Owner::of_sudo().map(|owner| owner.uid)
+        };
+        theirs.filter(is_theirs).ok_or(refused)
     })
 }
 
@@ -69,22 +103,6 @@ pub fn begin_recording(file: &File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Saves the trace; `ours` as of [`claim_trace`].
-///
-/// # Errors
-/// If the kernel refuses; the message names the file.
-pub fn save_trace(trace: &RecentTrace, path: &Path, ours: &str) -> Result<()> {
-    let file = match path == Path::new(ours) {
-        true => WholeFile::create_here(path, Readers::Owner),
-        false => WholeFile::create(path, Readers::Owner),
-    };
-    let saved = file.and_then(|mut file| {
-        trace.save(&mut file)?;
-        file.finish()
-    });
-    saved.with_context(|| format!("saving the trace to {}", path.display()))
-}
-
 /// A run that never began or was never stopped leaves no empty file behind.
 pub fn remove_if_empty(path: &Path) {
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
@@ -94,10 +112,15 @@ pub fn remove_if_empty(path: &Path) {
 }
 
 /// Files of results. Those that got none are gone when this is dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Claimed(Vec<PathBuf>);
 
 impl Claimed {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Claims a file for each result, each by its name, made out of these recordings.
     ///
     /// # Errors

@@ -47,13 +47,13 @@ pub fn run(arguments: &TimerlatArguments) -> Result<Status> {
         Some(TimerlatMode::Top(top)) => run_top(top),
         Some(TimerlatMode::Hist(hist)) => {
             let stops = stops(&hist.common);
-            let _claimed = claim(&hist.exports, &hist.common)?;
-            run_with(&hist.common, stops, &mut Hist::new(hist))
+            let claimed = claim(&hist.exports, &hist.common)?;
+            run_with(&hist.common, stops, &claimed, &mut Hist::new(hist))
         }
         Some(TimerlatMode::Trace(trace)) => {
             let stops = stops(&trace.common);
             let mut view = Trace::of_wakeups(trace.quiet, !trace.common.no_aa);
-            run_with(&trace.common, stops, &mut view)
+            run_with(&trace.common, stops, &Claimed::default(), &mut view)
         }
     }
 }
@@ -67,14 +67,14 @@ fn run_top(arguments: &TimerlatTopArguments) -> Result<Status> {
         },
         None => stops(&arguments.common),
     };
-    let _claimed = claim(&arguments.exports, &arguments.common)?;
+    let claimed = claim(&arguments.exports, &arguments.common)?;
     let mut top = Top::new(arguments);
     if !top.draws() || !choice::can_show() {
-        return run_with(&arguments.common, stops, &mut top);
+        return run_with(&arguments.common, stops, &claimed, &mut top);
     }
     let mut result = top.silent();
     let mut framed = Framed::new(&mut result, Box::<Wakeups>::default());
-    run_with(&arguments.common, stops, &mut framed)
+    run_with(&arguments.common, stops, &claimed, &mut framed)
 }
 
 /// The files that are written when the run is over.
@@ -100,7 +100,12 @@ fn stops(arguments: &TimerlatCommon) -> Stops {
     }
 }
 
-fn run_with(arguments: &TimerlatCommon, stops: Stops, view: &mut dyn View) -> Result<Status> {
+fn run_with(
+    arguments: &TimerlatCommon,
+    stops: Stops,
+    claimed: &Claimed,
+    view: &mut dyn View,
+) -> Result<Status> {
     let shared = &arguments.shared;
     shared.foreign.refuse()?;
     arguments.foreign.refuse()?;
@@ -148,6 +153,8 @@ fn run_with(arguments: &TimerlatCommon, stops: Stops, view: &mut dyn View) -> Re
         on_end: shared.on_end.clone(),
         output: shared.output.clone(),
         trace_file: stops.trace_file,
+        saves_results: !claimed.is_empty(),
+        user: shared.user.clone(),
         feed: arguments.feed.clone(),
         machine: &machine,
     };

@@ -8,7 +8,7 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::address::FeedAddress;
-use super::outgoing::Outgoing;
+use vmnoise_feed::Outgoing;
 
 /// What the kernel may hold for a guest that does not read: beyond this much, frames get
 /// old on the way.
@@ -36,6 +36,11 @@ pub struct Link {
 #[derive(Debug)]
 enum State {
     Away,
+    /// Somebody is there, and has been told nothing.
+    Met {
+        socket: UnixStream,
+        peer_pid: u32,
+    },
     /// The VMM was asked to connect its guest.
     Asked {
         socket: UnixStream,
@@ -75,8 +80,8 @@ impl Link {
         &self.address
     }
 
-    /// Makes the connection, if there is none. Call it once a second: this is all that
-    /// limits how often a VMM is called that hangs up.
+    /// Makes the connection, if there is none, and says nothing. Call it once a second: this is
+    /// all that limits how often a VMM is called that hangs up.
     ///
     /// Returns the process at the other end of a connection that it made.
     ///
@@ -94,30 +99,32 @@ impl Link {
         rustix::net::connect(&socket, &SocketAddrUnix::new(&self.address.path)?)?;
         // 0 is a process that this one cannot see (another PID namespace): no VMM.
         let peer_pid = getsockopt(&socket, PeerCredentials)?.pid().unsigned_abs();
-        let mut socket = UnixStream::from(socket);
         self.connections += 1;
-        self.state = match self.address.vsock_port {
-            None => State::Open { socket, peer_pid },
-            Some(port) => {
-                // The first few bytes of a connection always find room.
-                socket.write_all(format!("CONNECT {port}\n").as_bytes())?;
-                State::Asked {
-                    socket,
-                    peer_pid,
-                    answer: Vec::with_capacity(MAX_ANSWER_BYTES),
-                    since: Instant::now(),
-                }
-            }
-        };
+        let socket = UnixStream::from(socket);
+        self.state = State::Met { socket, peer_pid };
         Ok(Some(peer_pid))
     }
 
-    /// The process at the other end, once frames can go there.
+    /// The process at the other end.
     pub fn peer_pid(&self) -> Option<u32> {
         match self.state {
-            State::Open { peer_pid, .. } => Some(peer_pid),
-            _ => None,
+            State::Away => None,
+            State::Met { peer_pid, .. }
+            | State::Asked { peer_pid, .. }
+            | State::Open { peer_pid, .. } => Some(peer_pid),
         }
+    }
+
+    /// Whoever is at the other end may be talked to: asks a VMM to connect its guest, if it has not
+    /// been asked. Tells whether frames can go there.
+    pub fn reach_guest(&mut self) -> bool {
+        let port = self.address.vsock_port;
+        self.state = match (std::mem::replace(&mut self.state, State::Away), port) {
+            (State::Met { socket, peer_pid }, None) => State::Open { socket, peer_pid },
+            (State::Met { socket, peer_pid }, Some(port)) => ask(socket, peer_pid, port),
+            (state, _) => state,
+        };
+        matches!(self.state, State::Open { .. })
     }
 
     /// Ends the connection.
@@ -132,7 +139,7 @@ impl Link {
         let parting = match &mut self.state {
             State::Away => None,
             State::Asked { .. } => self.hear_answer(),
-            State::Open { socket, .. } => match discard(socket) {
+            State::Met { socket, .. } | State::Open { socket, .. } => match discard(socket) {
                 Ok(bytes) => {
                     self.discarded_bytes += bytes;
                     let written = self.outgoing.write_to(socket);
@@ -180,6 +187,19 @@ impl Link {
     }
 }
 
+/// Asks a VMM for the guest that listens on this port.
+fn ask(mut socket: UnixStream, peer_pid: u32, port: u32) -> State {
+    // The first few bytes of a connection find room, unless it is over, which the next tick
+    // hears.
+    let _ = socket.write_all(format!("CONNECT {port}\n").as_bytes());
+    State::Asked {
+        socket,
+        peer_pid,
+        answer: Vec::with_capacity(MAX_ANSWER_BYTES),
+        since: Instant::now(),
+    }
+}
+
 /// A guest has nothing to say here. That it said nothing is no end.
 fn discard(socket: &mut UnixStream) -> io::Result<u64> {
     let mut bytes = [0; DISCARD_BYTES];
@@ -215,6 +235,7 @@ mod tests {
         assert_eq!(link.peer_pid(), None);
         link.connect().unwrap();
         assert_eq!(link.peer_pid(), Some(std::process::id()));
+        assert!(link.reach_guest());
         drop(listener);
         assert!(matches!(link.tick(), Some(Parting::Closed)));
         assert_eq!(link.peer_pid(), None);
@@ -227,17 +248,23 @@ mod tests {
         let (_folder, listener, mut link) = pair("vsock");
         link.connect().unwrap();
         let (mut vmm, _) = listener.accept().unwrap();
-        let mut asked = [0; 14];
-        vmm.read_exact(&mut asked).unwrap();
-        assert_eq!(asked, *b"CONNECT 30317\n");
         assert!(link.tick().is_none());
-        assert_eq!(link.peer_pid(), None);
+        vmm.set_nonblocking(true).unwrap();
+        let nothing = vmm.read(&mut [0]).unwrap_err();
+        assert_eq!(nothing.kind(), ErrorKind::WouldBlock, "not asked yet");
+        assert!(!link.reach_guest());
+        let mut asked = [0; 64];
+        let length = vmm.read(&mut asked).unwrap();
+        assert_eq!(asked[..length], *b"CONNECT 30317\n");
+        assert!(link.tick().is_none());
         vmm.write_all(b"OK 10737").unwrap();
         assert!(link.tick().is_none());
-        assert_eq!(link.peer_pid(), None);
+        assert!(!link.reach_guest());
         vmm.write_all(b"41824\nand the guest's own words").unwrap();
         assert!(link.tick().is_none());
-        assert_eq!(link.peer_pid(), Some(std::process::id()));
+        assert!(link.reach_guest());
+        let again = vmm.read(&mut asked).unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::WouldBlock, "asked once");
         link.tick();
         assert_eq!(link.discarded_bytes, 25);
     }
@@ -247,6 +274,7 @@ mod tests {
         for answer in ["no\n", "OK", &"O".repeat(1000)] {
             let (_folder, listener, mut link) = pair("vsock");
             link.connect().unwrap();
+            link.reach_guest();
             let (mut vmm, _) = listener.accept().unwrap();
             vmm.write_all(answer.as_bytes()).unwrap();
             drop(vmm);
@@ -261,6 +289,7 @@ mod tests {
     fn a_reader_that_never_reads_holds_up_nobody() {
         let (_folder, _listener, mut link) = pair("unix");
         link.connect().unwrap();
+        assert!(link.reach_guest());
         let frame = vec![7; 10_000];
         for _ in 0..20 {
             link.outgoing.replace(vec![frame.clone()]);

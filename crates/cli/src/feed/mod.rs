@@ -3,23 +3,20 @@
 
 pub mod address;
 mod culprits;
-mod frames;
 mod link;
 mod note;
-mod outgoing;
-pub mod rights;
 mod vm;
 
 use std::time::Duration;
 
 use serde::Serialize;
 use vmnoise_events::{Anchor, FeedDetail, HostCulprit, Name, RunFacts, Vcpu, VcpuId, VcpuTotals};
-use vmnoise_feed::encode;
+use vmnoise_feed::{Counted, Frame, Reading, encode};
+use vmnoise_tracer::ClockLook;
 use vmnoise_tracer::host::{Host, Vm};
 
 use address::FeedAddress;
 pub use culprits::Culprits;
-use frames::{Counted, Frame, Reading};
 use link::{Link, Parting};
 use note::{Note, Notes};
 use vm::{Clocks, Identity, Threads};
@@ -27,6 +24,8 @@ use vm::{Clocks, Identity, Threads};
 /// How long the last frames may take to be read.
 const LINGER: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(5);
+/// How old a look at the guests' clocks may be. There is one each second, and nobody waits for it.
+const FRESH_NS: u64 = 5_000_000_000;
 
 /// All feeds of a run.
 #[derive(Debug)]
@@ -44,6 +43,8 @@ pub struct Second<'a> {
     pub host: &'a Host,
     /// The VMs there are.
     pub vms: &'a [Vm],
+    /// The last look at the clocks of their guests.
+    pub clocks: Option<&'a ClockLook>,
     /// Every vCPU's exits.
     pub counted: &'a [(Vcpu, VcpuTotals)],
     /// When reading began.
@@ -128,7 +129,13 @@ impl Feeds {
     /// Another second was read: makes connections that are missing, and has each VM's own
     /// frames ready for it.
     pub fn second(&mut self, second: &Second<'_>) {
-        self.clocks.look(second.host, second.vms);
+        let now_ns = second.anchor.mono_ns;
+        let is_fresh = |look: &&ClockLook| now_ns < look.at_mono_ns() + FRESH_NS;
+        match second.clocks.filter(is_fresh) {
+            Some(look) => self.clocks.take(look.seen(), second.vms),
+            // A guest may have another clock by now, and would look for our instants at its own.
+            None => self.clocks = Clocks::default(),
+        }
         self.threads.see(second.host, second.counted);
         self.frame.lost = second.lost;
         let reading = Reading {
@@ -142,6 +149,9 @@ impl Feeds {
             let Some(vm) = feed.vm(second) else {
                 continue;
             };
+            if !feed.link.reach_guest() {
+                continue;
+            }
             let mut frames = Vec::new();
             for thread in &vm.vcpus {
                 let vcpus = second.counted.iter();
@@ -156,8 +166,9 @@ impl Feeds {
                     continue;
                 }
                 let Some(clock) = self.clocks.of(vcpu.id, thread) else {
-                    let why = "a vCPU is not served: KVM's debugfs does not tell its guest's \
-                               clock; mount it with `mount -t debugfs debugfs /sys/kernel/debug`";
+                    let why = "a vCPU is not served: KVM's debugfs has not told its guest's clock \
+                               for 5 s; if it is not mounted, \
+                               `mount -t debugfs debugfs /sys/kernel/debug`";
                     feed.notes.say(feed.link.address(), Note::NoClock, why);
                     continue;
                 };
@@ -242,7 +253,7 @@ impl Feed {
         let vm = second.vms.iter().find(|vm| vm.pid == pid);
         let Some(vm) = vm.filter(|vm| is_same && !vm.vcpus.is_empty()) else {
             let why = format!(
-                "the process at the other end ({pid}) has no VM with vCPUs: it is told nothing"
+                "the process at the other end ({pid}) has no VM whose vCPUs run: it is told nothing"
             );
             self.notes.say(self.link.address(), Note::NoVmm, &why);
             // What waits was another's, if it is not the same process any more.

@@ -51,15 +51,16 @@ impl Threads {
 pub struct Clocks(BTreeMap<(u32, u32), GuestTsc>);
 
 impl Clocks {
-    /// Reads them from debugfs. A vCPU that runs a guest of its own just now keeps the
-    /// clock it had; one that is gone loses it.
-    pub fn look(&mut self, host: &Host, vms: &[Vm]) {
+    /// As they were seen last. A vCPU that ran a guest of its own just then keeps the clock it had;
+    /// one that is gone loses it.
+    pub fn take(&mut self, seen: &[(u32, u32, GuestTsc)], vms: &[Vm]) {
         let threads = vms.iter().flat_map(|vm| &vm.vcpus);
         let living: Vec<(u32, u32)> = threads.map(|thread| (thread.tid, thread.id)).collect();
         self.0.retain(|key, _| living.contains(key));
-        for (tid, number, tsc) in host.guest_tscs() {
-            self.0.insert((tid, number), tsc);
-        }
+        let seen = seen
+            .iter()
+            .map(|(tid, number, tsc)| ((*tid, *number), *tsc));
+        self.0.extend(seen);
     }
 
     /// That of this thread's guest.

@@ -5,12 +5,11 @@ mod link;
 pub mod rung;
 mod way;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vmnoise_events::{Event, FeedTotals, HostFacts, HostFrame, Rung};
-use vmnoise_feed::Decoder;
+use vmnoise_feed::Receiver;
 
 pub use way::{FeedFrom, Way};
 
@@ -20,8 +19,6 @@ use link::{Link, Took};
 const BYTES_AT_ONCE: usize = 64 * 1024;
 /// A way that is shut is tried again after this time.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// vCPUs whose last frame is kept before the result begins.
-const HELD_VCPUS: usize = 1024;
 
 /// The feed, or the rung that says why there is none; neither where there is no host.
 ///
@@ -51,10 +48,7 @@ pub struct HostFeed {
     way: Way,
     link: Option<Link>,
     next_try: Instant,
-    decoder: Decoder,
-    totals: FeedTotals,
-    /// The last frame of each vCPU from before the result: the zero mark of what follows.
-    held: BTreeMap<u32, HostFrame>,
+    receiver: Receiver,
     buffer: Vec<u8>,
 }
 
@@ -68,9 +62,7 @@ impl HostFeed {
             link: Some(Link::open(&way)?),
             way,
             next_try: Instant::now(),
-            decoder: Decoder::new(),
-            totals: FeedTotals::default(),
-            held: BTreeMap::new(),
+            receiver: Receiver::default(),
             buffer: vec![0; BYTES_AT_ONCE],
         })
     }
@@ -82,34 +74,31 @@ impl HostFeed {
 
     /// Reads what is there before the result begins.
     pub fn hold(&mut self) {
-        let mut held = std::mem::take(&mut self.held);
-        self.read(&mut |frame| {
-            if held.len() < HELD_VCPUS || held.contains_key(&frame.vcpu) {
-                held.insert(frame.vcpu, frame);
-            }
-        });
-        self.held = held;
+        self.read(&mut |receiver, bytes| receiver.hold(bytes));
     }
 
     /// One of the frames held, if any came.
     pub fn held(&self) -> Option<&HostFrame> {
-        self.held.values().next()
+        self.receiver.held()
     }
 
     /// Gives what was held, and what came since.
     pub fn drain(&mut self, each: &mut dyn FnMut(Event)) {
-        let held = std::mem::take(&mut self.held);
-        held.into_values()
-            .for_each(|frame| each(Event::HostFrame(frame)));
-        self.read(&mut |frame| each(Event::HostFrame(frame)));
+        for frame in self.receiver.release() {
+            each(Event::HostFrame(frame));
+        }
+        self.read(&mut |receiver, bytes| {
+            receiver.take(bytes, &mut |frame| each(Event::HostFrame(frame)));
+        });
     }
 
     /// What has come of it; `None` as long as nothing did.
     pub fn totals(&self) -> Option<FeedTotals> {
-        (self.totals != FeedTotals::default()).then_some(self.totals)
+        let totals = self.receiver.totals();
+        (totals != FeedTotals::default()).then_some(totals)
     }
 
-    fn read(&mut self, each: &mut dyn FnMut(HostFrame)) {
+    fn read(&mut self, each: &mut dyn FnMut(&mut Receiver, &[u8])) {
         if self.link.is_none() && Instant::now() >= self.next_try {
             self.next_try = Instant::now() + TRY_AGAIN;
             self.link = Link::open(&self.way).ok();
@@ -120,24 +109,15 @@ impl HostFeed {
             match link.take(&mut self.buffer[..room]) {
                 Took::Bytes(count) => {
                     room -= count;
-                    self.totals.bytes += count as u64;
-                    let totals = &mut self.totals;
-                    self.decoder
-                        .push(&self.buffer[..count], &mut |frame| match frame {
-                            Ok(frame) => {
-                                totals.frames += 1;
-                                each(frame);
-                            }
-                            Err(_) => totals.garbled += 1,
-                        });
+                    each(&mut self.receiver, &self.buffer[..count]);
                 }
                 Took::Nothing => return,
                 Took::HangUp => {
-                    self.totals.hang_ups += 1;
+                    self.receiver.hung_up();
                     return;
                 }
                 Took::Broken => {
-                    self.totals.hang_ups += 1;
+                    self.receiver.hung_up();
                     self.link = None;
                     self.next_try = Instant::now() + TRY_AGAIN;
                     return;

@@ -46,6 +46,7 @@ struct Row {
     exit_ns: Option<Spread>,
     runtime_ns: u64,
     vmm_exits: u64,
+    kvm_runs: u64,
     kvm_stat: KvmCounts,
 }
 
@@ -83,6 +84,7 @@ impl Row {
             exit_ns: row.exit_tsc.map(|spread| spread.map(ns)),
             runtime_ns: ns(row.runtime_tsc),
             vmm_exits: row.vmm_exits,
+            kvm_runs: row.kvm_runs,
             kvm_stat: row.kvm,
         }
     }

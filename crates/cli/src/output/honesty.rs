@@ -35,6 +35,7 @@ pub fn reservations(facts: &RunFacts, summary: &Summary) -> String {
         },
         summary.late_events
     );
+    text += &not_measured(summary);
     let incomplete_gaps = summary.cpus.iter().filter_map(|cpu| cpu.incomplete_gaps);
     let incomplete_gaps: u64 = incomplete_gaps.sum();
     if incomplete_gaps > 0 {
@@ -46,7 +47,7 @@ pub fn reservations(facts: &RunFacts, summary: &Summary) -> String {
     // What a guest's host tells of its exits is the host's to say.
     if facts.workload == Workload::Microvm {
         let unbounded_ns = summary.cpus.iter().filter_map(|cpu| cpu.unbounded_kvm_ns);
-        text += &unbounded_kvm(unbounded_ns.sum());
+        text += &unbounded_kvm(unbounded_ns.fold(0, u64::saturating_add));
     }
     for cpu in &summary.cpus {
         if let Some(count) = cpu.smi_count {
@@ -83,6 +84,23 @@ pub fn reservations(facts: &RunFacts, summary: &Summary) -> String {
         text += " the run did not end in order: this is what it had seen so far\n";
     }
     text
+}
+
+/// A signal stops all threads of a run at once, a debugger may hold one.
+fn not_measured(summary: &Summary) -> String {
+    let Some((longest_ns, place)) = summary.longest_not_measured() else {
+        return String::new();
+    };
+    let wakeups = summary.wakeups.iter().flat_map(|wakeups| &wakeups.cpus);
+    let expiries: u64 = wakeups.map(|cpu| cpu.not_measured).sum();
+    let with_them = match expiries {
+        0 => String::new(),
+        expiries => format!(", with {expiries} expiries"),
+    };
+    format!(
+        " not measured: {} of the run{place}{with_them}; it was stopped (Ctrl-Z, SIGSTOP) or held by a debugger\n",
+        human(longest_ns)
+    )
 }
 
 /// How it was witnessed, and what that cannot show.

@@ -66,10 +66,6 @@ impl View for JsonLines {
         self.stream.print(&line.unwrap_or_default());
     }
 
-    fn turn(&mut self) {
-        self.stream.turn();
-    }
-
     fn is_gone(&self) -> bool {
         self.stream.is_gone()
     }

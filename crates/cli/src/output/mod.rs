@@ -47,7 +47,9 @@ pub fn print(facts: &RunFacts, summary: &Summary, format: Format) -> Result<()> 
     }
 }
 
+const CANNOT_WRITE: &str = "cannot write the result to stdout";
+
 /// Writes a finished result to stdout.
 pub fn write(result: &[u8]) -> Result<()> {
-    stdout::write_all(result).context("cannot write the result to stdout")
+    stdout::write_all(result).context(CANNOT_WRITE)
 }

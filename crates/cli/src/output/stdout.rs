@@ -1,64 +1,77 @@
 //! Stdout whose reader may stop reading: a pager that waits, a pipe that nobody empties, a
-//! terminal after Ctrl-S. Nobody who drains events waits for it, and Ctrl-C ends a program
-//! that does.
+//! terminal after Ctrl-S, a file on a disk that hangs. Who drains events waits for none of them,
+//! and Ctrl-C ends a program that does.
 
-use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::io::{self, ErrorKind, Write};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::interrupt;
+use crate::write_behind::{Room, Unwritten, WriteBehind};
 
-/// As much as a pipe that is ready takes at once (PIPE_BUF of pipe(7)).
+/// As much as a pipe that is ready takes at once (PIPE_BUF of pipe(7)), so that each bit that a
+/// slow reader takes is seen.
 const AT_ONCE: usize = 4096;
-/// How often a reader that takes nothing is asked again.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long it is waited for after Ctrl-C.
-const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Writes all of it.
+/// What waits for a slow reader; what comes beyond is lost.
+const ROOM: Room = Room {
+    most: 4 << 20,
+    // A result is needed whole.
+    all: usize::MAX,
+};
+
+/// Stdout without a buffer.
+struct Stdout;
+
+/// Stdout of a run, written by a thread of its own.
+///
+/// # Errors
+/// If the kernel refuses another thread.
+pub fn behind() -> io::Result<WriteBehind> {
+    WriteBehind::new(Stdout, ROOM)
+}
+
+/// Waits until the reader has all of it.
 ///
 /// # Errors
 /// What the kernel says, or [`ErrorKind::TimedOut`] where the reader takes nothing and Ctrl-C
 /// asked for the end.
-pub fn write_all(mut bytes: &[u8]) -> io::Result<()> {
-    let mut last = Instant::now();
-    while !bytes.is_empty() {
-        match write_some(bytes, LOOK)? {
-            0 if interrupt::was_asked() && last.elapsed() > PATIENCE => {
-                let why = "it takes nothing, and Ctrl-C asked for the end";
-                return Err(io::Error::new(ErrorKind::TimedOut, why));
-            }
-            0 => {}
-            written => {
-                bytes = &bytes[written..];
-                last = Instant::now();
+pub fn end(out: WriteBehind) -> io::Result<()> {
+    out.end(|_| {}).map_err(|unwritten| match unwritten {
+        Unwritten::Refused(error) => error,
+        given_up @ Unwritten::GivenUp { .. } => io::Error::new(ErrorKind::TimedOut, given_up),
+    })
+}
+
+/// Writes all of it, and waits for the reader.
+///
+/// # Errors
+/// As [`end`].
+pub fn write_all(bytes: &[u8]) -> io::Result<()> {
+    // Where nobody catches Ctrl-C it ends the process anyway.
+    if !interrupt::is_caught() {
+        return Stdout.write_all(bytes);
+    }
+    let mut out = behind()?;
+    out.write_all(bytes)?;
+    end(out)
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let out = io::stdout();
+        loop {
+            match rustix::io::write(&out, &bytes[..bytes.len().min(AT_ONCE)]) {
+                // Whoever opened it set O_NONBLOCK.
+                Err(rustix::io::Errno::AGAIN) => {
+                    poll(&mut [PollFd::new(&out, PollFlags::OUT)], None)?;
+                }
+                written => return Ok(written?),
             }
         }
     }
-    Ok(())
-}
 
-/// Writes as much as its reader takes without being waited for longer than that; how much it
-/// was.
-///
-/// # Errors
-/// What the kernel says.
-pub fn write_some(bytes: &[u8], patience: Duration) -> io::Result<usize> {
-    let stdout = io::stdout();
-    let out = stdout.as_fd();
-    let mut ready = [PollFd::new(&out, PollFlags::OUT)];
-    let patience = Timespec {
-        tv_sec: patience.as_secs().cast_signed(),
-        tv_nsec: patience.subsec_nanos().into(),
-    };
-    match poll(&mut ready, Some(&patience)) {
-        Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(0),
-        ready => ready?,
-    };
-    match rustix::io::write(out, &bytes[..bytes.len().min(AT_ONCE)]) {
-        Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Ok(0),
-        written => Ok(written?),
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -1,21 +1,19 @@
 //! Results that are printed while the run goes on.
 
-use std::time::Duration;
+use std::io::{self, Write};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::stdout;
-use crate::say;
+use crate::write_behind::WriteBehind;
+use crate::{interrupt, say};
 
-/// What waits for a slow reader; what comes beyond is lost.
-const MOST_BYTES: usize = 4 << 20;
-
-/// Stdout, until its reader has seen enough. It never waits for one that is slow.
+/// Stdout, until its reader has seen enough. A run never waits for one that is slow; a recording
+/// that is read does.
 #[derive(Debug, Default)]
 pub struct Stream {
-    waiting: Vec<u8>,
-    /// How much of it is written.
-    written: usize,
+    /// Of a run that has printed something.
+    out: Option<WriteBehind>,
     lost_lines: u64,
     gone: bool,
 }
@@ -23,53 +21,45 @@ pub struct Stream {
 impl Stream {
     /// Prints as soon as the reader takes it.
     pub fn print(&mut self, text: &str) {
-        if self.waiting.len() - self.written + text.len() > MOST_BYTES {
-            self.lost_lines += text.lines().count() as u64;
-        } else {
-            self.waiting.extend_from_slice(text.as_bytes());
-        }
-        self.turn();
-    }
-
-    /// Hands on what the reader takes by now.
-    pub fn turn(&mut self) {
-        while !self.gone && self.written < self.waiting.len() {
-            match stdout::write_some(&self.waiting[self.written..], Duration::ZERO) {
-                Ok(0) => break,
-                Ok(written) => self.written += written,
-                Err(_) => self.gone = true,
-            }
-        }
-        if self.gone || self.written == self.waiting.len() {
-            self.waiting.clear();
-            self.written = 0;
-        } else if self.written > MOST_BYTES {
-            self.waiting.drain(..self.written);
-            self.written = 0;
+        if !self.is_gone() {
+            self.gone = self.write(text).is_err();
         }
     }
 
-    /// Prints what waits, and waits for its reader; what was lost is told on stderr.
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        // A recording is read: nobody drains events, and nothing has to be left out.
+        if !interrupt::is_caught() {
+            return stdout::write_all(text.as_bytes());
+        }
+        let out = match &mut self.out {
+            Some(out) => out,
+            // Begun only now, so that its thread runs on the CPUs that this one was moved to.
+            none => none.insert(stdout::behind()?),
+        };
+        if out.has_room() {
+            return out.write_all(text.as_bytes());
+        }
+        self.lost_lines += text.lines().count() as u64;
+        Ok(())
+    }
+
+    /// Waits for the reader of what waits; what was lost is told on stderr.
     ///
     /// # Errors
-    /// As of [`stdout::write_all`].
+    /// As of [`stdout::end`].
     pub fn end(&mut self) -> Result<()> {
-        let written = match self.gone {
-            true => Ok(()),
-            false => super::write(&self.waiting[self.written..]),
-        };
-        (self.waiting, self.written) = (Vec::new(), 0);
+        let written = self.out.take().map_or(Ok(()), stdout::end);
         if self.lost_lines > 0 {
             say::say(format_args!(
                 "{} lines are missing on stdout: it took less than was told",
                 self.lost_lines
             ));
         }
-        written
+        written.context(super::CANNOT_WRITE)
     }
 
     /// Whether printing has failed. The result, written last, tells why.
     pub fn is_gone(&self) -> bool {
-        self.gone
+        self.gone || self.out.as_ref().is_some_and(WriteBehind::is_refused)
     }
 }

@@ -71,10 +71,6 @@ impl View for Trace {
 
     fn period(&mut self, _period: &Period<'_>) {}
 
-    fn turn(&mut self) {
-        self.stream.turn();
-    }
-
     fn is_gone(&self) -> bool {
         self.stream.is_gone()
     }

@@ -55,6 +55,8 @@ fn noise_event(noise: &Noise) -> String {
         // Nobody ran although the workload could have: for the kernel's tracer a turn
         // of the idle task.
         ActivityKind::Throttled => format!("thread_noise: swapper/{cpu}:0 {time}"),
+        // The kernel's tracer cannot be stopped.
+        ActivityKind::Stopped => format!("not_measured: stopped {time}"),
         _ => format!("thread_noise: {} {time}", padded(name)),
     }
 }

@@ -8,7 +8,7 @@ use vmnoise_recording::Writer;
 
 use super::join_pair::facts;
 
-const ALL_CPUS: u32 = 8_192;
+pub(super) const ALL_CPUS: u32 = 8_192;
 
 /// One kind of them.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +55,15 @@ pub const ORDINARY: Bomb = bomb("ordinary", Workload::Spin, 4, |turn| {
 });
 
 pub const BOMBS: &[Bomb] = &[
+    bomb(
+        "gaps that hold all that comes after them",
+        Workload::Spin,
+        1,
+        |turn| {
+            let at_ns = 1_000 + turn * 10;
+            vec![gap(0, at_ns, 1 << 40), irq(0, at_ns + 5, at_ns + 8, 0)]
+        },
+    ),
     bomb("a CPU in each row", Workload::Spin, 1, |turn| {
         vec![gap(turn as u32, 0, 1 << (turn % 60))]
     }),
@@ -245,7 +254,7 @@ impl Bomb {
 }
 
 /// What an event takes of the file, about.
-fn bytes_of(event: &Event) -> u64 {
+pub(super) fn bytes_of(event: &Event) -> u64 {
     match event {
         Event::Vcpu(_) => 150,
         Event::Exit(_) => 110,
@@ -255,14 +264,14 @@ fn bytes_of(event: &Event) -> u64 {
     }
 }
 
-fn source(id: u64) -> Event {
+pub(super) fn source(id: u64) -> Event {
     Event::Source(Source {
         id: SourceId(id as u32),
         name: format!("source:{id}").into(),
     })
 }
 
-fn anchor(at_ns: u64) -> Event {
+pub(super) fn anchor(at_ns: u64) -> Event {
     Event::Anchor(Anchor {
         before_tsc: at_ns,
         mono_ns: at_ns,
@@ -270,7 +279,7 @@ fn anchor(at_ns: u64) -> Event {
     })
 }
 
-fn tally(cpu: u32, last_tsc: u64) -> Event {
+pub(super) fn tally(cpu: u32, last_tsc: u64) -> Event {
     Event::Tally(Tally {
         cpu,
         last_tsc,
@@ -278,7 +287,7 @@ fn tally(cpu: u32, last_tsc: u64) -> Event {
     })
 }
 
-fn gap(cpu: u32, start_tsc: u64, end_tsc: u64) -> Event {
+pub(super) fn gap(cpu: u32, start_tsc: u64, end_tsc: u64) -> Event {
     Event::Gap(Gap {
         cpu,
         start_tsc,
@@ -302,11 +311,11 @@ fn activity(cpu: u32, start_mono_ns: u64, end_mono_ns: u64, source: u64) -> Acti
     }
 }
 
-fn irq(cpu: u32, start_ns: u64, end_ns: u64, source: u64) -> Event {
+pub(super) fn irq(cpu: u32, start_ns: u64, end_ns: u64, source: u64) -> Event {
     Event::Activity(activity(cpu, start_ns, end_ns, source))
 }
 
-fn wakeup(cpu: u32, expiry_mono_ns: u64, woke_mono_ns: u64) -> Event {
+pub(super) fn wakeup(cpu: u32, expiry_mono_ns: u64, woke_mono_ns: u64) -> Event {
     Event::Activation(Activation {
         cpu,
         expiry_mono_ns,
@@ -320,7 +329,7 @@ fn wakeup(cpu: u32, expiry_mono_ns: u64, woke_mono_ns: u64) -> Event {
     })
 }
 
-fn vcpu(id: u64) -> Event {
+pub(super) fn vcpu(id: u64) -> Event {
     Event::Vcpu(Vcpu {
         id: VcpuId(id as u32),
         tid: 10_000 + id as u32,
@@ -332,7 +341,7 @@ fn vcpu(id: u64) -> Event {
     })
 }
 
-fn split(ns: u64) -> ExitSplit {
+pub(super) fn split(ns: u64) -> ExitSplit {
     ExitSplit {
         kvm: ns,
         preempted: ns,
@@ -342,7 +351,7 @@ fn split(ns: u64) -> ExitSplit {
     }
 }
 
-fn exit(vcpu: u64, start_mono_ns: u64, dur_ns: u64) -> Event {
+pub(super) fn exit(vcpu: u64, start_mono_ns: u64, dur_ns: u64) -> Event {
     Event::Exit(VcpuExit {
         vcpu: VcpuId(vcpu as u32),
         exit: Exit {
@@ -385,7 +394,7 @@ fn totals(vcpu: u64, ns: u64) -> Event {
     })
 }
 
-fn frame(turn: u64) -> Event {
+pub(super) fn frame(turn: u64) -> Event {
     Event::HostFrame(HostFrame {
         vcpu: (turn % 64) as u32,
         from_tsc: 1,

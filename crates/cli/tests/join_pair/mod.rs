@@ -301,7 +301,7 @@ fn totals(told: &[(u64, Event)]) -> Event {
         heavy: 0,
         split,
         unseen_ns: 0,
-        worst: exits.iter().copied().max_by_key(Exit::dur_ns),
+        worst: exits.iter().copied().max_by_key(Exit::dur_ns).map(Box::new),
         reasons: vec![ReasonTotals {
             reason: Some(INTERRUPT),
             count,

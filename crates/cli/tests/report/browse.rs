@@ -26,6 +26,23 @@ fn highest(browser: &mut Browser, plot: &str) -> [f64; 2] {
 }
 
 #[test]
+fn a_browser_that_cannot_unpack_the_library_shows_the_tables_and_says_so() {
+    let folder = Folder::new();
+    folder.page("guest.rec");
+    let mut browser = Browser::start(false);
+    browser.call(
+        "Page.addScriptToEvaluateOnNewDocument",
+        json!({"source": "delete window.DecompressionStream;"}),
+    );
+    let url = format!("file://{}", folder.path("page.html").display());
+    browser.call("Page.navigate", json!({"url": url}));
+    let shown = |what: &str| format!("document.querySelector('{what}')?.checkVisibility()");
+    browser.wait_for(&shown(".unscripted"));
+    browser.wait_for(&shown("table"));
+    assert_eq!(browser.eval(&shown("figure")), false, "no empty frames");
+}
+
+#[test]
 fn spikes_zoom_and_answer_and_tables_sort() {
     let folder = Folder::new();
     folder.page("guest.rec host.rec");
@@ -299,6 +316,7 @@ fn a_million_gaps_are_a_small_page_with_every_peak() {
     let took = browser.open(&folder.path("page.html"));
     let busy = browser.busy();
     let bytes = fs::metadata(folder.path("page.html")).unwrap().len();
+    assert!(bytes < USUAL_BYTES, "{bytes}");
     let shown = browser.eval("JSON.parse(document.querySelector('#run0-spikes script').textContent).spikes.map((it) => it[2])");
     let shown: Vec<u64> = shown
         .as_array()

@@ -21,8 +21,10 @@ use serde_json::Value;
 use join_pair::{Flaws, write_guest, write_host, write_tasks};
 use tempfile::TempDir;
 
-/// What a page may weigh.
-const MOST_BYTES: usize = 8_000_000;
+/// What a page of one recording may weigh that has no more than a few CPUs.
+const USUAL_BYTES: u64 = 2_500_000;
+/// What any page here may weigh: the charts' library packed (1.9 MB), and 3.3 MB of its own.
+const MOST_BYTES: usize = 5_200_000;
 
 /// A folder with a guest's recording and its host's.
 struct Folder(TempDir);
@@ -94,8 +96,7 @@ fn a_page_loads_nothing_and_says_it_in_words_first() {
         "@import",
         "url(",
     ] {
-        let (own, _) = page.split_once("plotly.js v").unwrap();
-        assert!(!own.contains(tag), "{tag}");
+        assert!(!page.contains(tag), "{tag}");
     }
     assert_eq!(page.matches("<link ").count(), 1, "its empty icon");
     let text = text_of(&page);

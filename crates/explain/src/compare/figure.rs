@@ -78,8 +78,10 @@ impl Figure {
     /// The figure of this window, in its [`Unit`]; `None` where it is not known. The length of
     /// gaps is 0 where there are none: shorter than any.
     pub fn of(self, window: &Window) -> Option<f64> {
-        let of_runtime =
-            |ns: u64| (window.runtime_ns > 0).then(|| ns as f64 * 100.0 / window.runtime_ns as f64);
+        let of_runtime = |ns: u64| {
+            let is_part = window.runtime_ns > 0 && ns <= window.runtime_ns;
+            is_part.then(|| ns as f64 * 100.0 / window.runtime_ns as f64)
+        };
         match self {
             Figure::Noise => of_runtime(window.noise_ns),
             Figure::Gaps => (window.runtime_ns > 0)

@@ -6,7 +6,8 @@ use crate::budget::Budget;
 use crate::explainer::Explainer;
 use crate::lengths::Lengths;
 
-/// Gaps of some time, over all measured CPUs.
+/// Gaps of some time, over all measured CPUs. Each CPU's sums have room; all together stop at
+/// the end of a u64, which only a stream that was made up reaches.
 #[derive(Debug)]
 pub struct Window {
     /// How long the workloads ran, all together, nanoseconds.
@@ -39,17 +40,19 @@ impl Window {
     }
 
     fn add(&mut self, budget: &Budget) {
-        self.noise_ns += budget.dur_ns;
+        self.noise_ns = self.noise_ns.saturating_add(budget.dur_ns);
         self.max_gap_ns = self.max_gap_ns.max(budget.dur_ns);
         self.lengths.record(budget.dur_ns);
         for part in &budget.parts {
-            self.shares_ns[part.share as usize] += part.ns;
+            let share_ns = &mut self.shares_ns[part.share as usize];
+            *share_ns = share_ns.saturating_add(part.ns);
         }
     }
 
     fn close(&mut self, explainer: &mut Explainer) {
         for line in explainer.take_heard_period() {
-            self.runtime_ns += line.runtime_ns.unwrap_or(0);
+            let runtime_ns = line.runtime_ns.unwrap_or(0);
+            self.runtime_ns = self.runtime_ns.saturating_add(runtime_ns);
             for (share, ns) in line.shares.iter() {
                 self.known[share as usize] &= ns.is_some();
             }
@@ -151,7 +154,7 @@ impl Sampler {
         let mut window = std::mem::replace(&mut self.open, Window::empty());
         window.close(&mut self.explainer);
         let whole = &mut self.sample.whole;
-        whole.runtime_ns += window.runtime_ns;
+        whole.runtime_ns = whole.runtime_ns.saturating_add(window.runtime_ns);
         for (known, of_window) in whole.known.iter_mut().zip(window.known) {
             *known &= of_window;
         }

@@ -55,12 +55,32 @@ impl Cpu {
         }
     }
 
+    /// From the workload's first reading to its last, CLOCK_MONOTONIC in nanoseconds; all time
+    /// without a tally.
+    pub(super) fn window(&self, clock: &ClockMap) -> (u64, u64) {
+        let started_ns = self.started_mono_ns.unwrap_or(0);
+        let last_ns = self.tally.map(|tally| clock.mono_ns(tally.last_tsc));
+        (started_ns, last_ns.unwrap_or(u64::MAX))
+    }
+
+    /// How long the workload was stopped; `None` where no witness could tell.
+    pub(crate) fn not_measured_ns(&self, sight: &Sight, clock: &ClockMap) -> Option<u64> {
+        let is_told = sight.witnesses().sched && !sight.is_observed();
+        let ns = self.stops.not_measured_ns(self.window(clock));
+        (is_told || ns > 0).then_some(ns)
+    }
+
     /// How long the workload ran, in nanoseconds; `None` without a tally.
     pub(crate) fn runtime_ns(&self, clock: &ClockMap) -> Option<u64> {
         let tally = self.tally?;
         let span_ns = clock
             .mono_ns(tally.last_tsc)
             .saturating_sub(self.started_mono_ns?);
-        Some(span_ns.saturating_sub(clock.whole_ns(tally.blind_tsc.unwrap_or(0))))
+        let blind_ns = clock.whole_ns(tally.blind_tsc.unwrap_or(0));
+        // A stop in blind time is taken off once. One whose gap was lost is not in it.
+        let twice_ns = self.stops.blind_ns().min(blind_ns);
+        let stopped_ns = self.stops.inside_ns(self.window(clock));
+        let off_ns = (blind_ns - twice_ns).saturating_add(stopped_ns);
+        Some(span_ns.saturating_sub(off_ns))
     }
 }

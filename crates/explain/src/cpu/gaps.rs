@@ -2,7 +2,8 @@
 
 use vmnoise_events::Gap;
 
-use super::{Cpu, Shared, told_below};
+use super::stops::stopped_ns;
+use super::{Cpu, Shared, dated, told_below};
 use crate::attribute::{Context, Explained};
 use crate::below::BelowExit;
 use crate::feed::BareGap;
@@ -18,21 +19,16 @@ impl Cpu {
         on_gap: &mut dyn FnMut(&Explained<'_>),
     ) -> u64 {
         let clock = shared.clock;
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.sort_by_key(|gap| (gap.start_tsc, gap.end_tsc));
         let mut settled_ns = self.alive_mono_ns(clock);
-        waiting.retain(|gap| {
-            let (start_ns, end_ns) = (clock.mono_ns(gap.start_tsc), clock.mono_ns(gap.end_tsc));
-            let is_due = reach.dates(gap.end_tsc, clock) && end_ns <= reach.mono_ns();
-            if is_due && self.explain(gap, start_ns, end_ns, shared, on_gap) {
+        for (gap, end_ns) in self.waiting.take(|tsc| dated(tsc, reach, clock)) {
+            let start_ns = clock.mono_ns(gap.start_tsc);
+            if self.explain(&gap, start_ns, end_ns, shared, on_gap) {
                 settled_ns = settled_ns.max(end_ns);
             }
-            !is_due
-        });
-        if let Some(first) = waiting.first() {
-            settled_ns = settled_ns.min(clock.mono_ns(first.start_tsc));
         }
-        self.waiting = waiting;
+        if let Some(begin_tsc) = self.waiting.first_begin() {
+            settled_ns = settled_ns.min(clock.mono_ns(begin_tsc));
+        }
         settled_ns
     }
 
@@ -83,10 +79,11 @@ impl Cpu {
         on_gap: &mut dyn FnMut(&Explained<'_>),
     ) -> bool {
         let dur_ns = end_ns - start_ns;
-        if !self.ledger.has_room(dur_ns) {
+        let Some(left_ns) = shared.room_ns.checked_sub(dur_ns) else {
             self.impossible_gaps += 1;
             return false;
-        }
+        };
+        *shared.room_ns = left_ns;
         self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
         // Wherever watermarks lie, it learns from the exits before the gap and no others.
         self.kvm_bound
@@ -97,6 +94,10 @@ impl Cpu {
         } else {
             &[]
         };
+        if let Some(stopped_ns) = stopped_ns(activities, start_ns, end_ns) {
+            self.stops.meet_gap(start_ns, end_ns, dur_ns - stopped_ns);
+            return true;
+        }
         let is_near_exit = one_clock && self.below.is_near(start_ns, end_ns);
         let blur_ns = self.below.blur_ns();
         let (exits, testimony): (&mut [BelowExit], _) = match one_clock {

@@ -2,6 +2,7 @@
 
 use vmnoise_events::Activation;
 
+use super::stops::stopped_ns;
 use super::{Cpu, Shared, told_below};
 use crate::reach::Reach;
 use crate::sight::Testimony;
@@ -11,33 +12,36 @@ impl Cpu {
     /// Explains wake-ups that were over by then; returns before when no later one was due. A
     /// task asks for the next expiry only once it has woken up.
     pub(super) fn explain_wakeups(&mut self, reach: Reach, shared: &mut Shared<'_>) -> u64 {
-        let mut waking = std::mem::take(&mut self.waking);
-        waking.sort_by_key(|activation| (activation.expiry_mono_ns, activation.woke_mono_ns));
         let mut settled_ns = 0;
-        waking.retain(|activation| {
-            let is_due = activation.woke_mono_ns <= reach.mono_ns();
-            if is_due {
-                self.explain_wakeup(activation, shared);
-                settled_ns = settled_ns.max(activation.woke_mono_ns);
-            }
-            !is_due
-        });
-        if let Some(first) = waking.first() {
-            settled_ns = settled_ns.min(first.expiry_mono_ns);
+        for (activation, woke_ns) in self.waking.take(|ns| reach.holds(ns)) {
+            self.explain_wakeup(&activation, shared);
+            settled_ns = settled_ns.max(woke_ns);
         }
-        self.waking = waking;
+        if let Some(expiry_ns) = self.waking.first_begin() {
+            settled_ns = settled_ns.min(expiry_ns);
+        }
         settled_ns
     }
 
     fn explain_wakeup(&mut self, activation: &Activation, shared: &mut Shared<'_>) {
         let (start_ns, end_ns) = (activation.expiry_mono_ns, activation.woke_mono_ns);
         let ledger = self.wakeups.get_or_insert_with(WakeupLedger::new);
-        if !ledger.has_room(end_ns - start_ns) {
+        let Some(left_ns) = shared.room_ns.checked_sub(end_ns - start_ns) else {
             self.impossible_gaps += 1;
             return;
-        }
+        };
+        *shared.room_ns = left_ns;
         self.late_gaps += u64::from(self.timeline.has_forgotten(start_ns));
         let activities = self.timeline.overlapping(start_ns, end_ns);
+        let period_ns = shared.timer_period_ns;
+        if stopped_ns(activities, start_ns, end_ns).is_some() {
+            ledger.leave_out(start_ns, end_ns, period_ns);
+            return;
+        }
+        let activation = &Activation {
+            missed: self.stops.really_missed(activation, period_ns),
+            ..*activation
+        };
         let blur_ns = self.below.blur_ns();
         let (exits, testimony) =
             told_below(&mut self.below, self.number, (start_ns, end_ns), shared);

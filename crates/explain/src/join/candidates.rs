@@ -1,5 +1,7 @@
 //! Which vCPUs may be which CPUs of the guest, before the data are asked.
 
+use std::collections::BTreeMap;
+
 use vmnoise_events::{RunFacts, Vcpu, VcpuId, Workload};
 
 use super::error::JoinError;
@@ -20,15 +22,15 @@ pub(super) fn candidates(
     if all.is_empty() {
         return Err(JoinError::NoVcpus);
     }
-    let mut vms: Vec<(u32, u64)> = all.iter().map(|(vcpu, _)| vm_of(vcpu)).collect();
-    vms.sort_unstable();
-    vms.dedup();
+    let mut vms: BTreeMap<(u32, u64), Vec<(&Vcpu, &ToldVcpu)>> = BTreeMap::new();
+    for &(vcpu, told) in &all {
+        vms.entry(vm_of(vcpu)).or_default().push((vcpu, told));
+    }
     if let Some(wanted) = only {
-        let is_wanted = |(pid, vm): &(u32, u64)| {
-            let mut of_vm = all.iter().filter(|(vcpu, _)| vm_of(vcpu) == (*pid, *vm));
+        vms.retain(|(pid, _), of_vm| {
+            let mut of_vm = of_vm.iter();
             of_vm.any(|(vcpu, _)| vcpu.vm_name == wanted) || wanted.parse() == Ok(*pid)
-        };
-        vms.retain(is_wanted);
+        });
         if vms.is_empty() {
             return Err(JoinError::NoSuchVm {
                 wanted: wanted.to_string(),
@@ -36,22 +38,23 @@ pub(super) fn candidates(
             });
         }
     }
+    let cpus_by_number = by_number(guest, cpus);
     let mut out = Vec::new();
     let mut without_clock = None;
-    for vm in vms {
-        let of_vm: Vec<&(&Vcpu, &ToldVcpu)> =
-            all.iter().filter(|(vcpu, _)| vm_of(vcpu) == vm).collect();
+    for of_vm in vms.into_values() {
         let mut vcpus = Vec::new();
-        for cpu in cpus {
-            let is_free = |vcpu: &Vcpu| vcpus.iter().all(|(_, taken)| *taken != vcpu.id);
-            let mut free = of_vm.iter().filter(|(vcpu, _)| is_free(vcpu));
-            let fits = free.find(|it| is_cpu(guest, *cpu, it));
-            match fits {
-                Some((vcpu, told)) if !knows_clock(guest, told) => without_clock = Some(*vcpu),
-                Some((vcpu, _)) => vcpus.push((*cpu, vcpu.id)),
-                None => {}
+        for (number, of_number) in by_number_of_vcpu(guest, of_vm) {
+            // A CPU takes the first that is free; one without a clock is taken by none.
+            let cpus = cpus_by_number.get(&number).into_iter().flatten();
+            for (cpu, (vcpu, told)) in cpus.zip(of_number) {
+                if !knows_clock(guest, told) {
+                    without_clock = Some(vcpu);
+                    break;
+                }
+                vcpus.push((*cpu, vcpu.id));
             }
         }
+        vcpus.sort_unstable_by_key(|(cpu, _)| *cpu);
         if !vcpus.is_empty() {
             out.push(vcpus);
         }
@@ -68,20 +71,51 @@ pub(super) fn candidates(
     }
 }
 
-/// KVM calls a vCPU by the APIC id that its VMM gave it (KVM_CREATE_VCPU). Our own microVM
-/// calls its CPUs by those of the host that they are pinned to.
-fn is_cpu(guest: &RunFacts, cpu: u32, (vcpu, told): &(&Vcpu, &ToldVcpu)) -> bool {
-    match guest.workload {
-        Workload::Microvm => told.home_cpu() == Some(cpu),
-        _ => vcpu.number == Some(number_of(guest, cpu)),
+/// The CPUs of the guest by the number that the vCPU of each has.
+fn by_number(guest: &RunFacts, cpus: &[u32]) -> BTreeMap<u32, Vec<u32>> {
+    let numbers = Numbers::of(guest);
+    let mut by_number: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for cpu in cpus {
+        let number = match guest.workload {
+            Workload::Microvm => *cpu,
+            _ => numbers.of_cpu(*cpu),
+        };
+        by_number.entry(number).or_default().push(*cpu);
     }
+    by_number
 }
 
-/// Which number the vCPU of this CPU has.
-fn number_of(guest: &RunFacts, cpu: u32) -> u32 {
-    let ids = &guest.host.apic_ids;
-    let known = ids.iter().find(|(number, _)| *number == cpu);
-    known.map_or(cpu, |(_, apic_id)| *apic_id)
+/// KVM calls a vCPU by the APIC id that its VMM gave it (KVM_CREATE_VCPU). Our own microVM
+/// calls its CPUs by those of the host that they are pinned to.
+fn by_number_of_vcpu<'a>(
+    guest: &RunFacts,
+    vcpus: Vec<(&'a Vcpu, &'a ToldVcpu)>,
+) -> BTreeMap<u32, Vec<(&'a Vcpu, &'a ToldVcpu)>> {
+    let mut by_number: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+    for (vcpu, told) in vcpus {
+        let number = match guest.workload {
+            Workload::Microvm => told.home_cpu(),
+            _ => vcpu.number,
+        };
+        if let Some(number) = number {
+            by_number.entry(number).or_default().push((vcpu, told));
+        }
+    }
+    by_number
+}
+
+/// Which number the vCPU of a CPU has.
+struct Numbers(BTreeMap<u32, u32>);
+
+impl Numbers {
+    fn of(guest: &RunFacts) -> Numbers {
+        // Where a CPU is listed twice, the first holds.
+        Numbers(guest.host.apic_ids.iter().rev().copied().collect())
+    }
+
+    fn of_cpu(&self, cpu: u32) -> u32 {
+        self.0.get(&cpu).copied().unwrap_or(cpu)
+    }
 }
 
 /// The gaps of a microVM are on its host's counter as they come.
@@ -91,12 +125,13 @@ fn knows_clock(guest: &RunFacts, told: &ToldVcpu) -> bool {
 
 fn wanted(guest: &RunFacts, cpus: &[u32]) -> String {
     let cpus = cpus.iter();
+    let numbers = Numbers::of(guest);
     let each: Vec<String> = match guest.workload {
         Workload::Microvm => cpus
             .map(|cpu| format!("none ran mostly on CPU {cpu}"))
             .collect(),
         _ => cpus
-            .map(|cpu| format!("CPU {cpu} would be vCPU {}", number_of(guest, *cpu)))
+            .map(|cpu| format!("CPU {cpu} would be vCPU {}", numbers.of_cpu(*cpu)))
             .collect(),
     };
     each.join(", ")

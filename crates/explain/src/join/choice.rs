@@ -1,5 +1,7 @@
 //! Which VM is the guest, once the data have spoken.
 
+use std::collections::BTreeMap;
+
 use vmnoise_events::Vcpu;
 
 use super::crossing::Overlap;
@@ -8,7 +10,8 @@ use super::evidence::Evidence;
 use super::guest_clock::GuestClock;
 use super::odds::{REFUSED, Verdict, against};
 use super::pairing::{Alternative, Odds};
-use super::told::name_of;
+use super::rivals::Rivals;
+use super::told::{ToldVcpus, name_of};
 
 /// Fewer failures are an accident, whatever they seem to fit.
 const FAILURES: u64 = 3;
@@ -23,14 +26,6 @@ pub(super) struct Tried {
     /// Where the guest's recording lies on the host's CLOCK_MONOTONIC by that clock.
     pub(super) placed_ns: (u64, u64),
     pub(super) evidence: Evidence,
-}
-
-/// How well any vCPU of the host would be a CPU of the guest, in decades against chance.
-#[derive(Debug)]
-pub(super) struct Score {
-    pub(super) cpu: u32,
-    pub(super) vcpu: Vcpu,
-    pub(super) decades: f64,
 }
 
 /// A pair and the odds that it is one.
@@ -53,10 +48,10 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    fn of(pairs: Vec<Tried>, scores: &[Score]) -> Option<Judged> {
+    fn of(pairs: Vec<Tried>, rivals: &BTreeMap<u32, Rivals>, told: &ToldVcpus) -> Option<Judged> {
         let vm = pairs.first()?.vcpu.clone();
         let weighed = pairs.into_iter().map(|tried| Weighed {
-            odds: odds_of_pair(&tried, scores),
+            odds: odds_of_pair(&tried, rivals, told),
             tried,
             is_joined: false,
             leans_on: None,
@@ -84,7 +79,8 @@ impl Judged {
 /// Where no VM recorded at the same time as the guest.
 pub(super) fn judge(
     candidates: Vec<Vec<Tried>>,
-    scores: &[Score],
+    rivals: &BTreeMap<u32, Rivals>,
+    told: &ToldVcpus,
     host_span_ns: (u64, u64),
 ) -> Result<Vec<Judged>, JoinError> {
     let mut apart = None;
@@ -93,7 +89,7 @@ pub(super) fn judge(
         let (together, others): (Vec<Tried>, Vec<Tried>) =
             pairs.into_iter().partition(|tried| tried.overlap.ns > 0);
         apart = apart.or(others.into_iter().next());
-        judged.extend(Judged::of(together, scores));
+        judged.extend(Judged::of(together, rivals, told));
     }
     judged.sort_by(|a, b| b.odds.decades.total_cmp(&a.odds.decades));
     match (judged.is_empty(), apart) {
@@ -125,8 +121,8 @@ fn take(pairs: &mut [Weighed]) {
 }
 
 /// Odds that this vCPU is this CPU, over the best alternative. Few failures refuse nobody.
-fn odds_of_pair(tried: &Tried, scores: &[Score]) -> Odds {
-    let odds = least_odds(tried, scores);
+fn odds_of_pair(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, told: &ToldVcpus) -> Odds {
+    let odds = least_odds(tried, rivals, told);
     let Evidence {
         tested,
         inside,
@@ -143,7 +139,7 @@ fn odds_of_pair(tried: &Tried, scores: &[Score]) -> Odds {
     }
 }
 
-fn least_odds(tried: &Tried, scores: &[Score]) -> Odds {
+fn least_odds(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, told: &ToldVcpus) -> Odds {
     let evidence = &tried.evidence;
     let mut all = against_clocks(evidence);
     if Verdict::of(evidence.misfit) == Verdict::Refused {
@@ -152,16 +148,19 @@ fn least_odds(tried: &Tried, scores: &[Score]) -> Odds {
             against: Alternative::Failures,
         });
     }
-    let is_rival = |score: &&Score| score.cpu == tried.cpu && score.vcpu.id != tried.vcpu.id;
-    let rivals = scores.iter().filter(is_rival).map(|score| {
-        let vcpu = Alternative::Vcpu {
-            vcpu: score.vcpu.number,
-            vm: score.vcpu.vm_name.clone(),
-            vmm_pid: score.vcpu.vmm_pid,
-        };
-        (score.decades, vcpu)
-    });
-    all.extend(against_rivals(evidence.decades, rivals.collect()));
+    let rivals = rivals.get(&tried.cpu);
+    if let Some(best) = rivals.and_then(|rivals| rivals.of(tried.vcpu.id))
+        && let Some(vcpu) = told.get(best.vcpu).and_then(|told| told.vcpu.as_ref())
+    {
+        all.push(Odds {
+            decades: against(evidence.decades, best.decades, best.mean),
+            against: Alternative::Vcpu {
+                vcpu: vcpu.number,
+                vm: vcpu.vm_name.clone(),
+                vmm_pid: vcpu.vmm_pid,
+            },
+        });
+    }
     Odds::least(all)
 }
 
@@ -193,20 +192,6 @@ fn against_clocks(evidence: &Evidence) -> Vec<Odds> {
         });
     }
     all
-}
-
-/// Over others that may be meant, each with its own odds.
-fn against_rivals(decades: f64, rivals: Vec<(f64, Alternative)>) -> Option<Odds> {
-    let mean = rivals
-        .iter()
-        .map(|(of, _)| 10_f64.powf(of.min(300.0)))
-        .sum::<f64>();
-    let mean = (mean / rivals.len().max(1) as f64).log10();
-    let best = rivals.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(Odds {
-        decades: against(decades, best.0, mean),
-        against: best.1,
-    })
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub(super) struct Elsewhere {
     tests: u32,
     /// What it costs to call the tests strays that failed at 0.
     strays: i64,
+    /// Whether other offsets could not be looked at.
+    is_unknown: bool,
 }
 
 /// How the best other clock compares to the recorded one.
@@ -41,6 +43,14 @@ pub(super) struct Rivals {
 }
 
 impl Elsewhere {
+    /// There was no room to look: any other offset may be as good.
+    pub(super) fn unknown() -> Elsewhere {
+        Elsewhere {
+            is_unknown: true,
+            ..Elsewhere::default()
+        }
+    }
+
     /// Adds a test that can be made in `tested`, and agrees in `inside` (ascending and apart,
     /// within it).
     pub(super) fn add(
@@ -72,6 +82,14 @@ impl Elsewhere {
     /// Looks at every offset at which enough of the tests can be made. Those of `open`
     /// are no rivals: the data leave them open, and the bound covers them.
     pub(super) fn rivals(self, open: (i64, i64)) -> Option<Rivals> {
+        if self.is_unknown {
+            return Some(Rivals {
+                ahead: 0.0,
+                offset: 0,
+                mean: 0.0,
+                within: 0.0,
+            });
+        }
         let mut steps = self.steps;
         steps.extend([open.0, open.1.saturating_add(1)].map(|at| Step {
             at,

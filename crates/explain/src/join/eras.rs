@@ -8,6 +8,8 @@ use crate::clockmap::ClockMap;
 /// No clock is disciplined by more than a tenth of this (adjtimex(2): 500 ppm), and the
 /// frequency measured at start is better than the rest of it.
 const RATE_PART: u64 = 200;
+/// So many times clocks may jump: a machine is suspended now and then. What comes after is of no era.
+const MOST: usize = 64;
 /// Below this no jump is told from a slow reading.
 const JUMP_NS: u64 = 10_000;
 
@@ -17,6 +19,8 @@ pub(super) struct Eras {
     facts: ClockFacts,
     /// Ascending in CLOCK_MONOTONIC; each has an anchor.
     eras: Vec<ClockMap>,
+    /// Whether the clocks jumped more often than is looked at.
+    has_ended: bool,
 }
 
 impl Eras {
@@ -24,14 +28,14 @@ impl Eras {
         Eras {
             facts: *facts,
             eras: Vec::new(),
+            has_ended: false,
         }
     }
 
     /// Takes an anchor; one that is inside out, or comes before the last one, tells nothing.
     pub(super) fn add(&mut self, anchor: &Anchor) {
-        if let Some((_, last_ns)) = self.span_mono_ns()
-            && anchor.mono_ns <= last_ns
-        {
+        let is_before = |(_, last_ns)| anchor.mono_ns <= last_ns;
+        if self.has_ended || self.span_mono_ns().is_some_and(is_before) {
             return;
         }
         if let Some(era) = self.eras.last_mut()
@@ -40,8 +44,9 @@ impl Eras {
         {
             return;
         }
+        self.has_ended = self.eras.len() == MOST;
         let mut era = ClockMap::new(&self.facts);
-        if era.add(anchor) {
+        if !self.has_ended && era.add(anchor) {
             self.eras.push(era);
         }
     }
@@ -175,6 +180,25 @@ mod tests {
         assert_eq!(eras.mono_ns(2_100_000_000), Some(50_000_100));
         assert_eq!(eras.mono_ns(20_000_000), None, "it was read twice");
         assert_eq!(eras.bound_ns(), 2);
+    }
+
+    #[test]
+    fn clocks_that_jump_without_end_are_followed_for_a_while() {
+        // The TSC begins anew with each of them.
+        let anchors: Vec<(u64, u64)> = (1..1_000)
+            .map(|nth| (5_000 - nth, nth * 1_000_000))
+            .collect();
+        let mut eras = eras(&anchors);
+        assert_eq!(eras.iter().count(), MOST);
+        let (_, last_ns) = eras.span_mono_ns().unwrap();
+        assert_eq!(last_ns, MOST as u64 * 1_000_000);
+        // One that would go on after the last of them comes too late.
+        eras.add(&Anchor {
+            before_tsc: 5_000 - MOST as u64 + 2_000_000,
+            mono_ns: last_ns + 1_000_000,
+            after_tsc: 5_000 - MOST as u64 + 2_000_000,
+        });
+        assert_eq!(eras.span_mono_ns(), Some((1_000_000, last_ns)));
     }
 
     #[test]

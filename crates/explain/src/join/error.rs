@@ -99,6 +99,17 @@ pub enum JoinError {
         /// Begin and end of the host's.
         host_mono_ns: (u64, u64),
     },
+    /// More vCPUs and CPUs than can be told apart in bounded time.
+    #[error(
+        "{cpus} CPUs of the guest and {vcpus} vCPUs of its host are too many to be told apart: record \
+         the guest with fewer CPUs (-c), or the host with one VM (--vm)"
+    )]
+    TooMany {
+        /// CPUs of the guest.
+        cpus: usize,
+        /// vCPUs that each of them may be.
+        vcpus: usize,
+    },
     /// The data were asked, and refuse or do not prove it.
     #[error("{0}")]
     Unpaired(Box<Unpaired>),

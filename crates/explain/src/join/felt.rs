@@ -206,10 +206,20 @@ impl<'a> Holes<'a> {
 
     /// The instants in a gap at which the vCPU was in its guest.
     pub(super) fn ran_in(&self, place: usize) -> &'a [u64] {
+        self.ran_between(place, 0, u64::MAX)
+    }
+
+    /// Those of them from one time to another.
+    pub(super) fn ran_between(&self, place: usize, first: u64, last: u64) -> &'a [u64] {
         let (from, to) = self.gaps[place];
-        let first = self.ran.partition_point(|at| *at <= from);
-        let after = self.ran.partition_point(|at| *at < to);
-        &self.ran[first..after.max(first)]
+        let begin = self.ran.partition_point(|at| *at <= from || *at < first);
+        let after = self.ran.partition_point(|at| *at < to && *at <= last);
+        &self.ran[begin..after.max(begin)]
+    }
+
+    /// How many instants are known at which the vCPU was in its guest.
+    pub(super) fn instants(&self) -> usize {
+        self.ran.len()
     }
 
     /// Whether the vCPU was in its guest at an instant of that time, which may be off by this much.
@@ -244,11 +254,23 @@ impl<'a> Holes<'a> {
 
     /// Where the gaps that it would touch, and perhaps one more, are among all.
     pub(super) fn places_near(&self, (start, end): (u64, u64), reach: u64) -> Range<usize> {
-        let first = start.saturating_sub(reach);
-        let last = end.saturating_add(reach);
+        self.places_in(start.saturating_sub(reach), end.saturating_add(reach))
+    }
+
+    /// The same of the gaps that touch that time.
+    pub(super) fn places_in(&self, first: u64, last: u64) -> Range<usize> {
         let from = self.gaps.partition_point(|gap| gap.0 < first);
         let to = self.gaps.partition_point(|gap| gap.0 <= last);
         from.saturating_sub(1)..to
+    }
+
+    /// How much there is to look at where this time would lie, were it up to so much earlier or later.
+    pub(super) fn looks_near(&self, (start, end): (u64, u64), reach: u64) -> usize {
+        let (first, last) = (start.saturating_sub(reach), end.saturating_add(reach));
+        let after = self.ran.partition_point(|at| *at <= last);
+        let before = self.ran.partition_point(|at| *at < first);
+        let stretches = self.polled_near((start, end), reach).len();
+        self.places_in(first, last).len() + stretches + after.saturating_sub(before)
     }
 
     /// How likely a time of this length lies in a gap if it is laid down anywhere; it may reach

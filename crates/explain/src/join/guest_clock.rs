@@ -10,6 +10,10 @@ pub(super) struct Held {
     pub(super) clock: VcpuClock,
 }
 
+/// So many clocks of one vCPU are looked at: each is a guest that was started or restored anew. No clock is known
+/// after them.
+const MOST: usize = 64;
+
 /// The clocks of one vCPU in their order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct GuestClock(Vec<Held>);
@@ -45,6 +49,9 @@ impl GuestClock {
                 clock.from_mono_ns
             }
         };
+        if self.0.len() == MOST {
+            return;
+        }
         self.0.push(Held {
             from_mono_ns,
             until_mono_ns: u64::MAX,

@@ -5,28 +5,40 @@ use std::collections::BTreeMap;
 use vmnoise_events::{Event, LossKind, RunFacts, VcpuId, Workload};
 
 use super::candidates::{Candidate, candidates};
-use super::choice::{Score, Tried, judge};
+use super::choice::{Tried, judge};
 use super::crossing::Crossing;
 use super::eras::Eras;
 use super::error::JoinError;
 use super::evidence::{Rules, Tests, examine};
 use super::felt::{Felt, Holes};
 use super::guest_clock::GuestClock;
+use super::odds::Verdict;
 use super::one_machine::is_one;
 use super::pairs::Pairs;
 use super::ran::{feel, instants, interrupts, readings};
+use super::rivals::{Rivals, Score};
+use super::shifted::Looks;
 use super::told::{ToldVcpu, ToldVcpus};
 
-/// Gaps, and exits, that are kept as evidence (64 MB of each, and while a pair is tried some hundred
-/// bytes more for each exit that is tested): those after them are not
+/// Gaps, and exits, that are kept as evidence (64 MB of each, and while VMs that may be proven are tried some
+/// hundred bytes more for each of their exits that is tested): those after them are not
 /// tested. Nothing else of either recording grows with it but the anchors, 50 a second.
 const KEPT: usize = 4 << 20;
 /// Exits that are taken in a row where not all are.
 const ROW: usize = 64;
 /// Exits that are laid over all CPUs of the guest, to see whether another vCPU fits as well.
 const RIVALS: usize = 1 << 18;
+/// Pairs of a CPU and a vCPU that are compared so. A guest of 256 CPUs among 1,024 vCPUs has as many.
+const PAIRS: usize = 1 << 18;
 /// Gaps that tests are laid over at other offsets of the clock, on all CPUs of the guest.
 const LAID: usize = 1 << 20;
+/// The same for all vCPUs that are tried: beyond 128 of them each has less. 1,000 of them still look at 16 tests
+/// over a guest that has 8,000 gaps a second.
+const LAID_IN_ALL: usize = LAID << 8;
+/// No more than so many looks for each gap, instant and exit that is kept, so that the time is linear in what the
+/// recordings hold; the vCPUs of two VMs may always look as often as they like.
+const LOOKS: usize = 256;
+const LEAST_IN_ALL: usize = 2 * (2 * LAID);
 
 /// Finds the vCPUs that a guest's CPUs are. Takes every event of both recordings once; in
 /// which order the two sides come does not matter.
@@ -45,10 +57,22 @@ pub struct Matcher {
     interrupts_left: usize,
     /// How many gaps or instants, and times away, may still be kept.
     gaps_left: usize,
-    /// Of the guest's gaps, how many were told and how many are known to be lost.
-    gaps: (u64, u64),
+    /// Of the guest's gaps, how many were told.
+    gaps: u64,
+    /// How many found no room in the mailbox, and how many events none in the recording.
+    lost_gaps: (u64, u64),
     told: ToldVcpus,
     away_left: usize,
+}
+
+/// A vCPU as a CPU of the guest, and its exits laid over the gaps of that.
+#[derive(Debug)]
+struct Examined<'a> {
+    cpu: u32,
+    told: &'a ToldVcpu,
+    clock: GuestClock,
+    holes: &'a Holes<'a>,
+    tests: Tests,
 }
 
 impl Matcher {
@@ -76,7 +100,8 @@ impl Matcher {
             ran: BTreeMap::new(),
             interrupts_left: KEPT,
             gaps_left: KEPT,
-            gaps: (0, 0),
+            gaps: 0,
+            lost_gaps: (0, 0),
             told: ToldVcpus::new(guest.workload == Workload::Timer),
             away_left: KEPT,
         })
@@ -97,7 +122,7 @@ impl Matcher {
             Event::Anchor(anchor) => self.guest.add(anchor),
             Event::Gap(gap) if self.gaps_left > 0 => {
                 self.gaps_left -= 1;
-                self.gaps.0 += 1;
+                self.gaps += 1;
                 self.felt.entry(gap.cpu).or_default().add_gap(gap);
             }
             Event::Activation(activation) => {
@@ -114,7 +139,12 @@ impl Matcher {
                 ran.extend(instants);
                 self.interrupts_left -= ran.len() - before;
             }
-            Event::Loss(loss) if loss.kind == LossKind::MailboxFull => self.gaps.1 = loss.count,
+            // What the recording lacks may have been gaps.
+            Event::Loss(loss) => match loss.kind {
+                LossKind::MailboxFull => self.lost_gaps.0 = loss.count,
+                LossKind::Unrecorded => self.lost_gaps.1 = loss.count,
+                _ => {}
+            },
             Event::Tally(tally) => {
                 let has_room = self.gaps_left > 0;
                 let pauses = self.guest_facts.options.pauses();
@@ -181,17 +211,19 @@ impl Matcher {
         }
         let only = self.only.as_deref();
         let candidates = candidates(&self.guest_facts, &cpus, &self.told, only)?;
-        let room = LAID / cpus.len();
+        let vcpus = self.told.iter().count();
+        if cpus.len().saturating_mul(vcpus) > PAIRS {
+            return Err(JoinError::TooMany {
+                cpus: cpus.len(),
+                vcpus,
+            });
+        }
         let felt = self.felt.iter();
         let holes: BTreeMap<u32, Holes<'_>> =
             felt.map(|(cpu, felt)| (*cpu, Holes::of(felt))).collect();
-        let tried = candidates.into_iter().map(|candidate: Candidate| {
-            let vcpus = candidate.into_iter();
-            let tried = vcpus.filter_map(|(cpu, vcpu)| self.try_pair(cpu, vcpu, &holes, room));
-            tried.collect()
-        });
+        let tried = self.try_all(candidates, &holes);
         let host_span_ns = (host_span.0, host_span.1.min(self.host_until_ns));
-        let judged = judge(tried.collect(), &self.scores(&holes), host_span_ns)?;
+        let judged = judge(tried, &self.rivals(&holes), &self.told, host_span_ns)?;
         drop(holes);
         let Matcher {
             guest_facts: facts,
@@ -204,22 +236,23 @@ impl Matcher {
     }
 
     /// How well each vCPU would be each CPU.
-    fn scores(&self, holes: &BTreeMap<u32, Holes<'_>>) -> Vec<Score> {
+    fn rivals(&self, holes: &BTreeMap<u32, Holes<'_>>) -> BTreeMap<u32, Rivals> {
         let vcpus: Vec<VcpuId> = self.told.iter().map(|(vcpu, _)| vcpu.id).collect();
         if vcpus.len() < 2 {
-            return Vec::new();
+            return BTreeMap::new();
         }
-        let room = RIVALS / (holes.len() * vcpus.len());
-        let scores = holes.iter().flat_map(|(cpu, holes)| {
+        let room = RIVALS / (holes.len() * vcpus.len()).max(1);
+        let of_cpu = holes.iter().map(|(cpu, holes)| {
             let scores = vcpus.iter();
-            scores.filter_map(|id| self.score(*cpu, *id, holes, room.max(1)))
+            let scores = scores.filter_map(|id| self.score(*id, holes, room.max(1)));
+            (*cpu, Rivals::new(scores.collect()))
         });
-        scores.collect()
+        of_cpu.collect()
     }
 
     /// So many of its exits stand for all of them. They are taken in rows, for exits of one gap
     /// are one test.
-    fn score(&self, cpu: u32, id: VcpuId, holes: &Holes<'_>, room: usize) -> Option<Score> {
+    fn score(&self, id: VcpuId, holes: &Holes<'_>, room: usize) -> Option<Score> {
         let told = self.told.get(id)?;
         let clock = self.clock_of(id, told);
         let crossing = self.crossing(&clock);
@@ -227,35 +260,86 @@ impl Matcher {
         let exits = told.away.chunks(ROW).step_by(every).flatten().copied();
         let tests = self.examine(exits, &crossing, holes, false);
         Some(Score {
-            cpu,
-            vcpu: told.vcpu.clone()?,
+            vcpu: id,
             decades: tests.decades() * every as f64,
         })
     }
 
-    /// What the data say of this vCPU as this CPU.
-    fn try_pair(
+    /// What the data say of the vCPUs of each VM. Those VMs that may be proven share their looks with no
+    /// others: of these there may be any number.
+    fn try_all(
         &self,
+        candidates: Vec<Candidate>,
+        holes: &BTreeMap<u32, Holes<'_>>,
+    ) -> Vec<Vec<Tried>> {
+        let few = self.looks(candidates.iter().map(Vec::len).sum());
+        let (mut hopeful, mut others) = (Vec::new(), Vec::new());
+        for candidate in candidates {
+            let pairs = candidate.into_iter();
+            let pairs = pairs.filter_map(|(cpu, id)| self.examine_pair(cpu, id, holes));
+            let pairs: Vec<Examined<'_>> = pairs.collect();
+            let is_likely =
+                |pair: &Examined<'_>| Verdict::of(pair.tests.decades()) == Verdict::Proven;
+            match pairs.iter().any(is_likely) {
+                true => hopeful.push(pairs),
+                false => others.push(self.conclude_pairs(pairs, few)),
+            }
+        }
+        let looks = self.looks(hopeful.iter().map(Vec::len).sum());
+        let hopeful = hopeful.into_iter();
+        let hopeful = hopeful.map(|pairs| self.conclude_pairs(pairs, looks));
+        hopeful.chain(others).collect()
+    }
+
+    /// How often each of so many vCPUs may look.
+    fn looks(&self, tries: usize) -> Looks {
+        let left = self.gaps_left + self.interrupts_left + self.away_left;
+        let in_all = (LOOKS * (3 * KEPT - left)).clamp(LEAST_IN_ALL, LAID_IN_ALL);
+        let most = (in_all / tries.max(1)).min(2 * LAID);
+        Looks {
+            aim: (LAID / self.felt.len()).min(most / 2),
+            most,
+        }
+    }
+
+    fn examine_pair<'a>(
+        &'a self,
         cpu: u32,
         id: VcpuId,
-        holes: &BTreeMap<u32, Holes<'_>>,
-        room: usize,
-    ) -> Option<Tried> {
+        holes: &'a BTreeMap<u32, Holes<'a>>,
+    ) -> Option<Examined<'a>> {
         let told = self.told.get(id)?;
         let holes = holes.get(&cpu)?;
         let clock = self.clock_of(id, told);
+        let exits = told.away.iter().copied();
+        let tests = self.examine(exits, &self.crossing(&clock), holes, true);
+        Some(Examined {
+            cpu,
+            told,
+            clock,
+            holes,
+            tests,
+        })
+    }
+
+    fn conclude_pairs(&self, pairs: Vec<Examined<'_>>, looks: Looks) -> Vec<Tried> {
+        let pairs = pairs.into_iter();
+        let tried = pairs.filter_map(|pair| self.conclude_pair(pair, looks));
+        tried.collect()
+    }
+
+    fn conclude_pair(&self, pair: Examined<'_>, looks: Looks) -> Option<Tried> {
+        let Examined { cpu, clock, .. } = pair;
         let crossing = self.crossing(&clock);
         let span_tsc = self.felt.get(&cpu)?.span()?;
-        let exits = told.away.iter().copied();
-        let tests = self.examine(exits, &crossing, holes, true);
-        let mut evidence = tests.conclude(holes, self.guest.tsc_hz(), room);
+        let mut evidence = (pair.tests).conclude(pair.holes, self.guest.tsc_hz(), looks);
         // Both read the counter of one machine: there is no other clock that it could be.
         if self.guest_facts.workload == Workload::Microvm && is_one(&self.host, &self.guest) {
             evidence.rivals = None;
         }
         Some(Tried {
             cpu,
-            vcpu: told.vcpu.clone()?,
+            vcpu: pair.told.vcpu.clone()?,
             overlap: crossing.overlap(span_tsc, self.host_until_ns),
             placed_ns: crossing.placed(span_tsc)?,
             evidence,
@@ -287,7 +371,7 @@ impl Matcher {
 
     /// How much of the gaps found no room on their way.
     fn lost_part(&self) -> f64 {
-        let (told, lost) = self.gaps;
+        let (told, lost) = (self.gaps, self.lost_gaps.0.saturating_add(self.lost_gaps.1));
         lost as f64 / (told + lost).max(1) as f64
     }
 

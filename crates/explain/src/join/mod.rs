@@ -23,6 +23,7 @@ mod pairing;
 mod pairs;
 mod ran;
 mod result;
+mod rivals;
 mod settle;
 mod shifted;
 mod slack;

@@ -18,12 +18,31 @@ const NEAR_S: u64 = 1;
 /// And no further than this.
 const FAR_S: u64 = 16;
 
-/// Lays a sample of the tests at every offset. Looks into so many gaps, give or take.
-pub(super) fn lay(tests: &Tests, holes: &Holes<'_>, tsc_hz: u64, room: usize) -> Elsewhere {
-    let (sample, reach) = cut(tests, holes, tsc_hz, room as f64);
+/// How many gaps, stretches and instants may be looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Looks {
+    /// What a sample of the tests is chosen for, give or take: as if the gaps lay evenly.
+    pub(super) aim: usize,
+    /// And no more, however they lie.
+    pub(super) most: usize,
+}
+
+/// Lays a sample of the tests at every offset. Where too few of them find room nothing is known of other
+/// offsets, and nothing is proven.
+pub(super) fn lay(tests: &Tests, holes: &Holes<'_>, tsc_hz: u64, looks: Looks) -> Elsewhere {
+    let (sample, reach) = cut(tests, holes, tsc_hz, looks.aim as f64);
     let mut elsewhere = Elsewhere::default();
-    for told in sample {
-        let stakes = tests.stakes(&told);
+    let mut left = looks.most;
+    for (laid, told) in sample.iter().enumerate() {
+        let beyond = reach.saturating_add(tests.ran_margin_tsc());
+        let Some(rest) = left.checked_sub(holes.looks_near(told.exit, beyond)) else {
+            if laid < LEAST {
+                return Elsewhere::unknown();
+            }
+            break;
+        };
+        left = rest;
+        let stakes = tests.stakes(told);
         let cast = Cast {
             exit: told.exit,
             margin: tests.margin_tsc,
@@ -114,6 +133,13 @@ struct Cast {
 }
 
 impl Cast {
+    /// What it covers at any of these offsets, give or take this much.
+    fn laid(&self, (low, high): (i64, i64), margin: u64) -> Span {
+        let first = self.exit.0.saturating_add_signed(low);
+        let last = self.exit.1.saturating_add_signed(high);
+        (first.saturating_sub(margin), last.saturating_add(margin))
+    }
+
     /// Offsets by which it lies in a stretch of polling, margin and all.
     fn within(&self, (from, to): Span) -> Option<(i64, i64)> {
         let low = away(from.saturating_add(self.margin), self.exit.0);
@@ -124,7 +150,8 @@ impl Cast {
     /// Offsets by which it agrees, ascending and apart: it lies in a gap, and the guest did not run
     /// in it.
     fn inside(self, holes: &Holes<'_>, tested: (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
-        let near = holes.places_near(self.exit, self.reach.saturating_add(self.margin));
+        let (first, last) = self.laid(tested, self.margin);
+        let near = holes.places_in(first, last);
         let mut reached = i64::MIN;
         let gaps = near.filter_map(move |place| {
             let (from, to) = holes.gap(place);
@@ -132,7 +159,8 @@ impl Cast {
             let high = away(to.saturating_add(self.margin), self.exit.1);
             let (low, high) = self.clip((low.max(reached), high), tested)?;
             reached = high.saturating_add(1);
-            Some(self.clear(holes.ran_in(place), (low, high)))
+            let (first, last) = self.laid((low, high), self.ran_margin);
+            Some(self.clear(holes.ran_between(place, first, last), (low, high)))
         });
         gaps.flatten()
     }

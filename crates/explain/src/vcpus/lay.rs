@@ -1,6 +1,6 @@
 //! Lays what the host did under the exits that it fell into.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use vmnoise_events::{Activity, ActivityKind, Share, SourceId};
 
@@ -46,10 +46,17 @@ pub(super) struct Due<'a> {
     pub(super) with_slices: bool,
 }
 
+/// CPUs that are looked at although nothing was told of them.
+const AT_A_TIME: usize = 64;
+
 /// What the CPUs of the host did lately.
 #[derive(Debug, Default)]
 pub(super) struct HostWork {
     cpus: BTreeMap<u32, Timeline>,
+    /// Those of which something was told since the last time that was forgotten.
+    heard: BTreeSet<u32>,
+    /// The next one whose turn it is otherwise.
+    turn: u32,
     /// Scratch: what the next sweep takes.
     swept: Vec<Activity>,
     sweep: Sweep,
@@ -58,6 +65,7 @@ pub(super) struct HostWork {
 impl HostWork {
     pub(super) fn push(&mut self, activity: Activity) {
         self.cpus.entry(activity.cpu).or_default().push(activity);
+        self.heard.insert(activity.cpu);
     }
 
     /// Activities left out because too many went on at once.
@@ -65,17 +73,27 @@ impl HostWork {
         self.cpus.values().map(Timeline::crowded).sum()
     }
 
-    /// Forgets what ended by this instant.
-    pub(super) fn forget(&mut self, until_ns: u64) {
-        for timeline in self.cpus.values_mut() {
-            timeline.end_pass(until_ns);
+    /// Forgets what ended by this instant: on CPUs that were heard of, and in turns on a few others. A stream may
+    /// tell of thousands once, and then have one watermark after the other; all before `reach_ns` is told.
+    pub(super) fn forget(&mut self, until_ns: u64, reach_ns: u64) {
+        let turn = self.cpus.range(self.turn..).map(|(cpu, _)| *cpu);
+        let turn: Vec<u32> = turn.take(AT_A_TIME + 1).collect();
+        self.turn = turn.get(AT_A_TIME).copied().unwrap_or(0);
+        let heard = std::mem::take(&mut self.heard);
+        for cpu in heard.into_iter().chain(turn) {
+            if let Some(timeline) = self.cpus.get_mut(&cpu) {
+                timeline.begin_pass(reach_ns);
+                timeline.end_pass(until_ns);
+            }
         }
     }
 
-    /// What these exits met, in their order. `tid_of` tells whose run an activity is.
+    /// What these exits met, in their order; all before `reach_ns` is told, and they ended by then.
+    /// `tid_of` tells whose run an activity is.
     pub(super) fn lay(
         &mut self,
         dues: &[Due<'_>],
+        reach_ns: u64,
         tid_of: impl Fn(SourceId) -> Option<u32>,
     ) -> Vec<Laid> {
         let mut laid: Vec<Laid> = dues.iter().map(|_| Laid::default()).collect();
@@ -87,7 +105,7 @@ impl HostWork {
         let mut idle = Timeline::default();
         for jobs in jobs.chunk_by(|(a, _), (b, _)| a.cpu == b.cpu) {
             let timeline = self.cpus.get_mut(&jobs[0].0.cpu).unwrap_or(&mut idle);
-            timeline.begin_pass();
+            timeline.begin_pass(reach_ns);
             for (stretch, place) in jobs {
                 let due = &dues[*place];
                 let overlapping = timeline.overlapping(stretch.start_ns, stretch.end_ns);
@@ -156,7 +174,9 @@ fn meets(state: State, kind: ActivityKind) -> bool {
     match kind {
         ActivityKind::Nmi | ActivityKind::Irq | ActivityKind::Softirq => state != State::Halted,
         ActivityKind::Thread | ActivityKind::Throttled => state == State::Waiting,
-        ActivityKind::Exit | ActivityKind::Vmm | ActivityKind::Blocked => false,
+        ActivityKind::Exit | ActivityKind::Vmm | ActivityKind::Blocked | ActivityKind::Stopped => {
+            false
+        }
     }
 }
 

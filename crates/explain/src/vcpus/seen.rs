@@ -33,6 +33,13 @@ impl SeenVcpu {
         self.intervals.push_back(interval);
     }
 
+    /// Takes its counts, which come each second and once it has ended. Of those who have ended no
+    /// more room is kept than they need.
+    pub(super) fn count(&mut self, totals: VcpuTotals) {
+        self.intervals.shrink_to_fit();
+        self.totals = Some(totals);
+    }
+
     /// Hands over what was over by the end of an exit, sorted by begin, then end: no later
     /// exit holds it.
     pub(super) fn intervals_until(&mut self, end_ns: u64) -> Vec<VcpuInterval> {
@@ -53,5 +60,50 @@ impl SeenVcpu {
             )
         });
         over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vmnoise_events::{ExitSplit, VcpuId, VcpuIntervalKind};
+
+    use super::*;
+
+    #[test]
+    fn whoever_has_ended_keeps_no_room() {
+        let id = VcpuId(0);
+        let mut seen = SeenVcpu::new(Vcpu {
+            id,
+            tid: 80,
+            vmm_pid: 9,
+            number: None,
+            vm: 0,
+            vm_name: "web".into(),
+            sees_kvm: true,
+        });
+        for at in 0..1000 {
+            seen.add(VcpuInterval {
+                vcpu: id,
+                kind: VcpuIntervalKind::Blocked,
+                start_mono_ns: at,
+                end_mono_ns: at + 1,
+                cpu: 0,
+                to_cpu: 0,
+                source: None,
+            });
+        }
+        assert_eq!(seen.intervals_until(1000).len(), 1000);
+        seen.count(VcpuTotals {
+            vcpu: id,
+            first_mono_ns: 0,
+            last_mono_ns: 1000,
+            exits: 1,
+            heavy: 0,
+            split: ExitSplit::default(),
+            unseen_ns: 0,
+            worst: None,
+            reasons: Vec::new(),
+        });
+        assert_eq!(seen.intervals.capacity(), 0);
     }
 }

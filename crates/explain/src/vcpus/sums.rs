@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use vmnoise_events::{ExitReason, VcpuTotals};
+use vmnoise_events::{ExitReason, ReasonTotals, VcpuTotals};
 
 use super::budget::ExitBudget;
 use crate::usual_kvm::{Held, UsualKvm};
@@ -45,16 +45,30 @@ impl Sums {
 /// What totals may be off by, beside what they are: an exit may be counted while they are read.
 const TORN_NS: u64 = 1_000_000_000;
 
-/// Whether these sums can be true: a vCPU was not in its exits for longer than it was there.
-pub(super) fn may_be(totals: &VcpuTotals) -> bool {
+/// What any sum over these totals is at most, in nanoseconds or exits; `None` where they cannot be true: a vCPU was
+/// not in its exits for longer than it was there, and had none that took no time.
+pub(super) fn most(totals: &VcpuTotals) -> Option<u64> {
     let span_ns = totals.last_mono_ns.saturating_sub(totals.first_mono_ns);
-    let most_ns = u128::from(span_ns) * 2 + u128::from(TORN_NS);
-    let of_all = u128::from(totals.split.total());
-    let reasons = totals.reasons.iter();
-    let of_reasons: u128 = reasons.map(|it| u128::from(it.split.total())).sum();
-    // A sum that is no u64 stands at its end.
-    let is_whole = totals.split.total() < u64::MAX;
-    is_whole && of_all.max(of_reasons) <= most_ns
+    let possible = u128::from(span_ns) * 2 + u128::from(TORN_NS);
+    let sum = |of: fn(&ReasonTotals) -> u128| totals.reasons.iter().map(of).sum::<u128>();
+    let found = [
+        u128::from(totals.split.total()) + u128::from(totals.unseen_ns),
+        sum(|it| it.split.total().into()),
+        sum(|it| it.count.into()),
+        sum(|it| {
+            it.histogram
+                .iter()
+                .map(|(_, count)| u128::from(*count))
+                .sum()
+        }),
+        totals.exits.into(),
+        totals.heavy.into(),
+    ];
+    let most = found.into_iter().max()?;
+    let is_possible = most <= possible && most < u128::from(u64::MAX);
+    is_possible
+        .then(|| u64::try_from(most.max(span_ns.into())).ok())
+        .flatten()
 }
 
 fn add(sum: &mut u64, ns: u64) {

@@ -19,6 +19,8 @@ pub(crate) struct WakeupLedger {
     /// All latencies together: every other sum is a part of it.
     total_ns: u64,
     missed: u64,
+    /// Expiries that came while the task was stopped.
+    not_measured: u64,
     steal_clamps: u64,
     /// Wake-ups of which a step was not seen.
     incomplete: u64,
@@ -65,6 +67,7 @@ impl WakeupLedger {
             count: 0,
             total_ns: 0,
             missed: 0,
+            not_measured: 0,
             steal_clamps: 0,
             incomplete: 0,
             witnessed: 0,
@@ -77,12 +80,6 @@ impl WakeupLedger {
             shares_ns: [0; Share::ALL.len()],
             sources: BTreeMap::new(),
         }
-    }
-
-    /// Whether one more latency fits the sum of a u64 of nanoseconds: it does for 584 years of
-    /// waiting, unless the stream is damaged.
-    pub(crate) fn has_room(&self, latency_ns: u64) -> bool {
-        self.total_ns.checked_add(latency_ns).is_some()
     }
 
     /// `witnessed` is what a host says. Returns whether all that would have waited meanwhile found room.
@@ -125,6 +122,13 @@ impl WakeupLedger {
         fits
     }
 
+    /// The task was stopped when it was to wake up: neither this expiry nor those until it woke
+    /// say anything of the machine.
+    pub(crate) fn leave_out(&mut self, expiry_ns: u64, woke_ns: u64, period_ns: u64) {
+        let more = (woke_ns - expiry_ns).checked_div(period_ns).unwrap_or(0);
+        self.not_measured = self.not_measured.saturating_add(1 + more);
+    }
+
     /// Wake-ups so far.
     pub(crate) fn count(&self) -> u64 {
         self.count
@@ -136,6 +140,7 @@ impl WakeupLedger {
             cpu,
             count: self.count,
             missed: self.missed,
+            not_measured: self.not_measured,
             incomplete: self.incomplete,
             irq: self.irq.figures(),
             thread: self.thread.figures(),

@@ -30,6 +30,8 @@ pub struct CpuWakeups {
     pub count: u64,
     /// Expiries that were over before the task could ask for them.
     pub missed: u64,
+    /// Expiries that came while the task was stopped; they are in no other figure.
+    pub not_measured: u64,
     /// Wake-ups of which a step was not seen.
     pub incomplete: u64,
     /// Until the timer's interrupt; `None` if none was seen.

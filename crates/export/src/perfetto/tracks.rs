@@ -76,6 +76,7 @@ impl Row {
             Row::Kind(ActivityKind::Throttled) => "throttled",
             Row::Kind(ActivityKind::Thread) => "tasks",
             Row::Kind(ActivityKind::Blocked) => "asleep",
+            Row::Kind(ActivityKind::Stopped) => "stopped",
             Row::Kind(ActivityKind::Softirq) => "soft interrupts",
             Row::Kind(ActivityKind::Irq) => "interrupts",
             Row::Kind(ActivityKind::Nmi) => "NMIs",

@@ -2,6 +2,7 @@
 //! configuration of its own that leaves the machine's alone.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -101,6 +102,7 @@ impl Apt {
     pub(super) fn update(&self) -> Result<()> {
         // Without this a mirror that does not answer is only warned of.
         let strict = "--option=APT::Update::Error-Mode=any";
+        let _alone = alone()?;
         self.call("apt-get", &["update", "-qq", strict], Path::new("."))?;
         Ok(())
     }
@@ -125,9 +127,12 @@ impl Apt {
             .collect())
     }
 
-    /// Unpacks these packages into one new folder.
+    /// Unpacks these packages into one folder, unless another lab did meanwhile.
     pub(super) fn unpack(&self, packages: &[String], folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(kept())?;
+        let _alone = alone()?;
+        if folder.is_dir() {
+            return Ok(());
+        }
         // Under another name until it is whole, so that a cut download is not taken for it.
         let part = tempfile::tempdir_in(kept())?;
         let mut arguments = vec!["download", "-qq"];
@@ -156,6 +161,14 @@ impl Apt {
 /// Where everything that was fetched for labs is kept.
 pub(super) fn kept() -> PathBuf {
     target_folder().join("lab")
+}
+
+/// While it is held no other lab fetches anything: labs run side by side.
+fn alone() -> Result<File> {
+    std::fs::create_dir_all(kept())?;
+    let lock = File::create(kept().join("lock"))?;
+    lock.lock()?;
+    Ok(lock)
 }
 
 /// Where the machine gets Debian itself from, and not its updates.

@@ -17,7 +17,8 @@ const USAGE: &str = "usage: lab cloud|plain|rt[@SUITE] CPUS|virtual:SHIFT COMMAN
                      xen|xen-pvh|xen-hvm[,WORD...] COMMAND... | reach SUITE";
 /// Begins a command of the guest.
 const GUEST: &str = "guest: ";
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 7] = [
+    "chaos",
     "lab-disturb",
     "lab-guest",
     "lab-poll",

@@ -1,7 +1,7 @@
 //! `validate` compares `vmnoise osnoise` with the kernel's own tracer and counters in
 //! labs, a guest's recording with and without its host's, and a guest with its host on this
-//! machine, and writes the figures into docs/validation.md, and the first of them into
-//! README.md. Then it compares `vmnoise timerlat` with the kernel's tracer, with cyclictest
+//! machine, and writes the figures into docs/validation.md. Then it compares `vmnoise
+//! timerlat` with the kernel's tracer, with cyclictest
 //! and with known causes; `validate timerlat` does that alone. Last comes a guest of Xen
 //! with more and with less slop in its timers; `validate xen` is that alone.
 #![forbid(unsafe_code)]
@@ -52,7 +52,7 @@ fn noise() -> Result<()> {
     eprintln!("soft interrupts");
     let softirqs = softirqs()?;
     let sections = [
-        flagship.clone(),
+        flagship,
         report::busiest_exit(&busiest_exit),
         report::beside(&beside, repeats),
         report::nmis(&nmis),
@@ -61,8 +61,7 @@ fn noise() -> Result<()> {
     ];
     let generated = sections.join("\n");
     print!("{generated}");
-    renew(VALIDATION, Part::Noise, &generated)?;
-    renew("README.md", Part::Noise, &flagship)
+    renew(Part::Noise, &generated)
 }
 
 fn timerlat() -> Result<()> {
@@ -81,21 +80,21 @@ fn timerlat() -> Result<()> {
         descheduled: descheduled()?,
     });
     print!("{generated}");
-    renew(VALIDATION, Part::Timerlat, &generated)
+    renew(Part::Timerlat, &generated)
 }
 
 fn xen() -> Result<()> {
     eprintln!("a guest of Xen with more and with less slop in its timers");
     let generated = report::xen(&slop()?);
     print!("{generated}");
-    renew(VALIDATION, Part::Xen, &generated)
+    renew(Part::Xen, &generated)
 }
 
-/// Writes what was generated into this page of the tree.
-fn renew(page: &str, part: Part, generated: &str) -> Result<()> {
+/// Writes what was generated into its page of the tree.
+fn renew(part: Part, generated: &str) -> Result<()> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
-        .join(page);
+        .join(VALIDATION);
     let old = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let new = report::renewed(&old, part, generated).with_context(|| path.display().to_string())?;
     Ok(std::fs::write(&path, new)?)

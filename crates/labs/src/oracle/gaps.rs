@@ -1,7 +1,10 @@
 //! The gaps that the kernel's tracer felt beside those that follow from our witnesses.
 
-use super::matching::{Matching, median};
+use super::matching::{Watched, median};
 use super::trace::{Kind, Line};
+
+/// From and to, nanoseconds.
+pub type Span = (u64, u64);
 
 /// Gaps over one window. Ours are what activities leave of the observed thread: where
 /// the way from one activity to the next takes long, the kernel's one gap is two of ours.
@@ -12,9 +15,9 @@ pub struct Gaps {
     /// How many we told.
     pub ours: usize,
     /// Those of the kernel that overlap none of ours.
-    pub missed: usize,
+    pub missed: Vec<Span>,
     /// Ours that overlap none of the kernel's.
-    pub surplus: usize,
+    pub surplus: Vec<Span>,
     /// Median length of the kernel's, nanoseconds.
     pub kernel_median_ns: Option<u64>,
     /// Median of what ours have of each of the kernel's.
@@ -25,29 +28,38 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    pub(super) fn of(matching: &Matching<'_>) -> Gaps {
-        let samples = |lines: &[&'_ Line]| -> Vec<(u64, u64)> {
+    /// A gap counts if all of it lies where both watched; what the other told may
+    /// reach over that edge, as one gap of the kernel is two of ours.
+    pub(super) fn of(kernel: &[Line], ours: &[Line]) -> Gaps {
+        let samples = |lines: &[Line]| -> Vec<Span> {
             let samples = lines.iter().filter(|line| line.kind == Kind::Sample);
             let spans = samples.map(|line| (line.start_ns, line.start_ns + line.dur_ns));
             spans.collect()
         };
-        let (kernel, ours) = (samples(&matching.kernel), samples(&matching.ours));
-        let shared_ns = |(start, end): &(u64, u64), others: &[(u64, u64)]| -> u64 {
-            let shared =
-                |other: &(u64, u64)| end.min(&other.1).saturating_sub(*start.max(&other.0));
+        let watched = Watched::by_both(kernel, ours);
+        let within = |spans: &[Span]| -> Vec<Span> {
+            let inside = |(from, to): &&Span| *from >= watched.from_ns && *to <= watched.to_ns;
+            spans.iter().filter(inside).copied().collect()
+        };
+        let (all_kernel, all_ours) = (samples(kernel), samples(ours));
+        let (kernel, ours) = (within(&all_kernel), within(&all_ours));
+        let shared_ns = |(from, to): &Span, others: &[Span]| -> u64 {
+            let shared = |other: &Span| to.min(&other.1).saturating_sub(*from.max(&other.0));
             others.iter().map(shared).sum()
         };
-        let told_ns: Vec<u64> = kernel.iter().map(|gap| shared_ns(gap, &ours)).collect();
-        let lengths = || kernel.iter().map(|(start, end)| end - start);
-        let lonely = |gap: &&(u64, u64)| shared_ns(gap, &kernel) == 0;
+        let alone = |gaps: &[Span], others: &[Span]| -> Vec<Span> {
+            let lonely = |gap: &&Span| shared_ns(gap, others) == 0;
+            gaps.iter().filter(lonely).copied().collect()
+        };
+        let told = |gap: &Span| shared_ns(gap, &all_ours);
         Gaps {
             kernel: kernel.len(),
             ours: ours.len(),
-            missed: told_ns.iter().filter(|ns| **ns == 0).count(),
-            surplus: ours.iter().filter(lonely).count(),
-            kernel_median_ns: median(lengths()),
-            our_median_ns: median(told_ns.iter().copied()),
-            untold_median_ns: median(lengths().zip(&told_ns).map(|(all, told)| all - told)),
+            missed: alone(&kernel, &all_ours),
+            surplus: alone(&ours, &all_kernel),
+            kernel_median_ns: median(kernel.iter().map(|(from, to)| to - from)),
+            our_median_ns: median(kernel.iter().map(told)),
+            untold_median_ns: median(kernel.iter().map(|gap| gap.1 - gap.0 - told(gap))),
         }
     }
 }
@@ -56,32 +68,45 @@ impl Gaps {
 mod tests {
     use super::*;
 
-    #[test]
-    fn two_of_ours_make_one_of_the_kernels_and_strays_are_counted() {
-        let gap = |start_ns, dur_ns| Line {
+    fn gap(start_ns: u64, dur_ns: u64) -> Line {
+        Line {
             kind: Kind::Sample,
             name: String::new(),
             at_ns: start_ns + dur_ns,
             start_ns,
             dur_ns,
-        };
-        let kernel = [gap(100, 50), gap(500, 20)];
-        let ours = [gap(110, 10), gap(130, 15), gap(900, 5)];
-        let found = Gaps::of(&Matching {
-            kernel: kernel.iter().collect(),
-            ours: ours.iter().collect(),
-            pairs: Vec::new(),
-            window_ns: 1000,
-        });
+        }
+    }
+
+    #[test]
+    fn two_of_ours_make_one_of_the_kernels_and_strays_are_counted() {
+        let kernel = [gap(90, 5), gap(100, 50), gap(500, 20), gap(910, 5)];
+        let ours = [
+            gap(90, 5),
+            gap(110, 10),
+            gap(130, 15),
+            gap(900, 5),
+            gap(911, 4),
+        ];
         let expected = Gaps {
-            kernel: 2,
-            ours: 3,
-            missed: 1,
-            surplus: 1,
-            kernel_median_ns: Some(20),
-            our_median_ns: Some(0),
-            untold_median_ns: Some(20),
+            kernel: 4,
+            ours: 5,
+            missed: vec![(500, 520)],
+            surplus: vec![(900, 905)],
+            kernel_median_ns: Some(5),
+            our_median_ns: Some(4),
+            untold_median_ns: Some(1),
         };
-        assert_eq!(found, expected);
+        assert_eq!(Gaps::of(&kernel, &ours), expected);
+    }
+
+    #[test]
+    fn what_one_alone_watched_is_nobodys_miss() {
+        // Ours begin in the midst of the kernel's first gap, and go on after its last.
+        let kernel = [gap(10, 20), gap(100, 50), gap(200, 8)];
+        let ours = [gap(25, 5), gap(101, 48), gap(201, 6), gap(220, 5)];
+        let found = Gaps::of(&kernel, &ours);
+        assert_eq!((found.kernel, found.ours), (2, 3));
+        assert_eq!((found.missed, found.surplus), (vec![], vec![]));
     }
 }

@@ -22,16 +22,35 @@ pub struct Matching<'a> {
     pub window_ns: u64,
 }
 
+/// Where two traces both watched: from the later first line to the earlier last one.
+#[derive(Debug, Clone, Copy)]
+pub struct Watched {
+    /// From.
+    pub from_ns: u64,
+    /// To.
+    pub to_ns: u64,
+}
+
+impl Watched {
+    /// Nothing, if one of them is empty.
+    pub fn by_both(kernel: &[Line], ours: &[Line]) -> Watched {
+        let begin = |lines: &[Line]| lines.iter().map(|line| line.start_ns).min();
+        let end = |lines: &[Line]| lines.iter().map(|line| line.at_ns).max();
+        Watched {
+            from_ns: begin(kernel).max(begin(ours)).unwrap_or(0),
+            to_ns: end(kernel).min(end(ours)).unwrap_or(0),
+        }
+    }
+}
+
 /// Pairs the lines of the kernel's tracer, whose clock is moved onto ours first, with
 /// ours. The window is where both watched: what had begun before is told by one alone,
 /// and what had not ended at its end too.
 pub fn matching<'a>(kernel: &'a [Line], ours: &'a [Line]) -> Matching<'a> {
-    let begin = |lines: &[Line]| lines.iter().map(|line| line.start_ns).min();
-    let end = |lines: &[Line]| lines.iter().map(|line| line.at_ns).max();
+    let watched = Watched::by_both(kernel, ours);
     // Half of what counts as the same, so that no pair is cut by the window's edge.
-    let from_ns = begin(kernel).max(begin(ours)).unwrap_or(0);
-    let from_ns = from_ns.saturating_sub(SAME_NS / 2);
-    let to_ns = end(kernel).min(end(ours)).unwrap_or(0) + SAME_NS / 2;
+    let from_ns = watched.from_ns.saturating_sub(SAME_NS / 2);
+    let to_ns = watched.to_ns + SAME_NS / 2;
     let within = |lines: &'a [Line]| -> Vec<&'a Line> {
         let inside = |line: &&Line| line.start_ns >= from_ns && line.at_ns <= to_ns;
         lines.iter().filter(inside).collect()

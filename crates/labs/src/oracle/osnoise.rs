@@ -131,7 +131,7 @@ pub fn beside_the_kernel() -> Result<BesideKernel> {
         kernel_version: report.kernel_version,
         window_ns: both.window_ns,
         agreements: Kind::NOISE.map(|kind| Agreement::of(kind, &both)).to_vec(),
-        gaps: Gaps::of(&both),
+        gaps: Gaps::of(&kernel, &ours),
         lost_events: summary["lost_events"].as_u64().context("lost_events")?,
         kernel_alone: Turn::of(&read(kernel_alone)?),
         ours_alone: Turn::of(&read(ours_alone)?),

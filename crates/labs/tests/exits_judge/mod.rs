@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use vmnoise_labs::bed::{CommandOutput, Lab, LabReport};
-use vmnoise_labs::judge::HOST_INTERRUPTS;
+use vmnoise_labs::judge::{HOST_INTERRUPTS, assert_vcpu_adds_up};
 use vmnoise_labs::lab_program;
 use vmnoise_labs::vmm_steps::{Counts, Treatment};
 
@@ -81,28 +81,9 @@ pub fn vcpus<'a>(exits: &'a Value, treatment: &Treatment) -> &'a [Value] {
     let vcpus = list(&vm.unwrap_or_else(|| panic!("VM {} is missing", treatment.pid))["vcpus"]);
     for (number_of, vcpu) in vcpus.iter().enumerate() {
         assert_eq!(vcpu["vcpu"], number_of, "{vcpus:#?}");
-        assert_adds_up(vcpu);
+        assert_vcpu_adds_up(vcpu);
     }
     vcpus
-}
-
-fn assert_adds_up(vcpu: &Value) {
-    let sum = |times: &Value| -> u64 {
-        let parts = times.as_object().unwrap().values();
-        parts.map(number).sum()
-    };
-    let reasons = || list(&vcpu["reasons"]).iter();
-    let all = |key: &str| -> u64 { reasons().map(|row| number(&row[key])).sum() };
-    for row in reasons() {
-        assert_eq!(sum(&row["shares_ns"]), number(&row["total_ns"]), "{row}");
-    }
-    assert_eq!(all("count"), number(&vcpu["exits"]));
-    assert_eq!(all("heavy"), number(&vcpu["heavy"]));
-    let times = &vcpu["time_ns"];
-    assert_eq!(all("total_ns"), sum(times) - number(&times["guest"]));
-    for exit in list(&vcpu["worst"]) {
-        assert_eq!(sum(&exit["shares_ns"]), number(&exit["dur_ns"]), "{exit}");
-    }
 }
 
 /// All exits of a VM, or those for one reason.

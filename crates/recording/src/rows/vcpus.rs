@@ -85,7 +85,7 @@ impl Rows {
             }
             match number {
                 event::REASON_TOTALS => totals.reasons.push(self.reason_totals(next)?),
-                _ => totals.worst = Some(self.vcpu_exit(next)?.exit),
+                _ => totals.worst = Some(Box::new(self.vcpu_exit(next)?.exit)),
             }
             next += 1;
         }

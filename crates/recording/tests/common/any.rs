@@ -260,7 +260,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                         heavy,
                         split,
                         unseen_ns,
-                        worst,
+                        worst: worst.map(Box::new),
                         reasons,
                     })
                 }

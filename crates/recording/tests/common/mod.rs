@@ -169,7 +169,7 @@ pub fn one_of_each() -> Vec<Event> {
             heavy: 1,
             split: exit().split,
             unseen_ns: 77,
-            worst: Some(exit()),
+            worst: Some(Box::new(exit())),
             reasons: vec![
                 ReasonTotals {
                     reason: Some(exit().reason),

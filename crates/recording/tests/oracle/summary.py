@@ -26,14 +26,15 @@ from stream import (
     ACTIVITY, ANCHOR, EXIT_OF_VCPU, FINISH, GAP, LOSS, OWN_COST, SOURCE, TALLY, VCPU, VCPU_CLOCK,
     VCPU_INTERVAL, VCPU_TOTALS, WATERMARK, read)
 
-EXIT, VMM, THROTTLED, THREAD, BLOCKED, SOFTIRQ, IRQ, NMI = range(8)
+EXIT, VMM, THROTTLED, THREAD, BLOCKED, SOFTIRQ, IRQ, NMI, STOPPED = range(9)
 SHARE_OF_KIND = {
     "microvm": ["kvm", "vmm", "throttled", "preempted", "blocked",
                 "host_softirq", "host_irq", "host_nmi"],
     "spin": ["kvm", "vmm", "throttled", "thread", "blocked", "softirq", "irq", "nmi"],
 }
 SHARE_OF_KIND["observed"] = SHARE_OF_KIND["spin"]
-LOSS_KINDS = ["ring_full", "recursion", "mailbox_full", "unpaired", "undecodable", "vcpus_full"]
+LOSS_KINDS = ["ring_full", "recursion", "mailbox_full", "unpaired", "undecodable", "vcpus_full",
+              "unrecorded"]
 FINISH_REASONS = ["duration", "stop", "interrupt", "failed"]
 # The witness that makes a share known. Of a microVM those of a guest's kernel are
 # known to be 0, because its guest has no kernel and never halts; of a polling thread
@@ -134,7 +135,7 @@ def derived(activities, begun, run, clock):
     """The gaps of an observed thread: runs of activities without a hole, as rows."""
     runs = []
     for start, end, kind, *_ in sorted(activities, key=lambda a: (a.start, -a.end, a.kind)):
-        if kind in (EXIT, VMM, BLOCKED) or start == end:
+        if kind in (EXIT, VMM, BLOCKED, STOPPED) or start == end:
             continue
         on = runs and runs[-1][2] in (SOFTIRQ, IRQ, NMI) and kind in (SOFTIRQ, THREAD, THROTTLED)
         if not runs or start >= runs[-1][1] + (WAY if on else HOLE):
@@ -312,8 +313,20 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, run):
     shares, totals, lengths, bare, clamps, budgets = Counter(), {}, [], 0, 0, []
     kinds, untouched, unexplained_at_exits, incomplete = Counter(), 0, 0, []
     witnesses, names = run.witnesses, run.names
+    first, last = 0, math.inf
+    if tallies:
+        first, last = clock.ns_at(tallies[0]["start_tsc"]), clock.ns_at(tallies[-1]["end_tsc"])
+    stops = [(a.start, a.end, max(0, min(a.end, last) - max(a.start, first)))
+             for a in activities if a.kind == STOPPED]
+    not_measured = sum(ns for _, _, ns in stops)
+    stopped_in_gaps = set()
     for gap, overlap in overlapping(gaps, activities):
         start, end, row = gap
+        inside = sum(min(a.end, end) - max(a.start, start) for a in overlap if a.kind == STOPPED)
+        if inside > 0:
+            not_measured += end - start - inside
+            stopped_in_gaps.update((a.start, a.end) for a in overlap if a.kind == STOPPED)
+            continue
         parts, pieces = budget(gap, overlap, run)
         assert sum(ns for ns, _ in parts.values()) == end - start, "a budget that does not add up"
         lengths.append(end - start)
@@ -352,8 +365,10 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, run):
     runtime = None
     if tallies:
         blind_ns = counters.get("blind_tsc", 0) * 1_000_000_000 // clock.tsc_hz
-        runtime = max(0, clock.ns_at(tallies[-1]["end_tsc"])
-                      - clock.ns_at(tallies[0]["start_tsc"]) - blind_ns)
+        # Who was stopped while it paused is blind for it already.
+        twice = sum(ns for start, end, ns in stops if (start, end) not in stopped_in_gaps)
+        blind_ns -= min(twice, blind_ns)
+        runtime = max(0, last - first - blind_ns - not_measured)
     sources = [{"share": share, "name": names[source], "count": count,
                 "total_ns": total, "max_ns": most}
                for (share, source), (count, total, most) in totals.items()]
@@ -361,6 +376,8 @@ def cpu_summary(cpu, gaps, activities, tallies, clock, run):
     return {
         "cpu": cpu,
         "runtime_ns": runtime,
+        "not_measured_ns": (not_measured if not_measured
+                            or witnesses["sched"] and run.workload != "observed" else None),
         "gaps": len(lengths),
         "noise_ns": sum(lengths),
         "max_gap_ns": max(lengths, default=None),

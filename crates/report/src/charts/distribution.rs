@@ -6,7 +6,7 @@ use plotly::{Layout, Scatter, Trace};
 use vmnoise_explain::{floor_ns, next_floor_ns};
 
 use super::{Chart, View, axes, drawn};
-use crate::figures::{duration, part_of, percent, times};
+use crate::figures::{duration, part_of, percent, sum, times};
 use crate::run::Run;
 use crate::tables::some_of;
 
@@ -135,7 +135,7 @@ pub(super) fn tails(lines: &[(String, Vec<(u64, u64)>)], title: &str) -> View {
             0..8 => DashType::Solid,
             _ => DashType::Dot,
         };
-        let all: u64 = counts.iter().map(|(_, count)| count).sum();
+        let all = sum(counts.iter().map(|(_, count)| *count));
         let mut longer = all;
         let (mut x, mut y, mut spans) = (Vec::new(), Vec::new(), Vec::new());
         for (length_ns, count) in counts {
@@ -146,7 +146,7 @@ pub(super) fn tails(lines: &[(String, Vec<(u64, u64)>)], title: &str) -> View {
             ));
             x.push(axes::length(*length_ns));
             y.push(longer as f64 / all.max(1) as f64);
-            longer -= count;
+            longer = longer.saturating_sub(*count);
         }
         let trace = Scatter::new(x, y.into_iter().map(digits).collect())
             .name(name)

@@ -9,6 +9,7 @@ use vmnoise_events::Share;
 use vmnoise_explain::{ExitsRun, ReasonExits};
 
 use super::{Chart, View, axes, distribution};
+use crate::figures::sum;
 use crate::shares::{colour, label};
 
 /// Reasons that are drawn.
@@ -39,7 +40,7 @@ fn by_reason(run: &ExitsRun) -> Vec<(String, Vec<&ReasonExits>)> {
         .into_iter()
         .map(|(name, of)| (name.to_owned(), of))
         .collect();
-    reasons.sort_by_key(|(_, of)| std::cmp::Reverse(of.iter().map(|it| it.total_ns).sum::<u64>()));
+    reasons.sort_by_key(|(_, of)| std::cmp::Reverse(sum(of.iter().map(|it| it.total_ns))));
     reasons.truncate(REASONS);
     reasons
 }
@@ -51,7 +52,7 @@ pub(super) fn reasons(run: &ExitsRun) -> Chart {
     let names: Vec<String> = reasons
         .iter()
         .map(|(name, of)| {
-            let count: u64 = of.iter().map(|it| it.count).sum();
+            let count = sum(of.iter().map(|it| it.count));
             format!("{name} ({})", crate::figures::count(count))
         })
         .collect();
@@ -64,7 +65,7 @@ pub(super) fn reasons(run: &ExitsRun) -> Chart {
                 .map(|(_, of)| {
                     let parts = of.iter().flat_map(|it| it.shares_ns.parts());
                     let its = parts.filter(|(it, _)| *it == share);
-                    its.filter_map(|(_, ns)| ns).sum::<u64>() as f64 / 1e9
+                    sum(its.filter_map(|(_, ns)| ns)) as f64 / 1e9
                 })
                 .collect();
             let is_left_out = share == Share::Halted && !asleep;
@@ -103,7 +104,8 @@ pub(super) fn tails(run: &ExitsRun) -> Chart {
         .map(|(name, of)| {
             let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
             for (edge_ns, count) in of.iter().flat_map(|it| &it.histogram) {
-                *counts.entry(*edge_ns).or_default() += count;
+                let all = counts.entry(*edge_ns).or_default();
+                *all = sum([*all, *count]);
             }
             (name, counts.into_iter().collect())
         })

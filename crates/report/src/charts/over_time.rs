@@ -5,7 +5,7 @@ use plotly::{HeatMap, Layout, Scatter, Trace};
 use vmnoise_events::Share;
 
 use super::{Chart, View, axes, drawn};
-use crate::figures::{duration, part_of};
+use crate::figures::{duration, part_of, sum};
 use crate::run::Run;
 use crate::shares::{colour, label};
 use crate::tables::some_of;
@@ -54,7 +54,7 @@ fn stacked(name: &str, lanes: &[&[Window]], width_ns: u64, len: usize) -> View {
         .collect();
     let taken = |share: Share, place: usize| -> u64 {
         let windows = lanes.iter().filter_map(|lane| lane.get(place));
-        windows.map(|window| window.shares_ns[share as usize]).sum()
+        sum(windows.map(|window| window.shares_ns[share as usize]))
     };
     let whole_ns = width_ns.saturating_mul(lanes.len() as u64);
     let mut traces: Vec<Box<dyn Trace>> = Vec::new();

@@ -3,7 +3,7 @@
 use vmnoise_explain::{JoinedRun, Side};
 
 use super::{NUMBER, Table, WORD, number, share_of, time, words};
-use crate::figures::part_of;
+use crate::figures::{part_of, sum};
 use crate::run::{Outcome, Run};
 use crate::shares::label;
 
@@ -29,7 +29,7 @@ pub(super) fn takers(run: &Run) -> Table {
         ],
     );
     let takers = run.takers();
-    let total_ns: u64 = takers.iter().map(|taker| taker.total_ns).sum();
+    let total_ns = sum(takers.iter().map(|taker| taker.total_ns));
     for taker in takers.iter().take(TAKERS) {
         table.rows.push(vec![
             words(run.lane_name(taker.lane)),

@@ -194,6 +194,37 @@ static __always_inline void rebuild(struct vmnoise_cpu *state, u32 cpu, struct v
 	state->thread_start = came;
 }
 
+/* The watched thread is stopped (SIGSTOP, Ctrl-Z), or held by a debugger. Nobody measures until it
+ * is let go, which may be in a day: nothing is told meanwhile, or the ring would be full by then.
+ */
+static __always_inline void vcpu_stops(struct vmnoise_cpu *state, struct vmnoise_moment now)
+{
+	state->vcpu_off = now;
+	state->thread_start.mono_ns = 0;
+	state->idle_start.mono_ns = 0;
+	state->switched_ns = 0;
+	state->mode = VMNOISE_HELD;
+}
+
+static __always_inline void vcpu_goes_on(struct vmnoise_cpu *state, u32 cpu,
+					 struct vmnoise_moment now)
+{
+	struct vmnoise_source source = source_from(VMNOISE_FROM_NOBODY, 0);
+
+	state->mode = VMNOISE_MEASURED;
+	emit(state, cpu, VMNOISE_STOPPED, &state->vcpu_off, now, &source);
+	state->vcpu_off.mono_ns = 0;
+}
+
+/* It leaves, so it was let go, in a switch that fired no event. When is not known, and nothing is
+ * told of a stop without its end. */
+static __always_inline void vcpu_went_on_unseen(struct vmnoise_cpu *state)
+{
+	state->mode = VMNOISE_MEASURED;
+	state->vcpu_off.mono_ns = 0;
+	count_unpaired(state, 1);
+}
+
 static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct vmnoise_moment now,
 				      bool preempted, u32 prev_state,
 				      const struct vmnoise_source *prev, u32 next_tid,
@@ -201,6 +232,8 @@ static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct
 {
 	u32 open;
 
+	if (state->mode == VMNOISE_HELD && prev->id == state->vcpu_tid)
+		vcpu_went_on_unseen(state);
 	if (next_tid && next_tid != state->vcpu_tid)
 		count_interference(state, VMNOISE_THREAD);
 	before_expiry(state, now);
@@ -211,6 +244,8 @@ static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct
 		state->irq_depth = 0;
 		state->softirq.start.mono_ns = 0;
 	}
+	if (state->mode == VMNOISE_HELD && next_tid == state->vcpu_tid)
+		vcpu_goes_on(state, cpu, now);
 	if (state->mode != VMNOISE_MEASURED)
 		return;
 
@@ -233,6 +268,12 @@ static __always_inline void on_switch(struct vmnoise_cpu *state, u32 cpu, struct
 		state->thread_end_ns = now.mono_ns;
 	}
 
+	/* The sleep of an observed thread is its own affair, and so is its stop. */
+	if (prev->id == state->vcpu_tid && !state->observed && !preempted &&
+	    (prev_state & TASK_STOPPED_OR_TRACED)) {
+		vcpu_stops(state, now);
+		return;
+	}
 	state->thread_start.mono_ns = 0;
 	if (next_tid == 0)
 		state->idle_start = now;

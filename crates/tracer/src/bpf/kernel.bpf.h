@@ -30,6 +30,9 @@ enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 
 #define EEXIST 17
 
+/* include/linux/sched.h: stopped by a signal, or held by ptrace(2). */
+enum { TASK_STOPPED_OR_TRACED = 0x4 | 0x8 };
+
 #define COMM_LEN 16 /* TASK_COMM_LEN of include/linux/sched.h */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

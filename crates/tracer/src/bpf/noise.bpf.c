@@ -175,7 +175,7 @@ static __always_inline int task_switch(bool preempt, struct task_struct *prev,
 	if (!state)
 		return 0;
 	now = now_on(state);
-	if (state->mode == VMNOISE_MEASURED) {
+	if (state->mode >= VMNOISE_MEASURED) {
 		name_task(&source, prev, prev->pid);
 		if (is_unseen(state, prev->pid))
 			look_for_unseen(state, now, prev, &unseen);

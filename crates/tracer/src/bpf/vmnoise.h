@@ -20,6 +20,7 @@ enum vmnoise_kind {
 	VMNOISE_SOFTIRQ = 5,
 	VMNOISE_IRQ = 6,
 	VMNOISE_NMI = 7,
+	VMNOISE_STOPPED = 8,
 };
 
 /* What `id` and `name` of a source mean. */
@@ -79,6 +80,7 @@ enum vmnoise_mode {
 	VMNOISE_OFF = 0,     /* not attached completely yet: ignore */
 	VMNOISE_TRACKED = 1, /* only what tells who a waker was */
 	VMNOISE_MEASURED = 2,
+	VMNOISE_HELD = 3, /* measured, once the watched thread is let go: it was stopped */
 };
 
 enum vmnoise_kvm_run {
@@ -131,7 +133,7 @@ struct vmnoise_cpu {
 	struct vmnoise_interference interference;
 	struct vmnoise_timer timer;
 
-	/* Written by user space. */
+	/* Written by user space; the mode by a stop of the watched thread, too. */
 	u32 mode;
 	u32 vcpu_tid;
 	u32 observed; /* only what is taken from the thread while it is here matters */

@@ -11,22 +11,33 @@ use crate::host::{GuestTsc, Host};
 
 /// What debugfs said, somewhere between two instants of CLOCK_MONOTONIC.
 #[derive(Debug)]
-pub(super) struct Look {
+pub struct ClockLook {
     before_mono_ns: u64,
     after_mono_ns: u64,
     /// With thread and number of their vCPUs.
     seen: Vec<(u32, u32, GuestTsc)>,
 }
 
-impl Look {
-    pub(super) fn at(host: &Host) -> Look {
+impl ClockLook {
+    /// Takes a look. Debugfs may take its time.
+    pub fn at(host: &Host) -> ClockLook {
         let before_mono_ns = mono_ns();
         let seen = host.guest_tscs();
-        Look {
+        ClockLook {
             before_mono_ns,
             after_mono_ns: mono_ns(),
             seen,
         }
+    }
+
+    /// When it was over, CLOCK_MONOTONIC in nanoseconds.
+    pub fn at_mono_ns(&self) -> u64 {
+        self.after_mono_ns
+    }
+
+    /// The guests' clocks, each with thread and number of its vCPU.
+    pub fn seen(&self) -> &[(u32, u32, GuestTsc)] {
+        &self.seen
     }
 
     /// Threads take up one vCPU after the other.
@@ -44,6 +55,8 @@ pub(super) struct Clocks {
     told: BTreeMap<VcpuId, Told>,
     /// By process and number of the vCPU.
     writes: BTreeMap<(u32, u32), Writes>,
+    /// Made since the look that was told last.
+    later: Vec<WireTscWrite>,
 }
 
 #[derive(Debug)]
@@ -90,16 +103,18 @@ impl Writes {
 }
 
 impl Clocks {
-    /// What a look has to tell of the clocks of these vCPUs' guests, with all that was written
-    /// since the one before.
+    /// What a look has to tell of the clocks of these vCPUs' guests, with all writes that came to
+    /// be known since the one before. What was written after the look is for the next one.
     pub(super) fn look(
         &mut self,
         vcpus: &[Vcpu],
-        look: &Look,
+        look: &ClockLook,
         writes: &[WireTscWrite],
     ) -> Vec<VcpuClock> {
-        for write in writes {
-            let later = Writes::of(write);
+        self.later.extend_from_slice(writes);
+        let is_due = |write: &mut WireTscWrite| write.mono_ns <= look.after_mono_ns;
+        for write in self.later.extract_if(.., is_due) {
+            let later = Writes::of(&write);
             self.writes
                 .entry((write.tgid, write.vcpu))
                 .and_modify(|earlier| *earlier = earlier.and(later))
@@ -127,7 +142,7 @@ impl Clocks {
         vcpu: VcpuId,
         tsc: GuestTsc,
         key: Option<(u32, u32)>,
-        look: &Look,
+        look: &ClockLook,
     ) -> Option<VcpuClock> {
         let witness = key.and_then(|key| self.witness(key, tsc, look));
         let news = match (self.told.get_mut(&vcpu), witness) {
@@ -158,7 +173,7 @@ impl Clocks {
 
     /// Writes that this look has seen the outcome of: under kvm_pvm, they say what never comes
     /// to be. They are kept where some may have come after the look.
-    fn witness(&mut self, key: (u32, u32), tsc: GuestTsc, look: &Look) -> Option<Writes> {
+    fn witness(&mut self, key: (u32, u32), tsc: GuestTsc, look: &ClockLook) -> Option<Writes> {
         let writes = *self.writes.get(&key)?;
         let came_to_be = writes.next_tsc == tsc.offset_tsc;
         let before_end = match came_to_be {
@@ -174,7 +189,12 @@ impl Clocks {
 
 impl Told {
     /// Until when it held at least, and from when on the next one did; `None` if it is the same.
-    fn until_next(&self, tsc: GuestTsc, writes: Option<Writes>, look: &Look) -> Option<(u64, u64)> {
+    fn until_next(
+        &self,
+        tsc: GuestTsc,
+        writes: Option<Writes>,
+        look: &ClockLook,
+    ) -> Option<(u64, u64)> {
         // Nothing tells when a scale was written.
         let same_scale = self.tsc.with_offset(0) == tsc.with_offset(0);
         let writes = writes.filter(|_| same_scale);
@@ -226,7 +246,7 @@ mod tests {
     }
 
     /// Debugfs is read within 5 ns.
-    fn look(at_mono_ns: u64, seen: &[(u32, u32, i64)]) -> Look {
+    fn look(at_mono_ns: u64, seen: &[(u32, u32, i64)]) -> ClockLook {
         let clock = |&(tid, number, offset_tsc)| {
             let tsc = GuestTsc {
                 offset_tsc,
@@ -235,7 +255,7 @@ mod tests {
             };
             (tid, number, tsc)
         };
-        Look {
+        ClockLook {
             before_mono_ns: at_mono_ns,
             after_mono_ns: at_mono_ns + 5,
             seen: seen.iter().map(clock).collect(),
@@ -318,6 +338,15 @@ mod tests {
         let made = [write(50, 0, -99), write(60, -99, 0)];
         assert_eq!(web.look(100, 0, &made), [(0, 60, 0)]);
         assert_eq!(web.look(200, 0, &[]), []);
+    }
+
+    #[test]
+    fn what_is_written_after_a_look_is_for_the_next_one() {
+        let mut web = Web::looked_at(0);
+        // They are read before the look is.
+        let both = [write(150, 0, 4), write(230, 4, 5)];
+        assert_eq!(web.look(200, 4, &both), [(150, 150, 4)]);
+        assert_eq!(web.look(300, 5, &[]), [(230, 230, 5)]);
     }
 
     #[test]

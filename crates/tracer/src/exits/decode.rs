@@ -15,7 +15,7 @@ const WRITE_BYTES: usize = size_of::<WireTscWrite>();
 
 /// Decodes exits, intervals of vCPUs and the activities of the host.
 #[derive(Debug, Default)]
-pub(super) struct ExitDecoder {
+pub struct ExitDecoder {
     activities: Decoder,
     undecodable: u64,
     writes: Vec<WireTscWrite>,
@@ -23,6 +23,21 @@ pub(super) struct ExitDecoder {
 
 impl Decode for ExitDecoder {
     fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) {
+        ExitDecoder::decode(self, bytes, sink);
+    }
+
+    fn undecodable(&self) -> u64 {
+        ExitDecoder::undecodable(self)
+    }
+}
+
+impl ExitDecoder {
+    /// The sizes of the records: what kept a vCPU, an exit, a write of a TSC offset.
+    pub const SIZES: [usize; 3] = [INTERVAL_BYTES, EXIT_BYTES, WRITE_BYTES];
+
+    /// Decodes one record of the ring buffer; each source comes before its first use. Bytes
+    /// that are no record give nothing and are counted. vCPUs go by their places in the table.
+    pub fn decode(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Event)) {
         let decoded = match bytes.len() {
             INTERVAL_BYTES => self.interval(bytes, sink),
             EXIT_BYTES => exit(bytes, sink),
@@ -34,12 +49,11 @@ impl Decode for ExitDecoder {
         }
     }
 
-    fn undecodable(&self) -> u64 {
+    /// How many records could not be decoded so far.
+    pub fn undecodable(&self) -> u64 {
         self.undecodable + self.activities.undecodable()
     }
-}
 
-impl ExitDecoder {
     /// The writes of TSC offsets since the last call, which are no events: what they say has
     /// to be held against what is so afterwards.
     pub(super) fn take_writes(&mut self) -> Vec<WireTscWrite> {

@@ -26,7 +26,8 @@ use crate::probes::{Group, Kernel};
 use crate::tracer::no_btf;
 use crate::watched::Watched;
 
-use clocks::Look;
+pub use clocks::ClockLook;
+pub use decode::ExitDecoder;
 use load::{Loaded, Plan, TSC_WRITES};
 use maps::Maps;
 pub use reasons::ReasonSource;
@@ -131,12 +132,12 @@ impl ExitTracer {
             }
         }
         self.roll.gone(&vms);
-        self.roll.learn(vms);
+        self.roll.learn(&[], vms);
         Ok(())
     }
 
     /// Looks for vCPUs that have come, and tells the processes of those that have since the
-    /// last call: their VMs had better be learned while they live.
+    /// last call: their VMs had better be looked at while they live, and learned.
     ///
     /// # Errors
     /// If the maps cannot be read.
@@ -144,9 +145,11 @@ impl ExitTracer {
         self.roll.look(&self.object)
     }
 
-    /// Remembers what these VMs and their vCPUs are called, beyond their end.
-    pub fn learn(&mut self, vms: Vec<Vm>) {
-        self.roll.learn(vms);
+    /// Remembers what these VMs and their vCPUs are called, beyond their end: whatever could be
+    /// found of newcomers' processes that were looked at. A vCPU that has ended since is
+    /// named as well.
+    pub fn learn(&mut self, looked_at: &[u32], vms: Vec<Vm>) {
+        self.roll.learn(looked_at, vms);
     }
 
     /// Given all VMs of this host: a vCPU whose VM was among those of the look before and is gone
@@ -284,28 +287,31 @@ impl ExitTracer {
         let (vcpu, totals) = self.read_vcpu(id, place)?;
         sink(Event::Vcpu(vcpu));
         sink(Event::VcpuTotals(totals));
-        self.roll.table.free(&self.object, place)
+        self.roll.bury(&self.object, id, place)
     }
 
-    /// Looks at the clocks of the guests of all vCPUs there are in KVM's debugfs, and tells
-    /// those that are new or have changed. Each vCPU is defined before. Nothing is told where
-    /// streaming is off.
+    /// Whether [`ExitTracer::tell_clocks`] tells any: it needs the stream.
+    pub fn tells_clocks(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// Of the clocks of the guests of all vCPUs there are, tells those that are new in this look at
+    /// KVM's debugfs, or have changed. Each vCPU is defined before.
     ///
     /// # Errors
     /// If the maps cannot be read.
     pub fn tell_clocks(
         &mut self,
-        host: &Host,
+        look: &ClockLook,
         sink: &mut dyn FnMut(Event),
     ) -> Result<(), TraceError> {
         if self.stream.is_none() {
             return Ok(());
         }
-        let look = Look::at(host);
         // What was written before the look is in the ring by now.
         self.drain(sink)?;
         if let Some(stream) = &mut self.stream {
-            stream.tell_clocks(&look, &self.roll.present(), sink);
+            stream.tell_clocks(look, &self.roll.looked_up(), sink);
         }
         Ok(())
     }

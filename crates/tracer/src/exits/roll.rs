@@ -21,6 +21,10 @@ pub(super) struct Roll {
     defined: Vec<Vcpu>,
     /// Processes of those who came since somebody asked.
     unasked: Vec<u32>,
+    /// Processes that somebody is looking at, who has not told of them yet.
+    looked_at: BTreeSet<u32>,
+    /// Who ended meanwhile, with what the kernel had of them.
+    nameless: Vec<(VcpuId, WireVcpu)>,
     /// Names have come to be known since they were defined.
     stale: bool,
     /// Processes that were seen to hold VMs when all were looked at last. What a VM is called is
@@ -38,32 +42,55 @@ impl Roll {
             sees_kvm,
             defined: Vec::new(),
             unasked: Vec::new(),
+            looked_at: BTreeSet::new(),
+            nameless: Vec::new(),
             stale: false,
             hold_vms: BTreeSet::new(),
             outlived: Vec::new(),
         }
     }
 
-    pub(super) fn learn(&mut self, vms: Vec<Vm>) {
+    pub(super) fn learn(&mut self, looked_at: &[u32], vms: Vec<Vm>) {
         self.names.learn(vms);
+        for process in looked_at {
+            self.looked_at.remove(process);
+        }
         self.stale = true;
     }
 
     /// Looks who has come and who has ended. Tells the VMMs' processes of those who came since
-    /// the last call.
+    /// the last call, for somebody to look at them.
     pub(super) fn look(&mut self, object: &Object) -> std::io::Result<Vec<u32>> {
         self.see(object)?;
         let mut processes = std::mem::take(&mut self.unasked);
         processes.sort_unstable();
         processes.dedup();
+        self.looked_at.extend(&processes);
         Ok(processes)
     }
 
     fn see(&mut self, object: &Object) -> std::io::Result<()> {
         for place in self.table.look(object)? {
-            self.unasked.push(read(object, place)?.tgid);
+            self.welcome(read(object, place)?.tgid);
         }
         Ok(())
+    }
+
+    /// A vCPU of this process has come. Where the process has none besides and nobody looks at it
+    /// yet, it may be another one than was known by its number.
+    fn welcome(&mut self, process: u32) {
+        let is_known = self.unasked.contains(&process) || self.is_heard_of(process);
+        if !is_known {
+            self.names.forget(process);
+        }
+        self.unasked.push(process);
+    }
+
+    /// Whether it has vCPUs that are defined, or is being looked at.
+    fn is_heard_of(&self, process: u32) -> bool {
+        let present = self.table.present().into_iter();
+        let mut defined = present.filter_map(|(id, _)| self.defined.get(id.0 as usize));
+        self.looked_at.contains(&process) || defined.any(|vcpu| vcpu.vmm_pid == process)
     }
 
     /// Defines those who have come, and those anew of whom more is known.
@@ -74,6 +101,9 @@ impl Roll {
     ) -> std::io::Result<()> {
         self.see(object)?;
         let anew = std::mem::take(&mut self.stale);
+        if anew {
+            self.name_those_who_ended(sink);
+        }
         for (id, place) in self.table.present() {
             let is_known = (id.0 as usize) < self.defined.len();
             if anew || !is_known {
@@ -94,6 +124,9 @@ impl Roll {
     /// Vacates the places of those whose VM was seen at the look before, and is not among these.
     pub(super) fn forget_gone(&mut self, object: &Object, vms: &[Vm]) -> std::io::Result<()> {
         let gone = self.gone(vms);
+        let mut names = std::mem::take(&mut self.names);
+        names.keep(|process| !gone.contains(&process) || self.is_heard_of(process));
+        self.names = names;
         let mut outlived = std::mem::take(&mut self.outlived);
         let present = self.table.present().into_iter();
         outlived.extend(present.filter(|(id, _)| {
@@ -118,7 +151,7 @@ impl Roll {
     ) -> std::io::Result<VcpuId> {
         if self.table.at(place).is_none() {
             for place in self.table.newcomers(object)? {
-                self.unasked.push(read(object, place)?.tgid);
+                self.welcome(read(object, place)?.tgid);
             }
             self.define(object, sink)?;
         }
@@ -153,6 +186,35 @@ impl Roll {
             .collect()
     }
 
+    /// The same without those at whose processes somebody looks: it is not known yet which vCPU of
+    /// their VM they are.
+    pub(super) fn looked_up(&self) -> Vec<Vcpu> {
+        let mut vcpus = self.present();
+        vcpus.retain(|vcpu| {
+            let process = vcpu.vmm_pid;
+            !self.looked_at.contains(&process) && !self.unasked.contains(&process)
+        });
+        vcpus
+    }
+
+    /// Gives up the place of one who has ended and was told.
+    pub(super) fn bury(&mut self, object: &Object, id: VcpuId, place: u32) -> std::io::Result<()> {
+        let wire = read(object, place)?;
+        if self.looked_at.contains(&wire.tgid) {
+            self.nameless.push((id, wire));
+        }
+        self.table.free(object, place)
+    }
+
+    /// Defines those anew who ended before their processes had been looked at.
+    fn name_those_who_ended(&mut self, sink: &mut dyn FnMut(Event)) {
+        let is_told = |(_, wire): &mut (_, WireVcpu)| !self.looked_at.contains(&wire.tgid);
+        let told: Vec<(VcpuId, WireVcpu)> = self.nameless.extract_if(.., is_told).collect();
+        for (id, wire) in told {
+            self.define_as(id, &wire, sink);
+        }
+    }
+
     fn define_one(
         &mut self,
         object: &Object,
@@ -160,14 +222,18 @@ impl Roll {
         place: u32,
         sink: &mut dyn FnMut(Event),
     ) -> std::io::Result<()> {
-        let known = self.vcpu(id, &read(object, place)?);
+        self.define_as(id, &read(object, place)?, sink);
+        Ok(())
+    }
+
+    fn define_as(&mut self, id: VcpuId, wire: &WireVcpu, sink: &mut dyn FnMut(Event)) {
+        let known = self.vcpu(id, wire);
         match self.defined.get_mut(id.0 as usize) {
-            Some(defined) if *defined == known => return Ok(()),
+            Some(defined) if *defined == known => return,
             Some(defined) => *defined = known.clone(),
             None => self.defined.push(known.clone()),
         }
         sink(Event::Vcpu(known));
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use libbpf_rs::Object;
 use vmnoise_events::{Event, Vcpu, VcpuExit, VcpuId, VcpuInterval};
 
 use super::Streaming;
-use super::clocks::{Clocks, Look};
+use super::clocks::{ClockLook, Clocks};
 use super::decode::ExitDecoder;
 use super::roll::Roll;
 use crate::error::{LoadError, TraceError};
@@ -71,7 +71,12 @@ impl Stream {
     }
 
     /// Tells what this look has to tell of the clocks of these vCPUs' guests.
-    pub(super) fn tell_clocks(&mut self, look: &Look, vcpus: &[Vcpu], sink: &mut dyn FnMut(Event)) {
+    pub(super) fn tell_clocks(
+        &mut self,
+        look: &ClockLook,
+        vcpus: &[Vcpu],
+        sink: &mut dyn FnMut(Event),
+    ) {
         let writes = self.records.ask(ExitDecoder::take_writes);
         let clocks = self.clocks.look(vcpus, look, &writes);
         clocks.into_iter().map(Event::VcpuClock).for_each(sink);

@@ -14,7 +14,7 @@ pub(super) fn vcpu(
     kvm_run_only: bool,
 ) -> VcpuTotals {
     let isa = isa(wire.isa);
-    let worst = (wire.worst.end_mono_ns > 0).then(|| exit(&wire.worst, isa));
+    let worst = (wire.worst.end_mono_ns > 0).then(|| Box::new(exit(&wire.worst, isa)));
     let known = globals.reasons_known as usize;
     let codes = globals.code_of_reason.iter().enumerate();
     VcpuTotals {

@@ -10,31 +10,50 @@ use crate::host::Vm;
 /// The `id` of a vCPU that no event named.
 const NO_ID: u32 = u32::MAX;
 
+/// What was learned of processes, for as long as these have their numbers.
 #[derive(Debug, Default)]
-pub(super) struct VmNames {
-    /// By the process of the VMM.
-    names: BTreeMap<u32, Name>,
-    /// Numbers of vCPUs by thread.
+pub(super) struct VmNames(BTreeMap<u32, Learned>);
+
+#[derive(Debug)]
+struct Learned {
+    name: Name,
+    /// Numbers of vCPUs by thread: of all that it has or had.
     numbers: BTreeMap<u32, u32>,
 }
 
 impl VmNames {
     pub(super) fn learn(&mut self, vms: Vec<Vm>) {
         for vm in vms {
+            let learned = self.0.entry(vm.pid).or_insert_with(|| Learned {
+                name: vm.name.clone(),
+                numbers: BTreeMap::new(),
+            });
+            learned.name = vm.name;
             let threads = vm.vcpus.iter().map(|vcpu| (vcpu.tid, vcpu.id));
-            self.numbers.extend(threads);
-            self.names.insert(vm.pid, vm.name);
+            learned.numbers.extend(threads);
         }
+    }
+
+    /// Another process has this number, or may have it by now.
+    pub(super) fn forget(&mut self, process: u32) {
+        self.0.remove(&process);
+    }
+
+    /// Forgets all processes but these.
+    pub(super) fn keep(&mut self, is_there: impl Fn(u32) -> bool) {
+        self.0.retain(|process, _| is_there(*process));
     }
 
     pub(super) fn vcpu(&self, id: VcpuId, wire: &WireVcpu, sees_kvm: bool) -> Vcpu {
         let told = (wire.id != NO_ID).then_some(wire.id);
-        let vm_name = self.names.get(&wire.tgid).cloned();
+        let learned = self.0.get(&wire.tgid);
+        let vm_name = learned.map(|learned| learned.name.clone());
+        let number = learned.and_then(|learned| learned.numbers.get(&wire.tid).copied());
         Vcpu {
             id,
             tid: wire.tid,
             vmm_pid: wire.tgid,
-            number: told.or_else(|| self.numbers.get(&wire.tid).copied()),
+            number: told.or(number),
             vm: wire.vm,
             vm_name: vm_name.unwrap_or_else(|| format!("vm:{}", wire.tgid).into()),
             sees_kvm,

@@ -8,6 +8,7 @@ mod root {
     mod kvm;
     mod observed;
     mod steal;
+    mod stops;
     mod tasks;
     mod timer;
     mod unseen;

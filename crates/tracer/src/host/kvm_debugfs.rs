@@ -44,8 +44,6 @@ impl GuestTsc {
 /// A vCPU in debugfs.
 #[derive(Debug)]
 pub(super) struct VcpuFolder {
-    /// `PID-FD`: the thread that made the VM, and its file.
-    pub(super) vm: String,
     /// The vCPU's number in its VM.
     pub(super) number: u32,
     /// Its thread.
@@ -66,26 +64,22 @@ impl Host {
     /// The clocks of all guests that KVM tells, each with its vCPU's thread and number. One
     /// that runs a guest of its own right now tells that one's, and is left out.
     pub fn guest_tscs(&self) -> Vec<(u32, u32, GuestTsc)> {
-        let folders = self.vcpu_folders().into_iter();
+        let folders = self.vcpu_folders(|_| true).into_iter();
         folders
             .filter_map(|vcpu| Some((vcpu.tid, vcpu.number, guest_tsc(&vcpu.path)?)))
             .collect()
     }
 
-    /// The vCPUs that have run.
-    pub(super) fn vcpu_folders(&self) -> Vec<VcpuFolder> {
-        let vms = children(&self.root.join(KVM));
-        vms.flat_map(|(vm, folder)| children(&folder).map(move |vcpu| (vm.clone(), vcpu)))
-            .filter_map(|(vm, (name, path))| {
+    /// The vCPUs that have run, of the VMs that are wanted by their names `PID-FD`: the thread
+    /// that made the VM, and its file.
+    pub(super) fn vcpu_folders(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<VcpuFolder> {
+        let vms = children(&self.root.join(KVM)).filter(|(vm, _)| is_wanted(vm));
+        vms.flat_map(|(_, folder)| children(&folder))
+            .filter_map(|(name, path)| {
                 let number = name.strip_prefix("vcpu")?.parse().ok()?;
                 // 0 until the vCPU has run.
                 let tid = number_in(&path.join("pid")).filter(|&tid| tid != 0)?;
-                Some(VcpuFolder {
-                    vm,
-                    number,
-                    tid,
-                    path,
-                })
+                Some(VcpuFolder { number, tid, path })
             })
             .collect()
     }

@@ -28,7 +28,7 @@ pub use rights::{Capabilities, Capability, Lockdown};
 pub use smi::{NoSmiCount, PmuEvent};
 pub use threads::{Place, Thread};
 pub use throttling::{FairServer, Throttling};
-pub use vms::{VcpuThread, Vm};
+pub use vms::{KnownVms, VcpuThread, Vm};
 
 const CPUS: &str = "sys/devices/system/cpu";
 

@@ -1,6 +1,7 @@
 //! The virtual machines of this host: processes that hold a VM of KVM, under the names
 //! people gave them, and the threads that are their vCPUs.
 
+mod known;
 mod name;
 mod policy;
 
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use vmnoise_events::Name;
 
 use super::{Host, cpu_list};
+pub use known::KnownVms;
 
 /// A process that holds VMs of KVM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,23 +39,15 @@ pub struct VcpuThread {
 
 impl Host {
     /// Every process that holds a VM, by process id. Without the right to look into the
-    /// files of other users' processes theirs are not seen.
+    /// files of other users' processes theirs are not seen. Reads where each file of each
+    /// process leads: [`KnownVms`] does not.
     pub fn vms(&self) -> Vec<Vm> {
         let mut vms: Vec<Vm> = numbered(&self.root.join("proc"))
-            .filter(|(_, process)| holds_vm(process))
+            .filter(|(_, process)| file_of_vm(process).is_some())
             .filter_map(|(pid, process)| self.vm(pid, &process))
             .collect();
         vms.sort_by_key(|vm| vm.pid);
         vms
-    }
-
-    /// The same of these processes alone, as far as they still live.
-    pub fn vms_of(&self, processes: &[u32]) -> Vec<Vm> {
-        let folder = |pid: &u32| (*pid, self.root.join(format!("proc/{pid}")));
-        let processes = processes.iter().map(folder);
-        processes
-            .filter_map(|(pid, process)| self.vm(pid, &process))
-            .collect()
     }
 
     fn vm(&self, pid: u32, process: &Path) -> Option<Vm> {
@@ -85,19 +79,21 @@ impl Host {
     /// KVM's own list.
     fn vcpus_by_debugfs(&self, pid: u32) -> Vec<(u32, u32)> {
         let of_process = format!("{pid}-");
-        let vcpus = self.vcpu_folders().into_iter();
-        vcpus
-            .filter(|vcpu| vcpu.vm.starts_with(&of_process))
-            .map(|vcpu| (vcpu.number, vcpu.tid))
-            .collect()
+        let vcpus = self.vcpu_folders(|vm| vm.starts_with(&of_process));
+        let vcpus = vcpus.into_iter();
+        vcpus.map(|vcpu| (vcpu.number, vcpu.tid)).collect()
     }
 }
 
-/// Whether a process holds a file of a VM (virt/kvm/kvm_main.c names it `kvm-vm`).
-fn holds_vm(process: &Path) -> bool {
-    children(&process.join("fd"))
-        .filter_map(|(_, file)| fs::read_link(file).ok())
-        .any(|target| target == Path::new("anon_inode:kvm-vm"))
+/// The first file of a VM that a process holds, as a link in /proc.
+fn file_of_vm(process: &Path) -> Option<PathBuf> {
+    let mut files = children(&process.join("fd")).map(|(_, file)| file);
+    files.find(|file| leads_to_vm(file))
+}
+
+/// Whether this file of a process is a VM (virt/kvm/kvm_main.c names it `kvm-vm`).
+fn leads_to_vm(file: &Path) -> bool {
+    fs::read_link(file).is_ok_and(|target| target == Path::new("anon_inode:kvm-vm"))
 }
 
 /// By the names that VMMs give to the threads of their vCPUs.
@@ -143,7 +139,7 @@ mod tests {
     use super::*;
 
     /// A tree with one QEMU of two vCPUs and one process that is no VMM.
-    fn host(debugfs: bool) -> (tempfile::TempDir, Host) {
+    pub(super) fn host(debugfs: bool) -> (tempfile::TempDir, Host) {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -195,7 +191,6 @@ mod tests {
                 .map(|vcpu| (vcpu.id, vcpu.tid, vcpu.cpus.as_str()))
                 .collect();
             assert_eq!(vcpus, [(0, 80, "2"), (1, 81, "3")]);
-            assert_eq!(host.vms_of(&[69, 71]), vms);
         }
     }
 

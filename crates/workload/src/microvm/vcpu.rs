@@ -43,6 +43,8 @@ pub struct Vcpu {
     pub clock: GuestClock,
     /// Returns of KVM_RUN for an exit that a guest was told to make.
     pub vmm_exits: u64,
+    /// Calls of KVM_RUN, from the first one on.
+    pub kvm_runs: u64,
 }
 
 /// The privilege that the guest program runs with.
@@ -95,6 +97,7 @@ impl Vcpu {
             offset_accepted,
             clock,
             vmm_exits: 0,
+            kvm_runs: 0,
         };
 
         vcpu.obey(Command::Touch, &|| false)?;
@@ -127,6 +130,7 @@ impl Vcpu {
             .store(command as u32, Ordering::Release);
         let exercises = command == Command::Exercise;
         while !abandoned() {
+            self.kvm_runs += 1;
             match self.fd.run() {
                 Ok(VcpuExit::IoOut(DONE_PORT, _)) => return Ok(Return::Done),
                 Ok(VcpuExit::Intr) => {}

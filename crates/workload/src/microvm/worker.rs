@@ -1,7 +1,7 @@
 //! The host thread that runs one vCPU, from its set-up to its end.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
 
 use vmnoise_events::{Gap, Policy, Tally};
 
@@ -13,7 +13,7 @@ use super::{Error, GuestClock, VcpuThread};
 use crate::gate::{self, Gate};
 use crate::lease::Lease;
 use crate::mailbox::{Books, Mailbox};
-use crate::measuring_thread::MeasuringThread;
+use crate::measuring_thread::{MeasuringThread, SetUp};
 use crate::thread;
 
 /// A thread at the gate, in the guest, or at its end.
@@ -55,7 +55,7 @@ impl Worker {
         let (vm, index, cpu) = (Arc::clone(&assignment.vm), assignment.index, assignment.cpu);
         let name = format!("vmnoise-vcpu{cpu}");
         let (life, ready) =
-            MeasuringThread::spawn(name, cpu, move |ready| assignment.carry_out(ready))?;
+            MeasuringThread::spawn(name, cpu, move |set_up| assignment.carry_out(set_up))?;
         let Ready {
             tid,
             clock,
@@ -150,7 +150,7 @@ impl Worker {
 }
 
 impl Assignment {
-    fn carry_out(self, ready: &mpsc::SyncSender<Ready>) -> Result<(), Error> {
+    fn carry_out(self, set_up: &SetUp<Ready>) -> Result<(), Error> {
         thread::pin(&[self.cpu])?;
         let mut vcpu = Vcpu::create(&self.vm, self.index, self.cpu)?;
         if let Some(policy) = self.policy {
@@ -162,8 +162,7 @@ impl Assignment {
             steal_clock: vcpu.steal_clock,
             exit_stat: vcpu.stat(EXITS),
         };
-        // Whoever spawned this thread waits for the message.
-        let _ = ready.send(message);
+        set_up.is_done(message)?;
         if !self.gate.pass() {
             return Ok(());
         }

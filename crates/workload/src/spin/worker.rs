@@ -1,7 +1,7 @@
 //! One polling thread, from its set-up to its end.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
 
 use vmnoise_events::{Gap, Policy, Tally};
 
@@ -13,7 +13,7 @@ use super::{Error, SpinThread};
 use crate::cgroup::Cgroup;
 use crate::gate::Gate;
 use crate::lease::Lease;
-use crate::measuring_thread::MeasuringThread;
+use crate::measuring_thread::{MeasuringThread, SetUp};
 use crate::thread;
 
 /// A thread at the gate, polling, or at its end.
@@ -52,7 +52,7 @@ impl Worker {
         let cpu = assignment.cpu;
         let name = format!("vmnoise-spin{cpu}");
         let (life, ready) =
-            MeasuringThread::spawn(name, cpu, move |ready| assignment.carry_out(ready))?;
+            MeasuringThread::spawn(name, cpu, move |set_up| assignment.carry_out(set_up))?;
         Ok(Worker {
             desk: ready.desk,
             thread: SpinThread {
@@ -74,7 +74,7 @@ impl Worker {
 }
 
 impl Assignment {
-    fn carry_out(self, ready: &mpsc::SyncSender<Ready>) -> Result<(), Error> {
+    fn carry_out(self, set_up: &SetUp<Ready>) -> Result<(), Error> {
         // The group may be what allows the CPU, and the CPU what allows the policy.
         if let Some(cgroup) = &self.cgroup {
             cgroup.admit_thread()?;
@@ -89,8 +89,7 @@ impl Assignment {
         let mut steal = StealClock::new(self.steal_reader);
         let limit = &desk.mailbox.orders.blind_limit_tsc;
         limit.fetch_add(steal.usual_cost_tsc(), Ordering::Relaxed);
-        // Whoever spawned this thread waits for the message.
-        let _ = ready.send(Ready {
+        set_up.is_done(Ready {
             tid: thread::tid(),
             desk: Arc::clone(&desk),
             known: Known {
@@ -98,7 +97,7 @@ impl Assignment {
                 reloads: steal.counts_reloads(),
                 interference: self.interference_counter.is_some(),
             },
-        });
+        })?;
         if !self.gate.pass() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! One periodic task, from its set-up to its end.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
 
 use rustix::mm::{MlockAllFlags, mlockall};
 use vmnoise_events::Policy;
@@ -12,7 +12,7 @@ use super::{Error, TimerSteps, TimerThread};
 use crate::cgroup::Cgroup;
 use crate::gate::Gate;
 use crate::lease::Lease;
-use crate::measuring_thread::MeasuringThread;
+use crate::measuring_thread::{MeasuringThread, SetUp};
 use crate::spin::StealReader;
 use crate::thread;
 
@@ -50,7 +50,7 @@ impl Worker {
         let cpu = assignment.cpu;
         let name = format!("vmnoise-timer{cpu}");
         let (life, ready) =
-            MeasuringThread::spawn(name, cpu, move |ready| assignment.carry_out(ready))?;
+            MeasuringThread::spawn(name, cpu, move |set_up| assignment.carry_out(set_up))?;
         Ok(Worker {
             desk: ready.desk,
             thread: TimerThread {
@@ -63,7 +63,7 @@ impl Worker {
 }
 
 impl Assignment {
-    fn carry_out(self, ready: &mpsc::SyncSender<Ready>) -> Result<(), Error> {
+    fn carry_out(self, set_up: &SetUp<Ready>) -> Result<(), Error> {
         // The group may be what allows the CPU, and the CPU what allows the policy.
         if let Some(cgroup) = &self.cgroup {
             cgroup.admit_thread()?;
@@ -77,11 +77,10 @@ impl Assignment {
         // Refused (RLIMIT_MEMLOCK), the pages are at the kernel's mercy, and what it makes
         // of that is latency.
         let _ = mlockall(MlockAllFlags::CURRENT);
-        // Whoever spawned this thread waits for the message.
-        let _ = ready.send(Ready {
+        set_up.is_done(Ready {
             tid: thread::tid(),
             desk: Arc::clone(&desk),
-        });
+        })?;
         if !self.gate.pass() {
             return Ok(());
         }

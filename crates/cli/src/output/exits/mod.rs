@@ -156,7 +156,6 @@ impl<'a> ExitsView<'a> {
 
     /// A turn of the loop that drains events, as [`super::view::View::turn`].
     pub fn turn(&mut self) {
-        self.stream.turn();
         if let Some(frame) = &mut self.frame {
             frame.turn();
         }

@@ -17,10 +17,10 @@ fn hist(options: &[&str]) -> String {
     let Command::Exits(exits) = arguments.command else {
         panic!("{:?}", arguments.command);
     };
-    let Some(ExitsMode::Hist(arguments)) = exits.mode else {
+    let Some(ExitsMode::Hist(arguments)) = &exits.mode else {
         panic!("{:?}", exits.mode);
     };
-    hist::render(Duration::from_secs(1), &summary(), &arguments)
+    hist::render(Duration::from_secs(1), &summary(), arguments)
 }
 
 #[test]

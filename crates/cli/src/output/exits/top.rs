@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vmnoise_explain::{ExitsSummary, Taken, VcpuExits, VcpuTime, WorstExit};
+use vmnoise_explain::{ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, WorstExit};
 
 use super::parts;
 use super::powers::Powers;
@@ -89,8 +89,10 @@ fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
 
 /// The columns of `perf kvm stat`, then ours.
 fn reasons(vcpu: &VcpuExits) -> String {
-    let samples: u64 = vcpu.reasons.iter().map(|reason| reason.count).sum();
-    let total_ns: u64 = vcpu.reasons.iter().map(|reason| reason.total_ns).sum();
+    // What a recording says of them may be made up.
+    let all =
+        |of: fn(&ReasonExits) -> u64| vcpu.reasons.iter().map(of).fold(0, u64::saturating_add);
+    let (samples, total_ns) = (all(|reason| reason.count), all(|reason| reason.total_ns));
     let us = |ns: u64| format!("{:.2}", ns as f64 / 1e3);
     let powers = Powers::of(&vcpu.reasons);
     let rows: Vec<[String; 10]> = vcpu

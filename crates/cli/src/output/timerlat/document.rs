@@ -3,7 +3,7 @@
 use serde::Serialize;
 use vmnoise_events::{FinishReason, RunFacts, Rung};
 use vmnoise_explain::{
-    CpuWakeups, FedCpu, FeedSummary, Losses, OwnCostSummary, Summary, WorstWakeup,
+    CpuSummary, CpuWakeups, FedCpu, FeedSummary, Losses, OwnCostSummary, Summary, WorstWakeup,
 };
 
 use crate::output::json::Head;
@@ -36,6 +36,8 @@ pub struct Ending<'a> {
 struct CpuDocument<'a> {
     #[serde(flatten)]
     cpu: &'a CpuWakeups,
+    /// How long it was stopped.
+    not_measured_ns: Option<u64>,
     /// What its host told by its feed.
     host: Option<&'a FedCpu>,
     /// Those of the latest wake-ups of the run that were on this CPU.
@@ -50,7 +52,8 @@ impl<'a> LatencyDocument<'a> {
         let cpus = wakeups.map_or(&[][..], |wakeups| &wakeups.cpus);
         let document = |cpu: &'a CpuWakeups| CpuDocument {
             cpu,
-            host: fed_of(summary, cpu.cpu),
+            not_measured_ns: of_cpu(summary, cpu.cpu).and_then(|it| it.not_measured_ns),
+            host: of_cpu(summary, cpu.cpu).and_then(|it| it.host.as_ref()),
             worst: worst.iter().filter(|it| it.cpu == cpu.cpu).collect(),
         };
         LatencyDocument {
@@ -63,9 +66,8 @@ impl<'a> LatencyDocument<'a> {
     }
 }
 
-fn fed_of(summary: &Summary, cpu: u32) -> Option<&FedCpu> {
-    let mut cpus = summary.cpus.iter();
-    cpus.find(|it| it.cpu == cpu)?.host.as_ref()
+fn of_cpu(summary: &Summary, cpu: u32) -> Option<&CpuSummary> {
+    summary.cpus.iter().find(|it| it.cpu == cpu)
 }
 
 impl<'a> Ending<'a> {

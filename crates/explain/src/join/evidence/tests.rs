@@ -10,7 +10,10 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const HZ: u64 = 1_000_000_000;
 /// As much as `Matcher` gives a guest's only CPU.
-const ROOM: usize = 1 << 20;
+const LOOKS: Looks = Looks {
+    aim: 1 << 20,
+    most: 1 << 20,
+};
 /// How far the recorded clock is off.
 const OFF: u64 = 30 * MS;
 
@@ -54,7 +57,7 @@ fn a_hundred_thousand_exits_by_a_wrong_clock_are_refused_and_soon() {
     let (felt, exits) = felt(100_000, OFF);
     let holes = Holes::of(&felt);
     let begun = Instant::now();
-    let evidence = tests(&holes, &exits).conclude(&holes, HZ, ROOM);
+    let evidence = tests(&holes, &exits).conclude(&holes, HZ, LOOKS);
     println!("{:?}: {evidence:?}", begun.elapsed());
     assert!(evidence.tested > 1_000);
     assert_eq!(Verdict::of(evidence.decades), Verdict::Refused);

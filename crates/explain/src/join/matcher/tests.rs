@@ -23,7 +23,7 @@ fn facts(workload: &str) -> RunFacts {
 }
 
 /// A pair of gaps and exits each 1000 ns that agree, of which so many may be kept.
-fn tested(gaps: usize, exits: usize) -> u64 {
+fn recurring(gaps: usize, exits: usize) -> Matcher {
     let mut matcher = Matcher::new(&facts("spin"), &facts("vcpus")).unwrap();
     (matcher.gaps_left, matcher.away_left) = (gaps, exits);
     let vcpu = VcpuId(0);
@@ -88,8 +88,12 @@ fn tested(gaps: usize, exits: usize) -> u64 {
         }));
         matcher.host(&Event::Watermark(at));
     }
+    matcher
+}
+
+fn tested(gaps: usize, exits: usize) -> u64 {
     // All of it recurs each 1000 ns: nothing is proven, and told what was tested.
-    let Err(JoinError::Unpaired(unpaired)) = matcher.conclude() else {
+    let Err(JoinError::Unpaired(unpaired)) = recurring(gaps, exits).conclude() else {
         panic!("a clock that is off by a period fits as well");
     };
     let pair = unpaired.pairing.candidates[0].pairs[0].clone();
@@ -107,4 +111,20 @@ fn what_is_not_kept_is_not_tested() {
         "whether more gaps were felt is not known"
     );
     assert_eq!(tested(KEPT, 50), 49);
+}
+
+#[test]
+fn all_vcpus_together_look_in_proportion_to_what_is_kept() {
+    let mut matcher = recurring(KEPT, KEPT);
+    let most = |matcher: &Matcher, tries| matcher.looks(tries).most;
+    // As much as ever, where one of few is tried.
+    assert_eq!(most(&matcher, 1), 2 * LAID);
+    assert_eq!(most(&matcher, 1_000), LEAST_IN_ALL / 1_000);
+    for kept in [50_000, 200_000] {
+        matcher.away_left = KEPT - kept;
+        let all = most(&matcher, 1_000) * 1_000 / LOOKS;
+        assert!((kept..kept + 1_000).contains(&all), "{all} of {kept}");
+    }
+    matcher.away_left = 0;
+    assert_eq!(most(&matcher, 1_000), LAID_IN_ALL / 1_000);
 }

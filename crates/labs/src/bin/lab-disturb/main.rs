@@ -10,7 +10,8 @@
 //! `lab-disturb monitor THREAD COUNT EVERY_MS WORD...` waits until a
 //! thread whose name begins with THREAD is at work, and then says the words COUNT times
 //! to QEMU's monitor; `lab-disturb unplug CPU RECORDING` takes the CPU offline for a
-//! moment, once that recording has grown, and `lab-disturb online CPU` waits until it is back.
+//! moment, once that recording has grown, and `lab-disturb online CPU` waits until it is back;
+//! `lab-disturb memory` takes all memory that there is, until the kernel ends it.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -18,12 +19,15 @@ mod flood;
 mod turns;
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::thread::{Builder, available_parallelism};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use rustix::process::setpriority_process;
 use rustix::time::{ClockId, clock_gettime};
 use vmnoise_events::Policy;
 use vmnoise_labs::bed::inside;
@@ -86,12 +90,14 @@ fn main() -> Result<()> {
             let every = Duration::from_millis(every_ms.parse()?);
             monitor(thread, count.parse()?, every, &words.join(" "))
         }
+        ["memory"] => match memory()? {},
         ["unplug", cpu, recording] => unplug(cpu.parse()?, recording),
         ["online", cpu] => wait_for_cpu(cpu.parse()?),
         _ => bail!(
             "usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG | storm CPU | litter CPU | \
              turns CPU BURST_US EVERY_US LOG | clock | expiries CPU COUNT EVERY_US TIMES | \
-             timeouts CPU COUNT EVERY_US | monitor THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING | online CPU"
+             timeouts CPU COUNT EVERY_US | monitor THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING | online CPU | \
+             memory"
         ),
     }
 }
@@ -230,6 +236,22 @@ fn unplug(cpu: u32, recording: &str) -> Result<()> {
     std::fs::write(&online, "0").with_context(|| online.clone())?;
     std::thread::sleep(Duration::from_millis(500));
     std::fs::write(&online, "1").with_context(|| online.clone())
+}
+
+/// Of all processes the kernel chooses this one when nothing is left (proc_pid_oom_score_adj(5)).
+fn memory() -> Result<Infallible> {
+    ensure!(
+        Path::new(inside::COMMANDS).exists(),
+        "this takes all memory of the machine: inside a lab only"
+    );
+    std::fs::write("/proc/self/oom_score_adj", "1000")?;
+    // Pollers on every CPU would make it take minutes.
+    setpriority_process(None, -20)?;
+    let mut taken = Vec::new();
+    loop {
+        // Not zeroes: those are not there before they are written to. Large enough for huge pages.
+        taken.push(vec![1_u8; 64 << 20]);
+    }
 }
 
 fn wait_for_cpu(cpu: u32) -> Result<()> {

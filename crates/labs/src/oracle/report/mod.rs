@@ -85,7 +85,10 @@ pub fn beside(found: &BesideKernel, repeats: bool) -> String {
          | how many | {} | {} |\n| without a counterpart | {} | {} |\n\
          | median ns of the kernel's, and of what ours have of each | {kernel_ns} | {our_ns} |\n\
          | median ns that ours lack | | {untold_ns} |\n",
-        gaps.kernel, gaps.ours, gaps.missed, gaps.surplus
+        gaps.kernel,
+        gaps.ours,
+        gaps.missed.len(),
+        gaps.surplus.len()
     );
     text += &format!(
         "\n### One after the other, each alone\n\n| per second | kernel | vmnoise |\n|---|---|---|\n{}",

@@ -24,6 +24,9 @@ pub(super) const IDLE: u32 = 0;
 pub(super) const VCPU: u32 = 100;
 pub(super) const SLEEPS: u64 = 1;
 pub(super) const RUNNABLE: u64 = 0;
+/// TASK_STOPPED and TASK_TRACED of include/linux/sched.h.
+pub(super) const STOPPED: u64 = 0x104;
+pub(super) const TRACED: u64 = 0x8;
 /// Smallest ring buffer: one page.
 pub(super) const PAGE: u32 = 4096;
 

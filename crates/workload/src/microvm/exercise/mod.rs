@@ -127,6 +127,8 @@ pub struct Exercised {
     pub runtime_tsc: u64,
     /// Exits that KVM_RUN returned for: those that the VMM answered.
     pub vmm_exits: u64,
+    /// Calls of KVM_RUN in all of the vCPU's life, its set-up included.
+    pub kvm_runs: u64,
     /// What KVM counted from before the first entry to after the last, with what
     /// starts and stops the exercise.
     pub kvm: KvmCounts,
@@ -201,12 +203,20 @@ impl KvmStats {
     }
 }
 
-/// Exercises until the time is up or `enough` says so, and returns what each vCPU
-/// did, in the order of [`Config::cpus`].
+/// A guest that is set up and waits.
+#[derive(Debug)]
+pub struct Prepared {
+    vm: Arc<Vm>,
+    gate: Arc<Gate>,
+    workers: Vec<Worker>,
+    duration: Duration,
+}
+
+/// Sets up the guest.
 ///
 /// # Errors
-/// What this machine lacks, or how it refused the exit, with the remedy.
-pub fn run(config: &Config, enough: &dyn Fn() -> bool) -> Result<Vec<Exercised>, Error> {
+/// What this machine lacks, with the remedy.
+pub fn prepare(config: &Config) -> Result<Prepared, Error> {
     let vm = Arc::new(Vm::create(&config.cpus, None)?);
     let gate = Arc::new(Gate::default());
     let mut workers: Vec<Worker> = Vec::new();
@@ -214,22 +224,42 @@ pub fn run(config: &Config, enough: &dyn Fn() -> bool) -> Result<Vec<Exercised>,
         let worker = Worker::spawn(&vm, &gate, config, index).inspect_err(|_| gate.close())?;
         workers.push(worker);
     }
-    gate.open();
-    let start = Instant::now();
-    while workers.iter().any(|worker| worker.life.running()) {
-        std::thread::sleep(LOOK);
-        if enough() {
-            (0..workers.len()).for_each(|index| vm.memory.mailbox(index).set_deadline(0));
+    Ok(Prepared {
+        vm,
+        gate,
+        workers,
+        duration: config.duration,
+    })
+}
+
+impl Prepared {
+    /// Exercises until the time is up or `enough` says so, and returns what each vCPU
+    /// did, in the order of [`Config::cpus`].
+    ///
+    /// # Errors
+    /// How this machine refused the exit, with the remedy.
+    pub fn run(self, enough: &dyn Fn() -> bool) -> Result<Vec<Exercised>, Error> {
+        let Prepared {
+            vm, gate, workers, ..
+        } = self;
+        gate.open();
+        let start = Instant::now();
+        while workers.iter().any(|worker| worker.life.running()) {
+            std::thread::sleep(LOOK);
+            if enough() {
+                (0..workers.len()).for_each(|index| vm.memory.mailbox(index).set_deadline(0));
+            }
+            if start.elapsed() > self.duration + PATIENCE {
+                gate.close();
+                workers.iter().for_each(|worker| gate::kick(worker.tid));
+            }
         }
-        if start.elapsed() > config.duration + PATIENCE {
-            gate.close();
-            workers.iter().for_each(|worker| gate::kick(worker.tid));
-        }
+        workers.into_iter().map(Worker::end).collect()
     }
-    workers.into_iter().map(Worker::end).collect()
 }
 
 /// A thread that runs one vCPU.
+#[derive(Debug)]
 struct Worker {
     cpu: u32,
     tid: u32,
@@ -249,16 +279,16 @@ impl Worker {
         let (vm, gate, config) = (Arc::clone(vm), Arc::clone(gate), config.clone());
         let (done, answer) = mpsc::sync_channel(1);
         let name = format!("vmnoise-vcpu{cpu}");
-        let (life, tid) = MeasuringThread::spawn(name, cpu, move |ready| {
+        let (life, tid) = MeasuringThread::spawn(name, cpu, move |set_up| {
             thread::pin(&[cpu])?;
             let mut vcpu = Vcpu::create(&vm, index, cpu)?;
             vcpu.set_privilege(config.exercise.privilege())?;
             if let Some(policy) = config.policy {
                 thread::set_policy(policy)?;
             }
-            // Whoever spawned this thread waits for the message, and for the answer.
-            let _ = ready.send(thread::tid());
+            set_up.is_done(thread::tid())?;
             if gate.pass() {
+                // Whoever spawned this thread waits for the answer.
                 let _ = done.send(exercise(&vm, &mut vcpu, &config, &gate)?);
             }
             Ok(())
@@ -304,6 +334,7 @@ fn exercise(vm: &Vm, vcpu: &mut Vcpu, config: &Config, gate: &Gate) -> Result<Ex
         exit_tsc,
         runtime_tsc,
         vmm_exits: vcpu.vmm_exits - before,
+        kvm_runs: vcpu.kvm_runs,
         kvm,
     })
 }

@@ -9,8 +9,8 @@ use vmnoise_events::{
 };
 
 use crate::exits::{
-    REASONS, Streaming, clocks::Look, maps::Maps, roll::Roll, stream::Stream, table::Table, totals,
-    wire,
+    REASONS, Streaming, clocks::ClockLook, maps::Maps, roll::Roll, stream::Stream, table::Table,
+    totals, wire,
 };
 
 use super::moment::Moment;
@@ -270,7 +270,7 @@ impl Handlers {
     /// Everything told so far, once the clocks of this machine were looked at, where vCPUs
     /// have this number.
     pub(super) fn clocks(&self, host: &Host, number: u32) -> Vec<Event> {
-        let look = Look::at(host);
+        let look = ClockLook::at(host);
         self.told();
         let mut told = self.told.borrow_mut();
         let mut roll = self.roll.borrow_mut();
@@ -292,9 +292,9 @@ impl Handlers {
         let mut roll = self.roll.borrow_mut();
         roll.look(&self.object).unwrap();
         let ended = roll.table.take_ended();
-        let ended = ended.into_iter().map(|(_, place)| {
+        let ended = ended.into_iter().map(|(id, place)| {
             let tid = self.wire_vcpu(place).tid;
-            roll.table.free(&self.object, place).unwrap();
+            roll.bury(&self.object, id, place).unwrap();
             (place, tid)
         });
         ended.collect()
@@ -311,12 +311,30 @@ impl Handlers {
         let vms: Vec<Vm> = processes.iter().map(|&pid| vm(pid)).collect();
         let mut roll = self.roll.borrow_mut();
         roll.forget_gone(&self.object, &vms).unwrap();
-        roll.learn(vms);
+        roll.learn(&[], vms);
     }
 
     /// What the VM of this process is called, whether it can be seen or not.
     pub(super) fn learns(&self, process: u64) {
-        self.roll.borrow_mut().learn(vec![vm(process)]);
+        let looked_at = [process as u32];
+        self.roll.borrow_mut().learn(&looked_at, vec![vm(process)]);
+    }
+
+    /// Processes of those who came since the last call: somebody looks at them from now on.
+    pub(super) fn newcomers(&self) -> Vec<u32> {
+        self.roll.borrow_mut().look(&self.object).unwrap()
+    }
+
+    /// What the VMs of vCPUs are called that are defined, or defined anew, since the last call.
+    pub(super) fn names(&self) -> Vec<(VcpuId, String)> {
+        let mut names = Vec::new();
+        let mut name = |event| match event {
+            Event::Vcpu(vcpu) => names.push((vcpu.id, vcpu.vm_name.into())),
+            other => panic!("no vCPU: {other:?}"),
+        };
+        let mut roll = self.roll.borrow_mut();
+        roll.define(&self.object, &mut name).unwrap();
+        names
     }
 
     /// The place that the kernel has for a thread; `None` where it knows none.

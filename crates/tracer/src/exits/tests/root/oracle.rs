@@ -45,7 +45,7 @@ fn counted_as_painted(counted: &VcpuTotals, painted: &Painted) -> TestCaseResult
     let noise = |exit: &&Exit| exit.dur_ns() - exit.split.halted;
     let worst = exits.iter().rev().max_by_key(noise);
     let worst = worst.filter(|exit| noise(exit) > 0);
-    prop_assert_eq!(counted.worst.as_ref(), worst);
+    prop_assert_eq!(counted.worst.as_deref(), worst);
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! vCPUs that come and go: places are few, and each vCPU is counted once and as itself.
 
+use vmnoise_events::VcpuId;
+
 use super::harness::{CPUID, Handlers, PLACES, SLEEPS, TASK, VCPU};
 
 /// Makes this many exits of 100 ns, one after the other.
@@ -144,6 +146,46 @@ fn a_vcpu_whose_vm_was_never_seen_keeps_its_place() {
         handlers.vms_are(&[TASK]);
         assert_eq!(handlers.place_of(VCPU), Some(1));
     }
+}
+
+/// Looking at a process takes longer than it lives: what it was called is told all the same.
+#[test]
+fn a_vcpu_that_has_ended_is_named_as_soon_as_its_name_is_known() {
+    for ends_first in [true, false] {
+        let handlers = Handlers::new();
+        let now_ns = exits(&handlers, VCPU, 1_000, 2);
+        let process = handlers.wire_vcpu(1).tgid;
+        assert_eq!(handlers.newcomers(), [process]);
+        let number = format!("vm:{process}");
+        assert_eq!(handlers.names(), [(VcpuId(0), number)]);
+        ends(&handlers, VCPU, now_ns);
+        if ends_first {
+            assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
+        }
+        handlers.learns(u64::from(process));
+        assert_eq!(handlers.names(), [(VcpuId(0), "web".to_owned())]);
+        // Later on the process is another's, and so is its name.
+        handlers.learns(u64::from(process));
+        assert_eq!(handlers.names(), []);
+    }
+}
+
+/// The number of a process that has ended is another's, which ends before anybody looks at it.
+#[test]
+fn a_process_does_not_inherit_the_name_that_its_number_had() {
+    let handlers = Handlers::new();
+    let now_ns = exits(&handlers, VCPU, 1_000, 2);
+    let process = handlers.wire_vcpu(1).tgid;
+    assert_eq!(handlers.newcomers(), [process]);
+    handlers.learns(u64::from(process));
+    assert_eq!(handlers.names(), [(VcpuId(0), "web".to_owned())]);
+    ends(&handlers, VCPU, now_ns);
+    assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
+
+    exits(&handlers, VCPU, now_ns + 1_000, 2);
+    assert_eq!(handlers.newcomers(), [process]);
+    let number = format!("vm:{process}");
+    assert_eq!(handlers.names(), [(VcpuId(1), number)]);
 }
 
 /// Its VM closes, all processes are looked at, and before that look counts it enters the next one.

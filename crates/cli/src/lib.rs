@@ -1,0 +1,114 @@
+//! `vmnoise`: measures every moment a CPU is taken from a virtual machine, and
+//! says who took it. This page parses, runs, and turns the outcome into a status.
+//!
+//! A library, so that fuzzing runs the commands themselves; the program is one line (`main.rs`).
+#![forbid(unsafe_code)]
+
+mod actions;
+mod args;
+mod commands;
+mod condition;
+mod exercise_name;
+mod exits_measure;
+mod exits_session;
+mod feed;
+#[cfg(test)]
+mod fixtures;
+mod foreign;
+mod frame;
+mod host_feed;
+mod interrupt;
+mod loss_news;
+mod measure;
+mod observed;
+mod outer_steal;
+mod output;
+mod own_stop;
+mod poller;
+mod priority;
+mod progress;
+mod reaction;
+mod reason_names;
+mod recent_trace;
+mod recorder;
+mod rights;
+mod rungs;
+mod saving;
+mod say;
+mod session;
+mod shell;
+mod status;
+mod units;
+mod vm_finder;
+mod warm_up;
+mod write_behind;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use crate::args::{Arguments, Command};
+use crate::rights::Work;
+use crate::status::Status;
+
+/// Runs one command line, the program's name first, to the status with which it ends. The process
+/// has given up its rights then.
+pub fn run(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
+    parse_and(command_line, |command| {
+        if is_about_files(&command) {
+            rights::begin(None)?;
+            rights::keep(&[Work::SaveFiles])?;
+        }
+        carry_out(command)
+    })
+}
+
+/// Runs a command line that is about files alone, and gives up nothing: for fuzzing, which runs
+/// another one afterwards.
+#[doc(hidden)]
+pub fn run_and_keep_rights(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
+    parse_and(command_line, |command| {
+        assert!(is_about_files(&command), "others give up rights as they go");
+        carry_out(command)
+    })
+}
+
+fn parse_and(
+    command_line: impl IntoIterator<Item = OsString>,
+    run: impl FnOnce(Command) -> Result<Status>,
+) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(command_line) {
+        Ok(arguments) => arguments,
+        Err(error) => return status::of_usage(&error).into(),
+    };
+    match run(arguments.command) {
+        Ok(status) => status.into(),
+        Err(error) => Status::of_error(&error).into(),
+    }
+}
+
+/// Whether it measures nothing.
+fn is_about_files(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Explain(_) | Command::Report(_) | Command::Compare(_) | Command::Export(_)
+    )
+}
+
+fn carry_out(command: Command) -> Result<Status> {
+    match command {
+        Command::Microvm(arguments) => commands::microvm::run(&arguments),
+        Command::Osnoise(arguments) => commands::osnoise::run(&arguments),
+        Command::Timerlat(arguments) => commands::timerlat::run(&arguments),
+        Command::Exits(arguments) => commands::exits::run(&arguments),
+        Command::Explain(arguments) => commands::explain::run(&arguments),
+        Command::Report(arguments) => commands::report::run(&arguments),
+        Command::Compare(arguments) => commands::compare::run(&arguments),
+        Command::Export(arguments) => commands::export::run(&arguments),
+        Command::Doctor(arguments) => commands::doctor::run(&arguments),
+        Command::Man(arguments) => commands::manual::man(&arguments),
+        Command::Completions(arguments) => commands::manual::completions(&arguments),
+    }
+}

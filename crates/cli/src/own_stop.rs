@@ -1,0 +1,123 @@
+//! A stop of this process (Ctrl-Z and `fg`), where no kernel tells of it. Then it is known to
+//! lie between two drains: they are far apart, and SIGCONT came. It alone says little, as whoever
+//! may send signals sends it to a process that runs as well. A debugger sends none, and is not seen.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use signal_hook::consts::SIGCONT;
+use vmnoise_events::{Activity, ActivityKind, Event, Source, SourceId};
+
+/// The only source of a run that nobody traces.
+const NOBODY: SourceId = SourceId(0);
+
+/// Drains of a loop that was not stopped are seldom further apart, by some ticks of 20 ms. A
+/// shorter stop is a gap.
+const FAR_NS: u64 = 100_000_000;
+/// Another thread may run the handler, and be later than the loop.
+const HANDLER: Duration = Duration::from_millis(20);
+
+/// Watches for the end of stops.
+#[derive(Debug)]
+pub struct OwnStop {
+    goes_on: Arc<AtomicBool>,
+    /// The signal had come by the last drain, which was not far from the one before: it may have
+    /// been stopped after it had read the clock.
+    went_on: bool,
+    /// CLOCK_MONOTONIC in nanoseconds.
+    last_drain_ns: Option<u64>,
+    is_named: bool,
+}
+
+impl OwnStop {
+    /// Begins.
+    ///
+    /// # Errors
+    /// If the kernel refuses the handler.
+    pub fn watch() -> io::Result<OwnStop> {
+        let goes_on = Arc::<AtomicBool>::default();
+        signal_hook::flag::register(SIGCONT, Arc::clone(&goes_on))?;
+        Ok(OwnStop {
+            goes_on,
+            went_on: false,
+            last_drain_ns: None,
+            is_named: false,
+        })
+    }
+
+    /// Tells the workload of each of these CPUs to have been stopped since the last call, if it
+    /// was in between.
+    pub fn tell(&mut self, cpus: &[u32], drain_ns: u64, sink: &mut dyn FnMut(Event)) {
+        let last_ns = self.last_drain_ns.replace(drain_ns);
+        let is_far = last_ns.is_some_and(|last_ns| drain_ns.saturating_sub(last_ns) > FAR_NS);
+        if is_far && !self.went_on && !self.goes_on.load(Ordering::Relaxed) {
+            std::thread::sleep(HANDLER);
+        }
+        let goes_on = self.goes_on.swap(false, Ordering::Relaxed);
+        let was_stopped = is_far && (goes_on || self.went_on);
+        self.went_on = goes_on && !is_far;
+        let Some(start_mono_ns) = last_ns.filter(|_| was_stopped) else {
+            return;
+        };
+        if !std::mem::replace(&mut self.is_named, true) {
+            let (id, name) = (NOBODY, "unknown".into());
+            sink(Event::Source(Source { id, name }));
+        }
+        for cpu in cpus {
+            sink(Event::Activity(Activity {
+                cpu: *cpu,
+                kind: ActivityKind::Stopped,
+                start_mono_ns,
+                end_mono_ns: drain_ns,
+                source: NOBODY,
+                steal_ns: 0,
+            }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told of drains at these instants, before which SIGCONT came or did not.
+    fn told(drains: &[(u64, bool)]) -> Vec<(u64, u64)> {
+        let mut own_stop = OwnStop {
+            goes_on: Arc::default(),
+            went_on: false,
+            last_drain_ns: None,
+            is_named: false,
+        };
+        let mut told = Vec::new();
+        for (drain_ns, signal) in drains {
+            own_stop.goes_on.fetch_or(*signal, Ordering::Relaxed);
+            own_stop.tell(&[1], *drain_ns, &mut |event| {
+                if let Event::Activity(it) = event {
+                    told.push((it.start_mono_ns, it.end_mono_ns));
+                }
+            });
+        }
+        told
+    }
+
+    #[test]
+    fn who_is_told_to_go_on_while_it_runs_was_not_stopped() {
+        let near_ns = FAR_NS / 5;
+        let drains = [(0, false), (near_ns, true), (2 * near_ns, false)];
+        assert_eq!(told(&drains), []);
+        // Nor who is late, long after.
+        let later = [(3 * near_ns, false), (9 * FAR_NS, false)];
+        assert_eq!(told(&[&drains[..], &later].concat()), []);
+    }
+
+    #[test]
+    fn a_stop_lies_between_drains_that_are_far_apart() {
+        let far_ns = FAR_NS + 1;
+        assert_eq!(told(&[(5, false), (5 + far_ns, true)]), [(5, 5 + far_ns)]);
+        // It came after the drain had read the clock.
+        let drains = [(0, false), (5, true), (5 + far_ns, false)];
+        assert_eq!(told(&drains), [(5, 5 + far_ns)]);
+    }
+}

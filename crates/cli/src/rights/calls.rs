@@ -1,0 +1,252 @@
+//! The system calls of a process at work; each other one is refused with EPERM, in all threads.
+//!
+//! The kernel remembers which calls are allowed whatever their arguments are, and looks no further
+//! then (Linux 5.11). So the calls of a measuring thread (`ioctl` of KVM_RUN, `bpf`,
+//! `clock_nanosleep`, `futex`) have no conditions.
+
+use libc::*;
+use seccompiler::{Error, apply_filter_all_threads};
+
+use super::Work;
+use super::filter::{Calls, Condition, program};
+
+const MEMORY: &[i64] = &[
+    SYS_brk,
+    SYS_mmap,
+    SYS_munmap,
+    SYS_mremap,
+    SYS_mprotect,
+    SYS_madvise,
+];
+
+/// Threads begin, wait for each other, give up rights, and end; so does the process.
+const THREADS: &[i64] = &[
+    SYS_clone,
+    SYS_clone3,
+    SYS_set_robust_list,
+    SYS_rseq,
+    SYS_sigaltstack,
+    SYS_futex,
+    SYS_gettid,
+    SYS_sched_yield,
+    SYS_sched_getaffinity,
+    SYS_sched_setaffinity,
+    SYS_capget,
+    SYS_capset,
+    SYS_exit,
+    SYS_exit_group,
+];
+
+/// Helpers that have ended.
+const CHILDREN: &[i64] = &[SYS_wait4, SYS_waitid];
+
+/// A handler wakes the thread that waits for signals over a pair of sockets (signal-hook): without
+/// the last two Ctrl-C does nothing.
+const SIGNALS: &[i64] = &[
+    SYS_rt_sigaction,
+    SYS_rt_sigprocmask,
+    SYS_rt_sigreturn,
+    SYS_restart_syscall,
+    SYS_sendto,
+    SYS_recvfrom,
+];
+
+const WAITING: &[i64] = &[
+    SYS_nanosleep,
+    SYS_clock_nanosleep,
+    SYS_poll,
+    SYS_ppoll,
+    SYS_select,
+    SYS_pselect6,
+    SYS_epoll_create1,
+    SYS_epoll_ctl,
+    SYS_epoll_wait,
+    SYS_epoll_pwait,
+    SYS_eventfd2,
+    SYS_pipe2,
+];
+
+/// What is read of the machine and of this process. Clocks and the CPU's number are read without
+/// a call where the kernel can do that. rustix takes it that these never fail, and panics.
+const FACTS: &[i64] = &[
+    SYS_clock_gettime,
+    SYS_clock_getres,
+    SYS_gettimeofday,
+    SYS_getcpu,
+    SYS_getpid,
+    SYS_getppid,
+    SYS_getpgid,
+    SYS_getpgrp,
+    SYS_getuid,
+    SYS_geteuid,
+    SYS_getgid,
+    SYS_getegid,
+    SYS_getrandom,
+    SYS_getrusage,
+    SYS_prlimit64,
+    SYS_sysinfo,
+    SYS_uname,
+];
+
+/// Files that are open; those that are looked for; /proc and /sys.
+const FILES: &[i64] = &[
+    SYS_read,
+    SYS_readv,
+    SYS_pread64,
+    SYS_write,
+    SYS_writev,
+    SYS_pwrite64,
+    SYS_lseek,
+    SYS_close,
+    SYS_fstat,
+    SYS_stat,
+    SYS_lstat,
+    SYS_newfstatat,
+    SYS_statx,
+    SYS_fstatfs,
+    SYS_access,
+    SYS_faccessat,
+    SYS_faccessat2,
+    SYS_fcntl,
+    SYS_dup,
+    SYS_dup3,
+    SYS_ftruncate,
+    SYS_fallocate,
+    SYS_fsync,
+    SYS_fdatasync,
+    SYS_fchmod,
+    SYS_getdents64,
+    SYS_readlink,
+    SYS_readlinkat,
+    SYS_getcwd,
+];
+
+/// The guest in KVM_RUN and the terminal; maps of BPF programs.
+const KERNEL: &[i64] = &[SYS_ioctl, SYS_bpf];
+
+/// A result takes the place of another one, whole.
+const SAVING: &[i64] = &[
+    SYS_openat,
+    SYS_rename,
+    SYS_renameat,
+    SYS_renameat2,
+    SYS_unlink,
+    SYS_unlinkat,
+    SYS_mkdir,
+    SYS_mkdirat,
+    SYS_fchown,
+];
+
+/// A feed's connections; beside them only those of the family AF_UNIX are made.
+const CONNECTIONS: &[i64] = &[
+    SYS_connect,
+    SYS_accept4,
+    SYS_setsockopt,
+    SYS_getsockopt,
+    SYS_shutdown,
+];
+
+/// Refuses every other call, in all threads there are and all that will be.
+pub fn limit(works: &[Work]) -> Result<(), Error> {
+    apply_filter_all_threads(&program(&allowed(works)))
+}
+
+/// Each call with what its arguments have to be, if that matters.
+fn allowed(works: &[Work]) -> Calls {
+    let mut anyway = vec![
+        MEMORY, THREADS, CHILDREN, SIGNALS, WAITING, FACTS, FILES, KERNEL,
+    ];
+    if works.contains(&Work::SendSignals) {
+        anyway.push(&[SYS_kill]);
+    }
+    if works.contains(&Work::SaveFiles) {
+        anyway.push(SAVING);
+    }
+    let process = std::process::id().cast_signed();
+    // Ctrl-Z in the frame stops those that were started together.
+    let stop_group = vec![is(0, 0), is(1, SIGTSTP)];
+    // The name of a thread, and of memory.
+    let name = vec![vec![is(0, PR_SET_NAME)], vec![is(0, PR_SET_VMA)]];
+    let mut by_rules = vec![
+        (SYS_tgkill, vec![vec![is(0, process)]]),
+        (SYS_kill, vec![vec![is(0, process)], stop_group]),
+        (SYS_prctl, name),
+        (SYS_openat, vec![vec![reads_only()]]),
+    ];
+    let has_feed = [Work::Measure, Work::ServeGuests].map(|work| works.contains(&work));
+    if has_feed.contains(&true) {
+        anyway.push(CONNECTIONS);
+        by_rules.push((SYS_socket, vec![vec![is(0, AF_UNIX)]]));
+    }
+    let anyway = anyway.into_iter().flatten();
+    let anyway = anyway.map(|number| (*number, Vec::new()));
+    // A call in both lists is allowed without conditions: the later entry replaces the earlier.
+    let calls = by_rules.into_iter().chain(anyway);
+    calls
+        .map(|(number, rules)| (number as u32, rules))
+        .collect()
+}
+
+/// This argument has to be this.
+fn is(argument: u32, value: i32) -> Condition {
+    Condition {
+        argument,
+        mask: u32::MAX,
+        value: value.cast_unsigned(),
+    }
+}
+
+/// The flags of `openat` have to be those of a reader.
+fn reads_only() -> Condition {
+    Condition {
+        argument: 2,
+        mask: (O_ACCMODE | O_CREAT | O_TRUNC).cast_unsigned(),
+        value: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::filter::run;
+    use super::*;
+
+    /// Behind the last number that Linux 6.18 has (470).
+    const NUMBERS: u32 = 512;
+
+    /// What the kernel does when it takes the program costs as many steps as this finds, and the
+    /// start of every command as much time.
+    #[test]
+    fn each_call_is_found_by_halves() {
+        const ALL: [Work; 5] = [
+            Work::Measure,
+            Work::CountExits,
+            Work::ServeGuests,
+            Work::SaveFiles,
+            Work::SendSignals,
+        ];
+        for some in 0..1 << ALL.len() {
+            let works = ALL
+                .iter()
+                .enumerate()
+                .filter(|(bit, _)| some >> bit & 1 == 1);
+            let works: Vec<Work> = works.map(|(_, work)| *work).collect();
+            let allowed = allowed(&works);
+            let program = program(&allowed);
+            // Each call parts the numbers twice. Before the search the architecture is looked at and
+            // the number is loaded (3); behind it is the verdict.
+            let most = 3 + (2 * allowed.len() + 1).next_power_of_two().ilog2() + 1;
+            for number in 0..NUMBERS {
+                if allowed.get(&number).is_some_and(|rules| !rules.is_empty()) {
+                    continue;
+                }
+                let (is_allowed, steps) = run(&program, number, [0; 6]);
+                assert_eq!(
+                    is_allowed,
+                    allowed.contains_key(&number),
+                    "{number}: {works:?}"
+                );
+                assert!(steps <= most, "{number}: {steps} of {most}, {works:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A list of system calls as the program that the kernel asks about each call (seccomp(2)).
+//!
+//! As it takes the program, the kernel runs it for every number that there is, to remember which
+//! calls need no look (Linux 5.11). One comparison after the other takes that a millisecond, which
+//! is most of the time that a command needs to start. So the numbers are searched by halves.
+
+use std::collections::BTreeMap;
+
+use libc::{
+    __u32, BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W,
+    EPERM, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS,
+};
+use seccompiler::sock_filter;
+
+/// Each call with the rules of which one has to hold; without any it is allowed as it is.
+pub type Calls = BTreeMap<u32, Vec<Rule>>;
+/// Conditions that have to hold together.
+pub type Rule = Vec<Condition>;
+
+/// The lower half of an argument has to be `value` where `mask` has ones.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Condition {
+    pub argument: u32,
+    pub mask: u32,
+    pub value: u32,
+}
+
+/// AUDIT_ARCH_X86_64 of linux/audit.h: the machine, 64 bits, the lower byte first.
+const ARCHITECTURE: u32 = 62 | 0x8000_0000 | 0x4000_0000;
+/// Where `struct seccomp_data` has the number of the call, the architecture and the arguments.
+const NUMBER_AT: u32 = 0;
+const ARCHITECTURE_AT: u32 = 4;
+const ARGUMENTS_AT: u32 = 16;
+const REFUSED: u32 = SECCOMP_RET_ERRNO | EPERM.cast_unsigned();
+
+/// What is said of all numbers from one on, up to the next of these. `None`: they are refused.
+type Stretch<'a> = (u32, Option<&'a [Rule]>);
+
+/// The program that allows these calls and refuses the others with EPERM.
+pub fn program(calls: &Calls) -> Vec<sock_filter> {
+    let mut program = vec![
+        load(ARCHITECTURE_AT),
+        jump(BPF_JEQ, ARCHITECTURE, 1, 0),
+        end(SECCOMP_RET_KILL_PROCESS),
+        load(NUMBER_AT),
+    ];
+    program.extend(search(&stretches(calls)));
+    program
+}
+
+fn stretches(calls: &Calls) -> Vec<Stretch<'_>> {
+    let mut all: Vec<Stretch<'_>> = vec![(0, None)];
+    for (&number, rules) in calls {
+        for (start, verdict) in [(number, Some(rules.as_slice())), (number + 1, None)] {
+            all.pop_if(|last| last.0 == start);
+            if all.last().is_none_or(|last| last.1 != verdict) {
+                all.push((start, verdict));
+            }
+        }
+    }
+    all
+}
+
+fn search(stretches: &[Stretch<'_>]) -> Vec<sock_filter> {
+    if let [(_, verdict)] = stretches {
+        return judge(*verdict);
+    }
+    let (below, above) = stretches.split_at(stretches.len() / 2);
+    let below = search(below);
+    let mut program = vec![jump(BPF_JGE, above[0].0, skip(&below), 0)];
+    program.extend(below);
+    program.extend(search(above));
+    program
+}
+
+fn judge(verdict: Option<&[Rule]>) -> Vec<sock_filter> {
+    match verdict {
+        None => vec![end(REFUSED)],
+        Some([]) => vec![end(SECCOMP_RET_ALLOW)],
+        Some(rules) => {
+            let mut program: Vec<_> = rules.iter().flat_map(|rule| allow_where(rule)).collect();
+            program.push(end(REFUSED));
+            program
+        }
+    }
+}
+
+/// Ends where all conditions hold, else goes on behind this.
+fn allow_where(rule: &[Condition]) -> Vec<sock_filter> {
+    let mut program = vec![end(SECCOMP_RET_ALLOW)];
+    for condition in rule.iter().rev() {
+        let look = [
+            load(ARGUMENTS_AT + 8 * condition.argument),
+            statement(BPF_ALU | BPF_AND | BPF_K, condition.mask),
+            jump(BPF_JEQ, condition.value, 0, skip(&program)),
+        ];
+        program.splice(0..0, look);
+    }
+    program
+}
+
+/// Over all of this. A jump is told in a byte: the lists here are shorter by far, and a test
+/// builds them all.
+fn skip(program: &[sock_filter]) -> u8 {
+    program.len().try_into().expect("fewer than 256 steps")
+}
+
+fn load(at: u32) -> sock_filter {
+    statement(BPF_LD | BPF_W | BPF_ABS, at)
+}
+
+fn end(verdict: u32) -> sock_filter {
+    statement(BPF_RET | BPF_K, verdict)
+}
+
+fn statement(code: __u32, k: u32) -> sock_filter {
+    instruction(code, k, 0, 0)
+}
+
+/// Jumps over so many where the comparison holds, or where it does not.
+fn jump(comparison: __u32, k: u32, jt: u8, jf: u8) -> sock_filter {
+    instruction(BPF_JMP | comparison | BPF_K, k, jt, jf)
+}
+
+fn instruction(code: __u32, k: u32, jt: u8, jf: u8) -> sock_filter {
+    let code = code as u16;
+    sock_filter { code, jt, jf, k }
+}
+
+/// Whether a call is allowed, and after how many steps: what the kernel does with the program.
+#[cfg(test)]
+pub fn run(program: &[sock_filter], number: u32, arguments: [u64; 6]) -> (bool, u32) {
+    let mut data = [number, ARCHITECTURE, 0, 0].map(u32::to_le_bytes).concat();
+    data.extend(arguments.map(u64::to_le_bytes).concat());
+    let (mut loaded, mut at, mut steps) = (0, 0, 0);
+    loop {
+        let sock_filter { code, jt, jf, k } = program[at];
+        let code = __u32::from(code);
+        let mut holds = |holds: bool| at += usize::from(if holds { jt } else { jf });
+        steps += 1;
+        if code == BPF_RET | BPF_K {
+            assert!([SECCOMP_RET_ALLOW, REFUSED].contains(&k));
+            return (k == SECCOMP_RET_ALLOW, steps);
+        } else if code == BPF_LD | BPF_W | BPF_ABS {
+            let bytes = data[k as usize..][..4].try_into().expect("4 of them");
+            loaded = u32::from_le_bytes(bytes);
+        } else if code == BPF_ALU | BPF_AND | BPF_K {
+            loaded &= k;
+        } else if code == BPF_JMP | BPF_JEQ | BPF_K {
+            holds(loaded == k);
+        } else {
+            assert_eq!(code, BPF_JMP | BPF_JGE | BPF_K);
+            holds(loaded >= k);
+        }
+        at += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn where_first(mask: u32, value: u32) -> Rule {
+        vec![Condition {
+            argument: 0,
+            mask,
+            value,
+        }]
+    }
+
+    #[test]
+    fn what_is_on_the_list_is_allowed_and_no_neighbour() {
+        for numbers in [&[][..], &[0], &[0, 1, 2], &[3, 5, 6, 9], &[1, 470]] {
+            let calls: Calls = numbers.iter().map(|number| (*number, vec![])).collect();
+            let program = program(&calls);
+            // The last are those of the x32 way in, which counts anew from there.
+            for number in (0..600).chain(0x4000_0000..0x4000_0200).chain([u32::MAX]) {
+                let allowed = run(&program, number, [0; 6]).0;
+                assert_eq!(
+                    allowed,
+                    numbers.contains(&number),
+                    "{number} of {numbers:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn one_of_the_rules_has_to_hold_and_all_of_its_conditions() {
+        let second = Condition {
+            argument: 1,
+            mask: u32::MAX,
+            value: 20,
+        };
+        let mut both = where_first(u32::MAX, 0);
+        both.push(second);
+        let calls = Calls::from([(7, vec![where_first(u32::MAX, 42), both])]);
+        let program = program(&calls);
+        for (first, second, is_allowed) in [
+            (42, 0, true),
+            (0, 20, true),
+            // The upper half of an `int` is anything.
+            (1 << 32 | 42, 0, true),
+            (0, 0, false),
+            (1, 20, false),
+        ] {
+            let arguments = [first, second, 0, 0, 0, 0];
+            assert_eq!(
+                run(&program, 7, arguments).0,
+                is_allowed,
+                "{first}, {second}"
+            );
+            assert!(!run(&program, 6, arguments).0 && !run(&program, 8, arguments).0);
+        }
+    }
+
+    #[test]
+    fn a_mask_leaves_out_what_does_not_matter() {
+        let calls = Calls::from([(7, vec![where_first(0b11, 0)])]);
+        let program = program(&calls);
+        for (first, is_allowed) in [(0, true), (0b100, true), (0b101, false), (0b10, false)] {
+            assert_eq!(run(&program, 7, [first; 6]).0, is_allowed, "{first}");
+        }
+    }
+
+    /// There the same number means another call.
+    #[test]
+    fn another_architecture_ends_the_process() {
+        let program = program(&Calls::new());
+        let refuse = jump(BPF_JEQ, ARCHITECTURE, 1, 0);
+        assert_eq!(program[1], refuse);
+        assert_eq!(program[2], end(SECCOMP_RET_KILL_PROCESS));
+    }
+}

@@ -1,0 +1,197 @@
+//! Which capability is for what, and which of them are kept: the table of docs/security.md.
+
+use std::path::Path;
+
+use rustix::thread::CapabilitySet;
+
+/// Something that a process still does once its programs are attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Read what a workload of its own and BPF programs tell.
+    Measure,
+    /// Count the exits of all VMs, and find those that come.
+    CountExits,
+    /// Tell guests over the sockets of their VMMs.
+    ServeGuests,
+    /// Write files under names, as a trace is when its run was stopped.
+    SaveFiles,
+    /// Send the signals that the user asked for.
+    SendSignals,
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub struct Right {
+    work: Work,
+    pub capability: CapabilitySet,
+    /// Of capabilities(7).
+    pub name: &'static str,
+    /// A sentence without its subject.
+    pub purpose: &'static str,
+    /// Whether it is kept for as long as the work goes on.
+    is_kept: bool,
+}
+
+const fn right(
+    work: Work,
+    capability: CapabilitySet,
+    name: &'static str,
+    purpose: &'static str,
+    is_kept: bool,
+) -> Right {
+    Right {
+        work,
+        capability,
+        name,
+        purpose,
+        is_kept,
+    }
+}
+
+/// The kernel hands out a module's type information to nobody else.
+const TRACE_A_MODULE: &str = "trace KVM, where that is a module";
+const LOAD: &str = "load BPF programs; before Linux 5.19, to read their maps";
+
+/// The table.
+pub const RIGHTS: [Right; 14] = [
+    right(Work::Measure, CapabilitySet::BPF, "CAP_BPF", LOAD, true),
+    right(
+        Work::Measure,
+        CapabilitySet::PERFMON,
+        "CAP_PERFMON",
+        "trace the kernel",
+        false,
+    ),
+    right(
+        Work::Measure,
+        CapabilitySet::SYS_ADMIN,
+        "CAP_SYS_ADMIN",
+        TRACE_A_MODULE,
+        false,
+    ),
+    right(
+        Work::Measure,
+        CapabilitySet::SYS_NICE,
+        "CAP_SYS_NICE",
+        "have a policy other than the inherited one (`-P`; `timerlat` has one)",
+        false,
+    ),
+    right(
+        Work::Measure,
+        CapabilitySet::DAC_OVERRIDE,
+        "CAP_DAC_OVERRIDE",
+        "open devices of root: /dev/cpu_dma_latency, /dev/cpu/N/msr, the port of a feed",
+        false,
+    ),
+    right(
+        Work::Measure,
+        CapabilitySet::SYS_RAWIO,
+        "CAP_SYS_RAWIO",
+        "count SMIs",
+        false,
+    ),
+    right(Work::CountExits, CapabilitySet::BPF, "CAP_BPF", LOAD, true),
+    right(
+        Work::CountExits,
+        CapabilitySet::PERFMON,
+        "CAP_PERFMON",
+        "trace the kernel",
+        false,
+    ),
+    right(
+        Work::CountExits,
+        CapabilitySet::SYS_PTRACE,
+        "CAP_SYS_PTRACE",
+        "see which process has which VM",
+        true,
+    ),
+    right(
+        Work::CountExits,
+        CapabilitySet::DAC_OVERRIDE,
+        "CAP_DAC_OVERRIDE",
+        "read KVM's debugfs and connect to the sockets of VMMs",
+        true,
+    ),
+    right(
+        Work::CountExits,
+        CapabilitySet::SYS_ADMIN,
+        "CAP_SYS_ADMIN",
+        TRACE_A_MODULE,
+        false,
+    ),
+    right(
+        Work::SaveFiles,
+        CapabilitySet::DAC_OVERRIDE,
+        "CAP_DAC_OVERRIDE",
+        "read and write files in folders of others",
+        true,
+    ),
+    right(
+        Work::SaveFiles,
+        CapabilitySet::CHOWN,
+        "CAP_CHOWN",
+        "give files to whoever called sudo",
+        true,
+    ),
+    right(
+        Work::SendSignals,
+        CapabilitySet::KILL,
+        "CAP_KILL",
+        "send a signal to a process of others",
+        true,
+    ),
+];
+
+impl Right {
+    pub fn is_needed_by_feed(&self) -> bool {
+        let is_of_module = self.purpose == TRACE_A_MODULE;
+        self.work == Work::CountExits
+            && (!is_of_module || Path::new("/sys/kernel/btf/kvm").exists())
+    }
+}
+
+/// What is kept for all of this work together.
+pub fn kept(works: &[Work]) -> CapabilitySet {
+    let kept = RIGHTS
+        .iter()
+        .filter(|right| right.is_kept && works.contains(&right.work));
+    kept.fold(CapabilitySet::empty(), |all, right| {
+        all.union(right.capability)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the document tells of this work.
+    fn words(work: Work) -> &'static str {
+        match work {
+            Work::Measure => "`microvm`, `osnoise`, `timerlat`",
+            Work::CountExits => "`exits`",
+            Work::ServeGuests => "`exits --feed`",
+            Work::SaveFiles => "files by name",
+            Work::SendSignals => "signals",
+        }
+    }
+
+    #[test]
+    fn the_document_has_the_same_table() {
+        let document = include_str!("../../../../docs/security.md");
+        let rows = RIGHTS.iter().map(|right| {
+            let kept = if right.is_kept { "yes" } else { "no" };
+            let (work, name, purpose) = (words(right.work), right.name, right.purpose);
+            format!("| {work} | {name} | {purpose} | {kept} |")
+        });
+        let head = "| work | capability | what for: to | kept |";
+        let (_, table) = document
+            .split_once(head)
+            .unwrap_or_else(|| panic!("{head}"));
+        let told = table
+            .lines()
+            .skip(2)
+            .take_while(|line| line.starts_with('|'));
+        let rows: Vec<String> = rows.collect();
+        assert_eq!(told.collect::<Vec<_>>(), rows, "{}", rows.join("\n"));
+    }
+}

@@ -1,0 +1,302 @@
+//! Guests and hosts that a stranger could hand in together: a pair that can be proven, and then what makes
+//! finding it, or laying the one over the other, cost whoever does.
+
+use std::fs::File;
+use std::path::Path;
+
+use vmnoise_events::*;
+use vmnoise_recording::Writer;
+
+use super::join_pair::facts;
+use super::made::{ALL_CPUS, anchor, bytes_of, gap, irq, source, split, wakeup};
+
+/// One kind of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Pair {
+    pub name: &'static str,
+    /// What the guest runs.
+    workload: Workload,
+    /// CPUs of the guest.
+    cpus: u32,
+    /// The events of each turn; a turn is as many rows.
+    guest: fn(u64) -> Vec<Event>,
+    host: fn(u64) -> Vec<Event>,
+}
+
+const fn pair(
+    name: &'static str,
+    guest: fn(u64) -> Vec<Event>,
+    host: fn(u64) -> Vec<Event>,
+) -> Pair {
+    Pair {
+        name,
+        workload: Workload::Spin,
+        cpus: 1,
+        guest,
+        host,
+    }
+}
+
+/// Turns in which any pair is one that can be proven.
+pub(super) const PROVEN: u64 = 600;
+
+/// A pair to compare with: each exit in a gap of its own.
+pub const ORDINARY: Pair = pair("an ordinary pair", ordinary_gap, ordinary_exit);
+
+pub const PAIRS: &[Pair] = &[
+    Pair {
+        cpus: ALL_CPUS,
+        ..pair(
+            "any vCPU may be any CPU",
+            |turn| {
+                let (cpu, at_ns) = ((later(turn) % 8_192) as u32, at_ns(turn));
+                vec![polled(cpu, at_ns), gap(cpu, at_ns - 200, at_ns + 5_300)]
+            },
+            |turn| {
+                let id = later(turn);
+                vec![
+                    vcpu(id, 0, id),
+                    clock(id, 0, 0),
+                    exit(id, at_ns(turn), 5_000),
+                ]
+            },
+        )
+    },
+    pair("a VM for each exit", ordinary_gap, |turn| {
+        let id = later(turn);
+        vec![
+            vcpu(id, id, 0),
+            clock(id, 0, 0),
+            exit(id, at_ns(turn), 5_000),
+        ]
+    }),
+    pair("a clock for each exit", ordinary_gap, |turn| {
+        vec![
+            clock(0, turn as i64, at_ns(turn)),
+            exit(0, at_ns(turn), 5_000),
+        ]
+    }),
+    pair(
+        "a host whose clock jumps all the time",
+        ordinary_gap,
+        |turn| vec![jump(turn), exit(0, at_ns(turn), 5_000)],
+    ),
+    pair(
+        "a guest whose clock jumps all the time",
+        |turn| [vec![jump(turn)], ordinary_gap(turn)].concat(),
+        ordinary_exit,
+    ),
+    pair(
+        "interrupts in one gap with all exits",
+        |turn| match turn {
+            PROVEN => vec![
+                gap(0, at_ns(turn), 1 << 50),
+                polled(0, 1 << 51),
+                anchor(1 << 51),
+            ],
+            _ => vec![irq(0, at_ns(turn) + 6_000, at_ns(turn) + 7_000, 0)],
+        },
+        ordinary_exit,
+    ),
+    pair(
+        "gaps that hold all exits",
+        |turn| vec![gap(0, at_ns(PROVEN) + turn, (1 << 50) + turn)],
+        ordinary_exit,
+    ),
+    pair(
+        "gaps that are not over, and watermarks",
+        |turn| vec![gap(0, at_ns(turn), 1 << 62), Event::Watermark(at_ns(turn))],
+        ordinary_exit,
+    ),
+    Pair {
+        workload: Workload::Timer,
+        ..pair(
+            "tasks that are late for all exits",
+            |turn| vec![wakeup(0, at_ns(turn), (1 << 50) + turn)],
+            ordinary_exit,
+        )
+    },
+    Pair {
+        cpus: ALL_CPUS,
+        ..pair(
+            "watermarks of a guest of thousands of CPUs",
+            |turn| {
+                vec![
+                    polled((turn % 8_192) as u32, at_ns(turn)),
+                    Event::Watermark(at_ns(turn)),
+                ]
+            },
+            ordinary_exit,
+        )
+    },
+];
+
+impl Pair {
+    /// Writes both, each so many bytes long or little more.
+    pub fn write(&self, guest: &Path, host: &Path, bytes: u64) {
+        let of_guest = facts_of_guest(self.workload, self.cpus);
+        fill_guest(guest, &of_guest, bytes, self.guest);
+        fill_host(host, bytes, self.host);
+    }
+}
+
+pub(super) fn facts_of_guest(workload: Workload, cpus: u32) -> RunFacts {
+    let mut facts = facts(workload);
+    facts.options.cpus = (0..cpus).collect();
+    facts.host.apic_ids = (0..cpus).map(|cpu| (cpu, cpu)).collect();
+    facts.host.hypervisor = Some("KVM".into());
+    facts.host.name = Some("guest".into());
+    facts.options.threshold_ns = 1_000;
+    facts.options.top = usize::MAX >> 1;
+    facts
+}
+
+/// Gaps or wake-ups that prove the pair, and then this.
+pub(super) fn fill_guest(
+    path: &Path,
+    facts: &RunFacts,
+    bytes: u64,
+    then: impl FnMut(u64) -> Vec<Event>,
+) {
+    let first = match facts.workload {
+        Workload::Timer => task,
+        _ => ordinary_gap,
+    };
+    fill(path, facts, bytes, first, then);
+}
+
+/// Exits that prove it, and then this.
+pub(super) fn fill_host(path: &Path, bytes: u64, then: impl FnMut(u64) -> Vec<Event>) {
+    let mut facts = facts(Workload::Vcpus);
+    facts.host.name = Some("stranger".into());
+    let first = |turn| match turn {
+        0 => [vec![vcpu(0, 0, 0), clock(0, 0, 0)], ordinary_exit(turn)].concat(),
+        _ => ordinary_exit(turn),
+    };
+    fill(path, &facts, bytes, first, then);
+}
+
+fn fill(
+    path: &Path,
+    facts: &RunFacts,
+    bytes: u64,
+    first: impl Fn(u64) -> Vec<Event>,
+    mut then: impl FnMut(u64) -> Vec<Event>,
+) {
+    let mut writer = Writer::unchecked(File::create(path).unwrap(), facts).unwrap();
+    let mut written = 0;
+    writer.push(&source(0)).unwrap();
+    for turn in 0.. {
+        let mut events = if turn < PROVEN {
+            first(turn)
+        } else {
+            then(turn)
+        };
+        if turn % 50 == 49 {
+            let until_ns = at_ns(turn) + 8_000;
+            events.extend([anchor(until_ns), Event::Watermark(until_ns)]);
+        }
+        events.iter().for_each(|event| writer.push(event).unwrap());
+        written += events.iter().map(bytes_of).sum::<u64>();
+        if written >= bytes && turn >= PROVEN {
+            break;
+        }
+    }
+    writer.finish().unwrap();
+}
+
+/// Irregular, so that no other offset fits as well.
+pub(super) fn at_ns(turn: u64) -> u64 {
+    let mixed = (turn + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    1_000_000 + turn * 30_000 + (mixed >> 32) % 17_000
+}
+
+/// What comes after those that prove the pair, by number.
+fn later(turn: u64) -> u64 {
+    turn - PROVEN + 1
+}
+
+fn ordinary_gap(turn: u64) -> Vec<Event> {
+    let at_ns = at_ns(turn);
+    vec![gap(0, at_ns - 200, at_ns + 5_300), polled(0, at_ns + 6_000)]
+}
+
+/// In time in between, and late for the exit.
+fn task(turn: u64) -> Vec<Event> {
+    let at_ns = at_ns(turn);
+    vec![
+        wakeup(0, at_ns - 500, at_ns - 400),
+        wakeup(0, at_ns, at_ns + 5_300),
+        polled(0, at_ns + 6_000),
+    ]
+}
+
+fn ordinary_exit(turn: u64) -> Vec<Event> {
+    vec![exit(0, at_ns(turn), 5_000)]
+}
+
+/// The TSC is far from where the anchors before have it.
+fn jump(turn: u64) -> Event {
+    let at_ns = at_ns(turn);
+    let tsc = at_ns + turn % 2 * 1_000_000_000;
+    Event::Anchor(Anchor {
+        before_tsc: tsc,
+        mono_ns: at_ns,
+        after_tsc: tsc,
+    })
+}
+
+fn polled(cpu: u32, last_tsc: u64) -> Event {
+    Event::Tally(Tally {
+        cpu,
+        first_tsc: 1,
+        last_tsc,
+        blind_tsc: Some(0),
+        ..Tally::default()
+    })
+}
+
+fn vcpu(id: u64, vm: u64, number: u64) -> Event {
+    Event::Vcpu(Vcpu {
+        id: VcpuId(id as u32),
+        tid: 10_000 + id as u32,
+        vmm_pid: 1_000 + vm as u32,
+        number: Some(number as u32),
+        vm: 0,
+        vm_name: "vm".into(),
+        sees_kvm: true,
+    })
+}
+
+fn clock(id: u64, offset_tsc: i64, from_mono_ns: u64) -> Event {
+    Event::VcpuClock(VcpuClock {
+        vcpu: VcpuId(id as u32),
+        before_until_mono_ns: from_mono_ns,
+        from_mono_ns,
+        offset_tsc,
+        ratio: 1,
+        ratio_frac_bits: 0,
+    })
+}
+
+fn exit(vcpu: u64, start_mono_ns: u64, dur_ns: u64) -> Event {
+    Event::Exit(VcpuExit {
+        vcpu: VcpuId(vcpu as u32),
+        exit: Exit {
+            start_mono_ns,
+            end_mono_ns: start_mono_ns + dur_ns,
+            reason: ExitReason {
+                isa: Isa::Vmx,
+                code: 1,
+            },
+            exit_cpu: 0,
+            entry_cpu: 0,
+            heavy: false,
+            split: ExitSplit {
+                kvm: dur_ns,
+                ..split(0)
+            },
+        },
+    })
+}

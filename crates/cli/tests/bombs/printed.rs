@@ -1,0 +1,84 @@
+//! What no output may say, whatever the numbers are that it is made of.
+
+use std::fs;
+use std::path::Path;
+
+/// The first digits of 2^64, and of its thousandth and millionth: a number that went below 0.
+const WRAPPED: &str = "18446744073";
+/// What one thread takes is a part of its time. BPF runs on all CPUs, also those that are not measured, and
+/// nobody says how many: its cost is told in whole CPUs.
+const OF_MANY_CPUS: [&str; 2] = ["own cost", "percent_of_runtime"];
+
+/// Looks at a text or a document in JSON.
+pub fn check(text: &str) -> Result<(), String> {
+    for line in text.lines() {
+        let wrong = |what: &str| Err(format!("{what}: {line}"));
+        // With a point anywhere between.
+        let digits: String = line.chars().filter(|letter| *letter != '.').collect();
+        if digits.contains(WRAPPED) {
+            return wrong("a number that went below 0");
+        }
+        if OF_MANY_CPUS.iter().any(|words| line.contains(words)) {
+            continue;
+        }
+        if percentages(line).any(|percent| !(0.0..=100.0).contains(&percent)) {
+            return wrong("a part that is larger than its whole");
+        }
+    }
+    Ok(())
+}
+
+/// Looks at every table of a data set.
+pub fn check_tables(folder: &Path) -> Result<(), String> {
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        if path.is_dir() {
+            check_tables(&path)?;
+            continue;
+        }
+        let table = fs::read_to_string(&path).map_err(|error| error.to_string())?;
+        let told = check(&table).and_then(|()| check_cells(&table));
+        told.map_err(|what| format!("{}: {what}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Lengths, counts and instants are none of them below 0.
+fn check_cells(table: &str) -> Result<(), String> {
+    let below = |cell: &str| cell.parse::<f64>().is_ok_and(|number| number < 0.0);
+    let line = table.lines().find(|line| line.split(',').any(below));
+    line.map_or(Ok(()), |line| Err(format!("a number below 0: {line}")))
+}
+
+/// Looks at a page, without its programs and styles.
+pub fn check_page(page: &str) -> Result<(), String> {
+    let mut shown = String::new();
+    for (nth, piece) in page.split("<script").enumerate() {
+        shown += match piece.split_once("</script>") {
+            Some((_, after)) if nth > 0 => after,
+            _ => piece,
+        };
+    }
+    let shown = match (shown.split_once("<style>"), shown.split_once("</style>")) {
+        (Some((before, _)), Some((_, after))) => format!("{before}{after}"),
+        _ => shown,
+    };
+    check(&shown)
+}
+
+/// Numbers before a `%`, and behind a key that says what they are.
+fn percentages(line: &str) -> impl Iterator<Item = f64> {
+    let signs = line
+        .match_indices('%')
+        .map(|(place, _)| line[..place].trim_end());
+    let before = signs.filter_map(|before| {
+        let number = |letter: char| letter.is_ascii_digit() || matches!(letter, '.' | '-');
+        let begin = before.trim_end_matches(number).len();
+        before[begin..].parse().ok()
+    });
+    let keyed = line.split_once("percent").and_then(|(_, after)| {
+        let value = after.split_once(": ")?.1;
+        value.trim_end_matches(',').parse().ok()
+    });
+    before.chain(keyed)
+}

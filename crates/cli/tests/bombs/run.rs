@@ -1,0 +1,71 @@
+//! One command, held to its memory, and what it cost.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+
+/// What a command came to.
+#[derive(Debug)]
+pub struct Cost {
+    /// On a CPU, in the program and in the kernel.
+    pub cpu: Duration,
+    /// What the largest command so far had in memory at once.
+    pub largest_kib: i64,
+    /// What it printed.
+    pub printed: String,
+    /// What it said on stderr.
+    pub told: String,
+    /// Whether it came to an end of its own making: a result, or a fault that it names.
+    pub has_ended_in_order: bool,
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (cpu_s, mib) = (self.cpu.as_secs_f64(), self.largest_kib >> 10);
+        write!(f, "{cpu_s:>7.2} s {mib:>4} MiB so far")
+    }
+}
+
+fn binary() -> std::ffi::OsString {
+    std::env::var_os("VMNOISE_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_vmnoise").into())
+}
+
+/// Runs it with no more memory than this, its address space counted.
+pub fn run(folder: &Path, line: &str, most_kib: u64) -> Cost {
+    /// What children used is told of all of them together.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = children();
+    let output = Command::new("sh")
+        .current_dir(folder)
+        .arg("-c")
+        .arg(format!("ulimit -v {most_kib}; exec \"$0\" {line}"))
+        .arg(binary())
+        .output()
+        .unwrap();
+    let after = children();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let is_clean = !told.contains("panicked") && !told.contains("memory allocation");
+    Cost {
+        cpu: cpu(&after) - cpu(&before),
+        largest_kib: after.max_rss(),
+        printed: String::from_utf8_lossy(&output.stdout).into_owned(),
+        // Without a code a signal ended it.
+        has_ended_in_order: is_clean && output.status.code().is_some(),
+        told,
+    }
+}
+
+fn children() -> Usage {
+    getrusage(UsageWho::RUSAGE_CHILDREN).unwrap()
+}
+
+fn cpu(usage: &Usage) -> Duration {
+    let all = usage.user_time() + usage.system_time();
+    Duration::from_micros(all.num_microseconds().unsigned_abs())
+}

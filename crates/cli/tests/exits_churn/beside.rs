@@ -1,0 +1,85 @@
+//! `vmnoise exits` at work beside VMs, as anybody runs it.
+
+use std::fs;
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::vms::vmnoise;
+
+/// How long anything may take before it counts as hung.
+const BACKSTOP: Duration = Duration::from_secs(60);
+
+/// It counts until it is ended.
+pub struct Exits {
+    process: Child,
+    /// The thread that finds VMs.
+    pub finder: u32,
+}
+
+impl Exits {
+    /// Starts it with these options; it counts when this returns.
+    pub fn start(options: &str) -> Exits {
+        let mut command = vmnoise(&format!("exits -q -d 30m --format json{options}"));
+        let process = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = process.spawn().unwrap();
+        let begun = Instant::now();
+        // It is started as soon as counting has begun.
+        let finder = loop {
+            match finder_of(process.id()) {
+                Some(finder) => break finder,
+                None if process.try_wait().unwrap().is_some() => panic!("it does not count"),
+                None => assert!(begun.elapsed() < BACKSTOP, "it does not come to count"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        Exits { process, finder }
+    }
+
+    /// Its process, whose first thread drains the ring.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Memory of its own, in KiB: files that it maps may be put aside.
+    pub fn resident_kb(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:"));
+        let kb = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        kb.unwrap().parse().unwrap()
+    }
+
+    /// Ends it by Ctrl-C. Its result, and what it said on stderr.
+    pub fn end(mut self) -> (Value, String) {
+        let pid = self.process.id().to_string();
+        let stopped = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        assert!(stopped.success());
+        let (mut told, mut said) = (String::new(), String::new());
+        let process = &mut self.process;
+        let mut stdout = process.stdout.take().unwrap();
+        stdout.read_to_string(&mut told).unwrap();
+        let mut stderr = process.stderr.take().unwrap();
+        stderr.read_to_string(&mut said).unwrap();
+        assert!(process.wait().unwrap().success(), "{said}");
+        (serde_json::from_str(&told).unwrap(), said)
+    }
+}
+
+/// A test that fails leaves none behind.
+impl Drop for Exits {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn finder_of(pid: u32) -> Option<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let mut finders = tasks.filter(|task| {
+        let name = fs::read_to_string(task.path().join("comm"));
+        name.is_ok_and(|name| name.trim() == "vmnoise-vms")
+    });
+    finders.next()?.file_name().to_str()?.parse().ok()
+}

@@ -1,0 +1,157 @@
+//! A host with many VMs, beside `vmnoise exits -o`.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use vmnoise_events::{Event, ReasonTotals, Source, Vcpu, VcpuTotals};
+use vmnoise_recording::{Ending, Reader};
+
+use crate::beside::Exits;
+use crate::vms::{Gone, come_and_go};
+
+/// Of the table of `vmnoise exits`, where no VM runs as it starts.
+const PLACES: usize = 256;
+const VMS: usize = 2 * PLACES;
+
+/// Memory of `vmnoise exits` in KiB, and the VMs that had come, by the second.
+type Memory = Vec<(u64, usize)>;
+
+/// Keeps so many VMs that come and go for this long: every exit of theirs is counted. Tells how
+/// the memory went meanwhile, and how many bytes a VM may leave there.
+pub fn counts_every_exit(at_a_time: usize, time: Duration) -> (Memory, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = folder.path().join("host.vmn");
+    let exits = Exits::start(&format!(" -o {}", recording.display()));
+    let begun = Instant::now();
+    let come = AtomicUsize::new(0);
+    let more = || come.fetch_add(1, Ordering::Relaxed) < VMS || begun.elapsed() < time;
+    let mut memory = Memory::new();
+    let gone = come_and_go(at_a_time, more, || {
+        if begun.elapsed() > Duration::from_secs(memory.len() as u64) {
+            memory.push((exits.resident_kb(), come.load(Ordering::Relaxed)));
+        }
+    });
+    let took = begun.elapsed();
+    let (told, said) = exits.end();
+    let mib = recording.metadata().unwrap().len() >> 20;
+    println!(
+        "{} VMs in {took:?}, {at_a_time} at a time, a recording of {mib} MiB; {said}",
+        gone.len()
+    );
+    assert_every_exit_is_counted(&gone, &told);
+    let left_bytes = bytes_of_rows(&told) + bytes_of_names(&recording);
+    (memory, left_bytes / gone.len())
+}
+
+/// What may wait at most, whatever keeps the loop or the disk: the ring (16 MiB) and what is to be
+/// written (64 MiB).
+const WAITING_KB: u64 = (16 + 64) << 10;
+/// One look at the growth, in seconds.
+const STRETCH: usize = 10;
+
+/// After its first third a run needs no more memory than before, beyond what is kept of those who
+/// came since. A burst of what waits raises it once, and the allocator keeps that: so most stretches
+/// of time are judged, and all together with room for it. A leak shows in each of them. What the
+/// host did lately is kept for 10 s, so a third is to be longer than that by far.
+pub fn assert_memory_is_flat(memory: &Memory, bytes_per_vm: usize) {
+    let (first, later) = memory.split_at(memory.len() / 3);
+    let kept_kb = |came: usize| (bytes_per_vm * came / 1024) as u64;
+    let growth = |part: &[(u64, usize)]| {
+        let ((from_kb, from), (to_kb, to)) = (part[0], part[part.len() - 1]);
+        (to_kb.saturating_sub(from_kb), to - from)
+    };
+    let stretches = later.chunks_exact(STRETCH).map(growth);
+    let flat = stretches.clone().filter(|(kb, came)| *kb <= kept_kb(*came));
+    let (flat, all) = (flat.count(), stretches.count());
+    let (grown_kb, came) = growth(&memory[first.len() - 1..]);
+    println!(
+        "{} KiB after a third, {grown_kb} KiB more at the end; {came} VMs came since, which may \
+         leave {bytes_per_vm} bytes each; no more came in {flat} of {all} stretches of {STRETCH} s",
+        first[first.len() - 1].0
+    );
+    assert!(2 * flat > all, "{memory:?}");
+    assert!(grown_kb <= kept_kb(came) + WAITING_KB, "{memory:?}");
+}
+
+/// Who holds a definition: the tracer and the explainer.
+const HOLDERS: usize = 2;
+/// A list that grows has room for up to twice as much.
+const ROOM: usize = 2;
+
+/// What the rows of a result are made of while it is measured.
+fn bytes_of_rows(told: &Value) -> usize {
+    let vms = told["vms"].as_array().unwrap().iter();
+    let vcpus = vms.flat_map(|vm| vm["vcpus"].as_array().unwrap());
+    let bytes = vcpus.map(|vcpu| {
+        let reasons = vcpu["reasons"].as_array().unwrap().iter();
+        let reasons = reasons.map(|reason| {
+            let lengths = reason["histogram"].as_array().unwrap().len();
+            size_of::<ReasonTotals>() + lengths * size_of::<(u64, u64)>()
+        });
+        size_of::<VcpuTotals>() + HOLDERS * size_of::<Vcpu>() + reasons.sum::<usize>()
+    });
+    ROOM * bytes.sum::<usize>()
+}
+
+/// Every task that was seen has a name for good, and each VM brings some.
+fn bytes_of_names(recording: &Path) -> usize {
+    let mut bytes = 0;
+    let mut reader = Reader::new(File::open(recording).unwrap()).unwrap();
+    let ending = reader.for_each(&mut |event| {
+        if let Event::Source(source) = event {
+            bytes += HOLDERS * (size_of::<Source>() + source.name.as_str().len());
+        }
+    });
+    assert!(matches!(ending, Ok(Ending::Complete)), "{ending:?}");
+    ROOM * bytes
+}
+
+/// Where KVM tells of no exit, one is counted from a return of KVM_RUN to its next call; where it
+/// does, those that the VMM answered are.
+fn assert_every_exit_is_counted(gone: &[Gone], told: &Value) {
+    let losses = &told["losses"];
+    for kind in ["recursion", "undecodable"] {
+        assert_eq!(losses[kind], 0, "{losses}");
+    }
+    // A process id may come again.
+    let mut made: BTreeMap<u64, Option<u64>> = BTreeMap::new();
+    for vm in gone {
+        let exits = vm.kvm_runs.map(|runs| runs - 1);
+        let sum = made.entry(u64::from(vm.pid)).or_insert(Some(0));
+        *sum = sum.zip(exits).map(|(sum, exits)| sum + exits);
+    }
+    let made: BTreeMap<u64, u64> = made
+        .into_iter()
+        .filter_map(|(pid, exits)| Some((pid, exits?)))
+        .collect();
+    println!("{} VMs tell how many exits they made", made.len());
+    assert!(made.len() >= VMS / 2, "most of them do");
+    let (mut missed, mut nowhere) = (0, 0);
+    for (pid, made) in &made {
+        let vms = told["vms"].as_array().unwrap().iter();
+        let mut found = vms.filter(|vm| vm["vm"] == *pid).peekable();
+        if found.peek().is_none() {
+            nowhere += 1;
+            continue;
+        }
+        let vcpus = found.flat_map(|vm| vm["vcpus"].as_array().unwrap());
+        let counted: u64 = vcpus.map(|vcpu| vcpu["heavy"].as_u64().unwrap()).sum();
+        assert!(counted <= *made, "{pid}: {counted} of {made}");
+        missed += made - counted;
+    }
+    // A loop that is kept from its CPU gives no places back for a while: that is told, too.
+    assert!(
+        nowhere <= losses["vcpus_full"].as_u64().unwrap(),
+        "{losses}"
+    );
+    let counted = made.len() - nowhere as usize;
+    assert!(counted > PLACES, "{counted} VMs are counted");
+    let all: u64 = made.values().sum();
+    println!("{all} exits, {missed} of them missed; losses: {losses}");
+    // Each of them was told as lost: a kernel may hide switches (docs/design.md).
+    assert!(missed <= losses["unpaired"].as_u64().unwrap(), "{losses}");
+}

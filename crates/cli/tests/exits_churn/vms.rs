@@ -1,0 +1,77 @@
+//! VMs that come, run and go, and what their VMMs count.
+
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// How long they run, by turns: some for no more than `vmnoise exits` takes from look to look.
+const RUNS: [&str; 4] = ["10ms", "50ms", "200ms", "1s"];
+
+/// A VM that has ended.
+pub struct Gone {
+    /// The process of its VMM.
+    pub pid: u32,
+    /// How often that called KVM_RUN; `None` if it gave up, since others had its CPU for seconds.
+    pub kvm_runs: Option<u64>,
+}
+
+pub fn vmnoise(words: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise"));
+    command.args(words.split(' '));
+    command
+}
+
+/// Keeps so many VMs at a time, as long as there are to be more, and looks around meanwhile.
+pub fn come_and_go(
+    at_a_time: usize,
+    more: impl Fn() -> bool + Sync,
+    mut meanwhile: impl FnMut(),
+) -> Vec<Gone> {
+    let gone = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        let keep_one = |place: usize| {
+            let runs = RUNS.iter().cycle().skip(place);
+            for time in runs.take_while(|_| more()) {
+                let vm = run(place, time);
+                gone.lock().unwrap().push(vm);
+            }
+        };
+        let places = 0..at_a_time;
+        let keepers: Vec<_> = places
+            .map(|place| scope.spawn(move || keep_one(place)))
+            .collect();
+        while keepers.iter().any(|keeper| !keeper.is_finished()) {
+            thread::sleep(Duration::from_millis(5));
+            meanwhile();
+        }
+    });
+    gone.into_inner().unwrap()
+}
+
+/// From its begin to its end. It gives way to whoever counts: what is tried is not how 200 guests
+/// that never rest share a CPU with their host.
+fn run(place: usize, time: &str) -> Gone {
+    let cpu = place % thread::available_parallelism().unwrap();
+    let mut vmm = Command::new("nice");
+    vmm.args(["-n", "19", env!("CARGO_BIN_EXE_vmnoise")]);
+    let words = format!("microvm --exercise io -c {cpu} -d {time} --format json");
+    let vmm = vmm
+        .args(words.split(' '))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = vmm.id();
+    let output = vmm.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let gave_up = stderr.contains("the CPU had no time for it");
+    assert!(output.status.success() || gave_up, "{stderr}");
+    let kvm_runs = output.status.success().then(|| {
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        told["cpus"][0]["kvm_runs"].as_u64().unwrap()
+    });
+    Gone { pid, kvm_runs }
+}

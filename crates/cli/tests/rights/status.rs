@@ -1,0 +1,96 @@
+//! What /proc says of a thread's rights, and what docs/security.md says that it should.
+
+use std::fs;
+use std::path::Path;
+
+/// Bits of capabilities(7).
+const BITS: [(&str, u8); 6] = [
+    ("CAP_CHOWN", 0),
+    ("CAP_DAC_OVERRIDE", 1),
+    ("CAP_KILL", 5),
+    ("CAP_SYS_PTRACE", 19),
+    ("CAP_PERFMON", 38),
+    ("CAP_BPF", 39),
+];
+
+/// /proc/PID/task/TID/status.
+#[derive(Debug)]
+pub struct Status(Vec<(String, String)>);
+
+impl Status {
+    pub fn of(text: &str) -> Status {
+        let lines = text.lines().filter_map(|line| line.split_once(':'));
+        let lines = lines.map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
+        Status(lines.collect())
+    }
+
+    pub fn text(&self, name: &str) -> &str {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    pub fn numbers(&self, name: &str) -> Vec<u64> {
+        let words = self.text(name).split_whitespace();
+        words.map(|word| word.parse().unwrap()).collect()
+    }
+
+    pub fn number(&self, name: &str) -> u64 {
+        self.text(name).parse().unwrap_or(0)
+    }
+
+    pub fn bits(&self, name: &str) -> u64 {
+        u64::from_str_radix(self.text(name), 16).unwrap()
+    }
+
+    pub fn name(&self) -> &str {
+        self.text("Name")
+    }
+
+    pub fn is_first(&self) -> bool {
+        self.text("Pid") == self.text("Tgid")
+    }
+}
+
+/// Each thread of a process; those that end meanwhile are left out, and so are the kernel's own,
+/// which KVM puts into the process of a VMM (`kvm-nx-lpage-recovery`): no line of ours runs there.
+pub fn threads(pid: u32) -> Vec<Status> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let tasks = tasks
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|task| task.path());
+    let ours = tasks.filter(|task| !is_of_the_kernel(task));
+    let texts = ours.filter_map(|task| fs::read_to_string(task.join("status")).ok());
+    texts.map(|text| Status::of(&text)).collect()
+}
+
+/// By its flags, field 9 of proc_pid_stat(5).
+fn is_of_the_kernel(task: &Path) -> bool {
+    /// Of include/linux/sched.h.
+    const PF_USER_WORKER: u64 = 0x4000;
+    let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
+    let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    let flags = after_name
+        .split(' ')
+        .nth(6)
+        .and_then(|flags| flags.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & PF_USER_WORKER != 0)
+}
+
+/// What these rows of the document say is kept.
+pub fn kept(works: &[&str]) -> u64 {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let rows = page.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [work, name, _, "yes"] = cells[..] else {
+            return None;
+        };
+        works.contains(&work).then(|| {
+            let found = BITS.iter().find(|(known, _)| *known == name);
+            1 << found.unwrap_or_else(|| panic!("{name} has no bit")).1
+        })
+    });
+    rows.fold(0, |all, bit: u64| all | bit)
+}

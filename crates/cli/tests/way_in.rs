@@ -1,0 +1,59 @@
+//! What the documents send a newcomer to is there.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(file: &Path) -> String {
+    fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// The stops of "Follow one gap" in docs/design.md.
+#[test]
+fn each_stop_of_a_gap_is_a_function() {
+    let page = read(&root().join("docs/design.md"));
+    let (_, way) = page.split_once("## Follow one gap").unwrap();
+    let (way, _) = way.split_once("\n## ").unwrap();
+    let mut stops = 0;
+    for (line, _) in way.match_indices("`: `") {
+        let file = way[..line].rsplit('`').next().unwrap();
+        let function = way[line + 4..].split('`').next().unwrap();
+        let code = read(&root().join(file));
+        let rust = code.contains(&format!("fn {function}("));
+        let c = code.contains(&format!(" {function}(struct "));
+        assert!(rust || c, "{file} has no function `{function}`");
+        stops += 1;
+    }
+    // The tenth has two.
+    assert_eq!(stops, 11, "of ten stops");
+}
+
+/// A link inside of a document leads somewhere.
+#[test]
+fn each_link_between_documents_leads_somewhere() {
+    let folders = ["", "docs", "docs/how-to", "docs/examples"];
+    let mut links = 0;
+    for folder in folders.map(|folder| root().join(folder)) {
+        for page in fs::read_dir(&folder).unwrap() {
+            let page = page.unwrap().path();
+            if page.extension().is_none_or(|extension| extension != "md") {
+                continue;
+            }
+            let text = read(&page);
+            for target in text.split("](").skip(1) {
+                let target = target.split([')', '#']).next().unwrap();
+                if target.is_empty() || target.contains("://") {
+                    continue;
+                }
+                let there = folder.join(target).exists();
+                assert!(there, "{}: {target}", page.display());
+                links += 1;
+            }
+        }
+    }
+    assert!(links > 20, "{links}");
+}

@@ -1,0 +1,422 @@
+//! What a host tells while its guest measures: whose it is, what lies between two frames,
+//! what cannot be true, and what it leaves to the hardware.
+
+use crate::streams::{activity, anchor, explain, finish, gap, polling_in_a_machine, source};
+use vmnoise_events::ActivityKind::Irq;
+use vmnoise_events::{
+    Event, ExitSplit, FeedDetail, FeedTotals, Gap, HostCulprit, HostFrame, HostReason, RunFacts,
+    Share, Tally, Workload,
+};
+use vmnoise_explain::{CpuSummary, Explainer, GuestColumns, PeriodLine, Summary};
+
+/// CPU 1 is vCPU 5; times are nanoseconds on every clock.
+fn guest() -> RunFacts {
+    let mut facts = polling_in_a_machine();
+    facts.host.apic_ids = vec![(0, 3), (1, 5)];
+    facts
+}
+
+/// `exits` of 10 ns each in KVM, every fourth in the VMM for another 5 ns.
+fn frame(from_tsc: u64, until_tsc: u64, exits: u64) -> HostFrame {
+    HostFrame {
+        vcpu: 5,
+        from_tsc,
+        until_tsc,
+        detail: FeedDetail::Counts,
+        sees_kvm: true,
+        is_last: true,
+        exits,
+        heavy: exits / 4,
+        split: ExitSplit {
+            kvm: 10 * exits,
+            vmm: 5 * (exits / 4),
+            preempted: exits,
+            ..ExitSplit::default()
+        },
+        lost: 0,
+        reasons: Vec::new(),
+        culprits: Vec::new(),
+    }
+}
+
+fn tally(last_tsc: u64) -> Event {
+    Event::Tally(Tally {
+        cpu: 1,
+        first_tsc: 1_000,
+        last_tsc,
+        reloads: Some(77),
+        ..Tally::default()
+    })
+}
+
+/// What comes up to this time, but the frames.
+fn tick(at: u64) -> [Event; 3] {
+    [anchor(at), tally(at), Event::Watermark(at)]
+}
+
+fn felt(start_tsc: u64, dur_ns: u64) -> Event {
+    Event::Gap(Gap {
+        interference: Some(0),
+        ..gap(start_tsc, start_tsc + dur_ns)
+    })
+}
+
+/// Feeds each frame when its time has come, a period long each.
+fn periods(facts: &RunFacts, frames: &[HostFrame]) -> (Vec<PeriodLine>, Summary) {
+    let mut explainer = Explainer::new(facts);
+    let mut take = |event: &Event| explainer.feed(event, &mut |_| {});
+    tick(1_000).iter().for_each(&mut take);
+    let mut lines = Vec::new();
+    for frame in frames {
+        let mut take = |event: &Event| explainer.feed(event, &mut |_| {});
+        tick(frame.until_tsc).iter().for_each(&mut take);
+        take(&Event::HostFrame(frame.clone()));
+        lines.extend(explainer.take_period());
+    }
+    explainer.feed(&finish(), &mut |_| {});
+    (lines, explainer.finish())
+}
+
+fn exits(lines: &[PeriodLine]) -> Vec<Option<u64>> {
+    let exits = lines.iter().map(|line| line.host.map(|told| told.exits));
+    exits.collect()
+}
+
+fn fed(summary: &Summary) -> &CpuSummary {
+    assert_eq!(summary.cpus.len(), 1);
+    &summary.cpus[0]
+}
+
+#[test]
+fn a_period_has_what_its_frames_count_beyond_those_before() {
+    let frames = [
+        frame(200, 2_000, 40),
+        frame(200, 3_000, 44),
+        frame(200, 4_000, 60),
+    ];
+    let (lines, summary) = periods(&guest(), &frames);
+    // The first counts from before the run: it is where the second begins.
+    assert_eq!(exits(&lines), [None, Some(4), Some(16)]);
+    let columns = GuestColumns {
+        steal_ns: Some(0),
+        virt_ns: Some(16 * 10 + 4 * 5),
+        // No gap without an interrupt, and so none of the hardware's.
+        hw_noise_ns: Some(0),
+        light_exits: Some(12),
+        heavy_exits: Some(4),
+    };
+    assert_eq!(lines[2].guest_columns, columns);
+    let told = fed(&summary).host.as_ref().unwrap().told;
+    assert_eq!((told.exits, told.light, told.heavy), (20, Some(15), 5));
+    assert_eq!((told.covered_ns, told.virt_ns), (2_000, 200 + 5 * 5));
+    assert_eq!(told.shares_ns.preempted, Some(20));
+    // What it had meanwhile beside the steal clock is no VIRT, and no exit is a reload.
+    assert_eq!(fed(&summary).guest_columns.heavy_exits, Some(5));
+    assert_eq!(fed(&summary).guest_columns.virt_ns, Some(225));
+}
+
+#[test]
+fn a_host_that_begins_within_the_run_counts_from_its_begin() {
+    let frames = [frame(1_500, 2_000, 40), frame(1_500, 3_000, 44)];
+    let (lines, summary) = periods(&guest(), &frames);
+    assert_eq!(exits(&lines), [Some(40), Some(4)]);
+    assert_eq!(fed(&summary).host.as_ref().unwrap().told.covered_ns, 1_500);
+    assert_eq!(fed(&summary).guest_columns.light_exits, Some(44 - 11));
+}
+
+#[test]
+fn a_host_that_begins_anew_is_added_to_what_it_said_before() {
+    let frames = [
+        frame(1_500, 2_000, 40),
+        frame(2_100, 2_500, 6),
+        frame(2_100, 3_000, 8),
+    ];
+    let (lines, summary) = periods(&guest(), &frames);
+    assert_eq!(exits(&lines), [Some(40), Some(6), Some(2)]);
+    let told = fed(&summary).host.as_ref().unwrap().told;
+    assert_eq!((told.exits, told.covered_ns), (48, 500 + 900));
+}
+
+#[test]
+fn when_the_host_falls_silent_the_columns_are_unknown_and_the_rest_goes_on() {
+    let mut explainer = Explainer::new(&guest());
+    let mut feed = |events: &[Event]| -> PeriodLine {
+        for event in events {
+            explainer.feed(event, &mut |_| {});
+        }
+        explainer.take_period().remove(0)
+    };
+    let silent = feed(&tick(1_000));
+    assert_eq!(
+        silent.guest_columns.heavy_exits,
+        Some(77),
+        "no host, no feed"
+    );
+    let heard = feed(&[anchor(2_000), Event::HostFrame(frame(1_500, 2_000, 40))]);
+    assert_eq!(heard.guest_columns.heavy_exits, Some(10));
+    assert_eq!(heard.columns_so_far.heavy_exits, Some(10));
+    let silent = feed(&[
+        anchor(2_500),
+        tally(2_500),
+        felt(2_100, 50),
+        Event::Watermark(2_400),
+    ]);
+    let unknown = GuestColumns {
+        steal_ns: Some(0),
+        ..GuestColumns::default()
+    };
+    assert_eq!(
+        (silent.gaps, silent.guest_columns, silent.host),
+        (1, unknown, None)
+    );
+    assert_eq!(silent.columns_so_far.heavy_exits, Some(10));
+}
+
+#[test]
+fn what_cannot_be_true_is_refused_and_counted() {
+    let good = frame(1_500, 2_000, 40);
+    let refused = |wrong: HostFrame| {
+        let (lines, summary) = periods(&guest(), &[good.clone(), frame(1_500, 3_000, 44)]);
+        assert_eq!(exits(&lines), [Some(40), Some(4)]);
+        assert_eq!(summary.feed, None, "nobody read any bytes");
+        let events = [
+            &tick(3_000)[..],
+            &[
+                Event::FeedTotals(FeedTotals::default()),
+                Event::HostFrame(good.clone()),
+                Event::HostFrame(wrong),
+                Event::HostFrame(frame(1_500, 3_000, 44)),
+                finish(),
+            ],
+        ];
+        let (_, summary) = explain(&guest(), &events.concat());
+        let told = fed(&summary).host.as_ref().unwrap().told;
+        assert_eq!(told.exits, 44);
+        summary.feed.unwrap().refused
+    };
+    let later = || frame(1_500, 2_500, 42);
+    assert_eq!(refused(later()), 0);
+    let another_cpu = HostFrame { vcpu: 3, ..later() };
+    assert_eq!(refused(another_cpu), 0, "one that nobody measures");
+    for (what, wrong) in [
+        ("no such vCPU", HostFrame { vcpu: 9, ..later() }),
+        ("goes back", frame(1_500, 2_500, 39)),
+        ("comes again from before", frame(1_500, 1_900, 42)),
+        ("begins anew before its end", frame(1_900, 1_950, 1)),
+        ("tomorrow", frame(1_500, 2_000_000_000, 42)),
+        ("inside out", frame(2_500, 2_400, 0)),
+        ("more exits than cycles", frame(1_500, 2_500, 1_001)),
+        (
+            "more heavy exits than exits",
+            HostFrame {
+                heavy: 43,
+                ..later()
+            },
+        ),
+        (
+            "light exits go back",
+            HostFrame {
+                heavy: 41,
+                ..later()
+            },
+        ),
+        (
+            "more time than there was",
+            HostFrame {
+                split: ExitSplit {
+                    blocked: 2_000_000_000,
+                    ..later().split
+                },
+                ..later()
+            },
+        ),
+        (
+            "a part goes back",
+            HostFrame {
+                split: ExitSplit {
+                    preempted: 39,
+                    ..later().split
+                },
+                ..later()
+            },
+        ),
+        (
+            "no time of a host",
+            HostFrame {
+                culprits: vec![HostCulprit {
+                    share: Share::Irq,
+                    name: "eth0:1".into(),
+                    dur_ns: 1,
+                }],
+                ..later()
+            },
+        ),
+    ] {
+        assert_eq!(refused(wrong), 1, "{what}");
+    }
+}
+
+#[test]
+fn names_are_those_of_the_run_and_lists_that_were_cut_claim_no_more_than_is_certain() {
+    let reason = |name: &str, exits, dur_ns| HostReason {
+        name: name.into(),
+        exits,
+        dur_ns,
+    };
+    let culprit = |name: &str, dur_ns| HostCulprit {
+        share: Share::Preempted,
+        name: name.into(),
+        dur_ns,
+    };
+    let frames = [
+        HostFrame {
+            detail: FeedDetail::Full,
+            reasons: vec![reason("io", 10, 100), reason("hlt", 9, 0)],
+            culprits: vec![culprit("a", 90), culprit("b", 30)],
+            ..frame(200, 2_000, 40)
+        },
+        HostFrame {
+            detail: FeedDetail::Full,
+            reasons: vec![
+                reason("io", 14, 160),
+                reason("hlt", 9, 0),
+                reason("cpuid", 3, 20),
+            ],
+            // The list holds two: `b` fell out, `c` may have had up to 30 before.
+            culprits: vec![culprit("c", 95), culprit("a", 91)],
+            ..frame(200, 3_000, 44)
+        },
+    ];
+    let (_, summary) = periods(&guest(), &frames);
+    let host = fed(&summary).host.clone().unwrap();
+    let reasons = host.reasons.unwrap();
+    let reasons: Vec<_> = reasons
+        .iter()
+        .map(|it| (&*it.name, it.exits, it.total_ns))
+        .collect();
+    assert_eq!(reasons, [("io", 4, 60), ("cpuid", 3, 20)]);
+    let culprits = host.culprits.unwrap();
+    let culprits: Vec<_> = culprits.iter().map(|it| (&*it.name, it.total_ns)).collect();
+    assert_eq!(culprits, [("c", 65), ("a", 1)]);
+
+    let counts = frames.map(|frame| HostFrame {
+        detail: FeedDetail::Counts,
+        ..frame
+    });
+    let (_, summary) = periods(&guest(), &counts);
+    let host = fed(&summary).host.clone().unwrap();
+    assert_eq!((host.reasons, host.culprits), (None, None));
+}
+
+/// Bare gaps of 100, 50 and 30 ns and one with an interrupt, between two frames with this
+/// many exits.
+fn hardware(exits: u64, change: impl Fn(&mut HostFrame)) -> (u64, Option<u64>, Option<u64>) {
+    let mut frame = frame(1_500, 3_000, exits);
+    change(&mut frame);
+    let events = [
+        source(0, "tick"),
+        anchor(1_000),
+        tally(1_000),
+        activity(Irq, 2_500, 2_540, 0),
+        felt(1_600, 100),
+        felt(1_800, 50),
+        felt(2_000, 30),
+        felt(2_500, 60),
+        // Outside, and partly: one may hold an exit that is not counted here.
+        felt(1_450, 10),
+        felt(1_490, 20),
+        anchor(2_900),
+        tally(2_900),
+        Event::Watermark(2_900),
+        // When it tells of these gaps, most are long explained.
+        felt(2_990, 20),
+        anchor(3_100),
+        tally(3_100),
+        Event::HostFrame(frame),
+        Event::Watermark(3_100),
+        finish(),
+    ];
+    let (_, summary) = explain(&guest(), &events);
+    let told = fed(&summary).host.as_ref().expect("it was told").told;
+    (
+        told.hw_at_least_ns,
+        told.hw_at_most_ns,
+        fed(&summary).guest_columns.hw_noise_ns,
+    )
+}
+
+#[test]
+fn each_exit_excuses_one_gap_and_what_no_exit_can_excuse_is_the_hardwares() {
+    assert_eq!(hardware(0, |_| {}), (180, Some(220), Some(180)));
+    assert_eq!(hardware(1, |_| {}), (80, Some(220), Some(80)));
+    assert_eq!(hardware(2, |_| {}), (30, Some(220), Some(30)));
+    assert_eq!(hardware(3, |_| {}), (0, Some(220), None));
+    assert_eq!(hardware(900, |_| {}), (0, Some(220), None));
+}
+
+#[test]
+fn hardware_is_not_named_while_somebody_else_may_have_been_there() {
+    for change in [
+        (|frame| frame.sees_kvm = false) as fn(&mut HostFrame),
+        |frame| frame.is_last = false,
+    ] {
+        assert_eq!(hardware(0, change), (0, Some(220), None));
+    }
+}
+
+#[test]
+fn under_an_observed_thread_nothing_is_known_of_the_hardware() {
+    let mut facts = guest();
+    facts.workload = Workload::Observed;
+    let (_, summary) = periods(&facts, &[frame(1_500, 2_000, 4)]);
+    let cpu = fed(&summary);
+    assert_eq!(cpu.host.as_ref().unwrap().told.hw_at_most_ns, None);
+    assert_eq!(cpu.guest_columns.hw_noise_ns, None);
+    assert_eq!(cpu.guest_columns.heavy_exits, Some(1));
+}
+
+#[test]
+fn a_microvm_has_no_feed() {
+    let mut facts = guest();
+    facts.workload = Workload::Microvm;
+    let (lines, summary) = periods(&facts, &[frame(1_500, 2_000, 4)]);
+    assert_eq!((lines[0].host, &fed(&summary).host), (None, &None));
+    assert_eq!(summary.lost_events, 1);
+}
+
+#[test]
+fn gaps_that_were_too_many_to_keep_leave_the_hardware_unbounded() {
+    let late = |gaps: u64| {
+        let from_tsc = 2_000;
+        let until_tsc = from_tsc + 100 * gaps + 100;
+        let mut events = vec![anchor(1_000), tally(1_000)];
+        events.extend((0..gaps).map(|turn| felt(from_tsc + 100 * turn, 10)));
+        events.extend(tick(until_tsc));
+        events.push(Event::HostFrame(frame(from_tsc, until_tsc, 10)));
+        events.push(finish());
+        let (_, summary) = explain(&guest(), &events);
+        let told = fed(&summary).host.as_ref().expect("it was told").told;
+        (told.hw_at_least_ns, told.hw_at_most_ns)
+    };
+    assert_eq!(late(4_000), (39_900, Some(40_000)));
+    let (at_least_ns, at_most_ns) = late(5_000);
+    assert!(at_least_ns > 0 && at_least_ns < 49_900);
+    assert_eq!(at_most_ns, None);
+}
+
+#[test]
+fn tasks_that_sleep_are_told_and_the_hardware_is_left_out() {
+    let mut facts = guest();
+    facts.workload = Workload::Timer;
+    let frames = [frame(500, 5_000, 8), frame(500, 9_000, 24)];
+    let (lines, summary) = periods(&facts, &frames);
+    assert_eq!(exits(&lines), [None, Some(16)]);
+    let told = fed(&summary).host.as_ref().expect("a host told").told;
+    assert_eq!((told.exits, told.light, told.heavy), (16, Some(12), 4));
+    // Who sleeps feels no gap, and has nothing to hold against the exits.
+    assert_eq!((told.hw_at_least_ns, told.hw_at_most_ns), (0, None));
+    // Without a frame nothing is known.
+    let (lines, summary) = periods(&facts, &frames[..1]);
+    assert_eq!(exits(&lines), [None]);
+    assert_eq!(fed(&summary).host, None);
+}

@@ -1,0 +1,211 @@
+//! What is too short for the bound of the clock gets no culprit of the host: a clock that is wrong
+//! by less than its bound would name a neighbour's.
+
+use crate::streams::clocks::Dice;
+use crate::streams::joins::{ALL, join, obeys_the_law};
+use crate::streams::pairs::{Plan, RecordedPair};
+use crate::streams::vcpus::{INTR, Scene, exit_of, vcpu};
+use crate::streams::{anchor, finish, gap, source};
+use vmnoise_events::*;
+use vmnoise_explain::{JoinedRun, Pairs};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+/// How far the recorded clock is off.
+const OFF_NS: u64 = 50 * US;
+/// Short gaps are so far apart: by a clock that is off, each meets the exit of its neighbour.
+const APART_NS: u64 = OFF_NS;
+/// Of each round.
+const SHORT: u64 = 4;
+const ROUNDS: u64 = 30;
+const WHO: [&str; SHORT as usize] = ["a:1", "b:2", "c:3", "d:4"];
+
+/// When each round begins: no other offset of the clock fits as well.
+fn rounds() -> impl Iterator<Item = u64> {
+    let mut dice = Dice(7);
+    (0..ROUNDS).map(move |round| 200 * MS + round * 40 * MS + dice.roll(0, 30 * MS))
+}
+
+/// An exit in which this task had the CPU.
+fn preempted(start_ns: u64, end_ns: u64, name: &str) -> Scene {
+    Scene::new(INTR, start_ns, end_ns)
+        .kept(VcpuIntervalKind::Waiting, start_ns + 100, end_ns - 100)
+        .host(1, ActivityKind::Thread, name, start_ns + 100, end_ns - 100)
+}
+
+/// A guest on bare metal, both clocks alike. Each round has a long gap whose exit could lie 60 us
+/// earlier or later, and so many short ones, each with an exit of another task: of 4.6 us, which
+/// had to be felt from the threshold on.
+fn recorded(off_ns: i64, threshold_ns: u64, short: impl Fn(usize) -> u64) -> RecordedPair {
+    let plain = Plan::plain().record();
+    let mut guest_facts = plain.guest_facts;
+    guest_facts.options.threshold_ns = threshold_ns;
+    let (mut of_guest, mut of_host) = (Vec::new(), Vec::new());
+    let mut felt = |start_ns, end_ns| {
+        let gap = Gap {
+            cpu: 0,
+            ..gap(start_ns, end_ns)
+        };
+        of_guest.push((end_ns, Event::Gap(gap)));
+    };
+    let mut tell = |scene: Scene, source: u32| {
+        let activity = Activity {
+            source: SourceId(source),
+            ..scene.activities[0]
+        };
+        of_host.push((activity.end_mono_ns, Event::Activity(activity)));
+        let waited = Event::VcpuInterval(scene.intervals[0]);
+        of_host.push((activity.end_mono_ns, waited));
+        let exit = Exit {
+            end_mono_ns: scene.end_ns,
+            split: ExitSplit {
+                preempted: scene.end_ns - scene.start_ns - 200,
+                kvm: 200,
+                ..ExitSplit::default()
+            },
+            ..Scene::new(INTR, scene.start_ns, scene.start_ns).exit()
+        };
+        of_host.push((scene.end_ns, exit_of(0, exit)));
+    };
+    for (round, at_ns) in rounds().enumerate() {
+        felt(at_ns, at_ns + 400 * US);
+        tell(preempted(at_ns + 60 * US, at_ns + 340 * US, "long:9"), 4);
+        for short in 0..short(round) {
+            let at_ns = at_ns + MS + short * APART_NS;
+            felt(at_ns, at_ns + 5 * US);
+            let who = short % SHORT;
+            let exit = preempted(at_ns + 200, at_ns + 4_800, WHO[who as usize]);
+            tell(exit, who as u32);
+        }
+    }
+    let names = (0..).zip(WHO.into_iter().chain(["long:9"]));
+    let mut host: Vec<Event> = names.map(|(id, name)| source(id, name)).collect();
+    host.push(Event::Vcpu(vcpu(0)));
+    host.push(Event::VcpuClock(VcpuClock {
+        vcpu: VcpuId(0),
+        before_until_mono_ns: 0,
+        from_mono_ns: 0,
+        offset_tsc: off_ns,
+        ratio: 1,
+        ratio_frac_bits: 0,
+    }));
+    let tally = |at_ns| {
+        Event::Tally(Tally {
+            cpu: 0,
+            first_tsc: 100 * MS,
+            last_tsc: at_ns,
+            ..Tally::default()
+        })
+    };
+    RecordedPair {
+        guest_facts,
+        guest: drained(Vec::new(), of_guest, &|at_ns| Some(tally(at_ns))),
+        host_facts: plain.host_facts,
+        host: drained(host, of_host, &|_| None),
+        lives: Vec::new(),
+    }
+}
+
+/// A stream that is drained each 20 ms.
+fn drained(
+    first: Vec<Event>,
+    mut told: Vec<(u64, Event)>,
+    tally: &dyn Fn(u64) -> Option<Event>,
+) -> Vec<Event> {
+    told.sort_by_key(|(end_ns, event)| (*end_ns, matches!(event, Event::Exit(_))));
+    let mut told = told.into_iter().peekable();
+    let mut events = first;
+    for at_ns in (100 * MS..=1_600 * MS).step_by(20 * MS as usize) {
+        events.push(anchor(at_ns));
+        events.extend(tally(at_ns));
+        while let Some((_, event)) = told.next_if(|(end_ns, _)| *end_ns <= at_ns) {
+            events.push(event);
+        }
+        events.push(Event::Watermark(at_ns));
+    }
+    events.push(finish());
+    events
+}
+
+fn joined(off_ns: u64) -> (u64, JoinedRun) {
+    let pair = recorded(off_ns as i64, 4_800, |_| SHORT);
+    let pairs: Pairs = pair
+        .matched()
+        .expect("the data cannot tell the two clocks apart");
+    let bound_ns = pairs.bound_ns(0).expect("it is paired");
+    let guest = (&pair.guest_facts, &pair.guest[..]);
+    let host = (&pair.host_facts, &pair.host[..]);
+    let run = join(guest, host, pairs, ALL);
+    obeys_the_law(&run);
+    (bound_ns, run)
+}
+
+fn is_hosts(share: Share) -> bool {
+    !share.is_residual() && share != Share::Steal
+}
+
+#[test]
+fn a_clock_that_is_off_by_less_than_its_bound_names_no_neighbour() {
+    for off_ns in [OFF_NS, 0] {
+        let (bound_ns, run) = joined(off_ns);
+        // The exits of long gaps have 60 us on either side, those of short ones are not tested.
+        let room_ns = 60 * US + off_ns;
+        assert!((room_ns..room_ns + 100).contains(&bound_ns), "{bound_ns}");
+        let (short, long): (Vec<_>, Vec<_>) =
+            run.trees.iter().partition(|tree| tree.gap.dur_ns == 5 * US);
+        assert_eq!(
+            (short.len() as u64, long.len() as u64),
+            (ROUNDS * SHORT, ROUNDS)
+        );
+        for tree in short {
+            assert!(tree.exits.is_empty(), "{tree:?}");
+            assert!(
+                !tree.gap.parts.iter().any(|part| is_hosts(part.share)),
+                "{tree:?}"
+            );
+            assert_ne!(tree.residual, Share::Hw, "{tree:?}");
+        }
+        // Half of what is named at least is there by every clock within the bound.
+        for tree in long {
+            let named = tree
+                .gap
+                .parts
+                .iter()
+                .find(|part| part.share == Share::Preempted);
+            let named = named.expect("it is long enough");
+            assert_eq!(named.source.as_deref(), Some("long:9"));
+        }
+        let joined = &run.joined;
+        assert_eq!(joined.witnessed, ROUNDS * (SHORT + 1));
+        assert_eq!(joined.unsure.count, ROUNDS * SHORT);
+        assert_eq!(joined.unsure.ns, ROUNDS * SHORT * 5 * US);
+        assert_eq!(joined.unsure.exits, 0);
+        assert_eq!(joined.witnessed_ns, ROUNDS * (SHORT * 5 + 400) * US);
+        // All of the short gaps, and of the long ones what lies outside of their exits.
+        let unexplained_ns = ROUNDS * (SHORT * 5 + 120) * US;
+        assert_eq!(joined.witnessed_unexplained_ns, unexplained_ns);
+    }
+}
+
+/// Where the gaps of one round are a train, a clock that is off by a step of it lays all exits of
+/// the train but the last into gaps: so few contradict it that its bound has to reach as far.
+#[test]
+fn a_train_of_gaps_does_not_hide_how_far_a_clock_is_off() {
+    let step_ns = APART_NS as i64;
+    let train = |round| if round == 15 { 20 } else { 0 };
+    let bound_ns = |off_ns| {
+        let pairs = recorded(off_ns, US, train).matched();
+        println!(
+            "off by {off_ns} ns: {:?}",
+            pairs.as_ref().map(|it| it.bound_ns(0))
+        );
+        pairs.ok()?.bound_ns(0)
+    };
+    for off_ns in [-step_ns, step_ns] {
+        let bound_ns = bound_ns(off_ns);
+        assert!(bound_ns.is_none_or(|ns| ns >= off_ns.unsigned_abs()));
+    }
+    // By the right one none contradicts it, and one by any other.
+    let right_ns = bound_ns(0).expect("it is right");
+    assert!(right_ns < 300, "{right_ns}");
+}

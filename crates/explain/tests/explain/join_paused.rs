@@ -1,0 +1,84 @@
+//! A guest that pauses polls in between, however many gaps it has to hand over there.
+
+use crate::streams::pairs::{Plan, RecordedPair};
+use vmnoise_events::Event;
+use vmnoise_explain::{JoinError, Pair};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+/// The counter of the plan's guest ticks in nanoseconds. A gap is handed over by a system call where
+/// steal is read by BPF.
+const HANDING_OVER_TSC: u64 = 1_500;
+
+/// About a thousand gaps a second: a tick each millisecond.
+fn plan() -> Plan {
+    Plan {
+        run_ns: (800 * US, 1_000 * US),
+        exit_ns: (2 * US, 40 * US),
+        polled_ms: 80,
+        threshold_ns: US,
+        ..Plan::plain()
+    }
+}
+
+/// The same where handing over each gap takes time in which the guest does not poll.
+fn handing_over(mut pair: RecordedPair) -> RecordedPair {
+    let gaps = pair.guest.iter().filter_map(|event| match event {
+        Event::Gap(gap) => Some(gap.end_tsc),
+        _ => None,
+    });
+    let mut ends: Vec<u64> = gaps.collect();
+    ends.sort_unstable();
+    for event in &mut pair.guest {
+        if let Event::Tally(tally) = event {
+            let told = ends.partition_point(|end_tsc| *end_tsc <= tally.last_tsc) as u64;
+            tally.blind_tsc = tally.blind_tsc.map(|tsc| tsc + told * HANDING_OVER_TSC);
+        }
+    }
+    pair
+}
+
+fn joined(pair: &RecordedPair) -> Pair {
+    match pair.matched() {
+        Ok(pairs) => pairs.pairs()[0].clone(),
+        Err(JoinError::Unpaired(unpaired)) => panic!("{unpaired}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn gaps_that_are_handed_over_are_no_pause() {
+    let pair = plan().record();
+    let at_once = joined(&pair);
+    println!("at once: {at_once:?}");
+    let handed = joined(&handing_over(pair));
+    println!("handed over: {handed:?}");
+    assert!(at_once.exits_tested > 500, "{at_once:?}");
+    assert_eq!(at_once.exits_inside, at_once.exits_tested);
+    // A stretch between two tallies that is shorter than 20 times that may be left out: a tally comes in
+    // the midst of a gap, which ends its stretch, once in a hundred.
+    assert!(handed.exits_tested * 100 >= at_once.exits_tested * 99);
+    assert_eq!(handed.exits_inside, handed.exits_tested);
+}
+
+/// What it took to hand over 20 gaps is no excuse for a pause of 2 ms.
+#[test]
+fn a_pause_between_many_gaps_is_one() {
+    let plan = Plan {
+        polled_ms: 98,
+        ..plan()
+    };
+    let pair = handing_over(plan.record());
+    let paused: Vec<_> = pair.lives[0].pauses.clone();
+    assert!(paused.len() > 10);
+    let found = joined(&pair);
+    // None of the stretches of 20 ms with a pause in them was tested: four of five are left.
+    let all = pair.lives[0].exits.iter();
+    let all =
+        all.filter(|exit| plan.guest.0 + MS < exit.start_ns && exit.end_ns < plan.guest.1 - MS);
+    let felt = all.filter(|exit| exit.end_ns - exit.start_ns >= plan.threshold_ns);
+    let left = felt.count() as u64 * 4 / 5;
+    println!("{found:?} of {left}");
+    assert_eq!(found.exits_inside, found.exits_tested);
+    assert!(found.exits_tested <= left, "{found:?} of {left}");
+}

@@ -1,0 +1,126 @@
+//! What is left of a gap, and what is said of it, where somebody may not have been seen.
+
+use crate::streams::by_hand::{at, gap, preempted, run_with};
+use crate::streams::joined_scenes::{AT, guest_stream, host_stream};
+use crate::streams::vcpus::{CPUID, Scene};
+use vmnoise_events::*;
+use vmnoise_explain::JoinedRun;
+
+#[test]
+fn a_residual_is_the_hardwares_only_where_nobody_can_be_missing() {
+    type Change = fn(&mut RunFacts, &mut RunFacts);
+    let residual = |change: Change, gap: Gap, scenes: Vec<Scene>| {
+        let guest = guest_stream(&[gap], &[], &[]);
+        let run = run_with(change, &guest, &host_stream(&at(scenes), &[]));
+        run.trees[0].residual
+    };
+    let nothing: Change = |_, _| {};
+    let changes: [(Change, Share); 13] = [
+        (nothing, Share::Hw),
+        (
+            |_, host| host.host.hypervisor = Some("KVM".into()),
+            Share::HvOrHw,
+        ),
+        (|_, host| host.options.threshold_ns = 5_000, Share::HvOrHw),
+        (|_, host| host.witnesses.irq = false, Share::HvOrHw),
+        (|_, host| host.witnesses.softirq = false, Share::HvOrHw),
+        (|_, host| host.witnesses.nmi = false, Share::HvOrHw),
+        (|_, host| host.witnesses.sched = false, Share::HvOrHw),
+        (|_, host| host.witnesses.kvm_run = false, Share::HvOrHw),
+        (|_, host| host.witnesses.kvm_exit = false, Share::HvOrHw),
+        (
+            |_, host| host.host.posted_interrupts = Some(true),
+            Share::HvOrHw,
+        ),
+        (
+            |_, host| host.options.exits.as_mut().unwrap().reasons = vec!["io".into()],
+            Share::HvOrHw,
+        ),
+        (|guest, _| guest.witnesses.sched = false, Share::HvOrHw),
+        (|guest, _| guest.witnesses.nmi = false, Share::HvOrHw),
+    ];
+    for (change, share) in changes {
+        assert_eq!(residual(change, gap(0, 900), vec![]), share);
+    }
+    let exit = || vec![Scene::new(CPUID, 100, 400)];
+    assert_eq!(residual(nothing, gap(0, 900), exit()), Share::Unexplained);
+    // The host had not begun to record, and was over already.
+    for far in [-890_000_000_i64, 1_100_000_000] {
+        let at = |tsc: u64| tsc.saturating_add_signed(far);
+        let far = Gap {
+            start_tsc: at(AT),
+            end_tsc: at(AT + 900),
+            ..gap(0, 0)
+        };
+        let guest = guest_stream(&[far], &[], &[]);
+        let run = run_with(|_, _| {}, &guest, &host_stream(&at_once(), &[]));
+        assert_eq!(
+            run.joined.witnessed,
+            u64::from(far.start_tsc > 100_000_000 && far.end_tsc < 2_100_000_000)
+        );
+    }
+}
+
+fn at_once() -> Vec<Scene> {
+    at(vec![Scene::new(CPUID, 0, 100)])
+}
+
+#[test]
+fn where_records_were_lost_the_hardware_is_not_blamed() {
+    let lost = Event::Loss(Loss {
+        kind: LossKind::RingFull,
+        count: 1,
+    });
+    // As a recorder tells it: what was lost comes before the watermark that passes it, which is
+    // the reading of the clock before; so the record may be of a moment later, until the next.
+    let lost = [
+        lost,
+        Event::Watermark(AT + 1_000),
+        Event::Watermark(AT + 1_900),
+    ];
+    let mut host = host_stream(&[], &[]);
+    host.splice(1..1, lost.clone());
+    let gaps = [gap(0, 900), gap(2_000, 2_800)];
+    let guest = guest_stream(&gaps, &[], &[]);
+    let residuals = |run: &JoinedRun| [run.trees[0].residual, run.trees[1].residual];
+    let of_host = run_with(|_, _| {}, &guest, &host);
+    assert_eq!(residuals(&of_host), [Share::HvOrHw, Share::Hw]);
+    assert_eq!(
+        (of_host.host.lost_events, of_host.summary.lost_events),
+        (1, 0)
+    );
+
+    let mut guest = guest;
+    guest.splice(4..4, lost);
+    let of_guest = run_with(|_, _| {}, &guest, &host_stream(&[], &[]));
+    assert_eq!(residuals(&of_guest), [Share::HvOrHw, Share::Hw]);
+}
+
+#[test]
+fn what_is_lost_a_moment_after_the_watermark_is_in_doubt_too() {
+    // It was counted when the clock was read, but the gap comes after that reading.
+    let lost = Event::Loss(Loss {
+        kind: LossKind::RingFull,
+        count: 1,
+    });
+    let told = [
+        lost,
+        Event::Watermark(AT - 100),
+        Event::Watermark(AT + 1_900),
+    ];
+    let gaps = [gap(0, 900), gap(2_000, 2_800)];
+    let mut host = host_stream(&[], &[]);
+    host.splice(1..1, told);
+    let run = run_with(|_, _| {}, &guest_stream(&gaps, &[], &[]), &host);
+    assert_eq!(run.trees[0].residual, Share::HvOrHw);
+    assert_eq!(run.trees[1].residual, Share::Hw);
+}
+
+/// What is KVM's is not known there, so nobody is said to have it.
+#[test]
+fn the_thesis_sum_claims_nothing_where_a_witness_is_missing() {
+    let guest = guest_stream(&[gap(0, 10_000)], &[], &[]);
+    let host = host_stream(&at(vec![preempted()]), &[]);
+    let run = run_with(|_, host| host.witnesses.nmi = false, &guest, &host);
+    assert!(run.thesis.is_none(), "{:?}", run.thesis);
+}

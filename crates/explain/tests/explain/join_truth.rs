@@ -1,0 +1,166 @@
+//! Joins of generated pairs, held against what happened.
+
+use std::collections::HashMap;
+
+use crate::streams::any_plans::any_plan;
+use crate::streams::joins::{ALL, join, obeys_the_law, pairs_of};
+use crate::streams::lives::Span;
+use crate::streams::pairs::{Plan, RecordedPair};
+use proptest::prelude::*;
+use vmnoise_events::{Event, Share};
+use vmnoise_explain::{ExitBranch, JoinError, JoinedRun, Side};
+
+fn joined(pair: &RecordedPair) -> Result<JoinedRun, JoinError> {
+    let pairs = pairs_of(pair)?;
+    let run = join(
+        (&pair.guest_facts, &pair.guest),
+        (&pair.host_facts, &pair.host),
+        pairs,
+        ALL,
+    );
+    obeys_the_law(&run);
+    Ok(run)
+}
+
+/// What these exits had of a gap, by the ideal clock.
+fn overlap_ns(gap: &Span, exits: &[Span]) -> (u64, u64) {
+    let inside = exits.iter().filter_map(|exit| {
+        let (from, to) = (exit.start_ns.max(gap.start_ns), exit.end_ns.min(gap.end_ns));
+        (from < to).then(|| to - from)
+    });
+    inside.fold((0, 0), |(count, ns), more| (count + 1, ns + more))
+}
+
+/// Each gap of each CPU has as much of its host as its vCPU truly had, within the clock's
+/// bound at both ends of each exit.
+fn tells_the_truth(plan: &Plan, pair: &RecordedPair, run: &JoinedRun) -> Result<(), TestCaseError> {
+    for found in &run.pairs {
+        let life = &pair.lives[found.cpu as usize];
+        let gaps = life.gaps.iter();
+        let gaps: HashMap<u64, &Span> = gaps
+            .map(|gap| (plan.clocks.guest_tsc(gap.start_ns), gap))
+            .collect();
+        let trees = run.trees.iter();
+        for tree in trees.filter(|tree| tree.gap.cpu == found.cpu && tree.witnessed) {
+            let gap = gaps[&tree.gap.start_tsc];
+            if plan.clocks.is_stopped(gap.start_ns, gap.end_ns) {
+                continue;
+            }
+            let (count, truth_ns) = overlap_ns(gap, &life.exits);
+            let told_ns: u64 = tree.exits.iter().map(|exit| exit.dur_ns).sum();
+            // Each end of an exit is laid within the bound. One that then has no more than twice the
+            // bound of its gap is not named; it has truly up to four times. A clock that is
+            // disciplined by 500 ppm makes that much of a length.
+            let slack_ns = (4 * found.bound_ns + 2) * count.max(1) + truth_ns / 1_000;
+            let overlap_ns = 2 * found.bound_ns;
+            let is_named = |exit: &ExitBranch| exit.dur_ns > overlap_ns;
+            prop_assert!(tree.exits.iter().all(is_named), "{tree:?}");
+            prop_assert!(
+                told_ns.abs_diff(truth_ns) <= slack_ns,
+                "{told_ns} of {truth_ns}: {tree:?}"
+            );
+            let kvm_ns: u64 = tree
+                .exits
+                .iter()
+                .flat_map(|exit| &exit.parts)
+                .map(|it| it.ns)
+                .sum();
+            prop_assert_eq!(kvm_ns, told_ns);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    // Each is a run of two seconds. Where more are refused than joined, the truth is told of too few.
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None, cases: 24, max_global_rejects: 24, ..Default::default()
+    })]
+
+    #[test]
+    fn each_gap_has_of_its_host_what_it_truly_had(plan in any_plan()) {
+        let pair = plan.record();
+        let run = joined(&pair);
+        prop_assume!(run.is_ok());
+        let run = run.unwrap();
+        tells_the_truth(&plan, &pair, &run)?;
+        prop_assert!(run.joined.witnessed > 0);
+        prop_assert!(run.host.complete);
+    }
+}
+
+#[test]
+fn on_plain_clocks_the_truth_is_exact() {
+    let plan = Plan {
+        own_percent: 0,
+        ..Plan::plain()
+    };
+    let pair = plan.record();
+    let run = joined(&pair).unwrap();
+    assert_eq!(run.joined.gaps, run.joined.joined);
+    let life = &pair.lives[0];
+    let mut truth_ns = 0;
+    for tree in &run.trees {
+        let is_it = |gap: &&Span| gap.start_ns == tree.gap.start_tsc;
+        let gap = life.gaps.iter().find(is_it).unwrap();
+        let (_, ns) = overlap_ns(gap, &life.exits);
+        assert_eq!(tree.exits[0].dur_ns, ns);
+        truth_ns += ns;
+    }
+    let kvm = &run.culprits[0];
+    assert_eq!(
+        (kvm.side, kvm.share, kvm.total_ns),
+        (Side::Host, Share::Kvm, truth_ns)
+    );
+}
+
+#[test]
+fn another_vm_on_the_same_host_is_not_blamed() {
+    let plan = Plan {
+        apic_ids: vec![0, 1],
+        other_vms: 1,
+        ..Plan::plain()
+    };
+    let pair = plan.record();
+    let run = joined(&pair).unwrap();
+    assert!(run.pairs.iter().all(|pair| pair.vm == "web0"));
+    tells_the_truth(&plan, &pair, &run).unwrap();
+}
+
+#[test]
+fn a_quiet_host_is_blamed_for_nothing() {
+    let mut pair = Plan::plain().record();
+    let run = joined(&pair).unwrap();
+    // The same guest, and a host that did nothing while it felt its gaps.
+    let pairs = pairs_of(&pair).unwrap();
+    pair.host.retain(|event| !matches!(event, Event::Exit(_)));
+    let quiet = join(
+        (&pair.guest_facts, &pair.guest),
+        (&pair.host_facts, &pair.host),
+        pairs,
+        ALL,
+    );
+    obeys_the_law(&quiet);
+    assert!(run.culprits.iter().any(|it| it.side == Side::Host));
+    assert!(quiet.culprits.iter().all(|it| it.side != Side::Host));
+    assert_eq!((quiet.joined.joined, quiet.thesis), (0, None));
+    assert_eq!(quiet.joined.witnessed, quiet.joined.gaps);
+}
+
+#[test]
+fn only_what_both_recorded_is_witnessed() {
+    let plan = Plan {
+        host: (600_000_000, 1_500_000_000),
+        ..Plan::plain()
+    };
+    let pair = plan.record();
+    let run = joined(&pair).unwrap();
+    let joined = run.joined;
+    assert!(0 < joined.witnessed && joined.witnessed < joined.gaps);
+    for tree in &run.trees {
+        let gap = &tree.gap;
+        let is_inside = 600_000_000 < gap.start_tsc && gap.end_tsc < 1_500_000_000;
+        assert!(tree.witnessed <= is_inside, "{tree:?}");
+        assert!(tree.witnessed || tree.residual == Share::HvOrHw, "{tree:?}");
+    }
+}

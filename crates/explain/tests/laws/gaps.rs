@@ -1,0 +1,122 @@
+//! The law of gaps: budgets add up, shares add up to the noise, and the same stream gives the
+//! same result.
+
+use vmnoise_events::{Event, RunFacts, Share};
+use vmnoise_explain::{Explainer, HostTold, Interference, PeriodLine, Summary};
+
+/// Sums of the budgets that came out, and of the periods.
+struct Seen {
+    gaps: u64,
+    noise_ns: u128,
+    periods: Vec<PeriodLine>,
+}
+
+fn run(facts: &RunFacts, events: &[Event]) -> (Seen, Summary) {
+    let mut explainer = Explainer::new(facts);
+    let mut seen = Seen {
+        gaps: 0,
+        noise_ns: 0,
+        periods: Vec::new(),
+    };
+    let finish = super::finish();
+    for event in events.iter().chain([&finish]) {
+        explainer.feed(event, &mut |budget| {
+            seen.gaps += 1;
+            seen.noise_ns += u128::from(budget.dur_ns);
+            let sum: u128 = budget.parts.iter().map(|part| u128::from(part.ns)).sum();
+            assert_eq!(sum, u128::from(budget.dur_ns), "{budget:?}");
+            assert!(budget.parts.iter().all(|part| part.ns > 0), "{budget:?}");
+            let blames_hardware = budget.ns_of(Share::Hw) + budget.ns_of(Share::HvOrHw) > 0;
+            assert!(!(budget.is_incomplete() && blames_hardware), "{budget:?}");
+            assert!(budget.parts.is_sorted_by(|a, b| a.ns >= b.ns), "{budget:?}");
+            assert!(
+                budget.unbounded_kvm_ns <= budget.ns_of(Share::Kvm),
+                "{budget:?}"
+            );
+        });
+        if matches!(event, Event::Watermark(_)) {
+            seen.periods.extend(explainer.take_period());
+        }
+    }
+    seen.periods.extend(explainer.take_period());
+    (seen, explainer.finish())
+}
+
+/// Fails where a run over these events breaks it.
+pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
+    let (seen, summary) = run(facts, events);
+    for cpu in &summary.cpus {
+        assert_eq!(cpu.shares_ns.known_sum_ns(), cpu.noise_ns, "{cpu:?}");
+        assert!(cpu.max_gap_ns.is_some() == (cpu.gaps > 0), "{cpu:?}");
+        assert!(cpu.max_gap_ns.unwrap_or(0) <= cpu.noise_ns, "{cpu:?}");
+        assert_eq!(cpu.percentiles_ns.max, cpu.max_gap_ns);
+        let of_sources: u128 = cpu
+            .sources
+            .iter()
+            .map(|source| u128::from(source.total_ns))
+            .sum();
+        assert!(of_sources <= u128::from(cpu.noise_ns), "{cpu:?}");
+    }
+    let gaps: u64 = summary.cpus.iter().map(|cpu| cpu.gaps).sum();
+    let noise_ns: u128 = summary
+        .cpus
+        .iter()
+        .map(|cpu| u128::from(cpu.noise_ns))
+        .sum();
+    assert_eq!((gaps, noise_ns), (seen.gaps, seen.noise_ns));
+    let of_periods = |what: fn(&PeriodLine) -> u64| -> u128 {
+        seen.periods.iter().map(|line| u128::from(what(line))).sum()
+    };
+    assert_eq!(of_periods(|line| line.gaps), u128::from(gaps));
+    assert_eq!(of_periods(|line| line.noise_ns), noise_ns);
+    assert_eq!(of_periods(|line| line.shares.known_sum_ns()), noise_ns);
+    let mut overlaps = Interference::default();
+    for line in &seen.periods {
+        overlaps += line.interference;
+    }
+    let mut of_run = Interference::default();
+    for cpu in &summary.cpus {
+        of_run += cpu.interference;
+        assert!(cpu.interference.hw.unwrap_or(0) <= cpu.gaps, "{cpu:?}");
+        assert!(cpu.incomplete_gaps.unwrap_or(0) <= cpu.gaps, "{cpu:?}");
+        let guest = cpu.guest_columns;
+        let columns = [guest.steal_ns, guest.virt_ns, guest.hw_noise_ns];
+        let of_columns: u64 = columns.iter().flatten().sum();
+        // A host counts exits between gaps as well.
+        assert!(cpu.host.is_some() || of_columns <= cpu.noise_ns, "{cpu:?}");
+        let lines = seen.periods.iter().filter(|line| line.cpu == cpu.cpu);
+        let of_periods = |what: fn(&HostTold) -> u64| -> u64 {
+            lines
+                .clone()
+                .filter_map(|line| line.host.as_ref().map(what))
+                .sum()
+        };
+        let of_run = |what: fn(&HostTold) -> u64| cpu.host.as_ref().map_or(0, |it| what(&it.told));
+        let whats: [fn(&HostTold) -> u64; 5] = [
+            |told| told.exits,
+            |told| told.heavy,
+            |told| told.virt_ns,
+            |told| told.hw_at_least_ns,
+            |told| told.shares_ns.preempted.expect("its host watches threads"),
+        ];
+        for what in whats {
+            assert_eq!(of_periods(what), of_run(what), "{cpu:?}");
+        }
+    }
+    // What counters tell need not be what gaps show, and arbitrary ones go back.
+    let counted = |event: &Event| matches!(event, Event::Tally(it) if it.interference.is_some());
+    if !events.iter().any(counted) {
+        assert_eq!(overlaps.activities(), of_run.activities());
+    }
+    for worst in summary.worst.iter().chain(&summary.stopped_by) {
+        assert_eq!(
+            worst.parts.iter().map(|part| part.ns).sum::<u64>(),
+            worst.dur_ns
+        );
+    }
+    assert!(summary.complete);
+
+    let (_, again) = run(facts, events);
+    let json = |summary| serde_json::to_string(summary).expect("a summary is plain data");
+    assert_eq!(json(&summary), json(&again));
+}

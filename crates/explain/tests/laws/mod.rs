@@ -1,0 +1,15 @@
+//! What holds of every result, whatever its stream holds. Fuzzing asserts the same.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+pub mod exits;
+pub mod gaps;
+pub mod wakeups;
+
+use vmnoise_events::{Event, Finish, FinishReason};
+
+fn finish() -> Event {
+    Event::Finish(Finish {
+        reason: FinishReason::Duration,
+        mono_ns: 0,
+    })
+}

@@ -1,0 +1,73 @@
+//! The law of wake-ups: the budget of each adds up to its latency, that of each phase to the
+//! phase, and the sums to all latencies.
+
+use vmnoise_events::{Event, RunFacts};
+use vmnoise_explain::{CpuWakeups, Explainer, LatencyFigures, Phase, Summary, Wakeup};
+
+/// All wake-ups, and the summary.
+pub fn run(facts: &RunFacts, events: &[Event]) -> (Vec<Wakeup>, Summary) {
+    let mut explainer = Explainer::with_trace(facts);
+    let mut wakeups = Vec::new();
+    for event in events.iter().chain([&super::finish()]) {
+        explainer.feed(event, &mut |gap| panic!("nobody feels {gap:?}"));
+        wakeups.extend(explainer.take_wakeups());
+        explainer.take_trace();
+    }
+    (wakeups, explainer.finish())
+}
+
+/// Fails where a run over these events breaks it.
+pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
+    let (wakeups, summary) = run(facts, events);
+    let mut total_ns = 0u128;
+    for wakeup in &wakeups {
+        let of = |phase: Option<Phase>| -> u128 {
+            let parts = wakeup.parts.iter().filter(|part| part.phase == phase);
+            parts.map(|part| u128::from(part.ns)).sum()
+        };
+        for phase in Phase::ALL {
+            let phase_ns = wakeup.phase_ns(phase).map_or(0, u128::from);
+            assert_eq!(of(Some(phase)), phase_ns, "{wakeup:?}");
+        }
+        assert_eq!(of(None), u128::from(wakeup.unsplit_ns), "{wakeup:?}");
+        let parts = wakeup.parts.iter().map(|part| u128::from(part.ns));
+        assert_eq!(parts.sum::<u128>(), wakeup.latency_ns.into(), "{wakeup:?}");
+        assert!(wakeup.parts.iter().all(|part| part.ns > 0), "{wakeup:?}");
+        assert!(wakeup.irq_ns.is_none_or(|ns| ns <= wakeup.latency_ns));
+        assert!(wakeup.thread_ns.is_none_or(|ns| ns <= wakeup.latency_ns));
+        total_ns += u128::from(wakeup.latency_ns);
+    }
+    let result = summary.wakeups.as_ref().expect("tasks were measured");
+    let sum = |of: fn(&CpuWakeups) -> u128| result.cpus.iter().map(of).sum();
+    let counted: u128 = sum(|cpu| cpu.count.into());
+    assert_eq!(counted, wakeups.len() as u128);
+    let shares: u128 = sum(|cpu| cpu.shares_ns.known_sum_ns().into());
+    assert_eq!(shares, total_ns);
+    let phases: u128 = sum(|cpu| {
+        let phases = &cpu.phases_ns;
+        let split = [
+            phases.armed_late,
+            phases.irq,
+            phases.handler,
+            phases.wakeup,
+            phases.return_,
+        ];
+        let split = split.iter().flatten().map(|ns| u128::from(*ns));
+        split.sum::<u128>() + u128::from(phases.unsplit)
+    });
+    assert_eq!(phases, total_ns);
+    for cpu in &result.cpus {
+        let (felt, corrected) = (cpu.user, cpu.corrected);
+        let max = |figures: Option<LatencyFigures>| figures.map(|it| it.max_ns);
+        assert_eq!(max(felt), max(corrected));
+        let count = |counts: &[(u64, u64)]| counts.iter().map(|(_, count)| count).sum::<u64>();
+        assert_eq!(count(&cpu.distribution), cpu.count);
+        assert!(count(&cpu.corrected_distribution) >= cpu.count);
+    }
+    for worst in result.worst.iter().chain(&result.stopped_by) {
+        let parts = worst.parts.iter().map(|part| part.ns);
+        assert_eq!(parts.sum::<u64>(), worst.latency_ns);
+    }
+    let (again, _) = run(facts, events);
+    assert_eq!(wakeups, again);
+}

@@ -1,0 +1,97 @@
+//! Whose a file is that was made for somebody who called sudo(8).
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
+
+/// A user and a group, by their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+impl Owner {
+    /// Whoever called sudo; `None` if nobody did.
+    pub fn of_sudo() -> Option<Owner> {
+        Owner::in_variables(|name| std::env::var(name).ok())
+    }
+
+    fn in_variables(value: impl Fn(&str) -> Option<String>) -> Option<Owner> {
+        let number = |name| value(name)?.parse().ok();
+        Some(Owner {
+            uid: number("SUDO_UID")?,
+            gid: number("SUDO_GID")?,
+        })
+    }
+
+    /// Gives them this open file. Only root may: anybody else's stays theirs, whatever these
+    /// variables say, and a file is no less a result for having another owner.
+    pub fn take(self, file: &File) {
+        let _ = fchown(file, Some(self.uid), Some(self.gid));
+    }
+}
+
+/// Whether a file belongs to this process or to whoever called sudo, and not to somebody who may
+/// have laid it where a secret was to be written.
+pub fn is_ours(found: &Metadata) -> bool {
+    let ours = [
+        Some(geteuid().as_raw()),
+        Owner::of_sudo().map(|owner| owner.uid),
+    ];
+    ours.contains(&Some(found.uid()))
+}
+
+/// Makes a folder, and those above it that are missing. They belong to whoever called sudo.
+pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = folder.parent() {
+        make_folder(above)?;
+    }
+    match fs::create_dir(folder) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    if let Some(owner) = Owner::of_sudo() {
+        // The very folder: no link that somebody laid in its place meanwhile.
+        let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits();
+        let mut options = File::options();
+        let options = options.read(true).custom_flags(flags.cast_signed());
+        owner.take(&options.open(folder)?);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_numbers_are_needed() {
+        let owner = |uid: Option<&str>, gid: Option<&str>| {
+            Owner::in_variables(|name| {
+                let value = if name == "SUDO_UID" { uid } else { gid };
+                value.map(str::to_owned)
+            })
+        };
+        let (uid, gid) = (1000, 100);
+        assert_eq!(owner(Some("1000"), Some("100")), Some(Owner { uid, gid }));
+        for (uid, gid) in [
+            (None, None),
+            (Some("1000"), None),
+            (Some("ann"), Some("100")),
+            (Some("-1"), Some("100")),
+        ] {
+            assert_eq!(owner(uid, gid), None);
+        }
+    }
+}

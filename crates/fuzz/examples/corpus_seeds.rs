@@ -1,0 +1,53 @@
+//! Writes recordings of a guest, its tasks and its host into the corpora of what reads them.
+
+#[allow(clippy::unwrap_used)] // Made for tests.
+#[path = "../../cli/tests/join_pair/mod.rs"]
+mod join_pair;
+
+use std::fs::{create_dir_all, read, write};
+use std::path::Path;
+
+use join_pair::{Flaws, write_guest, write_host, write_tasks};
+use vmnoise_recording::{Reader, Writer};
+
+/// So many of the wake-ups of tasks are enough to prove whose they are; all of them are megabytes.
+const PROOF: usize = 1_500;
+/// So many are enough where nothing has to be proven.
+const FEW: usize = 150;
+
+fn main() -> std::io::Result<()> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let folder = tempfile::tempdir()?;
+    let made = |name: &str, make: &dyn Fn(&Path)| {
+        let path = folder.path().join(name);
+        make(&path);
+        read(path)
+    };
+    let gaps = made("gaps", &write_guest)?;
+    let tasks = shortened(&made("tasks", &write_tasks)?, PROOF);
+    let exits = made("exits", &|path| write_host(path, Flaws::default()))?;
+    let save = |target: &str, name: &str, bytes: &[u8]| {
+        create_dir_all(corpus.join(target))?;
+        write(corpus.join(target).join(name), bytes)
+    };
+    save("recordings", "gaps", &shortened(&gaps, FEW))?;
+    save("recordings", "tasks", &shortened(&tasks, FEW))?;
+    save("recordings", "exits", &shortened(&exits, FEW))?;
+    save("join", "gaps", &[&gaps[..], &exits[..]].concat())?;
+    save("join", "tasks", &[&tasks[..], &exits[..]].concat())
+}
+
+/// Its first events.
+fn shortened(recording: &[u8], events: usize) -> Vec<u8> {
+    let mut reader = Reader::new(recording).expect("a recording of ours");
+    let mut writer = Writer::new(Vec::new(), reader.facts()).expect("memory takes every byte");
+    let mut left = events;
+    let read = reader.for_each(&mut |event| {
+        left = left.saturating_sub(1);
+        if left > 0 {
+            writer.push(event).expect("memory takes every byte");
+        }
+    });
+    read.expect("a recording of ours");
+    writer.finish().expect("memory takes every byte")
+}

@@ -1,0 +1,154 @@
+//! What a header may claim.
+
+use vmnoise_events::{
+    ClockFacts, ClockSource, ExitFilter, HostFacts, ObservedThread, OffsetProof, Options, Policy,
+    RunFacts, Rung, TimerOptions, Witnesses, Workload,
+};
+
+use super::Words;
+
+/// The most CPUs of a stream: few, so that what happens on them meets.
+pub(super) const CPUS: u8 = 4;
+
+/// Any facts.
+pub(crate) fn facts(words: &mut Words<'_>) -> RunFacts {
+    let workload = words.one_of(&[
+        Workload::Microvm,
+        Workload::Spin,
+        Workload::Observed,
+        Workload::Vcpus,
+        Workload::Timer,
+    ]);
+    facts_of(words, workload)
+}
+
+/// Any facts of a guest and of its host.
+pub(crate) fn facts_of_pair(words: &mut Words<'_>) -> [RunFacts; 2] {
+    let guest = words.one_of(&[Workload::Spin, Workload::Timer, Workload::Microvm]);
+    [guest, Workload::Vcpus].map(|workload| facts_of(words, workload))
+}
+
+/// Any facts of a run with this workload.
+fn facts_of(words: &mut Words<'_>, workload: Workload) -> RunFacts {
+    RunFacts {
+        tool_version: words.name().into(),
+        workload,
+        started_at: match words.below(4) {
+            0 => words.name().into(),
+            1 => "9999-12-31T23:59:59Z".into(),
+            _ => "2026-01-02T03:04:05Z".into(),
+        },
+        options: options(words, workload),
+        host: host(words),
+        clock: clock(words),
+        witnesses: witnesses(words),
+        rungs: words.list(2, |words| Rung {
+            probe: words.name().into(),
+            rung: words.name().into(),
+            best: words.flag(),
+            limit: words.name().into(),
+            remedy: words.name().into(),
+        }),
+        shares_cpu: words.flag(),
+        rdtsc_cycles: words.count(),
+    }
+}
+
+fn options(words: &mut Words<'_>, workload: Workload) -> Options {
+    Options {
+        cpus: match workload {
+            Workload::Vcpus => Vec::new(),
+            _ => (0..=words.below(CPUS).into()).collect(),
+        },
+        duration_ns: words.length(),
+        threshold_ns: words.length(),
+        period_ns: words.length(),
+        priority: words.maybe(|words| match words.below(4) {
+            0 => Policy::Other(words.count_u32().cast_signed()),
+            1 => Policy::Fifo(words.count_u32().cast_signed()),
+            2 => Policy::RoundRobin(words.count_u32().cast_signed()),
+            _ => Policy::Deadline {
+                runtime_ns: words.length(),
+                period_ns: words.length(),
+            },
+        }),
+        top: words.count() as usize,
+        stop_ns: words.maybe(Words::length),
+        stop_total_ns: words.maybe(Words::length),
+        runtime_ns: words.maybe(Words::length),
+        trace: words.flag(),
+        observed: words.list(2, |words| ObservedThread {
+            tid: words.count_u32(),
+            comm: words.name().into(),
+        }),
+        exits: (workload == Workload::Vcpus).then(|| ExitFilter {
+            vm: words.once_in(8).then(|| words.name().into()),
+            vcpus: (words.once_in(8)).then(|| words.list(3, Words::count_u32)),
+            reasons: Vec::new(),
+        }),
+        timer: (workload == Workload::Timer || words.once_in(16)).then(|| TimerOptions {
+            period_ns: words.length(),
+            aligned_ns: words.maybe(Words::length),
+            stop_irq_ns: words.maybe(Words::length),
+            stop_thread_ns: words.maybe(Words::length),
+            dma_latency_us: words.maybe(|words| words.count_u32().cast_signed()),
+        }),
+    }
+}
+
+fn host(words: &mut Words<'_>) -> HostFacts {
+    let hypervisor = words.one_of(&[None, None, Some("KVM"), Some("Xen")]);
+    let module = words.one_of(&[None, Some("kvm_intel"), Some("kvm_amd"), Some("kvm_pvm")]);
+    HostFacts {
+        name: words.maybe(|words| words.name().into()),
+        kernel: words.name().into(),
+        hypervisor: hypervisor.map(Into::into),
+        cpu_model: words.name().into(),
+        allowed_cpus: (0..CPUS.into()).collect(),
+        clocksource: words.name().into(),
+        apic_ids: match words.below(4) {
+            0 => Vec::new(),
+            1 => (0..CPUS.into())
+                .map(|cpu| (cpu, words.count_u32()))
+                .collect(),
+            _ => (0..CPUS.into()).map(|cpu| (cpu, cpu)).collect(),
+        },
+        kvm_module: module.map(Into::into),
+        posted_interrupts: words.maybe(Words::flag),
+    }
+}
+
+fn clock(words: &mut Words<'_>) -> ClockFacts {
+    ClockFacts {
+        source: words.one_of(&[ClockSource::Tsc, ClockSource::UnstableTsc]),
+        tsc_hz: match words.is_wild() {
+            true => words.any(),
+            false => words.one_of(&[1_000_000_000, 3_000_000_000, 2_500_000_001]),
+        },
+        offset_proof: words.one_of(&[
+            None,
+            Some(OffsetProof::SetAndBracketed),
+            Some(OffsetProof::Mapped),
+        ]),
+        offset_tsc: words.count().cast_signed(),
+        offset_bound_tsc: words.count(),
+        bracket_tsc: words.count(),
+    }
+}
+
+fn witnesses(words: &mut Words<'_>) -> Witnesses {
+    // Most runs have all of them.
+    let all = words.flag();
+    let mut has = || all || words.flag();
+    Witnesses {
+        irq: has(),
+        softirq: has(),
+        nmi: has(),
+        sched: has(),
+        kvm_run: has(),
+        kvm_exit: has(),
+        steal_clock: has(),
+        activity_steal: has(),
+        timer: has(),
+    }
+}

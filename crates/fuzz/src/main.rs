@@ -1,0 +1,69 @@
+//! `fuzz`: tries inputs without end, target by target, each in a process of its own, so that nothing that an
+//! input does ends the search: a panic, an abort, a stack that overflows, or a loop.
+#![forbid(unsafe_code)]
+
+mod search;
+mod worker;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use vmnoise_fuzz::{BROKEN, TARGETS, Target};
+
+/// Tries inputs on what vmnoise reads
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Search for inputs that break a property
+    Search(search::Search),
+    /// Try these inputs once more
+    Again {
+        /// The property
+        #[arg(value_parser = target)]
+        target: Target,
+        /// Inputs
+        files: Vec<PathBuf>,
+    },
+    #[command(hide = true)]
+    Worker(worker::Worker),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Search(search) => search.run(),
+        Command::Worker(worker) => worker.run().map(|()| true),
+        Command::Again { target, files } => again(target, &files).map(|()| true),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("fuzz: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn target(name: &str) -> Result<Target, String> {
+    let mut known = TARGETS.into_iter().chain([BROKEN]);
+    known.find(|target| target.name == name).ok_or_else(|| {
+        let names = TARGETS.map(|target| target.name).join(", ");
+        format!("there are {names}")
+    })
+}
+
+fn again(target: Target, files: &[PathBuf]) -> Result<()> {
+    for file in files {
+        let bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
+        eprintln!("{} {}", target.name, file.display());
+        (target.check)(&bytes);
+    }
+    Ok(())
+}

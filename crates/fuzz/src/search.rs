@@ -1,0 +1,216 @@
+//! The search: a worker on each CPU, target after target, and what to do about the inputs that end one.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use tempfile::NamedTempFile;
+use vmnoise_fuzz::{Inputs, TARGETS, Target, corpus};
+
+use crate::worker::read_note;
+
+/// An input takes milliseconds: one that takes so long, on whatever machine, does not end.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Args)]
+pub struct Search {
+    /// Only these; all others have their share of the time as well
+    #[arg(value_parser = crate::target)]
+    targets: Vec<Target>,
+    /// How long all of it takes
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// From which all inputs follow [default: another one each time]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Workers at work at once [default: one for each CPU]
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Where each target has a folder of inputs to begin with, to which what is found is added
+    #[arg(long, default_value_os_t = corpus())]
+    corpus: PathBuf,
+}
+
+/// What became of one target.
+struct Tried {
+    name: &'static str,
+    /// Those that held.
+    inputs: u64,
+    took: Duration,
+    /// What ended a worker, each once.
+    found: Vec<String>,
+}
+
+impl Search {
+    /// Whether nothing was found.
+    pub fn run(&self) -> Result<bool> {
+        let targets = match &self.targets[..] {
+            [] => &TARGETS[..],
+            targets => targets,
+        };
+        let seed = self.seed.unwrap_or_else(any_seed);
+        let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
+        let jobs = self.jobs.unwrap_or_else(cpus).clamp(1, targets.len());
+        let share = Duration::from_secs(self.seconds) * jobs as u32 / targets.len() as u32;
+        println!(
+            "seed {seed}: {} targets, {} ms each",
+            targets.len(),
+            share.as_millis()
+        );
+        let next = Mutex::new(targets.iter());
+        let turn = || next.lock().ok()?.next().copied();
+        let work = || -> Result<Vec<Tried>> {
+            let tried = std::iter::from_fn(turn).map(|target| {
+                One {
+                    target,
+                    seed,
+                    corpus: self.corpus.join(target.corpus),
+                }
+                .try_for(share)
+            });
+            tried
+                .inspect(|tried| tried.iter().for_each(Tried::tell))
+                .collect()
+        };
+        let tried = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+            let joined = threads.into_iter().map(|it| it.join().expect("no panic"));
+            joined.collect::<Result<Vec<_>>>()
+        })?;
+        let tried = || tried.iter().flatten();
+        let inputs: u64 = tried().map(|it| it.inputs).sum();
+        let found: usize = tried().map(|it| it.found.len()).sum();
+        println!("{inputs} inputs, {found} of them broke a property");
+        Ok(found == 0)
+    }
+}
+
+/// The search for what breaks one target.
+struct One {
+    target: Target,
+    seed: u64,
+    /// The folder of its corpus.
+    corpus: PathBuf,
+}
+
+impl One {
+    /// Goes on for as long, whatever is found.
+    fn try_for(&self, share: Duration) -> Result<Tried> {
+        let begun = Instant::now();
+        let (mut inputs, mut found) = (0, Vec::new());
+        let mut known = HashSet::new();
+        let mut from = 0_u64;
+        while let Some(left) = share.checked_sub(begun.elapsed()) {
+            let note = NamedTempFile::new()?;
+            fs::write(&note, from.to_le_bytes())?;
+            let worker = self.start(from, left, note.path())?;
+            let ended = watched(worker, note.as_file())?;
+            let (case, words) = read_note(note.as_file())?;
+            inputs += case - from;
+            let words = match ended {
+                Some(status) if status.success() => break,
+                Some(status) => format!("{status}: {words}"),
+                None => format!("it takes more than {} s", PATIENCE.as_secs()),
+            };
+            // Many inputs come to the same place.
+            if known.insert(first_line(&words).to_owned()) {
+                found.push(self.keep(case, &words)?);
+            }
+            from = case + 1;
+        }
+        Ok(Tried {
+            name: self.target.name,
+            inputs,
+            took: begun.elapsed(),
+            found,
+        })
+    }
+
+    fn start(&self, from: u64, left: Duration, note: &Path) -> Result<Child> {
+        let worker = Command::new(std::env::current_exe()?)
+            .args(["worker", "--target", self.target.name])
+            .args([
+                "--seed",
+                &self.seed.to_string(),
+                "--from",
+                &from.to_string(),
+            ])
+            .args(["--millis", &left.as_millis().to_string()])
+            .arg("--note")
+            .arg(note)
+            .arg("--corpus")
+            .arg(&self.corpus)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        worker.context("starting a worker")
+    }
+
+    /// Makes the input one of the corpus, and says how to see it again.
+    fn keep(&self, case: u64, words: &str) -> Result<String> {
+        let input = Inputs::of(self.seed, &self.corpus).input(case);
+        fs::create_dir_all(&self.corpus)?;
+        let (name, seed) = (self.target.name, self.seed);
+        let path = self
+            .corpus
+            .canonicalize()?
+            .join(format!("found-{seed}-{case}"));
+        fs::write(&path, input).with_context(|| path.display().to_string())?;
+        Ok(format!(
+            "{words}\n  input {case} of seed {seed}; once more: cargo run -p vmnoise-fuzz -- again \
+             {name} {}",
+            path.display()
+        ))
+    }
+}
+
+/// How a worker ended; `None` where it did not.
+fn watched(mut worker: Child, note: &File) -> Result<Option<ExitStatus>> {
+    let (mut last, mut since) = (0, Instant::now());
+    loop {
+        if let Some(status) = worker.try_wait()? {
+            return Ok(Some(status));
+        }
+        let (case, _) = read_note(note)?;
+        if case != last {
+            (last, since) = (case, Instant::now());
+        }
+        if since.elapsed() > PATIENCE {
+            worker.kill()?;
+            worker.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Where the source has what a panic says.
+fn first_line(words: &str) -> &str {
+    words.lines().next().unwrap_or_default()
+}
+
+impl Tried {
+    fn tell(&self) {
+        let name = self.name;
+        println!(
+            "{name:<17} {:>9} inputs in {:>5.1} s",
+            self.inputs,
+            self.took.as_secs_f64()
+        );
+        for found in &self.found {
+            println!("FOUND {name}: {found}");
+        }
+    }
+}
+
+fn any_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |since| since.as_nanos() as u64)
+}

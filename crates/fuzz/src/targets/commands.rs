@@ -1,0 +1,89 @@
+//! The commands that read recordings, from the command line to the last byte of their results. Which
+//! options they get is in the last byte of the input.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::recordings::{pair, recording};
+
+/// Where files are memory.
+const MEMORY: &str = "/dev/shm";
+
+pub(super) fn explain(bytes: &[u8]) {
+    let ways: [&[&str]; 5] = [
+        &["explain", "RUN"],
+        &["explain", "RUN", "--format", "json"],
+        &["explain", "RUN", "--trace"],
+        &["compare", "RUN", "RUN"],
+        &["compare", "RUN", "RUN", "--format", "json"],
+    ];
+    run(chosen(&ways, bytes), &[("RUN", recording(bytes))]);
+}
+
+pub(super) fn report(bytes: &[u8]) {
+    let ways: [&[&str]; 4] = [
+        &["report", "RUN", "-o", "PAGE"],
+        &["report", "RUN", "-o", "PAGE"],
+        &["report", "RUN", "-o", "PAGE"],
+        &["compare", "RUN", "RUN", "--format", "html"],
+    ];
+    run(chosen(&ways, bytes), &[("RUN", recording(bytes))]);
+}
+
+pub(super) fn export(bytes: &[u8]) {
+    let ways: [&[&str]; 5] = [
+        &["export", "RUN", "--perfetto", "TIMELINE"],
+        &["export", "RUN", "--csv", "TABLES", "--host", "h"],
+        &[
+            "export",
+            "RUN",
+            "--spreadsheet-csv",
+            "TABLES",
+            "--host",
+            "h",
+        ],
+        &["export", "RUN", "--parquet", "TABLES", "--host", "h"],
+        &["export", "RUN", "--rt-tests", "JSON"],
+    ];
+    run(chosen(&ways, bytes), &[("RUN", recording(bytes))]);
+}
+
+pub(super) fn join(bytes: &[u8]) {
+    let ways: [&[&str]; 5] = [
+        &["explain", "GUEST", "HOST"],
+        &["explain", "GUEST", "HOST", "--format", "json"],
+        &["report", "GUEST", "HOST", "-o", "PAGE"],
+        &["export", "GUEST", "HOST", "--perfetto", "TIMELINE"],
+        &["export", "GUEST", "HOST", "--csv", "TABLES", "--host", "h"],
+    ];
+    let [guest, host] = pair(bytes);
+    run(chosen(&ways, bytes), &[("GUEST", guest), ("HOST", host)]);
+}
+
+fn chosen<'a>(ways: &[&'a [&'a str]], bytes: &[u8]) -> &'a [&'a str] {
+    let byte = bytes.last().copied().unwrap_or_default();
+    ways[usize::from(byte) % ways.len()]
+}
+
+/// Runs one command; words in capitals are files of a folder that is gone afterwards.
+fn run(command: &[&str], recordings: &[(&str, Vec<u8>)]) {
+    let folder = match Path::new(MEMORY).is_dir() {
+        true => tempfile::tempdir_in(MEMORY),
+        false => tempfile::tempdir(),
+    };
+    let folder = folder.expect("a folder of our own");
+    for (name, bytes) in recordings {
+        fs::write(folder.path().join(name), bytes).expect("a file of our own");
+    }
+    let word = |word: &&str| match word.chars().all(char::is_uppercase) {
+        true => folder.path().join(word).into_os_string(),
+        false => OsString::from(word),
+    };
+    let line = ["vmnoise"].iter().chain(command).map(word);
+    let status = vmnoise::run(line);
+    // No recording is a usage error, or a machine that cannot.
+    let told = [0, 1, 129].map(ExitCode::from);
+    assert!(told.contains(&status), "{command:?} ended with {status:?}");
+}

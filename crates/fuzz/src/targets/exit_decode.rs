@@ -1,0 +1,51 @@
+//! What must hold for any records of the ring buffer of exits.
+
+use vmnoise_events::Event;
+use vmnoise_tracer::ExitDecoder;
+
+use super::sources::Sources;
+
+/// An activity's record, and what is none.
+const OTHER_SIZES: [usize; 2] = [64, 7];
+
+/// Each record has a byte before it that chooses its size. It gives an event or two, or is
+/// counted; only a write of a TSC offset is neither.
+pub(super) fn check(bytes: &[u8]) {
+    let sizes = [&ExitDecoder::SIZES[..], &OTHER_SIZES].concat();
+    let write = ExitDecoder::SIZES[2];
+    let mut decoder = ExitDecoder::default();
+    let mut sources = Sources::default();
+    let mut rest = bytes;
+    while let Some((size, more)) = rest.split_first() {
+        let size = sizes[usize::from(*size) % sizes.len()];
+        let (record, more) = more.split_at(size.min(more.len()));
+        rest = more;
+        let before = decoder.undecodable();
+        let mut told = 0;
+        decoder.decode(record, &mut |event| match event {
+            Event::Source(source) => sources.define(&source),
+            Event::Activity(activity) => {
+                assert!(sources.know(activity.source));
+                told += 1;
+            }
+            Event::VcpuInterval(interval) => {
+                assert!(interval.source.is_none_or(|source| sources.know(source)));
+                told += 1;
+            }
+            Event::Exit(exit) => {
+                // Its parts are the kernel's own, and what is left of it is KVM's.
+                assert!(exit.exit.split.total() >= exit.exit.dur_ns());
+                told += 1;
+            }
+            other => panic!("the ring buffer holds no {other:?}"),
+        });
+        let lost = decoder.undecodable() - before;
+        let is_write = record.len() == write;
+        assert!(
+            lost + told > 0 || is_write,
+            "{} bytes are gone",
+            record.len()
+        );
+        assert!(lost <= 1 && told <= 2 && (lost == 0 || told == 0));
+    }
+}

@@ -1,0 +1,67 @@
+//! What must hold for a guest, whatever comes as the feed of its host.
+
+use vmnoise_events::{Event, RunFacts, Workload};
+use vmnoise_feed::{MAX_FRAME_BYTES, Receiver, encode};
+
+use super::explain::laws;
+use crate::grammar::{self, Stream, Words};
+
+/// Frames that a host could have sent and frames that none would, cut and put together anew: what
+/// comes of them goes through the run of a guest, of which the law of gaps holds.
+pub(super) fn check(bytes: &[u8]) {
+    let mut words = Words::new(bytes);
+    let facts = RunFacts {
+        workload: Workload::Spin,
+        ..grammar::facts(&mut words)
+    };
+    let mut receiver = Receiver::default();
+    let (mut events, mut came, mut frames) = (Vec::new(), 0, 0);
+    if words.flag() {
+        let bytes = sent(&mut words, &facts);
+        came += bytes.len() as u64;
+        receiver.hold(&bytes);
+    }
+    let held = receiver.release();
+    events.extend(held.map(Event::HostFrame));
+    while !words.have_ended() {
+        let bytes = sent(&mut words, &facts);
+        came += bytes.len() as u64;
+        for piece in bytes.chunks(usize::from(words.byte()) + 1) {
+            receiver.take(piece, &mut |frame| {
+                assert!(encode(&frame).len() <= MAX_FRAME_BYTES);
+                frames += 1;
+                events.push(Event::HostFrame(frame));
+            });
+        }
+        if words.once_in(16) {
+            receiver.hung_up();
+        }
+        events.push(Event::FeedTotals(receiver.totals()));
+        let few = usize::from(words.below(8));
+        let others = Stream::new(&mut words, &facts).take(few);
+        // It has a host of its own to tell of it.
+        events.extend(others.filter(|event| !matches!(event, Event::HostFrame(_))));
+    }
+    let totals = receiver.totals();
+    assert_eq!(totals.bytes, came);
+    assert!(totals.frames >= frames);
+    laws::gaps::obeys_the_law(&facts, &events);
+}
+
+/// What a host sent at once, some of it changed on the way.
+fn sent(words: &mut Words<'_>, facts: &RunFacts) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..=words.below(3) {
+        let frame = Stream::new(words, facts).host_frame();
+        bytes.extend(encode(&frame));
+    }
+    for _ in 0..words.below(3) {
+        let at = usize::from(words.byte()) * 3 % bytes.len();
+        match words.below(3) {
+            0 => bytes.truncate(at + 1),
+            1 => bytes[at] = words.byte(),
+            _ => bytes.insert(at, words.byte()),
+        }
+    }
+    bytes
+}

@@ -1,0 +1,76 @@
+//! What is fuzzed, and what must hold of it. Besides, each property ends, panics nowhere with
+//! overflow checks on, and keeps to the memory that `docs/reliability.md` promises.
+
+mod activity_decode;
+mod commands;
+mod exit_decode;
+mod explain;
+mod feed_receiver;
+mod feed_sender;
+mod sources;
+
+#[path = "../../../../fuzz/properties/feed_decoder.rs"]
+mod feed_decoder;
+#[path = "../../../../fuzz/properties/recording_reader.rs"]
+mod recording_reader;
+
+use crate::recordings::recording;
+
+/// A property of any bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// By which it is called.
+    pub name: &'static str,
+    /// The folder of its corpus; what reads the same inputs shares one.
+    pub corpus: &'static str,
+    /// Panics where it does not hold.
+    pub check: fn(&[u8]),
+}
+
+/// All of them.
+pub const TARGETS: [Target; 12] = [
+    target("recording_reader", |bytes| {
+        let _ = recording_reader::check(bytes);
+    }),
+    recordings("recording_sealed", |bytes| {
+        let _ = recording_reader::check(&recording(bytes));
+    }),
+    recordings("explain", explain::check),
+    recordings("explain_command", commands::explain),
+    target("join", commands::join),
+    recordings("report", commands::report),
+    recordings("export", commands::export),
+    target("activity_decode", activity_decode::check),
+    target("exit_decode", exit_decode::check),
+    target("feed_sender", feed_sender::check),
+    target("feed_decoder", |bytes| {
+        feed_decoder::check(bytes);
+    }),
+    target("feed_receiver", feed_receiver::check),
+];
+
+/// One that does not hold, for the test of the search itself: some inputs panic, others ask for more
+/// memory than there may be.
+pub const BROKEN: Target = target("broken", |bytes| match bytes {
+    [0..32, ..] => panic!("as it is meant to"),
+    [32..64, ..] => drop(std::hint::black_box(vec![1_u8; 1 << 30])),
+    _ => {}
+});
+
+const fn target(name: &'static str, check: fn(&[u8])) -> Target {
+    let corpus = name;
+    Target {
+        name,
+        corpus,
+        check,
+    }
+}
+
+const fn recordings(name: &'static str, check: fn(&[u8])) -> Target {
+    let corpus = "recordings";
+    Target {
+        name,
+        corpus,
+        check,
+    }
+}

@@ -1,0 +1,97 @@
+//! The process that tries the inputs of one target. Before each it notes its number, so that whoever
+//! started it knows the one that ended it.
+
+use std::backtrace::Backtrace;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use vmnoise_fuzz::{Inputs, Target};
+
+/// What one input may take: that of a file of 1 MB (docs/reliability.md), than which it is smaller.
+const MEMORY_BYTES: u64 = 256 << 20;
+/// In the note, behind the number.
+const WORDS_AT: u64 = size_of::<u64>() as u64;
+
+#[derive(Debug, Args)]
+pub struct Worker {
+    #[arg(long, value_parser = crate::target)]
+    pub target: Target,
+    #[arg(long)]
+    pub seed: u64,
+    /// The number of the first input.
+    #[arg(long)]
+    pub from: u64,
+    #[arg(long)]
+    pub millis: u64,
+    #[arg(long)]
+    pub note: PathBuf,
+    /// The folder of its corpus.
+    #[arg(long)]
+    pub corpus: PathBuf,
+}
+
+impl Worker {
+    pub fn run(&self) -> Result<()> {
+        let end = Instant::now() + Duration::from_millis(self.millis);
+        let note = OpenOptions::new().write(true).open(&self.note)?;
+        let inputs = Inputs::of(self.seed, &self.corpus);
+        keep_last_words(note.try_clone()?);
+        bound_memory()?;
+        for case in self.from.. {
+            note.write_all_at(&case.to_le_bytes(), 0)?;
+            if Instant::now() >= end {
+                break;
+            }
+            (self.target.check)(&inputs.input(case));
+        }
+        Ok(())
+    }
+}
+
+/// What a panic says goes to the note, behind where it was; stderr is the targets' own.
+fn keep_last_words(note: File) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let trace = Backtrace::force_capture().to_string();
+        let words = format!("{}: {panic}", first_of_ours(&trace));
+        // The number alone is enough to see it again.
+        let _ = note.write_all_at(words.as_bytes(), WORDS_AT);
+    }));
+}
+
+/// The innermost line of this workspace: a sum overflows in the standard library.
+fn first_of_ours(trace: &str) -> &str {
+    let mut places = trace.lines().map(str::trim);
+    let is_ours = |place: &&str| place.contains("crates/") && !place.contains("fuzz/src/worker.rs");
+    places.find(is_ours).unwrap_or("somewhere")
+}
+
+/// Beside what this process has by now.
+fn bound_memory() -> Result<()> {
+    let status = std::fs::read_to_string("/proc/self/statm")?;
+    let pages = status
+        .split(' ')
+        .next()
+        .and_then(|pages| pages.parse().ok());
+    let pages: u64 = pages.context("/proc/self/statm does not begin with a number")?;
+    let most = pages * rustix::param::page_size() as u64 + MEMORY_BYTES;
+    let limit = Rlimit {
+        current: Some(most),
+        ..getrlimit(Resource::As)
+    };
+    Ok(setrlimit(Resource::As, limit)?)
+}
+
+/// What a note says: how many inputs were tried before this one, and what it ended with.
+pub fn read_note(note: &File) -> Result<(u64, String)> {
+    let mut number = [0; WORDS_AT as usize];
+    note.read_exact_at(&mut number, 0)?;
+    let mut words = vec![0; 16 << 10];
+    let length = note.read_at(&mut words, WORDS_AT)?;
+    let words = String::from_utf8_lossy(&words[..length]).into_owned();
+    Ok((u64::from_le_bytes(number), words))
+}

@@ -1,0 +1,60 @@
+//! The search, as far as a gate has time for it, and whether it finds what there is to find.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+use std::process::{Command, Output};
+
+/// A run of the search.
+fn search(arguments: &[&str]) -> (Output, String) {
+    let program = env!("CARGO_BIN_EXE_fuzz");
+    let output = Command::new(program).arg("search").args(arguments).output();
+    let output = output.unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output, told)
+}
+
+/// `VMNOISE_FUZZ_SECONDS` says for how long: a minute in the tier of that name.
+#[test]
+fn every_target_holds_for_a_while() {
+    let seconds = std::env::var("VMNOISE_FUZZ_SECONDS").unwrap_or("5".to_owned());
+    let (output, told) = search(&["--seconds", &seconds]);
+    println!("{told}");
+    assert!(output.status.success(), "{told}{output:?}");
+    for target in vmnoise_fuzz::TARGETS {
+        let line = told
+            .lines()
+            .find(|line| line.starts_with(&format!("{} ", target.name)));
+        let tried = line
+            .and_then(|line| line.split_whitespace().nth(1))
+            .unwrap();
+        assert_ne!(tried, "0", "nothing was tried: {told}");
+    }
+}
+
+#[test]
+fn what_breaks_a_property_is_found_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let corpus = folder.path().to_str().unwrap();
+    let (output, told) = search(&[
+        "broken",
+        "--seconds",
+        "5",
+        "--seed",
+        "7",
+        "--corpus",
+        corpus,
+    ]);
+    assert!(!output.status.success(), "{told}");
+    assert!(told.contains("FOUND broken"), "{told}");
+    assert!(told.contains("as it is meant to"), "{told}");
+    assert!(told.contains("signal: 6"), "memory has an end: {told}");
+    let kept: Vec<_> = std::fs::read_dir(folder.path().join("broken"))
+        .unwrap()
+        .collect();
+    assert_eq!(kept.len(), 2, "each place once: {told}");
+    for file in kept {
+        let path = file.unwrap().path();
+        assert!(told.contains(path.to_str().unwrap()), "{told}");
+        let first = std::fs::read(path).unwrap()[0];
+        assert!(first < 64, "{first} breaks nothing");
+    }
+}

@@ -1,0 +1,38 @@
+//! `chaos SECONDS [SEED]` lets one thing after the other go wrong around runs of every measuring
+//! command, in turns on this machine and in a lab; inside of a lab, in that.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout)]
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use vmnoise_labs::chaos::{Place, run, run_in_lab};
+
+const USAGE: &str = "usage: chaos SECONDS [SEED]";
+/// A turn on this machine, and one in a lab, where a command may take 90 s.
+const TURN: Duration = Duration::from_secs(60);
+const TURN_IN_LAB: Duration = Duration::from_secs(10);
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |text: &String| text.parse::<u64>().context(USAGE);
+    let (seconds, seed) = match &arguments[..] {
+        [seconds] => (number(seconds)?, fastrand::u64(..)),
+        [seconds, seed] => (number(seconds)?, number(seed)?),
+        _ => bail!(USAGE),
+    };
+    let length = Duration::from_secs(seconds);
+    if Place::here() == Place::Lab {
+        return run(seed, length).map(drop);
+    }
+    println!("to run this again: make chaos SECONDS={seconds} CHAOS_SEED={seed}");
+    let begin = Instant::now();
+    let mut seeds = seed..;
+    while begin.elapsed() < length {
+        let seed = seeds.next().context("no seed is left")?;
+        let left = length.saturating_sub(begin.elapsed());
+        run(seed, TURN.min(left))?;
+        print!("{}", run_in_lab(seed, TURN_IN_LAB)?);
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Runs of `vmnoise` that go on while one thing after the other goes wrong around them. After
+//! each fault every run is at work, or has ended and said why; and what it tells adds up.
+
+mod disk;
+mod faults;
+mod scene;
+mod subject;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use fastrand::Rng;
+
+use crate::bed::{Kernel, Lab, inside};
+use crate::lab_program;
+use faults::FAULTS;
+use scene::Scene;
+
+/// Where a fault may be brought about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// On anybody's machine: what it does stays with processes of its own.
+    Anywhere,
+    /// In a lab alone: the whole machine has it.
+    Lab,
+}
+
+impl Place {
+    /// This machine. No option says it: nobody takes the CPUs of a machine of theirs off by mistake.
+    pub fn here() -> Place {
+        if Path::new(inside::COMMANDS).exists() {
+            Place::Lab
+        } else {
+            Place::Anywhere
+        }
+    }
+}
+
+/// How often each fault was there; of one that cannot be had here, why not.
+#[derive(Debug, Default)]
+pub struct Tally(pub BTreeMap<&'static str, Result<u32, String>>);
+
+/// Runs through all faults of this machine, shuffled, as often as it takes to fill this time.
+/// The same seed gives the same faults in the same order.
+///
+/// # Errors
+/// If a fault cannot be brought about, or a run neither goes on nor ends as it should.
+///
+/// # Panics
+/// If what a run tells does not add up.
+pub fn run(seed: u64, length: Duration) -> Result<Tally> {
+    println!("seed {seed}");
+    let begin = Instant::now();
+    let mut dice = Rng::with_seed(seed);
+    let mut tally = Tally::default();
+    while begin.elapsed() < length {
+        let mut deck: Vec<_> = FAULTS.iter().collect();
+        deck.retain(|fault| fault.place == Place::here());
+        dice.shuffle(&mut deck);
+        let mut scene = Scene::begin()?;
+        for fault in deck {
+            let name = fault.name;
+            if let Err(error) = (fault.needs)() {
+                tally.0.insert(name, Err(format!("{error:#}")));
+                continue;
+            }
+            println!("{:6.1} s {name}", begin.elapsed().as_secs_f64());
+            (fault.strike)(&mut scene, &mut dice).context(name)?;
+            scene
+                .aftermath()
+                .with_context(|| format!("after: {name}"))?;
+            if let Ok(count) = tally.0.entry(name).or_insert(Ok(0)) {
+                *count += 1;
+            }
+        }
+        scene.end().context("at the end")?;
+    }
+    for (name, times) in &tally.0 {
+        match times {
+            Ok(times) => println!("{times:4} x {name}"),
+            Err(reason) => println!("skipped: {name}: {reason}"),
+        }
+    }
+    Ok(tally)
+}
+
+/// The same in a lab, with the faults that a whole machine has.
+///
+/// # Errors
+/// As [`run`], and if the lab cannot be had.
+pub fn run_in_lab(seed: u64, length: Duration) -> Result<String> {
+    let lab = Lab::kernel(Kernel::Cloud).cpus(2);
+    let lab = ["chaos", "lab-disturb"].iter().try_fold(lab, |lab, name| {
+        anyhow::Ok(lab.program(&lab_program(name)?))
+    })?;
+    let chaos = format!("chaos {} {seed}", length.as_secs());
+    let report = lab.run(&[&chaos])?;
+    let [output] = &report.outputs[..] else {
+        anyhow::bail!("{:?}", report.outputs);
+    };
+    let told = output.text().with_context(|| output.stdout.clone())?;
+    Ok(told.to_owned())
+}

@@ -1,0 +1,323 @@
+//! A run of `vmnoise` that records, and what becomes of it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::Value;
+
+use super::verdict::{assert_adds_up, json};
+use crate::{binary, schedstat};
+
+/// How long anything may take before it counts as hung; no estimate of how long it takes.
+const BACKSTOP: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+/// Longer than anybody lets it run.
+const FOR_EVER: &str = "24h";
+
+/// What is to become of a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fate {
+    /// It goes on.
+    GoesOn,
+    /// It goes on, and tells that it lost records of this kind.
+    Loses(&'static str),
+    /// It goes on, and tells that it did not measure meanwhile.
+    Stopped(Stop),
+    /// It ends by itself, and says this.
+    Ends(&'static str),
+    /// It goes on without its recording, and says this.
+    StopsRecording(&'static str),
+    /// It was killed.
+    Killed,
+}
+
+impl Fate {
+    /// Whether nothing comes after it.
+    pub(super) fn is_the_end(self) -> bool {
+        !matches!(self, Fate::GoesOn | Fate::Loses(_) | Fate::Stopped(_))
+    }
+}
+
+/// When a run was stopped, CLOCK_MONOTONIC in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stop {
+    /// Before it was asked to.
+    asked_ns: u64,
+    /// All of its threads have left their CPUs.
+    begun_ns: u64,
+    /// Before it was let go.
+    over_ns: u64,
+    /// What it told as not measured before that.
+    told_before_ns: u64,
+}
+
+/// The run.
+#[derive(Debug)]
+pub(super) struct Subject {
+    pub(super) command: &'static str,
+    pub(super) fate: Fate,
+    process: Child,
+    recording: PathBuf,
+    stdout: PathBuf,
+    stderr: PathBuf,
+}
+
+impl Subject {
+    /// Starts one that records there, and tells its result in a file of this folder.
+    pub(super) fn start(
+        command: &'static str,
+        recording: PathBuf,
+        folder: &Path,
+    ) -> Result<Subject> {
+        // The one before it may have left a longer one.
+        let _ = fs::remove_file(&recording);
+        let [stdout, stderr] =
+            ["json", "stderr"].map(|kind| folder.join(format!("{command}.{kind}")));
+        let process = Command::new(binary())
+            .args(command.split(' '))
+            .args(["--format", "json", "-d", FOR_EVER, "-o"])
+            .arg(&recording)
+            .stdin(Stdio::null())
+            .stdout(File::create(&stdout)?)
+            .stderr(File::create(&stderr)?)
+            .spawn()
+            .context("starting vmnoise")?;
+        Ok(Subject {
+            command,
+            fate: Fate::GoesOn,
+            process,
+            recording,
+            stdout,
+            stderr,
+        })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_raw(self.pid().cast_signed()).context("its process id")?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    /// Stops it for that long. A run that measures a CPU is to tell so.
+    pub(super) fn stop(&mut self, length: Duration) -> Result<()> {
+        let told_before_ns = match self.measures_a_cpu() {
+            true => not_measured_ns(&self.explained()?)?,
+            false => 0,
+        };
+        let asked_ns = mono_ns();
+        self.signal(Signal::STOP)?;
+        let pid = self.pid();
+        wait_for("it to stop", || {
+            let threads = schedstat::threads(pid)?;
+            Ok(threads.iter().all(|(tid, _)| schedstat::stands(pid, *tid)))
+        })?;
+        let begun_ns = mono_ns();
+        sleep(length);
+        let over_ns = mono_ns();
+        self.signal(Signal::CONT)?;
+        if self.measures_a_cpu() {
+            self.fate = Fate::Stopped(Stop {
+                asked_ns,
+                begun_ns,
+                over_ns,
+                told_before_ns,
+            });
+        }
+        Ok(())
+    }
+
+    fn measures_a_cpu(&self) -> bool {
+        self.command.contains("-c ")
+    }
+
+    /// Waits until its recording has grown: until it drains, explains and writes.
+    pub(super) fn wait_until_it_records(&mut self) -> Result<()> {
+        let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
+        let before = size(&self.recording);
+        wait_for("it to record", || {
+            if let Some(status) = self.process.try_wait()? {
+                bail!("it ended ({status}): {}", self.said());
+            }
+            Ok(size(&self.recording) > before)
+        })
+        .with_context(|| self.standing())
+    }
+
+    /// What it is at: its threads, where each is in the kernel, and what it said.
+    fn standing(&self) -> String {
+        let pid = self.pid();
+        let threads = schedstat::threads(pid).unwrap_or_default();
+        let at = |(tid, name): &(u32, String)| {
+            let stack = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stack"));
+            let state = schedstat::state(pid, *tid);
+            format!("{name}:{tid} {state:?} {}", stack.unwrap_or_default())
+        };
+        let threads: Vec<String> = threads.iter().map(at).collect();
+        format!(
+            "process {pid}: {}; it said: {}",
+            threads.join("; "),
+            self.said()
+        )
+    }
+
+    /// Waits for these words on its stderr.
+    pub(super) fn wait_until_it_says(&self, words: &str) -> Result<()> {
+        wait_for(words, || Ok(self.said().contains(words)))
+    }
+
+    /// Holds it to its fate.
+    pub(super) fn judge(&mut self) -> Result<()> {
+        match self.fate {
+            Fate::GoesOn => {
+                self.wait_until_it_records()?;
+                self.explained()?;
+            }
+            Fate::Loses(kind) => {
+                let has_lost = |told: &Value| told["losses"][kind].as_u64() > Some(0);
+                wait_for("it to tell what it lost", || {
+                    Ok(has_lost(&self.explained()?))
+                })?;
+                self.fate = Fate::GoesOn;
+            }
+            Fate::Stopped(stop) => {
+                self.judge_stop(stop)?;
+                self.fate = Fate::GoesOn;
+            }
+            Fate::Ends(words) => self.failed(words)?,
+            Fate::StopsRecording(words) => {
+                self.signal(Signal::INT)?;
+                self.failed(words)?;
+            }
+            Fate::Killed => {
+                self.ended()?;
+                let explained = self.explained()?;
+                ensure!(explained["complete"] != true, "it was killed: {explained}");
+            }
+        }
+        Ok(())
+    }
+
+    /// All of the stop was not measured, and no more than the time until it was told. Nothing that is
+    /// told lies in it.
+    fn judge_stop(&self, stop: Stop) -> Result<()> {
+        let mut told = Value::Null;
+        let mut new_ns = 0;
+        wait_for("it to tell that it was stopped", || {
+            told = self.explained()?;
+            new_ns = not_measured_ns(&told)?.saturating_sub(stop.told_before_ns);
+            Ok(new_ns >= stop.over_ns - stop.begun_ns)
+        })
+        .with_context(|| format!("{stop:?}, {new_ns} ns told"))?;
+        let most_ns = mono_ns() - stop.asked_ns;
+        ensure!(new_ns <= most_ns, "{new_ns} ns told of {stop:?}");
+        for (start_ns, dur_ns) in longest(&told) {
+            let is_apart = start_ns >= stop.over_ns || start_ns + dur_ns <= stop.begun_ns;
+            ensure!(is_apart, "{dur_ns} ns from {start_ns} on lie in {stop:?}");
+        }
+        Ok(())
+    }
+
+    /// Asks for its result, which its recording tells as well.
+    pub(super) fn end(&mut self) -> Result<()> {
+        self.signal(Signal::INT)?;
+        let status = self.ended()?;
+        ensure!(status.success(), "{status}: {}", self.said());
+        let told = fs::read(&self.stdout)?;
+        assert_adds_up(&json(&told)?);
+        let explained = self.explain()?;
+        ensure!(told == explained, "live and recorded differ");
+        Ok(())
+    }
+
+    /// It has ended, said why, and told a result all the same.
+    fn failed(&mut self, words: &str) -> Result<()> {
+        let (status, said) = (self.ended()?, self.said());
+        ensure!(status.code() == Some(1), "{status}: {said}");
+        ensure!(said.contains(words), "`{words}` is not in: {said}");
+        assert_adds_up(&json(&fs::read(&self.stdout)?)?);
+        self.explained()?;
+        Ok(())
+    }
+
+    fn ended(&mut self) -> Result<ExitStatus> {
+        let mut ended = None;
+        wait_for("its end", || {
+            ended = self.process.try_wait()?;
+            Ok(ended.is_some())
+        })?;
+        ended.context("its status")
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+
+    /// What its recording tells by now.
+    fn explained(&self) -> Result<Value> {
+        let told = json(&self.explain()?)?;
+        assert_adds_up(&told);
+        Ok(told)
+    }
+
+    fn explain(&self) -> Result<Vec<u8>> {
+        // Its rights do not reach into another process, where the disk is.
+        let output = Command::new(binary())
+            .args(["explain", "--format", "json", "/proc/self/fd/0"])
+            .stdin(File::open(&self.recording)?)
+            .output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        // What is being written, and what found no room, may break off inside of a batch.
+        let is_read = output.status.success() || said.contains("what came before was read");
+        ensure!(is_read, "explain: {said}");
+        Ok(output.stdout)
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        // It may have ended already, which is as good.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn mono_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+fn not_measured_ns(told: &Value) -> Result<u64> {
+    let ns = told["cpus"][0]["not_measured_ns"].as_u64();
+    ns.with_context(|| format!("no witness of stops: {told}"))
+}
+
+/// The longest gaps or the latest wake-ups: the begin and the length of each.
+fn longest(told: &Value) -> Vec<(u64, u64)> {
+    let of_run = told["worst"].as_array().into_iter().flatten();
+    let of_cpu = told["cpus"][0]["worst"].as_array().into_iter().flatten();
+    let ns = |it: &Value, keys: [&str; 2]| Some((it[keys[0]].as_u64()?, it[keys[1]].as_u64()?));
+    let gap = |it| ns(it, ["start_mono_ns", "dur_ns"]);
+    let wakeup = |it| ns(it, ["expiry_mono_ns", "latency_ns"]);
+    of_run
+        .filter_map(gap)
+        .chain(of_cpu.filter_map(wakeup))
+        .collect()
+}
+
+fn wait_for(what: &str, mut is_there: impl FnMut() -> Result<bool>) -> Result<()> {
+    let begin = Instant::now();
+    while !is_there()? {
+        ensure!(begin.elapsed() < BACKSTOP, "waited in vain for {what}");
+        sleep(LOOK);
+    }
+    Ok(())
+}

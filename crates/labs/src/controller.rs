@@ -1,0 +1,120 @@
+//! A control group of its own under one controller, of either version of cgroups.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+/// Where systemd mounts cgroups.
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// The version of cgroups that has a controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// A hierarchy for each controller.
+    One,
+    /// One hierarchy for all.
+    Two,
+}
+
+/// A group that is removed again when dropped; whoever is in it must have ended or left.
+#[derive(Debug)]
+pub(crate) struct Controlled {
+    folder: PathBuf,
+    pub(crate) version: Version,
+}
+
+impl Controlled {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// If nobody has the controller, or this is not root.
+    pub(crate) fn create(controller: &str) -> Result<Controlled> {
+        let (root, version) = hierarchy(controller)?;
+        let folder = root.join(format!("vmnoise-lab-{}", std::process::id()));
+        fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
+        Ok(Controlled { folder, version })
+    }
+
+    /// Moves a process into it.
+    ///
+    /// # Errors
+    /// If the process is gone.
+    pub(crate) fn take_in(&self, pid: u32) -> Result<()> {
+        self.write("cgroup.procs", &pid.to_string())
+    }
+
+    /// Sets one of its files.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub(crate) fn write(&self, file: &str, text: &str) -> Result<()> {
+        let path = self.folder.join(file);
+        fs::write(&path, text).with_context(|| format!("writing {text} to {}", path.display()))
+    }
+}
+
+impl Drop for Controlled {
+    fn drop(&mut self) {
+        // A process leaves its group a moment after it was waited for.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        eprintln!("{} is left behind", self.folder.display());
+    }
+}
+
+/// The root of the hierarchy that has this controller.
+///
+/// # Errors
+/// If none has.
+pub(crate) fn hierarchy(controller: &str) -> Result<(PathBuf, Version)> {
+    let root = Path::new(ROOT);
+    let first = root.join(controller);
+    if first.is_dir() {
+        return Ok((first, Version::One));
+    }
+    let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+    if !has(&controllers, controller) {
+        bail!("no controller `{controller}` in {ROOT}: mount cgroup2 there");
+    }
+    let children = root.join("cgroup.subtree_control");
+    if !has(&fs::read_to_string(&children)?, controller) {
+        let children = children.display();
+        bail!(
+            "no controller `{controller}` below the root group: write +{controller} to {children}"
+        );
+    }
+    Ok((root.to_owned(), Version::Two))
+}
+
+fn has(controllers: &str, controller: &str) -> bool {
+    controllers
+        .split_ascii_whitespace()
+        .any(|it| it == controller)
+}
+
+/// The group that a process is in by now.
+///
+/// # Errors
+/// If it is gone, or nobody has the controller.
+pub(crate) fn group_of(pid: u32, controller: &str) -> Result<PathBuf> {
+    let (root, version) = hierarchy(controller)?;
+    // `4:cpu,cpuacct:/a/group`, of version 2 `0::/a/group` (cgroups(7)).
+    let all = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
+    let group = all.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, group) = (fields.next()?, fields.next()?);
+        let is_it = match version {
+            Version::One => controllers.split(',').any(|it| it == controller),
+            Version::Two => controllers.is_empty(),
+        };
+        is_it.then_some(group)
+    });
+    let group = group.with_context(|| format!("{pid} is in no group of `{controller}`"))?;
+    Ok(root.join(group.trim_start_matches('/')))
+}

@@ -1,0 +1,37 @@
+//! Whatever goes wrong around a run, it goes on or says why it ends, and what it tells adds up.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+use std::time::Duration;
+
+use vmnoise_labs::chaos::{run, run_in_lab};
+
+/// Any will do; a failure prints the one that it needs to be run again.
+fn seed() -> u64 {
+    let given = std::env::var("CHAOS_SEED").ok();
+    given.map_or_else(|| fastrand::u64(..), |seed| seed.parse().unwrap())
+}
+
+mod kvm {
+    use vmnoise_labs::skipped;
+
+    use super::*;
+
+    #[test]
+    fn every_fault_that_a_machine_of_others_may_have() {
+        let tally = run(seed(), Duration::from_secs(60)).unwrap();
+        for (name, times) in tally.0 {
+            if let Err(reason) = times {
+                skipped(&format!("{name}: {reason}"));
+            }
+        }
+    }
+}
+
+mod lab {
+    use super::*;
+
+    #[test]
+    fn every_fault_of_a_whole_machine() {
+        print!("{}", run_in_lab(seed(), Duration::from_secs(10)).unwrap());
+    }
+}

@@ -1,0 +1,372 @@
+//! A recording on a disk that is full, or that hangs: the run and its result do without it.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod root {
+    use std::fs::{self, File};
+    use std::path::{Path, PathBuf};
+    use std::process::{Child, Command, ExitStatus, Stdio};
+    use std::time::{Duration, Instant};
+
+    use rustix::process::{Pid, Signal, kill_process};
+    use serde_json::Value;
+    use vmnoise_labs::{binary, run_to_end, schedstat, skipped};
+
+    /// Whoever has not come to it by then never will.
+    const LONG_ENOUGH: Duration = Duration::from_secs(60);
+
+    fn succeeds(program: &str, arguments: &[&str]) -> bool {
+        let ended = Command::new(program).args(arguments).output();
+        ended.is_ok_and(|ended| ended.status.success())
+    }
+
+    fn wait_until(what: &str, holds: impl Fn() -> bool) {
+        let begin = Instant::now();
+        while !holds() {
+            assert!(begin.elapsed() < LONG_ENOUGH, "not in time: {what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// A file system of its own, gone with this value.
+    struct Disk {
+        folder: tempfile::TempDir,
+    }
+
+    impl Disk {
+        fn of(mount: &[&str]) -> Option<Disk> {
+            let folder = tempfile::tempdir().unwrap();
+            let place = folder.path().to_str().unwrap();
+            succeeds("mount", &[mount, &[place]].concat()).then_some(Disk { folder })
+        }
+
+        fn path(&self) -> &str {
+            self.folder.path().to_str().unwrap()
+        }
+
+        /// Until the value is dropped, nobody writes to it.
+        fn freeze(&self) -> Frozen<'_> {
+            assert!(succeeds("fsfreeze", &["-f", self.path()]));
+            Frozen(self)
+        }
+    }
+
+    impl Drop for Disk {
+        fn drop(&mut self) {
+            succeeds("umount", &[self.path()]);
+        }
+    }
+
+    struct Frozen<'a>(&'a Disk);
+
+    impl Drop for Frozen<'_> {
+        fn drop(&mut self) {
+            succeeds("fsfreeze", &["-u", self.0.path()]);
+        }
+    }
+
+    /// A disk that can be frozen, in a file of that folder.
+    fn loop_disk(image: &Path) -> Option<Disk> {
+        File::create(image).unwrap().set_len(64 << 20).unwrap();
+        let image = image.to_str().unwrap();
+        succeeds("mkfs.ext4", &["-q", image]).then_some(())?;
+        Disk::of(&["-t", "ext4", "-o", "loop", image])
+    }
+
+    /// A run whose outputs are files, so that they can be read while it hangs.
+    struct Recording {
+        line: String,
+        child: Child,
+        file: PathBuf,
+        told: PathBuf,
+        said: PathBuf,
+    }
+
+    impl Recording {
+        /// Records in one folder, and tells its result in another.
+        fn start(line: &str, recording: &Path, told: &Path, said: &Path) -> Recording {
+            let name = line.split(' ').next().unwrap();
+            let file = recording.join(format!("{name}.vmn"));
+            // What an earlier run left would pass for this one's.
+            let _ = fs::remove_file(&file);
+            let told = told.join(format!("{name}.told"));
+            let said = said.join(format!("{name}.said"));
+            let child = Command::new(binary())
+                .args(line.split(' '))
+                .args(["-o", file.to_str().unwrap()])
+                .stdin(Stdio::null())
+                .stdout(File::create(&told).unwrap())
+                .stderr(File::create(&said).unwrap())
+                .spawn();
+            Recording {
+                line: line.to_owned(),
+                child: child.unwrap(),
+                file,
+                told,
+                said,
+            }
+        }
+
+        /// One that saves the trace of each gap on that disk, and has all else beside it.
+        fn saving_there(disk: &Disk, line: &str, beside: &Path) -> Recording {
+            let trace = disk.folder.path().join("saved.txt");
+            let run = Recording::start(&saving(line, &trace), beside, beside, beside);
+            wait_until("it saves", || {
+                fs::metadata(&trace).is_ok_and(|file| file.len() > 0)
+            });
+            run
+        }
+
+        /// The same, with its stdout there, too.
+        fn telling_there(disk: &Disk, line: &str, beside: &Path) -> Recording {
+            let trace = disk.folder.path().join("trace.txt");
+            Recording::start(&saving(line, &trace), beside, disk.folder.path(), beside)
+        }
+
+        fn polls(&self) -> bool {
+            let polls = |name: &String| name.ends_with('1') && name.starts_with("vmnoise-");
+            self.threads().iter().any(polls)
+        }
+
+        fn threads(&self) -> Vec<String> {
+            let threads = schedstat::threads(self.child.id()).unwrap_or_default();
+            threads.into_iter().map(|(_, name)| name).collect()
+        }
+
+        /// Where each of its threads is in the kernel.
+        fn standing(&self) -> String {
+            let pid = self.child.id();
+            let threads = schedstat::threads(pid).unwrap_or_default().into_iter();
+            let at = threads.map(|(tid, name)| {
+                let stack = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stack"));
+                let state = schedstat::state(pid, tid);
+                format!("{name} {state:?} {}", stack.unwrap_or_default())
+            });
+            at.collect::<Vec<_>>().join("; ")
+        }
+
+        fn said(&self) -> String {
+            fs::read_to_string(&self.said).unwrap()
+        }
+
+        /// Waits until the disk has more than that.
+        fn records(&self, bytes: u64) {
+            wait_until("it records", || {
+                fs::metadata(&self.file).is_ok_and(|file| file.len() > bytes)
+            });
+        }
+
+        /// The result, once all of it is there.
+        fn result(&self) -> Option<Value> {
+            serde_json::from_str(&fs::read_to_string(&self.told).unwrap()).ok()
+        }
+
+        /// Why it ended. That of `exits` does not say.
+        fn reason<'a>(&self, result: &'a Value) -> &'a str {
+            match self.line.starts_with("exits") {
+                true => "duration",
+                false => result["finish_reason"].as_str().unwrap(),
+            }
+        }
+
+        fn signal(&self, signal: Signal) {
+            let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
+            kill_process(pid, signal).unwrap();
+        }
+
+        fn ends(&mut self) -> ExitStatus {
+            let begin = Instant::now();
+            loop {
+                if let Some(status) = self.child.try_wait().unwrap() {
+                    return status;
+                }
+                assert!(
+                    begin.elapsed() < LONG_ENOUGH,
+                    "{} does not end: {:?} {}",
+                    self.line,
+                    self.threads(),
+                    self.said()
+                );
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+
+        /// What is made of its recording.
+        fn explained(&self) -> Value {
+            let file = self.file.to_str().unwrap();
+            let made = run_to_end(&["explain", file, "--format", "json"]).unwrap();
+            serde_json::from_slice(&made.stdout)
+                .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&made.stderr)))
+        }
+    }
+
+    impl Drop for Recording {
+        fn drop(&mut self) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+
+    /// A run that saves the trace of each gap and goes on.
+    fn saving(line: &str, trace: &Path) -> String {
+        let on_threshold = format!("--on-threshold trace,file={}", trace.display());
+        format!("{line} -s 1us {on_threshold} --on-threshold continue")
+    }
+
+    /// Each command that records, and whether it can run here.
+    fn lines(length: &str) -> Vec<String> {
+        let mut commands = vec!["osnoise -c 1", "timerlat -c 1", "exits"];
+        if Path::new("/dev/kvm").exists() {
+            commands.push("microvm -c 1");
+        } else {
+            skipped("microvm: this kernel has no /dev/kvm");
+        }
+        let lines = commands.into_iter();
+        lines
+            .map(|command| format!("{command} -d {length} --format json"))
+            .collect()
+    }
+
+    #[test]
+    fn a_full_disk_ends_the_recording_and_not_the_run() {
+        let beside = tempfile::tempdir().unwrap();
+        let runs = lines("3s").into_iter().map(|line| {
+            // Room for the header, and not for a second of a run.
+            let disk = Disk::of(&["-t", "tmpfs", "-o", "size=16k", "none"]).unwrap();
+            let run = Recording::start(&line, disk.folder.path(), beside.path(), beside.path());
+            (run, disk)
+        });
+        for (mut run, _disk) in runs.collect::<Vec<_>>() {
+            let status = run.ends();
+            assert_eq!(status.code(), Some(1), "{}: {}", run.line, run.said());
+            let result = run.result().unwrap();
+            assert_eq!(run.reason(&result), "duration", "{}", run.line);
+            assert!(run.said().contains("the run goes on"), "{}", run.said());
+            assert!(run.said().contains("No space left"), "{}", run.said());
+        }
+    }
+
+    #[test]
+    fn a_disk_that_hangs_holds_up_neither_the_run_nor_its_result() {
+        let beside = tempfile::tempdir().unwrap();
+        let Some(disk) = loop_disk(&beside.path().join("disk")) else {
+            return skipped(
+                "this kernel mounts no file as an ext4 disk: there is nothing to freeze",
+            );
+        };
+        let on_the_disk = disk.folder.path();
+        // Longer than a busy machine takes to begin all of them and to freeze a disk.
+        let lines = lines("12s").into_iter();
+        let mut runs: Vec<Recording> = lines
+            .map(|line| Recording::start(&line, on_the_disk, beside.path(), beside.path()))
+            .collect();
+        runs.iter().for_each(|run| run.records(1));
+        let elsewhere = tempfile::tempdir().unwrap();
+        let line = "osnoise -c 1 -d 12s --format json";
+        runs.push(Recording::saving_there(&disk, line, elsewhere.path()));
+        let frozen = disk.freeze();
+        for run in &mut runs {
+            wait_until("the result", || run.result().is_some());
+            let result = run.result().unwrap();
+            assert_eq!(run.reason(&result), "duration", "{}", run.line);
+            assert!(!run.polls(), "{}: a poller is left", run.line);
+            assert_eq!(run.child.try_wait().unwrap(), None, "it has all of it?");
+        }
+        drop(frozen);
+        for run in &mut runs {
+            assert!(run.ends().success(), "{}: {}", run.line, run.said());
+            // Nothing was lost: what waited is there.
+            assert_eq!(run.explained(), run.result().unwrap(), "{}", run.line);
+        }
+    }
+
+    #[test]
+    fn stdout_and_traces_on_a_disk_that_hangs_hold_up_no_drain() {
+        let beside = tempfile::tempdir().unwrap();
+        let Some(disk) = loop_disk(&beside.path().join("disk")) else {
+            return skipped(
+                "this kernel mounts no file as an ext4 disk: there is nothing to freeze",
+            );
+        };
+        // Longer than a busy machine takes to begin it and to freeze a disk.
+        let line = "osnoise trace -c 1 -d 12s";
+        let mut run = Recording::telling_there(&disk, line, beside.path());
+        run.records(1);
+        wait_until("it tells", || {
+            fs::metadata(&run.told).is_ok_and(|file| file.len() > 0)
+        });
+        let frozen = disk.freeze();
+        // It is told whole while nothing of it can be printed.
+        wait_until("the end", || run.explained()["finish_reason"] == "duration");
+        assert!(!run.polls(), "a poller is left");
+        assert_eq!(run.child.try_wait().unwrap(), None, "it has all of it?");
+        drop(frozen);
+        assert!(run.ends().success(), "{}", run.said());
+        // More than 4 MiB may have waited, on a machine on which much happens.
+        if run.said().contains("lines are missing") {
+            return;
+        }
+        let file = run.file.to_str().unwrap();
+        let replayed = run_to_end(&["explain", file, "--trace"]).unwrap();
+        assert_eq!(fs::read(&run.told).unwrap(), replayed.stdout);
+    }
+
+    #[test]
+    fn ctrl_c_gives_up_what_a_disk_that_hangs_does_not_take() {
+        let beside = tempfile::tempdir().unwrap();
+        let Some(disk) = loop_disk(&beside.path().join("disk")) else {
+            return skipped(
+                "this kernel mounts no file as an ext4 disk: there is nothing to freeze",
+            );
+        };
+        let on_the_disk = disk.folder.path();
+        let line = "osnoise -c 1 -d 600s --format json";
+        let mut run = Recording::start(line, on_the_disk, beside.path(), beside.path());
+        let line = "osnoise trace -c 1 -d 600s";
+        let elsewhere = tempfile::tempdir().unwrap();
+        let mut telling = Recording::telling_there(&disk, line, elsewhere.path());
+        let elsewhere = tempfile::tempdir().unwrap();
+        let line = "osnoise -c 1 -d 600s --format json";
+        let mut saving = Recording::saving_there(&disk, line, elsewhere.path());
+        // More than its header is there.
+        run.records(32_768);
+        telling.records(32_768);
+        let frozen = disk.freeze();
+        run.signal(Signal::INT);
+        telling.signal(Signal::INT);
+        saving.signal(Signal::INT);
+        wait_until("it says what is missing", || {
+            run.said().contains("the recording lacks its last")
+        });
+        assert_eq!(run.result().unwrap()["finish_reason"], "interrupt");
+        wait_until("it says why", || {
+            telling.said().contains("cannot write the result to stdout")
+        });
+        assert_eq!(telling.explained()["finish_reason"], "interrupt");
+        wait_until("it says where no trace is", || {
+            saving.said().contains("the trace is not in")
+        });
+        assert_eq!(saving.result().unwrap()["finish_reason"], "interrupt");
+        // The kernel ends no thread that waits for a disk: all others are gone.
+        for run in [&run, &telling, &saving] {
+            let begin = Instant::now();
+            let waits = |name: &&String| *name != "vmnoise-write" && *name != "vmnoise";
+            while let Some(other) = run.threads().iter().find(waits) {
+                let in_time = begin.elapsed() < LONG_ENOUGH;
+                assert!(
+                    in_time,
+                    "{}: {other} does not end: {}",
+                    run.line,
+                    run.standing()
+                );
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        drop(frozen);
+        assert_eq!(telling.ends().code(), Some(1));
+        assert_eq!(saving.ends().code(), Some(1));
+        assert_eq!(run.ends().code(), Some(1));
+        let explained = run.explained();
+        assert_eq!(explained["complete"], false);
+        assert!(explained["cpus"][0]["runtime_ns"].as_u64() > Some(0));
+    }
+}

@@ -1,0 +1,114 @@
+//! The VMs of a host while they come and go, without a look at every file of every process. Who
+//! runs a vCPU is told by the kernel; whether a VM is still held is one link to read.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::{Host, Vm, file_of_vm, leads_to_vm};
+
+/// Processes that are known to hold VMs.
+#[derive(Debug)]
+pub struct KnownVms {
+    host: Host,
+    /// By process: its VM, and the file that it was found by.
+    held: BTreeMap<u32, (Vm, PathBuf)>,
+}
+
+impl KnownVms {
+    /// None are known yet.
+    pub fn new(host: Host) -> KnownVms {
+        KnownVms {
+            host,
+            held: BTreeMap::new(),
+        }
+    }
+
+    /// Looks at these processes, which run vCPUs, and tells what they and their vCPUs are
+    /// called, as far as they still live. Those that may be seen to hold a VM are known from now on.
+    pub fn look_at(&mut self, processes: &[u32]) -> Vec<Vm> {
+        let look = |&pid: &u32| {
+            let process = self.host.root.join(format!("proc/{pid}"));
+            let before = self.held.remove(&pid).map(|(_, file)| file);
+            let vm = self.host.vm(pid, &process)?;
+            let file = before.filter(|file| leads_to_vm(file));
+            if let Some(file) = file.or_else(|| file_of_vm(&process)) {
+                self.held.insert(pid, (vm.clone(), file));
+            }
+            Some(vm)
+        };
+        processes.iter().filter_map(look).collect()
+    }
+
+    /// Forgets those that hold no VM any more. The files of a process are looked through only
+    /// where the one that is known is gone: it may hold another VM.
+    pub fn forget_gone(&mut self) {
+        let host = &self.host;
+        self.held.retain(|pid, (_, file)| {
+            if leads_to_vm(file) {
+                return true;
+            }
+            let other = file_of_vm(&host.root.join(format!("proc/{pid}")));
+            let holds_another = other.is_some();
+            *file = other.unwrap_or_default();
+            holds_another
+        });
+    }
+
+    /// The VMs, by process.
+    pub fn vms(&self) -> Vec<Vm> {
+        self.held.values().map(|(vm, _)| vm.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::super::tests::host;
+    use super::*;
+
+    fn pids(known: &KnownVms) -> Vec<u32> {
+        known.vms().iter().map(|vm| vm.pid).collect()
+    }
+
+    #[test]
+    fn a_vm_is_known_from_its_first_vcpu_to_its_last_file() {
+        let (root, host) = host(true);
+        let mut known = KnownVms::new(host.clone());
+        assert_eq!(known.vms(), []);
+        // One that is no VMM, one that is gone, and one that holds a VM.
+        let named = known.look_at(&[69, 70, 71]);
+        assert_eq!(named.last(), host.vms().last());
+        assert_eq!(known.vms(), host.vms());
+        known.forget_gone();
+        assert_eq!(pids(&known), [71]);
+
+        let file = |number: u32| root.path().join(format!("proc/71/fd/{number}"));
+        // Another VM takes its place.
+        symlink("anon_inode:kvm-vm", file(12)).unwrap();
+        fs::remove_file(file(9)).unwrap();
+        known.forget_gone();
+        assert_eq!(pids(&known), [71]);
+        // Its number is another file's by now.
+        fs::remove_file(file(12)).unwrap();
+        symlink("/dev/null", file(12)).unwrap();
+        known.forget_gone();
+        assert_eq!(pids(&known), []);
+    }
+
+    #[test]
+    fn a_process_of_the_same_id_is_looked_at_anew() {
+        let (root, host) = host(false);
+        let mut known = KnownVms::new(host);
+        known.look_at(&[71]);
+        let cmdline = root.path().join("proc/71/cmdline");
+        fs::write(&cmdline, "qemu-system-x86_64\0-name\0guest=mail\0").unwrap();
+        known.look_at(&[71]);
+        assert_eq!(known.vms()[0].name, "mail");
+        // It is dying.
+        fs::write(&cmdline, "").unwrap();
+        assert_eq!(known.look_at(&[71]), []);
+        assert_eq!(known.vms(), []);
+    }
+}

@@ -1,0 +1,119 @@
+//! What others wrote and we build: its licences and sources, what is known against it, and what was
+//! taken back by whoever published it.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::abilities::Ability;
+use crate::{cargo, lock};
+
+/// cargo-deny, by its own lock file. Unoptimized it is there in a third of the time, and takes no
+/// second to look at our packages.
+const CARGO_DENY: &str = "cargo-deny@0.20.2";
+/// Where it is kept between runs.
+const TOOLS: &str = "target/tools";
+/// A package that depends on exactly what Cargo.lock names.
+const PINNED: &str = "target/pinned";
+
+type Check = fn() -> Result<Ability>;
+
+/// The checks by their names: whether each could be made, and an error where it finds something.
+pub const CHECKS: [(&str, Check); 3] = [
+    ("supply::licences_bans_and_sources", policy),
+    ("supply::advisories", advisories),
+    ("supply::yanked", yanked),
+];
+
+/// By `deny.toml`.
+fn policy() -> Result<Ability> {
+    if let Err(reason) = install()? {
+        return Ok(Err(reason));
+    }
+    let (passes, said) = told(deny().args(["licenses", "bans", "sources"]))?;
+    ensure!(passes, "cargo deny: {said}");
+    Ok(Ok(()))
+}
+
+fn advisories() -> Result<Ability> {
+    if let Err(reason) = install()? {
+        return Ok(Err(reason));
+    }
+    let (passes, said) = told(deny().arg("advisories"))?;
+    if said.contains("failed to fetch advisory database") {
+        let reason = said.lines().last().unwrap_or_default();
+        return Ok(Err(format!("the advisories cannot be had: {reason}")));
+    }
+    ensure!(passes, "cargo deny: {said}");
+    Ok(Ok(()))
+}
+
+/// cargo-deny tells of yanked versions only where it has the advisories. Cargo's resolver does
+/// anywhere: without a lock file it takes none.
+fn yanked() -> Result<Ability> {
+    let mut manifest = String::from(
+        "[package]\nname = \"pinned\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
+         [lib]\npath = \"/dev/null\"\n[workspace]\n[dependencies]\n",
+    );
+    for (number, package) in lock::packages()?.iter().enumerate() {
+        let name = &package.name;
+        // What follows a + is no part of a requirement.
+        let version = package.version.split('+').next().unwrap_or_default();
+        writeln!(
+            manifest,
+            "d{number} = {{ package = \"{name}\", version = \"={version}\", default-features = false }}"
+        )?;
+    }
+    let file = Path::new(PINNED).join("Cargo.toml");
+    fs::create_dir_all(PINNED)?;
+    fs::write(&file, manifest)?;
+    let resolve = ["generate-lockfile", "--quiet", "--manifest-path"];
+    let (passes, said) = told(Command::new(cargo()).args(resolve).arg(&file))?;
+    if passes {
+        return Ok(Ok(()));
+    }
+    if said.contains(" is yanked") {
+        bail!("Cargo.lock names a version that was yanked: cargo update it. {said}");
+    }
+    let reason = said.lines().last().unwrap_or_default();
+    Ok(Err(format!("cargo cannot ask the registry: {reason}")))
+}
+
+fn install() -> Result<Ability> {
+    let mut install = Command::new(cargo());
+    install
+        .args(["install", CARGO_DENY, "--quiet", "--locked", "--debug"])
+        .args(["--root", TOOLS])
+        .env("CARGO_PROFILE_DEV_DEBUG", "0");
+    let (passes, said) = told(&mut install)?;
+    let reason = said.lines().last().unwrap_or_default();
+    Ok(if passes {
+        Ok(())
+    } else {
+        Err(format!("{CARGO_DENY} cannot be installed: {reason}"))
+    })
+}
+
+fn deny() -> Command {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut deny = Command::new(cargo());
+    deny.env("PATH", format!("{TOOLS}/bin:{path}")).args([
+        "deny",
+        "--locked",
+        "check",
+        "--hide-inclusion-graph",
+    ]);
+    deny
+}
+
+/// Whether a command passes, and what it says on stderr.
+fn told(command: &mut Command) -> Result<(bool, String)> {
+    let output = command
+        .output()
+        .with_context(|| format!("starting {command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Ok((output.status.success(), said))
+}
