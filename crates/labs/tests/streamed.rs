@@ -43,9 +43,7 @@ fn assert_agrees_with_tracefs(suite: Suite, begins_before: bool) {
     let mut before = 0;
     for ((name, reason), output) in EXERCISES.iter().zip(&report.outputs) {
         let treatment: Treatment = serde_json::from_str(output.text().unwrap()).unwrap();
-        // A VMM that lives so short is not looked up: its process is its name.
-        let vmm = format!(":{}", treatment.pid);
-        let (_, ours) = ours.iter().find(|(vm, _)| vm.ends_with(&vmm)).unwrap();
+        let ours = &ours[&treatment.pid.to_string()];
         let tid = treatment.readings()[0].vcpus[0].tid;
         let kernels = witnessed(kernels, tid).unwrap();
         assert_eq!(ours.len(), kernels.len(), "{name}");
@@ -121,11 +119,8 @@ mod virtual_time {
             .map(|it| serde_json::from_str::<Treatment>(it.text().unwrap()).unwrap());
         let hog = hogged.all("hog:0")[0].hog.clone().unwrap();
         let had_ns = |treatment: &Treatment| -> u64 {
-            let vmm = format!(":{}", treatment.pid);
-            let of_vm = told.iter().filter(|(vm, _)| vm.ends_with(&vmm));
-            let parts = of_vm
-                .flat_map(|(_, exits)| exits)
-                .flat_map(|exit| &exit.parts);
+            let exits = told.get(&treatment.pid.to_string());
+            let parts = exits.into_iter().flatten().flat_map(|exit| &exit.parts);
             let of_hog = parts.filter(|(_, _, by)| by.as_deref() == Some(&hog));
             let of_hog: Vec<_> = of_hog.collect();
             assert!(of_hog.iter().all(|(share, ..)| share == "preempted"));

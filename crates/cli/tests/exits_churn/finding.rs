@@ -98,7 +98,11 @@ pub fn is_waited_for_by_nobody() {
     for kind in ["ring_full", "recursion", "undecodable", "vcpus_full"] {
         assert_eq!(told["losses"][kind], 0, "{}", told["losses"]);
     }
-    assert_eq!(said.matches("/proc or debugfs does not answer").count(), 1, "{said}");
+    assert_eq!(
+        said.matches("/proc or debugfs does not answer").count(),
+        1,
+        "{said}"
+    );
 }
 
 /// Processes that are ended when they are dropped.

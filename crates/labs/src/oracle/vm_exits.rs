@@ -162,7 +162,9 @@ fn is_host_work(event: &str) -> bool {
     event.ends_with("_entry") || event == "sched_switch" || event == "nmi_handler"
 }
 
-/// The exits of every vCPU, from lines of `vmnoise exits trace`: by the VM's name.
+/// The exits of every vCPU, from lines of `vmnoise exits trace`, by what a VM is called by: its
+/// process where that is in its name, which changes from `vm:PID` to `VMM:PID` once the VMM was
+/// looked up; else its name.
 ///
 /// # Errors
 /// If such a line cannot be read.
@@ -171,7 +173,8 @@ pub fn told(trace: &str) -> Result<BTreeMap<String, Vec<Told>>> {
     for text in trace.lines() {
         if let Some((_, words)) = text.split_once(": vm_noise: ") {
             let (vm, exit) = exit(words).with_context(|| format!("a line: {text}"))?;
-            vms.entry(vm).or_default().push(exit);
+            let key = vm.rsplit(':').next().unwrap_or_default();
+            vms.entry(key.to_owned()).or_default().push(exit);
         }
     }
     Ok(vms)
@@ -242,6 +245,9 @@ mod tests {
             reason:interrupt kvm:17000 vmm:0 preempted:100 by:a b:7 host_irq:3000 by:local_timer:236";
         let vms = told(line).unwrap();
         let exit = &vms["web"][0];
+        let [before, after] =
+            ["vm:7", "qemu:7"].map(|name| line.replace("vm:web", &format!("vm:{name}")));
+        assert_eq!(told(&format!("{before}\n{after}")).unwrap()["7"].len(), 2);
         assert_eq!((exit.start_ns, exit.dur_ns), (3_000_100_400, 20_100));
         assert_eq!((exit.reason.as_str(), exit.cpus), ("interrupt", (0, 1)));
         let shares = ["kvm", "preempted", "host_irq"].map(|share| exit.share_ns(share));
