@@ -383,13 +383,14 @@ mod kvm {
         has_what_the_table_says(&format!("microvm -c 1 {LONG}"), &[MEASURE], 3);
         let as_nobody = format!("microvm -c 1 {LONG} --user nobody");
         has_what_the_table_says(&as_nobody, &[MEASURE], 3);
-        let exercise = format!("microvm -c 1 {LONG} --exercise cpuid");
+        let exercise = format!("microvm -c 1 {LONG} --exercise io");
         has_what_the_table_says(&exercise, &[], 3);
     }
 
     #[test]
     fn ctrl_c_ends_each_guest_with_its_result() {
         ends_with_its_result(&format!("microvm -c 1 {LONG}"), 3);
-        ends_with_its_result(&format!("microvm -c 1 {LONG} --exercise cpuid"), 3);
+        // An exit that any KVM makes: where that of CPUID is answered below it, the status is 3.
+        ends_with_its_result(&format!("microvm -c 1 {LONG} --exercise io"), 3);
     }
 }
