@@ -109,10 +109,15 @@ impl Subject {
 
     /// Stops it for that long. A run that measures a CPU is to tell so.
     pub(super) fn stop(&mut self, length: Duration) -> Result<()> {
-        let told_before_ns = match self.measures_a_cpu() {
-            true => not_measured_ns(&self.explained()?)?,
-            false => 0,
-        };
+        let mut told_before_ns = 0;
+        if self.measures_a_cpu() {
+            // One that was just started may have recorded no more than its header.
+            wait_for("it to measure", || {
+                let told = not_measured_ns(&self.explained()?);
+                told_before_ns = *told.as_ref().unwrap_or(&0);
+                Ok(told.is_ok())
+            })?;
+        }
         let asked_ns = mono_ns();
         self.signal(Signal::STOP)?;
         let pid = self.pid();
