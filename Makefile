@@ -5,10 +5,11 @@ export PATH := $(CURDIR)/target/rust/bin:$(PATH)
 CARGO ?= cargo
 BINARY = $$(ls target/*/release/vmnoise target/release/vmnoise 2>/dev/null | head -1)
 
-.PHONY: help run build test lab-full mutations fuzz bench examples soak chaos sbom validate setup clean
+.PHONY: help run build check test lab-full mutations fuzz bench examples soak chaos sbom validate setup clean
 
 help:
 	@echo "make run       build vmnoise and measure this machine for 10 s; ends with the place of its report"
+	@echo "make check     format, lints, unit tests and 5,000 streams of the budget law: for daily work"
 	@echo "make test      every check this machine can run; what is skipped is counted, with its reason"
 	@echo "make lab-full  vmnoise in every kernel that Debian has, newer ones too"
 	@echo "make mutations puts deliberate faults into the code, and runs the tests that have to notice"
@@ -26,6 +27,10 @@ run: build
 
 build: setup
 	@$(CARGO) build --locked --release --package vmnoise
+
+check: setup
+	@VMNOISE_TEST_TOOLS=1 scripts/setup
+	@$(CARGO) xtask check
 
 test: setup
 	@VMNOISE_TEST_TOOLS=1 scripts/setup

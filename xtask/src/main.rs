@@ -1,4 +1,4 @@
-//! What CI does, as commands anyone can run: `cargo xtask test`, `cargo xtask lab-full`,
+//! What CI does, as commands anyone can run: `cargo xtask check`, `cargo xtask test`, `cargo xtask lab-full`,
 //! `cargo xtask mutations`, `cargo xtask supply`, `cargo xtask bench`, `cargo xtask sbom`.
 #![forbid(unsafe_code)]
 
@@ -27,6 +27,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let task = arguments.next().unwrap_or_default();
     let outcome = match task.as_str() {
+        "check" => check(),
         "test" => test(),
         "lab-full" => tiers::run_lab_full(),
         "mutations" => mutations::run(&arguments.collect::<Vec<_>>()),
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
         "bench" => bench::all(),
         "sbom" => sbom(arguments.next()),
         _ => Err(anyhow::anyhow!(
-            "usage: cargo xtask test | lab-full | mutations [WORD...] | supply | checks | bench | sbom FOLDER"
+            "usage: cargo xtask check | test | lab-full | mutations [WORD...] | supply | checks | bench | sbom FOLDER"
         )),
     };
     match outcome {
@@ -45,6 +46,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// For daily work: minutes, and no privileges.
+fn check() -> Result<()> {
+    checks::all()?;
+    tiers::run_units()
 }
 
 /// Checks of the text first: they are quick, and what they find is quick to mend.

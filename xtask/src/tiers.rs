@@ -20,12 +20,14 @@ use crate::libtest::{self, Times};
 use crate::tally::{Skip, Tally};
 use crate::{cargo, failures, machine, oracle, run, side_by_side, supply};
 
-/// What a tier that goes on for as long as one likes is told by its environment: streams of the budget
-/// law, and seconds of fuzzing.
-const HOW_LONG: [(&str, &str, &str); 2] = [
-    ("law", "PROPTEST_CASES", "100000"),
-    ("fuzz", "VMNOISE_FUZZ_SECONDS", "60"),
-];
+/// A variable of the environment and its value.
+type Setting = (&'static str, &'static str);
+
+/// How many streams the budget law is tried with: in the gate, and in daily work.
+const STREAMS: Setting = ("PROPTEST_CASES", "100000");
+const FEW_STREAMS: Setting = ("PROPTEST_CASES", "5000");
+/// How long inputs are searched for that break something.
+const FUZZ_SECONDS: Setting = ("VMNOISE_FUZZ_SECONDS", "60");
 
 /// Tiers that need something. Their tests run one at a time, but for those in virtual time, which
 /// repeat to the last bit whatever runs beside them.
@@ -46,13 +48,16 @@ pub fn run_all() -> Result<()> {
     let mut tally = Tally::default();
     supply(&mut tally)?;
     build_binary()?;
-    let others: Vec<&str> = NEEDY.iter().flat_map(|name| ["--skip", name]).collect();
-    tier(&mut tally, "unit", &["--workspace"], &others)?;
-    // Of the workspace: a package alone has other features, and would be built once more.
-    let law = ["--workspace", "--test", "law"];
-    tier(&mut tally, "law", &law, &[])?;
+    units(&mut tally)?;
+    law(&mut tally, STREAMS)?;
     let fuzz = ["--workspace", "--test", "search"];
-    tier(&mut tally, "fuzz", &fuzz, &["--nocapture"])?;
+    tier(
+        &mut tally,
+        "fuzz",
+        &fuzz,
+        &["--nocapture"],
+        Some(FUZZ_SECONDS),
+    )?;
     let engines = installed(&oracle::ENGINES);
     serial_tier(&mut tally, "engine", &engines)?;
     let processor = engines.and_then(|()| has_trace_processor());
@@ -69,6 +74,30 @@ pub fn run_all() -> Result<()> {
     serial_tier(&mut tally, "lab", &can_emulate())?;
     side_by_side_tier(&mut tally, "virtual_time", &can_emulate())?;
     close(tally)
+}
+
+/// What daily work needs: no binary that is optimized, and nothing that a machine may lack.
+pub fn run_units() -> Result<()> {
+    let mut tally = Tally::default();
+    units(&mut tally)?;
+    law(&mut tally, FEW_STREAMS)?;
+    close(tally)
+}
+
+fn units(tally: &mut Tally) -> Result<()> {
+    let others: Vec<&str> = NEEDY.iter().flat_map(|name| ["--skip", name]).collect();
+    tier(tally, "unit", &["--workspace"], &others, None)
+}
+
+fn law(tally: &mut Tally, streams: Setting) -> Result<()> {
+    // Of the workspace: a package alone has other features, and would be built once more.
+    tier(
+        tally,
+        "law",
+        &["--workspace", "--test", "law"],
+        &[],
+        Some(streams),
+    )
 }
 
 /// Runs vmnoise in the kernels of every suite of Debian that can be had, and prints
@@ -147,6 +176,7 @@ fn serial_tier(tally: &mut Tally, name: &str, ability: &Ability) -> Result<()> {
             name,
             &["--workspace", &filter],
             &["--test-threads=1", "--nocapture", "--format=pretty"],
+            None,
         ),
         Err(reason) => skip(tally, name, reason),
     }
@@ -222,6 +252,7 @@ fn tier(
     name: &str,
     cargo_arguments: &[&str],
     test_arguments: &[&str],
+    setting: Option<Setting>,
 ) -> Result<()> {
     println!("== tier {name}");
     let begun = Instant::now();
@@ -231,8 +262,7 @@ fn tier(
         .args(cargo_arguments)
         .arg("--")
         .args(test_arguments);
-    let told = HOW_LONG.iter().filter(|(tier, ..)| *tier == name);
-    command.envs(told.map(|(_, key, value)| (key, value)));
+    command.envs(setting);
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

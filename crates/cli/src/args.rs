@@ -13,9 +13,10 @@ mod shared;
 mod timerlat;
 mod times;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use crate::frame;
+use crate::output::format::Format;
 
 pub use compare::{CompareArguments, CompareFormat};
 pub use exits::{
@@ -89,15 +90,6 @@ pub enum Command {
     Man(Later<ManArguments>),
     /// Print what a shell needs to complete commands, options and their values
     Completions(Later<CompletionsArguments>),
-}
-
-/// How a result is printed on stdout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// For people
-    Text,
-    /// One JSON object and nothing else
-    Json,
 }
 
 /// `vmnoise doctor`: tries every rung of every ladder.

@@ -98,6 +98,15 @@ impl Exit {
     }
 }
 
+/// One exit of one vCPU. It comes when it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VcpuExit {
+    /// Whose.
+    pub vcpu: VcpuId,
+    /// The exit; its split is exact, whatever was lost of the stream.
+    pub exit: Exit,
+}
+
 /// All exits of a vCPU for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReasonTotals {

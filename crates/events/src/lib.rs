@@ -28,7 +28,7 @@ pub use clock::{Anchor, ClockFacts, ClockSource, OffsetProof};
 pub use event::{Event, Finish, FinishReason, Loss, LossKind, OwnCost, Tally};
 pub use exit_filter::ExitFilter;
 pub use exit_reason::{ExitReason, Isa};
-pub use exits::{Exit, ExitSplit, ReasonTotals, VcpuTotals};
+pub use exits::{Exit, ExitSplit, ReasonTotals, VcpuExit, VcpuTotals};
 pub use facts::{
     HostFacts, ObservedThread, Options, Policy, RunFacts, Rung, TimerOptions, Witnesses, Workload,
 };
@@ -38,4 +38,4 @@ pub use interference::{InterferenceCounts, InterferenceSlot};
 pub use share::Share;
 pub use shown::{Line, Name, Shown, shown_lines};
 pub use timer_slot::TimerSlot;
-pub use vcpu::{Vcpu, VcpuClock, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
+pub use vcpu::{Vcpu, VcpuClock, VcpuId, VcpuInterval, VcpuIntervalKind};

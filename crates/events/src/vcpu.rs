@@ -1,6 +1,6 @@
 //! What the threads of vCPUs went through on their host, told one by one.
 
-use crate::{Exit, Name, SourceId};
+use crate::{Name, SourceId};
 
 /// Refers to a [`Vcpu`] defined earlier in the same event stream. Ids are given out in
 /// order from 0, without holes.
@@ -60,15 +60,6 @@ impl VcpuClock {
         let scaled = scaled.checked_shr(self.ratio_frac_bits.into())?;
         u64::try_from(i128::try_from(scaled).ok()? + i128::from(self.offset_tsc)).ok()
     }
-}
-
-/// One exit of one vCPU. It comes when it is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VcpuExit {
-    /// Whose.
-    pub vcpu: VcpuId,
-    /// The exit; its split is exact, whatever was lost of the stream.
-    pub exit: Exit,
 }
 
 /// What kept a vCPU's thread from its guest.

@@ -1,16 +1,18 @@
 //! Takes the stream event by event; budgets come out as soon as they are certain.
 
+mod conclude;
+
 use std::collections::BTreeSet;
 
 use vmnoise_events::{
     Activity, ActivityKind, Event, Finish, HostFrame, LossKind, OwnCost, RunFacts, SourceId,
 };
 
+use self::conclude::{conclude, named_so_far, named_wakeup_so_far};
 use crate::attribute::{Attribution, Explained};
 use crate::below::BelowExit;
 use crate::budget::Budget;
 use crate::clockmap::ClockMap;
-use crate::conclude::{conclude, named_so_far, named_wakeup_so_far};
 use crate::cpu::{Cpu, Shared};
 use crate::doubt::Doubt;
 use crate::feed::Feed;

@@ -13,7 +13,6 @@ mod below;
 mod budget;
 mod clockmap;
 pub mod compare;
-mod conclude;
 mod cpu;
 mod derive;
 mod doubt;
@@ -30,6 +29,7 @@ mod lengths;
 mod linear_histogram;
 mod longest;
 mod losses;
+mod named;
 mod names;
 mod net_noise;
 mod own_steal;
@@ -70,12 +70,10 @@ pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;
 pub use longest::Longest;
 pub use losses::Losses;
+pub use named::{NamedPart, SourceSummary};
 pub use periodic::{CELLS as FOLD_CELLS, FoldCell};
 pub use share_totals::ShareTotals;
-pub use summary::{
-    CpuSummary, Exits, NamedPart, OwnCostSummary, Percentiles, Periodic, SourceSummary, Summary,
-    WorstGap,
-};
+pub use summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary, WorstGap};
 pub use trace::{Context, Noise, Sample, TraceLine};
 pub use vcpus::{ExitBudget, ExitExplainer, ExitsRun, LongestExit, NamedExit, Piece, TracedExit};
 pub use wakeups::{

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vmnoise_events::{Source, SourceId};
 
 use crate::budget::{Part, by_source};
-use crate::summary::NamedPart;
+use crate::named::NamedPart;
 
 /// What an id is called that the stream never defined.
 const UNDEFINED: &str = "undefined";

@@ -3,12 +3,13 @@
 //! null; it is never 0 and never absent.
 
 use serde::Serialize;
-use vmnoise_events::{FinishReason, Name, Rung, Share};
+use vmnoise_events::{FinishReason, Rung};
 
 use crate::feed::{FedCpu, FeedSummary};
 use crate::guest_columns::GuestColumns;
 use crate::interference::Interference;
 use crate::losses::Losses;
+use crate::named::{NamedPart, SourceSummary};
 use crate::periodic::FoldCell;
 use crate::share_totals::ShareTotals;
 use crate::wakeups::Wakeups;
@@ -130,21 +131,6 @@ pub struct CpuSummary {
     pub bare_gaps_searched: u64,
 }
 
-/// What one source took of all gaps of one CPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SourceSummary {
-    /// Under which share.
-    pub share: Share,
-    /// Who.
-    pub name: Name,
-    /// How often.
-    pub count: u64,
-    /// Net time in nanoseconds.
-    pub total_ns: u64,
-    /// The most it took at once, net, in nanoseconds.
-    pub max_ns: u64,
-}
-
 /// Exits of one vCPU over the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Exits {
@@ -194,19 +180,6 @@ pub struct WorstGap {
     pub lost_activities: Option<u64>,
     /// Where it went, largest first; adds up to `dur_ns`.
     pub parts: Vec<NamedPart>,
-}
-
-/// A part of a budget with its source's name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NamedPart {
-    /// Under which share.
-    pub share: Share,
-    /// Who; `None` where nobody is named (steal, residual).
-    pub source: Option<Name>,
-    /// Net time in nanoseconds.
-    pub ns: u64,
-    /// How many activities it adds up; 0 for steal and the residual.
-    pub count: u32,
 }
 
 /// A period in the gaps of one CPU that no witness explains.

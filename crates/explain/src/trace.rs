@@ -7,8 +7,8 @@ use std::sync::Arc;
 use vmnoise_events::{Activity, ActivityKind};
 
 use crate::budget::Budget;
+use crate::named::NamedPart;
 use crate::names::Names;
-use crate::summary::NamedPart;
 use crate::wakeups::Wakeup;
 
 /// A CPU whose workload shows no sign of life holds the lines of the others back for

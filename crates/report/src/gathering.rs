@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use vmnoise_events::{Name, Share, SourceId};
 use vmnoise_explain::Part;
 
+use crate::moment::Moment;
 use crate::spikes::{Spike, Spikes};
 use crate::windows::{Even, Windows};
 
@@ -16,19 +17,6 @@ const SPIKES: usize = 4_000;
 const LANES: usize = 1_024;
 /// Windows of all lanes together.
 const WINDOWS: usize = 16_384;
-
-/// A gap, an exit or a wake-up.
-#[derive(Debug, Clone, Copy)]
-pub struct Moment<'a> {
-    /// Whose time was missing: the number of a CPU, or the thread of a vCPU.
-    pub lane: u32,
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
-    pub start_mono_ns: u64,
-    /// Length in nanoseconds.
-    pub dur_ns: u64,
-    /// Where it went; adds up to the length.
-    pub parts: &'a [Part],
-}
 
 /// What one source took of one lane.
 #[derive(Debug, Clone, Copy, Default)]

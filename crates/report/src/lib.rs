@@ -16,6 +16,7 @@ mod groups;
 mod headline;
 mod library;
 mod limits;
+mod moment;
 mod page;
 mod phases;
 mod run;
@@ -27,7 +28,8 @@ mod trees;
 mod windows;
 
 pub use compare::{Beside, ComparePage, Compared, Judged};
-pub use gathering::{Gathering, Moment, Resolved};
+pub use gathering::{Gathering, Resolved};
+pub use moment::Moment;
 pub use page::{Page, Refused};
 pub use run::{Outcome, Run};
 pub use scenes::{Bar, Scenes, Side};

@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 
 use vmnoise_explain::Part;
 
-use crate::gathering::Moment;
 use crate::grid::{Cell, Grid, room};
+use crate::moment::Moment;
 
 /// How many of the longest moments of a run are kept whatever their neighbours are, and have
 /// their scene drawn.

@@ -2,8 +2,8 @@
 
 use vmnoise_events::Share;
 
-use crate::gathering::Moment;
 use crate::grid::{Cell, Grid, room};
+use crate::moment::Moment;
 
 /// Stretches that one lane is cut into.
 const CELLS: usize = 512;

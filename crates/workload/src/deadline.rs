@@ -5,10 +5,7 @@ use std::io;
 use rustix::thread::{CapabilitySet, CpuSet, capabilities, sched_getaffinity};
 use vmnoise_events::Policy;
 
-use crate::thread::{Error, policy_error};
-
-/// What the kernel lets deadline threads use of a CPU, by default.
-pub(crate) const LIMIT: &str = "sched_rt_runtime_us of sched_rt_period_us (/proc/sys/kernel)";
+use crate::thread_error::{Error, policy_error};
 
 /// sched_attr of include/uapi/linux/sched/types.h in its first version, which every
 /// kernel with sched_setattr(2) takes.
@@ -66,18 +63,6 @@ pub(crate) fn set(runtime_ns: u64, period_ns: u64) -> Result<(), Error> {
     })
 }
 
-/// Makes this CPU a partition that a polling thread may enter alone: a threaded
-/// group directly under the root, where the tool itself runs.
-pub(crate) fn partition_remedy(cpu: u32) -> String {
-    format!(
-        "`cd /sys/fs/cgroup && echo $$ > cgroup.procs && echo +cpuset > cgroup.subtree_control && \
-         mkdir cpu{cpu} && echo threaded > cpu{cpu}/cgroup.type && \
-         echo {cpu} > cpu{cpu}/cpuset.cpus && echo root > cpu{cpu}/cpuset.cpus.partition`, \
-         then `osnoise -C=cpu{cpu}` (for microvm leave out cgroup.type, and \
-         `echo $$ > cpu{cpu}/cgroup.procs` at the end)"
-    )
-}
-
 /// The CPU of a pinned thread.
 fn only_cpu() -> Option<u32> {
     let affinity = sched_getaffinity(None).ok()?;
@@ -112,13 +97,6 @@ mod tests {
             matches!(error, Error::Policy { .. } | Error::PolicyRefused { .. }),
             "{error}"
         );
-    }
-
-    #[test]
-    fn the_remedy_names_the_cpu_and_the_option() {
-        let remedy = partition_remedy(3);
-        assert!(remedy.contains("echo 3 > cpu3/cpuset.cpus "), "{remedy}");
-        assert!(remedy.contains("-C=cpu3`"), "{remedy}");
     }
 
     mod root {

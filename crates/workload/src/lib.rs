@@ -16,5 +16,6 @@ mod measuring_thread;
 pub mod microvm;
 pub mod spin;
 pub mod thread;
+mod thread_error;
 pub mod timer;
 pub mod tsc;

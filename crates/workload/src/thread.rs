@@ -7,95 +7,8 @@ use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 use vmnoise_events::Policy;
 
 use crate::deadline;
-
-/// Why a measuring thread does not run, or not as asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// The kernel refused the affinity (EINVAL: no such CPU online and allowed).
-    #[error(
-        "cannot pin a thread to CPU {first_cpu}: {}; name CPUs that are online and in this process's cpuset (`taskset -cp $$` lists them)",
-        io::Error::from_raw_os_error(*errno)
-    )]
-    Pin {
-        /// The first CPU asked for.
-        first_cpu: u32,
-        /// The kernel's error number.
-        errno: i32,
-    },
-    /// A CPU number beyond what the kernel's CPU masks hold.
-    #[error(
-        "CPU {cpu} is beyond the {} CPUs a mask holds; name an existing CPU",
-        CpuSet::MAX_CPU
-    )]
-    NoSuchCpu {
-        /// The CPU asked for.
-        cpu: u32,
-    },
-    /// The kernel refused the policy for want of a right.
-    #[error(
-        "not allowed to set the scheduling policy {policy:?}: run as root or with CAP_SYS_NICE, or raise RLIMIT_RTPRIO (RLIMIT_NICE for o:); under CONFIG_RT_GROUP_SCHED the thread's cgroup also needs cpu.rt_runtime_us"
-    )]
-    PolicyRefused {
-        /// The policy asked for.
-        policy: Policy,
-    },
-    /// The kernel does not know this policy or priority.
-    #[error(
-        "cannot set the scheduling policy {policy:?}: {}; real-time priorities are 1 to 99, nice values -20 to 19",
-        io::Error::from_raw_os_error(*errno)
-    )]
-    Policy {
-        /// The policy asked for.
-        policy: Policy,
-        /// The kernel's error number.
-        errno: i32,
-    },
-    /// A deadline thread may run on every CPU of its root domain or not at all.
-    #[error(
-        "SCHED_DEADLINE is refused to a thread pinned to CPU {cpu} unless that CPU is a cpuset partition of its own; make one as root: {}",
-        deadline::partition_remedy(*cpu)
-    )]
-    DeadlineNeedsPartition {
-        /// The CPU of the thread.
-        cpu: u32,
-    },
-    /// More deadline budget than the CPU has left.
-    #[error(
-        "no room for a budget of {runtime_ns} ns in every {period_ns} ns: all deadline threads of a CPU may use {} of it; ask for less (-P d:RUNTIME:PERIOD)",
-        deadline::LIMIT
-    )]
-    DeadlineOverbooked {
-        /// The budget asked for.
-        runtime_ns: u64,
-        /// Its period.
-        period_ns: u64,
-    },
-    /// A thread could not be started.
-    #[error("no thread for CPU {cpu}: {}; see `ulimit -u`", io::Error::from_raw_os_error(*errno))]
-    Spawn {
-        /// The CPU it was for.
-        cpu: u32,
-        /// The kernel's error number.
-        errno: i32,
-    },
-    /// The kernel took the CPU from a thread that was pinned to it.
-    #[error(
-        "CPU {cpu} went offline or left this process's cpuset: its measuring thread may run elsewhere; what was measured until then stands; see /sys/devices/system/cpu/online and `taskset -cp $$`, and measure CPUs that stay"
-    )]
-    Unpinned {
-        /// The CPU that was measured.
-        cpu: u32,
-    },
-    /// The kernel refused to take capabilities.
-    #[error("a measuring thread cannot give up its capabilities: {}; let this process call capset(2)", io::Error::from_raw_os_error(*errno))]
-    Rights {
-        /// The kernel's error number.
-        errno: i32,
-    },
-    /// A measuring thread ended without saying why.
-    #[error("the measuring thread of CPU {0} is gone: please report this")]
-    Gone(u32),
-}
+pub use crate::thread_error::Error;
+use crate::thread_error::policy_error;
 
 /// Lets the calling thread run on `cpus` only.
 ///
@@ -176,16 +89,6 @@ pub fn set_policy(policy: Policy) -> Result<(), Error> {
 /// The kernel's id of the calling thread.
 pub fn tid() -> u32 {
     gettid().as_raw_nonzero().get().unsigned_abs()
-}
-
-pub(crate) fn policy_error(policy: Policy, error: &io::Error) -> Error {
-    match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => Error::PolicyRefused { policy },
-        errno => Error::Policy {
-            policy,
-            errno: errno.unwrap_or(0),
-        },
-    }
 }
 
 #[cfg(test)]

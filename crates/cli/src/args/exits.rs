@@ -6,10 +6,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use vmnoise_events::FeedDetail;
 
+use super::HistFrame;
 use super::times::{duration, noise};
-use super::{Format, HistFrame};
 use crate::feed::address::{self, FeedAddress};
 use crate::frame;
+use crate::output::format::Format;
 use crate::rights::account::{self, Account};
 
 /// `vmnoise exits`.

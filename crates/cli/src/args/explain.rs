@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Format;
 use super::times::threshold;
+use crate::output::format::Format;
 
 /// `vmnoise explain`: the same path from events to output, fed from a file, or from a guest's
 /// and its host's.

@@ -6,8 +6,8 @@ use clap::Args;
 use vmnoise_events::Policy;
 use vmnoise_workload::microvm::exercise::Exercise;
 
-use super::Format;
 use super::times::{duration, period, threshold};
+use crate::output::format::Format;
 use crate::rights::account::{self, Account};
 use crate::{exercise_name, priority};
 

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use vmnoise_events::Policy;
 
+use super::Shared;
 use super::times::{osnoise_period, osnoise_runtime, threshold};
-use super::{Format, Shared};
 use crate::frame;
 use crate::host_feed::FeedFrom;
+use crate::output::format::Format;
 use crate::priority;
 
 /// The default of rtla.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::compare::{Sample, Sampler, Span, WINDOWS, compare};
 
-use super::explain::{name_file, read, tell_ending};
+use super::replay::{name_file, read, tell_ending};
 use crate::args::CompareArguments;
 use crate::output::compare::{Checked, Comparison, Run, print};
 use crate::progress;

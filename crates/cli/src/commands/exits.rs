@@ -14,11 +14,12 @@ use vmnoise_workload::tsc;
 
 use super::conduct::{self, FOREVER_NS, Machine};
 use super::outputs;
-use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, Format};
+use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments};
 use crate::exits_measure::{ExitsMeasurement, is_called};
 use crate::exits_session::{ExitsOutcome, ExitsSession};
 use crate::frame::choice;
 use crate::output::exits::{ExitsView, Layout, WhileRunning};
+use crate::output::format::Format;
 use crate::output::vm_list;
 use crate::rights::{self, Work};
 use crate::say;

@@ -1,26 +1,22 @@
 //! `vmnoise explain`: a recording goes through the same path as a live run, and a guest's
 //! may be joined with its host's.
 
-use std::path::Path;
-
 use anyhow::Result;
-use vmnoise_events::{Event, RunFacts, Workload};
-use vmnoise_recording::{Ending, ReadError, Reader};
+use vmnoise_events::{RunFacts, Workload};
+use vmnoise_recording::Reader;
 
 use super::join;
-use crate::args::{ExplainArguments, Format, LatencyFormat};
+use super::replay::{Replayed, name_file, read, tell_ending};
+use crate::args::{ExplainArguments, LatencyFormat};
 use crate::exits_session::{ExitsOutcome, ExitsSession};
 use crate::output::exits::{ExitsView, Layout, WhileRunning};
+use crate::output::format::Format;
 use crate::output::timerlat;
 use crate::output::trace::Trace;
 use crate::output::view::{Final, View};
 use crate::progress::{self, Input};
-use crate::say;
 use crate::session::{Outcome, Session};
 use crate::status::Status;
-
-/// How reading ended, which is told after the result.
-pub type Replayed = Result<Ending, ReadError>;
 
 /// Prints what the recording holds. What can be read is printed even where the
 /// file ends too early; then the fault follows on stderr.
@@ -40,21 +36,6 @@ pub fn run(arguments: &ExplainArguments) -> Result<Status> {
     };
     tell_ending(ending, path)?;
     Ok(Status::Ok)
-}
-
-/// Tells what of a recording is not in the result.
-///
-/// # Errors
-/// The fault at which reading ended.
-pub fn tell_ending(ending: Replayed, path: &Path) -> Result<()> {
-    let ending = ending.map_err(|error| name_file(error, path))?;
-    if !matches!(ending, Ending::Complete) {
-        say::say(format_args!(
-            "{}: the run that wrote this was cut off; the result covers what it had flushed",
-            path.display()
-        ));
-    }
-    Ok(())
 }
 
 fn gaps(arguments: &ExplainArguments, facts: &RunFacts, reader: Reader<Input>) -> Result<Replayed> {
@@ -96,17 +77,4 @@ fn exits(
     let ExitsOutcome { run, measured, .. } = session.finish();
     view.finish(facts, measured, &run, &[])?;
     Ok(ending)
-}
-
-/// Reads to the end, after which nothing tells how far it is any more.
-pub fn read(mut reader: Reader<Input>, on_event: &mut dyn FnMut(&Event)) -> Replayed {
-    reader.for_each(on_event)
-}
-
-/// Faults of the content do not know the name of their file.
-pub fn name_file(error: ReadError, path: &Path) -> anyhow::Error {
-    match error {
-        ReadError::Open { .. } => error.into(),
-        _ => anyhow::Error::new(error).context(path.display().to_string()),
-    }
 }

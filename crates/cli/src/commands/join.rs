@@ -9,8 +9,9 @@ use vmnoise_events::{Event, RunFacts, Workload};
 use vmnoise_explain::{JoinError, JoinOptions, Joiner, Matcher, Pairs};
 use vmnoise_recording::Reader;
 
-use super::explain::{Replayed, name_file, tell_ending};
-use crate::args::{ExplainArguments, Format};
+use super::replay::{Replayed, name_file, tell_ending};
+use crate::args::ExplainArguments;
+use crate::output::format::Format;
 use crate::output::join::{Joined, refusal};
 use crate::progress::{self, Input};
 use crate::status::{Status, UsageError};

@@ -11,9 +11,10 @@ use vmnoise_workload::microvm::{Config, Microvm, SharedPages};
 
 use super::conduct::{Machine, Plan, Prepared, conduct};
 use super::exercise;
-use crate::args::{Format, MicrovmArguments};
+use crate::args::MicrovmArguments;
 use crate::frame::{Framed, Noise, choice};
 use crate::host_feed::FeedFrom;
+use crate::output::format::Format;
 use crate::output::view::{Final, Lines, View};
 use crate::rungs;
 use crate::status::{MachineCannot, Status};

@@ -13,6 +13,7 @@ pub mod microvm;
 pub mod osnoise;
 pub mod outputs;
 mod polling_group;
+mod replay;
 pub mod report;
 mod steal;
 mod target;

@@ -8,8 +8,8 @@ use vmnoise_explain::{Budget, Longest, PeriodLine, WorstGap};
 
 use super::Source;
 use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
-use crate::output::text;
 use crate::output::view::{Period, largest};
+use crate::output::{cells, text};
 use crate::units::{human, seconds};
 
 /// How many gaps are listed.
@@ -104,7 +104,7 @@ impl Noise {
             vec![
                 Cell::index(line.cpu),
                 Cell {
-                    text: text::percent(percent),
+                    text: cells::percent(percent),
                     value: percent,
                 },
                 Cell::number(known(line.max_gap_ns), human),

@@ -7,8 +7,8 @@ use std::time::Duration;
 use vmnoise_explain::{ExitsSummary, ReasonExits, Taken, VcpuExits, VmExits, WorstExit};
 
 use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
+use crate::output::cells;
 use crate::output::exits::{cpus, largest, parts};
-use crate::output::text;
 use crate::units::human;
 
 /// The words of `exits`.
@@ -92,7 +92,7 @@ fn vcpus(exits: &ExitsSummary) -> impl Iterator<Item = (&VmExits, &VcpuExits)> {
 }
 
 fn name(vm: &VmExits, vcpu: &VcpuExits) -> String {
-    format!("{}/{}", vm.name, text::number(vcpu.vcpu.map(u64::from)))
+    format!("{}/{}", vm.name, cells::number(vcpu.vcpu.map(u64::from)))
 }
 
 /// The vCPU, then its reasons.
@@ -127,7 +127,7 @@ fn row(line: &Line<'_>, measured: Duration) -> Row {
             Cell::words(line.reason),
             Cell::number(Some(line.count), |count| count.to_string()),
             Cell {
-                text: text::percent(Some(percent)),
+                text: cells::percent(Some(percent)),
                 value: Some(percent),
             },
             length(|reason| reason.max_ns),

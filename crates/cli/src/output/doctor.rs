@@ -5,7 +5,7 @@ use serde::Serialize;
 use vmnoise_events::{HostFacts, Rung};
 
 use super::json;
-use crate::args::Format;
+use crate::output::format::Format;
 
 /// `vmnoise.doctor/1`.
 #[derive(Debug, Serialize)]

@@ -7,7 +7,7 @@ use vmnoise_workload::microvm::exercise::{Exercise, Exercised, Kind, KvmCounts, 
 
 use super::table::columns;
 use super::{json, write};
-use crate::args::Format;
+use crate::output::format::Format;
 use crate::units::to_ns;
 
 /// What was asked.

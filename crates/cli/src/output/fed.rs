@@ -2,7 +2,7 @@
 
 use vmnoise_explain::{CpuSummary, CulpritTold, FedCpu, ReasonTold, Summary};
 
-use super::{table, text};
+use super::{cells, table};
 use crate::units::human;
 
 /// Names of one CPU beyond these are in the JSON.
@@ -75,18 +75,18 @@ fn amounts(cpu: &CpuSummary, host: &FedCpu) -> [String; 15] {
     [
         cpu.cpu.to_string(),
         human(told.covered_ns),
-        text::number(told.light),
+        cells::number(told.light),
         told.heavy.to_string(),
         human(told.virt_ns),
-        text::time(shares.kvm),
+        cells::time(shares.kvm),
         human(shares.vmm),
-        text::time(shares.preempted),
-        text::time(host_irq_ns),
-        text::time(shares.blocked),
-        text::time(shares.throttled),
+        cells::time(shares.preempted),
+        cells::time(host_irq_ns),
+        cells::time(shares.blocked),
+        cells::time(shares.throttled),
         human(shares.halted),
         human(told.hw_at_least_ns),
-        text::time(told.hw_at_most_ns),
+        cells::time(told.hw_at_most_ns),
         told.lost.to_string(),
     ]
 }

@@ -3,8 +3,8 @@
 use vmnoise_events::{RunFacts, Rung, Share, Workload};
 use vmnoise_explain::{Losses, Summary};
 
+use super::cells::{number, percent, time};
 use super::fed;
-use super::text::{number, percent, time};
 use crate::units::human;
 
 /// Over the lines of a result.

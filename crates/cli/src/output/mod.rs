@@ -1,11 +1,13 @@
 //! One file per output. Results go to stdout, all else to stderr.
 
 mod advice;
+pub mod cells;
 pub mod compare;
 pub mod doctor;
 pub mod exercise;
 pub mod exits;
 mod fed;
+pub mod format;
 pub mod honesty;
 pub mod join;
 mod json;
@@ -30,7 +32,7 @@ use anyhow::{Context, Result};
 use vmnoise_events::RunFacts;
 use vmnoise_explain::Summary;
 
-use crate::args::Format;
+use self::format::Format;
 
 /// Prints the summary of a run, live or replayed.
 ///

@@ -8,7 +8,7 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::{Budget, LinearHistogram, Summary};
 
 use super::view::{Meanwhile, Period, View};
-use super::{honesty, rtla, stop, text};
+use super::{cells, honesty, rtla, stop, text};
 use crate::args::OsnoiseHistArguments;
 use crate::recent_trace::RecentTrace;
 
@@ -97,7 +97,7 @@ impl Hist {
             }
         }
         if self.summary {
-            let us = |ns: Option<u64>| text::number(ns.map(|ns| ns / 1000));
+            let us = |ns: Option<u64>| cells::number(ns.map(|ns| ns / 1000));
             out += &self.row("over:", |told, _| format!("{:>9}", told.overflow()));
             out += &self.row("count:", |told, _| format!("{:>9}", told.count()));
             out += &self.row("min:", |told, _| format!("{:>9}", us(told.min_ns())));

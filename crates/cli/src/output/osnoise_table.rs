@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use vmnoise_explain::{CpuSummary, GuestColumns, Interference, PeriodLine};
 
-use super::{rtla, text};
+use super::{cells, rtla};
 
 const TITLE: &str = "Operating System Noise";
 const COLUMNS: &str = "CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          HW          NMI          IRQ      Softirq       Thread";
@@ -101,14 +101,14 @@ impl Row {
             softirq,
             thread,
         } = self.interference;
-        let [hw, nmi, irq, softirq, thread] = [hw, nmi, irq, softirq, thread].map(text::number);
+        let [hw, nmi, irq, softirq, thread] = [hw, nmi, irq, softirq, thread].map(cells::number);
         format!(
             "{cpu:>3} #{:<6} {:>12} {:>12}   {}{:>12}{:>12}{hw:>12} {nmi:>12} {irq:>12} {softirq:>12} {thread:>12}",
-            text::number(self.periods),
+            cells::number(self.periods),
             self.runtime_ns / 1000,
             self.noise_ns / 1000,
             rtla::available(self.runtime_ns / 1000, self.noise_ns / 1000),
-            text::number(self.max_noise_ns.map(|ns| ns / 1000)),
+            cells::number(self.max_noise_ns.map(|ns| ns / 1000)),
             self.max_single_ns / 1000,
         )
     }
@@ -123,7 +123,7 @@ impl Row {
             guest.light_exits,
             guest.heavy_exits,
         ];
-        let columns = columns.map(|column| format!(" {:>11}", text::number(column)));
+        let columns = columns.map(|column| format!(" {:>11}", cells::number(column)));
         columns.concat()
     }
 }

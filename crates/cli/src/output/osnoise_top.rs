@@ -9,7 +9,8 @@ use vmnoise_explain::{Summary, WorstGap};
 use super::osnoise_table::OsnoiseTable;
 use super::view::{Meanwhile, Period, View};
 use super::{fed, honesty, rtla, screen, stop, text};
-use crate::args::{Format, OsnoiseTopArguments};
+use crate::args::OsnoiseTopArguments;
+use crate::output::format::Format;
 use crate::recent_trace::RecentTrace;
 
 /// Parts of the longest gap that are shown while the run goes on.

@@ -4,6 +4,7 @@
 use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::{CpuSummary, NamedPart, Summary, WorstGap};
 
+use super::cells::{number, percent, time};
 use super::{fed, honesty, table};
 use crate::units::{human, seconds};
 
@@ -214,16 +215,4 @@ pub fn periodic(summary: &Summary) -> String {
         );
     }
     text
-}
-
-pub fn time(ns: Option<u64>) -> String {
-    ns.map_or_else(|| "-".into(), human)
-}
-
-pub fn number(count: Option<u64>) -> String {
-    count.map_or_else(|| "-".into(), |count| count.to_string())
-}
-
-pub fn percent(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".into(), |value| format!("{value:.3}"))
 }

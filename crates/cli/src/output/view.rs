@@ -6,7 +6,7 @@ use anyhow::Result;
 use vmnoise_events::{RunFacts, Share};
 use vmnoise_explain::{Budget, Explainer, PeriodLine, Summary, TraceLine, Wakeup, WorstGap};
 
-use crate::args::Format;
+use crate::output::format::Format;
 use crate::recent_trace::RecentTrace;
 use crate::say;
 use crate::units::human;

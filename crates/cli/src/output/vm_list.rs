@@ -5,7 +5,7 @@ use serde::Serialize;
 use vmnoise_tracer::host::Vm;
 
 use super::{json, table};
-use crate::args::Format;
+use crate::output::format::Format;
 
 /// `vmnoise.vms/1`.
 #[derive(Debug, Serialize)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use vmnoise_events::{Share, Workload};
 
-use super::result::{Culprit, Side};
+use super::branch::{Culprit, Side};
 use crate::attribute::Explained;
 use crate::names::Names;
 use crate::percent::percent;

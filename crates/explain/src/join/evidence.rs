@@ -5,8 +5,9 @@ use super::crossing::Crossing;
 use super::elsewhere::Rivals;
 use super::felt::Holes;
 use super::odds::{STRAY, Stakes, misfit};
-use super::shifted::{self, Looks, Span};
+use super::shifted::{self, Laid, Looks};
 use super::slack::{Room, Slack, Test, apart, rooms};
+use super::trial::{Span, Trial};
 
 /// An exit that lies in a gap this often wherever it is laid down tells nothing, where gaps may
 /// be lost; and where none can be.
@@ -111,15 +112,6 @@ pub(super) fn examine(
     tests
 }
 
-/// A gap, or a stretch between two gaps, that holds exits: the one of them that tells most. It agrees
-/// if all of them lie in the gap, and the guest ran in none of them.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Told {
-    pub(super) exit: Span,
-    pub(super) chance: f32,
-    pub(super) agrees: bool,
-}
-
 /// So many exits look at each instant at which the guest ran, on average; those after them are not tested.
 /// A gap holds a few of either, unless somebody made the recordings up.
 const EXITS_AT_ONCE: usize = 16;
@@ -127,7 +119,7 @@ const EXITS_AT_ONCE: usize = 16;
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Tests {
-    pub(super) all: Vec<Told>,
+    pub(super) all: Vec<Trial>,
     pub(super) margin_tsc: u64,
     /// What a time of the guest's CLOCK_MONOTONIC may be wrong by on its counter.
     dated_tsc: u64,
@@ -165,7 +157,9 @@ impl Tests {
         }
         match found {
             Err(between) => match self.between {
-                Some((last, place)) if last == between => self.all[place].tell(exit, chance, false),
+                Some((last, place)) if last == between => {
+                    self.all[place].merge(exit, chance, false)
+                }
                 _ => self.between = Some((between, self.first(exit, chance, false))),
             },
             Ok(number) => {
@@ -175,7 +169,7 @@ impl Tests {
                 let agrees = !holes.ran_during(exit, self.ran_margin_tsc());
                 match self.gap {
                     Some((last, place)) if last == number => {
-                        self.all[place].tell(exit, chance, agrees);
+                        self.all[place].merge(exit, chance, agrees);
                     }
                     _ => self.gap = Some((number, self.first(exit, chance, agrees))),
                 }
@@ -205,7 +199,7 @@ impl Tests {
     }
 
     fn first(&mut self, exit: Span, chance: f32, agrees: bool) -> usize {
-        self.all.push(Told {
+        self.all.push(Trial {
             exit,
             chance,
             agrees,
@@ -215,19 +209,19 @@ impl Tests {
 
     /// Odds against chance, in decades.
     pub(super) fn decades(&self) -> f64 {
-        let of = |told: &Told| self.stakes(told).decades(told.agrees);
+        let of = |told: &Trial| self.stakes(told).decades(told.agrees);
         self.all.iter().map(of).sum()
     }
 
     /// How often this test fails of the same machine.
-    fn stray(&self, told: &Told) -> f64 {
+    fn stray(&self, told: &Trial) -> f64 {
         match self.rules.loses_gaps {
             true => self.stray,
             false => self.stray * (1.0 - f64::from(told.chance)),
         }
     }
 
-    pub(super) fn stakes(&self, told: &Told) -> Stakes {
+    pub(super) fn stakes(&self, told: &Trial) -> Stakes {
         Stakes::new(f64::from(told.chance), self.stray(told))
     }
 
@@ -287,6 +281,12 @@ impl Tests {
             lost,
             looks.aim.saturating_add(self.spans.len() * OWN),
         );
+        let laid = Laid {
+            all: &self.all,
+            margin_tsc: self.margin_tsc,
+            ran_margin_tsc: self.ran_margin_tsc(),
+            stakes: &|trial| self.stakes(trial),
+        };
         Evidence {
             tested: tested as u64,
             inside: inside as u64,
@@ -296,17 +296,8 @@ impl Tests {
                 .map(|(low, high)| (whole_ns(low, tsc_hz, false), whole_ns(high, tsc_hz, true))),
             decades: self.decades(),
             misfit: misfit((outside + contradicted) as f64, strays),
-            rivals: shifted::lay(&self, holes, tsc_hz, looks).rivals(open),
+            rivals: shifted::lay(&laid, holes, tsc_hz, looks).rivals(open),
             tsc_hz,
-        }
-    }
-}
-
-impl Told {
-    /// What fails tells more than what agrees, and what chance would rather bring less.
-    fn tell(&mut self, exit: Span, chance: f32, agrees: bool) {
-        if (agrees, chance) < (self.agrees, self.chance) {
-            (self.exit, self.chance, self.agrees) = (exit, chance, agrees);
         }
     }
 }

@@ -5,6 +5,7 @@ use vmnoise_events::{Event, RunFacts, SourceId, Workload};
 
 use super::host::HostStream;
 use super::latency_sums::LatencySums;
+use super::options::JoinOptions;
 use super::pairs::Pairs;
 use super::result::{HostSide, JoinedRun};
 use super::sums::JoinSums;
@@ -14,15 +15,6 @@ use crate::explainer::{Audience, Explainer};
 use crate::ledger::PeriodLine;
 use crate::sight::Testimony;
 use crate::wakeups::Wakeup;
-
-/// What a join is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JoinOptions {
-    /// Gaps of at least this length count for the culprits, in nanoseconds.
-    pub above_ns: u64,
-    /// How many of the longest gaps are listed.
-    pub top: usize,
-}
 
 /// Joins a guest's stream to its host's. Both are read in turns: the host's for as long as
 /// [`Self::wants_host`], then the guest's for an event. Memory holds what either explainer

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use vmnoise_events::Share;
 
-use super::result::{Culprit, ExitBranch, Unsure};
+use super::branch::{Culprit, ExitBranch, Unsure};
+use crate::named::NamedPart;
 use crate::share_totals::ShareTotals;
-use crate::summary::NamedPart;
 use crate::wakeups::{Phase, WorstWakeup};
 
 /// The latencies of a guest's tasks, cut among both kernels.

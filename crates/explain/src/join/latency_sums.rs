@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use vmnoise_events::{Share, Workload};
 
+use super::branch::Side;
 use super::culprits::{Culprits, Who};
-use super::joiner::JoinOptions;
 use super::latency::{
     ContextSides, CpuSides, JoinedLatencies, LatencyTotals, LatencyTree, PhaseSides,
 };
 use super::latency_tree::LatencyBranches;
-use super::result::Side;
+use super::options::JoinOptions;
 use crate::longest::Longest;
 use crate::share_totals::ShareTotals;
 use crate::sight::Sight;

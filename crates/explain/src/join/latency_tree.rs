@@ -2,8 +2,8 @@
 
 use vmnoise_events::Share;
 
+use super::branch::{ExitBranch, HostPiece};
 use super::latency::{LatencyTree, PhaseBranch};
-use super::result::{ExitBranch, HostPiece};
 use super::tree::{branch, pieces as pieces_in};
 use crate::below::BelowExit;
 use crate::budget::{Part, add_up, largest_first};

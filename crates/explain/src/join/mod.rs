@@ -1,6 +1,7 @@
 //! Joins what the workload in a guest felt, or how late it was, to what the host of that guest did meanwhile:
 //! one clock, one budget for both kernels.
 
+mod branch;
 mod candidates;
 mod choice;
 mod crossing;
@@ -19,6 +20,7 @@ mod latency_tree;
 mod matcher;
 mod odds;
 mod one_machine;
+mod options;
 mod pairing;
 mod pairs;
 mod ran;
@@ -30,19 +32,19 @@ mod slack;
 mod sums;
 mod told;
 mod tree;
+mod trial;
 mod unpaired;
 
+pub use branch::{Culprit, ExitBranch, HostPart, HostPiece, Side, Unsure};
 pub use error::JoinError;
-pub use joiner::{JoinOptions, Joiner};
+pub use joiner::Joiner;
 pub use latency::{
     ContextSides, CpuSides, JoinedLatencies, LatencyTotals, LatencyTree, PhaseBranch, PhaseSides,
 };
 pub use matcher::Matcher;
 pub use odds::Verdict;
-pub use pairing::{Alternative, CandidateVm, Pairing};
+pub use options::JoinOptions;
+pub use pairing::{Alternative, CandidateVm, Pair, Pairing};
 pub use pairs::Pairs;
-pub use result::{
-    Culprit, ExitBranch, GapTree, HostPart, HostPiece, HostSide, JoinedRun, JoinedTotals, Pair,
-    Side, ThesisSum, Unsure,
-};
+pub use result::{GapTree, HostSide, JoinedRun, JoinedTotals, ThesisSum};
 pub use unpaired::Unpaired;

@@ -9,8 +9,7 @@ use super::error::JoinError;
 use super::guest_clock::GuestClock;
 use super::odds::Verdict;
 use super::one_machine::disagreement_ns;
-use super::pairing::{CandidateVm, Pairing};
-use super::result::Pair;
+use super::pairing::{CandidateVm, Pair, Pairing};
 use super::unpaired::Unpaired;
 
 /// The CPUs of a guest as vCPUs of its host. Times of the guest are those that its own

@@ -3,11 +3,12 @@
 use serde::Serialize;
 use vmnoise_events::{FinishReason, Name, Share};
 
+use super::branch::{Culprit, ExitBranch, Unsure};
 use super::latency::JoinedLatencies;
-use super::odds::Verdict;
-use super::pairing::{Alternative, Pairing};
+use super::pairing::{Pair, Pairing};
 use crate::losses::Losses;
-use crate::summary::{NamedPart, Summary, WorstGap};
+use crate::named::NamedPart;
+use crate::summary::{Summary, WorstGap};
 
 /// A guest's run, with what its host did as one more witness.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,56 +33,6 @@ pub struct JoinedRun {
     pub latencies: Option<JoinedLatencies>,
     /// What is to be said of the host's recording.
     pub host: HostSide,
-}
-
-/// One CPU of the guest, the vCPU of the host that it is, and what says so.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Pair {
-    /// The guest's CPU.
-    pub cpu: u32,
-    /// What people call its VM.
-    pub vm: Name,
-    /// The process of its VMM.
-    pub vmm_pid: u32,
-    /// The vCPU's number in its VM; `None` where nothing told.
-    pub vcpu: Option<u32>,
-    /// The vCPU's thread on the host.
-    pub tid: u32,
-    /// How many clocks the guest had, one after the other, while both recorded.
-    pub clocks: u32,
-    /// How long both recorded, in nanoseconds.
-    pub overlap_ns: u64,
-    /// Gaps of the guest, and stretches between two gaps, that hold exits long enough to be
-    /// felt: each counts once, however many it holds. Where KVM's own exits are not seen, the
-    /// vCPU's waits for a CPU count as exits. Of periodic tasks, what lies between two instants
-    /// at which they ran counts as a gap.
-    pub exits_tested: u64,
-    /// How many of them are gaps.
-    pub exits_inside: u64,
-    /// In how many of these the guest ran at an instant at which, by this clock, its vCPU was out.
-    pub exits_contradicted: u64,
-    /// How likely an exit among those tested would lie in a gap at any other time, in percent.
-    pub by_chance_percent: f64,
-    /// How much earlier and later the exits could lie while no more of them contradict the
-    /// clock than do now, in nanoseconds: what the data alone say of it. `None` without exits
-    /// to tell.
-    pub slack_ns: Option<(i64, i64)>,
-    /// Bound of the error that the readings of both sides' clocks add, in nanoseconds.
-    pub anchors_ns: u64,
-    /// Bound of the error of a time laid over the other clock, in nanoseconds: the anchors',
-    /// and how far off the recorded clock could be before the data would contradict it.
-    pub bound_ns: u64,
-    /// Odds that this vCPU is this CPU, over the best alternative; their common logarithm,
-    /// between -99 and 99.
-    pub log10_odds: f64,
-    /// What that alternative is.
-    pub against: Alternative,
-    /// What the odds come to.
-    pub verdict: Verdict,
-    /// Whether it is taken for a pair: its VM is proven, and its own odds are above 1.
-    pub joined: bool,
-    /// The CPU of the guest whose proof it leans on, where its own odds are no proof.
-    pub leans_on: Option<u32>,
 }
 
 /// How much of the guest's gaps the host's recording tells about.
@@ -114,61 +65,6 @@ pub struct JoinedTotals {
     pub unbounded_kvm_ns: u64,
 }
 
-/// What is too short for the bound of a pair's clock: twice the bound or less. Nobody on the
-/// host is named for it; its time is residual.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Unsure {
-    /// Witnessed gaps, or phases of witnessed wake-ups, that are as short as that.
-    pub count: u64,
-    /// Exits that have no more of a longer one.
-    pub exits: u64,
-    /// The length of the first, and what the others have, in nanoseconds.
-    pub ns: u64,
-}
-
-impl Unsure {
-    /// Takes one gap or phase: whether it is long enough, how many exits are not, and how much
-    /// time that is.
-    pub(super) fn add(&mut self, is_sure: bool, exits: u64, ns: u64) {
-        self.count += u64::from(!is_sure);
-        self.exits += if is_sure { exits } else { 0 };
-        self.ns = self.ns.saturating_add(ns);
-    }
-}
-
-/// On which side of the virtual machine somebody is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Side {
-    /// The guest's kernel and its tasks.
-    Guest,
-    /// The host's kernel, its tasks, the hypervisor and the VMM.
-    Host,
-    /// Neither kernel knows.
-    Unknown,
-}
-
-/// Who took time of the guest's gaps, over the whole run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Culprit {
-    /// Where it is.
-    pub side: Side,
-    /// Under which share it is booked.
-    pub share: Share,
-    /// Who; of `kvm` and `vmm` the reason of the exit; `None` where nobody is named.
-    pub name: Option<Name>,
-    /// The CPU of its own machine on which it ran; `None` of a share without one.
-    pub cpu: Option<u32>,
-    /// In how many gaps, or latencies, it had part.
-    pub gaps: u64,
-    /// What it took of them, in nanoseconds.
-    pub total_ns: u64,
-    /// The most it took of one, in nanoseconds.
-    pub max_ns: u64,
-    /// That total in percent of the length of all gaps above the threshold.
-    pub percent: f64,
-}
-
 /// One gap, and both sides of what happened in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GapTree {
@@ -188,59 +84,6 @@ pub struct GapTree {
     pub residual: Share,
     /// Whether the host recorded all of it, on a known clock.
     pub witnessed: bool,
-}
-
-/// One exit in a gap.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ExitBranch {
-    /// Why the guest was left.
-    pub reason: String,
-    /// Whether it went to the VMM.
-    pub heavy: bool,
-    /// The host's CPU that it left from.
-    pub exit_cpu: u32,
-    /// The host's CPU that it returned on.
-    pub entry_cpu: u32,
-    /// When it began after the gap's begin, in nanoseconds; 0 if before.
-    pub after_ns: u64,
-    /// What it had of the gap, in nanoseconds: its parts add up to it. A sleep that the
-    /// guest had asked for is the guest's where its own kernel was busy with something.
-    pub dur_ns: u64,
-    /// Largest first.
-    pub parts: Vec<HostPart>,
-    /// What of it lies in the gap, or in the phase, piece by piece.
-    #[serde(skip)]
-    pub pieces: Vec<HostPiece>,
-}
-
-/// A stretch of an exit in a gap that one on the host had for itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostPiece {
-    /// When it began after the gap's begin, in nanoseconds.
-    pub after_ns: u64,
-    /// Length in nanoseconds.
-    pub dur_ns: u64,
-    /// Under which share.
-    pub share: Share,
-    /// Who; of `kvm` and `vmm` the reason of the exit; `None` where nobody is named.
-    pub name: Option<Name>,
-    /// The host's CPU on which that was.
-    pub cpu: u32,
-}
-
-/// What somebody on the host took.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct HostPart {
-    /// Under which share.
-    pub share: Share,
-    /// Who; `None` where nobody is named.
-    pub name: Option<Name>,
-    /// The host's CPU on which that was; `None` of a share without one.
-    pub cpu: Option<u32>,
-    /// Net time in nanoseconds.
-    pub ns: u64,
-    /// How many activities it adds up.
-    pub count: u32,
 }
 
 /// Of the joined exits that held work of the host: what each way of adding up explains.

@@ -1,11 +1,9 @@
 //! Exits laid over gaps by clocks that are off by any amount within reach.
 
 use super::elsewhere::Elsewhere;
-use super::evidence::{Tests, Told};
 use super::felt::Holes;
-
-/// Begin and end, readings of the guest's counter.
-pub(super) type Span = (u64, u64);
+use super::odds::Stakes;
+use super::trial::{Span, Trial};
 
 /// So many tests tell as much as all would.
 const ENOUGH: usize = 1_024;
@@ -27,45 +25,57 @@ pub(super) struct Looks {
     pub(super) most: usize,
 }
 
+/// Tests as the recorded clock has them.
+pub(super) struct Laid<'a> {
+    /// All of them.
+    pub(super) all: &'a [Trial],
+    /// What the readings of either side's clocks may be wrong by, in cycles of the guest's counter.
+    pub(super) margin_tsc: u64,
+    /// An instant at which the guest ran may be off by so much, beside an exit.
+    pub(super) ran_margin_tsc: u64,
+    /// What a test says if it agrees, and if it does not.
+    pub(super) stakes: &'a dyn Fn(&Trial) -> Stakes,
+}
+
 /// Lays a sample of the tests at every offset. Where too few of them find room nothing is known of other
 /// offsets, and nothing is proven.
-pub(super) fn lay(tests: &Tests, holes: &Holes<'_>, tsc_hz: u64, looks: Looks) -> Elsewhere {
+pub(super) fn lay(tests: &Laid<'_>, holes: &Holes<'_>, tsc_hz: u64, looks: Looks) -> Elsewhere {
     let (sample, reach) = cut(tests, holes, tsc_hz, looks.aim as f64);
     let mut elsewhere = Elsewhere::default();
     let mut left = looks.most;
-    for (laid, told) in sample.iter().enumerate() {
-        let beyond = reach.saturating_add(tests.ran_margin_tsc());
-        let Some(rest) = left.checked_sub(holes.looks_near(told.exit, beyond)) else {
+    for (laid, trial) in sample.iter().enumerate() {
+        let beyond = reach.saturating_add(tests.ran_margin_tsc);
+        let Some(rest) = left.checked_sub(holes.looks_near(trial.exit, beyond)) else {
             if laid < LEAST {
                 return Elsewhere::unknown();
             }
             break;
         };
         left = rest;
-        let stakes = tests.stakes(told);
+        let stakes = (tests.stakes)(trial);
         let cast = Cast {
-            exit: told.exit,
+            exit: trial.exit,
             margin: tests.margin_tsc,
-            ran_margin: tests.ran_margin_tsc(),
+            ran_margin: tests.ran_margin_tsc,
             reach,
         };
-        for stretch in holes.polled_near(told.exit, reach) {
+        for stretch in holes.polled_near(trial.exit, reach) {
             let Some(tested) = cast.within(*stretch) else {
                 continue;
             };
-            elsewhere.add(stakes, told.agrees, tested, cast.inside(holes, tested));
+            elsewhere.add(stakes, trial.agrees, tested, cast.inside(holes, tested));
         }
-        elsewhere.count(stakes, told.agrees);
+        elsewhere.count(stakes, trial.agrees);
     }
     elsewhere
 }
 
 /// Which tests, and how many cycles away: as far as there is room, then as many as there is.
-fn cut(tests: &Tests, holes: &Holes<'_>, tsc_hz: u64, room: f64) -> (Vec<Told>, u64) {
-    let all = apart(&tests.all);
+fn cut(tests: &Laid<'_>, holes: &Holes<'_>, tsc_hz: u64, room: f64) -> (Vec<Trial>, u64) {
+    let all = apart(tests.all);
     let tested = sample(&all, ENOUGH);
     let cycles = holes.extent();
-    let fits = tested.iter().map(|told| holes.fits(told.exit));
+    let fits = tested.iter().map(|trial| holes.fits(trial.exit));
     let fits: usize = fits.sum();
     // Into so many gaps each cycle of reach would look, both ways.
     let each = 2.0 * fits.max(1) as f64 / cycles.max(1) as f64;
@@ -81,26 +91,26 @@ fn cut(tests: &Tests, holes: &Holes<'_>, tsc_hz: u64, room: f64) -> (Vec<Told>, 
 
 /// Of tests that come in a burst, and to the same, the one that tells most: any gap that is long
 /// enough holds all of them. They are in the order of time.
-fn apart(all: &[Told]) -> Vec<Told> {
+fn apart(all: &[Trial]) -> Vec<Trial> {
     let (Some(first), Some(last)) = (all.first(), all.last()) else {
         return Vec::new();
     };
     let usual_tsc = last.exit.0.saturating_sub(first.exit.0) / all.len() as u64;
-    let is_near = |told: &Told, begun_tsc: u64| {
-        told.exit.0.saturating_sub(begun_tsc) < usual_tsc / BURST_PART
+    let is_near = |trial: &Trial, begun_tsc: u64| {
+        trial.exit.0.saturating_sub(begun_tsc) < usual_tsc / BURST_PART
     };
-    let mut apart: Vec<Told> = Vec::new();
+    let mut apart: Vec<Trial> = Vec::new();
     let mut begun_tsc = 0;
-    for told in all {
+    for trial in all {
         match apart.last_mut() {
-            Some(last) if last.agrees == told.agrees && is_near(told, begun_tsc) => {
-                if told.chance < last.chance {
-                    *last = *told;
+            Some(last) if last.agrees == trial.agrees && is_near(trial, begun_tsc) => {
+                if trial.chance < last.chance {
+                    *last = *trial;
                 }
             }
             _ => {
-                begun_tsc = told.exit.0;
-                apart.push(*told);
+                begun_tsc = trial.exit.0;
+                apart.push(*trial);
             }
         }
     }
@@ -108,7 +118,7 @@ fn apart(all: &[Told]) -> Vec<Told> {
 }
 
 /// Half of them those that tell most, half of them evenly from all of the time.
-fn sample(all: &[Told], count: usize) -> Vec<Told> {
+fn sample(all: &[Trial], count: usize) -> Vec<Trial> {
     if all.len() <= count {
         return all.to_vec();
     }
@@ -202,8 +212,8 @@ fn away(to: u64, from: u64) -> i64 {
 mod tests {
     use super::*;
 
-    fn told(start: u64, chance: f32, agrees: bool) -> Told {
-        Told {
+    fn trial(start: u64, chance: f32, agrees: bool) -> Trial {
+        Trial {
             exit: (start, start + 10),
             chance,
             agrees,
@@ -212,10 +222,10 @@ mod tests {
 
     #[test]
     fn a_burst_counts_once() {
-        let burst = (0..10).map(|nth| told(50_000 + nth * 20, 0.1 + nth as f32, true));
-        let rest = (1..6).map(|nth| told(nth * 100_000, 0.5, true));
-        let mut all: Vec<Told> = burst.chain(rest).collect();
-        all.push(told(500_020, 0.5, false));
+        let burst = (0..10).map(|nth| trial(50_000 + nth * 20, 0.1 + nth as f32, true));
+        let rest = (1..6).map(|nth| trial(nth * 100_000, 0.5, true));
+        let mut all: Vec<Trial> = burst.chain(rest).collect();
+        all.push(trial(500_020, 0.5, false));
         let apart = apart(&all);
         assert_eq!(apart.len(), 1 + 5 + 1, "{apart:?}");
         assert_eq!(apart[0].chance, 0.1);
@@ -223,14 +233,14 @@ mod tests {
 
     #[test]
     fn a_sample_has_what_tells_most_and_all_of_the_time() {
-        let all: Vec<Told> = (0..1_000)
-            .map(|nth| told(nth * 100, if nth % 100 == 7 { 0.01 } else { 0.4 }, true))
+        let all: Vec<Trial> = (0..1_000)
+            .map(|nth| trial(nth * 100, if nth % 100 == 7 { 0.01 } else { 0.4 }, true))
             .collect();
         let sample = sample(&all, 40);
         assert!((30..=40).contains(&sample.len()), "{}", sample.len());
-        let telling = sample.iter().filter(|told| told.chance < 0.1);
+        let telling = sample.iter().filter(|trial| trial.chance < 0.1);
         assert_eq!(telling.count(), 10);
-        assert!(sample.iter().any(|told| told.exit.0 < 5_000));
-        assert!(sample.iter().any(|told| told.exit.0 > 94_000));
+        assert!(sample.iter().any(|trial| trial.exit.0 < 5_000));
+        assert!(sample.iter().any(|trial| trial.exit.0 > 94_000));
     }
 }

@@ -3,8 +3,8 @@
 use vmnoise_events::Workload;
 
 use super::culprits::Culprits;
-use super::joiner::JoinOptions;
 use super::latency::JoinedLatencies;
+use super::options::JoinOptions;
 use super::pairs::Pairs;
 use super::result::{GapTree, HostSide, JoinedRun, JoinedTotals, ThesisSum};
 use super::tree::Branches;

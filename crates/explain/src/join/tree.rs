@@ -2,12 +2,14 @@
 
 use vmnoise_events::Share;
 
-use super::result::{ExitBranch, GapTree, HostPart, HostPiece};
+use super::branch::{ExitBranch, HostPart, HostPiece};
+use super::result::GapTree;
 use crate::attribute::Explained;
 use crate::below::{BelowExit, Met};
 use crate::budget::{Part, add_up, largest_first};
+use crate::named::NamedPart;
 use crate::names::Names;
-use crate::summary::{NamedPart, WorstGap};
+use crate::summary::WorstGap;
 
 /// A [`GapTree`] without the gap.
 #[derive(Debug)]

@@ -4,8 +4,7 @@
 use std::fmt;
 
 use super::odds::{Verdict, missing};
-use super::pairing::{Alternative, CandidateVm, Pairing};
-use super::result::Pair;
+use super::pairing::{Alternative, CandidateVm, Pair, Pairing};
 
 /// Fewer decades are as good as none: no time is told from them.
 const SLIGHT: f64 = 0.5;

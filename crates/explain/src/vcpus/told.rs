@@ -7,8 +7,8 @@ use vmnoise_events::{Exit, ExitSplit, Share, Vcpu, Witnesses};
 use super::budget::{ExitBudget, noise_ns, thesis_sum_ns};
 use super::lay::{Laid, Slice};
 use crate::exits::Taken;
+use crate::named::NamedPart;
 use crate::names::Names;
-use crate::summary::NamedPart;
 use crate::trace::{Noise, has_line};
 
 /// One exit with the names of all that had part in it.

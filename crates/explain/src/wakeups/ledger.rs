@@ -8,10 +8,10 @@ use vmnoise_events::{Share, SourceId};
 use super::distribution::{Distribution, Room};
 use super::summary::{CpuWakeups, PhaseTotals};
 use super::wakeup::Wakeup;
+use crate::named::SourceSummary;
 use crate::names::Names;
 use crate::share_totals::ShareTotals;
 use crate::sight::Sight;
-use crate::summary::SourceSummary;
 
 #[derive(Debug)]
 pub(crate) struct WakeupLedger {

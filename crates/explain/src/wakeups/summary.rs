@@ -6,9 +6,9 @@ use vmnoise_events::{Name, Share};
 use super::distribution::LatencyFigures;
 use super::phase::Phase;
 use super::wakeup::{Wakeup, WakeupPart};
+use crate::named::SourceSummary;
 use crate::names::Names;
 use crate::share_totals::ShareTotals;
-use crate::summary::SourceSummary;
 
 /// A whole run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,8 +1,9 @@
 //! Events on tracks, nearly all of a trace: written as protobuf has them, field by field,
 //! without a message that is built first and measured twice.
 
-use super::packets::{PACKET_KEY, SEQUENCE};
-use super::proto::{COUNTER, NEEDS_INCREMENTAL_STATE, SLICE_BEGIN, SLICE_END};
+use super::proto::{
+    COUNTER, NEEDS_INCREMENTAL_STATE, PACKET_KEY, SEQUENCE, SLICE_BEGIN, SLICE_END,
+};
 
 /// Kinds of protobuf's fields.
 const VARINT: u32 = 0;

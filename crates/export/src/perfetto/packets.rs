@@ -10,17 +10,13 @@ use prost::Message;
 use super::events::{Begin, Events};
 use super::proto::{
     CLOCK_MONOTONIC, CLOCK_REALTIME, Clock, ClockSnapshot, CounterDescriptor,
-    INCREMENTAL_STATE_CLEARED, Interned, InternedData, NEEDS_INCREMENTAL_STATE, TracePacket,
-    TracePacketDefaults, TrackDescriptor, UNIT_TIME_NS,
+    INCREMENTAL_STATE_CLEARED, Interned, InternedData, NEEDS_INCREMENTAL_STATE, PACKET_KEY,
+    SEQUENCE, TracePacket, TracePacketDefaults, TrackDescriptor, UNIT_TIME_NS,
 };
 use crate::error::ExportError;
 use crate::table::io_error;
 use crate::whole_file::{Readers, WholeFile};
 
-/// All packets are of one sequence: what is interned once is known to all.
-pub(super) const SEQUENCE: u32 = 1;
-/// `Trace.packet`, as protobuf writes the key of a message.
-pub(super) const PACKET_KEY: u8 = 1 << 3 | 2;
 /// Bytes between two writes.
 const BYTES_AT_ONCE: usize = 1 << 18;
 

@@ -1,6 +1,10 @@
 //! The messages of Perfetto's trace format that are used here, by the numbers of its own
 //! definitions (protos/perfetto/trace). A test reads what they write by those definitions.
 
+/// All packets are of one sequence: what is interned once is known to all.
+pub(super) const SEQUENCE: u32 = 1;
+/// `Trace.packet`, as protobuf writes the key of a message.
+pub(super) const PACKET_KEY: u8 = 1 << 3 | 2;
 /// `BuiltinClock`: CLOCK_MONOTONIC.
 pub(super) const CLOCK_MONOTONIC: u32 = 3;
 /// `BuiltinClock`: CLOCK_REALTIME.

@@ -26,7 +26,7 @@ use std::mem::offset_of;
 
 use vmnoise_events::exit_counts;
 
-use super::vm::EXERCISES;
+use super::layout::EXERCISES;
 use crate::mailbox::{
     Books, Drained, Mailbox, Orders, Pulse, RING_BYTES, RING_RECORDS, Record, StealPage,
 };

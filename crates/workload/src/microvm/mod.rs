@@ -9,6 +9,7 @@ mod clock;
 mod error;
 pub mod exercise;
 mod guest;
+mod layout;
 mod offer;
 mod shared_pages;
 mod stats;

@@ -12,10 +12,11 @@ use kvm_ioctls::{VcpuExit, VcpuFd};
 
 use super::Error;
 use super::clock::{Bracket, GuestClock, judge};
-use super::exercise;
+use super::exercise::program as exercise;
 use super::guest::{Command, DONE_PORT};
+use super::layout::{PAGE_TABLE, PROGRAM};
 use super::stats::VcpuStat;
-use super::vm::{GuestMemory, PAGE_TABLE, PROGRAM, Vm};
+use super::vm::{GuestMemory, Vm};
 use crate::mailbox::{Mailbox, StealPage};
 use crate::tsc;
 

@@ -20,16 +20,12 @@ use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous, munmap};
 use vmnoise_events::exit_counts;
 
 use super::Error;
+use super::exercise::program as exercises;
+use super::guest;
+use super::layout::{EXERCISES, PAGE_TABLE, PROGRAM};
 use super::shared_pages::SharedPages;
-use super::{exercise, guest};
 use crate::mailbox::{Mailbox, RING_BYTES, RING_RECORDS, Record};
 
-/// Guest address of the top page table.
-pub const PAGE_TABLE: u64 = 0x1000;
-/// Guest address of the program.
-pub const PROGRAM: u64 = 0x10000;
-/// Guest address of the program of the exercises.
-pub const EXERCISES: u64 = 0x11000;
 /// vCPUs whose memory stays clear of the APIC's addresses below 4 GiB.
 pub const MAX_VCPUS: usize = 1024;
 
@@ -167,7 +163,7 @@ impl GuestMemory {
         };
         memory.write_page_tables();
         memory.write(PROGRAM as usize, guest::program());
-        memory.write(EXERCISES as usize, exercise::program());
+        memory.write(EXERCISES as usize, exercises::program());
         for (index, &cpu) in cpus.iter().enumerate() {
             let counts = match memory.shared {
                 Some(_) => memory.len + slot_of(cpu),

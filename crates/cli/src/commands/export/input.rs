@@ -7,8 +7,8 @@ use anyhow::Result;
 use vmnoise_events::{RunFacts, Workload};
 use vmnoise_export::Partition;
 
-use super::super::explain::name_file;
 use super::super::join::may_be_pair;
+use super::super::replay::name_file;
 use crate::args::ExportArguments;
 use crate::progress;
 use crate::status::UsageError;

@@ -4,10 +4,11 @@ use anyhow::{Context, Result};
 use vmnoise_explain::{JoinOptions, Joiner};
 
 use super::super::join::{Recording, Step, pair, play};
+use super::chosen;
 use super::input::Input;
 use super::joined_timeline::JoinedTimeline;
 use super::periods::Periods;
-use super::target::{self, Ended, Target};
+use super::target::{Ended, Target};
 use super::{single, worse};
 use crate::args::ExportArguments;
 use crate::progress;
@@ -28,7 +29,7 @@ pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Resul
         top: 0,
     };
     let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options).with_moments();
-    let mut targets = target::tables(arguments, guest)?;
+    let mut targets = chosen::tables(arguments, guest)?;
     let mut timeline = match &arguments.perfetto {
         Some(path) => Some(JoinedTimeline::create(path, &guest.facts, &host.facts)?),
         None => None,
@@ -70,7 +71,7 @@ pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Resul
         timeline.finish()?;
     }
     let told = worse(first_guest.tell(), first_host.tell());
-    let of_host = target::tables(arguments, host)?;
+    let of_host = chosen::tables(arguments, host)?;
     if !of_host.is_empty() {
         // How its reading ends was told above.
         let _ = single::export(host, of_host)?;

@@ -1,5 +1,6 @@
 //! `vmnoise export`: recordings, explained as ever, in the formats of other programs.
 
+mod chosen;
 mod input;
 mod joined;
 mod joined_timeline;
@@ -10,8 +11,8 @@ mod target;
 
 use anyhow::Result;
 
-use super::explain::{Replayed, tell_ending};
 use super::outputs::Claimed;
+use super::replay::{Replayed, tell_ending};
 use crate::args::ExportArguments;
 use crate::progress;
 use crate::status::Status;
@@ -37,7 +38,7 @@ pub fn run(arguments: &ExportArguments) -> Result<Status> {
     }
     let mut status = Status::Ok;
     for input in &inputs {
-        let ending = single::export(input, target::of(arguments, input)?)?;
+        let ending = single::export(input, chosen::of(arguments, input)?)?;
         status = worse(status, tell(ending, input));
     }
     Ok(status)

@@ -7,7 +7,7 @@ use vmnoise_events::{Event, Workload};
 use vmnoise_explain::{Budget, ExitExplainer, Explainer};
 use vmnoise_recording::Reader;
 
-use super::super::explain::{Replayed, name_file};
+use super::super::replay::{Replayed, name_file};
 use super::input::Input;
 use super::periods::Periods;
 use super::target::{Ended, Target};

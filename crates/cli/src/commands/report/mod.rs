@@ -11,9 +11,9 @@ use vmnoise_events::{Event, RunFacts, Workload};
 use vmnoise_recording::Ending;
 use vmnoise_report::{Page, Refused, Resolved, Run, Scenes};
 
-use super::explain::Replayed;
 use super::join::{Recording, may_be_pair};
 use super::outputs::{self, Claimed, is_same};
+use super::replay::Replayed;
 use crate::args::ReportArguments;
 use crate::output;
 use crate::progress;

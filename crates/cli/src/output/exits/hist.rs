@@ -5,7 +5,7 @@ use std::time::Duration;
 use vmnoise_explain::{ExitLengths, ExitsSummary, VcpuExits, VmExits, next_floor_ns};
 
 use crate::args::{Columns, ExitsHistArguments};
-use crate::output::{rtla, text};
+use crate::output::{cells, rtla};
 use crate::units::us;
 
 /// As wide as rtla's.
@@ -65,7 +65,7 @@ fn by_vcpu(summary: &ExitsSummary) -> Vec<Column> {
     let column = |(vm, vcpu): (&VmExits, &VcpuExits)| {
         let mut lengths = ExitLengths::default();
         vcpu.reasons.iter().for_each(|reason| lengths.add(reason));
-        let number = text::number(vcpu.vcpu.map(u64::from));
+        let number = cells::number(vcpu.vcpu.map(u64::from));
         (format!("{}/{number}", vm.name), lengths)
     };
     vcpus(summary).map(column).collect()

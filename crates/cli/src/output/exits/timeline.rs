@@ -3,7 +3,7 @@
 use vmnoise_explain::{LongestExit, NamedExit, Piece};
 
 use super::parts;
-use crate::output::text;
+use crate::output::cells;
 use crate::output::trace_line::instant;
 use crate::units::us;
 
@@ -69,7 +69,7 @@ fn heading(longest: &LongestExit) -> String {
     format!(
         "{} vCPU {}: {}, {} us from {}, {}",
         vcpu.vm_name,
-        text::number(vcpu.number.map(u64::from)),
+        cells::number(vcpu.number.map(u64::from)),
         exit.reason,
         us(exit.dur_ns()),
         instant(exit.start_mono_ns),

@@ -6,7 +6,7 @@ use vmnoise_explain::{ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, Wor
 
 use super::parts;
 use super::powers::Powers;
-use crate::output::{table, text};
+use crate::output::{cells, table};
 use crate::units::human;
 
 /// The tables. What they rest on is not in them.
@@ -21,7 +21,7 @@ pub fn render(measured: Duration, summary: &ExitsSummary) -> String {
             out += &format!(
                 "\n{} vCPU {}\n",
                 vm.name,
-                text::number(vcpu.vcpu.map(u64::from))
+                cells::number(vcpu.vcpu.map(u64::from))
             );
             out += &reasons(vcpu);
             for worst in &vcpu.worst {
@@ -43,9 +43,9 @@ fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
             let interrupts = [taken.host_irq, taken.host_softirq, taken.host_nmi];
             rows.push([
                 vm.name.to_string(),
-                text::number(vcpu.vcpu.map(u64::from)),
+                cells::number(vcpu.vcpu.map(u64::from)),
                 format!("{:.0}", vcpu.exits as f64 / measured.as_secs_f64()),
-                text::number(vcpu.light),
+                cells::number(vcpu.light),
                 vcpu.heavy.to_string(),
                 percent(guest),
                 known(taken.kvm),

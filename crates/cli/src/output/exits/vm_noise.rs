@@ -4,7 +4,7 @@
 use vmnoise_events::Share;
 use vmnoise_explain::{NamedExit, NamedPart, TracedExit};
 
-use crate::output::text;
+use crate::output::cells;
 use crate::output::trace_line::{instant, noise, prefixed};
 
 /// What the lines are.
@@ -33,7 +33,7 @@ fn event(named: &NamedExit) -> String {
         parts,
     } = named;
     let is_unknown = |share| shares.parts().contains(&(share, None));
-    let number = text::number(vcpu.number.map(u64::from));
+    let number = cells::number(vcpu.number.map(u64::from));
     let overhead = match named.overhead_ns() {
         Some(ns) => format!("{ns} ns"),
         None => "-".to_owned(),

@@ -3,7 +3,7 @@
 use vmnoise_events::Share;
 use vmnoise_explain::{Culprit, Side};
 
-use crate::output::{table, text};
+use crate::output::{cells, table};
 use crate::units::human;
 
 /// Those beyond are in the JSON.
@@ -58,7 +58,7 @@ fn who(culprit: &Culprit) -> String {
         (None, Share::Steal) => return "(steal clock alone)".into(),
         (None, share) if share.is_residual() => return "(residual)".into(),
         (Some(name), _) => name.to_string(),
-        (None, _) => text::number(None),
+        (None, _) => cells::number(None),
     };
     let side = match culprit.side {
         Side::Guest => "guest",

@@ -18,8 +18,8 @@ use vmnoise_explain::{JoinedRun, Pair};
 
 use self::document::Document;
 use super::osnoise_table::OsnoiseTable;
-use super::{json, rtla, text};
-use crate::args::Format;
+use super::{cells, json, rtla, text};
+use crate::output::format::Format;
 use crate::units::human;
 
 /// Both recordings' facts and what the join came to.
@@ -104,7 +104,7 @@ impl Joined<'_> {
 fn called(cpu: u32, pairs: &[Pair]) -> String {
     match pairs.iter().find(|pair| pair.cpu == cpu) {
         Some(Pair { vcpu, vm, .. }) => {
-            let number = text::number(vcpu.map(u64::from));
+            let number = cells::number(vcpu.map(u64::from));
             format!("CPU {cpu} (vCPU {number} of {vm})")
         }
         None => format!("CPU {cpu} (no vCPU was found for it)"),

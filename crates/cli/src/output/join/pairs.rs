@@ -3,7 +3,7 @@
 use vmnoise_explain::{JoinedTotals, Pairing, Unsure};
 
 use super::{part_of, percent_of};
-use crate::output::{table, text};
+use crate::output::{cells, table};
 use crate::units::human;
 
 /// What was tested of a workload that polls: exits must lie in its gaps.
@@ -19,7 +19,7 @@ pub fn render(pairing: &Pairing, agrees: &str) -> String {
         .map(|pair| {
             [
                 pair.cpu.to_string(),
-                text::number(pair.vcpu.map(u64::from)),
+                cells::number(pair.vcpu.map(u64::from)),
                 pair.vm.to_string(),
                 pair.tid.to_string(),
                 human(pair.overlap_ns),
@@ -75,7 +75,7 @@ pub fn coverage(joined: &JoinedTotals, above_ns: u64) -> String {
         ..
     } = *joined;
     let of_it = |part_ns, whole_ns| {
-        let percent = text::percent(percent_of(part_ns, whole_ns));
+        let percent = cells::percent(percent_of(part_ns, whole_ns));
         format!("{} ({percent} %)", human(part_ns))
     };
     let coverage = format!(

@@ -3,14 +3,14 @@
 use vmnoise_explain::ThesisSum;
 
 use super::percent_of;
-use crate::output::{table, text};
+use crate::output::{cells, table};
 use crate::units::human;
 
 /// Both, over the same exits.
 pub fn render(sum: &ThesisSum) -> String {
     let row = |what: &str, ns| {
         let of_length = percent_of(ns, sum.length_ns);
-        [what.to_owned(), human(ns), text::percent(of_length)]
+        [what.to_owned(), human(ns), cells::percent(of_length)]
     };
     let rows = [
         row("interrupts + threads + overhead", sum.thesis_ns),

@@ -2,7 +2,7 @@
 
 use vmnoise_explain::{CpuWakeups, NamedWakeupPart, Phase, Wakeups, WorstWakeup};
 
-use crate::output::{table, text};
+use crate::output::{cells, table};
 use crate::units::{human, seconds};
 
 /// Sources beyond these are in the JSON.
@@ -66,8 +66,8 @@ pub fn flaws(cpu: &CpuWakeups) -> String {
         out += &format!(
             " {} periods were missed: as if nobody had waited for the wake-up before, p99 is {}, p99.9 {}\n",
             cpu.missed,
-            text::time(cpu.corrected.map(|figures| figures.p99_ns)),
-            text::time(cpu.corrected.map(|figures| figures.p999_ns)),
+            cells::time(cpu.corrected.map(|figures| figures.p99_ns)),
+            cells::time(cpu.corrected.map(|figures| figures.p999_ns)),
         );
     }
     if cpu.incomplete > 0 {
@@ -83,7 +83,7 @@ fn of(cpu: &CpuWakeups) -> String {
     let all_ns = cpu.shares_ns.known_sum_ns();
     let percent = |ns: Option<u64>| {
         let of_all = ns.filter(|_| all_ns > 0);
-        text::percent(of_all.map(|ns| ns as f64 * 100.0 / all_ns as f64))
+        cells::percent(of_all.map(|ns| ns as f64 * 100.0 / all_ns as f64))
     };
     let phases = &cpu.phases_ns;
     let phases = [
@@ -94,7 +94,7 @@ fn of(cpu: &CpuWakeups) -> String {
         (Phase::Return.name(), phases.return_),
         ("not told apart", Some(phases.unsplit).filter(|ns| *ns > 0)),
     ];
-    let row = |name: &str, ns: Option<u64>| [name.to_owned(), text::time(ns), percent(ns)];
+    let row = |name: &str, ns: Option<u64>| [name.to_owned(), cells::time(ns), percent(ns)];
     let is_there = |(name, ns): &(&str, Option<u64>)| ns.is_some() || *name != "not told apart";
     let phases = phases.iter().filter(|it| is_there(it));
     let phases: Vec<_> = phases.map(|(name, ns)| row(name, *ns)).collect();

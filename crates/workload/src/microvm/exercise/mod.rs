@@ -2,7 +2,7 @@
 //! each took, as kvm-unit-tests' `vmexit` does it.
 
 mod histogram;
-mod program;
+pub(super) mod program;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
@@ -21,7 +21,6 @@ use crate::measuring_thread::MeasuringThread;
 use crate::{thread, tsc};
 
 pub use histogram::Spread;
-pub(super) use program::{PORT, program};
 
 /// How often the caller is asked whether it has had enough.
 const LOOK: Duration = Duration::from_millis(20);

@@ -3,7 +3,7 @@
 use vmnoise_events::Share;
 use vmnoise_explain::{ContextSides, CpuSides, CpuWakeups, LatencyFigures};
 
-use crate::output::{table, text};
+use crate::output::{cells, table};
 use crate::units::human;
 
 /// What people call the contexts, in their order.
@@ -16,7 +16,7 @@ pub fn figures(cpu: &CpuWakeups) -> String {
         .iter()
         .zip(contexts)
         .map(|(name, figures)| {
-            let time = |of: fn(&LatencyFigures) -> u64| text::time(figures.as_ref().map(of));
+            let time = |of: fn(&LatencyFigures) -> u64| cells::time(figures.as_ref().map(of));
             [
                 (*name).to_owned(),
                 figures.map_or(0, |figures| figures.count).to_string(),
@@ -59,7 +59,7 @@ fn row(name: &str, sides: &ContextSides) -> [String; 13] {
         let told = shares
             .iter()
             .filter_map(|share| sides.shares_ns.get(*share));
-        text::time(told.reduce(u64::saturating_add))
+        cells::time(told.reduce(u64::saturating_add))
     };
     [
         name.to_owned(),

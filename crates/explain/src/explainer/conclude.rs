@@ -2,17 +2,16 @@
 
 use vmnoise_events::FinishReason;
 
+use super::Explainer;
 use crate::budget::Budget;
 use crate::cpu::Cpu;
-use crate::explainer::Explainer;
 use crate::ledger::Ledger;
+use crate::named::SourceSummary;
 use crate::names::Names;
 use crate::percent::{percent, percent_of_one, round_6};
 use crate::periodic::{self, Beat};
 use crate::share_totals::ShareTotals;
-use crate::summary::{
-    CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, SourceSummary, Summary, WorstGap,
-};
+use crate::summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary, WorstGap};
 use crate::wakeups::{Wakeup, Wakeups, WorstWakeup, WorstWakeups};
 
 pub(crate) fn conclude(explainer: Explainer) -> Summary {
