@@ -141,6 +141,7 @@ impl Plan<'_> {
         let signals = acts(|action| matches!(action, Action::Signal { .. }));
         let works = [
             (Work::Measure, true),
+            (Work::HearHost, matches!(self.feed, FeedFrom::Path(_))),
             (Work::SaveFiles, saves),
             (Work::SendSignals, signals),
         ];
@@ -345,10 +346,15 @@ fn refuse_to_take_all(
     rt_runtime_us: Option<i64>,
 ) -> Result<()> {
     let polls = matches!(workload, Workload::Spin | Workload::Microvm) && !options.pauses();
-    let is_real_time = matches!(
-        options.priority,
-        Some(Policy::Fifo(_) | Policy::RoundRobin(_))
-    );
+    let is_real_time = match options.priority {
+        Some(Policy::Fifo(_) | Policy::RoundRobin(_)) => true,
+        // The kernel then lets a budget be as long as its period. By default it keeps 5 % for others.
+        Some(Policy::Deadline {
+            runtime_ns,
+            period_ns,
+        }) => u128::from(runtime_ns) * 100 > u128::from(period_ns) * 95,
+        Some(Policy::Other(_)) | None => false,
+    };
     let takes_all = online.iter().all(|cpu| options.cpus.contains(cpu));
     let endless = options.duration_ns >= FOREVER_NS;
     if polls && is_real_time && takes_all && endless && rt_runtime_us == Some(-1) {
@@ -417,6 +423,17 @@ mod tests {
         let off = Some(-1);
         assert!(refused(Workload::Spin, &options, &[0, 1], off));
         assert!(refused(Workload::Microvm, &options, &[0, 1], off));
+        for (runtime_ns, is_refused) in [(1_000_000, true), (960_000, true), (950_000, false)] {
+            let budget = Options {
+                priority: Some(Policy::Deadline {
+                    runtime_ns,
+                    period_ns: 1_000_000,
+                }),
+                ..options.clone()
+            };
+            let got = refused(Workload::Spin, &budget, &[0, 1], off);
+            assert_eq!(got, is_refused, "{runtime_ns}");
+        }
         // A CPU is left, the kernel keeps some of each, or tasks sleep.
         assert!(!refused(Workload::Spin, &options, &[0, 1, 2], off));
         assert!(!refused(Workload::Spin, &options, &[0, 1], Some(950_000)));
