@@ -7,14 +7,15 @@ compile_error!("the microVM's guest program and the TSC exist on x86-64 only");
 
 pub mod cgroup;
 mod deadline;
-mod gate;
 pub mod idle;
 mod keeper;
+mod kick;
 mod lease;
 mod mailbox;
 mod measuring_thread;
 pub mod microvm;
 pub mod spin;
+mod start_barrier;
 pub mod thread;
 mod thread_error;
 pub mod timer;

@@ -38,7 +38,7 @@ pub struct Record {
 /// change later, and only downwards.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub struct Orders {
+pub struct Control {
     pub command: AtomicU32,
     /// Which exit `Command::Exercise` makes.
     pub exercise: AtomicU32,
@@ -57,14 +57,14 @@ pub struct Orders {
 /// Written by the guest at every step, read by the host now and then.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub struct Pulse {
+pub struct Heartbeat {
     pub last_tsc: AtomicU64,
 }
 
 /// Written by the guest at start and at each gap.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
-pub struct Books {
+pub struct Counters {
     pub first_tsc: AtomicU64,
     /// Records ever written.
     pub head: AtomicU64,
@@ -106,9 +106,9 @@ pub struct StealPage {
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
 pub struct Mailbox {
-    pub orders: Orders,
-    pub pulse: Pulse,
-    pub books: Books,
+    pub control: Control,
+    pub heartbeat: Heartbeat,
+    pub counters: Counters,
     pub drained: Drained,
     pub steal: StealPage,
     /// Where a record goes that found the ring full.
@@ -179,10 +179,10 @@ impl Mailbox {
     /// Says from which length on the guest records a gap. For before the start.
     pub fn set_threshold(&self, threshold_tsc: u64) {
         let blind_limit_tsc = threshold_tsc.max(MIN_BLIND_LIMIT_TSC);
-        self.orders
+        self.control
             .threshold_tsc
             .store(threshold_tsc, Ordering::Relaxed);
-        self.orders
+        self.control
             .blind_limit_tsc
             .store(blind_limit_tsc, Ordering::Relaxed);
     }
@@ -190,7 +190,9 @@ impl Mailbox {
     /// Says when the guest ends, on its own clock; a running guest obeys at its
     /// next reading.
     pub fn set_deadline(&self, guest_tsc: u64) {
-        self.orders.deadline_tsc.store(guest_tsc, Ordering::Release);
+        self.control
+            .deadline_tsc
+            .store(guest_tsc, Ordering::Release);
     }
 
     /// Puts one gap into `ring`, or counts it where there is no room: what the guest
@@ -202,10 +204,10 @@ impl Mailbox {
         stolen: Stolen,
         interference: u64,
     ) {
-        let books = &self.books;
-        let head = books.head.load(Ordering::Relaxed);
+        let counters = &self.counters;
+        let head = counters.head.load(Ordering::Relaxed);
         if head.wrapping_sub(self.drained.tail.load(Ordering::Acquire)) >= RING_RECORDS as u64 {
-            add(&books.dropped, 1);
+            add(&counters.dropped, 1);
             return;
         }
         let slot = &ring[head as usize % RING_RECORDS];
@@ -215,12 +217,12 @@ impl Mailbox {
         slot.version_moves
             .store(u64::from(stolen.version_moves), Ordering::Relaxed);
         slot.interference.store(interference, Ordering::Relaxed);
-        books.head.store(head.wrapping_add(1), Ordering::Release);
+        counters.head.store(head.wrapping_add(1), Ordering::Release);
     }
 
     /// Takes every record out of `ring`, oldest first.
     pub fn drain(&self, ring: &[Record], mut sink: impl FnMut(&Felt)) {
-        let head = self.books.head.load(Ordering::Acquire);
+        let head = self.counters.head.load(Ordering::Acquire);
         let mut tail = self.drained.tail.load(Ordering::Relaxed);
         while tail != head {
             sink(&ring[tail as usize % RING_RECORDS].felt());
@@ -233,8 +235,8 @@ impl Mailbox {
     /// First and latest reading of the guest's clock, once it has started.
     pub fn span_tsc(&self) -> Option<(u64, u64)> {
         // The guest stores the latest reading before the first one.
-        let first = self.books.first_tsc.load(Ordering::Acquire);
-        (first != 0).then(|| (first, self.pulse.last_tsc.load(Ordering::Acquire)))
+        let first = self.counters.first_tsc.load(Ordering::Acquire);
+        (first != 0).then(|| (first, self.heartbeat.last_tsc.load(Ordering::Acquire)))
     }
 
     /// Advance of the steal clock and number of reloads since the guest started.
@@ -247,8 +249,8 @@ impl Mailbox {
         }
         let steal_ns = self.steal.steal_ns.load(Ordering::Relaxed);
         let version = self.steal.version.load(Ordering::Relaxed);
-        let moves = version.wrapping_sub(self.books.first_version.load(Ordering::Relaxed));
-        let first_ns = self.books.first_steal_ns.load(Ordering::Relaxed);
+        let moves = version.wrapping_sub(self.counters.first_version.load(Ordering::Relaxed));
+        let first_ns = self.counters.first_steal_ns.load(Ordering::Relaxed);
         (steal_ns.saturating_sub(first_ns), u64::from(moves / 2))
     }
 }
@@ -287,7 +289,7 @@ mod tests {
             next += burst;
             assert_eq!(drained(&mailbox, &ring), expected);
         }
-        assert_eq!(mailbox.books.dropped.load(Ordering::Relaxed), 0);
+        assert_eq!(mailbox.counters.dropped.load(Ordering::Relaxed), 0);
     }
 
     #[test]
@@ -296,7 +298,7 @@ mod tests {
         for start in 0..RING_RECORDS as u64 + 7 {
             record(&mailbox, &ring, start);
         }
-        assert_eq!(mailbox.books.dropped.load(Ordering::Relaxed), 7);
+        assert_eq!(mailbox.counters.dropped.load(Ordering::Relaxed), 7);
         let kept = drained(&mailbox, &ring);
         assert_eq!(kept, (0..RING_RECORDS as u64).collect::<Vec<_>>());
         record(&mailbox, &ring, 99);
@@ -316,7 +318,7 @@ mod tests {
         });
         mailbox.drain(&ring, |felt| starts.push(felt.start_tsc));
         assert!(starts.is_sorted_by(|a, b| a < b));
-        let dropped = mailbox.books.dropped.load(Ordering::Relaxed);
+        let dropped = mailbox.counters.dropped.load(Ordering::Relaxed);
         assert_eq!(starts.len() as u64 + dropped, GAPS);
     }
 
@@ -338,12 +340,15 @@ mod tests {
         mailbox.steal.steal_ns.store(1_500, Ordering::Relaxed);
         mailbox.steal.version.store(2, Ordering::Relaxed);
         assert_eq!(mailbox.stolen(), (0, 0), "nothing before the guest started");
-        mailbox.books.first_steal_ns.store(1_000, Ordering::Relaxed);
         mailbox
-            .books
+            .counters
+            .first_steal_ns
+            .store(1_000, Ordering::Relaxed);
+        mailbox
+            .counters
             .first_version
             .store(u32::MAX - 3, Ordering::Relaxed);
-        mailbox.books.first_tsc.store(1, Ordering::Relaxed);
+        mailbox.counters.first_tsc.store(1, Ordering::Relaxed);
         assert_eq!(mailbox.stolen(), (500, 3));
     }
 }

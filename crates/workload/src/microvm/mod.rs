@@ -27,8 +27,8 @@ pub use error::Error;
 pub use offer::{KvmOffer, offer, poll_steps};
 pub use shared_pages::SharedPages;
 
-use crate::gate::Gate;
 use crate::lease::Lease;
+use crate::start_barrier::StartBarrier;
 use vm::Vm;
 use worker::{Assignment, Worker};
 
@@ -64,7 +64,7 @@ pub struct VcpuThread {
 #[derive(Debug)]
 pub struct Microvm {
     vm: Arc<Vm>,
-    gate: Arc<Gate>,
+    barrier: Arc<StartBarrier>,
     lease: Arc<Lease>,
     workers: Vec<Worker>,
     threads: Vec<VcpuThread>,
@@ -86,7 +86,7 @@ impl Microvm {
         } = config;
         let mut microvm = Microvm {
             vm: Arc::new(Vm::create(&cpus, exit_counts)?),
-            gate: Arc::new(Gate::default()),
+            barrier: Arc::new(StartBarrier::default()),
             lease: Arc::default(),
             workers: Vec::new(),
             threads: Vec::new(),
@@ -98,11 +98,11 @@ impl Microvm {
                 .memory
                 .mailbox(index)
                 .set_threshold(threshold_tsc);
-            let (vm, gate) = (Arc::clone(&microvm.vm), Arc::clone(&microvm.gate));
+            let (vm, barrier) = (Arc::clone(&microvm.vm), Arc::clone(&microvm.barrier));
             // An error drops what there is of the microVM, and that ends its threads.
             let worker = Worker::spawn(Assignment {
                 vm,
-                gate,
+                barrier,
                 lease: Arc::clone(&microvm.lease),
                 index,
                 cpu,
@@ -144,7 +144,7 @@ impl Microvm {
         }
         self.lease.end_at(end_tsc.unwrap_or(u64::MAX));
         self.tell_deadline();
-        self.gate.open();
+        self.barrier.open();
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl Microvm {
     pub fn dropped(&self) -> u64 {
         self.workers
             .iter()
-            .map(|worker| worker.book(|books| &books.dropped))
+            .map(|worker| worker.book(|counters| &counters.dropped))
             .sum()
     }
 
@@ -191,7 +191,7 @@ impl Microvm {
     pub fn clock_steps_back(&self) -> u64 {
         self.workers
             .iter()
-            .map(|worker| worker.book(|books| &books.steps_back))
+            .map(|worker| worker.book(|counters| &counters.steps_back))
             .sum()
     }
 
@@ -221,8 +221,8 @@ impl Microvm {
     /// # Errors
     /// The failure of a vCPU that ended early, once all have ended.
     pub fn join(&mut self) -> Result<(), Error> {
-        if !self.gate.is_open() {
-            self.gate.close();
+        if !self.barrier.is_open() {
+            self.barrier.close();
         }
         let ends: Vec<_> = self.workers.iter_mut().map(Worker::join).collect();
         ends.into_iter().collect()
@@ -232,7 +232,7 @@ impl Microvm {
 impl Drop for Microvm {
     fn drop(&mut self) {
         self.stop();
-        self.gate.close();
+        self.barrier.close();
         let begin = Instant::now();
         while self.running() && begin.elapsed() < DROP_PATIENCE {
             self.workers.iter().for_each(Worker::kick);
@@ -274,7 +274,7 @@ mod kvm {
             .vm
             .memory
             .mailbox(0)
-            .orders
+            .control
             .exit_counts
             .store(1 << 40, Ordering::Relaxed);
         microvm.start(None).unwrap();
@@ -314,7 +314,7 @@ mod kvm {
     fn a_guest_that_ignores_its_deadline_is_called_out() {
         let mut microvm = endless(&[1]);
         microvm.start(None).unwrap();
-        microvm.gate.close();
+        microvm.barrier.close();
         wait_until(|| {
             microvm.workers[0].kick();
             !microvm.running()

@@ -126,7 +126,7 @@ impl Vcpu {
     ) -> Result<Return, Error> {
         self.memory
             .mailbox(self.index)
-            .orders
+            .control
             .command
             .store(command as u32, Ordering::Release);
         let exercises = command == Command::Exercise;
@@ -167,7 +167,7 @@ impl Vcpu {
                 let before_tsc = tsc::now_ordered();
                 self.obey(Command::Stamp, &|| false)?;
                 let after_tsc = tsc::now_ordered();
-                let stamp = &self.memory.mailbox(self.index).books.stamp_tsc;
+                let stamp = &self.memory.mailbox(self.index).counters.stamp_tsc;
                 Ok(Bracket {
                     before_tsc,
                     guest_tsc: stamp.load(Ordering::Acquire),

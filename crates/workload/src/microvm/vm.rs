@@ -171,7 +171,7 @@ impl GuestMemory {
             };
             memory
                 .mailbox(index)
-                .orders
+                .control
                 .exit_counts
                 .store(counts as u64, Ordering::Relaxed);
         }
@@ -289,11 +289,11 @@ mod tests {
     #[test]
     fn mailboxes_and_rings_do_not_overlap() {
         let memory = GuestMemory::new(&[0, 3], None).unwrap();
-        memory.mailbox(1).books.head.store(7, Ordering::Relaxed);
+        memory.mailbox(1).counters.head.store(7, Ordering::Relaxed);
         memory.ring(0)[RING_RECORDS - 1]
             .end_tsc
             .store(8, Ordering::Relaxed);
-        assert_eq!(memory.mailbox(0).books.head.load(Ordering::Relaxed), 0);
+        assert_eq!(memory.mailbox(0).counters.head.load(Ordering::Relaxed), 0);
         assert_eq!(memory.ring(1)[0].start_tsc.load(Ordering::Relaxed), 0);
     }
 

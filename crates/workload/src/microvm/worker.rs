@@ -10,13 +10,14 @@ use super::stats::{EXITS, VcpuStat};
 use super::vcpu::{Return, Vcpu};
 use super::vm::Vm;
 use super::{Error, GuestClock, VcpuThread};
-use crate::gate::{self, Gate};
+use crate::kick;
 use crate::lease::Lease;
-use crate::mailbox::{Books, Mailbox};
+use crate::mailbox::{Counters, Mailbox};
 use crate::measuring_thread::{MeasuringThread, SetUp};
+use crate::start_barrier::StartBarrier;
 use crate::thread;
 
-/// A thread at the gate, in the guest, or at its end.
+/// A thread at the barrier, in the guest, or at its end.
 #[derive(Debug)]
 pub struct Worker {
     vm: Arc<Vm>,
@@ -32,7 +33,7 @@ pub struct Worker {
 /// What the thread is given.
 pub struct Assignment {
     pub vm: Arc<Vm>,
-    pub gate: Arc<Gate>,
+    pub barrier: Arc<StartBarrier>,
     pub lease: Arc<Lease>,
     /// Which vCPU of the VM it runs.
     pub index: usize,
@@ -50,7 +51,7 @@ struct Ready {
 }
 
 impl Worker {
-    /// Starts the thread and waits until it stands at the gate.
+    /// Starts the thread and waits until it stands at the barrier.
     pub fn spawn(assignment: Assignment) -> Result<Worker, Error> {
         let (vm, index, cpu) = (Arc::clone(&assignment.vm), assignment.index, assignment.cpu);
         let name = format!("vmnoise-vcpu{cpu}");
@@ -104,7 +105,7 @@ impl Worker {
         let stolen = self.steal_clock.then(|| self.mailbox().stolen());
         let mut tally = Tally {
             cpu: self.thread.cpu,
-            blind_tsc: Some(self.book(|books| &books.blind_tsc)),
+            blind_tsc: Some(self.book(|counters| &counters.blind_tsc)),
             steal_clock_ns: stolen.map(|(ns, _)| ns),
             reloads: stolen.map(|(_, reloads)| reloads),
             kvm_stat_exits: self.exit_stat.as_ref().and_then(VcpuStat::read),
@@ -118,17 +119,17 @@ impl Worker {
     }
 
     /// One counter that the guest keeps.
-    pub fn book(&self, of: impl FnOnce(&Books) -> &AtomicU64) -> u64 {
-        of(&self.mailbox().books).load(Ordering::Relaxed)
+    pub fn book(&self, of: impl FnOnce(&Counters) -> &AtomicU64) -> u64 {
+        of(&self.mailbox().counters).load(Ordering::Relaxed)
     }
 
     fn mailbox(&self) -> &Mailbox {
         self.vm.memory.mailbox(self.index)
     }
 
-    /// Makes the thread leave KVM_RUN once, to look at the gate.
+    /// Makes the thread leave KVM_RUN once, to look at the barrier.
     pub fn kick(&self) {
-        gate::kick(self.thread.tid);
+        kick::kick(self.thread.tid);
     }
 
     /// Whether the thread is still there.
@@ -163,12 +164,12 @@ impl Assignment {
             exit_stat: vcpu.stat(EXITS),
         };
         set_up.is_done(message)?;
-        if !self.gate.pass() {
+        if !self.barrier.wait() {
             return Ok(());
         }
         let mut command = Command::Poll;
         loop {
-            let came_back = vcpu.obey(command, &|| self.gate.is_closed())?;
+            let came_back = vcpu.obey(command, &|| self.barrier.is_closed())?;
             if came_back == Return::Abandoned || !self.lease.goes_on() {
                 return Ok(());
             }

@@ -9,7 +9,7 @@ use rustix::thread::futex;
 use rustix::time::Timespec;
 use vmnoise_events::{Gap, InterferenceSlot, Tally};
 
-use crate::mailbox::{Books, Mailbox, RING_BYTES, RING_RECORDS, Record};
+use crate::mailbox::{Counters, Mailbox, RING_BYTES, RING_RECORDS, Record};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -127,17 +127,17 @@ impl Desk {
     /// readings that do not.
     fn runtime(&self) -> (u64, Option<(u64, u64)>) {
         loop {
-            let blind_tsc = self.book(|books| &books.blind_tsc);
+            let blind_tsc = self.book(|counters| &counters.blind_tsc);
             let span_tsc = self.mailbox.span_tsc();
-            if self.book(|books| &books.blind_tsc) == blind_tsc {
+            if self.book(|counters| &counters.blind_tsc) == blind_tsc {
                 return (blind_tsc, span_tsc);
             }
         }
     }
 
     /// One counter that the thread keeps.
-    pub fn book(&self, of: impl FnOnce(&Books) -> &AtomicU64) -> u64 {
-        of(&self.mailbox.books).load(Ordering::Acquire)
+    pub fn book(&self, of: impl FnOnce(&Counters) -> &AtomicU64) -> u64 {
+        of(&self.mailbox.counters).load(Ordering::Acquire)
     }
 }
 

@@ -26,8 +26,8 @@ pub use sample::poll_steps;
 pub use steal::{StealReader, StealReading};
 
 use crate::cgroup::Cgroup;
-use crate::gate::Gate;
 use crate::lease::Lease;
+use crate::start_barrier::StartBarrier;
 use worker::{Assignment, Worker};
 
 /// How long dropping the workload waits for a thread that gets no CPU.
@@ -89,7 +89,7 @@ pub struct SpinThread {
 /// ends by itself as soon as it runs, and keeps its memory until then.
 #[derive(Debug)]
 pub struct Spin {
-    gate: Arc<Gate>,
+    barrier: Arc<StartBarrier>,
     lease: Arc<Lease>,
     workers: Vec<Worker>,
     threads: Vec<SpinThread>,
@@ -124,7 +124,7 @@ impl Spin {
             });
         }
         let mut spin = Spin {
-            gate: Arc::default(),
+            barrier: Arc::default(),
             lease: Arc::default(),
             workers: Vec::new(),
             threads: Vec::new(),
@@ -132,7 +132,7 @@ impl Spin {
         for cpu in cpus {
             // An error drops what there is, and that ends its threads.
             let worker = Worker::spawn(Assignment {
-                gate: Arc::clone(&spin.gate),
+                barrier: Arc::clone(&spin.barrier),
                 lease: Arc::clone(&spin.lease),
                 cpu,
                 policy,
@@ -177,7 +177,7 @@ impl Spin {
         }
         self.lease.end_at(end_tsc.unwrap_or(u64::MAX));
         self.wake();
-        self.gate.open();
+        self.barrier.open();
         Ok(())
     }
 
@@ -211,7 +211,7 @@ impl Spin {
     pub fn dropped(&self) -> u64 {
         self.workers
             .iter()
-            .map(|worker| worker.desk.book(|books| &books.dropped))
+            .map(|worker| worker.desk.book(|counters| &counters.dropped))
             .sum()
     }
 
@@ -220,7 +220,7 @@ impl Spin {
     pub fn clock_steps_back(&self) -> u64 {
         self.workers
             .iter()
-            .map(|worker| worker.desk.book(|books| &books.steps_back))
+            .map(|worker| worker.desk.book(|counters| &counters.steps_back))
             .sum()
     }
 
@@ -250,8 +250,8 @@ impl Spin {
     /// # Errors
     /// The failure of a thread that ended early, once all have ended.
     pub fn join(&mut self) -> Result<(), Error> {
-        if !self.gate.is_open() {
-            self.gate.close();
+        if !self.barrier.is_open() {
+            self.barrier.close();
         }
         let workers = self.workers.iter_mut();
         let ends: Vec<_> = workers.map(|worker| worker.life.join()).collect();
@@ -269,7 +269,7 @@ impl Spin {
 impl Drop for Spin {
     fn drop(&mut self) {
         self.stop();
-        self.gate.close();
+        self.barrier.close();
         let begin = Instant::now();
         while self.running() && begin.elapsed() < DROP_PATIENCE {
             std::thread::sleep(Duration::from_millis(1));

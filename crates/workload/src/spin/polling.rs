@@ -59,7 +59,7 @@ pub fn step(
     if moved || now_tsc.wrapping_sub(last.tsc) >= threshold_tsc {
         return Step::Away(now_tsc);
     }
-    mailbox.pulse.last_tsc.store(now_tsc, Ordering::Release);
+    mailbox.heartbeat.last_tsc.store(now_tsc, Ordering::Release);
     if now_tsc >= until_tsc || now_tsc >= deadline_tsc(mailbox) {
         return Step::Due(now_tsc);
     }
@@ -68,7 +68,7 @@ pub fn step(
 
 #[inline(always)]
 fn deadline_tsc(mailbox: &Mailbox) -> u64 {
-    mailbox.orders.deadline_tsc.load(Ordering::Relaxed)
+    mailbox.control.deadline_tsc.load(Ordering::Relaxed)
 }
 
 impl Polling {
@@ -80,8 +80,14 @@ impl Polling {
         self.steal.advance();
         let origin = tsc::anchor();
         let mut last = self.interference.read(None);
-        mailbox.pulse.last_tsc.store(last.tsc, Ordering::Release);
-        mailbox.books.first_tsc.store(last.tsc, Ordering::Release);
+        mailbox
+            .heartbeat
+            .last_tsc
+            .store(last.tsc, Ordering::Release);
+        mailbox
+            .counters
+            .first_tsc
+            .store(last.tsc, Ordering::Release);
         let schedule = Schedule {
             origin_tsc: last.tsc,
             period_tsc: self.period_tsc,
@@ -110,7 +116,7 @@ impl Polling {
         let mailbox = &*desk.mailbox;
         let counter = self.interference.counter();
         let slot = (*counter).as_ref();
-        let threshold_tsc = mailbox.orders.threshold_tsc.load(Ordering::Relaxed);
+        let threshold_tsc = mailbox.control.threshold_tsc.load(Ordering::Relaxed);
         loop {
             match step(mailbox, slot, threshold_tsc, last, until_tsc) {
                 Step::On(now_tsc) => last.tsc = now_tsc,
@@ -120,7 +126,10 @@ impl Polling {
                 }
                 Step::Away(now_tsc) => {
                     last = self.away(last, now_tsc)?;
-                    mailbox.pulse.last_tsc.store(last.tsc, Ordering::Release);
+                    mailbox
+                        .heartbeat
+                        .last_tsc
+                        .store(last.tsc, Ordering::Release);
                     if last.tsc >= until_tsc || last.tsc >= deadline_tsc(mailbox) {
                         return Ok(last);
                     }
@@ -139,17 +148,17 @@ impl Polling {
         let threshold_tsc = self
             .desk
             .mailbox
-            .orders
+            .control
             .threshold_tsc
             .load(Ordering::Relaxed);
         if end.tsc.wrapping_sub(start.tsc) < threshold_tsc {
             return Ok(end);
         }
-        let orders = &self.desk.mailbox.orders;
-        let blind_limit_tsc = orders.blind_limit_tsc.load(Ordering::Relaxed);
+        let control = &self.desk.mailbox.control;
+        let blind_limit_tsc = control.blind_limit_tsc.load(Ordering::Relaxed);
         loop {
             if end.tsc.wrapping_sub(start.tsc).cast_signed() < 0 {
-                add(&self.desk.mailbox.books.steps_back, 1);
+                add(&self.desk.mailbox.counters.steps_back, 1);
                 return Ok(end);
             }
             self.record(start, end);
@@ -158,7 +167,7 @@ impl Polling {
             let ended = now.tsc >= deadline_tsc(&self.desk.mailbox);
             if writing_tsc < blind_limit_tsc || ended {
                 let blind_tsc = now.tsc.saturating_sub(end.tsc);
-                add(&self.desk.mailbox.books.blind_tsc, blind_tsc);
+                add(&self.desk.mailbox.counters.blind_tsc, blind_tsc);
                 return Ok(now);
             }
             (start, end) = (end, now);
@@ -210,8 +219,11 @@ impl Polling {
         let mailbox = &self.desk.mailbox;
         self.steal.advance();
         let now = self.interference.read(None);
-        add(&mailbox.books.blind_tsc, now.tsc.saturating_sub(last_tsc));
-        mailbox.pulse.last_tsc.store(now.tsc, Ordering::Release);
+        add(
+            &mailbox.counters.blind_tsc,
+            now.tsc.saturating_sub(last_tsc),
+        );
+        mailbox.heartbeat.last_tsc.store(now.tsc, Ordering::Release);
         now
     }
 

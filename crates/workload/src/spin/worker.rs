@@ -11,12 +11,12 @@ use super::polling::Polling;
 use super::steal::{StealClock, StealReader};
 use super::{Error, SpinThread};
 use crate::cgroup::Cgroup;
-use crate::gate::Gate;
 use crate::lease::Lease;
 use crate::measuring_thread::{MeasuringThread, SetUp};
+use crate::start_barrier::StartBarrier;
 use crate::thread;
 
-/// A thread at the gate, polling, or at its end.
+/// A thread at the barrier, polling, or at its end.
 #[derive(Debug)]
 pub struct Worker {
     pub desk: Arc<Desk>,
@@ -27,7 +27,7 @@ pub struct Worker {
 
 /// What the thread is given.
 pub struct Assignment {
-    pub gate: Arc<Gate>,
+    pub barrier: Arc<StartBarrier>,
     pub lease: Arc<Lease>,
     pub cpu: u32,
     pub policy: Option<Policy>,
@@ -47,7 +47,7 @@ struct Ready {
 }
 
 impl Worker {
-    /// Starts the thread and waits until it stands at the gate.
+    /// Starts the thread and waits until it stands at the barrier.
     pub fn spawn(assignment: Assignment) -> Result<Worker, Error> {
         let cpu = assignment.cpu;
         let name = format!("vmnoise-spin{cpu}");
@@ -87,7 +87,7 @@ impl Assignment {
         let desk = Arc::new(Desk::new(self.threshold_tsc));
         desk.lock_in_memory();
         let mut steal = StealClock::new(self.steal_reader);
-        let limit = &desk.mailbox.orders.blind_limit_tsc;
+        let limit = &desk.mailbox.control.blind_limit_tsc;
         limit.fetch_add(steal.usual_cost_tsc(), Ordering::Relaxed);
         set_up.is_done(Ready {
             tid: thread::tid(),
@@ -98,7 +98,7 @@ impl Assignment {
                 interference: self.interference_counter.is_some(),
             },
         })?;
-        if !self.gate.pass() {
+        if !self.barrier.wait() {
             return Ok(());
         }
         let polling = Polling {

@@ -16,9 +16,10 @@ use vmnoise_events::{Activation, Policy, Tally, TimerSlot};
 pub use error::Error;
 
 use crate::cgroup::Cgroup;
-use crate::gate::{self, Gate};
+use crate::kick;
 use crate::lease::Lease;
 use crate::spin::StealReader;
+use crate::start_barrier::StartBarrier;
 use crate::tsc;
 use worker::{Assignment, Worker};
 
@@ -90,7 +91,7 @@ pub struct TimerThread {
 /// itself as soon as it runs, and keeps its memory until then.
 #[derive(Debug)]
 pub struct Timer {
-    gate: Arc<Gate>,
+    barrier: Arc<StartBarrier>,
     lease: Arc<Lease>,
     origin_ns: Arc<AtomicU64>,
     workers: Vec<Worker>,
@@ -106,7 +107,7 @@ impl Timer {
             return Err(Error::NoCpu);
         }
         let mut timer = Timer {
-            gate: Arc::default(),
+            barrier: Arc::default(),
             lease: Arc::default(),
             origin_ns: Arc::default(),
             workers: Vec::new(),
@@ -118,7 +119,7 @@ impl Timer {
             } = (config.senses)(cpu);
             // An error drops what there is, and that ends its threads.
             let worker = Worker::spawn(Assignment {
-                gate: Arc::clone(&timer.gate),
+                barrier: Arc::clone(&timer.barrier),
                 lease: Arc::clone(&timer.lease),
                 cpu,
                 policy: config.policy,
@@ -150,7 +151,7 @@ impl Timer {
         }
         self.lease.end_at(end_tsc.unwrap_or(u64::MAX));
         self.origin_ns.store(tsc::mono_ns(), Ordering::Release);
-        self.gate.open();
+        self.barrier.open();
         Ok(())
     }
 
@@ -200,7 +201,7 @@ impl Timer {
     pub fn stop(&mut self) {
         self.lease.end_at(0);
         for worker in &self.workers {
-            gate::kick(worker.thread.tid);
+            kick::kick(worker.thread.tid);
         }
     }
 }
@@ -208,7 +209,7 @@ impl Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         self.stop();
-        self.gate.close();
+        self.barrier.close();
         let begin = Instant::now();
         while self.running() && begin.elapsed() < DROP_PATIENCE {
             std::thread::sleep(Duration::from_millis(1));

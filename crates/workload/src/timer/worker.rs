@@ -10,13 +10,13 @@ use super::desk::Desk;
 use super::task::Task;
 use super::{Error, TimerSteps, TimerThread};
 use crate::cgroup::Cgroup;
-use crate::gate::Gate;
 use crate::lease::Lease;
 use crate::measuring_thread::{MeasuringThread, SetUp};
 use crate::spin::StealReader;
+use crate::start_barrier::StartBarrier;
 use crate::thread;
 
-/// A thread at the gate, at work, or at its end.
+/// A thread at the barrier, at work, or at its end.
 #[derive(Debug)]
 pub struct Worker {
     pub desk: Arc<Desk>,
@@ -26,7 +26,7 @@ pub struct Worker {
 
 /// What the thread is given.
 pub struct Assignment {
-    pub gate: Arc<Gate>,
+    pub barrier: Arc<StartBarrier>,
     pub lease: Arc<Lease>,
     pub cpu: u32,
     pub policy: Option<Policy>,
@@ -45,7 +45,7 @@ struct Ready {
 }
 
 impl Worker {
-    /// Starts the thread and waits until it stands at the gate.
+    /// Starts the thread and waits until it stands at the barrier.
     pub fn spawn(assignment: Assignment) -> Result<Worker, Error> {
         let cpu = assignment.cpu;
         let name = format!("vmnoise-timer{cpu}");
@@ -81,7 +81,7 @@ impl Assignment {
             tid: thread::tid(),
             desk: Arc::clone(&desk),
         })?;
-        if !self.gate.pass() {
+        if !self.barrier.wait() {
             return Ok(());
         }
         let common_ns = self.origin_ns.load(Ordering::Acquire);

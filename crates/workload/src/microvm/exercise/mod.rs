@@ -16,8 +16,9 @@ use super::guest::Command;
 use super::stats::{EXITS, VcpuStat};
 use super::vcpu::{Privilege, Return, Vcpu};
 use super::vm::Vm;
-use crate::gate::{self, Gate};
+use crate::kick;
 use crate::measuring_thread::MeasuringThread;
+use crate::start_barrier::StartBarrier;
 use crate::{thread, tsc};
 
 pub use histogram::Spread;
@@ -206,7 +207,7 @@ impl KvmStats {
 #[derive(Debug)]
 pub struct Prepared {
     vm: Arc<Vm>,
-    gate: Arc<Gate>,
+    barrier: Arc<StartBarrier>,
     workers: Vec<Worker>,
     duration: Duration,
 }
@@ -217,15 +218,16 @@ pub struct Prepared {
 /// What this machine lacks, with the remedy.
 pub fn prepare(config: &Config) -> Result<Prepared, Error> {
     let vm = Arc::new(Vm::create(&config.cpus, None)?);
-    let gate = Arc::new(Gate::default());
+    let barrier = Arc::new(StartBarrier::default());
     let mut workers: Vec<Worker> = Vec::new();
     for index in 0..config.cpus.len() {
-        let worker = Worker::spawn(&vm, &gate, config, index).inspect_err(|_| gate.close())?;
+        let worker =
+            Worker::spawn(&vm, &barrier, config, index).inspect_err(|_| barrier.close())?;
         workers.push(worker);
     }
     Ok(Prepared {
         vm,
-        gate,
+        barrier,
         workers,
         duration: config.duration,
     })
@@ -239,9 +241,12 @@ impl Prepared {
     /// How this machine refused the exit, with the remedy.
     pub fn run(self, enough: &dyn Fn() -> bool) -> Result<Vec<Exercised>, Error> {
         let Prepared {
-            vm, gate, workers, ..
+            vm,
+            barrier,
+            workers,
+            ..
         } = self;
-        gate.open();
+        barrier.open();
         let start = Instant::now();
         while workers.iter().any(|worker| worker.life.running()) {
             std::thread::sleep(LOOK);
@@ -249,8 +254,8 @@ impl Prepared {
                 (0..workers.len()).for_each(|index| vm.memory.mailbox(index).set_deadline(0));
             }
             if start.elapsed() > self.duration + PATIENCE {
-                gate.close();
-                workers.iter().for_each(|worker| gate::kick(worker.tid));
+                barrier.close();
+                workers.iter().for_each(|worker| kick::kick(worker.tid));
             }
         }
         workers.into_iter().map(Worker::end).collect()
@@ -267,15 +272,15 @@ struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread and waits until it stands at the gate.
+    /// Starts the thread and waits until it stands at the barrier.
     fn spawn(
         vm: &Arc<Vm>,
-        gate: &Arc<Gate>,
+        barrier: &Arc<StartBarrier>,
         config: &Config,
         index: usize,
     ) -> Result<Worker, Error> {
         let cpu = config.cpus[index];
-        let (vm, gate, config) = (Arc::clone(vm), Arc::clone(gate), config.clone());
+        let (vm, barrier, config) = (Arc::clone(vm), Arc::clone(barrier), config.clone());
         let (done, answer) = mpsc::sync_channel(1);
         let name = format!("vmnoise-vcpu{cpu}");
         let (life, tid) = MeasuringThread::spawn(name, cpu, move |set_up| {
@@ -286,9 +291,9 @@ impl Worker {
                 thread::set_policy(policy)?;
             }
             set_up.is_done(thread::tid())?;
-            if gate.pass() {
+            if barrier.wait() {
                 // Whoever spawned this thread waits for the answer.
-                let _ = done.send(exercise(&vm, &mut vcpu, &config, &gate)?);
+                let _ = done.send(exercise(&vm, &mut vcpu, &config, &barrier)?);
             }
             Ok(())
         })?;
@@ -308,21 +313,26 @@ impl Worker {
     }
 }
 
-fn exercise(vm: &Vm, vcpu: &mut Vcpu, config: &Config, gate: &Gate) -> Result<Exercised, Error> {
+fn exercise(
+    vm: &Vm,
+    vcpu: &mut Vcpu,
+    config: &Config,
+    barrier: &StartBarrier,
+) -> Result<Exercised, Error> {
     let memory = &vm.memory;
     let (index, cpu) = (vcpu.index, vcpu.cpu);
     let mailbox = memory.mailbox(index);
-    let orders = &mailbox.orders;
+    let control = &mailbox.control;
     let (exercise, unbacked) = (program::order(config.exercise), memory.unbacked());
-    orders.exercise.store(exercise, Ordering::Relaxed);
-    orders.unbacked.store(unbacked, Ordering::Relaxed);
+    control.exercise.store(exercise, Ordering::Relaxed);
+    control.unbacked.store(unbacked, Ordering::Relaxed);
     let cycles = config.duration.as_nanos() * u128::from(config.tsc_hz) / 1_000_000_000;
     let cycles = u64::try_from(cycles).unwrap_or(u64::MAX);
     let end_tsc = tsc::now().saturating_add(cycles);
     mailbox.set_deadline(vcpu.clock.to_guest(end_tsc));
     let stats = KvmStats::open(vcpu);
     let before = vcpu.vmm_exits;
-    if vcpu.obey(Command::Exercise, &|| gate.is_closed())? == Return::Abandoned {
+    if vcpu.obey(Command::Exercise, &|| barrier.is_closed())? == Return::Abandoned {
         return Err(Error::Stuck { cpu });
     }
     let kvm = stats.read();
