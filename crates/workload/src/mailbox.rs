@@ -1,11 +1,12 @@
-//! The memory that one who polls and his host share: what the host ordered, what
-//! the one who polls publishes, and the ring of gaps between them. He is a guest,
-//! or a thread of this process that behaves as one.
+//! The memory that a measuring thread or a guest shares with the host: what the host
+//! sets, what is published, and the ring of records between them.
 //!
-//! Each side owns whole cache lines, so that nobody's store takes a line away
-//! from the other while the guest polls. Every field has one writer.
+//! Each side owns whole cache lines, so that no store of the host takes a line away
+//! from whoever polls, nor the other way round. Every field has one writer.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use vmnoise_events::{Gap, Tally};
 
 /// Records in one ring: at the shortest sensible threshold (1 µs) a drain may be
 /// 30 ms late before anything is dropped. A power of two.
@@ -16,6 +17,9 @@ pub const RING_BYTES: usize = RING_RECORDS * size_of::<Record>();
 /// Writing one record takes a few hundred cycles, a few thousand when the caches
 /// are cold. Longer than this, and something took the CPU meanwhile.
 const MIN_BLIND_LIMIT_TSC: u64 = 10_000;
+
+/// How often blind time and span are read again until they belong together.
+const RUNTIME_TRIES: usize = 100;
 
 /// One gap as the guest wrote it, on the guest's clock. One cache line.
 #[derive(Debug, Default)]
@@ -35,7 +39,7 @@ pub struct Record {
 }
 
 /// Written by the host before the guest runs; of these only the deadline may
-/// change later, and only downwards.
+/// change later.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Control {
@@ -117,16 +121,13 @@ pub struct Mailbox {
     pub no_exit_counts: [u64; 16],
 }
 
-/// One gap as drained, on the guest's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Felt {
-    pub start_tsc: u64,
-    pub end_tsc: u64,
-    pub steal_ns: u64,
-    pub reloads: u32,
-    pub light_exits: u32,
-    pub heavy_exits: u32,
-    pub interference: u32,
+/// What a thread or a guest can read beside its clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known {
+    pub steal_clock: bool,
+    /// The steal clock also counts how often the vCPU came back.
+    pub reloads: bool,
+    pub interference: bool,
 }
 
 /// What the steal clock did since its reading before.
@@ -159,10 +160,12 @@ impl Record {
         .map(|word| word.load(Ordering::Relaxed))
     }
 
-    fn felt(&self) -> Felt {
+    /// The gap of this CPU, on the clock of whoever recorded it.
+    pub fn gap(&self, cpu: u32, known: Known) -> Gap {
         let read = |field: &AtomicU64| field.load(Ordering::Relaxed);
         let count = |field| u32::try_from(read(field)).unwrap_or(u32::MAX);
-        Felt {
+        Gap {
+            cpu,
             start_tsc: read(&self.start_tsc),
             end_tsc: read(&self.end_tsc),
             steal_ns: read(&self.steal_ns),
@@ -170,7 +173,7 @@ impl Record {
             reloads: count(&self.version_moves) / 2,
             light_exits: count(&self.light_exits),
             heavy_exits: count(&self.heavy_exits),
-            interference: count(&self.interference),
+            interference: known.interference.then(|| count(&self.interference)),
         }
     }
 }
@@ -195,6 +198,25 @@ impl Mailbox {
             .store(guest_tsc, Ordering::Release);
     }
 
+    /// A thread begins to measure: what the guest program does by itself.
+    pub fn start(&self, now_tsc: u64) {
+        self.alive(now_tsc);
+        self.counters.first_tsc.store(now_tsc, Ordering::Release);
+    }
+
+    /// A thread still measures.
+    #[inline(always)]
+    pub fn alive(&self, now_tsc: u64) {
+        self.heartbeat.last_tsc.store(now_tsc, Ordering::Release);
+    }
+
+    /// A thread measures again: since it last did, it was blind.
+    pub fn go_on(&self, now_tsc: u64) {
+        let last_tsc = self.heartbeat.last_tsc.load(Ordering::Relaxed);
+        add(&self.counters.blind_tsc, now_tsc.saturating_sub(last_tsc));
+        self.alive(now_tsc);
+    }
+
     /// Puts one gap into `ring`, or counts it where there is no room: what the guest
     /// program does by itself, for a polling thread.
     pub fn record(
@@ -204,36 +226,81 @@ impl Mailbox {
         stolen: Stolen,
         interference: u64,
     ) {
+        self.push(ring, |slot| {
+            slot.start_tsc.store(start_tsc, Ordering::Relaxed);
+            slot.end_tsc.store(end_tsc, Ordering::Relaxed);
+            slot.steal_ns.store(stolen.steal_ns, Ordering::Relaxed);
+            slot.version_moves
+                .store(u64::from(stolen.version_moves), Ordering::Relaxed);
+            slot.interference.store(interference, Ordering::Relaxed);
+        });
+    }
+
+    /// Fills the next slot of `ring`, or counts the record as dropped where there is no
+    /// room. The ring's length is a power of two.
+    pub fn push<R>(&self, ring: &[R], fill: impl FnOnce(&R)) {
         let counters = &self.counters;
         let head = counters.head.load(Ordering::Relaxed);
-        if head.wrapping_sub(self.drained.tail.load(Ordering::Acquire)) >= RING_RECORDS as u64 {
+        if head.wrapping_sub(self.drained.tail.load(Ordering::Acquire)) >= ring.len() as u64 {
             add(&counters.dropped, 1);
             return;
         }
-        let slot = &ring[head as usize % RING_RECORDS];
-        slot.start_tsc.store(start_tsc, Ordering::Relaxed);
-        slot.end_tsc.store(end_tsc, Ordering::Relaxed);
-        slot.steal_ns.store(stolen.steal_ns, Ordering::Relaxed);
-        slot.version_moves
-            .store(u64::from(stolen.version_moves), Ordering::Relaxed);
-        slot.interference.store(interference, Ordering::Relaxed);
+        fill(&ring[head as usize & (ring.len() - 1)]);
         counters.head.store(head.wrapping_add(1), Ordering::Release);
     }
 
     /// Takes every record out of `ring`, oldest first.
-    pub fn drain(&self, ring: &[Record], mut sink: impl FnMut(&Felt)) {
+    pub fn drain<R>(&self, ring: &[R], mut sink: impl FnMut(&R)) {
         let head = self.counters.head.load(Ordering::Acquire);
         let mut tail = self.drained.tail.load(Ordering::Relaxed);
         while tail != head {
-            sink(&ring[tail as usize % RING_RECORDS].felt());
+            sink(&ring[tail as usize & (ring.len() - 1)]);
             tail = tail.wrapping_add(1);
             // Released one by one: room for the guest while the rest is read.
             self.drained.tail.store(tail, Ordering::Release);
         }
     }
 
+    /// One counter of the thread or the guest.
+    pub fn count(&self, of: impl FnOnce(&Counters) -> &AtomicU64) -> u64 {
+        of(&self.counters).load(Ordering::Acquire)
+    }
+
+    /// What was counted on this CPU so far, on the clock of whoever counted.
+    pub fn tally(&self, cpu: u32, known: Known) -> Tally {
+        let stolen = known.steal_clock.then(|| self.stolen());
+        let (blind_tsc, span_tsc) = self.runtime();
+        let (first_tsc, last_tsc) = span_tsc.unwrap_or_default();
+        Tally {
+            cpu,
+            first_tsc,
+            last_tsc,
+            blind_tsc: Some(blind_tsc),
+            steal_clock_ns: stolen.map(|(ns, _)| ns),
+            reloads: stolen.map(|(_, reloads)| reloads).filter(|_| known.reloads),
+            ..Tally::default()
+        }
+    }
+
+    /// Blind time and span that belong together: a whole pause lies between two
+    /// readings that do not. Where blind time never stands still, because every step is
+    /// a gap, the last try is off by the writing of one record.
+    fn runtime(&self) -> (u64, Option<(u64, u64)>) {
+        let mut blind_tsc = self.count(|counters| &counters.blind_tsc);
+        let mut span_tsc = None;
+        for _ in 0..RUNTIME_TRIES {
+            span_tsc = self.span_tsc();
+            let before_tsc = blind_tsc;
+            blind_tsc = self.count(|counters| &counters.blind_tsc);
+            if blind_tsc == before_tsc {
+                break;
+            }
+        }
+        (blind_tsc, span_tsc)
+    }
+
     /// First and latest reading of the guest's clock, once it has started.
-    pub fn span_tsc(&self) -> Option<(u64, u64)> {
+    fn span_tsc(&self) -> Option<(u64, u64)> {
         // The guest stores the latest reading before the first one.
         let first = self.counters.first_tsc.load(Ordering::Acquire);
         (first != 0).then(|| (first, self.heartbeat.last_tsc.load(Ordering::Acquire)))
@@ -243,7 +310,7 @@ impl Mailbox {
     ///
     /// The host needs no version protocol: it wants no two fields of one update,
     /// and an aligned u64 is never torn.
-    pub fn stolen(&self) -> (u64, u64) {
+    fn stolen(&self) -> (u64, u64) {
         if self.span_tsc().is_none() {
             return (0, 0);
         }
@@ -273,7 +340,9 @@ mod tests {
 
     fn drained(mailbox: &Mailbox, ring: &[Record]) -> Vec<u64> {
         let mut starts = Vec::new();
-        mailbox.drain(ring, |felt| starts.push(felt.start_tsc));
+        mailbox.drain(ring, |record| {
+            starts.push(record.gap(0, Known::default()).start_tsc)
+        });
         starts
     }
 
@@ -313,10 +382,14 @@ mod tests {
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| (0..GAPS).for_each(|start| record(&mailbox, &ring, start)));
             while !writer.is_finished() {
-                mailbox.drain(&ring, |felt| starts.push(felt.start_tsc));
+                mailbox.drain(&ring, |record| {
+                    starts.push(record.gap(0, Known::default()).start_tsc)
+                });
             }
         });
-        mailbox.drain(&ring, |felt| starts.push(felt.start_tsc));
+        mailbox.drain(&ring, |record| {
+            starts.push(record.gap(0, Known::default()).start_tsc)
+        });
         assert!(starts.is_sorted_by(|a, b| a < b));
         let dropped = mailbox.counters.dropped.load(Ordering::Relaxed);
         assert_eq!(starts.len() as u64 + dropped, GAPS);
@@ -327,11 +400,16 @@ mod tests {
         let (mailbox, ring) = (Mailbox::default(), ring());
         ring[0].light_exits.store(u64::MAX, Ordering::Relaxed);
         record(&mailbox, &ring, 10);
-        let mut felt = None;
-        mailbox.drain(&ring, |gap| felt = Some(*gap));
-        let felt = felt.unwrap();
-        assert_eq!((felt.steal_ns, felt.reloads, felt.interference), (7, 2, 3));
-        assert_eq!((felt.light_exits, felt.heavy_exits), (u32::MAX, 0));
+        let known = Known {
+            interference: true,
+            ..Known::default()
+        };
+        let mut gap = None;
+        mailbox.drain(&ring, |record| gap = Some(record.gap(3, known)));
+        let gap = gap.unwrap();
+        assert_eq!((gap.cpu, gap.steal_ns, gap.reloads), (3, 7, 2));
+        assert_eq!(gap.interference, Some(3));
+        assert_eq!((gap.light_exits, gap.heavy_exits), (u32::MAX, 0));
     }
 
     #[test]
@@ -350,5 +428,20 @@ mod tests {
             .store(u32::MAX - 3, Ordering::Relaxed);
         mailbox.counters.first_tsc.store(1, Ordering::Relaxed);
         assert_eq!(mailbox.stolen(), (500, 3));
+    }
+
+    #[test]
+    fn what_passes_before_going_on_is_blind_time() {
+        let mailbox = Mailbox::default();
+        let tally = || {
+            let tally = mailbox.tally(3, Known::default());
+            (tally.first_tsc, tally.last_tsc, tally.blind_tsc)
+        };
+        assert_eq!(tally(), (0, 0, Some(0)));
+        mailbox.start(100);
+        mailbox.alive(150);
+        mailbox.go_on(450);
+        mailbox.alive(460);
+        assert_eq!(tally(), (100, 460, Some(300)));
     }
 }

@@ -182,7 +182,7 @@ impl Microvm {
     pub fn dropped(&self) -> u64 {
         self.workers
             .iter()
-            .map(|worker| worker.book(|counters| &counters.dropped))
+            .map(|worker| worker.mailbox().count(|counters| &counters.dropped))
             .sum()
     }
 
@@ -191,7 +191,7 @@ impl Microvm {
     pub fn clock_steps_back(&self) -> u64 {
         self.workers
             .iter()
-            .map(|worker| worker.book(|counters| &counters.steps_back))
+            .map(|worker| worker.mailbox().count(|counters| &counters.steps_back))
             .sum()
     }
 

@@ -1,7 +1,6 @@
 //! The host thread that runs one vCPU, from its set-up to its end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use vmnoise_events::{Gap, Policy, Tally};
 
@@ -12,7 +11,7 @@ use super::vm::Vm;
 use super::{Error, GuestClock, VcpuThread};
 use crate::kick;
 use crate::lease::Lease;
-use crate::mailbox::{Counters, Mailbox};
+use crate::mailbox::{Known, Mailbox};
 use crate::measuring_thread::{MeasuringThread, SetUp};
 use crate::start_barrier::StartBarrier;
 use crate::thread;
@@ -85,45 +84,38 @@ impl Worker {
 
     /// Hands out every recorded gap on the host's TSC.
     pub fn drain(&self, sink: &mut dyn FnMut(Gap)) {
-        self.mailbox()
-            .drain(self.vm.memory.ring(self.index), |felt| {
-                sink(Gap {
-                    cpu: self.thread.cpu,
-                    start_tsc: self.clock.to_host(felt.start_tsc),
-                    end_tsc: self.clock.to_host(felt.end_tsc),
-                    steal_ns: felt.steal_ns,
-                    reloads: felt.reloads,
-                    light_exits: felt.light_exits,
-                    heavy_exits: felt.heavy_exits,
-                    interference: None,
-                });
+        let ring = self.vm.memory.ring(self.index);
+        self.mailbox().drain(ring, |record| {
+            let gap = record.gap(self.thread.cpu, self.known());
+            sink(Gap {
+                start_tsc: self.clock.to_host(gap.start_tsc),
+                end_tsc: self.clock.to_host(gap.end_tsc),
+                ..gap
             });
+        });
     }
 
     /// The counters so far; light, heavy and outer are not known here.
     pub fn tally(&self) -> Tally {
-        let stolen = self.steal_clock.then(|| self.mailbox().stolen());
-        let mut tally = Tally {
-            cpu: self.thread.cpu,
-            blind_tsc: Some(self.book(|counters| &counters.blind_tsc)),
-            steal_clock_ns: stolen.map(|(ns, _)| ns),
-            reloads: stolen.map(|(_, reloads)| reloads),
-            kvm_stat_exits: self.exit_stat.as_ref().and_then(VcpuStat::read),
-            ..Tally::default()
-        };
-        if let Some((first, last)) = self.mailbox().span_tsc() {
-            tally.first_tsc = self.clock.to_host(first);
-            tally.last_tsc = self.clock.to_host(last);
+        let mut tally = self.mailbox().tally(self.thread.cpu, self.known());
+        if tally.first_tsc > 0 {
+            tally.first_tsc = self.clock.to_host(tally.first_tsc);
+            tally.last_tsc = self.clock.to_host(tally.last_tsc);
         }
+        tally.kvm_stat_exits = self.exit_stat.as_ref().and_then(VcpuStat::read);
         tally
     }
 
-    /// One counter that the guest keeps.
-    pub fn book(&self, of: impl FnOnce(&Counters) -> &AtomicU64) -> u64 {
-        of(&self.mailbox().counters).load(Ordering::Relaxed)
+    fn known(&self) -> Known {
+        Known {
+            steal_clock: self.steal_clock,
+            reloads: self.steal_clock,
+            interference: false,
+        }
     }
 
-    fn mailbox(&self) -> &Mailbox {
+    /// What is shared with the guest.
+    pub fn mailbox(&self) -> &Mailbox {
         self.vm.memory.mailbox(self.index)
     }
 

@@ -5,12 +5,12 @@
 //! the kernel's osnoise thread it cannot keep interrupts out, and it feels the way
 //! back to user space as well.
 
-mod desk;
 mod error;
 mod interference;
 mod polling;
 mod sample;
 mod schedule;
+mod state;
 mod steal;
 mod worker;
 
@@ -157,13 +157,17 @@ impl Spin {
     /// Whether every CPU's steal clock can be read. If not, gaps of the CPUs without
     /// it carry no steal and no reloads, and their tallies say `None`.
     pub fn has_steal_clock(&self) -> bool {
-        self.workers.iter().all(|worker| worker.known.steal_clock)
+        self.workers
+            .iter()
+            .all(|worker| worker.state.known.steal_clock)
     }
 
     /// Whether every CPU has interference counters. If not, gaps and tallies of the
     /// CPUs without them say `None`.
     pub fn counts_interference(&self) -> bool {
-        self.workers.iter().all(|worker| worker.known.interference)
+        self.workers
+            .iter()
+            .all(|worker| worker.state.known.interference)
     }
 
     /// Lets all threads go. Each ends by itself at its first reading at or after
@@ -186,7 +190,7 @@ impl Spin {
     pub fn renew(&mut self, until_tsc: u64) {
         self.lease.renew(until_tsc);
         for worker in &self.workers {
-            worker.desk.mailbox.set_deadline(self.lease.deadline_tsc());
+            worker.state.mailbox.set_deadline(self.lease.deadline_tsc());
         }
     }
 
@@ -211,7 +215,7 @@ impl Spin {
     pub fn dropped(&self) -> u64 {
         self.workers
             .iter()
-            .map(|worker| worker.desk.book(|counters| &counters.dropped))
+            .map(|worker| worker.state.mailbox.count(|counters| &counters.dropped))
             .sum()
     }
 
@@ -220,7 +224,7 @@ impl Spin {
     pub fn clock_steps_back(&self) -> u64 {
         self.workers
             .iter()
-            .map(|worker| worker.desk.book(|counters| &counters.steps_back))
+            .map(|worker| worker.state.mailbox.count(|counters| &counters.steps_back))
             .sum()
     }
 
@@ -261,7 +265,7 @@ impl Spin {
     /// Tells threads of their deadline, asleep or not.
     fn wake(&self) {
         for worker in &self.workers {
-            worker.desk.set_deadline(self.lease.deadline_tsc());
+            worker.state.set_deadline(self.lease.deadline_tsc());
         }
     }
 }

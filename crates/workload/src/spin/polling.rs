@@ -15,9 +15,9 @@ use std::sync::atomic::Ordering;
 use vmnoise_events::{Anchor, InterferenceSlot};
 
 use super::Error;
-use super::desk::Desk;
 use super::interference::{Interference, Reading};
 use super::schedule::{Schedule, mono_ns_at};
+use super::state::SpinState;
 use super::steal::StealClock;
 use crate::lease::Lease;
 use crate::mailbox::{Mailbox, add};
@@ -26,7 +26,7 @@ use crate::tsc;
 /// What one thread works with.
 pub struct Polling {
     pub cpu: u32,
-    pub desk: Arc<Desk>,
+    pub state: Arc<SpinState>,
     pub lease: Arc<Lease>,
     pub steal: StealClock,
     pub interference: Interference,
@@ -59,7 +59,7 @@ pub fn step(
     if moved || now_tsc.wrapping_sub(last.tsc) >= threshold_tsc {
         return Step::Away(now_tsc);
     }
-    mailbox.heartbeat.last_tsc.store(now_tsc, Ordering::Release);
+    mailbox.alive(now_tsc);
     if now_tsc >= until_tsc || now_tsc >= deadline_tsc(mailbox) {
         return Step::Due(now_tsc);
     }
@@ -74,20 +74,13 @@ fn deadline_tsc(mailbox: &Mailbox) -> u64 {
 impl Polling {
     /// Feels gaps until the end.
     pub fn run(mut self) -> Result<(), Error> {
-        let desk = Arc::clone(&self.desk);
-        let mailbox = &*desk.mailbox;
+        let state = Arc::clone(&self.state);
+        let mailbox = &*state.mailbox;
         self.stay()?;
         self.steal.advance();
         let origin = tsc::anchor();
         let mut last = self.interference.read(None);
-        mailbox
-            .heartbeat
-            .last_tsc
-            .store(last.tsc, Ordering::Release);
-        mailbox
-            .counters
-            .first_tsc
-            .store(last.tsc, Ordering::Release);
+        mailbox.start(last.tsc);
         let schedule = Schedule {
             origin_tsc: last.tsc,
             period_tsc: self.period_tsc,
@@ -99,10 +92,10 @@ impl Polling {
                 if !self.lease.goes_on() {
                     return Ok(());
                 }
-                last = self.unwatched(last.tsc);
+                last = self.go_on();
             }
             if last.tsc < start_tsc {
-                last = self.pause(last.tsc, start_tsc, &origin);
+                last = self.pause(start_tsc, &origin);
             }
             last = self.poll(last, schedule.end_tsc(start_tsc, last.tsc))?;
             self.stay()?;
@@ -112,8 +105,8 @@ impl Polling {
 
     /// Feels gaps until `until_tsc` or the deadline; returns the last reading.
     fn poll(&mut self, mut last: Reading, until_tsc: u64) -> Result<Reading, Error> {
-        let desk = Arc::clone(&self.desk);
-        let mailbox = &*desk.mailbox;
+        let state = Arc::clone(&self.state);
+        let mailbox = &*state.mailbox;
         let counter = self.interference.counter();
         let slot = (*counter).as_ref();
         let threshold_tsc = mailbox.control.threshold_tsc.load(Ordering::Relaxed);
@@ -126,10 +119,7 @@ impl Polling {
                 }
                 Step::Away(now_tsc) => {
                     last = self.away(last, now_tsc)?;
-                    mailbox
-                        .heartbeat
-                        .last_tsc
-                        .store(last.tsc, Ordering::Release);
+                    mailbox.alive(last.tsc);
                     if last.tsc >= until_tsc || last.tsc >= deadline_tsc(mailbox) {
                         return Ok(last);
                     }
@@ -145,29 +135,24 @@ impl Polling {
         // A gap that ended on another CPU is no gap of this one.
         self.stay()?;
         let mut end = self.settled(start, now_tsc);
-        let threshold_tsc = self
-            .desk
-            .mailbox
-            .control
-            .threshold_tsc
-            .load(Ordering::Relaxed);
+        let control = &self.state.mailbox.control;
+        let threshold_tsc = control.threshold_tsc.load(Ordering::Relaxed);
         if end.tsc.wrapping_sub(start.tsc) < threshold_tsc {
             return Ok(end);
         }
-        let control = &self.desk.mailbox.control;
         let blind_limit_tsc = control.blind_limit_tsc.load(Ordering::Relaxed);
         loop {
             if end.tsc.wrapping_sub(start.tsc).cast_signed() < 0 {
-                add(&self.desk.mailbox.counters.steps_back, 1);
+                add(&self.state.mailbox.counters.steps_back, 1);
                 return Ok(end);
             }
             self.record(start, end);
-            let now = self.interference.read(Some(&self.desk.interference));
+            let now = self.interference.read(Some(&self.state.interference));
             let writing_tsc = now.tsc.wrapping_sub(end.tsc);
-            let ended = now.tsc >= deadline_tsc(&self.desk.mailbox);
+            let ended = now.tsc >= deadline_tsc(&self.state.mailbox);
             if writing_tsc < blind_limit_tsc || ended {
                 let blind_tsc = now.tsc.saturating_sub(end.tsc);
-                add(&self.desk.mailbox.counters.blind_tsc, blind_tsc);
+                add(&self.state.mailbox.counters.blind_tsc, blind_tsc);
                 return Ok(now);
             }
             (start, end) = (end, now);
@@ -184,12 +169,12 @@ impl Polling {
                 ..start
             };
         }
-        self.interference.read(Some(&self.desk.interference))
+        self.interference.read(Some(&self.state.interference))
     }
 
     fn record(&mut self, start: Reading, end: Reading) {
         let stolen = self.steal.advance();
-        let mailbox = &self.desk.mailbox;
+        let mailbox = &self.state.mailbox;
         // The page shows what was taken while polling: pauses are not in it.
         add(&mailbox.steal.steal_ns, stolen.steal_ns);
         let version = mailbox.steal.version.load(Ordering::Relaxed);
@@ -197,33 +182,29 @@ impl Polling {
         mailbox.steal.version.store(version, Ordering::Relaxed);
         let interference = end.interferences.saturating_sub(start.interferences);
         let span_tsc = (start.tsc, end.tsc);
-        mailbox.record(&self.desk.ring, span_tsc, stolen, interference);
+        mailbox.record(&self.state.ring, span_tsc, stolen, interference);
     }
 
     /// Sleeps until `start_tsc` or the end; returns the reading from which on to poll.
-    fn pause(&mut self, last_tsc: u64, start_tsc: u64, origin: &Anchor) -> Reading {
+    fn pause(&mut self, start_tsc: u64, origin: &Anchor) -> Reading {
         loop {
-            let alarm = self.desk.alarm();
+            let alarm = self.state.alarm();
             let until_tsc = start_tsc.min(self.lease.end_tsc());
             let now = tsc::anchor();
             if tsc::middle(&now) >= until_tsc {
                 break;
             }
-            self.desk.sleep(mono_ns_at(until_tsc, origin, &now), alarm);
+            self.state.sleep(mono_ns_at(until_tsc, origin, &now), alarm);
         }
-        self.unwatched(last_tsc)
+        self.go_on()
     }
 
-    /// Counts the time since `last_tsc` as blind; returns the reading from which on to poll.
-    fn unwatched(&mut self, last_tsc: u64) -> Reading {
-        let mailbox = &self.desk.mailbox;
+    /// Polls again: since the last reading the thread was blind. Returns the reading from
+    /// which on to poll.
+    fn go_on(&mut self) -> Reading {
         self.steal.advance();
         let now = self.interference.read(None);
-        add(
-            &mailbox.counters.blind_tsc,
-            now.tsc.saturating_sub(last_tsc),
-        );
-        mailbox.heartbeat.last_tsc.store(now.tsc, Ordering::Release);
+        self.state.mailbox.go_on(now.tsc);
         now
     }
 

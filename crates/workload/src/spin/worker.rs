@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 
 use vmnoise_events::{Gap, Policy, Tally};
 
-use super::desk::{Desk, Known};
 use super::interference::{Interference, InterferenceCounter};
 use super::polling::Polling;
+use super::state::SpinState;
 use super::steal::{StealClock, StealReader};
 use super::{Error, SpinThread};
 use crate::cgroup::Cgroup;
 use crate::lease::Lease;
+use crate::mailbox::Known;
 use crate::measuring_thread::{MeasuringThread, SetUp};
 use crate::start_barrier::StartBarrier;
 use crate::thread;
@@ -19,9 +20,8 @@ use crate::thread;
 /// A thread at the barrier, polling, or at its end.
 #[derive(Debug)]
 pub struct Worker {
-    pub desk: Arc<Desk>,
+    pub state: Arc<SpinState>,
     pub thread: SpinThread,
-    pub known: Known,
     pub life: MeasuringThread<Error>,
 }
 
@@ -42,8 +42,7 @@ pub struct Assignment {
 /// What the thread says once it is set up.
 struct Ready {
     tid: u32,
-    desk: Arc<Desk>,
-    known: Known,
+    state: Arc<SpinState>,
 }
 
 impl Worker {
@@ -54,22 +53,21 @@ impl Worker {
         let (life, ready) =
             MeasuringThread::spawn(name, cpu, move |set_up| assignment.carry_out(set_up))?;
         Ok(Worker {
-            desk: ready.desk,
+            state: ready.state,
             thread: SpinThread {
                 cpu,
                 tid: ready.tid,
             },
-            known: ready.known,
             life,
         })
     }
 
     pub fn drain(&self, sink: &mut dyn FnMut(Gap)) {
-        self.desk.drain(self.thread.cpu, self.known, sink);
+        self.state.drain(self.thread.cpu, sink);
     }
 
     pub fn tally(&self) -> Tally {
-        self.desk.tally(self.thread.cpu, self.known)
+        self.state.tally(self.thread.cpu)
     }
 }
 
@@ -83,27 +81,27 @@ impl Assignment {
         if let Some(policy) = self.policy {
             thread::set_policy(policy)?;
         }
-        // Made here, so that the memory is this CPU's own where memory has nodes.
-        let desk = Arc::new(Desk::new(self.threshold_tsc));
-        desk.lock_in_memory();
         let mut steal = StealClock::new(self.steal_reader);
-        let limit = &desk.mailbox.control.blind_limit_tsc;
+        let known = Known {
+            steal_clock: steal.works(),
+            reloads: steal.counts_reloads(),
+            interference: self.interference_counter.is_some(),
+        };
+        // Made here, so that the memory is this CPU's own where memory has nodes.
+        let state = Arc::new(SpinState::new(self.threshold_tsc, known));
+        state.lock_in_memory();
+        let limit = &state.mailbox.control.blind_limit_tsc;
         limit.fetch_add(steal.usual_cost_tsc(), Ordering::Relaxed);
         set_up.is_done(Ready {
             tid: thread::tid(),
-            desk: Arc::clone(&desk),
-            known: Known {
-                steal_clock: steal.works(),
-                reloads: steal.counts_reloads(),
-                interference: self.interference_counter.is_some(),
-            },
+            state: Arc::clone(&state),
         })?;
         if !self.barrier.wait() {
             return Ok(());
         }
         let polling = Polling {
             cpu: self.cpu,
-            desk,
+            state,
             lease: self.lease,
             steal,
             interference: Interference::new(self.interference_counter),

@@ -1,9 +1,8 @@
 //! Periodic tasks: one on each measured CPU, which sleeps until a given time again and
 //! again, and tells how late it was there.
 
-mod desk;
 mod error;
-mod ring;
+mod state;
 mod task;
 mod worker;
 
@@ -165,19 +164,19 @@ impl Timer {
     /// second or more, on a CPU not measured.
     pub fn drain(&mut self, sink: &mut dyn FnMut(Activation)) {
         for worker in &self.workers {
-            worker.desk.ring.drain(worker.thread.cpu, &mut *sink);
+            worker.state.drain(worker.thread.cpu, &mut *sink);
         }
     }
 
     /// From when to when each task was there; zeros before the start.
     pub fn tallies(&self) -> Vec<Tally> {
-        let tally = |worker: &Worker| worker.desk.tally(worker.thread.cpu);
+        let tally = |worker: &Worker| worker.state.tally(worker.thread.cpu);
         self.workers.iter().map(tally).collect()
     }
 
     /// Activations lost because a ring was full, on all CPUs since the start.
     pub fn dropped(&self) -> u64 {
-        let dropped = |worker: &Worker| worker.desk.ring.dropped();
+        let dropped = |worker: &Worker| worker.state.mailbox.count(|counters| &counters.dropped);
         self.workers.iter().map(dropped).sum()
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use vmnoise_events::{Activation, TimerSlot};
 
-use super::desk::Desk;
+use super::state::TimerState;
 use super::{Error, TimerSteps};
 use crate::lease::Lease;
 use crate::spin::StealReader;
@@ -17,7 +17,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// What one task works with.
 pub struct Task {
     pub cpu: u32,
-    pub desk: Arc<Desk>,
+    pub state: Arc<TimerState>,
     pub lease: Arc<Lease>,
     /// Where BPF tells the steps of a wake-up, if it does.
     pub steps: Option<TimerSteps>,
@@ -32,27 +32,28 @@ pub struct Task {
 impl Task {
     /// Wakes up again and again, until the deadline.
     pub fn run(mut self) -> Result<(), Error> {
-        let desk = Arc::clone(&self.desk);
+        let state = Arc::clone(&self.state);
+        let mailbox = &state.mailbox;
         let origin_ns = self.origin_ns.unwrap_or_else(tsc::mono_ns);
         let (mut expiry_ns, _) = self.next_after(origin_ns, tsc::mono_ns());
         let mut missed = 0;
         self.read_steal();
-        desk.start();
+        mailbox.start(tsc::now());
         loop {
             self.stay()?;
             if tsc::now() >= self.lease.deadline_tsc() {
                 if !self.lease.goes_on() {
                     return Ok(());
                 }
-                desk.goes_on();
+                mailbox.go_on(tsc::now());
                 (expiry_ns, _) = self.next_after(expiry_ns, tsc::mono_ns());
                 missed = 0;
             }
             let Some(woke_ns) = self.sleep_until(expiry_ns) else {
                 return Ok(());
             };
-            desk.alive();
-            desk.ring.push(&self.activation(expiry_ns, woke_ns, missed));
+            mailbox.alive(tsc::now());
+            state.push(&self.activation(expiry_ns, woke_ns, missed));
             (expiry_ns, missed) = self.next_after(expiry_ns, tsc::mono_ns());
         }
     }

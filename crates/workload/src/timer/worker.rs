@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::mm::{MlockAllFlags, mlockall};
 use vmnoise_events::Policy;
 
-use super::desk::Desk;
+use super::state::TimerState;
 use super::task::Task;
 use super::{Error, TimerSteps, TimerThread};
 use crate::cgroup::Cgroup;
@@ -19,7 +19,7 @@ use crate::thread;
 /// A thread at the barrier, at work, or at its end.
 #[derive(Debug)]
 pub struct Worker {
-    pub desk: Arc<Desk>,
+    pub state: Arc<TimerState>,
     pub thread: TimerThread,
     pub life: MeasuringThread<Error>,
 }
@@ -41,7 +41,7 @@ pub struct Assignment {
 
 struct Ready {
     tid: u32,
-    desk: Arc<Desk>,
+    state: Arc<TimerState>,
 }
 
 impl Worker {
@@ -52,7 +52,7 @@ impl Worker {
         let (life, ready) =
             MeasuringThread::spawn(name, cpu, move |set_up| assignment.carry_out(set_up))?;
         Ok(Worker {
-            desk: ready.desk,
+            state: ready.state,
             thread: TimerThread {
                 cpu,
                 tid: ready.tid,
@@ -73,13 +73,13 @@ impl Assignment {
             thread::set_policy(policy)?;
         }
         // Made here, so that the memory is this CPU's own where memory has nodes.
-        let desk = Arc::new(Desk::new());
+        let state = Arc::new(TimerState::new());
         // Refused (RLIMIT_MEMLOCK), the pages are at the kernel's mercy, and what it makes
         // of that is latency.
         let _ = mlockall(MlockAllFlags::CURRENT);
         set_up.is_done(Ready {
             tid: thread::tid(),
-            desk: Arc::clone(&desk),
+            state: Arc::clone(&state),
         })?;
         if !self.barrier.wait() {
             return Ok(());
@@ -87,7 +87,7 @@ impl Assignment {
         let common_ns = self.origin_ns.load(Ordering::Acquire);
         let task = Task {
             cpu: self.cpu,
-            desk,
+            state,
             lease: self.lease,
             steps: self.steps,
             steal: self.steal_reader,

@@ -1,54 +1,47 @@
-//! The memory of one polling thread, which whoever drains it shares.
+//! The memory that one polling thread shares with whoever drains it.
 
 use std::ffi::c_void;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::mm::{MlockAllFlags, mlock, mlockall};
 use rustix::thread::futex;
 use rustix::time::Timespec;
 use vmnoise_events::{Gap, InterferenceSlot, Tally};
 
-use crate::mailbox::{Counters, Mailbox, RING_BYTES, RING_RECORDS, Record};
+use crate::mailbox::{Known, Mailbox, RING_BYTES, RING_RECORDS, Record};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// What a thread can read beside its clock.
-#[derive(Debug, Clone, Copy)]
-pub struct Known {
-    pub steal_clock: bool,
-    /// That clock counts the returns of the vCPU too.
-    pub reloads: bool,
-    pub interference: bool,
-}
-
 /// A mailbox, its ring, and an alarm for a thread that pauses.
 #[derive(Debug)]
-pub struct Desk {
+pub struct SpinState {
     pub mailbox: Box<Mailbox>,
     pub ring: Box<[Record]>,
-    /// Interferences while the thread polled, as it found them itself.
+    pub known: Known,
+    /// Interferences that the thread itself counted while it polled.
     pub interference: InterferenceSlot,
-    /// Moves whenever the deadline does: a futex.
+    /// Moves whenever the thread is to look at its deadline: a futex.
     alarm: AtomicU32,
 }
 
-impl Desk {
+impl SpinState {
     /// Every page of it is written here, and so is there when it matters.
-    pub fn new(threshold_tsc: u64) -> Desk {
-        let desk = Desk {
+    pub fn new(threshold_tsc: u64, known: Known) -> SpinState {
+        let state = SpinState {
             mailbox: Box::default(),
             ring: (0..RING_RECORDS).map(|_| Record::default()).collect(),
+            known,
             interference: InterferenceSlot::default(),
             alarm: AtomicU32::new(0),
         };
-        desk.mailbox.set_threshold(threshold_tsc);
-        desk
+        state.mailbox.set_threshold(threshold_tsc);
+        state
     }
 
-    /// Keeps the desk in memory, and with it all that the process has now (its code
-    /// too), where that is allowed. Refused (RLIMIT_MEMLOCK), the pages are at the
-    /// kernel's mercy, and what it makes of that is felt as gaps.
+    /// Keeps this in memory, and with it all that the process has now (its code too),
+    /// where that is allowed. Where it is refused (RLIMIT_MEMLOCK), the kernel may take
+    /// pages away; the thread records that as gaps.
     pub fn lock_in_memory(&self) {
         if mlockall(MlockAllFlags::CURRENT).is_ok() {
             return;
@@ -91,53 +84,18 @@ impl Desk {
     }
 
     /// Hands out every recorded gap.
-    pub fn drain(&self, cpu: u32, known: Known, sink: &mut dyn FnMut(Gap)) {
-        self.mailbox.drain(&self.ring, |felt| {
-            sink(Gap {
-                cpu,
-                start_tsc: felt.start_tsc,
-                end_tsc: felt.end_tsc,
-                steal_ns: felt.steal_ns,
-                reloads: felt.reloads,
-                light_exits: 0,
-                heavy_exits: 0,
-                interference: known.interference.then_some(felt.interference),
-            });
-        });
+    pub fn drain(&self, cpu: u32, sink: &mut dyn FnMut(Gap)) {
+        let record = |record: &Record| sink(record.gap(cpu, self.known));
+        self.mailbox.drain(&self.ring, record);
     }
 
     /// The counters so far.
-    pub fn tally(&self, cpu: u32, known: Known) -> Tally {
-        let stolen = known.steal_clock.then(|| self.mailbox.stolen());
-        let (blind_tsc, span_tsc) = self.runtime();
-        let (first_tsc, last_tsc) = span_tsc.unwrap_or_default();
+    pub fn tally(&self, cpu: u32) -> Tally {
+        let counts = self.known.interference.then(|| self.interference.counts());
         Tally {
-            cpu,
-            first_tsc,
-            last_tsc,
-            blind_tsc: Some(blind_tsc),
-            steal_clock_ns: stolen.map(|(ns, _)| ns),
-            reloads: stolen.map(|(_, reloads)| reloads).filter(|_| known.reloads),
-            interference: known.interference.then(|| self.interference.counts()),
-            ..Tally::default()
+            interference: counts,
+            ..self.mailbox.tally(cpu, self.known)
         }
-    }
-
-    /// Blind time and span that belong together: a whole pause lies between two
-    /// readings that do not.
-    fn runtime(&self) -> (u64, Option<(u64, u64)>) {
-        loop {
-            let blind_tsc = self.book(|counters| &counters.blind_tsc);
-            let span_tsc = self.mailbox.span_tsc();
-            if self.book(|counters| &counters.blind_tsc) == blind_tsc {
-                return (blind_tsc, span_tsc);
-            }
-        }
-    }
-
-    /// One counter that the thread keeps.
-    pub fn book(&self, of: impl FnOnce(&Counters) -> &AtomicU64) -> u64 {
-        of(&self.mailbox.counters).load(Ordering::Acquire)
     }
 }
 
@@ -152,36 +110,35 @@ mod tests {
 
     #[test]
     fn a_sleep_ends_by_the_clock_or_by_the_alarm() {
-        let desk = Desk::new(1_000);
+        let state = SpinState::new(1_000, Known::default());
         let begin = Instant::now();
         let until_mono_ns = tsc::anchor().mono_ns + 20_000_000;
         while tsc::anchor().mono_ns < until_mono_ns {
-            desk.sleep(until_mono_ns, desk.alarm());
+            state.sleep(until_mono_ns, state.alarm());
         }
         assert!(begin.elapsed() >= Duration::from_millis(20));
 
-        let seen = desk.alarm();
-        desk.set_deadline(5);
-        desk.sleep(until_mono_ns + 60 * NS_PER_S, seen);
-        let seen = desk.alarm();
+        let seen = state.alarm();
+        state.set_deadline(5);
+        state.sleep(until_mono_ns + 60 * NS_PER_S, seen);
+        let seen = state.alarm();
         std::thread::scope(|scope| {
-            scope.spawn(|| desk.sleep(until_mono_ns + 60 * NS_PER_S, seen));
+            scope.spawn(|| state.sleep(until_mono_ns + 60 * NS_PER_S, seen));
             std::thread::sleep(Duration::from_millis(20));
-            desk.set_deadline(6);
+            state.set_deadline(6);
         });
         assert!(begin.elapsed() < Duration::from_secs(30));
     }
 
     #[test]
     fn a_tally_knows_what_there_is_to_know() {
-        let desk = Desk::new(1_000);
         let tally = |steal_clock, interference| {
             let known = Known {
                 steal_clock,
                 reloads: steal_clock,
                 interference,
             };
-            desk.tally(3, known)
+            SpinState::new(1_000, known).tally(3)
         };
         let (tally, all) = (tally(false, false), tally(true, true));
         assert_eq!((tally.cpu, tally.blind_tsc), (3, Some(0)));
