@@ -7,6 +7,7 @@ compile_error!("the microVM's guest program and the TSC exist on x86-64 only");
 
 pub mod cgroup;
 mod deadline;
+mod error;
 pub mod idle;
 mod keeper;
 mod kick;
@@ -20,3 +21,5 @@ pub mod thread;
 mod thread_error;
 pub mod timer;
 pub mod tsc;
+
+pub use error::Error;

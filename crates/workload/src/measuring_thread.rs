@@ -7,7 +7,7 @@ use std::thread::{Builder, JoinHandle};
 
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-use crate::thread;
+use crate::{Error, thread};
 
 /// What a thread keeps at its work. Before Linux 5.19 steal clocks are not read without.
 const KEPT: CapabilitySet = CapabilitySet::BPF;
@@ -44,24 +44,21 @@ fn give_up_rights() -> Result<(), thread::Error> {
     })
 }
 
-/// A thread that has been set up. `E` says why it could not be, or ended early.
+/// A thread that has been set up.
 #[derive(Debug)]
-pub struct MeasuringThread<E> {
+pub struct MeasuringThread {
     handle: Option<JoinHandle<()>>,
-    failure: Arc<OnceLock<E>>,
+    failure: Arc<OnceLock<Error>>,
 }
 
-impl<E> MeasuringThread<E>
-where
-    E: From<thread::Error> + Clone + Send + Sync + 'static,
-{
+impl MeasuringThread {
     /// Starts `work` on a thread of this name and waits until it has sent what it
     /// has to say of its set-up. `cpu` is for the error messages.
     pub fn spawn<R: Send + 'static>(
         name: String,
         cpu: u32,
-        work: impl FnOnce(&SetUp<R>) -> Result<(), E> + Send + 'static,
-    ) -> Result<(MeasuringThread<E>, R), E> {
+        work: impl FnOnce(&SetUp<R>) -> Result<(), Error> + Send + 'static,
+    ) -> Result<(MeasuringThread, R), Error> {
         let (send, ready) = mpsc::sync_channel(1);
         let failure = Arc::new(OnceLock::new());
         let handle = Builder::new().name(name).spawn({
@@ -98,12 +95,12 @@ where
     }
 
     /// Why the thread ended early, if it did.
-    pub fn failure(&self) -> Option<E> {
+    pub fn failure(&self) -> Option<Error> {
         self.failure.get().cloned()
     }
 
     /// Waits for the thread's end.
-    pub fn join(&mut self) -> Result<(), E> {
+    pub fn join(&mut self) -> Result<(), Error> {
         if let Some(handle) = self.handle.take() {
             // A panic is among the failures already.
             let _ = handle.join();
@@ -112,45 +109,61 @@ where
     }
 }
 
+/// Checks that the calling thread is still where it was pinned. The kernel moves a
+/// pinned thread only off a CPU that goes offline or leaves the cpuset. It costs no
+/// system call: getcpu is in the vDSO.
+pub fn stays_on(cpu: u32, thread: &'static str) -> Result<(), Error> {
+    let now_on = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX);
+    match now_on == cpu {
+        true => Ok(()),
+        false => Err(Error::Moved {
+            cpu,
+            thread,
+            now_on,
+        }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::thread::Error;
 
-    type Life = MeasuringThread<Error>;
+    const NO_CPU: Error = Error::Thread(thread::Error::NoSuchCpu { cpu: 3 });
+
+    fn gone(cpu: u32) -> Error {
+        thread::Error::Gone(cpu).into()
+    }
 
     #[test]
     fn a_thread_says_what_it_set_up_and_how_it_ended() {
         let name = "measures".to_owned();
-        let (mut life, ready) = Life::spawn(name, 3, |ready| {
+        let (mut life, ready) = MeasuringThread::spawn(name, 3, |ready| {
             let name = std::thread::current().name().map(str::to_owned);
             ready.is_done(name)?;
-            Err(Error::NoSuchCpu { cpu: 3 })
+            Err(NO_CPU)
         })
         .unwrap();
         assert_eq!(ready.as_deref(), Some("measures"));
-        assert_eq!(life.join(), Err(Error::NoSuchCpu { cpu: 3 }));
+        assert_eq!(life.join(), Err(NO_CPU));
         assert!(!life.running());
     }
 
     #[test]
     fn a_death_in_the_set_up_is_its_reason() {
-        let refused = Life::spawn::<()>("refused".to_owned(), 3, |_| {
-            Err(Error::NoSuchCpu { cpu: 3 })
-        });
-        assert_eq!(refused.unwrap_err(), Error::NoSuchCpu { cpu: 3 });
-        let silent = Life::spawn::<()>("silent".to_owned(), 4, |_| Ok(()));
-        assert_eq!(silent.unwrap_err(), Error::Gone(4));
+        let refused = MeasuringThread::spawn::<()>("refused".to_owned(), 3, |_| Err(NO_CPU));
+        assert_eq!(refused.unwrap_err(), NO_CPU);
+        let silent = MeasuringThread::spawn::<()>("silent".to_owned(), 4, |_| Ok(()));
+        assert_eq!(silent.unwrap_err(), gone(4));
     }
 
     #[test]
     fn a_panic_at_work_is_a_failure() {
-        let (mut life, ()) = Life::spawn("panics".to_owned(), 5, |ready| {
+        let (mut life, ()) = MeasuringThread::spawn("panics".to_owned(), 5, |ready| {
             ready.is_done(())?;
             std::panic::resume_unwind(Box::new("no message on stderr"));
         })
         .unwrap();
-        assert_eq!(life.join(), Err(Error::Gone(5)));
-        assert_eq!(life.failure(), Some(Error::Gone(5)));
+        assert_eq!(life.join(), Err(gone(5)));
+        assert_eq!(life.failure(), Some(gone(5)));
     }
 }

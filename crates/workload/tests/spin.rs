@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 use vmnoise_events::{Gap, InterferenceSlot, Policy, Tally};
 use vmnoise_workload::spin::{
-    Config, Error, InterferenceCounter, Spin, StealReader, StealReading, poll_steps,
+    Config, InterferenceCounter, Spin, StealReader, StealReading, poll_steps,
 };
-use vmnoise_workload::{thread, tsc};
+use vmnoise_workload::{Error, thread, tsc};
 
 use common::BusyThread;
 
@@ -277,7 +277,11 @@ fn a_thread_that_was_moved_says_so() {
     elsewhere.set(0);
     sched_setaffinity(tid, &elsewhere).unwrap();
     wait_until(|| !spin.running());
-    let moved = Error::Moved { cpu: 1, now_on: 0 };
+    let moved = Error::Moved {
+        cpu: 1,
+        thread: "polling thread",
+        now_on: 0,
+    };
     assert_eq!(spin.failure(), Some(moved.clone()));
     assert!(spin.start(None).is_err());
     assert_eq!(spin.join(), Err(moved));
@@ -396,7 +400,7 @@ fn dropping_the_threads_in_any_state_ends_them() {
 #[test]
 fn what_cannot_be_is_refused_with_a_remedy() {
     let refusal = |config| Spin::prepare(config).unwrap_err();
-    assert_eq!(refusal(config(&[])), Error::NoCpu);
+    assert_eq!(refusal(config(&[])), thread::Error::NoCpu.into());
     let missing = refusal(config(&[0, 900])).to_string();
     assert!(missing.contains("CPU 900"), "{missing}");
     for runtime in [Duration::ZERO, 21 * MS] {

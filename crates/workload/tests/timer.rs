@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use vmnoise_events::{Activation, TimerSlot};
-use vmnoise_workload::timer::{Config, Error, Senses, Timer, TimerSteps};
+use vmnoise_workload::thread;
+use vmnoise_workload::timer::{Config, Senses, Timer, TimerSteps};
 
 const PERIOD_NS: u64 = 2_000_000;
 
@@ -110,5 +111,6 @@ fn a_task_asks_for_each_wake_up_and_takes_what_it_was_told() {
 
 #[test]
 fn nothing_to_measure_is_refused() {
-    assert_eq!(Timer::prepare(config(&[])).unwrap_err(), Error::NoCpu);
+    let refused = Timer::prepare(config(&[])).unwrap_err();
+    assert_eq!(refused, thread::Error::NoCpu.into());
 }

@@ -29,6 +29,7 @@ pub use shared_pages::SharedPages;
 
 use crate::lease::Lease;
 use crate::start_barrier::StartBarrier;
+use crate::thread;
 use vm::Vm;
 use worker::{Assignment, Worker};
 
@@ -77,7 +78,7 @@ impl Microvm {
     ///
     /// # Errors
     /// What this machine lacks, with the remedy; nothing is left behind.
-    pub fn prepare(config: Config) -> Result<Microvm, Error> {
+    pub fn prepare(config: Config) -> Result<Microvm, crate::Error> {
         let Config {
             cpus,
             threshold_tsc,
@@ -112,7 +113,7 @@ impl Microvm {
             microvm.workers.push(worker);
         }
         let clocks: Vec<GuestClock> = microvm.workers.iter().map(|worker| worker.clock).collect();
-        microvm.clock = clock::weakest(&clocks).ok_or(Error::NoCpu)?;
+        microvm.clock = clock::weakest(&clocks).ok_or(thread::Error::NoCpu)?;
         Ok(microvm)
     }
 
@@ -138,7 +139,7 @@ impl Microvm {
     ///
     /// # Errors
     /// The failure of a vCPU thread that has died already.
-    pub fn start(&mut self, end_tsc: Option<u64>) -> Result<(), Error> {
+    pub fn start(&mut self, end_tsc: Option<u64>) -> Result<(), crate::Error> {
         if let Some(error) = self.failure() {
             return Err(error);
         }
@@ -204,7 +205,7 @@ impl Microvm {
     /// Why a vCPU ended early, if one did, or lost its CPU (offline, or out of the
     /// cpuset) and feels another's gaps since. The others go on, and what was
     /// recorded stays.
-    pub fn failure(&self) -> Option<Error> {
+    pub fn failure(&self) -> Option<crate::Error> {
         self.workers.iter().find_map(Worker::failure)
     }
 
@@ -220,7 +221,7 @@ impl Microvm {
     ///
     /// # Errors
     /// The failure of a vCPU that ended early, once all have ended.
-    pub fn join(&mut self) -> Result<(), Error> {
+    pub fn join(&mut self) -> Result<(), crate::Error> {
         if !self.barrier.is_open() {
             self.barrier.close();
         }

@@ -25,6 +25,7 @@ use super::guest;
 use super::layout::{EXERCISES, PAGE_TABLE, PROGRAM};
 use super::shared_pages::SharedPages;
 use crate::mailbox::{Mailbox, RING_BYTES, RING_RECORDS, Record};
+use crate::thread;
 
 /// vCPUs whose memory stays clear of the APIC's addresses below 4 GiB.
 pub const MAX_VCPUS: usize = 1024;
@@ -63,7 +64,7 @@ impl Vm {
     /// Creates the VM for vCPUs that are to run on `cpus`.
     pub fn create(cpus: &[u32], shared: Option<SharedPages>) -> Result<Vm, Error> {
         if cpus.is_empty() {
-            return Err(Error::NoCpu);
+            return Err(thread::Error::NoCpu.into());
         }
         if cpus.len() > MAX_VCPUS {
             return Err(Error::TooManyCpus(cpus.len(), MAX_VCPUS));

@@ -8,7 +8,8 @@ use super::guest::Command;
 use super::stats::{EXITS, VcpuStat};
 use super::vcpu::{Return, Vcpu};
 use super::vm::Vm;
-use super::{Error, GuestClock, VcpuThread};
+use super::{GuestClock, VcpuThread};
+use crate::Error;
 use crate::kick;
 use crate::lease::Lease;
 use crate::mailbox::{Known, Mailbox};
@@ -26,7 +27,7 @@ pub struct Worker {
     pub steal_clock: bool,
     /// Counts from the end of the set-up.
     exit_stat: Option<VcpuStat>,
-    life: MeasuringThread<Error>,
+    life: MeasuringThread,
 }
 
 /// What the thread is given.

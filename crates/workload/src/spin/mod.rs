@@ -5,7 +5,6 @@
 //! the kernel's osnoise thread it cannot keep interrupts out, and it feels the way
 //! back to user space as well.
 
-mod error;
 mod interference;
 mod polling;
 mod sample;
@@ -20,14 +19,15 @@ use std::time::{Duration, Instant};
 
 use vmnoise_events::{Gap, Policy, Tally};
 
-pub use error::Error;
 pub use interference::InterferenceCounter;
 pub use sample::poll_steps;
 pub use steal::{StealReader, StealReading};
 
+use crate::Error;
 use crate::cgroup::Cgroup;
 use crate::lease::Lease;
 use crate::start_barrier::StartBarrier;
+use crate::thread;
 use worker::{Assignment, Worker};
 
 /// How long dropping the workload waits for a thread that gets no CPU.
@@ -115,7 +115,7 @@ impl Spin {
             interference_counters,
         } = config;
         if cpus.is_empty() {
-            return Err(Error::NoCpu);
+            return Err(thread::Error::NoCpu.into());
         }
         if !(1..=period_tsc).contains(&runtime_tsc) {
             return Err(Error::Runtime {

@@ -14,13 +14,14 @@ use std::sync::atomic::Ordering;
 
 use vmnoise_events::{Anchor, InterferenceSlot};
 
-use super::Error;
 use super::interference::{Interference, Reading};
 use super::schedule::{Schedule, mono_ns_at};
 use super::state::SpinState;
 use super::steal::StealClock;
+use crate::Error;
 use crate::lease::Lease;
 use crate::mailbox::{Mailbox, add};
+use crate::measuring_thread::stays_on;
 use crate::tsc;
 
 /// What one thread works with.
@@ -76,7 +77,7 @@ impl Polling {
     pub fn run(mut self) -> Result<(), Error> {
         let state = Arc::clone(&self.state);
         let mailbox = &*state.mailbox;
-        self.stay()?;
+        stays_on(self.cpu, "polling thread")?;
         self.steal.advance();
         let origin = tsc::anchor();
         let mut last = self.interference.read(None);
@@ -98,7 +99,7 @@ impl Polling {
                 last = self.pause(start_tsc, &origin);
             }
             last = self.poll(last, schedule.end_tsc(start_tsc, last.tsc))?;
-            self.stay()?;
+            stays_on(self.cpu, "polling thread")?;
             start_tsc = schedule.next_start_tsc(start_tsc, last.tsc);
         }
     }
@@ -133,7 +134,7 @@ impl Polling {
     #[inline(never)]
     fn away(&mut self, mut start: Reading, now_tsc: u64) -> Result<Reading, Error> {
         // A gap that ended on another CPU is no gap of this one.
-        self.stay()?;
+        stays_on(self.cpu, "polling thread")?;
         let mut end = self.settled(start, now_tsc);
         let control = &self.state.mailbox.control;
         let threshold_tsc = control.threshold_tsc.load(Ordering::Relaxed);
@@ -206,19 +207,5 @@ impl Polling {
         let now = self.interference.read(None);
         self.state.mailbox.go_on(now.tsc);
         now
-    }
-
-    /// Whether the thread is still where it was pinned. The kernel moves a pinned
-    /// thread only off a CPU that goes offline or leaves the cpuset. Costs no system
-    /// call: getcpu is in the vDSO.
-    fn stay(&self) -> Result<(), Error> {
-        let now_on = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX);
-        if now_on == self.cpu {
-            return Ok(());
-        }
-        Err(Error::Moved {
-            cpu: self.cpu,
-            now_on,
-        })
     }
 }

@@ -1,6 +1,5 @@
 //! What one step of the polling loop costs: for benches.
 
-use super::Error;
 use super::interference::{Interference, Reading};
 use super::polling::{Step, step};
 use super::state::SpinState;
@@ -16,13 +15,13 @@ const SAMPLES: usize = 1 << 18;
 ///
 /// # Errors
 /// As [`super::Spin::prepare`].
-pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, Error> {
+pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, thread::Error> {
     std::thread::scope(|scope| {
         let trial = scope.spawn(|| {
             thread::pin(&[cpu])?;
             Ok(samples())
         });
-        trial.join().unwrap_or(Err(thread::Error::Gone(cpu).into()))
+        trial.join().unwrap_or(Err(thread::Error::Gone(cpu)))
     })
 }
 

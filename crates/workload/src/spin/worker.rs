@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 
 use vmnoise_events::{Gap, Policy, Tally};
 
+use super::SpinThread;
 use super::interference::{Interference, InterferenceCounter};
 use super::polling::Polling;
 use super::state::SpinState;
 use super::steal::{StealClock, StealReader};
-use super::{Error, SpinThread};
+use crate::Error;
 use crate::cgroup::Cgroup;
 use crate::lease::Lease;
 use crate::mailbox::Known;
@@ -22,7 +23,7 @@ use crate::thread;
 pub struct Worker {
     pub state: Arc<SpinState>,
     pub thread: SpinThread,
-    pub life: MeasuringThread<Error>,
+    pub life: MeasuringThread,
 }
 
 /// What the thread is given.

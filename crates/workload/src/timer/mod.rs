@@ -1,7 +1,6 @@
 //! Periodic tasks: one on each measured CPU, which sleeps until a given time again and
 //! again, and tells how late it was there.
 
-mod error;
 mod state;
 mod task;
 mod worker;
@@ -12,14 +11,13 @@ use std::time::{Duration, Instant};
 
 use vmnoise_events::{Activation, Policy, Tally, TimerSlot};
 
-pub use error::Error;
-
+use crate::Error;
 use crate::cgroup::Cgroup;
 use crate::kick;
 use crate::lease::Lease;
 use crate::spin::StealReader;
 use crate::start_barrier::StartBarrier;
-use crate::tsc;
+use crate::{thread, tsc};
 use worker::{Assignment, Worker};
 
 /// How long dropping the workload waits for a thread that gets no CPU.
@@ -103,7 +101,7 @@ impl Timer {
     /// What was asked that cannot be, with the remedy; no task is left behind.
     pub fn prepare(mut config: Config) -> Result<Timer, Error> {
         if config.cpus.is_empty() {
-            return Err(Error::NoCpu);
+            return Err(thread::Error::NoCpu.into());
         }
         let mut timer = Timer {
             barrier: Arc::default(),

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use vmnoise_events::{Activation, TimerSlot};
 
+use super::TimerSteps;
 use super::state::TimerState;
-use super::{Error, TimerSteps};
+use crate::Error;
 use crate::lease::Lease;
+use crate::measuring_thread::stays_on;
 use crate::spin::StealReader;
 use crate::tsc;
 
@@ -40,7 +42,7 @@ impl Task {
         self.read_steal();
         mailbox.start(tsc::now());
         loop {
-            self.stay()?;
+            stays_on(self.cpu, "task")?;
             if tsc::now() >= self.lease.deadline_tsc() {
                 if !self.lease.goes_on() {
                     return Ok(());
@@ -127,18 +129,6 @@ impl Task {
         let now_ns = self.steal.as_mut().and_then(|read| Some(read()?.steal_ns));
         self.steal_ns = now_ns.or(self.steal_ns);
         now_ns
-    }
-
-    /// Whether the task is still where it was pinned: getcpu is in the vDSO.
-    fn stay(&self) -> Result<(), Error> {
-        let now_on = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX);
-        if now_on == self.cpu {
-            return Ok(());
-        }
-        Err(Error::Moved {
-            cpu: self.cpu,
-            now_on,
-        })
     }
 }
 

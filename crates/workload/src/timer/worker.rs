@@ -8,7 +8,8 @@ use vmnoise_events::Policy;
 
 use super::state::TimerState;
 use super::task::Task;
-use super::{Error, TimerSteps, TimerThread};
+use super::{TimerSteps, TimerThread};
+use crate::Error;
 use crate::cgroup::Cgroup;
 use crate::lease::Lease;
 use crate::measuring_thread::{MeasuringThread, SetUp};
@@ -21,7 +22,7 @@ use crate::thread;
 pub struct Worker {
     pub state: Arc<TimerState>,
     pub thread: TimerThread,
-    pub life: MeasuringThread<Error>,
+    pub life: MeasuringThread,
 }
 
 /// What the thread is given.

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use vmnoise_events::Policy;
 
-use super::Error;
 use super::guest::Command;
 use super::stats::{EXITS, VcpuStat};
 use super::vcpu::{Privilege, Return, Vcpu};
 use super::vm::Vm;
+use crate::Error;
 use crate::kick;
 use crate::measuring_thread::MeasuringThread;
 use crate::start_barrier::StartBarrier;
@@ -268,7 +268,7 @@ struct Worker {
     cpu: u32,
     tid: u32,
     answer: mpsc::Receiver<Exercised>,
-    life: MeasuringThread<Error>,
+    life: MeasuringThread,
 }
 
 impl Worker {
@@ -309,7 +309,7 @@ impl Worker {
         self.life.join()?;
         self.answer
             .recv()
-            .map_err(|_| Error::Stuck { cpu: self.cpu })
+            .map_err(|_| super::Error::Stuck { cpu: self.cpu }.into())
     }
 }
 
@@ -333,7 +333,7 @@ fn exercise(
     let stats = KvmStats::open(vcpu);
     let before = vcpu.vmm_exits;
     if vcpu.obey(Command::Exercise, &|| barrier.is_closed())? == Return::Abandoned {
-        return Err(Error::Stuck { cpu });
+        return Err(super::Error::Stuck { cpu }.into());
     }
     let kvm = stats.read();
     let (count, exit_tsc, runtime_tsc) = histogram::read(&memory.samples(index));
