@@ -120,7 +120,7 @@ impl<'a> Measurement<'a> {
         // A poller of real-time priority would keep this thread from ending it.
         let deadline_tsc = self.facts.shares_cpu.then(|| self.tsc_in(length));
         self.renew();
-        self.poller.start(self.tracer.as_ref(), deadline_tsc)?;
+        self.poller.start(deadline_tsc)?;
         if !warm_up.is_zero() {
             self.warm_up(warm_up, interrupts);
         }
@@ -369,7 +369,7 @@ impl<'a> Measurement<'a> {
 
     /// Counters since the start of the workload.
     fn tallies(&self) -> Vec<Tally> {
-        let tallies = self.poller.tallies(self.tracer.as_ref()).into_iter();
+        let tallies = self.poller.tallies().into_iter();
         // A workload that has not read its clock yet has no start to tell.
         tallies
             .filter(|tally| tally.last_tsc > 0)

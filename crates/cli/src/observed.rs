@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use vmnoise_events::{Event, Tally};
-use vmnoise_tracer::Tracer;
+use vmnoise_tracer::Observer;
 use vmnoise_tracer::host::{Host, Thread};
 use vmnoise_workload::tsc;
 
@@ -13,6 +13,7 @@ use crate::units::to_tsc;
 /// Observed threads, no two of which may use the same CPU.
 pub struct Observed {
     host: Host,
+    observer: Observer,
     threads: Vec<Thread>,
     tsc_hz: u64,
     cpus: Vec<Watched>,
@@ -30,9 +31,10 @@ struct Watched {
 
 impl Observed {
     /// Threads to observe from the start on.
-    pub fn new(threads: Vec<Thread>, tsc_hz: u64) -> Observed {
+    pub fn new(threads: Vec<Thread>, tsc_hz: u64, observer: Observer) -> Observed {
         Observed {
             host: Host::here(),
+            observer,
             threads,
             tsc_hz,
             cpus: Vec::new(),
@@ -56,9 +58,9 @@ impl Observed {
         })
     }
 
-    fn tally(&self, watched: &Watched, tracer: &Tracer) -> Option<Tally> {
+    fn tally(&self, watched: &Watched) -> Option<Tally> {
         let anchor = tsc::anchor();
-        let stay = tracer.stay(watched.cpu, anchor.mono_ns)?;
+        let stay = self.observer.stay(watched.cpu, anchor.mono_ns)?;
         let runnable_ns = stay.runnable_ns.saturating_sub(watched.runnable_ns);
         if runnable_ns == 0 && !watched.is_home {
             return None;
@@ -84,17 +86,16 @@ impl Observed {
 }
 
 impl Poller for Observed {
-    fn start(&mut self, tracer: Option<&Tracer>, _deadline_tsc: Option<u64>) -> Result<()> {
-        let tracer = tracer.context("without BPF no thread can be observed")?;
+    fn start(&mut self, _end_tsc: Option<u64>) -> Result<()> {
         for thread in &self.threads {
             let name = || format!("observing thread {} ({})", thread.tid, thread.comm);
-            tracer
+            self.observer
                 .locate(thread.tid, &|| tsc::anchor().mono_ns)
                 .with_context(name)?;
             let home = self.host.place(thread.tid).with_context(name)?.cpu;
             for &cpu in &thread.allowed_cpus {
                 let anchor = tsc::anchor();
-                let stay = tracer.stay(cpu, anchor.mono_ns).unwrap_or_default();
+                let stay = self.observer.stay(cpu, anchor.mono_ns).unwrap_or_default();
                 self.cpus.push(Watched {
                     cpu,
                     first_tsc: anchor.after_tsc,
@@ -112,8 +113,8 @@ impl Poller for Observed {
 
     fn drain(&mut self, _sink: &mut dyn FnMut(Event)) {}
 
-    fn tallies(&self, tracer: Option<&Tracer>) -> Vec<Tally> {
-        let tally = |watched| self.tally(watched, tracer?);
+    fn tallies(&self) -> Vec<Tally> {
+        let tally = |watched| self.tally(watched);
         self.cpus.iter().filter_map(tally).collect()
     }
 

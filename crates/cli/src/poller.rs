@@ -1,21 +1,20 @@
 //! What a measurement needs of a workload, whoever feels its gaps.
 
 use vmnoise_events::{Event, Tally};
-use vmnoise_tracer::Tracer;
 use vmnoise_workload::microvm::Microvm;
 use vmnoise_workload::spin::Spin;
 use vmnoise_workload::timer::Timer;
 
-/// A prepared workload; an observed one asks the probes, which are attached by then.
+/// A prepared workload. It is started once the probes are attached.
 pub trait Poller {
     /// Lets all threads go; those of our own end by themselves at `end_tsc`.
-    fn start(&mut self, tracer: Option<&Tracer>, end_tsc: Option<u64>) -> anyhow::Result<()>;
+    fn start(&mut self, end_tsc: Option<u64>) -> anyhow::Result<()>;
     /// Threads of our own may go on until then without being asked for it again.
     fn renew(&mut self, until_tsc: u64);
     /// Hands out every gap or activation recorded since the last call.
     fn drain(&mut self, sink: &mut dyn FnMut(Event));
     /// Counters of each CPU, cumulative; what only the host can tell is `None`.
-    fn tallies(&self, tracer: Option<&Tracer>) -> Vec<Tally>;
+    fn tallies(&self) -> Vec<Tally>;
     /// Gaps or activations that found no room.
     fn dropped(&self) -> u64;
     /// How often the clock went back.
@@ -32,11 +31,7 @@ pub trait Poller {
 macro_rules! poller {
     ($workload:ty, $felt:path) => {
         impl Poller for $workload {
-            fn start(
-                &mut self,
-                _tracer: Option<&Tracer>,
-                end_tsc: Option<u64>,
-            ) -> anyhow::Result<()> {
+            fn start(&mut self, end_tsc: Option<u64>) -> anyhow::Result<()> {
                 Ok(<$workload>::start(self, end_tsc)?)
             }
 
@@ -48,7 +43,7 @@ macro_rules! poller {
                 <$workload>::drain(self, &mut |felt| sink($felt(felt)));
             }
 
-            fn tallies(&self, _tracer: Option<&Tracer>) -> Vec<Tally> {
+            fn tallies(&self) -> Vec<Tally> {
                 <$workload>::tallies(self)
             }
 

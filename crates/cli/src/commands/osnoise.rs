@@ -95,11 +95,11 @@ fn trace_file(arguments: &OsnoiseCommon) -> Option<PathBuf> {
 }
 
 fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Prepared> {
-    if !tracer.is_some_and(|tracer| tracer.witnesses().sched) {
+    let Some(tracer) = tracer.filter(|tracer| tracer.witnesses().sched) else {
         let why = "without sched_switch nobody knows when a thread has a CPU (--pid, --comm)";
         return Err(MachineCannot(why.into()).into());
-    }
-    let observed = Observed::new(threads, tsc_hz);
+    };
+    let observed = Observed::new(threads, tsc_hz, tracer.observer());
     Ok(Prepared {
         threads: observed.threads(),
         guest_clock: None,
