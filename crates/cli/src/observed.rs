@@ -1,13 +1,12 @@
 //! A workload that is there already: threads are watched at their own work, and no
 //! thread of ours feels anything.
 
-use anyhow::{Context, Result};
+use anyhow::Context;
 use vmnoise_events::{Event, Tally};
 use vmnoise_tracer::Observer;
 use vmnoise_tracer::host::{Host, Thread};
-use vmnoise_workload::tsc;
+use vmnoise_workload::{Failure, MeasuredThread, Workload, tsc};
 
-use crate::poller::Poller;
 use crate::units::to_tsc;
 
 /// Observed threads, no two of which may use the same CPU.
@@ -39,16 +38,6 @@ impl Observed {
             tsc_hz,
             cpus: Vec::new(),
         }
-    }
-
-    /// Every thread on every CPU where it may show up: (cpu, tid).
-    pub fn threads(&self) -> Vec<(u32, u32)> {
-        let on_cpus = |thread: &Thread| {
-            let tid = thread.tid;
-            let cpus = thread.allowed_cpus.clone().into_iter();
-            cpus.map(move |cpu| (cpu, tid))
-        };
-        self.threads.iter().flat_map(on_cpus).collect()
     }
 
     fn gone(&self) -> Option<&Thread> {
@@ -85,8 +74,17 @@ impl Observed {
     }
 }
 
-impl Poller for Observed {
-    fn start(&mut self, _end_tsc: Option<u64>) -> Result<()> {
+impl Workload for Observed {
+    fn threads(&self) -> Vec<MeasuredThread> {
+        let on_cpus = |thread: &Thread| {
+            let tid = thread.tid;
+            let cpus = thread.allowed_cpus.clone().into_iter();
+            cpus.map(move |cpu| MeasuredThread { cpu, tid })
+        };
+        self.threads.iter().flat_map(on_cpus).collect()
+    }
+
+    fn start(&mut self, _end_tsc: Option<u64>) -> Result<(), Failure> {
         for thread in &self.threads {
             let name = || format!("observing thread {} ({})", thread.tid, thread.comm);
             self.observer
@@ -130,9 +128,9 @@ impl Poller for Observed {
         false
     }
 
-    fn failure(&self) -> Option<String> {
+    fn failure(&self) -> Option<Failure> {
         let gone = self.gone()?;
-        Some(format!("thread {} ({}) has ended", gone.tid, gone.comm))
+        Some(format!("thread {} ({}) has ended", gone.tid, gone.comm).into())
     }
 
     fn stop(&mut self) {}

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use vmnoise_events::{Activation, TimerSlot};
-use vmnoise_workload::thread;
+use vmnoise_events::{Activation, Event, TimerSlot};
 use vmnoise_workload::timer::{Config, Senses, Timer, TimerSteps};
+use vmnoise_workload::{Workload, thread};
 
 const PERIOD_NS: u64 = 2_000_000;
 
@@ -23,9 +23,18 @@ fn config(cpus: &[u32]) -> Config {
     }
 }
 
+/// Every activation that was recorded since the last call.
+fn activations(timer: &mut Timer) -> Vec<Activation> {
+    let mut activations = Vec::new();
+    timer.drain(&mut |event| match event {
+        Event::Activation(activation) => activations.push(activation),
+        other => panic!("no activation: {other:?}"),
+    });
+    activations
+}
+
 fn run(config: Config, length: Duration) -> Vec<Activation> {
     let mut timer = Timer::prepare(config).unwrap();
-    let mut activations = Vec::new();
     timer.start(None).unwrap();
     std::thread::sleep(length);
     timer.stop();
@@ -34,8 +43,8 @@ fn run(config: Config, length: Duration) -> Vec<Activation> {
         assert!(asked.elapsed() < Duration::from_secs(30), "it does not end");
         std::thread::sleep(Duration::from_millis(1));
     }
-    timer.drain(&mut |activation| activations.push(activation));
-    assert_eq!((timer.dropped(), timer.failure()), (0, None));
+    let activations = activations(&mut timer);
+    assert!(timer.dropped() == 0 && timer.failure().is_none());
     for tally in timer.tallies() {
         assert!(0 < tally.first_tsc && tally.first_tsc <= tally.last_tsc);
     }
@@ -99,7 +108,9 @@ fn a_task_asks_for_each_wake_up_and_takes_what_it_was_told() {
         let expiry_ns = told.expiry_mono_ns.load(Ordering::Acquire);
         told.irq_mono_ns.store(expiry_ns + 5, Ordering::Release);
         std::thread::sleep(Duration::from_micros(100));
-        timer.drain(&mut |it| seen = seen.or(it.irq_mono_ns.map(|ns| (it, ns))));
+        let steps = activations(&mut timer).into_iter();
+        let irq = |it: Activation| it.irq_mono_ns.map(|ns| (it, ns));
+        seen = seen.or(steps.filter_map(irq).next());
     }
     let (activation, irq_ns) = seen.unwrap();
     assert_eq!(

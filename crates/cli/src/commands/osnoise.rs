@@ -99,13 +99,11 @@ fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result
         let why = "without sched_switch nobody knows when a thread has a CPU (--pid, --comm)";
         return Err(MachineCannot(why.into()).into());
     };
-    let observed = Observed::new(threads, tsc_hz, tracer.observer());
     Ok(Prepared {
-        threads: observed.threads(),
         guest_clock: None,
         steal_clock: false,
         rungs: vec![rungs::of_observed()],
-        poller: Box::new(observed),
+        poller: Box::new(Observed::new(threads, tsc_hz, tracer.observer())),
     })
 }
 
@@ -129,11 +127,6 @@ fn poll(
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
     Ok(Prepared {
-        threads: spin
-            .threads()
-            .iter()
-            .map(|thread| (thread.cpu, thread.tid))
-            .collect(),
         guest_clock: None,
         steal_clock: spin.has_steal_clock(),
         rungs: vec![

@@ -219,12 +219,7 @@ fn prepare(
         senses: Box::new(move |_| senses.next().unwrap_or_default()),
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
-    let threads = workload.threads();
     Ok(Prepared {
-        threads: threads
-            .iter()
-            .map(|thread| (thread.cpu, thread.tid))
-            .collect(),
         guest_clock: None,
         steal_clock: tracer.is_some_and(|tracer| tracer.witnesses().activity_steal),
         rungs,

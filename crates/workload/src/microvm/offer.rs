@@ -66,13 +66,9 @@ fn on_trial_vcpu<T: Send>(
     cpu: u32,
     work: impl FnOnce(&Vm, &mut Vcpu) -> Result<T, Error> + Send,
 ) -> Result<T, Error> {
-    std::thread::scope(|scope| {
-        let trial = scope.spawn(|| {
-            thread::pin(&[cpu])?;
-            let vm = Vm::create(&[cpu], None)?;
-            work(&vm, &mut Vcpu::create(&vm, 0, cpu)?)
-        });
-        trial.join().unwrap_or(Err(thread::Error::Gone(cpu).into()))
+    thread::on(cpu, || {
+        let vm = Vm::create(&[cpu], None)?;
+        work(&vm, &mut Vcpu::create(&vm, 0, cpu)?)
     })
 }
 

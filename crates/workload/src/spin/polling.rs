@@ -21,14 +21,13 @@ use super::steal::StealClock;
 use crate::Error;
 use crate::lease::Lease;
 use crate::mailbox::{Mailbox, add};
-use crate::measuring_thread::stays_on;
 use crate::tsc;
+use crate::worker::stays_on;
 
 /// What one thread works with.
 pub struct Polling {
     pub cpu: u32,
     pub state: Arc<SpinState>,
-    pub lease: Arc<Lease>,
     pub steal: StealClock,
     pub interference: Interference,
     pub period_tsc: u64,
@@ -74,7 +73,7 @@ fn deadline_tsc(mailbox: &Mailbox) -> u64 {
 
 impl Polling {
     /// Feels gaps until the end.
-    pub fn run(mut self) -> Result<(), Error> {
+    pub fn run(mut self, lease: &Lease) -> Result<(), Error> {
         let state = Arc::clone(&self.state);
         let mailbox = &*state.mailbox;
         stays_on(self.cpu, "polling thread")?;
@@ -90,13 +89,13 @@ impl Polling {
         let mut start_tsc = last.tsc;
         loop {
             if last.tsc >= deadline_tsc(mailbox) {
-                if !self.lease.goes_on() {
+                if !lease.goes_on() {
                     return Ok(());
                 }
                 last = self.go_on();
             }
             if last.tsc < start_tsc {
-                last = self.pause(start_tsc, &origin);
+                last = self.pause(start_tsc, lease, &origin);
             }
             last = self.poll(last, schedule.end_tsc(start_tsc, last.tsc))?;
             stays_on(self.cpu, "polling thread")?;
@@ -187,10 +186,10 @@ impl Polling {
     }
 
     /// Sleeps until `start_tsc` or the end; returns the reading from which on to poll.
-    fn pause(&mut self, start_tsc: u64, origin: &Anchor) -> Reading {
+    fn pause(&mut self, start_tsc: u64, lease: &Lease, origin: &Anchor) -> Reading {
         loop {
             let alarm = self.state.alarm();
-            let until_tsc = start_tsc.min(self.lease.end_tsc());
+            let until_tsc = start_tsc.min(lease.end_tsc());
             let now = tsc::anchor();
             if tsc::middle(&now) >= until_tsc {
                 break;

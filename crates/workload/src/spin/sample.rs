@@ -16,13 +16,7 @@ const SAMPLES: usize = 1 << 18;
 /// # Errors
 /// As [`super::Spin::prepare`].
 pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, thread::Error> {
-    std::thread::scope(|scope| {
-        let trial = scope.spawn(|| {
-            thread::pin(&[cpu])?;
-            Ok(samples())
-        });
-        trial.join().unwrap_or(Err(thread::Error::Gone(cpu)))
-    })
+    thread::on(cpu, || Ok(samples()))
 }
 
 fn samples() -> Vec<u64> {

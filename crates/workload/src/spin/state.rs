@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::mm::{MlockAllFlags, mlock, mlockall};
 use rustix::thread::futex;
 use rustix::time::Timespec;
-use vmnoise_events::{Gap, InterferenceSlot, Tally};
+use vmnoise_events::{Event, InterferenceSlot, Tally};
 
-use crate::mailbox::{Known, Mailbox, RING_BYTES, RING_RECORDS, Record};
+use crate::mailbox::{Known, Mailbox, RING_BYTES, RING_RECORDS, Record, add};
+use crate::shared_state::SharedState;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -18,7 +19,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 pub struct SpinState {
     pub mailbox: Box<Mailbox>,
     pub ring: Box<[Record]>,
-    pub known: Known,
+    known: Known,
     /// Interferences that the thread itself counted while it polled.
     pub interference: InterferenceSlot,
     /// Moves whenever the thread is to look at its deadline: a futex.
@@ -57,12 +58,9 @@ impl SpinState {
         };
     }
 
-    /// Moves the deadline, and wakes the thread to see it.
-    pub fn set_deadline(&self, deadline_tsc: u64) {
-        self.mailbox.set_deadline(deadline_tsc);
-        self.alarm.fetch_add(1, Ordering::Release);
-        // It cannot fail for a futex that is mapped.
-        let _ = futex::wake(&self.alarm, futex::Flags::PRIVATE, 1);
+    /// Writing a record may take this much longer before it counts as disturbed.
+    pub fn allow_blind_tsc(&self, more_tsc: u64) {
+        add(&self.mailbox.control.blind_limit_tsc, more_tsc);
     }
 
     /// Where the alarm stands. Look at the deadline after this, never before.
@@ -82,20 +80,34 @@ impl SpinState {
         let flags = futex::Flags::PRIVATE;
         let _ = futex::wait_bitset(&self.alarm, flags, seen, Some(&until), NonZeroU32::MAX);
     }
+}
 
-    /// Hands out every recorded gap.
-    pub fn drain(&self, cpu: u32, sink: &mut dyn FnMut(Gap)) {
-        let record = |record: &Record| sink(record.gap(cpu, self.known));
-        self.mailbox.drain(&self.ring, record);
+impl SharedState for SpinState {
+    fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
     }
 
-    /// The counters so far.
-    pub fn tally(&self, cpu: u32) -> Tally {
+    fn known(&self) -> Known {
+        self.known
+    }
+
+    fn drain(&self, cpu: u32, sink: &mut dyn FnMut(Event)) {
+        let gap = |record: &Record| sink(Event::Gap(record.gap(cpu, self.known)));
+        self.mailbox.drain(&self.ring, gap);
+    }
+
+    fn tally(&self, cpu: u32) -> Tally {
         let counts = self.known.interference.then(|| self.interference.counts());
         Tally {
             interference: counts,
             ..self.mailbox.tally(cpu, self.known)
         }
+    }
+
+    fn wake(&self, _tid: u32) {
+        self.alarm.fetch_add(1, Ordering::Release);
+        // It cannot fail for a futex that is mapped.
+        let _ = futex::wake(&self.alarm, futex::Flags::PRIVATE, 1);
     }
 }
 
@@ -119,13 +131,13 @@ mod tests {
         assert!(begin.elapsed() >= Duration::from_millis(20));
 
         let seen = state.alarm();
-        state.set_deadline(5);
+        state.wake(0);
         state.sleep(until_mono_ns + 60 * NS_PER_S, seen);
         let seen = state.alarm();
         std::thread::scope(|scope| {
             scope.spawn(|| state.sleep(until_mono_ns + 60 * NS_PER_S, seen));
             std::thread::sleep(Duration::from_millis(20));
-            state.set_deadline(6);
+            state.wake(0);
         });
         assert!(begin.elapsed() < Duration::from_secs(30));
     }

@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use vmnoise_events::{Activation, Tally};
+use vmnoise_events::{Activation, Event, Tally};
 
+use crate::kick::kick;
 use crate::mailbox::{Known, Mailbox};
+use crate::shared_state::SharedState;
 
 /// At the shortest period (50 µs) a drain may be 800 ms late before anything is dropped. A
 /// power of two.
@@ -40,23 +42,37 @@ impl TimerState {
             }
         });
     }
+}
 
-    /// Hands out every activation, oldest first.
-    pub fn drain(&self, cpu: u32, sink: &mut dyn FnMut(Activation)) {
+impl SharedState for TimerState {
+    fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
+    fn known(&self) -> Known {
+        Known::default()
+    }
+
+    fn drain(&self, cpu: u32, sink: &mut dyn FnMut(Event)) {
         self.mailbox.drain(&self.ring, |record| {
             let word = |index: usize| record.0[index].load(Ordering::Relaxed);
-            sink(activation(cpu, std::array::from_fn(word)));
+            let words = std::array::from_fn(word);
+            sink(Event::Activation(activation(cpu, words)));
         });
     }
 
-    /// From when to when the task was there; zeros before the start. A task that never
-    /// had to pause has no blind time to report.
-    pub fn tally(&self, cpu: u32) -> Tally {
-        let tally = self.mailbox.tally(cpu, Known::default());
+    /// A task that never had to pause has no blind time to report.
+    fn tally(&self, cpu: u32) -> Tally {
+        let tally = self.mailbox.tally(cpu, self.known());
         Tally {
             blind_tsc: tally.blind_tsc.filter(|&blind_tsc| blind_tsc > 0),
             ..tally
         }
+    }
+
+    /// A kick just before a sleep is lost: then the task ends when it wakes up.
+    fn wake(&self, tid: u32) {
+        kick(tid);
     }
 }
 
@@ -120,8 +136,10 @@ mod tests {
         for burst in [1, 10_000, 0, 10_000, RECORDS as u64] {
             (next..next + burst).for_each(|expiry| state.push(&at(expiry)));
             let mut drained = Vec::new();
-            state.drain(3, &mut |activation| drained.push(activation));
-            let expected: Vec<_> = (next..next + burst).map(at).collect();
+            state.drain(3, &mut |event| drained.push(event));
+            let expected: Vec<_> = (next..next + burst)
+                .map(|at_ns| Event::Activation(at(at_ns)))
+                .collect();
             assert!(drained == expected, "of {burst}");
             next += burst;
         }

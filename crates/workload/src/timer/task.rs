@@ -10,9 +10,9 @@ use super::TimerSteps;
 use super::state::TimerState;
 use crate::Error;
 use crate::lease::Lease;
-use crate::measuring_thread::stays_on;
 use crate::spin::StealReader;
 use crate::tsc;
+use crate::worker::stays_on;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -20,38 +20,36 @@ const NS_PER_S: u64 = 1_000_000_000;
 pub struct Task {
     pub cpu: u32,
     pub state: Arc<TimerState>,
-    pub lease: Arc<Lease>,
     /// Where BPF tells the steps of a wake-up, if it does.
     pub steps: Option<TimerSteps>,
     pub steal: Option<StealReader>,
     /// Its last reading.
     pub steal_ns: Option<u64>,
     pub period_ns: u64,
-    /// Of the first period, CLOCK_MONOTONIC; `None` is the start of the task.
-    pub origin_ns: Option<u64>,
 }
 
 impl Task {
-    /// Wakes up again and again, until the deadline.
-    pub fn run(mut self) -> Result<(), Error> {
+    /// Wakes up again and again, until the deadline. The first period begins at `origin_ns`
+    /// (CLOCK_MONOTONIC); `None` is now.
+    pub fn run(mut self, lease: &Lease, origin_ns: Option<u64>) -> Result<(), Error> {
         let state = Arc::clone(&self.state);
         let mailbox = &state.mailbox;
-        let origin_ns = self.origin_ns.unwrap_or_else(tsc::mono_ns);
+        let origin_ns = origin_ns.unwrap_or_else(tsc::mono_ns);
         let (mut expiry_ns, _) = self.next_after(origin_ns, tsc::mono_ns());
         let mut missed = 0;
         self.read_steal();
         mailbox.start(tsc::now());
         loop {
             stays_on(self.cpu, "task")?;
-            if tsc::now() >= self.lease.deadline_tsc() {
-                if !self.lease.goes_on() {
+            if tsc::now() >= lease.deadline_tsc() {
+                if !lease.goes_on() {
                     return Ok(());
                 }
                 mailbox.go_on(tsc::now());
                 (expiry_ns, _) = self.next_after(expiry_ns, tsc::mono_ns());
                 missed = 0;
             }
-            let Some(woke_ns) = self.sleep_until(expiry_ns) else {
+            let Some(woke_ns) = self.sleep_until(expiry_ns, lease) else {
                 return Ok(());
             };
             mailbox.alive(tsc::now());
@@ -66,7 +64,7 @@ impl Task {
     }
 
     /// Sleeps; when it woke up, or `None` at the deadline, which a signal announces.
-    fn sleep_until(&self, expiry_ns: u64) -> Option<u64> {
+    fn sleep_until(&self, expiry_ns: u64, lease: &Lease) -> Option<u64> {
         if let Some(steps) = &self.steps {
             ask((**steps).as_ref(), expiry_ns, self.steal_ns);
         }
@@ -75,7 +73,7 @@ impl Task {
             tv_nsec: (expiry_ns % NS_PER_S).cast_signed(),
         };
         loop {
-            if self.is_over() {
+            if is_over(lease) {
                 return None;
             }
             let (clock, flags) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
@@ -88,13 +86,9 @@ impl Task {
             let woke_ns = tsc::mono_ns();
             // The time, or a kick.
             if result != libc::EINTR {
-                return (!self.is_over()).then_some(woke_ns);
+                return (!is_over(lease)).then_some(woke_ns);
             }
         }
-    }
-
-    fn is_over(&self) -> bool {
-        tsc::now() >= self.lease.end_tsc()
     }
 
     fn activation(&mut self, expiry_ns: u64, woke_ns: u64, missed: u32) -> Activation {
@@ -130,6 +124,10 @@ impl Task {
         self.steal_ns = now_ns.or(self.steal_ns);
         now_ns
     }
+}
+
+fn is_over(lease: &Lease) -> bool {
+    tsc::now() >= lease.end_tsc()
 }
 
 fn next_after(expiry_ns: u64, period_ns: u64, now_ns: u64) -> (u64, u32) {

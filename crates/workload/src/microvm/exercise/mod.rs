@@ -4,6 +4,7 @@
 mod histogram;
 pub(super) mod program;
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -12,14 +13,13 @@ use serde::Serialize;
 use vmnoise_events::Policy;
 
 use super::guest::Command;
+use super::state::VcpuState;
 use super::stats::{EXITS, VcpuStat};
 use super::vcpu::{Privilege, Return, Vcpu};
 use super::vm::Vm;
-use crate::Error;
-use crate::kick;
-use crate::measuring_thread::MeasuringThread;
-use crate::start_barrier::StartBarrier;
-use crate::{thread, tsc};
+use crate::worker::RunState;
+use crate::workers::Workers;
+use crate::{Error, Workload, tsc};
 
 pub use histogram::Spread;
 
@@ -166,7 +166,7 @@ pub struct KvmCounts {
     pub hypercalls: Option<u64>,
 }
 
-/// The same while it counts.
+/// The statistics of a vCPU behind [`KvmCounts`].
 struct KvmStats([Option<VcpuStat>; 6]);
 
 impl KvmStats {
@@ -206,10 +206,10 @@ impl KvmStats {
 /// A guest that is set up and waits.
 #[derive(Debug)]
 pub struct Prepared {
-    vm: Arc<Vm>,
-    barrier: Arc<StartBarrier>,
-    workers: Vec<Worker>,
-    duration: Duration,
+    workers: Workers<VcpuState>,
+    /// What each vCPU did, by its index.
+    answers: mpsc::Receiver<(usize, Exercised)>,
+    config: Config,
 }
 
 /// Sets up the guest.
@@ -218,18 +218,26 @@ pub struct Prepared {
 /// What this machine lacks, with the remedy.
 pub fn prepare(config: &Config) -> Result<Prepared, Error> {
     let vm = Arc::new(Vm::create(&config.cpus, None)?);
-    let barrier = Arc::new(StartBarrier::default());
-    let mut workers: Vec<Worker> = Vec::new();
-    for index in 0..config.cpus.len() {
-        let worker =
-            Worker::spawn(&vm, &barrier, config, index).inspect_err(|_| barrier.close())?;
-        workers.push(worker);
-    }
+    let (done, answers) = mpsc::channel();
+    let (cpus, policy, exercise) = (&config.cpus, config.policy, config.exercise);
+    let workers = Workers::set_up("vcpu", cpus, policy, None, |index, cpu| {
+        let (vm, done) = (Arc::clone(&vm), done.clone());
+        move || {
+            let mut vcpu = Vcpu::create(&vm, index, cpu)?;
+            vcpu.set_privilege(exercise.privilege())?;
+            let state = VcpuState::new(Arc::clone(&vm), &vcpu, None);
+            let work = move |run: &RunState| {
+                // Whoever prepared this thread waits for the answer.
+                let _ = done.send((index, carry_out(exercise, &vm, &mut vcpu, run)?));
+                Ok(())
+            };
+            Ok((Arc::new(state), work))
+        }
+    })?;
     Ok(Prepared {
-        vm,
-        barrier,
         workers,
-        duration: config.duration,
+        answers,
+        config: config.clone(),
     })
 }
 
@@ -241,99 +249,47 @@ impl Prepared {
     /// How this machine refused the exit, with the remedy.
     pub fn run(self, enough: &dyn Fn() -> bool) -> Result<Vec<Exercised>, Error> {
         let Prepared {
-            vm,
-            barrier,
-            workers,
-            ..
+            mut workers,
+            answers,
+            config,
         } = self;
-        barrier.open();
+        let cycles = config.duration.as_nanos() * u128::from(config.tsc_hz) / 1_000_000_000;
+        let cycles = u64::try_from(cycles).unwrap_or(u64::MAX);
         let start = Instant::now();
-        while workers.iter().any(|worker| worker.life.running()) {
+        // Why threads did not start is said when they are joined.
+        let started = workers.start(Some(tsc::now().saturating_add(cycles)));
+        while started.is_ok() && workers.running() {
             std::thread::sleep(LOOK);
             if enough() {
-                (0..workers.len()).for_each(|index| vm.memory.mailbox(index).set_deadline(0));
+                workers.stop();
             }
-            if start.elapsed() > self.duration + PATIENCE {
-                barrier.close();
-                workers.iter().for_each(|worker| kick::kick(worker.tid));
+            if start.elapsed() > config.duration + PATIENCE {
+                workers.call_away();
             }
         }
-        workers.into_iter().map(Worker::end).collect()
+        workers.join()?;
+        let answers: HashMap<usize, Exercised> = answers.try_iter().collect();
+        let answer = |(index, &cpu)| answers.get(&index).copied().ok_or(stuck(cpu));
+        config.cpus.iter().enumerate().map(answer).collect()
     }
 }
 
-/// A thread that runs one vCPU.
-#[derive(Debug)]
-struct Worker {
-    cpu: u32,
-    tid: u32,
-    answer: mpsc::Receiver<Exercised>,
-    life: MeasuringThread,
-}
-
-impl Worker {
-    /// Starts the thread and waits until it stands at the barrier.
-    fn spawn(
-        vm: &Arc<Vm>,
-        barrier: &Arc<StartBarrier>,
-        config: &Config,
-        index: usize,
-    ) -> Result<Worker, Error> {
-        let cpu = config.cpus[index];
-        let (vm, barrier, config) = (Arc::clone(vm), Arc::clone(barrier), config.clone());
-        let (done, answer) = mpsc::sync_channel(1);
-        let name = format!("vmnoise-vcpu{cpu}");
-        let (life, tid) = MeasuringThread::spawn(name, cpu, move |set_up| {
-            thread::pin(&[cpu])?;
-            let mut vcpu = Vcpu::create(&vm, index, cpu)?;
-            vcpu.set_privilege(config.exercise.privilege())?;
-            if let Some(policy) = config.policy {
-                thread::set_policy(policy)?;
-            }
-            set_up.is_done(thread::tid())?;
-            if barrier.wait() {
-                // Whoever spawned this thread waits for the answer.
-                let _ = done.send(exercise(&vm, &mut vcpu, &config, &barrier)?);
-            }
-            Ok(())
-        })?;
-        Ok(Worker {
-            cpu,
-            tid,
-            answer,
-            life,
-        })
-    }
-
-    fn end(mut self) -> Result<Exercised, Error> {
-        self.life.join()?;
-        self.answer
-            .recv()
-            .map_err(|_| super::Error::Stuck { cpu: self.cpu }.into())
-    }
-}
-
-fn exercise(
+fn carry_out(
+    exercise: Exercise,
     vm: &Vm,
     vcpu: &mut Vcpu,
-    config: &Config,
-    barrier: &StartBarrier,
+    run: &RunState,
 ) -> Result<Exercised, Error> {
     let memory = &vm.memory;
     let (index, cpu) = (vcpu.index, vcpu.cpu);
-    let mailbox = memory.mailbox(index);
-    let control = &mailbox.control;
-    let (exercise, unbacked) = (program::order(config.exercise), memory.unbacked());
+    let control = &memory.mailbox(index).control;
+    let (exercise, unbacked) = (program::order(exercise), memory.unbacked());
     control.exercise.store(exercise, Ordering::Relaxed);
     control.unbacked.store(unbacked, Ordering::Relaxed);
-    let cycles = config.duration.as_nanos() * u128::from(config.tsc_hz) / 1_000_000_000;
-    let cycles = u64::try_from(cycles).unwrap_or(u64::MAX);
-    let end_tsc = tsc::now().saturating_add(cycles);
-    mailbox.set_deadline(vcpu.clock.to_guest(end_tsc));
     let stats = KvmStats::open(vcpu);
     let before = vcpu.vmm_exits;
-    if vcpu.obey(Command::Exercise, &|| barrier.is_closed())? == Return::Abandoned {
-        return Err(super::Error::Stuck { cpu }.into());
+    if vcpu.obey(Command::Exercise, &|| run.barrier.is_closed())? == Return::Abandoned {
+        return Err(stuck(cpu));
     }
     let kvm = stats.read();
     let (count, exit_tsc, runtime_tsc) = histogram::read(&memory.samples(index));
@@ -346,4 +302,8 @@ fn exercise(
         kvm_runs: vcpu.kvm_runs,
         kvm,
     })
+}
+
+fn stuck(cpu: u32) -> Error {
+    super::Error::Stuck { cpu }.into()
 }
