@@ -21,7 +21,7 @@ const MIN_BLIND_LIMIT_TSC: u64 = 10_000;
 /// How often blind time and span are read again until they belong together.
 const RUNTIME_TRIES: usize = 100;
 
-/// One gap as the guest wrote it, on the guest's clock. One cache line.
+/// One gap as the guest or the polling thread wrote it, on its own clock. One cache line.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Record {
@@ -33,12 +33,12 @@ pub struct Record {
     pub version_moves: AtomicU64,
     pub light_exits: AtomicU64,
     pub heavy_exits: AtomicU64,
-    /// Interferences that began in it; only a polling thread can tell.
+    /// Interferences that began in the gap; only a polling thread counts them.
     pub interference: AtomicU64,
     unused: AtomicU64,
 }
 
-/// Written by the host before the guest runs; of these only the deadline may
+/// Written by the host before the guest or the thread runs; only the deadline may
 /// change later.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
@@ -46,11 +46,12 @@ pub struct Control {
     pub command: AtomicU32,
     /// Which exit `Command::Exercise` makes.
     pub exercise: AtomicU32,
-    /// The guest ends at the first reading at or after this, on its own clock.
+    /// Measuring ends at the first reading at or after this, on the clock of the guest or
+    /// the thread.
     pub deadline_tsc: AtomicU64,
     /// Shortest gap that is recorded.
     pub threshold_tsc: AtomicU64,
-    /// Writing a record may take this long; longer, and it was itself disturbed.
+    /// Writing a record may take this long. Where it takes longer, it was itself disturbed.
     pub blind_limit_tsc: AtomicU64,
     /// Guest address of this CPU's slot of exit counts.
     pub exit_counts: AtomicU64,
@@ -58,23 +59,23 @@ pub struct Control {
     pub unbacked: AtomicU64,
 }
 
-/// Written by the guest at every step, read by the host now and then.
+/// Written by the guest or the thread at every step, read by the host now and then.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Heartbeat {
     pub last_tsc: AtomicU64,
 }
 
-/// Written by the guest at start and at each gap.
+/// Written by the guest or the thread at the start and at each gap.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct Counters {
     pub first_tsc: AtomicU64,
     /// Records ever written.
     pub head: AtomicU64,
-    /// Gaps that found the ring full.
+    /// Records that found the ring full.
     pub dropped: AtomicU64,
-    /// Time spent writing records.
+    /// Time in which nothing was measured: spent on writing records, or in a pause.
     pub blind_tsc: AtomicU64,
     /// How often the clock was behind its last reading.
     pub steps_back: AtomicU64,
@@ -95,9 +96,9 @@ pub struct Drained {
     pub tail: AtomicU64,
 }
 
-/// Written by the hypervisor, or by a polling thread from what it was told:
-/// `struct kvm_steal_time` of the kernel's
-/// Documentation/virt/kvm/x86/msr.rst. The version is odd during an update.
+/// `struct kvm_steal_time` of the kernel's Documentation/virt/kvm/x86/msr.rst, written by the
+/// hypervisor, or by a polling thread after each reading of its own steal clock. The
+/// version is odd during an update.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct StealPage {
@@ -106,7 +107,7 @@ pub struct StealPage {
     rest: [u32; 13],
 }
 
-/// One guest's page. All zeros is its state before the first order.
+/// The page of one guest or one thread. All zeros is its state before the first command.
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
 pub struct Mailbox {
@@ -121,7 +122,7 @@ pub struct Mailbox {
     pub no_exit_counts: [u64; 16],
 }
 
-/// What a thread or a guest can read beside its clock.
+/// What a guest or a thread can read beside its clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Known {
     pub steal_clock: bool,
@@ -145,7 +146,7 @@ pub fn add(counter: &AtomicU64, more: u64) {
 }
 
 impl Record {
-    /// The bare memory, for what is not a gap.
+    /// The record's memory, where the guest wrote something else than a gap.
     pub fn words(&self) -> [u64; 8] {
         [
             &self.start_tsc,
@@ -179,7 +180,7 @@ impl Record {
 }
 
 impl Mailbox {
-    /// Says from which length on the guest records a gap. For before the start.
+    /// Sets from which length on a gap is recorded. Call it before the start.
     pub fn set_threshold(&self, threshold_tsc: u64) {
         let blind_limit_tsc = threshold_tsc.max(MIN_BLIND_LIMIT_TSC);
         self.control
@@ -190,35 +191,35 @@ impl Mailbox {
             .store(blind_limit_tsc, Ordering::Relaxed);
     }
 
-    /// Says when the guest ends, on its own clock; a running guest obeys at its
-    /// next reading.
+    /// Sets when measuring ends, on the clock of the guest or the thread, which obeys at
+    /// its next reading.
     pub fn set_deadline(&self, guest_tsc: u64) {
         self.control
             .deadline_tsc
             .store(guest_tsc, Ordering::Release);
     }
 
-    /// A thread begins to measure: what the guest program does by itself.
+    /// Notes that a thread begins to measure. The guest program does this by itself.
     pub fn start(&self, now_tsc: u64) {
         self.alive(now_tsc);
         self.counters.first_tsc.store(now_tsc, Ordering::Release);
     }
 
-    /// A thread still measures.
+    /// Notes that a thread still measures.
     #[inline(always)]
     pub fn alive(&self, now_tsc: u64) {
         self.heartbeat.last_tsc.store(now_tsc, Ordering::Release);
     }
 
-    /// A thread measures again: since it last did, it was blind.
+    /// Notes that a thread measures again: the time since it last did is blind time.
     pub fn go_on(&self, now_tsc: u64) {
         let last_tsc = self.heartbeat.last_tsc.load(Ordering::Relaxed);
         add(&self.counters.blind_tsc, now_tsc.saturating_sub(last_tsc));
         self.alive(now_tsc);
     }
 
-    /// Puts one gap into `ring`, or counts it where there is no room: what the guest
-    /// program does by itself, for a polling thread.
+    /// Puts one gap of a polling thread into `ring`, or counts it where there is no room.
+    /// The guest program does the same by itself.
     pub fn record(
         &self,
         ring: &[Record],
@@ -299,14 +300,14 @@ impl Mailbox {
         (blind_tsc, span_tsc)
     }
 
-    /// First and latest reading of the guest's clock, once it has started.
+    /// First and latest reading of the clock, once there is one.
     fn span_tsc(&self) -> Option<(u64, u64)> {
-        // The guest stores the latest reading before the first one.
+        // The first one is stored after the latest one.
         let first = self.counters.first_tsc.load(Ordering::Acquire);
         (first != 0).then(|| (first, self.heartbeat.last_tsc.load(Ordering::Acquire)))
     }
 
-    /// Advance of the steal clock and number of reloads since the guest started.
+    /// Advance of the steal clock and number of reloads since the start.
     ///
     /// The host needs no version protocol: it wants no two fields of one update,
     /// and an aligned u64 is never torn.

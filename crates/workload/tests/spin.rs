@@ -341,9 +341,9 @@ fn every_count_is_in_the_tally_and_those_of_gaps_are_in_gaps() {
     wait_until(|| spin.tallies()[0].last_tsc > 0);
     let irqs = |spin: &Spin| spin.tallies()[0].interference.unwrap().irq;
     assert_eq!(irqs(&spin), 0, "what came before the start is not counted");
-    for told in 1..=1_000 {
+    for count in 1..=1_000 {
         interrupt();
-        wait_until(|| irqs(&spin) == told);
+        wait_until(|| irqs(&spin) == count);
     }
     spin.stop();
     spin.join().unwrap();

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use vmnoise_events::{Activation, Event, TimerSlot};
-use vmnoise_workload::timer::{Config, Senses, Timer, TimerSteps};
+use vmnoise_workload::timer::{Config, Probes, Timer, TimerSteps};
 use vmnoise_workload::{Workload, thread};
 
 const PERIOD_NS: u64 = 2_000_000;
@@ -19,7 +19,7 @@ fn config(cpus: &[u32]) -> Config {
         cgroup: None,
         period_ns: PERIOD_NS,
         aligned_ns: None,
-        senses: Box::new(|_| Senses::default()),
+        probes: Box::new(|_| Probes::default()),
     }
 }
 
@@ -83,9 +83,9 @@ fn aligned_tasks_lie_on_one_grid() {
 }
 
 #[test]
-fn a_task_asks_for_each_wake_up_and_takes_what_it_was_told() {
+fn a_task_asks_for_each_wake_up_and_takes_the_steps_that_bpf_wrote() {
     let slot = Arc::new(TimerSlot::default());
-    let told = Arc::clone(&slot);
+    let of_bpf = Arc::clone(&slot);
     struct Steps(Arc<TimerSlot>);
     impl AsRef<TimerSlot> for Steps {
         fn as_ref(&self) -> &TimerSlot {
@@ -93,7 +93,7 @@ fn a_task_asks_for_each_wake_up_and_takes_what_it_was_told() {
         }
     }
     let config = Config {
-        senses: Box::new(move |_| Senses {
+        probes: Box::new(move |_| Probes {
             steps: Some(Arc::new(Steps(Arc::clone(&slot))) as TimerSteps),
             steal_reader: None,
         }),
@@ -105,8 +105,8 @@ fn a_task_asks_for_each_wake_up_and_takes_what_it_was_told() {
     let mut seen = None;
     while seen.is_none() && begin.elapsed() < Duration::from_secs(20) {
         // As BPF would, while the task sleeps.
-        let expiry_ns = told.expiry_mono_ns.load(Ordering::Acquire);
-        told.irq_mono_ns.store(expiry_ns + 5, Ordering::Release);
+        let expiry_ns = of_bpf.expiry_mono_ns.load(Ordering::Acquire);
+        of_bpf.irq_mono_ns.store(expiry_ns + 5, Ordering::Release);
         std::thread::sleep(Duration::from_micros(100));
         let steps = activations(&mut timer).into_iter();
         let irq = |it: Activation| it.irq_mono_ns.map(|ns| (it, ns));
@@ -117,7 +117,7 @@ fn a_task_asks_for_each_wake_up_and_takes_what_it_was_told() {
         (irq_ns - 5) % PERIOD_NS,
         activation.expiry_mono_ns % PERIOD_NS
     );
-    assert_eq!(activation.switch_mono_ns, None, "nobody told");
+    assert_eq!(activation.switch_mono_ns, None, "nobody wrote it");
 }
 
 #[test]

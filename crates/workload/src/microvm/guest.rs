@@ -1,4 +1,4 @@
-//! The guest program: the code that feels gaps.
+//! The guest program: the code that measures gaps.
 //!
 //! It runs at CPL3 with interrupts off, without a stack, and never touches
 //! memory outside its mailbox, its ring and the exit counts. It obeys one
@@ -15,7 +15,7 @@
 //! least the threshold apart. Only then the guest reads the steal page, by the
 //! version protocol, and the exit counts, and writes one record.
 //!
-//! **Blind time.** Writing a record takes time in which nothing is felt. It is
+//! **Blind time.** Writing a record takes time in which nothing is measured. It is
 //! no noise, so polling begins anew at a reading after the record, and the time
 //! between is added to `blind_tsc`, to be taken off the runtime. Where writing
 //! took longer than `blind_limit_tsc`, something took the CPU meanwhile: that
@@ -40,14 +40,14 @@ pub enum Command {
     Touch = 1,
     /// Store one reading of the clock in the mailbox.
     Stamp = 2,
-    /// Feel gaps until the deadline.
+    /// Record gaps until the deadline.
     Poll = 3,
     /// Run [`SAMPLES`] steps of the same loop and store the advance of each in
     /// the ring's memory.
     Sample = 4,
     /// Run the program of the exercises, until the deadline.
     Exercise = 5,
-    /// Feel gaps again after [`Command::Poll`] has come back: the time between is blind.
+    /// Record gaps again after [`Command::Poll`] has come back: the time between is blind.
     GoOn = 6,
 }
 
@@ -79,7 +79,7 @@ const _: () = assert!(size_of::<Record>() == 64);
 const _: () = assert!(size_of::<Mailbox>() == 4096);
 const _: () = assert!(size_of::<StealPage>() == 64 && STEAL.is_multiple_of(64));
 const _: () = assert!(exit_counts::SLOT_BYTES <= size_of::<[u64; 16]>());
-// Those who poll and those who look on share no cache line, nor an adjacent pair.
+// The guest and the host write to different cache lines, and not to adjacent ones either.
 const _: () = assert!(COUNTERS.is_multiple_of(128));
 
 global_asm!(

@@ -1,5 +1,5 @@
-//! A microVM that feels every gap: one vCPU on each measured CPU, polling the
-//! TSC, with nothing else in it.
+//! A microVM that measures gaps: one vCPU on each measured CPU, polling the TSC, with
+//! nothing else in it.
 //!
 //! The guest reads the hypervisor's steal clock at each gap and finds the host's
 //! live exit counts in its memory, as the thesis proposes. The host drains gaps

@@ -42,7 +42,7 @@ pub struct Vcpu {
     pub offset_accepted: bool,
     /// How its TSC lies on the host's.
     pub clock: GuestClock,
-    /// Returns of KVM_RUN for an exit that a guest was told to make.
+    /// Returns of KVM_RUN for an exit that the guest made on command.
     pub vmm_exits: u64,
     /// Calls of KVM_RUN, from the first one on.
     pub kvm_runs: u64,

@@ -36,7 +36,7 @@ const GIB: usize = 1 << 30;
 const MAILBOXES: usize = LARGE_PAGE;
 /// Present, writable, for CPL3.
 const TABLE_ENTRY: u64 = 0x07;
-/// The same, accessed, dirty, and a large page.
+/// A large page: present, writable, for CPL3, accessed and dirty.
 const PAGE_ENTRY: u64 = 0xe7;
 /// What VMX without unrestricted guests needs for real mode, which this guest
 /// never enters: three pages outside guest memory.

@@ -1,6 +1,5 @@
-//! The loop that feels gaps, on a thread of its own CPU. It is the guest program
-//! of the microVM in Rust: what is said there of polling, gaps and blind time
-//! holds here.
+//! The loop of a polling thread. It is the guest program of the microVM in Rust: what is
+//! said there (`microvm/guest.rs`) of polling, gaps and blind time holds here.
 //!
 //! The differences: a reading of the steal clock is a system call, the only one
 //! while polling, so what it usually costs is no disturbance; the loop may pause
@@ -72,7 +71,7 @@ fn deadline_tsc(mailbox: &Mailbox) -> u64 {
 }
 
 impl Polling {
-    /// Feels gaps until the end.
+    /// Records gaps until the end.
     pub fn run(mut self, lease: &Lease) -> Result<(), Error> {
         let state = Arc::clone(&self.state);
         let mailbox = &*state.mailbox;
@@ -103,7 +102,7 @@ impl Polling {
         }
     }
 
-    /// Feels gaps until `until_tsc` or the deadline; returns the last reading.
+    /// Records gaps until `until_tsc` or the deadline; returns the last reading.
     fn poll(&mut self, mut last: Reading, until_tsc: u64) -> Result<Reading, Error> {
         let state = Arc::clone(&self.state);
         let mailbox = &*state.mailbox;

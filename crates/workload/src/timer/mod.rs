@@ -1,11 +1,12 @@
 //! Periodic tasks: one on each measured CPU, which sleeps until a given time again and
-//! again, and tells how late it was there.
+//! again, and records when it woke up.
 
 mod state;
 mod task;
 
 use std::sync::Arc;
 
+use rustix::mm::{MlockAllFlags, mlockall};
 use vmnoise_events::{Policy, TimerSlot};
 
 use crate::Error;
@@ -13,16 +14,15 @@ use crate::cgroup::Cgroup;
 use crate::spin::StealReader;
 use crate::worker::RunState;
 use crate::workers::Workers;
-use rustix::mm::{MlockAllFlags, mlockall};
 use state::TimerState;
 use task::Task;
 
-/// Where BPF tells the task of one CPU the steps of its wake-up.
+/// Where BPF writes the steps of a wake-up, for the task of one CPU.
 pub type TimerSteps = Arc<dyn AsRef<TimerSlot> + Send + Sync>;
 
-/// What a task can be told of its CPU.
+/// What a task can read of its CPU.
 #[derive(Default)]
-pub struct Senses {
+pub struct Probes {
     /// The steps of its wake-up.
     pub steps: Option<TimerSteps>,
     /// Its steal clock, which it reads once in each period.
@@ -42,16 +42,13 @@ pub struct Config {
     /// How far each task's expiries lie behind those of the one before it in `cpus`;
     /// `None` is as it happens.
     pub aligned_ns: Option<u64>,
-    /// What the task of a CPU is told.
-    pub senses: Box<dyn FnMut(u32) -> Senses>,
+    /// Makes what the task of a CPU can read.
+    pub probes: Box<dyn FnMut(u32) -> Probes>,
 }
 
-impl std::fmt::Debug for Senses {
+impl std::fmt::Debug for Probes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Senses")
-            .field("steps", &self.steps.is_some())
-            .field("steal_reader", &self.steal_reader.is_some())
-            .finish()
+        f.debug_struct("Probes").finish_non_exhaustive()
     }
 }
 
@@ -59,10 +56,6 @@ impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Config")
             .field("cpus", &self.cpus)
-            .field("policy", &self.policy)
-            .field("cgroup", &self.cgroup)
-            .field("period_ns", &self.period_ns)
-            .field("aligned_ns", &self.aligned_ns)
             .finish_non_exhaustive()
     }
 }
@@ -82,13 +75,13 @@ impl Timer {
             cgroup,
             period_ns,
             aligned_ns,
-            mut senses,
+            mut probes,
         } = config;
         Workers::set_up("timer", &cpus, policy, cgroup, |index, cpu| {
-            let Senses {
+            let Probes {
                 steps,
                 steal_reader,
-            } = senses(cpu);
+            } = probes(cpu);
             move || {
                 // Made on the thread, so that the memory is its CPU's own where memory has nodes.
                 let state = Arc::new(TimerState::new());

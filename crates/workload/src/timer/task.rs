@@ -20,7 +20,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 pub struct Task {
     pub cpu: u32,
     pub state: Arc<TimerState>,
-    /// Where BPF tells the steps of a wake-up, if it does.
+    /// Where BPF writes the steps of a wake-up, if it does.
     pub steps: Option<TimerSteps>,
     pub steal: Option<StealReader>,
     /// Its last reading.
@@ -105,7 +105,7 @@ impl Task {
         };
         let slot = (**steps).as_ref();
         let seen = |time: &AtomicU64| Some(time.load(Ordering::Acquire)).filter(|ns| *ns > 0);
-        let told = Activation {
+        let reported = Activation {
             armed_mono_ns: seen(&slot.armed_mono_ns),
             irq_mono_ns: seen(&slot.irq_mono_ns),
             waking_mono_ns: seen(&slot.waking_mono_ns),
@@ -113,8 +113,8 @@ impl Task {
             ..plain
         };
         Activation {
-            steal_ns: stolen_ns(slot, &told, now_steal_ns),
-            ..told
+            steal_ns: stolen_ns(slot, &reported, now_steal_ns),
+            ..reported
         }
     }
 
@@ -140,8 +140,8 @@ fn next_after(expiry_ns: u64, period_ns: u64, now_ns: u64) -> (u64, u32) {
     (next_ns, u32::try_from(over).unwrap_or(u32::MAX))
 }
 
-/// Tells BPF what is waited for, and where the steal clock stood last: until then this CPU may see
-/// no event. The expiry comes last: from there on BPF may write.
+/// Writes down for BPF what is waited for, and where the steal clock stood last: until then this CPU
+/// may see no event. The expiry comes last: from there on BPF may write.
 fn ask(slot: &TimerSlot, expiry_ns: u64, steal_ns: Option<u64>) {
     for word in [
         &slot.armed_mono_ns,
@@ -159,20 +159,20 @@ fn ask(slot: &TimerSlot, expiry_ns: u64, steal_ns: Option<u64>) {
 
 /// What was stolen in each phase of a wake-up; of those around a step that was not seen, nothing.
 /// The time until a timer is armed belongs to the wake-up only if its expiry was over by then.
-fn stolen_ns(slot: &TimerSlot, told: &Activation, now_steal_ns: Option<u64>) -> [u64; 5] {
+fn stolen_ns(slot: &TimerSlot, reported: &Activation, now_steal_ns: Option<u64>) -> [u64; 5] {
     let at = |step: Option<u64>, steal: &AtomicU64| step.map(|_| steal.load(Ordering::Relaxed));
-    let is_late = told.armed_mono_ns > Some(told.expiry_mono_ns);
+    let is_late = reported.armed_mono_ns > Some(reported.expiry_mono_ns);
     let armed_steal = if is_late {
         &slot.armed_steal_ns
     } else {
         &slot.before_steal_ns
     };
     let marks = [
-        at(told.armed_mono_ns, &slot.before_steal_ns),
-        at(told.armed_mono_ns, armed_steal),
-        at(told.irq_mono_ns, &slot.irq_steal_ns),
-        at(told.waking_mono_ns, &slot.waking_steal_ns),
-        at(told.switch_mono_ns, &slot.switch_steal_ns),
+        at(reported.armed_mono_ns, &slot.before_steal_ns),
+        at(reported.armed_mono_ns, armed_steal),
+        at(reported.irq_mono_ns, &slot.irq_steal_ns),
+        at(reported.waking_mono_ns, &slot.waking_steal_ns),
+        at(reported.switch_mono_ns, &slot.switch_steal_ns),
         now_steal_ns,
     ];
     std::array::from_fn(|step| match (marks[step], marks[step + 1]) {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn steal_is_told_step_by_step() {
+    fn steal_is_booked_step_by_step() {
         let slot = TimerSlot::default();
         for (word, ns) in [
             (&slot.before_steal_ns, 100),
@@ -206,7 +206,7 @@ mod tests {
         ] {
             word.store(ns, Ordering::Relaxed);
         }
-        let told = Activation {
+        let reported = Activation {
             expiry_mono_ns: 10,
             armed_mono_ns: Some(4),
             irq_mono_ns: Some(11),
@@ -214,11 +214,11 @@ mod tests {
             switch_mono_ns: Some(13),
             ..Activation::default()
         };
-        assert_eq!(stolen_ns(&slot, &told, Some(160)), [0, 50, 0, 7, 3]);
-        assert_eq!(stolen_ns(&slot, &told, None), [0, 50, 0, 7, 0]);
+        assert_eq!(stolen_ns(&slot, &reported, Some(160)), [0, 50, 0, 7, 3]);
+        assert_eq!(stolen_ns(&slot, &reported, None), [0, 50, 0, 7, 0]);
         let unseen = Activation {
             waking_mono_ns: None,
-            ..told
+            ..reported
         };
         assert_eq!(stolen_ns(&slot, &unseen, Some(160)), [0, 50, 0, 0, 3]);
     }

@@ -41,7 +41,7 @@ pub enum Exercise {
     Mmio = 3,
     /// VMCALL or VMMCALL: answered in KVM, with a refusal, as the guest is at CPL3.
     Hypercall = 4,
-    /// HLT, at CPL0. Without an interrupt controller in KVM the VMM is told at once.
+    /// HLT, at CPL0. Without an interrupt controller in KVM it goes to the VMM at once.
     Hlt = 5,
     /// Nothing at all: what reading the clock costs.
     Spin = 6,
@@ -70,7 +70,7 @@ impl Exercise {
         Exercise::Spin,
     ];
 
-    /// What people call it.
+    /// Its usual name.
     pub fn name(self) -> &'static str {
         match self {
             Exercise::Cpuid => "cpuid",

@@ -1,7 +1,7 @@
 //! The guest program of the exercises: one exit after the other, each timed.
 //!
-//! It lies beside the program that feels gaps, which jumps here on
-//! [`Command::Exercise`](super::super::guest::Command) with `rdi` and `rsi` as ever
+//! It lies beside the program that measures gaps, which jumps here on
+//! [`Command::Exercise`](super::super::guest::Command) with `rdi` and `rsi` unchanged
 //! and the way back in `r15`. Each exit is made between two readings of the clock;
 //! what these lie apart is put into the [`histogram`](super::histogram) before the
 //! next reading, so that writing it down is in no exit's time.
