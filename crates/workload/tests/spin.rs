@@ -35,7 +35,7 @@ fn config(cpus: &[u32]) -> Config {
         cgroup: None,
         period_tsc: cycles(20 * MS),
         runtime_tsc: cycles(20 * MS),
-        steal_reader: None,
+        steal_readers: HashMap::new(),
         interference_counters: HashMap::new(),
     }
 }
@@ -49,24 +49,26 @@ fn pausing(runtime: Duration, period: Duration) -> Config {
     }
 }
 
+/// A reader of the steal clock of CPU 1.
+fn on_cpu_1(
+    read: impl FnMut() -> Option<StealReading> + Send + 'static,
+) -> HashMap<u32, StealReader> {
+    HashMap::from([(1, Box::new(read) as StealReader)])
+}
+
 /// A steal clock that moves by 1 µs and one reload at each reading, and says how
 /// often it was read.
-fn stub() -> (Arc<AtomicU32>, impl Fn(u32) -> StealReader + Send) {
+fn stub() -> (Arc<AtomicU32>, HashMap<u32, StealReader>) {
     let readings = Arc::new(AtomicU32::new(0));
-    let make = {
-        let readings = Arc::clone(&readings);
-        move |_cpu| -> StealReader {
-            let readings = Arc::clone(&readings);
-            Box::new(move || {
-                let reading = readings.fetch_add(1, Ordering::Relaxed);
-                Some(StealReading {
-                    steal_ns: u64::from(reading) * 1_000,
-                    version: Some((u32::MAX - 9).wrapping_add(2 * reading)),
-                })
-            })
-        }
-    };
-    (readings, make)
+    let count = Arc::clone(&readings);
+    let readers = on_cpu_1(move || {
+        let reading = count.fetch_add(1, Ordering::Relaxed);
+        Some(StealReading {
+            steal_ns: u64::from(reading) * 1_000,
+            version: Some((u32::MAX - 9).wrapping_add(2 * reading)),
+        })
+    });
+    (readings, readers)
 }
 
 /// Runs to the deadline; all gaps and the last tallies.
@@ -123,16 +125,14 @@ fn gaps_are_ordered_disjoint_and_inside_the_run() {
 
 #[test]
 fn a_pause_is_no_runtime_no_gap_and_not_stolen() {
-    let all_is_stolen = |_| -> StealReader {
-        Box::new(|| {
-            Some(StealReading {
-                steal_ns: tsc::anchor().mono_ns,
-                version: Some(0),
-            })
+    let all_is_stolen = || {
+        Some(StealReading {
+            steal_ns: tsc::anchor().mono_ns,
+            version: Some(0),
         })
     };
     let mut spin = Spin::prepare(Config {
-        steal_reader: Some(Box::new(all_is_stolen)),
+        steal_readers: on_cpu_1(all_is_stolen),
         ..pausing(20 * MS, 150 * MS)
     })
     .unwrap();
@@ -199,9 +199,9 @@ fn a_busy_neighbour_makes_long_gaps() {
 
 #[test]
 fn the_steal_clock_is_read_once_for_each_gap_and_begin() {
-    let (readings, make) = stub();
+    let (readings, steal_readers) = stub();
     let mut spin = Spin::prepare(Config {
-        steal_reader: Some(Box::new(make)),
+        steal_readers,
         ..pausing(5 * MS, 25 * MS)
     })
     .unwrap();
@@ -232,7 +232,7 @@ fn writing_that_was_disturbed_is_a_gap_too() {
         Some(StealReading::default())
     };
     let mut spin = Spin::prepare(Config {
-        steal_reader: Some(Box::new(move |_| Box::new(disturbed))),
+        steal_readers: on_cpu_1(disturbed),
         ..config(&[1])
     })
     .unwrap();
@@ -248,15 +248,13 @@ fn writing_that_was_disturbed_is_a_gap_too() {
 
 #[test]
 fn a_slow_steal_clock_is_no_disturbance() {
-    let slow = |_| -> StealReader {
-        Box::new(|| {
-            let until_tsc = tsc::now() + 20_000;
-            while tsc::now() < until_tsc {}
-            Some(StealReading::default())
-        })
+    let slow = || {
+        let until_tsc = tsc::now() + 20_000;
+        while tsc::now() < until_tsc {}
+        Some(StealReading::default())
     };
     let mut spin = Spin::prepare(Config {
-        steal_reader: Some(Box::new(slow)),
+        steal_readers: on_cpu_1(slow),
         ..config(&[1])
     })
     .unwrap();
@@ -298,12 +296,9 @@ fn a_thread_that_dies_says_so() {
         }
         Some(StealReading::default())
     };
-    let dies = std::sync::Mutex::new(Some(dies));
     let mut spin = Spin::prepare(Config {
         threshold_tsc: 0,
-        steal_reader: Some(Box::new(move |_| {
-            Box::new(dies.lock().unwrap().take().unwrap())
-        })),
+        steal_readers: on_cpu_1(dies),
         ..config(&[1])
     })
     .unwrap();

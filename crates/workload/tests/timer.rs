@@ -19,7 +19,7 @@ fn config(cpus: &[u32]) -> Config {
         cgroup: None,
         period_ns: PERIOD_NS,
         aligned_ns: None,
-        probes: Box::new(|_| Probes::default()),
+        probes: Vec::new(),
     }
 }
 
@@ -93,10 +93,10 @@ fn a_task_asks_for_each_wake_up_and_takes_the_steps_that_bpf_wrote() {
         }
     }
     let config = Config {
-        probes: Box::new(move |_| Probes {
-            steps: Some(Arc::new(Steps(Arc::clone(&slot))) as TimerSteps),
+        probes: vec![Probes {
+            steps: Some(Arc::new(Steps(slot)) as TimerSteps),
             steal_reader: None,
-        }),
+        }],
         ..config(&[1])
     };
     let mut timer = Timer::prepare(config).unwrap();

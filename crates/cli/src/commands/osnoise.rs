@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -120,7 +120,9 @@ fn poll(
         cgroup,
         period_tsc: to_tsc(options.period_ns, tsc_hz),
         runtime_tsc: to_tsc(options.runtime_ns.unwrap_or(options.period_ns), tsc_hz),
-        steal_reader: tracer.and_then(|tracer| steal_readers(options, tracer)),
+        steal_readers: tracer
+            .and_then(|tracer| steal_readers(options, tracer))
+            .unwrap_or_default(),
         interference_counters: tracer
             .map(|tracer| interference_counters(options, tracer))
             .unwrap_or_default(),
@@ -137,28 +139,10 @@ fn poll(
     })
 }
 
-/// Makes each polling thread the reader of its CPU's steal clock; `None` unless all
-/// can have one.
-fn steal_readers(
-    options: &Options,
-    tracer: &Tracer,
-) -> Option<Box<dyn Fn(u32) -> StealReader + Send>> {
-    let made: Option<HashMap<_, _>> = options
-        .cpus
-        .iter()
-        .map(|&cpu| Some((cpu, tracer.steal_reader(cpu)?)))
-        .collect();
-    let waiting = Mutex::new(made?);
-    Some(Box::new(move |cpu| {
-        let reader = waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&cpu);
-        match reader {
-            Some(reader) => steal::reader(reader),
-            None => Box::new(|| None),
-        }
-    }))
+/// The readers of the CPUs' steal clocks; `None` unless all can have one.
+fn steal_readers(options: &Options, tracer: &Tracer) -> Option<HashMap<u32, StealReader>> {
+    let reader = |&cpu: &u32| Some((cpu, steal::reader(tracer.steal_reader(cpu)?)));
+    options.cpus.iter().map(reader).collect()
 }
 
 fn interference_counters(options: &Options, tracer: &Tracer) -> HashMap<u32, InterferenceCounter> {

@@ -204,19 +204,13 @@ fn prepare(
             steal_reader: steal.map(steal::reader),
         }
     };
-    let mut probes = options
-        .cpus
-        .iter()
-        .map(probes_of)
-        .collect::<Vec<_>>()
-        .into_iter();
     let workload = Timer::prepare(Config {
         cpus: options.cpus.clone(),
         policy: options.priority,
         cgroup,
         period_ns: timer.period_ns,
         aligned_ns: timer.aligned_ns,
-        probes: Box::new(move |_| probes.next().unwrap_or_default()),
+        probes: options.cpus.iter().map(probes_of).collect(),
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
     Ok(Prepared {

@@ -46,11 +46,11 @@ pub struct Config {
     /// How much of each period is polled, from the wake-up at its begin; the rest is
     /// slept.
     pub runtime_tsc: u64,
-    /// Makes the reader of a CPU's steal clock, for the thread on that CPU. The
-    /// thread tries it a few times while it is set up, then reads once before it
-    /// polls, once after each pause and once after each gap. A reader that cannot
-    /// read in the set-up is as good as none.
-    pub steal_reader: Option<Box<dyn Fn(u32) -> StealReader + Send>>,
+    /// Readers of the steal clocks of CPUs, for the thread on that CPU. The thread tries
+    /// its reader a few times while it is set up, then reads once before it polls, once
+    /// after each pause and once after each gap. A reader that cannot read in the set-up
+    /// is as good as none.
+    pub steal_readers: HashMap<u32, StealReader>,
     /// The live interference counters of CPUs, which the thread on that CPU looks at
     /// with each reading of its clock. Gaps of a CPU without one
     /// say `None`.
@@ -87,7 +87,7 @@ impl Spin {
             cgroup,
             period_tsc,
             runtime_tsc,
-            steal_reader,
+            mut steal_readers,
             interference_counters,
         } = config;
         if !(1..=period_tsc).contains(&runtime_tsc) {
@@ -97,7 +97,7 @@ impl Spin {
             });
         }
         Workers::set_up("spin", &cpus, policy, cgroup, |_, cpu| {
-            let steal_reader = steal_reader.as_ref().map(|make| make(cpu));
+            let steal_reader = steal_readers.remove(&cpu);
             let counter = interference_counters.get(&cpu).cloned();
             move || {
                 let mut steal = StealClock::new(steal_reader);

@@ -42,8 +42,8 @@ pub struct Config {
     /// How far each task's expiries lie behind those of the one before it in `cpus`;
     /// `None` is as it happens.
     pub aligned_ns: Option<u64>,
-    /// Makes what the task of a CPU can read.
-    pub probes: Box<dyn FnMut(u32) -> Probes>,
+    /// What the tasks can read, in the order of `cpus`; a task that is missing reads nothing.
+    pub probes: Vec<Probes>,
 }
 
 impl std::fmt::Debug for Probes {
@@ -75,13 +75,14 @@ impl Timer {
             cgroup,
             period_ns,
             aligned_ns,
-            mut probes,
+            probes,
         } = config;
+        let mut probes = probes.into_iter();
         Workers::set_up("timer", &cpus, policy, cgroup, |index, cpu| {
             let Probes {
                 steps,
                 steal_reader,
-            } = probes(cpu);
+            } = probes.next().unwrap_or_default();
             move || {
                 // Made on the thread, so that the memory is its CPU's own where memory has nodes.
                 let state = Arc::new(TimerState::new());
