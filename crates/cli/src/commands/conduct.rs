@@ -23,7 +23,6 @@ use crate::args::{Shared, TIMERLAT_TRACE_FILE, TRACE_FILE};
 use crate::host_feed::{self, FeedFrom};
 use crate::measure::{Measured, Measurement};
 use crate::output::view::View;
-use crate::poller::Poller;
 use crate::progress::Timed;
 use crate::reaction::{OnThreshold, Reaction, shell_for};
 use crate::rights::account::Account;
@@ -93,9 +92,7 @@ impl Machine {
 /// A workload that is set up and waits.
 pub struct Prepared {
     /// The workload.
-    pub poller: Box<dyn Poller>,
-    /// Its threads: (cpu, tid).
-    pub threads: Vec<(u32, u32)>,
+    pub poller: Box<dyn vmnoise_workload::Workload>,
     /// How its clock lies on the host's, where a guest stamps.
     pub guest_clock: Option<GuestClock>,
     /// Whether it reads a steal clock.
@@ -217,8 +214,8 @@ fn measure(
     let tsc_hz = tsc::calibrate_hz(TSC_CALIBRATION);
     let prepared = prepare(tsc_hz, tracer.as_ref())?;
     if let Some(tracer) = &mut tracer {
-        for &(cpu, tid) in &prepared.threads {
-            tracer.watch(cpu, tid)?;
+        for thread in prepared.poller.threads() {
+            tracer.watch(thread.cpu, thread.tid)?;
         }
         tracer.attach().context("attaching the BPF programs")?;
         ladder = tracer.rungs();
