@@ -8,7 +8,7 @@ use vmnoise_events::FeedDetail;
 
 use super::HistFrame;
 use super::times::{duration, noise};
-use crate::feed::address::{self, FeedAddress};
+use crate::feed::sender::address::{self, FeedAddress};
 use crate::frame;
 use crate::output::format::Format;
 use crate::rights::account::{self, Account};

@@ -6,11 +6,11 @@ use clap::{Args, Subcommand};
 use vmnoise_events::Policy;
 
 use super::Shared;
+use super::priority;
 use super::times::{osnoise_period, osnoise_runtime, threshold};
+use crate::feed::receiver::FeedFrom;
 use crate::frame;
-use crate::host_feed::FeedFrom;
 use crate::output::format::Format;
-use crate::priority;
 
 /// The default of rtla.
 pub const TRACE_FILE: &str = "osnoise_trace.txt";

@@ -17,22 +17,23 @@ use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::microvm::GuestClock;
 use vmnoise_workload::{thread, tsc};
 
-use super::outputs::{begin_recording, claim, claim_trace, refuse_recording, remove_if_empty};
-use crate::actions::Action;
 use crate::args::{Shared, TIMERLAT_TRACE_FILE, TRACE_FILE};
-use crate::host_feed::{self, FeedFrom};
-use crate::measure::{Measured, Measurement};
+use crate::feed::receiver::{self, FeedFrom};
 use crate::output::view::View;
-use crate::poller::Poller;
 use crate::progress::Timed;
-use crate::reaction::{OnThreshold, Reaction, shell_for};
 use crate::rights::account::Account;
 use crate::rights::{self, Work};
-use crate::saving::{GivenUp, Saving};
+use crate::run::cpus::poller::Poller;
+use crate::run::cpus::{Measured, Measurement};
+use crate::run::files::{begin_recording, claim, claim_trace, refuse_recording, remove_if_empty};
+use crate::run::reaction::action::Action;
+use crate::run::reaction::saving::{GivenUp, Saving};
+use crate::run::reaction::{OnThreshold, Reaction, shell_for};
+use crate::run::session::{Outcome, Session};
+use crate::run::{interrupt, recorder};
+use crate::rungs;
 use crate::say;
-use crate::session::{Outcome, Session};
 use crate::status::{Status, UsageError};
-use crate::{interrupt, recorder, rungs};
 
 /// How long the TSC is compared with CLOCK_MONOTONIC before the run.
 pub(super) const TSC_CALIBRATION: Duration = Duration::from_millis(50);
@@ -211,7 +212,7 @@ fn measure(
             .follow()
             .context("moving the shell off the measured CPUs")?;
     }
-    let (mut feed, no_feed) = host_feed::open(&plan.feed, host)?;
+    let (mut feed, no_feed) = receiver::open(&plan.feed, host)?;
     let (mut tracer, mut ladder) = load_tracer(plan)?;
     let tsc_hz = tsc::calibrate_hz(TSC_CALIBRATION);
     let prepared = prepare(tsc_hz, tracer.as_ref())?;
@@ -233,7 +234,7 @@ fn measure(
     if let Some(feed) = &mut feed {
         feed.hold();
     }
-    ladder.extend(feed.as_ref().map(host_feed::rung::of_open).or(no_feed));
+    ladder.extend(feed.as_ref().map(receiver::rung::of_open).or(no_feed));
     let facts = RunFacts {
         tool_version: env!("CARGO_PKG_VERSION").into(),
         workload: plan.workload,

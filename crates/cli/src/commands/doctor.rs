@@ -8,7 +8,7 @@ use vmnoise_workload::{microvm, tsc};
 
 use super::conduct::TSC_CALIBRATION;
 use crate::args::DoctorArguments;
-use crate::host_feed::{FeedFrom, Way, rung};
+use crate::feed::receiver::{FeedFrom, Way, rung};
 use crate::status::Status;
 use crate::{output, rights, rungs};
 

@@ -10,10 +10,10 @@ use vmnoise_workload::tsc;
 
 use super::conduct::{Machine, TSC_CALIBRATION, keep_off_measured_cpus};
 use crate::args::MicrovmArguments;
-use crate::interrupt;
 use crate::output::exercise::{Document, Options, print};
 use crate::progress::TimeLine;
 use crate::rights;
+use crate::run::interrupt;
 use crate::status::{MachineCannot, Status};
 
 /// Exercises, prints, and says whether the machine made the exits it was to make.

@@ -13,18 +13,20 @@ use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 use vmnoise_workload::tsc;
 
 use super::conduct::{self, FOREVER_NS, Machine};
-use super::outputs;
+use crate::args::reason_names;
 use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments};
-use crate::exits_measure::{ExitsMeasurement, is_called};
-use crate::exits_session::{ExitsOutcome, ExitsSession};
-use crate::frame::choice;
+use crate::frame::term_caps;
 use crate::output::exits::{ExitsView, Layout, WhileRunning};
 use crate::output::format::Format;
 use crate::output::vm_list;
 use crate::rights::{self, Work};
+use crate::run::exits_session::{ExitsOutcome, ExitsSession};
+use crate::run::files;
+use crate::run::vcpus::{ExitsMeasurement, is_called};
+use crate::run::{interrupt, recorder};
+use crate::rungs;
 use crate::say;
 use crate::status::{MachineCannot, Status, UsageError};
-use crate::{interrupt, reason_names, recorder, rungs};
 
 /// Room for vCPUs that come during the run.
 const ROOM_TO_GROW: usize = 256;
@@ -56,7 +58,7 @@ fn run_top(arguments: &ExitsTopArguments) -> Result<Status> {
     let draws = arguments.format == Format::Text && std::io::stdout().is_terminal();
     let live = match draws {
         _ if arguments.quiet => WhileRunning::Silent,
-        true if choice::can_show() => WhileRunning::Framed,
+        true if term_caps::can_show() => WhileRunning::Framed,
         true => WhileRunning::Redrawn,
         false => WhileRunning::Timed,
     };
@@ -75,7 +77,7 @@ fn count(arguments: &ExitsCommon, view: ExitsView<'_>) -> Result<Status> {
         rights::check_feed()?;
     }
     let recording = arguments.output.as_deref();
-    let file = recording.map(|path| outputs::claim(path, "recording", Readers::Owner));
+    let file = recording.map(|path| files::claim(path, "recording", Readers::Owner));
     let outcome = measure(
         arguments,
         filter,
@@ -86,7 +88,7 @@ fn count(arguments: &ExitsCommon, view: ExitsView<'_>) -> Result<Status> {
         file.transpose()?,
     );
     if let Some(path) = recording {
-        outputs::remove_if_empty(path);
+        files::remove_if_empty(path);
     }
     outcome
 }
@@ -112,7 +114,7 @@ fn measure(
     let facts = facts(arguments, filter, streaming, machine, &tracer);
     let writer = match recording {
         Some(file) => {
-            outputs::begin_recording(&file).context("beginning the recording")?;
+            files::begin_recording(&file).context("beginning the recording")?;
             Some(recorder::begin(file, &facts)?)
         }
         None => None,

@@ -8,14 +8,14 @@ use vmnoise_recording::Reader;
 use super::join;
 use super::replay::{Replayed, name_file, read, tell_ending};
 use crate::args::{ExplainArguments, LatencyFormat};
-use crate::exits_session::{ExitsOutcome, ExitsSession};
 use crate::output::exits::{ExitsView, Layout, WhileRunning};
 use crate::output::format::Format;
 use crate::output::timerlat;
 use crate::output::trace::Trace;
 use crate::output::view::{Final, View};
 use crate::progress::{self, Input};
-use crate::session::{Outcome, Session};
+use crate::run::exits_session::{ExitsOutcome, ExitsSession};
+use crate::run::session::{Outcome, Session};
 use crate::status::Status;
 
 /// Prints what the recording holds. What can be read is printed even where the

@@ -12,8 +12,8 @@ use vmnoise_workload::microvm::{Config, Microvm, SharedPages};
 use super::conduct::{Machine, Plan, Prepared, conduct};
 use super::exercise;
 use crate::args::MicrovmArguments;
-use crate::frame::{Framed, Noise, choice};
-use crate::host_feed::FeedFrom;
+use crate::feed::receiver::FeedFrom;
+use crate::frame::{Framed, Noise, term_caps};
 use crate::output::format::Format;
 use crate::output::view::{Final, Lines, View};
 use crate::rungs;
@@ -43,7 +43,7 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
         machine: &machine,
     };
     let format = arguments.format;
-    let framed = format == Format::Text && std::io::stderr().is_terminal() && choice::can_show();
+    let framed = format == Format::Text && std::io::stderr().is_terminal() && term_caps::can_show();
     let mut result = Final { format };
     let mut view: Box<dyn View> = match framed {
         true => Box::new(Framed::new(&mut result, Box::<Noise>::default())),

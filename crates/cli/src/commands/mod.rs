@@ -11,7 +11,6 @@ mod join;
 pub mod manual;
 pub mod microvm;
 pub mod osnoise;
-pub mod outputs;
 mod polling_group;
 mod replay;
 pub mod report;

@@ -16,13 +16,13 @@ use vmnoise_workload::spin::{Config, InterferenceCounter, Spin, StealReader};
 use super::conduct::{FOREVER_NS, Machine, Plan, Prepared, conduct};
 use super::{polling_group, steal, target};
 use crate::args::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
-use crate::frame::{Framed, Noise, choice};
-use crate::observed::Observed;
+use crate::frame::{Framed, Noise, term_caps};
 use crate::output::json_lines::JsonLines;
 use crate::output::osnoise_hist::Hist;
 use crate::output::osnoise_top::Top;
 use crate::output::trace::Trace;
 use crate::output::view::View;
+use crate::run::cpus::observed::Observed;
 use crate::rungs;
 use crate::status::{MachineCannot, Status, UsageError};
 use crate::units::to_tsc;
@@ -47,7 +47,7 @@ fn run_top(arguments: &OsnoiseTopArguments) -> Result<Status> {
         }
         false => {
             let mut top = Top::new(arguments);
-            if !top.draws() || !choice::can_show() {
+            if !top.draws() || !term_caps::can_show() {
                 return run_with(&arguments.common, &mut top);
             }
             let mut result = top.silent();

@@ -12,17 +12,17 @@ use vmnoise_workload::idle;
 use vmnoise_workload::timer::{Config, Senses, Timer, TimerSteps};
 
 use super::conduct::{FOREVER_NS, Machine, Plan, Prepared, conduct};
-use super::outputs::Claimed;
 use super::{polling_group, steal};
 use crate::args::{
     DmaLatency, Exports, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
     TimerlatTopArguments,
 };
-use crate::frame::{Framed, Wakeups, choice};
+use crate::frame::{Framed, Wakeups, term_caps};
 use crate::output::timerlat::hist::Hist;
 use crate::output::timerlat::top::Top;
 use crate::output::trace::Trace;
 use crate::output::view::View;
+use crate::run::files::Claimed;
 use crate::rungs;
 use crate::say;
 use crate::status::{MachineCannot, Status, UsageError};
@@ -69,7 +69,7 @@ fn run_top(arguments: &TimerlatTopArguments) -> Result<Status> {
     };
     let claimed = claim(&arguments.exports, &arguments.common)?;
     let mut top = Top::new(arguments);
-    if !top.draws() || !choice::can_show() {
+    if !top.draws() || !term_caps::can_show() {
         return run_with(&arguments.common, stops, &claimed, &mut top);
     }
     let mut result = top.silent();

@@ -8,7 +8,7 @@ use vmnoise_explain::{Budget, Summary, TraceLine, Wakeup};
 use super::Source;
 use super::live::Live;
 use crate::output::view::{Period, View};
-use crate::recent_trace::RecentTrace;
+use crate::run::recent_trace::RecentTrace;
 
 /// Shows a run as a frame, and its result as `result` does.
 pub struct Framed<'a> {

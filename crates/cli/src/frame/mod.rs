@@ -3,7 +3,6 @@
 //! A command says what it shows by a [`Source`]; the rest is the same for all. The frame is
 //! read and drawn on by the thread that drains events, between two drains.
 
-pub mod choice;
 mod draw;
 #[cfg(test)]
 mod fixtures;
@@ -17,6 +16,7 @@ mod model;
 mod noise;
 mod screen;
 mod snapshot;
+pub mod term_caps;
 mod unasked;
 mod vcpus;
 mod wakeups;

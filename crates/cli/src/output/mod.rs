@@ -24,7 +24,6 @@ mod table;
 pub mod text;
 pub mod timerlat;
 pub mod trace;
-pub mod trace_line;
 pub mod view;
 pub mod vm_list;
 

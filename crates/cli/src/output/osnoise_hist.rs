@@ -10,7 +10,7 @@ use vmnoise_explain::{Budget, LinearHistogram, Summary};
 use super::view::{Meanwhile, Period, View};
 use super::{cells, honesty, rtla, stop, text};
 use crate::args::OsnoiseHistArguments;
-use crate::recent_trace::RecentTrace;
+use crate::run::recent_trace::RecentTrace;
 
 /// Collects the gaps of a run.
 #[derive(Debug)]

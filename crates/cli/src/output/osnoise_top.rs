@@ -11,7 +11,7 @@ use super::view::{Meanwhile, Period, View};
 use super::{fed, honesty, rtla, screen, stop, text};
 use crate::args::OsnoiseTopArguments;
 use crate::output::format::Format;
-use crate::recent_trace::RecentTrace;
+use crate::run::recent_trace::RecentTrace;
 
 /// Parts of the longest gap that are shown while the run goes on.
 const LIVE_PARTS: usize = 8;

@@ -8,8 +8,9 @@ use vmnoise_explain::{Summary, TraceLine};
 use super::stream::Stream;
 use super::timerlat::analysis;
 use super::view::{Meanwhile, Period, View};
-use super::{honesty, stop, trace_line};
-use crate::recent_trace::RecentTrace;
+use super::{honesty, stop};
+use crate::run::recent_trace::RecentTrace;
+use crate::run::trace_line;
 
 /// What is told of that which stopped a run; empty if nothing did.
 type Analysis = fn(&RunFacts, &Summary, &RecentTrace) -> String;

@@ -7,7 +7,7 @@ use vmnoise_events::{RunFacts, Share};
 use vmnoise_explain::{Budget, Explainer, PeriodLine, Summary, TraceLine, Wakeup, WorstGap};
 
 use crate::output::format::Format;
-use crate::recent_trace::RecentTrace;
+use crate::run::recent_trace::RecentTrace;
 use crate::say;
 use crate::units::human;
 

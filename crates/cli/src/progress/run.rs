@@ -8,7 +8,7 @@ use vmnoise_explain::{Budget, Summary, TraceLine, Wakeup};
 
 use super::line::Line;
 use crate::output::view::{Meanwhile, Period, View};
-use crate::recent_trace::RecentTrace;
+use crate::run::recent_trace::RecentTrace;
 use crate::units::rough;
 
 /// Runs that nobody gave a length are planned for a year.

@@ -11,10 +11,10 @@ mod target;
 
 use anyhow::Result;
 
-use super::outputs::Claimed;
 use super::replay::{Replayed, tell_ending};
 use crate::args::ExportArguments;
 use crate::progress;
+use crate::run::files::Claimed;
 use crate::status::Status;
 use input::Input;
 

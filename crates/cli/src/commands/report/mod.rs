@@ -12,11 +12,11 @@ use vmnoise_recording::Ending;
 use vmnoise_report::{Page, Refused, Resolved, Run, Scenes};
 
 use super::join::{Recording, may_be_pair};
-use super::outputs::{self, Claimed, is_same};
 use super::replay::Replayed;
 use crate::args::ReportArguments;
 use crate::output;
 use crate::progress;
+use crate::run::files::{self, Claimed, is_same};
 use crate::say;
 use crate::status::Status;
 
@@ -101,7 +101,7 @@ fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> 
     };
     let page = page.render()?;
     let path = &arguments.output;
-    outputs::write_whole(path, page.as_bytes())
+    files::write_whole(path, page.as_bytes())
         .with_context(|| format!("cannot write the page {}", path.display()))?;
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let told = format!(

@@ -28,7 +28,7 @@ use super::json::Head;
 use super::stream::Stream;
 use super::{honesty, json, screen};
 use crate::args::ExitsHistArguments;
-use crate::feed::FeedReport;
+use crate::feed::sender::FeedReport;
 use crate::frame::{self, Live, Vcpus};
 use crate::output::format::Format;
 use crate::progress::{TimeLine, planned};

@@ -13,7 +13,7 @@ use super::{analysis, budget};
 use crate::args::TimerlatHistArguments;
 use crate::output::view::{Meanwhile, Period, View};
 use crate::output::{fed, honesty, rtla};
-use crate::recent_trace::RecentTrace;
+use crate::run::recent_trace::RecentTrace;
 
 /// Gathers the histograms, and prints them at the end.
 #[derive(Debug)]

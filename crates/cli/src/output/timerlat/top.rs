@@ -14,7 +14,7 @@ use super::{analysis, budget, rtla_table};
 use crate::args::{LatencyFormat, TimerlatTopArguments};
 use crate::output::view::{Meanwhile, Period, View};
 use crate::output::{fed, honesty, json, rtla, screen};
-use crate::recent_trace::RecentTrace;
+use crate::run::recent_trace::RecentTrace;
 
 /// Redraws the table each second on a terminal; prints it once elsewhere.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //! (include/trace/events/osnoise.h), so that what reads those reads ours.
 
 use vmnoise_events::{ActivityKind, Workload};
-use vmnoise_explain::{Context, Noise, Sample, TraceLine};
+use vmnoise_explain::{Context, NamedPart, Noise, Sample, TraceLine};
 
 /// What the columns of a trace are.
 pub fn header(workload: Workload) -> String {
@@ -85,7 +85,7 @@ fn budget(sample: &Sample) -> String {
         .parts
         .iter()
         .map(|part| {
-            let words = format!("{} ns {} {}", part.ns, part.share, super::text::who(part));
+            let words = format!("{} ns {} {}", part.ns, part.share, who(part));
             words.trim_end().to_owned()
         })
         .collect();
@@ -94,6 +94,16 @@ fn budget(sample: &Sample) -> String {
         sample.dur_ns,
         parts.join(" + ")
     )
+}
+
+/// Who took a part; empty where nobody can be named.
+pub fn who(part: &NamedPart) -> String {
+    match (&part.source, part.count) {
+        (None, _) if part.share.is_residual() => "(residual)".into(),
+        (None, _) => String::new(),
+        (Some(name), 0 | 1) => name.to_string(),
+        (Some(name), count) => format!("{name} x{count}"),
+    }
 }
 
 /// `start %llu.%09u duration %llu ns`.

@@ -7,7 +7,7 @@ use vmnoise_tracer::Tracer;
 use vmnoise_tracer::host::{Host, Thread};
 use vmnoise_workload::tsc;
 
-use crate::poller::Poller;
+use crate::run::cpus::poller::Poller;
 use crate::units::to_tsc;
 
 /// Observed threads, no two of which may use the same CPU.

@@ -1,5 +1,9 @@
 //! Carries out actions one after the other, without waiting for a command to end.
 
+pub mod action;
+pub mod saving;
+pub mod shell;
+
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -7,11 +11,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, getppid, kill_process};
 
-use crate::actions::{Action, Receiver};
-use crate::recent_trace::RecentTrace;
-use crate::saving::Saving;
+use self::action::{Action, Receiver};
+use self::saving::Saving;
+use self::shell::Shell;
+use crate::run::recent_trace::RecentTrace;
 use crate::say;
-use crate::shell::Shell;
 
 /// How often a command that is waited for is asked whether it has ended.
 const TICK: Duration = Duration::from_millis(5);
@@ -283,8 +287,8 @@ fn receiver(to: Receiver) -> Result<Pid> {
 
 #[cfg(test)]
 mod tests {
+    use super::action::parse;
     use super::*;
-    use crate::actions::parse;
 
     fn carry_out(actions: &[&str]) -> Result<Outcome> {
         let actions: Vec<Action> = actions.iter().map(|text| parse(text).unwrap()).collect();

@@ -218,7 +218,7 @@ mod tests {
 
     use std::os::unix::net::UnixListener;
 
-    use crate::feed::address::parse;
+    use crate::feed::sender::address::parse;
 
     /// A socket somebody listens on, and a link to it.
     fn pair(kind: &str) -> (tempfile::TempDir, UnixListener, Link) {

@@ -1,6 +1,8 @@
 //! The command line: one definition feeds parsing, help and errors.
 
 mod compare;
+pub mod condition;
+mod exercise_name;
 mod exits;
 mod explain;
 mod export;
@@ -8,10 +10,13 @@ mod later;
 mod manual;
 mod microvm;
 mod osnoise;
+pub mod priority;
+pub mod reason_names;
 mod report;
 mod shared;
 mod timerlat;
 mod times;
+mod unsupported_options;
 
 use clap::{Args, Parser, Subcommand};
 

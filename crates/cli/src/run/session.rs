@@ -8,9 +8,9 @@ use vmnoise_explain::{Budget, Explainer, PeriodLine, Summary};
 use vmnoise_recording::Writer;
 
 use crate::output::view::{OuterSteal, Period, View};
-use crate::recent_trace::{GapKey, RecentTrace};
-use crate::recorder::{Recorded, Recorder};
-use crate::write_behind::WriteBehind;
+use crate::run::recent_trace::{GapKey, RecentTrace};
+use crate::run::recorder::{Recorded, Recorder};
+use crate::run::write_behind::WriteBehind;
 
 /// Takes the events of a live run: explains them, and records them if asked.
 pub struct Session<'a> {
@@ -178,8 +178,8 @@ mod tests {
 
     use super::*;
     use crate::fixtures;
-    use crate::output::trace_line;
-    use crate::recorder;
+    use crate::run::recorder;
+    use crate::run::trace_line;
 
     /// Prints the trace into memory.
     #[derive(Default)]

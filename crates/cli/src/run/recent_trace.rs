@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use vmnoise_events::Workload;
 use vmnoise_explain::{Noise, TraceLine};
 
-use crate::output::trace_line;
+use crate::run::trace_line;
 
 /// About as many as the default buffer of rtla holds for one CPU (1.4 MB).
 const KEPT: usize = 32_768;

@@ -1,6 +1,8 @@
 //! The live loop of `vmnoise exits`: what is counted and told in the kernel goes to the
 //! session, until the run is over.
 
+pub mod vm_finder;
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -9,12 +11,12 @@ use vmnoise_tracer::host::{Host, Vm};
 use vmnoise_tracer::{ClockLook, ExitTracer};
 use vmnoise_workload::tsc;
 
-use crate::exits_session::{ExitsOutcome, ExitsSession};
-use crate::feed::address::FeedAddress;
-use crate::feed::{Feeds, Second};
-use crate::interrupt::Interrupts;
-use crate::loss_news::LossNews;
-use crate::vm_finder::{Found, VmFinder};
+use self::vm_finder::{Found, VmFinder};
+use crate::feed::sender::address::FeedAddress;
+use crate::feed::sender::{Feeds, Second};
+use crate::run::exits_session::{ExitsOutcome, ExitsSession};
+use crate::run::interrupt::Interrupts;
+use crate::run::loss_news::LossNews;
 
 /// Between two drains, and two looks at the clock and at Ctrl-C.
 const TICK: Duration = Duration::from_millis(20);

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use vmnoise_export::{Readers, WholeFile};
 
-use crate::recent_trace::RecentTrace;
-use crate::{interrupt, say};
+use crate::run::interrupt;
+use crate::run::recent_trace::RecentTrace;
+use crate::say;
 
 /// How often it is asked whether the disk has all of it.
 const LOOK: Duration = Duration::from_millis(5);
@@ -37,7 +38,7 @@ pub struct Saving {
 }
 
 impl Saving {
-    /// Begins; `ours` as of [`crate::commands::outputs::claim_trace`].
+    /// Begins; `ours` as of [`crate::run::files::claim_trace`].
     ///
     /// # Errors
     /// If the kernel refuses another thread.

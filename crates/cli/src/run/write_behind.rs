@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::{interrupt, rights};
+use super::interrupt;
+use crate::rights;
 
 /// How often a disk that takes nothing is looked at again.
 const LOOK: Duration = Duration::from_millis(50);

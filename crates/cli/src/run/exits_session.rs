@@ -1,4 +1,4 @@
-//! One path from the events of a run over vCPUs to its output, as [`crate::session`] is
+//! One path from the events of a run over vCPUs to its output, as [`crate::run::session`] is
 //! that of gaps: live and from a recording the same.
 
 use std::time::Duration;
@@ -7,10 +7,10 @@ use vmnoise_events::{Event, HostCulprit, RunFacts, VcpuId};
 use vmnoise_explain::{ExitExplainer, ExitsRun};
 use vmnoise_recording::Writer;
 
-use crate::feed::{Culprits, FeedReport};
+use crate::feed::sender::{Culprits, FeedReport};
 use crate::output::exits::ExitsView;
-use crate::recorder::{Recorded, Recorder};
-use crate::write_behind::WriteBehind;
+use crate::run::recorder::{Recorded, Recorder};
+use crate::run::write_behind::WriteBehind;
 
 /// Takes the events of a run: explains them, shows them, and records them if asked.
 pub struct ExitsSession<'a, 'v> {

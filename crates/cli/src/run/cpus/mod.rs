@@ -1,6 +1,12 @@
 //! The live loop: drains probes and workload from housekeeping CPUs and feeds the
 //! session, until the run is over.
 
+pub mod observed;
+mod outer_steal;
+mod own_stop;
+pub mod poller;
+mod warm_up;
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -9,19 +15,19 @@ use vmnoise_explain::PeriodLine;
 use vmnoise_tracer::{SmiCounts, Tracer};
 use vmnoise_workload::tsc;
 
-use crate::host_feed::HostFeed;
-use crate::interrupt::Interrupts;
-use crate::loss_news::LossNews;
-use crate::outer_steal::OuterSteal;
+use self::outer_steal::OuterSteal;
+use self::own_stop::OwnStop;
+use self::poller::Poller;
+use self::warm_up::Baseline;
+use crate::feed::receiver::HostFeed;
 use crate::output::view::Meanwhile;
-use crate::own_stop::OwnStop;
-use crate::poller::Poller;
 use crate::progress::TimeLine;
-use crate::reaction::OnThreshold;
+use crate::run::interrupt::Interrupts;
+use crate::run::loss_news::LossNews;
+use crate::run::reaction::OnThreshold;
+use crate::run::session::{Outcome, Session};
 use crate::say;
-use crate::session::{Outcome, Session};
 use crate::units::to_tsc;
-use crate::warm_up::Baseline;
 
 /// Drains and clock anchors are this far apart: 50 a second, so that no NTP slope
 /// change goes unseen and no ring fills up.
