@@ -24,17 +24,15 @@ use crate::frame;
 use crate::output::format::Format;
 
 pub use compare::{CompareArguments, CompareFormat};
-pub use exits::{
-    Columns, ExitsArguments, ExitsCommon, ExitsHistArguments, ExitsMode, ExitsTopArguments,
-};
+pub use exits::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments};
 pub use explain::ExplainArguments;
 pub use export::ExportArguments;
 pub use later::Later;
 pub use manual::{CompletionsArguments, ManArguments};
 pub use microvm::MicrovmArguments;
 pub use osnoise::{
-    HistFrame, OsnoiseArguments, OsnoiseCommon, OsnoiseHistArguments, OsnoiseMode,
-    OsnoiseTopArguments, TRACE_FILE,
+    OsnoiseArguments, OsnoiseCommon, OsnoiseHistArguments, OsnoiseMode, OsnoiseTopArguments,
+    TRACE_FILE,
 };
 pub use report::ReportArguments;
 pub use shared::Shared;

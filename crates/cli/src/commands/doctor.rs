@@ -6,9 +6,9 @@ use vmnoise_tracer::host::Host;
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 use vmnoise_workload::{microvm, tsc};
 
-use super::conduct::TSC_CALIBRATION;
 use crate::args::DoctorArguments;
 use crate::feed::receiver::{FeedFrom, Way, rung};
+use crate::run::machine;
 use crate::status::Status;
 use crate::{output, rights, rungs};
 
@@ -21,7 +21,7 @@ pub fn run(arguments: &DoctorArguments) -> Result<Status> {
     };
     let survey: Vec<Rung> = vmnoise_tracer::survey();
     table.extend(survey);
-    let tsc_hz = tsc::calibrate_hz(TSC_CALIBRATION);
+    let tsc_hz = machine::tsc_hz();
     table.push(rungs::of_tsc(tsc::rdtsc_cycles(), tsc_hz));
     let here = Host::here();
     let advance = here.lapic_timer_advance();

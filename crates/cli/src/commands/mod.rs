@@ -1,7 +1,6 @@
 //! One file per command.
 
 pub mod compare;
-mod conduct;
 pub mod doctor;
 mod exercise;
 pub mod exits;
@@ -14,6 +13,7 @@ pub mod osnoise;
 mod polling_group;
 mod replay;
 pub mod report;
+mod shared_run;
 mod steal;
 mod target;
 pub mod timerlat;

@@ -12,11 +12,7 @@ static ASKED: AtomicUsize = AtomicUsize::new(0);
 /// Whether that is counted.
 static IS_CAUGHT: AtomicBool = AtomicBool::new(false);
 
-/// How often the user has asked to end. There is one only where signals are caught.
-#[derive(Debug, Clone)]
-pub struct Interrupts(());
-
-/// Whether the user has asked to end; never where signals are not caught.
+/// Whether the user has asked to end: the result is wanted now. Never where signals are not caught.
 pub fn was_asked() -> bool {
     ASKED.load(Ordering::Relaxed) > 0
 }
@@ -26,16 +22,9 @@ pub fn is_caught() -> bool {
     IS_CAUGHT.load(Ordering::Relaxed)
 }
 
-impl Interrupts {
-    /// The result is wanted now.
-    pub fn asked_to_finish(&self) -> bool {
-        was_asked()
-    }
-
-    /// Even finishing takes too long: print what there is.
-    pub fn asked_to_drop(&self) -> bool {
-        ASKED.load(Ordering::Relaxed) > 1
-    }
+/// Whether even finishing takes too long for the user: what there is is to be printed.
+pub fn was_asked_again() -> bool {
+    ASKED.load(Ordering::Relaxed) > 1
 }
 
 /// Counts SIGINT, SIGTERM and SIGHUP from here on, in a thread of its own. The third
@@ -43,7 +32,7 @@ impl Interrupts {
 ///
 /// # Errors
 /// If the kernel refuses to install the handlers.
-pub fn catch() -> std::io::Result<Interrupts> {
+pub fn catch() -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     // nohup(1) has its programs ignore it.
     if !is_ignored(SIGHUP) {
@@ -58,7 +47,7 @@ pub fn catch() -> std::io::Result<Interrupts> {
         }
     })?;
     IS_CAUGHT.store(true, Ordering::Relaxed);
-    Ok(Interrupts(()))
+    Ok(())
 }
 
 /// Whether whoever started this process wants the signal ignored (`SigIgn` of

@@ -3,21 +3,35 @@
 
 use std::time::Duration;
 
-use vmnoise_events::{Event, RunFacts};
-use vmnoise_explain::{Budget, Explainer, PeriodLine, Summary};
+use anyhow::Result;
+use vmnoise_events::{Event, HostCulprit, RunFacts, VcpuId};
+use vmnoise_explain::{Budget, ExitBudget, PeriodLine, TraceLine, TracedExit, Wakeup};
 use vmnoise_recording::Writer;
 
-use crate::output::view::{OuterSteal, Period, View};
-use crate::run::recent_trace::{GapKey, RecentTrace};
-use crate::run::recorder::{Recorded, Recorder};
-use crate::run::write_behind::WriteBehind;
+use super::explaining::{Explained, Explaining};
+use super::recent_trace::{GapKey, RecentTrace};
+use super::recorder::{Recorded, Recorder};
+use super::shown::Shown;
+use super::view::{OuterSteal, Period, View};
+use super::write_behind::WriteBehind;
+use crate::feed::sender::{Culprits, FeedReport};
 
-/// Takes the events of a live run: explains them, and records them if asked.
+/// Takes the events of a run: explains them, shows them, and records them if asked.
 pub struct Session<'a> {
-    view: &'a mut dyn View,
-    explainer: Explainer,
-    trace: RecentTrace,
+    explaining: Explaining,
+    sinks: Sinks<'a>,
     recorder: Recorder,
+    /// The first and the last clock reading, CLOCK_MONOTONIC in nanoseconds.
+    span_ns: Option<(u64, u64)>,
+    feeds: Vec<FeedReport>,
+}
+
+/// Who hears of what is explained.
+struct Sinks<'a> {
+    shown: Shown<'a>,
+    trace: RecentTrace,
+    /// Where guests are told names.
+    culprits: Option<Culprits>,
     stop_ns: Option<u64>,
     /// The earliest gap, or late wake-up, that hit a limit since that was asked for.
     stop_hit: Option<GapKey>,
@@ -27,31 +41,36 @@ pub struct Session<'a> {
 #[derive(Debug)]
 pub struct Outcome {
     /// The result.
-    pub summary: Summary,
+    pub explained: Explained,
     /// The last lines of the trace, if the view wanted it.
     pub trace: RecentTrace,
+    /// How long it was, by the stream.
+    pub measured: Duration,
+    /// What became of the feeds to guests.
+    pub feeds: Vec<FeedReport>,
     /// The recording, which the disk may not have yet.
     pub recorded: Recorded,
 }
 
 impl<'a> Session<'a> {
-    /// A session for this run; `writer` has the facts already, `view` shows it.
+    /// A session for this run; `writer` has the facts already.
     pub fn new(
         facts: &RunFacts,
         writer: Option<Writer<WriteBehind>>,
-        view: &'a mut dyn View,
+        shown: Shown<'a>,
     ) -> Session<'a> {
-        let explainer = match view.wants_trace() {
-            true => Explainer::with_trace(facts),
-            false => Explainer::new(facts),
-        };
         Session {
-            view,
-            explainer,
-            trace: RecentTrace::of(facts.workload),
+            explaining: Explaining::new(facts, shown.wants_trace()),
+            sinks: Sinks {
+                shown,
+                trace: RecentTrace::of(facts.workload),
+                culprits: None,
+                stop_ns: facts.options.stop_ns,
+                stop_hit: None,
+            },
             recorder: Recorder::new(writer),
-            stop_ns: facts.options.stop_ns,
-            stop_hit: None,
+            span_ns: None,
+            feeds: Vec::new(),
         }
     }
 
@@ -59,37 +78,11 @@ impl<'a> Session<'a> {
     pub fn accept(&mut self, event: &Event) {
         self.recorder.push(event);
         self.tell_recorder();
-        self.explain(|explainer, on_budget| explainer.feed(event, on_budget));
-    }
-
-    fn explain(&mut self, step: impl FnOnce(&mut Explainer, &mut dyn FnMut(&Budget))) {
-        let Session {
-            view,
-            explainer,
-            trace,
-            stop_ns,
-            stop_hit,
-            ..
-        } = self;
-        step(explainer, &mut |budget: &Budget| {
-            view.gap(budget);
-            if stop_ns.is_some_and(|stop_ns| budget.dur_ns >= stop_ns) {
-                let gap = (budget.start_mono_ns, budget.cpu);
-                *stop_hit = Some(stop_hit.map_or(gap, |first| first.min(gap)));
-            }
-        });
-        for wakeup in explainer.take_wakeups() {
-            view.wakeup(&wakeup);
-            if wakeup.hits_limit {
-                let wakeup = (wakeup.expiry_mono_ns, wakeup.cpu);
-                *stop_hit = Some(stop_hit.map_or(wakeup, |first| first.min(wakeup)));
-            }
+        if let Event::Anchor(anchor) = event {
+            let (first_ns, _) = self.span_ns.unwrap_or((anchor.mono_ns, 0));
+            self.span_ns = Some((first_ns, anchor.mono_ns));
         }
-        let lines = explainer.take_trace();
-        if !lines.is_empty() {
-            view.trace(&lines);
-            lines.into_iter().for_each(|line| trace.push(line));
-        }
+        self.explaining.feed(event, &mut self.sinks);
     }
 
     /// Makes sure that what was recorded so far survives the end of this process.
@@ -100,66 +93,140 @@ impl<'a> Session<'a> {
 
     fn tell_recorder(&mut self) {
         if let Some(news) = self.recorder.take_news() {
-            self.view.notice(&news);
+            self.sinks.shown.notice(&news);
         }
     }
 
     /// What shows the run.
-    pub fn view(&mut self) -> &mut dyn View {
-        self.view
+    pub fn shown(&mut self) -> &mut Shown<'a> {
+        &mut self.sinks.shown
     }
 
     /// Whether a limit was hit since the last call: that of a whole period, or that of a
     /// gap, with which the trace to be saved then ends.
     pub fn take_limit_hit(&mut self, of_period: bool) -> bool {
-        let gap = self.stop_hit.take();
+        let gap = self.sinks.stop_hit.take();
         let hit = of_period || gap.is_some();
         if hit {
-            self.trace.save_up_to(gap);
+            self.sinks.trace.save_up_to(gap);
         }
         hit
     }
 
     /// The last lines of the trace so far.
     pub fn recent_trace(&self) -> &RecentTrace {
-        &self.trace
+        &self.sinks.trace
     }
 
-    /// A period is over: shows what [`Self::take_period`] gave.
-    pub fn show_period(
-        &mut self,
-        since_start: Duration,
-        lines: &[PeriodLine],
-        outer_steal: &OuterSteal,
-    ) {
-        self.view.period(&Period {
-            since_start,
-            lines,
-            outer_steal,
-            longest: self.explainer.longest_so_far(),
-            explainer: &self.explainer,
-        });
+    /// A period is over: shows it. Returns what it took from each CPU, where CPUs are measured.
+    pub fn period(&mut self, since_start: Duration, outer_steal: &OuterSteal) -> Vec<PeriodLine> {
+        let measured = self.measured();
+        let shown = &mut self.sinks.shown;
+        match &mut self.explaining {
+            Explaining::Cpus(explainer) => {
+                let lines = explainer.take_period();
+                let period = Period {
+                    since_start,
+                    lines: &lines,
+                    outer_steal,
+                    longest: explainer.longest_so_far(),
+                    explainer,
+                };
+                shown.tell(|view| view.period(&period));
+                lines
+            }
+            Explaining::Vcpus(explainer) => {
+                shown.tell(|view| view.exits_so_far(measured, explainer));
+                Vec::new()
+            }
+        }
     }
 
-    /// What happened on each CPU since the last call.
-    pub fn take_period(&mut self) -> Vec<PeriodLine> {
-        self.explainer.take_period()
+    /// Sums up who takes each vCPU's time, for [`Self::culprits`].
+    pub fn sum_culprits(&mut self) {
+        self.sinks.culprits = Some(Culprits::default());
+    }
+
+    /// Who took this vCPU's time so far, the most expensive first.
+    pub fn culprits(&self, vcpu: VcpuId) -> Vec<HostCulprit> {
+        let culprits = self.sinks.culprits.iter();
+        let named = culprits.flat_map(|sums| sums.of(vcpu, |id| self.explaining.source_name(id)));
+        named.collect()
+    }
+
+    /// Takes what became of the feeds.
+    pub fn report_feeds(&mut self, feeds: Vec<FeedReport>) {
+        self.feeds = feeds;
+    }
+
+    fn measured(&self) -> Duration {
+        let (first_ns, last_ns) = self.span_ns.unwrap_or_default();
+        Duration::from_nanos(last_ns.saturating_sub(first_ns))
     }
 
     /// Sums up, and hands the end of the recording over.
     pub fn finish(mut self) -> Outcome {
-        self.explain(Explainer::run_out);
-        let summary = self.explainer.finish();
-        let stopped_by = summary.stopped_by.as_ref();
-        let stopped_by = stopped_by.map(|gap| (gap.start_mono_ns, gap.cpu));
-        let wakeups = summary.wakeups.as_ref();
-        let late = wakeups.and_then(|wakeups| wakeups.stopped_by.as_ref());
-        let stopped_by = stopped_by.or(late.map(|late| (late.expiry_mono_ns, late.cpu)));
-        self.trace.save_up_to(stopped_by);
+        let measured = self.measured();
+        self.explaining.run_out(&mut self.sinks);
+        let explained = self.explaining.finish();
+        let mut trace = self.sinks.trace;
+        trace.save_up_to(explained.stopped_by());
         Outcome {
-            summary,
-            trace: self.trace,
+            explained,
+            trace,
+            measured,
+            feeds: self.feeds,
             recorded: self.recorder.finish(),
+        }
+    }
+}
+
+impl Sinks<'_> {
+    fn hit_limit(&mut self, key: GapKey) {
+        self.stop_hit = Some(self.stop_hit.map_or(key, |first| first.min(key)));
+    }
+}
+
+impl View for Sinks<'_> {
+    fn gap(&mut self, gap: &Budget) {
+        self.shown.tell(|view| view.gap(gap));
+        if self.stop_ns.is_some_and(|stop_ns| gap.dur_ns >= stop_ns) {
+            self.hit_limit((gap.start_mono_ns, gap.cpu));
+        }
+    }
+
+    fn wakeup(&mut self, wakeup: &Wakeup) {
+        self.shown.tell(|view| view.wakeup(wakeup));
+        if wakeup.hits_limit {
+            self.hit_limit((wakeup.expiry_mono_ns, wakeup.cpu));
+        }
+    }
+
+    fn exit(&mut self, exit: &ExitBudget) {
+        if let Some(culprits) = &mut self.culprits {
+            culprits.add(exit);
+        }
+    }
+
+    fn trace(&mut self, lines: &[TraceLine]) {
+        self.shown.tell(|view| view.trace(lines));
+        lines.iter().for_each(|line| self.trace.push(line.clone()));
+    }
+
+    fn traced_exits(&mut self, exits: &[TracedExit]) {
+        self.shown.tell(|view| view.traced_exits(exits));
+    }
+}
+
+impl Outcome {
+    /// Prints it.
+    ///
+    /// # Errors
+    /// If stdout cannot be written.
+    pub fn print(&self, facts: &RunFacts, view: &mut dyn View) -> Result<()> {
+        match &self.explained {
+            Explained::Cpus(summary) => view.finish(facts, summary, &self.trace),
+            Explained::Vcpus(run) => view.finish_exits(facts, self.measured, run, &self.feeds),
         }
     }
 }
@@ -173,7 +240,6 @@ mod tests {
     use vmnoise_events::{
         Activity, ActivityKind, Anchor, Finish, FinishReason, Gap, Source, SourceId,
     };
-    use vmnoise_explain::TraceLine;
     use vmnoise_recording::Reader;
 
     use super::*;
@@ -189,13 +255,8 @@ mod tests {
         fn wants_trace(&self) -> bool {
             true
         }
-        fn begin(&mut self, _facts: &RunFacts) {}
         fn trace(&mut self, lines: &[TraceLine]) {
             self.0.extend(lines.iter().map(trace_line::render));
-        }
-        fn period(&mut self, _period: &Period<'_>) {}
-        fn finish(&mut self, _: &RunFacts, _: &Summary, _: &RecentTrace) -> anyhow::Result<()> {
-            Ok(())
         }
     }
 
@@ -260,7 +321,7 @@ mod tests {
             let path = folder.path().join("run.vmn");
             let writer = recorder::begin(File::create(&path).unwrap(), &facts).unwrap();
             let mut live = Memory::default();
-            let mut session = Session::new(&facts, Some(writer), &mut live);
+            let mut session = Session::new(&facts, Some(writer), Shown::new(&mut live, None));
             let mut events = events();
             if finish {
                 events.push(Event::Finish(Finish {
@@ -274,7 +335,7 @@ mod tests {
             let mut reader = Reader::open(&path).unwrap();
             let facts = reader.facts().clone();
             let mut replayed = Memory::default();
-            let mut session = Session::new(&facts, None, &mut replayed);
+            let mut session = Session::new(&facts, None, Shown::new(&mut replayed, None));
             reader.for_each(&mut |event| session.accept(event)).unwrap();
             session.finish();
             assert_eq!(live.0, replayed.0);
@@ -297,7 +358,7 @@ mod tests {
         let mut facts = fixtures::facts();
         facts.options.stop_ns = Some(50_000);
         let mut view = Memory::default();
-        let mut session = Session::new(&facts, None, &mut view);
+        let mut session = Session::new(&facts, None, Shown::new(&mut view, None));
         let mut events = events();
         events.push(Event::Finish(Finish {
             reason: FinishReason::Stop,

@@ -1,0 +1,17 @@
+//! What the options that are shared ask of a run.
+
+use crate::args::Shared;
+use crate::rights::Work;
+use crate::run::Run;
+
+/// All but its trace.
+pub fn of(shared: &Shared) -> Run {
+    Run {
+        output: shared.output.clone(),
+        on_threshold: shared.on_threshold.clone(),
+        on_end: shared.on_end.clone(),
+        user: shared.user.clone(),
+        works: vec![Work::Measure],
+        ..Run::default()
+    }
+}
