@@ -5,7 +5,7 @@ use anyhow::Result;
 use vmnoise_events::{RunFacts, Workload};
 
 use super::join;
-use super::replay::{name_file, read, tell_ending};
+use super::replay::Recording;
 use crate::args::{ExplainArguments, LatencyFormat};
 use crate::output::exits::{ExitsView, Layout};
 use crate::output::format::Format;
@@ -24,19 +24,20 @@ pub fn run(arguments: &ExplainArguments) -> Result<Status> {
     if let Some(host) = &arguments.host {
         return join::run(arguments, host);
     }
-    let path = &arguments.recording;
     if arguments.trace {
         progress::none();
     }
-    let reader = progress::open(path).map_err(|error| name_file(error, path))?;
-    let facts = reader.facts().clone();
+    let mut recording = Recording::open(&arguments.recording)?;
+    let facts = recording.facts.clone();
     let mut view = view(arguments, &facts);
     view.begin(&facts);
     let mut session = Session::new(&facts, None, Shown::new(&mut *view, None));
-    let ending = read(reader, &mut |event| session.accept(event));
+    recording.each(|event| {
+        session.accept(event);
+        Ok(())
+    })?;
     session.finish().print(&facts, &mut *view)?;
-    tell_ending(ending, path)?;
-    Ok(Status::Ok)
+    Ok(recording.tell())
 }
 
 fn view(arguments: &ExplainArguments, facts: &RunFacts) -> Box<dyn View> {

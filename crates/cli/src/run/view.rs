@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use vmnoise_events::RunFacts;
+use vmnoise_events::{Event, RunFacts};
 use vmnoise_explain::{
     Budget, ExitBudget, ExitExplainer, ExitsRun, Explainer, PeriodLine, Summary, TraceLine,
     TracedExit, Wakeup, WorstGap,
@@ -53,6 +53,8 @@ pub trait View {
     }
     /// The workload measures from here on.
     fn begin(&mut self, _facts: &RunFacts) {}
+    /// An event of a recording that is about to be explained.
+    fn event(&mut self, _event: &Event) {}
     /// A gap was explained.
     fn gap(&mut self, _gap: &Budget) {}
     /// A wake-up of a periodic task was explained.
