@@ -14,7 +14,6 @@ mod output;
 mod progress;
 mod rights;
 mod run;
-mod rungs;
 mod say;
 mod status;
 mod units;

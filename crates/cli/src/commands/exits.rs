@@ -16,10 +16,9 @@ use crate::output::format::Format;
 use crate::output::vm_list;
 use crate::rights::{self, Work};
 use crate::run::machine::{self, Machine};
-use crate::run::vcpus::{Vcpus, is_called};
+use crate::run::vcpus::{Vcpus, is_called, probe_status};
 use crate::run::view::{Frame, Meanwhile, View};
 use crate::run::{FOREVER_NS, Run, run_measurement};
-use crate::rungs;
 use crate::say;
 use crate::status::{MachineCannot, Status, UsageError};
 
@@ -106,9 +105,9 @@ fn set_up(
         .expect(vms.clone())
         .context("naming the vCPUs to BPF")?;
     tracer.attach().context("attaching the BPF programs")?;
-    let mut rungs = rungs::of_exits(&tracer);
+    let mut rungs = probe_status::of_exits(&tracer);
     if arguments.output.is_some() {
-        rungs.push(rungs::of_clocks(&tracer));
+        rungs.push(probe_status::of_clocks(&tracer));
     }
     let options = Options {
         duration_ns: arguments.duration.unwrap_or(FOREVER_NS),

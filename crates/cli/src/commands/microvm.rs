@@ -16,11 +16,11 @@ use crate::frame::{self, Noise, term_caps};
 use crate::output::format::Format;
 use crate::output::summary_view::{Final, Lines};
 use crate::rights::Work;
+use crate::run::cpus::probe_status;
 use crate::run::cpus::set_up::{Plan, Prepared, set_up};
 use crate::run::machine::Machine;
 use crate::run::view::{Frame, View};
 use crate::run::{Run, run_measurement};
-use crate::rungs;
 use crate::status::{MachineCannot, Status};
 use crate::units::to_tsc;
 
@@ -75,7 +75,7 @@ fn prepare(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Pr
             .collect(),
         guest_clock: Some(microvm.clock()),
         steal_clock: microvm.has_steal_clock(),
-        rungs: rungs::of_guest(microvm.has_steal_clock(), &microvm.clock()),
+        rungs: probe_status::of_guest(microvm.has_steal_clock(), &microvm.clock()),
         poller: Box::new(microvm),
     })
 }

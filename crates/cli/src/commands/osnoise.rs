@@ -21,11 +21,11 @@ use crate::output::osnoise_hist::Hist;
 use crate::output::osnoise_top::Top;
 use crate::output::trace::Trace;
 use crate::run::cpus::observed::Observed;
+use crate::run::cpus::probe_status;
 use crate::run::cpus::set_up::{Plan, Prepared, set_up};
 use crate::run::machine::Machine;
 use crate::run::view::{Frame, View};
 use crate::run::{FOREVER_NS, Run, run_measurement};
-use crate::rungs;
 use crate::status::{MachineCannot, Status, UsageError};
 use crate::units::to_tsc;
 
@@ -107,7 +107,7 @@ fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result
         threads: observed.threads(),
         guest_clock: None,
         steal_clock: false,
-        rungs: vec![rungs::of_observed()],
+        rungs: vec![probe_status::of_observed()],
         poller: Box::new(observed),
     })
 }
@@ -140,8 +140,8 @@ fn poll(
         guest_clock: None,
         steal_clock: spin.has_steal_clock(),
         rungs: vec![
-            rungs::of_gap_steal(spin.has_steal_clock()),
-            rungs::of_interference(spin.counts_interference()),
+            probe_status::of_gap_steal(spin.has_steal_clock()),
+            probe_status::of_interference(spin.counts_interference()),
         ],
         poller: Box::new(spin),
     })

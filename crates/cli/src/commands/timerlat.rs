@@ -21,12 +21,12 @@ use crate::output::timerlat::hist::Hist;
 use crate::output::timerlat::top::Top;
 use crate::output::trace::Trace;
 use crate::rights::Work;
+use crate::run::cpus::probe_status;
 use crate::run::cpus::set_up::{Plan, Prepared, set_up};
 use crate::run::files::Claimed;
 use crate::run::machine::Machine;
 use crate::run::view::{Frame, View};
 use crate::run::{FOREVER_NS, Run, run_measurement};
-use crate::rungs;
 use crate::say;
 use crate::status::{MachineCannot, Status, UsageError};
 
@@ -178,15 +178,15 @@ fn wanted_us(latency: DmaLatency) -> Option<i32> {
 /// Holds idle CPUs to a latency for as long as the first is there; the rung says how well.
 fn hold(latency: DmaLatency) -> (Option<idle::DmaLatency>, Rung) {
     let Some(us) = wanted_us(latency) else {
-        return (None, rungs::of_idle(None, "--dma-latency=off"));
+        return (None, probe_status::of_idle(None, "--dma-latency=off"));
     };
     match idle::DmaLatency::hold(us) {
-        Ok(held) => (Some(held), rungs::of_idle(Some(us), "")),
+        Ok(held) => (Some(held), probe_status::of_idle(Some(us), "")),
         Err(error) => {
             say::say(format_args!(
                 "idle CPUs may sleep as deep as they like: {error}"
             ));
-            (None, rungs::of_idle(None, &error.to_string()))
+            (None, probe_status::of_idle(None, &error.to_string()))
         }
     }
 }

@@ -2,7 +2,7 @@
 //! its frames as events. The host is not trusted, and may come and go.
 
 mod link;
-pub mod rung;
+pub mod probe_status;
 mod way;
 
 use std::time::{Duration, Instant};
@@ -27,14 +27,14 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 pub fn open(from: &FeedFrom, machine: &HostFacts) -> Result<(Option<HostFeed>, Option<Rung>)> {
     let Some(way) = Way::find(from, machine) else {
         let has_host = *from == FeedFrom::Auto && machine.hypervisor.is_some();
-        return Ok((None, has_host.then(|| rung::of_none(""))));
+        return Ok((None, has_host.then(|| probe_status::of_none(""))));
     };
     match HostFeed::open(way.clone()) {
         Ok(feed) => Ok((Some(feed), None)),
         // Nobody asked for it.
         Err(error) if *from == FeedFrom::Auto => {
             let why = format!("{way}: {error}");
-            Ok((None, Some(rung::of_none(&why))))
+            Ok((None, Some(probe_status::of_none(&why))))
         }
         Err(error) => Err(error).with_context(|| {
             format!("cannot read the feed {way}; name another with --feed, or --feed none")

@@ -5,6 +5,7 @@ pub mod observed;
 mod outer_steal;
 mod own_stop;
 pub mod poller;
+pub mod probe_status;
 pub mod set_up;
 mod warm_up;
 

@@ -10,11 +10,11 @@ use vmnoise_workload::microvm::GuestClock;
 
 use super::Cpus;
 use super::poller::Poller;
+use super::probe_status;
 use crate::feed::receiver::{self, FeedFrom};
 use crate::run::FOREVER_NS;
 use crate::run::machine::{self, Machine};
 use crate::run::reaction::shell::Shell;
-use crate::rungs;
 use crate::say;
 use crate::status::UsageError;
 
@@ -104,12 +104,15 @@ pub fn set_up(
     facts.rungs.extend([
         smi.rung(),
         clock(here),
-        rungs::of_tsc(facts.rdtsc_cycles, tsc_hz),
+        probe_status::of_tsc(facts.rdtsc_cycles, tsc_hz),
     ]);
     if let Some(feed) = &mut feed {
         feed.hold();
     }
-    let feed_rung = feed.as_ref().map(receiver::rung::of_open).or(no_feed);
+    let feed_rung = feed
+        .as_ref()
+        .map(receiver::probe_status::of_open)
+        .or(no_feed);
     facts.rungs.extend(feed_rung);
     let cpus = Cpus::new(&facts, plan.warm_up, prepared.poller, tracer, smi, feed);
     Ok((facts, cpus))
@@ -143,7 +146,7 @@ fn refuse_to_take_all(
 /// gaps are measured all the same.
 fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<Rung>)> {
     if !plan.options.trace {
-        let rung = rungs::no_witness("none (--no-trace)", "run without --no-trace");
+        let rung = probe_status::no_witness("none (--no-trace)", "run without --no-trace");
         return Ok((None, vec![rung]));
     }
     let scope = match plan.workload {
@@ -156,7 +159,7 @@ fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<Rung>)> {
         Ok(tracer) => Ok((Some(tracer), Vec::new())),
         Err(LoadError::Refused { why, remedy }) => {
             say::say(format_args!("no witness, BPF was refused: {why}; {remedy}"));
-            Ok((None, vec![rungs::no_witness("none", &remedy)]))
+            Ok((None, vec![probe_status::no_witness("none", &remedy)]))
         }
         Err(error) => Err(error).context("loading the BPF programs"),
     }

@@ -1,6 +1,7 @@
 //! What is drained where the exits of vCPUs are counted: what the kernel counts and tells, and what is
 //! found out about its VMs. Guests are told theirs.
 
+pub mod probe_status;
 mod vm_finder;
 
 use std::time::{Duration, Instant};

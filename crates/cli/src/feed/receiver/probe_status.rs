@@ -15,17 +15,14 @@ pub fn of_none(why: &str) -> Rung {
         "" => UNKNOWN.to_owned(),
         why => format!("{why}: {UNKNOWN}"),
     };
-    rung(
-        "none",
-        &limit,
-        "give this guest a virtio-serial port for it (docs/feed.md)",
-    )
+    let remedy = "give this guest a virtio-serial port for it (docs/feed.md)";
+    Rung::limited(PROBE, "none", &limit, remedy)
 }
 
 /// A way in that nobody has looked into.
 pub fn of_way(way: Option<&Way>) -> Rung {
     match way {
-        Some(way) => rung(&way.to_string(), "", ""),
+        Some(way) => Rung::best(PROBE, &way.to_string()),
         None => of_none(""),
     }
 }
@@ -33,21 +30,11 @@ pub fn of_way(way: Option<&Way>) -> Rung {
 /// A feed that is open; it is read before this is asked.
 pub fn of_open(feed: &HostFeed) -> Rung {
     match feed.held() {
-        Some(frame) => rung(&format!("{}, {}", feed.way(), frame.detail.name()), "", ""),
+        Some(frame) => Rung::best(PROBE, &format!("{}, {}", feed.way(), frame.detail.name())),
         None => {
             let limit =
                 format!("the host was silent when the run began: until it speaks {UNKNOWN}");
-            rung(&feed.way().to_string(), &limit, SERVE)
+            Rung::limited(PROBE, &feed.way().to_string(), &limit, SERVE)
         }
-    }
-}
-
-fn rung(rung: &str, limit: &str, remedy: &str) -> Rung {
-    Rung {
-        probe: PROBE.into(),
-        rung: rung.into(),
-        best: limit.is_empty(),
-        limit: limit.into(),
-        remedy: remedy.into(),
     }
 }
