@@ -3,11 +3,9 @@
 //! A command says what it shows by a [`Source`]; the rest is the same for all. The frame is
 //! read and drawn on by the thread that drains events, between two drains.
 
-pub mod choice;
 mod draw;
 #[cfg(test)]
 mod fixtures;
-mod framed;
 mod input;
 mod keys;
 mod list;
@@ -17,22 +15,25 @@ mod model;
 mod noise;
 mod screen;
 mod snapshot;
+pub mod term_caps;
 mod unasked;
 mod vcpus;
 mod wakeups;
 
+use std::time::Duration;
+
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Budget, Wakeup};
+use vmnoise_explain::{Budget, ExitExplainer, Wakeup};
 
-use crate::output::view::Period;
+use crate::run::view::Period;
 
-pub use framed::Framed;
 pub use keys::explained as keys;
-pub use live::Live;
+pub use live::begin;
 pub use noise::Noise;
-pub use snapshot::{Snapshot, Words};
-pub use vcpus::{Vcpus, WORDS as EXITS};
+pub use vcpus::Vcpus;
 pub use wakeups::Wakeups;
+
+use snapshot::{Snapshot, Words};
 
 /// What a command shows.
 pub trait Source {
@@ -42,6 +43,12 @@ pub trait Source {
     fn gap(&mut self, _budget: &Budget) {}
     /// A wake-up of a periodic task was explained.
     fn wakeup(&mut self, _wakeup: &Wakeup) {}
-    /// A period ended: what there is to see now.
-    fn period(&mut self, period: &Period<'_>) -> Snapshot;
+    /// A period of gaps or wake-ups ended: what there is to see now.
+    fn period(&mut self, _period: &Period<'_>) -> Snapshot {
+        Snapshot::default()
+    }
+    /// A period of exits ended: what there is to see now.
+    fn exits_so_far(&mut self, _measured: Duration, _exits: &ExitExplainer) -> Snapshot {
+        Snapshot::default()
+    }
 }

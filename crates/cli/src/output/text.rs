@@ -2,10 +2,11 @@
 //! budgets.
 
 use vmnoise_events::{RunFacts, Workload};
-use vmnoise_explain::{CpuSummary, NamedPart, Summary, WorstGap};
+use vmnoise_explain::{CpuSummary, Summary, WorstGap};
 
 use super::cells::{number, percent, time};
 use super::{fed, honesty, table};
+pub use crate::run::trace_line::who;
 use crate::units::{human, seconds};
 
 /// Sources beyond these are in the JSON.
@@ -186,16 +187,6 @@ pub fn tree(gap: &WorstGap) -> String {
         text += "\n";
     }
     text
-}
-
-/// Who took a part; empty where nobody can be named.
-pub fn who(part: &NamedPart) -> String {
-    match (&part.source, part.count) {
-        (None, _) if part.share.is_residual() => "(residual)".into(),
-        (None, _) => String::new(),
-        (Some(name), 0 | 1) => name.to_string(),
-        (Some(name), count) => format!("{name} x{count}"),
-    }
 }
 
 pub fn periodic(summary: &Summary) -> String {

@@ -12,9 +12,9 @@ use super::document::LatencyDocument;
 use super::exports::Exporter;
 use super::{analysis, budget, rtla_table};
 use crate::args::{LatencyFormat, TimerlatTopArguments};
-use crate::output::view::{Meanwhile, Period, View};
 use crate::output::{fed, honesty, json, rtla, screen};
-use crate::recent_trace::RecentTrace;
+use crate::run::recent_trace::RecentTrace;
+use crate::run::view::{Meanwhile, Period, View};
 
 /// Redraws the table each second on a terminal; prints it once elsewhere.
 #[derive(Debug)]
@@ -52,12 +52,9 @@ impl Top {
         }
     }
 
-    /// The same without a table while the run goes on: a frame is there instead.
-    pub fn silent(self) -> Top {
-        Top {
-            draws: false,
-            ..self
-        }
+    /// Shows no table while the run goes on: a frame is there instead.
+    pub fn be_silent(&mut self) {
+        self.draws = false;
     }
 
     /// Whether the table is shown while the run goes on.
