@@ -28,7 +28,7 @@ const MEGABYTE: u64 = 1_000_000;
 /// Of a file of 1 MB.
 const SMALL_KIB: u64 = 256 << 10;
 /// What a release binary may have of a CPU for it. Who shares the machine adds no CPU time but by
-/// caches that are cold, and the longest had 0.8 s where eight others built: there is room for that.
+/// caches that are cold, and the longest had 0.8 s where many builds shared it: there is room for that.
 const SMALL_TIME: Duration = Duration::from_secs(2);
 
 /// What is done with a recording, in its folder.
