@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use Fact::{Advisories, Bpf, Cgroup2, Debian, Kvm, LoopDisk, Quotas, Root, RtGroups, StealClock};
+use Fact::{
+    Advisories, Bpf, Cgroup2, Debian, IdleStates, Kvm, LoopDisk, Quotas, Root, RtGroups, StealClock,
+};
 
 /// What no package brings. Programs and packages are not among these: CI installs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,7 @@ pub enum Fact {
     Kvm,
     Debian,
     Cgroup2,
+    IdleStates,
     LoopDisk,
     Quotas,
     RtGroups,
@@ -41,7 +44,7 @@ const TIERS: [(&str, &[Fact]); 13] = [
 ];
 
 /// Tests that may skip themselves, and what they need beyond their tier.
-const TESTS: [(&str, Fact); 9] = [
+const TESTS: [(&str, Fact); 10] = [
     ("supply::advisories", Advisories),
     ("kvm::every_fault_that_a_machine_of_others_may_have", Quotas),
     (
@@ -49,6 +52,7 @@ const TESTS: [(&str, Fact); 9] = [
         Cgroup2,
     ),
     ("root::from_a_control_group", Cgroup2),
+    ("root::with_idle_states_that_were_switched_off", IdleStates),
     (
         "root::a_disk_that_hangs_holds_up_neither_the_run_nor_its_result",
         LoopDisk,
@@ -118,6 +122,7 @@ pub fn has(fact: Fact) -> bool {
             std::env::consts::ARCH == "x86_64" && release.lines().any(|line| line == "ID=debian")
         }
         Cgroup2 => file("/proc/self/mounts").contains(" cgroup2 "),
+        IdleStates => Path::new("/sys/devices/system/cpu/cpu1/cpuidle/state0").exists(),
         LoopDisk => {
             let has_ext4 = file("/proc/filesystems")
                 .lines()
