@@ -13,6 +13,7 @@ mod mutations;
 mod npm;
 mod oracle;
 mod parts;
+mod programs;
 mod sbom;
 mod side_by_side;
 mod supply;

@@ -1,6 +1,5 @@
 //! A task and a virtual machine whose names steer a terminal and forge a line, through every
 //! output of every command.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod kvm {
     use std::fs;

@@ -126,7 +126,6 @@ pub fn write_guest(path: &Path) {
 
 /// Writes another recording of the guest: a task on its CPU 0, which is late for each exit
 /// and wakes up in time in between.
-#[allow(dead_code, reason = "few tests join tasks")]
 pub fn write_tasks(path: &Path) {
     let mut facts = facts(Workload::Timer);
     facts.host.kernel = "6.12.9-guest".into();
@@ -146,7 +145,6 @@ pub fn write_tasks(path: &Path) {
 }
 
 /// A wake-up that was due then, and for which the guest ran again only from an instant on.
-#[allow(dead_code, reason = "few tests join tasks")]
 fn activation(expiry_ns: u64, from_ns: u64) -> (u64, Event) {
     let mono_ns = |at_ns: u64| at_ns - HOST_BOOT_NS - GUEST_BOOT_NS;
     let step = |after_ns| Some(mono_ns(from_ns + after_ns));

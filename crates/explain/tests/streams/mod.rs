@@ -1,6 +1,5 @@
 //! What the tests need to build streams by hand. TSC and CLOCK_MONOTONIC are the
 //! same here, so that times can be read off.
-#![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod any_plans;
 pub mod any_scenes;

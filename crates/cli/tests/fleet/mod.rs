@@ -1,10 +1,6 @@
 //! The queries of `docs/data.md` on a data set of 200 hosts, by the engines they are for.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod hosts;
-#[path = "../join_pair/mod.rs"]
-#[allow(dead_code, reason = "only its facts are used")]
-mod join_pair;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
