@@ -43,7 +43,10 @@ const TIERS: [(&str, &[Fact]); 13] = [
 /// Tests that may skip themselves, and what they need beyond their tier.
 const TESTS: [(&str, Fact); 9] = [
     ("supply::advisories", Advisories),
-    ("chaos::kvm::every_fault_that_a_machine_of_others_may_have", Quotas),
+    (
+        "chaos::kvm::every_fault_that_a_machine_of_others_may_have",
+        Quotas,
+    ),
     (
         "osnoise_options::root::a_threaded_group_takes_the_polling_threads_and_any_other_the_process",
         Cgroup2,

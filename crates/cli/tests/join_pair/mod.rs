@@ -356,50 +356,25 @@ fn write(
 
 /// Facts of a machine without a hypervisor that sees everything.
 pub fn facts(workload: Workload) -> RunFacts {
-    RunFacts {
-        tool_version: "test".into(),
-        workload,
-        started_at: "2026-01-01T00:00:00Z".into(),
-        options: Options {
-            cpus: match workload {
-                Workload::Vcpus => vec![],
-                _ => vec![0],
-            },
-            duration_ns: 1_000_000_000,
-            threshold_ns: if workload == Workload::Spin { 1_000 } else { 0 },
-            period_ns: 1_000_000_000,
-            top: 1,
-            trace: true,
-            timer: (workload == Workload::Timer).then_some(TimerOptions {
-                period_ns: 61_000,
-                aligned_ns: None,
-                stop_irq_ns: None,
-                stop_thread_ns: None,
-                dma_latency_us: None,
-            }),
-            ..Options::default()
-        },
-        host: HostFacts {
-            cpu_model: "a CPU".into(),
-            ..HostFacts::default()
-        },
-        clock: ClockFacts::own(ClockSource::Tsc, 1_000_000_000),
-        witnesses: Witnesses {
-            steal_clock: true,
-            ..Witnesses::OF_EXITS
-        },
-        rungs: vec![Rung {
-            probe: match workload {
-                Workload::Vcpus => "exits",
-                _ => "interrupts",
-            }
-            .into(),
-            rung: "tp_btf".into(),
-            best: true,
-            limit: Default::default(),
-            remedy: Default::default(),
-        }],
-        shares_cpu: false,
-        rdtsc_cycles: 25,
-    }
+    let mut facts = fixtures::facts(workload);
+    let (cpus, probe) = match workload {
+        Workload::Vcpus => (vec![], "exits"),
+        _ => (vec![0], "interrupts"),
+    };
+    facts.options.cpus = cpus;
+    facts.options.threshold_ns = if workload == Workload::Spin { 1_000 } else { 0 };
+    facts.options.top = 1;
+    facts.options.timer = (workload == Workload::Timer).then_some(fixtures::timer(61_000));
+    facts.host.cpu_model = "a CPU".into();
+    facts.witnesses.activity_steal = false;
+    facts.witnesses.timer = false;
+    facts.rungs = vec![Rung {
+        probe: probe.into(),
+        rung: "tp_btf".into(),
+        best: true,
+        limit: Default::default(),
+        remedy: Default::default(),
+    }];
+    facts.rdtsc_cycles = 25;
+    facts
 }
