@@ -51,7 +51,7 @@ fn main() -> ExitCode {
 
 /// For daily work: minutes, and no privileges.
 fn check() -> Result<()> {
-    checks::all()?;
+    checks::daily()?;
     tiers::run_units()
 }
 
