@@ -1,4 +1,4 @@
-//! What the tasks promise, and the order of the sources. One program: it is linked once.
+//! What the tasks promise, and the order of the sources.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod circles;

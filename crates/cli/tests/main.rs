@@ -1,5 +1,4 @@
-//! What vmnoise does as a program, and what its documents say of it. One program: it is linked
-//! once, and what recordings are made with is compiled once.
+//! What vmnoise does as a program, and what its documents say of it.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod browser;

@@ -1,5 +1,4 @@
-//! What follows from a stream of events, by hand, by law and by oracle. One program: what the tests
-//! build streams with is compiled once.
+//! What follows from a stream of events, by hand, by law and by oracle.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod laws;

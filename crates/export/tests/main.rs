@@ -1,4 +1,4 @@
-//! The export beside its documents. One program: it is linked once.
+//! The export beside its documents.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod documented;

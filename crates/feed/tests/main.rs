@@ -1,4 +1,4 @@
-//! The bytes of the feed: their format, the corpus, and any others. One program: it is linked once.
+//! The bytes of the feed: their format, the corpus, and any others.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod common;

@@ -1,4 +1,4 @@
-//! The search for inputs that break something, and what it ever found. One program: it is linked once.
+//! The search for inputs that break something, and what it ever found.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod corpus;

@@ -1,5 +1,4 @@
-//! Known causes, and what the built binary says of them. One program: it is linked once. Each test
-//! is of a tier that needs something of its machine.
+//! Known causes, and what the built binary says of them.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod altered;

@@ -1,5 +1,4 @@
-//! The recording as bytes: written, read back, damaged, and made by strangers. One program: it is
-//! linked once.
+//! The recording as bytes: written, read back, damaged, and made by strangers.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod any;

@@ -1,4 +1,4 @@
-//! The workloads on this machine. One program: it is linked once.
+//! The workloads on this machine.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod common;
