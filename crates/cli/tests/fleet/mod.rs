@@ -88,12 +88,12 @@ mod lab_full {
     mod engines {
         #[test]
         fn polars_answers_as_planned() {
-            crate::answers_as_planned("polars");
+            crate::fleet::answers_as_planned("polars");
         }
 
         #[test]
         fn pyspark_answers_as_planned() {
-            crate::answers_as_planned("PySpark");
+            crate::fleet::answers_as_planned("PySpark");
         }
     }
 }

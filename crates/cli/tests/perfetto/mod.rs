@@ -12,6 +12,8 @@ use std::process::Command;
 use serde::Deserialize;
 use tempfile::TempDir;
 
+use crate::join_pair;
+
 #[derive(Debug, Deserialize)]
 struct Track {
     path: Vec<String>,
