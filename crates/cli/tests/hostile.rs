@@ -1,9 +1,5 @@
 //! A task and a virtual machine whose names steer a terminal and forge a line, through every
 //! output of every command.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-#[allow(dead_code)] // Only its recordings are needed.
-mod join_pair;
 
 mod kvm {
     use std::ffi::OsString;
@@ -77,7 +73,7 @@ mod kvm {
     /// A VM that goes by the name on the command line of its VMM, which is far longer than a task's.
     fn named_vm(cpu: u32) -> Process {
         let name = format!("{HOSTILE}\u{2028}{}", "x".repeat(300));
-        let this = "kvm::is_a_vmm_if_it_is_told_to";
+        let this = "hostile::kvm::is_a_vmm_if_it_is_told_to";
         let child = Command::new(std::env::current_exe().unwrap())
             .arg0("qemu-system-x86_64")
             // All that follows `--` would be names of tests, too.

@@ -1,6 +1,5 @@
 //! Nobody polls for a program that cannot end it any more: its terminal takes nothing, or its
 //! first thread is held.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod root {
     use std::fs;

@@ -1,16 +1,12 @@
 //! What a slip of the hand must not cost: a recording that is its own output, a result whose file
 //! has no room, the same recording twice.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-#[allow(dead_code)] // Of the pair only one side is wanted here.
-mod join_pair;
-#[allow(dead_code)]
-mod many_gaps;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
+
+use crate::{join_pair, many_gaps};
 
 /// A recording of gaps and one of timers, in a folder of their own.
 fn folder() -> TempDir {

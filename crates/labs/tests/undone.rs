@@ -1,6 +1,5 @@
 //! Nothing stays behind, however a run ends: neither in the kernel, nor in its settings,
 //! nor with those who started it.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod root {
     use std::path::Path;

@@ -15,8 +15,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vmnoise_tracer::host::Host;
 
-use crate::beside::Exits;
-use crate::vms::{come_and_go, vmnoise};
+use super::beside::Exits;
+use super::vms::{come_and_go, vmnoise};
 
 /// Open on this machine, beside what is open anyway.
 const FILES: usize = 20_000;

@@ -10,8 +10,8 @@ use serde_json::Value;
 use vmnoise_events::{Event, ReasonTotals, Source, Vcpu, VcpuTotals};
 use vmnoise_recording::{Ending, Reader};
 
-use crate::beside::Exits;
-use crate::vms::{Gone, come_and_go};
+use super::beside::Exits;
+use super::vms::{Gone, come_and_go};
 
 /// Of the table of `vmnoise exits`, where no VM runs as it starts.
 const PLACES: usize = 256;

@@ -1,19 +1,11 @@
 //! Recordings from strangers: whatever a file holds, or two that are joined, each command stays within so much
 //! memory, and says nothing impossible (docs/reliability.md).
-//! `cargo test -p vmnoise --test bombs -- --nocapture` prints what it measures.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+//! `cargo test -p vmnoise --test all bombs:: -- --nocapture` prints what it measures.
 
-#[allow(dead_code)] // Only its facts are needed.
-mod join_pair;
-#[path = "bombs/made.rs"]
 mod made;
-#[path = "bombs/nonsense.rs"]
 mod nonsense;
-#[path = "bombs/pairs.rs"]
 mod pairs;
-#[path = "bombs/printed.rs"]
 mod printed;
-#[path = "bombs/run.rs"]
 mod run;
 
 use std::path::Path;
@@ -231,7 +223,7 @@ fn assert_time_grows_with_the_size(it: &dyn Handed, times: u64, most_kib: u64) {
 
 mod lab_full {
     mod files {
-        use crate::*;
+        use super::super::*;
 
         #[test]
         fn time_grows_with_the_size() {

@@ -1,6 +1,5 @@
 //! What vmnoise may still do while it works: by what the kernel says of each of its threads, and by
 //! what it answers them.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod call;
 mod status;
