@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::times::{duration, warm_up};
-use crate::args::unsupported_options::ForeignOptions;
+use crate::args::unsupported_options::UnsupportedOptions;
 use crate::rights::account::{self, Account};
 use crate::run::reaction::action::{self, Action};
 
@@ -38,7 +38,7 @@ pub struct Shared {
     #[arg(long, value_name = "NAME", value_parser = account::parse)]
     pub user: Option<Account>,
     #[command(flatten)]
-    pub foreign: ForeignOptions,
+    pub unsupported: UnsupportedOptions,
     /// Record everything that is seen to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -9,7 +9,7 @@ use vmnoise_events::Policy;
 use super::Shared;
 use super::priority;
 use super::times::{MS, threshold, within};
-use crate::args::unsupported_options::ForeignTimerOptions;
+use crate::args::unsupported_options::UnsupportedTimerOptions;
 use crate::feed::receiver::FeedFrom;
 use crate::frame;
 use crate::output::format::HistFrame;
@@ -93,7 +93,7 @@ pub struct TimerlatCommon {
     #[arg(long, conflicts_with = "irq")]
     pub no_trace: bool,
     #[command(flatten)]
-    pub foreign: ForeignTimerOptions,
+    pub unsupported: UnsupportedTimerOptions,
 }
 
 impl TimerlatCommon {

@@ -61,7 +61,7 @@ fn run_with(
     frame: Option<Frame>,
 ) -> Result<Status> {
     let shared = &arguments.shared;
-    shared.foreign.refuse()?;
+    shared.unsupported.refuse()?;
     let cgroup = polling_group::enter(shared)?;
     let machine = Machine::read()?;
     let threads = target::threads(arguments)?;

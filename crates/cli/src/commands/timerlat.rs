@@ -111,8 +111,8 @@ fn run_with(
     frame: Option<Frame>,
 ) -> Result<Status> {
     let shared = &arguments.shared;
-    shared.foreign.refuse()?;
-    arguments.foreign.refuse()?;
+    shared.unsupported.refuse()?;
+    arguments.unsupported.refuse()?;
     if !shared.on_threshold.is_empty() && stops.irq_ns.or(stops.thread_ns).is_none() {
         let error = "--on-threshold waits for a limit: name one with -i, -T or -a";
         return Err(UsageError(error.into()).into());

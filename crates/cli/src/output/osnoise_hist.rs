@@ -7,7 +7,7 @@ use anyhow::Result;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{Budget, LinearHistogram, Summary};
 
-use super::{cells, honesty, rtla, stop, text};
+use super::{caveats, cells, rtla, stop, text};
 use crate::args::OsnoiseHistArguments;
 use crate::run::recent_trace::RecentTrace;
 use crate::run::view::{Meanwhile, View};
@@ -64,7 +64,7 @@ impl View for Hist {
             out += &format!(
                 "\n{}\n{}",
                 text::periodic(summary),
-                honesty::render(facts, summary)
+                caveats::render(facts, summary)
             );
         }
         super::write(out.as_bytes())

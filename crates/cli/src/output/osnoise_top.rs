@@ -7,7 +7,7 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::{Summary, WorstGap};
 
 use super::osnoise_table::OsnoiseTable;
-use super::{fed, honesty, rtla, screen, stop, text};
+use super::{caveats, fed, rtla, screen, stop, text};
 use crate::args::OsnoiseTopArguments;
 use crate::output::format::Format;
 use crate::run::recent_trace::RecentTrace;
@@ -91,7 +91,7 @@ impl View for Top {
         out += &format!(
             "\n{}\n{}",
             text::periodic(summary),
-            honesty::render(facts, summary)
+            caveats::render(facts, summary)
         );
         match self.draws() {
             true => super::write(screen::redrawn(&out).as_bytes()),

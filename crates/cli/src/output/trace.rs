@@ -7,7 +7,7 @@ use vmnoise_explain::{Summary, TraceLine};
 
 use super::stream::Stream;
 use super::timerlat::analysis;
-use super::{honesty, stop};
+use super::{caveats, stop};
 use crate::run::recent_trace::RecentTrace;
 use crate::run::trace_line;
 use crate::run::view::{Meanwhile, View};
@@ -81,7 +81,7 @@ impl View for Trace {
         if let Some(analysis) = self.analysis {
             end += &analysis(facts, summary, trace);
         }
-        end += &honesty::render(facts, summary);
+        end += &caveats::render(facts, summary);
         super::write(end.as_bytes())
     }
 }

@@ -11,7 +11,7 @@ use super::columns::{Columns, Figures};
 use super::exports::Exporter;
 use super::{analysis, budget};
 use crate::args::TimerlatHistArguments;
-use crate::output::{fed, honesty, rtla};
+use crate::output::{caveats, fed, rtla};
 use crate::run::recent_trace::RecentTrace;
 use crate::run::view::{Meanwhile, View};
 
@@ -180,7 +180,7 @@ impl View for Hist {
                 .as_ref()
                 .map_or_else(String::new, budget::sums);
             out += &fed::render(summary);
-            out += &format!("\n{}", honesty::render(facts, summary));
+            out += &format!("\n{}", caveats::render(facts, summary));
         }
         let exported = self.exporter.finish(facts, summary, &self.columns);
         out.extend(exported.iter().map(String::as_str));

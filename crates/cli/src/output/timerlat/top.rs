@@ -12,7 +12,7 @@ use super::document::LatencyDocument;
 use super::exports::Exporter;
 use super::{analysis, budget, rtla_table};
 use crate::args::{LatencyFormat, TimerlatTopArguments};
-use crate::output::{fed, honesty, json, rtla, screen};
+use crate::output::{caveats, fed, json, rtla, screen};
 use crate::run::recent_trace::RecentTrace;
 use crate::run::view::{Meanwhile, Period, View};
 
@@ -92,7 +92,7 @@ impl Top {
             out += &budget::sums(wakeups);
         }
         out += &fed::render(summary);
-        out + &format!("\n{}", honesty::render(facts, summary))
+        out + &format!("\n{}", caveats::render(facts, summary))
     }
 }
 
