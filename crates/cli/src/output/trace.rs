@@ -8,9 +8,7 @@ use vmnoise_explain::{Summary, TraceLine};
 use super::stream::Stream;
 use super::timerlat::analysis;
 use super::{caveats, stop};
-use crate::run::recent_trace::RecentTrace;
-use crate::run::trace_line;
-use crate::run::view::{Meanwhile, View};
+use crate::run::{Meanwhile, RecentTrace, View, trace_line};
 
 /// What is told of that which stopped a run; empty if nothing did.
 type Analysis = fn(&RunFacts, &Summary, &RecentTrace) -> String;

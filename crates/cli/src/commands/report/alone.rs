@@ -12,7 +12,7 @@ use super::{Read, ended, sentences, with_left_out};
 use crate::commands::replay::Recording;
 use crate::output::caveats;
 use crate::output::exits::without_probes;
-use crate::run::explaining::{Explained, Explaining};
+use crate::run::{Explained, Explaining};
 use crate::say;
 
 /// Explains it. What ran inside the longest gaps is found out in a second pass; the longest

@@ -10,7 +10,7 @@ use super::gatherer::{Gatherer, scenes};
 use super::{Read, ended, sentences, with_left_out};
 use crate::commands::join::{Both, Step};
 use crate::output::join::{Joined, caveats};
-use crate::run::view::View;
+use crate::run::View;
 use crate::say;
 
 /// Joins them.

@@ -4,7 +4,7 @@ use vmnoise_events::LossKind;
 use vmnoise_explain::ExitsRun;
 
 use crate::output::caveats::{HEADING, by_kind, late, probes, unbounded_kvm};
-use crate::run::view::FeedReport;
+use crate::run::FeedReport;
 use crate::units::human;
 
 /// How a run was witnessed, what is missing, and what guests were told.

@@ -30,7 +30,7 @@ pub use self::top::largest;
 use super::stream::Stream;
 use super::{json, screen};
 use crate::output::format::Format;
-use crate::run::view::{FeedReport, Meanwhile, View};
+use crate::run::{FeedReport, Meanwhile, View};
 
 /// How exits are shown.
 #[derive(Debug, Clone, Copy)]

@@ -25,6 +25,7 @@ use super::loss_news::LossNews;
 use super::measure::{SUBMIT_SLACK_NS, Source, TICK};
 use super::session::Session;
 use crate::feed::receiver::HostFeed;
+use crate::rights::Work;
 use crate::say;
 use crate::units::to_tsc;
 
@@ -56,6 +57,10 @@ pub struct Cpus {
 }
 
 impl Source for Cpus {
+    fn works(&self) -> Vec<Work> {
+        vec![Work::Measure]
+    }
+
     fn start(&mut self, session: &mut Session<'_>) -> Result<Option<Instant>> {
         if self.tracer.is_none() {
             self.own_stop = Some(OwnStop::watch().context("catching the end of a stop")?);
@@ -129,32 +134,6 @@ impl Source for Cpus {
 }
 
 impl Cpus {
-    /// Takes over what was set up, for the run of these facts.
-    fn new(
-        facts: &RunFacts,
-        warm_up: Duration,
-        poller: Box<dyn Poller>,
-        tracer: Option<Tracer>,
-        smi: SmiCounts,
-        feed: Option<HostFeed>,
-    ) -> Cpus {
-        Cpus {
-            outer_steal: OuterSteal::begin(&facts.options.cpus, tracer.as_ref()),
-            facts: facts.clone(),
-            warm_up,
-            poller,
-            tracer,
-            smi,
-            feed,
-            baseline: Baseline::default(),
-            loss_news: LossNews::default(),
-            events: Vec::new(),
-            next_renewal: Instant::now(),
-            own_stop: None,
-            end_tsc: u64::MAX,
-        }
-    }
-
     /// Lets the pollers go on: this thread is there to end them.
     fn renew(&mut self) {
         let now = Instant::now();
@@ -237,9 +216,9 @@ impl Cpus {
             ));
         }
         let baseline = &self.baseline;
-        self.poller.drain(&mut |felt| {
-            if !baseline.precedes(&felt) {
-                events.push(felt);
+        self.poller.drain(&mut |observed| {
+            if !baseline.precedes(&observed) {
+                events.push(observed);
             }
         });
         if let Some(feed) = &mut self.feed {

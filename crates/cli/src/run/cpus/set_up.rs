@@ -1,7 +1,7 @@
 //! Sets up a run of gaps or wake-ups: refuses what cannot be, loads probes, prepares the workload, and
 //! says what the result rests on.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vmnoise_events::{ClockFacts, Options, Policy, RunFacts, Rung, Witnesses, Workload};
@@ -9,10 +9,13 @@ use vmnoise_tracer::{LoadError, Scope, SmiCounts, Tracer, clock};
 use vmnoise_workload::microvm::GuestClock;
 
 use super::Cpus;
+use super::outer_steal::OuterSteal;
 use super::poller::Poller;
 use super::probe_status;
+use super::warm_up::Baseline;
 use crate::feed::receiver::{self, FeedFrom};
 use crate::run::FOREVER_NS;
+use crate::run::loss_news::LossNews;
 use crate::run::machine::{self, Machine};
 use crate::run::reaction::shell::Shell;
 use crate::say;
@@ -114,7 +117,21 @@ pub fn set_up(
         .map(receiver::probe_status::of_open)
         .or(no_feed);
     facts.rungs.extend(feed_rung);
-    let cpus = Cpus::new(&facts, plan.warm_up, prepared.poller, tracer, smi, feed);
+    let cpus = Cpus {
+        facts: facts.clone(),
+        warm_up: plan.warm_up,
+        poller: prepared.poller,
+        outer_steal: OuterSteal::begin(&options.cpus, tracer.as_ref()),
+        tracer,
+        smi,
+        feed,
+        baseline: Baseline::default(),
+        loss_news: LossNews::default(),
+        events: Vec::new(),
+        next_renewal: Instant::now(),
+        own_stop: None,
+        end_tsc: u64::MAX,
+    };
     Ok((facts, cpus))
 }
 
