@@ -63,15 +63,10 @@ fn prepare(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Pr
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
     Ok(Prepared {
-        threads: microvm
-            .threads()
-            .iter()
-            .map(|vcpu| (vcpu.cpu, vcpu.tid))
-            .collect(),
         guest_clock: Some(microvm.clock()),
         steal_clock: microvm.has_steal_clock(),
         rungs: probe_status::of_guest(microvm.has_steal_clock(), &microvm.clock()),
-        poller: Box::new(microvm),
+        workload: Box::new(microvm),
     })
 }
 

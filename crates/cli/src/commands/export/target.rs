@@ -1,4 +1,4 @@
-//! What a recording is exported to.
+//! One format that a recording is exported to.
 
 use anyhow::Result;
 use vmnoise_events::{Event, SourceId};

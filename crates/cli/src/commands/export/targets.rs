@@ -1,4 +1,4 @@
-//! All that one recording is exported to.
+//! All formats that a recording is exported to.
 
 use anyhow::{Error, Result};
 use vmnoise_explain::{Budget, TracedExit, Wakeup};

@@ -14,6 +14,7 @@ use super::cyclictest::histogram;
 use super::rt_tests;
 use crate::output::json;
 use crate::run::files::write_whole;
+use crate::say;
 
 /// Buckets of the JSON's histogram where none was asked for: cyclictest's JSON has one too.
 const JSON_BUCKETS: u32 = 100_000;
@@ -132,7 +133,7 @@ impl Exporter {
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {
-    write_whole(path, content).with_context(|| format!("cannot write {}", path.display()))
+    write_whole(path, content).with_context(|| format!("cannot write {}", say::name_of(&path)))
 }
 
 /// Columns for any plotting program: which part of all wake-ups of a CPU took at most so
