@@ -10,7 +10,7 @@ use super::Source;
 use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
 use crate::output::summary_view::largest;
 use crate::output::{cells, text};
-use crate::run::view::Period;
+use crate::run::Period;
 use crate::units::{human, seconds};
 
 /// How many gaps are listed.

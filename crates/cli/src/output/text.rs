@@ -5,7 +5,7 @@ use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::{CpuSummary, Summary, WorstGap};
 
 use super::cells::{number, percent, time};
-use super::{fed, honesty, table};
+use super::{caveats, fed, table};
 pub use crate::run::trace_line::who;
 use crate::units::{human, seconds};
 
@@ -33,7 +33,7 @@ pub fn render(facts: &RunFacts, summary: &Summary) -> String {
     }
     text += &fed::render(summary);
     text += &format!("\n{}", periodic(summary));
-    text += &format!("\n{}", honesty::render(facts, summary));
+    text += &format!("\n{}", caveats::render(facts, summary));
     text
 }
 
