@@ -4,11 +4,12 @@ use vmnoise_events::{Activity, ActivityKind, Gap, Share};
 
 use crate::below::take::Take;
 use crate::below::{BelowExit, Met};
-use crate::budget::{Budget, Part, add_up, largest_first};
+use crate::budget::Budget;
 use crate::interference::Interference;
 use crate::kvm_bound::KvmBound;
 use crate::names::Names;
 use crate::own_steal::OwnSteal;
+use crate::part::{self, Part};
 use crate::residual::residual_share;
 use crate::sight::{Sight, Testimony};
 use crate::steal::steal;
@@ -155,27 +156,13 @@ impl Attribution {
                     .judge(activities, index, ns, context.names);
                 push(
                     budget,
-                    Part {
-                        share: residual_share,
-                        source,
-                        host_cpu: None,
-                        ns: held.surplus_ns,
-                        count: 1,
-                    },
+                    Part::of_one(residual_share, source, held.surplus_ns),
                 );
                 ns -= held.surplus_ns;
                 budget.unbounded_kvm_ns += held.unbounded_ns;
             }
-            push(
-                budget,
-                Part {
-                    share: context.sight.share_of(activity.kind),
-                    source,
-                    host_cpu: None,
-                    ns,
-                    count: 1,
-                },
-            );
+            let share = context.sight.share_of(activity.kind);
+            push(budget, Part::of_one(share, source, ns));
         }
 
         let robbed_ns: u64 = own_steal_ns.iter().sum();
@@ -195,26 +182,8 @@ impl Attribution {
         if !one_clock {
             residual_ns += robbed_ns;
         }
-        push(
-            budget,
-            Part {
-                share: Share::Steal,
-                source: None,
-                host_cpu: None,
-                ns: steal_ns,
-                count: 0,
-            },
-        );
-        push(
-            budget,
-            Part {
-                share: residual_share,
-                source: None,
-                host_cpu: None,
-                ns: residual_ns,
-                count: 0,
-            },
-        );
+        push(budget, Part::of_nobody(Share::Steal, steal_ns));
+        push(budget, Part::of_nobody(residual_share, residual_ns));
         if context.sight.is_joined() {
             own.clone_from(&budget.parts);
             take.name_residual(residual_share);
@@ -263,8 +232,7 @@ impl Attribution {
 
     /// Adds the pieces of each source up and puts the largest first.
     pub(crate) fn settle(&mut self) {
-        add_up(&mut self.budget.parts);
-        largest_first(&mut self.budget.parts);
+        part::settle(&mut self.budget.parts);
     }
 
     /// The gap that was cut last; `exits` are those it was cut with.
@@ -298,14 +266,7 @@ fn push(budget: &mut Budget, part: Part) {
 
 /// Books what the exits had. They are counted where the workload has not counted them.
 fn book_exits(budget: &mut Budget, exits: &[BelowExit], met: &[Met]) {
-    let parts = met.iter().flat_map(|met| &met.parts);
-    budget.parts.extend(parts.map(|part| Part {
-        share: part.share,
-        source: part.source,
-        host_cpu: part.cpu,
-        ns: part.ns,
-        count: part.count,
-    }));
+    budget.parts.extend(met.iter().flat_map(|met| &met.parts));
     let each = exits.iter().zip(met);
     let unbounded = each.clone().map(|(exit, met)| met.unbounded_kvm_ns(exit));
     budget.unbounded_kvm_ns = unbounded.fold(budget.unbounded_kvm_ns, u64::saturating_add);

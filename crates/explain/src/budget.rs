@@ -1,58 +1,9 @@
 //! The budget of one gap: who took which part of it.
 
-use vmnoise_events::{Share, SourceId};
+use vmnoise_events::Share;
 
 use crate::interference::Interference;
-
-/// What one source (or a residual) took of one gap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
-    /// Under which name it is booked.
-    pub share: Share,
-    /// Who it was; `None` where nobody is named (steal, residual, a source the
-    /// stream never defined).
-    pub source: Option<SourceId>,
-    /// The CPU of the host on which that was, where the host's recording tells; `None` of the
-    /// guest's own and of what belongs to the vCPU wherever it is.
-    pub host_cpu: Option<u32>,
-    /// Net time, in nanoseconds; never 0.
-    pub ns: u64,
-    /// How many activities it adds up; 0 for steal and the residual, which are
-    /// differences and no activities.
-    pub count: u32,
-}
-
-/// Adds the pieces of each source on each CPU of a host up, and puts them in the order of
-/// shares and sources.
-pub(crate) fn add_up(parts: &mut Vec<Part>) {
-    let who = |part: &Part| (part.share, part.source, part.host_cpu);
-    parts.sort_unstable_by_key(who);
-    parts.dedup_by(|piece, sum| {
-        let same = who(piece) == who(sum);
-        if same {
-            sum.ns += piece.ns;
-            sum.count = sum.count.saturating_add(piece.count);
-        }
-        same
-    });
-}
-
-/// Puts the largest first; equal ones stay in their order.
-pub(crate) fn largest_first(parts: &mut [Part]) {
-    parts.sort_by_key(|part| std::cmp::Reverse(part.ns));
-}
-
-/// The same parts whichever CPU of a host they were on, largest first.
-pub fn by_source(parts: &[Part]) -> Vec<Part> {
-    let on_any = |part: &Part| Part {
-        host_cpu: None,
-        ..*part
-    };
-    let mut parts: Vec<Part> = parts.iter().map(on_any).collect();
-    add_up(&mut parts);
-    largest_first(&mut parts);
-    parts
-}
+use crate::part::Part;
 
 /// One gap, explained. The `ns` of all parts add up to `dur_ns` exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -136,44 +87,5 @@ impl Budget {
             .filter(|part| part.share.is_residual())
             .map(|part| part.ns)
             .sum()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_source_on_two_cpus_of_a_host_is_two_parts_and_may_be_one() {
-        let part = |source, host_cpu, ns| Part {
-            share: Share::Preempted,
-            source: Some(SourceId(source)),
-            host_cpu,
-            ns,
-            count: 1,
-        };
-        let mut parts = vec![
-            part(7, Some(3), 40),
-            part(8, Some(3), 60),
-            part(7, Some(1), 30),
-            part(7, Some(3), 10),
-        ];
-        add_up(&mut parts);
-        let told = |parts: &[Part]| -> Vec<(u32, Option<u32>, u64, u32)> {
-            let parts = parts.iter();
-            let told =
-                parts.map(|it| (it.source.map_or(0, |id| id.0), it.host_cpu, it.ns, it.count));
-            told.collect()
-        };
-        let apart = [
-            (7, Some(1), 30, 1),
-            (7, Some(3), 50, 2),
-            (8, Some(3), 60, 1),
-        ];
-        assert_eq!(told(&parts), apart);
-        assert_eq!(
-            told(&by_source(&parts)),
-            [(7, None, 80, 3), (8, None, 60, 1)]
-        );
     }
 }

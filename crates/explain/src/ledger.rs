@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use vmnoise_events::{InterferenceCounts, Share, SourceId};
 
-use crate::budget::{Budget, Part};
+use crate::budget::Budget;
 use crate::feed::HostTold;
 use crate::guest_columns::{ExitCounts, GuestColumns};
 use crate::interference::Interference;
 use crate::lengths::Lengths;
+use crate::part::Part;
 use crate::share_totals::ShareTotals;
 use crate::sight::Sight;
 

@@ -33,8 +33,11 @@ mod named;
 mod names;
 mod net_noise;
 mod own_steal;
+mod part;
 mod percent;
 mod periodic;
+mod phase;
+mod piece;
 mod plain_kvm;
 mod reach;
 mod residual;
@@ -51,7 +54,7 @@ mod waiting;
 mod wakeups;
 mod worst;
 
-pub use budget::{Budget, Part, by_source};
+pub use budget::Budget;
 pub use exit_lengths::{ExitLengths, floor_ns, next_floor_ns};
 pub use exits::{
     ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, VmExits, WorstExit, summarize_exits,
@@ -61,22 +64,22 @@ pub use feed::{CulpritTold, FedCpu, FeedSummary, HostTold, ReasonTold};
 pub use guest_columns::GuestColumns;
 pub use interference::Interference;
 pub use join::{
-    Alternative, CandidateVm, ContextSides, CpuSides, Culprit, ExitBranch, GapTree, HostPart,
-    HostPiece, HostSide, JoinError, JoinOptions, JoinedLatencies, JoinedRun, JoinedTotals, Joiner,
-    LatencyTotals, LatencyTree, Matcher, Pair, Pairing, Pairs, PhaseBranch, PhaseSides, Side,
-    ThesisSum, Unpaired, Unsure, Verdict,
+    Alternative, CandidateVm, ContextSides, CpuSides, Culprit, ExitBranch, GapTree, HostSide,
+    JoinError, JoinOptions, JoinedLatencies, JoinedRun, JoinedTotals, Joiner, LatencyTotals,
+    LatencyTree, Matcher, Pair, Pairing, Pairs, PhaseBranch, PhaseSides, Side, ThesisSum, Unpaired,
+    Unsure, Verdict,
 };
 pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;
 pub use longest::Longest;
 pub use losses::Losses;
 pub use named::{NamedPart, SourceSummary};
+pub use part::{Part, by_source};
 pub use periodic::{CELLS as FOLD_CELLS, FoldCell};
+pub use phase::Phase;
+pub use piece::NamedPiece;
 pub use share_totals::ShareTotals;
 pub use summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary, WorstGap};
 pub use trace::{Context, Noise, Sample, TraceLine};
-pub use vcpus::{ExitBudget, ExitExplainer, ExitsRun, LongestExit, NamedExit, Piece, TracedExit};
-pub use wakeups::{
-    CpuWakeups, LatencyFigures, NamedWakeupPart, Phase, PhaseTotals, Wakeup, WakeupPart, Wakeups,
-    WorstWakeup,
-};
+pub use vcpus::{ExitBudget, ExitExplainer, ExitsRun, LongestExit, NamedExit, TracedExit};
+pub use wakeups::{CpuWakeups, LatencyFigures, PhaseTotals, Wakeup, Wakeups, WorstWakeup};

@@ -5,10 +5,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use vmnoise_events::{Share, Workload};
-use vmnoise_explain::{
-    ExitBranch, GapTree, HostPart, LatencyTree, NamedPart, NamedWakeupPart, PhaseBranch,
-    WorstWakeup,
-};
+use vmnoise_explain::{ExitBranch, GapTree, LatencyTree, NamedPart, PhaseBranch, WorstWakeup};
 
 use crate::figures::{duration, times};
 use crate::phases;
@@ -100,7 +97,7 @@ fn of_wakeup(late: &WorstWakeup) -> Vec<Line> {
     for parts in late.parts.chunk_by(|a, b| a.phase == b.phase) {
         let ns = parts.iter().map(|part| part.ns).sum();
         lines.push(branch(0, phases::label(parts[0].phase).to_owned(), ns));
-        lines.extend(parts.iter().map(|part: &NamedWakeupPart| Line {
+        lines.extend(parts.iter().map(|part: &NamedPart| Line {
             depth: 1,
             share: Some(part.share),
             words: who(part.share, part.source.as_deref()),
@@ -196,14 +193,14 @@ fn rest(depth: u8, steal_ns: u64, residual: (Share, u64), lines: &mut Vec<Line>)
     }));
 }
 
-fn of_host(depth: u8, part: &HostPart) -> Line {
+fn of_host(depth: u8, part: &NamedPart) -> Line {
     let place = part
-        .cpu
+        .host_cpu
         .map_or_else(String::new, |cpu| format!(", host CPU {cpu}"));
     Line {
         depth,
         share: Some(part.share),
-        words: who(part.share, part.name.as_deref()) + &place,
+        words: who(part.share, part.source.as_deref()) + &place,
         ns: part.ns,
     }
 }
@@ -240,14 +237,15 @@ mod tests {
     use super::*;
 
     fn exit(after_ns: u64, parts: &[(Share, &str, u64)]) -> ExitBranch {
-        let parts = parts.iter().map(|(share, name, ns)| HostPart {
+        let parts = parts.iter().map(|(share, name, ns)| NamedPart {
+            phase: None,
             share: *share,
-            name: Some((*name).into()),
-            cpu: (*share == Share::Preempted).then_some(3),
+            source: Some((*name).into()),
+            host_cpu: (*share == Share::Preempted).then_some(3),
             ns: *ns,
             count: 1,
         });
-        let parts: Vec<HostPart> = parts.collect();
+        let parts: Vec<NamedPart> = parts.collect();
         ExitBranch {
             reason: "hlt".into(),
             heavy: false,

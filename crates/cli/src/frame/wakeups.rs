@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Longest, NamedWakeupPart, Wakeup, WorstWakeup};
+use vmnoise_explain::{Longest, NamedPart, Wakeup, WorstWakeup};
 
 use super::Source;
 use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
@@ -128,7 +128,7 @@ fn most(late: &WorstWakeup) -> String {
     words.unwrap_or_default().trim_end().to_owned()
 }
 
-fn words_of(part: &NamedWakeupPart) -> String {
+fn words_of(part: &NamedPart) -> String {
     match part.phase {
         Some(_) => format!("{}: {}", phase(part.phase), part.share),
         None => part.share.to_string(),
@@ -161,7 +161,7 @@ mod tests {
     use std::time::Duration;
 
     use vmnoise_events::{Event, Share, Source as Name, SourceId};
-    use vmnoise_explain::{Explainer, Phase, WakeupPart};
+    use vmnoise_explain::{Explainer, Part as Taken, Phase};
 
     use super::*;
     use crate::fixtures;
@@ -184,12 +184,13 @@ mod tests {
 
     /// One of 60 us, 40 of them until a task that ran on let it run.
     fn late() -> Wakeup {
-        let part = |phase, share, source, ns| WakeupPart {
+        let part = |phase, share, source, ns| Taken {
             phase: Some(phase),
             share,
             source,
             ns,
             host_cpu: None,
+            count: 1,
         };
         Wakeup {
             parts: vec![

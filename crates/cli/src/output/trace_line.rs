@@ -150,6 +150,8 @@ mod tests {
     #[test]
     fn a_sample_is_followed_by_its_budget() {
         let part = |share, source: Option<&str>, ns, count| NamedPart {
+            phase: None,
+            host_cpu: None,
             share,
             source: source.map(str::to_owned).map(Into::into),
             ns,

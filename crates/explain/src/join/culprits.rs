@@ -62,7 +62,7 @@ impl Culprits {
                 false => Side::Host,
             };
             let source = name(gap.names, part.source);
-            ((side, part.share, source, part.cpu), part.ns)
+            ((side, part.share, source, part.host_cpu), part.ns)
         });
         self.count(gap.budget.dur_ns, own.chain(met));
     }

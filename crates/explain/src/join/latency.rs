@@ -5,8 +5,9 @@ use vmnoise_events::Share;
 
 use super::branch::{Culprit, ExitBranch, Unsure};
 use crate::named::NamedPart;
+use crate::phase::Phase;
 use crate::share_totals::ShareTotals;
-use crate::wakeups::{Phase, WorstWakeup};
+use crate::wakeups::WorstWakeup;
 
 /// The latencies of a guest's tasks, cut among both kernels.
 #[derive(Debug, Clone, PartialEq)]

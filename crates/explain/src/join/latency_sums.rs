@@ -12,9 +12,10 @@ use super::latency::{
 use super::latency_tree::LatencyBranches;
 use super::options::JoinOptions;
 use crate::longest::Longest;
+use crate::phase::Phase;
 use crate::share_totals::ShareTotals;
 use crate::sight::Sight;
-use crate::wakeups::{CutStretch, ExplainedWakeup, Phase, WakeupRank, Wakeups, rank};
+use crate::wakeups::{CutStretch, ExplainedWakeup, WakeupRank, Wakeups, rank};
 
 /// The contexts, and the phase that each ends with.
 const CONTEXTS: [(&str, Phase); 3] = [
@@ -204,7 +205,10 @@ fn parts<'a>(late: &'a ExplainedWakeup<'a>) -> impl Iterator<Item = (Who, u64)> 
                 true => Side::Unknown,
                 false => Side::Host,
             };
-            ((side, part.share, name(part.source), part.cpu), part.ns)
+            (
+                (side, part.share, name(part.source), part.host_cpu),
+                part.ns,
+            )
         });
         let rest = [
             (Side::Host, Share::Steal, stretch.steal_ns),

@@ -2,11 +2,11 @@
 
 use vmnoise_events::Share;
 
-use super::branch::{ExitBranch, HostPiece};
+use super::branch::ExitBranch;
 use super::latency::{LatencyTree, PhaseBranch};
 use super::tree::{branch, pieces as pieces_in};
 use crate::below::BelowExit;
-use crate::budget::{Part, add_up, largest_first};
+use crate::piece::NamedPiece;
 use crate::wakeups::{CutStretch, ExplainedWakeup, WorstWakeup};
 
 /// A [`LatencyTree`] without the wake-up.
@@ -44,25 +44,15 @@ impl LatencyBranches {
 
 fn phase(stretch: &CutStretch, span_ns: (u64, u64), late: &ExplainedWakeup<'_>) -> PhaseBranch {
     let expiry_ns = late.wakeup.expiry_mono_ns;
-    let own = stretch.own.iter().map(|part| Part {
-        share: part.share,
-        source: part.source,
-        host_cpu: None,
-        ns: part.ns,
-        count: 1,
-    });
-    let mut own: Vec<Part> = own.collect();
-    add_up(&mut own);
-    largest_first(&mut own);
     let exits = late.exits[stretch.exits.clone()].iter().zip(&stretch.met);
     let exits = exits.filter(|(_, met)| !met.parts.is_empty());
     PhaseBranch {
         phase: stretch.phase,
         dur_ns: stretch.dur_ns,
-        guest: late.names.parts(&own),
+        guest: late.names.parts(&stretch.own),
         exits: exits
             .map(|(exit, met)| ExitBranch {
-                pieces: pieces(exit, span_ns, expiry_ns, late),
+                pieces: pieces(exit, span_ns, late),
                 ..branch(exit, met, expiry_ns, late.names)
             })
             .collect(),
@@ -72,22 +62,14 @@ fn phase(stretch: &CutStretch, span_ns: (u64, u64), late: &ExplainedWakeup<'_>) 
 }
 
 /// What of an exit lies in a phase, piece by piece, under the shares of the wake-up's parts.
-fn pieces(
-    exit: &BelowExit,
-    span_ns: (u64, u64),
-    expiry_ns: u64,
-    late: &ExplainedWakeup<'_>,
-) -> Vec<HostPiece> {
-    let mut pieces = pieces_in(exit, span_ns, expiry_ns, late.names);
+fn pieces(exit: &BelowExit, span_ns: (u64, u64), late: &ExplainedWakeup<'_>) -> Vec<NamedPiece> {
+    let mut pieces = pieces_in(exit, span_ns, late.names);
     for piece in &mut pieces {
         if piece.share.is_residual() {
             piece.share = late.residual;
         } else if piece.share == Share::Halted {
             piece.share = Share::Blocked;
-            piece.name = late
-                .overslept
-                .map(|id| late.names.name(Some(id)).to_owned())
-                .map(Into::into);
+            piece.name = late.overslept.map(|id| late.names.shared(id));
         }
     }
     pieces

@@ -35,7 +35,7 @@ mod tree;
 mod trial;
 mod unpaired;
 
-pub use branch::{Culprit, ExitBranch, HostPart, HostPiece, Side, Unsure};
+pub use branch::{Culprit, ExitBranch, Side, Unsure};
 pub use error::JoinError;
 pub use joiner::Joiner;
 pub use latency::{

@@ -2,13 +2,14 @@
 
 use vmnoise_events::Share;
 
-use super::branch::{ExitBranch, HostPart, HostPiece};
+use super::branch::ExitBranch;
 use super::result::GapTree;
 use crate::attribute::Explained;
 use crate::below::{BelowExit, Met};
-use crate::budget::{Part, add_up, largest_first};
 use crate::named::NamedPart;
 use crate::names::Names;
+use crate::part::{Part, largest_first};
+use crate::piece::NamedPiece;
 use crate::summary::WorstGap;
 
 /// A [`GapTree`] without the gap.
@@ -25,9 +26,7 @@ pub(super) struct Branches {
 impl Branches {
     pub(super) fn new(gap: &Explained<'_>) -> Branches {
         let is_guests = |part: &&Part| !part.share.is_residual() && part.share != Share::Steal;
-        let mut guest: Vec<Part> = gap.own.iter().filter(is_guests).copied().collect();
-        add_up(&mut guest);
-        largest_first(&mut guest);
+        let guest: Vec<Part> = gap.own.iter().filter(is_guests).copied().collect();
         let own_ns = |is_it: &dyn Fn(Share) -> bool| -> u64 {
             let parts = gap.own.iter().filter(|part| is_it(part.share));
             parts.map(|part| part.ns).sum()
@@ -39,7 +38,7 @@ impl Branches {
             exits: exits
                 .filter(|(_, met)| !met.parts.is_empty())
                 .map(|(exit, met)| ExitBranch {
-                    pieces: pieces(exit, span_ns, span_ns.0, gap.names),
+                    pieces: pieces(exit, span_ns, gap.names),
                     ..branch(exit, met, gap.budget.start_mono_ns, gap.names)
                 })
                 .collect(),
@@ -65,18 +64,8 @@ impl Branches {
 
 /// One exit that lies in a gap or a latency which began then, without its pieces.
 pub(super) fn branch(exit: &BelowExit, met: &Met, start_ns: u64, names: &Names) -> ExitBranch {
-    let parts = met.parts.iter().map(|part| HostPart {
-        share: part.share,
-        name: part
-            .source
-            .map(|id| names.name(Some(id)).to_string())
-            .map(Into::into),
-        cpu: part.cpu,
-        ns: part.ns,
-        count: part.count,
-    });
-    let mut parts: Vec<HostPart> = parts.collect();
-    parts.sort_by_key(|part| std::cmp::Reverse(part.ns));
+    let mut parts = met.parts.clone();
+    largest_first(&mut parts);
     ExitBranch {
         reason: names.name(Some(exit.reason)).to_string(),
         heavy: exit.heavy,
@@ -84,32 +73,22 @@ pub(super) fn branch(exit: &BelowExit, met: &Met, start_ns: u64, names: &Names) 
         entry_cpu: exit.entry_cpu,
         after_ns: exit.start_mono_ns.saturating_sub(start_ns),
         dur_ns: parts.iter().map(|part| part.ns).sum(),
-        parts,
+        parts: parts.iter().map(|part| names.part(part)).collect(),
         pieces: Vec::new(),
     }
 }
 
-/// What of an exit lies between these instants of a gap or latency that began at `since_ns`,
-/// piece by piece.
+/// What of an exit lies between these instants, piece by piece.
 pub(super) fn pieces(
     exit: &BelowExit,
     (from_ns, until_ns): (u64, u64),
-    since_ns: u64,
     names: &Names,
-) -> Vec<HostPiece> {
-    let inside = exit.pieces.iter().filter_map(|piece| {
-        let start_ns = piece.start_mono_ns.max(from_ns);
-        let end_ns = piece.end_mono_ns.min(until_ns);
-        Some(HostPiece {
-            after_ns: start_ns - since_ns,
-            dur_ns: end_ns.checked_sub(start_ns).filter(|ns| *ns > 0)?,
-            share: piece.share,
-            name: piece
-                .source
-                .map(|id| names.name(Some(id)).to_string())
-                .map(Into::into),
-            cpu: piece.cpu,
-        })
+) -> Vec<NamedPiece> {
+    let inside = exit.pieces.iter().map(|piece| NamedPiece {
+        start_mono_ns: piece.start_mono_ns.max(from_ns),
+        end_mono_ns: piece.end_mono_ns.min(until_ns),
+        ..piece.named(names)
     });
+    let inside = inside.filter(|piece| piece.start_mono_ns < piece.end_mono_ns);
     inside.collect()
 }

@@ -3,12 +3,13 @@
 use vmnoise_events::{Activation, Activity, ActivityKind, Share, SourceId};
 
 use super::explained::{CutStretch, ExplainedWakeup};
-use super::phase::{Phase, Stretch, stretches};
-use super::wakeup::{Wakeup, WakeupPart};
+use super::wakeup::Wakeup;
 use crate::below::take::Take;
 use crate::below::{BelowExit, Met};
 use crate::names::Names;
 use crate::own_steal::OwnSteal;
+use crate::part::{self, Part};
+use crate::phase::{Phase, Stretch, stretches};
 use crate::sight::{Sight, Testimony};
 use crate::sweep::Sweep;
 
@@ -110,7 +111,7 @@ impl Cutter {
                 });
             }
         }
-        wakeup.settle();
+        part::settle(&mut wakeup.parts);
         wakeup
     }
 
@@ -190,14 +191,6 @@ impl Cutter {
             false => &[],
         };
         let mut own = Vec::new();
-        let on = |host_cpu, share, source, ns| WakeupPart {
-            phase,
-            share,
-            source,
-            host_cpu,
-            ns,
-        };
-        let part = |share, source, ns| on(None, share, source, ns);
         let mut steal_ns = 0;
         for (index, activity) in holding.iter().enumerate() {
             // An activity may reach out of the stretch and be robbed there.
@@ -206,7 +199,8 @@ impl Cutter {
             steal_ns += robbed_ns;
             let share = sight.share_of(activity.kind);
             let source = names.defined(activity.source);
-            own.push(part(share, source, net_ns[index] - robbed_ns));
+            let ns = net_ns[index] - robbed_ns;
+            own.push(Part::of_one(share, source, ns));
         }
         let robbed_ns = unplaced_ns.min(residual_ns);
         residual_ns -= robbed_ns;
@@ -217,13 +211,14 @@ impl Cutter {
         let mut met = take.met().to_vec();
         met.iter_mut()
             .for_each(|met| name(met, residual, *overslept));
-        let parts = &mut wakeup.parts;
-        parts.extend_from_slice(&own);
+        let rest = [(Share::Steal, steal_ns), (residual, residual_ns)];
+        let rest = rest.map(|(share, ns)| Part::of_nobody(share, ns));
         let told = met.iter().flat_map(|met| &met.parts);
-        parts.extend(told.map(|it| on(it.cpu, it.share, it.source, it.ns)));
-        parts.push(part(Share::Steal, None, steal_ns));
-        parts.push(part(residual, None, residual_ns));
-        parts.retain(|part| part.ns > 0);
+        let parts = own.iter().chain(told).chain(&rest);
+        let parts = parts.filter(|part| part.ns > 0);
+        wakeup
+            .parts
+            .extend(parts.map(|part| Part { phase, ..*part }));
         let is_sure = end_ns - start_ns > ground.blur_ns;
         let unsure_ns = match is_sure {
             true => met.iter().map(|met| met.unsure_ns).sum(),

@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use vmnoise_events::{Share, SourceId};
 
-use super::phase::Phase;
-use super::wakeup::{Wakeup, WakeupPart};
+use super::wakeup::Wakeup;
 use crate::below::{BelowExit, Met};
 use crate::names::Names;
+use crate::part::Part;
+use crate::phase::Phase;
 
 /// One wake-up, and both sides of what happened in it.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +40,7 @@ pub(crate) struct CutStretch {
     /// Whether it is long enough for the clock of its host.
     pub(crate) is_sure: bool,
     /// What the guest's own kernel had, net of what its host took meanwhile.
-    pub(crate) own: Vec<WakeupPart>,
+    pub(crate) own: Vec<Part>,
     pub(crate) steal_ns: u64,
     pub(crate) residual_ns: u64,
     /// What of the residual either side may have had: the clocks are not sure enough.

@@ -1,13 +1,13 @@
 //! The result of a run of periodic tasks, for schema `vmnoise.latency/1`.
 
-use serde::Serialize;
-use vmnoise_events::{Name, Share};
+use serde::{Serialize, Serializer};
+use vmnoise_events::Share;
 
 use super::distribution::LatencyFigures;
-use super::phase::Phase;
-use super::wakeup::{Wakeup, WakeupPart};
-use crate::named::SourceSummary;
+use super::wakeup::Wakeup;
+use crate::named::{NamedPart, SourceSummary};
 use crate::names::Names;
+use crate::phase::Phase;
 use crate::share_totals::ShareTotals;
 
 /// A whole run.
@@ -92,33 +92,15 @@ pub struct WorstWakeup {
     /// Until the task was switched in.
     pub thread_ns: Option<u64>,
     /// Where it went, in the order of phases; adds up to `latency_ns`.
-    pub parts: Vec<NamedWakeupPart>,
-}
-
-/// A part with its source's name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NamedWakeupPart {
-    /// In which phase; `None` where that is unknown.
-    pub phase: Option<Phase>,
-    /// Under which share.
-    pub share: Share,
-    /// Who; `None` where nobody is named (steal, residual).
-    pub source: Option<Name>,
-    /// Net time in nanoseconds.
-    pub ns: u64,
+    #[serde(serialize_with = "by_phase")]
+    pub parts: Vec<NamedPart>,
 }
 
 impl WorstWakeup {
     pub(crate) fn named(wakeup: &Wakeup, origin_ns: u64, names: &Names) -> WorstWakeup {
-        let named = |part: &WakeupPart| NamedWakeupPart {
-            phase: part.phase,
-            share: part.share,
-            source: part
-                .source
-                .map(|id| names.name(Some(id)).to_owned())
-                .map(Into::into),
-            ns: part.ns,
-        };
+        // An activity may have part in several phases: none is counted.
+        let uncounted = |part| NamedPart { count: 0, ..part };
+        let parts = names.parts(&wakeup.parts).into_iter();
         WorstWakeup {
             cpu: wakeup.cpu,
             at_ns: wakeup.expiry_mono_ns.saturating_sub(origin_ns),
@@ -126,7 +108,24 @@ impl WorstWakeup {
             latency_ns: wakeup.latency_ns,
             irq_ns: wakeup.irq_ns,
             thread_ns: wakeup.thread_ns,
-            parts: wakeup.by_source().parts.iter().map(named).collect(),
+            parts: parts.map(uncounted).collect(),
         }
     }
+}
+
+/// Parts as the document of a wake-up has them.
+fn by_phase<S: Serializer>(parts: &[NamedPart], to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct OfWakeup<'a> {
+        phase: Option<Phase>,
+        share: Share,
+        source: Option<&'a str>,
+        ns: u64,
+    }
+    to.collect_seq(parts.iter().map(|part| OfWakeup {
+        phase: part.phase,
+        share: part.share,
+        source: part.source.as_deref(),
+        ns: part.ns,
+    }))
 }

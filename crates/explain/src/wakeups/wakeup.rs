@@ -1,23 +1,9 @@
 //! One activation, explained.
 
-use vmnoise_events::{Activation, Share, SourceId};
+use vmnoise_events::Activation;
 
-use super::phase::Phase;
-
-/// What one source (or a residual) took of one phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WakeupPart {
-    /// In which phase; `None` where a step was not seen that would tell.
-    pub phase: Option<Phase>,
-    /// Under which name it is booked.
-    pub share: Share,
-    /// Who it was; `None` where nobody is named.
-    pub source: Option<SourceId>,
-    /// As [`crate::Part::host_cpu`].
-    pub host_cpu: Option<u32>,
-    /// Net time in nanoseconds; never 0.
-    pub ns: u64,
-}
+use crate::part::Part;
+use crate::phase::Phase;
 
 /// How late a task was, and where that came from: the `ns` of all parts add up to
 /// `latency_ns` exactly.
@@ -43,7 +29,7 @@ pub struct Wakeup {
     /// Expiries before this one that nobody could ask for.
     pub missed: u32,
     /// In the order of phases, the largest first in each.
-    pub parts: Vec<WakeupPart>,
+    pub parts: Vec<Part>,
     /// The steal clock claimed more than a phase was long.
     pub steal_clamped: bool,
     /// It was late enough to end the run.
@@ -81,29 +67,5 @@ impl Wakeup {
     /// When the task read its clock, CLOCK_MONOTONIC in nanoseconds.
     pub fn end_mono_ns(&self) -> u64 {
         self.expiry_mono_ns.saturating_add(self.latency_ns)
-    }
-
-    /// The same whichever CPU of a host its parts were on.
-    pub fn by_source(&self) -> Wakeup {
-        let mut wakeup = self.clone();
-        let parts = wakeup.parts.iter_mut();
-        parts.for_each(|part| part.host_cpu = None);
-        wakeup.settle();
-        wakeup
-    }
-
-    /// Adds up what one source had of one phase on one CPU of a host, and puts the largest first.
-    pub(crate) fn settle(&mut self) {
-        let parts = &mut self.parts;
-        let who = |part: &WakeupPart| (part.phase, part.share, part.source, part.host_cpu);
-        parts.sort_unstable_by_key(who);
-        parts.dedup_by(|piece, sum| {
-            let same = who(piece) == who(sum);
-            if same {
-                sum.ns += piece.ns;
-            }
-            same
-        });
-        parts.sort_by_key(|part| (part.phase, std::cmp::Reverse(part.ns)));
     }
 }

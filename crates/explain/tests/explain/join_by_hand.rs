@@ -38,8 +38,8 @@ fn a_guests_interrupt_is_net_of_what_its_host_did_inside() {
         ("interrupt", 2_000, 6_000)
     );
     assert_eq!((exit.heavy, exit.exit_cpu, exit.entry_cpu), (false, 1, 1));
-    assert_eq!(exit.parts[0].cpu, Some(1));
-    assert_eq!(exit.parts[1].cpu, None, "KVM ran where the vCPU did");
+    assert_eq!(exit.parts[0].host_cpu, Some(1));
+    assert_eq!(exit.parts[1].host_cpu, None, "KVM ran where the vCPU did");
 
     let ranked = &run.culprits[0];
     assert_eq!(
@@ -162,7 +162,7 @@ fn turns_of_a_task_are_counted_and_not_its_pieces() {
     let hog = exit
         .parts
         .iter()
-        .find(|it| it.name.as_deref() == Some("hog:77"));
+        .find(|it| it.source.as_deref() == Some("hog:77"));
     let hog = hog.unwrap();
     assert_eq!((hog.ns, hog.count), (3_000 - 600 + 3_500, 2));
 }

@@ -10,7 +10,7 @@ use crate::streams::vcpus::Scene;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use vmnoise_events::*;
-use vmnoise_explain::{JoinedLatencies, JoinedRun, Phase, PhaseSides};
+use vmnoise_explain::{JoinedLatencies, JoinedRun, NamedPiece, Phase, PhaseSides};
 
 type Painted = BTreeMap<(Option<Phase>, Share, Option<Name>), u64>;
 
@@ -182,7 +182,7 @@ fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
             latency_ns
         );
         assert_eq!(sum(&mut tree.phases.iter().map(|it| it.dur_ns)), latency_ns);
-        let mut from_ns = 0;
+        let mut from_ns = tree.wakeup.expiry_mono_ns;
         for phase in &tree.phases {
             let within = from_ns..=from_ns + phase.dur_ns;
             from_ns += phase.dur_ns;
@@ -193,14 +193,14 @@ fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
             for exit in &phase.exits {
                 assert_eq!(sum(&mut exit.parts.iter().map(|it| it.ns)), exit.dur_ns);
                 for piece in &exit.pieces {
-                    let end_ns = piece.after_ns + piece.dur_ns;
-                    assert!(within.contains(&piece.after_ns) && within.contains(&end_ns));
+                    let (start_ns, end_ns) = (piece.start_mono_ns, piece.end_mono_ns);
+                    assert!(within.contains(&start_ns) && within.contains(&end_ns));
                 }
                 // A sleep is the guest's where its own kernel was busy with something.
                 for share in Share::ALL.into_iter().filter(|it| *it != Share::Blocked) {
                     let pieces = exit.pieces.iter().filter(|it| it.share == share);
                     let parts = exit.parts.iter().filter(|it| it.share == share);
-                    let pieces_ns = sum(&mut pieces.map(|it| it.dur_ns));
+                    let pieces_ns = sum(&mut pieces.map(NamedPiece::dur_ns));
                     assert_eq!(pieces_ns, sum(&mut parts.map(|it| it.ns)), "{exit:?}");
                 }
             }

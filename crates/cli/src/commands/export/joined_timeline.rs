@@ -89,7 +89,10 @@ impl JoinedTimeline {
             return Ok(());
         };
         let tid = tid_of(pairs, wakeup.cpu);
-        let wakeup = wakeup.by_source();
+        let wakeup = Wakeup {
+            parts: by_source(&wakeup.parts),
+            ..wakeup.clone()
+        };
         self.timeline
             .wakeup(Side::Guest, &wakeup, span_ns, tid, names)?;
         Ok(())

@@ -88,11 +88,8 @@ fn late(explainer: &mut Explainer, gathering: &mut Gathering) {
 /// Takes a wake-up by who had the time, whatever the phase.
 pub fn see(gathering: &mut Gathering, wakeup: &Wakeup) {
     let parts = wakeup.parts.iter().map(|part| Part {
-        share: part.share,
-        source: part.source,
-        host_cpu: None,
-        ns: part.ns,
-        count: 1,
+        phase: None,
+        ..*part
     });
     let parts: Vec<Part> = parts.collect();
     gathering.see(&Moment {

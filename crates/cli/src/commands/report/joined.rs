@@ -60,7 +60,7 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
         let its =
             |(place, begin_ns): &(usize, u64)| Some(*place) == lane && *begin_ns == start_mono_ns;
         if let Some((_, bars)) = scenes.iter_mut().find(|(place, _)| its(place)) {
-            bars.extend(below(exit, start_mono_ns));
+            bars.extend(below(exit));
         }
     }
     let joined = Joined {
@@ -110,13 +110,13 @@ fn exits(run: &JoinedRun) -> impl Iterator<Item = ((u32, u64), &ExitBranch)> {
     of_gaps.chain(of_wakeups)
 }
 
-/// What the host did in one of them, in a moment that began then.
-fn below(exit: &ExitBranch, start_mono_ns: u64) -> impl Iterator<Item = Bar> + '_ {
-    exit.pieces.iter().map(move |piece| Bar {
+/// What the host did in one of them.
+fn below(exit: &ExitBranch) -> impl Iterator<Item = Bar> + '_ {
+    exit.pieces.iter().map(|piece| Bar {
         side: Side::Host,
-        start_mono_ns: start_mono_ns + piece.after_ns,
-        dur_ns: piece.dur_ns,
+        start_mono_ns: piece.start_mono_ns,
+        dur_ns: piece.dur_ns(),
         share: piece.share,
-        name: piece.name.clone().unwrap_or_default().into(),
+        name: piece.name.as_deref().unwrap_or_default().to_owned(),
     })
 }

@@ -19,6 +19,8 @@ fn gap(parts: &[(Share, Option<&str>, u64)]) -> WorstGap {
         parts: parts
             .iter()
             .map(|&(share, source, ns)| NamedPart {
+                phase: None,
+                host_cpu: None,
                 share,
                 source: source.map(str::to_owned).map(Into::into),
                 ns,

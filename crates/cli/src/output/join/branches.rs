@@ -1,7 +1,7 @@
 //! Branches of a tree that names both sides: each level adds up to the line above.
 
 use vmnoise_events::Share;
-use vmnoise_explain::{ExitBranch, HostPart, NamedPart};
+use vmnoise_explain::{ExitBranch, NamedPart};
 
 use crate::output::exits::cpus;
 use crate::output::text;
@@ -77,7 +77,7 @@ fn exits(exits: &[ExitBranch], since: &str) -> Vec<Branch> {
 fn exit(exit: &ExitBranch, since: &str) -> Branch {
     let weight = if exit.heavy { "HW" } else { "LW" };
     let (shown, others) = exit.parts.split_at(lines_for(exit.parts.len()));
-    let part = |part: &HostPart| Branch {
+    let part = |part: &NamedPart| Branch {
         ns: part.ns,
         words: format!("{:<12} {}", part.share, who(part)),
         parts: Vec::new(),
@@ -114,16 +114,16 @@ fn together(lengths: impl ExactSizeIterator<Item = u64>, what: &str) -> Option<B
     })
 }
 
-fn who(part: &HostPart) -> String {
+fn who(part: &NamedPart) -> String {
     let times = match part.count {
         0 | 1 => String::new(),
         count => format!(" x{count}"),
     };
-    let cpu = part.cpu.map(|cpu| format!("host CPU {cpu}"));
+    let cpu = part.host_cpu.map(|cpu| format!("host CPU {cpu}"));
     if matches!(part.share, Share::Kvm | Share::Vmm) {
         return String::new();
     }
-    match (&part.name, cpu) {
+    match (&part.source, cpu) {
         (Some(name), Some(cpu)) => format!("{name}{times}, {cpu}"),
         (Some(name), None) => format!("{name}{times}"),
         (None, _) if part.share.is_residual() => "(residual)".into(),

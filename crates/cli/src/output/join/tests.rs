@@ -3,9 +3,8 @@
 
 use vmnoise_events::{Anchor, Event, Finish, FinishReason, Gap, Rung, Share, Tally};
 use vmnoise_explain::{
-    Alternative, CandidateVm, Culprit, ExitBranch, Explainer, GapTree, GuestColumns, HostPart,
-    HostSide, JoinedTotals, Losses, NamedPart, Pairing, Side, Summary, ThesisSum, Unsure, Verdict,
-    WorstGap,
+    Alternative, CandidateVm, Culprit, ExitBranch, Explainer, GapTree, GuestColumns, HostSide,
+    JoinedTotals, Losses, NamedPart, Pairing, Side, Summary, ThesisSum, Unsure, Verdict, WorstGap,
 };
 
 use super::*;
@@ -76,12 +75,13 @@ fn facts(machine: &str, hypervisor: Option<&str>, probe: &str) -> RunFacts {
     facts
 }
 
-fn on_host(share: Share, ns: u64, name: Option<&str>) -> HostPart {
+fn on_host(share: Share, ns: u64, name: Option<&str>) -> NamedPart {
     let is_who = name.is_some();
-    HostPart {
+    NamedPart {
+        phase: None,
         share,
-        name: name.map(str::to_owned).map(Into::into),
-        cpu: is_who.then_some(3),
+        source: name.map(str::to_owned).map(Into::into),
+        host_cpu: is_who.then_some(3),
         ns,
         count: is_who.into(),
     }
@@ -109,6 +109,8 @@ fn tree() -> GapTree {
             parts: Vec::new(),
         },
         guest: vec![NamedPart {
+            phase: None,
+            host_cpu: None,
             share: Share::Irq,
             source: Some("local_timer:236".into()),
             ns: 1_514,

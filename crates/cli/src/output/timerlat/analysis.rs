@@ -2,7 +2,7 @@
 //! lines for what the hypervisor took.
 
 use vmnoise_events::{ActivityKind, Name, RunFacts, Share};
-use vmnoise_explain::{NamedWakeupPart, Phase, Summary, WorstWakeup};
+use vmnoise_explain::{NamedPart, Phase, Summary, WorstWakeup};
 
 use super::budget;
 use crate::recent_trace::RecentTrace;
@@ -41,7 +41,7 @@ fn irq_analysis(late: &WorstWakeup, irq_ns: u64, was_idle: bool, trace: &RecentT
         let (comm, pid) = split(&running);
         out += &format!("\t{comm:>24}:{pid:<9}\n");
     }
-    let of_irq = |part: &&NamedWakeupPart| early(part.phase);
+    let of_irq = |part: &&NamedPart| early(part.phase);
     let parts: Vec<_> = late.parts.iter().filter(of_irq).collect();
     out += &group("NMI interference", &parts, Share::Nmi, irq_ns);
     out + &total("IRQ latency:", irq_ns)
@@ -52,10 +52,10 @@ fn thread_analysis(late: &WorstWakeup, was_idle: bool, trace: &RecentTrace) -> S
     let mut out = previous_irq(late, trace) + &handler_delay(late, total_ns, was_idle);
     out += &plain("IRQ latency:", 6, late.irq_ns);
     let timer = timer_irq(late);
-    let of_timer = |part: &&NamedWakeupPart| part.share == Share::Irq && part.source == timer;
+    let of_timer = |part: &&NamedPart| part.share == Share::Irq && part.source == timer;
     let timer_ns = late.parts.iter().filter(of_timer).map(|part| part.ns).sum();
     out += &shared("Timerlat IRQ duration:", 5, timer_ns, total_ns);
-    let of_thread = |part: &&NamedWakeupPart| part.share == Share::Thread;
+    let of_thread = |part: &&NamedPart| part.share == Share::Thread;
     let blocking = late.parts.iter().find(of_thread);
     let blocking = blocking.and_then(|part| part.source.clone());
     if let Some(blocking) = &blocking {
@@ -64,7 +64,7 @@ fn thread_analysis(late: &WorstWakeup, was_idle: bool, trace: &RecentTrace) -> S
         let (comm, pid) = split(blocking);
         out += &format!("\t{comm:>24}:{pid:<9}\t\t{:9.2} us\n", us(ns));
     }
-    let others = |part: &&NamedWakeupPart| {
+    let others = |part: &&NamedPart| {
         let taken = match part.share {
             Share::Irq => &timer,
             Share::Thread => &blocking,
@@ -101,7 +101,7 @@ fn early(phase: Option<Phase>) -> bool {
 
 /// Time until the interrupt in which no other interrupt ran, and how much of it was stolen.
 fn handler_delay(late: &WorstWakeup, total_ns: u64, was_idle: bool) -> String {
-    let idle = |part: &&NamedWakeupPart| part.share == Share::Steal || part.share.is_residual();
+    let idle = |part: &&NamedPart| part.share == Share::Steal || part.share.is_residual();
     let parts = late
         .parts
         .iter()
@@ -131,7 +131,7 @@ fn handler_delay(late: &WorstWakeup, total_ns: u64, was_idle: bool) -> String {
 
 /// Whether nothing ran at the expiry: the task slept, and nobody was seen.
 fn was_idle(facts: &RunFacts, late: &WorstWakeup, trace: &RecentTrace) -> bool {
-    let armed_late = |part: &NamedWakeupPart| part.phase == Some(Phase::ArmedLate);
+    let armed_late = |part: &NamedPart| part.phase == Some(Phase::ArmedLate);
     let slept = late.irq_ns.is_some() && !late.parts.iter().any(armed_late);
     let nobody = trace.inside((late.expiry_mono_ns, late.cpu), 1).is_empty();
     slept && nobody && facts.witnesses.sched
@@ -160,9 +160,8 @@ fn running(late: &WorstWakeup, trace: &RecentTrace) -> Option<String> {
 
 /// The interrupt that woke the task.
 fn timer_irq(late: &WorstWakeup) -> Option<Name> {
-    let handler = |part: &&NamedWakeupPart| {
-        part.share == Share::Irq && matches!(part.phase, Some(Phase::Handler))
-    };
+    let handler =
+        |part: &&NamedPart| part.share == Share::Irq && matches!(part.phase, Some(Phase::Handler));
     late.parts.iter().find(handler)?.source.clone()
 }
 
@@ -173,7 +172,7 @@ fn sum(late: &WorstWakeup, share: Share, who: impl Fn(Option<&Name>) -> bool) ->
 }
 
 /// A kind of interference with its sources; nothing if there was none.
-fn group(title: &str, parts: &[&NamedWakeupPart], share: Share, total_ns: u64) -> String {
+fn group(title: &str, parts: &[&NamedPart], share: Share, total_ns: u64) -> String {
     let parts = parts.iter().filter(|part| part.share == share);
     let all_ns: u64 = parts.clone().map(|part| part.ns).sum();
     if all_ns == 0 {

@@ -1,6 +1,6 @@
 //! A late wake-up as a tree, phase by phase, and the sums of a run.
 
-use vmnoise_explain::{CpuWakeups, NamedWakeupPart, Phase, Wakeups, WorstWakeup};
+use vmnoise_explain::{CpuWakeups, NamedPart, Phase, Wakeups, WorstWakeup};
 
 use crate::output::{cells, table};
 use crate::units::{human, seconds};
@@ -32,7 +32,7 @@ pub fn tree(wakeup: &WorstWakeup) -> String {
     out
 }
 
-pub fn who(part: &NamedWakeupPart) -> &str {
+pub fn who(part: &NamedPart) -> &str {
     match &part.source {
         Some(name) => name,
         None if part.share.is_residual() => "(residual)",
