@@ -150,12 +150,11 @@ impl<'a> Session<'a> {
     pub fn finish(mut self) -> Outcome {
         self.explain(Explainer::run_out);
         let summary = self.explainer.finish();
-        let stopped_by = summary.stopped_by.as_ref();
-        let stopped_by = stopped_by.map(|gap| (gap.start_mono_ns, gap.cpu));
         let wakeups = summary.wakeups.as_ref();
         let late = wakeups.and_then(|wakeups| wakeups.stopped_by.as_ref());
-        let stopped_by = stopped_by.or(late.map(|late| (late.expiry_mono_ns, late.cpu)));
-        self.trace.save_up_to(stopped_by);
+        let stopped_by = summary.stopped_by.as_ref().or(late);
+        self.trace
+            .save_up_to(stopped_by.map(|it| (it.start_mono_ns, it.cpu)));
         Outcome {
             summary,
             trace: self.trace,

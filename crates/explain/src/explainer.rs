@@ -16,14 +16,15 @@ use crate::clockmap::ClockMap;
 use crate::cpu::{Cpu, Shared};
 use crate::doubt::Doubt;
 use crate::feed::Feed;
+use crate::interval::NamedInterval;
 use crate::ledger::PeriodLine;
 use crate::losses::LossCounts;
 use crate::names::Names;
 use crate::reach::Reach;
 use crate::sight::{Sight, Testimony};
-use crate::summary::{Summary, WorstGap};
+use crate::summary::Summary;
 use crate::trace::{Trace, TraceLine};
-use crate::wakeups::{Cutter, ExplainedWakeup, Room, Wakeup, WorstWakeup, WorstWakeups};
+use crate::wakeups::{Cutter, ExplainedWakeup, Room, Wakeup, WorstWakeups};
 use crate::worst::Worst;
 
 /// Who hears of the gaps of one feed.
@@ -285,18 +286,18 @@ impl Explainer {
     }
 
     /// The longest gap so far: for the live view.
-    pub fn longest_so_far(&self) -> Option<WorstGap> {
+    pub fn longest_so_far(&self) -> Option<NamedInterval> {
         let longest = self.worst.longest()?;
         Some(self.named_gap(longest))
     }
 
     /// A gap with the names of who took it: for the live view.
-    pub fn named_gap(&self, gap: &Budget) -> WorstGap {
+    pub fn named_gap(&self, gap: &Budget) -> NamedInterval {
         named_so_far(self, gap)
     }
 
     /// The same of a wake-up.
-    pub fn named_wakeup(&self, wakeup: &Wakeup) -> WorstWakeup {
+    pub fn named_wakeup(&self, wakeup: &Wakeup) -> NamedInterval {
         named_wakeup_so_far(self, wakeup)
     }
 

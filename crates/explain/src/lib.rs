@@ -22,6 +22,7 @@ mod explainer;
 mod feed;
 mod guest_columns;
 mod interference;
+mod interval;
 mod join;
 mod kvm_bound;
 mod ledger;
@@ -63,11 +64,12 @@ pub use explainer::{Explainer, OVERSLEPT};
 pub use feed::{CulpritTold, FedCpu, FeedSummary, HostTold, ReasonTold};
 pub use guest_columns::GuestColumns;
 pub use interference::Interference;
+pub use interval::{NamedDetail, NamedInterval};
 pub use join::{
-    Alternative, CandidateVm, ContextSides, CpuSides, Culprit, ExitBranch, GapTree, HostSide,
+    Alternative, Branch, CandidateVm, ContextSides, CpuSides, Culprit, ExitBranch, HostSide,
     JoinError, JoinOptions, JoinedLatencies, JoinedRun, JoinedTotals, Joiner, LatencyTotals,
-    LatencyTree, Matcher, Pair, Pairing, Pairs, PhaseBranch, PhaseSides, Side, ThesisSum, Unpaired,
-    Unsure, Verdict,
+    Matcher, Most, Pair, Pairing, Pairs, PhaseSides, Side, Stretch, ThesisSum, Tree, Unpaired,
+    Unsure, Verdict, What,
 };
 pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;
@@ -79,7 +81,7 @@ pub use periodic::{CELLS as FOLD_CELLS, FoldCell};
 pub use phase::Phase;
 pub use piece::NamedPiece;
 pub use share_totals::ShareTotals;
-pub use summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary, WorstGap};
+pub use summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary};
 pub use trace::{Context, Noise, Sample, TraceLine};
 pub use vcpus::{ExitBudget, ExitExplainer, ExitsRun, LongestExit, NamedExit, TracedExit};
-pub use wakeups::{CpuWakeups, LatencyFigures, PhaseTotals, Wakeup, Wakeups, WorstWakeup};
+pub use wakeups::{CpuWakeups, LatencyFigures, PhaseTotals, Wakeup, Wakeups};

@@ -9,6 +9,7 @@ mod draw;
 mod fixtures;
 mod framed;
 mod input;
+mod interval;
 mod keys;
 mod list;
 mod live;

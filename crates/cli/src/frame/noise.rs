@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use vmnoise_events::{RunFacts, Workload};
-use vmnoise_explain::{Budget, Longest, PeriodLine, WorstGap};
+use vmnoise_explain::{Budget, Longest, NamedInterval, PeriodLine};
 
 use super::Source;
-use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
+use super::interval::{gap, most};
+use super::snapshot::{Cell, Row, Snapshot, Words, figures, words};
+use crate::output::cells;
 use crate::output::view::{Period, largest};
-use crate::output::{cells, text};
 use crate::units::{human, seconds};
 
 /// How many gaps are listed.
@@ -72,7 +73,7 @@ impl Source for Noise {
     }
 
     fn period(&mut self, period: &Period<'_>) -> Snapshot {
-        let mut gaps: Vec<WorstGap> = self
+        let mut gaps: Vec<NamedInterval> = self
             .longest
             .iter()
             .map(|budget| period.explainer.named_gap(budget))
@@ -125,49 +126,13 @@ fn level(line: &PeriodLine) -> Option<(u64, f64)> {
     Some((line.cpu.into(), percent))
 }
 
-fn headline(gap: &WorstGap) -> String {
+fn headline(gap: &NamedInterval) -> String {
     let at = seconds(gap.at_ns);
     let most = most(gap);
     format!(
         "longest: {} on CPU {} at {at}, {most}",
         human(gap.dur_ns),
         gap.cpu
-    )
-}
-
-/// The largest part, in words.
-fn most(gap: &WorstGap) -> String {
-    let first = gap.parts.first();
-    let words = first.map(|part| format!("{} {}", part.share, text::who(part)));
-    words.unwrap_or_default().trim_end().to_owned()
-}
-
-fn gap(gap: &WorstGap) -> Gap {
-    let lost = gap.lost_activities.filter(|lost| *lost > 0);
-    let lost = lost.map(|lost| format!("; {lost} activities lost"));
-    Gap::new(
-        gap.start_mono_ns.rotate_left(16) ^ u64::from(gap.cpu),
-        vec![
-            Cell::number(Some(gap.dur_ns), human),
-            Cell::index(gap.cpu),
-            Cell::number(Some(gap.at_ns), |ns| format!("{:.3} s", ns as f64 / 1e9)),
-            Cell::words(most(gap)),
-        ],
-        format!(
-            "{}, CPU {} at {}{}",
-            human(gap.dur_ns),
-            gap.cpu,
-            seconds(gap.at_ns),
-            lost.unwrap_or_default()
-        ),
-        gap.parts
-            .iter()
-            .map(|part| Part {
-                ns: part.ns,
-                share: part.share.to_string(),
-                who: text::who(part),
-            })
-            .collect(),
     )
 }
 
@@ -244,7 +209,7 @@ mod tests {
             .map(|gap| gap.parts.iter().map(|part| part.ns).sum());
         assert_eq!(sums.collect::<Vec<u64>>(), [5_000, 2_000]);
         let irq = &snapshot.gaps[0].parts[0];
-        assert_eq!((irq.ns, irq.who.as_str()), (3_000, "eno1:62"));
+        assert_eq!((irq.ns, irq.words.as_str()), (3_000, "irq eno1:62"));
         assert!(
             snapshot.headline.ends_with("irq eno1:62"),
             "{}",

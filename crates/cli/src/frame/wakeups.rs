@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Longest, NamedPart, Wakeup, WorstWakeup};
+use vmnoise_explain::{Longest, NamedInterval, Wakeup};
 
 use super::Source;
-use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
-use crate::output::timerlat::budget::{phase, who};
+use super::interval::{gap, most, title};
+use super::snapshot::{Cell, Row, Snapshot, Words, figures, words};
 use crate::output::timerlat::columns::{Columns, Contexts};
 use crate::output::view::Period;
-use crate::units::{human, seconds};
+use crate::units::human;
 
 /// How many wake-ups are listed.
 const LISTED: usize = 64;
@@ -75,12 +75,12 @@ impl Source for Wakeups {
     }
 
     fn period(&mut self, period: &Period<'_>) -> Snapshot {
-        let mut latest: Vec<WorstWakeup> = self
+        let mut latest: Vec<NamedInterval> = self
             .latest
             .iter()
             .map(|wakeup| period.explainer.named_wakeup(wakeup))
             .collect();
-        latest.sort_by_key(|late| (Reverse(late.latency_ns), late.expiry_mono_ns, late.cpu));
+        latest.sort_by_key(|late| (Reverse(late.dur_ns), late.start_mono_ns, late.cpu));
         let levels = std::mem::take(&mut self.period_max_ns).into_iter();
         Snapshot {
             elapsed: period.since_start,
@@ -112,48 +112,8 @@ fn row((cpu, contexts): (u32, &Contexts)) -> Row {
     )
 }
 
-fn title(late: &WorstWakeup) -> String {
-    let at = seconds(late.at_ns);
-    format!("{}, CPU {} at {at}", human(late.latency_ns), late.cpu)
-}
-
-fn headline(late: &WorstWakeup) -> String {
+fn headline(late: &NamedInterval) -> String {
     format!("longest: {}, {}", title(late), most(late))
-}
-
-/// The largest part, in words.
-fn most(late: &WorstWakeup) -> String {
-    let largest = late.parts.iter().max_by_key(|part| part.ns);
-    let words = largest.map(|part| format!("{} {}", words_of(part), who(part)));
-    words.unwrap_or_default().trim_end().to_owned()
-}
-
-fn words_of(part: &NamedPart) -> String {
-    match part.phase {
-        Some(_) => format!("{}: {}", phase(part.phase), part.share),
-        None => part.share.to_string(),
-    }
-}
-
-fn gap(late: &WorstWakeup) -> Gap {
-    Gap::new(
-        late.expiry_mono_ns.rotate_left(16) ^ u64::from(late.cpu),
-        vec![
-            Cell::number(Some(late.latency_ns), human),
-            Cell::index(late.cpu),
-            Cell::number(Some(late.at_ns), |ns| format!("{:.3} s", ns as f64 / 1e9)),
-            Cell::words(most(late)),
-        ],
-        title(late),
-        late.parts
-            .iter()
-            .map(|part| Part {
-                ns: part.ns,
-                share: words_of(part),
-                who: who(part).to_owned(),
-            })
-            .collect(),
-    )
 }
 
 #[cfg(test)]
@@ -161,7 +121,7 @@ mod tests {
     use std::time::Duration;
 
     use vmnoise_events::{Event, Share, Source as Name, SourceId};
-    use vmnoise_explain::{Explainer, Part as Taken, Phase};
+    use vmnoise_explain::{Explainer, Part, Phase};
 
     use super::*;
     use crate::fixtures;
@@ -184,7 +144,7 @@ mod tests {
 
     /// One of 60 us, 40 of them until a task that ran on let it run.
     fn late() -> Wakeup {
-        let part = |phase, share, source, ns| Taken {
+        let part = |phase, share, source, ns| Part {
             phase: Some(phase),
             share,
             source,
@@ -224,7 +184,7 @@ mod tests {
         assert_eq!(latencies.collect::<Vec<_>>(), expected);
         let parts = &snapshot.gaps[0].parts;
         assert_eq!(parts.iter().map(|part| part.ns).sum::<u64>(), 60_000);
-        assert_eq!(parts[1].who, "stress-ng:812");
+        assert_eq!(parts[1].words, "wakeup: thread stress-ng:812");
         assert!(
             snapshot.headline.ends_with("thread stress-ng:812"),
             "{}",

@@ -25,6 +25,7 @@ pub mod text;
 pub mod timerlat;
 pub mod trace;
 pub mod trace_line;
+pub mod tree;
 pub mod view;
 pub mod vm_list;
 

@@ -2,11 +2,12 @@
 //! budgets.
 
 use vmnoise_events::{RunFacts, Workload};
-use vmnoise_explain::{CpuSummary, NamedPart, Summary, WorstGap};
+use vmnoise_explain::{CpuSummary, Summary};
 
 use super::cells::{number, percent, time};
+use super::tree::tree;
 use super::{fed, honesty, table};
-use crate::units::{human, seconds};
+use crate::units::human;
 
 /// Sources beyond these are in the JSON.
 const SOURCES_PER_CPU: usize = 12;
@@ -156,46 +157,6 @@ fn sources(cpu: &CpuSummary) -> String {
         text += &format!(" … and {more} more (--format json lists all)\n");
     }
     text
-}
-
-/// One gap and its budget; the parts add up to the first line.
-pub fn tree(gap: &WorstGap) -> String {
-    let lost = match gap.lost_activities {
-        None | Some(0) => String::new(),
-        Some(lost) => format!("; {lost} of its activities lost: who is named is a lower bound"),
-    };
-    let mut text = format!(
-        " {:>12}  CPU {} at {}{lost}\n",
-        human(gap.dur_ns),
-        gap.cpu,
-        seconds(gap.at_ns)
-    );
-    for (index, part) in gap.parts.iter().enumerate() {
-        let branch = if index + 1 == gap.parts.len() {
-            "`-"
-        } else {
-            "|-"
-        };
-        let line = format!(
-            "   {branch} {:>12}  {:<12} {}",
-            human(part.ns),
-            part.share,
-            who(part)
-        );
-        text += line.trim_end();
-        text += "\n";
-    }
-    text
-}
-
-/// Who took a part; empty where nobody can be named.
-pub fn who(part: &NamedPart) -> String {
-    match (&part.source, part.count) {
-        (None, _) if part.share.is_residual() => "(residual)".into(),
-        (None, _) => String::new(),
-        (Some(name), 0 | 1) => name.to_string(),
-        (Some(name), count) => format!("{name} x{count}"),
-    }
 }
 
 pub fn periodic(summary: &Summary) -> String {

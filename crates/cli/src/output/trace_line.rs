@@ -85,7 +85,7 @@ fn budget(sample: &Sample) -> String {
         .parts
         .iter()
         .map(|part| {
-            let words = format!("{} ns {} {}", part.ns, part.share, super::text::who(part));
+            let words = format!("{} ns {} {}", part.ns, part.share, super::tree::who(part));
             words.trim_end().to_owned()
         })
         .collect();

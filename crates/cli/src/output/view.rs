@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use vmnoise_events::{RunFacts, Share};
-use vmnoise_explain::{Budget, Explainer, PeriodLine, Summary, TraceLine, Wakeup, WorstGap};
+use vmnoise_explain::{Budget, Explainer, NamedInterval, PeriodLine, Summary, TraceLine, Wakeup};
 
 use crate::output::format::Format;
 use crate::recent_trace::RecentTrace;
@@ -24,7 +24,7 @@ pub struct Period<'a> {
     /// What the machine below took meanwhile.
     pub outer_steal: &'a OuterSteal,
     /// The longest gap of the run so far.
-    pub longest: Option<WorstGap>,
+    pub longest: Option<NamedInterval>,
     /// Who is who.
     pub explainer: &'a Explainer,
 }

@@ -5,14 +5,15 @@ use vmnoise_events::FinishReason;
 use super::Explainer;
 use crate::budget::Budget;
 use crate::cpu::Cpu;
+use crate::interval::{NamedDetail, NamedInterval};
 use crate::ledger::Ledger;
-use crate::named::SourceSummary;
+use crate::named::{NamedPart, SourceSummary};
 use crate::names::Names;
 use crate::percent::{percent, percent_of_one, round_6};
 use crate::periodic::{self, Beat};
 use crate::share_totals::ShareTotals;
-use crate::summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary, WorstGap};
-use crate::wakeups::{Wakeup, Wakeups, WorstWakeup, WorstWakeups};
+use crate::summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary};
+use crate::wakeups::{Wakeup, Wakeups, WorstWakeups};
 
 pub(crate) fn conclude(explainer: Explainer) -> Summary {
     let impossible = explainer.cpus.iter().map(Cpu::impossible).sum();
@@ -43,7 +44,7 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
         let latest = explainer.worst_wakeups.into_latest();
         let named = |wakeup: &Wakeup| {
             let origin_ns = started_ns.unwrap_or(wakeup.expiry_mono_ns);
-            WorstWakeup::named(wakeup, origin_ns, &explainer.names)
+            named_wakeup(wakeup, origin_ns, &explainer.names)
         };
         let cpus = explainer.cpus.iter().filter_map(|cpu| {
             let ledger = cpu.wakeups.as_ref()?;
@@ -82,15 +83,15 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
 }
 
 /// A gap of a run that goes on.
-pub(crate) fn named_so_far(explainer: &Explainer, gap: &Budget) -> WorstGap {
+pub(crate) fn named_so_far(explainer: &Explainer, gap: &Budget) -> NamedInterval {
     let origin_ns = started_ns(explainer).unwrap_or(gap.start_mono_ns);
     named_gap(gap, origin_ns, &explainer.names)
 }
 
 /// A wake-up of a run that goes on.
-pub(crate) fn named_wakeup_so_far(explainer: &Explainer, wakeup: &Wakeup) -> WorstWakeup {
+pub(crate) fn named_wakeup_so_far(explainer: &Explainer, wakeup: &Wakeup) -> NamedInterval {
     let origin_ns = started_ns(explainer).unwrap_or(wakeup.expiry_mono_ns);
-    WorstWakeup::named(wakeup, origin_ns, &explainer.names)
+    named_wakeup(wakeup, origin_ns, &explainer.names)
 }
 
 /// When the first workload read its clock first.
@@ -222,15 +223,34 @@ fn residual_of_wakeups(wakeups: &Wakeups) -> Option<f64> {
     )
 }
 
-fn named_gap(budget: &Budget, origin_ns: u64, names: &Names) -> WorstGap {
-    WorstGap {
+fn named_gap(budget: &Budget, origin_ns: u64, names: &Names) -> NamedInterval {
+    NamedInterval {
         cpu: budget.cpu,
         at_ns: budget.start_mono_ns.saturating_sub(origin_ns),
         start_mono_ns: budget.start_mono_ns,
-        start_tsc: budget.start_tsc,
-        end_tsc: budget.end_tsc,
         dur_ns: budget.dur_ns,
-        lost_activities: budget.lost_activities,
         parts: names.parts(&budget.parts),
+        detail: NamedDetail::Gap {
+            start_tsc: budget.start_tsc,
+            end_tsc: budget.end_tsc,
+            lost_activities: budget.lost_activities,
+        },
+    }
+}
+
+fn named_wakeup(wakeup: &Wakeup, origin_ns: u64, names: &Names) -> NamedInterval {
+    // An activity may have part in several phases: none is counted.
+    let uncounted = |part| NamedPart { count: 0, ..part };
+    let parts = names.parts(&wakeup.parts).into_iter();
+    NamedInterval {
+        cpu: wakeup.cpu,
+        at_ns: wakeup.expiry_mono_ns.saturating_sub(origin_ns),
+        start_mono_ns: wakeup.expiry_mono_ns,
+        dur_ns: wakeup.latency_ns,
+        parts: parts.map(uncounted).collect(),
+        detail: NamedDetail::Wakeup {
+            irq_ns: wakeup.irq_ns,
+            thread_ns: wakeup.thread_ns,
+        },
     }
 }

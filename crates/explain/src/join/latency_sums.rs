@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use vmnoise_events::{Share, Workload};
 
 use super::branch::Side;
+use super::branches::Branches;
 use super::culprits::{Culprits, Who};
-use super::latency::{
-    ContextSides, CpuSides, JoinedLatencies, LatencyTotals, LatencyTree, PhaseSides,
-};
-use super::latency_tree::LatencyBranches;
+use super::latency::{ContextSides, CpuSides, JoinedLatencies, LatencyTotals, PhaseSides};
 use super::options::JoinOptions;
+use super::tree::Tree;
 use crate::longest::Longest;
 use crate::phase::Phase;
 use crate::share_totals::ShareTotals;
@@ -31,7 +30,7 @@ pub(super) struct LatencySums {
     totals: LatencyTotals,
     cpus: BTreeMap<u32, CpuSums>,
     culprits: Culprits,
-    trees: Longest<WakeupRank, LatencyBranches>,
+    trees: Longest<WakeupRank, Branches>,
 }
 
 /// Of one CPU.
@@ -89,7 +88,7 @@ impl LatencySums {
             self.culprits.count(latency_ns, parts(late));
         }
         self.trees
-            .see(rank(late.wakeup), || LatencyBranches::new(late));
+            .see(rank(late.wakeup), || Branches::of_wakeup(late));
     }
 
     fn count(&mut self, late: &ExplainedWakeup<'_>, is_above: bool) {
@@ -134,7 +133,7 @@ impl LatencySums {
             phases: sums.phases,
         });
         let trees = wakeups.worst.iter().cloned().zip(self.trees.into_vec());
-        let trees: Vec<LatencyTree> = trees.map(|(wakeup, tree)| tree.of(wakeup)).collect();
+        let trees: Vec<Tree> = trees.map(|(wakeup, tree)| tree.of(wakeup)).collect();
         JoinedLatencies {
             joined: self.totals,
             cpus: cpus.collect(),

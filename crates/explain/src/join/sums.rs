@@ -2,12 +2,13 @@
 
 use vmnoise_events::Workload;
 
+use super::branches::Branches;
 use super::culprits::Culprits;
 use super::latency::JoinedLatencies;
 use super::options::JoinOptions;
 use super::pairs::Pairs;
-use super::result::{GapTree, HostSide, JoinedRun, JoinedTotals, ThesisSum};
-use super::tree::Branches;
+use super::result::{HostSide, JoinedRun, JoinedTotals, ThesisSum};
+use super::tree::Tree;
 use crate::attribute::Explained;
 use crate::longest::Longest;
 use crate::summary::Summary;
@@ -75,7 +76,8 @@ impl JoinSums {
         if is_above {
             self.culprits.see(gap);
         }
-        self.trees.see(worst::rank(budget), || Branches::new(gap));
+        self.trees
+            .see(worst::rank(budget), || Branches::of_gap(gap));
     }
 
     /// The result, with the guest's summary, whose longest gaps are the same.
@@ -87,7 +89,7 @@ impl JoinSums {
         host: HostSide,
     ) -> JoinedRun {
         let trees = summary.worst.iter().cloned().zip(self.trees.into_vec());
-        let trees: Vec<GapTree> = trees.map(|(gap, tree)| tree.of(gap)).collect();
+        let trees: Vec<Tree> = trees.map(|(gap, tree)| tree.of(gap)).collect();
         JoinedRun {
             pairs: pairs.pairs().to_vec(),
             pairing: pairs.pairing().clone(),

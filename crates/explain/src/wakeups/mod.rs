@@ -13,6 +13,6 @@ pub use distribution::LatencyFigures;
 pub(crate) use distribution::Room;
 pub(crate) use explained::{CutStretch, ExplainedWakeup};
 pub(crate) use ledger::WakeupLedger;
-pub use summary::{CpuWakeups, PhaseTotals, Wakeups, WorstWakeup};
+pub use summary::{CpuWakeups, PhaseTotals, Wakeups};
 pub use wakeup::Wakeup;
 pub(crate) use worst::{WakeupRank, WorstWakeups, rank};

@@ -66,7 +66,7 @@ pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
     }
     for worst in result.worst.iter().chain(&result.stopped_by) {
         let parts = worst.parts.iter().map(|part| part.ns);
-        assert_eq!(parts.sum::<u64>(), worst.latency_ns);
+        assert_eq!(parts.sum::<u64>(), worst.dur_ns);
     }
     let (again, _) = run(facts, events);
     assert_eq!(wakeups, again);

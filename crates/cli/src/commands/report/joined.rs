@@ -97,17 +97,12 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
 
 /// The exits in the longest gaps or wake-ups, with the CPU and the begin of each of these.
 fn exits(run: &JoinedRun) -> impl Iterator<Item = ((u32, u64), &ExitBranch)> {
-    let of_gaps = run.trees.iter().flat_map(|tree| {
-        let place = (tree.gap.cpu, tree.gap.start_mono_ns);
-        tree.exits.iter().map(move |exit| (place, exit))
-    });
     let latencies = run.latencies.iter().flat_map(|it| &it.trees);
-    let of_wakeups = latencies.flat_map(|tree| {
-        let place = (tree.wakeup.cpu, tree.wakeup.expiry_mono_ns);
-        let exits = tree.phases.iter().flat_map(|phase| &phase.exits);
+    run.trees.iter().chain(latencies).flat_map(|tree| {
+        let place = (tree.of.cpu, tree.of.start_mono_ns);
+        let exits = tree.stretches.iter().flat_map(|it| &it.exits);
         exits.map(move |exit| (place, exit))
-    });
-    of_gaps.chain(of_wakeups)
+    })
 }
 
 /// What the host did in one of them.

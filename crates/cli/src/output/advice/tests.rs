@@ -2,20 +2,24 @@
 
 use vmnoise_events::ActivityKind::{Irq, Softirq, Thread};
 
+use vmnoise_explain::NamedDetail;
+
 use super::*;
 use crate::fixtures;
 
 const GAP_NS: u64 = 50_000;
 
-fn gap(parts: &[(Share, Option<&str>, u64)]) -> WorstGap {
-    WorstGap {
+fn gap(parts: &[(Share, Option<&str>, u64)]) -> NamedInterval {
+    NamedInterval {
         cpu: 16,
         at_ns: 0,
         start_mono_ns: 1_000_000,
-        start_tsc: 0,
-        end_tsc: 0,
         dur_ns: GAP_NS,
-        lost_activities: None,
+        detail: NamedDetail::Gap {
+            start_tsc: 0,
+            end_tsc: 0,
+            lost_activities: None,
+        },
         parts: parts
             .iter()
             .map(|&(share, source, ns)| NamedPart {
@@ -42,7 +46,7 @@ fn noise(kind: ActivityKind, name: &str, from_us: u64, to_us: u64) -> Noise {
     }
 }
 
-fn told(gap: &WorstGap, inside: &[Noise], facts: &RunFacts) -> Vec<String> {
+fn told(gap: &NamedInterval, inside: &[Noise], facts: &RunFacts) -> Vec<String> {
     advice(gap, &inside.iter().collect::<Vec<_>>(), facts)
 }
 

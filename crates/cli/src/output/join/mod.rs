@@ -1,6 +1,5 @@
 //! A guest's run joined with its host's, as people and programs read it.
 
-mod branches;
 mod culprits;
 mod document;
 mod latency;

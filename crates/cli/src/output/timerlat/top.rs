@@ -12,6 +12,7 @@ use super::document::LatencyDocument;
 use super::exports::Exporter;
 use super::{analysis, budget, rtla_table};
 use crate::args::{LatencyFormat, TimerlatTopArguments};
+use crate::output::tree::tree;
 use crate::output::view::{Meanwhile, Period, View};
 use crate::output::{fed, honesty, json, rtla, screen};
 use crate::recent_trace::RecentTrace;
@@ -101,7 +102,7 @@ impl Top {
 
 /// The latest wake-up.
 pub fn worst(wakeups: &Wakeups) -> String {
-    let tree = |worst| format!("\nThe longest latency\n{}", budget::tree(worst));
+    let tree = |worst| format!("\nThe longest latency\n{}", tree(worst));
     wakeups.worst.first().map(tree).unwrap_or_default()
 }
 
