@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use vmnoise_events::{Event, RunFacts};
-use vmnoise_explain::{Budget, Explainer, PeriodLine, Summary};
+use vmnoise_explain::{Explainer, Interval, PeriodLine, Summary};
 use vmnoise_recording::Writer;
 
 use crate::output::view::{OuterSteal, Period, View};
@@ -18,7 +18,6 @@ pub struct Session<'a> {
     explainer: Explainer,
     trace: RecentTrace,
     recorder: Recorder,
-    stop_ns: Option<u64>,
     /// The earliest gap, or late wake-up, that hit a limit since that was asked for.
     stop_hit: Option<GapKey>,
 }
@@ -50,7 +49,6 @@ impl<'a> Session<'a> {
             explainer,
             trace: RecentTrace::of(facts.workload),
             recorder: Recorder::new(writer),
-            stop_ns: facts.options.stop_ns,
             stop_hit: None,
         }
     }
@@ -59,32 +57,24 @@ impl<'a> Session<'a> {
     pub fn accept(&mut self, event: &Event) {
         self.recorder.push(event);
         self.tell_recorder();
-        self.explain(|explainer, on_budget| explainer.feed(event, on_budget));
+        self.explain(|explainer, on_interval| explainer.feed(event, on_interval));
     }
 
-    fn explain(&mut self, step: impl FnOnce(&mut Explainer, &mut dyn FnMut(&Budget))) {
+    fn explain(&mut self, step: impl FnOnce(&mut Explainer, &mut dyn FnMut(&Interval))) {
         let Session {
             view,
             explainer,
             trace,
-            stop_ns,
             stop_hit,
             ..
         } = self;
-        step(explainer, &mut |budget: &Budget| {
-            view.gap(budget);
-            if stop_ns.is_some_and(|stop_ns| budget.dur_ns >= stop_ns) {
-                let gap = (budget.start_mono_ns, budget.cpu);
-                *stop_hit = Some(stop_hit.map_or(gap, |first| first.min(gap)));
+        step(explainer, &mut |interval: &Interval| {
+            view.interval(interval);
+            if interval.hits_limit {
+                let key = (interval.start_mono_ns, interval.cpu);
+                *stop_hit = Some(stop_hit.map_or(key, |first| first.min(key)));
             }
         });
-        for wakeup in explainer.take_wakeups() {
-            view.wakeup(&wakeup);
-            if wakeup.hits_limit {
-                let wakeup = (wakeup.expiry_mono_ns, wakeup.cpu);
-                *stop_hit = Some(stop_hit.map_or(wakeup, |first| first.min(wakeup)));
-            }
-        }
         let lines = explainer.take_trace();
         if !lines.is_empty() {
             view.trace(&lines);

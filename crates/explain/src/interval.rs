@@ -1,151 +1,179 @@
-//! A gap or a wake-up with the names of who took it, and how the documents spell it.
+//! A gap or a wake-up, explained: who took which part of it.
 
-use serde::{Serialize, Serializer};
 use vmnoise_events::Share;
 
-use crate::named::NamedPart;
+use crate::interference::Interference;
+use crate::part::Part;
 use crate::phase::Phase;
 
-/// A gap or a wake-up: a stretch of a CPU's time that somebody took.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedInterval {
-    /// The CPU that felt the gap, or that of the task.
+/// A stretch of a CPU's time that somebody took. The `ns` of all parts add up to `dur_ns` exactly.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Interval {
+    /// The CPU whose time was missing, or that of the task.
     pub cpu: u32,
-    /// Begin, in nanoseconds since the first workload's first reading.
-    pub at_ns: u64,
-    /// Begin of a gap, or the planned expiry: CLOCK_MONOTONIC in nanoseconds.
+    /// Begin of the gap, or when the task was to run: CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
-    /// Length of a gap, or how late the task was in user space, in nanoseconds.
+    /// Length of the gap, or from then until the task read the clock in user space; nanoseconds.
     pub dur_ns: u64,
-    /// Where it went, the largest of each phase first; adds up to the length.
-    pub parts: Vec<NamedPart>,
+    /// The largest of each phase first; equal ones in the order of [`Share`], then of their
+    /// sources.
+    pub parts: Vec<Part>,
+    /// Whether the recording of a host tells of all of it.
+    pub witnessed: bool,
+    /// The steal clock claimed more than it, or a phase of it, was long.
+    pub steal_clamped: bool,
+    /// It was long enough to end the run.
+    pub hits_limit: bool,
     /// What else is known of it.
-    pub detail: NamedDetail,
+    pub detail: Detail,
 }
 
 /// What a gap has and a wake-up has not, and the other way round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NamedDetail {
+pub enum Detail {
     /// Of a gap.
-    Gap {
-        /// Begin, as the workload stamped it: cycles of the host's TSC.
-        start_tsc: u64,
-        /// End on the same clock.
-        end_tsc: u64,
-        /// Interferences in it that no activity shows; if not 0, the parts booked to the
-        /// kernel's own work are lower bounds. `None` where no counter could tell.
-        lost_activities: Option<u64>,
-    },
+    Gap(GapDetail),
     /// Of a wake-up.
-    Wakeup {
-        /// Until the timer's interrupt.
-        irq_ns: Option<u64>,
-        /// Until the task was switched in.
-        thread_ns: Option<u64>,
-    },
+    Wakeup(WakeupDetail),
 }
 
-impl NamedInterval {
-    /// How many interferences no activity shows, as far as a counter could tell.
-    pub fn lost_activities(&self) -> u64 {
-        match self.detail {
-            NamedDetail::Gap {
-                lost_activities, ..
-            } => lost_activities.unwrap_or(0),
-            NamedDetail::Wakeup { .. } => 0,
-        }
-    }
-
-    /// From the planned expiry until the timer's interrupt; `None` where that is not known.
-    pub fn irq_ns(&self) -> Option<u64> {
-        match self.detail {
-            NamedDetail::Wakeup { irq_ns, .. } => irq_ns,
-            NamedDetail::Gap { .. } => None,
-        }
-    }
+/// What else is known of a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GapDetail {
+    /// Begin, as the workload stamped it: cycles of the host's TSC.
+    pub start_tsc: u64,
+    /// End on the same clock.
+    pub end_tsc: u64,
+    /// Raw advance of the hypervisor's steal clock over the gap, in nanoseconds;
+    /// no share. 0 where the run has no steal clock.
+    pub steal_clock_ns: u64,
+    /// Exits handled in the host kernel; 0 where nothing shows them. One that a host's
+    /// recording lays into two gaps counts in the first.
+    pub light_exits: u32,
+    /// Exits that went to the VMM; the same rule.
+    pub heavy_exits: u32,
+    /// Reloads of the vCPU by the hypervisor.
+    pub reloads: u32,
+    /// Exits that the host's recording lays into it, at least in part.
+    pub exits_below: u32,
+    /// What is booked as `kvm` of exits in which others had part, and could not be held against
+    /// what KVM usually takes: too few exits had shown it. Nanoseconds; of an exit that the
+    /// host's recording tells, its whole `kvm`, in the first gap that meets it.
+    pub unbounded_kvm_ns: u64,
+    /// How many activities overlapped it, by class.
+    pub interference: Interference,
+    /// Interferences that the workload's counter saw in it and no activity shows:
+    /// their records were lost, so what is booked to the kernel's own work is a lower
+    /// bound. `None` where there was no counter.
+    pub lost_activities: Option<u64>,
 }
 
-impl Serialize for NamedInterval {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let NamedInterval {
-            cpu,
-            at_ns,
-            start_mono_ns,
-            dur_ns,
-            ref parts,
-            detail,
-        } = *self;
-        match detail {
-            NamedDetail::Gap {
-                start_tsc,
-                end_tsc,
-                lost_activities,
-            } => Gap {
-                cpu,
-                at_ns,
-                start_mono_ns,
-                start_tsc,
-                end_tsc,
-                dur_ns,
-                lost_activities,
-                parts,
-            }
-            .serialize(to),
-            NamedDetail::Wakeup { irq_ns, thread_ns } => Wakeup {
-                cpu,
-                at_ns,
-                expiry_mono_ns: start_mono_ns,
-                latency_ns: dur_ns,
-                irq_ns,
-                thread_ns,
-                parts: parts.iter().map(PhasePart::new).collect(),
-            }
-            .serialize(to),
-        }
+/// What else is known of a wake-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WakeupDetail {
+    /// Until the timer's interrupt came to this timer; `None` if that was not seen.
+    pub irq_ns: Option<u64>,
+    /// Until the task was switched in; `None` if that was not seen.
+    pub thread_ns: Option<u64>,
+    /// How long each phase was, by the order of [`Phase::ALL`]; `None` where a step was not
+    /// seen.
+    pub phases_ns: [Option<u64>; 5],
+    /// Time whose phase is unknown.
+    pub unsplit_ns: u64,
+    /// Expiries before this one that nobody could ask for.
+    pub missed: u32,
+}
+
+impl Default for Detail {
+    fn default() -> Detail {
+        Detail::Gap(GapDetail::default())
     }
 }
 
-/// A gap in a document.
-#[derive(Serialize)]
-struct Gap<'a> {
-    cpu: u32,
-    at_ns: u64,
-    start_mono_ns: u64,
-    start_tsc: u64,
-    end_tsc: u64,
-    dur_ns: u64,
-    lost_activities: Option<u64>,
-    parts: &'a [NamedPart],
+impl Interval {
+    /// What is known of a gap; `None` of a wake-up.
+    pub fn gap(&self) -> Option<&GapDetail> {
+        self.detail.gap()
+    }
+
+    /// What is known of a wake-up; `None` of a gap.
+    pub fn wakeup(&self) -> Option<&WakeupDetail> {
+        self.detail.wakeup()
+    }
+
+    /// How late a task was in the interrupt, in its thread, and in user space; `None` where that
+    /// was not seen.
+    pub fn latencies_ns(&self) -> [Option<u64>; 3] {
+        let wakeup = self.wakeup();
+        let irq_ns = wakeup.and_then(|wakeup| wakeup.irq_ns);
+        let thread_ns = wakeup.and_then(|wakeup| wakeup.thread_ns);
+        [irq_ns, thread_ns, Some(self.dur_ns)]
+    }
+
+    /// Whether an interference lay in it that no activity shows.
+    pub fn is_incomplete(&self) -> bool {
+        let lost = self.gap().and_then(|gap| gap.lost_activities);
+        lost.is_some_and(|lost| lost > 0)
+    }
+
+    /// Whether it is a gap and nobody witnessed anything in it: all of it is residual.
+    pub fn is_bare(&self) -> bool {
+        !self.is_incomplete()
+            && self.gap().is_some_and(|gap| gap.exits_below == 0)
+            && matches!(self.parts.as_slice(), [only] if only.share.is_residual() && only.count == 0)
+    }
+
+    /// Whether the vCPU left its guest in this gap, by its own counters or a witness.
+    pub fn holds_exit(&self) -> bool {
+        let handled = |part: &Part| matches!(part.share, Share::Kvm | Share::Vmm);
+        let is_counted = |gap: &GapDetail| {
+            gap.exits_below > 0 || gap.light_exits > 0 || gap.heavy_exits > 0 || gap.reloads > 0
+        };
+        self.gap().is_some_and(is_counted) || self.parts.iter().any(handled)
+    }
+
+    /// End, CLOCK_MONOTONIC in nanoseconds.
+    pub fn end_mono_ns(&self) -> u64 {
+        self.start_mono_ns.saturating_add(self.dur_ns)
+    }
+
+    /// What is booked under `share`, in nanoseconds.
+    pub fn ns_of(&self, share: Share) -> u64 {
+        let booked = self.parts.iter().filter(|part| part.share == share);
+        booked.map(|part| part.ns).sum()
+    }
+
+    /// What no witness explains, in nanoseconds.
+    pub fn residual_ns(&self) -> u64 {
+        self.parts
+            .iter()
+            .filter(|part| part.share.is_residual())
+            .map(|part| part.ns)
+            .sum()
+    }
 }
 
-/// A wake-up in a document.
-#[derive(Serialize)]
-struct Wakeup<'a> {
-    cpu: u32,
-    at_ns: u64,
-    expiry_mono_ns: u64,
-    latency_ns: u64,
-    irq_ns: Option<u64>,
-    thread_ns: Option<u64>,
-    parts: Vec<PhasePart<'a>>,
-}
-
-/// A part of a wake-up.
-#[derive(Serialize)]
-struct PhasePart<'a> {
-    phase: Option<Phase>,
-    share: Share,
-    source: Option<&'a str>,
-    ns: u64,
-}
-
-impl PhasePart<'_> {
-    fn new(part: &NamedPart) -> PhasePart<'_> {
-        PhasePart {
-            phase: part.phase,
-            share: part.share,
-            source: part.source.as_deref(),
-            ns: part.ns,
+impl Detail {
+    /// Of a gap.
+    pub fn gap(&self) -> Option<&GapDetail> {
+        match self {
+            Detail::Gap(gap) => Some(gap),
+            Detail::Wakeup(_) => None,
         }
+    }
+
+    /// Of a wake-up.
+    pub fn wakeup(&self) -> Option<&WakeupDetail> {
+        match self {
+            Detail::Wakeup(wakeup) => Some(wakeup),
+            Detail::Gap(_) => None,
+        }
+    }
+}
+
+impl WakeupDetail {
+    /// How long this phase was; `None` where that is unknown.
+    pub fn phase_ns(&self, phase: Phase) -> Option<u64> {
+        self.phases_ns[phase as usize]
     }
 }

@@ -10,7 +10,6 @@
 
 mod attribute;
 mod below;
-mod budget;
 mod clockmap;
 pub mod compare;
 mod cpu;
@@ -55,7 +54,6 @@ mod waiting;
 mod wakeups;
 mod worst;
 
-pub use budget::Budget;
 pub use exit_lengths::{ExitLengths, floor_ns, next_floor_ns};
 pub use exits::{
     ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, VmExits, WorstExit, summarize_exits,
@@ -64,7 +62,7 @@ pub use explainer::{Explainer, OVERSLEPT};
 pub use feed::{CulpritTold, FedCpu, FeedSummary, HostTold, ReasonTold};
 pub use guest_columns::GuestColumns;
 pub use interference::Interference;
-pub use interval::{NamedDetail, NamedInterval};
+pub use interval::{Detail, GapDetail, Interval, WakeupDetail};
 pub use join::{
     Alternative, Branch, CandidateVm, ContextSides, CpuSides, Culprit, ExitBranch, HostSide,
     JoinError, JoinOptions, JoinedLatencies, JoinedRun, JoinedTotals, Joiner, LatencyTotals,
@@ -75,7 +73,7 @@ pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;
 pub use longest::Longest;
 pub use losses::Losses;
-pub use named::{NamedPart, SourceSummary};
+pub use named::{NamedInterval, NamedPart, SourceSummary};
 pub use part::{Part, by_source};
 pub use periodic::{CELLS as FOLD_CELLS, FoldCell};
 pub use phase::Phase;
@@ -84,4 +82,4 @@ pub use share_totals::ShareTotals;
 pub use summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary};
 pub use trace::{Context, Noise, Sample, TraceLine};
 pub use vcpus::{ExitBudget, ExitExplainer, ExitsRun, LongestExit, NamedExit, TracedExit};
-pub use wakeups::{CpuWakeups, LatencyFigures, PhaseTotals, Wakeup, Wakeups};
+pub use wakeups::{CpuWakeups, LatencyFigures, PhaseTotals, Wakeups};

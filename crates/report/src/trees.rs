@@ -145,7 +145,7 @@ fn who(part: &NamedPart) -> String {
 
 #[cfg(test)]
 mod tests {
-    use vmnoise_explain::{ExitBranch, NamedDetail, Stretch};
+    use vmnoise_explain::{Detail, ExitBranch, Stretch, WakeupDetail};
 
     use super::*;
 
@@ -179,10 +179,7 @@ mod tests {
                 start_mono_ns: 0,
                 dur_ns: exits.iter().map(|exit| exit.dur_ns).sum::<u64>() + steal_ns + residual_ns,
                 parts: Vec::new(),
-                detail: NamedDetail::Wakeup {
-                    irq_ns: None,
-                    thread_ns: None,
-                },
+                detail: Detail::Wakeup(WakeupDetail::default()),
             },
             stretches: vec![Stretch {
                 exits,

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Budget, Summary, TraceLine, Wakeup};
+use vmnoise_explain::{Interval, Summary, TraceLine};
 
 use super::Source;
 use super::live::Live;
@@ -38,14 +38,9 @@ impl View for Framed<'_> {
         self.live = Live::begin(self.source.words(facts), facts);
     }
 
-    fn gap(&mut self, budget: &Budget) {
-        self.result.gap(budget);
-        self.source.gap(budget);
-    }
-
-    fn wakeup(&mut self, wakeup: &Wakeup) {
-        self.result.wakeup(wakeup);
-        self.source.wakeup(wakeup);
+    fn interval(&mut self, interval: &Interval) {
+        self.result.interval(interval);
+        self.source.interval(interval);
     }
 
     fn trace(&mut self, lines: &[TraceLine]) {

@@ -1,10 +1,43 @@
-//! A gap or a wake-up in the list of the longest, and its budget.
+//! The longest gaps or wake-ups, each with its line in the list and its budget.
 
-use vmnoise_explain::{NamedDetail, NamedInterval, NamedPart};
+use std::cmp::Reverse;
+
+use vmnoise_explain::{Detail, Explainer, Interval, Longest, NamedInterval, NamedPart};
 
 use super::snapshot::{Cell, Gap, Part};
 use crate::output::tree::{phase, who};
 use crate::units::{human, seconds};
+
+/// How many are listed.
+const LISTED: usize = 64;
+
+/// By its length; of equals the earlier ranks higher.
+type Rank = (u64, Reverse<(u64, u32)>);
+
+/// The longest so far.
+#[derive(Debug)]
+pub struct LongestIntervals(Longest<Rank, Interval>);
+
+impl Default for LongestIntervals {
+    fn default() -> LongestIntervals {
+        LongestIntervals(Longest::new(LISTED))
+    }
+}
+
+impl LongestIntervals {
+    pub fn see(&mut self, interval: &Interval) {
+        let order = Reverse((interval.start_mono_ns, interval.cpu));
+        self.0.see((interval.dur_ns, order), || interval.clone());
+    }
+
+    /// The longest first.
+    pub fn named(&self, explainer: &Explainer) -> Vec<NamedInterval> {
+        let named = self.0.iter().map(|interval| explainer.named(interval));
+        let mut named: Vec<NamedInterval> = named.collect();
+        named.sort_by_key(|it| (Reverse(it.dur_ns), it.start_mono_ns, it.cpu));
+        named
+    }
+}
 
 /// Its line, and its budget.
 pub fn gap(of: &NamedInterval) -> Gap {
@@ -38,8 +71,8 @@ pub fn title(of: &NamedInterval) -> String {
 /// The largest part, in words.
 pub fn most(of: &NamedInterval) -> String {
     let largest = match of.detail {
-        NamedDetail::Gap { .. } => of.parts.first(),
-        NamedDetail::Wakeup { .. } => of.parts.iter().max_by_key(|part| part.ns),
+        Detail::Gap(_) => of.parts.first(),
+        Detail::Wakeup(_) => of.parts.iter().max_by_key(|part| part.ns),
     };
     largest.map(words).unwrap_or_default()
 }

@@ -23,7 +23,7 @@ mod vcpus;
 mod wakeups;
 
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Budget, Wakeup};
+use vmnoise_explain::Interval;
 
 use crate::output::view::Period;
 
@@ -39,10 +39,8 @@ pub use wakeups::Wakeups;
 pub trait Source {
     /// Its words.
     fn words(&self, facts: &RunFacts) -> Words;
-    /// A gap was explained.
-    fn gap(&mut self, _budget: &Budget) {}
-    /// A wake-up of a periodic task was explained.
-    fn wakeup(&mut self, _wakeup: &Wakeup) {}
+    /// A gap or a wake-up was explained.
+    fn interval(&mut self, interval: &Interval);
     /// A period ended: what there is to see now.
     fn period(&mut self, period: &Period<'_>) -> Snapshot;
 }

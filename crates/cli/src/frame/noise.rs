@@ -1,20 +1,16 @@
 //! What `microvm` and `osnoise` show: the noise of each CPU, and the longest gaps.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use vmnoise_events::{RunFacts, Workload};
-use vmnoise_explain::{Budget, Longest, NamedInterval, PeriodLine};
+use vmnoise_explain::{Interval, NamedInterval, PeriodLine};
 
 use super::Source;
-use super::interval::{gap, most};
+use super::interval::{LongestIntervals, gap, most};
 use super::snapshot::{Cell, Row, Snapshot, Words, figures, words};
 use crate::output::cells;
 use crate::output::view::{Period, largest};
 use crate::units::{human, seconds};
-
-/// How many gaps are listed.
-const LISTED: usize = 64;
 
 const WORDS: Words = Words {
     command: "osnoise",
@@ -39,23 +35,11 @@ const WORDS: Words = Words {
     ],
 };
 
-/// By its length; of equals the earlier ranks higher.
-type Rank = (u64, Reverse<(u64, u32)>);
-
 /// The noise so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Noise {
-    longest: Longest<Rank, Budget>,
+    longest: LongestIntervals,
     max_gap_ns: BTreeMap<u32, u64>,
-}
-
-impl Default for Noise {
-    fn default() -> Noise {
-        Noise {
-            longest: Longest::new(LISTED),
-            max_gap_ns: BTreeMap::new(),
-        }
-    }
 }
 
 impl Source for Noise {
@@ -67,18 +51,12 @@ impl Source for Noise {
         Words { command, ..WORDS }
     }
 
-    fn gap(&mut self, budget: &Budget) {
-        let rank = (budget.dur_ns, Reverse((budget.start_mono_ns, budget.cpu)));
-        self.longest.see(rank, || budget.clone());
+    fn interval(&mut self, gap: &Interval) {
+        self.longest.see(gap);
     }
 
     fn period(&mut self, period: &Period<'_>) -> Snapshot {
-        let mut gaps: Vec<NamedInterval> = self
-            .longest
-            .iter()
-            .map(|budget| period.explainer.named_gap(budget))
-            .collect();
-        gaps.sort_by_key(|gap| (Reverse(gap.dur_ns), gap.start_mono_ns, gap.cpu));
+        let gaps = self.longest.named(period.explainer);
         Snapshot {
             elapsed: period.since_start,
             headline: gaps.first().map_or_else(|| "no gap yet".into(), headline),
@@ -193,7 +171,7 @@ mod tests {
         let mut explainer = Explainer::new(&fixtures::facts());
         let mut noise = Noise::default();
         for event in events() {
-            explainer.feed(&event, &mut |budget| noise.gap(budget));
+            explainer.feed(&event, &mut |gap| noise.interval(gap));
         }
         let lines = explainer.take_period();
         let snapshot = noise.period(&Period {

@@ -1,20 +1,16 @@
 //! What `timerlat` shows: how late each CPU woke up, and the latest wake-ups phase by phase.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Longest, NamedInterval, Wakeup};
+use vmnoise_explain::{Interval, NamedInterval};
 
 use super::Source;
-use super::interval::{gap, most, title};
+use super::interval::{LongestIntervals, gap, most, title};
 use super::snapshot::{Cell, Row, Snapshot, Words, figures, words};
 use crate::output::timerlat::columns::{Columns, Contexts};
 use crate::output::view::Period;
 use crate::units::human;
-
-/// How many wake-ups are listed.
-const LISTED: usize = 64;
 
 const WORDS: Words = Words {
     command: "timerlat",
@@ -38,26 +34,13 @@ const WORDS: Words = Words {
     ],
 };
 
-/// By its latency; of equals the earlier ranks higher.
-type Rank = (u64, Reverse<(u64, u32)>);
-
 /// The wake-ups so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Wakeups {
     columns: Columns,
-    latest: Longest<Rank, Wakeup>,
+    latest: LongestIntervals,
     /// The latest wake-up of this period.
     period_max_ns: BTreeMap<u32, u64>,
-}
-
-impl Default for Wakeups {
-    fn default() -> Wakeups {
-        Wakeups {
-            columns: Columns::default(),
-            latest: Longest::new(LISTED),
-            period_max_ns: BTreeMap::new(),
-        }
-    }
 }
 
 impl Source for Wakeups {
@@ -65,22 +48,15 @@ impl Source for Wakeups {
         WORDS
     }
 
-    fn wakeup(&mut self, wakeup: &Wakeup) {
+    fn interval(&mut self, wakeup: &Interval) {
         self.columns.add(wakeup);
         let max_ns = self.period_max_ns.entry(wakeup.cpu).or_default();
-        *max_ns = wakeup.latency_ns.max(*max_ns);
-        let order = Reverse((wakeup.expiry_mono_ns, wakeup.cpu));
-        self.latest
-            .see((wakeup.latency_ns, order), || wakeup.clone());
+        *max_ns = wakeup.dur_ns.max(*max_ns);
+        self.latest.see(wakeup);
     }
 
     fn period(&mut self, period: &Period<'_>) -> Snapshot {
-        let mut latest: Vec<NamedInterval> = self
-            .latest
-            .iter()
-            .map(|wakeup| period.explainer.named_wakeup(wakeup))
-            .collect();
-        latest.sort_by_key(|late| (Reverse(late.dur_ns), late.start_mono_ns, late.cpu));
+        let latest = self.latest.named(period.explainer);
         let levels = std::mem::take(&mut self.period_max_ns).into_iter();
         Snapshot {
             elapsed: period.since_start,
@@ -143,7 +119,7 @@ mod tests {
     }
 
     /// One of 60 us, 40 of them until a task that ran on let it run.
-    fn late() -> Wakeup {
+    fn late() -> Interval {
         let part = |phase, share, source, ns| Part {
             phase: Some(phase),
             share,
@@ -152,7 +128,7 @@ mod tests {
             host_cpu: None,
             count: 1,
         };
-        Wakeup {
+        Interval {
             parts: vec![
                 part(Phase::Irq, Share::HvOrHw, None, 5_000),
                 part(Phase::Wakeup, Share::Thread, Some(SourceId(0)), 40_000),
@@ -176,7 +152,7 @@ mod tests {
     fn the_latest_comes_first_with_a_budget_that_adds_up() {
         let mut wakeups = Wakeups::default();
         for seen in [wakeup(0, 1_000, 2_000, 3_000), late(), unseen(0, 9_000)] {
-            wakeups.wakeup(&seen);
+            wakeups.interval(&seen);
         }
         let snapshot = second(1, &mut wakeups);
         let latencies = snapshot.gaps.iter().map(|gap| gap.row.cells[0].value);
@@ -195,8 +171,8 @@ mod tests {
     #[test]
     fn the_curve_is_of_one_period_and_steps_that_were_not_seen_are_unknown() {
         let mut wakeups = Wakeups::default();
-        wakeups.wakeup(&unseen(3, 9_000));
-        wakeups.wakeup(&unseen(3, 4_000));
+        wakeups.interval(&unseen(3, 9_000));
+        wakeups.interval(&unseen(3, 4_000));
         let snapshot = second(1, &mut wakeups);
         assert_eq!(snapshot.levels, [(3, 9.0)]);
         let cells = snapshot.rows[0].cells.iter();
@@ -212,9 +188,9 @@ mod tests {
     #[test]
     fn as_it_is_drawn() {
         let mut wakeups = Wakeups::default();
-        wakeups.wakeup(&wakeup(0, 1_000, 2_000, 3_000));
+        wakeups.interval(&wakeup(0, 1_000, 2_000, 3_000));
         let first = second(1, &mut wakeups);
-        wakeups.wakeup(&late());
+        wakeups.interval(&late());
         let snapshots = vec![first, second(2, &mut wakeups)];
         insta::assert_snapshot!(screen(WORDS, snapshots, &[Key::Tab]));
     }

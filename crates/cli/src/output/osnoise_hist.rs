@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Budget, LinearHistogram, Summary};
+use vmnoise_explain::{Interval, LinearHistogram, Summary};
 
 use super::view::{Meanwhile, Period, View};
 use super::{cells, honesty, rtla, stop, text};
@@ -52,11 +52,11 @@ impl View for Hist {
 
     fn begin(&mut self, _facts: &RunFacts) {}
 
-    fn gap(&mut self, budget: &Budget) {
+    fn interval(&mut self, gap: &Interval) {
         self.cpus
-            .entry(budget.cpu)
+            .entry(gap.cpu)
             .or_insert_with(|| LinearHistogram::new(self.bucket_us * 1000, self.entries as usize))
-            .record(budget.dur_ns);
+            .record(gap.dur_ns);
     }
 
     fn period(&mut self, _period: &Period<'_>) {}

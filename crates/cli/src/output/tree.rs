@@ -1,7 +1,7 @@
 //! Trees as text: a line for each branch; what a branch divides into adds up to it.
 
 use vmnoise_events::Share;
-use vmnoise_explain::{Branch, Most, NamedDetail, NamedInterval, NamedPart, Phase, What};
+use vmnoise_explain::{Branch, Detail, Most, NamedInterval, NamedPart, Phase, What};
 
 use crate::output::exits::cpus;
 use crate::units::{human, seconds, us};
@@ -37,8 +37,8 @@ pub fn tree(of: &NamedInterval) -> String {
     let lines = of.parts.iter().map(|part| {
         let words = words_of(part, "");
         let words = match of.detail {
-            NamedDetail::Gap { .. } => words,
-            NamedDetail::Wakeup { .. } => format!("{:<10}  {words}", phase(part.phase)),
+            Detail::Gap(_) => words,
+            Detail::Wakeup(_) => format!("{:<10}  {words}", phase(part.phase)),
         };
         (part.ns, words)
     });

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use vmnoise_events::{RunFacts, Share};
-use vmnoise_explain::{Budget, Explainer, NamedInterval, PeriodLine, Summary, TraceLine, Wakeup};
+use vmnoise_explain::{Explainer, Interval, NamedInterval, PeriodLine, Summary, TraceLine};
 
 use crate::output::format::Format;
 use crate::recent_trace::RecentTrace;
@@ -52,10 +52,8 @@ pub trait View {
     }
     /// The workload measures from here on.
     fn begin(&mut self, facts: &RunFacts);
-    /// A gap was explained.
-    fn gap(&mut self, _budget: &Budget) {}
-    /// A wake-up of a periodic task was explained.
-    fn wakeup(&mut self, _wakeup: &Wakeup) {}
+    /// A gap or a wake-up was explained.
+    fn interval(&mut self, _interval: &Interval) {}
     /// Lines of the trace became certain.
     fn trace(&mut self, _lines: &[TraceLine]) {}
     /// A period ended.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Budget, Summary, TraceLine, Wakeup};
+use vmnoise_explain::{Interval, Summary, TraceLine};
 
 use super::line::Line;
 use crate::output::view::{Meanwhile, Period, View};
@@ -101,12 +101,8 @@ impl View for Timed<'_> {
         }
     }
 
-    fn gap(&mut self, budget: &Budget) {
-        self.view.gap(budget);
-    }
-
-    fn wakeup(&mut self, wakeup: &Wakeup) {
-        self.view.wakeup(wakeup);
+    fn interval(&mut self, interval: &Interval) {
+        self.view.interval(interval);
     }
 
     fn trace(&mut self, lines: &[TraceLine]) {

@@ -111,16 +111,8 @@ impl Take {
     }
 
     /// What each exit of the last run had, in their order.
-    pub(crate) fn met(&self) -> &[Met] {
-        &self.met
-    }
-
-    /// Names the share under which this gap's residual is booked.
-    pub(crate) fn name_residual(&mut self, residual: Share) {
-        let parts = self.met.iter_mut().flat_map(|met| &mut met.parts);
-        for part in parts.filter(|part| part.share.is_residual()) {
-            part.share = residual;
-        }
+    pub(crate) fn take_met(&mut self) -> Vec<Met> {
+        std::mem::take(&mut self.met)
     }
 
     /// Tells `activities` without the steal inside for which the vCPU is known to have

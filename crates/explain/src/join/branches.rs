@@ -4,13 +4,12 @@ use vmnoise_events::Share;
 
 use super::branch::ExitBranch;
 use super::tree::{Stretch, Tree};
-use crate::attribute::Explained;
+use crate::attribute::{CutStretch, Explained};
 use crate::below::{BelowExit, Met};
-use crate::interval::NamedInterval;
+use crate::named::NamedInterval;
 use crate::names::Names;
-use crate::part::{Part, largest_first};
+use crate::part::largest_first;
 use crate::piece::NamedPiece;
-use crate::wakeups::{CutStretch, ExplainedWakeup};
 
 /// A [`Tree`] without the gap or wake-up.
 #[derive(Debug)]
@@ -21,45 +20,20 @@ pub(super) struct Branches {
 }
 
 impl Branches {
-    pub(super) fn of_gap(gap: &Explained<'_>) -> Branches {
-        let is_guests = |part: &&Part| !part.share.is_residual() && part.share != Share::Steal;
-        let guest: Vec<Part> = gap.own.iter().filter(is_guests).copied().collect();
-        let own_ns = |is_it: &dyn Fn(Share) -> bool| -> u64 {
-            let parts = gap.own.iter().filter(|part| is_it(part.share));
-            parts.map(|part| part.ns).sum()
-        };
-        let start_ns = gap.budget.start_mono_ns;
-        let span_ns = (start_ns, gap.budget.end_mono_ns());
-        let exits = gap.exits.iter().zip(gap.met);
-        let whole = Stretch {
-            phase: None,
-            dur_ns: gap.budget.dur_ns,
-            guest: gap.names.parts(&guest),
-            exits: exits
-                .filter(|(_, met)| !met.parts.is_empty())
-                .map(|(exit, met)| branch(exit, met, (start_ns, span_ns), gap.names))
-                .collect(),
-            steal_ns: own_ns(&|share| share == Share::Steal),
-            residual_ns: own_ns(&Share::is_residual),
-        };
-        Branches {
-            stretches: vec![whole],
-            residual: gap.residual,
-            witnessed: gap.budget.witnessed,
-        }
-    }
-
-    pub(super) fn of_wakeup(late: &ExplainedWakeup<'_>) -> Branches {
-        let mut start_ns = late.wakeup.expiry_mono_ns;
-        let phases = late.stretches.iter().filter_map(|stretch| {
-            let span_ns = (start_ns, start_ns + stretch.dur_ns);
+    pub(super) fn new(explained: &Explained<'_>) -> Branches {
+        let interval = explained.interval;
+        let mut start_ns = interval.start_mono_ns;
+        let stretches = explained.stretches.iter().filter_map(|cut| {
+            let span_ns = (start_ns, start_ns + cut.dur_ns);
             start_ns = span_ns.1;
-            (stretch.dur_ns > 0).then(|| phase(stretch, span_ns, late))
+            // A step that was over at once is no phase; a gap is one stretch, however short.
+            let is_shown = cut.dur_ns > 0 || interval.gap().is_some();
+            is_shown.then(|| stretch(cut, span_ns, explained))
         });
         Branches {
-            stretches: phases.collect(),
-            residual: late.residual,
-            witnessed: late.witnessed,
+            stretches: stretches.collect(),
+            residual: explained.residual,
+            witnessed: interval.witnessed,
         }
     }
 
@@ -73,27 +47,35 @@ impl Branches {
     }
 }
 
-fn phase(stretch: &CutStretch, span_ns: (u64, u64), late: &ExplainedWakeup<'_>) -> Stretch {
-    let expiry_ns = late.wakeup.expiry_mono_ns;
-    let exits = late.exits[stretch.exits.clone()].iter().zip(&stretch.met);
+fn stretch(cut: &CutStretch, span_ns: (u64, u64), explained: &Explained<'_>) -> Stretch {
+    let Explained {
+        interval,
+        exits,
+        names,
+        ..
+    } = *explained;
+    let exits = exits[cut.exits.clone()].iter().zip(&cut.met);
     let exits = exits.filter(|(_, met)| !met.parts.is_empty());
     let exits = exits.map(|(exit, met)| {
-        let mut branch = branch(exit, met, (expiry_ns, span_ns), late.names);
-        branch.pieces.iter_mut().for_each(|it| rename(it, late));
+        let mut branch = branch(exit, met, (interval.start_mono_ns, span_ns), names);
+        if interval.wakeup().is_some() {
+            let pieces = branch.pieces.iter_mut();
+            pieces.for_each(|piece| rename(piece, explained));
+        }
         branch
     });
     Stretch {
-        phase: stretch.phase,
-        dur_ns: stretch.dur_ns,
-        guest: late.names.parts(&stretch.own),
+        phase: cut.phase,
+        dur_ns: cut.dur_ns,
+        guest: names.parts(&cut.own),
         exits: exits.collect(),
-        steal_ns: stretch.steal_ns,
-        residual_ns: stretch.residual_ns,
+        steal_ns: cut.steal_ns,
+        residual_ns: cut.residual_ns,
     }
 }
 
 /// Puts a piece under the share that the wake-up's parts have.
-fn rename(piece: &mut NamedPiece, late: &ExplainedWakeup<'_>) {
+fn rename(piece: &mut NamedPiece, late: &Explained<'_>) {
     if piece.share.is_residual() {
         piece.share = late.residual;
     } else if piece.share == Share::Halted {

@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 use vmnoise_events::Share;
 
 use super::branch::ExitBranch;
-use crate::interval::{NamedDetail, NamedInterval};
-use crate::named::NamedPart;
+use crate::interval::Detail;
+use crate::named::{NamedInterval, NamedPart};
 use crate::phase::Phase;
 
 /// One gap or wake-up, and both sides of what happened in it.
@@ -44,7 +44,7 @@ pub struct Stretch {
 impl Serialize for Tree {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match (&self.of.detail, &self.stretches[..]) {
-            (NamedDetail::Gap { .. }, [whole]) => OfGap {
+            (Detail::Gap(_), [whole]) => OfGap {
                 gap: &self.of,
                 guest: &whole.guest,
                 exits: &whole.exits,
@@ -154,8 +154,8 @@ impl Tree {
         let stretches = self.stretches.iter();
         let inside = |stretch| branches(stretch, self.residual, most);
         match self.of.detail {
-            NamedDetail::Gap { .. } => stretches.flat_map(inside).collect(),
-            NamedDetail::Wakeup { .. } => stretches
+            Detail::Gap(_) => stretches.flat_map(inside).collect(),
+            Detail::Wakeup(_) => stretches
                 .map(|stretch| Branch {
                     ns: stretch.dur_ns,
                     what: What::Phase(stretch.phase),

@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 use super::distribution::LatencyFigures;
-use crate::interval::NamedInterval;
-use crate::named::SourceSummary;
+use crate::named::{NamedInterval, SourceSummary};
 use crate::share_totals::ShareTotals;
 
 /// A whole run.

@@ -2,11 +2,11 @@
 //! at all, whether all that touched it is there, and what no gap shows.
 
 use crate::streams::{
-    activity, anchor, explain, facts, finish, gap, parts, polling_in_a_machine, source,
+    activity, anchor, explain, facts, finish, gap, gap_of, parts, polling_in_a_machine, source,
 };
 use vmnoise_events::ActivityKind::{Irq, Softirq, Throttled};
 use vmnoise_events::{Event, Gap, InterferenceCounts, RunFacts, Share, Tally, Workload};
-use vmnoise_explain::{Budget, Explainer, NamedDetail, NamedInterval, Summary};
+use vmnoise_explain::{Explainer, Interval, NamedInterval, Summary};
 
 fn polling() -> RunFacts {
     RunFacts {
@@ -35,7 +35,7 @@ fn tally(irq: u64, softirq: u64) -> Event {
     })
 }
 
-fn one_gap(facts: &RunFacts, interference: u32, activities: &[Event]) -> (Budget, Summary) {
+fn one_gap(facts: &RunFacts, interference: u32, activities: &[Event]) -> (Interval, Summary) {
     let mut events = vec![source(0, "tick"), anchor(0), anchor(10_000)];
     events.extend_from_slice(activities);
     events.extend([counted(1000, 2000, interference), finish()]);
@@ -71,7 +71,7 @@ fn a_counter_that_agrees_with_the_activities_changes_nothing() {
     ] {
         let (budget, summary) = one_gap(&facts, 2, &both);
         assert_eq!(parts(&budget)[0], (rest, None, 800));
-        assert_eq!(budget.lost_activities, Some(0));
+        assert_eq!(gap_of(&budget).lost_activities, Some(0));
         assert_eq!(summary.cpus[0].interference.hw, Some(0));
         assert_eq!(summary.cpus[0].incomplete_gaps, Some(0));
     }
@@ -85,7 +85,7 @@ fn what_was_lost_is_blamed_on_nobody() {
             let (budget, summary) = one_gap(&facts, 3, activities);
             let lost = 3 - activities.len() as u64;
             assert_eq!(parts(&budget)[0], (Share::Unexplained, None, left_ns));
-            assert_eq!(budget.lost_activities, Some(lost));
+            assert_eq!(gap_of(&budget).lost_activities, Some(lost));
             assert!(!budget.is_bare());
             let cpu = &summary.cpus[0];
             assert_eq!((cpu.interference.hw, cpu.bare_gaps), (Some(0), 0));
@@ -142,10 +142,5 @@ fn counters_tell_what_no_gap_shows_for_the_run_and_each_period() {
 }
 
 fn lost_of(gap: &NamedInterval) -> Option<u64> {
-    match gap.detail {
-        NamedDetail::Gap {
-            lost_activities, ..
-        } => lost_activities,
-        NamedDetail::Wakeup { .. } => panic!("{gap:?} is no gap"),
-    }
+    gap.detail.gap().expect("it is a gap").lost_activities
 }

@@ -3,9 +3,7 @@
 use std::sync::OnceLock;
 
 use vmnoise_events::{Event, RunFacts, Share};
-use vmnoise_explain::{
-    JoinError, JoinOptions, JoinedRun, Joiner, Matcher, NamedDetail, Pairs, Tree,
-};
+use vmnoise_explain::{JoinError, JoinOptions, JoinedRun, Joiner, Matcher, Pairs, Tree};
 
 use super::pairs::{Plan, RecordedPair};
 
@@ -148,10 +146,6 @@ pub fn obeys_the_law(run: &JoinedRun) {
 
 /// When a gap began and ended, as the workload stamped it.
 pub fn stamped(tree: &Tree) -> (u64, u64) {
-    match tree.of.detail {
-        NamedDetail::Gap {
-            start_tsc, end_tsc, ..
-        } => (start_tsc, end_tsc),
-        NamedDetail::Wakeup { .. } => panic!("{tree:?} is no gap"),
-    }
+    let gap = tree.of.detail.gap().expect("it is a gap");
+    (gap.start_tsc, gap.end_tsc)
 }

@@ -20,7 +20,7 @@ use vmnoise_events::{
     Activity, ActivityKind, Anchor, ClockFacts, ClockSource, Event, Finish, FinishReason, Gap,
     HostFacts, Options, RunFacts, Share, Source, SourceId, Witnesses, Workload,
 };
-use vmnoise_explain::{Budget, Explainer, Summary};
+use vmnoise_explain::{Explainer, GapDetail, Interval, Summary};
 
 pub const ALL_WITNESSES: Witnesses = Witnesses {
     steal_clock: true,
@@ -127,7 +127,7 @@ pub fn finish() -> Event {
 }
 
 /// Feeds everything; the budgets in the order in which they came, and the summary.
-pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<Budget>, Summary) {
+pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<Interval>, Summary) {
     let mut explainer = Explainer::new(facts);
     let mut budgets = Vec::new();
     for event in events {
@@ -136,8 +136,13 @@ pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<Budget>, Summary) {
     (budgets, explainer.finish())
 }
 
+/// What is known of a gap.
+pub fn gap_of(interval: &Interval) -> &GapDetail {
+    interval.gap().expect("it is a gap")
+}
+
 /// The parts of a budget as plain values.
-pub fn parts(budget: &Budget) -> Vec<(Share, Option<u32>, u64)> {
+pub fn parts(budget: &Interval) -> Vec<(Share, Option<u32>, u64)> {
     budget
         .parts
         .iter()

@@ -28,7 +28,7 @@ pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Resul
         above_ns: 0,
         top: 0,
     };
-    let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options).with_moments();
+    let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options).with_intervals();
     let mut targets = chosen::tables(arguments, guest)?;
     let mut timeline = match &arguments.perfetto {
         Some(path) => Some(JoinedTimeline::create(path, &guest.facts, &host.facts)?),
@@ -86,26 +86,20 @@ fn pass_on(
     targets: &mut [Box<dyn Target>],
     timeline: Option<&mut JoinedTimeline>,
 ) -> Result<()> {
-    let (gaps, wakeups) = (joiner.take_gaps(), joiner.take_wakeups());
+    let intervals = joiner.take_intervals();
     let lines = ended_ns.map(|span_ns| (joiner.take_period(), span_ns));
     let names = |id| joiner.source_name(id);
     for target in targets {
-        for gap in &gaps {
-            target.gap(gap, &names)?;
-        }
-        for wakeup in &wakeups {
-            target.wakeup(wakeup, &names)?;
+        for interval in &intervals {
+            target.interval(interval, &names)?;
         }
         if let Some((lines, span_ns)) = &lines {
             target.period(lines, *span_ns)?;
         }
     }
     if let Some(timeline) = timeline {
-        for gap in &gaps {
-            timeline.gap(gap, joiner.pairs(), &names)?;
-        }
-        for wakeup in &wakeups {
-            timeline.wakeup(wakeup, joiner.pairs(), &names)?;
+        for interval in &intervals {
+            timeline.interval(interval, joiner.pairs(), &names)?;
         }
         if let Some((lines, span_ns)) = &lines {
             timeline.period(lines, *span_ns, joiner.pairs())?;

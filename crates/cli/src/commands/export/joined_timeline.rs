@@ -6,7 +6,7 @@ use crate::say;
 
 use anyhow::Result;
 use vmnoise_events::{Activity, Event, RunFacts};
-use vmnoise_explain::{Budget, ExitExplainer, Pairs, PeriodLine, Wakeup, by_source};
+use vmnoise_explain::{ExitExplainer, Interval, Pairs, PeriodLine, by_source};
 use vmnoise_export::{Side, Timeline};
 
 use super::target::{Names, warn_of_crowded};
@@ -65,36 +65,25 @@ impl JoinedTimeline {
         self.take_exits()
     }
 
-    /// A gap of the guest.
-    pub fn gap(&mut self, gap: &Budget, pairs: &Pairs, names: Names<'_, '_>) -> Result<()> {
-        let span_ns = (gap.start_mono_ns, gap.end_mono_ns());
-        let Some(span_ns) = placed(pairs, gap.cpu, span_ns) else {
+    /// A gap of the guest, or a wake-up of one of its tasks.
+    pub fn interval(
+        &mut self,
+        interval: &Interval,
+        pairs: &Pairs,
+        names: Names<'_, '_>,
+    ) -> Result<()> {
+        let span_ns = (interval.start_mono_ns, interval.end_mono_ns());
+        let Some(span_ns) = placed(pairs, interval.cpu, span_ns) else {
             self.unplaced += 1;
             return Ok(());
         };
-        let tid = tid_of(pairs, gap.cpu);
-        let gap = Budget {
-            parts: by_source(&gap.parts),
-            ..gap.clone()
-        };
-        self.timeline.gap(Side::Guest, &gap, span_ns, tid, names)?;
-        Ok(())
-    }
-
-    /// A wake-up of a task of the guest.
-    pub fn wakeup(&mut self, wakeup: &Wakeup, pairs: &Pairs, names: Names<'_, '_>) -> Result<()> {
-        let span_ns = (wakeup.expiry_mono_ns, wakeup.end_mono_ns());
-        let Some(span_ns) = placed(pairs, wakeup.cpu, span_ns) else {
-            self.unplaced += 1;
-            return Ok(());
-        };
-        let tid = tid_of(pairs, wakeup.cpu);
-        let wakeup = Wakeup {
-            parts: by_source(&wakeup.parts),
-            ..wakeup.clone()
+        let tid = tid_of(pairs, interval.cpu);
+        let interval = Interval {
+            parts: by_source(&interval.parts),
+            ..interval.clone()
         };
         self.timeline
-            .wakeup(Side::Guest, &wakeup, span_ns, tid, names)?;
+            .interval(Side::Guest, &interval, span_ns, tid, names)?;
         Ok(())
     }
 

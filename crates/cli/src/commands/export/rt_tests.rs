@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::{Event, RunFacts};
-use vmnoise_explain::Wakeup;
+use vmnoise_explain::Interval;
 
 use super::target::{Ended, Names, Target};
 use crate::args::Exports;
@@ -41,7 +41,7 @@ impl Target for RtTests {
         Ok(())
     }
 
-    fn wakeup(&mut self, wakeup: &Wakeup, _names: Names<'_, '_>) -> Result<()> {
+    fn interval(&mut self, wakeup: &Interval, _names: Names<'_, '_>) -> Result<()> {
         self.columns.add(wakeup);
         self.exporter.wakeup(wakeup);
         Ok(())

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use anyhow::Result;
 use vmnoise_events::{Event, Workload};
-use vmnoise_explain::{Budget, ExitExplainer, Explainer};
+use vmnoise_explain::{ExitExplainer, Explainer, Interval};
 use vmnoise_recording::Reader;
 
 use super::super::replay::{Replayed, name_file};
@@ -29,13 +29,13 @@ fn gaps(
 ) -> Result<Replayed> {
     let mut explainer = Explainer::new(&input.facts);
     let mut periods = Periods::default();
-    let mut gaps: Vec<Budget> = Vec::new();
+    let mut certain: Vec<Interval> = Vec::new();
     let ending = each(reader, &mut |event| {
         for target in &mut targets {
             target.see(event)?;
         }
-        explainer.feed(event, &mut |gap| gaps.push(gap.clone()));
-        pass_on(&mut explainer, &mut gaps, &mut targets)?;
+        explainer.feed(event, &mut |it| certain.push(it.clone()));
+        pass_on(&explainer, &mut certain, &mut targets)?;
         if let Some(span_ns) = periods.see(event) {
             let lines = explainer.take_heard_period();
             for target in &mut targets {
@@ -44,8 +44,8 @@ fn gaps(
         }
         Ok(())
     })?;
-    explainer.run_out(&mut |gap| gaps.push(gap.clone()));
-    pass_on(&mut explainer, &mut gaps, &mut targets)?;
+    explainer.run_out(&mut |it| certain.push(it.clone()));
+    pass_on(&explainer, &mut certain, &mut targets)?;
     let lines = explainer.take_heard_period();
     for target in &mut targets {
         target.period(&lines, periods.rest())?;
@@ -59,21 +59,17 @@ fn gaps(
 
 /// Hands on what has become certain.
 fn pass_on(
-    explainer: &mut Explainer,
-    gaps: &mut Vec<Budget>,
+    explainer: &Explainer,
+    certain: &mut Vec<Interval>,
     targets: &mut [Box<dyn Target>],
 ) -> Result<()> {
-    let wakeups = explainer.take_wakeups();
     let names = |id| explainer.source_name(id);
     for target in targets {
-        for gap in &*gaps {
-            target.gap(gap, &names)?;
-        }
-        for wakeup in &wakeups {
-            target.wakeup(wakeup, &names)?;
+        for interval in &*certain {
+            target.interval(interval, &names)?;
         }
     }
-    gaps.clear();
+    certain.clear();
     Ok(())
 }
 

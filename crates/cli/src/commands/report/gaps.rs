@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::{Event, Workload};
-use vmnoise_explain::{Budget, Explainer, Part, Wakeup, by_source};
+use vmnoise_explain::{Explainer, Interval, Part, by_source};
 use vmnoise_report::{Gathering, LONGEST, Moment, Outcome, Run, Scenes};
 
 use super::{Read, ended, scenes, sentences, with_left_out};
@@ -23,11 +23,9 @@ pub fn run(path: &Path) -> Result<Read> {
         if let Event::Anchor(anchor) = &event {
             gathering.time(anchor.mono_ns);
         }
-        explainer.feed(&event, &mut |budget| gathering.see(&moment(budget)));
-        late(&mut explainer, &mut gathering);
+        explainer.feed(&event, &mut |interval| see(&mut gathering, interval));
     }
-    explainer.run_out(&mut |budget| gathering.see(&moment(budget)));
-    late(&mut explainer, &mut gathering);
+    explainer.run_out(&mut |interval| see(&mut gathering, interval));
     let mut notes = Vec::new();
     let whole = ended(recording.ended(), &mut notes);
 
@@ -68,34 +66,25 @@ pub fn run(path: &Path) -> Result<Read> {
     })
 }
 
-/// A gap as a moment.
-pub fn moment(budget: &Budget) -> Moment<'_> {
-    Moment {
-        lane: budget.cpu,
-        start_mono_ns: budget.start_mono_ns,
-        dur_ns: budget.dur_ns,
-        parts: &budget.parts,
-    }
-}
-
-/// The wake-ups that have become certain.
-fn late(explainer: &mut Explainer, gathering: &mut Gathering) {
-    for wakeup in explainer.take_wakeups() {
-        see(gathering, &wakeup);
-    }
-}
-
-/// Takes a wake-up by who had the time, whatever the phase.
-pub fn see(gathering: &mut Gathering, wakeup: &Wakeup) {
-    let parts = wakeup.parts.iter().map(|part| Part {
-        phase: None,
-        ..*part
-    });
-    let parts: Vec<Part> = parts.collect();
+/// Takes a gap or wake-up by who had the time, whatever the phase and the CPU of a host.
+pub fn see(gathering: &mut Gathering, interval: &Interval) {
+    let is_whole = |part: &Part| part.phase.is_none() && part.host_cpu.is_none();
+    let together: Vec<Part>;
+    let parts = match interval.parts.iter().all(is_whole) {
+        true => &interval.parts,
+        false => {
+            let of_any = interval.parts.iter().map(|part| Part {
+                phase: None,
+                ..*part
+            });
+            together = by_source(&of_any.collect::<Vec<Part>>());
+            &together
+        }
+    };
     gathering.see(&Moment {
-        lane: wakeup.cpu,
-        start_mono_ns: wakeup.expiry_mono_ns,
-        dur_ns: wakeup.latency_ns,
-        parts: &by_source(&parts),
+        lane: interval.cpu,
+        start_mono_ns: interval.start_mono_ns,
+        dur_ns: interval.dur_ns,
+        parts,
     });
 }

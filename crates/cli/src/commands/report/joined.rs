@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_explain::{ExitBranch, JoinOptions, JoinedRun, Joiner, Pair, by_source};
-use vmnoise_report::{Bar, Gathering, LONGEST, Moment, Outcome, Run, Scenes, Side};
+use vmnoise_explain::{ExitBranch, JoinOptions, JoinedRun, Joiner, Pair};
+use vmnoise_report::{Bar, Gathering, LONGEST, Outcome, Run, Scenes, Side};
 
-use super::gaps::{self, moment};
+use super::gaps::see;
 use super::{Read, ended, scenes, sentences, with_left_out};
 use crate::commands::join::{Recording, Step, pair, play};
 use crate::output::join::{Joined, limits};
@@ -24,18 +24,12 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
         above_ns: guest.facts.options.threshold_ns,
         top: LONGEST,
     };
-    let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options).with_moments();
+    let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options).with_intervals();
     let mut gathering = Gathering::default();
     play(&mut joiner, &mut guest, &mut host, &mut |step| {
         if let Step::Explained(joiner) = step {
-            for budget in joiner.take_gaps() {
-                gathering.see(&Moment {
-                    parts: &by_source(&budget.parts),
-                    ..moment(&budget)
-                });
-            }
-            for wakeup in joiner.take_wakeups() {
-                gaps::see(&mut gathering, &wakeup);
+            for interval in joiner.take_intervals() {
+                see(&mut gathering, &interval);
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use vmnoise_events::ActivityKind::{Irq, Softirq, Thread};
 
-use vmnoise_explain::NamedDetail;
+use vmnoise_explain::Detail;
 
 use super::*;
 use crate::fixtures;
@@ -15,11 +15,7 @@ fn gap(parts: &[(Share, Option<&str>, u64)]) -> NamedInterval {
         at_ns: 0,
         start_mono_ns: 1_000_000,
         dur_ns: GAP_NS,
-        detail: NamedDetail::Gap {
-            start_tsc: 0,
-            end_tsc: 0,
-            lost_activities: None,
-        },
+        detail: Detail::default(),
         parts: parts
             .iter()
             .map(|&(share, source, ns)| NamedPart {

@@ -3,9 +3,9 @@
 
 use vmnoise_events::{Anchor, Event, Finish, FinishReason, Gap, Rung, Share, Tally};
 use vmnoise_explain::{
-    Alternative, CandidateVm, Culprit, ExitBranch, Explainer, GuestColumns, HostSide, JoinedTotals,
-    Losses, NamedDetail, NamedInterval, NamedPart, Pairing, Side, Stretch, Summary, ThesisSum,
-    Tree, Unsure, Verdict,
+    Alternative, CandidateVm, Culprit, Detail, ExitBranch, Explainer, GapDetail, GuestColumns,
+    HostSide, JoinedTotals, Losses, NamedInterval, NamedPart, Pairing, Side, Stretch, Summary,
+    ThesisSum, Tree, Unsure, Verdict,
 };
 
 use super::*;
@@ -88,12 +88,13 @@ fn on_host(share: Share, ns: u64, name: Option<&str>) -> NamedPart {
     }
 }
 
-fn detail(lost_activities: u64) -> NamedDetail {
-    NamedDetail::Gap {
+fn detail(lost_activities: u64) -> Detail {
+    Detail::Gap(GapDetail {
         start_tsc: 269_583_000,
         end_tsc: 269_583_000 + GAP_NS,
         lost_activities: Some(lost_activities),
-    }
+        ..GapDetail::default()
+    })
 }
 
 fn tree() -> Tree {

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Summary, Wakeup, Wakeups};
+use vmnoise_explain::{Interval, Summary, Wakeups};
 
 use super::columns::Columns;
 use super::cyclictest::Cyclictest;
@@ -127,7 +127,7 @@ impl View for Top {
         self.exporter.begin(facts);
     }
 
-    fn wakeup(&mut self, wakeup: &Wakeup) {
+    fn interval(&mut self, wakeup: &Interval) {
         self.columns.add(wakeup);
         self.exporter.wakeup(wakeup);
     }
