@@ -13,8 +13,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::abilities::{
-    Ability, can_browse, can_emulate, can_multiplex, can_reach, can_run_java, can_trace,
-    can_virtualize, has_trace_processor, installed,
+    Ability, can_bootstrap, can_browse, can_emulate, can_multiplex, can_reach, can_run_java,
+    can_trace, can_virtualize, has_trace_processor, installed,
 };
 use crate::libtest::{self, Times};
 use crate::tally::{Skip, Tally};
@@ -108,6 +108,7 @@ pub fn run_lab_full() -> Result<()> {
     serial_tier(&mut tally, "lab::own_suite", &can_emulate())?;
     serial_tier(&mut tally, "lab_full::own_suite", &can_emulate())?;
     serial_tier(&mut tally, "lab_full::files", &Ok(()))?;
+    serial_tier(&mut tally, "lab_full::newcomer", &can_bootstrap())?;
     let engines = installed(&oracle::MORE_ENGINES).and_then(|()| can_run_java());
     serial_tier(&mut tally, "lab_full::engines", &engines)?;
     let kvm = can_trace().and_then(|()| can_virtualize());

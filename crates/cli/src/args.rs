@@ -40,14 +40,14 @@ pub use timerlat::{
 
 const EXAMPLES: &str = "\
 Examples:
-  vmnoise microvm --duration 10s          what a VM on this host would feel, and why
-  vmnoise microvm -c 3 -o run.vmn         the same on CPU 3, recorded
+  vmnoise microvm --duration 10s          what this host takes from a VM, and who took it
+  vmnoise microvm -c 3 -o run.vmn         on CPU 3, and recorded
   vmnoise osnoise -d 10s                  what is taken from each CPU of this machine
   vmnoise timerlat -d 10s                 how late periodic tasks wake up, and why
   vmnoise exits -d 10s                    every exit of the VMs on this host, by reason
   vmnoise explain run.vmn                 the summary again, from the recording
   vmnoise explain guest.rec host.rec      who on the host took what the guest lost
-  vmnoise report run.vmn -o report.html   the same as a page with charts
+  vmnoise report run.vmn -o report.html   the summary as a page with charts
   vmnoise compare before.vmn after.vmn    which figures differ, and by how much
   vmnoise export *.vmn --parquet fleet    tables for DuckDB, polars and Spark
   vmnoise doctor                          what this machine lets vmnoise see
@@ -64,7 +64,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Measure this host as a virtual machine would feel it, and name who took each microsecond
+    /// Measure what this host takes from a virtual machine, and name who took each microsecond
     #[command(after_help = frame::keys())]
     Microvm(Later<MicrovmArguments>),
     /// Measure what is taken from this machine's CPUs, as rtla osnoise does, on any kernel
@@ -76,13 +76,13 @@ pub enum Command {
     /// Count every exit of every VM on this host, and say where its time went
     #[command(after_help = frame::keys())]
     Exits(Later<ExitsArguments>),
-    /// Print the summary of a recording, or join a guest's with its host's
+    /// Print the summary of a recording, or join a guest's recording with its host's
     Explain(Later<ExplainArguments>),
     /// Write recordings as one page for a browser: charts, tables, and who took the time
     Report(Later<ReportArguments>),
     /// Put recordings side by side, and say where they differ
     Compare(Later<CompareArguments>),
-    /// Hand recordings to other programs: Perfetto, Parquet, CSV, rt-tests' JSON
+    /// Convert recordings for other programs: Perfetto, Parquet, CSV, rt-tests' JSON
     Export(Later<ExportArguments>),
     /// Show what this machine lets vmnoise see, and what would let it see more
     Doctor(Later<DoctorArguments>),

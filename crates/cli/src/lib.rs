@@ -24,7 +24,6 @@ mod observed;
 mod outer_steal;
 mod output;
 mod own_stop;
-mod poller;
 mod priority;
 mod progress;
 mod reaction;

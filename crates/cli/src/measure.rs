@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use vmnoise_events::{Event, Finish, FinishReason, Loss, LossKind, RunFacts, Tally};
 use vmnoise_explain::PeriodLine;
 use vmnoise_tracer::{SmiCounts, Tracer};
-use vmnoise_workload::tsc;
+use vmnoise_workload::{Workload, tsc};
 
 use crate::host_feed::HostFeed;
 use crate::interrupt::Interrupts;
@@ -15,7 +15,6 @@ use crate::loss_news::LossNews;
 use crate::outer_steal::OuterSteal;
 use crate::output::view::Meanwhile;
 use crate::own_stop::OwnStop;
-use crate::poller::Poller;
 use crate::progress::TimeLine;
 use crate::reaction::OnThreshold;
 use crate::say;
@@ -42,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// One run with everything it holds.
 pub struct Measurement<'a> {
     facts: &'a RunFacts,
-    poller: Box<dyn Poller>,
+    poller: Box<dyn Workload>,
     tracer: Option<Tracer>,
     smi: SmiCounts,
     feed: Option<HostFeed>,
@@ -72,7 +71,7 @@ impl<'a> Measurement<'a> {
     /// Takes over a prepared workload and attached probes.
     pub fn new(
         facts: &'a RunFacts,
-        poller: Box<dyn Poller>,
+        poller: Box<dyn Workload>,
         tracer: Option<Tracer>,
         smi: SmiCounts,
         feed: Option<HostFeed>,
@@ -120,7 +119,7 @@ impl<'a> Measurement<'a> {
         // A poller of real-time priority would keep this thread from ending it.
         let deadline_tsc = self.facts.shares_cpu.then(|| self.tsc_in(length));
         self.renew();
-        self.poller.start(self.tracer.as_ref(), deadline_tsc)?;
+        self.poller.start(deadline_tsc).map_err(Error::from_boxed)?;
         if !warm_up.is_zero() {
             self.warm_up(warm_up, interrupts);
         }
@@ -369,7 +368,7 @@ impl<'a> Measurement<'a> {
 
     /// Counters since the start of the workload.
     fn tallies(&self) -> Vec<Tally> {
-        let tallies = self.poller.tallies(self.tracer.as_ref()).into_iter();
+        let tallies = self.poller.tallies().into_iter();
         // A workload that has not read its clock yet has no start to tell.
         tallies
             .filter(|tally| tally.last_tsc > 0)

@@ -1,18 +1,18 @@
 //! A workload that is there already: threads are watched at their own work, and no
 //! thread of ours feels anything.
 
-use anyhow::{Context, Result};
+use anyhow::Context;
 use vmnoise_events::{Event, Tally};
-use vmnoise_tracer::Tracer;
+use vmnoise_tracer::Observer;
 use vmnoise_tracer::host::{Host, Thread};
-use vmnoise_workload::tsc;
+use vmnoise_workload::{Failure, MeasuredThread, Workload, tsc};
 
-use crate::poller::Poller;
 use crate::units::to_tsc;
 
 /// Observed threads, no two of which may use the same CPU.
 pub struct Observed {
     host: Host,
+    observer: Observer,
     threads: Vec<Thread>,
     tsc_hz: u64,
     cpus: Vec<Watched>,
@@ -30,23 +30,14 @@ struct Watched {
 
 impl Observed {
     /// Threads to observe from the start on.
-    pub fn new(threads: Vec<Thread>, tsc_hz: u64) -> Observed {
+    pub fn new(threads: Vec<Thread>, tsc_hz: u64, observer: Observer) -> Observed {
         Observed {
             host: Host::here(),
+            observer,
             threads,
             tsc_hz,
             cpus: Vec::new(),
         }
-    }
-
-    /// Every thread on every CPU where it may show up: (cpu, tid).
-    pub fn threads(&self) -> Vec<(u32, u32)> {
-        let on_cpus = |thread: &Thread| {
-            let tid = thread.tid;
-            let cpus = thread.allowed_cpus.clone().into_iter();
-            cpus.map(move |cpu| (cpu, tid))
-        };
-        self.threads.iter().flat_map(on_cpus).collect()
     }
 
     fn gone(&self) -> Option<&Thread> {
@@ -56,9 +47,9 @@ impl Observed {
         })
     }
 
-    fn tally(&self, watched: &Watched, tracer: &Tracer) -> Option<Tally> {
+    fn tally(&self, watched: &Watched) -> Option<Tally> {
         let anchor = tsc::anchor();
-        let stay = tracer.stay(watched.cpu, anchor.mono_ns)?;
+        let stay = self.observer.stay(watched.cpu, anchor.mono_ns)?;
         let runnable_ns = stay.runnable_ns.saturating_sub(watched.runnable_ns);
         if runnable_ns == 0 && !watched.is_home {
             return None;
@@ -83,18 +74,26 @@ impl Observed {
     }
 }
 
-impl Poller for Observed {
-    fn start(&mut self, tracer: Option<&Tracer>, _deadline_tsc: Option<u64>) -> Result<()> {
-        let tracer = tracer.context("without BPF no thread can be observed")?;
+impl Workload for Observed {
+    fn threads(&self) -> Vec<MeasuredThread> {
+        let on_cpus = |thread: &Thread| {
+            let tid = thread.tid;
+            let cpus = thread.allowed_cpus.clone().into_iter();
+            cpus.map(move |cpu| MeasuredThread { cpu, tid })
+        };
+        self.threads.iter().flat_map(on_cpus).collect()
+    }
+
+    fn start(&mut self, _end_tsc: Option<u64>) -> Result<(), Failure> {
         for thread in &self.threads {
             let name = || format!("observing thread {} ({})", thread.tid, thread.comm);
-            tracer
+            self.observer
                 .locate(thread.tid, &|| tsc::anchor().mono_ns)
                 .with_context(name)?;
             let home = self.host.place(thread.tid).with_context(name)?.cpu;
             for &cpu in &thread.allowed_cpus {
                 let anchor = tsc::anchor();
-                let stay = tracer.stay(cpu, anchor.mono_ns).unwrap_or_default();
+                let stay = self.observer.stay(cpu, anchor.mono_ns).unwrap_or_default();
                 self.cpus.push(Watched {
                     cpu,
                     first_tsc: anchor.after_tsc,
@@ -112,8 +111,8 @@ impl Poller for Observed {
 
     fn drain(&mut self, _sink: &mut dyn FnMut(Event)) {}
 
-    fn tallies(&self, tracer: Option<&Tracer>) -> Vec<Tally> {
-        let tally = |watched| self.tally(watched, tracer?);
+    fn tallies(&self) -> Vec<Tally> {
+        let tally = |watched| self.tally(watched);
         self.cpus.iter().filter_map(tally).collect()
     }
 
@@ -129,9 +128,9 @@ impl Poller for Observed {
         false
     }
 
-    fn failure(&self) -> Option<String> {
+    fn failure(&self) -> Option<Failure> {
         let gone = self.gone()?;
-        Some(format!("thread {} ({}) has ended", gone.tid, gone.comm))
+        Some(format!("thread {} ({}) has ended", gone.tid, gone.comm).into())
     }
 
     fn stop(&mut self) {}

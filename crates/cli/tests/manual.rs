@@ -54,7 +54,7 @@ fn assert_has_pages(folder: &Path, words: &[&str]) {
     }
     assert!(!options.is_empty(), "{name}");
     if words.last() == Some(&"top") {
-        assert!(source.contains("freeze what is shown"), "{name}: the keys");
+        assert!(source.contains("pause the display"), "{name}: the keys");
     }
     for command in &commands {
         assert_has_pages(folder, &[words, &[command]].concat());

@@ -33,7 +33,7 @@ mod kvm {
 
     /// What KVM counted, without the host's interrupts.
     fn own_exits(row: &Exercised) -> u64 {
-        let count = |it: Option<u64>| it.expect("KVM tells its counts since Linux 5.14");
+        let count = |it: Option<u64>| it.expect("KVM has counts since Linux 5.14");
         count(row.kvm.exits) - count(row.kvm.irq_exits)
     }
 

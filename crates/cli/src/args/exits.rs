@@ -53,25 +53,25 @@ pub struct ExitsCommon {
     /// How long to count [default: until Ctrl-C]; a number alone is in seconds
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<u64>,
-    /// Tell one by one only exits with at least this much noise: their length without the
-    /// guest's own halts; a number alone is in microseconds
+    /// List single exits only from this much noise on (their length without the guest's own halts);
+    /// all are counted; a number alone is in microseconds
     #[arg(short = 'T', long, value_name = "TIME", value_parser = noise)]
     pub threshold: Option<u64>,
     /// Draw this many of the longest exits, each as a timeline that adds up
     #[arg(long, value_name = "N")]
     pub timeline: Option<usize>,
-    /// Write everything that was seen to this recording
+    /// Record everything that is seen to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Be this user while measuring: files are opened and programs attached before
+    /// Measure as this user; files are opened and BPF programs are attached before the switch
     #[arg(long, value_name = "NAME", value_parser = account::parse)]
     pub user: Option<Account>,
-    /// Tell a guest its own exits while they are counted, over this socket of its VMM:
-    /// unix:PATH (a virtio-serial port), vsock:PATH or vsock:PATH:PORT; once for each VM
+    /// Send a guest the figures of its own exits while they are counted, over this socket of its
+    /// VMM: unix:PATH (a virtio-serial port), vsock:PATH or vsock:PATH:PORT; once for each VM
     #[arg(long, value_name = "SOCKET", value_parser = address::parse)]
     pub feed: Vec<FeedAddress>,
-    /// How much guests are told: how many exits and where their time went; the same for each
-    /// reason; or the names of this host's tasks and interrupts as well
+    /// What a guest is told: counts is how many exits there were and where their time went, reasons
+    /// gives that for each exit reason, full adds the names of this host's tasks and interrupts
     #[arg(long, value_name = "DETAIL", default_value = "counts", requires = "feed", value_parser = detail_parser())]
     pub feed_detail: FeedDetail,
 }

@@ -64,8 +64,8 @@ pub struct OsnoiseCommon {
     /// Stop when the gaps of one period add up to this; a number alone is in microseconds
     #[arg(short = 'S', long, value_name = "TIME", value_parser = threshold)]
     pub stop_total: Option<u64>,
-    /// Sensible settings to catch a gap of this length: stop at it, with a threshold of 1 us,
-    /// and save the trace as --trace does
+    /// Settings to catch one gap: stop at the first of this length, with a threshold of 1 us, and
+    /// save the trace as --trace does
     #[arg(short, long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["stop", "threshold"])]
     pub auto: Option<u64>,
     /// When stopped, save the last lines of the trace to this file [default name: osnoise_trace.txt]
@@ -74,8 +74,8 @@ pub struct OsnoiseCommon {
     /// Policy of the polling threads: o:NICE, f:PRIORITY, r:PRIORITY or d:RUNTIME:PERIOD [default: as inherited]
     #[arg(short = 'P', long, value_name = "POLICY", value_parser = priority::parse)]
     pub priority: Option<Policy>,
-    /// Where the host of this guest tells what it took: a device, socket or FIFO; auto finds
-    /// the feed's port (docs/feed.md), none reads nothing
+    /// Read the feed of this guest's host from a device, socket or FIFO; auto finds the port
+    /// (docs/feed.md), none reads no feed
     #[arg(long, value_name = "PATH", default_value = "auto")]
     pub feed: FeedFrom,
 }

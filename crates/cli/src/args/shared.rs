@@ -31,15 +31,15 @@ pub struct Shared {
     /// signal,num=N,pid=PID|parent, shell,command=COMMAND, or continue
     #[arg(long, value_name = "ACTION", value_parser = actions::parse)]
     pub on_threshold: Vec<Action>,
-    /// What to do after the result, in the same words
+    /// What to do after the result; takes what --on-threshold takes
     #[arg(long, value_name = "ACTION", value_parser = actions::parse)]
     pub on_end: Vec<Action>,
-    /// Be this user while measuring: files are opened and programs attached before
+    /// Measure as this user; files are opened and BPF programs are attached before the switch
     #[arg(long, value_name = "NAME", value_parser = account::parse)]
     pub user: Option<Account>,
     #[command(flatten)]
     pub foreign: ForeignOptions,
-    /// Write everything that was seen to this recording
+    /// Record everything that is seen to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

@@ -57,7 +57,7 @@ pub struct TimerlatCommon {
     /// 2; a number alone is in microseconds
     #[arg(short = 'T', long, value_name = "TIME", value_parser = threshold)]
     pub thread: Option<u64>,
-    /// Sensible settings to catch such a latency: stop at it, in either place, and save the
+    /// Settings to catch one latency: stop when an interrupt or a task is this late, and save the
     /// trace as --trace does
     #[arg(short, long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["irq", "thread"])]
     pub auto: Option<u64>,
@@ -70,11 +70,11 @@ pub struct TimerlatCommon {
     /// Print nanoseconds
     #[arg(short, long)]
     pub nano: bool,
-    /// Tasks in user space: there are no others here, so this changes nothing
+    /// Accepted as rtla's option; it changes nothing, because tasks always run in user space here
     #[arg(short, long)]
     pub user_threads: bool,
-    /// Let the wake-ups of each CPU lie this far behind those of the CPU before; a number
-    /// alone is in microseconds [default: each as it starts]
+    /// Wake each CPU's task this long after that of the CPU before; a number alone is in
+    /// microseconds [default: not aligned]
     #[arg(short = 'A', long, value_name = "TIME", value_parser = alignment)]
     pub aligned: Option<u64>,
     /// Hold idle CPUs to this wake-up latency (/dev/cpu_dma_latency), as cyclictest does; a
@@ -84,11 +84,11 @@ pub struct TimerlatCommon {
     /// Switch off the idle states of measured CPUs that are deeper than this; -1 is all
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-1..=99))]
     pub deepest_idle_state: Option<i32>,
-    /// Where the host of this guest tells what it took: a device, socket or FIFO; auto finds
-    /// the feed's port (docs/feed.md), none reads nothing
+    /// Read the feed of this guest's host from a device, socket or FIFO; auto finds the port
+    /// (docs/feed.md), none reads no feed
     #[arg(long, value_name = "PATH", default_value = "auto")]
     pub feed: FeedFrom,
-    /// Measure without BPF, which takes part in each wake-up: how late, but not why
+    /// Measure without BPF: how late each wake-up is, but not why
     #[arg(long, conflicts_with = "irq")]
     pub no_trace: bool,
     #[command(flatten)]
@@ -120,8 +120,8 @@ pub struct TimerlatTopArguments {
     /// Print only the table at the end
     #[arg(short, long)]
     pub quiet: bool,
-    /// Stop at such a latency, in either place, and print its analysis alone; a number alone
-    /// is in microseconds
+    /// Stop when an interrupt or a task is this late, and print only the analysis of that; a number
+    /// alone is in microseconds
     #[arg(long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["irq", "thread", "auto", "no_aa", "format"])]
     pub aa_only: Option<u64>,
     /// How to print the result
@@ -154,8 +154,7 @@ pub struct Exports {
     /// Write the result to this file in the JSON of rt-tests
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the distribution of each CPU to this file, for plotting: how many of its
-    /// wake-ups took at most so long
+    /// Write the cumulative distribution of each CPU's latencies to this file, for plotting
     #[arg(long, value_name = "FILE")]
     pub cdf: Option<PathBuf>,
 }

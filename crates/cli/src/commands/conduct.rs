@@ -23,7 +23,6 @@ use crate::args::{Shared, TIMERLAT_TRACE_FILE, TRACE_FILE};
 use crate::host_feed::{self, FeedFrom};
 use crate::measure::{Measured, Measurement};
 use crate::output::view::View;
-use crate::poller::Poller;
 use crate::progress::Timed;
 use crate::reaction::{OnThreshold, Reaction, shell_for};
 use crate::rights::account::Account;
@@ -93,9 +92,7 @@ impl Machine {
 /// A workload that is set up and waits.
 pub struct Prepared {
     /// The workload.
-    pub poller: Box<dyn Poller>,
-    /// Its threads: (cpu, tid).
-    pub threads: Vec<(u32, u32)>,
+    pub poller: Box<dyn vmnoise_workload::Workload>,
     /// How its clock lies on the host's, where a guest stamps.
     pub guest_clock: Option<GuestClock>,
     /// Whether it reads a steal clock.
@@ -141,6 +138,7 @@ impl Plan<'_> {
         let signals = acts(|action| matches!(action, Action::Signal { .. }));
         let works = [
             (Work::Measure, true),
+            (Work::HearHost, matches!(self.feed, FeedFrom::Path(_))),
             (Work::SaveFiles, saves),
             (Work::SendSignals, signals),
         ];
@@ -216,8 +214,8 @@ fn measure(
     let tsc_hz = tsc::calibrate_hz(TSC_CALIBRATION);
     let prepared = prepare(tsc_hz, tracer.as_ref())?;
     if let Some(tracer) = &mut tracer {
-        for &(cpu, tid) in &prepared.threads {
-            tracer.watch(cpu, tid)?;
+        for thread in prepared.poller.threads() {
+            tracer.watch(thread.cpu, thread.tid)?;
         }
         tracer.attach().context("attaching the BPF programs")?;
         ladder = tracer.rungs();
@@ -345,10 +343,15 @@ fn refuse_to_take_all(
     rt_runtime_us: Option<i64>,
 ) -> Result<()> {
     let polls = matches!(workload, Workload::Spin | Workload::Microvm) && !options.pauses();
-    let is_real_time = matches!(
-        options.priority,
-        Some(Policy::Fifo(_) | Policy::RoundRobin(_))
-    );
+    let is_real_time = match options.priority {
+        Some(Policy::Fifo(_) | Policy::RoundRobin(_)) => true,
+        // The kernel then lets a budget be as long as its period. By default it keeps 5 % for others.
+        Some(Policy::Deadline {
+            runtime_ns,
+            period_ns,
+        }) => u128::from(runtime_ns) * 100 > u128::from(period_ns) * 95,
+        Some(Policy::Other(_)) | None => false,
+    };
     let takes_all = online.iter().all(|cpu| options.cpus.contains(cpu));
     let endless = options.duration_ns >= FOREVER_NS;
     if polls && is_real_time && takes_all && endless && rt_runtime_us == Some(-1) {
@@ -417,6 +420,17 @@ mod tests {
         let off = Some(-1);
         assert!(refused(Workload::Spin, &options, &[0, 1], off));
         assert!(refused(Workload::Microvm, &options, &[0, 1], off));
+        for (runtime_ns, is_refused) in [(1_000_000, true), (960_000, true), (950_000, false)] {
+            let budget = Options {
+                priority: Some(Policy::Deadline {
+                    runtime_ns,
+                    period_ns: 1_000_000,
+                }),
+                ..options.clone()
+            };
+            let got = refused(Workload::Spin, &budget, &[0, 1], off);
+            assert_eq!(got, is_refused, "{runtime_ns}");
+        }
         // A CPU is left, the kernel keeps some of each, or tasks sleep.
         assert!(!refused(Workload::Spin, &options, &[0, 1, 2], off));
         assert!(!refused(Workload::Spin, &options, &[0, 1], Some(950_000)));

@@ -34,7 +34,7 @@ pub fn run(
         tsc_hz: tsc::calibrate_hz(TSC_CALIBRATION),
         policy: arguments.priority,
     };
-    let cannot = |error: vmnoise_workload::microvm::Error| MachineCannot(error.to_string());
+    let cannot = |error: vmnoise_workload::Error| MachineCannot(error.to_string());
     let guest = guest::prepare(&config).map_err(cannot)?;
     rights::keep(&[])?;
     let line = RefCell::new(TimeLine::begin("exercised", Some(config.duration)));

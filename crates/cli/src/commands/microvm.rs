@@ -63,11 +63,6 @@ fn prepare(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Pr
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
     Ok(Prepared {
-        threads: microvm
-            .threads()
-            .iter()
-            .map(|vcpu| (vcpu.cpu, vcpu.tid))
-            .collect(),
         guest_clock: Some(microvm.clock()),
         steal_clock: microvm.has_steal_clock(),
         rungs: rungs::of_guest(microvm.has_steal_clock(), &microvm.clock()),

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -95,17 +95,15 @@ fn trace_file(arguments: &OsnoiseCommon) -> Option<PathBuf> {
 }
 
 fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Prepared> {
-    if !tracer.is_some_and(|tracer| tracer.witnesses().sched) {
+    let Some(tracer) = tracer.filter(|tracer| tracer.witnesses().sched) else {
         let why = "without sched_switch nobody knows when a thread has a CPU (--pid, --comm)";
         return Err(MachineCannot(why.into()).into());
-    }
-    let observed = Observed::new(threads, tsc_hz);
+    };
     Ok(Prepared {
-        threads: observed.threads(),
         guest_clock: None,
         steal_clock: false,
         rungs: vec![rungs::of_observed()],
-        poller: Box::new(observed),
+        poller: Box::new(Observed::new(threads, tsc_hz, tracer.observer())),
     })
 }
 
@@ -122,18 +120,15 @@ fn poll(
         cgroup,
         period_tsc: to_tsc(options.period_ns, tsc_hz),
         runtime_tsc: to_tsc(options.runtime_ns.unwrap_or(options.period_ns), tsc_hz),
-        steal_reader: tracer.and_then(|tracer| steal_readers(options, tracer)),
+        steal_readers: tracer
+            .and_then(|tracer| steal_readers(options, tracer))
+            .unwrap_or_default(),
         interference_counters: tracer
             .map(|tracer| interference_counters(options, tracer))
             .unwrap_or_default(),
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
     Ok(Prepared {
-        threads: spin
-            .threads()
-            .iter()
-            .map(|thread| (thread.cpu, thread.tid))
-            .collect(),
         guest_clock: None,
         steal_clock: spin.has_steal_clock(),
         rungs: vec![
@@ -144,28 +139,10 @@ fn poll(
     })
 }
 
-/// Makes each polling thread the reader of its CPU's steal clock; `None` unless all
-/// can have one.
-fn steal_readers(
-    options: &Options,
-    tracer: &Tracer,
-) -> Option<Box<dyn Fn(u32) -> StealReader + Send>> {
-    let made: Option<HashMap<_, _>> = options
-        .cpus
-        .iter()
-        .map(|&cpu| Some((cpu, tracer.steal_reader(cpu)?)))
-        .collect();
-    let waiting = Mutex::new(made?);
-    Some(Box::new(move |cpu| {
-        let reader = waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&cpu);
-        match reader {
-            Some(reader) => steal::reader(reader),
-            None => Box::new(|| None),
-        }
-    }))
+/// The readers of the CPUs' steal clocks; `None` unless all can have one.
+fn steal_readers(options: &Options, tracer: &Tracer) -> Option<HashMap<u32, StealReader>> {
+    let reader = |&cpu: &u32| Some((cpu, steal::reader(tracer.steal_reader(cpu)?)));
+    options.cpus.iter().map(reader).collect()
 }
 
 fn interference_counters(options: &Options, tracer: &Tracer) -> HashMap<u32, InterferenceCounter> {

@@ -9,7 +9,7 @@ use vmnoise_events::{Options, Rung, TimerOptions, Workload};
 use vmnoise_tracer::{Tracer, timers};
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::idle;
-use vmnoise_workload::timer::{Config, Senses, Timer, TimerSteps};
+use vmnoise_workload::timer::{Config, Probes, Timer, TimerSteps};
 
 use super::conduct::{FOREVER_NS, Machine, Plan, Prepared, conduct};
 use super::outputs::Claimed;
@@ -195,36 +195,25 @@ fn prepare(
     rungs: Vec<Rung>,
     tracer: Option<&Tracer>,
 ) -> Result<Prepared> {
-    let sensed = |&cpu: &u32| {
+    let probes_of = |&cpu: &u32| {
         let steps = tracer.and_then(|tracer| tracer.timer_steps(cpu));
         let steps = steps.map(|steps| Arc::new(steps) as TimerSteps);
         let steal = tracer.and_then(|tracer| tracer.steal_reader(cpu));
-        Senses {
+        Probes {
             steps,
             steal_reader: steal.map(steal::reader),
         }
     };
-    let mut senses = options
-        .cpus
-        .iter()
-        .map(sensed)
-        .collect::<Vec<_>>()
-        .into_iter();
     let workload = Timer::prepare(Config {
         cpus: options.cpus.clone(),
         policy: options.priority,
         cgroup,
         period_ns: timer.period_ns,
         aligned_ns: timer.aligned_ns,
-        senses: Box::new(move |_| senses.next().unwrap_or_default()),
+        probes: options.cpus.iter().map(probes_of).collect(),
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
-    let threads = workload.threads();
     Ok(Prepared {
-        threads: threads
-            .iter()
-            .map(|thread| (thread.cpu, thread.tid))
-            .collect(),
         guest_clock: None,
         steal_clock: tracer.is_some_and(|tracer| tracer.witnesses().activity_steal),
         rungs,

@@ -1,7 +1,6 @@
 //! The frame at work: takes snapshots and keys, and draws when either changed something.
 
 use std::collections::VecDeque;
-use std::io::Write;
 use vmnoise_events::RunFacts;
 
 use super::draw::{Setting, draw};
@@ -127,13 +126,10 @@ impl Notices {
 
 impl Drop for Notices {
     fn drop(&mut self) {
-        let mut stderr = std::io::stderr();
-        // The terminal may be the one that was lost.
         if self.earlier > 0 {
-            let _ = writeln!(stderr, "vmnoise: {} notices, and then:", self.earlier);
+            say::say(format_args!("{} notices, and then:", self.earlier));
         }
-        for notice in &self.latest {
-            let _ = writeln!(stderr, "vmnoise: {notice}");
-        }
+        // What a command of the user's said is among them.
+        self.latest.iter().for_each(say::say);
     }
 }

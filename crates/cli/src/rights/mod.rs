@@ -10,7 +10,7 @@
 //!    is that user. Its capabilities are those that it was started with: programs have to be
 //!    loaded yet.
 //! 3. Threads that measure are set up, with real-time priorities and control groups. Each gives up
-//!    its capabilities when it has what it needs (`crates/workload/src/measuring_thread.rs`), as
+//!    its capabilities when it has what it needs (`crates/workload/src/worker.rs`), as
 //!    does the one that waits for signals.
 //! 4. The programs are attached. [`keep`] leaves the first thread what [`table`] says, and all
 //!    threads there are the calls of [`calls`]. Threads that are made later have no more than that.

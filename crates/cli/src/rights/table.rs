@@ -9,6 +9,8 @@ use rustix::thread::CapabilitySet;
 pub enum Work {
     /// Read what a workload of its own and BPF programs tell.
     Measure,
+    /// Connect to the socket on which the host of this machine tells what it took.
+    HearHost,
     /// Count the exits of all VMs, and find those that come.
     CountExits,
     /// Tell guests over the sockets of their VMMs.
@@ -168,6 +170,7 @@ mod tests {
     fn words(work: Work) -> &'static str {
         match work {
             Work::Measure => "`microvm`, `osnoise`, `timerlat`",
+            Work::HearHost => "a feed over a socket",
             Work::CountExits => "`exits`",
             Work::ServeGuests => "`exits --feed`",
             Work::SaveFiles => "files by name",

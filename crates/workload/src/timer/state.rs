@@ -1,74 +1,78 @@
-//! The ring in which a periodic task leaves its activations, for whoever drains it.
+//! The memory that one periodic task shares with whoever drains it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use vmnoise_events::Activation;
+use vmnoise_events::{Activation, Event, Tally};
 
-use crate::mailbox::add;
+use crate::kick::kick;
+use crate::mailbox::{Known, Mailbox};
+use crate::shared_state::SharedState;
 
 /// At the shortest period (50 µs) a drain may be 800 ms late before anything is dropped. A
 /// power of two.
 const RECORDS: usize = 1 << 14;
+const WORDS: usize = 12;
 
 /// One activation as words; 0 is "not seen". Two cache lines.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 struct Record([AtomicU64; WORDS]);
 
-const WORDS: usize = 12;
-
-/// Written by one thread and drained by another.
+/// A mailbox, and a ring of activations.
 #[derive(Debug)]
-pub struct Ring {
-    records: Box<[Record]>,
-    /// Records ever written.
-    head: AtomicU64,
-    /// Records ever taken out.
-    tail: AtomicU64,
-    dropped: AtomicU64,
+pub struct TimerState {
+    pub mailbox: Box<Mailbox>,
+    ring: Box<[Record]>,
 }
 
-impl Ring {
+impl TimerState {
     /// Every page of it is written here, and so is there when it matters.
-    pub fn new() -> Ring {
-        Ring {
-            records: (0..RECORDS).map(|_| Record::default()).collect(),
-            head: AtomicU64::new(0),
-            tail: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
+    pub fn new() -> TimerState {
+        TimerState {
+            mailbox: Box::default(),
+            ring: (0..RECORDS).map(|_| Record::default()).collect(),
         }
     }
 
     /// Leaves an activation, or counts it where there is no room.
     pub fn push(&self, activation: &Activation) {
-        let head = self.head.load(Ordering::Relaxed);
-        if head.wrapping_sub(self.tail.load(Ordering::Acquire)) >= RECORDS as u64 {
-            add(&self.dropped, 1);
-            return;
-        }
-        let record = &self.records[head as usize % RECORDS];
-        for (word, value) in record.0.iter().zip(words(activation)) {
-            word.store(value, Ordering::Relaxed);
-        }
-        self.head.store(head.wrapping_add(1), Ordering::Release);
+        self.mailbox.push(&self.ring, |record| {
+            for (word, value) in record.0.iter().zip(words(activation)) {
+                word.store(value, Ordering::Relaxed);
+            }
+        });
+    }
+}
+
+impl SharedState for TimerState {
+    fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
     }
 
-    /// Takes every activation out, oldest first.
-    pub fn drain(&self, cpu: u32, mut sink: impl FnMut(Activation)) {
-        let head = self.head.load(Ordering::Acquire);
-        let mut tail = self.tail.load(Ordering::Relaxed);
-        while tail != head {
-            let record = &self.records[tail as usize % RECORDS];
+    fn known(&self) -> Known {
+        Known::default()
+    }
+
+    fn drain(&self, cpu: u32, sink: &mut dyn FnMut(Event)) {
+        self.mailbox.drain(&self.ring, |record| {
             let word = |index: usize| record.0[index].load(Ordering::Relaxed);
-            sink(activation(cpu, std::array::from_fn(word)));
-            tail = tail.wrapping_add(1);
-            self.tail.store(tail, Ordering::Release);
+            let words = std::array::from_fn(word);
+            sink(Event::Activation(activation(cpu, words)));
+        });
+    }
+
+    /// A task that never had to pause has no blind time to report.
+    fn tally(&self, cpu: u32) -> Tally {
+        let tally = self.mailbox.tally(cpu, self.known());
+        Tally {
+            blind_tsc: tally.blind_tsc.filter(|&blind_tsc| blind_tsc > 0),
+            ..tally
         }
     }
 
-    /// How many found no room.
-    pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+    /// A kick just before a sleep is lost: then the task ends when it wakes up.
+    fn wake(&self, tid: u32) {
+        kick(tid);
     }
 }
 
@@ -127,26 +131,28 @@ mod tests {
 
     #[test]
     fn what_goes_in_comes_out_in_order_across_the_wrap() {
-        let ring = Ring::new();
+        let state = TimerState::new();
         let mut next = 1;
         for burst in [1, 10_000, 0, 10_000, RECORDS as u64] {
-            (next..next + burst).for_each(|expiry| ring.push(&at(expiry)));
+            (next..next + burst).for_each(|expiry| state.push(&at(expiry)));
             let mut drained = Vec::new();
-            ring.drain(3, |activation| drained.push(activation));
-            let expected: Vec<_> = (next..next + burst).map(at).collect();
+            state.drain(3, &mut |event| drained.push(event));
+            let expected: Vec<_> = (next..next + burst)
+                .map(|at_ns| Event::Activation(at(at_ns)))
+                .collect();
             assert!(drained == expected, "of {burst}");
             next += burst;
         }
-        assert_eq!(ring.dropped(), 0);
+        assert_eq!(state.mailbox.count(|counters| &counters.dropped), 0);
     }
 
     #[test]
     fn a_full_ring_keeps_the_oldest_and_counts_the_rest() {
-        let ring = Ring::new();
-        (1..=RECORDS as u64 + 5).for_each(|expiry| ring.push(&at(expiry)));
-        assert_eq!(ring.dropped(), 5);
+        let state = TimerState::new();
+        (1..=RECORDS as u64 + 5).for_each(|expiry| state.push(&at(expiry)));
+        assert_eq!(state.mailbox.count(|counters| &counters.dropped), 5);
         let mut drained = 0;
-        ring.drain(3, |_| drained += 1);
+        state.drain(3, &mut |_| drained += 1);
         assert_eq!(drained, RECORDS);
     }
 }
