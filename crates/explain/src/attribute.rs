@@ -326,10 +326,10 @@ impl Attribution {
             }
         };
         let clock_ns = if clocks.own { stretch.steal_ns } else { 0 };
-        let waited_ns = match clocks.one {
-            _ if clock_ns == 0 => 0,
-            true => take.waited_ns(start_ns, end_ns),
-            false => take.waited_beside_ns(start_ns, end_ns, activities),
+        let waited_ns = match (clock_ns, clocks.one) {
+            (0, _) => 0,
+            (_, true) => take.waited_ns(start_ns, end_ns),
+            (_, false) => take.waited_beside_ns(start_ns, end_ns, activities),
         };
         let own_steal_ns = match clocks.activities {
             true => own_steal.run(robbed_of, net_ns),
