@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::condition::Condition;
+use super::condition::Condition;
 
 /// `vmnoise compare`: the first recording, and what the others have of it.
 #[derive(Debug, Args)]

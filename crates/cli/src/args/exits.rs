@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use vmnoise_events::FeedDetail;
 
-use super::HistFrame;
 use super::times::{duration, noise};
-use crate::feed::address::{self, FeedAddress};
+use crate::feed::sender::address::{self, FeedAddress};
 use crate::frame;
+use crate::output::exits::hist::Histogram;
 use crate::output::format::Format;
 use crate::rights::account::{self, Account};
 
@@ -111,11 +111,8 @@ pub struct ExitsTopArguments {
 pub struct ExitsHistArguments {
     #[command(flatten)]
     pub common: ExitsCommon,
-    /// What has a column of its own
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Columns::Vcpu)]
-    pub by: Columns,
     #[command(flatten)]
-    pub frame: HistFrame,
+    pub histogram: Histogram,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -126,13 +123,4 @@ pub struct ExitsHistArguments {
 pub struct ExitsTraceArguments {
     #[command(flatten)]
     pub common: ExitsCommon,
-}
-
-/// What has a column of its own in a histogram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Columns {
-    /// Each vCPU, all its reasons together
-    Vcpu,
-    /// Each reason, over all vCPUs
-    Reason,
 }

@@ -6,11 +6,11 @@ use clap::{Args, Subcommand};
 use vmnoise_events::Policy;
 
 use super::Shared;
+use super::priority;
 use super::times::{osnoise_period, osnoise_runtime, threshold};
+use crate::feed::receiver::FeedFrom;
 use crate::frame;
-use crate::host_feed::FeedFrom;
-use crate::output::format::Format;
-use crate::priority;
+use crate::output::format::{Format, HistFrame};
 
 /// The default of rtla.
 pub const TRACE_FILE: &str = "osnoise_trace.txt";
@@ -102,20 +102,6 @@ pub struct OsnoiseTopArguments {
     /// Print one JSON object a line: one for each period, then that of the run
     #[arg(long, conflicts_with_all = ["format", "quiet"])]
     pub json_lines: bool,
-}
-
-/// What a histogram prints beside its buckets, in rtla's words.
-#[derive(Debug, Args)]
-pub struct HistFrame {
-    /// Print empty buckets too
-    #[arg(long)]
-    pub with_zeros: bool,
-    /// Leave out the lines before the histogram
-    #[arg(long)]
-    pub no_header: bool,
-    /// Leave out the lines after the histogram
-    #[arg(long)]
-    pub no_summary: bool,
 }
 
 /// `vmnoise osnoise hist`.

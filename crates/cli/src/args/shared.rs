@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::times::{duration, warm_up};
-use crate::actions::{self, Action};
-use crate::foreign::ForeignOptions;
+use crate::args::unsupported_options::ForeignOptions;
 use crate::rights::account::{self, Account};
+use crate::run::reaction::action::{self, Action};
 
 /// Where, how long, and what to do with the result.
 #[derive(Debug, Args)]
@@ -29,10 +29,10 @@ pub struct Shared {
     pub warm_up: u64,
     /// What to do when a limit is hit, in the order given: trace[,file=FILE],
     /// signal,num=N,pid=PID|parent, shell,command=COMMAND, or continue
-    #[arg(long, value_name = "ACTION", value_parser = actions::parse)]
+    #[arg(long, value_name = "ACTION", value_parser = action::parse)]
     pub on_threshold: Vec<Action>,
     /// What to do after the result; takes what --on-threshold takes
-    #[arg(long, value_name = "ACTION", value_parser = actions::parse)]
+    #[arg(long, value_name = "ACTION", value_parser = action::parse)]
     pub on_end: Vec<Action>,
     /// Measure as this user; files are opened and BPF programs are attached before the switch
     #[arg(long, value_name = "NAME", value_parser = account::parse)]

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use vmnoise_events::Policy;
 
+use super::Shared;
+use super::priority;
 use super::times::{MS, threshold, within};
-use super::{HistFrame, Shared};
-use crate::foreign::ForeignTimerOptions;
+use crate::args::unsupported_options::ForeignTimerOptions;
+use crate::feed::receiver::FeedFrom;
 use crate::frame;
-use crate::host_feed::FeedFrom;
-use crate::priority;
+use crate::output::format::HistFrame;
 use crate::units::Bare;
 
 /// The default of rtla.

@@ -13,17 +13,19 @@ use vmnoise_tracer::host::Thread;
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::spin::{Config, InterferenceCounter, Spin, StealReader};
 
-use super::conduct::{FOREVER_NS, Machine, Plan, Prepared, conduct};
-use super::{polling_group, steal, target};
+use super::{polling_group, shared_run, steal, target};
 use crate::args::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
-use crate::frame::{Framed, Noise, choice};
-use crate::observed::Observed;
+use crate::frame::{self, Noise, term_caps};
 use crate::output::json_lines::JsonLines;
 use crate::output::osnoise_hist::Hist;
 use crate::output::osnoise_top::Top;
 use crate::output::trace::Trace;
-use crate::output::view::View;
-use crate::rungs;
+use crate::run::cpus::observed::Observed;
+use crate::run::cpus::probe_status;
+use crate::run::cpus::set_up::{Plan, Prepared, set_up};
+use crate::run::machine::Machine;
+use crate::run::view::{Frame, View};
+use crate::run::{FOREVER_NS, Run, run_measurement};
 use crate::status::{MachineCannot, Status, UsageError};
 use crate::units::to_tsc;
 
@@ -32,32 +34,32 @@ pub fn run(arguments: &OsnoiseArguments) -> Result<Status> {
     match &arguments.mode {
         None => run_top(&arguments.top),
         Some(OsnoiseMode::Top(top)) => run_top(top),
-        Some(OsnoiseMode::Hist(hist)) => run_with(&hist.common, &mut Hist::new(hist)),
+        Some(OsnoiseMode::Hist(hist)) => run_with(&hist.common, &mut Hist::new(hist), None),
         Some(OsnoiseMode::Trace(trace)) => {
-            run_with(&trace.common, &mut Trace::of_gaps(trace.quiet))
+            run_with(&trace.common, &mut Trace::of_gaps(trace.quiet), None)
         }
     }
 }
 
 fn run_top(arguments: &OsnoiseTopArguments) -> Result<Status> {
-    match arguments.json_lines {
-        true => {
-            let keeps_trace = arguments.common.keeps_trace();
-            run_with(&arguments.common, &mut JsonLines::new(keeps_trace))
-        }
-        false => {
-            let mut top = Top::new(arguments);
-            if !top.draws() || !choice::can_show() {
-                return run_with(&arguments.common, &mut top);
-            }
-            let mut result = top.silent();
-            let mut framed = Framed::new(&mut result, Box::<Noise>::default());
-            run_with(&arguments.common, &mut framed)
-        }
+    if arguments.json_lines {
+        let mut lines = JsonLines::new(arguments.common.keeps_trace());
+        return run_with(&arguments.common, &mut lines, None);
     }
+    let mut top = Top::new(arguments);
+    let framed = top.draws() && term_caps::can_show();
+    if framed {
+        top.be_silent();
+    }
+    let frame: Option<Frame> = framed.then_some(frame::begin::<Noise>);
+    run_with(&arguments.common, &mut top, frame)
 }
 
-fn run_with(arguments: &OsnoiseCommon, view: &mut dyn View) -> Result<Status> {
+fn run_with(
+    arguments: &OsnoiseCommon,
+    view: &mut dyn View,
+    frame: Option<Frame>,
+) -> Result<Status> {
     let shared = &arguments.shared;
     shared.foreign.refuse()?;
     let cgroup = polling_group::enter(shared)?;
@@ -73,18 +75,19 @@ fn run_with(arguments: &OsnoiseCommon, view: &mut dyn View) -> Result<Status> {
         options: options.clone(),
         housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,
         warm_up: Duration::from_nanos(shared.warm_up),
-        on_threshold: shared.on_threshold.clone(),
-        on_end: shared.on_end.clone(),
-        output: shared.output.clone(),
-        trace_file: trace_file(arguments),
-        saves_results: false,
-        user: shared.user.clone(),
         feed: arguments.feed.clone(),
         machine: &machine,
     };
-    conduct(plan, view, |tsc_hz, tracer| match threads {
-        Some(threads) => observe(threads, tsc_hz, tracer),
-        None => poll(&options, cgroup, tsc_hz, tracer),
+    let run = Run {
+        trace_file: trace_file(arguments),
+        trace_name: TRACE_FILE,
+        ..shared_run::of(shared, &arguments.feed)
+    };
+    run_measurement(&run, view, frame, |shell| {
+        set_up(plan, shell, |tsc_hz, tracer| match threads {
+            Some(threads) => observe(threads, tsc_hz, tracer),
+            None => poll(&options, cgroup, tsc_hz, tracer),
+        })
     })
 }
 
@@ -102,7 +105,7 @@ fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result
     Ok(Prepared {
         guest_clock: None,
         steal_clock: false,
-        rungs: vec![rungs::of_observed()],
+        rungs: vec![probe_status::of_observed()],
         poller: Box::new(Observed::new(threads, tsc_hz, tracer.observer())),
     })
 }
@@ -132,8 +135,8 @@ fn poll(
         guest_clock: None,
         steal_clock: spin.has_steal_clock(),
         rungs: vec![
-            rungs::of_gap_steal(spin.has_steal_clock()),
-            rungs::of_interference(spin.counts_interference()),
+            probe_status::of_gap_steal(spin.has_steal_clock()),
+            probe_status::of_interference(spin.counts_interference()),
         ],
         poller: Box::new(spin),
     })
@@ -167,7 +170,7 @@ fn options(
         .collect();
     of_threads.sort_unstable();
     let cpus = match threads.is_empty() {
-        true => machine.cpus_of(&arguments.shared, cgroup)?,
+        true => machine.cpus_of(arguments.shared.cpus.as_deref(), cgroup)?,
         false => of_threads,
     };
     let stop_ns = arguments.stop.or(arguments.auto);
@@ -199,7 +202,6 @@ fn options(
                 comm: thread.comm.clone(),
             })
             .collect(),
-        exits: None,
-        timer: None,
+        ..Options::default()
     })
 }

@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use vmnoise_explain::{Detail, Explainer, Interval, Longest, NamedInterval, NamedPart};
 
 use super::snapshot::{Cell, Gap, Part};
-use crate::output::tree::{phase, who};
+use crate::output::tree::phase;
+use crate::run::trace_line::who;
 use crate::units::{human, seconds};
 
 /// How many are listed.

@@ -3,11 +3,9 @@
 //! A command says what it shows by a [`Source`]; the rest is the same for all. The frame is
 //! read and drawn on by the thread that drains events, between two drains.
 
-pub mod choice;
 mod draw;
 #[cfg(test)]
 mod fixtures;
-mod framed;
 mod input;
 mod interval;
 mod keys;
@@ -18,29 +16,38 @@ mod model;
 mod noise;
 mod screen;
 mod snapshot;
+pub mod term_caps;
 mod unasked;
 mod vcpus;
 mod wakeups;
 
+use std::time::Duration;
+
 use vmnoise_events::RunFacts;
-use vmnoise_explain::Interval;
+use vmnoise_explain::{ExitExplainer, Interval};
 
-use crate::output::view::Period;
+use crate::run::view::Period;
 
-pub use framed::Framed;
 pub use keys::explained as keys;
-pub use live::Live;
+pub use live::begin;
 pub use noise::Noise;
-pub use snapshot::{Snapshot, Words};
-pub use vcpus::{Vcpus, WORDS as EXITS};
+pub use vcpus::Vcpus;
 pub use wakeups::Wakeups;
+
+use snapshot::{Snapshot, Words};
 
 /// What a command shows.
 pub trait Source {
     /// Its words.
     fn words(&self, facts: &RunFacts) -> Words;
     /// A gap or a wake-up was explained.
-    fn interval(&mut self, interval: &Interval);
-    /// A period ended: what there is to see now.
-    fn period(&mut self, period: &Period<'_>) -> Snapshot;
+    fn interval(&mut self, _interval: &Interval) {}
+    /// A period of gaps or wake-ups ended: what there is to see now.
+    fn period(&mut self, _period: &Period<'_>) -> Snapshot {
+        Snapshot::default()
+    }
+    /// A period of exits ended: what there is to see now.
+    fn exits_so_far(&mut self, _measured: Duration, _exits: &ExitExplainer) -> Snapshot {
+        Snapshot::default()
+    }
 }

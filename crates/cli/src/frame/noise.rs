@@ -9,7 +9,8 @@ use super::Source;
 use super::interval::{LongestIntervals, gap, most};
 use super::snapshot::{Cell, Row, Snapshot, Words, figures, words};
 use crate::output::cells;
-use crate::output::view::{Period, largest};
+use crate::output::summary_view::largest;
+use crate::run::view::Period;
 use crate::units::{human, seconds};
 
 const WORDS: Words = Words {

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use vmnoise_explain::{ExitsSummary, ReasonExits, Taken, VcpuExits, VmExits, WorstExit};
+use vmnoise_events::RunFacts;
+use vmnoise_explain::{
+    ExitExplainer, ExitsSummary, ReasonExits, Taken, VcpuExits, VmExits, WorstExit,
+};
 
+use super::Source;
 use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
 use crate::output::cells;
 use crate::output::exits::{cpus, largest, parts};
 use crate::units::human;
 
-/// The words of `exits`.
-pub const WORDS: Words = Words {
+const WORDS: Words = Words {
     command: "exits",
     rows: "vCPUs and why they left their guest, halts not counted as time",
     row_columns: &[
@@ -53,9 +56,18 @@ struct Line<'a> {
     lengths: Option<&'a ReasonExits>,
 }
 
+impl Source for Vcpus {
+    fn words(&self, _facts: &RunFacts) -> Words {
+        WORDS
+    }
+
+    fn exits_so_far(&mut self, measured: Duration, exits: &ExitExplainer) -> Snapshot {
+        self.period(measured, &exits.exits())
+    }
+}
+
 impl Vcpus {
-    /// What there is to see now.
-    pub fn period(&mut self, measured: Duration, exits: &ExitsSummary) -> Snapshot {
+    fn period(&mut self, measured: Duration, exits: &ExitsSummary) -> Snapshot {
         let length = measured.saturating_sub(self.measured).as_nanos();
         self.measured = measured;
         let mut snapshot = Snapshot {

@@ -20,13 +20,12 @@ mod screen;
 mod stdout;
 mod stop;
 mod stream;
+pub mod summary_view;
 mod table;
 pub mod text;
 pub mod timerlat;
 pub mod trace;
-pub mod trace_line;
 pub mod tree;
-pub mod view;
 pub mod vm_list;
 
 use anyhow::{Context, Result};

@@ -7,10 +7,10 @@ use anyhow::Result;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{Interval, LinearHistogram, Summary};
 
-use super::view::{Meanwhile, Period, View};
 use super::{cells, honesty, rtla, stop, text};
 use crate::args::OsnoiseHistArguments;
-use crate::recent_trace::RecentTrace;
+use crate::run::recent_trace::RecentTrace;
+use crate::run::view::{Meanwhile, View};
 
 /// Collects the gaps of a run.
 #[derive(Debug)]
@@ -50,16 +50,12 @@ impl View for Hist {
         Meanwhile::Time
     }
 
-    fn begin(&mut self, _facts: &RunFacts) {}
-
     fn interval(&mut self, gap: &Interval) {
         self.cpus
             .entry(gap.cpu)
             .or_insert_with(|| LinearHistogram::new(self.bucket_us * 1000, self.entries as usize))
             .record(gap.dur_ns);
     }
-
-    fn period(&mut self, _period: &Period<'_>) {}
 
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
         let mut out = stop::report(facts, summary, trace);

@@ -7,11 +7,11 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::{NamedInterval, Summary};
 
 use super::osnoise_table::OsnoiseTable;
-use super::view::{Meanwhile, Period, View};
 use super::{fed, honesty, rtla, screen, stop, text, tree};
 use crate::args::OsnoiseTopArguments;
 use crate::output::format::Format;
-use crate::recent_trace::RecentTrace;
+use crate::run::recent_trace::RecentTrace;
+use crate::run::view::{Meanwhile, Period, View};
 
 /// Parts of the longest gap that are shown while the run goes on.
 const LIVE_PARTS: usize = 8;
@@ -42,12 +42,9 @@ impl Top {
         }
     }
 
-    /// The same without a table while the run goes on: a frame is there instead.
-    pub fn silent(self) -> Top {
-        Top {
-            draws: false,
-            ..self
-        }
+    /// Shows no table while the run goes on: a frame is there instead.
+    pub fn be_silent(&mut self) {
+        self.draws = false;
     }
 
     /// Whether the table is shown while the run goes on.

@@ -7,9 +7,10 @@ use vmnoise_explain::{Summary, TraceLine};
 
 use super::stream::Stream;
 use super::timerlat::analysis;
-use super::view::{Meanwhile, Period, View};
-use super::{honesty, stop, trace_line};
-use crate::recent_trace::RecentTrace;
+use super::{honesty, stop};
+use crate::run::recent_trace::RecentTrace;
+use crate::run::trace_line;
+use crate::run::view::{Meanwhile, View};
 
 /// What is told of that which stopped a run; empty if nothing did.
 type Analysis = fn(&RunFacts, &Summary, &RecentTrace) -> String;
@@ -68,8 +69,6 @@ impl View for Trace {
         let text: String = lines.iter().map(trace_line::render).collect();
         self.print(&text);
     }
-
-    fn period(&mut self, _period: &Period<'_>) {}
 
     fn is_gone(&self) -> bool {
         self.stream.is_gone()

@@ -4,6 +4,7 @@ use vmnoise_events::Share;
 use vmnoise_explain::{Branch, Detail, Most, NamedInterval, NamedPart, Phase, What};
 
 use crate::output::exits::cpus;
+use crate::run::trace_line::who;
 use crate::units::{human, seconds, us};
 
 /// Of many more branches on one level the shortest are put together.
@@ -101,21 +102,6 @@ impl Words {
 
 fn words_of(part: &NamedPart, side: &str) -> String {
     format!("{:<12} {}{side}", part.share, who(part))
-}
-
-/// Who took a part; empty where nobody can be named.
-pub fn who(part: &NamedPart) -> String {
-    let times = match part.count {
-        0 | 1 => String::new(),
-        count => format!(" x{count}"),
-    };
-    let cpu = part.host_cpu.map(|cpu| format!("host CPU {cpu}"));
-    match (&part.source, cpu) {
-        (Some(name), Some(cpu)) => format!("{name}{times}, {cpu}"),
-        (Some(name), None) => format!("{name}{times}"),
-        (None, _) if part.share.is_residual() => "(residual)".into(),
-        (None, cpu) => cpu.unwrap_or_default(),
-    }
 }
 
 /// What a phase is called; one that is unknown is not told apart from others.

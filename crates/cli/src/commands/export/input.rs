@@ -8,9 +8,8 @@ use vmnoise_events::{RunFacts, Workload};
 use vmnoise_export::Partition;
 
 use super::super::join::may_be_pair;
-use super::super::replay::name_file;
+use super::super::replay::Recording;
 use crate::args::ExportArguments;
-use crate::progress;
 use crate::status::UsageError;
 
 /// One recording.
@@ -36,8 +35,7 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
     let mut inputs = Vec::new();
     let mut taken: BTreeMap<Partition, &Path> = BTreeMap::new();
     for path in &arguments.recordings {
-        let reader = progress::open(path).map_err(|error| name_file(error, path))?;
-        let mut facts = reader.facts().clone();
+        let mut facts = Recording::open(path)?.facts;
         if let Some(name) = &arguments.host {
             facts.host.name = Some(name.clone().into());
         }

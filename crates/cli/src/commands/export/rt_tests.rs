@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::{Event, RunFacts};
+use vmnoise_events::RunFacts;
 use vmnoise_explain::Interval;
 
-use super::target::{Ended, Names, Target};
+use super::target::{Names, Target};
 use crate::args::Exports;
 use crate::output::timerlat::columns::Columns;
 use crate::output::timerlat::exports::Exporter;
+use crate::run::explaining::Explained;
 
 /// Gathers what the live run would have gathered.
 #[derive(Debug)]
@@ -37,18 +38,14 @@ impl RtTests {
 }
 
 impl Target for RtTests {
-    fn see(&mut self, _event: &Event) -> Result<()> {
-        Ok(())
-    }
-
     fn interval(&mut self, wakeup: &Interval, _names: Names<'_, '_>) -> Result<()> {
         self.columns.add(wakeup);
         self.exporter.wakeup(wakeup);
         Ok(())
     }
 
-    fn end(self: Box<Self>, ended: &Ended<'_>) -> Result<()> {
-        if let Ended::Gaps(summary) = ended {
+    fn end(self: Box<Self>, explained: &Explained) -> Result<()> {
+        if let Explained::Cpus(summary) = explained {
             self.exporter.finish(&self.facts, summary, &self.columns)?;
         }
         Ok(())

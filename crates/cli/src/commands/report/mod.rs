@@ -1,22 +1,22 @@
 //! `vmnoise report`: recordings as one page, each explained as `vmnoise explain` does.
 
-mod exits;
-mod gaps;
+mod alone;
+mod gatherer;
 mod joined;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use vmnoise_events::{Event, RunFacts, Workload};
-use vmnoise_recording::Ending;
-use vmnoise_report::{Page, Refused, Resolved, Run, Scenes};
+use vmnoise_events::{RunFacts, Workload};
+use vmnoise_recording::{Ending, ReadError};
+use vmnoise_report::{Page, Refused, Resolved, Run};
 
-use super::join::{Recording, may_be_pair};
-use super::outputs::{self, Claimed, is_same};
-use super::replay::Replayed;
+use super::join::may_be_pair;
+use super::replay::Recording;
 use crate::args::ReportArguments;
 use crate::output;
 use crate::progress;
+use crate::run::files::{self, Claimed, is_same};
 use crate::say;
 use crate::status::Status;
 
@@ -34,7 +34,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
             ));
             continue;
         }
-        match Recording::open(path) {
+        match Recording::open_file(path) {
             Ok(recording) => readable.push((path, recording.facts)),
             Err(error) => refuse(&mut refused, path, &error),
         }
@@ -62,8 +62,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
         guest_is_left |= read.is_none() && !notes.is_empty();
         let read = match read {
             Some(read) => Ok(read),
-            None if facts.workload == Workload::Vcpus => exits::run(path),
-            None => gaps::run(path),
+            None => alone::run(path),
         };
         match read {
             Ok(mut read) => {
@@ -101,7 +100,7 @@ fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> 
     };
     let page = page.render()?;
     let path = &arguments.output;
-    outputs::write_whole(path, page.as_bytes())
+    files::write_whole(path, page.as_bytes())
         .with_context(|| format!("cannot write the page {}", path.display()))?;
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let told = format!(
@@ -143,7 +142,7 @@ struct Read {
 }
 
 /// What is to be said of how reading ended, and whether that was in order.
-fn ended(ended: Option<Replayed>, notes: &mut Vec<String>) -> bool {
+fn ended(ended: Option<Result<Ending, ReadError>>, notes: &mut Vec<String>) -> bool {
     match ended {
         Some(Ok(Ending::Complete)) | None => true,
         Some(Ok(Ending::CutOff { .. })) => {
@@ -160,17 +159,6 @@ fn ended(ended: Option<Replayed>, notes: &mut Vec<String>) -> bool {
             false
         }
     }
-}
-
-/// Reads a recording once more for what ran inside its longest moments.
-fn scenes(path: &Path, scenes: &mut Scenes) -> Result<()> {
-    let mut recording = Recording::open(path)?;
-    while let Some(event) = recording.pull() {
-        if let Event::Activity(activity) = &event {
-            scenes.see(activity);
-        }
-    }
-    Ok(())
 }
 
 /// Lines of text as sentences of the page.

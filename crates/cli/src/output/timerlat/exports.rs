@@ -12,8 +12,8 @@ use super::columns::Columns;
 use super::cyclictest::histogram;
 use super::rt_tests;
 use crate::args::Exports;
-use crate::commands::outputs::write_whole;
 use crate::output::json;
+use crate::run::files::write_whole;
 
 /// Buckets of the JSON's histogram where none was asked for: cyclictest's JSON has one too.
 const JSON_BUCKETS: u32 = 100_000;

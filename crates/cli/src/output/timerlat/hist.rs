@@ -11,9 +11,9 @@ use super::columns::{Columns, Figures};
 use super::exports::Exporter;
 use super::{analysis, budget};
 use crate::args::TimerlatHistArguments;
-use crate::output::view::{Meanwhile, Period, View};
 use crate::output::{fed, honesty, rtla};
-use crate::recent_trace::RecentTrace;
+use crate::run::recent_trace::RecentTrace;
+use crate::run::view::{Meanwhile, View};
 
 /// Gathers the histograms, and prints them at the end.
 #[derive(Debug)]
@@ -166,8 +166,6 @@ impl View for Hist {
             }
         }
     }
-
-    fn period(&mut self, _period: &Period<'_>) {}
 
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
         let mut out = String::new();

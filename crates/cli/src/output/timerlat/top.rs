@@ -13,9 +13,9 @@ use super::exports::Exporter;
 use super::{analysis, budget, rtla_table};
 use crate::args::{LatencyFormat, TimerlatTopArguments};
 use crate::output::tree::tree;
-use crate::output::view::{Meanwhile, Period, View};
 use crate::output::{fed, honesty, json, rtla, screen};
-use crate::recent_trace::RecentTrace;
+use crate::run::recent_trace::RecentTrace;
+use crate::run::view::{Meanwhile, Period, View};
 
 /// Redraws the table each second on a terminal; prints it once elsewhere.
 #[derive(Debug)]
@@ -53,12 +53,9 @@ impl Top {
         }
     }
 
-    /// The same without a table while the run goes on: a frame is there instead.
-    pub fn silent(self) -> Top {
-        Top {
-            draws: false,
-            ..self
-        }
+    /// Shows no table while the run goes on: a frame is there instead.
+    pub fn be_silent(&mut self) {
+        self.draws = false;
     }
 
     /// Whether the table is shown while the run goes on.
