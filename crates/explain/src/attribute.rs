@@ -257,18 +257,15 @@ impl Attribution {
         detail: Detail,
         context: Context<'_>,
     ) {
-        let mut parts = std::mem::take(&mut self.interval.parts);
-        parts.clear();
-        self.interval = Interval {
-            cpu,
-            start_mono_ns,
-            dur_ns,
-            parts,
-            witnessed: matches!(context.testimony, Testimony::Host { .. }),
-            steal_clamped: false,
-            hits_limit: false,
-            detail,
-        };
+        let interval = &mut self.interval;
+        interval.cpu = cpu;
+        interval.start_mono_ns = start_mono_ns;
+        interval.dur_ns = dur_ns;
+        interval.parts.clear();
+        interval.witnessed = matches!(context.testimony, Testimony::Host { .. });
+        interval.steal_clamped = false;
+        interval.hits_limit = false;
+        interval.detail = detail;
         let is_whole = matches!(context.testimony, Testimony::Host { is_whole: true });
         self.tells_exits = is_whole && context.sight.counts_exits();
         self.stretches.clear();

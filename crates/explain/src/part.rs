@@ -6,6 +6,9 @@ use vmnoise_events::{Share, SourceId};
 
 use crate::phase::Phase;
 
+/// So many are put together without being sorted first.
+const FEW: usize = 12;
+
 /// What one source (or a residual) took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
@@ -52,6 +55,11 @@ impl Part {
     pub(crate) fn who(&self) -> impl Ord + use<> {
         (self.phase, self.share, self.source, self.host_cpu)
     }
+
+    fn add(&mut self, piece: &Part) {
+        self.ns += piece.ns;
+        self.count = self.count.saturating_add(piece.count);
+    }
 }
 
 /// Adds up what one source had of one phase on one CPU of a host, and puts all in the order of
@@ -61,8 +69,7 @@ pub(crate) fn add_up(parts: &mut Vec<Part>) {
     parts.dedup_by(|piece, sum| {
         let same = piece.who() == sum.who();
         if same {
-            sum.ns += piece.ns;
-            sum.count = sum.count.saturating_add(piece.count);
+            sum.add(piece);
         }
         same
     });
@@ -71,8 +78,25 @@ pub(crate) fn add_up(parts: &mut Vec<Part>) {
 /// Adds up, and puts the largest of each phase first; equal ones are in the order of shares, then
 /// of sources.
 pub(crate) fn settle(parts: &mut Vec<Part>) {
-    add_up(parts);
-    largest_first(parts);
+    if parts.len() > FEW {
+        add_up(parts);
+    } else {
+        let mut sums = 0;
+        for at in 0..parts.len() {
+            let piece = parts[at];
+            let same = |sum: &&mut Part| sum.who() == piece.who();
+            match parts[..sums].iter_mut().find(same) {
+                Some(sum) => sum.add(&piece),
+                None => {
+                    parts[sums] = piece;
+                    sums += 1;
+                }
+            }
+        }
+        parts.truncate(sums);
+    }
+    let size = |part: &Part| (part.phase, Reverse(part.ns));
+    parts.sort_unstable_by(|a, b| size(a).cmp(&size(b)).then_with(|| a.who().cmp(&b.who())));
 }
 
 /// Puts the largest of each phase first; equal ones stay in their order.
