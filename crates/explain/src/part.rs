@@ -1,6 +1,6 @@
 //! Who took how much of a gap, a wake-up or an exit.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use vmnoise_events::{Share, SourceId};
 
@@ -56,6 +56,22 @@ impl Part {
         (self.phase, self.share, self.source, self.host_cpu)
     }
 
+    /// Whether both are the same one's. Shares tell most apart.
+    fn is_same(&self, other: &Part) -> bool {
+        self.share == other.share
+            && self.source == other.source
+            && self.phase == other.phase
+            && self.host_cpu == other.host_cpu
+    }
+
+    /// The largest of each phase first, then by who it was. Lengths tell most apart.
+    fn by_size(&self, other: &Part) -> Ordering {
+        if self.phase == other.phase && self.ns != other.ns {
+            return other.ns.cmp(&self.ns);
+        }
+        self.who().cmp(&other.who())
+    }
+
     fn add(&mut self, piece: &Part) {
         self.ns += piece.ns;
         self.count = self.count.saturating_add(piece.count);
@@ -67,7 +83,7 @@ impl Part {
 pub(crate) fn add_up(parts: &mut Vec<Part>) {
     parts.sort_unstable_by_key(Part::who);
     parts.dedup_by(|piece, sum| {
-        let same = piece.who() == sum.who();
+        let same = piece.is_same(sum);
         if same {
             sum.add(piece);
         }
@@ -84,8 +100,7 @@ pub(crate) fn settle(parts: &mut Vec<Part>) {
         let mut sums = 0;
         for at in 0..parts.len() {
             let piece = parts[at];
-            let same = |sum: &&mut Part| sum.who() == piece.who();
-            match parts[..sums].iter_mut().find(same) {
+            match parts[..sums].iter_mut().find(|sum| sum.is_same(&piece)) {
                 Some(sum) => sum.add(&piece),
                 None => {
                     parts[sums] = piece;
@@ -95,8 +110,7 @@ pub(crate) fn settle(parts: &mut Vec<Part>) {
         }
         parts.truncate(sums);
     }
-    let size = |part: &Part| (part.phase, Reverse(part.ns));
-    parts.sort_unstable_by(|a, b| size(a).cmp(&size(b)).then_with(|| a.who().cmp(&b.who())));
+    parts.sort_unstable_by(Part::by_size);
 }
 
 /// Puts the largest of each phase first; equal ones stay in their order.
