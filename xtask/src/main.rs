@@ -13,6 +13,7 @@ mod mutations;
 mod npm;
 mod oracle;
 mod parts;
+mod programs;
 mod sbom;
 mod side_by_side;
 mod supply;
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
 
 /// For daily work: minutes, and no privileges.
 fn check() -> Result<()> {
-    checks::all()?;
+    checks::daily()?;
     tiers::run_units()
 }
 

@@ -99,6 +99,21 @@ fn rooms_use_only_the_rooms_the_design_allows() {
     }
 }
 
+/// What tests start from is no part of the product.
+#[test]
+fn no_room_has_features_outside_of_tests() {
+    let metadata = MetadataCommand::new().no_deps().exec().unwrap();
+    let rooms: BTreeSet<&str> = ARROWS.iter().map(|(room, _)| *room).collect();
+    for package in &metadata.packages {
+        let used = package.dependencies.iter();
+        let used = used.filter(|it| rooms.contains(it.name.as_str()));
+        for room in used.filter(|it| it.kind != DependencyKind::Development) {
+            let (package, name) = (&package.name, &room.name);
+            assert!(room.features.is_empty(), "{package} asks {name} for more");
+        }
+    }
+}
+
 #[test]
 fn kernel_and_file_formats_stay_in_their_rooms() {
     for (room, used) in dependencies() {

@@ -1,5 +1,4 @@
 //! The manual and the shells' completions, read by the programs that they are for.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,8 +1,6 @@
 //! What holds for any frame and for any bytes.
 
-mod common;
-
-use common::decode;
+use crate::decode;
 use proptest::prelude::*;
 use vmnoise_events::{ExitSplit, FeedDetail, HostCulprit, HostFrame, HostReason};
 use vmnoise_feed::{Decoder, encode};

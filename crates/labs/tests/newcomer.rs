@@ -1,6 +1,5 @@
 //! What a newcomer does first, on a machine that has nothing: the system is made by mmdebstrap, of this
 //! machine's own release of Debian.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod lab_full {
     mod newcomer {

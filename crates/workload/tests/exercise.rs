@@ -1,6 +1,5 @@
 //! Exits on purpose, on the KVM of this machine: their number is what KVM counted,
 //! and who answers them is as expected.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod kvm {
     use std::time::{Duration, Instant};

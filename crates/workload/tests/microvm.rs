@@ -1,8 +1,5 @@
 //! The microVM on a real /dev/kvm.
 
-mod common;
-
-#[cfg(test)]
 mod kvm {
     use std::fs::File;
     use std::os::fd::AsFd;

@@ -1,9 +1,5 @@
 //! Polling threads on this machine, as noisy as it may be.
 
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-mod common;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +12,7 @@ use vmnoise_workload::spin::{
 };
 use vmnoise_workload::{Error, Workload, thread, tsc};
 
-use common::{BusyThread, gaps};
+use crate::common::{BusyThread, gaps};
 
 const THRESHOLD_TSC: u64 = 2_500;
 const MS: Duration = Duration::from_millis(1);

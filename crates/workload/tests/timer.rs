@@ -1,7 +1,5 @@
 //! Periodic tasks on this machine, as noisy as it may be.
 
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -63,7 +63,7 @@ pub struct ExitsCommon {
     /// Record everything that is seen to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Measure as this user; files are opened and BPF programs are attached before the switch
+    /// Measure as this user; only files and BPF programs are opened with the rights of root
     #[arg(long, value_name = "NAME", value_parser = account::parse)]
     pub user: Option<Account>,
     /// Send a guest the figures of its own exits while they are counted, over this socket of its

@@ -34,7 +34,7 @@ pub struct Shared {
     /// What to do after the result; takes what --on-threshold takes
     #[arg(long, value_name = "ACTION", value_parser = action::parse)]
     pub on_end: Vec<Action>,
-    /// Measure as this user; files are opened and BPF programs are attached before the switch
+    /// Measure as this user; only files and BPF programs are opened with the rights of root
     #[arg(long, value_name = "NAME", value_parser = account::parse)]
     pub user: Option<Account>,
     #[command(flatten)]

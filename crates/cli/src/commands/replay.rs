@@ -47,7 +47,7 @@ impl<'a> Recording<'a> {
         if !path.is_file() {
             return Err(UsageError(format!(
                 "{}: it is read twice, and this is no file: save it as one",
-                path.display()
+                say::name_of(&path)
             ))
             .into());
         }
@@ -101,7 +101,7 @@ impl<'a> Recording<'a> {
         if let Some(Ending::CutOff { .. }) = ending {
             say::say(format_args!(
                 "{}: the run that wrote this was cut off; the result covers what it had flushed",
-                self.path.display()
+                say::name_of(&self.path)
             ));
         }
         Ok(())
@@ -120,6 +120,6 @@ impl<'a> Recording<'a> {
 fn name_file(error: ReadError, path: &Path) -> anyhow::Error {
     match error {
         ReadError::Open { .. } => error.into(),
-        _ => anyhow::Error::new(error).context(path.display().to_string()),
+        _ => anyhow::Error::new(error).context(say::name_of(&path)),
     }
 }

@@ -55,7 +55,7 @@ const TRACE_A_MODULE: &str = "trace KVM, where that is a module";
 const LOAD: &str = "load BPF programs; before Linux 5.19, to read their maps";
 
 /// The table.
-pub const RIGHTS: [Right; 14] = [
+pub const RIGHTS: [Right; 15] = [
     right(Work::Measure, CapabilitySet::BPF, "CAP_BPF", LOAD, true),
     right(
         Work::Measure,
@@ -133,6 +133,13 @@ pub const RIGHTS: [Right; 14] = [
         CapabilitySet::CHOWN,
         "CAP_CHOWN",
         "give files to whoever called sudo",
+        true,
+    ),
+    right(
+        Work::SaveFiles,
+        CapabilitySet::FOWNER,
+        "CAP_FOWNER",
+        "with `--user`, replace what was made for root in a folder such as /tmp",
         true,
     ),
     right(

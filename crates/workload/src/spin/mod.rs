@@ -52,8 +52,7 @@ pub struct Config {
     /// is as good as none.
     pub steal_readers: HashMap<u32, StealReader>,
     /// The live interference counters of CPUs, which the thread on that CPU looks at
-    /// with each reading of its clock. Gaps of a CPU without one
-    /// say `None`.
+    /// with each reading of its clock. Gaps of a CPU without one say `None`.
     pub interference_counters: HashMap<u32, InterferenceCounter>,
 }
 

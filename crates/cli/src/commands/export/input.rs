@@ -10,6 +10,7 @@ use vmnoise_export::Partition;
 use super::super::join::may_be_pair;
 use super::super::replay::Recording;
 use crate::args::ExportArguments;
+use crate::say;
 use crate::status::UsageError;
 
 /// One recording.
@@ -44,7 +45,7 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
             None if wants_tables => {
                 return Err(UsageError(format!(
                     "{} does not say which host it is of: name it with --host NAME",
-                    path.display()
+                    say::name_of(&path)
                 ))
                 .into());
             }
@@ -52,8 +53,8 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
                 if let Some(first) = taken.insert(partition.clone(), path) {
                     return Err(UsageError(format!(
                         "{} and {} are of the same run: export one of them",
-                        first.display(),
-                        path.display()
+                        say::name_of(&first),
+                        say::name_of(&path)
                     ))
                     .into());
                 }

@@ -8,7 +8,7 @@ use super::input::Input;
 use super::joined_timeline::JoinedTimeline;
 use super::periods::Periods;
 use super::single;
-use super::target::Targets;
+use super::targets::Targets;
 use crate::args::ExportArguments;
 use crate::progress;
 use crate::run::explaining::Explained;

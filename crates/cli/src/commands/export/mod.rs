@@ -7,6 +7,7 @@ mod periods;
 mod rt_tests;
 mod single;
 mod target;
+mod targets;
 
 use anyhow::Result;
 
@@ -14,7 +15,7 @@ use crate::args::ExportArguments;
 use crate::progress;
 use crate::run::files::Claimed;
 use crate::status::Status;
-use target::Targets;
+use targets::Targets;
 
 /// Writes what was asked for. What can be read is exported even where a recording ends too
 /// early; then the fault follows on stderr.

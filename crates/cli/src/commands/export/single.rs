@@ -5,7 +5,7 @@ use vmnoise_events::Workload;
 
 use super::input::Input;
 use super::periods::Periods;
-use super::target::Targets;
+use super::targets::Targets;
 use crate::commands::replay::Recording;
 use crate::run::explaining::Explaining;
 

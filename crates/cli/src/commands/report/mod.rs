@@ -7,7 +7,7 @@ mod joined;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use vmnoise_events::{RunFacts, Workload};
+use vmnoise_events::{Line, RunFacts, Workload};
 use vmnoise_recording::{Ending, ReadError};
 use vmnoise_report::{Page, Refused, Resolved, Run};
 
@@ -30,7 +30,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
         if before.any(|before| is_same(before, path)) {
             say::say(format_args!(
                 "{} is named twice, and shown once",
-                path.display()
+                say::name_of(&path)
             ));
             continue;
         }
@@ -56,7 +56,10 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
                     hosts.push(host);
                     break;
                 }
-                Err(why) => notes.push(format!("Not joined with {}: {why:#}.", say::name_of(host))),
+                Err(why) => {
+                    let note = format!("Not joined with {}: {why:#}.", host.display());
+                    notes.push(Line::from(note).into());
+                }
             }
         }
         guest_is_left |= read.is_none() && !notes.is_empty();
@@ -71,7 +74,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
                 }
                 read.run.notes.extend(notes);
                 for note in &read.run.notes {
-                    say::say(format_args!("{}: {note}", path.display()));
+                    say::say(format_args!("{}: {note}", say::name_of(&path)));
                 }
                 runs.push(read.run);
             }
@@ -101,7 +104,7 @@ fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> 
     let page = page.render()?;
     let path = &arguments.output;
     files::write_whole(path, page.as_bytes())
-        .with_context(|| format!("cannot write the page {}", path.display()))?;
+        .with_context(|| format!("cannot write the page {}", say::name_of(&path)))?;
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let told = format!(
         "report: {} ({})\n",
@@ -115,7 +118,8 @@ fn refuse(refused: &mut Vec<Refused>, path: &Path, error: &anyhow::Error) {
     Status::of_error(error);
     refused.push(Refused {
         file: say::name_of(path),
-        why: format!("{error:#}"),
+        // It may quote what is in the file.
+        why: Line::from(format!("{error:#}")).into(),
     });
 }
 

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use vmnoise_events::HostFacts;
 use vmnoise_feed::{PORT_NAME, VSOCK_PORT};
 
+use crate::say;
+
 /// Where udev shows ports by their names.
 const NAMED_PORTS: &str = "/dev/virtio-ports";
 /// Where the kernel tells each port's name, whoever made its device.
@@ -66,7 +68,7 @@ impl Way {
 impl std::fmt::Display for Way {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Way::Path(path) => write!(f, "{}", path.display()),
+            Way::Path(path) => write!(f, "{}", say::name_of(&path)),
             Way::Vsock(port) => write!(f, "vsock port {port}"),
         }
     }

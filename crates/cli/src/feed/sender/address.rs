@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use vmnoise_feed::VSOCK_PORT;
 
+use crate::say;
+
 /// The longest path of a unix socket (unix(7)), without its end.
 const MAX_PATH_BYTES: usize = 107;
 
@@ -58,7 +60,7 @@ fn with_port(text: &str) -> Result<(&str, u32), String> {
 
 impl fmt::Display for FeedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.display();
+        let path = say::name_of(&self.path);
         match self.vsock_port {
             None => write!(f, "unix:{path}"),
             Some(VSOCK_PORT) => write!(f, "vsock:{path}"),

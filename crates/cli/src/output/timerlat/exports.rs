@@ -14,6 +14,7 @@ use super::rt_tests;
 use crate::args::Exports;
 use crate::output::json;
 use crate::run::files::write_whole;
+use crate::say;
 
 /// Buckets of the JSON's histogram where none was asked for: cyclictest's JSON has one too.
 const JSON_BUCKETS: u32 = 100_000;
@@ -122,7 +123,7 @@ impl Exporter {
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {
-    write_whole(path, content).with_context(|| format!("cannot write {}", path.display()))
+    write_whole(path, content).with_context(|| format!("cannot write {}", say::name_of(&path)))
 }
 
 /// Columns for any plotting program: which part of all wake-ups of a CPU took at most so
@@ -151,20 +152,14 @@ fn cdf(summary: &Summary) -> String {
 mod tests {
     use super::*;
     use crate::fixtures::facts;
-    use vmnoise_events::{Activation, Event, TimerOptions, Workload};
+    use vmnoise_events::{Activation, Event, Workload, fixtures};
     use vmnoise_explain::Explainer;
 
     #[test]
     fn a_distribution_reaches_one_in_both_views() {
         let mut facts = facts();
         facts.workload = Workload::Timer;
-        facts.options.timer = Some(TimerOptions {
-            period_ns: 1_000,
-            aligned_ns: None,
-            stop_irq_ns: None,
-            stop_thread_ns: None,
-            dma_latency_us: None,
-        });
+        facts.options.timer = Some(fixtures::timer(1_000));
         let mut explainer = Explainer::new(&facts);
         for (nth, latency_ns) in (1..).zip([500, 1_500, 500]) {
             let expiry_mono_ns = nth * 10_000;

@@ -63,12 +63,12 @@ impl Saving {
     pub fn is_done(&mut self) -> Result<bool> {
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
             let saved = thread.join().map_err(|_| anyhow!("its thread has died"))?;
-            saved.with_context(|| format!("saving the trace to {}", self.path.display()))?;
+            saved.with_context(|| format!("saving the trace to {}", say::name_of(&self.path)))?;
         }
         if self.thread.is_some() && interrupt::was_asked() {
             let asked = *self.asked.get_or_insert_with(Instant::now);
             if asked.elapsed() > PATIENCE {
-                return Err(GivenUp(self.path.display().to_string()).into());
+                return Err(GivenUp(say::name_of(&self.path)).into());
             }
         }
         Ok(self.thread.is_none())
@@ -90,7 +90,7 @@ impl Saving {
                 is_said = true;
                 say::say(format_args!(
                     "the disk has still to take the trace, {}: Ctrl-C gives it up",
-                    self.path.display()
+                    say::name_of(&self.path)
                 ));
             }
             thread::sleep(LOOK);

@@ -2,7 +2,7 @@
 
 use crate::streams::{activity, anchor, explain, facts, finish, gap, in_a_machine, source};
 use vmnoise_events::ActivityKind::{Irq, Stopped, Thread};
-use vmnoise_events::{Activation, Event, RunFacts, Tally, TimerOptions, Workload};
+use vmnoise_events::{Activation, Event, RunFacts, Tally, Workload, fixtures};
 use vmnoise_explain::Explainer;
 
 fn tally(last_tsc: u64, blind_tsc: u64) -> Event {
@@ -129,13 +129,7 @@ fn wakes(expiry_mono_ns: u64, woke_mono_ns: u64, missed: u32) -> Event {
 fn what_a_task_could_not_do_while_it_was_stopped_is_no_latency_and_not_missed() {
     let mut facts = in_a_machine();
     facts.workload = Workload::Timer;
-    facts.options.timer = Some(TimerOptions {
-        period_ns: 1_000,
-        aligned_ns: None,
-        stop_irq_ns: None,
-        stop_thread_ns: None,
-        dma_latency_us: None,
-    });
+    facts.options.timer = Some(fixtures::timer(1_000));
     let events = [
         source(0, "unknown"),
         source(1, "tick"),

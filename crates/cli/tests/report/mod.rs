@@ -1,15 +1,6 @@
 //! `vmnoise report` as a user runs it: what is on the page as text, and in a browser.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod browse;
-#[path = "../browser/mod.rs"]
-mod browser;
-#[path = "../join_pair/mod.rs"]
-mod join_pair;
-#[path = "../many_gaps/mod.rs"]
-mod many_gaps;
-#[path = "../timer_recording/mod.rs"]
-mod timer_recording;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,8 +9,10 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use join_pair::{Flaws, write_guest, write_host, write_tasks};
 use tempfile::TempDir;
+
+use crate::join_pair::{Flaws, write_guest, write_host, write_tasks};
+use crate::{many_gaps, timer_recording};
 
 /// What a page of one recording may weigh that has no more than a few CPUs.
 const USUAL_BYTES: u64 = 2_500_000;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use vmnoise_events::{
     Activation, Activity, ActivityKind, Event, RunFacts, Share, SourceId, TimerOptions, Witnesses,
-    Workload,
+    Workload, fixtures,
 };
 
 type Words = (u8, u8, [u32; 6]);
@@ -75,11 +75,9 @@ fn facts(bits: u16, period_ns: u64) -> RunFacts {
     };
     facts.host.hypervisor = bit(6).then(|| "KVM".to_owned()).map(Into::into);
     facts.options.timer = Some(TimerOptions {
-        period_ns,
-        aligned_ns: None,
         stop_irq_ns: bit(7).then_some(40),
         stop_thread_ns: bit(8).then_some(90),
-        dma_latency_us: None,
+        ..fixtures::timer(period_ns)
     });
     facts
 }

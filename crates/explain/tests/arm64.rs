@@ -8,7 +8,7 @@ use vmnoise_events::{
 };
 use vmnoise_explain::summarize_exits;
 
-const TRACE: &str = include_str!("../../../events/tests/arm64/trace");
+const TRACE: &str = include_str!("../../events/tests/arm64/trace");
 
 /// Time of a line (`3.312807:`), nanoseconds.
 fn time_ns(line: &str) -> u64 {

@@ -1,6 +1,5 @@
 //! VMs that come and go faster than anybody looks: each is counted, in a table with room for few,
 //! and found beside the loop that counts.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod beside;
 mod finding;
@@ -44,8 +43,8 @@ mod lab_full {
         #[test]
         fn ten_minutes_of_200_vms_that_come_and_go_count_every_exit_in_flat_memory() {
             let (memory, bytes_per_vm) =
-                crate::hosts::counts_every_exit(200, Duration::from_secs(600));
-            crate::hosts::assert_memory_is_flat(&memory, bytes_per_vm);
+                crate::exits_churn::hosts::counts_every_exit(200, Duration::from_secs(600));
+            crate::exits_churn::hosts::assert_memory_is_flat(&memory, bytes_per_vm);
         }
     }
 }

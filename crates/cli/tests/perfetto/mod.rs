@@ -1,11 +1,8 @@
 //! Timelines, read back by Perfetto's own definitions: `read.py` fails unless there is one
 //! clock, slices are balanced and never overlap, and each flow has both ends.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
-#[path = "../join_pair/mod.rs"]
-mod join_pair;
 mod processor;
-mod timers;
+pub mod timers;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,6 +11,8 @@ use std::process::Command;
 
 use serde::Deserialize;
 use tempfile::TempDir;
+
+use crate::join_pair;
 
 #[derive(Debug, Deserialize)]
 struct Track {

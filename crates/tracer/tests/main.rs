@@ -1,6 +1,5 @@
 //! The tracer on this machine: real events of known causes, and nothing left behind.
 
-#[cfg(test)]
 mod root {
     mod causes;
     mod harness;

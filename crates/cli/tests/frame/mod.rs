@@ -1,20 +1,13 @@
 //! The frame in a real terminal: a tmux of our own runs the binary, presses keys, resizes,
 //! stops and goes on, and hangs up. Its screens are kept, with the numbers masked.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
-#[path = "../join_pair/mod.rs"]
-#[allow(dead_code)] // Of the pair only the facts are wanted here.
-mod join_pair;
-#[path = "../many_gaps/mod.rs"]
-#[allow(dead_code)] // Of the recordings only that of many gaps.
-mod many_gaps;
 mod mask;
 mod progress;
 mod terminal;
 
 mod tmux {
-    use crate::mask::mask;
-    use crate::terminal::Terminal;
+    use super::mask::mask;
+    use super::terminal::Terminal;
 
     const OSNOISE: &str = "osnoise top -c 1";
 

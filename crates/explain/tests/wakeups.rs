@@ -1,7 +1,9 @@
 //! Wake-ups by hand: who is blamed in which phase.
 
 use crate::streams::{finish, in_a_machine, robbed, source};
-use vmnoise_events::{Activation, ActivityKind, Event, RunFacts, Share, TimerOptions, Workload};
+use vmnoise_events::{
+    Activation, ActivityKind, Event, RunFacts, Share, TimerOptions, Workload, fixtures,
+};
 use vmnoise_explain::{Explainer, Interval, Phase, Summary};
 
 const SEEN: Activation = Activation {
@@ -20,11 +22,8 @@ fn facts() -> RunFacts {
     let mut facts = in_a_machine();
     facts.workload = Workload::Timer;
     facts.options.timer = Some(TimerOptions {
-        period_ns: 100_000,
-        aligned_ns: None,
         stop_irq_ns: Some(300),
-        stop_thread_ns: None,
-        dma_latency_us: None,
+        ..fixtures::timer(100_000)
     });
     facts
 }

@@ -1,10 +1,6 @@
 //! The queries of `docs/data.md` on a data set of 200 hosts, by the engines they are for.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod hosts;
-#[path = "../join_pair/mod.rs"]
-#[allow(dead_code, reason = "only its facts are used")]
-mod join_pair;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -92,12 +88,12 @@ mod lab_full {
     mod engines {
         #[test]
         fn polars_answers_as_planned() {
-            crate::answers_as_planned("polars");
+            crate::fleet::answers_as_planned("polars");
         }
 
         #[test]
         fn pyspark_answers_as_planned() {
-            crate::answers_as_planned("PySpark");
+            crate::fleet::answers_as_planned("PySpark");
         }
     }
 }

@@ -1,14 +1,12 @@
-//! What follows from a stream of events, by hand and by oracle. One program: what the tests build
-//! streams with is compiled once.
+//! What follows from a stream of events, by hand, by law and by oracle.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
-#[path = "../laws/mod.rs"]
 mod laws;
-#[path = "../streams/mod.rs"]
 mod streams;
 
 mod arm64;
 mod attribution;
+mod budget_law;
 mod clock_jump;
 mod columns;
 mod compare;

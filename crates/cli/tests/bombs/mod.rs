@@ -1,19 +1,11 @@
 //! Recordings from strangers: whatever a file holds, or two that are joined, each command stays within so much
 //! memory, and says nothing impossible (docs/reliability.md).
-//! `cargo test -p vmnoise --test bombs -- --nocapture` prints what it measures.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+//! `cargo test -p vmnoise --test all bombs:: -- --nocapture` prints what it measures.
 
-#[allow(dead_code)] // Only its facts are needed.
-mod join_pair;
-#[path = "bombs/made.rs"]
 mod made;
-#[path = "bombs/nonsense.rs"]
 mod nonsense;
-#[path = "bombs/pairs.rs"]
 mod pairs;
-#[path = "bombs/printed.rs"]
 mod printed;
-#[path = "bombs/run.rs"]
 mod run;
 
 use std::path::Path;
@@ -21,18 +13,15 @@ use std::time::Duration;
 
 use made::{BOMBS, Bomb};
 use pairs::{PAIRS, Pair};
-use run::run;
+use run::{is_optimized, run};
 use vmnoise_events::Workload;
 
 const MEGABYTE: u64 = 1_000_000;
-/// Less than a megabyte where nothing is optimized.
-const SMALL_BYTES: u64 = if cfg!(debug_assertions) {
-    MEGABYTE / 4
-} else {
-    MEGABYTE
-};
 /// Of a file of 1 MB.
 const SMALL_KIB: u64 = 256 << 10;
+/// What a release binary may have of a CPU for it. Who shares the machine adds no CPU time but by
+/// caches that are cold, and the longest had 0.8 s where many builds shared it: there is room for that.
+const SMALL_TIME: Duration = Duration::from_secs(2);
 
 /// What is done with a recording, in its folder.
 const COMMANDS: &[&str] = &[
@@ -103,9 +92,14 @@ fn handed() -> impl Iterator<Item = &'static dyn Handed> {
 
 #[test]
 fn a_megabyte_from_a_stranger_stays_small() {
+    // Less than a megabyte where nothing is optimized, and then it takes as long as it likes.
+    let (bytes, most) = match is_optimized() {
+        true => (MEGABYTE, SMALL_TIME),
+        false => (MEGABYTE / 4, Duration::MAX),
+    };
     for it in handed() {
         let folder = tempfile::tempdir().unwrap();
-        let size = it.write(folder.path(), SMALL_BYTES);
+        let size = it.write(folder.path(), bytes);
         for line in it.commands() {
             let cost = run(folder.path(), line, SMALL_KIB);
             let name = it.name();
@@ -115,6 +109,7 @@ fn a_megabyte_from_a_stranger_stays_small() {
                 cost.told.lines().next().unwrap_or_default(),
             );
             assert!(cost.has_ended_in_order, "{name}: {line}: {}", cost.told);
+            assert!(cost.cpu <= most, "{name}: {line}: {cost}");
         }
     }
 }
@@ -182,9 +177,12 @@ const LARGE: u64 = 100;
 /// Of a file of 100 MB.
 const LARGE_KIB: u64 = 1 << 20;
 
+/// A large file does not fit into caches that hold a small one.
+const CACHES: f64 = 2.0;
+
 /// What is handed over in the two sizes. Each event may take a time that grows with the logarithm of how many
-/// there are, and a little more where they no longer fit into a cache: the judge is whether the time grows
-/// rather like that than with the square of the size.
+/// there are, and up to [`CACHES`] times as long where they no longer fit into a cache. Where the sizes are so
+/// near one another that this is no judge of a square, the time is to grow rather like that than like a square.
 fn assert_time_grows_with_the_size(it: &dyn Handed, times: u64, most_kib: u64) {
     let [small, large] = [MEGABYTE, MEGABYTE * times].map(|bytes| {
         let folder = tempfile::tempdir().unwrap();
@@ -194,7 +192,7 @@ fn assert_time_grows_with_the_size(it: &dyn Handed, times: u64, most_kib: u64) {
     let events = |size: f64| (size / BYTES_OF_EVENT).log2();
     let in_order = large.1 * events(large.1) / (small.1 * events(small.1));
     let squared = (large.1 / small.1).powi(2);
-    let most = (in_order * squared).sqrt();
+    let most = (CACHES * in_order).min((in_order * squared).sqrt());
     for line in it.commands() {
         let mut least = [Duration::MAX; 2];
         // What else the machine does only adds to it.
@@ -225,7 +223,7 @@ fn assert_time_grows_with_the_size(it: &dyn Handed, times: u64, most_kib: u64) {
 
 mod lab_full {
     mod files {
-        use crate::*;
+        use super::super::*;
 
         #[test]
         fn time_grows_with_the_size() {

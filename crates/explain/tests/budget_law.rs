@@ -1,10 +1,6 @@
 //! The law over arbitrary streams: whatever a stream holds, budgets add up, shares
 //! add up to the noise, nothing panics, and the same stream gives the same result.
 
-mod laws;
-mod streams;
-
-use laws::gaps::obeys_the_law;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use vmnoise_events::{
@@ -12,6 +8,9 @@ use vmnoise_events::{
     HostReason, InterferenceCounts, Loss, LossKind, OwnCost, RunFacts, Share, Source, SourceId,
     Tally, Witnesses, Workload,
 };
+
+use crate::laws::gaps::obeys_the_law;
+use crate::streams;
 
 /// Random words from which one event is made: which, on which CPU, and four values.
 type Words = (u8, u8, [u32; 4]);

@@ -1,6 +1,5 @@
 //! What vmnoise may still do while it works: by what the kernel says of each of its threads, and by
 //! what it answers them.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod call;
 mod status;
@@ -124,6 +123,7 @@ const LONG: &str = "-d 600s";
 
 mod root {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -243,6 +243,21 @@ mod root {
         assert!(cpu["runtime_ns"].as_u64().unwrap() > 0, "{cpu}");
         let explained = vmnoise(&format!("explain {recording}")).status().unwrap();
         assert!(explained.success());
+    }
+
+    /// The file of the trace is made before the process is another user, whose it is not then. In a folder as
+    /// /tmp only its owner may replace it.
+    #[test]
+    fn another_user_saves_a_trace_in_a_folder_of_all() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        let trace = folder.path().join("trace");
+        let line = format!(
+            "osnoise -c 1 -d 60s -a 1 -t={} --user nobody",
+            trace.display()
+        );
+        assert_eq!(vmnoise(&line).status().unwrap().code(), Some(2));
+        assert!(!fs::read(trace).unwrap().is_empty());
     }
 
     #[test]

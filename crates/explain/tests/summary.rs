@@ -1,10 +1,11 @@
 //! How a stream becomes a summary: what waits, what is late, what is unknown.
 
 use crate::streams::{
-    ALL_WITNESSES, activity, anchor, explain, facts, finish, gap, in_a_machine, parts,
-    polling_in_a_machine, source,
+    activity, anchor, explain, facts, finish, gap, in_a_machine, parts, polling_in_a_machine,
+    source,
 };
 use vmnoise_events::ActivityKind::{Blocked, Irq, Thread};
+use vmnoise_events::fixtures::ALL_WITNESSES;
 use vmnoise_events::{
     Event, Finish, FinishReason, Gap, Loss, LossKind, OwnCost, RunFacts, Share, SourceId, Tally,
     Witnesses,
