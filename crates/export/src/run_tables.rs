@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use vmnoise_events::{Event, RunFacts, SourceId, Workload};
-use vmnoise_explain::{Budget, ExitsSummary, NamedExit, PeriodLine, Phase, Wakeup};
+use vmnoise_explain::{Detail, ExitsSummary, Interval, NamedExit, Part, PeriodLine, Phase};
 
 use crate::error::ExportError;
 use crate::owner::make_folder;
@@ -100,33 +100,42 @@ impl RunTables {
         self.clock.see(event);
     }
 
-    /// Adds a gap and its parts.
+    /// Adds a gap or a wake-up, and its parts.
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn gap<'n>(
+    pub fn interval<'n>(
         &mut self,
-        budget: &Budget,
+        interval: &Interval,
         name: &dyn Fn(SourceId) -> &'n str,
     ) -> Result<(), ExportError> {
-        let Some(GapTables { gaps: tables, .. }) = &mut self.gaps else {
-            return Ok(());
+        let time_us = self.clock.at_us(interval.start_mono_ns);
+        let row = |of, part: &Part| PartRow {
+            of,
+            time_us,
+            cpu: interval.cpu,
+            share: part.share,
+            source: part.source.map(name),
+            ns: part.ns,
         };
-        let time_us = self.clock.at_us(budget.start_mono_ns);
-        let of = tables.count;
-        let row = gaps::gap_row(of, time_us, budget);
-        let parts = budget.parts.iter().map(|part| {
-            let row = PartRow {
-                of,
-                time_us,
-                cpu: budget.cpu,
-                share: part.share,
-                source: part.source.map(name),
-                ns: part.ns,
-            };
-            (row, [part.count.into(), part.host_cpu.into()])
-        });
-        tables.push(row, parts)
+        let parts = interval.parts.iter();
+        match (&interval.detail, &mut self.gaps, &mut self.wakeups) {
+            (Detail::Gap(gap), Some(GapTables { gaps: tables, .. }), _) => {
+                let of = tables.count;
+                let parts =
+                    parts.map(|part| (row(of, part), [part.count.into(), part.host_cpu.into()]));
+                tables.push(gaps::gap_row(of, time_us, interval, gap), parts)
+            }
+            (Detail::Wakeup(wakeup), _, Some(tables)) => {
+                let of = tables.count;
+                let parts = parts.map(|part| {
+                    let phase = part.phase.map(Phase::name);
+                    (row(of, part), [phase.into(), part.host_cpu.into()])
+                });
+                tables.push(wakeups::wakeup_row(of, time_us, interval, wakeup), parts)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Adds what each CPU came to between two instants of CLOCK_MONOTONIC.
@@ -142,36 +151,6 @@ impl RunTables {
             periods.push(gaps::period_row(line, time_us, span_ns))?;
         }
         Ok(())
-    }
-
-    /// Adds a wake-up and its parts.
-    ///
-    /// # Errors
-    /// If a file cannot be written.
-    pub fn wakeup<'n>(
-        &mut self,
-        wakeup: &Wakeup,
-        name: &dyn Fn(SourceId) -> &'n str,
-    ) -> Result<(), ExportError> {
-        let Some(tables) = &mut self.wakeups else {
-            return Ok(());
-        };
-        let time_us = self.clock.at_us(wakeup.expiry_mono_ns);
-        let of = tables.count;
-        let row = wakeups::wakeup_row(of, time_us, wakeup);
-        let parts = wakeup.parts.iter().map(|part| {
-            let row = PartRow {
-                of,
-                time_us,
-                cpu: wakeup.cpu,
-                share: part.share,
-                source: part.source.map(name),
-                ns: part.ns,
-            };
-            let phase = part.phase.map(Phase::name);
-            (row, [phase.into(), part.host_cpu.into()])
-        });
-        tables.push(row, parts)
     }
 
     /// Adds an exit and its parts.

@@ -1,7 +1,7 @@
 //! Gaps, and what each second of a CPU came to.
 
 use vmnoise_events::Share;
-use vmnoise_explain::{Budget, PeriodLine};
+use vmnoise_explain::{GapDetail, Interval, PeriodLine};
 
 use super::parts;
 use crate::table::{Cell, Kind, Schema};
@@ -62,16 +62,21 @@ pub(crate) fn gaps() -> Schema {
     )
 }
 
-pub(crate) fn gap_row(gap: u64, time_us: Option<i64>, budget: &Budget) -> [Cell<'static>; 8] {
+pub(crate) fn gap_row(
+    number: u64,
+    time_us: Option<i64>,
+    interval: &Interval,
+    gap: &GapDetail,
+) -> [Cell<'static>; 8] {
     [
-        gap.into(),
+        number.into(),
         time_us.into(),
-        budget.cpu.into(),
-        budget.start_mono_ns.into(),
-        budget.dur_ns.into(),
-        budget.residual_ns().into(),
-        budget.lost_activities.into(),
-        budget.witnessed.into(),
+        interval.cpu.into(),
+        interval.start_mono_ns.into(),
+        interval.dur_ns.into(),
+        interval.residual_ns().into(),
+        gap.lost_activities.into(),
+        interval.witnessed.into(),
     ]
 }
 

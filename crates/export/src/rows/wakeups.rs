@@ -1,6 +1,6 @@
 //! How late periodic tasks woke up.
 
-use vmnoise_explain::{Phase, Wakeup};
+use vmnoise_explain::{Interval, Phase, WakeupDetail};
 
 use super::parts;
 use crate::table::{Cell, Kind, Schema};
@@ -28,14 +28,15 @@ pub(crate) fn wakeups() -> Schema {
 pub(crate) fn wakeup_row(
     number: u64,
     time_us: Option<i64>,
-    wakeup: &Wakeup,
+    interval: &Interval,
+    wakeup: &WakeupDetail,
 ) -> impl Iterator<Item = Cell<'static>> {
     let head = [
         number.into(),
         time_us.into(),
-        wakeup.cpu.into(),
-        wakeup.expiry_mono_ns.into(),
-        wakeup.latency_ns.into(),
+        interval.cpu.into(),
+        interval.start_mono_ns.into(),
+        interval.dur_ns.into(),
         wakeup.irq_ns.into(),
         wakeup.thread_ns.into(),
         wakeup.missed.into(),
@@ -43,7 +44,7 @@ pub(crate) fn wakeup_row(
     let phases = wakeup.phases_ns.map(Cell::from);
     head.into_iter()
         .chain(phases)
-        .chain([wakeup.witnessed.into()])
+        .chain([interval.witnessed.into()])
 }
 
 pub(crate) fn parts() -> Schema {
