@@ -1,6 +1,9 @@
-//! The arrows between the rooms (docs/design.md), read from `cargo metadata`.
+//! The arrows between the rooms (docs/design.md), read from `cargo metadata`, and those between the
+//! rooms of the program itself, read from what its files name.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
@@ -55,6 +58,18 @@ const ONLY_IN: [(&str, &str); 9] = [
     ("parquet", "vmnoise-export"),
     ("prost", "vmnoise-export"),
     ("plotly", "vmnoise-report"),
+];
+
+/// Room of the program -> its rooms that it may use. `commands` may use all of them; what lies in none
+/// of them (`say.rs`, `status.rs`, `units.rs`) may be used by all.
+const INSIDE: [(&str, &[&str]); 7] = [
+    ("rights", &[]),
+    ("progress", &[]),
+    ("feed", &[]),
+    ("run", &["rights", "progress", "feed"]),
+    ("output", &["run"]),
+    ("frame", &["run", "output", "progress"]),
+    ("args", &["run", "rights", "feed", "output", "frame"]),
 ];
 
 /// What each package of the workspace depends on in the product (not in tests).
@@ -122,6 +137,49 @@ fn kernel_and_file_formats_stay_in_their_rooms() {
                 room == home || !used.contains(package),
                 "{room} must not use {package}"
             );
+        }
+    }
+}
+
+/// The names that follow `crate::` in the files of a folder, each with its file.
+fn named_in(folder: &Path, named: &mut Vec<(String, String)>) {
+    for entry in fs::read_dir(folder).expect("the room is there") {
+        let path = entry.expect("it can be listed").path();
+        if path.is_dir() {
+            named_in(&path, named);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).expect("a file of Rust is text");
+            for rest in text.split("crate::").skip(1) {
+                // A group of paths, or one.
+                let paths = match rest.strip_prefix('{') {
+                    Some(group) => group
+                        .split('}')
+                        .next()
+                        .unwrap_or(group)
+                        .split(',')
+                        .collect(),
+                    None => vec![rest],
+                };
+                let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+                let names = paths.into_iter().map(str::trim_start);
+                let names = names.filter_map(|path| path.split(|letter| !is_name(letter)).next());
+                named.extend(names.map(|name| (name.to_owned(), path.display().to_string())));
+            }
+        }
+    }
+}
+
+#[test]
+fn rooms_of_the_program_use_only_what_lies_below_them() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let rooms: Vec<&str> = INSIDE.iter().map(|(room, _)| *room).collect();
+    for (room, allowed) in INSIDE {
+        let mut named = Vec::new();
+        named_in(&sources.join(room), &mut named);
+        for (name, file) in named {
+            let is_room = rooms.contains(&&*name) || name == "commands";
+            let may_use = name == room || allowed.contains(&&*name);
+            assert!(!is_room || may_use, "{file}: {room} must not use {name}");
         }
     }
 }

@@ -23,22 +23,19 @@ use clap::{Args, Parser, Subcommand};
 use crate::frame;
 use crate::output::format::Format;
 
-pub use compare::{CompareArguments, CompareFormat};
+pub use compare::CompareArguments;
 pub use exits::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments};
 pub use explain::ExplainArguments;
 pub use export::ExportArguments;
 pub use later::Later;
 pub use manual::{CompletionsArguments, ManArguments};
 pub use microvm::MicrovmArguments;
-pub use osnoise::{
-    OsnoiseArguments, OsnoiseCommon, OsnoiseHistArguments, OsnoiseMode, OsnoiseTopArguments,
-    TRACE_FILE,
-};
+pub use osnoise::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
 pub use report::ReportArguments;
 pub use shared::Shared;
 pub use timerlat::{
-    DmaLatency, Exports, LatencyFormat, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon,
-    TimerlatHistArguments, TimerlatMode, TimerlatTopArguments,
+    DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
+    TimerlatTopArguments,
 };
 
 const EXAMPLES: &str = "\

@@ -10,7 +10,8 @@ use super::priority;
 use super::times::{osnoise_period, osnoise_runtime, threshold};
 use crate::feed::receiver::FeedFrom;
 use crate::frame;
-use crate::output::format::{Format, HistFrame};
+use crate::output::format::Format;
+use crate::output::osnoise_hist::Buckets;
 
 /// The default of rtla.
 pub const TRACE_FILE: &str = "osnoise_trace.txt";
@@ -109,17 +110,8 @@ pub struct OsnoiseTopArguments {
 pub struct OsnoiseHistArguments {
     #[command(flatten)]
     pub common: OsnoiseCommon,
-    /// Width of a bucket in microseconds
-    #[arg(short, long, value_name = "US", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=999_999))]
-    pub bucket_size: u64,
-    /// Number of buckets
-    #[arg(short = 'E', long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(10..=9_999_999))]
-    pub entries: u64,
     #[command(flatten)]
-    pub frame: HistFrame,
-    /// Leave out the column of bucket limits
-    #[arg(long, requires = "with_zeros")]
-    pub no_index: bool,
+    pub buckets: Buckets,
 }
 
 /// `vmnoise osnoise trace`.

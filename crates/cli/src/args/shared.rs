@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::times::{duration, warm_up};
-use crate::args::unsupported_options::ForeignOptions;
+use crate::args::unsupported_options::UnsupportedOptions;
 use crate::rights::account::{self, Account};
+use crate::run::Run;
 use crate::run::reaction::action::{self, Action};
 
 /// Where, how long, and what to do with the result.
@@ -38,13 +39,24 @@ pub struct Shared {
     #[arg(long, value_name = "NAME", value_parser = account::parse)]
     pub user: Option<Account>,
     #[command(flatten)]
-    pub foreign: ForeignOptions,
+    pub unsupported: UnsupportedOptions,
     /// Record everything that is seen to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
 impl Shared {
+    /// What is asked of the run, all but its trace.
+    pub fn run(&self) -> Run {
+        Run {
+            output: self.output.clone(),
+            on_threshold: self.on_threshold.clone(),
+            on_end: self.on_end.clone(),
+            user: self.user.clone(),
+            ..Run::default()
+        }
+    }
+
     /// Whether the last lines of the trace may be asked for at the end.
     pub fn ends_with_trace(&self) -> bool {
         let saves = |action: &Action| matches!(action, Action::Trace(_));

@@ -3,16 +3,19 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use vmnoise_events::Policy;
 
 use super::Shared;
 use super::priority;
 use super::times::{MS, threshold, within};
-use crate::args::unsupported_options::ForeignTimerOptions;
+use crate::args::unsupported_options::UnsupportedTimerOptions;
 use crate::feed::receiver::FeedFrom;
 use crate::frame;
-use crate::output::format::HistFrame;
+use crate::output::format::LatencyFormat;
+use crate::output::timerlat::exports::Exports;
+use crate::output::timerlat::hist::Buckets;
+use crate::output::timerlat::top::Asked;
 use crate::units::Bare;
 
 /// The default of rtla.
@@ -93,7 +96,7 @@ pub struct TimerlatCommon {
     #[arg(long, conflicts_with = "irq")]
     pub no_trace: bool,
     #[command(flatten)]
-    pub foreign: ForeignTimerOptions,
+    pub unsupported: UnsupportedTimerOptions,
 }
 
 impl TimerlatCommon {
@@ -132,32 +135,18 @@ pub struct TimerlatTopArguments {
     pub exports: Exports,
 }
 
-/// How latencies are printed on stdout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LatencyFormat {
-    /// For people, in rtla's table
-    Text,
-    /// One JSON object and nothing else
-    Json,
-    /// As cyclictest -q prints it
-    Cyclictest,
-}
-
-/// Files and histograms in the formats of cyclictest, and for plotting.
-#[derive(Debug, Default, Args)]
-pub struct Exports {
-    /// Print cyclictest's histogram of so many microseconds after the result
-    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub histogram: Option<u32>,
-    /// Write that histogram to this file instead
-    #[arg(long, value_name = "FILE", requires = "histogram")]
-    pub histfile: Option<PathBuf>,
-    /// Write the result to this file in the JSON of rt-tests
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the cumulative distribution of each CPU's latencies to this file, for plotting
-    #[arg(long, value_name = "FILE")]
-    pub cdf: Option<PathBuf>,
+impl TimerlatTopArguments {
+    /// What the table is to be.
+    pub fn asked(&self) -> Asked {
+        Asked {
+            format: self.format,
+            quiet: self.quiet,
+            nano: self.common.nano,
+            keeps_trace: self.aa_only.is_some() || self.common.keeps_trace(),
+            analyzes: !self.common.no_aa,
+            aa_only: self.aa_only.is_some(),
+        }
+    }
 }
 
 /// `vmnoise timerlat hist`.
@@ -165,25 +154,8 @@ pub struct Exports {
 pub struct TimerlatHistArguments {
     #[command(flatten)]
     pub common: TimerlatCommon,
-    /// Width of a bucket in microseconds; in nanoseconds with --nano
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=999_999))]
-    pub bucket_size: u64,
-    /// Number of buckets
-    #[arg(short = 'E', long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(10..=9_999_999))]
-    pub entries: u64,
-    /// Leave out the columns of the timer's interrupt
-    #[arg(long)]
-    pub no_irq: bool,
-    /// Leave out the columns of the tasks in the kernel
-    #[arg(long)]
-    pub no_thread: bool,
     #[command(flatten)]
-    pub frame: HistFrame,
-    /// Leave out the column of bucket limits
-    #[arg(long, requires = "with_zeros")]
-    pub no_index: bool,
-    #[command(flatten)]
-    pub exports: Exports,
+    pub buckets: Buckets,
 }
 
 /// `vmnoise timerlat trace`.

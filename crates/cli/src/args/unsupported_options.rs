@@ -7,7 +7,7 @@ use crate::status::UsageError;
 
 /// What only ftrace can do.
 #[derive(Debug, Default, Args)]
-pub struct ForeignOptions {
+pub struct UnsupportedOptions {
     #[arg(short, long, value_name = "SYS:EVENT", hide = true)]
     event: Vec<String>,
     #[arg(long, value_name = "FILTER", hide = true)]
@@ -18,7 +18,7 @@ pub struct ForeignOptions {
     panic_on_stop: bool,
 }
 
-impl ForeignOptions {
+impl UnsupportedOptions {
     /// Answers the first of them that was given.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl ForeignOptions {
 
 /// Options of `rtla timerlat` that need the kernel's own tracer, or its buffer.
 #[derive(Debug, Default, Args)]
-pub struct ForeignTimerOptions {
+pub struct UnsupportedTimerOptions {
     #[arg(short, long, value_name = "US", hide = true)]
     stack: Option<String>,
     #[arg(short, long, hide = true)]
@@ -64,7 +64,7 @@ pub struct ForeignTimerOptions {
     trace_buffer_size: Option<String>,
 }
 
-impl ForeignTimerOptions {
+impl UnsupportedTimerOptions {
     /// Answers the first of them that was given.
     ///
     /// # Errors
@@ -94,28 +94,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_foreign_is_nothing_refused() {
-        assert!(ForeignOptions::default().refuse().is_ok());
+    fn what_is_supported_is_not_refused() {
+        assert!(UnsupportedOptions::default().refuse().is_ok());
     }
 
     #[test]
     fn each_answer_names_the_program_that_can() {
         let given = [
-            ForeignOptions {
+            UnsupportedOptions {
                 event: vec!["sched:sched_switch".into()],
-                ..ForeignOptions::default()
+                ..UnsupportedOptions::default()
             },
-            ForeignOptions {
+            UnsupportedOptions {
                 filter: vec!["prev_pid == 0".into()],
-                ..ForeignOptions::default()
+                ..UnsupportedOptions::default()
             },
-            ForeignOptions {
+            UnsupportedOptions {
                 trigger: vec!["stacktrace".into()],
-                ..ForeignOptions::default()
+                ..UnsupportedOptions::default()
             },
-            ForeignOptions {
+            UnsupportedOptions {
                 panic_on_stop: true,
-                ..ForeignOptions::default()
+                ..UnsupportedOptions::default()
             },
         ];
         for options in given {

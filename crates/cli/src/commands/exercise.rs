@@ -11,8 +11,7 @@ use crate::args::MicrovmArguments;
 use crate::output::exercise::{Document, Options, print};
 use crate::progress::TimeLine;
 use crate::rights;
-use crate::run::interrupt;
-use crate::run::machine::{self, Machine};
+use crate::run::{Machine, interrupt, machine};
 use crate::status::{MachineCannot, Status};
 
 /// Exercises, prints, and says whether the machine made the exits it was to make.

@@ -10,15 +10,13 @@ use vmnoise_tracer::host::{Host, Vm, cpu_list};
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 
 use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, reason_names};
-use crate::frame::{self, term_caps};
+use crate::frame;
 use crate::output::exits::{ExitsView, Layout};
 use crate::output::format::Format;
 use crate::output::vm_list;
 use crate::rights::{self, Work};
-use crate::run::machine::{self, Machine};
 use crate::run::vcpus::{Vcpus, is_called, probe_status};
-use crate::run::view::{Frame, Meanwhile, View};
-use crate::run::{FOREVER_NS, Run, run_measurement};
+use crate::run::{FOREVER_NS, Frame, Machine, Meanwhile, Run, View, machine, run_measurement};
 use crate::say;
 use crate::status::{MachineCannot, Status, UsageError};
 
@@ -50,14 +48,13 @@ pub fn run(arguments: &ExitsArguments) -> Result<Status> {
 
 fn run_top(arguments: &ExitsTopArguments) -> Result<Status> {
     let draws = arguments.format == Format::Text && std::io::stdout().is_terminal();
-    let framed = draws && !arguments.quiet && term_caps::can_show();
+    let frame = frame::of::<frame::Vcpus>(draws && !arguments.quiet);
     let meanwhile = match draws {
-        _ if arguments.quiet || framed => Meanwhile::Nothing,
+        _ if arguments.quiet || frame.is_some() => Meanwhile::Nothing,
         true => Meanwhile::Own,
         false => Meanwhile::Time,
     };
     let view = ExitsView::new(Layout::Top(meanwhile), arguments.format);
-    let frame: Option<Frame> = framed.then_some(frame::begin::<frame::Vcpus>);
     count(&arguments.common, view, frame)
 }
 
@@ -68,15 +65,12 @@ fn count(arguments: &ExitsCommon, mut view: ExitsView, frame: Option<Frame>) -> 
     let vms = machine.here().vms();
     refuse_unknown_vm(&filter, &vms)?;
     require_kvm()?;
-    let mut works = vec![Work::CountExits];
     if !arguments.feed.is_empty() {
         rights::check_feed()?;
-        works.push(Work::ServeGuests);
     }
     let run = Run {
         output: arguments.output.clone(),
         user: arguments.user.clone(),
-        works,
         ..Run::default()
     };
     let status = run_measurement(&run, &mut view, frame, |_| {

@@ -6,16 +6,14 @@ use vmnoise_events::{RunFacts, Workload};
 
 use super::join;
 use super::replay::Recording;
-use crate::args::{ExplainArguments, LatencyFormat};
+use crate::args::ExplainArguments;
 use crate::output::exits::{ExitsView, Layout};
-use crate::output::format::Format;
+use crate::output::format::{Format, LatencyFormat};
 use crate::output::summary_view::Final;
 use crate::output::timerlat::top::Top;
 use crate::output::trace::Trace;
 use crate::progress;
-use crate::run::session::Session;
-use crate::run::shown::Shown;
-use crate::run::view::{Meanwhile, View};
+use crate::run::{Meanwhile, Session, Shown, View};
 use crate::status::Status;
 
 /// Prints what the recording holds. What can be read is printed even where the

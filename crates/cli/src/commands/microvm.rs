@@ -12,15 +12,12 @@ use vmnoise_workload::microvm::{Config, Microvm, SharedPages};
 use super::exercise;
 use crate::args::MicrovmArguments;
 use crate::feed::receiver::FeedFrom;
-use crate::frame::{self, Noise, term_caps};
+use crate::frame::{self, Noise};
 use crate::output::format::Format;
 use crate::output::summary_view::{Final, Lines};
-use crate::rights::Work;
 use crate::run::cpus::probe_status;
 use crate::run::cpus::set_up::{Plan, Prepared, set_up};
-use crate::run::machine::Machine;
-use crate::run::view::{Frame, View};
-use crate::run::{Run, run_measurement};
+use crate::run::{Machine, Run, View, run_measurement};
 use crate::status::{MachineCannot, Status};
 use crate::units::to_tsc;
 
@@ -41,16 +38,14 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
         machine: &machine,
     };
     let format = arguments.format;
-    let framed = format == Format::Text && std::io::stderr().is_terminal() && term_caps::can_show();
-    let frame: Option<Frame> = framed.then_some(frame::begin::<Noise>);
-    let mut view: Box<dyn View> = match framed {
+    let frame = frame::of::<Noise>(format == Format::Text && std::io::stderr().is_terminal());
+    let mut view: Box<dyn View> = match frame.is_some() {
         true => Box::new(Final { format }),
         false => Box::new(Lines { format }),
     };
     let run = Run {
         output: arguments.output.clone(),
         user: arguments.user.clone(),
-        works: vec![Work::Measure],
         ..Run::default()
     };
     run_measurement(&run, &mut *view, frame, |shell| {
@@ -71,7 +66,7 @@ fn prepare(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Pr
         guest_clock: Some(microvm.clock()),
         steal_clock: microvm.has_steal_clock(),
         rungs: probe_status::of_guest(microvm.has_steal_clock(), &microvm.clock()),
-        poller: Box::new(microvm),
+        workload: Box::new(microvm),
     })
 }
 

@@ -13,7 +13,6 @@ pub mod osnoise;
 mod polling_group;
 mod replay;
 pub mod report;
-mod shared_run;
 mod steal;
 mod target;
 pub mod timerlat;

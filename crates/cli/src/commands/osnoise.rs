@@ -13,9 +13,9 @@ use vmnoise_tracer::host::Thread;
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::spin::{Config, InterferenceCounter, Spin, StealReader};
 
-use super::{polling_group, shared_run, steal, target};
+use super::{polling_group, steal, target};
 use crate::args::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
-use crate::frame::{self, Noise, term_caps};
+use crate::frame::{self, Noise};
 use crate::output::json_lines::JsonLines;
 use crate::output::osnoise_hist::Hist;
 use crate::output::osnoise_top::Top;
@@ -23,9 +23,7 @@ use crate::output::trace::Trace;
 use crate::run::cpus::observed::Observed;
 use crate::run::cpus::probe_status;
 use crate::run::cpus::set_up::{Plan, Prepared, set_up};
-use crate::run::machine::Machine;
-use crate::run::view::{Frame, View};
-use crate::run::{FOREVER_NS, Run, run_measurement};
+use crate::run::{FOREVER_NS, Frame, Machine, Run, View, run_measurement};
 use crate::status::{MachineCannot, Status, UsageError};
 use crate::units::to_tsc;
 
@@ -34,7 +32,10 @@ pub fn run(arguments: &OsnoiseArguments) -> Result<Status> {
     match &arguments.mode {
         None => run_top(&arguments.top),
         Some(OsnoiseMode::Top(top)) => run_top(top),
-        Some(OsnoiseMode::Hist(hist)) => run_with(&hist.common, &mut Hist::new(hist), None),
+        Some(OsnoiseMode::Hist(hist)) => {
+            let mut view = Hist::new(&hist.buckets, hist.common.keeps_trace());
+            run_with(&hist.common, &mut view, None)
+        }
         Some(OsnoiseMode::Trace(trace)) => {
             run_with(&trace.common, &mut Trace::of_gaps(trace.quiet), None)
         }
@@ -42,16 +43,15 @@ pub fn run(arguments: &OsnoiseArguments) -> Result<Status> {
 }
 
 fn run_top(arguments: &OsnoiseTopArguments) -> Result<Status> {
+    let keeps_trace = arguments.common.keeps_trace();
     if arguments.json_lines {
-        let mut lines = JsonLines::new(arguments.common.keeps_trace());
-        return run_with(&arguments.common, &mut lines, None);
+        return run_with(&arguments.common, &mut JsonLines::new(keeps_trace), None);
     }
-    let mut top = Top::new(arguments);
-    let framed = top.draws() && term_caps::can_show();
-    if framed {
+    let mut top = Top::new(arguments.format, arguments.quiet, keeps_trace);
+    let frame = frame::of::<Noise>(top.draws());
+    if frame.is_some() {
         top.be_silent();
     }
-    let frame: Option<Frame> = framed.then_some(frame::begin::<Noise>);
     run_with(&arguments.common, &mut top, frame)
 }
 
@@ -61,7 +61,7 @@ fn run_with(
     frame: Option<Frame>,
 ) -> Result<Status> {
     let shared = &arguments.shared;
-    shared.foreign.refuse()?;
+    shared.unsupported.refuse()?;
     let cgroup = polling_group::enter(shared)?;
     let machine = Machine::read()?;
     let threads = target::threads(arguments)?;
@@ -81,7 +81,7 @@ fn run_with(
     let run = Run {
         trace_file: trace_file(arguments),
         trace_name: TRACE_FILE,
-        ..shared_run::of(shared, &arguments.feed)
+        ..shared.run()
     };
     run_measurement(&run, view, frame, |shell| {
         set_up(plan, shell, |tsc_hz, tracer| match threads {
@@ -106,7 +106,7 @@ fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result
         guest_clock: None,
         steal_clock: false,
         rungs: vec![probe_status::of_observed()],
-        poller: Box::new(Observed::new(threads, tsc_hz, tracer.observer())),
+        workload: Box::new(Observed::new(threads, tsc_hz, tracer.observer())),
     })
 }
 
@@ -138,7 +138,7 @@ fn poll(
             probe_status::of_gap_steal(spin.has_steal_clock()),
             probe_status::of_interference(spin.counts_interference()),
         ],
-        poller: Box::new(spin),
+        workload: Box::new(spin),
     })
 }
 

@@ -8,8 +8,7 @@ use vmnoise_events::{Event, RunFacts};
 use vmnoise_recording::{Ending, ReadError, Reader};
 
 use crate::progress::{self, Input};
-use crate::run::explaining::Explaining;
-use crate::run::view::View;
+use crate::run::{Explaining, View};
 use crate::say;
 use crate::status::{Status, UsageError};
 

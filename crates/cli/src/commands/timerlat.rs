@@ -11,22 +11,20 @@ use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::idle;
 use vmnoise_workload::timer::{Config, Probes, Timer, TimerSteps};
 
-use super::{polling_group, shared_run, steal};
+use super::{polling_group, steal};
 use crate::args::{
-    DmaLatency, Exports, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
+    DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
     TimerlatTopArguments,
 };
-use crate::frame::{self, Wakeups, term_caps};
+use crate::frame::{self, Wakeups};
+use crate::output::timerlat::exports::Exports;
 use crate::output::timerlat::hist::Hist;
 use crate::output::timerlat::top::Top;
 use crate::output::trace::Trace;
-use crate::rights::Work;
 use crate::run::cpus::probe_status;
 use crate::run::cpus::set_up::{Plan, Prepared, set_up};
 use crate::run::files::Claimed;
-use crate::run::machine::Machine;
-use crate::run::view::{Frame, View};
-use crate::run::{FOREVER_NS, Run, run_measurement};
+use crate::run::{FOREVER_NS, Frame, Machine, Run, View, run_measurement};
 use crate::say;
 use crate::status::{MachineCannot, Status, UsageError};
 
@@ -50,8 +48,11 @@ pub fn run(arguments: &TimerlatArguments) -> Result<Status> {
         Some(TimerlatMode::Top(top)) => run_top(top),
         Some(TimerlatMode::Hist(hist)) => {
             let stops = stops(&hist.common);
-            let claimed = claim(&hist.exports, &hist.common)?;
-            run_with(&hist.common, stops, &claimed, &mut Hist::new(hist), None)
+            let claimed = claim(&hist.buckets.exports, &hist.common)?;
+            let TimerlatCommon { nano, no_aa, .. } = hist.common;
+            let keeps_trace = hist.common.keeps_trace();
+            let mut view = Hist::new(&hist.buckets, nano, keeps_trace, !no_aa);
+            run_with(&hist.common, stops, &claimed, &mut view, None)
         }
         Some(TimerlatMode::Trace(trace)) => {
             let stops = stops(&trace.common);
@@ -71,12 +72,11 @@ fn run_top(arguments: &TimerlatTopArguments) -> Result<Status> {
         None => stops(&arguments.common),
     };
     let claimed = claim(&arguments.exports, &arguments.common)?;
-    let mut top = Top::new(arguments);
-    let framed = top.draws() && term_caps::can_show();
-    if framed {
+    let mut top = Top::new(arguments.asked(), &arguments.exports);
+    let frame = frame::of::<Wakeups>(top.draws());
+    if frame.is_some() {
         top.be_silent();
     }
-    let frame: Option<Frame> = framed.then_some(frame::begin::<Wakeups>);
     run_with(&arguments.common, stops, &claimed, &mut top, frame)
 }
 
@@ -111,8 +111,8 @@ fn run_with(
     frame: Option<Frame>,
 ) -> Result<Status> {
     let shared = &arguments.shared;
-    shared.foreign.refuse()?;
-    arguments.foreign.refuse()?;
+    shared.unsupported.refuse()?;
+    arguments.unsupported.refuse()?;
     if !shared.on_threshold.is_empty() && stops.irq_ns.or(stops.thread_ns).is_none() {
         let error = "--on-threshold waits for a limit: name one with -i, -T or -a";
         return Err(UsageError(error.into()).into());
@@ -152,14 +152,12 @@ fn run_with(
         machine: &machine,
     };
     let options = plan.options.clone();
-    let mut run = Run {
+    let run = Run {
         trace_file: stops.trace_file,
         trace_name: TIMERLAT_TRACE_FILE,
-        ..shared_run::of(shared, &arguments.feed)
+        saves_results: !claimed.is_empty(),
+        ..shared.run()
     };
-    if !claimed.is_empty() {
-        run.works.push(Work::SaveFiles);
-    }
     run_measurement(&run, view, frame, |shell| {
         set_up(plan, shell, |_, tracer| {
             let rungs = vec![held, timers(machine.here())];
@@ -220,6 +218,6 @@ fn prepare(
         guest_clock: None,
         steal_clock: tracer.is_some_and(|tracer| tracer.witnesses().activity_steal),
         rungs,
-        poller: Box::new(workload),
+        workload: Box::new(workload),
     })
 }

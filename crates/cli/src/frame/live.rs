@@ -15,7 +15,7 @@ use super::model::Model;
 use super::screen::Screen;
 use super::snapshot::Snapshot;
 use crate::progress;
-use crate::run::view::{Period, View};
+use crate::run::{Period, View};
 use crate::say;
 
 /// How many of the latest notices are said again.

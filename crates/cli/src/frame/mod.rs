@@ -16,7 +16,7 @@ mod model;
 mod noise;
 mod screen;
 mod snapshot;
-pub mod term_caps;
+mod term_caps;
 mod unasked;
 mod vcpus;
 mod wakeups;
@@ -26,15 +26,19 @@ use std::time::Duration;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{ExitExplainer, Interval};
 
-use crate::run::view::Period;
+use crate::run::{Frame, Period};
 
 pub use keys::explained as keys;
-pub use live::begin;
 pub use noise::Noise;
 pub use vcpus::Vcpus;
 pub use wakeups::Wakeups;
 
 use snapshot::{Snapshot, Words};
+
+/// A frame of this source for a run that is to be shown, if the terminal can.
+pub fn of<S: Source + Default + 'static>(is_shown: bool) -> Option<Frame> {
+    (is_shown && term_caps::can_show()).then_some(live::begin::<S>)
+}
 
 /// What a command shows.
 pub trait Source {

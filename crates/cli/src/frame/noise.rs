@@ -10,7 +10,7 @@ use super::interval::{LongestIntervals, gap, most};
 use super::snapshot::{Cell, Row, Snapshot, Words, figures, words};
 use crate::output::cells;
 use crate::output::summary_view::largest;
-use crate::run::view::Period;
+use crate::run::Period;
 use crate::units::{human, seconds};
 
 const WORDS: Words = Words {

@@ -12,7 +12,8 @@ use vmnoise_explain::{
 use super::Source;
 use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
 use crate::output::cells;
-use crate::output::exits::{cpus, largest, parts};
+use crate::output::exits::largest;
+use crate::output::exits::parts::{self, cpus, name, vcpus};
 use crate::units::human;
 
 const WORDS: Words = Words {
@@ -96,15 +97,6 @@ impl Vcpus {
         snapshot.headline = first.map_or_else(|| "no exit yet".into(), headline);
         snapshot
     }
-}
-
-fn vcpus(exits: &ExitsSummary) -> impl Iterator<Item = (&VmExits, &VcpuExits)> {
-    let vms = exits.vms.iter();
-    vms.flat_map(|vm| vm.vcpus.iter().map(move |vcpu| (vm, vcpu)))
-}
-
-fn name(vm: &VmExits, vcpu: &VcpuExits) -> String {
-    format!("{}/{}", vm.name, cells::number(vcpu.vcpu.map(u64::from)))
 }
 
 /// The vCPU, then its reasons.

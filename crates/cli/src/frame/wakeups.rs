@@ -9,7 +9,7 @@ use super::Source;
 use super::interval::{LongestIntervals, gap, most, title};
 use super::snapshot::{Cell, Row, Snapshot, Words, figures, words};
 use crate::output::timerlat::columns::{Columns, Contexts};
-use crate::run::view::Period;
+use crate::run::Period;
 use crate::units::human;
 
 const WORDS: Words = Words {

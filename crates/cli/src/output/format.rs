@@ -24,3 +24,25 @@ pub struct HistFrame {
     #[arg(long)]
     pub no_summary: bool,
 }
+
+/// How latencies are printed on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LatencyFormat {
+    /// For people, in rtla's table
+    Text,
+    /// One JSON object and nothing else
+    Json,
+    /// As cyclictest -q prints it
+    Cyclictest,
+}
+
+/// How a comparison is printed on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompareFormat {
+    /// For people
+    Text,
+    /// One JSON object and nothing else
+    Json,
+    /// One page for a browser, which needs no network
+    Html,
+}

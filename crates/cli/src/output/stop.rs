@@ -4,8 +4,7 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::{Summary, TraceLine};
 
 use super::{advice, tree};
-use crate::run::recent_trace::RecentTrace;
-use crate::run::trace_line;
+use crate::run::{RecentTrace, trace_line};
 
 /// The report, with an empty line behind it; nothing if no gap stopped the run.
 pub fn report(facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> String {

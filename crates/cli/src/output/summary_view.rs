@@ -5,8 +5,7 @@ use vmnoise_events::{RunFacts, Share};
 use vmnoise_explain::{PeriodLine, Summary};
 
 use super::format::Format;
-use crate::run::recent_trace::RecentTrace;
-use crate::run::view::{Period, View};
+use crate::run::{Period, RecentTrace, View};
 use crate::say;
 use crate::units::human;
 

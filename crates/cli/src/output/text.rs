@@ -6,7 +6,7 @@ use vmnoise_explain::{CpuSummary, Summary};
 
 use super::cells::{number, percent, time};
 use super::tree::tree;
-use super::{fed, honesty, table};
+use super::{caveats, fed, table};
 use crate::units::human;
 
 /// Sources beyond these are in the JSON.
@@ -33,7 +33,7 @@ pub fn render(facts: &RunFacts, summary: &Summary) -> String {
     }
     text += &fed::render(summary);
     text += &format!("\n{}", periodic(summary));
-    text += &format!("\n{}", honesty::render(facts, summary));
+    text += &format!("\n{}", caveats::render(facts, summary));
     text
 }
 

@@ -7,10 +7,8 @@ use vmnoise_explain::{Summary, TraceLine};
 
 use super::stream::Stream;
 use super::timerlat::analysis;
-use super::{honesty, stop};
-use crate::run::recent_trace::RecentTrace;
-use crate::run::trace_line;
-use crate::run::view::{Meanwhile, View};
+use super::{caveats, stop};
+use crate::run::{Meanwhile, RecentTrace, View, trace_line};
 
 /// What is told of that which stopped a run; empty if nothing did.
 type Analysis = fn(&RunFacts, &Summary, &RecentTrace) -> String;
@@ -81,7 +79,7 @@ impl View for Trace {
         if let Some(analysis) = self.analysis {
             end += &analysis(facts, summary, trace);
         }
-        end += &honesty::render(facts, summary);
+        end += &caveats::render(facts, summary);
         super::write(end.as_bytes())
     }
 }

@@ -3,7 +3,7 @@
 //! Rights belong to threads, and a thread hands its own to those that it makes. So each right goes
 //! from the first thread, before others are made, wherever that is possible:
 //!
-//! 1. Helpers that need all of them are started: [`crate::run::reaction::shell`], and the one that switches idle
+//! 1. Helpers that need all of them are started: `run/reaction/shell.rs`, and the one that switches idle
 //!    states on again.
 //! 2. [`begin`], before the second thread: nobody gains a right any more by starting a program
 //!    (no_new_privs, an empty bounding set, no rights for user 0), and with `--user` the process

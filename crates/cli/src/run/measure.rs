@@ -9,6 +9,7 @@ use vmnoise_events::{FinishReason, RunFacts};
 use super::interrupt;
 use super::reaction::OnThreshold;
 use super::session::{Outcome, Session};
+use crate::rights::Work;
 
 /// Drains and clock anchors are this far apart: 50 a second, so that no NTP slope
 /// change goes unseen and no ring fills up.
@@ -21,6 +22,8 @@ const FLUSH: Duration = Duration::from_secs(1);
 
 /// What a run drains, and hands to its session event by event.
 pub trait Source {
+    /// What it still does once the programs are attached.
+    fn works(&self) -> Vec<Work>;
     /// Lets it go, and throws away what comes of its warm-up. Returns when the run is to end, if
     /// that is not its duration later.
     ///
@@ -47,17 +50,8 @@ pub trait Source {
     fn end(&mut self, reason: FinishReason, session: &mut Session<'_>) -> Result<()>;
 }
 
-/// What a run came to.
-pub struct Measured {
-    /// The result.
-    pub outcome: Outcome,
-    /// What of `--on-threshold` is still under way.
-    pub on_threshold: OnThreshold,
-    /// Its action that failed.
-    pub failure: Option<anyhow::Error>,
-}
-
 /// Runs to the end of the duration or of what is measured, to a limit that stops it, or to Ctrl-C.
+/// Returns what it came to, and whether the actions of the limit that stopped it could be carried out.
 ///
 /// # Errors
 /// Those of the source.
@@ -65,8 +59,8 @@ pub fn measure(
     facts: &RunFacts,
     mut source: Box<dyn Source>,
     mut session: Session<'_>,
-    mut on_threshold: OnThreshold,
-) -> Result<Measured> {
+    on_threshold: &mut OnThreshold,
+) -> Result<(Outcome, Result<()>)> {
     let deadline = source.start(&mut session)?;
     let start = Instant::now();
     let end = deadline.unwrap_or(start + Duration::from_nanos(facts.options.duration_ns));
@@ -122,9 +116,5 @@ pub fn measure(
     } else {
         on_threshold.act(reason == FinishReason::Stop, &outcome.trace)
     };
-    Ok(Measured {
-        outcome,
-        on_threshold,
-        failure: acted.err(),
-    })
+    Ok((outcome, acted))
 }

@@ -2,21 +2,28 @@
 //! run is shown by is not its concern: that comes in by the trait of `view.rs`.
 
 pub mod cpus;
-pub mod explaining;
+mod explaining;
 pub mod files;
 pub mod interrupt;
 mod loss_news;
 pub mod machine;
 mod measure;
 pub mod reaction;
-pub mod recent_trace;
+mod recent_trace;
 mod recorder;
-pub mod session;
-pub mod shown;
+mod session;
+mod shown;
 pub mod trace_line;
 pub mod vcpus;
-pub mod view;
+mod view;
 pub mod write_behind;
+
+pub use self::explaining::{Explained, Explaining};
+pub use self::machine::Machine;
+pub use self::recent_trace::RecentTrace;
+pub use self::session::Session;
+pub use self::shown::Shown;
+pub use self::view::{FeedReport, Frame, Meanwhile, Period, View};
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -26,14 +33,11 @@ use vmnoise_events::{FinishReason, RunFacts, Workload};
 use vmnoise_export::Readers;
 
 use self::files::{begin_recording, claim, claim_trace, refuse_recording, remove_if_empty};
-use self::measure::{Measured, Source, measure};
+use self::measure::{Source, measure};
 use self::reaction::action::Action;
 use self::reaction::saving::{GivenUp, Saving};
 use self::reaction::shell::Shell;
 use self::reaction::{OnThreshold, Reaction, shell_for};
-use self::session::Session;
-use self::shown::Shown;
-use self::view::{Frame, View};
 use crate::rights::account::Account;
 use crate::rights::{self, Work};
 use crate::say;
@@ -57,16 +61,17 @@ pub struct Run {
     pub on_end: Vec<Action>,
     /// Whose rights the run has.
     pub user: Option<Account>,
-    /// What is to be done once the programs are attached, beside what is asked here.
-    pub works: Vec<Work>,
+    /// Whether files of results are written under their names after the run.
+    pub saves_results: bool,
 }
 
 impl Run {
     /// What is to be done once the programs are attached.
-    fn works(&self) -> Vec<Work> {
+    fn works(&self, source: &impl Source) -> Vec<Work> {
         let acts = |is_it: fn(&Action) -> bool| self.actions().any(is_it);
-        let mut works = self.works.clone();
-        if self.trace_file.is_some() || acts(|action| matches!(action, Action::Trace(_))) {
+        let mut works = source.works();
+        let saves_trace = acts(|action| matches!(action, Action::Trace(_)));
+        if self.saves_results || self.trace_file.is_some() || saves_trace {
             works.push(Work::SaveFiles);
         }
         if acts(|action| matches!(action, Action::Signal { .. })) {
@@ -131,22 +136,19 @@ fn carry_out<S: Source + 'static>(
         }
         None => None,
     };
-    rights::keep(&run.works())?;
+    rights::keep(&run.works(&source))?;
     let session = Session::new(&facts, writer, Shown::new(view, frame));
-    let on_threshold = OnThreshold::new(run.on_threshold.clone(), run.trace_name, shell.clone());
-    let Measured {
-        outcome,
-        on_threshold,
-        failure,
-    } = measure(&facts, Box::new(source), session, on_threshold)?;
+    let mut on_threshold =
+        OnThreshold::new(run.on_threshold.clone(), run.trace_name, shell.clone());
+    let (outcome, acted) = measure(&facts, Box::new(source), session, &mut on_threshold)?;
     // Before the disk: it may never take the rest of the recording.
     let shown = outcome.print(&facts, view);
     let finish_reason = outcome.explained.finish_reason();
     let trace = outcome.trace;
     let write_error = outcome.recorded.wait();
     shown?;
-    let acted = on_threshold.end(interrupt::was_asked(), &trace);
-    let failure = failure.or(acted.err());
+    let left = on_threshold.end(interrupt::was_asked(), &trace);
+    let failure = acted.err().or(left.err());
     let stopped = finish_reason == Some(FinishReason::Stop);
     if let Some(path) = &run.trace_file
         && stopped

@@ -11,7 +11,7 @@ use super::single;
 use super::targets::Targets;
 use crate::args::ExportArguments;
 use crate::progress;
-use crate::run::explaining::Explained;
+use crate::run::Explained;
 use crate::status::Status;
 
 /// Exports the guest with what its host had of each gap or wake-up, and the host by itself; a timeline

@@ -8,7 +8,7 @@ use vmnoise_explain::{ExitExplainer, Interval, Pairs, PeriodLine, by_source};
 use vmnoise_export::{Side, Timeline};
 
 use super::target::{Names, Target, warn_of_crowded};
-use crate::run::explaining::Explained;
+use crate::run::Explained;
 use crate::say;
 
 /// Lays what the guest tells on the clock of its host. What lies outside of the host's

@@ -7,10 +7,9 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::Interval;
 
 use super::target::{Names, Target};
-use crate::args::Exports;
 use crate::output::timerlat::columns::Columns;
-use crate::output::timerlat::exports::Exporter;
-use crate::run::explaining::Explained;
+use crate::output::timerlat::exports::{Exporter, Exports};
+use crate::run::Explained;
 
 /// Gathers what the live run would have gathered.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use super::input::Input;
 use super::periods::Periods;
 use super::targets::Targets;
 use crate::commands::replay::Recording;
-use crate::run::explaining::Explaining;
+use crate::run::Explaining;
 
 /// Hands a recording to `targets`, event by event and explained; returns it, read to its end.
 pub fn export(input: &Input, mut targets: Targets) -> Result<Recording<'_>> {

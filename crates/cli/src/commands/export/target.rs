@@ -5,7 +5,7 @@ use vmnoise_events::{Event, SourceId};
 use vmnoise_explain::{Interval, PeriodLine, TracedExit};
 use vmnoise_export::{RunTables, Side, Timeline, Told};
 
-use crate::run::explaining::Explained;
+use crate::run::Explained;
 use crate::say;
 
 /// Who is called what.

@@ -8,10 +8,9 @@ use super::input::Input;
 use super::rt_tests::RtTests;
 use super::target::{Names, Target};
 use crate::args::ExportArguments;
-use crate::run::explaining::Explained;
-use crate::run::view::View;
+use crate::run::{Explained, View};
 
-/// All that a recording is exported to.
+/// Takes what becomes certain, and passes it on.
 #[derive(Default)]
 pub struct Targets {
     all: Vec<Box<dyn Target>>,

@@ -10,9 +10,9 @@ use vmnoise_report::{Bar, LONGEST, Outcome, Run, Side};
 use super::gatherer::{Gatherer, scenes};
 use super::{Read, ended, sentences, with_left_out};
 use crate::commands::replay::Recording;
-use crate::output::exits::reservations;
-use crate::output::honesty;
-use crate::run::explaining::{Explained, Explaining};
+use crate::output::caveats;
+use crate::output::exits::without_probes;
+use crate::run::{Explained, Explaining};
 use crate::say;
 
 /// Explains it. What ran inside the longest gaps is found out in a second pass; the longest
@@ -36,7 +36,7 @@ pub fn run(path: &Path) -> Result<Read> {
     let gathered = gathering.resolve(name);
     let (limits, outcome, lane_names) = match explaining.finish() {
         Explained::Cpus(summary) => {
-            let limits = honesty::reservations(&facts, &summary);
+            let limits = caveats::without_probes(&facts, &summary);
             let outcome = match facts.workload {
                 Workload::Timer => Outcome::Wakeups(summary),
                 _ => Outcome::Gaps(summary),
@@ -65,7 +65,7 @@ pub fn run(path: &Path) -> Result<Read> {
                 }
             };
             let lane_names = lanes.iter().map(named).collect();
-            (reservations(&run), Outcome::Exits(run), lane_names)
+            (without_probes(&run), Outcome::Exits(run), lane_names)
         }
     };
     Ok(Read {

@@ -9,7 +9,7 @@ use vmnoise_explain::{ExitBudget, Interval, Part, by_source};
 use vmnoise_report::{Bar, Gathering, Moment, Scenes};
 
 use crate::commands::replay::Recording;
-use crate::run::view::View;
+use crate::run::View;
 
 /// What there was, and whose.
 #[derive(Default)]

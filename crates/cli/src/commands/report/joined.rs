@@ -9,8 +9,8 @@ use vmnoise_report::{Bar, LONGEST, Outcome, Run, Side};
 use super::gatherer::{Gatherer, scenes};
 use super::{Read, ended, sentences, with_left_out};
 use crate::commands::join::{Both, Step};
-use crate::output::join::{Joined, limits};
-use crate::run::view::View;
+use crate::output::join::{Joined, caveats};
+use crate::run::View;
 use crate::say;
 
 /// Joins them.
@@ -77,7 +77,7 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
                 say::name_of(host_path)
             ),
             lane_names: lanes.iter().map(named).collect(),
-            limits: with_left_out(sentences(&limits::render(&joined)), &gathered),
+            limits: with_left_out(sentences(&caveats::render(&joined)), &gathered),
             outcome: Outcome::Joined(run),
             facts: guest.facts,
             gathered,

@@ -8,7 +8,7 @@ use vmnoise_explain::{ExitsRun, ExitsSummary, Losses};
 
 use super::longest::Longest;
 use crate::output::json::Head;
-use crate::run::view::FeedReport;
+use crate::run::FeedReport;
 
 /// The whole result.
 #[derive(Debug, Serialize)]

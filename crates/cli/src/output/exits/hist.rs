@@ -5,8 +5,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use vmnoise_explain::{ExitLengths, ExitsSummary, VcpuExits, VmExits, next_floor_ns};
 
+use super::parts::{name, vcpus};
+
 use crate::output::format::HistFrame;
-use crate::output::{cells, rtla};
+use crate::output::rtla;
 use crate::units::us;
 
 /// As wide as rtla's.
@@ -72,17 +74,11 @@ pub fn render(measured: Duration, summary: &ExitsSummary, asked: Histogram) -> S
     out
 }
 
-fn vcpus(summary: &ExitsSummary) -> impl Iterator<Item = (&VmExits, &VcpuExits)> {
-    let vms = summary.vms.iter();
-    vms.flat_map(|vm| vm.vcpus.iter().map(move |vcpu| (vm, vcpu)))
-}
-
 fn by_vcpu(summary: &ExitsSummary) -> Vec<Column> {
     let column = |(vm, vcpu): (&VmExits, &VcpuExits)| {
         let mut lengths = ExitLengths::default();
         vcpu.reasons.iter().for_each(|reason| lengths.add(reason));
-        let number = cells::number(vcpu.vcpu.map(u64::from));
-        (format!("{}/{number}", vm.name), lengths)
+        (name(vm, vcpu), lengths)
     };
     vcpus(summary).map(column).collect()
 }

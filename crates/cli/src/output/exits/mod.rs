@@ -1,10 +1,10 @@
 //! Exits as people and programs read them, live or from a recording.
 
+mod caveats;
 mod document;
 #[cfg(test)]
 pub mod fixtures;
 pub mod hist;
-mod limits;
 mod longest;
 pub mod parts;
 mod powers;
@@ -22,15 +22,15 @@ use anyhow::Result;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{ExitExplainer, ExitsRun, TracedExit};
 
+pub use self::caveats::without_probes;
 use self::document::Document;
 use self::hist::Histogram;
-pub use self::limits::reservations;
 pub use self::parts::cpus;
 pub use self::top::largest;
 use super::stream::Stream;
 use super::{json, screen};
 use crate::output::format::Format;
-use crate::run::view::{FeedReport, Meanwhile, View};
+use crate::run::{FeedReport, Meanwhile, View};
 
 /// How exits are shown.
 #[derive(Debug, Clone, Copy)]
@@ -82,7 +82,7 @@ impl ExitsView {
         out += &timeline::render(&run.longest);
         if rests_on {
             out += "\n";
-            out += &limits::render(run, feeds);
+            out += &caveats::render(run, feeds);
         }
         out
     }

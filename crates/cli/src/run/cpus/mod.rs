@@ -23,12 +23,13 @@ use super::loss_news::LossNews;
 use super::measure::{SUBMIT_SLACK_NS, Source, TICK};
 use super::session::Session;
 use crate::feed::receiver::HostFeed;
+use crate::rights::Work;
 use crate::say;
 use crate::units::to_tsc;
 
-/// Pollers go on for so long when nobody renews their lease: this thread hangs then.
+/// A workload goes on for so long when nobody renews its lease: this thread hangs then.
 const LEASE: Duration = Duration::from_secs(5);
-/// Often enough that a late tick costs no lease, and seldom enough that a poller does not feel
+/// Often enough that a late tick costs no lease, and seldom enough that a workload does not notice
 /// its word of memory change.
 const RENEWAL: Duration = Duration::from_secs(1);
 /// How long the end of a run waits for guests that are starved of their CPU.
@@ -38,10 +39,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Cpus {
     facts: RunFacts,
     warm_up: Duration,
-    poller: Box<dyn Workload>,
+    workload: Box<dyn Workload>,
     tracer: Option<Tracer>,
     smi: SmiCounts,
     feed: Option<HostFeed>,
+    /// It may be a socket, then, which is connected again where the host hangs up.
+    feed_is_named: bool,
     outer_steal: OuterSteal,
     baseline: Baseline,
     loss_news: LossNews,
@@ -49,11 +52,16 @@ pub struct Cpus {
     next_renewal: Instant,
     /// Where there is no tracer to tell it.
     own_stop: Option<OwnStop>,
-    /// When no poller has anything to do any more.
+    /// When no thread of the workload has anything to do any more.
     end_tsc: u64,
 }
 
 impl Source for Cpus {
+    fn works(&self) -> Vec<Work> {
+        let hears = self.feed_is_named.then_some(Work::HearHost);
+        [Work::Measure].into_iter().chain(hears).collect()
+    }
+
     fn start(&mut self, session: &mut Session<'_>) -> Result<Option<Instant>> {
         if self.tracer.is_none() {
             self.own_stop = Some(OwnStop::watch().context("catching the end of a stop")?);
@@ -64,10 +72,12 @@ impl Source for Cpus {
         let duration = Duration::from_nanos(self.facts.options.duration_ns);
         let length = self.warm_up + duration;
         let deadline = Instant::now() + length;
-        // A poller of real-time priority would keep this thread from ending it.
+        // A workload of real-time priority would keep this thread from ending it.
         let deadline_tsc = self.facts.shares_cpu.then(|| self.tsc_in(length));
         self.renew();
-        self.poller.start(deadline_tsc).map_err(Error::from_boxed)?;
+        self.workload
+            .start(deadline_tsc)
+            .map_err(Error::from_boxed)?;
         if !self.warm_up.is_zero() {
             self.warm_up(session);
         }
@@ -91,7 +101,7 @@ impl Source for Cpus {
     }
 
     fn failure(&self) -> Option<String> {
-        let error = self.poller.failure()?;
+        let error = self.workload.failure()?;
         Some(format!("the workload ended early: {error}"))
     }
 
@@ -101,20 +111,21 @@ impl Source for Cpus {
             return Ok(());
         }
         let end_mono_ns = self.anchor(session);
-        self.poller.stop();
+        self.workload.stop();
         let asked = Instant::now();
-        while self.poller.running() && asked.elapsed() < PATIENCE && !interrupt::was_asked_again() {
+        while self.workload.running() && asked.elapsed() < PATIENCE && !interrupt::was_asked_again()
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
         // Who still has not ended is held, or has no CPU to end on.
         if let Some(tracer) = &self.tracer
-            && self.poller.running()
+            && self.workload.running()
         {
             tracer.unfinished_stops(end_mono_ns, &mut |event| session.accept(&event));
         }
         let mono_ns = self.drain_rings(session);
         self.counters(session);
-        let steps_back = self.poller.clock_steps_back();
+        let steps_back = self.workload.clock_steps_back();
         if steps_back > 0 {
             say::say(format_args!(
                 "the TSC went back {steps_back} times: no clock of this machine can be \
@@ -127,39 +138,13 @@ impl Source for Cpus {
 }
 
 impl Cpus {
-    /// Takes over what was set up, for the run of these facts.
-    fn new(
-        facts: &RunFacts,
-        warm_up: Duration,
-        poller: Box<dyn Workload>,
-        tracer: Option<Tracer>,
-        smi: SmiCounts,
-        feed: Option<HostFeed>,
-    ) -> Cpus {
-        Cpus {
-            outer_steal: OuterSteal::begin(&facts.options.cpus, tracer.as_ref()),
-            facts: facts.clone(),
-            warm_up,
-            poller,
-            tracer,
-            smi,
-            feed,
-            baseline: Baseline::default(),
-            loss_news: LossNews::default(),
-            events: Vec::new(),
-            next_renewal: Instant::now(),
-            own_stop: None,
-            end_tsc: u64::MAX,
-        }
-    }
-
-    /// Lets the pollers go on: this thread is there to end them.
+    /// Renews the lease of the workload: this thread is there to end it.
     fn renew(&mut self) {
         let now = Instant::now();
         if now >= self.next_renewal {
             self.next_renewal = now + RENEWAL;
             let until_tsc = self.tsc_in(LEASE).min(self.end_tsc);
-            self.poller.renew(until_tsc);
+            self.workload.renew(until_tsc);
         }
     }
 
@@ -173,7 +158,7 @@ impl Cpus {
     fn warm_up(&mut self, session: &mut Session<'_>) {
         let end = Instant::now() + self.warm_up;
         session.shown().warm_up(self.warm_up);
-        while Instant::now() < end && !interrupt::was_asked() && self.poller.failure().is_none() {
+        while Instant::now() < end && !interrupt::was_asked() && self.workload.failure().is_none() {
             std::thread::sleep(TICK.min(end.saturating_duration_since(Instant::now())));
             self.renew();
             self.discard(session);
@@ -199,7 +184,7 @@ impl Cpus {
                 }
             });
         }
-        self.poller.drain(&mut |_| {});
+        self.workload.drain(&mut |_| {});
         if let Some(feed) = &mut self.feed {
             feed.hold();
         }
@@ -235,9 +220,9 @@ impl Cpus {
             ));
         }
         let baseline = &self.baseline;
-        self.poller.drain(&mut |felt| {
-            if !baseline.precedes(&felt) {
-                events.push(felt);
+        self.workload.drain(&mut |observed| {
+            if !baseline.precedes(&observed) {
+                events.push(observed);
             }
         });
         if let Some(feed) = &mut self.feed {
@@ -270,7 +255,7 @@ impl Cpus {
     fn losses(&self) -> Vec<Loss> {
         let mut losses = vec![Loss {
             kind: LossKind::MailboxFull,
-            count: self.poller.dropped(),
+            count: self.workload.dropped(),
         }];
         if let Some(tracer) = &self.tracer {
             losses.extend(tracer.losses());
@@ -280,7 +265,7 @@ impl Cpus {
 
     /// Counters since the start of the workload.
     fn tallies(&self) -> Vec<Tally> {
-        let tallies = self.poller.tallies().into_iter();
+        let tallies = self.workload.tallies().into_iter();
         // A workload that has not read its clock yet has no start to tell.
         tallies
             .filter(|tally| tally.last_tsc > 0)

@@ -1,7 +1,7 @@
 //! Sets up a run of gaps or wake-ups: refuses what cannot be, loads probes, prepares the workload, and
 //! says what the result rests on.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vmnoise_events::{ClockFacts, Options, Policy, RunFacts, Rung, Witnesses, Workload};
@@ -9,9 +9,12 @@ use vmnoise_tracer::{LoadError, Scope, SmiCounts, Tracer, clock};
 use vmnoise_workload::microvm::GuestClock;
 
 use super::Cpus;
+use super::outer_steal::OuterSteal;
 use super::probe_status;
+use super::warm_up::Baseline;
 use crate::feed::receiver::{self, FeedFrom};
 use crate::run::FOREVER_NS;
+use crate::run::loss_news::LossNews;
 use crate::run::machine::{self, Machine};
 use crate::run::reaction::shell::Shell;
 use crate::say;
@@ -36,7 +39,7 @@ pub struct Plan<'a> {
 /// A workload that is set up and waits.
 pub struct Prepared {
     /// The workload.
-    pub poller: Box<dyn vmnoise_workload::Workload>,
+    pub workload: Box<dyn vmnoise_workload::Workload>,
     /// How its clock lies on the host's, where a guest stamps.
     pub guest_clock: Option<GuestClock>,
     /// Whether it reads a steal clock.
@@ -75,7 +78,7 @@ pub fn set_up(
     let tsc_hz = machine::tsc_hz();
     let prepared = prepare(tsc_hz, tracer.as_ref())?;
     if let Some(tracer) = &mut tracer {
-        for thread in prepared.poller.threads() {
+        for thread in prepared.workload.threads() {
             tracer.watch(thread.cpu, thread.tid)?;
         }
         tracer.attach().context("attaching the BPF programs")?;
@@ -111,7 +114,22 @@ pub fn set_up(
         .map(receiver::probe_status::of_open)
         .or(no_feed);
     facts.rungs.extend(feed_rung);
-    let cpus = Cpus::new(&facts, plan.warm_up, prepared.poller, tracer, smi, feed);
+    let cpus = Cpus {
+        facts: facts.clone(),
+        warm_up: plan.warm_up,
+        workload: prepared.workload,
+        outer_steal: OuterSteal::begin(&options.cpus, tracer.as_ref()),
+        tracer,
+        smi,
+        feed,
+        feed_is_named: matches!(plan.feed, FeedFrom::Path(_)),
+        baseline: Baseline::default(),
+        loss_news: LossNews::default(),
+        events: Vec::new(),
+        next_renewal: Instant::now(),
+        own_stop: None,
+        end_tsc: u64::MAX,
+    };
     Ok((facts, cpus))
 }
 

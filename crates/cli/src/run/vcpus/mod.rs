@@ -18,6 +18,7 @@ use super::measure::{SUBMIT_SLACK_NS, Source};
 use super::session::Session;
 use crate::feed::sender::address::FeedAddress;
 use crate::feed::sender::{Feeds, Second};
+use crate::rights::Work;
 
 /// Attached programs, and the VMs that they are about.
 pub struct Vcpus {
@@ -42,6 +43,12 @@ pub struct Vcpus {
 }
 
 impl Source for Vcpus {
+    fn works(&self) -> Vec<Work> {
+        let (feeds, _) = &self.fed;
+        let serves = (!feeds.is_empty()).then_some(Work::ServeGuests);
+        [Work::CountExits].into_iter().chain(serves).collect()
+    }
+
     fn start(&mut self, session: &mut Session<'_>) -> Result<Option<Instant>> {
         let (feeds, detail) = &self.fed;
         let with_clocks = self.tracer.tells_clocks() || !feeds.is_empty();

@@ -4,7 +4,7 @@ use vmnoise_events::Workload;
 use vmnoise_explain::{HostSide, JoinedLatencies, JoinedRun, Pair};
 
 use super::Joined;
-use crate::output::honesty;
+use crate::output::caveats as own;
 use crate::units::human;
 
 /// What the host's recording does not tell.
@@ -40,8 +40,8 @@ pub fn render(joined: &Joined<'_>) -> String {
     let run = joined.run;
     let mut out = format!(
         "\n{}: the guest, whose lines call its own kernel the host\n{}",
-        honesty::HEADING,
-        honesty::limits(joined.guest, &run.summary)
+        own::HEADING,
+        own::lines(joined.guest, &run.summary)
     );
     let Coverage {
         unseen,
@@ -67,8 +67,8 @@ pub fn render(joined: &Joined<'_>) -> String {
     out.extend(pairs.filter_map(caveat));
     out += &format!(
         "\n{}: the host\n{}",
-        honesty::HEADING,
-        honesty::rungs(&joined.host.rungs)
+        own::HEADING,
+        own::probes(&joined.host.rungs)
     );
     if *threshold_ns > 0 {
         out += &format!(
@@ -84,10 +84,10 @@ pub fn render(joined: &Joined<'_>) -> String {
     }
     // A microVM's is in its own lines.
     if joined.guest.workload != Workload::Microvm {
-        out += &honesty::unbounded_kvm(unbounded_ns);
+        out += &own::unbounded_kvm(unbounded_ns);
     }
-    out += &format!(" lost events: {lost_events}{}\n", honesty::by_kind(losses));
-    out += &honesty::late(*late_events);
+    out += &format!(" lost events: {lost_events}{}\n", own::by_kind(losses));
+    out += &own::late(*late_events);
     if !complete {
         out += " the run did not end in order: this is what it had seen so far\n";
     }

@@ -12,16 +12,16 @@ pub const HEADING: &str = "What this result rests on";
 
 /// Rungs, losses, clock bound, own cost, what stays unexplained.
 pub fn render(facts: &RunFacts, summary: &Summary) -> String {
-    format!("{HEADING}\n{}", limits(facts, summary))
+    format!("{HEADING}\n{}", lines(facts, summary))
 }
 
-/// The same without its heading.
-pub fn limits(facts: &RunFacts, summary: &Summary) -> String {
-    rungs(&summary.rungs) + &reservations(facts, summary)
+/// All of it but the heading.
+pub fn lines(facts: &RunFacts, summary: &Summary) -> String {
+    probes(&summary.rungs) + &without_probes(facts, summary)
 }
 
-/// The same without the rungs.
-pub fn reservations(facts: &RunFacts, summary: &Summary) -> String {
+/// What the result cannot know, without how it was witnessed.
+pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
     let mut text = String::new();
     if facts.shares_cpu {
         text += " the tool's own threads ran on measured CPUs: they are part of the noise\n";
@@ -104,7 +104,7 @@ fn not_measured(summary: &Summary) -> String {
 }
 
 /// How it was witnessed, and what that cannot show.
-pub fn rungs(rungs: &[Rung]) -> String {
+pub fn probes(rungs: &[Rung]) -> String {
     let mut text = String::new();
     for rung in rungs {
         text += &format!(" {}: {}", rung.probe, rung.rung);

@@ -3,18 +3,18 @@
 use vmnoise_events::LossKind;
 use vmnoise_explain::ExitsRun;
 
-use crate::output::honesty;
-use crate::run::view::FeedReport;
+use crate::output::caveats::{HEADING, by_kind, late, probes, unbounded_kvm};
+use crate::run::FeedReport;
 use crate::units::human;
 
 /// How a run was witnessed, what is missing, and what guests were told.
 pub fn render(run: &ExitsRun, feeds: &[FeedReport]) -> String {
-    let rungs = honesty::rungs(&run.rungs);
-    format!("{}\n{rungs}", honesty::HEADING) + &reservations(run) + &fed(feeds)
+    let probes = probes(&run.rungs);
+    format!("{HEADING}\n{probes}") + &without_probes(run) + &fed(feeds)
 }
 
-/// The same without the rungs.
-pub fn reservations(run: &ExitsRun) -> String {
+/// What the result cannot know, without how it was witnessed.
+pub fn without_probes(run: &ExitsRun) -> String {
     let mut out = String::new();
     if run.losses.get(LossKind::VcpusFull) > 0 {
         out += " vCPUs without room are not counted at all\n";
@@ -30,10 +30,10 @@ pub fn reservations(run: &ExitsRun) -> String {
             " {surplus} of kvm in these is more than KVM usually takes for the same reason: it may be somebody's that nobody witnessed\n"
         );
     }
-    out += &honesty::unbounded_kvm(run.unbounded_kvm_ns.unwrap_or(0));
-    let by_kind = honesty::by_kind(&run.losses);
+    out += &unbounded_kvm(run.unbounded_kvm_ns.unwrap_or(0));
+    let by_kind = by_kind(&run.losses);
     out += &format!(" lost events: {}{by_kind}\n", run.lost_events);
-    out + &honesty::late(run.late_events)
+    out + &late(run.late_events)
 }
 
 /// What guests were told.
