@@ -268,7 +268,8 @@ impl Attribution {
     }
 
     /// Gives each nanosecond of a stretch to one owner. The first of `exits` is the interval's
-    /// exit number `first_exit`.
+    /// exit number `first_exit`. Compiled once for gaps and once for wake-ups: gaps are many.
+    #[inline(always)]
     fn cut(
         &mut self,
         stretch: &Stretch,

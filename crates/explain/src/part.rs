@@ -61,10 +61,7 @@ impl Part {
 /// Adds up what one source had of one phase on one CPU of a host, and puts all in the order of
 /// phases, shares and sources.
 pub(crate) fn add_up(parts: &mut Vec<Part>) {
-    match has_phases(parts) {
-        false => add_up_by(parts, Part::taker),
-        true => add_up_by(parts, Part::who),
-    }
+    add_up_by(parts, Part::who);
 }
 
 fn add_up_by<K: Ord>(parts: &mut Vec<Part>, who: impl Fn(&Part) -> K) {
@@ -79,24 +76,22 @@ fn add_up_by<K: Ord>(parts: &mut Vec<Part>, who: impl Fn(&Part) -> K) {
     });
 }
 
-/// Gaps are many, and have none: their parts are compared without.
-fn has_phases(parts: &[Part]) -> bool {
-    parts.iter().any(|part| part.phase.is_some())
-}
-
 /// Adds up, and puts the largest of each phase first; equal ones are in the order of shares, then
 /// of sources.
 pub(crate) fn settle(parts: &mut Vec<Part>) {
-    add_up(parts);
-    largest_first(parts);
+    // Gaps are many and have no phases: their parts are compared without.
+    if parts.iter().all(|part| part.phase.is_none()) {
+        add_up_by(parts, Part::taker);
+        parts.sort_by_key(|part| Reverse(part.ns));
+    } else {
+        add_up(parts);
+        largest_first(parts);
+    }
 }
 
 /// Puts the largest of each phase first; equal ones stay in their order.
 pub(crate) fn largest_first(parts: &mut [Part]) {
-    match has_phases(parts) {
-        false => parts.sort_by_key(|part| Reverse(part.ns)),
-        true => parts.sort_by_key(|part| (part.phase, Reverse(part.ns))),
-    }
+    parts.sort_by_key(|part| (part.phase, Reverse(part.ns)));
 }
 
 /// These parts whichever CPU of a host they were on, the largest of each phase first.
