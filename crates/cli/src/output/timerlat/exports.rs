@@ -133,7 +133,7 @@ impl Exporter {
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {
-    write_whole(path, content).with_context(|| format!("cannot write {}", say::name_of(&path)))
+    write_whole(path, content).with_context(|| format!("cannot write {}", say::name_of(path)))
 }
 
 /// Columns for any plotting program: which part of all wake-ups of a CPU took at most so
