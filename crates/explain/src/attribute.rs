@@ -120,7 +120,8 @@ impl Attribution {
         let interference = Interference::of_gap(sight, gap.interference, activities);
         let shown = interference.activities();
         let lost = |count: u32| u64::from(count).saturating_sub(shown);
-        let detail = GapDetail {
+        self.begin(gap.cpu, (start_ns, dur_ns), context);
+        self.interval.detail = Detail::Gap(GapDetail {
             start_tsc: gap.start_tsc,
             end_tsc: gap.end_tsc,
             steal_clock_ns: gap.steal_ns,
@@ -131,8 +132,7 @@ impl Attribution {
             unbounded_kvm_ns: 0,
             interference,
             lost_activities: gap.interference.map(lost),
-        };
-        self.begin(gap.cpu, (start_ns, dur_ns), Detail::Gap(detail), context);
+        });
         let held_something =
             !activities.is_empty() || self.interval.holds_exit() || context.is_near_exit;
         let may_have_held = context.testimony == Testimony::None && context.may_have_lost;
@@ -197,8 +197,8 @@ impl Attribution {
                 None => detail.unsplit_ns += dur_ns,
             }
         }
-        let span_ns = (start_ns, dur_ns);
-        self.begin(activation.cpu, span_ns, Detail::Wakeup(detail), context);
+        self.begin(activation.cpu, (start_ns, dur_ns), context);
+        self.interval.detail = Detail::Wakeup(detail);
         let Context {
             sight, testimony, ..
         } = context;
@@ -232,7 +232,10 @@ impl Attribution {
             let after = exits.partition_point(|exit| exit.start_mono_ns < end_ns);
             let exits = &mut exits[first..after.max(first)];
             if start_ns < end_ns {
+                let first_part = self.interval.parts.len();
                 self.cut(&stretch, &holding, exits, first, clocks, context);
+                let parts = self.interval.parts[first_part..].iter_mut();
+                parts.for_each(|part| part.phase = phase);
             } else if sight.is_joined() {
                 self.stretches.push(CutStretch {
                     phase,
@@ -249,14 +252,8 @@ impl Attribution {
             || reaches(Some(dur_ns), self.limits.thread_ns);
     }
 
-    /// Starts with what is known of the interval itself.
-    fn begin(
-        &mut self,
-        cpu: u32,
-        (start_mono_ns, dur_ns): (u64, u64),
-        detail: Detail,
-        context: Context<'_>,
-    ) {
+    /// Starts the next interval; its detail follows.
+    fn begin(&mut self, cpu: u32, (start_mono_ns, dur_ns): (u64, u64), context: Context<'_>) {
         let interval = &mut self.interval;
         interval.cpu = cpu;
         interval.start_mono_ns = start_mono_ns;
@@ -265,14 +262,14 @@ impl Attribution {
         interval.witnessed = matches!(context.testimony, Testimony::Host { .. });
         interval.steal_clamped = false;
         interval.hits_limit = false;
-        interval.detail = detail;
         let is_whole = matches!(context.testimony, Testimony::Host { is_whole: true });
         self.tells_exits = is_whole && context.sight.counts_exits();
         self.stretches.clear();
     }
 
     /// Gives each nanosecond of a stretch to one owner. The first of `exits` is the interval's
-    /// exit number `first_exit`.
+    /// exit number `first_exit`. Compiled once for gaps and once for wake-ups: gaps are many.
+    #[inline(always)]
     fn cut(
         &mut self,
         stretch: &Stretch,
@@ -303,7 +300,7 @@ impl Attribution {
         let first_part = parts.len();
         let mut push = |part: Part| {
             if part.ns > 0 {
-                parts.push(Part { phase, ..part });
+                parts.push(part);
             }
         };
         if sight.is_joined() {
@@ -384,7 +381,6 @@ impl Attribution {
         let mut met = take.take_met();
         met.iter_mut().for_each(|it| name(it, residual, overslept));
         let of_exits = met.iter().flat_map(|met| &met.parts);
-        let of_exits = of_exits.map(|part| Part { phase, ..*part });
         interval.parts.extend(of_exits);
         self.stretches.push(CutStretch {
             phase,

@@ -1,13 +1,10 @@
 //! Who took how much of a gap, a wake-up or an exit.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 
 use vmnoise_events::{Share, SourceId};
 
 use crate::phase::Phase;
-
-/// So many are put together without being sorted first.
-const FEW: usize = 12;
 
 /// What one source (or a residual) took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,39 +50,27 @@ impl Part {
 
     /// Of parts that agree in this, one is made.
     pub(crate) fn who(&self) -> impl Ord + use<> {
-        (self.phase, self.share, self.source, self.host_cpu)
+        (self.phase, self.taker())
     }
 
-    /// Whether both are the same one's. Shares tell most apart.
-    fn is_same(&self, other: &Part) -> bool {
-        self.share == other.share
-            && self.source == other.source
-            && self.phase == other.phase
-            && self.host_cpu == other.host_cpu
-    }
-
-    /// The largest of each phase first, then by who it was. Lengths tell most apart.
-    fn by_size(&self, other: &Part) -> Ordering {
-        if self.phase == other.phase && self.ns != other.ns {
-            return other.ns.cmp(&self.ns);
-        }
-        self.who().cmp(&other.who())
-    }
-
-    fn add(&mut self, piece: &Part) {
-        self.ns += piece.ns;
-        self.count = self.count.saturating_add(piece.count);
+    fn taker(&self) -> impl Ord + use<> {
+        (self.share, self.source, self.host_cpu)
     }
 }
 
 /// Adds up what one source had of one phase on one CPU of a host, and puts all in the order of
 /// phases, shares and sources.
 pub(crate) fn add_up(parts: &mut Vec<Part>) {
-    parts.sort_unstable_by_key(Part::who);
+    add_up_by(parts, Part::who);
+}
+
+fn add_up_by<K: Ord>(parts: &mut Vec<Part>, who: impl Fn(&Part) -> K) {
+    parts.sort_unstable_by_key(&who);
     parts.dedup_by(|piece, sum| {
-        let same = piece.is_same(sum);
+        let same = who(piece) == who(sum);
         if same {
-            sum.add(piece);
+            sum.ns += piece.ns;
+            sum.count = sum.count.saturating_add(piece.count);
         }
         same
     });
@@ -94,23 +79,14 @@ pub(crate) fn add_up(parts: &mut Vec<Part>) {
 /// Adds up, and puts the largest of each phase first; equal ones are in the order of shares, then
 /// of sources.
 pub(crate) fn settle(parts: &mut Vec<Part>) {
-    if parts.len() > FEW {
-        add_up(parts);
+    // Gaps are many and have no phases: their parts are compared without.
+    if parts.iter().all(|part| part.phase.is_none()) {
+        add_up_by(parts, Part::taker);
+        parts.sort_by_key(|part| Reverse(part.ns));
     } else {
-        let mut sums = 0;
-        for at in 0..parts.len() {
-            let piece = parts[at];
-            match parts[..sums].iter_mut().find(|sum| sum.is_same(&piece)) {
-                Some(sum) => sum.add(&piece),
-                None => {
-                    parts[sums] = piece;
-                    sums += 1;
-                }
-            }
-        }
-        parts.truncate(sums);
+        add_up(parts);
+        largest_first(parts);
     }
-    parts.sort_unstable_by(Part::by_size);
 }
 
 /// Puts the largest of each phase first; equal ones stay in their order.
