@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 
 /// Bits of capabilities(7).
-const BITS: [(&str, u8); 6] = [
+const BITS: [(&str, u8); 7] = [
     ("CAP_CHOWN", 0),
     ("CAP_DAC_OVERRIDE", 1),
+    ("CAP_FOWNER", 3),
     ("CAP_KILL", 5),
     ("CAP_SYS_PTRACE", 19),
     ("CAP_PERFMON", 38),

@@ -1,5 +1,6 @@
 //! The handlers against a painter of nanoseconds: exit by exit, and in the sums.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -112,18 +113,22 @@ fn long_lives_are_counted_as_painted() {
     agree_on(50, &Handlers::kvm_run_only(), 4_000, true, true);
 }
 
-/// Each of these makes a thousand exits and more, half of them with events lost.
+/// Half of these lives lose events. How many exits one makes is chance: 1,959 in the mean of 120, with a standard
+/// deviation of 327, so now and then one has fewer than a thousand. Twenty together have fewer than 20,000
+/// only where that is 13 standard deviations off.
 #[test]
 fn a_thousand_exits_are_counted_as_painted() {
+    const LIVES: u32 = 20;
     for (handlers, kvm_run_only) in [(Handlers::new(), false), (Handlers::kvm_run_only(), true)] {
         let choices = any::<bool>().prop_flat_map(|lossy| lives::choices(16_000, lossy));
-        lives::hold(20, &(any::<u64>(), choices), |(begins, choices)| {
+        let exits = Cell::new(0);
+        lives::hold(LIVES, &(any::<u64>(), choices), |(begins, choices)| {
             let begins = begins | BRISK;
             agree(&handlers, begins, &choices, kvm_run_only, true)?;
-            let exits = handlers.counted(1).exits;
-            prop_assert!(exits >= 1_000, "{exits} exits");
+            exits.set(exits.get() + handlers.counted(1).exits);
             Ok(())
         });
+        assert!(exits.get() >= 1_000 * u64::from(LIVES), "{exits:?}");
     }
 }
 
