@@ -38,7 +38,6 @@ mod periodic;
 mod plain_kvm;
 mod reach;
 mod residual;
-mod share_totals;
 mod sight;
 mod steal;
 mod summary;
@@ -54,7 +53,8 @@ mod worst;
 pub use budget::{Budget, Part, by_source};
 pub use exit_lengths::{ExitLengths, floor_ns, next_floor_ns};
 pub use exits::{
-    ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, VmExits, WorstExit, summarize_exits,
+    ExitsSummary, ReasonExits, VcpuExits, VcpuTime, VmExits, WorstExit, exit_shares,
+    summarize_exits,
 };
 pub use explainer::{Explainer, OVERSLEPT};
 pub use feed::{CulpritTold, FedCpu, FeedSummary, HostTold, ReasonTold};
@@ -72,7 +72,6 @@ pub use longest::Longest;
 pub use losses::Losses;
 pub use named::{NamedPart, SourceSummary};
 pub use periodic::{CELLS as FOLD_CELLS, FoldCell};
-pub use share_totals::ShareTotals;
 pub use summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary, WorstGap};
 pub use trace::{Context, Noise, Sample, TraceLine};
 pub use vcpus::{ExitBudget, ExitExplainer, ExitsRun, LongestExit, NamedExit, Piece, TracedExit};

@@ -3,7 +3,7 @@
 //! null; it is never 0 and never absent.
 
 use serde::Serialize;
-use vmnoise_events::{FinishReason, Rung};
+use vmnoise_events::{FinishReason, Rung, ShareMap};
 
 use crate::feed::{FedCpu, FeedSummary};
 use crate::guest_columns::GuestColumns;
@@ -11,7 +11,6 @@ use crate::interference::Interference;
 use crate::losses::Losses;
 use crate::named::{NamedPart, SourceSummary};
 use crate::periodic::FoldCell;
-use crate::share_totals::ShareTotals;
 use crate::wakeups::Wakeups;
 
 /// A whole run.
@@ -95,7 +94,7 @@ pub struct CpuSummary {
     /// The longest gap in nanoseconds; `None` without gaps.
     pub max_gap_ns: Option<u64>,
     /// Where the noise went, in nanoseconds; what is known adds up to `noise_ns`.
-    pub shares_ns: ShareTotals,
+    pub shares_ns: ShareMap<Option<u64>>,
     /// What of `kvm` nothing bounds, in nanoseconds: that of exits in which others had part, and
     /// for whose reason too few exits had shown what KVM usually takes. `None` where `kvm` is.
     pub unbounded_kvm_ns: Option<u64>,

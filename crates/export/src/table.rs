@@ -5,6 +5,8 @@ mod csv;
 mod file;
 mod parquet;
 
+use vmnoise_events::Share;
+
 pub(crate) use cells::Cell;
 pub(crate) use file::{TableFile, io_error};
 
@@ -58,6 +60,13 @@ impl Schema {
             columns: Vec::new(),
         }
         .with(columns)
+    }
+
+    /// The same with a column for each of these shares behind.
+    pub(crate) fn with_shares<const N: usize>(self, shares: [Share; N]) -> Schema {
+        let names = shares.map(|share| format!("{share}_ns"));
+        let columns: Vec<(&str, Kind)> = names.iter().map(|it| (it.as_str(), Kind::Int)).collect();
+        self.with(&columns)
     }
 
     /// The same with more columns behind.

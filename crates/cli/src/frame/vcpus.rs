@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use vmnoise_explain::{ExitsSummary, ReasonExits, Taken, VcpuExits, VmExits, WorstExit};
+use vmnoise_events::ShareMap;
+use vmnoise_explain::{ExitsSummary, ReasonExits, VcpuExits, VmExits, WorstExit};
 
 use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
 use crate::output::cells;
@@ -49,7 +50,8 @@ struct Line<'a> {
     reason: &'a str,
     key: u64,
     count: u64,
-    taken: &'a Taken,
+    noise_ns: u64,
+    taken: &'a ShareMap<Option<u64>>,
     lengths: Option<&'a ReasonExits>,
 }
 
@@ -64,7 +66,7 @@ impl Vcpus {
         };
         for (vm, vcpu) in vcpus(exits) {
             for line in lines(vm, vcpu) {
-                let ns = line.taken.noise_ns();
+                let ns = line.noise_ns;
                 let before_ns = self.before_ns.insert(line.key, ns).unwrap_or(0);
                 if length > 0 {
                     let percent = ns.saturating_sub(before_ns) as f64 * 100.0 / length as f64;
@@ -102,6 +104,7 @@ fn lines<'a>(vm: &'a VmExits, vcpu: &'a VcpuExits) -> Vec<Line<'a>> {
         reason: "(all)",
         key: key((vcpu.tid, "")),
         count: vcpu.exits,
+        noise_ns: vcpu.time_ns.noise_ns(),
         taken: &vcpu.time_ns.taken,
         lengths: None,
     };
@@ -110,6 +113,7 @@ fn lines<'a>(vm: &'a VmExits, vcpu: &'a VcpuExits) -> Vec<Line<'a>> {
         reason: &reason.name,
         key: key((vcpu.tid, &reason.name)),
         count: reason.count,
+        noise_ns: reason.noise_ns(),
         taken: &reason.shares_ns,
         lengths: Some(reason),
     };
@@ -118,7 +122,7 @@ fn lines<'a>(vm: &'a VmExits, vcpu: &'a VcpuExits) -> Vec<Line<'a>> {
 }
 
 fn row(line: &Line<'_>, measured: Duration) -> Row {
-    let percent = line.taken.noise_ns() as f64 * 100.0 / measured.as_nanos().max(1) as f64;
+    let percent = line.noise_ns as f64 * 100.0 / measured.as_nanos().max(1) as f64;
     let length = |of: fn(&ReasonExits) -> u64| Cell::number(line.lengths.map(of), human);
     Row::new(
         line.key,
@@ -174,6 +178,8 @@ fn gap(vcpu: &str, exit: &WorstExit) -> Gap {
 
 #[cfg(test)]
 mod tests {
+    use vmnoise_events::Share;
+
     use super::*;
     use crate::frame::fixtures::screen;
     use crate::frame::input::Key;
@@ -186,9 +192,10 @@ mod tests {
     #[test]
     fn vcpus_come_before_their_reasons_and_neither_halts_nor_the_unseen_are_time_outside() {
         let mut exits = summary();
-        exits.vms[0].vcpus[0].time_ns.taken.halted = 500_000_000;
-        exits.vms[0].vcpus[0].time_ns.taken.unexplained = Some(7_000_000);
-        exits.vms[0].vcpus[0].time_ns.taken.unseen = 7_000_000;
+        let time_ns = &mut exits.vms[0].vcpus[0].time_ns;
+        time_ns.taken[Share::Halted] = Some(500_000_000);
+        time_ns.taken[Share::Unexplained] = Some(7_000_000);
+        time_ns.unseen = 7_000_000;
         let snapshot = second(1, &mut Vcpus::default(), &exits);
         let names = |row: &Row| format!("{} {}", row.cells[0].text, row.cells[1].text);
         let names: Vec<String> = snapshot.rows.iter().map(names).collect();

@@ -1,5 +1,6 @@
 //! What the host of a guest says it took, from its feed.
 
+use vmnoise_events::Share;
 use vmnoise_explain::{CpuSummary, CulpritTold, FedCpu, ReasonTold, Summary};
 
 use super::{cells, table};
@@ -70,21 +71,19 @@ pub fn limits(summary: &Summary) -> String {
 fn amounts(cpu: &CpuSummary, host: &FedCpu) -> [String; 15] {
     let told = &host.told;
     let shares = &told.shares_ns;
-    let host_irq_ns = [shares.host_irq, shares.host_softirq, shares.host_nmi];
-    let host_irq_ns = host_irq_ns.into_iter().sum();
     [
         cpu.cpu.to_string(),
         human(told.covered_ns),
         cells::number(told.light),
         told.heavy.to_string(),
         human(told.virt_ns),
-        cells::time(shares.kvm),
-        human(shares.vmm),
-        cells::time(shares.preempted),
-        cells::time(host_irq_ns),
-        cells::time(shares.blocked),
-        cells::time(shares.throttled),
-        human(shares.halted),
+        cells::time(shares[Share::Kvm]),
+        cells::time(shares[Share::Vmm]),
+        cells::time(shares[Share::Preempted]),
+        cells::time(shares.sum_of_all(Share::HOST_INTERRUPTS)),
+        cells::time(shares[Share::Blocked]),
+        cells::time(shares[Share::Throttled]),
+        cells::time(shares[Share::Halted]),
         human(told.hw_at_least_ns),
         cells::time(told.hw_at_most_ns),
         told.lost.to_string(),
@@ -129,8 +128,7 @@ mod tests {
     #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
     use vmnoise_events::{
-        Anchor, Event, ExitSplit, FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason,
-        Share, Tally,
+        Anchor, Event, FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason, ShareMap, Tally,
     };
     use vmnoise_explain::Explainer;
 
@@ -166,13 +164,12 @@ mod tests {
             is_last: true,
             exits: 1_116,
             heavy: 7,
-            split: ExitSplit {
-                kvm: 3_200_207,
-                preempted: 44_169_255,
-                host_irq: 1_725_960,
-                host_softirq: 162_194,
-                ..ExitSplit::default()
-            },
+            split: ShareMap::from([
+                (Share::Kvm, 3_200_207),
+                (Share::Preempted, 44_169_255),
+                (Share::HostIrq, 1_725_960),
+                (Share::HostSoftirq, 162_194),
+            ]),
             lost: 5,
             reasons: vec![HostReason {
                 name: "interrupt".into(),

@@ -1,11 +1,10 @@
 //! What a join of periodic tasks comes to.
 
 use serde::Serialize;
-use vmnoise_events::Share;
+use vmnoise_events::{Share, ShareMap};
 
 use super::branch::{Culprit, ExitBranch, Unsure};
 use crate::named::NamedPart;
-use crate::share_totals::ShareTotals;
 use crate::wakeups::{Phase, WorstWakeup};
 
 /// The latencies of a guest's tasks, cut among both kernels.
@@ -86,7 +85,7 @@ pub struct ContextSides {
     /// Nobody knows which of the two.
     pub unknown_ns: u64,
     /// By share.
-    pub shares_ns: ShareTotals,
+    pub shares_ns: ShareMap<Option<u64>>,
 }
 
 /// One late wake-up, and both sides of what happened in it.

@@ -3,18 +3,18 @@
 
 use std::cmp::Reverse;
 
-use vmnoise_events::{ExitSplit, Share};
+use vmnoise_events::{Share, ShareMap};
 
 use crate::vcpus::Slice;
 
 /// Gives every share what the kernel's own sums say, at the expense of those that have too
 /// much; the lengths of `slices` add up to `split`.
-pub(super) fn settle(slices: &mut Vec<Slice>, split: &ExitSplit) {
+pub(super) fn settle(slices: &mut Vec<Slice>, split: &ShareMap<u64>) {
     let had_ns = |slices: &[Slice], share: Share| -> u64 {
         let of_share = slices.iter().filter(|slice| slice.share == share);
         of_share.map(|slice| slice.end_ns - slice.start_ns).sum()
     };
-    let counted = split.parts();
+    let counted = split.select(Share::OF_EXITS);
     let mut excess = counted.map(|(share, ns)| (share, had_ns(slices, share).saturating_sub(ns)));
     if excess.iter().all(|(_, ns)| *ns == 0) {
         return;
@@ -81,12 +81,11 @@ mod tests {
             (Share::HostIrq, 10, 15),
             (Share::Kvm, 15, 40),
         ]);
-        let split = ExitSplit {
-            kvm: 20,
-            host_irq: 8,
-            preempted: 12,
-            ..ExitSplit::default()
-        };
+        let split = ShareMap::from([
+            (Share::Kvm, 20),
+            (Share::HostIrq, 8),
+            (Share::Preempted, 12),
+        ]);
         settle(&mut told, &split);
         let flat = told.iter().map(|it| (it.share, it.start_ns, it.end_ns));
         let flat: Vec<(Share, u64, u64)> = flat.collect();

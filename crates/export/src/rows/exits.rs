@@ -1,6 +1,7 @@
 //! Exits of vCPUs: told one by one, and counted by reason.
 
-use vmnoise_explain::{NamedExit, ReasonExits, Taken, VcpuExits, VmExits};
+use vmnoise_events::{Share, ShareMap};
+use vmnoise_explain::{NamedExit, ReasonExits, VcpuExits, VmExits};
 
 use super::parts;
 use crate::table::{Cell, Kind, Schema};
@@ -11,19 +12,6 @@ const VCPU: [(&str, Kind); 4] = [
     ("vmm_pid", Kind::Int),
     ("vcpu", Kind::Int),
     ("tid", Kind::Int),
-];
-
-/// Where the time of exits went.
-const SPLIT: [(&str, Kind); 9] = [
-    ("kvm_ns", Kind::Int),
-    ("vmm_ns", Kind::Int),
-    ("preempted_ns", Kind::Int),
-    ("blocked_ns", Kind::Int),
-    ("throttled_ns", Kind::Int),
-    ("host_irq_ns", Kind::Int),
-    ("host_softirq_ns", Kind::Int),
-    ("host_nmi_ns", Kind::Int),
-    ("halted_ns", Kind::Int),
 ];
 
 pub(crate) fn exits() -> Schema {
@@ -39,7 +27,7 @@ pub(crate) fn exits() -> Schema {
             ("reason_code", Kind::Int),
             ("heavy", Kind::Bool),
         ])
-        .with(&SPLIT)
+        .with_shares(Share::OF_EXITS)
 }
 
 pub(crate) fn exit_row<'a>(
@@ -73,12 +61,8 @@ pub(crate) fn exit_row<'a>(
         .chain(split(&told.shares))
 }
 
-fn split<'a>(taken: &Taken) -> impl Iterator<Item = Cell<'a>> + use<'a> {
-    taken
-        .parts()
-        .into_iter()
-        .take(SPLIT.len())
-        .map(|(_, ns)| ns.into())
+fn split<'a>(shares: &ShareMap<Option<u64>>) -> [Cell<'a>; Share::OF_EXITS.len()] {
+    shares.select(Share::OF_EXITS).map(|(_, ns)| ns.into())
 }
 
 pub(crate) fn parts() -> Schema {
@@ -97,7 +81,7 @@ pub(crate) fn reasons() -> Schema {
             ("p99_ns", Kind::Int),
             ("max_ns", Kind::Int),
         ])
-        .with(&SPLIT)
+        .with_shares(Share::OF_EXITS)
 }
 
 pub(crate) fn reason_row<'a>(

@@ -7,8 +7,6 @@ use super::parts;
 use crate::table::{Cell, Kind, Schema};
 
 pub(crate) fn periods() -> Schema {
-    let shares = Share::ALL.map(|share| format!("{share}_ns"));
-    let shares: Vec<(&str, Kind)> = shares.iter().map(|it| (it.as_str(), Kind::Int)).collect();
     Schema::new(
         "periods",
         &[
@@ -22,7 +20,7 @@ pub(crate) fn periods() -> Schema {
             ("max_gap_ns", Kind::Int),
         ],
     )
-    .with(&shares)
+    .with_shares(Share::ALL)
 }
 
 /// What one CPU came to between two instants of CLOCK_MONOTONIC.

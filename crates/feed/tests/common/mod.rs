@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-use vmnoise_events::{ExitSplit, FeedDetail, HostCulprit, HostFrame, HostReason, Share};
+use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Share, ShareMap};
 use vmnoise_feed::{Decoder, FrameError};
 
 /// A frame with a different number in each place.
@@ -17,7 +17,7 @@ pub fn full_frame() -> HostFrame {
         is_last: true,
         exits: 0x33,
         heavy: 0x22,
-        split: ExitSplit::from_fn(|_| {
+        split: ShareMap::only(Share::OF_EXITS, |_| {
             next += 1;
             next
         }),

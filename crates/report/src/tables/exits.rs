@@ -1,6 +1,7 @@
 //! Exits of vCPUs: each vCPU, and each reason.
 
 use hdrhistogram::Histogram;
+use vmnoise_events::Share;
 use vmnoise_explain::VcpuExits;
 
 use super::{NUMBER, Table, WORD, number, share_of, time, words};
@@ -33,7 +34,7 @@ pub(super) fn vcpus(run: &Run) -> Table {
         return table;
     };
     let mut vcpus = exits.exits.vms.iter().flat_map(|vm| &vm.vcpus);
-    let has_unseen = vcpus.any(|vcpu| vcpu.time_ns.taken.unseen > 0);
+    let has_unseen = vcpus.any(|vcpu| vcpu.time_ns.unseen > 0);
     if has_unseen {
         table.columns.push(("unseen".into(), NUMBER));
         table.note += " Unseen: what nobody saw, and so neither in the guest nor in exits.";
@@ -42,7 +43,7 @@ pub(super) fn vcpus(run: &Run) -> Table {
         for vcpu in &vm.vcpus {
             let place = run.gathered.lanes.iter().position(|tid| *tid == vcpu.tid);
             let lengths = place.map(|place| &run.gathered.lengths[place]);
-            let noise_ns = vcpu.time_ns.taken.noise_ns();
+            let noise_ns = vcpu.time_ns.noise_ns();
             let all_ns = vcpu.time_ns.span_ns();
             let mut row = vec![
                 words(vcpu_name(&vm.name, vcpu)),
@@ -51,14 +52,14 @@ pub(super) fn vcpus(run: &Run) -> Table {
                 time(vcpu.time_ns.guest),
                 time(noise_ns),
                 share_of(Some(part_of(noise_ns, all_ns))),
-                time(vcpu.time_ns.taken.halted),
+                time(vcpu.time_ns.taken[Share::Halted]),
                 time(lengths.map(|it| at(it, 0.5))),
                 time(lengths.map(|it| at(it, 0.99))),
                 time(lengths.map(|it| at(it, 0.999))),
                 time(place.and_then(|place| run.longest_ns(place))),
             ];
             if has_unseen {
-                row.push(time(vcpu.time_ns.taken.unseen));
+                row.push(time(vcpu.time_ns.unseen));
             }
             table.rows.push(row);
         }
@@ -108,12 +109,12 @@ pub(super) fn reasons(run: &Run) -> Table {
                     time(it.mean_ns),
                     time(it.p99_ns),
                     time(it.max_ns),
-                    time(of.kvm),
-                    time(of.vmm),
-                    time(of.preempted),
-                    time(both(of.blocked, of.throttled)),
-                    time(both(both(of.host_irq, of.host_softirq), of.host_nmi)),
-                    time(of.halted),
+                    time(of[Share::Kvm]),
+                    time(of[Share::Vmm]),
+                    time(of[Share::Preempted]),
+                    time(of.sum_of_all([Share::Blocked, Share::Throttled])),
+                    time(of.sum_of_all(Share::HOST_INTERRUPTS)),
+                    time(of[Share::Halted]),
                 ]);
             }
         }
@@ -131,9 +132,4 @@ fn vcpu_name(vm: &str, vcpu: &VcpuExits) -> String {
         Some(number) => format!("vCPU {number} of {vm}"),
         None => format!("thread {} of {vm}", vcpu.tid),
     }
-}
-
-/// As long as both together, if both are known.
-fn both(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    Some(one? + other?)
 }

@@ -1,6 +1,6 @@
 //! Each lane with its percentiles, and every share of it.
 
-use vmnoise_events::Share;
+use vmnoise_events::{Share, ShareMap};
 
 use super::{NUMBER, Table, WORD, exits, number, share_of, time, words};
 use crate::run::{Outcome, Run};
@@ -98,14 +98,13 @@ fn latencies(run: &Run) -> Table {
 
 /// Every share of each lane, `-` where nobody could see it.
 pub(super) fn shares(run: &Run) -> Table {
-    let mut totals: Vec<(String, Vec<Option<u64>>)> = Vec::new();
+    let mut totals: Vec<(String, ShareMap<Option<u64>>)> = Vec::new();
     if let Some(summary) = run.summary() {
         for cpu in &summary.cpus {
             let wakeups = summary.wakeups.as_ref();
             let of_wakeups = wakeups.and_then(|it| it.cpus.iter().find(|it| it.cpu == cpu.cpu));
             let shares = of_wakeups.map_or(&cpu.shares_ns, |it| &it.shares_ns);
-            let known = Share::ALL.iter().map(|share| shares.get(*share));
-            totals.push((format!("CPU {}", cpu.cpu), known.collect()));
+            totals.push((format!("CPU {}", cpu.cpu), *shares));
         }
     }
     match totals.len() {
@@ -117,34 +116,30 @@ pub(super) fn shares(run: &Run) -> Table {
 
 const UNKNOWN: &str = "- is what could not be known here; it is not zero.";
 
-fn share_by_share(totals: &[(String, Vec<Option<u64>>)]) -> Table {
+fn share_by_share(totals: &[(String, ShareMap<Option<u64>>)]) -> Table {
     let mut columns = vec![("share", WORD)];
     columns.extend(totals.iter().map(|(name, _)| (&**name, NUMBER)));
     let mut table = Table::new("Every share", &columns);
     table.note = UNKNOWN.into();
-    for (place, share) in Share::ALL.iter().enumerate() {
-        let mut row = vec![words(label(*share))];
-        row.extend(totals.iter().map(|(_, known)| time(known[place])));
+    for share in Share::ALL {
+        let mut row = vec![words(label(share))];
+        row.extend(totals.iter().map(|(_, known)| time(known[share])));
         table.rows.push(row);
     }
     table
 }
 
 /// Many CPUs go down the page, and only shares that took time go across.
-fn cpu_by_cpu(totals: &[(String, Vec<Option<u64>>)]) -> Table {
-    let took = |place: &usize| totals.iter().any(|(_, known)| known[*place] > Some(0));
-    let shown: Vec<usize> = (0..Share::ALL.len()).filter(took).collect();
+fn cpu_by_cpu(totals: &[(String, ShareMap<Option<u64>>)]) -> Table {
+    let took = |share: &Share| totals.iter().any(|(_, known)| known[*share] > Some(0));
+    let shown: Vec<Share> = Share::ALL.into_iter().filter(took).collect();
     let mut columns = vec![("CPU", WORD)];
-    columns.extend(
-        shown
-            .iter()
-            .map(|place| (label(Share::ALL[*place]), NUMBER)),
-    );
+    columns.extend(shown.iter().map(|share| (label(*share), NUMBER)));
     let mut table = Table::new("Every share", &columns);
     table.note = format!("{UNKNOWN} Shares that are 0 or unknown on all CPUs are left out.");
     for (name, known) in totals {
         let mut row = vec![words(name.clone())];
-        row.extend(shown.iter().map(|place| time(known[*place])));
+        row.extend(shown.iter().map(|share| time(known[*share])));
         table.rows.push(row);
     }
     table

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use vmnoise_explain::{ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, WorstExit};
+use vmnoise_events::{Share, ShareMap};
+use vmnoise_explain::{ExitsSummary, ReasonExits, VcpuExits, VcpuTime, WorstExit};
 
 use super::parts;
 use super::powers::Powers;
@@ -37,10 +38,9 @@ fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
     for vm in &summary.vms {
         for vcpu in &vm.vcpus {
             let span_ns = vcpu.time_ns.span_ns();
-            let VcpuTime { guest, taken } = vcpu.time_ns;
+            let VcpuTime { guest, taken, .. } = vcpu.time_ns;
             let percent = |ns| percent(ns, span_ns);
             let known = |ns: Option<u64>| ns.map_or_else(|| "-".into(), percent);
-            let interrupts = [taken.host_irq, taken.host_softirq, taken.host_nmi];
             rows.push([
                 vm.name.to_string(),
                 cells::number(vcpu.vcpu.map(u64::from)),
@@ -48,14 +48,14 @@ fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
                 cells::number(vcpu.light),
                 vcpu.heavy.to_string(),
                 percent(guest),
-                known(taken.kvm),
-                percent(taken.vmm),
-                known(taken.preempted),
-                known(interrupts.into_iter().sum()),
-                known(taken.blocked),
-                known(taken.throttled),
-                percent(taken.halted),
-                percent(taken.unexplained.unwrap_or(0)),
+                known(taken[Share::Kvm]),
+                known(taken[Share::Vmm]),
+                known(taken[Share::Preempted]),
+                known(taken.sum_of_all(Share::HOST_INTERRUPTS)),
+                known(taken[Share::Blocked]),
+                known(taken[Share::Throttled]),
+                known(taken[Share::Halted]),
+                percent(taken[Share::Unexplained].unwrap_or(0)),
             ]);
         }
     }
@@ -77,7 +77,7 @@ fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
     ];
     // Where nobody lacks a witness the others add up without it.
     let mut vcpus = summary.vms.iter().flat_map(|vm| &vm.vcpus);
-    match vcpus.any(|vcpu| vcpu.time_ns.taken.unexplained > Some(0)) {
+    match vcpus.any(|vcpu| vcpu.time_ns.taken[Share::Unexplained] > Some(0)) {
         true => table::columns(headings, &[0], &rows),
         false => {
             let [headings @ .., _] = headings;
@@ -133,8 +133,8 @@ fn percent(part: u64, whole: u64) -> String {
 }
 
 /// The largest shares, in percent, those that round to nothing left out.
-pub fn largest(taken: &Taken) -> String {
-    let total_ns = parts::total_ns(taken);
+pub fn largest(taken: &ShareMap<Option<u64>>) -> String {
+    let total_ns = taken.total();
     let words: Vec<String> = parts::by_size(taken)
         .into_iter()
         .map(|(share, ns)| (share, 100.0 * ns as f64 / total_ns.max(1) as f64))

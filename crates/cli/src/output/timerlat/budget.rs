@@ -80,7 +80,7 @@ pub fn flaws(cpu: &CpuWakeups) -> String {
 }
 
 fn of(cpu: &CpuWakeups) -> String {
-    let all_ns = cpu.shares_ns.known_sum_ns();
+    let all_ns = cpu.shares_ns.total();
     let percent = |ns: Option<u64>| {
         let of_all = ns.filter(|_| all_ns > 0);
         cells::percent(of_all.map(|ns| ns as f64 * 100.0 / all_ns as f64))

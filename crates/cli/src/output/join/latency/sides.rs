@@ -55,25 +55,20 @@ pub fn render(cpu: &CpuSides) -> String {
 }
 
 fn row(name: &str, sides: &ContextSides) -> [String; 13] {
-    let sum = |shares: &[Share]| {
-        let told = shares
-            .iter()
-            .filter_map(|share| sides.shares_ns.get(*share));
-        cells::time(told.reduce(u64::saturating_add))
-    };
+    let shares = &sides.shares_ns;
     [
         name.to_owned(),
         human(sides.total_ns),
         human(sides.guest_ns),
         human(sides.host_ns),
         human(sides.unknown_ns),
-        sum(&[Share::Kvm]),
-        sum(&[Share::Vmm]),
-        sum(&[Share::Preempted]),
-        sum(&[Share::HostIrq, Share::HostSoftirq, Share::HostNmi]),
-        sum(&[Share::Blocked]),
-        sum(&[Share::Throttled]),
-        sum(&[Share::Steal]),
-        sum(&[Share::Hw, Share::HvOrHw, Share::Unexplained]),
+        cells::time(shares[Share::Kvm]),
+        cells::time(shares[Share::Vmm]),
+        cells::time(shares[Share::Preempted]),
+        cells::time(shares.sum_of_known(Share::HOST_INTERRUPTS)),
+        cells::time(shares[Share::Blocked]),
+        cells::time(shares[Share::Throttled]),
+        cells::time(shares[Share::Steal]),
+        cells::time(shares.sum_of_known(Share::RESIDUALS)),
     ]
 }
