@@ -72,6 +72,7 @@ pub use longest::Longest;
 pub use losses::Losses;
 pub use named::{NamedPart, SourceSummary};
 pub use periodic::{CELLS as FOLD_CELLS, FoldCell};
+pub use sight::share_of;
 pub use summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary, WorstGap};
 pub use trace::{Context, Noise, Sample, TraceLine};
 pub use vcpus::{ExitBudget, ExitExplainer, ExitsRun, LongestExit, NamedExit, Piece, TracedExit};

@@ -33,6 +33,23 @@ pub(crate) enum Testimony {
     Host { is_whole: bool },
 }
 
+/// The share under which the net time of an activity is booked.
+pub fn share_of(workload: Workload, kind: ActivityKind) -> Share {
+    match workload {
+        Workload::Microvm | Workload::Vcpus => share_of_host(kind),
+        Workload::Spin | Workload::Observed | Workload::Timer => match kind {
+            ActivityKind::Exit => Share::Kvm,
+            ActivityKind::Vmm => Share::Vmm,
+            ActivityKind::Throttled => Share::Throttled,
+            ActivityKind::Thread => Share::Thread,
+            ActivityKind::Blocked | ActivityKind::Stopped => Share::Blocked,
+            ActivityKind::Softirq => Share::Softirq,
+            ActivityKind::Irq => Share::Irq,
+            ActivityKind::Nmi => Share::Nmi,
+        },
+    }
+}
+
 /// The share of a vCPU's time that an activity of its host took.
 pub(crate) fn share_of_host(kind: ActivityKind) -> Share {
     match kind {
@@ -133,19 +150,7 @@ impl Sight {
 
     /// The share under which the net time of an activity is booked.
     pub(crate) fn share_of(&self, kind: ActivityKind) -> Share {
-        match self.workload {
-            Workload::Microvm | Workload::Vcpus => share_of_host(kind),
-            Workload::Spin | Workload::Observed | Workload::Timer => match kind {
-                ActivityKind::Exit => Share::Kvm,
-                ActivityKind::Vmm => Share::Vmm,
-                ActivityKind::Throttled => Share::Throttled,
-                ActivityKind::Thread => Share::Thread,
-                ActivityKind::Blocked | ActivityKind::Stopped => Share::Blocked,
-                ActivityKind::Softirq => Share::Softirq,
-                ActivityKind::Irq => Share::Irq,
-                ActivityKind::Nmi => Share::Nmi,
-            },
-        }
+        share_of(self.workload, kind)
     }
 
     /// Whether a feed may tell what the host of this kernel did: the host of a microVM is

@@ -106,15 +106,26 @@ pub(super) fn exit(wire: &WireExit, isa: Isa) -> Exit {
 
 /// The kernel counts what others took; the rest of the exits is KVM's own.
 fn split(wire: &WireSplit, total_ns: u64) -> ShareMap<u64> {
+    // All of it: the compiler finds what is missing here.
+    let WireSplit {
+        vmm_ns,
+        preempted_ns,
+        blocked_ns,
+        throttled_ns,
+        host_irq_ns,
+        host_softirq_ns,
+        host_nmi_ns,
+        halted_ns,
+    } = *wire;
     let mut split = ShareMap::from([
-        (Share::Vmm, wire.vmm_ns),
-        (Share::Preempted, wire.preempted_ns),
-        (Share::Blocked, wire.blocked_ns),
-        (Share::Throttled, wire.throttled_ns),
-        (Share::HostIrq, wire.host_irq_ns),
-        (Share::HostSoftirq, wire.host_softirq_ns),
-        (Share::HostNmi, wire.host_nmi_ns),
-        (Share::Halted, wire.halted_ns),
+        (Share::Vmm, vmm_ns),
+        (Share::Preempted, preempted_ns),
+        (Share::Blocked, blocked_ns),
+        (Share::Throttled, throttled_ns),
+        (Share::HostIrq, host_irq_ns),
+        (Share::HostSoftirq, host_softirq_ns),
+        (Share::HostNmi, host_nmi_ns),
+        (Share::Halted, halted_ns),
     ]);
     split[Share::Kvm] = total_ns.saturating_sub(split.total());
     split
