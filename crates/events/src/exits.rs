@@ -32,7 +32,7 @@ impl Exit {
     /// What the thesis calls overhead, in nanoseconds: the time that the vCPU's own thread spent
     /// on it.
     pub fn overhead_ns(&self) -> u64 {
-        self.split.sum([Share::Kvm, Share::Vmm])
+        self.split.sum(&[Share::Kvm, Share::Vmm])
     }
 }
 

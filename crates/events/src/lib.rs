@@ -8,6 +8,7 @@
 mod activation;
 mod activity;
 mod clock;
+pub mod column;
 mod event;
 pub mod exit_counts;
 mod exit_filter;

@@ -44,14 +44,14 @@ impl<T: Copy + Default> ShareMap<T> {
 /// Sums stop at the end of a u64, which only a damaged stream reaches.
 impl<T: Copy + Into<Option<u64>>> ShareMap<T> {
     /// The sum of these shares, as far as they are known.
-    pub fn sum<const N: usize>(&self, shares: [Share; N]) -> u64 {
-        let known = shares.into_iter().filter_map(|share| self[share].into());
+    pub fn sum(&self, shares: &[Share]) -> u64 {
+        let known = shares.iter().filter_map(|share| self[*share].into());
         known.fold(0, u64::saturating_add)
     }
 
     /// The sum of all shares, as far as they are known.
     pub fn total(&self) -> u64 {
-        self.sum(Share::ALL)
+        self.sum(&Share::ALL)
     }
 }
 
@@ -67,17 +67,15 @@ impl ShareMap<u64> {
 
 impl ShareMap<Option<u64>> {
     /// The sum of these shares as far as they are known; `None` where none is.
-    pub fn sum_of_known<const N: usize>(&self, shares: [Share; N]) -> Option<u64> {
-        let known = shares.into_iter().filter_map(|share| self[share]);
+    pub fn sum_of_known(&self, shares: &[Share]) -> Option<u64> {
+        let known = shares.iter().filter_map(|share| self[*share]);
         known.reduce(u64::saturating_add)
     }
 
     /// The sum of these shares; `None` where one is unknown.
-    pub fn sum_of_all<const N: usize>(&self, shares: [Share; N]) -> Option<u64> {
-        let shares = shares.into_iter();
-        shares
-            .map(|share| self[share])
-            .try_fold(0_u64, |sum, ns| Some(sum.saturating_add(ns?)))
+    pub fn sum_of_all(&self, shares: &[Share]) -> Option<u64> {
+        let mut shares = shares.iter();
+        shares.try_fold(0_u64, |sum, share| Some(sum.saturating_add(self[*share]?)))
     }
 }
 
@@ -181,9 +179,9 @@ mod tests {
         let known = ShareMap::from([(Share::Kvm, 5)]).known(|share| share == Share::Vmm);
         let of_exits = known.select([Share::Kvm, Share::Vmm, Share::Blocked]);
         assert_eq!(of_exits.map(|(_, ns)| ns), [Some(5), Some(0), None]);
-        assert_eq!(known.sum_of_all([Share::Kvm, Share::Vmm]), Some(5));
-        assert_eq!(known.sum_of_all([Share::Kvm, Share::Blocked]), None);
-        assert_eq!(known.sum_of_known([Share::Kvm, Share::Blocked]), Some(5));
-        assert_eq!(known.sum_of_known([Share::Blocked]), None);
+        assert_eq!(known.sum_of_all(&[Share::Kvm, Share::Vmm]), Some(5));
+        assert_eq!(known.sum_of_all(&[Share::Kvm, Share::Blocked]), None);
+        assert_eq!(known.sum_of_known(&[Share::Kvm, Share::Blocked]), Some(5));
+        assert_eq!(known.sum_of_known(&[Share::Blocked]), None);
     }
 }

@@ -265,7 +265,7 @@ fn noise_ns(shares: &ShareMap<Option<u64>>) -> u64 {
 
 /// What the thesis calls overhead, in nanoseconds: the time the vCPU's own thread had.
 pub(crate) fn overhead_ns(shares: &ShareMap<Option<u64>>) -> Option<u64> {
-    shares.sum_of_all([Share::Kvm, Share::Vmm])
+    shares.sum_of_all(&[Share::Kvm, Share::Vmm])
 }
 
 /// The shares that an exit can have, and `unexplained` where that is known.

@@ -33,11 +33,11 @@ impl GuestColumns {
         exits: Option<ExitCounts>,
     ) -> GuestColumns {
         // The rest of VIRT may be known from inside the guest, and is its own then.
-        let below_was_seen = shares.sum_of_known([Share::Kvm, Share::Vmm]).is_some();
+        let below_was_seen = shares.sum_of_known(&[Share::Kvm, Share::Vmm]).is_some();
         let of_virt = |(share, ns): (Share, Option<u64>)| ns.filter(|_| share.is_virt());
         let virt_ns: u64 = shares.iter().filter_map(of_virt).sum();
         GuestColumns {
-            steal_ns: shares.sum_of_known([Share::Steal, Share::Preempted]),
+            steal_ns: shares.sum_of_known(&[Share::Steal, Share::Preempted]),
             virt_ns: below_was_seen.then_some(virt_ns + unexplained_at_exits_ns),
             hw_noise_ns: shares[Share::Hw],
             light_exits: exits.and_then(|exits| exits.light),

@@ -188,7 +188,7 @@ impl Ledger {
             }
         }
         if !full {
-            self.bare.residual_ns = self.run.shares_ns.sum(Share::RESIDUALS);
+            self.bare.residual_ns = self.run.shares_ns.sum(&Share::RESIDUALS);
         }
     }
 

@@ -12,6 +12,7 @@ mod attribute;
 mod below;
 mod budget;
 mod clockmap;
+mod columns;
 pub mod compare;
 mod cpu;
 mod derive;
@@ -51,6 +52,9 @@ mod wakeups;
 mod worst;
 
 pub use budget::{Budget, Part, by_source};
+pub use columns::{
+    EXIT_COLUMNS, EXIT_COLUMNS_OF_PAGE, LatencyRow, Place, cpu_columns, latency_columns,
+};
 pub use exit_lengths::{ExitLengths, floor_ns, next_floor_ns};
 pub use exits::{
     ExitsSummary, ReasonExits, VcpuExits, VcpuTime, VmExits, WorstExit, exit_shares,

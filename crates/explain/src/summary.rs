@@ -130,6 +130,20 @@ pub struct CpuSummary {
     pub bare_gaps_searched: u64,
 }
 
+impl CpuSummary {
+    /// Exits handled in the host kernel, counted here or told by the host.
+    pub fn light_exits(&self) -> Option<u64> {
+        let told = self.host.as_ref().and_then(|host| host.told.light);
+        self.exits.light.or(told)
+    }
+
+    /// Exits that went to the VMM, counted here or told by the host.
+    pub fn heavy_exits(&self) -> Option<u64> {
+        let told = self.host.as_ref().map(|host| host.told.heavy);
+        self.exits.heavy.or(told)
+    }
+}
+
 /// Exits of one vCPU over the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Exits {

@@ -204,7 +204,7 @@ fn own_cost(explainer: &Explainer, cpus: &[CpuSummary]) -> OwnCostSummary {
 fn residual_percent(cpus: &[CpuSummary]) -> Option<f64> {
     let residual: u128 = cpus
         .iter()
-        .map(|cpu| u128::from(cpu.shares_ns.sum(Share::RESIDUALS)))
+        .map(|cpu| u128::from(cpu.shares_ns.sum(&Share::RESIDUALS)))
         .sum();
     percent(
         residual,
@@ -216,7 +216,7 @@ fn residual_of_wakeups(wakeups: &Wakeups) -> Option<f64> {
     let shares = || wakeups.cpus.iter().map(|cpu| &cpu.shares_ns);
     percent(
         shares()
-            .map(|it| u128::from(it.sum(Share::RESIDUALS)))
+            .map(|it| u128::from(it.sum(&Share::RESIDUALS)))
             .sum(),
         shares().map(|it| u128::from(it.total())).sum(),
     )
