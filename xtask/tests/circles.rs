@@ -1,6 +1,5 @@
 //! No file of a crate needs another that needs it back: each can be read after those that it uses.
 //! A module and what is inside it count as one, so `mod.rs` may use its parts and they may use it.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,6 +1,5 @@
 //! The gate on a machine of which every program is a script: where one witness is taken away,
 //! a tier is skipped, and in CI that fails.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

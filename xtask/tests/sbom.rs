@@ -1,5 +1,4 @@
 //! What `make sbom` writes is a bill of materials to others, and has a text for each licence.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use std::fs;
 use std::path::Path;

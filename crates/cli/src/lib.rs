@@ -4,44 +4,19 @@
 //! A library, so that fuzzing runs the commands themselves; the program is one line (`main.rs`).
 #![forbid(unsafe_code)]
 
-mod actions;
 mod args;
 mod commands;
-mod condition;
-mod exercise_name;
-mod exits_measure;
-mod exits_session;
 mod feed;
 #[cfg(test)]
 mod fixtures;
-mod foreign;
 mod frame;
-mod host_feed;
-mod interrupt;
-mod loss_news;
-mod measure;
-mod observed;
-mod outer_steal;
 mod output;
-mod own_stop;
-mod poller;
-mod priority;
 mod progress;
-mod reaction;
-mod reason_names;
-mod recent_trace;
-mod recorder;
 mod rights;
-mod rungs;
-mod saving;
+mod run;
 mod say;
-mod session;
-mod shell;
 mod status;
 mod units;
-mod vm_finder;
-mod warm_up;
-mod write_behind;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

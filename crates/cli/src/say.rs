@@ -20,5 +20,5 @@ pub fn print(words: impl Display) {
 
 /// How a file is called in results.
 pub fn name_of(file: &Path) -> String {
-    Line::from(file.display().to_string()).into()
+    Line::from(file).into()
 }

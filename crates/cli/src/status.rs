@@ -34,6 +34,11 @@ pub struct UsageError(pub String);
 pub struct MachineCannot(pub String);
 
 impl Status {
+    /// This one, unless it is in order: then that of another part of the same work.
+    pub fn or(self, other: Status) -> Status {
+        if self == Status::Ok { other } else { self }
+    }
+
     /// Prints an error as one line on stderr and says which status it is.
     pub fn of_error(error: &anyhow::Error) -> Status {
         if is_broken_pipe(error) {

@@ -1,6 +1,9 @@
-//! The arrows between the rooms (docs/design.md), read from `cargo metadata`.
+//! The arrows between the rooms (docs/design.md), read from `cargo metadata`, and those between the
+//! rooms of the program itself, read from what its files name.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
@@ -57,6 +60,18 @@ const ONLY_IN: [(&str, &str); 9] = [
     ("plotly", "vmnoise-report"),
 ];
 
+/// Room of the program -> its rooms that it may use. `commands` may use all of them; what lies in none
+/// of them (`say.rs`, `status.rs`, `units.rs`) may be used by all.
+const INSIDE: [(&str, &[&str]); 7] = [
+    ("rights", &[]),
+    ("progress", &[]),
+    ("feed", &[]),
+    ("run", &["rights", "progress", "feed"]),
+    ("output", &["run"]),
+    ("frame", &["run", "output", "progress"]),
+    ("args", &["run", "rights", "feed", "output", "frame"]),
+];
+
 /// What each package of the workspace depends on in the product (not in tests).
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let metadata = MetadataCommand::new()
@@ -99,6 +114,21 @@ fn rooms_use_only_the_rooms_the_design_allows() {
     }
 }
 
+/// What tests start from is no part of the product.
+#[test]
+fn no_room_has_features_outside_of_tests() {
+    let metadata = MetadataCommand::new().no_deps().exec().unwrap();
+    let rooms: BTreeSet<&str> = ARROWS.iter().map(|(room, _)| *room).collect();
+    for package in &metadata.packages {
+        let used = package.dependencies.iter();
+        let used = used.filter(|it| rooms.contains(it.name.as_str()));
+        for room in used.filter(|it| it.kind != DependencyKind::Development) {
+            let (package, name) = (&package.name, &room.name);
+            assert!(room.features.is_empty(), "{package} asks {name} for more");
+        }
+    }
+}
+
 #[test]
 fn kernel_and_file_formats_stay_in_their_rooms() {
     for (room, used) in dependencies() {
@@ -107,6 +137,49 @@ fn kernel_and_file_formats_stay_in_their_rooms() {
                 room == home || !used.contains(package),
                 "{room} must not use {package}"
             );
+        }
+    }
+}
+
+/// The names that follow `crate::` in the files of a folder, each with its file.
+fn named_in(folder: &Path, named: &mut Vec<(String, String)>) {
+    for entry in fs::read_dir(folder).expect("the room is there") {
+        let path = entry.expect("it can be listed").path();
+        if path.is_dir() {
+            named_in(&path, named);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).expect("a file of Rust is text");
+            for rest in text.split("crate::").skip(1) {
+                // A group of paths, or one.
+                let paths = match rest.strip_prefix('{') {
+                    Some(group) => group
+                        .split('}')
+                        .next()
+                        .unwrap_or(group)
+                        .split(',')
+                        .collect(),
+                    None => vec![rest],
+                };
+                let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+                let names = paths.into_iter().map(str::trim_start);
+                let names = names.filter_map(|path| path.split(|letter| !is_name(letter)).next());
+                named.extend(names.map(|name| (name.to_owned(), path.display().to_string())));
+            }
+        }
+    }
+}
+
+#[test]
+fn rooms_of_the_program_use_only_what_lies_below_them() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let rooms: Vec<&str> = INSIDE.iter().map(|(room, _)| *room).collect();
+    for (room, allowed) in INSIDE {
+        let mut named = Vec::new();
+        named_in(&sources.join(room), &mut named);
+        for (name, file) in named {
+            let is_room = rooms.contains(&&*name) || name == "commands";
+            let may_use = name == room || allowed.contains(&&*name);
+            assert!(!is_room || may_use, "{file}: {room} must not use {name}");
         }
     }
 }

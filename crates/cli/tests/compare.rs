@@ -1,13 +1,11 @@
 //! `vmnoise compare` as a user runs it.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-mod join_pair;
 
 use std::process::{Command, Output};
 
-use join_pair::{Flaws, write_guest, write_host};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::join_pair::{Flaws, write_guest, write_host};
 
 /// A guest's recording, and its host's.
 fn recordings() -> TempDir {

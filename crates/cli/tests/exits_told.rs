@@ -1,5 +1,4 @@
 //! What the exit tracer tells one by one of a real VM, whose CPU is taken by a known task.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod kvm {
     use std::collections::BTreeMap;

@@ -1,5 +1,4 @@
 //! `vmnoise exits trace` beside a real VM: its lines, its timelines, and its recording.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod kvm {
     use std::process::{Child, Command, Stdio};

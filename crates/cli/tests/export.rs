@@ -1,18 +1,15 @@
 //! `vmnoise export` as a user runs it: tables.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-mod join_pair;
-#[path = "perfetto/timers.rs"]
-mod timers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use join_pair::{Flaws, write_guest, write_host, write_tasks};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::join_pair::{Flaws, write_guest, write_host, write_tasks};
+use crate::perfetto::timers;
 
 /// A guest's recording, and its host's.
 fn recordings() -> TempDir {

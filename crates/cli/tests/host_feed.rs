@@ -1,5 +1,4 @@
 //! `vmnoise osnoise` and `timerlat` while somebody at the other end of a socket says that he is its host.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod root {
     use std::io::Write;

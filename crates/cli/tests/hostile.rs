@@ -1,20 +1,28 @@
 //! A task and a virtual machine whose names steer a terminal and forge a line, through every
 //! output of every command.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod kvm {
+    use std::ffi::OsString;
     use std::fs;
     use std::os::unix::fs::symlink;
+    use std::os::unix::process::CommandExt;
     use std::path::Path;
     use std::process::{Child, Command, Output, Stdio};
 
     use tempfile::TempDir;
+    use vmnoise_recording::seal;
     use vmnoise_tracer::host::Host;
 
-    /// Clears the screen, ends the line and forges another: 12 of the 15 bytes of a name.
-    const HOSTILE: &str = "e\u{1b}[2J\nFAKE 0";
+    use crate::join_pair::{Flaws, write_guest, write_host};
+
+    /// Clears the screen, goes back to the line's begin and to another column, ends the line and
+    /// forges another, which is written from right to left and steers on (CSI of C1): the 15 bytes
+    /// of a task's name.
+    const HOSTILE: &str = "\u{1b}[J\r\t\nFAKE\u{202e}\u{9b}";
     /// As it is shown.
-    const SHOWN: &str = "e␛[2J␊FAKE 0";
+    const SHOWN: &str = "␛[J␍␉␊FAKE\u{fffd}\u{fffd}";
+    /// What stands in it as it was given.
+    const FORGED: &str = "FAKE";
 
     /// Killed when it is dropped.
     struct Process(Child);
@@ -59,130 +67,312 @@ mod kvm {
         Process(child.unwrap())
     }
 
-    fn run(folder: &Path, line: &str) -> Output {
-        let output = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
-            .current_dir(folder)
-            .args(line.split_whitespace())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{line}: {output:?}");
-        output
+    /// CPU of the process of [`is_a_vmm_if_it_is_told_to`].
+    const VMM_CPU: &str = "VMNOISE_VMM_CPU";
+
+    /// A VM that goes by the name on the command line of its VMM, which is far longer than a task's.
+    fn named_vm(cpu: u32) -> Process {
+        let name = format!("{HOSTILE}\u{2028}{}", "x".repeat(300));
+        let this = "hostile::kvm::is_a_vmm_if_it_is_told_to";
+        let child = Command::new(std::env::current_exe().unwrap())
+            .arg0("qemu-system-x86_64")
+            // All that follows `--` would be names of tests, too.
+            .args(["--exact", "--test-threads=1", this, "--", "-name"])
+            .arg(format!("guest={name},debug-threads=on"))
+            .env(VMM_CPU, cpu.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Process(child.unwrap())
     }
 
-    /// Whether a text has nothing in it but letters, and no line that nobody measured.
-    fn is_clean(what: &str, bytes: &[u8]) {
-        let text = String::from_utf8(bytes.to_vec()).unwrap_or_else(|_| panic!("{what}"));
-        for line in text.lines() {
-            assert!(!line.trim_start().starts_with("FAKE"), "{what}: {line:?}");
-            let steers = |letter: char| letter.is_control() && letter != '\t' && letter != '\r';
-            assert!(!line.contains(steers), "{what}: {line:?}");
+    /// How such a name begins as it is shown.
+    fn named_shown() -> String {
+        format!("{SHOWN}\u{fffd}x")
+    }
+
+    /// A process of [`named_vm`]; by itself it does nothing.
+    #[test]
+    fn is_a_vmm_if_it_is_told_to() {
+        if let Some(cpu) = std::env::var_os(VMM_CPU) {
+            let words = "vmnoise microvm --exercise io -d 600s -c".split(' ');
+            vmnoise::run(words.map(OsString::from).chain([cpu]));
         }
     }
 
-    /// Runs it, and says whether the name was shown.
-    fn shows(folder: &Path, line: &str) -> bool {
-        let output = run(folder, line);
-        is_clean(line, &output.stdout);
-        is_clean(line, &output.stderr);
-        let told = String::from_utf8_lossy(&output.stdout);
-        told.contains(SHOWN)
+    fn run(folder: &Path, words: &[&str]) -> Output {
+        let output = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
+            .current_dir(folder)
+            .args(words)
+            .output()
+            .unwrap();
+        // 2: a limit was hit.
+        let ended = output.status.success() || output.status.code() == Some(2);
+        assert!(ended, "{words:?}: {output:?}");
+        // What goes to files has nothing to say.
+        let tells = !output.stdout.is_empty() || words.iter().any(|word| word.starts_with("out/"));
+        assert!(tells, "{words:?}: {output:?}");
+        output
     }
 
-    /// Every file under this folder is clean if it is text; how many hold the name.
-    fn files_that_show(folder: &Path) -> usize {
+    /// Letters that are not to be seen, or change where or how others are.
+    fn steers(letter: char) -> bool {
+        let is_unseen = matches!(
+            letter,
+            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        );
+        // The analysis of a latency has tabs of its own; that of a name is looked at where it is.
+        is_unseen || letter.is_control() && letter != '\t'
+    }
+
+    /// How often the name is there: each time as it is to be shown, letter by letter.
+    fn names_in(what: &str, bytes: &[u8]) -> usize {
+        let (before, after) = SHOWN.split_once(FORGED).unwrap();
+        let places = bytes.windows(FORGED.len()).enumerate();
+        let places = places.filter(|(_, word)| *word == FORGED.as_bytes());
         let mut found = 0;
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                found += files_that_show(&path);
-                continue;
-            }
-            let bytes = fs::read(&path).unwrap();
-            let raw = HOSTILE.as_bytes();
-            let has_raw = bytes.windows(raw.len()).any(|it| it == raw);
-            assert!(!has_raw, "{} has the name as it was given", path.display());
-            let shown = SHOWN.as_bytes();
-            found += usize::from(bytes.windows(shown.len()).any(|it| it == shown));
+        for (at, _) in places {
+            let is_shown = bytes[..at].ends_with(before.as_bytes())
+                && bytes[at + FORGED.len()..].starts_with(after.as_bytes());
+            let around = &bytes[at.saturating_sub(20)..bytes.len().min(at + 40)];
+            let around = String::from_utf8_lossy(around);
+            assert!(is_shown, "{what} has the name as {around:?}");
+            found += 1;
         }
         found
     }
 
+    /// Whether a text has nothing in it but letters; how often it has the name.
+    fn names_in_text(what: &str, bytes: &[u8]) -> usize {
+        let text = String::from_utf8(bytes.to_vec()).unwrap_or_else(|_| panic!("{what}"));
+        for line in text.lines() {
+            assert!(!line.contains(steers), "{what}: {line:?}");
+        }
+        names_in(what, bytes)
+    }
+
+    /// Runs it, and says whether the name was shown.
+    fn shows(folder: &Path, line: &str) -> bool {
+        shows_words(folder, &line.split_whitespace().collect::<Vec<_>>())
+    }
+
+    fn shows_words(folder: &Path, words: &[&str]) -> bool {
+        let output = run(folder, words);
+        let what = words.join(" ");
+        names_in_text(&what, &output.stderr);
+        names_in_text(&what, &output.stdout) > 0
+    }
+
+    /// Every file under this folder has the name as it is to be shown, if at all; which have it.
+    fn files_that_show(folder: &Path) -> Vec<String> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                found.extend(files_that_show(&path));
+                continue;
+            }
+            let bytes = fs::read(&path).unwrap();
+            let name = path.display().to_string();
+            let is_text = ["txt", "csv", "json"]
+                .iter()
+                .any(|it| name.ends_with(&format!(".{it}")));
+            let count = match is_text {
+                true => names_in_text(&name, &bytes),
+                false => names_in(&name, &bytes),
+            };
+            if count > 0 {
+                found.push(name);
+            }
+        }
+        found
+    }
+
+    fn assert_files_show(folder: &Path, endings: &[&str]) {
+        let found = files_that_show(folder);
+        for ending in endings {
+            let is_there = found.iter().any(|name| name.ends_with(ending));
+            assert!(is_there, "no {ending} has it: {found:?}");
+        }
+    }
+
     fn folder() -> TempDir {
-        tempfile::tempdir().unwrap()
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("out")).unwrap();
+        folder
     }
 
     fn last_cpu() -> u32 {
         *Host::here().allowed_cpus().unwrap().last().unwrap()
     }
 
+    /// It shares its CPU with whoever measures there, so that each wait has it.
     #[test]
     fn a_hostile_task_is_shown_and_steers_nothing() {
         let (folder, cpu) = (folder(), last_cpu());
-        let (folder, _task) = (folder.path(), task(folder.path(), cpu));
-        let of = |rest: &str| format!("{rest} -c {cpu} -d 1s");
-        for line in [of("osnoise trace"), of("osnoise top --format json")] {
-            assert!(shows(folder, &line), "{line}: no trace of {SHOWN}");
-        }
-        // Which of these name it depends on what was longest.
+        let (folder, task) = (folder.path(), task(folder.path(), cpu));
+        let of = |rest: &str| format!("{rest} -c {cpu}");
         for line in [
-            of("osnoise top -o noise.rec"),
-            of("osnoise hist"),
-            of("timerlat top -o timer.rec"),
-            of("timerlat hist"),
-            of("timerlat trace"),
-            "explain noise.rec".to_owned(),
-            "explain timer.rec --format json".to_owned(),
+            "osnoise trace -d 1s",
+            "osnoise top -d 1s --format json",
+            "osnoise top -d 1s -o noise.rec",
+            "osnoise -d 1s --json-lines",
+            "osnoise -d 5s -s 1ms -t=out/stopped.txt",
+            "osnoise -d 2s -s 1ms --on-threshold trace,file=out/action.txt --on-threshold continue",
+            "microvm -d 1s -o micro.rec",
+            "microvm -d 1s --format json",
+            "timerlat top -d 1s -P o:0 -o timer.rec",
+            "timerlat top -d 1s -P o:0 --format json",
+            "timerlat hist -d 1s -P o:0",
+            "timerlat trace -d 1s -P o:0",
+            "timerlat -d 5s -P o:0 -T 1ms -t=out/late.txt",
+            "timerlat -d 5s -P o:0 --aa-only 1ms",
+            "timerlat -d 1s -P o:0 --histogram 500 --histfile out/hist.txt --json out/rt.json \
+             --cdf out/cdf.txt",
         ] {
-            shows(folder, &line);
+            assert!(shows(folder, &of(line)), "{line}: no trace of {SHOWN}");
         }
         for line in [
+            "explain noise.rec",
             "explain noise.rec --trace",
             "explain noise.rec --format json",
+            "explain timer.rec",
+            "explain timer.rec --trace",
+            "explain timer.rec --format json",
+            "explain micro.rec",
+            "explain micro.rec --format json",
+        ] {
+            assert!(shows(folder, line), "{line}: no trace of {SHOWN}");
+        }
+        // The one thread that is measured is that of this name.
+        let pid = task.0.id().to_string();
+        for words in [["--pid", &*pid], ["--comm", HOSTILE]] {
+            let words = [&["osnoise", "-d", "1s", "--format", "json"], &words[..]].concat();
+            assert!(shows_words(folder, &words), "{words:?}: no trace");
+        }
+        // These name nobody, or what differs.
+        for line in [
+            &*of("osnoise hist -d 1s"),
+            "compare noise.rec noise.rec",
+            "compare noise.rec noise.rec --format json",
+            "doctor",
+            "doctor --format json",
+        ] {
+            shows(folder, line);
+        }
+        for line in [
+            "report noise.rec timer.rec -o out/page.html",
+            "report micro.rec -o out/micro.html",
+            "export noise.rec --csv out/csv --perfetto out/noise.pftrace --host one",
+            "export noise.rec --spreadsheet-csv out/sheet --host one",
+            "export timer.rec --csv out/timers --perfetto out/timer.pftrace --host one",
+            "export timer.rec --rt-tests out/cyclictest.json",
+        ] {
+            shows(folder, line);
+        }
+        let files = [
+            "stopped.txt",
+            "action.txt",
+            "late.txt",
+            "page.html",
+            "micro.html",
+            "noise.pftrace",
+            "timer.pftrace",
+        ];
+        assert_files_show(&folder.join("out"), &files);
+    }
+
+    /// What a host hands in may have any bytes as a name, and be sealed all the same.
+    #[test]
+    fn a_guest_and_its_host_of_hostile_names_steer_nothing() {
+        /// As many bytes, and an interrupt of both.
+        const NAMES: [&str; 2] = ["a VM of a guest", "local_timer:236"];
+        let folder = folder();
+        let folder = folder.path();
+        let flaws = Flaws {
+            vm_name: Some(NAMES[0]),
+            ..Flaws::default()
+        };
+        write_guest(&folder.join("guest.rec"));
+        write_host(&folder.join("host.rec"), flaws);
+        let mut replaced = 0;
+        for file in ["guest.rec", "host.rec"] {
+            let mut bytes = fs::read(folder.join(file)).unwrap();
+            for name in NAMES {
+                let raw = format!("{HOSTILE}{}", "x".repeat(name.len() - HOSTILE.len()));
+                for at in 0..bytes.len() - name.len() {
+                    if bytes[at..].starts_with(name.as_bytes()) {
+                        bytes[at..at + name.len()].copy_from_slice(raw.as_bytes());
+                        replaced += 1;
+                    }
+                }
+            }
+            fs::write(folder.join(file), seal(&bytes)).unwrap();
+        }
+        assert!(replaced >= 3, "the names are not in the files: {replaced}");
+        for line in [
+            "explain host.rec",
+            "explain guest.rec host.rec",
+            "explain guest.rec host.rec --format json",
         ] {
             assert!(shows(folder, line), "{line}: no trace of {SHOWN}");
         }
         for line in [
-            "compare noise.rec noise.rec --format json",
-            "report noise.rec timer.rec -o out/page.html",
-            "export noise.rec --csv out/csv --perfetto out/noise.pftrace --host one",
-            "export noise.rec --spreadsheet-csv out/sheet --host one",
-            "export timer.rec --rt-tests out/cyclictest.json",
+            "explain guest.rec",
+            "report guest.rec host.rec -o out/page.html",
+            "export guest.rec host.rec --csv out/csv --perfetto out/both.pftrace --host one",
+            "export guest.rec host.rec --spreadsheet-csv out/sheet --host one",
         ] {
-            fs::create_dir_all(folder.join("out")).unwrap();
             shows(folder, line);
         }
-        let found = files_that_show(&folder.join("out"));
-        assert!(found >= 4, "the page, two tables and a timeline: {found}");
+        let files = ["page.html", "both.pftrace", ".csv"];
+        assert_files_show(&folder.join("out"), &files);
     }
 
     #[test]
     fn a_hostile_vm_is_shown_and_steers_nothing() {
         let (folder, cpu) = (folder(), last_cpu());
         let folder = folder.path();
-        let _vm = vm(folder, cpu);
+        let (_vm, _named) = (vm(folder, cpu), named_vm(cpu));
         let begin = std::time::Instant::now();
-        while !shows(folder, "exits --list") {
-            assert!(begin.elapsed().as_secs() < 30, "the VM never came");
+        let both_are_there = || {
+            let listed = run(folder, &["exits", "--list"]).stdout;
+            let listed = String::from_utf8_lossy(&listed);
+            listed.matches(SHOWN).count() > 1 && listed.contains(&named_shown())
+        };
+        while !both_are_there() {
+            assert!(begin.elapsed().as_secs() < 30, "the VMs never came");
         }
         for line in [
+            "exits --list",
             "exits --list --format json",
             "exits -d 1s -o exits.rec",
             "exits top -d 1s --format json",
+            "exits trace -d 1s",
             "explain exits.rec",
+            "explain exits.rec --trace",
             "explain exits.rec --format json",
         ] {
             assert!(shows(folder, line), "{line}: no trace of {SHOWN}");
         }
+        // The one by its name, and cut to what a name may have.
+        let mut words = vec!["exits", "-d", "1s", "--format", "json", "--vm"];
+        let name = format!(
+            "{SHOWN}\u{fffd}{}…",
+            "x".repeat(128 - SHOWN.chars().count() - 2)
+        );
+        words.push(&name);
+        let told = run(folder, &words).stdout;
+        let told = String::from_utf8_lossy(&told);
+        assert!(told.contains(&name), "{told}");
         for line in [
             "exits hist -d 1s",
-            "exits trace -d 1s",
             "report exits.rec -o out/page.html",
             "export exits.rec --csv out/csv --perfetto out/exits.pftrace --host one",
+            "export exits.rec --spreadsheet-csv out/sheet --host one",
         ] {
-            fs::create_dir_all(folder.join("out")).unwrap();
             shows(folder, line);
         }
-        let found = files_that_show(&folder.join("out"));
-        assert!(found >= 3, "the page, a table and a timeline: {found}");
+        assert_files_show(&folder.join("out"), &["page.html", ".csv", "exits.pftrace"]);
     }
 }

@@ -1,15 +1,13 @@
 //! `vmnoise explain GUEST HOST` as a user runs it, on two recordings of known content.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-mod join_pair;
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use join_pair::{Flaws, write_guest, write_host, write_tasks};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::join_pair::{Flaws, write_guest, write_host, write_tasks};
 
 struct Pair {
     folder: TempDir,

@@ -1,6 +1,5 @@
 //! Nobody polls for a program that cannot end it any more: its terminal takes nothing, or its
 //! first thread is held.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod root {
     use std::fs;
@@ -16,10 +15,19 @@ mod root {
     use rustix::pipe::{PipeFlags, pipe_with};
     use rustix::process::{Signal, kill_process};
 
-    /// A lease of 5 s that was renewed up to a second ago, and time for a busy machine.
+    /// Whatever a busy machine takes to come to it.
     const LONG_ENOUGH: Duration = Duration::from_secs(30);
+    /// Nobody works for longer than this after the last renewal (`measure.rs`).
+    const LEASE: Duration = Duration::from_secs(5);
+    /// A lease is renewed once in this time, and ends so long after its run.
+    const RENEWAL: Duration = Duration::from_secs(1);
     /// A poller has the CPU for all of this, or for nothing of it.
     const LOOK: Duration = Duration::from_millis(500);
+    /// A thread looks for its lease once in this time (`workload/src/lease.rs`).
+    const LEASE_LOOK: Duration = Duration::from_millis(20);
+    /// Of the time that a thread looks for its lease it has this part of a CPU at most: each look
+    /// takes microseconds. A tick, by which CPU time is told of a thread that runs, is less, too.
+    const LOOKS_PART: u32 = 50;
 
     /// Killed when it is dropped.
     struct Run(Child);
@@ -79,15 +87,38 @@ mod root {
             told
         }
 
-        /// Whether it polls, over a while.
-        fn polls(&self) -> bool {
-            let before = self.polled_ns();
+        /// How often its measuring thread went to sleep so far; `None` if it is gone.
+        fn sleeps(&self) -> Option<u64> {
+            let status = fs::read_to_string(self.measuring()?.join("status")).ok()?;
+            let mut lines = status.lines();
+            let count = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            count?.trim().parse().ok()
+        }
+
+        /// Whether it works, over a while: it polls, or sleeps from timer to timer, far more often
+        /// than whoever looks for a lease.
+        fn works(&self) -> bool {
+            let before = self.polled_ns().zip(self.sleeps());
+            let begun = Instant::now();
             std::thread::sleep(LOOK);
-            // A thread that looks for its lease has microseconds of it.
-            let least_ns = LOOK.as_nanos() as u64 / 50;
-            self.polled_ns()
-                .zip(before)
-                .is_some_and(|(now, then)| now - then > least_ns)
+            let after = self.polled_ns().zip(self.sleeps());
+            let Some(((then_ns, then), (now_ns, now))) = before.zip(after) else {
+                return false;
+            };
+            let took = begun.elapsed();
+            let looks = took.div_duration_f64(LEASE_LOOK);
+            Duration::from_nanos(now_ns - then_ns) > took / LOOKS_PART
+                || (now - then) as f64 > 4.0 * looks
+        }
+
+        /// Seconds since its measuring thread was started, to a tick (proc_pid_stat(5), proc_uptime(5)).
+        fn measures_since_s(&self) -> f64 {
+            let stat = fs::read_to_string(self.measuring().unwrap().join("stat")).unwrap();
+            let (_, fields) = stat.rsplit_once(") ").unwrap();
+            let started: f64 = fields.split(' ').nth(19).unwrap().parse().unwrap();
+            let uptime = fs::read_to_string("/proc/uptime").unwrap();
+            let uptime_s: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+            uptime_s - started / 100.0
         }
 
         /// Whether each of its threads is stopped.
@@ -110,12 +141,12 @@ mod root {
             }
         }
 
-        fn wait_until_it(&self, polls: bool) {
+        fn wait_until_it(&self, works: bool) {
             let begin = Instant::now();
-            while self.polls() != polls {
+            while self.works() != works {
                 assert!(
                     begin.elapsed() < LONG_ENOUGH,
-                    "it never came to polls: {polls}"
+                    "it never came to works: {works}"
                 );
             }
         }
@@ -142,7 +173,17 @@ mod root {
         let (from, to) = full_pipe();
         let mut run = Run::start("osnoise trace -c 1 -P f:1 -d 1s", to.into());
         run.wait_until_it(true);
-        run.wait_until_it(false);
+        // Nobody else counts how long it polls: it has its second, and the one by which a lease
+        // outlasts its run.
+        let begin = Instant::now();
+        while let Some(polled_ns) = run.polled_ns() {
+            let polled = Duration::from_nanos(polled_ns);
+            assert!(polled < Duration::from_secs(1) + RENEWAL, "{polled:?}");
+            if !run.works() {
+                break;
+            }
+            assert!(begin.elapsed() < LONG_ENOUGH, "it polls on");
+        }
         // The result waits for its reader, but not after Ctrl-C.
         assert_eq!(run.0.try_wait().unwrap(), None);
         run.signal(Signal::INT);
@@ -156,28 +197,53 @@ mod root {
 
     #[test]
     fn a_program_that_is_held_keeps_no_cpu_and_goes_on_where_it_is_let_go() {
-        for command in ["osnoise -c 1 -P f:1", "microvm -c 1 -P f:1"] {
+        let timers = "timerlat -c 1 -P f:1 -p 100us";
+        for command in ["osnoise -c 1 -P f:1", "microvm -c 1 -P f:1", timers] {
             let line = format!("{command} -d 600s --format json");
             let mut run = Run::start(&line, Stdio::piped());
             run.wait_until_it(true);
-            let begin = Instant::now();
             // Its first thread alone: all others run.
             let main = Pid::from_raw(run.0.id().cast_signed());
             Run::hold(main);
-            run.wait_until_it(false);
+            let held = Instant::now();
+            let before_ns = run.polled_ns().unwrap();
+            // However busy the machine is: who has no CPU as its lease ends has none afterwards.
+            std::thread::sleep(LEASE + RENEWAL);
+            assert!(!run.works(), "{command} works on");
+            let polled = Duration::from_nanos(run.polled_ns().unwrap() - before_ns);
+            let most = LEASE + held.elapsed() / LOOKS_PART;
+            assert!(polled <= most, "{command}: {polled:?} of {most:?}");
+            // Longer than a run takes to begin: that is no runtime, either.
+            std::thread::sleep(LEASE);
+            let unwatched_s = (held.elapsed() - LEASE).as_secs_f64();
+            let so_far_s = run.measures_since_s();
+            let let_go = Instant::now();
             ptrace::detach(main, None).unwrap();
             run.wait_until_it(true);
-            let whole_ns = begin.elapsed().as_nanos() as u64;
             run.signal(Signal::INT);
             let told = run.told();
+            let most_s = so_far_s + let_go.elapsed().as_secs_f64() - unwatched_s;
             assert!(run.0.wait().unwrap().success(), "{command}");
-            // What nobody watched is no gap and no runtime.
+            // What nobody watched is no gap or latency, and no runtime.
             let told: serde_json::Value = serde_json::from_str(&told).unwrap();
             let cpu = &told["cpus"][0];
-            let [runtime_ns, max_ns] = ["runtime_ns", "max_gap_ns"]
-                .map(|key| cpu[key].as_u64().unwrap_or_else(|| panic!("{key}: {cpu}")));
+            let number =
+                |value: &serde_json::Value| value.as_u64().unwrap_or_else(|| panic!("{cpu}"));
+            let (measured_ns, max_ns) = match cpu.get("user") {
+                // It woke up each 100 us, or missed that.
+                Some(user) => {
+                    let expiries = number(&cpu["count"]) + number(&cpu["missed"]);
+                    (100_000 * expiries, number(&user["max_ns"]))
+                }
+                None => (number(&cpu["runtime_ns"]), number(&cpu["max_gap_ns"])),
+            };
             assert!(max_ns < LOOK.as_nanos() as u64, "{command}: {cpu}");
-            println!("{command}: {runtime_ns} ns of {whole_ns} ns were watched");
+            let measured_s = measured_ns as f64 / 1e9;
+            assert!(
+                measured_s <= most_s,
+                "{command}: {measured_s} s of {most_s} s"
+            );
+            println!("{command}: {polled:?} after it was held; {measured_s} s of {most_s} s");
         }
     }
 

@@ -1,5 +1,4 @@
 //! The manual and the shells' completions, read by the programs that they are for.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -54,7 +53,7 @@ fn assert_has_pages(folder: &Path, words: &[&str]) {
     }
     assert!(!options.is_empty(), "{name}");
     if words.last() == Some(&"top") {
-        assert!(source.contains("freeze what is shown"), "{name}: the keys");
+        assert!(source.contains("pause the display"), "{name}: the keys");
     }
     for command in &commands {
         assert_has_pages(folder, &[words, &[command]].concat());

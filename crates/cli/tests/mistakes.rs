@@ -1,16 +1,12 @@
 //! What a slip of the hand must not cost: a recording that is its own output, a result whose file
 //! has no room, the same recording twice.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-#[allow(dead_code)] // Of the pair only one side is wanted here.
-mod join_pair;
-#[allow(dead_code)]
-mod many_gaps;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
+
+use crate::{join_pair, many_gaps};
 
 /// A recording of gaps and one of timers, in a folder of their own.
 fn folder() -> TempDir {
@@ -127,6 +123,43 @@ fn a_result_without_room_is_an_error_that_says_where() {
             "{said}"
         );
     }
+}
+
+/// A file of a tenant's may be called anything.
+#[test]
+fn a_file_is_called_what_steers_nothing() {
+    const FORGED: &str = "it\nvmnoise: all is well\u{202e}";
+    let folder = folder();
+    let whole = bytes(&folder, "gaps.vmn");
+    std::fs::write(folder.path().join(FORGED), &whole[..whole.len() / 2]).unwrap();
+    std::fs::write(folder.path().join(format!("{FORGED}.stub")), &whole[..100]).unwrap();
+    let stub = format!("{FORGED}.stub");
+    let gone = format!("{FORGED}.gone");
+    for arguments in [
+        &["explain", FORGED][..],
+        &["explain", &stub],
+        &["explain", &gone],
+        &["explain", FORGED, &gone],
+        &["report", FORGED, &stub, "-o", "page.html"],
+        &["compare", FORGED, &stub],
+        &["export", FORGED, "--perfetto", FORGED],
+        &["export", FORGED, "--csv", "tables"],
+        &["export", FORGED, "--rt-tests", "json"],
+        &["report", "gaps.vmn", "-o", &format!("{gone}/page")],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
+            .current_dir(folder.path())
+            .args(arguments)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("it"), "{arguments:?} says nothing: {said}");
+        assert!(!said.contains("\nvmnoise: all is well"), "{said}");
+        assert!(!said.contains('\u{202e}'), "{said}");
+    }
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.contains("all is well"));
+    assert!(!page.contains('\u{202e}'));
 }
 
 #[test]

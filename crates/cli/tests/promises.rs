@@ -1,5 +1,4 @@
 //! Each promise of docs/security.md names a test that is there.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use std::fs;
 use std::path::Path;

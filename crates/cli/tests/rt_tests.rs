@@ -1,7 +1,4 @@
 //! The JSON of rt-tests, as scripts read it that were made for cyclictest.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-mod timer_recording;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,6 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+
+use crate::timer_recording;
 
 /// A recording of `timerlat`, exported.
 fn exported() -> Value {

@@ -1,12 +1,11 @@
 //! What `vmnoise explain` prints of a recorded `vmnoise timerlat`, to the byte. The files in
 //! `tests/told` are what a reader sees; `TRYCMD=overwrite` renews them.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-mod timer_recording;
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+
+use crate::timer_recording;
 
 #[track_caller]
 fn assert_told(options: &[&str], file: &str) {

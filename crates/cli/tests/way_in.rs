@@ -1,5 +1,4 @@
 //! What the documents send a newcomer to is there.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

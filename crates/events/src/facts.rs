@@ -200,6 +200,27 @@ pub struct Rung {
     pub remedy: Line,
 }
 
+impl Rung {
+    /// The best rung of this probe.
+    pub fn best(probe: &str, rung: &str) -> Rung {
+        Rung {
+            best: true,
+            ..Rung::limited(probe, rung, "", "")
+        }
+    }
+
+    /// A rung that cannot show all, and what would.
+    pub fn limited(probe: &str, rung: &str, limit: &str, remedy: &str) -> Rung {
+        Rung {
+            probe: probe.into(),
+            rung: rung.into(),
+            best: false,
+            limit: limit.into(),
+            remedy: remedy.into(),
+        }
+    }
+}
+
 /// Everything a result says before its first number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFacts {

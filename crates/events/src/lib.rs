@@ -15,6 +15,8 @@ mod exit_filter;
 mod exit_reason;
 mod exits;
 mod facts;
+#[cfg(feature = "fixtures")]
+pub mod fixtures;
 mod gap;
 mod host_frame;
 mod interference;

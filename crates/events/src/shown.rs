@@ -8,6 +8,7 @@
 use std::borrow::Borrow;
 use std::fmt::{self, Write};
 use std::ops::Deref;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +92,13 @@ impl<const MAX: usize> From<&str> for Shown<MAX> {
 impl<const MAX: usize> From<String> for Shown<MAX> {
     fn from(foreign: String) -> Self {
         Self::new(&foreign)
+    }
+}
+
+/// How a file is called where that is read by people.
+impl<const MAX: usize> From<&Path> for Shown<MAX> {
+    fn from(foreign: &Path) -> Self {
+        Self::new(&foreign.display().to_string())
     }
 }
 

@@ -4,12 +4,13 @@ use std::io;
 use std::path::PathBuf;
 
 use parquet::errors::ParquetError;
+use vmnoise_events::Line;
 
 /// Why something could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// A file or folder refused what was to be done to it.
-    #[error("cannot write {}: {error}; name a place where you may write and that has room", path.display())]
+    #[error("cannot write {}: {error}; name a place where you may write and that has room", Line::from(path.as_path()))]
     Io {
         /// Which.
         path: PathBuf,
@@ -17,7 +18,7 @@ pub enum ExportError {
         error: io::Error,
     },
     /// The Parquet library refused.
-    #[error("cannot write {}: {error}", path.display())]
+    #[error("cannot write {}: {error}", Line::from(path.as_path()))]
     Parquet {
         /// Into which file.
         path: PathBuf,

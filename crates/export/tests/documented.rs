@@ -1,5 +1,4 @@
 //! `docs/data.md` names every column of every table, in their order and with their types.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use vmnoise_export::{DATA_VERSION, schemas};
 

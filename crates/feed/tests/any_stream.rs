@@ -1,8 +1,6 @@
 //! What holds for any frame and for any bytes.
 
-mod common;
-
-use common::decode;
+use crate::decode;
 use proptest::prelude::*;
 use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Share, ShareMap};
 use vmnoise_feed::{Decoder, encode};

@@ -1,8 +1,7 @@
 //! The bytes of version 1, written out, and what is refused.
 
-mod common;
-
-use common::{counts_frame, decode, framed, full_frame};
+use crate::common::{counts_frame, framed, full_frame};
+use crate::decode;
 use vmnoise_events::{FeedDetail, HostCulprit, HostReason, Share};
 use vmnoise_feed::{
     FrameError, MAX_CULPRITS, MAX_FRAME_BYTES, MAX_NAME_BYTES, MAX_REASONS, VERSION, encode,

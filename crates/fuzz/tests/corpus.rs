@@ -1,5 +1,4 @@
 //! Everything that ever broke a property, and what the search begins with, once more.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,5 +1,4 @@
 //! The search, as far as a gate has time for it, and whether it finds what there is to find.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use std::process::{Command, Output};
 

@@ -23,6 +23,10 @@ const SETTINGS: [&str; 9] = [
     "/sys/kernel/tracing/set_event",
     "/sys/kernel/tracing/current_tracer",
 ];
+/// Where control groups are.
+const GROUPS: &str = "/sys/fs/cgroup";
+/// Where each CPU has its idle states (Documentation/admin-guide/pm/cpuidle.rst).
+const CPUS: &str = "/sys/devices/system/cpu";
 /// Folders whose entries are things that outlive a process.
 const FOLDERS: [&str; 4] = [
     "/sys/fs/bpf",
@@ -45,16 +49,41 @@ pub fn settings() -> BTreeMap<String, Vec<u8>> {
         found.insert(folder.to_owned(), names.join("\n").into_bytes());
     }
     let mut groups = Vec::new();
-    subfolders(Path::new("/sys/fs/cgroup"), &mut groups);
+    subfolders(Path::new(GROUPS), &mut groups);
+    let ours = own_groups();
+    groups.retain(|group| !ours.iter().any(|own| is_beside(group, own)));
     groups.sort();
-    found.insert("/sys/fs/cgroup".to_owned(), groups.join("\n").into_bytes());
+    found.insert(GROUPS.to_owned(), groups.join("\n").into_bytes());
     for line in entries(Path::new("/proc/irq")) {
         let file = format!("/proc/irq/{line}/smp_affinity_list");
         if let Ok(list) = fs::read(&file) {
             found.insert(file, list);
         }
     }
+    for cpu in entries(Path::new(CPUS)) {
+        let states = format!("{CPUS}/{cpu}/cpuidle");
+        for state in entries(Path::new(&states)) {
+            let file = format!("{states}/{state}/disable");
+            if let Ok(is_off) = fs::read(&file) {
+                found.insert(file, is_off);
+            }
+        }
+    }
     found
+}
+
+/// The control groups of this process, one for each hierarchy (cgroups(7)).
+fn own_groups() -> Vec<String> {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    paths.map(str::to_owned).collect()
+}
+
+/// Whether a group lies beside that one, and not at the top: whoever made that one makes others
+/// there, for processes that come and go.
+fn is_beside(group: &str, own: &str) -> bool {
+    let parent = own.rsplit_once('/').map_or("", |(parent, _)| parent);
+    !parent.is_empty() && group.contains(&format!("{parent}/")) && !group.contains(own)
 }
 
 fn dma_latency() -> Vec<u8> {

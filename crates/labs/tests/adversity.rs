@@ -1,5 +1,4 @@
 //! What goes wrong during a run is told, and costs nothing that was measured before.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use std::path::Path;
 

@@ -1,6 +1,5 @@
 //! What a lab is good for: a busy neighbour is blamed and an absent one is not, and
 //! under virtual time everything repeats exactly.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod lab {
     use serde_json::Value;

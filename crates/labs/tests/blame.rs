@@ -1,8 +1,5 @@
 //! A known cause takes the CPU under the microVM; the right culprit must be named
 //! with the right length, and a quiet control must not be blamed.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-mod blame_judge;
 
 mod kvm {
     use std::time::{Duration, Instant};
@@ -11,7 +8,7 @@ mod kvm {
     use vmnoise_labs::judge::{assert_budgets_add_up, assert_stopped};
     use vmnoise_labs::{Burst, Disturber, Run, schedstat, undisturbed};
 
-    use super::blame_judge::{
+    use crate::blame_judge::{
         Gap, assert_booked, assert_steal_clock, gaps, hidden_ns, looks, unpaired,
     };
 

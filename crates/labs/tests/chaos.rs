@@ -1,5 +1,4 @@
 //! Whatever goes wrong around a run, it goes on or says why it ends, and what it tells adds up.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! What a recording of `vmnoise exits` tells of the clock of each vCPU's guest.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use std::io::Read;
 use std::ops::ControlFlow;

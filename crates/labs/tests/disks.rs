@@ -1,5 +1,4 @@
 //! A recording on a disk that is full, or that hangs: the run and its result do without it.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod root {
     use std::fs::{self, File};

@@ -1,6 +1,5 @@
 //! Exits on purpose, on a stock kernel's own kvm_amd: each is seen once, by whom it
 //! should be, and takes the same each time.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod virtual_time {
     use serde_json::Value;

@@ -1,6 +1,5 @@
 //! Exits that are made on purpose and counted by `vmnoise exits` beside them, on a stock
 //! kernel's own kvm_amd.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod virtual_time {
     use serde_json::Value;

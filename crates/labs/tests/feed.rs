@@ -1,6 +1,5 @@
 //! `vmnoise exits --feed`: who is told what, with which rights, and what a guest with bad
 //! manners can do to the others.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,5 @@
 //! A host that serves its guest, and the guest that shows it, in one lab: two stock kernels
 //! and a virtio-serial port between them.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,4 @@
 //! A residual that repeats is given its period; one that does not is given none.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod kvm {
     use serde_json::Value;

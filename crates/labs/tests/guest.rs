@@ -1,15 +1,12 @@
 //! A Linux guest under QEMU on a stock kernel's own kvm_amd: what `vmnoise exits` tells of
 //! it, held against KVM's own counters.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-mod exits_judge;
 
 mod virtual_time {
     use vmnoise_labs::bed::{Kernel, Lab};
     use vmnoise_labs::lab_program;
     use vmnoise_labs::oracle::vm_exits::halts;
 
-    use super::exits_judge::*;
+    use crate::exits_judge::*;
 
     #[test]
     fn a_linux_guest_has_its_name_its_exits_and_its_halts() {

@@ -1,12 +1,7 @@
 //! A Linux guest and its host in one lab, recorded at the same time and joined: the
 //! disturber on the host is named for the guest's gaps.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
-mod altered;
-mod join_judge;
-mod pairing_judge;
-
-use join_judge::{Joined, assert_covers, assert_explains};
+use crate::join_judge::{Joined, assert_covers, assert_explains};
 use vmnoise_labs::bed::{Kernel, Suite};
 use vmnoise_labs::pair::Pair;
 

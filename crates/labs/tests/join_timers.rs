@@ -1,8 +1,5 @@
 //! A Linux guest with late timers and its host in one lab: what made them late is named on
 //! either side, with the right length.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-mod altered;
 
 mod virtual_time {
     use serde_json::Value;

@@ -1,6 +1,5 @@
 //! The built binary in stock kernels that this machine does not run: every witness is
 //! on its best rung there, every exit is seen, and nothing is lost.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use serde_json::Value;
 use vmnoise_labs::bed::{Kernel, Lab, Suite};

@@ -1,14 +1,9 @@
 //! Two guests and their host in one lab: each guest's recordings belong to its own VM, and to
 //! nothing else that looks like it. No wrong pair is accepted, and no true one refused.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-mod altered;
-mod neighbours_judge;
-mod pairing_judge;
 
 use std::sync::LazyLock;
 
-use neighbours_judge::Judge;
+use crate::neighbours_judge::Judge;
 use vmnoise_labs::bed::{Kernel, Suite};
 use vmnoise_labs::neighbours::{Neighbours, Recorded};
 

@@ -1,6 +1,5 @@
 //! NMIs from outside the machine are noise of that name, and a machine that gets none
 //! has none.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod lab {
     use vmnoise_labs::bed::{Kernel, Lab};

@@ -1,6 +1,5 @@
 //! A thread at its own work is observed: who takes the CPU from it is named with the
 //! right length, and while it sleeps nothing is taken from it.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod root {
     use std::path::Path;

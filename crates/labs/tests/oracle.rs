@@ -1,6 +1,5 @@
 //! `vmnoise osnoise` beside the kernel's own tracer, events and counters: what
 //! docs/validation.md reports.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod virtual_time {
     use vmnoise_labs::oracle::{Kind, beside_the_kernel, softirqs};

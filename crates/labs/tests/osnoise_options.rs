@@ -1,6 +1,5 @@
 //! rtla's options do what they do in rtla: where polling threads run, what a warm-up
 //! throws away, what happens at a limit, and who is blamed for throttling.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod root {
     use std::path::Path;

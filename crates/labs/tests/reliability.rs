@@ -1,6 +1,5 @@
 //! What is recorded is never lost, what is attached never stays, and bad input
 //! ends in one clear line.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod kvm {
     use std::path::Path;

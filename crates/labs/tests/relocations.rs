@@ -1,7 +1,6 @@
 //! Every field that the BPF programs of the built binary read is where they look for it:
 //! in the kernels of Debian, with the BTF of kvm-intel and of kvm-amd. No kernel is
 //! booted: kvm-intel would not load in a lab.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use vmnoise_labs::bed::{Kernel, Suite, types_of_module};
 use vmnoise_labs::binary;

@@ -1,6 +1,5 @@
 //! Every exit that `vmnoise exits trace` tells, beside the tracepoints of KVM that tracefs
 //! recorded in the same run, in virtual time.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use serde_json::Value;
 use vmnoise_labs::bed::{Kernel, Lab, Suite};

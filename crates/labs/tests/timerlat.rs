@@ -1,6 +1,5 @@
 //! A known cause delays a periodic task: it is named with the right length, and a quiet
 //! control is not blamed.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod root {
     use std::time::Duration;

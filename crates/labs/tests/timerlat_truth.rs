@@ -1,6 +1,5 @@
 //! What `vmnoise timerlat` says beside the kernel's own tracer, beside cyclictest, and of
 //! delays whose cause and length are known: under virtual time, where a run repeats.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod virtual_time {
     use vmnoise_labs::oracle::{beside_cyclictest, beside_timerlat, causes};

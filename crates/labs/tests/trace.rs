@@ -1,6 +1,5 @@
 //! The trace of a polling thread: the same from a recording, in the kernel's formats,
 //! and a stop that says what made it.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod root {
     use std::io::{BufRead, BufReader};

@@ -1,99 +1,131 @@
 //! Nothing stays behind, however a run ends: neither in the kernel, nor in its settings,
 //! nor with those who started it.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod root {
+    use std::path::Path;
+    use std::thread::sleep;
     use std::time::{Duration, Instant};
 
     use rustix::process::Signal;
     use rustix::thread::sched_getaffinity;
     use vmnoise_labs::footprint::{Held, settings};
-    use vmnoise_labs::{Group, Run, schedstat, skipped};
+    use vmnoise_labs::{Group, Run, hold_first_thread, schedstat, skipped};
 
-    const CPU: u32 = 1;
     /// Whoever has not ended by then never will.
     const LONG_ENOUGH: Duration = Duration::from_secs(20);
+    /// Between two looks at what a run holds.
+    const LOOK: Duration = Duration::from_millis(100);
+    /// A run that has no other end. Longer than anything here takes.
+    const FOR_GOOD: &str = "600s";
+    /// What is held to this latency tells of it while it is held, in this file.
+    const LATENCY: &str = "/dev/cpu_dma_latency";
+    const LATENCY_OPTION: &str = "--dma-latency 0";
 
-    /// Runs, ends it as `end` says, and compares the machine before and after.
-    fn leaves_nothing(duration: &str, end: impl FnOnce(Run)) {
-        leaves_nothing_with(&[], duration, end);
+    /// Every command that measures, with the options that change something.
+    const COMMANDS: [&str; 4] = [
+        "osnoise -c 1 -P f:1",
+        "timerlat -c 1 -P f:1 --dma-latency 0",
+        "microvm -c 1 -P f:1",
+        "exits",
+    ];
+
+    /// How a run ends.
+    #[derive(Debug, Clone, Copy)]
+    enum End {
+        /// Its time is over.
+        Duration,
+        /// It is asked for its result.
+        Asked(Signal),
+        /// It is asked three times, and ends by the third as if nobody caught the signal.
+        InAHurry,
+        /// No line of the program runs any more.
+        Killed,
     }
 
-    fn leaves_nothing_with(options: &[&str], duration: &str, end: impl FnOnce(Run)) {
+    const ENDS: [End; 6] = [
+        End::Duration,
+        End::Asked(Signal::INT),
+        End::Asked(Signal::TERM),
+        End::Asked(Signal::HUP),
+        End::InAHurry,
+        End::Killed,
+    ];
+
+    /// Starts it; it is at work when this returns, with what it holds in the kernel.
+    fn start(line: &str, end: End) -> (Run, Held) {
+        let duration = match end {
+            End::Duration => "2s",
+            _ => FOR_GOOD,
+        };
+        let words: Vec<&str> = line.split(' ').chain(["-d", duration]).collect();
+        let run = Run::start(&words).unwrap();
+        let begin = Instant::now();
+        let mut before = Held::default();
+        loop {
+            let held = Held::by(run.pid()).unwrap();
+            // It attaches one program after the other.
+            if !held.links.is_empty() && held == before {
+                return (run, held);
+            }
+            assert!(begin.elapsed() < LONG_ENOUGH, "{line}: no probe");
+            before = held;
+            sleep(LOOK);
+        }
+    }
+
+    fn comes_to(run: Run, end: End) {
+        let pid = run.pid();
+        match end {
+            End::Duration => {}
+            End::Asked(signal) => run.signal(signal).unwrap(),
+            End::Killed => run.signal(Signal::KILL).unwrap(),
+            // Its first thread is held, so that it cannot come to an end that one signal asks for.
+            // Whoever is gone cannot be let go.
+            End::InAHurry => {
+                let let_go = hold_first_thread(pid, LONG_ENOUGH, || {
+                    let is_there = run.signal(Signal::INT).is_ok();
+                    !is_there || schedstat::state(pid, pid) == Some('Z')
+                });
+                assert!(let_go.is_err(), "three signals do not end it");
+            }
+        }
+        let (status, told, stderr) = run.output().unwrap();
+        let is_asked = matches!(end, End::Duration | End::Asked(_));
+        assert_eq!(status, is_asked.then_some(0), "{stderr}");
+        assert_eq!(!told.is_empty(), is_asked, "{told}");
+    }
+
+    /// Runs it, ends it, and compares the machine before, meanwhile and after.
+    fn leaves_nothing(line: &str, end: End, meanwhile: impl FnOnce()) {
         let before = settings();
         let mine_before = sched_getaffinity(None).unwrap();
-        let all = [&["-c", "1", "-P", "f:1", "-d", duration], options].concat();
-        let run = Run::osnoise(CPU, &all).unwrap();
+        let (run, held) = start(line, end);
         let pid = run.pid();
-        let held = Held::by(pid).unwrap();
-        assert!(!held.accounting && !held.links.is_empty(), "{held:?}");
+        assert!(!held.accounting, "{line}: {held:?}");
         let all = held.programs.len() + held.maps.len() + held.links.len();
-        assert_eq!(held.left().unwrap().len(), all, "{held:?}");
-        assert_eq!(settings(), before, "a run changes settings of the machine");
+        assert_eq!(held.left().unwrap().len(), all, "{line}: {held:?}");
+        let mut during = settings();
+        if line.contains(LATENCY_OPTION) {
+            assert_eq!(during.get(LATENCY), Some(&vec![0; 4]), "{line}");
+            during.insert(LATENCY.to_owned(), before[LATENCY].clone());
+        }
+        assert_eq!(during, before, "{line} changes settings of the machine");
+        meanwhile();
 
-        end(run);
+        comes_to(run, end);
         assert!(schedstat::threads(pid).is_err(), "a thread is left");
         assert_eq!(held.left_for_good().unwrap(), Vec::<String>::new());
-        assert_eq!(settings(), before);
+        assert_eq!(settings(), before, "{line}, {end:?}");
         assert_eq!(sched_getaffinity(None).unwrap(), mine_before);
     }
 
-    fn ends_well(run: Run) {
-        let (status, _, stderr) = run.output().unwrap();
-        assert_eq!(status, Some(0), "{stderr}");
-    }
-
-    #[test]
-    fn at_the_end_of_its_duration() {
-        leaves_nothing("5s", ends_well);
-    }
-
-    /// Every other command that measures, with the options that change something.
     #[test]
     fn by_any_command() {
-        let before = settings();
-        for arguments in [
-            "timerlat -c 1 -P f:1 --dma-latency 0 -d 60s",
-            "microvm -c 1 -d 60s",
-            "exits -d 60s",
-        ] {
-            for signal in [Signal::HUP, Signal::TERM, Signal::KILL] {
-                let words: Vec<&str> = arguments.split(' ').collect();
-                let run = Run::start(&words).unwrap();
-                let begin = Instant::now();
-                let held = loop {
-                    let held = Held::by(run.pid()).unwrap();
-                    if !held.links.is_empty() {
-                        break held;
-                    }
-                    assert!(begin.elapsed() < LONG_ENOUGH, "{arguments}: no probe");
-                };
-                let pid = run.pid();
-                run.signal(signal).unwrap();
-                let (status, _, stderr) = run.output().unwrap();
-                let well = (signal != Signal::KILL).then_some(0);
-                assert_eq!(status, well, "{arguments}, {signal:?}: {stderr}");
-                assert!(schedstat::threads(pid).is_err(), "a thread is left");
-                assert_eq!(held.left_for_good().unwrap(), Vec::<String>::new());
-                assert_eq!(settings(), before, "{arguments}, {signal:?}");
+        for line in COMMANDS {
+            for end in ENDS {
+                leaves_nothing(line, end, || {});
             }
         }
-    }
-
-    #[test]
-    fn by_signals_that_ask_for_the_result() {
-        for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-            leaves_nothing("60s", |run| {
-                run.signal(signal).unwrap();
-                ends_well(run);
-            });
-        }
-    }
-
-    /// No line of the program runs any more: what holds here holds for a panic too.
-    #[test]
-    fn by_sigkill() {
-        leaves_nothing("60s", drop);
     }
 
     /// Where a group takes single threads, only they are in it, and where it takes none,
@@ -109,31 +141,40 @@ mod root {
             if threaded {
                 group.thread().unwrap();
             }
-            leaves_nothing_with(&["-C=lab-undone"], "60s", |run| {
-                assert_ne!(group.members().unwrap(), "");
-                run.signal(Signal::INT).unwrap();
-                ends_well(run);
-            });
-            assert_eq!(group.members().unwrap(), "");
-            leaves_nothing_with(&["-C=lab-undone"], "60s", drop);
-            assert_eq!(group.members().unwrap(), "");
-            assert_eq!(mine(), mine_before);
+            for command in [
+                "osnoise -c 1 -P f:1",
+                "timerlat -c 1 -P f:1 --dma-latency off",
+            ] {
+                for end in [End::Asked(Signal::INT), End::Killed] {
+                    leaves_nothing(&format!("{command} -C=lab-undone"), end, || {
+                        assert_ne!(group.members().unwrap(), "");
+                    });
+                    assert_eq!(group.members().unwrap(), "");
+                    assert_eq!(mine(), mine_before);
+                }
+            }
         }
     }
 
-    /// Asked three times, it ends as if nobody caught the signal.
+    /// The one setting that is written: another process writes it back, after the run.
     #[test]
-    fn by_a_user_in_a_hurry() {
-        leaves_nothing("60s", |run| {
+    fn with_idle_states_that_were_switched_off() {
+        if !Path::new("/sys/devices/system/cpu/cpu1/cpuidle/state0").exists() {
+            return skipped("CPU 1 has no idle states in /sys (in a guest the host has them)");
+        }
+        for end in ENDS {
+            let before = settings();
+            let (run, _) = start(
+                "timerlat -c 1 --dma-latency off --deepest-idle-state -1",
+                end,
+            );
+            assert_ne!(settings(), before, "no state is off");
+            comes_to(run, end);
             let begin = Instant::now();
-            while run.signal(Signal::INT).is_ok() && begin.elapsed() < LONG_ENOUGH {
-                std::thread::sleep(Duration::from_millis(1));
-                if schedstat::state(run.pid(), run.pid()) == Some('Z') {
-                    break;
-                }
+            while settings() != before {
+                assert!(begin.elapsed() < LONG_ENOUGH, "{end:?}: a state is off");
+                sleep(LOOK);
             }
-            let (status, ..) = run.output().unwrap();
-            assert!(matches!(status, None | Some(0)), "{status:?}");
-        });
+        }
     }
 }

@@ -1,8 +1,5 @@
 //! Several VMs, each of which something is done to, in one run of `vmnoise exits` on a
 //! stock kernel's own kvm_amd: held against what KVM and the scheduler count of them.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-mod exits_judge;
 
 mod lab {
     use std::time::Duration;
@@ -10,7 +7,7 @@ mod lab {
     use vmnoise_labs::bed::{Kernel, Lab};
     use vmnoise_labs::judge::assert_stopped;
 
-    use super::exits_judge::*;
+    use crate::exits_judge::*;
 
     const EXERCISE: &str = "vmnoise microvm -d 5m --exercise";
 
@@ -101,7 +98,7 @@ mod lab {
 mod lab_full {
     use vmnoise_labs::bed::{Kernel, Lab};
 
-    use super::exits_judge::*;
+    use crate::exits_judge::*;
 
     /// Each makes exits of another kind, in one or two vCPUs.
     const EXERCISES: [&str; 4] = ["io -c 1", "cpuid -c 0,1", "hlt -c 0", "mmio -c 1"];

@@ -1,5 +1,4 @@
 //! vmnoise by somebody who is not root, with the capabilities that docs/security.md names.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod root {
     use std::fs;

@@ -1,6 +1,5 @@
 //! The built binary in a guest of Xen: it knows what it is in, its steal is what Xen itself
 //! has in its books, and a Dom0 that sleeps is not blamed.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use serde_json::Value;
 use vmnoise_labs::bed::XenLab;

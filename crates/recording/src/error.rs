@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use arrow_schema::ArrowError;
+use vmnoise_events::Line;
 
 use crate::definitions::Undefined;
 use crate::messages::Fault;
@@ -13,7 +14,7 @@ use crate::messages::Fault;
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The file could not be created.
-    #[error("cannot create the recording {path}: {error}; name a file in a folder you may write to", path = .path.display())]
+    #[error("cannot create the recording {path}: {error}; name a file in a folder you may write to", path = Line::from(.path.as_path()))]
     Create {
         /// The path asked for.
         path: PathBuf,
@@ -59,7 +60,7 @@ impl From<Undefined> for WriteError {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file could not be opened.
-    #[error("cannot open the recording {path}: {error}; check the name and its permissions", path = .path.display())]
+    #[error("cannot open the recording {path}: {error}; check the name and its permissions", path = Line::from(.path.as_path()))]
     Open {
         /// The path asked for.
         path: PathBuf,

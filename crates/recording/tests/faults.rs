@@ -1,15 +1,13 @@
 //! Files that are cut, damaged, foreign or newer: one clear line, no panic, and
 //! everything before the fault.
 
-mod common;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::common::{facts, one_of_each, record, replay};
 use arrow_array::{Int32Array, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field, Schema};
-use common::{facts, one_of_each, record, replay};
 use vmnoise_recording::{Ending, FORMAT_VERSION, ReadError};
 
 const EVENTS_PER_BATCH: usize = 4;

@@ -1,10 +1,7 @@
 //! Files that claim more than any machine has, or stand for more memory than their bytes: refused
 //! before the memory is asked for.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
-mod common;
-
-use common::{facts, one_of_each, record, replay};
+use crate::common::{facts, one_of_each, record, replay};
 use flatbuffers::FlatBufferBuilder;
 use vmnoise_events::*;
 use vmnoise_recording::{Ending, ReadError, Writer};

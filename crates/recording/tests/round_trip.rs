@@ -1,11 +1,9 @@
 //! What was pushed comes back: every event, every value, the facts, the ending.
 
-mod common;
-
 use std::ops::ControlFlow;
 
-use common::any::any_stream;
-use common::{facts, one_of_each, record, replay};
+use crate::any::any_stream;
+use crate::common::{facts, one_of_each, record, replay};
 use proptest::prelude::*;
 use vmnoise_events::{
     Activity, ActivityKind, Event, Source, SourceId, VcpuClock, VcpuId, VcpuInterval,

@@ -1,8 +1,6 @@
 //! Whether a recording that was changed and sealed anew gets past the checksums.
 
-mod common;
-
-use common::{one_of_each, record, replay};
+use crate::common::{one_of_each, record, replay};
 use vmnoise_recording::seal;
 
 #[test]

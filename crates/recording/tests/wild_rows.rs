@@ -1,9 +1,8 @@
 //! Batches with a valid checksum whose rows no writer of ours would write.
 
-mod common;
-
 use std::sync::Arc;
 
+use crate::common::{facts, one_of_each, record, replay};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt8Type, UInt32Type, UInt64Type};
 use arrow_array::{
@@ -13,7 +12,6 @@ use arrow_array::{
 use arrow_data::ArrayData;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
-use common::{facts, one_of_each, record, replay};
 use proptest::prelude::*;
 use vmnoise_recording::ReadError;
 

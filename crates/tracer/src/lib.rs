@@ -34,7 +34,7 @@ pub use decode::Decoder;
 pub use error::{LoadError, TraceError};
 pub use exits::{ClockLook, ExitDecoder, ExitTracer, ReasonSource, Streaming};
 pub use interference_counter::InterferenceCounter;
-pub use observed::Stay;
+pub use observed::{Observer, Stay};
 pub use probes::Scope;
 pub use smi::SmiCounts;
 pub use steal_reader::StealReader;

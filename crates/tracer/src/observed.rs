@@ -1,16 +1,20 @@
 //! An observed thread: where it is, and for how long it could have used a CPU.
 
-use crate::{Tracer, host::Host};
+use std::{rc::Rc, sync::Arc};
+
+use libbpf_rs::Object;
+
+use crate::{host::Host, mapped::MappedCpus, steal::StealClock};
 
 /// An interrupt that has lasted longer has lost its end.
 const LOST_END_NS: u64 = 1_000_000_000;
 /// How often a thread that moves while it is looked for is looked for again.
 const ATTEMPTS: usize = 10;
 
-/// An observed thread on one CPU, since [`Tracer::attach`].
+/// An observed thread on one CPU, since [`crate::Tracer::attach`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stay {
-    /// Up to here [`Tracer::drain`] tells all there is to tell: now, or the begin of what
+    /// Up to here [`crate::Tracer::drain`] tells all there is to tell: now, or the begin of what
     /// keeps the thread off the CPU right now. CLOCK_MONOTONIC in ns.
     pub settled_mono_ns: u64,
     /// How long the thread ran or waited on this CPU up to then, in ns.
@@ -20,10 +24,20 @@ pub struct Stay {
     pub steal_ns: Option<u64>,
 }
 
-impl Tracer {
+/// Looks at observed threads. The memory that it reads stays after the [`crate::Tracer`]
+/// is gone; nothing changes in it any more then.
+#[derive(Debug)]
+pub struct Observer {
+    pub(crate) object: Rc<Object>,
+    pub(crate) cpus: Arc<MappedCpus>,
+    pub(crate) steal: StealClock,
+    pub(crate) steal_sampled: bool,
+}
+
+impl Observer {
     /// Finds out where a watched thread is: one that runs without ever being switched
-    /// out shows in no event. Call it once, after [`Tracer::attach`], which tells of
-    /// every move from there on. `now_mono_ns` reads CLOCK_MONOTONIC.
+    /// out shows in no event. Call it once, after [`crate::Tracer::attach`], which
+    /// reports every move from there on. `now_mono_ns` reads CLOCK_MONOTONIC.
     ///
     /// # Errors
     /// If the thread is gone.
@@ -35,7 +49,7 @@ impl Tracer {
                 return Ok(());
             }
             let since_ns = now_mono_ns();
-            let steal_ns = self.outer_steal_ns(place.cpu).unwrap_or(0);
+            let steal_ns = self.steal_ns(place.cpu).unwrap_or(0);
             self.cpus.set_here(place.cpu, since_ns, steal_ns);
             // It may have gone before there was anything to take back.
             if host.place(tid)? == place {
@@ -69,9 +83,13 @@ impl Tracer {
             stay.settled_mono_ns = stay.settled_mono_ns.min(waits_since_ns);
         }
         stay.runnable_ns += stay.settled_mono_ns.saturating_sub(found.here_since_ns);
-        if let (Some(steal_ns), Some(now_ns)) = (&mut stay.steal_ns, self.outer_steal_ns(cpu)) {
+        if let (Some(steal_ns), Some(now_ns)) = (&mut stay.steal_ns, self.steal_ns(cpu)) {
             *steal_ns += now_ns.saturating_sub(found.here_since_steal_ns);
         }
         Some(stay)
+    }
+
+    fn steal_ns(&self, cpu: u32) -> Option<u64> {
+        self.steal.read_ns(&self.object, cpu)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     os::fd::{AsFd, OwnedFd},
+    rc::Rc,
     sync::Arc,
 };
 
@@ -18,6 +19,7 @@ use crate::{
     interference_counter::InterferenceCounter,
     mapped::{MappedCounts, MappedCpus},
     object,
+    observed::Observer,
     probes::{Kernel, Scope},
     records::Records,
     steal::{StealClock, Variable},
@@ -35,14 +37,14 @@ pub struct Tracer {
     // Dropped first: nothing runs any more while the rest goes.
     links: Vec<Link>,
     records: Records<Decoder>,
-    object: Object,
-    pub(crate) cpus: Arc<MappedCpus>,
+    object: Rc<Object>,
+    cpus: Arc<MappedCpus>,
     counts: MappedCounts,
     measured: Vec<u32>,
     scope: Scope,
     watched: Watched,
     steal: StealClock,
-    pub(crate) steal_sampled: bool,
+    steal_sampled: bool,
 }
 
 impl Tracer {
@@ -98,7 +100,7 @@ impl Tracer {
         Ok(Tracer {
             links: Vec::new(),
             records,
-            object,
+            object: Rc::new(object),
             cpus: Arc::new(states),
             counts,
             measured: cpus.to_vec(),
@@ -277,6 +279,16 @@ impl Tracer {
             return None;
         }
         TimerSteps::new(Arc::clone(&self.cpus), cpu)
+    }
+
+    /// What looks at observed threads ([`Scope::Observed`]) once the programs are attached.
+    pub fn observer(&self) -> Observer {
+        Observer {
+            object: Rc::clone(&self.object),
+            cpus: Arc::clone(&self.cpus),
+            steal: self.steal,
+            steal_sampled: self.steal_sampled,
+        }
     }
 
     /// This machine's own steal clock of a CPU in ns since boot, by the best source

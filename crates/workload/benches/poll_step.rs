@@ -2,7 +2,7 @@
 //! rdtsc loop on the host, on the same CPU. It asserts nothing.
 //!
 //! Some TSCs advance in coarse steps (24 or 25 cycles, every 10 ns, on one EPYC):
-//! there the median tells nothing finer, and the mean of the lower 99 % does.
+//! there the median shows nothing finer, and the mean of the lower 99 % does.
 //!
 //! `cargo bench -p vmnoise-workload --bench poll_step [-- CPU]`
 

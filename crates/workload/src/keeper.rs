@@ -1,12 +1,12 @@
-//! Somebody who puts settings of the machine back when this process is gone, however it went.
+//! A helper process that puts settings of the machine back when this one is gone, however it ended.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// Reads until its other end is closed, which the kernel does for a process that is killed,
-/// too; then writes 0 to each file. What ends a terminal's programs does not end it.
+/// Reads until the other end of its pipe is closed, which the kernel does for a process that is
+/// killed, too; then writes 0 to each file. Signals that end a terminal's programs do not end it.
 const SCRIPT: &str = "trap '' HUP INT TERM QUIT; cat >/dev/null; \
                       for file; do echo 0 >\"$file\" 2>/dev/null; done";
 

@@ -1,7 +1,7 @@
 //! How long measuring threads may go on without being asked to.
 //!
-//! A thread that polls with a real-time policy ends only because another thread tells it to.
-//! If that one hangs (its terminal takes nothing, its disk is gone, a debugger holds it), a
+//! A thread that polls with a real-time policy ends only because another thread asks it to.
+//! If the other one hangs (its terminal takes nothing, its disk is gone, a debugger holds it), a
 //! CPU would be lost for good. So threads work on a lease that whoever drains them renews, and
 //! sleep while it has run out.
 

@@ -1,11 +1,12 @@
-//! The memory that one who polls and his host share: what the host ordered, what
-//! the one who polls publishes, and the ring of gaps between them. He is a guest,
-//! or a thread of this process that behaves as one.
+//! The memory that a measuring thread or a guest shares with the host: what the host
+//! sets, what is published, and the ring of records between them.
 //!
-//! Each side owns whole cache lines, so that nobody's store takes a line away
-//! from the other while the guest polls. Every field has one writer.
+//! Each side owns whole cache lines, so that no store of the host takes a line away
+//! from whoever polls, nor the other way round. Every field has one writer.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use vmnoise_events::{Gap, Tally};
 
 /// Records in one ring: at the shortest sensible threshold (1 µs) a drain may be
 /// 30 ms late before anything is dropped. A power of two.
@@ -17,7 +18,10 @@ pub const RING_BYTES: usize = RING_RECORDS * size_of::<Record>();
 /// are cold. Longer than this, and something took the CPU meanwhile.
 const MIN_BLIND_LIMIT_TSC: u64 = 10_000;
 
-/// One gap as the guest wrote it, on the guest's clock. One cache line.
+/// How often blind time and span are read again until they belong together.
+const RUNTIME_TRIES: usize = 100;
+
+/// One gap as the guest or the polling thread wrote it, on its own clock. One cache line.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Record {
@@ -29,24 +33,25 @@ pub struct Record {
     pub version_moves: AtomicU64,
     pub light_exits: AtomicU64,
     pub heavy_exits: AtomicU64,
-    /// Interferences that began in it; only a polling thread can tell.
+    /// Interferences that began in the gap; only a polling thread counts them.
     pub interference: AtomicU64,
     unused: AtomicU64,
 }
 
-/// Written by the host before the guest runs; of these only the deadline may
-/// change later, and only downwards.
+/// Written by the host before the guest or the thread runs; only the deadline may
+/// change later.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub struct Orders {
+pub struct Control {
     pub command: AtomicU32,
     /// Which exit `Command::Exercise` makes.
     pub exercise: AtomicU32,
-    /// The guest ends at the first reading at or after this, on its own clock.
+    /// Measuring ends at the first reading at or after this, on the clock of the guest or
+    /// the thread.
     pub deadline_tsc: AtomicU64,
     /// Shortest gap that is recorded.
     pub threshold_tsc: AtomicU64,
-    /// Writing a record may take this long; longer, and it was itself disturbed.
+    /// Writing a record may take this long. Where it takes longer, it was itself disturbed.
     pub blind_limit_tsc: AtomicU64,
     /// Guest address of this CPU's slot of exit counts.
     pub exit_counts: AtomicU64,
@@ -54,23 +59,23 @@ pub struct Orders {
     pub unbacked: AtomicU64,
 }
 
-/// Written by the guest at every step, read by the host now and then.
+/// Written by the guest or the thread at every step, read by the host now and then.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub struct Pulse {
+pub struct Heartbeat {
     pub last_tsc: AtomicU64,
 }
 
-/// Written by the guest at start and at each gap.
+/// Written by the guest or the thread at the start and at each gap.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
-pub struct Books {
+pub struct Counters {
     pub first_tsc: AtomicU64,
     /// Records ever written.
     pub head: AtomicU64,
-    /// Gaps that found the ring full.
+    /// Records that found the ring full.
     pub dropped: AtomicU64,
-    /// Time spent writing records.
+    /// Time in which nothing was measured: spent on writing records, or in a pause.
     pub blind_tsc: AtomicU64,
     /// How often the clock was behind its last reading.
     pub steps_back: AtomicU64,
@@ -91,9 +96,9 @@ pub struct Drained {
     pub tail: AtomicU64,
 }
 
-/// Written by the hypervisor, or by a polling thread from what it was told:
-/// `struct kvm_steal_time` of the kernel's
-/// Documentation/virt/kvm/x86/msr.rst. The version is odd during an update.
+/// `struct kvm_steal_time` of the kernel's Documentation/virt/kvm/x86/msr.rst, written by the
+/// hypervisor, or by a polling thread after each reading of its own steal clock. The
+/// version is odd during an update.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct StealPage {
@@ -102,13 +107,13 @@ pub struct StealPage {
     rest: [u32; 13],
 }
 
-/// One guest's page. All zeros is its state before the first order.
+/// The page of one guest or one thread. All zeros is its state before the first command.
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
 pub struct Mailbox {
-    pub orders: Orders,
-    pub pulse: Pulse,
-    pub books: Books,
+    pub control: Control,
+    pub heartbeat: Heartbeat,
+    pub counters: Counters,
     pub drained: Drained,
     pub steal: StealPage,
     /// Where a record goes that found the ring full.
@@ -117,16 +122,13 @@ pub struct Mailbox {
     pub no_exit_counts: [u64; 16],
 }
 
-/// One gap as drained, on the guest's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Felt {
-    pub start_tsc: u64,
-    pub end_tsc: u64,
-    pub steal_ns: u64,
-    pub reloads: u32,
-    pub light_exits: u32,
-    pub heavy_exits: u32,
-    pub interference: u32,
+/// What a guest or a thread can read beside its clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known {
+    pub steal_clock: bool,
+    /// The steal clock also counts how often the vCPU came back.
+    pub reloads: bool,
+    pub interference: bool,
 }
 
 /// What the steal clock did since its reading before.
@@ -144,7 +146,7 @@ pub fn add(counter: &AtomicU64, more: u64) {
 }
 
 impl Record {
-    /// The bare memory, for what is not a gap.
+    /// The record's memory, where the guest wrote something else than a gap.
     pub fn words(&self) -> [u64; 8] {
         [
             &self.start_tsc,
@@ -159,10 +161,12 @@ impl Record {
         .map(|word| word.load(Ordering::Relaxed))
     }
 
-    fn felt(&self) -> Felt {
+    /// The gap of this CPU, on the clock of whoever recorded it.
+    pub fn gap(&self, cpu: u32, known: Known) -> Gap {
         let read = |field: &AtomicU64| field.load(Ordering::Relaxed);
         let count = |field| u32::try_from(read(field)).unwrap_or(u32::MAX);
-        Felt {
+        Gap {
+            cpu,
             start_tsc: read(&self.start_tsc),
             end_tsc: read(&self.end_tsc),
             steal_ns: read(&self.steal_ns),
@@ -170,31 +174,52 @@ impl Record {
             reloads: count(&self.version_moves) / 2,
             light_exits: count(&self.light_exits),
             heavy_exits: count(&self.heavy_exits),
-            interference: count(&self.interference),
+            interference: known.interference.then(|| count(&self.interference)),
         }
     }
 }
 
 impl Mailbox {
-    /// Says from which length on the guest records a gap. For before the start.
+    /// Sets from which length on a gap is recorded. Call it before the start.
     pub fn set_threshold(&self, threshold_tsc: u64) {
         let blind_limit_tsc = threshold_tsc.max(MIN_BLIND_LIMIT_TSC);
-        self.orders
+        self.control
             .threshold_tsc
             .store(threshold_tsc, Ordering::Relaxed);
-        self.orders
+        self.control
             .blind_limit_tsc
             .store(blind_limit_tsc, Ordering::Relaxed);
     }
 
-    /// Says when the guest ends, on its own clock; a running guest obeys at its
-    /// next reading.
+    /// Sets when measuring ends, on the clock of the guest or the thread, which obeys at
+    /// its next reading.
     pub fn set_deadline(&self, guest_tsc: u64) {
-        self.orders.deadline_tsc.store(guest_tsc, Ordering::Release);
+        self.control
+            .deadline_tsc
+            .store(guest_tsc, Ordering::Release);
     }
 
-    /// Puts one gap into `ring`, or counts it where there is no room: what the guest
-    /// program does by itself, for a polling thread.
+    /// Notes that a thread begins to measure. The guest program does this by itself.
+    pub fn start(&self, now_tsc: u64) {
+        self.alive(now_tsc);
+        self.counters.first_tsc.store(now_tsc, Ordering::Release);
+    }
+
+    /// Notes that a thread still measures.
+    #[inline(always)]
+    pub fn alive(&self, now_tsc: u64) {
+        self.heartbeat.last_tsc.store(now_tsc, Ordering::Release);
+    }
+
+    /// Notes that a thread measures again: the time since it last did is blind time.
+    pub fn go_on(&self, now_tsc: u64) {
+        let last_tsc = self.heartbeat.last_tsc.load(Ordering::Relaxed);
+        add(&self.counters.blind_tsc, now_tsc.saturating_sub(last_tsc));
+        self.alive(now_tsc);
+    }
+
+    /// Puts one gap of a polling thread into `ring`, or counts it where there is no room.
+    /// The guest program does the same by itself.
     pub fn record(
         &self,
         ring: &[Record],
@@ -202,53 +227,98 @@ impl Mailbox {
         stolen: Stolen,
         interference: u64,
     ) {
-        let books = &self.books;
-        let head = books.head.load(Ordering::Relaxed);
-        if head.wrapping_sub(self.drained.tail.load(Ordering::Acquire)) >= RING_RECORDS as u64 {
-            add(&books.dropped, 1);
+        self.push(ring, |slot| {
+            slot.start_tsc.store(start_tsc, Ordering::Relaxed);
+            slot.end_tsc.store(end_tsc, Ordering::Relaxed);
+            slot.steal_ns.store(stolen.steal_ns, Ordering::Relaxed);
+            slot.version_moves
+                .store(u64::from(stolen.version_moves), Ordering::Relaxed);
+            slot.interference.store(interference, Ordering::Relaxed);
+        });
+    }
+
+    /// Fills the next slot of `ring`, or counts the record as dropped where there is no
+    /// room. The ring's length is a power of two.
+    pub fn push<R>(&self, ring: &[R], fill: impl FnOnce(&R)) {
+        let counters = &self.counters;
+        let head = counters.head.load(Ordering::Relaxed);
+        if head.wrapping_sub(self.drained.tail.load(Ordering::Acquire)) >= ring.len() as u64 {
+            add(&counters.dropped, 1);
             return;
         }
-        let slot = &ring[head as usize % RING_RECORDS];
-        slot.start_tsc.store(start_tsc, Ordering::Relaxed);
-        slot.end_tsc.store(end_tsc, Ordering::Relaxed);
-        slot.steal_ns.store(stolen.steal_ns, Ordering::Relaxed);
-        slot.version_moves
-            .store(u64::from(stolen.version_moves), Ordering::Relaxed);
-        slot.interference.store(interference, Ordering::Relaxed);
-        books.head.store(head.wrapping_add(1), Ordering::Release);
+        fill(&ring[head as usize & (ring.len() - 1)]);
+        counters.head.store(head.wrapping_add(1), Ordering::Release);
     }
 
     /// Takes every record out of `ring`, oldest first.
-    pub fn drain(&self, ring: &[Record], mut sink: impl FnMut(&Felt)) {
-        let head = self.books.head.load(Ordering::Acquire);
+    pub fn drain<R>(&self, ring: &[R], mut sink: impl FnMut(&R)) {
+        let head = self.counters.head.load(Ordering::Acquire);
         let mut tail = self.drained.tail.load(Ordering::Relaxed);
         while tail != head {
-            sink(&ring[tail as usize % RING_RECORDS].felt());
+            sink(&ring[tail as usize & (ring.len() - 1)]);
             tail = tail.wrapping_add(1);
             // Released one by one: room for the guest while the rest is read.
             self.drained.tail.store(tail, Ordering::Release);
         }
     }
 
-    /// First and latest reading of the guest's clock, once it has started.
-    pub fn span_tsc(&self) -> Option<(u64, u64)> {
-        // The guest stores the latest reading before the first one.
-        let first = self.books.first_tsc.load(Ordering::Acquire);
-        (first != 0).then(|| (first, self.pulse.last_tsc.load(Ordering::Acquire)))
+    /// One counter of the thread or the guest.
+    pub fn count(&self, of: impl FnOnce(&Counters) -> &AtomicU64) -> u64 {
+        of(&self.counters).load(Ordering::Acquire)
     }
 
-    /// Advance of the steal clock and number of reloads since the guest started.
+    /// What was counted on this CPU so far, on the clock of whoever counted.
+    pub fn tally(&self, cpu: u32, known: Known) -> Tally {
+        let stolen = known.steal_clock.then(|| self.stolen());
+        let (blind_tsc, span_tsc) = self.runtime();
+        let (first_tsc, last_tsc) = span_tsc.unwrap_or_default();
+        Tally {
+            cpu,
+            first_tsc,
+            last_tsc,
+            blind_tsc: Some(blind_tsc),
+            steal_clock_ns: stolen.map(|(ns, _)| ns),
+            reloads: stolen.map(|(_, reloads)| reloads).filter(|_| known.reloads),
+            ..Tally::default()
+        }
+    }
+
+    /// Blind time and span that belong together: a whole pause lies between two
+    /// readings that do not. Where blind time never stands still, because every step is
+    /// a gap, the last try is off by the writing of one record.
+    fn runtime(&self) -> (u64, Option<(u64, u64)>) {
+        let mut blind_tsc = self.count(|counters| &counters.blind_tsc);
+        let mut span_tsc = None;
+        for _ in 0..RUNTIME_TRIES {
+            span_tsc = self.span_tsc();
+            let before_tsc = blind_tsc;
+            blind_tsc = self.count(|counters| &counters.blind_tsc);
+            if blind_tsc == before_tsc {
+                break;
+            }
+        }
+        (blind_tsc, span_tsc)
+    }
+
+    /// First and latest reading of the clock, once there is one.
+    fn span_tsc(&self) -> Option<(u64, u64)> {
+        // The first one is stored after the latest one.
+        let first = self.counters.first_tsc.load(Ordering::Acquire);
+        (first != 0).then(|| (first, self.heartbeat.last_tsc.load(Ordering::Acquire)))
+    }
+
+    /// Advance of the steal clock and number of reloads since the start.
     ///
     /// The host needs no version protocol: it wants no two fields of one update,
     /// and an aligned u64 is never torn.
-    pub fn stolen(&self) -> (u64, u64) {
+    fn stolen(&self) -> (u64, u64) {
         if self.span_tsc().is_none() {
             return (0, 0);
         }
         let steal_ns = self.steal.steal_ns.load(Ordering::Relaxed);
         let version = self.steal.version.load(Ordering::Relaxed);
-        let moves = version.wrapping_sub(self.books.first_version.load(Ordering::Relaxed));
-        let first_ns = self.books.first_steal_ns.load(Ordering::Relaxed);
+        let moves = version.wrapping_sub(self.counters.first_version.load(Ordering::Relaxed));
+        let first_ns = self.counters.first_steal_ns.load(Ordering::Relaxed);
         (steal_ns.saturating_sub(first_ns), u64::from(moves / 2))
     }
 }
@@ -271,7 +341,9 @@ mod tests {
 
     fn drained(mailbox: &Mailbox, ring: &[Record]) -> Vec<u64> {
         let mut starts = Vec::new();
-        mailbox.drain(ring, |felt| starts.push(felt.start_tsc));
+        mailbox.drain(ring, |record| {
+            starts.push(record.gap(0, Known::default()).start_tsc)
+        });
         starts
     }
 
@@ -287,7 +359,7 @@ mod tests {
             next += burst;
             assert_eq!(drained(&mailbox, &ring), expected);
         }
-        assert_eq!(mailbox.books.dropped.load(Ordering::Relaxed), 0);
+        assert_eq!(mailbox.counters.dropped.load(Ordering::Relaxed), 0);
     }
 
     #[test]
@@ -296,7 +368,7 @@ mod tests {
         for start in 0..RING_RECORDS as u64 + 7 {
             record(&mailbox, &ring, start);
         }
-        assert_eq!(mailbox.books.dropped.load(Ordering::Relaxed), 7);
+        assert_eq!(mailbox.counters.dropped.load(Ordering::Relaxed), 7);
         let kept = drained(&mailbox, &ring);
         assert_eq!(kept, (0..RING_RECORDS as u64).collect::<Vec<_>>());
         record(&mailbox, &ring, 99);
@@ -311,12 +383,16 @@ mod tests {
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| (0..GAPS).for_each(|start| record(&mailbox, &ring, start)));
             while !writer.is_finished() {
-                mailbox.drain(&ring, |felt| starts.push(felt.start_tsc));
+                mailbox.drain(&ring, |record| {
+                    starts.push(record.gap(0, Known::default()).start_tsc)
+                });
             }
         });
-        mailbox.drain(&ring, |felt| starts.push(felt.start_tsc));
+        mailbox.drain(&ring, |record| {
+            starts.push(record.gap(0, Known::default()).start_tsc)
+        });
         assert!(starts.is_sorted_by(|a, b| a < b));
-        let dropped = mailbox.books.dropped.load(Ordering::Relaxed);
+        let dropped = mailbox.counters.dropped.load(Ordering::Relaxed);
         assert_eq!(starts.len() as u64 + dropped, GAPS);
     }
 
@@ -325,11 +401,16 @@ mod tests {
         let (mailbox, ring) = (Mailbox::default(), ring());
         ring[0].light_exits.store(u64::MAX, Ordering::Relaxed);
         record(&mailbox, &ring, 10);
-        let mut felt = None;
-        mailbox.drain(&ring, |gap| felt = Some(*gap));
-        let felt = felt.unwrap();
-        assert_eq!((felt.steal_ns, felt.reloads, felt.interference), (7, 2, 3));
-        assert_eq!((felt.light_exits, felt.heavy_exits), (u32::MAX, 0));
+        let known = Known {
+            interference: true,
+            ..Known::default()
+        };
+        let mut gap = None;
+        mailbox.drain(&ring, |record| gap = Some(record.gap(3, known)));
+        let gap = gap.unwrap();
+        assert_eq!((gap.cpu, gap.steal_ns, gap.reloads), (3, 7, 2));
+        assert_eq!(gap.interference, Some(3));
+        assert_eq!((gap.light_exits, gap.heavy_exits), (u32::MAX, 0));
     }
 
     #[test]
@@ -338,12 +419,30 @@ mod tests {
         mailbox.steal.steal_ns.store(1_500, Ordering::Relaxed);
         mailbox.steal.version.store(2, Ordering::Relaxed);
         assert_eq!(mailbox.stolen(), (0, 0), "nothing before the guest started");
-        mailbox.books.first_steal_ns.store(1_000, Ordering::Relaxed);
         mailbox
-            .books
+            .counters
+            .first_steal_ns
+            .store(1_000, Ordering::Relaxed);
+        mailbox
+            .counters
             .first_version
             .store(u32::MAX - 3, Ordering::Relaxed);
-        mailbox.books.first_tsc.store(1, Ordering::Relaxed);
+        mailbox.counters.first_tsc.store(1, Ordering::Relaxed);
         assert_eq!(mailbox.stolen(), (500, 3));
+    }
+
+    #[test]
+    fn what_passes_before_going_on_is_blind_time() {
+        let mailbox = Mailbox::default();
+        let tally = || {
+            let tally = mailbox.tally(3, Known::default());
+            (tally.first_tsc, tally.last_tsc, tally.blind_tsc)
+        };
+        assert_eq!(tally(), (0, 0, Some(0)));
+        mailbox.start(100);
+        mailbox.alive(150);
+        mailbox.go_on(450);
+        mailbox.alive(460);
+        assert_eq!(tally(), (100, 460, Some(300)));
     }
 }

@@ -86,6 +86,20 @@ pub fn set_policy(policy: Policy) -> Result<(), Error> {
     Ok(())
 }
 
+/// Does this on a thread of its own that is pinned to a CPU, and waits for it.
+pub(crate) fn on<T: Send, E: From<Error> + Send>(
+    cpu: u32,
+    work: impl FnOnce() -> Result<T, E> + Send,
+) -> Result<T, E> {
+    std::thread::scope(|scope| {
+        let pinned = scope.spawn(|| {
+            pin(&[cpu])?;
+            work()
+        });
+        pinned.join().unwrap_or(Err(Error::Gone(cpu).into()))
+    })
+}
+
 /// The kernel's id of the calling thread.
 pub fn tid() -> u32 {
     gettid().as_raw_nonzero().get().unsigned_abs()

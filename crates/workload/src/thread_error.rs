@@ -11,6 +11,9 @@ const LIMIT: &str = "sched_rt_runtime_us of sched_rt_period_us (/proc/sys/kernel
 /// Why a measuring thread does not run, or not as asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
+    /// No CPU was named.
+    #[error("no CPU to measure: name at least one")]
+    NoCpu,
     /// The kernel refused the affinity (EINVAL: no such CPU online and allowed).
     #[error(
         "cannot pin a thread to CPU {first_cpu}: {}; name CPUs that are online and in this process's cpuset (`taskset -cp $$` lists them)",

@@ -48,7 +48,7 @@ pub fn calibrate_hz(dur: Duration) -> u64 {
 }
 
 /// Median cycles of one `rdtsc` in a bare loop. Where a hypervisor emulates the counter every
-/// gap is felt that much too late.
+/// gap is noticed that much too late.
 pub fn rdtsc_cycles() -> u64 {
     let mut deltas = [0u64; 1001];
     let mut last = now();

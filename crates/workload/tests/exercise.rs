@@ -1,6 +1,5 @@
 //! Exits on purpose, on the KVM of this machine: their number is what KVM counted,
 //! and who answers them is as expected.
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 mod kvm {
     use std::time::{Duration, Instant};
@@ -33,7 +32,7 @@ mod kvm {
 
     /// What KVM counted, without the host's interrupts.
     fn own_exits(row: &Exercised) -> u64 {
-        let count = |it: Option<u64>| it.expect("KVM tells its counts since Linux 5.14");
+        let count = |it: Option<u64>| it.expect("KVM has counts since Linux 5.14");
         count(row.kvm.exits) - count(row.kvm.irq_exits)
     }
 

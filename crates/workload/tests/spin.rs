@@ -1,9 +1,5 @@
 //! Polling threads on this machine, as noisy as it may be.
 
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
-mod common;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,11 +8,11 @@ use std::time::{Duration, Instant};
 use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 use vmnoise_events::{Gap, InterferenceSlot, Policy, Tally};
 use vmnoise_workload::spin::{
-    Config, Error, InterferenceCounter, Spin, StealReader, StealReading, poll_steps,
+    Config, InterferenceCounter, Spin, StealReader, StealReading, poll_steps,
 };
-use vmnoise_workload::{thread, tsc};
+use vmnoise_workload::{Error, Workload, thread, tsc};
 
-use common::BusyThread;
+use crate::common::{BusyThread, gaps};
 
 const THRESHOLD_TSC: u64 = 2_500;
 const MS: Duration = Duration::from_millis(1);
@@ -35,7 +31,7 @@ fn config(cpus: &[u32]) -> Config {
         cgroup: None,
         period_tsc: cycles(20 * MS),
         runtime_tsc: cycles(20 * MS),
-        steal_reader: None,
+        steal_readers: HashMap::new(),
         interference_counters: HashMap::new(),
     }
 }
@@ -49,37 +45,39 @@ fn pausing(runtime: Duration, period: Duration) -> Config {
     }
 }
 
+/// A reader of the steal clock of CPU 1.
+fn on_cpu_1(
+    read: impl FnMut() -> Option<StealReading> + Send + 'static,
+) -> HashMap<u32, StealReader> {
+    HashMap::from([(1, Box::new(read) as StealReader)])
+}
+
 /// A steal clock that moves by 1 µs and one reload at each reading, and says how
 /// often it was read.
-fn stub() -> (Arc<AtomicU32>, impl Fn(u32) -> StealReader + Send) {
+fn stub() -> (Arc<AtomicU32>, HashMap<u32, StealReader>) {
     let readings = Arc::new(AtomicU32::new(0));
-    let make = {
-        let readings = Arc::clone(&readings);
-        move |_cpu| -> StealReader {
-            let readings = Arc::clone(&readings);
-            Box::new(move || {
-                let reading = readings.fetch_add(1, Ordering::Relaxed);
-                Some(StealReading {
-                    steal_ns: u64::from(reading) * 1_000,
-                    version: Some((u32::MAX - 9).wrapping_add(2 * reading)),
-                })
-            })
-        }
-    };
-    (readings, make)
+    let count = Arc::clone(&readings);
+    let readers = on_cpu_1(move || {
+        let reading = count.fetch_add(1, Ordering::Relaxed);
+        Some(StealReading {
+            steal_ns: u64::from(reading) * 1_000,
+            version: Some((u32::MAX - 9).wrapping_add(2 * reading)),
+        })
+    });
+    (readings, readers)
 }
 
 /// Runs to the deadline; all gaps and the last tallies.
 fn run(spin: &mut Spin, dur: Duration) -> (Vec<Gap>, Vec<Tally>) {
     spin.start(Some(tsc::now() + cycles(dur))).unwrap();
-    let mut gaps = Vec::new();
+    let mut drained = Vec::new();
     while spin.running() {
-        spin.drain(&mut |gap| gaps.push(gap));
+        drained.extend(gaps(spin));
         std::thread::sleep(5 * MS);
     }
     spin.join().unwrap();
-    spin.drain(&mut |gap| gaps.push(gap));
-    (gaps, spin.tallies())
+    drained.extend(gaps(spin));
+    (drained, spin.tallies())
 }
 
 fn runtime_tsc(tally: &Tally) -> u64 {
@@ -123,16 +121,14 @@ fn gaps_are_ordered_disjoint_and_inside_the_run() {
 
 #[test]
 fn a_pause_is_no_runtime_no_gap_and_not_stolen() {
-    let all_is_stolen = |_| -> StealReader {
-        Box::new(|| {
-            Some(StealReading {
-                steal_ns: tsc::anchor().mono_ns,
-                version: Some(0),
-            })
+    let all_is_stolen = || {
+        Some(StealReading {
+            steal_ns: tsc::anchor().mono_ns,
+            version: Some(0),
         })
     };
     let mut spin = Spin::prepare(Config {
-        steal_reader: Some(Box::new(all_is_stolen)),
+        steal_readers: on_cpu_1(all_is_stolen),
         ..pausing(20 * MS, 150 * MS)
     })
     .unwrap();
@@ -199,9 +195,9 @@ fn a_busy_neighbour_makes_long_gaps() {
 
 #[test]
 fn the_steal_clock_is_read_once_for_each_gap_and_begin() {
-    let (readings, make) = stub();
+    let (readings, steal_readers) = stub();
     let mut spin = Spin::prepare(Config {
-        steal_reader: Some(Box::new(make)),
+        steal_readers,
         ..pausing(5 * MS, 25 * MS)
     })
     .unwrap();
@@ -232,7 +228,7 @@ fn writing_that_was_disturbed_is_a_gap_too() {
         Some(StealReading::default())
     };
     let mut spin = Spin::prepare(Config {
-        steal_reader: Some(Box::new(move |_| Box::new(disturbed))),
+        steal_readers: on_cpu_1(disturbed),
         ..config(&[1])
     })
     .unwrap();
@@ -248,15 +244,13 @@ fn writing_that_was_disturbed_is_a_gap_too() {
 
 #[test]
 fn a_slow_steal_clock_is_no_disturbance() {
-    let slow = |_| -> StealReader {
-        Box::new(|| {
-            let until_tsc = tsc::now() + 20_000;
-            while tsc::now() < until_tsc {}
-            Some(StealReading::default())
-        })
+    let slow = || {
+        let until_tsc = tsc::now() + 20_000;
+        while tsc::now() < until_tsc {}
+        Some(StealReading::default())
     };
     let mut spin = Spin::prepare(Config {
-        steal_reader: Some(Box::new(slow)),
+        steal_readers: on_cpu_1(slow),
         ..config(&[1])
     })
     .unwrap();
@@ -277,11 +271,15 @@ fn a_thread_that_was_moved_says_so() {
     elsewhere.set(0);
     sched_setaffinity(tid, &elsewhere).unwrap();
     wait_until(|| !spin.running());
-    let moved = Error::Moved { cpu: 1, now_on: 0 };
-    assert_eq!(spin.failure(), Some(moved.clone()));
+    let moved = Error::Moved {
+        cpu: 1,
+        thread: "polling thread",
+        now_on: 0,
+    };
+    assert_eq!(spin.failure().unwrap().to_string(), moved.to_string());
     assert!(spin.start(None).is_err());
     assert_eq!(spin.join(), Err(moved));
-    spin.drain(&mut |gap| assert_eq!(gap.cpu, 1));
+    assert!(gaps(&mut spin).iter().all(|gap| gap.cpu == 1));
 }
 
 #[test]
@@ -294,12 +292,9 @@ fn a_thread_that_dies_says_so() {
         }
         Some(StealReading::default())
     };
-    let dies = std::sync::Mutex::new(Some(dies));
     let mut spin = Spin::prepare(Config {
         threshold_tsc: 0,
-        steal_reader: Some(Box::new(move |_| {
-            Box::new(dies.lock().unwrap().take().unwrap())
-        })),
+        steal_readers: on_cpu_1(dies),
         ..config(&[1])
     })
     .unwrap();
@@ -337,16 +332,17 @@ fn every_count_is_in_the_tally_and_those_of_gaps_are_in_gaps() {
     wait_until(|| spin.tallies()[0].last_tsc > 0);
     let irqs = |spin: &Spin| spin.tallies()[0].interference.unwrap().irq;
     assert_eq!(irqs(&spin), 0, "what came before the start is not counted");
-    for told in 1..=1_000 {
+    for count in 1..=1_000 {
         interrupt();
-        wait_until(|| irqs(&spin) == told);
+        wait_until(|| irqs(&spin) == count);
     }
     spin.stop();
     spin.join().unwrap();
     interrupt();
     assert_eq!(irqs(&spin), 1_000, "nor is what came after the end");
-    let mut in_gaps = 0;
-    spin.drain(&mut |gap| in_gaps += u64::from(gap.interference.unwrap()));
+    let counts = gaps(&mut spin).into_iter();
+    let counts = counts.map(|gap| u64::from(gap.interference.unwrap()));
+    let in_gaps: u64 = counts.sum();
     assert!(in_gaps <= 1_000, "{in_gaps} in gaps");
 }
 
@@ -355,12 +351,12 @@ fn without_counters_interference_is_unknown() {
     let mut spin = Spin::prepare(config(&[1])).unwrap();
     assert!(!spin.counts_interference());
     spin.start(None).unwrap();
-    let mut gaps = Vec::new();
+    let mut drained = Vec::new();
     wait_until(|| {
-        spin.drain(&mut |gap| gaps.push(gap));
-        !gaps.is_empty()
+        drained.extend(gaps(&mut spin));
+        !drained.is_empty()
     });
-    assert!(gaps.iter().all(|gap| gap.interference.is_none()));
+    assert!(drained.iter().all(|gap| gap.interference.is_none()));
     assert_eq!(spin.tallies()[0].interference, None);
 }
 
@@ -376,9 +372,7 @@ fn a_full_ring_drops_and_counts() {
     wait_until(|| spin.dropped() > 0);
     spin.stop();
     spin.join().unwrap();
-    let mut kept = 0;
-    spin.drain(&mut |_| kept += 1);
-    assert_eq!(kept, 1 << 15);
+    assert_eq!(gaps(&mut spin).len(), 1 << 15);
 }
 
 #[test]
@@ -396,7 +390,7 @@ fn dropping_the_threads_in_any_state_ends_them() {
 #[test]
 fn what_cannot_be_is_refused_with_a_remedy() {
     let refusal = |config| Spin::prepare(config).unwrap_err();
-    assert_eq!(refusal(config(&[])), Error::NoCpu);
+    assert_eq!(refusal(config(&[])), thread::Error::NoCpu.into());
     let missing = refusal(config(&[0, 900])).to_string();
     assert!(missing.contains("CPU 900"), "{missing}");
     for runtime in [Duration::ZERO, 21 * MS] {

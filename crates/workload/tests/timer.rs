@@ -1,13 +1,12 @@
 //! Periodic tasks on this machine, as noisy as it may be.
 
-#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use vmnoise_events::{Activation, TimerSlot};
-use vmnoise_workload::timer::{Config, Error, Senses, Timer, TimerSteps};
+use vmnoise_events::{Activation, Event, TimerSlot};
+use vmnoise_workload::timer::{Config, Probes, Timer, TimerSteps};
+use vmnoise_workload::{Workload, thread};
 
 const PERIOD_NS: u64 = 2_000_000;
 
@@ -18,13 +17,22 @@ fn config(cpus: &[u32]) -> Config {
         cgroup: None,
         period_ns: PERIOD_NS,
         aligned_ns: None,
-        senses: Box::new(|_| Senses::default()),
+        probes: Vec::new(),
     }
+}
+
+/// Every activation that was recorded since the last call.
+fn activations(timer: &mut Timer) -> Vec<Activation> {
+    let mut activations = Vec::new();
+    timer.drain(&mut |event| match event {
+        Event::Activation(activation) => activations.push(activation),
+        other => panic!("no activation: {other:?}"),
+    });
+    activations
 }
 
 fn run(config: Config, length: Duration) -> Vec<Activation> {
     let mut timer = Timer::prepare(config).unwrap();
-    let mut activations = Vec::new();
     timer.start(None).unwrap();
     std::thread::sleep(length);
     timer.stop();
@@ -33,8 +41,8 @@ fn run(config: Config, length: Duration) -> Vec<Activation> {
         assert!(asked.elapsed() < Duration::from_secs(30), "it does not end");
         std::thread::sleep(Duration::from_millis(1));
     }
-    timer.drain(&mut |activation| activations.push(activation));
-    assert_eq!((timer.dropped(), timer.failure()), (0, None));
+    let activations = activations(&mut timer);
+    assert!(timer.dropped() == 0 && timer.failure().is_none());
     for tally in timer.tallies() {
         assert!(0 < tally.first_tsc && tally.first_tsc <= tally.last_tsc);
     }
@@ -73,9 +81,9 @@ fn aligned_tasks_lie_on_one_grid() {
 }
 
 #[test]
-fn a_task_asks_for_each_wake_up_and_takes_what_it_was_told() {
+fn a_task_asks_for_each_wake_up_and_takes_the_steps_that_bpf_wrote() {
     let slot = Arc::new(TimerSlot::default());
-    let told = Arc::clone(&slot);
+    let of_bpf = Arc::clone(&slot);
     struct Steps(Arc<TimerSlot>);
     impl AsRef<TimerSlot> for Steps {
         fn as_ref(&self) -> &TimerSlot {
@@ -83,10 +91,10 @@ fn a_task_asks_for_each_wake_up_and_takes_what_it_was_told() {
         }
     }
     let config = Config {
-        senses: Box::new(move |_| Senses {
-            steps: Some(Arc::new(Steps(Arc::clone(&slot))) as TimerSteps),
+        probes: vec![Probes {
+            steps: Some(Arc::new(Steps(slot)) as TimerSteps),
             steal_reader: None,
-        }),
+        }],
         ..config(&[1])
     };
     let mut timer = Timer::prepare(config).unwrap();
@@ -95,20 +103,23 @@ fn a_task_asks_for_each_wake_up_and_takes_what_it_was_told() {
     let mut seen = None;
     while seen.is_none() && begin.elapsed() < Duration::from_secs(20) {
         // As BPF would, while the task sleeps.
-        let expiry_ns = told.expiry_mono_ns.load(Ordering::Acquire);
-        told.irq_mono_ns.store(expiry_ns + 5, Ordering::Release);
+        let expiry_ns = of_bpf.expiry_mono_ns.load(Ordering::Acquire);
+        of_bpf.irq_mono_ns.store(expiry_ns + 5, Ordering::Release);
         std::thread::sleep(Duration::from_micros(100));
-        timer.drain(&mut |it| seen = seen.or(it.irq_mono_ns.map(|ns| (it, ns))));
+        let steps = activations(&mut timer).into_iter();
+        let irq = |it: Activation| it.irq_mono_ns.map(|ns| (it, ns));
+        seen = seen.or(steps.filter_map(irq).next());
     }
     let (activation, irq_ns) = seen.unwrap();
     assert_eq!(
         (irq_ns - 5) % PERIOD_NS,
         activation.expiry_mono_ns % PERIOD_NS
     );
-    assert_eq!(activation.switch_mono_ns, None, "nobody told");
+    assert_eq!(activation.switch_mono_ns, None, "nobody wrote it");
 }
 
 #[test]
 fn nothing_to_measure_is_refused() {
-    assert_eq!(Timer::prepare(config(&[])).unwrap_err(), Error::NoCpu);
+    let refused = Timer::prepare(config(&[])).unwrap_err();
+    assert_eq!(refused, thread::Error::NoCpu.into());
 }

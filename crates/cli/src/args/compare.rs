@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use crate::condition::Condition;
+use super::condition::Condition;
+use crate::output::format::CompareFormat;
 
 /// `vmnoise compare`: the first recording, and what the others have of it.
 #[derive(Debug, Args)]
@@ -20,15 +21,4 @@ pub struct CompareArguments {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
     pub format: CompareFormat,
-}
-
-/// How a comparison is printed on stdout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CompareFormat {
-    /// For people
-    Text,
-    /// One JSON object and nothing else
-    Json,
-    /// One page for a browser, which needs no network
-    Html,
 }

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use vmnoise_events::FeedDetail;
 
-use super::HistFrame;
 use super::times::{duration, noise};
-use crate::feed::address::{self, FeedAddress};
+use crate::feed::sender::address::{self, FeedAddress};
 use crate::frame;
+use crate::output::exits::hist::Histogram;
 use crate::output::format::Format;
 use crate::rights::account::{self, Account};
 
@@ -53,25 +53,25 @@ pub struct ExitsCommon {
     /// How long to count [default: until Ctrl-C]; a number alone is in seconds
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<u64>,
-    /// Tell one by one only exits with at least this much noise: their length without the
-    /// guest's own halts; a number alone is in microseconds
+    /// List single exits only from this much noise on (their length without the guest's own halts);
+    /// all are counted; a number alone is in microseconds
     #[arg(short = 'T', long, value_name = "TIME", value_parser = noise)]
     pub threshold: Option<u64>,
     /// Draw this many of the longest exits, each as a timeline that adds up
     #[arg(long, value_name = "N")]
     pub timeline: Option<usize>,
-    /// Write everything that was seen to this recording
+    /// Record everything that is seen to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Be this user while measuring: files are opened and programs attached before
+    /// Measure as this user; only files and BPF programs are opened with the rights of root
     #[arg(long, value_name = "NAME", value_parser = account::parse)]
     pub user: Option<Account>,
-    /// Tell a guest its own exits while they are counted, over this socket of its VMM:
-    /// unix:PATH (a virtio-serial port), vsock:PATH or vsock:PATH:PORT; once for each VM
+    /// Send a guest the figures of its own exits while they are counted, over this socket of its
+    /// VMM: unix:PATH (a virtio-serial port), vsock:PATH or vsock:PATH:PORT; once for each VM
     #[arg(long, value_name = "SOCKET", value_parser = address::parse)]
     pub feed: Vec<FeedAddress>,
-    /// How much guests are told: how many exits and where their time went; the same for each
-    /// reason; or the names of this host's tasks and interrupts as well
+    /// What a guest is told: counts is how many exits there were and where their time went, reasons
+    /// gives that for each exit reason, full adds the names of this host's tasks and interrupts
     #[arg(long, value_name = "DETAIL", default_value = "counts", requires = "feed", value_parser = detail_parser())]
     pub feed_detail: FeedDetail,
 }
@@ -111,11 +111,8 @@ pub struct ExitsTopArguments {
 pub struct ExitsHistArguments {
     #[command(flatten)]
     pub common: ExitsCommon,
-    /// What has a column of its own
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Columns::Vcpu)]
-    pub by: Columns,
     #[command(flatten)]
-    pub frame: HistFrame,
+    pub histogram: Histogram,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -126,13 +123,4 @@ pub struct ExitsHistArguments {
 pub struct ExitsTraceArguments {
     #[command(flatten)]
     pub common: ExitsCommon,
-}
-
-/// What has a column of its own in a histogram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Columns {
-    /// Each vCPU, all its reasons together
-    Vcpu,
-    /// Each reason, over all vCPUs
-    Reason,
 }

@@ -24,7 +24,7 @@ pub struct ExplainArguments {
     #[arg(long, value_name = "N", default_value_t = 3, requires = "host")]
     pub top: usize,
     /// With HOST: only this VM may be the guest, by its name or the process id of its VMM; the
-    /// data decide all the same
+    /// recordings still have to prove it
     #[arg(long, value_name = "VM", requires = "host")]
     pub vm: Option<String>,
     /// How to print the result

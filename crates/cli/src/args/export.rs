@@ -19,11 +19,11 @@ pub struct ExportArguments {
     /// host=NAME/run=RUN (docs/data.md)
     #[arg(long, value_name = "DIR")]
     pub parquet: Option<PathBuf>,
-    /// The same tables as CSV
+    /// Write the tables as CSV
     #[arg(long, value_name = "DIR")]
     pub csv: Option<PathBuf>,
-    /// The same for a spreadsheet, which would run a name such as `=HYPERLINK(...)`: names that
-    /// begin like a formula have a ' before them
+    /// Write the tables as CSV for a spreadsheet: a name that begins like a formula, such as
+    /// `=HYPERLINK(...)`, gets a ' before it, so that it is not executed
     #[arg(long, value_name = "DIR", conflicts_with = "csv")]
     pub spreadsheet_csv: Option<PathBuf>,
     /// Write a recording of `timerlat` as the JSON that cyclictest writes
@@ -33,7 +33,7 @@ pub struct ExportArguments {
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
     /// With two that are joined: only this VM may be the guest, by its name or the process id of
-    /// its VMM; the data decide all the same
+    /// its VMM; the recordings still have to prove it
     #[arg(long, value_name = "VM")]
     pub vm: Option<String>,
 }

@@ -7,9 +7,9 @@ use vmnoise_events::Policy;
 use vmnoise_workload::microvm::exercise::Exercise;
 
 use super::times::{duration, period, threshold};
+use super::{exercise_name, priority};
 use crate::output::format::Format;
 use crate::rights::account::{self, Account};
-use crate::{exercise_name, priority};
 
 /// `vmnoise microvm`: one microVM on /dev/kvm, one vCPU on each measured CPU.
 #[derive(Debug, Args)]
@@ -35,17 +35,17 @@ pub struct MicrovmArguments {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// Write everything that was seen to this recording
+    /// Record everything that is seen to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Be this user while measuring: files are opened and programs attached before
+    /// Measure as this user; only files and BPF programs are opened with the rights of root
     #[arg(long, value_name = "NAME", value_parser = account::parse)]
     pub user: Option<Account>,
     /// End the run at the first gap of at least this length, print its budget first, and
     /// exit with status 2; a number alone is in microseconds
     #[arg(short, long, value_name = "TIME", value_parser = threshold)]
     pub stop: Option<u64>,
-    /// Measure without BPF: gaps and the steal clock, but no witness
+    /// Measure without BPF: gaps and the steal clock, but not who took the time
     #[arg(long)]
     pub no_trace: bool,
     /// Measure no noise: let the guest make this exit in a loop, and print what each takes

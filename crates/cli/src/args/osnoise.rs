@@ -6,11 +6,12 @@ use clap::{Args, Subcommand};
 use vmnoise_events::Policy;
 
 use super::Shared;
+use super::priority;
 use super::times::{osnoise_period, osnoise_runtime, threshold};
+use crate::feed::receiver::FeedFrom;
 use crate::frame;
-use crate::host_feed::FeedFrom;
 use crate::output::format::Format;
-use crate::priority;
+use crate::output::osnoise_hist::Buckets;
 
 /// The default of rtla.
 pub const TRACE_FILE: &str = "osnoise_trace.txt";
@@ -64,8 +65,8 @@ pub struct OsnoiseCommon {
     /// Stop when the gaps of one period add up to this; a number alone is in microseconds
     #[arg(short = 'S', long, value_name = "TIME", value_parser = threshold)]
     pub stop_total: Option<u64>,
-    /// Sensible settings to catch a gap of this length: stop at it, with a threshold of 1 us,
-    /// and save the trace as --trace does
+    /// Settings to catch one gap: stop at the first of this length, with a threshold of 1 us, and
+    /// save the trace as --trace does
     #[arg(short, long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["stop", "threshold"])]
     pub auto: Option<u64>,
     /// When stopped, save the last lines of the trace to this file [default name: osnoise_trace.txt]
@@ -74,8 +75,8 @@ pub struct OsnoiseCommon {
     /// Policy of the polling threads: o:NICE, f:PRIORITY, r:PRIORITY or d:RUNTIME:PERIOD [default: as inherited]
     #[arg(short = 'P', long, value_name = "POLICY", value_parser = priority::parse)]
     pub priority: Option<Policy>,
-    /// Where the host of this guest tells what it took: a device, socket or FIFO; auto finds
-    /// the feed's port (docs/feed.md), none reads nothing
+    /// Read the feed of this guest's host from a device, socket or FIFO; auto finds the port
+    /// (docs/feed.md), none reads no feed
     #[arg(long, value_name = "PATH", default_value = "auto")]
     pub feed: FeedFrom,
 }
@@ -104,36 +105,13 @@ pub struct OsnoiseTopArguments {
     pub json_lines: bool,
 }
 
-/// What a histogram prints beside its buckets, in rtla's words.
-#[derive(Debug, Args)]
-pub struct HistFrame {
-    /// Print empty buckets too
-    #[arg(long)]
-    pub with_zeros: bool,
-    /// Leave out the lines before the histogram
-    #[arg(long)]
-    pub no_header: bool,
-    /// Leave out the lines after the histogram
-    #[arg(long)]
-    pub no_summary: bool,
-}
-
 /// `vmnoise osnoise hist`.
 #[derive(Debug, Args)]
 pub struct OsnoiseHistArguments {
     #[command(flatten)]
     pub common: OsnoiseCommon,
-    /// Width of a bucket in microseconds
-    #[arg(short, long, value_name = "US", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=999_999))]
-    pub bucket_size: u64,
-    /// Number of buckets
-    #[arg(short = 'E', long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(10..=9_999_999))]
-    pub entries: u64,
     #[command(flatten)]
-    pub frame: HistFrame,
-    /// Leave out the column of bucket limits
-    #[arg(long, requires = "with_zeros")]
-    pub no_index: bool,
+    pub buckets: Buckets,
 }
 
 /// `vmnoise osnoise trace`.

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::times::{duration, warm_up};
-use crate::actions::{self, Action};
-use crate::foreign::ForeignOptions;
+use crate::args::unsupported_options::UnsupportedOptions;
 use crate::rights::account::{self, Account};
+use crate::run::Run;
+use crate::run::reaction::action::{self, Action};
 
 /// Where, how long, and what to do with the result.
 #[derive(Debug, Args)]
@@ -29,22 +30,33 @@ pub struct Shared {
     pub warm_up: u64,
     /// What to do when a limit is hit, in the order given: trace[,file=FILE],
     /// signal,num=N,pid=PID|parent, shell,command=COMMAND, or continue
-    #[arg(long, value_name = "ACTION", value_parser = actions::parse)]
+    #[arg(long, value_name = "ACTION", value_parser = action::parse)]
     pub on_threshold: Vec<Action>,
-    /// What to do after the result, in the same words
-    #[arg(long, value_name = "ACTION", value_parser = actions::parse)]
+    /// What to do after the result; takes what --on-threshold takes
+    #[arg(long, value_name = "ACTION", value_parser = action::parse)]
     pub on_end: Vec<Action>,
-    /// Be this user while measuring: files are opened and programs attached before
+    /// Measure as this user; only files and BPF programs are opened with the rights of root
     #[arg(long, value_name = "NAME", value_parser = account::parse)]
     pub user: Option<Account>,
     #[command(flatten)]
-    pub foreign: ForeignOptions,
-    /// Write everything that was seen to this recording
+    pub unsupported: UnsupportedOptions,
+    /// Record everything that is seen to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
 impl Shared {
+    /// What is asked of the run, all but its trace.
+    pub fn run(&self) -> Run {
+        Run {
+            output: self.output.clone(),
+            on_threshold: self.on_threshold.clone(),
+            on_end: self.on_end.clone(),
+            user: self.user.clone(),
+            ..Run::default()
+        }
+    }
+
     /// Whether the last lines of the trace may be asked for at the end.
     pub fn ends_with_trace(&self) -> bool {
         let saves = |action: &Action| matches!(action, Action::Trace(_));

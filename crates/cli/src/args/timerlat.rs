@@ -3,15 +3,19 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use vmnoise_events::Policy;
 
+use super::Shared;
+use super::priority;
 use super::times::{MS, threshold, within};
-use super::{HistFrame, Shared};
-use crate::foreign::ForeignTimerOptions;
+use crate::args::unsupported_options::UnsupportedTimerOptions;
+use crate::feed::receiver::FeedFrom;
 use crate::frame;
-use crate::host_feed::FeedFrom;
-use crate::priority;
+use crate::output::format::LatencyFormat;
+use crate::output::timerlat::exports::Exports;
+use crate::output::timerlat::hist::Buckets;
+use crate::output::timerlat::top::Asked;
 use crate::units::Bare;
 
 /// The default of rtla.
@@ -57,7 +61,7 @@ pub struct TimerlatCommon {
     /// 2; a number alone is in microseconds
     #[arg(short = 'T', long, value_name = "TIME", value_parser = threshold)]
     pub thread: Option<u64>,
-    /// Sensible settings to catch such a latency: stop at it, in either place, and save the
+    /// Settings to catch one latency: stop when an interrupt or a task is this late, and save the
     /// trace as --trace does
     #[arg(short, long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["irq", "thread"])]
     pub auto: Option<u64>,
@@ -70,11 +74,11 @@ pub struct TimerlatCommon {
     /// Print nanoseconds
     #[arg(short, long)]
     pub nano: bool,
-    /// Tasks in user space: there are no others here, so this changes nothing
+    /// Accepted as rtla's option; it changes nothing, because tasks always run in user space here
     #[arg(short, long)]
     pub user_threads: bool,
-    /// Let the wake-ups of each CPU lie this far behind those of the CPU before; a number
-    /// alone is in microseconds [default: each as it starts]
+    /// Wake each CPU's task this long after that of the CPU before; a number alone is in
+    /// microseconds [default: not aligned]
     #[arg(short = 'A', long, value_name = "TIME", value_parser = alignment)]
     pub aligned: Option<u64>,
     /// Hold idle CPUs to this wake-up latency (/dev/cpu_dma_latency), as cyclictest does; a
@@ -84,15 +88,15 @@ pub struct TimerlatCommon {
     /// Switch off the idle states of measured CPUs that are deeper than this; -1 is all
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-1..=99))]
     pub deepest_idle_state: Option<i32>,
-    /// Where the host of this guest tells what it took: a device, socket or FIFO; auto finds
-    /// the feed's port (docs/feed.md), none reads nothing
+    /// Read the feed of this guest's host from a device, socket or FIFO; auto finds the port
+    /// (docs/feed.md), none reads no feed
     #[arg(long, value_name = "PATH", default_value = "auto")]
     pub feed: FeedFrom,
-    /// Measure without BPF, which takes part in each wake-up: how late, but not why
+    /// Measure without BPF: how late each wake-up is, but not why
     #[arg(long, conflicts_with = "irq")]
     pub no_trace: bool,
     #[command(flatten)]
-    pub foreign: ForeignTimerOptions,
+    pub unsupported: UnsupportedTimerOptions,
 }
 
 impl TimerlatCommon {
@@ -120,8 +124,8 @@ pub struct TimerlatTopArguments {
     /// Print only the table at the end
     #[arg(short, long)]
     pub quiet: bool,
-    /// Stop at such a latency, in either place, and print its analysis alone; a number alone
-    /// is in microseconds
+    /// Stop when an interrupt or a task is this late, and print only the analysis of that; a number
+    /// alone is in microseconds
     #[arg(long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["irq", "thread", "auto", "no_aa", "format"])]
     pub aa_only: Option<u64>,
     /// How to print the result
@@ -131,33 +135,18 @@ pub struct TimerlatTopArguments {
     pub exports: Exports,
 }
 
-/// How latencies are printed on stdout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LatencyFormat {
-    /// For people, in rtla's table
-    Text,
-    /// One JSON object and nothing else
-    Json,
-    /// As cyclictest -q prints it
-    Cyclictest,
-}
-
-/// Files and histograms in the formats of cyclictest, and for plotting.
-#[derive(Debug, Default, Args)]
-pub struct Exports {
-    /// Print cyclictest's histogram of so many microseconds after the result
-    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub histogram: Option<u32>,
-    /// Write that histogram to this file instead
-    #[arg(long, value_name = "FILE", requires = "histogram")]
-    pub histfile: Option<PathBuf>,
-    /// Write the result to this file in the JSON of rt-tests
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write the distribution of each CPU to this file, for plotting: how many of its
-    /// wake-ups took at most so long
-    #[arg(long, value_name = "FILE")]
-    pub cdf: Option<PathBuf>,
+impl TimerlatTopArguments {
+    /// What the table is to be.
+    pub fn asked(&self) -> Asked {
+        Asked {
+            format: self.format,
+            quiet: self.quiet,
+            nano: self.common.nano,
+            keeps_trace: self.aa_only.is_some() || self.common.keeps_trace(),
+            analyzes: !self.common.no_aa,
+            aa_only: self.aa_only.is_some(),
+        }
+    }
 }
 
 /// `vmnoise timerlat hist`.
@@ -165,25 +154,8 @@ pub struct Exports {
 pub struct TimerlatHistArguments {
     #[command(flatten)]
     pub common: TimerlatCommon,
-    /// Width of a bucket in microseconds; in nanoseconds with --nano
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=999_999))]
-    pub bucket_size: u64,
-    /// Number of buckets
-    #[arg(short = 'E', long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(10..=9_999_999))]
-    pub entries: u64,
-    /// Leave out the columns of the timer's interrupt
-    #[arg(long)]
-    pub no_irq: bool,
-    /// Leave out the columns of the tasks in the kernel
-    #[arg(long)]
-    pub no_thread: bool,
     #[command(flatten)]
-    pub frame: HistFrame,
-    /// Leave out the column of bucket limits
-    #[arg(long, requires = "with_zeros")]
-    pub no_index: bool,
-    #[command(flatten)]
-    pub exports: Exports,
+    pub buckets: Buckets,
 }
 
 /// `vmnoise timerlat trace`.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::compare::{Sample, Sampler, Span, WINDOWS, compare};
 
-use super::replay::{name_file, read, tell_ending};
+use super::replay::Recording;
 use crate::args::CompareArguments;
 use crate::output::compare::{Checked, Comparison, Run, print};
 use crate::progress;
@@ -95,8 +95,8 @@ fn tell_same(runs: &[Run]) {
 
 /// What a recording is of, and how long.
 fn look(path: &Path) -> Result<(RunFacts, Span)> {
-    let reader = progress::open(path).map_err(|error| name_file(error, path))?;
-    let facts = reader.facts().clone();
+    let mut recording = Recording::open(path)?;
+    let facts = recording.facts.clone();
     let gapless = match facts.workload {
         Workload::Vcpus => Some("exits"),
         Workload::Timer => Some("timerlat"),
@@ -106,20 +106,26 @@ fn look(path: &Path) -> Result<(RunFacts, Span)> {
         return Err(UsageError(format!(
             "{} is of `vmnoise {command}`, which has no gaps: compare recordings of `microvm` or \
              `osnoise`",
-            path.display()
+            say::name_of(&path)
         ))
         .into());
     }
     let mut span = Span::default();
     // What cannot be read is told when it is read for good.
-    let _ = read(reader, &mut |event| span.feed(event));
+    recording.each(|event| {
+        span.feed(event);
+        Ok(())
+    })?;
     Ok((facts, span))
 }
 
 fn sample(path: &Path, facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> Result<Sample> {
-    let reader = progress::open(path).map_err(|error| name_file(error, path))?;
+    let mut recording = Recording::open(path)?;
     let mut sampler = Sampler::new(facts, threshold_ns, window_ns);
-    let ending = read(reader, &mut |event| sampler.feed(event));
-    tell_ending(ending, path)?;
+    recording.each(|event| {
+        sampler.feed(event);
+        Ok(())
+    })?;
+    recording.tell_ending()?;
     Ok(sampler.finish())
 }

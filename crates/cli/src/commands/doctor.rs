@@ -6,31 +6,34 @@ use vmnoise_tracer::host::Host;
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 use vmnoise_workload::{microvm, tsc};
 
-use super::conduct::TSC_CALIBRATION;
 use crate::args::DoctorArguments;
-use crate::host_feed::{FeedFrom, Way, rung};
+use crate::feed::receiver::{self, FeedFrom, Way};
+use crate::run::{cpus, machine, vcpus};
 use crate::status::Status;
-use crate::{output, rights, rungs};
+use crate::{output, rights};
 
 /// Tries every rung, prints the table; status 3 if not even the microVM can run.
 pub fn run(arguments: &DoctorArguments) -> Result<Status> {
     rights::begin(None)?;
     let (mut table, status) = match microvm::offer() {
-        Ok(offer) => (rungs::of_offer(&offer), Status::Ok),
-        Err(error) => (vec![rungs::no_microvm(&error)], Status::MachineCannot),
+        Ok(offer) => (cpus::probe_status::of_offer(&offer), Status::Ok),
+        Err(error) => (
+            vec![cpus::probe_status::no_microvm(&error)],
+            Status::MachineCannot,
+        ),
     };
     let survey: Vec<Rung> = vmnoise_tracer::survey();
     table.extend(survey);
-    let tsc_hz = tsc::calibrate_hz(TSC_CALIBRATION);
-    table.push(rungs::of_tsc(tsc::rdtsc_cycles(), tsc_hz));
+    let tsc_hz = machine::tsc_hz();
+    table.push(cpus::probe_status::of_tsc(tsc::rdtsc_cycles(), tsc_hz));
     let here = Host::here();
     let advance = here.lapic_timer_advance();
-    table.extend(advance.map(rungs::of_guest_timers));
+    table.extend(advance.map(cpus::probe_status::of_guest_timers));
     let host = here.facts().context("reading the facts of this machine")?;
     table.extend(exits(host.kvm_module.as_deref()));
     if host.hypervisor.is_some() {
         let way = Way::find(&FeedFrom::Auto, &host);
-        table.push(rung::of_way(way.as_ref()));
+        table.push(receiver::probe_status::of_way(way.as_ref()));
     }
     rights::keep(&[])?;
     output::doctor::print(&host, &table, arguments.format)?;
@@ -40,19 +43,21 @@ pub fn run(arguments: &DoctorArguments) -> Result<Status> {
 /// Loads what `vmnoise exits` needs, attaches it and detaches it again.
 fn exits(kvm_module: Option<&str>) -> Vec<Rung> {
     if kvm_module.is_none() {
-        return vec![rungs::no_exits(
+        return vec![vcpus::probe_status::no_exits(
             "there is no KVM",
             "load kvm_intel or kvm_amd",
         )];
     }
     let mut tracer = match ExitTracer::load(1, Streaming::Exits { threshold_ns: 0 }) {
         Ok(tracer) => tracer,
-        Err(LoadError::Refused { why, remedy }) => return vec![rungs::no_exits(&why, &remedy)],
-        Err(error) => return vec![rungs::no_exits(&error.to_string(), "")],
+        Err(LoadError::Refused { why, remedy }) => {
+            return vec![vcpus::probe_status::no_exits(&why, &remedy)];
+        }
+        Err(error) => return vec![vcpus::probe_status::no_exits(&error.to_string(), "")],
     };
     match tracer.attach() {
-        Ok(()) => rungs::of_exit_tracer(&tracer),
-        Err(error) => vec![rungs::no_exits(
+        Ok(()) => vcpus::probe_status::of_exit_tracer(&tracer),
+        Err(error) => vec![vcpus::probe_status::no_exits(
             &error.to_string(),
             "allow tracing to this process",
         )],

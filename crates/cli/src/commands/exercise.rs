@@ -6,14 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use vmnoise_workload::microvm::exercise::{self as guest, Config, Exercise, Exercised, Kind};
-use vmnoise_workload::tsc;
 
-use super::conduct::{Machine, TSC_CALIBRATION, keep_off_measured_cpus};
 use crate::args::MicrovmArguments;
-use crate::interrupt;
 use crate::output::exercise::{Document, Options, print};
 use crate::progress::TimeLine;
 use crate::rights;
+use crate::run::{Machine, interrupt, machine};
 use crate::status::{MachineCannot, Status};
 
 /// Exercises, prints, and says whether the machine made the exits it was to make.
@@ -24,23 +22,23 @@ pub fn run(
     machine: &Machine,
 ) -> Result<Status> {
     rights::begin(arguments.user.as_ref())?;
-    let interrupts = interrupt::catch().context("catching Ctrl-C")?;
-    keep_off_measured_cpus(&cpus, None, machine)?;
+    interrupt::catch().context("catching Ctrl-C")?;
+    machine.keep_off(&cpus, None)?;
     let started_at = jiff::Timestamp::now().to_string();
     let config = Config {
         exercise,
         cpus: cpus.clone(),
         duration: Duration::from_nanos(arguments.duration),
-        tsc_hz: tsc::calibrate_hz(TSC_CALIBRATION),
+        tsc_hz: machine::tsc_hz(),
         policy: arguments.priority,
     };
-    let cannot = |error: vmnoise_workload::microvm::Error| MachineCannot(error.to_string());
+    let cannot = |error: vmnoise_workload::Error| MachineCannot(error.to_string());
     let guest = guest::prepare(&config).map_err(cannot)?;
     rights::keep(&[])?;
     let line = RefCell::new(TimeLine::begin("exercised", Some(config.duration)));
     let is_enough = || {
         line.borrow_mut().iter_mut().for_each(TimeLine::turn);
-        interrupts.asked_to_finish()
+        interrupt::was_asked()
     };
     let rows = guest.run(&is_enough);
     drop(line);

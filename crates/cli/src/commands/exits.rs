@@ -1,30 +1,24 @@
 //! `vmnoise exits`: every exit of every VM on this host, counted in the kernel, and told
 //! one by one where that is asked.
 
-use std::fs::File;
 use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use vmnoise_events::{ExitFilter, Options, RunFacts, Workload};
-use vmnoise_export::Readers;
 use vmnoise_tracer::host::{Host, Vm, cpu_list};
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
-use vmnoise_workload::tsc;
 
-use super::conduct::{self, FOREVER_NS, Machine};
-use super::outputs;
-use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments};
-use crate::exits_measure::{ExitsMeasurement, is_called};
-use crate::exits_session::{ExitsOutcome, ExitsSession};
-use crate::frame::choice;
-use crate::output::exits::{ExitsView, Layout, WhileRunning};
+use crate::args::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments, reason_names};
+use crate::frame;
+use crate::output::exits::{ExitsView, Layout};
 use crate::output::format::Format;
 use crate::output::vm_list;
 use crate::rights::{self, Work};
+use crate::run::vcpus::{Vcpus, is_called, probe_status};
+use crate::run::{FOREVER_NS, Frame, Machine, Meanwhile, Run, View, machine, run_measurement};
 use crate::say;
 use crate::status::{MachineCannot, Status, UsageError};
-use crate::{interrupt, reason_names, recorder, rungs};
 
 /// Room for vCPUs that come during the run.
 const ROOM_TO_GROW: usize = 256;
@@ -42,29 +36,29 @@ pub fn run(arguments: &ExitsArguments) -> Result<Status> {
         None => run_top(&arguments.top),
         Some(ExitsMode::Top(top)) => run_top(top),
         Some(ExitsMode::Hist(hist)) => {
-            let view = ExitsView::new(Layout::Hist(hist), hist.format);
-            count(&hist.common, view)
+            let view = ExitsView::new(Layout::Hist(hist.histogram), hist.format);
+            count(&hist.common, view, None)
         }
         Some(ExitsMode::Trace(trace)) => {
             let view = ExitsView::new(Layout::Trace, Format::Text);
-            count(&trace.common, view)
+            count(&trace.common, view, None)
         }
     }
 }
 
 fn run_top(arguments: &ExitsTopArguments) -> Result<Status> {
     let draws = arguments.format == Format::Text && std::io::stdout().is_terminal();
-    let live = match draws {
-        _ if arguments.quiet => WhileRunning::Silent,
-        true if choice::can_show() => WhileRunning::Framed,
-        true => WhileRunning::Redrawn,
-        false => WhileRunning::Timed,
+    let frame = frame::of::<frame::Vcpus>(draws && !arguments.quiet);
+    let meanwhile = match draws {
+        _ if arguments.quiet || frame.is_some() => Meanwhile::Nothing,
+        true => Meanwhile::Own,
+        false => Meanwhile::Time,
     };
-    let view = ExitsView::new(Layout::Top { live }, arguments.format);
-    count(&arguments.common, view)
+    let view = ExitsView::new(Layout::Top(meanwhile), arguments.format);
+    count(&arguments.common, view, frame)
 }
 
-fn count(arguments: &ExitsCommon, view: ExitsView<'_>) -> Result<Status> {
+fn count(arguments: &ExitsCommon, mut view: ExitsView, frame: Option<Frame>) -> Result<Status> {
     let machine = Machine::read()?;
     let filter = filter(arguments, machine.facts.kvm_module.as_deref())?;
     let streaming = streaming(arguments, &view)?;
@@ -74,34 +68,30 @@ fn count(arguments: &ExitsCommon, view: ExitsView<'_>) -> Result<Status> {
     if !arguments.feed.is_empty() {
         rights::check_feed()?;
     }
-    let recording = arguments.output.as_deref();
-    let file = recording.map(|path| outputs::claim(path, "recording", Readers::Owner));
-    let outcome = measure(
-        arguments,
-        filter,
-        streaming,
-        view,
-        &machine,
-        vms,
-        file.transpose()?,
-    );
-    if let Some(path) = recording {
-        outputs::remove_if_empty(path);
+    let run = Run {
+        output: arguments.output.clone(),
+        user: arguments.user.clone(),
+        ..Run::default()
+    };
+    let status = run_measurement(&run, &mut view, frame, |_| {
+        set_up(arguments, filter, streaming, &machine, vms)
+    });
+    if view.is_empty() {
+        say::say(format_args!(
+            "no VM of this host left its guest meanwhile; `vmnoise exits --list` shows the VMs there are"
+        ));
     }
-    outcome
+    status
 }
 
-fn measure(
+/// Attaches the programs, and says what the result rests on.
+fn set_up(
     arguments: &ExitsCommon,
     filter: ExitFilter,
     streaming: Streaming,
-    mut view: ExitsView<'_>,
     machine: &Machine,
     vms: Vec<Vm>,
-    recording: Option<File>,
-) -> Result<Status> {
-    rights::begin(arguments.user.as_ref())?;
-    let interrupts = interrupt::catch().context("catching Ctrl-C")?;
+) -> Result<(RunFacts, Vcpus)> {
     let vcpus: usize = vms.iter().map(|vm| vm.vcpus.len()).sum();
     let room = u32::try_from(vcpus * 2 + ROOM_TO_GROW).unwrap_or(u32::MAX);
     let mut tracer = ExitTracer::load(room, streaming).map_err(refusal)?;
@@ -109,84 +99,28 @@ fn measure(
         .expect(vms.clone())
         .context("naming the vCPUs to BPF")?;
     tracer.attach().context("attaching the BPF programs")?;
-    let facts = facts(arguments, filter, streaming, machine, &tracer);
-    let writer = match recording {
-        Some(file) => {
-            outputs::begin_recording(&file).context("beginning the recording")?;
-            Some(recorder::begin(file, &facts)?)
-        }
-        None => None,
-    };
-    let works: &[Work] = match arguments.feed.is_empty() {
-        true => &[Work::CountExits],
-        false => &[Work::CountExits, Work::ServeGuests],
-    };
-    rights::keep(works)?;
-    let session = ExitsSession::new(&facts, writer, &mut view);
-    let measurement = ExitsMeasurement::new(machine.here(), &facts, tracer, session, vms);
-    let ExitsOutcome {
-        run,
-        measured,
-        recorded,
-        feeds,
-    } = measurement.run(&interrupts, &arguments.feed, arguments.feed_detail)?;
-    // Before the disk: it may never take the rest of the recording.
-    let shown = view.finish(&facts, measured, &run, &feeds);
-    let write_error = recorded.wait();
-    shown?;
-    if run.exits.vms.is_empty() {
-        say::say(format_args!(
-            "no VM of this host left its guest meanwhile; `vmnoise exits --list` shows the VMs there are"
-        ));
-    }
-    match write_error {
-        Some(error) => Err(error),
-        None => Ok(Status::Ok),
-    }
-}
-
-fn facts(
-    arguments: &ExitsCommon,
-    filter: ExitFilter,
-    streaming: Streaming,
-    machine: &Machine,
-    tracer: &ExitTracer,
-) -> RunFacts {
-    let tsc_hz = tsc::calibrate_hz(conduct::TSC_CALIBRATION);
-    let mut rungs = rungs::of_exits(tracer);
+    let mut rungs = probe_status::of_exits(&tracer);
     if arguments.output.is_some() {
-        rungs.push(rungs::of_clocks(tracer));
+        rungs.push(probe_status::of_clocks(&tracer));
     }
-    RunFacts {
-        tool_version: env!("CARGO_PKG_VERSION").into(),
-        workload: Workload::Vcpus,
-        started_at: jiff::Timestamp::now().to_string().into(),
-        options: Options {
-            cpus: Vec::new(),
-            duration_ns: arguments.duration.unwrap_or(FOREVER_NS),
-            threshold_ns: arguments.threshold.unwrap_or(0),
-            period_ns: 1_000_000_000,
-            priority: None,
-            top: arguments.timeline.unwrap_or(0),
-            stop_ns: None,
-            stop_total_ns: None,
-            runtime_ns: None,
-            trace: streaming != Streaming::Off,
-            observed: Vec::new(),
-            exits: Some(filter),
-            timer: None,
-        },
-        host: machine.facts.clone(),
-        clock: conduct::clock_facts(None, &machine.facts, tsc_hz),
-        witnesses: tracer.witnesses(),
-        rungs,
-        shares_cpu: false,
-        rdtsc_cycles: tsc::rdtsc_cycles(),
-    }
+    let options = Options {
+        duration_ns: arguments.duration.unwrap_or(FOREVER_NS),
+        threshold_ns: arguments.threshold.unwrap_or(0),
+        period_ns: 1_000_000_000,
+        top: arguments.timeline.unwrap_or(0),
+        trace: streaming != Streaming::Off,
+        exits: Some(filter),
+        ..Options::default()
+    };
+    let (tsc_hz, witnesses) = (machine::tsc_hz(), tracer.witnesses());
+    let facts = machine.facts_of_run(Workload::Vcpus, options, tsc_hz, witnesses, rungs);
+    let (feeds, detail) = (&arguments.feed, arguments.feed_detail);
+    let source = Vcpus::new(machine.here(), &facts, tracer, vms, feeds, detail);
+    Ok((facts, source))
 }
 
 /// What has to be told one by one.
-fn streaming(arguments: &ExitsCommon, view: &ExitsView<'_>) -> Result<Streaming> {
+fn streaming(arguments: &ExitsCommon, view: &ExitsView) -> Result<Streaming> {
     if view.wants_trace() || arguments.tells_exits() {
         return Ok(Streaming::Exits {
             threshold_ns: arguments.threshold.unwrap_or(0),

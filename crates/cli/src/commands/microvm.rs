@@ -9,14 +9,15 @@ use vmnoise_events::{Options, Workload};
 use vmnoise_tracer::Tracer;
 use vmnoise_workload::microvm::{Config, Microvm, SharedPages};
 
-use super::conduct::{Machine, Plan, Prepared, conduct};
 use super::exercise;
 use crate::args::MicrovmArguments;
-use crate::frame::{Framed, Noise, choice};
-use crate::host_feed::FeedFrom;
+use crate::feed::receiver::FeedFrom;
+use crate::frame::{self, Noise};
 use crate::output::format::Format;
-use crate::output::view::{Final, Lines, View};
-use crate::rungs;
+use crate::output::summary_view::{Final, Lines};
+use crate::run::cpus::probe_status;
+use crate::run::cpus::set_up::{Plan, Prepared, set_up};
+use crate::run::{Machine, Run, View, run_measurement};
 use crate::status::{MachineCannot, Status};
 use crate::units::to_tsc;
 
@@ -33,24 +34,23 @@ pub fn run(arguments: &MicrovmArguments) -> Result<Status> {
         options: options.clone(),
         housekeeping: None,
         warm_up: Duration::ZERO,
-        on_threshold: Vec::new(),
-        on_end: Vec::new(),
-        output: arguments.output.clone(),
-        trace_file: None,
-        saves_results: false,
-        user: arguments.user.clone(),
         feed: FeedFrom::Nowhere,
         machine: &machine,
     };
     let format = arguments.format;
-    let framed = format == Format::Text && std::io::stderr().is_terminal() && choice::can_show();
-    let mut result = Final { format };
-    let mut view: Box<dyn View> = match framed {
-        true => Box::new(Framed::new(&mut result, Box::<Noise>::default())),
+    let frame = frame::of::<Noise>(format == Format::Text && std::io::stderr().is_terminal());
+    let mut view: Box<dyn View> = match frame.is_some() {
+        true => Box::new(Final { format }),
         false => Box::new(Lines { format }),
     };
-    conduct(plan, &mut *view, |tsc_hz, tracer| {
-        prepare(&options, tsc_hz, tracer)
+    let run = Run {
+        output: arguments.output.clone(),
+        user: arguments.user.clone(),
+        ..Run::default()
+    };
+    run_measurement(&run, &mut *view, frame, |shell| {
+        let prepare = |tsc_hz, tracer: Option<&Tracer>| prepare(&options, tsc_hz, tracer);
+        set_up(plan, shell, prepare)
     })
 }
 
@@ -63,15 +63,10 @@ fn prepare(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Pr
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
     Ok(Prepared {
-        threads: microvm
-            .threads()
-            .iter()
-            .map(|vcpu| (vcpu.cpu, vcpu.tid))
-            .collect(),
         guest_clock: Some(microvm.clock()),
         steal_clock: microvm.has_steal_clock(),
-        rungs: rungs::of_guest(microvm.has_steal_clock(), &microvm.clock()),
-        poller: Box::new(microvm),
+        rungs: probe_status::of_guest(microvm.has_steal_clock(), &microvm.clock()),
+        workload: Box::new(microvm),
     })
 }
 
@@ -85,12 +80,8 @@ fn options(arguments: &MicrovmArguments, machine: &Machine) -> Result<Options> {
         priority: arguments.priority,
         top: arguments.top,
         stop_ns: arguments.stop,
-        stop_total_ns: None,
-        runtime_ns: None,
         trace: !arguments.no_trace,
-        observed: Vec::new(),
-        exits: None,
-        timer: None,
+        ..Options::default()
     })
 }
 

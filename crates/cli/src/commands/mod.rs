@@ -1,7 +1,6 @@
 //! One file per command.
 
 pub mod compare;
-mod conduct;
 pub mod doctor;
 mod exercise;
 pub mod exits;
@@ -11,7 +10,6 @@ mod join;
 pub mod manual;
 pub mod microvm;
 pub mod osnoise;
-pub mod outputs;
 mod polling_group;
 mod replay;
 pub mod report;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -13,17 +13,17 @@ use vmnoise_tracer::host::Thread;
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::spin::{Config, InterferenceCounter, Spin, StealReader};
 
-use super::conduct::{FOREVER_NS, Machine, Plan, Prepared, conduct};
 use super::{polling_group, steal, target};
 use crate::args::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
-use crate::frame::{Framed, Noise, choice};
-use crate::observed::Observed;
+use crate::frame::{self, Noise};
 use crate::output::json_lines::JsonLines;
 use crate::output::osnoise_hist::Hist;
 use crate::output::osnoise_top::Top;
 use crate::output::trace::Trace;
-use crate::output::view::View;
-use crate::rungs;
+use crate::run::cpus::observed::Observed;
+use crate::run::cpus::probe_status;
+use crate::run::cpus::set_up::{Plan, Prepared, set_up};
+use crate::run::{FOREVER_NS, Frame, Machine, Run, View, run_measurement};
 use crate::status::{MachineCannot, Status, UsageError};
 use crate::units::to_tsc;
 
@@ -32,34 +32,36 @@ pub fn run(arguments: &OsnoiseArguments) -> Result<Status> {
     match &arguments.mode {
         None => run_top(&arguments.top),
         Some(OsnoiseMode::Top(top)) => run_top(top),
-        Some(OsnoiseMode::Hist(hist)) => run_with(&hist.common, &mut Hist::new(hist)),
+        Some(OsnoiseMode::Hist(hist)) => {
+            let mut view = Hist::new(&hist.buckets, hist.common.keeps_trace());
+            run_with(&hist.common, &mut view, None)
+        }
         Some(OsnoiseMode::Trace(trace)) => {
-            run_with(&trace.common, &mut Trace::of_gaps(trace.quiet))
+            run_with(&trace.common, &mut Trace::of_gaps(trace.quiet), None)
         }
     }
 }
 
 fn run_top(arguments: &OsnoiseTopArguments) -> Result<Status> {
-    match arguments.json_lines {
-        true => {
-            let keeps_trace = arguments.common.keeps_trace();
-            run_with(&arguments.common, &mut JsonLines::new(keeps_trace))
-        }
-        false => {
-            let mut top = Top::new(arguments);
-            if !top.draws() || !choice::can_show() {
-                return run_with(&arguments.common, &mut top);
-            }
-            let mut result = top.silent();
-            let mut framed = Framed::new(&mut result, Box::<Noise>::default());
-            run_with(&arguments.common, &mut framed)
-        }
+    let keeps_trace = arguments.common.keeps_trace();
+    if arguments.json_lines {
+        return run_with(&arguments.common, &mut JsonLines::new(keeps_trace), None);
     }
+    let mut top = Top::new(arguments.format, arguments.quiet, keeps_trace);
+    let frame = frame::of::<Noise>(top.draws());
+    if frame.is_some() {
+        top.be_silent();
+    }
+    run_with(&arguments.common, &mut top, frame)
 }
 
-fn run_with(arguments: &OsnoiseCommon, view: &mut dyn View) -> Result<Status> {
+fn run_with(
+    arguments: &OsnoiseCommon,
+    view: &mut dyn View,
+    frame: Option<Frame>,
+) -> Result<Status> {
     let shared = &arguments.shared;
-    shared.foreign.refuse()?;
+    shared.unsupported.refuse()?;
     let cgroup = polling_group::enter(shared)?;
     let machine = Machine::read()?;
     let threads = target::threads(arguments)?;
@@ -73,18 +75,19 @@ fn run_with(arguments: &OsnoiseCommon, view: &mut dyn View) -> Result<Status> {
         options: options.clone(),
         housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,
         warm_up: Duration::from_nanos(shared.warm_up),
-        on_threshold: shared.on_threshold.clone(),
-        on_end: shared.on_end.clone(),
-        output: shared.output.clone(),
-        trace_file: trace_file(arguments),
-        saves_results: false,
-        user: shared.user.clone(),
         feed: arguments.feed.clone(),
         machine: &machine,
     };
-    conduct(plan, view, |tsc_hz, tracer| match threads {
-        Some(threads) => observe(threads, tsc_hz, tracer),
-        None => poll(&options, cgroup, tsc_hz, tracer),
+    let run = Run {
+        trace_file: trace_file(arguments),
+        trace_name: TRACE_FILE,
+        ..shared.run()
+    };
+    run_measurement(&run, view, frame, |shell| {
+        set_up(plan, shell, |tsc_hz, tracer| match threads {
+            Some(threads) => observe(threads, tsc_hz, tracer),
+            None => poll(&options, cgroup, tsc_hz, tracer),
+        })
     })
 }
 
@@ -95,17 +98,15 @@ fn trace_file(arguments: &OsnoiseCommon) -> Option<PathBuf> {
 }
 
 fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Prepared> {
-    if !tracer.is_some_and(|tracer| tracer.witnesses().sched) {
+    let Some(tracer) = tracer.filter(|tracer| tracer.witnesses().sched) else {
         let why = "without sched_switch nobody knows when a thread has a CPU (--pid, --comm)";
         return Err(MachineCannot(why.into()).into());
-    }
-    let observed = Observed::new(threads, tsc_hz);
+    };
     Ok(Prepared {
-        threads: observed.threads(),
         guest_clock: None,
         steal_clock: false,
-        rungs: vec![rungs::of_observed()],
-        poller: Box::new(observed),
+        rungs: vec![probe_status::of_observed()],
+        workload: Box::new(Observed::new(threads, tsc_hz, tracer.observer())),
     })
 }
 
@@ -122,50 +123,29 @@ fn poll(
         cgroup,
         period_tsc: to_tsc(options.period_ns, tsc_hz),
         runtime_tsc: to_tsc(options.runtime_ns.unwrap_or(options.period_ns), tsc_hz),
-        steal_reader: tracer.and_then(|tracer| steal_readers(options, tracer)),
+        steal_readers: tracer
+            .and_then(|tracer| steal_readers(options, tracer))
+            .unwrap_or_default(),
         interference_counters: tracer
             .map(|tracer| interference_counters(options, tracer))
             .unwrap_or_default(),
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
     Ok(Prepared {
-        threads: spin
-            .threads()
-            .iter()
-            .map(|thread| (thread.cpu, thread.tid))
-            .collect(),
         guest_clock: None,
         steal_clock: spin.has_steal_clock(),
         rungs: vec![
-            rungs::of_gap_steal(spin.has_steal_clock()),
-            rungs::of_interference(spin.counts_interference()),
+            probe_status::of_gap_steal(spin.has_steal_clock()),
+            probe_status::of_interference(spin.counts_interference()),
         ],
-        poller: Box::new(spin),
+        workload: Box::new(spin),
     })
 }
 
-/// Makes each polling thread the reader of its CPU's steal clock; `None` unless all
-/// can have one.
-fn steal_readers(
-    options: &Options,
-    tracer: &Tracer,
-) -> Option<Box<dyn Fn(u32) -> StealReader + Send>> {
-    let made: Option<HashMap<_, _>> = options
-        .cpus
-        .iter()
-        .map(|&cpu| Some((cpu, tracer.steal_reader(cpu)?)))
-        .collect();
-    let waiting = Mutex::new(made?);
-    Some(Box::new(move |cpu| {
-        let reader = waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&cpu);
-        match reader {
-            Some(reader) => steal::reader(reader),
-            None => Box::new(|| None),
-        }
-    }))
+/// The readers of the CPUs' steal clocks; `None` unless all can have one.
+fn steal_readers(options: &Options, tracer: &Tracer) -> Option<HashMap<u32, StealReader>> {
+    let reader = |&cpu: &u32| Some((cpu, steal::reader(tracer.steal_reader(cpu)?)));
+    options.cpus.iter().map(reader).collect()
 }
 
 fn interference_counters(options: &Options, tracer: &Tracer) -> HashMap<u32, InterferenceCounter> {
@@ -190,7 +170,7 @@ fn options(
         .collect();
     of_threads.sort_unstable();
     let cpus = match threads.is_empty() {
-        true => machine.cpus_of(&arguments.shared, cgroup)?,
+        true => machine.cpus_of(arguments.shared.cpus.as_deref(), cgroup)?,
         false => of_threads,
     };
     let stop_ns = arguments.stop.or(arguments.auto);
@@ -222,7 +202,6 @@ fn options(
                 comm: thread.comm.clone(),
             })
             .collect(),
-        exits: None,
-        timer: None,
+        ..Options::default()
     })
 }

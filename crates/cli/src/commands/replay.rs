@@ -1,41 +1,124 @@
-//! Reading a recording to its end, and telling how it ended.
+//! One recording from its begin to its end: opened, explained, and told how it ended.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::Event;
+use vmnoise_events::{Event, RunFacts};
 use vmnoise_recording::{Ending, ReadError, Reader};
 
-use crate::progress::Input;
+use crate::progress::{self, Input};
+use crate::run::{Explaining, View};
 use crate::say;
+use crate::status::{Status, UsageError};
 
-/// How reading ended, which is told after the result.
-pub type Replayed = Result<Ending, ReadError>;
-
-/// Tells what of a recording is not in the result.
-///
-/// # Errors
-/// The fault at which reading ended.
-pub fn tell_ending(ending: Replayed, path: &Path) -> Result<()> {
-    let ending = ending.map_err(|error| name_file(error, path))?;
-    if !matches!(ending, Ending::Complete) {
-        say::say(format_args!(
-            "{}: the run that wrote this was cut off; the result covers what it had flushed",
-            path.display()
-        ));
-    }
-    Ok(())
+/// A recording, read event by event.
+pub struct Recording<'a> {
+    path: &'a Path,
+    /// What was true before its first event.
+    pub facts: RunFacts,
+    /// None once it has ended.
+    reader: Option<Reader<Input>>,
+    ended: Option<Result<Ending, ReadError>>,
 }
 
-/// Reads to the end, after which nothing tells how far it is any more.
-pub fn read(mut reader: Reader<Input>, on_event: &mut dyn FnMut(&Event)) -> Replayed {
-    reader.for_each(on_event)
+impl<'a> Recording<'a> {
+    /// Opens it for one pass.
+    ///
+    /// # Errors
+    /// If it cannot be read; the message names the file.
+    pub fn open(path: &'a Path) -> Result<Recording<'a>> {
+        let reader = progress::open(path).map_err(|error| name_file(error, path))?;
+        Ok(Recording {
+            path,
+            facts: reader.facts().clone(),
+            reader: Some(reader),
+            ended: None,
+        })
+    }
+
+    /// Opens it for one of several passes.
+    ///
+    /// # Errors
+    /// If it cannot be read, or not twice.
+    pub fn open_file(path: &'a Path) -> Result<Recording<'a>> {
+        let recording = Recording::open(path)?;
+        if !path.is_file() {
+            return Err(UsageError(format!(
+                "{}: it is read twice, and this is no file: save it as one",
+                say::name_of(&path)
+            ))
+            .into());
+        }
+        Ok(recording)
+    }
+
+    /// The next event; `None` where it ends, be it by a fault.
+    pub fn pull(&mut self) -> Option<Event> {
+        let ended = match self.reader.as_mut()?.next_event() {
+            Ok(ControlFlow::Continue(event)) => return Some(event),
+            Ok(ControlFlow::Break(ending)) => Ok(ending),
+            Err(fault) => Err(fault),
+        };
+        self.ended = Some(ended);
+        self.reader = None;
+        None
+    }
+
+    /// Hands out every event that is left. A fault of the recording ends it, as its end does.
+    ///
+    /// # Errors
+    /// The first of `on_event`.
+    pub fn each(&mut self, mut on_event: impl FnMut(&Event) -> Result<()>) -> Result<()> {
+        while let Some(event) = self.pull() {
+            on_event(&event)?;
+        }
+        Ok(())
+    }
+
+    /// Has it explained to its end. `view` hears of each event, and of all that becomes certain.
+    pub fn explain(&mut self, explaining: &mut Explaining, view: &mut dyn View) {
+        while let Some(event) = self.pull() {
+            view.event(&event);
+            explaining.feed(&event, view);
+        }
+        explaining.run_out(view);
+    }
+
+    /// How reading ended, if it has; it is told once.
+    pub fn ended(&mut self) -> Option<Result<Ending, ReadError>> {
+        self.ended.take()
+    }
+
+    /// Tells what of it is not in the result.
+    ///
+    /// # Errors
+    /// The fault at which reading ended.
+    pub fn tell_ending(&mut self) -> Result<()> {
+        let ending = self.ended().transpose();
+        let ending = ending.map_err(|error| name_file(error, self.path))?;
+        if let Some(Ending::CutOff { .. }) = ending {
+            say::say(format_args!(
+                "{}: the run that wrote this was cut off; the result covers what it had flushed",
+                say::name_of(&self.path)
+            ));
+        }
+        Ok(())
+    }
+
+    /// As [`Self::tell_ending`], a fault as well.
+    pub fn tell(&mut self) -> Status {
+        match self.tell_ending() {
+            Ok(()) => Status::Ok,
+            Err(fault) => Status::of_error(&fault),
+        }
+    }
 }
 
 /// Faults of the content do not know the name of their file.
-pub fn name_file(error: ReadError, path: &Path) -> anyhow::Error {
+fn name_file(error: ReadError, path: &Path) -> anyhow::Error {
     match error {
         ReadError::Open { .. } => error.into(),
-        _ => anyhow::Error::new(error).context(path.display().to_string()),
+        _ => anyhow::Error::new(error).context(say::name_of(&path)),
     }
 }

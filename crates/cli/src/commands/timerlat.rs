@@ -9,21 +9,22 @@ use vmnoise_events::{Options, Rung, TimerOptions, Workload};
 use vmnoise_tracer::{Tracer, timers};
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::idle;
-use vmnoise_workload::timer::{Config, Senses, Timer, TimerSteps};
+use vmnoise_workload::timer::{Config, Probes, Timer, TimerSteps};
 
-use super::conduct::{FOREVER_NS, Machine, Plan, Prepared, conduct};
-use super::outputs::Claimed;
 use super::{polling_group, steal};
 use crate::args::{
-    DmaLatency, Exports, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
+    DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
     TimerlatTopArguments,
 };
-use crate::frame::{Framed, Wakeups, choice};
+use crate::frame::{self, Wakeups};
+use crate::output::timerlat::exports::Exports;
 use crate::output::timerlat::hist::Hist;
 use crate::output::timerlat::top::Top;
 use crate::output::trace::Trace;
-use crate::output::view::View;
-use crate::rungs;
+use crate::run::cpus::probe_status;
+use crate::run::cpus::set_up::{Plan, Prepared, set_up};
+use crate::run::files::Claimed;
+use crate::run::{FOREVER_NS, Frame, Machine, Run, View, run_measurement};
 use crate::say;
 use crate::status::{MachineCannot, Status, UsageError};
 
@@ -47,13 +48,16 @@ pub fn run(arguments: &TimerlatArguments) -> Result<Status> {
         Some(TimerlatMode::Top(top)) => run_top(top),
         Some(TimerlatMode::Hist(hist)) => {
             let stops = stops(&hist.common);
-            let claimed = claim(&hist.exports, &hist.common)?;
-            run_with(&hist.common, stops, &claimed, &mut Hist::new(hist))
+            let claimed = claim(&hist.buckets.exports, &hist.common)?;
+            let TimerlatCommon { nano, no_aa, .. } = hist.common;
+            let keeps_trace = hist.common.keeps_trace();
+            let mut view = Hist::new(&hist.buckets, nano, keeps_trace, !no_aa);
+            run_with(&hist.common, stops, &claimed, &mut view, None)
         }
         Some(TimerlatMode::Trace(trace)) => {
             let stops = stops(&trace.common);
             let mut view = Trace::of_wakeups(trace.quiet, !trace.common.no_aa);
-            run_with(&trace.common, stops, &Claimed::default(), &mut view)
+            run_with(&trace.common, stops, &Claimed::default(), &mut view, None)
         }
     }
 }
@@ -68,13 +72,12 @@ fn run_top(arguments: &TimerlatTopArguments) -> Result<Status> {
         None => stops(&arguments.common),
     };
     let claimed = claim(&arguments.exports, &arguments.common)?;
-    let mut top = Top::new(arguments);
-    if !top.draws() || !choice::can_show() {
-        return run_with(&arguments.common, stops, &claimed, &mut top);
+    let mut top = Top::new(arguments.asked(), &arguments.exports);
+    let frame = frame::of::<Wakeups>(top.draws());
+    if frame.is_some() {
+        top.be_silent();
     }
-    let mut result = top.silent();
-    let mut framed = Framed::new(&mut result, Box::<Wakeups>::default());
-    run_with(&arguments.common, stops, &claimed, &mut framed)
+    run_with(&arguments.common, stops, &claimed, &mut top, frame)
 }
 
 /// The files that are written when the run is over.
@@ -105,17 +108,18 @@ fn run_with(
     stops: Stops,
     claimed: &Claimed,
     view: &mut dyn View,
+    frame: Option<Frame>,
 ) -> Result<Status> {
     let shared = &arguments.shared;
-    shared.foreign.refuse()?;
-    arguments.foreign.refuse()?;
+    shared.unsupported.refuse()?;
+    arguments.unsupported.refuse()?;
     if !shared.on_threshold.is_empty() && stops.irq_ns.or(stops.thread_ns).is_none() {
         let error = "--on-threshold waits for a limit: name one with -i, -T or -a";
         return Err(UsageError(error.into()).into());
     }
     let cgroup = polling_group::enter(shared)?;
     let machine = Machine::read()?;
-    let cpus = machine.cpus_of(shared, cgroup.as_ref())?;
+    let cpus = machine.cpus_of(shared.cpus.as_deref(), cgroup.as_ref())?;
     let (dma_latency, held) = hold(arguments.dma_latency);
     let states = arguments.deepest_idle_state;
     let _states = states
@@ -135,33 +139,30 @@ fn run_with(
         options: Options {
             cpus,
             duration_ns: shared.duration.unwrap_or(FOREVER_NS),
-            threshold_ns: 0,
             period_ns: SHOWN_EACH_NS,
             priority: Some(arguments.priority),
             top: WORST,
-            stop_ns: None,
-            stop_total_ns: None,
-            runtime_ns: None,
             trace: !arguments.no_trace,
-            observed: Vec::new(),
-            exits: None,
             timer: Some(timer.clone()),
+            ..Options::default()
         },
         housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,
         warm_up: Duration::from_nanos(shared.warm_up),
-        on_threshold: shared.on_threshold.clone(),
-        on_end: shared.on_end.clone(),
-        output: shared.output.clone(),
-        trace_file: stops.trace_file,
-        saves_results: !claimed.is_empty(),
-        user: shared.user.clone(),
         feed: arguments.feed.clone(),
         machine: &machine,
     };
     let options = plan.options.clone();
-    conduct(plan, view, |_, tracer| {
-        let rungs = vec![held, timers(machine.here())];
-        prepare(&options, &timer, cgroup, rungs, tracer)
+    let run = Run {
+        trace_file: stops.trace_file,
+        trace_name: TIMERLAT_TRACE_FILE,
+        saves_results: !claimed.is_empty(),
+        ..shared.run()
+    };
+    run_measurement(&run, view, frame, |shell| {
+        set_up(plan, shell, |_, tracer| {
+            let rungs = vec![held, timers(machine.here())];
+            prepare(&options, &timer, cgroup, rungs, tracer)
+        })
     })
 }
 
@@ -175,15 +176,15 @@ fn wanted_us(latency: DmaLatency) -> Option<i32> {
 /// Holds idle CPUs to a latency for as long as the first is there; the rung says how well.
 fn hold(latency: DmaLatency) -> (Option<idle::DmaLatency>, Rung) {
     let Some(us) = wanted_us(latency) else {
-        return (None, rungs::of_idle(None, "--dma-latency=off"));
+        return (None, probe_status::of_idle(None, "--dma-latency=off"));
     };
     match idle::DmaLatency::hold(us) {
-        Ok(held) => (Some(held), rungs::of_idle(Some(us), "")),
+        Ok(held) => (Some(held), probe_status::of_idle(Some(us), "")),
         Err(error) => {
             say::say(format_args!(
                 "idle CPUs may sleep as deep as they like: {error}"
             ));
-            (None, rungs::of_idle(None, &error.to_string()))
+            (None, probe_status::of_idle(None, &error.to_string()))
         }
     }
 }
@@ -195,39 +196,28 @@ fn prepare(
     rungs: Vec<Rung>,
     tracer: Option<&Tracer>,
 ) -> Result<Prepared> {
-    let sensed = |&cpu: &u32| {
+    let probes_of = |&cpu: &u32| {
         let steps = tracer.and_then(|tracer| tracer.timer_steps(cpu));
         let steps = steps.map(|steps| Arc::new(steps) as TimerSteps);
         let steal = tracer.and_then(|tracer| tracer.steal_reader(cpu));
-        Senses {
+        Probes {
             steps,
             steal_reader: steal.map(steal::reader),
         }
     };
-    let mut senses = options
-        .cpus
-        .iter()
-        .map(sensed)
-        .collect::<Vec<_>>()
-        .into_iter();
     let workload = Timer::prepare(Config {
         cpus: options.cpus.clone(),
         policy: options.priority,
         cgroup,
         period_ns: timer.period_ns,
         aligned_ns: timer.aligned_ns,
-        senses: Box::new(move |_| senses.next().unwrap_or_default()),
+        probes: options.cpus.iter().map(probes_of).collect(),
     })
     .map_err(|error| MachineCannot(error.to_string()))?;
-    let threads = workload.threads();
     Ok(Prepared {
-        threads: threads
-            .iter()
-            .map(|thread| (thread.cpu, thread.tid))
-            .collect(),
         guest_clock: None,
         steal_clock: tracer.is_some_and(|tracer| tracer.witnesses().activity_steal),
         rungs,
-        poller: Box::new(workload),
+        workload: Box::new(workload),
     })
 }

@@ -8,20 +8,17 @@ const PAGE: isize = 10;
 
 /// What is shown when somebody asks.
 pub const HELP: [(&str, &str); 11] = [
-    ("?", "explain the keys, or go back"),
+    ("?", "show these keys, or go back"),
     ("q, Ctrl-C", "end the run and print its result"),
-    ("space", "freeze what is shown, or let it go on"),
-    ("Tab, left, right", "go to the other list"),
-    (
-        "up, down, page, Home, End",
-        "go to another line of the list",
-    ),
+    ("space", "pause the display, or go on"),
+    ("Tab, left, right", "change to the other list"),
+    ("up, down, page, Home, End", "move in the list"),
     ("Enter", "open the budget of the chosen gap"),
-    ("s", "sort the list by its next column"),
-    ("/", "show only lines of the list with these letters"),
+    ("s", "sort the list by the next column"),
+    ("/", "show only lines that contain this text"),
     ("Esc", "close, or show all lines again"),
-    ("Ctrl-L", "draw all of it again"),
-    ("Ctrl-Z", "stop; `fg` goes on"),
+    ("Ctrl-L", "redraw the screen"),
+    ("Ctrl-Z", "stop; continue with `fg`"),
 ];
 
 /// The keys for those who read help before they begin.

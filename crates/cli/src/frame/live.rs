@@ -1,25 +1,29 @@
 //! The frame at work: takes snapshots and keys, and draws when either changed something.
 
 use std::collections::VecDeque;
-use std::io::Write;
-use vmnoise_events::RunFacts;
+use std::time::Duration;
 
+use vmnoise_events::RunFacts;
+use vmnoise_explain::{Budget, ExitExplainer, Wakeup};
+
+use super::Source;
 use super::draw::{Setting, draw};
 use super::input::{self, Key};
 use super::keys::press;
 use super::look::Look;
 use super::model::Model;
 use super::screen::Screen;
-use super::snapshot::{Snapshot, Words};
+use super::snapshot::Snapshot;
 use crate::progress;
+use crate::run::{Period, View};
 use crate::say;
 
 /// How many of the latest notices are said again.
 const SAID_AGAIN: usize = 20;
 
 /// A frame on this terminal.
-#[derive(Debug)]
-pub struct Live {
+struct Live<S> {
+    source: S,
     screen: Screen,
     model: Model,
     setting: Setting,
@@ -29,43 +33,51 @@ pub struct Live {
     is_lost: bool,
 }
 
-impl Live {
-    /// Takes the terminal, or says why not and leaves it.
-    pub fn begin(words: Words, facts: &RunFacts) -> Option<Live> {
-        let screen = Screen::take().inspect_err(|error| {
-            say::say(format_args!("no live view: the terminal refuses: {error}"));
-        });
-        let mut live = Live {
-            screen: screen.ok()?,
-            model: Model::of(&words, facts.options.period_ns),
-            setting: Setting {
-                words,
-                length: progress::planned(facts),
-                look: Look::of(|name| std::env::var(name).ok()),
-            },
-            notices: Notices::default(),
-            has_changed: true,
-            is_lost: false,
-        };
-        live.turn();
-        Some(live)
+/// Takes the terminal for a run that begins, or says why not and leaves it.
+pub fn begin<S: Source + Default + 'static>(facts: &RunFacts) -> Option<Box<dyn View>> {
+    let screen = Screen::take().inspect_err(|error| {
+        say::say(format_args!("no live view: the terminal refuses: {error}"));
+    });
+    let (screen, source) = (screen.ok()?, S::default());
+    let words = source.words(facts);
+    let mut live = Live {
+        source,
+        screen,
+        model: Model::of(&words, facts.options.period_ns),
+        setting: Setting {
+            words,
+            length: progress::planned(facts),
+            look: Look::of(|name| std::env::var(name).ok()),
+        },
+        notices: Notices::default(),
+        has_changed: true,
+        is_lost: false,
+    };
+    live.turn();
+    Some(Box::new(live))
+}
+
+impl<S: Source> View for Live<S> {
+    fn gap(&mut self, gap: &Budget) {
+        self.source.gap(gap);
     }
 
-    /// A period is over.
-    pub fn show(&mut self, snapshot: Snapshot) {
-        self.model.take(snapshot);
-        self.has_changed = true;
+    fn wakeup(&mut self, wakeup: &Wakeup) {
+        self.source.wakeup(wakeup);
     }
 
-    /// Something that is said now and once more at the end.
-    pub fn notice(&mut self, message: &str) {
-        self.model.notice = Some(message.to_owned());
-        self.notices.push(message);
-        self.has_changed = true;
+    fn period(&mut self, period: &Period<'_>) {
+        let snapshot = self.source.period(period);
+        self.show(snapshot);
+    }
+
+    fn exits_so_far(&mut self, measured: Duration, exits: &ExitExplainer) {
+        let snapshot = self.source.exits_so_far(measured, exits);
+        self.show(snapshot);
     }
 
     /// Reads keys and draws. Waits for neither.
-    pub fn turn(&mut self) {
+    fn turn(&mut self) {
         if self.is_lost || self.screen.hung_up() {
             self.is_lost = true;
             return;
@@ -73,6 +85,24 @@ impl Live {
         let turned = input::pressed().map_err(|_| std::io::ErrorKind::NotConnected.into());
         let turned = turned.and_then(|keys| self.react(&keys));
         self.is_lost = turned.is_err();
+    }
+
+    /// It is said now, and once more at the end.
+    fn notice(&mut self, message: &str) {
+        self.model.notice = Some(message.to_owned());
+        self.notices.push(message);
+        self.has_changed = true;
+    }
+
+    fn is_gone(&self) -> bool {
+        self.model.quits || self.is_lost
+    }
+}
+
+impl<S: Source> Live<S> {
+    fn show(&mut self, snapshot: Snapshot) {
+        self.model.take(snapshot);
+        self.has_changed = true;
     }
 
     fn react(&mut self, keys: &[Key]) -> std::io::Result<()> {
@@ -100,11 +130,6 @@ impl Live {
         }
         Ok(())
     }
-
-    /// Whether the run is to end: somebody wants it, or nobody can see it any more.
-    pub fn is_over(&self) -> bool {
-        self.model.quits || self.is_lost
-    }
 }
 
 /// What was said on a screen that is gone.
@@ -127,13 +152,10 @@ impl Notices {
 
 impl Drop for Notices {
     fn drop(&mut self) {
-        let mut stderr = std::io::stderr();
-        // The terminal may be the one that was lost.
         if self.earlier > 0 {
-            let _ = writeln!(stderr, "vmnoise: {} notices, and then:", self.earlier);
+            say::say(format_args!("{} notices, and then:", self.earlier));
         }
-        for notice in &self.latest {
-            let _ = writeln!(stderr, "vmnoise: {notice}");
-        }
+        // What a command of the user's said is among them.
+        self.latest.iter().for_each(say::say);
     }
 }

@@ -3,11 +3,9 @@
 //! A command says what it shows by a [`Source`]; the rest is the same for all. The frame is
 //! read and drawn on by the thread that drains events, between two drains.
 
-pub mod choice;
 mod draw;
 #[cfg(test)]
 mod fixtures;
-mod framed;
 mod input;
 mod keys;
 mod list;
@@ -17,22 +15,29 @@ mod model;
 mod noise;
 mod screen;
 mod snapshot;
+mod term_caps;
 mod unasked;
 mod vcpus;
 mod wakeups;
 
+use std::time::Duration;
+
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Budget, Wakeup};
+use vmnoise_explain::{Budget, ExitExplainer, Wakeup};
 
-use crate::output::view::Period;
+use crate::run::{Frame, Period};
 
-pub use framed::Framed;
 pub use keys::explained as keys;
-pub use live::Live;
 pub use noise::Noise;
-pub use snapshot::{Snapshot, Words};
-pub use vcpus::{Vcpus, WORDS as EXITS};
+pub use vcpus::Vcpus;
 pub use wakeups::Wakeups;
+
+use snapshot::{Snapshot, Words};
+
+/// A frame of this source for a run that is to be shown, if the terminal can.
+pub fn of<S: Source + Default + 'static>(is_shown: bool) -> Option<Frame> {
+    (is_shown && term_caps::can_show()).then_some(live::begin::<S>)
+}
 
 /// What a command shows.
 pub trait Source {
@@ -42,6 +47,12 @@ pub trait Source {
     fn gap(&mut self, _budget: &Budget) {}
     /// A wake-up of a periodic task was explained.
     fn wakeup(&mut self, _wakeup: &Wakeup) {}
-    /// A period ended: what there is to see now.
-    fn period(&mut self, period: &Period<'_>) -> Snapshot;
+    /// A period of gaps or wake-ups ended: what there is to see now.
+    fn period(&mut self, _period: &Period<'_>) -> Snapshot {
+        Snapshot::default()
+    }
+    /// A period of exits ended: what there is to see now.
+    fn exits_so_far(&mut self, _measured: Duration, _exits: &ExitExplainer) -> Snapshot {
+        Snapshot::default()
+    }
 }

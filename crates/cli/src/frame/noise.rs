@@ -8,8 +8,9 @@ use vmnoise_explain::{Budget, Longest, PeriodLine, WorstGap};
 
 use super::Source;
 use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
-use crate::output::view::{Period, largest};
+use crate::output::summary_view::largest;
 use crate::output::{cells, text};
+use crate::run::Period;
 use crate::units::{human, seconds};
 
 /// How many gaps are listed.

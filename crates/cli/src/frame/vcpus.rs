@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use vmnoise_events::ShareMap;
-use vmnoise_explain::{ExitsSummary, ReasonExits, VcpuExits, VmExits, WorstExit};
+use vmnoise_events::{RunFacts, ShareMap};
+use vmnoise_explain::{ExitExplainer, ExitsSummary, ReasonExits, VcpuExits, VmExits, WorstExit};
 
+use super::Source;
 use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
 use crate::output::cells;
-use crate::output::exits::{cpus, largest, parts};
+use crate::output::exits::largest;
+use crate::output::exits::parts::{self, cpus, name, vcpus};
 use crate::units::human;
 
-/// The words of `exits`.
-pub const WORDS: Words = Words {
+const WORDS: Words = Words {
     command: "exits",
     rows: "vCPUs and why they left their guest, halts not counted as time",
     row_columns: &[
@@ -55,9 +56,18 @@ struct Line<'a> {
     lengths: Option<&'a ReasonExits>,
 }
 
+impl Source for Vcpus {
+    fn words(&self, _facts: &RunFacts) -> Words {
+        WORDS
+    }
+
+    fn exits_so_far(&mut self, measured: Duration, exits: &ExitExplainer) -> Snapshot {
+        self.period(measured, &exits.exits())
+    }
+}
+
 impl Vcpus {
-    /// What there is to see now.
-    pub fn period(&mut self, measured: Duration, exits: &ExitsSummary) -> Snapshot {
+    fn period(&mut self, measured: Duration, exits: &ExitsSummary) -> Snapshot {
         let length = measured.saturating_sub(self.measured).as_nanos();
         self.measured = measured;
         let mut snapshot = Snapshot {
@@ -86,15 +96,6 @@ impl Vcpus {
         snapshot.headline = first.map_or_else(|| "no exit yet".into(), headline);
         snapshot
     }
-}
-
-fn vcpus(exits: &ExitsSummary) -> impl Iterator<Item = (&VmExits, &VcpuExits)> {
-    let vms = exits.vms.iter();
-    vms.flat_map(|vm| vm.vcpus.iter().map(move |vcpu| (vm, vcpu)))
-}
-
-fn name(vm: &VmExits, vcpu: &VcpuExits) -> String {
-    format!("{}/{}", vm.name, cells::number(vcpu.vcpu.map(u64::from)))
 }
 
 /// The vCPU, then its reasons.

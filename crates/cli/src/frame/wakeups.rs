@@ -10,7 +10,7 @@ use super::Source;
 use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
 use crate::output::timerlat::budget::{phase, who};
 use crate::output::timerlat::columns::{Columns, Contexts};
-use crate::output::view::Period;
+use crate::run::Period;
 use crate::units::{human, seconds};
 
 /// How many wake-ups are listed.

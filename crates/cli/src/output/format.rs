@@ -1,6 +1,6 @@
 //! How a result is printed.
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
 /// How a result is printed on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -9,4 +9,40 @@ pub enum Format {
     Text,
     /// One JSON object and nothing else
     Json,
+}
+
+/// What a histogram prints beside its buckets, in rtla's words.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct HistFrame {
+    /// Print empty buckets too
+    #[arg(long)]
+    pub with_zeros: bool,
+    /// Leave out the lines before the histogram
+    #[arg(long)]
+    pub no_header: bool,
+    /// Leave out the lines after the histogram
+    #[arg(long)]
+    pub no_summary: bool,
+}
+
+/// How latencies are printed on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LatencyFormat {
+    /// For people, in rtla's table
+    Text,
+    /// One JSON object and nothing else
+    Json,
+    /// As cyclictest -q prints it
+    Cyclictest,
+}
+
+/// How a comparison is printed on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompareFormat {
+    /// For people
+    Text,
+    /// One JSON object and nothing else
+    Json,
+    /// One page for a browser, which needs no network
+    Html,
 }

@@ -8,8 +8,7 @@ use vmnoise_explain::{PeriodLine, Summary};
 
 use super::json::SummaryDocument;
 use super::stream::Stream;
-use super::view::{Period, View};
-use crate::recent_trace::RecentTrace;
+use crate::run::{Period, RecentTrace, View};
 
 /// `vmnoise.period/1`.
 #[derive(Debug, Serialize)]

@@ -1,6 +1,7 @@
 //! One file per output. Results go to stdout, all else to stderr.
 
 mod advice;
+pub mod caveats;
 pub mod cells;
 pub mod compare;
 pub mod doctor;
@@ -8,7 +9,6 @@ pub mod exercise;
 pub mod exits;
 mod fed;
 pub mod format;
-pub mod honesty;
 pub mod join;
 mod json;
 pub mod json_lines;
@@ -20,12 +20,11 @@ mod screen;
 mod stdout;
 mod stop;
 mod stream;
+pub mod summary_view;
 mod table;
 pub mod text;
 pub mod timerlat;
 pub mod trace;
-pub mod trace_line;
-pub mod view;
 pub mod vm_list;
 
 use anyhow::{Context, Result};

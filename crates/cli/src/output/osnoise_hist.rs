@@ -4,38 +4,44 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::Args;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{Budget, LinearHistogram, Summary};
 
-use super::view::{Meanwhile, Period, View};
-use super::{cells, honesty, rtla, stop, text};
-use crate::args::OsnoiseHistArguments;
-use crate::recent_trace::RecentTrace;
+use super::format::HistFrame;
+use super::{caveats, cells, rtla, stop, text};
+use crate::run::{Meanwhile, RecentTrace, View};
+
+/// What options say of it.
+#[derive(Debug, Clone, Args)]
+pub struct Buckets {
+    /// Width of a bucket in microseconds
+    #[arg(short, long, value_name = "US", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=999_999))]
+    bucket_size: u64,
+    /// Number of buckets
+    #[arg(short = 'E', long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(10..=9_999_999))]
+    entries: u64,
+    #[command(flatten)]
+    frame: HistFrame,
+    /// Leave out the column of bucket limits
+    #[arg(long, requires = "with_zeros")]
+    no_index: bool,
+}
 
 /// Collects the gaps of a run.
 #[derive(Debug)]
 pub struct Hist {
-    bucket_us: u64,
-    entries: u64,
-    with_zeros: bool,
-    header: bool,
-    summary: bool,
-    index: bool,
+    asked: Buckets,
     keeps_trace: bool,
     cpus: BTreeMap<u32, LinearHistogram>,
 }
 
 impl Hist {
-    /// An empty histogram for these arguments.
-    pub fn new(arguments: &OsnoiseHistArguments) -> Hist {
+    /// Such a histogram. `keeps_trace`: the last lines of the trace may be needed.
+    pub fn new(asked: &Buckets, keeps_trace: bool) -> Hist {
         Hist {
-            bucket_us: arguments.bucket_size,
-            entries: arguments.entries,
-            with_zeros: arguments.frame.with_zeros,
-            header: !arguments.frame.no_header,
-            summary: !arguments.frame.no_summary,
-            index: !arguments.no_index,
-            keeps_trace: arguments.common.keeps_trace(),
+            asked: asked.clone(),
+            keeps_trace,
             cpus: BTreeMap::new(),
         }
     }
@@ -50,25 +56,23 @@ impl View for Hist {
         Meanwhile::Time
     }
 
-    fn begin(&mut self, _facts: &RunFacts) {}
-
     fn gap(&mut self, budget: &Budget) {
         self.cpus
             .entry(budget.cpu)
-            .or_insert_with(|| LinearHistogram::new(self.bucket_us * 1000, self.entries as usize))
+            .or_insert_with(|| {
+                LinearHistogram::new(self.asked.bucket_size * 1000, self.asked.entries as usize)
+            })
             .record(budget.dur_ns);
     }
-
-    fn period(&mut self, _period: &Period<'_>) {}
 
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
         let mut out = stop::report(facts, summary, trace);
         out += &self.render(rtla::measured(summary));
-        if self.summary {
+        if !self.asked.frame.no_summary {
             out += &format!(
                 "\n{}\n{}",
                 text::periodic(summary),
-                honesty::render(facts, summary)
+                caveats::render(facts, summary)
             );
         }
         super::write(out.as_bytes())
@@ -78,25 +82,25 @@ impl View for Hist {
 impl Hist {
     fn render(&self, elapsed: Duration) -> String {
         let mut out = String::new();
-        if self.header {
+        if !self.asked.frame.no_header {
             out += "# vmnoise osnoise histogram\n# Time unit is microseconds (us)\n";
             out += &format!("# Duration: {}\n", rtla::clock(elapsed));
             out += &self.row("Index", |_, cpu| format!("  CPU-{cpu:03}"));
         }
-        for bucket in 0..self.entries as usize {
-            if self.with_zeros
+        for bucket in 0..self.asked.entries as usize {
+            if self.asked.frame.with_zeros
                 || self
                     .cpus
                     .values()
                     .any(|cpu| cpu.counts().get(bucket).is_some_and(|count| *count > 0))
             {
-                let limit = (bucket as u64 * self.bucket_us).to_string();
+                let limit = (bucket as u64 * self.asked.bucket_size).to_string();
                 out += &self.row(&limit, |told, _| {
                     format!("{:>9}", told.counts().get(bucket).copied().unwrap_or(0))
                 });
             }
         }
-        if self.summary {
+        if !self.asked.frame.no_summary {
             let us = |ns: Option<u64>| cells::number(ns.map(|ns| ns / 1000));
             out += &self.row("over:", |told, _| format!("{:>9}", told.overflow()));
             out += &self.row("count:", |told, _| format!("{:>9}", told.count()));
@@ -115,10 +119,9 @@ impl Hist {
 
     /// One line: its name, unless left out, and a cell for each CPU.
     fn row(&self, name: &str, cell: impl Fn(&LinearHistogram, u32) -> String) -> String {
-        let mut line = if self.index {
-            format!("{name:<6}")
-        } else {
-            String::new()
+        let mut line = match self.asked.no_index {
+            false => format!("{name:<6}"),
+            true => String::new(),
         };
         for (cpu, told) in &self.cpus {
             line += &format!("{} ", cell(told, *cpu));

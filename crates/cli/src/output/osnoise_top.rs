@@ -7,11 +7,9 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::{Summary, WorstGap};
 
 use super::osnoise_table::OsnoiseTable;
-use super::view::{Meanwhile, Period, View};
-use super::{fed, honesty, rtla, screen, stop, text};
-use crate::args::OsnoiseTopArguments;
+use super::{caveats, fed, rtla, screen, stop, text};
 use crate::output::format::Format;
-use crate::recent_trace::RecentTrace;
+use crate::run::{Meanwhile, Period, RecentTrace, View};
 
 /// Parts of the longest gap that are shown while the run goes on.
 const LIVE_PARTS: usize = 8;
@@ -28,26 +26,22 @@ pub struct Top {
 }
 
 impl Top {
-    /// A table for these arguments.
-    pub fn new(arguments: &OsnoiseTopArguments) -> Top {
+    /// Such a table; if it is `quiet`, not before the end. `keeps_trace`: the last lines of the trace
+    /// may be needed.
+    pub fn new(format: Format, quiet: bool, keeps_trace: bool) -> Top {
         Top {
-            format: arguments.format,
-            quiet: arguments.quiet,
-            draws: !arguments.quiet
-                && arguments.format == Format::Text
-                && std::io::stdout().is_terminal(),
-            keeps_trace: arguments.common.keeps_trace(),
+            format,
+            quiet,
+            draws: !quiet && format == Format::Text && std::io::stdout().is_terminal(),
+            keeps_trace,
             in_a_guest: false,
             table: OsnoiseTable::default(),
         }
     }
 
-    /// The same without a table while the run goes on: a frame is there instead.
-    pub fn silent(self) -> Top {
-        Top {
-            draws: false,
-            ..self
-        }
+    /// Shows no table while the run goes on: a frame is there instead.
+    pub fn be_silent(&mut self) {
+        self.draws = false;
     }
 
     /// Whether the table is shown while the run goes on.
@@ -94,7 +88,7 @@ impl View for Top {
         out += &format!(
             "\n{}\n{}",
             text::periodic(summary),
-            honesty::render(facts, summary)
+            caveats::render(facts, summary)
         );
         match self.draws() {
             true => super::write(screen::redrawn(&out).as_bytes()),

@@ -3,8 +3,8 @@
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{Summary, TraceLine};
 
-use super::{advice, text, trace_line};
-use crate::recent_trace::RecentTrace;
+use super::{advice, text};
+use crate::run::{RecentTrace, trace_line};
 
 /// The report, with an empty line behind it; nothing if no gap stopped the run.
 pub fn report(facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> String {

@@ -2,9 +2,10 @@
 //! budgets.
 
 use vmnoise_events::{RunFacts, Workload};
-use vmnoise_explain::{CpuSummary, NamedPart, Place, Summary, WorstGap, cpu_columns};
+use vmnoise_explain::{CpuSummary, Place, Summary, WorstGap, cpu_columns};
 
-use super::{fed, honesty, table};
+use super::{caveats, fed, table};
+pub use crate::run::trace_line::who;
 use crate::units::{human, seconds};
 
 /// Sources beyond these are in the JSON.
@@ -31,7 +32,7 @@ pub fn render(facts: &RunFacts, summary: &Summary) -> String {
     }
     text += &fed::render(summary);
     text += &format!("\n{}", periodic(summary));
-    text += &format!("\n{}", honesty::render(facts, summary));
+    text += &format!("\n{}", caveats::render(facts, summary));
     text
 }
 
@@ -132,16 +133,6 @@ pub fn tree(gap: &WorstGap) -> String {
         text += "\n";
     }
     text
-}
-
-/// Who took a part; empty where nobody can be named.
-pub fn who(part: &NamedPart) -> String {
-    match (&part.source, part.count) {
-        (None, _) if part.share.is_residual() => "(residual)".into(),
-        (None, _) => String::new(),
-        (Some(name), 0 | 1) => name.to_string(),
-        (Some(name), count) => format!("{name} x{count}"),
-    }
 }
 
 pub fn periodic(summary: &Summary) -> String {

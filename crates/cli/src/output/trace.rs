@@ -7,9 +7,8 @@ use vmnoise_explain::{Summary, TraceLine};
 
 use super::stream::Stream;
 use super::timerlat::analysis;
-use super::view::{Meanwhile, Period, View};
-use super::{honesty, stop, trace_line};
-use crate::recent_trace::RecentTrace;
+use super::{caveats, stop};
+use crate::run::{Meanwhile, RecentTrace, View, trace_line};
 
 /// What is told of that which stopped a run; empty if nothing did.
 type Analysis = fn(&RunFacts, &Summary, &RecentTrace) -> String;
@@ -69,8 +68,6 @@ impl View for Trace {
         self.print(&text);
     }
 
-    fn period(&mut self, _period: &Period<'_>) {}
-
     fn is_gone(&self) -> bool {
         self.stream.is_gone()
     }
@@ -82,7 +79,7 @@ impl View for Trace {
         if let Some(analysis) = self.analysis {
             end += &analysis(facts, summary, trace);
         }
-        end += &honesty::render(facts, summary);
+        end += &caveats::render(facts, summary);
         super::write(end.as_bytes())
     }
 }

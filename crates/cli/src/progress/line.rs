@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::process::getpgrp;
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
 
-use crate::frame::choice;
+use super::term_caps::can_draw_over;
 use crate::say;
 
 /// A job that is done by then shows none.
@@ -34,7 +34,7 @@ pub struct Line {
 impl Line {
     /// The line of a job that begins, where stderr can show one.
     pub fn begin() -> Option<Line> {
-        let seen = std::io::stderr().is_terminal() && choice::can_draw_over();
+        let seen = std::io::stderr().is_terminal() && can_draw_over();
         seen.then(|| Line {
             bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()),
             next: Instant::now() + SILENCE,

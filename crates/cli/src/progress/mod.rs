@@ -5,6 +5,8 @@ mod gauge;
 mod line;
 mod reading;
 mod run;
+mod term_caps;
 
 pub use reading::{Input, expect, none, open};
-pub use run::{TimeLine, Timed, planned};
+pub use run::{TimeLine, planned};
+pub use term_caps::can_draw_over;

@@ -2,13 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Budget, Summary, TraceLine, Wakeup};
 
 use super::line::Line;
-use crate::output::view::{Meanwhile, Period, View};
-use crate::recent_trace::RecentTrace;
 use crate::units::rough;
 
 /// Runs that nobody gave a length are planned for a year.
@@ -69,83 +65,6 @@ fn words(doing: &str, elapsed: Duration, length: Option<Duration>) -> String {
             "{doing} {}; Ctrl-C ends the run and prints its result",
             rough(elapsed)
         ),
-    }
-}
-
-/// A view that shows nothing while the run goes on, with a line that does.
-pub struct Timed<'a> {
-    view: &'a mut dyn View,
-    line: Option<TimeLine>,
-}
-
-impl<'a> Timed<'a> {
-    /// Whatever the view shows, and the time if it does not.
-    pub fn new(view: &'a mut dyn View) -> Timed<'a> {
-        Timed { view, line: None }
-    }
-}
-
-impl View for Timed<'_> {
-    fn wants_trace(&self) -> bool {
-        self.view.wants_trace()
-    }
-
-    fn meanwhile(&self) -> Meanwhile {
-        self.view.meanwhile()
-    }
-
-    fn begin(&mut self, facts: &RunFacts) {
-        self.view.begin(facts);
-        if self.view.meanwhile() == Meanwhile::Time {
-            self.line = TimeLine::begin("measured", planned(facts));
-        }
-    }
-
-    fn gap(&mut self, budget: &Budget) {
-        self.view.gap(budget);
-    }
-
-    fn wakeup(&mut self, wakeup: &Wakeup) {
-        self.view.wakeup(wakeup);
-    }
-
-    fn trace(&mut self, lines: &[TraceLine]) {
-        self.view.trace(lines);
-    }
-
-    fn period(&mut self, period: &Period<'_>) {
-        self.view.period(period);
-    }
-
-    fn turn(&mut self) {
-        self.view.turn();
-        if let Some(line) = &mut self.line {
-            line.turn();
-        }
-    }
-
-    fn notice(&mut self, message: &str) {
-        match &self.line {
-            Some(line) => line.say(message),
-            None => self.view.notice(message),
-        }
-    }
-
-    fn end_live(&mut self) {
-        self.line = None;
-        self.view.end_live();
-    }
-
-    fn draws_live(&self) -> bool {
-        self.line.is_some() || self.view.draws_live()
-    }
-
-    fn is_gone(&self) -> bool {
-        self.view.is_gone()
-    }
-
-    fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
-        self.view.finish(facts, summary, trace)
     }
 }
 

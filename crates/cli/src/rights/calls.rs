@@ -8,7 +8,7 @@ use libc::*;
 use seccompiler::{Error, apply_filter_all_threads};
 
 use super::Work;
-use super::filter::{Calls, Condition, program};
+use super::filter::{Answer, Calls, Condition, Rule, program};
 
 const MEMORY: &[i64] = &[
     SYS_brk,
@@ -19,10 +19,8 @@ const MEMORY: &[i64] = &[
     SYS_madvise,
 ];
 
-/// Threads begin, wait for each other, give up rights, and end; so does the process.
+/// Threads wait for each other, give up rights, and end; so does the process.
 const THREADS: &[i64] = &[
-    SYS_clone,
-    SYS_clone3,
     SYS_set_robust_list,
     SYS_rseq,
     SYS_sigaltstack,
@@ -83,7 +81,6 @@ const FACTS: &[i64] = &[
     SYS_getegid,
     SYS_getrandom,
     SYS_getrusage,
-    SYS_prlimit64,
     SYS_sysinfo,
     SYS_uname,
 ];
@@ -107,14 +104,12 @@ const FILES: &[i64] = &[
     SYS_access,
     SYS_faccessat,
     SYS_faccessat2,
-    SYS_fcntl,
     SYS_dup,
     SYS_dup3,
     SYS_ftruncate,
     SYS_fallocate,
     SYS_fsync,
     SYS_fdatasync,
-    SYS_fchmod,
     SYS_getdents64,
     SYS_readlink,
     SYS_readlinkat,
@@ -134,17 +129,24 @@ const SAVING: &[i64] = &[
     SYS_unlinkat,
     SYS_mkdir,
     SYS_mkdirat,
+    SYS_fchmod,
     SYS_fchown,
 ];
 
-/// A feed's connections; beside them only those of the family AF_UNIX are made.
-const CONNECTIONS: &[i64] = &[
-    SYS_connect,
-    SYS_accept4,
-    SYS_setsockopt,
-    SYS_getsockopt,
-    SYS_shutdown,
-];
+/// A feed that comes by vsock: the host connects to this guest.
+const CONNECTED: &[i64] = &[SYS_accept4, SYS_setsockopt, SYS_getsockopt, SYS_shutdown];
+
+/// A thread of this process, and nothing else: whoever makes a user namespace has every capability in it.
+const NEW: i32 = CLONE_NEWNS
+    | CLONE_NEWCGROUP
+    | CLONE_NEWUTS
+    | CLONE_NEWIPC
+    | CLONE_NEWUSER
+    | CLONE_NEWPID
+    | CLONE_NEWNET;
+
+/// What `fcntl` is asked for here. With others a file that is ready sends any signal to any process.
+const OF_DESCRIPTORS: [i32; 4] = [F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC];
 
 /// Refuses every other call, in all threads there are and all that will be.
 pub fn limit(works: &[Work]) -> Result<(), Error> {
@@ -167,42 +169,59 @@ fn allowed(works: &[Work]) -> Calls {
     let stop_group = vec![is(0, 0), is(1, SIGTSTP)];
     // The name of a thread, and of memory.
     let name = vec![vec![is(0, PR_SET_NAME)], vec![is(0, PR_SET_VMA)]];
+    let mut descriptors: Vec<Rule> = OF_DESCRIPTORS.map(|what| vec![is(1, what)]).into();
+    descriptors.push(vec![is(1, F_SETFL), has_of(2, O_ASYNC, 0)]);
     let mut by_rules = vec![
         (SYS_tgkill, vec![vec![is(0, process)]]),
         (SYS_kill, vec![vec![is(0, process)], stop_group]),
         (SYS_prctl, name),
+        (SYS_fcntl, descriptors),
+        (SYS_prlimit64, vec![vec![is(0, 0)]]),
+        (
+            SYS_clone,
+            vec![vec![has_of(0, CLONE_THREAD | NEW, CLONE_THREAD)]],
+        ),
         (SYS_openat, vec![vec![reads_only()]]),
     ];
-    let has_feed = [Work::Measure, Work::ServeGuests].map(|work| works.contains(&work));
-    if has_feed.contains(&true) {
-        anyway.push(CONNECTIONS);
+    let asks = |asked: [Work; 2]| asked.iter().any(|work| works.contains(work));
+    if asks([Work::Measure, Work::ServeGuests]) {
+        anyway.push(CONNECTED);
+    }
+    if asks([Work::HearHost, Work::ServeGuests]) {
+        anyway.push(&[SYS_connect]);
         by_rules.push((SYS_socket, vec![vec![is(0, AF_UNIX)]]));
     }
+    let by_rules = by_rules.into_iter();
+    let by_rules = by_rules.map(|(number, rules)| (number, Answer::Where(rules)));
     let anyway = anyway.into_iter().flatten();
-    let anyway = anyway.map(|number| (*number, Vec::new()));
+    let anyway = anyway.map(|number| (*number, Answer::Allowed));
+    // Its flags are in memory, where they cannot be looked at. Whoever learns that a kernel has none
+    // takes `clone`.
+    let absent = [(SYS_clone3, Answer::Absent)];
     // A call in both lists is allowed without conditions: the later entry replaces the earlier.
-    let calls = by_rules.into_iter().chain(anyway);
+    let calls = by_rules.chain(anyway).chain(absent);
     calls
-        .map(|(number, rules)| (number as u32, rules))
+        .map(|(number, answer)| (number as u32, answer))
         .collect()
 }
 
 /// This argument has to be this.
 fn is(argument: u32, value: i32) -> Condition {
+    has_of(argument, -1, value)
+}
+
+/// Of these bits the argument has to have those of `value` and no other.
+fn has_of(argument: u32, bits: i32, value: i32) -> Condition {
     Condition {
         argument,
-        mask: u32::MAX,
+        mask: bits.cast_unsigned(),
         value: value.cast_unsigned(),
     }
 }
 
 /// The flags of `openat` have to be those of a reader.
 fn reads_only() -> Condition {
-    Condition {
-        argument: 2,
-        mask: (O_ACCMODE | O_CREAT | O_TRUNC).cast_unsigned(),
-        value: 0,
-    }
+    has_of(2, O_ACCMODE | O_CREAT | O_TRUNC, 0)
 }
 
 #[cfg(test)]
@@ -217,8 +236,9 @@ mod tests {
     /// start of every command as much time.
     #[test]
     fn each_call_is_found_by_halves() {
-        const ALL: [Work; 5] = [
+        const ALL: [Work; 6] = [
             Work::Measure,
+            Work::HearHost,
             Work::CountExits,
             Work::ServeGuests,
             Work::SaveFiles,
@@ -236,15 +256,13 @@ mod tests {
             // the number is loaded (3); behind it is the verdict.
             let most = 3 + (2 * allowed.len() + 1).next_power_of_two().ilog2() + 1;
             for number in 0..NUMBERS {
-                if allowed.get(&number).is_some_and(|rules| !rules.is_empty()) {
+                let answer = allowed.get(&number);
+                if matches!(answer, Some(Answer::Where(_))) {
                     continue;
                 }
                 let (is_allowed, steps) = run(&program, number, [0; 6]);
-                assert_eq!(
-                    is_allowed,
-                    allowed.contains_key(&number),
-                    "{number}: {works:?}"
-                );
+                let is_listed = answer == Some(&Answer::Allowed);
+                assert_eq!(is_allowed, is_listed, "{number}: {works:?}");
                 assert!(steps <= most, "{number}: {steps} of {most}, {works:?}");
             }
         }

@@ -8,12 +8,24 @@ use std::collections::BTreeMap;
 
 use libc::{
     __u32, BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W,
-    EPERM, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS,
+    ENOSYS, EPERM, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS,
 };
 use seccompiler::sock_filter;
 
-/// Each call with the rules of which one has to hold; without any it is allowed as it is.
-pub type Calls = BTreeMap<u32, Vec<Rule>>;
+/// What each call is answered; one that is not here is refused.
+pub type Calls = BTreeMap<u32, Answer>;
+
+/// What a call is answered.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is made.
+    Allowed,
+    /// It is made where one of these holds.
+    Where(Vec<Rule>),
+    /// This kernel has no such call.
+    Absent,
+}
+
 /// Conditions that have to hold together.
 pub type Rule = Vec<Condition>;
 
@@ -32,9 +44,10 @@ const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const ARGUMENTS_AT: u32 = 16;
 const REFUSED: u32 = SECCOMP_RET_ERRNO | EPERM.cast_unsigned();
+const ABSENT: u32 = SECCOMP_RET_ERRNO | ENOSYS.cast_unsigned();
 
 /// What is said of all numbers from one on, up to the next of these. `None`: they are refused.
-type Stretch<'a> = (u32, Option<&'a [Rule]>);
+type Stretch<'a> = (u32, Option<&'a Answer>);
 
 /// The program that allows these calls and refuses the others with EPERM.
 pub fn program(calls: &Calls) -> Vec<sock_filter> {
@@ -50,8 +63,8 @@ pub fn program(calls: &Calls) -> Vec<sock_filter> {
 
 fn stretches(calls: &Calls) -> Vec<Stretch<'_>> {
     let mut all: Vec<Stretch<'_>> = vec![(0, None)];
-    for (&number, rules) in calls {
-        for (start, verdict) in [(number, Some(rules.as_slice())), (number + 1, None)] {
+    for (&number, answer) in calls {
+        for (start, verdict) in [(number, Some(answer)), (number + 1, None)] {
             all.pop_if(|last| last.0 == start);
             if all.last().is_none_or(|last| last.1 != verdict) {
                 all.push((start, verdict));
@@ -73,11 +86,12 @@ fn search(stretches: &[Stretch<'_>]) -> Vec<sock_filter> {
     program
 }
 
-fn judge(verdict: Option<&[Rule]>) -> Vec<sock_filter> {
+fn judge(verdict: Option<&Answer>) -> Vec<sock_filter> {
     match verdict {
         None => vec![end(REFUSED)],
-        Some([]) => vec![end(SECCOMP_RET_ALLOW)],
-        Some(rules) => {
+        Some(Answer::Allowed) => vec![end(SECCOMP_RET_ALLOW)],
+        Some(Answer::Absent) => vec![end(ABSENT)],
+        Some(Answer::Where(rules)) => {
             let mut program: Vec<_> = rules.iter().flat_map(|rule| allow_where(rule)).collect();
             program.push(end(REFUSED));
             program
@@ -139,7 +153,7 @@ pub fn run(program: &[sock_filter], number: u32, arguments: [u64; 6]) -> (bool, 
         let mut holds = |holds: bool| at += usize::from(if holds { jt } else { jf });
         steps += 1;
         if code == BPF_RET | BPF_K {
-            assert!([SECCOMP_RET_ALLOW, REFUSED].contains(&k));
+            assert!([SECCOMP_RET_ALLOW, REFUSED, ABSENT].contains(&k));
             return (k == SECCOMP_RET_ALLOW, steps);
         } else if code == BPF_LD | BPF_W | BPF_ABS {
             let bytes = data[k as usize..][..4].try_into().expect("4 of them");
@@ -171,7 +185,10 @@ mod tests {
     #[test]
     fn what_is_on_the_list_is_allowed_and_no_neighbour() {
         for numbers in [&[][..], &[0], &[0, 1, 2], &[3, 5, 6, 9], &[1, 470]] {
-            let calls: Calls = numbers.iter().map(|number| (*number, vec![])).collect();
+            let calls: Calls = numbers
+                .iter()
+                .map(|number| (*number, Answer::Allowed))
+                .collect();
             let program = program(&calls);
             // The last are those of the x32 way in, which counts anew from there.
             for number in (0..600).chain(0x4000_0000..0x4000_0200).chain([u32::MAX]) {
@@ -194,7 +211,7 @@ mod tests {
         };
         let mut both = where_first(u32::MAX, 0);
         both.push(second);
-        let calls = Calls::from([(7, vec![where_first(u32::MAX, 42), both])]);
+        let calls = Calls::from([(7, Answer::Where(vec![where_first(u32::MAX, 42), both]))]);
         let program = program(&calls);
         for (first, second, is_allowed) in [
             (42, 0, true),
@@ -216,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_mask_leaves_out_what_does_not_matter() {
-        let calls = Calls::from([(7, vec![where_first(0b11, 0)])]);
+        let calls = Calls::from([(7, Answer::Where(vec![where_first(0b11, 0)]))]);
         let program = program(&calls);
         for (first, is_allowed) in [(0, true), (0b100, true), (0b101, false), (0b10, false)] {
             assert_eq!(run(&program, 7, [first; 6]).0, is_allowed, "{first}");

@@ -3,14 +3,14 @@
 //! Rights belong to threads, and a thread hands its own to those that it makes. So each right goes
 //! from the first thread, before others are made, wherever that is possible:
 //!
-//! 1. Helpers that need all of them are started: [`crate::shell`], and the one that switches idle
+//! 1. Helpers that need all of them are started: `run/reaction/shell.rs`, and the one that switches idle
 //!    states on again.
 //! 2. [`begin`], before the second thread: nobody gains a right any more by starting a program
 //!    (no_new_privs, an empty bounding set, no rights for user 0), and with `--user` the process
 //!    is that user. Its capabilities are those that it was started with: programs have to be
 //!    loaded yet.
 //! 3. Threads that measure are set up, with real-time priorities and control groups. Each gives up
-//!    its capabilities when it has what it needs (`crates/workload/src/measuring_thread.rs`), as
+//!    its capabilities when it has what it needs (`crates/workload/src/worker.rs`), as
 //!    does the one that waits for signals.
 //! 4. The programs are attached. [`keep`] leaves the first thread what [`table`] says, and all
 //!    threads there are the calls of [`calls`]. Threads that are made later have no more than that.

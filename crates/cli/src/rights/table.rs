@@ -9,6 +9,8 @@ use rustix::thread::CapabilitySet;
 pub enum Work {
     /// Read what a workload of its own and BPF programs tell.
     Measure,
+    /// Connect to the socket on which the host of this machine tells what it took.
+    HearHost,
     /// Count the exits of all VMs, and find those that come.
     CountExits,
     /// Tell guests over the sockets of their VMMs.
@@ -53,7 +55,7 @@ const TRACE_A_MODULE: &str = "trace KVM, where that is a module";
 const LOAD: &str = "load BPF programs; before Linux 5.19, to read their maps";
 
 /// The table.
-pub const RIGHTS: [Right; 14] = [
+pub const RIGHTS: [Right; 15] = [
     right(Work::Measure, CapabilitySet::BPF, "CAP_BPF", LOAD, true),
     right(
         Work::Measure,
@@ -134,6 +136,13 @@ pub const RIGHTS: [Right; 14] = [
         true,
     ),
     right(
+        Work::SaveFiles,
+        CapabilitySet::FOWNER,
+        "CAP_FOWNER",
+        "with `--user`, replace what was made for root in a folder such as /tmp",
+        true,
+    ),
+    right(
         Work::SendSignals,
         CapabilitySet::KILL,
         "CAP_KILL",
@@ -168,6 +177,7 @@ mod tests {
     fn words(work: Work) -> &'static str {
         match work {
             Work::Measure => "`microvm`, `osnoise`, `timerlat`",
+            Work::HearHost => "a feed over a socket",
             Work::CountExits => "`exits`",
             Work::ServeGuests => "`exits --feed`",
             Work::SaveFiles => "files by name",

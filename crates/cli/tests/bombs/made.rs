@@ -6,7 +6,7 @@ use std::path::Path;
 use vmnoise_events::*;
 use vmnoise_recording::Writer;
 
-use super::join_pair::facts;
+use crate::join_pair::facts;
 
 pub(super) const ALL_CPUS: u32 = 8_192;
 

@@ -6,9 +6,9 @@ use std::path::Path;
 use vmnoise_events::*;
 use vmnoise_recording::Writer;
 
-use super::join_pair::facts;
 use super::made::{anchor, exit, frame, gap, irq, source, vcpu, wakeup};
 use super::pairs::{at_ns, facts_of_guest, fill_guest, fill_host};
+use crate::join_pair::facts;
 
 pub const WORKLOADS: [Workload; 5] = [
     Workload::Spin,

@@ -7,8 +7,8 @@ use std::path::Path;
 use vmnoise_events::*;
 use vmnoise_recording::Writer;
 
-use super::join_pair::facts;
 use super::made::{ALL_CPUS, anchor, bytes_of, gap, irq, source, wakeup};
+use crate::join_pair::facts;
 
 /// One kind of them.
 #[derive(Debug, Clone, Copy)]

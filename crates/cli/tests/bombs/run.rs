@@ -1,10 +1,11 @@
 //! One command, held to its memory, and what it cost.
 
+use std::ffi::OsString;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -31,8 +32,51 @@ impl fmt::Display for Cost {
     }
 }
 
-fn binary() -> std::ffi::OsString {
-    std::env::var_os("VMNOISE_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_vmnoise").into())
+/// The program that is tried.
+struct Binary {
+    path: OsString,
+    is_optimized: bool,
+}
+
+/// The one that this variable names, which is taken to be a release binary; or that of
+/// `cargo build --release` if it is of these sources, as in the gate, which builds it first; or the
+/// one that was built for this test.
+static BINARY: LazyLock<Binary> = LazyLock::new(|| {
+    let release = || released().map(PathBuf::into_os_string);
+    match std::env::var_os("VMNOISE_BINARY").or_else(release) {
+        Some(path) => Binary {
+            path,
+            is_optimized: true,
+        },
+        None => Binary {
+            path: env!("CARGO_BIN_EXE_vmnoise").into(),
+            is_optimized: !cfg!(debug_assertions),
+        },
+    }
+});
+
+/// Whether it is a release binary.
+pub fn is_optimized() -> bool {
+    BINARY.is_optimized
+}
+
+/// The release binary, if it was built since any of its sources changed. Cargo lists these beside
+/// it: `BINARY: SOURCE SOURCE`.
+fn released() -> Option<PathBuf> {
+    let profiles = Path::new(env!("CARGO_BIN_EXE_vmnoise"))
+        .parent()?
+        .parent()?;
+    let binary = profiles.join("release/vmnoise");
+    let built = changed(&binary)?;
+    let listed = std::fs::read_to_string(binary.with_extension("d")).ok()?;
+    let (_, sources) = listed.split_once(": ")?;
+    let mut sources = sources.split_whitespace().map(Path::new);
+    let is_newer = sources.all(|source| changed(source).is_some_and(|changed| changed <= built));
+    is_newer.then_some(binary)
+}
+
+fn changed(file: &Path) -> Option<SystemTime> {
+    file.metadata().ok()?.modified().ok()
 }
 
 /// Runs it with no more memory than this, its address space counted.
@@ -45,7 +89,7 @@ pub fn run(folder: &Path, line: &str, most_kib: u64) -> Cost {
         .current_dir(folder)
         .arg("-c")
         .arg(format!("ulimit -v {most_kib}; exec \"$0\" {line}"))
-        .arg(binary())
+        .arg(&BINARY.path)
         .output()
         .unwrap();
     let after = children();

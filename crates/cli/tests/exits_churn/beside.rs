@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::vms::vmnoise;
+use super::vms::vmnoise;
 
 /// How long anything may take before it counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(60);

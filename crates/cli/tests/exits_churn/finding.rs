@@ -15,8 +15,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vmnoise_tracer::host::Host;
 
-use crate::beside::Exits;
-use crate::vms::{come_and_go, vmnoise};
+use super::beside::Exits;
+use super::vms::{come_and_go, vmnoise};
 
 /// Open on this machine, beside what is open anyway.
 const FILES: usize = 20_000;
@@ -27,6 +27,11 @@ const WATCH: Duration = Duration::from_secs(3);
 /// What it makes of system calls in that time for each VM there is: it looks once a second, so four
 /// times at most, reads one link and waits. Being watched interrupts a wait, which begins anew.
 const CALLS_PER_VM: usize = 4 * (1 + 2);
+/// What it may have of a CPU in each second.
+const MOST_NS_A_SECOND: f64 = 1e6;
+/// What else the machine does (cold caches, a hypervisor that takes the CPU) only adds to its CPU
+/// time, so the least of so many times is what it needs itself.
+const TRIES: usize = 3;
 
 pub fn reads_no_more_where_many_files_are_open() {
     let _holders = Children::with_files();
@@ -41,15 +46,21 @@ pub fn reads_no_more_where_many_files_are_open() {
     let finder = exits.finder;
     // It has looked at the VMs there are.
     std::thread::sleep(Duration::from_secs(2));
-    let before_ns = on_cpu_ns(finder);
-    std::thread::sleep(WATCH);
-    let took_ns = on_cpu_ns(finder) - before_ns;
+    let mut least_ns = f64::INFINITY;
+    for _ in 0..TRIES {
+        least_ns = least_ns.min(ns_a_second(finder));
+        if least_ns <= MOST_NS_A_SECOND {
+            break;
+        }
+    }
     let calls = calls_of(finder).len();
     let vms = Host::here().vms().len();
     exits.end();
     println!(
-        "{took_ns} ns of CPU time and {calls} system calls in {WATCH:?} each, beside {FILES} files"
+        "{least_ns:.0} ns of CPU time a second and {calls} system calls in {WATCH:?}, beside {FILES} files"
     );
+    // A look at all of these files takes tens of milliseconds.
+    assert!(least_ns <= MOST_NS_A_SECOND, "{least_ns:.0} ns a second");
     assert!(calls <= CALLS_PER_VM * vms, "{calls} calls for {vms} VMs");
     assert!(calls > 0, "it looks whether the VM is still there");
 }
@@ -129,6 +140,14 @@ impl Drop for Children {
             let _ = child.wait();
         }
     }
+}
+
+/// What a thread has of a CPU in a second of a while. A busy machine may make the while longer.
+fn ns_a_second(tid: u32) -> f64 {
+    let (begun, before_ns) = (Instant::now(), on_cpu_ns(tid));
+    std::thread::sleep(WATCH);
+    let took_ns = on_cpu_ns(tid) - before_ns;
+    took_ns as f64 / begun.elapsed().as_secs_f64()
 }
 
 /// Nanoseconds that a thread has had of a CPU (Documentation/scheduler/sched-stats.rst).

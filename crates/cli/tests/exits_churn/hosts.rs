@@ -10,8 +10,8 @@ use serde_json::Value;
 use vmnoise_events::{Event, ReasonTotals, Source, Vcpu, VcpuTotals};
 use vmnoise_recording::{Ending, Reader};
 
-use crate::beside::Exits;
-use crate::vms::{Gone, come_and_go};
+use super::beside::Exits;
+use super::vms::{Gone, come_and_go};
 
 /// Of the table of `vmnoise exits`, where no VM runs as it starts.
 const PLACES: usize = 256;
@@ -110,6 +110,11 @@ fn bytes_of_names(recording: &Path) -> usize {
     ROOM * bytes
 }
 
+/// Of a VM that has a place in the table: a kernel may hide the switch to a thread or from it
+/// (docs/design.md), and the exit in progress then is not counted. There is one of each at either
+/// end of its life. Of 478,000 exits of 1,700 VMs one was missed, where many others had the CPUs.
+const MISSED_EACH: u64 = 2;
+
 /// Where KVM tells of no exit, one is counted from a return of KVM_RUN to its next call; where it
 /// does, those that the VMM answered are.
 fn assert_every_exit_is_counted(gone: &[Gone], told: &Value) {
@@ -130,28 +135,31 @@ fn assert_every_exit_is_counted(gone: &[Gone], told: &Value) {
         .collect();
     println!("{} VMs tell how many exits they made", made.len());
     assert!(made.len() >= VMS / 2, "most of them do");
-    let (mut missed, mut nowhere) = (0, 0);
+    let (mut missed, mut without_place) = (0, Vec::new());
     for (pid, made) in &made {
         let vms = told["vms"].as_array().unwrap().iter();
-        let mut found = vms.filter(|vm| vm["vm"] == *pid).peekable();
-        if found.peek().is_none() {
-            nowhere += 1;
-            continue;
-        }
-        let vcpus = found.flat_map(|vm| vm["vcpus"].as_array().unwrap());
+        let vcpus = vms
+            .filter(|vm| vm["vm"] == *pid)
+            .flat_map(|vm| vm["vcpus"].as_array().unwrap());
         let counted: u64 = vcpus.map(|vcpu| vcpu["heavy"].as_u64().unwrap()).sum();
         assert!(counted <= *made, "{pid}: {counted} of {made}");
-        missed += made - counted;
+        if made - counted > MISSED_EACH {
+            without_place.push(format!("{pid}: {counted} of {made}"));
+        } else {
+            missed += made - counted;
+        }
     }
-    // A loop that is kept from its CPU gives no places back for a while: that is told, too.
-    assert!(
-        nowhere <= losses["vcpus_full"].as_u64().unwrap(),
-        "{losses}"
-    );
-    let counted = made.len() - nowhere as usize;
-    assert!(counted > PLACES, "{counted} VMs are counted");
     let all: u64 = made.values().sum();
     println!("{all} exits, {missed} of them missed; losses: {losses}");
-    // Each of them was told as lost: a kernel may hide switches (docs/design.md).
+    // Each of these was told as lost.
     assert!(missed <= losses["unpaired"].as_u64().unwrap(), "{losses}");
+    // A loop that is kept from its CPU gives no places back for a while. A vCPU that finds none as
+    // it comes is told, once; its exits are counted from when it has one, if ever. A VM has one vCPU.
+    let places_missed = losses["vcpus_full"].as_u64().unwrap();
+    assert!(
+        without_place.len() as u64 <= places_missed,
+        "{without_place:?}, {losses}"
+    );
+    let counted = made.len() - without_place.len();
+    assert!(counted > PLACES, "{counted} VMs are counted");
 }

@@ -7,7 +7,7 @@ use vmnoise_events::{Event, LossKind, VcpuId};
 use vmnoise_tracer::host::Host;
 use vmnoise_tracer::{ExitTracer, Streaming};
 
-use crate::vms::come_and_go;
+use super::vms::come_and_go;
 
 const VMS: usize = 200;
 const AT_A_TIME: usize = 2;

@@ -7,8 +7,8 @@ mod tmux {
 
     use tempfile::TempDir;
 
+    use crate::frame::terminal::Terminal;
     use crate::many_gaps;
-    use crate::terminal::Terminal;
 
     const VARIABLES: &str = "TERM=screen LC_ALL=C.UTF-8";
 

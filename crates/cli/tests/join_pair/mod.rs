@@ -126,7 +126,6 @@ pub fn write_guest(path: &Path) {
 
 /// Writes another recording of the guest: a task on its CPU 0, which is late for each exit
 /// and wakes up in time in between.
-#[allow(dead_code, reason = "few tests join tasks")]
 pub fn write_tasks(path: &Path) {
     let mut facts = facts(Workload::Timer);
     facts.host.kernel = "6.12.9-guest".into();
@@ -146,7 +145,6 @@ pub fn write_tasks(path: &Path) {
 }
 
 /// A wake-up that was due then, and for which the guest ran again only from an instant on.
-#[allow(dead_code, reason = "few tests join tasks")]
 fn activation(expiry_ns: u64, from_ns: u64) -> (u64, Event) {
     let mono_ns = |at_ns: u64| at_ns - HOST_BOOT_NS - GUEST_BOOT_NS;
     let step = |after_ns| Some(mono_ns(from_ns + after_ns));
@@ -352,50 +350,25 @@ fn write(
 
 /// Facts of a machine without a hypervisor that sees everything.
 pub fn facts(workload: Workload) -> RunFacts {
-    RunFacts {
-        tool_version: "test".into(),
-        workload,
-        started_at: "2026-01-01T00:00:00Z".into(),
-        options: Options {
-            cpus: match workload {
-                Workload::Vcpus => vec![],
-                _ => vec![0],
-            },
-            duration_ns: 1_000_000_000,
-            threshold_ns: if workload == Workload::Spin { 1_000 } else { 0 },
-            period_ns: 1_000_000_000,
-            top: 1,
-            trace: true,
-            timer: (workload == Workload::Timer).then_some(TimerOptions {
-                period_ns: 61_000,
-                aligned_ns: None,
-                stop_irq_ns: None,
-                stop_thread_ns: None,
-                dma_latency_us: None,
-            }),
-            ..Options::default()
-        },
-        host: HostFacts {
-            cpu_model: "a CPU".into(),
-            ..HostFacts::default()
-        },
-        clock: ClockFacts::own(ClockSource::Tsc, 1_000_000_000),
-        witnesses: Witnesses {
-            steal_clock: true,
-            ..Witnesses::OF_EXITS
-        },
-        rungs: vec![Rung {
-            probe: match workload {
-                Workload::Vcpus => "exits",
-                _ => "interrupts",
-            }
-            .into(),
-            rung: "tp_btf".into(),
-            best: true,
-            limit: Default::default(),
-            remedy: Default::default(),
-        }],
-        shares_cpu: false,
-        rdtsc_cycles: 25,
-    }
+    let mut facts = fixtures::facts(workload);
+    let (cpus, probe) = match workload {
+        Workload::Vcpus => (vec![], "exits"),
+        _ => (vec![0], "interrupts"),
+    };
+    facts.options.cpus = cpus;
+    facts.options.threshold_ns = if workload == Workload::Spin { 1_000 } else { 0 };
+    facts.options.top = 1;
+    facts.options.timer = (workload == Workload::Timer).then_some(fixtures::timer(61_000));
+    facts.host.cpu_model = "a CPU".into();
+    facts.witnesses.activity_steal = false;
+    facts.witnesses.timer = false;
+    facts.rungs = vec![Rung {
+        probe: probe.into(),
+        rung: "tp_btf".into(),
+        best: true,
+        limit: Default::default(),
+        remedy: Default::default(),
+    }];
+    facts.rdtsc_cycles = 25;
+    facts
 }

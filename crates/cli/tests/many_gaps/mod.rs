@@ -6,7 +6,7 @@ use std::path::Path;
 use vmnoise_events::*;
 use vmnoise_recording::Writer;
 
-use super::join_pair::facts;
+use crate::join_pair::facts;
 
 const BEGIN_NS: u64 = 2_000_000_000;
 const EVERY_NS: u64 = 20_000;

@@ -13,13 +13,7 @@ const PERIOD_NS: u64 = 1_000_000;
 pub fn write(path: &Path) {
     let mut facts = facts(Workload::Timer);
     facts.options.cpus = vec![1];
-    facts.options.timer = Some(TimerOptions {
-        period_ns: PERIOD_NS,
-        aligned_ns: None,
-        stop_irq_ns: None,
-        stop_thread_ns: None,
-        dma_latency_us: None,
-    });
+    facts.options.timer = Some(fixtures::timer(PERIOD_NS));
     facts.witnesses.timer = true;
     let mut writer = Writer::create(path, &facts).unwrap();
     let mut push = |event: Event| writer.push(&event).unwrap();

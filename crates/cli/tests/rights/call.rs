@@ -9,6 +9,11 @@ use super::status::Status;
 /// The instruction `syscall`.
 const SYSCALL: i64 = 0x050f;
 
+/// No descriptor has this number: a call that is allowed answers EBADF.
+const NO_FILE: u64 = 1 << 20;
+/// include/uapi/asm-generic/fcntl.h.
+const F_SETSIG: u64 = 10;
+
 /// Makes a thread try what none needs that works. Each of these would get another answer than
 /// EPERM otherwise: EFAULT, mostly, since it is given no memory.
 pub fn refused(thread: &Status) {
@@ -39,11 +44,39 @@ pub fn refused(thread: &Status) {
         ("memory of others", libc::SYS_process_vm_readv, [tgid, 0, 0]),
         ("a name space", libc::SYS_unshare, [0, 0, 0]),
         ("another user", libc::SYS_setuid, [0, 0, 0]),
+        // A descriptor that only reads is enough for the mode of a file of the same user.
+        ("the mode of a file", libc::SYS_fchmod, [NO_FILE, 0o4755, 0]),
+        (
+            "a signal from a descriptor",
+            libc::SYS_fcntl,
+            [NO_FILE, libc::F_SETOWN as u64, 1],
+        ),
+        (
+            "which signal that is",
+            libc::SYS_fcntl,
+            [NO_FILE, F_SETSIG, libc::SIGKILL as u64],
+        ),
+        (
+            "its sending",
+            libc::SYS_fcntl,
+            [NO_FILE, libc::F_SETFL as u64, libc::O_ASYNC as u64],
+        ),
+        ("limits of init", libc::SYS_prlimit64, [1, 0, 0]),
+        ("a process", libc::SYS_clone, [libc::SIGCHLD as u64, 0, 0]),
+        (
+            "a user namespace",
+            libc::SYS_clone,
+            [libc::CLONE_NEWUSER as u64, 0, 0],
+        ),
+        ("a connection", libc::SYS_connect, [NO_FILE, 0, 0]),
         ("a perf event", libc::SYS_perf_event_open, [0, 0, 0]),
     ] {
         let answer = held.calls(number, arguments);
         assert_eq!(answer, -i64::from(libc::EPERM), "{what}: {thread:?}");
     }
+    // Its flags are in memory: glibc takes `clone` where there is none.
+    let answer = held.calls(libc::SYS_clone3, [0, 0, 0]);
+    assert_eq!(answer, -i64::from(libc::ENOSYS));
     // The same file, to read: there is no name.
     let answer = held.calls(libc::SYS_openat, [here, 0, libc::O_RDONLY as u64]);
     assert_eq!(answer, -i64::from(libc::EFAULT));

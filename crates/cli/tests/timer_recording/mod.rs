@@ -167,43 +167,21 @@ fn woken(cpu: u32, expiry_ns: u64, steps_ns: [u64; 3], latency_ns: u64) -> Event
 }
 
 fn facts() -> RunFacts {
-    RunFacts {
-        tool_version: "test".into(),
-        workload: Workload::Timer,
-        started_at: "2026-01-01T00:00:00Z".into(),
-        options: Options {
-            cpus: vec![0, 1],
-            duration_ns: 10_000_000_000,
-            period_ns: 1_000_000_000,
-            priority: Some(Policy::Fifo(95)),
-            top: 3,
-            trace: true,
-            timer: Some(TimerOptions {
-                period_ns: PERIOD_NS,
-                aligned_ns: None,
-                stop_irq_ns: None,
-                stop_thread_ns: Some(2_500_000),
-                dma_latency_us: Some(0),
-            }),
-            ..Options::default()
-        },
-        host: HostFacts {
-            hypervisor: Some("KVM".into()),
-            ..HostFacts::default()
-        },
-        clock: ClockFacts::own(ClockSource::Tsc, 1_000_000_000),
-        witnesses: Witnesses {
-            irq: true,
-            softirq: true,
-            nmi: true,
-            sched: true,
-            steal_clock: true,
-            activity_steal: true,
-            timer: true,
-            ..Witnesses::default()
-        },
-        rungs: Vec::new(),
-        shares_cpu: false,
-        rdtsc_cycles: 20,
-    }
+    let mut facts = fixtures::facts(Workload::Timer);
+    facts.options = Options {
+        cpus: vec![0, 1],
+        duration_ns: 10_000_000_000,
+        threshold_ns: 0,
+        priority: Some(Policy::Fifo(95)),
+        timer: Some(TimerOptions {
+            stop_thread_ns: Some(2_500_000),
+            dma_latency_us: Some(0),
+            ..fixtures::timer(PERIOD_NS)
+        }),
+        ..facts.options
+    };
+    facts.host.hypervisor = Some("KVM".into());
+    facts.witnesses.kvm_run = false;
+    facts.witnesses.kvm_exit = false;
+    facts
 }

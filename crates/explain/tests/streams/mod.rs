@@ -1,6 +1,5 @@
 //! What the tests need to build streams by hand. TSC and CLOCK_MONOTONIC are the
 //! same here, so that times can be read off.
-#![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod any_plans;
 pub mod any_scenes;
@@ -17,40 +16,14 @@ pub mod vcpus;
 pub mod worlds;
 
 use vmnoise_events::{
-    Activity, ActivityKind, Anchor, ClockFacts, ClockSource, Event, Finish, FinishReason, Gap,
-    HostFacts, Options, RunFacts, Share, Source, SourceId, Witnesses, Workload,
+    Activity, ActivityKind, Anchor, Event, Finish, FinishReason, Gap, RunFacts, Share, Source,
+    SourceId, Workload, fixtures,
 };
 use vmnoise_explain::{Budget, Explainer, Summary};
 
-pub const ALL_WITNESSES: Witnesses = Witnesses {
-    steal_clock: true,
-    activity_steal: true,
-    timer: true,
-    ..Witnesses::OF_EXITS
-};
-
 /// Bare metal, everything witnessed, CPU 1 measured.
 pub fn facts() -> RunFacts {
-    RunFacts {
-        tool_version: "test".into(),
-        workload: Workload::Microvm,
-        started_at: "2026-01-01T00:00:00Z".into(),
-        options: Options {
-            cpus: vec![1],
-            duration_ns: 1_000_000_000,
-            threshold_ns: 1,
-            period_ns: 1_000_000_000,
-            top: 3,
-            trace: true,
-            ..Options::default()
-        },
-        host: HostFacts::default(),
-        clock: ClockFacts::own(ClockSource::Tsc, 1_000_000_000),
-        witnesses: ALL_WITNESSES,
-        rungs: Vec::new(),
-        shares_cpu: false,
-        rdtsc_cycles: 20,
-    }
+    fixtures::facts(Workload::Microvm)
 }
 
 /// A polling thread in a machine whose host says nothing but the steal clock.

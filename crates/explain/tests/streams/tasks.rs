@@ -1,6 +1,6 @@
 //! Pairs of recordings in which the guest's tasks wake up, instead of a workload that polls.
 
-use vmnoise_events::{Activation, Event, RunFacts, TimerOptions, Workload};
+use vmnoise_events::{Activation, Event, RunFacts, Workload, fixtures};
 
 use super::clocks::Dice;
 use super::lives::Life;
@@ -14,13 +14,7 @@ pub const PERIOD_NS: u64 = 4_000 * US;
 pub fn of_tasks(mut facts: RunFacts) -> RunFacts {
     facts.workload = Workload::Timer;
     facts.options.threshold_ns = 0;
-    facts.options.timer = Some(TimerOptions {
-        period_ns: PERIOD_NS,
-        aligned_ns: None,
-        stop_irq_ns: None,
-        stop_thread_ns: None,
-        dma_latency_us: None,
-    });
+    facts.options.timer = Some(fixtures::timer(PERIOD_NS));
     facts
 }
 

@@ -1,9 +1,6 @@
 //! Frames and streams that the tests and the corpus share.
 
-#![allow(dead_code, reason = "each test uses a part")]
-
 use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Share, ShareMap};
-use vmnoise_feed::{Decoder, FrameError};
 
 /// A frame with a different number in each place.
 pub fn full_frame() -> HostFrame {
@@ -43,13 +40,6 @@ pub fn counts_frame() -> HostFrame {
         culprits: Vec::new(),
         ..full_frame()
     }
-}
-
-/// All that a stream gives, in order.
-pub fn decode(bytes: &[u8]) -> Vec<Result<HostFrame, FrameError>> {
-    let mut found = Vec::new();
-    Decoder::new().push(bytes, &mut |one| found.push(one));
-    found
 }
 
 /// A header of its own making, right in itself, before this payload.

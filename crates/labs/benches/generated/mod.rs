@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::{
-    Activity, ActivityKind, Anchor, ClockFacts, ClockSource, Event, Finish, FinishReason, Gap,
-    HostFacts, Options, RunFacts, Source, SourceId, Witnesses, Workload,
+    Activity, ActivityKind, Anchor, Event, Finish, FinishReason, Gap, RunFacts, Source, SourceId,
+    Workload, fixtures,
 };
 use vmnoise_recording::Writer;
 
@@ -74,27 +74,11 @@ pub fn generate(path: &Path) -> Result<()> {
 }
 
 fn facts() -> RunFacts {
-    RunFacts {
-        tool_version: "bench".into(),
-        workload: Workload::Microvm,
-        started_at: "2026-01-01T00:00:00Z".into(),
-        options: Options {
-            cpus: vec![1],
-            duration_ns: GAPS * GAP_EVERY_NS,
-            threshold_ns: 1_000,
-            period_ns: 1_000_000_000,
-            top: 10,
-            trace: true,
-            ..Options::default()
-        },
-        host: HostFacts::default(),
-        clock: ClockFacts::own(ClockSource::Tsc, 1_000_000_000),
-        witnesses: Witnesses {
-            steal_clock: true,
-            ..Witnesses::OF_EXITS
-        },
-        rungs: Vec::new(),
-        shares_cpu: false,
-        rdtsc_cycles: 30,
-    }
+    let mut facts = fixtures::facts(Workload::Microvm);
+    facts.options.duration_ns = GAPS * GAP_EVERY_NS;
+    facts.options.threshold_ns = 1_000;
+    facts.options.top = 10;
+    facts.witnesses.activity_steal = false;
+    facts.witnesses.timer = false;
+    facts
 }

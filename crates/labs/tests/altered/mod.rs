@@ -1,5 +1,4 @@
 //! Copies of recordings in which one thing is changed or left out.
-#![allow(dead_code)] // No test needs all of it.
 
 use std::ops::{ControlFlow, RangeInclusive};
 use std::path::Path;

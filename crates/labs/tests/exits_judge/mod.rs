@@ -1,5 +1,4 @@
 //! Runs `vmnoise exits` beside treatments of VMs, and judges what it told of them.
-#![allow(dead_code)] // No test needs all of it.
 
 use serde_json::Value;
 use vmnoise_labs::bed::{CommandOutput, Lab, LabReport};

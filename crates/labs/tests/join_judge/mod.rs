@@ -1,5 +1,4 @@
 //! Judges what `vmnoise explain GUEST HOST` makes of a pair whose truth is known.
-#![allow(dead_code)] // No test needs all of it.
 
 mod ways;
 

@@ -1,5 +1,4 @@
 //! Judges what the built binary takes for a guest and its host, where the truth is known.
-#![allow(dead_code)] // No test needs all of it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,4 @@
 //! Facts, streams of events, and reading back, for every test here.
-#![allow(dead_code, reason = "no test uses all of it")]
-
-pub mod any;
 
 use vmnoise_events::*;
 use vmnoise_recording::{Ending, ReadError, Reader, Writer};

@@ -11,7 +11,7 @@ pub struct Bracket {
     pub after_tsc: u64,
 }
 
-/// What is known of the guest's clock; the fields of the same names in
+/// What is known of the guest's clock. The fields are those of the same names in
 /// [`vmnoise_events::ClockFacts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuestClock {

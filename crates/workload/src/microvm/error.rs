@@ -23,9 +23,6 @@ pub enum Error {
     /// The API of KVM is not the one every kernel since 2.6.22 has.
     #[error("KVM speaks API version {0} instead of 12: use the kvm modules of the running kernel")]
     ApiVersion(i32),
-    /// No CPU was named.
-    #[error("no CPU to measure: name at least one")]
-    NoCpu,
     /// More CPUs than guest memory is laid out for.
     #[error("{0} CPUs are more than one microVM measures: name at most {1}")]
     TooManyCpus(usize, usize),

@@ -1,4 +1,4 @@
-//! The guest program: the code that feels gaps.
+//! The guest program: the code that measures gaps.
 //!
 //! It runs at CPL3 with interrupts off, without a stack, and never touches
 //! memory outside its mailbox, its ring and the exit counts. It obeys one
@@ -15,7 +15,7 @@
 //! least the threshold apart. Only then the guest reads the steal page, by the
 //! version protocol, and the exit counts, and writes one record.
 //!
-//! **Blind time.** Writing a record takes time in which nothing is felt. It is
+//! **Blind time.** Writing a record takes time in which nothing is measured. It is
 //! no noise, so polling begins anew at a reading after the record, and the time
 //! between is added to `blind_tsc`, to be taken off the runtime. Where writing
 //! took longer than `blind_limit_tsc`, something took the CPU meanwhile: that
@@ -28,7 +28,7 @@ use vmnoise_events::exit_counts;
 
 use super::layout::EXERCISES;
 use crate::mailbox::{
-    Books, Drained, Mailbox, Orders, Pulse, RING_BYTES, RING_RECORDS, Record, StealPage,
+    Control, Counters, Drained, Heartbeat, Mailbox, RING_BYTES, RING_RECORDS, Record, StealPage,
 };
 
 /// What the host asks of the guest before it enters it.
@@ -40,14 +40,14 @@ pub enum Command {
     Touch = 1,
     /// Store one reading of the clock in the mailbox.
     Stamp = 2,
-    /// Feel gaps until the deadline.
+    /// Record gaps until the deadline.
     Poll = 3,
     /// Run [`SAMPLES`] steps of the same loop and store the advance of each in
     /// the ring's memory.
     Sample = 4,
     /// Run the program of the exercises, until the deadline.
     Exercise = 5,
-    /// Feel gaps again after [`Command::Poll`] has come back: the time between is blind.
+    /// Record gaps again after [`Command::Poll`] has come back: the time between is blind.
     GoOn = 6,
 }
 
@@ -69,8 +69,8 @@ pub fn program() -> &'static [u8] {
     unsafe { std::slice::from_raw_parts(start, end as usize - start as usize) }
 }
 
-const ORDERS: usize = offset_of!(Mailbox, orders);
-const BOOKS: usize = offset_of!(Mailbox, books);
+const CONTROL: usize = offset_of!(Mailbox, control);
+const COUNTERS: usize = offset_of!(Mailbox, counters);
 const STEAL: usize = offset_of!(Mailbox, steal);
 
 // The program computes slots by shifts and masks.
@@ -79,8 +79,8 @@ const _: () = assert!(size_of::<Record>() == 64);
 const _: () = assert!(size_of::<Mailbox>() == 4096);
 const _: () = assert!(size_of::<StealPage>() == 64 && STEAL.is_multiple_of(64));
 const _: () = assert!(exit_counts::SLOT_BYTES <= size_of::<[u64; 16]>());
-// Those who poll and those who look on share no cache line, nor an adjacent pair.
-const _: () = assert!(BOOKS.is_multiple_of(128));
+// The guest and the host write to different cache lines, and not to adjacent ones either.
+const _: () = assert!(COUNTERS.is_multiple_of(128));
 
 global_asm!(
     r#"
@@ -287,24 +287,24 @@ vmnoise_guest_end:
     ring_bytes = const RING_BYTES,
     records = const RING_RECORDS,
     samples = const SAMPLES,
-    command = const ORDERS + offset_of!(Orders, command),
-    deadline = const ORDERS + offset_of!(Orders, deadline_tsc),
-    threshold = const ORDERS + offset_of!(Orders, threshold_tsc),
-    blind_limit = const ORDERS + offset_of!(Orders, blind_limit_tsc),
-    exit_counts = const ORDERS + offset_of!(Orders, exit_counts),
-    last = const offset_of!(Mailbox, pulse) + offset_of!(Pulse, last_tsc),
-    first = const BOOKS + offset_of!(Books, first_tsc),
-    head = const BOOKS + offset_of!(Books, head),
-    dropped = const BOOKS + offset_of!(Books, dropped),
-    blind = const BOOKS + offset_of!(Books, blind_tsc),
-    steps_back = const BOOKS + offset_of!(Books, steps_back),
-    first_steal = const BOOKS + offset_of!(Books, first_steal_ns),
-    first_version = const BOOKS + offset_of!(Books, first_version),
-    seen_version = const BOOKS + offset_of!(Books, seen_version),
-    seen_steal = const BOOKS + offset_of!(Books, seen_steal_ns),
-    seen_light = const BOOKS + offset_of!(Books, seen_light),
-    seen_heavy = const BOOKS + offset_of!(Books, seen_heavy),
-    stamp_tsc = const BOOKS + offset_of!(Books, stamp_tsc),
+    command = const CONTROL + offset_of!(Control, command),
+    deadline = const CONTROL + offset_of!(Control, deadline_tsc),
+    threshold = const CONTROL + offset_of!(Control, threshold_tsc),
+    blind_limit = const CONTROL + offset_of!(Control, blind_limit_tsc),
+    exit_counts = const CONTROL + offset_of!(Control, exit_counts),
+    last = const offset_of!(Mailbox, heartbeat) + offset_of!(Heartbeat, last_tsc),
+    first = const COUNTERS + offset_of!(Counters, first_tsc),
+    head = const COUNTERS + offset_of!(Counters, head),
+    dropped = const COUNTERS + offset_of!(Counters, dropped),
+    blind = const COUNTERS + offset_of!(Counters, blind_tsc),
+    steps_back = const COUNTERS + offset_of!(Counters, steps_back),
+    first_steal = const COUNTERS + offset_of!(Counters, first_steal_ns),
+    first_version = const COUNTERS + offset_of!(Counters, first_version),
+    seen_version = const COUNTERS + offset_of!(Counters, seen_version),
+    seen_steal = const COUNTERS + offset_of!(Counters, seen_steal_ns),
+    seen_light = const COUNTERS + offset_of!(Counters, seen_light),
+    seen_heavy = const COUNTERS + offset_of!(Counters, seen_heavy),
+    stamp_tsc = const COUNTERS + offset_of!(Counters, stamp_tsc),
     tail = const offset_of!(Mailbox, drained) + offset_of!(Drained, tail),
     steal = const STEAL + offset_of!(StealPage, steal_ns),
     version = const STEAL + offset_of!(StealPage, version),

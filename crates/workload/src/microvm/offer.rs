@@ -55,8 +55,8 @@ pub fn offer() -> Result<KvmOffer, Error> {
 /// As [`super::Microvm::prepare`].
 pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, Error> {
     on_trial_vcpu(cpu, |vm, vcpu| {
-        let orders = &vm.memory.mailbox(0).orders;
-        orders.deadline_tsc.store(u64::MAX, Ordering::Relaxed);
+        let control = &vm.memory.mailbox(0).control;
+        control.deadline_tsc.store(u64::MAX, Ordering::Relaxed);
         vcpu.obey(Command::Sample, &|| false)?;
         Ok(vm.memory.samples(0))
     })
@@ -66,13 +66,9 @@ fn on_trial_vcpu<T: Send>(
     cpu: u32,
     work: impl FnOnce(&Vm, &mut Vcpu) -> Result<T, Error> + Send,
 ) -> Result<T, Error> {
-    std::thread::scope(|scope| {
-        let trial = scope.spawn(|| {
-            thread::pin(&[cpu])?;
-            let vm = Vm::create(&[cpu], None)?;
-            work(&vm, &mut Vcpu::create(&vm, 0, cpu)?)
-        });
-        trial.join().unwrap_or(Err(thread::Error::Gone(cpu).into()))
+    thread::on(cpu, || {
+        let vm = Vm::create(&[cpu], None)?;
+        work(&vm, &mut Vcpu::create(&vm, 0, cpu)?)
     })
 }
 

@@ -42,7 +42,7 @@ pub struct Vcpu {
     pub offset_accepted: bool,
     /// How its TSC lies on the host's.
     pub clock: GuestClock,
-    /// Returns of KVM_RUN for an exit that a guest was told to make.
+    /// Returns of KVM_RUN for an exit that the guest made on command.
     pub vmm_exits: u64,
     /// Calls of KVM_RUN, from the first one on.
     pub kvm_runs: u64,
@@ -126,7 +126,7 @@ impl Vcpu {
     ) -> Result<Return, Error> {
         self.memory
             .mailbox(self.index)
-            .orders
+            .control
             .command
             .store(command as u32, Ordering::Release);
         let exercises = command == Command::Exercise;
@@ -167,7 +167,7 @@ impl Vcpu {
                 let before_tsc = tsc::now_ordered();
                 self.obey(Command::Stamp, &|| false)?;
                 let after_tsc = tsc::now_ordered();
-                let stamp = &self.memory.mailbox(self.index).books.stamp_tsc;
+                let stamp = &self.memory.mailbox(self.index).counters.stamp_tsc;
                 Ok(Bracket {
                     before_tsc,
                     guest_tsc: stamp.load(Ordering::Acquire),

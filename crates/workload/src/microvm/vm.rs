@@ -25,6 +25,7 @@ use super::guest;
 use super::layout::{EXERCISES, PAGE_TABLE, PROGRAM};
 use super::shared_pages::SharedPages;
 use crate::mailbox::{Mailbox, RING_BYTES, RING_RECORDS, Record};
+use crate::thread;
 
 /// vCPUs whose memory stays clear of the APIC's addresses below 4 GiB.
 pub const MAX_VCPUS: usize = 1024;
@@ -35,7 +36,7 @@ const GIB: usize = 1 << 30;
 const MAILBOXES: usize = LARGE_PAGE;
 /// Present, writable, for CPL3.
 const TABLE_ENTRY: u64 = 0x07;
-/// The same, accessed, dirty, and a large page.
+/// A large page: present, writable, for CPL3, accessed and dirty.
 const PAGE_ENTRY: u64 = 0xe7;
 /// What VMX without unrestricted guests needs for real mode, which this guest
 /// never enters: three pages outside guest memory.
@@ -63,7 +64,7 @@ impl Vm {
     /// Creates the VM for vCPUs that are to run on `cpus`.
     pub fn create(cpus: &[u32], shared: Option<SharedPages>) -> Result<Vm, Error> {
         if cpus.is_empty() {
-            return Err(Error::NoCpu);
+            return Err(thread::Error::NoCpu.into());
         }
         if cpus.len() > MAX_VCPUS {
             return Err(Error::TooManyCpus(cpus.len(), MAX_VCPUS));
@@ -171,7 +172,7 @@ impl GuestMemory {
             };
             memory
                 .mailbox(index)
-                .orders
+                .control
                 .exit_counts
                 .store(counts as u64, Ordering::Relaxed);
         }
@@ -289,11 +290,11 @@ mod tests {
     #[test]
     fn mailboxes_and_rings_do_not_overlap() {
         let memory = GuestMemory::new(&[0, 3], None).unwrap();
-        memory.mailbox(1).books.head.store(7, Ordering::Relaxed);
+        memory.mailbox(1).counters.head.store(7, Ordering::Relaxed);
         memory.ring(0)[RING_RECORDS - 1]
             .end_tsc
             .store(8, Ordering::Relaxed);
-        assert_eq!(memory.mailbox(0).books.head.load(Ordering::Relaxed), 0);
+        assert_eq!(memory.mailbox(0).counters.head.load(Ordering::Relaxed), 0);
         assert_eq!(memory.ring(1)[0].start_tsc.load(Ordering::Relaxed), 0);
     }
 

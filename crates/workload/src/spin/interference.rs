@@ -49,11 +49,11 @@ impl Interference {
     }
 
     /// Reads clock and counters together. What was counted since the reading before
-    /// is added to `felt`, if there is one to add it to.
+    /// is added to `observed`, if there is one to add it to.
     ///
     /// No fence is needed: what counts runs on this CPU, as an interrupt of this
     /// thread or in its place, so it sees everything before it done and nothing after.
-    pub fn read(&mut self, felt: Option<&InterferenceSlot>) -> Reading {
+    pub fn read(&mut self, observed: Option<&InterferenceSlot>) -> Reading {
         let slot = (*self.counter).as_ref();
         loop {
             let interferences = slot.total.load(Ordering::Acquire);
@@ -64,11 +64,11 @@ impl Interference {
             }
             let advance = counts.since(self.seen);
             self.seen = counts;
-            if let Some(felt) = felt {
-                add(&felt.nmi, advance.nmi);
-                add(&felt.irq, advance.irq);
-                add(&felt.softirq, advance.softirq);
-                add(&felt.thread, advance.thread);
+            if let Some(observed) = observed {
+                add(&observed.nmi, advance.nmi);
+                add(&observed.irq, advance.irq);
+                add(&observed.softirq, advance.softirq);
+                add(&observed.thread, advance.thread);
             }
             return Reading { tsc, interferences };
         }
@@ -87,22 +87,25 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_polled_is_felt() {
+    fn only_what_was_polled_is_observed() {
         let counter = Arc::new(Still(InterferenceSlot::default()));
-        let felt = InterferenceSlot::default();
+        let observed = InterferenceSlot::default();
         let mut interference = Interference::new(Some(counter.clone()));
         interrupt(&counter.0);
         assert_eq!(interference.read(None).interferences, 1);
         interrupt(&counter.0);
         interrupt(&counter.0);
-        assert_eq!(interference.read(Some(&felt)).interferences, 3);
+        assert_eq!(interference.read(Some(&observed)).interferences, 3);
         let two = InterferenceCounts {
             irq: 2,
             ..InterferenceCounts::default()
         };
-        assert_eq!(felt.counts(), two);
-        assert_eq!(Interference::new(None).read(Some(&felt)).interferences, 0);
-        assert_eq!(felt.counts(), two);
+        assert_eq!(observed.counts(), two);
+        assert_eq!(
+            Interference::new(None).read(Some(&observed)).interferences,
+            0
+        );
+        assert_eq!(observed.counts(), two);
     }
 
     /// On another CPU the counts of one interrupt come one after the other, so they

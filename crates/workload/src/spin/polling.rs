@@ -1,6 +1,5 @@
-//! The loop that feels gaps, on a thread of its own CPU. It is the guest program
-//! of the microVM in Rust: what is said there of polling, gaps and blind time
-//! holds here.
+//! The loop of a polling thread. It is the guest program of the microVM in Rust: what is
+//! said there (`microvm/guest.rs`) of polling, gaps and blind time holds here.
 //!
 //! The differences: a reading of the steal clock is a system call, the only one
 //! while polling, so what it usually costs is no disturbance; the loop may pause
@@ -14,20 +13,20 @@ use std::sync::atomic::Ordering;
 
 use vmnoise_events::{Anchor, InterferenceSlot};
 
-use super::Error;
-use super::desk::Desk;
 use super::interference::{Interference, Reading};
 use super::schedule::{Schedule, mono_ns_at};
+use super::state::SpinState;
 use super::steal::StealClock;
+use crate::Error;
 use crate::lease::Lease;
 use crate::mailbox::{Mailbox, add};
 use crate::tsc;
+use crate::worker::stays_on;
 
 /// What one thread works with.
 pub struct Polling {
     pub cpu: u32,
-    pub desk: Arc<Desk>,
-    pub lease: Arc<Lease>,
+    pub state: Arc<SpinState>,
     pub steal: StealClock,
     pub interference: Interference,
     pub period_tsc: u64,
@@ -59,7 +58,7 @@ pub fn step(
     if moved || now_tsc.wrapping_sub(last.tsc) >= threshold_tsc {
         return Step::Away(now_tsc);
     }
-    mailbox.pulse.last_tsc.store(now_tsc, Ordering::Release);
+    mailbox.alive(now_tsc);
     if now_tsc >= until_tsc || now_tsc >= deadline_tsc(mailbox) {
         return Step::Due(now_tsc);
     }
@@ -68,20 +67,19 @@ pub fn step(
 
 #[inline(always)]
 fn deadline_tsc(mailbox: &Mailbox) -> u64 {
-    mailbox.orders.deadline_tsc.load(Ordering::Relaxed)
+    mailbox.control.deadline_tsc.load(Ordering::Relaxed)
 }
 
 impl Polling {
-    /// Feels gaps until the end.
-    pub fn run(mut self) -> Result<(), Error> {
-        let desk = Arc::clone(&self.desk);
-        let mailbox = &*desk.mailbox;
-        self.stay()?;
+    /// Records gaps until the end.
+    pub fn run(mut self, lease: &Lease) -> Result<(), Error> {
+        let state = Arc::clone(&self.state);
+        let mailbox = &*state.mailbox;
+        stays_on(self.cpu, "polling thread")?;
         self.steal.advance();
         let origin = tsc::anchor();
         let mut last = self.interference.read(None);
-        mailbox.pulse.last_tsc.store(last.tsc, Ordering::Release);
-        mailbox.books.first_tsc.store(last.tsc, Ordering::Release);
+        mailbox.start(last.tsc);
         let schedule = Schedule {
             origin_tsc: last.tsc,
             period_tsc: self.period_tsc,
@@ -90,27 +88,27 @@ impl Polling {
         let mut start_tsc = last.tsc;
         loop {
             if last.tsc >= deadline_tsc(mailbox) {
-                if !self.lease.goes_on() {
+                if !lease.goes_on() {
                     return Ok(());
                 }
-                last = self.unwatched(last.tsc);
+                last = self.go_on();
             }
             if last.tsc < start_tsc {
-                last = self.pause(last.tsc, start_tsc, &origin);
+                last = self.pause(start_tsc, lease, &origin);
             }
             last = self.poll(last, schedule.end_tsc(start_tsc, last.tsc))?;
-            self.stay()?;
+            stays_on(self.cpu, "polling thread")?;
             start_tsc = schedule.next_start_tsc(start_tsc, last.tsc);
         }
     }
 
-    /// Feels gaps until `until_tsc` or the deadline; returns the last reading.
+    /// Records gaps until `until_tsc` or the deadline; returns the last reading.
     fn poll(&mut self, mut last: Reading, until_tsc: u64) -> Result<Reading, Error> {
-        let desk = Arc::clone(&self.desk);
-        let mailbox = &*desk.mailbox;
+        let state = Arc::clone(&self.state);
+        let mailbox = &*state.mailbox;
         let counter = self.interference.counter();
         let slot = (*counter).as_ref();
-        let threshold_tsc = mailbox.orders.threshold_tsc.load(Ordering::Relaxed);
+        let threshold_tsc = mailbox.control.threshold_tsc.load(Ordering::Relaxed);
         loop {
             match step(mailbox, slot, threshold_tsc, last, until_tsc) {
                 Step::On(now_tsc) => last.tsc = now_tsc,
@@ -120,7 +118,7 @@ impl Polling {
                 }
                 Step::Away(now_tsc) => {
                     last = self.away(last, now_tsc)?;
-                    mailbox.pulse.last_tsc.store(last.tsc, Ordering::Release);
+                    mailbox.alive(last.tsc);
                     if last.tsc >= until_tsc || last.tsc >= deadline_tsc(mailbox) {
                         return Ok(last);
                     }
@@ -134,31 +132,26 @@ impl Polling {
     #[inline(never)]
     fn away(&mut self, mut start: Reading, now_tsc: u64) -> Result<Reading, Error> {
         // A gap that ended on another CPU is no gap of this one.
-        self.stay()?;
+        stays_on(self.cpu, "polling thread")?;
         let mut end = self.settled(start, now_tsc);
-        let threshold_tsc = self
-            .desk
-            .mailbox
-            .orders
-            .threshold_tsc
-            .load(Ordering::Relaxed);
+        let control = &self.state.mailbox.control;
+        let threshold_tsc = control.threshold_tsc.load(Ordering::Relaxed);
         if end.tsc.wrapping_sub(start.tsc) < threshold_tsc {
             return Ok(end);
         }
-        let orders = &self.desk.mailbox.orders;
-        let blind_limit_tsc = orders.blind_limit_tsc.load(Ordering::Relaxed);
+        let blind_limit_tsc = control.blind_limit_tsc.load(Ordering::Relaxed);
         loop {
             if end.tsc.wrapping_sub(start.tsc).cast_signed() < 0 {
-                add(&self.desk.mailbox.books.steps_back, 1);
+                add(&self.state.mailbox.counters.steps_back, 1);
                 return Ok(end);
             }
             self.record(start, end);
-            let now = self.interference.read(Some(&self.desk.interference));
+            let now = self.interference.read(Some(&self.state.interference));
             let writing_tsc = now.tsc.wrapping_sub(end.tsc);
-            let ended = now.tsc >= deadline_tsc(&self.desk.mailbox);
+            let ended = now.tsc >= deadline_tsc(&self.state.mailbox);
             if writing_tsc < blind_limit_tsc || ended {
                 let blind_tsc = now.tsc.saturating_sub(end.tsc);
-                add(&self.desk.mailbox.books.blind_tsc, blind_tsc);
+                add(&self.state.mailbox.counters.blind_tsc, blind_tsc);
                 return Ok(now);
             }
             (start, end) = (end, now);
@@ -175,12 +168,12 @@ impl Polling {
                 ..start
             };
         }
-        self.interference.read(Some(&self.desk.interference))
+        self.interference.read(Some(&self.state.interference))
     }
 
     fn record(&mut self, start: Reading, end: Reading) {
         let stolen = self.steal.advance();
-        let mailbox = &self.desk.mailbox;
+        let mailbox = &self.state.mailbox;
         // The page shows what was taken while polling: pauses are not in it.
         add(&mailbox.steal.steal_ns, stolen.steal_ns);
         let version = mailbox.steal.version.load(Ordering::Relaxed);
@@ -188,44 +181,29 @@ impl Polling {
         mailbox.steal.version.store(version, Ordering::Relaxed);
         let interference = end.interferences.saturating_sub(start.interferences);
         let span_tsc = (start.tsc, end.tsc);
-        mailbox.record(&self.desk.ring, span_tsc, stolen, interference);
+        mailbox.record(&self.state.ring, span_tsc, stolen, interference);
     }
 
     /// Sleeps until `start_tsc` or the end; returns the reading from which on to poll.
-    fn pause(&mut self, last_tsc: u64, start_tsc: u64, origin: &Anchor) -> Reading {
+    fn pause(&mut self, start_tsc: u64, lease: &Lease, origin: &Anchor) -> Reading {
         loop {
-            let alarm = self.desk.alarm();
-            let until_tsc = start_tsc.min(self.lease.end_tsc());
+            let alarm = self.state.alarm();
+            let until_tsc = start_tsc.min(lease.end_tsc());
             let now = tsc::anchor();
             if tsc::middle(&now) >= until_tsc {
                 break;
             }
-            self.desk.sleep(mono_ns_at(until_tsc, origin, &now), alarm);
+            self.state.sleep(mono_ns_at(until_tsc, origin, &now), alarm);
         }
-        self.unwatched(last_tsc)
+        self.go_on()
     }
 
-    /// Counts the time since `last_tsc` as blind; returns the reading from which on to poll.
-    fn unwatched(&mut self, last_tsc: u64) -> Reading {
-        let mailbox = &self.desk.mailbox;
+    /// Polls again: since the last reading the thread was blind. Returns the reading from
+    /// which on to poll.
+    fn go_on(&mut self) -> Reading {
         self.steal.advance();
         let now = self.interference.read(None);
-        add(&mailbox.books.blind_tsc, now.tsc.saturating_sub(last_tsc));
-        mailbox.pulse.last_tsc.store(now.tsc, Ordering::Release);
+        self.state.mailbox.go_on(now.tsc);
         now
-    }
-
-    /// Whether the thread is still where it was pinned. The kernel moves a pinned
-    /// thread only off a CPU that goes offline or leaves the cpuset. Costs no system
-    /// call: getcpu is in the vDSO.
-    fn stay(&self) -> Result<(), Error> {
-        let now_on = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX);
-        if now_on == self.cpu {
-            return Ok(());
-        }
-        Err(Error::Moved {
-            cpu: self.cpu,
-            now_on,
-        })
     }
 }

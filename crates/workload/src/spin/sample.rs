@@ -1,9 +1,9 @@
 //! What one step of the polling loop costs: for benches.
 
-use super::Error;
-use super::desk::Desk;
 use super::interference::{Interference, Reading};
 use super::polling::{Step, step};
+use super::state::SpinState;
+use crate::mailbox::Known;
 use crate::{thread, tsc};
 
 /// Steps that are sampled.
@@ -15,19 +15,13 @@ const SAMPLES: usize = 1 << 18;
 ///
 /// # Errors
 /// As [`super::Spin::prepare`].
-pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, Error> {
-    std::thread::scope(|scope| {
-        let trial = scope.spawn(|| {
-            thread::pin(&[cpu])?;
-            Ok(samples())
-        });
-        trial.join().unwrap_or(Err(thread::Error::Gone(cpu).into()))
-    })
+pub fn poll_steps(cpu: u32) -> Result<Vec<u64>, thread::Error> {
+    thread::on(cpu, || Ok(samples()))
 }
 
 fn samples() -> Vec<u64> {
-    let desk = Desk::new(u64::MAX);
-    desk.mailbox.set_deadline(u64::MAX);
+    let state = SpinState::new(u64::MAX, Known::default());
+    state.mailbox.set_deadline(u64::MAX);
     let counter = Interference::new(None).counter();
     let slot = (*counter).as_ref();
     // Not zeros: those would come as pages that fault in the loop.
@@ -38,7 +32,7 @@ fn samples() -> Vec<u64> {
     };
     for delta in &mut deltas {
         let (Step::On(now_tsc) | Step::Due(now_tsc) | Step::Away(now_tsc)) =
-            step(&desk.mailbox, slot, u64::MAX, last, u64::MAX);
+            step(&state.mailbox, slot, u64::MAX, last, u64::MAX);
         *delta = now_tsc.wrapping_sub(last.tsc);
         last.tsc = now_tsc;
     }

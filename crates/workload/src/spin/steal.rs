@@ -45,7 +45,7 @@ impl StealClock {
         self.reader.is_some()
     }
 
-    /// Whether it also tells how often the vCPU came back.
+    /// Whether it also counts how often the vCPU came back.
     pub fn counts_reloads(&self) -> bool {
         self.counts_reloads
     }

@@ -6,53 +6,54 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use vmnoise_events::{Activation, TimerSlot};
 
-use super::desk::Desk;
-use super::{Error, TimerSteps};
+use super::TimerSteps;
+use super::state::TimerState;
+use crate::Error;
 use crate::lease::Lease;
 use crate::spin::StealReader;
 use crate::tsc;
+use crate::worker::stays_on;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// What one task works with.
 pub struct Task {
     pub cpu: u32,
-    pub desk: Arc<Desk>,
-    pub lease: Arc<Lease>,
-    /// Where BPF tells the steps of a wake-up, if it does.
+    pub state: Arc<TimerState>,
+    /// Where BPF writes the steps of a wake-up, if it does.
     pub steps: Option<TimerSteps>,
     pub steal: Option<StealReader>,
     /// Its last reading.
     pub steal_ns: Option<u64>,
     pub period_ns: u64,
-    /// Of the first period, CLOCK_MONOTONIC; `None` is the start of the task.
-    pub origin_ns: Option<u64>,
 }
 
 impl Task {
-    /// Wakes up again and again, until the deadline.
-    pub fn run(mut self) -> Result<(), Error> {
-        let desk = Arc::clone(&self.desk);
-        let origin_ns = self.origin_ns.unwrap_or_else(tsc::mono_ns);
+    /// Wakes up again and again, until the deadline. The first period begins at `origin_ns`
+    /// (CLOCK_MONOTONIC); `None` is now.
+    pub fn run(mut self, lease: &Lease, origin_ns: Option<u64>) -> Result<(), Error> {
+        let state = Arc::clone(&self.state);
+        let mailbox = &state.mailbox;
+        let origin_ns = origin_ns.unwrap_or_else(tsc::mono_ns);
         let (mut expiry_ns, _) = self.next_after(origin_ns, tsc::mono_ns());
         let mut missed = 0;
         self.read_steal();
-        desk.start();
+        mailbox.start(tsc::now());
         loop {
-            self.stay()?;
-            if tsc::now() >= self.lease.deadline_tsc() {
-                if !self.lease.goes_on() {
+            stays_on(self.cpu, "task")?;
+            if tsc::now() >= lease.deadline_tsc() {
+                if !lease.goes_on() {
                     return Ok(());
                 }
-                desk.goes_on();
+                mailbox.go_on(tsc::now());
                 (expiry_ns, _) = self.next_after(expiry_ns, tsc::mono_ns());
                 missed = 0;
             }
-            let Some(woke_ns) = self.sleep_until(expiry_ns) else {
+            let Some(woke_ns) = self.sleep_until(expiry_ns, lease) else {
                 return Ok(());
             };
-            desk.alive();
-            desk.ring.push(&self.activation(expiry_ns, woke_ns, missed));
+            mailbox.alive(tsc::now());
+            state.push(&self.activation(expiry_ns, woke_ns, missed));
             (expiry_ns, missed) = self.next_after(expiry_ns, tsc::mono_ns());
         }
     }
@@ -63,7 +64,7 @@ impl Task {
     }
 
     /// Sleeps; when it woke up, or `None` at the deadline, which a signal announces.
-    fn sleep_until(&self, expiry_ns: u64) -> Option<u64> {
+    fn sleep_until(&self, expiry_ns: u64, lease: &Lease) -> Option<u64> {
         if let Some(steps) = &self.steps {
             ask((**steps).as_ref(), expiry_ns, self.steal_ns);
         }
@@ -72,7 +73,7 @@ impl Task {
             tv_nsec: (expiry_ns % NS_PER_S).cast_signed(),
         };
         loop {
-            if self.is_over() {
+            if is_over(lease) {
                 return None;
             }
             let (clock, flags) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
@@ -85,13 +86,9 @@ impl Task {
             let woke_ns = tsc::mono_ns();
             // The time, or a kick.
             if result != libc::EINTR {
-                return (!self.is_over()).then_some(woke_ns);
+                return (!is_over(lease)).then_some(woke_ns);
             }
         }
-    }
-
-    fn is_over(&self) -> bool {
-        tsc::now() >= self.lease.end_tsc()
     }
 
     fn activation(&mut self, expiry_ns: u64, woke_ns: u64, missed: u32) -> Activation {
@@ -108,7 +105,7 @@ impl Task {
         };
         let slot = (**steps).as_ref();
         let seen = |time: &AtomicU64| Some(time.load(Ordering::Acquire)).filter(|ns| *ns > 0);
-        let told = Activation {
+        let reported = Activation {
             armed_mono_ns: seen(&slot.armed_mono_ns),
             irq_mono_ns: seen(&slot.irq_mono_ns),
             waking_mono_ns: seen(&slot.waking_mono_ns),
@@ -116,8 +113,8 @@ impl Task {
             ..plain
         };
         Activation {
-            steal_ns: stolen_ns(slot, &told, now_steal_ns),
-            ..told
+            steal_ns: stolen_ns(slot, &reported, now_steal_ns),
+            ..reported
         }
     }
 
@@ -127,18 +124,10 @@ impl Task {
         self.steal_ns = now_ns.or(self.steal_ns);
         now_ns
     }
+}
 
-    /// Whether the task is still where it was pinned: getcpu is in the vDSO.
-    fn stay(&self) -> Result<(), Error> {
-        let now_on = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX);
-        if now_on == self.cpu {
-            return Ok(());
-        }
-        Err(Error::Moved {
-            cpu: self.cpu,
-            now_on,
-        })
-    }
+fn is_over(lease: &Lease) -> bool {
+    tsc::now() >= lease.end_tsc()
 }
 
 fn next_after(expiry_ns: u64, period_ns: u64, now_ns: u64) -> (u64, u32) {
@@ -151,8 +140,8 @@ fn next_after(expiry_ns: u64, period_ns: u64, now_ns: u64) -> (u64, u32) {
     (next_ns, u32::try_from(over).unwrap_or(u32::MAX))
 }
 
-/// Tells BPF what is waited for, and where the steal clock stood last: until then this CPU may see
-/// no event. The expiry comes last: from there on BPF may write.
+/// Writes down for BPF what is waited for, and where the steal clock stood last: until then this CPU
+/// may see no event. The expiry comes last: from there on BPF may write.
 fn ask(slot: &TimerSlot, expiry_ns: u64, steal_ns: Option<u64>) {
     for word in [
         &slot.armed_mono_ns,
@@ -170,20 +159,20 @@ fn ask(slot: &TimerSlot, expiry_ns: u64, steal_ns: Option<u64>) {
 
 /// What was stolen in each phase of a wake-up; of those around a step that was not seen, nothing.
 /// The time until a timer is armed belongs to the wake-up only if its expiry was over by then.
-fn stolen_ns(slot: &TimerSlot, told: &Activation, now_steal_ns: Option<u64>) -> [u64; 5] {
+fn stolen_ns(slot: &TimerSlot, reported: &Activation, now_steal_ns: Option<u64>) -> [u64; 5] {
     let at = |step: Option<u64>, steal: &AtomicU64| step.map(|_| steal.load(Ordering::Relaxed));
-    let is_late = told.armed_mono_ns > Some(told.expiry_mono_ns);
+    let is_late = reported.armed_mono_ns > Some(reported.expiry_mono_ns);
     let armed_steal = if is_late {
         &slot.armed_steal_ns
     } else {
         &slot.before_steal_ns
     };
     let marks = [
-        at(told.armed_mono_ns, &slot.before_steal_ns),
-        at(told.armed_mono_ns, armed_steal),
-        at(told.irq_mono_ns, &slot.irq_steal_ns),
-        at(told.waking_mono_ns, &slot.waking_steal_ns),
-        at(told.switch_mono_ns, &slot.switch_steal_ns),
+        at(reported.armed_mono_ns, &slot.before_steal_ns),
+        at(reported.armed_mono_ns, armed_steal),
+        at(reported.irq_mono_ns, &slot.irq_steal_ns),
+        at(reported.waking_mono_ns, &slot.waking_steal_ns),
+        at(reported.switch_mono_ns, &slot.switch_steal_ns),
         now_steal_ns,
     ];
     std::array::from_fn(|step| match (marks[step], marks[step + 1]) {
@@ -206,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn steal_is_told_step_by_step() {
+    fn steal_is_booked_step_by_step() {
         let slot = TimerSlot::default();
         for (word, ns) in [
             (&slot.before_steal_ns, 100),
@@ -217,7 +206,7 @@ mod tests {
         ] {
             word.store(ns, Ordering::Relaxed);
         }
-        let told = Activation {
+        let reported = Activation {
             expiry_mono_ns: 10,
             armed_mono_ns: Some(4),
             irq_mono_ns: Some(11),
@@ -225,11 +214,11 @@ mod tests {
             switch_mono_ns: Some(13),
             ..Activation::default()
         };
-        assert_eq!(stolen_ns(&slot, &told, Some(160)), [0, 50, 0, 7, 3]);
-        assert_eq!(stolen_ns(&slot, &told, None), [0, 50, 0, 7, 0]);
+        assert_eq!(stolen_ns(&slot, &reported, Some(160)), [0, 50, 0, 7, 3]);
+        assert_eq!(stolen_ns(&slot, &reported, None), [0, 50, 0, 7, 0]);
         let unseen = Activation {
             waking_mono_ns: None,
-            ..told
+            ..reported
         };
         assert_eq!(stolen_ns(&slot, &unseen, Some(160)), [0, 50, 0, 0, 3]);
     }

@@ -3,7 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use vmnoise_workload::thread;
+use vmnoise_events::{Event, Gap};
+use vmnoise_workload::{Workload, thread};
+
+/// Every gap that was recorded since the last call.
+pub fn gaps(workload: &mut dyn Workload) -> Vec<Gap> {
+    let mut gaps = Vec::new();
+    workload.drain(&mut |event| match event {
+        Event::Gap(gap) => gaps.push(gap),
+        other => panic!("no gap: {other:?}"),
+    });
+    gaps
+}
 
 /// Burns one CPU until dropped.
 pub struct BusyThread {

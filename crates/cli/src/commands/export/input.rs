@@ -8,9 +8,9 @@ use vmnoise_events::{RunFacts, Workload};
 use vmnoise_export::Partition;
 
 use super::super::join::may_be_pair;
-use super::super::replay::name_file;
+use super::super::replay::Recording;
 use crate::args::ExportArguments;
-use crate::progress;
+use crate::say;
 use crate::status::UsageError;
 
 /// One recording.
@@ -36,8 +36,7 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
     let mut inputs = Vec::new();
     let mut taken: BTreeMap<Partition, &Path> = BTreeMap::new();
     for path in &arguments.recordings {
-        let reader = progress::open(path).map_err(|error| name_file(error, path))?;
-        let mut facts = reader.facts().clone();
+        let mut facts = Recording::open(path)?.facts;
         if let Some(name) = &arguments.host {
             facts.host.name = Some(name.clone().into());
         }
@@ -46,7 +45,7 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
             None if wants_tables => {
                 return Err(UsageError(format!(
                     "{} does not say which host it is of: name it with --host NAME",
-                    path.display()
+                    say::name_of(&path)
                 ))
                 .into());
             }
@@ -54,8 +53,8 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
                 if let Some(first) = taken.insert(partition.clone(), path) {
                     return Err(UsageError(format!(
                         "{} and {} are of the same run: export one of them",
-                        first.display(),
-                        path.display()
+                        say::name_of(&first),
+                        say::name_of(&path)
                     ))
                     .into());
                 }

@@ -3,15 +3,15 @@
 use anyhow::{Context, Result};
 use vmnoise_explain::{JoinOptions, Joiner};
 
-use super::super::join::{Recording, Step, pair, play};
-use super::chosen;
+use super::super::join::{Both, Step};
 use super::input::Input;
 use super::joined_timeline::JoinedTimeline;
 use super::periods::Periods;
-use super::target::{Ended, Target};
-use super::{single, worse};
+use super::single;
+use super::targets::Targets;
 use crate::args::ExportArguments;
 use crate::progress;
+use crate::run::Explained;
 use crate::status::Status;
 
 /// Exports the guest with what its host had of each gap or wake-up, and the host by itself; a timeline
@@ -20,96 +20,51 @@ pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Resul
     for input in [guest, host] {
         progress::expect(&input.path, 2);
     }
-    let mut first_guest = Recording::open(&guest.path)?;
-    let mut first_host = Recording::open(&host.path)?;
-    let pairs = pair(arguments.vm.as_deref(), &mut first_guest, &mut first_host)
+    let mut first = Both::open(&guest.path, &host.path)?;
+    let pairs = first
+        .pair(arguments.vm.as_deref())
         .context("if the two do not belong together, export each by itself")?;
+    let mut targets = Targets::tables(arguments, guest)?;
+    if let Some(path) = &arguments.perfetto {
+        let (guest, host) = (&guest.facts, &host.facts);
+        targets.push(JoinedTimeline::create(path, guest, host, pairs.clone())?);
+    }
     let options = JoinOptions {
         above_ns: 0,
         top: 0,
     };
     let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options).with_moments();
-    let mut targets = chosen::tables(arguments, guest)?;
-    let mut timeline = match &arguments.perfetto {
-        Some(path) => Some(JoinedTimeline::create(path, &guest.facts, &host.facts)?),
-        None => None,
-    };
     let mut periods = Periods::default();
     let mut ended_ns = None;
-    play(
-        &mut joiner,
-        &mut Recording::open(&guest.path)?,
-        &mut Recording::open(&host.path)?,
-        &mut |step| match step {
-            Step::Guest(event, joiner) => {
-                ended_ns = periods.see(event);
-                if let Some(timeline) = &mut timeline {
-                    timeline.see_guest(event, joiner.pairs())?;
-                }
-                targets.iter_mut().try_for_each(|target| target.see(event))
-            }
-            Step::Host(event) => match &mut timeline {
-                Some(timeline) => timeline.see_host(event),
-                None => Ok(()),
-            },
-            Step::Explained(joiner) => {
-                pass_on(joiner, ended_ns.take(), &mut targets, timeline.as_mut())
-            }
-        },
-    )?;
-    pass_on(
-        &mut joiner,
-        Some(periods.rest()),
-        &mut targets,
-        timeline.as_mut(),
-    )?;
-    let run = joiner.finish();
-    for target in targets {
-        target.end(&Ended::Gaps(&run.summary))?;
-    }
-    if let Some(timeline) = timeline {
-        timeline.finish()?;
-    }
-    let told = worse(first_guest.tell(), first_host.tell());
-    let of_host = chosen::tables(arguments, host)?;
+    let mut second = Both::open(&guest.path, &host.path)?;
+    second.play(&mut joiner, &mut |step| match step {
+        Step::Guest(event) => {
+            ended_ns = periods.see(event);
+            targets.each(|target| target.see(event))
+        }
+        Step::Host(event) => targets.each(|target| target.see_host(event)),
+        Step::Explained(joiner) => pass_on(joiner, ended_ns.take(), &mut targets),
+    })?;
+    pass_on(&mut joiner, Some(periods.rest()), &mut targets)?;
+    let summary = Box::new(joiner.finish().summary);
+    targets.end(&Explained::Cpus(summary))?;
+    let told = first.tell();
+    let of_host = Targets::tables(arguments, host)?;
     if !of_host.is_empty() {
         // How its reading ends was told above.
-        let _ = single::export(host, of_host)?;
+        single::export(host, of_host)?;
     }
     Ok(told)
 }
 
 /// Hands on what has become certain.
-fn pass_on(
-    joiner: &mut Joiner,
-    ended_ns: Option<(u64, u64)>,
-    targets: &mut [Box<dyn Target>],
-    timeline: Option<&mut JoinedTimeline>,
-) -> Result<()> {
-    let (gaps, wakeups) = (joiner.take_gaps(), joiner.take_wakeups());
+fn pass_on(joiner: &mut Joiner, ended_ns: Option<(u64, u64)>, targets: &mut Targets) -> Result<()> {
+    targets.gaps = joiner.take_gaps();
+    targets.wakeups = joiner.take_wakeups();
     let lines = ended_ns.map(|span_ns| (joiner.take_period(), span_ns));
-    let names = |id| joiner.source_name(id);
-    for target in targets {
-        for gap in &gaps {
-            target.gap(gap, &names)?;
-        }
-        for wakeup in &wakeups {
-            target.wakeup(wakeup, &names)?;
-        }
-        if let Some((lines, span_ns)) = &lines {
-            target.period(lines, *span_ns)?;
-        }
+    targets.settle(&|id| joiner.source_name(id))?;
+    match lines {
+        Some((lines, span_ns)) => targets.each(|target| target.period(&lines, span_ns)),
+        None => Ok(()),
     }
-    if let Some(timeline) = timeline {
-        for gap in &gaps {
-            timeline.gap(gap, joiner.pairs(), &names)?;
-        }
-        for wakeup in &wakeups {
-            timeline.wakeup(wakeup, joiner.pairs(), &names)?;
-        }
-        if let Some((lines, span_ns)) = &lines {
-            timeline.period(lines, *span_ns, joiner.pairs())?;
-        }
-    }
-    Ok(())
 }

@@ -2,19 +2,20 @@
 
 use std::path::Path;
 
-use crate::say;
-
 use anyhow::Result;
 use vmnoise_events::{Activity, Event, RunFacts};
 use vmnoise_explain::{Budget, ExitExplainer, Pairs, PeriodLine, Wakeup, by_source};
 use vmnoise_export::{Side, Timeline};
 
-use super::target::{Names, warn_of_crowded};
+use super::target::{Names, Target, warn_of_crowded};
+use crate::run::Explained;
+use crate::say;
 
 /// Lays what the guest tells on the clock of its host. What lies outside of the host's
 /// recording, or where no clock is known, has no place there.
 pub struct JoinedTimeline {
     timeline: Timeline,
+    pairs: Pairs,
     /// Tells the host's exits as well as the joiner does, and when it does.
     exits: ExitExplainer,
     /// Gaps and wake-ups without a place.
@@ -22,26 +23,55 @@ pub struct JoinedTimeline {
 }
 
 impl JoinedTimeline {
-    pub fn create(path: &Path, guest: &RunFacts, host: &RunFacts) -> Result<JoinedTimeline> {
+    pub fn create(
+        path: &Path,
+        guest: &RunFacts,
+        host: &RunFacts,
+        pairs: Pairs,
+    ) -> Result<JoinedTimeline> {
         Ok(JoinedTimeline {
             timeline: Timeline::create(path, host, Some(guest))?,
+            pairs,
             exits: ExitExplainer::with_trace(host),
             unplaced: 0,
         })
     }
 
-    /// Sees an event of the guest.
-    pub fn see_guest(&mut self, event: &Event, pairs: &Pairs) -> Result<()> {
+    fn take_exits(&mut self) -> Result<()> {
+        for exit in self.exits.take_trace() {
+            self.timeline.exit(Side::Host, &exit)?;
+        }
+        Ok(())
+    }
+
+    /// The thread on the host that a guest's CPU is.
+    fn tid_of(&self, cpu: u32) -> Option<u32> {
+        let mut pairs = self.pairs.pairs().iter();
+        pairs.find(|pair| pair.cpu == cpu).map(|pair| pair.tid)
+    }
+
+    /// A stretch of a guest's CPU on its host's clock.
+    fn placed(&self, cpu: u32, (start_ns, end_ns): (u64, u64)) -> Option<(u64, u64)> {
+        let start_ns = self.pairs.host_mono_ns(cpu, start_ns)?;
+        let end_ns = self.pairs.host_mono_ns(cpu, end_ns)?;
+        (start_ns <= end_ns).then_some((start_ns, end_ns))
+    }
+}
+
+impl Target for JoinedTimeline {
+    fn see(&mut self, event: &Event) -> Result<()> {
+        let pairs = &self.pairs;
         let placed = match event {
             Event::Activity(activity) => {
                 let span_ns = (activity.start_mono_ns, activity.end_mono_ns);
-                placed(pairs, activity.cpu, span_ns).map(|(start_mono_ns, end_mono_ns)| {
-                    Event::Activity(Activity {
-                        start_mono_ns,
-                        end_mono_ns,
-                        ..*activity
+                self.placed(activity.cpu, span_ns)
+                    .map(|(start_mono_ns, end_mono_ns)| {
+                        Event::Activity(Activity {
+                            start_mono_ns,
+                            end_mono_ns,
+                            ..*activity
+                        })
                     })
-                })
             }
             // Any of its CPUs says how far it is.
             Event::Watermark(mono_ns) => {
@@ -58,21 +88,19 @@ impl JoinedTimeline {
         Ok(())
     }
 
-    /// Sees an event of the host.
-    pub fn see_host(&mut self, event: &Event) -> Result<()> {
+    fn see_host(&mut self, event: &Event) -> Result<()> {
         self.timeline.see(Side::Host, event)?;
         self.exits.feed(event, &mut |_| {});
         self.take_exits()
     }
 
-    /// A gap of the guest.
-    pub fn gap(&mut self, gap: &Budget, pairs: &Pairs, names: Names<'_, '_>) -> Result<()> {
+    fn gap(&mut self, gap: &Budget, names: Names<'_, '_>) -> Result<()> {
         let span_ns = (gap.start_mono_ns, gap.end_mono_ns());
-        let Some(span_ns) = placed(pairs, gap.cpu, span_ns) else {
+        let Some(span_ns) = self.placed(gap.cpu, span_ns) else {
             self.unplaced += 1;
             return Ok(());
         };
-        let tid = tid_of(pairs, gap.cpu);
+        let tid = self.tid_of(gap.cpu);
         let gap = Budget {
             parts: by_source(&gap.parts),
             ..gap.clone()
@@ -81,29 +109,22 @@ impl JoinedTimeline {
         Ok(())
     }
 
-    /// A wake-up of a task of the guest.
-    pub fn wakeup(&mut self, wakeup: &Wakeup, pairs: &Pairs, names: Names<'_, '_>) -> Result<()> {
+    fn wakeup(&mut self, wakeup: &Wakeup, names: Names<'_, '_>) -> Result<()> {
         let span_ns = (wakeup.expiry_mono_ns, wakeup.end_mono_ns());
-        let Some(span_ns) = placed(pairs, wakeup.cpu, span_ns) else {
+        let Some(span_ns) = self.placed(wakeup.cpu, span_ns) else {
             self.unplaced += 1;
             return Ok(());
         };
-        let tid = tid_of(pairs, wakeup.cpu);
+        let tid = self.tid_of(wakeup.cpu);
         let wakeup = wakeup.by_source();
         self.timeline
             .wakeup(Side::Guest, &wakeup, span_ns, tid, names)?;
         Ok(())
     }
 
-    /// What each CPU of the guest came to.
-    pub fn period(
-        &mut self,
-        lines: &[PeriodLine],
-        span_ns: (u64, u64),
-        pairs: &Pairs,
-    ) -> Result<()> {
+    fn period(&mut self, lines: &[PeriodLine], span_ns: (u64, u64)) -> Result<()> {
         for line in lines {
-            if let Some(span_ns) = placed(pairs, line.cpu, span_ns) {
+            if let Some(span_ns) = self.placed(line.cpu, span_ns) {
                 let line = std::slice::from_ref(line);
                 self.timeline.period(Side::Guest, line, span_ns)?;
             }
@@ -111,8 +132,8 @@ impl JoinedTimeline {
         Ok(())
     }
 
-    /// Ends the timeline, and says what is not in it.
-    pub fn finish(mut self) -> Result<()> {
+    /// Says what is not in it as well.
+    fn end(mut self: Box<Self>, _explained: &Explained) -> Result<()> {
         self.exits.run_out(&mut |_| {});
         self.take_exits()?;
         warn_of_crowded(self.timeline.finish()?);
@@ -124,24 +145,4 @@ impl JoinedTimeline {
         }
         Ok(())
     }
-
-    fn take_exits(&mut self) -> Result<()> {
-        for exit in self.exits.take_trace() {
-            self.timeline.exit(Side::Host, &exit)?;
-        }
-        Ok(())
-    }
-}
-
-/// The thread on the host that a guest's CPU is.
-fn tid_of(pairs: &Pairs, cpu: u32) -> Option<u32> {
-    let mut pairs = pairs.pairs().iter();
-    pairs.find(|pair| pair.cpu == cpu).map(|pair| pair.tid)
-}
-
-/// A stretch of a guest's CPU on its host's clock.
-fn placed(pairs: &Pairs, cpu: u32, (start_ns, end_ns): (u64, u64)) -> Option<(u64, u64)> {
-    let start_ns = pairs.host_mono_ns(cpu, start_ns)?;
-    let end_ns = pairs.host_mono_ns(cpu, end_ns)?;
-    (start_ns <= end_ns).then_some((start_ns, end_ns))
 }

@@ -1,6 +1,5 @@
 //! `vmnoise export`: recordings, explained as ever, in the formats of other programs.
 
-mod chosen;
 mod input;
 mod joined;
 mod joined_timeline;
@@ -8,15 +7,15 @@ mod periods;
 mod rt_tests;
 mod single;
 mod target;
+mod targets;
 
 use anyhow::Result;
 
-use super::outputs::Claimed;
-use super::replay::{Replayed, tell_ending};
 use crate::args::ExportArguments;
 use crate::progress;
+use crate::run::files::Claimed;
 use crate::status::Status;
-use input::Input;
+use targets::Targets;
 
 /// Writes what was asked for. What can be read is exported even where a recording ends too
 /// early; then the fault follows on stderr.
@@ -38,20 +37,8 @@ pub fn run(arguments: &ExportArguments) -> Result<Status> {
     }
     let mut status = Status::Ok;
     for input in &inputs {
-        let ending = single::export(input, chosen::of(arguments, input)?)?;
-        status = worse(status, tell(ending, input));
+        let mut recording = single::export(input, Targets::new(arguments, input)?)?;
+        status = status.or(recording.tell());
     }
     Ok(status)
-}
-
-/// Tells what of a recording was not exported.
-fn tell(ending: Replayed, input: &Input) -> Status {
-    match tell_ending(ending, &input.path) {
-        Ok(()) => Status::Ok,
-        Err(fault) => Status::of_error(&fault),
-    }
-}
-
-fn worse(one: Status, other: Status) -> Status {
-    if one == Status::Ok { other } else { one }
 }

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_events::{Event, RunFacts};
+use vmnoise_events::RunFacts;
 use vmnoise_explain::Wakeup;
 
-use super::target::{Ended, Names, Target};
-use crate::args::Exports;
+use super::target::{Names, Target};
 use crate::output::timerlat::columns::Columns;
-use crate::output::timerlat::exports::Exporter;
+use crate::output::timerlat::exports::{Exporter, Exports};
+use crate::run::Explained;
 
 /// Gathers what the live run would have gathered.
 #[derive(Debug)]
@@ -37,18 +37,14 @@ impl RtTests {
 }
 
 impl Target for RtTests {
-    fn see(&mut self, _event: &Event) -> Result<()> {
-        Ok(())
-    }
-
     fn wakeup(&mut self, wakeup: &Wakeup, _names: Names<'_, '_>) -> Result<()> {
         self.columns.add(wakeup);
         self.exporter.wakeup(wakeup);
         Ok(())
     }
 
-    fn end(self: Box<Self>, ended: &Ended<'_>) -> Result<()> {
-        if let Ended::Gaps(summary) = ended {
+    fn end(self: Box<Self>, explained: &Explained) -> Result<()> {
+        if let Explained::Cpus(summary) = explained {
             self.exporter.finish(&self.facts, summary, &self.columns)?;
         }
         Ok(())

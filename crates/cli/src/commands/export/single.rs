@@ -1,123 +1,44 @@
 //! One recording, explained by itself.
 
-use std::ops::ControlFlow;
-
 use anyhow::Result;
-use vmnoise_events::{Event, Workload};
-use vmnoise_explain::{Budget, ExitExplainer, Explainer};
-use vmnoise_recording::Reader;
+use vmnoise_events::Workload;
 
-use super::super::replay::{Replayed, name_file};
 use super::input::Input;
 use super::periods::Periods;
-use super::target::{Ended, Target};
-use crate::progress::{self, Input as Bytes};
+use super::targets::Targets;
+use crate::commands::replay::Recording;
+use crate::run::Explaining;
 
-/// Hands a recording to `targets`, event by event and explained; returns how reading ended.
-pub fn export(input: &Input, targets: Vec<Box<dyn Target>>) -> Result<Replayed> {
-    let reader = progress::open(&input.path).map_err(|error| name_file(error, &input.path))?;
-    match input.facts.workload {
-        Workload::Vcpus => exits(input, reader, targets),
-        _ => gaps(input, reader, targets),
-    }
-}
-
-fn gaps(
-    input: &Input,
-    reader: Reader<Bytes>,
-    mut targets: Vec<Box<dyn Target>>,
-) -> Result<Replayed> {
-    let mut explainer = Explainer::new(&input.facts);
+/// Hands a recording to `targets`, event by event and explained; returns it, read to its end.
+pub fn export(input: &Input, mut targets: Targets) -> Result<Recording<'_>> {
+    let mut recording = Recording::open(&input.path)?;
+    let mut explaining = Explaining::new(&input.facts, input.facts.workload == Workload::Vcpus);
     let mut periods = Periods::default();
-    let mut gaps: Vec<Budget> = Vec::new();
-    let ending = each(reader, &mut |event| {
-        for target in &mut targets {
-            target.see(event)?;
+    recording.each(|event| {
+        targets.each(|target| target.see(event))?;
+        explaining.feed(event, &mut targets);
+        targets.settle(&|id| explaining.source_name(id))?;
+        match periods.see(event) {
+            Some(span_ns) => pass_on_period(&mut explaining, &mut targets, span_ns),
+            None => Ok(()),
         }
-        explainer.feed(event, &mut |gap| gaps.push(gap.clone()));
-        pass_on(&mut explainer, &mut gaps, &mut targets)?;
-        if let Some(span_ns) = periods.see(event) {
-            let lines = explainer.take_heard_period();
-            for target in &mut targets {
-                target.period(&lines, span_ns)?;
-            }
-        }
-        Ok(())
     })?;
-    explainer.run_out(&mut |gap| gaps.push(gap.clone()));
-    pass_on(&mut explainer, &mut gaps, &mut targets)?;
-    let lines = explainer.take_heard_period();
-    for target in &mut targets {
-        target.period(&lines, periods.rest())?;
-    }
-    let summary = explainer.finish();
-    for target in targets {
-        target.end(&Ended::Gaps(&summary))?;
-    }
-    Ok(ending)
+    explaining.run_out(&mut targets);
+    targets.settle(&|id| explaining.source_name(id))?;
+    pass_on_period(&mut explaining, &mut targets, periods.rest())?;
+    targets.end(&explaining.finish())?;
+    Ok(recording)
 }
 
-/// Hands on what has become certain.
-fn pass_on(
-    explainer: &mut Explainer,
-    gaps: &mut Vec<Budget>,
-    targets: &mut [Box<dyn Target>],
+/// What each CPU came to; exits have no periods.
+fn pass_on_period(
+    explaining: &mut Explaining,
+    targets: &mut Targets,
+    span_ns: (u64, u64),
 ) -> Result<()> {
-    let wakeups = explainer.take_wakeups();
-    let names = |id| explainer.source_name(id);
-    for target in targets {
-        for gap in &*gaps {
-            target.gap(gap, &names)?;
-        }
-        for wakeup in &wakeups {
-            target.wakeup(wakeup, &names)?;
-        }
-    }
-    gaps.clear();
-    Ok(())
-}
-
-fn exits(
-    input: &Input,
-    reader: Reader<Bytes>,
-    mut targets: Vec<Box<dyn Target>>,
-) -> Result<Replayed> {
-    let mut explainer = ExitExplainer::with_trace(&input.facts);
-    let ending = each(reader, &mut |event| {
-        for target in &mut targets {
-            target.see(event)?;
-        }
-        explainer.feed(event, &mut |_| {});
-        for exit in explainer.take_trace() {
-            for target in &mut targets {
-                target.exit(&exit)?;
-            }
-        }
-        Ok(())
-    })?;
-    explainer.run_out(&mut |_| {});
-    for exit in explainer.take_trace() {
-        for target in &mut targets {
-            target.exit(&exit)?;
-        }
-    }
-    let run = explainer.finish();
-    for target in targets {
-        target.end(&Ended::Exits(&run))?;
-    }
-    Ok(ending)
-}
-
-/// Reads to the end; a fault of `on_event` ends it at once, one of the recording is returned.
-fn each(
-    mut reader: Reader<Bytes>,
-    on_event: &mut dyn FnMut(&Event) -> Result<()>,
-) -> Result<Replayed> {
-    loop {
-        match reader.next_event() {
-            Ok(ControlFlow::Continue(event)) => on_event(&event)?,
-            Ok(ControlFlow::Break(ending)) => return Ok(Ok(ending)),
-            Err(fault) => return Ok(Err(fault)),
-        }
-    }
+    let Explaining::Cpus(explainer) = explaining else {
+        return Ok(());
+    };
+    let lines = explainer.take_heard_period();
+    targets.each(|target| target.period(&lines, span_ns))
 }

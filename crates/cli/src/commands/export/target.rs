@@ -1,27 +1,26 @@
-//! What a recording is exported to.
+//! One format that a recording is exported to.
 
 use anyhow::Result;
 use vmnoise_events::{Event, SourceId};
-use vmnoise_explain::{Budget, ExitsRun, PeriodLine, Summary, TracedExit, Wakeup};
+use vmnoise_explain::{Budget, PeriodLine, TracedExit, Wakeup};
 use vmnoise_export::{RunTables, Side, Timeline, Told};
 
+use crate::run::Explained;
 use crate::say;
 
 /// Who is called what.
 pub type Names<'f, 'n> = &'f dyn Fn(SourceId) -> &'n str;
 
-/// What a run came to.
-pub enum Ended<'a> {
-    /// A run of gaps or wake-ups.
-    Gaps(&'a Summary),
-    /// A run over vCPUs.
-    Exits(&'a ExitsRun),
-}
-
 /// Takes what a recording holds, and what it is explained to be.
 pub trait Target {
     /// The next event, before it is explained.
-    fn see(&mut self, event: &Event) -> Result<()>;
+    fn see(&mut self, _event: &Event) -> Result<()> {
+        Ok(())
+    }
+    /// The next event of the host that the recording is joined with.
+    fn see_host(&mut self, _event: &Event) -> Result<()> {
+        Ok(())
+    }
     /// A gap, in the order in which they become certain.
     fn gap(&mut self, _gap: &Budget, _names: Names<'_, '_>) -> Result<()> {
         Ok(())
@@ -39,7 +38,7 @@ pub trait Target {
         Ok(())
     }
     /// The recording is over.
-    fn end(self: Box<Self>, ended: &Ended<'_>) -> Result<()>;
+    fn end(self: Box<Self>, explained: &Explained) -> Result<()>;
 }
 
 /// Says what a timeline lacks.
@@ -76,7 +75,7 @@ impl Target for Timeline {
         Ok(Timeline::exit(self, Side::Only, exit)?)
     }
 
-    fn end(self: Box<Self>, _ended: &Ended<'_>) -> Result<()> {
+    fn end(self: Box<Self>, _explained: &Explained) -> Result<()> {
         warn_of_crowded(self.finish()?);
         Ok(())
     }
@@ -104,12 +103,12 @@ impl Target for RunTables {
         Ok(RunTables::exit(self, &exit.exit)?)
     }
 
-    fn end(mut self: Box<Self>, ended: &Ended<'_>) -> Result<()> {
-        let told = match ended {
-            Ended::Gaps(summary) => Told::from(*summary),
-            Ended::Exits(run) => {
+    fn end(mut self: Box<Self>, explained: &Explained) -> Result<()> {
+        let told = match explained {
+            Explained::Cpus(summary) => Told::from(&**summary),
+            Explained::Vcpus(run) => {
                 self.reasons(&run.exits)?;
-                Told::from(*run)
+                Told::from(&**run)
             }
         };
         Ok(self.finish(told)?)

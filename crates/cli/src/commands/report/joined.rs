@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_explain::{ExitBranch, JoinOptions, JoinedRun, Joiner, Pair, by_source};
-use vmnoise_report::{Bar, Gathering, LONGEST, Moment, Outcome, Run, Scenes, Side};
+use vmnoise_explain::{Budget, ExitBranch, JoinOptions, JoinedRun, Joiner, Pair, by_source};
+use vmnoise_report::{Bar, LONGEST, Outcome, Run, Side};
 
-use super::gaps::{self, moment};
-use super::{Read, ended, scenes, sentences, with_left_out};
-use crate::commands::join::{Recording, Step, pair, play};
-use crate::output::join::{Joined, limits};
+use super::gatherer::{Gatherer, scenes};
+use super::{Read, ended, sentences, with_left_out};
+use crate::commands::join::{Both, Step};
+use crate::output::join::{Joined, caveats};
+use crate::run::View;
 use crate::say;
 
 /// Joins them.
@@ -17,42 +18,38 @@ use crate::say;
 /// # Errors
 /// Why they cannot be joined.
 pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
-    let (mut guest, mut host) = (Recording::open(guest_path)?, Recording::open(host_path)?);
-    let pairs = pair(None, &mut guest, &mut host)?;
-    let (mut guest, mut host) = (Recording::open(guest_path)?, Recording::open(host_path)?);
+    let pairs = Both::open(guest_path, host_path)?.pair(None)?;
+    let mut both = Both::open(guest_path, host_path)?;
     let options = JoinOptions {
-        above_ns: guest.facts.options.threshold_ns,
+        above_ns: both.guest.facts.options.threshold_ns,
         top: LONGEST,
     };
-    let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options).with_moments();
-    let mut gathering = Gathering::default();
-    play(&mut joiner, &mut guest, &mut host, &mut |step| {
+    let joiner = Joiner::new(&both.guest.facts, &both.host.facts, pairs, options);
+    let mut joiner = joiner.with_moments();
+    let mut gatherer = Gatherer::default();
+    both.play(&mut joiner, &mut |step| {
         if let Step::Explained(joiner) = step {
-            for budget in joiner.take_gaps() {
-                gathering.see(&Moment {
-                    parts: &by_source(&budget.parts),
-                    ..moment(&budget)
-                });
+            for gap in joiner.take_gaps() {
+                let parts = by_source(&gap.parts);
+                gatherer.gap(&Budget { parts, ..gap });
             }
             for wakeup in joiner.take_wakeups() {
-                gaps::see(&mut gathering, &wakeup);
+                gatherer.wakeup(&wakeup);
             }
         }
         Ok(())
     })?;
+    let Both {
+        mut guest,
+        mut host,
+    } = both;
     let mut notes = Vec::new();
     let whole = ended(guest.ended(), &mut notes) & ended(host.ended(), &mut notes);
 
-    let longest = gathering.longest();
-    let lane = |place| gathering.lane_number(place);
-    let mut seen = Scenes::new(guest.facts.workload, &longest, |spike| lane(spike.lane));
-    scenes(guest_path, &mut seen)?;
-    let seen = seen.finish(|id| joiner.source_name(id).to_owned());
-    let places = longest
-        .iter()
-        .map(|spike| (spike.lane, spike.start_mono_ns));
-    let mut scenes: Vec<((usize, u64), Vec<Bar>)> = places.zip(seen).collect();
-    let gathered = gathering.resolve(|id| joiner.source_name(id).to_owned());
+    let name = |id| joiner.source_name(id).to_owned();
+    let gathering = gatherer.gathering;
+    let mut scenes = scenes(guest_path, guest.facts.workload, &gathering, name)?;
+    let gathered = gathering.resolve(name);
     let run = Box::new(joiner.finish());
     let lanes = gathered.lanes();
     for ((cpu, start_mono_ns), exit) in exits(&run) {
@@ -84,7 +81,7 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
                 say::name_of(host_path)
             ),
             lane_names: lanes.iter().map(named).collect(),
-            limits: with_left_out(sentences(&limits::render(&joined)), &gathered),
+            limits: with_left_out(sentences(&caveats::render(&joined)), &gathered),
             outcome: Outcome::Joined(run),
             facts: guest.facts,
             gathered,

@@ -1,22 +1,22 @@
 //! `vmnoise report`: recordings as one page, each explained as `vmnoise explain` does.
 
-mod exits;
-mod gaps;
+mod alone;
+mod gatherer;
 mod joined;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use vmnoise_events::{Event, RunFacts, Workload};
-use vmnoise_recording::Ending;
-use vmnoise_report::{Page, Refused, Resolved, Run, Scenes};
+use vmnoise_events::{Line, RunFacts, Workload};
+use vmnoise_recording::{Ending, ReadError};
+use vmnoise_report::{Page, Refused, Resolved, Run};
 
-use super::join::{Recording, may_be_pair};
-use super::outputs::{self, Claimed, is_same};
-use super::replay::Replayed;
+use super::join::may_be_pair;
+use super::replay::Recording;
 use crate::args::ReportArguments;
 use crate::output;
 use crate::progress;
+use crate::run::files::{self, Claimed, is_same};
 use crate::say;
 use crate::status::Status;
 
@@ -30,11 +30,11 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
         if before.any(|before| is_same(before, path)) {
             say::say(format_args!(
                 "{} is named twice, and shown once",
-                path.display()
+                say::name_of(&path)
             ));
             continue;
         }
-        match Recording::open(path) {
+        match Recording::open_file(path) {
             Ok(recording) => readable.push((path, recording.facts)),
             Err(error) => refuse(&mut refused, path, &error),
         }
@@ -56,14 +56,16 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
                     hosts.push(host);
                     break;
                 }
-                Err(why) => notes.push(format!("Not joined with {}: {why:#}.", say::name_of(host))),
+                Err(why) => {
+                    let note = format!("Not joined with {}: {why:#}.", host.display());
+                    notes.push(Line::from(note).into());
+                }
             }
         }
         guest_is_left |= read.is_none() && !notes.is_empty();
         let read = match read {
             Some(read) => Ok(read),
-            None if facts.workload == Workload::Vcpus => exits::run(path),
-            None => gaps::run(path),
+            None => alone::run(path),
         };
         match read {
             Ok(mut read) => {
@@ -72,7 +74,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
                 }
                 read.run.notes.extend(notes);
                 for note in &read.run.notes {
-                    say::say(format_args!("{}: {note}", path.display()));
+                    say::say(format_args!("{}: {note}", say::name_of(&path)));
                 }
                 runs.push(read.run);
             }
@@ -101,8 +103,8 @@ fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> 
     };
     let page = page.render()?;
     let path = &arguments.output;
-    outputs::write_whole(path, page.as_bytes())
-        .with_context(|| format!("cannot write the page {}", path.display()))?;
+    files::write_whole(path, page.as_bytes())
+        .with_context(|| format!("cannot write the page {}", say::name_of(&path)))?;
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let told = format!(
         "report: {} ({})\n",
@@ -116,7 +118,8 @@ fn refuse(refused: &mut Vec<Refused>, path: &Path, error: &anyhow::Error) {
     Status::of_error(error);
     refused.push(Refused {
         file: say::name_of(path),
-        why: format!("{error:#}"),
+        // It may quote what is in the file.
+        why: Line::from(format!("{error:#}")).into(),
     });
 }
 
@@ -143,7 +146,7 @@ struct Read {
 }
 
 /// What is to be said of how reading ended, and whether that was in order.
-fn ended(ended: Option<Replayed>, notes: &mut Vec<String>) -> bool {
+fn ended(ended: Option<Result<Ending, ReadError>>, notes: &mut Vec<String>) -> bool {
     match ended {
         Some(Ok(Ending::Complete)) | None => true,
         Some(Ok(Ending::CutOff { .. })) => {
@@ -160,17 +163,6 @@ fn ended(ended: Option<Replayed>, notes: &mut Vec<String>) -> bool {
             false
         }
     }
-}
-
-/// Reads a recording once more for what ran inside its longest moments.
-fn scenes(path: &Path, scenes: &mut Scenes) -> Result<()> {
-    let mut recording = Recording::open(path)?;
-    while let Some(event) = recording.pull() {
-        if let Event::Activity(activity) = &event {
-            scenes.see(activity);
-        }
-    }
-    Ok(())
 }
 
 /// Lines of text as sentences of the page.

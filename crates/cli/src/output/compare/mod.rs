@@ -8,7 +8,7 @@ use anyhow::Result;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::compare::{Row, Sample, Unit};
 
-use crate::args::CompareFormat;
+use crate::output::format::CompareFormat;
 
 /// A recording, read.
 pub struct Run {

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use clap::{Args, ValueEnum};
 use vmnoise_explain::{ExitLengths, ExitsSummary, VcpuExits, VmExits, next_floor_ns};
 
-use crate::args::{Columns, ExitsHistArguments};
-use crate::output::{cells, rtla};
+use super::parts::{name, vcpus};
+
+use crate::output::format::HistFrame;
+use crate::output::rtla;
 use crate::units::us;
 
 /// As wide as rtla's.
@@ -14,13 +17,28 @@ const CELL: usize = 9;
 /// A column and what is in it.
 type Column = (String, ExitLengths);
 
+/// What options say of it.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Histogram {
+    /// What has a column of its own
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Columns::Vcpu)]
+    by: Columns,
+    #[command(flatten)]
+    pub frame: HistFrame,
+}
+
+/// What has a column of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Columns {
+    /// Each vCPU, all its reasons together
+    Vcpu,
+    /// Each reason, over all vCPUs
+    Reason,
+}
+
 /// The histogram. What it rests on is not in it.
-pub fn render(
-    measured: Duration,
-    summary: &ExitsSummary,
-    arguments: &ExitsHistArguments,
-) -> String {
-    let columns = match arguments.by {
+pub fn render(measured: Duration, summary: &ExitsSummary, asked: Histogram) -> String {
+    let columns = match asked.by {
         Columns::Vcpu => by_vcpu(summary),
         Columns::Reason => by_reason(summary),
     };
@@ -28,17 +46,17 @@ pub fn render(
     let reasons = vcpus(summary).flat_map(|(_, vcpu)| &vcpu.reasons);
     reasons.for_each(|reason| all.add(reason));
     let mut out = String::new();
-    if !arguments.frame.no_header {
+    if !asked.frame.no_header {
         out += "# vmnoise exits histogram\n# Time unit is microseconds (us)\n";
         out += &format!("# Duration: {}\n", rtla::clock(measured));
         out += &row("Index", &columns, |(name, _)| name.clone());
     }
-    for floor_ns in floors(&all, arguments.frame.with_zeros) {
+    for floor_ns in floors(&all, asked.frame.with_zeros) {
         out += &row(&us(floor_ns), &columns, |(_, lengths)| {
             lengths.count_from(floor_ns).to_string()
         });
     }
-    if !arguments.frame.no_summary {
+    if !asked.frame.no_summary {
         let or_unknown = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), us);
         out += &row("count:", &columns, |(_, lengths)| {
             lengths.count().to_string()
@@ -56,17 +74,11 @@ pub fn render(
     out
 }
 
-fn vcpus(summary: &ExitsSummary) -> impl Iterator<Item = (&VmExits, &VcpuExits)> {
-    let vms = summary.vms.iter();
-    vms.flat_map(|vm| vm.vcpus.iter().map(move |vcpu| (vm, vcpu)))
-}
-
 fn by_vcpu(summary: &ExitsSummary) -> Vec<Column> {
     let column = |(vm, vcpu): (&VmExits, &VcpuExits)| {
         let mut lengths = ExitLengths::default();
         vcpu.reasons.iter().for_each(|reason| lengths.add(reason));
-        let number = cells::number(vcpu.vcpu.map(u64::from));
-        (format!("{}/{number}", vm.name), lengths)
+        (name(vm, vcpu), lengths)
     };
     vcpus(summary).map(column).collect()
 }

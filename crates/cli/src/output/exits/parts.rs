@@ -1,6 +1,9 @@
-//! The shares of an exit's time, and where it was.
+//! The shares of an exit's time, where it was, and on which vCPU.
 
 use vmnoise_events::{Share, ShareMap};
+use vmnoise_explain::{ExitsSummary, VcpuExits, VmExits};
+
+use crate::output::cells;
 
 /// Those that took time, the largest first.
 pub fn by_size(shares: &ShareMap<Option<u64>>) -> Vec<(Share, u64)> {
@@ -16,4 +19,15 @@ pub fn cpus(exit_cpu: u32, entry_cpu: u32) -> String {
         true => format!("CPU {exit_cpu}"),
         false => format!("CPU {exit_cpu} to CPU {entry_cpu}"),
     }
+}
+
+/// Every vCPU, with its VM.
+pub fn vcpus(exits: &ExitsSummary) -> impl Iterator<Item = (&VmExits, &VcpuExits)> {
+    let vms = exits.vms.iter();
+    vms.flat_map(|vm| vm.vcpus.iter().map(move |vcpu| (vm, vcpu)))
+}
+
+/// What a vCPU is called.
+pub fn name(vm: &VmExits, vcpu: &VcpuExits) -> String {
+    format!("{}/{}", vm.name, cells::number(vcpu.vcpu.map(u64::from)))
 }

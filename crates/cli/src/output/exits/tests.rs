@@ -9,18 +9,17 @@ use vmnoise_explain::summarize_exits;
 
 use super::fixtures::summary;
 use super::*;
-use crate::args::{Arguments, Command, ExitsMode};
+
+#[derive(Debug, Parser)]
+struct Asked {
+    #[command(flatten)]
+    histogram: Histogram,
+}
 
 fn hist(options: &[&str]) -> String {
-    let words = ["vmnoise", "exits", "hist"].iter().chain(options);
-    let arguments = Arguments::try_parse_from(words).unwrap();
-    let Command::Exits(exits) = arguments.command else {
-        panic!("{:?}", arguments.command);
-    };
-    let Some(ExitsMode::Hist(arguments)) = &exits.mode else {
-        panic!("{:?}", exits.mode);
-    };
-    hist::render(Duration::from_secs(1), &summary(), arguments)
+    let words = ["hist"].iter().chain(options);
+    let asked = Asked::try_parse_from(words).unwrap();
+    hist::render(Duration::from_secs(1), &summary(), asked.histogram)
 }
 
 #[test]

@@ -4,7 +4,7 @@ use vmnoise_explain::{LongestExit, NamedExit, Piece};
 
 use super::parts;
 use crate::output::cells;
-use crate::output::trace_line::instant;
+use crate::run::trace_line::instant;
 use crate::units::us;
 
 /// Width of the picture of an exit.

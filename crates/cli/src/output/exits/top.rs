@@ -34,10 +34,7 @@ pub fn render(measured: Duration, summary: &ExitsSummary) -> String {
 }
 
 fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
-    let vms = summary.vms.iter();
-    let rows: Vec<(&VmExits, &VcpuExits)> = vms
-        .flat_map(|vm| vm.vcpus.iter().map(move |vcpu| (vm, vcpu)))
-        .collect();
+    let rows: Vec<(&VmExits, &VcpuExits)> = parts::vcpus(summary).collect();
     // Where nobody lacks a witness the others add up without it.
     let is_unexplained = |(_, vcpu): &(_, &VcpuExits)| unexplained_ns(vcpu) > 0;
     let has_unexplained = rows.iter().any(is_unexplained).then_some(());

@@ -5,7 +5,7 @@ use vmnoise_events::Share;
 use vmnoise_explain::{NamedExit, NamedPart, TracedExit};
 
 use crate::output::cells;
-use crate::output::trace_line::{instant, noise, prefixed};
+use crate::run::trace_line::{instant, noise, prefixed};
 
 /// What the lines are.
 pub const HEADER: &str = "\

@@ -1,10 +1,10 @@
 //! A guest's run joined with its host's, as people and programs read it.
 
 mod branches;
+pub mod caveats;
 mod culprits;
 mod document;
 mod latency;
-pub mod limits;
 mod pairs;
 pub mod refusal;
 #[cfg(test)]
@@ -79,7 +79,7 @@ impl Joined<'_> {
             out += &thesis::render(thesis);
         }
         out += &format!("\n{}", text::periodic(&run.summary));
-        out + &limits::render(self)
+        out + &caveats::render(self)
     }
 
     fn headline(&self, title: &str) -> String {

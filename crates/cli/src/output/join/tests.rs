@@ -384,7 +384,7 @@ fn what_is_not_known_is_said() {
         assert_eq!(found.count(), 1, "{line}\n{text}");
     }
     // The page has these, and its own table of the pairs.
-    let limits = limits::render(&joined);
+    let limits = caveats::render(&joined);
     for line in [" CPU 1 leans on CPU 0: ", " CPU 2 is not joined, and "] {
         assert!(limits.contains(line), "{line}\n{limits}");
     }

@@ -5,7 +5,7 @@ use vmnoise_events::{ActivityKind, Name, RunFacts, Share};
 use vmnoise_explain::{NamedWakeupPart, Phase, Summary, WorstWakeup};
 
 use super::budget;
-use crate::recent_trace::RecentTrace;
+use crate::run::RecentTrace;
 
 /// rtla calls a longer delay of an idle CPU's interrupt the way out of idle.
 const EXIT_FROM_IDLE_NS: u64 = 10_000;

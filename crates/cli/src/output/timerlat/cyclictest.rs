@@ -121,6 +121,7 @@ mod tests {
     use crate::fixtures::facts;
     use crate::output::timerlat::fixtures::unseen;
     use vmnoise_events::TimerOptions;
+    use vmnoise_events::fixtures::timer;
 
     #[test]
     fn a_line_is_that_of_cyclictest() {
@@ -131,11 +132,8 @@ mod tests {
         let mut facts = facts();
         facts.options.priority = Some(Policy::Fifo(95));
         facts.options.timer = Some(TimerOptions {
-            period_ns: 1_000_000,
-            aligned_ns: None,
-            stop_irq_ns: None,
-            stop_thread_ns: None,
             dma_latency_us: Some(0),
+            ..timer(1_000_000)
         });
         let cyclictest = Cyclictest {
             nano: false,

@@ -5,26 +5,41 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use clap::Args;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{LinearHistogram, Summary, Wakeup};
 
 use super::columns::Columns;
 use super::cyclictest::histogram;
 use super::rt_tests;
-use crate::args::Exports;
-use crate::commands::outputs::write_whole;
 use crate::output::json;
+use crate::run::files::write_whole;
+use crate::say;
 
 /// Buckets of the JSON's histogram where none was asked for: cyclictest's JSON has one too.
 const JSON_BUCKETS: u32 = 100_000;
 
+/// Files and histograms in the formats of cyclictest, and for plotting.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Exports {
+    /// Print cyclictest's histogram of so many microseconds after the result
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub histogram: Option<u32>,
+    /// Write that histogram to this file instead
+    #[arg(long, value_name = "FILE", requires = "histogram")]
+    pub histfile: Option<PathBuf>,
+    /// Write the result to this file in the JSON of rt-tests
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the cumulative distribution of each CPU's latencies to this file, for plotting
+    #[arg(long, value_name = "FILE")]
+    pub cdf: Option<PathBuf>,
+}
+
 /// Gathers what they need while the run goes on.
 #[derive(Debug, Default)]
 pub struct Exporter {
-    histogram_us: Option<u32>,
-    histfile: Option<PathBuf>,
-    json: Option<PathBuf>,
-    cdf: Option<PathBuf>,
+    asked: Exports,
     nano: bool,
     cpus: BTreeMap<u32, Gathered>,
 }
@@ -40,20 +55,16 @@ struct Gathered {
 impl Exporter {
     pub fn new(exports: &Exports, nano: bool) -> Exporter {
         Exporter {
-            histogram_us: exports.histogram,
-            histfile: exports.histfile.clone(),
-            json: exports.json.clone(),
-            cdf: exports.cdf.clone(),
+            asked: exports.clone(),
             nano,
             cpus: BTreeMap::new(),
         }
     }
 
     fn buckets(&self) -> Option<usize> {
-        let of_json = self.json.as_ref().map(|_| JSON_BUCKETS);
-        self.histogram_us
-            .or(of_json)
-            .map(|buckets| buckets as usize)
+        let of_json = self.asked.json.as_ref().map(|_| JSON_BUCKETS);
+        let buckets = self.asked.histogram.or(of_json);
+        buckets.map(|buckets| buckets as usize)
     }
 
     /// CPUs are printed in their order, whoever wakes up first.
@@ -91,17 +102,17 @@ impl Exporter {
     /// # Errors
     /// If a file cannot be written.
     pub fn finish(&self, facts: &RunFacts, summary: &Summary, columns: &Columns) -> Result<String> {
-        if let Some(path) = &self.json {
+        if let Some(path) = &self.asked.json {
             let histogram = |cpu| Some(&self.cpus.get(&cpu)?.histogram);
             let mut out = Vec::new();
             let document = rt_tests::Document::new(facts, summary, columns, self.nano, histogram);
             json::write(&mut out, &document)?;
             write(path, &out)?;
         }
-        if let Some(path) = &self.cdf {
+        if let Some(path) = &self.asked.cdf {
             write(path, cdf(summary).as_bytes())?;
         }
-        if self.histogram_us.is_none() {
+        if self.asked.histogram.is_none() {
             return Ok(String::new());
         }
         let columns: Vec<_> = self
@@ -111,7 +122,7 @@ impl Exporter {
             .collect();
         let cycles = self.cpus.values().map(|cpu| cpu.overflow_cycles.clone());
         let text = histogram(&columns, &cycles.collect::<Vec<_>>(), self.nano);
-        match &self.histfile {
+        match &self.asked.histfile {
             Some(path) => {
                 write(path, text.as_bytes())?;
                 Ok(String::new())
@@ -122,7 +133,7 @@ impl Exporter {
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {
-    write_whole(path, content).with_context(|| format!("cannot write {}", path.display()))
+    write_whole(path, content).with_context(|| format!("cannot write {}", say::name_of(&path)))
 }
 
 /// Columns for any plotting program: which part of all wake-ups of a CPU took at most so
@@ -151,20 +162,14 @@ fn cdf(summary: &Summary) -> String {
 mod tests {
     use super::*;
     use crate::fixtures::facts;
-    use vmnoise_events::{Activation, Event, TimerOptions, Workload};
+    use vmnoise_events::{Activation, Event, Workload, fixtures};
     use vmnoise_explain::Explainer;
 
     #[test]
     fn a_distribution_reaches_one_in_both_views() {
         let mut facts = facts();
         facts.workload = Workload::Timer;
-        facts.options.timer = Some(TimerOptions {
-            period_ns: 1_000,
-            aligned_ns: None,
-            stop_irq_ns: None,
-            stop_thread_ns: None,
-            dma_latency_us: None,
-        });
+        facts.options.timer = Some(fixtures::timer(1_000));
         let mut explainer = Explainer::new(&facts);
         for (nth, latency_ns) in (1..).zip([500, 1_500, 500]) {
             let expiry_mono_ns = nth * 10_000;
@@ -176,7 +181,6 @@ mod tests {
             };
             explainer.feed(&Event::Activation(activation), &mut |_| {});
         }
-        explainer.run_out(&mut |_| {});
         // A latency of one and a half periods held two wake-ups up.
         let expected = "# cpu view latency_ns count fraction
 16 felt 500 2 0.666666667

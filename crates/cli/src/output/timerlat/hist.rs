@@ -4,28 +4,45 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::Args;
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{LinearHistogram, Summary, Wakeup};
 
 use super::columns::{Columns, Figures};
-use super::exports::Exporter;
+use super::exports::{Exporter, Exports};
 use super::{analysis, budget};
-use crate::args::TimerlatHistArguments;
-use crate::output::view::{Meanwhile, Period, View};
-use crate::output::{fed, honesty, rtla};
-use crate::recent_trace::RecentTrace;
+use crate::output::format::HistFrame;
+use crate::output::{caveats, fed, rtla};
+use crate::run::{Meanwhile, RecentTrace, View};
+
+/// What options say of them.
+#[derive(Debug, Clone, Args)]
+pub struct Buckets {
+    /// Width of a bucket in microseconds; in nanoseconds with --nano
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=999_999))]
+    bucket_size: u64,
+    /// Number of buckets
+    #[arg(short = 'E', long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u64).range(10..=9_999_999))]
+    entries: u64,
+    /// Leave out the columns of the timer's interrupt
+    #[arg(long)]
+    no_irq: bool,
+    /// Leave out the columns of the tasks in the kernel
+    #[arg(long)]
+    no_thread: bool,
+    #[command(flatten)]
+    frame: HistFrame,
+    /// Leave out the column of bucket limits
+    #[arg(long, requires = "with_zeros")]
+    no_index: bool,
+    #[command(flatten)]
+    pub exports: Exports,
+}
 
 /// Gathers the histograms, and prints them at the end.
 #[derive(Debug)]
 pub struct Hist {
-    bucket: u64,
-    entries: u64,
-    with_zeros: bool,
-    header: bool,
-    summary: bool,
-    index: bool,
-    /// Which of the three contexts have columns.
-    shown: [bool; 3],
+    asked: Buckets,
     nano: bool,
     keeps_trace: bool,
     analyzes: bool,
@@ -37,24 +54,23 @@ pub struct Hist {
 const HEADS: [&str; 3] = ["IRQ", "Thr", "Usr"];
 
 impl Hist {
-    /// Histograms for these arguments.
-    pub fn new(arguments: &TimerlatHistArguments) -> Hist {
-        let common = &arguments.common;
+    /// Such histograms. `keeps_trace`: the last lines of the trace may be needed; `analyzes`: what
+    /// stopped the run is analyzed.
+    pub fn new(asked: &Buckets, nano: bool, keeps_trace: bool, analyzes: bool) -> Hist {
         Hist {
-            bucket: arguments.bucket_size,
-            entries: arguments.entries,
-            with_zeros: arguments.frame.with_zeros,
-            header: !arguments.frame.no_header,
-            summary: !arguments.frame.no_summary,
-            index: !arguments.no_index,
-            shown: [!arguments.no_irq, !arguments.no_thread, true],
-            nano: common.nano,
-            keeps_trace: common.keeps_trace(),
-            analyzes: !common.no_aa,
+            exporter: Exporter::new(&asked.exports, nano),
+            asked: asked.clone(),
+            nano,
+            keeps_trace,
+            analyzes,
             columns: Columns::default(),
             counts: BTreeMap::new(),
-            exporter: Exporter::new(&arguments.exports, common.nano),
         }
+    }
+
+    /// Which of the three contexts have columns.
+    fn shown(&self) -> [bool; 3] {
+        [!self.asked.no_irq, !self.asked.no_thread, true]
     }
 
     fn per(&self) -> u64 {
@@ -68,33 +84,33 @@ impl Hist {
             "microseconds (us)"
         };
         let mut out = String::new();
-        if self.header {
+        if !self.asked.frame.no_header {
             out += &format!("# vmnoise timerlat histogram\n# Time unit is {unit}\n");
             out += &format!("# Duration: {}\n", rtla::clock(elapsed));
-            if self.index {
+            if !self.asked.no_index {
                 out += "Index";
             }
             for cpu in self.counts.keys() {
-                let heads = HEADS.iter().zip(self.shown).filter(|(_, shown)| *shown);
+                let heads = HEADS.iter().zip(self.shown()).filter(|(_, shown)| *shown);
                 out.extend(heads.map(|(head, _)| format!("   {head}-{cpu:03}")));
             }
             out.push('\n');
         }
-        for bucket in 0..self.entries as usize {
+        for bucket in 0..self.asked.entries as usize {
             let cells = self.cells(|counts| counts.counts()[bucket]);
-            if self.with_zeros || cells.iter().any(|count| *count > 0) {
-                let limit = (bucket as u64 * self.bucket).to_string();
+            if self.asked.frame.with_zeros || cells.iter().any(|count| *count > 0) {
+                let limit = (bucket as u64 * self.asked.bucket_size).to_string();
                 out += &self.row(&limit, cells.iter().map(u64::to_string));
             }
         }
         let over = self.cells(LinearHistogram::overflow);
         out += &self.row("over:", over.iter().map(u64::to_string));
-        if self.summary {
+        if !self.asked.frame.no_summary {
             let cpus = self.columns.iter().map(|(_, contexts)| contexts.all());
             let cpus: Vec<_> = cpus.flat_map(|all| self.of_shown(all)).collect();
             out += &self.figures(&cpus);
             let heads = self.of_shown(HEADS);
-            if self.index {
+            if !self.asked.no_index {
                 out += "ALL:  ";
             }
             // rtla leaves out a blank after the first of these heads.
@@ -106,7 +122,7 @@ impl Hist {
     }
 
     fn of_shown<T>(&self, contexts: [T; 3]) -> Vec<T> {
-        let shown = contexts.into_iter().zip(self.shown);
+        let shown = contexts.into_iter().zip(self.shown());
         let shown = shown.filter(|(_, shown)| *shown);
         shown.map(|(context, _)| context).collect()
     }
@@ -132,9 +148,9 @@ impl Hist {
     /// One line: its name, unless left out, and a cell for each column, each with a blank
     /// behind it as rtla has it.
     fn row(&self, name: &str, cells: impl Iterator<Item = String>) -> String {
-        let mut line = match self.index {
-            true => format!("{name:<6}"),
-            false => String::new(),
+        let mut line = match self.asked.no_index {
+            false => format!("{name:<6}"),
+            true => String::new(),
         };
         line.extend(cells.map(|cell| format!("{cell:>9} ")));
         line + "\n"
@@ -157,7 +173,10 @@ impl View for Hist {
     fn wakeup(&mut self, wakeup: &Wakeup) {
         self.columns.add(wakeup);
         self.exporter.wakeup(wakeup);
-        let (bucket_ns, entries) = (self.bucket * self.per(), self.entries as usize);
+        let (bucket_ns, entries) = (
+            self.asked.bucket_size * self.per(),
+            self.asked.entries as usize,
+        );
         let new = || [(); 3].map(|()| LinearHistogram::new(bucket_ns, entries));
         let counts = self.counts.entry(wakeup.cpu).or_insert_with(new);
         let latencies = [wakeup.irq_ns, wakeup.thread_ns, Some(wakeup.latency_ns)];
@@ -168,21 +187,19 @@ impl View for Hist {
         }
     }
 
-    fn period(&mut self, _period: &Period<'_>) {}
-
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
         let mut out = String::new();
         if self.analyzes {
             out += &analysis::report(facts, summary, trace);
         }
         out += &self.render(rtla::measured(summary));
-        if self.summary {
+        if !self.asked.frame.no_summary {
             out += &summary
                 .wakeups
                 .as_ref()
                 .map_or_else(String::new, budget::sums);
             out += &fed::render(summary);
-            out += &format!("\n{}", honesty::render(facts, summary));
+            out += &format!("\n{}", caveats::render(facts, summary));
         }
         let exported = self.exporter.finish(facts, summary, &self.columns);
         out.extend(exported.iter().map(String::as_str));
@@ -195,27 +212,25 @@ mod tests {
     use super::*;
     use crate::output::timerlat::fixtures::wakeup;
 
-    fn hist() -> Hist {
-        Hist {
-            bucket: 1,
+    fn asked() -> Buckets {
+        Buckets {
+            bucket_size: 1,
             entries: 10,
-            with_zeros: false,
-            header: true,
-            summary: true,
-            index: true,
-            shown: [true, true, true],
-            nano: false,
-            keeps_trace: false,
-            analyzes: true,
-            columns: Columns::default(),
-            counts: BTreeMap::new(),
-            exporter: Exporter::default(),
+            no_irq: false,
+            no_thread: false,
+            frame: HistFrame {
+                with_zeros: false,
+                no_header: false,
+                no_summary: false,
+            },
+            no_index: false,
+            exports: Exports::default(),
         }
     }
 
     #[test]
     fn the_histogram_is_that_of_rtla() {
-        let mut hist = hist();
+        let mut hist = Hist::new(&asked(), false, false, true);
         hist.wakeup(&wakeup(1, 2_100, 4_000, 12_000));
         hist.wakeup(&wakeup(1, 2_900, 5_000, 5_500));
         let text = hist.render(Duration::from_secs(2));
@@ -242,13 +257,19 @@ max:          2         5        12
 
     #[test]
     fn contexts_can_be_left_out() {
-        let mut hist = Hist {
-            shown: [false, false, true],
-            header: false,
-            index: false,
-            summary: false,
-            ..hist()
+        let frame = HistFrame {
+            with_zeros: false,
+            no_header: true,
+            no_summary: true,
         };
+        let asked = Buckets {
+            no_irq: true,
+            no_thread: true,
+            no_index: true,
+            frame,
+            ..asked()
+        };
+        let mut hist = Hist::new(&asked, false, false, true);
         hist.wakeup(&wakeup(0, 2_100, 4_000, 5_000));
         assert_eq!(hist.render(Duration::ZERO), "        1 \n        0 \n");
     }

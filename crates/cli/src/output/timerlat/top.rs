@@ -9,55 +9,75 @@ use vmnoise_explain::{Summary, Wakeup, Wakeups};
 use super::columns::Columns;
 use super::cyclictest::Cyclictest;
 use super::document::LatencyDocument;
-use super::exports::Exporter;
+use super::exports::{Exporter, Exports};
 use super::{analysis, budget, rtla_table};
-use crate::args::{LatencyFormat, TimerlatTopArguments};
-use crate::output::view::{Meanwhile, Period, View};
-use crate::output::{fed, honesty, json, rtla, screen};
-use crate::recent_trace::RecentTrace;
+use crate::output::format::LatencyFormat;
+use crate::output::{caveats, fed, json, rtla, screen};
+use crate::run::{Meanwhile, Period, RecentTrace, View};
+
+/// What the table is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// How it is printed.
+    pub format: LatencyFormat,
+    /// Not before the end.
+    pub quiet: bool,
+    /// In nanoseconds.
+    pub nano: bool,
+    /// Whether the last lines of the trace may be needed.
+    pub keeps_trace: bool,
+    /// Whether what stopped the run is analyzed.
+    pub analyzes: bool,
+    /// Whether that alone is wanted.
+    pub aa_only: bool,
+}
 
 /// Redraws the table each second on a terminal; prints it once elsewhere.
 #[derive(Debug)]
 pub struct Top {
-    format: LatencyFormat,
-    quiet: bool,
+    asked: Asked,
     draws: bool,
-    keeps_trace: bool,
-    analyzes: bool,
-    /// Only the analysis is wanted.
-    aa_only: bool,
-    nano: bool,
     columns: Columns,
     cyclictest: Cyclictest,
     exporter: Exporter,
 }
 
 impl Top {
-    /// A table for these arguments.
-    pub fn new(arguments: &TimerlatTopArguments) -> Top {
-        let common = &arguments.common;
-        let is_text = arguments.format == LatencyFormat::Text;
-        let aa_only = arguments.aa_only.is_some();
-        Top {
-            format: arguments.format,
-            quiet: arguments.quiet,
-            draws: is_text && !arguments.quiet && !aa_only && std::io::stdout().is_terminal(),
-            keeps_trace: aa_only || common.keeps_trace(),
-            analyzes: !common.no_aa,
+    /// Such a table, and what is exported beside it.
+    pub fn new(asked: Asked, exports: &Exports) -> Top {
+        let Asked {
+            format,
+            quiet,
+            nano,
             aa_only,
-            nano: common.nano,
+            ..
+        } = asked;
+        let is_shown = format == LatencyFormat::Text && !quiet && !aa_only;
+        Top {
+            asked,
+            draws: is_shown && std::io::stdout().is_terminal(),
             columns: Columns::default(),
-            cyclictest: Cyclictest::new(common.nano),
-            exporter: Exporter::new(&arguments.exports, common.nano),
+            cyclictest: Cyclictest::new(nano),
+            exporter: Exporter::new(exports, nano),
         }
     }
 
-    /// The same without a table while the run goes on: a frame is there instead.
-    pub fn silent(self) -> Top {
-        Top {
-            draws: false,
-            ..self
-        }
+    /// The table of a recording.
+    pub fn of_recording(format: LatencyFormat) -> Top {
+        let asked = Asked {
+            format,
+            quiet: true,
+            nano: false,
+            keeps_trace: true,
+            analyzes: true,
+            aa_only: false,
+        };
+        Top::new(asked, &Exports::default())
+    }
+
+    /// Shows no table while the run goes on: a frame is there instead.
+    pub fn be_silent(&mut self) {
+        self.draws = false;
     }
 
     /// Whether the table is shown while the run goes on.
@@ -65,37 +85,21 @@ impl Top {
         self.draws
     }
 
-    /// The same from a recording.
-    pub fn of_recording(format: LatencyFormat) -> Top {
-        Top {
-            format,
-            quiet: true,
-            draws: false,
-            keeps_trace: true,
-            analyzes: true,
-            aa_only: false,
-            nano: false,
-            columns: Columns::default(),
-            cyclictest: Cyclictest::new(false),
-            exporter: Exporter::default(),
-        }
-    }
-
     fn text(&self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> String {
         let mut out = String::new();
-        if self.analyzes {
+        if self.asked.analyzes {
             out += &analysis::report(facts, summary, trace);
         }
-        if self.aa_only {
+        if self.asked.aa_only {
             return out;
         }
-        out += &rtla_table::render(&self.columns, rtla::measured(summary), self.nano);
+        out += &rtla_table::render(&self.columns, rtla::measured(summary), self.asked.nano);
         if let Some(wakeups) = &summary.wakeups {
             out += &worst(wakeups);
             out += &budget::sums(wakeups);
         }
         out += &fed::render(summary);
-        out + &format!("\n{}", honesty::render(facts, summary))
+        out + &format!("\n{}", caveats::render(facts, summary))
     }
 }
 
@@ -107,20 +111,20 @@ pub fn worst(wakeups: &Wakeups) -> String {
 
 impl View for Top {
     fn wants_trace(&self) -> bool {
-        self.keeps_trace
+        self.asked.keeps_trace
     }
 
     fn meanwhile(&self) -> Meanwhile {
         match self.draws {
             true => Meanwhile::Own,
-            false if self.quiet => Meanwhile::Nothing,
+            false if self.asked.quiet => Meanwhile::Nothing,
             false => Meanwhile::Time,
         }
     }
 
     fn begin(&mut self, facts: &RunFacts) {
         // It looks at each task: a recording's are gone, and may be claimed to be thousands.
-        if matches!(self.format, LatencyFormat::Cyclictest) {
+        if matches!(self.asked.format, LatencyFormat::Cyclictest) {
             self.cyclictest.begin(facts);
         }
         self.exporter.begin(facts);
@@ -133,13 +137,13 @@ impl View for Top {
 
     fn period(&mut self, period: &Period<'_>) {
         if self.draws {
-            let table = rtla_table::render(&self.columns, period.since_start, self.nano);
+            let table = rtla_table::render(&self.columns, period.since_start, self.asked.nano);
             screen::redraw(&table);
         }
     }
 
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
-        let mut out = match self.format {
+        let mut out = match self.asked.format {
             LatencyFormat::Json => {
                 let mut out = Vec::new();
                 json::write(&mut out, &LatencyDocument::new(facts, summary))?;

@@ -1,30 +1,21 @@
 //! How much of the recordings is kept as evidence.
 
 use vmnoise_events::{
-    Anchor, Exit, ExitReason, Gap, Isa, ShareMap, Tally, Vcpu, VcpuClock, VcpuExit,
+    Anchor, Exit, ExitReason, Gap, Isa, ShareMap, Tally, Vcpu, VcpuClock, VcpuExit, Workload,
+    fixtures,
 };
 
 use super::*;
 
-fn facts(workload: &str) -> RunFacts {
-    let facts = format!(
-        r#"{{"tool_version": "", "workload": "{workload}", "started_at": "", "options": {{
-            "cpus": [], "duration_ns": 0, "threshold_ns": 5, "period_ns": 0,
-            "priority": null, "top": 0, "stop_ns": null, "trace": true}}, "host": {{
-            "kernel": "", "hypervisor": null, "cpu_model": "", "allowed_cpus": [],
-            "clocksource": "", "kvm_module": null}}, "clock": {{"source": "tsc",
-            "tsc_hz": 1000000000, "offset_proof": null, "offset_tsc": 0,
-            "offset_bound_tsc": 0, "bracket_tsc": 0}}, "witnesses": {{"irq": true,
-            "softirq": true, "nmi": true, "sched": true, "kvm_run": true,
-            "kvm_exit": true, "steal_clock": true}}, "rungs": [], "shares_cpu": false,
-            "rdtsc_cycles": 0}}"#
-    );
-    serde_json::from_str(&facts).unwrap()
+fn facts(workload: Workload) -> RunFacts {
+    let mut facts = fixtures::facts(workload);
+    facts.options.threshold_ns = 5;
+    facts
 }
 
 /// A pair of gaps and exits each 1000 ns that agree, of which so many may be kept.
 fn recurring(gaps: usize, exits: usize) -> Matcher {
-    let mut matcher = Matcher::new(&facts("spin"), &facts("vcpus")).unwrap();
+    let mut matcher = Matcher::new(&facts(Workload::Spin), &facts(Workload::Vcpus)).unwrap();
     (matcher.gaps_left, matcher.away_left) = (gaps, exits);
     let vcpu = VcpuId(0);
     matcher.host(&Event::Vcpu(Vcpu {

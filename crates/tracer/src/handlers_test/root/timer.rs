@@ -208,7 +208,7 @@ fn steal_is_that_of_the_last_event_before_the_expiry_and_of_each_step() {
 }
 
 /// The same numbers go through the task in `workload/src/timer/task.rs`, and through explain in
-/// `explain/tests/explain/wakeups.rs`.
+/// `explain/tests/wakeups.rs`.
 #[test]
 fn steal_before_a_timer_is_armed_late_is_told_from_that_after_it() {
     let it = Handlers::new(PAGE);

@@ -8,7 +8,7 @@ use crate::mailbox::RING_BYTES;
 
 /// Lengths of fewer bits than this have a count each.
 pub const FINE_BITS: u32 = 12;
-/// Counts for any u64: each bit more halves what a count tells apart.
+/// Counts for any u64: each bit more halves the resolution.
 const BUCKETS: usize = ((64 - FINE_BITS as usize) << (FINE_BITS - 1)) + (1 << FINE_BITS);
 
 /// The words behind the counts, in cycles of the guest's clock.
@@ -58,7 +58,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The same in another unit.
+    /// Converts every length to another unit.
     pub fn map(self, to: impl Fn(u64) -> u64) -> Spread {
         Spread {
             min: to(self.min),
@@ -151,7 +151,7 @@ mod tests {
         let spread = spread.unwrap();
         assert_eq!((count, runtime), (100, 5_995_000));
         assert_eq!((spread.min, spread.mean, spread.max), (100, 5_050, 10_000));
-        // Lengths from 8192 on are told apart by four.
+        // Lengths from 8192 on are counted in steps of four.
         assert_eq!((spread.p50, spread.p99), (5_001, 9_903));
     }
 }

@@ -4,6 +4,7 @@
 mod histogram;
 pub(super) mod program;
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -11,14 +12,14 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use vmnoise_events::Policy;
 
-use super::Error;
 use super::guest::Command;
+use super::state::VcpuState;
 use super::stats::{EXITS, VcpuStat};
 use super::vcpu::{Privilege, Return, Vcpu};
 use super::vm::Vm;
-use crate::gate::{self, Gate};
-use crate::measuring_thread::MeasuringThread;
-use crate::{thread, tsc};
+use crate::worker::RunState;
+use crate::workers::Workers;
+use crate::{Error, Workload, tsc};
 
 pub use histogram::Spread;
 
@@ -40,7 +41,7 @@ pub enum Exercise {
     Mmio = 3,
     /// VMCALL or VMMCALL: answered in KVM, with a refusal, as the guest is at CPL3.
     Hypercall = 4,
-    /// HLT, at CPL0. Without an interrupt controller in KVM the VMM is told at once.
+    /// HLT, at CPL0. Without an interrupt controller in KVM it goes to the VMM at once.
     Hlt = 5,
     /// Nothing at all: what reading the clock costs.
     Spin = 6,
@@ -69,7 +70,7 @@ impl Exercise {
         Exercise::Spin,
     ];
 
-    /// What people call it.
+    /// Its usual name.
     pub fn name(self) -> &'static str {
         match self {
             Exercise::Cpuid => "cpuid",
@@ -165,7 +166,7 @@ pub struct KvmCounts {
     pub hypercalls: Option<u64>,
 }
 
-/// The same while it counts.
+/// The statistics of a vCPU behind [`KvmCounts`].
 struct KvmStats([Option<VcpuStat>; 6]);
 
 impl KvmStats {
@@ -205,10 +206,10 @@ impl KvmStats {
 /// A guest that is set up and waits.
 #[derive(Debug)]
 pub struct Prepared {
-    vm: Arc<Vm>,
-    gate: Arc<Gate>,
-    workers: Vec<Worker>,
-    duration: Duration,
+    workers: Workers<VcpuState>,
+    /// What each vCPU did, by its index.
+    answers: mpsc::Receiver<(usize, Exercised)>,
+    config: Config,
 }
 
 /// Sets up the guest.
@@ -217,17 +218,26 @@ pub struct Prepared {
 /// What this machine lacks, with the remedy.
 pub fn prepare(config: &Config) -> Result<Prepared, Error> {
     let vm = Arc::new(Vm::create(&config.cpus, None)?);
-    let gate = Arc::new(Gate::default());
-    let mut workers: Vec<Worker> = Vec::new();
-    for index in 0..config.cpus.len() {
-        let worker = Worker::spawn(&vm, &gate, config, index).inspect_err(|_| gate.close())?;
-        workers.push(worker);
-    }
+    let (done, answers) = mpsc::channel();
+    let (cpus, policy, exercise) = (&config.cpus, config.policy, config.exercise);
+    let workers = Workers::set_up("vcpu", cpus, policy, None, |index, cpu| {
+        let (vm, done) = (Arc::clone(&vm), done.clone());
+        move || {
+            let mut vcpu = Vcpu::create(&vm, index, cpu)?;
+            vcpu.set_privilege(exercise.privilege())?;
+            let state = VcpuState::new(Arc::clone(&vm), &vcpu, None);
+            let work = move |run: &RunState| {
+                // Whoever prepared this thread waits for the answer.
+                let _ = done.send((index, carry_out(exercise, &vm, &mut vcpu, run)?));
+                Ok(())
+            };
+            Ok((Arc::new(state), work))
+        }
+    })?;
     Ok(Prepared {
-        vm,
-        gate,
         workers,
-        duration: config.duration,
+        answers,
+        config: config.clone(),
     })
 }
 
@@ -239,91 +249,47 @@ impl Prepared {
     /// How this machine refused the exit, with the remedy.
     pub fn run(self, enough: &dyn Fn() -> bool) -> Result<Vec<Exercised>, Error> {
         let Prepared {
-            vm, gate, workers, ..
+            mut workers,
+            answers,
+            config,
         } = self;
-        gate.open();
+        let cycles = config.duration.as_nanos() * u128::from(config.tsc_hz) / 1_000_000_000;
+        let cycles = u64::try_from(cycles).unwrap_or(u64::MAX);
         let start = Instant::now();
-        while workers.iter().any(|worker| worker.life.running()) {
+        // Why threads did not start is said when they are joined.
+        let started = workers.start(Some(tsc::now().saturating_add(cycles)));
+        while started.is_ok() && workers.running() {
             std::thread::sleep(LOOK);
             if enough() {
-                (0..workers.len()).for_each(|index| vm.memory.mailbox(index).set_deadline(0));
+                workers.stop();
             }
-            if start.elapsed() > self.duration + PATIENCE {
-                gate.close();
-                workers.iter().for_each(|worker| gate::kick(worker.tid));
+            if start.elapsed() > config.duration + PATIENCE {
+                workers.call_away();
             }
         }
-        workers.into_iter().map(Worker::end).collect()
+        workers.join()?;
+        let answers: HashMap<usize, Exercised> = answers.try_iter().collect();
+        let answer = |(index, &cpu)| answers.get(&index).copied().ok_or(stuck(cpu));
+        config.cpus.iter().enumerate().map(answer).collect()
     }
 }
 
-/// A thread that runs one vCPU.
-#[derive(Debug)]
-struct Worker {
-    cpu: u32,
-    tid: u32,
-    answer: mpsc::Receiver<Exercised>,
-    life: MeasuringThread<Error>,
-}
-
-impl Worker {
-    /// Starts the thread and waits until it stands at the gate.
-    fn spawn(
-        vm: &Arc<Vm>,
-        gate: &Arc<Gate>,
-        config: &Config,
-        index: usize,
-    ) -> Result<Worker, Error> {
-        let cpu = config.cpus[index];
-        let (vm, gate, config) = (Arc::clone(vm), Arc::clone(gate), config.clone());
-        let (done, answer) = mpsc::sync_channel(1);
-        let name = format!("vmnoise-vcpu{cpu}");
-        let (life, tid) = MeasuringThread::spawn(name, cpu, move |set_up| {
-            thread::pin(&[cpu])?;
-            let mut vcpu = Vcpu::create(&vm, index, cpu)?;
-            vcpu.set_privilege(config.exercise.privilege())?;
-            if let Some(policy) = config.policy {
-                thread::set_policy(policy)?;
-            }
-            set_up.is_done(thread::tid())?;
-            if gate.pass() {
-                // Whoever spawned this thread waits for the answer.
-                let _ = done.send(exercise(&vm, &mut vcpu, &config, &gate)?);
-            }
-            Ok(())
-        })?;
-        Ok(Worker {
-            cpu,
-            tid,
-            answer,
-            life,
-        })
-    }
-
-    fn end(mut self) -> Result<Exercised, Error> {
-        self.life.join()?;
-        self.answer
-            .recv()
-            .map_err(|_| Error::Stuck { cpu: self.cpu })
-    }
-}
-
-fn exercise(vm: &Vm, vcpu: &mut Vcpu, config: &Config, gate: &Gate) -> Result<Exercised, Error> {
+fn carry_out(
+    exercise: Exercise,
+    vm: &Vm,
+    vcpu: &mut Vcpu,
+    run: &RunState,
+) -> Result<Exercised, Error> {
     let memory = &vm.memory;
     let (index, cpu) = (vcpu.index, vcpu.cpu);
-    let mailbox = memory.mailbox(index);
-    let orders = &mailbox.orders;
-    let (exercise, unbacked) = (program::order(config.exercise), memory.unbacked());
-    orders.exercise.store(exercise, Ordering::Relaxed);
-    orders.unbacked.store(unbacked, Ordering::Relaxed);
-    let cycles = config.duration.as_nanos() * u128::from(config.tsc_hz) / 1_000_000_000;
-    let cycles = u64::try_from(cycles).unwrap_or(u64::MAX);
-    let end_tsc = tsc::now().saturating_add(cycles);
-    mailbox.set_deadline(vcpu.clock.to_guest(end_tsc));
+    let control = &memory.mailbox(index).control;
+    let (exercise, unbacked) = (program::order(exercise), memory.unbacked());
+    control.exercise.store(exercise, Ordering::Relaxed);
+    control.unbacked.store(unbacked, Ordering::Relaxed);
     let stats = KvmStats::open(vcpu);
     let before = vcpu.vmm_exits;
-    if vcpu.obey(Command::Exercise, &|| gate.is_closed())? == Return::Abandoned {
-        return Err(Error::Stuck { cpu });
+    if vcpu.obey(Command::Exercise, &|| run.barrier.is_closed())? == Return::Abandoned {
+        return Err(stuck(cpu));
     }
     let kvm = stats.read();
     let (count, exit_tsc, runtime_tsc) = histogram::read(&memory.samples(index));
@@ -336,4 +302,8 @@ fn exercise(vm: &Vm, vcpu: &mut Vcpu, config: &Config, gate: &Gate) -> Result<Ex
         kvm_runs: vcpu.kvm_runs,
         kvm,
     })
+}
+
+fn stuck(cpu: u32) -> Error {
+    super::Error::Stuck { cpu }.into()
 }

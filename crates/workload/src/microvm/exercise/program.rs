@@ -1,7 +1,7 @@
 //! The guest program of the exercises: one exit after the other, each timed.
 //!
-//! It lies beside the program that feels gaps, which jumps here on
-//! [`Command::Exercise`](super::super::guest::Command) with `rdi` and `rsi` as ever
+//! It lies beside the program that measures gaps, which jumps here on
+//! [`Command::Exercise`](super::super::guest::Command) with `rdi` and `rsi` unchanged
 //! and the way back in `r15`. Each exit is made between two readings of the clock;
 //! what these lie apart is put into the [`histogram`](super::histogram) before the
 //! next reading, so that writing it down is in no exit's time.
@@ -11,7 +11,7 @@ use std::mem::offset_of;
 
 use super::Exercise;
 use super::histogram::{FINE_BITS, Word};
-use crate::mailbox::{Mailbox, Orders};
+use crate::mailbox::{Control, Mailbox};
 
 /// The I/O port that the guest writes to: no KVM device answers there.
 pub const PORT: u16 = 0xf4;
@@ -33,7 +33,7 @@ pub fn program() -> &'static [u8] {
     unsafe { std::slice::from_raw_parts(start, end as usize - start as usize) }
 }
 
-const ORDERS: usize = offset_of!(Mailbox, orders);
+const CONTROL: usize = offset_of!(Mailbox, control);
 
 global_asm!(
     r#"
@@ -129,9 +129,9 @@ vmnoise_exercise_end:
     hypercall = const HYPERCALL,
     fine = const 1 << FINE_BITS,
     fine_bits = const FINE_BITS,
-    exercise = const ORDERS + offset_of!(Orders, exercise),
-    unbacked = const ORDERS + offset_of!(Orders, unbacked),
-    deadline = const ORDERS + offset_of!(Orders, deadline_tsc),
+    exercise = const CONTROL + offset_of!(Control, exercise),
+    unbacked = const CONTROL + offset_of!(Control, unbacked),
+    deadline = const CONTROL + offset_of!(Control, deadline_tsc),
     first = const Word::First.offset(),
     last = const Word::Last.offset(),
     min = const Word::Min.offset(),

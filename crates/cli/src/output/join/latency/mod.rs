@@ -6,7 +6,7 @@ mod trees;
 
 use vmnoise_explain::{JoinedLatencies, LatencyTotals};
 
-use super::{Joined, called, culprits, limits, pairs, part_of};
+use super::{Joined, called, caveats, culprits, pairs, part_of};
 use crate::output::timerlat::budget;
 use crate::units::human;
 
@@ -28,7 +28,7 @@ pub fn render(joined: &Joined<'_>, latencies: &JoinedLatencies) -> String {
     }
     out += &culprits::render(&latencies.culprits, run.above_ns, culprits::OF_TASKS);
     out += &trees::render(joined, &latencies.trees);
-    out + &limits::render(joined)
+    out + &caveats::render(joined)
 }
 
 /// How many wake-ups the host tells about.

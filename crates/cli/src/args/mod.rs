@@ -1,0 +1,113 @@
+//! The command line: one definition feeds parsing, help and errors.
+
+mod compare;
+pub mod condition;
+mod exercise_name;
+mod exits;
+mod explain;
+mod export;
+mod later;
+mod manual;
+mod microvm;
+mod osnoise;
+pub mod priority;
+pub mod reason_names;
+mod report;
+mod shared;
+mod timerlat;
+mod times;
+mod unsupported_options;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::frame;
+use crate::output::format::Format;
+
+pub use compare::CompareArguments;
+pub use exits::{ExitsArguments, ExitsCommon, ExitsMode, ExitsTopArguments};
+pub use explain::ExplainArguments;
+pub use export::ExportArguments;
+pub use later::Later;
+pub use manual::{CompletionsArguments, ManArguments};
+pub use microvm::MicrovmArguments;
+pub use osnoise::{OsnoiseArguments, OsnoiseCommon, OsnoiseMode, OsnoiseTopArguments, TRACE_FILE};
+pub use report::ReportArguments;
+pub use shared::Shared;
+pub use timerlat::{
+    DmaLatency, TIMERLAT_TRACE_FILE, TimerlatArguments, TimerlatCommon, TimerlatMode,
+    TimerlatTopArguments,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  vmnoise microvm --duration 10s          what this host takes from a VM, and who took it
+  vmnoise microvm -c 3 -o run.vmn         on CPU 3, and recorded
+  vmnoise osnoise -d 10s                  what is taken from each CPU of this machine
+  vmnoise timerlat -d 10s                 how late periodic tasks wake up, and why
+  vmnoise exits -d 10s                    every exit of the VMs on this host, by reason
+  vmnoise explain run.vmn                 the summary again, from the recording
+  vmnoise explain guest.rec host.rec      who on the host took what the guest lost
+  vmnoise report run.vmn -o report.html   the summary as a page with charts
+  vmnoise compare before.vmn after.vmn    which figures differ, and by how much
+  vmnoise export *.vmn --parquet fleet    tables for DuckDB, polars and Spark
+  vmnoise doctor                          what this machine lets vmnoise see
+
+Exit status: 0 ok, 1 error, 2 a limit was hit, 3 this machine cannot, 129 usage";
+
+/// Measures every moment a CPU is taken from a virtual machine, and says who took it.
+#[derive(Debug, Parser)]
+#[command(name = "vmnoise", version, max_term_width = 100, after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure what this host takes from a virtual machine, and name who took each microsecond
+    #[command(after_help = frame::keys())]
+    Microvm(Later<MicrovmArguments>),
+    /// Measure what is taken from this machine's CPUs, as rtla osnoise does, on any kernel
+    #[command(after_help = frame::keys())]
+    Osnoise(Later<OsnoiseArguments>),
+    /// Measure how late periodic tasks wake up, as rtla timerlat and cyclictest do, and why
+    #[command(after_help = frame::keys())]
+    Timerlat(Later<TimerlatArguments>),
+    /// Count every exit of every VM on this host, and say where its time went
+    #[command(after_help = frame::keys())]
+    Exits(Later<ExitsArguments>),
+    /// Print the summary of a recording, or join a guest's recording with its host's
+    Explain(Later<ExplainArguments>),
+    /// Write recordings as one page for a browser: charts, tables, and who took the time
+    Report(Later<ReportArguments>),
+    /// Put recordings side by side, and say where they differ
+    Compare(Later<CompareArguments>),
+    /// Convert recordings for other programs: Perfetto, Parquet, CSV, rt-tests' JSON
+    Export(Later<ExportArguments>),
+    /// Show what this machine lets vmnoise see, and what would let it see more
+    Doctor(Later<DoctorArguments>),
+    /// Write the manual, one page for each command
+    Man(Later<ManArguments>),
+    /// Print what a shell needs to complete commands, options and their values
+    Completions(Later<CompletionsArguments>),
+}
+
+/// `vmnoise doctor`: tries every rung of every ladder.
+#[derive(Debug, Args)]
+pub struct DoctorArguments {
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,109 @@
+//! All formats that a recording is exported to.
+
+use anyhow::{Error, Result};
+use vmnoise_explain::{Budget, TracedExit, Wakeup};
+use vmnoise_export::{Encoding, RunTables, Timeline};
+
+use super::input::Input;
+use super::rt_tests::RtTests;
+use super::target::{Names, Target};
+use crate::args::ExportArguments;
+use crate::run::{Explained, View};
+
+/// Takes what becomes certain, and passes it on.
+#[derive(Default)]
+pub struct Targets {
+    all: Vec<Box<dyn Target>>,
+    /// Certain, and not passed on yet.
+    pub gaps: Vec<Budget>,
+    pub wakeups: Vec<Wakeup>,
+    fault: Option<Error>,
+}
+
+impl Targets {
+    /// Everything that was asked for, for this recording by itself.
+    pub fn new(arguments: &ExportArguments, input: &Input) -> Result<Targets> {
+        let mut targets = Targets::tables(arguments, input)?;
+        if let Some(path) = &arguments.rt_tests {
+            targets.push(RtTests::new(path, &input.facts));
+        }
+        if let Some(path) = &arguments.perfetto {
+            targets.push(Timeline::create(path, &input.facts, None)?);
+        }
+        Ok(targets)
+    }
+
+    /// Its tables.
+    pub fn tables(arguments: &ExportArguments, input: &Input) -> Result<Targets> {
+        let mut targets = Targets::default();
+        let folders = [
+            (&arguments.parquet, Encoding::Parquet),
+            (&arguments.csv, Encoding::Csv),
+            (&arguments.spreadsheet_csv, Encoding::SpreadsheetCsv),
+        ];
+        for (folder, encoding) in folders {
+            if let (Some(folder), Some(partition)) = (folder, &input.partition) {
+                let tables = RunTables::create(folder, partition, &input.facts, encoding)?;
+                targets.push(tables);
+            }
+        }
+        Ok(targets)
+    }
+
+    /// One more.
+    pub fn push(&mut self, target: impl Target + 'static) {
+        self.all.push(Box::new(target));
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Does so with each.
+    pub fn each(
+        &mut self,
+        on_target: impl FnMut(&mut Box<dyn Target>) -> Result<()>,
+    ) -> Result<()> {
+        self.all.iter_mut().try_for_each(on_target)
+    }
+
+    /// Passes on what has become certain.
+    pub fn settle(&mut self, names: Names<'_, '_>) -> Result<()> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
+        for target in &mut self.all {
+            for gap in &self.gaps {
+                target.gap(gap, names)?;
+            }
+            for wakeup in &self.wakeups {
+                target.wakeup(wakeup, names)?;
+            }
+        }
+        self.gaps.clear();
+        self.wakeups.clear();
+        Ok(())
+    }
+
+    /// The recording is over.
+    pub fn end(self, explained: &Explained) -> Result<()> {
+        let mut targets = self.all.into_iter();
+        targets.try_for_each(|target| target.end(explained))
+    }
+}
+
+impl View for Targets {
+    fn gap(&mut self, gap: &Budget) {
+        self.gaps.push(gap.clone());
+    }
+
+    fn wakeup(&mut self, wakeup: &Wakeup) {
+        self.wakeups.push(wakeup.clone());
+    }
+
+    fn traced_exits(&mut self, exits: &[TracedExit]) {
+        let passed = self.each(|target| exits.iter().try_for_each(|exit| target.exit(exit)));
+        self.fault = passed.err();
+    }
+}

@@ -1,0 +1,94 @@
+//! One recording by itself, read for the page.
+
+use std::path::Path;
+
+use anyhow::Result;
+use vmnoise_events::Workload;
+use vmnoise_explain::{LongestExit, Piece};
+use vmnoise_report::{Bar, LONGEST, Outcome, Run, Side};
+
+use super::gatherer::{Gatherer, scenes};
+use super::{Read, ended, sentences, with_left_out};
+use crate::commands::replay::Recording;
+use crate::output::caveats;
+use crate::output::exits::without_probes;
+use crate::run::{Explained, Explaining};
+use crate::say;
+
+/// Explains it. What ran inside the longest gaps is found out in a second pass; the longest
+/// exits are told piece by piece as it is.
+pub fn run(path: &Path) -> Result<Read> {
+    let mut recording = Recording::open_file(path)?;
+    let mut facts = recording.facts.clone();
+    facts.options.top = LONGEST;
+    let mut explaining = Explaining::new(&facts, false);
+    let mut gatherer = Gatherer::default();
+    recording.explain(&mut explaining, &mut gatherer);
+    let mut notes = Vec::new();
+    let whole = ended(recording.ended(), &mut notes);
+
+    let name = |id| explaining.source_name(id).to_owned();
+    let mut scenes = match facts.workload {
+        Workload::Vcpus => Vec::new(),
+        _ => scenes(path, facts.workload, &gatherer.gathering, name)?,
+    };
+    let Gatherer { gathering, vcpus } = gatherer;
+    let gathered = gathering.resolve(name);
+    let (limits, outcome, lane_names) = match explaining.finish() {
+        Explained::Cpus(summary) => {
+            let limits = caveats::without_probes(&facts, &summary);
+            let outcome = match facts.workload {
+                Workload::Timer => Outcome::Wakeups(summary),
+                _ => Outcome::Gaps(summary),
+            };
+            let lanes = gathered.lanes().iter();
+            (
+                limits,
+                outcome,
+                lanes.map(|cpu| format!("CPU {cpu}")).collect(),
+            )
+        }
+        Explained::Vcpus(run) => {
+            let lanes = gathered.lanes();
+            let of = |longest: &LongestExit| {
+                let lane = lanes.iter().position(|tid| *tid == longest.exit.vcpu.tid)?;
+                let bars = longest.pieces.iter().map(bar).collect();
+                Some(((lane, longest.exit.exit.start_mono_ns), bars))
+            };
+            scenes.extend(run.longest.iter().filter_map(of));
+            let named = |tid: &u32| {
+                let vcpu = vcpus.values().find(|vcpu| vcpu.tid == *tid);
+                match vcpu.map(|vcpu| (vcpu.number, &vcpu.vm_name)) {
+                    Some((Some(number), vm)) => format!("vCPU {number} of {vm}"),
+                    Some((None, vm)) => format!("thread {tid} of {vm}"),
+                    None => format!("thread {tid}"),
+                }
+            };
+            let lane_names = lanes.iter().map(named).collect();
+            (without_probes(&run), Outcome::Exits(run), lane_names)
+        }
+    };
+    Ok(Read {
+        run: Run {
+            file: say::name_of(path),
+            lane_names,
+            scenes,
+            limits: with_left_out(sentences(&limits), &gathered),
+            outcome,
+            facts: recording.facts,
+            gathered,
+            notes,
+        },
+        whole,
+    })
+}
+
+fn bar(piece: &Piece) -> Bar {
+    Bar {
+        side: Side::Host,
+        start_mono_ns: piece.start_mono_ns,
+        dur_ns: piece.dur_ns(),
+        share: piece.share,
+        name: piece.name.as_deref().unwrap_or_default().to_owned(),
+    }
+}

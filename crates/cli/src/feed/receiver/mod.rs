@@ -1,0 +1,128 @@
+//! The guest's end of a feed: reads what the host sends, a bounded part at a time, and gives
+//! its frames as events. The host is not trusted, and may come and go.
+
+mod link;
+pub mod probe_status;
+mod way;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use vmnoise_events::{Event, FeedTotals, HostFacts, HostFrame, Rung};
+use vmnoise_feed::Receiver;
+
+pub use way::{FeedFrom, Way};
+
+use link::{Link, Took};
+
+/// At most so much is read at once: frames of some hundred vCPUs.
+const BYTES_AT_ONCE: usize = 64 * 1024;
+/// A way that is shut is tried again after this time.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// The feed, or the rung that says why there is none; neither where there is no host.
+///
+/// # Errors
+/// If the user named a way that cannot be opened.
+pub fn open(from: &FeedFrom, machine: &HostFacts) -> Result<(Option<HostFeed>, Option<Rung>)> {
+    let Some(way) = Way::find(from, machine) else {
+        let has_host = *from == FeedFrom::Auto && machine.hypervisor.is_some();
+        return Ok((None, has_host.then(|| probe_status::of_none(""))));
+    };
+    match HostFeed::open(way.clone()) {
+        Ok(feed) => Ok((Some(feed), None)),
+        // Nobody asked for it.
+        Err(error) if *from == FeedFrom::Auto => {
+            let why = format!("{way}: {error}");
+            Ok((None, Some(probe_status::of_none(&why))))
+        }
+        Err(error) => Err(error).with_context(|| {
+            format!("cannot read the feed {way}; name another with --feed, or --feed none")
+        }),
+    }
+}
+
+/// One feed, from before the run to its end.
+#[derive(Debug)]
+pub struct HostFeed {
+    way: Way,
+    link: Option<Link>,
+    next_try: Instant,
+    receiver: Receiver,
+    buffer: Vec<u8>,
+}
+
+impl HostFeed {
+    /// Opens this way.
+    ///
+    /// # Errors
+    /// If it cannot be opened: somebody else reads it, or it is not there.
+    pub fn open(way: Way) -> std::io::Result<HostFeed> {
+        Ok(HostFeed {
+            link: Some(Link::open(&way)?),
+            way,
+            next_try: Instant::now(),
+            receiver: Receiver::default(),
+            buffer: vec![0; BYTES_AT_ONCE],
+        })
+    }
+
+    /// Which way it comes.
+    pub fn way(&self) -> &Way {
+        &self.way
+    }
+
+    /// Reads what is there before the result begins.
+    pub fn hold(&mut self) {
+        self.read(&mut |receiver, bytes| receiver.hold(bytes));
+    }
+
+    /// One of the frames held, if any came.
+    pub fn held(&self) -> Option<&HostFrame> {
+        self.receiver.held()
+    }
+
+    /// Gives what was held, and what came since.
+    pub fn drain(&mut self, each: &mut dyn FnMut(Event)) {
+        for frame in self.receiver.release() {
+            each(Event::HostFrame(frame));
+        }
+        self.read(&mut |receiver, bytes| {
+            receiver.take(bytes, &mut |frame| each(Event::HostFrame(frame)));
+        });
+    }
+
+    /// What has come of it; `None` as long as nothing did.
+    pub fn totals(&self) -> Option<FeedTotals> {
+        let totals = self.receiver.totals();
+        (totals != FeedTotals::default()).then_some(totals)
+    }
+
+    fn read(&mut self, each: &mut dyn FnMut(&mut Receiver, &[u8])) {
+        if self.link.is_none() && Instant::now() >= self.next_try {
+            self.next_try = Instant::now() + TRY_AGAIN;
+            self.link = Link::open(&self.way).ok();
+        }
+        let Some(link) = &mut self.link else { return };
+        let mut room = BYTES_AT_ONCE;
+        while room > 0 {
+            match link.take(&mut self.buffer[..room]) {
+                Took::Bytes(count) => {
+                    room -= count;
+                    each(&mut self.receiver, &self.buffer[..count]);
+                }
+                Took::Nothing => return,
+                Took::HangUp => {
+                    self.receiver.hung_up();
+                    return;
+                }
+                Took::Broken => {
+                    self.receiver.hung_up();
+                    self.link = None;
+                    self.next_try = Instant::now() + TRY_AGAIN;
+                    return;
+                }
+            }
+        }
+    }
+}

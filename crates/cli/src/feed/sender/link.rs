@@ -1,0 +1,318 @@
+//! The connection to one VMM: made again when it breaks, never waited for.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use super::address::FeedAddress;
+use vmnoise_feed::Outgoing;
+
+/// What the kernel may hold for a guest that does not read: beyond this much, frames get
+/// old on the way.
+const SEND_BUFFER_BYTES: usize = 16 << 10;
+/// What is read and thrown away of what a guest says, each time.
+const DISCARD_BYTES: usize = 4 << 10;
+/// How long a VMM may take to answer for its guest.
+const ANSWER_TIME: Duration = Duration::from_secs(2);
+/// Room for the answer: `OK` and a port.
+const MAX_ANSWER_BYTES: usize = 32;
+
+/// One feed's connection, and what waits to go over it.
+#[derive(Debug)]
+pub struct Link {
+    address: FeedAddress,
+    state: State,
+    /// Frames on their way.
+    pub outgoing: Outgoing,
+    /// How often it was made.
+    pub connections: u64,
+    /// What the guest said, in bytes; nobody listens.
+    pub discarded_bytes: u64,
+}
+
+#[derive(Debug)]
+enum State {
+    Away,
+    /// Somebody is there, and has been told nothing.
+    Met {
+        socket: UnixStream,
+        peer_pid: u32,
+    },
+    /// The VMM was asked to connect its guest.
+    Asked {
+        socket: UnixStream,
+        peer_pid: u32,
+        answer: Vec<u8>,
+        since: Instant,
+    },
+    Open {
+        socket: UnixStream,
+        peer_pid: u32,
+    },
+}
+
+/// Why a connection is not there any more.
+#[derive(Debug)]
+pub enum Parting {
+    /// It broke, or the other end closed it.
+    Closed,
+    /// The VMM did not say `OK`: nobody in the guest listens on the port.
+    NotConnected,
+}
+
+impl Link {
+    /// Nothing is connected yet.
+    pub fn new(address: FeedAddress) -> Link {
+        Link {
+            address,
+            state: State::Away,
+            outgoing: Outgoing::default(),
+            connections: 0,
+            discarded_bytes: 0,
+        }
+    }
+
+    /// Where it goes.
+    pub fn address(&self) -> &FeedAddress {
+        &self.address
+    }
+
+    /// Makes the connection, if there is none, and says nothing. Call it once a second: this is
+    /// all that limits how often a VMM is called that hangs up.
+    ///
+    /// Returns the process at the other end of a connection that it made.
+    ///
+    /// # Errors
+    /// If nobody listens there, or may be talked to.
+    pub fn connect(&mut self) -> io::Result<Option<u32>> {
+        if !matches!(self.state, State::Away) {
+            return Ok(None);
+        }
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
+        // A listener with a full queue refuses at once: the socket does not block.
+        rustix::net::connect(&socket, &SocketAddrUnix::new(&self.address.path)?)?;
+        // 0 is a process that this one cannot see (another PID namespace): no VMM.
+        let peer_pid = getsockopt(&socket, PeerCredentials)?.pid().unsigned_abs();
+        self.connections += 1;
+        let socket = UnixStream::from(socket);
+        self.state = State::Met { socket, peer_pid };
+        Ok(Some(peer_pid))
+    }
+
+    /// The process at the other end.
+    pub fn peer_pid(&self) -> Option<u32> {
+        match self.state {
+            State::Away => None,
+            State::Met { peer_pid, .. }
+            | State::Asked { peer_pid, .. }
+            | State::Open { peer_pid, .. } => Some(peer_pid),
+        }
+    }
+
+    /// Whoever is at the other end may be talked to: asks a VMM to connect its guest, if it has not
+    /// been asked. Tells whether frames can go there.
+    pub fn reach_guest(&mut self) -> bool {
+        let port = self.address.vsock_port;
+        self.state = match (std::mem::replace(&mut self.state, State::Away), port) {
+            (State::Met { socket, peer_pid }, None) => State::Open { socket, peer_pid },
+            (State::Met { socket, peer_pid }, Some(port)) => ask(socket, peer_pid, port),
+            (state, _) => state,
+        };
+        matches!(self.state, State::Open { .. })
+    }
+
+    /// Ends the connection.
+    pub fn hang_up(&mut self) {
+        self.state = State::Away;
+        self.outgoing.forget();
+    }
+
+    /// Writes what can be written and throws away what was said, without waiting. Tells if
+    /// the connection is over.
+    pub fn tick(&mut self) -> Option<Parting> {
+        let parting = match &mut self.state {
+            State::Away => None,
+            State::Asked { .. } => self.hear_answer(),
+            State::Met { socket, .. } | State::Open { socket, .. } => match discard(socket) {
+                Ok(bytes) => {
+                    self.discarded_bytes += bytes;
+                    let written = self.outgoing.write_to(socket);
+                    written.is_err().then_some(Parting::Closed)
+                }
+                Err(_) => Some(Parting::Closed),
+            },
+        };
+        if parting.is_some() {
+            self.hang_up();
+        }
+        parting
+    }
+
+    fn hear_answer(&mut self) -> Option<Parting> {
+        let State::Asked {
+            socket,
+            answer,
+            since,
+            peer_pid,
+        } = &mut self.state
+        else {
+            return None;
+        };
+        // Byte by byte: what follows the line is the guest's.
+        let mut byte = [0];
+        while answer.last() != Some(&b'\n') {
+            match socket.read(&mut byte) {
+                Ok(1..) if answer.len() < MAX_ANSWER_BYTES => answer.push(byte[0]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let in_time = since.elapsed() < ANSWER_TIME;
+                    return (!in_time).then_some(Parting::NotConnected);
+                }
+                _ => return Some(Parting::NotConnected),
+            }
+        }
+        if !answer.starts_with(b"OK ") {
+            return Some(Parting::NotConnected);
+        }
+        let peer_pid = *peer_pid;
+        if let State::Asked { socket, .. } = std::mem::replace(&mut self.state, State::Away) {
+            self.state = State::Open { socket, peer_pid };
+        }
+        None
+    }
+}
+
+/// Asks a VMM for the guest that listens on this port.
+fn ask(mut socket: UnixStream, peer_pid: u32, port: u32) -> State {
+    // The first few bytes of a connection find room, unless it is over, which the next tick
+    // hears.
+    let _ = socket.write_all(format!("CONNECT {port}\n").as_bytes());
+    State::Asked {
+        socket,
+        peer_pid,
+        answer: Vec::with_capacity(MAX_ANSWER_BYTES),
+        since: Instant::now(),
+    }
+}
+
+/// A guest has nothing to say here. That it said nothing is no end.
+fn discard(socket: &mut UnixStream) -> io::Result<u64> {
+    let mut bytes = [0; DISCARD_BYTES];
+    match socket.read(&mut bytes) {
+        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+        Ok(read) => Ok(read as u64),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+        Err(error) if error.kind() == ErrorKind::Interrupted => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::os::unix::net::UnixListener;
+
+    use crate::feed::sender::address::parse;
+
+    /// A socket somebody listens on, and a link to it.
+    fn pair(kind: &str) -> (tempfile::TempDir, UnixListener, Link) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let address = parse(&format!("{kind}:{}", path.display())).unwrap();
+        (folder, listener, Link::new(address))
+    }
+
+    #[test]
+    fn the_other_end_is_who_listens() {
+        let (_folder, listener, mut link) = pair("unix");
+        assert_eq!(link.peer_pid(), None);
+        link.connect().unwrap();
+        assert_eq!(link.peer_pid(), Some(std::process::id()));
+        assert!(link.reach_guest());
+        drop(listener);
+        assert!(matches!(link.tick(), Some(Parting::Closed)));
+        assert_eq!(link.peer_pid(), None);
+        assert!(link.connect().is_err());
+        assert_eq!(link.connections, 1);
+    }
+
+    #[test]
+    fn a_guest_behind_a_vsock_device_is_asked_for() {
+        let (_folder, listener, mut link) = pair("vsock");
+        link.connect().unwrap();
+        let (mut vmm, _) = listener.accept().unwrap();
+        assert!(link.tick().is_none());
+        vmm.set_nonblocking(true).unwrap();
+        let nothing = vmm.read(&mut [0]).unwrap_err();
+        assert_eq!(nothing.kind(), ErrorKind::WouldBlock, "not asked yet");
+        assert!(!link.reach_guest());
+        let mut asked = [0; 64];
+        let length = vmm.read(&mut asked).unwrap();
+        assert_eq!(asked[..length], *b"CONNECT 30317\n");
+        assert!(link.tick().is_none());
+        vmm.write_all(b"OK 10737").unwrap();
+        assert!(link.tick().is_none());
+        assert!(!link.reach_guest());
+        vmm.write_all(b"41824\nand the guest's own words").unwrap();
+        assert!(link.tick().is_none());
+        assert!(link.reach_guest());
+        let again = vmm.read(&mut asked).unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::WouldBlock, "asked once");
+        link.tick();
+        assert_eq!(link.discarded_bytes, 25);
+    }
+
+    #[test]
+    fn an_answer_that_is_none_ends_it() {
+        for answer in ["no\n", "OK", &"O".repeat(1000)] {
+            let (_folder, listener, mut link) = pair("vsock");
+            link.connect().unwrap();
+            link.reach_guest();
+            let (mut vmm, _) = listener.accept().unwrap();
+            vmm.write_all(answer.as_bytes()).unwrap();
+            drop(vmm);
+            assert!(
+                matches!(link.tick(), Some(Parting::NotConnected)),
+                "{answer}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_reader_that_never_reads_holds_up_nobody() {
+        let (_folder, _listener, mut link) = pair("unix");
+        link.connect().unwrap();
+        assert!(link.reach_guest());
+        let frame = vec![7; 10_000];
+        for _ in 0..20 {
+            link.outgoing.replace(vec![frame.clone()]);
+            assert!(link.tick().is_none());
+        }
+        assert!(link.outgoing.skipped > 10, "{:?}", link.outgoing.skipped);
+        assert!(link.outgoing.bytes < 100_000);
+    }
+
+    #[test]
+    fn a_listener_that_accepts_nobody_refuses_at_once() {
+        let (_folder, _listener, link) = pair("unix");
+        let mut waiting = Vec::new();
+        for _ in 0..10_000 {
+            let mut next = Link::new(link.address.clone());
+            if next.connect().is_err() {
+                return;
+            }
+            waiting.push(next);
+            if waiting.len() > 500 {
+                // The queue of this machine is longer than the files a process may have.
+                return;
+            }
+        }
+    }
+}

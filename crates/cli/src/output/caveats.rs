@@ -1,0 +1,186 @@
+//! The last lines of each result: how it was witnessed, and what it cannot know.
+
+use vmnoise_events::{RunFacts, Rung, Share, Workload};
+use vmnoise_explain::{Losses, Summary};
+
+use super::cells::{number, percent, time};
+use super::fed;
+use crate::units::human;
+
+/// Over the lines of a result.
+pub const HEADING: &str = "What this result rests on";
+
+/// Rungs, losses, clock bound, own cost, what stays unexplained.
+pub fn render(facts: &RunFacts, summary: &Summary) -> String {
+    format!("{HEADING}\n{}", lines(facts, summary))
+}
+
+/// All of it but the heading.
+pub fn lines(facts: &RunFacts, summary: &Summary) -> String {
+    probes(&summary.rungs) + &without_probes(facts, summary)
+}
+
+/// What the result cannot know, without how it was witnessed.
+pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
+    let mut text = String::new();
+    if facts.shares_cpu {
+        text += " the tool's own threads ran on measured CPUs: they are part of the noise\n";
+    }
+    text += &format!(
+        " lost events: {}{}, late: {}\n",
+        summary.lost_events,
+        match by_kind(&summary.losses) {
+            kinds if kinds.is_empty() => kinds,
+            kinds => format!("{kinds}: maxima are lower bounds"),
+        },
+        summary.late_events
+    );
+    text += &not_measured(summary);
+    let incomplete_gaps = summary.cpus.iter().filter_map(|cpu| cpu.incomplete_gaps);
+    let incomplete_gaps: u64 = incomplete_gaps.sum();
+    if incomplete_gaps > 0 {
+        text += &format!(
+            " gaps with lost activities: {incomplete_gaps}; what they leave over is booked unexplained\n"
+        );
+    }
+    text += &exit_check(facts, summary);
+    // What a guest's host tells of its exits is the host's to say.
+    if facts.workload == Workload::Microvm {
+        let unbounded_ns = summary.cpus.iter().filter_map(|cpu| cpu.unbounded_kvm_ns);
+        text += &unbounded_kvm(unbounded_ns.fold(0, u64::saturating_add));
+    }
+    for cpu in &summary.cpus {
+        if let Some(count) = cpu.smi_count {
+            text += &format!(" SMIs of CPU {}: {count}\n", cpu.cpu);
+        }
+    }
+    text += &steal_outside_gaps(facts, summary);
+    let noise = match facts.workload {
+        // One clock stamps both wake-ups and what the kernel did.
+        Workload::Timer => "latency",
+        _ => {
+            text += &format!(" clock bound: {}\n", time(summary.clock_bound_ns));
+            "noise"
+        }
+    };
+    text += &format!(
+        " own cost: {} BPF runs, {} in all ({} % of a measured CPU's time)\n",
+        number(summary.own_cost.bpf_runs),
+        time(summary.own_cost.bpf_ns),
+        percent(summary.own_cost.percent_of_runtime),
+    );
+    text += &fed::limits(summary);
+    text += &format!(
+        " unexplained: {} % of the {noise} is residual\n",
+        percent(summary.residual_percent_of_noise)
+    );
+    if let Some(at_ns) = summary.tsc_went_back_at_ns {
+        text += &format!(
+            " the TSC went back {} after the begin: nothing later is trusted, or in this result\n",
+            human(at_ns)
+        );
+    }
+    if !summary.complete {
+        text += " the run did not end in order: this is what it had seen so far\n";
+    }
+    text
+}
+
+/// A signal stops all threads of a run at once, a debugger may hold one.
+fn not_measured(summary: &Summary) -> String {
+    let Some((longest_ns, place)) = summary.longest_not_measured() else {
+        return String::new();
+    };
+    let wakeups = summary.wakeups.iter().flat_map(|wakeups| &wakeups.cpus);
+    let expiries: u64 = wakeups.map(|cpu| cpu.not_measured).sum();
+    let with_them = match expiries {
+        0 => String::new(),
+        expiries => format!(", with {expiries} expiries"),
+    };
+    format!(
+        " not measured: {} of the run{place}{with_them}; it was stopped (Ctrl-Z, SIGSTOP) or held by a debugger\n",
+        human(longest_ns)
+    )
+}
+
+/// How it was witnessed, and what that cannot show.
+pub fn probes(rungs: &[Rung]) -> String {
+    let mut text = String::new();
+    for rung in rungs {
+        text += &format!(" {}: {}", rung.probe, rung.rung);
+        if !rung.limit.is_empty() {
+            text += &format!("; {}", rung.limit);
+        }
+        text += "\n";
+    }
+    text
+}
+
+/// So much of `kvm` could hide what nobody explains; empty if nothing could.
+pub fn unbounded_kvm(ns: u64) -> String {
+    match ns {
+        0 => String::new(),
+        ns => format!(
+            " {} of kvm without a bound: too few exits for the same reason show what KVM usually takes\n",
+            human(ns)
+        ),
+    }
+}
+
+/// Where every exit is witnessed, KVM's own count is an independent check on it.
+fn exit_check(facts: &RunFacts, summary: &Summary) -> String {
+    let mut text = String::new();
+    for cpu in summary.cpus.iter().filter(|_| facts.witnesses.kvm_exit) {
+        if let (Some(light), Some(heavy), Some(all)) =
+            (cpu.exits.light, cpu.exits.heavy, cpu.exits.kvm_stat)
+        {
+            text += &format!(
+                " exits of CPU {}: {} witnessed, {all} by KVM's own statistics\n",
+                cpu.cpu,
+                light + heavy
+            );
+        }
+    }
+    text
+}
+
+/// What a hypervisor takes while an observed thread runs is in no gap; its sum is known.
+fn steal_outside_gaps(facts: &RunFacts, summary: &Summary) -> String {
+    let mut text = String::new();
+    for cpu in summary
+        .cpus
+        .iter()
+        .filter(|_| facts.workload == Workload::Observed)
+    {
+        if let (Some(clock_ns), Some(booked_ns)) = (cpu.steal_clock_ns, cpu.shares_ns[Share::Steal])
+        {
+            text += &format!(
+                " steal while the thread could run on CPU {}: {} by the steal clock, {} of it in gaps\n",
+                cpu.cpu,
+                human(clock_ns),
+                human(booked_ns),
+            );
+        }
+    }
+    text
+}
+
+/// What came too late to explain anything; empty if nothing did.
+pub fn late(events: u64) -> String {
+    match events {
+        0 => String::new(),
+        _ => format!(" {events} events came after their time had been explained without them\n"),
+    }
+}
+
+/// What was lost, by kind, in parentheses; empty if nothing was.
+pub fn by_kind(losses: &Losses) -> String {
+    let lost = losses.iter().filter(|(_, count)| *count > 0);
+    let kinds: Vec<String> = lost
+        .map(|(kind, count)| format!("{} {count}", kind.name()))
+        .collect();
+    match kinds.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", kinds.join(", ")),
+    }
+}

@@ -1,0 +1,52 @@
+//! The last lines of a result over vCPUs: how it was witnessed, and what it cannot know.
+
+use vmnoise_events::LossKind;
+use vmnoise_explain::ExitsRun;
+
+use crate::output::caveats::{HEADING, by_kind, late, probes, unbounded_kvm};
+use crate::run::FeedReport;
+use crate::units::human;
+
+/// How a run was witnessed, what is missing, and what guests were told.
+pub fn render(run: &ExitsRun, feeds: &[FeedReport]) -> String {
+    let probes = probes(&run.rungs);
+    format!("{HEADING}\n{probes}") + &without_probes(run) + &fed(feeds)
+}
+
+/// What the result cannot know, without how it was witnessed.
+pub fn without_probes(run: &ExitsRun) -> String {
+    let mut out = String::new();
+    if run.losses.get(LossKind::VcpusFull) > 0 {
+        out += " vCPUs without room are not counted at all\n";
+    }
+    if run.told > 0 {
+        let unnamed = human(run.unnamed_ns);
+        let told = run.told;
+        out += &format!(" told one by one: {told} exits; nobody is named for {unnamed} of them\n");
+    }
+    if let Some(surplus_ns @ 1..) = run.surplus_kvm_ns {
+        let surplus = human(surplus_ns);
+        out += &format!(
+            " {surplus} of kvm in these is more than KVM usually takes for the same reason: it may be somebody's that nobody witnessed\n"
+        );
+    }
+    out += &unbounded_kvm(run.unbounded_kvm_ns.unwrap_or(0));
+    let by_kind = by_kind(&run.losses);
+    out += &format!(" lost events: {}{by_kind}\n", run.lost_events);
+    out + &late(run.late_events)
+}
+
+/// What guests were told.
+fn fed(feeds: &[FeedReport]) -> String {
+    let line = |feed: &FeedReport| {
+        let to = match (&feed.name, feed.vm) {
+            (Some(name), Some(pid)) => format!("VM {name} (pid {pid})"),
+            _ => "nobody".to_owned(),
+        };
+        format!(
+            " feed {}: {to}, {} frames in {} writes, {} skipped, {} bytes, {} connections\n",
+            feed.feed, feed.frames, feed.writes, feed.skipped, feed.bytes, feed.connections
+        )
+    };
+    feeds.iter().map(line).collect()
+}

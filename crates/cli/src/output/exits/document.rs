@@ -1,0 +1,58 @@
+//! `vmnoise.exits/1`, for programs.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use vmnoise_events::{RunFacts, Rung};
+use vmnoise_explain::{ExitsRun, ExitsSummary, Losses};
+
+use super::longest::Longest;
+use crate::output::json::Head;
+use crate::run::FeedReport;
+
+/// The whole result.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    #[serde(flatten)]
+    head: Head<'a>,
+    measured_ns: u64,
+    #[serde(flatten)]
+    exits: &'a ExitsSummary,
+    longest: Vec<Longest<'a>>,
+    /// `None` where no exit was to be told one by one.
+    told: Option<u64>,
+    unnamed_ns: Option<u64>,
+    surplus_kvm_ns: Option<u64>,
+    unbounded_kvm_ns: Option<u64>,
+    lost_events: u64,
+    late_events: u64,
+    losses: Losses,
+    feeds: &'a [FeedReport],
+    rungs: &'a [Rung],
+}
+
+impl<'a> Document<'a> {
+    /// The document of this run.
+    pub fn new(
+        facts: &'a RunFacts,
+        measured: Duration,
+        run: &'a ExitsRun,
+        feeds: &'a [FeedReport],
+    ) -> Document<'a> {
+        Document {
+            head: Head::new("vmnoise.exits/1", facts),
+            measured_ns: u64::try_from(measured.as_nanos()).unwrap_or(u64::MAX),
+            exits: &run.exits,
+            longest: run.longest.iter().map(Longest::new).collect(),
+            told: facts.options.trace.then_some(run.told),
+            unnamed_ns: facts.options.trace.then_some(run.unnamed_ns),
+            surplus_kvm_ns: run.surplus_kvm_ns,
+            unbounded_kvm_ns: run.unbounded_kvm_ns,
+            lost_events: run.lost_events,
+            late_events: run.late_events,
+            losses: run.losses,
+            feeds,
+            rungs: &run.rungs,
+        }
+    }
+}

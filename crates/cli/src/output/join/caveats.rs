@@ -1,0 +1,110 @@
+//! What a join rests on, on either side, and what it cannot know.
+
+use vmnoise_events::Workload;
+use vmnoise_explain::{HostSide, JoinedLatencies, JoinedRun, Pair};
+
+use super::Joined;
+use crate::output::caveats as own;
+use crate::units::human;
+
+/// What the host's recording does not tell.
+#[derive(Debug, Clone, Copy)]
+struct Coverage {
+    /// How many of these have no witness below.
+    unseen: u64,
+    /// Gaps or wake-ups.
+    what: &'static str,
+    /// `kvm` that nothing bounds.
+    unbounded_ns: u64,
+}
+
+impl Coverage {
+    fn of(run: &JoinedRun) -> Coverage {
+        match &run.latencies {
+            None => Coverage {
+                unseen: run.joined.gaps.saturating_sub(run.joined.witnessed),
+                what: "gaps",
+                unbounded_ns: run.joined.unbounded_kvm_ns,
+            },
+            Some(JoinedLatencies { joined, .. }) => Coverage {
+                unseen: joined.wakeups.saturating_sub(joined.witnessed),
+                what: "wake-ups",
+                unbounded_ns: joined.unbounded_kvm_ns,
+            },
+        }
+    }
+}
+
+/// Rungs, losses and limits of both recordings.
+pub fn render(joined: &Joined<'_>) -> String {
+    let run = joined.run;
+    let mut out = format!(
+        "\n{}: the guest, whose lines call its own kernel the host\n{}",
+        own::HEADING,
+        own::lines(joined.guest, &run.summary)
+    );
+    let Coverage {
+        unseen,
+        what,
+        unbounded_ns,
+    } = Coverage::of(run);
+    if unseen > 0 {
+        out += &format!(
+            " {unseen} {what} have no witness below: the host did not record then, or their clock is not known\n"
+        );
+    }
+    let HostSide {
+        threshold_ns,
+        only_reasons,
+        losses,
+        lost_events,
+        late_events,
+        complete,
+        ..
+    } = &run.host;
+    let found = run.pairing.candidates.first();
+    let pairs = found.iter().flat_map(|vm| &vm.pairs);
+    out.extend(pairs.filter_map(caveat));
+    out += &format!(
+        "\n{}: the host\n{}",
+        own::HEADING,
+        own::probes(&joined.host.rungs)
+    );
+    if *threshold_ns > 0 {
+        out += &format!(
+            " exits with less than {} of noise were not recorded one by one\n",
+            human(*threshold_ns)
+        );
+    }
+    if !only_reasons.is_empty() {
+        out += &format!(
+            " exits were recorded one by one for {} alone\n",
+            only_reasons.join(", ")
+        );
+    }
+    // A microVM's is in its own lines.
+    if joined.guest.workload != Workload::Microvm {
+        out += &own::unbounded_kvm(unbounded_ns);
+    }
+    out += &format!(" lost events: {lost_events}{}\n", own::by_kind(losses));
+    out += &own::late(*late_events);
+    if !complete {
+        out += " the run did not end in order: this is what it had seen so far\n";
+    }
+    out
+}
+
+/// What is to be said of a pair that does not stand by itself.
+fn caveat(pair: &Pair) -> Option<String> {
+    let cpu = pair.cpu;
+    match (pair.joined, pair.leans_on) {
+        (false, _) => Some(format!(
+            " CPU {cpu} is not joined, and is as in the guest alone: nothing tells which vCPU it is\n"
+        )),
+        (true, Some(proven)) => Some(format!(
+            " CPU {cpu} leans on CPU {proven}: its own odds are no proof, and no other vCPU fits it \
+             better\n"
+        )),
+        (true, None) => None,
+    }
+}

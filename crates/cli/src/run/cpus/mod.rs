@@ -1,0 +1,296 @@
+//! What is drained where gaps or wake-ups of CPUs are measured: the workload that observes them, and the
+//! probes that tell who took the time.
+
+pub mod observed;
+mod outer_steal;
+mod own_stop;
+pub mod probe_status;
+pub mod set_up;
+mod warm_up;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Error, Result};
+use vmnoise_events::{Event, Finish, FinishReason, Loss, LossKind, RunFacts, Tally};
+use vmnoise_tracer::{SmiCounts, Tracer};
+use vmnoise_workload::{Workload, tsc};
+
+use self::outer_steal::OuterSteal;
+use self::own_stop::OwnStop;
+use self::warm_up::Baseline;
+use super::interrupt;
+use super::loss_news::LossNews;
+use super::measure::{SUBMIT_SLACK_NS, Source, TICK};
+use super::session::Session;
+use crate::feed::receiver::HostFeed;
+use crate::rights::Work;
+use crate::say;
+use crate::units::to_tsc;
+
+/// A workload goes on for so long when nobody renews its lease: this thread hangs then.
+const LEASE: Duration = Duration::from_secs(5);
+/// Often enough that a late tick costs no lease, and seldom enough that a workload does not notice
+/// its word of memory change.
+const RENEWAL: Duration = Duration::from_secs(1);
+/// How long the end of a run waits for guests that are starved of their CPU.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A prepared workload and attached probes.
+pub struct Cpus {
+    facts: RunFacts,
+    warm_up: Duration,
+    workload: Box<dyn Workload>,
+    tracer: Option<Tracer>,
+    smi: SmiCounts,
+    feed: Option<HostFeed>,
+    /// It may be a socket, then, which is connected again where the host hangs up.
+    feed_is_named: bool,
+    outer_steal: OuterSteal,
+    baseline: Baseline,
+    loss_news: LossNews,
+    events: Vec<Event>,
+    next_renewal: Instant,
+    /// Where there is no tracer to tell it.
+    own_stop: Option<OwnStop>,
+    /// When no thread of the workload has anything to do any more.
+    end_tsc: u64,
+}
+
+impl Source for Cpus {
+    fn works(&self) -> Vec<Work> {
+        let hears = self.feed_is_named.then_some(Work::HearHost);
+        [Work::Measure].into_iter().chain(hears).collect()
+    }
+
+    fn start(&mut self, session: &mut Session<'_>) -> Result<Option<Instant>> {
+        if self.tracer.is_none() {
+            self.own_stop = Some(OwnStop::watch().context("catching the end of a stop")?);
+        }
+        if self.warm_up.is_zero() {
+            self.anchor(session);
+        }
+        let duration = Duration::from_nanos(self.facts.options.duration_ns);
+        let length = self.warm_up + duration;
+        let deadline = Instant::now() + length;
+        // A workload of real-time priority would keep this thread from ending it.
+        let deadline_tsc = self.facts.shares_cpu.then(|| self.tsc_in(length));
+        self.renew();
+        self.workload
+            .start(deadline_tsc)
+            .map_err(Error::from_boxed)?;
+        if !self.warm_up.is_zero() {
+            self.warm_up(session);
+        }
+        self.end_tsc = self.tsc_in(duration.saturating_add(RENEWAL));
+        Ok(deadline_tsc.map(|_| deadline))
+    }
+
+    fn drain(&mut self, session: &mut Session<'_>) -> Result<()> {
+        self.renew();
+        self.drain_rings(session);
+        Ok(())
+    }
+
+    fn period(&mut self, session: &mut Session<'_>, since_start: Duration) -> Result<bool> {
+        self.counters(session);
+        let outer_steal = self.outer_steal.of_period(self.tracer.as_ref());
+        let lines = session.period(since_start, &outer_steal);
+        let limit_ns = self.facts.options.stop_total_ns;
+        let mut noise_ns = lines.iter().map(|line| line.noise_ns);
+        Ok(limit_ns.is_some_and(|limit_ns| noise_ns.any(|ns| ns >= limit_ns)))
+    }
+
+    fn failure(&self) -> Option<String> {
+        let error = self.workload.failure()?;
+        Some(format!("the workload ended early: {error}"))
+    }
+
+    /// A vCPU that gets no CPU to end on is waited for until patience or the user runs out.
+    fn end(&mut self, reason: FinishReason, session: &mut Session<'_>) -> Result<()> {
+        if interrupt::was_asked_again() {
+            return Ok(());
+        }
+        let end_mono_ns = self.anchor(session);
+        self.workload.stop();
+        let asked = Instant::now();
+        while self.workload.running() && asked.elapsed() < PATIENCE && !interrupt::was_asked_again()
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Who still has not ended is held, or has no CPU to end on.
+        if let Some(tracer) = &self.tracer
+            && self.workload.running()
+        {
+            tracer.unfinished_stops(end_mono_ns, &mut |event| session.accept(&event));
+        }
+        let mono_ns = self.drain_rings(session);
+        self.counters(session);
+        let steps_back = self.workload.clock_steps_back();
+        if steps_back > 0 {
+            say::say(format_args!(
+                "the TSC went back {steps_back} times: no clock of this machine can be \
+                 trusted, and neither can this result"
+            ));
+        }
+        session.accept(&Event::Finish(Finish { reason, mono_ns }));
+        Ok(())
+    }
+}
+
+impl Cpus {
+    /// Renews the lease of the workload: this thread is there to end it.
+    fn renew(&mut self) {
+        let now = Instant::now();
+        if now >= self.next_renewal {
+            self.next_renewal = now + RENEWAL;
+            let until_tsc = self.tsc_in(LEASE).min(self.end_tsc);
+            self.workload.renew(until_tsc);
+        }
+    }
+
+    /// What the TSC will be then.
+    fn tsc_in(&self, time: Duration) -> u64 {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        tsc::now().saturating_add(to_tsc(ns, self.facts.clock.tsc_hz))
+    }
+
+    /// Measures and throws away. What the result begins with is taken at the end.
+    fn warm_up(&mut self, session: &mut Session<'_>) {
+        let end = Instant::now() + self.warm_up;
+        session.shown().warm_up(self.warm_up);
+        while Instant::now() < end && !interrupt::was_asked() && self.workload.failure().is_none() {
+            std::thread::sleep(TICK.min(end.saturating_duration_since(Instant::now())));
+            self.renew();
+            self.discard(session);
+            session.shown().turn();
+        }
+        self.outer_steal = OuterSteal::begin(&self.facts.options.cpus, self.tracer.as_ref());
+        let begun_mono_ns = self.anchor(session);
+        self.baseline = Baseline {
+            begun_mono_ns,
+            tallies: self.tallies(),
+            losses: self.losses(),
+            own_cost: self.tracer.as_ref().and_then(Tracer::own_cost),
+        };
+    }
+
+    /// Takes what came since the last call, and keeps only the names it defines.
+    fn discard(&mut self, session: &mut Session<'_>) {
+        if let Some(tracer) = &mut self.tracer {
+            // An error of the ring shows again once something is kept.
+            let _ = tracer.drain(&mut |event| {
+                if matches!(event, Event::Source(_)) {
+                    session.accept(&event);
+                }
+            });
+        }
+        self.workload.drain(&mut |_| {});
+        if let Some(feed) = &mut self.feed {
+            feed.hold();
+        }
+    }
+
+    /// Reads the clocks; returns CLOCK_MONOTONIC.
+    fn anchor(&self, session: &mut Session<'_>) -> u64 {
+        let anchor = tsc::anchor();
+        session.accept(&Event::Anchor(anchor));
+        anchor.mono_ns
+    }
+
+    /// Takes what came since the last call. The clock is read first: what ended
+    /// before is in the rings by now. The tallies come next: every gap up to their
+    /// last reading is then among those drained. What was lost comes last: every record that was
+    /// lost before the watermark is counted then. Returns CLOCK_MONOTONIC.
+    fn drain_rings(&mut self, session: &mut Session<'_>) -> u64 {
+        let mono_ns = self.anchor(session);
+        for tally in self.tallies() {
+            let tally = self.baseline.tally(tally);
+            session.accept(&Event::Tally(tally));
+        }
+        let events = &mut self.events;
+        if let Some(own_stop) = &mut self.own_stop {
+            let cpus = &self.facts.options.cpus;
+            own_stop.tell(cpus, mono_ns, &mut |event| events.push(event));
+        }
+        if let Some(tracer) = &mut self.tracer
+            && let Err(error) = tracer.drain(&mut |event| events.push(event))
+        {
+            session.shown().notice(&format!(
+                "reading the BPF ring buffer: {error}; activities are missing from here on"
+            ));
+        }
+        let baseline = &self.baseline;
+        self.workload.drain(&mut |observed| {
+            if !baseline.precedes(&observed) {
+                events.push(observed);
+            }
+        });
+        if let Some(feed) = &mut self.feed {
+            feed.drain(&mut |event| events.push(event));
+        }
+        let losses = self.losses().into_iter();
+        let losses = losses.map(|loss| self.baseline.loss(loss)).collect();
+        let news = self.loss_news.of(losses).map(Event::Loss);
+        self.events.extend(news);
+        self.events
+            .push(Event::Watermark(mono_ns.saturating_sub(SUBMIT_SLACK_NS)));
+        for event in self.events.drain(..) {
+            session.accept(&event);
+        }
+        mono_ns
+    }
+
+    /// What the events cannot tell: what measuring costs, and what came of the feed.
+    fn counters(&self, session: &mut Session<'_>) {
+        if let Some(cost) = self.tracer.as_ref().and_then(Tracer::own_cost) {
+            let cost = self.baseline.own_cost(cost);
+            session.accept(&Event::OwnCost(cost));
+        }
+        if let Some(totals) = self.feed.as_ref().and_then(HostFeed::totals) {
+            session.accept(&Event::FeedTotals(totals));
+        }
+    }
+
+    /// Losses since the start of the workload.
+    fn losses(&self) -> Vec<Loss> {
+        let mut losses = vec![Loss {
+            kind: LossKind::MailboxFull,
+            count: self.workload.dropped(),
+        }];
+        if let Some(tracer) = &self.tracer {
+            losses.extend(tracer.losses());
+        }
+        losses
+    }
+
+    /// Counters since the start of the workload.
+    fn tallies(&self) -> Vec<Tally> {
+        let tallies = self.workload.tallies().into_iter();
+        // A workload that has not read its clock yet has no start to tell.
+        tallies
+            .filter(|tally| tally.last_tsc > 0)
+            .map(|tally| self.with_host_counters(tally))
+            .collect()
+    }
+
+    fn with_host_counters(&self, tally: Tally) -> Tally {
+        let tally = Tally {
+            smi_count: self.smi.read(tally.cpu),
+            ..tally
+        };
+        let Some(tracer) = &self.tracer else {
+            return tally;
+        };
+        let heavy_exits = tracer.heavy_exits(tally.cpu);
+        // Where kvm_exit never fires (PVM), KVM's own count of all exits still tells
+        // how many never left the kernel.
+        let all_but_heavy = tally.kvm_stat_exits.zip(heavy_exits);
+        let all_but_heavy = all_but_heavy.map(|(all, heavy)| all.saturating_sub(heavy));
+        Tally {
+            light_exits: tracer.light_exits(tally.cpu).or(all_but_heavy),
+            heavy_exits,
+            outer_steal_ns: self.outer_steal.since_start(tracer, tally.cpu),
+            ..tally
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A workload that is there already: threads are watched at their own work, and no
+//! thread of ours feels anything.
+
+use anyhow::Context;
+use vmnoise_events::{Event, Tally};
+use vmnoise_tracer::Observer;
+use vmnoise_tracer::host::{Host, Thread};
+use vmnoise_workload::{Failure, MeasuredThread, Workload, tsc};
+
+use crate::units::to_tsc;
+
+/// Observed threads, no two of which may use the same CPU.
+pub struct Observed {
+    host: Host,
+    observer: Observer,
+    threads: Vec<Thread>,
+    tsc_hz: u64,
+    cpus: Vec<Watched>,
+}
+
+/// One CPU that a thread may use, as it was at the start of the run.
+struct Watched {
+    cpu: u32,
+    first_tsc: u64,
+    runnable_ns: u64,
+    steal_ns: Option<u64>,
+    /// The thread was here then: the result tells of this CPU even if it never comes back.
+    is_home: bool,
+}
+
+impl Observed {
+    /// Threads to observe from the start on.
+    pub fn new(threads: Vec<Thread>, tsc_hz: u64, observer: Observer) -> Observed {
+        Observed {
+            host: Host::here(),
+            observer,
+            threads,
+            tsc_hz,
+            cpus: Vec::new(),
+        }
+    }
+
+    fn gone(&self) -> Option<&Thread> {
+        self.threads.iter().find(|thread| {
+            let place = self.host.place(thread.tid);
+            !place.is_ok_and(|place| place.started_ticks == thread.started_ticks)
+        })
+    }
+
+    fn tally(&self, watched: &Watched) -> Option<Tally> {
+        let anchor = tsc::anchor();
+        let stay = self.observer.stay(watched.cpu, anchor.mono_ns)?;
+        let runnable_ns = stay.runnable_ns.saturating_sub(watched.runnable_ns);
+        if runnable_ns == 0 && !watched.is_home {
+            return None;
+        }
+        let ago_ns = anchor.mono_ns - stay.settled_mono_ns;
+        let last_tsc = anchor
+            .before_tsc
+            .saturating_sub(to_tsc(ago_ns, self.tsc_hz));
+        let last_tsc = last_tsc.max(watched.first_tsc);
+        let runtime_tsc = to_tsc(runnable_ns, self.tsc_hz);
+        Some(Tally {
+            cpu: watched.cpu,
+            first_tsc: watched.first_tsc,
+            last_tsc,
+            blind_tsc: Some((last_tsc - watched.first_tsc).saturating_sub(runtime_tsc)),
+            steal_clock_ns: stay
+                .steal_ns
+                .zip(watched.steal_ns)
+                .map(|(now_ns, start_ns)| now_ns.saturating_sub(start_ns)),
+            ..Tally::default()
+        })
+    }
+}
+
+impl Workload for Observed {
+    fn threads(&self) -> Vec<MeasuredThread> {
+        let on_cpus = |thread: &Thread| {
+            let tid = thread.tid;
+            let cpus = thread.allowed_cpus.clone().into_iter();
+            cpus.map(move |cpu| MeasuredThread { cpu, tid })
+        };
+        self.threads.iter().flat_map(on_cpus).collect()
+    }
+
+    fn start(&mut self, _end_tsc: Option<u64>) -> Result<(), Failure> {
+        for thread in &self.threads {
+            let name = || format!("observing thread {} ({})", thread.tid, thread.comm);
+            self.observer
+                .locate(thread.tid, &|| tsc::anchor().mono_ns)
+                .with_context(name)?;
+            let home = self.host.place(thread.tid).with_context(name)?.cpu;
+            for &cpu in &thread.allowed_cpus {
+                let anchor = tsc::anchor();
+                let stay = self.observer.stay(cpu, anchor.mono_ns).unwrap_or_default();
+                self.cpus.push(Watched {
+                    cpu,
+                    first_tsc: anchor.after_tsc,
+                    runnable_ns: stay.runnable_ns,
+                    steal_ns: stay.steal_ns,
+                    is_home: cpu == home,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing of it works on anybody's CPU.
+    fn renew(&mut self, _until_tsc: u64) {}
+
+    fn drain(&mut self, _sink: &mut dyn FnMut(Event)) {}
+
+    fn tallies(&self) -> Vec<Tally> {
+        let tally = |watched| self.tally(watched);
+        self.cpus.iter().filter_map(tally).collect()
+    }
+
+    fn dropped(&self) -> u64 {
+        0
+    }
+
+    fn clock_steps_back(&self) -> u64 {
+        0
+    }
+
+    fn running(&self) -> bool {
+        false
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        let gone = self.gone()?;
+        Some(format!("thread {} ({}) has ended", gone.tid, gone.comm).into())
+    }
+
+    fn stop(&mut self) {}
+}

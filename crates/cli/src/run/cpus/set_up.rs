@@ -1,0 +1,240 @@
+//! Sets up a run of gaps or wake-ups: refuses what cannot be, loads probes, prepares the workload, and
+//! says what the result rests on.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use vmnoise_events::{ClockFacts, Options, Policy, RunFacts, Rung, Witnesses, Workload};
+use vmnoise_tracer::{LoadError, Scope, SmiCounts, Tracer, clock};
+use vmnoise_workload::microvm::GuestClock;
+
+use super::Cpus;
+use super::outer_steal::OuterSteal;
+use super::probe_status;
+use super::warm_up::Baseline;
+use crate::feed::receiver::{self, FeedFrom};
+use crate::run::FOREVER_NS;
+use crate::run::loss_news::LossNews;
+use crate::run::machine::{self, Machine};
+use crate::run::reaction::shell::Shell;
+use crate::say;
+use crate::status::UsageError;
+
+/// What is to be measured.
+pub struct Plan<'a> {
+    /// Who will observe the gaps.
+    pub workload: Workload,
+    /// What is asked.
+    pub options: Options,
+    /// Where the tool's own threads go; `None` is every CPU that is not measured.
+    pub housekeeping: Option<Vec<u32>>,
+    /// How long to measure before the result begins.
+    pub warm_up: Duration,
+    /// Where the host of this machine tells what it took.
+    pub feed: FeedFrom,
+    /// The machine.
+    pub machine: &'a Machine,
+}
+
+/// A workload that is set up and waits.
+pub struct Prepared {
+    /// The workload.
+    pub workload: Box<dyn vmnoise_workload::Workload>,
+    /// How its clock lies on the host's, where a guest stamps.
+    pub guest_clock: Option<GuestClock>,
+    /// Whether it reads a steal clock.
+    pub steal_clock: bool,
+    /// The rungs it stands on.
+    pub rungs: Vec<Rung>,
+}
+
+/// Sets it up; `prepare` does so with the workload, for this TSC frequency (Hz) and these
+/// probes. `shell` is moved off the measured CPUs as well.
+///
+/// # Errors
+/// What stands in the way.
+pub fn set_up(
+    plan: Plan<'_>,
+    shell: Option<&Shell>,
+    prepare: impl FnOnce(u64, Option<&Tracer>) -> Result<Prepared>,
+) -> Result<(RunFacts, Cpus)> {
+    let machine = plan.machine;
+    let options = &plan.options;
+    let here = machine.here();
+    refuse_to_take_all(
+        plan.workload,
+        options,
+        &here.online_cpus()?,
+        here.throttling().rt_runtime_us,
+    )?;
+    let shares_cpu = machine.keep_off(&options.cpus, plan.housekeeping.as_deref())?;
+    if let Some(shell) = shell {
+        shell
+            .follow()
+            .context("moving the shell off the measured CPUs")?;
+    }
+    let (mut feed, no_feed) = receiver::open(&plan.feed, &machine.facts)?;
+    let (mut tracer, mut ladder) = load_tracer(&plan)?;
+    let tsc_hz = machine::tsc_hz();
+    let prepared = prepare(tsc_hz, tracer.as_ref())?;
+    if let Some(tracer) = &mut tracer {
+        for thread in prepared.workload.threads() {
+            tracer.watch(thread.cpu, thread.tid)?;
+        }
+        tracer.attach().context("attaching the BPF programs")?;
+        ladder = tracer.rungs();
+    }
+    ladder.extend(prepared.rungs);
+    let smi = SmiCounts::open(here, &options.cpus);
+    let witnesses = Witnesses {
+        steal_clock: prepared.steal_clock,
+        ..tracer.as_ref().map(Tracer::witnesses).unwrap_or_default()
+    };
+    let mut facts = machine.facts_of_run(plan.workload, options.clone(), tsc_hz, witnesses, ladder);
+    facts.shares_cpu = shares_cpu;
+    if let Some(guest) = prepared.guest_clock {
+        facts.clock = ClockFacts {
+            offset_proof: guest.offset_proof,
+            offset_tsc: guest.offset_tsc,
+            offset_bound_tsc: guest.offset_bound_tsc,
+            bracket_tsc: guest.bracket_tsc,
+            ..facts.clock
+        };
+    }
+    facts.rungs.extend([
+        smi.rung(),
+        clock(here),
+        probe_status::of_tsc(facts.rdtsc_cycles, tsc_hz),
+    ]);
+    if let Some(feed) = &mut feed {
+        feed.hold();
+    }
+    let feed_rung = feed
+        .as_ref()
+        .map(receiver::probe_status::of_open)
+        .or(no_feed);
+    facts.rungs.extend(feed_rung);
+    let cpus = Cpus {
+        facts: facts.clone(),
+        warm_up: plan.warm_up,
+        workload: prepared.workload,
+        outer_steal: OuterSteal::begin(&options.cpus, tracer.as_ref()),
+        tracer,
+        smi,
+        feed,
+        feed_is_named: matches!(plan.feed, FeedFrom::Path(_)),
+        baseline: Baseline::default(),
+        loss_news: LossNews::default(),
+        events: Vec::new(),
+        next_renewal: Instant::now(),
+        own_stop: None,
+        end_tsc: u64::MAX,
+    };
+    Ok((facts, cpus))
+}
+
+/// Refuses to poll every CPU without an end where nothing else would get one: not the user's
+/// shell either. Tasks that wake up and sleep again leave the CPUs to others.
+fn refuse_to_take_all(
+    workload: Workload,
+    options: &Options,
+    online: &[u32],
+    rt_runtime_us: Option<i64>,
+) -> Result<()> {
+    let polls = matches!(workload, Workload::Spin | Workload::Microvm) && !options.pauses();
+    let is_real_time = match options.priority {
+        Some(Policy::Fifo(_) | Policy::RoundRobin(_)) => true,
+        // The kernel then lets a budget be as long as its period. By default it keeps 5 % for others.
+        Some(Policy::Deadline {
+            runtime_ns,
+            period_ns,
+        }) => u128::from(runtime_ns) * 100 > u128::from(period_ns) * 95,
+        Some(Policy::Other(_)) | None => false,
+    };
+    let takes_all = online.iter().all(|cpu| options.cpus.contains(cpu));
+    let endless = options.duration_ns >= FOREVER_NS;
+    if polls && is_real_time && takes_all && endless && rt_runtime_us == Some(-1) {
+        let why = "-P would poll every CPU of this machine without an end, and real-time \
+                   throttling is off (kernel.sched_rt_runtime_us=-1): nothing else would run; \
+                   name an end with -d, or leave a CPU out with -c";
+        return Err(UsageError(why.to_owned()).into());
+    }
+    Ok(())
+}
+
+/// The witnesses, or the rung that says why there are none: without BPF rights
+/// gaps are measured all the same.
+fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<Rung>)> {
+    if !plan.options.trace {
+        let rung = probe_status::no_witness("none (--no-trace)", "run without --no-trace");
+        return Ok((None, vec![rung]));
+    }
+    let scope = match plan.workload {
+        Workload::Microvm | Workload::Vcpus => Scope::Vcpus,
+        Workload::Spin => Scope::Threads,
+        Workload::Observed => Scope::Observed,
+        Workload::Timer => Scope::Timers,
+    };
+    match Tracer::load(&plan.options.cpus, scope) {
+        Ok(tracer) => Ok((Some(tracer), Vec::new())),
+        Err(LoadError::Refused { why, remedy }) => {
+            say::say(format_args!("no witness, BPF was refused: {why}; {remedy}"));
+            Ok((None, vec![probe_status::no_witness("none", &remedy)]))
+        }
+        Err(error) => Err(error).context("loading the BPF programs"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_takes_every_cpu_for_good() {
+        let options = Options {
+            cpus: vec![0, 1],
+            duration_ns: FOREVER_NS,
+            period_ns: 1_000,
+            priority: Some(Policy::Fifo(99)),
+            ..Options::default()
+        };
+        let refused = |workload, options: &Options, online: &[u32], rt_runtime_us| {
+            refuse_to_take_all(workload, options, online, rt_runtime_us).is_err()
+        };
+        let off = Some(-1);
+        assert!(refused(Workload::Spin, &options, &[0, 1], off));
+        assert!(refused(Workload::Microvm, &options, &[0, 1], off));
+        for (runtime_ns, is_refused) in [(1_000_000, true), (960_000, true), (950_000, false)] {
+            let budget = Options {
+                priority: Some(Policy::Deadline {
+                    runtime_ns,
+                    period_ns: 1_000_000,
+                }),
+                ..options.clone()
+            };
+            let got = refused(Workload::Spin, &budget, &[0, 1], off);
+            assert_eq!(got, is_refused, "{runtime_ns}");
+        }
+        // A CPU is left, the kernel keeps some of each, or tasks sleep.
+        assert!(!refused(Workload::Spin, &options, &[0, 1, 2], off));
+        assert!(!refused(Workload::Spin, &options, &[0, 1], Some(950_000)));
+        assert!(!refused(Workload::Spin, &options, &[0, 1], None));
+        assert!(!refused(Workload::Timer, &options, &[0, 1], off));
+        for ends in [
+            Options {
+                duration_ns: 1_000_000_000,
+                ..options.clone()
+            },
+            Options {
+                runtime_ns: Some(500),
+                ..options.clone()
+            },
+            Options {
+                priority: Some(Policy::Other(0)),
+                ..options.clone()
+            },
+        ] {
+            assert!(!refused(Workload::Spin, &ends, &[0, 1], off), "{ends:?}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The explainer that a run's workload needs. Live and from a recording, all that is explained goes
+//! through here.
+
+use vmnoise_events::{Event, FinishReason, RunFacts, SourceId, Workload};
+use vmnoise_explain::{ExitExplainer, ExitsRun, Explainer, Summary};
+
+use super::recent_trace::GapKey;
+use super::view::View;
+
+/// One of the two explainers, at work.
+#[derive(Debug)]
+pub enum Explaining {
+    /// Gaps or wake-ups of CPUs.
+    Cpus(Box<Explainer>),
+    /// Exits of vCPUs.
+    Vcpus(Box<ExitExplainer>),
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub enum Explained {
+    /// Gaps or wake-ups of CPUs.
+    Cpus(Box<Summary>),
+    /// Exits of vCPUs.
+    Vcpus(Box<ExitsRun>),
+}
+
+impl Explaining {
+    /// The one for this run.
+    pub fn new(facts: &RunFacts, with_trace: bool) -> Explaining {
+        match (facts.workload, with_trace) {
+            (Workload::Vcpus, false) => Explaining::Vcpus(Box::new(ExitExplainer::new(facts))),
+            (Workload::Vcpus, true) => {
+                Explaining::Vcpus(Box::new(ExitExplainer::with_trace(facts)))
+            }
+            (_, false) => Explaining::Cpus(Box::new(Explainer::new(facts))),
+            (_, true) => Explaining::Cpus(Box::new(Explainer::with_trace(facts))),
+        }
+    }
+
+    /// Takes the next event; `view` hears of what it makes certain.
+    pub fn feed(&mut self, event: &Event, view: &mut dyn View) {
+        match self {
+            Explaining::Cpus(explainer) => explainer.feed(event, &mut |gap| view.gap(gap)),
+            Explaining::Vcpus(explainer) => explainer.feed(event, &mut |exit| view.exit(exit)),
+        }
+        self.hand_over(view);
+    }
+
+    /// Explains what still waits, as at the end of a stream that was cut off.
+    pub fn run_out(&mut self, view: &mut dyn View) {
+        match self {
+            Explaining::Cpus(explainer) => explainer.run_out(&mut |gap| view.gap(gap)),
+            Explaining::Vcpus(explainer) => explainer.run_out(&mut |exit| view.exit(exit)),
+        }
+        self.hand_over(view);
+    }
+
+    fn hand_over(&mut self, view: &mut dyn View) {
+        match self {
+            Explaining::Cpus(explainer) => {
+                for wakeup in explainer.take_wakeups() {
+                    view.wakeup(&wakeup);
+                }
+                let lines = explainer.take_trace();
+                if !lines.is_empty() {
+                    view.trace(&lines);
+                }
+            }
+            Explaining::Vcpus(explainer) => {
+                let exits = explainer.take_trace();
+                if !exits.is_empty() {
+                    view.traced_exits(&exits);
+                }
+            }
+        }
+    }
+
+    /// The name that the stream gave to a source; `undefined` where it gave none.
+    pub fn source_name(&self, id: SourceId) -> &str {
+        match self {
+            Explaining::Cpus(explainer) => explainer.source_name(id),
+            Explaining::Vcpus(explainer) => explainer.source_name(id),
+        }
+    }
+
+    /// Sums up.
+    pub fn finish(self) -> Explained {
+        match self {
+            Explaining::Cpus(explainer) => Explained::Cpus(Box::new(explainer.finish())),
+            Explaining::Vcpus(explainer) => Explained::Vcpus(Box::new(explainer.finish())),
+        }
+    }
+}
+
+impl Explained {
+    /// Why the run ended, as far as that says how it went: a VM ends when it likes.
+    pub fn finish_reason(&self) -> Option<FinishReason> {
+        match self {
+            Explained::Cpus(summary) => summary.finish_reason,
+            Explained::Vcpus(_) => None,
+        }
+    }
+
+    /// What stopped the run, if a gap or a wake-up did.
+    pub fn stopped_by(&self) -> Option<GapKey> {
+        let Explained::Cpus(summary) = self else {
+            return None;
+        };
+        let wakeups = summary.wakeups.as_ref();
+        let late = wakeups.and_then(|wakeups| wakeups.stopped_by.as_ref());
+        let late = late.map(|late| (late.expiry_mono_ns, late.cpu));
+        let gap = summary.stopped_by.as_ref();
+        gap.map(|gap| (gap.start_mono_ns, gap.cpu)).or(late)
+    }
+}

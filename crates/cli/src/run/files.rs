@@ -1,0 +1,185 @@
+//! Files that something will be written to: tried before there is a result to lose, and never
+//! a recording, which nobody could measure again.
+
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::OFlags;
+use vmnoise_export::{Owner, Readers, WholeFile, is_ours};
+use vmnoise_recording::Reader;
+
+use crate::say;
+use crate::status::UsageError;
+
+/// Opens an output file, so that a path that cannot be written is refused before the run. A new
+/// one belongs to whoever called sudo; what is in an old one stays until there is something to write.
+pub fn claim(path: &Path, what: &str, readers: Readers) -> Result<File> {
+    claim_with(path, what, readers, OFlags::empty())
+}
+
+/// The same for the trace, which its owner alone may read. `ours` is the name that it has
+/// where nobody named it: what a link of that name points to is not touched.
+pub fn claim_trace(path: &Path, ours: &str) -> Result<()> {
+    let flags = match path == Path::new(ours) {
+        true => OFlags::NOFOLLOW,
+        false => OFlags::empty(),
+    };
+    claim_with(path, "trace", Readers::Owner, flags).map(drop)
+}
+
+fn claim_with(path: &Path, what: &str, readers: Readers, flags: OFlags) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options
+        .write(true)
+        .mode(readers.mode())
+        .custom_flags(flags.bits().cast_signed());
+    let made = options.clone().create_new(true).open(path);
+    if let (Ok(file), Some(owner)) = (&made, Owner::of_sudo()) {
+        owner.take(file);
+    }
+    let file = made.or_else(|_| open_again(path, &mut options));
+    let file = file.with_context(|| {
+        format!(
+            "cannot write the {what} {}; name a file in a folder you may write to",
+            say::name_of(&path)
+        )
+    })?;
+    if readers == Readers::Owner {
+        refuse_file_of_others(&file, path, what)?;
+    }
+    Ok(file)
+}
+
+/// Whoever owns a file reads what is written to it, and may have it open already.
+fn refuse_file_of_others(file: &File, path: &Path, what: &str) -> Result<()> {
+    let found = file.metadata()?;
+    if found.is_file() && !is_ours(&found) {
+        bail!(
+            "{} belongs to the user {}, who would read the {what}: remove it, or name another file",
+            say::name_of(&path),
+            found.uid()
+        );
+    }
+    Ok(())
+}
+
+/// Opens a file that is there, or that a link points to.
+fn open_again(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
+    let opened = options.create(true).open(path);
+    opened.or_else(|refused| {
+        // In a folder like /tmp root may not open what others made as if it were to make it
+        // (fs.protected_regular); but what it made itself for the same user is no trap.
+        let theirs = options.create(false).open(path).ok();
+        let is_theirs = |file: &File| {
+            let owner = file.metadata().ok().map(|found| found.uid());
+            owner.is_some() && owner == Owner::of_sudo().map(|owner| owner.uid)
+        };
+        theirs.filter(is_theirs).ok_or(refused)
+    })
+}
+
+/// Writes a result that people or programs look at: it is replaced whole or not at all.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = WholeFile::create(path, Readers::Anyone)?;
+    file.write_all(content)?;
+    file.finish()
+}
+
+/// Begins a recording in this file, which its owner alone may read from now on: it names
+/// every task that ran. A pipe or /dev/null has nothing to empty.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn begin_recording(file: &File) -> std::io::Result<()> {
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+        file.set_permissions(Permissions::from_mode(Readers::Owner.mode()))?;
+    }
+    Ok(())
+}
+
+/// A run that never began or was never stopped leaves no empty file behind.
+pub fn remove_if_empty(path: &Path) {
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
+        // The error of the run is the one to tell.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Files of results. Those that got none are gone when this is dropped.
+#[derive(Debug, Default)]
+pub struct Claimed(Vec<PathBuf>);
+
+impl Claimed {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Claims a file for each result, each by its name, made out of these recordings.
+    ///
+    /// # Errors
+    /// If one cannot be written, is meant for two results, or is a recording.
+    pub fn results<'a>(
+        results: impl IntoIterator<Item = (&'static str, &'a PathBuf)>,
+        recordings: &[PathBuf],
+    ) -> Result<Claimed> {
+        let mut claimed = Claimed(Vec::new());
+        for (what, path) in results {
+            refuse_recording(path, recordings)?;
+            if claimed.0.iter().any(|other| is_same(path, other)) {
+                let path = say::name_of(&path);
+                let why = format!("{path} is to hold two results: name a file for each");
+                return Err(UsageError(why).into());
+            }
+            // Who reads from a pipe would see its end.
+            if !std::fs::metadata(path).is_ok_and(|found| is_special(&found)) {
+                claim(path, what, Readers::Anyone)?;
+            }
+            claimed.0.push(path.clone());
+        }
+        Ok(claimed)
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|path| remove_if_empty(path));
+    }
+}
+
+/// Refuses an output that is one of these recordings, be it damaged, or another.
+///
+/// # Errors
+/// If it is.
+pub fn refuse_recording(output: &Path, recordings: &[PathBuf]) -> Result<()> {
+    let is_file = std::fs::metadata(output).is_ok_and(|found| found.is_file());
+    let is_read = recordings.iter().any(|path| is_same(output, path));
+    if is_file && (is_read || Reader::open(output).is_ok()) {
+        let why = format!(
+            "{} is a recording, which would be overwritten: name another file",
+            say::name_of(&output)
+        );
+        return Err(UsageError(why).into());
+    }
+    Ok(())
+}
+
+/// Whether both names are of one file.
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let found = std::fs::metadata(path).ok()?;
+        found.is_file().then_some((found.dev(), found.ino()))
+    };
+    place(one).is_some_and(|one| Some(one) == place(other))
+}
+
+fn is_special(metadata: &Metadata) -> bool {
+    !metadata.is_file() && !metadata.is_dir()
+}

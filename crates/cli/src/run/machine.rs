@@ -1,0 +1,120 @@
+//! The machine that a run measures, and where the tool's own threads go on it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use vmnoise_events::{
+    ClockFacts, ClockSource, HostFacts, Options, RunFacts, Rung, Witnesses, Workload,
+};
+use vmnoise_tracer::host::{Host, cpu_list};
+use vmnoise_workload::cgroup::Cgroup;
+use vmnoise_workload::{thread, tsc};
+
+use crate::say;
+use crate::status::UsageError;
+
+/// How long the TSC is compared with CLOCK_MONOTONIC before the run.
+const TSC_CALIBRATION: Duration = Duration::from_millis(50);
+
+/// The machine a command runs on, read once.
+#[derive(Debug)]
+pub struct Machine {
+    here: Host,
+    /// What it says of itself.
+    pub facts: HostFacts,
+}
+
+impl Machine {
+    /// Reads it.
+    pub fn read() -> Result<Machine> {
+        let here = Host::here();
+        let facts = here.facts().context("reading the facts of this machine")?;
+        Ok(Machine { here, facts })
+    }
+
+    /// Its /proc and /sys.
+    pub fn here(&self) -> &Host {
+        &self.here
+    }
+
+    /// A list of CPUs as the user wrote it, checked against what there is and what
+    /// this process may use.
+    pub fn cpus(&self, list: &str) -> Result<Vec<u32>> {
+        self.cpus_among(list, &self.facts.allowed_cpus)
+    }
+
+    /// The CPUs to measure: those asked for, or else all that the measuring threads may use
+    /// in their control group.
+    pub fn cpus_of(&self, list: Option<&str>, cgroup: Option<&Cgroup>) -> Result<Vec<u32>> {
+        let allowed = match cgroup.and_then(Cgroup::cpus) {
+            Some(list) => cpu_list::parse(&list)?,
+            None => self.facts.allowed_cpus.clone(),
+        };
+        match list {
+            Some(list) => self.cpus_among(list, &allowed),
+            None => Ok(allowed),
+        }
+    }
+
+    fn cpus_among(&self, list: &str, allowed: &[u32]) -> Result<Vec<u32>> {
+        let cpus = cpu_list::parse(list).map_err(|error| UsageError(error.to_string()))?;
+        self.here
+            .check_cpus(&cpus, allowed)
+            .map_err(|error| UsageError(error.to_string()))?;
+        Ok(cpus)
+    }
+
+    /// What is true of a run that begins here and now, by the machine's own clock.
+    pub fn facts_of_run(
+        &self,
+        workload: Workload,
+        options: Options,
+        tsc_hz: u64,
+        witnesses: Witnesses,
+        rungs: Vec<Rung>,
+    ) -> RunFacts {
+        let source = match self.facts.clocksource.as_str() {
+            "tsc" => ClockSource::Tsc,
+            _ => ClockSource::UnstableTsc,
+        };
+        RunFacts {
+            tool_version: env!("CARGO_PKG_VERSION").into(),
+            workload,
+            started_at: jiff::Timestamp::now().to_string().into(),
+            options,
+            host: self.facts.clone(),
+            clock: ClockFacts::own(source, tsc_hz),
+            witnesses,
+            rungs,
+            shares_cpu: false,
+            rdtsc_cycles: tsc::rdtsc_cycles(),
+        }
+    }
+
+    /// Moves the tool's own threads (those started later inherit it) off the measured
+    /// CPUs, or to those of `housekeeping`. Where there is no other CPU it says so and
+    /// stays: returns whether it did.
+    pub fn keep_off(&self, measured: &[u32], housekeeping: Option<&[u32]>) -> Result<bool> {
+        let is_measured = |cpu: &u32| measured.contains(cpu);
+        let allowed = self.facts.allowed_cpus.iter().copied();
+        let others = match housekeeping {
+            Some(cpus) => cpus.to_vec(),
+            None => allowed.filter(|cpu| !is_measured(cpu)).collect(),
+        };
+        let shares_cpu = others.is_empty() || others.iter().any(is_measured);
+        if shares_cpu {
+            say::say(format_args!(
+                "no CPU is left for the tool's own threads: they run on measured ones, and are part of the noise"
+            ));
+        }
+        if !others.is_empty() {
+            thread::pin(&others).context("moving the tool's own threads off the measured CPUs")?;
+        }
+        Ok(shares_cpu)
+    }
+}
+
+/// Cycles of the TSC in a second.
+pub fn tsc_hz() -> u64 {
+    tsc::calibrate_hz(TSC_CALIBRATION)
+}

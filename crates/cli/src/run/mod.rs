@@ -1,0 +1,175 @@
+//! A run: sets up what is measured, drains it, explains and records it, and reacts to its limits. What a
+//! run is shown by is not its concern: that comes in by the trait of `view.rs`.
+
+pub mod cpus;
+mod explaining;
+pub mod files;
+pub mod interrupt;
+mod loss_news;
+pub mod machine;
+mod measure;
+pub mod reaction;
+mod recent_trace;
+mod recorder;
+mod session;
+mod shown;
+pub mod trace_line;
+pub mod vcpus;
+mod view;
+pub mod write_behind;
+
+pub use self::explaining::{Explained, Explaining};
+pub use self::machine::Machine;
+pub use self::recent_trace::RecentTrace;
+pub use self::session::Session;
+pub use self::shown::Shown;
+pub use self::view::{FeedReport, Frame, Meanwhile, Period, View};
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use vmnoise_events::{FinishReason, RunFacts, Workload};
+use vmnoise_export::Readers;
+
+use self::files::{begin_recording, claim, claim_trace, refuse_recording, remove_if_empty};
+use self::measure::{Source, measure};
+use self::reaction::action::Action;
+use self::reaction::saving::{GivenUp, Saving};
+use self::reaction::shell::Shell;
+use self::reaction::{OnThreshold, Reaction, shell_for};
+use crate::rights::account::Account;
+use crate::rights::{self, Work};
+use crate::say;
+use crate::status::Status;
+
+/// As long as anyone could mean by "until Ctrl-C".
+pub const FOREVER_NS: u64 = 365 * 86_400 * 1_000_000_000;
+
+/// What is asked of a run, whatever it measures.
+#[derive(Debug, Default)]
+pub struct Run {
+    /// Where the recording goes.
+    pub output: Option<PathBuf>,
+    /// Where the last lines of the trace go if the run is stopped.
+    pub trace_file: Option<PathBuf>,
+    /// What a trace is called that is to be called nothing else.
+    pub trace_name: &'static str,
+    /// What to do when a limit is hit.
+    pub on_threshold: Vec<Action>,
+    /// What to do after the result.
+    pub on_end: Vec<Action>,
+    /// Whose rights the run has.
+    pub user: Option<Account>,
+    /// Whether files of results are written under their names after the run.
+    pub saves_results: bool,
+}
+
+impl Run {
+    /// What is to be done once the programs are attached.
+    fn works(&self, source: &impl Source) -> Vec<Work> {
+        let acts = |is_it: fn(&Action) -> bool| self.actions().any(is_it);
+        let mut works = source.works();
+        let saves_trace = acts(|action| matches!(action, Action::Trace(_)));
+        if self.saves_results || self.trace_file.is_some() || saves_trace {
+            works.push(Work::SaveFiles);
+        }
+        if acts(|action| matches!(action, Action::Signal { .. })) {
+            works.push(Work::SendSignals);
+        }
+        works
+    }
+
+    fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.on_threshold.iter().chain(&self.on_end)
+    }
+}
+
+/// Makes the run; `set_up` prepares what is measured, while this process has all its rights. The view shows it
+/// and prints the result, and until then there is the frame.
+///
+/// # Errors
+/// What stands in the way; or, after the result, the fault of the recording.
+pub fn run_measurement<S: Source + 'static>(
+    run: &Run,
+    view: &mut dyn View,
+    frame: Option<Frame>,
+    set_up: impl FnOnce(Option<&Shell>) -> Result<(RunFacts, S)>,
+) -> Result<Status> {
+    if let Some(path) = &run.trace_file {
+        refuse_recording(path, run.output.as_slice())?;
+    }
+    let recording = run.output.as_deref();
+    let recording = recording.map(|path| claim(path, "recording", Readers::Owner));
+    let recording = recording.transpose()?;
+    if let Some(path) = &run.trace_file {
+        claim_trace(path, run.trace_name)?;
+    }
+    let outcome = carry_out(run, recording, view, frame, set_up);
+    let given_up = |error: &anyhow::Error| error.is::<GivenUp>();
+    let trace_file = match &outcome {
+        // To remove it would wait for its disk.
+        Err(error) if given_up(error) => &None,
+        _ => &run.trace_file,
+    };
+    for path in [&run.output, trace_file].into_iter().flatten() {
+        remove_if_empty(path);
+    }
+    outcome
+}
+
+fn carry_out<S: Source + 'static>(
+    run: &Run,
+    recording: Option<File>,
+    view: &mut dyn View,
+    frame: Option<Frame>,
+    set_up: impl FnOnce(Option<&Shell>) -> Result<(RunFacts, S)>,
+) -> Result<Status> {
+    let shell = shell_for(run.actions())?;
+    rights::begin(run.user.as_ref())?;
+    interrupt::catch().context("catching Ctrl-C")?;
+    let (facts, source) = set_up(shell.as_deref())?;
+    let writer = match recording {
+        Some(file) => {
+            begin_recording(&file).context("beginning the recording")?;
+            Some(recorder::begin(file, &facts)?)
+        }
+        None => None,
+    };
+    rights::keep(&run.works(&source))?;
+    let session = Session::new(&facts, writer, Shown::new(view, frame));
+    let mut on_threshold =
+        OnThreshold::new(run.on_threshold.clone(), run.trace_name, shell.clone());
+    let (outcome, acted) = measure(&facts, Box::new(source), session, &mut on_threshold)?;
+    // Before the disk: it may never take the rest of the recording.
+    let shown = outcome.print(&facts, view);
+    let finish_reason = outcome.explained.finish_reason();
+    let trace = outcome.trace;
+    let write_error = outcome.recorded.wait();
+    shown?;
+    let left = on_threshold.end(interrupt::was_asked(), &trace);
+    let failure = acted.err().or(left.err());
+    let stopped = finish_reason == Some(FinishReason::Stop);
+    if let Some(path) = &run.trace_file
+        && stopped
+    {
+        Saving::begin(&trace, path, run.trace_name)?.wait()?;
+        say::say(format_args!(
+            "the trace before the stop is in {}",
+            say::name_of(&path)
+        ));
+    }
+    let ended = Reaction::new(run.on_end.clone(), run.trace_name, shell).finish(&trace);
+    match write_error.or(failure).or(ended.err()) {
+        Some(error) => Err(error),
+        None if stopped => Ok(Status::Limit),
+        // Its reason was told when it happened. A thread that is observed may end when it
+        // likes.
+        None if finish_reason == Some(FinishReason::Failed)
+            && facts.workload != Workload::Observed =>
+        {
+            Ok(Status::Error)
+        }
+        None => Ok(Status::Ok),
+    }
+}

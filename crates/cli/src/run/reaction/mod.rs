@@ -1,0 +1,402 @@
+//! Carries out actions one after the other, without waiting for a command to end.
+
+pub mod action;
+pub mod saving;
+pub mod shell;
+
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, getppid, kill_process};
+
+use self::action::{Action, Receiver};
+use self::saving::Saving;
+use self::shell::Shell;
+use crate::run::recent_trace::RecentTrace;
+use crate::say;
+
+/// How often a command that is waited for is asked whether it has ended.
+const TICK: Duration = Duration::from_millis(5);
+
+/// What became of a list of actions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// All were carried out.
+    Done,
+    /// They were, up to a `continue`; what follows it is left out, as in rtla.
+    Continue,
+}
+
+/// Starts the helper that these actions need, if any does.
+///
+/// # Errors
+/// As [`Shell::begin`].
+pub fn shell_for<'a>(actions: impl Iterator<Item = &'a Action>) -> Result<Option<Rc<Shell>>> {
+    let commands = actions.filter_map(|action| match action {
+        Action::Shell(command) => Some(command.clone()),
+        _ => None,
+    });
+    let commands: Vec<String> = commands.collect();
+    match commands.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(Rc::new(Shell::begin(commands)?))),
+    }
+}
+
+/// Actions being carried out in their order; the first that fails is the last.
+#[derive(Debug)]
+pub struct Reaction {
+    left: std::vec::IntoIter<Action>,
+    /// Where a trace goes that is to go nowhere else.
+    trace_file: &'static str,
+    /// Who runs commands, if there is one.
+    shell: Option<Rc<Shell>>,
+    /// The trace that the disk has not taken yet.
+    saving: Option<Saving>,
+    /// The command under way.
+    running: Option<String>,
+    /// Whether the terminal is somebody else's, so that what commands say is kept.
+    hears: bool,
+    /// What they said.
+    said: Vec<String>,
+}
+
+impl Reaction {
+    /// Nothing is done yet. `shell` was begun with the commands of all actions.
+    pub fn new(
+        actions: Vec<Action>,
+        trace_file: &'static str,
+        shell: Option<Rc<Shell>>,
+    ) -> Reaction {
+        Reaction {
+            left: actions.into_iter(),
+            trace_file,
+            shell,
+            saving: None,
+            running: None,
+            hears: false,
+            said: Vec::new(),
+        }
+    }
+
+    /// The same, and commands write on no terminal.
+    fn hearing(self) -> Reaction {
+        Reaction {
+            hears: true,
+            ..self
+        }
+    }
+
+    /// Does what can be done now; `None` while a command still runs, or a trace is not saved yet. `trace` is what a
+    /// `trace` saves.
+    ///
+    /// # Errors
+    /// If an action fails; those after it are not carried out.
+    pub fn advance(&mut self, trace: &RecentTrace) -> Result<Option<Outcome>> {
+        loop {
+            if let Some(saving) = &mut self.saving {
+                if !saving.is_done()? {
+                    return Ok(None);
+                }
+                self.saving = None;
+            }
+            if let (Some(command), Some(shell)) = (&self.running, &self.shell) {
+                let Some(status) = shell.ended()? else {
+                    return Ok(None);
+                };
+                if self.hears {
+                    self.said.extend(shell.said());
+                }
+                if !status.success() {
+                    bail!("the shell command `{command}` ended with {status}");
+                }
+                self.running = None;
+            }
+            match self.left.next() {
+                None => return Ok(Some(Outcome::Done)),
+                Some(Action::Continue) => return Ok(Some(Outcome::Continue)),
+                Some(Action::Signal { signal, to }) => {
+                    let pid = receiver(to)?;
+                    kill_process(pid, signal).with_context(|| {
+                        format!("sending signal {} to process {pid:?}", signal.as_raw())
+                    })?;
+                }
+                Some(Action::Trace(path)) => {
+                    let path = path.as_deref().unwrap_or(Path::new(self.trace_file));
+                    self.saving = Some(Saving::begin(trace, path, self.trace_file)?);
+                }
+                Some(Action::Shell(command)) => {
+                    let shell = self.shell.as_ref().context("there is no shell")?;
+                    shell.start(&command, self.hears)?;
+                    self.running = Some(command);
+                }
+            }
+        }
+    }
+
+    /// Carries them out, unless a disk is slow to take a trace; `None` then.
+    fn until_slow(&mut self, trace: &RecentTrace) -> Result<Option<Outcome>> {
+        loop {
+            let outcome = self.advance(trace)?;
+            if outcome.is_some() || self.saving.as_ref().is_some_and(Saving::is_slow) {
+                return Ok(outcome);
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+
+    /// Carries them out to the end.
+    ///
+    /// # Errors
+    /// As [`Reaction::advance`].
+    pub fn finish(&mut self, trace: &RecentTrace) -> Result<Outcome> {
+        loop {
+            if let Some(outcome) = self.advance(trace)? {
+                return Ok(outcome);
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+}
+
+/// What `--on-threshold` asks for. With a `continue` it is carried out while the run
+/// goes on; without one, once the run has ended.
+#[derive(Debug)]
+pub struct OnThreshold {
+    actions: Vec<Action>,
+    trace_file: &'static str,
+    shell: Option<Rc<Shell>>,
+    under_way: Option<Reaction>,
+    /// What commands said that had no terminal.
+    said: Vec<String>,
+    failure: Option<anyhow::Error>,
+}
+
+impl OnThreshold {
+    /// Waits for a limit to be hit. `shell` as of [`Reaction::new`].
+    pub fn new(
+        actions: Vec<Action>,
+        trace_file: &'static str,
+        shell: Option<Rc<Shell>>,
+    ) -> OnThreshold {
+        OnThreshold {
+            actions,
+            trace_file,
+            shell,
+            under_way: None,
+            said: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// Whether the run is to stop; `hit` says whether a limit was hit since the last
+    /// call. One that is hit while the actions for the last are under way has none.
+    /// `drawn_on`: the terminal is drawn on, and commands may not write there.
+    pub fn stops(&mut self, hit: bool, trace: &RecentTrace, drawn_on: bool) -> bool {
+        if self.under_way.is_none() {
+            if !hit || !self.actions.contains(&Action::Continue) {
+                return hit;
+            }
+            let reaction = self.reaction();
+            self.under_way = Some(if drawn_on {
+                reaction.hearing()
+            } else {
+                reaction
+            });
+        }
+        let Some(reaction) = &mut self.under_way else {
+            return false;
+        };
+        let advanced = reaction.advance(trace);
+        self.said.append(&mut reaction.said);
+        match advanced {
+            Ok(None) => false,
+            Ok(Some(_)) => {
+                self.under_way = None;
+                false
+            }
+            Err(error) => {
+                self.failure = Some(error);
+                true
+            }
+        }
+    }
+
+    fn reaction(&self) -> Reaction {
+        Reaction::new(self.actions.clone(), self.trace_file, self.shell.clone())
+    }
+
+    /// What commands said since the last call that could not say it on the terminal.
+    pub fn take_said(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// Does what is left once the run has ended, `by_limit` or not. What a slow disk holds up is left to
+    /// [`end`](Self::end): the result is shown before.
+    ///
+    /// # Errors
+    /// The action that failed, now or before.
+    pub fn act(&mut self, by_limit: bool, trace: &RecentTrace) -> Result<()> {
+        if let Some(error) = self.failure.take() {
+            self.under_way = None;
+            return Err(error);
+        }
+        let reaction = match self.under_way.take() {
+            None if by_limit => Some(self.reaction()),
+            under_way => under_way,
+        };
+        let Some(mut reaction) = reaction else {
+            return Ok(());
+        };
+        let outcome = reaction.until_slow(trace);
+        reaction.said.drain(..).for_each(|line| say::print(&line));
+        if outcome?.is_none() {
+            self.under_way = Some(reaction);
+        }
+        Ok(())
+    }
+
+    /// Waits for what is under way. `in_a_hurry`: Ctrl-C was pressed, and only a trace that is on its way to
+    /// its file still gets there.
+    ///
+    /// # Errors
+    /// As [`act`](Self::act).
+    pub fn end(self, in_a_hurry: bool, trace: &RecentTrace) -> Result<()> {
+        let Some(mut reaction) = self.under_way else {
+            return Ok(());
+        };
+        if in_a_hurry {
+            return reaction.saving.take().map_or(Ok(()), Saving::wait);
+        }
+        let outcome = reaction.finish(trace);
+        reaction.said.iter().for_each(say::print);
+        outcome.map(|_| ())
+    }
+}
+
+fn receiver(to: Receiver) -> Result<Pid> {
+    match to {
+        Receiver::Process(pid) => Ok(pid),
+        Receiver::Parent => {
+            getppid().context("the parent of vmnoise lies outside its pid namespace")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::action::parse;
+    use super::*;
+
+    fn carry_out(actions: &[&str]) -> Result<Outcome> {
+        let actions: Vec<Action> = actions.iter().map(|text| parse(text).unwrap()).collect();
+        let shell = shell_for(actions.iter()).unwrap();
+        Reaction::new(actions, "trace.txt", shell).finish(&RecentTrace::default())
+    }
+
+    #[test]
+    fn commands_run_in_their_order_up_to_continue() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("said");
+        let say = |word| {
+            format!(
+                "shell,command=sleep 0.02; echo {word} >> {}",
+                file.display()
+            )
+        };
+        let (one, two, three) = (say("one"), say("two"), say("three"));
+        assert_eq!(carry_out(&[&one, &two]).unwrap(), Outcome::Done);
+        let outcome = carry_out(&[&two, "continue", &three]).unwrap();
+        assert_eq!(outcome, Outcome::Continue);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\ntwo\ntwo\n");
+    }
+
+    #[test]
+    fn a_trace_is_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.txt");
+        let trace = format!("trace,file={}", path.display());
+        assert_eq!(carry_out(&[&trace]).unwrap(), Outcome::Done);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("# tracer:"), "{text}");
+        let error = carry_out(&["trace,file=/no/such/folder/x"]).unwrap_err();
+        assert!(error.to_string().contains("/no/such/folder/x"), "{error}");
+    }
+
+    #[test]
+    fn a_failure_ends_the_list_and_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("touched");
+        let touch = format!("shell,command=touch {}", file.display());
+        let error = carry_out(&["shell,command=exit 7", &touch]).unwrap_err();
+        assert!(error.to_string().contains("`exit 7`"), "{error}");
+        assert!(!file.exists());
+        // Beyond any process there can be (PID_MAX_LIMIT).
+        let error = carry_out(&["signal,num=2,pid=2000000000"]).unwrap_err();
+        assert!(error.to_string().contains("signal 2"), "{error}");
+    }
+
+    fn on_threshold(actions: &[&str]) -> OnThreshold {
+        let actions: Vec<Action> = actions.iter().map(|text| parse(text).unwrap()).collect();
+        let shell = shell_for(actions.iter()).unwrap();
+        OnThreshold::new(actions, "trace.txt", shell)
+    }
+
+    #[test]
+    fn a_limit_stops_unless_it_is_to_go_on() {
+        let mut nothing_asked = on_threshold(&[]);
+        assert!(!nothing_asked.stops(false, &RecentTrace::default(), false));
+        assert!(nothing_asked.stops(true, &RecentTrace::default(), false));
+
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("said");
+        let say = format!("shell,command=sleep 0.1; echo hit >> {}", file.display());
+        let mut goes_on = on_threshold(&[&say, "continue"]);
+        for hit in [true, true, false] {
+            assert!(!goes_on.stops(hit, &RecentTrace::default(), false));
+        }
+        goes_on.act(false, &RecentTrace::default()).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "hit\n");
+
+        let mut stops = on_threshold(&[&say]);
+        stops.act(true, &RecentTrace::default()).unwrap();
+        on_threshold(&[&say])
+            .act(false, &RecentTrace::default())
+            .unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "hit\nhit\n");
+    }
+
+    #[test]
+    fn on_a_terminal_that_is_drawn_on_commands_are_heard_instead() {
+        let says = "shell,command=echo one; echo two >&2";
+        let mut goes_on = on_threshold(&[says, "shell,command=echo three; exit 7", "continue"]);
+        let mut said = Vec::new();
+        while !goes_on.stops(said.is_empty(), &RecentTrace::default(), true) {
+            said.extend(goes_on.take_said());
+            std::thread::sleep(TICK);
+        }
+        said.extend(goes_on.take_said());
+        assert_eq!(said, ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn a_failed_action_stops_a_run_that_was_to_go_on() {
+        let mut fails = on_threshold(&["signal,num=2,pid=2000000000", "continue"]);
+        assert!(fails.stops(true, &RecentTrace::default(), false));
+        assert!(fails.act(true, &RecentTrace::default()).is_err());
+    }
+
+    #[test]
+    fn a_command_is_not_waited_for() {
+        let sleep = parse("shell,command=sleep 0.3").unwrap();
+        let shell = shell_for([&sleep].into_iter()).unwrap();
+        let mut reaction = Reaction::new(vec![sleep], "trace.txt", shell);
+        assert_eq!(reaction.advance(&RecentTrace::default()).unwrap(), None);
+        assert_eq!(
+            reaction.finish(&RecentTrace::default()).unwrap(),
+            Outcome::Done
+        );
+    }
+}

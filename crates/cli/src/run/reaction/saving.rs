@@ -1,0 +1,109 @@
+//! A trace on its way to its file, which a thread of its own opens and writes: a disk that hangs
+//! holds up neither the run nor Ctrl-C.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use vmnoise_export::{Readers, WholeFile};
+
+use crate::run::interrupt;
+use crate::run::recent_trace::RecentTrace;
+use crate::say;
+
+/// How often it is asked whether the disk has all of it.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long it is waited for after Ctrl-C, or before that is said.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A disk that takes longer than this for a trace is not to hold up the result.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// The disk has not taken a trace, and nobody waits any more: the disk may hold up whoever touches
+/// the file.
+#[derive(Debug, thiserror::Error)]
+#[error("the trace is not in {0}: its disk has not taken it for 5 s, and Ctrl-C asked for the end")]
+pub struct GivenUp(String);
+
+/// One trace. What waits for the disk is bounded by what [`RecentTrace`] keeps.
+#[derive(Debug)]
+pub struct Saving {
+    /// It has the rights of whoever begins it: the folder may be another user's.
+    thread: Option<JoinHandle<io::Result<()>>>,
+    path: PathBuf,
+    begun: Instant,
+    /// When Ctrl-C was first seen.
+    asked: Option<Instant>,
+}
+
+impl Saving {
+    /// Begins; `ours` as of [`crate::run::files::claim_trace`].
+    ///
+    /// # Errors
+    /// If the kernel refuses another thread.
+    pub fn begin(trace: &RecentTrace, path: &Path, ours: &str) -> Result<Saving> {
+        let text = trace.text();
+        let is_ours = path == Path::new(ours);
+        let its_path = path.to_owned();
+        let work = move || save(&text, &its_path, is_ours);
+        let thread = thread::Builder::new().name("vmnoise-write".into());
+        Ok(Saving {
+            thread: Some(thread.spawn(work).context("starting to save the trace")?),
+            path: path.to_owned(),
+            begun: Instant::now(),
+            asked: None,
+        })
+    }
+
+    /// Whether the file is there. Nothing is waited for.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or [`GivenUp`]; the message names the file.
+    pub fn is_done(&mut self) -> Result<bool> {
+        if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
+            let saved = thread.join().map_err(|_| anyhow!("its thread has died"))?;
+            saved.with_context(|| format!("saving the trace to {}", say::name_of(&self.path)))?;
+        }
+        if self.thread.is_some() && interrupt::was_asked() {
+            let asked = *self.asked.get_or_insert_with(Instant::now);
+            if asked.elapsed() > PATIENCE {
+                return Err(GivenUp(say::name_of(&self.path)).into());
+            }
+        }
+        Ok(self.thread.is_none())
+    }
+
+    /// Whether the disk takes longer than disks do.
+    pub fn is_slow(&self) -> bool {
+        self.begun.elapsed() > SLOW
+    }
+
+    /// Waits until the file is there; after a while that is said.
+    ///
+    /// # Errors
+    /// As [`is_done`](Self::is_done).
+    pub fn wait(mut self) -> Result<()> {
+        let mut is_said = false;
+        while !self.is_done()? {
+            if !is_said && self.begun.elapsed() > PATIENCE {
+                is_said = true;
+                say::say(format_args!(
+                    "the disk has still to take the trace, {}: Ctrl-C gives it up",
+                    say::name_of(&self.path)
+                ));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+}
+
+fn save(text: &str, path: &Path, is_ours: bool) -> io::Result<()> {
+    let mut file = match is_ours {
+        true => WholeFile::create_here(path, Readers::Owner),
+        false => WholeFile::create(path, Readers::Owner),
+    }?;
+    file.write_all(text.as_bytes())?;
+    file.finish()
+}

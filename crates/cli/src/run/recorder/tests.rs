@@ -1,0 +1,259 @@
+//! What a recording has of a run whose disk is slow, full or gone.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+use vmnoise_events::{
+    Activity, ActivityKind, Anchor, Finish, FinishReason, ShareMap, Source, SourceId, Tally, Vcpu,
+    VcpuId, VcpuTotals,
+};
+use vmnoise_recording::{Ending, Reader};
+
+use super::*;
+use crate::fixtures;
+use crate::run::write_behind::tests::Hanging;
+
+/// What is left out alone is bounded.
+fn room(most: usize) -> Room {
+    let all = usize::MAX;
+    Room { most, all }
+}
+
+#[test]
+fn names_do_not_wait_without_end() {
+    let (most, all) = (2_000, 50_000);
+    let disk = Hanging::default();
+    let file = WriteBehind::new(disk.clone(), Room { most, all }).unwrap();
+    let mut recorder = Recorder::new(Some(Writer::new(file, &fixtures::facts()).unwrap()));
+    let held = disk.0.lock().unwrap();
+    let mut said = None;
+    // Each drain has a new name of more than ten bytes.
+    for number in 0..all as u64 {
+        drain(number * 10)
+            .iter()
+            .for_each(|event| recorder.push(event));
+        said = said.or_else(|| {
+            recorder
+                .take_news()
+                .filter(|news| news.contains("given up"))
+        });
+        if said.is_some() {
+            break;
+        }
+    }
+    assert!(said.is_some(), "names wait without end");
+    drop(held);
+    let error = recorder.finish().wait().unwrap().to_string();
+    assert!(error.contains("given up"), "{error}");
+}
+
+/// One drain as the loop makes it; every tenth brings a new name.
+fn drain(number: u64) -> Vec<Event> {
+    let at = number * 20_000_000;
+    let id = SourceId((number / 10) as u32);
+    let name = Event::Source(Source {
+        id,
+        name: format!("task:{}", id.0).into(),
+    });
+    let anchor = Event::Anchor(Anchor {
+        before_tsc: at,
+        mono_ns: at,
+        after_tsc: at,
+    });
+    let tally = Event::Tally(Tally {
+        cpu: 16,
+        last_tsc: at,
+        ..Tally::default()
+    });
+    let activity = Event::Activity(Activity {
+        cpu: 16,
+        kind: ActivityKind::Thread,
+        start_mono_ns: at,
+        end_mono_ns: at + 1_000,
+        source: id,
+        steal_ns: 0,
+    });
+    let mut events = vec![anchor, tally];
+    events.extend(number.is_multiple_of(10).then_some(name));
+    events.extend([activity, Event::Watermark(at)]);
+    events
+}
+
+fn is_activity(event: &&Event) -> bool {
+    matches!(event, Event::Activity(_))
+}
+
+#[test]
+fn a_disk_that_hangs_costs_events_that_the_recording_counts() {
+    let disk = Hanging::default();
+    let file = WriteBehind::new(disk.clone(), room(20_000)).unwrap();
+    let writer = Writer::new(file, &fixtures::facts()).unwrap();
+    let mut recorder = Recorder::new(Some(writer));
+    let mut told = Vec::new();
+    let lost_in_the_ring = Event::Loss(Loss {
+        kind: LossKind::RingFull,
+        count: 5,
+    });
+    let mut news = Vec::new();
+    let mut tell = |events: Vec<Event>, recorder: &mut Recorder| {
+        for event in &events {
+            recorder.push(event);
+        }
+        recorder.flush();
+        news.extend(recorder.take_news());
+        told.extend(events);
+    };
+    let held = disk.0.lock().unwrap();
+    for number in 0..100 {
+        tell(drain(number), &mut recorder);
+    }
+    // It is told once, and nobody would hear of it again.
+    tell(vec![lost_in_the_ring.clone()], &mut recorder);
+    drop(held);
+    while !recorder.writer.as_ref().unwrap().get_ref().keeps_up() {
+        std::thread::yield_now();
+    }
+    for number in 100..110 {
+        tell(drain(number), &mut recorder);
+    }
+    let finish = Event::Finish(Finish {
+        reason: FinishReason::Duration,
+        mono_ns: 0,
+    });
+    tell(vec![finish.clone()], &mut recorder);
+    assert!(recorder.finish().wait().is_none());
+    assert_eq!(news.len(), 1, "{news:?}");
+    assert!(news[0].contains("missing in the recording"), "{news:?}");
+
+    let written = disk.0.lock().unwrap();
+    let mut read = Vec::new();
+    let mut reader = Reader::new(written.as_slice()).unwrap();
+    let ending = reader.for_each(&mut |event| read.push(event.clone()));
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    let unrecorded = read.iter().find_map(|event| match event {
+        Event::Loss(loss) if loss.kind == LossKind::Unrecorded => Some(loss.count),
+        _ => None,
+    });
+    let activities = |events: &[Event]| events.iter().filter(is_activity).count() as u64;
+    let missing = activities(&told) - activities(&read);
+    assert!(missing > 0);
+    assert_eq!(unrecorded, Some(missing));
+    assert!(read.contains(&lost_in_the_ring));
+    assert_eq!(read.last(), Some(&finish));
+    // What is there is in the order in which it was told.
+    let mut rest = told.iter();
+    for event in read.iter().filter(|event| !matches!(event, Event::Loss(_))) {
+        assert!(rest.any(|it| it == event), "{event:?}");
+    }
+}
+
+#[test]
+fn what_is_told_once_while_the_disk_is_behind_is_written_when_it_has_room() {
+    let disk = Hanging::default();
+    let file = WriteBehind::new(disk.clone(), room(2_000)).unwrap();
+    let mut recorder = Recorder::new(Some(Writer::new(file, &fixtures::facts()).unwrap()));
+    let held = disk.0.lock().unwrap();
+    let tell = |recorder: &mut Recorder, events: &[Event]| {
+        events.iter().for_each(|event| recorder.push(event));
+        recorder.flush();
+    };
+    for number in 0..100 {
+        tell(&mut recorder, &drain(number));
+    }
+    assert!(recorder.behind.is_some());
+    let vcpu = Event::Vcpu(Vcpu {
+        id: VcpuId(0),
+        tid: 11,
+        vmm_pid: 9,
+        number: None,
+        vm: 0,
+        vm_name: "vm:9".into(),
+        sees_kvm: false,
+    });
+    tell(&mut recorder, &[vcpu]);
+    // Its vCPU has ended: it is told no more.
+    let last_word = Event::VcpuTotals(VcpuTotals {
+        vcpu: VcpuId(0),
+        first_mono_ns: 1,
+        last_mono_ns: 2,
+        exits: 7,
+        heavy: 0,
+        split: ShareMap::default(),
+        unseen_ns: 0,
+        worst: None,
+        reasons: Vec::new(),
+    });
+    let mut number_100 = drain(100);
+    number_100.push(last_word.clone());
+    tell(&mut recorder, &number_100);
+    tell(&mut recorder, &drain(101));
+    let recorded = recorder.finish();
+    drop(held);
+    assert!(recorded.wait().is_none());
+    assert_eq!(read(&disk).iter().filter(|it| **it == last_word).count(), 1);
+}
+
+#[test]
+fn a_drain_is_recorded_as_a_whole_or_left_out_as_a_whole() {
+    let disk = Hanging::default();
+    let file = WriteBehind::new(disk.clone(), room(2_000)).unwrap();
+    let mut recorder = Recorder::new(Some(Writer::new(file, &fixtures::facts()).unwrap()));
+    let held = disk.0.lock().unwrap();
+    for number in 0..100 {
+        drain(number).iter().for_each(|event| recorder.push(event));
+        recorder.flush();
+    }
+    assert!(recorder.behind.is_some());
+    // The disk takes all while a drain is on its way.
+    let late = drain(100);
+    let is_early = |event: &&Event| !is_activity(event);
+    late.iter()
+        .filter(is_early)
+        .for_each(|it| recorder.push(it));
+    drop(held);
+    while !recorder.writer.as_ref().unwrap().get_ref().keeps_up() {
+        std::thread::yield_now();
+    }
+    late.iter()
+        .filter(is_activity)
+        .for_each(|it| recorder.push(it));
+    let next = drain(101);
+    next.iter().for_each(|event| recorder.push(event));
+    assert!(recorder.finish().wait().is_none());
+    let read = read(&disk);
+    let has_activity = |of: &[Event]| read.contains(of.iter().find(is_activity).unwrap());
+    assert!(!has_activity(&late));
+    assert!(has_activity(&next));
+}
+
+fn read(disk: &Hanging) -> Vec<Event> {
+    let written = disk.0.lock().unwrap();
+    let mut read = Vec::new();
+    let mut reader = Reader::new(written.as_slice()).unwrap();
+    reader
+        .for_each(&mut |event| read.push(event.clone()))
+        .unwrap();
+    read
+}
+
+#[test]
+fn a_disk_that_hangs_to_the_end_of_the_run_gets_its_last_counters() {
+    let disk = Hanging::default();
+    let file = WriteBehind::new(disk.clone(), room(2_000)).unwrap();
+    let mut recorder = Recorder::new(Some(Writer::new(file, &fixtures::facts()).unwrap()));
+    let held = disk.0.lock().unwrap();
+    for number in 0..100 {
+        drain(number).iter().for_each(|event| recorder.push(event));
+        recorder.flush();
+    }
+    let recorded = recorder.finish();
+    drop(held);
+    assert!(recorded.wait().is_none());
+    let written = disk.0.lock().unwrap();
+    let mut read = Vec::new();
+    let mut reader = Reader::new(written.as_slice()).unwrap();
+    reader
+        .for_each(&mut |event| read.push(event.clone()))
+        .unwrap();
+    let last = drain(99);
+    let last = last.iter().filter(|event| !is_activity(event));
+    assert_eq!(read[read.len() - 3..], last.cloned().collect::<Vec<_>>());
+}

@@ -1,0 +1,380 @@
+//! One path from events to output: whatever feeds it, live probes or a
+//! recording, goes through here in the same order and gives the same summary.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use vmnoise_events::{Event, HostCulprit, RunFacts, VcpuId};
+use vmnoise_explain::{Budget, ExitBudget, PeriodLine, TraceLine, TracedExit, Wakeup};
+use vmnoise_recording::Writer;
+
+use super::explaining::{Explained, Explaining};
+use super::recent_trace::{GapKey, RecentTrace};
+use super::recorder::{Recorded, Recorder};
+use super::shown::Shown;
+use super::view::{OuterSteal, Period, View};
+use super::write_behind::WriteBehind;
+use crate::feed::sender::{Culprits, FeedReport};
+
+/// Takes the events of a run: explains them, shows them, and records them if asked.
+pub struct Session<'a> {
+    explaining: Explaining,
+    sinks: Sinks<'a>,
+    recorder: Recorder,
+    /// The first and the last clock reading, CLOCK_MONOTONIC in nanoseconds.
+    span_ns: Option<(u64, u64)>,
+    feeds: Vec<FeedReport>,
+}
+
+/// Who hears of what is explained.
+struct Sinks<'a> {
+    shown: Shown<'a>,
+    trace: RecentTrace,
+    /// Where guests are told names.
+    culprits: Option<Culprits>,
+    stop_ns: Option<u64>,
+    /// The earliest gap, or late wake-up, that hit a limit since that was asked for.
+    stop_hit: Option<GapKey>,
+}
+
+/// What a run comes to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The result.
+    pub explained: Explained,
+    /// The last lines of the trace, if the view wanted it.
+    pub trace: RecentTrace,
+    /// How long it was, by the stream.
+    pub measured: Duration,
+    /// What became of the feeds to guests.
+    pub feeds: Vec<FeedReport>,
+    /// The recording, which the disk may not have yet.
+    pub recorded: Recorded,
+}
+
+impl<'a> Session<'a> {
+    /// A session for this run; `writer` has the facts already.
+    pub fn new(
+        facts: &RunFacts,
+        writer: Option<Writer<WriteBehind>>,
+        shown: Shown<'a>,
+    ) -> Session<'a> {
+        Session {
+            explaining: Explaining::new(facts, shown.wants_trace()),
+            sinks: Sinks {
+                shown,
+                trace: RecentTrace::of(facts.workload),
+                culprits: None,
+                stop_ns: facts.options.stop_ns,
+                stop_hit: None,
+            },
+            recorder: Recorder::new(writer),
+            span_ns: None,
+            feeds: Vec::new(),
+        }
+    }
+
+    /// Takes one event.
+    pub fn accept(&mut self, event: &Event) {
+        self.recorder.push(event);
+        self.tell_recorder();
+        if let Event::Anchor(anchor) = event {
+            let (first_ns, _) = self.span_ns.unwrap_or((anchor.mono_ns, 0));
+            self.span_ns = Some((first_ns, anchor.mono_ns));
+        }
+        self.explaining.feed(event, &mut self.sinks);
+    }
+
+    /// Makes sure that what was recorded so far survives the end of this process.
+    pub fn flush(&mut self) {
+        self.recorder.flush();
+        self.tell_recorder();
+    }
+
+    fn tell_recorder(&mut self) {
+        if let Some(news) = self.recorder.take_news() {
+            self.sinks.shown.notice(&news);
+        }
+    }
+
+    /// What shows the run.
+    pub fn shown(&mut self) -> &mut Shown<'a> {
+        &mut self.sinks.shown
+    }
+
+    /// Whether a limit was hit since the last call: that of a whole period, or that of a
+    /// gap, with which the trace to be saved then ends.
+    pub fn take_limit_hit(&mut self, of_period: bool) -> bool {
+        let gap = self.sinks.stop_hit.take();
+        let hit = of_period || gap.is_some();
+        if hit {
+            self.sinks.trace.save_up_to(gap);
+        }
+        hit
+    }
+
+    /// The last lines of the trace so far.
+    pub fn recent_trace(&self) -> &RecentTrace {
+        &self.sinks.trace
+    }
+
+    /// A period is over: shows it. Returns what it took from each CPU, where CPUs are measured.
+    pub fn period(&mut self, since_start: Duration, outer_steal: &OuterSteal) -> Vec<PeriodLine> {
+        let measured = self.measured();
+        let shown = &mut self.sinks.shown;
+        match &mut self.explaining {
+            Explaining::Cpus(explainer) => {
+                let lines = explainer.take_period();
+                let period = Period {
+                    since_start,
+                    lines: &lines,
+                    outer_steal,
+                    longest: explainer.longest_so_far(),
+                    explainer,
+                };
+                shown.tell(|view| view.period(&period));
+                lines
+            }
+            Explaining::Vcpus(explainer) => {
+                shown.tell(|view| view.exits_so_far(measured, explainer));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Sums up who takes each vCPU's time, for [`Self::culprits`].
+    pub fn sum_culprits(&mut self) {
+        self.sinks.culprits = Some(Culprits::default());
+    }
+
+    /// Who took this vCPU's time so far, the most expensive first.
+    pub fn culprits(&self, vcpu: VcpuId) -> Vec<HostCulprit> {
+        let culprits = self.sinks.culprits.iter();
+        let named = culprits.flat_map(|sums| sums.of(vcpu, |id| self.explaining.source_name(id)));
+        named.collect()
+    }
+
+    /// Takes what became of the feeds.
+    pub fn report_feeds(&mut self, feeds: Vec<FeedReport>) {
+        self.feeds = feeds;
+    }
+
+    fn measured(&self) -> Duration {
+        let (first_ns, last_ns) = self.span_ns.unwrap_or_default();
+        Duration::from_nanos(last_ns.saturating_sub(first_ns))
+    }
+
+    /// Sums up, and hands the end of the recording over.
+    pub fn finish(mut self) -> Outcome {
+        let measured = self.measured();
+        self.explaining.run_out(&mut self.sinks);
+        let explained = self.explaining.finish();
+        let mut trace = self.sinks.trace;
+        trace.save_up_to(explained.stopped_by());
+        Outcome {
+            explained,
+            trace,
+            measured,
+            feeds: self.feeds,
+            recorded: self.recorder.finish(),
+        }
+    }
+}
+
+impl Sinks<'_> {
+    fn hit_limit(&mut self, key: GapKey) {
+        self.stop_hit = Some(self.stop_hit.map_or(key, |first| first.min(key)));
+    }
+}
+
+impl View for Sinks<'_> {
+    fn gap(&mut self, gap: &Budget) {
+        self.shown.tell(|view| view.gap(gap));
+        if self.stop_ns.is_some_and(|stop_ns| gap.dur_ns >= stop_ns) {
+            self.hit_limit((gap.start_mono_ns, gap.cpu));
+        }
+    }
+
+    fn wakeup(&mut self, wakeup: &Wakeup) {
+        self.shown.tell(|view| view.wakeup(wakeup));
+        if wakeup.hits_limit {
+            self.hit_limit((wakeup.expiry_mono_ns, wakeup.cpu));
+        }
+    }
+
+    fn exit(&mut self, exit: &ExitBudget) {
+        if let Some(culprits) = &mut self.culprits {
+            culprits.add(exit);
+        }
+    }
+
+    fn trace(&mut self, lines: &[TraceLine]) {
+        self.shown.tell(|view| view.trace(lines));
+        lines.iter().for_each(|line| self.trace.push(line.clone()));
+    }
+
+    fn traced_exits(&mut self, exits: &[TracedExit]) {
+        self.shown.tell(|view| view.traced_exits(exits));
+    }
+}
+
+impl Outcome {
+    /// Prints it.
+    ///
+    /// # Errors
+    /// If stdout cannot be written.
+    pub fn print(&self, facts: &RunFacts, view: &mut dyn View) -> Result<()> {
+        match &self.explained {
+            Explained::Cpus(summary) => view.finish(facts, summary, &self.trace),
+            Explained::Vcpus(run) => view.finish_exits(facts, self.measured, run, &self.feeds),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use std::fs::File;
+
+    use vmnoise_events::{
+        Activity, ActivityKind, Anchor, Finish, FinishReason, Gap, Source, SourceId,
+    };
+    use vmnoise_recording::Reader;
+
+    use super::*;
+    use crate::fixtures;
+    use crate::run::recorder;
+    use crate::run::trace_line;
+
+    /// Prints the trace into memory.
+    #[derive(Default)]
+    struct Memory(String);
+
+    impl View for Memory {
+        fn wants_trace(&self) -> bool {
+            true
+        }
+        fn trace(&mut self, lines: &[TraceLine]) {
+            self.0.extend(lines.iter().map(trace_line::render));
+        }
+    }
+
+    fn activity(kind: ActivityKind, start_mono_ns: u64, end_mono_ns: u64, id: u32) -> Event {
+        Event::Activity(Activity {
+            cpu: 16,
+            kind,
+            start_mono_ns,
+            end_mono_ns,
+            source: SourceId(id),
+            steal_ns: 0,
+        })
+    }
+
+    /// The samples of the osnoise paper's case, over and over, the last one cut off.
+    fn events() -> Vec<Event> {
+        let names = ["eno1:62", "ksoftirqd/16:129"];
+        let mut events: Vec<Event> = (0..)
+            .zip(names)
+            .map(|(id, name)| {
+                let name = name.into();
+                Event::Source(Source {
+                    id: SourceId(id),
+                    name,
+                })
+            })
+            .collect();
+        let anchor = |at| {
+            Event::Anchor(Anchor {
+                before_tsc: at,
+                mono_ns: at,
+                after_tsc: at,
+            })
+        };
+        events.push(anchor(0));
+        for start in (1..50).map(|turn| turn * 20_000_000) {
+            events.extend([
+                anchor(start + 1_000_000),
+                activity(ActivityKind::Irq, start + 1_000, start + 3_204, 0),
+                activity(ActivityKind::Thread, start + 4_000, start + 49_816, 1),
+                Event::Gap(Gap {
+                    cpu: 16,
+                    start_tsc: start,
+                    end_tsc: start + 50_946,
+                    steal_ns: 0,
+                    reloads: 0,
+                    light_exits: 0,
+                    heavy_exits: 0,
+                    interference: None,
+                }),
+                Event::Watermark(start),
+            ]);
+        }
+        events
+    }
+
+    #[test]
+    fn live_and_from_a_recording_the_trace_is_the_same() {
+        let facts = fixtures::facts();
+        for finish in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("run.vmn");
+            let writer = recorder::begin(File::create(&path).unwrap(), &facts).unwrap();
+            let mut live = Memory::default();
+            let mut session = Session::new(&facts, Some(writer), Shown::new(&mut live, None));
+            let mut events = events();
+            if finish {
+                events.push(Event::Finish(Finish {
+                    reason: FinishReason::Duration,
+                    mono_ns: 0,
+                }));
+            }
+            events.iter().for_each(|event| session.accept(event));
+            assert!(session.finish().recorded.wait().is_none());
+
+            let mut reader = Reader::open(&path).unwrap();
+            let facts = reader.facts().clone();
+            let mut replayed = Memory::default();
+            let mut session = Session::new(&facts, None, Shown::new(&mut replayed, None));
+            reader.for_each(&mut |event| session.accept(event)).unwrap();
+            session.finish();
+            assert_eq!(live.0, replayed.0);
+            assert_eq!(live.0.lines().count(), 49 * 4);
+            let first: Vec<&str> = live.0.lines().take(4).collect();
+            assert_eq!(
+                first,
+                [
+                    "[016]     0.020003: irq_noise: eno1:62 start 0.020001000 duration 2204 ns",
+                    "[016]     0.020050: thread_noise: ksoftirqd/16:129 start 0.020004000 duration 45816 ns",
+                    "[016]     0.020051: sample_threshold: start 0.020000000 duration 50946 ns interference 2",
+                    "[016]     0.020051: sample_budget: 50946 ns = 45816 ns thread ksoftirqd/16:129 + 2926 ns unexplained (residual) + 2204 ns irq eno1:62",
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_saved_ends_with_the_gap_that_hit_the_limit() {
+        let mut facts = fixtures::facts();
+        facts.options.stop_ns = Some(50_000);
+        let mut view = Memory::default();
+        let mut session = Session::new(&facts, None, Shown::new(&mut view, None));
+        let mut events = events();
+        events.push(Event::Finish(Finish {
+            reason: FinishReason::Stop,
+            mono_ns: 0,
+        }));
+        let lines = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
+        events.iter().for_each(|event| session.accept(event));
+        let before = lines(&session.recent_trace().text());
+        assert!(before > 4, "nothing was asked yet");
+        assert!(session.take_limit_hit(false));
+        assert_eq!(lines(&session.recent_trace().text()), 4);
+        assert!(!session.take_limit_hit(false));
+        assert!(session.take_limit_hit(true), "a whole period");
+        assert_eq!(lines(&session.recent_trace().text()), before);
+        let text = session.finish().trace.text();
+        assert_eq!(lines(&text), 4);
+        assert!(text.ends_with("+ 2204 ns irq eno1:62\n"), "{text}");
+    }
+}

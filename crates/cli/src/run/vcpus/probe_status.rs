@@ -1,0 +1,146 @@
+//! How exits are seen and named on this machine, in the words of `vmnoise doctor` and of each result's
+//! last lines.
+
+use vmnoise_events::Rung;
+use vmnoise_tracer::host::{Host, KvmDebugfs};
+use vmnoise_tracer::{ExitTracer, ReasonSource};
+
+/// What `vmnoise exits` needs, in the words of `vmnoise doctor`.
+const EXITS_OF_ALL: &str = "exits of every VM";
+
+/// How exits are counted and named in a run.
+pub fn of_exits(tracer: &ExitTracer) -> Vec<Rung> {
+    let mut rungs = vec![of_counting(tracer.kvm_run_only())];
+    if !tracer.kvm_run_only() {
+        let first = "kvm_exit, or work of the host that came before it";
+        rungs.push(Rung::best("begin of an exit", first));
+    }
+    rungs.push(of_reasons(tracer.reasons()));
+    rungs.extend(tracer.rungs());
+    rungs
+}
+
+/// Where the clocks of guests are read, without which no recording is joined to theirs, and
+/// how well their changes are dated.
+pub fn of_clocks(tracer: &ExitTracer) -> Rung {
+    clocks(Host::here().kvm_debugfs(), tracer.dates_clocks())
+}
+
+fn clocks(debugfs: KvmDebugfs, dated: bool) -> Rung {
+    const PROBE: &str = "clocks of the guests";
+    let unknown = |remedy| {
+        let limit = "recordings do not tell how the clocks of guests follow from this host's: none \
+                     can be joined to a guest's";
+        Rung::limited(PROBE, "none", limit, remedy)
+    };
+    match debugfs {
+        KvmDebugfs::Readable if dated => {
+            Rung::best(PROBE, "KVM's debugfs, changes dated by tp_btf")
+        }
+        KvmDebugfs::Readable => Rung::limited(
+            PROBE,
+            "KVM's debugfs, each second",
+            "which clock a guest had stays unknown for up to a second where it changes",
+            "use a kernel that has the tracepoint kvm_write_tsc_offset",
+        ),
+        KvmDebugfs::Missing => unknown("mount -t debugfs debugfs /sys/kernel/debug"),
+        KvmDebugfs::Forbidden => unknown("run as root, to whom alone debugfs is open"),
+    }
+}
+
+fn of_counting(kvm_run_only: bool) -> Rung {
+    if kvm_run_only {
+        Rung::limited(
+            "VM exits",
+            "KVM_RUN",
+            "kvm_exit and kvm_entry never fire under kvm_pvm: an exit is the time between two \
+             KVM_RUN; exits handled in the host kernel, hence light exits and kvm, stay unknown, and \
+             guest holds their time",
+            "use kvm_intel or kvm_amd",
+        )
+    } else {
+        Rung::best("VM exits", "tp_btf, counted in the kernel")
+    }
+}
+
+/// What the programs of `vmnoise exits` showed on trial.
+pub fn of_exit_tracer(tracer: &ExitTracer) -> Vec<Rung> {
+    let counted = Rung {
+        probe: EXITS_OF_ALL.into(),
+        ..of_counting(tracer.kvm_run_only())
+    };
+    let told = Rung::best("exits one by one", "BPF ring buffer");
+    vec![
+        counted,
+        of_reasons(tracer.reasons()),
+        told,
+        of_clocks(tracer),
+    ]
+}
+
+/// `vmnoise exits` cannot run here.
+pub fn no_exits(why: &str, remedy: &str) -> Rung {
+    let limit = format!("{why}: `vmnoise exits` cannot run here");
+    Rung::limited(EXITS_OF_ALL, "none", &limit, remedy)
+}
+
+/// Where the reasons of exits come from.
+fn of_reasons(source: ReasonSource) -> Rung {
+    const PROBE: &str = "exit reasons";
+    match source {
+        ReasonSource::Btf { module } => {
+            let never_live = "VMX is decoded, and was never run live by who wrote it: please send \
+                              a recording (docs/how-to-test-on-intel.md)";
+            let limit = if module == "kvm_intel" {
+                never_live
+            } else {
+                ""
+            };
+            Rung {
+                limit: limit.into(),
+                ..Rung::best(PROBE, &format!("BTF of {module}"))
+            }
+        }
+        ReasonSource::KvmRun => Rung::limited(
+            PROBE,
+            "exit_reason of KVM_RUN",
+            "why the VMM was entered is all that is known",
+            "use kvm_intel or kvm_amd",
+        ),
+        ReasonSource::Unread => Rung::limited(
+            PROBE,
+            "none",
+            "exits are counted and timed, and their reasons stay unknown",
+            "use a kernel with the BTF of its modules (CONFIG_DEBUG_INFO_BTF_MODULES)",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_never_run_live_is_told_on_intel_alone() {
+        for (module, told) in [("kvm_intel", true), ("kvm_amd", false)] {
+            let rung = of_reasons(ReasonSource::Btf { module });
+            assert_eq!(rung.rung, format!("BTF of {module}"));
+            assert!(rung.best);
+            assert_eq!(rung.limit.contains("how-to-test-on-intel.md"), told);
+        }
+        assert!(!of_reasons(ReasonSource::Unread).best);
+    }
+
+    #[test]
+    fn what_keeps_clocks_from_a_recording_is_told_with_its_remedy() {
+        assert!(clocks(KvmDebugfs::Readable, true).best);
+        for (debugfs, remedy) in [
+            (KvmDebugfs::Readable, "tracepoint"),
+            (KvmDebugfs::Missing, "mount -t debugfs"),
+            (KvmDebugfs::Forbidden, "root"),
+        ] {
+            let rung = clocks(debugfs, false);
+            assert!(!rung.best && rung.remedy.contains(remedy), "{rung:?}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Recordings from strangers: whatever a file holds, or two that are joined, each command stays within so much
+//! memory, and says nothing impossible (docs/reliability.md).
+//! `cargo test -p vmnoise --test all bombs:: -- --nocapture` prints what it measures.
+
+mod made;
+mod nonsense;
+mod pairs;
+mod printed;
+mod run;
+
+use std::path::Path;
+use std::time::Duration;
+
+use made::{BOMBS, Bomb};
+use pairs::{PAIRS, Pair};
+use run::{is_optimized, run};
+use vmnoise_events::Workload;
+
+const MEGABYTE: u64 = 1_000_000;
+/// Of a file of 1 MB.
+const SMALL_KIB: u64 = 256 << 10;
+/// What a release binary may have of a CPU for it. Who shares the machine adds no CPU time but by
+/// caches that are cold, and the longest had 0.8 s where many builds shared it: there is room for that.
+const SMALL_TIME: Duration = Duration::from_secs(2);
+
+/// What is done with a recording, in its folder.
+const COMMANDS: &[&str] = &[
+    "explain it.vmn",
+    "explain it.vmn --format json",
+    "explain it.vmn --trace",
+    "report it.vmn -o it.html",
+    "compare it.vmn it.vmn",
+    "export it.vmn --csv tables",
+    "export it.vmn --perfetto it.pftrace",
+];
+
+/// What is done with a guest's and its host's.
+const JOINS: &[&str] = &[
+    "explain guest.vmn host.vmn",
+    "explain guest.vmn host.vmn --format json --top 1000000000",
+    "report guest.vmn host.vmn -o it.html",
+    "export guest.vmn host.vmn --csv tables",
+    "export guest.vmn host.vmn --perfetto it.pftrace",
+];
+
+/// One recording, or two.
+trait Handed {
+    fn name(&self) -> &'static str;
+    /// Writes so many bytes, and says how many they became.
+    fn write(&self, folder: &Path, bytes: u64) -> u64;
+    fn commands(&self) -> &'static [&'static str];
+}
+
+impl Handed for Bomb {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn write(&self, folder: &Path, bytes: u64) -> u64 {
+        let path = folder.join("it.vmn");
+        Bomb::write(self, &path, bytes);
+        path.metadata().unwrap().len()
+    }
+
+    fn commands(&self) -> &'static [&'static str] {
+        COMMANDS
+    }
+}
+
+impl Handed for Pair {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn write(&self, folder: &Path, bytes: u64) -> u64 {
+        let (guest, host) = (folder.join("guest.vmn"), folder.join("host.vmn"));
+        Pair::write(self, &guest, &host, bytes);
+        guest.metadata().unwrap().len() + host.metadata().unwrap().len()
+    }
+
+    fn commands(&self) -> &'static [&'static str] {
+        JOINS
+    }
+}
+
+fn handed() -> impl Iterator<Item = &'static dyn Handed> {
+    let alone = [&made::ORDINARY].into_iter().chain(BOMBS);
+    let pairs = [&pairs::ORDINARY].into_iter().chain(PAIRS);
+    let alone = alone.map(|bomb| bomb as &dyn Handed);
+    alone.chain(pairs.map(|pair| pair as &dyn Handed))
+}
+
+#[test]
+fn a_megabyte_from_a_stranger_stays_small() {
+    // Less than a megabyte where nothing is optimized, and then it takes as long as it likes.
+    let (bytes, most) = match is_optimized() {
+        true => (MEGABYTE, SMALL_TIME),
+        false => (MEGABYTE / 4, Duration::MAX),
+    };
+    for it in handed() {
+        let folder = tempfile::tempdir().unwrap();
+        let size = it.write(folder.path(), bytes);
+        for line in it.commands() {
+            let cost = run(folder.path(), line, SMALL_KIB);
+            let name = it.name();
+            eprintln!(
+                "{cost} {:>6.2} MB: {name}: {line}: {}",
+                size as f64 / 1e6,
+                cost.told.lines().next().unwrap_or_default(),
+            );
+            assert!(cost.has_ended_in_order, "{name}: {line}: {}", cost.told);
+            assert!(cost.cpu <= most, "{name}: {line}: {cost}");
+        }
+    }
+}
+
+/// What an event takes of a file, about.
+const BYTES_OF_EVENT: f64 = 90.0;
+const TRIES: u32 = 3;
+
+/// Seeds for each kind of recording.
+const SEEDS: u64 = 6;
+
+#[test]
+fn nonsense_is_told_as_no_percentage_and_no_number_that_nobody_said() {
+    let mut wrong = Vec::new();
+    for (workload, seed) in seeded(&nonsense::WORKLOADS) {
+        let folder = tempfile::tempdir().unwrap();
+        nonsense::write(&folder.path().join("it.vmn"), workload, seed);
+        let told = what_is_wrong(folder.path(), COMMANDS);
+        wrong.extend(told.map(|what| format!("{workload:?} {seed}: {what}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn nonsense_of_a_guest_and_its_host_is_told_as_none_either() {
+    let (mut wrong, mut joined) = (Vec::new(), 0);
+    for (workload, seed) in seeded(&nonsense::JOINED) {
+        let folder = tempfile::tempdir().unwrap();
+        let [guest, host] = ["guest.vmn", "host.vmn"].map(|name| folder.path().join(name));
+        nonsense::write_pair(&guest, &host, workload, seed);
+        let told = what_is_wrong(folder.path(), JOINS);
+        wrong.extend(told.map(|what| format!("{workload:?} {seed}: {what}")));
+        // Only what was joined has tables.
+        joined += u64::from(folder.path().join("tables").exists());
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(joined >= SEEDS / 2, "nonsense proves nothing: {joined}");
+}
+
+fn seeded(workloads: &[Workload]) -> impl Iterator<Item = (Workload, u64)> {
+    let workloads = workloads.iter();
+    workloads.flat_map(|workload| (0..SEEDS).map(move |seed| (*workload, seed)))
+}
+
+/// Of what these commands print, of their page and of their tables.
+fn what_is_wrong(folder: &Path, commands: &[&str]) -> impl Iterator<Item = String> {
+    let mut checked = Vec::new();
+    for line in commands {
+        let cost = run(folder, line, SMALL_KIB);
+        let told = match cost.has_ended_in_order {
+            true => printed::check(&cost.printed),
+            false => Err(cost.told),
+        };
+        checked.push(told.map_err(|what| format!("{line}: {what}")));
+    }
+    let page = std::fs::read_to_string(folder.join("it.html")).unwrap_or_default();
+    checked.push(printed::check_page(&page));
+    checked.push(printed::check_tables(&folder.join("tables")));
+    checked.into_iter().filter_map(Result::err)
+}
+
+/// How many times the size of a small one.
+const LARGER: u64 = 4;
+const LARGE: u64 = 100;
+/// Of a file of 100 MB.
+const LARGE_KIB: u64 = 1 << 20;
+
+/// A large file does not fit into caches that hold a small one.
+const CACHES: f64 = 2.0;
+
+/// What is handed over in the two sizes. Each event may take a time that grows with the logarithm of how many
+/// there are, and up to [`CACHES`] times as long where they no longer fit into a cache. Where the sizes are so
+/// near one another that this is no judge of a square, the time is to grow rather like that than like a square.
+fn assert_time_grows_with_the_size(it: &dyn Handed, times: u64, most_kib: u64) {
+    let [small, large] = [MEGABYTE, MEGABYTE * times].map(|bytes| {
+        let folder = tempfile::tempdir().unwrap();
+        let size = it.write(folder.path(), bytes);
+        (folder, size as f64)
+    });
+    let events = |size: f64| (size / BYTES_OF_EVENT).log2();
+    let in_order = large.1 * events(large.1) / (small.1 * events(small.1));
+    let squared = (large.1 / small.1).powi(2);
+    let most = (CACHES * in_order).min((in_order * squared).sqrt());
+    for line in it.commands() {
+        let mut least = [Duration::MAX; 2];
+        // What else the machine does only adds to it.
+        for _ in 0..TRIES {
+            for (least, (folder, _)) in least.iter_mut().zip([&small, &large]) {
+                let cost = run(folder.path(), line, most_kib);
+                assert!(
+                    cost.has_ended_in_order,
+                    "{}: {line}: {}",
+                    it.name(),
+                    cost.told
+                );
+                *least = cost.cpu.min(*least);
+            }
+            if least[1] <= least[0].mul_f64(most) {
+                break;
+            }
+        }
+        let [of_small, of_large] = least.map(|cpu| cpu.as_secs_f64());
+        let name = it.name();
+        let ratio = of_large / of_small;
+        eprintln!(
+            "{of_small:>6.3} s {of_large:>7.3} s, {ratio:>6.2} times (at most {most:.2}): {name}: {line}"
+        );
+        assert!(ratio <= most, "{name}: {line}");
+    }
+}
+
+mod lab_full {
+    mod files {
+        use super::super::*;
+
+        #[test]
+        fn time_grows_with_the_size() {
+            handed().for_each(|it| assert_time_grows_with_the_size(it, LARGER, SMALL_KIB * LARGER));
+        }
+
+        #[test]
+        fn a_hundred_megabytes_cost_as_much_for_each_and_stay_small() {
+            let these = [
+                "ordinary",
+                "activities that are to come",
+                "a VM for each exit",
+            ];
+            let these = handed().filter(|it| these.contains(&it.name()));
+            these.for_each(|it| assert_time_grows_with_the_size(it, LARGE, LARGE_KIB));
+        }
+    }
+}

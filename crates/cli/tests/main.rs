@@ -1,0 +1,31 @@
+//! What vmnoise does as a program, and what its documents say of it.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod browser;
+mod join_pair;
+mod many_gaps;
+mod timer_recording;
+
+mod architecture;
+mod bombs;
+mod compare;
+mod exits_churn;
+mod exits_told;
+mod exits_trace;
+mod export;
+mod fleet;
+mod frame;
+mod host_feed;
+mod hostile;
+mod join;
+mod lease;
+mod manual;
+mod mistakes;
+mod perfetto;
+mod promises;
+mod report;
+mod rights;
+mod rt_tests;
+mod timerlat_told;
+mod transcripts;
+mod way_in;

@@ -1,0 +1,4 @@
+//! The export beside its documents.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod documented;

@@ -1,0 +1,42 @@
+//! Known causes, and what the built binary says of them.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod altered;
+mod blame_judge;
+mod exits_judge;
+mod join_judge;
+mod neighbours_judge;
+mod pairing_judge;
+
+mod adversity;
+mod bed;
+mod blame;
+mod chaos;
+mod clocks;
+mod disks;
+mod exercise;
+mod exits;
+mod feed;
+mod feed_nested;
+mod fingerprint;
+mod guest;
+mod join;
+mod join_timers;
+mod kernels;
+mod neighbours;
+mod newcomer;
+mod nmi;
+mod observed;
+mod oracle;
+mod osnoise;
+mod osnoise_options;
+mod reliability;
+mod relocations;
+mod streamed;
+mod timerlat;
+mod timerlat_truth;
+mod trace;
+mod undone;
+mod vms;
+mod without_root;
+mod xen;

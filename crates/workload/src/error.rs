@@ -1,0 +1,41 @@
+//! Why a workload cannot be prepared or ended early, each with its remedy.
+
+use crate::cgroup::Error as CgroupError;
+use crate::microvm::Error as MicrovmError;
+use crate::thread::Error as ThreadError;
+
+/// Why this machine does not run a workload, or why a thread of it ended early.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Nothing would be polled, or more than there is.
+    #[error(
+        "cannot poll {runtime_tsc} cycles of every {period_tsc}: a runtime is at least 1 and at most its period"
+    )]
+    Runtime {
+        /// Cycles to poll in each period.
+        runtime_tsc: u64,
+        /// Length of a period.
+        period_tsc: u64,
+    },
+    /// The kernel moved a thread to another CPU, against its affinity.
+    #[error(
+        "CPU {cpu} went offline or left this process's cpuset: its {thread} was moved to CPU {now_on}; what was measured until then stands; see /sys/devices/system/cpu/online and `taskset -cp $$`, and measure CPUs that stay"
+    )]
+    Moved {
+        /// The CPU that was measured.
+        cpu: u32,
+        /// What measured there.
+        thread: &'static str,
+        /// Where the thread found itself.
+        now_on: u32,
+    },
+    /// The control group refused a thread.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// A thread could not be started, pinned or given its policy, or died.
+    #[error(transparent)]
+    Thread(#[from] ThreadError),
+    /// There is no microVM, or it ended early.
+    #[error(transparent)]
+    Microvm(#[from] MicrovmError),
+}

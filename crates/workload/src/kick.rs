@@ -1,0 +1,66 @@
+//! How to call a thread out of the guest, or out of its sleep.
+
+use std::ptr;
+use std::sync::Once;
+
+/// Makes the thread's KVM_RUN, or its next sleep, return with EINTR.
+///
+/// A kick that arrives just before KVM_RUN is lost; kick again until the thread
+/// has ended.
+pub fn kick(tid: u32) {
+    static HANDLER: Once = Once::new();
+    HANDLER.call_once(install_handler);
+    // SAFETY: tgkill(2) takes plain numbers. The thread is one of ours, and a
+    // thread that has ended meanwhile is ESRCH.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, signal()) };
+}
+
+/// The first real-time signal that libc leaves to programs.
+fn signal() -> libc::c_int {
+    libc::SIGRTMIN()
+}
+
+fn install_handler() {
+    extern "C" fn only_interrupt(_: libc::c_int) {}
+    // SAFETY: an all-zero sigaction is valid: no flags (so that system calls are
+    // not restarted) and an empty mask. The handler does nothing, which is
+    // async-signal-safe.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = only_interrupt as *const () as libc::sighandler_t;
+        libc::sigaction(signal(), &raw const action, ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_kick_interrupts_a_system_call() {
+        let tid = Arc::new(AtomicU32::new(0));
+        let begin = Instant::now();
+        let sleeper = thread::spawn({
+            let tid = Arc::clone(&tid);
+            move || {
+                tid.store(crate::thread::tid(), Ordering::Release);
+                // SAFETY: waits for no descriptor; ends by time or by signal.
+                unsafe { libc::poll(ptr::null_mut(), 0, 60_000) }
+            }
+        });
+        while !sleeper.is_finished() {
+            match tid.load(Ordering::Acquire) {
+                0 => {}
+                tid => kick(tid),
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(sleeper.join().unwrap(), -1);
+        assert!(begin.elapsed() < Duration::from_secs(30));
+    }
+}

@@ -1,0 +1,88 @@
+//! One vCPU as the thread that runs it and whoever drains it share it.
+
+use std::sync::Arc;
+
+use vmnoise_events::{Event, Gap, Tally};
+
+use super::GuestClock;
+use super::stats::VcpuStat;
+use super::vcpu::Vcpu;
+use super::vm::Vm;
+use crate::mailbox::{Known, Mailbox};
+use crate::shared_state::SharedState;
+use crate::{Error, thread};
+
+/// The guest's memory, and what the set-up found out.
+#[derive(Debug)]
+pub struct VcpuState {
+    vm: Arc<Vm>,
+    index: usize,
+    pub clock: GuestClock,
+    steal_clock: bool,
+    exit_stat: Option<VcpuStat>,
+}
+
+impl VcpuState {
+    /// The state of a vCPU of this VM, once it is set up. `exit_stat` counts its exits
+    /// from here on.
+    pub fn new(vm: Arc<Vm>, vcpu: &Vcpu, exit_stat: Option<VcpuStat>) -> VcpuState {
+        VcpuState {
+            vm,
+            index: vcpu.index,
+            clock: vcpu.clock,
+            steal_clock: vcpu.steal_clock,
+            exit_stat,
+        }
+    }
+}
+
+impl SharedState for VcpuState {
+    fn mailbox(&self) -> &Mailbox {
+        self.vm.memory.mailbox(self.index)
+    }
+
+    fn known(&self) -> Known {
+        Known {
+            steal_clock: self.steal_clock,
+            reloads: self.steal_clock,
+            interference: false,
+        }
+    }
+
+    fn drain(&self, cpu: u32, sink: &mut dyn FnMut(Event)) {
+        let ring = self.vm.memory.ring(self.index);
+        self.mailbox().drain(ring, |record| {
+            let gap = record.gap(cpu, self.known());
+            sink(Event::Gap(Gap {
+                start_tsc: self.clock.to_host(gap.start_tsc),
+                end_tsc: self.clock.to_host(gap.end_tsc),
+                ..gap
+            }));
+        });
+    }
+
+    /// Light, heavy and outer are not known here.
+    fn tally(&self, cpu: u32) -> Tally {
+        let mut tally = self.mailbox().tally(cpu, self.known());
+        if tally.first_tsc > 0 {
+            tally.first_tsc = self.clock.to_host(tally.first_tsc);
+            tally.last_tsc = self.clock.to_host(tally.last_tsc);
+        }
+        tally.kvm_stat_exits = self.exit_stat.as_ref().and_then(VcpuStat::read);
+        tally
+    }
+
+    /// `u64::MAX` is never, on any clock.
+    fn set_deadline(&self, deadline_tsc: u64) {
+        let guest_tsc = match deadline_tsc {
+            u64::MAX => u64::MAX,
+            host_tsc => self.clock.to_guest(host_tsc),
+        };
+        self.mailbox().set_deadline(guest_tsc);
+    }
+
+    /// The guest cannot know on which CPU it runs.
+    fn check_cpu(&self, tid: u32, cpu: u32) -> Result<(), Error> {
+        Ok(thread::still_pinned(tid, cpu)?)
+    }
+}

@@ -1,0 +1,165 @@
+//! The memory that one polling thread shares with whoever drains it.
+
+use std::ffi::c_void;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::mm::{MlockAllFlags, mlock, mlockall};
+use rustix::thread::futex;
+use rustix::time::Timespec;
+use vmnoise_events::{Event, InterferenceSlot, Tally};
+
+use crate::mailbox::{Known, Mailbox, RING_BYTES, RING_RECORDS, Record, add};
+use crate::shared_state::SharedState;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// A mailbox, its ring, and an alarm for a thread that pauses.
+#[derive(Debug)]
+pub struct SpinState {
+    pub mailbox: Box<Mailbox>,
+    pub ring: Box<[Record]>,
+    known: Known,
+    /// Interferences that the thread itself counted while it polled.
+    pub interference: InterferenceSlot,
+    /// Moves whenever the thread is to look at its deadline: a futex.
+    alarm: AtomicU32,
+}
+
+impl SpinState {
+    /// Every page of it is written here, and so is there when it matters.
+    pub fn new(threshold_tsc: u64, known: Known) -> SpinState {
+        let state = SpinState {
+            mailbox: Box::default(),
+            ring: (0..RING_RECORDS).map(|_| Record::default()).collect(),
+            known,
+            interference: InterferenceSlot::default(),
+            alarm: AtomicU32::new(0),
+        };
+        state.mailbox.set_threshold(threshold_tsc);
+        state
+    }
+
+    /// Keeps this in memory, and with it all that the process has now (its code too),
+    /// where that is allowed. Where it is refused (RLIMIT_MEMLOCK), the kernel may take
+    /// pages away; the thread records that as gaps.
+    pub fn lock_in_memory(&self) {
+        if mlockall(MlockAllFlags::CURRENT).is_ok() {
+            return;
+        }
+        let ring = self.ring.as_ptr().cast::<c_void>().cast_mut();
+        let mailbox = (&raw const *self.mailbox).cast::<c_void>().cast_mut();
+        // SAFETY: both ranges are allocations of our own; locking changes no content.
+        let _ = unsafe {
+            (
+                mlock(ring, RING_BYTES),
+                mlock(mailbox, size_of::<Mailbox>()),
+            )
+        };
+    }
+
+    /// Writing a record may take this much longer before it counts as disturbed.
+    pub fn allow_blind_tsc(&self, more_tsc: u64) {
+        add(&self.mailbox.control.blind_limit_tsc, more_tsc);
+    }
+
+    /// Where the alarm stands. Look at the deadline after this, never before.
+    pub fn alarm(&self) -> u32 {
+        self.alarm.load(Ordering::Acquire)
+    }
+
+    /// Sleeps until this time of CLOCK_MONOTONIC, until the alarm moves on from
+    /// `seen`, or until a signal.
+    pub fn sleep(&self, until_mono_ns: u64, seen: u32) {
+        let until = Timespec {
+            tv_sec: (until_mono_ns / NS_PER_S).cast_signed(),
+            tv_nsec: (until_mono_ns % NS_PER_S).cast_signed(),
+        };
+        // FUTEX_WAIT_BITSET takes an absolute time, and there is no window in which
+        // a wake-up is lost. Whatever ends it, the caller looks at the clock.
+        let flags = futex::Flags::PRIVATE;
+        let _ = futex::wait_bitset(&self.alarm, flags, seen, Some(&until), NonZeroU32::MAX);
+    }
+}
+
+impl SharedState for SpinState {
+    fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
+    fn known(&self) -> Known {
+        self.known
+    }
+
+    fn drain(&self, cpu: u32, sink: &mut dyn FnMut(Event)) {
+        let gap = |record: &Record| sink(Event::Gap(record.gap(cpu, self.known)));
+        self.mailbox.drain(&self.ring, gap);
+    }
+
+    fn tally(&self, cpu: u32) -> Tally {
+        let counts = self.known.interference.then(|| self.interference.counts());
+        Tally {
+            interference: counts,
+            ..self.mailbox.tally(cpu, self.known)
+        }
+    }
+
+    fn wake(&self, _tid: u32) {
+        self.alarm.fetch_add(1, Ordering::Release);
+        // It cannot fail for a futex that is mapped.
+        let _ = futex::wake(&self.alarm, futex::Flags::PRIVATE, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use vmnoise_events::InterferenceCounts;
+
+    use super::*;
+    use crate::tsc;
+
+    #[test]
+    fn a_sleep_ends_by_the_clock_or_by_the_alarm() {
+        let state = SpinState::new(1_000, Known::default());
+        let begin = Instant::now();
+        let until_mono_ns = tsc::anchor().mono_ns + 20_000_000;
+        while tsc::anchor().mono_ns < until_mono_ns {
+            state.sleep(until_mono_ns, state.alarm());
+        }
+        assert!(begin.elapsed() >= Duration::from_millis(20));
+
+        let seen = state.alarm();
+        state.wake(0);
+        state.sleep(until_mono_ns + 60 * NS_PER_S, seen);
+        let seen = state.alarm();
+        std::thread::scope(|scope| {
+            scope.spawn(|| state.sleep(until_mono_ns + 60 * NS_PER_S, seen));
+            std::thread::sleep(Duration::from_millis(20));
+            state.wake(0);
+        });
+        assert!(begin.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_tally_knows_what_there_is_to_know() {
+        let tally = |steal_clock, interference| {
+            let known = Known {
+                steal_clock,
+                reloads: steal_clock,
+                interference,
+            };
+            SpinState::new(1_000, known).tally(3)
+        };
+        let (tally, all) = (tally(false, false), tally(true, true));
+        assert_eq!((tally.cpu, tally.blind_tsc), (3, Some(0)));
+        assert_eq!((tally.steal_clock_ns, tally.reloads), (None, None));
+        assert_eq!(
+            (all.reloads, all.interference),
+            (Some(0), Some(InterferenceCounts::default()))
+        );
+        assert_eq!(tally.interference, None);
+        assert_eq!(tally.light_exits.or(tally.kvm_stat_exits), None);
+    }
+}

@@ -1,0 +1,248 @@
+//! One pinned thread that measures: set up with all rights there are, at work with none, ended,
+//! and why.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::{Builder, JoinHandle};
+
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+use vmnoise_events::Policy;
+
+use crate::cgroup::Cgroup;
+use crate::lease::Lease;
+use crate::start_barrier::StartBarrier;
+use crate::{Error, kick, thread, tsc};
+
+/// What a thread keeps at its work. Before Linux 5.19 steal clocks are not read without.
+const KEPT: CapabilitySet = CapabilitySet::BPF;
+
+/// When all threads of a workload start, and how long they go on.
+#[derive(Debug, Default)]
+pub struct RunState {
+    pub barrier: StartBarrier,
+    pub lease: Lease,
+    started_mono_ns: AtomicU64,
+}
+
+impl RunState {
+    /// Starts all threads.
+    pub fn start(&self) {
+        self.started_mono_ns
+            .store(tsc::mono_ns(), Ordering::Release);
+        self.barrier.open();
+    }
+
+    /// When they were started (CLOCK_MONOTONIC).
+    pub fn started_mono_ns(&self) -> u64 {
+        self.started_mono_ns.load(Ordering::Acquire)
+    }
+}
+
+/// Where a thread runs, and how urgently.
+#[derive(Debug, Clone)]
+pub struct Placement {
+    pub cpu: u32,
+    /// `None` is as inherited.
+    pub policy: Option<Policy>,
+    /// `None` is where its maker runs.
+    pub cgroup: Option<Cgroup>,
+}
+
+/// A thread that has been set up, and the state that it shares.
+#[derive(Debug)]
+pub struct Worker<S> {
+    pub cpu: u32,
+    pub tid: u32,
+    pub shared: Arc<S>,
+    handle: Option<JoinHandle<()>>,
+    failure: Arc<OnceLock<Error>>,
+}
+
+impl<S: Send + Sync + 'static> Worker<S> {
+    /// Starts a thread of this name and waits until it stands at the barrier of `run`.
+    ///
+    /// `set_up` runs on the thread, on its CPU. It returns what is shared and the work,
+    /// which begins when the barrier opens.
+    pub fn spawn<W>(
+        name: String,
+        placement: Placement,
+        run: Arc<RunState>,
+        set_up: impl FnOnce() -> Result<(Arc<S>, W), Error> + Send + 'static,
+    ) -> Result<Worker<S>, Error>
+    where
+        W: FnOnce(&RunState) -> Result<(), Error>,
+    {
+        let cpu = placement.cpu;
+        let (send, ready) = mpsc::sync_channel(1);
+        let failure = Arc::new(OnceLock::new());
+        let live = move || {
+            // The group may be what allows the CPU, and the CPU what allows the policy.
+            if let Some(cgroup) = &placement.cgroup {
+                cgroup.admit_thread()?;
+            }
+            thread::pin(&[cpu])?;
+            let (shared, work) = set_up()?;
+            if let Some(policy) = placement.policy {
+                thread::set_policy(policy)?;
+            }
+            give_up_rights()?;
+            // Nobody waits any more if whoever did is gone.
+            let _ = send.send((thread::tid(), shared));
+            match run.barrier.wait() {
+                true => work(&run),
+                false => Ok(()),
+            }
+        };
+        let handle = Builder::new().name(name).spawn({
+            let failure = Arc::clone(&failure);
+            move || {
+                // Whatever a panic left half done is never looked at: the thread
+                // takes it along.
+                let end = catch_unwind(AssertUnwindSafe(live));
+                if let Err(error) = end.unwrap_or_else(|_| Err(gone(cpu))) {
+                    failure.get_or_init(|| error);
+                }
+            }
+        });
+        let handle = handle.map_err(|error| thread::Error::Spawn {
+            cpu,
+            errno: error.raw_os_error().unwrap_or(0),
+        })?;
+        match ready.recv() {
+            Ok((tid, shared)) => Ok(Worker {
+                cpu,
+                tid,
+                shared,
+                handle: Some(handle),
+                failure,
+            }),
+            // It died in its set-up: once it is joined, its reason is there.
+            Err(_) => {
+                let _ = handle.join();
+                Err(failure.get().cloned().unwrap_or_else(|| gone(cpu)))
+            }
+        }
+    }
+
+    /// Makes the thread leave the guest or its sleep once, to look at the barrier.
+    pub fn kick(&self) {
+        kick::kick(self.tid);
+    }
+
+    /// Whether the thread is still there.
+    pub fn running(&self) -> bool {
+        self.handle
+            .as_ref()
+            .is_some_and(|handle| !handle.is_finished())
+    }
+
+    /// Why the thread ended early, if it did.
+    pub fn failure(&self) -> Option<Error> {
+        self.failure.get().cloned()
+    }
+
+    /// Waits for the thread's end.
+    pub fn join(&mut self) -> Result<(), Error> {
+        if let Some(handle) = self.handle.take() {
+            // A panic is among the failures already.
+            let _ = handle.join();
+        }
+        self.failure().map_or(Ok(()), Err)
+    }
+}
+
+fn gone(cpu: u32) -> Error {
+    thread::Error::Gone(cpu).into()
+}
+
+fn give_up_rights() -> Result<(), thread::Error> {
+    let kept = capabilities(None).map(|held| held.effective.intersection(KEPT));
+    let kept = kept.and_then(|kept| {
+        let sets = CapabilitySets {
+            effective: kept,
+            permitted: kept,
+            inheritable: CapabilitySet::empty(),
+        };
+        set_capabilities(None, sets)
+    });
+    kept.map_err(|errno| thread::Error::Rights {
+        errno: errno.raw_os_error(),
+    })
+}
+
+/// Checks that the calling thread is still where it was pinned. The kernel moves a
+/// pinned thread only off a CPU that goes offline or leaves the cpuset. It costs no
+/// system call: getcpu is in the vDSO.
+pub fn stays_on(cpu: u32, thread: &'static str) -> Result<(), Error> {
+    let now_on = u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX);
+    match now_on == cpu {
+        true => Ok(()),
+        false => Err(Error::Moved {
+            cpu,
+            thread,
+            now_on,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_CPU: Error = Error::Thread(thread::Error::NoSuchCpu { cpu: 3 });
+
+    /// A worker on CPU 0, started at once.
+    fn spawn<W: FnOnce(&RunState) -> Result<(), Error>>(
+        name: &str,
+        set_up: impl FnOnce() -> Result<(Arc<Option<String>>, W), Error> + Send + 'static,
+    ) -> Result<Worker<Option<String>>, Error> {
+        let placement = Placement {
+            cpu: 0,
+            policy: None,
+            cgroup: None,
+        };
+        let run = Arc::new(RunState::default());
+        run.start();
+        Worker::spawn(name.to_owned(), placement, run, set_up)
+    }
+
+    #[test]
+    fn a_thread_says_what_it_set_up_and_how_it_ended() {
+        let before_ns = tsc::mono_ns();
+        let mut worker = spawn("measures", move || {
+            let name = std::thread::current().name().map(str::to_owned);
+            let work = move |run: &RunState| {
+                assert!(run.started_mono_ns() >= before_ns);
+                Err(NO_CPU)
+            };
+            Ok((Arc::new(name), work))
+        })
+        .unwrap();
+        assert_eq!(worker.shared.as_deref(), Some("measures"));
+        assert_eq!(worker.join(), Err(NO_CPU));
+        assert!(!worker.running());
+    }
+
+    #[test]
+    fn a_death_in_the_set_up_is_its_reason() {
+        type Never = fn(&RunState) -> Result<(), Error>;
+        let refused = spawn::<Never>("refused", || Err(NO_CPU));
+        assert_eq!(refused.unwrap_err(), NO_CPU);
+        let silent = spawn::<Never>("silent", || {
+            std::panic::resume_unwind(Box::new("no message on stderr"))
+        });
+        assert_eq!(silent.unwrap_err(), gone(0));
+    }
+
+    #[test]
+    fn a_panic_at_work_is_a_failure() {
+        let mut worker = spawn("panics", || {
+            let work = |_: &RunState| std::panic::resume_unwind(Box::new("no message on stderr"));
+            Ok((Arc::new(None), work))
+        })
+        .unwrap();
+        assert_eq!(worker.join(), Err(gone(0)));
+        assert_eq!(worker.failure(), Some(gone(0)));
+    }
+}

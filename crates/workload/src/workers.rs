@@ -1,0 +1,194 @@
+//! Pinned threads, one on each measured CPU: set up one after the other, started together,
+//! drained while they measure, and ended.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use vmnoise_events::{Event, Policy, Tally};
+
+use crate::cgroup::Cgroup;
+use crate::mailbox::Known;
+use crate::shared_state::SharedState;
+use crate::worker::{Placement, RunState, Worker};
+use crate::workload::{Failure, MeasuredThread, Workload};
+use crate::{Error, thread};
+
+/// How long dropping a workload waits for a thread that gets no CPU.
+const DROP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// The threads of a workload: prepared, running or ended.
+///
+/// Dropping it ends them. A thread that gets no CPU for a second is left behind; it
+/// ends by itself as soon as it runs, and keeps its memory until then.
+#[derive(Debug)]
+pub struct Workers<S: SharedState> {
+    run: Arc<RunState>,
+    workers: Vec<Worker<S>>,
+}
+
+impl<S: SharedState> Workers<S> {
+    /// Makes one thread for each CPU and waits until all stand at the barrier. Names
+    /// are `kind` and the CPU. `set_up_of` makes the set-up of the thread with this index
+    /// and on this CPU (see [`Worker::spawn`]).
+    pub(crate) fn set_up<T, W>(
+        kind: &str,
+        cpus: &[u32],
+        policy: Option<Policy>,
+        cgroup: Option<Cgroup>,
+        mut set_up_of: impl FnMut(usize, u32) -> T,
+    ) -> Result<Workers<S>, Error>
+    where
+        T: FnOnce() -> Result<(Arc<S>, W), Error> + Send + 'static,
+        W: FnOnce(&RunState) -> Result<(), Error>,
+    {
+        if cpus.is_empty() {
+            return Err(thread::Error::NoCpu.into());
+        }
+        let mut workers = Workers {
+            run: Arc::default(),
+            workers: Vec::new(),
+        };
+        for (index, &cpu) in cpus.iter().enumerate() {
+            let placement = Placement {
+                cpu,
+                policy,
+                cgroup: cgroup.clone(),
+            };
+            let (name, run) = (format!("vmnoise-{kind}{cpu}"), Arc::clone(&workers.run));
+            // An error drops the workers there are, and that ends their threads.
+            let worker = Worker::spawn(name, placement, run, set_up_of(index, cpu))?;
+            workers.workers.push(worker);
+        }
+        Ok(workers)
+    }
+
+    /// Whether the steal clock of every CPU can be read. Gaps of a CPU without it have
+    /// no steal and no reloads, and its tally says `None`.
+    pub fn has_steal_clock(&self) -> bool {
+        self.all_know(|known| known.steal_clock)
+    }
+
+    /// Whether every CPU has interference counters. Gaps and the tally of a CPU without
+    /// them say `None`.
+    pub fn counts_interference(&self) -> bool {
+        self.all_know(|known| known.interference)
+    }
+
+    fn all_know(&self, fact: impl Fn(Known) -> bool) -> bool {
+        self.shared().all(|shared| fact(shared.known()))
+    }
+
+    /// What each thread shares, in the order of the CPUs.
+    pub(crate) fn shared(&self) -> impl Iterator<Item = &S> {
+        self.workers.iter().map(|worker| &*worker.shared)
+    }
+
+    /// Waits until every thread has reached its end. One that was never started has; one
+    /// without an end ends at [`Workload::stop`] only. Drain and read the tallies once
+    /// more before the workload is dropped.
+    ///
+    /// # Errors
+    /// The failure of a thread that ended early, once all have ended.
+    pub fn join(&mut self) -> Result<(), Error> {
+        if !self.run.barrier.is_open() {
+            self.run.barrier.close();
+        }
+        let ends: Vec<_> = self.workers.iter_mut().map(Worker::join).collect();
+        ends.into_iter().collect()
+    }
+
+    /// Calls every thread away from whatever it does: out of a guest that ignores its
+    /// deadline as well. A call that comes just before the thread enters the guest or
+    /// falls asleep is lost: call again until none is running.
+    pub(crate) fn call_away(&self) {
+        self.run.barrier.close();
+        self.workers.iter().for_each(Worker::kick);
+    }
+
+    fn pass_deadline_on(&self) {
+        let deadline_tsc = self.run.lease.deadline_tsc();
+        self.shared()
+            .for_each(|shared| shared.set_deadline(deadline_tsc));
+    }
+}
+
+impl<S: SharedState> Workload for Workers<S> {
+    /// In the order of the CPUs that were asked for.
+    fn threads(&self) -> Vec<MeasuredThread> {
+        let thread = |worker: &Worker<S>| MeasuredThread {
+            cpu: worker.cpu,
+            tid: worker.tid,
+        };
+        self.workers.iter().map(thread).collect()
+    }
+
+    fn start(&mut self, end_tsc: Option<u64>) -> Result<(), Failure> {
+        if let Some(failure) = self.failure() {
+            return Err(failure);
+        }
+        self.run.lease.end_at(end_tsc.unwrap_or(u64::MAX));
+        self.pass_deadline_on();
+        self.run.start();
+        Ok(())
+    }
+
+    fn renew(&mut self, until_tsc: u64) {
+        self.run.lease.renew(until_tsc);
+        self.pass_deadline_on();
+    }
+
+    fn drain(&mut self, sink: &mut dyn FnMut(Event)) {
+        for worker in &self.workers {
+            worker.shared.drain(worker.cpu, sink);
+        }
+    }
+
+    fn tallies(&self) -> Vec<Tally> {
+        let tally = |worker: &Worker<S>| worker.shared.tally(worker.cpu);
+        self.workers.iter().map(tally).collect()
+    }
+
+    fn dropped(&self) -> u64 {
+        self.shared()
+            .map(|shared| shared.mailbox().count(|counters| &counters.dropped))
+            .sum()
+    }
+
+    fn clock_steps_back(&self) -> u64 {
+        self.shared()
+            .map(|shared| shared.mailbox().count(|counters| &counters.steps_back))
+            .sum()
+    }
+
+    fn running(&self) -> bool {
+        self.workers.iter().any(Worker::running)
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        let failure = |worker: &Worker<S>| {
+            let moved = || worker.shared.check_cpu(worker.tid, worker.cpu).err();
+            worker.failure().or_else(moved)
+        };
+        Some(self.workers.iter().find_map(failure)?.into())
+    }
+
+    fn stop(&mut self) {
+        self.run.lease.end_at(0);
+        self.pass_deadline_on();
+        for worker in &self.workers {
+            worker.shared.wake(worker.tid);
+        }
+    }
+}
+
+impl<S: SharedState> Drop for Workers<S> {
+    fn drop(&mut self) {
+        self.stop();
+        self.run.barrier.close();
+        let begin = Instant::now();
+        while self.running() && begin.elapsed() < DROP_PATIENCE {
+            self.call_away();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! What the tasks promise, and the order of the sources.
+#![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+mod circles;
+mod gate;
+mod sbom;
