@@ -1,5 +1,6 @@
 //! Patches whose hunks have no line numbers: they are found by what they say, wherever that moves.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -115,15 +116,20 @@ const LEFT_OUT: [&str; 2] = ["target", ".git"];
 /// Makes `to` like `from`. What is the same stays as it is: cargo builds what is newer.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| to.display().to_string())?;
-    for entry in fs::read_dir(from)? {
-        let (from, name) = {
-            let entry = entry?;
-            (entry.path(), entry.file_name())
-        };
-        let to = to.join(&name);
-        if LEFT_OUT.iter().any(|it| name == **it) {
-            continue;
+    for name in names(to)? {
+        let old = to.join(&name);
+        if !from.join(&name).exists() {
+            let is_folder = old.is_dir();
+            let removed = if is_folder {
+                fs::remove_dir_all(&old)
+            } else {
+                fs::remove_file(&old)
+            };
+            removed.with_context(|| old.display().to_string())?;
         }
+    }
+    for name in names(from)? {
+        let (from, to) = (from.join(&name), to.join(&name));
         if from.is_dir() {
             copy(&from, &to)?;
             continue;
@@ -134,6 +140,16 @@ pub fn copy(from: &Path, to: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What a folder holds of the tree.
+fn names(folder: &Path) -> Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        names.push(entry?.file_name());
+    }
+    names.retain(|name| LEFT_OUT.iter().all(|it| name != *it));
+    Ok(names)
 }
 
 #[cfg(test)]
@@ -158,6 +174,25 @@ mod tests {
             edits[0].applied(&text.repeat(2)).is_err(),
             "which of the two?"
         );
+    }
+
+    #[test]
+    fn a_copy_has_what_there_is_now_and_keeps_what_was_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
+        fs::create_dir_all(from.join("args")).unwrap();
+        fs::write(from.join("args/mod.rs"), "new").unwrap();
+        fs::create_dir_all(to.join("target")).unwrap();
+        fs::create_dir_all(to.join("gone")).unwrap();
+        fs::write(to.join("args.rs"), "old").unwrap();
+        copy(&from, &to).unwrap();
+        let mut there = fs::read_dir(&to)
+            .unwrap()
+            .map(|it| it.unwrap().file_name())
+            .collect::<Vec<_>>();
+        there.sort();
+        assert_eq!(there, ["args", "target"]);
+        assert_eq!(fs::read_to_string(to.join("args/mod.rs")).unwrap(), "new");
     }
 
     #[test]
