@@ -7,6 +7,9 @@ use std::collections::VecDeque;
 
 use vmnoise_events::{Share, SourceId};
 
+use crate::part::Part;
+use crate::piece::Piece;
+
 /// Exits kept while no gap shows that they are over (some 10 MiB).
 const KEPT: usize = 1 << 16;
 
@@ -24,27 +27,10 @@ pub(crate) struct BelowExit {
     /// The host's CPU that it returned on.
     pub(crate) entry_cpu: u32,
     /// In the order of time, without holes: they add up to the exit.
-    pub(crate) pieces: Vec<BelowPiece>,
+    pub(crate) pieces: Vec<Piece>,
     pub(crate) told: ExitTold,
     /// Whether a gap has met it.
     pub(crate) met: bool,
-}
-
-/// A stretch of an exit that one had for itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BelowPiece {
-    pub(crate) start_mono_ns: u64,
-    pub(crate) end_mono_ns: u64,
-    /// `unexplained` stands for the residual of its gap.
-    pub(crate) share: Share,
-    /// Who had it; of `kvm` and `vmm` the exit's reason.
-    pub(crate) source: Option<SourceId>,
-    /// The host's CPU on which that was.
-    pub(crate) cpu: u32,
-    /// Tells turns of one source apart.
-    pub(crate) turn: u64,
-    /// Whether the vCPU could have run: its steal clock went on.
-    pub(crate) waits: bool,
 }
 
 /// What the host's own recording says of a whole exit, on the host's clock.
@@ -143,7 +129,7 @@ pub(crate) struct Met {
     pub(crate) first: bool,
     /// In the order of shares, sources and CPUs; never 0 ns. Empty where it has too little of
     /// the gap for its clock.
-    pub(crate) parts: Vec<MetPart>,
+    pub(crate) parts: Vec<Part>,
     /// What it has of the gap then, which is left to nobody.
     pub(crate) unsure_ns: u64,
 }
@@ -155,18 +141,6 @@ impl Met {
         let kvm_ns: u64 = of_kvm.map(|part| part.ns).sum();
         kvm_ns.min(exit.told.unbounded_kvm_ns)
     }
-}
-
-/// What somebody on the host had of a gap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct MetPart {
-    pub(crate) share: Share,
-    pub(crate) source: Option<SourceId>,
-    /// The host's CPU on which that was; `None` of the vCPU's own time.
-    pub(crate) cpu: Option<u32>,
-    pub(crate) ns: u64,
-    /// Turns it adds up; 0 where nobody is named.
-    pub(crate) count: u32,
 }
 
 /// Shares of which the host's CPU is the vCPU's own affair: who had the time is the same on

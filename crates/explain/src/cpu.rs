@@ -26,7 +26,7 @@ use crate::sight::{Sight, Testimony};
 use crate::timeline::Timeline;
 use crate::trace::Trace;
 use crate::waiting::{Lasting, Waiting};
-use crate::wakeups::{Cutter, ExplainedWakeup, Room, Wakeup, WakeupLedger};
+use crate::wakeups::{Room, WakeupLedger};
 
 /// What all CPUs share while they advance.
 pub(crate) struct Shared<'a> {
@@ -41,7 +41,6 @@ pub(crate) struct Shared<'a> {
     pub(crate) testimony: &'a dyn Fn(u32, u64, u64) -> Testimony,
     /// Where every line goes, if anyone wants them.
     pub(crate) trace: Option<&'a mut Trace>,
-    pub(crate) cutter: &'a mut Cutter,
     /// Of periodic tasks; 0 of other workloads.
     pub(crate) timer_period_ns: u64,
     /// What all gaps and wake-ups of the run may still come to, in nanoseconds: any sum over any of them
@@ -49,9 +48,6 @@ pub(crate) struct Shared<'a> {
     pub(crate) room_ns: &'a mut u64,
     /// For those that would have waited while a task was late.
     pub(crate) waits_room: &'a mut Room,
-    pub(crate) on_wakeup: &'a mut dyn FnMut(Wakeup),
-    /// Hears of each as well, beside a host.
-    pub(crate) on_joined: &'a mut dyn FnMut(&ExplainedWakeup<'_>),
 }
 
 #[derive(Debug)]
@@ -196,14 +192,14 @@ impl Cpu {
         self.tally = Some(Tally { first_tsc, ..tally });
     }
 
-    /// Explains every gap that ended by `reach` and whose place on the clock is
+    /// Explains every gap and wake-up that ended by `reach` and whose place on the clock is
     /// final, in the order of their begins. Returns when this CPU was last known to be
     /// its workload's, CLOCK_MONOTONIC in nanoseconds.
     pub(crate) fn advance(
         &mut self,
         reach: Reach,
         shared: &mut Shared<'_>,
-        on_gap: &mut dyn FnMut(&Explained<'_>),
+        on_interval: &mut dyn FnMut(&Explained<'_>),
     ) -> u64 {
         let clock = shared.clock;
         if let Some(tally) = self.tally
@@ -214,11 +210,11 @@ impl Cpu {
         }
         self.timeline.begin_pass(reach.mono_ns());
         let settled_ns = if shared.sight.is_observed() {
-            self.explain_derived(reach, shared, on_gap)
+            self.explain_derived(reach, shared, on_interval)
         } else if shared.sight.is_timer() {
-            self.explain_wakeups(reach, shared)
+            self.explain_wakeups(reach, shared, on_interval)
         } else {
-            self.explain_felt(reach, shared, on_gap)
+            self.explain_felt(reach, shared, on_interval)
         };
         let settled_ns = settled_ns.min(reach.mono_ns());
         self.kvm_bound

@@ -8,32 +8,31 @@ use vmnoise_events::{
     Activity, ActivityKind, Event, Finish, HostFrame, LossKind, OwnCost, RunFacts, SourceId,
 };
 
-use self::conclude::{conclude, named_so_far, named_wakeup_so_far};
+use self::conclude::{conclude, named_so_far};
 use crate::attribute::{Attribution, Explained};
 use crate::below::BelowExit;
-use crate::budget::Budget;
 use crate::clockmap::ClockMap;
 use crate::cpu::{Cpu, Shared};
 use crate::doubt::Doubt;
 use crate::feed::Feed;
+use crate::interval::Interval;
 use crate::ledger::PeriodLine;
 use crate::losses::LossCounts;
+use crate::named::NamedInterval;
 use crate::names::Names;
 use crate::reach::Reach;
 use crate::sight::{Sight, Testimony};
-use crate::summary::{Summary, WorstGap};
+use crate::summary::Summary;
 use crate::trace::{Trace, TraceLine};
-use crate::wakeups::{Cutter, ExplainedWakeup, Room, Wakeup, WorstWakeup, WorstWakeups};
+use crate::wakeups::Room;
 use crate::worst::Worst;
 
 /// Who hears of the gaps of one feed.
 pub(crate) struct Audience<'a> {
     /// What a host says of a CPU between two instants (CLOCK_MONOTONIC, ns).
     pub(crate) testimony: &'a dyn Fn(u32, u64, u64) -> Testimony,
-    /// Gets each gap that is certain.
-    pub(crate) on_gap: &'a mut dyn FnMut(&Explained<'_>),
-    /// Gets each wake-up that is certain, beside a host.
-    pub(crate) on_wakeup: &'a mut dyn FnMut(&ExplainedWakeup<'_>),
+    /// Gets each gap and each wake-up that is certain.
+    pub(crate) on_interval: &'a mut dyn FnMut(&Explained<'_>),
 }
 
 /// What a sleep of a vCPU is called that went on when the timer of its guest was due.
@@ -60,12 +59,8 @@ pub struct Explainer {
     recent: usize,
     attribution: Attribution,
     pub(crate) worst: Worst,
-    cutter: Cutter,
     waits_room: Room,
     room_ns: u64,
-    pub(crate) worst_wakeups: WorstWakeups,
-    /// Certain, and not taken yet.
-    wakeups: Vec<Wakeup>,
     trace: Option<Trace>,
     pub(crate) losses: LossCounts,
     doubt: Doubt,
@@ -94,7 +89,7 @@ impl Explainer {
         let mut guest = Self::new(facts);
         Self {
             sight: guest.sight.beside(host),
-            cutter: Cutter::beside(guest.names.below(OVERSLEPT)),
+            attribution: guest.attribution.beside(guest.names.below(OVERSLEPT)),
             ..guest
         }
     }
@@ -118,13 +113,10 @@ impl Explainer {
             still: BTreeSet::new(),
             cpus,
             recent: 0,
-            attribution: Attribution::default(),
-            worst: Worst::new(facts.options.top, facts.options.stop_ns),
-            cutter: Cutter::default(),
+            attribution: Attribution::new(facts),
+            worst: Worst::new(facts.options.top),
             waits_room: Room::default(),
             room_ns: u64::MAX,
-            worst_wakeups: WorstWakeups::new(facts),
-            wakeups: Vec::new(),
             trace,
             losses: LossCounts::default(),
             doubt: Doubt::default(),
@@ -137,10 +129,11 @@ impl Explainer {
         }
     }
 
-    /// Takes the next event. `on_budget` gets the gaps that it makes certain: only
-    /// a watermark or the finish does, CPU by CPU, in the order of their begins.
-    pub fn feed(&mut self, event: &Event, on_budget: &mut dyn FnMut(&Budget)) {
-        self.take(event, alone(&mut |gap| on_budget(gap.budget), &mut |_| {}));
+    /// Takes the next event. `on_interval` gets the gaps, or the wake-ups of periodic tasks,
+    /// that it makes certain: only a watermark or the finish does, CPU by CPU, in the order of
+    /// their begins.
+    pub fn feed(&mut self, event: &Event, on_interval: &mut dyn FnMut(&Interval)) {
+        self.take(event, alone(&mut |it| on_interval(it.interval)));
     }
 
     /// The same beside a host. What it did until the end of a gap has to be told before the
@@ -278,31 +271,20 @@ impl Explainer {
         self.trace.as_mut().map(Trace::take).unwrap_or_default()
     }
 
-    /// The wake-ups of periodic tasks that are certain since the last call, CPU by CPU in the
-    /// order of their expiries.
-    pub fn take_wakeups(&mut self) -> Vec<Wakeup> {
-        std::mem::take(&mut self.wakeups)
-    }
-
     /// The longest gap so far: for the live view.
-    pub fn longest_so_far(&self) -> Option<WorstGap> {
+    pub fn longest_so_far(&self) -> Option<NamedInterval> {
         let longest = self.worst.longest()?;
-        Some(self.named_gap(longest))
+        Some(self.named(longest))
     }
 
-    /// A gap with the names of who took it: for the live view.
-    pub fn named_gap(&self, gap: &Budget) -> WorstGap {
-        named_so_far(self, gap)
-    }
-
-    /// The same of a wake-up.
-    pub fn named_wakeup(&self, wakeup: &Wakeup) -> WorstWakeup {
-        named_wakeup_so_far(self, wakeup)
+    /// A gap or wake-up with the names of who took it: for the live view.
+    pub fn named(&self, interval: &Interval) -> NamedInterval {
+        named_so_far(self, interval)
     }
 
     /// Explains what still waits, as at the end of a stream that was cut off.
-    pub fn run_out(&mut self, on_budget: &mut dyn FnMut(&Budget)) {
-        self.end(alone(&mut |gap| on_budget(gap.budget), &mut |_| {}));
+    pub fn run_out(&mut self, on_interval: &mut dyn FnMut(&Interval)) {
+        self.end(alone(&mut |it| on_interval(it.interval)));
     }
 
     /// The same beside a host.
@@ -405,11 +387,8 @@ impl Explainer {
             worst,
             facts,
             trace,
-            cutter,
             waits_room,
             room_ns,
-            worst_wakeups,
-            wakeups,
             doubt,
             ..
         } = self;
@@ -424,18 +403,9 @@ impl Explainer {
             doubt,
             testimony: audience.testimony,
             trace: trace.as_mut(),
-            cutter,
             timer_period_ns: timer.map_or(0, |timer| timer.period_ns),
             waits_room,
             room_ns,
-            on_wakeup: &mut |mut wakeup| {
-                worst_wakeups.see(&mut wakeup);
-                // Who hears of them one by one needs no copy.
-                if !sight.is_joined() {
-                    wakeups.push(wakeup);
-                }
-            },
-            on_joined: audience.on_wakeup,
         };
         busy.retain(|number| {
             let Ok(place) = cpus.binary_search_by_key(number, |cpu| cpu.number) else {
@@ -443,10 +413,10 @@ impl Explainer {
             };
             let cpu = &mut cpus[place];
             still.remove(&(cpu.settled_ns, *number));
-            cpu.settled_ns = cpu.advance(reach, &mut shared, &mut |gap| {
-                worst.see(gap.budget);
+            cpu.settled_ns = cpu.advance(reach, &mut shared, &mut |explained| {
+                worst.see(explained.interval);
                 heard.insert(*number);
-                (audience.on_gap)(gap);
+                (audience.on_interval)(explained);
             });
             settled_ns = settled_ns.min(cpu.settled_ns);
             if !cpu.is_busy {
@@ -480,13 +450,9 @@ fn is_of_run(event: &Event) -> bool {
 }
 
 /// Without a host, nobody below says anything.
-fn alone<'a>(
-    on_gap: &'a mut dyn FnMut(&Explained<'_>),
-    on_wakeup: &'a mut dyn FnMut(&ExplainedWakeup<'_>),
-) -> Audience<'a> {
+fn alone<'a>(on_interval: &'a mut dyn FnMut(&Explained<'_>)) -> Audience<'a> {
     Audience {
         testimony: &|_, _, _| Testimony::None,
-        on_gap,
-        on_wakeup,
+        on_interval,
     }
 }

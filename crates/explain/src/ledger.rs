@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use vmnoise_events::{InterferenceCounts, Share, ShareMap, SourceId};
 
-use crate::budget::{Budget, Part};
 use crate::feed::HostTold;
 use crate::guest_columns::{ExitCounts, GuestColumns};
 use crate::interference::Interference;
+use crate::interval::{GapDetail, Interval};
 use crate::lengths::Lengths;
+use crate::part::Part;
 use crate::sight::Sight;
 
 /// Bare gaps kept for the search for a period (800 kB a CPU at most).
@@ -62,7 +63,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, budget: &Budget) {
+    fn add(&mut self, budget: &Interval, gap: &GapDetail) {
         self.gaps += 1;
         self.noise_ns += budget.dur_ns;
         self.max_gap_ns = self.max_gap_ns.max(budget.dur_ns);
@@ -73,12 +74,12 @@ impl Sums {
             self.unexplained_at_exits_ns += budget.ns_of(Share::Unexplained);
         }
         let unbounded_ns = &mut self.unbounded_kvm_ns;
-        *unbounded_ns = unbounded_ns.saturating_add(budget.unbounded_kvm_ns);
-        self.interference += budget.interference;
+        *unbounded_ns = unbounded_ns.saturating_add(gap.unbounded_kvm_ns);
+        self.interference += gap.interference;
         self.witnessed += u64::from(budget.witnessed);
-        self.light_exits += u64::from(budget.light_exits);
-        self.heavy_exits += u64::from(budget.heavy_exits);
-        if budget.lost_activities.is_some() {
+        self.light_exits += u64::from(gap.light_exits);
+        self.heavy_exits += u64::from(gap.heavy_exits);
+        if gap.lost_activities.is_some() {
             let gaps = self.incomplete_gaps.get_or_insert(0);
             *gaps += u64::from(budget.is_incomplete());
         }
@@ -175,11 +176,11 @@ impl Ledger {
     }
 
     /// Books a settled budget.
-    pub(crate) fn book(&mut self, budget: &Budget, steal_clamped: bool) {
-        self.run.add(budget);
-        self.period.add(budget);
+    pub(crate) fn book(&mut self, budget: &Interval, gap: &GapDetail) {
+        self.run.add(budget, gap);
+        self.period.add(budget, gap);
         self.lengths.record(budget.dur_ns);
-        self.steal_clamps += u64::from(steal_clamped);
+        self.steal_clamps += u64::from(budget.steal_clamped);
         let full = self.bare.kept.len() == BARE_KEPT;
         if budget.is_bare() {
             self.bare.seen += 1;

@@ -10,7 +10,6 @@
 
 mod attribute;
 mod below;
-mod budget;
 mod clockmap;
 mod columns;
 pub mod compare;
@@ -23,6 +22,7 @@ mod explainer;
 mod feed;
 mod guest_columns;
 mod interference;
+mod interval;
 mod join;
 mod kvm_bound;
 mod ledger;
@@ -34,8 +34,11 @@ mod named;
 mod names;
 mod net_noise;
 mod own_steal;
+mod part;
 mod percent;
 mod periodic;
+mod phase;
+mod piece;
 mod plain_kvm;
 mod reach;
 mod residual;
@@ -51,7 +54,6 @@ mod waiting;
 mod wakeups;
 mod worst;
 
-pub use budget::{Budget, Part, by_source};
 pub use columns::{
     EXIT_COLUMNS, EXIT_COLUMNS_OF_PAGE, LatencyRow, Place, cpu_columns, latency_columns,
 };
@@ -64,23 +66,24 @@ pub use explainer::{Explainer, OVERSLEPT};
 pub use feed::{CulpritTold, FedCpu, FeedSummary, HostTold, ReasonTold};
 pub use guest_columns::GuestColumns;
 pub use interference::Interference;
+pub use interval::{Detail, GapDetail, Interval, WakeupDetail};
 pub use join::{
-    Alternative, CandidateVm, ContextSides, CpuSides, Culprit, ExitBranch, GapTree, HostPart,
-    HostPiece, HostSide, JoinError, JoinOptions, JoinedLatencies, JoinedRun, JoinedTotals, Joiner,
-    LatencyTotals, LatencyTree, Matcher, Pair, Pairing, Pairs, PhaseBranch, PhaseSides, Side,
-    ThesisSum, Unpaired, Unsure, Verdict,
+    Alternative, Branch, CandidateVm, ContextSides, CpuSides, Culprit, ExitBranch, HostSide,
+    JoinError, JoinOptions, JoinedLatencies, JoinedRun, JoinedTotals, Joiner, LatencyTotals,
+    Matcher, Most, Pair, Pairing, Pairs, PhaseSides, Side, Stretch, ThesisSum, Tree, Unpaired,
+    Unsure, Verdict, What,
 };
 pub use ledger::PeriodLine;
 pub use linear_histogram::LinearHistogram;
 pub use longest::Longest;
 pub use losses::Losses;
-pub use named::{NamedPart, SourceSummary};
+pub use named::{NamedInterval, NamedPart, SourceSummary};
+pub use part::{Part, by_source};
 pub use periodic::{CELLS as FOLD_CELLS, FoldCell};
+pub use phase::Phase;
+pub use piece::NamedPiece;
 pub use sight::share_of;
-pub use summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary, WorstGap};
+pub use summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary};
 pub use trace::{Context, Noise, Sample, TraceLine};
-pub use vcpus::{ExitBudget, ExitExplainer, ExitsRun, LongestExit, NamedExit, Piece, TracedExit};
-pub use wakeups::{
-    CpuWakeups, LatencyFigures, NamedWakeupPart, Phase, PhaseTotals, Wakeup, WakeupPart, Wakeups,
-    WorstWakeup,
-};
+pub use vcpus::{ExitBudget, ExitExplainer, ExitsRun, LongestExit, NamedExit, TracedExit};
+pub use wakeups::{CpuWakeups, LatencyFigures, PhaseTotals, Wakeups};

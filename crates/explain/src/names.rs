@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use vmnoise_events::{Source, SourceId};
 
-use crate::budget::{Part, by_source};
 use crate::named::NamedPart;
+use crate::part::{Part, by_source};
 
 /// What an id is called that the stream never defined.
 const UNDEFINED: &str = "undefined";
@@ -67,21 +67,32 @@ impl Names {
 
     /// The name, to be kept.
     pub(crate) fn shared(&self, id: SourceId) -> Arc<str> {
-        self.get(id).map_or_else(|| UNDEFINED.into(), Arc::clone)
+        self.known(id).unwrap_or_else(|| UNDEFINED.into())
     }
 
-    /// The parts of a budget with the names of their sources.
-    pub(crate) fn parts(&self, parts: &[Part]) -> Vec<NamedPart> {
-        let named = by_source(parts).into_iter().map(|part| NamedPart {
+    /// The name, to be kept; `None` where nobody gave one.
+    pub(crate) fn known(&self, id: SourceId) -> Option<Arc<str>> {
+        self.get(id).map(Arc::clone)
+    }
+
+    /// A part with the name of its source.
+    pub(crate) fn part(&self, part: &Part) -> NamedPart {
+        let name = |id| self.name(Some(id)).to_string().into();
+        NamedPart {
+            phase: part.phase,
             share: part.share,
-            source: part
-                .source
-                .map(|id| self.name(Some(id)).to_string())
-                .map(Into::into),
+            source: part.source.map(name),
+            host_cpu: part.host_cpu,
             ns: part.ns,
             count: part.count,
-        });
-        named.collect()
+        }
+    }
+
+    /// The parts of a budget with the names of their sources, whichever CPU of a host they were
+    /// on.
+    pub(crate) fn parts(&self, parts: &[Part]) -> Vec<NamedPart> {
+        let parts = by_source(parts);
+        parts.iter().map(|part| self.part(part)).collect()
     }
 }
 

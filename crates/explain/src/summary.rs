@@ -9,7 +9,7 @@ use crate::feed::{FedCpu, FeedSummary};
 use crate::guest_columns::GuestColumns;
 use crate::interference::Interference;
 use crate::losses::Losses;
-use crate::named::{NamedPart, SourceSummary};
+use crate::named::{NamedInterval, SourceSummary};
 use crate::periodic::FoldCell;
 use crate::wakeups::Wakeups;
 
@@ -19,9 +19,9 @@ pub struct Summary {
     /// One entry for each CPU, ascending.
     pub cpus: Vec<CpuSummary>,
     /// The longest gaps over all CPUs, longest first; as many as `--top` asked for.
-    pub worst: Vec<WorstGap>,
+    pub worst: Vec<NamedInterval>,
     /// The earliest gap that reached the `--stop` limit; `None` if none did.
-    pub stopped_by: Option<WorstGap>,
+    pub stopped_by: Option<NamedInterval>,
     /// Everything that was lost, the sum of `losses`.
     pub lost_events: u64,
     /// What was lost, by kind.
@@ -171,28 +171,6 @@ pub struct Percentiles {
     pub p999: Option<u64>,
     /// The longest.
     pub max: Option<u64>,
-}
-
-/// One of the longest gaps, explained.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WorstGap {
-    /// The CPU that felt it.
-    pub cpu: u32,
-    /// Begin, in nanoseconds since the first workload's first reading.
-    pub at_ns: u64,
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
-    pub start_mono_ns: u64,
-    /// Begin, as the workload stamped it: cycles of the host's TSC.
-    pub start_tsc: u64,
-    /// End on the same clock.
-    pub end_tsc: u64,
-    /// Length in nanoseconds.
-    pub dur_ns: u64,
-    /// Interferences in it that no activity shows; if not 0, the parts booked to the
-    /// kernel's own work are lower bounds. `None` where no counter could tell.
-    pub lost_activities: Option<u64>,
-    /// Where it went, largest first; adds up to `dur_ns`.
-    pub parts: Vec<NamedPart>,
 }
 
 /// A period in the gaps of one CPU that no witness explains.

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use vmnoise_events::{Activity, ActivityKind};
 
-use crate::budget::Budget;
+use crate::interval::{Interval, WakeupDetail};
 use crate::named::NamedPart;
 use crate::names::Names;
-use crate::wakeups::Wakeup;
 
 /// A CPU whose workload shows no sign of life holds the lines of the others back for
 /// this long at most; what it tells later comes late.
@@ -60,7 +59,7 @@ pub struct Noise {
     pub net_ns: u64,
 }
 
-/// One gap and its budget.
+/// One gap and its gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
     /// The CPU that felt it.
@@ -139,35 +138,36 @@ impl Trace {
     }
 
     /// Takes a gap and the activities that overlap it.
-    pub(crate) fn add_sample(&mut self, budget: &Budget, activities: &[Activity], names: &Names) {
+    pub(crate) fn add_sample(&mut self, gap: &Interval, activities: &[Activity], names: &Names) {
         let ends = activities.iter().map(|activity| activity.end_mono_ns);
         let lines = activities.iter().filter(|activity| has_line(activity.kind));
+        let lost = gap.gap().and_then(|gap| gap.lost_activities);
         self.waiting.push(TraceLine::Sample(Sample {
-            cpu: budget.cpu,
-            start_mono_ns: budget.start_mono_ns,
-            dur_ns: budget.dur_ns,
-            interference: lines.count() as u64 + budget.lost_activities.unwrap_or(0),
-            over_mono_ns: ends.fold(budget.end_mono_ns(), u64::max),
-            parts: names.parts(&budget.parts),
+            cpu: gap.cpu,
+            start_mono_ns: gap.start_mono_ns,
+            dur_ns: gap.dur_ns,
+            interference: lines.count() as u64 + lost.unwrap_or(0),
+            over_mono_ns: ends.fold(gap.end_mono_ns(), u64::max),
+            parts: names.parts(&gap.parts),
         }));
     }
 
     /// Takes the contexts of a wake-up, of which this is the number on its CPU.
-    pub(crate) fn add_wakeup(&mut self, wakeup: &Wakeup, number: u64) {
+    pub(crate) fn add_wakeup(&mut self, interval: &Interval, wakeup: &WakeupDetail, number: u64) {
         let contexts = [
             ("irq", wakeup.irq_ns),
             ("thread", wakeup.thread_ns),
-            ("user-ret", Some(wakeup.latency_ns)),
+            ("user-ret", Some(interval.dur_ns)),
         ];
         for (name, latency_ns) in contexts {
             let Some(latency_ns) = latency_ns else {
                 continue;
             };
             self.waiting.push(TraceLine::Context(Context {
-                cpu: wakeup.cpu,
+                cpu: interval.cpu,
                 number,
                 name,
-                expiry_mono_ns: wakeup.expiry_mono_ns,
+                expiry_mono_ns: interval.start_mono_ns,
                 latency_ns,
             }));
         }

@@ -21,6 +21,7 @@ use crate::exits::{ExitsSummary, summarize_exits};
 use crate::longest::Longest;
 use crate::losses::LossCounts;
 use crate::names::Names;
+use crate::piece::Piece;
 use crate::usual_kvm::Held;
 use crate::waiting::{Lasting, Waiting};
 use lay::{Due, HostWork};
@@ -29,9 +30,8 @@ use seen::SeenVcpu;
 use sums::Sums;
 
 pub use budget::ExitBudget;
-pub(crate) use lay::Slice;
 pub use summary::ExitsRun;
-pub use told::{LongestExit, NamedExit, Piece, TracedExit};
+pub use told::{LongestExit, NamedExit, TracedExit};
 
 /// An activity under an exit may end this much later than the exit: an interrupt on the CPU
 /// that a waiting vCPU was taken from.
@@ -78,7 +78,7 @@ pub(crate) struct LaidExit<'a> {
     pub(crate) vcpu: &'a Vcpu,
     /// In the order of time, without holes: they add up to the exit. Empty unless every
     /// exit is asked for piece by piece.
-    pub(crate) slices: &'a [Slice],
+    pub(crate) pieces: &'a [Piece],
     /// Whether what nobody else had is KVM's.
     pub(crate) knows_kvm: bool,
     /// What is to be said of KVM's part.
@@ -328,7 +328,7 @@ impl ExitExplainer {
             .map(|Placed { exit, stretches }| Due {
                 stretches,
                 tid: self.vcpus[exit.vcpu.0 as usize].vcpu.tid,
-                with_slices: self.piece_by_piece
+                with_pieces: self.piece_by_piece
                     || self.trace.is_some()
                     || self.longest.wants(&rank(exit)),
             })
@@ -351,7 +351,7 @@ impl ExitExplainer {
             on_exit(LaidExit {
                 budget: &budget,
                 vcpu,
-                slices: &laid.slices,
+                pieces: &laid.pieces,
                 knows_kvm,
                 held,
                 names,

@@ -1,60 +1,55 @@
-//! Keeps the longest gaps of a run, and the first that reached the stop limit.
+//! Keeps the longest gaps or wake-ups of a run, and the first that reached a limit.
 
 use std::cmp::Reverse;
 
-use crate::budget::Budget;
+use crate::interval::Interval;
 use crate::longest::Longest;
 
 /// By its length; of equals the earlier ranks higher.
 pub(crate) type Rank = (u64, Reverse<u64>, Reverse<u32>);
 
-pub(crate) fn rank(budget: &Budget) -> Rank {
-    let Budget {
+pub(crate) fn rank(interval: &Interval) -> Rank {
+    let Interval {
         dur_ns,
         start_mono_ns,
         cpu,
         ..
-    } = *budget;
+    } = *interval;
     (dur_ns, Reverse(start_mono_ns), Reverse(cpu))
 }
 
 #[derive(Debug)]
 pub(crate) struct Worst {
-    longest: Longest<Rank, Budget>,
-    stop_ns: Option<u64>,
-    stopped_by: Option<Budget>,
+    longest: Longest<Rank, Interval>,
+    stopped_by: Option<Interval>,
 }
 
 impl Worst {
-    pub(crate) fn new(keep: usize, stop_ns: Option<u64>) -> Self {
+    pub(crate) fn new(keep: usize) -> Self {
         Self {
             longest: Longest::new(keep),
-            stop_ns,
             stopped_by: None,
         }
     }
 
-    pub(crate) fn see(&mut self, budget: &Budget) {
-        if self.stop_ns.is_some_and(|stop_ns| budget.dur_ns >= stop_ns) {
-            let begin = |budget: &Budget| (budget.start_mono_ns, budget.cpu);
-            if self
-                .stopped_by
-                .as_ref()
-                .is_none_or(|first| begin(budget) < begin(first))
-            {
-                self.stopped_by = Some(budget.clone());
+    pub(crate) fn see(&mut self, interval: &Interval) {
+        if interval.hits_limit {
+            let begin = |interval: &Interval| (interval.start_mono_ns, interval.cpu);
+            let first = self.stopped_by.as_ref();
+            if first.is_none_or(|first| begin(interval) < begin(first)) {
+                self.stopped_by = Some(interval.clone());
             }
         }
-        self.longest.see(rank(budget), || budget.clone());
+        self.longest.see(rank(interval), || interval.clone());
     }
 
-    /// The longest gap.
-    pub(crate) fn longest(&self) -> Option<&Budget> {
+    /// The longest.
+    pub(crate) fn longest(&self) -> Option<&Interval> {
         self.longest.first()
     }
 
-    /// The longest gaps, longest first, and the earliest at or above the limit.
-    pub(crate) fn into_parts(self) -> (Vec<Budget>, Option<Budget>) {
+    /// The longest, longest first, and the earliest at or above the limit.
+    pub(crate) fn into_parts(self) -> (Vec<Interval>, Option<Interval>) {
         (self.longest.into_vec(), self.stopped_by)
     }
 }
@@ -65,17 +60,18 @@ mod tests {
 
     #[test]
     fn keeps_the_longest_and_the_earlier_of_equals() {
-        let mut worst = Worst::new(2, Some(7));
+        let mut worst = Worst::new(2);
         for (start_mono_ns, dur_ns) in [(50, 5), (10, 7), (40, 9), (30, 7), (5, 1), (2, 7)] {
-            worst.see(&Budget {
+            worst.see(&Interval {
                 start_mono_ns,
                 dur_ns,
-                ..Budget::default()
+                hits_limit: dur_ns >= 7,
+                ..Interval::default()
             });
         }
-        assert_eq!(worst.longest().map(|budget| budget.start_mono_ns), Some(40));
+        assert_eq!(worst.longest().map(|it| it.start_mono_ns), Some(40));
         let (longest, stopped_by) = worst.into_parts();
-        let starts: Vec<u64> = longest.iter().map(|budget| budget.start_mono_ns).collect();
+        let starts: Vec<u64> = longest.iter().map(|it| it.start_mono_ns).collect();
         assert_eq!(starts, [40, 2]);
         assert_eq!(stopped_by.unwrap().start_mono_ns, 2);
     }

@@ -2,11 +2,11 @@
 //! at all, whether all that touched it is there, and what no gap shows.
 
 use crate::streams::{
-    activity, anchor, explain, facts, finish, gap, parts, polling_in_a_machine, source,
+    activity, anchor, explain, facts, finish, gap, gap_of, parts, polling_in_a_machine, source,
 };
 use vmnoise_events::ActivityKind::{Irq, Softirq, Throttled};
 use vmnoise_events::{Event, Gap, InterferenceCounts, RunFacts, Share, Tally, Workload};
-use vmnoise_explain::{Budget, Explainer, Summary};
+use vmnoise_explain::{Explainer, Interval, NamedInterval, Summary};
 
 fn polling() -> RunFacts {
     RunFacts {
@@ -35,7 +35,7 @@ fn tally(irq: u64, softirq: u64) -> Event {
     })
 }
 
-fn one_gap(facts: &RunFacts, interference: u32, activities: &[Event]) -> (Budget, Summary) {
+fn one_gap(facts: &RunFacts, interference: u32, activities: &[Event]) -> (Interval, Summary) {
     let mut events = vec![source(0, "tick"), anchor(0), anchor(10_000)];
     events.extend_from_slice(activities);
     events.extend([counted(1000, 2000, interference), finish()]);
@@ -49,7 +49,7 @@ fn a_counter_that_stood_still_is_hardware() {
     assert_eq!(parts(&budget), [(Share::Hw, None, 1000)]);
     assert_eq!(summary.cpus[0].interference.hw, Some(1));
     assert_eq!(summary.cpus[0].incomplete_gaps, Some(0));
-    assert_eq!(summary.worst[0].lost_activities, Some(0));
+    assert_eq!(lost_of(&summary.worst[0]), Some(0));
 
     // An interrupt that only seems to reach in, by the error of the clocks.
     let (_, summary) = one_gap(&polling(), 0, &[activity(Irq, 900, 1001, 0)]);
@@ -71,7 +71,7 @@ fn a_counter_that_agrees_with_the_activities_changes_nothing() {
     ] {
         let (budget, summary) = one_gap(&facts, 2, &both);
         assert_eq!(parts(&budget)[0], (rest, None, 800));
-        assert_eq!(budget.lost_activities, Some(0));
+        assert_eq!(gap_of(&budget).lost_activities, Some(0));
         assert_eq!(summary.cpus[0].interference.hw, Some(0));
         assert_eq!(summary.cpus[0].incomplete_gaps, Some(0));
     }
@@ -85,12 +85,12 @@ fn what_was_lost_is_blamed_on_nobody() {
             let (budget, summary) = one_gap(&facts, 3, activities);
             let lost = 3 - activities.len() as u64;
             assert_eq!(parts(&budget)[0], (Share::Unexplained, None, left_ns));
-            assert_eq!(budget.lost_activities, Some(lost));
+            assert_eq!(gap_of(&budget).lost_activities, Some(lost));
             assert!(!budget.is_bare());
             let cpu = &summary.cpus[0];
             assert_eq!((cpu.interference.hw, cpu.bare_gaps), (Some(0), 0));
             assert_eq!(cpu.incomplete_gaps, Some(1));
-            assert_eq!(summary.worst[0].lost_activities, Some(lost));
+            assert_eq!(lost_of(&summary.worst[0]), Some(lost));
         }
     }
 }
@@ -101,7 +101,7 @@ fn without_a_counter_losses_inside_a_gap_are_unknown() {
     let (budgets, summary) = explain(&polling(), &events);
     assert_eq!(parts(&budgets[0]), [(Share::Hw, None, 1000)]);
     assert_eq!(summary.cpus[0].incomplete_gaps, None);
-    assert_eq!(summary.worst[0].lost_activities, None);
+    assert_eq!(lost_of(&summary.worst[0]), None);
     let quiet = explain(&polling(), &[tally(0, 0), finish()]).1;
     assert_eq!(quiet.cpus[0].incomplete_gaps, Some(0));
 }
@@ -139,4 +139,8 @@ fn counters_tell_what_no_gap_shows_for_the_run_and_each_period() {
     blind.witnesses.softirq = false;
     let run = explain(&blind, &[tally(10, 0), finish()]).1.cpus.remove(0);
     assert_eq!(run.interference.softirq, None, "not watched is not 0");
+}
+
+fn lost_of(gap: &NamedInterval) -> Option<u64> {
+    gap.detail.gap().expect("it is a gap").lost_activities
 }

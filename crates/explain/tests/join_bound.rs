@@ -151,15 +151,15 @@ fn a_clock_that_is_off_by_less_than_its_bound_names_no_neighbour() {
         let room_ns = 60 * US + off_ns;
         assert!((room_ns..room_ns + 100).contains(&bound_ns), "{bound_ns}");
         let (short, long): (Vec<_>, Vec<_>) =
-            run.trees.iter().partition(|tree| tree.gap.dur_ns == 5 * US);
+            run.trees.iter().partition(|tree| tree.of.dur_ns == 5 * US);
         assert_eq!(
             (short.len() as u64, long.len() as u64),
             (ROUNDS * SHORT, ROUNDS)
         );
         for tree in short {
-            assert!(tree.exits.is_empty(), "{tree:?}");
+            assert!(tree.stretches[0].exits.is_empty(), "{tree:?}");
             assert!(
-                !tree.gap.parts.iter().any(|part| is_hosts(part.share)),
+                !tree.of.parts.iter().any(|part| is_hosts(part.share)),
                 "{tree:?}"
             );
             assert_ne!(tree.residual, Share::Hw, "{tree:?}");
@@ -167,7 +167,7 @@ fn a_clock_that_is_off_by_less_than_its_bound_names_no_neighbour() {
         // Half of what is named at least is there by every clock within the bound.
         for tree in long {
             let named = tree
-                .gap
+                .of
                 .parts
                 .iter()
                 .find(|part| part.share == Share::Preempted);

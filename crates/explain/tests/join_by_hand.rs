@@ -27,10 +27,14 @@ fn a_guests_interrupt_is_net_of_what_its_host_did_inside() {
     let tree = &run.trees[0];
     assert!(tree.witnessed);
     assert_eq!(
-        (tree.residual, tree.residual_ns, tree.steal_ns),
+        (
+            tree.residual,
+            tree.stretches[0].residual_ns,
+            tree.stretches[0].steal_ns
+        ),
         (Share::Unexplained, 2_000, 0)
     );
-    let [exit] = &tree.exits[..] else {
+    let [exit] = &tree.stretches[0].exits[..] else {
         panic!("{tree:?}")
     };
     assert_eq!(
@@ -38,8 +42,8 @@ fn a_guests_interrupt_is_net_of_what_its_host_did_inside() {
         ("interrupt", 2_000, 6_000)
     );
     assert_eq!((exit.heavy, exit.exit_cpu, exit.entry_cpu), (false, 1, 1));
-    assert_eq!(exit.parts[0].cpu, Some(1));
-    assert_eq!(exit.parts[1].cpu, None, "KVM ran where the vCPU did");
+    assert_eq!(exit.parts[0].host_cpu, Some(1));
+    assert_eq!(exit.parts[1].host_cpu, None, "KVM ran where the vCPU did");
 
     let ranked = &run.culprits[0];
     assert_eq!(
@@ -145,7 +149,7 @@ fn a_sleep_that_the_guest_asked_for_is_its_own() {
         (Share::Unexplained, None, 1_500),
     ];
     assert_eq!(parts(&run, 0), expected);
-    assert_eq!(run.trees[0].exits[0].dur_ns, 3_500);
+    assert_eq!(run.trees[0].stretches[0].exits[0].dur_ns, 3_500);
 }
 
 #[test]
@@ -158,11 +162,11 @@ fn turns_of_a_task_are_counted_and_not_its_pieces() {
         .host(1, Thread, "rcuc/1:20", 4_000, 4_500)
         .host(1, Thread, "hog:77", 4_500, 8_000);
     let run = run(&[gap(0, 9_000)], &[], vec![exit]);
-    let exit = &run.trees[0].exits[0];
+    let exit = &run.trees[0].stretches[0].exits[0];
     let hog = exit
         .parts
         .iter()
-        .find(|it| it.name.as_deref() == Some("hog:77"));
+        .find(|it| it.source.as_deref() == Some("hog:77"));
     let hog = hog.unwrap();
     assert_eq!((hog.ns, hog.count), (3_000 - 600 + 3_500, 2));
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::streams::joined_scenes::*;
-use crate::streams::joins::{ALL, BOUNDS, join, obeys_the_law, plain_of_bound};
+use crate::streams::joins::{ALL, BOUNDS, join, obeys_the_law, plain_of_bound, stamped};
 use crate::streams::vcpus::Scene;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -135,9 +135,9 @@ proptest! {
         prop_assert_eq!(run.joined.unsure.count, short.count() as u64);
         let mut blamed = Painted::new();
         for gap in &gaps {
-            let tree = run.trees.iter().find(|tree| tree.gap.start_tsc == gap.start_tsc).unwrap();
+            let tree = run.trees.iter().find(|tree| stamped(tree).0 == gap.start_tsc).unwrap();
             let painted = paint(gap, &activities, &scenes, bound_ns);
-            let parts = tree.gap.parts.iter();
+            let parts = tree.of.parts.iter();
             let booked: Painted = parts
                 .map(|part| ((part.share, part.source.clone()), part.ns))
                 .collect();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::streams::any_plans::any_plan;
-use crate::streams::joins::{ALL, join, obeys_the_law, pairs_of};
+use crate::streams::joins::{ALL, join, obeys_the_law, pairs_of, stamped};
 use crate::streams::lives::Span;
 use crate::streams::pairs::{Plan, RecordedPair};
 use proptest::prelude::*;
@@ -41,25 +41,25 @@ fn tells_the_truth(plan: &Plan, pair: &RecordedPair, run: &JoinedRun) -> Result<
             .map(|gap| (plan.clocks.guest_tsc(gap.start_ns), gap))
             .collect();
         let trees = run.trees.iter();
-        for tree in trees.filter(|tree| tree.gap.cpu == found.cpu && tree.witnessed) {
-            let gap = gaps[&tree.gap.start_tsc];
+        for tree in trees.filter(|tree| tree.of.cpu == found.cpu && tree.witnessed) {
+            let gap = gaps[&stamped(tree).0];
             if plan.clocks.is_stopped(gap.start_ns, gap.end_ns) {
                 continue;
             }
             let (count, truth_ns) = overlap_ns(gap, &life.exits);
-            let told_ns: u64 = tree.exits.iter().map(|exit| exit.dur_ns).sum();
+            let told_ns: u64 = tree.stretches[0].exits.iter().map(|exit| exit.dur_ns).sum();
             // Each end of an exit is laid within the bound. One that then has no more than twice the
             // bound of its gap is not named; it has truly up to four times. A clock that is
             // disciplined by 500 ppm makes that much of a length.
             let slack_ns = (4 * found.bound_ns + 2) * count.max(1) + truth_ns / 1_000;
             let overlap_ns = 2 * found.bound_ns;
             let is_named = |exit: &ExitBranch| exit.dur_ns > overlap_ns;
-            prop_assert!(tree.exits.iter().all(is_named), "{tree:?}");
+            prop_assert!(tree.stretches[0].exits.iter().all(is_named), "{tree:?}");
             prop_assert!(
                 told_ns.abs_diff(truth_ns) <= slack_ns,
                 "{told_ns} of {truth_ns}: {tree:?}"
             );
-            let kvm_ns: u64 = tree
+            let kvm_ns: u64 = tree.stretches[0]
                 .exits
                 .iter()
                 .flat_map(|exit| &exit.parts)
@@ -101,10 +101,10 @@ fn on_plain_clocks_the_truth_is_exact() {
     let life = &pair.lives[0];
     let mut truth_ns = 0;
     for tree in &run.trees {
-        let is_it = |gap: &&Span| gap.start_ns == tree.gap.start_tsc;
+        let is_it = |gap: &&Span| gap.start_ns == stamped(tree).0;
         let gap = life.gaps.iter().find(is_it).unwrap();
         let (_, ns) = overlap_ns(gap, &life.exits);
-        assert_eq!(tree.exits[0].dur_ns, ns);
+        assert_eq!(tree.stretches[0].exits[0].dur_ns, ns);
         truth_ns += ns;
     }
     let kvm = &run.culprits[0];
@@ -158,8 +158,8 @@ fn only_what_both_recorded_is_witnessed() {
     let joined = run.joined;
     assert!(0 < joined.witnessed && joined.witnessed < joined.gaps);
     for tree in &run.trees {
-        let gap = &tree.gap;
-        let is_inside = 600_000_000 < gap.start_tsc && gap.end_tsc < 1_500_000_000;
+        let (start_tsc, end_tsc) = stamped(tree);
+        let is_inside = 600_000_000 < start_tsc && end_tsc < 1_500_000_000;
         assert!(tree.witnessed <= is_inside, "{tree:?}");
         assert!(tree.witnessed || tree.residual == Share::HvOrHw, "{tree:?}");
     }

@@ -24,7 +24,10 @@ fn kvm_has_no_more_of_an_exit_than_without_the_hosts_work() {
     ];
     assert_eq!(parts(&run, 0), expected);
     assert_eq!(
-        (run.trees[0].residual_ns, run.trees[0].exits[0].dur_ns),
+        (
+            run.trees[0].stretches[0].residual_ns,
+            run.trees[0].stretches[0].exits[0].dur_ns
+        ),
         (300, 6_000)
     );
     let sum = run.thesis.unwrap();

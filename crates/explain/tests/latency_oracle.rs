@@ -10,7 +10,7 @@ use crate::streams::vcpus::Scene;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use vmnoise_events::*;
-use vmnoise_explain::{JoinedLatencies, JoinedRun, Phase, PhaseSides};
+use vmnoise_explain::{JoinedLatencies, JoinedRun, NamedPiece, Phase, PhaseSides};
 
 type Painted = BTreeMap<(Option<Phase>, Share, Option<Name>), u64>;
 
@@ -176,14 +176,14 @@ fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
     let told = run.summary.wakeups.as_ref().expect("tasks were measured");
     let sum = |parts: &mut dyn Iterator<Item = u64>| -> u64 { parts.sum() };
     for tree in &latencies.trees {
-        let latency_ns = tree.wakeup.latency_ns;
+        let latency_ns = tree.of.dur_ns;
+        assert_eq!(sum(&mut tree.of.parts.iter().map(|it| it.ns)), latency_ns);
         assert_eq!(
-            sum(&mut tree.wakeup.parts.iter().map(|it| it.ns)),
+            sum(&mut tree.stretches.iter().map(|it| it.dur_ns)),
             latency_ns
         );
-        assert_eq!(sum(&mut tree.phases.iter().map(|it| it.dur_ns)), latency_ns);
-        let mut from_ns = 0;
-        for phase in &tree.phases {
+        let mut from_ns = tree.of.start_mono_ns;
+        for phase in &tree.stretches {
             let within = from_ns..=from_ns + phase.dur_ns;
             from_ns += phase.dur_ns;
             let exits = phase.exits.iter().map(|exit| exit.dur_ns);
@@ -193,14 +193,14 @@ fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
             for exit in &phase.exits {
                 assert_eq!(sum(&mut exit.parts.iter().map(|it| it.ns)), exit.dur_ns);
                 for piece in &exit.pieces {
-                    let end_ns = piece.after_ns + piece.dur_ns;
-                    assert!(within.contains(&piece.after_ns) && within.contains(&end_ns));
+                    let (start_ns, end_ns) = (piece.start_mono_ns, piece.end_mono_ns);
+                    assert!(within.contains(&start_ns) && within.contains(&end_ns));
                 }
                 // A sleep is the guest's where its own kernel was busy with something.
                 for share in Share::ALL.into_iter().filter(|it| *it != Share::Blocked) {
                     let pieces = exit.pieces.iter().filter(|it| it.share == share);
                     let parts = exit.parts.iter().filter(|it| it.share == share);
-                    let pieces_ns = sum(&mut pieces.map(|it| it.dur_ns));
+                    let pieces_ns = sum(&mut pieces.map(NamedPiece::dur_ns));
                     assert_eq!(pieces_ns, sum(&mut parts.map(|it| it.ns)), "{exit:?}");
                 }
             }
@@ -267,9 +267,9 @@ proptest! {
         prop_assert_eq!(latencies.joined.unsure.count, unsure);
         prop_assert!(user.unknown_ns <= latencies.joined.unsure.ns);
         let mut told: Vec<(u64, u64, Painted)> = latencies.trees.iter().map(|tree| {
-            let parts = tree.wakeup.parts.iter();
+            let parts = tree.of.parts.iter();
             let parts = parts.map(|it| ((it.phase, it.share, it.source.clone()), it.ns));
-            (tree.wakeup.expiry_mono_ns, tree.wakeup.latency_ns, parts.collect())
+            (tree.of.start_mono_ns, tree.of.dur_ns, parts.collect())
         }).collect();
         let mut expected: Vec<(u64, u64, Painted)> = wakeups.iter().map(|it| {
             let latency_ns = it.woke_mono_ns - it.expiry_mono_ns;

@@ -1,13 +1,13 @@
 //! An observed thread: its gaps follow from what was witnessed, wherever the watermarks
 //! are, and only from that.
 
-use crate::streams::{activity, anchor, finish, parts, robbed, source};
+use crate::streams::{activity, anchor, finish, gap_of, parts, robbed, source};
 use proptest::prelude::*;
 use vmnoise_events::{
     Activity, ActivityKind, Event, LossKind, ObservedThread, RunFacts, Share, SourceId, Tally,
     Workload,
 };
-use vmnoise_explain::Budget;
+use vmnoise_explain::Interval;
 
 const LENGTH_NS: u64 = 200_000;
 
@@ -57,6 +57,7 @@ fn a_gap_is_a_run_of_activities_with_the_way_between_them() {
     let (budgets, summary) = crate::streams::explain(&facts(), &events);
     let ends: Vec<(u64, u64)> = budgets
         .iter()
+        .map(gap_of)
         .map(|gap| (gap.start_tsc, gap.end_tsc))
         .collect();
     assert_eq!(ends, [(10_000, 60_000), (90_000, 91_000)]);
@@ -231,13 +232,14 @@ proptest! {
 
         let (budgets, summary) = crate::streams::explain(&facts(), &events(&activities, &marks));
 
-        let ends = |gap: &Budget| (gap.start_mono_ns, gap.end_mono_ns());
+        let ends = |gap: &Interval| (gap.start_mono_ns, gap.end_mono_ns());
         let found: Vec<(u64, u64)> = budgets.iter().map(ends).collect();
         prop_assert!(found.is_sorted_by(|a, b| a.1 < b.0), "{:?}", found);
         prop_assert_eq!(found, painted(&activities));
         for gap in &budgets {
             prop_assert_eq!(gap.parts.iter().map(|part| part.ns).sum::<u64>(), gap.dur_ns);
-            prop_assert_eq!((gap.start_tsc, gap.end_tsc), ends(gap));
+            let stamps = (gap_of(gap).start_tsc, gap_of(gap).end_tsc);
+            prop_assert_eq!(stamps, ends(gap));
         }
         prop_assert_eq!(summary.late_events, 0);
     }

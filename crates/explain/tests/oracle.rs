@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use crate::streams::blocks::{BLOCK, Block, any_block, block};
 use crate::streams::kvm_standards::Standards;
-use crate::streams::{anchor, facts, finish, robbed, source};
+use crate::streams::{anchor, facts, finish, gap_of, robbed, source};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use vmnoise_events::{Activity, ActivityKind, Event, Gap, RunFacts, Share, Tally, Workload};
-use vmnoise_explain::Budget;
+use vmnoise_explain::Interval;
 
 const LENGTH: u64 = 120;
 const SOURCES: u32 = 3;
@@ -139,7 +139,7 @@ fn paint(
     (painted, unbounded)
 }
 
-fn booked(budget: &Budget) -> Painted {
+fn booked(budget: &Interval) -> Painted {
     let parts = crate::streams::parts(budget);
     let booked: Painted = parts
         .iter()
@@ -267,7 +267,7 @@ fn books_as_painted(
     let mut unbounded_ns = 0;
     let mut bounded = [0; 2];
     for (gap, budget) in gaps.iter().zip(&budgets) {
-        let place = (budget.start_tsc, budget.dur_ns);
+        let place = (gap_of(budget).start_tsc, budget.dur_ns);
         prop_assert_eq!(place, (gap.start_tsc, gap.end_tsc - gap.start_tsc));
         let painted = paint(facts, gap, activities, &standards);
         let too_much = painted
@@ -277,7 +277,7 @@ fn books_as_painted(
         bounded[0] += u64::from(too_much);
         bounded[1] += u64::from(painted.1 > 0);
         unbounded_ns += painted.1;
-        prop_assert_eq!((booked(budget), budget.unbounded_kvm_ns), painted);
+        prop_assert_eq!((booked(budget), gap_of(budget).unbounded_kvm_ns), painted);
     }
     let told = summary.cpus.iter().filter_map(|cpu| cpu.unbounded_kvm_ns);
     prop_assert_eq!(told.sum::<u64>(), unbounded_ns);

@@ -4,7 +4,7 @@ use crate::streams::{finish, in_a_machine, robbed, source};
 use vmnoise_events::{
     Activation, ActivityKind, Event, RunFacts, Share, TimerOptions, Workload, fixtures,
 };
-use vmnoise_explain::{Explainer, Phase, Summary, Wakeup};
+use vmnoise_explain::{Explainer, Interval, Phase, Summary};
 
 const SEEN: Activation = Activation {
     cpu: 1,
@@ -28,18 +28,18 @@ fn facts() -> RunFacts {
     facts
 }
 
-fn explain(activation: Activation, activities: &[Event]) -> (Wakeup, Summary) {
+fn explain(activation: Activation, activities: &[Event]) -> (Interval, Summary) {
     let mut explainer = Explainer::new(&facts());
+    let mut wakeups = Vec::new();
     let begin = [source(0, "local_timer:236"), source(1, "hog:7")];
     let end = [Event::Activation(activation), finish()];
     for event in begin.iter().chain(activities).chain(&end) {
-        explainer.feed(event, &mut |_| {});
+        explainer.feed(event, &mut |it| wakeups.push(it.clone()));
     }
-    let wakeup = explainer.take_wakeups().remove(0);
-    (wakeup, explainer.finish())
+    (wakeups.remove(0), explainer.finish())
 }
 
-fn parts(wakeup: &Wakeup) -> Vec<(Phase, Share, u64)> {
+fn parts(wakeup: &Interval) -> Vec<(Phase, Share, u64)> {
     let parts = wakeup.parts.iter();
     let told = parts.map(|part| {
         (
@@ -69,7 +69,7 @@ fn a_running_thread_delays_the_switch_and_not_the_interrupt() {
         (Phase::Return, Share::HvOrHw, 100),
     ];
     assert_eq!(parts(&wakeup), expected);
-    assert_eq!((wakeup.irq_ns, wakeup.thread_ns), (Some(300), Some(900)));
+    assert_eq!(wakeup.latencies_ns()[..2], [Some(300), Some(900)]);
 }
 
 #[test]

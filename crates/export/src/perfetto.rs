@@ -12,7 +12,7 @@ mod tracks;
 use std::path::Path;
 
 use vmnoise_events::{Activity, ActivityKind, Event, RunFacts, Share, SourceId, Workload};
-use vmnoise_explain::{Budget, Part, PeriodLine, Phase, TracedExit, Wakeup};
+use vmnoise_explain::{Detail, Interval, Part, PeriodLine, Phase, TracedExit};
 
 use crate::error::ExportError;
 use crate::wall_clock::WallClock;
@@ -119,85 +119,64 @@ impl Timeline {
         Ok(())
     }
 
-    /// Takes a gap with its begin and end; `vcpu_tid` is the thread of the vCPU on the host
-    /// that its CPU is.
+    /// Takes a gap or a wake-up with its begin and end; `vcpu_tid` is the thread of the vCPU on
+    /// the host that its CPU is.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn gap<'n>(
+    pub fn interval<'n>(
         &mut self,
         side: Side,
-        gap: &Budget,
+        interval: &Interval,
         span_ns: (u64, u64),
         vcpu_tid: Option<u32>,
         name: &dyn Fn(SourceId) -> &'n str,
     ) -> Result<(), ExportError> {
         let mut flows = Flows::new();
-        self.link_cpu(side, gap.cpu, span_ns, &mut flows);
+        self.link_cpu(side, interval.cpu, span_ns, &mut flows);
         self.link_vcpu(vcpu_tid, span_ns, &mut flows);
         let sources = self.scene(side).sources.len();
         let packets = &mut self.tracks.packets;
-        let mut called = |labels: &mut Labels, part: &Part| {
-            let text = || label(part.share, part.source.map(name));
+        let mut called = |labels: &mut Labels, part: &Part, phase: &str| {
+            let text = || phase.to_owned() + &label(part.share, part.source.map(name));
             labels.number(packets, (part.share, part.source), sources, text)
         };
-        let parts = gap.parts.iter();
-        let notes = parts.map(|part| Ok((called(&mut self.part_labels, part)?, part.ns)));
-        let notes = notes.collect::<Result<_, ExportError>>()?;
-        let name = match gap.parts.first() {
-            Some(largest) => called(&mut self.gap_labels, largest)?,
-            None => packets.name(NameOf::Slice, "")?,
-        };
-        let group = self.felt_by(side, gap.cpu);
-        self.push(group, Row::Gaps, slice(span_ns, name, flows, notes))?;
-        self.tracks.write_lane(group, Row::Gaps)
-    }
-
-    /// Takes a wake-up of a periodic task with its begin and end; `vcpu_tid` as in
-    /// [`Self::gap`].
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn wakeup<'n>(
-        &mut self,
-        side: Side,
-        wakeup: &Wakeup,
-        span_ns: (u64, u64),
-        vcpu_tid: Option<u32>,
-        name: &dyn Fn(SourceId) -> &'n str,
-    ) -> Result<(), ExportError> {
-        let mut flows = Flows::new();
-        self.link_cpu(side, wakeup.cpu, span_ns, &mut flows);
-        self.link_vcpu(vcpu_tid, span_ns, &mut flows);
-        let sources = self.scene(side).sources.len();
-        let packets = &mut self.tracks.packets;
-        let notes = wakeup.parts.iter().map(|part| {
-            let text = || {
-                let phase = part.phase.map_or("?", Phase::name);
-                let who = label(part.share, part.source.map(name));
-                format!("{phase}: {who}")
-            };
-            let phase = part.phase.map_or(Phase::ALL.len(), |phase| phase as usize);
-            let labels = &mut self.phase_labels[phase];
-            let called = labels.number(packets, (part.share, part.source), sources, text)?;
-            Ok((called, part.ns))
-        });
-        let notes = notes.collect::<Result<_, ExportError>>()?;
-        // What lies behind a phase of unknown length has no place.
-        let known = Phase::ALL.map(|phase| Some((phase, wakeup.phase_ns(phase)?)));
         let mut inside = Vec::new();
-        for (phase, ns) in known.into_iter().map_while(|phase| phase) {
-            let name = self.tracks.packets.name(NameOf::Slice, phase.name())?;
-            inside.push((name, ns));
-        }
-        let name = self.tracks.packets.name(NameOf::Slice, "wake-up")?;
-        let group = Group::Cpu(side, wakeup.cpu);
+        let (notes, name, row) = match &interval.detail {
+            Detail::Gap(_) => {
+                let parts = interval.parts.iter();
+                let notes =
+                    parts.map(|part| Ok((called(&mut self.part_labels, part, "")?, part.ns)));
+                let notes = notes.collect::<Result<_, ExportError>>()?;
+                let name = match interval.parts.first() {
+                    Some(largest) => called(&mut self.gap_labels, largest, "")?,
+                    None => packets.name(NameOf::Slice, "")?,
+                };
+                (notes, name, Row::Gaps)
+            }
+            Detail::Wakeup(wakeup) => {
+                let notes = interval.parts.iter().map(|part| {
+                    let place = part.phase.map_or(Phase::ALL.len(), |phase| phase as usize);
+                    let phase = format!("{}: ", part.phase.map_or("?", Phase::name));
+                    let called = called(&mut self.phase_labels[place], part, &phase)?;
+                    Ok((called, part.ns))
+                });
+                let notes = notes.collect::<Result<_, ExportError>>()?;
+                // What lies behind a phase of unknown length has no place.
+                let known = Phase::ALL.map(|phase| Some((phase, wakeup.phase_ns(phase)?)));
+                for (phase, ns) in known.into_iter().map_while(|phase| phase) {
+                    inside.push((packets.name(NameOf::Slice, phase.name())?, ns));
+                }
+                (notes, packets.name(NameOf::Slice, "wake-up")?, Row::Wakeups)
+            }
+        };
+        let group = self.felt_by(side, interval.cpu);
         let slice = Slice {
             inside,
             ..slice(span_ns, name, flows, notes)
         };
-        self.push(group, Row::Wakeups, slice)?;
-        self.tracks.write_lane(group, Row::Wakeups)
+        self.push(group, row, slice)?;
+        self.tracks.write_lane(group, row)
     }
 
     /// Takes an exit of a vCPU.

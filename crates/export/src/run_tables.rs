@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use vmnoise_events::column::Columns;
 use vmnoise_events::{Event, RunFacts, SourceId, Workload};
-use vmnoise_explain::{Budget, ExitsSummary, NamedExit, PeriodLine, Phase, Wakeup};
+use vmnoise_explain::{Detail, ExitsSummary, Interval, NamedExit, Part, PeriodLine, Phase};
 
 use crate::error::ExportError;
 use crate::owner::make_folder;
@@ -23,7 +23,7 @@ pub struct RunTables {
     clock: WallClock,
     facts: RunFacts,
     gaps: Option<GapTables>,
-    wakeups: Option<EventTables<Wakeup>>,
+    wakeups: Option<EventTables<Interval>>,
     exits: Option<ExitTables>,
 }
 
@@ -31,7 +31,7 @@ pub struct RunTables {
 struct GapTables {
     period_columns: Columns<'static, PeriodLine>,
     periods: TableFile,
-    gaps: EventTables<Budget>,
+    gaps: EventTables<Interval>,
 }
 
 #[derive(Debug)]
@@ -103,32 +103,42 @@ impl RunTables {
         self.clock.see(event);
     }
 
-    /// Adds a gap and its parts.
+    /// Adds a gap or a wake-up, and its parts.
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn gap<'n>(
+    pub fn interval<'n>(
         &mut self,
-        budget: &Budget,
+        interval: &Interval,
         name: &dyn Fn(SourceId) -> &'n str,
     ) -> Result<(), ExportError> {
-        let Some(GapTables { gaps: tables, .. }) = &mut self.gaps else {
-            return Ok(());
+        let time_us = self.clock.at_us(interval.start_mono_ns);
+        let row = |of, part: &Part| PartRow {
+            of,
+            time_us,
+            cpu: interval.cpu,
+            share: part.share,
+            source: part.source.map(name),
+            ns: part.ns,
         };
-        let time_us = self.clock.at_us(budget.start_mono_ns);
-        let of = tables.count;
-        let parts = budget.parts.iter().map(|part| {
-            let row = PartRow {
-                of,
-                time_us,
-                cpu: budget.cpu,
-                share: part.share,
-                source: part.source.map(name),
-                ns: part.ns,
-            };
-            (row, [part.count.into(), part.host_cpu.into()])
-        });
-        tables.push(time_us, budget, parts)
+        let parts = interval.parts.iter();
+        match (&interval.detail, &mut self.gaps, &mut self.wakeups) {
+            (Detail::Gap(_), Some(GapTables { gaps: tables, .. }), _) => {
+                let of = tables.count;
+                let parts =
+                    parts.map(|part| (row(of, part), [part.count.into(), part.host_cpu.into()]));
+                tables.push(time_us, interval, parts)
+            }
+            (Detail::Wakeup(_), _, Some(tables)) => {
+                let of = tables.count;
+                let parts = parts.map(|part| {
+                    let phase = part.phase.map(Phase::name);
+                    (row(of, part), [phase.into(), part.host_cpu.into()])
+                });
+                tables.push(time_us, interval, parts)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Adds what each CPU came to between two instants of CLOCK_MONOTONIC.
@@ -146,35 +156,6 @@ impl RunTables {
             tables.periods.push(row)?;
         }
         Ok(())
-    }
-
-    /// Adds a wake-up and its parts.
-    ///
-    /// # Errors
-    /// If a file cannot be written.
-    pub fn wakeup<'n>(
-        &mut self,
-        wakeup: &Wakeup,
-        name: &dyn Fn(SourceId) -> &'n str,
-    ) -> Result<(), ExportError> {
-        let Some(tables) = &mut self.wakeups else {
-            return Ok(());
-        };
-        let time_us = self.clock.at_us(wakeup.expiry_mono_ns);
-        let of = tables.count;
-        let parts = wakeup.parts.iter().map(|part| {
-            let row = PartRow {
-                of,
-                time_us,
-                cpu: wakeup.cpu,
-                share: part.share,
-                source: part.source.map(name),
-                ns: part.ns,
-            };
-            let phase = part.phase.map(Phase::name);
-            (row, [phase.into(), part.host_cpu.into()])
-        });
-        tables.push(time_us, wakeup, parts)
     }
 
     /// Adds an exit and its parts.

@@ -1,6 +1,7 @@
 //! The page: what the template is filled with.
 
 use askama::Template;
+use vmnoise_explain::Most;
 
 use crate::charts::{self, Spikes};
 use crate::figures::{duration, part_of, percent, seconds, times};
@@ -11,14 +12,18 @@ use crate::limits;
 use crate::run::Run;
 use crate::shares::label;
 use crate::tables::{Table, tables};
-use crate::trees::{Most, trees};
+use crate::trees::trees;
 
 /// How many of the longest moments are told in words.
 const TOLD: usize = 9;
 /// Parts of one of them; the rest is one line.
 const PARTS: usize = 6;
 /// Lines of one that is a tree.
-const FEW: Most = Most { exits: 4, parts: 4 };
+const FEW: Most = Most {
+    exits: 4,
+    parts: 4,
+    evenly: false,
+};
 
 /// A file that is not on the page.
 #[derive(Debug)]

@@ -1,14 +1,10 @@
 //! The longest moments as trees: phase by phase, side by side, exit by exit; each level adds up
 //! to the line above.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use vmnoise_events::{Share, Workload};
-use vmnoise_explain::{
-    ExitBranch, GapTree, HostPart, LatencyTree, NamedPart, NamedWakeupPart, PhaseBranch,
-    WorstWakeup,
-};
+use vmnoise_explain::{Branch, Most, NamedInterval, NamedPart, What};
 
 use crate::figures::{duration, times};
 use crate::phases;
@@ -37,217 +33,132 @@ pub(crate) struct Line {
     pub(crate) ns: u64,
 }
 
-/// How much is drawn one by one; the rest is one line each.
+/// What stands around the branches of a tree.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Most {
-    /// Exits of a phase or gap.
-    pub(crate) exits: usize,
-    /// Parts of an exit, or of the guest.
-    pub(crate) parts: usize,
+struct Words {
+    /// Behind the names of whom the guest's kernel knows.
+    side: &'static str,
+    /// After what exits began.
+    since: &'static str,
 }
 
 /// Those of a run, by the number of their lane and their begin; none where parts have no parts.
 pub(crate) fn trees(run: &Run, most: Most) -> HashMap<(u32, u64), Tree> {
+    let of_gaps = Words {
+        // A microVM has no kernel: what was witnessed beside its gaps is its host's.
+        side: match run.facts.workload {
+            Workload::Microvm => "",
+            _ => GUEST,
+        },
+        since: "the gap’s begin",
+    };
+    let of_tasks = Words {
+        side: GUEST,
+        since: "the expiry",
+    };
     let gaps = match &run.outcome {
         Outcome::Joined(joined) => joined.trees.as_slice(),
         _ => &[],
     };
-    // A microVM has no kernel: what was witnessed beside its gaps is its host's.
-    let side = match run.facts.workload {
-        Workload::Microvm => "",
-        _ => GUEST,
-    };
-    let gaps = gaps.iter().map(|tree| {
-        let mut flaw = unwitnessed(tree.witnessed);
-        if let Some(lost @ 1..) = tree.gap.lost_activities {
-            flaw += &format!("{lost} of the guest’s activities were lost. ");
-        }
-        let lines = of_gap(tree, side, most);
-        ((tree.gap.cpu, tree.gap.start_mono_ns), Tree { lines, flaw })
-    });
-    let joined = run.latencies().map(|it| it.trees.as_slice());
-    let wakeups = match joined {
+    let late = run.latencies().map(|it| it.trees.as_slice());
+    let alone = match late {
         Some(_) => &[],
         None => run.wakeups().map_or(&[][..], |it| &it.worst),
     };
-    let alone = wakeups.iter().map(|late| {
-        let lines = of_wakeup(late);
+    let gaps = gaps.iter().map(|tree| (tree, of_gaps));
+    let late = late.into_iter().flatten().map(|tree| (tree, of_tasks));
+    let joined = gaps.chain(late).map(|(tree, words)| {
+        let mut flaw = match tree.witnessed {
+            true => String::new(),
+            false => "The host did not witness it. ".into(),
+        };
+        if let lost @ 1.. = tree.of.lost_activities() {
+            flaw += &format!("{lost} of the guest’s activities were lost. ");
+        }
+        let lines = words.lines(&tree.branches(most));
+        (at(&tree.of), Tree { lines, flaw })
+    });
+    let alone = alone.iter().map(|late| {
+        let words = Words {
+            side: "",
+            ..of_tasks
+        };
+        let lines = words.lines(&late.phases());
         let flaw = String::new();
         (at(late), Tree { lines, flaw })
     });
-    let joined = joined.into_iter().flatten().map(|tree| {
-        let lines = of_latency(tree, most);
-        let flaw = unwitnessed(tree.witnessed);
-        (at(&tree.wakeup), Tree { lines, flaw })
-    });
-    gaps.chain(alone).chain(joined).collect()
+    joined.chain(alone).collect()
 }
 
-fn unwitnessed(is_witnessed: bool) -> String {
-    match is_witnessed {
-        true => String::new(),
-        false => "The host did not witness it. ".into(),
+fn at(of: &NamedInterval) -> (u32, u64) {
+    (of.cpu, of.start_mono_ns)
+}
+
+impl Words {
+    fn lines(self, branches: &[Branch<'_>]) -> Vec<Line> {
+        let mut lines = Vec::new();
+        self.add(branches, 0, &mut lines);
+        lines
+    }
+
+    fn add(self, branches: &[Branch<'_>], depth: u8, lines: &mut Vec<Line>) {
+        for Branch { ns, what, parts } in branches {
+            lines.push(Line {
+                depth,
+                share: what.share(),
+                words: self.of(what),
+                ns: *ns,
+            });
+            self.add(parts, depth + 1, lines);
+        }
+    }
+
+    fn of(self, what: &What<'_>) -> String {
+        match what {
+            What::Phase(phase) => phases::label(*phase).to_owned(),
+            What::Guest(part) => who(part) + self.side,
+            What::Host(part) => who(part),
+            What::Exit(exit) => format!(
+                "exit {}{}, host CPU {}, {} after {}",
+                exit.reason,
+                if exit.heavy { " to the VMM" } else { "" },
+                exit.exit_cpu,
+                duration(exit.after_ns),
+                self.since,
+            ),
+            What::Rest(Share::Steal) => {
+                format!("{} by the steal clock alone", label(Share::Steal))
+            }
+            What::Rest(share) => label(*share).to_owned(),
+            What::ShorterExits(count) => times(*count as u64, "shorter exit", "shorter exits"),
+            What::SmallerParts(count) => times(*count as u64, "smaller part", "smaller parts"),
+        }
     }
 }
 
-fn at(wakeup: &WorstWakeup) -> (u32, u64) {
-    (wakeup.cpu, wakeup.expiry_mono_ns)
-}
-
-/// Phases of a task whose machine was measured by itself.
-fn of_wakeup(late: &WorstWakeup) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for parts in late.parts.chunk_by(|a, b| a.phase == b.phase) {
-        let ns = parts.iter().map(|part| part.ns).sum();
-        lines.push(branch(0, phases::label(parts[0].phase).to_owned(), ns));
-        lines.extend(parts.iter().map(|part: &NamedWakeupPart| Line {
-            depth: 1,
-            share: Some(part.share),
-            words: who(part.share, part.source.as_deref()),
-            ns: part.ns,
-        }));
-    }
-    lines
-}
-
-fn of_latency(tree: &LatencyTree, most: Most) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for phase in &tree.phases {
-        let PhaseBranch {
-            guest,
-            exits,
-            steal_ns,
-            residual_ns,
-            ..
-        } = phase;
-        let words = phases::label(phase.phase).to_owned();
-        lines.push(branch(0, words, phase.dur_ns));
-        let of_guest = (guest.as_slice(), GUEST);
-        both_sides(1, of_guest, (exits, "the expiry"), most, &mut lines);
-        rest(1, *steal_ns, (tree.residual, *residual_ns), &mut lines);
-    }
-    lines
-}
-
-fn of_gap(tree: &GapTree, side: &str, most: Most) -> Vec<Line> {
-    let mut lines = Vec::new();
-    let of_guest = (tree.guest.as_slice(), side);
-    let exits = (tree.exits.as_slice(), "the gap’s begin");
-    both_sides(0, of_guest, exits, most, &mut lines);
-    rest(
-        0,
-        tree.steal_ns,
-        (tree.residual, tree.residual_ns),
-        &mut lines,
-    );
-    lines
-}
-
-/// What the guest's kernel had, and then the longest exits in the order of time.
-fn both_sides(
-    depth: u8,
-    (guest, side): (&[NamedPart], &str),
-    (exits, since): (&[ExitBranch], &str),
-    most: Most,
-    lines: &mut Vec<Line>,
-) {
-    let of_guest = guest.iter().map(|part| Line {
-        depth,
-        share: Some(part.share),
-        words: who(part.share, part.source.as_deref()) + side,
-        ns: part.ns,
-    });
-    few(depth, of_guest.collect(), most.parts, lines);
-    let mut longest: Vec<&ExitBranch> = exits.iter().filter(|exit| exit.dur_ns > 0).collect();
-    longest.sort_by_key(|exit| Reverse(exit.dur_ns));
-    let others = longest.split_off(most.exits.min(longest.len()));
-    longest.sort_by_key(|exit| exit.after_ns);
-    for exit in longest {
-        let to = if exit.heavy { " to the VMM" } else { "" };
-        let words = format!(
-            "exit {}{to}, host CPU {}, {} after {since}",
-            exit.reason,
-            exit.exit_cpu,
-            duration(exit.after_ns)
-        );
-        lines.push(branch(depth, words, exit.dur_ns));
-        let parts = exit.parts.iter().map(|part| of_host(depth + 1, part));
-        few(depth + 1, parts.collect(), most.parts, lines);
-    }
-    if !others.is_empty() {
-        let words = times(others.len() as u64, "shorter exit", "shorter exits");
-        let ns = others.iter().map(|exit| exit.dur_ns).sum();
-        lines.push(branch(depth, words, ns));
-    }
-}
-
-/// What neither had.
-fn rest(depth: u8, steal_ns: u64, residual: (Share, u64), lines: &mut Vec<Line>) {
-    let rest = [
-        (Share::Steal, steal_ns, " by the steal clock alone"),
-        (residual.0, residual.1, ""),
-    ];
-    let rest = rest.into_iter().filter(|(_, ns, _)| *ns > 0);
-    lines.extend(rest.map(|(share, ns, more)| Line {
-        depth,
-        share: Some(share),
-        words: format!("{}{more}", label(share)),
-        ns,
-    }));
-}
-
-fn of_host(depth: u8, part: &HostPart) -> Line {
-    let place = part
-        .cpu
-        .map_or_else(String::new, |cpu| format!(", host CPU {cpu}"));
-    Line {
-        depth,
-        share: Some(part.share),
-        words: who(part.share, part.name.as_deref()) + &place,
-        ns: part.ns,
-    }
-}
-
-/// As many lines as may be, which are sorted, and the rest as one.
-fn few(depth: u8, mut all: Vec<Line>, most: usize, lines: &mut Vec<Line>) {
-    let others = all.split_off(most.min(all.len()));
-    lines.append(&mut all);
-    if !others.is_empty() {
-        let words = times(others.len() as u64, "smaller part", "smaller parts");
-        let ns = others.iter().map(|line| line.ns).sum();
-        lines.push(branch(depth, words, ns));
-    }
-}
-
-fn branch(depth: u8, words: String, ns: u64) -> Line {
-    Line {
-        depth,
-        share: None,
-        words,
-        ns,
-    }
-}
-
-fn who(share: Share, name: Option<&str>) -> String {
-    match name {
-        Some(name) => format!("{} {name}", label(share)),
-        None => label(share).to_owned(),
-    }
+fn who(part: &NamedPart) -> String {
+    let name = part.source.iter().map(|name| format!(" {name}"));
+    let place = part.host_cpu.map(|cpu| format!(", host CPU {cpu}"));
+    let words = std::iter::once(label(part.share).to_owned()).chain(name);
+    words.chain(place).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use vmnoise_explain::{Detail, ExitBranch, Stretch, WakeupDetail};
+
     use super::*;
 
     fn exit(after_ns: u64, parts: &[(Share, &str, u64)]) -> ExitBranch {
-        let parts = parts.iter().map(|(share, name, ns)| HostPart {
+        let parts = parts.iter().map(|(share, name, ns)| NamedPart {
+            phase: None,
             share: *share,
-            name: Some((*name).into()),
-            cpu: (*share == Share::Preempted).then_some(3),
+            source: Some((*name).into()),
+            host_cpu: (*share == Share::Preempted).then_some(3),
             ns: *ns,
             count: 1,
         });
-        let parts: Vec<HostPart> = parts.collect();
+        let parts: Vec<NamedPart> = parts.collect();
         ExitBranch {
             reason: "hlt".into(),
             heavy: false,
@@ -260,9 +171,35 @@ mod tests {
         }
     }
 
+    fn late(exits: Vec<ExitBranch>, steal_ns: u64, residual_ns: u64) -> vmnoise_explain::Tree {
+        vmnoise_explain::Tree {
+            of: NamedInterval {
+                cpu: 0,
+                at_ns: 0,
+                start_mono_ns: 0,
+                dur_ns: exits.iter().map(|exit| exit.dur_ns).sum::<u64>() + steal_ns + residual_ns,
+                parts: Vec::new(),
+                detail: Detail::Wakeup(WakeupDetail::default()),
+            },
+            stretches: vec![Stretch {
+                exits,
+                steal_ns,
+                residual_ns,
+                ..Stretch::default()
+            }],
+            residual: Share::Unexplained,
+            witnessed: true,
+        }
+    }
+
+    const WORDS: Words = Words {
+        side: GUEST,
+        since: "the expiry",
+    };
+
     #[test]
     fn every_level_adds_up_however_little_is_drawn() {
-        let exits = [
+        let exits = vec![
             exit(
                 10,
                 &[(Share::Preempted, "rcuc/3:30", 70), (Share::Kvm, "hlt", 20)],
@@ -270,43 +207,38 @@ mod tests {
             exit(200, &[(Share::Kvm, "hlt", 5)]),
             exit(300, &[(Share::Kvm, "hlt", 400)]),
         ];
-        for most in [
-            Most { exits: 2, parts: 1 },
-            Most { exits: 0, parts: 0 },
-            Most { exits: 9, parts: 9 },
-        ] {
-            let mut lines = Vec::new();
-            both_sides(
-                1,
-                (&[], ", guest"),
-                (&exits, "the expiry"),
-                most,
-                &mut lines,
-            );
-            rest(1, 7, (Share::Unexplained, 3), &mut lines);
-            let sum = |depth| -> u64 {
-                let of_depth = lines.iter().filter(|line| line.depth == depth);
-                of_depth.map(|line| line.ns).sum()
-            };
-            assert_eq!(sum(1), 90 + 5 + 400 + 7 + 3, "{lines:?}");
-            let drawn = lines.iter().filter(|line| line.words.starts_with("exit "));
-            assert_eq!(sum(2), drawn.map(|line| line.ns).sum::<u64>(), "{lines:?}");
+        let tree = late(exits, 7, 3);
+        for (exits, parts) in [(2, 1), (0, 0), (9, 9)] {
+            for evenly in [false, true] {
+                let most = Most {
+                    exits,
+                    parts,
+                    evenly,
+                };
+                let mut lines = Vec::new();
+                WORDS.add(&tree.branches(most)[0].parts, 1, &mut lines);
+                let sum = |depth| -> u64 {
+                    let of_depth = lines.iter().filter(|line| line.depth == depth);
+                    of_depth.map(|line| line.ns).sum()
+                };
+                assert_eq!(sum(1), 90 + 5 + 400 + 7 + 3, "{lines:?}");
+                let drawn = lines.iter().filter(|line| line.words.starts_with("exit "));
+                assert_eq!(sum(2), drawn.map(|line| line.ns).sum::<u64>(), "{lines:?}");
+            }
         }
     }
 
     #[test]
     fn who_it_was_is_told_with_its_place() {
-        let mut lines = Vec::new();
-        let exits = [exit(500, &[(Share::Preempted, "rcuc/3:30", 70)])];
-        let most = Most { exits: 1, parts: 1 };
-        both_sides(
-            1,
-            (&[], ", guest"),
-            (&exits, "the expiry"),
-            most,
-            &mut lines,
-        );
-        let words: Vec<&str> = lines.iter().map(|line| &*line.words).collect();
+        let exits = vec![exit(500, &[(Share::Preempted, "rcuc/3:30", 70)])];
+        let tree = late(exits, 0, 0);
+        let most = Most {
+            exits: 1,
+            parts: 1,
+            evenly: false,
+        };
+        let lines = WORDS.lines(&tree.branches(most));
+        let words: Vec<&str> = lines[1..].iter().map(|line| &*line.words).collect();
         assert_eq!(
             words,
             [

@@ -113,7 +113,7 @@ mod tests {
             let mut total_ns = [0u64; 2];
             for (lane, start_mono_ns, dur_ns, split) in &moments {
                 let first_ns = dur_ns * split / 1_000;
-                let part = |share, ns| Part { share, source: None, host_cpu: None, ns, count: 0 };
+                let part = |share, ns| Part { phase: None, share, source: None, host_cpu: None, ns, count: 0 };
                 let parts = [part(Share::Steal, first_ns), part(Share::Irq, dur_ns - first_ns)];
                 windows.see(*lane, *start_mono_ns, &Moment { lane: 0, start_mono_ns: *start_mono_ns, dur_ns: *dur_ns, parts: &parts });
                 total_ns[0] += first_ns;

@@ -106,7 +106,7 @@ fn look(path: &Path) -> Result<(RunFacts, Span)> {
         return Err(UsageError(format!(
             "{} is of `vmnoise {command}`, which has no gaps: compare recordings of `microvm` or \
              `osnoise`",
-            say::name_of(&path)
+            say::name_of(path)
         ))
         .into());
     }

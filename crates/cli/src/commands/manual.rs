@@ -18,10 +18,10 @@ pub fn man(arguments: &ManArguments) -> Result<Status> {
     let folder = &arguments.folder;
     std::fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(Arguments::command(), folder))
-        .with_context(|| format!("writing the manual to {}", say::name_of(&folder)))?;
+        .with_context(|| format!("writing the manual to {}", say::name_of(folder)))?;
     say::print(format_args!(
         "the manual is in {0}: man -l {0}/vmnoise.1",
-        say::name_of(&folder)
+        say::name_of(folder)
     ));
     Ok(Status::Ok)
 }

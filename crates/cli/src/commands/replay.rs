@@ -46,7 +46,7 @@ impl<'a> Recording<'a> {
         if !path.is_file() {
             return Err(UsageError(format!(
                 "{}: it is read twice, and this is no file: save it as one",
-                say::name_of(&path)
+                say::name_of(path)
             ))
             .into());
         }
@@ -100,7 +100,7 @@ impl<'a> Recording<'a> {
         if let Some(Ending::CutOff { .. }) = ending {
             say::say(format_args!(
                 "{}: the run that wrote this was cut off; the result covers what it had flushed",
-                say::name_of(&self.path)
+                say::name_of(self.path)
             ));
         }
         Ok(())
@@ -119,6 +119,6 @@ impl<'a> Recording<'a> {
 fn name_file(error: ReadError, path: &Path) -> anyhow::Error {
     match error {
         ReadError::Open { .. } => error.into(),
-        _ => anyhow::Error::new(error).context(say::name_of(&path)),
+        _ => anyhow::Error::new(error).context(say::name_of(path)),
     }
 }

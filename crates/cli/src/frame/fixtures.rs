@@ -40,8 +40,7 @@ fn gap(key: u64, cpu: u64, parts: &[(u64, &str, &str)]) -> Gap {
     ];
     let part = |(ns, share, who): &(u64, &str, &str)| Part {
         ns: *ns,
-        share: (*share).into(),
-        who: (*who).into(),
+        words: format!("{share} {who}"),
     };
     let title = format!("{}  CPU {cpu} at 3.000000 s", human(dur_ns));
     Gap::new(key, cells, title, parts.iter().map(part).collect())

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Budget, ExitExplainer, Wakeup};
+use vmnoise_explain::{ExitExplainer, Interval};
 
 use super::Source;
 use super::draw::{Setting, draw};
@@ -58,12 +58,8 @@ pub fn begin<S: Source + Default + 'static>(facts: &RunFacts) -> Option<Box<dyn 
 }
 
 impl<S: Source> View for Live<S> {
-    fn gap(&mut self, gap: &Budget) {
-        self.source.gap(gap);
-    }
-
-    fn wakeup(&mut self, wakeup: &Wakeup) {
-        self.source.wakeup(wakeup);
+    fn interval(&mut self, interval: &Interval) {
+        self.source.interval(interval);
     }
 
     fn period(&mut self, period: &Period<'_>) {

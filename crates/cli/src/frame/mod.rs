@@ -7,6 +7,7 @@ mod draw;
 #[cfg(test)]
 mod fixtures;
 mod input;
+mod interval;
 mod keys;
 mod list;
 mod live;
@@ -23,7 +24,7 @@ mod wakeups;
 use std::time::Duration;
 
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Budget, ExitExplainer, Wakeup};
+use vmnoise_explain::{ExitExplainer, Interval};
 
 use crate::run::{Frame, Period};
 
@@ -43,10 +44,8 @@ pub fn of<S: Source + Default + 'static>(is_shown: bool) -> Option<Frame> {
 pub trait Source {
     /// Its words.
     fn words(&self, facts: &RunFacts) -> Words;
-    /// A gap was explained.
-    fn gap(&mut self, _budget: &Budget) {}
-    /// A wake-up of a periodic task was explained.
-    fn wakeup(&mut self, _wakeup: &Wakeup) {}
+    /// A gap or a wake-up was explained.
+    fn interval(&mut self, _interval: &Interval) {}
     /// A period of gaps or wake-ups ended: what there is to see now.
     fn period(&mut self, _period: &Period<'_>) -> Snapshot {
         Snapshot::default()

@@ -1,20 +1,17 @@
 //! What `microvm` and `osnoise` show: the noise of each CPU, and the longest gaps.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use vmnoise_events::{RunFacts, Workload};
-use vmnoise_explain::{Budget, Longest, PeriodLine, WorstGap};
+use vmnoise_explain::{Interval, NamedInterval, PeriodLine};
 
 use super::Source;
-use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
+use super::interval::{LongestIntervals, gap, most};
+use super::snapshot::{Cell, Row, Snapshot, Words, figures, words};
+use crate::output::cells;
 use crate::output::summary_view::largest;
-use crate::output::{cells, text};
 use crate::run::Period;
 use crate::units::{human, seconds};
-
-/// How many gaps are listed.
-const LISTED: usize = 64;
 
 const WORDS: Words = Words {
     command: "osnoise",
@@ -39,23 +36,11 @@ const WORDS: Words = Words {
     ],
 };
 
-/// By its length; of equals the earlier ranks higher.
-type Rank = (u64, Reverse<(u64, u32)>);
-
 /// The noise so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Noise {
-    longest: Longest<Rank, Budget>,
+    longest: LongestIntervals,
     max_gap_ns: BTreeMap<u32, u64>,
-}
-
-impl Default for Noise {
-    fn default() -> Noise {
-        Noise {
-            longest: Longest::new(LISTED),
-            max_gap_ns: BTreeMap::new(),
-        }
-    }
 }
 
 impl Source for Noise {
@@ -67,18 +52,12 @@ impl Source for Noise {
         Words { command, ..WORDS }
     }
 
-    fn gap(&mut self, budget: &Budget) {
-        let rank = (budget.dur_ns, Reverse((budget.start_mono_ns, budget.cpu)));
-        self.longest.see(rank, || budget.clone());
+    fn interval(&mut self, gap: &Interval) {
+        self.longest.see(gap);
     }
 
     fn period(&mut self, period: &Period<'_>) -> Snapshot {
-        let mut gaps: Vec<WorstGap> = self
-            .longest
-            .iter()
-            .map(|budget| period.explainer.named_gap(budget))
-            .collect();
-        gaps.sort_by_key(|gap| (Reverse(gap.dur_ns), gap.start_mono_ns, gap.cpu));
+        let gaps = self.longest.named(period.explainer);
         Snapshot {
             elapsed: period.since_start,
             headline: gaps.first().map_or_else(|| "no gap yet".into(), headline),
@@ -126,49 +105,13 @@ fn level(line: &PeriodLine) -> Option<(u64, f64)> {
     Some((line.cpu.into(), percent))
 }
 
-fn headline(gap: &WorstGap) -> String {
+fn headline(gap: &NamedInterval) -> String {
     let at = seconds(gap.at_ns);
     let most = most(gap);
     format!(
         "longest: {} on CPU {} at {at}, {most}",
         human(gap.dur_ns),
         gap.cpu
-    )
-}
-
-/// The largest part, in words.
-fn most(gap: &WorstGap) -> String {
-    let first = gap.parts.first();
-    let words = first.map(|part| format!("{} {}", part.share, text::who(part)));
-    words.unwrap_or_default().trim_end().to_owned()
-}
-
-fn gap(gap: &WorstGap) -> Gap {
-    let lost = gap.lost_activities.filter(|lost| *lost > 0);
-    let lost = lost.map(|lost| format!("; {lost} activities lost"));
-    Gap::new(
-        gap.start_mono_ns.rotate_left(16) ^ u64::from(gap.cpu),
-        vec![
-            Cell::number(Some(gap.dur_ns), human),
-            Cell::index(gap.cpu),
-            Cell::number(Some(gap.at_ns), |ns| format!("{:.3} s", ns as f64 / 1e9)),
-            Cell::words(most(gap)),
-        ],
-        format!(
-            "{}, CPU {} at {}{}",
-            human(gap.dur_ns),
-            gap.cpu,
-            seconds(gap.at_ns),
-            lost.unwrap_or_default()
-        ),
-        gap.parts
-            .iter()
-            .map(|part| Part {
-                ns: part.ns,
-                share: part.share.to_string(),
-                who: text::who(part),
-            })
-            .collect(),
     )
 }
 
@@ -229,7 +172,7 @@ mod tests {
         let mut explainer = Explainer::new(&fixtures::facts());
         let mut noise = Noise::default();
         for event in events() {
-            explainer.feed(&event, &mut |budget| noise.gap(budget));
+            explainer.feed(&event, &mut |gap| noise.interval(gap));
         }
         let lines = explainer.take_period();
         let snapshot = noise.period(&Period {
@@ -245,7 +188,7 @@ mod tests {
             .map(|gap| gap.parts.iter().map(|part| part.ns).sum());
         assert_eq!(sums.collect::<Vec<u64>>(), [5_000, 2_000]);
         let irq = &snapshot.gaps[0].parts[0];
-        assert_eq!((irq.ns, irq.who.as_str()), (3_000, "eno1:62"));
+        assert_eq!((irq.ns, irq.words.as_str()), (3_000, "irq eno1:62"));
         assert!(
             snapshot.headline.ends_with("irq eno1:62"),
             "{}",

@@ -84,17 +84,8 @@ impl Row {
 pub struct Part {
     /// How long.
     pub ns: u64,
-    /// Under which share.
-    pub share: String,
-    /// Who it was; empty where nobody is named.
-    pub who: String,
-}
-
-impl Part {
-    /// Under what and by whom a filter finds it.
-    fn names(&self) -> String {
-        format!("{} {}", self.share, self.who)
-    }
+    /// Under which share, and who it was.
+    pub words: String,
 }
 
 /// A gap, or what else took time, with its budget.
@@ -111,7 +102,7 @@ pub struct Gap {
 impl Gap {
     /// A gap that a filter finds by all who had a part of it.
     pub fn new(key: u64, cells: Vec<Cell>, title: String, parts: Vec<Part>) -> Gap {
-        let found_by = parts.iter().map(Part::names).collect();
+        let found_by = parts.iter().map(|part| part.words.clone()).collect();
         Gap {
             row: Row {
                 found_by,

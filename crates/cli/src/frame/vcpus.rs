@@ -170,8 +170,7 @@ fn gap(vcpu: &str, exit: &WorstExit) -> Gap {
             .into_iter()
             .map(|(share, ns)| Part {
                 ns,
-                share: share.to_string(),
-                who: String::new(),
+                words: share.to_string(),
             })
             .collect(),
     )
@@ -243,7 +242,7 @@ mod tests {
             gap.parts.iter().map(|part| part.ns).sum::<u64>(),
             12_000_000
         );
-        assert_eq!(gap.parts[0].share, "preempted");
+        assert_eq!(gap.parts[0].words, "preempted");
         assert!(
             snapshot.headline.contains("web/0, io, "),
             "{}",

@@ -1,20 +1,16 @@
 //! What `timerlat` shows: how late each CPU woke up, and the latest wake-ups phase by phase.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Longest, NamedWakeupPart, Wakeup, WorstWakeup};
+use vmnoise_explain::{Interval, NamedInterval};
 
 use super::Source;
-use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
-use crate::output::timerlat::budget::{phase, who};
+use super::interval::{LongestIntervals, gap, most, title};
+use super::snapshot::{Cell, Row, Snapshot, Words, figures, words};
 use crate::output::timerlat::columns::{Columns, Contexts};
 use crate::run::Period;
-use crate::units::{human, seconds};
-
-/// How many wake-ups are listed.
-const LISTED: usize = 64;
+use crate::units::human;
 
 const WORDS: Words = Words {
     command: "timerlat",
@@ -38,26 +34,13 @@ const WORDS: Words = Words {
     ],
 };
 
-/// By its latency; of equals the earlier ranks higher.
-type Rank = (u64, Reverse<(u64, u32)>);
-
 /// The wake-ups so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Wakeups {
     columns: Columns,
-    latest: Longest<Rank, Wakeup>,
+    latest: LongestIntervals,
     /// The latest wake-up of this period.
     period_max_ns: BTreeMap<u32, u64>,
-}
-
-impl Default for Wakeups {
-    fn default() -> Wakeups {
-        Wakeups {
-            columns: Columns::default(),
-            latest: Longest::new(LISTED),
-            period_max_ns: BTreeMap::new(),
-        }
-    }
 }
 
 impl Source for Wakeups {
@@ -65,22 +48,15 @@ impl Source for Wakeups {
         WORDS
     }
 
-    fn wakeup(&mut self, wakeup: &Wakeup) {
+    fn interval(&mut self, wakeup: &Interval) {
         self.columns.add(wakeup);
         let max_ns = self.period_max_ns.entry(wakeup.cpu).or_default();
-        *max_ns = wakeup.latency_ns.max(*max_ns);
-        let order = Reverse((wakeup.expiry_mono_ns, wakeup.cpu));
-        self.latest
-            .see((wakeup.latency_ns, order), || wakeup.clone());
+        *max_ns = wakeup.dur_ns.max(*max_ns);
+        self.latest.see(wakeup);
     }
 
     fn period(&mut self, period: &Period<'_>) -> Snapshot {
-        let mut latest: Vec<WorstWakeup> = self
-            .latest
-            .iter()
-            .map(|wakeup| period.explainer.named_wakeup(wakeup))
-            .collect();
-        latest.sort_by_key(|late| (Reverse(late.latency_ns), late.expiry_mono_ns, late.cpu));
+        let latest = self.latest.named(period.explainer);
         let levels = std::mem::take(&mut self.period_max_ns).into_iter();
         Snapshot {
             elapsed: period.since_start,
@@ -112,48 +88,8 @@ fn row((cpu, contexts): (u32, &Contexts)) -> Row {
     )
 }
 
-fn title(late: &WorstWakeup) -> String {
-    let at = seconds(late.at_ns);
-    format!("{}, CPU {} at {at}", human(late.latency_ns), late.cpu)
-}
-
-fn headline(late: &WorstWakeup) -> String {
+fn headline(late: &NamedInterval) -> String {
     format!("longest: {}, {}", title(late), most(late))
-}
-
-/// The largest part, in words.
-fn most(late: &WorstWakeup) -> String {
-    let largest = late.parts.iter().max_by_key(|part| part.ns);
-    let words = largest.map(|part| format!("{} {}", words_of(part), who(part)));
-    words.unwrap_or_default().trim_end().to_owned()
-}
-
-fn words_of(part: &NamedWakeupPart) -> String {
-    match part.phase {
-        Some(_) => format!("{}: {}", phase(part.phase), part.share),
-        None => part.share.to_string(),
-    }
-}
-
-fn gap(late: &WorstWakeup) -> Gap {
-    Gap::new(
-        late.expiry_mono_ns.rotate_left(16) ^ u64::from(late.cpu),
-        vec![
-            Cell::number(Some(late.latency_ns), human),
-            Cell::index(late.cpu),
-            Cell::number(Some(late.at_ns), |ns| format!("{:.3} s", ns as f64 / 1e9)),
-            Cell::words(most(late)),
-        ],
-        title(late),
-        late.parts
-            .iter()
-            .map(|part| Part {
-                ns: part.ns,
-                share: words_of(part),
-                who: who(part).to_owned(),
-            })
-            .collect(),
-    )
 }
 
 #[cfg(test)]
@@ -161,7 +97,7 @@ mod tests {
     use std::time::Duration;
 
     use vmnoise_events::{Event, Share, Source as Name, SourceId};
-    use vmnoise_explain::{Explainer, Phase, WakeupPart};
+    use vmnoise_explain::{Explainer, Part, Phase};
 
     use super::*;
     use crate::fixtures;
@@ -183,15 +119,16 @@ mod tests {
     }
 
     /// One of 60 us, 40 of them until a task that ran on let it run.
-    fn late() -> Wakeup {
-        let part = |phase, share, source, ns| WakeupPart {
+    fn late() -> Interval {
+        let part = |phase, share, source, ns| Part {
             phase: Some(phase),
             share,
             source,
             ns,
             host_cpu: None,
+            count: 1,
         };
-        Wakeup {
+        Interval {
             parts: vec![
                 part(Phase::Irq, Share::HvOrHw, None, 5_000),
                 part(Phase::Wakeup, Share::Thread, Some(SourceId(0)), 40_000),
@@ -215,7 +152,7 @@ mod tests {
     fn the_latest_comes_first_with_a_budget_that_adds_up() {
         let mut wakeups = Wakeups::default();
         for seen in [wakeup(0, 1_000, 2_000, 3_000), late(), unseen(0, 9_000)] {
-            wakeups.wakeup(&seen);
+            wakeups.interval(&seen);
         }
         let snapshot = second(1, &mut wakeups);
         let latencies = snapshot.gaps.iter().map(|gap| gap.row.cells[0].value);
@@ -223,7 +160,7 @@ mod tests {
         assert_eq!(latencies.collect::<Vec<_>>(), expected);
         let parts = &snapshot.gaps[0].parts;
         assert_eq!(parts.iter().map(|part| part.ns).sum::<u64>(), 60_000);
-        assert_eq!(parts[1].who, "stress-ng:812");
+        assert_eq!(parts[1].words, "wakeup: thread stress-ng:812");
         assert!(
             snapshot.headline.ends_with("thread stress-ng:812"),
             "{}",
@@ -234,8 +171,8 @@ mod tests {
     #[test]
     fn the_curve_is_of_one_period_and_steps_that_were_not_seen_are_unknown() {
         let mut wakeups = Wakeups::default();
-        wakeups.wakeup(&unseen(3, 9_000));
-        wakeups.wakeup(&unseen(3, 4_000));
+        wakeups.interval(&unseen(3, 9_000));
+        wakeups.interval(&unseen(3, 4_000));
         let snapshot = second(1, &mut wakeups);
         assert_eq!(snapshot.levels, [(3, 9.0)]);
         let cells = snapshot.rows[0].cells.iter();
@@ -251,9 +188,9 @@ mod tests {
     #[test]
     fn as_it_is_drawn() {
         let mut wakeups = Wakeups::default();
-        wakeups.wakeup(&wakeup(0, 1_000, 2_000, 3_000));
+        wakeups.interval(&wakeup(0, 1_000, 2_000, 3_000));
         let first = second(1, &mut wakeups);
-        wakeups.wakeup(&late());
+        wakeups.interval(&late());
         let snapshots = vec![first, second(2, &mut wakeups)];
         insta::assert_snapshot!(screen(WORDS, snapshots, &[Key::Tab]));
     }

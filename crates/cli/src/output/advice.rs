@@ -2,7 +2,7 @@
 //! this very gap. Pure.
 
 use vmnoise_events::{ActivityKind, Policy, RunFacts, Share};
-use vmnoise_explain::{NamedPart, Noise, WorstGap};
+use vmnoise_explain::{NamedInterval, NamedPart, Noise};
 
 /// Parts of less than this percentage of the gap are not worth a change.
 const WORTH_PERCENT: u64 = 10;
@@ -24,7 +24,7 @@ const VECTORS: [&str; 11] = [
 
 /// One sentence for each cause that took a good part of the gap, the largest first.
 /// `inside` is the noise that overlaps the gap, in the order of its ends.
-pub fn advice(gap: &WorstGap, inside: &[&Noise], facts: &RunFacts) -> Vec<String> {
+pub fn advice(gap: &NamedInterval, inside: &[&Noise], facts: &RunFacts) -> Vec<String> {
     let case = Case { gap, inside, facts };
     let worth = |part: &&NamedPart| {
         u128::from(part.ns) * 100 >= u128::from(gap.dur_ns) * u128::from(WORTH_PERCENT)
@@ -45,7 +45,7 @@ fn split(source: &str) -> (&str, &str) {
 
 /// One gap with all that is known of it.
 struct Case<'a> {
-    gap: &'a WorstGap,
+    gap: &'a NamedInterval,
     inside: &'a [&'a Noise],
     facts: &'a RunFacts,
 }

@@ -25,6 +25,7 @@ mod table;
 pub mod text;
 pub mod timerlat;
 pub mod trace;
+pub mod tree;
 pub mod vm_list;
 
 use anyhow::{Context, Result};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Budget, LinearHistogram, Summary};
+use vmnoise_explain::{Interval, LinearHistogram, Summary};
 
 use super::format::HistFrame;
 use super::{caveats, cells, rtla, stop, text};
@@ -56,13 +56,13 @@ impl View for Hist {
         Meanwhile::Time
     }
 
-    fn gap(&mut self, budget: &Budget) {
+    fn interval(&mut self, gap: &Interval) {
         self.cpus
-            .entry(budget.cpu)
+            .entry(gap.cpu)
             .or_insert_with(|| {
                 LinearHistogram::new(self.asked.bucket_size * 1000, self.asked.entries as usize)
             })
-            .record(budget.dur_ns);
+            .record(gap.dur_ns);
     }
 
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {

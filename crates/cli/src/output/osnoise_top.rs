@@ -4,10 +4,10 @@ use std::io::IsTerminal;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Summary, WorstGap};
+use vmnoise_explain::{NamedInterval, Summary};
 
 use super::osnoise_table::OsnoiseTable;
-use super::{caveats, fed, rtla, screen, stop, text};
+use super::{caveats, fed, rtla, screen, stop, text, tree};
 use crate::output::format::Format;
 use crate::run::{Meanwhile, Period, RecentTrace, View};
 
@@ -98,12 +98,12 @@ impl View for Top {
 }
 
 /// Short, so that the table above it stays on the screen.
-fn longest_so_far(gap: Option<&WorstGap>) -> String {
+fn longest_so_far(gap: Option<&NamedInterval>) -> String {
     let Some(gap) = gap else {
         return String::new();
     };
     let (shown, more) = gap.parts.split_at(gap.parts.len().min(LIVE_PARTS));
-    let gap = WorstGap {
+    let gap = NamedInterval {
         parts: shown.to_vec(),
         ..gap.clone()
     };
@@ -114,7 +114,7 @@ fn longest_so_far(gap: Option<&WorstGap>) -> String {
     longest(Some(&gap)) + &more
 }
 
-fn longest(gap: Option<&WorstGap>) -> String {
-    let tree = |gap| format!("\nThe longest gap\n{}", text::tree(gap));
+fn longest(gap: Option<&NamedInterval>) -> String {
+    let tree = |gap| format!("\nThe longest gap\n{}", tree::tree(gap));
     gap.map(tree).unwrap_or_default()
 }

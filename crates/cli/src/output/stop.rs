@@ -3,7 +3,7 @@
 use vmnoise_events::RunFacts;
 use vmnoise_explain::{Summary, TraceLine};
 
-use super::{advice, text};
+use super::{advice, tree};
 use crate::run::{RecentTrace, trace_line};
 
 /// The report, with an empty line behind it; nothing if no gap stopped the run.
@@ -11,7 +11,7 @@ pub fn report(facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Strin
     let Some(gap) = &summary.stopped_by else {
         return String::new();
     };
-    let mut report = format!("Stopped by this gap:\n{}", text::tree(gap));
+    let mut report = format!("Stopped by this gap:\n{}", tree::tree(gap));
     let inside = trace.inside((gap.start_mono_ns, gap.cpu), gap.dur_ns);
     if !inside.is_empty() {
         report += "What made it:\n";

@@ -2,11 +2,11 @@
 //! budgets.
 
 use vmnoise_events::{RunFacts, Workload};
-use vmnoise_explain::{CpuSummary, Place, Summary, WorstGap, cpu_columns};
+use vmnoise_explain::{CpuSummary, Place, Summary, cpu_columns};
 
+use super::tree::tree;
 use super::{caveats, fed, table};
-pub use crate::run::trace_line::who;
-use crate::units::{human, seconds};
+use crate::units::human;
 
 /// Sources beyond these are in the JSON.
 const SOURCES_PER_CPU: usize = 12;
@@ -101,36 +101,6 @@ fn sources(cpu: &CpuSummary) -> String {
     if !others.is_empty() {
         let more = others.len();
         text += &format!(" … and {more} more (--format json lists all)\n");
-    }
-    text
-}
-
-/// One gap and its budget; the parts add up to the first line.
-pub fn tree(gap: &WorstGap) -> String {
-    let lost = match gap.lost_activities {
-        None | Some(0) => String::new(),
-        Some(lost) => format!("; {lost} of its activities lost: who is named is a lower bound"),
-    };
-    let mut text = format!(
-        " {:>12}  CPU {} at {}{lost}\n",
-        human(gap.dur_ns),
-        gap.cpu,
-        seconds(gap.at_ns)
-    );
-    for (index, part) in gap.parts.iter().enumerate() {
-        let branch = if index + 1 == gap.parts.len() {
-            "`-"
-        } else {
-            "|-"
-        };
-        let line = format!(
-            "   {branch} {:>12}  {:<12} {}",
-            human(part.ns),
-            part.share,
-            who(part)
-        );
-        text += line.trim_end();
-        text += "\n";
     }
     text
 }

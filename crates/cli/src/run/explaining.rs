@@ -41,7 +41,7 @@ impl Explaining {
     /// Takes the next event; `view` hears of what it makes certain.
     pub fn feed(&mut self, event: &Event, view: &mut dyn View) {
         match self {
-            Explaining::Cpus(explainer) => explainer.feed(event, &mut |gap| view.gap(gap)),
+            Explaining::Cpus(explainer) => explainer.feed(event, &mut |it| view.interval(it)),
             Explaining::Vcpus(explainer) => explainer.feed(event, &mut |exit| view.exit(exit)),
         }
         self.hand_over(view);
@@ -50,7 +50,7 @@ impl Explaining {
     /// Explains what still waits, as at the end of a stream that was cut off.
     pub fn run_out(&mut self, view: &mut dyn View) {
         match self {
-            Explaining::Cpus(explainer) => explainer.run_out(&mut |gap| view.gap(gap)),
+            Explaining::Cpus(explainer) => explainer.run_out(&mut |it| view.interval(it)),
             Explaining::Vcpus(explainer) => explainer.run_out(&mut |exit| view.exit(exit)),
         }
         self.hand_over(view);
@@ -59,9 +59,6 @@ impl Explaining {
     fn hand_over(&mut self, view: &mut dyn View) {
         match self {
             Explaining::Cpus(explainer) => {
-                for wakeup in explainer.take_wakeups() {
-                    view.wakeup(&wakeup);
-                }
                 let lines = explainer.take_trace();
                 if !lines.is_empty() {
                     view.trace(&lines);
@@ -109,8 +106,7 @@ impl Explained {
         };
         let wakeups = summary.wakeups.as_ref();
         let late = wakeups.and_then(|wakeups| wakeups.stopped_by.as_ref());
-        let late = late.map(|late| (late.expiry_mono_ns, late.cpu));
-        let gap = summary.stopped_by.as_ref();
-        gap.map(|gap| (gap.start_mono_ns, gap.cpu)).or(late)
+        let stopped_by = summary.stopped_by.as_ref().or(late);
+        stopped_by.map(|it| (it.start_mono_ns, it.cpu))
     }
 }

@@ -44,7 +44,7 @@ fn claim_with(path: &Path, what: &str, readers: Readers, flags: OFlags) -> Resul
     let file = file.with_context(|| {
         format!(
             "cannot write the {what} {}; name a file in a folder you may write to",
-            say::name_of(&path)
+            say::name_of(path)
         )
     })?;
     if readers == Readers::Owner {
@@ -59,7 +59,7 @@ fn refuse_file_of_others(file: &File, path: &Path, what: &str) -> Result<()> {
     if found.is_file() && !is_ours(&found) {
         bail!(
             "{} belongs to the user {}, who would read the {what}: remove it, or name another file",
-            say::name_of(&path),
+            say::name_of(path),
             found.uid()
         );
     }
@@ -134,7 +134,7 @@ impl Claimed {
         for (what, path) in results {
             refuse_recording(path, recordings)?;
             if claimed.0.iter().any(|other| is_same(path, other)) {
-                let path = say::name_of(&path);
+                let path = say::name_of(path);
                 let why = format!("{path} is to hold two results: name a file for each");
                 return Err(UsageError(why).into());
             }
@@ -164,7 +164,7 @@ pub fn refuse_recording(output: &Path, recordings: &[PathBuf]) -> Result<()> {
     if is_file && (is_read || Reader::open(output).is_ok()) {
         let why = format!(
             "{} is a recording, which would be overwritten: name another file",
-            say::name_of(&output)
+            say::name_of(output)
         );
         return Err(UsageError(why).into());
     }

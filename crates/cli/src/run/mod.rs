@@ -156,7 +156,7 @@ fn carry_out<S: Source + 'static>(
         Saving::begin(&trace, path, run.trace_name)?.wait()?;
         say::say(format_args!(
             "the trace before the stop is in {}",
-            say::name_of(&path)
+            say::name_of(path)
         ));
     }
     let ended = Reaction::new(run.on_end.clone(), run.trace_name, shell).finish(&trace);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use vmnoise_events::{Event, HostCulprit, RunFacts, VcpuId};
-use vmnoise_explain::{Budget, ExitBudget, PeriodLine, TraceLine, TracedExit, Wakeup};
+use vmnoise_explain::{ExitBudget, Interval, PeriodLine, TraceLine, TracedExit};
 use vmnoise_recording::Writer;
 
 use super::explaining::{Explained, Explaining};
@@ -32,7 +32,6 @@ struct Sinks<'a> {
     trace: RecentTrace,
     /// Where guests are told names.
     culprits: Option<Culprits>,
-    stop_ns: Option<u64>,
     /// The earliest gap, or late wake-up, that hit a limit since that was asked for.
     stop_hit: Option<GapKey>,
 }
@@ -65,7 +64,6 @@ impl<'a> Session<'a> {
                 shown,
                 trace: RecentTrace::of(facts.workload),
                 culprits: None,
-                stop_ns: facts.options.stop_ns,
                 stop_hit: None,
             },
             recorder: Recorder::new(writer),
@@ -181,24 +179,12 @@ impl<'a> Session<'a> {
     }
 }
 
-impl Sinks<'_> {
-    fn hit_limit(&mut self, key: GapKey) {
-        self.stop_hit = Some(self.stop_hit.map_or(key, |first| first.min(key)));
-    }
-}
-
 impl View for Sinks<'_> {
-    fn gap(&mut self, gap: &Budget) {
-        self.shown.tell(|view| view.gap(gap));
-        if self.stop_ns.is_some_and(|stop_ns| gap.dur_ns >= stop_ns) {
-            self.hit_limit((gap.start_mono_ns, gap.cpu));
-        }
-    }
-
-    fn wakeup(&mut self, wakeup: &Wakeup) {
-        self.shown.tell(|view| view.wakeup(wakeup));
-        if wakeup.hits_limit {
-            self.hit_limit((wakeup.expiry_mono_ns, wakeup.cpu));
+    fn interval(&mut self, interval: &Interval) {
+        self.shown.tell(|view| view.interval(interval));
+        if interval.hits_limit {
+            let key = (interval.start_mono_ns, interval.cpu);
+            self.stop_hit = Some(self.stop_hit.map_or(key, |first| first.min(key)));
         }
     }
 

@@ -98,11 +98,16 @@ fn budget(sample: &Sample) -> String {
 
 /// Who took a part; empty where nobody can be named.
 pub fn who(part: &NamedPart) -> String {
-    match (&part.source, part.count) {
+    let times = match part.count {
+        0 | 1 => String::new(),
+        count => format!(" x{count}"),
+    };
+    let cpu = part.host_cpu.map(|cpu| format!("host CPU {cpu}"));
+    match (&part.source, cpu) {
+        (Some(name), Some(cpu)) => format!("{name}{times}, {cpu}"),
+        (Some(name), None) => format!("{name}{times}"),
         (None, _) if part.share.is_residual() => "(residual)".into(),
-        (None, _) => String::new(),
-        (Some(name), 0 | 1) => name.to_string(),
-        (Some(name), count) => format!("{name} x{count}"),
+        (None, cpu) => cpu.unwrap_or_default(),
     }
 }
 
@@ -160,6 +165,8 @@ mod tests {
     #[test]
     fn a_sample_is_followed_by_its_budget() {
         let part = |share, source: Option<&str>, ns, count| NamedPart {
+            phase: None,
+            host_cpu: None,
             share,
             source: source.map(str::to_owned).map(Into::into),
             ns,

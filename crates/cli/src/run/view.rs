@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use vmnoise_events::{Event, RunFacts};
 use vmnoise_explain::{
-    Budget, ExitBudget, ExitExplainer, ExitsRun, Explainer, PeriodLine, Summary, TraceLine,
-    TracedExit, Wakeup, WorstGap,
+    ExitBudget, ExitExplainer, ExitsRun, Explainer, Interval, NamedInterval, PeriodLine, Summary,
+    TraceLine, TracedExit,
 };
 
 use super::recent_trace::RecentTrace;
@@ -25,7 +25,7 @@ pub struct Period<'a> {
     /// What the machine below took meanwhile.
     pub outer_steal: &'a OuterSteal,
     /// The longest gap of the run so far.
-    pub longest: Option<WorstGap>,
+    pub longest: Option<NamedInterval>,
     /// Who is who.
     pub explainer: &'a Explainer,
 }
@@ -55,10 +55,8 @@ pub trait View {
     fn begin(&mut self, _facts: &RunFacts) {}
     /// An event of a recording that is about to be explained.
     fn event(&mut self, _event: &Event) {}
-    /// A gap was explained.
-    fn gap(&mut self, _gap: &Budget) {}
-    /// A wake-up of a periodic task was explained.
-    fn wakeup(&mut self, _wakeup: &Wakeup) {}
+    /// A gap or a wake-up was explained.
+    fn interval(&mut self, _interval: &Interval) {}
     /// An exit of a vCPU was explained.
     fn exit(&mut self, _exit: &ExitBudget) {}
     /// Lines of the trace became certain.

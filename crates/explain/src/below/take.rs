@@ -3,7 +3,9 @@
 
 use vmnoise_events::{Activity, Share};
 
-use super::{BelowExit, BelowPiece, Met, MetPart, has_cpu};
+use super::{BelowExit, Met, has_cpu};
+use crate::part::{Part, add_up};
+use crate::piece::Piece;
 use crate::steal::{waits_of, witnessed_waiting_ns};
 use crate::sweep::Sweep;
 
@@ -19,7 +21,7 @@ pub(crate) struct Take {
     /// Where it waited in exits that name nobody: no steal of who stood still meanwhile.
     unsure_waits: Waits,
     /// Of the exit at hand: what each piece had, with its turn.
-    pieces: Vec<(MetPart, u64)>,
+    pieces: Vec<(Part, u64)>,
 }
 
 impl Take {
@@ -82,12 +84,12 @@ impl Take {
                     continue;
                 }
                 if had_ns > 0 {
-                    self.pieces.push((part(piece, had_ns), piece.turn));
+                    self.pieces.push((part(piece, had_ns), piece.since_ns));
                 }
             }
             self.met.push(Met {
                 first: !std::mem::replace(&mut exit.met, true),
-                parts: add_up(&mut self.pieces),
+                parts: add_up_turns(&mut self.pieces),
                 unsure_ns,
             });
         }
@@ -109,16 +111,8 @@ impl Take {
     }
 
     /// What each exit of the last run had, in their order.
-    pub(crate) fn met(&self) -> &[Met] {
-        &self.met
-    }
-
-    /// Names the share under which this gap's residual is booked.
-    pub(crate) fn name_residual(&mut self, residual: Share) {
-        let parts = self.met.iter_mut().flat_map(|met| &mut met.parts);
-        for part in parts.filter(|part| part.share.is_residual()) {
-            part.share = residual;
-        }
+    pub(crate) fn take_met(&mut self) -> Vec<Met> {
+        std::mem::take(&mut self.met)
     }
 
     /// Tells `activities` without the steal inside for which the vCPU is known to have
@@ -185,33 +179,25 @@ impl Waits {
     }
 }
 
-fn part(piece: &BelowPiece, ns: u64) -> MetPart {
-    MetPart {
+fn part(piece: &Piece, ns: u64) -> Part {
+    Part {
+        phase: None,
         share: piece.share,
         source: piece.source,
-        cpu: has_cpu(piece.share).then_some(piece.cpu),
+        host_cpu: has_cpu(piece.share).then_some(piece.cpu),
         ns,
         count: u32::from(piece.source.is_some()),
     }
 }
 
 /// Adds the pieces of each source up; of one turn, only the first counts.
-fn add_up(pieces: &mut [(MetPart, u64)]) -> Vec<MetPart> {
-    let who = |part: &MetPart| (part.share, part.source, part.cpu);
-    pieces.sort_unstable_by_key(|(part, turn)| (who(part), *turn));
-    let mut parts: Vec<MetPart> = Vec::new();
-    let mut last_turn = None;
-    for (piece, turn) in pieces {
-        match parts.last_mut() {
-            Some(sum) if who(sum) == who(piece) => {
-                sum.ns += piece.ns;
-                if last_turn != Some(*turn) {
-                    sum.count = sum.count.saturating_add(piece.count);
-                }
-            }
-            _ => parts.push(*piece),
-        }
-        last_turn = Some(*turn);
+fn add_up_turns(pieces: &mut [(Part, u64)]) -> Vec<Part> {
+    pieces.sort_unstable_by_key(|(part, turn)| (part.who(), *turn));
+    let turns = pieces.chunk_by_mut(|(a, turn), (b, other)| (a.who(), turn) == (b.who(), other));
+    for turn in turns {
+        turn[1..].iter_mut().for_each(|(part, _)| part.count = 0);
     }
+    let mut parts: Vec<Part> = pieces.iter().map(|(part, _)| *part).collect();
+    add_up(&mut parts);
     parts
 }

@@ -2,8 +2,8 @@
 
 use vmnoise_events::{Event, RunFacts, Share, ShareMap};
 
-use crate::budget::Budget;
 use crate::explainer::Explainer;
+use crate::interval::Interval;
 use crate::lengths::Lengths;
 
 /// Gaps of some time, over all measured CPUs. Each CPU's sums have room; all together stop at
@@ -38,11 +38,11 @@ impl Window {
         self.known[share].then_some(self.shares_ns[share])
     }
 
-    fn add(&mut self, budget: &Budget) {
-        self.noise_ns = self.noise_ns.saturating_add(budget.dur_ns);
-        self.max_gap_ns = self.max_gap_ns.max(budget.dur_ns);
-        self.lengths.record(budget.dur_ns);
-        for part in &budget.parts {
+    fn add(&mut self, gap: &Interval) {
+        self.noise_ns = self.noise_ns.saturating_add(gap.dur_ns);
+        self.max_gap_ns = self.max_gap_ns.max(gap.dur_ns);
+        self.lengths.record(gap.dur_ns);
+        for part in &gap.parts {
             let share_ns = &mut self.shares_ns[part.share];
             *share_ns = share_ns.saturating_add(part.ns);
         }
@@ -111,10 +111,10 @@ impl Sampler {
     pub fn feed(&mut self, event: &Event) {
         let (threshold_ns, open, whole) =
             (self.threshold_ns, &mut self.open, &mut self.sample.whole);
-        self.explainer.feed(event, &mut |budget| {
-            if budget.dur_ns >= threshold_ns {
-                open.add(budget);
-                whole.add(budget);
+        self.explainer.feed(event, &mut |gap| {
+            if gap.dur_ns >= threshold_ns {
+                open.add(gap);
+                whole.add(gap);
             }
         });
         let Event::Watermark(mono_ns) = *event else {
@@ -134,9 +134,9 @@ impl Sampler {
     /// What was begun after the last whole window is in no window.
     pub fn finish(mut self) -> Sample {
         let (threshold_ns, whole) = (self.threshold_ns, &mut self.sample.whole);
-        self.explainer.run_out(&mut |budget| {
-            if budget.dur_ns >= threshold_ns {
-                whole.add(budget);
+        self.explainer.run_out(&mut |gap| {
+            if gap.dur_ns >= threshold_ns {
+                whole.add(gap);
             }
         });
         self.turn();

@@ -7,6 +7,7 @@ use super::{Cpu, Shared, dated, told_below};
 use crate::attribute::{Context, Explained};
 use crate::below::BelowExit;
 use crate::feed::BareGap;
+use crate::interval::Detail;
 use crate::reach::Reach;
 use crate::sight::Testimony;
 
@@ -16,13 +17,13 @@ impl Cpu {
         &mut self,
         reach: Reach,
         shared: &mut Shared<'_>,
-        on_gap: &mut dyn FnMut(&Explained<'_>),
+        on_interval: &mut dyn FnMut(&Explained<'_>),
     ) -> u64 {
         let clock = shared.clock;
         let mut settled_ns = self.alive_mono_ns(clock);
         for (gap, end_ns) in self.waiting.take(|tsc| dated(tsc, reach, clock)) {
             let start_ns = clock.mono_ns(gap.start_tsc);
-            if self.explain(&gap, start_ns, end_ns, shared, on_gap) {
+            if self.explain(&gap, start_ns, end_ns, shared, on_interval) {
                 settled_ns = settled_ns.max(end_ns);
             }
         }
@@ -38,7 +39,7 @@ impl Cpu {
         &mut self,
         reach: Reach,
         shared: &mut Shared<'_>,
-        on_gap: &mut dyn FnMut(&Explained<'_>),
+        on_interval: &mut dyn FnMut(&Explained<'_>),
     ) -> u64 {
         let clock = shared.clock;
         let told_ns = self.tally.map_or(0, |tally| clock.mono_ns(tally.last_tsc));
@@ -64,7 +65,7 @@ impl Cpu {
                 heavy_exits: 0,
                 interference: None,
             };
-            self.explain(&gap, start_ns, end_ns, shared, on_gap);
+            self.explain(&gap, start_ns, end_ns, shared, on_interval);
         }
         self.derivation.told_to_ns()
     }
@@ -76,7 +77,7 @@ impl Cpu {
         start_ns: u64,
         end_ns: u64,
         shared: &mut Shared<'_>,
-        on_gap: &mut dyn FnMut(&Explained<'_>),
+        on_interval: &mut dyn FnMut(&Explained<'_>),
     ) -> bool {
         let dur_ns = end_ns - start_ns;
         let Some(left_ns) = shared.room_ns.checked_sub(dur_ns) else {
@@ -114,21 +115,24 @@ impl Cpu {
             is_near_exit,
             may_have_lost: !shared.doubt.is_past(start_ns),
         };
-        shared
-            .attribution
-            .cut(gap, start_ns, dur_ns, activities, exits, context);
-        self.ledger.book_sources(shared.attribution.pieces());
-        let steal_clamped = shared.attribution.steal_was_clamped();
-        shared.attribution.settle();
-        let explained = shared.attribution.explained(exits, names);
-        self.ledger.book(explained.budget, steal_clamped);
-        if explained.budget.is_bare() && sight.may_be_fed() {
-            self.host.note(BareGap::of(explained.budget, sight));
+        let Shared {
+            attribution, trace, ..
+        } = shared;
+        attribution.gap(gap, (start_ns, dur_ns), activities, exits, context);
+        self.ledger.book_sources(attribution.pieces());
+        attribution.settle();
+        let explained = attribution.explained(exits, names);
+        let interval = explained.interval;
+        if let Detail::Gap(gap) = &interval.detail {
+            self.ledger.book(interval, gap);
+            if interval.is_bare() && sight.may_be_fed() {
+                self.host.note(BareGap::of(gap, dur_ns, sight));
+            }
         }
-        if let Some(trace) = &mut shared.trace {
-            trace.add_sample(explained.budget, activities, names);
+        if let Some(trace) = trace {
+            trace.add_sample(interval, activities, names);
         }
-        on_gap(&explained);
+        on_interval(&explained);
         true
     }
 }

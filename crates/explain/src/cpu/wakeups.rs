@@ -4,17 +4,23 @@ use vmnoise_events::Activation;
 
 use super::stops::stopped_ns;
 use super::{Cpu, Shared, told_below};
+use crate::attribute::{Context, Explained};
+use crate::interval::Detail;
 use crate::reach::Reach;
-use crate::sight::Testimony;
-use crate::wakeups::{Ground, WakeupLedger};
+use crate::wakeups::WakeupLedger;
 
 impl Cpu {
     /// Explains wake-ups that were over by then; returns before when no later one was due. A
     /// task asks for the next expiry only once it has woken up.
-    pub(super) fn explain_wakeups(&mut self, reach: Reach, shared: &mut Shared<'_>) -> u64 {
+    pub(super) fn explain_wakeups(
+        &mut self,
+        reach: Reach,
+        shared: &mut Shared<'_>,
+        on_interval: &mut dyn FnMut(&Explained<'_>),
+    ) -> u64 {
         let mut settled_ns = 0;
         for (activation, woke_ns) in self.waking.take(|ns| reach.holds(ns)) {
-            self.explain_wakeup(&activation, shared);
+            self.explain_wakeup(&activation, shared, on_interval);
             settled_ns = settled_ns.max(woke_ns);
         }
         if let Some(expiry_ns) = self.waking.first_begin() {
@@ -23,7 +29,12 @@ impl Cpu {
         settled_ns
     }
 
-    fn explain_wakeup(&mut self, activation: &Activation, shared: &mut Shared<'_>) {
+    fn explain_wakeup(
+        &mut self,
+        activation: &Activation,
+        shared: &mut Shared<'_>,
+        on_interval: &mut dyn FnMut(&Explained<'_>),
+    ) {
         let (start_ns, end_ns) = (activation.expiry_mono_ns, activation.woke_mono_ns);
         let ledger = self.wakeups.get_or_insert_with(WakeupLedger::new);
         let Some(left_ns) = shared.room_ns.checked_sub(end_ns - start_ns) else {
@@ -46,28 +57,33 @@ impl Cpu {
         let (exits, testimony) =
             told_below(&mut self.below, self.number, (start_ns, end_ns), shared);
         let Shared { sight, names, .. } = *shared;
-        let ground = Ground {
+        let context = Context {
             sight,
             names,
+            kvm_bound: &self.kvm_bound,
             testimony,
             blur_ns,
+            // Nothing of a wake-up is the hardware's, whatever lies near it.
+            is_near_exit: false,
+            may_have_lost: false,
         };
-        let wakeup = shared.cutter.cut(activation, activities, exits, ground);
-        let witnessed = testimony != Testimony::None;
-        if !ledger.book(
-            &wakeup,
-            shared.timer_period_ns,
-            witnessed,
-            shared.waits_room,
-        ) {
-            self.impossible_gaps += 1;
+        let Shared {
+            attribution,
+            waits_room,
+            trace,
+            ..
+        } = shared;
+        attribution.wakeup(activation, activities, exits, context);
+        let explained = attribution.explained(exits, names);
+        let interval = explained.interval;
+        if let Detail::Wakeup(wakeup) = &interval.detail {
+            if !ledger.book(interval, wakeup, period_ns, waits_room) {
+                self.impossible_gaps += 1;
+            }
+            if let Some(trace) = trace {
+                trace.add_wakeup(interval, wakeup, ledger.count());
+            }
         }
-        if sight.is_joined() {
-            (shared.on_joined)(&shared.cutter.explained(&wakeup, exits, ground));
-        }
-        if let Some(trace) = &mut shared.trace {
-            trace.add_wakeup(&wakeup, ledger.count());
-        }
-        (shared.on_wakeup)(wakeup);
+        on_interval(&explained);
     }
 }

@@ -3,15 +3,15 @@
 use vmnoise_events::{FinishReason, Share};
 
 use super::Explainer;
-use crate::budget::Budget;
 use crate::cpu::Cpu;
+use crate::interval::Interval;
 use crate::ledger::Ledger;
-use crate::named::SourceSummary;
+use crate::named::{NamedInterval, NamedPart, SourceSummary};
 use crate::names::Names;
 use crate::percent::{percent, percent_of_one, round_6};
 use crate::periodic::{self, Beat};
-use crate::summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary, WorstGap};
-use crate::wakeups::{Wakeup, Wakeups, WorstWakeup, WorstWakeups};
+use crate::summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary};
+use crate::wakeups::Wakeups;
 
 pub(crate) fn conclude(explainer: Explainer) -> Summary {
     let impossible = explainer.cpus.iter().map(Cpu::impossible).sum();
@@ -32,26 +32,30 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
         .finish
         .is_none_or(|finish| finish.reason == FinishReason::Stop);
     let (longest, stopped_by) = explainer.worst.into_parts();
+    let stopped_by = stopped_by.filter(|_| stopped);
+    let is_timer = explainer.sight.is_timer();
+    let first_ns = longest.iter().map(|gap| gap.start_mono_ns).min();
     let origin_ns = started_ns
-        .or(longest.iter().map(|gap| gap.start_mono_ns).min())
+        .or(first_ns.filter(|_| !is_timer))
         .unwrap_or_default();
-    let named = |budget| named_gap(budget, origin_ns, &explainer.names);
-    let wakeups = explainer.sight.is_timer().then(|| {
-        let WorstWakeups { stopped_by, .. } = &explainer.worst_wakeups;
-        let stopped_by = stopped_by.clone().filter(|_| stopped);
-        let latest = explainer.worst_wakeups.into_latest();
-        let named = |wakeup: &Wakeup| {
-            let origin_ns = started_ns.unwrap_or(wakeup.expiry_mono_ns);
-            WorstWakeup::named(wakeup, origin_ns, &explainer.names)
+    let named = |interval: &Interval| {
+        let origin_ns = match is_timer {
+            true => started_ns.unwrap_or(interval.start_mono_ns),
+            false => origin_ns,
         };
+        self::named(interval, origin_ns, &explainer.names)
+    };
+    let mut worst = longest.iter().map(named).collect();
+    let mut stopped_by = stopped_by.as_ref().map(named);
+    let wakeups = is_timer.then(|| {
         let cpus = explainer.cpus.iter().filter_map(|cpu| {
             let ledger = cpu.wakeups.as_ref()?;
             Some(ledger.summary(cpu.number, &explainer.sight, &explainer.names))
         });
         Wakeups {
             cpus: cpus.collect(),
-            worst: latest.iter().map(named).collect(),
-            stopped_by: stopped_by.as_ref().map(named),
+            worst: std::mem::take(&mut worst),
+            stopped_by: stopped_by.take(),
         }
     });
 
@@ -61,8 +65,8 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
             None => residual_percent(&cpus),
         },
         cpus,
-        worst: longest.iter().map(named).collect(),
-        stopped_by: stopped_by.as_ref().filter(|_| stopped).map(named),
+        worst,
+        stopped_by,
         lost_events: losses.total(),
         losses,
         late_events: explainer.late_activities + late_gaps,
@@ -80,16 +84,10 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
     }
 }
 
-/// A gap of a run that goes on.
-pub(crate) fn named_so_far(explainer: &Explainer, gap: &Budget) -> WorstGap {
-    let origin_ns = started_ns(explainer).unwrap_or(gap.start_mono_ns);
-    named_gap(gap, origin_ns, &explainer.names)
-}
-
-/// A wake-up of a run that goes on.
-pub(crate) fn named_wakeup_so_far(explainer: &Explainer, wakeup: &Wakeup) -> WorstWakeup {
-    let origin_ns = started_ns(explainer).unwrap_or(wakeup.expiry_mono_ns);
-    WorstWakeup::named(wakeup, origin_ns, &explainer.names)
+/// A gap or wake-up of a run that goes on.
+pub(crate) fn named_so_far(explainer: &Explainer, interval: &Interval) -> NamedInterval {
+    let origin_ns = started_ns(explainer).unwrap_or(interval.start_mono_ns);
+    named(interval, origin_ns, &explainer.names)
 }
 
 /// When the first workload read its clock first.
@@ -222,15 +220,20 @@ fn residual_of_wakeups(wakeups: &Wakeups) -> Option<f64> {
     )
 }
 
-fn named_gap(budget: &Budget, origin_ns: u64, names: &Names) -> WorstGap {
-    WorstGap {
-        cpu: budget.cpu,
-        at_ns: budget.start_mono_ns.saturating_sub(origin_ns),
-        start_mono_ns: budget.start_mono_ns,
-        start_tsc: budget.start_tsc,
-        end_tsc: budget.end_tsc,
-        dur_ns: budget.dur_ns,
-        lost_activities: budget.lost_activities,
-        parts: names.parts(&budget.parts),
+fn named(interval: &Interval, origin_ns: u64, names: &Names) -> NamedInterval {
+    let mut parts = names.parts(&interval.parts);
+    if interval.wakeup().is_some() {
+        // An activity may have part in several phases: none is counted.
+        parts
+            .iter_mut()
+            .for_each(|part: &mut NamedPart| part.count = 0);
+    }
+    NamedInterval {
+        cpu: interval.cpu,
+        at_ns: interval.start_mono_ns.saturating_sub(origin_ns),
+        start_mono_ns: interval.start_mono_ns,
+        dur_ns: interval.dur_ns,
+        parts,
+        detail: interval.detail,
     }
 }

@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 
 use vmnoise_events::HostFrame;
 
-use crate::budget::Budget;
+use crate::interval::GapDetail;
 use crate::sight::Sight;
 
 /// Gaps kept between two frames.
@@ -28,12 +28,12 @@ pub(crate) struct BareGap {
 }
 
 impl BareGap {
-    pub(crate) fn of(budget: &Budget, sight: &Sight) -> BareGap {
+    pub(crate) fn of(gap: &GapDetail, dur_ns: u64, sight: &Sight) -> BareGap {
         BareGap {
-            start_tsc: budget.start_tsc,
-            end_tsc: budget.end_tsc,
-            ns: budget.dur_ns,
-            certain: budget.lost_activities == Some(0) && !sight.is_blind_itself(),
+            start_tsc: gap.start_tsc,
+            end_tsc: gap.end_tsc,
+            ns: dur_ns,
+            certain: gap.lost_activities == Some(0) && !sight.is_blind_itself(),
         }
     }
 }

@@ -1,8 +1,11 @@
 //! What a gap, or a phase of a wake-up, has of its host: exits with their parts, who took how
 //! much, and what the clocks are too coarse for.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use vmnoise_events::{Name, Share};
+
+use crate::named::NamedPart;
+use crate::piece::NamedPiece;
 
 /// What is too short for the bound of a pair's clock: twice the bound or less. Nobody on the
 /// host is named for it; its time is residual.
@@ -76,38 +79,28 @@ pub struct ExitBranch {
     /// guest had asked for is the guest's where its own kernel was busy with something.
     pub dur_ns: u64,
     /// Largest first.
-    pub parts: Vec<HostPart>,
+    #[serde(serialize_with = "on_host")]
+    pub parts: Vec<NamedPart>,
     /// What of it lies in the gap, or in the phase, piece by piece.
     #[serde(skip)]
-    pub pieces: Vec<HostPiece>,
+    pub pieces: Vec<NamedPiece>,
 }
 
-/// A stretch of an exit in a gap that one on the host had for itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostPiece {
-    /// When it began after the gap's begin, in nanoseconds.
-    pub after_ns: u64,
-    /// Length in nanoseconds.
-    pub dur_ns: u64,
-    /// Under which share.
-    pub share: Share,
-    /// Who; of `kvm` and `vmm` the reason of the exit; `None` where nobody is named.
-    pub name: Option<Name>,
-    /// The host's CPU on which that was.
-    pub cpu: u32,
-}
-
-/// What somebody on the host took.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct HostPart {
-    /// Under which share.
-    pub share: Share,
-    /// Who; `None` where nobody is named.
-    pub name: Option<Name>,
-    /// The host's CPU on which that was; `None` of a share without one.
-    pub cpu: Option<u32>,
-    /// Net time in nanoseconds.
-    pub ns: u64,
-    /// How many activities it adds up.
-    pub count: u32,
+/// Parts as the document of a join has those of an exit.
+fn on_host<S: Serializer>(parts: &[NamedPart], to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct OfHost<'a> {
+        share: Share,
+        name: Option<&'a str>,
+        cpu: Option<u32>,
+        ns: u64,
+        count: u32,
+    }
+    to.collect_seq(parts.iter().map(|part| OfHost {
+        share: part.share,
+        name: part.source.as_deref(),
+        cpu: part.host_cpu,
+        ns: part.ns,
+        count: part.count,
+    }))
 }

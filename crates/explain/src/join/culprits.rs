@@ -8,18 +8,17 @@ use vmnoise_events::{Share, Workload};
 
 use super::branch::{Culprit, Side};
 use crate::attribute::Explained;
-use crate::names::Names;
 use crate::percent::percent;
 
 /// Who, where, and under which share.
-pub(super) type Who = (Side, Share, Option<Arc<str>>, Option<u32>);
+type Who = (Side, Share, Option<Arc<str>>, Option<u32>);
 
 /// Sums by whoever took time. Memory follows how many those are.
 #[derive(Debug)]
 pub(super) struct Culprits {
     workload: Workload,
     taken: HashMap<Who, Taken>,
-    gaps_ns: u128,
+    intervals_ns: u128,
     /// Of the gap at hand.
     parts: Vec<(Who, u64)>,
 }
@@ -36,47 +35,45 @@ impl Culprits {
         Culprits {
             workload,
             taken: HashMap::new(),
-            gaps_ns: 0,
+            intervals_ns: 0,
             parts: Vec::new(),
         }
     }
 
-    pub(super) fn see(&mut self, gap: &Explained<'_>) {
-        let name = |names: &Names, source: Option<_>| source.map(|id| names.shared(id));
-        let workload = self.workload;
-        let own = gap.own.iter().map(|part| {
-            let (side, cpu) = match (part.share, workload) {
-                (share, _) if share.is_residual() => (Side::Unknown, None),
-                (Share::Steal, _) => (Side::Host, None),
-                // The activities around a microVM are its host's.
-                (_, Workload::Microvm) => (Side::Host, Some(gap.budget.cpu)),
-                _ => (Side::Guest, Some(gap.budget.cpu)),
-            };
-            let source = part.source.filter(|_| side != Side::Unknown);
-            ((side, part.share, name(gap.names, source), cpu), part.ns)
-        });
-        let met = gap.met.iter().flat_map(|met| &met.parts);
-        let met = met.map(|part| {
-            let side = match part.share.is_residual() {
-                true => Side::Unknown,
-                false => Side::Host,
-            };
-            let source = name(gap.names, part.source);
-            ((side, part.share, source, part.cpu), part.ns)
-        });
-        self.count(gap.budget.dur_ns, own.chain(met));
-    }
-
-    /// Takes one gap or latency of this length, whose parts add up to it.
-    pub(super) fn count(&mut self, dur_ns: u64, of_it: impl Iterator<Item = (Who, u64)>) {
-        self.gaps_ns += u128::from(dur_ns);
-        let Self { parts, taken, .. } = self;
-        parts.clear();
-        parts.extend(of_it);
-        parts.sort_unstable();
-        for parts in parts.chunk_by(|(a, _), (b, _)| a == b) {
+    /// Takes one gap or latency; what its stretches had adds up to it.
+    pub(super) fn see(&mut self, explained: &Explained<'_>) {
+        self.intervals_ns += u128::from(explained.interval.dur_ns);
+        let cpu = Some(explained.interval.cpu);
+        let name = |source: Option<_>| source.map(|id| explained.names.shared(id));
+        // The activities around a microVM are its host's.
+        let own_side = match self.workload {
+            Workload::Microvm => Side::Host,
+            _ => Side::Guest,
+        };
+        self.parts.clear();
+        for stretch in explained.stretches {
+            let own = stretch.own.iter();
+            let own = own.map(|it| ((own_side, it.share, name(it.source), cpu), it.ns));
+            let met = stretch.met.iter().flat_map(|met| &met.parts).map(|part| {
+                let side = match part.share.is_residual() {
+                    true => Side::Unknown,
+                    false => Side::Host,
+                };
+                let who = (side, part.share, name(part.source), part.host_cpu);
+                (who, part.ns)
+            });
+            let rest = [
+                (Side::Host, Share::Steal, stretch.steal_ns),
+                (Side::Unknown, explained.residual, stretch.residual_ns),
+            ];
+            let rest = rest.map(|(side, share, ns)| ((side, share, None, None), ns));
+            let parts = own.chain(met).chain(rest);
+            self.parts.extend(parts.filter(|(_, ns)| *ns > 0));
+        }
+        self.parts.sort_unstable();
+        for parts in self.parts.chunk_by(|(a, _), (b, _)| a == b) {
             let ns: u64 = parts.iter().map(|(_, ns)| ns).sum();
-            let taken = taken.entry(parts[0].0.clone()).or_default();
+            let taken = self.taken.entry(parts[0].0.clone()).or_default();
             taken.gaps += 1;
             taken.total_ns = taken.total_ns.saturating_add(ns);
             taken.max_ns = taken.max_ns.max(ns);
@@ -99,7 +96,7 @@ impl Culprits {
                 gaps: taken.gaps,
                 total_ns: taken.total_ns,
                 max_ns: taken.max_ns,
-                percent: percent(taken.total_ns.into(), self.gaps_ns).unwrap_or_default(),
+                percent: percent(taken.total_ns.into(), self.intervals_ns).unwrap_or_default(),
             });
         culprits.collect()
     }

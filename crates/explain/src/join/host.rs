@@ -6,8 +6,9 @@ use vmnoise_events::{Event, ExitReason, RunFacts, Share, SourceId};
 
 use super::pairs::Pairs;
 use super::settle::{give, settle};
-use crate::below::{BelowExit, BelowPiece, ExitTold};
+use crate::below::{BelowExit, ExitTold};
 use crate::explainer::Explainer;
+use crate::piece::Piece;
 use crate::vcpus::{ExitExplainer, ExitsRun, LaidExit};
 
 /// Explains the host's stream, and tells a guest's explainer what of it fell on its CPUs.
@@ -96,42 +97,39 @@ fn lay(laid: LaidExit<'_>, names: &mut HostNames, pairs: &Pairs, guest: &mut Exp
         return;
     };
     let reason = names.reason(exit.reason, guest);
-    let mut slices = laid.slices.to_vec();
-    settle(&mut slices, &exit.split);
+    let mut told = laid.pieces.to_vec();
+    settle(&mut told, &exit.split);
     // What KVM had beyond its usual part, where others did something as well, is nobody's; so is
     // all of it where others would not have been seen.
     let nobodys_ns = match laid.vcpu.sees_kvm && !laid.knows_kvm {
         true => exit.split[Share::Kvm],
         false => laid.held.surplus_ns,
     };
-    give(&mut slices, Share::Kvm, Share::Unexplained, nobodys_ns);
+    give(&mut told, Share::Kvm, Share::Unexplained, nobodys_ns);
 
     let Some(start_mono_ns) = pairs.lay(id, exit.start_mono_ns) else {
         return;
     };
-    let mut pieces = Vec::with_capacity(slices.len());
+    let mut pieces = Vec::with_capacity(told.len());
     let mut end_mono_ns = start_mono_ns;
-    for slice in &slices {
-        let Some(to_ns) = pairs.lay(id, slice.end_ns) else {
+    for piece in &told {
+        let Some(to_ns) = pairs.lay(id, piece.end_mono_ns) else {
             return;
         };
         let from_ns = end_mono_ns;
         end_mono_ns = to_ns.max(from_ns);
         if from_ns < end_mono_ns {
-            pieces.push(BelowPiece {
+            pieces.push(Piece {
                 start_mono_ns: from_ns,
                 end_mono_ns,
-                share: slice.share,
-                source: match slice.share {
+                source: match piece.share {
                     Share::Kvm | Share::Vmm => Some(reason),
-                    _ => slice.source.and_then(|source| {
+                    _ => piece.source.and_then(|source| {
                         let name = laid.names.defined(source)?;
                         Some(names.source(name, laid.names.name(Some(name)), guest))
                     }),
                 },
-                cpu: slice.cpu,
-                turn: slice.since_ns,
-                waits: slice.waits,
+                ..*piece
             });
         }
     }

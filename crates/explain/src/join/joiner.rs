@@ -9,12 +9,11 @@ use super::options::JoinOptions;
 use super::pairs::Pairs;
 use super::result::{HostSide, JoinedRun};
 use super::sums::JoinSums;
-use crate::budget::Budget;
 use crate::doubt::Doubt;
 use crate::explainer::{Audience, Explainer};
+use crate::interval::Interval;
 use crate::ledger::PeriodLine;
 use crate::sight::Testimony;
-use crate::wakeups::Wakeup;
 
 /// Joins a guest's stream to its host's. Both are read in turns: the host's for as long as
 /// [`Self::wants_host`], then the guest's for an event. Memory holds what either explainer
@@ -31,16 +30,9 @@ pub struct Joiner {
     guest_has_ended: bool,
     sums: JoinSums,
     /// Certain, and not taken yet; `None` where nobody takes them.
-    kept: Option<Kept>,
+    kept: Option<Vec<Interval>>,
     /// Of periodic tasks only.
     latencies: Option<LatencySums>,
-}
-
-/// What became certain and was not taken yet.
-#[derive(Debug, Default)]
-struct Kept {
-    gaps: Vec<Budget>,
-    wakeups: Vec<Wakeup>,
 }
 
 #[derive(Debug)]
@@ -75,28 +67,18 @@ impl Joiner {
         }
     }
 
-    /// The same, and keeps each gap and each wake-up for [`Self::take_gaps`] and
-    /// [`Self::take_wakeups`].
-    pub fn with_moments(self) -> Joiner {
+    /// The same, and keeps each gap and each wake-up for [`Self::take_intervals`].
+    pub fn with_intervals(self) -> Joiner {
         Joiner {
-            kept: Some(Kept::default()),
+            kept: Some(Vec::new()),
             ..self
         }
     }
 
-    /// The gaps that are certain since the last call, CPU by CPU in the order of their
-    /// begins; none unless they were asked for.
-    pub fn take_gaps(&mut self) -> Vec<Budget> {
-        let kept = self.kept.as_mut();
-        kept.map(|kept| std::mem::take(&mut kept.gaps))
-            .unwrap_or_default()
-    }
-
-    /// The same of the wake-ups of periodic tasks, in the order of their expiries.
-    pub fn take_wakeups(&mut self) -> Vec<Wakeup> {
-        let kept = self.kept.as_mut();
-        kept.map(|kept| std::mem::take(&mut kept.wakeups))
-            .unwrap_or_default()
+    /// The gaps or wake-ups that are certain since the last call, CPU by CPU in the order of
+    /// their begins; none unless they were asked for.
+    pub fn take_intervals(&mut self) -> Vec<Interval> {
+        self.kept.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The name of somebody in a gap's parts, on either side.
@@ -244,10 +226,6 @@ impl Joiner {
             latencies,
             ..
         } = self;
-        let (mut gaps, mut wakeups) = match kept {
-            Some(Kept { gaps, wakeups }) => (Some(gaps), Some(wakeups)),
-            None => (None, None),
-        };
         let testimony = |cpu, start_ns, end_ns| {
             let host_ns = |ns| pairs.host_mono_ns(cpu, ns);
             let bound_ns = pairs.bound_ns(cpu).unwrap_or(0);
@@ -264,18 +242,13 @@ impl Joiner {
         };
         let audience = Audience {
             testimony: &testimony,
-            on_gap: &mut |gap| {
-                sums.see(gap);
-                if let Some(gaps) = &mut gaps {
-                    gaps.push(gap.budget.clone());
+            on_interval: &mut |explained| {
+                match latencies {
+                    Some(latencies) => latencies.see(explained),
+                    None => sums.see(explained),
                 }
-            },
-            on_wakeup: &mut |late| {
-                if let Some(latencies) = latencies {
-                    latencies.see(late);
-                }
-                if let Some(wakeups) = &mut wakeups {
-                    wakeups.push(late.wakeup.clone());
+                if let Some(kept) = kept {
+                    kept.push(explained.interval.clone());
                 }
             },
         };

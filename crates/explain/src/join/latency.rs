@@ -1,11 +1,10 @@
 //! What a join of periodic tasks comes to.
 
 use serde::Serialize;
-use vmnoise_events::{Share, ShareMap};
+use vmnoise_events::ShareMap;
 
-use super::branch::{Culprit, ExitBranch, Unsure};
-use crate::named::NamedPart;
-use crate::wakeups::{Phase, WorstWakeup};
+use super::branch::{Culprit, Unsure};
+use super::tree::Tree;
 
 /// The latencies of a guest's tasks, cut among both kernels.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +16,7 @@ pub struct JoinedLatencies {
     /// Who took the time of the wake-ups above the threshold, largest first; they add up to it.
     pub culprits: Vec<Culprit>,
     /// The latest wake-ups, the latest first.
-    pub trees: Vec<LatencyTree>,
+    pub trees: Vec<Tree>,
 }
 
 /// How much of the guest's wake-ups the host's recording tells about.
@@ -52,7 +51,7 @@ pub struct CpuSides {
     pub cpu: u32,
     /// Until the interrupt, the thread and user space.
     pub contexts: [ContextSides; 3],
-    /// Each phase by itself, in the order of [`Phase::ALL`], and last what no phase is known of.
+    /// Each phase by itself, in the order of [`crate::Phase::ALL`], and last what no phase is known of.
     pub phases: [PhaseSides; 6],
 }
 
@@ -86,35 +85,4 @@ pub struct ContextSides {
     pub unknown_ns: u64,
     /// By share.
     pub shares_ns: ShareMap<Option<u64>>,
-}
-
-/// One late wake-up, and both sides of what happened in it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LatencyTree {
-    /// The wake-up; its parts add up to its latency.
-    pub wakeup: WorstWakeup,
-    /// In the order of time; they add up to it too.
-    pub phases: Vec<PhaseBranch>,
-    /// Under which share the residuals are booked.
-    pub residual: Share,
-    /// Whether the host recorded all of it, on a known clock.
-    pub witnessed: bool,
-}
-
-/// One phase of it: guest's parts, exits, steal and residual add up to its length.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PhaseBranch {
-    /// `None` where a step was not seen that would tell.
-    pub phase: Option<Phase>,
-    /// Length in nanoseconds.
-    pub dur_ns: u64,
-    /// What the guest's own kernel had, net of what its host took meanwhile, largest first.
-    pub guest: Vec<NamedPart>,
-    /// The exits in it, in the order of time. One that lies in two phases is in both, each time
-    /// with what it had of that.
-    pub exits: Vec<ExitBranch>,
-    /// `steal` that no witness of the host places, in nanoseconds.
-    pub steal_ns: u64,
-    /// What no witness explains outside of exits, in nanoseconds.
-    pub residual_ns: u64,
 }

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use vmnoise_events::{Share, ShareMap, Workload};
 
-use super::branch::Side;
-use super::culprits::{Culprits, Who};
-use super::latency::{
-    ContextSides, CpuSides, JoinedLatencies, LatencyTotals, LatencyTree, PhaseSides,
-};
-use super::latency_tree::LatencyBranches;
+use super::branches::Branches;
+use super::culprits::Culprits;
+use super::latency::{ContextSides, CpuSides, JoinedLatencies, LatencyTotals, PhaseSides};
 use super::options::JoinOptions;
+use super::tree::Tree;
+use crate::attribute::{CutStretch, Explained};
 use crate::longest::Longest;
+use crate::phase::Phase;
 use crate::sight::Sight;
-use crate::wakeups::{CutStretch, ExplainedWakeup, Phase, WakeupRank, Wakeups, rank};
+use crate::wakeups::Wakeups;
+use crate::worst::{Rank, rank};
 
 /// The contexts, and the phase that each ends with.
 const CONTEXTS: [(&str, Phase); 3] = [
@@ -29,7 +30,7 @@ pub(super) struct LatencySums {
     totals: LatencyTotals,
     cpus: BTreeMap<u32, CpuSums>,
     culprits: Culprits,
-    trees: Longest<WakeupRank, LatencyBranches>,
+    trees: Longest<Rank, Branches>,
 }
 
 /// Of one CPU.
@@ -60,11 +61,11 @@ impl LatencySums {
         }
     }
 
-    pub(super) fn see(&mut self, late: &ExplainedWakeup<'_>) {
-        let latency_ns = late.wakeup.latency_ns;
+    pub(super) fn see(&mut self, late: &Explained<'_>) {
+        let latency_ns = late.interval.dur_ns;
         let is_above = latency_ns >= self.above_ns;
         self.count(late, is_above);
-        let CpuSums { contexts, phases } = self.cpus.entry(late.wakeup.cpu).or_default();
+        let CpuSums { contexts, phases } = self.cpus.entry(late.interval.cpu).or_default();
         for stretch in late.stretches {
             let place = stretch
                 .phase
@@ -74,7 +75,7 @@ impl LatencySums {
             sum.host_ns += of_it.host_ns;
             sum.unknown_ns += of_it.unknown_ns;
         }
-        let ends = [late.wakeup.irq_ns, late.wakeup.thread_ns, Some(latency_ns)];
+        let ends = late.interval.latencies_ns();
         for ((sides, (_, end)), until) in contexts.iter_mut().zip(CONTEXTS).zip(ends) {
             if until.is_some() {
                 sides.count += 1;
@@ -84,29 +85,27 @@ impl LatencySums {
             }
         }
         if is_above {
-            self.culprits.count(latency_ns, parts(late));
+            self.culprits.see(late);
         }
-        self.trees
-            .see(rank(late.wakeup), || LatencyBranches::new(late));
+        self.trees.see(rank(late.interval), || Branches::new(late));
     }
 
-    fn count(&mut self, late: &ExplainedWakeup<'_>, is_above: bool) {
-        let is_joined = late.witnessed && !late.exits.is_empty();
+    fn count(&mut self, late: &Explained<'_>, is_above: bool) {
+        let is_joined = late.interval.witnessed && !late.exits.is_empty();
         let totals = &mut self.totals;
         totals.wakeups += 1;
-        totals.witnessed += u64::from(late.witnessed);
-        totals.witnessed_above += u64::from(late.witnessed && is_above);
+        totals.witnessed += u64::from(late.interval.witnessed);
+        totals.witnessed_above += u64::from(late.interval.witnessed && is_above);
         totals.joined += u64::from(is_joined);
         totals.joined_above += u64::from(is_joined && is_above);
-        totals.latency_ns = totals.latency_ns.saturating_add(late.wakeup.latency_ns);
-        let of_residual = late.wakeup.parts.iter().filter(|it| it.share.is_residual());
-        let residual_ns: u64 = of_residual.map(|part| part.ns).sum();
+        totals.latency_ns = totals.latency_ns.saturating_add(late.interval.dur_ns);
+        let residual_ns = late.interval.residual_ns();
         totals.unexplained_ns = totals.unexplained_ns.saturating_add(residual_ns);
         for stretch in late.stretches {
-            if late.witnessed && stretch.dur_ns > 0 {
+            if late.interval.witnessed && stretch.dur_ns > 0 {
                 let exits = stretch.met.iter().filter(|met| met.unsure_ns > 0).count() as u64;
                 let unsure_ns = match stretch.is_sure {
-                    true => stretch.unsure_ns,
+                    true => unsure_ns(stretch),
                     false => stretch.dur_ns,
                 };
                 totals.unsure.add(stretch.is_sure, exits, unsure_ns);
@@ -131,7 +130,7 @@ impl LatencySums {
             phases: sums.phases,
         });
         let trees = wakeups.worst.iter().cloned().zip(self.trees.into_vec());
-        let trees: Vec<LatencyTree> = trees.map(|(wakeup, tree)| tree.of(wakeup)).collect();
+        let trees: Vec<Tree> = trees.map(|(wakeup, tree)| tree.of(wakeup)).collect();
         JoinedLatencies {
             joined: self.totals,
             cpus: cpus.collect(),
@@ -142,7 +141,7 @@ impl LatencySums {
 }
 
 impl Sides {
-    fn add(&mut self, stretch: &CutStretch, late: &ExplainedWakeup<'_>) {
+    fn add(&mut self, stretch: &CutStretch, late: &Explained<'_>) {
         let of_it = sides(stretch, late);
         self.guest_ns += of_it.guest_ns;
         self.host_ns += of_it.host_ns;
@@ -171,10 +170,13 @@ impl Sides {
 }
 
 /// Which side had a stretch.
-fn sides(stretch: &CutStretch, late: &ExplainedWakeup<'_>) -> PhaseSides {
+fn sides(stretch: &CutStretch, late: &Explained<'_>) -> PhaseSides {
     let own_ns: u64 = stretch.own.iter().map(|part| part.ns).sum();
     let (left_to_guest_ns, unknown_ns) = match late.tells_exits {
-        true => (stretch.residual_ns - stretch.unsure_ns, stretch.unsure_ns),
+        true => {
+            let unsure_ns = unsure_ns(stretch);
+            (stretch.residual_ns - unsure_ns, unsure_ns)
+        }
         false => (0, stretch.residual_ns),
     };
     PhaseSides {
@@ -184,28 +186,10 @@ fn sides(stretch: &CutStretch, late: &ExplainedWakeup<'_>) -> PhaseSides {
     }
 }
 
-/// Who had it, piece by piece.
-fn parts<'a>(late: &'a ExplainedWakeup<'a>) -> impl Iterator<Item = (Who, u64)> + 'a {
-    let name = |source: Option<_>| source.map(|id| late.names.shared(id));
-    let cpu = late.wakeup.cpu;
-    late.stretches.iter().flat_map(move |stretch| {
-        let own = stretch.own.iter().map(move |part| {
-            let who = (Side::Guest, part.share, name(part.source), Some(cpu));
-            (who, part.ns)
-        });
-        let met = stretch.met.iter().flat_map(|met| &met.parts);
-        let met = met.map(move |part| {
-            let side = match part.share.is_residual() {
-                true => Side::Unknown,
-                false => Side::Host,
-            };
-            ((side, part.share, name(part.source), part.cpu), part.ns)
-        });
-        let rest = [
-            (Side::Host, Share::Steal, stretch.steal_ns),
-            (Side::Unknown, late.residual, stretch.residual_ns),
-        ];
-        let rest = rest.map(|(side, share, ns)| ((side, share, None, None), ns));
-        own.chain(met).chain(rest).filter(|(_, ns)| *ns > 0)
-    })
+/// What of the residual either side may have had: the clocks are not sure enough.
+fn unsure_ns(stretch: &CutStretch) -> u64 {
+    match stretch.is_sure {
+        true => stretch.unsure_ns().min(stretch.residual_ns),
+        false => stretch.residual_ns,
+    }
 }

@@ -2,6 +2,7 @@
 //! one clock, one budget for both kernels.
 
 mod branch;
+mod branches;
 mod candidates;
 mod choice;
 mod crossing;
@@ -16,7 +17,6 @@ mod host;
 mod joiner;
 mod latency;
 mod latency_sums;
-mod latency_tree;
 mod matcher;
 mod odds;
 mod one_machine;
@@ -35,16 +35,15 @@ mod tree;
 mod trial;
 mod unpaired;
 
-pub use branch::{Culprit, ExitBranch, HostPart, HostPiece, Side, Unsure};
+pub use branch::{Culprit, ExitBranch, Side, Unsure};
 pub use error::JoinError;
 pub use joiner::Joiner;
-pub use latency::{
-    ContextSides, CpuSides, JoinedLatencies, LatencyTotals, LatencyTree, PhaseBranch, PhaseSides,
-};
+pub use latency::{ContextSides, CpuSides, JoinedLatencies, LatencyTotals, PhaseSides};
 pub use matcher::Matcher;
 pub use odds::Verdict;
 pub use options::JoinOptions;
 pub use pairing::{Alternative, CandidateVm, Pair, Pairing};
 pub use pairs::Pairs;
-pub use result::{GapTree, HostSide, JoinedRun, JoinedTotals, ThesisSum};
+pub use result::{HostSide, JoinedRun, JoinedTotals, ThesisSum};
+pub use tree::{Branch, Most, Stretch, Tree, What};
 pub use unpaired::Unpaired;

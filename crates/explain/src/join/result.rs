@@ -1,14 +1,14 @@
 //! What a join comes to.
 
 use serde::Serialize;
-use vmnoise_events::{FinishReason, Name, Share};
+use vmnoise_events::{FinishReason, Name};
 
-use super::branch::{Culprit, ExitBranch, Unsure};
+use super::branch::{Culprit, Unsure};
 use super::latency::JoinedLatencies;
 use super::pairing::{Pair, Pairing};
+use super::tree::Tree;
 use crate::losses::Losses;
-use crate::named::NamedPart;
-use crate::summary::{Summary, WorstGap};
+use crate::summary::Summary;
 
 /// A guest's run, with what its host did as one more witness.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +26,7 @@ pub struct JoinedRun {
     /// Who took the time of those gaps, largest first; they add up to it.
     pub culprits: Vec<Culprit>,
     /// The longest gaps, longest first.
-    pub trees: Vec<GapTree>,
+    pub trees: Vec<Tree>,
     /// The thesis' own sum beside ours, over the joined exits that held work of the host.
     pub thesis: Option<ThesisSum>,
     /// Of periodic tasks, which feel no gaps; `None` of other workloads.
@@ -63,27 +63,6 @@ pub struct JoinedTotals {
     /// `kvm` of exits that hold work of the host, and for whose reason too few exits had shown by
     /// then what KVM usually takes, in nanoseconds.
     pub unbounded_kvm_ns: u64,
-}
-
-/// One gap, and both sides of what happened in it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct GapTree {
-    /// The gap; its parts add up to its length.
-    pub gap: WorstGap,
-    /// What the guest's own kernel had of it, net of what its host took meanwhile, largest
-    /// first.
-    pub guest: Vec<NamedPart>,
-    /// The exits in it, in the order of time.
-    pub exits: Vec<ExitBranch>,
-    /// `steal` that no witness of the host places, in nanoseconds.
-    pub steal_ns: u64,
-    /// What no witness explains outside of exits, in nanoseconds; with the guest's parts, the
-    /// exits and the steal it adds up to the gap.
-    pub residual_ns: u64,
-    /// Under which share that is booked.
-    pub residual: Share,
-    /// Whether the host recorded all of it, on a known clock.
-    pub witnessed: bool,
 }
 
 /// Of the joined exits that held work of the host: what each way of adding up explains.

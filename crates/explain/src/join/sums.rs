@@ -2,12 +2,13 @@
 
 use vmnoise_events::Workload;
 
+use super::branches::Branches;
 use super::culprits::Culprits;
 use super::latency::JoinedLatencies;
 use super::options::JoinOptions;
 use super::pairs::Pairs;
-use super::result::{GapTree, HostSide, JoinedRun, JoinedTotals, ThesisSum};
-use super::tree::Branches;
+use super::result::{HostSide, JoinedRun, JoinedTotals, ThesisSum};
+use super::tree::Tree;
 use crate::attribute::Explained;
 use crate::longest::Longest;
 use crate::summary::Summary;
@@ -35,33 +36,37 @@ impl JoinSums {
     }
 
     pub(super) fn see(&mut self, gap: &Explained<'_>) {
-        let budget = gap.budget;
-        let is_above = budget.dur_ns >= self.above_ns;
-        let is_joined = budget.witnessed && !gap.exits.is_empty();
+        let interval = gap.interval;
+        let is_above = interval.dur_ns >= self.above_ns;
+        let is_joined = interval.witnessed && !gap.exits.is_empty();
         let totals = &mut self.totals;
         totals.gaps += 1;
-        totals.witnessed += u64::from(budget.witnessed);
-        totals.witnessed_above += u64::from(budget.witnessed && is_above);
+        totals.witnessed += u64::from(interval.witnessed);
+        totals.witnessed_above += u64::from(interval.witnessed && is_above);
         totals.joined += u64::from(is_joined);
         totals.joined_above += u64::from(is_joined && is_above);
-        if budget.witnessed {
-            totals.witnessed_ns = totals.witnessed_ns.saturating_add(budget.dur_ns);
+        if interval.witnessed {
+            totals.witnessed_ns = totals.witnessed_ns.saturating_add(interval.dur_ns);
             let of_witnessed = &mut totals.witnessed_unexplained_ns;
-            *of_witnessed = of_witnessed.saturating_add(budget.residual_ns());
-            let unsure_ns = match gap.is_sure {
-                true => gap.met.iter().map(|met| met.unsure_ns).sum(),
-                false => budget.dur_ns,
-            };
-            let exits = gap.met.iter().filter(|met| met.unsure_ns > 0).count() as u64;
-            totals.unsure.add(gap.is_sure, exits, unsure_ns);
+            *of_witnessed = of_witnessed.saturating_add(interval.residual_ns());
+            for whole in gap.stretches {
+                let unsure_ns = match whole.is_sure {
+                    true => whole.unsure_ns(),
+                    false => whole.dur_ns,
+                };
+                let exits = whole.met.iter().filter(|met| met.unsure_ns > 0).count() as u64;
+                totals.unsure.add(whole.is_sure, exits, unsure_ns);
+            }
         }
         if is_joined {
-            totals.joined_ns = totals.joined_ns.saturating_add(budget.dur_ns);
-            totals.unexplained_ns = totals.unexplained_ns.saturating_add(budget.residual_ns());
+            totals.joined_ns = totals.joined_ns.saturating_add(interval.dur_ns);
+            totals.unexplained_ns = totals.unexplained_ns.saturating_add(interval.residual_ns());
         }
         let unbounded_ns = &mut totals.unbounded_kvm_ns;
-        *unbounded_ns = unbounded_ns.saturating_add(budget.unbounded_kvm_ns);
-        for (exit, _) in gap.exits.iter().zip(gap.met).filter(|(_, met)| met.first) {
+        let of_gap_ns = interval.gap().map_or(0, |gap| gap.unbounded_kvm_ns);
+        *unbounded_ns = unbounded_ns.saturating_add(of_gap_ns);
+        let met = gap.stretches.iter().flat_map(|whole| &whole.met);
+        for (exit, _) in gap.exits.iter().zip(met).filter(|(_, met)| met.first) {
             totals.exits += 1;
             if let Some(thesis_ns) = exit.told.thesis_ns {
                 let ours_ns = exit.told.dur_ns - exit.told.surplus_ns;
@@ -75,7 +80,7 @@ impl JoinSums {
         if is_above {
             self.culprits.see(gap);
         }
-        self.trees.see(worst::rank(budget), || Branches::new(gap));
+        self.trees.see(worst::rank(interval), || Branches::new(gap));
     }
 
     /// The result, with the guest's summary, whose longest gaps are the same.
@@ -87,7 +92,7 @@ impl JoinSums {
         host: HostSide,
     ) -> JoinedRun {
         let trees = summary.worst.iter().cloned().zip(self.trees.into_vec());
-        let trees: Vec<GapTree> = trees.map(|(gap, tree)| tree.of(gap)).collect();
+        let trees: Vec<Tree> = trees.map(|(gap, tree)| tree.of(gap)).collect();
         JoinedRun {
             pairs: pairs.pairs().to_vec(),
             pairing: pairs.pairing().clone(),

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use vmnoise_events::{Exit, Share, ShareMap, SourceId, VcpuId};
 
 use super::lay::Laid;
-use crate::budget::{Part, add_up, largest_first};
+use crate::part::{Part, add_up, largest_first};
 use crate::sight::share_of_host;
 use crate::usual_kvm::{KvmPart, Others};
 
@@ -103,12 +103,9 @@ pub(super) fn fit(exit: &mut Exit) -> bool {
     if split.total() == dur_ns {
         return true;
     }
-    let mut parts = split.select(Share::OF_EXITS).map(|(share, ns)| Part {
-        share,
-        source: None,
-        host_cpu: None,
-        ns: if share == Share::Kvm { 0 } else { ns },
-        count: 0,
+    let mut parts = split.select(Share::OF_EXITS).map(|(share, ns)| {
+        let of_others = if share == Share::Kvm { 0 } else { ns };
+        Part::of_nobody(share, of_others)
     });
     let kvm_ns = dur_ns.saturating_sub(cut_to(&mut parts, dur_ns));
     exit.split = ShareMap::from(parts.map(|part| (part.share, part.ns)));
@@ -137,12 +134,9 @@ pub(super) fn budget(
     laid: &Laid,
     defined: impl Fn(SourceId) -> Option<SourceId>,
 ) -> ExitBudget {
-    let of_activities = laid.noise.iter().map(|(activity, ns)| Part {
-        share: share_of_host(activity.kind),
-        source: defined(activity.source),
-        host_cpu: None,
-        ns: *ns,
-        count: 1,
+    let of_activities = laid.noise.iter().map(|(activity, ns)| {
+        let share = share_of_host(activity.kind);
+        Part::of_one(share, defined(activity.source), *ns)
     });
     let mut named: Vec<Part> = of_activities.chain(laid.sleeps.iter().copied()).collect();
     named.retain(|part| part.source.is_some());
@@ -155,13 +149,7 @@ pub(super) fn budget(
         let after = named.partition_point(|part| part.share <= share);
         let rest_ns = ns - cut_to(&mut named[first..after], ns);
         parts.extend_from_slice(&named[first..after]);
-        parts.push(Part {
-            share,
-            source: None,
-            host_cpu: None,
-            ns: rest_ns,
-            count: 0,
-        });
+        parts.push(Part::of_nobody(share, rest_ns));
     }
     parts.retain(|part| part.ns > 0);
     let given_ns: u64 = named.iter().map(|part| part.ns).sum();

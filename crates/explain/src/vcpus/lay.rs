@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use vmnoise_events::{Activity, ActivityKind, Share, SourceId};
 
 use super::place::{State, Stretch};
-use crate::budget::Part;
+use crate::part::Part;
+use crate::piece::Piece;
 use crate::sight::share_of_host;
 use crate::sweep::Sweep;
 use crate::timeline::Timeline;
@@ -19,22 +20,7 @@ pub(super) struct Laid {
     /// Sleeps by who ended them.
     pub(super) sleeps: Vec<Part>,
     /// The exit in its order; empty unless it was asked for.
-    pub(super) slices: Vec<Slice>,
-}
-
-/// A stretch of an exit that had one owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slice {
-    pub(crate) start_ns: u64,
-    pub(crate) end_ns: u64,
-    pub(crate) cpu: u32,
-    pub(crate) share: Share,
-    pub(crate) source: Option<SourceId>,
-    /// When the activity began that had it, or else the stretch: turns of one source are
-    /// told apart by it.
-    pub(crate) since_ns: u64,
-    /// Whether the vCPU's thread was off its CPU, and could have run.
-    pub(crate) waits: bool,
+    pub(super) pieces: Vec<Piece>,
 }
 
 /// One exit to be explained.
@@ -43,7 +29,7 @@ pub(super) struct Due<'a> {
     pub(super) stretches: &'a [Stretch],
     /// The vCPU's own thread: what it runs is the exit itself.
     pub(super) tid: u32,
-    pub(super) with_slices: bool,
+    pub(super) with_pieces: bool,
 }
 
 /// CPUs that are looked at although nothing was told of them.
@@ -120,9 +106,9 @@ impl HostWork {
                         }),
                 );
                 let laid = &mut laid[*place];
-                let left_ns = lay_under(stretch, &self.swept, &mut self.sweep, |slice| {
-                    if due.with_slices {
-                        laid.slices.push(slice);
+                let left_ns = lay_under(stretch, &self.swept, &mut self.sweep, |piece| {
+                    if due.with_pieces {
+                        laid.pieces.push(piece);
                     }
                 });
                 let owned = self.swept.iter().zip(self.sweep.net_ns());
@@ -130,13 +116,8 @@ impl HostWork {
                 laid.noise
                     .extend(owned.map(|(activity, net_ns)| (*activity, *net_ns)));
                 if stretch.state == State::Blocked {
-                    laid.sleeps.push(Part {
-                        share: Share::Blocked,
-                        source: stretch.waker,
-                        host_cpu: None,
-                        ns: left_ns,
-                        count: 1,
-                    });
+                    laid.sleeps
+                        .push(Part::of_one(Share::Blocked, stretch.waker, left_ns));
                 }
             }
         }
@@ -165,7 +146,7 @@ impl Laid {
             }
             same
         });
-        self.slices.sort_by_key(|slice| slice.start_ns);
+        self.pieces.sort_by_key(|piece| piece.start_mono_ns);
     }
 }
 
@@ -185,22 +166,27 @@ fn lay_under(
     stretch: &Stretch,
     activities: &[Activity],
     sweep: &mut Sweep,
-    mut on_slice: impl FnMut(Slice),
+    mut on_piece: impl FnMut(Piece),
 ) -> u64 {
     let (start_ns, end_ns) = (stretch.start_ns, stretch.end_ns);
-    sweep.slice(start_ns, end_ns, activities, |owner, start_ns, end_ns| {
-        let (share, source, since_ns) = match owner.map(|owner| &activities[owner]) {
-            Some(it) => (share_of_host(it.kind), Some(it.source), it.start_mono_ns),
-            None => (stretch.state.share(), stretch.waker, stretch.start_ns),
-        };
-        on_slice(Slice {
-            start_ns,
-            end_ns,
-            cpu: stretch.cpu,
-            share,
-            source,
-            since_ns,
-            waits: stretch.state == State::Waiting,
-        });
-    })
+    sweep.slice(
+        start_ns,
+        end_ns,
+        activities,
+        |owner, start_mono_ns, end_mono_ns| {
+            let (share, source, since_ns) = match owner.map(|owner| &activities[owner]) {
+                Some(it) => (share_of_host(it.kind), Some(it.source), it.start_mono_ns),
+                None => (stretch.state.share(), stretch.waker, stretch.start_ns),
+            };
+            on_piece(Piece {
+                start_mono_ns,
+                end_mono_ns,
+                cpu: stretch.cpu,
+                share,
+                source,
+                since_ns,
+                waits: stretch.state == State::Waiting,
+            });
+        },
+    )
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use vmnoise_events::{Exit, Share, ShareMap, Vcpu, Witnesses};
 
 use super::budget::{ExitBudget, noise_ns, thesis_sum_ns};
-use super::lay::{Laid, Slice};
+use super::lay::Laid;
 use crate::exits::{exit_shares, overhead_ns};
 use crate::named::NamedPart;
 use crate::names::Names;
+use crate::piece::NamedPiece;
 use crate::trace::{Noise, has_line};
 
 /// One exit with the names of all that had part in it.
@@ -74,7 +75,7 @@ pub struct TracedExit {
     pub noise: Vec<Noise>,
     /// As in [`LongestExit::pieces`]; none where the stream says another share than the
     /// kernel's own sums: then nobody knows the order.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<NamedPiece>,
     /// The exit.
     pub exit: NamedExit,
 }
@@ -112,43 +113,10 @@ pub struct LongestExit {
     /// The exit and its budget.
     pub exit: NamedExit,
     /// In the order of time, without holes: they add up to its length.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<NamedPiece>,
     /// How much of the pieces' time is another share's by the kernel's own sums, in
     /// nanoseconds: not 0 where activities or intervals were lost.
     pub misplaced_ns: u64,
-}
-
-/// A stretch of an exit that one had for itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
-    /// Begin, CLOCK_MONOTONIC in nanoseconds.
-    pub start_mono_ns: u64,
-    /// End, CLOCK_MONOTONIC in nanoseconds.
-    pub end_mono_ns: u64,
-    /// Where the vCPU's thread was, or waited.
-    pub cpu: u32,
-    /// Under which name it is booked.
-    pub share: Share,
-    /// Who it was; `None` where nobody is named.
-    pub name: Option<Arc<str>>,
-}
-
-impl Piece {
-    fn new(slice: &Slice, names: &Names) -> Piece {
-        let source = slice.source.and_then(|id| names.defined(id));
-        Piece {
-            start_mono_ns: slice.start_ns,
-            end_mono_ns: slice.end_ns,
-            cpu: slice.cpu,
-            share: slice.share,
-            name: source.map(|id| names.shared(id)),
-        }
-    }
-
-    /// Length in nanoseconds.
-    pub fn dur_ns(&self) -> u64 {
-        self.end_mono_ns - self.start_mono_ns
-    }
 }
 
 impl LongestExit {
@@ -170,10 +138,10 @@ fn whose(share: Share, shares: &ShareMap<Option<u64>>) -> Share {
     }
 }
 
-/// The pieces of an exit whose slices were asked for, and how much of them is misplaced.
-fn pieces_of(laid: &Laid, names: &Names, exit: &NamedExit) -> (Vec<Piece>, u64) {
-    let pieces = laid.slices.iter().map(|slice| Piece::new(slice, names));
-    let mut pieces: Vec<Piece> = pieces.collect();
+/// The pieces of an exit that was asked for piece by piece, and how much of them is misplaced.
+fn pieces_of(laid: &Laid, names: &Names, exit: &NamedExit) -> (Vec<NamedPiece>, u64) {
+    let pieces = laid.pieces.iter().map(|piece| piece.named(names));
+    let mut pieces: Vec<NamedPiece> = pieces.collect();
     pieces.dedup_by(|next, last| {
         let goes_on = (next.cpu, next.share, &next.name) == (last.cpu, last.share, &last.name);
         if goes_on {
@@ -190,10 +158,10 @@ fn pieces_of(laid: &Laid, names: &Names, exit: &NamedExit) -> (Vec<Piece>, u64) 
 
 /// How much of these pieces' time is another share's by the split. What one share lacks
 /// another has too much of.
-fn misplaced_ns(split: &ShareMap<u64>, pieces: &[Piece]) -> u64 {
+fn misplaced_ns(split: &ShareMap<u64>, pieces: &[NamedPiece]) -> u64 {
     let pieces_of = |share| -> u64 {
         let of_share = pieces.iter().filter(|piece| piece.share == share);
-        of_share.map(Piece::dur_ns).sum()
+        of_share.map(NamedPiece::dur_ns).sum()
     };
     split
         .iter()

@@ -7,7 +7,7 @@ use vmnoise_events::{Share, ShareMap, SourceId};
 
 use super::distribution::{Distribution, Room};
 use super::summary::{CpuWakeups, PhaseTotals};
-use super::wakeup::Wakeup;
+use crate::interval::{Interval, WakeupDetail};
 use crate::named::SourceSummary;
 use crate::names::Names;
 use crate::sight::Sight;
@@ -81,19 +81,19 @@ impl WakeupLedger {
         }
     }
 
-    /// `witnessed` is what a host says. Returns whether all that would have waited meanwhile found room.
+    /// Returns whether all that would have waited meanwhile found room.
     pub(crate) fn book(
         &mut self,
-        wakeup: &Wakeup,
+        interval: &Interval,
+        wakeup: &WakeupDetail,
         period_ns: u64,
-        witnessed: bool,
         room: &mut Room,
     ) -> bool {
         self.count += 1;
-        self.witnessed += u64::from(witnessed);
-        self.total_ns += wakeup.latency_ns;
+        self.witnessed += u64::from(interval.witnessed);
+        self.total_ns += interval.dur_ns;
         self.missed += u64::from(wakeup.missed);
-        self.steal_clamps += u64::from(wakeup.steal_clamped);
+        self.steal_clamps += u64::from(interval.steal_clamped);
         self.incomplete += u64::from(wakeup.phases_ns.contains(&None));
         if let Some(ns) = wakeup.irq_ns {
             self.irq.record(ns);
@@ -101,17 +101,17 @@ impl WakeupLedger {
         if let Some(ns) = wakeup.thread_ns {
             self.thread.record(ns);
         }
-        self.user.record(wakeup.latency_ns);
+        self.user.record(interval.dur_ns);
         let fits = self
             .corrected
-            .record_corrected(wakeup.latency_ns, period_ns, room);
+            .record_corrected(interval.dur_ns, period_ns, room);
         for (sum, ns) in self.phases_ns.iter_mut().zip(wakeup.phases_ns) {
             if let Some(ns) = ns {
                 *sum = Some(sum.unwrap_or(0) + ns);
             }
         }
         self.unsplit_ns += wakeup.unsplit_ns;
-        for part in &wakeup.parts {
+        for part in &interval.parts {
             self.shares_ns[part.share] += part.ns;
             if let Some(source) = part.source {
                 let taken = self.sources.entry((part.share, source)).or_default();

@@ -1,13 +1,10 @@
 //! The result of a run of periodic tasks, for schema `vmnoise.latency/1`.
 
 use serde::Serialize;
-use vmnoise_events::{Name, Share, ShareMap};
+use vmnoise_events::ShareMap;
 
 use super::distribution::LatencyFigures;
-use super::phase::Phase;
-use super::wakeup::{Wakeup, WakeupPart};
-use crate::named::SourceSummary;
-use crate::names::Names;
+use crate::named::{NamedInterval, SourceSummary};
 
 /// A whole run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,9 +12,9 @@ pub struct Wakeups {
     /// One entry for each CPU, ascending.
     pub cpus: Vec<CpuWakeups>,
     /// The latest wake-ups over all CPUs, the latest first.
-    pub worst: Vec<WorstWakeup>,
+    pub worst: Vec<NamedInterval>,
     /// The earliest wake-up that hit a limit; `None` if none did.
-    pub stopped_by: Option<WorstWakeup>,
+    pub stopped_by: Option<NamedInterval>,
 }
 
 /// One CPU. A latency runs from the planned expiry.
@@ -60,72 +57,17 @@ pub struct CpuWakeups {
 /// Nanoseconds per phase; `None` where no wake-up could tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PhaseTotals {
-    /// [`Phase::ArmedLate`].
+    /// [`crate::Phase::ArmedLate`].
     pub armed_late: Option<u64>,
-    /// [`Phase::Irq`].
+    /// [`crate::Phase::Irq`].
     pub irq: Option<u64>,
-    /// [`Phase::Handler`].
+    /// [`crate::Phase::Handler`].
     pub handler: Option<u64>,
-    /// [`Phase::Wakeup`].
+    /// [`crate::Phase::Wakeup`].
     pub wakeup: Option<u64>,
-    /// [`Phase::Return`].
+    /// [`crate::Phase::Return`].
     #[serde(rename = "return")]
     pub return_: Option<u64>,
     /// Time whose phase is unknown.
     pub unsplit: u64,
-}
-
-/// One of the latest wake-ups, explained.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WorstWakeup {
-    /// The CPU of the task.
-    pub cpu: u32,
-    /// The planned expiry, in nanoseconds since the first task began.
-    pub at_ns: u64,
-    /// The planned expiry, CLOCK_MONOTONIC in nanoseconds.
-    pub expiry_mono_ns: u64,
-    /// Until user space.
-    pub latency_ns: u64,
-    /// Until the timer's interrupt.
-    pub irq_ns: Option<u64>,
-    /// Until the task was switched in.
-    pub thread_ns: Option<u64>,
-    /// Where it went, in the order of phases; adds up to `latency_ns`.
-    pub parts: Vec<NamedWakeupPart>,
-}
-
-/// A part with its source's name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NamedWakeupPart {
-    /// In which phase; `None` where that is unknown.
-    pub phase: Option<Phase>,
-    /// Under which share.
-    pub share: Share,
-    /// Who; `None` where nobody is named (steal, residual).
-    pub source: Option<Name>,
-    /// Net time in nanoseconds.
-    pub ns: u64,
-}
-
-impl WorstWakeup {
-    pub(crate) fn named(wakeup: &Wakeup, origin_ns: u64, names: &Names) -> WorstWakeup {
-        let named = |part: &WakeupPart| NamedWakeupPart {
-            phase: part.phase,
-            share: part.share,
-            source: part
-                .source
-                .map(|id| names.name(Some(id)).to_owned())
-                .map(Into::into),
-            ns: part.ns,
-        };
-        WorstWakeup {
-            cpu: wakeup.cpu,
-            at_ns: wakeup.expiry_mono_ns.saturating_sub(origin_ns),
-            expiry_mono_ns: wakeup.expiry_mono_ns,
-            latency_ns: wakeup.latency_ns,
-            irq_ns: wakeup.irq_ns,
-            thread_ns: wakeup.thread_ns,
-            parts: wakeup.by_source().parts.iter().map(named).collect(),
-        }
-    }
 }

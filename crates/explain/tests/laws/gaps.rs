@@ -21,6 +21,7 @@ fn run(facts: &RunFacts, events: &[Event]) -> (Seen, Summary) {
     let finish = super::finish();
     for event in events.iter().chain([&finish]) {
         explainer.feed(event, &mut |budget| {
+            let gap = budget.gap().expect("it is a gap");
             seen.gaps += 1;
             seen.noise_ns += u128::from(budget.dur_ns);
             let sum: u128 = budget.parts.iter().map(|part| u128::from(part.ns)).sum();
@@ -30,7 +31,7 @@ fn run(facts: &RunFacts, events: &[Event]) -> (Seen, Summary) {
             assert!(!(budget.is_incomplete() && blames_hardware), "{budget:?}");
             assert!(budget.parts.is_sorted_by(|a, b| a.ns >= b.ns), "{budget:?}");
             assert!(
-                budget.unbounded_kvm_ns <= budget.ns_of(Share::Kvm),
+                gap.unbounded_kvm_ns <= budget.ns_of(Share::Kvm),
                 "{budget:?}"
             );
         });

@@ -2,15 +2,14 @@
 //! phase, and the sums to all latencies.
 
 use vmnoise_events::{Event, RunFacts};
-use vmnoise_explain::{CpuWakeups, Explainer, LatencyFigures, Phase, Summary, Wakeup};
+use vmnoise_explain::{CpuWakeups, Explainer, Interval, LatencyFigures, Phase, Summary};
 
 /// All wake-ups, and the summary.
-pub fn run(facts: &RunFacts, events: &[Event]) -> (Vec<Wakeup>, Summary) {
+pub fn run(facts: &RunFacts, events: &[Event]) -> (Vec<Interval>, Summary) {
     let mut explainer = Explainer::with_trace(facts);
     let mut wakeups = Vec::new();
     for event in events.iter().chain([&super::finish()]) {
-        explainer.feed(event, &mut |gap| panic!("nobody feels {gap:?}"));
-        wakeups.extend(explainer.take_wakeups());
+        explainer.feed(event, &mut |wakeup| wakeups.push(wakeup.clone()));
         explainer.take_trace();
     }
     (wakeups, explainer.finish())
@@ -20,22 +19,26 @@ pub fn run(facts: &RunFacts, events: &[Event]) -> (Vec<Wakeup>, Summary) {
 pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
     let (wakeups, summary) = run(facts, events);
     let mut total_ns = 0u128;
-    for wakeup in &wakeups {
+    for interval in &wakeups {
+        let wakeup = interval.wakeup().expect("nobody feels gaps");
         let of = |phase: Option<Phase>| -> u128 {
-            let parts = wakeup.parts.iter().filter(|part| part.phase == phase);
+            let parts = interval.parts.iter().filter(|part| part.phase == phase);
             parts.map(|part| u128::from(part.ns)).sum()
         };
         for phase in Phase::ALL {
             let phase_ns = wakeup.phase_ns(phase).map_or(0, u128::from);
-            assert_eq!(of(Some(phase)), phase_ns, "{wakeup:?}");
+            assert_eq!(of(Some(phase)), phase_ns, "{interval:?}");
         }
-        assert_eq!(of(None), u128::from(wakeup.unsplit_ns), "{wakeup:?}");
-        let parts = wakeup.parts.iter().map(|part| u128::from(part.ns));
-        assert_eq!(parts.sum::<u128>(), wakeup.latency_ns.into(), "{wakeup:?}");
-        assert!(wakeup.parts.iter().all(|part| part.ns > 0), "{wakeup:?}");
-        assert!(wakeup.irq_ns.is_none_or(|ns| ns <= wakeup.latency_ns));
-        assert!(wakeup.thread_ns.is_none_or(|ns| ns <= wakeup.latency_ns));
-        total_ns += u128::from(wakeup.latency_ns);
+        assert_eq!(of(None), u128::from(wakeup.unsplit_ns), "{interval:?}");
+        let parts = interval.parts.iter().map(|part| u128::from(part.ns));
+        assert_eq!(parts.sum::<u128>(), interval.dur_ns.into(), "{interval:?}");
+        assert!(
+            interval.parts.iter().all(|part| part.ns > 0),
+            "{interval:?}"
+        );
+        assert!(wakeup.irq_ns.is_none_or(|ns| ns <= interval.dur_ns));
+        assert!(wakeup.thread_ns.is_none_or(|ns| ns <= interval.dur_ns));
+        total_ns += u128::from(interval.dur_ns);
     }
     let result = summary.wakeups.as_ref().expect("tasks were measured");
     let sum = |of: fn(&CpuWakeups) -> u128| result.cpus.iter().map(of).sum();
@@ -66,7 +69,7 @@ pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
     }
     for worst in result.worst.iter().chain(&result.stopped_by) {
         let parts = worst.parts.iter().map(|part| part.ns);
-        assert_eq!(parts.sum::<u64>(), worst.latency_ns);
+        assert_eq!(parts.sum::<u64>(), worst.dur_ns);
     }
     let (again, _) = run(facts, events);
     assert_eq!(wakeups, again);

@@ -80,7 +80,7 @@ pub fn run(gaps: &[Gap], activities: &[Activity], scenes: Vec<Scene>) -> JoinedR
 }
 
 pub fn parts(run: &JoinedRun, place: usize) -> Vec<(Share, Option<&str>, u64)> {
-    let parts = run.trees[place].gap.parts.iter();
+    let parts = run.trees[place].of.parts.iter();
     parts
         .map(|it| (it.share, it.source.as_deref(), it.ns))
         .collect()

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use vmnoise_events::{Event, RunFacts, Share};
-use vmnoise_explain::{JoinError, JoinOptions, JoinedRun, Joiner, Matcher, Pairs};
+use vmnoise_explain::{JoinError, JoinOptions, JoinedRun, Joiner, Matcher, Pairs, Tree};
 
 use super::pairs::{Plan, RecordedPair};
 
@@ -111,15 +111,18 @@ pub fn obeys_the_law(run: &JoinedRun) {
         .filter_map(|cpu| cpu.shares_ns[Share::Kvm]);
     assert!(joined.unbounded_kvm_ns <= kvm_ns.sum(), "{joined:?}");
     for (tree, gap) in run.trees.iter().zip(&run.summary.worst) {
-        assert_eq!(&tree.gap, gap);
+        assert_eq!(&tree.of, gap);
         let parts: u64 = gap.parts.iter().map(|part| part.ns).sum();
         assert_eq!(parts, gap.dur_ns, "{tree:?}");
         assert!(gap.parts.iter().all(|part| part.ns > 0), "{tree:?}");
-        let guest: u64 = tree.guest.iter().map(|part| part.ns).sum();
-        let exits: u64 = tree.exits.iter().map(|exit| exit.dur_ns).sum();
-        let all = guest + exits + tree.steal_ns + tree.residual_ns;
+        let [whole] = &tree.stretches[..] else {
+            panic!("{tree:?}")
+        };
+        let guest: u64 = whole.guest.iter().map(|part| part.ns).sum();
+        let exits: u64 = whole.exits.iter().map(|exit| exit.dur_ns).sum();
+        let all = guest + exits + whole.steal_ns + whole.residual_ns;
         assert_eq!(all, gap.dur_ns, "{tree:?}");
-        for exit in &tree.exits {
+        for exit in &whole.exits {
             let parts: u64 = exit.parts.iter().map(|part| part.ns).sum();
             assert_eq!(parts, exit.dur_ns, "{tree:?}");
             assert!(exit.parts.iter().all(|part| part.ns > 0), "{tree:?}");
@@ -127,7 +130,7 @@ pub fn obeys_the_law(run: &JoinedRun) {
     }
     assert_eq!(run.trees.len(), run.summary.worst.len());
     let is_all = run.trees.len() as u64 == gaps;
-    let of_gaps = run.trees.iter().map(|tree| tree.gap.dur_ns);
+    let of_gaps = run.trees.iter().map(|tree| tree.of.dur_ns);
     let above: u64 = of_gaps.filter(|ns| *ns >= run.above_ns).sum();
     let blamed: u64 = run.culprits.iter().map(|culprit| culprit.total_ns).sum();
     assert!(!is_all || blamed == above, "{:?}", run.culprits);
@@ -139,4 +142,10 @@ pub fn obeys_the_law(run: &JoinedRun) {
     if let Some(sum) = run.thesis {
         assert!(sum.ours_ns <= sum.length_ns && sum.exits <= joined.exits);
     }
+}
+
+/// When a gap began and ended, as the workload stamped it.
+pub fn stamped(tree: &Tree) -> (u64, u64) {
+    let gap = tree.of.detail.gap().expect("it is a gap");
+    (gap.start_tsc, gap.end_tsc)
 }

@@ -19,7 +19,7 @@ use vmnoise_events::{
     Activity, ActivityKind, Anchor, Event, Finish, FinishReason, Gap, RunFacts, Share, Source,
     SourceId, Workload, fixtures,
 };
-use vmnoise_explain::{Budget, Explainer, Summary};
+use vmnoise_explain::{Explainer, GapDetail, Interval, Summary};
 
 /// Bare metal, everything witnessed, CPU 1 measured.
 pub fn facts() -> RunFacts {
@@ -100,7 +100,7 @@ pub fn finish() -> Event {
 }
 
 /// Feeds everything; the budgets in the order in which they came, and the summary.
-pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<Budget>, Summary) {
+pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<Interval>, Summary) {
     let mut explainer = Explainer::new(facts);
     let mut budgets = Vec::new();
     for event in events {
@@ -109,8 +109,13 @@ pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<Budget>, Summary) {
     (budgets, explainer.finish())
 }
 
+/// What is known of a gap.
+pub fn gap_of(interval: &Interval) -> &GapDetail {
+    interval.gap().expect("it is a gap")
+}
+
 /// The parts of a budget as plain values.
-pub fn parts(budget: &Budget) -> Vec<(Share, Option<u32>, u64)> {
+pub fn parts(budget: &Interval) -> Vec<(Share, Option<u32>, u64)> {
     budget
         .parts
         .iter()

@@ -2,7 +2,7 @@
 
 use vmnoise_events::Share;
 use vmnoise_events::column::Columns;
-use vmnoise_explain::{Budget, PeriodLine};
+use vmnoise_explain::{Interval, PeriodLine};
 
 use super::{parts, share_column};
 use crate::table::{Kind, Schema};
@@ -36,14 +36,14 @@ pub(crate) fn gaps() -> Schema {
     Schema::new("gaps", &place).with_columns(&gap_columns())
 }
 
-pub(crate) fn gap_columns() -> Columns<'static, Budget> {
-    Columns::<Budget>::default()
-        .count("cpu", |budget| u64::from(budget.cpu))
-        .time("start_mono_ns", |budget| budget.start_mono_ns)
-        .time("dur_ns", |budget| budget.dur_ns)
-        .time("residual_ns", Budget::residual_ns)
-        .count("lost_activities", |budget| budget.lost_activities)
-        .truth("witnessed", |budget| budget.witnessed)
+pub(crate) fn gap_columns() -> Columns<'static, Interval> {
+    Columns::<Interval>::default()
+        .count("cpu", |gap| u64::from(gap.cpu))
+        .time("start_mono_ns", |gap| gap.start_mono_ns)
+        .time("dur_ns", |gap| gap.dur_ns)
+        .time("residual_ns", Interval::residual_ns)
+        .count("lost_activities", |gap| gap.gap()?.lost_activities)
+        .truth("witnessed", |gap| gap.witnessed)
 }
 
 pub(crate) fn parts() -> Schema {

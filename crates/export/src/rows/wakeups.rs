@@ -1,7 +1,7 @@
 //! How late periodic tasks woke up.
 
 use vmnoise_events::column::Columns;
-use vmnoise_explain::{Phase, Wakeup};
+use vmnoise_explain::{Interval, Phase};
 
 use super::parts;
 use crate::table::{Kind, Schema};
@@ -11,17 +11,17 @@ pub(crate) fn wakeups() -> Schema {
     Schema::new("wakeups", &place).with_columns(&columns())
 }
 
-pub(crate) fn columns() -> Columns<'static, Wakeup> {
-    Columns::<Wakeup>::default()
+pub(crate) fn columns() -> Columns<'static, Interval> {
+    Columns::<Interval>::default()
         .count("cpu", |wakeup| u64::from(wakeup.cpu))
-        .time("expiry_mono_ns", |wakeup| wakeup.expiry_mono_ns)
-        .time("latency_ns", |wakeup| wakeup.latency_ns)
-        .time("irq_latency_ns", |wakeup| wakeup.irq_ns)
-        .time("thread_latency_ns", |wakeup| wakeup.thread_ns)
-        .count("missed", |wakeup| u64::from(wakeup.missed))
+        .time("expiry_mono_ns", |wakeup| wakeup.start_mono_ns)
+        .time("latency_ns", |wakeup| wakeup.dur_ns)
+        .time("irq_latency_ns", |it| it.wakeup()?.irq_ns)
+        .time("thread_latency_ns", |it| it.wakeup()?.thread_ns)
+        .count("missed", |it| Some(u64::from(it.wakeup()?.missed)))
         .each(Phase::ALL, |it, phase| {
             let title = format!("{}_phase_ns", phase.name());
-            it.time(title, move |wakeup| wakeup.phases_ns[phase as usize])
+            it.time(title, move |it| it.wakeup()?.phase_ns(phase))
         })
         .truth("witnessed", |wakeup| wakeup.witnessed)
 }

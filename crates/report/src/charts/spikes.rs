@@ -4,18 +4,20 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 use vmnoise_events::Share;
+use vmnoise_explain::Most;
 
 use crate::figures::{duration, times};
 use crate::frame::harmless;
 use crate::run::Run;
 use crate::scenes::{Bar, Side, few};
 use crate::shares::{colour, label};
-use crate::trees::{Most, trees};
+use crate::trees::trees;
 
 /// Lines of a tree on the screen.
 const MOST: Most = Most {
     exits: 12,
     parts: 8,
+    evenly: false,
 };
 
 /// The chart that the page draws itself: each point can be asked.

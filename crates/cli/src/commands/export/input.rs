@@ -45,7 +45,7 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
             None if wants_tables => {
                 return Err(UsageError(format!(
                     "{} does not say which host it is of: name it with --host NAME",
-                    say::name_of(&path)
+                    say::name_of(path)
                 ))
                 .into());
             }
@@ -53,8 +53,8 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
                 if let Some(first) = taken.insert(partition.clone(), path) {
                     return Err(UsageError(format!(
                         "{} and {} are of the same run: export one of them",
-                        say::name_of(&first),
-                        say::name_of(&path)
+                        say::name_of(first),
+                        say::name_of(path)
                     ))
                     .into());
                 }

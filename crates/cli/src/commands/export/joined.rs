@@ -33,7 +33,7 @@ pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Resul
         above_ns: 0,
         top: 0,
     };
-    let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options).with_moments();
+    let mut joiner = Joiner::new(&guest.facts, &host.facts, pairs, options).with_intervals();
     let mut periods = Periods::default();
     let mut ended_ns = None;
     let mut second = Both::open(&guest.path, &host.path)?;
@@ -59,8 +59,7 @@ pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Resul
 
 /// Hands on what has become certain.
 fn pass_on(joiner: &mut Joiner, ended_ns: Option<(u64, u64)>, targets: &mut Targets) -> Result<()> {
-    targets.gaps = joiner.take_gaps();
-    targets.wakeups = joiner.take_wakeups();
+    targets.certain = joiner.take_intervals();
     let lines = ended_ns.map(|span_ns| (joiner.take_period(), span_ns));
     targets.settle(&|id| joiner.source_name(id))?;
     match lines {

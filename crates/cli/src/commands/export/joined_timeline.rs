@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::{Activity, Event, RunFacts};
-use vmnoise_explain::{Budget, ExitExplainer, Pairs, PeriodLine, Wakeup, by_source};
+use vmnoise_explain::{ExitExplainer, Interval, Pairs, PeriodLine, by_source};
 use vmnoise_export::{Side, Timeline};
 
 use super::target::{Names, Target, warn_of_crowded};
@@ -94,31 +94,19 @@ impl Target for JoinedTimeline {
         self.take_exits()
     }
 
-    fn gap(&mut self, gap: &Budget, names: Names<'_, '_>) -> Result<()> {
-        let span_ns = (gap.start_mono_ns, gap.end_mono_ns());
-        let Some(span_ns) = self.placed(gap.cpu, span_ns) else {
+    fn interval(&mut self, interval: &Interval, names: Names<'_, '_>) -> Result<()> {
+        let span_ns = (interval.start_mono_ns, interval.end_mono_ns());
+        let Some(span_ns) = self.placed(interval.cpu, span_ns) else {
             self.unplaced += 1;
             return Ok(());
         };
-        let tid = self.tid_of(gap.cpu);
-        let gap = Budget {
-            parts: by_source(&gap.parts),
-            ..gap.clone()
+        let tid = self.tid_of(interval.cpu);
+        let interval = Interval {
+            parts: by_source(&interval.parts),
+            ..interval.clone()
         };
-        self.timeline.gap(Side::Guest, &gap, span_ns, tid, names)?;
-        Ok(())
-    }
-
-    fn wakeup(&mut self, wakeup: &Wakeup, names: Names<'_, '_>) -> Result<()> {
-        let span_ns = (wakeup.expiry_mono_ns, wakeup.end_mono_ns());
-        let Some(span_ns) = self.placed(wakeup.cpu, span_ns) else {
-            self.unplaced += 1;
-            return Ok(());
-        };
-        let tid = self.tid_of(wakeup.cpu);
-        let wakeup = wakeup.by_source();
         self.timeline
-            .wakeup(Side::Guest, &wakeup, span_ns, tid, names)?;
+            .interval(Side::Guest, &interval, span_ns, tid, names)?;
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::Wakeup;
+use vmnoise_explain::Interval;
 
 use super::target::{Names, Target};
 use crate::output::timerlat::columns::Columns;
@@ -37,7 +37,7 @@ impl RtTests {
 }
 
 impl Target for RtTests {
-    fn wakeup(&mut self, wakeup: &Wakeup, _names: Names<'_, '_>) -> Result<()> {
+    fn interval(&mut self, wakeup: &Interval, _names: Names<'_, '_>) -> Result<()> {
         self.columns.add(wakeup);
         self.exporter.wakeup(wakeup);
         Ok(())

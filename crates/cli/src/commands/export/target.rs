@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use vmnoise_events::{Event, SourceId};
-use vmnoise_explain::{Budget, PeriodLine, TracedExit, Wakeup};
+use vmnoise_explain::{Interval, PeriodLine, TracedExit};
 use vmnoise_export::{RunTables, Side, Timeline, Told};
 
 use crate::run::Explained;
@@ -21,16 +21,12 @@ pub trait Target {
     fn see_host(&mut self, _event: &Event) -> Result<()> {
         Ok(())
     }
-    /// A gap, in the order in which they become certain.
-    fn gap(&mut self, _gap: &Budget, _names: Names<'_, '_>) -> Result<()> {
+    /// A gap or a wake-up, in the order in which they become certain.
+    fn interval(&mut self, _interval: &Interval, _names: Names<'_, '_>) -> Result<()> {
         Ok(())
     }
     /// What each CPU came to between two instants (CLOCK_MONOTONIC, ns).
     fn period(&mut self, _lines: &[PeriodLine], _span_ns: (u64, u64)) -> Result<()> {
-        Ok(())
-    }
-    /// A wake-up of a periodic task.
-    fn wakeup(&mut self, _wakeup: &Wakeup, _names: Names<'_, '_>) -> Result<()> {
         Ok(())
     }
     /// An exit of a vCPU.
@@ -56,19 +52,16 @@ impl Target for Timeline {
         Ok(Timeline::see(self, Side::Only, event)?)
     }
 
-    fn gap(&mut self, gap: &Budget, names: Names<'_, '_>) -> Result<()> {
-        let span_ns = (gap.start_mono_ns, gap.end_mono_ns());
-        Ok(Timeline::gap(self, Side::Only, gap, span_ns, None, names)?)
+    fn interval(&mut self, interval: &Interval, names: Names<'_, '_>) -> Result<()> {
+        let span_ns = (interval.start_mono_ns, interval.end_mono_ns());
+        let side = Side::Only;
+        Ok(Timeline::interval(
+            self, side, interval, span_ns, None, names,
+        )?)
     }
 
     fn period(&mut self, lines: &[PeriodLine], span_ns: (u64, u64)) -> Result<()> {
         Ok(Timeline::period(self, Side::Only, lines, span_ns)?)
-    }
-
-    fn wakeup(&mut self, wakeup: &Wakeup, names: Names<'_, '_>) -> Result<()> {
-        let span_ns = (wakeup.expiry_mono_ns, wakeup.end_mono_ns());
-        let side = Side::Only;
-        Ok(Timeline::wakeup(self, side, wakeup, span_ns, None, names)?)
     }
 
     fn exit(&mut self, exit: &TracedExit) -> Result<()> {
@@ -87,16 +80,12 @@ impl Target for RunTables {
         Ok(())
     }
 
-    fn gap(&mut self, gap: &Budget, names: Names<'_, '_>) -> Result<()> {
-        Ok(RunTables::gap(self, gap, names)?)
+    fn interval(&mut self, interval: &Interval, names: Names<'_, '_>) -> Result<()> {
+        Ok(RunTables::interval(self, interval, names)?)
     }
 
     fn period(&mut self, lines: &[PeriodLine], span_ns: (u64, u64)) -> Result<()> {
         Ok(RunTables::period(self, lines, span_ns)?)
-    }
-
-    fn wakeup(&mut self, wakeup: &Wakeup, names: Names<'_, '_>) -> Result<()> {
-        Ok(RunTables::wakeup(self, wakeup, names)?)
     }
 
     fn exit(&mut self, exit: &TracedExit) -> Result<()> {

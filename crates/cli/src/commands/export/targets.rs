@@ -1,7 +1,7 @@
 //! All formats that a recording is exported to.
 
 use anyhow::{Error, Result};
-use vmnoise_explain::{Budget, TracedExit, Wakeup};
+use vmnoise_explain::{Interval, TracedExit};
 use vmnoise_export::{Encoding, RunTables, Timeline};
 
 use super::input::Input;
@@ -15,8 +15,7 @@ use crate::run::{Explained, View};
 pub struct Targets {
     all: Vec<Box<dyn Target>>,
     /// Certain, and not passed on yet.
-    pub gaps: Vec<Budget>,
-    pub wakeups: Vec<Wakeup>,
+    pub certain: Vec<Interval>,
     fault: Option<Error>,
 }
 
@@ -74,15 +73,11 @@ impl Targets {
             return Err(fault);
         }
         for target in &mut self.all {
-            for gap in &self.gaps {
-                target.gap(gap, names)?;
-            }
-            for wakeup in &self.wakeups {
-                target.wakeup(wakeup, names)?;
+            for interval in &self.certain {
+                target.interval(interval, names)?;
             }
         }
-        self.gaps.clear();
-        self.wakeups.clear();
+        self.certain.clear();
         Ok(())
     }
 
@@ -94,12 +89,8 @@ impl Targets {
 }
 
 impl View for Targets {
-    fn gap(&mut self, gap: &Budget) {
-        self.gaps.push(gap.clone());
-    }
-
-    fn wakeup(&mut self, wakeup: &Wakeup) {
-        self.wakeups.push(wakeup.clone());
+    fn interval(&mut self, interval: &Interval) {
+        self.certain.push(interval.clone());
     }
 
     fn traced_exits(&mut self, exits: &[TracedExit]) {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::Workload;
-use vmnoise_explain::{LongestExit, Piece};
+use vmnoise_explain::{LongestExit, NamedPiece};
 use vmnoise_report::{Bar, LONGEST, Outcome, Run, Side};
 
 use super::gatherer::{Gatherer, scenes};
@@ -83,7 +83,7 @@ pub fn run(path: &Path) -> Result<Read> {
     })
 }
 
-fn bar(piece: &Piece) -> Bar {
+fn bar(piece: &NamedPiece) -> Bar {
     Bar {
         side: Side::Host,
         start_mono_ns: piece.start_mono_ns,

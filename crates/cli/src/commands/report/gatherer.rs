@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use vmnoise_events::{Event, Share, SourceId, Vcpu, VcpuId, Workload};
-use vmnoise_explain::{Budget, ExitBudget, Part, Wakeup, by_source};
+use vmnoise_explain::{ExitBudget, Interval, Part, by_source};
 use vmnoise_report::{Bar, Gathering, Moment, Scenes};
 
 use crate::commands::replay::Recording;
@@ -30,30 +30,26 @@ impl View for Gatherer {
         }
     }
 
-    fn gap(&mut self, gap: &Budget) {
+    /// By who had the time, whatever the phase and the CPU of a host.
+    fn interval(&mut self, interval: &Interval) {
+        let is_whole = |part: &Part| part.phase.is_none() && part.host_cpu.is_none();
+        let together: Vec<Part>;
+        let parts = match interval.parts.iter().all(is_whole) {
+            true => &interval.parts,
+            false => {
+                let of_any = interval.parts.iter().map(|part| Part {
+                    phase: None,
+                    ..*part
+                });
+                together = by_source(&of_any.collect::<Vec<Part>>());
+                &together
+            }
+        };
         self.gathering.see(&Moment {
-            lane: gap.cpu,
-            start_mono_ns: gap.start_mono_ns,
-            dur_ns: gap.dur_ns,
-            parts: &gap.parts,
-        });
-    }
-
-    /// By who had the time, whatever the phase.
-    fn wakeup(&mut self, wakeup: &Wakeup) {
-        let parts = wakeup.parts.iter().map(|part| Part {
-            share: part.share,
-            source: part.source,
-            host_cpu: None,
-            ns: part.ns,
-            count: 1,
-        });
-        let parts: Vec<Part> = parts.collect();
-        self.gathering.see(&Moment {
-            lane: wakeup.cpu,
-            start_mono_ns: wakeup.expiry_mono_ns,
-            dur_ns: wakeup.latency_ns,
-            parts: &by_source(&parts),
+            lane: interval.cpu,
+            start_mono_ns: interval.start_mono_ns,
+            dur_ns: interval.dur_ns,
+            parts,
         });
     }
 

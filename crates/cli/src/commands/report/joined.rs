@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_explain::{Budget, ExitBranch, JoinOptions, JoinedRun, Joiner, Pair, by_source};
+use vmnoise_explain::{ExitBranch, JoinOptions, JoinedRun, Joiner, Pair};
 use vmnoise_report::{Bar, LONGEST, Outcome, Run, Side};
 
 use super::gatherer::{Gatherer, scenes};
@@ -25,16 +25,12 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
         top: LONGEST,
     };
     let joiner = Joiner::new(&both.guest.facts, &both.host.facts, pairs, options);
-    let mut joiner = joiner.with_moments();
+    let mut joiner = joiner.with_intervals();
     let mut gatherer = Gatherer::default();
     both.play(&mut joiner, &mut |step| {
         if let Step::Explained(joiner) = step {
-            for gap in joiner.take_gaps() {
-                let parts = by_source(&gap.parts);
-                gatherer.gap(&Budget { parts, ..gap });
-            }
-            for wakeup in joiner.take_wakeups() {
-                gatherer.wakeup(&wakeup);
+            for interval in joiner.take_intervals() {
+                gatherer.interval(&interval);
             }
         }
         Ok(())
@@ -57,7 +53,7 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
         let its =
             |(place, begin_ns): &(usize, u64)| Some(*place) == lane && *begin_ns == start_mono_ns;
         if let Some((_, bars)) = scenes.iter_mut().find(|(place, _)| its(place)) {
-            bars.extend(below(exit, start_mono_ns));
+            bars.extend(below(exit));
         }
     }
     let joined = Joined {
@@ -94,26 +90,21 @@ pub fn run(guest_path: &Path, host_path: &Path) -> Result<Read> {
 
 /// The exits in the longest gaps or wake-ups, with the CPU and the begin of each of these.
 fn exits(run: &JoinedRun) -> impl Iterator<Item = ((u32, u64), &ExitBranch)> {
-    let of_gaps = run.trees.iter().flat_map(|tree| {
-        let place = (tree.gap.cpu, tree.gap.start_mono_ns);
-        tree.exits.iter().map(move |exit| (place, exit))
-    });
     let latencies = run.latencies.iter().flat_map(|it| &it.trees);
-    let of_wakeups = latencies.flat_map(|tree| {
-        let place = (tree.wakeup.cpu, tree.wakeup.expiry_mono_ns);
-        let exits = tree.phases.iter().flat_map(|phase| &phase.exits);
+    run.trees.iter().chain(latencies).flat_map(|tree| {
+        let place = (tree.of.cpu, tree.of.start_mono_ns);
+        let exits = tree.stretches.iter().flat_map(|it| &it.exits);
         exits.map(move |exit| (place, exit))
-    });
-    of_gaps.chain(of_wakeups)
+    })
 }
 
-/// What the host did in one of them, in a moment that began then.
-fn below(exit: &ExitBranch, start_mono_ns: u64) -> impl Iterator<Item = Bar> + '_ {
-    exit.pieces.iter().map(move |piece| Bar {
+/// What the host did in one of them.
+fn below(exit: &ExitBranch) -> impl Iterator<Item = Bar> + '_ {
+    exit.pieces.iter().map(|piece| Bar {
         side: Side::Host,
-        start_mono_ns: start_mono_ns + piece.after_ns,
-        dur_ns: piece.dur_ns,
+        start_mono_ns: piece.start_mono_ns,
+        dur_ns: piece.dur_ns(),
         share: piece.share,
-        name: piece.name.clone().unwrap_or_default().into(),
+        name: piece.name.as_deref().unwrap_or_default().to_owned(),
     })
 }

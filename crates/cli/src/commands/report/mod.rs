@@ -30,7 +30,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
         if before.any(|before| is_same(before, path)) {
             say::say(format_args!(
                 "{} is named twice, and shown once",
-                say::name_of(&path)
+                say::name_of(path)
             ));
             continue;
         }
@@ -74,7 +74,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
                 }
                 read.run.notes.extend(notes);
                 for note in &read.run.notes {
-                    say::say(format_args!("{}: {note}", say::name_of(&path)));
+                    say::say(format_args!("{}: {note}", say::name_of(path)));
                 }
                 runs.push(read.run);
             }
@@ -104,7 +104,7 @@ fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> 
     let page = page.render()?;
     let path = &arguments.output;
     files::write_whole(path, page.as_bytes())
-        .with_context(|| format!("cannot write the page {}", say::name_of(&path)))?;
+        .with_context(|| format!("cannot write the page {}", say::name_of(path)))?;
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let told = format!(
         "report: {} ({})\n",

@@ -68,7 +68,7 @@ impl Way {
 impl std::fmt::Display for Way {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Way::Path(path) => write!(f, "{}", say::name_of(&path)),
+            Way::Path(path) => write!(f, "{}", say::name_of(path)),
             Way::Vsock(port) => write!(f, "vsock port {port}"),
         }
     }

@@ -43,10 +43,5 @@ pub fn draw_opened(frame: &mut Frame<'_>, area: Rect, opened: &Opened, look: Loo
 
 fn line(part: &Part, dur_ns: u64) -> String {
     let percent = part.ns as f64 * 100.0 / dur_ns.max(1) as f64;
-    format!(
-        "{:>11} {percent:>3.0}%  {} {}",
-        human(part.ns),
-        part.share,
-        part.who
-    )
+    format!("{:>11} {percent:>3.0}%  {}", human(part.ns), part.words)
 }

@@ -2,23 +2,25 @@
 
 use vmnoise_events::ActivityKind::{Irq, Softirq, Thread};
 
+use vmnoise_explain::Detail;
+
 use super::*;
 use crate::fixtures;
 
 const GAP_NS: u64 = 50_000;
 
-fn gap(parts: &[(Share, Option<&str>, u64)]) -> WorstGap {
-    WorstGap {
+fn gap(parts: &[(Share, Option<&str>, u64)]) -> NamedInterval {
+    NamedInterval {
         cpu: 16,
         at_ns: 0,
         start_mono_ns: 1_000_000,
-        start_tsc: 0,
-        end_tsc: 0,
         dur_ns: GAP_NS,
-        lost_activities: None,
+        detail: Detail::default(),
         parts: parts
             .iter()
             .map(|&(share, source, ns)| NamedPart {
+                phase: None,
+                host_cpu: None,
                 share,
                 source: source.map(str::to_owned).map(Into::into),
                 ns,
@@ -40,7 +42,7 @@ fn noise(kind: ActivityKind, name: &str, from_us: u64, to_us: u64) -> Noise {
     }
 }
 
-fn told(gap: &WorstGap, inside: &[Noise], facts: &RunFacts) -> Vec<String> {
+fn told(gap: &NamedInterval, inside: &[Noise], facts: &RunFacts) -> Vec<String> {
     advice(gap, &inside.iter().collect::<Vec<_>>(), facts)
 }
 

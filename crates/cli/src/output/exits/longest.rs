@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use vmnoise_events::Share;
-use vmnoise_explain::{LongestExit, NamedPart, Piece};
+use vmnoise_explain::{LongestExit, NamedPart, NamedPiece};
 
 /// One of `longest[]` of `vmnoise.exits/1`.
 #[derive(Debug, Serialize)]
@@ -55,7 +55,7 @@ impl<'a> Longest<'a> {
     }
 }
 
-fn piece(piece: &Piece) -> ListedPiece<'_> {
+fn piece(piece: &NamedPiece) -> ListedPiece<'_> {
     ListedPiece {
         start_mono_ns: piece.start_mono_ns,
         dur_ns: piece.dur_ns(),

@@ -1,6 +1,6 @@
 //! The longest exits as text timelines: a line for each piece, which add up.
 
-use vmnoise_explain::{LongestExit, NamedExit, Piece};
+use vmnoise_explain::{LongestExit, NamedExit, NamedPiece};
 
 use super::parts;
 use crate::output::cells;
@@ -27,7 +27,7 @@ fn timeline(longest: &LongestExit) -> String {
         "net us"
     );
     let least_ns = least_shown_ns(&longest.pieces);
-    let (shown, others): (Vec<&Piece>, Vec<&Piece>) = longest
+    let (shown, others): (Vec<&NamedPiece>, Vec<&NamedPiece>) = longest
         .pieces
         .iter()
         .partition(|piece| piece.dur_ns() >= least_ns);
@@ -77,13 +77,13 @@ fn heading(longest: &LongestExit) -> String {
     )
 }
 
-fn sum_ns<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> u64 {
-    pieces.into_iter().map(Piece::dur_ns).sum()
+fn sum_ns<'a>(pieces: impl IntoIterator<Item = &'a NamedPiece>) -> u64 {
+    pieces.into_iter().map(NamedPiece::dur_ns).sum()
 }
 
 /// The least length that leaves no more than [`LINES`].
-fn least_shown_ns(pieces: &[Piece]) -> u64 {
-    let mut lengths: Vec<u64> = pieces.iter().map(Piece::dur_ns).collect();
+fn least_shown_ns(pieces: &[NamedPiece]) -> u64 {
+    let mut lengths: Vec<u64> = pieces.iter().map(NamedPiece::dur_ns).collect();
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     lengths.get(LINES).map_or(0, |too_short| too_short + 1)
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use vmnoise_events::{
     ActivityKind, Exit, ExitReason, Isa, Share, ShareMap, Vcpu, VcpuId, Witnesses,
 };
-use vmnoise_explain::{LongestExit, NamedExit, NamedPart, Noise, Piece, TracedExit, exit_shares};
+use vmnoise_explain::{
+    LongestExit, NamedExit, NamedPart, NamedPiece, Noise, TracedExit, exit_shares,
+};
 
 use super::{timeline, vm_noise};
 
@@ -13,6 +15,8 @@ const START_NS: u64 = 35_949_878_832_815;
 
 fn part(share: Share, ns: u64, source: Option<&str>) -> NamedPart {
     NamedPart {
+        phase: None,
+        host_cpu: None,
         share,
         source: source.map(str::to_owned).map(Into::into),
         ns,
@@ -58,8 +62,8 @@ fn exit(sees_kvm: bool) -> NamedExit {
     }
 }
 
-fn piece(share: Share, start_ns: u64, end_ns: u64, name: Option<&str>) -> Piece {
-    Piece {
+fn piece(share: Share, start_ns: u64, end_ns: u64, name: Option<&str>) -> NamedPiece {
+    NamedPiece {
         start_mono_ns: START_NS + start_ns,
         end_mono_ns: START_NS + end_ns,
         cpu: 0,

@@ -7,7 +7,7 @@ use vmnoise_explain::{EXIT_COLUMNS, ExitsSummary, ReasonExits, VcpuExits, VmExit
 
 use super::parts;
 use super::powers::Powers;
-use crate::output::{cells, table};
+use crate::output::{cells, table, tree};
 use crate::units::human;
 
 /// The tables. What they rest on is not in them.
@@ -116,14 +116,8 @@ fn tree(exit: &WorstExit) -> String {
         human(exit.dur_ns),
         exit.reason
     );
-    let shares = parts::by_size(&exit.shares_ns);
-    for (index, (share, ns)) in shares.iter().enumerate() {
-        let branch = if index + 1 == shares.len() {
-            "`-"
-        } else {
-            "|-"
-        };
-        out += &format!("   {branch} {:>12}  {share}\n", human(*ns));
-    }
+    let shares = parts::by_size(&exit.shares_ns).into_iter();
+    let lines = shares.map(|(share, ns)| (ns, share.to_string()));
+    tree::lines(lines.collect(), &mut out);
     out
 }

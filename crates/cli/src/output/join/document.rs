@@ -3,7 +3,7 @@
 use serde::Serialize;
 use vmnoise_events::{FinishReason, Options, RunFacts, Rung};
 use vmnoise_explain::{
-    Culprit, GapTree, HostSide, JoinedTotals, Losses, Pair, Pairing, Summary, ThesisSum,
+    Culprit, HostSide, JoinedTotals, Losses, Pair, Pairing, Summary, ThesisSum, Tree,
 };
 
 use super::Joined;
@@ -20,7 +20,7 @@ pub struct Document<'a> {
     joined: JoinedTotals,
     above_ns: u64,
     culprits: &'a [Culprit],
-    trees: &'a [GapTree],
+    trees: &'a [Tree],
     thesis: Option<ThesisSum>,
     #[serde(flatten)]
     summary: &'a Summary,

@@ -1,6 +1,5 @@
 //! A guest's run joined with its host's, as people and programs read it.
 
-mod branches;
 pub mod caveats;
 mod culprits;
 mod document;

@@ -3,9 +3,9 @@
 
 use vmnoise_events::{Anchor, Event, Finish, FinishReason, Gap, Rung, Share, Tally};
 use vmnoise_explain::{
-    Alternative, CandidateVm, Culprit, ExitBranch, Explainer, GapTree, GuestColumns, HostPart,
-    HostSide, JoinedTotals, Losses, NamedPart, Pairing, Side, Summary, ThesisSum, Unsure, Verdict,
-    WorstGap,
+    Alternative, CandidateVm, Culprit, Detail, ExitBranch, Explainer, GapDetail, GuestColumns,
+    HostSide, JoinedTotals, Losses, NamedInterval, NamedPart, Pairing, Side, Stretch, Summary,
+    ThesisSum, Tree, Unsure, Verdict,
 };
 
 use super::*;
@@ -76,18 +76,28 @@ fn facts(machine: &str, hypervisor: Option<&str>, probe: &str) -> RunFacts {
     facts
 }
 
-fn on_host(share: Share, ns: u64, name: Option<&str>) -> HostPart {
+fn on_host(share: Share, ns: u64, name: Option<&str>) -> NamedPart {
     let is_who = name.is_some();
-    HostPart {
+    NamedPart {
+        phase: None,
         share,
-        name: name.map(str::to_owned).map(Into::into),
-        cpu: is_who.then_some(3),
+        source: name.map(str::to_owned).map(Into::into),
+        host_cpu: is_who.then_some(3),
         ns,
         count: is_who.into(),
     }
 }
 
-fn tree() -> GapTree {
+fn detail(lost_activities: u64) -> Detail {
+    Detail::Gap(GapDetail {
+        start_tsc: 269_583_000,
+        end_tsc: 269_583_000 + GAP_NS,
+        lost_activities: Some(lost_activities),
+        ..GapDetail::default()
+    })
+}
+
+fn tree() -> Tree {
     let parts = vec![
         on_host(Share::Preempted, 20_362, Some("ksoftirqd/3:31")),
         on_host(Share::Kvm, 17_998, None),
@@ -97,35 +107,39 @@ fn tree() -> GapTree {
         on_host(Share::HostIrq, 411, Some("irq_work:246")),
         on_host(Share::Unexplained, 312, None),
     ];
-    GapTree {
-        gap: WorstGap {
+    Tree {
+        of: NamedInterval {
             cpu: 0,
             at_ns: 269_583_000,
             start_mono_ns: 269_583_000,
-            start_tsc: 269_583_000,
-            end_tsc: 269_583_000 + GAP_NS,
             dur_ns: GAP_NS,
-            lost_activities: Some(0),
             parts: Vec::new(),
+            detail: detail(0),
         },
-        guest: vec![NamedPart {
-            share: Share::Irq,
-            source: Some("local_timer:236".into()),
-            ns: 1_514,
-            count: 1,
+        stretches: vec![Stretch {
+            phase: None,
+            dur_ns: GAP_NS,
+            guest: vec![NamedPart {
+                phase: None,
+                host_cpu: None,
+                share: Share::Irq,
+                source: Some("local_timer:236".into()),
+                ns: 1_514,
+                count: 1,
+            }],
+            exits: vec![ExitBranch {
+                reason: "EXTERNAL_INTERRUPT".into(),
+                heavy: false,
+                exit_cpu: 3,
+                entry_cpu: 3,
+                after_ns: 96,
+                dur_ns: 62_486,
+                parts,
+                pieces: Vec::new(),
+            }],
+            steal_ns: 0,
+            residual_ns: 500,
         }],
-        exits: vec![ExitBranch {
-            reason: "EXTERNAL_INTERRUPT".into(),
-            heavy: false,
-            exit_cpu: 3,
-            entry_cpu: 3,
-            after_ns: 96,
-            dur_ns: 62_486,
-            parts,
-            pieces: Vec::new(),
-        }],
-        steal_ns: 0,
-        residual_ns: 500,
         residual: Share::Unexplained,
         witnessed: true,
     }
@@ -353,7 +367,7 @@ fn what_is_not_known_is_said() {
         ..JoinedTotals::default()
     };
     run.trees[0].witnessed = false;
-    run.trees[0].gap.lost_activities = Some(2);
+    run.trees[0].of.detail = detail(2);
     run.host.complete = false;
     run.host.threshold_ns = 5_000;
     run.host.only_reasons = vec!["io".into(), "npf".into()];
@@ -398,9 +412,9 @@ fn a_crowd_is_put_together_and_still_adds_up() {
         after_ns: nth * 1_000,
         dur_ns: 100 + nth,
         parts: vec![on_host(Share::Kvm, 100 + nth, None)],
-        ..run.trees[0].exits[0].clone()
+        ..run.trees[0].stretches[0].exits[0].clone()
     });
-    run.trees[0].exits = exits.collect();
+    run.trees[0].stretches[0].exits = exits.collect();
     run.culprits = vec![run.culprits[0].clone(); 25];
     let text = Joined {
         guest: &guest,

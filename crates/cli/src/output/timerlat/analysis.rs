@@ -2,9 +2,9 @@
 //! lines for what the hypervisor took.
 
 use vmnoise_events::{ActivityKind, Name, RunFacts, Share};
-use vmnoise_explain::{NamedWakeupPart, Phase, Summary, WorstWakeup};
+use vmnoise_explain::{NamedInterval, NamedPart, Phase, Summary};
 
-use super::budget;
+use crate::output::tree::tree;
 use crate::run::RecentTrace;
 
 /// rtla calls a longer delay of an idle CPU's interrupt the way out of idle.
@@ -22,18 +22,18 @@ pub fn report(facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Strin
         Some(irq_ns) => irq_analysis(late, irq_ns, was_idle, trace),
         None => thread_analysis(late, was_idle, trace),
     };
-    out + &format!("\nStopped by this wake-up:\n{}\n", budget::tree(late))
+    out + &format!("\nStopped by this wake-up:\n{}\n", tree(late))
 }
 
 /// How late the interrupt was, where that alone hit a limit.
-fn until_irq(facts: &RunFacts, late: &WorstWakeup) -> Option<u64> {
+fn until_irq(facts: &RunFacts, late: &NamedInterval) -> Option<u64> {
     let limit_ns = facts.options.timer.as_ref()?.stop_thread_ns;
-    let irq_ns = late.irq_ns?;
-    let thread_hit = limit_ns.is_some_and(|limit_ns| late.latency_ns >= limit_ns);
+    let irq_ns = late.irq_ns()?;
+    let thread_hit = limit_ns.is_some_and(|limit_ns| late.dur_ns >= limit_ns);
     (!thread_hit).then_some(irq_ns)
 }
 
-fn irq_analysis(late: &WorstWakeup, irq_ns: u64, was_idle: bool, trace: &RecentTrace) -> String {
+fn irq_analysis(late: &NamedInterval, irq_ns: u64, was_idle: bool, trace: &RecentTrace) -> String {
     let mut out = previous_irq(late, trace) + &handler_delay(late, irq_ns, was_idle);
     out += &plain("IRQ latency:", 6, Some(irq_ns));
     if let Some(running) = running(late, trace) {
@@ -41,21 +41,21 @@ fn irq_analysis(late: &WorstWakeup, irq_ns: u64, was_idle: bool, trace: &RecentT
         let (comm, pid) = split(&running);
         out += &format!("\t{comm:>24}:{pid:<9}\n");
     }
-    let of_irq = |part: &&NamedWakeupPart| early(part.phase);
+    let of_irq = |part: &&NamedPart| early(part.phase);
     let parts: Vec<_> = late.parts.iter().filter(of_irq).collect();
     out += &group("NMI interference", &parts, Share::Nmi, irq_ns);
     out + &total("IRQ latency:", irq_ns)
 }
 
-fn thread_analysis(late: &WorstWakeup, was_idle: bool, trace: &RecentTrace) -> String {
-    let total_ns = late.latency_ns;
+fn thread_analysis(late: &NamedInterval, was_idle: bool, trace: &RecentTrace) -> String {
+    let total_ns = late.dur_ns;
     let mut out = previous_irq(late, trace) + &handler_delay(late, total_ns, was_idle);
-    out += &plain("IRQ latency:", 6, late.irq_ns);
+    out += &plain("IRQ latency:", 6, late.irq_ns());
     let timer = timer_irq(late);
-    let of_timer = |part: &&NamedWakeupPart| part.share == Share::Irq && part.source == timer;
+    let of_timer = |part: &&NamedPart| part.share == Share::Irq && part.source == timer;
     let timer_ns = late.parts.iter().filter(of_timer).map(|part| part.ns).sum();
     out += &shared("Timerlat IRQ duration:", 5, timer_ns, total_ns);
-    let of_thread = |part: &&NamedWakeupPart| part.share == Share::Thread;
+    let of_thread = |part: &&NamedPart| part.share == Share::Thread;
     let blocking = late.parts.iter().find(of_thread);
     let blocking = blocking.and_then(|part| part.source.clone());
     if let Some(blocking) = &blocking {
@@ -64,7 +64,7 @@ fn thread_analysis(late: &WorstWakeup, was_idle: bool, trace: &RecentTrace) -> S
         let (comm, pid) = split(blocking);
         out += &format!("\t{comm:>24}:{pid:<9}\t\t{:9.2} us\n", us(ns));
     }
-    let others = |part: &&NamedWakeupPart| {
+    let others = |part: &&NamedPart| {
         let taken = match part.share {
             Share::Irq => &timer,
             Share::Thread => &blocking,
@@ -100,8 +100,8 @@ fn early(phase: Option<Phase>) -> bool {
 }
 
 /// Time until the interrupt in which no other interrupt ran, and how much of it was stolen.
-fn handler_delay(late: &WorstWakeup, total_ns: u64, was_idle: bool) -> String {
-    let idle = |part: &&NamedWakeupPart| part.share == Share::Steal || part.share.is_residual();
+fn handler_delay(late: &NamedInterval, total_ns: u64, was_idle: bool) -> String {
+    let idle = |part: &&NamedPart| part.share == Share::Steal || part.share.is_residual();
     let parts = late
         .parts
         .iter()
@@ -130,16 +130,16 @@ fn handler_delay(late: &WorstWakeup, total_ns: u64, was_idle: bool) -> String {
 }
 
 /// Whether nothing ran at the expiry: the task slept, and nobody was seen.
-fn was_idle(facts: &RunFacts, late: &WorstWakeup, trace: &RecentTrace) -> bool {
-    let armed_late = |part: &NamedWakeupPart| part.phase == Some(Phase::ArmedLate);
-    let slept = late.irq_ns.is_some() && !late.parts.iter().any(armed_late);
-    let nobody = trace.inside((late.expiry_mono_ns, late.cpu), 1).is_empty();
+fn was_idle(facts: &RunFacts, late: &NamedInterval, trace: &RecentTrace) -> bool {
+    let armed_late = |part: &NamedPart| part.phase == Some(Phase::ArmedLate);
+    let slept = late.irq_ns().is_some() && !late.parts.iter().any(armed_late);
+    let nobody = trace.inside((late.start_mono_ns, late.cpu), 1).is_empty();
     slept && nobody && facts.witnesses.sched
 }
 
 /// An interrupt that was under way at the expiry, and so may have held the timer's up.
-fn previous_irq(late: &WorstWakeup, trace: &RecentTrace) -> String {
-    let noise = trace.inside((late.expiry_mono_ns, late.cpu), 1);
+fn previous_irq(late: &NamedInterval, trace: &RecentTrace) -> String {
+    let noise = trace.inside((late.start_mono_ns, late.cpu), 1);
     let irq = noise.iter().find(|noise| noise.kind == ActivityKind::Irq);
     irq.map_or_else(String::new, |irq| {
         format!(
@@ -150,8 +150,8 @@ fn previous_irq(late: &WorstWakeup, trace: &RecentTrace) -> String {
 }
 
 /// Who had the CPU at the expiry.
-fn running(late: &WorstWakeup, trace: &RecentTrace) -> Option<String> {
-    let noise = trace.inside((late.expiry_mono_ns, late.cpu), 1);
+fn running(late: &NamedInterval, trace: &RecentTrace) -> Option<String> {
+    let noise = trace.inside((late.start_mono_ns, late.cpu), 1);
     let thread = noise
         .iter()
         .find(|noise| noise.kind == ActivityKind::Thread)?;
@@ -159,21 +159,20 @@ fn running(late: &WorstWakeup, trace: &RecentTrace) -> Option<String> {
 }
 
 /// The interrupt that woke the task.
-fn timer_irq(late: &WorstWakeup) -> Option<Name> {
-    let handler = |part: &&NamedWakeupPart| {
-        part.share == Share::Irq && matches!(part.phase, Some(Phase::Handler))
-    };
+fn timer_irq(late: &NamedInterval) -> Option<Name> {
+    let handler =
+        |part: &&NamedPart| part.share == Share::Irq && matches!(part.phase, Some(Phase::Handler));
     late.parts.iter().find(handler)?.source.clone()
 }
 
-fn sum(late: &WorstWakeup, share: Share, who: impl Fn(Option<&Name>) -> bool) -> u64 {
+fn sum(late: &NamedInterval, share: Share, who: impl Fn(Option<&Name>) -> bool) -> u64 {
     let parts = late.parts.iter().filter(|part| part.share == share);
     let parts = parts.filter(|part| who(part.source.as_ref()));
     parts.map(|part| part.ns).sum()
 }
 
 /// A kind of interference with its sources; nothing if there was none.
-fn group(title: &str, parts: &[&NamedWakeupPart], share: Share, total_ns: u64) -> String {
+fn group(title: &str, parts: &[&NamedPart], share: Share, total_ns: u64) -> String {
     let parts = parts.iter().filter(|part| part.share == share);
     let all_ns: u64 = parts.clone().map(|part| part.ns).sum();
     if all_ns == 0 {

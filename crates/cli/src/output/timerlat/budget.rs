@@ -1,49 +1,11 @@
-//! A late wake-up as a tree, phase by phase, and the sums of a run.
+//! Where the latencies of a run came from.
 
-use vmnoise_explain::{CpuWakeups, NamedWakeupPart, Phase, Wakeups, WorstWakeup};
+use vmnoise_explain::{CpuWakeups, Phase, Wakeups};
 
 use crate::output::{cells, table};
-use crate::units::{human, seconds};
 
 /// Sources beyond these are in the JSON.
 const SOURCES_PER_CPU: usize = 8;
-
-/// One wake-up; ends with a newline.
-pub fn tree(wakeup: &WorstWakeup) -> String {
-    let mut out = format!(
-        "{:>13}  CPU {} at {}\n",
-        human(wakeup.latency_ns),
-        wakeup.cpu,
-        seconds(wakeup.at_ns)
-    );
-    let last = wakeup.parts.len().saturating_sub(1);
-    for (index, part) in wakeup.parts.iter().enumerate() {
-        let branch = if index == last { '`' } else { '|' };
-        out += &format!(
-            "   {branch}- {:>12}  {:<10}  {:<12} {}",
-            human(part.ns),
-            phase(part.phase),
-            part.share.name(),
-            who(part)
-        );
-        out.truncate(out.trim_end().len());
-        out.push('\n');
-    }
-    out
-}
-
-pub fn who(part: &NamedWakeupPart) -> &str {
-    match &part.source {
-        Some(name) => name,
-        None if part.share.is_residual() => "(residual)",
-        None => "",
-    }
-}
-
-/// What a phase is called; one that is unknown is not told apart from others.
-pub fn phase(phase: Option<Phase>) -> &'static str {
-    phase.map_or("-", Phase::name)
-}
 
 /// Where the latencies of each CPU went.
 pub fn sums(wakeups: &Wakeups) -> String {

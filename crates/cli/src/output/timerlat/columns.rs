@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vmnoise_explain::Wakeup;
+use vmnoise_explain::Interval;
 
 /// One context: the latest wake-up, and all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,10 +68,11 @@ pub struct Contexts {
 }
 
 impl Contexts {
-    fn add(&mut self, wakeup: &Wakeup) {
-        self.irq.add(wakeup.irq_ns);
-        self.thread.add(wakeup.thread_ns);
-        self.user.add(Some(wakeup.latency_ns));
+    fn add(&mut self, wakeup: &Interval) {
+        let [irq_ns, thread_ns, user_ns] = wakeup.latencies_ns();
+        self.irq.add(irq_ns);
+        self.thread.add(thread_ns);
+        self.user.add(user_ns);
     }
 
     pub fn all(self) -> [Figures; 3] {
@@ -86,7 +87,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    pub fn add(&mut self, wakeup: &Wakeup) {
+    pub fn add(&mut self, wakeup: &Interval) {
         self.cpus.entry(wakeup.cpu).or_default().add(wakeup);
     }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use vmnoise_events::{FinishReason, RunFacts, Rung};
 use vmnoise_explain::{
-    CpuSummary, CpuWakeups, FedCpu, FeedSummary, Losses, OwnCostSummary, Summary, WorstWakeup,
+    CpuSummary, CpuWakeups, FedCpu, FeedSummary, Losses, NamedInterval, OwnCostSummary, Summary,
 };
 
 use crate::output::json::Head;
@@ -14,7 +14,7 @@ pub struct LatencyDocument<'a> {
     #[serde(flatten)]
     head: Head<'a>,
     cpus: Vec<CpuDocument<'a>>,
-    stopped_by: Option<&'a WorstWakeup>,
+    stopped_by: Option<&'a NamedInterval>,
     feed: Option<FeedSummary>,
     #[serde(flatten)]
     ending: Ending<'a>,
@@ -41,7 +41,7 @@ struct CpuDocument<'a> {
     /// What its host told by its feed.
     host: Option<&'a FedCpu>,
     /// Those of the latest wake-ups of the run that were on this CPU.
-    worst: Vec<&'a WorstWakeup>,
+    worst: Vec<&'a NamedInterval>,
 }
 
 impl<'a> LatencyDocument<'a> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{LinearHistogram, Summary, Wakeup};
+use vmnoise_explain::{Interval, LinearHistogram, Summary};
 
 use super::columns::Columns;
 use super::cyclictest::histogram;
@@ -84,12 +84,12 @@ impl Exporter {
         }
     }
 
-    pub fn wakeup(&mut self, wakeup: &Wakeup) {
+    pub fn wakeup(&mut self, wakeup: &Interval) {
         let Some(cpu) = self.cpus.get_mut(&wakeup.cpu) else {
             return;
         };
         let overflow = cpu.histogram.overflow();
-        cpu.histogram.record(wakeup.latency_ns);
+        cpu.histogram.record(wakeup.dur_ns);
         let overflows = cpu.histogram.overflow() > overflow;
         if overflows && cpu.overflow_cycles.len() < cpu.histogram.counts().len() {
             cpu.overflow_cycles.push(cpu.cycles);
@@ -133,7 +133,7 @@ impl Exporter {
 }
 
 fn write(path: &Path, content: &[u8]) -> Result<()> {
-    write_whole(path, content).with_context(|| format!("cannot write {}", say::name_of(&path)))
+    write_whole(path, content).with_context(|| format!("cannot write {}", say::name_of(path)))
 }
 
 /// Columns for any plotting program: which part of all wake-ups of a CPU took at most so

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{LinearHistogram, Summary, Wakeup};
+use vmnoise_explain::{Interval, LinearHistogram, Summary};
 
 use super::columns::{Columns, Figures};
 use super::exports::{Exporter, Exports};
@@ -170,7 +170,7 @@ impl View for Hist {
         self.exporter.begin(facts);
     }
 
-    fn wakeup(&mut self, wakeup: &Wakeup) {
+    fn interval(&mut self, wakeup: &Interval) {
         self.columns.add(wakeup);
         self.exporter.wakeup(wakeup);
         let (bucket_ns, entries) = (
@@ -179,8 +179,7 @@ impl View for Hist {
         );
         let new = || [(); 3].map(|()| LinearHistogram::new(bucket_ns, entries));
         let counts = self.counts.entry(wakeup.cpu).or_insert_with(new);
-        let latencies = [wakeup.irq_ns, wakeup.thread_ns, Some(wakeup.latency_ns)];
-        for (counts, latency_ns) in counts.iter_mut().zip(latencies) {
+        for (counts, latency_ns) in counts.iter_mut().zip(wakeup.latencies_ns()) {
             if let Some(ns) = latency_ns {
                 counts.record(ns);
             }
@@ -231,8 +230,8 @@ mod tests {
     #[test]
     fn the_histogram_is_that_of_rtla() {
         let mut hist = Hist::new(&asked(), false, false, true);
-        hist.wakeup(&wakeup(1, 2_100, 4_000, 12_000));
-        hist.wakeup(&wakeup(1, 2_900, 5_000, 5_500));
+        hist.interval(&wakeup(1, 2_100, 4_000, 12_000));
+        hist.interval(&wakeup(1, 2_900, 5_000, 5_500));
         let text = hist.render(Duration::from_secs(2));
         let expected = "# vmnoise timerlat histogram
 # Time unit is microseconds (us)
@@ -270,7 +269,7 @@ max:          2         5        12
             ..asked()
         };
         let mut hist = Hist::new(&asked, false, false, true);
-        hist.wakeup(&wakeup(0, 2_100, 4_000, 5_000));
+        hist.interval(&wakeup(0, 2_100, 4_000, 5_000));
         assert_eq!(hist.render(Duration::ZERO), "        1 \n        0 \n");
     }
 }

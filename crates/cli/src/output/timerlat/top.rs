@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use anyhow::Result;
 use vmnoise_events::RunFacts;
-use vmnoise_explain::{Summary, Wakeup, Wakeups};
+use vmnoise_explain::{Interval, Summary, Wakeups};
 
 use super::columns::Columns;
 use super::cyclictest::Cyclictest;
@@ -12,6 +12,7 @@ use super::document::LatencyDocument;
 use super::exports::{Exporter, Exports};
 use super::{analysis, budget, rtla_table};
 use crate::output::format::LatencyFormat;
+use crate::output::tree::tree;
 use crate::output::{caveats, fed, json, rtla, screen};
 use crate::run::{Meanwhile, Period, RecentTrace, View};
 
@@ -105,7 +106,7 @@ impl Top {
 
 /// The latest wake-up.
 pub fn worst(wakeups: &Wakeups) -> String {
-    let tree = |worst| format!("\nThe longest latency\n{}", budget::tree(worst));
+    let tree = |worst| format!("\nThe longest latency\n{}", tree(worst));
     wakeups.worst.first().map(tree).unwrap_or_default()
 }
 
@@ -130,7 +131,7 @@ impl View for Top {
         self.exporter.begin(facts);
     }
 
-    fn wakeup(&mut self, wakeup: &Wakeup) {
+    fn interval(&mut self, wakeup: &Interval) {
         self.columns.add(wakeup);
         self.exporter.wakeup(wakeup);
     }

@@ -3,8 +3,7 @@
 use serde::Serialize;
 use vmnoise_events::Share;
 use vmnoise_explain::{
-    ContextSides, CpuWakeups, Culprit, JoinedLatencies, LatencyTotals, LatencyTree, Pair, Pairing,
-    Side,
+    ContextSides, CpuWakeups, Culprit, JoinedLatencies, LatencyTotals, Pair, Pairing, Side, Tree,
 };
 
 use crate::output::join::Joined;
@@ -23,7 +22,7 @@ pub struct Document<'a> {
     joined: LatencyTotals,
     above_ns: u64,
     culprits: Vec<OfWakeups<'a>>,
-    trees: &'a [LatencyTree],
+    trees: &'a [Tree],
     cpus: Vec<Cpu<'a>>,
     #[serde(flatten)]
     ending: Ending<'a>,

@@ -1,0 +1,88 @@
+//! The longest gaps or wake-ups, each with its line in the list and its budget.
+
+use std::cmp::Reverse;
+
+use vmnoise_explain::{Detail, Explainer, Interval, Longest, NamedInterval, NamedPart};
+
+use super::snapshot::{Cell, Gap, Part};
+use crate::output::tree::phase;
+use crate::run::trace_line::who;
+use crate::units::{human, seconds};
+
+/// How many are listed.
+const LISTED: usize = 64;
+
+/// By its length; of equals the earlier ranks higher.
+type Rank = (u64, Reverse<(u64, u32)>);
+
+/// The longest so far.
+#[derive(Debug)]
+pub struct LongestIntervals(Longest<Rank, Interval>);
+
+impl Default for LongestIntervals {
+    fn default() -> LongestIntervals {
+        LongestIntervals(Longest::new(LISTED))
+    }
+}
+
+impl LongestIntervals {
+    pub fn see(&mut self, interval: &Interval) {
+        let order = Reverse((interval.start_mono_ns, interval.cpu));
+        self.0.see((interval.dur_ns, order), || interval.clone());
+    }
+
+    /// The longest first.
+    pub fn named(&self, explainer: &Explainer) -> Vec<NamedInterval> {
+        let named = self.0.iter().map(|interval| explainer.named(interval));
+        let mut named: Vec<NamedInterval> = named.collect();
+        named.sort_by_key(|it| (Reverse(it.dur_ns), it.start_mono_ns, it.cpu));
+        named
+    }
+}
+
+/// Its line, and its budget.
+pub fn gap(of: &NamedInterval) -> Gap {
+    let parts = of.parts.iter().map(|part| Part {
+        ns: part.ns,
+        words: words(part),
+    });
+    Gap::new(
+        of.start_mono_ns.rotate_left(16) ^ u64::from(of.cpu),
+        vec![
+            Cell::number(Some(of.dur_ns), human),
+            Cell::index(of.cpu),
+            Cell::number(Some(of.at_ns), |ns| format!("{:.3} s", ns as f64 / 1e9)),
+            Cell::words(most(of)),
+        ],
+        title(of),
+        parts.collect(),
+    )
+}
+
+/// How long, and where.
+pub fn title(of: &NamedInterval) -> String {
+    let lost = match of.lost_activities() {
+        0 => String::new(),
+        lost => format!("; {lost} activities lost"),
+    };
+    let at = seconds(of.at_ns);
+    format!("{}, CPU {} at {at}{lost}", human(of.dur_ns), of.cpu)
+}
+
+/// The largest part, in words.
+pub fn most(of: &NamedInterval) -> String {
+    let largest = match of.detail {
+        Detail::Gap(_) => of.parts.first(),
+        Detail::Wakeup(_) => of.parts.iter().max_by_key(|part| part.ns),
+    };
+    largest.map(words).unwrap_or_default()
+}
+
+fn words(part: &NamedPart) -> String {
+    let phase = match part.phase {
+        Some(_) => format!("{}: ", phase(part.phase)),
+        None => String::new(),
+    };
+    let words = format!("{phase}{} {}", part.share, who(part));
+    words.trim_end().to_owned()
+}

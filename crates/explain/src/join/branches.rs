@@ -1,0 +1,117 @@
+//! What a tree says of a gap or wake-up beside its names: both sides of each stretch of it.
+
+use vmnoise_events::Share;
+
+use super::branch::ExitBranch;
+use super::tree::{Stretch, Tree};
+use crate::attribute::{CutStretch, Explained};
+use crate::below::{BelowExit, Met};
+use crate::named::NamedInterval;
+use crate::names::Names;
+use crate::part::largest_first;
+use crate::piece::NamedPiece;
+
+/// A [`Tree`] without the gap or wake-up.
+#[derive(Debug)]
+pub(super) struct Branches {
+    stretches: Vec<Stretch>,
+    residual: Share,
+    witnessed: bool,
+}
+
+impl Branches {
+    pub(super) fn new(explained: &Explained<'_>) -> Branches {
+        let interval = explained.interval;
+        let mut start_ns = interval.start_mono_ns;
+        let stretches = explained.stretches.iter().filter_map(|cut| {
+            let span_ns = (start_ns, start_ns + cut.dur_ns);
+            start_ns = span_ns.1;
+            // A step that was over at once is no phase; a gap is one stretch, however short.
+            let is_shown = cut.dur_ns > 0 || interval.gap().is_some();
+            is_shown.then(|| stretch(cut, span_ns, explained))
+        });
+        Branches {
+            stretches: stretches.collect(),
+            residual: explained.residual,
+            witnessed: interval.witnessed,
+        }
+    }
+
+    pub(super) fn of(self, of: NamedInterval) -> Tree {
+        Tree {
+            of,
+            stretches: self.stretches,
+            residual: self.residual,
+            witnessed: self.witnessed,
+        }
+    }
+}
+
+fn stretch(cut: &CutStretch, span_ns: (u64, u64), explained: &Explained<'_>) -> Stretch {
+    let Explained {
+        interval,
+        exits,
+        names,
+        ..
+    } = *explained;
+    let exits = exits[cut.exits.clone()].iter().zip(&cut.met);
+    let exits = exits.filter(|(_, met)| !met.parts.is_empty());
+    let exits = exits.map(|(exit, met)| {
+        let mut branch = branch(exit, met, (interval.start_mono_ns, span_ns), names);
+        if interval.wakeup().is_some() {
+            let pieces = branch.pieces.iter_mut();
+            pieces.for_each(|piece| rename(piece, explained));
+        }
+        branch
+    });
+    Stretch {
+        phase: cut.phase,
+        dur_ns: cut.dur_ns,
+        guest: names.parts(&cut.own),
+        exits: exits.collect(),
+        steal_ns: cut.steal_ns,
+        residual_ns: cut.residual_ns,
+    }
+}
+
+/// Puts a piece under the share that the wake-up's parts have.
+fn rename(piece: &mut NamedPiece, late: &Explained<'_>) {
+    if piece.share.is_residual() {
+        piece.share = late.residual;
+    } else if piece.share == Share::Halted {
+        piece.share = Share::Blocked;
+        piece.name = late.overslept.map(|id| late.names.shared(id));
+    }
+}
+
+/// One exit in a stretch of a gap or latency that began at `since_ns`.
+fn branch(
+    exit: &BelowExit,
+    met: &Met,
+    (since_ns, span_ns): (u64, (u64, u64)),
+    names: &Names,
+) -> ExitBranch {
+    let mut parts = met.parts.clone();
+    largest_first(&mut parts);
+    ExitBranch {
+        reason: names.name(Some(exit.reason)).to_string(),
+        heavy: exit.heavy,
+        exit_cpu: exit.exit_cpu,
+        entry_cpu: exit.entry_cpu,
+        after_ns: exit.start_mono_ns.saturating_sub(since_ns),
+        dur_ns: parts.iter().map(|part| part.ns).sum(),
+        parts: parts.iter().map(|part| names.part(part)).collect(),
+        pieces: pieces(exit, span_ns, names),
+    }
+}
+
+/// What of an exit lies between these instants, piece by piece.
+fn pieces(exit: &BelowExit, (from_ns, until_ns): (u64, u64), names: &Names) -> Vec<NamedPiece> {
+    let inside = exit.pieces.iter().map(|piece| NamedPiece {
+        start_mono_ns: piece.start_mono_ns.max(from_ns),
+        end_mono_ns: piece.end_mono_ns.min(until_ns),
+        ..piece.named(names)
+    });
+    let inside = inside.filter(|piece| piece.start_mono_ns < piece.end_mono_ns);
+    inside.collect()
+}
