@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod abilities;
+#[cfg(test)]
+mod additions;
 mod bench;
 mod checks;
 mod failures;
@@ -13,6 +15,7 @@ mod mutations;
 mod npm;
 mod oracle;
 mod parts;
+mod patch;
 mod programs;
 mod sbom;
 mod side_by_side;

@@ -2,12 +2,13 @@
 //! where it is applied, or the test judges nothing.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cargo;
+use crate::patch::{self, Patch};
 
 const FOLDER: &str = "xtask/mutations";
 /// The tree in which they are tried; it keeps what was built for the next time.
@@ -19,70 +20,28 @@ const QUICKLY_BUILT: [&str; 4] = [
     "--config",
     "profile.dev.package.vmnoise-explain.opt-level=0",
 ];
-/// What is no part of that tree.
-const LEFT_OUT: [&str; 2] = ["target", ".git"];
 
-/// One fault, of the form that [`Mutation::parse`] reads.
-#[derive(Debug, PartialEq, Eq)]
+/// One fault: `fault: …`, `test: -p PACKAGE TARGET NAME`, and a diff.
+#[derive(Debug)]
 struct Mutation {
-    /// The name of its patch.
-    name: String,
+    patch: Patch,
     fault: String,
     /// Arguments of `cargo test` that choose its package and target.
     target: Vec<String>,
     test: String,
-    file: PathBuf,
-    edits: Vec<Edit>,
-}
-
-/// Whole lines that occur once in the file, and what takes their place.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Edit {
-    from: String,
-    to: String,
 }
 
 impl Mutation {
-    /// Reads `fault: …`, `test: -p PACKAGE TARGET NAME`, and a unified diff of one file. Its
-    /// hunks have no line numbers: they are found by what they say, wherever that moves.
-    fn parse(name: &str, text: &str) -> Result<Mutation> {
-        let told = |key: &str| {
-            let told = text.lines().find_map(|line| line.strip_prefix(key));
-            told.with_context(|| format!("{name} has no line `{key}…`"))
-        };
-        let mut target: Vec<String> = told("test: ")?.split(' ').map(str::to_owned).collect();
+    fn new(patch: Patch) -> Result<Mutation> {
+        let test = patch.told("test: ")?;
+        let mut target: Vec<String> = test.split(' ').map(str::to_owned).collect();
         let test = target.pop().unwrap_or_default();
-        let mut hunks = text.split("\n@@\n");
-        let head = hunks.next().unwrap_or_default();
-        let file = head
-            .lines()
-            .last()
-            .and_then(|line| line.strip_prefix("+++ b/"));
-        let edits: Vec<Edit> = hunks.map(Edit::parse).collect();
-        ensure!(!edits.is_empty(), "{name} has no hunk");
         Ok(Mutation {
-            name: name.to_owned(),
-            fault: told("fault: ")?.to_owned(),
+            fault: patch.told("fault: ")?.to_owned(),
             target,
             test,
-            file: file
-                .with_context(|| format!("{name} names no file"))?
-                .into(),
-            edits,
+            patch,
         })
-    }
-
-    /// The file with the fault in it.
-    fn applied(&self, root: &Path) -> Result<String> {
-        let path = root.join(&self.file);
-        let mut text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        for edit in &self.edits {
-            text = edit.applied(&text).with_context(|| {
-                let (name, file) = (&self.name, self.file.display());
-                format!("{name} does not apply to {file}: write it anew, or remove it")
-            })?;
-        }
-        Ok(text)
     }
 
     /// Whether its test passes in the tree, as it is now; an error where that does not build.
@@ -99,7 +58,7 @@ impl Mutation {
         ensure!(
             built.status.success(),
             "{} does not build: {errors}",
-            self.name
+            self.patch.name
         );
         let output = cargo_test(&["--", "--exact", &self.test])?;
         let said = String::from_utf8_lossy(&output.stdout);
@@ -107,80 +66,49 @@ impl Mutation {
         ensure!(
             ran("ok. 1 passed") || ran("FAILED. 0 passed; 1 failed") || !output.status.success(),
             "{}: there is no test {}",
-            self.name,
+            self.patch.name,
             self.test
         );
         Ok(output.status.success())
     }
 }
 
-impl Edit {
-    fn parse(hunk: &str) -> Edit {
-        let mut edit = Edit::default();
-        for line in hunk.lines() {
-            let (mark, rest) = line.split_at_checked(1).unwrap_or((" ", ""));
-            let sides: &mut [&mut String] = match mark {
-                "-" => &mut [&mut edit.from],
-                "+" => &mut [&mut edit.to],
-                _ => &mut [&mut edit.from, &mut edit.to],
-            };
-            for side in sides {
-                **side += &format!("{rest}\n");
-            }
-        }
-        edit
-    }
-
-    fn applied(&self, text: &str) -> Result<String> {
-        let whole = |lines: &str| format!("\n{lines}");
-        let text = whole(text);
-        let places = text.matches(&whole(&self.from)).count();
-        ensure!(places == 1, "it is there {places} times:\n{}", self.from);
-        let changed = text.replacen(&whole(&self.from), &whole(&self.to), 1);
-        Ok(changed[1..].to_owned())
-    }
-}
-
 /// All patches of a tree, by their names.
 fn all(root: &Path) -> Result<Vec<Mutation>> {
-    let folder = root.join(FOLDER);
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
-        paths.push(entry?.path());
-    }
-    paths.sort();
-    let read = |path: &PathBuf| {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        Mutation::parse(&name, &fs::read_to_string(path)?)
-    };
-    paths.iter().map(read).collect()
+    let patches = Patch::all(&root.join(FOLDER))?;
+    patches.into_iter().map(Mutation::new).collect()
 }
 
 /// Tries those whose name has one of these words in it, or all, and fails where one survives.
 pub fn run(words: &[String]) -> Result<()> {
     let (root, tree) = (Path::new("."), Path::new(TRIED_IN));
     let mut mutations = all(root)?;
-    let is_asked_for = |it: &Mutation| words.iter().any(|word| it.name.contains(word));
+    let is_asked_for = |it: &Mutation| words.iter().any(|word| it.patch.name.contains(word));
     mutations.retain(|it| words.is_empty() || is_asked_for(it));
     ensure!(!mutations.is_empty(), "no fault has such a name");
-    copy(root, tree)?;
+    patch::copy(root, tree)?;
     println!("== {} tests, first without a fault", mutations.len());
     for mutation in &mutations {
-        let (name, test) = (&mutation.name, &mutation.test);
+        let (name, test) = (&mutation.patch.name, &mutation.test);
         ensure!(mutation.passes(tree)?, "{name}: {test} fails without it");
         println!("passes {test}");
     }
     let mut survived = 0;
     for mutation in &mutations {
-        let path = tree.join(&mutation.file);
-        let healthy = fs::read_to_string(&path)?;
-        fs::write(&path, mutation.applied(tree)?)?;
+        let mut healthy = Vec::new();
+        for (file, faulty) in mutation.patch.applied(tree)? {
+            let path = tree.join(file);
+            healthy.push((path.clone(), fs::read_to_string(&path)?));
+            fs::write(path, faulty)?;
+        }
         let passes = mutation.passes(tree);
-        fs::write(&path, healthy)?;
+        for (path, text) in healthy {
+            fs::write(path, text)?;
+        }
         let passes = passes?;
         survived += usize::from(passes);
         let outcome = if passes { "SURVIVED" } else { "caught" };
-        println!("{outcome} {}: {}", mutation.name, mutation.fault);
+        println!("{outcome} {}: {}", mutation.patch.name, mutation.fault);
     }
     println!("{} caught, {survived} survived", mutations.len() - survived);
     if survived > 0 {
@@ -189,32 +117,10 @@ pub fn run(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Makes `to` like `from`. What is the same stays as it is: cargo builds what is newer.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to).with_context(|| to.display().to_string())?;
-    for entry in fs::read_dir(from)? {
-        let (from, name) = {
-            let entry = entry?;
-            (entry.path(), entry.file_name())
-        };
-        let to = to.join(&name);
-        if LEFT_OUT.iter().any(|it| name == **it) {
-            continue;
-        }
-        if from.is_dir() {
-            copy(&from, &to)?;
-            continue;
-        }
-        let bytes = fs::read(&from).with_context(|| from.display().to_string())?;
-        if fs::read(&to).ok().as_ref() != Some(&bytes) {
-            fs::write(&to, bytes).with_context(|| to.display().to_string())?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn root() -> PathBuf {
@@ -226,7 +132,7 @@ mod tests {
         let mutations = all(&root()).unwrap();
         assert!(mutations.len() >= 20, "{}", mutations.len());
         for mutation in mutations {
-            mutation.applied(&root()).unwrap();
+            mutation.patch.applied(&root()).unwrap();
         }
     }
 
@@ -245,10 +151,10 @@ mod tests {
     #[test]
     fn every_test_that_has_to_fail_is_there() {
         let sources = sources(&root().join("crates"));
-        for Mutation { name, test, .. } in all(&root()).unwrap() {
+        for Mutation { patch, test, .. } in all(&root()).unwrap() {
             let (_, function) = test.rsplit_once("::").unwrap();
             let there = sources.contains(&format!("fn {function}("));
-            assert!(there, "{name} names {test}, which is gone");
+            assert!(there, "{} names {test}, which is gone", patch.name);
         }
     }
 
@@ -260,23 +166,5 @@ mod tests {
             let row = format!("| {fault} | `{test}` |");
             assert!(document.contains(&row), "docs/validation.md lacks {row}");
         }
-    }
-
-    #[test]
-    fn a_hunk_is_found_by_what_it_says() {
-        let patch = "fault: it subtracts\ntest: -p a --lib tests::adds\n--- a/x.rs\n+++ b/x.rs\n\
-                     @@\n let a = 1;\n-a + b\n+a - b\n";
-        let mutation = Mutation::parse("sign", patch).unwrap();
-        assert_eq!(mutation.target, ["-p", "a", "--lib"]);
-        assert_eq!(mutation.test, "tests::adds");
-        assert_eq!(mutation.file, Path::new("x.rs"));
-        let [edit] = &mutation.edits[..] else {
-            panic!("{mutation:?}")
-        };
-        let text = "a + b\nlet a = 1;\na + b\nend\n";
-        let faulty = "a + b\nlet a = 1;\na - b\nend\n";
-        assert_eq!(edit.applied(text).unwrap(), faulty);
-        assert!(edit.applied("let a = 1;\na + b + c\n").is_err());
-        assert!(edit.applied(&text.repeat(2)).is_err(), "which of the two?");
     }
 }

@@ -6,7 +6,7 @@ mod kvm {
     use std::time::{Duration, Instant};
 
     use vmnoise_events::{
-        Activity, ActivityKind, Event, LossKind, Vcpu, VcpuExit, VcpuId, VcpuInterval,
+        Activity, ActivityKind, Event, LossKind, Share, Vcpu, VcpuExit, VcpuId, VcpuInterval,
         VcpuIntervalKind, VcpuTotals,
     };
     use vmnoise_tracer::host::Host;
@@ -135,8 +135,8 @@ mod kvm {
         for exit in &exits {
             assert_eq!(exit.exit.split.total(), exit.exit.dur_ns(), "{exit:?}");
         }
-        let vmm_ns: u64 = exits.iter().map(|it| it.exit.split.vmm).sum();
-        assert_eq!(vmm_ns, counted.split.vmm);
+        let vmm_ns: u64 = exits.iter().map(|it| it.exit.split[Share::Vmm]).sum();
+        assert_eq!(vmm_ns, counted.split[Share::Vmm]);
 
         // Its waiting is the hog's, and whoever's.
         let waits = told.intervals.iter().filter(|it| {
@@ -163,7 +163,7 @@ mod kvm {
             exits.len(),
             told.intervals.len(),
             told.activities.len(),
-            counted.split.preempted,
+            counted.split[Share::Preempted],
         );
         // Others may want the CPU too, and some of their switches may be told by nobody.
         assert!(hog_ns > 50_000_000, "the hog was at it all the time");

@@ -8,7 +8,7 @@ mod root {
     use std::time::Duration;
 
     use serde_json::Value;
-    use vmnoise_events::{ExitSplit, FeedDetail, HostCulprit, HostFrame, HostReason, Share};
+    use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Share, ShareMap};
     use vmnoise_feed::encode;
     use vmnoise_tracer::host::Host;
     use vmnoise_workload::tsc;
@@ -47,11 +47,7 @@ mod root {
                 is_last: true,
                 exits,
                 heavy: exits / 4,
-                split: ExitSplit {
-                    vmm: exits * 100,
-                    preempted: exits * 10,
-                    ..ExitSplit::default()
-                },
+                split: ShareMap::from([(Share::Vmm, exits * 100), (Share::Preempted, exits * 10)]),
                 lost: 0,
                 reasons: vec![HostReason {
                     name: "io".into(),
@@ -250,7 +246,7 @@ mod root {
             bytes.extend(lie(|frame| {
                 (frame.exits, frame.heavy) = (u64::MAX, u64::MAX)
             }));
-            bytes.extend(lie(|frame| frame.split.blocked = u64::MAX));
+            bytes.extend(lie(|frame| frame.split[Share::Blocked] = u64::MAX));
             bytes.extend(lie(|frame| frame.from_tsc = 0));
             bytes.extend(lie(|frame| {
                 (frame.from_tsc, frame.exits) = (frame.until_tsc, 0)

@@ -2,75 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
-
-use crate::{ExitReason, Share, VcpuId};
-
-/// Where the time of exits went, in nanoseconds: one part for each share an exit can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ExitSplit {
-    /// Handled in the host kernel: what nobody below had.
-    pub kvm: u64,
-    /// Handled by the VMM process.
-    pub vmm: u64,
-    /// A host task ran instead of the runnable vCPU.
-    pub preempted: u64,
-    /// The vCPU thread slept without the guest asking.
-    pub blocked: u64,
-    /// Runnable, and nobody ran.
-    pub throttled: u64,
-    /// Host interrupts, net.
-    pub host_irq: u64,
-    /// Host soft interrupts, net.
-    pub host_softirq: u64,
-    /// Host non-maskable interrupts.
-    pub host_nmi: u64,
-    /// The guest asked to sleep: no noise.
-    pub halted: u64,
-}
-
-impl ExitSplit {
-    /// The split that has this part for each share.
-    pub fn from_fn(mut part: impl FnMut(Share) -> u64) -> ExitSplit {
-        ExitSplit {
-            kvm: part(Share::Kvm),
-            vmm: part(Share::Vmm),
-            preempted: part(Share::Preempted),
-            blocked: part(Share::Blocked),
-            throttled: part(Share::Throttled),
-            host_irq: part(Share::HostIrq),
-            host_softirq: part(Share::HostSoftirq),
-            host_nmi: part(Share::HostNmi),
-            halted: part(Share::Halted),
-        }
-    }
-
-    /// The parts by their shares, in the order in which results list them.
-    pub const fn parts(&self) -> [(Share, u64); 9] {
-        [
-            (Share::Kvm, self.kvm),
-            (Share::Vmm, self.vmm),
-            (Share::Preempted, self.preempted),
-            (Share::Blocked, self.blocked),
-            (Share::Throttled, self.throttled),
-            (Share::HostIrq, self.host_irq),
-            (Share::HostSoftirq, self.host_softirq),
-            (Share::HostNmi, self.host_nmi),
-            (Share::Halted, self.halted),
-        ]
-    }
-
-    /// All of it; stops at the end of a u64, which only a damaged stream reaches.
-    pub fn total(&self) -> u64 {
-        let parts = self.parts();
-        parts.iter().fold(0, |all, (_, ns)| all.saturating_add(*ns))
-    }
-
-    /// What the thesis calls overhead: the time that the vCPU's own thread spent on the exit.
-    pub const fn overhead(&self) -> u64 {
-        self.kvm.saturating_add(self.vmm)
-    }
-}
+use crate::{ExitReason, Share, ShareMap, VcpuId};
 
 /// One exit, from the first sign of the host to the guest's return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,14 +19,20 @@ pub struct Exit {
     pub entry_cpu: u32,
     /// Whether it went to the VMM.
     pub heavy: bool,
-    /// Where its time went: adds up to its length.
-    pub split: ExitSplit,
+    /// Where its time went, in nanoseconds: adds up to its length.
+    pub split: ShareMap<u64>,
 }
 
 impl Exit {
     /// Length in nanoseconds.
     pub const fn dur_ns(&self) -> u64 {
         self.end_mono_ns.saturating_sub(self.start_mono_ns)
+    }
+
+    /// What the thesis calls overhead, in nanoseconds: the time that the vCPU's own thread spent
+    /// on it.
+    pub fn overhead_ns(&self) -> u64 {
+        self.split.sum(&[Share::Kvm, Share::Vmm])
     }
 }
 
@@ -120,8 +58,8 @@ pub struct ReasonTotals {
     pub min_ns: u64,
     /// The longest, in nanoseconds.
     pub max_ns: u64,
-    /// Where their time went; its total is theirs.
-    pub split: ExitSplit,
+    /// Where their time went, in nanoseconds; its total is theirs.
+    pub split: ShareMap<u64>,
     /// Lengths: how many lie at or below each upper edge (nanoseconds), by ascending edge;
     /// edges a quarter of a power of two apart.
     pub histogram: Vec<(u64, u64)>,
@@ -148,8 +86,8 @@ pub struct VcpuTotals {
     pub exits: u64,
     /// How many of them went to the VMM.
     pub heavy: u64,
-    /// Where their time went.
-    pub split: ExitSplit,
+    /// Where their time went, in nanoseconds.
+    pub split: ShareMap<u64>,
     /// Time of which nobody knows what it was, the guest's or an exit's: its thread's switches
     /// or an end of an exit were not seen.
     pub unseen_ns: u64,

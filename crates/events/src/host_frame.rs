@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ExitSplit, Name, Share};
+use crate::{Name, Share, ShareMap};
 
 /// How much of itself a host lets a guest see. Each level shows what the ones before show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub struct HostFrame {
     /// How many of them went to the VMM.
     pub heavy: u64,
     /// Where their time went, nanoseconds.
-    pub split: ExitSplit,
+    pub split: ShareMap<u64>,
     /// Records that the host lost meanwhile: names may be missing, amounts never.
     pub lost: u64,
     /// By reason, the most expensive first; empty at [`FeedDetail::Counts`].

@@ -8,6 +8,7 @@
 mod activation;
 mod activity;
 mod clock;
+pub mod column;
 mod event;
 pub mod exit_counts;
 mod exit_filter;
@@ -20,6 +21,7 @@ mod gap;
 mod host_frame;
 mod interference;
 mod share;
+mod share_map;
 mod shown;
 mod timer_slot;
 mod vcpu;
@@ -30,7 +32,7 @@ pub use clock::{Anchor, ClockFacts, ClockSource, OffsetProof};
 pub use event::{Event, Finish, FinishReason, Loss, LossKind, OwnCost, Tally};
 pub use exit_filter::ExitFilter;
 pub use exit_reason::{ExitReason, Isa};
-pub use exits::{Exit, ExitSplit, ReasonTotals, VcpuExit, VcpuTotals};
+pub use exits::{Exit, ReasonTotals, VcpuExit, VcpuTotals};
 pub use facts::{
     HostFacts, ObservedThread, Options, Policy, RunFacts, Rung, TimerOptions, Witnesses, Workload,
 };
@@ -38,6 +40,7 @@ pub use gap::Gap;
 pub use host_frame::{FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason};
 pub use interference::{InterferenceCounts, InterferenceSlot};
 pub use share::Share;
+pub use share_map::ShareMap;
 pub use shown::{Line, Name, Shown, shown_lines};
 pub use timer_slot::TimerSlot;
 pub use vcpu::{Vcpu, VcpuClock, VcpuId, VcpuInterval, VcpuIntervalKind};

@@ -90,6 +90,43 @@ impl Share {
         }
     }
 
+    /// What an exit of a vCPU is split into, in the order of its columns, of the frames of a feed
+    /// and of results.
+    pub const OF_EXITS: [Share; 9] = [
+        Share::Kvm,
+        Share::Vmm,
+        Share::Preempted,
+        Share::Blocked,
+        Share::Throttled,
+        Share::HostIrq,
+        Share::HostSoftirq,
+        Share::HostNmi,
+        Share::Halted,
+    ];
+
+    /// What a gap leaves over once every witness has spoken.
+    pub const RESIDUALS: [Share; 3] = [Share::Hw, Share::HvOrHw, Share::Unexplained];
+
+    /// What the host's interrupts of any kind took of a vCPU.
+    pub const HOST_INTERRUPTS: [Share; 3] = [Share::HostIrq, Share::HostSoftirq, Share::HostNmi];
+
+    /// Whether an exit of a vCPU can have it.
+    pub fn is_of_exits(self) -> bool {
+        Share::OF_EXITS.contains(&self)
+    }
+
+    /// Whether it is the part of an exit that the thesis of VM noise calls VIRT: neither another
+    /// task's turn nor the sleep that the guest asked for.
+    pub fn is_virt(self) -> bool {
+        self.is_of_exits() && !matches!(self, Share::Preempted | Share::Halted)
+    }
+
+    /// Whether it is the part of an exit that somebody else than the vCPU's own thread had, or
+    /// ended.
+    pub fn is_of_others(self) -> bool {
+        self.is_of_exits() && !matches!(self, Share::Kvm | Share::Vmm | Share::Halted)
+    }
+
     /// Whether this is what a gap leaves over once every witness has spoken.
     pub const fn is_residual(self) -> bool {
         matches!(self, Share::Hw | Share::HvOrHw | Share::Unexplained)

@@ -146,8 +146,5 @@ impl Met {
 /// Shares of which the host's CPU is the vCPU's own affair: who had the time is the same on
 /// each.
 fn has_cpu(share: Share) -> bool {
-    matches!(
-        share,
-        Share::Preempted | Share::Throttled | Share::HostIrq | Share::HostSoftirq | Share::HostNmi
-    )
+    share.is_of_others() && share != Share::Blocked
 }

@@ -89,12 +89,11 @@ fn width_ns(length_ns: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exits::Taken;
-    use vmnoise_events::{ExitSplit, Witnesses};
+    use vmnoise_events::{ShareMap, Witnesses};
 
     fn reason(histogram: &[(u64, u64)], min_ns: u64, max_ns: u64) -> ReasonExits {
-        let nothing = ExitSplit::default();
-        let none = Taken::of(&nothing, true, &Witnesses::default());
+        let nothing = ShareMap::default();
+        let none = crate::exit_shares(&nothing, true, &Witnesses::default());
         ReasonExits {
             name: "io".into(),
             code: None,

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use vmnoise_events::{
-    Exit, ExitFilter, ExitReason, ExitSplit, Name, ReasonTotals, Share, Vcpu, VcpuTotals, Witnesses,
+    Exit, ExitFilter, ExitReason, Name, ReasonTotals, Share, ShareMap, Vcpu, VcpuTotals, Witnesses,
 };
+
+use crate::sight::host_sees;
 
 /// Every VM that was seen.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -51,43 +54,25 @@ pub struct VcpuExits {
 pub struct VcpuTime {
     /// The guest ran.
     pub guest: u64,
-    /// Where the rest went.
-    #[serde(flatten)]
-    pub taken: Taken,
+    /// Where the rest went; `unexplained` holds also what nobody saw.
+    #[serde(flatten, serialize_with = "as_json")]
+    pub taken: ShareMap<Option<u64>>,
+    /// What nobody saw: it may have been the guest's.
+    #[serde(skip)]
+    pub unseen: u64,
 }
 
 impl VcpuTime {
     /// All of it, what nobody saw too.
     pub fn span_ns(&self) -> u64 {
-        let taken = self.taken.parts().into_iter();
-        self.guest + taken.filter_map(|(_, ns)| ns).sum::<u64>()
+        self.guest.saturating_add(self.taken.total())
     }
-}
 
-/// [`ExitSplit`] where parts are unknown: those that had no witness, and KVM's own, which is what
-/// remains. Without one of the others it is nobody's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[allow(
-    missing_docs,
-    reason = "the shares of ExitSplit, which says what they are"
-)]
-pub struct Taken {
-    pub kvm: Option<u64>,
-    pub vmm: u64,
-    pub preempted: Option<u64>,
-    pub blocked: Option<u64>,
-    pub throttled: Option<u64>,
-    pub host_irq: Option<u64>,
-    pub host_softirq: Option<u64>,
-    pub host_nmi: Option<u64>,
-    pub halted: u64,
-    /// What remains, where it could be the host's as well as KVM's; of a vCPU's time also what
-    /// nobody saw, which may have been its guest's. `None` elsewhere.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unexplained: Option<u64>,
-    /// How much of that is what nobody saw. The rest is in exits that were seen.
-    #[serde(skip)]
-    pub unseen: u64,
+    /// What exits took that is noise: neither the sleep that the guest asked for nor what nobody
+    /// saw.
+    pub fn noise_ns(&self) -> u64 {
+        noise_ns(&self.taken).saturating_sub(self.unseen)
+    }
 }
 
 /// Exits of a vCPU for one reason.
@@ -112,9 +97,17 @@ pub struct ReasonExits {
     /// The longest.
     pub max_ns: u64,
     /// Where their time went: adds up to `total_ns`.
-    pub shares_ns: Taken,
+    #[serde(serialize_with = "as_json")]
+    pub shares_ns: ShareMap<Option<u64>>,
     /// How many were no longer than each edge (nanoseconds) and longer than the one before.
     pub histogram: Vec<(u64, u64)>,
+}
+
+impl ReasonExits {
+    /// How long they were together without the sleep that the guest asked for, in nanoseconds.
+    pub fn noise_ns(&self) -> u64 {
+        noise_ns(&self.shares_ns)
+    }
 }
 
 /// One exit with its budget.
@@ -135,7 +128,8 @@ pub struct WorstExit {
     /// What the thesis calls overhead: the time the vCPU's own thread spent on it.
     pub overhead_ns: Option<u64>,
     /// Where its time went: adds up to `dur_ns`.
-    pub shares_ns: Taken,
+    #[serde(serialize_with = "as_json")]
+    pub shares_ns: ShareMap<Option<u64>>,
 }
 
 /// Sums up what was counted by these witnesses. A vCPU that was never seen to enter is left out.
@@ -173,6 +167,12 @@ fn vcpu_exits(
 ) -> VcpuExits {
     let has_kvm = vcpu.sees_kvm;
     let span_ns = totals.last_mono_ns.saturating_sub(totals.first_mono_ns);
+    let unseen_ns = totals.unseen_ns;
+    let mut taken = exit_shares(&totals.split, has_kvm, witnesses);
+    if unseen_ns > 0 {
+        let unexplained_ns = taken[Share::Unexplained].unwrap_or(0);
+        taken[Share::Unexplained] = Some(unexplained_ns.saturating_add(unseen_ns));
+    }
     let mut reasons: Vec<ReasonExits> = totals
         .reasons
         .iter()
@@ -196,8 +196,9 @@ fn vcpu_exits(
         light: has_kvm.then(|| totals.exits.saturating_sub(totals.heavy)),
         heavy: totals.heavy,
         time_ns: VcpuTime {
-            guest: span_ns.saturating_sub(totals.split.total().saturating_add(totals.unseen_ns)),
-            taken: Taken::of(&totals.split, has_kvm, witnesses).and_unseen(totals.unseen_ns),
+            guest: span_ns.saturating_sub(totals.split.total().saturating_add(unseen_ns)),
+            taken,
+            unseen: unseen_ns,
         },
         reasons,
         worst: worst.into_iter().collect(),
@@ -216,13 +217,13 @@ fn reason(totals: &ReasonTotals, has_kvm: bool, witnesses: &Witnesses) -> Reason
         mean_ns: total_ns.checked_div(totals.count).unwrap_or(0),
         p99_ns: quantile_ns(&totals.histogram, totals.count, 0.99),
         max_ns: totals.max_ns,
-        shares_ns: Taken::of(&totals.split, has_kvm, witnesses),
+        shares_ns: exit_shares(&totals.split, has_kvm, witnesses),
         histogram: totals.histogram.clone(),
     }
 }
 
 fn worst_exit(exit: &Exit, has_kvm: bool, witnesses: &Witnesses) -> WorstExit {
-    let shares_ns = Taken::of(&exit.split, has_kvm, witnesses);
+    let shares_ns = exit_shares(&exit.split, has_kvm, witnesses);
     WorstExit {
         start_mono_ns: exit.start_mono_ns,
         dur_ns: exit.dur_ns(),
@@ -230,73 +231,56 @@ fn worst_exit(exit: &Exit, has_kvm: bool, witnesses: &Witnesses) -> WorstExit {
         code: exit.reason.code,
         exit_cpu: exit.exit_cpu,
         entry_cpu: exit.entry_cpu,
-        overhead_ns: shares_ns.overhead_ns(),
+        overhead_ns: overhead_ns(&shares_ns),
         shares_ns,
     }
 }
 
-impl Taken {
-    /// What is known of a split where exits handled in the host kernel are seen or not.
-    pub fn of(split: &ExitSplit, has_kvm: bool, witnesses: &Witnesses) -> Taken {
-        let if_seen = |seen: bool, ns: u64| seen.then_some(ns);
-        let is_kvms = has_kvm && witnesses.see_kernel();
-        Taken {
-            kvm: if_seen(is_kvms, split.kvm),
-            vmm: split.vmm,
-            preempted: if_seen(witnesses.sched, split.preempted),
-            blocked: if_seen(witnesses.sched, split.blocked),
-            throttled: if_seen(witnesses.sched, split.throttled),
-            host_irq: if_seen(witnesses.irq, split.host_irq),
-            host_softirq: if_seen(witnesses.softirq, split.host_softirq),
-            host_nmi: if_seen(witnesses.nmi, split.host_nmi),
-            halted: split.halted,
-            unexplained: if_seen(has_kvm && !is_kvms, split.kvm),
-            unseen: 0,
-        }
-    }
+/// What is known of a split, where exits handled in the host kernel are seen or not. Unknown are
+/// parts that had no witness, and KVM's own, which is what remains: without one of the others it
+/// is nobody's, and `unexplained` where it could be the host's as well as KVM's.
+pub fn exit_shares(
+    split: &ShareMap<u64>,
+    has_kvm: bool,
+    witnesses: &Witnesses,
+) -> ShareMap<Option<u64>> {
+    let is_kvms = has_kvm && witnesses.see_kernel();
+    let mut shares = ShareMap::only(Share::OF_EXITS, |share| {
+        let is_seen = match share {
+            Share::Kvm => is_kvms,
+            Share::Vmm | Share::Halted => true,
+            share => host_sees(share, witnesses),
+        };
+        is_seen.then_some(split[share])
+    });
+    shares[Share::Unexplained] = (has_kvm && !is_kvms).then_some(split[Share::Kvm]);
+    shares
+}
 
-    /// With time that nobody saw.
-    fn and_unseen(self, unseen_ns: u64) -> Taken {
-        let unexplained_ns = self.unexplained.unwrap_or(0).saturating_add(unseen_ns);
-        Taken {
-            unexplained: self
-                .unexplained
-                .or((unseen_ns > 0).then_some(0))
-                .map(|_| unexplained_ns),
-            unseen: self.unseen.saturating_add(unseen_ns),
-            ..self
-        }
-    }
+/// Without the sleep that the guest asked for.
+fn noise_ns(shares: &ShareMap<Option<u64>>) -> u64 {
+    let halted_ns = shares[Share::Halted].unwrap_or(0);
+    shares.total().saturating_sub(halted_ns)
+}
 
-    /// What exits took that is noise, in nanoseconds: neither the sleep that the guest asked for nor
-    /// what nobody saw, which may have been the guest's.
-    pub fn noise_ns(&self) -> u64 {
-        let parts = self.parts().into_iter();
-        let noise = parts.filter(|(share, _)| *share != Share::Halted);
-        let noise_ns = noise.filter_map(|(_, ns)| ns).sum::<u64>();
-        noise_ns.saturating_sub(self.unseen)
-    }
+/// What the thesis calls overhead, in nanoseconds: the time the vCPU's own thread had.
+pub(crate) fn overhead_ns(shares: &ShareMap<Option<u64>>) -> Option<u64> {
+    shares.sum_of_all(&[Share::Kvm, Share::Vmm])
+}
 
-    /// What the thesis calls overhead, in nanoseconds: the time the vCPU's own thread had.
-    pub fn overhead_ns(&self) -> Option<u64> {
-        Some(self.kvm?.saturating_add(self.vmm))
+/// The shares that an exit can have, and `unexplained` where that is known.
+pub(crate) fn as_json<S: Serializer>(
+    shares: &ShareMap<Option<u64>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    for (share, ns) in shares.select(Share::OF_EXITS) {
+        map.serialize_entry(share.name(), &ns)?;
     }
-
-    /// Each share under its name, [`Share::Unexplained`] last.
-    pub const fn parts(&self) -> [(Share, Option<u64>); 10] {
-        [
-            (Share::Kvm, self.kvm),
-            (Share::Vmm, Some(self.vmm)),
-            (Share::Preempted, self.preempted),
-            (Share::Blocked, self.blocked),
-            (Share::Throttled, self.throttled),
-            (Share::HostIrq, self.host_irq),
-            (Share::HostSoftirq, self.host_softirq),
-            (Share::HostNmi, self.host_nmi),
-            (Share::Halted, Some(self.halted)),
-            (Share::Unexplained, self.unexplained),
-        ]
+    if let Some(ns) = shares[Share::Unexplained] {
+        map.serialize_entry(Share::Unexplained.name(), &ns)?;
     }
+    map.end()
 }
 
 /// The edge at or below which this part of `count` lengths lies.

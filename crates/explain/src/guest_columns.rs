@@ -1,10 +1,9 @@
 //! The columns by which the thesis of VM noise reads a guest, from our shares.
 
 use serde::Serialize;
-use vmnoise_events::{Share, Tally};
+use vmnoise_events::{Share, ShareMap, Tally};
 
 use crate::feed::HostTold;
-use crate::share_totals::ShareTotals;
 
 /// What a guest lost, by who is below it; `None` where nothing from below was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -29,31 +28,18 @@ impl GuestColumns {
     /// From the shares of some gaps, of which `unexplained_at_exits_ns` is
     /// `unexplained` in gaps that hold an exit, and the exits counted meanwhile.
     pub(crate) fn new(
-        shares: &ShareTotals,
+        shares: &ShareMap<Option<u64>>,
         unexplained_at_exits_ns: u64,
         exits: Option<ExitCounts>,
     ) -> GuestColumns {
-        let known_sum = |wanted: &[Share]| -> Option<u64> {
-            let known = wanted.iter().filter_map(|share| shares.get(*share));
-            known.reduce(|sum, ns| sum + ns)
-        };
         // The rest of VIRT may be known from inside the guest, and is its own then.
-        let below_was_seen = known_sum(&[Share::Kvm, Share::Vmm]).is_some();
-        let virt_ns = known_sum(&[
-            Share::Kvm,
-            Share::Vmm,
-            Share::Blocked,
-            Share::Throttled,
-            Share::HostIrq,
-            Share::HostSoftirq,
-            Share::HostNmi,
-        ]);
+        let below_was_seen = shares.sum_of_known(&[Share::Kvm, Share::Vmm]).is_some();
+        let of_virt = |(share, ns): (Share, Option<u64>)| ns.filter(|_| share.is_virt());
+        let virt_ns: u64 = shares.iter().filter_map(of_virt).sum();
         GuestColumns {
-            steal_ns: known_sum(&[Share::Steal, Share::Preempted]),
-            virt_ns: virt_ns
-                .filter(|_| below_was_seen)
-                .map(|ns| ns + unexplained_at_exits_ns),
-            hw_noise_ns: shares.get(Share::Hw),
+            steal_ns: shares.sum_of_known(&[Share::Steal, Share::Preempted]),
+            virt_ns: below_was_seen.then_some(virt_ns + unexplained_at_exits_ns),
+            hw_noise_ns: shares[Share::Hw],
             light_exits: exits.and_then(|exits| exits.light),
             heavy_exits: exits.and_then(|exits| exits.heavy.or(exits.reloads)),
         }
@@ -116,10 +102,10 @@ mod tests {
     use super::*;
 
     fn columns(known: &[(Share, u64)]) -> GuestColumns {
-        let shares = ShareTotals::from_fn(|share| {
-            let found = known.iter().find(|(known, _)| *known == share);
-            found.map(|(_, ns)| *ns)
-        });
+        let mut shares = ShareMap::default();
+        for (share, ns) in known {
+            shares[*share] = Some(*ns);
+        }
         GuestColumns::new(&shares, 5, None)
     }
 
@@ -165,7 +151,7 @@ mod tests {
             heavy,
             reloads: Some(4),
         };
-        let heavy = |exits| GuestColumns::new(&ShareTotals::default(), 0, Some(exits)).heavy_exits;
+        let heavy = |exits| GuestColumns::new(&ShareMap::default(), 0, Some(exits)).heavy_exits;
         assert_eq!(heavy(exits(None)), Some(4));
         assert_eq!(heavy(exits(Some(3))), Some(3));
         assert_eq!(heavy(exits(Some(3)).since(exits(Some(1)))), Some(2));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vmnoise_events::{InterferenceCounts, Share, SourceId};
+use vmnoise_events::{InterferenceCounts, Share, ShareMap, SourceId};
 
 use crate::feed::HostTold;
 use crate::guest_columns::{ExitCounts, GuestColumns};
@@ -11,10 +11,8 @@ use crate::interference::Interference;
 use crate::interval::{GapDetail, Interval};
 use crate::lengths::Lengths;
 use crate::part::Part;
-use crate::share_totals::ShareTotals;
 use crate::sight::Sight;
 
-const SHARES: usize = Share::ALL.len();
 /// Bare gaps kept for the search for a period (800 kB a CPU at most).
 const BARE_KEPT: usize = 50_000;
 
@@ -34,7 +32,7 @@ pub struct PeriodLine {
     pub max_gap_ns: u64,
     /// Their time per share, in nanoseconds.
     #[serde(rename = "shares_ns")]
-    pub shares: ShareTotals,
+    pub shares: ShareMap<Option<u64>>,
     /// What interfered, as osnoise counts it; by counters it is all since the last call.
     pub interference: Interference,
     /// The columns of a guest; its exits are those since the last call.
@@ -52,7 +50,7 @@ pub(crate) struct Sums {
     pub(crate) gaps: u64,
     pub(crate) noise_ns: u64,
     pub(crate) max_gap_ns: u64,
-    shares_ns: [u64; SHARES],
+    shares_ns: ShareMap<u64>,
     unexplained_at_exits_ns: u64,
     unbounded_kvm_ns: u64,
     interference: Interference,
@@ -70,7 +68,7 @@ impl Sums {
         self.noise_ns += budget.dur_ns;
         self.max_gap_ns = self.max_gap_ns.max(budget.dur_ns);
         for part in &budget.parts {
-            self.shares_ns[part.share as usize] += part.ns;
+            self.shares_ns[part.share] += part.ns;
         }
         if budget.holds_exit() {
             self.unexplained_at_exits_ns += budget.ns_of(Share::Unexplained);
@@ -112,26 +110,14 @@ impl Sums {
     }
 
     /// A share is known if its witness was there, or if it was booked all the same.
-    pub(crate) fn shares(&self, sight: &Sight) -> ShareTotals {
-        ShareTotals::from_fn(|share| {
-            let ns = self.shares_ns[share as usize];
-            let told = self.witnessed > 0 && sight.knows_beside(share);
-            (ns > 0 || told || sight.knows(share)).then_some(ns)
-        })
+    pub(crate) fn shares(&self, sight: &Sight) -> ShareMap<Option<u64>> {
+        sight.known(&self.shares_ns, self.witnessed > 0)
     }
 
     /// What of `kvm` nothing bounds, in nanoseconds; `None` where `kvm` is not known.
     pub(crate) fn unbounded_kvm_ns(&self, sight: &Sight) -> Option<u64> {
-        let kvm_ns = self.shares(sight).get(Share::Kvm);
+        let kvm_ns = self.shares(sight)[Share::Kvm];
         kvm_ns.map(|_| self.unbounded_kvm_ns)
-    }
-
-    fn residual_ns(&self) -> u64 {
-        Share::ALL
-            .into_iter()
-            .filter(|share| share.is_residual())
-            .map(|share| self.shares_ns[share as usize])
-            .sum()
     }
 }
 
@@ -203,7 +189,7 @@ impl Ledger {
             }
         }
         if !full {
-            self.bare.residual_ns = self.run.residual_ns();
+            self.bare.residual_ns = self.run.shares_ns.sum(&Share::RESIDUALS);
         }
     }
 

@@ -11,6 +11,7 @@
 mod attribute;
 mod below;
 mod clockmap;
+mod columns;
 pub mod compare;
 mod cpu;
 mod derive;
@@ -41,7 +42,6 @@ mod piece;
 mod plain_kvm;
 mod reach;
 mod residual;
-mod share_totals;
 mod sight;
 mod steal;
 mod summary;
@@ -54,9 +54,13 @@ mod waiting;
 mod wakeups;
 mod worst;
 
+pub use columns::{
+    EXIT_COLUMNS, EXIT_COLUMNS_OF_PAGE, LatencyRow, Place, cpu_columns, latency_columns,
+};
 pub use exit_lengths::{ExitLengths, floor_ns, next_floor_ns};
 pub use exits::{
-    ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, VmExits, WorstExit, summarize_exits,
+    ExitsSummary, ReasonExits, VcpuExits, VcpuTime, VmExits, WorstExit, exit_shares,
+    summarize_exits,
 };
 pub use explainer::{Explainer, OVERSLEPT};
 pub use feed::{CulpritTold, FedCpu, FeedSummary, HostTold, ReasonTold};
@@ -78,7 +82,7 @@ pub use part::{Part, by_source};
 pub use periodic::{CELLS as FOLD_CELLS, FoldCell};
 pub use phase::Phase;
 pub use piece::NamedPiece;
-pub use share_totals::ShareTotals;
+pub use sight::share_of;
 pub use summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary};
 pub use trace::{Context, Noise, Sample, TraceLine};
 pub use vcpus::{ExitBudget, ExitExplainer, ExitsRun, LongestExit, NamedExit, TracedExit};

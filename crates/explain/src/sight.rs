@@ -1,6 +1,6 @@
 //! What a run could see, hence which shares it knows and which are unknown.
 
-use vmnoise_events::{ActivityKind, RunFacts, Share, Witnesses, Workload};
+use vmnoise_events::{ActivityKind, RunFacts, Share, ShareMap, Witnesses, Workload};
 
 /// What the witnesses of a run make known.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +33,23 @@ pub(crate) enum Testimony {
     Host { is_whole: bool },
 }
 
+/// The share under which the net time of an activity is booked.
+pub fn share_of(workload: Workload, kind: ActivityKind) -> Share {
+    match workload {
+        Workload::Microvm | Workload::Vcpus => share_of_host(kind),
+        Workload::Spin | Workload::Observed | Workload::Timer => match kind {
+            ActivityKind::Exit => Share::Kvm,
+            ActivityKind::Vmm => Share::Vmm,
+            ActivityKind::Throttled => Share::Throttled,
+            ActivityKind::Thread => Share::Thread,
+            ActivityKind::Blocked | ActivityKind::Stopped => Share::Blocked,
+            ActivityKind::Softirq => Share::Softirq,
+            ActivityKind::Irq => Share::Irq,
+            ActivityKind::Nmi => Share::Nmi,
+        },
+    }
+}
+
 /// The share of a vCPU's time that an activity of its host took.
 pub(crate) fn share_of_host(kind: ActivityKind) -> Share {
     match kind {
@@ -45,6 +62,26 @@ pub(crate) fn share_of_host(kind: ActivityKind) -> Share {
         ActivityKind::Softirq => Share::HostSoftirq,
         ActivityKind::Irq => Share::HostIrq,
         ActivityKind::Nmi => Share::HostNmi,
+    }
+}
+
+/// Whether these witnesses on the host of a vCPU see all that it lost to a share.
+pub(crate) fn host_sees(share: Share, witnesses: &Witnesses) -> bool {
+    match share {
+        Share::Preempted | Share::Throttled | Share::Blocked | Share::Halted => witnesses.sched,
+        Share::HostIrq => witnesses.irq,
+        Share::HostSoftirq => witnesses.softirq,
+        Share::HostNmi => witnesses.nmi,
+        Share::Kvm => witnesses.kvm_exit && witnesses.see_kernel(),
+        Share::Vmm => witnesses.kvm_run,
+        Share::Nmi
+        | Share::Irq
+        | Share::Softirq
+        | Share::Thread
+        | Share::Steal
+        | Share::Hw
+        | Share::HvOrHw
+        | Share::Unexplained => false,
     }
 }
 
@@ -113,19 +150,7 @@ impl Sight {
 
     /// The share under which the net time of an activity is booked.
     pub(crate) fn share_of(&self, kind: ActivityKind) -> Share {
-        match self.workload {
-            Workload::Microvm | Workload::Vcpus => share_of_host(kind),
-            Workload::Spin | Workload::Observed | Workload::Timer => match kind {
-                ActivityKind::Exit => Share::Kvm,
-                ActivityKind::Vmm => Share::Vmm,
-                ActivityKind::Throttled => Share::Throttled,
-                ActivityKind::Thread => Share::Thread,
-                ActivityKind::Blocked | ActivityKind::Stopped => Share::Blocked,
-                ActivityKind::Softirq => Share::Softirq,
-                ActivityKind::Irq => Share::Irq,
-                ActivityKind::Nmi => Share::Nmi,
-            },
-        }
+        share_of(self.workload, kind)
     }
 
     /// Whether a feed may tell what the host of this kernel did: the host of a microVM is
@@ -183,31 +208,26 @@ impl Sight {
     }
 
     /// Whether a share of 0 would mean "none" in a gap of which the host told.
-    pub(crate) fn knows_beside(&self, share: Share) -> bool {
+    fn knows_beside(&self, share: Share) -> bool {
         let Some(HostSight { witnesses, .. }) = self.below else {
             return false;
         };
         match share {
-            Share::Preempted | Share::Throttled | Share::Blocked | Share::Halted => witnesses.sched,
-            Share::HostIrq => witnesses.irq,
-            Share::HostSoftirq => witnesses.softirq,
-            Share::HostNmi => witnesses.nmi,
-            Share::Kvm => witnesses.kvm_exit && witnesses.see_kernel(),
-            Share::Vmm => witnesses.kvm_run,
             Share::Unexplained => !self.is_blind_itself(),
             // Of a wake-up nothing is ever known to be the hardware's.
             Share::Hw => !self.is_timer() && !self.is_blind_itself() && self.host_sees_all(),
-            Share::Nmi
-            | Share::Irq
-            | Share::Softirq
-            | Share::Thread
-            | Share::Steal
-            | Share::HvOrHw => false,
+            share => host_sees(share, &witnesses),
         }
     }
 
+    /// What is known of these sums: where something is booked, or a share of 0 means "none".
+    /// `is_told` says that the host told of a part of them.
+    pub(crate) fn known(&self, ns: &ShareMap<u64>, is_told: bool) -> ShareMap<Option<u64>> {
+        ns.known(|share| self.knows(share) || is_told && self.knows_beside(share))
+    }
+
     /// Whether a share of 0 would mean "none" and not "not seen".
-    pub(crate) fn knows(&self, share: Share) -> bool {
+    fn knows(&self, share: Share) -> bool {
         let is_microvm = self.workload == Workload::Microvm;
         if self.is_timer() {
             match share {
@@ -236,12 +256,12 @@ impl Sight {
             Share::Throttled | Share::Blocked => self.witnesses.sched,
             Share::Steal => self.witnesses.steal_clock,
             // Only a microVM has its host's kernel as a witness.
-            Share::Preempted => is_microvm && self.witnesses.sched,
-            Share::HostIrq => is_microvm && self.witnesses.irq,
-            Share::HostSoftirq => is_microvm && self.witnesses.softirq,
-            Share::HostNmi => is_microvm && self.witnesses.nmi,
+            Share::Preempted
+            | Share::HostIrq
+            | Share::HostSoftirq
+            | Share::HostNmi
+            | Share::Vmm => is_microvm && host_sees(share, &self.witnesses),
             Share::Kvm => is_microvm && self.witnesses.kvm_exit,
-            Share::Vmm => is_microvm && self.witnesses.kvm_run,
             Share::Halted => is_microvm,
             Share::HvOrHw => self.is_blind(),
             Share::Hw | Share::Unexplained => !self.is_blind(),

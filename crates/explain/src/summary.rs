@@ -3,7 +3,7 @@
 //! null; it is never 0 and never absent.
 
 use serde::Serialize;
-use vmnoise_events::{FinishReason, Rung};
+use vmnoise_events::{FinishReason, Rung, ShareMap};
 
 use crate::feed::{FedCpu, FeedSummary};
 use crate::guest_columns::GuestColumns;
@@ -11,7 +11,6 @@ use crate::interference::Interference;
 use crate::losses::Losses;
 use crate::named::{NamedInterval, SourceSummary};
 use crate::periodic::FoldCell;
-use crate::share_totals::ShareTotals;
 use crate::wakeups::Wakeups;
 
 /// A whole run.
@@ -95,7 +94,7 @@ pub struct CpuSummary {
     /// The longest gap in nanoseconds; `None` without gaps.
     pub max_gap_ns: Option<u64>,
     /// Where the noise went, in nanoseconds; what is known adds up to `noise_ns`.
-    pub shares_ns: ShareTotals,
+    pub shares_ns: ShareMap<Option<u64>>,
     /// What of `kvm` nothing bounds, in nanoseconds: that of exits in which others had part, and
     /// for whose reason too few exits had shown what KVM usually takes. `None` where `kvm` is.
     pub unbounded_kvm_ns: Option<u64>,
@@ -129,6 +128,20 @@ pub struct CpuSummary {
     pub bare_gaps: u64,
     /// How many of these, from the first on, were searched for a period.
     pub bare_gaps_searched: u64,
+}
+
+impl CpuSummary {
+    /// Exits handled in the host kernel, counted here or told by the host.
+    pub fn light_exits(&self) -> Option<u64> {
+        let told = self.host.as_ref().and_then(|host| host.told.light);
+        self.exits.light.or(told)
+    }
+
+    /// Exits that went to the VMM, counted here or told by the host.
+    pub fn heavy_exits(&self) -> Option<u64> {
+        let told = self.host.as_ref().map(|host| host.told.heavy);
+        self.exits.heavy.or(told)
+    }
 }
 
 /// Exits of one vCPU over the run.

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use vmnoise_events::{
-    Exit, ExitFilter, ExitReason, ExitSplit, ReasonTotals, Vcpu, VcpuId, VcpuTotals, Witnesses,
+    Exit, ExitFilter, ExitReason, ReasonTotals, Share, ShareMap, Vcpu, VcpuId, VcpuTotals,
+    Witnesses,
 };
 use vmnoise_explain::summarize_exits;
 
@@ -45,11 +46,10 @@ fn exits() -> Vec<Exit> {
                 exit_cpu: 0,
                 entry_cpu: 0,
                 heavy: vmm > 0,
-                split: ExitSplit {
-                    kvm: now_ns - start_mono_ns - vmm,
-                    vmm,
-                    ..ExitSplit::default()
-                },
+                split: ShareMap::from([
+                    (Share::Kvm, now_ns - start_mono_ns - vmm),
+                    (Share::Vmm, vmm),
+                ]),
             });
         }
     }
@@ -70,11 +70,10 @@ fn of_reason(reason: ExitReason, exits: &[&Exit]) -> ReasonTotals {
     }
 }
 
-fn sum<'a>(exits: impl Iterator<Item = &'a Exit>) -> ExitSplit {
-    exits.fold(ExitSplit::default(), |sum, exit| ExitSplit {
-        kvm: sum.kvm + exit.split.kvm,
-        vmm: sum.vmm + exit.split.vmm,
-        ..sum
+fn sum<'a>(exits: impl Iterator<Item = &'a Exit>) -> ShareMap<u64> {
+    exits.fold(ShareMap::default(), |mut sum, exit| {
+        sum += exit.split;
+        sum
     })
 }
 

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use vmnoise_events::{
-    Activity, ActivityKind, Anchor, Event, ExitSplit, FeedDetail, Gap, HostCulprit, HostFrame,
-    HostReason, InterferenceCounts, Loss, LossKind, OwnCost, RunFacts, Share, Source, SourceId,
+    Activity, ActivityKind, Anchor, Event, FeedDetail, Gap, HostCulprit, HostFrame, HostReason,
+    InterferenceCounts, Loss, LossKind, OwnCost, RunFacts, Share, ShareMap, Source, SourceId,
     Tally, Witnesses, Workload,
 };
 
@@ -75,7 +75,9 @@ fn frame(times: Times, [a, b, c, d]: [u32; 4]) -> HostFrame {
         is_last: d % 7 > 0,
         exits: times.at(c),
         heavy: times.at(c) / 2,
-        split: ExitSplit::from_fn(|share| times.at(d.rotate_left(share as u32))),
+        split: ShareMap::only(Share::OF_EXITS, |share| {
+            times.at(d.rotate_left(share as u32))
+        }),
         lost: times.at(d) % 3,
         reasons: vec![HostReason {
             name: format!("reason:{}", a % 3).into(),

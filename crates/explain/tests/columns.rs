@@ -93,7 +93,7 @@ fn virt_holds_what_nobody_explains_of_exits_alone() {
         finish(),
     ];
     let cpu = explain(&facts(), &events).1.cpus.remove(0);
-    assert_eq!(cpu.shares_ns.get(Share::Unexplained), Some(700 + 900));
+    assert_eq!(cpu.shares_ns[Share::Unexplained], Some(700 + 900));
     let columns = GuestColumns {
         steal_ns: Some(0),
         virt_ns: Some(300 + 700 + 100),

@@ -4,8 +4,8 @@
 use crate::streams::{activity, anchor, explain, finish, gap, polling_in_a_machine, source};
 use vmnoise_events::ActivityKind::Irq;
 use vmnoise_events::{
-    Event, ExitSplit, FeedDetail, FeedTotals, Gap, HostCulprit, HostFrame, HostReason, RunFacts,
-    Share, Tally, Workload,
+    Event, FeedDetail, FeedTotals, Gap, HostCulprit, HostFrame, HostReason, RunFacts, Share,
+    ShareMap, Tally, Workload,
 };
 use vmnoise_explain::{CpuSummary, Explainer, GuestColumns, PeriodLine, Summary};
 
@@ -27,12 +27,11 @@ fn frame(from_tsc: u64, until_tsc: u64, exits: u64) -> HostFrame {
         is_last: true,
         exits,
         heavy: exits / 4,
-        split: ExitSplit {
-            kvm: 10 * exits,
-            vmm: 5 * (exits / 4),
-            preempted: exits,
-            ..ExitSplit::default()
-        },
+        split: ShareMap::from([
+            (Share::Kvm, 10 * exits),
+            (Share::Vmm, 5 * (exits / 4)),
+            (Share::Preempted, exits),
+        ]),
         lost: 0,
         reasons: Vec::new(),
         culprits: Vec::new(),
@@ -109,7 +108,7 @@ fn a_period_has_what_its_frames_count_beyond_those_before() {
     let told = fed(&summary).host.as_ref().unwrap().told;
     assert_eq!((told.exits, told.light, told.heavy), (20, Some(15), 5));
     assert_eq!((told.covered_ns, told.virt_ns), (2_000, 200 + 5 * 5));
-    assert_eq!(told.shares_ns.preempted, Some(20));
+    assert_eq!(told.shares_ns[Share::Preempted], Some(20));
     // What it had meanwhile beside the steal clock is no VIRT, and no exit is a reload.
     assert_eq!(fed(&summary).guest_columns.heavy_exits, Some(5));
     assert_eq!(fed(&summary).guest_columns.virt_ns, Some(225));
@@ -195,6 +194,11 @@ fn what_cannot_be_true_is_refused_and_counted() {
         summary.feed.unwrap().refused
     };
     let later = || frame(1_500, 2_500, 42);
+    let part = |share, ns| {
+        let mut split = later().split;
+        split[share] = ns;
+        split
+    };
     assert_eq!(refused(later()), 0);
     let another_cpu = HostFrame { vcpu: 3, ..later() };
     assert_eq!(refused(another_cpu), 0, "one that nobody measures");
@@ -223,20 +227,14 @@ fn what_cannot_be_true_is_refused_and_counted() {
         (
             "more time than there was",
             HostFrame {
-                split: ExitSplit {
-                    blocked: 2_000_000_000,
-                    ..later().split
-                },
+                split: part(Share::Blocked, 2_000_000_000),
                 ..later()
             },
         ),
         (
             "a part goes back",
             HostFrame {
-                split: ExitSplit {
-                    preempted: 39,
-                    ..later().split
-                },
+                split: part(Share::Preempted, 39),
                 ..later()
             },
         ),

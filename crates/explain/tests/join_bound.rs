@@ -58,11 +58,10 @@ fn recorded(off_ns: i64, threshold_ns: u64, short: impl Fn(usize) -> u64) -> Rec
         of_host.push((activity.end_mono_ns, waited));
         let exit = Exit {
             end_mono_ns: scene.end_ns,
-            split: ExitSplit {
-                preempted: scene.end_ns - scene.start_ns - 200,
-                kvm: 200,
-                ..ExitSplit::default()
-            },
+            split: ShareMap::from([
+                (Share::Preempted, scene.end_ns - scene.start_ns - 200),
+                (Share::Kvm, 200),
+            ]),
             ..Scene::new(INTR, scene.start_ns, scene.start_ns).exit()
         };
         of_host.push((scene.end_ns, exit_of(0, exit)));

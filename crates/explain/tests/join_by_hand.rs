@@ -85,7 +85,7 @@ fn what_the_host_places_is_no_steal_and_taken_off_nothing_twice() {
         };
         let run = run(&[gap], &[irq], vec![preempted()]);
         let shares = run.summary.cpus[0].shares_ns;
-        let of = |share| shares.get(share).unwrap();
+        let of = |share| shares[share].unwrap();
         (of(Share::Steal), of(Share::Irq), of(Share::Unexplained))
     };
     assert_eq!(with(0, 0), (0, 2_000, 2_000));
@@ -112,7 +112,7 @@ fn what_the_clock_is_not_sure_of_is_taken_off_nothing_twice_either() {
     let run = join((&guest_facts, &guest), (&host_facts, &host), pairs, ALL);
     obeys_the_law(&run);
     let shares = run.summary.cpus[0].shares_ns;
-    let of = |share| shares.get(share).unwrap();
+    let of = |share| shares[share].unwrap();
     let told = (of(Share::Steal), of(Share::Irq), of(Share::Unexplained));
     assert_eq!(told, (4_000, 2_000, 4_000));
     assert_eq!(

@@ -59,7 +59,7 @@ fn bend(event: &mut Event, by: u64) {
         Event::Activity(it) => off(&mut it.end_mono_ns),
         Event::VcpuInterval(it) if by.is_multiple_of(2) => off(&mut it.start_mono_ns),
         Event::VcpuInterval(it) => off(&mut it.end_mono_ns),
-        Event::Exit(it) if by.is_multiple_of(3) => off(&mut it.exit.split.preempted),
+        Event::Exit(it) if by.is_multiple_of(3) => off(&mut it.exit.split[Share::Preempted]),
         Event::Exit(it) if by.is_multiple_of(2) => off(&mut it.exit.start_mono_ns),
         Event::Exit(it) => off(&mut it.exit.end_mono_ns),
         Event::Watermark(at) => off(at),

@@ -212,7 +212,7 @@ fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
         for sides in &cpu.contexts {
             let of_sides = sides.guest_ns + sides.host_ns + sides.unknown_ns;
             assert_eq!(of_sides, sides.total_ns);
-            assert_eq!(sides.shares_ns.known_sum_ns(), sides.total_ns);
+            assert_eq!(sides.shares_ns.total(), sides.total_ns);
         }
         assert_eq!(cpu.contexts[2].shares_ns, told.shares_ns);
         let of_phases = cpu.phases.iter();

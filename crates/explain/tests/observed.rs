@@ -82,9 +82,9 @@ fn what_nobody_felt_is_unknown() {
     let (_, summary) = crate::streams::explain(&facts(), &[anchor(0), tally(9_000, 0), finish()]);
     let cpu = &summary.cpus[0];
     for share in [Share::Hw, Share::HvOrHw, Share::Blocked, Share::Kvm] {
-        assert_eq!(cpu.shares_ns.get(share), None, "{share}");
+        assert_eq!(cpu.shares_ns[share], None, "{share}");
     }
-    assert_eq!(cpu.shares_ns.get(Share::Steal), Some(0));
+    assert_eq!(cpu.shares_ns[Share::Steal], Some(0));
     assert_eq!(cpu.interference.hw, None);
     assert_eq!(cpu.guest_columns.hw_noise_ns, None);
 }

@@ -156,7 +156,7 @@ fn defects_and_late_events_are_counted_and_explain_nothing() {
     assert_eq!((summary.lost_events, summary.late_events), (10, 1));
     // Something was lost, so the hardware is not blamed for what is left.
     let shares_ns = &summary.cpus[0].shares_ns;
-    let [hw, unexplained] = [Share::Hw, Share::Unexplained].map(|share| shares_ns.get(share));
+    let [hw, unexplained] = [Share::Hw, Share::Unexplained].map(|share| shares_ns[share]);
     assert_eq!((hw, unexplained), (Some(0), Some(1000)));
     assert_eq!((summary.complete, summary.finish_reason), (false, None));
 }

@@ -153,7 +153,7 @@ fn a_lost_interval_leaves_its_time_without_a_name() {
     let events: Vec<Event> = whole.events().into_iter().filter(is_told).collect();
     let (budgets, run) = explain(&facts(), &events);
     let split = whole.exit().split;
-    for (share, ns) in split.parts() {
+    for (share, ns) in split.select(Share::OF_EXITS) {
         let of_share = budgets[0].parts.iter().filter(|part| part.share == share);
         assert_eq!(of_share.map(|part| part.ns).sum::<u64>(), ns, "{share}");
     }
@@ -169,8 +169,8 @@ fn what_is_named_beyond_the_split_is_taken_from_the_largest() {
     let mut events = scene.events();
     for event in &mut events {
         if let Event::Exit(told) = event {
-            told.exit.split.host_irq -= 1_000;
-            told.exit.split.kvm += 1_000;
+            told.exit.split[Share::HostIrq] -= 1_000;
+            told.exit.split[Share::Kvm] += 1_000;
         }
     }
     let (budgets, run) = explain(&facts(), &events);

@@ -84,7 +84,7 @@ fn held(scenes: &[Scene]) -> (u64, u64) {
             .filter(|it| it.kind == ActivityKind::Irq);
         let alone = others.iter().all(|share| *share == Share::HostIrq);
         let interrupts = irqs.count() as u32;
-        let kvm_ns = exit.split.kvm;
+        let kvm_ns = exit.split[Share::Kvm];
         if !others.is_empty() {
             let usual = |interrupts| p99(seen.get(&(scene.code, exit.heavy, interrupts))?.clone());
             match usual(0).or_else(|| usual(1)) {

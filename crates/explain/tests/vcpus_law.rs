@@ -128,7 +128,7 @@ fn wild_event((which, words): (u8, [u32; 4])) -> Event {
         }),
         7 | 8 => {
             let dur_ns = end_mono_ns.saturating_sub(start_mono_ns);
-            let split = ExitSplit::from_fn(|share| match share as u32 % 3 {
+            let split = ShareMap::only(Share::OF_EXITS, |share| match share as u32 % 3 {
                 0 => dur_ns / 9,
                 1 => at(c.rotate_left(share as u32)),
                 _ => 0,
@@ -144,10 +144,7 @@ fn wild_event((which, words): (u8, [u32; 4])) -> Event {
                     heavy: false,
                     split: match d.is_multiple_of(3) {
                         true => split,
-                        false => ExitSplit {
-                            kvm: dur_ns,
-                            ..ExitSplit::default()
-                        },
+                        false => ShareMap::from([(Share::Kvm, dur_ns)]),
                     },
                 },
             )
@@ -160,7 +157,7 @@ fn wild_event((which, words): (u8, [u32; 4])) -> Event {
             last_mono_ns: at(b),
             exits: at(c),
             heavy: at(d),
-            split: ExitSplit::from_fn(|_| at(c)),
+            split: ShareMap::only(Share::OF_EXITS, |_| at(c)),
             unseen_ns: at(c),
             worst: None,
             reasons: vec![ReasonTotals {
@@ -169,7 +166,7 @@ fn wild_event((which, words): (u8, [u32; 4])) -> Event {
                 heavy: at(b),
                 min_ns: at(c),
                 max_ns: at(d),
-                split: ExitSplit::from_fn(|_| at(d)),
+                split: ShareMap::only(Share::OF_EXITS, |_| at(d)),
                 histogram: vec![(at(a), at(b)), (at(c), at(d))],
             }],
         }),

@@ -84,10 +84,7 @@ fn only_what_was_asked_for_is_told_and_totals_stay_whole() {
             last_mono_ns: 201_000,
             exits: 5,
             heavy: 2,
-            split: ExitSplit {
-                kvm: 70_000,
-                ..ExitSplit::default()
-            },
+            split: ShareMap::from([(Share::Kvm, 70_000)]),
             unseen_ns: 0,
             worst: None,
             reasons: Vec::new(),
@@ -173,11 +170,7 @@ fn defects_are_counted_and_losses_told() {
         ..exit
     };
     let does_not_add_up = Exit {
-        split: ExitSplit {
-            host_irq: 900,
-            preempted: 300,
-            ..ExitSplit::default()
-        },
+        split: ShareMap::from([(Share::HostIrq, 900), (Share::Preempted, 300)]),
         ..exit
     };
     let mut events = vec![exit_of(0, exit)];

@@ -229,7 +229,7 @@ impl Timeline {
             let group = self.felt_by(side, line.cpu);
             let counters = [
                 (Row::Noise, Some(line.noise_ns)),
-                (Row::Steal, line.shares.get(Share::Steal)),
+                (Row::Steal, line.shares[Share::Steal]),
             ];
             for (row, ns) in counters {
                 let a_second = |ns: u64| u128::from(ns) * 1_000_000_000 / u128::from(length_ns);

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use vmnoise_events::column::Columns;
 use vmnoise_events::{Event, RunFacts, SourceId, Workload};
 use vmnoise_explain::{Detail, ExitsSummary, Interval, NamedExit, Part, PeriodLine, Phase};
 
@@ -10,7 +11,7 @@ use crate::owner::make_folder;
 use crate::partition::Partition;
 use crate::rows::parts::PartRow;
 use crate::rows::{Told, exits, gaps, parts, run, wakeups};
-use crate::table::{Cell, Encoding, Schema, TableFile, io_error};
+use crate::table::{Cell, Encoding, TableFile, cells, io_error};
 use crate::wall_clock::WallClock;
 
 /// The files of one run. Each appears under its name when it is whole; a file there of an
@@ -22,25 +23,28 @@ pub struct RunTables {
     clock: WallClock,
     facts: RunFacts,
     gaps: Option<GapTables>,
-    wakeups: Option<EventTables>,
+    wakeups: Option<EventTables<Interval>>,
     exits: Option<ExitTables>,
 }
 
 #[derive(Debug)]
 struct GapTables {
+    period_columns: Columns<'static, PeriodLine>,
     periods: TableFile,
-    gaps: EventTables,
+    gaps: EventTables<Interval>,
 }
 
 #[derive(Debug)]
 struct ExitTables {
     reasons: TableFile,
-    exits: EventTables,
+    exits: EventTables<NamedExit>,
 }
 
 /// What happened one after the other, and who had which part of it.
 #[derive(Debug)]
-struct EventTables {
+struct EventTables<R: 'static> {
+    /// Those behind its number and its time.
+    columns: Columns<'static, R>,
     events: TableFile,
     parts: TableFile,
     /// Events so far.
@@ -61,26 +65,25 @@ impl RunTables {
         let folder = data_set.join(partition.folder());
         make_folder(&folder).map_err(io_error(&folder))?;
         let file = |schema| TableFile::create(&folder, schema, encoding);
-        let events = |events: Schema, parts: Schema| -> Result<EventTables, ExportError> {
-            Ok(EventTables {
-                events: file(events)?,
-                parts: file(parts)?,
-                count: 0,
-            })
-        };
         let (mut of_gaps, mut of_wakeups, mut of_exits) = (None, None, None);
         match facts.workload {
-            Workload::Timer => of_wakeups = Some(events(wakeups::wakeups(), wakeups::parts())?),
+            Workload::Timer => {
+                let files = (file(wakeups::wakeups())?, file(wakeups::parts())?);
+                of_wakeups = Some(EventTables::new(wakeups::columns(), files));
+            }
             Workload::Vcpus => {
+                let files = (file(exits::exits())?, file(exits::parts())?);
                 of_exits = Some(ExitTables {
                     reasons: file(exits::reasons())?,
-                    exits: events(exits::exits(), exits::parts())?,
+                    exits: EventTables::new(exits::exit_columns(), files),
                 });
             }
             Workload::Microvm | Workload::Spin | Workload::Observed => {
+                let files = (file(gaps::gaps())?, file(gaps::parts())?);
                 of_gaps = Some(GapTables {
+                    period_columns: gaps::period_columns(),
                     periods: file(gaps::periods())?,
-                    gaps: events(gaps::gaps(), gaps::parts())?,
+                    gaps: EventTables::new(gaps::gap_columns(), files),
                 });
             }
         }
@@ -120,19 +123,19 @@ impl RunTables {
         };
         let parts = interval.parts.iter();
         match (&interval.detail, &mut self.gaps, &mut self.wakeups) {
-            (Detail::Gap(gap), Some(GapTables { gaps: tables, .. }), _) => {
+            (Detail::Gap(_), Some(GapTables { gaps: tables, .. }), _) => {
                 let of = tables.count;
                 let parts =
                     parts.map(|part| (row(of, part), [part.count.into(), part.host_cpu.into()]));
-                tables.push(gaps::gap_row(of, time_us, interval, gap), parts)
+                tables.push(time_us, interval, parts)
             }
-            (Detail::Wakeup(wakeup), _, Some(tables)) => {
+            (Detail::Wakeup(_), _, Some(tables)) => {
                 let of = tables.count;
                 let parts = parts.map(|part| {
                     let phase = part.phase.map(Phase::name);
                     (row(of, part), [phase.into(), part.host_cpu.into()])
                 });
-                tables.push(wakeups::wakeup_row(of, time_us, interval, wakeup), parts)
+                tables.push(time_us, interval, parts)
             }
             _ => Ok(()),
         }
@@ -143,12 +146,14 @@ impl RunTables {
     /// # Errors
     /// If a file cannot be written.
     pub fn period(&mut self, lines: &[PeriodLine], span_ns: (u64, u64)) -> Result<(), ExportError> {
-        let Some(GapTables { periods, .. }) = &mut self.gaps else {
+        let Some(tables) = &mut self.gaps else {
             return Ok(());
         };
         let time_us = self.clock.at_us(span_ns.0);
         for line in lines {
-            periods.push(gaps::period_row(line, time_us, span_ns))?;
+            let span = [time_us.into(), span_ns.0.into(), span_ns.1.into()];
+            let row = span.into_iter().chain(cells(&tables.period_columns, line));
+            tables.periods.push(row)?;
         }
         Ok(())
     }
@@ -162,9 +167,7 @@ impl RunTables {
             return Ok(());
         };
         let time_us = self.clock.at_us(told.exit.start_mono_ns);
-        let reason = told.exit.reason.name();
         let of = tables.count;
-        let row = exits::exit_row(of, time_us, told, &reason);
         let parts = told.parts.iter().map(|part| {
             let row = PartRow {
                 of,
@@ -176,7 +179,7 @@ impl RunTables {
             };
             (row, [part.count.into()])
         });
-        tables.push(row, parts)
+        tables.push(time_us, told, parts)
     }
 
     /// Adds what all exits came to, by the kernel's own sums.
@@ -187,10 +190,11 @@ impl RunTables {
         let Some(ExitTables { reasons, .. }) = &mut self.exits else {
             return Ok(());
         };
+        let columns = exits::reason_columns();
         for vm in &summary.vms {
             for vcpu in &vm.vcpus {
                 for reason in &vcpu.reasons {
-                    reasons.push(exits::reason_row(vm, vcpu, reason))?;
+                    reasons.push(cells(&columns, &(vm, vcpu, reason)))?;
                 }
             }
         }
@@ -215,19 +219,35 @@ impl RunTables {
         }
         let mut run = TableFile::create(&self.folder, run::schema(), self.encoding)?;
         let asked = run::Asked::of(&self.facts);
-        run.push(run::row(&self.facts, &asked, self.clock.started_us(), told))?;
+        let row = (&self.facts, &asked, told);
+        let (program, columns) = (run::program(), run::columns());
+        let started = [self.clock.started_us().into()];
+        let program = cells(&program, &row).chain(started);
+        run.push(program.chain(cells(&columns, &row)))?;
         run.finish()
     }
 }
 
-impl EventTables {
+impl<R> EventTables<R> {
+    fn new(columns: Columns<'static, R>, (events, parts): (TableFile, TableFile)) -> Self {
+        EventTables {
+            columns,
+            events,
+            parts,
+            count: 0,
+        }
+    }
+
     /// Adds an event, and its parts with the columns that only these have.
-    fn push<'e, 'p, const MORE: usize>(
+    fn push<'p, const MORE: usize>(
         &mut self,
-        event: impl IntoIterator<Item = Cell<'e>>,
+        time_us: Option<i64>,
+        event: &R,
         parts: impl Iterator<Item = (PartRow<'p>, [Cell<'p>; MORE])>,
     ) -> Result<(), ExportError> {
-        self.events.push(event)?;
+        let place = [self.count.into(), time_us.into()];
+        let cells = cells(&self.columns, event);
+        self.events.push(place.into_iter().chain(cells))?;
         for (part, more) in parts {
             self.parts.push(parts::row(part).into_iter().chain(more))?;
         }

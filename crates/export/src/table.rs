@@ -5,7 +5,9 @@ mod csv;
 mod file;
 mod parquet;
 
-pub(crate) use cells::Cell;
+use vmnoise_events::column::{self, Columns};
+
+pub(crate) use cells::{Cell, cells};
 pub(crate) use file::{TableFile, io_error};
 
 /// What a column holds. Unknown is null in any of them: in CSV nothing between the commas.
@@ -22,6 +24,14 @@ pub enum Kind {
 }
 
 impl Kind {
+    fn of<R>(cell: &column::Cell<'_, R>) -> Kind {
+        match cell {
+            column::Cell::Words(_) | column::Cell::Name(_) => Kind::Text,
+            column::Cell::Truth(_) => Kind::Bool,
+            _ => Kind::Int,
+        }
+    }
+
     /// The word for it in documents.
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,6 +68,13 @@ impl Schema {
             columns: Vec::new(),
         }
         .with(columns)
+    }
+
+    /// The same with these columns behind.
+    pub(crate) fn with_columns<R>(self, columns: &Columns<'_, R>) -> Schema {
+        let columns = columns.0.iter();
+        let columns = columns.map(|column| (&*column.title, Kind::of(&column.cell)));
+        self.with(&columns.collect::<Vec<_>>())
     }
 
     /// The same with more columns behind.

@@ -1,7 +1,7 @@
 //! What one guest is told of one of its vCPUs.
 
 use vmnoise_events::{
-    ExitSplit, FeedDetail, HostCulprit, HostFrame, HostReason, Vcpu, VcpuClock, VcpuTotals,
+    FeedDetail, HostCulprit, HostFrame, HostReason, Share, ShareMap, Vcpu, VcpuClock, VcpuTotals,
 };
 
 /// When counts were read, on the host's two clocks.
@@ -77,7 +77,7 @@ impl Frame {
             is_last: self.is_last,
             exits: totals.exits,
             heavy: totals.heavy,
-            split: told(&totals.split, vcpu.sees_kvm && self.knows_kvm),
+            split: told(totals.split, vcpu.sees_kvm && self.knows_kvm),
             // Names alone can be missing, and the number is of all VMs together.
             lost: match self.detail {
                 FeedDetail::Full => self.lost,
@@ -96,11 +96,11 @@ impl Frame {
 }
 
 /// What remains of KVM_RUN is the guest's as well, where its exits are not seen.
-fn told(split: &ExitSplit, sees_kvm: bool) -> ExitSplit {
-    ExitSplit {
-        kvm: if sees_kvm { split.kvm } else { 0 },
-        ..*split
+fn told(mut split: ShareMap<u64>, sees_kvm: bool) -> ShareMap<u64> {
+    if !sees_kvm {
+        split[Share::Kvm] = 0;
     }
+    split
 }
 
 fn reasons(totals: &VcpuTotals) -> Vec<HostReason> {
@@ -110,7 +110,7 @@ fn reasons(totals: &VcpuTotals) -> Vec<HostReason> {
         .map(|reason| HostReason {
             name: reason.name().into_owned().into(),
             exits: reason.count,
-            dur_ns: reason.split.total() - reason.split.halted,
+            dur_ns: reason.split.total() - reason.split[Share::Halted],
         })
         .collect();
     reasons.sort_by(|a, b| b.dur_ns.cmp(&a.dur_ns).then_with(|| a.name.cmp(&b.name)));

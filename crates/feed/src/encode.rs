@@ -1,6 +1,6 @@
 //! A frame as bytes.
 
-use vmnoise_events::{FeedDetail, HostFrame, Name};
+use vmnoise_events::{FeedDetail, HostFrame, Name, Share};
 
 use crate::layout::{
     HEADER_BYTES, IS_LAST, MAGIC, MAX_CULPRITS, MAX_NAME_BYTES, MAX_REASONS, SEES_KVM, VERSION,
@@ -36,7 +36,7 @@ pub fn encode(frame: &HostFrame) -> Vec<u8> {
     ] {
         bytes.extend(number.to_le_bytes());
     }
-    for (_, ns) in frame.split.parts() {
+    for (_, ns) in frame.split.select(Share::OF_EXITS) {
         bytes.extend(ns.to_le_bytes());
     }
     for reason in reasons {

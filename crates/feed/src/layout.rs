@@ -1,5 +1,7 @@
 //! What both sides of the wire must agree on: sizes, limits and marks.
 
+use vmnoise_events::Share;
+
 /// First bytes of each frame. The first of them occurs nowhere in UTF-8, hence in no name.
 pub(crate) const MAGIC: [u8; 4] = [0xf7, b'v', b'm', b'n'];
 /// The version of the payload; the header is the same in every version.
@@ -7,8 +9,8 @@ pub const VERSION: u16 = 1;
 
 /// Magic, version, length of the payload, its checksum, checksum of all these.
 pub(crate) const HEADER_BYTES: usize = 16;
-/// What a payload starts with, before its lists: 8 bytes, 5 numbers, 9 parts of the split.
-pub(crate) const FIXED_BYTES: usize = 8 + (5 + 9) * 8;
+/// What a payload starts with, before its lists: 8 bytes, 5 numbers, the parts of the split.
+pub(crate) const FIXED_BYTES: usize = 8 + (5 + Share::OF_EXITS.len()) * 8;
 
 /// How many reasons a frame tells at most.
 pub const MAX_REASONS: usize = 64;

@@ -1,20 +1,18 @@
 //! A frame back from its payload, which is whole but may say anything.
 
-use vmnoise_events::{ExitSplit, FeedDetail, HostCulprit, HostFrame, HostReason, Share};
+use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Share, ShareMap};
 
 use crate::error::FrameError;
 use crate::layout::{IS_LAST, MAX_CULPRITS, MAX_NAME_BYTES, MAX_REASONS, SEES_KVM};
 
-/// The number of a share: its place in [`ExitSplit::parts`]. Other shares have none.
+/// The number of a share: its place in [`Share::OF_EXITS`]. Other shares have none.
 pub(crate) fn share_number(share: Share) -> Option<u8> {
-    let parts = ExitSplit::default().parts();
-    let place = parts.iter().position(|(part, _)| *part == share)?;
+    let place = Share::OF_EXITS.iter().position(|it| *it == share)?;
     u8::try_from(place).ok()
 }
 
 fn share_of(number: u8) -> Option<Share> {
-    let parts = ExitSplit::default().parts();
-    parts.get(usize::from(number)).map(|(share, _)| *share)
+    Share::OF_EXITS.get(usize::from(number)).copied()
 }
 
 /// Reads a payload of this version to its last byte.
@@ -41,11 +39,8 @@ pub(crate) fn decode(payload: &[u8]) -> Result<HostFrame, FrameError> {
     let [from_tsc, until_tsc, exits, heavy, lost] = rest.numbers()?;
     check(from_tsc <= until_tsc, "it ends before it begins")?;
     check(heavy <= exits, "more heavy exits than exits")?;
-    let parts: [u64; 9] = rest.numbers()?;
-    let split = ExitSplit::from_fn(|share| {
-        let number = share_number(share).map_or(usize::MAX, usize::from);
-        parts.get(number).copied().unwrap_or_default()
-    });
+    let mut parts = rest.numbers::<{ Share::OF_EXITS.len() }>()?.into_iter();
+    let split = ShareMap::only(Share::OF_EXITS, |_| parts.next().unwrap_or_default());
 
     let mut reasons = Vec::with_capacity(reason_count);
     for _ in 0..reason_count {

@@ -2,7 +2,7 @@
 
 use crate::decode;
 use proptest::prelude::*;
-use vmnoise_events::{ExitSplit, FeedDetail, HostCulprit, HostFrame, HostReason};
+use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Share, ShareMap};
 use vmnoise_feed::{Decoder, encode};
 
 fn name() -> impl Strategy<Value = String> {
@@ -18,8 +18,8 @@ fn reason() -> impl Strategy<Value = HostReason> {
 }
 
 fn culprit() -> impl Strategy<Value = HostCulprit> {
-    (0..9_usize, name(), any::<u64>()).prop_map(|(share, name, dur_ns)| HostCulprit {
-        share: ExitSplit::default().parts()[share].0,
+    (0..Share::OF_EXITS.len(), name(), any::<u64>()).prop_map(|(share, name, dur_ns)| HostCulprit {
+        share: Share::OF_EXITS[share],
         name: name.into(),
         dur_ns,
     })
@@ -34,7 +34,7 @@ prop_compose! {
         sees_kvm: bool,
         is_last: bool,
         lost: u64,
-        parts: [u64; 9],
+        parts: [u64; Share::OF_EXITS.len()],
         reasons in prop::collection::vec(reason(), 0..5),
         culprits in prop::collection::vec(culprit(), 0..5),
     ) -> HostFrame {
@@ -48,7 +48,7 @@ prop_compose! {
             is_last,
             exits: counts.0.max(counts.1),
             heavy: counts.0.min(counts.1),
-            split: ExitSplit::from_fn(|_| parts.next().unwrap_or_default()),
+            split: ShareMap::only(Share::OF_EXITS, |_| parts.next().unwrap_or_default()),
             lost,
             reasons: if detail >= FeedDetail::Reasons { reasons } else { vec![] },
             culprits: if detail >= FeedDetail::Full { culprits } else { vec![] },

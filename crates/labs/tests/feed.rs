@@ -272,7 +272,7 @@ mod kvm {
             let (last, vcpu) = (frames.last().unwrap(), vcpu(&result, vmm));
             assert_eq!(vcpu["exits"], last.exits);
             assert_eq!(vcpu["heavy"], last.heavy);
-            for (share, ns) in last.split.parts() {
+            for (share, ns) in last.split.iter() {
                 let expected = vcpu["time_ns"][share.name()].as_u64().unwrap_or(0);
                 assert_eq!(expected, ns, "{share}");
             }
@@ -293,9 +293,8 @@ mod kvm {
         let (result, _) = measure(&[&vmm], &["-d", "3s", "--feed-detail", "full"]);
         let frames = vmm.told(&result["feeds"][0]);
         let last = frames.last().unwrap();
-        let split = last.split.parts();
         assert!(!last.culprits.is_empty(), "{last:?}");
-        for (share, ns) in split {
+        for (share, ns) in last.split.iter() {
             let named = last.culprits.iter().filter(|it| it.share == share);
             assert!(
                 named.map(|it| it.dur_ns).sum::<u64>() <= ns,

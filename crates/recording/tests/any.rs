@@ -283,8 +283,9 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn any_split() -> impl Strategy<Value = ExitSplit> {
-    vec(number(), 9).prop_map(|mut parts| ExitSplit::from_fn(|_| parts.pop().unwrap_or(0)))
+fn any_split() -> impl Strategy<Value = ShareMap<u64>> {
+    vec(number(), 9)
+        .prop_map(|mut parts| ShareMap::only(Share::OF_EXITS, |_| parts.pop().unwrap_or(0)))
 }
 
 fn any_host_frame() -> impl Strategy<Value = HostFrame> {

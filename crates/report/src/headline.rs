@@ -103,7 +103,7 @@ fn noise_percent(run: &Run, lane: usize) -> Option<f64> {
             let tid = *run.gathered.lanes.get(lane)?;
             let mut vcpus = exits.exits.vms.iter().flat_map(|vm| &vm.vcpus);
             let time = vcpus.find(|vcpu| vcpu.tid == tid)?.time_ns;
-            Some(part_of(time.taken.noise_ns(), time.span_ns()))
+            Some(part_of(time.noise_ns(), time.span_ns()))
         }
         _ => {
             run.summary()?

@@ -178,14 +178,9 @@ impl Run {
                     total_ns,
                     max_ns: None,
                 };
-                [
-                    taker(Share::Kvm, reason.shares_ns.kvm.unwrap_or(0)),
-                    taker(Share::Vmm, reason.shares_ns.vmm),
-                    taker(
-                        Share::Unexplained,
-                        reason.shares_ns.unexplained.unwrap_or(0),
-                    ),
-                ]
+                let counted = [Share::Kvm, Share::Vmm, Share::Unexplained];
+                let counted = reason.shares_ns.select(counted);
+                counted.map(|(share, ns)| taker(share, ns.unwrap_or(0)))
             })
         });
         let takers = reasons.into_iter().flatten();

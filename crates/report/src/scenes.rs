@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use vmnoise_events::{Activity, ActivityKind, Share, SourceId, Workload};
-use vmnoise_explain::Longest;
+use vmnoise_explain::{Longest, share_of};
 
 use crate::spikes::Spike;
 
@@ -94,7 +94,7 @@ impl Scenes {
                 side,
                 start_mono_ns: activity.start_mono_ns,
                 dur_ns: activity.end_mono_ns.saturating_sub(activity.start_mono_ns),
-                share: share_of(activity.kind, self.workload),
+                share: share_of(self.workload, activity.kind),
                 name: name(activity.source),
             });
             bars.collect()
@@ -117,23 +117,6 @@ const fn side_of(workload: Workload) -> Side {
     match workload {
         Workload::Microvm | Workload::Vcpus => Side::Host,
         Workload::Spin | Workload::Observed | Workload::Timer => Side::Guest,
-    }
-}
-
-const fn share_of(kind: ActivityKind, workload: Workload) -> Share {
-    match (kind, side_of(workload)) {
-        (ActivityKind::Exit, _) => Share::Kvm,
-        (ActivityKind::Vmm, _) => Share::Vmm,
-        (ActivityKind::Throttled, _) => Share::Throttled,
-        (ActivityKind::Blocked | ActivityKind::Stopped, _) => Share::Blocked,
-        (ActivityKind::Thread, Side::Host) => Share::Preempted,
-        (ActivityKind::Thread, Side::Guest) => Share::Thread,
-        (ActivityKind::Softirq, Side::Host) => Share::HostSoftirq,
-        (ActivityKind::Softirq, Side::Guest) => Share::Softirq,
-        (ActivityKind::Irq, Side::Host) => Share::HostIrq,
-        (ActivityKind::Irq, Side::Guest) => Share::Irq,
-        (ActivityKind::Nmi, Side::Host) => Share::HostNmi,
-        (ActivityKind::Nmi, Side::Guest) => Share::Nmi,
     }
 }
 

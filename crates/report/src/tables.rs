@@ -9,6 +9,8 @@ mod takers;
 
 pub(crate) use compare::compare;
 
+use vmnoise_events::column::{Cell, Columns};
+
 use crate::figures::{count, duration_or_dash, percent};
 use crate::run::{Outcome, Run};
 
@@ -33,55 +35,51 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    fn new(title: &str, columns: &[(&str, bool)]) -> Table {
+    /// A table with a row for each of these.
+    fn of<'a, R>(
+        title: &str,
+        rows: &[R],
+        columns: impl FnOnce(Columns<'a, R>) -> Columns<'a, R>,
+    ) -> Table {
+        let Columns(columns) = columns(Columns::default());
+        let row = |row: &R| columns.iter().map(|it| field(&it.cell, row)).collect();
         Table {
             title: title.into(),
             note: String::new(),
             columns: columns
                 .iter()
-                .map(|(name, number)| ((*name).into(), *number))
+                .map(|it| (it.title.to_string(), it.cell.is_figure()))
                 .collect(),
-            rows: Vec::new(),
+            rows: rows.iter().map(row).collect(),
+        }
+    }
+
+    fn noted(self, note: impl Into<String>) -> Table {
+        Table {
+            note: note.into(),
+            ..self
         }
     }
 }
 
-fn words(text: impl Into<String>) -> Field {
+fn field<R>(cell: &Cell<'_, R>, row: &R) -> Field {
+    let known = |value: Option<u64>| value.map(|value| value as f64);
+    let (text, rank) = match cell {
+        Cell::Words(of) => (of(row).into_owned(), None),
+        Cell::Name(of) => (of(row).unwrap_or("-").into(), None),
+        Cell::Count(of) => (of(row).map_or_else(|| "-".into(), count), known(of(row))),
+        Cell::Time(of) => (duration_or_dash(of(row)), known(of(row))),
+        Cell::Percent(of) => (of(row).map_or_else(|| "-".into(), percent), of(row)),
+        Cell::Figure(of) => (of(row), None),
+        Cell::Ranked(of) => of(row),
+        Cell::Truth(of) => (if of(row) { "yes" } else { "no" }.into(), None),
+    };
     Field {
-        text: text.into(),
-        rank: None,
-        is_number: false,
+        text,
+        rank,
+        is_number: cell.is_figure(),
     }
 }
-
-fn time(ns: impl Into<Option<u64>>) -> Field {
-    let ns = ns.into();
-    Field {
-        text: duration_or_dash(ns),
-        rank: ns.map(|ns| ns as f64),
-        is_number: true,
-    }
-}
-
-fn number(value: impl Into<Option<u64>>) -> Field {
-    let value = value.into();
-    Field {
-        text: value.map_or_else(|| "-".into(), count),
-        rank: value.map(|value| value as f64),
-        is_number: true,
-    }
-}
-
-fn share_of(value: Option<f64>) -> Field {
-    Field {
-        text: value.map_or_else(|| "-".into(), percent),
-        rank: value,
-        is_number: true,
-    }
-}
-
-const NUMBER: bool = true;
-const WORD: bool = false;
 
 /// The tables that follow the charts.
 pub(crate) fn tables(run: &Run) -> Vec<Table> {

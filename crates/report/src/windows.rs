@@ -1,6 +1,6 @@
 //! Where the time of each lane went, stretch by stretch.
 
-use vmnoise_events::Share;
+use vmnoise_events::ShareMap;
 
 use crate::grid::{Cell, Grid, room};
 use crate::moment::Moment;
@@ -15,23 +15,12 @@ const FIRST_WIDTH_NS: u64 = 1_000_000;
 /// What was taken in one stretch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Window {
-    /// In the order of [`Share::ALL`], nanoseconds.
-    pub(crate) shares_ns: [u64; Share::ALL.len()],
-}
-
-impl Window {
-    pub(crate) fn taken_ns(&self) -> u64 {
-        self.shares_ns
-            .iter()
-            .fold(0, |sum, ns| sum.saturating_add(*ns))
-    }
+    pub(crate) shares_ns: ShareMap<u64>,
 }
 
 impl Cell for Window {
     fn merge(&mut self, later: Window) {
-        for (sum, more) in self.shares_ns.iter_mut().zip(later.shares_ns) {
-            *sum = sum.saturating_add(more);
-        }
+        self.shares_ns += later.shares_ns;
     }
 }
 
@@ -65,7 +54,7 @@ impl Windows {
                     let of_part = u128::from(part.ns) * u128::from(ns - at_ns);
                     (of_part / u128::from(moment.dur_ns)) as u64
                 };
-                let sum = &mut window.shares_ns[part.share as usize];
+                let sum = &mut window.shares_ns[part.share];
                 *sum = sum.saturating_add(before(until_ns) - before(from_ns));
             }
             from_ns = until_ns;
@@ -109,6 +98,7 @@ impl Even {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use vmnoise_events::Share;
     use vmnoise_explain::Part;
 
     use super::*;
@@ -132,7 +122,7 @@ mod tests {
             let even = windows.into_even(most);
             prop_assert!(even.lanes.iter().map(Vec::len).sum::<usize>() <= most);
             let sum = |share: Share| -> u64 {
-                even.lanes.iter().flatten().map(|window| window.shares_ns[share as usize]).sum()
+                even.lanes.iter().flatten().map(|window| window.shares_ns[share]).sum()
             };
             prop_assert_eq!([sum(Share::Steal), sum(Share::Irq)], total_ns);
         }

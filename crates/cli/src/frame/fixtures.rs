@@ -4,40 +4,55 @@ use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use vmnoise_events::column::Columns;
 
 use super::draw::{Setting, draw};
 use super::input::Key;
 use super::keys::press;
 use super::look::Look;
 use super::model::Model;
-use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
+use super::snapshot::{Gap, Part, Row, Snapshot, Words, cells, headings};
 use crate::units::human;
 
-pub const WORDS: Words = Words {
-    command: "osnoise",
-    rows: "CPUs",
-    row_columns: &[figures("CPU"), figures("noise"), words("largest shares")],
-    curve: "noise in % of each period",
-    gaps: "The longest gaps",
-    gap_columns: &[figures("length"), figures("CPU"), words("most of it")],
-};
+/// A CPU, its noise and the largest shares.
+type Cpu<'a> = (u64, Option<u64>, &'a str);
+
+fn columns<'a>() -> Columns<'static, Cpu<'a>> {
+    Columns::<Cpu<'a>>::default()
+        .count("CPU", |(cpu, ..)| *cpu)
+        .time("noise", |(_, noise_ns, _)| *noise_ns)
+        .name("largest shares", |(.., shares)| Some(shares))
+}
+
+/// Length, CPU and the largest part.
+type Length = (u64, u64, String);
+
+fn gap_columns() -> Columns<'static, Length> {
+    Columns::<Length>::default()
+        .time("length", |(dur_ns, ..)| *dur_ns)
+        .count("CPU", |(_, cpu, _)| *cpu)
+        .name("most of it", |(.., most)| Some(most))
+}
+
+pub fn words() -> Words {
+    Words {
+        command: "osnoise",
+        rows: "CPUs",
+        row_columns: headings(&columns()),
+        curve: "noise in % of each period",
+        gaps: "The longest gaps",
+        gap_columns: headings(&gap_columns()),
+    }
+}
 
 fn cpu(number: u64, noise_ns: Option<u64>, shares: &str) -> Row {
-    let cells = vec![
-        Cell::number(Some(number), |cpu| cpu.to_string()),
-        Cell::number(noise_ns, human),
-        Cell::words(shares),
-    ];
-    Row::new(number, cells)
+    Row::new(number, cells(&columns(), &(number, noise_ns, shares)))
 }
 
 fn gap(key: u64, cpu: u64, parts: &[(u64, &str, &str)]) -> Gap {
     let dur_ns = parts.iter().map(|(ns, _, _)| ns).sum();
-    let cells = vec![
-        Cell::number(Some(dur_ns), human),
-        Cell::number(Some(cpu), |cpu| cpu.to_string()),
-        Cell::words(format!("{} {}", parts[0].1, parts[0].2)),
-    ];
+    let most = format!("{} {}", parts[0].1, parts[0].2);
+    let cells = cells(&gap_columns(), &(dur_ns, cpu, most));
     let part = |(ns, share, who): &(u64, &str, &str)| Part {
         ns: *ns,
         words: format!("{share} {who}"),
@@ -77,7 +92,7 @@ fn snapshot(second: u64) -> Snapshot {
 
 /// Four seconds of a run.
 pub fn model() -> Model {
-    let mut model = Model::of(&WORDS, 1_000_000_000);
+    let mut model = Model::of(&words(), 1_000_000_000);
     (1..=4).for_each(|second| model.take(snapshot(second)));
     model
 }

@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 
+use vmnoise_events::column::Columns;
 use vmnoise_explain::{Detail, Explainer, Interval, Longest, NamedInterval, NamedPart};
 
-use super::snapshot::{Cell, Gap, Part};
+use super::snapshot::{Gap, Part, cells, index};
 use crate::output::tree::phase;
 use crate::run::trace_line::who;
 use crate::units::{human, seconds};
@@ -40,6 +41,18 @@ impl LongestIntervals {
     }
 }
 
+/// The list of them.
+pub fn gap_columns(length: &'static str) -> Columns<'static, NamedInterval> {
+    Columns::<NamedInterval>::default()
+        .time(length, |it| it.dur_ns)
+        .ranked("CPU", |it| index(it.cpu))
+        .ranked("at", |it| {
+            let at_ns = it.at_ns as f64;
+            (format!("{:.3} s", at_ns / 1e9), Some(at_ns))
+        })
+        .words("most of it", |it| most(it).into())
+}
+
 /// Its line, and its budget.
 pub fn gap(of: &NamedInterval) -> Gap {
     let parts = of.parts.iter().map(|part| Part {
@@ -48,12 +61,7 @@ pub fn gap(of: &NamedInterval) -> Gap {
     });
     Gap::new(
         of.start_mono_ns.rotate_left(16) ^ u64::from(of.cpu),
-        vec![
-            Cell::number(Some(of.dur_ns), human),
-            Cell::index(of.cpu),
-            Cell::number(Some(of.at_ns), |ns| format!("{:.3} s", ns as f64 / 1e9)),
-            Cell::words(most(of)),
-        ],
+        cells(&gap_columns("length"), of),
         title(of),
         parts.collect(),
     )

@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn s_goes_through_the_columns_of_its_list() {
-        let columns = fixtures::WORDS.gap_columns.len();
+        let columns = fixtures::words().gap_columns.len();
         let mut keys = vec![Key::Tab];
         keys.extend(vec![Key::Letter('s'); columns]);
         let model = after(&keys);

@@ -67,14 +67,16 @@ impl List {
 
 #[cfg(test)]
 mod tests {
+    use vmnoise_events::column::Columns;
+
     use super::*;
-    use crate::frame::snapshot::Cell;
+    use crate::frame::snapshot::cells;
 
     fn row(key: u64, name: &str, value: Option<u64>) -> Row {
-        let cells = vec![
-            Cell::words(name),
-            Cell::number(value, |value| value.to_string()),
-        ];
+        let columns = Columns::<(&str, Option<u64>)>::default()
+            .name("name", |(name, _)| Some(name))
+            .count("value", |(_, value)| *value);
+        let cells = cells(&columns, &(name, value));
         let found_by = vec![format!("{name}-more")];
         Row {
             key,

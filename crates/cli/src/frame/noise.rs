@@ -2,39 +2,36 @@
 
 use std::collections::BTreeMap;
 
+use vmnoise_events::column::Columns;
 use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::{Interval, NamedInterval, PeriodLine};
 
 use super::Source;
-use super::interval::{LongestIntervals, gap, most};
-use super::snapshot::{Cell, Row, Snapshot, Words, figures, words};
-use crate::output::cells;
+use super::interval::{LongestIntervals, gap, gap_columns, most};
+use super::snapshot::{Row, Snapshot, Words, cells, headings, index};
 use crate::output::summary_view::largest;
 use crate::run::Period;
 use crate::units::{human, seconds};
 
-const WORDS: Words = Words {
-    command: "osnoise",
-    rows: "CPUs, this period",
-    row_columns: &[
-        figures("CPU"),
-        figures("noise %"),
-        figures("max gap"),
-        figures("max so far"),
-        figures("gaps"),
-        figures("noise"),
-        figures("outer steal"),
-        words("largest shares"),
-    ],
-    curve: "noise in % of each period",
-    gaps: "The longest gaps",
-    gap_columns: &[
-        figures("length"),
-        figures("CPU"),
-        figures("at"),
-        words("most of it"),
-    ],
-};
+/// One CPU in one period.
+struct Line<'a> {
+    line: &'a PeriodLine,
+    max_so_far_ns: u64,
+    outer_steal_ns: Option<u64>,
+}
+
+fn columns<'a>() -> Columns<'static, Line<'a>> {
+    let known = |ns: u64| Some(ns).filter(|ns| *ns > 0);
+    Columns::<Line<'a>>::default()
+        .ranked("CPU", |it| index(it.line.cpu))
+        .percent("noise %", |it| Some(level(it.line)?.1))
+        .time("max gap", move |it| known(it.line.max_gap_ns))
+        .time("max so far", move |it| known(it.max_so_far_ns))
+        .count("gaps", |it| it.line.gaps)
+        .time("noise", |it| it.line.noise_ns)
+        .time("outer steal", |it| it.outer_steal_ns)
+        .words("largest shares", |it| largest(it.line).into())
+}
 
 /// The noise so far.
 #[derive(Debug, Default)]
@@ -49,7 +46,14 @@ impl Source for Noise {
             Workload::Microvm => "microvm",
             _ => "osnoise",
         };
-        Words { command, ..WORDS }
+        Words {
+            command,
+            rows: "CPUs, this period",
+            row_columns: headings(&columns()),
+            curve: "noise in % of each period",
+            gaps: "The longest gaps",
+            gap_columns: headings(&gap_columns("length")),
+        }
     }
 
     fn interval(&mut self, gap: &Interval) {
@@ -77,24 +81,12 @@ impl Noise {
         let max_gap_ns = self.max_gap_ns.entry(line.cpu).or_default();
         *max_gap_ns = line.max_gap_ns.max(*max_gap_ns);
         let outer_steal = period.outer_steal.iter().find(|(cpu, _)| *cpu == line.cpu);
-        let percent = level(line).map(|(_, percent)| percent);
-        let known = |ns: u64| Some(ns).filter(|ns| *ns > 0);
-        Row::new(
-            line.cpu.into(),
-            vec![
-                Cell::index(line.cpu),
-                Cell {
-                    text: cells::percent(percent),
-                    value: percent,
-                },
-                Cell::number(known(line.max_gap_ns), human),
-                Cell::number(known(*max_gap_ns), human),
-                Cell::number(Some(line.gaps), |gaps| gaps.to_string()),
-                Cell::number(Some(line.noise_ns), human),
-                Cell::number(outer_steal.and_then(|(_, ns)| *ns), human),
-                Cell::words(largest(line)),
-            ],
-        )
+        let seen = Line {
+            line,
+            max_so_far_ns: *max_gap_ns,
+            outer_steal_ns: outer_steal.and_then(|(_, ns)| *ns),
+        };
+        Row::new(line.cpu.into(), cells(&columns(), &seen))
     }
 }
 

@@ -2,23 +2,28 @@
 
 use std::time::Duration;
 
-/// A column of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Column {
-    /// Its heading.
-    pub name: &'static str,
-    /// Whether it holds words, which begin on the left.
+use vmnoise_events::column::{self, Columns};
+
+use crate::output::cells;
+
+/// The head of a column of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heading {
+    /// What it says.
+    pub name: String,
+    /// Whether words stand below it, which begin on the left.
     pub words: bool,
 }
 
-/// A column of numbers.
-pub const fn figures(name: &'static str) -> Column {
-    Column { name, words: false }
-}
-
-/// A column of words.
-pub const fn words(name: &'static str) -> Column {
-    Column { name, words: true }
+/// Those of these columns.
+pub fn headings<R>(columns: &Columns<'_, R>) -> Vec<Heading> {
+    let columns = columns.0.iter();
+    columns
+        .map(|column| Heading {
+            name: column.title.to_string(),
+            words: !column.cell.is_figure(),
+        })
+        .collect()
 }
 
 /// One place in a list.
@@ -31,30 +36,23 @@ pub struct Cell {
     pub value: Option<f64>,
 }
 
-impl Cell {
-    /// A cell that is sorted by its text.
-    pub fn words(text: impl Into<String>) -> Cell {
-        Cell {
-            text: text.into(),
-            value: None,
-        }
-    }
+/// What a line has in each of these columns.
+pub fn cells<R>(columns: &Columns<'_, R>, line: &R) -> Vec<Cell> {
+    let cell = |cell: &column::Cell<'_, R>| Cell {
+        text: cells::of(cell, line),
+        value: match cell {
+            column::Cell::Count(of) | column::Cell::Time(of) => of(line).map(|it| it as f64),
+            column::Cell::Percent(of) => of(line),
+            column::Cell::Ranked(of) => of(line).1,
+            _ => None,
+        },
+    };
+    columns.0.iter().map(|column| cell(&column.cell)).collect()
+}
 
-    /// The number of a CPU: from the first to the last.
-    pub fn index(cpu: u32) -> Cell {
-        Cell {
-            text: cpu.to_string(),
-            value: Some(-f64::from(cpu)),
-        }
-    }
-
-    /// A number and how it is written; `-` where it is unknown.
-    pub fn number(value: Option<u64>, written: impl FnOnce(u64) -> String) -> Cell {
-        Cell {
-            text: value.map_or_else(|| "-".into(), written),
-            value: value.map(|value| value as f64),
-        }
-    }
+/// The number of a CPU, which is sorted from the first to the last.
+pub fn index(cpu: u32) -> (String, Option<f64>) {
+    (cpu.to_string(), Some(-f64::from(cpu)))
 }
 
 /// One line of a list.
@@ -115,20 +113,20 @@ impl Gap {
 }
 
 /// The words of a command's frame, which stay the same.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Words {
     /// The command.
     pub command: &'static str,
     /// What the rows are.
     pub rows: &'static str,
     /// Their columns.
-    pub row_columns: &'static [Column],
+    pub row_columns: Vec<Heading>,
     /// What the curve of a row shows.
     pub curve: &'static str,
     /// What the gaps are.
     pub gaps: &'static str,
     /// Their columns.
-    pub gap_columns: &'static [Column],
+    pub gap_columns: Vec<Heading>,
 }
 
 /// The state of a run when a period is over.

@@ -4,40 +4,26 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use vmnoise_events::RunFacts;
-use vmnoise_explain::{
-    ExitExplainer, ExitsSummary, ReasonExits, Taken, VcpuExits, VmExits, WorstExit,
-};
+use vmnoise_events::column::Columns;
+use vmnoise_events::{RunFacts, ShareMap};
+use vmnoise_explain::{ExitExplainer, ExitsSummary, ReasonExits, VcpuExits, VmExits, WorstExit};
 
 use super::Source;
-use super::snapshot::{Cell, Gap, Part, Row, Snapshot, Words, figures, words};
-use crate::output::cells;
+use super::snapshot::{Gap, Part, Row, Snapshot, Words, cells, headings};
 use crate::output::exits::largest;
 use crate::output::exits::parts::{self, cpus, name, vcpus};
 use crate::units::human;
 
-const WORDS: Words = Words {
-    command: "exits",
-    rows: "vCPUs and why they left their guest, halts not counted as time",
-    row_columns: &[
-        words("vCPU"),
-        words("exit"),
-        figures("exits"),
-        figures("time %"),
-        figures("max"),
-        figures("mean"),
-        figures("p99"),
-        words("where it went"),
-    ],
-    curve: "time outside its guest in %",
-    gaps: "The longest exits",
-    gap_columns: &[
-        figures("length"),
-        words("vCPU"),
-        words("exit"),
-        words("most of it"),
-    ],
-};
+fn words() -> Words {
+    Words {
+        command: "exits",
+        rows: "vCPUs and why they left their guest, halts not counted as time",
+        row_columns: headings(&columns(Duration::ZERO)),
+        curve: "time outside its guest in %",
+        gaps: "The longest exits",
+        gap_columns: headings(&gap_columns()),
+    }
+}
 
 /// The exits so far.
 #[derive(Debug, Default)]
@@ -53,13 +39,44 @@ struct Line<'a> {
     reason: &'a str,
     key: u64,
     count: u64,
-    taken: &'a Taken,
+    noise_ns: u64,
+    taken: &'a ShareMap<Option<u64>>,
     lengths: Option<&'a ReasonExits>,
+}
+
+/// The columns of a run that has lasted for so long.
+fn columns<'a>(measured: Duration) -> Columns<'static, Line<'a>> {
+    let measured_ns = measured.as_nanos().max(1) as f64;
+    Columns::<Line<'a>>::default()
+        .name("vCPU", |line| Some(&line.vcpu))
+        .name("exit", |line| Some(line.reason))
+        .count("exits", |line| line.count)
+        .percent("time %", move |line| {
+            line.noise_ns as f64 * 100.0 / measured_ns
+        })
+        .time("max", |line| Some(line.lengths?.max_ns))
+        .time("mean", |line| Some(line.lengths?.mean_ns))
+        .time("p99", |line| Some(line.lengths?.p99_ns))
+        .words("where it went", |line| largest(line.taken).into())
+}
+
+/// A vCPU by its name, and one of its exits.
+type Longest<'a> = (&'a str, &'a WorstExit);
+
+fn gap_columns<'a>() -> Columns<'static, Longest<'a>> {
+    Columns::<Longest<'a>>::default()
+        .time("length", |(_, exit)| exit.dur_ns)
+        .name("vCPU", |(vcpu, _)| Some(vcpu))
+        .name("exit", |(_, exit)| Some(&exit.reason))
+        .words("most of it", |(_, exit)| {
+            let shares = parts::by_size(&exit.shares_ns);
+            shares.first().map_or("", |(share, _)| share.name()).into()
+        })
 }
 
 impl Source for Vcpus {
     fn words(&self, _facts: &RunFacts) -> Words {
-        WORDS
+        words()
     }
 
     fn exits_so_far(&mut self, measured: Duration, exits: &ExitExplainer) -> Snapshot {
@@ -77,13 +94,14 @@ impl Vcpus {
         };
         for (vm, vcpu) in vcpus(exits) {
             for line in lines(vm, vcpu) {
-                let ns = line.taken.noise_ns();
+                let ns = line.noise_ns;
                 let before_ns = self.before_ns.insert(line.key, ns).unwrap_or(0);
                 if length > 0 {
                     let percent = ns.saturating_sub(before_ns) as f64 * 100.0 / length as f64;
                     snapshot.levels.push((line.key, percent));
                 }
-                snapshot.rows.push(row(&line, measured));
+                let cells = cells(&columns(measured), &line);
+                snapshot.rows.push(Row::new(line.key, cells));
             }
             let name = name(vm, vcpu);
             let worst = vcpu.worst.iter();
@@ -106,6 +124,7 @@ fn lines<'a>(vm: &'a VmExits, vcpu: &'a VcpuExits) -> Vec<Line<'a>> {
         reason: "(all)",
         key: key((vcpu.tid, "")),
         count: vcpu.exits,
+        noise_ns: vcpu.time_ns.noise_ns(),
         taken: &vcpu.time_ns.taken,
         lengths: None,
     };
@@ -114,32 +133,12 @@ fn lines<'a>(vm: &'a VmExits, vcpu: &'a VcpuExits) -> Vec<Line<'a>> {
         reason: &reason.name,
         key: key((vcpu.tid, &reason.name)),
         count: reason.count,
+        noise_ns: reason.noise_ns(),
         taken: &reason.shares_ns,
         lengths: Some(reason),
     };
     let reasons = vcpu.reasons.iter().map(of_reason);
     std::iter::once(all).chain(reasons).collect()
-}
-
-fn row(line: &Line<'_>, measured: Duration) -> Row {
-    let percent = line.taken.noise_ns() as f64 * 100.0 / measured.as_nanos().max(1) as f64;
-    let length = |of: fn(&ReasonExits) -> u64| Cell::number(line.lengths.map(of), human);
-    Row::new(
-        line.key,
-        vec![
-            Cell::words(line.vcpu.clone()),
-            Cell::words(line.reason),
-            Cell::number(Some(line.count), |count| count.to_string()),
-            Cell {
-                text: cells::percent(Some(percent)),
-                value: Some(percent),
-            },
-            length(|reason| reason.max_ns),
-            length(|reason| reason.mean_ns),
-            length(|reason| reason.p99_ns),
-            Cell::words(largest(line.taken)),
-        ],
-    )
 }
 
 fn key(identity: impl Hash) -> u64 {
@@ -150,15 +149,9 @@ fn key(identity: impl Hash) -> u64 {
 
 fn gap(vcpu: &str, exit: &WorstExit) -> Gap {
     let shares = parts::by_size(&exit.shares_ns);
-    let most = shares.first().map(|(share, _)| share.to_string());
     Gap::new(
         key((vcpu, exit.start_mono_ns)),
-        vec![
-            Cell::number(Some(exit.dur_ns), human),
-            Cell::words(vcpu),
-            Cell::words(exit.reason.clone()),
-            Cell::words(most.unwrap_or_default()),
-        ],
+        cells(&gap_columns(), &(vcpu, exit)),
         format!(
             "{}, {vcpu}, {}, {}",
             human(exit.dur_ns),
@@ -177,6 +170,8 @@ fn gap(vcpu: &str, exit: &WorstExit) -> Gap {
 
 #[cfg(test)]
 mod tests {
+    use vmnoise_events::Share;
+
     use super::*;
     use crate::frame::fixtures::screen;
     use crate::frame::input::Key;
@@ -189,9 +184,10 @@ mod tests {
     #[test]
     fn vcpus_come_before_their_reasons_and_neither_halts_nor_the_unseen_are_time_outside() {
         let mut exits = summary();
-        exits.vms[0].vcpus[0].time_ns.taken.halted = 500_000_000;
-        exits.vms[0].vcpus[0].time_ns.taken.unexplained = Some(7_000_000);
-        exits.vms[0].vcpus[0].time_ns.taken.unseen = 7_000_000;
+        let time_ns = &mut exits.vms[0].vcpus[0].time_ns;
+        time_ns.taken[Share::Halted] = Some(500_000_000);
+        time_ns.taken[Share::Unexplained] = Some(7_000_000);
+        time_ns.unseen = 7_000_000;
         let snapshot = second(1, &mut Vcpus::default(), &exits);
         let names = |row: &Row| format!("{} {}", row.cells[0].text, row.cells[1].text);
         let names: Vec<String> = snapshot.rows.iter().map(names).collect();
@@ -251,6 +247,6 @@ mod tests {
     #[test]
     fn as_it_is_drawn() {
         let snapshot = second(1, &mut Vcpus::default(), &summary());
-        insta::assert_snapshot!(screen(WORDS, vec![snapshot], &[Key::Down]));
+        insta::assert_snapshot!(screen(words(), vec![snapshot], &[Key::Down]));
     }
 }

@@ -2,37 +2,36 @@
 
 use std::collections::BTreeMap;
 
-use vmnoise_events::RunFacts;
+use vmnoise_events::{RunFacts, column as table};
 use vmnoise_explain::{Interval, NamedInterval};
 
 use super::Source;
-use super::interval::{LongestIntervals, gap, most, title};
-use super::snapshot::{Cell, Row, Snapshot, Words, figures, words};
+use super::interval::{LongestIntervals, gap, gap_columns, most, title};
+use super::snapshot::{Row, Snapshot, Words, cells, headings, index};
 use crate::output::timerlat::columns::{Columns, Contexts};
 use crate::run::Period;
-use crate::units::human;
 
-const WORDS: Words = Words {
-    command: "timerlat",
-    rows: "CPUs, latency until user space",
-    row_columns: &[
-        figures("CPU"),
-        figures("wake-ups"),
-        figures("now"),
-        figures("mean"),
-        figures("max"),
-        figures("max thread"),
-        figures("max IRQ"),
-    ],
-    curve: "longest latency of each second in us",
-    gaps: "The longest latencies",
-    gap_columns: &[
-        figures("latency"),
-        figures("CPU"),
-        figures("at"),
-        words("most of it"),
-    ],
-};
+fn columns<'a>() -> table::Columns<'static, (u32, &'a Contexts)> {
+    table::Columns::<(u32, &'a Contexts)>::default()
+        .ranked("CPU", |(cpu, _)| index(*cpu))
+        .count("wake-ups", |(_, it)| it.user.count)
+        .time("now", |(_, it)| it.user.known(it.user.current_ns))
+        .time("mean", |(_, it)| it.user.mean_ns())
+        .time("max", |(_, it)| it.user.known(it.user.max_ns))
+        .time("max thread", |(_, it)| it.thread.known(it.thread.max_ns))
+        .time("max IRQ", |(_, it)| it.irq.known(it.irq.max_ns))
+}
+
+fn words() -> Words {
+    Words {
+        command: "timerlat",
+        rows: "CPUs, latency until user space",
+        row_columns: headings(&columns()),
+        curve: "longest latency of each second in us",
+        gaps: "The longest latencies",
+        gap_columns: headings(&gap_columns("latency")),
+    }
+}
 
 /// The wake-ups so far.
 #[derive(Debug, Default)]
@@ -45,7 +44,7 @@ pub struct Wakeups {
 
 impl Source for Wakeups {
     fn words(&self, _facts: &RunFacts) -> Words {
-        WORDS
+        words()
     }
 
     fn interval(&mut self, wakeup: &Interval) {
@@ -63,29 +62,17 @@ impl Source for Wakeups {
             headline: latest
                 .first()
                 .map_or_else(|| "no wake-up yet".into(), headline),
-            rows: self.columns.iter().map(row).collect(),
+            rows: self
+                .columns
+                .iter()
+                .map(|cpu| Row::new(cpu.0.into(), cells(&columns(), &cpu)))
+                .collect(),
             levels: levels
                 .map(|(cpu, ns)| (cpu.into(), ns as f64 / 1e3))
                 .collect(),
             gaps: latest.iter().map(gap).collect(),
         }
     }
-}
-
-fn row((cpu, contexts): (u32, &Contexts)) -> Row {
-    let Contexts { irq, thread, user } = contexts;
-    Row::new(
-        cpu.into(),
-        vec![
-            Cell::index(cpu),
-            Cell::number(Some(user.count), |count| count.to_string()),
-            Cell::number(user.known(user.current_ns), human),
-            Cell::number(user.mean_ns(), human),
-            Cell::number(user.known(user.max_ns), human),
-            Cell::number(thread.known(thread.max_ns), human),
-            Cell::number(irq.known(irq.max_ns), human),
-        ],
-    )
 }
 
 fn headline(late: &NamedInterval) -> String {
@@ -192,6 +179,6 @@ mod tests {
         let first = second(1, &mut wakeups);
         wakeups.interval(&late());
         let snapshots = vec![first, second(2, &mut wakeups)];
-        insta::assert_snapshot!(screen(WORDS, snapshots, &[Key::Tab]));
+        insta::assert_snapshot!(screen(words(), snapshots, &[Key::Tab]));
     }
 }

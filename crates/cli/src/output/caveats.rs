@@ -152,8 +152,7 @@ fn steal_outside_gaps(facts: &RunFacts, summary: &Summary) -> String {
         .iter()
         .filter(|_| facts.workload == Workload::Observed)
     {
-        if let (Some(clock_ns), Some(booked_ns)) =
-            (cpu.steal_clock_ns, cpu.shares_ns.get(Share::Steal))
+        if let (Some(clock_ns), Some(booked_ns)) = (cpu.steal_clock_ns, cpu.shares_ns[Share::Steal])
         {
             text += &format!(
                 " steal while the thread could run on CPU {}: {} by the steal clock, {} of it in gaps\n",

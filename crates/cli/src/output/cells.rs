@@ -1,6 +1,22 @@
 //! One figure in a cell of a table; what is unknown is `-`.
 
+use vmnoise_events::column::Cell;
+
 use crate::units::human;
+
+/// What stands in a cell of this row.
+pub fn of<R>(cell: &Cell<'_, R>, row: &R) -> String {
+    match cell {
+        Cell::Words(of) => of(row).into_owned(),
+        Cell::Name(of) => of(row).unwrap_or("-").to_owned(),
+        Cell::Count(of) => number(of(row)),
+        Cell::Time(of) => time(of(row)),
+        Cell::Percent(of) => percent(of(row)),
+        Cell::Figure(of) => of(row),
+        Cell::Ranked(of) => of(row).0,
+        Cell::Truth(of) => if of(row) { "yes" } else { "no" }.to_owned(),
+    }
+}
 
 /// A length of time.
 pub fn time(ns: Option<u64>) -> String {

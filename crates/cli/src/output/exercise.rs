@@ -5,8 +5,7 @@ use serde::Serialize;
 use vmnoise_events::{HostFacts, Policy};
 use vmnoise_workload::microvm::exercise::{Exercise, Exercised, Kind, KvmCounts, Spread};
 
-use super::table::columns;
-use super::{json, write};
+use super::{json, table, write};
 use crate::output::format::Format;
 use crate::units::to_ns;
 
@@ -106,55 +105,30 @@ pub fn print(document: &Document<'_>, format: Format) -> Result<()> {
 }
 
 fn text(document: &Document<'_>) -> String {
-    let known = |number: Option<u64>| number.map_or("-".into(), |number| number.to_string());
-    let rows: Vec<[String; 13]> = document
-        .cpus
-        .iter()
-        .map(|row| {
-            let tsc = |of: fn(Spread) -> u64| known(row.exit_tsc.map(of));
-            let ns = |of: fn(Spread) -> u64| known(row.exit_ns.map(of));
-            [
-                row.cpu.to_string(),
-                row.handled.map_or("-", word).into(),
-                row.count.to_string(),
-                tsc(|spread| spread.min),
-                tsc(|spread| spread.mean),
-                tsc(|spread| spread.p99),
-                tsc(|spread| spread.max),
-                ns(|spread| spread.min),
-                ns(|spread| spread.mean),
-                ns(|spread| spread.p99),
-                row.vmm_exits.to_string(),
-                known(row.kvm_stat.exits),
-                known(row.kvm_stat.irq_exits),
-            ]
-        })
-        .collect();
-    let headings = [
-        "CPU",
-        "kind",
-        "count",
-        "min",
-        "mean",
-        "p99",
-        "max",
-        "min ns",
-        "mean ns",
-        "p99 ns",
-        "to VMM",
-        "KVM exits",
-        "for IRQs",
-    ];
+    let cpus = table::of(&document.cpus, |it| {
+        it.count("CPU", |row| u64::from(row.cpu))
+            .figure("kind", |row| row.handled.map_or("-", word).into())
+            .count("count", |row| row.count)
+            .count("min", |row| row.exit_tsc.map(|it| it.min))
+            .count("mean", |row| row.exit_tsc.map(|it| it.mean))
+            .count("p99", |row| row.exit_tsc.map(|it| it.p99))
+            .count("max", |row| row.exit_tsc.map(|it| it.max))
+            .count("min ns", |row| row.exit_ns.map(|it| it.min))
+            .count("mean ns", |row| row.exit_ns.map(|it| it.mean))
+            .count("p99 ns", |row| row.exit_ns.map(|it| it.p99))
+            .count("to VMM", |row| row.vmm_exits)
+            .count("KVM exits", |row| row.kvm_stat.exits)
+            .count("for IRQs", |row| row.kvm_stat.irq_exits)
+    });
     let expected = match document.options.exercise.kind() {
         Kind::Light => "light exits, which KVM answers",
         Kind::Heavy => "heavy exits, which the VMM answers",
         Kind::None => "no exit",
     };
     format!(
-        "{}: {expected}; cycles at {} Hz, one reading of the clock included\n\n{}",
+        "{}: {expected}; cycles at {} Hz, one reading of the clock included\n\n{cpus}",
         document.options.exercise.name(),
         document.tsc_hz,
-        columns(headings, &[], &rows),
     )
 }
 

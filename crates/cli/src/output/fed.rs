@@ -1,9 +1,8 @@
 //! What the host of a guest says it took, from its feed.
 
-use vmnoise_explain::{CpuSummary, CulpritTold, FedCpu, ReasonTold, Summary};
+use vmnoise_explain::{CpuSummary, EXIT_COLUMNS, FedCpu, Summary};
 
-use super::{cells, table};
-use crate::units::human;
+use super::table;
 
 /// Names of one CPU beyond these are in the JSON.
 const NAMES_PER_CPU: usize = 12;
@@ -17,39 +16,38 @@ pub fn render(summary: &Summary) -> String {
     if fed().next().is_none() {
         return String::new();
     }
-    let rows: Vec<[String; 15]> = fed().map(|(cpu, host)| amounts(cpu, host)).collect();
-    let headings = [
-        "CPU",
-        "told of",
-        "LW_EX",
-        "HW_EX",
-        "VIRT",
-        "kvm",
-        "vmm",
-        "preempted",
-        "host irq",
-        "blocked",
-        "throttled",
-        "halted",
-        "HW_NOISE >=",
-        "HW_NOISE <=",
-        "lost",
-    ];
-    let mut out = format!(
-        "\nWhat was taken, says the host\n{}",
-        table::columns(headings, &[], &rows)
-    );
-    let reasons = names(fed(), |host| host.reasons.as_deref(), reason);
-    if let Some(rows) = reasons {
-        let headings = ["CPU", "reason", "exits", "time"];
+    let rows: Vec<_> = fed().map(|(cpu, host)| (cpu.cpu, host.told)).collect();
+    let mut out = "\nWhat was taken, says the host\n".to_owned();
+    out += &table::of(&rows, |it| {
+        it.count("CPU", |(cpu, _)| u64::from(*cpu))
+            .time("told of", |(_, told)| told.covered_ns)
+            .count("LW_EX", |(_, told)| told.light)
+            .count("HW_EX", |(_, told)| told.heavy)
+            .time("VIRT", |(_, told)| told.virt_ns)
+            .each(EXIT_COLUMNS, |it, (title, shares)| {
+                it.time(title, |(_, told)| told.shares_ns.sum_of_all(shares))
+            })
+            .time("HW_NOISE >=", |(_, told)| told.hw_at_least_ns)
+            .time("HW_NOISE <=", |(_, told)| told.hw_at_most_ns)
+            .count("lost", |(_, told)| told.lost)
+    });
+    if let Some(rows) = names(fed(), |host| host.reasons.as_deref()) {
         out += "\nWhy the vCPU left its guest, says the host\n";
-        out += &table::columns(headings, &[1], &rows);
+        out += &table::of(&rows, |it| {
+            it.count("CPU", |(cpu, _)| u64::from(*cpu))
+                .name("reason", |(_, told)| Some(&told.name))
+                .count("exits", |(_, told)| told.exits)
+                .time("time", |(_, told)| told.total_ns)
+        });
     }
-    let culprits = names(fed(), |host| host.culprits.as_deref(), culprit);
-    if let Some(rows) = culprits {
-        let headings = ["CPU", "source", "share", "total"];
+    if let Some(rows) = names(fed(), |host| host.culprits.as_deref()) {
         out += "\nWho took it, says the host\n";
-        out += &table::columns(headings, &[1, 2], &rows);
+        out += &table::of(&rows, |it| {
+            it.count("CPU", |(cpu, _)| u64::from(*cpu))
+                .name("source", |(_, told)| Some(&told.name))
+                .name("share", |(_, told)| Some(told.share.name()))
+                .time("total", |(_, told)| told.total_ns)
+        });
     }
     out
 }
@@ -67,59 +65,15 @@ pub fn limits(summary: &Summary) -> String {
     )
 }
 
-fn amounts(cpu: &CpuSummary, host: &FedCpu) -> [String; 15] {
-    let told = &host.told;
-    let shares = &told.shares_ns;
-    let host_irq_ns = [shares.host_irq, shares.host_softirq, shares.host_nmi];
-    let host_irq_ns = host_irq_ns.into_iter().sum();
-    [
-        cpu.cpu.to_string(),
-        human(told.covered_ns),
-        cells::number(told.light),
-        told.heavy.to_string(),
-        human(told.virt_ns),
-        cells::time(shares.kvm),
-        human(shares.vmm),
-        cells::time(shares.preempted),
-        cells::time(host_irq_ns),
-        cells::time(shares.blocked),
-        cells::time(shares.throttled),
-        human(shares.halted),
-        human(told.hw_at_least_ns),
-        cells::time(told.hw_at_most_ns),
-        told.lost.to_string(),
-    ]
-}
-
-fn reason(told: &ReasonTold) -> [String; 3] {
-    [
-        told.name.to_string(),
-        told.exits.to_string(),
-        human(told.total_ns),
-    ]
-}
-
-fn culprit(told: &CulpritTold) -> [String; 3] {
-    [
-        told.name.to_string(),
-        told.share.to_string(),
-        human(told.total_ns),
-    ]
-}
-
-/// A row for each name of each CPU; `None` where no CPU's host tells them.
+/// The first names of each CPU; `None` where no CPU's host tells them.
 fn names<'a, T: 'a>(
     fed: impl Iterator<Item = (&'a CpuSummary, &'a FedCpu)>,
     of: impl Fn(&'a FedCpu) -> Option<&'a [T]>,
-    row: impl Fn(&T) -> [String; 3],
-) -> Option<Vec<[String; 4]>> {
+) -> Option<Vec<(u32, &'a T)>> {
     let mut rows = None;
     for (cpu, told) in fed.filter_map(|(cpu, host)| Some((cpu, of(host)?))) {
         let rows = rows.get_or_insert_with(Vec::new);
-        rows.extend(told.iter().take(NAMES_PER_CPU).map(|told| {
-            let [a, b, c] = row(told);
-            [cpu.cpu.to_string(), a, b, c]
-        }));
+        rows.extend(told.iter().take(NAMES_PER_CPU).map(|told| (cpu.cpu, told)));
     }
     rows
 }
@@ -129,8 +83,8 @@ mod tests {
     #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
     use vmnoise_events::{
-        Anchor, Event, ExitSplit, FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason,
-        Share, Tally,
+        Anchor, Event, FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason, Share, ShareMap,
+        Tally,
     };
     use vmnoise_explain::Explainer;
 
@@ -166,13 +120,12 @@ mod tests {
             is_last: true,
             exits: 1_116,
             heavy: 7,
-            split: ExitSplit {
-                kvm: 3_200_207,
-                preempted: 44_169_255,
-                host_irq: 1_725_960,
-                host_softirq: 162_194,
-                ..ExitSplit::default()
-            },
+            split: ShareMap::from([
+                (Share::Kvm, 3_200_207),
+                (Share::Preempted, 44_169_255),
+                (Share::HostIrq, 1_725_960),
+                (Share::HostSoftirq, 162_194),
+            ]),
             lost: 5,
             reasons: vec![HostReason {
                 name: "interrupt".into(),

@@ -1,22 +1,23 @@
 //! Plain columns, as the tools of this field print them: no borders, numbers to the right.
 
 use comfy_table::{CellAlignment, Table, presets};
+use vmnoise_events::column::Columns;
 
-/// Renders rows under headings. `words` are the columns that do not hold numbers.
-pub fn columns<const N: usize>(
-    headings: [&str; N],
-    words: &[usize],
-    rows: &[[String; N]],
-) -> String {
+use super::cells;
+
+/// Renders a row for each of these.
+pub fn of<'a, R>(rows: &[R], columns: impl FnOnce(Columns<'a, R>) -> Columns<'a, R>) -> String {
+    let Columns(columns) = columns(Columns::default());
     let mut table = Table::new();
+    let headings = columns.iter().map(|column| &*column.title);
     table.load_preset(presets::NOTHING).set_header(headings);
     for row in rows {
-        table.add_row(row);
+        table.add_row(columns.iter().map(|column| cells::of(&column.cell, row)));
     }
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((1, 1));
-        if !words.contains(&index) {
-            column.set_cell_alignment(CellAlignment::Right);
+    for (drawn, column) in table.column_iter_mut().zip(&columns) {
+        drawn.set_padding((1, 1));
+        if column.cell.is_figure() {
+            drawn.set_cell_alignment(CellAlignment::Right);
         }
     }
     let mut text: String = table

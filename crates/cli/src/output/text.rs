@@ -2,9 +2,8 @@
 //! budgets.
 
 use vmnoise_events::{RunFacts, Workload};
-use vmnoise_explain::{CpuSummary, Summary};
+use vmnoise_explain::{CpuSummary, Place, Summary, cpu_columns};
 
-use super::cells::{number, percent, time};
 use super::tree::tree;
 use super::{caveats, fed, table};
 use crate::units::human;
@@ -58,61 +57,24 @@ fn headline(facts: &RunFacts) -> String {
 }
 
 fn overview(cpus: &[CpuSummary]) -> String {
-    let rows: Vec<[String; 14]> = cpus
-        .iter()
-        .map(|cpu| {
-            let percentiles = &cpu.percentiles_ns;
-            let host = cpu.host.as_ref().map(|host| &host.told);
-            [
-                cpu.cpu.to_string(),
-                time(cpu.runtime_ns),
-                cpu.gaps.to_string(),
-                human(cpu.noise_ns),
-                percent(cpu.noise_percent),
-                percent(cpu.cpu_available_percent),
-                time(percentiles.p50),
-                time(percentiles.p99),
-                time(percentiles.p999),
-                time(cpu.max_gap_ns),
-                time(cpu.steal_clock_ns),
-                number(cpu.exits.light.or(host.and_then(|told| told.light))),
-                number(cpu.exits.heavy.or(host.map(|told| told.heavy))),
-                number(cpu.exits.reloads),
-            ]
-        })
-        .collect();
-    let headings = [
-        "CPU",
-        "runtime",
-        "gaps",
-        "noise",
-        "noise %",
-        "CPU avail %",
-        "p50",
-        "p99",
-        "p99.9",
-        "max",
-        "steal clock",
-        "LW_EX",
-        "HW_EX",
-        "reloads",
-    ];
-    table::columns(headings, &[], &rows)
+    table::of(cpus, |it| {
+        it.count("CPU", |cpu| u64::from(cpu.cpu))
+            .and(cpu_columns(Place::Text))
+    })
 }
 
 /// Shares that took time, and those that nobody could see here.
 pub fn shares(cpu: &CpuSummary) -> String {
-    let rows: Vec<[String; 3]> = cpu
-        .shares_ns
-        .iter()
-        .filter(|(_, ns)| ns.is_none_or(|ns| ns > 0))
-        .map(|(share, ns)| {
-            let of_noise = ns.filter(|_| cpu.noise_ns > 0);
-            let of_noise = of_noise.map(|ns| ns as f64 * 100.0 / cpu.noise_ns as f64);
-            [share.to_string(), time(ns), percent(of_noise)]
-        })
-        .collect();
-    table::columns(["share", "time", "% of noise"], &[0], &rows)
+    let shares = cpu.shares_ns.iter();
+    let shares = shares.filter(|(_, ns)| ns.is_none_or(|ns| ns > 0));
+    let noise_ns = Some(cpu.noise_ns).filter(|ns| *ns > 0);
+    table::of(&shares.collect::<Vec<_>>(), |it| {
+        it.name("share", |(share, _)| Some(share.name()))
+            .time("time", |(_, ns)| *ns)
+            .percent("% of noise", |(_, ns)| {
+                Some((*ns)? as f64 * 100.0 / noise_ns? as f64)
+            })
+    })
 }
 
 /// What a machine below may have had of the residual.
@@ -127,33 +89,17 @@ fn outer_steal(cpu: &CpuSummary) -> String {
 }
 
 fn sources(cpu: &CpuSummary) -> String {
-    let rows: Vec<[String; 6]> = cpu
-        .sources
-        .iter()
-        .take(SOURCES_PER_CPU)
-        .map(|source| {
-            let mean_ns = source.total_ns / source.count.max(1);
-            [
-                source.name.to_string(),
-                source.share.to_string(),
-                source.count.to_string(),
-                human(source.total_ns),
-                human(mean_ns),
-                human(source.max_ns),
-            ]
-        })
-        .collect();
-    let mut text = table::columns(
-        ["source", "share", "count", "total", "mean", "max"],
-        &[0, 1],
-        &rows,
-    );
-    if let Some(more) = cpu
-        .sources
-        .len()
-        .checked_sub(SOURCES_PER_CPU)
-        .filter(|more| *more > 0)
-    {
+    let (shown, others) = cpu.sources.split_at(cpu.sources.len().min(SOURCES_PER_CPU));
+    let mut text = table::of(shown, |it| {
+        it.name("source", |source| Some(&source.name))
+            .name("share", |source| Some(source.share.name()))
+            .count("count", |source| source.count)
+            .time("total", |source| source.total_ns)
+            .time("mean", |source| source.total_ns / source.count.max(1))
+            .time("max", |source| source.max_ns)
+    });
+    if !others.is_empty() {
+        let more = others.len();
         text += &format!(" … and {more} more (--format json lists all)\n");
     }
     text

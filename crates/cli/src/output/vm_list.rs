@@ -57,30 +57,18 @@ pub fn print(vms: &[Vm], format: Format) -> Result<()> {
         json::write(&mut out, &list)?;
         return super::write(&out);
     }
-    let mut rows = Vec::new();
-    for vm in vms {
-        if vm.vcpus.is_empty() {
-            let [pid, none] = [vm.pid.to_string(), "-".to_owned()];
-            rows.push([
-                vm.name.to_string(),
-                pid,
-                none.clone(),
-                none.clone(),
-                none.clone(),
-                none,
-            ]);
-        }
-        for vcpu in &vm.vcpus {
-            rows.push([
-                vm.name.to_string(),
-                vm.pid.to_string(),
-                vcpu.id.to_string(),
-                vcpu.tid.to_string(),
-                vcpu.cpus.clone(),
-                vcpu.policy.clone(),
-            ]);
-        }
-    }
-    let headings = ["VM", "PID", "vCPU", "TID", "CPUs", "policy"];
-    super::write(table::columns(headings, &[0], &rows).as_bytes())
+    let each = vms.iter().flat_map(|vm| {
+        let vcpus = vm.vcpus.iter().map(move |vcpu| (vm, Some(vcpu)));
+        vcpus.chain(vm.vcpus.is_empty().then_some((vm, None)))
+    });
+    let out = table::of(&each.collect::<Vec<_>>(), |it| {
+        let text = |text: Option<&String>| text.map_or("-", |it| it).to_owned();
+        it.name("VM", |(vm, _)| Some(&vm.name))
+            .count("PID", |(vm, _)| u64::from(vm.pid))
+            .count("vCPU", |(_, vcpu)| vcpu.map(|it| u64::from(it.id)))
+            .count("TID", |(_, vcpu)| vcpu.map(|it| u64::from(it.tid)))
+            .figure("CPUs", move |(_, vcpu)| text(vcpu.map(|it| &it.cpus)))
+            .figure("policy", move |(_, vcpu)| text(vcpu.map(|it| &it.policy)))
+    });
+    super::write(out.as_bytes())
 }

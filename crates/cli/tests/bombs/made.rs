@@ -341,14 +341,13 @@ pub(super) fn vcpu(id: u64) -> Event {
     })
 }
 
-pub(super) fn split(ns: u64) -> ExitSplit {
-    ExitSplit {
-        kvm: ns,
-        preempted: ns,
-        vmm: ns,
-        blocked: ns,
-        ..ExitSplit::default()
-    }
+pub(super) fn split(ns: u64) -> ShareMap<u64> {
+    ShareMap::from([
+        (Share::Kvm, ns),
+        (Share::Preempted, ns),
+        (Share::Vmm, ns),
+        (Share::Blocked, ns),
+    ])
 }
 
 pub(super) fn exit(vcpu: u64, start_mono_ns: u64, dur_ns: u64) -> Event {
@@ -364,10 +363,7 @@ pub(super) fn exit(vcpu: u64, start_mono_ns: u64, dur_ns: u64) -> Event {
             exit_cpu: 0,
             entry_cpu: 0,
             heavy: false,
-            split: ExitSplit {
-                kvm: dur_ns,
-                ..ExitSplit::default()
-            },
+            split: ShareMap::from([(Share::Kvm, dur_ns)]),
         },
     })
 }

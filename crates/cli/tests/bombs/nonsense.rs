@@ -144,14 +144,13 @@ fn tally(numbers: &mut Numbers, cpu: u32, last_tsc: u64) -> Event {
     })
 }
 
-fn split(numbers: &mut Numbers) -> ExitSplit {
-    ExitSplit {
-        kvm: numbers.any(),
-        vmm: numbers.any(),
-        preempted: numbers.any(),
-        halted: numbers.any(),
-        ..ExitSplit::default()
-    }
+fn split(numbers: &mut Numbers) -> ShareMap<u64> {
+    ShareMap::from([
+        (Share::Kvm, numbers.any()),
+        (Share::Vmm, numbers.any()),
+        (Share::Preempted, numbers.any()),
+        (Share::Halted, numbers.any()),
+    ])
 }
 
 fn totals(numbers: &mut Numbers, vcpu: u32, last_mono_ns: u64) -> Event {

@@ -7,7 +7,7 @@ use std::path::Path;
 use vmnoise_events::*;
 use vmnoise_recording::Writer;
 
-use super::made::{ALL_CPUS, anchor, bytes_of, gap, irq, source, split, wakeup};
+use super::made::{ALL_CPUS, anchor, bytes_of, gap, irq, source, wakeup};
 use crate::join_pair::facts;
 
 /// One kind of them.
@@ -293,10 +293,7 @@ fn exit(vcpu: u64, start_mono_ns: u64, dur_ns: u64) -> Event {
             exit_cpu: 0,
             entry_cpu: 0,
             heavy: false,
-            split: ExitSplit {
-                kvm: dur_ns,
-                ..split(0)
-            },
+            split: ShareMap::from([(Share::Kvm, dur_ns)]),
         },
     })
 }

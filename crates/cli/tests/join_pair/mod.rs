@@ -213,10 +213,7 @@ fn clock(id: u32, wrong_tsc: i64) -> Event {
 fn exit(id: u32, at_ns: u64, is_long: bool) -> Vec<Event> {
     let start_mono_ns = at_ns - HOST_BOOT_NS;
     let mut events = Vec::new();
-    let mut split = ExitSplit {
-        kvm: exit_ns(false),
-        ..ExitSplit::default()
-    };
+    let mut split = ShareMap::from([(Share::Kvm, exit_ns(false))]);
     if is_long {
         // From when on, for how long, what and who.
         let host = [
@@ -231,8 +228,8 @@ fn exit(id: u32, at_ns: u64, is_long: bool) -> Vec<Event> {
                 (start_ns, start_ns + dur_ns)
             };
             let share = match kind {
-                ActivityKind::Irq => &mut split.host_irq,
-                _ => &mut split.preempted,
+                ActivityKind::Irq => &mut split[Share::HostIrq],
+                _ => &mut split[Share::Preempted],
             };
             *share += dur_ns;
             if kind == ActivityKind::Thread {
@@ -258,7 +255,7 @@ fn exit(id: u32, at_ns: u64, is_long: bool) -> Vec<Event> {
                 }));
             }
         }
-        split.kvm = LONG_NS - split.host_irq - split.preempted;
+        split[Share::Kvm] = LONG_NS - split[Share::HostIrq] - split[Share::Preempted];
     }
     events.push(Event::Exit(VcpuExit {
         vcpu: VcpuId(id),
@@ -282,13 +279,10 @@ fn totals(told: &[(u64, Event)]) -> Event {
         _ => None,
     });
     let exits: Vec<Exit> = exits.collect();
-    let sum = |part: fn(&ExitSplit) -> u64| exits.iter().map(|exit| part(&exit.split)).sum();
-    let split = ExitSplit {
-        kvm: sum(|split| split.kvm),
-        host_irq: sum(|split| split.host_irq),
-        preempted: sum(|split| split.preempted),
-        ..ExitSplit::default()
-    };
+    let mut split = ShareMap::default();
+    for exit in &exits {
+        split += exit.split;
+    }
     let count = exits.len() as u64;
     let long = exits.iter().filter(|exit| exit.dur_ns() == LONG_NS).count() as u64;
     Event::VcpuTotals(VcpuTotals {

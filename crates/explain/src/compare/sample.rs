@@ -1,6 +1,6 @@
 //! A run, cut into windows.
 
-use vmnoise_events::{Event, RunFacts, Share};
+use vmnoise_events::{Event, RunFacts, Share, ShareMap};
 
 use crate::explainer::Explainer;
 use crate::interval::Interval;
@@ -17,8 +17,8 @@ pub struct Window {
     /// The longest of them, nanoseconds; 0 if there were none.
     pub max_gap_ns: u64,
     pub(super) lengths: Lengths,
-    shares_ns: [u64; Share::ALL.len()],
-    known: [bool; Share::ALL.len()],
+    shares_ns: ShareMap<u64>,
+    known: ShareMap<bool>,
 }
 
 impl Window {
@@ -28,15 +28,14 @@ impl Window {
             noise_ns: 0,
             max_gap_ns: 0,
             lengths: Lengths::default(),
-            shares_ns: [0; Share::ALL.len()],
-            known: [true; Share::ALL.len()],
+            shares_ns: ShareMap::default(),
+            known: ShareMap::from_fn(|_| true),
         }
     }
 
     /// What a share took, nanoseconds; `None` where it is not known on some CPU.
     pub fn share_ns(&self, share: Share) -> Option<u64> {
-        let at = share as usize;
-        self.known[at].then_some(self.shares_ns[at])
+        self.known[share].then_some(self.shares_ns[share])
     }
 
     fn add(&mut self, gap: &Interval) {
@@ -44,7 +43,7 @@ impl Window {
         self.max_gap_ns = self.max_gap_ns.max(gap.dur_ns);
         self.lengths.record(gap.dur_ns);
         for part in &gap.parts {
-            let share_ns = &mut self.shares_ns[part.share as usize];
+            let share_ns = &mut self.shares_ns[part.share];
             *share_ns = share_ns.saturating_add(part.ns);
         }
     }
@@ -54,7 +53,7 @@ impl Window {
             let runtime_ns = line.runtime_ns.unwrap_or(0);
             self.runtime_ns = self.runtime_ns.saturating_add(runtime_ns);
             for (share, ns) in line.shares.iter() {
-                self.known[share as usize] &= ns.is_some();
+                self.known[share] &= ns.is_some();
             }
         }
     }
@@ -155,8 +154,8 @@ impl Sampler {
         window.close(&mut self.explainer);
         let whole = &mut self.sample.whole;
         whole.runtime_ns = whole.runtime_ns.saturating_add(window.runtime_ns);
-        for (known, of_window) in whole.known.iter_mut().zip(window.known) {
-            *known &= of_window;
+        for (share, known) in window.known.iter() {
+            whole.known[share] &= known;
         }
         window
     }

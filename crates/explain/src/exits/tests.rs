@@ -4,12 +4,7 @@ use super::*;
 use vmnoise_events::{Isa, VcpuId};
 
 fn counted(tid: u32, isa: Isa) -> (Vcpu, VcpuTotals) {
-    let split = ExitSplit {
-        kvm: 70,
-        vmm: 20,
-        host_irq: 10,
-        ..ExitSplit::default()
-    };
+    let split = ShareMap::from([(Share::Kvm, 70), (Share::Vmm, 20), (Share::HostIrq, 10)]);
     let vcpu = Vcpu {
         id: VcpuId(tid),
         tid,
@@ -58,7 +53,7 @@ fn time_adds_up_to_the_span() {
     assert_eq!(ids, [Some(0), Some(1)]);
     let vcpu = &vm.vcpus[0];
     assert_eq!(
-        (vcpu.time_ns.guest, vcpu.time_ns.taken.kvm),
+        (vcpu.time_ns.guest, vcpu.time_ns.taken[Share::Kvm]),
         (900, Some(70))
     );
     assert_eq!((vcpu.light, vcpu.heavy), (Some(3), 1));
@@ -78,20 +73,18 @@ fn what_nobody_saw_is_not_the_guests() {
         let summary = summarize(&[(vcpu, totals)], &ExitFilter::default());
         let vcpu = &summary.vms[0].vcpus[0];
         assert_eq!(vcpu.time_ns.guest, 600);
-        assert_eq!(vcpu.time_ns.taken.kvm, kvm);
-        assert_eq!(vcpu.time_ns.taken.unexplained, Some(300));
+        assert_eq!(vcpu.time_ns.taken[Share::Kvm], kvm);
+        assert_eq!(vcpu.time_ns.taken[Share::Unexplained], Some(300));
         // Exits are counted only if they were seen from begin to end.
-        assert_eq!(vcpu.reasons[0].shares_ns.unexplained, None);
+        assert_eq!(vcpu.reasons[0].shares_ns[Share::Unexplained], None);
     }
 }
 
 #[test]
 fn what_nobody_saw_is_no_noise_and_what_an_exit_leaves_over_is() {
     let (vcpu, totals) = counted(11, Isa::Svm);
-    let split = ExitSplit {
-        halted: 40,
-        ..totals.split
-    };
+    let mut split = totals.split;
+    split[Share::Halted] = 40;
     let totals = VcpuTotals {
         unseen_ns: 300,
         split,
@@ -102,8 +95,8 @@ fn what_nobody_saw_is_no_noise_and_what_an_exit_leaves_over_is() {
     for (witnesses, unexplained_ns, noise_ns) in [(ALL, 300, 100), (unwitnessed, 370, 90)] {
         let summary = summarize_exits([(&vcpu, &totals)], &ExitFilter::default(), &witnesses);
         let time = summary.vms[0].vcpus[0].time_ns;
-        assert_eq!(time.taken.unexplained, Some(unexplained_ns));
-        assert_eq!(time.taken.noise_ns(), noise_ns);
+        assert_eq!(time.taken[Share::Unexplained], Some(unexplained_ns));
+        assert_eq!(time.noise_ns(), noise_ns);
         assert_eq!(time.span_ns(), 560 + noise_ns + 40 + 300);
     }
 }
@@ -113,7 +106,7 @@ fn what_kvm_pvm_does_not_tell_is_unknown() {
     let summary = summarize(&[counted(11, Isa::KvmRun)], &ExitFilter::default());
     let vcpu = &summary.vms[0].vcpus[0];
     assert_eq!((vcpu.vcpu, vcpu.light), (None, None));
-    assert_eq!(vcpu.time_ns.taken.kvm, None);
+    assert_eq!(vcpu.time_ns.taken[Share::Kvm], None);
 }
 
 #[test]
@@ -127,13 +120,10 @@ fn what_had_no_witness_is_unknown_and_what_remains_is_nobodys() {
         vcpu.time_ns.taken
     };
     let all = by(ALL);
-    assert_eq!((all.kvm, all.unexplained), (Some(70), None));
-    let unknown = |taken: Taken| -> Vec<Share> {
-        let parts = taken.parts().into_iter();
-        parts
-            .filter(|(_, ns)| ns.is_none())
-            .map(|(share, _)| share)
-            .collect()
+    assert_eq!((all[Share::Kvm], all[Share::Unexplained]), (Some(70), None));
+    let unknown = |taken: ShareMap<Option<u64>>| -> Vec<Share> {
+        let shares = Share::OF_EXITS.into_iter();
+        shares.filter(|share| taken[*share].is_none()).collect()
     };
     use Share::{Blocked, HostIrq, HostNmi, HostSoftirq, Kvm, Preempted, Throttled};
     let cases: [(Witnesses, &[Share]); 4] = [
@@ -157,7 +147,10 @@ fn what_had_no_witness_is_unknown_and_what_remains_is_nobodys() {
     for (witnesses, shares) in cases {
         let taken = by(witnesses);
         assert_eq!(unknown(taken), shares);
-        assert_eq!((taken.unexplained, taken.overhead_ns()), (Some(70), None));
+        assert_eq!(
+            (taken[Share::Unexplained], overhead_ns(&taken)),
+            (Some(70), None)
+        );
     }
 }
 

@@ -1,6 +1,6 @@
 //! Draws the summary from the sums.
 
-use vmnoise_events::FinishReason;
+use vmnoise_events::{FinishReason, Share};
 
 use super::Explainer;
 use crate::cpu::Cpu;
@@ -10,7 +10,6 @@ use crate::named::{NamedInterval, NamedPart, SourceSummary};
 use crate::names::Names;
 use crate::percent::{percent, percent_of_one, round_6};
 use crate::periodic::{self, Beat};
-use crate::share_totals::ShareTotals;
 use crate::summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary};
 use crate::wakeups::Wakeups;
 
@@ -203,7 +202,7 @@ fn own_cost(explainer: &Explainer, cpus: &[CpuSummary]) -> OwnCostSummary {
 fn residual_percent(cpus: &[CpuSummary]) -> Option<f64> {
     let residual: u128 = cpus
         .iter()
-        .map(|cpu| u128::from(cpu.shares_ns.residual_ns()))
+        .map(|cpu| u128::from(cpu.shares_ns.sum(&Share::RESIDUALS)))
         .sum();
     percent(
         residual,
@@ -212,11 +211,12 @@ fn residual_percent(cpus: &[CpuSummary]) -> Option<f64> {
 }
 
 fn residual_of_wakeups(wakeups: &Wakeups) -> Option<f64> {
-    let shares = wakeups.cpus.iter().map(|cpu| &cpu.shares_ns);
-    let sum = |of: fn(&ShareTotals) -> u64| shares.clone().map(|it| u128::from(of(it))).sum();
+    let shares = || wakeups.cpus.iter().map(|cpu| &cpu.shares_ns);
     percent(
-        sum(ShareTotals::residual_ns),
-        sum(ShareTotals::known_sum_ns),
+        shares()
+            .map(|it| u128::from(it.sum(&Share::RESIDUALS)))
+            .sum(),
+        shares().map(|it| u128::from(it.total())).sum(),
     )
 }
 

@@ -1,7 +1,7 @@
 //! The frames about one CPU: what lies between each two of them is what the host took.
 //! A count that a host began anew (a later `from_tsc`) begins with nothing.
 
-use vmnoise_events::{ExitSplit, HostFrame};
+use vmnoise_events::HostFrame;
 
 use super::hardware::{BareGap, Hardware};
 use super::named::Named;
@@ -87,7 +87,6 @@ impl HostLine {
 
 /// Whether each count of `next` is that of `last` or more.
 fn goes_on(last: &HostFrame, next: &HostFrame) -> bool {
-    let parts = |split: &ExitSplit| split.parts().map(|(_, ns)| ns);
     let numbers = |frame: &HostFrame| {
         let HostFrame {
             until_tsc,
@@ -98,6 +97,10 @@ fn goes_on(last: &HostFrame, next: &HostFrame) -> bool {
         } = *frame;
         [until_tsc, exits, heavy, exits.saturating_sub(heavy), lost]
     };
-    let grows = |last: &[u64], next: &[u64]| last.iter().zip(next).all(|(a, b)| a <= b);
-    grows(&numbers(last), &numbers(next)) && grows(&parts(&last.split), &parts(&next.split))
+    let mut parts = last.split.iter();
+    numbers(last)
+        .iter()
+        .zip(numbers(next))
+        .all(|(a, b)| *a <= b)
+        && parts.all(|(share, ns)| ns <= next.split[share])
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vmnoise_events::{ExitSplit, FeedDetail, HostCulprit, HostFrame, HostReason, Name, Share};
+use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Name, Share};
 
 /// Different names kept; a host that gives more is not believed to have so many.
 const KEPT: usize = 1024;
@@ -44,12 +44,11 @@ impl Named {
     /// Whether no name of `frame` counts less than in the frame before, and every culprit had
     /// time that a host can take.
     pub(super) fn fits(&self, frame: &HostFrame, before: Option<&HostFrame>) -> bool {
-        let shares = ExitSplit::default().parts().map(|(share, _)| share);
         let mut culprits = frame.culprits.iter();
         let mut reasons = frame.reasons.iter();
         culprits.all(|now| {
             let then = before.and_then(|before| same_culprit(now, before));
-            shares.contains(&now.share) && then.is_none_or(|then| then.dur_ns <= now.dur_ns)
+            now.share.is_of_exits() && then.is_none_or(|then| then.dur_ns <= now.dur_ns)
         }) && reasons.all(|now| {
             let then = before.and_then(|before| same_reason(now, before));
             then.is_none_or(|then| then.exits <= now.exits && then.dur_ns <= now.dur_ns)

@@ -3,12 +3,12 @@
 use std::ops::AddAssign;
 
 use serde::Serialize;
-use vmnoise_events::{ExitSplit, FeedDetail, HostFrame, Share, Witnesses};
+use vmnoise_events::{FeedDetail, HostFrame, ShareMap, Witnesses};
 
 use super::hardware::HardwareBound;
 use super::named::{CulpritTold, ReasonTold};
 use crate::clockmap::ClockMap;
-use crate::exits::Taken;
+use crate::exits::{self, exit_shares};
 
 /// What came by a host's feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -39,7 +39,8 @@ pub struct HostTold {
     /// How many went to the VMM.
     pub heavy: u64,
     /// Where their time went.
-    pub shares_ns: Taken,
+    #[serde(serialize_with = "exits::as_json")]
+    pub shares_ns: ShareMap<Option<u64>>,
     /// VIRT: those of the shares that are the virtualization's, in nanoseconds.
     pub virt_ns: u64,
     /// The hardware had this at least, in gaps that are certain by now.
@@ -80,7 +81,7 @@ pub(super) struct Sum {
     covered_tsc: u64,
     exits: u64,
     heavy: u64,
-    split: ExitSplit,
+    split: ShareMap<u64>,
     lost: u64,
     /// Some of it without what the host's kernel handled.
     lacks_kvm: bool,
@@ -92,8 +93,8 @@ impl Sum {
     pub(super) fn between(before: Option<&HostFrame>, after: &HostFrame) -> Sum {
         let since = |of: fn(&HostFrame) -> u64| of(after).saturating_sub(before.map_or(0, of));
         let part = |share| {
-            let of = |frame: &HostFrame| part_of(&frame.split, share);
-            of(after).saturating_sub(before.map_or(0, of))
+            let before_ns = before.map_or(0, |before| before.split[share]);
+            after.split[share].saturating_sub(before_ns)
         };
         let begin_tsc = before.map_or(after.from_tsc, |before| before.until_tsc);
         Sum {
@@ -101,7 +102,7 @@ impl Sum {
             covered_tsc: after.until_tsc.saturating_sub(begin_tsc),
             exits: since(|frame| frame.exits),
             heavy: since(|frame| frame.heavy),
-            split: ExitSplit::from_fn(part),
+            split: ShareMap::from_fn(part),
             lost: since(|frame| frame.lost),
             lacks_kvm: !after.sees_kvm,
             hardware: HardwareBound::default(),
@@ -113,18 +114,14 @@ impl Sum {
     }
 
     pub(super) fn told(&self, clock: &ClockMap) -> Option<HostTold> {
-        let virt = self
-            .split
-            .parts()
-            .into_iter()
-            .filter(|(share, _)| !matches!(share, Share::Preempted | Share::Halted));
+        let virt = self.split.iter().filter(|(share, _)| share.is_virt());
         (self.steps > 0).then(|| HostTold {
             covered_ns: clock.whole_ns(self.covered_tsc),
             exits: self.exits,
             light: (!self.lacks_kvm).then(|| self.exits.saturating_sub(self.heavy)),
             heavy: self.heavy,
             // A host that lacks a witness says of itself that it does not know what is KVM's.
-            shares_ns: Taken::of(&self.split, !self.lacks_kvm, &Witnesses::OF_EXITS),
+            shares_ns: exit_shares(&self.split, !self.lacks_kvm, &Witnesses::OF_EXITS),
             virt_ns: virt.fold(0, |sum, (_, ns)| ns.saturating_add(sum)),
             hw_at_least_ns: self.hardware.at_least_ns,
             hw_at_most_ns: self.hardware.at_most_ns(),
@@ -143,17 +140,6 @@ impl AddAssign for Sum {
         add(&mut self.lost, more.lost);
         self.lacks_kvm = self.lacks_kvm || more.lacks_kvm;
         self.hardware += more.hardware;
-        let so_far = self.split;
-        self.split = ExitSplit::from_fn(|share| {
-            part_of(&so_far, share).saturating_add(part_of(&more.split, share))
-        });
+        self.split += more.split;
     }
-}
-
-fn part_of(split: &ExitSplit, wanted: Share) -> u64 {
-    let parts = split.parts().into_iter();
-    parts
-        .filter(|(share, _)| *share == wanted)
-        .map(|(_, ns)| ns)
-        .sum()
 }

@@ -102,7 +102,7 @@ fn lay(laid: LaidExit<'_>, names: &mut HostNames, pairs: &Pairs, guest: &mut Exp
     // What KVM had beyond its usual part, where others did something as well, is nobody's; so is
     // all of it where others would not have been seen.
     let nobodys_ns = match laid.vcpu.sees_kvm && !laid.knows_kvm {
-        true => exit.split.kvm,
+        true => exit.split[Share::Kvm],
         false => laid.held.surplus_ns,
     };
     give(&mut told, Share::Kvm, Share::Unexplained, nobodys_ns);

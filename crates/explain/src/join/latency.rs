@@ -1,10 +1,10 @@
 //! What a join of periodic tasks comes to.
 
 use serde::Serialize;
+use vmnoise_events::ShareMap;
 
 use super::branch::{Culprit, Unsure};
 use super::tree::Tree;
-use crate::share_totals::ShareTotals;
 
 /// The latencies of a guest's tasks, cut among both kernels.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,5 +84,5 @@ pub struct ContextSides {
     /// Nobody knows which of the two.
     pub unknown_ns: u64,
     /// By share.
-    pub shares_ns: ShareTotals,
+    pub shares_ns: ShareMap<Option<u64>>,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vmnoise_events::{Share, Workload};
+use vmnoise_events::{Share, ShareMap, Workload};
 
 use super::branches::Branches;
 use super::culprits::Culprits;
@@ -12,7 +12,6 @@ use super::tree::Tree;
 use crate::attribute::{CutStretch, Explained};
 use crate::longest::Longest;
 use crate::phase::Phase;
-use crate::share_totals::ShareTotals;
 use crate::sight::Sight;
 use crate::wakeups::Wakeups;
 use crate::worst::{Rank, rank};
@@ -48,7 +47,7 @@ struct Sides {
     guest_ns: u64,
     host_ns: u64,
     unknown_ns: u64,
-    shares_ns: [u64; Share::ALL.len()],
+    shares_ns: ShareMap<u64>,
 }
 
 impl LatencySums {
@@ -123,11 +122,10 @@ impl LatencySums {
     /// The result, with the guest's own, whose latest wake-ups are the same.
     pub(super) fn conclude(self, wakeups: &Wakeups, sight: &Sight) -> JoinedLatencies {
         let is_told = self.totals.witnessed > 0;
-        let knows = |share| sight.knows(share) || is_told && sight.knows_beside(share);
         let cpus = self.cpus.into_iter().map(|(cpu, sums)| CpuSides {
             cpu,
             contexts: std::array::from_fn(|place| {
-                sums.contexts[place].told(CONTEXTS[place].0, knows)
+                sums.contexts[place].told(CONTEXTS[place].0, sight, is_told)
             }),
             phases: sums.phases,
         });
@@ -149,16 +147,16 @@ impl Sides {
         self.host_ns += of_it.host_ns;
         self.unknown_ns += of_it.unknown_ns;
         for part in &stretch.own {
-            self.shares_ns[part.share as usize] += part.ns;
+            self.shares_ns[part.share] += part.ns;
         }
         for part in stretch.met.iter().flat_map(|met| &met.parts) {
-            self.shares_ns[part.share as usize] += part.ns;
+            self.shares_ns[part.share] += part.ns;
         }
-        self.shares_ns[Share::Steal as usize] += stretch.steal_ns;
-        self.shares_ns[late.residual as usize] += stretch.residual_ns;
+        self.shares_ns[Share::Steal] += stretch.steal_ns;
+        self.shares_ns[late.residual] += stretch.residual_ns;
     }
 
-    fn told(&self, context: &'static str, knows: impl Fn(Share) -> bool) -> ContextSides {
+    fn told(&self, context: &'static str, sight: &Sight, is_told: bool) -> ContextSides {
         ContextSides {
             context,
             count: self.count,
@@ -166,10 +164,7 @@ impl Sides {
             guest_ns: self.guest_ns,
             host_ns: self.host_ns,
             unknown_ns: self.unknown_ns,
-            shares_ns: ShareTotals::from_fn(|share| {
-                let ns = self.shares_ns[share as usize];
-                (ns > 0 || knows(share)).then_some(ns)
-            }),
+            shares_ns: sight.known(&self.shares_ns, is_told),
         }
     }
 }

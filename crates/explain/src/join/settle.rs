@@ -3,18 +3,18 @@
 
 use std::cmp::Reverse;
 
-use vmnoise_events::{ExitSplit, Share};
+use vmnoise_events::{Share, ShareMap};
 
 use crate::piece::Piece;
 
 /// Gives every share what the kernel's own sums say, at the expense of those that have too
 /// much; the lengths of `pieces` add up to `split`.
-pub(super) fn settle(pieces: &mut Vec<Piece>, split: &ExitSplit) {
+pub(super) fn settle(pieces: &mut Vec<Piece>, split: &ShareMap<u64>) {
     let had_ns = |pieces: &[Piece], share: Share| -> u64 {
         let of_share = pieces.iter().filter(|piece| piece.share == share);
         of_share.map(Piece::dur_ns).sum()
     };
-    let counted = split.parts();
+    let counted = split.select(Share::OF_EXITS);
     let mut excess = counted.map(|(share, ns)| (share, had_ns(pieces, share).saturating_sub(ns)));
     if excess.iter().all(|(_, ns)| *ns == 0) {
         return;
@@ -81,12 +81,11 @@ mod tests {
             (Share::HostIrq, 10, 15),
             (Share::Kvm, 15, 40),
         ]);
-        let split = ExitSplit {
-            kvm: 20,
-            host_irq: 8,
-            preempted: 12,
-            ..ExitSplit::default()
-        };
+        let split = ShareMap::from([
+            (Share::Kvm, 20),
+            (Share::HostIrq, 8),
+            (Share::Preempted, 12),
+        ]);
         settle(&mut told, &split);
         let flat = told
             .iter()

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use vmnoise_events::{Vcpu, VcpuClock, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
+use vmnoise_events::{Share, Vcpu, VcpuClock, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
 
 use super::guest_clock::GuestClock;
 
@@ -58,7 +58,7 @@ impl ToldVcpus {
     pub(super) fn add_exit(&mut self, exit: &VcpuExit, threshold_ns: u64, has_room: bool) -> bool {
         let of = &exit.exit;
         let span = (of.start_mono_ns, of.end_mono_ns);
-        let has_room = has_room && (self.keeps_halts || of.split.halted == 0);
+        let has_room = has_room && (self.keeps_halts || of.split[Share::Halted] == 0);
         let Some(told) = self.all.get_mut(exit.vcpu.0 as usize) else {
             return false;
         };

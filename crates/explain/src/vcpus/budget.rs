@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use vmnoise_events::{Exit, ExitSplit, Share, SourceId, VcpuId};
+use vmnoise_events::{Exit, Share, ShareMap, SourceId, VcpuId};
 
 use super::lay::Laid;
 use crate::part::{Part, add_up, largest_first};
@@ -33,7 +33,7 @@ impl ExitBudget {
 
     /// What others took and nobody is named for, in nanoseconds.
     pub fn unnamed_ns(&self) -> u64 {
-        let unnamed = |part: &&Part| part.source.is_none() && is_anothers(part.share);
+        let unnamed = |part: &&Part| part.source.is_none() && part.share.is_of_others();
         self.parts.iter().filter(unnamed).map(|part| part.ns).sum()
     }
 
@@ -43,13 +43,13 @@ impl ExitBudget {
             reason,
             heavy: self.exit.heavy,
             others: self.others(),
-            ns: self.exit.split.kvm,
+            ns: self.exit.split[Share::Kvm],
         }
     }
 
     fn others(&self) -> Others {
-        let of_others = self.exit.split.parts().into_iter();
-        let mut of_others = of_others.filter(|(share, ns)| is_anothers(*share) && *ns > 0);
+        let parts = self.exit.split.iter();
+        let mut of_others = parts.filter(|(share, ns)| *ns > 0 && share.is_of_others());
         match (of_others.next(), of_others.next()) {
             (None, _) => Others::Nobody,
             (Some((Share::HostIrq, _)), None) if self.interrupts() == 1 => Others::OneInterrupt,
@@ -77,7 +77,7 @@ impl ExitBudget {
 }
 
 pub(super) fn noise_ns(exit: &Exit) -> u64 {
-    exit.dur_ns().saturating_sub(exit.split.halted)
+    exit.dur_ns().saturating_sub(exit.split[Share::Halted])
 }
 
 /// By the thesis the vCPU's thread had the overhead, and activities had what they count.
@@ -88,20 +88,12 @@ pub(super) fn thesis_sum_ns(
 ) -> Option<u64> {
     let of_host = parts.filter(|(share, _, count)| has_line(*share) && *count > 0);
     let told_ns = of_host.map(|(_, ns, _)| ns).reduce(u64::saturating_add)?;
-    sees_kvm.then(|| told_ns.saturating_add(exit.split.overhead()))
+    sees_kvm.then(|| told_ns.saturating_add(exit.overhead_ns()))
 }
 
 /// Shares whose activities the thesis' trace has lines for.
 fn has_line(share: Share) -> bool {
-    matches!(
-        share,
-        Share::HostNmi | Share::HostIrq | Share::HostSoftirq | Share::Preempted
-    )
-}
-
-/// Shares that somebody else than the vCPU's own thread had, or ended.
-fn is_anothers(share: Share) -> bool {
-    has_line(share) || matches!(share, Share::Throttled | Share::Blocked)
+    share == Share::Preempted || Share::HOST_INTERRUPTS.contains(&share)
 }
 
 /// A split that adds up to the length: kvm is what nobody else had, and where the others
@@ -111,18 +103,13 @@ pub(super) fn fit(exit: &mut Exit) -> bool {
     if split.total() == dur_ns {
         return true;
     }
-    let mut parts = split.parts().map(|(share, ns)| {
+    let mut parts = split.select(Share::OF_EXITS).map(|(share, ns)| {
         let of_others = if share == Share::Kvm { 0 } else { ns };
         Part::of_nobody(share, of_others)
     });
     let kvm_ns = dur_ns.saturating_sub(cut_to(&mut parts, dur_ns));
-    exit.split = ExitSplit::from_fn(|share| match share {
-        Share::Kvm => kvm_ns,
-        _ => parts
-            .iter()
-            .find(|part| part.share == share)
-            .map_or(0, |part| part.ns),
-    });
+    exit.split = ShareMap::from(parts.map(|part| (part.share, part.ns)));
+    exit.split[Share::Kvm] = kvm_ns;
     false
 }
 
@@ -157,7 +144,7 @@ pub(super) fn budget(
     let told_ns: u64 = named.iter().map(|part| part.ns).sum();
 
     let mut parts = Vec::with_capacity(named.len() + 4);
-    for (share, ns) in exit.split.parts() {
+    for (share, ns) in exit.split.select(Share::OF_EXITS) {
         let first = named.partition_point(|part| part.share < share);
         let after = named.partition_point(|part| part.share <= share);
         let rest_ns = ns - cut_to(&mut named[first..after], ns);

@@ -65,7 +65,7 @@ impl SeenVcpu {
 
 #[cfg(test)]
 mod tests {
-    use vmnoise_events::{ExitSplit, VcpuId, VcpuIntervalKind};
+    use vmnoise_events::{ShareMap, VcpuId, VcpuIntervalKind};
 
     use super::*;
 
@@ -99,7 +99,7 @@ mod tests {
             last_mono_ns: 1000,
             exits: 1,
             heavy: 0,
-            split: ExitSplit::default(),
+            split: ShareMap::default(),
             unseen_ns: 0,
             worst: None,
             reasons: Vec::new(),

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use vmnoise_events::{Exit, ExitSplit, Share, Vcpu, Witnesses};
+use vmnoise_events::{Exit, Share, ShareMap, Vcpu, Witnesses};
 
 use super::budget::{ExitBudget, noise_ns, thesis_sum_ns};
 use super::lay::Laid;
-use crate::exits::Taken;
+use crate::exits::{exit_shares, overhead_ns};
 use crate::named::NamedPart;
 use crate::names::Names;
 use crate::piece::NamedPiece;
@@ -20,7 +20,7 @@ pub struct NamedExit {
     /// The exit; its split adds up to its length.
     pub exit: Exit,
     /// What is known of the split.
-    pub shares: Taken,
+    pub shares: ShareMap<Option<u64>>,
     /// As in [`ExitBudget::parts`], where what is not known to be KVM's is nobody's.
     pub parts: Vec<NamedPart>,
 }
@@ -32,7 +32,7 @@ impl NamedExit {
         names: &Names,
         witnesses: &Witnesses,
     ) -> NamedExit {
-        let shares = Taken::of(&budget.exit.split, vcpu.sees_kvm, witnesses);
+        let shares = exit_shares(&budget.exit.split, vcpu.sees_kvm, witnesses);
         let mut parts = names.parts(&budget.parts);
         for part in &mut parts {
             part.share = whose(part.share, &shares);
@@ -52,7 +52,7 @@ impl NamedExit {
 
     /// What the thesis calls overhead, in nanoseconds; `None` where KVM's part is not seen.
     pub fn overhead_ns(&self) -> Option<u64> {
-        self.shares.overhead_ns()
+        overhead_ns(&self.shares)
     }
 
     /// As [`ExitBudget::thesis_sum_ns`].
@@ -60,7 +60,7 @@ impl NamedExit {
         let parts = self.parts.iter();
         thesis_sum_ns(
             &self.exit,
-            self.shares.kvm.is_some(),
+            self.shares[Share::Kvm].is_some(),
             parts.map(|part| (part.share, part.ns, part.count)),
         )
     }
@@ -131,9 +131,9 @@ impl LongestExit {
 }
 
 /// What remains of an exit is KVM's where that is known.
-fn whose(share: Share, shares: &Taken) -> Share {
+fn whose(share: Share, shares: &ShareMap<Option<u64>>) -> Share {
     match share {
-        Share::Kvm if shares.kvm.is_none() => Share::Unexplained,
+        Share::Kvm if shares[Share::Kvm].is_none() => Share::Unexplained,
         share => share,
     }
 }
@@ -158,13 +158,13 @@ fn pieces_of(laid: &Laid, names: &Names, exit: &NamedExit) -> (Vec<NamedPiece>, 
 
 /// How much of these pieces' time is another share's by the split. What one share lacks
 /// another has too much of.
-fn misplaced_ns(split: &ExitSplit, pieces: &[NamedPiece]) -> u64 {
+fn misplaced_ns(split: &ShareMap<u64>, pieces: &[NamedPiece]) -> u64 {
     let pieces_of = |share| -> u64 {
         let of_share = pieces.iter().filter(|piece| piece.share == share);
         of_share.map(NamedPiece::dur_ns).sum()
     };
-    let shares = split.parts().into_iter();
-    shares
+    split
+        .iter()
         .map(|(share, ns)| ns.saturating_sub(pieces_of(share)))
         .sum()
 }

@@ -3,14 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use vmnoise_events::{Share, SourceId};
+use vmnoise_events::{Share, ShareMap, SourceId};
 
 use super::distribution::{Distribution, Room};
 use super::summary::{CpuWakeups, PhaseTotals};
 use crate::interval::{Interval, WakeupDetail};
 use crate::named::SourceSummary;
 use crate::names::Names;
-use crate::share_totals::ShareTotals;
 use crate::sight::Sight;
 
 #[derive(Debug)]
@@ -32,7 +31,7 @@ pub(crate) struct WakeupLedger {
     corrected: Distribution,
     phases_ns: [Option<u64>; 5],
     unsplit_ns: u64,
-    shares_ns: [u64; Share::ALL.len()],
+    shares_ns: ShareMap<u64>,
     sources: BTreeMap<(Share, SourceId), Taken>,
 }
 
@@ -77,7 +76,7 @@ impl WakeupLedger {
             corrected: Distribution::new(),
             phases_ns: [None; 5],
             unsplit_ns: 0,
-            shares_ns: [0; Share::ALL.len()],
+            shares_ns: ShareMap::default(),
             sources: BTreeMap::new(),
         }
     }
@@ -113,7 +112,7 @@ impl WakeupLedger {
         }
         self.unsplit_ns += wakeup.unsplit_ns;
         for part in &interval.parts {
-            self.shares_ns[part.share as usize] += part.ns;
+            self.shares_ns[part.share] += part.ns;
             if let Some(source) = part.source {
                 let taken = self.sources.entry((part.share, source)).or_default();
                 taken.add(self.count, part.ns);
@@ -154,11 +153,7 @@ impl WakeupLedger {
                 return_: user,
                 unsplit: self.unsplit_ns,
             },
-            shares_ns: ShareTotals::from_fn(|share| {
-                let ns = self.shares_ns[share as usize];
-                let told = self.witnessed > 0 && sight.knows_beside(share);
-                (ns > 0 || told || sight.knows(share)).then_some(ns)
-            }),
+            shares_ns: sight.known(&self.shares_ns, self.witnessed > 0),
             sources: self.sources(names),
             steal_clamps: self.steal_clamps,
             distribution: self.user.counts(),

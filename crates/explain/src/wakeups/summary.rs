@@ -1,10 +1,10 @@
 //! The result of a run of periodic tasks, for schema `vmnoise.latency/1`.
 
 use serde::Serialize;
+use vmnoise_events::ShareMap;
 
 use super::distribution::LatencyFigures;
 use crate::named::{NamedInterval, SourceSummary};
-use crate::share_totals::ShareTotals;
 
 /// A whole run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,7 +41,7 @@ pub struct CpuWakeups {
     /// How long the phases of all wake-ups were together, in nanoseconds.
     pub phases_ns: PhaseTotals,
     /// Where the latencies went, in nanoseconds; what is known adds up to all of them.
-    pub shares_ns: ShareTotals,
+    pub shares_ns: ShareMap<Option<u64>>,
     /// Who took how much, largest total first; a count is that of wake-ups.
     pub sources: Vec<SourceSummary>,
     /// Wake-ups with a phase for which the steal clock claimed more than its length.

@@ -10,7 +10,7 @@ pub fn obeys_the_law(budgets: &[ExitBudget], run: &ExitsRun) {
             let parts = budget.parts.iter().filter(|part| part.share == share);
             parts.map(|part| u128::from(part.ns)).sum()
         };
-        for (share, ns) in budget.exit.split.parts() {
+        for (share, ns) in budget.exit.split.iter() {
             assert_eq!(of(share), u128::from(ns), "{} of {:?}", share, budget);
         }
         let all: u128 = budget.parts.iter().map(|part| u128::from(part.ns)).sum();

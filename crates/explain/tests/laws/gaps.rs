@@ -47,7 +47,7 @@ fn run(facts: &RunFacts, events: &[Event]) -> (Seen, Summary) {
 pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
     let (seen, summary) = run(facts, events);
     for cpu in &summary.cpus {
-        assert_eq!(cpu.shares_ns.known_sum_ns(), cpu.noise_ns, "{cpu:?}");
+        assert_eq!(cpu.shares_ns.total(), cpu.noise_ns, "{cpu:?}");
         assert!(cpu.max_gap_ns.is_some() == (cpu.gaps > 0), "{cpu:?}");
         assert!(cpu.max_gap_ns.unwrap_or(0) <= cpu.noise_ns, "{cpu:?}");
         assert_eq!(cpu.percentiles_ns.max, cpu.max_gap_ns);
@@ -70,7 +70,7 @@ pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
     };
     assert_eq!(of_periods(|line| line.gaps), u128::from(gaps));
     assert_eq!(of_periods(|line| line.noise_ns), noise_ns);
-    assert_eq!(of_periods(|line| line.shares.known_sum_ns()), noise_ns);
+    assert_eq!(of_periods(|line| line.shares.total()), noise_ns);
     let mut overlaps = Interference::default();
     for line in &seen.periods {
         overlaps += line.interference;
@@ -98,7 +98,7 @@ pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
             |told| told.heavy,
             |told| told.virt_ns,
             |told| told.hw_at_least_ns,
-            |told| told.shares_ns.preempted.expect("its host watches threads"),
+            |told| told.shares_ns[Share::Preempted].expect("its host watches threads"),
         ];
         for what in whats {
             assert_eq!(of_periods(what), of_run(what), "{cpu:?}");

@@ -44,7 +44,7 @@ pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
     let sum = |of: fn(&CpuWakeups) -> u128| result.cpus.iter().map(of).sum();
     let counted: u128 = sum(|cpu| cpu.count.into());
     assert_eq!(counted, wakeups.len() as u128);
-    let shares: u128 = sum(|cpu| cpu.shares_ns.known_sum_ns().into());
+    let shares: u128 = sum(|cpu| cpu.shares_ns.total().into());
     assert_eq!(shares, total_ns);
     let phases: u128 = sum(|cpu| {
         let phases = &cpu.phases_ns;

@@ -96,7 +96,7 @@ pub fn obeys_the_law(run: &JoinedRun) {
     assert!(joined.witnessed_above <= joined.witnessed);
     assert!(joined.unexplained_ns <= joined.joined_ns);
     for cpu in cpus {
-        assert_eq!(cpu.shares_ns.known_sum_ns(), cpu.noise_ns, "{cpu:?}");
+        assert_eq!(cpu.shares_ns.total(), cpu.noise_ns, "{cpu:?}");
         let columns = cpu.guest_columns;
         let columns = [columns.steal_ns, columns.virt_ns, columns.hw_noise_ns];
         assert!(
@@ -108,7 +108,7 @@ pub fn obeys_the_law(run: &JoinedRun) {
         .summary
         .cpus
         .iter()
-        .filter_map(|cpu| cpu.shares_ns.get(Share::Kvm));
+        .filter_map(|cpu| cpu.shares_ns[Share::Kvm]);
     assert!(joined.unbounded_kvm_ns <= kvm_ns.sum(), "{joined:?}");
     for (tree, gap) in run.trees.iter().zip(&run.summary.worst) {
         assert_eq!(&tree.of, gap);

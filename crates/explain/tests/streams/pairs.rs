@@ -159,10 +159,7 @@ impl Plan {
                     end_mono_ns: to,
                     exit_cpu: host_cpu,
                     entry_cpu: host_cpu,
-                    split: ExitSplit {
-                        kvm: to - from,
-                        ..ExitSplit::default()
-                    },
+                    split: ShareMap::from([(Share::Kvm, to - from)]),
                     ..scene.exit()
                 };
                 let event = super::vcpus::exit_of(id, exit_told);

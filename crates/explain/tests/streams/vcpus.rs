@@ -221,7 +221,7 @@ impl Scene {
             exit_cpu: self.exit_cpu,
             entry_cpu: self.cpu_at(self.end_ns),
             heavy: self.intervals.iter().any(left_run),
-            split: ExitSplit::from_fn(|share| {
+            split: ShareMap::only(Share::OF_EXITS, |share| {
                 let of_share = owned.iter().filter(|((of, _), _)| *of == share);
                 of_share.map(|(_, ns)| ns).sum()
             }),

@@ -1,7 +1,7 @@
 //! What parts and tracks are called. Parts are interned once for each share and source, so that
 //! a part of a gap costs no text.
 
-use vmnoise_events::{RunFacts, Share, SourceId, Vcpu};
+use vmnoise_events::{RunFacts, Share, ShareMap, SourceId, Vcpu};
 
 use super::packets::{NameOf, Packets};
 use crate::error::ExportError;
@@ -11,7 +11,7 @@ use crate::error::ExportError;
 pub(super) struct Labels {
     of: NameOf,
     /// By the source's id plus one (0 is nobody), then by share; 0 is not known yet.
-    numbers: Vec<[u64; Share::ALL.len()]>,
+    numbers: Vec<ShareMap<u64>>,
 }
 
 impl Labels {
@@ -36,9 +36,9 @@ impl Labels {
             return packets.name(self.of, &text());
         }
         if place >= self.numbers.len() {
-            self.numbers.resize(place + 1, [0; Share::ALL.len()]);
+            self.numbers.resize(place + 1, ShareMap::default());
         }
-        let number = &mut self.numbers[place][share as usize];
+        let number = &mut self.numbers[place][share];
         if *number == 0 {
             *number = packets.name(self.of, &text())?;
         }

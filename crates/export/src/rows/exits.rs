@@ -1,123 +1,64 @@
 //! Exits of vCPUs: told one by one, and counted by reason.
 
-use vmnoise_explain::{NamedExit, ReasonExits, Taken, VcpuExits, VmExits};
+use vmnoise_events::Share;
+use vmnoise_events::column::Columns;
+use vmnoise_explain::{NamedExit, ReasonExits, VcpuExits, VmExits};
 
-use super::parts;
-use crate::table::{Cell, Kind, Schema};
-
-/// Which vCPU.
-const VCPU: [(&str, Kind); 4] = [
-    ("vm", Kind::Text),
-    ("vmm_pid", Kind::Int),
-    ("vcpu", Kind::Int),
-    ("tid", Kind::Int),
-];
-
-/// Where the time of exits went.
-const SPLIT: [(&str, Kind); 9] = [
-    ("kvm_ns", Kind::Int),
-    ("vmm_ns", Kind::Int),
-    ("preempted_ns", Kind::Int),
-    ("blocked_ns", Kind::Int),
-    ("throttled_ns", Kind::Int),
-    ("host_irq_ns", Kind::Int),
-    ("host_softirq_ns", Kind::Int),
-    ("host_nmi_ns", Kind::Int),
-    ("halted_ns", Kind::Int),
-];
+use super::{parts, share_column};
+use crate::table::{Kind, Schema};
 
 pub(crate) fn exits() -> Schema {
-    Schema::new("exits", &[("exit", Kind::Int), ("time_utc", Kind::Time)])
-        .with(&VCPU)
-        .with(&[
-            ("exit_cpu", Kind::Int),
-            ("entry_cpu", Kind::Int),
-            ("start_mono_ns", Kind::Int),
-            ("dur_ns", Kind::Int),
-            ("noise_ns", Kind::Int),
-            ("reason", Kind::Text),
-            ("reason_code", Kind::Int),
-            ("heavy", Kind::Bool),
-        ])
-        .with(&SPLIT)
+    let place = [("exit", Kind::Int), ("time_utc", Kind::Time)];
+    Schema::new("exits", &place).with_columns(&exit_columns())
 }
 
-pub(crate) fn exit_row<'a>(
-    number: u64,
-    time_us: Option<i64>,
-    told: &'a NamedExit,
-    reason: &'a str,
-) -> impl Iterator<Item = Cell<'a>> {
-    let NamedExit { vcpu, exit, .. } = told;
-    let of_vcpu = [
-        Cell::from(number),
-        time_us.into(),
-        vcpu.vm_name.as_str().into(),
-        vcpu.vmm_pid.into(),
-        vcpu.number.into(),
-        vcpu.tid.into(),
-    ];
-    let of_exit = [
-        exit.exit_cpu.into(),
-        exit.entry_cpu.into(),
-        exit.start_mono_ns.into(),
-        exit.dur_ns().into(),
-        told.noise_ns().into(),
-        reason.into(),
-        exit.reason.code.into(),
-        exit.heavy.into(),
-    ];
-    of_vcpu
-        .into_iter()
-        .chain(of_exit)
-        .chain(split(&told.shares))
-}
-
-fn split<'a>(taken: &Taken) -> impl Iterator<Item = Cell<'a>> + use<'a> {
-    taken
-        .parts()
-        .into_iter()
-        .take(SPLIT.len())
-        .map(|(_, ns)| ns.into())
+pub(crate) fn exit_columns() -> Columns<'static, NamedExit> {
+    Columns::<NamedExit>::default()
+        .name("vm", |told| Some(&told.vcpu.vm_name))
+        .count("vmm_pid", |told| u64::from(told.vcpu.vmm_pid))
+        .count("vcpu", |told| told.vcpu.number.map(u64::from))
+        .count("tid", |told| u64::from(told.vcpu.tid))
+        .count("exit_cpu", |told| u64::from(told.exit.exit_cpu))
+        .count("entry_cpu", |told| u64::from(told.exit.entry_cpu))
+        .time("start_mono_ns", |told| told.exit.start_mono_ns)
+        .time("dur_ns", |told| told.exit.dur_ns())
+        .time("noise_ns", NamedExit::noise_ns)
+        .words("reason", |told| told.exit.reason.name())
+        .count("reason_code", |told| told.exit.reason.code)
+        .truth("heavy", |told| told.exit.heavy)
+        .each(Share::OF_EXITS, |it, share| {
+            it.time(share_column(share), move |told| told.shares[share])
+        })
 }
 
 pub(crate) fn parts() -> Schema {
     parts::schema("exit_parts", "exit").with(&[("count", Kind::Int)])
 }
 
+/// All exits of a vCPU for one reason.
+pub(crate) type ReasonRow<'a> = (&'a VmExits, &'a VcpuExits, &'a ReasonExits);
+
 pub(crate) fn reasons() -> Schema {
-    Schema::new("reasons", &VCPU)
-        .with(&[
-            ("reason", Kind::Text),
-            ("reason_code", Kind::Int),
-            ("exits", Kind::Int),
-            ("heavy", Kind::Int),
-            ("total_ns", Kind::Int),
-            ("min_ns", Kind::Int),
-            ("p99_ns", Kind::Int),
-            ("max_ns", Kind::Int),
-        ])
-        .with(&SPLIT)
+    Schema::new("reasons", &[]).with_columns(&reason_columns())
 }
 
-pub(crate) fn reason_row<'a>(
-    vm: &'a VmExits,
-    vcpu: &'a VcpuExits,
-    reason: &'a ReasonExits,
-) -> impl Iterator<Item = Cell<'a>> {
-    let head = [
-        Cell::from(vm.name.as_str()),
-        vm.vm.into(),
-        vcpu.vcpu.into(),
-        vcpu.tid.into(),
-        reason.name.as_str().into(),
-        reason.code.into(),
-        reason.count.into(),
-        reason.heavy.into(),
-        reason.total_ns.into(),
-        reason.min_ns.into(),
-        reason.p99_ns.into(),
-        reason.max_ns.into(),
-    ];
-    head.into_iter().chain(split(&reason.shares_ns))
+pub(crate) fn reason_columns<'a>() -> Columns<'static, ReasonRow<'a>> {
+    Columns::<ReasonRow<'a>>::default()
+        .name("vm", |(vm, ..)| Some(&vm.name))
+        .count("vmm_pid", |(vm, ..)| u64::from(vm.vm))
+        .count("vcpu", |(_, vcpu, _)| vcpu.vcpu.map(u64::from))
+        .count("tid", |(_, vcpu, _)| u64::from(vcpu.tid))
+        .name("reason", |(.., reason)| Some(&reason.name))
+        .count("reason_code", |(.., reason)| reason.code)
+        .count("exits", |(.., reason)| reason.count)
+        .count("heavy", |(.., reason)| reason.heavy)
+        .time("total_ns", |(.., reason)| reason.total_ns)
+        .time("min_ns", |(.., reason)| reason.min_ns)
+        .time("p99_ns", |(.., reason)| reason.p99_ns)
+        .time("max_ns", |(.., reason)| reason.max_ns)
+        .each(Share::OF_EXITS, |it, share| {
+            it.time(share_column(share), move |(.., reason)| {
+                reason.shares_ns[share]
+            })
+        })
 }

@@ -1,83 +1,49 @@
 //! Gaps, and what each second of a CPU came to.
 
 use vmnoise_events::Share;
-use vmnoise_explain::{GapDetail, Interval, PeriodLine};
+use vmnoise_events::column::Columns;
+use vmnoise_explain::{Interval, PeriodLine};
 
-use super::parts;
-use crate::table::{Cell, Kind, Schema};
+use super::{parts, share_column};
+use crate::table::{Kind, Schema};
 
 pub(crate) fn periods() -> Schema {
-    let shares = Share::ALL.map(|share| format!("{share}_ns"));
-    let shares: Vec<(&str, Kind)> = shares.iter().map(|it| (it.as_str(), Kind::Int)).collect();
-    Schema::new(
-        "periods",
-        &[
-            ("time_utc", Kind::Time),
-            ("start_mono_ns", Kind::Int),
-            ("end_mono_ns", Kind::Int),
-            ("cpu", Kind::Int),
-            ("runtime_ns", Kind::Int),
-            ("gaps", Kind::Int),
-            ("noise_ns", Kind::Int),
-            ("max_gap_ns", Kind::Int),
-        ],
-    )
-    .with(&shares)
+    let span = [
+        ("time_utc", Kind::Time),
+        ("start_mono_ns", Kind::Int),
+        ("end_mono_ns", Kind::Int),
+    ];
+    Schema::new("periods", &span).with_columns(&period_columns())
 }
 
-/// What one CPU came to between two instants of CLOCK_MONOTONIC.
-pub(crate) fn period_row(
-    line: &PeriodLine,
-    time_us: Option<i64>,
-    (start_ns, end_ns): (u64, u64),
-) -> impl Iterator<Item = Cell<'static>> {
-    let max_gap_ns = (line.gaps > 0).then_some(line.max_gap_ns);
-    let head = [
-        time_us.into(),
-        start_ns.into(),
-        end_ns.into(),
-        line.cpu.into(),
-        line.runtime_ns.into(),
-        line.gaps.into(),
-        line.noise_ns.into(),
-        max_gap_ns.into(),
-    ];
-    let shares = line.shares.iter().map(|(_, ns)| ns.into());
-    head.into_iter().chain(shares)
+/// What one CPU came to in a period.
+pub(crate) fn period_columns() -> Columns<'static, PeriodLine> {
+    Columns::<PeriodLine>::default()
+        .count("cpu", |line| u64::from(line.cpu))
+        .time("runtime_ns", |line| line.runtime_ns)
+        .count("gaps", |line| line.gaps)
+        .time("noise_ns", |line| line.noise_ns)
+        .time("max_gap_ns", |line| {
+            (line.gaps > 0).then_some(line.max_gap_ns)
+        })
+        .each(Share::ALL, |it, share| {
+            it.time(share_column(share), move |line| line.shares[share])
+        })
 }
 
 pub(crate) fn gaps() -> Schema {
-    Schema::new(
-        "gaps",
-        &[
-            ("gap", Kind::Int),
-            ("time_utc", Kind::Time),
-            ("cpu", Kind::Int),
-            ("start_mono_ns", Kind::Int),
-            ("dur_ns", Kind::Int),
-            ("residual_ns", Kind::Int),
-            ("lost_activities", Kind::Int),
-            ("witnessed", Kind::Bool),
-        ],
-    )
+    let place = [("gap", Kind::Int), ("time_utc", Kind::Time)];
+    Schema::new("gaps", &place).with_columns(&gap_columns())
 }
 
-pub(crate) fn gap_row(
-    number: u64,
-    time_us: Option<i64>,
-    interval: &Interval,
-    gap: &GapDetail,
-) -> [Cell<'static>; 8] {
-    [
-        number.into(),
-        time_us.into(),
-        interval.cpu.into(),
-        interval.start_mono_ns.into(),
-        interval.dur_ns.into(),
-        interval.residual_ns().into(),
-        gap.lost_activities.into(),
-        interval.witnessed.into(),
-    ]
+pub(crate) fn gap_columns() -> Columns<'static, Interval> {
+    Columns::<Interval>::default()
+        .count("cpu", |gap| u64::from(gap.cpu))
+        .time("start_mono_ns", |gap| gap.start_mono_ns)
+        .time("dur_ns", |gap| gap.dur_ns)
+        .time("residual_ns", Interval::residual_ns)
+        .count("lost_activities", |gap| gap.gap()?.lost_activities)
+        .truth("witnessed", |gap| gap.witnessed)
 }
 
 pub(crate) fn parts() -> Schema {

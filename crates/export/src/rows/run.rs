@@ -1,11 +1,12 @@
 //! One row about the run itself.
 
 use vmnoise_events::RunFacts;
+use vmnoise_events::column::Columns;
 use vmnoise_explain::{ExitsRun, Summary};
 
 use super::DATA_VERSION;
 use crate::partition::workload_name;
-use crate::table::{Cell, Kind, Schema};
+use crate::table::{Kind, Schema};
 
 /// What is to be said of the whole run once it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,50 +66,38 @@ impl Asked<'_> {
     }
 }
 
+/// The run, what was asked for, and how it went.
+pub(crate) type Row<'a> = (&'a RunFacts, &'a Asked<'a>, Told);
+
 pub(crate) fn schema() -> Schema {
-    Schema::new(
-        "run",
-        &[
-            ("data_version", Kind::Int),
-            ("tool_version", Kind::Text),
-            ("workload", Kind::Text),
-            ("started_utc", Kind::Time),
-            ("kernel", Kind::Text),
-            ("hypervisor", Kind::Text),
-            ("cpu_model", Kind::Text),
-            ("threshold_ns", Kind::Int),
-            ("only_vm", Kind::Text),
-            ("only_vcpus", Kind::Text),
-            ("only_reasons", Kind::Text),
-            ("complete", Kind::Bool),
-            ("lost_events", Kind::Int),
-            ("late_events", Kind::Int),
-            ("clock_bound_ns", Kind::Int),
-        ],
-    )
+    Schema::new("run", &[])
+        .with_columns(&program())
+        .with(&[("started_utc", Kind::Time)])
+        .with_columns(&columns())
 }
 
-pub(crate) fn row<'a>(
-    facts: &'a RunFacts,
-    asked: &'a Asked<'_>,
-    started_us: Option<i64>,
-    told: Told,
-) -> [Cell<'a>; 15] {
-    [
-        DATA_VERSION.into(),
-        facts.tool_version.as_str().into(),
-        workload_name(facts.workload).into(),
-        started_us.into(),
-        facts.host.kernel.as_str().into(),
-        facts.host.hypervisor.as_deref().into(),
-        facts.host.cpu_model.as_str().into(),
-        facts.options.threshold_ns.into(),
-        asked.vm.into(),
-        asked.vcpus.as_deref().into(),
-        asked.reasons.as_deref().into(),
-        told.complete.into(),
-        told.lost_events.into(),
-        told.late_events.into(),
-        told.clock_bound_ns.into(),
-    ]
+/// What measured.
+pub(crate) fn program<'a>() -> Columns<'static, Row<'a>> {
+    Columns::<Row<'a>>::default()
+        .count("data_version", |_| u64::from(DATA_VERSION))
+        .name("tool_version", |(facts, ..)| Some(&facts.tool_version))
+        .name("workload", |(facts, ..)| {
+            Some(workload_name(facts.workload))
+        })
+}
+
+/// What was measured, and how it went.
+pub(crate) fn columns<'a>() -> Columns<'static, Row<'a>> {
+    Columns::<Row<'a>>::default()
+        .name("kernel", |(facts, ..)| Some(&facts.host.kernel))
+        .name("hypervisor", |(facts, ..)| facts.host.hypervisor.as_deref())
+        .name("cpu_model", |(facts, ..)| Some(&facts.host.cpu_model))
+        .time("threshold_ns", |(facts, ..)| facts.options.threshold_ns)
+        .name("only_vm", |(_, asked, _)| asked.vm)
+        .name("only_vcpus", |(_, asked, _)| asked.vcpus.as_deref())
+        .name("only_reasons", |(_, asked, _)| asked.reasons.as_deref())
+        .truth("complete", |(.., told)| told.complete)
+        .count("lost_events", |(.., told)| told.lost_events)
+        .count("late_events", |(.., told)| told.late_events)
+        .time("clock_bound_ns", |(.., told)| told.clock_bound_ns)
 }

@@ -1,50 +1,29 @@
 //! How late periodic tasks woke up.
 
-use vmnoise_explain::{Interval, Phase, WakeupDetail};
+use vmnoise_events::column::Columns;
+use vmnoise_explain::{Interval, Phase};
 
 use super::parts;
-use crate::table::{Cell, Kind, Schema};
+use crate::table::{Kind, Schema};
 
 pub(crate) fn wakeups() -> Schema {
-    let phases = Phase::ALL.map(|phase| format!("{}_phase_ns", phase.name()));
-    let phases: Vec<(&str, Kind)> = phases.iter().map(|it| (it.as_str(), Kind::Int)).collect();
-    Schema::new(
-        "wakeups",
-        &[
-            ("wakeup", Kind::Int),
-            ("time_utc", Kind::Time),
-            ("cpu", Kind::Int),
-            ("expiry_mono_ns", Kind::Int),
-            ("latency_ns", Kind::Int),
-            ("irq_latency_ns", Kind::Int),
-            ("thread_latency_ns", Kind::Int),
-            ("missed", Kind::Int),
-        ],
-    )
-    .with(&phases)
-    .with(&[("witnessed", Kind::Bool)])
+    let place = [("wakeup", Kind::Int), ("time_utc", Kind::Time)];
+    Schema::new("wakeups", &place).with_columns(&columns())
 }
 
-pub(crate) fn wakeup_row(
-    number: u64,
-    time_us: Option<i64>,
-    interval: &Interval,
-    wakeup: &WakeupDetail,
-) -> impl Iterator<Item = Cell<'static>> {
-    let head = [
-        number.into(),
-        time_us.into(),
-        interval.cpu.into(),
-        interval.start_mono_ns.into(),
-        interval.dur_ns.into(),
-        wakeup.irq_ns.into(),
-        wakeup.thread_ns.into(),
-        wakeup.missed.into(),
-    ];
-    let phases = wakeup.phases_ns.map(Cell::from);
-    head.into_iter()
-        .chain(phases)
-        .chain([interval.witnessed.into()])
+pub(crate) fn columns() -> Columns<'static, Interval> {
+    Columns::<Interval>::default()
+        .count("cpu", |wakeup| u64::from(wakeup.cpu))
+        .time("expiry_mono_ns", |wakeup| wakeup.start_mono_ns)
+        .time("latency_ns", |wakeup| wakeup.dur_ns)
+        .time("irq_latency_ns", |it| it.wakeup()?.irq_ns)
+        .time("thread_latency_ns", |it| it.wakeup()?.thread_ns)
+        .count("missed", |it| Some(u64::from(it.wakeup()?.missed)))
+        .each(Phase::ALL, |it, phase| {
+            let title = format!("{}_phase_ns", phase.name());
+            it.time(title, move |it| it.wakeup()?.phase_ns(phase))
+        })
+        .truth("witnessed", |wakeup| wakeup.witnessed)
 }
 
 pub(crate) fn parts() -> Schema {

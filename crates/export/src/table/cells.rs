@@ -1,17 +1,43 @@
 //! Rows on their way to a file, column by column.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
+
+use vmnoise_events::column::{self, Columns};
 
 use super::{Kind, Schema};
 
 /// One value.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Cell<'a> {
     Int(i64),
-    Text(&'a str),
+    Text(Cow<'a, str>),
     Bool(bool),
     Null,
+}
+
+impl<'a> Cell<'a> {
+    /// What a row has in a column.
+    fn of<R>(cell: &column::Cell<'_, R>, row: &'a R) -> Cell<'a> {
+        use column::Cell as Of;
+        match cell {
+            Of::Words(of) => Cell::Text(of(row)),
+            Of::Name(of) => of(row).into(),
+            Of::Count(of) | Of::Time(of) => of(row).into(),
+            Of::Truth(of) => of(row).into(),
+            // Files have numbers, and no ways of writing them.
+            Of::Percent(_) | Of::Figure(_) | Of::Ranked(_) => Cell::Null,
+        }
+    }
+}
+
+/// What a row has in each of these columns.
+pub(crate) fn cells<'a, R>(
+    columns: &'a Columns<'_, R>,
+    row: &'a R,
+) -> impl Iterator<Item = Cell<'a>> {
+    columns.0.iter().map(|column| Cell::of(&column.cell, row))
 }
 
 impl From<u64> for Cell<'_> {
@@ -41,7 +67,7 @@ impl From<bool> for Cell<'_> {
 
 impl<'a> From<&'a str> for Cell<'a> {
     fn from(value: &'a str) -> Self {
-        Cell::Text(value)
+        Cell::Text(value.into())
     }
 }
 
@@ -110,7 +136,7 @@ impl Cells {
                     true
                 }
                 (Known::Texts(known), Some(Cell::Text(value))) => {
-                    known.push(kept(&mut self.texts, value));
+                    known.push(kept(&mut self.texts, &value));
                     true
                 }
                 (_, cell) => {

@@ -100,11 +100,16 @@ mod tests {
         let mut cells = Cells::new(&schema);
         cells.push([
             Cell::Int(1_500_000),
-            Cell::Text("a \"b\", c"),
+            Cell::Text("a \"b\", c".into()),
             Cell::Null,
             Cell::Bool(true),
         ]);
-        cells.push([Cell::Null, Cell::Text("µ"), Cell::Int(-7), Cell::Null]);
+        cells.push([
+            Cell::Null,
+            Cell::Text("µ".into()),
+            Cell::Int(-7),
+            Cell::Null,
+        ]);
         let mut out = Vec::new();
         write_header(&mut out, &schema).unwrap();
         write_rows(&mut out, &schema, &cells, Reader::Program).unwrap();
@@ -119,7 +124,7 @@ mod tests {
         let schema = Schema::new("names", &[("name", Kind::Text), ("ns", Kind::Int)]);
         let mut cells = Cells::new(&schema);
         for name in ["=1+1:7", "-3", "@a, b", "＝1", "sh:7", "'=1"] {
-            cells.push([Cell::Text(name), Cell::Int(-5)]);
+            cells.push([Cell::Text(name.into()), Cell::Int(-5)]);
         }
         let told = |reader| {
             let mut out = Vec::new();

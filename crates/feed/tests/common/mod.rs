@@ -1,6 +1,6 @@
 //! Frames and streams that the tests and the corpus share.
 
-use vmnoise_events::{ExitSplit, FeedDetail, HostCulprit, HostFrame, HostReason, Share};
+use vmnoise_events::{FeedDetail, HostCulprit, HostFrame, HostReason, Share, ShareMap};
 
 /// A frame with a different number in each place.
 pub fn full_frame() -> HostFrame {
@@ -14,7 +14,7 @@ pub fn full_frame() -> HostFrame {
         is_last: true,
         exits: 0x33,
         heavy: 0x22,
-        split: ExitSplit::from_fn(|_| {
+        split: ShareMap::only(Share::OF_EXITS, |_| {
             next += 1;
             next
         }),

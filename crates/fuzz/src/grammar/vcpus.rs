@@ -1,7 +1,7 @@
 //! What a host may tell of its vCPUs.
 
 use vmnoise_events::{
-    Event, Exit, ExitReason, ExitSplit, Isa, ReasonTotals, Vcpu, VcpuClock, VcpuExit, VcpuId,
+    Event, Exit, ExitReason, Isa, ReasonTotals, Share, ShareMap, Vcpu, VcpuClock, VcpuExit, VcpuId,
     VcpuInterval, VcpuIntervalKind, VcpuTotals,
 };
 
@@ -103,9 +103,9 @@ impl Stream<'_, '_> {
         }
     }
 
-    pub(super) fn split(&mut self) -> ExitSplit {
+    pub(super) fn split(&mut self) -> ShareMap<u64> {
         let often = self.words.one_of(&[3, 12]);
-        ExitSplit::from_fn(|_| match self.words.once_in(often) {
+        ShareMap::only(Share::OF_EXITS, |_| match self.words.once_in(often) {
             true => self.words.length(),
             false => 0,
         })
@@ -150,17 +150,13 @@ impl Stream<'_, '_> {
 }
 
 /// The same parts, cut or filled up to this length.
-fn adding_up(split: ExitSplit, dur_ns: u64) -> ExitSplit {
+fn adding_up(split: ShareMap<u64>, dur_ns: u64) -> ShareMap<u64> {
     let mut left_ns = dur_ns;
-    let parts = split.parts();
-    let cut = ExitSplit::from_fn(|share| {
-        let part = parts.iter().find(|(other, _)| *other == share);
-        let ns = part.map_or(0, |(_, ns)| *ns).min(left_ns);
+    let mut cut = ShareMap::only(Share::OF_EXITS, |share| {
+        let ns = split[share].min(left_ns);
         left_ns -= ns;
         ns
     });
-    ExitSplit {
-        kvm: cut.kvm + left_ns,
-        ..cut
-    }
+    cut[Share::Kvm] += left_ns;
+    cut
 }

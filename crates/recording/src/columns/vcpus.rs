@@ -1,7 +1,7 @@
 //! What vCPUs went through, into columns.
 
 use vmnoise_events::{
-    Exit, ExitSplit, ReasonTotals, Vcpu, VcpuClock, VcpuId, VcpuInterval, VcpuTotals,
+    Exit, ReasonTotals, Share, ShareMap, Vcpu, VcpuClock, VcpuId, VcpuInterval, VcpuTotals,
 };
 
 use super::{Columns, Row};
@@ -130,8 +130,8 @@ impl Columns {
 
 /// Most parts of most exits are 0: those are left out.
 pub(super) fn parts<'a>(
-    split: &ExitSplit,
+    split: &ShareMap<u64>,
 ) -> impl Iterator<Item = (&'a str, Option<u64>)> + use<'a> {
-    let parts = split.parts().into_iter();
+    let parts = split.select(Share::OF_EXITS).into_iter();
     parts.map(|(share, ns)| (share.name(), (ns > 0).then_some(ns)))
 }

@@ -1,8 +1,8 @@
 //! Columns back into what vCPUs went through.
 
 use vmnoise_events::{
-    Exit, ExitReason, ExitSplit, Isa, ReasonTotals, SourceId, Vcpu, VcpuClock, VcpuExit, VcpuId,
-    VcpuInterval, VcpuIntervalKind, VcpuTotals,
+    Exit, ExitReason, Isa, ReasonTotals, Share, ShareMap, SourceId, Vcpu, VcpuClock, VcpuExit,
+    VcpuId, VcpuInterval, VcpuIntervalKind, VcpuTotals,
 };
 
 use super::Rows;
@@ -126,8 +126,10 @@ impl Rows {
         })
     }
 
-    pub(super) fn split(&self, row: usize) -> ExitSplit {
-        ExitSplit::from_fn(|share| self.find_counter(row, share.name()).unwrap_or(0))
+    pub(super) fn split(&self, row: usize) -> ShareMap<u64> {
+        ShareMap::only(Share::OF_EXITS, |share| {
+            self.find_counter(row, share.name()).unwrap_or(0)
+        })
     }
 
     pub(super) fn small_counter(&self, row: usize, name: &str) -> Result<u32, String> {

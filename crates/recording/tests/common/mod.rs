@@ -183,7 +183,7 @@ pub fn one_of_each() -> Vec<Event> {
                     heavy: 0,
                     min_ns: 0,
                     max_ns: 0,
-                    split: ExitSplit::default(),
+                    split: ShareMap::default(),
                     histogram: Vec::new(),
                 },
             ],
@@ -242,12 +242,11 @@ fn exit() -> Exit {
         exit_cpu: 1,
         entry_cpu: 3,
         heavy: true,
-        split: ExitSplit {
-            kvm: 90,
-            preempted: 300,
-            host_nmi: 10,
-            ..ExitSplit::default()
-        },
+        split: ShareMap::from([
+            (Share::Kvm, 90),
+            (Share::Preempted, 300),
+            (Share::HostNmi, 10),
+        ]),
     }
 }
 

@@ -15,20 +15,6 @@ use crate::shares::{colour, label};
 /// Reasons that are drawn.
 const REASONS: usize = 12;
 
-/// From the bottom of a bar to its top.
-const TAKEN: [Share; 10] = [
-    Share::Kvm,
-    Share::Vmm,
-    Share::Preempted,
-    Share::Blocked,
-    Share::Throttled,
-    Share::HostIrq,
-    Share::HostSoftirq,
-    Share::HostNmi,
-    Share::Halted,
-    Share::Unexplained,
-];
-
 /// All vCPUs together, by reason.
 fn by_reason(run: &ExitsRun) -> Vec<(String, Vec<&ReasonExits>)> {
     let mut reasons: BTreeMap<&str, Vec<&ReasonExits>> = BTreeMap::new();
@@ -59,14 +45,11 @@ pub(super) fn reasons(run: &ExitsRun) -> Chart {
     let mut views = Vec::new();
     for (view, asleep) in [("without sleep", false), ("with sleep", true)] {
         let mut traces: Vec<Box<dyn Trace>> = Vec::new();
-        for share in TAKEN {
+        // From the bottom of a bar to its top.
+        for share in Share::OF_EXITS.into_iter().chain([Share::Unexplained]) {
             let sums: Vec<f64> = reasons
                 .iter()
-                .map(|(_, of)| {
-                    let parts = of.iter().flat_map(|it| it.shares_ns.parts());
-                    let its = parts.filter(|(it, _)| *it == share);
-                    sum(its.filter_map(|(_, ns)| ns)) as f64 / 1e9
-                })
+                .map(|(_, of)| sum(of.iter().filter_map(|it| it.shares_ns[share])) as f64 / 1e9)
                 .collect();
             let is_left_out = share == Share::Halted && !asleep;
             if is_left_out || sums.iter().all(|it| *it == 0.0) {

@@ -54,7 +54,7 @@ fn stacked(name: &str, lanes: &[&[Window]], width_ns: u64, len: usize) -> View {
         .collect();
     let taken = |share: Share, place: usize| -> u64 {
         let windows = lanes.iter().filter_map(|lane| lane.get(place));
-        sum(windows.map(|window| window.shares_ns[share as usize]))
+        sum(windows.map(|window| window.shares_ns[share]))
     };
     let whole_ns = width_ns.saturating_mul(lanes.len() as u64);
     let mut traces: Vec<Box<dyn Trace>> = Vec::new();
@@ -106,7 +106,7 @@ pub(super) fn heat(run: &Run) -> Chart {
         let rows = names.len();
         let percent = |lane: usize, place: usize| {
             let window = even.lanes[lane].get(place);
-            part_of(window.map_or(0, Window::taken_ns), width_ns)
+            part_of(window.map_or(0, |it| it.shares_ns.total()), width_ns)
         };
         // Noise goes over many powers of ten: the colour is that of the power.
         let powers: Vec<Vec<f64>> = order

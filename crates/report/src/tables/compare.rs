@@ -1,8 +1,8 @@
 //! Recordings beside each other.
 
-use vmnoise_explain::compare::{Figure, Unit, Verdict};
+use vmnoise_explain::compare::{Figure, Row, Unit, Verdict};
 
-use super::{Field, NUMBER, Table, WORD, number, time, words};
+use super::Table;
 use crate::compare::{Beside, ComparePage, signed, value};
 
 /// Figures of each pair, conditions, and the recordings themselves.
@@ -19,127 +19,81 @@ pub(crate) fn compare(page: &ComparePage<'_>) -> Vec<Table> {
 fn figures(page: &ComparePage<'_>, pair: &Beside<'_>) -> Table {
     let (first, second) = (page.file(0), page.file(pair.second));
     let above = format!("{second} above {first}");
-    let mut table = Table::new(
-        &format!("{second} beside {first}"),
-        &[
-            ("figure", WORD),
-            (first, NUMBER),
-            (second, NUMBER),
-            (&above, NUMBER),
-            ("delta", NUMBER),
-            ("p", NUMBER),
-            ("shown", WORD),
-        ],
-    );
-    table.note = "Windows are compared, not gaps: by how much they lie higher (Hodges and Lehmann), how \
+    let rows: Vec<&Row> = pair.rows.iter().filter(|row| row.is_any()).collect();
+    let table = Table::of(&format!("{second} beside {first}"), &rows, |it| {
+        it.name("figure", |row| Some(row.figure.name()))
+            .ranked(first, |row| figure(row.first, row.figure.unit()))
+            .ranked(second, |row| figure(row.second, row.figure.unit()))
+            .ranked(&above, |row| {
+                let unit = row.figure.unit();
+                written(row.shift, |shift| signed(shift, unit))
+            })
+            .ranked("delta", |row| {
+                written(row.delta, |delta| format!("{delta:+.2}"))
+            })
+            .ranked("p", |row| written(row.p, chance))
+            .name("shown", |row| match row.verdict {
+                Verdict::Different => Some("different"),
+                Verdict::NotShown => Some("not shown"),
+                Verdict::Untested => None,
+            })
+    });
+    table.noted(
+        "Windows are compared, not gaps: by how much they lie higher (Hodges and Lehmann), how \
                   surely (Cliff’s delta, -1 to 1), and how likely that is by chance (Mann and Whitney, \
-                  with Holm’s correction). Shares and noise are parts of the runtime."
-        .into();
-    for row in pair.rows.iter().filter(|row| row.is_any()) {
-        let unit = row.figure.unit();
-        table.rows.push(vec![
-            words(row.figure.name()),
-            figure(row.first, unit),
-            figure(row.second, unit),
-            Field {
-                text: row
-                    .shift
-                    .map_or_else(|| "-".into(), |shift| signed(shift, unit)),
-                rank: row.shift,
-                is_number: true,
-            },
-            Field {
-                text: row
-                    .delta
-                    .map_or_else(|| "-".into(), |delta| format!("{delta:+.2}")),
-                rank: row.delta,
-                is_number: true,
-            },
-            Field {
-                text: row.p.map_or_else(|| "-".into(), chance),
-                rank: row.p,
-                is_number: true,
-            },
-            words(match row.verdict {
-                Verdict::Different => "different",
-                Verdict::NotShown => "not shown",
-                Verdict::Untested => "-",
-            }),
-        ]);
-    }
-    table
+                  with Holm’s correction). Shares and noise are parts of the runtime.",
+    )
 }
 
 fn alone(page: &ComparePage<'_>) -> Table {
-    let mut table = Table::new("Its figures", &[("figure", WORD), (page.file(0), NUMBER)]);
-    for run in &page.runs {
-        let told = Figure::all()
-            .filter_map(|it| Some((it, it.of(&run.sample.whole).filter(|it| *it != 0.0)?)));
-        table
-            .rows
-            .extend(told.map(|(it, found)| vec![words(it.name()), figure(Some(found), it.unit())]));
-    }
-    table
+    let figures = page.runs.iter().flat_map(|run| {
+        let found = |it: Figure| Some((it, it.of(&run.sample.whole).filter(|it| *it != 0.0)?));
+        Figure::all().filter_map(found)
+    });
+    Table::of("Its figures", &figures.collect::<Vec<_>>(), |it| {
+        it.name("figure", |(it, _)| Some(it.name()))
+            .ranked(page.file(0), |(it, found)| figure(Some(*found), it.unit()))
+    })
 }
 
 fn conditions(page: &ComparePage<'_>) -> Table {
-    let columns = [
-        ("recording", WORD),
-        ("condition", WORD),
-        ("it is", NUMBER),
-        ("holds", WORD),
-    ];
-    let mut table = Table::new("Conditions", &columns);
-    for judged in &page.judged {
-        table.rows.push(vec![
-            words(page.file(judged.run)),
-            words(judged.condition),
-            figure(judged.value, judged.unit),
-            words(match judged.holds {
+    Table::of("Conditions", &page.judged, |it| {
+        it.words("recording", |judged| {
+            page.file(judged.run).to_owned().into()
+        })
+        .name("condition", |judged| Some(judged.condition))
+        .ranked("it is", |judged| figure(judged.value, judged.unit))
+        .name("holds", |judged| {
+            Some(match judged.holds {
                 Some(true) => "yes: status 2",
                 Some(false) => "no",
                 None => "unknown: status 2",
-            }),
-        ]);
-    }
-    table
+            })
+        })
+    })
 }
 
 fn runs(page: &ComparePage<'_>) -> Table {
-    let mut table = Table::new(
-        "The recordings",
-        &[
-            ("recording", WORD),
-            ("kernel", WORD),
-            ("a guest of", WORD),
-            ("started at", WORD),
-            ("runtime", NUMBER),
-            ("windows", NUMBER),
-            ("lost events", NUMBER),
-            ("ended in order", WORD),
-        ],
-    );
-    for run in &page.runs {
-        table.rows.push(vec![
-            words(run.file),
-            words(&*run.facts.host.kernel),
-            words(run.facts.host.hypervisor.as_deref().unwrap_or("nobody")),
-            words(&*run.facts.started_at),
-            time(run.sample.whole.runtime_ns),
-            number(run.sample.windows.len() as u64),
-            number(run.sample.lost_events),
-            words(if run.sample.complete { "yes" } else { "no" }),
-        ]);
-    }
-    table
+    Table::of("The recordings", &page.runs, |it| {
+        it.name("recording", |run| Some(run.file))
+            .name("kernel", |run| Some(&run.facts.host.kernel))
+            .name("a guest of", |run| {
+                Some(run.facts.host.hypervisor.as_deref().unwrap_or("nobody"))
+            })
+            .name("started at", |run| Some(&run.facts.started_at))
+            .time("runtime", |run| run.sample.whole.runtime_ns)
+            .count("windows", |run| run.sample.windows.len() as u64)
+            .count("lost events", |run| run.sample.lost_events)
+            .truth("ended in order", |run| run.sample.complete)
+    })
 }
 
-fn figure(found: Option<f64>, unit: Unit) -> Field {
-    Field {
-        text: value(found, unit),
-        rank: found,
-        is_number: true,
-    }
+fn figure(found: Option<f64>, unit: Unit) -> (String, Option<f64>) {
+    (value(found, unit), found)
+}
+
+fn written(found: Option<f64>, how: impl Fn(f64) -> String) -> (String, Option<f64>) {
+    (found.map_or_else(|| "-".into(), how), found)
 }
 
 fn chance(p: f64) -> String {

@@ -1,139 +1,86 @@
 //! Exits of vCPUs: each vCPU, and each reason.
 
-use hdrhistogram::Histogram;
-use vmnoise_explain::VcpuExits;
+use vmnoise_events::Share;
+use vmnoise_explain::{EXIT_COLUMNS_OF_PAGE, VcpuExits, VmExits};
 
-use super::{NUMBER, Table, WORD, number, share_of, time, words};
+use super::Table;
 use crate::figures::part_of;
 use crate::run::{Outcome, Run};
 
 /// Each vCPU.
 pub(super) fn vcpus(run: &Run) -> Table {
-    let mut table = Table::new(
-        "Exits, vCPU by vCPU",
-        &[
-            ("vCPU", WORD),
-            ("exits", NUMBER),
-            ("to the VMM", NUMBER),
-            ("in the guest", NUMBER),
-            ("in exits", NUMBER),
-            ("of its time", NUMBER),
-            ("asleep", NUMBER),
-            ("p50", NUMBER),
-            ("p99", NUMBER),
-            ("p99.9", NUMBER),
-            ("longest", NUMBER),
-        ],
-    );
-    table.note =
-        "In exits, percentiles and the longest are without the sleep that the guest asked for, and \
-                  of the exits that were recorded one by one."
-            .into();
-    let Outcome::Exits(exits) = &run.outcome else {
-        return table;
+    let rows = each_vcpu(run);
+    let has_unseen = rows.iter().any(|(_, vcpu)| vcpu.time_ns.unseen > 0);
+    let place = |vcpu: &VcpuExits| run.gathered.lanes.iter().position(|tid| *tid == vcpu.tid);
+    let length = |vcpu: &VcpuExits, part| {
+        let lengths = &run.gathered.lengths[place(vcpu)?];
+        Some(lengths.value_at_quantile(part).min(lengths.max()))
     };
-    let mut vcpus = exits.exits.vms.iter().flat_map(|vm| &vm.vcpus);
-    let has_unseen = vcpus.any(|vcpu| vcpu.time_ns.taken.unseen > 0);
-    if has_unseen {
-        table.columns.push(("unseen".into(), NUMBER));
-        table.note += " Unseen: what nobody saw, and so neither in the guest nor in exits.";
-    }
-    for vm in &exits.exits.vms {
-        for vcpu in &vm.vcpus {
-            let place = run.gathered.lanes.iter().position(|tid| *tid == vcpu.tid);
-            let lengths = place.map(|place| &run.gathered.lengths[place]);
-            let noise_ns = vcpu.time_ns.taken.noise_ns();
-            let all_ns = vcpu.time_ns.span_ns();
-            let mut row = vec![
-                words(vcpu_name(&vm.name, vcpu)),
-                number(vcpu.exits),
-                number(vcpu.heavy),
-                time(vcpu.time_ns.guest),
-                time(noise_ns),
-                share_of(Some(part_of(noise_ns, all_ns))),
-                time(vcpu.time_ns.taken.halted),
-                time(lengths.map(|it| at(it, 0.5))),
-                time(lengths.map(|it| at(it, 0.99))),
-                time(lengths.map(|it| at(it, 0.999))),
-                time(place.and_then(|place| run.longest_ns(place))),
-            ];
-            if has_unseen {
-                row.push(time(vcpu.time_ns.taken.unseen));
-            }
-            table.rows.push(row);
-        }
-    }
-    table
+    let table = Table::of("Exits, vCPU by vCPU", &rows, |it| {
+        it.words("vCPU", |(vm, vcpu)| vcpu_name(vm, vcpu).into())
+            .count("exits", |(_, vcpu)| vcpu.exits)
+            .count("to the VMM", |(_, vcpu)| vcpu.heavy)
+            .time("in the guest", |(_, vcpu)| vcpu.time_ns.guest)
+            .time("in exits", |(_, vcpu)| vcpu.time_ns.noise_ns())
+            .percent("of its time", |(_, vcpu)| {
+                part_of(vcpu.time_ns.noise_ns(), vcpu.time_ns.span_ns())
+            })
+            .time("asleep", |(_, vcpu)| vcpu.time_ns.taken[Share::Halted])
+            .time("p50", move |(_, vcpu)| length(vcpu, 0.5))
+            .time("p99", move |(_, vcpu)| length(vcpu, 0.99))
+            .time("p99.9", move |(_, vcpu)| length(vcpu, 0.999))
+            .time("longest", move |(_, vcpu)| run.longest_ns(place(vcpu)?))
+            .each(has_unseen.then_some("unseen"), |it, title| {
+                it.time(title, |(_, vcpu)| vcpu.time_ns.unseen)
+            })
+    });
+    let note = "In exits, percentiles and the longest are without the sleep that the guest asked for, and \
+                  of the exits that were recorded one by one.";
+    let of_unseen = match has_unseen {
+        true => " Unseen: what nobody saw, and so neither in the guest nor in exits.",
+        false => "",
+    };
+    table.noted(format!("{note}{of_unseen}"))
 }
 
 /// Each reason.
 pub(super) fn reasons(run: &Run) -> Table {
-    let mut table = Table::new(
-        "Exits by reason",
-        &[
-            ("vCPU", WORD),
-            ("reason", WORD),
-            ("exits", NUMBER),
-            ("to the VMM", NUMBER),
-            ("total", NUMBER),
-            ("mean", NUMBER),
-            ("p99", NUMBER),
-            ("longest", NUMBER),
-            ("KVM", NUMBER),
-            ("VMM", NUMBER),
-            ("preempted", NUMBER),
-            ("held up", NUMBER),
-            ("interrupts", NUMBER),
-            ("asleep", NUMBER),
-        ],
-    );
-    table.note =
+    let rows = each_vcpu(run).into_iter();
+    let rows = rows.flat_map(|(vm, vcpu)| vcpu.reasons.iter().map(move |it| (vm, vcpu, it)));
+    let table = Table::of("Exits by reason", &rows.collect::<Vec<_>>(), |it| {
+        it.words("vCPU", |(vm, vcpu, _)| vcpu_name(vm, vcpu).into())
+            .name("reason", |(.., it)| Some(&it.name))
+            .count("exits", |(.., it)| it.count)
+            .count("to the VMM", |(.., it)| it.heavy)
+            .time("total", |(.., it)| it.total_ns)
+            .time("mean", |(.., it)| it.mean_ns)
+            .time("p99", |(.., it)| it.p99_ns)
+            .time("longest", |(.., it)| it.max_ns)
+            .each(EXIT_COLUMNS_OF_PAGE, |it, (title, shares)| {
+                it.time(title, |(.., it)| it.shares_ns.sum_of_all(shares))
+            })
+    });
+    table.noted(
         "KVM and what follows add up to the total. Held up: blocked or throttled. Interrupts: \
                   the host’s, soft ones and NMIs too. Asleep: as the guest asked for; p99 and the \
-                  longest count that as well."
-            .into();
-    let Outcome::Exits(exits) = &run.outcome else {
-        return table;
-    };
-    for vm in &exits.exits.vms {
-        for vcpu in &vm.vcpus {
-            for it in &vcpu.reasons {
-                let of = &it.shares_ns;
-                table.rows.push(vec![
-                    words(vcpu_name(&vm.name, vcpu)),
-                    words(it.name.clone()),
-                    number(it.count),
-                    number(it.heavy),
-                    time(it.total_ns),
-                    time(it.mean_ns),
-                    time(it.p99_ns),
-                    time(it.max_ns),
-                    time(of.kvm),
-                    time(of.vmm),
-                    time(of.preempted),
-                    time(both(of.blocked, of.throttled)),
-                    time(both(both(of.host_irq, of.host_softirq), of.host_nmi)),
-                    time(of.halted),
-                ]);
-            }
-        }
-    }
-    table
+                  longest count that as well.",
+    )
 }
 
-fn at(lengths: &Histogram<u64>, part: f64) -> u64 {
-    lengths.value_at_quantile(part).min(lengths.max())
+fn each_vcpu(run: &Run) -> Vec<(&VmExits, &VcpuExits)> {
+    let Outcome::Exits(exits) = &run.outcome else {
+        return Vec::new();
+    };
+    let vms = exits.exits.vms.iter();
+    vms.flat_map(|vm| vm.vcpus.iter().map(move |vcpu| (vm, vcpu)))
+        .collect()
 }
 
 /// What a vCPU is called.
-fn vcpu_name(vm: &str, vcpu: &VcpuExits) -> String {
+fn vcpu_name(vm: &VmExits, vcpu: &VcpuExits) -> String {
+    let vm = &vm.name;
     match vcpu.vcpu {
         Some(number) => format!("vCPU {number} of {vm}"),
         None => format!("thread {} of {vm}", vcpu.tid),
     }
-}
-
-/// As long as both together, if both are known.
-fn both(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    Some(one? + other?)
 }

@@ -1,8 +1,9 @@
 //! Each lane with its percentiles, and every share of it.
 
-use vmnoise_events::Share;
+use vmnoise_events::{Share, ShareMap};
+use vmnoise_explain::{LatencyRow, Place, cpu_columns, latency_columns};
 
-use super::{NUMBER, Table, WORD, exits, number, share_of, time, words};
+use super::{Table, exits};
 use crate::run::{Outcome, Run};
 use crate::shares::label;
 
@@ -19,93 +20,49 @@ pub(super) fn overview(run: &Run) -> Table {
 }
 
 fn gaps(run: &Run) -> Table {
-    let mut table = Table::new(
-        "Percentiles of gaps, CPU by CPU",
-        &[
-            ("CPU", WORD),
-            ("runtime", NUMBER),
-            ("gaps", NUMBER),
-            ("noise", NUMBER),
-            ("of the time", NUMBER),
-            ("p50", NUMBER),
-            ("p90", NUMBER),
-            ("p99", NUMBER),
-            ("p99.9", NUMBER),
-            ("longest", NUMBER),
-            ("steal clock", NUMBER),
-        ],
-    );
-    for cpu in run.summary().into_iter().flat_map(|summary| &summary.cpus) {
-        table.rows.push(vec![
-            words(run.name_of(cpu.cpu)),
-            time(cpu.runtime_ns),
-            number(cpu.gaps),
-            time(cpu.noise_ns),
-            share_of(cpu.noise_percent),
-            time(cpu.percentiles_ns.p50),
-            time(cpu.percentiles_ns.p90),
-            time(cpu.percentiles_ns.p99),
-            time(cpu.percentiles_ns.p999),
-            time(cpu.max_gap_ns),
-            time(cpu.steal_clock_ns),
-        ]);
-    }
-    table
+    let cpus = run.summary().map_or(&[][..], |summary| &summary.cpus);
+    Table::of("Percentiles of gaps, CPU by CPU", cpus, |it| {
+        it.words("CPU", |cpu| run.name_of(cpu.cpu).into())
+            .and(cpu_columns(Place::Page))
+    })
 }
 
 fn latencies(run: &Run) -> Table {
-    let mut table = Table::new(
-        "Latencies, CPU by CPU",
-        &[
-            ("CPU", WORD),
-            ("until", WORD),
-            ("wake-ups", NUMBER),
-            ("least", NUMBER),
-            ("mean", NUMBER),
-            ("p50", NUMBER),
-            ("p99", NUMBER),
-            ("p99.9", NUMBER),
-            ("latest", NUMBER),
-        ],
-    );
-    table.note =
-        "From the planned expiry. The last line of a CPU is what it would have been had no \
-                  task waited for the one before."
-            .into();
-    for cpu in run.wakeups().into_iter().flat_map(|wakeups| &wakeups.cpus) {
-        for (until, figures) in [
+    let cpus = run.wakeups().into_iter().flat_map(|wakeups| &wakeups.cpus);
+    let rows = cpus.flat_map(|cpu| {
+        let figures = [
             ("its interrupt", cpu.irq),
             ("switched in", cpu.thread),
             ("user space", cpu.user),
             ("user space, corrected", cpu.corrected),
-        ] {
-            let Some(it) = figures else { continue };
-            table.rows.push(vec![
-                words(run.name_of(cpu.cpu)),
-                words(until),
-                number(it.count),
-                time(it.min_ns),
-                time(it.mean_ns),
-                time(it.p50_ns),
-                time(it.p99_ns),
-                time(it.p999_ns),
-                time(it.max_ns),
-            ]);
-        }
-    }
-    table
+        ];
+        let seen = figures.into_iter().filter(|(_, figures)| figures.is_some());
+        seen.map(|(until, figures)| LatencyRow {
+            cpu: cpu.cpu,
+            until,
+            figures,
+        })
+    });
+    let rows: Vec<LatencyRow> = rows.collect();
+    let table = Table::of("Latencies, CPU by CPU", &rows, |it| {
+        it.words("CPU", |row| run.name_of(row.cpu).into())
+            .and(latency_columns(Place::Page))
+    });
+    table.noted(
+        "From the planned expiry. The last line of a CPU is what it would have been had no \
+                  task waited for the one before.",
+    )
 }
 
 /// Every share of each lane, `-` where nobody could see it.
 pub(super) fn shares(run: &Run) -> Table {
-    let mut totals: Vec<(String, Vec<Option<u64>>)> = Vec::new();
+    let mut totals: Vec<(String, ShareMap<Option<u64>>)> = Vec::new();
     if let Some(summary) = run.summary() {
         for cpu in &summary.cpus {
             let wakeups = summary.wakeups.as_ref();
             let of_wakeups = wakeups.and_then(|it| it.cpus.iter().find(|it| it.cpu == cpu.cpu));
             let shares = of_wakeups.map_or(&cpu.shares_ns, |it| &it.shares_ns);
-            let known = Share::ALL.iter().map(|share| shares.get(*share));
-            totals.push((format!("CPU {}", cpu.cpu), known.collect()));
+            totals.push((format!("CPU {}", cpu.cpu), *shares));
         }
     }
     match totals.len() {
@@ -117,35 +74,27 @@ pub(super) fn shares(run: &Run) -> Table {
 
 const UNKNOWN: &str = "- is what could not be known here; it is not zero.";
 
-fn share_by_share(totals: &[(String, Vec<Option<u64>>)]) -> Table {
-    let mut columns = vec![("share", WORD)];
-    columns.extend(totals.iter().map(|(name, _)| (&**name, NUMBER)));
-    let mut table = Table::new("Every share", &columns);
-    table.note = UNKNOWN.into();
-    for (place, share) in Share::ALL.iter().enumerate() {
-        let mut row = vec![words(label(*share))];
-        row.extend(totals.iter().map(|(_, known)| time(known[place])));
-        table.rows.push(row);
-    }
-    table
+fn share_by_share(totals: &[(String, ShareMap<Option<u64>>)]) -> Table {
+    let table = Table::of("Every share", &Share::ALL, |it| {
+        it.name("share", |share| Some(label(*share)))
+            .each(totals, |it, (name, known)| {
+                it.time(name, |share| known[*share])
+            })
+    });
+    table.noted(UNKNOWN)
 }
 
 /// Many CPUs go down the page, and only shares that took time go across.
-fn cpu_by_cpu(totals: &[(String, Vec<Option<u64>>)]) -> Table {
-    let took = |place: &usize| totals.iter().any(|(_, known)| known[*place] > Some(0));
-    let shown: Vec<usize> = (0..Share::ALL.len()).filter(took).collect();
-    let mut columns = vec![("CPU", WORD)];
-    columns.extend(
-        shown
-            .iter()
-            .map(|place| (label(Share::ALL[*place]), NUMBER)),
-    );
-    let mut table = Table::new("Every share", &columns);
-    table.note = format!("{UNKNOWN} Shares that are 0 or unknown on all CPUs are left out.");
-    for (name, known) in totals {
-        let mut row = vec![words(name.clone())];
-        row.extend(shown.iter().map(|place| time(known[*place])));
-        table.rows.push(row);
-    }
-    table
+fn cpu_by_cpu(totals: &[(String, ShareMap<Option<u64>>)]) -> Table {
+    let took = |share: &Share| totals.iter().any(|(_, known)| known[*share] > Some(0));
+    let shown = Share::ALL.into_iter().filter(took);
+    let table = Table::of("Every share", totals, |it| {
+        it.name("CPU", |(name, _)| Some(name))
+            .each(shown, |it, share| {
+                it.time(label(share), move |(_, known)| known[share])
+            })
+    });
+    table.noted(format!(
+        "{UNKNOWN} Shares that are 0 or unknown on all CPUs are left out."
+    ))
 }

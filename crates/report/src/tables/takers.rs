@@ -2,7 +2,7 @@
 
 use vmnoise_explain::{JoinedRun, Side};
 
-use super::{NUMBER, Table, WORD, number, share_of, time, words};
+use super::Table;
 use crate::figures::{part_of, sum};
 use crate::run::{Outcome, Run};
 use crate::shares::label;
@@ -15,34 +15,21 @@ pub(super) fn takers(run: &Run) -> Table {
     if let Outcome::Joined(joined) = &run.outcome {
         return of_both_sides(run, joined);
     }
-    let many = run.words().many;
-    let mut table = Table::new(
-        "Who took it",
-        &[
-            (run.words().lane, WORD),
-            ("who", WORD),
-            ("as", WORD),
-            (many, NUMBER),
-            ("total", NUMBER),
-            ("most at once", NUMBER),
-            ("of all", NUMBER),
-        ],
-    );
     let takers = run.takers();
     let total_ns = sum(takers.iter().map(|taker| taker.total_ns));
-    for taker in takers.iter().take(TAKERS) {
-        table.rows.push(vec![
-            words(run.lane_name(taker.lane)),
-            words(taker.name.as_deref().unwrap_or("-")),
-            words(label(taker.share)),
-            number(taker.moments),
-            time(taker.total_ns),
-            time(taker.max_ns),
-            share_of(Some(part_of(taker.total_ns, total_ns))),
-        ]);
-    }
-    table.note = left_out(takers.len());
-    table
+    let shown = &takers[..takers.len().min(TAKERS)];
+    let table = Table::of("Who took it", shown, |it| {
+        it.words(run.words().lane, |it| {
+            run.lane_name(it.lane).to_owned().into()
+        })
+        .name("who", |taker| taker.name.as_deref())
+        .name("as", |taker| Some(label(taker.share)))
+        .count(run.words().many, |taker| taker.moments)
+        .time("total", |taker| taker.total_ns)
+        .time("most at once", |taker| taker.max_ns)
+        .percent("of all", |taker| part_of(taker.total_ns, total_ns))
+    });
+    table.noted(left_out(takers.len()))
 }
 
 fn left_out(all: usize) -> String {
@@ -60,36 +47,20 @@ fn of_both_sides(run: &Run, joined: &JoinedRun) -> Table {
         None => &joined.culprits,
     };
     let of_all = format!("of the {}", run.words().noise);
-    let mut table = Table::new(
-        "Who took it",
-        &[
-            ("side", WORD),
-            ("who", WORD),
-            ("as", WORD),
-            ("its CPU", NUMBER),
-            (run.words().many, NUMBER),
-            ("total", NUMBER),
-            ("most at once", NUMBER),
-            (&of_all, NUMBER),
-        ],
-    );
-    for it in culprits.iter().take(TAKERS) {
-        let side = match it.side {
-            Side::Guest => "guest",
-            Side::Host => "host",
-            Side::Unknown => "-",
-        };
-        table.rows.push(vec![
-            words(side),
-            words(it.name.as_deref().unwrap_or("-")),
-            words(label(it.share)),
-            number(it.cpu.map(u64::from)),
-            number(it.gaps),
-            time(it.total_ns),
-            time(it.max_ns),
-            share_of(Some(it.percent)),
-        ]);
-    }
-    table.note = left_out(culprits.len());
-    table
+    let shown = &culprits[..culprits.len().min(TAKERS)];
+    let table = Table::of("Who took it", shown, |it| {
+        it.name("side", |culprit| match culprit.side {
+            Side::Guest => Some("guest"),
+            Side::Host => Some("host"),
+            Side::Unknown => None,
+        })
+        .name("who", |culprit| culprit.name.as_deref())
+        .name("as", |culprit| Some(label(culprit.share)))
+        .count("its CPU", |culprit| culprit.cpu.map(u64::from))
+        .count(run.words().many, |culprit| culprit.gaps)
+        .time("total", |culprit| culprit.total_ns)
+        .time("most at once", |culprit| culprit.max_ns)
+        .percent(&of_all, |culprit| culprit.percent)
+    });
+    table.noted(left_out(culprits.len()))
 }

@@ -50,6 +50,7 @@ static __always_inline void add_split(struct exits_split *to, const struct exits
 	to->host_softirq_ns += from->host_softirq_ns;
 	to->host_nmi_ns += from->host_nmi_ns;
 	to->halted_ns += from->halted_ns;
+	_Static_assert(sizeof(*to) == 8 * sizeof(u64), "each part is added");
 }
 
 /* What was taken inside KVM_RUN belongs to no exit that anybody saw. */

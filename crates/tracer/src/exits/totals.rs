@@ -1,8 +1,6 @@
 //! From the numbers in the maps to totals with names. Pure: no I/O, no BPF, no clock.
 
-use std::collections::BTreeMap;
-
-use vmnoise_events::{Exit, ExitReason, ExitSplit, Isa, ReasonTotals, VcpuId, VcpuTotals};
+use vmnoise_events::{Exit, ExitReason, Isa, ReasonTotals, Share, ShareMap, VcpuId, VcpuTotals};
 
 use super::wire::{Globals, WireExit, WireReason, WireSplit, WireVcpu};
 
@@ -39,26 +37,23 @@ pub(super) fn vcpu(
 }
 
 /// The kernel sums up by reason alone, and what belongs to none.
-fn whole_split(wire: &WireVcpu, reasons: &[WireReason], kvm_run_only: bool) -> ExitSplit {
+fn whole_split(wire: &WireVcpu, reasons: &[WireReason], kvm_run_only: bool) -> ShareMap<u64> {
     // Nothing before it was first seen is.
     let is_outside = wire.in_exit != 0 || wire.left != 0;
     let is_inside = kvm_run_only && !is_outside && wire.first_mono_ns > 0;
-    let since = is_inside.then(|| since_kvm_run(wire).parts());
-    let inside_run = split(&wire.inside_run, wire.inside_run_ns).parts();
-    let inside_run = inside_run.into_iter().chain(since.into_iter().flatten());
-    let parts = reasons
-        .iter()
-        .flat_map(|totals| split(&totals.split, totals.total_ns).parts());
-    let mut sums = BTreeMap::new();
-    for (share, ns) in parts.chain(inside_run) {
-        *sums.entry(share).or_insert(0) += ns;
+    let mut whole = split(&wire.inside_run, wire.inside_run_ns);
+    if is_inside {
+        whole += since_kvm_run(wire);
     }
-    ExitSplit::from_fn(|share| sums[&share])
+    for totals in reasons {
+        whole += split(&totals.split, totals.total_ns);
+    }
+    whole
 }
 
 /// What was taken inside a KVM_RUN that is not over. Sleeps that may yet turn out to be halts
 /// are in no share until that is known.
-fn since_kvm_run(wire: &WireVcpu) -> ExitSplit {
+fn since_kvm_run(wire: &WireVcpu) -> ShareMap<u64> {
     let (now, slept) = (&wire.now.split, &wire.slept);
     let undecided_ns = slept.blocked_ns + slept.work.irq_ns + slept.work.softirq_ns;
     let decided = WireSplit {
@@ -110,22 +105,30 @@ pub(super) fn exit(wire: &WireExit, isa: Isa) -> Exit {
 }
 
 /// The kernel counts what others took; the rest of the exits is KVM's own.
-fn split(wire: &WireSplit, total_ns: u64) -> ExitSplit {
-    let taken = ExitSplit {
-        kvm: 0,
-        vmm: wire.vmm_ns,
-        preempted: wire.preempted_ns,
-        blocked: wire.blocked_ns,
-        throttled: wire.throttled_ns,
-        host_irq: wire.host_irq_ns,
-        host_softirq: wire.host_softirq_ns,
-        host_nmi: wire.host_nmi_ns,
-        halted: wire.halted_ns,
-    };
-    ExitSplit {
-        kvm: total_ns.saturating_sub(taken.total()),
-        ..taken
-    }
+fn split(wire: &WireSplit, total_ns: u64) -> ShareMap<u64> {
+    // All of it: the compiler finds what is missing here.
+    let WireSplit {
+        vmm_ns,
+        preempted_ns,
+        blocked_ns,
+        throttled_ns,
+        host_irq_ns,
+        host_softirq_ns,
+        host_nmi_ns,
+        halted_ns,
+    } = *wire;
+    let mut split = ShareMap::from([
+        (Share::Vmm, vmm_ns),
+        (Share::Preempted, preempted_ns),
+        (Share::Blocked, blocked_ns),
+        (Share::Throttled, throttled_ns),
+        (Share::HostIrq, host_irq_ns),
+        (Share::HostSoftirq, host_softirq_ns),
+        (Share::HostNmi, host_nmi_ns),
+        (Share::Halted, halted_ns),
+    ]);
+    split[Share::Kvm] = total_ns.saturating_sub(split.total());
+    split
 }
 
 /// The largest length in this bucket, in nanoseconds: `bpf/exits_buckets.bpf.h` read

@@ -7,7 +7,7 @@ use ratatui::widgets::{RenderDirection, Sparkline};
 
 use super::Setting;
 use crate::frame::model::Model;
-use crate::frame::snapshot::{Column, Row};
+use crate::frame::snapshot::{Heading, Row};
 
 /// Levels become whole numbers, this fine.
 const STEPS: f64 = 1000.0;
@@ -20,7 +20,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, setting: &Setting)
     let curve = model.curves.get(&row.key);
     let points = curve.into_iter().flatten().rev().take(area.width.into());
     let levels: Vec<f64> = points.copied().collect();
-    let name = setting.look.text(&name(row, setting.words.row_columns));
+    let name = setting.look.text(&name(row, &setting.words.row_columns));
     let mut heading = format!(
         "{} {name}: {}",
         setting.words.row_columns[0].name, setting.words.curve
@@ -40,7 +40,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, setting: &Setting)
 }
 
 /// What tells the row from others: its first cell, and words next to that.
-fn name(row: &Row, columns: &[Column]) -> String {
+fn name(row: &Row, columns: &[Heading]) -> String {
     let second = columns.get(1).filter(|column| column.words);
     let words = second.map(|_| row.cells[1].text.as_str());
     let words: Vec<&str> = [row.cells[0].text.as_str()]

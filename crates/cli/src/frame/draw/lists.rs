@@ -8,7 +8,7 @@ use ratatui::widgets::{self, Table, TableState};
 use super::Setting;
 use crate::frame::look::Look;
 use crate::frame::model::{Model, Pane, lines};
-use crate::frame::snapshot::{Column, Row};
+use crate::frame::snapshot::{Heading, Row};
 
 /// Between two columns, and before the first.
 const SPACE: u16 = 2;
@@ -22,11 +22,11 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, pane: Pane, settin
     let (name, columns, list, rows) = match pane {
         Pane::Rows => {
             let rows = Vec::from_iter(&snapshot.rows);
-            (words.rows, words.row_columns, &model.rows, rows)
+            (words.rows, &words.row_columns, &model.rows, rows)
         }
         Pane::Gaps => (
             words.gaps,
-            words.gap_columns,
+            &words.gap_columns,
             &model.gaps,
             lines(&snapshot.gaps),
         ),
@@ -55,7 +55,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, pane: Pane, settin
     });
     let header = fit
         .iter()
-        .map(|&index| aligned(columns[index].name.to_owned(), columns[index]));
+        .map(|&index| aligned(columns[index].name.clone(), &columns[index]));
     let body = rows.iter().map(|row| line(row, columns, &fit, look));
     let place = rows.iter().position(|row| Some(row.key) == list.chosen);
     let mut state = TableState::new().with_selected(place.or((!rows.is_empty()).then_some(0)));
@@ -67,14 +67,14 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, pane: Pane, settin
     frame.render_stateful_widget(table_widget, table, &mut state);
 }
 
-fn line(row: &Row, columns: &[Column], fit: &[usize], look: Look) -> widgets::Row<'static> {
+fn line(row: &Row, columns: &[Heading], fit: &[usize], look: Look) -> widgets::Row<'static> {
     let cells = fit.iter();
     widgets::Row::new(
-        cells.map(|&index| aligned(look.text(&row.cells[index].text), columns[index])),
+        cells.map(|&index| aligned(look.text(&row.cells[index].text), &columns[index])),
     )
 }
 
-fn aligned(text: String, column: Column) -> Line<'static> {
+fn aligned(text: String, column: &Heading) -> Line<'static> {
     Line::raw(text).alignment(match column.words {
         true => Alignment::Left,
         false => Alignment::Right,
@@ -82,8 +82,8 @@ fn aligned(text: String, column: Column) -> Line<'static> {
 }
 
 /// As wide as the widest cell of each column.
-fn widths(columns: &[Column], rows: &[&Row]) -> Vec<u16> {
-    let width = |(index, column): (usize, &Column)| {
+fn widths(columns: &[Heading], rows: &[&Row]) -> Vec<u16> {
+    let width = |(index, column): (usize, &Heading)| {
         let cells = rows.iter().map(|row| row.cells[index].text.chars().count());
         let widest = cells.chain([column.name.len()]).max();
         u16::try_from(widest.unwrap_or(0)).unwrap_or(u16::MAX)
@@ -92,7 +92,7 @@ fn widths(columns: &[Column], rows: &[&Row]) -> Vec<u16> {
 }
 
 /// The columns to show. What is too much is left out from the right, words last.
-fn fitting(columns: &[Column], widths: &[u16], width: u16) -> Vec<usize> {
+fn fitting(columns: &[Heading], widths: &[u16], width: u16) -> Vec<usize> {
     let mut fit: Vec<usize> = (0..columns.len()).collect();
     let all = columns.len() - 1;
     let needed = |index: &usize| match columns[*index].words && *index == all {

@@ -24,7 +24,7 @@ const LEAST: (u16, u16) = (60, 16);
 const CURVE: u16 = 4;
 
 /// What does not change from one drawing to the next.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Setting {
     /// The words of the command.
     pub words: Words,

@@ -22,7 +22,7 @@ const ASCII: Look = Look {
 fn drawn(size: (u16, u16), look: Look, keys: &[Key]) -> Terminal<TestBackend> {
     let model = keys.iter().copied().fold(fixtures::model(), press);
     let setting = Setting {
-        words: fixtures::WORDS,
+        words: fixtures::words(),
         length: Some(Duration::from_secs(3700)),
         look,
     };
@@ -92,7 +92,7 @@ fn any_size_is_survived() {
 #[test]
 fn before_the_first_period_there_is_a_frame_all_the_same() {
     let setting = Setting {
-        words: fixtures::WORDS,
+        words: fixtures::words(),
         length: None,
         look: UTF8,
     };

@@ -19,20 +19,16 @@ pub(super) fn render(
         human(threshold_ns),
         human(window_ns)
     );
-    let rows: Vec<[String; 7]> = (0..).zip(runs).map(|(at, run)| about(at, run)).collect();
-    text += &table::columns(
-        [
-            "",
-            "recording",
-            "kernel",
-            "started at",
-            "runtime",
-            "windows",
-            "lost",
-        ],
-        &[0, 1, 2, 3],
-        &rows,
-    );
+    let lettered: Vec<(usize, &Run)> = runs.iter().enumerate().collect();
+    text += &table::of(&lettered, |it| {
+        it.words("", |(at, _)| letter(*at).into())
+            .name("recording", |(_, run)| Some(&run.file))
+            .name("kernel", |(_, run)| Some(&run.facts.host.kernel))
+            .name("started at", |(_, run)| Some(&run.facts.started_at))
+            .figure("runtime", |(_, run)| seconds(run.sample.whole.runtime_ns))
+            .count("windows", |(_, run)| run.sample.windows.len() as u64)
+            .count("lost", |(_, run)| run.sample.lost_events)
+    });
     if comparisons.is_empty() {
         text += &format!("\nIts figures\n{}", alone(&runs[0]));
     }
@@ -41,11 +37,21 @@ pub(super) fn render(
         text += &format!("\n{second} beside {first}\n{}", side_by_side(comparison));
     }
     if !checks.is_empty() {
-        let rows: Vec<[String; 4]> = checks.iter().map(check).collect();
-        text += &format!(
-            "\nConditions\n{}",
-            table::columns(["", "condition", "is", "holds"], &[0, 1, 3], &rows)
-        );
+        text += "\nConditions\n";
+        text += &table::of(checks, |it| {
+            it.words("", |check| letter(check.run).into())
+                .name("condition", |check| Some(&check.condition))
+                .figure("is", |check| {
+                    value(check.value, check.unit) + sign(check.unit)
+                })
+                .name("holds", |check| {
+                    Some(match check.holds {
+                        Some(true) => "yes: status 2",
+                        Some(false) => "no",
+                        None => "unknown: status 2",
+                    })
+                })
+        });
     }
     text
 }
@@ -59,67 +65,39 @@ fn letter(at: usize) -> String {
     }
 }
 
-fn about(at: usize, run: &Run) -> [String; 7] {
-    let sample = &run.sample;
-    [
-        letter(at),
-        run.file.clone(),
-        run.facts.host.kernel.to_string(),
-        run.facts.started_at.to_string(),
-        seconds(sample.whole.runtime_ns),
-        sample.windows.len().to_string(),
-        sample.lost_events.to_string(),
-    ]
-}
-
 fn side_by_side(comparison: &Comparison) -> String {
     let (first, second) = (letter(0), letter(comparison.second));
+    let shift = format!("{second} above {first}");
     // What neither run has any of is left out; JSON has it.
     let rows = comparison.rows.iter().filter(|row| row.is_any());
-    let rows: Vec<[String; 7]> = rows
-        .map(|row| {
-            let unit = row.figure.unit();
-            [
-                format!("{}{}", row.figure.name(), sign(unit)),
-                value(row.first, unit),
-                value(row.second, unit),
-                row.shift.map_or("-".into(), |it| signed(it, unit)),
-                row.delta.map_or("-".into(), |it| format!("{it:+.2}")),
-                row.p.map_or("-".into(), chance),
-                verdict(row.verdict).into(),
-            ]
-        })
-        .collect();
-    let shift = format!("{second} above {first}");
-    table::columns(
-        ["", &first, &second, &shift, "delta", "p", ""],
-        &[0, 6],
-        &rows,
-    )
+    table::of(&rows.collect::<Vec<_>>(), |it| {
+        it.words("", |row| titled(row.figure).into())
+            .figure(&first, |row| value(row.first, row.figure.unit()))
+            .figure(&second, |row| value(row.second, row.figure.unit()))
+            .figure(&shift, |row| {
+                let unit = row.figure.unit();
+                row.shift.map_or("-".into(), |it| signed(it, unit))
+            })
+            .figure("delta", |row| {
+                row.delta.map_or("-".into(), |it| format!("{it:+.2}"))
+            })
+            .figure("p", |row| row.p.map_or("-".into(), chance))
+            .name("", |row| Some(verdict(row.verdict)))
+    })
+}
+
+/// A figure and its unit.
+fn titled(figure: Figure) -> String {
+    format!("{}{}", figure.name(), sign(figure.unit()))
 }
 
 fn alone(run: &Run) -> String {
-    let figures = Figure::all().filter_map(|figure| {
-        let found = figure.of(&run.sample.whole).filter(|it| *it != 0.0)?;
-        let unit = figure.unit();
-        let name = format!("{}{}", figure.name(), sign(unit));
-        Some([name, value(Some(found), unit)])
-    });
-    table::columns(["", "A"], &[0], &figures.collect::<Vec<_>>())
-}
-
-fn check(check: &Checked) -> [String; 4] {
-    let holds = match check.holds {
-        Some(true) => "yes: status 2",
-        Some(false) => "no",
-        None => "unknown: status 2",
-    };
-    [
-        letter(check.run),
-        check.condition.clone(),
-        format!("{}{}", value(check.value, check.unit), sign(check.unit)),
-        holds.into(),
-    ]
+    let found = |it: Figure| Some((it, it.of(&run.sample.whole).filter(|it| *it != 0.0)?));
+    let figures: Vec<(Figure, f64)> = Figure::all().filter_map(found).collect();
+    table::of(&figures, |it| {
+        it.words("", |(figure, _)| titled(*figure).into())
+            .figure("A", |(figure, found)| value(Some(*found), figure.unit()))
+    })
 }
 
 fn chance(p: f64) -> String {

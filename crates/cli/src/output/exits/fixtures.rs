@@ -1,33 +1,31 @@
 //! Exits for tests of what is shown.
 
-use vmnoise_explain::{ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, VmExits, WorstExit};
+use vmnoise_events::{Share, ShareMap};
+use vmnoise_explain::{ExitsSummary, ReasonExits, VcpuExits, VcpuTime, VmExits, WorstExit};
 
-use super::parts;
+type Taken = ShareMap<Option<u64>>;
 
 fn taken(kvm: Option<u64>, vmm: u64, preempted: u64, host_irq: u64) -> Taken {
-    Taken {
-        kvm,
-        vmm,
-        preempted: Some(preempted),
-        blocked: Some(0),
-        throttled: Some(0),
-        host_irq: Some(host_irq),
-        host_softirq: Some(0),
-        host_nmi: Some(0),
-        halted: 0,
-        unexplained: None,
-        unseen: 0,
-    }
+    let mut taken = ShareMap::only(Share::OF_EXITS, |_| Some(0));
+    taken[Share::Kvm] = kvm;
+    taken[Share::Vmm] = Some(vmm);
+    taken[Share::Preempted] = Some(preempted);
+    taken[Share::HostIrq] = Some(host_irq);
+    taken
 }
 
 fn reason(name: &str, lengths: &[(u64, u64)], shares_ns: Taken) -> ReasonExits {
     let count = lengths.iter().map(|(_, count)| count).sum();
-    let total_ns = parts::total_ns(&shares_ns);
+    let total_ns = shares_ns.total();
     ReasonExits {
         name: name.into(),
         code: Some(1),
         count,
-        heavy: if shares_ns.vmm > 0 { count } else { 0 },
+        heavy: if shares_ns[Share::Vmm] > Some(0) {
+            count
+        } else {
+            0
+        },
         total_ns,
         min_ns: lengths[0].0 - 40,
         mean_ns: total_ns / count,
@@ -51,6 +49,7 @@ pub fn summary() -> ExitsSummary {
         time_ns: VcpuTime {
             guest: 985_400_000,
             taken: taken(Some(1_595_000), 1_150_000, 11_800_000, 55_000),
+            unseen: 0,
         },
         reasons: vec![
             reason("io", &[(14_335, 100), (12_000_000, 1)], io),
@@ -77,6 +76,7 @@ pub fn summary() -> ExitsSummary {
         time_ns: VcpuTime {
             guest: 870_000,
             taken: pvm,
+            unseen: 0,
         },
         reasons: vec![reason("io", &[(14_335, 10)], pvm)],
         worst: Vec::new(),

@@ -1,24 +1,14 @@
 //! The shares of an exit's time, where it was, and on which vCPU.
 
-use vmnoise_events::Share;
-use vmnoise_explain::{ExitsSummary, Taken, VcpuExits, VmExits};
+use vmnoise_events::{Share, ShareMap};
+use vmnoise_explain::{ExitsSummary, VcpuExits, VmExits};
 
 use crate::output::cells;
 
-/// All of them, those unknown as nothing.
-fn all(taken: &Taken) -> [(Share, u64); 10] {
-    taken.parts().map(|(share, ns)| (share, ns.unwrap_or(0)))
-}
-
-/// How long they are together.
-pub fn total_ns(taken: &Taken) -> u64 {
-    all(taken).iter().map(|(_, ns)| ns).sum()
-}
-
 /// Those that took time, the largest first.
-pub fn by_size(taken: &Taken) -> Vec<(Share, u64)> {
-    let mut shares = all(taken).to_vec();
-    shares.retain(|(_, ns)| *ns > 0);
+pub fn by_size(shares: &ShareMap<Option<u64>>) -> Vec<(Share, u64)> {
+    let known = shares.iter().map(|(share, ns)| (share, ns.unwrap_or(0)));
+    let mut shares: Vec<(Share, u64)> = known.filter(|(_, ns)| *ns > 0).collect();
     shares.sort_by_key(|(share, ns)| (std::cmp::Reverse(*ns), *share));
     shares
 }

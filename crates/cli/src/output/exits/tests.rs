@@ -3,7 +3,7 @@
 
 use clap::Parser;
 use vmnoise_events::{
-    ExitFilter, ExitReason, ExitSplit, Isa, ReasonTotals, Vcpu, VcpuId, VcpuTotals, Witnesses,
+    ExitFilter, ExitReason, Isa, ReasonTotals, Share, ShareMap, Vcpu, VcpuId, VcpuTotals, Witnesses,
 };
 use vmnoise_explain::summarize_exits;
 
@@ -53,12 +53,7 @@ web vCPU -
 /// The scheduler's events could not be attached: whoever had the time, it is not shown as KVM's.
 #[test]
 fn what_had_no_witness_is_a_dash_and_null() {
-    let split = ExitSplit {
-        kvm: 700,
-        vmm: 200,
-        host_irq: 100,
-        ..ExitSplit::default()
-    };
+    let split = ShareMap::from([(Share::Kvm, 700), (Share::Vmm, 200), (Share::HostIrq, 100)]);
     let reason = ReasonTotals {
         reason: Some(ExitReason {
             isa: Isa::Svm,

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use vmnoise_events::{
-    ActivityKind, Exit, ExitReason, ExitSplit, Isa, Share, Vcpu, VcpuId, Witnesses,
+    ActivityKind, Exit, ExitReason, Isa, Share, ShareMap, Vcpu, VcpuId, Witnesses,
 };
-use vmnoise_explain::{LongestExit, NamedExit, NamedPart, NamedPiece, Noise, Taken, TracedExit};
+use vmnoise_explain::{
+    LongestExit, NamedExit, NamedPart, NamedPiece, Noise, TracedExit, exit_shares,
+};
 
 use super::{timeline, vm_noise};
 
@@ -32,14 +34,13 @@ fn exit(sees_kvm: bool) -> NamedExit {
         vm_name: "web".into(),
         sees_kvm,
     };
-    let split = ExitSplit {
-        kvm: 11_860,
-        preempted: 7_582,
-        host_irq: 13_196,
-        ..ExitSplit::default()
-    };
+    let split = ShareMap::from([
+        (Share::Kvm, 11_860),
+        (Share::Preempted, 7_582),
+        (Share::HostIrq, 13_196),
+    ]);
     NamedExit {
-        shares: Taken::of(&split, sees_kvm, &Witnesses::OF_EXITS),
+        shares: exit_shares(&split, sees_kvm, &Witnesses::OF_EXITS),
         vcpu: Arc::new(vcpu),
         exit: Exit {
             start_mono_ns: START_NS,

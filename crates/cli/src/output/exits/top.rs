@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use vmnoise_explain::{ExitsSummary, ReasonExits, Taken, VcpuExits, VcpuTime, WorstExit};
+use vmnoise_events::{Share, ShareMap};
+use vmnoise_explain::{EXIT_COLUMNS, ExitsSummary, ReasonExits, VcpuExits, VmExits, WorstExit};
 
 use super::parts;
 use super::powers::Powers;
@@ -33,58 +34,39 @@ pub fn render(measured: Duration, summary: &ExitsSummary) -> String {
 }
 
 fn vcpus(measured: Duration, summary: &ExitsSummary) -> String {
-    let mut rows = Vec::new();
-    for vm in &summary.vms {
-        for vcpu in &vm.vcpus {
-            let span_ns = vcpu.time_ns.span_ns();
-            let VcpuTime { guest, taken } = vcpu.time_ns;
-            let percent = |ns| percent(ns, span_ns);
-            let known = |ns: Option<u64>| ns.map_or_else(|| "-".into(), percent);
-            let interrupts = [taken.host_irq, taken.host_softirq, taken.host_nmi];
-            rows.push([
-                vm.name.to_string(),
-                cells::number(vcpu.vcpu.map(u64::from)),
-                format!("{:.0}", vcpu.exits as f64 / measured.as_secs_f64()),
-                cells::number(vcpu.light),
-                vcpu.heavy.to_string(),
-                percent(guest),
-                known(taken.kvm),
-                percent(taken.vmm),
-                known(taken.preempted),
-                known(interrupts.into_iter().sum()),
-                known(taken.blocked),
-                known(taken.throttled),
-                percent(taken.halted),
-                percent(taken.unexplained.unwrap_or(0)),
-            ]);
-        }
-    }
-    let headings = [
-        "VM",
-        "vCPU",
-        "exits/s",
-        "LW",
-        "HW",
-        "guest",
-        "kvm",
-        "vmm",
-        "preempted",
-        "host irq",
-        "blocked",
-        "throttled",
-        "halted",
-        "unexplained",
-    ];
+    let rows: Vec<(&VmExits, &VcpuExits)> = parts::vcpus(summary).collect();
     // Where nobody lacks a witness the others add up without it.
-    let mut vcpus = summary.vms.iter().flat_map(|vm| &vm.vcpus);
-    match vcpus.any(|vcpu| vcpu.time_ns.taken.unexplained > Some(0)) {
-        true => table::columns(headings, &[0], &rows),
-        false => {
-            let [headings @ .., _] = headings;
-            let rows: Vec<_> = rows.into_iter().map(|[row @ .., _]| row).collect();
-            table::columns::<13>(headings, &[0], &rows)
-        }
-    }
+    let is_unexplained = |(_, vcpu): &(_, &VcpuExits)| unexplained_ns(vcpu) > 0;
+    let has_unexplained = rows.iter().any(is_unexplained).then_some(());
+    table::of(&rows, |it| {
+        it.words("VM", |(vm, _)| vm.name.as_str().into())
+            .count("vCPU", |(_, vcpu)| vcpu.vcpu.map(u64::from))
+            .figure("exits/s", |(_, vcpu)| {
+                format!("{:.0}", vcpu.exits as f64 / measured.as_secs_f64())
+            })
+            .count("LW", |(_, vcpu)| vcpu.light)
+            .count("HW", |(_, vcpu)| vcpu.heavy)
+            .figure("guest", |(_, vcpu)| of_time(vcpu, Some(vcpu.time_ns.guest)))
+            .each(EXIT_COLUMNS, |it, (title, shares)| {
+                it.figure(title, |(_, vcpu)| {
+                    of_time(vcpu, vcpu.time_ns.taken.sum_of_all(shares))
+                })
+            })
+            .each(has_unexplained, |it, ()| {
+                it.figure("unexplained", |(_, vcpu)| {
+                    of_time(vcpu, Some(unexplained_ns(vcpu)))
+                })
+            })
+    })
+}
+
+fn unexplained_ns(vcpu: &VcpuExits) -> u64 {
+    vcpu.time_ns.taken[Share::Unexplained].unwrap_or(0)
+}
+
+/// In percent of the time of the vCPU.
+fn of_time(vcpu: &VcpuExits, ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".into(), |ns| percent(ns, vcpu.time_ns.span_ns()))
 }
 
 /// The columns of `perf kvm stat`, then ours.
@@ -95,37 +77,19 @@ fn reasons(vcpu: &VcpuExits) -> String {
     let (samples, total_ns) = (all(|reason| reason.count), all(|reason| reason.total_ns));
     let us = |ns: u64| format!("{:.2}", ns as f64 / 1e3);
     let powers = Powers::of(&vcpu.reasons);
-    let rows: Vec<[String; 10]> = vcpu
-        .reasons
-        .iter()
-        .map(|reason| {
-            [
-                reason.name.to_string(),
-                reason.count.to_string(),
-                percent(reason.count, samples),
-                percent(reason.total_ns, total_ns),
-                us(reason.min_ns),
-                us(reason.max_ns),
-                us(reason.mean_ns),
-                us(reason.p99_ns),
-                powers.draw(reason),
-                largest(&reason.shares_ns),
-            ]
-        })
-        .collect();
-    let headings = [
-        "Event",
-        "Samples",
-        "Sample%",
-        "Time%",
-        "Min us",
-        "Max us",
-        "Mean us",
-        "p99 us",
-        &powers.heading(),
-        "where it went",
-    ];
-    table::columns(headings, &[0, 8, 9], &rows)
+    let heading = powers.heading();
+    table::of(&vcpu.reasons, |it| {
+        it.name("Event", |reason| Some(&reason.name))
+            .count("Samples", |reason| reason.count)
+            .figure("Sample%", |reason| percent(reason.count, samples))
+            .figure("Time%", |reason| percent(reason.total_ns, total_ns))
+            .figure("Min us", |reason| us(reason.min_ns))
+            .figure("Max us", |reason| us(reason.max_ns))
+            .figure("Mean us", |reason| us(reason.mean_ns))
+            .figure("p99 us", |reason| us(reason.p99_ns))
+            .words(&heading, |reason| powers.draw(reason).into())
+            .words("where it went", |reason| largest(&reason.shares_ns).into())
+    })
 }
 
 fn percent(part: u64, whole: u64) -> String {
@@ -133,8 +97,8 @@ fn percent(part: u64, whole: u64) -> String {
 }
 
 /// The largest shares, in percent, those that round to nothing left out.
-pub fn largest(taken: &Taken) -> String {
-    let total_ns = parts::total_ns(taken);
+pub fn largest(taken: &ShareMap<Option<u64>>) -> String {
+    let total_ns = taken.total();
     let words: Vec<String> = parts::by_size(taken)
         .into_iter()
         .map(|(share, ns)| (share, 100.0 * ns as f64 / total_ns.max(1) as f64))

@@ -32,7 +32,6 @@ fn event(named: &NamedExit) -> String {
         shares,
         parts,
     } = named;
-    let is_unknown = |share| shares.parts().contains(&(share, None));
     let number = cells::number(vcpu.number.map(u64::from));
     let overhead = match named.overhead_ns() {
         Some(ns) => format!("{ns} ns"),
@@ -53,7 +52,7 @@ fn event(named: &NamedExit) -> String {
         if parts.iter().any(|part| part.share == share) {
             let its = parts.iter().filter(|part| part.share == share);
             line.extend(its.map(part));
-        } else if is_unknown(share) {
+        } else if shares[share].is_none() {
             line += &format!(" {share}:-");
         } else {
             line += &format!(" {share}:0");

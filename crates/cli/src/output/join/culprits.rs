@@ -21,24 +21,17 @@ pub fn render(culprits: &[Culprit], above_ns: u64, (what, percent): Words) -> St
     let above = human(above_ns);
     let total_ns: u64 = culprits.iter().map(|culprit| culprit.total_ns).sum();
     let (listed, others) = culprits.split_at(culprits.len().min(LISTED));
-    let rows: Vec<[String; 6]> = listed
-        .iter()
-        .map(|culprit| {
-            [
-                format!("{:.3}", culprit.percent),
-                human(culprit.total_ns),
-                human(culprit.max_ns),
-                culprit.gaps.to_string(),
-                culprit.share.to_string(),
-                who(culprit),
-            ]
-        })
-        .collect();
-    let headings = [percent, "total", "most", what, "share", "who"];
+    let table = table::of(listed, |it| {
+        it.percent(percent, |culprit| culprit.percent)
+            .time("total", |culprit| culprit.total_ns)
+            .time("most", |culprit| culprit.max_ns)
+            .count(what, |culprit| culprit.gaps)
+            .name("share", |culprit| Some(culprit.share.name()))
+            .words("who", |culprit| who(culprit).into())
+    });
     let mut out = format!(
-        "\nWho took it: {what} of {above} and more, {} in all\n{}",
+        "\nWho took it: {what} of {above} and more, {} in all\n{table}",
         human(total_ns),
-        table::columns(headings, &[4, 5], &rows)
     );
     if !others.is_empty() {
         let rest_ns: u64 = others.iter().map(|culprit| culprit.total_ns).sum();

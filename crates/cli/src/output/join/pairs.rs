@@ -14,43 +14,24 @@ pub const OF_TASKS: &str = "between %";
 /// Each pair with its proof, and those of the same VM that nothing proves.
 pub fn render(pairing: &Pairing, agrees: &str) -> String {
     let found = pairing.candidates.first();
-    let pairs = found.iter().flat_map(|vm| &vm.pairs);
-    let rows: Vec<[String; 12]> = pairs
-        .map(|pair| {
-            [
-                pair.cpu.to_string(),
-                cells::number(pair.vcpu.map(u64::from)),
-                pair.vm.to_string(),
-                pair.tid.to_string(),
-                human(pair.overlap_ns),
-                pair.clocks.to_string(),
-                pair.exits_tested.to_string(),
-                percent(percent_of(pair.exits_inside, pair.exits_tested)),
-                percent(Some(pair.by_chance_percent)),
-                odds(pair.log10_odds),
-                slack(pair.slack_ns),
-                human(pair.bound_ns),
-            ]
-        })
-        .collect();
-    let headings = [
-        "CPU",
-        "vCPU",
-        "VM",
-        "thread",
-        "overlap",
-        "clocks",
-        "tested",
-        agrees,
-        "by chance %",
-        "odds",
-        "slack",
-        "bound",
-    ];
-    format!(
-        "\nWhich CPU of the guest is which vCPU, and what proves it\n{}",
-        table::columns(headings, &[2], &rows)
-    )
+    let pairs = found.map_or(&[][..], |vm| &vm.pairs);
+    let table = table::of(pairs, |it| {
+        it.count("CPU", |pair| u64::from(pair.cpu))
+            .count("vCPU", |pair| pair.vcpu.map(u64::from))
+            .name("VM", |pair| Some(&pair.vm))
+            .count("thread", |pair| u64::from(pair.tid))
+            .time("overlap", |pair| pair.overlap_ns)
+            .count("clocks", |pair| u64::from(pair.clocks))
+            .count("tested", |pair| pair.exits_tested)
+            .figure(agrees, |pair| {
+                percent(percent_of(pair.exits_inside, pair.exits_tested))
+            })
+            .figure("by chance %", |pair| percent(Some(pair.by_chance_percent)))
+            .figure("odds", |pair| odds(pair.log10_odds))
+            .figure("slack", |pair| slack(pair.slack_ns))
+            .time("bound", |pair| pair.bound_ns)
+    });
+    format!("\nWhich CPU of the guest is which vCPU, and what proves it\n{table}")
 }
 
 /// No more than is known: whole powers of ten, rounded down.

@@ -3,7 +3,6 @@
 use vmnoise_explain::{CpuWakeups, Phase, Wakeups};
 
 use crate::output::{cells, table};
-use crate::units::human;
 
 /// Sources beyond these are in the JSON.
 const SOURCES_PER_CPU: usize = 8;
@@ -43,48 +42,41 @@ pub fn flaws(cpu: &CpuWakeups) -> String {
 }
 
 fn of(cpu: &CpuWakeups) -> String {
-    let all_ns = cpu.shares_ns.known_sum_ns();
-    let percent = |ns: Option<u64>| {
-        let of_all = ns.filter(|_| all_ns > 0);
-        cells::percent(of_all.map(|ns| ns as f64 * 100.0 / all_ns as f64))
-    };
     let phases = &cpu.phases_ns;
-    let phases = [
+    let mut of_phases = vec![
         (Phase::ArmedLate.name(), phases.armed_late),
         (Phase::Irq.name(), phases.irq),
         (Phase::Handler.name(), phases.handler),
         (Phase::Wakeup.name(), phases.wakeup),
         (Phase::Return.name(), phases.return_),
-        ("not told apart", Some(phases.unsplit).filter(|ns| *ns > 0)),
     ];
-    let row = |name: &str, ns: Option<u64>| [name.to_owned(), cells::time(ns), percent(ns)];
-    let is_there = |(name, ns): &(&str, Option<u64>)| ns.is_some() || *name != "not told apart";
-    let phases = phases.iter().filter(|it| is_there(it));
-    let phases: Vec<_> = phases.map(|(name, ns)| row(name, *ns)).collect();
-    let shares = cpu
-        .shares_ns
-        .iter()
-        .filter(|(_, ns)| ns.is_some_and(|ns| ns > 0));
-    let shares: Vec<_> = shares.map(|(share, ns)| row(share.name(), ns)).collect();
-    table::columns(["phase", "time", "%"], &[0], &phases)
-        + &table::columns(["share", "time", "%"], &[0], &shares)
-        + &sources(cpu)
+    if phases.unsplit > 0 {
+        of_phases.push(("not told apart", Some(phases.unsplit)));
+    }
+    let shares = cpu.shares_ns.iter().filter(|(_, ns)| *ns > Some(0));
+    let of_shares: Vec<_> = shares.map(|(share, ns)| (share.name(), ns)).collect();
+    let all_ns = cpu.shares_ns.total();
+    amounts("phase", &of_phases, all_ns) + &amounts("share", &of_shares, all_ns) + &sources(cpu)
+}
+
+/// How much of all each of these had.
+fn amounts(what: &str, had: &[(&str, Option<u64>)], all_ns: u64) -> String {
+    let all_ns = Some(all_ns).filter(|ns| *ns > 0);
+    table::of(had, |it| {
+        it.name(what, |(name, _)| Some(name))
+            .time("time", |(_, ns)| *ns)
+            .percent("%", |(_, ns)| Some((*ns)? as f64 * 100.0 / all_ns? as f64))
+    })
 }
 
 /// Who took most of it.
 fn sources(cpu: &CpuWakeups) -> String {
-    let rows = cpu.sources.iter().take(SOURCES_PER_CPU);
-    let rows: Vec<_> = rows
-        .map(|source| {
-            [
-                source.share.name().to_owned(),
-                source.name.to_string(),
-                source.count.to_string(),
-                human(source.total_ns),
-                human(source.max_ns),
-            ]
-        })
-        .collect();
-    let headings = ["share", "who", "wake-ups", "time", "max"];
-    table::columns(headings, &[0, 1], &rows)
+    let shown = &cpu.sources[..cpu.sources.len().min(SOURCES_PER_CPU)];
+    table::of(shown, |it| {
+        it.name("share", |source| Some(source.share.name()))
+            .name("who", |source| Some(&source.name))
+            .count("wake-ups", |source| source.count)
+            .time("time", |source| source.total_ns)
+            .time("max", |source| source.max_ns)
+    })
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
 use vmnoise_events::{
-    Activity, ActivityKind, Anchor, ExitSplit, Finish, FinishReason, Source, SourceId, Tally, Vcpu,
+    Activity, ActivityKind, Anchor, Finish, FinishReason, ShareMap, Source, SourceId, Tally, Vcpu,
     VcpuId, VcpuTotals,
 };
 use vmnoise_recording::{Ending, Reader};
@@ -176,7 +176,7 @@ fn what_is_told_once_while_the_disk_is_behind_is_written_when_it_has_room() {
         last_mono_ns: 2,
         exits: 7,
         heavy: 0,
-        split: ExitSplit::default(),
+        split: ShareMap::default(),
         unseen_ns: 0,
         worst: None,
         reasons: Vec::new(),

@@ -1,7 +1,7 @@
 //! How much of the recordings is kept as evidence.
 
 use vmnoise_events::{
-    Anchor, Exit, ExitReason, ExitSplit, Gap, Isa, Tally, Vcpu, VcpuClock, VcpuExit, Workload,
+    Anchor, Exit, ExitReason, Gap, Isa, ShareMap, Tally, Vcpu, VcpuClock, VcpuExit, Workload,
     fixtures,
 };
 
@@ -74,7 +74,7 @@ fn recurring(gaps: usize, exits: usize) -> Matcher {
                 exit_cpu: 0,
                 entry_cpu: 0,
                 heavy: false,
-                split: ExitSplit::default(),
+                split: ShareMap::default(),
             },
         }));
         matcher.host(&Event::Watermark(at));

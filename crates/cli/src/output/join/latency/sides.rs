@@ -1,79 +1,42 @@
 //! The latencies of one CPU, and what of them either side had.
 
 use vmnoise_events::Share;
-use vmnoise_explain::{ContextSides, CpuSides, CpuWakeups, LatencyFigures};
+use vmnoise_explain::{CpuSides, CpuWakeups, EXIT_COLUMNS, LatencyRow, Place, latency_columns};
 
-use crate::output::{cells, table};
-use crate::units::human;
+use crate::output::table;
 
 /// What people call the contexts, in their order.
 const NAMES: [&str; 3] = ["IRQ", "Thread", "Ret user"];
 
 /// How late it was.
 pub fn figures(cpu: &CpuWakeups) -> String {
-    let contexts = [cpu.irq, cpu.thread, cpu.user];
-    let rows: Vec<[String; 7]> = NAMES
-        .iter()
-        .zip(contexts)
-        .map(|(name, figures)| {
-            let time = |of: fn(&LatencyFigures) -> u64| cells::time(figures.as_ref().map(of));
-            [
-                (*name).to_owned(),
-                figures.map_or(0, |figures| figures.count).to_string(),
-                time(|it| it.min_ns),
-                time(|it| it.mean_ns),
-                time(|it| it.p99_ns),
-                time(|it| it.p999_ns),
-                time(|it| it.max_ns),
-            ]
-        })
-        .collect();
-    let headings = ["until", "wake-ups", "min", "mean", "p99", "p99.9", "max"];
-    table::columns(headings, &[0], &rows)
+    let contexts = NAMES.into_iter().zip([cpu.irq, cpu.thread, cpu.user]);
+    let rows = contexts.map(|(until, figures)| LatencyRow {
+        cpu: cpu.cpu,
+        until,
+        figures,
+    });
+    table::of(&rows.collect::<Vec<_>>(), |_| latency_columns(Place::Text))
 }
 
 /// What of all of them either side had, and whose of the host it was.
 pub fn render(cpu: &CpuSides) -> String {
-    let rows = NAMES.iter().zip(&cpu.contexts);
-    let rows: Vec<[String; 13]> = rows.map(|(name, sides)| row(name, sides)).collect();
-    let headings = [
-        "until",
-        "all",
-        "guest",
-        "host",
-        "unknown",
-        "kvm",
-        "vmm",
-        "preempted",
-        "host irq",
-        "blocked",
-        "throttled",
-        "steal",
-        "unexplained",
-    ];
-    table::columns(headings, &[0], &rows)
-}
-
-fn row(name: &str, sides: &ContextSides) -> [String; 13] {
-    let sum = |shares: &[Share]| {
-        let told = shares
-            .iter()
-            .filter_map(|share| sides.shares_ns.get(*share));
-        cells::time(told.reduce(u64::saturating_add))
-    };
-    [
-        name.to_owned(),
-        human(sides.total_ns),
-        human(sides.guest_ns),
-        human(sides.host_ns),
-        human(sides.unknown_ns),
-        sum(&[Share::Kvm]),
-        sum(&[Share::Vmm]),
-        sum(&[Share::Preempted]),
-        sum(&[Share::HostIrq, Share::HostSoftirq, Share::HostNmi]),
-        sum(&[Share::Blocked]),
-        sum(&[Share::Throttled]),
-        sum(&[Share::Steal]),
-        sum(&[Share::Hw, Share::HvOrHw, Share::Unexplained]),
-    ]
+    let rows: Vec<_> = NAMES.into_iter().zip(&cpu.contexts).collect();
+    // No wake-up is late because a guest sleeps at its own wish.
+    let of_host = EXIT_COLUMNS.into_iter();
+    let of_host = of_host.filter(|(_, shares)| !shares.contains(&Share::Halted));
+    table::of(&rows, |it| {
+        it.name("until", |(until, _)| Some(until))
+            .time("all", |(_, sides)| sides.total_ns)
+            .time("guest", |(_, sides)| sides.guest_ns)
+            .time("host", |(_, sides)| sides.host_ns)
+            .time("unknown", |(_, sides)| sides.unknown_ns)
+            .each(of_host, |it, (title, shares)| {
+                it.time(title, |(_, sides)| sides.shares_ns.sum_of_known(shares))
+            })
+            .time("steal", |(_, sides)| sides.shares_ns[Share::Steal])
+            .time("unexplained", |(_, sides)| {
+                sides.shares_ns.sum_of_known(&Share::RESIDUALS)
+            })
+    })
 }

@@ -1,7 +1,7 @@
 //! What is counted of exits: each part is who had it.
 
 use proptest::prelude::*;
-use vmnoise_events::{ExitSplit, ReasonTotals, VcpuTotals};
+use vmnoise_events::{ReasonTotals, Share, ShareMap, VcpuTotals};
 
 use super::harness::{CPUID, HLT, Handlers, IDLE, IO, SLEEPS, TASK, VCPU};
 
@@ -21,7 +21,7 @@ fn an_exit_that_nobody_disturbs_is_kvms_own() {
     let reason = only_reason(&vcpu);
     assert_eq!(reason.reason.unwrap().name(), "cpuid");
     assert_eq!((reason.min_ns, reason.max_ns), (500, 500));
-    assert_eq!(reason.split.kvm, 500);
+    assert_eq!(reason.split[Share::Kvm], 500);
     assert_eq!(reason.histogram, [(500, 1)]);
 }
 
@@ -39,7 +39,7 @@ fn an_exit_whose_entry_nobody_saw_is_not_counted() {
     let vcpu = handlers.vcpu(1);
     assert_eq!(vcpu.exits, 1);
     assert_eq!((vcpu.first_mono_ns, vcpu.last_mono_ns), (6_100, 7_300));
-    assert_eq!((vcpu.split.kvm, vcpu.split.total()), (300, 300));
+    assert_eq!((vcpu.split[Share::Kvm], vcpu.split.total()), (300, 300));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn an_exit_to_the_vmm_is_heavy_and_the_vmms() {
     handlers.run("entry", 0, 3_000, &[VCPU]);
     let vcpu = handlers.vcpu(1);
     assert_eq!((vcpu.exits, vcpu.heavy), (1, 1));
-    assert_eq!((vcpu.split.vmm, vcpu.split.kvm), (800, 200));
+    assert_eq!((vcpu.split[Share::Vmm], vcpu.split[Share::Kvm]), (800, 200));
     only_reason(&vcpu);
 }
 
@@ -66,13 +66,12 @@ fn an_interrupt_before_kvm_exit_begins_the_exit() {
     handlers.run("exit", 0, 2_400, &[VCPU, 0x60]);
     handlers.run("entry", 0, 2_500, &[VCPU]);
     let vcpu = handlers.vcpu(1);
-    let expected = ExitSplit {
-        kvm: 160,
-        host_irq: 250,
-        host_softirq: 40,
-        host_nmi: 50,
-        ..ExitSplit::default()
-    };
+    let expected = ShareMap::from([
+        (Share::Kvm, 160),
+        (Share::HostIrq, 250),
+        (Share::HostSoftirq, 40),
+        (Share::HostNmi, 50),
+    ]);
     assert_eq!(vcpu.split, expected);
     assert_eq!(only_reason(&vcpu).max_ns, 500);
 }
@@ -90,10 +89,14 @@ fn interrupts_inside_the_vmm_are_not_the_vmms() {
     handlers.run("entry", 0, 3_000, &[VCPU]);
     let split = handlers.vcpu(1).split;
     assert_eq!(
-        (split.vmm, split.host_irq, split.preempted),
+        (
+            split[Share::Vmm],
+            split[Share::HostIrq],
+            split[Share::Preempted]
+        ),
         (500, 100, 200)
     );
-    assert_eq!(split.kvm, 200);
+    assert_eq!(split[Share::Kvm], 200);
 }
 
 #[test]
@@ -107,7 +110,10 @@ fn an_interrupt_after_the_clock_was_read_is_inside_what_it_ended() {
     handlers.run("run_enter", 0, 2_300, &[VCPU]);
     handlers.run("entry", 0, 3_000, &[VCPU]);
     let split = handlers.vcpu(1).split;
-    assert_eq!((split.vmm, split.host_irq, split.kvm), (210, 600, 190));
+    assert_eq!(
+        (split[Share::Vmm], split[Share::HostIrq], split[Share::Kvm]),
+        (210, 600, 190)
+    );
 }
 
 #[test]
@@ -123,9 +129,9 @@ fn a_preemption_is_net_of_interrupts_and_of_throttling() {
     handlers.run("switch", 0, 3_500, &[0, 0, IDLE, VCPU]);
     handlers.run("entry", 0, 3_600, &[VCPU]);
     let split = handlers.vcpu(1).split;
-    assert_eq!(split.preempted, 850);
-    assert_eq!(split.throttled, 480);
-    assert_eq!((split.host_irq, split.kvm), (70, 200));
+    assert_eq!(split[Share::Preempted], 850);
+    assert_eq!(split[Share::Throttled], 480);
+    assert_eq!((split[Share::HostIrq], split[Share::Kvm]), (70, 200));
 }
 
 #[test]
@@ -141,7 +147,10 @@ fn state_follows_the_vcpu_to_another_cpu() {
     let vcpu = handlers.vcpu(1);
     let worst = vcpu.worst.unwrap();
     assert_eq!((worst.exit_cpu, worst.entry_cpu), (0, 3));
-    assert_eq!((worst.split.preempted, worst.split.kvm), (900, 200));
+    assert_eq!(
+        (worst.split[Share::Preempted], worst.split[Share::Kvm]),
+        (900, 200)
+    );
     // The CPU it left holds another's state no more.
     handlers.run("entry", 0, 4_000, &[VCPU + 1]);
     assert_eq!(handlers.wire_vcpu(2).tid, VCPU as u32 + 1);
@@ -156,7 +165,14 @@ fn a_sleep_nobody_asked_for_is_blocked_until_the_wake() {
     handlers.run("switch", 0, 3_000, &[0, 0, TASK, VCPU]);
     handlers.run("entry", 0, 3_100, &[VCPU]);
     let split = handlers.vcpu(1).split;
-    assert_eq!((split.blocked, split.preempted, split.kvm), (500, 400, 200));
+    assert_eq!(
+        (
+            split[Share::Blocked],
+            split[Share::Preempted],
+            split[Share::Kvm]
+        ),
+        (500, 400, 200)
+    );
 }
 
 /// The waker read its clock, and then the vCPU's CPU read its own and was the first to say so.
@@ -169,7 +185,14 @@ fn a_vcpu_that_is_woken_as_it_leaves_has_not_slept() {
     handlers.run("switch", 0, 3_000, &[0, 0, TASK, VCPU]);
     handlers.run("entry", 0, 3_100, &[VCPU]);
     let split = handlers.vcpu(1).split;
-    assert_eq!((split.blocked, split.preempted, split.kvm), (0, 900, 200));
+    assert_eq!(
+        (
+            split[Share::Blocked],
+            split[Share::Preempted],
+            split[Share::Kvm]
+        ),
+        (0, 900, 200)
+    );
 }
 
 #[test]
@@ -209,9 +232,12 @@ fn without_kvm_exit_an_exit_is_the_time_between_two_runs() {
     let handlers = Handlers::two_runs();
     let vcpu = handlers.vcpu(1);
     assert_eq!((vcpu.exits, vcpu.heavy), (1, 1));
-    assert_eq!((vcpu.split.preempted, vcpu.split.vmm), (400, 300));
-    assert_eq!(vcpu.split.kvm, 0);
-    assert_eq!(vcpu.reasons[0].split.vmm, 300);
+    assert_eq!(
+        (vcpu.split[Share::Preempted], vcpu.split[Share::Vmm]),
+        (400, 300)
+    );
+    assert_eq!(vcpu.split[Share::Kvm], 0);
+    assert_eq!(vcpu.reasons[0].split[Share::Vmm], 300);
 }
 
 /// NMIs come at any time, and where KVM_RUN is entered or left every interrupt does.
@@ -229,15 +255,14 @@ fn what_comes_while_the_books_are_brought_up_to_date_is_booked_once() {
     handlers.run("amid", 0, 3_580, &[70]);
     handlers.run("switch", 0, 3_500, &[0, SLEEPS, TASK, VCPU]);
     handlers.run("entry", 0, 4_000, &[VCPU]);
-    let expected = ExitSplit {
+    let expected = ShareMap::from([
         // Until the end of the first NMI, which came before KVM_RUN was left.
-        kvm: 200 + 200 - 10 - 90 + 500 - 70,
-        vmm: 600,
-        preempted: 500,
-        host_irq: 10,
-        host_nmi: 90 + 70,
-        ..ExitSplit::default()
-    };
+        (Share::Kvm, 200 + 200 - 10 - 90 + 500 - 70),
+        (Share::Vmm, 600),
+        (Share::Preempted, 500),
+        (Share::HostIrq, 10),
+        (Share::HostNmi, 90 + 70),
+    ]);
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
@@ -252,13 +277,12 @@ fn what_ends_as_another_cpu_looks_is_booked_once() {
     handlers.run("softirq_exit", 0, 2_500, &[3]);
     handlers.run("switch", 0, 3_000, &[0, 0, TASK, VCPU]);
     handlers.run("entry", 0, 3_100, &[VCPU]);
-    let expected = ExitSplit {
-        kvm: 200,
-        blocked: 400,
-        preempted: 200,
-        host_softirq: 300,
-        ..ExitSplit::default()
-    };
+    let expected = ShareMap::from([
+        (Share::Kvm, 200),
+        (Share::Blocked, 400),
+        (Share::Preempted, 200),
+        (Share::HostSoftirq, 300),
+    ]);
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
@@ -284,7 +308,10 @@ fn inside_kvm_run_nothing_is_counted_before_counting() {
         (counted.first_mono_ns, counted.last_mono_ns),
         (3_400, 4_100)
     );
-    assert_eq!((counted.split.preempted, counted.split.total()), (100, 100));
+    assert_eq!(
+        (counted.split[Share::Preempted], counted.split.total()),
+        (100, 100)
+    );
     // Ends go on when begins do not.
     handlers.counts(false);
     handlers.run("switch", 0, 4_200, &[1, 0, VCPU, TASK]);
@@ -350,7 +377,11 @@ fn an_nmi_longer_than_the_idle_time_it_ends_is_no_throttling() {
     handlers.run("entry", 0, 4_100, &[VCPU]);
     let split = handlers.vcpu(1).split;
     assert_eq!(
-        (split.host_nmi, split.preempted, split.throttled),
+        (
+            split[Share::HostNmi],
+            split[Share::Preempted],
+            split[Share::Throttled]
+        ),
         (400, 1_500, 0)
     );
 }

@@ -1,6 +1,6 @@
 //! The guest's own sleep: what is a halt, what is not, and that each nanosecond is one of them.
 
-use vmnoise_events::ExitSplit;
+use vmnoise_events::{Share, ShareMap};
 
 use super::harness::{HLT, Handlers, IDLE, IO, SLEEPS, TASK, VCPU};
 
@@ -24,12 +24,11 @@ fn a_halt_is_no_noise_but_its_way_back_is() {
     handlers.run("halted", 0, 5_250, &[3_150, 1]);
     handlers.run("entry", 0, 5_400, &[VCPU]);
     let vcpu = handlers.vcpu(1);
-    let expected = ExitSplit {
-        kvm: 250,
-        preempted: 200,
-        halted: 2_950,
-        ..ExitSplit::default()
-    };
+    let expected = ShareMap::from([
+        (Share::Kvm, 250),
+        (Share::Preempted, 200),
+        (Share::Halted, 2_950),
+    ]);
     assert_eq!(vcpu.split, expected);
 }
 
@@ -45,12 +44,7 @@ fn each_halt_of_an_exit_has_its_own_length() {
     sleeps(&handlers, 5_200, 8_200);
     handlers.run("halted", 0, 8_210, &[3_050, 1]);
     handlers.run("entry", 0, 8_300, &[VCPU]);
-    let expected = ExitSplit {
-        kvm: 250,
-        vmm: 50,
-        halted: 6_000,
-        ..ExitSplit::default()
-    };
+    let expected = ShareMap::from([(Share::Kvm, 250), (Share::Vmm, 50), (Share::Halted, 6_000)]);
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
@@ -73,14 +67,13 @@ fn what_came_before_a_halt_takes_nothing_from_it() {
     sleeps(&handlers, 3_600, 6_000);
     handlers.run("halted", 0, 6_000, &[2_700, 1]);
     handlers.run("entry", 0, 6_100, &[VCPU]);
-    let expected = ExitSplit {
-        kvm: 400,
-        host_irq: 160,
-        preempted: 540,
-        blocked: 400,
-        halted: 2_600,
-        ..ExitSplit::default()
-    };
+    let expected = ShareMap::from([
+        (Share::Kvm, 400),
+        (Share::HostIrq, 160),
+        (Share::Preempted, 540),
+        (Share::Blocked, 400),
+        (Share::Halted, 2_600),
+    ]);
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
@@ -102,13 +95,12 @@ fn a_sleep_after_a_spurious_wake_up_is_the_same_halts() {
     handlers.run("switch", 0, 5_300, &[0, 0, TASK, VCPU]);
     handlers.run("halted", 0, 5_400, &[3_300, 1]);
     handlers.run("entry", 0, 5_500, &[VCPU]);
-    let expected = ExitSplit {
-        kvm: 200,
-        host_irq: 20,
-        preempted: 300,
-        halted: 2_980,
-        ..ExitSplit::default()
-    };
+    let expected = ShareMap::from([
+        (Share::Kvm, 200),
+        (Share::HostIrq, 20),
+        (Share::Preempted, 300),
+        (Share::Halted, 2_980),
+    ]);
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
@@ -121,13 +113,12 @@ fn sleeps_in_the_vmm_are_no_halts() {
     handlers.run("run_enter", 0, 3_000, &[VCPU]);
     handlers.run("halted", 0, 3_500, &[450, 0]);
     handlers.run("entry", 0, 3_600, &[VCPU]);
-    let expected = ExitSplit {
-        kvm: 250,
-        vmm: 200,
-        blocked: 700,
-        halted: 450,
-        ..ExitSplit::default()
-    };
+    let expected = ShareMap::from([
+        (Share::Kvm, 250),
+        (Share::Vmm, 200),
+        (Share::Blocked, 700),
+        (Share::Halted, 450),
+    ]);
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
@@ -139,14 +130,10 @@ fn inside_kvm_run_a_halt_is_booked_once() {
     // Nobody knows yet what that sleep was.
     assert_eq!(handlers.counted(1).split.total(), 0);
     handlers.run("halted", 0, 4_010, &[2_010, 1]);
-    assert_eq!(handlers.counted(1).split.halted, 2_010);
+    assert_eq!(handlers.counted(1).split[Share::Halted], 2_010);
     handlers.run("run_leave", 0, 5_000, &[VCPU]);
     handlers.run("run_enter", 0, 5_100, &[VCPU]);
-    let expected = ExitSplit {
-        vmm: 100,
-        halted: 2_010,
-        ..ExitSplit::default()
-    };
+    let expected = ShareMap::from([(Share::Vmm, 100), (Share::Halted, 2_010)]);
     assert_eq!(handlers.vcpu(1).split, expected);
 }
 
@@ -160,7 +147,10 @@ fn inside_kvm_run_what_others_took_is_told_at_once() {
     handlers.run("switch", 0, 2_400, &[0, 0, IDLE, VCPU]);
     let counted = handlers.counted(1);
     assert_eq!(
-        (counted.split.preempted, counted.split.throttled),
+        (
+            counted.split[Share::Preempted],
+            counted.split[Share::Throttled]
+        ),
         (300, 100)
     );
     assert_eq!(
@@ -171,7 +161,10 @@ fn inside_kvm_run_what_others_took_is_told_at_once() {
     sleeps(&handlers, 3_000, 3_500);
     handlers.run("run_leave", 0, 3_600, &[VCPU]);
     let counted = handlers.counted(1);
-    assert_eq!((counted.split.blocked, counted.split.total()), (500, 900));
+    assert_eq!(
+        (counted.split[Share::Blocked], counted.split.total()),
+        (500, 900)
+    );
     assert_eq!(counted.last_mono_ns, 3_600);
 }
 
@@ -189,12 +182,11 @@ fn inside_kvm_run_a_halt_is_whole_however_much_came_before() {
         handlers.run("switch", 0, 3_000, &[0, SLEEPS, TASK, VCPU]);
         sleeps(&handlers, 3_100, 3_600);
         handlers.run("halted", 0, 3_600, &[500, 1]);
-        let expected = ExitSplit {
-            preempted: 1_000,
-            host_irq: 10 * ticks,
-            halted: 500,
-            ..ExitSplit::default()
-        };
+        let expected = ShareMap::from([
+            (Share::Preempted, 1_000),
+            (Share::HostIrq, 10 * ticks),
+            (Share::Halted, 500),
+        ]);
         assert_eq!(handlers.counted(1).split, expected, "{ticks} ticks");
     }
 }
@@ -214,9 +206,9 @@ fn a_halt_that_is_much_interrupted_is_no_longer_than_it_was() {
     handlers.run("halted", 0, 4_300, &[1_300, 0]);
     handlers.run("entry", 0, 4_400, &[VCPU]);
     let split = handlers.vcpu(1).split;
-    assert_eq!((split.preempted, split.host_irq), (800, 120));
+    assert_eq!((split[Share::Preempted], split[Share::HostIrq]), (800, 120));
     // Until then all of it could have been taken, and 50 ns were.
-    assert_eq!(split.halted, 1_300 - 120 - (460 - 50));
+    assert_eq!(split[Share::Halted], 1_300 - 120 - (460 - 50));
     assert_eq!(split.total(), 2_400);
 }
 
@@ -231,5 +223,12 @@ fn a_halt_of_many_sleeps_is_whole() {
     handlers.run("halted", 0, 3_300, &[1_200, 1]);
     handlers.run("entry", 0, 3_400, &[VCPU]);
     let split = handlers.vcpu(1).split;
-    assert_eq!((split.halted, split.kvm, split.blocked), (1_200, 200, 0));
+    assert_eq!(
+        (
+            split[Share::Halted],
+            split[Share::Kvm],
+            split[Share::Blocked]
+        ),
+        (1_200, 200, 0)
+    );
 }

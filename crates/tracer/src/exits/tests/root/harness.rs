@@ -225,17 +225,16 @@ impl Handlers {
             exits.iter().filter(|told| told.exit.heavy).count() as u64,
             counted.heavy
         );
-        let told =
-            |share: Share| -> u64 { exits.iter().map(|it| part(&it.exit.split, share)).sum() };
+        let told = |share: Share| -> u64 { exits.iter().map(|it| it.exit.split[share]).sum() };
         let of_reasons = |share: Share| -> u64 {
             let reasons = counted.reasons.iter();
-            reasons.map(|reason| part(&reason.split, share)).sum()
+            reasons.map(|reason| reason.split[share]).sum()
         };
         // KVM's own is the rest of an exit: nothing where a mad stream took more than all of it.
         let sane = exits
             .iter()
             .all(|it| it.exit.split.total() == it.exit.dur_ns());
-        for (share, _) in counted.split.parts() {
+        for (share, _) in counted.split.select(Share::OF_EXITS) {
             if share == Share::Kvm && !sane {
                 continue;
             }
@@ -422,11 +421,6 @@ fn vm(pid: u64) -> Vm {
         name: "web".into(),
         vcpus: Vec::new(),
     }
-}
-
-pub(super) fn part(split: &vmnoise_events::ExitSplit, share: Share) -> u64 {
-    let parts = split.parts();
-    parts.iter().find(|(it, _)| *it == share).unwrap().1
 }
 
 /// The name of a source, which is defined by then.

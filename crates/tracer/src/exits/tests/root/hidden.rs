@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use vmnoise_events::{ActivityKind, Event, ExitSplit, Share, SourceId};
+use vmnoise_events::{ActivityKind, Event, Share, ShareMap, SourceId};
 
-use super::harness::{Handlers, IDLE, SLEEPS, TASK, VCPU, part};
+use super::harness::{Handlers, IDLE, SLEEPS, TASK, VCPU};
 use super::moment::{Moment, What};
 use super::painted::{Painted, paint};
 use super::{life, lives};
@@ -125,10 +125,12 @@ fn nobody_is_blamed_who_did_not_run(
 }
 
 /// All of the painter's, and what is the guest's, or KVM's where exits are not seen.
-fn whole(painted: &Painted) -> (ExitSplit, u64) {
+fn whole(painted: &Painted) -> (ShareMap<u64>, u64) {
     let exits = painted.exits.iter().map(|it| it.split);
     let splits: Vec<_> = exits.chain([painted.inside_run]).collect();
-    let split = ExitSplit::from_fn(|share| splits.iter().map(|it| part(it, share)).sum());
+    let split = ShareMap::only(Share::OF_EXITS, |share| {
+        splits.iter().map(|it| it[share]).sum()
+    });
     let span_ns = painted.last_mono_ns - painted.first_mono_ns;
     (split, span_ns - split.total() - painted.unseen_ns)
 }
@@ -162,22 +164,24 @@ fn holds(
         prop_assert!(known_ns <= span_ns, "{counted:#?}");
         let more_ns = at_most_ns(lost, told, tid.into());
         let ends_ns = match lost.first().map(|it| it.what) {
-            Some(What::IrqExit | What::SoftirqExit) => split.host_irq + split.host_softirq,
+            Some(What::IrqExit | What::SoftirqExit) => {
+                split[Share::HostIrq] + split[Share::HostSoftirq]
+            }
             _ => 0,
         };
         // Time that nobody saw is not its guest's. What was seen of it may be, if it turns out to be
         // in a halt when sight was lost since, and so are interrupts that never ended.
         let counted_guest_ns = span_ns - known_ns;
         prop_assert!(
-            counted_guest_ns <= guest_ns + ends_ns + split.halted,
+            counted_guest_ns <= guest_ns + ends_ns + split[Share::Halted],
             "guest {counted_guest_ns} of {guest_ns}: {counted:#?}"
         );
-        for (share, ns) in counted.split.parts() {
+        for (share, ns) in counted.split.iter() {
             // KVM has the interrupts without an end, and who told of a halt has halted.
             if matches!(share, Share::Kvm | Share::Halted) {
                 continue;
             }
-            let most_ns = part(&split, share) + more_ns + ends_ns;
+            let most_ns = split[share] + more_ns + ends_ns;
             prop_assert!(ns <= most_ns, "{share}: {ns} of {most_ns}: {counted:#?}");
         }
         is_all &= counted.split == split && counted.unseen_ns == painted.unseen_ns;

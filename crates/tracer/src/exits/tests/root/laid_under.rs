@@ -1,7 +1,7 @@
 //! What was told of an exit, laid under it, gives its split again to the nanosecond.
 
 use proptest::prelude::*;
-use vmnoise_events::{Activity, ActivityKind, Event, Exit, ExitSplit, VcpuInterval};
+use vmnoise_events::{Activity, ActivityKind, Event, Exit, Share, ShareMap, VcpuInterval};
 use vmnoise_events::{VcpuId, VcpuIntervalKind as Kind};
 
 use super::harness::Handlers;
@@ -10,30 +10,30 @@ use super::{life, lives};
 /// Who has an instant of an exit, by what covers it: the work on the CPU of its thread before the
 /// state of that thread.
 fn owner(
-    split: &mut ExitSplit,
+    split: &mut ShareMap<u64>,
     does: impl Fn(ActivityKind) -> bool,
     is: impl Fn(Kind) -> bool,
 ) -> &mut u64 {
     if is(Kind::Blocked) && is(Kind::Halted) {
-        &mut split.halted
+        &mut split[Share::Halted]
     } else if does(ActivityKind::Nmi) {
-        &mut split.host_nmi
+        &mut split[Share::HostNmi]
     } else if does(ActivityKind::Irq) {
-        &mut split.host_irq
+        &mut split[Share::HostIrq]
     } else if does(ActivityKind::Softirq) {
-        &mut split.host_softirq
+        &mut split[Share::HostSoftirq]
     } else if is(Kind::Blocked) {
-        &mut split.blocked
+        &mut split[Share::Blocked]
     } else if is(Kind::Waiting) && does(ActivityKind::Throttled) {
-        &mut split.throttled
+        &mut split[Share::Throttled]
     } else if is(Kind::Waiting) {
-        &mut split.preempted
+        &mut split[Share::Preempted]
     } else if is(Kind::Halted) {
-        &mut split.halted
+        &mut split[Share::Halted]
     } else if is(Kind::Vmm) {
-        &mut split.vmm
+        &mut split[Share::Vmm]
     } else {
-        &mut split.kvm
+        &mut split[Share::Kvm]
     }
 }
 
@@ -42,7 +42,7 @@ fn is_off(interval: &&VcpuInterval) -> bool {
 }
 
 /// The exit of a vCPU with these intervals, cut at every begin and every end.
-fn lay_under(exit: &Exit, activities: &[Activity], intervals: &[VcpuInterval]) -> ExitSplit {
+fn lay_under(exit: &Exit, activities: &[Activity], intervals: &[VcpuInterval]) -> ShareMap<u64> {
     let does = activities
         .iter()
         .map(|it| (it.start_mono_ns, it.end_mono_ns));
@@ -56,7 +56,7 @@ fn lay_under(exit: &Exit, activities: &[Activity], intervals: &[VcpuInterval]) -
         .chain([exit.start_mono_ns, exit.end_mono_ns])
         .collect();
     cuts.sort_unstable();
-    let mut split = ExitSplit::default();
+    let mut split = ShareMap::default();
     for piece in cuts.windows(2) {
         let covers = |start, end| start <= piece[0] && piece[1] <= end;
         let states: Vec<_> = intervals

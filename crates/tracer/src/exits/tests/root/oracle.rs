@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{TestCaseResult, TestRunner};
-use vmnoise_events::{Event, Exit, ExitSplit, VcpuTotals};
+use vmnoise_events::{Event, Exit, Share, ShareMap, VcpuTotals};
 
 use super::harness::{Handlers, VCPU};
 use super::life::{self, BRISK};
@@ -14,14 +14,11 @@ use super::lives::{self, Choice};
 use super::moment::{Left, Moment, What};
 use super::painted::{Painted, paint};
 
-fn add(sum: &ExitSplit, more: &ExitSplit) -> ExitSplit {
-    let parts = more.parts().into_iter().collect::<BTreeMap<_, _>>();
-    let of_sum = sum.parts().into_iter().collect::<BTreeMap<_, _>>();
-    ExitSplit::from_fn(|share| of_sum[&share] + parts[&share])
-}
-
-fn sum<'a>(exits: impl Iterator<Item = &'a Exit>) -> ExitSplit {
-    exits.fold(ExitSplit::default(), |sum, exit| add(&sum, &exit.split))
+fn sum<'a>(exits: impl Iterator<Item = &'a Exit>) -> ShareMap<u64> {
+    exits.fold(ShareMap::default(), |mut sum, exit| {
+        sum += exit.split;
+        sum
+    })
 }
 
 fn counted_as_painted(counted: &VcpuTotals, painted: &Painted) -> TestCaseResult {
@@ -29,7 +26,8 @@ fn counted_as_painted(counted: &VcpuTotals, painted: &Painted) -> TestCaseResult
     prop_assert_eq!(counted.exits, exits.len() as u64);
     let heavy = exits.iter().filter(|exit| exit.heavy).count();
     prop_assert_eq!(counted.heavy, heavy as u64);
-    let all = add(&sum(exits.iter()), &painted.inside_run);
+    let mut all = sum(exits.iter());
+    all += painted.inside_run;
     prop_assert_eq!(counted.split, all);
     prop_assert_eq!(counted.unseen_ns, painted.unseen_ns);
     prop_assert_eq!(counted.first_mono_ns, painted.first_mono_ns);
@@ -43,7 +41,7 @@ fn counted_as_painted(counted: &VcpuTotals, painted: &Painted) -> TestCaseResult
         prop_assert_eq!(Some(reason.max_ns), of_reason().map(Exit::dur_ns).max());
     }
     // Of equals the first.
-    let noise = |exit: &&Exit| exit.dur_ns() - exit.split.halted;
+    let noise = |exit: &&Exit| exit.dur_ns() - exit.split[Share::Halted];
     let worst = exits.iter().rev().max_by_key(noise);
     let worst = worst.filter(|exit| noise(exit) > 0);
     prop_assert_eq!(counted.worst.as_deref(), worst);
@@ -166,7 +164,12 @@ fn lives_hold_all_that_makes_a_halt_hard() {
 }
 
 /// What makes a halt hard, and whether it is in what happens here, which was split like this.
-fn hard(moments: &[Moment], start: u64, end: u64, split: ExitSplit) -> [(&'static str, bool); 12] {
+fn hard(
+    moments: &[Moment],
+    start: u64,
+    end: u64,
+    split: ShareMap<u64>,
+) -> [(&'static str, bool); 12] {
     let inside: Vec<Moment> = moments
         .iter()
         .filter(|it| start < it.at && it.at < end)
@@ -203,15 +206,15 @@ fn hard(moments: &[Moment], start: u64, end: u64, split: ExitSplit) -> [(&'stati
         ("two halts", halts > 1),
         (
             "a spurious wake-up",
-            halts == 1 && sleeps > 1 && split.blocked == 0,
+            halts == 1 && sleeps > 1 && split[Share::Blocked] == 0,
         ),
-        ("a sleep of its own", halts > 0 && split.blocked > 0),
-        ("the VMM", halts > 0 && split.vmm > 0),
-        ("a preemption", halts > 0 && split.preempted > 0),
-        ("throttling", halts > 0 && split.throttled > 0),
-        ("an interrupt", halts > 0 && split.host_irq > 0),
-        ("a softirq", halts > 0 && split.host_softirq > 0),
-        ("an NMI", halts > 0 && split.host_nmi > 0),
+        ("a sleep of its own", halts > 0 && split[Share::Blocked] > 0),
+        ("the VMM", halts > 0 && split[Share::Vmm] > 0),
+        ("a preemption", halts > 0 && split[Share::Preempted] > 0),
+        ("throttling", halts > 0 && split[Share::Throttled] > 0),
+        ("an interrupt", halts > 0 && split[Share::HostIrq] > 0),
+        ("a softirq", halts > 0 && split[Share::HostSoftirq] > 0),
+        ("an NMI", halts > 0 && split[Share::HostNmi] > 0),
         ("another CPU", halts > 0 && on_others),
         ("a poll", halts > 0 && sleeps == 0),
         ("much before it", most_before > 8),

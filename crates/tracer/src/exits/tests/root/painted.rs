@@ -2,7 +2,7 @@
 //! it by the definitions of docs/exits.md. It keeps no sums, and knows nothing of how the
 //! handlers keep theirs.
 
-use vmnoise_events::{Exit, ExitReason, ExitSplit, Isa};
+use vmnoise_events::{Exit, ExitReason, Isa, Share, ShareMap};
 
 use super::harness::IDLE;
 use super::life::CPUS;
@@ -43,9 +43,9 @@ pub(super) struct Painted {
     /// In the order of time.
     pub(super) exits: Vec<Exit>,
     /// Outside of them, where exits are not all there is: `kvm` is 0.
-    pub(super) inside_run: ExitSplit,
+    pub(super) inside_run: ShareMap<u64>,
     /// The stays that are made of, with what they are of KVM and the guest.
-    pub(super) stays: Vec<(u64, u64, ExitSplit)>,
+    pub(super) stays: Vec<(u64, u64, ShareMap<u64>)>,
     /// Between an entry and the next, where what lies between them is no exit that is counted.
     pub(super) unseen_ns: u64,
     pub(super) first_mono_ns: u64,
@@ -240,19 +240,19 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    fn split(&self, from: u64, to: u64) -> ExitSplit {
-        let mut split = ExitSplit::default();
+    fn split(&self, from: u64, to: u64) -> ShareMap<u64> {
+        let mut split = ShareMap::default();
         for at in from..to {
             *match self.owner(at) {
-                Owner::Own => &mut split.kvm,
-                Owner::Vmm => &mut split.vmm,
-                Owner::Preempted => &mut split.preempted,
-                Owner::Blocked => &mut split.blocked,
-                Owner::Throttled => &mut split.throttled,
-                Owner::Irq => &mut split.host_irq,
-                Owner::Softirq => &mut split.host_softirq,
-                Owner::Nmi => &mut split.host_nmi,
-                Owner::Halted => &mut split.halted,
+                Owner::Own => &mut split[Share::Kvm],
+                Owner::Vmm => &mut split[Share::Vmm],
+                Owner::Preempted => &mut split[Share::Preempted],
+                Owner::Blocked => &mut split[Share::Blocked],
+                Owner::Throttled => &mut split[Share::Throttled],
+                Owner::Irq => &mut split[Share::HostIrq],
+                Owner::Softirq => &mut split[Share::HostSoftirq],
+                Owner::Nmi => &mut split[Share::HostNmi],
+                Owner::Halted => &mut split[Share::Halted],
             } += 1;
         }
         split
@@ -365,12 +365,10 @@ impl<'a> Canvas<'a> {
             .into_iter()
             .map(|(from, to)| (from, to, self.split(from, to)))
             .collect();
-        let inside: Vec<_> = painted.stays.iter().map(|(.., it)| it.parts()).collect();
-        painted.inside_run = ExitSplit::from_fn(|share| {
-            let parts = inside.iter().flatten();
-            let parts = parts.filter(|(of, _)| *of == share && share != vmnoise_events::Share::Kvm);
-            parts.map(|(_, ns)| ns).sum()
-        });
+        for (.., stay) in &painted.stays {
+            painted.inside_run += *stay;
+        }
+        painted.inside_run[Share::Kvm] = 0;
         painted
     }
 }

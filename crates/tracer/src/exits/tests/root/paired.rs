@@ -1,6 +1,8 @@
 //! Interrupts of which a begin or an end is missing: what is whole is counted all the same, and
 //! what is not is told.
 
+use vmnoise_events::Share;
+
 use super::harness::{CPUID, Handlers, IO, SLEEPS, TASK, VCPU};
 
 /// Another vector than the timer's.
@@ -12,7 +14,7 @@ fn exit_with(handlers: &Handlers, happens: impl FnOnce()) -> (u64, u64) {
     happens();
     handlers.run("entry", 0, 3_000, &[VCPU]);
     let split = handlers.vcpu(1).split;
-    (split.host_irq, split.kvm)
+    (split[Share::HostIrq], split[Share::Kvm])
 }
 
 #[test]
@@ -31,7 +33,7 @@ fn an_interrupt_without_its_end_hides_no_other() {
     handlers.run("irq_entry", 0, 4_100, &[CALL]);
     handlers.run("irq_exit", 0, 4_200, &[CALL]);
     handlers.run("entry", 0, 4_300, &[VCPU]);
-    assert_eq!(handlers.vcpu(1).split.host_irq, 900);
+    assert_eq!(handlers.vcpu(1).split[Share::HostIrq], 900);
     assert_eq!(handlers.unpaired(), 1);
 }
 
@@ -131,7 +133,7 @@ fn soft_interrupts_are_matched_by_their_numbers() {
     handlers.run("softirq_exit", 0, 2_500, &[7]);
     handlers.run("entry", 0, 3_000, &[VCPU]);
     let split = handlers.vcpu(1).split;
-    assert_eq!((split.host_softirq, split.kvm), (100, 900));
+    assert_eq!((split[Share::HostSoftirq], split[Share::Kvm]), (100, 900));
     assert_eq!(handlers.unpaired(), 2);
 }
 
@@ -151,8 +153,8 @@ fn a_soft_interrupt_that_is_preempted_counts_until_then() {
         handlers.run("switch", 0, 2_700, &[0, SLEEPS, TASK, VCPU]);
         handlers.run("entry", 0, 3_000, &[VCPU]);
         let split = handlers.vcpu(1).split;
-        assert_eq!(split.host_softirq, softirq_ns);
-        assert_eq!(split.preempted, 600 - softirq_ns);
+        assert_eq!(split[Share::HostSoftirq], softirq_ns);
+        assert_eq!(split[Share::Preempted], 600 - softirq_ns);
         assert_eq!(handlers.unpaired(), unpaired);
     }
 }

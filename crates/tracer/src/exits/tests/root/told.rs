@@ -1,6 +1,6 @@
 //! What is told one by one: who it was, where, and in which order.
 
-use vmnoise_events::{ActivityKind, Event, VcpuIntervalKind as Kind};
+use vmnoise_events::{ActivityKind, Event, Share, VcpuIntervalKind as Kind};
 
 use super::harness::{CPUID, HLT, Handlers, IDLE, IO, SLEEPS, TASK, VCPU};
 
@@ -30,7 +30,7 @@ fn a_vcpu_is_defined_once_and_before_its_first_use() {
     let exit = handlers.exits(1)[1].exit;
     assert_eq!((exit.start_mono_ns, exit.end_mono_ns), (3_000, 3_500));
     assert_eq!((exit.reason.name(), exit.heavy), ("io".into(), true));
-    assert_eq!((exit.split.vmm, exit.split.kvm), (200, 300));
+    assert_eq!((exit.split[Share::Vmm], exit.split[Share::Kvm]), (200, 300));
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn every_stay_in_the_vmm_is_told() {
     handlers.run("entry", 0, 3_100, &[VCPU]);
     let stays = [2_100, 2_400, 2_800].map(|left| (Kind::Vmm, [0, 0], left, left + 200, None));
     assert_eq!(handlers.intervals(), stays);
-    assert_eq!(handlers.vcpu(1).split.vmm, 600);
+    assert_eq!(handlers.vcpu(1).split[Share::Vmm], 600);
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn an_interrupt_that_wakes_is_cut_at_the_wake() {
     handlers.run("switch", 0, 3_000, &[0, 0, TASK, VCPU]);
     handlers.run("entry", 0, 3_100, &[VCPU]);
     let split = handlers.vcpu(1).split;
-    assert_eq!((split.blocked, split.host_irq), (400, 300));
-    assert_eq!((split.preempted, split.kvm), (200, 200));
+    assert_eq!((split[Share::Blocked], split[Share::HostIrq]), (400, 300));
+    assert_eq!((split[Share::Preempted], split[Share::Kvm]), (200, 200));
 }
 
 #[test]
@@ -177,8 +177,11 @@ fn a_vcpu_that_moves_away_names_who_kept_it() {
     let exit = handlers.exits(1)[0].exit;
     assert_eq!((exit.exit_cpu, exit.entry_cpu), (0, 3));
     let split = handlers.vcpu(1).split;
-    assert_eq!((split.host_irq, split.preempted), (150 + 60, 250 + 140));
-    assert_eq!((split.throttled, split.kvm), (0, 200));
+    assert_eq!(
+        (split[Share::HostIrq], split[Share::Preempted]),
+        (150 + 60, 250 + 140)
+    );
+    assert_eq!((split[Share::Throttled], split[Share::Kvm]), (0, 200));
     let threads: Vec<_> = handlers
         .activities()
         .into_iter()
@@ -211,8 +214,11 @@ fn a_wake_up_on_another_cpu_is_the_sleeps_where_that_cpu_idled() {
         handlers.run("switch", 3, 2_800, &[0, 0, prev, VCPU]);
         handlers.run("entry", 3, 2_900, &[VCPU]);
         let split = handlers.vcpu(1).split;
-        assert_eq!((split.blocked, split.preempted), (blocked, preempted));
-        assert_eq!((split.throttled, split.kvm), (0, 200));
+        assert_eq!(
+            (split[Share::Blocked], split[Share::Preempted]),
+            (blocked, preempted)
+        );
+        assert_eq!((split[Share::Throttled], split[Share::Kvm]), (0, 200));
     }
 }
 
@@ -234,7 +240,7 @@ fn a_full_ring_loses_records_and_counts_everything() {
     let counted = handlers.counted(1);
     assert_eq!((counted.exits, counted.heavy), (EXITS, EXITS));
     assert_eq!(
-        (counted.split.vmm, counted.split.kvm),
+        (counted.split[Share::Vmm], counted.split[Share::Kvm]),
         (200 * EXITS, 300 * EXITS)
     );
 }

@@ -1,7 +1,7 @@
 //! Machines that hide some switches (docs/design.md): what a vCPU's thread was about is not guessed, and
 //! what is not counted for it is told.
 
-use vmnoise_events::{ExitSplit, VcpuIntervalKind as Kind};
+use vmnoise_events::{Share, ShareMap, VcpuIntervalKind as Kind};
 
 use super::harness::{CPUID, HLT, Handlers, IDLE, SLEEPS, TASK, VCPU};
 
@@ -28,19 +28,11 @@ fn who_is_back_unseen_has_waited_until_it_is_seen() {
     for (idle, split) in [
         (
             TASK,
-            ExitSplit {
-                kvm: 100,
-                preempted: 4_000,
-                ..ExitSplit::default()
-            },
+            ShareMap::from([(Share::Kvm, 100), (Share::Preempted, 4_000)]),
         ),
         (
             IDLE,
-            ExitSplit {
-                kvm: 100,
-                throttled: 4_000,
-                ..ExitSplit::default()
-            },
+            ShareMap::from([(Share::Kvm, 100), (Share::Throttled, 4_000)]),
         ),
     ] {
         let handlers = came();
@@ -56,7 +48,7 @@ fn who_is_back_unseen_has_waited_until_it_is_seen() {
         handlers.run("switch", 0, 8_300, &[0, SLEEPS, TASK, VCPU]);
         handlers.run("entry", 0, 8_400, &[VCPU]);
         let counted = handlers.vcpu(1);
-        assert_eq!((counted.exits, counted.split.kvm), (3, 400));
+        assert_eq!((counted.exits, counted.split[Share::Kvm]), (3, 400));
         assert_eq!(counted.split.total(), 4_600);
         assert_eq!(handlers.unpaired(), 1);
     }
@@ -107,7 +99,7 @@ fn who_left_unseen_is_neither_ended_nor_counted_for() {
         assert_eq!(handlers.vcpu(1).exits, 1);
         assert_eq!(handlers.bury(), []);
         let other = handlers.vcpu(2);
-        assert_eq!((other.exits, other.split.kvm), (1, 200));
+        assert_eq!((other.exits, other.split[Share::Kvm]), (1, 200));
         assert_eq!(handlers.unpaired(), 1);
         handlers.run("switch", 0, 7_000, &[1, 0, OTHER_VCPU, VCPU]);
         handlers.run("entry", 0, 7_100, &[VCPU]);
@@ -126,9 +118,9 @@ fn where_only_kvm_run_is_seen_its_thread_is_told_from_others() {
     handlers.run("run_leave", 0, 5_000, &[OTHER_VCPU]);
     handlers.run("run_enter", 0, 5_100, &[OTHER_VCPU]);
     let counted = handlers.counted(1);
-    assert_eq!((counted.exits, counted.split.vmm), (1, 300));
-    assert_eq!(counted.split.preempted, 500);
-    assert_eq!(handlers.counted(2).split.vmm, 100);
+    assert_eq!((counted.exits, counted.split[Share::Vmm]), (1, 300));
+    assert_eq!(counted.split[Share::Preempted], 500);
+    assert_eq!(handlers.counted(2).split[Share::Vmm], 100);
     assert_eq!(handlers.unpaired(), 1);
 }
 
@@ -138,7 +130,7 @@ fn a_halt_is_that_of_the_thread_that_tells_of_it() {
     // The vCPU has given way at 4000.
     handlers.run("halted", 0, 5_000, &[500, 0, OTHER_VCPU]);
     handlers.run("run_leave", 0, 5_100, &[OTHER_VCPU]);
-    assert_eq!(handlers.counted(1).split.halted, 0);
+    assert_eq!(handlers.counted(1).split[Share::Halted], 0);
     assert_eq!(handlers.unpaired(), 1);
 }
 
@@ -153,11 +145,7 @@ fn who_is_back_unseen_from_a_halt_has_halted() {
         // Back by 5050, and the halt began at 2050.
         handlers.run("halted", cpu, 5_100, &[3_050, 1, VCPU]);
         handlers.run("entry", cpu, 5_200, &[VCPU]);
-        let expected = ExitSplit {
-            kvm: 150,
-            halted: 3_050,
-            ..ExitSplit::default()
-        };
+        let expected = ShareMap::from([(Share::Kvm, 150), (Share::Halted, 3_050)]);
         assert_eq!(handlers.vcpu(1).split, expected, "CPU {cpu}");
         assert_eq!(handlers.unpaired(), 1);
     }
@@ -188,7 +176,7 @@ fn who_came_unseen_where_another_left_unseen_has_not_waited_all_the_time() {
     handlers.run("switch", 1, 4_000, &[0, SLEEPS, TASK, VCPU]);
     handlers.run("switch", 0, 8_000, &[1, 0, OTHER_VCPU, TASK]);
     handlers.run("switch", 0, 9_000, &[0, SLEEPS, TASK, OTHER_VCPU]);
-    assert_eq!(handlers.counted(2).split.preempted, 1_000);
+    assert_eq!(handlers.counted(2).split[Share::Preempted], 1_000);
     assert_eq!(handlers.counted(2).unseen_ns, 4_500);
     assert_eq!(handlers.unpaired(), 2);
 }
@@ -217,11 +205,7 @@ fn who_is_back_unseen_in_its_guest_has_not_waited_all_the_time() {
         // Back at 4100.
         handlers.run("run_leave", 0, 9_000, &[VCPU]);
         handlers.run("run_enter", 0, 9_100, &[VCPU]);
-        let expected = ExitSplit {
-            vmm: 400,
-            preempted: 400,
-            ..ExitSplit::default()
-        };
+        let expected = ShareMap::from([(Share::Vmm, 400), (Share::Preempted, 400)]);
         assert_eq!(handlers.counted(1).split, expected);
         assert_eq!(handlers.unpaired(), 1);
         let kept = handlers.intervals();
@@ -247,12 +231,11 @@ fn who_is_back_unseen_from_a_halt_in_kvm_run_was_away_in_it() {
         handlers.run("waking", 1, 7_200, &[VCPU]);
         // Back by 8000.
         handlers.run("halted", 0, 8_000, &[halt_ns, 1, VCPU]);
-        let expected = ExitSplit {
-            vmm: 300,
-            preempted,
-            halted,
-            ..ExitSplit::default()
-        };
+        let expected = ShareMap::from([
+            (Share::Vmm, 300),
+            (Share::Preempted, preempted),
+            (Share::Halted, halted),
+        ]);
         assert_eq!(handlers.counted(1).split, expected);
     }
 }
@@ -270,12 +253,11 @@ fn a_sleep_that_was_lost_sight_of_is_taken_back_once() {
     handlers.run("waking", 1, 7_000, &[VCPU]);
     handlers.run("switch", 1, 7_000, &[0, 0, IDLE, VCPU]);
     handlers.run("halted", 1, 7_010, &[1_010, 1, VCPU]);
-    let expected = ExitSplit {
-        vmm: 300,
-        preempted: 400,
-        halted: 1_010,
-        ..ExitSplit::default()
-    };
+    let expected = ShareMap::from([
+        (Share::Vmm, 300),
+        (Share::Preempted, 400),
+        (Share::Halted, 1_010),
+    ]);
     assert_eq!(handlers.counted(1).split, expected);
 }
 
@@ -363,7 +345,7 @@ fn a_halt_in_which_a_switch_was_not_seen_is_whole() {
     handlers.run("switch", 0, 6_000, &[0, SLEEPS, TASK, VCPU]);
     handlers.run("halted", 0, 6_100, &[2_100, 1, VCPU]);
     assert_eq!(guest_and_unseen(&handlers), (1_600, 700));
-    assert_eq!(handlers.counted(1).split.halted, 2_100);
+    assert_eq!(handlers.counted(1).split[Share::Halted], 2_100);
     // From 7000 it polls, its wait was seen, and nothing that it did then until it halts once more.
     handlers.run("switch", 0, 7_100, &[1, 0, VCPU, TASK]);
     handlers.run("switch", 0, 7_300, &[0, SLEEPS, TASK, VCPU]);
@@ -372,7 +354,10 @@ fn a_halt_in_which_a_switch_was_not_seen_is_whole() {
     // What was booked before sight was lost at 7300 stays as it is.
     let counted = handlers.counted(1);
     assert_eq!(
-        (counted.split.preempted, counted.split.halted),
+        (
+            counted.split[Share::Preempted],
+            counted.split[Share::Halted]
+        ),
         (600, 2_900)
     );
     assert_eq!(guest_and_unseen(&handlers), (2_600, 700));

@@ -1,0 +1,66 @@
+//! What people add most often, one patch each (`xtask/additions`), as examples that are known to be whole:
+//! CONTRIBUTING.md lists the files that have to change, the patch changes these and no others, and
+//! builds.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cargo;
+use crate::patch::{self, Patch};
+
+/// The tree in which they are built.
+const BUILT_IN: &str = "target/additions";
+
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    root.canonicalize().unwrap()
+}
+
+fn additions() -> Vec<Patch> {
+    let patches = Patch::all(&root().join("xtask/additions")).unwrap();
+    assert_eq!(patches.len(), 2);
+    patches
+}
+
+/// The files that a section of the document names.
+fn listed(section: &str) -> BTreeSet<PathBuf> {
+    let document = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let heading = format!("\n## {section}\n");
+    let (_, section) = document.split_once(&heading).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let named = section.split('`').skip(1).step_by(2);
+    let files = named.filter(|name| name.starts_with("crates/") && name.contains('.'));
+    files.map(PathBuf::from).collect()
+}
+
+#[test]
+fn an_addition_changes_what_the_document_lists_and_no_more() {
+    for addition in additions() {
+        let changed = addition.applied(&root()).unwrap();
+        let changed: BTreeSet<PathBuf> = changed.iter().map(|it| it.0.into()).collect();
+        let list = addition.told("list: ").unwrap();
+        assert_eq!(changed, listed(list), "{}", addition.name);
+        let most: usize = addition.told("most: ").unwrap().parse().unwrap();
+        assert!(changed.len() <= most, "{}: {changed:?}", addition.name);
+    }
+}
+
+/// All of them together, where what others wrote is built already.
+#[test]
+fn with_the_additions_in_it_the_program_builds() {
+    let (root, tree) = (root(), root().join(BUILT_IN));
+    patch::copy(&root, &tree).unwrap();
+    for addition in additions() {
+        for (file, text) in addition.applied(&tree).unwrap() {
+            fs::write(tree.join(file), text).unwrap();
+        }
+    }
+    let mut check = Command::new(cargo());
+    check.args(["check", "--quiet", "--package", "vmnoise"]);
+    check.arg("--target-dir").arg(root.join("target"));
+    let output = check.current_dir(&tree).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+}
