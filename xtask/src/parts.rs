@@ -27,28 +27,31 @@ const LIBRARIES: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// What crates carry that others wrote: whose crate, its name, its licence, where its texts lie,
-/// and the file and the words before its version; without a file, the crate's version has it.
+/// What crates carry that others wrote: whose crate, its name, who hands it out, its licence, where its
+/// texts lie, and the file and the words before its version.
 const CARRIED: [Carried; 2] = [
     Carried {
         crate_name: "libbpf-sys",
         name: "libbpf",
+        registry: "generic",
         licence: "LGPL-2.1-only OR BSD-2-Clause",
         texts: "libbpf",
         version: ("Cargo.toml", "+v"),
     },
     Carried {
-        crate_name: "plotly",
-        name: "plotly.js",
+        crate_name: "vmnoise-report",
+        name: "plotly.js-cartesian-dist-min",
+        registry: "npm",
         licence: "MIT",
-        texts: "resource",
-        version: ("resource/plotly.min.js", "plotly.js v"),
+        texts: "library",
+        version: ("src/library.rs", "plotly.js-cartesian-dist-min@"),
     },
 ];
 
 struct Carried {
     crate_name: &'static str,
     name: &'static str,
+    registry: &'static str,
     licence: &'static str,
     texts: &'static str,
     version: (&'static str, &'static str),
@@ -168,7 +171,7 @@ impl Carried {
             name: self.name.to_owned(),
             version: version.to_owned(),
             licence: self.licence.to_owned(),
-            purl: format!("pkg:generic/{}@{version}", self.name),
+            purl: format!("pkg:{}/{}@{version}", self.registry, self.name),
             sha256: None,
             texts: texts(&folder.join(self.texts)),
         })

@@ -1,5 +1,5 @@
-//! What others wrote and we build: its licences and sources, what is known against it, and what was
-//! taken back by whoever published it.
+//! What others wrote and we build: its licences and sources, what is known against it, what was
+//! taken back by whoever published it, and whether a file of theirs is theirs.
 
 use std::fmt::Write;
 use std::fs;
@@ -10,18 +10,21 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::abilities::{Ability, installed};
 use crate::oracle::{CARGO_DENY, PYTHON_PACKAGES};
-use crate::{cargo, lock};
+use crate::{cargo, lock, npm};
 
+/// The charts' library, as it lies here.
+const CHARTS: &str = "crates/report/library/plotly-cartesian.min.js.gz";
 /// A package that depends on exactly what Cargo.lock names.
 const PINNED: &str = "target/pinned";
 
 type Check = fn() -> Result<Ability>;
 
 /// The checks by their names: whether each could be made, and an error where it finds something.
-pub const CHECKS: [(&str, Check); 3] = [
+pub const CHECKS: [(&str, Check); 4] = [
     ("supply::licences_bans_and_sources", policy),
     ("supply::advisories", advisories),
     ("supply::yanked", yanked),
+    ("supply::charts", charts),
 ];
 
 /// By `deny.toml`.
@@ -76,6 +79,17 @@ fn yanked() -> Result<Ability> {
     }
     let reason = said.lines().last().unwrap_or_default();
     Ok(Err(format!("cargo cannot ask the registry: {reason}")))
+}
+
+/// The charts' library that the page carries is npm's, to the last byte.
+fn charts() -> Result<Ability> {
+    let theirs = match npm::CHARTS.install() {
+        Ok(file) => fs::read(file)?,
+        Err(error) => return Ok(Err(format!("{error:#}"))),
+    };
+    let ours = npm::said_by(Command::new("gzip").args(["-dc", CHARTS]))?;
+    ensure!(ours == theirs, "{CHARTS} is not what npm has");
+    Ok(Ok(()))
 }
 
 fn deny() -> Command {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Everything that the gate starts. `cargo` is the one that says what tests came to.
-const PROGRAMS: [(&str, &str); 15] = [
+const PROGRAMS: [(&str, &str); 16] = [
     ("cargo", CARGO),
     ("program-of-tests", PROGRAM_OF_TESTS),
     ("git", "test -e unreachable || echo HEAD"),
@@ -16,15 +16,22 @@ const PROGRAMS: [(&str, &str); 15] = [
     ("clang-format", ""),
     ("python3", ""),
     ("node", ""),
-    ("npm", ": > target/node/package.tgz; echo package.tgz"),
+    ("npm", ": > \"$5/package.tgz\"; echo package.tgz"),
     (
         "sha512sum",
         concat!(
-            "test ! -e forged || echo 00; echo ",
-            include_str!("../npm.sha512")
+            "test ! -e forged || echo 00; case $1 in target/node/*) echo ",
+            include_str!("../npm/argent.sha512"),
+            ";; *) echo ",
+            include_str!("../npm/plotly.sha512"),
+            ";; esac"
         ),
     ),
-    ("tar", ""),
+    ("gzip", "test ! -e exchanged || echo mine"),
+    (
+        "tar",
+        "/bin/mkdir -p \"$3/package\"; : > \"$3/package/plotly-cartesian.min.js\"",
+    ),
     ("qemu-system-x86_64", ""),
     ("tmux", ""),
     ("chromium", ""),
@@ -104,10 +111,11 @@ fn a_package_that_is_another_than_the_one_looked_at_is_not_used() {
 }
 
 #[test]
-fn what_cargo_deny_refuses_and_what_was_yanked_is_not_built() {
+fn what_is_refused_or_yanked_or_not_its_makers_is_not_built() {
     for (file, said) in [
         ("refused", "error[rejected]: GPL"),
         ("taken-back", "version 0.5.14 is yanked"),
+        ("exchanged", "is not what npm has"),
     ] {
         let (passes, told) = gate(false, &[], &[file]);
         assert!(!passes, "{told}");
@@ -148,10 +156,15 @@ fn of_tests_side_by_side_one_that_fails_or_ends_without_a_word_fails_the_gate() 
 
 #[test]
 fn a_program_that_is_gone_fails_in_ci_and_is_a_skip_elsewhere() {
-    let (passes, told) = gate(true, &["chromium"], &[]);
-    assert!(!passes, "{told}");
-    let refused = "must run here: a::test: chromium (Debian's package)";
-    assert!(told.contains(refused), "{told}");
+    for (program, of) in [
+        ("chromium", "a::test: chromium (Debian's package)"),
+        ("npm", "supply::charts: npm"),
+    ] {
+        let (passes, told) = gate(true, &[program], &[]);
+        assert!(!passes, "{told}");
+        let refused = format!("must run here: {of}");
+        assert!(told.contains(&refused), "{told}");
+    }
 
     let (passes, told) = gate(false, &["chromium"], &[]);
     assert!(passes, "{told}");

@@ -47,7 +47,7 @@ mod engine {
         for name in [
             "libbpf-rs",
             "libbpf",
-            "plotly.js",
+            "plotly.js-cartesian-dist-min",
             "libelf",
             "zlib",
             "glibc",

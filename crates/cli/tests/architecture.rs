@@ -48,7 +48,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
 ];
 
 /// Packages that may be used in one room only.
-const ONLY_IN: [(&str, &str); 9] = [
+const ONLY_IN: [(&str, &str); 8] = [
     ("libbpf-rs", "vmnoise-tracer"),
     ("libbpf-cargo", "vmnoise-tracer"),
     ("kvm-ioctls", "vmnoise-workload"),
@@ -57,7 +57,6 @@ const ONLY_IN: [(&str, &str); 9] = [
     ("arrow-ipc", "vmnoise-recording"),
     ("parquet", "vmnoise-export"),
     ("prost", "vmnoise-export"),
-    ("plotly", "vmnoise-report"),
 ];
 
 /// Room of the program -> its rooms that it may use. `commands` may use all of them; what lies in none

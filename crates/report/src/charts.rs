@@ -14,7 +14,7 @@ pub(crate) use compare::compare;
 pub(crate) use distribution::beside;
 pub(crate) use spikes::{Spikes, spikes};
 
-use plotly::{Layout, Plot, Trace};
+use serde_json::{Value, json};
 
 use crate::figures::sum;
 use crate::run::{Outcome, Run};
@@ -43,13 +43,10 @@ pub(crate) struct View {
 }
 
 impl View {
-    fn new(name: &str, traces: Vec<Box<dyn Trace>>, layout: Layout) -> View {
-        let mut plot = Plot::new();
-        plot.add_traces(traces);
-        plot.set_layout(layout);
+    fn new(name: &str, traces: Vec<Value>, layout: Value) -> View {
         View {
             name: name.to_owned(),
-            json: plot.to_json(),
+            json: json!({"data": traces, "layout": layout}).to_string(),
         }
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) title: String,
     pub(crate) tool_version: &'a str,
     pub(crate) style: &'static str,
-    pub(crate) packed: &'static str,
+    pub(crate) packed: String,
     pub(crate) script: &'static str,
     /// What the page allows itself.
     pub(crate) policy: String,
@@ -26,7 +26,7 @@ impl<'a> Frame<'a> {
             tool_version,
             style: include_str!("../page/page.css"),
             policy: policy(script),
-            packed: library::PACKED,
+            packed: STANDARD.encode(library::PACKED),
             script,
         }
     }

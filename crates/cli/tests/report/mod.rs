@@ -15,9 +15,9 @@ use crate::join_pair::{Flaws, write_guest, write_host, write_tasks};
 use crate::{many_gaps, timer_recording};
 
 /// What a page of one recording may weigh that has no more than a few CPUs.
-const USUAL_BYTES: u64 = 2_500_000;
-/// What any page here may weigh: the charts' library packed (1.9 MB), and 3.3 MB of its own.
-const MOST_BYTES: usize = 5_200_000;
+const USUAL_BYTES: u64 = 1_200_000;
+/// What any page here may weigh: the charts' library packed (0.6 MB), and 3.3 MB of its own.
+const MOST_BYTES: usize = 3_900_000;
 
 /// A folder with a guest's recording and its host's.
 struct Folder(TempDir);

@@ -1,15 +1,10 @@
 //! Axes that read as people say times and parts.
 
-use plotly::common::Title;
-use plotly::layout::{Axis, AxisType};
+use serde_json::{Value, json};
 
 /// Lengths in seconds on a logarithmic scale: `20µs`.
-pub(super) fn lengths(title: &str) -> Axis {
-    Axis::new()
-        .title(Title::with_text(title))
-        .type_(AxisType::Log)
-        .tick_format("~s")
-        .tick_suffix("s")
+pub(super) fn lengths(title: &str) -> Value {
+    json!({"title": {"text": title}, "type": "log", "tickformat": "~s", "ticksuffix": "s"})
 }
 
 /// Nanoseconds as the seconds of such an axis.
@@ -17,20 +12,22 @@ pub(super) fn length(ns: u64) -> f64 {
     ns.max(1) as f64 / 1e9
 }
 
+/// Lengths in seconds on a plain scale.
+pub(super) fn plain_lengths(title: &str) -> Value {
+    json!({"title": {"text": title}, "tickformat": "~s", "ticksuffix": "s"})
+}
+
 /// Seconds since the start of the run.
-pub(super) fn run_time() -> Axis {
+pub(super) fn run_time() -> Value {
     plain("time since the start (s)")
 }
 
 /// Anything on a plain scale.
-pub(super) fn plain(title: &str) -> Axis {
-    Axis::new().title(Title::with_text(title))
+pub(super) fn plain(title: &str) -> Value {
+    json!({"title": {"text": title}})
 }
 
-/// Anything on a logarithmic scale, marked at each power of ten.
-pub(super) fn logarithmic(title: &str) -> Axis {
-    Axis::new()
-        .title(Title::with_text(title))
-        .type_(AxisType::Log)
-        .dtick(1.0)
+/// The names of bars.
+pub(super) fn names() -> Value {
+    json!({"title": {"text": ""}, "automargin": true})
 }

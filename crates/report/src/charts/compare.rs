@@ -1,8 +1,6 @@
 //! How far recordings lie apart, and each figure window by window.
 
-use plotly::common::{Line, Marker, Mode};
-use plotly::layout::Axis;
-use plotly::{Layout, Scatter, Trace};
+use serde_json::json;
 use vmnoise_explain::compare::{Figure, Row, Unit, Verdict};
 
 use super::{Chart, View, axes};
@@ -28,27 +26,24 @@ fn effects(page: &ComparePage<'_>) -> Chart {
             let (x, y): (Vec<f64>, Vec<&str>) = of
                 .map(|row| (row.delta.unwrap_or(0.0), row.figure.name()))
                 .unzip();
-            Scatter::new(x, y)
-                .name(name)
-                .mode(Mode::Markers)
-                .marker(Marker::new().color(colour).size(11))
-                .hover_template("%{y}: %{x:+.2f}")
+            json!({
+                "type": "scatter", "mode": "markers", "name": name, "x": x, "y": y,
+                "marker": {"color": colour, "size": 11}, "hovertemplate": "%{y}: %{x:+.2f}",
+            })
         };
         let names: Vec<&str> = rows.iter().map(|row| row.figure.name()).collect();
-        let traces: Vec<Box<dyn Trace>> = vec![
+        let traces = vec![
             trace("different", Verdict::Different, "#e4572e"),
             trace("not shown", Verdict::NotShown, "#7f8f9f"),
         ];
-        let layout = Layout::new()
-            .height(120 + 24 * names.len())
-            .x_axis(axes::plain("Cliff’s delta").range(vec![-1.05, 1.05]))
-            .y_axis(
-                Axis::new()
-                    .type_(plotly::layout::AxisType::Category)
-                    .category_order(plotly::layout::CategoryOrder::Array)
-                    .category_array(names.clone())
-                    .auto_margin(true),
-            );
+        let layout = json!({
+            "height": 120 + 24 * names.len(),
+            "xaxis": {"title": {"text": "Cliff’s delta"}, "range": [-1.05, 1.05]},
+            "yaxis": {
+                "type": "category", "categoryorder": "array", "categoryarray": names,
+                "automargin": true,
+            },
+        });
         let name = format!("{} beside {}", page.file(pair.second), page.file(0));
         (!names.is_empty()).then(|| View::new(&name, traces, layout))
     });
@@ -64,7 +59,7 @@ fn effects(page: &ComparePage<'_>) -> Chart {
 
 fn windows(page: &ComparePage<'_>) -> Chart {
     let views = Figure::all().filter_map(|figure| {
-        let mut traces: Vec<Box<dyn Trace>> = Vec::new();
+        let mut traces = Vec::new();
         let mut any = false;
         for run in &page.runs {
             let values: Option<Vec<f64>> = run
@@ -77,25 +72,24 @@ fn windows(page: &ComparePage<'_>) -> Chart {
             any |= values.iter().any(|it| *it != 0.0);
             let at_s = (0..values.len()).map(|nth| nth as f64 * page.window_ns as f64 / 1e9);
             let spans = values.iter().map(|it| value(Some(*it), figure.unit()));
-            let spans: Vec<String> = spans.collect();
             let scale = match figure.unit() {
                 Unit::Nanoseconds => 1e-9,
                 Unit::Percent | Unit::PerSecond => 1.0,
             };
-            let trace = Scatter::new(at_s.collect(), values.iter().map(|it| it * scale).collect())
-                .name(run.file)
-                .mode(Mode::LinesMarkers)
-                .line(Line::new().width(1.5))
-                .text_array(spans)
-                .hover_template("%{text}");
-            traces.push(trace);
+            traces.push(json!({
+                "type": "scatter", "mode": "lines+markers", "name": run.file,
+                "x": at_s.collect::<Vec<_>>(),
+                "y": values.iter().map(|it| it * scale).collect::<Vec<_>>(),
+                "line": {"width": 1.5},
+                "text": spans.collect::<Vec<_>>(), "hovertemplate": "%{text}",
+            }));
         }
         let axis = match figure.unit() {
             Unit::Percent => axes::plain("% of the runtime"),
             Unit::PerSecond => axes::plain("per second"),
-            Unit::Nanoseconds => axes::plain("length").tick_format("~s").tick_suffix("s"),
+            Unit::Nanoseconds => axes::plain_lengths("length"),
         };
-        let layout = Layout::new().x_axis(axes::run_time()).y_axis(axis);
+        let layout = json!({"xaxis": axes::run_time(), "yaxis": axis});
         (any && !traces.is_empty()).then(|| View::new(figure.name(), traces, layout))
     });
     Chart {

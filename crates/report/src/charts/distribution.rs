@@ -1,8 +1,7 @@
 //! How long the moments were.
 
 use hdrhistogram::Histogram;
-use plotly::common::{DashType, Fill, Line, LineShape, Mode};
-use plotly::{Layout, Scatter, Trace};
+use serde_json::json;
 use vmnoise_explain::{floor_ns, next_floor_ns};
 
 use super::{Chart, View, axes, drawn};
@@ -65,19 +64,21 @@ fn steps(run: &Run, name: &str, lengths: &[&Histogram<u64>]) -> View {
         heights.push(nothing);
         spans.push(String::new());
     }
-    let trace = Scatter::new(edges, heights)
-        .mode(Mode::Lines)
-        .fill(Fill::ToZeroY)
-        .line(Line::new().shape(LineShape::Hv).width(1.5).color("#3f7fd6"))
-        .fill_color("rgba(63,127,214,0.25)")
-        .show_legend(false)
-        .text_array(spans)
-        .hover_template("%{text}<extra></extra>");
-    let trace: Vec<Box<dyn Trace>> = vec![trace];
-    let layout = Layout::new()
-        .x_axis(axes::lengths(run.words().length))
-        .y_axis(axes::logarithmic(run.words().many).range(vec![-0.3, power_above(most)]));
-    View::new(name, trace, layout)
+    let trace = json!({
+        "type": "scatter", "mode": "lines", "x": edges, "y": heights,
+        "fill": "tozeroy", "fillcolor": "rgba(63,127,214,0.25)",
+        "line": {"shape": "hv", "width": 1.5, "color": "#3f7fd6"}, "showlegend": false,
+        "text": spans, "hovertemplate": "%{text}<extra></extra>",
+    });
+    let layout = json!({
+        "xaxis": axes::lengths(run.words().length),
+        // Marked at each power of ten.
+        "yaxis": {
+            "title": {"text": run.words().many}, "type": "log", "dtick": 1.0,
+            "range": [-0.3, power_above(most)],
+        },
+    });
+    View::new(name, vec![trace], layout)
 }
 
 fn power_above(count: u64) -> f64 {
@@ -128,12 +129,12 @@ pub(crate) fn beside(runs: &[Run]) -> Option<Chart> {
 
 /// Each line from lengths (ascending) and how many there are of each.
 pub(super) fn tails(lines: &[(String, Vec<(u64, u64)>)], title: &str) -> View {
-    let mut traces: Vec<Box<dyn Trace>> = Vec::new();
+    let mut traces = Vec::new();
     for (nth, (name, counts)) in lines.iter().enumerate() {
         // Colours come again after eight.
         let dash = match nth {
-            0..8 => DashType::Solid,
-            _ => DashType::Dot,
+            0..8 => "solid",
+            _ => "dot",
         };
         let all = sum(counts.iter().map(|(_, count)| *count));
         let mut longer = all;
@@ -145,20 +146,21 @@ pub(super) fn tails(lines: &[(String, Vec<(u64, u64)>)], title: &str) -> View {
                 duration(*length_ns)
             ));
             x.push(axes::length(*length_ns));
-            y.push(longer as f64 / all.max(1) as f64);
+            y.push(digits(longer as f64 / all.max(1) as f64));
             longer = longer.saturating_sub(*count);
         }
-        let trace = Scatter::new(x, y.into_iter().map(digits).collect())
-            .name(name)
-            .mode(Mode::Lines)
-            .line(Line::new().shape(LineShape::Hv).width(1.8).dash(dash))
-            .text_array(spans)
-            .hover_template("%{text}");
-        traces.push(trace);
+        traces.push(json!({
+            "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y,
+            "line": {"shape": "hv", "width": 1.8, "dash": dash},
+            "text": spans, "hovertemplate": "%{text}",
+        }));
     }
-    let layout = Layout::new()
-        .x_axis(axes::lengths(title))
-        .y_axis(axes::logarithmic("part of all").tick_format("~%"));
+    let layout = json!({
+        "xaxis": axes::lengths(title),
+        "yaxis": {
+            "title": {"text": "part of all"}, "type": "log", "dtick": 1.0, "tickformat": "~%",
+        },
+    });
     View::new("", traces, layout)
 }
 

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plotly::common::{Marker, Orientation};
-use plotly::layout::BarMode;
-use plotly::{Bar, Layout, Trace};
+use serde_json::json;
 use vmnoise_events::Share;
 use vmnoise_explain::{ExitsRun, ReasonExits};
 
@@ -44,7 +42,7 @@ pub(super) fn reasons(run: &ExitsRun) -> Chart {
         .collect();
     let mut views = Vec::new();
     for (view, asleep) in [("without sleep", false), ("with sleep", true)] {
-        let mut traces: Vec<Box<dyn Trace>> = Vec::new();
+        let mut traces = Vec::new();
         // From the bottom of a bar to its top.
         for share in Share::OF_EXITS.into_iter().chain([Share::Unexplained]) {
             let sums: Vec<f64> = reasons
@@ -55,18 +53,15 @@ pub(super) fn reasons(run: &ExitsRun) -> Chart {
             if is_left_out || sums.iter().all(|it| *it == 0.0) {
                 continue;
             }
-            let trace = Bar::new(sums, names.clone())
-                .name(label(share))
-                .orientation(Orientation::Horizontal)
-                .marker(Marker::new().color(colour(share)))
-                .hover_template("%{x:.6f} s");
-            traces.push(trace);
+            traces.push(json!({
+                "type": "bar", "orientation": "h", "name": label(share), "x": sums, "y": names,
+                "marker": {"color": colour(share)}, "hovertemplate": "%{x:.6f} s",
+            }));
         }
         if !traces.is_empty() {
-            let layout = Layout::new()
-                .bar_mode(BarMode::Stack)
-                .x_axis(axes::plain("all together (s)"))
-                .y_axis(axes::plain("").auto_margin(true));
+            let layout = json!({
+                "barmode": "stack", "xaxis": axes::plain("all together (s)"), "yaxis": axes::names(),
+            });
             views.push(View::new(view, traces, layout));
         }
     }

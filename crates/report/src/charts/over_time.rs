@@ -1,7 +1,6 @@
 //! Where the time went while the run went on.
 
-use plotly::common::{ColorBar, ColorScale, ColorScaleElement, Font, Line, Mode};
-use plotly::{HeatMap, Layout, Scatter, Trace};
+use serde_json::{Value, json};
 use vmnoise_events::Share;
 
 use super::{Chart, View, axes, drawn};
@@ -57,7 +56,7 @@ fn stacked(name: &str, lanes: &[&[Window]], width_ns: u64, len: usize) -> View {
         sum(windows.map(|window| window.shares_ns[share]))
     };
     let whole_ns = width_ns.saturating_mul(lanes.len() as u64);
-    let mut traces: Vec<Box<dyn Trace>> = Vec::new();
+    let mut traces = Vec::new();
     for share in Share::ALL {
         let percent: Vec<f64> = (0..len)
             .map(|place| round(part_of(taken(share, place), whole_ns)))
@@ -65,24 +64,16 @@ fn stacked(name: &str, lanes: &[&[Window]], width_ns: u64, len: usize) -> View {
         if percent.iter().all(|it| *it == 0.0) {
             continue;
         }
-        let trace = Scatter::new(at_s.clone(), percent)
-            .name(label(share))
-            .mode(Mode::Lines)
-            .stack_group("shares")
-            .fill_color(colour(share))
-            .line(
-                Line::new()
-                    .width(0.0)
-                    .color(colour(share))
-                    .shape(plotly::common::LineShape::Hv),
-            )
-            .hover_template("%{y:.3f} %");
-        traces.push(trace);
+        traces.push(json!({
+            "type": "scatter", "mode": "lines", "name": label(share), "x": at_s, "y": percent,
+            "stackgroup": "shares", "fillcolor": colour(share),
+            "line": {"width": 0.0, "color": colour(share), "shape": "hv"},
+            "hovertemplate": "%{y:.3f} %",
+        }));
     }
-    let layout = Layout::new()
-        .x_axis(axes::run_time())
-        .y_axis(axes::plain("% of the time"))
-        .hover_mode(plotly::layout::HoverMode::XUnified);
+    let layout = json!({
+        "xaxis": axes::run_time(), "yaxis": axes::plain("% of the time"), "hovermode": "x unified",
+    });
     View::new(name, traces, layout)
 }
 
@@ -117,23 +108,21 @@ pub(super) fn heat(run: &Run) -> Chart {
                     .collect()
             })
             .collect();
-        let trace = HeatMap::new(at_s, names, powers)
-            .zmin(-3.0)
-            .zmax(2.0)
-            .color_scale(scale())
-            .color_bar(
-                ColorBar::new()
-                    .tick_vals(vec![-3.0, -2.0, -1.0, 0.0, 1.0, 2.0])
-                    .tick_text(vec!["≤ 0.001 %", "0.01 %", "0.1 %", "1 %", "10 %", "100 %"])
-                    .thickness(12)
-                    .outline_width(0)
-                    .tick_font(Font::new().size(10)),
-            )
-            .hover_template("%{y}, %{x} s: 10<sup>%{z:.1f}</sup> %<extra></extra>");
-        let layout = Layout::new()
-            .height(HEAT_EDGES + (16 * rows).clamp(80, HEAT_MOST))
-            .x_axis(axes::run_time())
-            .y_axis(axes::plain("").type_(plotly::layout::AxisType::Category));
+        let trace = json!({
+            "type": "heatmap", "x": at_s, "y": names, "z": powers, "zmin": -3.0, "zmax": 2.0,
+            "colorscale": scale(),
+            "colorbar": {
+                "tickvals": [-3.0, -2.0, -1.0, 0.0, 1.0, 2.0],
+                "ticktext": ["≤ 0.001 %", "0.01 %", "0.1 %", "1 %", "10 %", "100 %"],
+                "thickness": 12, "outlinewidth": 0, "tickfont": {"size": 10},
+            },
+            "hovertemplate": "%{y}, %{x} s: 10<sup>%{z:.1f}</sup> %<extra></extra>",
+        });
+        let layout = json!({
+            "height": HEAT_EDGES + (16 * rows).clamp(80, HEAT_MOST),
+            "xaxis": axes::run_time(),
+            "yaxis": {"title": {"text": ""}, "type": "category"},
+        });
         views.push(View::new("", vec![trace], layout));
     }
     Chart {
@@ -149,21 +138,15 @@ pub(super) fn heat(run: &Run) -> Chart {
 }
 
 /// From nothing, which the page shines through, to all.
-fn scale() -> ColorScale {
-    let steps = [
-        (0.0, "rgba(127,143,159,0.06)"),
-        (0.2, "rgba(63,127,214,0.25)"),
-        (0.4, "#3f7fd6"),
-        (0.6, "#8a63c9"),
-        (0.8, "#e4572e"),
-        (1.0, "#ffb000"),
-    ];
-    ColorScale::Vector(
-        steps
-            .iter()
-            .map(|(at, colour)| ColorScaleElement(*at, (*colour).into()))
-            .collect(),
-    )
+fn scale() -> Value {
+    json!([
+        [0.0, "rgba(127,143,159,0.06)"],
+        [0.2, "rgba(63,127,214,0.25)"],
+        [0.4, "#3f7fd6"],
+        [0.6, "#8a63c9"],
+        [0.8, "#e4572e"],
+        [1.0, "#ffb000"],
+    ])
 }
 
 /// Charts show no more digits.

@@ -1,7 +1,6 @@
 //! Gaps that no witness explains, folded at each period that was found among them.
 
-use plotly::common::{DashType, Line, Marker, Mode};
-use plotly::{Bar, Layout, Scatter, Trace};
+use serde_json::json;
 use vmnoise_explain::Periodic;
 
 use super::{Chart, View, axes};
@@ -34,15 +33,12 @@ fn folded(found: &Periodic) -> View {
             duration(cell.total_ns)
         )
     });
-    let bars = Bar::new(
-        at_s.clone(),
-        found.fold.iter().map(|cell| cell.gaps).collect(),
-    )
-    .name("gaps")
-    .marker(Marker::new().color("#7f8f9f"))
-    .width(width_s * 0.9)
-    .hover_text_array(spans.collect())
-    .hover_template("%{hovertext}<extra></extra>");
+    let gaps: Vec<u64> = found.fold.iter().map(|cell| cell.gaps).collect();
+    let bars = json!({
+        "type": "bar", "name": "gaps", "x": at_s, "y": gaps,
+        "marker": {"color": "#7f8f9f"}, "width": width_s * 0.9,
+        "hovertext": spans.collect::<Vec<_>>(), "hovertemplate": "%{hovertext}<extra></extra>",
+    });
     let all: u64 = found.fold.iter().map(|cell| cell.gaps).sum();
     let off_beat = all.saturating_sub(found.gaps) as f64 / cells;
     let ends: Vec<f64> = at_s
@@ -51,12 +47,12 @@ fn folded(found: &Periodic) -> View {
         .chain(at_s.last())
         .copied()
         .collect();
-    let even = Scatter::new(ends.clone(), vec![off_beat; ends.len()])
-        .name("those off the beat, spread evenly")
-        .mode(Mode::Lines)
-        .line(Line::new().color("#e4572e").width(1.5).dash(DashType::Dash))
-        .hover_template("%{y:.1f} gaps<extra></extra>");
-    let traces: Vec<Box<dyn Trace>> = vec![bars, even];
+    let even = json!({
+        "type": "scatter", "mode": "lines", "name": "those off the beat, spread evenly",
+        "x": ends, "y": vec![off_beat; ends.len()],
+        "line": {"color": "#e4572e", "width": 1.5, "dash": "dash"},
+        "hovertemplate": "%{y:.1f} gaps<extra></extra>",
+    });
     let name = format!(
         "CPU {}: {} every {:.6}\u{a0}ms, {}",
         found.cpu,
@@ -64,12 +60,8 @@ fn folded(found: &Periodic) -> View {
         found.period_ns as f64 / 1e6,
         times(found.gaps, "time", "times")
     );
-    let layout = Layout::new()
-        .x_axis(
-            axes::plain("time from the beat")
-                .tick_format("~s")
-                .tick_suffix("s"),
-        )
-        .y_axis(axes::plain("gaps"));
-    View::new(&name, traces, layout)
+    let layout = json!({
+        "xaxis": axes::plain_lengths("time from the beat"), "yaxis": axes::plain("gaps"),
+    });
+    View::new(&name, vec![bars, even], layout)
 }

@@ -1,8 +1,6 @@
 //! What wake-ups consist of: phase by phase, and beside a host each phase by whose time it was.
 
-use plotly::common::{Marker, Orientation};
-use plotly::layout::BarMode;
-use plotly::{Bar, Layout, Trace};
+use serde_json::{Value, json};
 use vmnoise_explain::PhaseSides;
 
 use super::{Chart, View, axes, drawn};
@@ -56,7 +54,7 @@ pub(super) fn phases(run: &Run) -> Chart {
 /// A bar for each CPU.
 fn by_phase(cpus: &[(String, CpuPhases)]) -> View {
     let names: Vec<&str> = cpus.iter().rev().map(|(name, _)| &**name).collect();
-    let mut traces: Vec<Box<dyn Trace>> = Vec::new();
+    let mut traces = Vec::new();
     for place in 0..6 {
         let sums = cpus.iter().rev().map(|(_, cpu)| {
             let ns = cpu.phases[place].total_ns.unwrap_or(0);
@@ -91,7 +89,7 @@ fn bars<'a>(
     colour: &'static str,
     names: &[&str],
     sums: impl Iterator<Item = (u64, &'a CpuPhases)>,
-) -> Option<Box<dyn Trace>> {
+) -> Option<Value> {
     let sums: Vec<(u64, &CpuPhases)> = sums.collect();
     let spans = sums.iter().map(|(ns, cpu)| {
         let of_all = percent(part_of(*ns, cpu.total_ns()));
@@ -103,28 +101,19 @@ fn bars<'a>(
     let spans: Vec<String> = spans.collect();
     let means_s = sums.iter().map(|(ns, cpu)| mean_s(*ns, cpu.count));
     let means_s: Vec<f64> = means_s.collect();
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     means_s.iter().any(|mean| *mean > 0.0).then(|| {
-        let trace: Box<dyn Trace> = Bar::new(means_s, names)
-            .name(name)
-            .orientation(Orientation::Horizontal)
-            .marker(Marker::new().color(colour))
-            .hover_text_array(spans)
-            .hover_template("%{hovertext}");
-        trace
+        json!({
+            "type": "bar", "orientation": "h", "name": name, "x": means_s, "y": names,
+            "marker": {"color": colour}, "hovertext": spans, "hovertemplate": "%{hovertext}",
+        })
     })
 }
 
-fn stacked(traces: Vec<Box<dyn Trace>>, bars: usize) -> View {
-    let layout = Layout::new()
-        .bar_mode(BarMode::Stack)
-        .height(150 + 34 * bars.max(4))
-        .x_axis(
-            axes::plain("of an average wake-up")
-                .tick_format("~s")
-                .tick_suffix("s"),
-        )
-        .y_axis(axes::plain("").auto_margin(true));
+fn stacked(traces: Vec<Value>, bars: usize) -> View {
+    let layout = json!({
+        "barmode": "stack", "height": 150 + 34 * bars.max(4),
+        "xaxis": axes::plain_lengths("of an average wake-up"), "yaxis": axes::names(),
+    });
     View::new("", traces, layout)
 }
 
