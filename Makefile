@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/target/rust/bin:$(PATH)
 CARGO ?= cargo
 BINARY = $$(ls target/*/release/vmnoise target/release/vmnoise 2>/dev/null | head -1)
 
-.PHONY: help run build check test lab-full mutations fuzz bench examples soak chaos sbom validate setup clean
+.PHONY: help run build check test lab-full mutations fuzz bench examples soak chaos sbom weight validate setup clean
 
 help:
 	@echo "make run       build vmnoise and measure this machine for 10 s; ends with the place of its report"
@@ -19,6 +19,7 @@ help:
 	@echo "make soak      an hour of measuring (SECONDS=3600): memory stays, nothing is lost"
 	@echo "make chaos     an hour of faults around runs (SECONDS=3600): each goes on or says why it ends"
 	@echo "make sbom      what the binary is made of (CycloneDX), and the licences of that, beside it"
+	@echo "make weight    what the binary and the page of make run are made of, in bytes"
 	@echo "make validate  compares osnoise with the kernel itself and renews docs/validation.md"
 
 run: build
@@ -66,6 +67,9 @@ chaos: build
 
 sbom: build
 	@$(CARGO) xtask sbom $$(dirname $(BINARY))
+
+weight: run
+	@$(CARGO) xtask weight target/report.html
 
 fuzz: setup
 	@$(CARGO) run --quiet --locked --profile fuzz --package vmnoise-fuzz -- search --seconds $(SECONDS)

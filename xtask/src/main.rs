@@ -1,5 +1,6 @@
 //! What CI does, as commands anyone can run: `cargo xtask check`, `cargo xtask test`, `cargo xtask lab-full`,
-//! `cargo xtask mutations`, `cargo xtask supply`, `cargo xtask bench`, `cargo xtask sbom`.
+//! `cargo xtask mutations`, `cargo xtask supply`, `cargo xtask bench`, `cargo xtask sbom`,
+//! `cargo xtask weight`.
 #![forbid(unsafe_code)]
 
 mod abilities;
@@ -22,7 +23,9 @@ mod side_by_side;
 mod supply;
 mod tally;
 mod tiers;
+mod weight;
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
@@ -39,8 +42,9 @@ fn main() -> ExitCode {
         "checks" => checks::all(),
         "bench" => bench::all(),
         "sbom" => sbom(arguments.next()),
+        "weight" => weight::print(arguments.next().as_ref().map(Path::new)),
         _ => Err(anyhow::anyhow!(
-            "usage: cargo xtask check | test | lab-full | mutations [WORD...] | supply | checks | bench | sbom FOLDER"
+            "usage: cargo xtask check | test | lab-full | mutations [WORD...] | supply | checks | bench | sbom FOLDER | weight [PAGE]"
         )),
     };
     match outcome {
