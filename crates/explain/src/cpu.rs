@@ -133,7 +133,10 @@ impl Cpu {
 
     /// What was told of it that cannot be.
     pub(crate) fn impossible(&self) -> u64 {
-        self.impossible_gaps.saturating_add(self.timeline.crowded())
+        // A trace looks at the same activities once more.
+        let traced = self.net_noise.as_ref().map_or(0, NetNoise::crowded);
+        let crowded = self.timeline.crowded().max(traced);
+        self.impossible_gaps.saturating_add(crowded)
     }
 
     pub(crate) fn add_gap(&mut self, gap: Gap) {
@@ -256,7 +259,7 @@ impl Cpu {
         } = shared;
         if let (Some(net_noise), Some(trace)) = (&mut self.net_noise, trace) {
             let with_steal = sight.has_activity_steal();
-            net_noise.tell(reach.mono_ns(), with_steal, &mut |activity, net_ns| {
+            net_noise.report(reach.mono_ns(), with_steal, &mut |activity, net_ns| {
                 trace.add_noise(activity, net_ns, names);
             });
             net_noise.forget(settled_ns);

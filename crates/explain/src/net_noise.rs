@@ -1,18 +1,32 @@
 //! The net duration of each activity of one CPU, in gaps and between them: what the
 //! budget of a gap says of its part, said of the whole.
 
+use std::collections::BTreeMap;
+
 use vmnoise_events::Activity;
 
 use crate::own_steal::OwnSteal;
 use crate::sweep::{Sweep, sweep_order};
-use crate::timeline::KEPT;
+use crate::timeline::{KEPT, LIVE};
+
+/// Activities by their ends; a number tells those apart that end together.
+type ByEnd = BTreeMap<(u64, u64), Activity>;
 
 /// Activities until nothing that is still to come can lie around them.
 #[derive(Debug, Default)]
 pub(crate) struct NetNoise {
-    /// Each with whether its duration was told.
-    kept: Vec<(Activity, bool)>,
-    /// Scratch: what the next sweep takes.
+    /// Whose duration is not known yet.
+    open: ByEnd,
+    /// Whose duration was reported.
+    reported: ByEnd,
+    numbers: u64,
+    /// How many activities may still be looked at.
+    looks_left: u64,
+    /// What ended until then is forgotten, though something around it may still come.
+    forgotten_to_ns: u64,
+    crowded: u64,
+    /// Scratch: what the next sweep takes, each with whether its duration is due.
+    around: Vec<(Activity, bool)>,
     swept: Vec<Activity>,
     sweep: Sweep,
     own_steal: OwnSteal,
@@ -20,70 +34,93 @@ pub(crate) struct NetNoise {
 
 impl NetNoise {
     pub(crate) fn push(&mut self, activity: Activity) {
-        self.kept.push((activity, false));
+        self.numbers += 1;
+        // An activity is looked at in each pass in which others end inside it or beside it. Where more than
+        // [`LIVE`] go on at one instant the file is damaged, and would take a time that grows with the square of
+        // its size.
+        self.looks_left += LIVE as u64;
+        let key = (activity.end_mono_ns, self.numbers);
+        self.open.insert(key, activity);
     }
 
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.kept.is_empty()
+        self.open.is_empty() && self.reported.is_empty()
     }
 
-    /// Tells every activity that ended by `reach_ns` and owned time, once. What is
+    /// Activities that have no line, because more than [`LIVE`] went on with them.
+    pub(crate) fn crowded(&self) -> u64 {
+        self.crowded
+    }
+
+    /// Reports every activity that ended by `reach_ns` and owned time, once. What is
     /// nested in an activity ends before it, so that its duration is final then; it
     /// is net of the steal inside where `with_steal` says that this was sampled.
-    pub(crate) fn tell(
+    pub(crate) fn report(
         &mut self,
         reach_ns: u64,
         with_steal: bool,
         on_noise: &mut dyn FnMut(&Activity, u64),
     ) {
-        let is_due =
-            |(activity, told): &(Activity, bool)| !told && activity.end_mono_ns <= reach_ns;
-        let due = self.kept.iter().filter(|entry| is_due(entry));
-        let Some((from_ns, to_ns)) = due
-            .map(|(activity, _)| (activity.start_mono_ns, activity.end_mono_ns))
-            .reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
+        let later = self.open.split_off(&(reach_ns.saturating_add(1), 0));
+        let due = std::mem::replace(&mut self.open, later);
+        let spans = due.values().map(|it| (it.start_mono_ns, it.end_mono_ns));
+        let Some((from_ns, to_ns)) = spans.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
         else {
             return;
         };
-        self.kept.sort_by_key(|(activity, _)| sweep_order(activity));
-        let lies_around = |activity: &Activity| {
-            activity.end_mono_ns >= from_ns && activity.start_mono_ns <= to_ns
+        let reported = || self.reported.range((from_ns, 0)..).map(|(_, it)| it);
+        let looks = (due.len() + self.open.len() + reported().count()) as u64;
+        let Some(left) = self.looks_left.checked_sub(looks) else {
+            self.crowded += (due.len() + self.open.len()) as u64;
+            self.forgotten_to_ns = to_ns;
+            self.open.clear();
+            self.reported.clear();
+            return;
         };
-        let around = self
-            .kept
-            .iter()
-            .filter(|(activity, _)| lies_around(activity));
+        self.looks_left = left;
+        self.around.clear();
+        self.around.extend(due.values().map(|it| (*it, true)));
+        let others = reported().chain(self.open.values());
+        let others = others.filter(|it| it.start_mono_ns <= to_ns);
+        self.around.extend(others.map(|it| (*it, false)));
+        self.around
+            .sort_by_key(|(activity, _)| sweep_order(activity));
         self.swept.clear();
-        self.swept.extend(around.map(|(activity, _)| *activity));
+        self.swept
+            .extend(self.around.iter().map(|(activity, _)| *activity));
         self.sweep.run(from_ns, to_ns, &self.swept);
         let net_ns = self.sweep.net_ns();
         let robbed_ns = match with_steal {
             true => self.own_steal.run(&self.swept, net_ns),
             false => &[],
         };
-        let around = self
-            .kept
-            .iter_mut()
-            .filter(|(activity, _)| lies_around(activity));
-        for (index, entry) in around.enumerate() {
-            if is_due(entry) {
-                entry.1 = true;
-                if net_ns[index] > 0 {
-                    let robbed_ns = robbed_ns.get(index).copied().unwrap_or(0);
-                    on_noise(&entry.0, net_ns[index] - robbed_ns);
-                }
+        for (index, (activity, is_due)) in self.around.iter().enumerate() {
+            if !is_due {
+                continue;
+            }
+            if activity.start_mono_ns < self.forgotten_to_ns {
+                // What it has to be net of may be forgotten.
+                self.crowded += 1;
+            } else if net_ns[index] > 0 {
+                let robbed_ns = robbed_ns.get(index).copied().unwrap_or(0);
+                on_noise(activity, net_ns[index] - robbed_ns);
             }
         }
+        self.reported.extend(due);
     }
 
-    /// Forgets what was told and ended by `settled_ns`: the workload was seen to run
+    /// Forgets what was reported and ended by `settled_ns`: the workload was seen to run
     /// then, so nothing that goes on began before.
     pub(crate) fn forget(&mut self, settled_ns: u64) {
-        self.kept
-            .retain(|(activity, told)| !told || activity.end_mono_ns > settled_ns);
-        if let Some(excess) = self.kept.len().checked_sub(KEPT) {
-            self.kept.drain(..excess);
+        let goes_on = self.reported.split_off(&(settled_ns.saturating_add(1), 0));
+        self.reported = goes_on;
+        while self.open.len() + self.reported.len() > KEPT {
+            if let Some(((end_ns, _), _)) = self.reported.pop_first() {
+                self.forgotten_to_ns = end_ns;
+            } else if self.open.pop_last().is_some() {
+                self.crowded += 1;
+            }
         }
     }
 }
@@ -107,7 +144,7 @@ mod tests {
 
     fn told(noise: &mut NetNoise, reach_ns: u64, with_steal: bool) -> Vec<(ActivityKind, u64)> {
         let mut told = Vec::new();
-        noise.tell(reach_ns, with_steal, &mut |activity, ns| {
+        noise.report(reach_ns, with_steal, &mut |activity, ns| {
             told.push((activity.kind, ns));
         });
         told
@@ -142,6 +179,30 @@ mod tests {
         assert_eq!(told(&mut noise, 45, false), []);
         assert_eq!(told(&mut noise, 50, false), [(Thread, 30)]);
         noise.forget(50);
-        assert!(noise.kept.is_empty());
+        assert!(noise.is_empty());
+    }
+
+    #[test]
+    fn what_is_still_to_come_is_not_looked_at_again_and_again() {
+        let mut noise = NetNoise::default();
+        for turn in 0..100_000 {
+            noise.push(activity(Irq, (1 << 60) - turn, (1 << 60) + turn));
+            assert_eq!(told(&mut noise, turn, false), []);
+        }
+        assert_eq!(noise.looks_left, 100_000 * LIVE as u64);
+    }
+
+    #[test]
+    fn crowds_have_no_lines_and_are_counted() {
+        let mut noise = NetNoise::default();
+        let count = 10 * LIVE as u64;
+        let mut lines = 0;
+        for turn in 1..=count {
+            noise.push(activity(Irq, 0, turn));
+            lines += told(&mut noise, turn, false).len() as u64;
+        }
+        // Pass n looks at n, and LIVE more may be looked at: n * (n + 1) / 2 is more than n * LIVE at 2 * LIVE.
+        let told = 2 * LIVE as u64 - 1;
+        assert_eq!((lines, noise.crowded()), (told, count - told));
     }
 }

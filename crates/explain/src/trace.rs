@@ -2,6 +2,7 @@
 //! durations, then the gap that it made, in the order of their ends.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use vmnoise_events::{Activity, ActivityKind};
@@ -99,7 +100,7 @@ impl TraceLine {
     }
 
     /// What ends together: the inner before the outer, a sample after its noise.
-    fn order(&self) -> impl Ord + use<> {
+    fn order(&self) -> Order {
         let (is_sample, start_mono_ns) = match self {
             TraceLine::Noise(noise) => (false, noise.start_mono_ns),
             TraceLine::Sample(sample) => (true, sample.start_mono_ns),
@@ -114,10 +115,15 @@ impl TraceLine {
     }
 }
 
+/// When a line was over, whether it is a sample, when it began, and its CPU.
+type Order = (u64, bool, Reverse<u64>, u32);
+
 /// Puts the lines of all CPUs in one order.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
-    waiting: Vec<TraceLine>,
+    /// Lines in the same place are in the order in which they came, by a number.
+    waiting: BTreeMap<(Order, u64), TraceLine>,
+    numbers: u64,
     ready: Vec<TraceLine>,
 }
 
@@ -127,7 +133,7 @@ impl Trace {
         if !has_line(activity.kind) {
             return;
         }
-        self.waiting.push(TraceLine::Noise(Noise {
+        self.wait(TraceLine::Noise(Noise {
             cpu: activity.cpu,
             kind: activity.kind,
             name: names.shared(activity.source),
@@ -142,7 +148,7 @@ impl Trace {
         let ends = activities.iter().map(|activity| activity.end_mono_ns);
         let lines = activities.iter().filter(|activity| has_line(activity.kind));
         let lost = gap.gap().and_then(|gap| gap.lost_activities);
-        self.waiting.push(TraceLine::Sample(Sample {
+        self.wait(TraceLine::Sample(Sample {
             cpu: gap.cpu,
             start_mono_ns: gap.start_mono_ns,
             dur_ns: gap.dur_ns,
@@ -163,7 +169,7 @@ impl Trace {
             let Some(latency_ns) = latency_ns else {
                 continue;
             };
-            self.waiting.push(TraceLine::Context(Context {
+            self.wait(TraceLine::Context(Context {
                 cpu: interval.cpu,
                 number,
                 name,
@@ -177,11 +183,16 @@ impl Trace {
     /// or patience before `reach_ns`.
     pub(crate) fn release(&mut self, settled_ns: u64, reach_ns: u64) {
         let until_ns = settled_ns.max(reach_ns.saturating_sub(PATIENCE_NS));
-        self.waiting.sort_by_key(TraceLine::order);
-        let over = self
-            .waiting
-            .partition_point(|line| line.at_mono_ns() <= until_ns);
-        self.ready.extend(self.waiting.drain(..over));
+        while let Some(next) = self.waiting.first_entry()
+            && next.get().at_mono_ns() <= until_ns
+        {
+            self.ready.push(next.remove());
+        }
+    }
+
+    fn wait(&mut self, line: TraceLine) {
+        self.numbers += 1;
+        self.waiting.insert((line.order(), self.numbers), line);
     }
 
     /// The lines released since the last call.
