@@ -9,6 +9,11 @@ use crate::{cargo, run};
 /// Runs every check; the first that fails ends it.
 pub fn all() -> Result<()> {
     daily()?;
+    documentation()
+}
+
+/// Whether it can be written.
+pub fn documentation() -> Result<()> {
     run(&cargo(), &["doc", "--quiet", "--workspace", "--no-deps"])
 }
 

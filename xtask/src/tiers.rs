@@ -18,7 +18,7 @@ use crate::abilities::{
 };
 use crate::libtest::{self, Times};
 use crate::tally::{Skip, Tally};
-use crate::{cargo, failures, machine, oracle, programs, run, side_by_side, supply};
+use crate::{cargo, checks, failures, machine, oracle, programs, run, side_by_side, supply};
 
 /// A variable of the environment and its value.
 type Setting = (&'static str, &'static str);
@@ -47,7 +47,7 @@ const NEEDY: [&str; 9] = [
 pub fn run_all() -> Result<()> {
     let mut tally = Tally::default();
     supply(&mut tally)?;
-    build_binary()?;
+    build_all()?;
     units(&mut tally, &programs::ALL)?;
     law(&mut tally, STREAMS)?;
     let fuzz = of_units("search::");
@@ -156,6 +156,22 @@ fn close(tally: Tally) -> Result<()> {
     tally.close(in_ci, |it| {
         machine::must_run(&it.tier, &it.test, machine::has)
     })
+}
+
+/// The binary beside the documentation and the tests: each ends with crates that keep one CPU for
+/// long, and they are built in folders of their own, so that none waits for another's.
+fn build_all() -> Result<()> {
+    std::thread::scope(|scope| {
+        let binary = scope.spawn(build_binary);
+        let others = checks::documentation().and_then(|()| build_tests());
+        let binary = binary.join().unwrap_or_else(|_| bail!("cargo build"));
+        others.and(binary)
+    })
+}
+
+fn build_tests() -> Result<()> {
+    let arguments = [&["test", "--quiet", "--no-run"], &programs::ALL[..]].concat();
+    run(&cargo(), &arguments)
 }
 
 fn build_binary() -> Result<()> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::vms::vmnoise;
+use super::vms::FIRST;
 
 /// How long anything may take before it counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(60);
@@ -22,8 +22,13 @@ pub struct Exits {
 impl Exits {
     /// Starts it with these options; it counts when this returns.
     pub fn start(options: &str) -> Exits {
-        let mut command = vmnoise(&format!("exits -q -d 30m --format json{options}"));
-        let process = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut command = Command::new("nice");
+        command.args(["-n", &FIRST.to_string(), env!("CARGO_BIN_EXE_vmnoise")]);
+        let words = format!("exits -q -d 30m --format json{options}");
+        let process = command
+            .args(words.split(' '))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut process = process.spawn().unwrap();
         let begun = Instant::now();
         // It is started as soon as counting has begun.

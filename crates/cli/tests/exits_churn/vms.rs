@@ -5,10 +5,15 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::nice;
 use serde_json::Value;
 
 /// How long they run, by turns: some for no more than `vmnoise exits` takes from look to look.
 const RUNS: [&str; 4] = ["10ms", "50ms", "200ms", "1s"];
+
+/// Whoever counts goes first: what is tried is not how 200 guests that never rest share a CPU with
+/// their host. VMs that gave way instead would come one at a time beside any other work there is.
+pub const FIRST: i32 = -20;
 
 /// A VM that has ended.
 pub struct Gone {
@@ -43,23 +48,24 @@ pub fn come_and_go(
         let keepers: Vec<_> = places
             .map(|place| scope.spawn(move || keep_one(place)))
             .collect();
+        // From here on: whom it has started would inherit that.
+        nice(FIRST).unwrap();
         while keepers.iter().any(|keeper| !keeper.is_finished()) {
             thread::sleep(Duration::from_millis(5));
             meanwhile();
         }
+        nice(-FIRST).unwrap();
     });
     gone.into_inner().unwrap()
 }
 
-/// From its begin to its end. It gives way to whoever counts: what is tried is not how 200 guests
-/// that never rest share a CPU with their host.
+/// From its begin to its end.
 fn run(place: usize, time: &str) -> Gone {
     let cpu = place % thread::available_parallelism().unwrap();
-    let mut vmm = Command::new("nice");
-    vmm.args(["-n", "19", env!("CARGO_BIN_EXE_vmnoise")]);
-    let words = format!("microvm --exercise io -c {cpu} -d {time} --format json");
+    let mut vmm = vmnoise(&format!(
+        "microvm --exercise io -c {cpu} -d {time} --format json"
+    ));
     let vmm = vmm
-        .args(words.split(' '))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -111,7 +111,8 @@ impl Plan {
             }
         }
         let (from_ns, to_ns) = self.guest;
-        told.stream(from_ns, to_ns, |at_ns, events| {
+        let ticks = self.ticks(from_ns, to_ns);
+        told.stream(from_ns, ticks, |at_ns, events| {
             let width_ns = dice.roll(0, self.bracket_ns + 1);
             if self.clocks.is_stopped(at_ns, at_ns + width_ns) {
                 return None;
@@ -131,6 +132,15 @@ impl Plan {
             }
             Some(anchor.mono_ns)
         })
+    }
+
+    /// When a side that records for this long looks at its clocks: each look is over, and every
+    /// clock has gone on since, when the next begins. The slowest makes less than a step in a
+    /// nanosecond, and more than one in two.
+    fn ticks(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = u64> + use<> {
+        let last_ns = to_ns.saturating_sub(self.bracket_ns + 1);
+        let ticks = (from_ns..last_ns).step_by(TICK_NS as usize);
+        ticks.chain([to_ns])
     }
 
     fn gap(&self, cpu: u32, gap: &Span) -> Gap {
@@ -181,7 +191,8 @@ impl Plan {
         });
         told.first = defined.chain(std::mem::take(&mut told.first)).collect();
         let (from_ns, to_ns) = self.host;
-        told.stream(from_ns, to_ns, |at_ns, events| {
+        let ticks = self.ticks(from_ns, to_ns);
+        told.stream(from_ns, ticks, |at_ns, events| {
             let width_ns = dice.roll(0, self.bracket_ns + 1);
             let anchor = self.clocks.host_anchor(at_ns, width_ns, &mut dice);
             events.push(Event::Anchor(anchor));
@@ -299,18 +310,17 @@ impl Told {
         self.timed.push((at_ns, event));
     }
 
-    /// The stream of a run: `tick` begins each drain and returns CLOCK_MONOTONIC, or `None`
-    /// where nobody could drain.
+    /// The stream of a run from then on: `tick` begins each drain and returns CLOCK_MONOTONIC, or
+    /// `None` where nobody could drain.
     fn stream(
         mut self,
         from_ns: u64,
-        to_ns: u64,
+        ticks: impl Iterator<Item = u64>,
         mut tick: impl FnMut(u64, &mut Vec<Event>) -> Option<u64>,
     ) -> Vec<Event> {
         let mut events = self.first;
         self.timed.sort_by_key(|(at_ns, _)| *at_ns);
         let mut timed = self.timed.into_iter().peekable();
-        let ticks = (from_ns..to_ns).step_by(TICK_NS as usize).chain([to_ns]);
         let mut last_ns = 0;
         for at_ns in ticks {
             let Some(mono_ns) = tick(at_ns, &mut events) else {
