@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use vmnoise_events::Name;
 
+use super::threads::name_in;
 use super::{Host, cpu_list};
 pub use known::KnownVms;
 
@@ -67,7 +68,7 @@ impl Host {
         Some(Vm {
             pid,
             name: name::of(&cmdline)
-                .unwrap_or_else(|| format!("{}:{pid}", comm.trim()))
+                .unwrap_or_else(|| format!("{}:{pid}", name_in(&comm)))
                 .into(),
             vcpus: vcpus
                 .into_iter()
@@ -101,7 +102,7 @@ fn vcpus_by_thread_name(process: &Path) -> Vec<(u32, u32)> {
     numbered(&process.join("task"))
         .filter_map(|(tid, task)| {
             let comm = fs::read_to_string(task.join("comm")).ok()?;
-            Some((name::vcpu_of_thread(comm.trim())?, tid))
+            Some((name::vcpu_of_thread(name_in(&comm))?, tid))
         })
         .collect()
 }
