@@ -11,7 +11,7 @@ use crate::interference::Interference;
 use crate::interval::{GapDetail, Interval};
 use crate::lengths::Lengths;
 use crate::part::Part;
-use crate::sight::Sight;
+use crate::visibility::Visibility;
 
 /// Bare gaps kept for the search for a period (800 kB a CPU at most).
 const BARE_KEPT: usize = 50_000;
@@ -88,17 +88,17 @@ impl Sums {
     /// `counts` are those of the workload's counters over the same time.
     pub(crate) fn interference(
         &self,
-        sight: &Sight,
+        visibility: &Visibility,
         counts: Option<InterferenceCounts>,
     ) -> Interference {
-        let mut interference = Interference::none(sight);
+        let mut interference = Interference::none(visibility);
         interference += self.interference;
-        interference.told_by(sight, counts)
+        interference.told_by(visibility, counts)
     }
 
     /// `exits` are those counted over the same time.
-    pub(crate) fn guest_columns(&self, sight: &Sight, exits: Option<ExitCounts>) -> GuestColumns {
-        let exits = match self.witnessed > 0 && sight.counts_exits() {
+    pub(crate) fn guest_columns(&self, visibility: &Visibility, exits: Option<ExitCounts>) -> GuestColumns {
+        let exits = match self.witnessed > 0 && visibility.counts_exits() {
             true => Some(
                 exits
                     .unwrap_or_default()
@@ -106,17 +106,17 @@ impl Sums {
             ),
             false => exits,
         };
-        GuestColumns::new(&self.shares(sight), self.unexplained_at_exits_ns, exits)
+        GuestColumns::new(&self.shares(visibility), self.unexplained_at_exits_ns, exits)
     }
 
     /// A share is known if its witness was there, or if it was booked all the same.
-    pub(crate) fn shares(&self, sight: &Sight) -> ShareMap<Option<u64>> {
-        sight.known(&self.shares_ns, self.witnessed > 0)
+    pub(crate) fn shares(&self, visibility: &Visibility) -> ShareMap<Option<u64>> {
+        visibility.known(&self.shares_ns, self.witnessed > 0)
     }
 
     /// What of `kvm` nothing bounds, in nanoseconds; `None` where `kvm` is not known.
-    pub(crate) fn unbounded_kvm_ns(&self, sight: &Sight) -> Option<u64> {
-        let kvm_ns = self.shares(sight)[Share::Kvm];
+    pub(crate) fn unbounded_kvm_ns(&self, visibility: &Visibility) -> Option<u64> {
+        let kvm_ns = self.shares(visibility)[Share::Kvm];
         kvm_ns.map(|_| self.unbounded_kvm_ns)
     }
 }
@@ -196,21 +196,21 @@ impl Ledger {
     pub(crate) fn take_period(
         &mut self,
         cpu: u32,
-        sight: &Sight,
+        visibility: &Visibility,
         runtime_ns: Option<u64>,
         exits: Option<ExitCounts>,
         counts: Option<InterferenceCounts>,
     ) -> PeriodLine {
         let sums = std::mem::take(&mut self.period);
-        let guest_columns = sums.guest_columns(sight, exits);
+        let guest_columns = sums.guest_columns(visibility, exits);
         PeriodLine {
             cpu,
             runtime_ns,
             gaps: sums.gaps,
             noise_ns: sums.noise_ns,
             max_gap_ns: sums.max_gap_ns,
-            shares: sums.shares(sight),
-            interference: sums.interference(sight, counts),
+            shares: sums.shares(visibility),
+            interference: sums.interference(visibility, counts),
             guest_columns,
             columns_so_far: guest_columns,
             host: None,

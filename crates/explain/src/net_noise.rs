@@ -28,17 +28,17 @@ impl NetNoise {
         self.kept.is_empty()
     }
 
-    /// Tells every activity that ended by `reach_ns` and owned time, once. What is
+    /// Tells every activity that ended by `horizon_ns` and owned time, once. What is
     /// nested in an activity ends before it, so that its duration is final then; it
     /// is net of the steal inside where `with_steal` says that this was sampled.
     pub(crate) fn tell(
         &mut self,
-        reach_ns: u64,
+        horizon_ns: u64,
         with_steal: bool,
         on_noise: &mut dyn FnMut(&Activity, u64),
     ) {
         let is_due =
-            |(activity, told): &(Activity, bool)| !told && activity.end_mono_ns <= reach_ns;
+            |(activity, told): &(Activity, bool)| !told && activity.end_mono_ns <= horizon_ns;
         let due = self.kept.iter().filter(|entry| is_due(entry));
         let Some((from_ns, to_ns)) = due
             .map(|(activity, _)| (activity.start_mono_ns, activity.end_mono_ns))
@@ -105,9 +105,9 @@ mod tests {
         }
     }
 
-    fn told(noise: &mut NetNoise, reach_ns: u64, with_steal: bool) -> Vec<(ActivityKind, u64)> {
+    fn told(noise: &mut NetNoise, horizon_ns: u64, with_steal: bool) -> Vec<(ActivityKind, u64)> {
         let mut told = Vec::new();
-        noise.tell(reach_ns, with_steal, &mut |activity, ns| {
+        noise.tell(horizon_ns, with_steal, &mut |activity, ns| {
             told.push((activity.kind, ns));
         });
         told

@@ -180,17 +180,17 @@ pub struct Periodic {
     pub cpu: u32,
     /// The period in nanoseconds.
     pub period_ns: u64,
-    /// How far gaps stray from the beat, in nanoseconds: 1.4826 times the median
+    /// How far gaps stray from it, in nanoseconds: 1.4826 times the median
     /// absolute deviation, which is the standard deviation if they stray normally.
     pub jitter_ns: u64,
-    /// Gaps on the beat.
+    /// Gaps that keep it.
     pub gaps: u64,
     /// Their mean length in nanoseconds.
     pub mean_gap_ns: u64,
     /// Their time as a fraction (0 to 1) of all residual time of the CPU, gaps
     /// with witnesses included, over the stretch that was searched.
     pub share_of_residual: f64,
-    /// Every gap that was searched, by where in the period it begins; the beat is in the
+    /// Every gap that was searched, by where in the period it begins; those that keep it are in the
     /// middle. A picture, and no figure: no document has it.
     #[serde(skip)]
     pub fold: Vec<FoldCell>,

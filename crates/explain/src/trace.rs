@@ -174,9 +174,9 @@ impl Trace {
     }
 
     /// Releases what was over by `settled_ns`, when the last CPU showed a sign of life,
-    /// or patience before `reach_ns`.
-    pub(crate) fn release(&mut self, settled_ns: u64, reach_ns: u64) {
-        let until_ns = settled_ns.max(reach_ns.saturating_sub(PATIENCE_NS));
+    /// or patience before `horizon_ns`.
+    pub(crate) fn release(&mut self, settled_ns: u64, horizon_ns: u64) {
+        let until_ns = settled_ns.max(horizon_ns.saturating_sub(PATIENCE_NS));
         self.waiting.sort_by_key(TraceLine::order);
         let over = self
             .waiting

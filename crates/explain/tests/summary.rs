@@ -249,8 +249,8 @@ fn the_summary_says_how_the_run_went() {
 #[test]
 fn a_beat_in_bare_gaps_is_reported() {
     let mut events = vec![source(0, "tick"), anchor(0), anchor(2_000_000_000)];
-    for beat in 1..1000 {
-        let start = beat * 1_000_000;
+    for cycle in 1..1000 {
+        let start = cycle * 1_000_000;
         events.push(Event::Gap(gap(start, start + 3000)));
     }
     // A gap with a witness is not searched, but its rest counts as residual.
@@ -258,10 +258,10 @@ fn a_beat_in_bare_gaps_is_reported() {
     events.push(Event::Gap(gap(1_500_000_000, 1_500_004_000)));
     events.push(finish());
     let (_, summary) = explain(&in_a_machine(), &events);
-    let beat = &summary.periodic[0];
-    assert_eq!((beat.cpu, beat.period_ns, beat.gaps), (1, 1_000_000, 999));
-    assert_eq!((beat.jitter_ns, beat.mean_gap_ns), (0, 3000));
-    assert_eq!(beat.share_of_residual, 0.999);
+    let period = &summary.periodic[0];
+    assert_eq!((period.cpu, period.period_ns, period.gaps), (1, 1_000_000, 999));
+    assert_eq!((period.jitter_ns, period.mean_gap_ns), (0, 3000));
+    assert_eq!(period.share_of_residual, 0.999);
     assert_eq!(
         (
             summary.cpus[0].bare_gaps,

@@ -94,7 +94,7 @@ mod virtual_time {
         events(recorded, HOST)
             .iter()
             .for_each(|event| matcher.host(event));
-        matcher.conclude().unwrap()
+        matcher.finish().unwrap()
     }
 
     /// How much of this wake-up lies in what the disturber itself logged.

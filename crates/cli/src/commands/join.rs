@@ -104,7 +104,7 @@ impl<'a> Both<'a> {
         while let Some(event) = self.host.pull() {
             matcher.host(&event);
         }
-        let pairs = matcher.conclude().inspect_err(|_| {
+        let pairs = matcher.finish().inspect_err(|_| {
             self.tell();
         })?;
         Ok(pairs)

@@ -14,7 +14,7 @@ use crate::own_steal::OwnSteal;
 use crate::part::{self, Part};
 use crate::phase::{Phase, Stretch, stretches};
 use crate::residual::residual_share;
-use crate::sight::{Sight, Testimony};
+use crate::visibility::{Visibility, HostCoverage};
 use crate::steal::steal;
 use crate::sweep::Sweep;
 
@@ -23,11 +23,11 @@ pub(crate) use explained::{CutStretch, Explained};
 /// What attribution looks things up in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context<'a> {
-    pub(crate) sight: &'a Sight,
+    pub(crate) visibility: &'a Visibility,
     pub(crate) names: &'a Names,
     pub(crate) kvm_bound: &'a KvmBound,
     /// What the host says of this interval.
-    pub(crate) testimony: Testimony,
+    pub(crate) host_coverage: HostCoverage,
     /// As [`crate::below::BelowLine::blur_ns`].
     pub(crate) blur_ns: u64,
     /// Whether an exit may lie in this gap, as far as its clock is known.
@@ -116,8 +116,8 @@ impl Attribution {
         exits: &mut [BelowExit],
         context: Context<'_>,
     ) {
-        let sight = context.sight;
-        let interference = Interference::of_gap(sight, gap.interference, activities);
+        let visibility = context.visibility;
+        let interference = Interference::of_gap(visibility, gap.interference, activities);
         let shown = interference.activities();
         let lost = |count: u32| u64::from(count).saturating_sub(shown);
         self.begin(gap.cpu, (start_ns, dur_ns), context);
@@ -135,14 +135,14 @@ impl Attribution {
         });
         let held_something =
             !activities.is_empty() || self.interval.holds_exit() || context.is_near_exit;
-        let may_have_held = context.testimony == Testimony::None && context.may_have_lost;
+        let may_have_held = context.host_coverage == HostCoverage::None && context.may_have_lost;
         let residual = match self.interval.is_incomplete() {
             true => Share::Unexplained,
             false => residual_share(
-                sight,
+                visibility,
                 held_something || may_have_held,
                 dur_ns > context.blur_ns,
-                context.testimony,
+                context.host_coverage,
             ),
         };
         self.residual = residual;
@@ -154,9 +154,9 @@ impl Attribution {
             steal_ns: gap.steal_ns,
         };
         let clocks = Clocks {
-            own: sight.has_steal_clock(),
-            activities: sight.has_activity_steal(),
-            one: sight.has_one_steal_clock(),
+            own: visibility.has_steal_clock(),
+            activities: visibility.has_activity_steal(),
+            one: visibility.has_one_steal_clock(),
         };
         self.cut(&whole, activities, exits, 0, clocks, context);
         if let Some(CutStretch { met, .. }) = self.stretches.first()
@@ -200,14 +200,14 @@ impl Attribution {
         self.begin(activation.cpu, (start_ns, dur_ns), context);
         self.interval.detail = Detail::Wakeup(detail);
         let Context {
-            sight, testimony, ..
+            visibility, host_coverage, ..
         } = context;
         // It is never the hardware's alone: idle states, sections with interrupts off and the
         // scheduler's own way fire no event.
-        self.residual = residual_share(sight, true, true, testimony);
+        self.residual = residual_share(visibility, true, true, host_coverage);
         // Where the host's own books tell when the vCPU waited, the guest's clock cannot say more.
-        let is_told = self.interval.witnessed && sight.host_sees_kvm();
-        let has_steal = sight.has_activity_steal() && !is_told;
+        let is_told = self.interval.witnessed && visibility.host_sees_kvm();
+        let has_steal = visibility.has_activity_steal() && !is_told;
         let clocks = Clocks {
             own: has_steal,
             activities: has_steal,
@@ -236,7 +236,7 @@ impl Attribution {
                 self.cut(&stretch, &holding, exits, first, clocks, context);
                 let parts = self.interval.parts[first_part..].iter_mut();
                 parts.for_each(|part| part.phase = phase);
-            } else if sight.is_joined() {
+            } else if visibility.is_joined() {
                 self.stretches.push(CutStretch {
                     phase,
                     until: Some(stretch.until),
@@ -259,11 +259,11 @@ impl Attribution {
         interval.start_mono_ns = start_mono_ns;
         interval.dur_ns = dur_ns;
         interval.parts.clear();
-        interval.witnessed = matches!(context.testimony, Testimony::Host { .. });
+        interval.witnessed = matches!(context.host_coverage, HostCoverage::Host { .. });
         interval.steal_clamped = false;
         interval.hits_limit = false;
-        let is_whole = matches!(context.testimony, Testimony::Host { is_whole: true });
-        self.tells_exits = is_whole && context.sight.counts_exits();
+        let is_whole = matches!(context.host_coverage, HostCoverage::Host { is_whole: true });
+        self.tells_exits = is_whole && context.visibility.counts_exits();
         self.stretches.clear();
     }
 
@@ -279,7 +279,7 @@ impl Attribution {
         clocks: Clocks,
         context: Context<'_>,
     ) {
-        let Context { sight, names, .. } = context;
+        let Context { visibility, names, .. } = context;
         let Stretch {
             phase,
             start_ns,
@@ -303,7 +303,7 @@ impl Attribution {
                 parts.push(part);
             }
         };
-        if sight.is_joined() {
+        if visibility.is_joined() {
             take.clear();
         }
         let mut robbed_of = activities;
@@ -352,7 +352,7 @@ impl Attribution {
                 surplus_ns += held.surplus_ns;
                 gap.unbounded_kvm_ns += held.unbounded_ns;
             }
-            push(Part::of_one(sight.share_of(activity.kind), source, ns));
+            push(Part::of_one(visibility.share_of(activity.kind), source, ns));
         }
         let placed_ns = match clocks.one {
             true => all_robbed_ns + waited_ns,
@@ -368,7 +368,7 @@ impl Attribution {
         push(Part::of_nobody(Share::Steal, steal_ns));
         push(Part::of_nobody(residual, residual_ns));
         interval.steal_clamped |= stolen.clamped;
-        if !sight.is_joined() {
+        if !visibility.is_joined() {
             return;
         }
         let overslept = match detail {

@@ -14,15 +14,15 @@ use crate::attribute::{Attribution, Explained};
 use crate::below::{BelowExit, BelowLine};
 use crate::clockmap::ClockMap;
 use crate::derive::Derivation;
-use crate::doubt::Doubt;
+use crate::stream_gaps::StreamGaps;
 use crate::feed::HostLine;
 use crate::guest_columns::ExitCounts;
 use crate::kvm_bound::KvmBound;
 use crate::ledger::Ledger;
 use crate::names::Names;
 use crate::net_noise::NetNoise;
-use crate::reach::Reach;
-use crate::sight::{Sight, Testimony};
+use crate::horizon::Horizon;
+use crate::visibility::{Visibility, HostCoverage};
 use crate::timeline::Timeline;
 use crate::trace::Trace;
 use crate::waiting::{Lasting, Waiting};
@@ -31,14 +31,14 @@ use crate::wakeups::{Room, WakeupLedger};
 /// What all CPUs share while they advance.
 pub(crate) struct Shared<'a> {
     pub(crate) clock: &'a ClockMap,
-    pub(crate) sight: &'a Sight,
+    pub(crate) visibility: &'a Visibility,
     pub(crate) names: &'a Names,
     pub(crate) attribution: &'a mut Attribution,
     pub(crate) threshold_ns: u64,
     /// Where something may be missing of the stream.
-    pub(crate) doubt: &'a Doubt,
+    pub(crate) stream_gaps: &'a StreamGaps,
     /// What a host says of this CPU between two instants (CLOCK_MONOTONIC, ns).
-    pub(crate) testimony: &'a dyn Fn(u32, u64, u64) -> Testimony,
+    pub(crate) host_coverage: &'a dyn Fn(u32, u64, u64) -> HostCoverage,
     /// Where every line goes, if anyone wants them.
     pub(crate) trace: Option<&'a mut Trace>,
     /// Of periodic tasks; 0 of other workloads.
@@ -192,43 +192,43 @@ impl Cpu {
         self.tally = Some(Tally { first_tsc, ..tally });
     }
 
-    /// Explains every gap and wake-up that ended by `reach` and whose place on the clock is
+    /// Explains every gap and wake-up that ended by `horizon` and whose place on the clock is
     /// final, in the order of their begins. Returns when this CPU was last known to be
     /// its workload's, CLOCK_MONOTONIC in nanoseconds.
     pub(crate) fn advance(
         &mut self,
-        reach: Reach,
+        horizon: Horizon,
         shared: &mut Shared<'_>,
         on_interval: &mut dyn FnMut(&Explained<'_>),
     ) -> u64 {
         let clock = shared.clock;
         if let Some(tally) = self.tally
             && self.started_mono_ns.is_none()
-            && reach.dates(tally.first_tsc, clock)
+            && horizon.dates(tally.first_tsc, clock)
         {
             self.started_mono_ns = Some(clock.mono_ns(tally.first_tsc));
         }
-        self.timeline.begin_pass(reach.mono_ns());
-        let settled_ns = if shared.sight.is_observed() {
-            self.explain_derived(reach, shared, on_interval)
-        } else if shared.sight.is_timer() {
-            self.explain_wakeups(reach, shared, on_interval)
+        self.timeline.begin_pass(horizon.mono_ns());
+        let settled_ns = if shared.visibility.is_observed() {
+            self.explain_derived(horizon, shared, on_interval)
+        } else if shared.visibility.is_timer() {
+            self.explain_wakeups(horizon, shared, on_interval)
         } else {
-            self.explain_felt(reach, shared, on_interval)
+            self.explain_felt(horizon, shared, on_interval)
         };
-        let settled_ns = settled_ns.min(reach.mono_ns());
+        let settled_ns = settled_ns.min(horizon.mono_ns());
         self.kvm_bound
             .observe(self.timeline.activities(), settled_ns, shared.names);
         self.timeline.end_pass(settled_ns);
-        let certain_to_ns = match reach {
-            Reach::End => u64::MAX,
+        let certain_to_ns = match horizon {
+            Horizon::End => u64::MAX,
             // A stop past the last reading may lie before the next.
-            Reach::To(_) => settled_ns.min(self.window(clock).1),
+            Horizon::To(_) => settled_ns.min(self.window(clock).1),
         };
         self.stops.settle(certain_to_ns, self.window(clock));
         self.below.settle(settled_ns);
-        self.settle_host(reach, settled_ns, shared);
-        self.trace_noise(reach, settled_ns, shared);
+        self.settle_host(horizon, settled_ns, shared);
+        self.trace_noise(horizon, settled_ns, shared);
         self.is_busy = !self.is_settled(clock);
         self.alive_tsc = self.tally.map(|tally| tally.last_tsc);
         settled_ns
@@ -247,16 +247,16 @@ impl Cpu {
         nothing_waits && was_alive && self.timeline.is_empty() && !traces_more
     }
 
-    fn trace_noise(&mut self, reach: Reach, settled_ns: u64, shared: &mut Shared<'_>) {
+    fn trace_noise(&mut self, horizon: Horizon, settled_ns: u64, shared: &mut Shared<'_>) {
         let Shared {
-            sight,
+            visibility,
             names,
             trace,
             ..
         } = shared;
         if let (Some(net_noise), Some(trace)) = (&mut self.net_noise, trace) {
-            let with_steal = sight.has_activity_steal();
-            net_noise.tell(reach.mono_ns(), with_steal, &mut |activity, net_ns| {
+            let with_steal = visibility.has_activity_steal();
+            net_noise.tell(horizon.mono_ns(), with_steal, &mut |activity, net_ns| {
                 trace.add_noise(activity, net_ns, names);
             });
             net_noise.forget(settled_ns);
@@ -264,14 +264,14 @@ impl Cpu {
     }
 
     /// Nobody feels what is below a kernel while an observed thread runs, or a task sleeps.
-    fn settle_host(&mut self, reach: Reach, settled_ns: u64, shared: &Shared<'_>) {
-        let feels_nothing = shared.sight.is_observed() || shared.sight.is_timer();
+    fn settle_host(&mut self, horizon: Horizon, settled_ns: u64, shared: &Shared<'_>) {
+        let feels_nothing = shared.visibility.is_observed() || shared.visibility.is_timer();
         if feels_nothing || !self.host.is_fed() {
             return;
         }
-        self.host.settle(match reach {
-            Reach::End => u64::MAX,
-            Reach::To(_) => shared.clock.tsc(settled_ns),
+        self.host.settle(match horizon {
+            Horizon::End => u64::MAX,
+            Horizon::To(_) => shared.clock.tsc(settled_ns),
         });
     }
 
@@ -284,20 +284,20 @@ impl Cpu {
         }
     }
 
-    /// When the gaps and wake-ups end that would be explained by `reach`, CLOCK_MONOTONIC in
+    /// When the gaps and wake-ups end that would be explained by `horizon`, CLOCK_MONOTONIC in
     /// nanoseconds.
-    pub(crate) fn due_ends(&self, reach: Reach, clock: &ClockMap) -> impl Iterator<Item = u64> {
-        let gaps = self.waiting.due(move |tsc| dated(tsc, reach, clock));
-        gaps.chain(self.waking.due(move |ns| reach.holds(ns)))
+    pub(crate) fn due_ends(&self, horizon: Horizon, clock: &ClockMap) -> impl Iterator<Item = u64> {
+        let gaps = self.waiting.due(move |tsc| dated(tsc, horizon, clock));
+        gaps.chain(self.waking.due(move |ns| horizon.holds(ns)))
     }
 }
 
 /// When this reading of the counter was, CLOCK_MONOTONIC in nanoseconds, if that is certain.
-fn dated(tsc: u64, reach: Reach, clock: &ClockMap) -> Option<u64> {
-    let is_final = reach.dates(tsc, clock);
+fn dated(tsc: u64, horizon: Horizon, clock: &ClockMap) -> Option<u64> {
+    let is_final = horizon.dates(tsc, clock);
     is_final
         .then(|| clock.mono_ns(tsc))
-        .and_then(|ns| reach.holds(ns))
+        .and_then(|ns| horizon.holds(ns))
 }
 
 impl Lasting for Gap {
@@ -326,18 +326,18 @@ fn told_below<'a>(
     cpu: u32,
     (start_ns, end_ns): (u64, u64),
     shared: &Shared<'_>,
-) -> (&'a mut [BelowExit], Testimony) {
-    if !shared.sight.is_joined() {
-        return (&mut [], Testimony::None);
+) -> (&'a mut [BelowExit], HostCoverage) {
+    if !shared.visibility.is_joined() {
+        return (&mut [], HostCoverage::None);
     }
-    let testimony = match below.has_forgotten(start_ns) {
-        true => Testimony::None,
-        false => match (shared.testimony)(cpu, start_ns, end_ns) {
-            Testimony::Host { is_whole } => Testimony::Host {
-                is_whole: is_whole && shared.doubt.is_past(start_ns),
+    let host_coverage = match below.has_forgotten(start_ns) {
+        true => HostCoverage::None,
+        false => match (shared.host_coverage)(cpu, start_ns, end_ns) {
+            HostCoverage::Host { is_whole } => HostCoverage::Host {
+                is_whole: is_whole && shared.stream_gaps.is_past(start_ns),
             },
-            Testimony::None => Testimony::None,
+            HostCoverage::None => HostCoverage::None,
         },
     };
-    (below.overlapping(start_ns, end_ns), testimony)
+    (below.overlapping(start_ns, end_ns), host_coverage)
 }

@@ -8,7 +8,7 @@ use vmnoise_events::{
     Exit, ExitFilter, ExitReason, Name, ReasonTotals, Share, ShareMap, Vcpu, VcpuTotals, Witnesses,
 };
 
-use crate::sight::host_sees;
+use crate::visibility::host_sees;
 
 /// Every VM that was seen.
 #[derive(Debug, Clone, PartialEq, Serialize)]

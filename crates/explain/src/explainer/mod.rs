@@ -1,6 +1,6 @@
 //! Takes the stream event by event; budgets come out as soon as they are certain.
 
-mod conclude;
+mod summarize;
 
 use std::collections::BTreeSet;
 
@@ -8,29 +8,29 @@ use vmnoise_events::{
     Activity, ActivityKind, Event, Finish, HostFrame, LossKind, OwnCost, RunFacts, SourceId,
 };
 
-use self::conclude::{conclude, named_so_far};
+use self::summarize::{summarize, named_so_far};
 use crate::attribute::{Attribution, Explained};
 use crate::below::BelowExit;
 use crate::clockmap::ClockMap;
 use crate::cpu::{Cpu, Shared};
-use crate::doubt::Doubt;
+use crate::stream_gaps::StreamGaps;
 use crate::feed::Feed;
 use crate::interval::Interval;
 use crate::ledger::PeriodLine;
 use crate::losses::LossCounts;
 use crate::named::NamedInterval;
 use crate::names::Names;
-use crate::reach::Reach;
-use crate::sight::{Sight, Testimony};
+use crate::horizon::Horizon;
+use crate::visibility::{Visibility, HostCoverage};
 use crate::summary::Summary;
 use crate::trace::{Trace, TraceLine};
 use crate::wakeups::Room;
 use crate::worst::Worst;
 
 /// Who hears of the gaps of one feed.
-pub(crate) struct Audience<'a> {
+pub(crate) struct Sinks<'a> {
     /// What a host says of a CPU between two instants (CLOCK_MONOTONIC, ns).
-    pub(crate) testimony: &'a dyn Fn(u32, u64, u64) -> Testimony,
+    pub(crate) host_coverage: &'a dyn Fn(u32, u64, u64) -> HostCoverage,
     /// Gets each gap and each wake-up that is certain.
     pub(crate) on_interval: &'a mut dyn FnMut(&Explained<'_>),
 }
@@ -43,7 +43,7 @@ pub const OVERSLEPT: &str = "asleep past the expiry";
 #[derive(Debug)]
 pub struct Explainer {
     pub(crate) facts: RunFacts,
-    pub(crate) sight: Sight,
+    pub(crate) visibility: Visibility,
     pub(crate) clock: ClockMap,
     pub(crate) names: Names,
     /// Ascending by number.
@@ -63,7 +63,7 @@ pub struct Explainer {
     room_ns: u64,
     trace: Option<Trace>,
     pub(crate) losses: LossCounts,
-    doubt: Doubt,
+    stream_gaps: StreamGaps,
     pub(crate) late_activities: u64,
     pub(crate) own_cost: Option<OwnCost>,
     pub(crate) feed: Feed,
@@ -88,7 +88,7 @@ impl Explainer {
     pub(crate) fn beside(facts: &RunFacts, host: &RunFacts) -> Self {
         let mut guest = Self::new(facts);
         Self {
-            sight: guest.sight.beside(host),
+            visibility: guest.visibility.beside(host),
             attribution: guest.attribution.beside(guest.names.below(OVERSLEPT)),
             ..guest
         }
@@ -105,7 +105,7 @@ impl Explainer {
         let facts = &facts;
         Self {
             facts: facts.clone(),
-            sight: Sight::new(facts),
+            visibility: Visibility::new(facts),
             clock: ClockMap::new(&facts.clock),
             names: Names::default(),
             busy: cpus.iter().map(|cpu| cpu.number).collect(),
@@ -119,7 +119,7 @@ impl Explainer {
             room_ns: u64::MAX,
             trace,
             losses: LossCounts::default(),
-            doubt: Doubt::default(),
+            stream_gaps: StreamGaps::default(),
             late_activities: 0,
             own_cost: None,
             feed: Feed::default(),
@@ -138,8 +138,8 @@ impl Explainer {
 
     /// The same beside a host. What it did until the end of a gap has to be told before the
     /// event that makes the gap certain.
-    pub(crate) fn take(&mut self, event: &Event, audience: Audience<'_>) {
-        self.doubt.see(event);
+    pub(crate) fn take(&mut self, event: &Event, sinks: Sinks<'_>) {
+        self.stream_gaps.see(event);
         if self.went_back_ns.is_some() && !is_of_run(event) {
             return;
         }
@@ -150,11 +150,11 @@ impl Explainer {
                 }
             }
             // Nobody was there to feel it.
-            Event::Gap(_) if self.sight.is_observed() || self.sight.is_timer() => {
+            Event::Gap(_) if self.visibility.is_observed() || self.visibility.is_timer() => {
                 self.losses.find(LossKind::Undecodable);
             }
             Event::Gap(gap) => self.cpu_mut(gap.cpu).add_gap(*gap),
-            Event::Activation(activation) if self.sight.is_timer() => {
+            Event::Activation(activation) if self.visibility.is_timer() => {
                 self.cpu_mut(activation.cpu).add_activation(*activation);
             }
             Event::Activation(_) => self.losses.find(LossKind::Undecodable),
@@ -174,23 +174,23 @@ impl Explainer {
             | Event::VcpuTotals(_) => {
                 self.losses.find(LossKind::Undecodable);
             }
-            Event::HostFrame(_) | Event::FeedTotals(_) if !self.sight.may_be_fed() => {
+            Event::HostFrame(_) | Event::FeedTotals(_) if !self.visibility.may_be_fed() => {
                 self.losses.find(LossKind::Undecodable);
             }
             // The host's own recording knows more.
-            Event::HostFrame(_) | Event::FeedTotals(_) if self.sight.is_joined() => {}
+            Event::HostFrame(_) | Event::FeedTotals(_) if self.visibility.is_joined() => {}
             Event::HostFrame(frame) => self.add_frame(frame),
             Event::FeedTotals(totals) => self.feed.tell(*totals),
             Event::Loss(loss) => self.losses.tell(loss),
             Event::OwnCost(cost) => self.own_cost = Some(*cost),
             Event::Watermark(mono_ns) => {
                 self.watermark_ns = self.watermark_ns.max(*mono_ns);
-                self.advance(Reach::To(self.watermark_ns), audience);
+                self.advance(Horizon::To(self.watermark_ns), sinks);
                 self.clock.prune();
             }
             Event::Finish(finish) => {
                 self.finish = Some(*finish);
-                self.end(audience);
+                self.end(sinks);
             }
         }
     }
@@ -225,11 +225,11 @@ impl Explainer {
     /// Of each gap and wake-up that this watermark, or with `None` the end, would make certain: on which
     /// CPU it is and when it ends, CLOCK_MONOTONIC in nanoseconds.
     pub(crate) fn due_ends(&self, watermark_ns: Option<u64>) -> impl Iterator<Item = (u32, u64)> {
-        let reach = watermark_ns.map_or(Reach::End, Reach::To);
+        let horizon = watermark_ns.map_or(Horizon::End, Horizon::To);
         // The others wait for nothing.
         let busy = self.busy.iter().filter_map(|number| self.cpu(*number));
         busy.flat_map(move |cpu| {
-            let ends = cpu.due_ends(reach, &self.clock);
+            let ends = cpu.due_ends(horizon, &self.clock);
             ends.map(|end_ns| (cpu.number, end_ns))
         })
     }
@@ -242,25 +242,25 @@ impl Explainer {
     /// One line for each CPU, ascending, over the gaps explained since the last
     /// call (or the start): for the live view.
     pub fn take_period(&mut self) -> Vec<PeriodLine> {
-        let (sight, clock, facts) = (&self.sight, &self.clock, &self.facts);
+        let (visibility, clock, facts) = (&self.visibility, &self.clock, &self.facts);
         self.cpus
             .iter_mut()
             .filter(|cpu| cpu.belongs_to_result(facts))
-            .map(|cpu| cpu.take_period(sight, clock))
+            .map(|cpu| cpu.take_period(visibility, clock))
             .collect()
     }
 
     /// The same without CPUs of which nothing was told or explained: a stream may list thousands.
     pub fn take_heard_period(&mut self) -> Vec<PeriodLine> {
         let heard = std::mem::take(&mut self.heard);
-        let (sight, clock, facts) = (&self.sight, &self.clock, &self.facts);
+        let (visibility, clock, facts) = (&self.visibility, &self.clock, &self.facts);
         let cpus = &mut self.cpus;
         let lines = heard.into_iter().filter_map(|number| {
             let place = cpus.binary_search_by_key(&number, |cpu| cpu.number).ok()?;
             let cpu = cpus[place]
                 .belongs_to_result(facts)
                 .then_some(&mut cpus[place])?;
-            Some(cpu.take_period(sight, clock))
+            Some(cpu.take_period(visibility, clock))
         });
         lines.collect()
     }
@@ -288,20 +288,20 @@ impl Explainer {
     }
 
     /// The same beside a host.
-    pub(crate) fn end(&mut self, audience: Audience<'_>) {
+    pub(crate) fn end(&mut self, sinks: Sinks<'_>) {
         // Wake-ups are told in the clock of activities.
-        let needs_anchor = !self.sight.is_observed() && !self.sight.is_timer();
+        let needs_anchor = !self.visibility.is_observed() && !self.visibility.is_timer();
         if needs_anchor && !self.clock.has_anchor() {
-            self.sight = self.sight.undated();
+            self.visibility = self.visibility.undated();
         }
-        self.advance(Reach::End, audience);
+        self.advance(Horizon::End, sinks);
     }
 
     /// The summary of all that was fed. Without a `Finish` event it explains what
     /// is still waiting and is marked as not complete.
     pub fn finish(mut self) -> Summary {
         self.run_out(&mut |_| {});
-        conclude(self)
+        summarize(self)
     }
 
     /// A frame about a CPU that nobody measures is no fault.
@@ -374,10 +374,10 @@ impl Explainer {
         place.ok().map(|place| &self.cpus[place])
     }
 
-    fn advance(&mut self, reach: Reach, audience: Audience<'_>) {
+    fn advance(&mut self, horizon: Horizon, sinks: Sinks<'_>) {
         let Self {
             clock,
-            sight,
+            visibility,
             names,
             attribution,
             cpus,
@@ -389,19 +389,19 @@ impl Explainer {
             trace,
             waits_room,
             room_ns,
-            doubt,
+            stream_gaps,
             ..
         } = self;
         let timer = facts.options.timer.as_ref();
         let mut settled_ns = u64::MAX;
         let mut shared = Shared {
             clock,
-            sight,
+            visibility,
             names,
             attribution,
             threshold_ns: facts.options.threshold_ns,
-            doubt,
-            testimony: audience.testimony,
+            stream_gaps,
+            host_coverage: sinks.host_coverage,
             trace: trace.as_mut(),
             timer_period_ns: timer.map_or(0, |timer| timer.period_ns),
             waits_room,
@@ -413,10 +413,10 @@ impl Explainer {
             };
             let cpu = &mut cpus[place];
             still.remove(&(cpu.settled_ns, *number));
-            cpu.settled_ns = cpu.advance(reach, &mut shared, &mut |explained| {
+            cpu.settled_ns = cpu.advance(horizon, &mut shared, &mut |explained| {
                 worst.see(explained.interval);
                 heard.insert(*number);
-                (audience.on_interval)(explained);
+                (sinks.on_interval)(explained);
             });
             settled_ns = settled_ns.min(cpu.settled_ns);
             if !cpu.is_busy {
@@ -428,9 +428,9 @@ impl Explainer {
             settled_ns = settled_ns.min(*first_ns);
         }
         if let Some(trace) = trace {
-            match reach {
-                Reach::To(mono_ns) => trace.release(settled_ns, mono_ns),
-                Reach::End => trace.release(u64::MAX, u64::MAX),
+            match horizon {
+                Horizon::To(mono_ns) => trace.release(settled_ns, mono_ns),
+                Horizon::End => trace.release(u64::MAX, u64::MAX),
             }
         }
     }
@@ -450,9 +450,9 @@ fn is_of_run(event: &Event) -> bool {
 }
 
 /// Without a host, nobody below says anything.
-fn alone<'a>(on_interval: &'a mut dyn FnMut(&Explained<'_>)) -> Audience<'a> {
-    Audience {
-        testimony: &|_, _, _| Testimony::None,
+fn alone<'a>(on_interval: &'a mut dyn FnMut(&Explained<'_>)) -> Sinks<'a> {
+    Sinks {
+        host_coverage: &|_, _, _| HostCoverage::None,
         on_interval,
     }
 }

@@ -8,7 +8,7 @@ use std::ops::AddAssign;
 use vmnoise_events::HostFrame;
 
 use crate::interval::GapDetail;
-use crate::sight::Sight;
+use crate::visibility::Visibility;
 
 /// Gaps kept between two frames.
 const KEPT_GAPS: usize = 65_536;
@@ -28,12 +28,12 @@ pub(crate) struct BareGap {
 }
 
 impl BareGap {
-    pub(crate) fn of(gap: &GapDetail, dur_ns: u64, sight: &Sight) -> BareGap {
+    pub(crate) fn of(gap: &GapDetail, dur_ns: u64, visibility: &Visibility) -> BareGap {
         BareGap {
             start_tsc: gap.start_tsc,
             end_tsc: gap.end_tsc,
             ns: dur_ns,
-            certain: gap.lost_activities == Some(0) && !sight.is_blind_itself(),
+            certain: gap.lost_activities == Some(0) && !visibility.is_blind_itself(),
         }
     }
 }

@@ -244,17 +244,17 @@ impl<'a> Holes<'a> {
     }
 
     /// The stretches of polling that this time would touch, were it up to so much earlier or later.
-    pub(super) fn polled_near(&self, (start, end): (u64, u64), reach: u64) -> &'a [(u64, u64)] {
-        let first = start.saturating_sub(reach);
-        let last = end.saturating_add(reach);
+    pub(super) fn polled_near(&self, (start, end): (u64, u64), margin: u64) -> &'a [(u64, u64)] {
+        let first = start.saturating_sub(margin);
+        let last = end.saturating_add(margin);
         let from = self.polled.partition_point(|stretch| stretch.1 < first);
         let to = self.polled.partition_point(|stretch| stretch.0 <= last);
         &self.polled[from..to.max(from)]
     }
 
     /// Where the gaps that it would touch, and perhaps one more, are among all.
-    pub(super) fn places_near(&self, (start, end): (u64, u64), reach: u64) -> Range<usize> {
-        self.places_in(start.saturating_sub(reach), end.saturating_add(reach))
+    pub(super) fn places_near(&self, (start, end): (u64, u64), margin: u64) -> Range<usize> {
+        self.places_in(start.saturating_sub(margin), end.saturating_add(margin))
     }
 
     /// The same of the gaps that touch that time.
@@ -265,11 +265,11 @@ impl<'a> Holes<'a> {
     }
 
     /// How much there is to look at where this time would lie, were it up to so much earlier or later.
-    pub(super) fn looks_near(&self, (start, end): (u64, u64), reach: u64) -> usize {
-        let (first, last) = (start.saturating_sub(reach), end.saturating_add(reach));
+    pub(super) fn looks_near(&self, (start, end): (u64, u64), margin: u64) -> usize {
+        let (first, last) = (start.saturating_sub(margin), end.saturating_add(margin));
         let after = self.ran.partition_point(|at| *at <= last);
         let before = self.ran.partition_point(|at| *at < first);
-        let stretches = self.polled_near((start, end), reach).len();
+        let stretches = self.polled_near((start, end), margin).len();
         self.places_in(first, last).len() + stretches + after.saturating_sub(before)
     }
 

@@ -12,7 +12,7 @@ use super::tree::Tree;
 use crate::attribute::{CutStretch, Explained};
 use crate::longest::Longest;
 use crate::phase::Phase;
-use crate::sight::Sight;
+use crate::visibility::Visibility;
 use crate::wakeups::Wakeups;
 use crate::worst::{Rank, rank};
 
@@ -120,12 +120,12 @@ impl LatencySums {
     }
 
     /// The result, with the guest's own, whose latest wake-ups are the same.
-    pub(super) fn conclude(self, wakeups: &Wakeups, sight: &Sight) -> JoinedLatencies {
+    pub(super) fn summarize(self, wakeups: &Wakeups, visibility: &Visibility) -> JoinedLatencies {
         let is_told = self.totals.witnessed > 0;
         let cpus = self.cpus.into_iter().map(|(cpu, sums)| CpuSides {
             cpu,
             contexts: std::array::from_fn(|place| {
-                sums.contexts[place].told(CONTEXTS[place].0, sight, is_told)
+                sums.contexts[place].told(CONTEXTS[place].0, visibility, is_told)
             }),
             phases: sums.phases,
         });
@@ -156,7 +156,7 @@ impl Sides {
         self.shares_ns[late.residual] += stretch.residual_ns;
     }
 
-    fn told(&self, context: &'static str, sight: &Sight, is_told: bool) -> ContextSides {
+    fn told(&self, context: &'static str, visibility: &Visibility, is_told: bool) -> ContextSides {
         ContextSides {
             context,
             count: self.count,
@@ -164,7 +164,7 @@ impl Sides {
             guest_ns: self.guest_ns,
             host_ns: self.host_ns,
             unknown_ns: self.unknown_ns,
-            shares_ns: sight.known(&self.shares_ns, is_told),
+            shares_ns: visibility.known(&self.shares_ns, is_told),
         }
     }
 }

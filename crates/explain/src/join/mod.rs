@@ -8,7 +8,7 @@ mod choice;
 mod crossing;
 mod culprits;
 mod elsewhere;
-mod eras;
+mod clock_epochs;
 mod error;
 mod evidence;
 mod felt;

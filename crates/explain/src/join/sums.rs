@@ -84,7 +84,7 @@ impl JoinSums {
     }
 
     /// The result, with the guest's summary, whose longest gaps are the same.
-    pub(super) fn conclude(
+    pub(super) fn summarize(
         self,
         summary: Summary,
         latencies: Option<JoinedLatencies>,

@@ -1,4 +1,4 @@
-//! Looks for a beat in gaps that no witness explains: does something come back
+//! Looks for a period in gaps that no witness explains: does something come back
 //! every so many microseconds, for the whole run, by a clock of its own?
 //!
 //! 1. Candidates ([`lags`]): periods at which distances between gaps pile up above
@@ -6,16 +6,16 @@
 //! 2. Refinement ([`follow`]): the distance must also pile up at 2, 3, 4, 8, 16, …
 //!    periods, up to half the run. Each step knows the period that much better, and
 //!    chance, bursts and clocks that forget their phase end there.
-//! 3. Proof ([`Phase`]): folded at the period, gaps must stand on the beat. Under the null
-//!    hypothesis (their phase is uniform) the number of distinct beats hit is at
+//! 3. Proof ([`Phase`]): folded at the period, gaps must stand where it comes round. Under the null
+//!    hypothesis (their phase is uniform) the number of distinct cycles hit is at
 //!    most that of gaps in a window of that width, whose tail Chernoff bounds by
 //!    `exp(-(k ln(k/m) - k + m))` for `k` hits where `m` are expected (Mitzenmacher,
 //!    Upfal, Probability and Computing, theorem 4.4, after Chernoff 1952). The
 //!    bound must be below `exp(-40)`, some 4e-18: periods, phases and windows tried
-//!    are well below 1e9. Each eighth of the gaps must show the same beat too.
+//!    are well below 1e9. Each eighth of the gaps must show it too.
 //!
-//! Few long gaps on a beat drown in many short ones at random, so the longer gaps
-//! are searched alone too; what a beat explains is then taken out, and the rest is
+//! Few long gaps in a period drown in many short ones at random, so the longer gaps
+//! are searched alone too; what a period explains is then taken out, and the rest is
 //! searched again.
 //!
 //! The shortest period that passes is the fundamental: a multiple of it comes
@@ -29,12 +29,12 @@ use fold::fold;
 pub use fold::{CELLS, FoldCell};
 use follow::{follow, median};
 
-/// A beat that was found.
+/// A period that was found.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Beat {
+pub(crate) struct Period {
     pub(crate) period_ns: f64,
     pub(crate) jitter_ns: f64,
-    /// Gaps on the beat, and their total length in nanoseconds.
+    /// Gaps that keep it, and their total length in nanoseconds.
     pub(crate) gaps: u64,
     pub(crate) total_ns: u64,
     /// All gaps that were searched, folded at it.
@@ -50,43 +50,43 @@ const FEWEST_GAPS: usize = 32;
 const PROOF_NATS: f64 = 40.0;
 /// The same for each eighth of the gaps alone.
 const PROOF_NATS_EIGHTH: f64 = 4.6;
-/// The part of all beats that must be hit.
+/// The part of all cycles that must be hit.
 const LEAST_OCCUPANCY: f64 = 0.1;
 
-/// Beats told of one CPU at most: a machine's tick, its hypervisor's, and one more.
-const MOST_BEATS: usize = 3;
+/// Periods reported of one CPU at most: a machine's tick, its hypervisor's, and one more.
+const MOST_PERIODS: usize = 3;
 
 /// Searches gaps, given by begin and length in nanoseconds, and what is left of
-/// them once a beat was found. The beat that took most time comes first.
-pub(crate) fn find_all(gaps: &[(u64, u64)]) -> Vec<Beat> {
+/// them once a period was found. The one that took most time comes first.
+pub(crate) fn find_all(gaps: &[(u64, u64)]) -> Vec<Period> {
     let mut rest = gaps.to_vec();
     rest.sort_unstable();
-    let mut beats = Vec::new();
-    while beats.len() < MOST_BEATS
+    let mut periods = Vec::new();
+    while periods.len() < MOST_PERIODS
         && let Some(found) = strongest(&rest)
     {
-        rest.retain(|gap| found.on_beat.binary_search(gap).is_err());
-        beats.push(Beat {
+        rest.retain(|gap| found.keeping.binary_search(gap).is_err());
+        periods.push(Period {
             fold: fold(gaps, found.origin_ns, found.phase),
-            ..found.beat
+            ..found.period
         });
     }
-    beats.sort_by_key(|beat| std::cmp::Reverse(beat.total_ns));
-    beats
+    periods.sort_by_key(|period| std::cmp::Reverse(period.total_ns));
+    periods
 }
 
-/// A beat and the gaps on it.
+/// A period and the gaps that keep it.
 #[derive(Debug)]
 struct Found {
-    beat: Beat,
+    period: Period,
     /// What the phase counts from.
     origin_ns: u64,
     phase: Phase,
-    on_beat: Vec<(u64, u64)>,
+    keeping: Vec<(u64, u64)>,
 }
 
 /// Searches all gaps, the longer half of them, the longer half of those, …: a few
-/// long gaps on a beat drown in many short ones at random. The beat that took most
+/// long gaps in a period drown in many short ones at random. The period that took most
 /// time counts. `gaps` are sorted.
 fn strongest(gaps: &[(u64, u64)]) -> Option<Found> {
     let mut lengths: Vec<u64> = gaps.iter().map(|gap| gap.1).collect();
@@ -103,7 +103,7 @@ fn strongest(gaps: &[(u64, u64)]) -> Option<Found> {
         found.extend(find(&longer));
         skipped += (lengths.len() - skipped) / 2;
     }
-    found.into_iter().max_by_key(|found| found.beat.total_ns)
+    found.into_iter().max_by_key(|found| found.period.total_ns)
 }
 
 /// Searches gaps in the order of their begins.
@@ -121,36 +121,36 @@ fn find(gaps: &[(u64, u64)]) -> Option<Found> {
         .find_map(|found| prove(gaps, &starts, found.period_ns, found.jitter_ns))
 }
 
-/// Where the beats of a period lie.
+/// Where the cycles of a period lie.
 #[derive(Debug, Clone, Copy)]
 struct Phase {
     period_ns: f64,
     first_ns: f64,
-    /// Gaps closer than this to a beat are on it.
-    reach_ns: f64,
+    /// Gaps closer than this to the middle of a cycle keep the period.
+    tolerance_ns: f64,
 }
 
 impl Phase {
-    /// The number of the nearest beat, and how far behind it `start_ns` is.
+    /// The number of the nearest cycle, and how far behind it `start_ns` is.
     fn place(&self, start_ns: f64) -> (f64, f64) {
-        let beat = ((start_ns - self.first_ns) / self.period_ns).round();
-        (beat, start_ns - self.first_ns - beat * self.period_ns)
+        let cycle = ((start_ns - self.first_ns) / self.period_ns).round();
+        (cycle, start_ns - self.first_ns - cycle * self.period_ns)
     }
 
     fn holds(&self, start_ns: f64) -> bool {
-        self.place(start_ns).1.abs() <= self.reach_ns
+        self.place(start_ns).1.abs() <= self.tolerance_ns
     }
 
-    /// Chernoff's bound for the distinct beats hit by `starts`, in nats.
+    /// Chernoff's bound for the distinct cycles hit by `starts`, in nats.
     fn proof_nats(&self, starts: &[f64]) -> f64 {
-        let mut beats: Vec<f64> = starts
+        let mut cycles: Vec<f64> = starts
             .iter()
             .filter(|s| self.holds(**s))
             .map(|s| self.place(*s).0)
             .collect();
-        beats.dedup();
-        let hits = beats.len() as f64;
-        let expected = starts.len() as f64 * 2.0 * self.reach_ns / self.period_ns;
+        cycles.dedup();
+        let hits = cycles.len() as f64;
+        let expected = starts.len() as f64 * 2.0 * self.tolerance_ns / self.period_ns;
         if hits <= expected {
             0.0
         } else {
@@ -171,38 +171,38 @@ fn prove(gaps: &[(u64, u64)], starts: &[f64], period_ns: f64, jitter_ns: f64) ->
     if !proved {
         return None;
     }
-    let on_beat: Vec<usize> = (0..starts.len())
+    let keeping: Vec<usize> = (0..starts.len())
         .filter(|&i| phase.holds(starts[i]))
         .collect();
-    let beats: Vec<f64> = on_beat.iter().map(|&i| phase.place(starts[i]).0).collect();
-    let spanned = beats.last()? - beats.first()? + 1.0;
-    let mut distinct = beats;
+    let cycles: Vec<f64> = keeping.iter().map(|&i| phase.place(starts[i]).0).collect();
+    let spanned = cycles.last()? - cycles.first()? + 1.0;
+    let mut distinct = cycles;
     distinct.dedup();
     if (distinct.len() as f64) < LEAST_OCCUPANCY * spanned {
         return None;
     }
-    let mut strays: Vec<f64> = on_beat
+    let mut strays: Vec<f64> = keeping
         .iter()
         .map(|&i| phase.place(starts[i]).1.abs())
         .collect();
-    let on_beat: Vec<(u64, u64)> = on_beat.into_iter().map(|i| gaps[i]).collect();
-    let beat = Beat {
+    let keeping: Vec<(u64, u64)> = keeping.into_iter().map(|i| gaps[i]).collect();
+    let period = Period {
         period_ns: phase.period_ns,
         jitter_ns: 1.4826 * median(&mut strays),
-        gaps: on_beat.len() as u64,
-        total_ns: on_beat.iter().map(|gap| gap.1).sum(),
+        gaps: keeping.len() as u64,
+        total_ns: keeping.iter().map(|gap| gap.1).sum(),
         fold: Vec::new(),
     };
     Some(Found {
-        beat,
+        period,
         origin_ns: gaps[0].0,
         phase,
-        on_beat,
+        keeping,
     })
 }
 
 /// Finds the phase by the fullest of 64 overlapping windows, then fits period and
-/// phase to the gaps on the beat by least squares.
+/// phase to the gaps that keep it by least squares.
 fn fit(starts: &[f64], period_ns: f64, jitter_ns: f64) -> Option<Phase> {
     const WINDOWS: usize = 64;
     let mut counts = [0u32; WINDOWS];
@@ -215,38 +215,38 @@ fn fit(starts: &[f64], period_ns: f64, jitter_ns: f64) -> Option<Phase> {
     let mut phase = Phase {
         period_ns,
         first_ns: (fullest + 1) as f64 / WINDOWS as f64 * period_ns,
-        reach_ns: period_ns / 16.0,
+        tolerance_ns: period_ns / 16.0,
     };
-    let reach_ns = (4.0 * jitter_ns).clamp(period_ns / 128.0, period_ns / 16.0);
+    let tolerance_ns = (4.0 * jitter_ns).clamp(period_ns / 128.0, period_ns / 16.0);
     for round in 0..3 {
         phase = regress(starts, phase)?;
         if round > 0 {
-            phase.reach_ns = reach_ns;
+            phase.tolerance_ns = tolerance_ns;
         }
     }
     Some(phase)
 }
 
 fn regress(starts: &[f64], phase: Phase) -> Option<Phase> {
-    let on_beat = || {
+    let keeping = || {
         starts
             .iter()
             .filter(|s| phase.holds(**s))
             .map(|s| phase.place(*s))
     };
-    let count = on_beat().count() as f64;
-    let mean_beat = on_beat().map(|(beat, _)| beat).sum::<f64>() / count;
-    let mean_stray = on_beat().map(|(_, stray)| stray).sum::<f64>() / count;
+    let count = keeping().count() as f64;
+    let mean_cycle = keeping().map(|(cycle, _)| cycle).sum::<f64>() / count;
+    let mean_stray = keeping().map(|(_, stray)| stray).sum::<f64>() / count;
     let (mut products, mut squares) = (0.0, 0.0);
-    for (beat, stray) in on_beat() {
-        products += (beat - mean_beat) * (stray - mean_stray);
-        squares += (beat - mean_beat) * (beat - mean_beat);
+    for (cycle, stray) in keeping() {
+        products += (cycle - mean_cycle) * (stray - mean_stray);
+        squares += (cycle - mean_cycle) * (cycle - mean_cycle);
     }
     (squares > 0.0).then(|| {
         let slope = products / squares;
         Phase {
             period_ns: phase.period_ns + slope,
-            first_ns: phase.first_ns + mean_stray - slope * mean_beat,
+            first_ns: phase.first_ns + mean_stray - slope * mean_cycle,
             ..phase
         }
     })

@@ -57,23 +57,23 @@ impl Timeline {
         self.arrived.push(activity);
     }
 
-    /// Starts a pass over gaps in the order of their begins, which end by `reach_ns`.
-    pub(crate) fn begin_pass(&mut self, reach_ns: u64) {
-        self.sort_in(reach_ns);
+    /// Starts a pass over gaps in the order of their begins, which end by `horizon_ns`.
+    pub(crate) fn begin_pass(&mut self, horizon_ns: u64) {
+        self.sort_in(horizon_ns);
         self.cursor = self.first;
         self.live.clear();
     }
 
     /// Puts what begins before this instant in its place. Most of it belongs behind all others.
-    fn sort_in(&mut self, reach_ns: u64) {
-        let begins_later = |it: &mut Activity| it.start_mono_ns >= reach_ns;
+    fn sort_in(&mut self, horizon_ns: u64) {
+        let begins_later = |it: &mut Activity| it.start_mono_ns >= horizon_ns;
         for later in self.arrived.extract_if(.., begins_later) {
             self.numbers += 1;
             let key = (later.start_mono_ns, self.numbers);
             self.to_come.insert(key, later);
         }
         while let Some(next) = self.to_come.first_entry()
-            && next.key().0 < reach_ns
+            && next.key().0 < horizon_ns
         {
             self.arrived.push(next.remove());
         }

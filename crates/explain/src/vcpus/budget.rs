@@ -7,7 +7,7 @@ use vmnoise_events::{Exit, Share, ShareMap, SourceId, VcpuId};
 
 use super::lay::Laid;
 use crate::part::{Part, add_up, largest_first};
-use crate::sight::share_of_host;
+use crate::visibility::share_of_host;
 use crate::usual_kvm::{KvmPart, Others};
 
 /// One exit, explained. The `ns` of all parts add up to its length exactly, those of each

@@ -7,7 +7,7 @@ use vmnoise_events::{Activity, ActivityKind, Share, SourceId};
 use super::place::{State, Stretch};
 use crate::part::Part;
 use crate::piece::Piece;
-use crate::sight::share_of_host;
+use crate::visibility::share_of_host;
 use crate::sweep::Sweep;
 use crate::timeline::Timeline;
 
@@ -60,26 +60,26 @@ impl HostWork {
     }
 
     /// Forgets what ended by this instant: on CPUs that were heard of, and in turns on a few others. A stream may
-    /// tell of thousands once, and then have one watermark after the other; all before `reach_ns` is told.
-    pub(super) fn forget(&mut self, until_ns: u64, reach_ns: u64) {
+    /// tell of thousands once, and then have one watermark after the other; all before `horizon_ns` is told.
+    pub(super) fn forget(&mut self, until_ns: u64, horizon_ns: u64) {
         let turn = self.cpus.range(self.turn..).map(|(cpu, _)| *cpu);
         let turn: Vec<u32> = turn.take(AT_A_TIME + 1).collect();
         self.turn = turn.get(AT_A_TIME).copied().unwrap_or(0);
         let heard = std::mem::take(&mut self.heard);
         for cpu in heard.into_iter().chain(turn) {
             if let Some(timeline) = self.cpus.get_mut(&cpu) {
-                timeline.begin_pass(reach_ns);
+                timeline.begin_pass(horizon_ns);
                 timeline.end_pass(until_ns);
             }
         }
     }
 
-    /// What these exits met, in their order; all before `reach_ns` is told, and they ended by then.
+    /// What these exits met, in their order; all before `horizon_ns` is told, and they ended by then.
     /// `tid_of` tells whose run an activity is.
     pub(super) fn lay(
         &mut self,
         dues: &[Due<'_>],
-        reach_ns: u64,
+        horizon_ns: u64,
         tid_of: impl Fn(SourceId) -> Option<u32>,
     ) -> Vec<Laid> {
         let mut laid: Vec<Laid> = dues.iter().map(|_| Laid::default()).collect();
@@ -91,7 +91,7 @@ impl HostWork {
         let mut idle = Timeline::default();
         for jobs in jobs.chunk_by(|(a, _), (b, _)| a.cpu == b.cpu) {
             let timeline = self.cpus.get_mut(&jobs[0].0.cpu).unwrap_or(&mut idle);
-            timeline.begin_pass(reach_ns);
+            timeline.begin_pass(horizon_ns);
             for (stretch, place) in jobs {
                 let due = &dues[*place];
                 let overlapping = timeline.overlapping(stretch.start_ns, stretch.end_ns);

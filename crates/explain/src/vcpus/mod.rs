@@ -242,7 +242,7 @@ impl ExitExplainer {
     /// waiting and is marked as not complete.
     pub fn finish(mut self) -> ExitsRun {
         self.run_out(&mut |_| {});
-        ExitsRun::conclude(self)
+        ExitsRun::summarize(self)
     }
 
     fn define(&mut self, vcpu: &Vcpu) {
@@ -313,8 +313,8 @@ impl ExitExplainer {
         });
     }
 
-    /// Explains the exits that ended by this instant; all before `reach_ns` is told.
-    fn advance(&mut self, until_ns: u64, reach_ns: u64, on_exit: &mut dyn FnMut(LaidExit<'_>)) {
+    /// Explains the exits that ended by this instant; all before `horizon_ns` is told.
+    fn advance(&mut self, until_ns: u64, horizon_ns: u64, on_exit: &mut dyn FnMut(LaidExit<'_>)) {
         let due = self.waiting.take(|ns| (ns <= until_ns).then_some(ns));
         let mut due: Vec<Placed> = due.into_iter().map(|(placed, _)| placed).collect();
         if due.is_empty() {
@@ -335,7 +335,7 @@ impl ExitExplainer {
             .collect();
         let tids = &self.tids;
         let tid_of = |id: SourceId| tids.get(id.0 as usize).copied().flatten();
-        let laid = self.host.lay(&exits, reach_ns, tid_of);
+        let laid = self.host.lay(&exits, horizon_ns, tid_of);
         for (Placed { exit, .. }, laid) in due.iter().zip(&laid) {
             let names = &self.names;
             let budget = budget::budget(exit.vcpu, exit.exit, laid, |id| names.defined(id));

@@ -43,7 +43,7 @@ pub struct ExitsRun {
 }
 
 impl ExitsRun {
-    pub(super) fn conclude(explainer: ExitExplainer) -> ExitsRun {
+    pub(super) fn summarize(explainer: ExitExplainer) -> ExitsRun {
         let losses = explainer.losses.with_undecodable(explainer.host.crowded());
         ExitsRun {
             exits: explainer.exits(),

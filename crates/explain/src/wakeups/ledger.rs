@@ -10,7 +10,7 @@ use super::summary::{CpuWakeups, PhaseTotals};
 use crate::interval::{Interval, WakeupDetail};
 use crate::named::SourceSummary;
 use crate::names::Names;
-use crate::sight::Sight;
+use crate::visibility::Visibility;
 
 #[derive(Debug)]
 pub(crate) struct WakeupLedger {
@@ -133,7 +133,7 @@ impl WakeupLedger {
         self.count
     }
 
-    pub(crate) fn summary(&self, cpu: u32, sight: &Sight, names: &Names) -> CpuWakeups {
+    pub(crate) fn summary(&self, cpu: u32, visibility: &Visibility, names: &Names) -> CpuWakeups {
         let [armed_late, irq, handler, wakeup, user] = self.phases_ns;
         CpuWakeups {
             cpu,
@@ -153,7 +153,7 @@ impl WakeupLedger {
                 return_: user,
                 unsplit: self.unsplit_ns,
             },
-            shares_ns: sight.known(&self.shares_ns, self.witnessed > 0),
+            shares_ns: visibility.known(&self.shares_ns, self.witnessed > 0),
             sources: self.sources(names),
             steal_clamps: self.steal_clamps,
             distribution: self.user.counts(),

@@ -18,7 +18,7 @@ pub fn pairs_of(pair: &RecordedPair) -> Result<Pairs, JoinError> {
     let mut matcher = Matcher::new(&pair.guest_facts, &pair.host_facts)?;
     pair.guest.iter().for_each(|event| matcher.guest(event));
     pair.host.iter().for_each(|event| matcher.host(event));
-    matcher.conclude()
+    matcher.finish()
 }
 
 /// A guest with one CPU, 0, that is vCPU 0 of `web0`, both on clocks that show the ideal

@@ -212,7 +212,7 @@ impl RecordedPair {
         let mut matcher = set(Matcher::new(&self.guest_facts, &self.host_facts)?);
         self.guest.iter().for_each(|event| matcher.guest(event));
         self.host.iter().for_each(|event| matcher.host(event));
-        matcher.conclude()
+        matcher.finish()
     }
 
     /// The host's recording says that the guest's counter is this much further ahead.

@@ -255,7 +255,7 @@ impl Tests {
     /// What it comes to, with a look at other offsets: so many places may be looked at. A shift
     /// is as good as none while no more exits contradict it; where gaps were lost, some lie in
     /// gaps of others.
-    pub(super) fn conclude(mut self, holes: &Holes<'_>, tsc_hz: u64, looks: Looks) -> Evidence {
+    pub(super) fn summarize(mut self, holes: &Holes<'_>, tsc_hz: u64, looks: Looks) -> Evidence {
         let (tested, inside) = (self.all.len(), self.slack.gaps());
         let outside = tested - inside;
         let lost = match holes.lost_part() > 0.0 {

@@ -57,7 +57,7 @@ fn a_hundred_thousand_exits_by_a_wrong_clock_are_refused_and_soon() {
     let (felt, exits) = felt(100_000, OFF);
     let holes = Holes::of(&felt);
     let begun = Instant::now();
-    let evidence = tests(&holes, &exits).conclude(&holes, HZ, LOOKS);
+    let evidence = tests(&holes, &exits).summarize(&holes, HZ, LOOKS);
     println!("{:?}: {evidence:?}", begun.elapsed());
     assert!(evidence.tested > 1_000);
     assert_eq!(Verdict::of(evidence.decades), Verdict::Refused);

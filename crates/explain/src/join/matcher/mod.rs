@@ -7,7 +7,7 @@ use vmnoise_events::{Event, LossKind, RunFacts, VcpuId, Workload};
 use super::candidates::{Candidate, candidates};
 use super::choice::{Tried, judge};
 use super::crossing::Crossing;
-use super::eras::Eras;
+use super::clock_epochs::ClockEpochs;
 use super::error::JoinError;
 use super::evidence::{Rules, Tests, examine};
 use super::felt::{Felt, Holes};
@@ -46,8 +46,8 @@ const LEAST_IN_ALL: usize = 2 * (2 * LAID);
 pub struct Matcher {
     guest_facts: RunFacts,
     only: Option<String>,
-    guest: Eras,
-    host: Eras,
+    guest: ClockEpochs,
+    host: ClockEpochs,
     host_until_ns: u64,
     felt: BTreeMap<u32, Felt>,
     /// Instants at which periodic tasks ran, or a guest that polls had an interrupt; the guest's
@@ -93,8 +93,8 @@ impl Matcher {
         Ok(Matcher {
             guest_facts: guest.clone(),
             only: None,
-            guest: Eras::new(&guest.clock),
-            host: Eras::new(&host.clock),
+            guest: ClockEpochs::new(&guest.clock),
+            host: ClockEpochs::new(&host.clock),
             host_until_ns: 0,
             felt: BTreeMap::new(),
             ran: BTreeMap::new(),
@@ -186,7 +186,7 @@ impl Matcher {
     ///
     /// # Errors
     /// Where no VM can be the guest, or the data do not prove that one is.
-    pub fn conclude(mut self) -> Result<Pairs, JoinError> {
+    pub fn finish(mut self) -> Result<Pairs, JoinError> {
         let (Some(_), Some(host_span)) = (self.guest.span_mono_ns(), self.host.span_mono_ns())
         else {
             let no_guest = self.guest.span_mono_ns().is_none();
@@ -282,12 +282,12 @@ impl Matcher {
                 |pair: &Examined<'_>| Verdict::of(pair.tests.decades()) == Verdict::Proven;
             match pairs.iter().any(is_likely) {
                 true => hopeful.push(pairs),
-                false => others.push(self.conclude_pairs(pairs, few)),
+                false => others.push(self.summarize_pairs(pairs, few)),
             }
         }
         let looks = self.looks(hopeful.iter().map(Vec::len).sum());
         let hopeful = hopeful.into_iter();
-        let hopeful = hopeful.map(|pairs| self.conclude_pairs(pairs, looks));
+        let hopeful = hopeful.map(|pairs| self.summarize_pairs(pairs, looks));
         hopeful.chain(others).collect()
     }
 
@@ -322,17 +322,17 @@ impl Matcher {
         })
     }
 
-    fn conclude_pairs(&self, pairs: Vec<Examined<'_>>, looks: Looks) -> Vec<Tried> {
+    fn summarize_pairs(&self, pairs: Vec<Examined<'_>>, looks: Looks) -> Vec<Tried> {
         let pairs = pairs.into_iter();
-        let tried = pairs.filter_map(|pair| self.conclude_pair(pair, looks));
+        let tried = pairs.filter_map(|pair| self.summarize_pair(pair, looks));
         tried.collect()
     }
 
-    fn conclude_pair(&self, pair: Examined<'_>, looks: Looks) -> Option<Tried> {
+    fn summarize_pair(&self, pair: Examined<'_>, looks: Looks) -> Option<Tried> {
         let Examined { cpu, clock, .. } = pair;
         let crossing = self.crossing(&clock);
         let span_tsc = self.felt.get(&cpu)?.span()?;
-        let mut evidence = (pair.tests).conclude(pair.holes, self.guest.tsc_hz(), looks);
+        let mut evidence = (pair.tests).summarize(pair.holes, self.guest.tsc_hz(), looks);
         // Both read the counter of one machine: there is no other clock that it could be.
         if self.guest_facts.workload == Workload::Microvm && is_one(&self.host, &self.guest) {
             evidence.rivals = None;

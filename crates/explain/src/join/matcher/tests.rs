@@ -84,7 +84,7 @@ fn recurring(gaps: usize, exits: usize) -> Matcher {
 
 fn tested(gaps: usize, exits: usize) -> u64 {
     // All of it recurs each 1000 ns: nothing is proven, and told what was tested.
-    let Err(JoinError::Unpaired(unpaired)) = recurring(gaps, exits).conclude() else {
+    let Err(JoinError::Unpaired(unpaired)) = recurring(gaps, exits).finish() else {
         panic!("a clock that is off by a period fits as well");
     };
     let pair = unpaired.pairing.candidates[0].pairs[0].clone();

@@ -9,11 +9,11 @@ use crate::ledger::Ledger;
 use crate::named::{NamedInterval, NamedPart, SourceSummary};
 use crate::names::Names;
 use crate::percent::{percent, percent_of_one, round_6};
-use crate::periodic::{self, Beat};
+use crate::periodic::{self, Period};
 use crate::summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary};
 use crate::wakeups::Wakeups;
 
-pub(crate) fn conclude(explainer: Explainer) -> Summary {
+pub(crate) fn summarize(explainer: Explainer) -> Summary {
     let impossible = explainer.cpus.iter().map(Cpu::impossible).sum();
     let losses = explainer.losses.with_undecodable(impossible);
     let late_gaps: u64 = explainer.cpus.iter().map(|cpu| cpu.late_gaps).sum();
@@ -33,7 +33,7 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
         .is_none_or(|finish| finish.reason == FinishReason::Stop);
     let (longest, stopped_by) = explainer.worst.into_parts();
     let stopped_by = stopped_by.filter(|_| stopped);
-    let is_timer = explainer.sight.is_timer();
+    let is_timer = explainer.visibility.is_timer();
     let first_ns = longest.iter().map(|gap| gap.start_mono_ns).min();
     let origin_ns = started_ns
         .or(first_ns.filter(|_| !is_timer))
@@ -50,7 +50,7 @@ pub(crate) fn conclude(explainer: Explainer) -> Summary {
     let wakeups = is_timer.then(|| {
         let cpus = explainer.cpus.iter().filter_map(|cpu| {
             let ledger = cpu.wakeups.as_ref()?;
-            Some(ledger.summary(cpu.number, &explainer.sight, &explainer.names))
+            Some(ledger.summary(cpu.number, &explainer.visibility, &explainer.names))
         });
         Wakeups {
             cpus: cpus.collect(),
@@ -104,17 +104,17 @@ fn cpu_summary(cpu: &Cpu, explainer: &Explainer) -> CpuSummary {
     CpuSummary {
         cpu: cpu.number,
         runtime_ns,
-        not_measured_ns: cpu.not_measured_ns(&explainer.sight, &explainer.clock),
+        not_measured_ns: cpu.not_measured_ns(&explainer.visibility, &explainer.clock),
         gaps: run.gaps,
         noise_ns: run.noise_ns,
         noise_percent,
         cpu_available_percent: noise_percent.map(|noise| round_6((100.0 - noise).max(0.0))),
         max_gap_ns: (run.gaps > 0).then_some(run.max_gap_ns),
-        shares_ns: run.shares(&explainer.sight),
-        unbounded_kvm_ns: run.unbounded_kvm_ns(&explainer.sight),
-        interference: run.interference(&explainer.sight, cpu.interference_counts()),
+        shares_ns: run.shares(&explainer.visibility),
+        unbounded_kvm_ns: run.unbounded_kvm_ns(&explainer.visibility),
+        interference: run.interference(&explainer.visibility, cpu.interference_counts()),
         incomplete_gaps: run.incomplete_gaps.or(cpu.interference_counts().map(|_| 0)),
-        guest_columns: cpu.columns_so_far(&explainer.sight, &explainer.clock),
+        guest_columns: cpu.columns_so_far(&explainer.visibility, &explainer.clock),
         host: cpu.host.part(&explainer.clock),
         steal_clock_ns: tally.and_then(|tally| tally.steal_clock_ns),
         outer_steal_ns: tally.and_then(|tally| tally.outer_steal_ns),
@@ -172,16 +172,16 @@ fn percentiles(ledger: &Ledger) -> Percentiles {
 
 fn periodic_of(cpu: &Cpu) -> impl Iterator<Item = Periodic> {
     let bare = &cpu.ledger.bare;
-    let told = |beat: Beat| Periodic {
+    let reported = |period: Period| Periodic {
         cpu: cpu.number,
-        period_ns: beat.period_ns.round() as u64,
-        jitter_ns: beat.jitter_ns.round() as u64,
-        gaps: beat.gaps,
-        mean_gap_ns: beat.total_ns / beat.gaps.max(1),
-        share_of_residual: round_6(beat.total_ns as f64 / bare.residual_ns.max(1) as f64),
-        fold: beat.fold,
+        period_ns: period.period_ns.round() as u64,
+        jitter_ns: period.jitter_ns.round() as u64,
+        gaps: period.gaps,
+        mean_gap_ns: period.total_ns / period.gaps.max(1),
+        share_of_residual: round_6(period.total_ns as f64 / bare.residual_ns.max(1) as f64),
+        fold: period.fold,
     };
-    periodic::find_all(&bare.kept).into_iter().map(told)
+    periodic::find_all(&bare.kept).into_iter().map(reported)
 }
 
 fn own_cost(explainer: &Explainer, cpus: &[CpuSummary]) -> OwnCostSummary {

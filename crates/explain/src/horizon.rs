@@ -4,18 +4,18 @@ use crate::clockmap::ClockMap;
 
 /// How far the stream has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum Horizon {
     /// Everything before this instant (CLOCK_MONOTONIC, ns) is there.
     To(u64),
     /// Nothing more comes.
     End,
 }
 
-impl Reach {
+impl Horizon {
     pub(crate) fn mono_ns(self) -> u64 {
         match self {
-            Reach::To(mono_ns) => mono_ns,
-            Reach::End => u64::MAX,
+            Horizon::To(mono_ns) => mono_ns,
+            Horizon::End => u64::MAX,
         }
     }
 
@@ -26,6 +26,6 @@ impl Reach {
 
     /// Whether the place of this reading on the clock is final.
     pub(crate) fn dates(self, tsc: u64, clock: &ClockMap) -> bool {
-        self == Reach::End || clock.covers(tsc)
+        self == Horizon::End || clock.covers(tsc)
     }
 }

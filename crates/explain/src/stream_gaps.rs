@@ -4,7 +4,7 @@ use vmnoise_events::{Event, LossKind};
 
 /// Until when a stream has lost something.
 #[derive(Debug, Default)]
-pub(crate) struct Doubt {
+pub(crate) struct StreamGaps {
     told: [u64; LossKind::ALL.len()],
     /// CLOCK_MONOTONIC of the stream's side in nanoseconds.
     until_ns: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Doubt {
     is_fresh: bool,
 }
 
-impl Doubt {
+impl StreamGaps {
     /// Takes the next event of the stream. A recorder reads the clock, takes what was told, and
     /// then reads what was lost; the watermark is that reading of the clock. So what was lost
     /// before a watermark is told before it, and what is told before a watermark may have been
@@ -50,10 +50,10 @@ mod tests {
             let kind = LossKind::RingFull;
             Event::Loss(Loss { kind, count })
         };
-        let mut doubt = Doubt::default();
+        let mut stream_gaps = StreamGaps::default();
         let mut past_90 = |event: Event| {
-            doubt.see(&event);
-            doubt.is_past(90)
+            stream_gaps.see(&event);
+            stream_gaps.is_past(90)
         };
         assert!(past_90(lost(0)));
         assert!(!past_90(lost(3)));

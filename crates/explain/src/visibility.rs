@@ -4,17 +4,17 @@ use vmnoise_events::{ActivityKind, RunFacts, Share, ShareMap, Witnesses, Workloa
 
 /// What the witnesses of a run make known.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sight {
+pub(crate) struct Visibility {
     workload: Workload,
     witnesses: Witnesses,
     below_unwitnessed: bool,
     hidden_interrupts: bool,
-    below: Option<HostSight>,
+    below: Option<HostVisibility>,
 }
 
 /// What the recording of a guest's host makes known.
 #[derive(Debug, Clone, Copy)]
-struct HostSight {
+struct HostVisibility {
     witnesses: Witnesses,
     /// Every exit is told one by one.
     tells_all: bool,
@@ -26,7 +26,7 @@ struct HostSight {
 
 /// What the host of a guest says of one gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Testimony {
+pub(crate) enum HostCoverage {
     /// Nothing: it did not record, or its clock is not known.
     None,
     /// Its exits; whether nothing can be missing of either kernel's stream.
@@ -85,7 +85,7 @@ pub(crate) fn host_sees(share: Share, witnesses: &Witnesses) -> bool {
     }
 }
 
-impl Sight {
+impl Visibility {
     pub(crate) fn new(facts: &RunFacts) -> Self {
         Self {
             workload: facts.workload,
@@ -101,7 +101,7 @@ impl Sight {
         let filter = host.options.exits.as_ref();
         let tells_each = filter.is_none_or(|filter| filter.reasons.is_empty());
         Self {
-            below: Some(HostSight {
+            below: Some(HostVisibility {
                 witnesses: host.witnesses,
                 tells_all: tells_each && host.options.threshold_ns == 0,
                 is_last: !host.layer_below_unwitnessed(),
@@ -118,7 +118,7 @@ impl Sight {
 
     /// Whether every light and heavy exit of a witnessed gap is told.
     pub(crate) fn counts_exits(&self) -> bool {
-        let counts = |host: HostSight| host.tells_all && host.witnesses.kvm_exit;
+        let counts = |host: HostVisibility| host.tells_all && host.witnesses.kvm_exit;
         self.below.is_some_and(counts)
     }
 
@@ -209,7 +209,7 @@ impl Sight {
 
     /// Whether a share of 0 would mean "none" in a gap of which the host told.
     fn knows_beside(&self, share: Share) -> bool {
-        let Some(HostSight { witnesses, .. }) = self.below else {
+        let Some(HostVisibility { witnesses, .. }) = self.below else {
             return false;
         };
         match share {
