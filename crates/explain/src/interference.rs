@@ -77,7 +77,11 @@ impl Interference {
     }
 
     /// These, with the classes as the workload's counters tell them.
-    pub(crate) fn told_by(self, visibility: &Visibility, counts: Option<InterferenceCounts>) -> Interference {
+    pub(crate) fn reported_by(
+        self,
+        visibility: &Visibility,
+        counts: Option<InterferenceCounts>,
+    ) -> Interference {
         let Some(counts) = counts else {
             return self;
         };

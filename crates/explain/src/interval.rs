@@ -117,7 +117,7 @@ impl Interval {
     }
 
     /// Whether it is a gap and nobody witnessed anything in it: all of it is residual.
-    pub fn is_bare(&self) -> bool {
+    pub fn is_unattributed(&self) -> bool {
         !self.is_incomplete()
             && self.gap().is_some_and(|gap| gap.exits_below == 0)
             && matches!(self.parts.as_slice(), [only] if only.share.is_residual() && only.count == 0)

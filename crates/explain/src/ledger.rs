@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use vmnoise_events::{InterferenceCounts, Share, ShareMap, SourceId};
 
-use crate::feed::HostTold;
+use crate::feed::ReportedHost;
 use crate::guest_columns::{ExitCounts, GuestColumns};
 use crate::interference::Interference;
 use crate::interval::{GapDetail, Interval};
@@ -14,7 +14,7 @@ use crate::part::Part;
 use crate::visibility::Visibility;
 
 /// Bare gaps kept for the search for a period (800 kB a CPU at most).
-const BARE_KEPT: usize = 50_000;
+const UNATTRIBUTED_KEPT: usize = 50_000;
 
 /// What one CPU lost since the last call of [`crate::Explainer::take_period`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,7 +41,7 @@ pub struct PeriodLine {
     #[serde(skip)]
     pub columns_so_far: GuestColumns,
     /// What the frames of the host told in this period; `None` if there were none.
-    pub host: Option<HostTold>,
+    pub host: Option<ReportedHost>,
 }
 
 /// Sums over gaps, of the run or of one period.
@@ -93,11 +93,15 @@ impl Sums {
     ) -> Interference {
         let mut interference = Interference::none(visibility);
         interference += self.interference;
-        interference.told_by(visibility, counts)
+        interference.reported_by(visibility, counts)
     }
 
     /// `exits` are those counted over the same time.
-    pub(crate) fn guest_columns(&self, visibility: &Visibility, exits: Option<ExitCounts>) -> GuestColumns {
+    pub(crate) fn guest_columns(
+        &self,
+        visibility: &Visibility,
+        exits: Option<ExitCounts>,
+    ) -> GuestColumns {
         let exits = match self.witnessed > 0 && visibility.counts_exits() {
             true => Some(
                 exits
@@ -106,7 +110,11 @@ impl Sums {
             ),
             false => exits,
         };
-        GuestColumns::new(&self.shares(visibility), self.unexplained_at_exits_ns, exits)
+        GuestColumns::new(
+            &self.shares(visibility),
+            self.unexplained_at_exits_ns,
+            exits,
+        )
     }
 
     /// A share is known if its witness was there, or if it was booked all the same.
@@ -131,7 +139,7 @@ pub(crate) struct SourceTotal {
 
 /// Gaps that no witness explains, for the search for a period.
 #[derive(Debug, Default)]
-pub(crate) struct BareGaps {
+pub(crate) struct UnattributedGaps {
     /// Begin (CLOCK_MONOTONIC) and length in nanoseconds of the first ones.
     pub(crate) kept: Vec<(u64, u64)>,
     /// How many there were in all.
@@ -149,7 +157,7 @@ pub(crate) struct Ledger {
     /// A stream may define any number of sources, and each CPU meets few. Their order costs less than
     /// hashing them.
     pub(crate) sources: BTreeMap<(Share, Option<SourceId>), SourceTotal>,
-    pub(crate) bare: BareGaps,
+    pub(crate) unattributed: UnattributedGaps,
 }
 
 impl Ledger {
@@ -160,7 +168,7 @@ impl Ledger {
             lengths: Lengths::default(),
             steal_clamps: 0,
             sources: BTreeMap::new(),
-            bare: BareGaps::default(),
+            unattributed: UnattributedGaps::default(),
         }
     }
 
@@ -181,15 +189,17 @@ impl Ledger {
         self.period.add(budget, gap);
         self.lengths.record(budget.dur_ns);
         self.steal_clamps += u64::from(budget.steal_clamped);
-        let full = self.bare.kept.len() == BARE_KEPT;
-        if budget.is_bare() {
-            self.bare.seen += 1;
+        let full = self.unattributed.kept.len() == UNATTRIBUTED_KEPT;
+        if budget.is_unattributed() {
+            self.unattributed.seen += 1;
             if !full {
-                self.bare.kept.push((budget.start_mono_ns, budget.dur_ns));
+                self.unattributed
+                    .kept
+                    .push((budget.start_mono_ns, budget.dur_ns));
             }
         }
         if !full {
-            self.bare.residual_ns = self.run.shares_ns.sum(&Share::RESIDUALS);
+            self.unattributed.residual_ns = self.run.shares_ns.sum(&Share::RESIDUALS);
         }
     }
 

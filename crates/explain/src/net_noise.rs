@@ -31,14 +31,15 @@ impl NetNoise {
     /// Tells every activity that ended by `horizon_ns` and owned time, once. What is
     /// nested in an activity ends before it, so that its duration is final then; it
     /// is net of the steal inside where `with_steal` says that this was sampled.
-    pub(crate) fn tell(
+    pub(crate) fn report(
         &mut self,
         horizon_ns: u64,
         with_steal: bool,
         on_noise: &mut dyn FnMut(&Activity, u64),
     ) {
-        let is_due =
-            |(activity, told): &(Activity, bool)| !told && activity.end_mono_ns <= horizon_ns;
+        let is_due = |(activity, reported): &(Activity, bool)| {
+            !reported && activity.end_mono_ns <= horizon_ns
+        };
         let due = self.kept.iter().filter(|entry| is_due(entry));
         let Some((from_ns, to_ns)) = due
             .map(|(activity, _)| (activity.start_mono_ns, activity.end_mono_ns))
@@ -81,7 +82,7 @@ impl NetNoise {
     /// then, so nothing that goes on began before.
     pub(crate) fn forget(&mut self, settled_ns: u64) {
         self.kept
-            .retain(|(activity, told)| !told || activity.end_mono_ns > settled_ns);
+            .retain(|(activity, reported)| !reported || activity.end_mono_ns > settled_ns);
         if let Some(excess) = self.kept.len().checked_sub(KEPT) {
             self.kept.drain(..excess);
         }
@@ -105,12 +106,16 @@ mod tests {
         }
     }
 
-    fn told(noise: &mut NetNoise, horizon_ns: u64, with_steal: bool) -> Vec<(ActivityKind, u64)> {
-        let mut told = Vec::new();
-        noise.tell(horizon_ns, with_steal, &mut |activity, ns| {
-            told.push((activity.kind, ns));
+    fn reported(
+        noise: &mut NetNoise,
+        horizon_ns: u64,
+        with_steal: bool,
+    ) -> Vec<(ActivityKind, u64)> {
+        let mut reported = Vec::new();
+        noise.report(horizon_ns, with_steal, &mut |activity, ns| {
+            reported.push((activity.kind, ns));
         });
-        told
+        reported
     }
 
     #[test]
@@ -124,23 +129,23 @@ mod tests {
         let mut noise = NetNoise::default();
         nested.iter().for_each(|activity| noise.push(*activity));
         let gross = [(Thread, 50), (Softirq, 20), (Irq, 25), (Nmi, 5)];
-        assert_eq!(told(&mut noise, 100, false), gross);
-        assert_eq!(told(&mut noise, 900, false), []);
+        assert_eq!(reported(&mut noise, 100, false), gross);
+        assert_eq!(reported(&mut noise, 900, false), []);
 
         let mut noise = NetNoise::default();
         noise.push(activity(Nmi, 30, 35));
-        assert_eq!(told(&mut noise, 900, true), [(Nmi, 3)]);
+        assert_eq!(reported(&mut noise, 900, true), [(Nmi, 3)]);
     }
 
     #[test]
-    fn an_outer_one_that_ends_later_is_net_of_what_was_told_before() {
+    fn an_outer_one_that_ends_later_is_net_of_what_was_reported_before() {
         let mut noise = NetNoise::default();
         noise.push(activity(Irq, 20, 30));
-        assert_eq!(told(&mut noise, 40, false), [(Irq, 10)]);
+        assert_eq!(reported(&mut noise, 40, false), [(Irq, 10)]);
         noise.forget(10);
         noise.push(activity(Thread, 10, 50));
-        assert_eq!(told(&mut noise, 45, false), []);
-        assert_eq!(told(&mut noise, 50, false), [(Thread, 30)]);
+        assert_eq!(reported(&mut noise, 45, false), []);
+        assert_eq!(reported(&mut noise, 50, false), [(Thread, 30)]);
         noise.forget(50);
         assert!(noise.kept.is_empty());
     }

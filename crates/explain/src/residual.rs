@@ -2,7 +2,7 @@
 
 use vmnoise_events::Share;
 
-use crate::visibility::{Visibility, HostCoverage};
+use crate::visibility::{HostCoverage, Visibility};
 
 /// The share of the residual of a gap; `held_something` says that an activity or
 /// an exit lay in it, and `is_sure` that the gap is long enough for the clock of its host.

@@ -5,7 +5,7 @@ use vmnoise_events::{Event, LossKind};
 /// Until when a stream has lost something.
 #[derive(Debug, Default)]
 pub(crate) struct StreamGaps {
-    told: [u64; LossKind::ALL.len()],
+    reported: [u64; LossKind::ALL.len()],
     /// CLOCK_MONOTONIC of the stream's side in nanoseconds.
     until_ns: u64,
     /// No watermark has come since the last loss was told.
@@ -20,9 +20,9 @@ impl StreamGaps {
     pub(crate) fn see(&mut self, event: &Event) {
         match event {
             Event::Loss(loss) => {
-                let told = &mut self.told[loss.kind as usize];
-                if loss.count > *told {
-                    *told = loss.count;
+                let reported = &mut self.reported[loss.kind as usize];
+                if loss.count > *reported {
+                    *reported = loss.count;
                     self.until_ns = u64::MAX;
                     self.is_fresh = true;
                 }

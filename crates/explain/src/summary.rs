@@ -5,7 +5,7 @@
 use serde::Serialize;
 use vmnoise_events::{FinishReason, Rung, ShareMap};
 
-use crate::feed::{FedCpu, FeedSummary};
+use crate::feed::{CpuFromFeed, FeedSummary};
 use crate::guest_columns::GuestColumns;
 use crate::interference::Interference;
 use crate::losses::Losses;
@@ -107,7 +107,7 @@ pub struct CpuSummary {
     /// What a guest lost, in the columns of the thesis.
     pub guest_columns: GuestColumns,
     /// What the host's frames told; `None` where there were none.
-    pub host: Option<FedCpu>,
+    pub host: Option<CpuFromFeed>,
     /// Advance of the hypervisor's steal clock as the workload read it, in
     /// nanoseconds; no share.
     pub steal_clock_ns: Option<u64>,
@@ -133,14 +133,14 @@ pub struct CpuSummary {
 impl CpuSummary {
     /// Exits handled in the host kernel, counted here or told by the host.
     pub fn light_exits(&self) -> Option<u64> {
-        let told = self.host.as_ref().and_then(|host| host.told.light);
-        self.exits.light.or(told)
+        let reported = self.host.as_ref().and_then(|host| host.reported.light);
+        self.exits.light.or(reported)
     }
 
     /// Exits that went to the VMM, counted here or told by the host.
     pub fn heavy_exits(&self) -> Option<u64> {
-        let told = self.host.as_ref().map(|host| host.told.heavy);
-        self.exits.heavy.or(told)
+        let reported = self.host.as_ref().map(|host| host.reported.heavy);
+        self.exits.heavy.or(reported)
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) struct Visibility {
     witnesses: Witnesses,
     below_unwitnessed: bool,
     hidden_interrupts: bool,
-    below: Option<HostVisibility>,
+    host: Option<HostVisibility>,
 }
 
 /// What the recording of a guest's host makes known.
@@ -17,7 +17,7 @@ pub(crate) struct Visibility {
 struct HostVisibility {
     witnesses: Witnesses,
     /// Every exit is told one by one.
-    tells_all: bool,
+    reports_all: bool,
     /// Nothing lies below the host that it could not see.
     is_last: bool,
     /// Interrupts may come to it that it cannot see.
@@ -92,18 +92,18 @@ impl Visibility {
             witnesses: facts.witnesses,
             below_unwitnessed: facts.layer_below_unwitnessed(),
             hidden_interrupts: facts.has_hidden_interrupts(),
-            below: None,
+            host: None,
         }
     }
 
     /// The same beside the recording of its host.
     pub(crate) fn beside(self, host: &RunFacts) -> Self {
         let filter = host.options.exits.as_ref();
-        let tells_each = filter.is_none_or(|filter| filter.reasons.is_empty());
+        let reports_each = filter.is_none_or(|filter| filter.reasons.is_empty());
         Self {
-            below: Some(HostVisibility {
+            host: Some(HostVisibility {
                 witnesses: host.witnesses,
-                tells_all: tells_each && host.options.threshold_ns == 0,
+                reports_all: reports_each && host.options.threshold_ns == 0,
                 is_last: !host.layer_below_unwitnessed(),
                 hidden_interrupts: host.has_hidden_interrupts(),
             }),
@@ -113,23 +113,23 @@ impl Visibility {
 
     /// Whether a host tells of any gap.
     pub(crate) fn is_joined(&self) -> bool {
-        self.below.is_some()
+        self.host.is_some()
     }
 
     /// Whether every light and heavy exit of a witnessed gap is told.
     pub(crate) fn counts_exits(&self) -> bool {
-        let counts = |host: HostVisibility| host.tells_all && host.witnesses.kvm_exit;
-        self.below.is_some_and(counts)
+        let counts = |host: HostVisibility| host.reports_all && host.witnesses.kvm_exit;
+        self.host.is_some_and(counts)
     }
 
     /// Whether the host sees what KVM does, and so whenever a vCPU is not in its guest.
     pub(crate) fn host_sees_kvm(&self) -> bool {
-        self.below.is_some_and(|host| host.witnesses.kvm_exit)
+        self.host.is_some_and(|host| host.witnesses.kvm_exit)
     }
 
     /// Whether nobody but the hardware is left where the host says nothing.
     pub(crate) fn host_sees_all(&self) -> bool {
-        self.below.is_some_and(|host| {
+        self.host.is_some_and(|host| {
             let sees_kernel = host.witnesses.see_kernel() && !host.hidden_interrupts;
             host.is_last && sees_kernel && host.witnesses.kvm_run && self.counts_exits()
         })
@@ -155,7 +155,7 @@ impl Visibility {
 
     /// Whether a feed may tell what the host of this kernel did: the host of a microVM is
     /// this kernel itself.
-    pub(crate) fn may_be_fed(&self) -> bool {
+    pub(crate) fn may_have_feed(&self) -> bool {
         match self.workload {
             Workload::Microvm | Workload::Vcpus => false,
             Workload::Spin | Workload::Observed | Workload::Timer => true,
@@ -209,7 +209,7 @@ impl Visibility {
 
     /// Whether a share of 0 would mean "none" in a gap of which the host told.
     fn knows_beside(&self, share: Share) -> bool {
-        let Some(HostVisibility { witnesses, .. }) = self.below else {
+        let Some(HostVisibility { witnesses, .. }) = self.host else {
             return false;
         };
         match share {
@@ -221,9 +221,9 @@ impl Visibility {
     }
 
     /// What is known of these sums: where something is booked, or a share of 0 means "none".
-    /// `is_told` says that the host told of a part of them.
-    pub(crate) fn known(&self, ns: &ShareMap<u64>, is_told: bool) -> ShareMap<Option<u64>> {
-        ns.known(|share| self.knows(share) || is_told && self.knows_beside(share))
+    /// `is_reported` says that the host told of a part of them.
+    pub(crate) fn known(&self, ns: &ShareMap<u64>, is_reported: bool) -> ShareMap<Option<u64>> {
+        ns.known(|share| self.knows(share) || is_reported && self.knows_beside(share))
     }
 
     /// Whether a share of 0 would mean "none" and not "not seen".

@@ -28,12 +28,12 @@ fn tally(last_tsc: u64) -> Event {
 /// `back` behind.
 fn drain(end_ns: u64, back: u64) -> Vec<Event> {
     let at_ns = end_ns - 10 * MS;
-    let felt = gap(at_ns - back, at_ns - back + 3_000);
+    let observed = gap(at_ns - back, at_ns - back + 3_000);
     vec![
         anchor_behind(end_ns, back),
         tally(end_ns - back),
         activity(ActivityKind::Irq, at_ns + 100, at_ns + 2_900, 0),
-        Event::Gap(felt),
+        Event::Gap(observed),
         Event::Watermark(end_ns - MS),
     ]
 }

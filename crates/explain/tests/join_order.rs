@@ -24,7 +24,7 @@ fn an_exit_that_comes_after_its_gap_was_explained_is_late() {
 }
 
 #[test]
-fn an_exit_counts_once_and_only_where_each_is_told() {
+fn an_exit_counts_once_and_only_where_each_is_reported() {
     let exits = || {
         let io = Scene::new(IO, 1_000, 5_000).kept(VcpuIntervalKind::Vmm, 2_000, 4_000);
         vec![io, Scene::new(CPUID, 8_000, 9_000)]

@@ -66,10 +66,10 @@ fn of_200_true_pairs_none_is_refused_and_all_are_proven_that_can_be() {
             }
             Err(error) => {
                 let verdict = pairing(&outcome).map(|pairing| pairing.verdict);
-                let told = format!("{seed}: could give {could:.1}: {error}\n {world:?}");
-                println!("{told}");
+                let reported = format!("{seed}: could give {could:.1}: {error}\n {world:?}");
+                println!("{reported}");
                 if could >= COULD_PROVE || verdict != Some(Verdict::NotProven) {
-                    wanting.push(told);
+                    wanting.push(reported);
                 }
             }
         }
@@ -91,14 +91,14 @@ fn interrupts_of_the_guest_refuse_no_true_pair_and_cost_no_proof() {
     for seed in 0..40 {
         let world = World::of(seed);
         let silent = world.record();
-        let telling = silent.clone().with_interrupts(&world.plan());
-        let [silent, telling] = [silent, telling].map(|pair| pair.matched());
-        let verdicts = [&silent, &telling].map(|it| pairing(it).map(|it| it.verdict));
+        let reporting = silent.clone().with_interrupts(&world.plan());
+        let [silent, reporting] = [silent, reporting].map(|pair| pair.matched());
+        let verdicts = [&silent, &reporting].map(|it| pairing(it).map(|it| it.verdict));
         assert!(
             verdicts[1] >= verdicts[0],
             "{seed}: {verdicts:?}\n {world:?}"
         );
-        let [before, after] = [silent, telling].map(|it| decades(&it));
+        let [before, after] = [silent, reporting].map(|it| decades(&it));
         assert!(
             after >= before,
             "{seed}: 10^{before:.1}, then 10^{after:.1}"
@@ -223,7 +223,7 @@ fn wrong(kind: u64, seed: u64) -> Option<(&'static str, Result<Pairs, JoinError>
             let world = World { vms: 2, ..world };
             let mut pair = world.record();
             pair.host.retain(|event| match event {
-                Event::Exit(told) => told.vcpu.0 >= world.cpus,
+                Event::Exit(reported) => reported.vcpu.0 >= world.cpus,
                 _ => true,
             });
             (
@@ -314,13 +314,13 @@ fn of_200_wrong_pairs_none_is_accepted() {
             }
             of_kind.push(decades(&outcome));
             if let Ok(pairs) = &outcome {
-                let told = format!(
+                let reported = format!(
                     "{what}, {seed}: {:?}\n {:?}",
                     pairs.pairs(),
                     World::of(seed)
                 );
-                println!("{told}");
-                accepted.push(told);
+                println!("{reported}");
+                accepted.push(reported);
             }
         }
         print_line(name, &of_kind);

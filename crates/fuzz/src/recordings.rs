@@ -71,7 +71,7 @@ mod tests {
     fn summary(facts: &RunFacts, events: &[Event]) -> Option<Summary> {
         let mut explainer = Explainer::new(facts);
         for event in events {
-            explainer.feed(event, &mut |_| {});
+            explainer.push(event, &mut |_| {});
         }
         (facts.workload != Workload::Vcpus).then(|| explainer.finish())
     }

@@ -170,10 +170,10 @@ pub fn assert_vcpu_adds_up(vcpu: &Value) {
 /// # Panics
 /// If it is less or more.
 pub fn assert_stopped(blocked_ns: u64, stopped: &RangeInclusive<Duration>) {
-    let told = format!("blocked {blocked_ns} ns, stopped {stopped:?}");
-    println!("{told}");
+    let reported = format!("blocked {blocked_ns} ns, stopped {stopped:?}");
+    println!("{reported}");
     // A ten-thousandth is what rounding and the clock bound may take.
     let least = stopped.start().mul_f64(0.9999);
     let blocked = Duration::from_nanos(blocked_ns);
-    assert!((least..=*stopped.end()).contains(&blocked), "{told}");
+    assert!((least..=*stopped.end()).contains(&blocked), "{reported}");
 }

@@ -51,7 +51,7 @@ struct Away {
 ///
 /// # Errors
 /// If a line cannot be read.
-pub fn told(lines: &str, first_tsc: u64) -> Result<Vec<Wait>> {
+pub fn reported(lines: &str, first_tsc: u64) -> Result<Vec<Wait>> {
     let mut waits: Vec<(String, Wait)> = Vec::new();
     let mut ended = Vec::new();
     let mut away: Option<Away> = None;
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_wait_is_what_others_ran_or_since_it_was_woken() {
-        let waits = told(TRACE, 1_000).unwrap();
+        let waits = reported(TRACE, 1_000).unwrap();
         let preempted = Wait {
             end_tsc: 2_530_016_096,
             decision_ns: 33_976,

@@ -159,13 +159,13 @@ mod lab {
             let all = instants(trace, |line| line.contains(event));
             all.iter().filter(|&&at| at > first && at < last).count()
         };
-        let told = within(output(3), "irq_noise: local_timer:");
+        let reported = within(output(3), "irq_noise: local_timer:");
         let between = within(output(2), "local_timer_entry:");
-        println!("{between} timer interrupts by the kernel's own events, {told} told");
+        println!("{between} timer interrupts by the kernel's own events, {reported} told");
         // Ours are stamped at their ends, and the exits as well: one at each edge.
         assert!(
-            told.abs_diff(between) <= 2,
-            "{told} told, {between} happened"
+            reported.abs_diff(between) <= 2,
+            "{reported} told, {between} happened"
         );
         // Enough for the two to be few.
         assert!(between > 10, "{between}");

@@ -207,8 +207,8 @@ mod root {
         let tasks_ns = of(&["throttled", "thread"], "ns");
         let interrupts_ns = of(&["irq", "softirq", "nmi", "steal"], "ns");
         let activities = of(&["throttled", "thread", "irq", "softirq", "nmi"], "count");
-        let told_ns = tasks_ns + interrupts_ns;
-        assert!(told_ns + (activities + 1) * WAY_NS >= dur_ns, "{gap}");
+        let reported_ns = tasks_ns + interrupts_ns;
+        assert!(reported_ns + (activities + 1) * WAY_NS >= dur_ns, "{gap}");
         assert!(tasks_ns > interrupts_ns, "{gap}");
     }
 

@@ -157,16 +157,16 @@ mod lab {
         }
 
         #[test]
-        fn a_field_that_vanished_is_told() {
+        fn a_field_that_vanished_is_reported() {
             let objects = bpf_objects(&binary()).unwrap();
             for (vendor, field) in [(Vendor::Amd, "exit_code"), (Vendor::Intel, "exit_reason")] {
                 let types = types_of_module(Kernel::Cloud, Suite::Own, vendor.module()).unwrap();
                 let btf = renamed(&types.btf, field);
-                let told: Vec<String> = objects
+                let reported: Vec<String> = objects
                     .iter()
                     .flat_map(|object| complaints(&resolve(object, &btf).unwrap(), vendor))
                     .collect();
-                assert!(told.iter().any(|it| it.contains(field)), "{told:?}");
+                assert!(reported.iter().any(|it| it.contains(field)), "{reported:?}");
             }
         }
     }

@@ -89,7 +89,7 @@ fn a_header_lists_what_a_machine_may_have() {
 
 /// Threads of others and vCPUs may go where a CPU came to be after the header was written.
 #[test]
-fn what_moves_may_be_told_of_any_cpu_that_a_machine_may_have() {
+fn what_moves_may_be_reported_of_any_cpu_that_a_machine_may_have() {
     let tally = |cpu| {
         Event::Tally(Tally {
             cpu,

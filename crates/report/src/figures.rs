@@ -70,11 +70,11 @@ pub(crate) fn times(number: u64, one: &str, many: &str) -> String {
 /// Numbers, ascending, as people tell CPUs: `0-3, 8`.
 pub(crate) fn ranges(numbers: &[u32]) -> String {
     let runs = numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b));
-    let told = runs.map(|run| match run {
+    let reported = runs.map(|run| match run {
         [first, .., last] => format!("{first}-{last}"),
         _ => run[0].to_string(),
     });
-    told.collect::<Vec<String>>().join(", ")
+    reported.collect::<Vec<String>>().join(", ")
 }
 
 fn three_digits(value: f64) -> String {

@@ -213,7 +213,7 @@ mod tests {
             (resolved.lanes().len(), resolved.count()),
             (LANES, LANES as u64)
         );
-        let told = resolved.left_out().unwrap_or_default();
-        assert!(told.contains(" 976 moments of others"), "{told}");
+        let reported = resolved.left_out().unwrap_or_default();
+        assert!(reported.contains(" 976 moments of others"), "{reported}");
     }
 }

@@ -29,14 +29,14 @@ pub(crate) struct CpuPhases {
 
 impl CpuPhases {
     fn new(cpu: &CpuWakeups, sides: Option<&CpuSides>) -> CpuPhases {
-        let told = cpu.phases_ns;
+        let reported = cpu.phases_ns;
         let totals_ns = [
-            told.armed_late,
-            told.irq,
-            told.handler,
-            told.wakeup,
-            told.return_,
-            (told.unsplit > 0).then_some(told.unsplit),
+            reported.armed_late,
+            reported.irq,
+            reported.handler,
+            reported.wakeup,
+            reported.return_,
+            (reported.unsplit > 0).then_some(reported.unsplit),
         ];
         CpuPhases {
             cpu: cpu.cpu,

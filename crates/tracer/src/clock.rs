@@ -43,7 +43,7 @@ mod tests {
     use super::*;
     use crate::host::tests::tree;
 
-    fn told(source: &str) -> Rung {
+    fn reported(source: &str) -> Rung {
         let (_root, host) = tree(&[
             ("proc/sys/kernel/osrelease", "6.1.0\n"),
             ("proc/cpuinfo", ""),
@@ -58,14 +58,14 @@ mod tests {
 
     #[test]
     fn each_kind_of_clock_has_its_own_limit() {
-        assert!(told("tsc\n").best);
+        assert!(reported("tsc\n").best);
         for (source, limit, remedy) in [
             ("kvm-clock", "the host tells", "clocksource=tsc"),
             ("xen", "the host tells", "clocksource=tsc"),
             ("hpet", "a device", "tsc=reliable"),
             ("arch_sys_counter", "may not be constant", "clocksource=tsc"),
         ] {
-            let rung = told(source);
+            let rung = reported(source);
             assert_eq!((rung.rung.as_str(), rung.best), (source, false));
             assert!(rung.limit.contains(limit), "{rung:?}");
             assert!(rung.remedy.contains(remedy), "{rung:?}");

@@ -166,21 +166,27 @@ mod tests {
     }
 
     #[test]
-    fn the_fair_server_is_told_whatever_the_limit_of_real_time_tasks_says() {
+    fn the_fair_server_is_reported_whatever_the_limit_of_real_time_tasks_says() {
         for rt_runtime_us in [950_000, 1_000_000, -1] {
-            let told = throttled_by(limits(rt_runtime_us, Some(50_000_000)), false);
-            assert_eq!(told.rung, "fair server");
-            assert!(told.limit.contains("50000 of 1000000 µs"), "{told:?}");
-            assert!(told.remedy.contains("fair_server"), "{told:?}");
+            let reported = throttled_by(limits(rt_runtime_us, Some(50_000_000)), false);
+            assert_eq!(reported.rung, "fair server");
+            assert!(
+                reported.limit.contains("50000 of 1000000 µs"),
+                "{reported:?}"
+            );
+            assert!(reported.remedy.contains("fair_server"), "{reported:?}");
         }
         assert!(throttled_by(limits(950_000, Some(0)), false).best);
     }
 
     #[test]
-    fn the_limit_of_real_time_tasks_is_told_where_it_counts() {
-        let told = throttled_by(limits(950_000, Some(50_000_000)), true);
-        assert_eq!(told.rung, "real-time throttling by group");
-        assert!(told.remedy.contains("sched_rt_runtime_us"), "{told:?}");
+    fn the_limit_of_real_time_tasks_is_reported_where_it_counts() {
+        let reported = throttled_by(limits(950_000, Some(50_000_000)), true);
+        assert_eq!(reported.rung, "real-time throttling by group");
+        assert!(
+            reported.remedy.contains("sched_rt_runtime_us"),
+            "{reported:?}"
+        );
         assert_eq!(throttled_by(limits(950_000, None), false).rung, "unknown");
         assert!(throttled_by(limits(-1, None), true).best);
     }

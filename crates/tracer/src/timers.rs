@@ -89,24 +89,24 @@ mod tests {
     }
 
     /// On a machine with this list and these files.
-    fn told(timer_list: &str, files: &[(&str, &str)]) -> Rung {
+    fn reported(timer_list: &str, files: &[(&str, &str)]) -> Rung {
         let (_root, host) = tree(&[&[("proc/timer_list", timer_list)], files].concat());
         timers(&host)
     }
 
     #[test]
     fn xens_timer_slop_is_a_limit_that_the_command_line_moves() {
-        let slop = told(&list("xen", 100_000), &[]);
+        let slop = reported(&list("xen", 100_000), &[]);
         assert_eq!((slop.rung.as_str(), slop.best), ("xen", false));
         assert!(slop.limit.contains("100000 ns"), "{slop:?}");
         assert!(slop.limit.contains("xen_timer_slop="), "{slop:?}");
         assert!(slop.remedy.contains("xen_timer_slop="), "{slop:?}");
-        assert!(told(&list("xen", 5000), &[]).best);
+        assert!(reported(&list("xen", 5000), &[]).best);
     }
 
     #[test]
     fn a_slow_device_of_another_kind_has_no_such_remedy() {
-        let pit = told(&list("pit", 27_000), &[]);
+        let pit = reported(&list("pit", 27_000), &[]);
         assert!(!pit.best && pit.remedy.is_empty(), "{pit:?}");
     }
 
@@ -114,9 +114,9 @@ mod tests {
     fn the_timer_of_a_guest_is_emulated_and_that_of_a_machine_is_not() {
         let guest = [("proc/cpuinfo", "flags : hypervisor\n")];
         for name in ["lapic", "lapic-deadline"] {
-            let bare = told(&list(name, 1000), &[]);
+            let bare = reported(&list(name, 1000), &[]);
             assert!(bare.best && bare.limit.is_empty(), "{bare:?}");
-            let unnamed = told(&list(name, 1000), &guest);
+            let unnamed = reported(&list(name, 1000), &guest);
             assert!(
                 unnamed.best && unnamed.limit.contains("an exit"),
                 "{unnamed:?}"
@@ -129,9 +129,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_unknown() {
+    fn what_is_not_reported_is_unknown() {
         for list in ["", "Tick Device: mode:     0\nPer CPU device: 0\n"] {
-            assert_eq!(told(list, &[]).rung, "unknown");
+            assert_eq!(reported(list, &[]).rung, "unknown");
         }
     }
 }

@@ -205,10 +205,10 @@ impl Tracer {
             if let Some(since_ns) = self.cpus.held_since(cpu)
                 && since_ns < end_mono_ns
             {
-                let tell = |decoder: &mut Decoder| {
+                let report = |decoder: &mut Decoder| {
                     decoder.stopped(cpu, since_ns, end_mono_ns, &mut *sink);
                 };
-                self.records.ask(tell);
+                self.records.ask(report);
             }
         }
     }

@@ -87,7 +87,7 @@ fn detail_parser() -> impl TypedValueParser<Value = FeedDetail> {
 
 impl ExitsCommon {
     /// Whether exits have to be told one by one for anything but the trace.
-    pub fn tells_exits(&self) -> bool {
+    pub fn reports_exits(&self) -> bool {
         let names = !self.feed.is_empty() && self.feed_detail == FeedDetail::Full;
         self.timeline.is_some() || self.output.is_some() || names
     }

@@ -121,7 +121,7 @@ fn set_up(
 
 /// What has to be told one by one.
 fn streaming(arguments: &ExitsCommon, view: &ExitsView) -> Result<Streaming> {
-    if view.wants_trace() || arguments.tells_exits() {
+    if view.wants_trace() || arguments.reports_exits() {
         return Ok(Streaming::Exits {
             threshold_ns: arguments.threshold.unwrap_or(0),
         });

@@ -35,7 +35,7 @@ pub fn run(arguments: &ExplainArguments) -> Result<Status> {
         Ok(())
     })?;
     session.finish().print(&facts, &mut *view)?;
-    Ok(recording.tell())
+    Ok(recording.report())
 }
 
 fn view(arguments: &ExplainArguments, facts: &RunFacts) -> Box<dyn View> {

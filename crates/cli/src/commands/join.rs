@@ -44,7 +44,7 @@ pub fn run(arguments: &ExplainArguments, host: &Path) -> Result<Status> {
         run: &run,
     };
     joined.print(arguments.format)?;
-    Ok(both.tell())
+    Ok(both.report())
 }
 
 /// Whether the second may be of the host that the first is a guest of.
@@ -105,7 +105,7 @@ impl<'a> Both<'a> {
             matcher.host(&event);
         }
         let pairs = matcher.finish().inspect_err(|_| {
-            self.tell();
+            self.report();
         })?;
         Ok(pairs)
     }
@@ -139,8 +139,8 @@ impl<'a> Both<'a> {
     }
 
     /// Tells what of both is not in the result.
-    pub fn tell(&mut self) -> Status {
-        self.guest.tell().or(self.host.tell())
+    pub fn report(&mut self) -> Status {
+        self.guest.report().or(self.host.report())
     }
 }
 

@@ -80,7 +80,7 @@ impl<'a> Recording<'a> {
     pub fn explain(&mut self, explaining: &mut Explaining, view: &mut dyn View) {
         while let Some(event) = self.pull() {
             view.event(&event);
-            explaining.feed(&event, view);
+            explaining.push(&event, view);
         }
         explaining.run_out(view);
     }
@@ -94,7 +94,7 @@ impl<'a> Recording<'a> {
     ///
     /// # Errors
     /// The fault at which reading ended.
-    pub fn tell_ending(&mut self) -> Result<()> {
+    pub fn report_ending(&mut self) -> Result<()> {
         let ending = self.ended().transpose();
         let ending = ending.map_err(|error| name_file(error, self.path))?;
         if let Some(Ending::CutOff { .. }) = ending {
@@ -106,9 +106,9 @@ impl<'a> Recording<'a> {
         Ok(())
     }
 
-    /// As [`Self::tell_ending`], a fault as well.
-    pub fn tell(&mut self) -> Status {
-        match self.tell_ending() {
+    /// As [`Self::report_ending`], a fault as well.
+    pub fn report(&mut self) -> Status {
+        match self.report_ending() {
             Ok(()) => Status::Ok,
             Err(fault) => Status::of_error(&fault),
         }

@@ -164,7 +164,7 @@ mod tests {
         let mut explainer = Explainer::new(&fixtures::facts());
         let mut noise = Noise::default();
         for event in events() {
-            explainer.feed(&event, &mut |gap| noise.interval(gap));
+            explainer.push(&event, &mut |gap| noise.interval(gap));
         }
         let lines = explainer.take_period();
         let snapshot = noise.period(&Period {

@@ -174,7 +174,7 @@ mod tests {
     const THIS: &str = "frame::screen::tests::a_panic_gives_the_terminal_back_before_it_is_told";
 
     #[test]
-    fn a_panic_gives_the_terminal_back_before_it_is_told() {
+    fn a_panic_gives_the_terminal_back_before_it_is_reported() {
         if std::env::var_os(PANICS).is_some() {
             let _screen = Screen::take().unwrap();
             panic!("on purpose");

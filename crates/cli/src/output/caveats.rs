@@ -4,7 +4,7 @@ use vmnoise_events::{RunFacts, Rung, Share, Workload};
 use vmnoise_explain::{Losses, Summary};
 
 use super::cells::{number, percent, time};
-use super::fed;
+use super::from_feed;
 use crate::units::human;
 
 /// Over the lines of a result.
@@ -69,7 +69,7 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
         time(summary.own_cost.bpf_ns),
         percent(summary.own_cost.percent_of_runtime),
     );
-    text += &fed::limits(summary);
+    text += &from_feed::limits(summary);
     text += &format!(
         " unexplained: {} % of the {noise} is residual\n",
         percent(summary.residual_percent_of_noise)

@@ -5,7 +5,7 @@ use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::{CpuSummary, Place, Summary, cpu_columns};
 
 use super::tree::tree;
-use super::{caveats, fed, table};
+use super::{caveats, from_feed, table};
 use crate::units::human;
 
 /// Sources beyond these are in the JSON.
@@ -30,7 +30,7 @@ pub fn render(facts: &RunFacts, summary: &Summary) -> String {
             text += &tree(gap);
         }
     }
-    text += &fed::render(summary);
+    text += &from_feed::render(summary);
     text += &format!("\n{}", periodic(summary));
     text += &format!("\n{}", caveats::render(facts, summary));
     text

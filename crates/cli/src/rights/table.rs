@@ -197,11 +197,11 @@ mod tests {
         let (_, table) = document
             .split_once(head)
             .unwrap_or_else(|| panic!("{head}"));
-        let told = table
+        let reported = table
             .lines()
             .skip(2)
             .take_while(|line| line.starts_with('|'));
         let rows: Vec<String> = rows.collect();
-        assert_eq!(told.collect::<Vec<_>>(), rows, "{}", rows.join("\n"));
+        assert_eq!(reported.collect::<Vec<_>>(), rows, "{}", rows.join("\n"));
     }
 }

@@ -35,10 +35,10 @@ impl<'a> Shown<'a> {
     }
 
     /// Tells the view, and the frame while there is one.
-    pub fn tell(&mut self, tell: impl Fn(&mut dyn View)) {
-        tell(self.view);
+    pub fn report(&mut self, report: impl Fn(&mut dyn View)) {
+        report(self.view);
         if let Some(live) = &mut self.live {
-            tell(&mut **live);
+            report(&mut **live);
         }
     }
 
@@ -66,7 +66,7 @@ impl<'a> Shown<'a> {
 
     /// A turn of the loop that drains events.
     pub fn turn(&mut self) {
-        self.tell(|view| view.turn());
+        self.report(|view| view.turn());
         if let Some(line) = &mut self.line {
             line.turn();
         }

@@ -285,7 +285,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_the_disk_refuses_is_told_at_each_write_and_at_the_end() {
+    fn what_the_disk_refuses_is_reported_at_each_write_and_at_the_end() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

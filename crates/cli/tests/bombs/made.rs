@@ -129,8 +129,12 @@ pub const BOMBS: &[Bomb] = &[
         1,
         |turn| {
             let at_ns = 1_000 + turn * 100;
-            let told = vec![irq(0, at_ns, u64::MAX - turn, 0), gap(0, at_ns, at_ns + 50)];
-            [told, vec![anchor(at_ns + 60), Event::Watermark(at_ns + 50)]].concat()
+            let reported = vec![irq(0, at_ns, u64::MAX - turn, 0), gap(0, at_ns, at_ns + 50)];
+            [
+                reported,
+                vec![anchor(at_ns + 60), Event::Watermark(at_ns + 50)],
+            ]
+            .concat()
         },
     ),
     bomb(

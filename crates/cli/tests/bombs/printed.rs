@@ -37,8 +37,8 @@ pub fn check_tables(folder: &Path) -> Result<(), String> {
             continue;
         }
         let table = fs::read_to_string(&path).map_err(|error| error.to_string())?;
-        let told = check(&table).and_then(|()| check_cells(&table));
-        told.map_err(|what| format!("{}: {what}", path.display()))?;
+        let reported = check(&table).and_then(|()| check_cells(&table));
+        reported.map_err(|what| format!("{}: {what}", path.display()))?;
     }
     Ok(())
 }

@@ -4,8 +4,8 @@ mod explained;
 
 use vmnoise_events::{Activation, Activity, ActivityKind, Gap, RunFacts, Share, SourceId};
 
-use crate::below::take::Take;
-use crate::below::{BelowExit, Met};
+use crate::host_exits::subtract::Subtraction;
+use crate::host_exits::{HostExit, Overlap};
 use crate::interference::Interference;
 use crate::interval::{Detail, GapDetail, Interval, WakeupDetail};
 use crate::kvm_bound::KvmBound;
@@ -14,9 +14,9 @@ use crate::own_steal::OwnSteal;
 use crate::part::{self, Part};
 use crate::phase::{Phase, Stretch, stretches};
 use crate::residual::residual_share;
-use crate::visibility::{Visibility, HostCoverage};
 use crate::steal::steal;
 use crate::sweep::Sweep;
+use crate::visibility::{HostCoverage, Visibility};
 
 pub(crate) use explained::{CutStretch, Explained};
 
@@ -28,7 +28,7 @@ pub(crate) struct Context<'a> {
     pub(crate) kvm_bound: &'a KvmBound,
     /// What the host says of this interval.
     pub(crate) host_coverage: HostCoverage,
-    /// As [`crate::below::BelowLine::blur_ns`].
+    /// As [`crate::host_exits::HostExits::blur_ns`].
     pub(crate) blur_ns: u64,
     /// Whether an exit may lie in this gap, as far as its clock is known.
     pub(crate) is_near_exit: bool,
@@ -43,17 +43,17 @@ pub(crate) struct Attribution {
     /// What a sleep of the vCPU is called that went on when its guest's timer was due.
     overslept: Option<SourceId>,
     sweep: Sweep,
-    take: Take,
+    subtraction: Subtraction,
     own_steal: OwnSteal,
     /// Scratch: those activities that can hold a stretch up, and activities without the steal
     /// that their host places.
     holding: Vec<Activity>,
-    robbed: Vec<Activity>,
+    minus_steal: Vec<Activity>,
     interval: Interval,
     /// Of the interval at hand; empty without a host's recording.
     stretches: Vec<CutStretch>,
     residual: Share,
-    tells_exits: bool,
+    reports_exits: bool,
 }
 
 /// From when on an interval ends the run.
@@ -86,14 +86,14 @@ impl Attribution {
             },
             overslept: None,
             sweep: Sweep::default(),
-            take: Take::default(),
+            subtraction: Subtraction::default(),
             own_steal: OwnSteal::default(),
             holding: Vec::new(),
-            robbed: Vec::new(),
+            minus_steal: Vec::new(),
             interval: Interval::default(),
             stretches: Vec::new(),
             residual: Share::Unexplained,
-            tells_exits: false,
+            reports_exits: false,
         }
     }
 
@@ -113,7 +113,7 @@ impl Attribution {
         gap: &Gap,
         (start_ns, dur_ns): (u64, u64),
         activities: &[Activity],
-        exits: &mut [BelowExit],
+        exits: &mut [HostExit],
         context: Context<'_>,
     ) {
         let visibility = context.visibility;
@@ -159,10 +159,10 @@ impl Attribution {
             one: visibility.has_one_steal_clock(),
         };
         self.cut(&whole, activities, exits, 0, clocks, context);
-        if let Some(CutStretch { met, .. }) = self.stretches.first()
+        if let Some(CutStretch { overlaps, .. }) = self.stretches.first()
             && let Detail::Gap(gap) = &mut self.interval.detail
         {
-            count_exits(gap, exits, met);
+            count_exits(gap, exits, overlaps);
         }
         self.interval.hits_limit = self
             .limits
@@ -176,7 +176,7 @@ impl Attribution {
         &mut self,
         activation: &Activation,
         activities: &[Activity],
-        exits: &mut [BelowExit],
+        exits: &mut [HostExit],
         context: Context<'_>,
     ) {
         let start_ns = activation.expiry_mono_ns;
@@ -200,14 +200,16 @@ impl Attribution {
         self.begin(activation.cpu, (start_ns, dur_ns), context);
         self.interval.detail = Detail::Wakeup(detail);
         let Context {
-            visibility, host_coverage, ..
+            visibility,
+            host_coverage,
+            ..
         } = context;
         // It is never the hardware's alone: idle states, sections with interrupts off and the
         // scheduler's own way fire no event.
         self.residual = residual_share(visibility, true, true, host_coverage);
         // Where the host's own books tell when the vCPU waited, the guest's clock cannot say more.
-        let is_told = self.interval.witnessed && visibility.host_sees_kvm();
-        let has_steal = visibility.has_activity_steal() && !is_told;
+        let is_reported = self.interval.witnessed && visibility.host_sees_kvm();
+        let has_steal = visibility.has_activity_steal() && !is_reported;
         let clocks = Clocks {
             own: has_steal,
             activities: has_steal,
@@ -263,7 +265,7 @@ impl Attribution {
         interval.steal_clamped = false;
         interval.hits_limit = false;
         let is_whole = matches!(context.host_coverage, HostCoverage::Host { is_whole: true });
-        self.tells_exits = is_whole && context.visibility.counts_exits();
+        self.reports_exits = is_whole && context.visibility.counts_exits();
         self.stretches.clear();
     }
 
@@ -274,12 +276,14 @@ impl Attribution {
         &mut self,
         stretch: &Stretch,
         activities: &[Activity],
-        exits: &mut [BelowExit],
+        exits: &mut [HostExit],
         first_exit: usize,
         clocks: Clocks,
         context: Context<'_>,
     ) {
-        let Context { visibility, names, .. } = context;
+        let Context {
+            visibility, names, ..
+        } = context;
         let Stretch {
             phase,
             start_ns,
@@ -288,9 +292,9 @@ impl Attribution {
         } = *stretch;
         let Self {
             sweep,
-            take,
+            subtraction,
             own_steal,
-            robbed,
+            minus_steal,
             interval,
             ..
         } = self;
@@ -304,29 +308,29 @@ impl Attribution {
             }
         };
         if visibility.is_joined() {
-            take.clear();
+            subtraction.clear();
         }
-        let mut robbed_of = activities;
+        let mut minus_steal_of = activities;
         let (mut residual_ns, net_ns) = match exits.is_empty() {
             true => (sweep.run(start_ns, end_ns, activities), sweep.net_ns()),
             false => {
                 let span_ns = (start_ns, end_ns);
-                let left_ns = take.run(sweep, span_ns, activities, exits, context.blur_ns);
+                let left_ns = subtraction.run(sweep, span_ns, activities, exits, context.blur_ns);
                 if clocks.activities && clocks.one {
-                    take.place_steal(activities, robbed);
-                    robbed_of = robbed;
+                    subtraction.place_steal(activities, minus_steal);
+                    minus_steal_of = minus_steal;
                 }
-                (left_ns, take.net_ns())
+                (left_ns, subtraction.net_ns())
             }
         };
         let clock_ns = if clocks.own { stretch.steal_ns } else { 0 };
         let waited_ns = match (clock_ns, clocks.one) {
             (0, _) => 0,
-            (_, true) => take.waited_ns(start_ns, end_ns),
-            (_, false) => take.waited_beside_ns(start_ns, end_ns, activities),
+            (_, true) => subtraction.waited_ns(start_ns, end_ns),
+            (_, false) => subtraction.waited_beside_ns(start_ns, end_ns, activities),
         };
         let own_steal_ns = match clocks.activities {
-            true => own_steal.run(robbed_of, net_ns),
+            true => own_steal.run(minus_steal_of, net_ns),
             false => &[],
         };
         let (mut all_robbed_ns, mut surplus_ns) = (0, 0);
@@ -378,9 +382,11 @@ impl Attribution {
         let is_own = |part: &&Part| !part.share.is_residual() && part.share != Share::Steal;
         let own = interval.parts[first_part..].iter().filter(is_own);
         let own: Vec<Part> = own.copied().collect();
-        let mut met = take.take_met();
-        met.iter_mut().for_each(|it| name(it, residual, overslept));
-        let of_exits = met.iter().flat_map(|met| &met.parts);
+        let mut overlaps = subtraction.take_overlaps();
+        overlaps
+            .iter_mut()
+            .for_each(|it| name(it, residual, overslept));
+        let of_exits = overlaps.iter().flat_map(|overlap| &overlap.parts);
         interval.parts.extend(of_exits);
         self.stretches.push(CutStretch {
             phase,
@@ -391,7 +397,7 @@ impl Attribution {
             steal_ns,
             residual_ns: residual_ns + surplus_ns,
             exits: first_exit..first_exit + exits.len(),
-            met,
+            overlaps,
         });
     }
 
@@ -409,14 +415,14 @@ impl Attribution {
     /// What was cut last; `exits` are those it was cut with.
     pub(crate) fn explained<'a>(
         &'a self,
-        exits: &'a [BelowExit],
+        exits: &'a [HostExit],
         names: &'a Names,
     ) -> Explained<'a> {
         Explained {
             interval: &self.interval,
             stretches: &self.stretches,
             exits,
-            tells_exits: self.tells_exits,
+            reports_exits: self.reports_exits,
             residual: self.residual,
             names,
             overslept: self.overslept,
@@ -425,11 +431,13 @@ impl Attribution {
 }
 
 /// Counts the exits below a gap where the workload has not counted them.
-fn count_exits(gap: &mut GapDetail, exits: &[BelowExit], met: &[Met]) {
-    let each = exits.iter().zip(met);
-    let unbounded = each.clone().map(|(exit, met)| met.unbounded_kvm_ns(exit));
+fn count_exits(gap: &mut GapDetail, exits: &[HostExit], overlaps: &[Overlap]) {
+    let each = exits.iter().zip(overlaps);
+    let unbounded = each
+        .clone()
+        .map(|(exit, overlap)| overlap.unbounded_kvm_ns(exit));
     gap.unbounded_kvm_ns = unbounded.fold(gap.unbounded_kvm_ns, u64::saturating_add);
-    let first = each.filter(|(_, met)| met.first);
+    let first = each.filter(|(_, overlap)| overlap.first);
     if gap.light_exits == 0 && gap.heavy_exits == 0 {
         let heavy = first.clone().filter(|(exit, _)| exit.heavy).count();
         gap.heavy_exits = heavy as u32;
@@ -439,8 +447,8 @@ fn count_exits(gap: &mut GapDetail, exits: &[BelowExit], met: &[Met]) {
 
 /// Names the share of what an exit leaves over, and in a wake-up a sleep that its guest had not
 /// asked for: its timer was due.
-fn name(met: &mut Met, residual: Share, overslept: Option<Option<SourceId>>) {
-    for part in &mut met.parts {
+fn name(overlap: &mut Overlap, residual: Share, overslept: Option<Option<SourceId>>) {
+    for part in &mut overlap.parts {
         if part.share.is_residual() {
             part.share = residual;
         } else if part.share == Share::Halted

@@ -31,13 +31,13 @@ impl Cpu {
         let counts = self.interference_counts();
         let counted = counts.map(|counts| counts.since(self.period_counts));
         self.period_counts = counts.unwrap_or(self.period_counts);
-        let line = self
-            .ledger
-            .take_period(self.number, visibility, of_period_ns, of_period, counted);
+        let line =
+            self.ledger
+                .take_period(self.number, visibility, of_period_ns, of_period, counted);
         let host = self.host.take_period(clock);
         PeriodLine {
-            guest_columns: match self.host.is_fed() {
-                true => line.guest_columns.told_by_host(host.as_ref()),
+            guest_columns: match self.host.has_feed() {
+                true => line.guest_columns.reported_by_host(host.as_ref()),
                 false => line.guest_columns,
             },
             columns_so_far: self.columns_so_far(visibility, clock),
@@ -49,8 +49,8 @@ impl Cpu {
     /// The columns of a guest over the run.
     pub(crate) fn columns_so_far(&self, visibility: &Visibility, clock: &ClockMap) -> GuestColumns {
         let columns = self.ledger.run.guest_columns(visibility, self.exits());
-        match self.host.is_fed() {
-            true => columns.told_by_host(self.host.so_far(clock).as_ref()),
+        match self.host.has_feed() {
+            true => columns.reported_by_host(self.host.so_far(clock).as_ref()),
             false => columns,
         }
     }
@@ -65,9 +65,9 @@ impl Cpu {
 
     /// How long the workload was stopped; `None` where no witness could tell.
     pub(crate) fn not_measured_ns(&self, visibility: &Visibility, clock: &ClockMap) -> Option<u64> {
-        let is_told = visibility.witnesses().sched && !visibility.is_observed();
+        let is_reported = visibility.witnesses().sched && !visibility.is_observed();
         let ns = self.stops.not_measured_ns(self.window(clock));
-        (is_told || ns > 0).then_some(ns)
+        (is_reported || ns > 0).then_some(ns)
     }
 
     /// How long the workload ran, in nanoseconds; `None` without a tally.

@@ -3,17 +3,17 @@
 use vmnoise_events::Gap;
 
 use super::stops::stopped_ns;
-use super::{Cpu, Shared, dated, told_below};
+use super::{Cpu, Shared, dated, host_exits_of};
 use crate::attribute::{Context, Explained};
-use crate::below::BelowExit;
 use crate::feed::BareGap;
-use crate::interval::Detail;
 use crate::horizon::Horizon;
+use crate::host_exits::HostExit;
+use crate::interval::Detail;
 use crate::visibility::HostCoverage;
 
 impl Cpu {
     /// Explains gaps that the workload felt; returns before when no later one begins.
-    pub(super) fn explain_felt(
+    pub(super) fn explain_polled(
         &mut self,
         horizon: Horizon,
         shared: &mut Shared<'_>,
@@ -42,10 +42,12 @@ impl Cpu {
         on_interval: &mut dyn FnMut(&Explained<'_>),
     ) -> u64 {
         let clock = shared.clock;
-        let told_ns = self.tally.map_or(0, |tally| clock.mono_ns(tally.last_tsc));
+        let reported_ns = self.tally.map_or(0, |tally| clock.mono_ns(tally.last_tsc));
         let (certain_to_ns, started_ns) = match (horizon, self.started_mono_ns) {
             (Horizon::End, started_ns) => (u64::MAX, started_ns.unwrap_or(0)),
-            (Horizon::To(horizon_ns), Some(started_ns)) => (horizon_ns.min(told_ns), started_ns),
+            (Horizon::To(horizon_ns), Some(started_ns)) => {
+                (horizon_ns.min(reported_ns), started_ns)
+            }
             (Horizon::To(_), None) => return 0,
         };
         let gaps = self
@@ -67,7 +69,7 @@ impl Cpu {
             };
             self.explain(&gap, start_ns, end_ns, shared, on_interval);
         }
-        self.derivation.told_to_ns()
+        self.derivation.reported_to_ns()
     }
 
     /// Explains one gap, unless its length is impossible.
@@ -99,13 +101,20 @@ impl Cpu {
             self.stops.meet_gap(start_ns, end_ns, dur_ns - stopped_ns);
             return true;
         }
-        let is_near_exit = one_clock && self.below.is_near(start_ns, end_ns);
-        let blur_ns = self.below.blur_ns();
-        let (exits, host_coverage): (&mut [BelowExit], _) = match one_clock {
-            true => told_below(&mut self.below, self.number, (start_ns, end_ns), shared),
+        let is_near_exit = one_clock && self.host_exits.is_near(start_ns, end_ns);
+        let blur_ns = self.host_exits.blur_ns();
+        let (exits, host_coverage): (&mut [HostExit], _) = match one_clock {
+            true => host_exits_of(
+                &mut self.host_exits,
+                self.number,
+                (start_ns, end_ns),
+                shared,
+            ),
             false => (&mut [], HostCoverage::None),
         };
-        let Shared { visibility, names, .. } = *shared;
+        let Shared {
+            visibility, names, ..
+        } = *shared;
         let context = Context {
             visibility,
             names,
@@ -125,7 +134,7 @@ impl Cpu {
         let interval = explained.interval;
         if let Detail::Gap(gap) = &interval.detail {
             self.ledger.book(interval, gap);
-            if interval.is_bare() && visibility.may_be_fed() {
+            if interval.is_unattributed() && visibility.may_have_feed() {
                 self.host.note(BareGap::of(gap, dur_ns, visibility));
             }
         }

@@ -11,20 +11,20 @@ use vmnoise_events::{
 
 use self::stops::Stops;
 use crate::attribute::{Attribution, Explained};
-use crate::below::{BelowExit, BelowLine};
 use crate::clockmap::ClockMap;
 use crate::derive::Derivation;
-use crate::stream_gaps::StreamGaps;
 use crate::feed::HostLine;
 use crate::guest_columns::ExitCounts;
+use crate::horizon::Horizon;
+use crate::host_exits::{HostExit, HostExits};
 use crate::kvm_bound::KvmBound;
 use crate::ledger::Ledger;
 use crate::names::Names;
 use crate::net_noise::NetNoise;
-use crate::horizon::Horizon;
-use crate::visibility::{Visibility, HostCoverage};
+use crate::stream_gaps::StreamGaps;
 use crate::timeline::Timeline;
 use crate::trace::Trace;
+use crate::visibility::{HostCoverage, Visibility};
 use crate::waiting::{Lasting, Waiting};
 use crate::wakeups::{Room, WakeupLedger};
 
@@ -57,7 +57,7 @@ pub(crate) struct Cpu {
     /// Wake-ups that are not certain yet.
     waking: Waiting<Activation>,
     timeline: Timeline,
-    below: BelowLine,
+    host_exits: HostExits,
     derivation: Derivation,
     /// What is to be traced, if anyone wants it.
     net_noise: Option<NetNoise>,
@@ -98,7 +98,7 @@ impl Cpu {
             waiting: Waiting::default(),
             waking: Waiting::default(),
             timeline: Timeline::default(),
-            below: BelowLine::default(),
+            host_exits: HostExits::default(),
             derivation: Derivation::default(),
             net_noise: traced.then(NetNoise::default),
             kvm_bound: KvmBound::default(),
@@ -170,12 +170,12 @@ impl Cpu {
     }
 
     /// States how sure the times of exits below are.
-    pub(crate) fn bind_below(&mut self, bound_ns: u64) {
-        self.below.bind(bound_ns);
+    pub(crate) fn bind_host_exits(&mut self, bound_ns: u64) {
+        self.host_exits.bind(bound_ns);
     }
 
-    pub(crate) fn add_exit_below(&mut self, exit: BelowExit) {
-        self.below.push(exit);
+    pub(crate) fn add_host_exit(&mut self, exit: HostExit) {
+        self.host_exits.push(exit);
     }
 
     /// Whether the gaps that it may lie in are explained.
@@ -214,7 +214,7 @@ impl Cpu {
         } else if shared.visibility.is_timer() {
             self.explain_wakeups(horizon, shared, on_interval)
         } else {
-            self.explain_felt(horizon, shared, on_interval)
+            self.explain_polled(horizon, shared, on_interval)
         };
         let settled_ns = settled_ns.min(horizon.mono_ns());
         self.kvm_bound
@@ -226,7 +226,7 @@ impl Cpu {
             Horizon::To(_) => settled_ns.min(self.window(clock).1),
         };
         self.stops.settle(certain_to_ns, self.window(clock));
-        self.below.settle(settled_ns);
+        self.host_exits.settle(settled_ns);
         self.settle_host(horizon, settled_ns, shared);
         self.trace_noise(horizon, settled_ns, shared);
         self.is_busy = !self.is_settled(clock);
@@ -238,7 +238,7 @@ impl Cpu {
     /// told.
     fn is_settled(&self, clock: &ClockMap) -> bool {
         let nothing_waits =
-            self.waiting.is_empty() && self.waking.is_empty() && !self.host.is_fed();
+            self.waiting.is_empty() && self.waking.is_empty() && !self.host.has_feed();
         let was_alive = self.tally.is_none_or(|tally| {
             let was_there = self.alive_tsc == Some(tally.last_tsc);
             was_there && clock.covers(tally.last_tsc) && self.started_mono_ns.is_some()
@@ -256,7 +256,7 @@ impl Cpu {
         } = shared;
         if let (Some(net_noise), Some(trace)) = (&mut self.net_noise, trace) {
             let with_steal = visibility.has_activity_steal();
-            net_noise.tell(horizon.mono_ns(), with_steal, &mut |activity, net_ns| {
+            net_noise.report(horizon.mono_ns(), with_steal, &mut |activity, net_ns| {
                 trace.add_noise(activity, net_ns, names);
             });
             net_noise.forget(settled_ns);
@@ -266,7 +266,7 @@ impl Cpu {
     /// Nobody feels what is below a kernel while an observed thread runs, or a task sleeps.
     fn settle_host(&mut self, horizon: Horizon, settled_ns: u64, shared: &Shared<'_>) {
         let feels_nothing = shared.visibility.is_observed() || shared.visibility.is_timer();
-        if feels_nothing || !self.host.is_fed() {
+        if feels_nothing || !self.host.has_feed() {
             return;
         }
         self.host.settle(match horizon {
@@ -321,16 +321,16 @@ impl Lasting for Activation {
 }
 
 /// The exits of the vCPU that is this CPU which overlap that time, and what its host says of it.
-fn told_below<'a>(
-    below: &'a mut BelowLine,
+fn host_exits_of<'a>(
+    exits: &'a mut HostExits,
     cpu: u32,
     (start_ns, end_ns): (u64, u64),
     shared: &Shared<'_>,
-) -> (&'a mut [BelowExit], HostCoverage) {
+) -> (&'a mut [HostExit], HostCoverage) {
     if !shared.visibility.is_joined() {
         return (&mut [], HostCoverage::None);
     }
-    let host_coverage = match below.has_forgotten(start_ns) {
+    let host_coverage = match exits.has_forgotten(start_ns) {
         true => HostCoverage::None,
         false => match (shared.host_coverage)(cpu, start_ns, end_ns) {
             HostCoverage::Host { is_whole } => HostCoverage::Host {
@@ -339,5 +339,5 @@ fn told_below<'a>(
             HostCoverage::None => HostCoverage::None,
         },
     };
-    (below.overlapping(start_ns, end_ns), host_coverage)
+    (exits.overlapping(start_ns, end_ns), host_coverage)
 }

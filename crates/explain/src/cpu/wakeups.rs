@@ -3,10 +3,10 @@
 use vmnoise_events::Activation;
 
 use super::stops::stopped_ns;
-use super::{Cpu, Shared, told_below};
+use super::{Cpu, Shared, host_exits_of};
 use crate::attribute::{Context, Explained};
-use crate::interval::Detail;
 use crate::horizon::Horizon;
+use crate::interval::Detail;
 use crate::wakeups::WakeupLedger;
 
 impl Cpu {
@@ -53,10 +53,16 @@ impl Cpu {
             missed: self.stops.really_missed(activation, period_ns),
             ..*activation
         };
-        let blur_ns = self.below.blur_ns();
-        let (exits, host_coverage) =
-            told_below(&mut self.below, self.number, (start_ns, end_ns), shared);
-        let Shared { visibility, names, .. } = *shared;
+        let blur_ns = self.host_exits.blur_ns();
+        let (exits, host_coverage) = host_exits_of(
+            &mut self.host_exits,
+            self.number,
+            (start_ns, end_ns),
+            shared,
+        );
+        let Shared {
+            visibility, names, ..
+        } = *shared;
         let context = Context {
             visibility,
             names,

@@ -8,22 +8,22 @@ use vmnoise_events::{
     Activity, ActivityKind, Event, Finish, HostFrame, LossKind, OwnCost, RunFacts, SourceId,
 };
 
-use self::summarize::{summarize, named_so_far};
+use self::summarize::{named_so_far, summarize};
 use crate::attribute::{Attribution, Explained};
-use crate::below::BelowExit;
 use crate::clockmap::ClockMap;
 use crate::cpu::{Cpu, Shared};
-use crate::stream_gaps::StreamGaps;
 use crate::feed::Feed;
+use crate::horizon::Horizon;
+use crate::host_exits::HostExit;
 use crate::interval::Interval;
 use crate::ledger::PeriodLine;
 use crate::losses::LossCounts;
 use crate::named::NamedInterval;
 use crate::names::Names;
-use crate::horizon::Horizon;
-use crate::visibility::{Visibility, HostCoverage};
+use crate::stream_gaps::StreamGaps;
 use crate::summary::Summary;
 use crate::trace::{Trace, TraceLine};
+use crate::visibility::{HostCoverage, Visibility};
 use crate::wakeups::Room;
 use crate::worst::Worst;
 
@@ -89,7 +89,7 @@ impl Explainer {
         let mut guest = Self::new(facts);
         Self {
             visibility: guest.visibility.beside(host),
-            attribution: guest.attribution.beside(guest.names.below(OVERSLEPT)),
+            attribution: guest.attribution.beside(guest.names.of_host(OVERSLEPT)),
             ..guest
         }
     }
@@ -132,7 +132,7 @@ impl Explainer {
     /// Takes the next event. `on_interval` gets the gaps, or the wake-ups of periodic tasks,
     /// that it makes certain: only a watermark or the finish does, CPU by CPU, in the order of
     /// their begins.
-    pub fn feed(&mut self, event: &Event, on_interval: &mut dyn FnMut(&Interval)) {
+    pub fn push(&mut self, event: &Event, on_interval: &mut dyn FnMut(&Interval)) {
         self.take(event, alone(&mut |it| on_interval(it.interval)));
     }
 
@@ -174,14 +174,14 @@ impl Explainer {
             | Event::VcpuTotals(_) => {
                 self.losses.find(LossKind::Undecodable);
             }
-            Event::HostFrame(_) | Event::FeedTotals(_) if !self.visibility.may_be_fed() => {
+            Event::HostFrame(_) | Event::FeedTotals(_) if !self.visibility.may_have_feed() => {
                 self.losses.find(LossKind::Undecodable);
             }
             // The host's own recording knows more.
             Event::HostFrame(_) | Event::FeedTotals(_) if self.visibility.is_joined() => {}
             Event::HostFrame(frame) => self.add_frame(frame),
-            Event::FeedTotals(totals) => self.feed.tell(*totals),
-            Event::Loss(loss) => self.losses.tell(loss),
+            Event::FeedTotals(totals) => self.feed.report(*totals),
+            Event::Loss(loss) => self.losses.report(loss),
             Event::OwnCost(cost) => self.own_cost = Some(*cost),
             Event::Watermark(mono_ns) => {
                 self.watermark_ns = self.watermark_ns.max(*mono_ns);
@@ -207,19 +207,19 @@ impl Explainer {
     }
 
     /// What a source on the host is called here.
-    pub(crate) fn name_below(&mut self, name: &str) -> SourceId {
-        self.names.below(name)
+    pub(crate) fn name_of_host(&mut self, name: &str) -> SourceId {
+        self.names.of_host(name)
     }
 
     /// States what the times of exits on this CPU may be wrong by, before the first of them.
-    pub(crate) fn bind_below(&mut self, cpu: u32, bound_ns: u64) {
-        self.cpu_mut(cpu).bind_below(bound_ns);
+    pub(crate) fn bind_host_exits(&mut self, cpu: u32, bound_ns: u64) {
+        self.cpu_mut(cpu).bind_host_exits(bound_ns);
     }
 
     /// Takes an exit of the vCPU that one of this guest's CPUs is; of each vCPU they come in
     /// the order of their ends.
-    pub(crate) fn below(&mut self, cpu: u32, exit: BelowExit) {
-        self.cpu_mut(cpu).add_exit_below(exit);
+    pub(crate) fn add_host_exit(&mut self, cpu: u32, exit: HostExit) {
+        self.cpu_mut(cpu).add_host_exit(exit);
     }
 
     /// Of each gap and wake-up that this watermark, or with `None` the end, would make certain: on which

@@ -97,7 +97,9 @@ fn started_ns(explainer: &Explainer) -> Option<u64> {
 }
 
 fn cpu_summary(cpu: &Cpu, explainer: &Explainer) -> CpuSummary {
-    let Ledger { run, bare, .. } = &cpu.ledger;
+    let Ledger {
+        run, unattributed, ..
+    } = &cpu.ledger;
     let runtime_ns = cpu.runtime_ns(&explainer.clock);
     let noise_percent = runtime_ns.and_then(|ns| percent(run.noise_ns.into(), ns.into()));
     let tally = cpu.tally;
@@ -128,8 +130,8 @@ fn cpu_summary(cpu: &Cpu, explainer: &Explainer) -> CpuSummary {
         },
         percentiles_ns: percentiles(&cpu.ledger),
         steal_clamps: cpu.ledger.steal_clamps,
-        bare_gaps: bare.seen,
-        bare_gaps_searched: bare.kept.len() as u64,
+        bare_gaps: unattributed.seen,
+        bare_gaps_searched: unattributed.kept.len() as u64,
     }
 }
 
@@ -171,17 +173,19 @@ fn percentiles(ledger: &Ledger) -> Percentiles {
 }
 
 fn periodic_of(cpu: &Cpu) -> impl Iterator<Item = Periodic> {
-    let bare = &cpu.ledger.bare;
+    let unattributed = &cpu.ledger.unattributed;
     let reported = |period: Period| Periodic {
         cpu: cpu.number,
         period_ns: period.period_ns.round() as u64,
         jitter_ns: period.jitter_ns.round() as u64,
         gaps: period.gaps,
         mean_gap_ns: period.total_ns / period.gaps.max(1),
-        share_of_residual: round_6(period.total_ns as f64 / bare.residual_ns.max(1) as f64),
+        share_of_residual: round_6(period.total_ns as f64 / unattributed.residual_ns.max(1) as f64),
         fold: period.fold,
     };
-    periodic::find_all(&bare.kept).into_iter().map(reported)
+    periodic::find_all(&unattributed.kept)
+        .into_iter()
+        .map(reported)
 }
 
 fn own_cost(explainer: &Explainer, cpus: &[CpuSummary]) -> OwnCostSummary {

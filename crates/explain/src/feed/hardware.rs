@@ -104,8 +104,8 @@ impl Hardware {
     }
 
     /// Gaps are kept before the first frame as well: it comes when what it tells of is over.
-    pub(crate) fn note(&mut self, gap: BareGap, is_fed: bool) {
-        let most = if is_fed { KEPT_GAPS } else { KEPT_UNFED };
+    pub(crate) fn note(&mut self, gap: BareGap, has_feed: bool) {
+        let most = if has_feed { KEPT_GAPS } else { KEPT_UNFED };
         if self.gaps.len() >= most {
             for gap in self.gaps.drain(..most / 2) {
                 self.forgotten_tsc = self.forgotten_tsc.max(gap.end_tsc);

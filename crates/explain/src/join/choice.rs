@@ -10,8 +10,8 @@ use super::evidence::Evidence;
 use super::guest_clock::GuestClock;
 use super::odds::{REFUSED, Verdict, against};
 use super::pairing::{Alternative, Odds};
+use super::reported::{ReportedVcpus, name_of};
 use super::rivals::Rivals;
-use super::told::{ToldVcpus, name_of};
 
 /// Fewer failures are an accident, whatever they seem to fit.
 const FAILURES: u64 = 3;
@@ -48,10 +48,14 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    fn of(pairs: Vec<Tried>, rivals: &BTreeMap<u32, Rivals>, told: &ToldVcpus) -> Option<Judged> {
+    fn of(
+        pairs: Vec<Tried>,
+        rivals: &BTreeMap<u32, Rivals>,
+        reported: &ReportedVcpus,
+    ) -> Option<Judged> {
         let vm = pairs.first()?.vcpu.clone();
         let weighed = pairs.into_iter().map(|tried| Weighed {
-            odds: odds_of_pair(&tried, rivals, told),
+            odds: odds_of_pair(&tried, rivals, reported),
             tried,
             is_joined: false,
             leans_on: None,
@@ -80,7 +84,7 @@ impl Judged {
 pub(super) fn judge(
     candidates: Vec<Vec<Tried>>,
     rivals: &BTreeMap<u32, Rivals>,
-    told: &ToldVcpus,
+    reported: &ReportedVcpus,
     host_span_ns: (u64, u64),
 ) -> Result<Vec<Judged>, JoinError> {
     let mut apart = None;
@@ -89,7 +93,7 @@ pub(super) fn judge(
         let (together, others): (Vec<Tried>, Vec<Tried>) =
             pairs.into_iter().partition(|tried| tried.overlap.ns > 0);
         apart = apart.or(others.into_iter().next());
-        judged.extend(Judged::of(together, rivals, told));
+        judged.extend(Judged::of(together, rivals, reported));
     }
     judged.sort_by(|a, b| b.odds.decades.total_cmp(&a.odds.decades));
     match (judged.is_empty(), apart) {
@@ -99,7 +103,7 @@ pub(super) fn judge(
             guest_mono_ns: apart.placed_ns,
             host_mono_ns: host_span_ns,
         }),
-        (true, None) => Err(JoinError::NothingFelt),
+        (true, None) => Err(JoinError::NothingObserved),
     }
 }
 
@@ -121,8 +125,8 @@ fn take(pairs: &mut [Weighed]) {
 }
 
 /// Odds that this vCPU is this CPU, over the best alternative. Few failures refuse nobody.
-fn odds_of_pair(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, told: &ToldVcpus) -> Odds {
-    let odds = least_odds(tried, rivals, told);
+fn odds_of_pair(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, reported: &ReportedVcpus) -> Odds {
+    let odds = least_odds(tried, rivals, reported);
     let Evidence {
         tested,
         inside,
@@ -139,7 +143,7 @@ fn odds_of_pair(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, told: &ToldVcpus)
     }
 }
 
-fn least_odds(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, told: &ToldVcpus) -> Odds {
+fn least_odds(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, reported: &ReportedVcpus) -> Odds {
     let evidence = &tried.evidence;
     let mut all = against_clocks(evidence);
     if Verdict::of(evidence.misfit) == Verdict::Refused {
@@ -150,7 +154,9 @@ fn least_odds(tried: &Tried, rivals: &BTreeMap<u32, Rivals>, told: &ToldVcpus) -
     }
     let rivals = rivals.get(&tried.cpu);
     if let Some(best) = rivals.and_then(|rivals| rivals.of(tried.vcpu.id))
-        && let Some(vcpu) = told.get(best.vcpu).and_then(|told| told.vcpu.as_ref())
+        && let Some(vcpu) = reported
+            .get(best.vcpu)
+            .and_then(|reported| reported.vcpu.as_ref())
     {
         all.push(Odds {
             decades: against(evidence.decades, best.decades, best.mean),
@@ -251,7 +257,7 @@ mod tests {
             weighed(4, 0.0, -5),
         ];
         take(&mut pairs);
-        let told = pairs.map(|pair| (pair.is_joined, pair.leans_on));
+        let reported = pairs.map(|pair| (pair.is_joined, pair.leans_on));
         let expected = [
             (true, None),
             (true, None),
@@ -259,6 +265,6 @@ mod tests {
             (false, None),
             (false, None),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 }

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn anchors_that_go_back_tell_nothing() {
+    fn anchors_that_go_back_report_nothing() {
         let mut epochs = epochs(&[(1_000, 5_000), (2_000, 5_000), (3_000, 4_000)]);
         assert_eq!(epochs.span_mono_ns(), Some((5_000, 5_000)));
         epochs.add(&Anchor {

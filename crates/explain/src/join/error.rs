@@ -43,7 +43,7 @@ pub enum JoinError {
     #[error(
         "the guest's recording has no CPU that was measured: it ended before it began, record anew"
     )]
-    NothingFelt,
+    NothingObserved,
     /// The host's recording has no vCPU.
     #[error(
         "the host's recording has no vCPU: record it while the guest runs, and not with --vm or \

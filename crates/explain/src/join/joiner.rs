@@ -9,10 +9,10 @@ use super::options::JoinOptions;
 use super::pairs::Pairs;
 use super::result::{HostSide, JoinedRun};
 use super::sums::JoinSums;
-use crate::stream_gaps::StreamGaps;
-use crate::explainer::{Sinks, Explainer};
+use crate::explainer::{Explainer, Sinks};
 use crate::interval::Interval;
 use crate::ledger::PeriodLine;
+use crate::stream_gaps::StreamGaps;
 use crate::visibility::HostCoverage;
 
 /// Joins a guest's stream to its host's. Both are read in turns: the host's for as long as
@@ -51,7 +51,7 @@ impl Joiner {
         guest_facts.options.top = options.top;
         let mut explainer = Explainer::beside(&guest_facts, host);
         for pair in pairs.pairs() {
-            explainer.bind_below(pair.cpu, pair.bound_ns);
+            explainer.bind_host_exits(pair.cpu, pair.bound_ns);
         }
         Joiner {
             guest: explainer,
@@ -113,7 +113,7 @@ impl Joiner {
                 Event::Activity(_) | Event::Exit(_) | Event::VcpuInterval(_)
             ))
         {
-            self.host.feed(event, &self.pairs, &mut self.guest);
+            self.host.push(event, &self.pairs, &mut self.guest);
         }
         self.release();
     }
@@ -203,7 +203,10 @@ impl Joiner {
     }
 
     fn release(&mut self) {
-        if let Some(held) = self.held.take_if(|held| self.host.has_told(held.until_ns)) {
+        if let Some(held) = self
+            .held
+            .take_if(|held| self.host.has_reported(held.until_ns))
+        {
             self.take(held.event.as_ref());
         }
     }
@@ -232,7 +235,7 @@ impl Joiner {
             match (host_ns(start_ns), host_ns(end_ns)) {
                 (Some(host_start_ns), Some(host_end_ns))
                     if pairs.witnessed(cpu, start_ns, end_ns)
-                        && host.has_told(host_end_ns.saturating_add(bound_ns)) =>
+                        && host.has_reported(host_end_ns.saturating_add(bound_ns)) =>
                 {
                     let is_whole = host_doubt.is_past(host_start_ns);
                     HostCoverage::Host { is_whole }

@@ -3,8 +3,8 @@
 use vmnoise_events::{RunFacts, VcpuId, Workload};
 
 use super::choice::{Judged, Weighed};
-use super::crossing::Crossing;
 use super::clock_epochs::ClockEpochs;
+use super::crossing::Crossing;
 use super::error::JoinError;
 use super::guest_clock::GuestClock;
 use super::odds::Verdict;
@@ -43,7 +43,7 @@ impl Pairs {
             Workload::Microvm => disagreement_ns(&host, &guest),
             _ => None,
         };
-        let told = |judged: &Judged| CandidateVm {
+        let reported = |judged: &Judged| CandidateVm {
             vm: judged.vm.vm_name.clone(),
             vmm_pid: judged.vm.vmm_pid,
             verdict: judged.odds.verdict(),
@@ -52,10 +52,10 @@ impl Pairs {
             pairs: judged
                 .pairs
                 .iter()
-                .map(|pair| tell(pair, (&host, &guest), apart_ns))
+                .map(|pair| report(pair, (&host, &guest), apart_ns))
                 .collect(),
         };
-        let candidates: Vec<CandidateVm> = judged.iter().map(told).collect();
+        let candidates: Vec<CandidateVm> = judged.iter().map(reported).collect();
         let best = candidates.first();
         let pairing = Pairing {
             verdict: best.map_or(Verdict::NotProven, |best| best.verdict),
@@ -107,7 +107,7 @@ impl Pairs {
 
     /// The guest's time at this instant of its host; `None` where no clock is known to hold,
     /// or either side had not begun or had ended. Monotone as long as one clock holds.
-    pub fn lay(&self, vcpu: VcpuId, host_mono_ns: u64) -> Option<u64> {
+    pub fn map(&self, vcpu: VcpuId, host_mono_ns: u64) -> Option<u64> {
         let (_, clock) = self.vcpus.iter().find(|(id, _)| *id == vcpu)?;
         self.crossing(clock).guest_mono_ns(host_mono_ns)
     }
@@ -153,7 +153,11 @@ impl Pairs {
 }
 
 /// What people read of a pair, whose clocks are of one machine or are not.
-fn tell(weighed: &Weighed, (host, guest): (&ClockEpochs, &ClockEpochs), apart_ns: Option<u64>) -> Pair {
+fn report(
+    weighed: &Weighed,
+    (host, guest): (&ClockEpochs, &ClockEpochs),
+    apart_ns: Option<u64>,
+) -> Pair {
     let Weighed { tried, odds, .. } = weighed;
     let evidence = &tried.evidence;
     let anchors_ns = host.bound_ns().saturating_add(guest.bound_ns());

@@ -4,7 +4,7 @@
 use vmnoise_events::{Activation, Activity, ActivityKind};
 
 use super::clock_epochs::ClockEpochs;
-use super::felt::Felt;
+use super::observed_cpu::ObservedCpu;
 
 /// When its task provably ran, on the guest's CLOCK_MONOTONIC in nanoseconds; in no order.
 pub(super) fn instants(activation: &Activation) -> impl Iterator<Item = u64> {
@@ -35,22 +35,22 @@ pub(super) fn readings(instants: &[u64], guest: &ClockEpochs) -> Vec<u64> {
 }
 
 /// The gaps between these instants.
-pub(super) fn feel(felt: &mut Felt, mut instants: Vec<u64>, guest: &ClockEpochs) {
+pub(super) fn observe(observed: &mut ObservedCpu, mut instants: Vec<u64>, guest: &ClockEpochs) {
     instants.sort_unstable();
     instants.dedup();
-    (felt.gaps, felt.polled) = (Vec::new(), Vec::new());
+    (observed.gaps, observed.polled) = (Vec::new(), Vec::new());
     let mut last: Option<(usize, u64)> = None;
     for mono_ns in instants {
         let Some((epoch, tsc)) = guest.tsc(mono_ns) else {
             continue;
         };
-        match (last, felt.polled.last_mut()) {
+        match (last, observed.polled.last_mut()) {
             (Some((before, from_tsc)), Some(stretch)) if before == epoch && from_tsc < tsc => {
-                felt.gaps.push((from_tsc, tsc));
+                observed.gaps.push((from_tsc, tsc));
                 stretch.1 = tsc;
             }
             (Some((before, from_tsc)), _) if before == epoch && from_tsc == tsc => {}
-            _ => felt.polled.push((tsc, tsc)),
+            _ => observed.polled.push((tsc, tsc)),
         }
         last = Some((epoch, tsc));
     }
@@ -79,10 +79,14 @@ mod tests {
                 after_tsc: mono_ns * 2,
             });
         }
-        let mut felt = Felt::default();
+        let mut observed = ObservedCpu::default();
         // The first and the last are not within what the guest's clocks tell.
-        feel(&mut felt, vec![900, 50, 700, 700, 200, 30_000_000], &guest);
-        assert_eq!(felt.gaps, [(400, 1_400), (1_400, 1_800)]);
-        assert_eq!(felt.polled, [(400, 1_800)]);
+        observe(
+            &mut observed,
+            vec![900, 50, 700, 700, 200, 30_000_000],
+            &guest,
+        );
+        assert_eq!(observed.gaps, [(400, 1_400), (1_400, 1_800)]);
+        assert_eq!(observed.polled, [(400, 1_800)]);
     }
 }

@@ -2,12 +2,12 @@
 //! as they are certain.
 
 mod budget;
-mod lay;
+mod overlay;
 mod place;
+mod reported;
 mod seen;
 mod summary;
 mod sums;
-mod told;
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ use crate::names::Names;
 use crate::piece::Piece;
 use crate::usual_kvm::Held;
 use crate::waiting::{Lasting, Waiting};
-use lay::{Due, HostWork};
+use overlay::{Due, HostWork};
 use place::Stretch;
 use seen::SeenVcpu;
 use sums::Sums;
 
 pub use budget::ExitBudget;
+pub use reported::{LongestExit, NamedExit, TracedExit};
 pub use summary::ExitsRun;
-pub use told::{LongestExit, NamedExit, TracedExit};
 
 /// An activity under an exit may end this much later than the exit: an interrupt on the CPU
 /// that a waiting vCPU was taken from.
@@ -71,9 +71,9 @@ pub struct ExitExplainer {
     finish: Option<Finish>,
 }
 
-/// An exit, and what was laid under it.
+/// An exit, and what was overlay under it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LaidExit<'a> {
+pub(crate) struct OverlaidExit<'a> {
     pub(crate) budget: &'a ExitBudget,
     pub(crate) vcpu: &'a Vcpu,
     /// In the order of time, without holes: they add up to the exit. Empty unless every
@@ -149,12 +149,12 @@ impl ExitExplainer {
 
     /// Takes the next event. `on_budget` gets the exits that it makes certain: only a
     /// watermark or the finish does, in the order of their ends.
-    pub fn feed(&mut self, event: &Event, on_budget: &mut dyn FnMut(&ExitBudget)) {
-        self.take(event, &mut |laid| on_budget(laid.budget));
+    pub fn push(&mut self, event: &Event, on_budget: &mut dyn FnMut(&ExitBudget)) {
+        self.take(event, &mut |overlay| on_budget(overlay.budget));
     }
 
-    /// The same, with what was laid under each exit.
-    pub(crate) fn take(&mut self, event: &Event, on_exit: &mut dyn FnMut(LaidExit<'_>)) {
+    /// The same, with what was overlay under each exit.
+    pub(crate) fn take(&mut self, event: &Event, on_exit: &mut dyn FnMut(OverlaidExit<'_>)) {
         match event {
             Event::Source(source) => {
                 if !self.names.define(source) {
@@ -177,7 +177,7 @@ impl ExitExplainer {
                 }
             }
             Event::Exit(exit) => self.add_exit(exit),
-            Event::Loss(loss) => self.losses.tell(loss),
+            Event::Loss(loss) => self.losses.report(loss),
             Event::OwnCost(cost) => self.own_cost = Some(*cost),
             Event::Watermark(mono_ns) => {
                 self.watermark_ns = self.watermark_ns.max(*mono_ns);
@@ -224,11 +224,11 @@ impl ExitExplainer {
 
     /// Explains what still waits, as at the end of a stream that was cut off.
     pub fn run_out(&mut self, on_budget: &mut dyn FnMut(&ExitBudget)) {
-        self.end(&mut |laid| on_budget(laid.budget));
+        self.end(&mut |overlay| on_budget(overlay.budget));
     }
 
-    /// The same, with what was laid under each exit.
-    pub(crate) fn end(&mut self, on_exit: &mut dyn FnMut(LaidExit<'_>)) {
+    /// The same, with what was overlay under each exit.
+    pub(crate) fn end(&mut self, on_exit: &mut dyn FnMut(OverlaidExit<'_>)) {
         self.advance(u64::MAX, u64::MAX, on_exit);
     }
 
@@ -284,37 +284,42 @@ impl ExitExplainer {
         }
     }
 
-    fn add_exit(&mut self, told: &VcpuExit) {
+    fn add_exit(&mut self, reported: &VcpuExit) {
         let late_before_ns = self.certain_to_ns();
-        let Some(seen) = self.vcpus.get_mut(told.vcpu.0 as usize) else {
+        let Some(seen) = self.vcpus.get_mut(reported.vcpu.0 as usize) else {
             self.losses.find(LossKind::Undecodable);
             return;
         };
-        let mut told = *told;
-        if told.exit.end_mono_ns < told.exit.start_mono_ns {
+        let mut reported = *reported;
+        if reported.exit.end_mono_ns < reported.exit.start_mono_ns {
             self.losses.find(LossKind::Unpaired);
             return;
         }
-        if !budget::fit(&mut told.exit) {
+        if !budget::fit(&mut reported.exit) {
             self.losses.find(LossKind::Undecodable);
         }
         // Whatever it was part of has been explained without it.
-        self.late_events += u64::from(told.exit.end_mono_ns < late_before_ns);
-        let intervals = seen.intervals_until(told.exit.end_mono_ns);
-        if budget::noise_ns(&told.exit) < self.facts.options.threshold_ns
+        self.late_events += u64::from(reported.exit.end_mono_ns < late_before_ns);
+        let intervals = seen.intervals_until(reported.exit.end_mono_ns);
+        if budget::noise_ns(&reported.exit) < self.facts.options.threshold_ns
             || !self.filter.takes_vcpu(&seen.vcpu)
-            || !self.filter.takes_reason(&told.exit.reason.name())
+            || !self.filter.takes_reason(&reported.exit.reason.name())
         {
             return;
         }
         self.waiting.push(Placed {
-            stretches: place::stretches(&told.exit, &intervals),
-            exit: told,
+            stretches: place::stretches(&reported.exit, &intervals),
+            exit: reported,
         });
     }
 
     /// Explains the exits that ended by this instant; all before `horizon_ns` is told.
-    fn advance(&mut self, until_ns: u64, horizon_ns: u64, on_exit: &mut dyn FnMut(LaidExit<'_>)) {
+    fn advance(
+        &mut self,
+        until_ns: u64,
+        horizon_ns: u64,
+        on_exit: &mut dyn FnMut(OverlaidExit<'_>),
+    ) {
         let due = self.waiting.take(|ns| (ns <= until_ns).then_some(ns));
         let mut due: Vec<Placed> = due.into_iter().map(|(placed, _)| placed).collect();
         if due.is_empty() {
@@ -335,23 +340,23 @@ impl ExitExplainer {
             .collect();
         let tids = &self.tids;
         let tid_of = |id: SourceId| tids.get(id.0 as usize).copied().flatten();
-        let laid = self.host.lay(&exits, horizon_ns, tid_of);
-        for (Placed { exit, .. }, laid) in due.iter().zip(&laid) {
+        let overlay = self.host.overlay(&exits, horizon_ns, tid_of);
+        for (Placed { exit, .. }, overlay) in due.iter().zip(&overlay) {
             let names = &self.names;
-            let budget = budget::budget(exit.vcpu, exit.exit, laid, |id| names.defined(id));
+            let budget = budget::budget(exit.vcpu, exit.exit, overlay, |id| names.defined(id));
             let vcpu = &self.vcpus[exit.vcpu.0 as usize].vcpu;
             let knows_kvm = vcpu.sees_kvm && self.facts.witnesses.see_kernel();
             let held = self.sums.add(&budget, knows_kvm);
             let named = || NamedExit::new(&budget, vcpu, names, &self.facts.witnesses);
             self.longest
-                .see(rank(exit), || LongestExit::new(named(), laid, names));
+                .see(rank(exit), || LongestExit::new(named(), overlay, names));
             if let Some(trace) = &mut self.trace {
-                trace.push(TracedExit::new(named(), laid, names));
+                trace.push(TracedExit::new(named(), overlay, names));
             }
-            on_exit(LaidExit {
+            on_exit(OverlaidExit {
                 budget: &budget,
                 vcpu,
-                pieces: &laid.pieces,
+                pieces: &overlay.pieces,
                 knows_kvm,
                 held,
                 names,
@@ -360,10 +365,10 @@ impl ExitExplainer {
     }
 }
 
-fn rank(told: &VcpuExit) -> Rank {
+fn rank(reported: &VcpuExit) -> Rank {
     (
-        budget::noise_ns(&told.exit),
-        Reverse(told.exit.start_mono_ns),
-        Reverse(told.vcpu.0),
+        budget::noise_ns(&reported.exit),
+        Reverse(reported.exit.start_mono_ns),
+        Reverse(reported.vcpu.0),
     )
 }

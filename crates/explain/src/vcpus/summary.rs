@@ -14,7 +14,7 @@ pub struct ExitsRun {
     /// The exits with the most noise, the most first.
     pub longest: Vec<LongestExit>,
     /// Exits told one by one, at or above the threshold and asked for.
-    pub told: u64,
+    pub reported: u64,
     /// What others had of these and nobody is named for, in nanoseconds: it was lost.
     pub unnamed_ns: u64,
     /// What activities claimed of these beyond the kernel's own sums, in nanoseconds.
@@ -47,7 +47,7 @@ impl ExitsRun {
         let losses = explainer.losses.with_undecodable(explainer.host.crowded());
         ExitsRun {
             exits: explainer.exits(),
-            told: explainer.sums.told,
+            reported: explainer.sums.reported,
             unnamed_ns: explainer.sums.unnamed_ns,
             clamped_ns: explainer.sums.clamped_ns,
             surplus_kvm_ns: explainer.sums.held.map(|held| held.surplus_ns),

@@ -10,7 +10,7 @@ use crate::usual_kvm::{Held, UsualKvm};
 /// Of all exits that were explained; times in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    pub(super) told: u64,
+    pub(super) reported: u64,
     pub(super) clamped_ns: u64,
     pub(super) unnamed_ns: u64,
     /// `None` until an exit tells what KVM had of it.
@@ -24,7 +24,7 @@ impl Sums {
     /// Takes the next exit, and says what is to be said of KVM's part; `knows_kvm` is whether that
     /// is known.
     pub(super) fn add(&mut self, budget: &ExitBudget, knows_kvm: bool) -> Held {
-        self.told += 1;
+        self.reported += 1;
         add(&mut self.clamped_ns, budget.clamped_ns);
         add(&mut self.unnamed_ns, budget.unnamed_ns());
         if !knows_kvm {

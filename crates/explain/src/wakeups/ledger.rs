@@ -163,8 +163,8 @@ impl WakeupLedger {
 
     /// Largest total first.
     fn sources(&self, names: &Names) -> Vec<SourceSummary> {
-        let told = self.sources.iter();
-        let mut told: Vec<_> = told
+        let reported = self.sources.iter();
+        let mut reported: Vec<_> = reported
             .map(|((share, source), taken)| SourceSummary {
                 share: *share,
                 name: names.name(Some(*source)).into(),
@@ -173,7 +173,7 @@ impl WakeupLedger {
                 max_ns: taken.max_ns,
             })
             .collect();
-        told.sort_by_key(|source| Reverse(source.total_ns));
-        told
+        reported.sort_by_key(|source| Reverse(source.total_ns));
+        reported
     }
 }

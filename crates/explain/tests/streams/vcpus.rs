@@ -306,7 +306,7 @@ pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<ExitBudget>, ExitsRun
     let mut explainer = ExitExplainer::new(facts);
     let mut budgets = Vec::new();
     for event in events {
-        explainer.feed(event, &mut |budget| budgets.push(budget.clone()));
+        explainer.push(event, &mut |budget| budgets.push(budget.clone()));
     }
     explainer.run_out(&mut |budget| budgets.push(budget.clone()));
     (budgets, explainer.finish())
@@ -317,7 +317,7 @@ pub fn traced(events: &[Event]) -> (Vec<TracedExit>, ExitsRun) {
     let mut explainer = ExitExplainer::with_trace(&facts());
     let mut trace = Vec::new();
     for event in events {
-        explainer.feed(event, &mut |_| {});
+        explainer.push(event, &mut |_| {});
         trace.extend(explainer.take_trace());
     }
     explainer.run_out(&mut |_| {});

@@ -138,12 +138,12 @@ impl World {
             .map(|life| life.gaps_lost)
             .sum();
         let mut pair = plan.record_lives(lives);
-        let told = pair.guest.len().saturating_sub(2);
+        let reported = pair.guest.len().saturating_sub(2);
         let loss = Event::Loss(Loss {
             kind: LossKind::MailboxFull,
             count: lost as u64,
         });
-        pair.guest.insert(told, loss);
+        pair.guest.insert(reported, loss);
         pair
     }
 
@@ -241,11 +241,11 @@ impl World {
                 start_ns: hole.at_ns + after_ns,
                 end_ns: hole.at_ns + after_ns + len_ns,
             };
-            let mut told = 0;
+            let mut reported = 0;
             for (after_ns, len_ns) in &hole.exits {
                 if !dice.percent(self.lost_percent) {
                     life.exits.push(span(*after_ns, *len_ns));
-                    told += 1;
+                    reported += 1;
                 }
             }
             let gap = span(0, hole.len_ns);
@@ -261,7 +261,7 @@ impl World {
                 continue;
             }
             life.gaps.push(gap);
-            if hole.is_irregular && told > 0 {
+            if hole.is_irregular && reported > 0 {
                 let lengths = hole.exits.iter().map(|exit| exit.1);
                 life.irregular.extend(lengths.max());
             }

@@ -39,7 +39,7 @@ pub enum Side {
 /// What a side has told of itself.
 #[derive(Debug)]
 struct Scene {
-    felt_by: Workload,
+    observed_by: Workload,
     /// Interned names of its sources, by id.
     sources: Vec<u64>,
 }
@@ -76,7 +76,7 @@ impl Timeline {
         guest: Option<&RunFacts>,
     ) -> Result<Timeline, ExportError> {
         let scene = |facts: &RunFacts| Scene {
-            felt_by: facts.workload,
+            observed_by: facts.workload,
             sources: Vec::new(),
         };
         Ok(Timeline {
@@ -170,7 +170,7 @@ impl Timeline {
                 (notes, packets.name(NameOf::Slice, "wake-up")?, Row::Wakeups)
             }
         };
-        let group = self.felt_by(side, interval.cpu);
+        let group = self.observed_by(side, interval.cpu);
         let slice = Slice {
             inside,
             ..slice(span_ns, name, flows, notes)
@@ -183,19 +183,22 @@ impl Timeline {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn exit(&mut self, side: Side, told: &TracedExit) -> Result<(), ExportError> {
-        let (vcpu, exit) = (&told.exit.vcpu, &told.exit.exit);
+    pub fn exit(&mut self, side: Side, reported: &TracedExit) -> Result<(), ExportError> {
+        let (vcpu, exit) = (&reported.exit.vcpu, &reported.exit.exit);
         let mut flows = Flows::new();
-        self.link_noise(side, &told.noise, &mut flows);
+        self.link_noise(side, &reported.noise, &mut flows);
         let packets = &mut self.tracks.packets;
-        let notes = told.exit.parts.iter().map(|part| {
+        let notes = reported.exit.parts.iter().map(|part| {
             let text = label(part.share, part.source.as_deref());
             Ok((packets.name(NameOf::Annotation, &text)?, part.ns))
         });
         let notes = notes.collect::<Result<_, ExportError>>()?;
         // What KVM alone had consists of nothing else.
-        let is_divided = told.pieces.iter().any(|piece| piece.share != Share::Kvm);
-        let pieces = told.pieces.iter().filter(|_| is_divided).map(|piece| {
+        let is_divided = reported
+            .pieces
+            .iter()
+            .any(|piece| piece.share != Share::Kvm);
+        let pieces = reported.pieces.iter().filter(|_| is_divided).map(|piece| {
             let text = label(piece.share, piece.name.as_deref());
             Ok((packets.name(NameOf::Slice, &text)?, piece.dur_ns()))
         });
@@ -223,10 +226,10 @@ impl Timeline {
         span_ns: (u64, u64),
     ) -> Result<(), ExportError> {
         // Periodic tasks feel no gaps.
-        let has_gaps = self.scenes[0].felt_by != Workload::Timer;
+        let has_gaps = self.scenes[0].observed_by != Workload::Timer;
         let length_ns = span_ns.1.saturating_sub(span_ns.0);
         for line in lines.iter().filter(|_| has_gaps) {
-            let group = self.felt_by(side, line.cpu);
+            let group = self.observed_by(side, line.cpu);
             let counters = [
                 (Row::Noise, Some(line.noise_ns)),
                 (Row::Steal, line.shares[Share::Steal]),
@@ -272,7 +275,7 @@ impl Timeline {
         }
         let group = match is_of_kernel {
             true => Group::Cpu(side, activity.cpu),
-            false => self.felt_by(side, activity.cpu),
+            false => self.observed_by(side, activity.cpu),
         };
         let sources = &self.scene(side).sources;
         let name = match sources.get(activity.source.0 as usize) {
@@ -292,15 +295,15 @@ impl Timeline {
     }
 
     /// Where the gaps of this CPU are drawn: a microVM's vCPU is not its host's CPU.
-    fn felt_by(&self, side: Side, cpu: u32) -> Group {
+    fn observed_by(&self, side: Side, cpu: u32) -> Group {
         match self.is_microvm(side) {
-            true => Group::Felt(side, cpu),
+            true => Group::ObservedCpu(side, cpu),
             false => Group::Cpu(side, cpu),
         }
     }
 
     fn is_microvm(&self, side: Side) -> bool {
-        side != Side::Host && self.scenes[0].felt_by == Workload::Microvm
+        side != Side::Host && self.scenes[0].observed_by == Workload::Microvm
     }
 
     fn scene(&self, side: Side) -> &Scene {

@@ -139,9 +139,10 @@ impl Packets {
         &mut self,
         track: u64,
         mono_ns: u64,
-        told: &Begin<'_>,
+        reported: &Begin<'_>,
     ) -> Result<(), ExportError> {
-        self.events.begin(&mut self.buffer, track, mono_ns, told);
+        self.events
+            .begin(&mut self.buffer, track, mono_ns, reported);
         self.write_if_full()
     }
 

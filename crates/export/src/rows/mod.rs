@@ -7,7 +7,7 @@ pub(crate) mod parts;
 pub(crate) mod run;
 pub(crate) mod wakeups;
 
-pub use run::Told;
+pub use run::Reported;
 
 use vmnoise_events::Share;
 

@@ -29,7 +29,7 @@ fn exits(facts: &RunFacts, events: &[Event]) {
     let mut explainer = ExitExplainer::with_trace(facts);
     let mut budgets = Vec::new();
     for event in events {
-        explainer.feed(event, &mut |budget| budgets.push(budget.clone()));
+        explainer.push(event, &mut |budget| budgets.push(budget.clone()));
         explainer.take_trace();
     }
     explainer.run_out(&mut |budget| budgets.push(budget.clone()));

@@ -1,5 +1,5 @@
 //! The Dom0 of a lab of Xen: `lab-xen start` starts Xen's programs and the guest that the
-//! lab carries; `lab-xen told COUNT` sleeps until so many of the guest's commands have ended;
+//! lab carries; `lab-xen reported COUNT` sleeps until so many of the guest's commands have ended;
 //! `lab-xen results COUNT` does too, and prints what they said, a line of JSON each, and
 //! all of the guest's console on stderr. `lab-xen waits COUNT` has `xentrace` record until
 //! then, and prints each wait of the guest's vCPU for a CPU as `xenalyze` tells of it: the TSC at
@@ -126,13 +126,13 @@ fn waits(count: usize) -> Result<()> {
     kill_process(Pid::from_child(&recorder), Signal::TERM)?;
     let ended = recorder.wait_with_output()?;
     ensure!(ended.status.success(), "xentrace: {}", ended.status);
-    let told = Command::new("/bin/xenalyze")
+    let reported = Command::new("/bin/xenalyze")
         .args(["--cpu-hz=1G", "--dump-all", TRACE])
         .output()
         .context("starting xenalyze")?;
     let first_tsc = first_tsc(&fs::read(TRACE)?).context("a trace without a time")?;
-    let told = String::from_utf8_lossy(&told.stdout);
-    for wait in xen_waits::told(&told, first_tsc)? {
+    let reported = String::from_utf8_lossy(&reported.stdout);
+    for wait in xen_waits::reported(&reported, first_tsc)? {
         println!("{}", serde_json::to_string(&wait)?);
     }
     Ok(())

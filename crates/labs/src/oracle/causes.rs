@@ -134,8 +134,8 @@ pub fn causes() -> Result<Causes> {
         .run(&commands)?;
     let (quiet, beside) = report.outputs.split_first().context("no outputs")?;
     let quiet = quiet.json()?;
-    let told = INJECTED.iter().zip(beside.chunks(2));
-    let causes = told.map(|(injected, told)| injected.cause(told, &quiet));
+    let reported = INJECTED.iter().zip(beside.chunks(2));
+    let causes = reported.map(|(injected, reported)| injected.cause(reported, &quiet));
     Ok(Causes {
         kernel_version: report.kernel_version.clone(),
         causes: causes.collect::<Result<_>>()?,
@@ -143,9 +143,9 @@ pub fn causes() -> Result<Causes> {
 }
 
 impl Injected {
-    fn cause(&self, told: &[CommandOutput], quiet: &Value) -> Result<Cause> {
-        let [ours, kernel] = told else {
-            bail!("{} outputs of a cause", told.len());
+    fn cause(&self, reported: &[CommandOutput], quiet: &Value) -> Result<Cause> {
+        let [ours, kernel] = reported else {
+            bail!("{} outputs of a cause", reported.len());
         };
         let ours = ours.json()?;
         let spans = spans(kernel.text()?, self.lines)?;

@@ -57,11 +57,11 @@ pub fn beside_cyclictest() -> Result<BesideCyclictest> {
     commands.extend([&*theirs_at_once, &*ours]);
     let report = lab.run(&commands)?;
     let read = |output: &crate::bed::CommandOutput| Histogram::parse(output.text()?, 1);
-    let told: Vec<Histogram> = report.outputs.iter().map(read).collect::<Result<_>>()?;
-    let split = told.split_at_checked(2 * ROUNDS);
+    let reported: Vec<Histogram> = report.outputs.iter().map(read).collect::<Result<_>>()?;
+    let split = reported.split_at_checked(2 * ROUNDS);
     let (turns, rest) = split.context("a run is missing")?;
     let [witnessed @ .., ours_at_once, theirs_at_once] = rest else {
-        bail!("{} outputs", told.len());
+        bail!("{} outputs", reported.len());
     };
     let (theirs, ours) = in_turn(turns);
     let turns = Turns::of(&theirs, &ours);

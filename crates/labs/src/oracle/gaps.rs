@@ -51,15 +51,15 @@ impl Gaps {
             let lonely = |gap: &&Span| shared_ns(gap, others) == 0;
             gaps.iter().filter(lonely).copied().collect()
         };
-        let told = |gap: &Span| shared_ns(gap, &all_ours);
+        let reported = |gap: &Span| shared_ns(gap, &all_ours);
         Gaps {
             kernel: kernel.len(),
             ours: ours.len(),
             missed: alone(&kernel, &all_ours),
             surplus: alone(&ours, &all_kernel),
             kernel_median_ns: median(kernel.iter().map(|(from, to)| to - from)),
-            our_median_ns: median(kernel.iter().map(told)),
-            untold_median_ns: median(kernel.iter().map(|gap| gap.1 - gap.0 - told(gap))),
+            our_median_ns: median(kernel.iter().map(reported)),
+            untold_median_ns: median(kernel.iter().map(|gap| gap.1 - gap.0 - reported(gap))),
         }
     }
 }

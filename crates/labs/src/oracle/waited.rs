@@ -148,8 +148,8 @@ mod tests {
         ];
         let waited = Waited::of(&gaps, &looks).unwrap();
         assert_eq!((waited.run_delay_ns, waited.apart_tsc), (320, 220));
-        let told = (waited.lost_ns, waited.least_ns, waited.most_ns);
-        assert_eq!((told, waited.gaps), ((320, 300, 54_320), 3));
+        let reported = (waited.lost_ns, waited.least_ns, waited.most_ns);
+        assert_eq!((reported, waited.gaps), ((320, 300, 54_320), 3));
         assert!(Waited::of(&gaps, &looks[..2]).is_err());
         assert!(Waited::of(&[], &looks).is_err());
     }

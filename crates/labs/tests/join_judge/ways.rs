@@ -134,8 +134,8 @@ pub fn assert_explains_all_but_the_ways(joined: &Value, guest: &[Event]) {
         let ways_ns: u64 = gap.ways().iter().map(|(_, ns)| ns).sum();
         let [residual_ns, steal_ns] = ["residual_ns", "steal_ns"].map(|key| number(&tree[key]));
         // Steal has no place, so that it may be of a way as of an activity.
-        let told_ns = residual_ns..=residual_ns + steal_ns;
-        assert!(told_ns.contains(&ways_ns), "{ways_ns} ns: {tree}");
+        let reported_ns = residual_ns..=residual_ns + steal_ns;
+        assert!(reported_ns.contains(&ways_ns), "{ways_ns} ns: {tree}");
     }
     let too_long = too_long(&gaps);
     assert!(too_long.is_empty(), "{too_long:#?}");

@@ -11,9 +11,9 @@ use crate::run::Run;
 pub(super) fn phases(run: &Run) -> Table {
     let cpus = by_cpu(run);
     let rows = cpus.iter().flat_map(|cpu| {
-        let told = cpu.phases.iter();
-        let told = told.filter(|it| it.phase.is_some() || it.total_ns.is_some());
-        told.map(move |it| (cpu, it))
+        let reported = cpu.phases.iter();
+        let reported = reported.filter(|it| it.phase.is_some() || it.total_ns.is_some());
+        reported.map(move |it| (cpu, it))
     });
     let of_sides = run.latencies().map(|_| {
         let sides: [(&str, fn(&PhaseSides) -> u64); 3] = [

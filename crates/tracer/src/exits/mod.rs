@@ -272,13 +272,14 @@ impl ExitTracer {
             stream.drain(&self.object, roll, sink)?;
         }
         for (id, place) in ended {
-            self.tell_last(id, place, sink).map_err(TraceError::Ring)?;
+            self.report_last(id, place, sink)
+                .map_err(TraceError::Ring)?;
         }
         Ok(())
     }
 
     /// Tells what was counted of a vCPU that has ended, and gives its place to others.
-    fn tell_last(
+    fn report_last(
         &mut self,
         id: VcpuId,
         place: u32,
@@ -290,8 +291,8 @@ impl ExitTracer {
         self.roll.bury(&self.object, id, place)
     }
 
-    /// Whether [`ExitTracer::tell_clocks`] tells any: it needs the stream.
-    pub fn tells_clocks(&self) -> bool {
+    /// Whether [`ExitTracer::report_clocks`] tells any: it needs the stream.
+    pub fn reports_clocks(&self) -> bool {
         self.stream.is_some()
     }
 
@@ -300,7 +301,7 @@ impl ExitTracer {
     ///
     /// # Errors
     /// If the maps cannot be read.
-    pub fn tell_clocks(
+    pub fn report_clocks(
         &mut self,
         look: &ClockLook,
         sink: &mut dyn FnMut(Event),
@@ -311,7 +312,7 @@ impl ExitTracer {
         // What was written before the look is in the ring by now.
         self.drain(sink)?;
         if let Some(stream) = &mut self.stream {
-            stream.tell_clocks(look, &self.roll.looked_up(), sink);
+            stream.report_clocks(look, &self.roll.looked_up(), sink);
         }
         Ok(())
     }

@@ -208,9 +208,9 @@ impl Roll {
 
     /// Defines those anew who ended before their processes had been looked at.
     fn name_those_who_ended(&mut self, sink: &mut dyn FnMut(Event)) {
-        let is_told = |(_, wire): &mut (_, WireVcpu)| !self.looked_at.contains(&wire.tgid);
-        let told: Vec<(VcpuId, WireVcpu)> = self.nameless.extract_if(.., is_told).collect();
-        for (id, wire) in told {
+        let is_reported = |(_, wire): &mut (_, WireVcpu)| !self.looked_at.contains(&wire.tgid);
+        let reported: Vec<(VcpuId, WireVcpu)> = self.nameless.extract_if(.., is_reported).collect();
+        for (id, wire) in reported {
             self.define_as(id, &wire, sink);
         }
     }

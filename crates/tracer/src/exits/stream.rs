@@ -71,7 +71,7 @@ impl Stream {
     }
 
     /// Tells what this look has to tell of the clocks of these vCPUs' guests.
-    pub(super) fn tell_clocks(
+    pub(super) fn report_clocks(
         &mut self,
         look: &ClockLook,
         vcpus: &[Vcpu],

@@ -20,7 +20,7 @@ mod generated {
 
 pub(super) use generated::types::{
     bss as Globals, exits_cpu as WireCpu, exits_exit as WireExit, exits_interval as WireInterval,
-    exits_reason as WireReason, exits_split as WireSplit, exits_told as WireTold,
+    exits_reason as WireReason, exits_split as WireSplit, exits_told as WireReported,
     exits_tsc_write as WireTscWrite, exits_vcpu as WireVcpu,
 };
 use generated::types::{exits_interval_kind as Kind, rodata as Settings};
@@ -74,6 +74,6 @@ impl Plain for Globals {}
 impl Plain for WireCpu {}
 impl Plain for WireInterval {}
 impl Plain for WireReason {}
-impl Plain for WireTold {}
+impl Plain for WireReported {}
 impl Plain for WireTscWrite {}
 impl Plain for WireVcpu {}

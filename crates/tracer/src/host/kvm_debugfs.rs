@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_another_guests_tells_no_clock() {
+    fn what_is_damaged_or_another_guests_reports_no_clock() {
         let offset = ("tsc-offset", "5\n");
         for files in [
             &[][..],

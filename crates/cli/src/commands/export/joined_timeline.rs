@@ -90,7 +90,7 @@ impl Target for JoinedTimeline {
 
     fn see_host(&mut self, event: &Event) -> Result<()> {
         self.timeline.see(Side::Host, event)?;
-        self.exits.feed(event, &mut |_| {});
+        self.exits.push(event, &mut |_| {});
         self.take_exits()
     }
 

@@ -16,7 +16,7 @@ pub fn export(input: &Input, mut targets: Targets) -> Result<Recording<'_>> {
     let mut periods = Periods::default();
     recording.each(|event| {
         targets.each(|target| target.see(event))?;
-        explaining.feed(event, &mut targets);
+        explaining.push(event, &mut targets);
         targets.settle(&|id| explaining.source_name(id))?;
         match periods.see(event) {
             Some(span_ns) => pass_on_period(&mut explaining, &mut targets, span_ns),

@@ -106,12 +106,12 @@ fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> 
     files::write_whole(path, page.as_bytes())
         .with_context(|| format!("cannot write the page {}", say::name_of(path)))?;
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-    let told = format!(
+    let reported = format!(
         "report: {} ({})\n",
         say::name_of(&whole),
         megabytes(page.len())
     );
-    output::write(told.as_bytes())
+    output::write(reported.as_bytes())
 }
 
 fn refuse(refused: &mut Vec<Refused>, path: &Path, error: &anyhow::Error) {

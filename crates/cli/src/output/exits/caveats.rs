@@ -10,7 +10,7 @@ use crate::units::human;
 /// How a run was witnessed, what is missing, and what guests were told.
 pub fn render(run: &ExitsRun, feeds: &[FeedReport]) -> String {
     let probes = probes(&run.rungs);
-    format!("{HEADING}\n{probes}") + &without_probes(run) + &fed(feeds)
+    format!("{HEADING}\n{probes}") + &without_probes(run) + &of_feeds(feeds)
 }
 
 /// What the result cannot know, without how it was witnessed.
@@ -19,10 +19,11 @@ pub fn without_probes(run: &ExitsRun) -> String {
     if run.losses.get(LossKind::VcpusFull) > 0 {
         out += " vCPUs without room are not counted at all\n";
     }
-    if run.told > 0 {
+    if run.reported > 0 {
         let unnamed = human(run.unnamed_ns);
-        let told = run.told;
-        out += &format!(" told one by one: {told} exits; nobody is named for {unnamed} of them\n");
+        let reported = run.reported;
+        out +=
+            &format!(" told one by one: {reported} exits; nobody is named for {unnamed} of them\n");
     }
     if let Some(surplus_ns @ 1..) = run.surplus_kvm_ns {
         let surplus = human(surplus_ns);
@@ -37,7 +38,7 @@ pub fn without_probes(run: &ExitsRun) -> String {
 }
 
 /// What guests were told.
-fn fed(feeds: &[FeedReport]) -> String {
+fn of_feeds(feeds: &[FeedReport]) -> String {
     let line = |feed: &FeedReport| {
         let to = match (&feed.name, feed.vm) {
             (Some(name), Some(pid)) => format!("VM {name} (pid {pid})"),

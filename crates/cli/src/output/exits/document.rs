@@ -20,7 +20,8 @@ pub struct Document<'a> {
     exits: &'a ExitsSummary,
     longest: Vec<Longest<'a>>,
     /// `None` where no exit was to be told one by one.
-    told: Option<u64>,
+    #[serde(rename = "told")]
+    reported: Option<u64>,
     unnamed_ns: Option<u64>,
     surplus_kvm_ns: Option<u64>,
     unbounded_kvm_ns: Option<u64>,
@@ -44,7 +45,7 @@ impl<'a> Document<'a> {
             measured_ns: u64::try_from(measured.as_nanos()).unwrap_or(u64::MAX),
             exits: &run.exits,
             longest: run.longest.iter().map(Longest::new).collect(),
-            told: facts.options.trace.then_some(run.told),
+            reported: facts.options.trace.then_some(run.reported),
             unnamed_ns: facts.options.trace.then_some(run.unnamed_ns),
             surplus_kvm_ns: run.surplus_kvm_ns,
             unbounded_kvm_ns: run.unbounded_kvm_ns,

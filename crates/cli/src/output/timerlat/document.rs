@@ -3,7 +3,8 @@
 use serde::Serialize;
 use vmnoise_events::{FinishReason, RunFacts, Rung};
 use vmnoise_explain::{
-    CpuSummary, CpuWakeups, FedCpu, FeedSummary, Losses, NamedInterval, OwnCostSummary, Summary,
+    CpuFromFeed, CpuSummary, CpuWakeups, FeedSummary, Losses, NamedInterval, OwnCostSummary,
+    Summary,
 };
 
 use crate::output::json::Head;
@@ -39,7 +40,7 @@ struct CpuDocument<'a> {
     /// How long it was stopped.
     not_measured_ns: Option<u64>,
     /// What its host told by its feed.
-    host: Option<&'a FedCpu>,
+    host: Option<&'a CpuFromFeed>,
     /// Those of the latest wake-ups of the run that were on this CPU.
     worst: Vec<&'a NamedInterval>,
 }

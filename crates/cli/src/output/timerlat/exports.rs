@@ -179,7 +179,7 @@ mod tests {
                 woke_mono_ns: expiry_mono_ns + latency_ns,
                 ..Activation::default()
             };
-            explainer.feed(&Event::Activation(activation), &mut |_| {});
+            explainer.push(&Event::Activation(activation), &mut |_| {});
         }
         // A latency of one and a half periods held two wake-ups up.
         let expected = "# cpu view latency_ns count fraction

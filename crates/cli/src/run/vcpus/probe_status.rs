@@ -69,11 +69,11 @@ pub fn of_exit_tracer(tracer: &ExitTracer) -> Vec<Rung> {
         probe: EXITS_OF_ALL.into(),
         ..of_counting(tracer.kvm_run_only())
     };
-    let told = Rung::best("exits one by one", "BPF ring buffer");
+    let reported = Rung::best("exits one by one", "BPF ring buffer");
     vec![
         counted,
         of_reasons(tracer.reasons()),
-        told,
+        reported,
         of_clocks(tracer),
     ]
 }
@@ -121,18 +121,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_never_run_live_is_told_on_intel_alone() {
-        for (module, told) in [("kvm_intel", true), ("kvm_amd", false)] {
+    fn what_was_never_run_live_is_reported_on_intel_alone() {
+        for (module, reported) in [("kvm_intel", true), ("kvm_amd", false)] {
             let rung = of_reasons(ReasonSource::Btf { module });
             assert_eq!(rung.rung, format!("BTF of {module}"));
             assert!(rung.best);
-            assert_eq!(rung.limit.contains("how-to-test-on-intel.md"), told);
+            assert_eq!(rung.limit.contains("how-to-test-on-intel.md"), reported);
         }
         assert!(!of_reasons(ReasonSource::Unread).best);
     }
 
     #[test]
-    fn what_keeps_clocks_from_a_recording_is_told_with_its_remedy() {
+    fn what_keeps_clocks_from_a_recording_is_reported_with_its_remedy() {
         assert!(clocks(KvmDebugfs::Readable, true).best);
         for (debugfs, remedy) in [
             (KvmDebugfs::Readable, "tracepoint"),

@@ -3,9 +3,9 @@
 
 use super::crossing::Crossing;
 use super::elsewhere::Rivals;
-use super::felt::Holes;
+use super::observed_cpu::Holes;
 use super::odds::{STRAY, Stakes, misfit};
-use super::shifted::{self, Laid, Looks};
+use super::shifted::{self, Looks, Overlaid};
 use super::slack::{Room, Slack, Test, apart, rooms};
 use super::trial::{Span, Trial};
 
@@ -209,20 +209,20 @@ impl Tests {
 
     /// Odds against chance, in decades.
     pub(super) fn decades(&self) -> f64 {
-        let of = |told: &Trial| self.stakes(told).decades(told.agrees);
+        let of = |reported: &Trial| self.stakes(reported).decades(reported.agrees);
         self.all.iter().map(of).sum()
     }
 
     /// How often this test fails of the same machine.
-    fn stray(&self, told: &Trial) -> f64 {
+    fn stray(&self, reported: &Trial) -> f64 {
         match self.rules.loses_gaps {
             true => self.stray,
-            false => self.stray * (1.0 - f64::from(told.chance)),
+            false => self.stray * (1.0 - f64::from(reported.chance)),
         }
     }
 
-    pub(super) fn stakes(&self, told: &Trial) -> Stakes {
-        Stakes::new(f64::from(told.chance), self.stray(told))
+    pub(super) fn stakes(&self, reported: &Trial) -> Stakes {
+        Stakes::new(f64::from(reported.chance), self.stray(reported))
     }
 
     /// How far the clock can be off within `open`, if so many tests may be contradicted that the
@@ -263,7 +263,7 @@ impl Tests {
             false => 0,
         };
         let contradicted = self.inner.against();
-        let strays = self.all.iter().map(|told| self.stray(told)).sum();
+        let strays = self.all.iter().map(|reported| self.stray(reported)).sum();
         let margin = self.margin_tsc.min(i64::MAX as u64).cast_signed();
         // Offsets by which half of the gaps still hold their own exits, or that are hardly further
         // away than the slack is wide: no other clock, but what the bound is about.
@@ -281,7 +281,7 @@ impl Tests {
             lost,
             looks.aim.saturating_add(self.spans.len() * OWN),
         );
-        let laid = Laid {
+        let overlaid = Overlaid {
             all: &self.all,
             margin_tsc: self.margin_tsc,
             ran_margin_tsc: self.ran_margin_tsc(),
@@ -296,7 +296,7 @@ impl Tests {
                 .map(|(low, high)| (whole_ns(low, tsc_hz, false), whole_ns(high, tsc_hz, true))),
             decades: self.decades(),
             misfit: misfit((outside + contradicted) as f64, strays),
-            rivals: shifted::lay(&laid, holes, tsc_hz, looks).rivals(open),
+            rivals: shifted::overlay(&overlaid, holes, tsc_hz, looks).rivals(open),
             tsc_hz,
         }
     }

@@ -6,19 +6,19 @@ use vmnoise_events::{Event, LossKind, RunFacts, VcpuId, Workload};
 
 use super::candidates::{Candidate, candidates};
 use super::choice::{Tried, judge};
-use super::crossing::Crossing;
 use super::clock_epochs::ClockEpochs;
+use super::crossing::Crossing;
 use super::error::JoinError;
 use super::evidence::{Rules, Tests, examine};
-use super::felt::{Felt, Holes};
 use super::guest_clock::GuestClock;
+use super::observed_cpu::{Holes, ObservedCpu};
 use super::odds::Verdict;
 use super::one_machine::is_one;
 use super::pairs::Pairs;
-use super::ran::{feel, instants, interrupts, readings};
+use super::ran::{instants, interrupts, observe, readings};
+use super::reported::{ReportedVcpu, ReportedVcpus};
 use super::rivals::{Rivals, Score};
 use super::shifted::Looks;
-use super::told::{ToldVcpu, ToldVcpus};
 
 /// Gaps, and exits, that are kept as evidence (64 MB of each, and while VMs that may be proven are tried some
 /// hundred bytes more for each of their exits that is tested): those after them are not
@@ -49,7 +49,7 @@ pub struct Matcher {
     guest: ClockEpochs,
     host: ClockEpochs,
     host_until_ns: u64,
-    felt: BTreeMap<u32, Felt>,
+    observed: BTreeMap<u32, ObservedCpu>,
     /// Instants at which periodic tasks ran, or a guest that polls had an interrupt; the guest's
     /// CLOCK_MONOTONIC in nanoseconds.
     ran: BTreeMap<u32, Vec<u64>>,
@@ -61,7 +61,7 @@ pub struct Matcher {
     gaps: u64,
     /// How many found no room in the mailbox, and how many events none in the recording.
     lost_gaps: (u64, u64),
-    told: ToldVcpus,
+    reported: ReportedVcpus,
     away_left: usize,
 }
 
@@ -69,7 +69,7 @@ pub struct Matcher {
 #[derive(Debug)]
 struct Examined<'a> {
     cpu: u32,
-    told: &'a ToldVcpu,
+    reported: &'a ReportedVcpu,
     clock: GuestClock,
     holes: &'a Holes<'a>,
     tests: Tests,
@@ -96,13 +96,13 @@ impl Matcher {
             guest: ClockEpochs::new(&guest.clock),
             host: ClockEpochs::new(&host.clock),
             host_until_ns: 0,
-            felt: BTreeMap::new(),
+            observed: BTreeMap::new(),
             ran: BTreeMap::new(),
             interrupts_left: KEPT,
             gaps_left: KEPT,
             gaps: 0,
             lost_gaps: (0, 0),
-            told: ToldVcpus::new(guest.workload == Workload::Timer),
+            reported: ReportedVcpus::new(guest.workload == Workload::Timer),
             away_left: KEPT,
         })
     }
@@ -123,7 +123,7 @@ impl Matcher {
             Event::Gap(gap) if self.gaps_left > 0 => {
                 self.gaps_left -= 1;
                 self.gaps += 1;
-                self.felt.entry(gap.cpu).or_default().add_gap(gap);
+                self.observed.entry(gap.cpu).or_default().add_gap(gap);
             }
             Event::Activation(activation) => {
                 let instants = instants(activation).take(self.gaps_left);
@@ -148,11 +148,11 @@ impl Matcher {
             Event::Tally(tally) => {
                 let has_room = self.gaps_left > 0;
                 let pauses = self.guest_facts.options.pauses();
-                let felt = self.felt.entry(tally.cpu).or_default();
-                felt.add_tally(tally, pauses, has_room);
+                let observed = self.observed.entry(tally.cpu).or_default();
+                observed.add_tally(tally, pauses, has_room);
             }
             Event::Watermark(_) | Event::Finish(_) if self.gaps_left > 0 => {
-                self.felt.values_mut().for_each(Felt::settle);
+                self.observed.values_mut().for_each(ObservedCpu::settle);
             }
             _ => {}
         }
@@ -164,14 +164,14 @@ impl Matcher {
         let has_room = self.away_left > 0;
         match event {
             Event::Anchor(anchor) => self.host.add(anchor),
-            Event::Vcpu(vcpu) => self.told.define(vcpu),
-            Event::VcpuClock(clock) => self.told.add_clock(clock),
+            Event::Vcpu(vcpu) => self.reported.define(vcpu),
+            Event::VcpuClock(clock) => self.reported.add_clock(clock),
             Event::Exit(exit) => {
-                let is_kept = self.told.add_exit(exit, threshold_ns, has_room);
+                let is_kept = self.reported.add_exit(exit, threshold_ns, has_room);
                 self.away_left -= usize::from(is_kept);
             }
             Event::VcpuInterval(interval) => {
-                let is_kept = self.told.add_interval(interval, threshold_ns, has_room);
+                let is_kept = self.reported.add_interval(interval, threshold_ns, has_room);
                 self.away_left -= usize::from(is_kept);
             }
             Event::Watermark(mono_ns) => self.host_until_ns = self.host_until_ns.max(*mono_ns),
@@ -193,37 +193,39 @@ impl Matcher {
             let side = if no_guest { "guest" } else { "host" };
             return Err(JoinError::NoAnchors { side });
         };
-        self.felt.retain(|_, felt| felt.span().is_some());
-        let cpus: Vec<u32> = self.felt.keys().copied().collect();
+        self.observed
+            .retain(|_, observed| observed.span().is_some());
+        let cpus: Vec<u32> = self.observed.keys().copied().collect();
         if cpus.is_empty() {
-            return Err(JoinError::NothingFelt);
+            return Err(JoinError::NothingObserved);
         }
-        self.told.sort();
+        self.reported.sort();
         let lost_part = self.lost_part();
-        for (cpu, felt) in &mut self.felt {
-            felt.lost_part = lost_part;
-            felt.sort();
+        for (cpu, observed) in &mut self.observed {
+            observed.lost_part = lost_part;
+            observed.sort();
             let instants = self.ran.remove(cpu).unwrap_or_default();
             match self.guest_facts.workload {
-                Workload::Timer => feel(felt, instants, &self.guest),
-                _ => felt.ran = readings(&instants, &self.guest),
+                Workload::Timer => observe(observed, instants, &self.guest),
+                _ => observed.ran = readings(&instants, &self.guest),
             }
         }
         let only = self.only.as_deref();
-        let candidates = candidates(&self.guest_facts, &cpus, &self.told, only)?;
-        let vcpus = self.told.iter().count();
+        let candidates = candidates(&self.guest_facts, &cpus, &self.reported, only)?;
+        let vcpus = self.reported.iter().count();
         if cpus.len().saturating_mul(vcpus) > PAIRS {
             return Err(JoinError::TooMany {
                 cpus: cpus.len(),
                 vcpus,
             });
         }
-        let felt = self.felt.iter();
-        let holes: BTreeMap<u32, Holes<'_>> =
-            felt.map(|(cpu, felt)| (*cpu, Holes::of(felt))).collect();
+        let observed = self.observed.iter();
+        let holes: BTreeMap<u32, Holes<'_>> = observed
+            .map(|(cpu, observed)| (*cpu, Holes::of(observed)))
+            .collect();
         let tried = self.try_all(candidates, &holes);
         let host_span_ns = (host_span.0, host_span.1.min(self.host_until_ns));
-        let judged = judge(tried, &self.rivals(&holes), &self.told, host_span_ns)?;
+        let judged = judge(tried, &self.rivals(&holes), &self.reported, host_span_ns)?;
         drop(holes);
         let Matcher {
             guest_facts: facts,
@@ -237,7 +239,7 @@ impl Matcher {
 
     /// How well each vCPU would be each CPU.
     fn rivals(&self, holes: &BTreeMap<u32, Holes<'_>>) -> BTreeMap<u32, Rivals> {
-        let vcpus: Vec<VcpuId> = self.told.iter().map(|(vcpu, _)| vcpu.id).collect();
+        let vcpus: Vec<VcpuId> = self.reported.iter().map(|(vcpu, _)| vcpu.id).collect();
         if vcpus.len() < 2 {
             return BTreeMap::new();
         }
@@ -253,11 +255,11 @@ impl Matcher {
     /// So many of its exits stand for all of them. They are taken in rows, for exits of one gap
     /// are one test.
     fn score(&self, id: VcpuId, holes: &Holes<'_>, room: usize) -> Option<Score> {
-        let told = self.told.get(id)?;
-        let clock = self.clock_of(id, told);
+        let reported = self.reported.get(id)?;
+        let clock = self.clock_of(id, reported);
         let crossing = self.crossing(&clock);
-        let every = told.away.len().div_ceil(room).max(1);
-        let exits = told.away.chunks(ROW).step_by(every).flatten().copied();
+        let every = reported.away.len().div_ceil(room).max(1);
+        let exits = reported.away.chunks(ROW).step_by(every).flatten().copied();
         let tests = self.examine(exits, &crossing, holes, false);
         Some(Score {
             vcpu: id,
@@ -297,7 +299,7 @@ impl Matcher {
         let in_all = (LOOKS * (3 * KEPT - left)).clamp(LEAST_IN_ALL, LAID_IN_ALL);
         let most = (in_all / tries.max(1)).min(2 * LAID);
         Looks {
-            aim: (LAID / self.felt.len()).min(most / 2),
+            aim: (LAID / self.observed.len()).min(most / 2),
             most,
         }
     }
@@ -308,14 +310,14 @@ impl Matcher {
         id: VcpuId,
         holes: &'a BTreeMap<u32, Holes<'a>>,
     ) -> Option<Examined<'a>> {
-        let told = self.told.get(id)?;
+        let reported = self.reported.get(id)?;
         let holes = holes.get(&cpu)?;
-        let clock = self.clock_of(id, told);
-        let exits = told.away.iter().copied();
+        let clock = self.clock_of(id, reported);
+        let exits = reported.away.iter().copied();
         let tests = self.examine(exits, &self.crossing(&clock), holes, true);
         Some(Examined {
             cpu,
-            told,
+            reported,
             clock,
             holes,
             tests,
@@ -331,7 +333,7 @@ impl Matcher {
     fn summarize_pair(&self, pair: Examined<'_>, looks: Looks) -> Option<Tried> {
         let Examined { cpu, clock, .. } = pair;
         let crossing = self.crossing(&clock);
-        let span_tsc = self.felt.get(&cpu)?.span()?;
+        let span_tsc = self.observed.get(&cpu)?.span()?;
         let mut evidence = (pair.tests).summarize(pair.holes, self.guest.tsc_hz(), looks);
         // Both read the counter of one machine: there is no other clock that it could be.
         if self.guest_facts.workload == Workload::Microvm && is_one(&self.host, &self.guest) {
@@ -339,7 +341,7 @@ impl Matcher {
         }
         Some(Tried {
             cpu,
-            vcpu: pair.told.vcpu.clone()?,
+            vcpu: pair.reported.vcpu.clone()?,
             overlap: crossing.overlap(span_tsc, self.host_until_ns),
             placed_ns: crossing.placed(span_tsc)?,
             evidence,
@@ -356,13 +358,13 @@ impl Matcher {
     ) -> Tests {
         let is_timer = self.guest_facts.workload == Workload::Timer;
         // A task tells the time by CLOCK_MONOTONIC.
-        let told_ns = match is_timer {
+        let reported_ns = match is_timer {
             true => self.guest.bound_ns(),
             false => self.guest.offset_bound_ns(),
         };
         let rules = Rules {
             threshold_ns: self.guest_facts.options.threshold_ns,
-            margin_ns: self.host.bound_ns().saturating_add(told_ns),
+            margin_ns: self.host.bound_ns().saturating_add(reported_ns),
             loses_gaps: !is_timer,
             bounds,
         };
@@ -371,14 +373,14 @@ impl Matcher {
 
     /// How much of the gaps found no room on their way.
     fn lost_part(&self) -> f64 {
-        let (told, lost) = (self.gaps, self.lost_gaps.0.saturating_add(self.lost_gaps.1));
-        lost as f64 / (told + lost).max(1) as f64
+        let (reported, lost) = (self.gaps, self.lost_gaps.0.saturating_add(self.lost_gaps.1));
+        lost as f64 / (reported + lost).max(1) as f64
     }
 
-    fn clock_of(&self, id: VcpuId, told: &ToldVcpu) -> GuestClock {
+    fn clock_of(&self, id: VcpuId, reported: &ReportedVcpu) -> GuestClock {
         match self.guest_facts.workload {
             Workload::Microvm => GuestClock::of_host(id),
-            _ => told.clock.clone(),
+            _ => reported.clock.clone(),
         }
     }
 

@@ -229,12 +229,12 @@ impl Handlers {
     /// Kind and steal of what [`Handlers::seen`] shows.
     pub(super) fn steals(&self) -> Vec<(ActivityKind, u64)> {
         self.ring.consume().unwrap();
-        let told = self.events.lock().unwrap();
+        let reported = self.events.lock().unwrap();
         let activity = |event: &Event| match event {
             Event::Activity(it) => Some((it.kind, it.steal_ns)),
             _ => None,
         };
-        told.iter().filter_map(activity).collect()
+        reported.iter().filter_map(activity).collect()
     }
 
     #[track_caller]

@@ -46,7 +46,7 @@ pub(super) fn summary(facts: &RunFacts) -> Summary {
         }),
     ];
     for event in &events {
-        explainer.feed(event, &mut |_| {});
+        explainer.push(event, &mut |_| {});
     }
     let mut summary = explainer.finish();
     summary.cpus[0].guest_columns = GuestColumns {

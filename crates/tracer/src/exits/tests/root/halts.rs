@@ -139,7 +139,7 @@ fn inside_kvm_run_a_halt_is_booked_once() {
 
 /// A guest may stay in KVM_RUN for good.
 #[test]
-fn inside_kvm_run_what_others_took_is_told_at_once() {
+fn inside_kvm_run_what_others_took_is_reported_at_once() {
     let handlers = Handlers::kvm_run_only();
     handlers.run("run_enter", 0, 1_000, &[VCPU]);
     handlers.run("switch", 0, 2_000, &[1, 0, VCPU, TASK]);

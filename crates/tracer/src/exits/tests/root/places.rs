@@ -232,11 +232,14 @@ fn who_gives_up_its_place_leaves_nobody_waiting() {
         handlers.vms_are(&[]);
         assert_eq!(handlers.place_of(VCPU), None);
         handlers.run("switch", 0, now_ns + 300, &[1, 0, VCPU, TASK]);
-        handlers.told();
+        handlers.reported();
         assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
         handlers.run("switch", 0, now_ns + 400, &[0, SLEEPS, TASK, TASK + 1]);
-        let told = handlers.activities();
-        assert!(told.iter().all(|it| it.3 <= now_ns + 200), "{told:?}");
+        let reported = handlers.activities();
+        assert!(
+            reported.iter().all(|it| it.3 <= now_ns + 200),
+            "{reported:?}"
+        );
     }
 }
 

@@ -20,11 +20,14 @@ fn a_vcpu_is_defined_once_and_before_its_first_use() {
         handlers.run("run_enter", 0, start + 300, &[VCPU]);
         handlers.run("entry", 0, start + 500, &[VCPU]);
     }
-    let told = handlers.told();
-    assert!(matches!(&told[0], Event::Vcpu(vcpu) if vcpu.tid == VCPU as u32));
-    assert!(matches!(told[1], Event::VcpuInterval(_)), "{told:?}");
-    assert!(matches!(told[2], Event::Exit(_)), "{told:?}");
-    assert_eq!(told.len(), 5);
+    let reported = handlers.reported();
+    assert!(matches!(&reported[0], Event::Vcpu(vcpu) if vcpu.tid == VCPU as u32));
+    assert!(
+        matches!(reported[1], Event::VcpuInterval(_)),
+        "{reported:?}"
+    );
+    assert!(matches!(reported[2], Event::Exit(_)), "{reported:?}");
+    assert_eq!(reported.len(), 5);
     let vmm = (Kind::Vmm, [0, 0], 2_100, 2_300, None);
     assert_eq!(handlers.intervals()[0], vmm);
     let exit = handlers.exits(1)[1].exit;
@@ -34,7 +37,7 @@ fn a_vcpu_is_defined_once_and_before_its_first_use() {
 }
 
 #[test]
-fn every_stay_in_the_vmm_is_told() {
+fn every_stay_in_the_vmm_is_reported() {
     let handlers = Handlers::entered();
     handlers.run("exit", 0, 2_000, &[VCPU, IO]);
     for left in [2_100, 2_400, 2_800] {
@@ -48,7 +51,7 @@ fn every_stay_in_the_vmm_is_told() {
 }
 
 #[test]
-fn exits_below_the_threshold_are_counted_and_not_told() {
+fn exits_below_the_threshold_are_counted_and_not_reported() {
     let handlers = Handlers::of(false, 500, 1 << 16);
     handlers.run("entry", 0, 1_000, &[VCPU]);
     for (start, end, halted) in [(2_000, 2_499, 0), (3_000, 3_500, 0), (4_000, 9_000, 4_501)] {
@@ -68,7 +71,7 @@ fn exits_below_the_threshold_are_counted_and_not_told() {
 }
 
 #[test]
-fn a_preemption_is_told_by_who_it_was_and_on_which_cpu() {
+fn a_preemption_is_reported_by_who_it_was_and_on_which_cpu() {
     let handlers = Handlers::entered();
     handlers.run("exit", 0, 2_000, &[VCPU, 0x60]);
     handlers.run("switch", 0, 2_100, &[1, 0, VCPU, TASK]);
@@ -99,7 +102,7 @@ fn a_preemption_is_told_by_who_it_was_and_on_which_cpu() {
 }
 
 #[test]
-fn a_sleep_is_told_by_who_ended_it() {
+fn a_sleep_is_reported_by_who_ended_it() {
     for (in_irq, waker) in [(false, "task:9"), (true, "local_timer:236")] {
         let handlers = Handlers::entered();
         handlers.run("exit", 0, 2_000, &[VCPU, 0x400]);
@@ -137,7 +140,7 @@ fn an_interrupt_that_wakes_is_cut_at_the_wake() {
 }
 
 #[test]
-fn a_halt_is_told_with_its_own_length() {
+fn a_halt_is_reported_with_its_own_length() {
     let handlers = Handlers::entered();
     handlers.run("exit", 0, 2_000, &[VCPU, HLT]);
     handlers.run("switch", 0, 2_300, &[0, SLEEPS, VCPU, TASK]);
@@ -234,9 +237,9 @@ fn a_full_ring_loses_records_and_counts_everything() {
         handlers.run("run_enter", 0, start + 300, &[VCPU]);
         handlers.run("entry", 0, start + 500, &[VCPU]);
     }
-    let told = handlers.exits(1).len();
-    assert!(told > 0 && handlers.lost() > 0);
-    assert_eq!(told as u64 + handlers.lost(), EXITS);
+    let reported = handlers.exits(1).len();
+    assert!(reported > 0 && handlers.lost() > 0);
+    assert_eq!(reported as u64 + handlers.lost(), EXITS);
     let counted = handlers.counted(1);
     assert_eq!((counted.exits, counted.heavy), (EXITS, EXITS));
     assert_eq!(
@@ -246,7 +249,7 @@ fn a_full_ring_loses_records_and_counts_everything() {
 }
 
 #[test]
-fn inside_kvm_run_intervals_are_told_where_exits_are_not() {
+fn inside_kvm_run_intervals_are_reported_where_exits_are_not() {
     let handlers = Handlers::two_runs();
     assert_eq!(
         handlers.intervals(),
@@ -284,7 +287,7 @@ fn a_wake_up_amid_a_switch_leaves_nobody_waiting() {
     handlers.run("switch", 0, 3_000, &[0, 0, TASK, VCPU]);
     handlers.run("entry", 0, 3_100, &[VCPU]);
     handlers.run("switch", 0, 3_200, &[0, SLEEPS, VCPU, TASK]);
-    let told = handlers.activities();
+    let reported = handlers.activities();
     handlers.run("switch", 0, 3_900, &[0, SLEEPS, TASK, IDLE]);
-    assert_eq!(handlers.activities(), told, "nobody waits for it");
+    assert_eq!(handlers.activities(), reported, "nobody waits for it");
 }

@@ -1,6 +1,6 @@
 //! What the host of a guest says it took, from its feed.
 
-use vmnoise_explain::{CpuSummary, EXIT_COLUMNS, FedCpu, Summary};
+use vmnoise_explain::{CpuFromFeed, CpuSummary, EXIT_COLUMNS, Summary};
 
 use super::table;
 
@@ -9,44 +9,46 @@ const NAMES_PER_CPU: usize = 12;
 
 /// Its tables, behind an empty line; empty where no host told anything.
 pub fn render(summary: &Summary) -> String {
-    let fed = || {
+    let cpus_from_feed = || {
         let cpus = summary.cpus.iter();
         cpus.filter_map(|cpu| Some((cpu, cpu.host.as_ref()?)))
     };
-    if fed().next().is_none() {
+    if cpus_from_feed().next().is_none() {
         return String::new();
     }
-    let rows: Vec<_> = fed().map(|(cpu, host)| (cpu.cpu, host.told)).collect();
+    let rows: Vec<_> = cpus_from_feed()
+        .map(|(cpu, host)| (cpu.cpu, host.reported))
+        .collect();
     let mut out = "\nWhat was taken, says the host\n".to_owned();
     out += &table::of(&rows, |it| {
         it.count("CPU", |(cpu, _)| u64::from(*cpu))
-            .time("told of", |(_, told)| told.covered_ns)
-            .count("LW_EX", |(_, told)| told.light)
-            .count("HW_EX", |(_, told)| told.heavy)
-            .time("VIRT", |(_, told)| told.virt_ns)
+            .time("told of", |(_, reported)| reported.covered_ns)
+            .count("LW_EX", |(_, reported)| reported.light)
+            .count("HW_EX", |(_, reported)| reported.heavy)
+            .time("VIRT", |(_, reported)| reported.virt_ns)
             .each(EXIT_COLUMNS, |it, (title, shares)| {
-                it.time(title, |(_, told)| told.shares_ns.sum_of_all(shares))
+                it.time(title, |(_, reported)| reported.shares_ns.sum_of_all(shares))
             })
-            .time("HW_NOISE >=", |(_, told)| told.hw_at_least_ns)
-            .time("HW_NOISE <=", |(_, told)| told.hw_at_most_ns)
-            .count("lost", |(_, told)| told.lost)
+            .time("HW_NOISE >=", |(_, reported)| reported.hw_at_least_ns)
+            .time("HW_NOISE <=", |(_, reported)| reported.hw_at_most_ns)
+            .count("lost", |(_, reported)| reported.lost)
     });
-    if let Some(rows) = names(fed(), |host| host.reasons.as_deref()) {
+    if let Some(rows) = names(cpus_from_feed(), |host| host.reasons.as_deref()) {
         out += "\nWhy the vCPU left its guest, says the host\n";
         out += &table::of(&rows, |it| {
             it.count("CPU", |(cpu, _)| u64::from(*cpu))
-                .name("reason", |(_, told)| Some(&told.name))
-                .count("exits", |(_, told)| told.exits)
-                .time("time", |(_, told)| told.total_ns)
+                .name("reason", |(_, reported)| Some(&reported.name))
+                .count("exits", |(_, reported)| reported.exits)
+                .time("time", |(_, reported)| reported.total_ns)
         });
     }
-    if let Some(rows) = names(fed(), |host| host.culprits.as_deref()) {
+    if let Some(rows) = names(cpus_from_feed(), |host| host.culprits.as_deref()) {
         out += "\nWho took it, says the host\n";
         out += &table::of(&rows, |it| {
             it.count("CPU", |(cpu, _)| u64::from(*cpu))
-                .name("source", |(_, told)| Some(&told.name))
-                .name("share", |(_, told)| Some(told.share.name()))
-                .time("total", |(_, told)| told.total_ns)
+                .name("source", |(_, reported)| Some(&reported.name))
+                .name("share", |(_, reported)| Some(reported.share.name()))
+                .time("total", |(_, reported)| reported.total_ns)
         });
     }
     out
@@ -67,13 +69,18 @@ pub fn limits(summary: &Summary) -> String {
 
 /// The first names of each CPU; `None` where no CPU's host tells them.
 fn names<'a, T: 'a>(
-    fed: impl Iterator<Item = (&'a CpuSummary, &'a FedCpu)>,
-    of: impl Fn(&'a FedCpu) -> Option<&'a [T]>,
+    cpus_from_feed: impl Iterator<Item = (&'a CpuSummary, &'a CpuFromFeed)>,
+    of: impl Fn(&'a CpuFromFeed) -> Option<&'a [T]>,
 ) -> Option<Vec<(u32, &'a T)>> {
     let mut rows = None;
-    for (cpu, told) in fed.filter_map(|(cpu, host)| Some((cpu, of(host)?))) {
+    for (cpu, reported) in cpus_from_feed.filter_map(|(cpu, host)| Some((cpu, of(host)?))) {
         let rows = rows.get_or_insert_with(Vec::new);
-        rows.extend(told.iter().take(NAMES_PER_CPU).map(|told| (cpu.cpu, told)));
+        rows.extend(
+            reported
+                .iter()
+                .take(NAMES_PER_CPU)
+                .map(|reported| (cpu.cpu, reported)),
+        );
     }
     rows
 }
@@ -97,7 +104,7 @@ mod tests {
         facts.host.hypervisor = Some("KVM".into());
         facts.host.apic_ids = vec![(16, 3)];
         let mut explainer = Explainer::new(&facts);
-        let mut feed = |event: Event| explainer.feed(&event, &mut |_| {});
+        let mut feed = |event: Event| explainer.push(&event, &mut |_| {});
         for at in [1_000_000, 900_000_000] {
             feed(Event::Anchor(Anchor {
                 before_tsc: at,
@@ -150,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_tells_is_shown_and_nothing_that_it_does_not() {
+    fn what_a_host_reports_is_shown_and_nothing_that_it_does_not() {
         let counts = render(&summary(FeedDetail::Counts));
         let lines: Vec<&str> = counts.lines().collect();
         assert_eq!(lines[1], "What was taken, says the host");

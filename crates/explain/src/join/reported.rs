@@ -9,7 +9,7 @@ use super::guest_clock::GuestClock;
 
 /// One vCPU as the host told it.
 #[derive(Debug, Default)]
-pub(super) struct ToldVcpu {
+pub(super) struct ReportedVcpu {
     /// Its latest definition.
     pub(super) vcpu: Option<Vcpu>,
     pub(super) clock: GuestClock,
@@ -23,15 +23,15 @@ pub(super) struct ToldVcpu {
 
 /// All of them, by id.
 #[derive(Debug)]
-pub(super) struct ToldVcpus {
-    all: Vec<ToldVcpu>,
+pub(super) struct ReportedVcpus {
+    all: Vec<ReportedVcpu>,
     keeps_halts: bool,
 }
 
-impl ToldVcpus {
+impl ReportedVcpus {
     /// Of a guest whose tasks sleep, halts are kept as well.
-    pub(super) fn new(keeps_halts: bool) -> ToldVcpus {
-        ToldVcpus {
+    pub(super) fn new(keeps_halts: bool) -> ReportedVcpus {
+        ReportedVcpus {
             all: Vec::new(),
             keeps_halts,
         }
@@ -41,16 +41,16 @@ impl ToldVcpus {
         let place = vcpu.id.0 as usize;
         // Ids are given out without holes: another one is of a damaged stream.
         if place == self.all.len() {
-            self.all.push(ToldVcpu::default());
+            self.all.push(ReportedVcpu::default());
         }
-        if let Some(told) = self.all.get_mut(place) {
-            told.vcpu = Some(vcpu.clone());
+        if let Some(reported) = self.all.get_mut(place) {
+            reported.vcpu = Some(vcpu.clone());
         }
     }
 
     pub(super) fn add_clock(&mut self, clock: &VcpuClock) {
-        if let Some(told) = self.all.get_mut(clock.vcpu.0 as usize) {
-            told.clock.add(clock);
+        if let Some(reported) = self.all.get_mut(clock.vcpu.0 as usize) {
+            reported.clock.add(clock);
         }
     }
 
@@ -59,10 +59,10 @@ impl ToldVcpus {
         let of = &exit.exit;
         let span = (of.start_mono_ns, of.end_mono_ns);
         let has_room = has_room && (self.keeps_halts || of.split[Share::Halted] == 0);
-        let Some(told) = self.all.get_mut(exit.vcpu.0 as usize) else {
+        let Some(reported) = self.all.get_mut(exit.vcpu.0 as usize) else {
             return false;
         };
-        told.add(of.exit_cpu, span, threshold_ns, has_room)
+        reported.add(of.exit_cpu, span, threshold_ns, has_room)
     }
 
     /// Takes an interval; returns whether it took a place.
@@ -72,34 +72,35 @@ impl ToldVcpus {
         threshold_ns: u64,
         has_room: bool,
     ) -> bool {
-        let told = self.all.get_mut(interval.vcpu.0 as usize);
-        let told = told.filter(|told| told.vcpu.as_ref().is_some_and(|vcpu| !vcpu.sees_kvm));
-        let Some(told) = told.filter(|_| interval.kind == VcpuIntervalKind::Waiting) else {
+        let reported = self.all.get_mut(interval.vcpu.0 as usize);
+        let reported =
+            reported.filter(|reported| reported.vcpu.as_ref().is_some_and(|vcpu| !vcpu.sees_kvm));
+        let Some(reported) = reported.filter(|_| interval.kind == VcpuIntervalKind::Waiting) else {
             return false;
         };
         let span = (interval.start_mono_ns, interval.end_mono_ns);
-        told.add(interval.cpu, span, threshold_ns, has_room)
+        reported.add(interval.cpu, span, threshold_ns, has_room)
     }
 
     /// Sorts what came in the order of ends.
     pub(super) fn sort(&mut self) {
-        for told in &mut self.all {
-            told.away.sort_unstable();
+        for reported in &mut self.all {
+            reported.away.sort_unstable();
         }
     }
 
-    pub(super) fn get(&self, id: VcpuId) -> Option<&ToldVcpu> {
+    pub(super) fn get(&self, id: VcpuId) -> Option<&ReportedVcpu> {
         self.all.get(id.0 as usize)
     }
 
     /// Those that were defined.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Vcpu, &ToldVcpu)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Vcpu, &ReportedVcpu)> {
         let defined = self.all.iter();
-        defined.filter_map(|told| Some((told.vcpu.as_ref()?, told)))
+        defined.filter_map(|reported| Some((reported.vcpu.as_ref()?, reported)))
     }
 }
 
-impl ToldVcpu {
+impl ReportedVcpu {
     fn add(&mut self, cpu: u32, span: (u64, u64), threshold_ns: u64, has_room: bool) -> bool {
         *self.at_cpu.entry(cpu).or_default() += 1;
         let is_felt = span.1.checked_sub(span.0) >= Some(threshold_ns);

@@ -7,13 +7,13 @@ use vmnoise_events::{Activity, ActivityKind, Share, SourceId};
 use super::place::{State, Stretch};
 use crate::part::Part;
 use crate::piece::Piece;
-use crate::visibility::share_of_host;
 use crate::sweep::Sweep;
 use crate::timeline::Timeline;
+use crate::visibility::share_of_host;
 
 /// What one exit met, as far as the stream tells.
 #[derive(Debug, Default)]
-pub(super) struct Laid {
+pub(super) struct Overlay {
     /// The host's activities and what each had of the exit. One that spans two stretches
     /// is told as one.
     pub(super) noise: Vec<(Activity, u64)>,
@@ -76,13 +76,13 @@ impl HostWork {
 
     /// What these exits met, in their order; all before `horizon_ns` is told, and they ended by then.
     /// `tid_of` tells whose run an activity is.
-    pub(super) fn lay(
+    pub(super) fn overlay(
         &mut self,
         dues: &[Due<'_>],
         horizon_ns: u64,
         tid_of: impl Fn(SourceId) -> Option<u32>,
-    ) -> Vec<Laid> {
-        let mut laid: Vec<Laid> = dues.iter().map(|_| Laid::default()).collect();
+    ) -> Vec<Overlay> {
+        let mut overlay: Vec<Overlay> = dues.iter().map(|_| Overlay::default()).collect();
         let stretches = dues.iter().enumerate();
         let mut jobs: Vec<(&Stretch, usize)> = stretches
             .flat_map(|(place, due)| due.stretches.iter().map(move |stretch| (stretch, place)))
@@ -105,28 +105,30 @@ impl HostWork {
                             !(is_run && tid_of(activity.source) == Some(due.tid))
                         }),
                 );
-                let laid = &mut laid[*place];
-                let left_ns = lay_under(stretch, &self.swept, &mut self.sweep, |piece| {
+                let overlay = &mut overlay[*place];
+                let left_ns = overlay_under(stretch, &self.swept, &mut self.sweep, |piece| {
                     if due.with_pieces {
-                        laid.pieces.push(piece);
+                        overlay.pieces.push(piece);
                     }
                 });
                 let owned = self.swept.iter().zip(self.sweep.net_ns());
                 let owned = owned.filter(|(_, net_ns)| **net_ns > 0);
-                laid.noise
+                overlay
+                    .noise
                     .extend(owned.map(|(activity, net_ns)| (*activity, *net_ns)));
                 if stretch.state == State::Blocked {
-                    laid.sleeps
+                    overlay
+                        .sleeps
                         .push(Part::of_one(Share::Blocked, stretch.waker, left_ns));
                 }
             }
         }
-        laid.iter_mut().for_each(Laid::tidy);
-        laid
+        overlay.iter_mut().for_each(Overlay::tidy);
+        overlay
     }
 }
 
-impl Laid {
+impl Overlay {
     /// Puts everything in the order of time, and together what stretches took apart.
     fn tidy(&mut self) {
         let order = |activity: &Activity| {
@@ -162,7 +164,7 @@ fn meets(state: State, kind: ActivityKind) -> bool {
 }
 
 /// Returns what nobody else had of the stretch, in nanoseconds.
-fn lay_under(
+fn overlay_under(
     stretch: &Stretch,
     activities: &[Activity],
     sweep: &mut Sweep,

@@ -3,7 +3,7 @@
 
 use vmnoise_events::{Activity, Share};
 
-use super::{BelowExit, Met, has_cpu};
+use super::{HostExit, Overlap, has_cpu};
 use crate::part::{Part, add_up};
 use crate::piece::Piece;
 use crate::steal::{waits_of, witnessed_waiting_ns};
@@ -11,11 +11,11 @@ use crate::sweep::Sweep;
 
 /// Scratch, reused from gap to gap.
 #[derive(Debug, Default)]
-pub(crate) struct Take {
+pub(crate) struct Subtraction {
     /// The gap by its owners in the guest.
     slices: Vec<(Option<usize>, u64, u64)>,
     net_ns: Vec<u64>,
-    met: Vec<Met>,
+    overlaps: Vec<Overlap>,
     /// Where the vCPU waited, as far as it is told who had its CPU then.
     waits: Waits,
     /// Where it waited in exits that name nobody: no steal of who stood still meanwhile.
@@ -24,7 +24,7 @@ pub(crate) struct Take {
     pieces: Vec<(Part, u64)>,
 }
 
-impl Take {
+impl Subtraction {
     /// Sweeps the gap `start_ns..end_ns` for the guest's `activities`, and takes the time
     /// of `exits`, which overlap it, away from them; one that has no more than `blur_ns` of it
     /// leaves that to nobody. Returns what is left to nobody.
@@ -33,7 +33,7 @@ impl Take {
         sweep: &mut Sweep,
         (start_ns, end_ns): (u64, u64),
         activities: &[Activity],
-        exits: &mut [BelowExit],
+        exits: &mut [HostExit],
         blur_ns: u64,
     ) -> u64 {
         self.clear();
@@ -87,8 +87,8 @@ impl Take {
                     self.pieces.push((part(piece, had_ns), piece.since_ns));
                 }
             }
-            self.met.push(Met {
-                first: !std::mem::replace(&mut exit.met, true),
+            self.overlaps.push(Overlap {
+                first: !std::mem::replace(&mut exit.is_met, true),
                 parts: add_up_turns(&mut self.pieces),
                 unsure_ns,
             });
@@ -100,7 +100,7 @@ impl Take {
     pub(crate) fn clear(&mut self) {
         self.slices.clear();
         self.net_ns.clear();
-        self.met.clear();
+        self.overlaps.clear();
         self.waits.0.clear();
         self.unsure_waits.0.clear();
     }
@@ -111,8 +111,8 @@ impl Take {
     }
 
     /// What each exit of the last run had, in their order.
-    pub(crate) fn take_met(&mut self) -> Vec<Met> {
-        std::mem::take(&mut self.met)
+    pub(crate) fn take_overlaps(&mut self) -> Vec<Overlap> {
+        std::mem::take(&mut self.overlaps)
     }
 
     /// Tells `activities` without the steal inside for which the vCPU is known to have

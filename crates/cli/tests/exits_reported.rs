@@ -34,7 +34,7 @@ mod kvm {
 
     /// Everything told, with its definitions.
     #[derive(Default)]
-    struct Told {
+    struct Reported {
         sources: Vec<String>,
         vcpus: BTreeMap<VcpuId, Vcpu>,
         /// Of those that have ended.
@@ -44,7 +44,7 @@ mod kvm {
         activities: Vec<Activity>,
     }
 
-    impl Told {
+    impl Reported {
         fn take(&mut self, event: Event) {
             match event {
                 Event::Source(source) => {
@@ -99,16 +99,16 @@ mod kvm {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         let end = Instant::now() + Duration::from_secs(20);
         while vm.try_wait().unwrap().is_none() {
             assert!(Instant::now() < end, "the VM does not end");
             std::thread::sleep(Duration::from_millis(20));
-            tracer.drain(&mut |event| told.take(event)).unwrap();
+            tracer.drain(&mut |event| reported.take(event)).unwrap();
         }
         tracer.learn(&[], Host::here().vms());
         tracer.detach().unwrap();
-        tracer.drain(&mut |event| told.take(event)).unwrap();
+        tracer.drain(&mut |event| reported.take(event)).unwrap();
 
         let losses = tracer.losses().unwrap();
         for kind in [
@@ -119,9 +119,13 @@ mod kvm {
             let loss = losses.iter().find(|loss| loss.kind == kind).unwrap();
             assert_eq!(loss.count, 0, "{losses:?}");
         }
-        let of_vm = told.vcpus.values().filter(|vcpu| vcpu.vmm_pid == vm.id());
+        let of_vm = reported
+            .vcpus
+            .values()
+            .filter(|vcpu| vcpu.vmm_pid == vm.id());
         let vcpu = of_vm.max_by_key(|vcpu| {
-            told.exits
+            reported
+                .exits
                 .iter()
                 .filter(|exit| exit.vcpu == vcpu.id)
                 .count()
@@ -129,8 +133,12 @@ mod kvm {
         let vcpu = vcpu.expect("the VM made exits");
 
         // What was counted is what was told.
-        let counted = &told.totals[&vcpu.id];
-        let exits: Vec<&VcpuExit> = told.exits.iter().filter(|it| it.vcpu == vcpu.id).collect();
+        let counted = &reported.totals[&vcpu.id];
+        let exits: Vec<&VcpuExit> = reported
+            .exits
+            .iter()
+            .filter(|it| it.vcpu == vcpu.id)
+            .collect();
         assert_eq!(exits.len() as u64, counted.exits);
         for exit in &exits {
             assert_eq!(exit.exit.split.total(), exit.exit.dur_ns(), "{exit:?}");
@@ -139,11 +147,11 @@ mod kvm {
         assert_eq!(vmm_ns, counted.split[Share::Vmm]);
 
         // Its waiting is the hog's, and whoever's.
-        let waits = told.intervals.iter().filter(|it| {
+        let waits = reported.intervals.iter().filter(|it| {
             it.vcpu == vcpu.id && it.kind == VcpuIntervalKind::Waiting && it.cpu == cpu
         });
         let threads = || {
-            let threads = told.activities.iter();
+            let threads = reported.activities.iter();
             threads.filter(|it| it.kind == ActivityKind::Thread && it.cpu == cpu)
         };
         let (mut waited_ns, mut hog_ns, mut named_ns) = (0, 0, 0);
@@ -152,7 +160,7 @@ mod kvm {
             for thread in threads() {
                 let ns = overlap_ns(thread, wait);
                 named_ns += ns;
-                if told.sources[thread.source.0 as usize] == hog_name {
+                if reported.sources[thread.source.0 as usize] == hog_name {
                     hog_ns += ns;
                 }
             }
@@ -161,8 +169,8 @@ mod kvm {
             "{} exits, {} intervals, {} activities; waited {waited_ns} ns, {named_ns} named, \
              {hog_ns} of the hog; counted {} ns",
             exits.len(),
-            told.intervals.len(),
-            told.activities.len(),
+            reported.intervals.len(),
+            reported.activities.len(),
             counted.split[Share::Preempted],
         );
         // Others may want the CPU too, and some of their switches may be told by nobody.

@@ -1,7 +1,7 @@
 //! What the host of a guest did to one of its CPUs: the exits of the vCPU that this CPU is,
 //! laid on the guest's clock.
 
-pub(crate) mod take;
+pub(crate) mod subtract;
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ const KEPT: usize = 1 << 16;
 
 /// One exit of the vCPU that a guest's CPU is. All times are the guest's CLOCK_MONOTONIC.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BelowExit {
+pub(crate) struct HostExit {
     pub(crate) start_mono_ns: u64,
     pub(crate) end_mono_ns: u64,
     /// The name of its reason.
@@ -28,14 +28,14 @@ pub(crate) struct BelowExit {
     pub(crate) entry_cpu: u32,
     /// In the order of time, without holes: they add up to the exit.
     pub(crate) pieces: Vec<Piece>,
-    pub(crate) told: ExitTold,
+    pub(crate) reported: ReportedExit,
     /// Whether a gap has met it.
-    pub(crate) met: bool,
+    pub(crate) is_met: bool,
 }
 
 /// What the host's own recording says of a whole exit, on the host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct ExitTold {
+pub(crate) struct ReportedExit {
     pub(crate) dur_ns: u64,
     /// The thesis' own sum; `None` where no work of the host fell inside.
     pub(crate) thesis_ns: Option<u64>,
@@ -47,21 +47,21 @@ pub(crate) struct ExitTold {
 
 /// The exits of one CPU that a gap may still need, in order and without overlap.
 #[derive(Debug, Default)]
-pub(crate) struct BelowLine {
-    exits: VecDeque<BelowExit>,
+pub(crate) struct HostExits {
+    exits: VecDeque<HostExit>,
     /// What a time of an exit may be wrong by on the guest's clock.
     bound_ns: u64,
     /// No exit that ends later is still to come with an earlier begin.
-    told_to_ns: u64,
+    reported_to_ns: u64,
     /// Gaps that begin earlier may miss exits.
     forgotten_to_ns: u64,
 }
 
-impl BelowLine {
+impl HostExits {
     /// Takes the next exit; they come in the order of their ends. What a damaged stream
     /// tells twice is taken once.
-    pub(crate) fn push(&mut self, mut exit: BelowExit) {
-        let from_ns = self.told_to_ns;
+    pub(crate) fn push(&mut self, mut exit: HostExit) {
+        let from_ns = self.reported_to_ns;
         if exit.end_mono_ns <= from_ns {
             return;
         }
@@ -72,7 +72,7 @@ impl BelowLine {
                 piece.start_mono_ns = piece.start_mono_ns.max(from_ns);
             }
         }
-        self.told_to_ns = exit.end_mono_ns;
+        self.reported_to_ns = exit.end_mono_ns;
         if self.exits.len() == KEPT
             && let Some(first) = self.exits.pop_front()
         {
@@ -100,7 +100,7 @@ impl BelowLine {
     }
 
     /// The exits that overlap `start_ns..end_ns`.
-    pub(crate) fn overlapping(&mut self, start_ns: u64, end_ns: u64) -> &mut [BelowExit] {
+    pub(crate) fn overlapping(&mut self, start_ns: u64, end_ns: u64) -> &mut [HostExit] {
         let exits = self.exits.make_contiguous();
         let first = exits.partition_point(|exit| exit.end_mono_ns <= start_ns);
         let after = exits.partition_point(|exit| exit.start_mono_ns < end_ns);
@@ -124,7 +124,7 @@ impl BelowLine {
 
 /// What one exit had of one gap.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Met {
+pub(crate) struct Overlap {
     /// Whether no gap has met it before.
     pub(crate) first: bool,
     /// In the order of shares, sources and CPUs; never 0 ns. Empty where it has too little of
@@ -134,12 +134,12 @@ pub(crate) struct Met {
     pub(crate) unsure_ns: u64,
 }
 
-impl Met {
+impl Overlap {
     /// What of it is `kvm` that nothing bounds.
-    pub(crate) fn unbounded_kvm_ns(&self, exit: &BelowExit) -> u64 {
+    pub(crate) fn unbounded_kvm_ns(&self, exit: &HostExit) -> u64 {
         let of_kvm = self.parts.iter().filter(|part| part.share == Share::Kvm);
         let kvm_ns: u64 = of_kvm.map(|part| part.ns).sum();
-        kvm_ns.min(exit.told.unbounded_kvm_ns)
+        kvm_ns.min(exit.reported.unbounded_kvm_ns)
     }
 }
 

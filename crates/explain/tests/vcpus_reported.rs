@@ -9,11 +9,11 @@ use vmnoise_events::*;
 use vmnoise_explain::ExitExplainer;
 
 #[test]
-fn the_trace_tells_the_hosts_lines_and_then_the_exit() {
+fn the_trace_reports_the_hosts_lines_and_then_the_exit() {
     let scene = interrupted();
     let mut explainer = ExitExplainer::with_trace(&facts());
     for event in scene.events() {
-        explainer.feed(&event, &mut |_| {});
+        explainer.push(&event, &mut |_| {});
     }
     let trace = explainer.take_trace();
     assert_eq!(trace.len(), 1);
@@ -33,8 +33,8 @@ fn the_trace_tells_the_hosts_lines_and_then_the_exit() {
     );
     let exit = &trace[0].exit;
     assert_eq!((exit.overhead_ns(), exit.noise_ns()), (Some(9_860), 32_638));
-    let told: u64 = lines.iter().map(|(_, _, ns)| ns).sum();
-    assert_eq!(told + 9_860, exit.exit.dur_ns());
+    let reported: u64 = lines.iter().map(|(_, _, ns)| ns).sum();
+    assert_eq!(reported + 9_860, exit.exit.dur_ns());
     assert_eq!(explainer.take_trace(), []);
 }
 
@@ -67,14 +67,14 @@ fn the_timeline_shows_the_pieces_in_their_order() {
 }
 
 #[test]
-fn an_order_that_the_sums_contradict_is_not_told() {
+fn an_order_that_the_sums_contradict_is_not_reported() {
     let mut events = interrupted().events();
     events.retain(|event| !matches!(event, Event::VcpuInterval(_)));
     assert_eq!(traced(&events).0[0].pieces, []);
 }
 
 #[test]
-fn only_what_was_asked_for_is_told_and_totals_stay_whole() {
+fn only_what_was_asked_for_is_reported_and_totals_stay_whole() {
     let mut events = interrupted().events();
     events.insert(
         events.len() - 1,
@@ -90,18 +90,18 @@ fn only_what_was_asked_for_is_told_and_totals_stay_whole() {
             reasons: Vec::new(),
         }),
     );
-    let told = |change: &dyn Fn(&mut Options)| {
+    let reported = |change: &dyn Fn(&mut Options)| {
         let mut facts = facts();
         change(&mut facts.options);
         let (budgets, run) = explain(&facts, &events);
         assert_eq!(
-            (run.told, run.longest.len()),
+            (run.reported, run.longest.len()),
             (budgets.len() as u64, budgets.len())
         );
         (budgets.len(), run.exits.vms.len())
     };
-    assert_eq!(told(&|options| options.threshold_ns = 32_638), (1, 1));
-    assert_eq!(told(&|options| options.threshold_ns = 32_639), (0, 1));
+    assert_eq!(reported(&|options| options.threshold_ns = 32_638), (1, 1));
+    assert_eq!(reported(&|options| options.threshold_ns = 32_639), (0, 1));
     let filter = |vm: Option<&str>, vcpus: Option<Vec<u32>>, reasons: &[&str]| ExitFilter {
         vm: vm.map(Into::into),
         vcpus,
@@ -113,8 +113,8 @@ fn only_what_was_asked_for_is_told_and_totals_stay_whole() {
         (filter(None, Some(vec![1]), &[]), (0, 0)),
         (filter(Some("db"), None, &[]), (0, 0)),
     ] {
-        let told = told(&|options| options.exits = Some(filter.clone()));
-        assert_eq!(told, expected, "{filter:?}");
+        let reported = reported(&|options| options.exits = Some(filter.clone()));
+        assert_eq!(reported, expected, "{filter:?}");
     }
     let (_, run) = explain(&facts(), &events);
     let vcpu = &run.exits.vms[0].vcpus[0];
@@ -125,20 +125,20 @@ fn only_what_was_asked_for_is_told_and_totals_stay_whole() {
 fn an_exit_waits_for_what_may_still_lie_under_it() {
     let scene = interrupted();
     let mut explainer = ExitExplainer::new(&facts());
-    let mut told = 0;
+    let mut reported = 0;
     for event in scene.events() {
         let event = match event {
             // Ten milliseconds more are what an interrupt may take that it left behind.
             Event::Watermark(_) => Event::Watermark(scene.end_ns + 9_999_999),
             event => event,
         };
-        explainer.feed(&event, &mut |_| told += 1);
+        explainer.push(&event, &mut |_| reported += 1);
     }
-    assert_eq!(told, 0);
-    explainer.feed(&Event::Watermark(scene.end_ns + 10_000_000), &mut |_| {
-        told += 1
+    assert_eq!(reported, 0);
+    explainer.push(&Event::Watermark(scene.end_ns + 10_000_000), &mut |_| {
+        reported += 1
     });
-    assert_eq!(told, 1);
+    assert_eq!(reported, 1);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn the_longest_are_those_with_the_most_noise() {
 }
 
 #[test]
-fn defects_are_counted_and_losses_told() {
+fn defects_are_counted_and_losses_reported() {
     let scene = Scene::new(CPUID, 1_000, 2_000);
     let exit = scene.exit();
     let backwards = Exit {

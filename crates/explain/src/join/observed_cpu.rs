@@ -18,7 +18,7 @@ const HANDED_TSC: u64 = 10_000;
 
 /// One CPU of the guest. Times are readings of its counter.
 #[derive(Debug, Default)]
-pub(super) struct Felt {
+pub(super) struct ObservedCpu {
     /// Begin and end; sorted once all are there.
     pub(super) gaps: Vec<(u64, u64)>,
     /// Stretches in which it polled, ascending and apart.
@@ -45,7 +45,7 @@ struct Stretch {
     pauses: bool,
 }
 
-impl Felt {
+impl ObservedCpu {
     pub(super) fn add_gap(&mut self, gap: &Gap) {
         if gap.start_tsc <= gap.end_tsc {
             self.gaps.push((gap.start_tsc, gap.end_tsc));
@@ -99,8 +99,8 @@ impl Felt {
             return most_tsc;
         }
         // They come in the order of their ends.
-        let told = |until_tsc| self.gaps.partition_point(|gap| gap.1 <= until_tsc) as u64;
-        let handed = told(stretch.to_tsc).saturating_sub(told(stretch.from_tsc));
+        let reported = |until_tsc| self.gaps.partition_point(|gap| gap.1 <= until_tsc) as u64;
+        let handed = reported(stretch.to_tsc).saturating_sub(reported(stretch.from_tsc));
         let handed_tsc = handed.saturating_mul(HANDED_TSC);
         most_tsc.min(handed_tsc.saturating_add(length_tsc / PAUSED_PART))
     }
@@ -134,8 +134,12 @@ pub(super) struct Holes<'a> {
 
 impl<'a> Holes<'a> {
     /// The gaps must be sorted.
-    pub(super) fn of(felt: &'a Felt) -> Holes<'a> {
-        let mut lengths: Vec<u64> = felt.gaps.iter().map(|(start, end)| end - start).collect();
+    pub(super) fn of(observed: &'a ObservedCpu) -> Holes<'a> {
+        let mut lengths: Vec<u64> = observed
+            .gaps
+            .iter()
+            .map(|(start, end)| end - start)
+            .collect();
         lengths.sort_unstable();
         let mut tail = 0_u64;
         let tails = lengths.iter().rev().map(|length| {
@@ -144,13 +148,13 @@ impl<'a> Holes<'a> {
         });
         let mut tails: Vec<u64> = tails.collect();
         tails.reverse();
-        let polled_tsc = felt.polled.iter().map(|(from, to)| to - from);
+        let polled_tsc = observed.polled.iter().map(|(from, to)| to - from);
         let mut holes = Holes {
-            gaps: &felt.gaps,
-            polled: &felt.polled,
+            gaps: &observed.gaps,
+            polled: &observed.polled,
             polled_tsc: polled_tsc.fold(0, u64::saturating_add),
-            ran: &felt.ran,
-            lost_part: felt.lost_part,
+            ran: &observed.ran,
+            lost_part: observed.lost_part,
             lengths,
             tails,
             parts: Vec::new(),
@@ -303,35 +307,35 @@ mod tests {
 
     #[test]
     fn a_pause_is_not_polled() {
-        let mut felt = Felt::default();
+        let mut observed = ObservedCpu::default();
         for (last_tsc, blind_tsc) in [(2_000, 0), (3_000, 10), (4_000, 900), (5_000, 900)] {
-            felt.add_tally(&tally(last_tsc, blind_tsc), false, true);
+            observed.add_tally(&tally(last_tsc, blind_tsc), false, true);
         }
-        assert_eq!(felt.polled, [(1_000, 3_000)]);
-        felt.settle();
-        assert_eq!(felt.polled, [(1_000, 3_000), (4_000, 5_000)]);
-        assert_eq!(felt.span(), Some((1_000, 5_000)));
+        assert_eq!(observed.polled, [(1_000, 3_000)]);
+        observed.settle();
+        assert_eq!(observed.polled, [(1_000, 3_000), (4_000, 5_000)]);
+        assert_eq!(observed.span(), Some((1_000, 5_000)));
     }
 
     #[test]
     fn a_short_pause_is_not_polled_either() {
-        let mut felt = Felt::default();
+        let mut observed = ObservedCpu::default();
         for (last_tsc, blind_tsc) in [(101_000, 100), (201_000, 300), (301_000, 350)] {
-            felt.add_tally(&tally(last_tsc, blind_tsc), true, true);
+            observed.add_tally(&tally(last_tsc, blind_tsc), true, true);
         }
-        felt.settle();
-        assert_eq!(felt.polled, [(1_000, 101_000), (201_000, 301_000)]);
+        observed.settle();
+        assert_eq!(observed.polled, [(1_000, 101_000), (201_000, 301_000)]);
     }
 
     #[test]
     fn a_time_is_found_in_its_gap() {
-        let mut felt = Felt {
+        let mut observed = ObservedCpu {
             gaps: vec![(2_500, 2_600), (2_000, 2_500), (1_200, 1_300)],
             polled: vec![(1_000, 3_000)],
-            ..Felt::default()
+            ..ObservedCpu::default()
         };
-        felt.sort();
-        let holes = Holes::of(&felt);
+        observed.sort();
+        let holes = Holes::of(&observed);
         assert!(holes.polled(1_100, 2_900, 100) && !holes.polled(1_099, 2_900, 100));
         assert_eq!(holes.find(1_200, 1_300, 0), Ok(0));
         assert_eq!(holes.find(1_199, 1_300, 0), Err(0));
@@ -344,13 +348,13 @@ mod tests {
 
     #[test]
     fn the_chance_is_the_room_that_gaps_leave() {
-        let mut felt = Felt {
+        let mut observed = ObservedCpu {
             gaps: vec![(1_000, 1_100), (2_000, 2_500)],
             polled: vec![(0, 10_000)],
-            ..Felt::default()
+            ..ObservedCpu::default()
         };
-        felt.sort();
-        let holes = Holes::of(&felt);
+        observed.sort();
+        let holes = Holes::of(&observed);
         assert_eq!(holes.chance(0, 0), 0.06);
         assert_eq!(holes.chance(100, 0), 0.04);
         assert_eq!(holes.chance(500, 0), 0.0);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vmnoise_events::{Exit, Share, ShareMap, Vcpu, Witnesses};
 
 use super::budget::{ExitBudget, noise_ns, thesis_sum_ns};
-use super::lay::Laid;
+use super::overlay::Overlay;
 use crate::exits::{exit_shares, overhead_ns};
 use crate::named::NamedPart;
 use crate::names::Names;
@@ -81,11 +81,11 @@ pub struct TracedExit {
 }
 
 impl TracedExit {
-    pub(super) fn new(exit: NamedExit, laid: &Laid, names: &Names) -> TracedExit {
+    pub(super) fn new(exit: NamedExit, overlay: &Overlay, names: &Names) -> TracedExit {
         let (start_ns, end_ns) = (exit.exit.start_mono_ns, exit.exit.end_mono_ns);
-        let lines = laid.noise.iter();
+        let lines = overlay.noise.iter();
         let lines = lines.filter(|(activity, _)| has_line(activity.kind));
-        let (pieces, misplaced_ns) = pieces_of(laid, names, &exit);
+        let (pieces, misplaced_ns) = pieces_of(overlay, names, &exit);
         TracedExit {
             noise: lines
                 .map(|(activity, net_ns)| Noise {
@@ -120,8 +120,8 @@ pub struct LongestExit {
 }
 
 impl LongestExit {
-    pub(super) fn new(exit: NamedExit, laid: &Laid, names: &Names) -> LongestExit {
-        let (pieces, misplaced_ns) = pieces_of(laid, names, &exit);
+    pub(super) fn new(exit: NamedExit, overlay: &Overlay, names: &Names) -> LongestExit {
+        let (pieces, misplaced_ns) = pieces_of(overlay, names, &exit);
         LongestExit {
             misplaced_ns,
             exit,
@@ -139,8 +139,8 @@ fn whose(share: Share, shares: &ShareMap<Option<u64>>) -> Share {
 }
 
 /// The pieces of an exit that was asked for piece by piece, and how much of them is misplaced.
-fn pieces_of(laid: &Laid, names: &Names, exit: &NamedExit) -> (Vec<NamedPiece>, u64) {
-    let pieces = laid.pieces.iter().map(|piece| piece.named(names));
+fn pieces_of(overlay: &Overlay, names: &Names, exit: &NamedExit) -> (Vec<NamedPiece>, u64) {
+    let pieces = overlay.pieces.iter().map(|piece| piece.named(names));
     let mut pieces: Vec<NamedPiece> = pieces.collect();
     pieces.dedup_by(|next, last| {
         let goes_on = (next.cpu, next.share, &next.name) == (last.cpu, last.share, &last.name);

@@ -6,7 +6,7 @@ use serde::Serialize;
 use vmnoise_events::{FeedDetail, HostFrame, ShareMap, Witnesses};
 
 use super::hardware::HardwareBound;
-use super::named::{CulpritTold, ReasonTold};
+use super::named::{ReportedCulprit, ReportedReason};
 use crate::clockmap::ClockMap;
 use crate::exits::{self, exit_shares};
 
@@ -29,7 +29,7 @@ pub struct FeedSummary {
 
 /// What a host took of one CPU, by its own word, between frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct HostTold {
+pub struct ReportedHost {
     /// How long the frames cover, in nanoseconds.
     pub covered_ns: u64,
     /// Exits of the vCPU meanwhile.
@@ -52,7 +52,7 @@ pub struct HostTold {
     pub lost: u64,
 }
 
-impl HostTold {
+impl ReportedHost {
     /// HW_NOISE: what the hardware had at least; `None` where that is nothing, and it may have
     /// been more.
     pub(crate) fn hw_noise_ns(&self) -> Option<u64> {
@@ -63,14 +63,14 @@ impl HostTold {
 
 /// The same over a run, with names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FedCpu {
+pub struct CpuFromFeed {
     /// What it took.
     #[serde(flatten)]
-    pub told: HostTold,
+    pub reported: ReportedHost,
     /// Why the vCPU left its guest, largest time first; `None` where the host does not tell.
-    pub reasons: Option<Vec<ReasonTold>>,
+    pub reasons: Option<Vec<ReportedReason>>,
     /// Who took the time, largest first; `None` where the host does not tell.
-    pub culprits: Option<Vec<CulpritTold>>,
+    pub culprits: Option<Vec<ReportedCulprit>>,
 }
 
 /// Sums over what lies between frames.
@@ -113,9 +113,9 @@ impl Sum {
         self.exits
     }
 
-    pub(super) fn told(&self, clock: &ClockMap) -> Option<HostTold> {
+    pub(super) fn reported(&self, clock: &ClockMap) -> Option<ReportedHost> {
         let virt = self.split.iter().filter(|(share, _)| share.is_virt());
-        (self.steps > 0).then(|| HostTold {
+        (self.steps > 0).then(|| ReportedHost {
             covered_ns: clock.whole_ns(self.covered_tsc),
             exits: self.exits,
             light: (!self.lacks_kvm).then(|| self.exits.saturating_sub(self.heavy)),
