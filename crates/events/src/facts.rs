@@ -185,35 +185,36 @@ pub struct HostFacts {
     pub posted_interrupts: Option<bool>,
 }
 
-/// One step of the ladder from best to no witness that a probe stands on.
+/// How a probe is attached: which link of its fallback chain, from the best witness to none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rung {
+pub struct ProbeStatus {
     /// What is probed: `irq vectors`, `steal clock of this host`, ….
     pub probe: Name,
-    /// The rung in use: `tp_btf`, `raw_tp`, `none`, ….
-    pub rung: Name,
-    /// Whether this is the best rung there is.
+    /// The link in use: `tp_btf`, `raw_tp`, `none`, ….
+    #[serde(rename = "rung")]
+    pub in_use: Name,
+    /// Whether this is the best there is.
     pub best: bool,
-    /// What this rung cannot show; empty if nothing.
+    /// What it cannot show; empty if nothing.
     pub limit: Line,
-    /// What would climb a rung; empty if nothing would.
+    /// What would attach it better; empty if nothing would.
     pub remedy: Line,
 }
 
-impl Rung {
-    /// The best rung of this probe.
-    pub fn best(probe: &str, rung: &str) -> Rung {
-        Rung {
+impl ProbeStatus {
+    /// This probe at its best.
+    pub fn best(probe: &str, in_use: &str) -> ProbeStatus {
+        ProbeStatus {
             best: true,
-            ..Rung::limited(probe, rung, "", "")
+            ..ProbeStatus::limited(probe, in_use, "", "")
         }
     }
 
-    /// A rung that cannot show all, and what would.
-    pub fn limited(probe: &str, rung: &str, limit: &str, remedy: &str) -> Rung {
-        Rung {
+    /// One that cannot show all, and what would.
+    pub fn limited(probe: &str, in_use: &str, limit: &str, remedy: &str) -> ProbeStatus {
+        ProbeStatus {
             probe: probe.into(),
-            rung: rung.into(),
+            in_use: in_use.into(),
             best: false,
             limit: limit.into(),
             remedy: remedy.into(),
@@ -239,7 +240,8 @@ pub struct RunFacts {
     /// Which events were visible.
     pub witnesses: Witnesses,
     /// How they were made visible, and what is missing.
-    pub rungs: Vec<Rung>,
+    #[serde(rename = "rungs")]
+    pub probe_statuses: Vec<ProbeStatus>,
     /// Whether the tool's own threads had to share a measured CPU.
     pub shares_cpu: bool,
     /// Cycles per `rdtsc` in a bare loop on this machine.

@@ -34,7 +34,8 @@ pub use exit_filter::ExitFilter;
 pub use exit_reason::{ExitReason, Isa};
 pub use exits::{Exit, ReasonTotals, VcpuExit, VcpuTotals};
 pub use facts::{
-    HostFacts, ObservedThread, Options, Policy, RunFacts, Rung, TimerOptions, Witnesses, Workload,
+    HostFacts, ObservedThread, Options, Policy, ProbeStatus, RunFacts, TimerOptions, Witnesses,
+    Workload,
 };
 pub use gap::Gap;
 pub use host_frame::{FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason};

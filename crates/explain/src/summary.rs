@@ -3,7 +3,7 @@
 //! null; it is never 0 and never absent.
 
 use serde::Serialize;
-use vmnoise_events::{FinishReason, Rung, ShareMap};
+use vmnoise_events::{FinishReason, ProbeStatus, ShareMap};
 
 use crate::feed::{CpuFromFeed, FeedSummary};
 use crate::guest_columns::GuestColumns;
@@ -36,7 +36,8 @@ pub struct Summary {
     /// after that is trusted, and none of it is in this result. `None` if it never did.
     pub tsc_went_back_at_ns: Option<u64>,
     /// Which probes stood on which rung, and what they could not show.
-    pub rungs: Vec<Rung>,
+    #[serde(rename = "rungs")]
+    pub probe_statuses: Vec<ProbeStatus>,
     /// Periods found in gaps that no witness explains; at most three for each CPU, the
     /// one that took most time first.
     pub periodic: Vec<Periodic>,

@@ -44,9 +44,9 @@ pub fn sources(summary: &Value) -> impl Iterator<Item = Source<'_>> {
 ///
 /// # Panics
 /// If it does not speak of it.
-pub fn rung<'a>(doctor: &'a Value, probe: &str) -> &'a Value {
-    let rungs = doctor["rungs"].as_array().into_iter().flatten();
-    let mut found = rungs.filter(|rung| rung["probe"] == probe);
+pub fn probe_status<'a>(doctor: &'a Value, probe: &str) -> &'a Value {
+    let probe_statuses = doctor["rungs"].as_array().into_iter().flatten();
+    let mut found = probe_statuses.filter(|probe_status| probe_status["probe"] == probe);
     let found = found.next();
     found.unwrap_or_else(|| panic!("doctor does not speak of {probe}"))
 }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use vmnoise_labs::bed::XenLab;
-use vmnoise_labs::judge::{assert_budgets_add_up, assert_latencies_add_up, rung};
+use vmnoise_labs::judge::{assert_budgets_add_up, assert_latencies_add_up, probe_status};
 use vmnoise_labs::lab_program;
 use vmnoise_labs::oracle::report;
 use vmnoise_labs::oracle::xen::{Clock, Compared, compare, compare_latencies};
@@ -86,20 +86,20 @@ mod virtual_time {
 
         assert_eq!(doctor["host"]["hypervisor"], "Xen PV");
         for (probe, name) in BEST {
-            let reported = rung(&doctor, probe);
+            let reported = probe_status(&doctor, probe);
             assert_eq!(
                 (&reported["rung"], &reported["best"]),
                 (&name.into(), &true.into())
             );
         }
         for reported in [&doctor, &punctual] {
-            let timers = rung(reported, "timers");
+            let timers = probe_status(reported, "timers");
             assert_eq!(timers["rung"], "xen");
             for (key, words) in [("limit", " 100000 ns "), ("remedy", "xen_timer_slop=5000")] {
                 assert!(timers[key].as_str().unwrap().contains(words), "{timers}");
             }
-            assert_eq!(rung(reported, "clock")["rung"], "xen");
-            assert_eq!(rung(reported, "TSC")["best"], true);
+            assert_eq!(probe_status(reported, "clock")["rung"], "xen");
+            assert_eq!(probe_status(reported, "TSC")["best"], true);
         }
 
         assert_budgets_add_up(&quiet);
@@ -152,7 +152,7 @@ mod lab_full {
             let again = woken(&XenLab::pv()).unwrap();
             assert_eq!(slow.report.guest, again.report.guest, "to the last bit");
             for reported in [&quick.doctor, &quick.latency] {
-                let timers = rung(reported, "timers");
+                let timers = probe_status(reported, "timers");
                 let [name, best] = [&timers["rung"], &timers["best"]];
                 assert_eq!((name, best), (&"xen".into(), &true.into()));
             }
@@ -172,7 +172,7 @@ mod lab_full {
             let lab = XenLab::pv().emulate_tsc();
             let report = lab.run(&[], &GUEST[..1]).unwrap();
             let doctor: Value = serde_json::from_str(&report.guest[0].stdout).unwrap();
-            let tsc = rung(&doctor, "TSC");
+            let tsc = probe_status(&doctor, "TSC");
             println!("{tsc}");
             assert!(
                 tsc["rung"].as_str().unwrap().starts_with("emulated, "),
@@ -198,9 +198,9 @@ mod lab_full {
             let reported = woken(lab).unwrap();
             assert_eq!(reported.doctor["host"]["hypervisor"], hypervisor);
             for (probe, name) in BEST {
-                assert_eq!(rung(&reported.doctor, probe)["rung"], name);
+                assert_eq!(probe_status(&reported.doctor, probe)["rung"], name);
             }
-            assert_eq!(rung(&reported.latency, "timers")["rung"], "xen");
+            assert_eq!(probe_status(&reported.latency, "timers")["rung"], "xen");
             assert_latencies_add_up(&reported.latency);
             let cpu = &reported.latency["cpus"][0];
             println!("every 50 us: {}", cpu["irq"]);

@@ -26,7 +26,7 @@ pub(crate) fn check(facts: &RunFacts) -> Result<(), String> {
     cpus("allowed CPUs", host.allowed_cpus.iter().copied())?;
     cpus("CPUs with an APIC id", host.apic_ids.iter().map(|id| id.0))?;
     at_most("observed threads", options.observed.len(), CPUS as usize)?;
-    at_most("probes", facts.rungs.len(), RUNGS)?;
+    at_most("probes", facts.probe_statuses.len(), RUNGS)?;
     if let Some(filter) = &options.exits {
         at_most("reasons", filter.reasons.len(), REASONS)?;
         let vcpus = filter.vcpus.as_ref().map_or(0, Vec::len);

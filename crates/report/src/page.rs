@@ -110,8 +110,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn rungs(&self) -> &'a [vmnoise_events::Rung] {
-        &self.run.facts.rungs
+    fn probe_statuses(&self) -> &'a [vmnoise_events::ProbeStatus] {
+        &self.run.facts.probe_statuses
     }
 }
 

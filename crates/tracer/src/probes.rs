@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use vmnoise_events::Rung;
+use vmnoise_events::ProbeStatus;
 
 use crate::btf::KernelBtf;
 use crate::host::Host;
@@ -216,8 +216,8 @@ impl Group {
     }
 
     /// The rung of this group; `absent` is why it is not there.
-    pub(crate) fn rung(self, absent: Option<&str>, limit: String) -> Rung {
-        let (rung, limit, remedy) = match absent {
+    pub(crate) fn probe_status(self, absent: Option<&str>, limit: String) -> ProbeStatus {
+        let (probe_status, limit, remedy) = match absent {
             None => ("tp_btf", limit, String::new()),
             Some(why) => (
                 "none",
@@ -226,9 +226,9 @@ impl Group {
             ),
         };
         let best = absent.is_none();
-        Rung {
+        ProbeStatus {
             probe: self.probe().into(),
-            rung: rung.into(),
+            in_use: probe_status.into(),
             best,
             limit: limit.into(),
             remedy: remedy.into(),

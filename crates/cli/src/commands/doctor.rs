@@ -1,7 +1,7 @@
 //! `vmnoise doctor`: the rung table of this machine.
 
 use anyhow::{Context, Result};
-use vmnoise_events::Rung;
+use vmnoise_events::ProbeStatus;
 use vmnoise_tracer::host::Host;
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 use vmnoise_workload::{microvm, tsc};
@@ -22,7 +22,7 @@ pub fn run(arguments: &DoctorArguments) -> Result<Status> {
             Status::MachineCannot,
         ),
     };
-    let survey: Vec<Rung> = vmnoise_tracer::survey();
+    let survey: Vec<ProbeStatus> = vmnoise_tracer::survey();
     table.extend(survey);
     let tsc_hz = machine::tsc_hz();
     table.push(cpus::probe_status::of_tsc(tsc::rdtsc_cycles(), tsc_hz));
@@ -41,7 +41,7 @@ pub fn run(arguments: &DoctorArguments) -> Result<Status> {
 }
 
 /// Loads what `vmnoise exits` needs, attaches it and detaches it again.
-fn exits(kvm_module: Option<&str>) -> Vec<Rung> {
+fn exits(kvm_module: Option<&str>) -> Vec<ProbeStatus> {
     if kvm_module.is_none() {
         return vec![vcpus::probe_status::no_exits(
             "there is no KVM",

@@ -105,7 +105,7 @@ fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result
     Ok(Prepared {
         guest_clock: None,
         steal_clock: false,
-        rungs: vec![probe_status::of_observed()],
+        probe_statuses: vec![probe_status::of_observed()],
         workload: Box::new(Observed::new(threads, tsc_hz, tracer.observer())),
     })
 }
@@ -134,7 +134,7 @@ fn poll(
     Ok(Prepared {
         guest_clock: None,
         steal_clock: spin.has_steal_clock(),
-        rungs: vec![
+        probe_statuses: vec![
             probe_status::of_gap_steal(spin.has_steal_clock()),
             probe_status::of_interference(spin.counts_interference()),
         ],

@@ -1,6 +1,6 @@
 //! The last lines of each result: how it was witnessed, and what it cannot know.
 
-use vmnoise_events::{RunFacts, Rung, Share, Workload};
+use vmnoise_events::{ProbeStatus, RunFacts, Share, Workload};
 use vmnoise_explain::{Losses, Summary};
 
 use super::cells::{number, percent, time};
@@ -17,7 +17,7 @@ pub fn render(facts: &RunFacts, summary: &Summary) -> String {
 
 /// All of it but the heading.
 pub fn lines(facts: &RunFacts, summary: &Summary) -> String {
-    probes(&summary.rungs) + &without_probes(facts, summary)
+    probes(&summary.probe_statuses) + &without_probes(facts, summary)
 }
 
 /// What the result cannot know, without how it was witnessed.
@@ -104,12 +104,12 @@ fn not_measured(summary: &Summary) -> String {
 }
 
 /// How it was witnessed, and what that cannot show.
-pub fn probes(rungs: &[Rung]) -> String {
+pub fn probes(probe_statuses: &[ProbeStatus]) -> String {
     let mut text = String::new();
-    for rung in rungs {
-        text += &format!(" {}: {}", rung.probe, rung.rung);
-        if !rung.limit.is_empty() {
-            text += &format!("; {}", rung.limit);
+    for probe_status in probe_statuses {
+        text += &format!(" {}: {}", probe_status.probe, probe_status.in_use);
+        if !probe_status.limit.is_empty() {
+            text += &format!("; {}", probe_status.limit);
         }
         text += "\n";
     }

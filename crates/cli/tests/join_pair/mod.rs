@@ -363,9 +363,9 @@ pub fn facts(workload: Workload) -> RunFacts {
     facts.host.cpu_model = "a CPU".into();
     facts.witnesses.activity_steal = false;
     facts.witnesses.timer = false;
-    facts.rungs = vec![Rung {
+    facts.probe_statuses = vec![ProbeStatus {
         probe: probe.into(),
-        rung: "tp_btf".into(),
+        in_use: "tp_btf".into(),
         best: true,
         limit: Default::default(),
         remedy: Default::default(),

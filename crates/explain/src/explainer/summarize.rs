@@ -74,7 +74,7 @@ pub(crate) fn summarize(explainer: Explainer) -> Summary {
         tsc_went_back_at_ns: explainer
             .went_back_ns
             .map(|at_ns| at_ns.saturating_sub(origin_ns)),
-        rungs: explainer.facts.rungs,
+        probe_statuses: explainer.facts.probe_statuses,
         periodic,
         feed: explainer.feed.summary(),
         wakeups,

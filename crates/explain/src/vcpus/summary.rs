@@ -1,6 +1,6 @@
 //! What a run over vCPUs has come to.
 
-use vmnoise_events::{FinishReason, OwnCost, Rung};
+use vmnoise_events::{FinishReason, OwnCost, ProbeStatus};
 
 use super::{ExitExplainer, LongestExit};
 use crate::exits::ExitsSummary;
@@ -35,7 +35,7 @@ pub struct ExitsRun {
     /// What measuring cost; `None` if it was not counted.
     pub own_cost: Option<OwnCost>,
     /// How things were witnessed.
-    pub rungs: Vec<Rung>,
+    pub probe_statuses: Vec<ProbeStatus>,
     /// Whether the run ended in order.
     pub complete: bool,
     /// Why it ended; `None` if it did not.
@@ -59,7 +59,7 @@ impl ExitsRun {
             complete: explainer.finish.is_some(),
             finish_reason: explainer.finish.map(|finish| finish.reason),
             longest: explainer.longest.into_vec(),
-            rungs: explainer.facts.rungs,
+            probe_statuses: explainer.facts.probe_statuses,
         }
     }
 }

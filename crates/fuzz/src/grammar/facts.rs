@@ -2,7 +2,7 @@
 
 use vmnoise_events::{
     ClockFacts, ClockSource, ExitFilter, HostFacts, ObservedThread, OffsetProof, Options, Policy,
-    RunFacts, Rung, TimerOptions, Witnesses, Workload,
+    ProbeStatus, RunFacts, TimerOptions, Witnesses, Workload,
 };
 
 use super::Words;
@@ -42,9 +42,9 @@ fn facts_of(words: &mut Words<'_>, workload: Workload) -> RunFacts {
         host: host(words),
         clock: clock(words),
         witnesses: witnesses(words),
-        rungs: words.list(2, |words| Rung {
+        probe_statuses: words.list(2, |words| ProbeStatus {
             probe: words.name().into(),
-            rung: words.name().into(),
+            in_use: words.name().into(),
             best: words.flag(),
             limit: words.name().into(),
             remedy: words.name().into(),

@@ -16,7 +16,7 @@ mod vm_names;
 mod wire;
 
 use libbpf_rs::{Link, Object};
-use vmnoise_events::{Event, Loss, LossKind, Rung, Vcpu, VcpuId, VcpuTotals, Witnesses};
+use vmnoise_events::{Event, Loss, LossKind, ProbeStatus, Vcpu, VcpuId, VcpuTotals, Witnesses};
 
 use crate::accounting;
 use crate::btf::KernelBtf;
@@ -162,7 +162,7 @@ impl ExitTracer {
     }
 
     /// Attaches every group that can be attached; one that cannot is told by
-    /// [`ExitTracer::rungs`]. Nothing is counted before [`ExitTracer::count`].
+    /// [`ExitTracer::probe_statuses`]. Nothing is counted before [`ExitTracer::count`].
     ///
     /// # Errors
     /// If exits cannot be told.
@@ -247,12 +247,12 @@ impl ExitTracer {
 
     /// How what the host does to vCPUs is witnessed, group by group, and what is missing. Exits
     /// themselves have rungs of their own.
-    pub fn rungs(&self) -> Vec<Rung> {
+    pub fn probe_statuses(&self) -> Vec<ProbeStatus> {
         let of_kvm = |group: Group| matches!(group, Group::KvmRun | Group::KvmExit);
-        let rungs = self.watched.rungs();
-        rungs
+        let probe_statuses = self.watched.probe_statuses();
+        probe_statuses
             .filter(|(group, _)| !of_kvm(*group))
-            .map(|(_, rung)| rung)
+            .map(|(_, probe_status)| probe_status)
             .collect()
     }
 

@@ -23,10 +23,11 @@ fn the_steal_clock_is_not_behind_the_column_of_proc_stat() {
     let _alone = alone();
     let (cpu, other) = two_cpus();
     let tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
-    let rungs = tracer.rungs();
-    let mut rungs = rungs.iter();
-    let rung = rungs.find(|rung| rung.probe == "steal clock of this machine");
-    if !rung.unwrap().rung.contains("BTF") {
+    let probe_statuses = tracer.probe_statuses();
+    let mut probe_statuses = probe_statuses.iter();
+    let probe_status =
+        probe_statuses.find(|probe_status| probe_status.probe == "steal clock of this machine");
+    if !probe_status.unwrap().in_use.contains("BTF") {
         return skipped("this machine's steal clock is not read by BTF");
     }
     // Both count since boot. The kernel adds whole ticks of what the clock says to the column,

@@ -8,7 +8,7 @@ mod way;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use vmnoise_events::{Event, FeedTotals, HostFacts, HostFrame, Rung};
+use vmnoise_events::{Event, FeedTotals, HostFacts, HostFrame, ProbeStatus};
 use vmnoise_feed::Receiver;
 
 pub use way::{FeedFrom, Way};
@@ -24,7 +24,10 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// If the user named a way that cannot be opened.
-pub fn open(from: &FeedFrom, machine: &HostFacts) -> Result<(Option<HostFeed>, Option<Rung>)> {
+pub fn open(
+    from: &FeedFrom,
+    machine: &HostFacts,
+) -> Result<(Option<HostFeed>, Option<ProbeStatus>)> {
     let Some(way) = Way::find(from, machine) else {
         let has_host = *from == FeedFrom::Auto && machine.hypervisor.is_some();
         return Ok((None, has_host.then(|| probe_status::of_none(""))));

@@ -9,7 +9,7 @@ use crate::units::human;
 
 /// How a run was witnessed, what is missing, and what guests were told.
 pub fn render(run: &ExitsRun, feeds: &[FeedReport]) -> String {
-    let probes = probes(&run.rungs);
+    let probes = probes(&run.probe_statuses);
     format!("{HEADING}\n{probes}") + &without_probes(run) + &of_feeds(feeds)
 }
 

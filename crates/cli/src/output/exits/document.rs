@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use vmnoise_events::{RunFacts, Rung};
+use vmnoise_events::{ProbeStatus, RunFacts};
 use vmnoise_explain::{ExitsRun, ExitsSummary, Losses};
 
 use super::longest::Longest;
@@ -29,7 +29,8 @@ pub struct Document<'a> {
     late_events: u64,
     losses: Losses,
     feeds: &'a [FeedReport],
-    rungs: &'a [Rung],
+    #[serde(rename = "rungs")]
+    probe_statuses: &'a [ProbeStatus],
 }
 
 impl<'a> Document<'a> {
@@ -53,7 +54,7 @@ impl<'a> Document<'a> {
             late_events: run.late_events,
             losses: run.losses,
             feeds,
-            rungs: &run.rungs,
+            probe_statuses: &run.probe_statuses,
         }
     }
 }

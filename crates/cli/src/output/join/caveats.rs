@@ -68,7 +68,7 @@ pub fn render(joined: &Joined<'_>) -> String {
     out += &format!(
         "\n{}: the host\n{}",
         own::HEADING,
-        own::probes(&joined.host.rungs)
+        own::probes(&joined.host.probe_statuses)
     );
     if *threshold_ns > 0 {
         out += &format!(

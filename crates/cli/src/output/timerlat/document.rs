@@ -1,7 +1,7 @@
 //! `vmnoise.latency/1` (docs/json.md). Unknown is null.
 
 use serde::Serialize;
-use vmnoise_events::{FinishReason, RunFacts, Rung};
+use vmnoise_events::{FinishReason, ProbeStatus, RunFacts};
 use vmnoise_explain::{
     CpuFromFeed, CpuSummary, CpuWakeups, FeedSummary, Losses, NamedInterval, OwnCostSummary,
     Summary,
@@ -27,7 +27,8 @@ pub struct Ending<'a> {
     lost_events: u64,
     losses: &'a Losses,
     late_events: u64,
-    rungs: &'a [Rung],
+    #[serde(rename = "rungs")]
+    probe_statuses: &'a [ProbeStatus],
     own_cost: &'a OwnCostSummary,
     complete: bool,
     finish_reason: Option<FinishReason>,
@@ -78,7 +79,7 @@ impl<'a> Ending<'a> {
             lost_events: summary.lost_events,
             losses: &summary.losses,
             late_events: summary.late_events,
-            rungs: &summary.rungs,
+            probe_statuses: &summary.probe_statuses,
             own_cost: &summary.own_cost,
             complete: summary.complete,
             finish_reason: summary.finish_reason,

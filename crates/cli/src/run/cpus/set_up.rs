@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use vmnoise_events::{ClockFacts, Options, Policy, RunFacts, Rung, Witnesses, Workload};
+use vmnoise_events::{ClockFacts, Options, Policy, ProbeStatus, RunFacts, Witnesses, Workload};
 use vmnoise_tracer::{LoadError, Scope, SmiCounts, Tracer, clock};
 use vmnoise_workload::microvm::GuestClock;
 
@@ -45,7 +45,7 @@ pub struct Prepared {
     /// Whether it reads a steal clock.
     pub steal_clock: bool,
     /// The rungs it stands on.
-    pub rungs: Vec<Rung>,
+    pub probe_statuses: Vec<ProbeStatus>,
 }
 
 /// Sets it up; `prepare` does so with the workload, for this TSC frequency (Hz) and these
@@ -74,7 +74,7 @@ pub fn set_up(
             .context("moving the shell off the measured CPUs")?;
     }
     let (mut feed, no_feed) = receiver::open(&plan.feed, &machine.facts)?;
-    let (mut tracer, mut ladder) = load_tracer(&plan)?;
+    let (mut tracer, mut probe_statuses) = load_tracer(&plan)?;
     let tsc_hz = machine::tsc_hz();
     let prepared = prepare(tsc_hz, tracer.as_ref())?;
     if let Some(tracer) = &mut tracer {
@@ -82,15 +82,21 @@ pub fn set_up(
             tracer.watch(thread.cpu, thread.tid)?;
         }
         tracer.attach().context("attaching the BPF programs")?;
-        ladder = tracer.rungs();
+        probe_statuses = tracer.probe_statuses();
     }
-    ladder.extend(prepared.rungs);
+    probe_statuses.extend(prepared.probe_statuses);
     let smi = SmiCounts::open(here, &options.cpus);
     let witnesses = Witnesses {
         steal_clock: prepared.steal_clock,
         ..tracer.as_ref().map(Tracer::witnesses).unwrap_or_default()
     };
-    let mut facts = machine.facts_of_run(plan.workload, options.clone(), tsc_hz, witnesses, ladder);
+    let mut facts = machine.facts_of_run(
+        plan.workload,
+        options.clone(),
+        tsc_hz,
+        witnesses,
+        probe_statuses,
+    );
     facts.shares_cpu = shares_cpu;
     if let Some(guest) = prepared.guest_clock {
         facts.clock = ClockFacts {
@@ -101,8 +107,8 @@ pub fn set_up(
             ..facts.clock
         };
     }
-    facts.rungs.extend([
-        smi.rung(),
+    facts.probe_statuses.extend([
+        smi.probe_status(),
         clock(here),
         probe_status::of_tsc(facts.rdtsc_cycles, tsc_hz),
     ]);
@@ -113,7 +119,7 @@ pub fn set_up(
         .as_ref()
         .map(receiver::probe_status::of_open)
         .or(no_feed);
-    facts.rungs.extend(feed_rung);
+    facts.probe_statuses.extend(feed_rung);
     let cpus = Cpus {
         facts: facts.clone(),
         warm_up: plan.warm_up,
@@ -164,10 +170,10 @@ fn refuse_to_take_all(
 
 /// The witnesses, or the rung that says why there are none: without BPF rights
 /// gaps are measured all the same.
-fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<Rung>)> {
+fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<ProbeStatus>)> {
     if !plan.options.trace {
-        let rung = probe_status::no_witness("none (--no-trace)", "run without --no-trace");
-        return Ok((None, vec![rung]));
+        let probe_status = probe_status::no_witness("none (--no-trace)", "run without --no-trace");
+        return Ok((None, vec![probe_status]));
     }
     let scope = match plan.workload {
         Workload::Microvm | Workload::Vcpus => Scope::Vcpus,

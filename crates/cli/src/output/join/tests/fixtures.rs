@@ -1,6 +1,6 @@
 //! The joined run that the tests print: the exit of the thesis' Figure 25 in a gap of its guest.
 
-use vmnoise_events::{Anchor, Event, Finish, FinishReason, Gap, Rung, Share, Tally};
+use vmnoise_events::{Anchor, Event, Finish, FinishReason, Gap, ProbeStatus, Share, Tally};
 use vmnoise_explain::{
     Alternative, CandidateVm, Culprit, Detail, ExitBranch, Explainer, GapDetail, GuestColumns,
     HostSide, JoinedTotals, Losses, NamedInterval, NamedPart, Pairing, Side, Stretch, Summary,
@@ -65,9 +65,9 @@ fn facts(machine: &str, hypervisor: Option<&str>, probe: &str) -> RunFacts {
     facts.host.cpu_model = machine.into();
     facts.host.kernel = "6.2.0-rt3".into();
     facts.host.hypervisor = hypervisor.map(str::to_owned).map(Into::into);
-    facts.rungs = vec![Rung {
+    facts.probe_statuses = vec![ProbeStatus {
         probe: probe.into(),
-        rung: "tp_btf".into(),
+        in_use: "tp_btf".into(),
         best: true,
         limit: Default::default(),
         remedy: Default::default(),
