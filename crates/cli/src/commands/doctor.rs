@@ -7,7 +7,7 @@ use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 use vmnoise_workload::{microvm, tsc};
 
 use crate::args::DoctorArguments;
-use crate::feed::receiver::{self, FeedFrom, Way};
+use crate::feed::receiver::{self, FeedFrom, Transport};
 use crate::run::{cpus, machine, vcpus};
 use crate::status::Status;
 use crate::{output, rights};
@@ -32,8 +32,8 @@ pub fn run(arguments: &DoctorArguments) -> Result<Status> {
     let host = here.facts().context("reading the facts of this machine")?;
     table.extend(exits(host.kvm_module.as_deref()));
     if host.hypervisor.is_some() {
-        let way = Way::find(&FeedFrom::Auto, &host);
-        table.push(receiver::probe_status::of_way(way.as_ref()));
+        let transport = Transport::find(&FeedFrom::Auto, &host);
+        table.push(receiver::probe_status::of_transport(transport.as_ref()));
     }
     rights::keep(&[])?;
     output::doctor::print(&host, &table, arguments.format)?;

@@ -4,7 +4,6 @@
 mod branch;
 mod branches;
 mod candidates;
-mod choice;
 mod clock_epochs;
 mod crossing;
 mod culprits;
@@ -14,6 +13,7 @@ mod evidence;
 mod guest_clock;
 mod host;
 mod joiner;
+mod judgement;
 mod latency;
 mod latency_sums;
 mod matcher;

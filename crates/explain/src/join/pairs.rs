@@ -2,11 +2,11 @@
 
 use vmnoise_events::{RunFacts, VcpuId, Workload};
 
-use super::choice::{Judged, Weighed};
 use super::clock_epochs::ClockEpochs;
 use super::crossing::Crossing;
 use super::error::JoinError;
 use super::guest_clock::GuestClock;
+use super::judgement::{Judged, Weighed};
 use super::odds::Verdict;
 use super::one_machine::disagreement_ns;
 use super::pairing::{CandidateVm, Pair, Pairing};

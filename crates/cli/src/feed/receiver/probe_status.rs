@@ -3,7 +3,7 @@
 
 use vmnoise_events::ProbeStatus;
 
-use super::{HostFeed, Way};
+use super::{HostFeed, Transport};
 
 const PROBE: &str = "feed of the host";
 const UNKNOWN: &str = "LW_EX, HW_EX, VIRT and HW_NOISE are unknown";
@@ -20,9 +20,9 @@ pub fn of_none(why: &str) -> ProbeStatus {
 }
 
 /// A way in that nobody has looked into.
-pub fn of_way(way: Option<&Way>) -> ProbeStatus {
-    match way {
-        Some(way) => ProbeStatus::best(PROBE, &way.to_string()),
+pub fn of_transport(transport: Option<&Transport>) -> ProbeStatus {
+    match transport {
+        Some(transport) => ProbeStatus::best(PROBE, &transport.to_string()),
         None => of_none(""),
     }
 }
@@ -30,13 +30,14 @@ pub fn of_way(way: Option<&Way>) -> ProbeStatus {
 /// A feed that is open; it is read before this is asked.
 pub fn of_open(feed: &HostFeed) -> ProbeStatus {
     match feed.held() {
-        Some(frame) => {
-            ProbeStatus::best(PROBE, &format!("{}, {}", feed.way(), frame.detail.name()))
-        }
+        Some(frame) => ProbeStatus::best(
+            PROBE,
+            &format!("{}, {}", feed.transport(), frame.detail.name()),
+        ),
         None => {
             let limit =
                 format!("the host was silent when the run began: until it speaks {UNKNOWN}");
-            ProbeStatus::limited(PROBE, &feed.way().to_string(), &limit, SERVE)
+            ProbeStatus::limited(PROBE, &feed.transport().to_string(), &limit, SERVE)
         }
     }
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use vmnoise_events::{Event, LossKind, RunFacts, VcpuId, Workload};
 
 use super::candidates::{Candidate, candidates};
-use super::choice::{Tried, judge};
 use super::clock_epochs::ClockEpochs;
 use super::crossing::Crossing;
 use super::error::JoinError;
 use super::evidence::{Rules, Tests, examine};
 use super::guest_clock::GuestClock;
+use super::judgement::{Tried, judge};
 use super::observed_cpu::{Holes, ObservedCpu};
 use super::odds::Verdict;
 use super::one_machine::is_one;

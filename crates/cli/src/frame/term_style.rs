@@ -18,16 +18,16 @@ const ASCII_BARS: bar::Set<'static> = bar::Set {
 
 /// How things are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct TermStyle {
     /// Nothing beyond ASCII.
     pub ascii: bool,
     /// No colour; bold and reverse stay.
     pub plain: bool,
 }
 
-impl Look {
+impl TermStyle {
     /// What this environment says.
-    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Look {
+    pub fn of(variable: impl Fn(&str) -> Option<String>) -> TermStyle {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
         let locale = locale.unwrap_or_default().to_lowercase();
@@ -35,7 +35,7 @@ impl Look {
         // The font of the kernel's own console has no eighths of a block.
         let has_letters = (locale.contains("utf-8") || locale.contains("utf8")) && term != "linux";
         let one_colour = term.contains("mono") || term.ends_with("-m") || term.starts_with("vt");
-        Look {
+        TermStyle {
             ascii: !has_letters,
             plain: set("NO_COLOR").is_some() || one_colour,
         }
@@ -95,8 +95,8 @@ impl Look {
 mod tests {
     use super::*;
 
-    fn look(variables: &[(&str, &str)]) -> Look {
-        Look::of(|name| {
+    fn style_of(variables: &[(&str, &str)]) -> TermStyle {
+        TermStyle::of(|name| {
             let found = variables.iter().find(|(its, _)| *its == name);
             found.map(|(_, value)| (*value).to_owned())
         })
@@ -104,29 +104,32 @@ mod tests {
 
     #[test]
     fn letters_follow_the_first_locale_that_is_set() {
-        assert!(look(&[]).ascii);
-        assert!(!look(&[("LANG", "en_GB.UTF-8")]).ascii);
-        assert!(!look(&[("LC_CTYPE", "C.utf8"), ("LANG", "C")]).ascii);
-        assert!(look(&[("LC_ALL", "C"), ("LANG", "en_GB.UTF-8")]).ascii);
-        assert!(!look(&[("LC_ALL", ""), ("LANG", "en_GB.UTF-8")]).ascii);
-        assert!(look(&[("LANG", "C.UTF-8"), ("TERM", "linux")]).ascii);
+        assert!(style_of(&[]).ascii);
+        assert!(!style_of(&[("LANG", "en_GB.UTF-8")]).ascii);
+        assert!(!style_of(&[("LC_CTYPE", "C.utf8"), ("LANG", "C")]).ascii);
+        assert!(style_of(&[("LC_ALL", "C"), ("LANG", "en_GB.UTF-8")]).ascii);
+        assert!(!style_of(&[("LC_ALL", ""), ("LANG", "en_GB.UTF-8")]).ascii);
+        assert!(style_of(&[("LANG", "C.UTF-8"), ("TERM", "linux")]).ascii);
     }
 
     #[test]
     fn colours_are_left_out_where_they_are_not_wanted() {
-        assert!(!look(&[("TERM", "xterm-256color")]).plain);
-        assert!(look(&[("TERM", "xterm-256color"), ("NO_COLOR", "1")]).plain);
-        assert!(!look(&[("TERM", "xterm"), ("NO_COLOR", "")]).plain);
+        assert!(!style_of(&[("TERM", "xterm-256color")]).plain);
+        assert!(style_of(&[("TERM", "xterm-256color"), ("NO_COLOR", "1")]).plain);
+        assert!(!style_of(&[("TERM", "xterm"), ("NO_COLOR", "")]).plain);
         for term in ["xterm-mono", "vt100", "linux-m"] {
-            assert!(look(&[("TERM", term)]).plain, "{term}");
+            assert!(style_of(&[("TERM", term)]).plain, "{term}");
         }
     }
 
     #[test]
     fn foreign_letters_are_replaced_only_where_they_cannot_be_shown() {
         let (ascii, plain) = (true, false);
-        assert_eq!(Look { ascii, plain }.text("caf\u{e9}:7"), "caf?:7");
+        assert_eq!(TermStyle { ascii, plain }.text("caf\u{e9}:7"), "caf?:7");
         let ascii = false;
-        assert_eq!(Look { ascii, plain }.text("caf\u{e9}:7"), "caf\u{e9}:7");
+        assert_eq!(
+            TermStyle { ascii, plain }.text("caf\u{e9}:7"),
+            "caf\u{e9}:7"
+        );
     }
 }

@@ -41,35 +41,39 @@ impl FromStr for FeedFrom {
 
 /// A way in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum Transport {
     /// A device, socket or FIFO.
     Path(PathBuf),
     /// The host connects to this port of the guest's vsock.
     Vsock(u32),
 }
 
-impl Way {
+impl Transport {
     /// The way that the user means; `None` where there is none. A machine without a
     /// hypervisor has no host.
-    pub fn find(from: &FeedFrom, machine: &HostFacts) -> Option<Way> {
+    pub fn find(from: &FeedFrom, machine: &HostFacts) -> Option<Transport> {
         match from {
             FeedFrom::Nowhere => None,
-            FeedFrom::Path(path) => Some(Way::Path(path.clone())),
+            FeedFrom::Path(path) => Some(Transport::Path(path.clone())),
             FeedFrom::Auto => {
                 machine.hypervisor.as_ref()?;
                 let port = virtio_port(Path::new(NAMED_PORTS), Path::new(PORTS));
-                let vsock = || Path::new(VSOCK).exists().then_some(Way::Vsock(VSOCK_PORT));
-                port.map(Way::Path).or_else(vsock)
+                let vsock = || {
+                    Path::new(VSOCK)
+                        .exists()
+                        .then_some(Transport::Vsock(VSOCK_PORT))
+                };
+                port.map(Transport::Path).or_else(vsock)
             }
         }
     }
 }
 
-impl std::fmt::Display for Way {
+impl std::fmt::Display for Transport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Way::Path(path) => write!(f, "{}", say::name_of(path)),
-            Way::Vsock(port) => write!(f, "vsock port {port}"),
+            Transport::Path(path) => write!(f, "{}", say::name_of(path)),
+            Transport::Vsock(port) => write!(f, "vsock port {port}"),
         }
     }
 }
@@ -121,9 +125,12 @@ mod tests {
     #[test]
     fn bare_metal_has_no_host() {
         let machine = HostFacts::default();
-        assert_eq!(Way::find(&FeedFrom::Auto, &machine), None);
-        assert_eq!(Way::find(&FeedFrom::Nowhere, &machine), None);
+        assert_eq!(Transport::find(&FeedFrom::Auto, &machine), None);
+        assert_eq!(Transport::find(&FeedFrom::Nowhere, &machine), None);
         let path = FeedFrom::from_str("/x").unwrap();
-        assert_eq!(Way::find(&path, &machine), Some(Way::Path("/x".into())));
+        assert_eq!(
+            Transport::find(&path, &machine),
+            Some(Transport::Path("/x".into()))
+        );
     }
 }

@@ -12,16 +12,16 @@ use ratatui::layout::{Position, Size};
 
 /// stdout.
 #[derive(Debug)]
-pub struct Unasked(CrosstermBackend<Stdout>);
+pub struct WriteOnly(CrosstermBackend<Stdout>);
 
-impl Unasked {
+impl WriteOnly {
     /// The terminal behind stdout.
-    pub fn stdout() -> Unasked {
-        Unasked(CrosstermBackend::new(stdout()))
+    pub fn stdout() -> WriteOnly {
+        WriteOnly(CrosstermBackend::new(stdout()))
     }
 }
 
-impl Backend for Unasked {
+impl Backend for WriteOnly {
     type Error = std::io::Error;
 
     fn draw<'a, I>(&mut self, content: I) -> Result<()>
