@@ -5,7 +5,7 @@ use std::time::Duration;
 /// How a test says on stderr that it could not run: `skipped: NAME: REASON`.
 const SKIPPED: &str = "skipped: ";
 
-/// The name and the reason of a test that skipped itself, if a line tells of one.
+/// The name and the reason of a test that skipped itself, if a line reports one.
 pub fn skipped(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix(SKIPPED)?.split_once(": ")
 }

@@ -50,7 +50,7 @@ fn advisories() -> Result<Ability> {
     Ok(Ok(()))
 }
 
-/// cargo-deny tells of yanked versions only where it has the advisories. Cargo's resolver does
+/// cargo-deny reports yanked versions only where it has the advisories. Cargo's resolver does
 /// anywhere: without a lock file it takes none.
 fn yanked() -> Result<Ability> {
     let mut manifest = String::from(

@@ -132,7 +132,7 @@ mod kvm {
         });
         let vcpu = vcpu.expect("the VM made exits");
 
-        // What was counted is what was told.
+        // What was counted is what was reported.
         let counted = &reported.totals[&vcpu.id];
         let exits: Vec<&VcpuExit> = reported
             .exits
@@ -173,7 +173,7 @@ mod kvm {
             reported.activities.len(),
             counted.split[Share::Preempted],
         );
-        // Others may want the CPU too, and some of their switches may be told by nobody.
+        // Others may want the CPU too, and some of their switches may be reported by nobody.
         assert!(hog_ns > 50_000_000, "the hog was at it all the time");
         assert!(named_ns <= waited_ns && named_ns * 10 > waited_ns * 8);
     }

@@ -160,7 +160,7 @@ fn a_guests_late_tasks_are_joined_with_their_host() {
         );
     }
     assert!(!rows(&run_of(&folder.path().join("out"), "h", "-vcpus"), "exits").is_empty());
-    // Alone, nobody tells where on a host it was.
+    // Alone, nobody says where on a host it was.
     let output = export(&folder, "tasks.vmn --host alone --csv out");
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
     let alone = run_of(&folder.path().join("out"), "alone", "-timer");

@@ -99,7 +99,7 @@ pub enum LossKind {
     /// vCPUs that found no room in the table of vCPUs: nothing of them is counted.
     VcpusFull = 5,
     /// Events that are in the result of the run and not in this recording: its disk took
-    /// less than was told.
+    /// less than was reported.
     Unrecorded = 6,
 }
 

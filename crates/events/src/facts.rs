@@ -15,7 +15,7 @@ pub enum Workload {
     /// Nobody: threads that were there anyway were observed, and their gaps follow from
     /// what was witnessed on their CPUs.
     Observed,
-    /// Nobody: the exits of this host's vCPUs are told by the kernel itself.
+    /// Nobody: the exits of this host's vCPUs are reported by the kernel itself.
     Vcpus,
     /// A thread on each CPU that sleeps until a given time, again and again: no gaps, but
     /// how late it woke up.
@@ -104,7 +104,7 @@ pub struct Options {
     /// How long to measure.
     pub duration_ns: u64,
     /// Gaps of at least this length are recorded; of a run over vCPUs, exits whose noise
-    /// is at least this long are told one by one.
+    /// is at least this long are reported one by one.
     pub threshold_ns: u64,
     /// Length of one period of the live view.
     pub period_ns: u64,
@@ -255,7 +255,7 @@ impl RunFacts {
         self.host.hypervisor.is_some()
     }
 
-    /// Whether interrupts may come to this machine that no tracepoint tells of: those that
+    /// Whether interrupts may come to this machine that no tracepoint reports: those that
     /// KVM posts with VMX. Where that is not recorded, Intel's module alone may.
     pub fn has_hidden_interrupts(&self) -> bool {
         let on_intel = self.host.kvm_module.as_deref() == Some("kvm_intel");

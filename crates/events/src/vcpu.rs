@@ -19,7 +19,7 @@ pub struct Vcpu {
     pub vmm_pid: u32,
     /// Its number in its VM; `None` where nothing told.
     pub number: Option<u32>,
-    /// Tells the VMs of one process apart; 0 where no event told.
+    /// Distinguishes the VMs of one process; 0 where no event told.
     pub vm: u64,
     /// What people call the VM.
     pub vm_name: Name,

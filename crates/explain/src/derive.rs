@@ -8,14 +8,14 @@ use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Stopped, Thread, Throttled,
 /// Between two activities that are closer, the thread had no time to speak of.
 const HOLE_NS: u64 = 1_000;
 /// From the end of an interrupt to the soft interrupt or the switch that it brought about
-/// the kernel does not let go of the CPU, and no event tells of that way: it is this
+/// the kernel does not let go of the CPU, and no event reports that way: it is this
 /// long at most (docs/design.md says why).
 const WAY_NS: u64 = 20_000;
 
 /// Finds one gap after another: maximal runs of activities without a hole.
 #[derive(Debug, Default)]
 pub(crate) struct Derivation {
-    /// Every gap that ended by this instant (CLOCK_MONOTONIC, ns) has been told.
+    /// Every gap that ended by this instant (CLOCK_MONOTONIC, ns) has been reported.
     reported_to_ns: u64,
 }
 

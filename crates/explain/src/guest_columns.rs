@@ -45,7 +45,7 @@ impl GuestColumns {
         }
     }
 
-    /// The same where the host has a feed; `None` where it told nothing of this time. The
+    /// As `new`, where the host has a feed; `None` where it said nothing of this time. The
     /// guest's own steal clock stays the authority for STEAL.
     pub(crate) fn reported_by_host(self, reported: Option<&ReportedHost>) -> GuestColumns {
         GuestColumns {

@@ -18,7 +18,7 @@ pub struct Interval {
     /// The largest of each phase first; equal ones in the order of [`Share`], then of their
     /// sources.
     pub parts: Vec<Part>,
-    /// Whether the recording of a host tells of all of it.
+    /// Whether the recording of a host reports all of it.
     pub witnessed: bool,
     /// The steal clock claimed more than it, or a phase of it, was long.
     pub steal_clamped: bool,

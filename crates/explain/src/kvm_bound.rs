@@ -93,7 +93,7 @@ impl Candidate {
         })
     }
 
-    /// The same exit after the next activity that begins in it, if it may still be a standard:
+    /// This exit after the next activity that begins in it, if it may still be a standard:
     /// the VMM and an interrupt, one after the other.
     fn with(mut self, activity: &Activity) -> Option<Candidate> {
         let Activity {

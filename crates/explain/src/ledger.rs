@@ -22,7 +22,7 @@ pub struct PeriodLine {
     /// The CPU.
     pub cpu: u32,
     /// How long the workload ran since the last call, in nanoseconds; `None` if it has
-    /// not told.
+    /// not reported.
     pub runtime_ns: Option<u64>,
     /// Gaps explained in this period.
     pub gaps: u64,
@@ -37,7 +37,7 @@ pub struct PeriodLine {
     pub interference: Interference,
     /// The columns of a guest; its exits are those since the last call.
     pub guest_columns: GuestColumns,
-    /// The same over the run so far.
+    /// As `guest_columns`, over the run so far.
     #[serde(skip)]
     pub columns_so_far: GuestColumns,
     /// What the frames of the host told in this period; `None` if there were none.
@@ -54,7 +54,7 @@ pub(crate) struct Sums {
     unexplained_at_exits_ns: u64,
     unbounded_kvm_ns: u64,
     interference: Interference,
-    /// Gaps that a host's recording tells of, and the exits in all gaps.
+    /// Gaps that a host's recording reports, and the exits in all gaps.
     pub(crate) witnessed: u64,
     light_exits: u64,
     heavy_exits: u64,
@@ -144,7 +144,7 @@ pub(crate) struct UnattributedGaps {
     pub(crate) kept: Vec<(u64, u64)>,
     /// How many there were in all.
     pub(crate) seen: u64,
-    /// All residual time of the CPU as long as every bare gap was kept.
+    /// All residual time of the CPU as long as every unattributed gap was kept.
     pub(crate) residual_ns: u64,
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct LossCounts {
 }
 
 impl LossCounts {
-    /// The stream tells how many there were since the start.
+    /// The stream says how many there were since the start.
     pub(crate) fn report(&mut self, loss: &Loss) {
         let count = &mut self.reported[loss.kind as usize];
         *count = loss.count.max(*count);

@@ -10,7 +10,7 @@ use crate::timeline::KEPT;
 /// Activities until nothing that is still to come can lie around them.
 #[derive(Debug, Default)]
 pub(crate) struct NetNoise {
-    /// Each with whether its duration was told.
+    /// Each with whether its duration was reported.
     kept: Vec<(Activity, bool)>,
     /// Scratch: what the next sweep takes.
     swept: Vec<Activity>,
@@ -28,7 +28,7 @@ impl NetNoise {
         self.kept.is_empty()
     }
 
-    /// Tells every activity that ended by `horizon_ns` and owned time, once. What is
+    /// Reports every activity that ended by `horizon_ns` and owned time, once. What is
     /// nested in an activity ends before it, so that its duration is final then; it
     /// is net of the steal inside where `with_steal` says that this was sampled.
     pub(crate) fn report(
@@ -78,7 +78,7 @@ impl NetNoise {
         }
     }
 
-    /// Forgets what was told and ended by `settled_ns`: the workload was seen to run
+    /// Forgets what was reported and ended by `settled_ns`: the workload was seen to run
     /// then, so nothing that goes on began before.
     pub(crate) fn forget(&mut self, settled_ns: u64) {
         self.kept

@@ -8,14 +8,14 @@ pub(crate) struct StreamGaps {
     reported: [u64; LossKind::ALL.len()],
     /// CLOCK_MONOTONIC of the stream's side in nanoseconds.
     until_ns: u64,
-    /// No watermark has come since the last loss was told.
+    /// No watermark has come since the last loss was reported.
     is_fresh: bool,
 }
 
 impl StreamGaps {
-    /// Takes the next event of the stream. A recorder reads the clock, takes what was told, and
+    /// Takes the next event of the stream. A recorder reads the clock, takes what was reported, and
     /// then reads what was lost; the watermark is that reading of the clock. So what was lost
-    /// before a watermark is told before it, and what is told before a watermark may have been
+    /// before a watermark is reported before it, and what is reported before a watermark may have been
     /// lost a little after it, but before the next one.
     pub(crate) fn see(&mut self, event: &Event) {
         match event {

@@ -79,7 +79,7 @@ pub struct CpuSummary {
     /// The CPU's number.
     pub cpu: u32,
     /// How long the workload ran on it, first to last reading of its clock, in
-    /// nanoseconds; `None` if it never told.
+    /// nanoseconds; `None` if it never reported.
     pub runtime_ns: Option<u64>,
     /// How long it was stopped (SIGSTOP, Ctrl-Z) or held by a debugger in between, in nanoseconds:
     /// no part of the runtime, and no noise. `None` where no witness could tell.

@@ -16,7 +16,7 @@ pub(crate) struct Visibility {
 #[derive(Debug, Clone, Copy)]
 struct HostVisibility {
     witnesses: Witnesses,
-    /// Every exit is told one by one.
+    /// Every exit is reported one by one.
     reports_all: bool,
     /// Nothing lies below the host that it could not see.
     is_last: bool,
@@ -96,7 +96,7 @@ impl Visibility {
         }
     }
 
-    /// The same beside the recording of its host.
+    /// As `new`, beside the recording of its host.
     pub(crate) fn beside(self, host: &RunFacts) -> Self {
         let filter = host.options.exits.as_ref();
         let reports_each = filter.is_none_or(|filter| filter.reasons.is_empty());
@@ -111,12 +111,12 @@ impl Visibility {
         }
     }
 
-    /// Whether a host tells of any gap.
+    /// Whether a host reports any gap.
     pub(crate) fn is_joined(&self) -> bool {
         self.host.is_some()
     }
 
-    /// Whether every light and heavy exit of a witnessed gap is told.
+    /// Whether every light and heavy exit of a witnessed gap is reported.
     pub(crate) fn counts_exits(&self) -> bool {
         let counts = |host: HostVisibility| host.reports_all && host.witnesses.kvm_exit;
         self.host.is_some_and(counts)

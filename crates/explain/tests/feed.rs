@@ -337,7 +337,7 @@ fn hardware(exits: u64, change: impl Fn(&mut HostFrame)) -> (u64, Option<u64>, O
         anchor(2_900),
         tally(2_900),
         Event::Watermark(2_900),
-        // When it tells of these gaps, most are long explained.
+        // When it reports these gaps, most are long explained.
         gap_at(2_990, 20),
         anchor(3_100),
         tally(3_100),

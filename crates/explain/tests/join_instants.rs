@@ -44,7 +44,7 @@ fn an_instant_at_which_the_guest_ran_bounds_its_clock() {
         let pairs = pair.matched().expect("the right ones");
         pairs.bound_ns(0).expect("it is paired")
     };
-    // Nothing but its gaps tells how soon the guest went on.
+    // Nothing but its gaps says how soon the guest went on.
     let silent_ns = bound_ns(&busy_after_exits(false));
     assert!(silent_ns >= 10 * US, "{silent_ns}");
     // Its interrupts do, to a few ns of rounding.
@@ -103,7 +103,7 @@ fn contradicted(plan: &Plan, count: usize) -> Pair {
 
 #[test]
 fn an_exit_in_which_the_guest_ran_is_a_test_that_failed() {
-    // Short enough that the odds are not more than are told.
+    // Short enough that the odds are not more than are reported.
     let plan = Plan {
         guest: (100 * MS, 160 * MS),
         host: (50 * MS, 200 * MS),

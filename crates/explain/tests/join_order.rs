@@ -1,4 +1,4 @@
-//! Joins of streams of which something comes late, is told in part, or breaks off.
+//! Joins of streams of which something comes late, is reported in part, or breaks off.
 
 use crate::streams::by_hand::{at, gap, preempted, run_with};
 use crate::streams::joined_scenes::{AT, guest_stream, host_stream};

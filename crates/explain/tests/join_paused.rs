@@ -21,7 +21,7 @@ fn plan() -> Plan {
     }
 }
 
-/// The same where handing over each gap takes time in which the guest does not poll.
+/// This pair where handing over each gap takes time in which the guest does not poll.
 fn handing_over(mut pair: RecordedPair) -> RecordedPair {
     let gaps = pair.guest.iter().filter_map(|event| match event {
         Event::Gap(gap) => Some(gap.end_tsc),

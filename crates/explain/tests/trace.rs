@@ -1,4 +1,4 @@
-//! The trace: net durations are those of the budgets, nothing is told twice or lost,
+//! The trace: net durations are those of the budgets, nothing is reported twice or lost,
 //! and the lines come in the order of their ends.
 
 use crate::streams::{activity, anchor, gap, with_steal};

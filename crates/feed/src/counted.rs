@@ -43,7 +43,7 @@ pub struct Counted<'a> {
 /// What is the same for all vCPUs of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
-    /// How much is told.
+    /// How much is reported.
     pub detail: FeedDetail,
     /// When counting began, in the host's TSC.
     pub from_tsc: u64,

@@ -98,7 +98,7 @@ pub fn assert_budgets_add_up(summary: &Value) {
     }
 }
 
-/// The same of late wake-ups: what is known of the shares and of the phases of each CPU is the
+/// As `assert_budgets_add_up`, of late wake-ups: what is known of the shares and of the phases of each CPU is the
 /// same in sum, and the parts of each listed wake-up add up to its latency.
 ///
 /// # Panics
@@ -119,7 +119,7 @@ pub fn assert_latencies_add_up(result: &Value) {
     }
 }
 
-/// The same of a host's vCPUs: of each, reasons and their shares add up to its exits and to the time
+/// As `assert_latencies_add_up`, of a host's vCPUs: of each, reasons and their shares add up to its exits and to the time
 /// of these, no share has more in exits than in all, and the longest exits add up as well.
 ///
 /// # Panics

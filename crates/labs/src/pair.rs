@@ -131,7 +131,7 @@ impl Pair {
         self
     }
 
-    /// The guest measures how late its timers are, beside a host that tells every exit and a
+    /// The guest measures how late its timers are, beside a host that reports every exit and a
     /// task there that takes its CPU for 3 ms at a time.
     pub fn timerlat(mut self) -> Pair {
         self.measure = "vmnoise timerlat -q".into();

@@ -29,7 +29,7 @@ pub struct Found {
     pub path: String,
     /// Bytes from the begin of the outermost structure, as libbpf tells; `None` for types.
     pub offset: Option<u64>,
-    /// The same, added up from the types.
+    /// As `offset`, added up from the types.
     pub offset_by_types: Option<u64>,
     /// Bytes; `None` for structures.
     pub size: Option<u64>,

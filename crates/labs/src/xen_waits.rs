@@ -1,4 +1,4 @@
-//! How long the vCPU of a guest of Xen waited for a CPU, out of what `xenalyze` tells of Xen's
+//! How long the vCPU of a guest of Xen waited for a CPU, out of what `xenalyze` reports Xen's
 //! scheduler.
 
 use anyhow::{Context, Result};
@@ -10,7 +10,7 @@ const VCPU: &str = "d1v0";
 /// A wait that ended.
 ///
 /// Xen books it from one reading of its clock to another, and hands that to the guest. The reading is
-/// taken before the scheduler decides, and its records are written after that; but each tells how long
+/// taken before the scheduler decides, and its records are written after that; but each says how long
 /// whoever goes has run, from one such reading to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
@@ -126,7 +126,7 @@ pub fn reported(lines: &str, first_tsc: u64) -> Result<Vec<Wait>> {
             away.woken = Some((before_tsc, tsc()?));
         }
     }
-    // Nobody tells of the last one how late its record is.
+    // Nobody says how late the record of the last one is.
     let waits = waits.into_iter().map(|(_, wait)| wait);
     Ok(waits.filter(|wait| wait.decision_ns < u64::MAX).collect())
 }

@@ -1,4 +1,4 @@
-//! What goes wrong during a run is told, and costs nothing that was measured before.
+//! What goes wrong during a run is reported, and costs nothing that was measured before.
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ fn assert_ended_early(stdout: &str, stderr: &str) {
 }
 
 /// Nobody drained for seconds: the longest time in which no record ends is when the ring was full.
-/// No watermark passes its begin before the loss is told: what is explained by then is explained in
+/// No watermark passes its begin before the loss is reported: what is explained by then is explained in
 /// the knowledge of it.
 fn assert_losses_come_first(recording: &Path) {
     let (mut ends_ns, mut passed_ns, mut is_reported) = (Vec::new(), 0, false);

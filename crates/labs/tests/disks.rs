@@ -81,7 +81,7 @@ mod root {
     }
 
     impl Recording {
-        /// Records in one folder, and tells its result in another.
+        /// Records in one folder, and reports its result in another.
         fn start(line: &str, recording: &Path, reported: &Path, said: &Path) -> Recording {
             let name = line.split(' ').next().unwrap();
             let file = recording.join(format!("{name}.vmn"));
@@ -115,7 +115,7 @@ mod root {
             run
         }
 
-        /// The same, with its stdout there, too.
+        /// As `saving_there`, with its stdout there, too.
         fn reporting_there(disk: &Disk, line: &str, beside: &Path) -> Recording {
             let trace = disk.folder.path().join("trace.txt");
             Recording::start(&saving(line, &trace), beside, disk.folder.path(), beside)

@@ -115,7 +115,7 @@ mod virtual_time {
 mod lab {
     use vmnoise_labs::bed::{Kernel, Lab};
 
-    /// When a trace tells of these on CPU 1, in microseconds of CLOCK_MONOTONIC.
+    /// When a trace reports these on CPU 1, in microseconds of CLOCK_MONOTONIC.
     fn instants(trace: &str, is_one: impl Fn(&str) -> bool) -> Vec<u64> {
         let lines = trace
             .lines()

@@ -67,7 +67,7 @@ impl Vmm {
         format!("{way}:{}/socket", self.folder.path().display())
     }
 
-    /// All it was told, once that is as much as the host says.
+    /// All it was reported, once that is as much as the host says.
     fn reported(&self, report: &Value) -> Vec<HostFrame> {
         let file = self.folder.path().join("told");
         let bytes = report["bytes"].as_u64().unwrap();

@@ -88,7 +88,7 @@ impl Fed {
         }
     }
 
-    /// What the guest was told, over the run.
+    /// What the guest was reported, over the run.
     fn reported(&self) -> &Value {
         &self.guest["cpus"][0]["host"]
     }
@@ -100,7 +100,7 @@ impl Fed {
         &vms[0]["vcpus"][0]
     }
 
-    /// The same sum over the periods that were told.
+    /// The same sum over the periods that were reported.
     fn in_periods(&self, what: impl Fn(&Value) -> &Value) -> u64 {
         let reported = self.periods.iter().map(|period| &period["cpus"][0]["host"]);
         let reported = reported.filter(|reported| !reported.is_null());

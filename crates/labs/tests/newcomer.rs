@@ -23,7 +23,7 @@ mod lab_full {
             let program = "$(ls target/*/release/vmnoise)";
             let version = system.run(&format!("{program} --version"));
             assert!(version.stdout.starts_with(b"vmnoise "), "{reported}");
-            // What is missing is told by a status of its own, which make passes on as a number.
+            // What is missing is reported by a status of its own, which make passes on as a number.
             assert!(reported.contains("Error 3"), "{reported}");
         }
 

@@ -386,7 +386,7 @@ fn any_reason_totals() -> impl Strategy<Value = ReasonTotals> {
         )
 }
 
-/// The CPUs that an event tells of.
+/// The CPUs that an event reports.
 fn cpus_of(event: &mut Event) -> Vec<&mut u32> {
     match event {
         Event::Gap(gap) => vec![&mut gap.cpu],

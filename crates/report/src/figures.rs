@@ -11,7 +11,7 @@ pub(crate) fn duration(ns: u64) -> String {
     format!("{}\u{a0}{unit}", three_digits(ns as f64 / unit_ns))
 }
 
-/// The same where it may be unknown.
+/// As `duration`, where it may be unknown.
 pub(crate) fn duration_or_dash(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".into(), duration)
 }

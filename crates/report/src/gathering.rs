@@ -13,7 +13,7 @@ use crate::windows::{Even, Windows};
 
 /// Spikes of all lanes together, beside the longest of all.
 const SPIKES: usize = 4_000;
-/// Lanes of a page: nobody reads more, and a recording may tell of any number of vCPUs.
+/// Lanes of a page: nobody reads more, and a recording may report any number of vCPUs.
 const LANES: usize = 1_024;
 /// Windows of all lanes together.
 const WINDOWS: usize = 16_384;

@@ -14,7 +14,7 @@ use crate::shares::label;
 use crate::tables::{Table, tables};
 use crate::trees::trees;
 
-/// How many of the longest moments are told in words.
+/// How many of the longest moments are reported in words.
 const TOLD: usize = 9;
 /// Parts of one of them; the rest is one line.
 const PARTS: usize = 6;

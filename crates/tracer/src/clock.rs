@@ -1,4 +1,4 @@
-//! What the kernel of this machine tells the time by, and what that means for a guest.
+//! What the kernel of this machine reports the time by, and what that means for a guest.
 
 use vmnoise_events::ProbeStatus;
 

@@ -65,7 +65,7 @@ pub enum Scope {
     /// Ordinary threads: interrupts, tasks and steal are all there is.
     Threads,
     /// Threads of somebody else, which sleep and move from CPU to CPU as they like:
-    /// only what is taken from them is told.
+    /// only what is taken from them is reported.
     Observed,
     /// Ordinary threads that wake up by timers.
     Timers,

@@ -115,7 +115,7 @@ impl StealClock {
         }
     }
 
-    /// Whether it tells how often the vCPU came back: KVM's version does.
+    /// Whether it says how often the vCPU came back: KVM's version does.
     pub(crate) fn counts_reloads(self) -> bool {
         matches!(self, StealClock::Variable(Variable { xen: false, .. }))
     }

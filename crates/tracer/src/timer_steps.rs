@@ -6,7 +6,7 @@ use vmnoise_events::TimerSlot;
 
 use crate::mapped::MappedCpus;
 
-/// What BPF tells the periodic task of one CPU. The memory stays after the
+/// What BPF reports the periodic task of one CPU. The memory stays after the
 /// [`crate::Tracer`] is gone; nobody tells anything any more then.
 #[derive(Debug)]
 pub struct TimerSteps {

@@ -144,7 +144,7 @@ impl Tracer {
     }
 
     /// Attaches every group that can be attached; the programs run from here. A
-    /// group that cannot is told by [`Tracer::probe_statuses`].
+    /// group that cannot is reported by [`Tracer::probe_statuses`].
     ///
     /// # Errors
     /// If no group at all can be attached.
@@ -203,7 +203,7 @@ impl Tracer {
     }
 
     /// Hands over the stops of watched threads that are not over yet, up to the end of the run. Call
-    /// it before the last [`Tracer::drain`], which tells those that end in between once more.
+    /// it before the last [`Tracer::drain`], which reports those that end in between once more.
     pub fn unfinished_stops(&self, end_mono_ns: u64, sink: &mut dyn FnMut(Event)) {
         for &cpu in &self.measured {
             if let Some(since_ns) = self.cpus.held_since(cpu)

@@ -119,7 +119,7 @@ fn set_up(
     Ok((facts, source))
 }
 
-/// What has to be told one by one.
+/// What has to be reported one by one.
 fn streaming(arguments: &ExitsCommon, view: &ExitsView) -> Result<Streaming> {
     if view.wants_trace() || arguments.reports_exits() {
         return Ok(Streaming::Exits {

@@ -88,7 +88,7 @@ impl<'a> Both<'a> {
         })
     }
 
-    /// The first pass. Where no pair is found, what of the recordings was not read is told.
+    /// The first pass. Where no pair is found, what of the recordings was not read is reported.
     ///
     /// # Errors
     /// If the two cannot be joined.
@@ -138,7 +138,7 @@ impl<'a> Both<'a> {
         on_step(Step::Explained(joiner))
     }
 
-    /// Tells what of both is not in the result.
+    /// Says what of both is not in the result.
     pub fn report(&mut self) -> Status {
         self.guest.report().or(self.host.report())
     }

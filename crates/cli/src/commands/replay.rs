@@ -85,12 +85,12 @@ impl<'a> Recording<'a> {
         explaining.run_out(view);
     }
 
-    /// How reading ended, if it has; it is told once.
+    /// How reading ended, if it has; it is reported once.
     pub fn ended(&mut self) -> Option<Result<Ending, ReadError>> {
         self.ended.take()
     }
 
-    /// Tells what of it is not in the result.
+    /// Says what of it is not in the result.
     ///
     /// # Errors
     /// The fault at which reading ended.

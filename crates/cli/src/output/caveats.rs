@@ -44,7 +44,7 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
         );
     }
     text += &exit_check(facts, summary);
-    // What a guest's host tells of its exits is the host's to say.
+    // What the exits of a guest's host are is the host's to say.
     if facts.workload == Workload::Microvm {
         let unbounded_ns = summary.cpus.iter().filter_map(|cpu| cpu.unbounded_kvm_ns);
         text += &unbounded_kvm(unbounded_ns.fold(0, u64::saturating_add));

@@ -9,7 +9,7 @@ use rustix::thread::CapabilitySet;
 pub enum Work {
     /// Read what a workload of its own and BPF programs tell.
     Measure,
-    /// Connect to the socket on which the host of this machine tells what it took.
+    /// Connect to the socket on which the host of this machine says what it took.
     HearHost,
     /// Count the exits of all VMs, and find those that come.
     CountExits,
@@ -173,7 +173,7 @@ pub fn kept(works: &[Work]) -> CapabilitySet {
 mod tests {
     use super::*;
 
-    /// Where the document tells of this work.
+    /// Where the document reports this work.
     fn words(work: Work) -> &'static str {
         match work {
             Work::Measure => "`microvm`, `osnoise`, `timerlat`",

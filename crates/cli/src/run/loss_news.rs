@@ -1,5 +1,5 @@
 //! Which losses are news: each drain reads what was lost, before the watermark that promises that
-//! nothing more comes, and tells what has changed.
+//! nothing more comes, and says what has changed.
 
 use vmnoise_events::{Loss, LossKind};
 

@@ -29,12 +29,12 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Whether the trace is to be told.
+    /// Whether the trace is to be reported.
     pub fn wants_trace(&self) -> bool {
         self.view.wants_trace()
     }
 
-    /// Tells the view, and the frame while there is one.
+    /// Reports to the view, and to the frame while there is one.
     pub fn report(&mut self, report: impl Fn(&mut dyn View)) {
         report(self.view);
         if let Some(live) = &mut self.live {

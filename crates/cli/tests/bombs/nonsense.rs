@@ -25,7 +25,7 @@ pub const JOINED: [Workload; 2] = [Workload::Spin, Workload::Timer];
 const PAIR_BYTES: u64 = 150_000;
 
 /// Numbers as they come; the largest is half of what a signed one holds, so that whatever begins with the digits
-/// of 2^64 was never told.
+/// of 2^64 was never reported.
 struct Numbers(u64);
 
 impl Numbers {

@@ -115,7 +115,7 @@ fn bytes_of_names(recording: &Path) -> usize {
 /// end of its life. Of 478,000 exits of 1,700 VMs one was missed, where many others had the CPUs.
 const MISSED_EACH: u64 = 2;
 
-/// Where KVM tells of no exit, one is counted from a return of KVM_RUN to its next call; where it
+/// Where KVM reports no exit, one is counted from a return of KVM_RUN to its next call; where it
 /// does, those that the VMM answered are.
 fn assert_every_exit_is_counted(gone: &[Gone], reported: &Value) {
     let losses = &reported["losses"];
@@ -151,10 +151,10 @@ fn assert_every_exit_is_counted(gone: &[Gone], reported: &Value) {
     }
     let all: u64 = made.values().sum();
     println!("{all} exits, {missed} of them missed; losses: {losses}");
-    // Each of these was told as lost.
+    // Each of these was reported as lost.
     assert!(missed <= losses["unpaired"].as_u64().unwrap(), "{losses}");
     // A loop that is kept from its CPU gives no places back for a while. A vCPU that finds none as
-    // it comes is told, once; its exits are counted from when it has one, if ever. A VM has one vCPU.
+    // it comes is reported, once; its exits are counted from when it has one, if ever. A VM has one vCPU.
     let places_missed = losses["vcpus_full"].as_u64().unwrap();
     assert!(
         without_place.len() as u64 <= places_missed,

@@ -210,7 +210,7 @@ fn clock(id: u32, wrong_tsc: i64) -> Event {
     })
 }
 
-/// One exit with what the host did in it, in the order in which it is told.
+/// One exit with what the host did in it, in the order in which it is reported.
 fn exit(id: u32, at_ns: u64, is_long: bool) -> Vec<Event> {
     let start_mono_ns = at_ns - HOST_BOOT_NS;
     let mut events = Vec::new();

@@ -175,7 +175,7 @@ fn as_defined(tracks: &[Track]) -> (BTreeSet<Reported>, BTreeSet<[Reported; 2]>)
     )
 }
 
-/// The same by the trace processor.
+/// As `as_defined`, by the trace processor.
 fn as_processed(answers: &Answers) -> (BTreeSet<Reported>, BTreeSet<[Reported; 2]>) {
     let mut slices = BTreeMap::new();
     for slice in &answers.slices {

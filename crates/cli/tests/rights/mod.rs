@@ -99,7 +99,7 @@ fn look_at(mut run: Run, line: &str, works: &[&str], least: usize) {
     }
 }
 
-/// Ctrl-C ends it as ever although its calls are limited: what it measured is told.
+/// Ctrl-C ends it as ever although its calls are limited: what it measured is reported.
 fn ends_with_its_result(line: &str, least: usize) {
     let mut run = Run(vmnoise(line).stdout(Stdio::piped()).spawn().unwrap());
     run.at_work(least);

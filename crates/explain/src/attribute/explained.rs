@@ -18,7 +18,7 @@ pub(crate) struct Explained<'a> {
     pub(crate) stretches: &'a [CutStretch],
     /// The exits of its vCPU that overlap it, in the order of time.
     pub(crate) exits: &'a [HostExit],
-    /// Whether its vCPU was in the guest wherever no exit is told.
+    /// Whether its vCPU was in the guest wherever no exit is reported.
     pub(crate) reports_exits: bool,
     /// The share of what is left over.
     pub(crate) residual: Share,

@@ -66,7 +66,7 @@ pub(crate) struct Cpu {
     /// Of periodic tasks only.
     pub(crate) wakeups: Option<WakeupLedger>,
     pub(crate) tally: Option<Tally>,
-    /// What its host tells of it.
+    /// What its host reports it.
     pub(crate) host: HostLine,
     /// Exits as told by the end of the last period.
     period_exits: ExitCounts,
@@ -79,7 +79,7 @@ pub(crate) struct Cpu {
     /// The workload's last reading as told before the last watermark.
     alive_tsc: Option<u64>,
     pub(crate) stops: Stops,
-    /// Whether there is something to do here: something was told, or waits.
+    /// Whether there is something to do here: something was reported, or waits.
     pub(crate) is_busy: bool,
     /// Whether something was told of it since its last period.
     pub(crate) is_heard: bool,

@@ -51,7 +51,7 @@ pub struct Explainer {
     /// The numbers of those that have something to do; a stream may list thousands, and be full of
     /// watermarks.
     busy: BTreeSet<u32>,
-    /// The numbers of those of which something was told or explained since the last period.
+    /// The numbers of those of which something was reported or explained since the last period.
     heard: BTreeSet<u32>,
     /// Of the others, up to when each has settled (CLOCK_MONOTONIC, ns), and its number.
     still: BTreeSet<(u64, u32)>,
@@ -79,12 +79,12 @@ impl Explainer {
         Self::start(facts, None)
     }
 
-    /// The same, and keeps every line of the trace for [`Self::take_trace`].
+    /// As `new`, and keeps every line of the trace for [`Self::take_trace`].
     pub fn with_trace(facts: &RunFacts) -> Self {
         Self::start(facts, Some(Trace::default()))
     }
 
-    /// The same, of a guest whose host tells [`Self::below`] what it did.
+    /// As `with_trace`, of a guest whose host tells [`Self::add_host_exit`] what it did.
     pub(crate) fn beside(facts: &RunFacts, host: &RunFacts) -> Self {
         let mut guest = Self::new(facts);
         Self {
@@ -136,7 +136,7 @@ impl Explainer {
         self.take(event, alone(&mut |it| on_interval(it.interval)));
     }
 
-    /// The same beside a host. What it did until the end of a gap has to be told before the
+    /// As `push`, beside a host. What it did until the end of a gap has to be reported before the
     /// event that makes the gap certain.
     pub(crate) fn take(&mut self, event: &Event, sinks: Sinks<'_>) {
         self.stream_gaps.see(event);
@@ -250,7 +250,7 @@ impl Explainer {
             .collect()
     }
 
-    /// The same without CPUs of which nothing was told or explained: a stream may list thousands.
+    /// As `take_period`, without CPUs of which nothing was reported or explained: a stream may list thousands.
     pub fn take_heard_period(&mut self) -> Vec<PeriodLine> {
         let heard = std::mem::take(&mut self.heard);
         let (visibility, clock, facts) = (&self.visibility, &self.clock, &self.facts);
@@ -287,9 +287,9 @@ impl Explainer {
         self.end(alone(&mut |it| on_interval(it.interval)));
     }
 
-    /// The same beside a host.
+    /// As `run_out`, beside a host.
     pub(crate) fn end(&mut self, sinks: Sinks<'_>) {
-        // Wake-ups are told in the clock of activities.
+        // Wake-ups are reported in the clock of activities.
         let needs_anchor = !self.visibility.is_observed() && !self.visibility.is_timer();
         if needs_anchor && !self.clock.has_anchor() {
             self.visibility = self.visibility.undated();

@@ -74,7 +74,7 @@ impl HostLine {
         self.run.reported(clock)
     }
 
-    /// The same with names.
+    /// As `so_far`, with names.
     pub(crate) fn part(&self, clock: &ClockMap) -> Option<CpuFromFeed> {
         let (reasons, culprits) = self.named.reported(self.last.as_ref()?.detail);
         Some(CpuFromFeed {

@@ -1,4 +1,4 @@
-//! HW_NOISE of a guest whose host tells how often the vCPU left it: an exit makes one gap at
+//! HW_NOISE of a guest whose host says how often the vCPU left it: an exit makes one gap at
 //! most, so of the gaps in which the guest's kernel saw nobody, as many as there were exits
 //! may be the host's, the longest if need be, and the rest is the hardware's.
 
@@ -103,7 +103,7 @@ impl Hardware {
         }
     }
 
-    /// Gaps are kept before the first frame as well: it comes when what it tells of is over.
+    /// Gaps are kept before the first frame as well: it comes when what it reports is over.
     pub(crate) fn note(&mut self, gap: BareGap, has_feed: bool) {
         let most = if has_feed { KEPT_GAPS } else { KEPT_UNFED };
         if self.gaps.len() >= most {

@@ -61,7 +61,7 @@ impl ReportedHost {
     }
 }
 
-/// The same over a run, with names.
+/// As `ReportedHost`, over a run, with names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CpuFromFeed {
     /// What it took.

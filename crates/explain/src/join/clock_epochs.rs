@@ -32,7 +32,7 @@ impl ClockEpochs {
         }
     }
 
-    /// Takes an anchor; one that is inside out, or comes before the last one, tells nothing.
+    /// Takes an anchor; one that is inside out, or comes before the last one, says nothing.
     pub(super) fn add(&mut self, anchor: &Anchor) {
         let is_before = |(_, last_ns)| anchor.mono_ns <= last_ns;
         if self.has_ended || self.span_mono_ns().is_some_and(is_before) {
@@ -98,7 +98,7 @@ impl ClockEpochs {
         bounds.max().unwrap_or(u64::MAX)
     }
 
-    /// Bound of what is known of a microVM's counter, whose gaps are told on its host's, in
+    /// Bound of what is known of a microVM's counter, whose gaps are reported on its host's, in
     /// nanoseconds; 0 of all others.
     pub(super) fn offset_bound_ns(&self) -> u64 {
         self.cycles_ns(self.facts.offset_bound_tsc)

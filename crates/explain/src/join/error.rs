@@ -13,7 +13,7 @@ pub enum JoinError {
         "the first recording is the host's and the second the guest's: give them as GUEST HOST"
     )]
     Swapped,
-    /// The second recording tells of no vCPUs.
+    /// The second recording reports no vCPUs.
     #[error(
         "the second recording tells of no vCPUs: record the host with `vmnoise exits trace -o` \
          while the guest measures"

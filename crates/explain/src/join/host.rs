@@ -11,7 +11,7 @@ use crate::host_exits::{HostExit, ReportedExit};
 use crate::piece::Piece;
 use crate::vcpus::{ExitExplainer, ExitsRun, OverlaidExit};
 
-/// Explains the host's stream, and tells a guest's explainer what of it fell on its CPUs.
+/// Explains the host's stream, and hands a guest's explainer what of it fell on its CPUs.
 #[derive(Debug)]
 pub(super) struct HostStream {
     exits: ExitExplainer,
@@ -47,7 +47,7 @@ impl HostStream {
         self.has_ended
     }
 
-    /// Whether every exit that ended by this instant (CLOCK_MONOTONIC, ns) was told.
+    /// Whether every exit that ended by this instant (CLOCK_MONOTONIC, ns) was reported.
     pub(super) fn has_reported(&self, until_ns: u64) -> bool {
         self.has_ended || self.exits.certain_to_ns() >= until_ns
     }

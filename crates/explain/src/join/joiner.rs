@@ -67,7 +67,7 @@ impl Joiner {
         }
     }
 
-    /// The same, and keeps each gap and each wake-up for [`Self::take_intervals`].
+    /// As `new`, and keeps each gap and each wake-up for [`Self::take_intervals`].
     pub fn with_intervals(self) -> Joiner {
         Joiner {
             kept: Some(Vec::new()),

@@ -7,7 +7,7 @@ use vmnoise_events::{Gap, Tally};
 /// A stretch of which more than one part in so many was no polling is no evidence: where gaps
 /// are handed over, one after the other, some exits fall on that.
 const BLIND_PART: u64 = 20;
-/// The same where the workload pauses, beside what its gaps took to hand over: a pause brings about
+/// As `BLIND_PART`, where the workload pauses, beside what its gaps took to hand over: a pause brings about
 /// exits of its own.
 const PAUSED_PART: u64 = 1_000;
 /// What is granted for handing over a gap, in cycles: the least from which on the workload makes a gap
@@ -23,7 +23,7 @@ pub(super) struct ObservedCpu {
     pub(super) gaps: Vec<(u64, u64)>,
     /// Stretches in which it polled, ascending and apart.
     pub(super) polled: Vec<(u64, u64)>,
-    /// A stretch that may be one as soon as all gaps before its end have been told.
+    /// A stretch that may be one as soon as all gaps before its end have been reported.
     pending: Option<Stretch>,
     /// First and last reading.
     span: Option<(u64, u64)>,
@@ -74,7 +74,7 @@ impl ObservedCpu {
         });
     }
 
-    /// Every gap before the last reading has been told.
+    /// Every gap before the last reading has been reported.
     pub(super) fn settle(&mut self) {
         let Some(stretch) = self.pending.take() else {
             return;
@@ -116,7 +116,7 @@ impl ObservedCpu {
     }
 }
 
-/// The same, to look times up in.
+/// What an [`ObservedCpu`] has, to look times up in.
 #[derive(Debug)]
 pub(super) struct Holes<'a> {
     gaps: &'a [(u64, u64)],
@@ -128,7 +128,7 @@ pub(super) struct Holes<'a> {
     lengths: Vec<u64>,
     /// The sum of all lengths from each on.
     tails: Vec<u64>,
-    /// The same gaps cut at the instants at which the vCPU was in its guest: lengths, ascending.
+    /// These gaps cut at the instants at which the vCPU was in its guest: lengths, ascending.
     parts: Vec<u64>,
 }
 
@@ -261,7 +261,7 @@ impl<'a> Holes<'a> {
         self.places_in(start.saturating_sub(margin), end.saturating_add(margin))
     }
 
-    /// The same of the gaps that touch that time.
+    /// As `places_near`, of the gaps that touch that time.
     pub(super) fn places_in(&self, first: u64, last: u64) -> Range<usize> {
         let from = self.gaps.partition_point(|gap| gap.0 < first);
         let to = self.gaps.partition_point(|gap| gap.0 <= last);

@@ -1,5 +1,5 @@
 //! Whether two recordings are of one machine, and how far they disagree about its clocks: our own
-//! microVM's gaps are told by its host, on the host's own counter.
+//! microVM's gaps are reported by its host, on the host's own counter.
 
 use super::clock_epochs::ClockEpochs;
 

@@ -131,7 +131,7 @@ impl Odds {
         Verdict::of(self.decades)
     }
 
-    /// As it is told.
+    /// As it is reported.
     pub(super) fn log10(&self) -> f64 {
         printable(self.decades)
     }

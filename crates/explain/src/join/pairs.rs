@@ -17,7 +17,7 @@ use super::unpaired::Unpaired;
 #[derive(Debug, Clone)]
 pub struct Pairs {
     pub(super) host: ClockEpochs,
-    /// Everything that ended before has been told, where it was not lost.
+    /// Everything that ended before has been reported, where it was not lost.
     pub(super) host_until_ns: u64,
     pub(super) guest: ClockEpochs,
     /// As in `pairs`.

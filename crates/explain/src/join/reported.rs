@@ -118,7 +118,7 @@ impl ReportedVcpu {
     }
 }
 
-/// Tells the VMs of one process apart.
+/// Distinguishes the VMs of one process.
 pub(super) fn vm_of(vcpu: &Vcpu) -> (u32, u64) {
     (vcpu.vmm_pid, vcpu.vm)
 }

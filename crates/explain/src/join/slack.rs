@@ -134,7 +134,7 @@ pub(super) fn rooms(
     apart(firsts.zip(lasts))
 }
 
-/// The same shifts, ascending and apart.
+/// Shifts, ascending and apart.
 pub(super) fn apart(rooms: impl Iterator<Item = Room>) -> Vec<Room> {
     let mut sorted: Vec<Room> = rooms.filter(|(first, last)| first <= last).collect();
     sorted.sort_unstable();

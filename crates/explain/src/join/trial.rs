@@ -13,7 +13,7 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// What fails tells more than what agrees, and what chance would rather bring less.
+    /// What fails says more than what agrees, and what chance would rather bring less.
     pub(super) fn merge(&mut self, exit: Span, chance: f32, agrees: bool) {
         if (agrees, chance) < (self.agrees, self.chance) {
             (self.exit, self.chance, self.agrees) = (exit, chance, agrees);

@@ -48,7 +48,7 @@ const LONGEST_NS: f64 = 1e9;
 const FEWEST_GAPS: usize = 32;
 /// Natural logarithm of one over the probability that chance did it.
 const PROOF_NATS: f64 = 40.0;
-/// The same for each eighth of the gaps alone.
+/// As `PROOF_NATS`, for each eighth of the gaps alone.
 const PROOF_NATS_EIGHTH: f64 = 4.6;
 /// The part of all cycles that must be hit.
 const LEAST_OCCUPANCY: f64 = 0.1;

@@ -25,7 +25,7 @@ pub(crate) struct Timeline {
     activities: Vec<Activity>,
     ends: Ends,
     first: usize,
-    /// What begins later than the last pass could need it, by its begin; a number tells those apart that
+    /// What begins later than the last pass could need it, by its begin; a number distinguishes those that
     /// begin together.
     to_come: BTreeMap<(u64, u64), Activity>,
     numbers: u64,
@@ -51,7 +51,7 @@ impl Timeline {
         // each of them. A file in which more than [`LIVE`] gaps on average share an activity is
         // damaged, and would take a time that grows with the square of its size.
         self.handed_left += LIVE as u64;
-        // What is told after a pass ended after what that pass could need (else it is late). So it was
+        // What is reported after a pass ended after what that pass could need (else it is late). So it was
         // still going on when all that it is put before began, and of those no more than [`LIVE`] do.
         self.moves_left += LIVE as u64;
         self.arrived.push(activity);
@@ -348,7 +348,7 @@ mod tests {
         let mut timeline = Timeline::default();
         let count = 4 * LIVE as u64;
         for turn in 0..count {
-            // Each goes on with all that were told before.
+            // Each goes on with all that were reported before.
             timeline.push(irq(5_000 - turn, 9_000 + turn));
             timeline.begin_pass(9_000 + turn);
             timeline.end_pass(0);

@@ -127,7 +127,7 @@ fn cut_to(parts: &mut [Part], limit_ns: u64) -> u64 {
     u64::try_from(total(parts)).unwrap_or(u64::MAX)
 }
 
-/// The budget of an exit whose split fits, by what was overlay under it.
+/// The budget of an exit whose split fits, by what its host did meanwhile.
 pub(super) fn budget(
     vcpu: VcpuId,
     exit: Exit,

@@ -59,7 +59,7 @@ pub struct ExitExplainer {
     waiting: Waiting<Placed>,
     longest: Longest<Rank, LongestExit>,
     trace: Option<Vec<TracedExit>>,
-    /// Whether every exit is told piece by piece.
+    /// Whether every exit is reported piece by piece.
     piece_by_piece: bool,
     sums: Sums,
     /// What any sum over the totals of all vCPUs is at most.
@@ -71,7 +71,7 @@ pub struct ExitExplainer {
     finish: Option<Finish>,
 }
 
-/// An exit, and what was overlay under it.
+/// An exit, and what its host did meanwhile.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OverlaidExit<'a> {
     pub(crate) budget: &'a ExitBudget,
@@ -110,12 +110,12 @@ impl ExitExplainer {
         Self::start(facts, None)
     }
 
-    /// The same, and keeps every exit for [`Self::take_trace`].
+    /// As `new`, and keeps every exit for [`Self::take_trace`].
     pub fn with_trace(facts: &RunFacts) -> Self {
         Self::start(facts, Some(Vec::new()))
     }
 
-    /// The same, and tells [`Self::take`] every exit piece by piece, and none among the
+    /// As `with_trace`, and tells [`Self::take`] every exit piece by piece, and none among the
     /// longest.
     pub(crate) fn piece_by_piece(facts: &RunFacts) -> Self {
         Self {
@@ -153,7 +153,7 @@ impl ExitExplainer {
         self.take(event, &mut |overlay| on_budget(overlay.budget));
     }
 
-    /// The same, with what was overlay under each exit.
+    /// As `push`, with what the host did during each exit.
     pub(crate) fn take(&mut self, event: &Event, on_exit: &mut dyn FnMut(OverlaidExit<'_>)) {
         match event {
             Event::Source(source) => {
@@ -191,7 +191,7 @@ impl ExitExplainer {
             }
             // The host's own clock dates all there is.
             Event::Anchor(_) | Event::VcpuClock(_) => {}
-            // Nobody was there to feel or count it, or to be told.
+            // Nobody was there to feel or count it, or to be reported.
             Event::Gap(_)
             | Event::Activation(_)
             | Event::Tally(_)
@@ -227,12 +227,12 @@ impl ExitExplainer {
         self.end(&mut |overlay| on_budget(overlay.budget));
     }
 
-    /// The same, with what was overlay under each exit.
+    /// As `run_out`, with what the host did during each exit.
     pub(crate) fn end(&mut self, on_exit: &mut dyn FnMut(OverlaidExit<'_>)) {
         self.advance(u64::MAX, u64::MAX, on_exit);
     }
 
-    /// Every exit that ended by this instant was told, unless it came late; CLOCK_MONOTONIC
+    /// Every exit that ended by this instant was reported, unless it came late; CLOCK_MONOTONIC
     /// in nanoseconds.
     pub(crate) fn certain_to_ns(&self) -> u64 {
         self.watermark_ns.saturating_sub(GRACE_NS)
@@ -313,7 +313,7 @@ impl ExitExplainer {
         });
     }
 
-    /// Explains the exits that ended by this instant; all before `horizon_ns` is told.
+    /// Explains the exits that ended by this instant; all before `horizon_ns` is reported.
     fn advance(
         &mut self,
         until_ns: u64,

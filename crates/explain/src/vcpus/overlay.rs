@@ -15,7 +15,7 @@ use crate::visibility::share_of_host;
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     /// The host's activities and what each had of the exit. One that spans two stretches
-    /// is told as one.
+    /// is reported as one.
     pub(super) noise: Vec<(Activity, u64)>,
     /// Sleeps by who ended them.
     pub(super) sleeps: Vec<Part>,
@@ -39,7 +39,7 @@ const AT_A_TIME: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct HostWork {
     cpus: BTreeMap<u32, Timeline>,
-    /// Those of which something was told since the last time that was forgotten.
+    /// Those of which something was reported since the last time that was forgotten.
     heard: BTreeSet<u32>,
     /// The next one whose turn it is otherwise.
     turn: u32,
@@ -60,7 +60,7 @@ impl HostWork {
     }
 
     /// Forgets what ended by this instant: on CPUs that were heard of, and in turns on a few others. A stream may
-    /// tell of thousands once, and then have one watermark after the other; all before `horizon_ns` is told.
+    /// tell of thousands once, and then have one watermark after the other; all before `horizon_ns` is reported.
     pub(super) fn forget(&mut self, until_ns: u64, horizon_ns: u64) {
         let turn = self.cpus.range(self.turn..).map(|(cpu, _)| *cpu);
         let turn: Vec<u32> = turn.take(AT_A_TIME + 1).collect();
@@ -74,7 +74,7 @@ impl HostWork {
         }
     }
 
-    /// What these exits met, in their order; all before `horizon_ns` is told, and they ended by then.
+    /// What these exits met, in their order; all before `horizon_ns` is reported, and they ended by then.
     /// `tid_of` tells whose run an activity is.
     pub(super) fn overlay(
         &mut self,

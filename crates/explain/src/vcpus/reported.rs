@@ -1,4 +1,4 @@
-//! Exits as they are told: with names, in the order of time, and piece by piece.
+//! Exits as they are reported: with names, in the order of time, and piece by piece.
 
 use std::sync::Arc;
 

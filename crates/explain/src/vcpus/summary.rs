@@ -27,7 +27,7 @@ pub struct ExitsRun {
     pub unbounded_kvm_ns: Option<u64>,
     /// Everything that was lost, the sum of `losses`.
     pub lost_events: u64,
-    /// The same by kind.
+    /// As `lost_events`, by kind.
     pub losses: Losses,
     /// Activities that came after the watermark that promised none, and exits that came after all
     /// exits of their time had been explained.

@@ -1,4 +1,4 @@
-//! Sums over the exits that were told one by one, and what KVM had of each beyond its usual part.
+//! Sums over the exits that were reported one by one, and what KVM had of each beyond its usual part.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub(super) struct Sums {
     pub(super) reported: u64,
     pub(super) clamped_ns: u64,
     pub(super) unnamed_ns: u64,
-    /// `None` until an exit tells what KVM had of it.
+    /// `None` until an exit says what KVM had of it.
     pub(super) held: Option<Held>,
     usual_kvm: UsualKvm,
     /// Dense indices of reasons.

@@ -36,7 +36,7 @@ pub struct CpuWakeups {
     pub thread: Option<LatencyFigures>,
     /// Until it read the clock in user space.
     pub user: Option<LatencyFigures>,
-    /// The same as if no task had waited for the one before: without coordinated omission.
+    /// `user` as if no task had waited for the one before: without coordinated omission.
     pub corrected: Option<LatencyFigures>,
     /// How long the phases of all wake-ups were together, in nanoseconds.
     pub phases_ns: PhaseTotals,

@@ -47,7 +47,7 @@ fn stream(first: Vec<Event>, mut reported: Vec<(u64, Event)>, marks: &[bool]) ->
     events
 }
 
-/// What the host tells of these exits.
+/// What the host reports these exits.
 pub fn host_stream(scenes: &[Scene], marks: &[bool]) -> Vec<Event> {
     let names = scenes.first().map_or(&[][..], |scene| &scene.names);
     let names = (0..).zip(names).map(|(id, name)| source(id, name));

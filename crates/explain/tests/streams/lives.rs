@@ -27,7 +27,7 @@ pub struct Life {
     pub vm: u32,
     /// Its number there.
     pub number: u32,
-    /// Exits that were told.
+    /// Exits that were reported.
     pub exits: Vec<Span>,
     /// Gaps that were recorded, of the guest's time.
     pub gaps: Vec<Span>,

@@ -35,7 +35,7 @@ pub fn polling_in_a_machine() -> RunFacts {
     facts
 }
 
-/// The same as [`facts`], but something below this machine is out of sight.
+/// As [`facts`], but something below this machine is out of sight.
 pub fn in_a_machine() -> RunFacts {
     let mut facts = facts();
     facts.host.hypervisor = Some("KVM".into());

@@ -9,7 +9,7 @@ use super::lives::{Life, PERIOD_NS, Span};
 
 /// Both sides look at their clocks and tell what came this often.
 pub const TICK_NS: u64 = 20_000_000;
-/// Nothing is told until it has been over for so long.
+/// Nothing is reported until it has been over for so long.
 const SLACK_NS: u64 = 1_000_000;
 const US: u64 = 1_000;
 
@@ -207,7 +207,7 @@ impl RecordedPair {
         self.matched_as(|matcher| matcher)
     }
 
-    /// The same, set before the first event.
+    /// As `matched`, set before the first event.
     pub fn matched_as(&self, set: impl FnOnce(Matcher) -> Matcher) -> Result<Pairs, JoinError> {
         let mut matcher = set(Matcher::new(&self.guest_facts, &self.host_facts)?);
         self.guest.iter().for_each(|event| matcher.guest(event));
@@ -226,7 +226,7 @@ impl RecordedPair {
         wrong
     }
 
-    /// The same, where the guest tells an interrupt after the last exit of each gap, until the gap's
+    /// As `with_offset`, where the guest tells an interrupt after the last exit of each gap, until the gap's
     /// end.
     pub fn with_interrupts(mut self, plan: &Plan) -> RecordedPair {
         let mut reported = Vec::new();
@@ -254,7 +254,7 @@ impl RecordedPair {
         self
     }
 
-    /// The same, where the gaps are those of our own microVM: told by the host's CPUs, on the
+    /// As `with_interrupts`, where the gaps are those of our own microVM: told by the host's CPUs, on the
     /// host's counter. The plan's guest must have had the host's clocks.
     pub fn of_microvm(mut self) -> RecordedPair {
         self.guest_facts.workload = Workload::Microvm;
@@ -263,7 +263,7 @@ impl RecordedPair {
         self
     }
 
-    /// The same on a host that does not see KVM's own exits: it tells the vCPUs' waits.
+    /// As `of_microvm`, on a host that does not see KVM's own exits: it reports the vCPUs' waits.
     pub fn under_pvm(mut self) -> RecordedPair {
         for event in &mut self.host {
             match event {
@@ -286,7 +286,7 @@ impl RecordedPair {
     }
 }
 
-/// Events by when they can be told.
+/// Events by when they can be reported.
 #[derive(Debug, Default)]
 struct Reported {
     /// Before all else.

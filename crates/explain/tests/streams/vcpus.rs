@@ -312,7 +312,7 @@ pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<ExitBudget>, ExitsRun
     (budgets, explainer.finish())
 }
 
-/// The same, exit by exit.
+/// As `explain`, exit by exit.
 pub fn traced(events: &[Event]) -> (Vec<TracedExit>, ExitsRun) {
     let mut explainer = ExitExplainer::with_trace(&facts());
     let mut trace = Vec::new();

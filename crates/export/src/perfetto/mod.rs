@@ -21,7 +21,7 @@ use lane::{Flows, Slice};
 use packets::NameOf;
 use tracks::{Group, Row, Tracks};
 
-/// How long a slice waits for an arrow from something that is told later.
+/// How long a slice waits for an arrow from something that is reported later.
 const HOLD_NS: u64 = 10_000_000_000;
 const UNDEFINED: &str = "undefined";
 
@@ -53,7 +53,7 @@ pub struct Timeline {
     scenes: [Scene; 2],
     wall_clock: WallClock,
     has_clock: bool,
-    /// What exits are told, if not all of them.
+    /// What exits are reported, if not all of them.
     asked: String,
     /// Of gaps by what took most of them, of their parts, and of the parts of each phase of
     /// a wake-up.
@@ -269,7 +269,7 @@ impl Timeline {
     fn activity(&mut self, side: Side, activity: &Activity) -> Result<(), ExportError> {
         let kind = activity.kind;
         let is_of_kernel = is_of_kernel(kind);
-        // What a microVM's host did is told by the host itself.
+        // What a microVM's host did is reported by the host itself.
         if side == Side::Guest && self.is_microvm(side) && is_of_kernel {
             return Ok(());
         }

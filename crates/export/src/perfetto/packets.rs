@@ -109,7 +109,7 @@ impl Packets {
         self.flows
     }
 
-    /// The number of a name, which is told before its first use.
+    /// The number of a name, which is reported before its first use.
     pub(super) fn name(&mut self, of: NameOf, name: &str) -> Result<u64, ExportError> {
         let names = &mut self.names[of as usize];
         if let Some(iid) = names.get(name) {

@@ -117,7 +117,7 @@ pub(super) struct Tracks {
     pub(super) packets: Packets,
     pub(super) lanes: Lanes,
     groups: HashMap<Group, u64>,
-    /// Counters, and until when each was told.
+    /// Counters, and until when each was reported.
     counters: BTreeMap<(Group, Row), (u64, u64)>,
 }
 
@@ -172,7 +172,7 @@ impl Tracks {
         Ok(())
     }
 
-    /// Writes all that a lane has: nothing is told later that would have an arrow to it.
+    /// Writes all that a lane has: nothing is reported later that would have an arrow to it.
     pub(super) fn write_lane(&mut self, group: Group, row: Row) -> Result<(), ExportError> {
         match self.lanes.get_mut(group, row) {
             Some(lane) => lane.write(u64::MAX, &mut self.packets),

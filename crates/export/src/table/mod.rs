@@ -70,14 +70,14 @@ impl Schema {
         .with(columns)
     }
 
-    /// The same with these columns behind.
+    /// As `new`, with these columns behind.
     pub(crate) fn with_columns<R>(self, columns: &Columns<'_, R>) -> Schema {
         let columns = columns.0.iter();
         let columns = columns.map(|column| (&*column.title, Kind::of(&column.cell)));
         self.with(&columns.collect::<Vec<_>>())
     }
 
-    /// The same with more columns behind.
+    /// As `with_columns`, with more columns behind.
     pub(crate) fn with(mut self, columns: &[(&str, Kind)]) -> Schema {
         let more = columns.iter().map(|(name, kind)| Column {
             name: (*name).to_owned(),
@@ -93,7 +93,7 @@ impl Schema {
 pub enum Encoding {
     /// Comma-separated values with a header (RFC 4180).
     Csv,
-    /// The same for people who open it in a spreadsheet: a text that one would run as a
+    /// As `Csv`, for people who open it in a spreadsheet: a text that one would run as a
     /// formula has a `'` before it.
     SpreadsheetCsv,
     /// Apache Parquet, compressed with Snappy.

@@ -43,7 +43,7 @@ impl<'a, 'w> Stream<'a, 'w> {
     }
 
     fn event(&mut self) -> Event {
-        // Nothing can be told before it is defined.
+        // Nothing can be reported before it is defined.
         if self.sources == 0 {
             return self.source();
         }

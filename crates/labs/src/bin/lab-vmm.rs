@@ -1,5 +1,5 @@
 //! `lab-vmm STEP... -- COMMAND...` starts a VMM, does these things to it one after the
-//! other, and tells what it did, when, and what the kernel counted of the VM by then, as
+//! other, and says what it did, when, and what the kernel counted of the VM by then, as
 //! JSON. [`Step`] lists them.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]

@@ -2,7 +2,7 @@
 //! lab carries; `lab-xen reported COUNT` sleeps until so many of the guest's commands have ended;
 //! `lab-xen results COUNT` does too, and prints what they said, a line of JSON each, and
 //! all of the guest's console on stderr. `lab-xen waits COUNT` has `xentrace` record until
-//! then, and prints each wait of the guest's vCPU for a CPU as `xenalyze` tells of it: the TSC at
+//! then, and prints each wait of the guest's vCPU for a CPU as `xenalyze` reports it: the TSC at
 //! its end, and how long it was in us.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
@@ -114,7 +114,7 @@ fn wait_for(count: usize) -> Result<String> {
 }
 
 /// Lets Xen record what its scheduler does until the guest has told so many results, and
-/// prints what it tells of the guest. All of that would take minutes on a serial port.
+/// prints what it reports to the guest. All of that would take minutes on a serial port.
 fn waits(count: usize) -> Result<()> {
     let recorder = Command::new("/bin/xentrace")
         .args(["-D", "-S", "256", "-e", SCHEDULER, TRACE])
@@ -139,7 +139,7 @@ fn waits(count: usize) -> Result<()> {
 }
 
 /// Of the first record that has one (`t_rec` of xen/include/public/trace.h): a word of 28 bits of
-/// event, 3 bits that count the words behind, and one that tells whether a TSC comes before these.
+/// event, 3 bits that count the words behind, and one that says whether a TSC comes before these.
 fn first_tsc(trace: &[u8]) -> Option<u64> {
     let word = |at: usize| Some(u32::from_le_bytes(trace.get(at..at + 4)?.try_into().ok()?));
     let mut at = 0;

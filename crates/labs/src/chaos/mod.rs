@@ -87,7 +87,7 @@ pub fn run(seed: u64, length: Duration) -> Result<Tally> {
     Ok(tally)
 }
 
-/// The same in a lab, with the faults that a whole machine has.
+/// As `run`, in a lab, with the faults that a whole machine has.
 ///
 /// # Errors
 /// As [`run`], and if the lab cannot be had.

@@ -25,9 +25,9 @@ const FOR_EVER: &str = "24h";
 pub(super) enum Fate {
     /// It goes on.
     GoesOn,
-    /// It goes on, and tells that it lost records of this kind.
+    /// It goes on, and says that it lost records of this kind.
     Loses(&'static str),
-    /// It goes on, and tells that it did not measure meanwhile.
+    /// It goes on, and says that it did not measure meanwhile.
     Stopped(Stop),
     /// It ends by itself, and says this.
     Ends(&'static str),
@@ -69,7 +69,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Starts one that records there, and tells its result in a file of this folder.
+    /// Starts one that records there, and reports its result in a file of this folder.
     pub(super) fn start(
         command: &'static str,
         recording: PathBuf,
@@ -211,7 +211,7 @@ impl Subject {
         Ok(())
     }
 
-    /// All of the stop was not measured, and no more than the time until it was told. Nothing that is
+    /// All of the stop was not measured, and no more than the time until it was reported. Nothing that is
     /// told lies in it.
     fn judge_stop(&self, stop: Stop) -> Result<()> {
         let mut reported = Value::Null;

@@ -25,7 +25,7 @@ const INTERRUPTS: [[&str; 2]; 3] = [
 /// Begin and end of a stretch, CLOCK_MONOTONIC in nanoseconds.
 pub(super) type Span = (u64, u64);
 
-/// What is let loose, and by which lines of the trace the kernel tells of it.
+/// What is let loose, and by which lines of the trace the kernel reports it.
 struct Injected {
     what: &'static str,
     disturber: &'static str,

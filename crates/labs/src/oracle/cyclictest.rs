@@ -19,7 +19,7 @@ const SECONDS: usize = 2;
 const PERIODS: usize = SECONDS * 1_000;
 /// Rows of the histograms under virtual time, nanoseconds.
 const REACH_NS: usize = 20_000;
-/// The same of a real machine, microseconds.
+/// As `REACH_NS`, of a real machine, microseconds.
 const REACH_US: usize = 10_000;
 
 /// What a lab showed.
@@ -90,7 +90,7 @@ fn in_turn(turns: &[Histogram]) -> (Vec<Histogram>, Vec<Histogram>) {
 pub struct HereBesideCyclictest {
     /// In turns on one CPU, without witnesses.
     pub turns: Turns,
-    /// The same, ours with witnesses.
+    /// As `turns`, ours with witnesses.
     pub witnessed: Turns,
     /// Between both at once, each on a CPU of its own, which they change half-way; without
     /// witnesses.

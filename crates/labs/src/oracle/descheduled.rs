@@ -125,7 +125,7 @@ struct Wait {
     booked_ns: u64,
 }
 
-/// The same on the guest's clock.
+/// As `Wait`, on the guest's clock.
 #[derive(Debug, Clone, Copy)]
 struct Mapped {
     span: Span,

@@ -105,7 +105,7 @@ impl Histogram {
         self.counts.iter().position(reaches).unwrap_or(0) * self.row_ns
     }
 
-    /// The same, earlier or later by the distance of the two.
+    /// This histogram, earlier or later by the distance of the two.
     pub(super) fn moved(&self, from_ns: usize, to_ns: usize) -> Histogram {
         let [from, to] = [from_ns, to_ns].map(|ns| ns / self.row_ns);
         let count = |row: usize| {

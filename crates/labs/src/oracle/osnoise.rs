@@ -29,7 +29,7 @@ pub struct BesideKernel {
     pub window_ns: u64,
     /// Agreement over that window, by kind.
     pub agreements: Vec<Agreement>,
-    /// The same of gaps.
+    /// The gaps over that window.
     pub gaps: Gaps,
     /// What our run lost.
     pub lost_events: u64,

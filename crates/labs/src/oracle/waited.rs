@@ -27,11 +27,11 @@ pub struct Waited {
     pub run_delay_ns: u64,
     /// What the gaps lost that ended between them for sure, nanoseconds.
     pub lost_ns: u64,
-    /// The same without the first of them: KVM writes a wait that comes between its reading of the
+    /// As `lost_ns`, without the first of them: KVM writes a wait that comes between its reading of the
     /// book and the entry behind that into the steal clock at the entry after that, so the first
     /// may have one of before.
     pub least_ns: u64,
-    /// The same with those that ended while somebody looked, and with the next one, which may have
+    /// As `least_ns`, with those that ended while somebody looked, and with the next one, which may have
     /// such a wait.
     pub most_ns: u64,
     /// In how many gaps that was.
@@ -92,7 +92,7 @@ pub fn joined(result: &Value, shares: &[&str]) -> Result<Vec<Lost>> {
     lost.context("a tree without a gap")
 }
 
-/// What each gap lost as steal by the guest's own recording. A joined result of it tells when
+/// What each gap lost as steal by the guest's own recording. A joined result of it says when
 /// each ended by the TSC, and its trace how much of each was stolen.
 ///
 /// # Errors

@@ -115,7 +115,7 @@ impl Pair {
         Said::of(self, options)
     }
 
-    /// The same but for the host, and what is said of that.
+    /// As `explain`, but for the host, and what is said of that.
     pub fn with_host(&self, host: &Path, how: &str) -> Pair {
         Pair {
             name: format!("{} {how}", self.name),

@@ -1,4 +1,4 @@
-//! From looks at KVM's debugfs and the writes it tells of to the clocks of guests, and when
+//! From looks at KVM's debugfs and the writes it reports to the clocks of guests, and when
 //! they changed.
 
 use std::collections::BTreeMap;
@@ -103,7 +103,7 @@ impl Writes {
 }
 
 impl Clocks {
-    /// What a look has to tell of the clocks of these vCPUs' guests, with all writes that came to
+    /// What a look has to report the clocks of these vCPUs' guests, with all writes that came to
     /// be known since the one before. What was written after the look is for the next one.
     pub(super) fn look(
         &mut self,
@@ -195,7 +195,7 @@ impl Reported {
         writes: Option<Writes>,
         look: &ClockLook,
     ) -> Option<(u64, u64)> {
-        // Nothing tells when a scale was written.
+        // Nothing says when a scale was written.
         let same_scale = self.tsc.with_offset(0) == tsc.with_offset(0);
         let writes = writes.filter(|_| same_scale);
         let moved = writes.is_some_and(|writes| writes.moved);

@@ -1,4 +1,4 @@
-//! From the bytes of the ring buffer to what exits are told by. Pure: no I/O, no BPF, no
+//! From the bytes of the ring buffer to what exits are reported by. Pure: no I/O, no BPF, no
 //! clock.
 
 use vmnoise_events::{Event, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};

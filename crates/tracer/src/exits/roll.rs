@@ -186,7 +186,7 @@ impl Roll {
             .collect()
     }
 
-    /// The same without those at whose processes somebody looks: it is not known yet which vCPU of
+    /// As `present`, without those at whose processes somebody looks: it is not known yet which vCPU of
     /// their VM they are.
     pub(super) fn looked_up(&self) -> Vec<Vcpu> {
         let mut vcpus = self.present();
@@ -197,7 +197,7 @@ impl Roll {
         vcpus
     }
 
-    /// Gives up the place of one who has ended and was told.
+    /// Gives up the place of one who has ended and was reported.
     pub(super) fn bury(&mut self, object: &Object, id: VcpuId, place: u32) -> std::io::Result<()> {
         let wire = read(object, place)?;
         if self.looked_at.contains(&wire.tgid) {

@@ -70,7 +70,7 @@ impl Stream {
         result
     }
 
-    /// Tells what this look has to tell of the clocks of these vCPUs' guests.
+    /// Says what this look has to report the clocks of these vCPUs' guests.
     pub(super) fn report_clocks(
         &mut self,
         look: &ClockLook,

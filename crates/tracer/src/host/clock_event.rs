@@ -12,14 +12,14 @@ pub struct ClockEventDevice {
     /// The kernel's name of it: `lapic-deadline`, `xen`, ….
     pub name: String,
     /// It never fires sooner than this after it was set, in ns: what should expire before
-    /// that is late. On Xen that is `xen_timer_slop`, 100 us unless the kernel is told
+    /// that is late. On Xen that is `xen_timer_slop`, 100 us unless the kernel is reported
     /// otherwise (TIMER_SLOP of arch/x86/xen/time.c).
     pub min_delta_ns: u64,
 }
 
 impl Host {
     /// The clock event devices of all CPUs that have one, ascending; empty where the
-    /// kernel tells of none.
+    /// kernel reports none.
     ///
     /// # Errors
     /// If /proc/timer_list cannot be read: only root may.

@@ -1,4 +1,4 @@
-//! What KVM tells of its vCPUs in debugfs: `kvm/PID-FD/vcpuN` (virt/kvm/kvm_main.c and
+//! What KVM reports its vCPUs in debugfs: `kvm/PID-FD/vcpuN` (virt/kvm/kvm_main.c and
 //! arch/x86/kvm/debugfs.c).
 
 use std::fs;
@@ -62,7 +62,7 @@ impl Host {
     }
 
     /// The clocks of all guests that KVM tells, each with its vCPU's thread and number. One
-    /// that runs a guest of its own right now tells that one's, and is left out.
+    /// that runs a guest of its own right now says that one's, and is left out.
     pub fn guest_tscs(&self) -> Vec<(u32, u32, GuestTsc)> {
         let folders = self.vcpu_folders(|_| true).into_iter();
         folders

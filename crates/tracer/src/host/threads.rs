@@ -1,4 +1,4 @@
-//! Threads of this machine, as /proc/TID tells of them (proc(5)).
+//! Threads of this machine, as /proc/TID reports them (proc(5)).
 
 use std::{fs, io};
 

@@ -1,4 +1,4 @@
-//! Known causes are told, by name and in full.
+//! Known causes are reported, by name and in full.
 
 use std::{fs, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A disturber of known name, and what a tracer tells of it.
+//! A disturber of known name, and what a tracer reports it.
 
 use std::{
     io::{self, Write},

@@ -1,4 +1,4 @@
-//! Interrupts against the kernel's own count of them: each is told, from attaching on.
+//! Interrupts against the kernel's own count of them: each is reported, from attaching on.
 
 use std::{collections::BTreeMap, fs, thread, time::Duration};
 
@@ -40,7 +40,7 @@ fn count_at(cpu: u32) -> (u64, u64) {
     }
 }
 
-/// Looks at the count between drains, and holds the begins that were told in between against it:
+/// Looks at the count between drains, and holds the begins that were reported in between against it:
 /// one in progress at either end has begun and is not counted yet. Nothing is told beyond the count.
 /// Some machines hide what happens while some tasks run (docs/design.md): that may fall into most of the
 /// stretches, and not into all. A loss of three in a hundred would be seen in each.
@@ -96,7 +96,7 @@ fn each_timer_interrupt_of_a_busy_cpu_is_reported() {
     });
 }
 
-/// The busy thread is taken for a vCPU's, so what the host does on its CPU is told.
+/// The busy thread is taken for a vCPU's, so what the host does on its CPU is reported.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn each_timer_interrupt_of_a_vcpus_cpu_is_reported_with_its_exits() {

@@ -16,7 +16,7 @@ use crate::say;
 pub struct JoinedTimeline {
     timeline: Timeline,
     pairs: Pairs,
-    /// Tells the host's exits as well as the joiner does, and when it does.
+    /// Reports the host's exits as well as the joiner does, and when it does.
     exits: ExitExplainer,
     /// Gaps and wake-ups without a place.
     unplaced: u64,

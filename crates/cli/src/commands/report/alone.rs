@@ -16,7 +16,7 @@ use crate::run::{Explained, Explaining};
 use crate::say;
 
 /// Explains it. What ran inside the longest gaps is found out in a second pass; the longest
-/// exits are told piece by piece as it is.
+/// exits are reported piece by piece as it is.
 pub fn run(path: &Path) -> Result<Read> {
     let mut recording = Recording::open_file(path)?;
     let mut facts = recording.facts.clone();

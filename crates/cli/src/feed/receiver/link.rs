@@ -21,7 +21,7 @@ pub(super) enum Took {
     Nothing,
     /// The host hung up; it may come again by the same way.
     HangUp,
-    /// The same, and the way has to be opened anew.
+    /// As `HangUp`, and the way has to be opened anew.
     Broken,
 }
 

@@ -11,7 +11,7 @@ use crate::say;
 
 /// Where udev shows ports by their names.
 const NAMED_PORTS: &str = "/dev/virtio-ports";
-/// Where the kernel tells each port's name, whoever made its device.
+/// Where the kernel reports each port's name, whoever made its device.
 const PORTS: &str = "/sys/class/virtio-ports";
 /// There where the kernel has vsock, host or guest.
 const VSOCK: &str = "/dev/vsock";

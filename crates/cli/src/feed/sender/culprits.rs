@@ -8,7 +8,7 @@ use vmnoise_events::{HostCulprit, Share, SourceId, VcpuId};
 use vmnoise_explain::ExitBudget;
 use vmnoise_feed::MAX_CULPRITS;
 
-/// Kept of each vCPU: far more than are told, so that one that comes late can still rise.
+/// Kept of each vCPU: far more than are reported, so that one that comes late can still rise.
 const KEPT: usize = 16 * MAX_CULPRITS;
 
 /// Sums of named time.

@@ -36,7 +36,7 @@ pub struct Link {
 #[derive(Debug)]
 enum State {
     Away,
-    /// Somebody is there, and has been told nothing.
+    /// Somebody is there, and has been said nothing.
     Overlap {
         socket: UnixStream,
         peer_pid: u32,

@@ -36,7 +36,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, gap: &Gap, above: usize, term: Te
     frame.render_widget(Text::from(lines), area);
 }
 
-/// The same over all of the screen.
+/// As `draw`, over all of the screen.
 pub fn draw_opened(frame: &mut Frame<'_>, area: Rect, opened: &Opened, term: TermStyle) {
     draw(frame, area, &opened.gap, opened.above, term);
 }

@@ -39,7 +39,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, setting: &Setting)
     frame.render_widget(sparkline, bars);
 }
 
-/// What tells the row from others: its first cell, and words next to that.
+/// What distinguishes the row from others: its first cell, and words next to that.
 fn name(row: &Row, columns: &[Heading]) -> String {
     let second = columns.get(1).filter(|column| column.words);
     let words = second.map(|_| row.cells[1].text.as_str());

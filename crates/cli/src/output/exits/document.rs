@@ -19,7 +19,7 @@ pub struct Document<'a> {
     #[serde(flatten)]
     exits: &'a ExitsSummary,
     longest: Vec<Longest<'a>>,
-    /// `None` where no exit was to be told one by one.
+    /// `None` where no exit was to be reported one by one.
     #[serde(rename = "told")]
     reported: Option<u64>,
     unnamed_ns: Option<u64>,

@@ -1,4 +1,4 @@
-//! The exit of Figure 8 of the thesis as it is told here: the same times, and names for all.
+//! The exit of Figure 8 of the thesis as it is reported here: the same times, and names for all.
 
 use std::sync::Arc;
 

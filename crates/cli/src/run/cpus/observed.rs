@@ -24,7 +24,7 @@ struct Watched {
     first_tsc: u64,
     runnable_ns: u64,
     steal_ns: Option<u64>,
-    /// The thread was here then: the result tells of this CPU even if it never comes back.
+    /// The thread was here then: the result reports this CPU even if it never comes back.
     is_home: bool,
 }
 

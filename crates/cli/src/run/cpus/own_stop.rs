@@ -1,4 +1,4 @@
-//! A stop of this process (Ctrl-Z and `fg`), where no kernel tells of it. Then it is known to
+//! A stop of this process (Ctrl-Z and `fg`), where no kernel reports it. Then it is known to
 //! lie between two drains: they are far apart, and SIGCONT came. It alone says little, as whoever
 //! may send signals sends it to a process that runs as well. A debugger sends none, and is not seen.
 
@@ -47,7 +47,7 @@ impl OwnStop {
         })
     }
 
-    /// Tells the workload of each of these CPUs to have been stopped since the last call, if it
+    /// Reports that the workload of each of these CPUs was stopped since the last call, if it
     /// was in between.
     pub fn report(&mut self, cpus: &[u32], drain_ns: u64, sink: &mut dyn FnMut(Event)) {
         let last_ns = self.last_drain_ns.replace(drain_ns);

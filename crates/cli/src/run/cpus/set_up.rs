@@ -30,7 +30,7 @@ pub struct Plan<'a> {
     pub housekeeping: Option<Vec<u32>>,
     /// How long to measure before the result begins.
     pub warm_up: Duration,
-    /// Where the host of this machine tells what it took.
+    /// Where the host of this machine says what it took.
     pub feed: FeedFrom,
     /// The machine.
     pub machine: &'a Machine,

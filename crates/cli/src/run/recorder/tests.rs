@@ -105,7 +105,7 @@ fn a_disk_that_hangs_costs_events_that_the_recording_counts() {
     for number in 0..100 {
         report(drain(number), &mut recorder);
     }
-    // It is told once, and nobody would hear of it again.
+    // It is reported once, and nobody would hear of it again.
     report(vec![lost_in_the_ring.clone()], &mut recorder);
     drop(held);
     while !recorder.writer.as_ref().unwrap().get_ref().keeps_up() {
@@ -138,7 +138,7 @@ fn a_disk_that_hangs_costs_events_that_the_recording_counts() {
     assert_eq!(unrecorded, Some(missing));
     assert!(read.contains(&lost_in_the_ring));
     assert_eq!(read.last(), Some(&finish));
-    // What is there is in the order in which it was told.
+    // What is there is in the order in which it was reported.
     let mut rest = reported.iter();
     for event in read.iter().filter(|event| !matches!(event, Event::Loss(_))) {
         assert!(rest.any(|it| it == event), "{event:?}");

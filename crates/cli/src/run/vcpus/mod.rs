@@ -116,7 +116,7 @@ impl Source for Vcpus {
 }
 
 impl Vcpus {
-    /// Takes over attached programs that know the VMs there are: these. Guests are told over these
+    /// Takes over attached programs that know the VMs there are: these. Guests are reported over these
     /// sockets, in this detail.
     pub fn new(
         host: &Host,
@@ -164,7 +164,7 @@ impl Vcpus {
         self.take_clocks(session, found.clocks)
     }
 
-    /// Tells what a join of this recording with a guest's goes by.
+    /// Says what a join of this recording with a guest's goes by.
     fn take_clocks(&mut self, session: &mut Session<'_>, clocks: Option<ClockLook>) -> Result<()> {
         if let Some(look) = &clocks {
             self.tracer
@@ -206,7 +206,7 @@ impl Vcpus {
             .try_for_each(|found| self.take_found(session, found))
     }
 
-    /// Takes what was told since the last call. The clock is read first: what ended before
+    /// Takes what was reported since the last call. The clock is read first: what ended before
     /// is in the ring by now, and what was lost before is counted.
     fn drain_ring(&mut self, session: &mut Session<'_>) -> Result<()> {
         self.drained = anchor(session);

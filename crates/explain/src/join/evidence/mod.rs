@@ -9,7 +9,7 @@ use super::shifted::{self, Looks, Overlaid};
 use super::slack::{Room, Slack, Test, apart, rooms};
 use super::trial::{Span, Trial};
 
-/// An exit that lies in a gap this often wherever it is laid down tells nothing, where gaps may
+/// An exit that lies in a gap this often wherever it is laid down says nothing, where gaps may
 /// be lost; and where none can be.
 const LIKELY: (f64, f64) = (0.5, 0.99);
 /// Where gaps were lost, one exit in so many may lie in a gap that is not its own.
@@ -136,7 +136,7 @@ pub(super) struct Tests {
     /// The gap that held the last exit inside of one, and its place in `all`.
     gap: Option<(usize, usize)>,
     slack: Slack,
-    /// The same with the instants inside of gaps, at which the vCPU was in its guest.
+    /// As `slack`, with the instants inside of gaps, at which the vCPU was in its guest.
     inner: Slack,
 }
 

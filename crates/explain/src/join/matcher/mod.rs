@@ -32,7 +32,7 @@ const RIVALS: usize = 1 << 18;
 const PAIRS: usize = 1 << 18;
 /// Gaps that tests are laid over at other offsets of the clock, on all CPUs of the guest.
 const LAID: usize = 1 << 20;
-/// The same for all vCPUs that are tried: beyond 128 of them each has less. 1,000 of them still look at 16 tests
+/// As `LAID`, for all vCPUs that are tried: beyond 128 of them each has less. 1,000 of them still look at 16 tests
 /// over a guest that has 8,000 gaps a second.
 const LAID_IN_ALL: usize = LAID << 8;
 /// No more than so many looks for each gap, instant and exit that is kept, so that the time is linear in what the
@@ -57,7 +57,7 @@ pub struct Matcher {
     interrupts_left: usize,
     /// How many gaps or instants, and times away, may still be kept.
     gaps_left: usize,
-    /// Of the guest's gaps, how many were told.
+    /// Of the guest's gaps, how many were reported.
     gaps: u64,
     /// How many found no room in the mailbox, and how many events none in the recording.
     lost_gaps: (u64, u64),
@@ -357,7 +357,7 @@ impl Matcher {
         bounds: bool,
     ) -> Tests {
         let is_timer = self.guest_facts.workload == Workload::Timer;
-        // A task tells the time by CLOCK_MONOTONIC.
+        // A task reports the time by CLOCK_MONOTONIC.
         let reported_ns = match is_timer {
             true => self.guest.bound_ns(),
             false => self.guest.offset_bound_ns(),

@@ -88,12 +88,12 @@ impl XenLab {
         XenLab::of(Type::Pv)
     }
 
-    /// The same in SVM: it has its own page tables, and no hardware but its CPU (PVH).
+    /// As `pv`, in SVM: it has its own page tables, and no hardware but its CPU (PVH).
     pub fn pvh() -> XenLab {
         XenLab::of(Type::Pvh)
     }
 
-    /// The same with a whole machine around it, which a QEMU in Dom0 emulates (HVM).
+    /// As `pvh`, with a whole machine around it, which a QEMU in Dom0 emulates (HVM).
     pub fn hvm() -> XenLab {
         XenLab::of(Type::Hvm)
     }
@@ -107,7 +107,7 @@ impl XenLab {
         }
     }
 
-    /// Tells the guest's kernel this too.
+    /// Passes this on to the guest's kernel too.
     pub fn command_line(mut self, words: &str) -> XenLab {
         self.command_line = words.to_owned();
         self

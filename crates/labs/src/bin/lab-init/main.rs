@@ -1,5 +1,5 @@
 //! The first and only process of a lab: mounts, loads modules, runs the commands, sends
-//! each one's outcome out, and powers the machine off. What stops it is told on the
+//! each one's outcome out, and powers the machine off. What stops it is reported on the
 //! console.
 #![forbid(unsafe_code)]
 

@@ -3,7 +3,7 @@
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// Tells of all threads but the kernel's own: name, state, and where in the kernel they
+/// Reports all threads but the kernel's own: name, state, and where in the kernel they
 /// sleep (proc_pid_stack(5)). Threads that end meanwhile are left out.
 pub fn report_threads() {
     for process in below(Path::new("/proc")) {

@@ -133,7 +133,7 @@ impl Handlers {
         self.after_unseen_with(cpu, now_ns, tasks, times, false);
     }
 
-    /// The same where the scheduler's count of its turns tells that the vCPU thread had none
+    /// As `after_unseen`, where the scheduler's count of its turns says that the vCPU thread had none
     /// meanwhile but the one that ends now.
     pub(super) fn after_unseen_beside_vcpu(
         &self,

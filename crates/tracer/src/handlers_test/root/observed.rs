@@ -1,4 +1,4 @@
-//! An observed thread: what happens where it is not, or while it sleeps, is not told.
+//! An observed thread: what happens where it is not, or while it sleeps, is not reported.
 
 use vmnoise_events::ActivityKind::{Irq, Nmi, Softirq, Thread, Throttled};
 

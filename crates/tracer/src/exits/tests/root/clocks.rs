@@ -34,7 +34,7 @@ impl Machine {
         self.root.path().join(vcpu)
     }
 
-    /// KVM tells of a write, now.
+    /// KVM reports a write, now.
     fn report_write(&self, previous: i64, next: i64) -> u64 {
         let now = clock_gettime(ClockId::Monotonic);
         let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;

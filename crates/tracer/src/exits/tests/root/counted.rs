@@ -323,7 +323,7 @@ fn inside_kvm_run_nothing_is_counted_before_counting() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever comes in whatever order, what is counted is the exits that are told: how many,
+    /// Whatever comes in whatever order, what is counted is the exits that are reported: how many,
     /// how long, and share by share (`Handlers::vcpu`). That shares add up is the oracle's.
     #[test]
     fn any_stream_is_counted_as_reported(

@@ -191,7 +191,7 @@ fn inside_kvm_run_a_halt_is_whole_however_much_came_before() {
     }
 }
 
-/// More fell into a halt than is kept: it is told too short, and never longer than it was.
+/// More fell into a halt than is kept: it is reported too short, and never longer than it was.
 #[test]
 fn a_halt_that_is_much_interrupted_is_no_longer_than_it_was() {
     let handlers = Handlers::entered();

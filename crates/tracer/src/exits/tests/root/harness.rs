@@ -204,7 +204,7 @@ impl Handlers {
         reported
     }
 
-    /// What was counted of a vCPU, whatever was told.
+    /// What was counted of a vCPU, whatever was reported.
     pub(super) fn counted(&self, index: u32) -> VcpuTotals {
         let globals = self.object.globals().unwrap();
         let first = index * REASONS as u32;
@@ -243,7 +243,7 @@ impl Handlers {
         counted
     }
 
-    /// The exits of a vCPU, as they were told.
+    /// The exits of a vCPU, as they were reported.
     pub(super) fn exits(&self, index: u32) -> Vec<VcpuExit> {
         let id = VcpuId(index - 1);
         let reported = self.reported();
@@ -307,7 +307,7 @@ impl Handlers {
         self.vms_were(processes);
     }
 
-    /// The same, of a look at all processes that is older than what has happened since.
+    /// As `vms_are`, of a look at all processes that is older than what has happened since.
     pub(super) fn vms_were(&self, processes: &[u64]) {
         let vms: Vec<Vm> = processes.iter().map(|&pid| vm(pid)).collect();
         let mut roll = self.roll.borrow_mut();

@@ -1,5 +1,5 @@
 //! Lives at random of which switches are hidden, and ends of interrupts lost: what is counted stays
-//! within what the painter says of the whole life, and something tells that it is not all.
+//! within what the painter says of the whole life, and something says that it is not all.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

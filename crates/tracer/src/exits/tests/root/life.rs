@@ -129,7 +129,7 @@ impl Life {
         self.reported.push(Moment { at, cpu, what });
     }
 
-    /// Whether it was told: some is lost.
+    /// Whether it was reported: some is lost.
     fn report_perhaps(&mut self, cpu: u64, what: What) -> bool {
         if !self.lost {
             self.report(cpu, what);

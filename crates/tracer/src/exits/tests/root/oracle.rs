@@ -134,7 +134,7 @@ fn a_thousand_exits_are_counted_as_painted() {
     }
 }
 
-/// A full ring costs exits that are told, and nothing of what is counted.
+/// A full ring costs exits that are reported, and nothing of what is counted.
 #[test]
 fn what_finds_no_room_is_counted_as_painted() {
     let handlers = Handlers::of(false, 0, 4_096);

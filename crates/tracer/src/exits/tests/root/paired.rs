@@ -1,5 +1,5 @@
 //! Interrupts of which a begin or an end is missing: what is whole is counted all the same, and
-//! what is not is told.
+//! what is not is reported.
 
 use vmnoise_events::Share;
 

@@ -1,4 +1,4 @@
-//! What is told one by one: who it was, where, and in which order.
+//! What is reported one by one: who it was, where, and in which order.
 
 use vmnoise_events::{ActivityKind, Event, Share, VcpuIntervalKind as Kind};
 

@@ -1,5 +1,5 @@
 //! Machines that hide some switches (docs/design.md): what a vCPU's thread was about is not guessed, and
-//! what is not counted for it is told.
+//! what is not counted for it is reported.
 
 use vmnoise_events::{Share, ShareMap, VcpuIntervalKind as Kind};
 
@@ -289,12 +289,12 @@ fn an_exit_that_nobody_saw_the_whole_of_is_not_its_guests() {
 
 #[test]
 fn between_entries_without_an_exit_nobody_knows() {
-    // The exit of 3000 is not told.
+    // The exit of 3000 is not reported.
     let handlers = came();
     one_exit(&handlers, VCPU, 2_000);
     handlers.run("entry", 0, 3_100, &[VCPU]);
     assert_eq!(guest_and_unseen(&handlers), (1_000, 1_000));
-    // The entry of 2100 is not told.
+    // The entry of 2100 is not reported.
     let handlers = came();
     handlers.run("exit", 0, 2_000, &[VCPU, CPUID, 0x1]);
     one_exit(&handlers, VCPU, 3_000);
@@ -337,7 +337,7 @@ fn what_nobody_saw_is_within_the_time_that_is_reported() {
     assert_eq!(guest_and_unseen(&handlers), (2_300, 5_000));
 }
 
-/// KVM tells what that was: not all of it is unknown.
+/// KVM says what that was: not all of it is unknown.
 #[test]
 fn a_halt_in_which_a_switch_was_not_seen_is_whole() {
     let handlers = Handlers::two_runs();
