@@ -4,22 +4,46 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ClockFacts, ExitFilter, Line, Name};
 
-/// Who felt the gaps.
+/// Which command measured, and so who observed. Files and documents have names of their own, which
+/// are older than the commands'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
     /// Our own guest on /dev/kvm: the gaps are a VM's, the witnesses its host's.
     Microvm,
     /// A polling thread on each CPU: the gaps are this machine's, guest or not.
-    Spin,
-    /// Nobody: threads that were there anyway were observed, and their gaps follow from
+    #[serde(rename = "spin")]
+    Osnoise,
+    /// `osnoise --pid`: threads that were there anyway were observed, and their gaps follow from
     /// what was witnessed on their CPUs.
     Observed,
     /// Nobody: the exits of this host's vCPUs are reported by the kernel itself.
-    Vcpus,
+    #[serde(rename = "vcpus")]
+    Exits,
     /// A thread on each CPU that sleeps until a given time, again and again: no gaps, but
     /// how late it woke up.
-    Timer,
+    #[serde(rename = "timer")]
+    Timerlat,
+}
+
+impl Workload {
+    /// The command's word.
+    pub const fn command(self) -> &'static str {
+        match self {
+            Workload::Microvm => "microvm",
+            Workload::Osnoise | Workload::Observed => "osnoise",
+            Workload::Exits => "exits",
+            Workload::Timerlat => "timerlat",
+        }
+    }
+
+    /// Whether the kernel that witnesses is the host of who is measured, and not its own.
+    pub const fn is_witnessed_by_host(self) -> bool {
+        match self {
+            Workload::Microvm | Workload::Exits => true,
+            Workload::Osnoise | Workload::Observed | Workload::Timerlat => false,
+        }
+    }
 }
 
 /// Which events this run could see; a share whose witness is missing is unknown.
@@ -227,7 +251,7 @@ impl ProbeStatus {
 pub struct RunFacts {
     /// Version of the vmnoise that measured.
     pub tool_version: Name,
-    /// Who felt the gaps.
+    /// Which command measured.
     pub workload: Workload,
     /// Wall-clock start, RFC 3339 in UTC.
     pub started_at: Name,

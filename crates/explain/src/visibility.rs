@@ -35,9 +35,9 @@ pub(crate) enum HostCoverage {
 
 /// The share under which the net time of an activity is booked.
 pub fn share_of(workload: Workload, kind: ActivityKind) -> Share {
-    match workload {
-        Workload::Microvm | Workload::Vcpus => share_of_host(kind),
-        Workload::Spin | Workload::Observed | Workload::Timer => match kind {
+    match workload.is_witnessed_by_host() {
+        true => share_of_host(kind),
+        false => match kind {
             ActivityKind::Exit => Share::Kvm,
             ActivityKind::Vmm => Share::Vmm,
             ActivityKind::Throttled => Share::Throttled,
@@ -156,10 +156,7 @@ impl Visibility {
     /// Whether a feed may tell what the host of this kernel did: the host of a microVM is
     /// this kernel itself.
     pub(crate) fn may_have_feed(&self) -> bool {
-        match self.workload {
-            Workload::Microvm | Workload::Vcpus => false,
-            Workload::Spin | Workload::Observed | Workload::Timer => true,
-        }
+        !self.workload.is_witnessed_by_host()
     }
 
     pub(crate) fn has_steal_clock(&self) -> bool {
@@ -173,10 +170,7 @@ impl Visibility {
     /// Whether activities and gaps read one and the same steal clock. The activities
     /// around a microVM are its host's: they read the clock of a machine below that.
     pub(crate) fn has_one_steal_clock(&self) -> bool {
-        match self.workload {
-            Workload::Microvm | Workload::Vcpus => false,
-            Workload::Spin | Workload::Observed | Workload::Timer => true,
-        }
+        !self.workload.is_witnessed_by_host()
     }
 
     /// Whether nobody feels gaps, so that they are what the activities leave of a thread.
@@ -186,7 +180,7 @@ impl Visibility {
 
     /// Whether tasks wake up, and feel no gaps.
     pub(crate) fn is_timer(&self) -> bool {
-        self.workload == Workload::Timer
+        self.workload == Workload::Timerlat
     }
 
     pub(crate) fn witnesses(&self) -> &Witnesses {

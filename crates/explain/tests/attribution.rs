@@ -205,7 +205,7 @@ fn hardware_is_named_only_where_every_layer_is_watched() {
         assert_eq!(hw.unwrap().1.is_some(), share == Share::Hw);
         share
     };
-    for workload in [Workload::Microvm, Workload::Spin] {
+    for workload in [Workload::Microvm, Workload::Osnoise] {
         assert_eq!(residual(|_| {}, workload), Share::Hw);
         let no_vmx: Change = |facts| {
             facts.host.kvm_module = Some("kvm_intel".into());
@@ -219,7 +219,7 @@ fn hardware_is_named_only_where_every_layer_is_watched() {
     // Only a vCPU can be away in KVM or in its VMM.
     for change in of_kvm {
         assert_eq!(residual(change, Workload::Microvm), Share::HvOrHw);
-        assert_eq!(residual(change, Workload::Spin), Share::Hw);
+        assert_eq!(residual(change, Workload::Osnoise), Share::Hw);
     }
 }
 

@@ -87,7 +87,7 @@ fn a_gap_that_no_anchor_dates_is_not_trusted_either() {
 #[test]
 fn wake_ups_after_it_are_not_trusted() {
     let mut facts = facts();
-    facts.workload = Workload::Timer;
+    facts.workload = Workload::Timerlat;
     let wakeup = |expiry_mono_ns| {
         Event::Activation(Activation {
             cpu: 1,

@@ -424,7 +424,7 @@ fn gaps_that_were_too_many_to_keep_leave_the_hardware_unbounded() {
 #[test]
 fn tasks_that_sleep_are_reported_and_the_hardware_is_left_out() {
     let mut facts = guest();
-    facts.workload = Workload::Timer;
+    facts.workload = Workload::Timerlat;
     let frames = [frame(500, 5_000, 8), frame(500, 9_000, 24)];
     let (lines, summary) = periods(&facts, &frames);
     assert_eq!(exits(&lines), [None, Some(16)]);

@@ -10,7 +10,7 @@ use vmnoise_explain::{Explainer, Interval, NamedInterval, Summary};
 
 fn polling() -> RunFacts {
     RunFacts {
-        workload: Workload::Spin,
+        workload: Workload::Osnoise,
         ..facts()
     }
 }

@@ -30,9 +30,9 @@ fn share(workload: Workload, kind: ActivityKind) -> Share {
         ActivityKind::Nmi => (Share::Nmi, Share::HostNmi),
     };
     match workload {
-        Workload::Spin => of_guest,
+        Workload::Osnoise => of_guest,
         Workload::Microvm => of_host,
-        Workload::Observed | Workload::Vcpus | Workload::Timer => {
+        Workload::Observed | Workload::Exits | Workload::Timerlat => {
             unreachable!("nobody feels their gaps")
         }
     }
@@ -120,7 +120,7 @@ fn paint(
         *painted.entry((share, source)).or_default() += own_ns;
     }
     let (stolen, left) = match facts.workload {
-        Workload::Spin => {
+        Workload::Osnoise => {
             let more = gap.steal_ns.saturating_sub(inner_steal).min(bare);
             (inner_steal + more, bare - more)
         }
@@ -128,7 +128,7 @@ fn paint(
             let stolen = gap.steal_ns.saturating_sub(waiting).min(bare);
             (stolen, bare - stolen + inner_steal)
         }
-        Workload::Observed | Workload::Vcpus | Workload::Timer => {
+        Workload::Observed | Workload::Exits | Workload::Timerlat => {
             unreachable!("nobody feels their gaps")
         }
     };
@@ -246,7 +246,7 @@ proptest! {
         facts.host.hypervisor = in_a_machine.then(|| "KVM".to_string()).map(Into::into);
         facts.witnesses.activity_steal = activity_steal;
         if polls {
-            facts.workload = Workload::Spin;
+            facts.workload = Workload::Osnoise;
         }
 
         books_as_painted(&facts, &gaps, &activities, &marks)?;

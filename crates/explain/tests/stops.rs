@@ -128,7 +128,7 @@ fn wakes(expiry_mono_ns: u64, woke_mono_ns: u64, missed: u32) -> Event {
 #[test]
 fn what_a_task_could_not_do_while_it_was_stopped_is_no_latency_and_not_missed() {
     let mut facts = in_a_machine();
-    facts.workload = Workload::Timer;
+    facts.workload = Workload::Timerlat;
     facts.options.timer = Some(fixtures::timer(1_000));
     let events = [
         source(0, "unknown"),

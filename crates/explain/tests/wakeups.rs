@@ -20,7 +20,7 @@ const SEEN: Activation = Activation {
 
 fn facts() -> RunFacts {
     let mut facts = in_a_machine();
-    facts.workload = Workload::Timer;
+    facts.workload = Workload::Timerlat;
     facts.options.timer = Some(TimerOptions {
         stop_irq_ns: Some(300),
         ..fixtures::timer(100_000)

@@ -67,18 +67,18 @@ impl RunTables {
         let file = |schema| TableFile::create(&folder, schema, encoding);
         let (mut of_gaps, mut of_wakeups, mut of_exits) = (None, None, None);
         match facts.workload {
-            Workload::Timer => {
+            Workload::Timerlat => {
                 let files = (file(wakeups::wakeups())?, file(wakeups::parts())?);
                 of_wakeups = Some(EventTables::new(wakeups::columns(), files));
             }
-            Workload::Vcpus => {
+            Workload::Exits => {
                 let files = (file(exits::exits())?, file(exits::parts())?);
                 of_exits = Some(ExitTables {
                     reasons: file(exits::reasons())?,
                     exits: EventTables::new(exits::exit_columns(), files),
                 });
             }
-            Workload::Microvm | Workload::Spin | Workload::Observed => {
+            Workload::Microvm | Workload::Osnoise | Workload::Observed => {
                 let files = (file(gaps::gaps())?, file(gaps::parts())?);
                 of_gaps = Some(GapTables {
                     period_columns: gaps::period_columns(),

@@ -73,7 +73,7 @@ mod tests {
         for event in events {
             explainer.push(event, &mut |_| {});
         }
-        (facts.workload != Workload::Vcpus).then(|| explainer.finish())
+        (facts.workload != Workload::Exits).then(|| explainer.finish())
     }
 
     /// Streams that a reader refuses at once, or of which nothing comes, would try nothing.

@@ -98,11 +98,11 @@ fn what_moves_may_be_reported_of_any_cpu_that_a_machine_may_have() {
     };
     for (workload, cpu, is_read) in [
         (Workload::Observed, 8_191, true),
-        (Workload::Vcpus, 8_191, true),
+        (Workload::Exits, 8_191, true),
         (Workload::Observed, 8_192, false),
-        (Workload::Spin, 8_191, false),
-        (Workload::Timer, 5, false),
-        (Workload::Spin, 3, true),
+        (Workload::Osnoise, 8_191, false),
+        (Workload::Timerlat, 5, false),
+        (Workload::Osnoise, 3, true),
     ] {
         let facts = with(|facts| facts.workload = workload);
         let mut writer = Writer::unchecked(Vec::new(), &facts).unwrap();

@@ -79,7 +79,7 @@ impl Run {
                 length: "length of an exit",
                 over_time: "Exits over time",
             },
-            (Outcome::Wakeups(_), _) | (_, Workload::Timer) => Words {
+            (Outcome::Wakeups(_), _) | (_, Workload::Timerlat) => Words {
                 victim: match self.latencies() {
                     Some(_) => "a task of the guest",
                     None => "a periodic task",

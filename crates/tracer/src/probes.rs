@@ -63,12 +63,12 @@ pub enum Scope {
     /// vCPUs of a guest here: what KVM does with them counts too.
     Vcpus,
     /// Ordinary threads: interrupts, tasks and steal are all there is.
-    Threads,
+    Osnoise,
     /// Threads of somebody else, which sleep and move from CPU to CPU as they like:
     /// only what is taken from them is reported.
     Observed,
     /// Ordinary threads that wake up by timers.
-    Timers,
+    Timerlat,
 }
 
 impl Scope {
@@ -82,9 +82,9 @@ impl Scope {
                 Group::KvmRun,
                 Group::KvmExit,
             ],
-            Scope::Threads => &Group::ALL[..4],
+            Scope::Osnoise => &Group::ALL[..4],
             Scope::Observed => &Group::ALL[..5],
-            Scope::Timers => &[
+            Scope::Timerlat => &[
                 Group::Irq,
                 Group::Softirq,
                 Group::Nmi,

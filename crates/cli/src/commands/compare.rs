@@ -98,8 +98,7 @@ fn look(path: &Path) -> Result<(RunFacts, Span)> {
     let mut recording = Recording::open(path)?;
     let facts = recording.facts.clone();
     let gapless = match facts.workload {
-        Workload::Vcpus => Some("exits"),
-        Workload::Timer => Some("timerlat"),
+        Workload::Exits | Workload::Timerlat => Some(facts.workload.command()),
         _ => None,
     };
     if let Some(command) = gapless {

@@ -113,7 +113,7 @@ fn set_up(
         ..Options::default()
     };
     let (tsc_hz, witnesses) = (machine::tsc_hz(), tracer.witnesses());
-    let facts = machine.facts_of_run(Workload::Vcpus, options, tsc_hz, witnesses, probe_statuses);
+    let facts = machine.facts_of_run(Workload::Exits, options, tsc_hz, witnesses, probe_statuses);
     let (feeds, detail) = (&arguments.feed, arguments.feed_detail);
     let source = Vcpus::new(machine.here(), &facts, tracer, vms, feeds, detail);
     Ok((facts, source))

@@ -51,9 +51,9 @@ pub fn run(arguments: &ExplainArguments, host: &Path) -> Result<Status> {
 pub fn may_be_pair(guest: &RunFacts, host: &RunFacts) -> bool {
     let may_be_guest = matches!(
         guest.workload,
-        Workload::Microvm | Workload::Spin | Workload::Timer
+        Workload::Microvm | Workload::Osnoise | Workload::Timerlat
     );
-    may_be_guest && host.workload == Workload::Vcpus
+    may_be_guest && host.workload == Workload::Exits
 }
 
 /// A guest's recording and its host's, in one of two passes.

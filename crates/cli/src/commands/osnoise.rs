@@ -70,7 +70,7 @@ fn run_with(
     let plan = Plan {
         workload: match threads {
             Some(_) => Workload::Observed,
-            None => Workload::Spin,
+            None => Workload::Osnoise,
         },
         options: options.clone(),
         housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,

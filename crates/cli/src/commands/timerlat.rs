@@ -135,7 +135,7 @@ fn run_with(
     };
     let housekeeping = shared.house_keeping.as_deref();
     let plan = Plan {
-        workload: Workload::Timer,
+        workload: Workload::Timerlat,
         options: Options {
             cpus,
             duration_ns: shared.duration.unwrap_or(FOREVER_NS),

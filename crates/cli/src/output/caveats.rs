@@ -57,7 +57,7 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
     text += &steal_outside_gaps(facts, summary);
     let noise = match facts.workload {
         // One clock stamps both wake-ups and what the kernel did.
-        Workload::Timer => "latency",
+        Workload::Timerlat => "latency",
         _ => {
             text += &format!(" clock bound: {}\n", time(summary.clock_bound_ns));
             "noise"

@@ -39,10 +39,10 @@ pub fn render(facts: &RunFacts, summary: &Summary) -> String {
 fn headline(facts: &RunFacts) -> String {
     let (who, itself) = match facts.workload {
         Workload::Microvm => ("A VM on this host", "itself "),
-        Workload::Spin => ("A polling thread on this machine", ""),
+        Workload::Osnoise => ("A polling thread on this machine", ""),
         Workload::Observed => ("A thread on this machine", ""),
-        Workload::Vcpus => ("The VMs of this host", ""),
-        Workload::Timer => ("Periodic tasks on this machine", ""),
+        Workload::Exits => ("The VMs of this host", ""),
+        Workload::Timerlat => ("Periodic tasks on this machine", ""),
     };
     let below = match &facts.host.hypervisor {
         Some(name) => format!(", {itself}a guest of {name}"),

@@ -29,8 +29,8 @@ impl Explaining {
     /// The one for this run.
     pub fn new(facts: &RunFacts, with_trace: bool) -> Explaining {
         match (facts.workload, with_trace) {
-            (Workload::Vcpus, false) => Explaining::Vcpus(Box::new(ExitExplainer::new(facts))),
-            (Workload::Vcpus, true) => {
+            (Workload::Exits, false) => Explaining::Vcpus(Box::new(ExitExplainer::new(facts))),
+            (Workload::Exits, true) => {
                 Explaining::Vcpus(Box::new(ExitExplainer::with_trace(facts)))
             }
             (_, false) => Explaining::Cpus(Box::new(Explainer::new(facts))),

@@ -54,7 +54,7 @@ impl<'a> Shown<'a> {
         self.line = None;
         self.view.begin(facts);
         let doing = match facts.workload {
-            Workload::Vcpus => "counted",
+            Workload::Exits => "counted",
             _ => "measured",
         };
         if let Some(begin) = self.frame {

@@ -54,7 +54,7 @@ fn exits() -> impl Iterator<Item = (u64, bool)> {
 
 /// Writes the host's recording: exits of the VM `web` on CPU 3.
 pub fn write_host(path: &Path, flaws: Flaws) {
-    let mut facts = facts(Workload::Vcpus);
+    let mut facts = facts(Workload::Exits);
     facts.options.exits = Some(ExitFilter::default());
     facts.host.kernel = "6.2.0-rt3-host".into();
     let mut reported = vec![
@@ -101,7 +101,7 @@ pub fn write_host(path: &Path, flaws: Flaws) {
 
 /// Writes the guest's recording: gaps of its CPU 0, each a little longer than its exit.
 pub fn write_guest(path: &Path) {
-    let mut facts = facts(Workload::Spin);
+    let mut facts = facts(Workload::Osnoise);
     facts.host.kernel = "6.12.9-guest".into();
     facts.host.hypervisor = Some("KVM".into());
     facts.host.apic_ids = vec![(0, 0)];
@@ -128,7 +128,7 @@ pub fn write_guest(path: &Path) {
 /// Writes another recording of the guest: a task on its CPU 0, which is late for each exit
 /// and wakes up in time in between.
 pub fn write_tasks(path: &Path) {
-    let mut facts = facts(Workload::Timer);
+    let mut facts = facts(Workload::Timerlat);
     facts.host.kernel = "6.12.9-guest".into();
     facts.host.hypervisor = Some("KVM".into());
     facts.host.apic_ids = vec![(0, 0)];
@@ -353,13 +353,17 @@ fn write(
 pub fn facts(workload: Workload) -> RunFacts {
     let mut facts = fixtures::facts(workload);
     let (cpus, probe) = match workload {
-        Workload::Vcpus => (vec![], "exits"),
+        Workload::Exits => (vec![], "exits"),
         _ => (vec![0], "interrupts"),
     };
     facts.options.cpus = cpus;
-    facts.options.threshold_ns = if workload == Workload::Spin { 1_000 } else { 0 };
+    facts.options.threshold_ns = if workload == Workload::Osnoise {
+        1_000
+    } else {
+        0
+    };
     facts.options.top = 1;
-    facts.options.timer = (workload == Workload::Timer).then_some(fixtures::timer(61_000));
+    facts.options.timer = (workload == Workload::Timerlat).then_some(fixtures::timer(61_000));
     facts.host.cpu_model = "a CPU".into();
     facts.witnesses.activity_steal = false;
     facts.witnesses.timer = false;

@@ -63,7 +63,7 @@ impl Joiner {
             guest_has_ended: false,
             sums: JoinSums::new(guest.workload, options),
             kept: None,
-            latencies: (guest.workload == Workload::Timer).then(|| LatencySums::new(options)),
+            latencies: (guest.workload == Workload::Timerlat).then(|| LatencySums::new(options)),
         }
     }
 

@@ -56,7 +56,7 @@ impl LatencySums {
             above_ns: options.above_ns,
             totals: LatencyTotals::default(),
             cpus: BTreeMap::new(),
-            culprits: Culprits::new(Workload::Timer),
+            culprits: Culprits::new(Workload::Timerlat),
             trees: Longest::new(options.top),
         }
     }

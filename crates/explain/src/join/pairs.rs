@@ -67,7 +67,7 @@ impl Pairs {
             return Err(JoinError::Unpaired(Box::new(Unpaired {
                 pairing,
                 threshold_ns: facts.options.threshold_ns,
-                is_timer: facts.workload == Workload::Timer,
+                is_timer: facts.workload == Workload::Timerlat,
                 pauses: facts.options.pauses(),
             })));
         };

@@ -29,7 +29,7 @@ pub fn facts() -> RunFacts {
 /// A polling thread in a machine whose host says nothing but the steal clock.
 pub fn polling_in_a_machine() -> RunFacts {
     let mut facts = in_a_machine();
-    facts.workload = Workload::Spin;
+    facts.workload = Workload::Osnoise;
     facts.witnesses.kvm_run = false;
     facts.witnesses.kvm_exit = false;
     facts

@@ -19,7 +19,7 @@ pub const HLT: u64 = 0x78;
 /// The host of vCPUs: everything witnessed, every exit told, three listed.
 pub fn facts() -> RunFacts {
     let mut facts = super::facts();
-    facts.workload = Workload::Vcpus;
+    facts.workload = Workload::Exits;
     facts.options.cpus = vec![];
     facts.options.threshold_ns = 0;
     facts.options.exits = Some(ExitFilter::default());

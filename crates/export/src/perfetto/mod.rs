@@ -226,7 +226,7 @@ impl Timeline {
         span_ns: (u64, u64),
     ) -> Result<(), ExportError> {
         // Periodic tasks feel no gaps.
-        let has_gaps = self.scenes[0].observed_by != Workload::Timer;
+        let has_gaps = self.scenes[0].observed_by != Workload::Timerlat;
         let length_ns = span_ns.1.saturating_sub(span_ns.0);
         for line in lines.iter().filter(|_| has_gaps) {
             let group = self.observed_by(side, line.cpu);

@@ -47,7 +47,7 @@ impl<'a, 'w> Stream<'a, 'w> {
         if self.sources == 0 {
             return self.source();
         }
-        let of_vcpus = self.workload == Workload::Vcpus;
+        let of_vcpus = self.workload == Workload::Exits;
         if of_vcpus && self.vcpus == 0 {
             return self.vcpu();
         }
@@ -77,10 +77,10 @@ impl<'a, 'w> Stream<'a, 'w> {
                 _ => self.of_vcpu(),
             },
             _ => match self.workload {
-                Workload::Microvm | Workload::Spin => self.gap(),
-                Workload::Timer => self.activation(),
+                Workload::Microvm | Workload::Osnoise => self.gap(),
+                Workload::Timerlat => self.activation(),
                 Workload::Observed => self.activity(),
-                Workload::Vcpus => self.of_vcpu(),
+                Workload::Exits => self.of_vcpu(),
             },
         }
     }

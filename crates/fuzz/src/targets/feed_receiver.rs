@@ -11,7 +11,7 @@ use crate::grammar::{self, Stream, Words};
 pub(super) fn check(bytes: &[u8]) {
     let mut words = Words::new(bytes);
     let facts = RunFacts {
-        workload: Workload::Spin,
+        workload: Workload::Osnoise,
         ..grammar::facts(&mut words)
     };
     let mut receiver = Receiver::default();

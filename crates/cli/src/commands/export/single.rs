@@ -12,7 +12,7 @@ use crate::run::Explaining;
 /// Hands a recording to `targets`, event by event and explained; returns it, read to its end.
 pub fn export(input: &Input, mut targets: Targets) -> Result<Recording<'_>> {
     let mut recording = Recording::open(&input.path)?;
-    let mut explaining = Explaining::new(&input.facts, input.facts.workload == Workload::Vcpus);
+    let mut explaining = Explaining::new(&input.facts, input.facts.workload == Workload::Exits);
     let mut periods = Periods::default();
     recording.each(|event| {
         targets.each(|target| target.see(event))?;

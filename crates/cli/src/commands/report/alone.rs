@@ -29,7 +29,7 @@ pub fn run(path: &Path) -> Result<Read> {
 
     let name = |id| explaining.source_name(id).to_owned();
     let mut scenes = match facts.workload {
-        Workload::Vcpus => Vec::new(),
+        Workload::Exits => Vec::new(),
         _ => scenes(path, facts.workload, &gatherer.gathering, name)?,
     };
     let Gatherer { gathering, vcpus } = gatherer;
@@ -38,7 +38,7 @@ pub fn run(path: &Path) -> Result<Read> {
         Explained::Cpus(summary) => {
             let limits = caveats::without_probes(&facts, &summary);
             let outcome = match facts.workload {
-                Workload::Timer => Outcome::Wakeups(summary),
+                Workload::Timerlat => Outcome::Wakeups(summary),
                 _ => Outcome::Gaps(summary),
             };
             let lanes = gathered.lanes().iter();

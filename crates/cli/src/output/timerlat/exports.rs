@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_distribution_reaches_one_in_both_views() {
         let mut facts = facts();
-        facts.workload = Workload::Timer;
+        facts.workload = Workload::Timerlat;
         facts.options.timer = Some(fixtures::timer(1_000));
         let mut explainer = Explainer::new(&facts);
         for (nth, latency_ns) in (1..).zip([500, 1_500, 500]) {

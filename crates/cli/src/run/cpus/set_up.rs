@@ -147,7 +147,7 @@ fn refuse_to_take_all(
     online: &[u32],
     rt_runtime_us: Option<i64>,
 ) -> Result<()> {
-    let polls = matches!(workload, Workload::Spin | Workload::Microvm) && !options.pauses();
+    let polls = matches!(workload, Workload::Osnoise | Workload::Microvm) && !options.pauses();
     let is_real_time = match options.priority {
         Some(Policy::Fifo(_) | Policy::RoundRobin(_)) => true,
         // The kernel then lets a budget be as long as its period. By default it keeps 5 % for others.
@@ -176,10 +176,10 @@ fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<ProbeStatus>)> {
         return Ok((None, vec![probe_status]));
     }
     let scope = match plan.workload {
-        Workload::Microvm | Workload::Vcpus => Scope::Vcpus,
-        Workload::Spin => Scope::Threads,
+        Workload::Microvm | Workload::Exits => Scope::Vcpus,
+        Workload::Osnoise => Scope::Osnoise,
         Workload::Observed => Scope::Observed,
-        Workload::Timer => Scope::Timers,
+        Workload::Timerlat => Scope::Timerlat,
     };
     match Tracer::load(&plan.options.cpus, scope) {
         Ok(tracer) => Ok((Some(tracer), Vec::new())),
@@ -208,7 +208,7 @@ mod tests {
             refuse_to_take_all(workload, options, online, rt_runtime_us).is_err()
         };
         let off = Some(-1);
-        assert!(refused(Workload::Spin, &options, &[0, 1], off));
+        assert!(refused(Workload::Osnoise, &options, &[0, 1], off));
         assert!(refused(Workload::Microvm, &options, &[0, 1], off));
         for (runtime_ns, is_refused) in [(1_000_000, true), (960_000, true), (950_000, false)] {
             let budget = Options {
@@ -218,14 +218,19 @@ mod tests {
                 }),
                 ..options.clone()
             };
-            let got = refused(Workload::Spin, &budget, &[0, 1], off);
+            let got = refused(Workload::Osnoise, &budget, &[0, 1], off);
             assert_eq!(got, is_refused, "{runtime_ns}");
         }
         // A CPU is left, the kernel keeps some of each, or tasks sleep.
-        assert!(!refused(Workload::Spin, &options, &[0, 1, 2], off));
-        assert!(!refused(Workload::Spin, &options, &[0, 1], Some(950_000)));
-        assert!(!refused(Workload::Spin, &options, &[0, 1], None));
-        assert!(!refused(Workload::Timer, &options, &[0, 1], off));
+        assert!(!refused(Workload::Osnoise, &options, &[0, 1, 2], off));
+        assert!(!refused(
+            Workload::Osnoise,
+            &options,
+            &[0, 1],
+            Some(950_000)
+        ));
+        assert!(!refused(Workload::Osnoise, &options, &[0, 1], None));
+        assert!(!refused(Workload::Timerlat, &options, &[0, 1], off));
         for ends in [
             Options {
                 duration_ns: 1_000_000_000,
@@ -240,7 +245,7 @@ mod tests {
                 ..options.clone()
             },
         ] {
-            assert!(!refused(Workload::Spin, &ends, &[0, 1], off), "{ends:?}");
+            assert!(!refused(Workload::Osnoise, &ends, &[0, 1], off), "{ends:?}");
         }
     }
 }

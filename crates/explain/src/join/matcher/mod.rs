@@ -82,11 +82,11 @@ impl Matcher {
     /// Where the two cannot be of a guest and its host, in this order.
     pub fn new(guest: &RunFacts, host: &RunFacts) -> Result<Matcher, JoinError> {
         match (guest.workload, host.workload) {
-            (Workload::Vcpus, Workload::Vcpus) => return Err(JoinError::NoGuest),
-            (Workload::Vcpus, _) => return Err(JoinError::Swapped),
+            (Workload::Exits, Workload::Exits) => return Err(JoinError::NoGuest),
+            (Workload::Exits, _) => return Err(JoinError::Swapped),
             (Workload::Observed, _) => return Err(JoinError::Observed),
-            (_, Workload::Vcpus) => {}
-            (Workload::Spin | Workload::Microvm | Workload::Timer, _) => {
+            (_, Workload::Exits) => {}
+            (Workload::Osnoise | Workload::Microvm | Workload::Timerlat, _) => {
                 return Err(JoinError::NoHost);
             }
         }
@@ -102,7 +102,7 @@ impl Matcher {
             gaps_left: KEPT,
             gaps: 0,
             lost_gaps: (0, 0),
-            reported: ReportedVcpus::new(guest.workload == Workload::Timer),
+            reported: ReportedVcpus::new(guest.workload == Workload::Timerlat),
             away_left: KEPT,
         })
     }
@@ -132,7 +132,7 @@ impl Matcher {
                 ran.extend(instants);
                 self.gaps_left -= ran.len() - before;
             }
-            Event::Activity(activity) if self.guest_facts.workload == Workload::Spin => {
+            Event::Activity(activity) if self.guest_facts.workload == Workload::Osnoise => {
                 let instants = interrupts(activity).take(self.interrupts_left);
                 let ran = self.ran.entry(activity.cpu).or_default();
                 let before = ran.len();
@@ -206,7 +206,7 @@ impl Matcher {
             observed.sort();
             let instants = self.ran.remove(cpu).unwrap_or_default();
             match self.guest_facts.workload {
-                Workload::Timer => observe(observed, instants, &self.guest),
+                Workload::Timerlat => observe(observed, instants, &self.guest),
                 _ => observed.ran = readings(&instants, &self.guest),
             }
         }
@@ -356,7 +356,7 @@ impl Matcher {
         holes: &Holes<'_>,
         bounds: bool,
     ) -> Tests {
-        let is_timer = self.guest_facts.workload == Workload::Timer;
+        let is_timer = self.guest_facts.workload == Workload::Timerlat;
         // A task reports the time by CLOCK_MONOTONIC.
         let reported_ns = match is_timer {
             true => self.guest.bound_ns(),

@@ -15,7 +15,7 @@ fn facts(workload: Workload) -> RunFacts {
 
 /// A pair of gaps and exits each 1000 ns that agree, of which so many may be kept.
 fn recurring(gaps: usize, exits: usize) -> Matcher {
-    let mut matcher = Matcher::new(&facts(Workload::Spin), &facts(Workload::Vcpus)).unwrap();
+    let mut matcher = Matcher::new(&facts(Workload::Osnoise), &facts(Workload::Exits)).unwrap();
     (matcher.gaps_left, matcher.away_left) = (gaps, exits);
     let vcpu = VcpuId(0);
     matcher.host(&Event::Vcpu(Vcpu {
