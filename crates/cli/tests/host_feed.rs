@@ -125,7 +125,7 @@ mod root {
         );
         assert_eq!(reported["virt_ns"], exits * 100);
         assert_eq!(reported["culprits"][0]["name"], "disturber:4711");
-        // Nobody feels what the hardware takes of a sleep.
+        // Nobody observes what the hardware takes of a sleep.
         assert_eq!(reported["hw_at_least_ns"], 0);
         assert!(reported["hw_at_most_ns"].is_null(), "{reported}");
         assert_eq!(result["feed"]["detail"], "full");

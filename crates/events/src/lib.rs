@@ -1,4 +1,4 @@
-//! The words every other room of vmnoise speaks: what a workload felt, what a
+//! The words every other room of vmnoise speaks: what a workload observed, what a
 //! kernel witnessed, and what the result calls each share of it.
 //!
 //! Nothing here does I/O, reads a clock or decides anything. Times carry their

@@ -1,4 +1,4 @@
-//! The gaps of an observed thread, which nobody feels: what the activities on its CPU
+//! The gaps of an observed thread, which nobody observes: what the activities on its CPU
 //! leave of its time.
 
 use vmnoise_events::{Activity, ActivityKind};

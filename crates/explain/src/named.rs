@@ -44,7 +44,7 @@ pub struct SourceSummary {
 /// A [`crate::Interval`] with the names of who took it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedInterval {
-    /// The CPU that felt the gap, or that of the task.
+    /// The CPU that observed the gap, or that of the task.
     pub cpu: u32,
     /// Begin, in nanoseconds since the first workload's first reading.
     pub at_ns: u64,

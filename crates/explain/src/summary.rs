@@ -35,7 +35,7 @@ pub struct Summary {
     /// When the TSC went back, in nanoseconds since the first workload's first reading: nothing
     /// after that is trusted, and none of it is in this result. `None` if it never did.
     pub tsc_went_back_at_ns: Option<u64>,
-    /// Which probes stood on which rung, and what they could not show.
+    /// What each probe used, and what it could not show.
     #[serde(rename = "rungs")]
     pub probe_statuses: Vec<ProbeStatus>,
     /// Periods found in gaps that no witness explains; at most three for each CPU, the
@@ -84,7 +84,7 @@ pub struct CpuSummary {
     /// How long it was stopped (SIGSTOP, Ctrl-Z) or held by a debugger in between, in nanoseconds:
     /// no part of the runtime, and no noise. `None` where no witness could tell.
     pub not_measured_ns: Option<u64>,
-    /// How many gaps at or above the threshold it felt.
+    /// How many gaps at or above the threshold it observed.
     pub gaps: u64,
     /// Their total length in nanoseconds.
     pub noise_ns: u64,

@@ -19,7 +19,7 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 pub enum TraceLine {
     /// Something took the CPU.
     Noise(Noise),
-    /// The workload felt a gap.
+    /// The workload observed a gap.
     Sample(Sample),
     /// A periodic task was on its way.
     Context(Context),
@@ -62,7 +62,7 @@ pub struct Noise {
 /// One gap and its gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// The CPU that felt it.
+    /// The CPU that observed it.
     pub cpu: u32,
     /// Begin, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,

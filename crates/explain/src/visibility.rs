@@ -173,12 +173,12 @@ impl Visibility {
         !self.workload.is_witnessed_by_host()
     }
 
-    /// Whether nobody feels gaps, so that they are what the activities leave of a thread.
+    /// Whether nobody observes gaps, so that they are what the activities leave of a thread.
     pub(crate) fn is_observed(&self) -> bool {
         self.workload == Workload::Observed
     }
 
-    /// Whether tasks wake up, and feel no gaps.
+    /// Whether tasks wake up, and observe no gaps.
     pub(crate) fn is_timer(&self) -> bool {
         self.workload == Workload::Timerlat
     }
@@ -235,7 +235,7 @@ impl Visibility {
         if self.is_observed() {
             match share {
                 Share::Steal => return self.witnesses.activity_steal,
-                // Its sleep is its own affair, and a pause below this kernel is not felt.
+                // Its sleep is its own affair, and a pause below this kernel is not observed.
                 Share::Blocked | Share::Hw | Share::HvOrHw => return false,
                 Share::Unexplained => return true,
                 _ => {}

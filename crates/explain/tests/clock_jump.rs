@@ -74,7 +74,7 @@ fn after_the_tsc_went_back_nothing_is_trusted() {
 #[test]
 fn a_gap_that_no_anchor_dates_is_not_trusted_either() {
     let mut events = run(70 * MS);
-    // Told with the sixth drain, and felt after its reading of the clocks.
+    // Told with the sixth drain, and observed after its reading of the clocks.
     let jump = events
         .iter()
         .rposition(|event| matches!(event, Event::Watermark(mono_ns) if *mono_ns == 219 * MS));

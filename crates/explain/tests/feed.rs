@@ -437,7 +437,7 @@ fn tasks_that_sleep_are_reported_and_the_hardware_is_left_out() {
         (reported.exits, reported.light, reported.heavy),
         (16, Some(12), 4)
     );
-    // Who sleeps feels no gap, and has nothing to hold against the exits.
+    // Who sleeps observes no gap, and has nothing to hold against the exits.
     assert_eq!((reported.hw_at_least_ns, reported.hw_at_most_ns), (0, None));
     // Without a frame nothing is known.
     let (lines, summary) = periods(&facts, &frames[..1]);

@@ -35,7 +35,7 @@ fn preempted(start_ns: u64, end_ns: u64, name: &str) -> Scene {
 
 /// A guest on bare metal, both clocks alike. Each round has a long gap whose exit could lie 60 us
 /// earlier or later, and so many short ones, each with an exit of another task: of 4.6 us, which
-/// had to be felt from the threshold on.
+/// had to be observed from the threshold on.
 fn recorded(off_ns: i64, threshold_ns: u64, short: impl Fn(usize) -> u64) -> RecordedPair {
     let plain = Plan::plain().record();
     let mut guest_facts = plain.guest_facts;

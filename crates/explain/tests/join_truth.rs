@@ -135,7 +135,7 @@ fn another_vm_on_the_same_host_is_not_blamed() {
 fn a_quiet_host_is_blamed_for_nothing() {
     let mut pair = Plan::plain().record();
     let run = joined(&pair).unwrap();
-    // The same guest, and a host that did nothing while it felt its gaps.
+    // The same guest, and a host that did nothing while it observed its gaps.
     let pairs = pairs_of(&pair).unwrap();
     pair.host.retain(|event| !matches!(event, Event::Exit(_)));
     let quiet = join(

@@ -1,4 +1,4 @@
-//! Pass 1 of a join where the guest's tasks sleep: they feel no gaps, and their clock is tested
+//! Pass 1 of a join where the guest's tasks sleep: they observe no gaps, and their clock is tested
 //! all the same, against pairs of recordings with known truth.
 
 use crate::streams::any_plans::any_plan;

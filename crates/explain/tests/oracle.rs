@@ -320,7 +320,7 @@ fn every_nanosecond_of_a_long_stream_is_booked_as_painted() {
         .run(&streams, books)
         .unwrap_or_else(|failure| panic!("{failure}"));
     // It takes some 430 blocks until a hundred exits for the first reason were KVM's alone. Of
-    // those after them half is felt, of which 6 in 10 are for this reason, of which 2 in 9 hold
+    // those after them half is observed, of which 6 in 10 are for this reason, of which 2 in 9 hold
     // others, of which half is longer: some 200 of all. 30 leaves no room for chance.
     let seen = seen.into_inner();
     assert!(

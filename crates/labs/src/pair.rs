@@ -19,7 +19,7 @@ pub const QUIET: &str = "quiet.rec";
 pub const DISTURBED: &str = "guest.rec";
 /// The host's recording of both times.
 pub const HOST: &str = "host.rec";
-/// More gaps than a guest feels while it is recorded: `--top` of a result that has all.
+/// More gaps than a guest observes while it is recorded: `--top` of a result that has all.
 pub const EVERY: &str = "1000000";
 /// What the disturber of `turns` logged.
 const BURSTS: &str = "turns";

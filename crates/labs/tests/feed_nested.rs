@@ -88,7 +88,7 @@ impl Fed {
         }
     }
 
-    /// What the guest was reported, over the run.
+    /// What was reported to the guest, over the run.
     fn reported(&self) -> &Value {
         &self.guest["cpus"][0]["host"]
     }

@@ -1,5 +1,5 @@
 //! The built binary in stock kernels that this machine does not run: every witness is
-//! on its best rung there, every exit is seen, and nothing is lost.
+//! at its best there, every exit is seen, and nothing is lost.
 
 use serde_json::Value;
 use vmnoise_labs::bed::{Kernel, Lab, Suite};

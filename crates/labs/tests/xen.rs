@@ -9,7 +9,7 @@ use vmnoise_labs::oracle::report;
 use vmnoise_labs::oracle::xen::{Clock, Compared, compare, compare_latencies};
 use vmnoise_labs::oracle::xen_slop::{slop, woken};
 
-/// Each at the best rung that there is.
+/// Each at the best that there is.
 const BEST: [(&str, &str); 4] = [
     ("host interrupts", "tp_btf"),
     ("host tasks", "tp_btf"),

@@ -9,7 +9,7 @@ use crate::scenes::Bar;
 /// What explain made of it.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Gaps that a workload felt.
+    /// Gaps that a workload observed.
     Gaps(Box<Summary>),
     /// A guest's gaps or wake-ups, with what the host did in them.
     Joined(Box<JoinedRun>),

@@ -215,7 +215,7 @@ impl Group {
         }
     }
 
-    /// The rung of this group; `absent` is why it is not there.
+    /// The status of this group; `absent` is why it is not there.
     pub(crate) fn probe_status(self, absent: Option<&str>, limit: String) -> ProbeStatus {
         let (probe_status, limit, remedy) = match absent {
             None => ("tp_btf", limit, String::new()),

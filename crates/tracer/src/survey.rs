@@ -10,7 +10,7 @@ use crate::{
     timers::timers,
 };
 
-/// One rung per thing this machine can or cannot do: each group of BPF programs
+/// One status per thing this machine can or cannot do: each group of BPF programs
 /// (loaded, attached and detached again), the steal clock, the count of SMIs, the clock, the timers,
 /// permissions, throttling. Changes nothing.
 pub fn survey() -> Vec<ProbeStatus> {

@@ -1,4 +1,4 @@
-//! `vmnoise doctor`: the rung table of this machine.
+//! `vmnoise doctor`: the table of probes of this machine.
 
 use anyhow::{Context, Result};
 use vmnoise_events::ProbeStatus;
@@ -12,7 +12,7 @@ use crate::run::{cpus, machine, vcpus};
 use crate::status::Status;
 use crate::{output, rights};
 
-/// Tries every rung, prints the table; status 3 if not even the microVM can run.
+/// Tries every probe, prints the table; status 3 if not even the microVM can run.
 pub fn run(arguments: &DoctorArguments) -> Result<Status> {
     rights::begin(None)?;
     let (mut table, status) = match microvm::offer() {

@@ -1,4 +1,4 @@
-//! `vmnoise microvm`: a guest of our own feels this host as any VM would.
+//! `vmnoise microvm`: a guest of our own observes this host as any VM would.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;

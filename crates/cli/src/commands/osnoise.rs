@@ -1,4 +1,4 @@
-//! `vmnoise osnoise`: what is taken from a polling thread on each CPU, which feels it, or
+//! `vmnoise osnoise`: what is taken from a polling thread on each CPU, which observes it, or
 //! from threads that are there already.
 
 use std::collections::HashMap;

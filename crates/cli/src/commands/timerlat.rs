@@ -173,7 +173,7 @@ fn wanted_us(latency: DmaLatency) -> Option<i32> {
     }
 }
 
-/// Holds idle CPUs to a latency for as long as the first is there; the rung says how well.
+/// Holds idle CPUs to a latency for as long as the first is there; the probe status says how well.
 fn hold(latency: DmaLatency) -> (Option<idle::DmaLatency>, ProbeStatus) {
     let Some(us) = wanted_us(latency) else {
         return (None, probe_status::of_idle(None, "--dma-latency=off"));

@@ -10,7 +10,7 @@ use crate::units::human;
 /// Over the lines of a result.
 pub const HEADING: &str = "What this result rests on";
 
-/// Rungs, losses, clock bound, own cost, what stays unexplained.
+/// Probe statuses, losses, clock bound, own cost, what stays unexplained.
 pub fn render(facts: &RunFacts, summary: &Summary) -> String {
     format!("{HEADING}\n{}", lines(facts, summary))
 }

@@ -1,4 +1,4 @@
-//! The rung table of `vmnoise doctor`.
+//! The table of probes of `vmnoise doctor`.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -19,7 +19,7 @@ struct Document<'a> {
     probe_statuses: &'a [ProbeStatus],
 }
 
-/// Prints the machine and its rungs.
+/// Prints the machine and the status of its probes.
 ///
 /// # Errors
 /// If stdout cannot be written.

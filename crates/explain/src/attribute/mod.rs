@@ -337,7 +337,7 @@ impl Attribution {
         for (index, activity) in activities.iter().enumerate() {
             let mut robbed_ns = own_steal_ns.get(index).copied().unwrap_or(0);
             if let Detail::Wakeup(_) = detail {
-                // An activity may reach out of the stretch and be robbed there.
+                // An activity may reach out of the stretch and lose time there.
                 let unplaced_ns = clock_ns.saturating_sub(waited_ns + all_robbed_ns);
                 robbed_ns = robbed_ns.min(unplaced_ns);
             }

@@ -1,4 +1,4 @@
-//! The gaps of one CPU: felt by its workload, or derived from what ran.
+//! The gaps of one CPU: observed by its workload, or derived from what ran.
 
 use vmnoise_events::Gap;
 
@@ -12,7 +12,7 @@ use crate::interval::Detail;
 use crate::visibility::HostCoverage;
 
 impl Cpu {
-    /// Explains gaps that the workload felt; returns before when no later one begins.
+    /// Explains gaps that the workload observed; returns before when no later one begins.
     pub(super) fn explain_polled(
         &mut self,
         horizon: Horizon,

@@ -263,7 +263,7 @@ impl Cpu {
         }
     }
 
-    /// Nobody feels what is below a kernel while an observed thread runs, or a task sleeps.
+    /// Nobody observes what is below a kernel while an observed thread runs, or a task sleeps.
     fn settle_host(&mut self, horizon: Horizon, settled_ns: u64, shared: &Shared<'_>) {
         let feels_nothing = shared.visibility.is_observed() || shared.visibility.is_timer();
         if feels_nothing || !self.host.has_feed() {

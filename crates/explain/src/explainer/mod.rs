@@ -149,7 +149,7 @@ impl Explainer {
                     self.losses.find(LossKind::Undecodable);
                 }
             }
-            // Nobody was there to feel it.
+            // Nobody was there to observe it.
             Event::Gap(_) if self.visibility.is_observed() || self.visibility.is_timer() => {
                 self.losses.find(LossKind::Undecodable);
             }
@@ -195,7 +195,7 @@ impl Explainer {
         }
     }
 
-    /// The clock that dates everything jumped after its last anchor: what was felt later has no
+    /// The clock that dates everything jumped after its last anchor: what was observed later has no
     /// place in time, and what is told from now on is of that time.
     fn end_trust(&mut self) {
         let Self { clock, cpus, .. } = self;

@@ -45,7 +45,7 @@ pub struct ReportedHost {
     pub virt_ns: u64,
     /// The hardware had this at least, in gaps that are certain by now.
     pub hw_at_least_ns: u64,
-    /// The hardware had no more than this; `None` where no gap is certain yet, nobody feels
+    /// The hardware had no more than this; `None` where no gap is certain yet, nobody observes
     /// gaps, or they were too many to keep.
     pub hw_at_most_ns: Option<u64>,
     /// Records that the host lost: names may be missing, amounts never.

@@ -1,4 +1,4 @@
-//! Joins what the workload in a guest felt, or how late it was, to what the host of that guest did meanwhile:
+//! Joins what the workload in a guest observed, or how late it was, to what the host of that guest did meanwhile:
 //! one clock, one budget for both kernels.
 
 mod branch;

@@ -53,7 +53,7 @@ pub struct Pair {
     /// How long both recorded, in nanoseconds.
     pub overlap_ns: u64,
     /// Gaps of the guest, and stretches between two gaps, that hold exits long enough to be
-    /// felt: each counts once, however many it holds. Where KVM's own exits are not seen, the
+    /// observed: each counts once, however many it holds. Where KVM's own exits are not seen, the
     /// vCPU's waits for a CPU count as exits. Of periodic tasks, what lies between two instants
     /// at which they ran counts as a gap.
     pub exits_tested: u64,

@@ -1,5 +1,5 @@
 //! What periodic tasks in a guest prove: at the instants of their steps the CPU was in the
-//! guest. It is as if they had read the clock then, and felt a gap from each to the next.
+//! guest. It is as if they had read the clock then, and observed a gap from each to the next.
 
 use vmnoise_events::{Activation, Activity, ActivityKind};
 

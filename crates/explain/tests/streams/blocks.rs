@@ -9,7 +9,7 @@ use super::{gap, with_steal};
 const UNDEFINED: u32 = 3;
 
 /// An exit in its block of time, with what others did in it: how far in it begins, its length,
-/// which others, its reason, its steal, and whether it was felt.
+/// which others, its reason, its steal, and whether it was observed.
 pub type Block = (u64, u64, usize, (u32, u64, bool));
 
 /// Most exits are of one reason, short, and nobody else's, so that there are enough to learn from.

@@ -1,5 +1,5 @@
 //! Recordings of a guest and its host at random, with the truth about them: what each vCPU
-//! went through, as its host tells it and as the workload in the guest felt it.
+//! went through, as its host tells it and as the workload in the guest observed it.
 
 use vmnoise_events::*;
 use vmnoise_explain::{JoinError, Matcher, Pairs};

@@ -225,7 +225,7 @@ impl Timeline {
         lines: &[PeriodLine],
         span_ns: (u64, u64),
     ) -> Result<(), ExportError> {
-        // Periodic tasks feel no gaps.
+        // Periodic tasks observe no gaps.
         let has_gaps = self.scenes[0].observed_by != Workload::Timerlat;
         let length_ns = span_ns.1.saturating_sub(span_ns.0);
         for line in lines.iter().filter(|_| has_gaps) {

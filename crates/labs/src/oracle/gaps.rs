@@ -1,4 +1,4 @@
-//! The gaps that the kernel's tracer felt beside those that follow from our witnesses.
+//! The gaps that the kernel's tracer observed beside those that follow from our witnesses.
 
 use super::matching::{Watched, median};
 use super::trace::{Kind, Line};
@@ -10,7 +10,7 @@ pub type Span = (u64, u64);
 /// the way from one activity to the next takes long, the kernel's one gap is two of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gaps {
-    /// How many the kernel felt.
+    /// How many the kernel observed.
     pub kernel: usize,
     /// How many we told.
     pub ours: usize,

@@ -40,7 +40,7 @@ pub struct Waited {
 
 impl Waited {
     /// Between the first look in the time of these gaps and the last. A wait is booked when it is
-    /// over, and with it ends what the guest feels of it: so each gap counts by its end.
+    /// over, and with it ends what the guest observes of it: so each gap counts by its end.
     ///
     /// # Errors
     /// If there are not two looks in that time.

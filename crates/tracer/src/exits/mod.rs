@@ -100,7 +100,7 @@ impl ExitTracer {
         };
         let table = Table::new(&object, vcpus);
         let table = table.map_err(|error| LoadError::Broken(format!("the vCPUs: {error}")))?;
-        // Where reasons are read is a rung of its own, and on PREEMPT_RT a soft interrupt counts up
+        // Where reasons are read has a status of its own, and on PREEMPT_RT a soft interrupt counts up
         // to the switch that preempts it.
         let kernel = Kernel::of(&host, btf, &hooked, plan.kvm_run_only);
         Ok(ExitTracer {
@@ -246,7 +246,7 @@ impl ExitTracer {
     }
 
     /// How what the host does to vCPUs is witnessed, group by group, and what is missing. Exits
-    /// themselves have rungs of their own.
+    /// themselves have statuses of their own.
     pub fn probe_statuses(&self) -> Vec<ProbeStatus> {
         let of_kvm = |group: Group| matches!(group, Group::KvmRun | Group::KvmExit);
         let probe_statuses = self.watched.probe_statuses();

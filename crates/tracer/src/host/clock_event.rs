@@ -12,7 +12,7 @@ pub struct ClockEventDevice {
     /// The kernel's name of it: `lapic-deadline`, `xen`, ….
     pub name: String,
     /// It never fires sooner than this after it was set, in ns: what should expire before
-    /// that is late. On Xen that is `xen_timer_slop`, 100 us unless the kernel is reported
+    /// that is late. On Xen that is `xen_timer_slop`, 100 us unless the kernel is told
     /// otherwise (TIMER_SLOP of arch/x86/xen/time.c).
     pub min_delta_ns: u64,
 }

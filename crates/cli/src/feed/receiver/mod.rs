@@ -20,7 +20,7 @@ const BYTES_AT_ONCE: usize = 64 * 1024;
 /// A way that is shut is tried again after this time.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// The feed, or the rung that says why there is none; neither where there is no host.
+/// The feed, or the probe status that says why there is none; neither where there is no host.
 ///
 /// # Errors
 /// If the user named a way that cannot be opened.

@@ -7,7 +7,7 @@ use crate::output::caveats::{HEADING, by_kind, late, probes, unbounded_kvm};
 use crate::run::FeedReport;
 use crate::units::human;
 
-/// How a run was witnessed, what is missing, and what guests were reported.
+/// How a run was witnessed, what is missing, and what was reported to guests.
 pub fn render(run: &ExitsRun, feeds: &[FeedReport]) -> String {
     let probes = probes(&run.probe_statuses);
     format!("{HEADING}\n{probes}") + &without_probes(run) + &of_feeds(feeds)
@@ -37,7 +37,7 @@ pub fn without_probes(run: &ExitsRun) -> String {
     out + &late(run.late_events)
 }
 
-/// What guests were reported.
+/// What was reported to guests.
 fn of_feeds(feeds: &[FeedReport]) -> String {
     let line = |feed: &FeedReport| {
         let to = match (&feed.name, feed.vm) {

@@ -35,7 +35,7 @@ impl Coverage {
     }
 }
 
-/// Rungs, losses and limits of both recordings.
+/// Probe statuses, losses and limits of both recordings.
 pub fn render(joined: &Joined<'_>) -> String {
     let run = joined.run;
     let mut out = format!(

@@ -1,5 +1,5 @@
 //! A workload that is there already: threads are watched at their own work, and no
-//! thread of ours feels anything.
+//! thread of ours observes anything.
 
 use anyhow::Context;
 use vmnoise_events::{Event, Tally};

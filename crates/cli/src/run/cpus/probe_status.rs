@@ -65,7 +65,7 @@ pub fn of_gap_steal(readable: bool) -> ProbeStatus {
     )
 }
 
-/// Who observes a thread feels nothing himself.
+/// Who observes a thread observes nothing himself.
 pub fn of_observed() -> ProbeStatus {
     ProbeStatus::limited(
         "pauses of the thread",

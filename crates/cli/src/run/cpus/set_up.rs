@@ -44,7 +44,7 @@ pub struct Prepared {
     pub guest_clock: Option<GuestClock>,
     /// Whether it reads a steal clock.
     pub steal_clock: bool,
-    /// The rungs it stands on.
+    /// The status of its probes.
     pub probe_statuses: Vec<ProbeStatus>,
 }
 
@@ -168,7 +168,7 @@ fn refuse_to_take_all(
     Ok(())
 }
 
-/// The witnesses, or the rung that says why there are none: without BPF rights
+/// The witnesses, or the probe status that says why there are none: without BPF rights
 /// gaps are measured all the same.
 fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<ProbeStatus>)> {
     if !plan.options.trace {

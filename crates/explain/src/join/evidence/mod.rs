@@ -18,7 +18,7 @@ const STRAY_PART: usize = 20;
 /// The exits of one vCPU laid over what one CPU of the guest tells.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Evidence {
-    /// Gaps, and stretches between two gaps, that hold exits which had to be felt; of periodic
+    /// Gaps, and stretches between two gaps, that hold exits which had to be observed; of periodic
     /// tasks, gaps between instants at which they ran.
     pub(super) tested: u64,
     /// How many of them are gaps.
@@ -54,7 +54,7 @@ const OWN: usize = 4;
 /// A clock that is off by no more than so many times the width of the slack is no other one.
 const NEAR: i64 = 2;
 
-/// What has to be felt.
+/// What has to be observed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rules {
     /// Exits of this length at least.
@@ -69,7 +69,7 @@ pub(super) struct Rules {
 }
 
 /// Lays exits (begin and end on the host's CLOCK_MONOTONIC, sorted) over gaps. A workload that
-/// polls feels every exit of at least the threshold, and its readings of the clock are
+/// polls observes every exit of at least the threshold, and its readings of the clock are
 /// outside of all of them.
 pub(super) fn examine(
     exits: impl Iterator<Item = (u64, u64)>,

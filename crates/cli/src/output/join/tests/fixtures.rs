@@ -12,7 +12,7 @@ use crate::fixtures;
 
 const GAP_NS: u64 = 64_500;
 
-/// One CPU that was polled for a second and felt one gap.
+/// One CPU that was polled for a second and observed one gap.
 pub(super) fn summary(facts: &RunFacts) -> Summary {
     let mut explainer = Explainer::new(facts);
     let anchor = |at| {
