@@ -1,4 +1,4 @@
-//! What the exit tracer tells one by one of a real VM, whose CPU is taken by a known task.
+//! What the exit tracer reports one by one of a real VM, whose CPU is taken by a known task.
 
 mod kvm {
     use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ mod kvm {
         }
     }
 
-    /// Everything told, with its definitions.
+    /// Everything reported, with its definitions.
     #[derive(Default)]
     struct Reported {
         sources: Vec<String>,

@@ -40,7 +40,7 @@ pub enum Event {
     VcpuInterval(VcpuInterval),
     /// What the exits of a vCPU have come to.
     VcpuTotals(VcpuTotals),
-    /// The host of this guest told what it did with one of its vCPUs.
+    /// The host of this guest reported what it did with one of its vCPUs.
     HostFrame(HostFrame),
     /// What has come of the host's feed, cumulative since start.
     FeedTotals(FeedTotals),

@@ -16,10 +16,10 @@ pub struct GuestColumns {
     pub virt_ns: Option<u64>,
     /// HW_NOISE: `hw`, in nanoseconds; by the feed of a host at least so much.
     pub hw_noise_ns: Option<u64>,
-    /// LW_EX: exits handled in the host kernel; where only the host's recording tells
+    /// LW_EX: exits handled in the host kernel; where only the host's recording reports
     /// them, those in gaps.
     pub light_exits: Option<u64>,
-    /// HW_EX: exits that went to the VMM; the same rule. Where the host told none, the
+    /// HW_EX: exits that went to the VMM; the same rule. Where the host reported none, the
     /// reloads of the vCPU, which is all that a guest itself can count.
     pub heavy_exits: Option<u64>,
 }

@@ -58,7 +58,7 @@ pub struct GapDetail {
     pub exits_below: u32,
     /// What is booked as `kvm` of exits in which others had part, and could not be held against
     /// what KVM usually takes: too few exits had shown it. Nanoseconds; of an exit that the
-    /// host's recording tells, its whole `kvm`, in the first gap that meets it.
+    /// host's recording reports, its whole `kvm`, in the first gap that meets it.
     pub unbounded_kvm_ns: u64,
     /// How many activities overlapped it, by class.
     pub interference: Interference,

@@ -40,7 +40,7 @@ pub struct PeriodLine {
     /// As `guest_columns`, over the run so far.
     #[serde(skip)]
     pub columns_so_far: GuestColumns,
-    /// What the frames of the host told in this period; `None` if there were none.
+    /// What the frames of the host reported in this period; `None` if there were none.
     pub host: Option<ReportedHost>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Sums {
     pub(crate) witnessed: u64,
     light_exits: u64,
     heavy_exits: u64,
-    /// Gaps with interferences that no activity shows; `None` if no gap could tell.
+    /// Gaps with interferences that no activity shows; `None` if no gap could say.
     pub(crate) incomplete_gaps: Option<u64>,
 }
 

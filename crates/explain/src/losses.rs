@@ -7,7 +7,7 @@ use vmnoise_events::{Loss, LossKind};
 const KINDS: usize = LossKind::ALL.len();
 
 /// Events lost, by kind; in JSON an object with the names of all kinds. Counts hold
-/// what the stream told and what was found to be damaged in it.
+/// what the stream reported and what was found to be damaged in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Losses([u64; KINDS]);
 

@@ -59,7 +59,7 @@ pub struct NamedInterval {
 }
 
 impl NamedInterval {
-    /// How many interferences no activity shows, as far as a counter could tell: if not 0, the
+    /// How many interferences no activity shows, as far as a counter could say: if not 0, the
     /// parts booked to the kernel's own work are lower bounds.
     pub fn lost_activities(&self) -> u64 {
         let gap = self.detail.gap();

@@ -7,7 +7,7 @@ use crate::visibility::{HostCoverage, Visibility};
 /// The share of the residual of a gap; `held_something` says that an activity or
 /// an exit lay in it, and `is_sure` that the gap is long enough for the clock of its host.
 /// Hardware is named only where nobody else was there and every layer was watched. Of an observed thread it is the way between two activities,
-/// of which no event tells.
+/// that no event reports.
 pub(crate) fn residual_share(
     visibility: &Visibility,
     held_something: bool,

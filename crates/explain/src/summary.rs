@@ -82,7 +82,7 @@ pub struct CpuSummary {
     /// nanoseconds; `None` if it never reported.
     pub runtime_ns: Option<u64>,
     /// How long it was stopped (SIGSTOP, Ctrl-Z) or held by a debugger in between, in nanoseconds:
-    /// no part of the runtime, and no noise. `None` where no witness could tell.
+    /// no part of the runtime, and no noise. `None` where no witness could say.
     pub not_measured_ns: Option<u64>,
     /// How many gaps at or above the threshold it observed.
     pub gaps: u64,
@@ -103,11 +103,11 @@ pub struct CpuSummary {
     pub interference: Interference,
     /// Gaps in which something interfered that no activity shows, because its record
     /// was lost: their parts, and the maxima of `sources`, are lower bounds. `None`
-    /// where no counter could tell.
+    /// where no counter could say.
     pub incomplete_gaps: Option<u64>,
     /// What a guest lost, in the columns of the thesis.
     pub guest_columns: GuestColumns,
-    /// What the host's frames told; `None` where there were none.
+    /// What the host's frames reported; `None` where there were none.
     pub host: Option<CpuFromFeed>,
     /// Advance of the hypervisor's steal clock as the workload read it, in
     /// nanoseconds; no share.

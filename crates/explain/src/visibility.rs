@@ -153,7 +153,7 @@ impl Visibility {
         share_of(self.workload, kind)
     }
 
-    /// Whether a feed may tell what the host of this kernel did: the host of a microVM is
+    /// Whether a feed may say what the host of this kernel did: the host of a microVM is
     /// this kernel itself.
     pub(crate) fn may_have_feed(&self) -> bool {
         !self.workload.is_witnessed_by_host()
@@ -201,7 +201,7 @@ impl Visibility {
         !self.witnesses.see_kernel() || self.hidden_interrupts
     }
 
-    /// Whether a share of 0 would mean "none" in a gap of which the host told.
+    /// Whether a share of 0 would mean "none" in a gap of which the host reported.
     fn knows_beside(&self, share: Share) -> bool {
         let Some(HostVisibility { witnesses, .. }) = self.host else {
             return false;
@@ -215,7 +215,7 @@ impl Visibility {
     }
 
     /// What is known of these sums: where something is booked, or a share of 0 means "none".
-    /// `is_reported` says that the host told of a part of them.
+    /// `is_reported` says that the host reported a part of them.
     pub(crate) fn known(&self, ns: &ShareMap<u64>, is_reported: bool) -> ShareMap<Option<u64>> {
         ns.known(|share| self.knows(share) || is_reported && self.knows_beside(share))
     }

@@ -1,4 +1,4 @@
-//! What a host tells while its guest measures: whose it is, what lies between two frames,
+//! What a host reports while its guest measures: whose it is, what lies between two frames,
 //! what cannot be true, and what it leaves to the hardware.
 
 use crate::streams::{activity, anchor, explain, finish, gap, polling_in_a_machine, source};

@@ -263,7 +263,7 @@ impl Recorded {
         explain(&files, options)
     }
 
-    /// What one of these recordings tells line by line.
+    /// What one of these recordings reports line by line.
     ///
     /// # Errors
     /// If it fails.

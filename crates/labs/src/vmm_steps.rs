@@ -147,7 +147,7 @@ pub struct Done {
 /// What the scheduler had booked for the thread of a vCPU, and when that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
-    /// Before it was read, by the guest's TSC: this machine's with the offset that KVM tells
+    /// Before it was read, by the guest's TSC: this machine's with the offset that KVM reports
     /// in debugfs.
     pub begin_tsc: u64,
     /// After it was read, by the same.

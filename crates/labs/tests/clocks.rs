@@ -95,7 +95,7 @@ mod virtual_time {
 
     use super::*;
 
-    /// tracefs tells microseconds, and its readings of the clock are not ours: one tracepoint
+    /// tracefs reports microseconds, and its readings of the clock are not ours: one tracepoint
     /// takes both, one after the other.
     const CLOSE_NS: u64 = 4_000;
 

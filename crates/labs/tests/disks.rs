@@ -294,7 +294,7 @@ mod root {
             fs::metadata(&run.reported).is_ok_and(|file| file.len() > 0)
         });
         let frozen = disk.freeze();
-        // It is told whole while nothing of it can be printed.
+        // It is reported whole while nothing of it can be printed.
         wait_until("the end", || run.explained()["finish_reason"] == "duration");
         assert!(!run.polls(), "a poller is left");
         assert_eq!(run.child.try_wait().unwrap(), None, "it has all of it?");

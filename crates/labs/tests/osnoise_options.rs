@@ -166,7 +166,7 @@ mod root {
         assert!(words.contains("`exit 7` ended with"), "{words}");
     }
 
-    /// Between two activities lies a way of which no event tells; this long at most
+    /// Between two activities lies a way that no event reports; this long at most
     /// (docs/design.md, "Observed threads").
     const WAY_NS: u64 = 20_000;
     /// Each is as likely to lose a record as any other on a busy machine, where some switches

@@ -8,7 +8,7 @@ use vmnoise_labs::oracle::vm_exits::{reported, witnessed};
 use vmnoise_labs::vmm_steps::Treatment;
 
 const EXERCISES: [(&str, &str); 3] = [("cpuid", "cpuid"), ("io", "io"), ("hlt", "hlt")];
-/// tracefs tells microseconds, and its readings of the clock are not ours: one tracepoint
+/// tracefs reports microseconds, and its readings of the clock are not ours: one tracepoint
 /// takes both, one after the other.
 const CLOSE_NS: u64 = 4_000;
 

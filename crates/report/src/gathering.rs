@@ -29,7 +29,7 @@ struct Sum {
 /// Takes moments one by one.
 #[derive(Debug, Default)]
 pub struct Gathering {
-    /// CLOCK_MONOTONIC in nanoseconds; `None` before the stream told any time.
+    /// CLOCK_MONOTONIC in nanoseconds; `None` before the stream reported any time.
     span_mono_ns: Option<(u64, u64)>,
     /// The lanes' numbers, in the order in which they came.
     lanes: Vec<u32>,
@@ -44,7 +44,7 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// The stream told an instant of its run: CLOCK_MONOTONIC in nanoseconds.
+    /// The stream reported an instant of its run: CLOCK_MONOTONIC in nanoseconds.
     pub fn time(&mut self, mono_ns: u64) {
         let (first_ns, last_ns) = self.span_mono_ns.unwrap_or((mono_ns, mono_ns));
         self.span_mono_ns = Some((first_ns, last_ns.max(mono_ns)));

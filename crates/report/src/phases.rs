@@ -10,7 +10,7 @@ use crate::run::Run;
 pub(crate) struct PhaseSum {
     /// `None` is what no phase is known of.
     pub(crate) phase: Option<Phase>,
-    /// Nanoseconds; `None` where no wake-up could tell.
+    /// Nanoseconds; `None` where no wake-up could say.
     pub(crate) total_ns: Option<u64>,
     /// `None` without a host.
     pub(crate) sides: Option<PhaseSides>,

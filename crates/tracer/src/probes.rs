@@ -57,7 +57,7 @@ pub(crate) enum Group {
     Timer,
 }
 
-/// What the watched threads are, hence which events tell of them.
+/// What the watched threads are, hence which events report them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// vCPUs of a guest here: what KVM does with them counts too.

@@ -110,7 +110,7 @@ fn look(path: &Path) -> Result<(RunFacts, Span)> {
         .into());
     }
     let mut span = Span::default();
-    // What cannot be read is told when it is read for good.
+    // What cannot be read is reported when it is read for good.
     recording.each(|event| {
         span.push(event);
         Ok(())

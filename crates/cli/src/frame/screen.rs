@@ -171,7 +171,8 @@ mod tests {
     use super::*;
 
     const PANICS: &str = "VMNOISE_TEST_PANICS";
-    const THIS: &str = "frame::screen::tests::a_panic_gives_the_terminal_back_before_it_is_told";
+    const THIS: &str =
+        "frame::screen::tests::a_panic_gives_the_terminal_back_before_it_is_reported";
 
     #[test]
     fn a_panic_gives_the_terminal_back_before_it_is_reported() {

@@ -7,7 +7,7 @@ use super::table;
 /// Names of one CPU beyond these are in the JSON.
 const NAMES_PER_CPU: usize = 12;
 
-/// Its tables, behind an empty line; empty where no host told anything.
+/// Its tables, behind an empty line; empty where no host reported anything.
 pub fn render(summary: &Summary) -> String {
     let cpus_from_feed = || {
         let cpus = summary.cpus.iter();
@@ -67,7 +67,7 @@ pub fn limits(summary: &Summary) -> String {
     )
 }
 
-/// The first names of each CPU; `None` where no CPU's host tells them.
+/// The first names of each CPU; `None` where no CPU's host reports them.
 fn names<'a, T: 'a>(
     cpus_from_feed: impl Iterator<Item = (&'a CpuSummary, &'a CpuFromFeed)>,
     of: impl Fn(&'a CpuFromFeed) -> Option<&'a [T]>,

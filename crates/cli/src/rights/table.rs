@@ -7,7 +7,7 @@ use rustix::thread::CapabilitySet;
 /// Something that a process still does once its programs are attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// Read what a workload of its own and BPF programs tell.
+    /// Read what a workload of its own and BPF programs report.
     Measure,
     /// Connect to the socket on which the host of this machine says what it took.
     HearHost,

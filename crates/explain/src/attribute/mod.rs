@@ -463,7 +463,7 @@ fn name(overlap: &mut Overlap, residual: Share, overslept: Option<Option<SourceI
 
 /// Whether work of this kind keeps a wake-up from going on in this phase. An interrupt waits
 /// for interrupts and for nothing else that can be witnessed: threads and soft interrupts run
-/// with interrupts enabled, and where they do not, no event of a stock kernel tells.
+/// with interrupts enabled, and where they do not, no event of a stock kernel reports.
 fn can_hold(kind: ActivityKind, phase: Option<Phase>) -> bool {
     match phase {
         Some(Phase::Irq) => matches!(kind, ActivityKind::Irq | ActivityKind::Nmi),

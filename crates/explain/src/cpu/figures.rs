@@ -63,7 +63,7 @@ impl Cpu {
         (started_ns, last_ns.unwrap_or(u64::MAX))
     }
 
-    /// How long the workload was stopped; `None` where no witness could tell.
+    /// How long the workload was stopped; `None` where no witness could say.
     pub(crate) fn not_measured_ns(&self, visibility: &Visibility, clock: &ClockMap) -> Option<u64> {
         let is_reported = visibility.witnesses().sched && !visibility.is_observed();
         let ns = self.stops.not_measured_ns(self.window(clock));

@@ -68,11 +68,11 @@ pub(crate) struct Cpu {
     pub(crate) tally: Option<Tally>,
     /// What its host reports it.
     pub(crate) host: HostLine,
-    /// Exits as told by the end of the last period.
+    /// Exits as reported by the end of the last period.
     period_exits: ExitCounts,
-    /// Runtime as told by then.
+    /// Runtime as reported by then.
     period_runtime_ns: u64,
-    /// Interferences as told by then.
+    /// Interferences as reported by then.
     period_counts: InterferenceCounts,
     /// Where the first tally puts the workload's start; known once it is dated.
     pub(crate) started_mono_ns: Option<u64>,

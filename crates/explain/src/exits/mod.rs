@@ -31,7 +31,7 @@ pub struct VmExits {
 /// One vCPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VcpuExits {
-    /// Its number in its VM; `None` where nothing told.
+    /// Its number in its VM; `None` where nothing said so.
     pub vcpu: Option<u32>,
     /// Its thread.
     pub tid: u32,

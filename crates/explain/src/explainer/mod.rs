@@ -84,7 +84,7 @@ impl Explainer {
         Self::start(facts, Some(Trace::default()))
     }
 
-    /// As `with_trace`, of a guest whose host tells [`Self::add_host_exit`] what it did.
+    /// As `with_trace`, of a guest whose host passes what it did to [`Self::add_host_exit`].
     pub(crate) fn beside(facts: &RunFacts, host: &RunFacts) -> Self {
         let mut guest = Self::new(facts);
         Self {
@@ -329,7 +329,7 @@ impl Explainer {
         }
     }
 
-    /// A sleep is told when its thread has the CPU again, and ends at the wake-up before.
+    /// A sleep is reported when its thread has the CPU again, and ends at the wake-up before.
     /// However long the thread waited in between, the gap around both is not over yet.
     fn is_late(&mut self, activity: &Activity) -> bool {
         match activity.kind {

@@ -20,7 +20,7 @@ pub(crate) struct HostLine {
 }
 
 impl HostLine {
-    /// Whether a host told anything of this CPU.
+    /// Whether a host reported anything of this CPU.
     pub(crate) fn has_feed(&self) -> bool {
         self.last.is_some()
     }

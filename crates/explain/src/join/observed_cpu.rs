@@ -1,4 +1,4 @@
-//! What the workload on one CPU of the guest tells: when it polled, and when it was away.
+//! What the workload on one CPU of the guest reports: when it polled, and when it was away.
 
 use std::ops::Range;
 

@@ -44,7 +44,7 @@ pub struct Pair {
     pub vm: Name,
     /// The process of its VMM.
     pub vmm_pid: u32,
-    /// The vCPU's number in its VM; `None` where nothing told.
+    /// The vCPU's number in its VM; `None` where nothing said so.
     pub vcpu: Option<u32>,
     /// The vCPU's thread on the host.
     pub tid: u32,

@@ -7,7 +7,7 @@ use vmnoise_events::{Share, Vcpu, VcpuClock, VcpuExit, VcpuId, VcpuInterval, Vcp
 
 use super::guest_clock::GuestClock;
 
-/// One vCPU as the host told it.
+/// One vCPU as the host reported it.
 #[derive(Debug, Default)]
 pub(super) struct ReportedVcpu {
     /// Its latest definition.

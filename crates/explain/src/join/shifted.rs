@@ -94,7 +94,7 @@ fn cut(tests: &Overlaid<'_>, holes: &Holes<'_>, tsc_hz: u64, room: f64) -> (Vec<
     }
 }
 
-/// Of tests that come in a burst, and to the same, the one that tells most: any gap that is long
+/// Of tests that come in a burst, and to the same, the one that says most: any gap that is long
 /// enough holds all of them. They are in the order of time.
 fn apart(all: &[Trial]) -> Vec<Trial> {
     let (Some(first), Some(last)) = (all.first(), all.last()) else {

@@ -18,7 +18,7 @@ pub struct ExitBudget {
     pub vcpu: VcpuId,
     /// The exit; its split adds up to its length.
     pub exit: Exit,
-    /// Largest first. What a share took and no activity in the stream tells has no source:
+    /// Largest first. What a share took and no activity in the stream reports has no source:
     /// the exit's own time (`kvm`, `vmm`, `halted`), and what was lost.
     pub parts: Vec<Part>,
     /// What activities claimed beyond the split, and were not given, in nanoseconds.

@@ -11,7 +11,7 @@ use crate::sweep::Sweep;
 use crate::timeline::Timeline;
 use crate::visibility::share_of_host;
 
-/// What one exit met, as far as the stream tells.
+/// What one exit met, as far as the stream reports.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     /// The host's activities and what each had of the exit. One that spans two stretches

@@ -13,7 +13,7 @@ pub struct ExitsRun {
     pub exits: ExitsSummary,
     /// The exits with the most noise, the most first.
     pub longest: Vec<LongestExit>,
-    /// Exits told one by one, at or above the threshold and asked for.
+    /// Exits reported one by one, at or above the threshold and asked for.
     pub reported: u64,
     /// What others had of these and nobody is named for, in nanoseconds: it was lost.
     pub unnamed_ns: u64,

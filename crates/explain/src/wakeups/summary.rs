@@ -54,7 +54,7 @@ pub struct CpuWakeups {
     pub corrected_distribution: Vec<(u64, u64)>,
 }
 
-/// Nanoseconds per phase; `None` where no wake-up could tell.
+/// Nanoseconds per phase; `None` where no wake-up could say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PhaseTotals {
     /// [`crate::Phase::ArmedLate`].

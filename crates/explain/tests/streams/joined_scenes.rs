@@ -66,13 +66,13 @@ pub fn host_stream(scenes: &[Scene], marks: &[bool]) -> Vec<Event> {
     )
 }
 
-/// What the guest tells.
+/// What the guest reports.
 pub fn guest_stream(gaps: &[Gap], activities: &[Activity], marks: &[bool]) -> Vec<Event> {
     let gaps = gaps.iter().map(|gap| (gap.end_tsc, Event::Gap(*gap)));
     reported_by_guest(gaps, activities, marks)
 }
 
-/// What a guest tells whose tasks wake up.
+/// What a guest reports whose tasks wake up.
 pub fn task_stream(wakeups: &[Activation], activities: &[Activity], marks: &[bool]) -> Vec<Event> {
     let wakeups = wakeups.iter();
     let wakeups = wakeups.map(|it| (it.woke_mono_ns, Event::Activation(*it)));

@@ -226,7 +226,7 @@ impl RecordedPair {
         wrong
     }
 
-    /// As `with_offset`, where the guest tells an interrupt after the last exit of each gap, until the gap's
+    /// As `with_offset`, where the guest reports an interrupt after the last exit of each gap, until the gap's
     /// end.
     pub fn with_interrupts(mut self, plan: &Plan) -> RecordedPair {
         let mut reported = Vec::new();

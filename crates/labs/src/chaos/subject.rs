@@ -231,7 +231,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Asks for its result, which its recording tells as well.
+    /// Asks for its result, which its recording reports as well.
     pub(super) fn end(&mut self) -> Result<()> {
         self.signal(Signal::INT)?;
         let status = self.ended()?;
@@ -266,7 +266,7 @@ impl Subject {
         fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
-    /// What its recording tells by now.
+    /// What its recording reports by now.
     fn explained(&self) -> Result<Value> {
         let reported = json(&self.explain()?)?;
         assert_adds_up(&reported);

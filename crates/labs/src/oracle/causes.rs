@@ -1,4 +1,4 @@
-//! Delays whose cause is known and whose length the kernel's own events tell, and what
+//! Delays whose cause is known and whose length the kernel's own events report, and what
 //! `vmnoise timerlat` says of them.
 
 use anyhow::{Context, Result, bail, ensure};

@@ -12,7 +12,7 @@ pub type Span = (u64, u64);
 pub struct Gaps {
     /// How many the kernel observed.
     pub kernel: usize,
-    /// How many we told.
+    /// How many we reported.
     pub ours: usize,
     /// Those of the kernel that overlap none of ours.
     pub missed: Vec<Span>,
@@ -23,7 +23,7 @@ pub struct Gaps {
     /// Median of what ours have of each of the kernel's.
     pub our_median_ns: Option<u64>,
     /// Median of what ours lack of each of the kernel's: the way into an activity and
-    /// out of it, of which no event tells.
+    /// out of it, that no event reports.
     pub untold_median_ns: Option<u64>,
 }
 

@@ -14,7 +14,7 @@ const GUEST: [&str; 2] = [
 /// What makes TIMER_SLOP 5 us.
 const LESS: &str = "xen_timer_slop=5000";
 
-/// What one guest told.
+/// What one guest reported.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Woken {
     /// What its kernel was told besides.

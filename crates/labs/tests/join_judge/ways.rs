@@ -11,7 +11,7 @@ use super::{THRESHOLD_NS, number};
 /// Between what and what: `None` is the polling thread, `Exit` the host.
 type Kind = [Option<ActivityKind>; 2];
 
-/// What either kernel told of a gap.
+/// What either kernel reported of a gap.
 #[derive(Debug, Clone)]
 struct Gap {
     dur_ns: u64,
@@ -38,7 +38,7 @@ impl Gap {
         Gap { dur_ns, spans }
     }
 
-    /// Where neither kernel told anything.
+    /// Where neither kernel reported anything.
     fn ways(&self) -> Vec<(Kind, u64)> {
         let mut ways = Vec::new();
         let (mut at_ns, mut from) = (0, None);
@@ -93,7 +93,7 @@ fn too_long(gaps: &[Gap]) -> Vec<(&Gap, Kind, u64, u64)> {
     // an event. So a way of which there is no other is held to that one.
     let again = kinds.values().filter(|ways_ns| ways_ns.len() > 1);
     let turn_ns = again.map(|ways_ns| ways_ns[0]).max().unwrap();
-    // What every exit that the host tells makes of a way: its length, and its own way.
+    // What every exit that the host reports makes of a way: its length, and its own way.
     let exit_ns = THRESHOLD_NS + least_ns;
     let bound_ns = |kind: Kind| match (kind, &kinds[&kind][..]) {
         // The host left an exit out, of less than its threshold.

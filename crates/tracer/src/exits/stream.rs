@@ -1,4 +1,4 @@
-//! What the programs tell one by one: handed on, each vCPU defined before its first use.
+//! What the programs report one by one: handed on, each vCPU defined before its first use.
 
 use libbpf_rs::Object;
 use vmnoise_events::{Event, Vcpu, VcpuExit, VcpuId, VcpuInterval};

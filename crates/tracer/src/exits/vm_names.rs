@@ -1,4 +1,4 @@
-//! What VMs and their vCPUs are called, for what no event tells. Pure: no I/O, no BPF.
+//! What VMs and their vCPUs are called, for what no event reports. Pure: no I/O, no BPF.
 
 use std::collections::BTreeMap;
 

@@ -61,7 +61,7 @@ impl Host {
         }
     }
 
-    /// The clocks of all guests that KVM tells, each with its vCPU's thread and number. One
+    /// The clocks of all guests that KVM reports, each with its vCPU's thread and number. One
     /// that runs a guest of its own right now says that one's, and is left out.
     pub fn guest_tscs(&self) -> Vec<(u32, u32, GuestTsc)> {
         let folders = self.vcpu_folders(|_| true).into_iter();

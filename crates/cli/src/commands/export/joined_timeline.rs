@@ -11,7 +11,7 @@ use super::target::{Names, Target, warn_of_crowded};
 use crate::run::Explained;
 use crate::say;
 
-/// Lays what the guest tells on the clock of its host. What lies outside of the host's
+/// Lays what the guest reports on the clock of its host. What lies outside of the host's
 /// recording, or where no clock is known, has no place there.
 pub struct JoinedTimeline {
     timeline: Timeline,

@@ -9,7 +9,7 @@ const PROBE: &str = "feed of the host";
 const UNKNOWN: &str = "LW_EX, HW_EX, VIRT and HW_NOISE are unknown";
 const SERVE: &str = "on the host: vmnoise exits --feed (docs/feed.md)";
 
-/// Nobody could tell: this guest has no way in, or it is taken (`why`).
+/// Nobody could say: this guest has no way in, or it is taken (`why`).
 pub fn of_none(why: &str) -> ProbeStatus {
     let limit = match why {
         "" => UNKNOWN.to_owned(),

@@ -40,7 +40,7 @@ struct CpuDocument<'a> {
     cpu: &'a CpuWakeups,
     /// How long it was stopped.
     not_measured_ns: Option<u64>,
-    /// What its host told by its feed.
+    /// What its host reported by its feed.
     host: Option<&'a CpuFromFeed>,
     /// Those of the latest wake-ups of the run that were on this CPU.
     worst: Vec<&'a NamedInterval>,

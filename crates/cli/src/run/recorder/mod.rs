@@ -201,7 +201,7 @@ impl Behind {
     }
 }
 
-/// Which counter this event tells, and whose.
+/// Which counter this event reports, and whose.
 fn counter(event: &Event) -> Option<(Counter, u32)> {
     match event {
         Event::Tally(tally) => Some((Counter::Cpu, tally.cpu)),

@@ -15,7 +15,7 @@ const LIKELY: (f64, f64) = (0.5, 0.99);
 /// Where gaps were lost, one exit in so many may lie in a gap that is not its own.
 const STRAY_PART: usize = 20;
 
-/// The exits of one vCPU laid over what one CPU of the guest tells.
+/// The exits of one vCPU laid over what one CPU of the guest reports.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Evidence {
     /// Gaps, and stretches between two gaps, that hold exits which had to be observed; of periodic

@@ -44,7 +44,7 @@ impl Machine {
         now_ns
     }
 
-    /// Everything told once debugfs says this.
+    /// Everything reported once debugfs says this.
     fn look(&self, offset_tsc: i64) -> Vec<VcpuClock> {
         fs::write(self.folder().join("tsc-offset"), offset_tsc.to_string()).unwrap();
         let reported = self

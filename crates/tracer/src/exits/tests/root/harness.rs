@@ -184,7 +184,7 @@ impl Handlers {
         }
     }
 
-    /// What this stream tells, from a state in which nothing was ever seen.
+    /// What this stream reports, from a state in which nothing was ever seen.
     pub(super) fn live(&self, moments: &[Moment]) -> Vec<Event> {
         let mut values = vec![[0; 4]; moments.len()];
         self.run("reset", 0, 0, &[]);
@@ -254,7 +254,7 @@ impl Handlers {
         exits.collect()
     }
 
-    /// Everything told so far.
+    /// Everything reported so far.
     pub(super) fn reported(&self) -> Vec<Event> {
         let mut reported = self.reported.borrow_mut();
         let mut stream = self.stream.borrow_mut();
@@ -266,7 +266,7 @@ impl Handlers {
         reported.clone()
     }
 
-    /// Everything told so far, once the clocks of this machine were looked at, where vCPUs
+    /// Everything reported so far, once the clocks of this machine were looked at, where vCPUs
     /// have this number.
     pub(super) fn clocks(&self, host: &Host, number: u32) -> Vec<Event> {
         let look = ClockLook::at(host);

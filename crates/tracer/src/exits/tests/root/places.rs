@@ -148,7 +148,7 @@ fn a_vcpu_whose_vm_was_never_seen_keeps_its_place() {
     }
 }
 
-/// Looking at a process takes longer than it lives: what it was called is told all the same.
+/// Looking at a process takes longer than it lives: what it was called is reported all the same.
 #[test]
 fn a_vcpu_that_has_ended_is_named_as_soon_as_its_name_is_known() {
     for ends_first in [true, false] {
