@@ -31,7 +31,7 @@ fn a_file_outside_of_the_folder_of_its_parts_is_found() {
     write("src/a/part.rs");
     write("src/b.rs");
     write("src/b/data.json");
-    assert_eq!(found(), [PathBuf::new(); 0]);
+    assert!(found().is_empty());
     write("src/b/part.rs");
     assert_eq!(found(), [folder.path().join("src/b.rs")]);
 }
