@@ -40,9 +40,9 @@ fn an_addition_changes_what_the_document_lists_and_no_more() {
     for addition in additions() {
         let changed = addition.applied(&root()).unwrap();
         let changed: BTreeSet<PathBuf> = changed.iter().map(|it| it.0.into()).collect();
-        let list = addition.told("list: ").unwrap();
+        let list = addition.reported("list: ").unwrap();
         assert_eq!(changed, listed(list), "{}", addition.name);
-        let most: usize = addition.told("most: ").unwrap().parse().unwrap();
+        let most: usize = addition.reported("most: ").unwrap().parse().unwrap();
         assert!(changed.len() <= most, "{}: {changed:?}", addition.name);
     }
 }

@@ -16,14 +16,14 @@ const ENDS: [&str; 6] = [
 
 /// The tests that libtest lists as failed, each with the beginning of its last panic.
 pub fn repeated(stdout: &[String], stderr: &[String]) -> Vec<String> {
-    let told = |name: &str| {
+    let reported = |name: &str| {
         // With --nocapture panics are on stderr, else they are listed on stdout.
         let said = panic_of(name, stderr).or_else(|| panic_of(name, stdout));
         let lines = said.unwrap_or_default();
         let lines = lines.iter().map(|line| format!("\n    {line}"));
         format!("failed {name}{}", lines.collect::<String>())
     };
-    failed(stdout).into_iter().map(told).collect()
+    failed(stdout).into_iter().map(reported).collect()
 }
 
 /// The names below a `failures:`, up to an empty line.
@@ -63,9 +63,9 @@ mod tests {
                       thread 'kvm::two' (8) panicked at b.rs:2:2:\nexpected\n\n\
                       thread 'kvm::one' (7) panicked at a.rs:3:3:\nno lab\n\nCaused by:\n    it stands\n\
                       note: run with `RUST_BACKTRACE=1`\n";
-        let told = "failed kvm::one\n    thread 'kvm::one' (7) panicked at a.rs:3:3:\n    \
+        let reported = "failed kvm::one\n    thread 'kvm::one' (7) panicked at a.rs:3:3:\n    \
                     no lab\n    Caused by:\n        it stands";
-        assert_eq!(repeated(&lines(stdout), &lines(stderr)), [told]);
+        assert_eq!(repeated(&lines(stdout), &lines(stderr)), [reported]);
     }
 
     #[test]
@@ -73,9 +73,12 @@ mod tests {
         let stdout = "failures:\n\n---- tests::one stdout ----\n\n\
                       thread 'tests::one' (7) panicked at a.rs:1:1:\nleft: 1\n\n\n\
                       failures:\n    tests::one\n    silent\n\ntest result: FAILED.\n";
-        let told = repeated(&lines(stdout), &[]);
-        assert_eq!(told.len(), 2);
-        assert!(told[0].ends_with("a.rs:1:1:\n    left: 1"), "{told:?}");
-        assert_eq!(told[1], "failed silent");
+        let reported = repeated(&lines(stdout), &[]);
+        assert_eq!(reported.len(), 2);
+        assert!(
+            reported[0].ends_with("a.rs:1:1:\n    left: 1"),
+            "{reported:?}"
+        );
+        assert_eq!(reported[1], "failed silent");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// How a test says on stderr that it could not run: `skipped: NAME: REASON`.
 const SKIPPED: &str = "skipped: ";
 
-/// The name and the reason of a test that skipped itself, if a line tells of one.
+/// The name and the reason of a test that skipped itself, if a line reports one.
 pub fn skipped(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix(SKIPPED)?.split_once(": ")
 }
@@ -20,7 +20,7 @@ pub struct Result {
 
 impl Result {
     /// Of `test result: ok. 4 passed; 0 failed; 1 ignored; …`.
-    pub fn told(line: &str) -> Option<Result> {
+    pub fn reported(line: &str) -> Option<Result> {
         let result = line.strip_prefix("test result: ")?;
         let number_before = |word: &str| {
             result
@@ -78,14 +78,14 @@ mod tests {
             failed,
             ignored,
         };
-        assert_eq!(Result::told(line), Some(result));
-        assert_eq!(Result::told("test a::result: ok ... ok"), None);
+        assert_eq!(Result::reported(line), Some(result));
+        assert_eq!(Result::reported("test a::result: ok ... ok"), None);
     }
 
     #[test]
     fn a_skip_has_a_name_and_a_reason() {
-        let told = skipped("skipped: root::a: no group: it is not mounted");
-        assert_eq!(told, Some(("root::a", "no group: it is not mounted")));
+        let reported = skipped("skipped: root::a: no group: it is not mounted");
+        assert_eq!(reported, Some(("root::a", "no group: it is not mounted")));
         assert_eq!(skipped("records skipped: 7: none"), None);
     }
 

@@ -92,7 +92,7 @@ fn needs(tier: &str, test: &str) -> Vec<Fact> {
     of_tier.iter().copied().chain(of_test).collect()
 }
 
-/// Whether a machine of which `holds` tells the facts has to run this test of this tier.
+/// Whether a machine of which `holds` reports the facts has to run this test of this tier.
 pub fn must_run(tier: &str, test: &str, holds: impl Fn(Fact) -> bool) -> bool {
     needs(tier, test).into_iter().all(holds)
 }

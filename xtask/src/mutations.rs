@@ -33,11 +33,11 @@ struct Mutation {
 
 impl Mutation {
     fn new(patch: Patch) -> Result<Mutation> {
-        let test = patch.told("test: ")?;
+        let test = patch.reported("test: ")?;
         let mut target: Vec<String> = test.split(' ').map(str::to_owned).collect();
         let test = target.pop().unwrap_or_default();
         Ok(Mutation {
-            fault: patch.told("fault: ")?.to_owned(),
+            fault: patch.reported("fault: ")?.to_owned(),
             target,
             test,
             patch,

@@ -60,9 +60,9 @@ impl Patch {
     }
 
     /// What it says of itself behind this key.
-    pub fn told(&self, key: &str) -> Result<&str> {
-        let told = self.text.lines().find_map(|line| line.strip_prefix(key));
-        told.with_context(|| format!("{} has no line `{key}…`", self.name))
+    pub fn reported(&self, key: &str) -> Result<&str> {
+        let reported = self.text.lines().find_map(|line| line.strip_prefix(key));
+        reported.with_context(|| format!("{} has no line `{key}…`", self.name))
     }
 
     /// The files that it changes, as they are with the change in them.
@@ -161,7 +161,7 @@ mod tests {
         let patch = "fault: it subtracts\n--- a/x.rs\n+++ b/x.rs\n\
                      @@\n let a = 1;\n-a + b\n+a - b\n";
         let patch = Patch::parse("sign", patch.to_owned()).unwrap();
-        assert_eq!(patch.told("fault: ").unwrap(), "it subtracts");
+        assert_eq!(patch.reported("fault: ").unwrap(), "it subtracts");
         let [(file, edits)] = &patch.files[..] else {
             panic!("{patch:?}")
         };

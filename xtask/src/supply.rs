@@ -32,7 +32,7 @@ fn policy() -> Result<Ability> {
     if let Err(reason) = installed(&[CARGO_DENY]) {
         return Ok(Err(reason));
     }
-    let (passes, said) = told(deny().args(["licenses", "bans", "sources"]))?;
+    let (passes, said) = reported(deny().args(["licenses", "bans", "sources"]))?;
     ensure!(passes, "cargo deny: {said}");
     Ok(Ok(()))
 }
@@ -41,7 +41,7 @@ fn advisories() -> Result<Ability> {
     if let Err(reason) = installed(&[CARGO_DENY]) {
         return Ok(Err(reason));
     }
-    let (passes, said) = told(deny().arg("advisories"))?;
+    let (passes, said) = reported(deny().arg("advisories"))?;
     if said.contains("failed to fetch advisory database") {
         let reason = said.lines().last().unwrap_or_default();
         return Ok(Err(format!("the advisories cannot be had: {reason}")));
@@ -50,7 +50,7 @@ fn advisories() -> Result<Ability> {
     Ok(Ok(()))
 }
 
-/// cargo-deny tells of yanked versions only where it has the advisories. Cargo's resolver does
+/// cargo-deny reports yanked versions only where it has the advisories. Cargo's resolver does
 /// anywhere: without a lock file it takes none.
 fn yanked() -> Result<Ability> {
     let mut manifest = String::from(
@@ -70,7 +70,7 @@ fn yanked() -> Result<Ability> {
     fs::create_dir_all(PINNED)?;
     fs::write(&file, manifest)?;
     let resolve = ["generate-lockfile", "--quiet", "--manifest-path"];
-    let (passes, said) = told(Command::new(cargo()).args(resolve).arg(&file))?;
+    let (passes, said) = reported(Command::new(cargo()).args(resolve).arg(&file))?;
     if passes {
         return Ok(Ok(()));
     }
@@ -101,7 +101,7 @@ fn deny() -> Command {
 }
 
 /// Whether a command passes, and what it says on stderr.
-fn told(command: &mut Command) -> Result<(bool, String)> {
+fn reported(command: &mut Command) -> Result<(bool, String)> {
     let output = command
         .output()
         .with_context(|| format!("starting {command:?}"))?;

@@ -219,7 +219,7 @@ fn side_by_side_tier(tally: &mut Tally, name: &str, ability: &Ability) -> Result
             "{} ended without a result, or died with one",
             test.name
         );
-        tell_of(tally, name, &test.stdout, &test.stderr);
+        report_of(tally, name, &test.stdout, &test.stderr);
     }
     Ok(())
 }
@@ -240,14 +240,17 @@ fn skip(tally: &mut Tally, name: &str, reason: &str) -> Result<()> {
 
 /// How many passed and failed.
 fn count(tally: &mut Tally, stdout: &[String]) {
-    for result in stdout.iter().filter_map(|line| libtest::Result::told(line)) {
+    for result in stdout
+        .iter()
+        .filter_map(|line| libtest::Result::reported(line))
+    {
         tally.add(&result);
     }
 }
 
 /// What tests said of themselves: why they failed, that they were skipped, that a lab was booted
 /// once more.
-fn tell_of(tally: &mut Tally, tier: &str, stdout: &[String], stderr: &[String]) {
+fn report_of(tally: &mut Tally, tier: &str, stdout: &[String], stderr: &[String]) {
     let again = stdout
         .iter()
         .filter(|line| line.contains("lab booted once more"));
@@ -302,7 +305,7 @@ fn tier(
     if tally.ran() == before {
         bail!("tier {name} ran no test: the filter no longer matches any name");
     }
-    tell_of(tally, name, &stdout, &stderr);
+    report_of(tally, name, &stdout, &stderr);
     Ok(())
 }
 

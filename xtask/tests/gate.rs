@@ -105,9 +105,9 @@ fn gate(in_ci: bool, missing: &[&str], files: &[&str]) -> (bool, String) {
 
 #[test]
 fn a_package_that_is_another_than_the_one_looked_at_is_not_used() {
-    let (passes, told) = gate(true, &[], &["forged"]);
-    assert!(!passes, "{told}");
-    assert!(told.contains("is another file than the"), "{told}");
+    let (passes, reported) = gate(true, &[], &["forged"]);
+    assert!(!passes, "{reported}");
+    assert!(reported.contains("is another file than the"), "{reported}");
 }
 
 #[test]
@@ -117,27 +117,30 @@ fn what_is_refused_or_yanked_or_not_its_makers_is_not_built() {
         ("taken-back", "version 0.5.14 is yanked"),
         ("exchanged", "is not what npm has"),
     ] {
-        let (passes, told) = gate(false, &[], &[file]);
-        assert!(!passes, "{told}");
-        assert!(told.contains(said), "{told}");
+        let (passes, reported) = gate(false, &[], &[file]);
+        assert!(!passes, "{reported}");
+        assert!(reported.contains(said), "{reported}");
     }
 }
 
 #[test]
 fn advisories_that_cannot_be_had_are_a_skip_that_is_counted() {
-    let (passes, told) = gate(true, &[], &["unreachable"]);
-    assert!(passes, "{told}");
-    assert!(told.contains("skipped supply::advisories: "), "{told}");
-    assert!(told.contains(" 1 skipped"), "{told}");
+    let (passes, reported) = gate(true, &[], &["unreachable"]);
+    assert!(passes, "{reported}");
+    assert!(
+        reported.contains("skipped supply::advisories: "),
+        "{reported}"
+    );
+    assert!(reported.contains(" 1 skipped"), "{reported}");
     // Where they can be had, by another program's word, cargo-deny has to have them.
     assert!(!gate(true, &["git"], &["unreachable"]).0);
 }
 
 #[test]
 fn a_machine_with_everything_passes_in_ci() {
-    let (passes, told) = gate(true, &[], &[]);
-    assert!(passes, "{told}");
-    assert!(told.contains(" 0 failed, "), "{told}");
+    let (passes, reported) = gate(true, &[], &[]);
+    assert!(passes, "{reported}");
+    assert!(reported.contains(" 0 failed, "), "{reported}");
 }
 
 #[test]
@@ -148,9 +151,9 @@ fn of_tests_side_by_side_one_that_fails_or_ends_without_a_word_fails_the_gate() 
         ("dying", "virtual_time::b ended without a result"),
         ("unlistable", "lists no tests"),
     ] {
-        let (passes, told) = gate(false, &[], &[file]);
-        assert!(!passes, "{told}");
-        assert!(told.contains(said), "{told}");
+        let (passes, reported) = gate(false, &[], &[file]);
+        assert!(!passes, "{reported}");
+        assert!(reported.contains(said), "{reported}");
     }
 }
 
@@ -160,41 +163,47 @@ fn a_program_that_is_gone_fails_in_ci_and_is_a_skip_elsewhere() {
         ("chromium", "a::test: chromium (Debian's package)"),
         ("npm", "supply::charts: npm"),
     ] {
-        let (passes, told) = gate(true, &[program], &[]);
-        assert!(!passes, "{told}");
+        let (passes, reported) = gate(true, &[program], &[]);
+        assert!(!passes, "{reported}");
         let refused = format!("must run here: {of}");
-        assert!(told.contains(&refused), "{told}");
+        assert!(reported.contains(&refused), "{reported}");
     }
 
-    let (passes, told) = gate(false, &["chromium"], &[]);
-    assert!(passes, "{told}");
-    assert!(told.contains("tier browse: 1 tests skipped"), "{told}");
+    let (passes, reported) = gate(false, &["chromium"], &[]);
+    assert!(passes, "{reported}");
+    assert!(
+        reported.contains("tier browse: 1 tests skipped"),
+        "{reported}"
+    );
 }
 
 /// Only /dev/kvm is no script: without it, nothing of its tiers must run.
 #[test]
 fn tmux_must_be_there_where_its_tier_can_run() {
-    let (passes, told) = gate(true, &["tmux"], &[]);
-    assert_eq!(passes, !Path::new("/dev/kvm").exists(), "{told}");
+    let (passes, reported) = gate(true, &["tmux"], &[]);
+    assert_eq!(passes, !Path::new("/dev/kvm").exists(), "{reported}");
 }
 
 #[test]
 fn a_doctor_that_no_longer_sees_bpf_does_not_excuse_its_tier() {
-    let (passes, told) = gate(true, &[], &["blind"]);
-    assert!(!passes, "{told}");
-    assert!(told.contains("must run here: a::test: BPF"), "{told}");
+    let (passes, reported) = gate(true, &[], &["blind"]);
+    assert!(!passes, "{reported}");
+    assert!(
+        reported.contains("must run here: a::test: BPF"),
+        "{reported}"
+    );
     assert!(gate(false, &[], &["blind"]).0);
     assert!(!gate(true, &["bpftool"], &["blind"]).0, "nobody was asked");
     // Where another program says so too, it is the machine.
-    let (passes, told) = gate(true, &[], &["blind", "no-bpf"]);
-    assert!(passes, "{told}");
+    let (passes, reported) = gate(true, &[], &["blind", "no-bpf"]);
+    assert!(passes, "{reported}");
 }
 
 #[test]
 fn a_test_that_skips_itself_has_not_passed() {
-    let (passes, told) = gate(true, &[], &["idle"]);
-    assert!(!passes, "{told}");
+    let (passes, reported) = gate(true, &[], &["idle"]);
+    assert!(!passes, "{reported}");
     let refused = "must run here: root::a: it saw no reason";
-    assert!(told.contains(refused), "{told}");
+    assert!(reported.contains(refused), "{reported}");
     assert!(gate(false, &[], &["idle"]).0);
 }

@@ -3,4 +3,5 @@
 
 mod circles;
 mod gate;
+mod module_files;
 mod sbom;

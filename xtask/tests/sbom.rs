@@ -26,7 +26,7 @@ mod engine {
     use super::*;
 
     #[test]
-    fn what_is_in_the_binary_is_told_with_its_licences() {
+    fn what_is_in_the_binary_is_reported_with_its_licences() {
         let folder = tempfile::tempdir().unwrap();
         let made = Command::new(env!("CARGO_BIN_EXE_xtask"))
             .arg("sbom")

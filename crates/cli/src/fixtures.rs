@@ -4,7 +4,7 @@ use vmnoise_events::{RunFacts, Witnesses, Workload, fixtures};
 
 /// A polling thread on CPU 16 of bare metal, with every witness of a kernel.
 pub fn facts() -> RunFacts {
-    let mut facts = fixtures::facts(Workload::Spin);
+    let mut facts = fixtures::facts(Workload::Osnoise);
     facts.options.cpus = vec![16];
     facts.options.threshold_ns = 1_000;
     facts.options.top = 1;

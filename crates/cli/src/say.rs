@@ -12,7 +12,7 @@ pub fn say(words: impl Display) {
     print(format_args!("vmnoise: {words}"));
 }
 
-/// The same without the program's name.
+/// As `say`, without the program's name.
 pub fn print(words: impl Display) {
     // The terminal may be what was lost.
     let _ = writeln!(std::io::stderr(), "{}", shown_lines(&words.to_string()));

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_no_more_than_matters() {
+    fn who_waits_is_reported_no_more_than_matters() {
         let seconds = [0, 119, 120, 7199, 7200, 90_000];
         let words = seconds.map(|seconds| rough(Duration::from_secs(seconds)));
         let expected = [

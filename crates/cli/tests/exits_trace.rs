@@ -85,8 +85,8 @@ mod kvm {
             .collect();
         assert!(exits.len() > 10, "{live}");
         for line in &exits {
-            let (told, shares) = line.split_once(" | ").unwrap();
-            let [dur_ns] = numbers(told, "duration:").collect::<Vec<_>>()[..] else {
+            let (reported, shares) = line.split_once(" | ").unwrap();
+            let [dur_ns] = numbers(reported, "duration:").collect::<Vec<_>>()[..] else {
                 panic!("{line}");
             };
             let of_shares = SHARES.iter().flat_map(|share| numbers(shares, share));

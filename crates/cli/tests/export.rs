@@ -160,7 +160,7 @@ fn a_guests_late_tasks_are_joined_with_their_host() {
         );
     }
     assert!(!rows(&run_of(&folder.path().join("out"), "h", "-vcpus"), "exits").is_empty());
-    // Alone, nobody tells where on a host it was.
+    // Alone, nobody says where on a host it was.
     let output = export(&folder, "tasks.vmn --host alone --csv out");
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
     let alone = run_of(&folder.path().join("out"), "alone", "-timer");
@@ -286,7 +286,7 @@ fn what_cannot_be_meant_is_refused_before_anything_is_written() {
 fn exits_that_nobody_asked_for_blame_nobody() {
     let folder = recordings();
     let flaws = Flaws {
-        tells_long_alone: true,
+        reports_long_alone: true,
         ..Flaws::default()
     };
     write_host(&folder.path().join("long.vmn"), flaws);

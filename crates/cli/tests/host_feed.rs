@@ -104,7 +104,7 @@ mod root {
     }
 
     #[test]
-    fn tasks_that_sleep_are_told_what_the_host_took_meanwhile() {
+    fn tasks_that_sleep_are_reported_what_the_host_took_meanwhile() {
         let folder = tempfile::tempdir().unwrap();
         let [port, recording] = ["port", "rec"].map(|name| folder.path().join(name));
         let listener = UnixListener::bind(&port).unwrap();
@@ -115,16 +115,19 @@ mod root {
         send(feed, || encode(&host.frame()));
         let output = run.wait_with_output().unwrap();
         let result: Value = serde_json::from_str(text(&output)).unwrap();
-        let told = &result["cpus"][0]["host"];
-        println!("{told:#}");
-        let exits = number(&told["exits"]);
-        assert!(exits > 100, "{told}");
-        assert_eq!(number(&told["light"]) + number(&told["heavy"]), exits);
-        assert_eq!(told["virt_ns"], exits * 100);
-        assert_eq!(told["culprits"][0]["name"], "disturber:4711");
-        // Nobody feels what the hardware takes of a sleep.
-        assert_eq!(told["hw_at_least_ns"], 0);
-        assert!(told["hw_at_most_ns"].is_null(), "{told}");
+        let reported = &result["cpus"][0]["host"];
+        println!("{reported:#}");
+        let exits = number(&reported["exits"]);
+        assert!(exits > 100, "{reported}");
+        assert_eq!(
+            number(&reported["light"]) + number(&reported["heavy"]),
+            exits
+        );
+        assert_eq!(reported["virt_ns"], exits * 100);
+        assert_eq!(reported["culprits"][0]["name"], "disturber:4711");
+        // Nobody observes what the hardware takes of a sleep.
+        assert_eq!(reported["hw_at_least_ns"], 0);
+        assert!(reported["hw_at_most_ns"].is_null(), "{reported}");
         assert_eq!(result["feed"]["detail"], "full");
 
         let explain = |words: &[&str]| {
@@ -167,21 +170,24 @@ mod root {
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
         let (summary, periods) = lines.split_last().unwrap();
-        let told = &summary["cpus"][0]["host"];
+        let reported = &summary["cpus"][0]["host"];
         let columns = &summary["cpus"][0]["guest_columns"];
-        println!("{told:#}\n{columns:#}\n{}", summary["feed"]);
+        println!("{reported:#}\n{columns:#}\n{}", summary["feed"]);
 
-        let exits = number(&told["exits"]);
-        assert!(exits > 100, "{told}");
+        let exits = number(&reported["exits"]);
+        assert!(exits > 100, "{reported}");
         assert!(exits <= last.unwrap().exits);
-        assert_eq!(number(&told["light"]) + number(&told["heavy"]), exits);
-        assert_eq!(told["virt_ns"], exits * 100);
-        assert_eq!(told["shares_ns"]["preempted"], exits * 10);
-        assert_eq!(columns["virt_ns"], told["virt_ns"]);
-        assert_eq!(columns["heavy_exits"], told["heavy"]);
-        let culprit = &told["culprits"][0];
+        assert_eq!(
+            number(&reported["light"]) + number(&reported["heavy"]),
+            exits
+        );
+        assert_eq!(reported["virt_ns"], exits * 100);
+        assert_eq!(reported["shares_ns"]["preempted"], exits * 10);
+        assert_eq!(columns["virt_ns"], reported["virt_ns"]);
+        assert_eq!(columns["heavy_exits"], reported["heavy"]);
+        let culprit = &reported["culprits"][0];
         assert_eq!(culprit["name"], "disturber:4711");
-        assert_eq!(told["reasons"][0]["exits"], exits);
+        assert_eq!(reported["reasons"][0]["exits"], exits);
         let of_periods = periods.iter().map(|period| &period["cpus"][0]["host"]);
         let in_periods: u64 = of_periods.filter_map(|host| host["exits"].as_u64()).sum();
         assert!(
@@ -265,8 +271,11 @@ mod root {
         for what in ["garbled", "refused", "frames"] {
             assert!(number(&feed[what]) > 10, "{feed}");
         }
-        let told = &summary["cpus"][0]["host"];
-        assert!(number(&told["covered_ns"]) < 10_000_000_000, "{told}");
+        let reported = &summary["cpus"][0]["host"];
+        assert!(
+            number(&reported["covered_ns"]) < 10_000_000_000,
+            "{reported}"
+        );
     }
 
     #[test]

@@ -110,8 +110,9 @@ mod kvm {
         let ended = output.status.success() || output.status.code() == Some(2);
         assert!(ended, "{words:?}: {output:?}");
         // What goes to files has nothing to say.
-        let tells = !output.stdout.is_empty() || words.iter().any(|word| word.starts_with("out/"));
-        assert!(tells, "{words:?}: {output:?}");
+        let reports =
+            !output.stdout.is_empty() || words.iter().any(|word| word.starts_with("out/"));
+        assert!(reports, "{words:?}: {output:?}");
         output
     }
 
@@ -362,9 +363,9 @@ mod kvm {
             "x".repeat(128 - SHOWN.chars().count() - 2)
         );
         words.push(&name);
-        let told = run(folder, &words).stdout;
-        let told = String::from_utf8_lossy(&told);
-        assert!(told.contains(&name), "{told}");
+        let reported = run(folder, &words).stdout;
+        let reported = String::from_utf8_lossy(&reported);
+        assert!(reported.contains(&name), "{reported}");
         for line in [
             "exits hist -d 1s",
             "report exits.rec -o out/page.html",

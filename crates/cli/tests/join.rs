@@ -26,14 +26,14 @@ impl Pair {
         self.folder.path().join(name)
     }
 
-    fn explain(&self, words: &str) -> Told {
+    fn explain(&self, words: &str) -> Reported {
         let output = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
             .current_dir(self.folder.path())
             .arg("explain")
             .args(words.split_whitespace())
             .stdin(Stdio::null())
             .output();
-        Told::from(output.unwrap())
+        Reported::from(output.unwrap())
     }
 
     /// Leaves this much of a file, in percent.
@@ -44,15 +44,15 @@ impl Pair {
 }
 
 #[derive(Debug)]
-struct Told {
+struct Reported {
     status: i32,
     stdout: String,
     stderr: String,
 }
 
-impl From<Output> for Told {
-    fn from(output: Output) -> Told {
-        Told {
+impl From<Output> for Reported {
+    fn from(output: Output) -> Reported {
+        Reported {
             status: output.status.code().unwrap(),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
@@ -60,7 +60,7 @@ impl From<Output> for Told {
     }
 }
 
-impl Told {
+impl Reported {
     fn json(&self) -> Value {
         assert_eq!(self.stderr, "");
         assert_eq!(self.status, 0);
@@ -146,8 +146,8 @@ fn the_culprit_is_named_first_and_everything_adds_up() {
 #[test]
 fn the_text_says_the_same() {
     let pair = Pair::with(Flaws::default());
-    let told = pair.explain("guest.rec host.rec -T 20us --top 1");
-    assert_eq!((told.status, &*told.stderr), (0, ""));
+    let reported = pair.explain("guest.rec host.rec -T 20us --top 1");
+    assert_eq!((reported.status, &*reported.stderr), (0, ""));
     for part in [
         "guest: a CPU, kernel 6.12.9-guest, a guest of KVM, from 2026-01-01T00:00:00Z\n",
         "\n   0     0  web    4170  1.000 s ",
@@ -158,12 +158,16 @@ fn the_text_says_the_same() {
         "     11.004  host_irq     local_timer:236, host CPU 3\n",
         "What this result rests on: the host\n exits: tp_btf\n",
     ] {
-        assert!(told.stdout.contains(part), "{part}\n{}", told.stdout);
+        assert!(
+            reported.stdout.contains(part),
+            "{part}\n{}",
+            reported.stdout
+        );
     }
 }
 
 #[test]
-fn a_late_task_is_told_who_on_the_host_made_it_late() {
+fn a_late_task_is_reported_who_on_the_host_made_it_late() {
     let pair = Pair::with(Flaws::default());
     let json = pair
         .explain("tasks.rec host.rec -T 20 --top 2 --format json")
@@ -201,8 +205,8 @@ fn a_late_task_is_told_who_on_the_host_made_it_late() {
     assert_eq!(tree["phases"][0]["exits"][0]["after_ns"], 500);
     assert_eq!(tree["phases"][0]["exits"][0]["dur_ns"], 62_486);
 
-    let told = pair.explain("tasks.rec host.rec -T 20us --top 1");
-    assert_eq!((told.status, &*told.stderr), (0, ""));
+    let reported = pair.explain("tasks.rec host.rec -T 20us --top 1");
+    assert_eq!((reported.status, &*reported.stderr), (0, ""));
     for part in [
         "A guest's wake-ups, and what its host did in them\n guest: a CPU, kernel 6.12.9-guest",
         "  between %  ",
@@ -211,7 +215,11 @@ fn a_late_task_is_told_who_on_the_host_made_it_late() {
         "|-     63.186  irq\n   |   |-     62.486  exit interrupt, LW, host CPU 3, 0.500 after the expiry\n",
         "What this result rests on: the host\n exits: tp_btf\n",
     ] {
-        assert!(told.stdout.contains(part), "{part}\n{}", told.stdout);
+        assert!(
+            reported.stdout.contains(part),
+            "{part}\n{}",
+            reported.stdout
+        );
     }
 }
 
@@ -250,9 +258,9 @@ fn a_vm_that_could_be_another_is_not_proven_whatever_is_named() {
     for named in ["", " --vm web", " --vm 4160", " --vm twin"] {
         let words = format!("guest.rec host.rec{named}");
         pair.explain(&words).refused(1, "nothing proves");
-        let told = pair.explain(&format!("{words} --format json"));
-        assert_eq!(told.status, 1);
-        let json: Value = serde_json::from_str(&told.stdout).unwrap();
+        let reported = pair.explain(&format!("{words} --format json"));
+        assert_eq!(reported.status, 1);
+        let json: Value = serde_json::from_str(&reported.stdout).unwrap();
         assert_eq!(json["schema"], "vmnoise.pairing/1");
         assert_eq!(json["verdict"], "not_proven", "{json}");
         assert_eq!(json["candidates"][0]["against"]["kind"], "vcpu", "{json}");
@@ -261,12 +269,12 @@ fn a_vm_that_could_be_another_is_not_proven_whatever_is_named() {
             "{json}"
         );
         assert!(
-            told.stderr.contains(json["why"].as_str().unwrap()),
-            "{told:?}"
+            reported.stderr.contains(json["why"].as_str().unwrap()),
+            "{reported:?}"
         );
     }
-    let told = pair.explain("guest.rec host.rec --vm nobody");
-    told.refused(1, "nobody");
+    let reported = pair.explain("guest.rec host.rec --vm nobody");
+    reported.refused(1, "nobody");
 }
 
 #[test]
@@ -297,8 +305,8 @@ fn what_is_no_file_is_refused() {
     // It need not read all of it before it refuses.
     let _ = std::io::copy(&mut file, &mut stdin);
     drop(stdin);
-    let told = Told::from(child.wait_with_output().unwrap());
-    told.refused(129, "no file");
+    let reported = Reported::from(child.wait_with_output().unwrap());
+    reported.refused(129, "no file");
 }
 
 #[test]
@@ -306,18 +314,18 @@ fn a_recording_that_breaks_off_is_joined_as_far_as_it_goes() {
     for name in ["guest.rec", "host.rec"] {
         let pair = Pair::with(Flaws::default());
         pair.cut(name, 70);
-        let told = pair.explain("guest.rec host.rec -T 20");
-        assert_eq!(told.status, 1, "{told:?}");
+        let reported = pair.explain("guest.rec host.rec -T 20");
+        assert_eq!(reported.status, 1, "{reported:?}");
         assert!(
-            told.stdout.contains("ksoftirqd/3:31 on host CPU 3\n"),
-            "{told:?}"
+            reported.stdout.contains("ksoftirqd/3:31 on host CPU 3\n"),
+            "{reported:?}"
         );
         assert!(
-            told.stdout.contains(" the run did not end in order"),
-            "{told:?}"
+            reported.stdout.contains(" the run did not end in order"),
+            "{reported:?}"
         );
         let line = format!("vmnoise: {name}: the recording breaks off");
-        assert!(told.stderr.starts_with(&line), "{told:?}");
-        assert_eq!(told.stderr.lines().count(), 1, "{told:?}");
+        assert!(reported.stderr.starts_with(&line), "{reported:?}");
+        assert_eq!(reported.stderr.lines().count(), 1, "{reported:?}");
     }
 }

@@ -81,10 +81,10 @@ mod root {
         }
 
         /// All that it tells, once it has ended.
-        fn told(&mut self) -> String {
-            let mut told = String::new();
-            std::io::Read::read_to_string(self.0.stdout.as_mut().unwrap(), &mut told).unwrap();
-            told
+        fn reported(&mut self) -> String {
+            let mut reported = String::new();
+            std::io::Read::read_to_string(self.0.stdout.as_mut().unwrap(), &mut reported).unwrap();
+            reported
         }
 
         /// How often its measuring thread went to sleep so far; `None` if it is gone.
@@ -221,12 +221,12 @@ mod root {
             ptrace::detach(main, None).unwrap();
             run.wait_until_it(true);
             run.signal(Signal::INT);
-            let told = run.told();
+            let reported = run.reported();
             let most_s = so_far_s + let_go.elapsed().as_secs_f64() - unwatched_s;
             assert!(run.0.wait().unwrap().success(), "{command}");
             // What nobody watched is no gap or latency, and no runtime.
-            let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-            let cpu = &told["cpus"][0];
+            let reported: serde_json::Value = serde_json::from_str(&reported).unwrap();
+            let cpu = &reported["cpus"][0];
             let number =
                 |value: &serde_json::Value| value.as_u64().unwrap_or_else(|| panic!("{cpu}"));
             let (measured_ns, max_ns) = match cpu.get("user") {
@@ -260,14 +260,14 @@ mod root {
         std::thread::sleep(LOOK);
         let least_ns = inside.elapsed().as_nanos() as u64;
         run.signal(Signal::INT);
-        let told = run.told();
+        let reported = run.reported();
         // For so long the end waits for a thread that is held (`measure.rs`); its run is over by then.
         let most_ns = (around.elapsed() - Duration::from_secs(5)).as_nanos() as u64;
         // Its tracer hears first that it has ended.
         waitpid(tid, Some(WaitPidFlag::__WALL)).unwrap();
         assert!(run.0.wait().unwrap().success());
-        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-        let cpu = &told["cpus"][0];
+        let reported: serde_json::Value = serde_json::from_str(&reported).unwrap();
+        let cpu = &reported["cpus"][0];
         let not_measured_ns = cpu["not_measured_ns"].as_u64().unwrap();
         assert!(
             (least_ns..=most_ns).contains(&not_measured_ns),
@@ -312,9 +312,9 @@ mod root {
             run.wait_until_it_runs();
             let most_ns = around.elapsed().as_nanos() as u64;
             run.signal(Signal::INT);
-            let told = run.told();
+            let reported = run.reported();
             assert!(run.0.wait().unwrap().success(), "{command}");
-            let result: serde_json::Value = serde_json::from_str(&told).unwrap();
+            let result: serde_json::Value = serde_json::from_str(&reported).unwrap();
             let cpu = &result["cpus"][0];
             let not_measured_ns = cpu["not_measured_ns"].as_u64().unwrap();
             assert!(
@@ -332,7 +332,7 @@ mod root {
                 .args(["explain", name, "--format", "json"])
                 .output();
             let explained = String::from_utf8(explained.unwrap().stdout).unwrap();
-            assert_eq!(explained, told, "{command}");
+            assert_eq!(explained, reported, "{command}");
         }
     }
 }

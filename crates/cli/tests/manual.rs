@@ -17,7 +17,7 @@ fn vmnoise(words: &[&str]) -> String {
 }
 
 /// The commands that this one has, and what it takes, as its help says.
-fn told_by_help(words: &[&str]) -> (Vec<String>, Vec<String>) {
+fn reported_by_help(words: &[&str]) -> (Vec<String>, Vec<String>) {
     let help = vmnoise(&[words, &["--help"]].concat());
     let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let commands = commands.take_while(|line| !line.is_empty());
@@ -47,7 +47,7 @@ fn assert_has_pages(folder: &Path, words: &[&str]) {
     assert_eq!(String::from_utf8_lossy(&shown.stderr), "", "{name}");
     // As groff emboldens and breaks it.
     let source = std::fs::read_to_string(&page).unwrap().replace('\\', "");
-    let (commands, options) = told_by_help(words);
+    let (commands, options) = reported_by_help(words);
     for option in &options {
         assert!(source.contains(option), "{name} says nothing of {option}");
     }
@@ -90,9 +90,9 @@ fn offered(shell: &str, script: &str) -> String {
     let file = folder.path().join("completions");
     std::fs::write(&file, vmnoise(&["completions", shell])).unwrap();
     let mut command = Command::new(shell);
-    let told = output(command.args(["-c", script]).env("COMPLETIONS", &file));
-    assert_eq!(String::from_utf8_lossy(&told.stderr), "", "{shell}");
-    String::from_utf8(told.stdout).unwrap()
+    let reported = output(command.args(["-c", script]).env("COMPLETIONS", &file));
+    assert_eq!(String::from_utf8_lossy(&reported.stderr), "", "{shell}");
+    String::from_utf8(reported.stdout).unwrap()
 }
 
 #[test]

@@ -163,7 +163,7 @@ fn a_file_is_called_what_steers_nothing() {
 }
 
 #[test]
-fn the_same_recording_twice_is_told() {
+fn the_same_recording_twice_is_reported() {
     let folder = folder();
     let (status, said) = vmnoise(folder.path(), "compare gaps.vmn gaps.vmn");
     assert_eq!(

@@ -28,10 +28,10 @@ fn read(path: &Path) -> Value {
 
 #[test]
 fn what_linaros_scripts_look_up_is_there() {
-    let told = exported();
-    assert_eq!(told["return_code"].as_i64(), Some(0));
-    let threads = told["thread"].as_object().unwrap();
-    assert_eq!(told["num_threads"].as_u64(), Some(threads.len() as u64));
+    let reported = exported();
+    assert_eq!(reported["return_code"].as_i64(), Some(0));
+    let threads = reported["thread"].as_object().unwrap();
+    assert_eq!(reported["num_threads"].as_u64(), Some(threads.len() as u64));
     for number in 0..threads.len() {
         let thread = &threads[&number.to_string()];
         let [min, avg, max] = ["min", "avg", "max"].map(|key| thread[key].as_f64().unwrap());
@@ -39,7 +39,7 @@ fn what_linaros_scripts_look_up_is_there() {
         // Of another program's threads they would look there instead.
         assert!(thread.get("receiver").is_none());
     }
-    assert!(told.get("num_irqs").is_none() && told.get("inversion").is_none());
+    assert!(reported.get("num_irqs").is_none() && reported.get("inversion").is_none());
 }
 
 /// The keys of a document, with their paths; threads and buckets by no number, and those

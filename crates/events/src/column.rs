@@ -15,12 +15,18 @@ pub struct Column<'a, R> {
 /// Finds in a row what stands in a column.
 pub type Of<'a, R, T> = Box<dyn Fn(&R) -> T + 'a>;
 
+/// Finds words in a row, which may hold them itself.
+type WordsOf<'a, R> = dyn for<'r> Fn(&'r R) -> Cow<'r, str> + 'a;
+
+/// Likewise a name.
+type NameOf<'a, R> = dyn for<'r> Fn(&'r R) -> Option<&'r str> + 'a;
+
 /// What stands in a column, by its unit. `None` is what is unknown.
 pub enum Cell<'a, R> {
     /// Words, which begin on the left.
-    Words(Box<dyn for<'r> Fn(&'r R) -> Cow<'r, str> + 'a>),
+    Words(Box<WordsOf<'a, R>>),
     /// What somebody or something is called.
-    Name(Box<dyn for<'r> Fn(&'r R) -> Option<&'r str> + 'a>),
+    Name(Box<NameOf<'a, R>>),
     /// A whole number.
     Count(Of<'a, R, Option<u64>>),
     /// A length of time, in nanoseconds.

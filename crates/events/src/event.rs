@@ -13,7 +13,7 @@ use crate::{
 pub enum Event {
     /// Defines a [`Source`] before its first use.
     Source(Source),
-    /// A hole felt by the workload.
+    /// A hole observed by the workload.
     Gap(Gap),
     /// Something a kernel did.
     Activity(Activity),
@@ -40,7 +40,7 @@ pub enum Event {
     VcpuInterval(VcpuInterval),
     /// What the exits of a vCPU have come to.
     VcpuTotals(VcpuTotals),
-    /// The host of this guest told what it did with one of its vCPUs.
+    /// The host of this guest reported what it did with one of its vCPUs.
     HostFrame(HostFrame),
     /// What has come of the host's feed, cumulative since start.
     FeedTotals(FeedTotals),
@@ -59,7 +59,7 @@ pub struct Tally {
     /// observed thread, the begin of what keeps it off the CPU right now, or else now.
     pub last_tsc: u64,
     /// Cycles between the two that are no part of the runtime: the workload wrote gaps
-    /// down and felt nothing, or an observed thread slept or was on another CPU.
+    /// down and observed nothing, or an observed thread slept or was on another CPU.
     pub blind_tsc: Option<u64>,
     /// Advance of the steal clock the workload reads.
     pub steal_clock_ns: Option<u64>,
@@ -99,7 +99,7 @@ pub enum LossKind {
     /// vCPUs that found no room in the table of vCPUs: nothing of them is counted.
     VcpusFull = 5,
     /// Events that are in the result of the run and not in this recording: its disk took
-    /// less than was told.
+    /// less than was reported.
     Unrecorded = 6,
 }
 

@@ -4,22 +4,46 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ClockFacts, ExitFilter, Line, Name};
 
-/// Who felt the gaps.
+/// Which command measured, and so who observed. Files and documents have names of their own, which
+/// are older than the commands'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
     /// Our own guest on /dev/kvm: the gaps are a VM's, the witnesses its host's.
     Microvm,
     /// A polling thread on each CPU: the gaps are this machine's, guest or not.
-    Spin,
-    /// Nobody: threads that were there anyway were observed, and their gaps follow from
+    #[serde(rename = "spin")]
+    Osnoise,
+    /// `osnoise --pid`: threads that were there anyway were observed, and their gaps follow from
     /// what was witnessed on their CPUs.
     Observed,
-    /// Nobody: the exits of this host's vCPUs are told by the kernel itself.
-    Vcpus,
+    /// Nobody: the exits of this host's vCPUs are reported by the kernel itself.
+    #[serde(rename = "vcpus")]
+    Exits,
     /// A thread on each CPU that sleeps until a given time, again and again: no gaps, but
     /// how late it woke up.
-    Timer,
+    #[serde(rename = "timer")]
+    Timerlat,
+}
+
+impl Workload {
+    /// The command's word.
+    pub const fn command(self) -> &'static str {
+        match self {
+            Workload::Microvm => "microvm",
+            Workload::Osnoise | Workload::Observed => "osnoise",
+            Workload::Exits => "exits",
+            Workload::Timerlat => "timerlat",
+        }
+    }
+
+    /// Whether the kernel that witnesses is the host of who is measured, and not its own.
+    pub const fn is_witnessed_by_host(self) -> bool {
+        match self {
+            Workload::Microvm | Workload::Exits => true,
+            Workload::Osnoise | Workload::Observed | Workload::Timerlat => false,
+        }
+    }
 }
 
 /// Which events this run could see; a share whose witness is missing is unknown.
@@ -104,7 +128,7 @@ pub struct Options {
     /// How long to measure.
     pub duration_ns: u64,
     /// Gaps of at least this length are recorded; of a run over vCPUs, exits whose noise
-    /// is at least this long are told one by one.
+    /// is at least this long are reported one by one.
     pub threshold_ns: u64,
     /// Length of one period of the live view.
     pub period_ns: u64,
@@ -185,35 +209,36 @@ pub struct HostFacts {
     pub posted_interrupts: Option<bool>,
 }
 
-/// One step of the ladder from best to no witness that a probe stands on.
+/// How a probe is attached: which link of its fallback chain, from the best witness to none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rung {
+pub struct ProbeStatus {
     /// What is probed: `irq vectors`, `steal clock of this host`, ….
     pub probe: Name,
-    /// The rung in use: `tp_btf`, `raw_tp`, `none`, ….
-    pub rung: Name,
-    /// Whether this is the best rung there is.
+    /// The link in use: `tp_btf`, `raw_tp`, `none`, ….
+    #[serde(rename = "rung")]
+    pub in_use: Name,
+    /// Whether this is the best there is.
     pub best: bool,
-    /// What this rung cannot show; empty if nothing.
+    /// What it cannot show; empty if nothing.
     pub limit: Line,
-    /// What would climb a rung; empty if nothing would.
+    /// What would attach it better; empty if nothing would.
     pub remedy: Line,
 }
 
-impl Rung {
-    /// The best rung of this probe.
-    pub fn best(probe: &str, rung: &str) -> Rung {
-        Rung {
+impl ProbeStatus {
+    /// This probe at its best.
+    pub fn best(probe: &str, in_use: &str) -> ProbeStatus {
+        ProbeStatus {
             best: true,
-            ..Rung::limited(probe, rung, "", "")
+            ..ProbeStatus::limited(probe, in_use, "", "")
         }
     }
 
-    /// A rung that cannot show all, and what would.
-    pub fn limited(probe: &str, rung: &str, limit: &str, remedy: &str) -> Rung {
-        Rung {
+    /// One that cannot show all, and what would.
+    pub fn limited(probe: &str, in_use: &str, limit: &str, remedy: &str) -> ProbeStatus {
+        ProbeStatus {
             probe: probe.into(),
-            rung: rung.into(),
+            in_use: in_use.into(),
             best: false,
             limit: limit.into(),
             remedy: remedy.into(),
@@ -226,7 +251,7 @@ impl Rung {
 pub struct RunFacts {
     /// Version of the vmnoise that measured.
     pub tool_version: Name,
-    /// Who felt the gaps.
+    /// Which command measured.
     pub workload: Workload,
     /// Wall-clock start, RFC 3339 in UTC.
     pub started_at: Name,
@@ -239,7 +264,8 @@ pub struct RunFacts {
     /// Which events were visible.
     pub witnesses: Witnesses,
     /// How they were made visible, and what is missing.
-    pub rungs: Vec<Rung>,
+    #[serde(rename = "rungs")]
+    pub probe_statuses: Vec<ProbeStatus>,
     /// Whether the tool's own threads had to share a measured CPU.
     pub shares_cpu: bool,
     /// Cycles per `rdtsc` in a bare loop on this machine.
@@ -253,7 +279,7 @@ impl RunFacts {
         self.host.hypervisor.is_some()
     }
 
-    /// Whether interrupts may come to this machine that no tracepoint tells of: those that
+    /// Whether interrupts may come to this machine that no tracepoint reports: those that
     /// KVM posts with VMX. Where that is not recorded, Intel's module alone may.
     pub fn has_hidden_interrupts(&self) -> bool {
         let on_intel = self.host.kvm_module.as_deref() == Some("kvm_intel");

@@ -30,7 +30,7 @@ pub fn facts(workload: Workload) -> RunFacts {
         host: HostFacts::default(),
         clock: ClockFacts::own(ClockSource::Tsc, 1_000_000_000),
         witnesses: ALL_WITNESSES,
-        rungs: Vec::new(),
+        probe_statuses: Vec::new(),
         shares_cpu: false,
         rdtsc_cycles: 20,
     }

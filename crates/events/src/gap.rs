@@ -1,4 +1,4 @@
-//! A hole in CPU time as a workload felt it.
+//! A hole in CPU time as a workload observed it.
 
 /// One hole, stamped by the workload itself. `start_tsc` is the last reading
 /// before the hole and `end_tsc` the first one after it, both on the host's TSC.

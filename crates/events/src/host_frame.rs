@@ -1,4 +1,4 @@
-//! What a host tells a guest of one of its vCPUs while both run.
+//! What a host reports to a guest of one of its vCPUs while both run.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::{Name, Share, ShareMap};
 pub enum FeedDetail {
     /// How many exits, and which share took how much time.
     Counts = 0,
-    /// The same for each reason.
+    /// As `Counts`, for each reason.
     Reasons = 1,
     /// The names of the host's tasks and interrupts.
     Full = 2,
@@ -46,7 +46,7 @@ pub struct HostFrame {
     pub from_tsc: u64,
     /// Up to when it goes, in the guest's own TSC.
     pub until_tsc: u64,
-    /// How much the host tells.
+    /// How much the host reports.
     pub detail: FeedDetail,
     /// Whether exits handled in the host kernel are seen: not under kvm_pvm. `exits` and
     /// `split` hold only what went to the VMM where not.

@@ -1,4 +1,4 @@
-//! The words every other room of vmnoise speaks: what a workload felt, what a
+//! The words every other room of vmnoise speaks: what a workload observed, what a
 //! kernel witnessed, and what the result calls each share of it.
 //!
 //! Nothing here does I/O, reads a clock or decides anything. Times carry their
@@ -34,7 +34,8 @@ pub use exit_filter::ExitFilter;
 pub use exit_reason::{ExitReason, Isa};
 pub use exits::{Exit, ReasonTotals, VcpuExit, VcpuTotals};
 pub use facts::{
-    HostFacts, ObservedThread, Options, Policy, RunFacts, Rung, TimerOptions, Witnesses, Workload,
+    HostFacts, ObservedThread, Options, Policy, ProbeStatus, RunFacts, TimerOptions, Witnesses,
+    Workload,
 };
 pub use gap::Gap;
 pub use host_frame::{FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason};

@@ -17,9 +17,9 @@ pub struct Vcpu {
     pub tid: u32,
     /// The process of its VMM.
     pub vmm_pid: u32,
-    /// Its number in its VM; `None` where nothing told.
+    /// Its number in its VM; `None` where nothing said so.
     pub number: Option<u32>,
-    /// Tells the VMs of one process apart; 0 where no event told.
+    /// Distinguishes the VMs of one process; 0 where no event reported.
     pub vm: u64,
     /// What people call the VM.
     pub vm_name: Name,

@@ -1,5 +1,5 @@
 //! Names of arm64 exits are the kernel's own: those of the table that its tracepoint prints
-//! by, and those of a stream that tracefs told of a real guest (`arm64/record.sh`).
+//! by, and those of a stream that tracefs showed of a real guest (`arm64/record.sh`).
 
 use vmnoise_events::{ExitReason, Isa};
 

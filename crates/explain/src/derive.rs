@@ -1,4 +1,4 @@
-//! The gaps of an observed thread, which nobody feels: what the activities on its CPU
+//! The gaps of an observed thread, which nobody observes: what the activities on its CPU
 //! leave of its time.
 
 use vmnoise_events::{Activity, ActivityKind};
@@ -8,15 +8,15 @@ use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Stopped, Thread, Throttled,
 /// Between two activities that are closer, the thread had no time to speak of.
 const HOLE_NS: u64 = 1_000;
 /// From the end of an interrupt to the soft interrupt or the switch that it brought about
-/// the kernel does not let go of the CPU, and no event tells of that way: it is this
+/// the kernel does not let go of the CPU, and no event reports that way: it is this
 /// long at most (docs/design.md says why).
 const WAY_NS: u64 = 20_000;
 
 /// Finds one gap after another: maximal runs of activities without a hole.
 #[derive(Debug, Default)]
 pub(crate) struct Derivation {
-    /// Every gap that ended by this instant (CLOCK_MONOTONIC, ns) has been told.
-    told_to_ns: u64,
+    /// Every gap that ended by this instant (CLOCK_MONOTONIC, ns) has been reported.
+    reported_to_ns: u64,
 }
 
 impl Derivation {
@@ -30,7 +30,7 @@ impl Derivation {
         let mut last_kind = Thread;
         let is_certain = |end_ns: u64| end_ns.saturating_add(WAY_NS) <= certain_to_ns;
         for activity in activities.iter().filter(|it| takes_time(it.kind)) {
-            let start_ns = activity.start_mono_ns.max(self.told_to_ns);
+            let start_ns = activity.start_mono_ns.max(self.reported_to_ns);
             let ends_at_ns = activity.end_mono_ns;
             if ends_at_ns <= start_ns {
                 continue;
@@ -53,14 +53,14 @@ impl Derivation {
         }
         gaps.truncate(gaps.partition_point(|(_, end_ns)| is_certain(*end_ns)));
         if let Some(&(_, end_ns)) = gaps.last() {
-            self.told_to_ns = end_ns;
+            self.reported_to_ns = end_ns;
         }
         gaps
     }
 
     /// See [`Derivation::gaps`]: what ended by then is needed no more.
-    pub(crate) fn told_to_ns(&self) -> u64 {
-        self.told_to_ns
+    pub(crate) fn reported_to_ns(&self) -> u64 {
+        self.reported_to_ns
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_told_once_nothing_can_join_it() {
+    fn a_gap_is_reported_once_nothing_can_join_it() {
         let activities = [(Irq, 1_000, 2_000), (Irq, 29_000, 29_500)].map(activity);
         let mut derivation = Derivation::default();
         let too_early = derivation.gaps(&activities, 2_000 + WAY_NS - 1);
@@ -143,6 +143,6 @@ mod tests {
         let late = [activity((Thread, 500, 4_000)), activities[0], activities[1]];
         let rest = derivation.gaps(&late, u64::MAX);
         assert_eq!(rest, [(2_000, 4_000), (29_000, 29_500)]);
-        assert_eq!(derivation.told_to_ns(), 29_500);
+        assert_eq!(derivation.reported_to_ns(), 29_500);
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use vmnoise_events::{Share, ShareMap, Tally};
 
-use crate::feed::HostTold;
+use crate::feed::ReportedHost;
 
 /// What a guest lost, by who is below it; `None` where nothing from below was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -16,10 +16,10 @@ pub struct GuestColumns {
     pub virt_ns: Option<u64>,
     /// HW_NOISE: `hw`, in nanoseconds; by the feed of a host at least so much.
     pub hw_noise_ns: Option<u64>,
-    /// LW_EX: exits handled in the host kernel; where only the host's recording tells
+    /// LW_EX: exits handled in the host kernel; where only the host's recording reports
     /// them, those in gaps.
     pub light_exits: Option<u64>,
-    /// HW_EX: exits that went to the VMM; the same rule. Where the host told none, the
+    /// HW_EX: exits that went to the VMM; the same rule. Where the host reported none, the
     /// reloads of the vCPU, which is all that a guest itself can count.
     pub heavy_exits: Option<u64>,
 }
@@ -45,15 +45,15 @@ impl GuestColumns {
         }
     }
 
-    /// The same where the host has a feed; `None` where it told nothing of this time. The
+    /// As `new`, where the host has a feed; `None` where it said nothing of this time. The
     /// guest's own steal clock stays the authority for STEAL.
-    pub(crate) fn told_by_host(self, told: Option<&HostTold>) -> GuestColumns {
+    pub(crate) fn reported_by_host(self, reported: Option<&ReportedHost>) -> GuestColumns {
         GuestColumns {
             steal_ns: self.steal_ns,
-            virt_ns: told.map(|told| told.virt_ns),
-            hw_noise_ns: told.and_then(HostTold::hw_noise_ns),
-            light_exits: told.and_then(|told| told.light),
-            heavy_exits: told.map(|told| told.heavy),
+            virt_ns: reported.map(|reported| reported.virt_ns),
+            hw_noise_ns: reported.and_then(ReportedHost::hw_noise_ns),
+            light_exits: reported.and_then(|reported| reported.light),
+            heavy_exits: reported.map(|reported| reported.heavy),
         }
     }
 }
@@ -128,10 +128,13 @@ mod tests {
     #[test]
     fn every_column_adds_its_shares() {
         let all = Share::ALL.map(|share| (share, 1 << (share as u64)));
-        let told = columns(&all);
+        let reported = columns(&all);
         let bits = |shares: &[Share]| shares.iter().map(|share| 1 << (*share as u64)).sum::<u64>();
-        assert_eq!(told.steal_ns, Some(bits(&[Share::Steal, Share::Preempted])));
-        assert_eq!(told.hw_noise_ns, Some(bits(&[Share::Hw])));
+        assert_eq!(
+            reported.steal_ns,
+            Some(bits(&[Share::Steal, Share::Preempted]))
+        );
+        assert_eq!(reported.hw_noise_ns, Some(bits(&[Share::Hw])));
         let virt = [
             Share::Throttled,
             Share::Blocked,
@@ -141,7 +144,7 @@ mod tests {
             Share::Kvm,
             Share::Vmm,
         ];
-        assert_eq!(told.virt_ns, Some(bits(&virt) + 5));
+        assert_eq!(reported.virt_ns, Some(bits(&virt) + 5));
     }
 
     #[test]

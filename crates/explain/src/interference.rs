@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 use serde::Serialize;
 use vmnoise_events::{Activity, ActivityKind, InterferenceCounts};
 
-use crate::sight::Sight;
+use crate::visibility::Visibility;
 
 /// The last five columns of osnoise's table (kernel/trace/trace_osnoise.c). Where the
 /// workload read the interference counters, the classes count all that interfered
@@ -31,11 +31,11 @@ pub struct Interference {
 
 impl Interference {
     /// Of a run without gaps: 0 of all that it could have seen.
-    pub(crate) fn none(sight: &Sight) -> Interference {
+    pub(crate) fn none(visibility: &Visibility) -> Interference {
         let seen = |is_seen: bool| is_seen.then_some(0);
-        let witnesses = sight.witnesses();
+        let witnesses = visibility.witnesses();
         Interference {
-            hw: seen(witnesses.irq && witnesses.sched && !sight.is_observed()),
+            hw: seen(witnesses.irq && witnesses.sched && !visibility.is_observed()),
             nmi: seen(witnesses.nmi),
             irq: seen(witnesses.irq),
             softirq: seen(witnesses.softirq),
@@ -45,11 +45,11 @@ impl Interference {
 
     /// Of one gap, its counter if there is one, and the activities that overlap it.
     pub(crate) fn of_gap(
-        sight: &Sight,
+        visibility: &Visibility,
         counter: Option<u32>,
         activities: &[Activity],
     ) -> Interference {
-        let mut counted = Interference::none(sight);
+        let mut counted = Interference::none(visibility);
         // The counter knows better than an overlap whether an interference at the
         // edge was inside, but it does not know why the thread itself did not run.
         let untouched = match counter {
@@ -77,11 +77,15 @@ impl Interference {
     }
 
     /// These, with the classes as the workload's counters tell them.
-    pub(crate) fn told_by(self, sight: &Sight, counts: Option<InterferenceCounts>) -> Interference {
+    pub(crate) fn reported_by(
+        self,
+        visibility: &Visibility,
+        counts: Option<InterferenceCounts>,
+    ) -> Interference {
         let Some(counts) = counts else {
             return self;
         };
-        let witnesses = sight.witnesses();
+        let witnesses = visibility.witnesses();
         Interference {
             hw: self.hw,
             nmi: witnesses.nmi.then_some(counts.nmi),

@@ -18,7 +18,7 @@ pub struct Interval {
     /// The largest of each phase first; equal ones in the order of [`Share`], then of their
     /// sources.
     pub parts: Vec<Part>,
-    /// Whether the recording of a host tells of all of it.
+    /// Whether the recording of a host reports all of it.
     pub witnessed: bool,
     /// The steal clock claimed more than it, or a phase of it, was long.
     pub steal_clamped: bool,
@@ -58,7 +58,7 @@ pub struct GapDetail {
     pub exits_below: u32,
     /// What is booked as `kvm` of exits in which others had part, and could not be held against
     /// what KVM usually takes: too few exits had shown it. Nanoseconds; of an exit that the
-    /// host's recording tells, its whole `kvm`, in the first gap that meets it.
+    /// host's recording reports, its whole `kvm`, in the first gap that meets it.
     pub unbounded_kvm_ns: u64,
     /// How many activities overlapped it, by class.
     pub interference: Interference,
@@ -117,7 +117,7 @@ impl Interval {
     }
 
     /// Whether it is a gap and nobody witnessed anything in it: all of it is residual.
-    pub fn is_bare(&self) -> bool {
+    pub fn is_unattributed(&self) -> bool {
         !self.is_incomplete()
             && self.gap().is_some_and(|gap| gap.exits_below == 0)
             && matches!(self.parts.as_slice(), [only] if only.share.is_residual() && only.count == 0)

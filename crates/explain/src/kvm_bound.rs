@@ -93,7 +93,7 @@ impl Candidate {
         })
     }
 
-    /// The same exit after the next activity that begins in it, if it may still be a standard:
+    /// This exit after the next activity that begins in it, if it may still be a standard:
     /// the VMM and an interrupt, one after the other.
     fn with(mut self, activity: &Activity) -> Option<Candidate> {
         let Activity {
@@ -252,11 +252,11 @@ mod tests {
         assert_eq!(held(&beyond, &[]), (0, 5_000));
         let after = bound_after(500, |start| vec![activity(Irq, start + 1000, start + 1010)]);
         assert_eq!(held(&after, &[]), (4_000, 0));
-        let robbed = |start| Activity {
+        let with_steal = |start| Activity {
             steal_ns: 1,
             ..activity(Exit, start + 5_000, start + 5_900)
         };
-        let stolen = bound_after(50, |start| vec![robbed(start)]);
+        let stolen = bound_after(50, |start| vec![with_steal(start)]);
         assert_eq!(held(&stolen, &[]), (0, 5_000));
     }
 

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use vmnoise_events::{InterferenceCounts, Share, ShareMap, SourceId};
 
-use crate::feed::HostTold;
+use crate::feed::ReportedHost;
 use crate::guest_columns::{ExitCounts, GuestColumns};
 use crate::interference::Interference;
 use crate::interval::{GapDetail, Interval};
 use crate::lengths::Lengths;
 use crate::part::Part;
-use crate::sight::Sight;
+use crate::visibility::Visibility;
 
 /// Bare gaps kept for the search for a period (800 kB a CPU at most).
-const BARE_KEPT: usize = 50_000;
+const UNATTRIBUTED_KEPT: usize = 50_000;
 
 /// What one CPU lost since the last call of [`crate::Explainer::take_period`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -22,7 +22,7 @@ pub struct PeriodLine {
     /// The CPU.
     pub cpu: u32,
     /// How long the workload ran since the last call, in nanoseconds; `None` if it has
-    /// not told.
+    /// not reported.
     pub runtime_ns: Option<u64>,
     /// Gaps explained in this period.
     pub gaps: u64,
@@ -37,11 +37,11 @@ pub struct PeriodLine {
     pub interference: Interference,
     /// The columns of a guest; its exits are those since the last call.
     pub guest_columns: GuestColumns,
-    /// The same over the run so far.
+    /// As `guest_columns`, over the run so far.
     #[serde(skip)]
     pub columns_so_far: GuestColumns,
-    /// What the frames of the host told in this period; `None` if there were none.
-    pub host: Option<HostTold>,
+    /// What the frames of the host reported in this period; `None` if there were none.
+    pub host: Option<ReportedHost>,
 }
 
 /// Sums over gaps, of the run or of one period.
@@ -54,11 +54,11 @@ pub(crate) struct Sums {
     unexplained_at_exits_ns: u64,
     unbounded_kvm_ns: u64,
     interference: Interference,
-    /// Gaps that a host's recording tells of, and the exits in all gaps.
+    /// Gaps that a host's recording reports, and the exits in all gaps.
     pub(crate) witnessed: u64,
     light_exits: u64,
     heavy_exits: u64,
-    /// Gaps with interferences that no activity shows; `None` if no gap could tell.
+    /// Gaps with interferences that no activity shows; `None` if no gap could say.
     pub(crate) incomplete_gaps: Option<u64>,
 }
 
@@ -88,17 +88,21 @@ impl Sums {
     /// `counts` are those of the workload's counters over the same time.
     pub(crate) fn interference(
         &self,
-        sight: &Sight,
+        visibility: &Visibility,
         counts: Option<InterferenceCounts>,
     ) -> Interference {
-        let mut interference = Interference::none(sight);
+        let mut interference = Interference::none(visibility);
         interference += self.interference;
-        interference.told_by(sight, counts)
+        interference.reported_by(visibility, counts)
     }
 
     /// `exits` are those counted over the same time.
-    pub(crate) fn guest_columns(&self, sight: &Sight, exits: Option<ExitCounts>) -> GuestColumns {
-        let exits = match self.witnessed > 0 && sight.counts_exits() {
+    pub(crate) fn guest_columns(
+        &self,
+        visibility: &Visibility,
+        exits: Option<ExitCounts>,
+    ) -> GuestColumns {
+        let exits = match self.witnessed > 0 && visibility.counts_exits() {
             true => Some(
                 exits
                     .unwrap_or_default()
@@ -106,17 +110,21 @@ impl Sums {
             ),
             false => exits,
         };
-        GuestColumns::new(&self.shares(sight), self.unexplained_at_exits_ns, exits)
+        GuestColumns::new(
+            &self.shares(visibility),
+            self.unexplained_at_exits_ns,
+            exits,
+        )
     }
 
     /// A share is known if its witness was there, or if it was booked all the same.
-    pub(crate) fn shares(&self, sight: &Sight) -> ShareMap<Option<u64>> {
-        sight.known(&self.shares_ns, self.witnessed > 0)
+    pub(crate) fn shares(&self, visibility: &Visibility) -> ShareMap<Option<u64>> {
+        visibility.known(&self.shares_ns, self.witnessed > 0)
     }
 
     /// What of `kvm` nothing bounds, in nanoseconds; `None` where `kvm` is not known.
-    pub(crate) fn unbounded_kvm_ns(&self, sight: &Sight) -> Option<u64> {
-        let kvm_ns = self.shares(sight)[Share::Kvm];
+    pub(crate) fn unbounded_kvm_ns(&self, visibility: &Visibility) -> Option<u64> {
+        let kvm_ns = self.shares(visibility)[Share::Kvm];
         kvm_ns.map(|_| self.unbounded_kvm_ns)
     }
 }
@@ -131,12 +139,12 @@ pub(crate) struct SourceTotal {
 
 /// Gaps that no witness explains, for the search for a period.
 #[derive(Debug, Default)]
-pub(crate) struct BareGaps {
+pub(crate) struct UnattributedGaps {
     /// Begin (CLOCK_MONOTONIC) and length in nanoseconds of the first ones.
     pub(crate) kept: Vec<(u64, u64)>,
     /// How many there were in all.
     pub(crate) seen: u64,
-    /// All residual time of the CPU as long as every bare gap was kept.
+    /// All residual time of the CPU as long as every unattributed gap was kept.
     pub(crate) residual_ns: u64,
 }
 
@@ -149,7 +157,7 @@ pub(crate) struct Ledger {
     /// A stream may define any number of sources, and each CPU meets few. Their order costs less than
     /// hashing them.
     pub(crate) sources: BTreeMap<(Share, Option<SourceId>), SourceTotal>,
-    pub(crate) bare: BareGaps,
+    pub(crate) unattributed: UnattributedGaps,
 }
 
 impl Ledger {
@@ -160,7 +168,7 @@ impl Ledger {
             lengths: Lengths::default(),
             steal_clamps: 0,
             sources: BTreeMap::new(),
-            bare: BareGaps::default(),
+            unattributed: UnattributedGaps::default(),
         }
     }
 
@@ -181,36 +189,38 @@ impl Ledger {
         self.period.add(budget, gap);
         self.lengths.record(budget.dur_ns);
         self.steal_clamps += u64::from(budget.steal_clamped);
-        let full = self.bare.kept.len() == BARE_KEPT;
-        if budget.is_bare() {
-            self.bare.seen += 1;
+        let full = self.unattributed.kept.len() == UNATTRIBUTED_KEPT;
+        if budget.is_unattributed() {
+            self.unattributed.seen += 1;
             if !full {
-                self.bare.kept.push((budget.start_mono_ns, budget.dur_ns));
+                self.unattributed
+                    .kept
+                    .push((budget.start_mono_ns, budget.dur_ns));
             }
         }
         if !full {
-            self.bare.residual_ns = self.run.shares_ns.sum(&Share::RESIDUALS);
+            self.unattributed.residual_ns = self.run.shares_ns.sum(&Share::RESIDUALS);
         }
     }
 
     pub(crate) fn take_period(
         &mut self,
         cpu: u32,
-        sight: &Sight,
+        visibility: &Visibility,
         runtime_ns: Option<u64>,
         exits: Option<ExitCounts>,
         counts: Option<InterferenceCounts>,
     ) -> PeriodLine {
         let sums = std::mem::take(&mut self.period);
-        let guest_columns = sums.guest_columns(sight, exits);
+        let guest_columns = sums.guest_columns(visibility, exits);
         PeriodLine {
             cpu,
             runtime_ns,
             gaps: sums.gaps,
             noise_ns: sums.noise_ns,
             max_gap_ns: sums.max_gap_ns,
-            shares: sums.shares(sight),
-            interference: sums.interference(sight, counts),
+            shares: sums.shares(visibility),
+            interference: sums.interference(visibility, counts),
             guest_columns,
             columns_so_far: guest_columns,
             host: None,

@@ -142,13 +142,13 @@ mod tests {
                 prop_assert!(lowest(ns) <= ns && bucket(lowest(ns)) == bucket(ns));
                 prop_assert!(lowest(ns) == 0 || bucket(lowest(ns) - 1) == bucket(ns) - 1);
             }
-            let told = peer.iter_recorded();
-            let told = told.map(|it| (it.value_iterated_to(), it.count_at_value()));
-            prop_assert_eq!(ours.counts(), told.collect::<Vec<_>>());
+            let reported = peer.iter_recorded();
+            let reported = reported.map(|it| (it.value_iterated_to(), it.count_at_value()));
+            prop_assert_eq!(ours.counts(), reported.collect::<Vec<_>>());
             prop_assert_eq!(ours.count(), peer.len());
             let asked = [0.01, 0.5, 0.9, 0.99, 0.999, 1.0];
-            let told: Vec<u64> = peer.value_at_quantiles(asked).collect();
-            prop_assert_eq!(ours.at_quantiles(asked).to_vec(), told);
+            let reported: Vec<u64> = peer.value_at_quantiles(asked).collect();
+            prop_assert_eq!(ours.at_quantiles(asked).to_vec(), reported);
         }
     }
 

@@ -9,18 +9,18 @@
 #![forbid(unsafe_code)]
 
 mod attribute;
-mod below;
 mod clockmap;
 mod columns;
 pub mod compare;
 mod cpu;
 mod derive;
-mod doubt;
 mod exit_lengths;
 mod exits;
 mod explainer;
 mod feed;
 mod guest_columns;
+mod horizon;
+mod host_exits;
 mod interference;
 mod interval;
 mod join;
@@ -40,16 +40,16 @@ mod periodic;
 mod phase;
 mod piece;
 mod plain_kvm;
-mod reach;
 mod residual;
-mod sight;
 mod steal;
+mod stream_gaps;
 mod summary;
 mod sweep;
 mod timeline;
 mod trace;
 mod usual_kvm;
 mod vcpus;
+mod visibility;
 mod waiting;
 mod wakeups;
 mod worst;
@@ -63,7 +63,7 @@ pub use exits::{
     summarize_exits,
 };
 pub use explainer::{Explainer, OVERSLEPT};
-pub use feed::{CulpritTold, FedCpu, FeedSummary, HostTold, ReasonTold};
+pub use feed::{CpuFromFeed, FeedSummary, ReportedCulprit, ReportedHost, ReportedReason};
 pub use guest_columns::GuestColumns;
 pub use interference::Interference;
 pub use interval::{Detail, GapDetail, Interval, WakeupDetail};
@@ -82,8 +82,8 @@ pub use part::{Part, by_source};
 pub use periodic::{CELLS as FOLD_CELLS, FoldCell};
 pub use phase::Phase;
 pub use piece::NamedPiece;
-pub use sight::share_of;
 pub use summary::{CpuSummary, Exits, OwnCostSummary, Percentiles, Periodic, Summary};
 pub use trace::{Context, Noise, Sample, TraceLine};
 pub use vcpus::{ExitBudget, ExitExplainer, ExitsRun, LongestExit, NamedExit, TracedExit};
+pub use visibility::share_of;
 pub use wakeups::{CpuWakeups, LatencyFigures, PhaseTotals, Wakeups};

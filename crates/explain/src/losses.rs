@@ -7,7 +7,7 @@ use vmnoise_events::{Loss, LossKind};
 const KINDS: usize = LossKind::ALL.len();
 
 /// Events lost, by kind; in JSON an object with the names of all kinds. Counts hold
-/// what the stream told and what was found to be damaged in it.
+/// what the stream reported and what was found to be damaged in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Losses([u64; KINDS]);
 
@@ -43,14 +43,14 @@ impl Serialize for Losses {
 /// Losses of a run so far.
 #[derive(Debug, Default)]
 pub(crate) struct LossCounts {
-    told: [u64; KINDS],
+    reported: [u64; KINDS],
     found: [u64; KINDS],
 }
 
 impl LossCounts {
-    /// The stream tells how many there were since the start.
-    pub(crate) fn tell(&mut self, loss: &Loss) {
-        let count = &mut self.told[loss.kind as usize];
+    /// The stream says how many there were since the start.
+    pub(crate) fn report(&mut self, loss: &Loss) {
+        let count = &mut self.reported[loss.kind as usize];
         *count = loss.count.max(*count);
     }
 
@@ -61,9 +61,9 @@ impl LossCounts {
 
     /// All so far, and these on top, which were found elsewhere to be damaged.
     pub(crate) fn with_undecodable(&self, more: u64) -> Losses {
-        let mut losses = self.told;
-        for (told, found) in losses.iter_mut().zip(self.found) {
-            *told = told.saturating_add(found);
+        let mut losses = self.reported;
+        for (reported, found) in losses.iter_mut().zip(self.found) {
+            *reported = reported.saturating_add(found);
         }
         let undecodable = &mut losses[LossKind::Undecodable as usize];
         *undecodable = undecodable.saturating_add(more);

@@ -44,7 +44,7 @@ pub struct SourceSummary {
 /// A [`crate::Interval`] with the names of who took it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedInterval {
-    /// The CPU that felt the gap, or that of the task.
+    /// The CPU that observed the gap, or that of the task.
     pub cpu: u32,
     /// Begin, in nanoseconds since the first workload's first reading.
     pub at_ns: u64,
@@ -59,7 +59,7 @@ pub struct NamedInterval {
 }
 
 impl NamedInterval {
-    /// How many interferences no activity shows, as far as a counter could tell: if not 0, the
+    /// How many interferences no activity shows, as far as a counter could say: if not 0, the
     /// parts booked to the kernel's own work are lower bounds.
     pub fn lost_activities(&self) -> u64 {
         let gap = self.detail.gap();

@@ -17,8 +17,8 @@ const BELOW: u32 = 1 << 31;
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     own: Vec<Arc<str>>,
-    below: Vec<Arc<str>>,
-    below_ids: HashMap<Arc<str>, SourceId>,
+    of_host: Vec<Arc<str>>,
+    ids_of_host: HashMap<Arc<str>, SourceId>,
 }
 
 impl Names {
@@ -42,20 +42,20 @@ impl Names {
     }
 
     /// The id of somebody on the host of this guest.
-    pub(crate) fn below(&mut self, name: &str) -> SourceId {
-        if let Some(id) = self.below_ids.get(name) {
+    pub(crate) fn of_host(&mut self, name: &str) -> SourceId {
+        if let Some(id) = self.ids_of_host.get(name) {
             return *id;
         }
-        let id = SourceId(BELOW | self.below.len() as u32);
+        let id = SourceId(BELOW | self.of_host.len() as u32);
         let name: Arc<str> = name.into();
-        self.below.push(Arc::clone(&name));
-        self.below_ids.insert(name, id);
+        self.of_host.push(Arc::clone(&name));
+        self.ids_of_host.insert(name, id);
         id
     }
 
     fn get(&self, id: SourceId) -> Option<&Arc<str>> {
-        match below_index(id) {
-            Some(index) => self.below.get(index),
+        match host_index(id) {
+            Some(index) => self.of_host.get(index),
             None => self.own.get(id.0 as usize),
         }
     }
@@ -97,7 +97,7 @@ impl Names {
 }
 
 /// The dense index of somebody on the host.
-pub(crate) fn below_index(id: SourceId) -> Option<usize> {
+pub(crate) fn host_index(id: SourceId) -> Option<usize> {
     (id.0 & BELOW != 0).then_some((id.0 & !BELOW) as usize)
 }
 
@@ -134,12 +134,12 @@ mod tests {
         let mut names = Names::default();
         let far = SourceId(u32::MAX);
         assert!(names.define(&source(0, "ksoftirqd/0:15")));
-        let below = names.below("ksoftirqd/0:15");
-        assert_eq!(below, names.below("ksoftirqd/0:15"));
-        assert_ne!(below, names.below("rcuc/0:19"));
-        assert_eq!(names.name(Some(below)), "ksoftirqd/0:15");
+        let of_host = names.of_host("ksoftirqd/0:15");
+        assert_eq!(of_host, names.of_host("ksoftirqd/0:15"));
+        assert_ne!(of_host, names.of_host("rcuc/0:19"));
+        assert_eq!(names.name(Some(of_host)), "ksoftirqd/0:15");
         // No stream can pass for its host.
-        assert_eq!((names.defined(below), names.defined(far)), (None, None));
+        assert_eq!((names.defined(of_host), names.defined(far)), (None, None));
         assert_eq!(names.name(Some(far)), UNDEFINED);
     }
 }

@@ -53,16 +53,16 @@ impl NetNoise {
         self.crowded
     }
 
-    /// Reports every activity that ended by `reach_ns` and owned time, once. What is
+    /// Reports every activity that ended by `horizon_ns` and owned time, once. What is
     /// nested in an activity ends before it, so that its duration is final then; it
     /// is net of the steal inside where `with_steal` says that this was sampled.
     pub(crate) fn report(
         &mut self,
-        reach_ns: u64,
+        horizon_ns: u64,
         with_steal: bool,
         on_noise: &mut dyn FnMut(&Activity, u64),
     ) {
-        let later = self.open.split_off(&(reach_ns.saturating_add(1), 0));
+        let later = self.open.split_off(&(horizon_ns.saturating_add(1), 0));
         let due = std::mem::replace(&mut self.open, later);
         let spans = due.values().map(|it| (it.start_mono_ns, it.end_mono_ns));
         let Some((from_ns, to_ns)) = spans.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
@@ -142,12 +142,16 @@ mod tests {
         }
     }
 
-    fn told(noise: &mut NetNoise, reach_ns: u64, with_steal: bool) -> Vec<(ActivityKind, u64)> {
-        let mut told = Vec::new();
-        noise.report(reach_ns, with_steal, &mut |activity, ns| {
-            told.push((activity.kind, ns));
+    fn reported(
+        noise: &mut NetNoise,
+        horizon_ns: u64,
+        with_steal: bool,
+    ) -> Vec<(ActivityKind, u64)> {
+        let mut reported = Vec::new();
+        noise.report(horizon_ns, with_steal, &mut |activity, ns| {
+            reported.push((activity.kind, ns));
         });
-        told
+        reported
     }
 
     #[test]
@@ -161,23 +165,23 @@ mod tests {
         let mut noise = NetNoise::default();
         nested.iter().for_each(|activity| noise.push(*activity));
         let gross = [(Thread, 50), (Softirq, 20), (Irq, 25), (Nmi, 5)];
-        assert_eq!(told(&mut noise, 100, false), gross);
-        assert_eq!(told(&mut noise, 900, false), []);
+        assert_eq!(reported(&mut noise, 100, false), gross);
+        assert_eq!(reported(&mut noise, 900, false), []);
 
         let mut noise = NetNoise::default();
         noise.push(activity(Nmi, 30, 35));
-        assert_eq!(told(&mut noise, 900, true), [(Nmi, 3)]);
+        assert_eq!(reported(&mut noise, 900, true), [(Nmi, 3)]);
     }
 
     #[test]
-    fn an_outer_one_that_ends_later_is_net_of_what_was_told_before() {
+    fn an_outer_one_that_ends_later_is_net_of_what_was_reported_before() {
         let mut noise = NetNoise::default();
         noise.push(activity(Irq, 20, 30));
-        assert_eq!(told(&mut noise, 40, false), [(Irq, 10)]);
+        assert_eq!(reported(&mut noise, 40, false), [(Irq, 10)]);
         noise.forget(10);
         noise.push(activity(Thread, 10, 50));
-        assert_eq!(told(&mut noise, 45, false), []);
-        assert_eq!(told(&mut noise, 50, false), [(Thread, 30)]);
+        assert_eq!(reported(&mut noise, 45, false), []);
+        assert_eq!(reported(&mut noise, 50, false), [(Thread, 30)]);
         noise.forget(50);
         assert!(noise.is_empty());
     }
@@ -187,7 +191,7 @@ mod tests {
         let mut noise = NetNoise::default();
         for turn in 0..100_000 {
             noise.push(activity(Irq, (1 << 60) - turn, (1 << 60) + turn));
-            assert_eq!(told(&mut noise, turn, false), []);
+            assert_eq!(reported(&mut noise, turn, false), []);
         }
         assert_eq!(noise.looks_left, 100_000 * LIVE as u64);
     }
@@ -199,10 +203,10 @@ mod tests {
         let mut lines = 0;
         for turn in 1..=count {
             noise.push(activity(Irq, 0, turn));
-            lines += told(&mut noise, turn, false).len() as u64;
+            lines += reported(&mut noise, turn, false).len() as u64;
         }
         // Pass n looks at n, and LIVE more may be looked at: n * (n + 1) / 2 is more than n * LIVE at 2 * LIVE.
-        let told = 2 * LIVE as u64 - 1;
-        assert_eq!((lines, noise.crowded()), (told, count - told));
+        let with_line = 2 * LIVE as u64 - 1;
+        assert_eq!((lines, noise.crowded()), (with_line, count - with_line));
     }
 }

@@ -15,9 +15,9 @@ pub(crate) struct OwnSteal {
 }
 
 impl OwnSteal {
-    /// Tells the own steal of each of `activities`, which are in sweep order and own
+    /// Reports the own steal of each of `activities`, which are in sweep order and own
     /// `net_ns` of the gap. Nobody loses more than it owns: an activity that sticks
-    /// out of the gap may have been robbed outside.
+    /// out of the gap may have lost its time outside.
     pub(crate) fn run(&mut self, activities: &[Activity], net_ns: &[u64]) -> &[u64] {
         let Self {
             open,

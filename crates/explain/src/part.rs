@@ -17,7 +17,7 @@ pub struct Part {
     /// Who it was; `None` where nobody is named (steal, residual, a source the
     /// stream never defined).
     pub source: Option<SourceId>,
-    /// The CPU of the host on which that was, where the host's recording tells; `None` of the
+    /// The CPU of the host on which that was, where the host's recording reports; `None` of the
     /// guest's own and of what belongs to the vCPU wherever it is.
     pub host_cpu: Option<u32>,
     /// Net time, in nanoseconds; never 0.
@@ -122,20 +122,20 @@ mod tests {
             part(7, Some(3), 10),
         ];
         add_up(&mut parts);
-        let told = |parts: &[Part]| -> Vec<(u32, Option<u32>, u64, u32)> {
+        let reported = |parts: &[Part]| -> Vec<(u32, Option<u32>, u64, u32)> {
             let parts = parts.iter();
-            let told =
+            let reported =
                 parts.map(|it| (it.source.map_or(0, |id| id.0), it.host_cpu, it.ns, it.count));
-            told.collect()
+            reported.collect()
         };
         let apart = [
             (7, Some(1), 30, 1),
             (7, Some(3), 50, 2),
             (8, Some(3), 60, 1),
         ];
-        assert_eq!(told(&parts), apart);
+        assert_eq!(reported(&parts), apart);
         assert_eq!(
-            told(&by_source(&parts)),
+            reported(&by_source(&parts)),
             [(7, None, 80, 3), (8, None, 60, 1)]
         );
     }
@@ -153,8 +153,9 @@ mod tests {
             part(Some(Phase::Return), 6),
         ];
         settle(&mut parts);
-        let told: Vec<(Option<Phase>, u64)> = parts.iter().map(|it| (it.phase, it.ns)).collect();
+        let reported: Vec<(Option<Phase>, u64)> =
+            parts.iter().map(|it| (it.phase, it.ns)).collect();
         let expected = [(None, 2), (Some(Phase::Irq), 1), (Some(Phase::Return), 11)];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 }

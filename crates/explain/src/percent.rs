@@ -2,12 +2,12 @@
 
 /// `part` of `whole` in percent, rounded to six decimals so that the text of a
 /// result does not depend on how a float prints; `None` where there is no whole, or what is called its
-/// part is larger: a stream that tells of more noise than runtime is damaged, and says nothing of either.
+/// part is larger: a stream that reports more noise than runtime is damaged, and says nothing of either.
 pub(crate) fn percent(part: u128, whole: u128) -> Option<f64> {
     (whole > 0 && part <= whole).then(|| ratio(part, whole))
 }
 
-/// The same of what may be many times `whole`.
+/// As `percent`, of what may be many times `whole`.
 pub(crate) fn percent_of_one(many: u128, whole: u128) -> Option<f64> {
     (whole > 0).then(|| ratio(many, whole))
 }

@@ -108,10 +108,10 @@ mod tests {
         missed: 0,
     };
 
-    fn told(activation: &Activation) -> Vec<(Option<Phase>, u64, u64)> {
+    fn reported(activation: &Activation) -> Vec<(Option<Phase>, u64, u64)> {
         let stretches = stretches(activation);
-        let told = stretches.map(|it| (it.phase, it.end_ns - it.start_ns, it.steal_ns));
-        told.collect()
+        let reported = stretches.map(|it| (it.phase, it.end_ns - it.start_ns, it.steal_ns));
+        reported.collect()
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
             (Some(Phase::Wakeup), 40, 1),
             (Some(Phase::Return), 30, 2),
         ];
-        assert_eq!(told(&SEEN), expected);
+        assert_eq!(reported(&SEEN), expected);
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
             switch_mono_ns: None,
             ..SEEN
         };
-        assert_eq!(told(&no_switch)[3], (None, 70, 3));
+        assert_eq!(reported(&no_switch)[3], (None, 70, 3));
         let nothing = Activation {
             armed_mono_ns: None,
             irq_mono_ns: None,
@@ -140,7 +140,7 @@ mod tests {
             switch_mono_ns: None,
             ..SEEN
         };
-        assert_eq!(told(&nothing), [(None, 100, 10)]);
+        assert_eq!(reported(&nothing), [(None, 100, 10)]);
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
             ..SEEN
         };
         assert_eq!(
-            told(&late)[..2],
+            reported(&late)[..2],
             [(Some(Phase::ArmedLate), 15, 12), (Some(Phase::Irq), 5, 3)]
         );
     }

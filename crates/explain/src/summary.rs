@@ -3,9 +3,9 @@
 //! null; it is never 0 and never absent.
 
 use serde::Serialize;
-use vmnoise_events::{FinishReason, Rung, ShareMap};
+use vmnoise_events::{FinishReason, ProbeStatus, ShareMap};
 
-use crate::feed::{FedCpu, FeedSummary};
+use crate::feed::{CpuFromFeed, FeedSummary};
 use crate::guest_columns::GuestColumns;
 use crate::interference::Interference;
 use crate::losses::Losses;
@@ -35,8 +35,9 @@ pub struct Summary {
     /// When the TSC went back, in nanoseconds since the first workload's first reading: nothing
     /// after that is trusted, and none of it is in this result. `None` if it never did.
     pub tsc_went_back_at_ns: Option<u64>,
-    /// Which probes stood on which rung, and what they could not show.
-    pub rungs: Vec<Rung>,
+    /// What each probe used, and what it could not show.
+    #[serde(rename = "rungs")]
+    pub probe_statuses: Vec<ProbeStatus>,
     /// Periods found in gaps that no witness explains; at most three for each CPU, the
     /// one that took most time first.
     pub periodic: Vec<Periodic>,
@@ -78,12 +79,12 @@ pub struct CpuSummary {
     /// The CPU's number.
     pub cpu: u32,
     /// How long the workload ran on it, first to last reading of its clock, in
-    /// nanoseconds; `None` if it never told.
+    /// nanoseconds; `None` if it never reported.
     pub runtime_ns: Option<u64>,
     /// How long it was stopped (SIGSTOP, Ctrl-Z) or held by a debugger in between, in nanoseconds:
-    /// no part of the runtime, and no noise. `None` where no witness could tell.
+    /// no part of the runtime, and no noise. `None` where no witness could say.
     pub not_measured_ns: Option<u64>,
-    /// How many gaps at or above the threshold it felt.
+    /// How many gaps at or above the threshold it observed.
     pub gaps: u64,
     /// Their total length in nanoseconds.
     pub noise_ns: u64,
@@ -102,12 +103,12 @@ pub struct CpuSummary {
     pub interference: Interference,
     /// Gaps in which something interfered that no activity shows, because its record
     /// was lost: their parts, and the maxima of `sources`, are lower bounds. `None`
-    /// where no counter could tell.
+    /// where no counter could say.
     pub incomplete_gaps: Option<u64>,
     /// What a guest lost, in the columns of the thesis.
     pub guest_columns: GuestColumns,
-    /// What the host's frames told; `None` where there were none.
-    pub host: Option<FedCpu>,
+    /// What the host's frames reported; `None` where there were none.
+    pub host: Option<CpuFromFeed>,
     /// Advance of the hypervisor's steal clock as the workload read it, in
     /// nanoseconds; no share.
     pub steal_clock_ns: Option<u64>,
@@ -133,14 +134,14 @@ pub struct CpuSummary {
 impl CpuSummary {
     /// Exits handled in the host kernel, counted here or told by the host.
     pub fn light_exits(&self) -> Option<u64> {
-        let told = self.host.as_ref().and_then(|host| host.told.light);
-        self.exits.light.or(told)
+        let reported = self.host.as_ref().and_then(|host| host.reported.light);
+        self.exits.light.or(reported)
     }
 
     /// Exits that went to the VMM, counted here or told by the host.
     pub fn heavy_exits(&self) -> Option<u64> {
-        let told = self.host.as_ref().map(|host| host.told.heavy);
-        self.exits.heavy.or(told)
+        let reported = self.host.as_ref().map(|host| host.reported.heavy);
+        self.exits.heavy.or(reported)
     }
 }
 
@@ -180,17 +181,17 @@ pub struct Periodic {
     pub cpu: u32,
     /// The period in nanoseconds.
     pub period_ns: u64,
-    /// How far gaps stray from the beat, in nanoseconds: 1.4826 times the median
+    /// How far gaps stray from it, in nanoseconds: 1.4826 times the median
     /// absolute deviation, which is the standard deviation if they stray normally.
     pub jitter_ns: u64,
-    /// Gaps on the beat.
+    /// Gaps that keep it.
     pub gaps: u64,
     /// Their mean length in nanoseconds.
     pub mean_gap_ns: u64,
     /// Their time as a fraction (0 to 1) of all residual time of the CPU, gaps
     /// with witnesses included, over the stretch that was searched.
     pub share_of_residual: f64,
-    /// Every gap that was searched, by where in the period it begins; the beat is in the
+    /// Every gap that was searched, by where in the period it begins; those that keep it are in the
     /// middle. A picture, and no figure: no document has it.
     #[serde(skip)]
     pub fold: Vec<FoldCell>,

@@ -35,7 +35,7 @@ impl Sweep {
         self.slice(start_ns, end_ns, activities, |_, _, _| {})
     }
 
-    /// The same, and tells each stretch in its order: the place of its owner among the
+    /// As `run`, and reports each stretch in its order: the place of its owner among the
     /// activities, if it has one, begin and end.
     pub(crate) fn slice(
         &mut self,

@@ -20,7 +20,7 @@ const PATIENCE_NS: u64 = 1_000_000_000;
 pub enum TraceLine {
     /// Something took the CPU.
     Noise(Noise),
-    /// The workload felt a gap.
+    /// The workload observed a gap.
     Sample(Sample),
     /// A periodic task was on its way.
     Context(Context),
@@ -63,7 +63,7 @@ pub struct Noise {
 /// One gap and its gap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// The CPU that felt it.
+    /// The CPU that observed it.
     pub cpu: u32,
     /// Begin, CLOCK_MONOTONIC in nanoseconds.
     pub start_mono_ns: u64,
@@ -180,9 +180,9 @@ impl Trace {
     }
 
     /// Releases what was over by `settled_ns`, when the last CPU showed a sign of life,
-    /// or patience before `reach_ns`.
-    pub(crate) fn release(&mut self, settled_ns: u64, reach_ns: u64) {
-        let until_ns = settled_ns.max(reach_ns.saturating_sub(PATIENCE_NS));
+    /// or patience before `horizon_ns`.
+    pub(crate) fn release(&mut self, settled_ns: u64, horizon_ns: u64) {
+        let until_ns = settled_ns.max(horizon_ns.saturating_sub(PATIENCE_NS));
         while let Some(next) = self.waiting.first_entry()
             && next.get().at_mono_ns() <= until_ns
         {

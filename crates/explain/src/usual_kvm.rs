@@ -1,7 +1,7 @@
 //! What KVM usually takes of an exit. `kvm` is what remains of an exit, so time that nobody
 //! explains would silently become KVM's wherever others make an exit long. Exits in which others
 //! had least part show what KVM takes for the same reason; beyond their 99th percentile the
-//! remainder is residual, and where too few have shown it, the remainder is told as untested.
+//! remainder is residual, and where too few have shown it, the remainder is reported as untested.
 
 use crate::plain_kvm::PlainKvm;
 

@@ -15,7 +15,7 @@ pub(crate) trait Lasting {
 pub(crate) struct Waiting<T> {
     /// Since the last pass.
     arrived: Vec<T>,
-    /// What passes left, by its end; a number tells those apart that end together.
+    /// What passes left, by its end; a number distinguishes those that end together.
     left: BTreeMap<(u64, u64), T>,
     numbers: u64,
     /// Begin and end of each of them, the first begin on top. Those below may be gone.

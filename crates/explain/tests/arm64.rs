@@ -1,4 +1,4 @@
-//! Exits of an arm64 guest, as tracefs told them in an emulated machine, are summed up as
+//! Exits of an arm64 guest, as tracefs reported them in an emulated machine, are summed up as
 //! any others: nothing here knows of x86.
 
 use std::collections::BTreeMap;

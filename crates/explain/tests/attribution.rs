@@ -2,7 +2,7 @@
 
 use crate::streams::{
     activity, anchor, explain, facts, finish, gap, in_a_machine, parts, polling_in_a_machine,
-    robbed, source,
+    source, with_steal,
 };
 use ActivityKind::{Blocked, Exit, Irq, Nmi, Softirq, Thread, Throttled, Vmm};
 use vmnoise_events::{
@@ -205,7 +205,7 @@ fn hardware_is_named_only_where_every_layer_is_watched() {
         assert_eq!(hw.unwrap().1.is_some(), share == Share::Hw);
         share
     };
-    for workload in [Workload::Microvm, Workload::Spin] {
+    for workload in [Workload::Microvm, Workload::Osnoise] {
         assert_eq!(residual(|_| {}, workload), Share::Hw);
         let no_vmx: Change = |facts| {
             facts.host.kvm_module = Some("kvm_intel".into());
@@ -219,7 +219,7 @@ fn hardware_is_named_only_where_every_layer_is_watched() {
     // Only a vCPU can be away in KVM or in its VMM.
     for change in of_kvm {
         assert_eq!(residual(change, Workload::Microvm), Share::HvOrHw);
-        assert_eq!(residual(change, Workload::Spin), Share::Hw);
+        assert_eq!(residual(change, Workload::Osnoise), Share::Hw);
     }
 }
 
@@ -255,7 +255,7 @@ fn kvm_does_not_swallow_what_nobody_explains() {
 }
 
 /// The parts of a 4.02 ms gap, 4 ms of which the hypervisor took.
-fn budget_of_robbed(facts: &RunFacts, activities: &[Event]) -> Parts {
+fn budget_of_minus_steal(facts: &RunFacts, activities: &[Event]) -> Parts {
     let mut events = vec![source(0, "local_timer:236"), source(1, "kworker/1:1:77")];
     events.extend([anchor(0), anchor(10_000_000)]);
     events.extend_from_slice(activities);
@@ -269,27 +269,27 @@ fn budget_of_robbed(facts: &RunFacts, activities: &[Event]) -> Parts {
 
 #[test]
 fn a_vcpu_away_inside_an_interrupt_makes_no_long_interrupt() {
-    let tick = [robbed(Irq, 1_000_000, 5_020_000, 0, 4_000_000)];
+    let tick = [with_steal(Irq, 1_000_000, 5_020_000, 0, 4_000_000)];
     let net = [
         (Share::Steal, None, 4_000_000),
         (Share::Irq, Some(0), 20_000),
     ];
-    assert_eq!(budget_of_robbed(&polling_in_a_machine(), &tick), net);
+    assert_eq!(budget_of_minus_steal(&polling_in_a_machine(), &tick), net);
 
     let mut blind = polling_in_a_machine();
     blind.witnesses.activity_steal = false;
     let gross = [(Share::Irq, Some(0), 4_020_000)];
-    assert_eq!(budget_of_robbed(&blind, &tick), gross);
+    assert_eq!(budget_of_minus_steal(&blind, &tick), gross);
 }
 
 #[test]
 fn steal_inside_an_interrupt_inside_a_thread_is_taken_off_once() {
     let nested = [
-        robbed(Thread, 1_000_000, 5_015_000, 1, 4_000_000),
-        robbed(Irq, 1_200_000, 5_010_000, 0, 3_800_000),
+        with_steal(Thread, 1_000_000, 5_015_000, 1, 4_000_000),
+        with_steal(Irq, 1_200_000, 5_010_000, 0, 3_800_000),
     ];
     assert_eq!(
-        budget_of_robbed(&polling_in_a_machine(), &nested),
+        budget_of_minus_steal(&polling_in_a_machine(), &nested),
         [
             (Share::Steal, None, 4_000_000),
             (Share::Irq, Some(0), 10_000),
@@ -301,9 +301,9 @@ fn steal_inside_an_interrupt_inside_a_thread_is_taken_off_once() {
 
 #[test]
 fn steal_beyond_that_of_activities_comes_out_of_the_rest() {
-    let tick = [robbed(Irq, 1_000_000, 3_010_000, 0, 2_000_000)];
+    let tick = [with_steal(Irq, 1_000_000, 3_010_000, 0, 2_000_000)];
     assert_eq!(
-        budget_of_robbed(&polling_in_a_machine(), &tick),
+        budget_of_minus_steal(&polling_in_a_machine(), &tick),
         [
             (Share::Steal, None, 4_000_000),
             (Share::Irq, Some(0), 10_000),
@@ -316,9 +316,9 @@ fn steal_beyond_that_of_activities_comes_out_of_the_rest() {
 #[test]
 fn steal_inside_the_hosts_activities_is_nobodys_below() {
     let mut facts = in_a_machine();
-    let stream = [robbed(Irq, 1_000_000, 5_020_000, 0, 4_000_000)];
+    let stream = [with_steal(Irq, 1_000_000, 5_020_000, 0, 4_000_000)];
     assert_eq!(
-        budget_of_robbed(&facts, &stream),
+        budget_of_minus_steal(&facts, &stream),
         [
             (Share::HvOrHw, None, 4_000_000),
             (Share::HostIrq, Some(0), 20_000),
@@ -326,7 +326,7 @@ fn steal_inside_the_hosts_activities_is_nobodys_below() {
     );
     facts.witnesses.activity_steal = false;
     assert_eq!(
-        budget_of_robbed(&facts, &stream),
+        budget_of_minus_steal(&facts, &stream),
         [(Share::HostIrq, Some(0), 4_020_000)]
     );
 }
@@ -353,10 +353,10 @@ fn a_polling_thread_blames_its_own_kernel() {
             (Share::Nmi, Some(5), 30),
         ]
     };
-    let told = |facts: &RunFacts| budget_of(facts, gap(1000, 2000), &stream);
-    assert_eq!(told(&facts), blamed(Share::HvOrHw));
+    let reported = |facts: &RunFacts| budget_of(facts, gap(1000, 2000), &stream);
+    assert_eq!(reported(&facts), blamed(Share::HvOrHw));
     facts.host.hypervisor = None;
-    assert_eq!(told(&facts), blamed(Share::Unexplained));
+    assert_eq!(reported(&facts), blamed(Share::Unexplained));
     assert_eq!(
         budget_of(&facts, gap(1000, 2000), &[]),
         [(Share::Hw, None, 1000)]
@@ -381,6 +381,6 @@ fn where_records_were_lost_the_hardware_is_not_blamed() {
         finish(),
     ];
     let (budgets, _) = explain(&facts(), &events);
-    let told: Vec<_> = budgets.iter().map(|budget| parts(budget)[0].0).collect();
-    assert_eq!(told, [Share::Unexplained, Share::Hw]);
+    let reported: Vec<_> = budgets.iter().map(|budget| parts(budget)[0].0).collect();
+    assert_eq!(reported, [Share::Unexplained, Share::Hw]);
 }

@@ -168,7 +168,7 @@ fn facts(bits: u16) -> RunFacts {
     };
     facts.workload = match (bit(10), bit(11)) {
         (false, false) => Workload::Microvm,
-        (true, false) => Workload::Spin,
+        (true, false) => Workload::Osnoise,
         (_, true) => Workload::Observed,
     };
     facts.host.apic_ids = vec![(0, 0), (1, 1), (2, 2)];

@@ -28,12 +28,12 @@ fn tally(last_tsc: u64) -> Event {
 /// `back` behind.
 fn drain(end_ns: u64, back: u64) -> Vec<Event> {
     let at_ns = end_ns - 10 * MS;
-    let felt = gap(at_ns - back, at_ns - back + 3_000);
+    let observed = gap(at_ns - back, at_ns - back + 3_000);
     vec![
         anchor_behind(end_ns, back),
         tally(end_ns - back),
         activity(ActivityKind::Irq, at_ns + 100, at_ns + 2_900, 0),
-        Event::Gap(felt),
+        Event::Gap(observed),
         Event::Watermark(end_ns - MS),
     ]
 }
@@ -74,7 +74,7 @@ fn after_the_tsc_went_back_nothing_is_trusted() {
 #[test]
 fn a_gap_that_no_anchor_dates_is_not_trusted_either() {
     let mut events = run(70 * MS);
-    // Told with the sixth drain, and felt after its reading of the clocks.
+    // Told with the sixth drain, and observed after its reading of the clocks.
     let jump = events
         .iter()
         .rposition(|event| matches!(event, Event::Watermark(mono_ns) if *mono_ns == 219 * MS));
@@ -87,7 +87,7 @@ fn a_gap_that_no_anchor_dates_is_not_trusted_either() {
 #[test]
 fn wake_ups_after_it_are_not_trusted() {
     let mut facts = facts();
-    facts.workload = Workload::Timer;
+    facts.workload = Workload::Timerlat;
     let wakeup = |expiry_mono_ns| {
         Event::Activation(Activation {
             cpu: 1,

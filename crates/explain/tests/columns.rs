@@ -26,7 +26,7 @@ fn columns_of_a_table_for_the_run_and_each_period() {
     let feed = |explainer: &mut Explainer, events: &[Event]| {
         events
             .iter()
-            .for_each(|event| explainer.feed(event, &mut |_| {}));
+            .for_each(|event| explainer.push(event, &mut |_| {}));
     };
     let first = [
         source(0, "tick"),

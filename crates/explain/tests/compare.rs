@@ -48,10 +48,10 @@ fn run(seed: u64, steal_ns: u64) -> Vec<Event> {
 
 fn sample(events: &[Event], threshold_ns: u64) -> Sample {
     let mut span = Span::default();
-    events.iter().for_each(|event| span.feed(event));
+    events.iter().for_each(|event| span.push(event));
     assert_eq!(span.ns(), 10 * SECOND_NS);
     let mut sampler = Sampler::new(&polling_in_a_machine(), threshold_ns, SECOND_NS / 2);
-    events.iter().for_each(|event| sampler.feed(event));
+    events.iter().for_each(|event| sampler.push(event));
     sampler.finish()
 }
 

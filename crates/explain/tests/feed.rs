@@ -1,4 +1,4 @@
-//! What a host tells while its guest measures: whose it is, what lies between two frames,
+//! What a host reports while its guest measures: whose it is, what lies between two frames,
 //! what cannot be true, and what it leaves to the hardware.
 
 use crate::streams::{activity, anchor, explain, finish, gap, polling_in_a_machine, source};
@@ -53,7 +53,7 @@ fn tick(at: u64) -> [Event; 3] {
     [anchor(at), tally(at), Event::Watermark(at)]
 }
 
-fn felt(start_tsc: u64, dur_ns: u64) -> Event {
+fn gap_at(start_tsc: u64, dur_ns: u64) -> Event {
     Event::Gap(Gap {
         interference: Some(0),
         ..gap(start_tsc, start_tsc + dur_ns)
@@ -63,25 +63,27 @@ fn felt(start_tsc: u64, dur_ns: u64) -> Event {
 /// Feeds each frame when its time has come, a period long each.
 fn periods(facts: &RunFacts, frames: &[HostFrame]) -> (Vec<PeriodLine>, Summary) {
     let mut explainer = Explainer::new(facts);
-    let mut take = |event: &Event| explainer.feed(event, &mut |_| {});
+    let mut take = |event: &Event| explainer.push(event, &mut |_| {});
     tick(1_000).iter().for_each(&mut take);
     let mut lines = Vec::new();
     for frame in frames {
-        let mut take = |event: &Event| explainer.feed(event, &mut |_| {});
+        let mut take = |event: &Event| explainer.push(event, &mut |_| {});
         tick(frame.until_tsc).iter().for_each(&mut take);
         take(&Event::HostFrame(frame.clone()));
         lines.extend(explainer.take_period());
     }
-    explainer.feed(&finish(), &mut |_| {});
+    explainer.push(&finish(), &mut |_| {});
     (lines, explainer.finish())
 }
 
 fn exits(lines: &[PeriodLine]) -> Vec<Option<u64>> {
-    let exits = lines.iter().map(|line| line.host.map(|told| told.exits));
+    let exits = lines
+        .iter()
+        .map(|line| line.host.map(|reported| reported.exits));
     exits.collect()
 }
 
-fn fed(summary: &Summary) -> &CpuSummary {
+fn cpu_of(summary: &Summary) -> &CpuSummary {
     assert_eq!(summary.cpus.len(), 1);
     &summary.cpus[0]
 }
@@ -105,13 +107,19 @@ fn a_period_has_what_its_frames_count_beyond_those_before() {
         heavy_exits: Some(4),
     };
     assert_eq!(lines[2].guest_columns, columns);
-    let told = fed(&summary).host.as_ref().unwrap().told;
-    assert_eq!((told.exits, told.light, told.heavy), (20, Some(15), 5));
-    assert_eq!((told.covered_ns, told.virt_ns), (2_000, 200 + 5 * 5));
-    assert_eq!(told.shares_ns[Share::Preempted], Some(20));
+    let reported = cpu_of(&summary).host.as_ref().unwrap().reported;
+    assert_eq!(
+        (reported.exits, reported.light, reported.heavy),
+        (20, Some(15), 5)
+    );
+    assert_eq!(
+        (reported.covered_ns, reported.virt_ns),
+        (2_000, 200 + 5 * 5)
+    );
+    assert_eq!(reported.shares_ns[Share::Preempted], Some(20));
     // What it had meanwhile beside the steal clock is no VIRT, and no exit is a reload.
-    assert_eq!(fed(&summary).guest_columns.heavy_exits, Some(5));
-    assert_eq!(fed(&summary).guest_columns.virt_ns, Some(225));
+    assert_eq!(cpu_of(&summary).guest_columns.heavy_exits, Some(5));
+    assert_eq!(cpu_of(&summary).guest_columns.virt_ns, Some(225));
 }
 
 #[test]
@@ -119,8 +127,11 @@ fn a_host_that_begins_within_the_run_counts_from_its_begin() {
     let frames = [frame(1_500, 2_000, 40), frame(1_500, 3_000, 44)];
     let (lines, summary) = periods(&guest(), &frames);
     assert_eq!(exits(&lines), [Some(40), Some(4)]);
-    assert_eq!(fed(&summary).host.as_ref().unwrap().told.covered_ns, 1_500);
-    assert_eq!(fed(&summary).guest_columns.light_exits, Some(44 - 11));
+    assert_eq!(
+        cpu_of(&summary).host.as_ref().unwrap().reported.covered_ns,
+        1_500
+    );
+    assert_eq!(cpu_of(&summary).guest_columns.light_exits, Some(44 - 11));
 }
 
 #[test]
@@ -132,8 +143,8 @@ fn a_host_that_begins_anew_is_added_to_what_it_said_before() {
     ];
     let (lines, summary) = periods(&guest(), &frames);
     assert_eq!(exits(&lines), [Some(40), Some(6), Some(2)]);
-    let told = fed(&summary).host.as_ref().unwrap().told;
-    assert_eq!((told.exits, told.covered_ns), (48, 500 + 900));
+    let reported = cpu_of(&summary).host.as_ref().unwrap().reported;
+    assert_eq!((reported.exits, reported.covered_ns), (48, 500 + 900));
 }
 
 #[test]
@@ -141,7 +152,7 @@ fn when_the_host_falls_silent_the_columns_are_unknown_and_the_rest_goes_on() {
     let mut explainer = Explainer::new(&guest());
     let mut feed = |events: &[Event]| -> PeriodLine {
         for event in events {
-            explainer.feed(event, &mut |_| {});
+            explainer.push(event, &mut |_| {});
         }
         explainer.take_period().remove(0)
     };
@@ -157,7 +168,7 @@ fn when_the_host_falls_silent_the_columns_are_unknown_and_the_rest_goes_on() {
     let silent = feed(&[
         anchor(2_500),
         tally(2_500),
-        felt(2_100, 50),
+        gap_at(2_100, 50),
         Event::Watermark(2_400),
     ]);
     let unknown = GuestColumns {
@@ -189,8 +200,8 @@ fn what_cannot_be_true_is_refused_and_counted() {
             ],
         ];
         let (_, summary) = explain(&guest(), &events.concat());
-        let told = fed(&summary).host.as_ref().unwrap().told;
-        assert_eq!(told.exits, 44);
+        let reported = cpu_of(&summary).host.as_ref().unwrap().reported;
+        assert_eq!(reported.exits, 44);
         summary.feed.unwrap().refused
     };
     let later = || frame(1_500, 2_500, 42);
@@ -286,7 +297,7 @@ fn names_are_those_of_the_run_and_lists_that_were_cut_claim_no_more_than_is_cert
         },
     ];
     let (_, summary) = periods(&guest(), &frames);
-    let host = fed(&summary).host.clone().unwrap();
+    let host = cpu_of(&summary).host.clone().unwrap();
     let reasons = host.reasons.unwrap();
     let reasons: Vec<_> = reasons
         .iter()
@@ -302,7 +313,7 @@ fn names_are_those_of_the_run_and_lists_that_were_cut_claim_no_more_than_is_cert
         ..frame
     });
     let (_, summary) = periods(&guest(), &counts);
-    let host = fed(&summary).host.clone().unwrap();
+    let host = cpu_of(&summary).host.clone().unwrap();
     assert_eq!((host.reasons, host.culprits), (None, None));
 }
 
@@ -316,18 +327,18 @@ fn hardware(exits: u64, change: impl Fn(&mut HostFrame)) -> (u64, Option<u64>, O
         anchor(1_000),
         tally(1_000),
         activity(Irq, 2_500, 2_540, 0),
-        felt(1_600, 100),
-        felt(1_800, 50),
-        felt(2_000, 30),
-        felt(2_500, 60),
+        gap_at(1_600, 100),
+        gap_at(1_800, 50),
+        gap_at(2_000, 30),
+        gap_at(2_500, 60),
         // Outside, and partly: one may hold an exit that is not counted here.
-        felt(1_450, 10),
-        felt(1_490, 20),
+        gap_at(1_450, 10),
+        gap_at(1_490, 20),
         anchor(2_900),
         tally(2_900),
         Event::Watermark(2_900),
-        // When it tells of these gaps, most are long explained.
-        felt(2_990, 20),
+        // When it reports these gaps, most are long explained.
+        gap_at(2_990, 20),
         anchor(3_100),
         tally(3_100),
         Event::HostFrame(frame),
@@ -335,11 +346,15 @@ fn hardware(exits: u64, change: impl Fn(&mut HostFrame)) -> (u64, Option<u64>, O
         finish(),
     ];
     let (_, summary) = explain(&guest(), &events);
-    let told = fed(&summary).host.as_ref().expect("it was told").told;
+    let reported = cpu_of(&summary)
+        .host
+        .as_ref()
+        .expect("it was told")
+        .reported;
     (
-        told.hw_at_least_ns,
-        told.hw_at_most_ns,
-        fed(&summary).guest_columns.hw_noise_ns,
+        reported.hw_at_least_ns,
+        reported.hw_at_most_ns,
+        cpu_of(&summary).guest_columns.hw_noise_ns,
     )
 }
 
@@ -367,8 +382,8 @@ fn under_an_observed_thread_nothing_is_known_of_the_hardware() {
     let mut facts = guest();
     facts.workload = Workload::Observed;
     let (_, summary) = periods(&facts, &[frame(1_500, 2_000, 4)]);
-    let cpu = fed(&summary);
-    assert_eq!(cpu.host.as_ref().unwrap().told.hw_at_most_ns, None);
+    let cpu = cpu_of(&summary);
+    assert_eq!(cpu.host.as_ref().unwrap().reported.hw_at_most_ns, None);
     assert_eq!(cpu.guest_columns.hw_noise_ns, None);
     assert_eq!(cpu.guest_columns.heavy_exits, Some(1));
 }
@@ -378,7 +393,7 @@ fn a_microvm_has_no_feed() {
     let mut facts = guest();
     facts.workload = Workload::Microvm;
     let (lines, summary) = periods(&facts, &[frame(1_500, 2_000, 4)]);
-    assert_eq!((lines[0].host, &fed(&summary).host), (None, &None));
+    assert_eq!((lines[0].host, &cpu_of(&summary).host), (None, &None));
     assert_eq!(summary.lost_events, 1);
 }
 
@@ -388,13 +403,17 @@ fn gaps_that_were_too_many_to_keep_leave_the_hardware_unbounded() {
         let from_tsc = 2_000;
         let until_tsc = from_tsc + 100 * gaps + 100;
         let mut events = vec![anchor(1_000), tally(1_000)];
-        events.extend((0..gaps).map(|turn| felt(from_tsc + 100 * turn, 10)));
+        events.extend((0..gaps).map(|turn| gap_at(from_tsc + 100 * turn, 10)));
         events.extend(tick(until_tsc));
         events.push(Event::HostFrame(frame(from_tsc, until_tsc, 10)));
         events.push(finish());
         let (_, summary) = explain(&guest(), &events);
-        let told = fed(&summary).host.as_ref().expect("it was told").told;
-        (told.hw_at_least_ns, told.hw_at_most_ns)
+        let reported = cpu_of(&summary)
+            .host
+            .as_ref()
+            .expect("it was told")
+            .reported;
+        (reported.hw_at_least_ns, reported.hw_at_most_ns)
     };
     assert_eq!(late(4_000), (39_900, Some(40_000)));
     let (at_least_ns, at_most_ns) = late(5_000);
@@ -403,18 +422,25 @@ fn gaps_that_were_too_many_to_keep_leave_the_hardware_unbounded() {
 }
 
 #[test]
-fn tasks_that_sleep_are_told_and_the_hardware_is_left_out() {
+fn tasks_that_sleep_are_reported_and_the_hardware_is_left_out() {
     let mut facts = guest();
-    facts.workload = Workload::Timer;
+    facts.workload = Workload::Timerlat;
     let frames = [frame(500, 5_000, 8), frame(500, 9_000, 24)];
     let (lines, summary) = periods(&facts, &frames);
     assert_eq!(exits(&lines), [None, Some(16)]);
-    let told = fed(&summary).host.as_ref().expect("a host told").told;
-    assert_eq!((told.exits, told.light, told.heavy), (16, Some(12), 4));
-    // Who sleeps feels no gap, and has nothing to hold against the exits.
-    assert_eq!((told.hw_at_least_ns, told.hw_at_most_ns), (0, None));
+    let reported = cpu_of(&summary)
+        .host
+        .as_ref()
+        .expect("a host told")
+        .reported;
+    assert_eq!(
+        (reported.exits, reported.light, reported.heavy),
+        (16, Some(12), 4)
+    );
+    // Who sleeps observes no gap, and has nothing to hold against the exits.
+    assert_eq!((reported.hw_at_least_ns, reported.hw_at_most_ns), (0, None));
     // Without a frame nothing is known.
     let (lines, summary) = periods(&facts, &frames[..1]);
     assert_eq!(exits(&lines), [None]);
-    assert_eq!(fed(&summary).host, None);
+    assert_eq!(cpu_of(&summary).host, None);
 }

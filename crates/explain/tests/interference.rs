@@ -10,7 +10,7 @@ use vmnoise_explain::{Explainer, Interval, NamedInterval, Summary};
 
 fn polling() -> RunFacts {
     RunFacts {
-        workload: Workload::Spin,
+        workload: Workload::Osnoise,
         ..facts()
     }
 }
@@ -86,7 +86,7 @@ fn what_was_lost_is_blamed_on_nobody() {
             let lost = 3 - activities.len() as u64;
             assert_eq!(parts(&budget)[0], (Share::Unexplained, None, left_ns));
             assert_eq!(gap_of(&budget).lost_activities, Some(lost));
-            assert!(!budget.is_bare());
+            assert!(!budget.is_unattributed());
             let cpu = &summary.cpus[0];
             assert_eq!((cpu.interference.hw, cpu.bare_gaps), (Some(0), 0));
             assert_eq!(cpu.incomplete_gaps, Some(1));
@@ -111,7 +111,7 @@ fn counters_tell_what_no_gap_shows_for_the_run_and_each_period() {
     let mut explainer = Explainer::new(&polling());
     let mut feed = |events: &[Event]| {
         let each = events.iter();
-        each.for_each(|event| explainer.feed(event, &mut |_| {}));
+        each.for_each(|event| explainer.push(event, &mut |_| {}));
         explainer.take_period().remove(0).interference
     };
     let first = feed(&[

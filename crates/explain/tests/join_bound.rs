@@ -35,20 +35,20 @@ fn preempted(start_ns: u64, end_ns: u64, name: &str) -> Scene {
 
 /// A guest on bare metal, both clocks alike. Each round has a long gap whose exit could lie 60 us
 /// earlier or later, and so many short ones, each with an exit of another task: of 4.6 us, which
-/// had to be felt from the threshold on.
+/// had to be observed from the threshold on.
 fn recorded(off_ns: i64, threshold_ns: u64, short: impl Fn(usize) -> u64) -> RecordedPair {
     let plain = Plan::plain().record();
     let mut guest_facts = plain.guest_facts;
     guest_facts.options.threshold_ns = threshold_ns;
     let (mut of_guest, mut of_host) = (Vec::new(), Vec::new());
-    let mut felt = |start_ns, end_ns| {
+    let mut observed = |start_ns, end_ns| {
         let gap = Gap {
             cpu: 0,
             ..gap(start_ns, end_ns)
         };
         of_guest.push((end_ns, Event::Gap(gap)));
     };
-    let mut tell = |scene: Scene, source: u32| {
+    let mut report = |scene: Scene, source: u32| {
         let activity = Activity {
             source: SourceId(source),
             ..scene.activities[0]
@@ -67,14 +67,14 @@ fn recorded(off_ns: i64, threshold_ns: u64, short: impl Fn(usize) -> u64) -> Rec
         of_host.push((scene.end_ns, exit_of(0, exit)));
     };
     for (round, at_ns) in rounds().enumerate() {
-        felt(at_ns, at_ns + 400 * US);
-        tell(preempted(at_ns + 60 * US, at_ns + 340 * US, "long:9"), 4);
+        observed(at_ns, at_ns + 400 * US);
+        report(preempted(at_ns + 60 * US, at_ns + 340 * US, "long:9"), 4);
         for short in 0..short(round) {
             let at_ns = at_ns + MS + short * APART_NS;
-            felt(at_ns, at_ns + 5 * US);
+            observed(at_ns, at_ns + 5 * US);
             let who = short % SHORT;
             let exit = preempted(at_ns + 200, at_ns + 4_800, WHO[who as usize]);
-            tell(exit, who as u32);
+            report(exit, who as u32);
         }
     }
     let names = (0..).zip(WHO.into_iter().chain(["long:9"]));
@@ -108,16 +108,16 @@ fn recorded(off_ns: i64, threshold_ns: u64, short: impl Fn(usize) -> u64) -> Rec
 /// A stream that is drained each 20 ms.
 fn drained(
     first: Vec<Event>,
-    mut told: Vec<(u64, Event)>,
+    mut reported: Vec<(u64, Event)>,
     tally: &dyn Fn(u64) -> Option<Event>,
 ) -> Vec<Event> {
-    told.sort_by_key(|(end_ns, event)| (*end_ns, matches!(event, Event::Exit(_))));
-    let mut told = told.into_iter().peekable();
+    reported.sort_by_key(|(end_ns, event)| (*end_ns, matches!(event, Event::Exit(_))));
+    let mut reported = reported.into_iter().peekable();
     let mut events = first;
     for at_ns in (100 * MS..=1_600 * MS).step_by(20 * MS as usize) {
         events.push(anchor(at_ns));
         events.extend(tally(at_ns));
-        while let Some((_, event)) = told.next_if(|(end_ns, _)| *end_ns <= at_ns) {
+        while let Some((_, event)) = reported.next_if(|(end_ns, _)| *end_ns <= at_ns) {
             events.push(event);
         }
         events.push(Event::Watermark(at_ns));

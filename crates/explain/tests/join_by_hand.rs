@@ -113,8 +113,8 @@ fn what_the_clock_is_not_sure_of_is_taken_off_nothing_twice_either() {
     obeys_the_law(&run);
     let shares = run.summary.cpus[0].shares_ns;
     let of = |share| shares[share].unwrap();
-    let told = (of(Share::Steal), of(Share::Irq), of(Share::Unexplained));
-    assert_eq!(told, (4_000, 2_000, 4_000));
+    let reported = (of(Share::Steal), of(Share::Irq), of(Share::Unexplained));
+    assert_eq!(reported, (4_000, 2_000, 4_000));
     assert_eq!(
         (run.joined.unsure.exits, run.joined.unbounded_kvm_ns),
         (1, 0)

@@ -93,9 +93,9 @@ proptest! {
         (0..3).for_each(|id| matcher.host(&Event::Vcpu(crate::streams::vcpus::vcpu(id))));
         guest.iter().for_each(|event| matcher.guest(event));
         host.iter().for_each(|event| matcher.host(event));
-        if let Ok(pairs) = matcher.conclude() {
+        if let Ok(pairs) = matcher.finish() {
             for pair in pairs.pairs() {
-                pairs.lay(VcpuId(pair.cpu), times[0]);
+                pairs.map(VcpuId(pair.cpu), times[0]);
                 pairs.host_mono_ns(pair.cpu, times[1]);
                 pairs.witnessed(pair.cpu, times[2], times[3]);
             }

@@ -10,9 +10,9 @@ use vmnoise_explain::{Alternative, JoinError, Pair, Pairing, Pairs, Verdict};
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
-/// A guest that works for 10 us after each of its exits; where it `tells`, on an interrupt that begins
+/// A guest that works for 10 us after each of its exits; where it `reports`, on an interrupt that begins
 /// 300 ns after the exit ended.
-fn busy_after_exits(tells: bool) -> RecordedPair {
+fn busy_after_exits(reports: bool) -> RecordedPair {
     let mut pair = Plan::plain().record();
     let exits = &pair.lives[0].exits;
     let guest = pair.guest.into_iter().flat_map(|event| {
@@ -20,7 +20,7 @@ fn busy_after_exits(tells: bool) -> RecordedPair {
             return vec![event];
         };
         let inside = |exit: &&Span| gap.start_tsc < exit.start_ns && exit.end_ns < gap.end_tsc;
-        let last = exits.iter().rfind(inside).filter(|_| tells);
+        let last = exits.iter().rfind(inside).filter(|_| reports);
         gap.end_tsc += 10 * US;
         let interrupt = last.map(|exit| {
             Event::Activity(Activity {
@@ -44,15 +44,15 @@ fn an_instant_at_which_the_guest_ran_bounds_its_clock() {
         let pairs = pair.matched().expect("the right ones");
         pairs.bound_ns(0).expect("it is paired")
     };
-    // Nothing but its gaps tells how soon the guest went on.
+    // Nothing but its gaps says how soon the guest went on.
     let silent_ns = bound_ns(&busy_after_exits(false));
     assert!(silent_ns >= 10 * US, "{silent_ns}");
     // Its interrupts do, to a few ns of rounding.
-    let telling = busy_after_exits(true);
-    let telling_ns = bound_ns(&telling);
-    assert!((300..330).contains(&telling_ns), "{telling_ns}");
+    let reporting = busy_after_exits(true);
+    let reporting_ns = bound_ns(&reporting);
+    assert!((300..330).contains(&reporting_ns), "{reporting_ns}");
     // By this clock they all lie in exits, though those still lie in gaps.
-    let refused = telling.with_offset(5_000).matched();
+    let refused = reporting.with_offset(5_000).matched();
     let Err(JoinError::Unpaired(unpaired)) = &refused else {
         panic!("{refused:?}");
     };
@@ -95,15 +95,15 @@ fn contradicted(plan: &Plan, count: usize) -> Pair {
         let is_felt = longest.end_ns - longest.start_ns > 2 * plan.threshold_ns;
         is_felt.then(|| interrupt(longest.start_ns.midpoint(longest.end_ns)))
     };
-    let told: Vec<Event> = life.gaps.iter().filter_map(of_gap).take(count).collect();
-    assert_eq!(told.len(), count);
-    pair.guest.splice(0..0, told);
+    let reported: Vec<Event> = life.gaps.iter().filter_map(of_gap).take(count).collect();
+    assert_eq!(reported.len(), count);
+    pair.guest.splice(0..0, reported);
     pairing(pair.matched()).candidates[0].pairs[0].clone()
 }
 
 #[test]
 fn an_exit_in_which_the_guest_ran_is_a_test_that_failed() {
-    // Short enough that the odds are not more than are told.
+    // Short enough that the odds are not more than are reported.
     let plan = Plan {
         guest: (100 * MS, 160 * MS),
         host: (50 * MS, 200 * MS),
@@ -126,8 +126,8 @@ fn an_exit_in_which_the_guest_ran_is_a_test_that_failed() {
 }
 
 /// Each 4 ms a gap of 400 us with one exit in it, which lies anywhere in the gap. Where the guest
-/// `tells`, it ran for 10 us before the exit and after it.
-fn in_step(tells: bool) -> RecordedPair {
+/// `reports`, it ran for 10 us before the exit and after it.
+fn in_step(reports: bool) -> RecordedPair {
     let mut pair = Plan::plain().record();
     let mut dice = Dice(3);
     let mut of_guest = Vec::new();
@@ -136,7 +136,7 @@ fn in_step(tells: bool) -> RecordedPair {
         let start_ns = at_ns + 20 * US + dice.roll(0, 260 * US);
         let end_ns = start_ns + 100 * US;
         let gap = crate::streams::gap(at_ns, at_ns + 400 * US);
-        if tells {
+        if reports {
             of_guest.extend([start_ns - 10 * US, start_ns - 100].map(interrupt));
             of_guest.extend([end_ns + 100, end_ns + 10 * US].map(interrupt));
         }

@@ -108,7 +108,7 @@ proptest! {
         guest_facts.witnesses = witnesses(bits);
         if bits >> 8 & 1 == 1 {
             guest_facts.workload = Workload::Microvm;
-            // Its recording tells of its host.
+            // Its recording says which its host is.
             for (place, activity) in activities.iter_mut().enumerate() {
                 activity.kind = ActivityKind::ALL[place % ActivityKind::ALL.len()];
             }

@@ -1,5 +1,5 @@
 //! Pass 1 of a join against pairs of recordings with known truth: the right vCPU is found, a
-//! time laid over the other clock is within the bound, and what is no pair is refused.
+//! time mapped over the other clock is within the bound, and what is no pair is refused.
 
 use crate::streams::any_plans::any_plan;
 use crate::streams::clocks::Dice;
@@ -18,7 +18,7 @@ fn both_record(plan: &Plan, at_ns: u64) -> bool {
 }
 
 /// Not refused; and there was little to tell.
-fn tells_little(error: &JoinError) -> bool {
+fn reports_little(error: &JoinError) -> bool {
     let JoinError::Unpaired(unpaired) = error else {
         return false;
     };
@@ -28,7 +28,7 @@ fn tells_little(error: &JoinError) -> bool {
     pairing.verdict == Verdict::NotProven && most < Some(20)
 }
 
-/// Every time that both sides recorded is laid where it was, give or take the bound.
+/// Every time that both sides recorded is mapped where it was, give or take the bound.
 fn lays_the_truth(plan: &Plan, pairs: &Pairs) -> Result<(), TestCaseError> {
     let clocks = &plan.clocks;
     let mut dice = Dice(plan.seed);
@@ -39,24 +39,24 @@ fn lays_the_truth(plan: &Plan, pairs: &Pairs) -> Result<(), TestCaseError> {
         let mut last_ns = 0;
         for at_ns in &times {
             let host_ns = clocks.host_mono_ns(*at_ns);
-            let laid = pairs.lay(VcpuId(cpu), host_ns);
+            let mapped = pairs.map(VcpuId(cpu), host_ns);
             let near_stop = clocks.is_stopped(at_ns - at_ns.min(&(30 * MS)), at_ns + 30 * MS);
             if both_record(plan, *at_ns) && !near_stop {
-                prop_assert!(laid.is_some(), "nothing at {at_ns}");
+                prop_assert!(mapped.is_some(), "nothing at {at_ns}");
             }
-            let Some(laid_ns) = laid else { continue };
-            prop_assert!(last_ns <= laid_ns);
-            last_ns = laid_ns;
+            let Some(mapped_ns) = mapped else { continue };
+            prop_assert!(last_ns <= mapped_ns);
+            last_ns = mapped_ns;
             if clocks.is_stopped(*at_ns, at_ns + 1) {
                 continue;
             }
             let truth_ns = clocks.guest_mono_ns(*at_ns);
-            let off_ns = laid_ns.abs_diff(truth_ns);
+            let off_ns = mapped_ns.abs_diff(truth_ns);
             prop_assert!(
                 off_ns <= bound_ns,
                 "off by {off_ns} of {bound_ns} at {at_ns}"
             );
-            let back_ns = pairs.host_mono_ns(cpu, laid_ns);
+            let back_ns = pairs.host_mono_ns(cpu, mapped_ns);
             prop_assert!(back_ns.is_some_and(|back_ns| back_ns.abs_diff(host_ns) <= 8));
         }
     }
@@ -79,10 +79,10 @@ proptest! {
     #[test]
     fn the_vcpus_are_found_and_their_clock_is_true(
         plan in any_plan(),
-        tells_interrupts in any::<bool>(),
+        reports_interrupts in any::<bool>(),
     ) {
         let pair = plan.record();
-        let pair = if tells_interrupts { pair.with_interrupts(&plan) } else { pair };
+        let pair = if reports_interrupts { pair.with_interrupts(&plan) } else { pair };
         match pair.matched() {
             Ok(pairs) => {
                 for cpu in 0..plan.apic_ids.len() as u32 {
@@ -91,7 +91,7 @@ proptest! {
                 prop_assert_eq!(pairs.pairs().len(), plan.apic_ids.len());
                 lays_the_truth(&plan, &pairs)?;
             }
-            Err(error) => prop_assert!(tells_little(&error), "{error}"),
+            Err(error) => prop_assert!(reports_little(&error), "{error}"),
         }
     }
 
@@ -135,7 +135,7 @@ proptest! {
                 }
                 lays_the_truth(&plan, &pairs)?;
             }
-            Err(error) => prop_assert!(tells_little(&error), "{error}"),
+            Err(error) => prop_assert!(reports_little(&error), "{error}"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Joins of streams of which something comes late, is told in part, or breaks off.
+//! Joins of streams of which something comes late, is reported in part, or breaks off.
 
 use crate::streams::by_hand::{at, gap, preempted, run_with};
 use crate::streams::joined_scenes::{AT, guest_stream, host_stream};
@@ -24,7 +24,7 @@ fn an_exit_that_comes_after_its_gap_was_explained_is_late() {
 }
 
 #[test]
-fn an_exit_counts_once_and_only_where_each_is_told() {
+fn an_exit_counts_once_and_only_where_each_is_reported() {
     let exits = || {
         let io = Scene::new(IO, 1_000, 5_000).kept(VcpuIntervalKind::Vmm, 2_000, 4_000);
         vec![io, Scene::new(CPUID, 8_000, 9_000)]

@@ -1,4 +1,4 @@
-//! The generator of pairs tells the truth.
+//! The generator of pairs knows the truth.
 
 use crate::streams::any_plans::any_plan;
 use crate::streams::pairs::{Plan, RecordedPair, TICK_NS};
@@ -73,7 +73,7 @@ proptest! {
             let truth = truth.map(|it| (clocks.guest_tsc(it.start_ns), clocks.guest_tsc(it.end_ns)));
             let truth: Vec<(u64, u64)> = truth.collect();
             prop_assert!(truth.is_sorted_by(|a, b| a.0 <= a.1 && a.1 < b.0), "{:?}", truth);
-            // What ends after the last drain is not told.
+            // What ends after the last drain is not reported.
             let gaps: Vec<(u64, u64)> = gaps.collect();
             prop_assert!(truth.starts_with(&gaps));
         }

@@ -21,7 +21,7 @@ fn plan() -> Plan {
     }
 }
 
-/// The same where handing over each gap takes time in which the guest does not poll.
+/// This pair where handing over each gap takes time in which the guest does not poll.
 fn handing_over(mut pair: RecordedPair) -> RecordedPair {
     let gaps = pair.guest.iter().filter_map(|event| match event {
         Event::Gap(gap) => Some(gap.end_tsc),
@@ -31,8 +31,8 @@ fn handing_over(mut pair: RecordedPair) -> RecordedPair {
     ends.sort_unstable();
     for event in &mut pair.guest {
         if let Event::Tally(tally) = event {
-            let told = ends.partition_point(|end_tsc| *end_tsc <= tally.last_tsc) as u64;
-            tally.blind_tsc = tally.blind_tsc.map(|tsc| tsc + told * HANDING_OVER_TSC);
+            let reported = ends.partition_point(|end_tsc| *end_tsc <= tally.last_tsc) as u64;
+            tally.blind_tsc = tally.blind_tsc.map(|tsc| tsc + reported * HANDING_OVER_TSC);
         }
     }
     pair
@@ -76,8 +76,8 @@ fn a_pause_between_many_gaps_is_one() {
     let all = pair.lives[0].exits.iter();
     let all =
         all.filter(|exit| plan.guest.0 + MS < exit.start_ns && exit.end_ns < plan.guest.1 - MS);
-    let felt = all.filter(|exit| exit.end_ns - exit.start_ns >= plan.threshold_ns);
-    let left = felt.count() as u64 * 4 / 5;
+    let observed = all.filter(|exit| exit.end_ns - exit.start_ns >= plan.threshold_ns);
+    let left = observed.count() as u64 * 4 / 5;
     println!("{found:?} of {left}");
     assert_eq!(found.exits_inside, found.exits_tested);
     assert!(found.exits_tested <= left, "{found:?} of {left}");

@@ -69,7 +69,7 @@ fn recordings_that_lack_something_are_refused() {
     let side = "host";
     assert_eq!(without(nothing, anchors), JoinError::NoAnchors { side });
     let tallies = |event: &Event| matches!(event, Event::Tally(_));
-    assert_eq!(without(tallies, nothing), JoinError::NothingFelt);
+    assert_eq!(without(tallies, nothing), JoinError::NothingObserved);
     let vcpus = |event: &Event| matches!(event, Event::Vcpu(_));
     assert_eq!(without(nothing, vcpus), JoinError::NoVcpus);
     let clocks = |event: &Event| matches!(event, Event::VcpuClock(_));
@@ -134,15 +134,15 @@ fn two_vms_that_went_through_the_same_are_not_told_apart() {
         .host
         .iter()
         .filter_map(|event| match event {
-            Event::Exit(told) if told.vcpu == VcpuId(0) => Some(Event::Exit(VcpuExit {
+            Event::Exit(reported) if reported.vcpu == VcpuId(0) => Some(Event::Exit(VcpuExit {
                 vcpu: VcpuId(1),
-                ..*told
+                ..*reported
             })),
             _ => None,
         })
         .collect();
     pair.host
-        .retain(|event| !matches!(event, Event::Exit(told) if told.vcpu == VcpuId(1)));
+        .retain(|event| !matches!(event, Event::Exit(reported) if reported.vcpu == VcpuId(1)));
     pair.host.extend(exits);
     let open = unpaired(pair.matched(), Verdict::NotProven);
     let against = &open.pairing.candidates[0].against;
@@ -243,10 +243,10 @@ fn what_one_known_clock_and_both_recordings_hold_is_witnessed() {
     assert!(witnessed(910, 1_400));
     assert!(!witnessed(910, 1_401), "the host had ended");
     assert!(!pairs.witnessed(1, 600 * MS, 700 * MS), "nobody's CPU");
-    let laid = |at_ms| pairs.lay(VcpuId(0), at_ms * MS);
-    assert_eq!(laid(899), Some(899 * MS));
-    assert_eq!(laid(950), None);
-    assert_eq!(laid(1_001), Some(901 * MS));
+    let mapped = |at_ms| pairs.map(VcpuId(0), at_ms * MS);
+    assert_eq!(mapped(899), Some(899 * MS));
+    assert_eq!(mapped(950), None);
+    assert_eq!(mapped(1_001), Some(901 * MS));
     assert_eq!(pairs.host_mono_ns(0, 901 * MS), Some(1_001 * MS));
-    assert_eq!(laid(1_501), None);
+    assert_eq!(mapped(1_501), None);
 }

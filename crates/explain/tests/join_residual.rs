@@ -103,14 +103,14 @@ fn what_is_lost_a_moment_after_the_watermark_is_in_doubt_too() {
         kind: LossKind::RingFull,
         count: 1,
     });
-    let told = [
+    let reported = [
         lost,
         Event::Watermark(AT - 100),
         Event::Watermark(AT + 1_900),
     ];
     let gaps = [gap(0, 900), gap(2_000, 2_800)];
     let mut host = host_stream(&[], &[]);
-    host.splice(1..1, told);
+    host.splice(1..1, reported);
     let run = run_with(|_, _| {}, &guest_stream(&gaps, &[], &[]), &host);
     assert_eq!(run.trees[0].residual, Share::HvOrHw);
     assert_eq!(run.trees[1].residual, Share::Hw);

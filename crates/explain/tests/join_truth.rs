@@ -33,7 +33,11 @@ fn overlap_ns(gap: &Span, exits: &[Span]) -> (u64, u64) {
 
 /// Each gap of each CPU has as much of its host as its vCPU truly had, within the clock's
 /// bound at both ends of each exit.
-fn tells_the_truth(plan: &Plan, pair: &RecordedPair, run: &JoinedRun) -> Result<(), TestCaseError> {
+fn reports_the_truth(
+    plan: &Plan,
+    pair: &RecordedPair,
+    run: &JoinedRun,
+) -> Result<(), TestCaseError> {
     for found in &run.pairs {
         let life = &pair.lives[found.cpu as usize];
         let gaps = life.gaps.iter();
@@ -47,8 +51,8 @@ fn tells_the_truth(plan: &Plan, pair: &RecordedPair, run: &JoinedRun) -> Result<
                 continue;
             }
             let (count, truth_ns) = overlap_ns(gap, &life.exits);
-            let told_ns: u64 = tree.stretches[0].exits.iter().map(|exit| exit.dur_ns).sum();
-            // Each end of an exit is laid within the bound. One that then has no more than twice the
+            let reported_ns: u64 = tree.stretches[0].exits.iter().map(|exit| exit.dur_ns).sum();
+            // Each end of an exit is mapped within the bound. One that then has no more than twice the
             // bound of its gap is not named; it has truly up to four times. A clock that is
             // disciplined by 500 ppm makes that much of a length.
             let slack_ns = (4 * found.bound_ns + 2) * count.max(1) + truth_ns / 1_000;
@@ -56,8 +60,8 @@ fn tells_the_truth(plan: &Plan, pair: &RecordedPair, run: &JoinedRun) -> Result<
             let is_named = |exit: &ExitBranch| exit.dur_ns > overlap_ns;
             prop_assert!(tree.stretches[0].exits.iter().all(is_named), "{tree:?}");
             prop_assert!(
-                told_ns.abs_diff(truth_ns) <= slack_ns,
-                "{told_ns} of {truth_ns}: {tree:?}"
+                reported_ns.abs_diff(truth_ns) <= slack_ns,
+                "{reported_ns} of {truth_ns}: {tree:?}"
             );
             let kvm_ns: u64 = tree.stretches[0]
                 .exits
@@ -65,7 +69,7 @@ fn tells_the_truth(plan: &Plan, pair: &RecordedPair, run: &JoinedRun) -> Result<
                 .flat_map(|exit| &exit.parts)
                 .map(|it| it.ns)
                 .sum();
-            prop_assert_eq!(kvm_ns, told_ns);
+            prop_assert_eq!(kvm_ns, reported_ns);
         }
     }
     Ok(())
@@ -83,7 +87,7 @@ proptest! {
         let run = joined(&pair);
         prop_assume!(run.is_ok());
         let run = run.unwrap();
-        tells_the_truth(&plan, &pair, &run)?;
+        reports_the_truth(&plan, &pair, &run)?;
         prop_assert!(run.joined.witnessed > 0);
         prop_assert!(run.host.complete);
     }
@@ -124,14 +128,14 @@ fn another_vm_on_the_same_host_is_not_blamed() {
     let pair = plan.record();
     let run = joined(&pair).unwrap();
     assert!(run.pairs.iter().all(|pair| pair.vm == "web0"));
-    tells_the_truth(&plan, &pair, &run).unwrap();
+    reports_the_truth(&plan, &pair, &run).unwrap();
 }
 
 #[test]
 fn a_quiet_host_is_blamed_for_nothing() {
     let mut pair = Plan::plain().record();
     let run = joined(&pair).unwrap();
-    // The same guest, and a host that did nothing while it felt its gaps.
+    // The same guest, and a host that did nothing while it observed its gaps.
     let pairs = pairs_of(&pair).unwrap();
     pair.host.retain(|event| !matches!(event, Event::Exit(_)));
     let quiet = join(

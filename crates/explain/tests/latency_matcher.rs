@@ -1,4 +1,4 @@
-//! Pass 1 of a join where the guest's tasks sleep: they feel no gaps, and their clock is tested
+//! Pass 1 of a join where the guest's tasks sleep: they observe no gaps, and their clock is tested
 //! all the same, against pairs of recordings with known truth.
 
 use crate::streams::any_plans::any_plan;
@@ -21,7 +21,7 @@ fn any_tasks() -> impl Strategy<Value = Plan> {
 }
 
 /// Not refused; and its exits were so short that most would lie between two instants by chance.
-fn tells_little(error: &JoinError) -> bool {
+fn reports_little(error: &JoinError) -> bool {
     let JoinError::Unpaired(unpaired) = error else {
         return false;
     };
@@ -30,15 +30,15 @@ fn tells_little(error: &JoinError) -> bool {
     pairing.verdict == Verdict::NotProven && pairs.all(|pair| pair.by_chance_percent > 80.0)
 }
 
-/// How far a time that is laid over the other clock is from the truth, at most.
+/// How far a time that is mapped over the other clock is from the truth, at most.
 fn worst_ns(plan: &Plan, pairs: &Pairs, cpu: u32) -> u64 {
     let clocks = &plan.clocks;
     let times = (plan.guest.0..plan.guest.1).step_by(7_000_003);
     let times =
         times.filter(|at_ns| !clocks.is_stopped(at_ns.saturating_sub(30 * MS), at_ns + 30 * MS));
     let off = times.filter_map(|at_ns| {
-        let laid_ns = pairs.lay(VcpuId(cpu), clocks.host_mono_ns(at_ns))?;
-        Some(laid_ns.abs_diff(clocks.guest_mono_ns(at_ns)))
+        let mapped_ns = pairs.map(VcpuId(cpu), clocks.host_mono_ns(at_ns))?;
+        Some(mapped_ns.abs_diff(clocks.guest_mono_ns(at_ns)))
     });
     off.max().unwrap_or(0)
 }
@@ -62,7 +62,7 @@ proptest! {
         let pairs = match outcome {
             Ok(pairs) => pairs,
             Err(error) => {
-                prop_assert!(tells_little(&error), "{error}");
+                prop_assert!(reports_little(&error), "{error}");
                 return Ok(());
             }
         };

@@ -67,11 +67,11 @@ fn of_guest(at: u64, phase: Option<Phase>, guest: &[Activity]) -> Option<(Share,
 }
 
 /// The instants of one stretch, and what it is.
-type Told = (Option<Phase>, std::ops::Range<u64>);
+type Reported = (Option<Phase>, std::ops::Range<u64>);
 
 /// The stretches between steps that were seen, one after the other.
-fn stretches(it: &Activation) -> Vec<Told> {
-    let mut stretches: Vec<Told> = Vec::new();
+fn stretches(it: &Activation) -> Vec<Reported> {
+    let mut stretches: Vec<Reported> = Vec::new();
     let steps = [
         it.armed_mono_ns,
         it.irq_mono_ns,
@@ -173,7 +173,7 @@ fn any_wakeup() -> impl Strategy<Value = Activation> {
 
 fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
     let latencies = run.latencies.as_ref().expect("tasks were joined");
-    let told = run.summary.wakeups.as_ref().expect("tasks were measured");
+    let reported = run.summary.wakeups.as_ref().expect("tasks were measured");
     let sum = |parts: &mut dyn Iterator<Item = u64>| -> u64 { parts.sum() };
     for tree in &latencies.trees {
         let latency_ns = tree.of.dur_ns;
@@ -208,13 +208,13 @@ fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
     }
     let total_ns = sum(&mut latencies.cpus.iter().map(|cpu| cpu.contexts[2].total_ns));
     assert_eq!(total_ns, latencies.joined.latency_ns);
-    for (cpu, told) in latencies.cpus.iter().zip(&told.cpus) {
+    for (cpu, reported) in latencies.cpus.iter().zip(&reported.cpus) {
         for sides in &cpu.contexts {
             let of_sides = sides.guest_ns + sides.host_ns + sides.unknown_ns;
             assert_eq!(of_sides, sides.total_ns);
             assert_eq!(sides.shares_ns.total(), sides.total_ns);
         }
-        assert_eq!(cpu.contexts[2].shares_ns, told.shares_ns);
+        assert_eq!(cpu.contexts[2].shares_ns, reported.shares_ns);
         let of_phases = cpu.phases.iter();
         let all_ns = |side: fn(&PhaseSides) -> u64| sum(&mut of_phases.clone().map(side));
         let user = &cpu.contexts[2];
@@ -222,11 +222,11 @@ fn obeys_the_law(run: &JoinedRun) -> &JoinedLatencies {
         assert_eq!(all_ns(|it| it.host_ns), user.host_ns);
         assert_eq!(all_ns(|it| it.unknown_ns), user.unknown_ns);
         let phases = of_phases.map(|it| it.guest_ns + it.host_ns + it.unknown_ns);
-        let it = told.phases_ns;
+        let it = reported.phases_ns;
         let known = [it.armed_late, it.irq, it.handler, it.wakeup, it.return_];
         let known = known.map(|ns| ns.unwrap_or(0)).into_iter();
         assert!(phases.eq(known.chain([it.unsplit])));
-        let counts = [told.irq, told.thread, told.user];
+        let counts = [reported.irq, reported.thread, reported.user];
         let counts = counts.map(|figures| figures.map_or(0, |figures| figures.count));
         assert_eq!(counts, [0, 1, 2].map(|place| cpu.contexts[place].count));
     }
@@ -262,11 +262,11 @@ proptest! {
         let [.., user] = &latencies.cpus[0].contexts;
         // What is left over is the guest's where the clocks are sure of it, and nobody's elsewhere.
         let short = |span: &std::ops::Range<u64>| span.end - span.start <= 2 * bound_ns;
-        let told: Vec<Told> = wakeups.iter().flat_map(stretches).collect();
-        let unsure = told.iter().filter(|(_, span)| short(span)).count() as u64;
+        let reported: Vec<Reported> = wakeups.iter().flat_map(stretches).collect();
+        let unsure = reported.iter().filter(|(_, span)| short(span)).count() as u64;
         prop_assert_eq!(latencies.joined.unsure.count, unsure);
         prop_assert!(user.unknown_ns <= latencies.joined.unsure.ns);
-        let mut told: Vec<(u64, u64, Painted)> = latencies.trees.iter().map(|tree| {
+        let mut reported: Vec<(u64, u64, Painted)> = latencies.trees.iter().map(|tree| {
             let parts = tree.of.parts.iter();
             let parts = parts.map(|it| ((it.phase, it.share, it.source.clone()), it.ns));
             (tree.of.start_mono_ns, tree.of.dur_ns, parts.collect())
@@ -275,9 +275,9 @@ proptest! {
             let latency_ns = it.woke_mono_ns - it.expiry_mono_ns;
             (it.expiry_mono_ns, latency_ns, paint(it, &activities, &scenes, bound_ns))
         }).collect();
-        told.sort();
+        reported.sort();
         expected.sort();
-        prop_assert_eq!(told, expected);
+        prop_assert_eq!(reported, expected);
     }
 
     /// Watermarks that come when they like, witnesses that are not there, hosts that tell

@@ -37,6 +37,6 @@ mod trace;
 mod vcpus;
 mod vcpus_kvm;
 mod vcpus_law;
-mod vcpus_told;
+mod vcpus_reported;
 mod wakeups;
 mod wakeups_law;

@@ -1,7 +1,7 @@
 //! An observed thread: its gaps follow from what was witnessed, wherever the watermarks
 //! are, and only from that.
 
-use crate::streams::{activity, anchor, finish, gap_of, parts, robbed, source};
+use crate::streams::{activity, anchor, finish, gap_of, parts, source, with_steal};
 use proptest::prelude::*;
 use vmnoise_events::{
     Activity, ActivityKind, Event, LossKind, ObservedThread, RunFacts, Share, SourceId, Tally,
@@ -44,10 +44,10 @@ fn a_gap_is_a_run_of_activities_with_the_way_between_them() {
         source(2, "other:8"),
         anchor(0),
         activity(ActivityKind::Irq, 500, 900, 0), // before the run
-        robbed(ActivityKind::Irq, 10_000, 14_000, 0, 1_000),
+        with_steal(ActivityKind::Irq, 10_000, 14_000, 0, 1_000),
         activity(ActivityKind::Softirq, 15_000, 18_000, 1),
         activity(ActivityKind::Irq, 30_000, 31_000, 0), // in the turn, and told before it
-        robbed(ActivityKind::Thread, 22_000, 60_000, 2, 300),
+        with_steal(ActivityKind::Thread, 22_000, 60_000, 2, 300),
         activity(ActivityKind::Irq, 90_000, 91_000, 0),
         anchor(LENGTH_NS),
         tally(101_000, 40_000),

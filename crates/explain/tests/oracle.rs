@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::streams::blocks::{BLOCK, Block, any_block, block};
 use crate::streams::kvm_standards::Standards;
-use crate::streams::{anchor, facts, finish, gap_of, robbed, source};
+use crate::streams::{anchor, facts, finish, gap_of, source, with_steal};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use vmnoise_events::{Activity, ActivityKind, Event, Gap, RunFacts, Share, Tally, Workload};
@@ -30,9 +30,9 @@ fn share(workload: Workload, kind: ActivityKind) -> Share {
         ActivityKind::Nmi => (Share::Nmi, Share::HostNmi),
     };
     match workload {
-        Workload::Spin => of_guest,
+        Workload::Osnoise => of_guest,
         Workload::Microvm => of_host,
-        Workload::Observed | Workload::Vcpus | Workload::Timer => {
+        Workload::Observed | Workload::Exits | Workload::Timerlat => {
             unreachable!("nobody feels their gaps")
         }
     }
@@ -100,13 +100,13 @@ fn paint(
         (false, true) => Share::Unexplained,
         (false, false) => Share::Hw,
     };
-    let (mut robbed, mut unbounded) = (0, 0);
+    let (mut inner_steal, mut unbounded) = (0, 0);
     for (index, activity) in overlapping.iter().enumerate() {
         let own = match facts.witnesses.activity_steal {
             true => own_steal_ns(&overlapping, index).min(net_ns[index]),
             false => 0,
         };
-        robbed += own;
+        inner_steal += own;
         let source = (activity.source.0 < SOURCES).then_some(activity.source.0);
         let share = share(facts.workload, activity.kind);
         let mut own_ns = net_ns[index] - own;
@@ -120,19 +120,19 @@ fn paint(
         *painted.entry((share, source)).or_default() += own_ns;
     }
     let (stolen, left) = match facts.workload {
-        Workload::Spin => {
-            let more = gap.steal_ns.saturating_sub(robbed).min(bare);
-            (robbed + more, bare - more)
+        Workload::Osnoise => {
+            let more = gap.steal_ns.saturating_sub(inner_steal).min(bare);
+            (inner_steal + more, bare - more)
         }
         Workload::Microvm => {
             let stolen = gap.steal_ns.saturating_sub(waiting).min(bare);
-            (stolen, bare - stolen + robbed)
+            (stolen, bare - stolen + inner_steal)
         }
-        Workload::Observed | Workload::Vcpus | Workload::Timer => {
+        Workload::Observed | Workload::Exits | Workload::Timerlat => {
             unreachable!("nobody feels their gaps")
         }
     };
-    assert!(stolen <= gap.steal_ns.max(robbed));
+    assert!(stolen <= gap.steal_ns.max(inner_steal));
     *painted.entry((Share::Steal, None)).or_default() += stolen;
     *painted.entry((rest, None)).or_default() += left;
     painted.retain(|_, ns| *ns > 0);
@@ -180,7 +180,7 @@ fn all_over_by(mark: u64, gap: &Gap, activities: &[Activity]) -> bool {
 /// `marks`.
 fn stream(gaps: &[Gap], activities: &[Activity], marks: &[u64]) -> Vec<Event> {
     let ends = gaps.iter().map(|gap| (gap.end_tsc, 0, Event::Gap(*gap)));
-    let told = activities
+    let reported = activities
         .iter()
         .map(|a| (a.end_mono_ns, 1, Event::Activity(*a)));
     let marks = marks.iter().flat_map(|&mark| {
@@ -196,13 +196,13 @@ fn stream(gaps: &[Gap], activities: &[Activity], marks: &[u64]) -> Vec<Event> {
         };
         // Only some marks bring an anchor, so gaps may have to wait for a later one.
         let dated = (mark % 2 == 0).then(|| (mark, 2, anchor(mark)));
-        let told = [
+        let reported = [
             (mark, 3, Event::Tally(tally)),
             (mark, 4, Event::Watermark(mark)),
         ];
-        dated.into_iter().chain(told)
+        dated.into_iter().chain(reported)
     });
-    let mut timed: Vec<(u64, u8, Event)> = ends.chain(told).chain(marks).collect();
+    let mut timed: Vec<(u64, u8, Event)> = ends.chain(reported).chain(marks).collect();
     timed.sort_by_key(|&(end, rank, _)| (end, rank));
     let named = (0..SOURCES).map(|id| source(id, "some"));
     named
@@ -234,7 +234,7 @@ proptest! {
             .map(|(kind, start, length, id, steal)| {
                 let kind = ActivityKind::ALL[kind];
                 // Half of them know no steal, as most of a run do not.
-                let event = robbed(kind, start, start + length, id, steal.saturating_sub(30));
+                let event = with_steal(kind, start, start + length, id, steal.saturating_sub(30));
                 let Event::Activity(activity) = event else { unreachable!() };
                 activity
             })
@@ -246,7 +246,7 @@ proptest! {
         facts.host.hypervisor = in_a_machine.then(|| "KVM".to_string()).map(Into::into);
         facts.witnesses.activity_steal = activity_steal;
         if polls {
-            facts.workload = Workload::Spin;
+            facts.workload = Workload::Osnoise;
         }
 
         books_as_painted(&facts, &gaps, &activities, &marks)?;
@@ -279,8 +279,8 @@ fn books_as_painted(
         unbounded_ns += painted.1;
         prop_assert_eq!((booked(budget), gap_of(budget).unbounded_kvm_ns), painted);
     }
-    let told = summary.cpus.iter().filter_map(|cpu| cpu.unbounded_kvm_ns);
-    prop_assert_eq!(told.sum::<u64>(), unbounded_ns);
+    let reported = summary.cpus.iter().filter_map(|cpu| cpu.unbounded_kvm_ns);
+    prop_assert_eq!(reported.sum::<u64>(), unbounded_ns);
     Ok(bounded)
 }
 
@@ -306,10 +306,10 @@ fn every_nanosecond_of_a_long_stream_is_booked_as_painted() {
         let marks = (1..=blocks.len() / round).map(|nth| (nth * round) as u64 * BLOCK);
         let marks: Vec<u64> = marks.collect();
         let blocks = blocks.into_iter().enumerate();
-        let (told, gaps): (Vec<_>, Vec<_>) = blocks.map(|(at, it)| block(at, it)).unzip();
+        let (reported, gaps): (Vec<_>, Vec<_>) = blocks.map(|(at, it)| block(at, it)).unzip();
         let gaps: Vec<Gap> = gaps.into_iter().flatten().collect();
-        let told: Vec<Activity> = told.into_iter().flatten().collect();
-        let found = books_as_painted(&facts, &gaps, &told, &marks)?;
+        let reported: Vec<Activity> = reported.into_iter().flatten().collect();
+        let found = books_as_painted(&facts, &gaps, &reported, &marks)?;
         let mut seen = seen.borrow_mut();
         seen.iter_mut()
             .zip(found)
@@ -320,7 +320,7 @@ fn every_nanosecond_of_a_long_stream_is_booked_as_painted() {
         .run(&streams, books)
         .unwrap_or_else(|failure| panic!("{failure}"));
     // It takes some 430 blocks until a hundred exits for the first reason were KVM's alone. Of
-    // those after them half is felt, of which 6 in 10 are for this reason, of which 2 in 9 hold
+    // those after them half is observed, of which 6 in 10 are for this reason, of which 2 in 9 hold
     // others, of which half is longer: some 200 of all. 30 leaves no room for chance.
     let seen = seen.into_inner();
     assert!(

@@ -3,7 +3,7 @@
 
 use crate::streams::clocks::Dice;
 use crate::streams::pairs::RecordedPair;
-use crate::streams::worlds::{Beat, World, could_give};
+use crate::streams::worlds::{PeriodicWork, World, could_give};
 use vmnoise_events::Event;
 use vmnoise_explain::{Alternative, JoinError, Pairing, Pairs, Verdict};
 
@@ -66,10 +66,10 @@ fn of_200_true_pairs_none_is_refused_and_all_are_proven_that_can_be() {
             }
             Err(error) => {
                 let verdict = pairing(&outcome).map(|pairing| pairing.verdict);
-                let told = format!("{seed}: could give {could:.1}: {error}\n {world:?}");
-                println!("{told}");
+                let reported = format!("{seed}: could give {could:.1}: {error}\n {world:?}");
+                println!("{reported}");
                 if could >= COULD_PROVE || verdict != Some(Verdict::NotProven) {
-                    wanting.push(told);
+                    wanting.push(reported);
                 }
             }
         }
@@ -91,14 +91,14 @@ fn interrupts_of_the_guest_refuse_no_true_pair_and_cost_no_proof() {
     for seed in 0..40 {
         let world = World::of(seed);
         let silent = world.record();
-        let telling = silent.clone().with_interrupts(&world.plan());
-        let [silent, telling] = [silent, telling].map(|pair| pair.matched());
-        let verdicts = [&silent, &telling].map(|it| pairing(it).map(|it| it.verdict));
+        let reporting = silent.clone().with_interrupts(&world.plan());
+        let [silent, reporting] = [silent, reporting].map(|pair| pair.matched());
+        let verdicts = [&silent, &reporting].map(|it| pairing(it).map(|it| it.verdict));
         assert!(
             verdicts[1] >= verdicts[0],
             "{seed}: {verdicts:?}\n {world:?}"
         );
-        let [before, after] = [silent, telling].map(|it| decades(&it));
+        let [before, after] = [silent, reporting].map(|it| decades(&it));
         assert!(
             after >= before,
             "{seed}: 10^{before:.1}, then 10^{after:.1}"
@@ -115,7 +115,7 @@ fn no_other_clock_speaks_against_a_microvm_on_its_own_host() {
         length_ns: 1_000 * MS,
         host_tick: None,
         guest_tick: None,
-        disturber: Some(Beat {
+        disturber: Some(PeriodicWork {
             period_ns: 8 * MS,
             phase_ns: 3 * MS,
             len_ns: 2 * MS,
@@ -165,14 +165,14 @@ fn mixed(guest: &RecordedPair, host: &RecordedPair) -> RecordedPair {
 fn in_step(seed: u64) -> World {
     let mut world = World::of(seed);
     let mut dice = Dice(seed);
-    let tick = Beat {
+    let tick = PeriodicWork {
         period_ns: [MS, 4 * MS, 10 * MS][dice.roll(0, 3) as usize],
         phase_ns: MS / 2,
         len_ns: 6_000,
         jitter_ns: 0,
     };
     world.guest_tick = Some(tick);
-    world.host_tick = Some(Beat {
+    world.host_tick = Some(PeriodicWork {
         len_ns: 2_500,
         phase_ns: MS / 2 + 1_000,
         ..tick
@@ -201,11 +201,11 @@ fn wrong(kind: u64, seed: u64) -> Option<(&'static str, Result<Pairs, JoinError>
                 beat_seed,
                 ..world.clone()
             };
-            for beat in [&mut boot.host_tick, &mut boot.disturber]
+            for work in [&mut boot.host_tick, &mut boot.disturber]
                 .into_iter()
                 .flatten()
             {
-                beat.phase_ns = dice.roll(0, beat.period_ns);
+                work.phase_ns = dice.roll(0, work.period_ns);
             }
             (
                 "another boot",
@@ -223,7 +223,7 @@ fn wrong(kind: u64, seed: u64) -> Option<(&'static str, Result<Pairs, JoinError>
             let world = World { vms: 2, ..world };
             let mut pair = world.record();
             pair.host.retain(|event| match event {
-                Event::Exit(told) => told.vcpu.0 >= world.cpus,
+                Event::Exit(reported) => reported.vcpu.0 >= world.cpus,
                 _ => true,
             });
             (
@@ -268,9 +268,9 @@ fn wrong(kind: u64, seed: u64) -> Option<(&'static str, Result<Pairs, JoinError>
             ("a clock that is off", pair.with_offset(off_ns).matched())
         }
         7 => {
-            let beats = [world.host_tick, world.guest_tick, world.disturber];
-            let beats: Vec<u64> = beats.iter().flatten().map(|beat| beat.period_ns).collect();
-            let period_ns = *beats.get(dice.roll(0, beats.len().max(1) as u64) as usize)?;
+            let works = [world.host_tick, world.guest_tick, world.disturber];
+            let works: Vec<u64> = works.iter().flatten().map(|work| work.period_ns).collect();
+            let period_ns = *works.get(dice.roll(0, works.len().max(1) as u64) as usize)?;
             let off_ns = (period_ns * dice.roll(1, 8)) as i64;
             let off_ns = if dice.percent(50) { off_ns } else { -off_ns };
             (
@@ -314,13 +314,13 @@ fn of_200_wrong_pairs_none_is_accepted() {
             }
             of_kind.push(decades(&outcome));
             if let Ok(pairs) = &outcome {
-                let told = format!(
+                let reported = format!(
                     "{what}, {seed}: {:?}\n {:?}",
                     pairs.pairs(),
                     World::of(seed)
                 );
-                println!("{told}");
-                accepted.push(told);
+                println!("{reported}");
+                accepted.push(reported);
             }
         }
         print_line(name, &of_kind);

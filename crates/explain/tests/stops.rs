@@ -91,12 +91,12 @@ fn a_period_is_no_longer_than_it_was_before_its_stop_is_explained() {
         Event::Gap(gap(199_900, 850_100)),
     ];
     for event in &events[..4] {
-        explainer.feed(event, &mut |_| {});
+        explainer.push(event, &mut |_| {});
     }
-    explainer.feed(&Event::Watermark(99_000), &mut |_| {});
+    explainer.push(&Event::Watermark(99_000), &mut |_| {});
     assert_eq!(explainer.take_period()[0].runtime_ns, Some(99_000));
     for event in &events[4..] {
-        explainer.feed(event, &mut |_| {});
+        explainer.push(event, &mut |_| {});
     }
     assert_eq!(explainer.take_period()[0].runtime_ns, Some(150_000));
 }
@@ -128,7 +128,7 @@ fn wakes(expiry_mono_ns: u64, woke_mono_ns: u64, missed: u32) -> Event {
 #[test]
 fn what_a_task_could_not_do_while_it_was_stopped_is_no_latency_and_not_missed() {
     let mut facts = in_a_machine();
-    facts.workload = Workload::Timer;
+    facts.workload = Workload::Timerlat;
     facts.options.timer = Some(fixtures::timer(1_000));
     let events = [
         source(0, "unknown"),

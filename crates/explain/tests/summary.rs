@@ -111,7 +111,7 @@ fn a_gap_waits_for_its_watermark_and_its_anchor() {
     let mut explainer = Explainer::new(&facts());
     let mut came = |event: Event| {
         let mut count = 0;
-        explainer.feed(&event, &mut |_| count += 1);
+        explainer.push(&event, &mut |_| count += 1);
         count
     };
     assert_eq!(came(anchor(0)), 0);
@@ -162,7 +162,7 @@ fn defects_and_late_events_are_counted_and_explain_nothing() {
 }
 
 #[test]
-fn a_sleep_that_is_told_long_after_the_wake_up_is_not_late() {
+fn a_sleep_that_is_reported_long_after_the_wake_up_is_not_late() {
     let events = [
         anchor(0),
         anchor(20_000),
@@ -247,10 +247,10 @@ fn the_summary_says_how_the_run_went() {
 }
 
 #[test]
-fn a_beat_in_bare_gaps_is_reported() {
+fn a_period_in_unattributed_gaps_is_reported() {
     let mut events = vec![source(0, "tick"), anchor(0), anchor(2_000_000_000)];
-    for beat in 1..1000 {
-        let start = beat * 1_000_000;
+    for cycle in 1..1000 {
+        let start = cycle * 1_000_000;
         events.push(Event::Gap(gap(start, start + 3000)));
     }
     // A gap with a witness is not searched, but its rest counts as residual.
@@ -258,10 +258,13 @@ fn a_beat_in_bare_gaps_is_reported() {
     events.push(Event::Gap(gap(1_500_000_000, 1_500_004_000)));
     events.push(finish());
     let (_, summary) = explain(&in_a_machine(), &events);
-    let beat = &summary.periodic[0];
-    assert_eq!((beat.cpu, beat.period_ns, beat.gaps), (1, 1_000_000, 999));
-    assert_eq!((beat.jitter_ns, beat.mean_gap_ns), (0, 3000));
-    assert_eq!(beat.share_of_residual, 0.999);
+    let period = &summary.periodic[0];
+    assert_eq!(
+        (period.cpu, period.period_ns, period.gaps),
+        (1, 1_000_000, 999)
+    );
+    assert_eq!((period.jitter_ns, period.mean_gap_ns), (0, 3000));
+    assert_eq!(period.share_of_residual, 0.999);
     assert_eq!(
         (
             summary.cpus[0].bare_gaps,
@@ -274,7 +277,7 @@ fn a_beat_in_bare_gaps_is_reported() {
 #[test]
 fn names_are_looked_up() {
     let mut explainer = Explainer::new(&facts());
-    explainer.feed(&source(0, "NET_RX:3"), &mut |_| {});
+    explainer.push(&source(0, "NET_RX:3"), &mut |_| {});
     assert_eq!(explainer.source_name(SourceId(0)), "NET_RX:3");
     assert_eq!(explainer.source_name(SourceId(1)), "undefined");
 }

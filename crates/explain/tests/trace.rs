@@ -1,7 +1,7 @@
-//! The trace: net durations are those of the budgets, nothing is told twice or lost,
+//! The trace: net durations are those of the budgets, nothing is reported twice or lost,
 //! and the lines come in the order of their ends.
 
-use crate::streams::{activity, anchor, gap, robbed};
+use crate::streams::{activity, anchor, gap, with_steal};
 use proptest::prelude::*;
 use vmnoise_events::{ActivityKind, Event, Share};
 use vmnoise_explain::{Explainer, Noise, Sample, TraceLine};
@@ -55,7 +55,7 @@ fn traced(events: &[Event]) -> Vec<TraceLine> {
     let mut explainer = Explainer::with_trace(&crate::streams::polling_in_a_machine());
     let mut lines = Vec::new();
     for event in events {
-        explainer.feed(event, &mut |_| ());
+        explainer.push(event, &mut |_| ());
         lines.extend(explainer.take_trace());
     }
     explainer.run_out(&mut |_| ());
@@ -118,11 +118,11 @@ proptest! {
             noise(&lines).iter().map(|noise| noise.net_ns).sum::<u64>(),
             union_ns(spans)
         );
-        let mut told = noise(&lines);
-        told.sort_by_key(|noise| (noise.start_mono_ns, noise.end_mono_ns));
-        let before = told.len();
-        told.dedup();
-        prop_assert_eq!(told.len(), before, "told twice");
+        let mut reported = noise(&lines);
+        reported.sort_by_key(|noise| (noise.start_mono_ns, noise.end_mono_ns));
+        let before = reported.len();
+        reported.dedup();
+        prop_assert_eq!(reported.len(), before, "told twice");
         prop_assert!(lines.is_sorted_by_key(TraceLine::at_mono_ns));
 
         prop_assert_eq!(samples(&lines).len(), gaps.len());
@@ -152,7 +152,7 @@ proptest! {
             .iter()
             .map(|&(start, length, kind, steal_ns)| {
                 let end = start + length;
-                (end, robbed(ActivityKind::ALL[kind], start, end, 0, steal_ns))
+                (end, with_steal(ActivityKind::ALL[kind], start, end, 0, steal_ns))
             })
             .collect();
         ends.sort_by_key(|(end, _)| *end);
@@ -167,18 +167,18 @@ proptest! {
         }
         let live = traced(&stream);
         let spans = noise(&live);
-        prop_assert!(spans.iter().all(|told| told.net_ns <= told.end_mono_ns - told.start_mono_ns));
+        prop_assert!(spans.iter().all(|reported| reported.net_ns <= reported.end_mono_ns - reported.start_mono_ns));
         prop_assert!(spans.len() <= events.len());
         prop_assert!(live.is_sorted_by_key(TraceLine::at_mono_ns));
     }
 }
 
 #[test]
-fn a_line_waits_for_cpus_that_may_still_tell_of_earlier_ones_but_not_for_ever() {
+fn a_line_waits_for_cpus_that_may_still_report_of_earlier_ones_but_not_for_ever() {
     const MS: u64 = 1_000_000;
     let mut explainer = Explainer::with_trace(&crate::streams::polling_in_a_machine());
     let mut feed = |event| {
-        explainer.feed(&event, &mut |_| ());
+        explainer.push(&event, &mut |_| ());
         explainer.take_trace().len()
     };
     feed(crate::streams::source(0, "local_timer:236"));
@@ -193,7 +193,7 @@ fn steal_inside_is_in_no_line() {
     let lines = traced(&[
         anchor(0),
         crate::streams::source(0, "eno1:62"),
-        robbed(ActivityKind::Irq, 100, 190, 0, 60),
+        with_steal(ActivityKind::Irq, 100, 190, 0, 60),
     ]);
     assert_eq!(noise(&lines)[0].net_ns, 30);
 }

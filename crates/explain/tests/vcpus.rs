@@ -149,8 +149,8 @@ fn what_was_lost_has_no_name_and_the_amounts_stay() {
 #[test]
 fn a_lost_interval_leaves_its_time_without_a_name() {
     let whole = interrupted();
-    let is_told = |event: &Event| !matches!(event, Event::VcpuInterval(_));
-    let events: Vec<Event> = whole.events().into_iter().filter(is_told).collect();
+    let is_reported = |event: &Event| !matches!(event, Event::VcpuInterval(_));
+    let events: Vec<Event> = whole.events().into_iter().filter(is_reported).collect();
     let (budgets, run) = explain(&facts(), &events);
     let split = whole.exit().split;
     for (share, ns) in split.select(Share::OF_EXITS) {
@@ -168,9 +168,9 @@ fn what_is_named_beyond_the_split_is_taken_from_the_largest() {
         .host(1, Irq, "small:2", 7_000, 7_500);
     let mut events = scene.events();
     for event in &mut events {
-        if let Event::Exit(told) = event {
-            told.exit.split[Share::HostIrq] -= 1_000;
-            told.exit.split[Share::Kvm] += 1_000;
+        if let Event::Exit(reported) = event {
+            reported.exit.split[Share::HostIrq] -= 1_000;
+            reported.exit.split[Share::Kvm] += 1_000;
         }
     }
     let (budgets, run) = explain(&facts(), &events);

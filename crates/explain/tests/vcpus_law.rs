@@ -47,14 +47,14 @@ proptest! {
             prop_assert_eq!(longest.misplaced_ns, 0);
         }
         let (trace, _) = traced(&events);
-        for told in &trace {
-            let lines: u64 = told.noise.iter().map(|noise| noise.net_ns).sum();
-            let of_lines = told.exit.parts.iter().filter(|part| part.count > 0);
+        for reported in &trace {
+            let lines: u64 = reported.noise.iter().map(|noise| noise.net_ns).sum();
+            let of_lines = reported.exit.parts.iter().filter(|part| part.count > 0);
             let of_lines = of_lines.filter(|part| part.share != Share::Blocked);
             prop_assert_eq!(lines, of_lines.map(|part| part.ns).sum::<u64>());
-            let exit = &told.exit.exit;
-            let ends = told.pieces.iter().map(|piece| piece.end_mono_ns);
-            let starts = told.pieces.iter().map(|piece| piece.start_mono_ns);
+            let exit = &reported.exit.exit;
+            let ends = reported.pieces.iter().map(|piece| piece.end_mono_ns);
+            let starts = reported.pieces.iter().map(|piece| piece.start_mono_ns);
             prop_assert!(std::iter::once(exit.start_mono_ns).chain(ends).eq(
                 starts.chain([exit.end_mono_ns])
             ));

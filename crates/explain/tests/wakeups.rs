@@ -1,6 +1,6 @@
 //! Wake-ups by hand: who is blamed in which phase.
 
-use crate::streams::{finish, in_a_machine, robbed, source};
+use crate::streams::{finish, in_a_machine, source, with_steal};
 use vmnoise_events::{
     Activation, ActivityKind, Event, RunFacts, Share, TimerOptions, Workload, fixtures,
 };
@@ -20,7 +20,7 @@ const SEEN: Activation = Activation {
 
 fn facts() -> RunFacts {
     let mut facts = in_a_machine();
-    facts.workload = Workload::Timer;
+    facts.workload = Workload::Timerlat;
     facts.options.timer = Some(TimerOptions {
         stop_irq_ns: Some(300),
         ..fixtures::timer(100_000)
@@ -34,21 +34,21 @@ fn explain(activation: Activation, activities: &[Event]) -> (Interval, Summary) 
     let begin = [source(0, "local_timer:236"), source(1, "hog:7")];
     let end = [Event::Activation(activation), finish()];
     for event in begin.iter().chain(activities).chain(&end) {
-        explainer.feed(event, &mut |it| wakeups.push(it.clone()));
+        explainer.push(event, &mut |it| wakeups.push(it.clone()));
     }
     (wakeups.remove(0), explainer.finish())
 }
 
 fn parts(wakeup: &Interval) -> Vec<(Phase, Share, u64)> {
     let parts = wakeup.parts.iter();
-    let told = parts.map(|part| {
+    let reported = parts.map(|part| {
         (
             part.phase.expect("all steps were seen"),
             part.share,
             part.ns,
         )
     });
-    told.collect()
+    reported.collect()
 }
 
 #[test]
@@ -56,8 +56,8 @@ fn a_running_thread_delays_the_switch_and_not_the_interrupt() {
     let (wakeup, _) = explain(
         SEEN,
         &[
-            robbed(ActivityKind::Irq, 10_290, 10_340, 0, 0),
-            robbed(ActivityKind::Thread, 9_000, 10_900, 1, 0),
+            with_steal(ActivityKind::Irq, 10_290, 10_340, 0, 0),
+            with_steal(ActivityKind::Thread, 9_000, 10_900, 1, 0),
         ],
     );
     let expected = [
@@ -81,8 +81,8 @@ fn steal_comes_out_of_whoever_was_robbed_then_out_of_the_residual() {
     let (wakeup, summary) = explain(
         stolen,
         &[
-            robbed(ActivityKind::Irq, 10_290, 10_340, 0, 0),
-            robbed(ActivityKind::Thread, 9_000, 10_900, 1, 400),
+            with_steal(ActivityKind::Irq, 10_290, 10_340, 0, 0),
+            with_steal(ActivityKind::Thread, 9_000, 10_900, 1, 400),
         ],
     );
     let of = |phase, share| {
@@ -134,7 +134,7 @@ fn what_is_stolen_before_a_timer_is_armed_late_is_steal() {
 }
 
 #[test]
-fn the_first_that_hits_a_limit_is_told() {
+fn the_first_that_hits_a_limit_is_reported() {
     let (wakeup, summary) = explain(SEEN, &[]);
     assert!(wakeup.hits_limit);
     // The run ended by its duration, and was not stopped.
@@ -149,7 +149,7 @@ fn the_first_that_hits_a_limit_is_told() {
 #[test]
 fn gaps_are_nobodys_here() {
     let mut explainer = Explainer::new(&facts());
-    explainer.feed(&Event::Gap(crate::streams::gap(1, 2)), &mut |_| {
+    explainer.push(&Event::Gap(crate::streams::gap(1, 2)), &mut |_| {
         panic!("a gap")
     });
     assert_eq!(explainer.finish().lost_events, 1);

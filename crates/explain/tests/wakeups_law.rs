@@ -63,7 +63,7 @@ fn event(extreme: bool, (which, cpu, [a, b, c, d, e, f]): Words) -> Event {
 fn facts(bits: u16, period_ns: u64) -> RunFacts {
     let bit = |n: u16| bits >> n & 1 == 1;
     let mut facts = crate::streams::facts();
-    facts.workload = Workload::Timer;
+    facts.workload = Workload::Timerlat;
     facts.witnesses = Witnesses {
         irq: bit(0),
         softirq: bit(1),

@@ -17,7 +17,7 @@ pub use error::ExportError;
 pub use owner::{Owner, is_ours};
 pub use partition::Partition;
 pub use perfetto::{Side, Timeline};
-pub use rows::{DATA_VERSION, Told, schemas};
+pub use rows::{DATA_VERSION, Reported, schemas};
 pub use run_tables::RunTables;
 pub use table::{Column, Encoding, Kind, Schema};
 pub use whole_file::{Readers, WholeFile};

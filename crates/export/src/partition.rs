@@ -32,14 +32,14 @@ impl Partition {
     }
 }
 
-/// The word for what felt the run, as in recordings.
+/// The word for who observed, as in recordings.
 pub(crate) fn workload_name(workload: Workload) -> &'static str {
     match workload {
         Workload::Microvm => "microvm",
-        Workload::Spin => "spin",
+        Workload::Osnoise => "spin",
         Workload::Observed => "observed",
-        Workload::Vcpus => "vcpus",
-        Workload::Timer => "timer",
+        Workload::Exits => "vcpus",
+        Workload::Timerlat => "timer",
     }
 }
 

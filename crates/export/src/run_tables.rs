@@ -10,7 +10,7 @@ use crate::error::ExportError;
 use crate::owner::make_folder;
 use crate::partition::Partition;
 use crate::rows::parts::PartRow;
-use crate::rows::{Told, exits, gaps, parts, run, wakeups};
+use crate::rows::{Reported, exits, gaps, parts, run, wakeups};
 use crate::table::{Cell, Encoding, TableFile, cells, io_error};
 use crate::wall_clock::WallClock;
 
@@ -67,18 +67,18 @@ impl RunTables {
         let file = |schema| TableFile::create(&folder, schema, encoding);
         let (mut of_gaps, mut of_wakeups, mut of_exits) = (None, None, None);
         match facts.workload {
-            Workload::Timer => {
+            Workload::Timerlat => {
                 let files = (file(wakeups::wakeups())?, file(wakeups::parts())?);
                 of_wakeups = Some(EventTables::new(wakeups::columns(), files));
             }
-            Workload::Vcpus => {
+            Workload::Exits => {
                 let files = (file(exits::exits())?, file(exits::parts())?);
                 of_exits = Some(ExitTables {
                     reasons: file(exits::reasons())?,
                     exits: EventTables::new(exits::exit_columns(), files),
                 });
             }
-            Workload::Microvm | Workload::Spin | Workload::Observed => {
+            Workload::Microvm | Workload::Osnoise | Workload::Observed => {
                 let files = (file(gaps::gaps())?, file(gaps::parts())?);
                 of_gaps = Some(GapTables {
                     period_columns: gaps::period_columns(),
@@ -162,24 +162,24 @@ impl RunTables {
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn exit(&mut self, told: &NamedExit) -> Result<(), ExportError> {
+    pub fn exit(&mut self, reported: &NamedExit) -> Result<(), ExportError> {
         let Some(ExitTables { exits: tables, .. }) = &mut self.exits else {
             return Ok(());
         };
-        let time_us = self.clock.at_us(told.exit.start_mono_ns);
+        let time_us = self.clock.at_us(reported.exit.start_mono_ns);
         let of = tables.count;
-        let parts = told.parts.iter().map(|part| {
+        let parts = reported.parts.iter().map(|part| {
             let row = PartRow {
                 of,
                 time_us,
-                cpu: told.exit.exit_cpu,
+                cpu: reported.exit.exit_cpu,
                 share: part.share,
                 source: part.source.as_deref(),
                 ns: part.ns,
             };
             (row, [part.count.into()])
         });
-        tables.push(time_us, told, parts)
+        tables.push(time_us, reported, parts)
     }
 
     /// Adds what all exits came to, by the kernel's own sums.
@@ -205,7 +205,7 @@ impl RunTables {
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn finish(self, told: Told) -> Result<(), ExportError> {
+    pub fn finish(self, reported: Reported) -> Result<(), ExportError> {
         if let Some(tables) = self.gaps {
             tables.periods.finish()?;
             tables.gaps.finish()?;
@@ -219,7 +219,7 @@ impl RunTables {
         }
         let mut run = TableFile::create(&self.folder, run::schema(), self.encoding)?;
         let asked = run::Asked::of(&self.facts);
-        let row = (&self.facts, &asked, told);
+        let row = (&self.facts, &asked, reported);
         let (program, columns) = (run::program(), run::columns());
         let started = [self.clock.started_us().into()];
         let program = cells(&program, &row).chain(started);

@@ -63,7 +63,7 @@ impl WholeFile {
         }
     }
 
-    /// The same for a name that the program chose: a link there is replaced, not followed, for
+    /// As `create`, for a name that the program chose: a link there is replaced, not followed, for
     /// nobody but who laid it wanted what it points to to be overwritten.
     ///
     /// # Errors

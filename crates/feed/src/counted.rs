@@ -43,7 +43,7 @@ pub struct Counted<'a> {
 /// What is the same for all vCPUs of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
-    /// How much is told.
+    /// How much is reported.
     pub detail: FeedDetail,
     /// When counting began, in the host's TSC.
     pub from_tsc: u64,
@@ -77,7 +77,7 @@ impl Frame {
             is_last: self.is_last,
             exits: totals.exits,
             heavy: totals.heavy,
-            split: told(totals.split, vcpu.sees_kvm && self.knows_kvm),
+            split: reported(totals.split, vcpu.sees_kvm && self.knows_kvm),
             // Names alone can be missing, and the number is of all VMs together.
             lost: match self.detail {
                 FeedDetail::Full => self.lost,
@@ -96,7 +96,7 @@ impl Frame {
 }
 
 /// What remains of KVM_RUN is the guest's as well, where its exits are not seen.
-fn told(mut split: ShareMap<u64>, sees_kvm: bool) -> ShareMap<u64> {
+fn reported(mut split: ShareMap<u64>, sees_kvm: bool) -> ShareMap<u64> {
     if !sees_kvm {
         split[Share::Kvm] = 0;
     }

@@ -7,12 +7,12 @@ use crate::layout::{HEADER_BYTES, MAGIC, MAX_FRAME_BYTES, MAX_PAYLOAD_BYTES, VER
 use crate::payload;
 
 /// Takes the bytes of a stream in whatever chunks they come, and gives its frames. What is
-/// no frame is told as an error and skipped up to the next one.
+/// no frame is reported as an error and skipped up to the next one.
 #[derive(Debug)]
 pub struct Decoder {
     /// What may still become a frame: begins with the magic, as far as it goes.
     pending: Vec<u8>,
-    /// The last bytes were no frame, and that was told.
+    /// The last bytes were no frame, and that was reported.
     lost: bool,
 }
 

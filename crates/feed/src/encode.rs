@@ -7,7 +7,7 @@ use crate::layout::{
 };
 use crate::payload::share_number;
 
-/// The bytes of this frame. Never tells more than its [`FeedDetail`] allows; lists and
+/// The bytes of this frame. Never reports more than its [`FeedDetail`] allows; lists and
 /// names are cut to their limits.
 pub fn encode(frame: &HostFrame) -> Vec<u8> {
     let reasons = match frame.detail {

@@ -12,9 +12,9 @@ pub(crate) const HEADER_BYTES: usize = 16;
 /// What a payload starts with, before its lists: 8 bytes, 5 numbers, the parts of the split.
 pub(crate) const FIXED_BYTES: usize = 8 + (5 + Share::OF_EXITS.len()) * 8;
 
-/// How many reasons a frame tells at most.
+/// How many reasons a frame reports at most.
 pub const MAX_REASONS: usize = 64;
-/// How many culprits a frame tells at most.
+/// How many culprits a frame reports at most.
 pub const MAX_CULPRITS: usize = 64;
 /// How long a name is at most, in bytes of UTF-8.
 pub const MAX_NAME_BYTES: usize = 64;

@@ -2,7 +2,7 @@
 //! nobody trusts. `docs/feed.md` is the format for people.
 //!
 //! Nothing here opens anything or waits. Whatever the bytes are, a [`Decoder`] holds at most one frame
-//! ([`MAX_FRAME_BYTES`]), hands out frames that are whole and consistent, and tells what
+//! ([`MAX_FRAME_BYTES`]), hands out frames that are whole and consistent, and says what
 //! was wrong with the rest.
 
 #![forbid(unsafe_code)]

@@ -94,9 +94,9 @@ proptest! {
         let rest: Vec<u8> = frames.iter().flat_map(encode).collect();
         let at = at.index(first.len() - 1) + 1;
         let found = decode(&[&first[..at], &rest].concat());
-        let told: Vec<_> = found.iter().flatten().cloned().collect();
+        let reported: Vec<_> = found.iter().flatten().cloned().collect();
         // A cut frame takes the beginning of the next one for its own end and gives it back.
-        prop_assert_eq!(told, frames);
+        prop_assert_eq!(reported, frames);
         prop_assert!(found.iter().any(Result::is_err), "the cut is not told");
     }
 
@@ -111,8 +111,8 @@ proptest! {
         let at = at.index(damaged.len());
         damaged[at] ^= 1 << bit;
         let found = decode(&[damaged, encode(&next)].concat());
-        let told: Vec<_> = found.iter().flatten().cloned().collect();
-        prop_assert_eq!(told, vec![next]);
+        let reported: Vec<_> = found.iter().flatten().cloned().collect();
+        prop_assert_eq!(reported, vec![next]);
         prop_assert!(found.iter().any(Result::is_err), "the damage is not told");
     }
 

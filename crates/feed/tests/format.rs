@@ -38,14 +38,22 @@ fn a_frame_of_counts_has_136_bytes() {
 }
 
 #[test]
-fn no_frame_tells_more_than_its_detail_allows() {
+fn no_frame_reports_more_than_its_detail_allows() {
     for detail in FeedDetail::ALL {
         let mut frame = full_frame();
         frame.detail = detail;
-        let told = decode(&encode(&frame)).remove(0).unwrap();
+        let reported = decode(&encode(&frame)).remove(0).unwrap();
         let shows = |level| usize::from(detail >= level);
-        assert_eq!(told.reasons.len(), shows(FeedDetail::Reasons), "{detail:?}");
-        assert_eq!(told.culprits.len(), shows(FeedDetail::Full), "{detail:?}");
+        assert_eq!(
+            reported.reasons.len(),
+            shows(FeedDetail::Reasons),
+            "{detail:?}"
+        );
+        assert_eq!(
+            reported.culprits.len(),
+            shows(FeedDetail::Full),
+            "{detail:?}"
+        );
     }
 }
 
@@ -71,26 +79,26 @@ fn lists_and_names_are_cut_to_their_limits() {
     ];
     let bytes = encode(&frame);
     assert_eq!(bytes.len(), MAX_FRAME_BYTES);
-    let told = decode(&bytes).remove(0).unwrap();
-    assert_eq!(told.reasons.len(), MAX_REASONS);
-    assert_eq!(told.culprits.len(), MAX_CULPRITS);
-    assert_eq!(told.culprits[0].name, "é".repeat(MAX_NAME_BYTES / 2));
+    let reported = decode(&bytes).remove(0).unwrap();
+    assert_eq!(reported.reasons.len(), MAX_REASONS);
+    assert_eq!(reported.culprits.len(), MAX_CULPRITS);
+    assert_eq!(reported.culprits[0].name, "é".repeat(MAX_NAME_BYTES / 2));
 }
 
 #[test]
 fn a_name_cannot_steer_a_terminal() {
     let mut frame = full_frame();
     frame.culprits[0].name = "\x1b[2Jevil\n:1\u{9b}".into();
-    let told = decode(&encode(&frame)).remove(0).unwrap();
-    assert_eq!(told.culprits[0].name, "␛[2Jevil␊:1�");
+    let reported = decode(&encode(&frame)).remove(0).unwrap();
+    assert_eq!(reported.culprits[0].name, "␛[2Jevil␊:1�");
 }
 
 #[test]
 fn a_culprit_of_a_share_that_no_exit_has_is_left_out() {
     let mut frame = full_frame();
     frame.culprits[0].share = Share::Thread;
-    let told = decode(&encode(&frame)).remove(0).unwrap();
-    assert_eq!(told.culprits, []);
+    let reported = decode(&encode(&frame)).remove(0).unwrap();
+    assert_eq!(reported.culprits, []);
 }
 
 #[test]

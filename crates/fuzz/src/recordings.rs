@@ -71,9 +71,9 @@ mod tests {
     fn summary(facts: &RunFacts, events: &[Event]) -> Option<Summary> {
         let mut explainer = Explainer::new(facts);
         for event in events {
-            explainer.feed(event, &mut |_| {});
+            explainer.push(event, &mut |_| {});
         }
-        (facts.workload != Workload::Vcpus).then(|| explainer.finish())
+        (facts.workload != Workload::Exits).then(|| explainer.finish())
     }
 
     /// Streams that a reader refuses at once, or of which nothing comes, would try nothing.

@@ -75,7 +75,7 @@ impl Search {
                 .try_for(share)
             });
             tried
-                .inspect(|tried| tried.iter().for_each(Tried::tell))
+                .inspect(|tried| tried.iter().for_each(Tried::report))
                 .collect()
         };
         let tried = std::thread::scope(|scope| {
@@ -197,7 +197,7 @@ fn first_line(words: &str) -> &str {
 }
 
 impl Tried {
-    fn tell(&self) {
+    fn report(&self) {
         let name = self.name;
         println!(
             "{name:<17} {:>9} inputs in {:>5.1} s",

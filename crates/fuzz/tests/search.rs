@@ -7,25 +7,25 @@ fn search(arguments: &[&str]) -> (Output, String) {
     let program = env!("CARGO_BIN_EXE_fuzz");
     let output = Command::new(program).arg("search").args(arguments).output();
     let output = output.unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    (output, told)
+    let reported = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output, reported)
 }
 
 /// `VMNOISE_FUZZ_SECONDS` says for how long: a minute in the tier of that name.
 #[test]
 fn every_target_holds_for_a_while() {
     let seconds = std::env::var("VMNOISE_FUZZ_SECONDS").unwrap_or("5".to_owned());
-    let (output, told) = search(&["--seconds", &seconds]);
-    println!("{told}");
-    assert!(output.status.success(), "{told}{output:?}");
+    let (output, reported) = search(&["--seconds", &seconds]);
+    println!("{reported}");
+    assert!(output.status.success(), "{reported}{output:?}");
     for target in vmnoise_fuzz::TARGETS {
-        let line = told
+        let line = reported
             .lines()
             .find(|line| line.starts_with(&format!("{} ", target.name)));
         let tried = line
             .and_then(|line| line.split_whitespace().nth(1))
             .unwrap();
-        assert_ne!(tried, "0", "nothing was tried: {told}");
+        assert_ne!(tried, "0", "nothing was tried: {reported}");
     }
 }
 
@@ -33,7 +33,7 @@ fn every_target_holds_for_a_while() {
 fn what_breaks_a_property_is_found_and_kept() {
     let folder = tempfile::tempdir().unwrap();
     let corpus = folder.path().to_str().unwrap();
-    let (output, told) = search(&[
+    let (output, reported) = search(&[
         "broken",
         "--seconds",
         "5",
@@ -42,17 +42,20 @@ fn what_breaks_a_property_is_found_and_kept() {
         "--corpus",
         corpus,
     ]);
-    assert!(!output.status.success(), "{told}");
-    assert!(told.contains("FOUND broken"), "{told}");
-    assert!(told.contains("as it is meant to"), "{told}");
-    assert!(told.contains("signal: 6"), "memory has an end: {told}");
+    assert!(!output.status.success(), "{reported}");
+    assert!(reported.contains("FOUND broken"), "{reported}");
+    assert!(reported.contains("as it is meant to"), "{reported}");
+    assert!(
+        reported.contains("signal: 6"),
+        "memory has an end: {reported}"
+    );
     let kept: Vec<_> = std::fs::read_dir(folder.path().join("broken"))
         .unwrap()
         .collect();
-    assert_eq!(kept.len(), 2, "each place once: {told}");
+    assert_eq!(kept.len(), 2, "each place once: {reported}");
     for file in kept {
         let path = file.unwrap().path();
-        assert!(told.contains(path.to_str().unwrap()), "{told}");
+        assert!(reported.contains(path.to_str().unwrap()), "{reported}");
         let first = std::fs::read(path).unwrap()[0];
         assert!(first < 64, "{first} breaks nothing");
     }

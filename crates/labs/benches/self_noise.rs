@@ -102,7 +102,7 @@ impl Peer {
     }
 }
 
-/// What the reference poller felt beside a tracer.
+/// What the reference poller observed beside a tracer.
 fn under(peer: Peer, folder: &Path) -> Result<Polled> {
     let mut tracer = peer.command(folder).map(Tracer::start).transpose()?;
     let threshold = tsc::calibrate_hz(Duration::from_millis(50)) * THRESHOLD_NS / 1_000_000_000;

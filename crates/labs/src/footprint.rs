@@ -150,7 +150,7 @@ impl Held {
             held.accounting |= target.to_string_lossy().contains("bpf-stats");
             let name = entry.file_name();
             let info = format!("/proc/{pid}/fdinfo/{}", name.display());
-            // A link tells its program's id too.
+            // A link reports its program's id too.
             let text = fs::read_to_string(info).unwrap_or_default();
             for line in text.lines() {
                 let Some((key, id)) = line.split_once(':') else {

@@ -44,9 +44,9 @@ pub fn sources(summary: &Value) -> impl Iterator<Item = Source<'_>> {
 ///
 /// # Panics
 /// If it does not speak of it.
-pub fn rung<'a>(doctor: &'a Value, probe: &str) -> &'a Value {
-    let rungs = doctor["rungs"].as_array().into_iter().flatten();
-    let mut found = rungs.filter(|rung| rung["probe"] == probe);
+pub fn probe_status<'a>(doctor: &'a Value, probe: &str) -> &'a Value {
+    let probe_statuses = doctor["rungs"].as_array().into_iter().flatten();
+    let mut found = probe_statuses.filter(|probe_status| probe_status["probe"] == probe);
     let found = found.next();
     found.unwrap_or_else(|| panic!("doctor does not speak of {probe}"))
 }
@@ -98,7 +98,7 @@ pub fn assert_budgets_add_up(summary: &Value) {
     }
 }
 
-/// The same of late wake-ups: what is known of the shares and of the phases of each CPU is the
+/// As `assert_budgets_add_up`, of late wake-ups: what is known of the shares and of the phases of each CPU is the
 /// same in sum, and the parts of each listed wake-up add up to its latency.
 ///
 /// # Panics
@@ -119,7 +119,7 @@ pub fn assert_latencies_add_up(result: &Value) {
     }
 }
 
-/// The same of a host's vCPUs: of each, reasons and their shares add up to its exits and to the time
+/// As `assert_latencies_add_up`, of a host's vCPUs: of each, reasons and their shares add up to its exits and to the time
 /// of these, no share has more in exits than in all, and the longest exits add up as well.
 ///
 /// # Panics
@@ -170,10 +170,10 @@ pub fn assert_vcpu_adds_up(vcpu: &Value) {
 /// # Panics
 /// If it is less or more.
 pub fn assert_stopped(blocked_ns: u64, stopped: &RangeInclusive<Duration>) {
-    let told = format!("blocked {blocked_ns} ns, stopped {stopped:?}");
-    println!("{told}");
+    let reported = format!("blocked {blocked_ns} ns, stopped {stopped:?}");
+    println!("{reported}");
     // A ten-thousandth is what rounding and the clock bound may take.
     let least = stopped.start().mul_f64(0.9999);
     let blocked = Duration::from_nanos(blocked_ns);
-    assert!((least..=*stopped.end()).contains(&blocked), "{told}");
+    assert!((least..=*stopped.end()).contains(&blocked), "{reported}");
 }

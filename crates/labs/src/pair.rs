@@ -19,7 +19,7 @@ pub const QUIET: &str = "quiet.rec";
 pub const DISTURBED: &str = "guest.rec";
 /// The host's recording of both times.
 pub const HOST: &str = "host.rec";
-/// More gaps than a guest feels while it is recorded: `--top` of a result that has all.
+/// More gaps than a guest observes while it is recorded: `--top` of a result that has all.
 pub const EVERY: &str = "1000000";
 /// What the disturber of `turns` logged.
 const BURSTS: &str = "turns";
@@ -131,7 +131,7 @@ impl Pair {
         self
     }
 
-    /// The guest measures how late its timers are, beside a host that tells every exit and a
+    /// The guest measures how late its timers are, beside a host that reports every exit and a
     /// task there that takes its CPU for 3 ms at a time.
     pub fn timerlat(mut self) -> Pair {
         self.measure = "vmnoise timerlat -q".into();
@@ -171,7 +171,7 @@ impl Pair {
         let exits = format!("&& {} -d 5m -o {host}", self.exits);
         let wait = format!("lab-guest told {}", in_guest.len());
         let load = format!("lab-guest load {quiet} {disturbed}");
-        let told = [
+        let reported = [
             "lab-guest told 1",
             &exits,
             &wait,
@@ -184,7 +184,7 @@ impl Pair {
         let print: Vec<String> = files
             .map(|file| format!("lab-guest print {file}"))
             .collect();
-        let all = std::iter::once(&*vmm).chain(told);
+        let all = std::iter::once(&*vmm).chain(reported);
         let all: Vec<&str> = all.chain(print.iter().map(String::as_str)).collect();
 
         let in_guest: Vec<&str> = in_guest.iter().map(String::as_str).collect();
@@ -263,12 +263,15 @@ impl Recorded {
         explain(&files, options)
     }
 
-    /// What one of these recordings tells line by line.
+    /// What one of these recordings reports line by line.
     ///
     /// # Errors
     /// If it fails.
     pub fn trace(&self, name: &str) -> Result<String> {
-        Ok(String::from_utf8(told(&[&self.file(name)], &["--trace"])?)?)
+        Ok(String::from_utf8(reported(
+            &[&self.file(name)],
+            &["--trace"],
+        )?)?)
     }
 }
 
@@ -277,11 +280,11 @@ impl Recorded {
 /// # Errors
 /// If it fails, with what it said.
 pub fn explain(files: &[&Path], options: &[&str]) -> Result<Value> {
-    let told = told(files, &[options, &["--format", "json"]].concat())?;
-    Ok(serde_json::from_slice(&told)?)
+    let reported = reported(files, &[options, &["--format", "json"]].concat())?;
+    Ok(serde_json::from_slice(&reported)?)
 }
 
-fn told(files: &[&Path], options: &[&str]) -> Result<Vec<u8>> {
+fn reported(files: &[&Path], options: &[&str]) -> Result<Vec<u8>> {
     let mut command = Command::new(binary());
     let output = command.arg("explain").args(files).args(options).output()?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! What the plain polling loop `lab-poll` felt.
+//! What the plain polling loop `lab-poll` observed.
 
 use serde::{Deserialize, Serialize};
 

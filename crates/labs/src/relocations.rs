@@ -29,7 +29,7 @@ pub struct Found {
     pub path: String,
     /// Bytes from the begin of the outermost structure, as libbpf tells; `None` for types.
     pub offset: Option<u64>,
-    /// The same, added up from the types.
+    /// As `offset`, added up from the types.
     pub offset_by_types: Option<u64>,
     /// Bytes; `None` for structures.
     pub size: Option<u64>,
@@ -62,11 +62,11 @@ pub fn resolve(object: &[u8], btf: &[u8]) -> Result<Vec<Relocation>> {
     std::fs::write(&btf_file, btf)?;
     // What it writes holds the fields that the object uses, and nothing else.
     let arguments = ["-d", "gen", "min_core_btf", &btf_file, &used, &object_file];
-    let (_, told) = bpftool(&arguments)?;
+    let (_, reported) = bpftool(&arguments)?;
     let declared = Types::read(&object_file)?;
     let used = Types::read(&used)?;
     let mut relocations: Vec<Relocation> = Vec::new();
-    for line in told.lines().filter_map(relocation) {
+    for line in reported.lines().filter_map(relocation) {
         let Some((candidate, spec)) = line.split_once('<') else {
             continue;
         };
@@ -91,7 +91,7 @@ pub fn resolve(object: &[u8], btf: &[u8]) -> Result<Vec<Relocation>> {
     }
     ensure!(
         !relocations.is_empty(),
-        "bpftool tells of no relocation: {told}"
+        "bpftool tells of no relocation: {reported}"
     );
     Ok(relocations)
 }

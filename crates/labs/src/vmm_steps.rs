@@ -27,9 +27,9 @@ pub enum Step {
     Quiet(Duration),
     /// `waited:MS`: waits until a vCPU's thread has waited for a CPU that much longer.
     Waited(Duration),
-    /// `told:COUNT`, `told:COUNT:GUEST`: waits until so many commands of the lab's guest have
+    /// `reported:COUNT`, `reported:COUNT:GUEST`: waits until so many commands of the lab's guest have
     /// ended; of the first, which is 0, where no other is meant.
-    Told(usize, u32),
+    Reported(usize, u32),
     /// `looks:COUNT`: waits for the first guest, and looks at the first vCPU's thread meanwhile.
     Looks(usize),
     /// `stop`: SIGSTOP; over when no thread of the VMM is on a CPU any more.
@@ -83,8 +83,8 @@ impl Step {
             ["exits", count] => Step::Exits(number(count)?.into()),
             ["quiet", ms] => Step::Quiet(Duration::from_millis(number(ms)?.into())),
             ["waited", ms] => Step::Waited(Duration::from_millis(number(ms)?.into())),
-            ["told", count] => Step::Told(number(count)? as usize, 0),
-            ["told", count, guest] => Step::Told(number(count)? as usize, number(guest)?),
+            ["told", count] => Step::Reported(number(count)? as usize, 0),
+            ["told", count, guest] => Step::Reported(number(count)? as usize, number(guest)?),
             ["looks", count] => Step::Looks(number(count)? as usize),
             ["stop"] => Step::Stop,
             ["cont"] => Step::Continue,
@@ -147,7 +147,7 @@ pub struct Done {
 /// What the scheduler had booked for the thread of a vCPU, and when that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
-    /// Before it was read, by the guest's TSC: this machine's with the offset that KVM tells
+    /// Before it was read, by the guest's TSC: this machine's with the offset that KVM reports
     /// in debugfs.
     pub begin_tsc: u64,
     /// After it was read, by the same.

@@ -1,4 +1,4 @@
-//! How long the vCPU of a guest of Xen waited for a CPU, out of what `xenalyze` tells of Xen's
+//! How long the vCPU of a guest of Xen waited for a CPU, out of what `xenalyze` reports Xen's
 //! scheduler.
 
 use anyhow::{Context, Result};
@@ -10,7 +10,7 @@ const VCPU: &str = "d1v0";
 /// A wait that ended.
 ///
 /// Xen books it from one reading of its clock to another, and hands that to the guest. The reading is
-/// taken before the scheduler decides, and its records are written after that; but each tells how long
+/// taken before the scheduler decides, and its records are written after that; but each says how long
 /// whoever goes has run, from one such reading to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
@@ -51,7 +51,7 @@ struct Away {
 ///
 /// # Errors
 /// If a line cannot be read.
-pub fn told(lines: &str, first_tsc: u64) -> Result<Vec<Wait>> {
+pub fn reported(lines: &str, first_tsc: u64) -> Result<Vec<Wait>> {
     let mut waits: Vec<(String, Wait)> = Vec::new();
     let mut ended = Vec::new();
     let mut away: Option<Away> = None;
@@ -126,7 +126,7 @@ pub fn told(lines: &str, first_tsc: u64) -> Result<Vec<Wait>> {
             away.woken = Some((before_tsc, tsc()?));
         }
     }
-    // Nobody tells of the last one how late its record is.
+    // Nobody says how late the record of the last one is.
     let waits = waits.into_iter().map(|(_, wait)| wait);
     Ok(waits.filter(|wait| wait.decision_ns < u64::MAX).collect())
 }
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_wait_is_what_others_ran_or_since_it_was_woken() {
-        let waits = told(TRACE, 1_000).unwrap();
+        let waits = reported(TRACE, 1_000).unwrap();
         let preempted = Wait {
             end_tsc: 2_530_016_096,
             decision_ns: 33_976,

@@ -1,4 +1,4 @@
-//! What goes wrong during a run is told, and costs nothing that was measured before.
+//! What goes wrong during a run is reported, and costs nothing that was measured before.
 
 use std::path::Path;
 
@@ -47,19 +47,19 @@ fn assert_ended_early(stdout: &str, stderr: &str) {
 }
 
 /// Nobody drained for seconds: the longest time in which no record ends is when the ring was full.
-/// No watermark passes its begin before the loss is told: what is explained by then is explained in
+/// No watermark passes its begin before the loss is reported: what is explained by then is explained in
 /// the knowledge of it.
 fn assert_losses_come_first(recording: &Path) {
-    let (mut ends_ns, mut passed_ns, mut is_told) = (Vec::new(), 0, false);
+    let (mut ends_ns, mut passed_ns, mut is_reported) = (Vec::new(), 0, false);
     let mut reader = Reader::open(recording).unwrap();
     let read = reader.for_each(&mut |event| match event {
         Event::Activity(activity) => ends_ns.push(activity.end_mono_ns),
-        Event::Watermark(mono_ns) if !is_told => passed_ns = *mono_ns,
-        Event::Loss(loss) => is_told |= loss.kind == LossKind::RingFull && loss.count > 0,
+        Event::Watermark(mono_ns) if !is_reported => passed_ns = *mono_ns,
+        Event::Loss(loss) => is_reported |= loss.kind == LossKind::RingFull && loss.count > 0,
         _ => {}
     });
     read.unwrap();
-    assert!(is_told);
+    assert!(is_reported);
     ends_ns.sort_unstable();
     let holes = ends_ns.windows(2).map(|ends| (ends[1] - ends[0], ends[0]));
     let (_, full_ns) = holes.max().unwrap();

@@ -140,16 +140,16 @@ mod kvm {
             .iter()
             .map(|burst| burst.charged_ns);
         let charged_ns: u64 = charged.sum();
-        let told = format!(
+        let reported = format!(
             "{} bursts charged {charged_ns} ns, named {named_ns} ns; of what they logged \
              {lacking_ns} ns lack, a host below took {outer_ns} ns, hidden {hidden_ns} ns; \
              {unnamed} unnamed, {unpaired} unpaired",
             last - first + 1
         );
-        println!("{told}");
-        assert!(unnamed <= unpaired, "{told}");
-        assert!(named_ns <= charged_ns, "{told}");
-        assert!(lacking_ns <= outer_ns + hidden_ns, "{told}");
+        println!("{reported}");
+        assert!(unnamed <= unpaired, "{reported}");
+        assert!(named_ns <= charged_ns, "{reported}");
+        assert!(lacking_ns <= outer_ns + hidden_ns, "{reported}");
     }
 
     #[test]

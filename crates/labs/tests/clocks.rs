@@ -1,4 +1,4 @@
-//! What a recording of `vmnoise exits` tells of the clock of each vCPU's guest.
+//! What a recording of `vmnoise exits` says of the clock of each vCPU's guest.
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -62,7 +62,7 @@ mod kvm {
                 std::thread::sleep(Duration::from_millis(50));
             }
         };
-        // Its clock is told as soon as the programs are attached.
+        // Its clock is reported as soon as the programs are attached.
         wait_for(&there);
         let came = Run::microvm(1, &["-d", "1m"]).unwrap();
         wait_for(&came);
@@ -95,7 +95,7 @@ mod virtual_time {
 
     use super::*;
 
-    /// tracefs tells microseconds, and its readings of the clock are not ours: one tracepoint
+    /// tracefs reports microseconds, and its readings of the clock are not ours: one tracepoint
     /// takes both, one after the other.
     const CLOSE_NS: u64 = 4_000;
 

@@ -76,31 +76,31 @@ mod root {
         line: String,
         child: Child,
         file: PathBuf,
-        told: PathBuf,
+        reported: PathBuf,
         said: PathBuf,
     }
 
     impl Recording {
-        /// Records in one folder, and tells its result in another.
-        fn start(line: &str, recording: &Path, told: &Path, said: &Path) -> Recording {
+        /// Records in one folder, and reports its result in another.
+        fn start(line: &str, recording: &Path, reported: &Path, said: &Path) -> Recording {
             let name = line.split(' ').next().unwrap();
             let file = recording.join(format!("{name}.vmn"));
             // What an earlier run left would pass for this one's.
             let _ = fs::remove_file(&file);
-            let told = told.join(format!("{name}.told"));
+            let reported = reported.join(format!("{name}.told"));
             let said = said.join(format!("{name}.said"));
             let child = Command::new(binary())
                 .args(line.split(' '))
                 .args(["-o", file.to_str().unwrap()])
                 .stdin(Stdio::null())
-                .stdout(File::create(&told).unwrap())
+                .stdout(File::create(&reported).unwrap())
                 .stderr(File::create(&said).unwrap())
                 .spawn();
             Recording {
                 line: line.to_owned(),
                 child: child.unwrap(),
                 file,
-                told,
+                reported,
                 said,
             }
         }
@@ -115,8 +115,8 @@ mod root {
             run
         }
 
-        /// The same, with its stdout there, too.
-        fn telling_there(disk: &Disk, line: &str, beside: &Path) -> Recording {
+        /// As `saving_there`, with its stdout there, too.
+        fn reporting_there(disk: &Disk, line: &str, beside: &Path) -> Recording {
             let trace = disk.folder.path().join("trace.txt");
             Recording::start(&saving(line, &trace), beside, disk.folder.path(), beside)
         }
@@ -156,7 +156,7 @@ mod root {
 
         /// The result, once all of it is there.
         fn result(&self) -> Option<Value> {
-            serde_json::from_str(&fs::read_to_string(&self.told).unwrap()).ok()
+            serde_json::from_str(&fs::read_to_string(&self.reported).unwrap()).ok()
         }
 
         /// Why it ended. That of `exits` does not say.
@@ -288,13 +288,13 @@ mod root {
         };
         // Longer than a busy machine takes to begin it and to freeze a disk.
         let line = "osnoise trace -c 1 -d 12s";
-        let mut run = Recording::telling_there(&disk, line, beside.path());
+        let mut run = Recording::reporting_there(&disk, line, beside.path());
         run.records(1);
         wait_until("it tells", || {
-            fs::metadata(&run.told).is_ok_and(|file| file.len() > 0)
+            fs::metadata(&run.reported).is_ok_and(|file| file.len() > 0)
         });
         let frozen = disk.freeze();
-        // It is told whole while nothing of it can be printed.
+        // It is reported whole while nothing of it can be printed.
         wait_until("the end", || run.explained()["finish_reason"] == "duration");
         assert!(!run.polls(), "a poller is left");
         assert_eq!(run.child.try_wait().unwrap(), None, "it has all of it?");
@@ -306,7 +306,7 @@ mod root {
         }
         let file = run.file.to_str().unwrap();
         let replayed = run_to_end(&["explain", file, "--trace"]).unwrap();
-        assert_eq!(fs::read(&run.told).unwrap(), replayed.stdout);
+        assert_eq!(fs::read(&run.reported).unwrap(), replayed.stdout);
     }
 
     #[test]
@@ -322,31 +322,33 @@ mod root {
         let mut run = Recording::start(line, on_the_disk, beside.path(), beside.path());
         let line = "osnoise trace -c 1 -d 600s";
         let elsewhere = tempfile::tempdir().unwrap();
-        let mut telling = Recording::telling_there(&disk, line, elsewhere.path());
+        let mut reporting = Recording::reporting_there(&disk, line, elsewhere.path());
         let elsewhere = tempfile::tempdir().unwrap();
         let line = "osnoise -c 1 -d 600s --format json";
         let mut saving = Recording::saving_there(&disk, line, elsewhere.path());
         // More than its header is there.
         run.records(32_768);
-        telling.records(32_768);
+        reporting.records(32_768);
         let frozen = disk.freeze();
         run.signal(Signal::INT);
-        telling.signal(Signal::INT);
+        reporting.signal(Signal::INT);
         saving.signal(Signal::INT);
         wait_until("it says what is missing", || {
             run.said().contains("the recording lacks its last")
         });
         assert_eq!(run.result().unwrap()["finish_reason"], "interrupt");
         wait_until("it says why", || {
-            telling.said().contains("cannot write the result to stdout")
+            reporting
+                .said()
+                .contains("cannot write the result to stdout")
         });
-        assert_eq!(telling.explained()["finish_reason"], "interrupt");
+        assert_eq!(reporting.explained()["finish_reason"], "interrupt");
         wait_until("it says where no trace is", || {
             saving.said().contains("the trace is not in")
         });
         assert_eq!(saving.result().unwrap()["finish_reason"], "interrupt");
         // The kernel ends no thread that waits for a disk: all others are gone.
-        for run in [&run, &telling, &saving] {
+        for run in [&run, &reporting, &saving] {
             let begin = Instant::now();
             let waits = |name: &&String| *name != "vmnoise-write" && *name != "vmnoise";
             while let Some(other) = run.threads().iter().find(waits) {
@@ -361,7 +363,7 @@ mod root {
             }
         }
         drop(frozen);
-        assert_eq!(telling.ends().code(), Some(1));
+        assert_eq!(reporting.ends().code(), Some(1));
         assert_eq!(saving.ends().code(), Some(1));
         assert_eq!(run.ends().code(), Some(1));
         let explained = run.explained();

@@ -115,7 +115,7 @@ mod virtual_time {
 mod lab {
     use vmnoise_labs::bed::{Kernel, Lab};
 
-    /// When a trace tells of these on CPU 1, in microseconds of CLOCK_MONOTONIC.
+    /// When a trace reports these on CPU 1, in microseconds of CLOCK_MONOTONIC.
     fn instants(trace: &str, is_one: impl Fn(&str) -> bool) -> Vec<u64> {
         let lines = trace
             .lines()
@@ -159,13 +159,13 @@ mod lab {
             let all = instants(trace, |line| line.contains(event));
             all.iter().filter(|&&at| at > first && at < last).count()
         };
-        let told = within(output(3), "irq_noise: local_timer:");
+        let reported = within(output(3), "irq_noise: local_timer:");
         let between = within(output(2), "local_timer_entry:");
-        println!("{between} timer interrupts by the kernel's own events, {told} told");
+        println!("{between} timer interrupts by the kernel's own events, {reported} told");
         // Ours are stamped at their ends, and the exits as well: one at each edge.
         assert!(
-            told.abs_diff(between) <= 2,
-            "{told} told, {between} happened"
+            reported.abs_diff(between) <= 2,
+            "{reported} told, {between} happened"
         );
         // Enough for the two to be few.
         assert!(between > 10, "{between}");

@@ -67,16 +67,16 @@ impl Vmm {
         format!("{way}:{}/socket", self.folder.path().display())
     }
 
-    /// All it was told, once that is as much as the host says.
-    fn told(&self, report: &Value) -> Vec<HostFrame> {
+    /// All it was reported, once that is as much as the host says.
+    fn reported(&self, report: &Value) -> Vec<HostFrame> {
         let file = self.folder.path().join("told");
         let bytes = report["bytes"].as_u64().unwrap();
         wait_for("the last frame", || {
             fs::metadata(&file).map_or(0, |file| file.len()) >= bytes
         });
         let mut frames = Vec::new();
-        let told = fs::read(file).unwrap_or_default();
-        Decoder::new().push(&told, &mut |frame| frames.push(frame.unwrap()));
+        let reported = fs::read(file).unwrap_or_default();
+        Decoder::new().push(&reported, &mut |frame| frames.push(frame.unwrap()));
         frames
     }
 }
@@ -224,8 +224,8 @@ mod root {
                 (&0.into(), &1.into())
             );
             // Not one byte, nor to be asked for its guest.
-            let told = fs::read(nobody.folder.path().join("told")).unwrap();
-            assert_eq!(String::from_utf8_lossy(&told), "", "{way}");
+            let reported = fs::read(nobody.folder.path().join("told")).unwrap();
+            assert_eq!(String::from_utf8_lossy(&reported), "", "{way}");
             assert_eq!(stderr.matches("has no VM").count(), 1, "{stderr}");
         }
     }
@@ -245,7 +245,7 @@ mod kvm {
     }
 
     #[test]
-    fn each_vm_is_told_its_own_exits_and_no_others() {
+    fn each_vm_is_reported_its_own_exits_and_no_others() {
         let busy = Vmm::microvm("reads", &["--exercise", "io"]);
         let quiet = Vmm::quiet("reads");
         let before_tsc = tsc::now();
@@ -257,7 +257,7 @@ mod kvm {
         {
             assert_eq!(report["vm"], vmm.child.id(), "{report}");
             assert_eq!(report["feed"], vmm.feed().as_str());
-            let frames = vmm.told(report);
+            let frames = vmm.reported(report);
             assert_eq!(report["frames"], frames.len());
             assert!(frames.len() >= 3, "{report}");
             // The clock of a microVM is its host's.
@@ -277,21 +277,21 @@ mod kvm {
                 assert_eq!(expected, ns, "{share}");
             }
             let reasons = vcpu["reasons"].as_array().unwrap();
-            for (told, row) in last.reasons.iter().zip(reasons) {
-                assert_eq!(row["name"], told.name.as_str());
-                assert_eq!(row["count"], told.exits);
+            for (reported, row) in last.reasons.iter().zip(reasons) {
+                assert_eq!(row["name"], reported.name.as_str());
+                assert_eq!(row["count"], reported.exits);
             }
         }
         assert!(vcpu(&result, &busy)["heavy"].as_u64().unwrap() > 1000);
     }
 
     #[test]
-    fn names_are_told_where_the_host_allows_it() {
+    fn names_are_reported_where_the_host_allows_it() {
         let vmm = Vmm::microvm("reads", &["--exercise", "io"]);
         // Preempts it within exits, now and then.
         let _others: Vec<Vmm> = (0..2).map(|_| Vmm::quiet("stalls")).collect();
         let (result, _) = measure(&[&vmm], &["-d", "3s", "--feed-detail", "full"]);
-        let frames = vmm.told(&result["feeds"][0]);
+        let frames = vmm.reported(&result["feeds"][0]);
         let last = frames.last().unwrap();
         assert!(!last.culprits.is_empty(), "{last:?}");
         for (share, ns) in last.split.iter() {
@@ -338,7 +338,7 @@ mod kvm {
         assert_eq!(stalls["connections"], 1);
         assert!(leaves["connections"].as_u64().unwrap() <= 9, "{leaves}");
         assert!(stderr.lines().count() < 10, "{stderr}");
-        let frames = good.told(reads);
+        let frames = good.reported(reads);
         assert!(frames.len() >= 8, "{reads}");
         assert_eq!(frames.last().unwrap().exits, vcpu(&result, &good)["exits"]);
         let grown = resident.iter().max().unwrap() - resident[1];

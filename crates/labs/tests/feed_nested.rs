@@ -88,8 +88,8 @@ impl Fed {
         }
     }
 
-    /// What the guest was told, over the run.
-    fn told(&self) -> &Value {
+    /// What was reported to the guest, over the run.
+    fn reported(&self) -> &Value {
         &self.guest["cpus"][0]["host"]
     }
 
@@ -100,11 +100,11 @@ impl Fed {
         &vms[0]["vcpus"][0]
     }
 
-    /// The same sum over the periods that were told.
+    /// The same sum over the periods that were reported.
     fn in_periods(&self, what: impl Fn(&Value) -> &Value) -> u64 {
-        let told = self.periods.iter().map(|period| &period["cpus"][0]["host"]);
-        let told = told.filter(|told| !told.is_null());
-        told.map(|told| number(what(told))).sum()
+        let reported = self.periods.iter().map(|period| &period["cpus"][0]["host"]);
+        let reported = reported.filter(|reported| !reported.is_null());
+        reported.map(|reported| number(what(reported))).sum()
     }
 }
 
@@ -152,37 +152,40 @@ mod virtual_time {
     #[test]
     fn a_guest_shows_in_its_periods_what_its_host_prints_to_the_last_exit() {
         let fed = Fed::run();
-        let (told, printed) = (fed.told(), fed.printed());
-        println!("told {told}\nprinted {}", printed["time_ns"]);
+        let (reported, printed) = (fed.reported(), fed.printed());
+        println!("told {reported}\nprinted {}", printed["time_ns"]);
         for key in ["exits", "light", "heavy"] {
-            assert_eq!(told[key], printed[key], "{key}");
+            assert_eq!(reported[key], printed[key], "{key}");
             assert_eq!(
-                fed.in_periods(|told| &told[key]),
+                fed.in_periods(|reported| &reported[key]),
                 number(&printed[key]),
                 "{key}"
             );
         }
-        assert!(number(&told["exits"]) > 500, "{told}");
+        assert!(number(&reported["exits"]) > 500, "{reported}");
         for share in SHARES {
             let expected = &printed["time_ns"][share];
-            assert_eq!(told["shares_ns"][share], *expected, "{share}");
-            let in_periods = fed.in_periods(|told| &told["shares_ns"][share]);
+            assert_eq!(reported["shares_ns"][share], *expected, "{share}");
+            let in_periods = fed.in_periods(|reported| &reported["shares_ns"][share]);
             assert_eq!(in_periods, number(expected), "{share}");
         }
-        let told_of = fed
+        let reported_of = fed
             .periods
             .iter()
             .filter(|it| !it["cpus"][0]["host"].is_null());
-        assert!(told_of.count() >= 2, "frames come in more than one period");
-        assert_same_reasons(told, printed);
+        assert!(
+            reported_of.count() >= 2,
+            "frames come in more than one period"
+        );
+        assert_same_reasons(reported, printed);
         let columns = &fed.guest["cpus"][0]["guest_columns"];
         assert_eq!(columns["light_exits"], printed["light"]);
         assert_eq!(columns["heavy_exits"], printed["heavy"]);
-        assert_eq!(columns["virt_ns"], told["virt_ns"]);
+        assert_eq!(columns["virt_ns"], reported["virt_ns"]);
         // This host is itself a guest, of the emulator.
-        assert_eq!(told["hw_at_least_ns"], 0);
+        assert_eq!(reported["hw_at_least_ns"], 0);
 
-        let first = &told["culprits"][0];
+        let first = &reported["culprits"][0];
         println!("first {first}, hog {}", fed.hog);
         assert_eq!(
             (&first["share"], &first["name"]),
@@ -207,18 +210,20 @@ mod virtual_time {
         assert!(live_ns.abs_diff(joined_ns) * 100 <= joined_ns);
     }
 
-    fn assert_same_reasons(told: &Value, printed: &Value) {
-        let told = told["reasons"].as_array().unwrap();
+    fn assert_same_reasons(reported: &Value, printed: &Value) {
+        let reported = reported["reasons"].as_array().unwrap();
         let printed = printed["reasons"].as_array().unwrap();
-        assert_eq!(told.len(), printed.len());
+        assert_eq!(reported.len(), printed.len());
         for reason in printed {
-            let same = told.iter().find(|told| told["name"] == reason["name"]);
+            let same = reported
+                .iter()
+                .find(|reported| reported["name"] == reason["name"]);
             assert_eq!(same.unwrap()["exits"], reason["count"], "{reason}");
         }
     }
 
     #[test]
-    fn two_guests_that_measure_their_timers_are_told_each_its_own() {
+    fn two_guests_that_measure_their_timers_are_reported_each_its_own() {
         let in_guest = ["vmnoise --version", "vmnoise timerlat -d 8s --format json"];
         let first = format!(
             "& lab-guest boot -name first,debug-threads=on {}",
@@ -245,26 +250,26 @@ mod virtual_time {
         };
         let guests = [results.text().unwrap(), second_results.text().unwrap()];
         let host = host.json().unwrap();
-        let mut told_all = Vec::new();
+        let mut reported_all = Vec::new();
         for (name, results) in ["first", "second"].into_iter().zip(guests) {
             let vms = host["vms"].as_array().unwrap();
             let vm = vms.iter().find(|vm| vm["name"] == name).unwrap();
             let printed = &vm["vcpus"][0];
             let guest = documents(results).pop().unwrap();
-            let told = &guest["cpus"][0]["host"];
-            println!("{name}: {told}");
-            assert_eq!(told["exits"], printed["exits"], "{name}");
+            let reported = &guest["cpus"][0]["host"];
+            println!("{name}: {reported}");
+            assert_eq!(reported["exits"], printed["exits"], "{name}");
             for share in SHARES {
                 assert_eq!(
-                    told["shares_ns"][share], printed["time_ns"][share],
+                    reported["shares_ns"][share], printed["time_ns"][share],
                     "{name} {share}"
                 );
             }
-            assert_eq!(told["culprits"], Value::Null, "{told}");
+            assert_eq!(reported["culprits"], Value::Null, "{reported}");
             // Its host had ended before it.
             assert!(guest["feed"]["frames"].as_u64() > Some(0), "{guest}");
-            told_all.push(told["shares_ns"].clone());
+            reported_all.push(reported["shares_ns"].clone());
         }
-        assert_ne!(told_all[0], told_all[1]);
+        assert_ne!(reported_all[0], reported_all[1]);
     }
 }

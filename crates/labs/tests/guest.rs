@@ -1,4 +1,4 @@
-//! A Linux guest under QEMU on a stock kernel's own kvm_amd: what `vmnoise exits` tells of
+//! A Linux guest under QEMU on a stock kernel's own kvm_amd: what `vmnoise exits` reports
 //! it, held against KVM's own counters.
 
 mod virtual_time {

@@ -38,7 +38,7 @@ mod virtual_time {
     /// The guest's kernel takes what a task of its host took for its interrupts' and the
     /// hardware's.
     #[test]
-    fn a_real_time_guest_is_told_of_the_task_that_takes_its_cpu() {
+    fn a_real_time_guest_is_reported_of_the_task_that_takes_its_cpu() {
         let found = flagship().unwrap();
         println!("{}", report::flagship(&found));
         // Its bursts alone are that much of the tracer's second, of which one burst may lie in two;
@@ -61,7 +61,7 @@ mod virtual_time {
 
     /// What the thesis on VM noise draws in its Figure 25.
     #[test]
-    fn an_exit_is_told_with_all_the_work_of_a_real_time_host() {
+    fn an_exit_is_reported_with_all_the_work_of_a_real_time_host() {
         let found = busiest_exit().unwrap();
         println!("{}", report::busiest_exit(&found));
         let sum: u64 = found.parts.iter().map(|(.., ns)| ns).sum();

@@ -94,7 +94,7 @@ mod virtual_time {
         events(recorded, HOST)
             .iter()
             .for_each(|event| matcher.host(event));
-        matcher.conclude().unwrap()
+        matcher.finish().unwrap()
     }
 
     /// How much of this wake-up lies in what the disturber itself logged.
@@ -171,13 +171,13 @@ mod virtual_time {
             let is_it = |it: &&Activation| it.expiry_mono_ns == expiry_ns;
             let activation = activations.iter().find(is_it).unwrap();
             let logged_ns = logged_ns(activation, &pairs, &bursts);
-            let told_ns = preempted_ns(tree, disturber);
+            let reported_ns = preempted_ns(tree, disturber);
             if logged_ns > 0 {
-                println!("logged {logged_ns} ns, told {told_ns} ns");
+                println!("logged {logged_ns} ns, told {reported_ns} ns");
                 hit += 1;
             }
             assert!(
-                told_ns.abs_diff(logged_ns) * 20 <= BURST_NS,
+                reported_ns.abs_diff(logged_ns) * 20 <= BURST_NS,
                 "{logged_ns}: {tree}"
             );
         }

@@ -1,9 +1,11 @@
 //! The built binary in stock kernels that this machine does not run: every witness is
-//! on its best rung there, every exit is seen, and nothing is lost.
+//! at its best there, every exit is seen, and nothing is lost.
 
 use serde_json::Value;
 use vmnoise_labs::bed::{Kernel, Lab, Suite};
-use vmnoise_labs::judge::{assert_budgets_add_up, assert_exits_are_seen, assert_tick, rung};
+use vmnoise_labs::judge::{
+    assert_budgets_add_up, assert_exits_are_seen, assert_tick, probe_status,
+};
 
 /// What a user runs first, and a second of each workload.
 const COMMANDS: [&str; 3] = [
@@ -40,11 +42,11 @@ fn assert_works_on(kernel: Kernel, suite: Suite) {
 
     assert_eq!(doctor["host"]["kernel"], report.kernel_version);
     for probe in WITNESSES {
-        assert_eq!(rung(&doctor, probe)["rung"], "tp_btf", "{probe}");
+        assert_eq!(probe_status(&doctor, probe)["rung"], "tp_btf", "{probe}");
     }
     for (probe, name) in EXITS {
-        assert_eq!(rung(&doctor, probe)["rung"], name, "{probe}");
-        assert_eq!(rung(&doctor, probe)["best"], true, "{probe}");
+        assert_eq!(probe_status(&doctor, probe)["rung"], name, "{probe}");
+        assert_eq!(probe_status(&doctor, probe)["best"], true, "{probe}");
     }
 
     assert_exits_are_seen(&microvm);

@@ -17,14 +17,14 @@ mod lab_full {
         fn make_run_builds_on_a_machine_without_rust_and_says_that_it_has_no_kvm() {
             let system = System::bare();
             let made = system.run("make run");
-            let told = String::from_utf8_lossy(&made.stderr);
-            assert!(told.contains("the distribution's own"), "{told}");
-            assert!(told.contains("/dev/kvm"), "{told}");
+            let reported = String::from_utf8_lossy(&made.stderr);
+            assert!(reported.contains("the distribution's own"), "{reported}");
+            assert!(reported.contains("/dev/kvm"), "{reported}");
             let program = "$(ls target/*/release/vmnoise)";
             let version = system.run(&format!("{program} --version"));
-            assert!(version.stdout.starts_with(b"vmnoise "), "{told}");
-            // What is missing is told by a status of its own, which make passes on as a number.
-            assert!(told.contains("Error 3"), "{told}");
+            assert!(version.stdout.starts_with(b"vmnoise "), "{reported}");
+            // What is missing is reported by a status of its own, which make passes on as a number.
+            assert!(reported.contains("Error 3"), "{reported}");
         }
 
         /// A system of Debian with this repository in it. It is gone when the test ends.

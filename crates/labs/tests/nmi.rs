@@ -12,7 +12,7 @@ mod lab {
     const OSNOISE: &str = "vmnoise osnoise --cpus 0 --duration 3s --format json";
 
     #[test]
-    fn nmis_from_outside_are_told_and_silence_has_none() {
+    fn nmis_from_outside_are_reported_and_silence_has_none() {
         let inject = format!("& lab-disturb monitor vmnoise-spin {INJECTED} 100 nmi");
         let report = Lab::kernel(Kernel::Cloud)
             .program(&lab_program("lab-disturb").unwrap())
@@ -29,12 +29,12 @@ mod lab {
             assert_budgets_add_up(summary);
             sources(summary).find(|source| source.share == "nmi")
         };
-        let told = nmi(&disturbed).unwrap();
+        let reported = nmi(&disturbed).unwrap();
         // Each handler that runs for an NMI counts.
-        println!("{INJECTED} injected, {unknown} in the kernel's log, {told:?}");
-        assert!(told.count >= unknown, "{unknown}, {told:?}");
-        assert!(told.total_ns > 0, "{told:?}");
-        assert_eq!(disturbed["cpus"][0]["shares_ns"]["nmi"], told.total_ns);
+        println!("{INJECTED} injected, {unknown} in the kernel's log, {reported:?}");
+        assert!(reported.count >= unknown, "{unknown}, {reported:?}");
+        assert!(reported.total_ns > 0, "{reported:?}");
+        assert_eq!(disturbed["cpus"][0]["shares_ns"]["nmi"], reported.total_ns);
         assert_eq!(nmi(&quiet), None);
         assert_eq!(quiet["cpus"][0]["shares_ns"]["nmi"], 0);
     }

@@ -146,7 +146,7 @@ mod root {
     }
 
     #[test]
-    fn the_recording_tells_the_same_and_so_does_pyarrow() {
+    fn the_recording_reports_the_same_and_so_does_pyarrow() {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("run.vmn");
         let path = recording.to_str().unwrap();

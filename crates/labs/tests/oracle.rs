@@ -5,7 +5,7 @@ mod virtual_time {
     use vmnoise_labs::oracle::{Kind, beside_the_kernel, softirqs};
 
     #[test]
-    fn gaps_of_the_kernels_tracer_are_told_as_it_tells_them() {
+    fn gaps_of_the_kernels_tracer_are_reported_as_it_reports_them() {
         let found = beside_the_kernel().unwrap();
         assert_eq!(found.lost_events, 0, "{found:?}");
         for kind in [Kind::Nmi, Kind::Irq, Kind::Thread] {

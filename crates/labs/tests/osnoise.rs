@@ -79,15 +79,15 @@ mod root {
         let longest_ns = charged().max().unwrap();
         let burned_ns = BURST.as_nanos() as u64 * log.len() as u64;
         let most_ns = charged().sum::<u64>() + 2 * longest_ns;
-        let told = format!(
+        let reported = format!(
             "booked {total_ns} ns, burned {burned_ns} ns, charged {most_ns} ns at most, others \
              {others_ns} ns, {hidden} hidden"
         );
-        println!("{told}");
-        assert!(total_ns <= most_ns, "{told}");
+        println!("{reported}");
+        assert!(total_ns <= most_ns, "{reported}");
         assert!(
             total_ns + others_ns + hidden * longest_ns >= burned_ns,
-            "{told}"
+            "{reported}"
         );
 
         let quiet = osnoise(&["--duration", "1s"]);
@@ -96,7 +96,7 @@ mod root {
     }
 
     #[test]
-    fn the_recording_tells_the_same_and_so_does_pyarrow() {
+    fn the_recording_reports_the_same_and_so_does_pyarrow() {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("run.vmn");
         let path = recording.to_str().unwrap();

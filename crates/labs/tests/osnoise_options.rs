@@ -166,7 +166,7 @@ mod root {
         assert!(words.contains("`exit 7` ended with"), "{words}");
     }
 
-    /// Between two activities lies a way of which no event tells; this long at most
+    /// Between two activities lies a way that no event reports; this long at most
     /// (docs/design.md, "Observed threads").
     const WAY_NS: u64 = 20_000;
     /// Each is as likely to lose a record as any other on a busy machine, where some switches
@@ -207,8 +207,8 @@ mod root {
         let tasks_ns = of(&["throttled", "thread"], "ns");
         let interrupts_ns = of(&["irq", "softirq", "nmi", "steal"], "ns");
         let activities = of(&["throttled", "thread", "irq", "softirq", "nmi"], "count");
-        let told_ns = tasks_ns + interrupts_ns;
-        assert!(told_ns + (activities + 1) * WAY_NS >= dur_ns, "{gap}");
+        let reported_ns = tasks_ns + interrupts_ns;
+        assert!(reported_ns + (activities + 1) * WAY_NS >= dur_ns, "{gap}");
         assert!(tasks_ns > interrupts_ns, "{gap}");
     }
 

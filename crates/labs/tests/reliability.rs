@@ -52,7 +52,7 @@ mod kvm {
     }
 
     #[test]
-    fn the_recording_tells_the_same_byte_for_byte_and_so_does_pyarrow() {
+    fn the_recording_reports_the_same_byte_for_byte_and_so_does_pyarrow() {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("run.vmn");
         let run = Run::microvm(

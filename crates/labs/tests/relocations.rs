@@ -39,8 +39,8 @@ fn offset_of(relocations: &[Relocation], path: &str) -> Option<u64> {
     relocations.iter().find(of)?.found.as_ref()?.offset
 }
 
-/// Which rung of the ladder the reason of an exit is read by; what is wrong instead.
-fn rung(relocations: &[Relocation], vendor: Vendor) -> Result<String, String> {
+/// Which link of the fallback chain the reason of an exit is read by; what is wrong instead.
+fn probe_status(relocations: &[Relocation], vendor: Vendor) -> Result<String, String> {
     match vendor {
         Vendor::Amd => {
             let vmcb = offset_of(relocations, "vcpu_svm.vmcb").ok_or("no VMCB")?;
@@ -71,7 +71,7 @@ fn may_be_missing(of: &str, vendor: Vendor) -> bool {
         Vendor::Amd => &OF_VMX,
         Vendor::Intel => &OF_SVM,
     };
-    // Of the ways to a reason of VMX one is there: see `rung`.
+    // Of the ways to a reason of VMX one is there: see `probe_status`.
     let ways = ["vcpu_vmx.exit_reason", "vcpu_vmx___vt.vt"];
     others.contains(&structure(of))
         || ways.iter().any(|way| of.starts_with(way))
@@ -101,8 +101,10 @@ fn complaint(relocation: &Relocation, vendor: Vendor) -> Option<String> {
 fn complaints(relocations: &[Relocation], vendor: Vendor) -> Vec<String> {
     let of_each = relocations.iter().filter_map(|it| complaint(it, vendor));
     let reads_reasons = relocations.iter().any(|it| structure(&it.of) == "vcpu_svm");
-    let rung = rung(relocations, vendor).err();
-    of_each.chain(rung.filter(|_| reads_reasons)).collect()
+    let probe_status = probe_status(relocations, vendor).err();
+    of_each
+        .chain(probe_status.filter(|_| reads_reasons))
+        .collect()
 }
 
 /// BTF in which a name is another one of the same length.
@@ -118,22 +120,22 @@ fn every_field_is_there(kernel: Kernel, suite: Suite) {
     let objects = bpf_objects(&binary()).unwrap();
     for vendor in [Vendor::Amd, Vendor::Intel] {
         let types = types_of_module(kernel, suite, vendor.module()).unwrap();
-        let mut rungs = Vec::new();
+        let mut probe_statuses = Vec::new();
         for object in &objects {
             let relocations = resolve(object, &types.btf).unwrap();
             assert_eq!(complaints(&relocations, vendor), [""; 0]);
             if relocations.iter().any(|it| it.of == "vcpu_svm") {
-                rungs.push(rung(&relocations, vendor).unwrap());
+                probe_statuses.push(probe_status(&relocations, vendor).unwrap());
             }
         }
         // Two objects read reasons, that of `exits` and that of the other commands, and would
         // not if the field were gone.
-        let [rung, same] = &rungs[..] else {
-            panic!("{rungs:?}");
+        let [probe_status, same] = &probe_statuses[..] else {
+            panic!("{probe_statuses:?}");
         };
-        assert_eq!(rung, same);
+        assert_eq!(probe_status, same);
         println!(
-            "Linux {}, {}: {rung}",
+            "Linux {}, {}: {probe_status}",
             types.kernel_version,
             vendor.module()
         );
@@ -157,16 +159,16 @@ mod lab {
         }
 
         #[test]
-        fn a_field_that_vanished_is_told() {
+        fn a_field_that_vanished_is_reported() {
             let objects = bpf_objects(&binary()).unwrap();
             for (vendor, field) in [(Vendor::Amd, "exit_code"), (Vendor::Intel, "exit_reason")] {
                 let types = types_of_module(Kernel::Cloud, Suite::Own, vendor.module()).unwrap();
                 let btf = renamed(&types.btf, field);
-                let told: Vec<String> = objects
+                let reported: Vec<String> = objects
                     .iter()
                     .flat_map(|object| complaints(&resolve(object, &btf).unwrap(), vendor))
                     .collect();
-                assert!(told.iter().any(|it| it.contains(field)), "{told:?}");
+                assert!(reported.iter().any(|it| it.contains(field)), "{reported:?}");
             }
         }
     }

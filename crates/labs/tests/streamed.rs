@@ -4,11 +4,11 @@
 use serde_json::Value;
 use vmnoise_labs::bed::{Kernel, Lab, Suite};
 use vmnoise_labs::lab_program;
-use vmnoise_labs::oracle::vm_exits::{told, witnessed};
+use vmnoise_labs::oracle::vm_exits::{reported, witnessed};
 use vmnoise_labs::vmm_steps::Treatment;
 
 const EXERCISES: [(&str, &str); 3] = [("cpuid", "cpuid"), ("io", "io"), ("hlt", "hlt")];
-/// tracefs tells microseconds, and its readings of the clock are not ours: one tracepoint
+/// tracefs reports microseconds, and its readings of the clock are not ours: one tracepoint
 /// takes both, one after the other.
 const CLOSE_NS: u64 = 4_000;
 
@@ -37,7 +37,7 @@ fn assert_agrees_with_tracefs(suite: Suite, begins_before: bool) {
     let report = lab.virtual_time(0).run(&commands).unwrap();
     println!("{}", report.kernel_version);
     let kernels = report.outputs[EXERCISES.len() + 1].text().unwrap();
-    let ours = told(report.outputs.last().unwrap().text().unwrap()).unwrap();
+    let ours = reported(report.outputs.last().unwrap().text().unwrap()).unwrap();
     assert_eq!(ours.len(), EXERCISES.len(), "{:?}", ours.keys());
     let mut before = 0;
     for ((name, reason), output) in EXERCISES.iter().zip(&report.outputs) {
@@ -113,12 +113,12 @@ mod virtual_time {
         };
         let summary: Value = serde_json::from_str(summary.text().unwrap()).unwrap();
         assert_eq!(summary["lost_events"], 0, "{}", summary["losses"]);
-        let told = told(trace.text().unwrap()).unwrap();
+        let reported = reported(trace.text().unwrap()).unwrap();
         let [quiet, hogged] = [quiet, hogged]
             .map(|it| serde_json::from_str::<Treatment>(it.text().unwrap()).unwrap());
         let hog = hogged.all("hog:0")[0].hog.clone().unwrap();
         let had_ns = |treatment: &Treatment| -> u64 {
-            let exits = told.get(&treatment.pid.to_string());
+            let exits = reported.get(&treatment.pid.to_string());
             let parts = exits.into_iter().flatten().flat_map(|exit| &exit.parts);
             let of_hog = parts.filter(|(_, _, by)| by.as_deref() == Some(&hog));
             let of_hog: Vec<_> = of_hog.collect();

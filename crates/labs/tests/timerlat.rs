@@ -80,7 +80,7 @@ mod root {
     }
 
     #[test]
-    fn the_recording_tells_the_same() {
+    fn the_recording_reports_the_same() {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("run.vmn");
         let path = recording.to_str().unwrap();

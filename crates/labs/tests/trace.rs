@@ -56,7 +56,7 @@ mod root {
     }
 
     #[test]
-    fn a_stop_tells_what_made_the_gap_and_saves_what_led_to_it() {
+    fn a_stop_reports_what_made_the_gap_and_saves_what_led_to_it() {
         let folder = tempfile::tempdir().unwrap();
         let saved = folder.path().join("saved.txt");
         for mode in ["top", "hist", "trace"] {
@@ -121,12 +121,12 @@ mod root {
         let (summary, periods) = lines.split_last().unwrap();
         assert_eq!(summary["schema"], "vmnoise.summary/1");
         assert!(periods.len() >= 3, "{} periods", periods.len());
-        let mut told_ns = 0;
+        let mut reported_ns = 0;
         for period in periods {
             assert_eq!(period["schema"], "vmnoise.period/1");
-            told_ns += period["cpus"][0]["noise_ns"].as_u64().unwrap();
+            reported_ns += period["cpus"][0]["noise_ns"].as_u64().unwrap();
         }
         // What came after the last whole period is in the summary alone.
-        assert!(told_ns <= summary["cpus"][0]["noise_ns"].as_u64().unwrap());
+        assert!(reported_ns <= summary["cpus"][0]["noise_ns"].as_u64().unwrap());
     }
 }

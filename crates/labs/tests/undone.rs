@@ -17,7 +17,7 @@ mod root {
     const LOOK: Duration = Duration::from_millis(100);
     /// A run that has no other end. Longer than anything here takes.
     const FOR_GOOD: &str = "600s";
-    /// What is held to this latency tells of it while it is held, in this file.
+    /// What is held to this latency reports it while it is held, in this file.
     const LATENCY: &str = "/dev/cpu_dma_latency";
     const LATENCY_OPTION: &str = "--dma-latency 0";
 
@@ -89,10 +89,10 @@ mod root {
                 assert!(let_go.is_err(), "three signals do not end it");
             }
         }
-        let (status, told, stderr) = run.output().unwrap();
+        let (status, reported, stderr) = run.output().unwrap();
         let is_asked = matches!(end, End::Duration | End::Asked(_));
         assert_eq!(status, is_asked.then_some(0), "{stderr}");
-        assert_eq!(!told.is_empty(), is_asked, "{told}");
+        assert_eq!(!reported.is_empty(), is_asked, "{reported}");
     }
 
     /// Runs it, ends it, and compares the machine before, meanwhile and after.

@@ -51,11 +51,16 @@ mod root {
 
     /// Whether the interrupts and tasks of the host were witnessed.
     fn witnessed(result: &Value) -> bool {
-        let rungs = result["rungs"].as_array().unwrap();
-        let rung = |probe: &str| rungs.iter().find(|rung| rung["probe"] == probe).unwrap();
+        let probe_statuses = result["rungs"].as_array().unwrap();
+        let probe_status = |probe: &str| {
+            probe_statuses
+                .iter()
+                .find(|probe_status| probe_status["probe"] == probe)
+                .unwrap()
+        };
         ["host interrupts", "host tasks"]
             .iter()
-            .all(|probe| rung(probe)["rung"] == "tp_btf")
+            .all(|probe| probe_status(probe)["rung"] == "tp_btf")
     }
 
     #[test]

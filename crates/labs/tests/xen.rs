@@ -3,13 +3,13 @@
 
 use serde_json::Value;
 use vmnoise_labs::bed::XenLab;
-use vmnoise_labs::judge::{assert_budgets_add_up, assert_latencies_add_up, rung};
+use vmnoise_labs::judge::{assert_budgets_add_up, assert_latencies_add_up, probe_status};
 use vmnoise_labs::lab_program;
 use vmnoise_labs::oracle::report;
 use vmnoise_labs::oracle::xen::{Clock, Compared, compare, compare_latencies};
 use vmnoise_labs::oracle::xen_slop::{slop, woken};
 
-/// Each at the best rung that there is.
+/// Each at the best that there is.
 const BEST: [(&str, &str); 4] = [
     ("host interrupts", "tp_btf"),
     ("host tasks", "tp_btf"),
@@ -42,7 +42,7 @@ fn number(value: &Value) -> u64 {
 /// Fails unless what the guest has as stolen is what Xen has as waits: to the nanosecond, by the clock
 /// that both are booked by, where the vCPU was put away for others. Where it slept and was woken, or its
 /// wait began before the wake-up was due, records of the same run say from when to when it may have been.
-fn assert_told_by_xen(compared: &[Compared]) {
+fn assert_reported_by_xen(compared: &[Compared]) {
     let sum = |of: fn(&Compared) -> u64| compared.iter().map(of).sum::<u64>();
     let [steal_ns, least_ns, most_ns] = [
         sum(|it| it.steal_ns),
@@ -68,7 +68,7 @@ mod virtual_time {
     use super::*;
 
     #[test]
-    fn a_pv_guest_tells_what_xen_gave_to_others() {
+    fn a_pv_guest_reports_what_xen_gave_to_others() {
         let report = XenLab::pv()
             .program(&lab_program("lab-disturb").unwrap())
             .run(&DOM0, &GUEST)
@@ -86,17 +86,20 @@ mod virtual_time {
 
         assert_eq!(doctor["host"]["hypervisor"], "Xen PV");
         for (probe, name) in BEST {
-            let told = rung(&doctor, probe);
-            assert_eq!((&told["rung"], &told["best"]), (&name.into(), &true.into()));
+            let reported = probe_status(&doctor, probe);
+            assert_eq!(
+                (&reported["rung"], &reported["best"]),
+                (&name.into(), &true.into())
+            );
         }
-        for told in [&doctor, &punctual] {
-            let timers = rung(told, "timers");
+        for reported in [&doctor, &punctual] {
+            let timers = probe_status(reported, "timers");
             assert_eq!(timers["rung"], "xen");
             for (key, words) in [("limit", " 100000 ns "), ("remedy", "xen_timer_slop=5000")] {
                 assert!(timers[key].as_str().unwrap().contains(words), "{timers}");
             }
-            assert_eq!(rung(told, "clock")["rung"], "xen");
-            assert_eq!(rung(told, "TSC")["best"], true);
+            assert_eq!(probe_status(reported, "clock")["rung"], "xen");
+            assert_eq!(probe_status(reported, "TSC")["best"], true);
         }
 
         assert_budgets_add_up(&quiet);
@@ -127,13 +130,13 @@ mod virtual_time {
         // The two share one CPU, and are due half of it each.
         assert!(steal_ns > 100_000_000, "{trace}");
         // What is left of the first one began before the measurement.
-        assert_told_by_xen(&compared[1..]);
+        assert_reported_by_xen(&compared[1..]);
 
         let compared = compare_latencies(&late, waits, clock, WAIT_NS).unwrap();
         let worst = late["cpus"][0]["worst"].as_array().unwrap();
         // Each of the latest is late by a wait, also before its task had armed its timer.
         assert_eq!(compared.len(), worst.len(), "{late}");
-        assert_told_by_xen(&compared);
+        assert_reported_by_xen(&compared);
     }
 }
 
@@ -148,8 +151,8 @@ mod lab_full {
             let [slow, quick] = &found;
             let again = woken(&XenLab::pv()).unwrap();
             assert_eq!(slow.report.guest, again.report.guest, "to the last bit");
-            for told in [&quick.doctor, &quick.latency] {
-                let timers = rung(told, "timers");
+            for reported in [&quick.doctor, &quick.latency] {
+                let timers = probe_status(reported, "timers");
                 let [name, best] = [&timers["rung"], &timers["best"]];
                 assert_eq!((name, best), (&"xen".into(), &true.into()));
             }
@@ -169,7 +172,7 @@ mod lab_full {
             let lab = XenLab::pv().emulate_tsc();
             let report = lab.run(&[], &GUEST[..1]).unwrap();
             let doctor: Value = serde_json::from_str(&report.guest[0].stdout).unwrap();
-            let tsc = rung(&doctor, "TSC");
+            let tsc = probe_status(&doctor, "TSC");
             println!("{tsc}");
             assert!(
                 tsc["rung"].as_str().unwrap().starts_with("emulated, "),
@@ -182,24 +185,24 @@ mod lab_full {
         }
 
         #[test]
-        fn a_pvh_guest_tells_the_same_as_a_pv_guest() {
-            assert_tells_the_same(&XenLab::pvh(), "Xen PVH");
+        fn a_pvh_guest_reports_the_same_as_a_pv_guest() {
+            assert_reports_the_same(&XenLab::pvh(), "Xen PVH");
         }
 
         #[test]
-        fn an_hvm_guest_tells_the_same_as_a_pv_guest() {
-            assert_tells_the_same(&XenLab::hvm(), "Xen HVM");
+        fn an_hvm_guest_reports_the_same_as_a_pv_guest() {
+            assert_reports_the_same(&XenLab::hvm(), "Xen HVM");
         }
 
-        fn assert_tells_the_same(lab: &XenLab, hypervisor: &str) {
-            let told = woken(lab).unwrap();
-            assert_eq!(told.doctor["host"]["hypervisor"], hypervisor);
+        fn assert_reports_the_same(lab: &XenLab, hypervisor: &str) {
+            let reported = woken(lab).unwrap();
+            assert_eq!(reported.doctor["host"]["hypervisor"], hypervisor);
             for (probe, name) in BEST {
-                assert_eq!(rung(&told.doctor, probe)["rung"], name);
+                assert_eq!(probe_status(&reported.doctor, probe)["rung"], name);
             }
-            assert_eq!(rung(&told.latency, "timers")["rung"], "xen");
-            assert_latencies_add_up(&told.latency);
-            let cpu = &told.latency["cpus"][0];
+            assert_eq!(probe_status(&reported.latency, "timers")["rung"], "xen");
+            assert_latencies_add_up(&reported.latency);
+            let cpu = &reported.latency["cpus"][0];
             println!("every 50 us: {}", cpu["irq"]);
             assert!(number(&cpu["irq"]["p50_ns"]) >= SLOP_NS - 50_000, "{cpu}");
         }

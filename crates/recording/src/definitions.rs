@@ -28,7 +28,7 @@ pub(crate) enum Undefined {
     Cpu(u32),
 }
 
-/// CPUs that something may be told of.
+/// CPUs that something may be reported.
 #[derive(Debug)]
 enum Cpus {
     /// By their numbers, up to the last that is listed.
@@ -39,7 +39,7 @@ enum Cpus {
 
 impl Cpus {
     fn of(facts: &RunFacts) -> Cpus {
-        if matches!(facts.workload, Workload::Observed | Workload::Vcpus) {
+        if matches!(facts.workload, Workload::Observed | Workload::Exits) {
             return Cpus::Any;
         }
         let of_host = facts.host.apic_ids.iter().map(|id| &id.0);

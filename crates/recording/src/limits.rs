@@ -7,7 +7,7 @@ use vmnoise_events::RunFacts;
 /// (`NR_CPUS_RANGE_END` of arch/x86/Kconfig).
 pub(crate) const CPUS: u32 = 8_192;
 /// Probes: there are some twenty.
-const RUNGS: usize = 1_024;
+const PROBE_STATUSES: usize = 1_024;
 /// Reasons of exits that may be asked for: an architecture has some hundred.
 const REASONS: usize = 4_096;
 /// Bytes of the facts as JSON: with every list as long as may be, and every name, in letters of four
@@ -26,7 +26,7 @@ pub(crate) fn check(facts: &RunFacts) -> Result<(), String> {
     cpus("allowed CPUs", host.allowed_cpus.iter().copied())?;
     cpus("CPUs with an APIC id", host.apic_ids.iter().map(|id| id.0))?;
     at_most("observed threads", options.observed.len(), CPUS as usize)?;
-    at_most("probes", facts.rungs.len(), RUNGS)?;
+    at_most("probes", facts.probe_statuses.len(), PROBE_STATUSES)?;
     if let Some(filter) = &options.exits {
         at_most("reasons", filter.reasons.len(), REASONS)?;
         let vcpus = filter.vcpus.as_ref().map_or(0, Vec::len);

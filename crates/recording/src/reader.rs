@@ -117,7 +117,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads one batch, or tells how the recording ended.
+    /// Reads one batch, or says how the recording ended.
     fn next_batch(&mut self) -> Result<Option<Ending>, ReadError> {
         if self.ending.is_none() {
             match self.messages.next() {

@@ -1,5 +1,5 @@
 //! The columns, keys and numbers of the format; `docs/recording-format.md`
-//! tells what each means.
+//! says what each means.
 
 use std::collections::HashMap;
 use std::sync::Arc;

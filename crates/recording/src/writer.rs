@@ -68,7 +68,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// The same for a recording that no recorder makes: it takes any event. Tests and fuzzers hand such
+    /// As `new`, for a recording that no recorder makes: it takes any event. Tests and fuzzers hand such
     /// a file to readers.
     ///
     /// # Errors

@@ -318,7 +318,7 @@ fn any_host_frame() -> impl Strategy<Value = HostFrame> {
                 [sees_kvm, is_last],
                 [from, until, exits, heavy, lost],
                 split,
-                told,
+                reported,
             )| {
                 HostFrame {
                     vcpu,
@@ -331,8 +331,8 @@ fn any_host_frame() -> impl Strategy<Value = HostFrame> {
                     heavy,
                     split,
                     lost,
-                    reasons: told.0,
-                    culprits: told.1,
+                    reasons: reported.0,
+                    culprits: reported.1,
                 }
             },
         )
@@ -386,7 +386,7 @@ fn any_reason_totals() -> impl Strategy<Value = ReasonTotals> {
         )
 }
 
-/// The CPUs that an event tells of.
+/// The CPUs that an event reports.
 fn cpus_of(event: &mut Event) -> Vec<&mut u32> {
     match event {
         Event::Gap(gap) => vec![&mut gap.cpu],

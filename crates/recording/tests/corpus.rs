@@ -52,7 +52,7 @@ fn a_recording_of_format_2_is_read() {
 
 /// Written by the vmnoise of format version 3; it is kept like the ones before.
 #[test]
-fn a_recording_of_format_3_is_read_and_tells_no_clock() {
+fn a_recording_of_format_3_is_read_and_reports_no_clock() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-3")).unwrap();
     let mut reader = Reader::new(bytes.as_slice()).unwrap();
     assert_eq!(reader.facts().host.apic_ids, []);
@@ -68,7 +68,7 @@ fn a_recording_of_format_3_is_read_and_tells_no_clock() {
 
 /// Written by the vmnoise of format version 4; it is kept like the ones before.
 #[test]
-fn a_recording_of_format_4_is_read_and_tells_nothing_of_a_host() {
+fn a_recording_of_format_4_is_read_and_reports_nothing_of_a_host() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-4")).unwrap();
     let mut reader = Reader::new(bytes.as_slice()).unwrap();
     assert_eq!(reader.facts().host.apic_ids, [(0, 0), (2, 4)]);
@@ -100,7 +100,7 @@ fn a_recording_of_format_5_is_read_and_has_no_steal_before_a_timer_was_armed_lat
 
 /// Written by the vmnoise of format version 6; it is kept like the ones before.
 #[test]
-fn a_recording_of_format_6_is_read_and_tells_no_time_that_nobody_saw() {
+fn a_recording_of_format_6_is_read_and_reports_no_time_that_nobody_saw() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-6")).unwrap();
     let mut reader = Reader::new(bytes.as_slice()).unwrap();
     let mut unseen = Vec::new();
@@ -114,7 +114,7 @@ fn a_recording_of_format_6_is_read_and_tells_no_time_that_nobody_saw() {
 
 /// Written by the vmnoise of format version 7; it is kept like the ones before.
 #[test]
-fn a_recording_of_format_7_is_read_and_lacks_nothing_that_it_was_told() {
+fn a_recording_of_format_7_is_read_and_lacks_nothing_that_it_was_reported() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-7")).unwrap();
     let mut reader = Reader::new(bytes.as_slice()).unwrap();
     let (mut activities, mut losses) = (0, 0);

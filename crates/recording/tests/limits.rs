@@ -29,14 +29,14 @@ fn a_header_lists_what_a_machine_may_have() {
         let comm = name.clone();
         facts.options.observed = vec![ObservedThread { tid: 1, comm }; 8_192];
         facts.options.exits.as_mut().unwrap().reasons = vec![name; 4_096];
-        let mut rung = facts.rungs[0].clone();
-        rung.limit = Line::new(&"\u{1f9ea}".repeat(1_024));
-        rung.remedy = rung.limit.clone();
-        facts.rungs = vec![rung; 1_024];
+        let mut probe_status = facts.probe_statuses[0].clone();
+        probe_status.limit = Line::new(&"\u{1f9ea}".repeat(1_024));
+        probe_status.remedy = probe_status.limit.clone();
+        facts.probe_statuses = vec![probe_status; 1_024];
     });
     assert_eq!(read(&largest).unwrap(), Ending::Complete);
 
-    let rung = facts().rungs[0].clone();
+    let probe_status = facts().probe_statuses[0].clone();
     let refused: [(RunFacts, &str); 8] = [
         (
             with(|facts| facts.options.cpus = vec![1, 8_192]),
@@ -62,7 +62,7 @@ fn a_header_lists_what_a_machine_may_have() {
             "8193 observed threads: 8192 is the most",
         ),
         (
-            with(|facts| facts.rungs = vec![rung; 1_025]),
+            with(|facts| facts.probe_statuses = vec![probe_status; 1_025]),
             "1025 probes: 1024 is the most",
         ),
         (
@@ -89,7 +89,7 @@ fn a_header_lists_what_a_machine_may_have() {
 
 /// Threads of others and vCPUs may go where a CPU came to be after the header was written.
 #[test]
-fn what_moves_may_be_told_of_any_cpu_that_a_machine_may_have() {
+fn what_moves_may_be_reported_of_any_cpu_that_a_machine_may_have() {
     let tally = |cpu| {
         Event::Tally(Tally {
             cpu,
@@ -98,11 +98,11 @@ fn what_moves_may_be_told_of_any_cpu_that_a_machine_may_have() {
     };
     for (workload, cpu, is_read) in [
         (Workload::Observed, 8_191, true),
-        (Workload::Vcpus, 8_191, true),
+        (Workload::Exits, 8_191, true),
         (Workload::Observed, 8_192, false),
-        (Workload::Spin, 8_191, false),
-        (Workload::Timer, 5, false),
-        (Workload::Spin, 3, true),
+        (Workload::Osnoise, 8_191, false),
+        (Workload::Timerlat, 5, false),
+        (Workload::Osnoise, 3, true),
     ] {
         let facts = with(|facts| facts.workload = workload);
         let mut writer = Writer::unchecked(Vec::new(), &facts).unwrap();

@@ -11,7 +11,7 @@ pub(crate) fn duration(ns: u64) -> String {
     format!("{}\u{a0}{unit}", three_digits(ns as f64 / unit_ns))
 }
 
-/// The same where it may be unknown.
+/// As `duration`, where it may be unknown.
 pub(crate) fn duration_or_dash(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".into(), duration)
 }
@@ -70,11 +70,11 @@ pub(crate) fn times(number: u64, one: &str, many: &str) -> String {
 /// Numbers, ascending, as people tell CPUs: `0-3, 8`.
 pub(crate) fn ranges(numbers: &[u32]) -> String {
     let runs = numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b));
-    let told = runs.map(|run| match run {
+    let reported = runs.map(|run| match run {
         [first, .., last] => format!("{first}-{last}"),
         _ => run[0].to_string(),
     });
-    told.collect::<Vec<String>>().join(", ")
+    reported.collect::<Vec<String>>().join(", ")
 }
 
 fn three_digits(value: f64) -> String {

@@ -10,7 +10,7 @@ use crate::phases;
 use crate::run::{Outcome, Run};
 use crate::shares::deed;
 
-/// Takers that are told as findings.
+/// Takers that are reported as findings.
 const TAKERS: usize = 5;
 /// Parts below this many percent are no finding.
 const LEAST_PERCENT: f64 = 1.0;

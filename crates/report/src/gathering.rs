@@ -13,7 +13,7 @@ use crate::windows::{Even, Windows};
 
 /// Spikes of all lanes together, beside the longest of all.
 const SPIKES: usize = 4_000;
-/// Lanes of a page: nobody reads more, and a recording may tell of any number of vCPUs.
+/// Lanes of a page: nobody reads more, and a recording may report any number of vCPUs.
 const LANES: usize = 1_024;
 /// Windows of all lanes together.
 const WINDOWS: usize = 16_384;
@@ -29,7 +29,7 @@ struct Sum {
 /// Takes moments one by one.
 #[derive(Debug, Default)]
 pub struct Gathering {
-    /// CLOCK_MONOTONIC in nanoseconds; `None` before the stream told any time.
+    /// CLOCK_MONOTONIC in nanoseconds; `None` before the stream reported any time.
     span_mono_ns: Option<(u64, u64)>,
     /// The lanes' numbers, in the order in which they came.
     lanes: Vec<u32>,
@@ -44,7 +44,7 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// The stream told an instant of its run: CLOCK_MONOTONIC in nanoseconds.
+    /// The stream reported an instant of its run: CLOCK_MONOTONIC in nanoseconds.
     pub fn time(&mut self, mono_ns: u64) {
         let (first_ns, last_ns) = self.span_mono_ns.unwrap_or((mono_ns, mono_ns));
         self.span_mono_ns = Some((first_ns, last_ns.max(mono_ns)));
@@ -213,7 +213,7 @@ mod tests {
             (resolved.lanes().len(), resolved.count()),
             (LANES, LANES as u64)
         );
-        let told = resolved.left_out().unwrap_or_default();
-        assert!(told.contains(" 976 moments of others"), "{told}");
+        let reported = resolved.left_out().unwrap_or_default();
+        assert!(reported.contains(" 976 moments of others"), "{reported}");
     }
 }

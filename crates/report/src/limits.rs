@@ -37,7 +37,7 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     if let Some(timer) = &options.timer {
         facts.push(("period of the tasks", duration(timer.period_ns)));
     }
-    facts.push(("exits told one by one", told_exits(run)));
+    facts.push(("exits told one by one", reported_exits(run)));
     if let Some(module) = &host.kvm_module {
         facts.push(("KVM module", module.to_string()));
     }
@@ -47,7 +47,7 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
 
 /// Which exits the run, or its host, was asked for; empty where that is all of them, or there
 /// are none.
-fn told_exits(run: &Run) -> String {
+fn reported_exits(run: &Run) -> String {
     let everything = ExitFilter::default();
     let (filter, host) = match &run.outcome {
         Outcome::Exits(_) => (run.facts.options.exits.as_ref(), None),
@@ -63,8 +63,8 @@ fn told_exits(run: &Run) -> String {
     let for_reasons = (!reasons.is_empty()).then(|| format!("for {} alone", reasons.join(", ")));
     let threshold_ns = host.map_or(0, |host| host.threshold_ns);
     let from = (threshold_ns > 0).then(|| format!("from {} of noise", duration(threshold_ns)));
-    let told = of.chain(numbers).chain(for_reasons).chain(from);
-    told.collect::<Vec<_>>().join(", ")
+    let reported = of.chain(numbers).chain(for_reasons).chain(from);
+    reported.collect::<Vec<_>>().join(", ")
 }
 
 fn policy(policy: Policy) -> String {

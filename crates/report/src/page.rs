@@ -14,7 +14,7 @@ use crate::shares::label;
 use crate::tables::{Table, tables};
 use crate::trees::trees;
 
-/// How many of the longest moments are told in words.
+/// How many of the longest moments are reported in words.
 const TOLD: usize = 9;
 /// Parts of one of them; the rest is one line.
 const PARTS: usize = 6;
@@ -87,7 +87,7 @@ struct Section<'a> {
     findings: Vec<Finding>,
     spikes: Option<Spikes>,
     figures: Vec<Figure>,
-    longest: Vec<Told>,
+    longest: Vec<Reported>,
     tables: Vec<Table>,
     facts: Vec<(&'static str, String)>,
 }
@@ -103,20 +103,20 @@ impl<'a> Section<'a> {
             findings: findings(run),
             spikes: charts::spikes(run),
             figures: figures.collect(),
-            longest: told(run),
+            longest: reported(run),
             tables: tables(run),
             facts: limits::facts(run),
             id,
         }
     }
 
-    fn rungs(&self) -> &'a [vmnoise_events::Rung] {
-        &self.run.facts.rungs
+    fn probe_statuses(&self) -> &'a [vmnoise_events::ProbeStatus] {
+        &self.run.facts.probe_statuses
     }
 }
 
 /// One of the longest moments in words.
-struct Told {
+struct Reported {
     heading: String,
     /// May be empty.
     flaw: String,
@@ -131,12 +131,12 @@ struct Said {
     what: String,
 }
 
-fn told(run: &Run) -> Vec<Told> {
+fn reported(run: &Run) -> Vec<Reported> {
     let mut spikes: Vec<_> = run.gathered.spikes.iter().collect();
     spikes.sort_by_key(|spike| (std::cmp::Reverse(spike.dur_ns), spike.start_mono_ns));
     spikes.truncate(TOLD);
     let trees = trees(run, FEW);
-    let told = spikes.into_iter().map(|spike| {
+    let reported = spikes.into_iter().map(|spike| {
         let said = |depth: u8, ns: u64, what: String| Said {
             depth,
             time: duration(ns),
@@ -163,7 +163,7 @@ fn told(run: &Run) -> Vec<Told> {
             let tree = tree.map(|line| said(line.depth, line.ns, line.words.clone()));
             parts = tree.collect();
         }
-        Told {
+        Reported {
             heading: format!(
                 "{} on {} at {}",
                 duration(spike.dur_ns),
@@ -174,5 +174,5 @@ fn told(run: &Run) -> Vec<Told> {
             lines: parts,
         }
     });
-    told.collect()
+    reported.collect()
 }

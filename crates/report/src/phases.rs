@@ -10,7 +10,7 @@ use crate::run::Run;
 pub(crate) struct PhaseSum {
     /// `None` is what no phase is known of.
     pub(crate) phase: Option<Phase>,
-    /// Nanoseconds; `None` where no wake-up could tell.
+    /// Nanoseconds; `None` where no wake-up could say.
     pub(crate) total_ns: Option<u64>,
     /// `None` without a host.
     pub(crate) sides: Option<PhaseSides>,
@@ -29,14 +29,14 @@ pub(crate) struct CpuPhases {
 
 impl CpuPhases {
     fn new(cpu: &CpuWakeups, sides: Option<&CpuSides>) -> CpuPhases {
-        let told = cpu.phases_ns;
+        let reported = cpu.phases_ns;
         let totals_ns = [
-            told.armed_late,
-            told.irq,
-            told.handler,
-            told.wakeup,
-            told.return_,
-            (told.unsplit > 0).then_some(told.unsplit),
+            reported.armed_late,
+            reported.irq,
+            reported.handler,
+            reported.wakeup,
+            reported.return_,
+            (reported.unsplit > 0).then_some(reported.unsplit),
         ];
         CpuPhases {
             cpu: cpu.cpu,

@@ -9,7 +9,7 @@ use crate::scenes::Bar;
 /// What explain made of it.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Gaps that a workload felt.
+    /// Gaps that a workload observed.
     Gaps(Box<Summary>),
     /// A guest's gaps or wake-ups, with what the host did in them.
     Joined(Box<JoinedRun>),
@@ -79,7 +79,7 @@ impl Run {
                 length: "length of an exit",
                 over_time: "Exits over time",
             },
-            (Outcome::Wakeups(_), _) | (_, Workload::Timer) => Words {
+            (Outcome::Wakeups(_), _) | (_, Workload::Timerlat) => Words {
                 victim: match self.latencies() {
                     Some(_) => "a task of the guest",
                     None => "a periodic task",

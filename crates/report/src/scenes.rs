@@ -114,9 +114,9 @@ pub(crate) fn few(bars: &[Bar]) -> Vec<&Bar> {
 
 /// A microVM has no kernel: what is witnessed is its host.
 const fn side_of(workload: Workload) -> Side {
-    match workload {
-        Workload::Microvm | Workload::Vcpus => Side::Host,
-        Workload::Spin | Workload::Observed | Workload::Timer => Side::Guest,
+    match workload.is_witnessed_by_host() {
+        true => Side::Host,
+        false => Side::Guest,
     }
 }
 
@@ -133,7 +133,7 @@ mod tests {
             parts: Vec::new(),
         };
         let spikes = [spike(1_000, 100), spike(500, 50)];
-        let mut scenes = Scenes::new(Workload::Spin, &spikes, |_| 3);
+        let mut scenes = Scenes::new(Workload::Osnoise, &spikes, |_| 3);
         for (kind, cpu, start_mono_ns, end_mono_ns) in [
             (ActivityKind::Irq, 3, 400, 520),
             (ActivityKind::Irq, 3, 550, 1_000),

@@ -14,7 +14,7 @@ use crate::moment::Moment;
 pub const LONGEST: usize = 200;
 /// Stretches that one lane is cut into while a run is read.
 const CELLS: usize = 4_096;
-/// The same of all lanes together: many more than a page shows, so that nobody sees it.
+/// As `CELLS`, of all lanes together: many more than a page shows, so that nobody sees it.
 const ALL_CELLS: usize = 1 << 17;
 /// The width of a stretch before it grows.
 const FIRST_WIDTH_NS: u64 = 65_536;

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn who_it_was_is_told_with_its_place() {
+    fn who_it_was_is_reported_with_its_place() {
         let exits = vec![exit(500, &[(Share::Preempted, "rcuc/3:30", 70)])];
         let tree = late(exits, 0, 0);
         let most = Most {

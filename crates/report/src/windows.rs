@@ -7,7 +7,7 @@ use crate::moment::Moment;
 
 /// Stretches that one lane is cut into.
 const CELLS: usize = 512;
-/// The same of all lanes together, more than a page shows.
+/// As `CELLS`, of all lanes together, more than a page shows.
 const ALL_CELLS: usize = 1 << 16;
 /// The width of a stretch before it grows.
 const FIRST_WIDTH_NS: u64 = 1_000_000;

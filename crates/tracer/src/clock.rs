@@ -1,11 +1,11 @@
-//! What the kernel of this machine tells the time by, and what that means for a guest.
+//! What the kernel of this machine reports the time by, and what that means for a guest.
 
-use vmnoise_events::Rung;
+use vmnoise_events::ProbeStatus;
 
 use crate::host::Host;
 
 /// Names the clock source, and what cannot be said with it.
-pub fn clock(host: &Host) -> Rung {
+pub fn clock(host: &Host) -> ProbeStatus {
     let source = host
         .facts()
         .map_or_else(|_| "unknown".into(), |facts| facts.clocksource);
@@ -29,10 +29,10 @@ pub fn clock(host: &Host) -> Rung {
             "boot with clocksource=tsc if the hardware or hypervisor keeps it constant",
         ),
     };
-    Rung {
+    ProbeStatus {
         probe: "clock".into(),
         best: limit.is_empty(),
-        rung: source,
+        in_use: source,
         limit: limit.into(),
         remedy: remedy.into(),
     }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
     use crate::host::tests::tree;
 
-    fn told(source: &str) -> Rung {
+    fn reported(source: &str) -> ProbeStatus {
         let (_root, host) = tree(&[
             ("proc/sys/kernel/osrelease", "6.1.0\n"),
             ("proc/cpuinfo", ""),
@@ -58,17 +58,20 @@ mod tests {
 
     #[test]
     fn each_kind_of_clock_has_its_own_limit() {
-        assert!(told("tsc\n").best);
+        assert!(reported("tsc\n").best);
         for (source, limit, remedy) in [
             ("kvm-clock", "the host tells", "clocksource=tsc"),
             ("xen", "the host tells", "clocksource=tsc"),
             ("hpet", "a device", "tsc=reliable"),
             ("arch_sys_counter", "may not be constant", "clocksource=tsc"),
         ] {
-            let rung = told(source);
-            assert_eq!((rung.rung.as_str(), rung.best), (source, false));
-            assert!(rung.limit.contains(limit), "{rung:?}");
-            assert!(rung.remedy.contains(remedy), "{rung:?}");
+            let probe_status = reported(source);
+            assert_eq!(
+                (probe_status.in_use.as_str(), probe_status.best),
+                (source, false)
+            );
+            assert!(probe_status.limit.contains(limit), "{probe_status:?}");
+            assert!(probe_status.remedy.contains(remedy), "{probe_status:?}");
         }
     }
 }

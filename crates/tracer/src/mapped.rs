@@ -184,7 +184,7 @@ impl MappedCpus {
         }
     }
 
-    /// Only what is taken from the watched thread while it is on this CPU is told.
+    /// Only what is taken from the watched thread while it is on this CPU is reported.
     pub(crate) fn set_observed(&self, cpu: u32) {
         if let Some(word) = self.0.u32(cpu, offset_of!(CpuState, observed)) {
             word.store(1, Relaxed);

@@ -125,7 +125,7 @@ fn choose_programs(
     hooked
 }
 
-/// Tells a machine that does not allow BPF from programs that are wrong.
+/// Reports a machine that does not allow BPF from programs that are wrong.
 pub(crate) fn why_not(error: &libbpf_rs::Error, warnings: &str) -> LoadError {
     let host = Host::here();
     if host.lockdown() == Some(Lockdown::Confidentiality) {

@@ -14,7 +14,7 @@ const ATTEMPTS: usize = 10;
 /// An observed thread on one CPU, since [`crate::Tracer::attach`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stay {
-    /// Up to here [`crate::Tracer::drain`] tells all there is to tell: now, or the begin of what
+    /// Up to here [`crate::Tracer::drain`] reports all there is to tell: now, or the begin of what
     /// keeps the thread off the CPU right now. CLOCK_MONOTONIC in ns.
     pub settled_mono_ns: u64,
     /// How long the thread ran or waited on this CPU up to then, in ns.

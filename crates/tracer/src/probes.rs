@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use vmnoise_events::Rung;
+use vmnoise_events::ProbeStatus;
 
 use crate::btf::KernelBtf;
 use crate::host::Host;
@@ -57,18 +57,18 @@ pub(crate) enum Group {
     Timer,
 }
 
-/// What the watched threads are, hence which events tell of them.
+/// What the watched threads are, hence which events report them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// vCPUs of a guest here: what KVM does with them counts too.
     Vcpus,
     /// Ordinary threads: interrupts, tasks and steal are all there is.
-    Threads,
+    Osnoise,
     /// Threads of somebody else, which sleep and move from CPU to CPU as they like:
-    /// only what is taken from them is told.
+    /// only what is taken from them is reported.
     Observed,
     /// Ordinary threads that wake up by timers.
-    Timers,
+    Timerlat,
 }
 
 impl Scope {
@@ -82,9 +82,9 @@ impl Scope {
                 Group::KvmRun,
                 Group::KvmExit,
             ],
-            Scope::Threads => &Group::ALL[..4],
+            Scope::Osnoise => &Group::ALL[..4],
             Scope::Observed => &Group::ALL[..5],
-            Scope::Timers => &[
+            Scope::Timerlat => &[
                 Group::Irq,
                 Group::Softirq,
                 Group::Nmi,
@@ -215,9 +215,9 @@ impl Group {
         }
     }
 
-    /// The rung of this group; `absent` is why it is not there.
-    pub(crate) fn rung(self, absent: Option<&str>, limit: String) -> Rung {
-        let (rung, limit, remedy) = match absent {
+    /// The status of this group; `absent` is why it is not there.
+    pub(crate) fn probe_status(self, absent: Option<&str>, limit: String) -> ProbeStatus {
+        let (probe_status, limit, remedy) = match absent {
             None => ("tp_btf", limit, String::new()),
             Some(why) => (
                 "none",
@@ -226,9 +226,9 @@ impl Group {
             ),
         };
         let best = absent.is_none();
-        Rung {
+        ProbeStatus {
             probe: self.probe().into(),
-            rung: rung.into(),
+            in_use: probe_status.into(),
             best,
             limit: limit.into(),
             remedy: remedy.into(),

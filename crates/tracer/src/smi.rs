@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use vmnoise_events::Rung;
+use vmnoise_events::ProbeStatus;
 
 use crate::host::{Host, NoSmiCount, PmuEvent};
 
@@ -84,9 +84,9 @@ impl SmiCounts {
     }
 
     /// Where the count comes from, or why there is none.
-    pub fn rung(&self) -> Rung {
+    pub fn probe_status(&self) -> ProbeStatus {
         let by_register = |(_, counter): &(u32, Counter)| matches!(counter, Counter::Register(..));
-        let (rung, limit, remedy) = match &self.missing {
+        let (probe_status, limit, remedy) = match &self.missing {
             None => (
                 if self.counters.iter().any(by_register) {
                     "MSR 0x34 of /dev/cpu/N/msr"
@@ -98,9 +98,9 @@ impl SmiCounts {
             ),
             Some((why, remedy)) => ("not available", why.clone(), *remedy),
         };
-        Rung {
+        ProbeStatus {
             probe: "SMI count".into(),
-            rung: rung.into(),
+            in_use: probe_status.into(),
             best: self.missing.is_none(),
             limit: limit.into(),
             remedy: remedy.into(),
@@ -179,9 +179,9 @@ mod tests {
         }
         let counts = SmiCounts::open(&Host::here(), &[0]);
         assert_eq!(counts.read(0), None);
-        let rung = counts.rung();
-        assert_eq!(rung.rung, "not available");
-        assert!(rung.limit.contains("guest"), "{rung:?}");
+        let probe_status = counts.probe_status();
+        assert_eq!(probe_status.in_use, "not available");
+        assert!(probe_status.limit.contains("guest"), "{probe_status:?}");
     }
 
     /// A machine of Intel without perf's event, and the registers of its CPU 0.
@@ -206,8 +206,8 @@ mod tests {
         let above = 7 << 32;
         set(above | 0xffff_fffe);
         let counts = SmiCounts::open(&Host::under(root.path()), &[0]);
-        assert_eq!(counts.rung().rung, "MSR 0x34 of /dev/cpu/N/msr");
-        assert!(counts.rung().best);
+        assert_eq!(counts.probe_status().in_use, "MSR 0x34 of /dev/cpu/N/msr");
+        assert!(counts.probe_status().best);
         assert_eq!(counts.read(0), Some(0));
         set(above | 0xffff_ffff);
         assert_eq!(counts.read(0), Some(1));
@@ -220,10 +220,19 @@ mod tests {
     fn a_register_that_cannot_be_read_is_named() {
         let (root, _registers) = without_perf();
         let counts = SmiCounts::open(&Host::under(root.path()), &[0]);
-        let rung = counts.rung();
-        assert_eq!((rung.rung.as_str(), rung.best), ("not available", false));
-        assert!(rung.limit.contains("dev/cpu/0/msr"), "{rung:?}");
-        assert!(rung.remedy.contains("module msr"), "{rung:?}");
+        let probe_status = counts.probe_status();
+        assert_eq!(
+            (probe_status.in_use.as_str(), probe_status.best),
+            ("not available", false)
+        );
+        assert!(
+            probe_status.limit.contains("dev/cpu/0/msr"),
+            "{probe_status:?}"
+        );
+        assert!(
+            probe_status.remedy.contains("module msr"),
+            "{probe_status:?}"
+        );
         assert_eq!(counts.read(0), None);
     }
 

@@ -4,7 +4,7 @@
 use std::{fs, io::Read, path::Path};
 
 use libbpf_rs::{Iter, Object, ProgramInput};
-use vmnoise_events::Rung;
+use vmnoise_events::ProbeStatus;
 
 use crate::{btf::MinusRunQueue, mapped::MappedCpus, wire::StealQuery};
 
@@ -115,14 +115,14 @@ impl StealClock {
         }
     }
 
-    /// Whether it tells how often the vCPU came back: KVM's version does.
+    /// Whether it says how often the vCPU came back: KVM's version does.
     pub(crate) fn counts_reloads(self) -> bool {
         matches!(self, StealClock::Variable(Variable { xen: false, .. }))
     }
 
     /// Says whether activities are told net of what was stolen inside them.
-    pub(crate) fn sampling_rung(self, sampled: bool) -> Rung {
-        let (rung, limit, remedy) = match (self, sampled) {
+    pub(crate) fn sampling_status(self, sampled: bool) -> ProbeStatus {
+        let (probe_status, limit, remedy) = match (self, sampled) {
             (_, true) => (
                 "sampled at begin and end",
                 "steal inside an NMI is not told from it: only its length is known",
@@ -137,9 +137,9 @@ impl StealClock {
                  xen_runstate), on a hypervisor that offers a steal clock",
             ),
         };
-        Rung {
+        ProbeStatus {
             probe: "steal inside activities".into(),
-            rung: rung.into(),
+            in_use: probe_status.into(),
             best: sampled || self == StealClock::NoGuest,
             limit: limit.into(),
             remedy: remedy.into(),
@@ -147,9 +147,9 @@ impl StealClock {
     }
 
     /// Says which source is in use.
-    pub(crate) fn rung(self) -> Rung {
+    pub(crate) fn probe_status(self) -> ProbeStatus {
         let upper = "an upper bound on what the outer host's scheduler took";
-        let (rung, limit, remedy) = match self {
+        let (probe_status, limit, remedy) = match self {
             StealClock::Variable(Variable { xen: false, .. }) => {
                 ("kvm_steal_time by BTF offset", upper.to_owned(), "")
             }
@@ -173,9 +173,9 @@ impl StealClock {
             ),
             StealClock::NoGuest => ("not needed", String::new(), ""),
         };
-        Rung {
+        ProbeStatus {
             probe: "steal clock of this machine".into(),
-            rung: rung.into(),
+            in_use: probe_status.into(),
             best: matches!(self, StealClock::Variable(_) | StealClock::NoGuest),
             limit: limit.into(),
             remedy: remedy.into(),
@@ -266,7 +266,10 @@ mod tests {
             })
         };
         assert!(clock(false).counts_reloads() && !clock(true).counts_reloads());
-        assert_eq!(clock(true).rung().rung, "xen_runstate by BTF offset");
+        assert_eq!(
+            clock(true).probe_status().in_use,
+            "xen_runstate by BTF offset"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tries what this machine allows, for `vmnoise doctor`.
 
-use vmnoise_events::Rung;
+use vmnoise_events::ProbeStatus;
 
 use crate::{
     LoadError, Scope, SmiCounts, Tracer,
@@ -10,23 +10,24 @@ use crate::{
     timers::timers,
 };
 
-/// One rung per thing this machine can or cannot do: each group of BPF programs
+/// One status per thing this machine can or cannot do: each group of BPF programs
 /// (loaded, attached and detached again), the steal clock, the count of SMIs, the clock, the timers,
 /// permissions, throttling. Changes nothing.
-pub fn survey() -> Vec<Rung> {
+pub fn survey() -> Vec<ProbeStatus> {
     let host = Host::here();
-    let mut rungs = programs();
-    rungs.push(SmiCounts::open(&host, &host.allowed_cpus().unwrap_or_default()).rung());
-    rungs.push(clock(&host));
-    rungs.push(timers(&host));
-    rungs.push(permissions(&host));
-    rungs.push(throttling(&host));
-    rungs
+    let mut probe_statuses = programs();
+    probe_statuses
+        .push(SmiCounts::open(&host, &host.allowed_cpus().unwrap_or_default()).probe_status());
+    probe_statuses.push(clock(&host));
+    probe_statuses.push(timers(&host));
+    probe_statuses.push(permissions(&host));
+    probe_statuses.push(throttling(&host));
+    probe_statuses
 }
 
-fn programs() -> Vec<Rung> {
+fn programs() -> Vec<ProbeStatus> {
     let refused = |why: String, remedy: String| {
-        vec![rung(
+        vec![probe_status(
             "BPF programs",
             "none",
             format!("{why}: nothing can be named"),
@@ -42,7 +43,7 @@ fn programs() -> Vec<Rung> {
         }
     };
     match tracer.attach() {
-        Ok(()) => tracer.rungs(),
+        Ok(()) => tracer.probe_statuses(),
         Err(error) => refused(
             error.to_string(),
             "allow tracing to this process".to_owned(),
@@ -50,9 +51,9 @@ fn programs() -> Vec<Rung> {
     }
 }
 
-fn permissions(host: &Host) -> Rung {
+fn permissions(host: &Host) -> ProbeStatus {
     let Some(held) = host.capabilities() else {
-        return rung(
+        return probe_status(
             "permissions",
             "unknown",
             "/proc is not there".into(),
@@ -77,7 +78,7 @@ fn permissions(host: &Host) -> Rung {
     if missing.is_empty() {
         return best("permissions", &format!("sufficient, lockdown {lockdown}"));
     }
-    rung(
+    probe_status(
         "permissions",
         &format!("partial, lockdown {lockdown}"),
         format!("this process lacks {}", missing.join(", ")),
@@ -85,7 +86,7 @@ fn permissions(host: &Host) -> Rung {
     )
 }
 
-fn throttling(host: &Host) -> Rung {
+fn throttling(host: &Host) -> ProbeStatus {
     let by_group = KernelBtf::read().is_ok_and(|btf| btf.rt_group_sched);
     throttled_by(host.throttling(), by_group)
 }
@@ -94,12 +95,12 @@ fn throttling(host: &Host) -> Rung {
 /// Elsewhere the fair server took its place in 6.12, and `sched_rt_runtime_us` says
 /// nothing of it: 7.3 leaves all of the period to real-time tasks there, and has the
 /// server all the same.
-fn throttled_by(facts: Throttling, by_group: bool) -> Rung {
+fn throttled_by(facts: Throttling, by_group: bool) -> ProbeStatus {
     if let (false, Some(server)) = (by_group, facts.fair_server) {
         if server.runtime_ns <= 0 {
             return best("throttling", "off");
         }
-        return rung(
+        return probe_status(
             "throttling",
             "fair server",
             format!(
@@ -113,7 +114,7 @@ fn throttled_by(facts: Throttling, by_group: bool) -> Rung {
         );
     }
     match (facts.rt_runtime_us, facts.rt_period_us) {
-        (Some(runtime), Some(period)) if runtime >= 0 && runtime < period => rung(
+        (Some(runtime), Some(period)) if runtime >= 0 && runtime < period => probe_status(
             "throttling",
             if by_group {
                 "real-time throttling by group"
@@ -132,17 +133,17 @@ fn throttled_by(facts: Throttling, by_group: bool) -> Rung {
     }
 }
 
-fn best(probe: &str, name: &str) -> Rung {
-    Rung {
+fn best(probe: &str, name: &str) -> ProbeStatus {
+    ProbeStatus {
         best: true,
-        ..rung(probe, name, String::new(), String::new())
+        ..probe_status(probe, name, String::new(), String::new())
     }
 }
 
-fn rung(probe: &str, name: &str, limit: String, remedy: String) -> Rung {
-    Rung {
+fn probe_status(probe: &str, name: &str, limit: String, remedy: String) -> ProbeStatus {
+    ProbeStatus {
         probe: probe.into(),
-        rung: name.into(),
+        in_use: name.into(),
         best: false,
         limit: limit.into(),
         remedy: remedy.into(),
@@ -166,22 +167,28 @@ mod tests {
     }
 
     #[test]
-    fn the_fair_server_is_told_whatever_the_limit_of_real_time_tasks_says() {
+    fn the_fair_server_is_reported_whatever_the_limit_of_real_time_tasks_says() {
         for rt_runtime_us in [950_000, 1_000_000, -1] {
-            let told = throttled_by(limits(rt_runtime_us, Some(50_000_000)), false);
-            assert_eq!(told.rung, "fair server");
-            assert!(told.limit.contains("50000 of 1000000 µs"), "{told:?}");
-            assert!(told.remedy.contains("fair_server"), "{told:?}");
+            let reported = throttled_by(limits(rt_runtime_us, Some(50_000_000)), false);
+            assert_eq!(reported.in_use, "fair server");
+            assert!(
+                reported.limit.contains("50000 of 1000000 µs"),
+                "{reported:?}"
+            );
+            assert!(reported.remedy.contains("fair_server"), "{reported:?}");
         }
         assert!(throttled_by(limits(950_000, Some(0)), false).best);
     }
 
     #[test]
-    fn the_limit_of_real_time_tasks_is_told_where_it_counts() {
-        let told = throttled_by(limits(950_000, Some(50_000_000)), true);
-        assert_eq!(told.rung, "real-time throttling by group");
-        assert!(told.remedy.contains("sched_rt_runtime_us"), "{told:?}");
-        assert_eq!(throttled_by(limits(950_000, None), false).rung, "unknown");
+    fn the_limit_of_real_time_tasks_is_reported_where_it_counts() {
+        let reported = throttled_by(limits(950_000, Some(50_000_000)), true);
+        assert_eq!(reported.in_use, "real-time throttling by group");
+        assert!(
+            reported.remedy.contains("sched_rt_runtime_us"),
+            "{reported:?}"
+        );
+        assert_eq!(throttled_by(limits(950_000, None), false).in_use, "unknown");
         assert!(throttled_by(limits(-1, None), true).best);
     }
 }

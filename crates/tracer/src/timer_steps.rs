@@ -6,8 +6,8 @@ use vmnoise_events::TimerSlot;
 
 use crate::mapped::MappedCpus;
 
-/// What BPF tells the periodic task of one CPU. The memory stays after the
-/// [`crate::Tracer`] is gone; nobody tells anything any more then.
+/// What BPF reports the periodic task of one CPU. The memory stays after the
+/// [`crate::Tracer`] is gone; nobody reports anything any more then.
 #[derive(Debug)]
 pub struct TimerSteps {
     cpus: Arc<MappedCpus>,

@@ -1,6 +1,6 @@
 //! How soon this machine's timers can fire, and who fires them.
 
-use vmnoise_events::Rung;
+use vmnoise_events::ProbeStatus;
 
 use crate::host::Host;
 
@@ -10,14 +10,14 @@ const PROBE: &str = "timers";
 const SOON_NS: u64 = 10_000;
 
 /// Names the device that can fire the least soon, and what that means.
-pub fn timers(host: &Host) -> Rung {
+pub fn timers(host: &Host) -> ProbeStatus {
     let devices = match host.clock_event_devices() {
         Ok(devices) => devices,
-        Err(error) => return rung("unknown", false, error.to_string(), "run as root"),
+        Err(error) => return probe_status("unknown", false, error.to_string(), "run as root"),
     };
     let Some(device) = devices.iter().max_by_key(|device| device.min_delta_ns) else {
         let none = "/proc/timer_list names no device of a CPU";
-        return rung("unknown", false, none.to_owned(), "");
+        return probe_status("unknown", false, none.to_owned(), "");
     };
     let name = device.name.as_str();
     if device.min_delta_ns > SOON_NS {
@@ -26,37 +26,37 @@ pub fn timers(host: &Host) -> Rung {
             device.min_delta_ns
         );
         return match name {
-            "xen" => rung(
+            "xen" => probe_status(
                 name,
                 false,
                 late + "; that is TIMER_SLOP of Linux in Xen, which xen_timer_slop= moves",
                 "boot this guest with xen_timer_slop=5000 (ns)",
             ),
-            _ => rung(name, false, late, ""),
+            _ => probe_status(name, false, late, ""),
         };
     }
     match (name, host.hypervisor()) {
         ("lapic" | "lapic-deadline", Some(hypervisor)) => emulated_lapic(name, &hypervisor),
-        _ => rung(name, true, String::new(), ""),
+        _ => probe_status(name, true, String::new(), ""),
     }
 }
 
 /// The interrupt controller's own timer, which a guest does not have: what it sets is
 /// trapped, and a timer of the host fires in its place.
-fn emulated_lapic(name: &str, hypervisor: &str) -> Rung {
+fn emulated_lapic(name: &str, hypervisor: &str) -> ProbeStatus {
     let emulated = "the hypervisor emulates it: to set a timer is an exit, and one of the host's \
                     fires in its place";
     // By its signature KVM is any of its kinds, Firecracker's too.
     if !hypervisor.starts_with("KVM") {
-        return rung(name, true, emulated.to_owned(), "");
+        return probe_status(name, true, emulated.to_owned(), "");
     }
     match name {
         "lapic-deadline" => {
             let advance =
                 "; whether ahead of time (lapic_timer_advance) `vmnoise doctor` says there";
-            rung(name, true, emulated.to_owned() + advance, "")
+            probe_status(name, true, emulated.to_owned() + advance, "")
         }
-        _ => rung(
+        _ => probe_status(
             name,
             false,
             emulated.to_owned() + "; not every host does so ahead of time in this mode",
@@ -66,10 +66,10 @@ fn emulated_lapic(name: &str, hypervisor: &str) -> Rung {
     }
 }
 
-fn rung(name: &str, best: bool, limit: String, remedy: &str) -> Rung {
-    Rung {
+fn probe_status(name: &str, best: bool, limit: String, remedy: &str) -> ProbeStatus {
+    ProbeStatus {
         probe: PROBE.into(),
-        rung: name.into(),
+        in_use: name.into(),
         best,
         limit: limit.into(),
         remedy: remedy.into(),
@@ -89,24 +89,24 @@ mod tests {
     }
 
     /// On a machine with this list and these files.
-    fn told(timer_list: &str, files: &[(&str, &str)]) -> Rung {
+    fn reported(timer_list: &str, files: &[(&str, &str)]) -> ProbeStatus {
         let (_root, host) = tree(&[&[("proc/timer_list", timer_list)], files].concat());
         timers(&host)
     }
 
     #[test]
     fn xens_timer_slop_is_a_limit_that_the_command_line_moves() {
-        let slop = told(&list("xen", 100_000), &[]);
-        assert_eq!((slop.rung.as_str(), slop.best), ("xen", false));
+        let slop = reported(&list("xen", 100_000), &[]);
+        assert_eq!((slop.in_use.as_str(), slop.best), ("xen", false));
         assert!(slop.limit.contains("100000 ns"), "{slop:?}");
         assert!(slop.limit.contains("xen_timer_slop="), "{slop:?}");
         assert!(slop.remedy.contains("xen_timer_slop="), "{slop:?}");
-        assert!(told(&list("xen", 5000), &[]).best);
+        assert!(reported(&list("xen", 5000), &[]).best);
     }
 
     #[test]
     fn a_slow_device_of_another_kind_has_no_such_remedy() {
-        let pit = told(&list("pit", 27_000), &[]);
+        let pit = reported(&list("pit", 27_000), &[]);
         assert!(!pit.best && pit.remedy.is_empty(), "{pit:?}");
     }
 
@@ -114,9 +114,9 @@ mod tests {
     fn the_timer_of_a_guest_is_emulated_and_that_of_a_machine_is_not() {
         let guest = [("proc/cpuinfo", "flags : hypervisor\n")];
         for name in ["lapic", "lapic-deadline"] {
-            let bare = told(&list(name, 1000), &[]);
+            let bare = reported(&list(name, 1000), &[]);
             assert!(bare.best && bare.limit.is_empty(), "{bare:?}");
-            let unnamed = told(&list(name, 1000), &guest);
+            let unnamed = reported(&list(name, 1000), &guest);
             assert!(
                 unnamed.best && unnamed.limit.contains("an exit"),
                 "{unnamed:?}"
@@ -129,9 +129,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_unknown() {
+    fn what_is_not_reported_is_unknown() {
         for list in ["", "Tick Device: mode:     0\nPer CPU device: 0\n"] {
-            assert_eq!(told(list, &[]).rung, "unknown");
+            assert_eq!(reported(list, &[]).in_use, "unknown");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use libbpf_rs::{Link, MapCore, Object};
-use vmnoise_events::{Event, Loss, LossKind, OwnCost, Rung, Witnesses};
+use vmnoise_events::{Event, Loss, LossKind, OwnCost, ProbeStatus, Witnesses};
 
 use crate::{
     accounting,
@@ -144,7 +144,7 @@ impl Tracer {
     }
 
     /// Attaches every group that can be attached; the programs run from here. A
-    /// group that cannot is told by [`Tracer::rungs`].
+    /// group that cannot is reported by [`Tracer::probe_statuses`].
     ///
     /// # Errors
     /// If no group at all can be attached.
@@ -179,11 +179,15 @@ impl Tracer {
     }
 
     /// How each group of events is witnessed, and what is missing.
-    pub fn rungs(&self) -> Vec<Rung> {
-        let mut rungs: Vec<Rung> = self.watched.rungs().map(|(_, rung)| rung).collect();
-        rungs.push(self.steal.rung());
-        rungs.push(self.steal.sampling_rung(self.steal_sampled));
-        rungs
+    pub fn probe_statuses(&self) -> Vec<ProbeStatus> {
+        let mut probe_statuses: Vec<ProbeStatus> = self
+            .watched
+            .probe_statuses()
+            .map(|(_, probe_status)| probe_status)
+            .collect();
+        probe_statuses.push(self.steal.probe_status());
+        probe_statuses.push(self.steal.sampling_status(self.steal_sampled));
+        probe_statuses
     }
 
     /// Hands over everything that has been witnessed since the last call. Each
@@ -199,16 +203,16 @@ impl Tracer {
     }
 
     /// Hands over the stops of watched threads that are not over yet, up to the end of the run. Call
-    /// it before the last [`Tracer::drain`], which tells those that end in between once more.
+    /// it before the last [`Tracer::drain`], which reports those that end in between once more.
     pub fn unfinished_stops(&self, end_mono_ns: u64, sink: &mut dyn FnMut(Event)) {
         for &cpu in &self.measured {
             if let Some(since_ns) = self.cpus.held_since(cpu)
                 && since_ns < end_mono_ns
             {
-                let tell = |decoder: &mut Decoder| {
+                let report = |decoder: &mut Decoder| {
                     decoder.stopped(cpu, since_ns, end_mono_ns, &mut *sink);
                 };
-                self.records.ask(tell);
+                self.records.ask(report);
             }
         }
     }
@@ -292,14 +296,14 @@ impl Tracer {
     }
 
     /// This machine's own steal clock of a CPU in ns since boot, by the best source
-    /// there is ([`Tracer::rungs`] names it); `None` where it has none.
+    /// there is ([`Tracer::probe_statuses`] names it); `None` where it has none.
     pub fn outer_steal_ns(&self, cpu: u32) -> Option<u64> {
         self.steal.read_ns(&self.object, cpu)
     }
 
     /// The same clock for the thread that polls on a measured CPU, at the price of one
     /// system call; one reader per CPU. `None` where activities are not sampled with it
-    /// ([`Tracer::rungs`] says why), or this process may not open another file.
+    /// ([`Tracer::probe_statuses`] says why), or this process may not open another file.
     pub fn steal_reader(&self, cpu: u32) -> Option<StealReader> {
         if !self.steal_sampled || !self.measured.contains(&cpu) {
             return None;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use libbpf_rs::{Link, Object};
-use vmnoise_events::{Rung, Witnesses};
+use vmnoise_events::{ProbeStatus, Witnesses};
 
 use crate::log::quietly;
 use crate::probes::{Group, Kernel, Probe};
@@ -77,11 +77,11 @@ impl Watched {
     }
 
     /// How each group is witnessed, and what is missing.
-    pub(crate) fn rungs(&self) -> impl Iterator<Item = (Group, Rung)> {
+    pub(crate) fn probe_statuses(&self) -> impl Iterator<Item = (Group, ProbeStatus)> {
         self.groups.iter().map(|&group| {
             let absent = self.absent.get(&group).map(String::as_str);
             let limit = self.limits.get(&group).cloned().unwrap_or_default();
-            (group, group.rung(absent, limit))
+            (group, group.probe_status(absent, limit))
         })
     }
 }

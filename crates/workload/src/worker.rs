@@ -97,8 +97,10 @@ impl<S: Send + Sync + 'static> Worker<S> {
         let handle = Builder::new().name(name).spawn({
             let failure = Arc::clone(&failure);
             move || {
-                // Whatever a panic left half done is never looked at: the thread
-                // takes it along.
+                // A panic must end the run with this thread's name and what was measured until
+                // then, as any failure does: left to itself it would end this thread alone, and
+                // `failure` would know of nothing until `join`. Whatever it left half done is
+                // never looked at: the thread takes it along.
                 let end = catch_unwind(AssertUnwindSafe(live));
                 if let Err(error) = end.unwrap_or_else(|_| Err(gone(cpu))) {
                     failure.get_or_init(|| error);

@@ -70,7 +70,7 @@ pub struct ExitsCommon {
     /// VMM: unix:PATH (a virtio-serial port), vsock:PATH or vsock:PATH:PORT; once for each VM
     #[arg(long, value_name = "SOCKET", value_parser = address::parse)]
     pub feed: Vec<FeedAddress>,
-    /// What a guest is told: counts is how many exits there were and where their time went, reasons
+    /// What a guest is sent: counts is how many exits there were and where their time went, reasons
     /// gives that for each exit reason, full adds the names of this host's tasks and interrupts
     #[arg(long, value_name = "DETAIL", default_value = "counts", requires = "feed", value_parser = detail_parser())]
     pub feed_detail: FeedDetail,
@@ -86,8 +86,8 @@ fn detail_parser() -> impl TypedValueParser<Value = FeedDetail> {
 }
 
 impl ExitsCommon {
-    /// Whether exits have to be told one by one for anything but the trace.
-    pub fn tells_exits(&self) -> bool {
+    /// Whether exits have to be reported one by one for anything but the trace.
+    pub fn reports_exits(&self) -> bool {
         let names = !self.feed.is_empty() && self.feed_detail == FeedDetail::Full;
         self.timeline.is_some() || self.output.is_some() || names
     }

@@ -1,4 +1,4 @@
-//! The options of what tells a machine about the command line: its manual and its shells.
+//! The options of what describes the command line to a machine: its manual and its shells.
 
 use std::path::PathBuf;
 

@@ -92,7 +92,7 @@ pub enum Command {
     Completions(Later<CompletionsArguments>),
 }
 
-/// `vmnoise doctor`: tries every rung of every ladder.
+/// `vmnoise doctor`: tries every probe and its fallback chain.
 #[derive(Debug, Args)]
 pub struct DoctorArguments {
     /// How to print the result

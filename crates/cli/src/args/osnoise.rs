@@ -46,7 +46,7 @@ pub struct OsnoiseCommon {
     /// one thread) while it is runnable, wherever it runs
     #[arg(long, value_name = "PID", conflicts_with_all = ["comm", "cpus", "runtime", "priority", "cgroup", "warm_up"])]
     pub pid: Option<u32>,
-    /// The same for each thread of this name; no two of them may share a CPU
+    /// Like --pid, for each thread of this name; no two of them may share a CPU
     #[arg(long, value_name = "NAME", conflicts_with_all = ["cpus", "runtime", "priority", "cgroup", "warm_up"])]
     pub comm: Option<String>,
     /// Length of a period; a number alone is in microseconds

@@ -35,7 +35,7 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
             sample,
         });
     }
-    tell_same(&runs);
+    report_same(&runs);
     let [first, others @ ..] = &runs[..] else {
         return Err(UsageError("name a recording".into()).into());
     };
@@ -78,7 +78,7 @@ pub fn run(arguments: &CompareArguments) -> Result<Status> {
 }
 
 /// Says which recordings are of one run: a name that was mistyped, most likely.
-fn tell_same(runs: &[Run]) {
+fn report_same(runs: &[Run]) {
     for (nth, run) in runs.iter().enumerate() {
         let its = |other: &&Run| {
             let (its, own) = (&other.facts, &run.facts);
@@ -98,8 +98,7 @@ fn look(path: &Path) -> Result<(RunFacts, Span)> {
     let mut recording = Recording::open(path)?;
     let facts = recording.facts.clone();
     let gapless = match facts.workload {
-        Workload::Vcpus => Some("exits"),
-        Workload::Timer => Some("timerlat"),
+        Workload::Exits | Workload::Timerlat => Some(facts.workload.command()),
         _ => None,
     };
     if let Some(command) = gapless {
@@ -111,9 +110,9 @@ fn look(path: &Path) -> Result<(RunFacts, Span)> {
         .into());
     }
     let mut span = Span::default();
-    // What cannot be read is told when it is read for good.
+    // What cannot be read is reported when it is read for good.
     recording.each(|event| {
-        span.feed(event);
+        span.push(event);
         Ok(())
     })?;
     Ok((facts, span))
@@ -123,9 +122,9 @@ fn sample(path: &Path, facts: &RunFacts, threshold_ns: u64, window_ns: u64) -> R
     let mut recording = Recording::open(path)?;
     let mut sampler = Sampler::new(facts, threshold_ns, window_ns);
     recording.each(|event| {
-        sampler.feed(event);
+        sampler.push(event);
         Ok(())
     })?;
-    recording.tell_ending()?;
+    recording.report_ending()?;
     Ok(sampler.finish())
 }

@@ -1,18 +1,18 @@
-//! `vmnoise doctor`: the rung table of this machine.
+//! `vmnoise doctor`: the table of probes of this machine.
 
 use anyhow::{Context, Result};
-use vmnoise_events::Rung;
+use vmnoise_events::ProbeStatus;
 use vmnoise_tracer::host::Host;
 use vmnoise_tracer::{ExitTracer, LoadError, Streaming};
 use vmnoise_workload::{microvm, tsc};
 
 use crate::args::DoctorArguments;
-use crate::feed::receiver::{self, FeedFrom, Way};
+use crate::feed::receiver::{self, FeedFrom, Transport};
 use crate::run::{cpus, machine, vcpus};
 use crate::status::Status;
 use crate::{output, rights};
 
-/// Tries every rung, prints the table; status 3 if not even the microVM can run.
+/// Tries every probe, prints the table; status 3 if not even the microVM can run.
 pub fn run(arguments: &DoctorArguments) -> Result<Status> {
     rights::begin(None)?;
     let (mut table, status) = match microvm::offer() {
@@ -22,7 +22,7 @@ pub fn run(arguments: &DoctorArguments) -> Result<Status> {
             Status::MachineCannot,
         ),
     };
-    let survey: Vec<Rung> = vmnoise_tracer::survey();
+    let survey: Vec<ProbeStatus> = vmnoise_tracer::survey();
     table.extend(survey);
     let tsc_hz = machine::tsc_hz();
     table.push(cpus::probe_status::of_tsc(tsc::rdtsc_cycles(), tsc_hz));
@@ -32,8 +32,8 @@ pub fn run(arguments: &DoctorArguments) -> Result<Status> {
     let host = here.facts().context("reading the facts of this machine")?;
     table.extend(exits(host.kvm_module.as_deref()));
     if host.hypervisor.is_some() {
-        let way = Way::find(&FeedFrom::Auto, &host);
-        table.push(receiver::probe_status::of_way(way.as_ref()));
+        let transport = Transport::find(&FeedFrom::Auto, &host);
+        table.push(receiver::probe_status::of_transport(transport.as_ref()));
     }
     rights::keep(&[])?;
     output::doctor::print(&host, &table, arguments.format)?;
@@ -41,7 +41,7 @@ pub fn run(arguments: &DoctorArguments) -> Result<Status> {
 }
 
 /// Loads what `vmnoise exits` needs, attaches it and detaches it again.
-fn exits(kvm_module: Option<&str>) -> Vec<Rung> {
+fn exits(kvm_module: Option<&str>) -> Vec<ProbeStatus> {
     if kvm_module.is_none() {
         return vec![vcpus::probe_status::no_exits(
             "there is no KVM",

@@ -99,9 +99,9 @@ fn set_up(
         .expect(vms.clone())
         .context("naming the vCPUs to BPF")?;
     tracer.attach().context("attaching the BPF programs")?;
-    let mut rungs = probe_status::of_exits(&tracer);
+    let mut probe_statuses = probe_status::of_exits(&tracer);
     if arguments.output.is_some() {
-        rungs.push(probe_status::of_clocks(&tracer));
+        probe_statuses.push(probe_status::of_clocks(&tracer));
     }
     let options = Options {
         duration_ns: arguments.duration.unwrap_or(FOREVER_NS),
@@ -113,15 +113,15 @@ fn set_up(
         ..Options::default()
     };
     let (tsc_hz, witnesses) = (machine::tsc_hz(), tracer.witnesses());
-    let facts = machine.facts_of_run(Workload::Vcpus, options, tsc_hz, witnesses, rungs);
+    let facts = machine.facts_of_run(Workload::Exits, options, tsc_hz, witnesses, probe_statuses);
     let (feeds, detail) = (&arguments.feed, arguments.feed_detail);
     let source = Vcpus::new(machine.here(), &facts, tracer, vms, feeds, detail);
     Ok((facts, source))
 }
 
-/// What has to be told one by one.
+/// What has to be reported one by one.
 fn streaming(arguments: &ExitsCommon, view: &ExitsView) -> Result<Streaming> {
-    if view.wants_trace() || arguments.tells_exits() {
+    if view.wants_trace() || arguments.reports_exits() {
         return Ok(Streaming::Exits {
             threshold_ns: arguments.threshold.unwrap_or(0),
         });

@@ -35,18 +35,18 @@ pub fn run(arguments: &ExplainArguments) -> Result<Status> {
         Ok(())
     })?;
     session.finish().print(&facts, &mut *view)?;
-    Ok(recording.tell())
+    Ok(recording.report())
 }
 
 fn view(arguments: &ExplainArguments, facts: &RunFacts) -> Box<dyn View> {
     let format = arguments.format;
     match (facts.workload, arguments.trace) {
-        (Workload::Vcpus, true) => Box::new(ExitsView::new(Layout::Trace, format)),
-        (Workload::Vcpus, false) => {
+        (Workload::Exits, true) => Box::new(ExitsView::new(Layout::Trace, format)),
+        (Workload::Exits, false) => {
             Box::new(ExitsView::new(Layout::Top(Meanwhile::Nothing), format))
         }
-        (Workload::Timer, true) => Box::new(Trace::of_wakeups(false, true)),
-        (Workload::Timer, false) => Box::new(Top::of_recording(match format {
+        (Workload::Timerlat, true) => Box::new(Trace::of_wakeups(false, true)),
+        (Workload::Timerlat, false) => Box::new(Top::of_recording(match format {
             Format::Text => LatencyFormat::Text,
             Format::Json => LatencyFormat::Json,
         })),

@@ -44,16 +44,16 @@ pub fn run(arguments: &ExplainArguments, host: &Path) -> Result<Status> {
         run: &run,
     };
     joined.print(arguments.format)?;
-    Ok(both.tell())
+    Ok(both.report())
 }
 
 /// Whether the second may be of the host that the first is a guest of.
 pub fn may_be_pair(guest: &RunFacts, host: &RunFacts) -> bool {
     let may_be_guest = matches!(
         guest.workload,
-        Workload::Microvm | Workload::Spin | Workload::Timer
+        Workload::Microvm | Workload::Osnoise | Workload::Timerlat
     );
-    may_be_guest && host.workload == Workload::Vcpus
+    may_be_guest && host.workload == Workload::Exits
 }
 
 /// A guest's recording and its host's, in one of two passes.
@@ -88,7 +88,7 @@ impl<'a> Both<'a> {
         })
     }
 
-    /// The first pass. Where no pair is found, what of the recordings was not read is told.
+    /// The first pass. Where no pair is found, what of the recordings was not read is reported.
     ///
     /// # Errors
     /// If the two cannot be joined.
@@ -104,8 +104,8 @@ impl<'a> Both<'a> {
         while let Some(event) = self.host.pull() {
             matcher.host(&event);
         }
-        let pairs = matcher.conclude().inspect_err(|_| {
-            self.tell();
+        let pairs = matcher.finish().inspect_err(|_| {
+            self.report();
         })?;
         Ok(pairs)
     }
@@ -138,9 +138,9 @@ impl<'a> Both<'a> {
         on_step(Step::Explained(joiner))
     }
 
-    /// Tells what of both is not in the result.
-    pub fn tell(&mut self) -> Status {
-        self.guest.tell().or(self.host.tell())
+    /// Says what of both is not in the result.
+    pub fn report(&mut self) -> Status {
+        self.guest.report().or(self.host.report())
     }
 }
 

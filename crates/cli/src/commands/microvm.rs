@@ -1,4 +1,4 @@
-//! `vmnoise microvm`: a guest of our own feels this host as any VM would.
+//! `vmnoise microvm`: a guest of our own observes this host as any VM would.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -65,7 +65,7 @@ fn prepare(options: &Options, tsc_hz: u64, tracer: Option<&Tracer>) -> Result<Pr
     Ok(Prepared {
         guest_clock: Some(microvm.clock()),
         steal_clock: microvm.has_steal_clock(),
-        rungs: probe_status::of_guest(microvm.has_steal_clock(), &microvm.clock()),
+        probe_statuses: probe_status::of_guest(microvm.has_steal_clock(), &microvm.clock()),
         workload: Box::new(microvm),
     })
 }

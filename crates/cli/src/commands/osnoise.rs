@@ -1,4 +1,4 @@
-//! `vmnoise osnoise`: what is taken from a polling thread on each CPU, which feels it, or
+//! `vmnoise osnoise`: what is taken from a polling thread on each CPU, which observes it, or
 //! from threads that are there already.
 
 use std::collections::HashMap;
@@ -70,7 +70,7 @@ fn run_with(
     let plan = Plan {
         workload: match threads {
             Some(_) => Workload::Observed,
-            None => Workload::Spin,
+            None => Workload::Osnoise,
         },
         options: options.clone(),
         housekeeping: housekeeping.map(|list| machine.cpus(list)).transpose()?,
@@ -105,7 +105,7 @@ fn observe(threads: Vec<Thread>, tsc_hz: u64, tracer: Option<&Tracer>) -> Result
     Ok(Prepared {
         guest_clock: None,
         steal_clock: false,
-        rungs: vec![probe_status::of_observed()],
+        probe_statuses: vec![probe_status::of_observed()],
         workload: Box::new(Observed::new(threads, tsc_hz, tracer.observer())),
     })
 }
@@ -134,7 +134,7 @@ fn poll(
     Ok(Prepared {
         guest_clock: None,
         steal_clock: spin.has_steal_clock(),
-        rungs: vec![
+        probe_statuses: vec![
             probe_status::of_gap_steal(spin.has_steal_clock()),
             probe_status::of_interference(spin.counts_interference()),
         ],

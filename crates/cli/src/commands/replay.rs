@@ -80,21 +80,21 @@ impl<'a> Recording<'a> {
     pub fn explain(&mut self, explaining: &mut Explaining, view: &mut dyn View) {
         while let Some(event) = self.pull() {
             view.event(&event);
-            explaining.feed(&event, view);
+            explaining.push(&event, view);
         }
         explaining.run_out(view);
     }
 
-    /// How reading ended, if it has; it is told once.
+    /// How reading ended, if it has; it is reported once.
     pub fn ended(&mut self) -> Option<Result<Ending, ReadError>> {
         self.ended.take()
     }
 
-    /// Tells what of it is not in the result.
+    /// Says what of it is not in the result.
     ///
     /// # Errors
     /// The fault at which reading ended.
-    pub fn tell_ending(&mut self) -> Result<()> {
+    pub fn report_ending(&mut self) -> Result<()> {
         let ending = self.ended().transpose();
         let ending = ending.map_err(|error| name_file(error, self.path))?;
         if let Some(Ending::CutOff { .. }) = ending {
@@ -106,9 +106,9 @@ impl<'a> Recording<'a> {
         Ok(())
     }
 
-    /// As [`Self::tell_ending`], a fault as well.
-    pub fn tell(&mut self) -> Status {
-        match self.tell_ending() {
+    /// As [`Self::report_ending`], a fault as well.
+    pub fn report(&mut self) -> Status {
+        match self.report_ending() {
             Ok(()) => Status::Ok,
             Err(fault) => Status::of_error(&fault),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use vmnoise_events::{Options, Rung, TimerOptions, Workload};
+use vmnoise_events::{Options, ProbeStatus, TimerOptions, Workload};
 use vmnoise_tracer::{Tracer, timers};
 use vmnoise_workload::cgroup::Cgroup;
 use vmnoise_workload::idle;
@@ -135,7 +135,7 @@ fn run_with(
     };
     let housekeeping = shared.house_keeping.as_deref();
     let plan = Plan {
-        workload: Workload::Timer,
+        workload: Workload::Timerlat,
         options: Options {
             cpus,
             duration_ns: shared.duration.unwrap_or(FOREVER_NS),
@@ -160,8 +160,8 @@ fn run_with(
     };
     run_measurement(&run, view, frame, |shell| {
         set_up(plan, shell, |_, tracer| {
-            let rungs = vec![held, timers(machine.here())];
-            prepare(&options, &timer, cgroup, rungs, tracer)
+            let probe_statuses = vec![held, timers(machine.here())];
+            prepare(&options, &timer, cgroup, probe_statuses, tracer)
         })
     })
 }
@@ -173,8 +173,8 @@ fn wanted_us(latency: DmaLatency) -> Option<i32> {
     }
 }
 
-/// Holds idle CPUs to a latency for as long as the first is there; the rung says how well.
-fn hold(latency: DmaLatency) -> (Option<idle::DmaLatency>, Rung) {
+/// Holds idle CPUs to a latency for as long as the first is there; the probe status says how well.
+fn hold(latency: DmaLatency) -> (Option<idle::DmaLatency>, ProbeStatus) {
     let Some(us) = wanted_us(latency) else {
         return (None, probe_status::of_idle(None, "--dma-latency=off"));
     };
@@ -193,7 +193,7 @@ fn prepare(
     options: &Options,
     timer: &TimerOptions,
     cgroup: Option<Cgroup>,
-    rungs: Vec<Rung>,
+    probe_statuses: Vec<ProbeStatus>,
     tracer: Option<&Tracer>,
 ) -> Result<Prepared> {
     let probes_of = |&cpu: &u32| {
@@ -217,7 +217,7 @@ fn prepare(
     Ok(Prepared {
         guest_clock: None,
         steal_clock: tracer.is_some_and(|tracer| tracer.witnesses().activity_steal),
-        rungs,
+        probe_statuses,
         workload: Box::new(workload),
     })
 }

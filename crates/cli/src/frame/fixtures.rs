@@ -9,9 +9,9 @@ use vmnoise_events::column::Columns;
 use super::draw::{Setting, draw};
 use super::input::Key;
 use super::keys::press;
-use super::look::Look;
 use super::model::Model;
 use super::snapshot::{Gap, Part, Row, Snapshot, Words, cells, headings};
+use super::term_style::TermStyle;
 use crate::units::human;
 
 /// A CPU, its noise and the largest shares.
@@ -108,14 +108,14 @@ pub fn screen(words: Words, snapshots: Vec<Snapshot>, keys: &[Key]) -> String {
     let length = snapshots.last().map(|last| last.elapsed);
     snapshots.into_iter().for_each(|one| model.take(one));
     let model = keys.iter().copied().fold(model, press);
-    let look = Look {
+    let term = TermStyle {
         ascii: false,
         plain: false,
     };
     let setting = Setting {
         words,
         length,
-        look,
+        term,
     };
     let Ok(mut terminal) = Terminal::new(TestBackend::new(80, 24));
     let Ok(_) = terminal.draw(|frame| draw(frame, &model, &setting));

@@ -50,8 +50,8 @@ pub fn pressed() -> Result<Vec<Key>, Gone> {
         Ok(_) => {}
         Err(_) => return Err(Gone),
     }
-    let told = wanted[0].revents();
-    if told.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+    let reported = wanted[0].revents();
+    if reported.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
         return Err(Gone);
     }
     let mut bytes = [0; 256];

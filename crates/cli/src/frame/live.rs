@@ -10,10 +10,10 @@ use super::Source;
 use super::draw::{Setting, draw};
 use super::input::{self, Key};
 use super::keys::press;
-use super::look::Look;
 use super::model::Model;
 use super::screen::Screen;
 use super::snapshot::Snapshot;
+use super::term_style::TermStyle;
 use crate::progress;
 use crate::run::{Period, View};
 use crate::say;
@@ -47,7 +47,7 @@ pub fn begin<S: Source + Default + 'static>(facts: &RunFacts) -> Option<Box<dyn 
         setting: Setting {
             words,
             length: progress::planned(facts),
-            look: Look::of(|name| std::env::var(name).ok()),
+            term: TermStyle::of(|name| std::env::var(name).ok()),
         },
         notices: Notices::default(),
         has_changed: true,

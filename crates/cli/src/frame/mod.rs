@@ -11,15 +11,15 @@ mod interval;
 mod keys;
 mod list;
 mod live;
-mod look;
 mod model;
 mod noise;
 mod screen;
 mod snapshot;
 mod term_caps;
-mod unasked;
+mod term_style;
 mod vcpus;
 mod wakeups;
+mod write_only;
 
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use vmnoise_events::RunFacts;
 use vmnoise_events::column::Columns;
-use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::{Interval, NamedInterval, PeriodLine};
 
 use super::Source;
@@ -42,12 +42,8 @@ pub struct Noise {
 
 impl Source for Noise {
     fn words(&self, facts: &RunFacts) -> Words {
-        let command = match facts.workload {
-            Workload::Microvm => "microvm",
-            _ => "osnoise",
-        };
         Words {
-            command,
+            command: facts.workload.command(),
             rows: "CPUs, this period",
             row_columns: headings(&columns()),
             curve: "noise in % of each period",
@@ -164,7 +160,7 @@ mod tests {
         let mut explainer = Explainer::new(&fixtures::facts());
         let mut noise = Noise::default();
         for event in events() {
-            explainer.feed(&event, &mut |gap| noise.interval(gap));
+            explainer.push(&event, &mut |gap| noise.interval(gap));
         }
         let lines = explainer.take_period();
         let snapshot = noise.period(&Period {

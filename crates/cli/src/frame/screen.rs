@@ -18,7 +18,7 @@ use rustix::process::{Signal, kill_current_process_group};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
 
-use super::unasked::Unasked;
+use super::write_only::WriteOnly;
 
 /// Whether the terminal is the frame's. A panic has to know, wherever it comes from.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -29,7 +29,7 @@ static HOOK: Once = Once::new();
 pub struct Screen {
     /// Never dropped: on a terminal that is gone it would tell so on a stderr that is gone,
     /// and panic before the recording is complete.
-    terminal: ManuallyDrop<Terminal<Unasked>>,
+    terminal: ManuallyDrop<Terminal<WriteOnly>>,
     signals: Signals,
     size: Option<Size>,
 }
@@ -62,7 +62,7 @@ impl Screen {
                 before(panic);
             }));
         });
-        let terminal = ManuallyDrop::new(Terminal::new(Unasked::stdout())?);
+        let terminal = ManuallyDrop::new(Terminal::new(WriteOnly::stdout())?);
         let mut screen = Screen {
             terminal,
             signals,
@@ -171,10 +171,11 @@ mod tests {
     use super::*;
 
     const PANICS: &str = "VMNOISE_TEST_PANICS";
-    const THIS: &str = "frame::screen::tests::a_panic_gives_the_terminal_back_before_it_is_told";
+    const THIS: &str =
+        "frame::screen::tests::a_panic_gives_the_terminal_back_before_it_is_reported";
 
     #[test]
-    fn a_panic_gives_the_terminal_back_before_it_is_told() {
+    fn a_panic_gives_the_terminal_back_before_it_is_reported() {
         if std::env::var_os(PANICS).is_some() {
             let _screen = Screen::take().unwrap();
             panic!("on purpose");

@@ -95,7 +95,7 @@ mod tests {
     fn explainer() -> Explainer {
         let mut explainer = Explainer::new(&fixtures::facts());
         let (id, name) = (SourceId(0), "stress-ng:812".to_owned());
-        explainer.feed(
+        explainer.push(
             &Event::Source(Name {
                 id,
                 name: name.into(),

@@ -1,23 +1,23 @@
 //! The last lines of each result: how it was witnessed, and what it cannot know.
 
-use vmnoise_events::{RunFacts, Rung, Share, Workload};
+use vmnoise_events::{ProbeStatus, RunFacts, Share, Workload};
 use vmnoise_explain::{Losses, Summary};
 
 use super::cells::{number, percent, time};
-use super::fed;
+use super::from_feed;
 use crate::units::human;
 
 /// Over the lines of a result.
 pub const HEADING: &str = "What this result rests on";
 
-/// Rungs, losses, clock bound, own cost, what stays unexplained.
+/// Probe statuses, losses, clock bound, own cost, what stays unexplained.
 pub fn render(facts: &RunFacts, summary: &Summary) -> String {
     format!("{HEADING}\n{}", lines(facts, summary))
 }
 
 /// All of it but the heading.
 pub fn lines(facts: &RunFacts, summary: &Summary) -> String {
-    probes(&summary.rungs) + &without_probes(facts, summary)
+    probes(&summary.probe_statuses) + &without_probes(facts, summary)
 }
 
 /// What the result cannot know, without how it was witnessed.
@@ -44,7 +44,7 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
         );
     }
     text += &exit_check(facts, summary);
-    // What a guest's host tells of its exits is the host's to say.
+    // What the exits of a guest's host are is the host's to say.
     if facts.workload == Workload::Microvm {
         let unbounded_ns = summary.cpus.iter().filter_map(|cpu| cpu.unbounded_kvm_ns);
         text += &unbounded_kvm(unbounded_ns.fold(0, u64::saturating_add));
@@ -57,7 +57,7 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
     text += &steal_outside_gaps(facts, summary);
     let noise = match facts.workload {
         // One clock stamps both wake-ups and what the kernel did.
-        Workload::Timer => "latency",
+        Workload::Timerlat => "latency",
         _ => {
             text += &format!(" clock bound: {}\n", time(summary.clock_bound_ns));
             "noise"
@@ -69,7 +69,7 @@ pub fn without_probes(facts: &RunFacts, summary: &Summary) -> String {
         time(summary.own_cost.bpf_ns),
         percent(summary.own_cost.percent_of_runtime),
     );
-    text += &fed::limits(summary);
+    text += &from_feed::limits(summary);
     text += &format!(
         " unexplained: {} % of the {noise} is residual\n",
         percent(summary.residual_percent_of_noise)
@@ -104,12 +104,12 @@ fn not_measured(summary: &Summary) -> String {
 }
 
 /// How it was witnessed, and what that cannot show.
-pub fn probes(rungs: &[Rung]) -> String {
+pub fn probes(probe_statuses: &[ProbeStatus]) -> String {
     let mut text = String::new();
-    for rung in rungs {
-        text += &format!(" {}: {}", rung.probe, rung.rung);
-        if !rung.limit.is_empty() {
-            text += &format!("; {}", rung.limit);
+    for probe_status in probe_statuses {
+        text += &format!(" {}: {}", probe_status.probe, probe_status.in_use);
+        if !probe_status.limit.is_empty() {
+            text += &format!("; {}", probe_status.limit);
         }
         text += "\n";
     }

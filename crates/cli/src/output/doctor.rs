@@ -1,8 +1,8 @@
-//! The rung table of `vmnoise doctor`.
+//! The table of probes of `vmnoise doctor`.
 
 use anyhow::Result;
 use serde::Serialize;
-use vmnoise_events::{HostFacts, Rung};
+use vmnoise_events::{HostFacts, ProbeStatus};
 
 use super::json;
 use crate::output::format::Format;
@@ -15,16 +15,17 @@ struct Document<'a> {
     kernel: &'a str,
     hypervisor: Option<&'a str>,
     host: &'a HostFacts,
-    rungs: &'a [Rung],
+    #[serde(rename = "rungs")]
+    probe_statuses: &'a [ProbeStatus],
 }
 
-/// Prints the machine and its rungs.
+/// Prints the machine and the status of its probes.
 ///
 /// # Errors
 /// If stdout cannot be written.
-pub fn print(host: &HostFacts, rungs: &[Rung], format: Format) -> Result<()> {
+pub fn print(host: &HostFacts, probe_statuses: &[ProbeStatus], format: Format) -> Result<()> {
     if format == Format::Text {
-        return super::write(text(host, rungs).as_bytes());
+        return super::write(text(host, probe_statuses).as_bytes());
     }
     let document = Document {
         schema: "vmnoise.doctor/1",
@@ -32,14 +33,14 @@ pub fn print(host: &HostFacts, rungs: &[Rung], format: Format) -> Result<()> {
         kernel: &host.kernel,
         hypervisor: host.hypervisor.as_deref(),
         host,
-        rungs,
+        probe_statuses,
     };
     let mut out = Vec::new();
     json::write(&mut out, &document)?;
     super::write(&out)
 }
 
-fn text(host: &HostFacts, rungs: &[Rung]) -> String {
+fn text(host: &HostFacts, probe_statuses: &[ProbeStatus]) -> String {
     let mut text = format!(
         "{} on {}, kernel {}, KVM module {}\n\n",
         host.cpu_model,
@@ -47,10 +48,16 @@ fn text(host: &HostFacts, rungs: &[Rung]) -> String {
         host.kernel,
         host.kvm_module.as_deref().unwrap_or("-"),
     );
-    for rung in rungs {
-        let mark = if rung.best { "ok " } else { "-- " };
-        text += &format!("{mark} {:<28} {}\n", rung.probe, rung.rung);
-        for (label, note) in [("limit", &rung.limit), ("to climb", &rung.remedy)] {
+    for probe_status in probe_statuses {
+        let mark = if probe_status.best { "ok " } else { "-- " };
+        text += &format!(
+            "{mark} {:<28} {}\n",
+            probe_status.probe, probe_status.in_use
+        );
+        for (label, note) in [
+            ("limit", &probe_status.limit),
+            ("to climb", &probe_status.remedy),
+        ] {
             if !note.is_empty() {
                 text += &format!("     {label}: {note}\n");
             }

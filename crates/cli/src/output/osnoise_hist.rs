@@ -95,24 +95,28 @@ impl Hist {
                     .any(|cpu| cpu.counts().get(bucket).is_some_and(|count| *count > 0))
             {
                 let limit = (bucket as u64 * self.asked.bucket_size).to_string();
-                out += &self.row(&limit, |told, _| {
-                    format!("{:>9}", told.counts().get(bucket).copied().unwrap_or(0))
+                out += &self.row(&limit, |reported, _| {
+                    format!("{:>9}", reported.counts().get(bucket).copied().unwrap_or(0))
                 });
             }
         }
         if !self.asked.frame.no_summary {
             let us = |ns: Option<u64>| cells::number(ns.map(|ns| ns / 1000));
-            out += &self.row("over:", |told, _| format!("{:>9}", told.overflow()));
-            out += &self.row("count:", |told, _| format!("{:>9}", told.count()));
-            out += &self.row("min:", |told, _| format!("{:>9}", us(told.min_ns())));
-            out += &self.row("avg:", |told, _| {
-                let mean_us = told.mean_ns().map(|ns| ns as f64 / 1e3);
+            out += &self.row("over:", |reported, _| format!("{:>9}", reported.overflow()));
+            out += &self.row("count:", |reported, _| format!("{:>9}", reported.count()));
+            out += &self.row("min:", |reported, _| {
+                format!("{:>9}", us(reported.min_ns()))
+            });
+            out += &self.row("avg:", |reported, _| {
+                let mean_us = reported.mean_ns().map(|ns| ns as f64 / 1e3);
                 format!(
                     "{:>9}",
                     mean_us.map_or_else(|| "-".into(), |us| format!("{us:.2}"))
                 )
             });
-            out += &self.row("max:", |told, _| format!("{:>9}", us(told.max_ns())));
+            out += &self.row("max:", |reported, _| {
+                format!("{:>9}", us(reported.max_ns()))
+            });
         }
         out
     }
@@ -123,8 +127,8 @@ impl Hist {
             false => format!("{name:<6}"),
             true => String::new(),
         };
-        for (cpu, told) in &self.cpus {
-            line += &format!("{} ", cell(told, *cpu));
+        for (cpu, reported) in &self.cpus {
+            line += &format!("{} ", cell(reported, *cpu));
         }
         line.truncate(line.trim_end().len());
         line + "\n"

@@ -7,7 +7,7 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::{NamedInterval, Summary};
 
 use super::osnoise_table::OsnoiseTable;
-use super::{caveats, fed, rtla, screen, stop, text, tree};
+use super::{caveats, from_feed, rtla, screen, stop, text, tree};
 use crate::output::format::Format;
 use crate::run::{Meanwhile, Period, RecentTrace, View};
 
@@ -84,7 +84,7 @@ impl View for Top {
         let mut out = stop::report(facts, summary, trace);
         out += &self.table.render(rtla::measured(summary), self.in_a_guest);
         out += &longest(summary.worst.first());
-        out += &fed::render(summary);
+        out += &from_feed::render(summary);
         out += &format!(
             "\n{}\n{}",
             text::periodic(summary),

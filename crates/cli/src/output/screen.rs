@@ -14,7 +14,7 @@ pub fn redrawn(text: &str) -> String {
     format!("{HOME}{}{REST_OF_SCREEN}", lines.collect::<String>())
 }
 
-/// Draws it. A terminal that is gone is told by the result.
+/// Draws it. A terminal that is gone is reported by the result.
 pub fn redraw(text: &str) {
     let mut out = std::io::stdout();
     let _ = out.write_all(redrawn(text).as_bytes());

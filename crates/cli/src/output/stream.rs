@@ -44,7 +44,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits for the reader of what waits; what was lost is told on stderr.
+    /// Waits for the reader of what waits; what was lost is reported on stderr.
     ///
     /// # Errors
     /// As of [`stdout::end`].
@@ -59,7 +59,7 @@ impl Stream {
         written.context(super::CANNOT_WRITE)
     }
 
-    /// Whether printing has failed. The result, written last, tells why.
+    /// Whether printing has failed. The result, written last, says why.
     pub fn is_gone(&self) -> bool {
         self.gone || self.out.as_ref().is_some_and(WriteBehind::is_refused)
     }

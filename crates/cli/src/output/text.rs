@@ -5,7 +5,7 @@ use vmnoise_events::{RunFacts, Workload};
 use vmnoise_explain::{CpuSummary, Place, Summary, cpu_columns};
 
 use super::tree::tree;
-use super::{caveats, fed, table};
+use super::{caveats, from_feed, table};
 use crate::units::human;
 
 /// Sources beyond these are in the JSON.
@@ -30,7 +30,7 @@ pub fn render(facts: &RunFacts, summary: &Summary) -> String {
             text += &tree(gap);
         }
     }
-    text += &fed::render(summary);
+    text += &from_feed::render(summary);
     text += &format!("\n{}", periodic(summary));
     text += &format!("\n{}", caveats::render(facts, summary));
     text
@@ -39,10 +39,10 @@ pub fn render(facts: &RunFacts, summary: &Summary) -> String {
 fn headline(facts: &RunFacts) -> String {
     let (who, itself) = match facts.workload {
         Workload::Microvm => ("A VM on this host", "itself "),
-        Workload::Spin => ("A polling thread on this machine", ""),
+        Workload::Osnoise => ("A polling thread on this machine", ""),
         Workload::Observed => ("A thread on this machine", ""),
-        Workload::Vcpus => ("The VMs of this host", ""),
-        Workload::Timer => ("Periodic tasks on this machine", ""),
+        Workload::Exits => ("The VMs of this host", ""),
+        Workload::Timerlat => ("Periodic tasks on this machine", ""),
     };
     let below = match &facts.host.hypervisor {
         Some(name) => format!(", {itself}a guest of {name}"),

@@ -72,7 +72,7 @@ impl View for Trace {
         self.stream.is_gone()
     }
 
-    /// Writing once more tells what is wrong with stdout, if it is gone.
+    /// Writing once more says what is wrong with stdout, if it is gone.
     fn finish(&mut self, facts: &RunFacts, summary: &Summary, trace: &RecentTrace) -> Result<()> {
         self.stream.end()?;
         let mut end = String::from(if self.quiet { "" } else { "\n" });

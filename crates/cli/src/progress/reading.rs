@@ -1,4 +1,4 @@
-//! Recordings that are being read, and the line that tells how far.
+//! Recordings that are being read, and the line that says how far.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -35,7 +35,7 @@ pub struct Input {
     read: u64,
 }
 
-/// Opens a recording for one pass and reads its header. A line tells how far the reading is,
+/// Opens a recording for one pass and reads its header. A line says how far the reading is,
 /// as long as any reader is there.
 ///
 /// # Errors

@@ -113,7 +113,7 @@ fn allow_where(rule: &[Condition]) -> Vec<sock_filter> {
     program
 }
 
-/// Over all of this. A jump is told in a byte: the lists here are shorter by far, and a test
+/// Over all of this. A jump is reported in a byte: the lists here are shorter by far, and a test
 /// builds them all.
 fn skip(program: &[sock_filter]) -> u8 {
     program.len().try_into().expect("fewer than 256 steps")

@@ -7,9 +7,9 @@ use rustix::thread::CapabilitySet;
 /// Something that a process still does once its programs are attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// Read what a workload of its own and BPF programs tell.
+    /// Read what a workload of its own and BPF programs report.
     Measure,
-    /// Connect to the socket on which the host of this machine tells what it took.
+    /// Connect to the socket on which the host of this machine says what it took.
     HearHost,
     /// Count the exits of all VMs, and find those that come.
     CountExits,
@@ -173,7 +173,7 @@ pub fn kept(works: &[Work]) -> CapabilitySet {
 mod tests {
     use super::*;
 
-    /// Where the document tells of this work.
+    /// Where the document reports this work.
     fn words(work: Work) -> &'static str {
         match work {
             Work::Measure => "`microvm`, `osnoise`, `timerlat`",
@@ -197,11 +197,11 @@ mod tests {
         let (_, table) = document
             .split_once(head)
             .unwrap_or_else(|| panic!("{head}"));
-        let told = table
+        let reported = table
             .lines()
             .skip(2)
             .take_while(|line| line.starts_with('|'));
         let rows: Vec<String> = rows.collect();
-        assert_eq!(told.collect::<Vec<_>>(), rows, "{}", rows.join("\n"));
+        assert_eq!(reported.collect::<Vec<_>>(), rows, "{}", rows.join("\n"));
     }
 }

@@ -29,8 +29,8 @@ impl Explaining {
     /// The one for this run.
     pub fn new(facts: &RunFacts, with_trace: bool) -> Explaining {
         match (facts.workload, with_trace) {
-            (Workload::Vcpus, false) => Explaining::Vcpus(Box::new(ExitExplainer::new(facts))),
-            (Workload::Vcpus, true) => {
+            (Workload::Exits, false) => Explaining::Vcpus(Box::new(ExitExplainer::new(facts))),
+            (Workload::Exits, true) => {
                 Explaining::Vcpus(Box::new(ExitExplainer::with_trace(facts)))
             }
             (_, false) => Explaining::Cpus(Box::new(Explainer::new(facts))),
@@ -39,10 +39,10 @@ impl Explaining {
     }
 
     /// Takes the next event; `view` hears of what it makes certain.
-    pub fn feed(&mut self, event: &Event, view: &mut dyn View) {
+    pub fn push(&mut self, event: &Event, view: &mut dyn View) {
         match self {
-            Explaining::Cpus(explainer) => explainer.feed(event, &mut |it| view.interval(it)),
-            Explaining::Vcpus(explainer) => explainer.feed(event, &mut |exit| view.exit(exit)),
+            Explaining::Cpus(explainer) => explainer.push(event, &mut |it| view.interval(it)),
+            Explaining::Vcpus(explainer) => explainer.push(event, &mut |exit| view.exit(exit)),
         }
         self.hand_over(view);
     }

@@ -20,7 +20,7 @@ pub fn claim(path: &Path, what: &str, readers: Readers) -> Result<File> {
     claim_with(path, what, readers, OFlags::empty())
 }
 
-/// The same for the trace, which its owner alone may read. `ours` is the name that it has
+/// As `claim`, for the trace, which its owner alone may read. `ours` is the name that it has
 /// where nobody named it: what a link of that name points to is not touched.
 pub fn claim_trace(path: &Path, ours: &str) -> Result<()> {
     let flags = match path == Path::new(ours) {

@@ -1,5 +1,5 @@
 //! Which losses are news: each drain reads what was lost, before the watermark that promises that
-//! nothing more comes, and tells what has changed.
+//! nothing more comes, and says what has changed.
 
 use vmnoise_events::{Loss, LossKind};
 
@@ -11,8 +11,8 @@ impl LossNews {
     /// Those of which something else was told last, or nothing yet: a 0 is known to be 0.
     pub fn of(&mut self, losses: Vec<Loss>) -> impl Iterator<Item = Loss> {
         losses.into_iter().filter(|loss| {
-            let told = self.0[loss.kind as usize].replace(loss.count);
-            told != Some(loss.count)
+            let reported = self.0[loss.kind as usize].replace(loss.count);
+            reported != Some(loss.count)
         })
     }
 }
@@ -22,16 +22,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_changes_is_told() {
+    fn only_what_changes_is_reported() {
         let mut news = LossNews::default();
-        let mut told = |ring, mailbox| {
+        let mut reported = |ring, mailbox| {
             let kinds = [(LossKind::RingFull, ring), (LossKind::MailboxFull, mailbox)];
             let losses = kinds.map(|(kind, count)| Loss { kind, count }).to_vec();
             news.of(losses).map(|loss| loss.count).collect::<Vec<u64>>()
         };
-        assert_eq!(told(0, 0), [0, 0]);
-        assert!(told(0, 0).is_empty());
-        assert_eq!(told(3, 0), [3]);
-        assert_eq!(told(3, 7), [7]);
+        assert_eq!(reported(0, 0), [0, 0]);
+        assert!(reported(0, 0).is_empty());
+        assert_eq!(reported(3, 0), [3]);
+        assert_eq!(reported(3, 7), [7]);
     }
 }

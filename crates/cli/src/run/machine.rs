@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use vmnoise_events::{
-    ClockFacts, ClockSource, HostFacts, Options, RunFacts, Rung, Witnesses, Workload,
+    ClockFacts, ClockSource, HostFacts, Options, ProbeStatus, RunFacts, Witnesses, Workload,
 };
 use vmnoise_tracer::host::{Host, cpu_list};
 use vmnoise_workload::cgroup::Cgroup;
@@ -71,7 +71,7 @@ impl Machine {
         options: Options,
         tsc_hz: u64,
         witnesses: Witnesses,
-        rungs: Vec<Rung>,
+        probe_statuses: Vec<ProbeStatus>,
     ) -> RunFacts {
         let source = match self.facts.clocksource.as_str() {
             "tsc" => ClockSource::Tsc,
@@ -85,7 +85,7 @@ impl Machine {
             host: self.facts.clone(),
             clock: ClockFacts::own(source, tsc_hz),
             witnesses,
-            rungs,
+            probe_statuses,
             shares_cpu: false,
             rdtsc_cycles: tsc::rdtsc_cycles(),
         }

@@ -163,7 +163,7 @@ fn carry_out<S: Source + 'static>(
     match write_error.or(failure).or(ended.err()) {
         Some(error) => Err(error),
         None if stopped => Ok(Status::Limit),
-        // Its reason was told when it happened. A thread that is observed may end when it
+        // Its reason was reported when it happened. A thread that is observed may end when it
         // likes.
         None if finish_reason == Some(FinishReason::Failed)
             && facts.workload != Workload::Observed =>

@@ -62,7 +62,7 @@ impl RecentTrace {
 
     /// The lines in the format of the trace mode, up to the gap that hit a limit if one did.
     pub fn text(&self) -> String {
-        let mut text = trace_line::header(self.workload.unwrap_or(Workload::Spin));
+        let mut text = trace_line::header(self.workload.unwrap_or(Workload::Osnoise));
         for line in &self.lines {
             text += &trace_line::render(line);
             if self.saved_up_to.is_some_and(|gap| ends_with(gap, line)) {

@@ -75,21 +75,21 @@ impl<'a> Session<'a> {
     /// Takes one event.
     pub fn accept(&mut self, event: &Event) {
         self.recorder.push(event);
-        self.tell_recorder();
+        self.report_recorder();
         if let Event::Anchor(anchor) = event {
             let (first_ns, _) = self.span_ns.unwrap_or((anchor.mono_ns, 0));
             self.span_ns = Some((first_ns, anchor.mono_ns));
         }
-        self.explaining.feed(event, &mut self.sinks);
+        self.explaining.push(event, &mut self.sinks);
     }
 
     /// Makes sure that what was recorded so far survives the end of this process.
     pub fn flush(&mut self) {
         self.recorder.flush();
-        self.tell_recorder();
+        self.report_recorder();
     }
 
-    fn tell_recorder(&mut self) {
+    fn report_recorder(&mut self) {
         if let Some(news) = self.recorder.take_news() {
             self.sinks.shown.notice(&news);
         }
@@ -130,11 +130,11 @@ impl<'a> Session<'a> {
                     longest: explainer.longest_so_far(),
                     explainer,
                 };
-                shown.tell(|view| view.period(&period));
+                shown.report(|view| view.period(&period));
                 lines
             }
             Explaining::Vcpus(explainer) => {
-                shown.tell(|view| view.exits_so_far(measured, explainer));
+                shown.report(|view| view.exits_so_far(measured, explainer));
                 Vec::new()
             }
         }
@@ -181,7 +181,7 @@ impl<'a> Session<'a> {
 
 impl View for Sinks<'_> {
     fn interval(&mut self, interval: &Interval) {
-        self.shown.tell(|view| view.interval(interval));
+        self.shown.report(|view| view.interval(interval));
         if interval.hits_limit {
             let key = (interval.start_mono_ns, interval.cpu);
             self.stop_hit = Some(self.stop_hit.map_or(key, |first| first.min(key)));
@@ -195,12 +195,12 @@ impl View for Sinks<'_> {
     }
 
     fn trace(&mut self, lines: &[TraceLine]) {
-        self.shown.tell(|view| view.trace(lines));
+        self.shown.report(|view| view.trace(lines));
         lines.iter().for_each(|line| self.trace.push(line.clone()));
     }
 
     fn traced_exits(&mut self, exits: &[TracedExit]) {
-        self.shown.tell(|view| view.traced_exits(exits));
+        self.shown.report(|view| view.traced_exits(exits));
     }
 }
 

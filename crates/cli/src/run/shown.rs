@@ -29,16 +29,16 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Whether the trace is to be told.
+    /// Whether the trace is to be reported.
     pub fn wants_trace(&self) -> bool {
         self.view.wants_trace()
     }
 
-    /// Tells the view, and the frame while there is one.
-    pub fn tell(&mut self, tell: impl Fn(&mut dyn View)) {
-        tell(self.view);
+    /// Reports to the view, and to the frame while there is one.
+    pub fn report(&mut self, report: impl Fn(&mut dyn View)) {
+        report(self.view);
         if let Some(live) = &mut self.live {
-            tell(&mut **live);
+            report(&mut **live);
         }
     }
 
@@ -54,7 +54,7 @@ impl<'a> Shown<'a> {
         self.line = None;
         self.view.begin(facts);
         let doing = match facts.workload {
-            Workload::Vcpus => "counted",
+            Workload::Exits => "counted",
             _ => "measured",
         };
         if let Some(begin) = self.frame {
@@ -66,7 +66,7 @@ impl<'a> Shown<'a> {
 
     /// A turn of the loop that drains events.
     pub fn turn(&mut self) {
-        self.tell(|view| view.turn());
+        self.report(|view| view.turn());
         if let Some(line) = &mut self.line {
             line.turn();
         }

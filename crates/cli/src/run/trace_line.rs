@@ -7,7 +7,7 @@ use vmnoise_explain::{Context, NamedPart, Noise, Sample, TraceLine};
 /// What the columns of a trace are.
 pub fn header(workload: Workload) -> String {
     let command = match workload {
-        Workload::Timer => "timerlat",
+        Workload::Timerlat => "timerlat",
         _ => "osnoise",
     };
     format!(

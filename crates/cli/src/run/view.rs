@@ -43,7 +43,7 @@ pub enum Meanwhile {
 
 /// Hears of a run, shows it or prints its result: each does what it is there for.
 pub trait View {
-    /// Whether the trace is to be told, and its last lines kept for the end.
+    /// Whether the trace is to be reported, and its last lines kept for the end.
     fn wants_trace(&self) -> bool {
         false
     }

@@ -12,7 +12,7 @@ use crate::rights;
 
 /// How often a disk that takes nothing is looked at again.
 const LOOK: Duration = Duration::from_millis(50);
-/// Of so many bytes is told at once that the disk has taken them: a slow one is not one that
+/// Of so many bytes is reported at once that the disk has taken them: a slow one is not one that
 /// takes nothing.
 const PIECE: usize = 64 << 10;
 /// How long it is waited for after Ctrl-C.
@@ -285,7 +285,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_the_disk_refuses_is_told_at_each_write_and_at_the_end() {
+    fn what_the_disk_refuses_is_reported_at_each_write_and_at_the_end() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

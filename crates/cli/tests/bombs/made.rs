@@ -38,7 +38,7 @@ const fn bomb(
 }
 
 /// An ordinary recording, to compare with: an interrupt in every gap, and watermarks now and then.
-pub const ORDINARY: Bomb = bomb("ordinary", Workload::Spin, 4, |turn| {
+pub const ORDINARY: Bomb = bomb("ordinary", Workload::Osnoise, 4, |turn| {
     let (cpu, at_ns) = ((turn % 4) as u32, 1_000_000 + turn * 20_000);
     let mut events = vec![
         gap(cpu, at_ns, at_ns + 5_000),
@@ -57,19 +57,19 @@ pub const ORDINARY: Bomb = bomb("ordinary", Workload::Spin, 4, |turn| {
 pub const BOMBS: &[Bomb] = &[
     bomb(
         "gaps that hold all that comes after them",
-        Workload::Spin,
+        Workload::Osnoise,
         1,
         |turn| {
             let at_ns = 1_000 + turn * 10;
             vec![gap(0, at_ns, 1 << 40), irq(0, at_ns + 5, at_ns + 8, 0)]
         },
     ),
-    bomb("a CPU in each row", Workload::Spin, 1, |turn| {
+    bomb("a CPU in each row", Workload::Osnoise, 1, |turn| {
         vec![gap(turn as u32, 0, 1 << (turn % 60))]
     }),
     bomb(
         "lengths of all kinds on every CPU",
-        Workload::Spin,
+        Workload::Osnoise,
         ALL_CPUS,
         |turn| {
             let cpu = (turn % 8_192) as u32;
@@ -79,17 +79,22 @@ pub const BOMBS: &[Bomb] = &[
             ]
         },
     ),
-    bomb("a source for each gap", Workload::Spin, ALL_CPUS, |turn| {
-        let (cpu, at_ns) = ((turn % 8_192) as u32, 1_000 + turn * 100);
-        vec![
-            source(turn + 1),
-            irq(cpu, at_ns, at_ns + 50, turn + 1),
-            gap(cpu, at_ns, at_ns + 60),
-        ]
-    }),
+    bomb(
+        "a source for each gap",
+        Workload::Osnoise,
+        ALL_CPUS,
+        |turn| {
+            let (cpu, at_ns) = ((turn % 8_192) as u32, 1_000 + turn * 100);
+            vec![
+                source(turn + 1),
+                irq(cpu, at_ns, at_ns + 50, turn + 1),
+                gap(cpu, at_ns, at_ns + 60),
+            ]
+        },
+    ),
     bomb(
         "tasks that are late by millions of periods",
-        Workload::Timer,
+        Workload::Timerlat,
         1,
         |turn| {
             let at_ns = turn * 3_000_000_000;
@@ -103,7 +108,7 @@ pub const BOMBS: &[Bomb] = &[
         period_ns: 1 << 21,
         ..bomb(
             "a late task on every CPU",
-            Workload::Timer,
+            Workload::Timerlat,
             ALL_CPUS,
             |turn| {
                 vec![wakeup(
@@ -116,7 +121,7 @@ pub const BOMBS: &[Bomb] = &[
     },
     bomb(
         "gaps under activities that never end",
-        Workload::Spin,
+        Workload::Osnoise,
         1,
         |turn| {
             let at_ns = 1_000 + turn * 100;
@@ -125,17 +130,21 @@ pub const BOMBS: &[Bomb] = &[
     ),
     bomb(
         "gaps under activities that never end, explained one by one",
-        Workload::Spin,
+        Workload::Osnoise,
         1,
         |turn| {
             let at_ns = 1_000 + turn * 100;
-            let told = vec![irq(0, at_ns, u64::MAX - turn, 0), gap(0, at_ns, at_ns + 50)];
-            [told, vec![anchor(at_ns + 60), Event::Watermark(at_ns + 50)]].concat()
+            let reported = vec![irq(0, at_ns, u64::MAX - turn, 0), gap(0, at_ns, at_ns + 50)];
+            [
+                reported,
+                vec![anchor(at_ns + 60), Event::Watermark(at_ns + 50)],
+            ]
+            .concat()
         },
     ),
     bomb(
         "watermarks for thousands of CPUs",
-        Workload::Spin,
+        Workload::Osnoise,
         ALL_CPUS,
         |turn| {
             vec![
@@ -146,7 +155,7 @@ pub const BOMBS: &[Bomb] = &[
     ),
     bomb(
         "thousands of CPUs that are alive, and watermarks",
-        Workload::Spin,
+        Workload::Osnoise,
         ALL_CPUS,
         |turn| {
             let at_ns = 1_000_000_000 * (turn + 1);
@@ -158,18 +167,26 @@ pub const BOMBS: &[Bomb] = &[
             ]
         },
     ),
-    bomb("gaps that are not over", Workload::Spin, 1, |turn| {
+    bomb("gaps that are not over", Workload::Osnoise, 1, |turn| {
         vec![gap(0, turn, u64::MAX - turn), Event::Watermark(turn)]
     }),
-    bomb("wake-ups that are not over", Workload::Timer, 1, |turn| {
-        vec![wakeup(0, turn, u64::MAX - turn), Event::Watermark(turn)]
-    }),
-    bomb("activities that are to come", Workload::Spin, 1, |turn| {
-        vec![
-            irq(0, (1 << 60) - turn, (1 << 60) + turn, 0),
-            Event::Watermark(turn),
-        ]
-    }),
+    bomb(
+        "wake-ups that are not over",
+        Workload::Timerlat,
+        1,
+        |turn| vec![wakeup(0, turn, u64::MAX - turn), Event::Watermark(turn)],
+    ),
+    bomb(
+        "activities that are to come",
+        Workload::Osnoise,
+        1,
+        |turn| {
+            vec![
+                irq(0, (1 << 60) - turn, (1 << 60) + turn, 0),
+                Event::Watermark(turn),
+            ]
+        },
+    ),
     bomb("exits in exits in one gap", Workload::Microvm, 1, |turn| {
         let mut nested = Activity {
             kind: ActivityKind::Exit,
@@ -184,21 +201,21 @@ pub const BOMBS: &[Bomb] = &[
         }
         vec![Event::Activity(nested)]
     }),
-    bomb("a vCPU for each exit", Workload::Vcpus, 0, |turn| {
+    bomb("a vCPU for each exit", Workload::Exits, 0, |turn| {
         vec![
             vcpu(turn),
             exit(turn, turn * 1_000_000, 900_000),
             totals(turn, 1_000_000),
         ]
     }),
-    bomb("exits that are not over", Workload::Vcpus, 0, |turn| {
+    bomb("exits that are not over", Workload::Exits, 0, |turn| {
         vec![
             vcpu(0),
             exit(0, turn, u64::MAX / 2 - turn),
             Event::Watermark(turn),
         ]
     }),
-    bomb("intervals that no exit takes", Workload::Vcpus, 0, |turn| {
+    bomb("intervals that no exit takes", Workload::Exits, 0, |turn| {
         let at_ns = 1_000 + turn * 10;
         let interval = VcpuInterval {
             vcpu: VcpuId(0),
@@ -211,10 +228,10 @@ pub const BOMBS: &[Bomb] = &[
         };
         vec![vcpu(0), Event::VcpuInterval(interval), exit(0, at_ns, 9)]
     }),
-    bomb("sums that overflow", Workload::Vcpus, 0, |turn| {
+    bomb("sums that overflow", Workload::Exits, 0, |turn| {
         vec![vcpu(turn), totals(turn, u64::MAX / 3)]
     }),
-    bomb("frames of a host", Workload::Spin, 64, |turn| {
+    bomb("frames of a host", Workload::Osnoise, 64, |turn| {
         vec![
             frame(turn),
             tally((turn % 64) as u32, turn * 1_000),

@@ -106,9 +106,9 @@ fn a_megabyte_from_a_stranger_stays_small() {
             eprintln!(
                 "{cost} {:>6.2} MB: {name}: {line}: {}",
                 size as f64 / 1e6,
-                cost.told.lines().next().unwrap_or_default(),
+                cost.reported.lines().next().unwrap_or_default(),
             );
-            assert!(cost.has_ended_in_order, "{name}: {line}: {}", cost.told);
+            assert!(cost.has_ended_in_order, "{name}: {line}: {}", cost.reported);
             assert!(cost.cpu <= most, "{name}: {line}: {cost}");
         }
     }
@@ -122,13 +122,13 @@ const TRIES: u32 = 3;
 const SEEDS: u64 = 6;
 
 #[test]
-fn nonsense_is_told_as_no_percentage_and_no_number_that_nobody_said() {
+fn nonsense_is_reported_as_no_percentage_and_no_number_that_nobody_said() {
     let mut wrong = Vec::new();
     for (workload, seed) in seeded(&nonsense::WORKLOADS) {
         let folder = tempfile::tempdir().unwrap();
         nonsense::write(&folder.path().join("it.vmn"), workload, seed);
-        let told = what_is_wrong(folder.path(), COMMANDS);
-        wrong.extend(told.map(|what| format!("{workload:?} {seed}: {what}")));
+        let reported = what_is_wrong(folder.path(), COMMANDS);
+        wrong.extend(reported.map(|what| format!("{workload:?} {seed}: {what}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -140,8 +140,8 @@ fn nonsense_of_a_guest_and_its_host_is_told_as_none_either() {
         let folder = tempfile::tempdir().unwrap();
         let [guest, host] = ["guest.vmn", "host.vmn"].map(|name| folder.path().join(name));
         nonsense::write_pair(&guest, &host, workload, seed);
-        let told = what_is_wrong(folder.path(), JOINS);
-        wrong.extend(told.map(|what| format!("{workload:?} {seed}: {what}")));
+        let reported = what_is_wrong(folder.path(), JOINS);
+        wrong.extend(reported.map(|what| format!("{workload:?} {seed}: {what}")));
         // Only what was joined has tables.
         joined += u64::from(folder.path().join("tables").exists());
     }
@@ -159,11 +159,11 @@ fn what_is_wrong(folder: &Path, commands: &[&str]) -> impl Iterator<Item = Strin
     let mut checked = Vec::new();
     for line in commands {
         let cost = run(folder, line, SMALL_KIB);
-        let told = match cost.has_ended_in_order {
+        let reported = match cost.has_ended_in_order {
             true => printed::check(&cost.printed),
-            false => Err(cost.told),
+            false => Err(cost.reported),
         };
-        checked.push(told.map_err(|what| format!("{line}: {what}")));
+        checked.push(reported.map_err(|what| format!("{line}: {what}")));
     }
     let page = std::fs::read_to_string(folder.join("it.html")).unwrap_or_default();
     checked.push(printed::check_page(&page));
@@ -203,7 +203,7 @@ fn assert_time_grows_with_the_size(it: &dyn Handed, times: u64, most_kib: u64) {
                     cost.has_ended_in_order,
                     "{}: {line}: {}",
                     it.name(),
-                    cost.told
+                    cost.reported
                 );
                 *least = cost.cpu.min(*least);
             }

@@ -11,21 +11,21 @@ use super::pairs::{at_ns, facts_of_guest, fill_guest, fill_host};
 use crate::join_pair::facts;
 
 pub const WORKLOADS: [Workload; 5] = [
-    Workload::Spin,
+    Workload::Osnoise,
     Workload::Microvm,
-    Workload::Timer,
+    Workload::Timerlat,
     Workload::Observed,
-    Workload::Vcpus,
+    Workload::Exits,
 ];
 const EVENTS: usize = 300;
 
 /// What a guest runs that is joined with its host.
-pub const JOINED: [Workload; 2] = [Workload::Spin, Workload::Timer];
+pub const JOINED: [Workload; 2] = [Workload::Osnoise, Workload::Timerlat];
 /// Of either side: a half of it proves the pair.
 const PAIR_BYTES: u64 = 150_000;
 
 /// Numbers as they come; the largest is half of what a signed one holds, so that whatever begins with the digits
-/// of 2^64 was never told.
+/// of 2^64 was never reported.
 struct Numbers(u64);
 
 impl Numbers {
@@ -95,7 +95,7 @@ pub fn write_pair(guest: &Path, host: &Path, workload: Workload, seed: u64) {
         vec![event(&mut numbers, workload, at_ns(turn))]
     });
     fill_host(host, PAIR_BYTES, |turn| {
-        vec![event(&mut numbers, Workload::Vcpus, at_ns(turn))]
+        vec![event(&mut numbers, Workload::Exits, at_ns(turn))]
     });
 }
 
@@ -118,11 +118,11 @@ fn event(numbers: &mut Numbers, workload: Workload, at_ns: u64) -> Event {
             count: numbers.any(),
         }),
         (4 | 5, _) => irq(cpu, at_ns, end_ns, 0),
-        (6, Workload::Vcpus) => exit(cpu.into(), at_ns, dur_ns),
-        (_, Workload::Vcpus) => totals(numbers, cpu, at_ns),
+        (6, Workload::Exits) => exit(cpu.into(), at_ns, dur_ns),
+        (_, Workload::Exits) => totals(numbers, cpu, at_ns),
         (6, _) => frame(numbers.below(1_000)),
         (7 | 8, _) => tally(numbers, cpu, end_ns),
-        (_, Workload::Timer) => wakeup(cpu, at_ns, end_ns),
+        (_, Workload::Timerlat) => wakeup(cpu, at_ns, end_ns),
         _ => gap(cpu, at_ns, end_ns),
     }
 }

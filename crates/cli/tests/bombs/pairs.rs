@@ -30,7 +30,7 @@ const fn pair(
 ) -> Pair {
     Pair {
         name,
-        workload: Workload::Spin,
+        workload: Workload::Osnoise,
         cpus: 1,
         guest,
         host,
@@ -109,7 +109,7 @@ pub const PAIRS: &[Pair] = &[
         ordinary_exit,
     ),
     Pair {
-        workload: Workload::Timer,
+        workload: Workload::Timerlat,
         ..pair(
             "tasks that are late for all exits",
             |turn| vec![wakeup(0, at_ns(turn), (1 << 50) + turn)],
@@ -159,7 +159,7 @@ pub(super) fn fill_guest(
     then: impl FnMut(u64) -> Vec<Event>,
 ) {
     let first = match facts.workload {
-        Workload::Timer => task,
+        Workload::Timerlat => task,
         _ => ordinary_gap,
     };
     fill(path, facts, bytes, first, then);
@@ -167,7 +167,7 @@ pub(super) fn fill_guest(
 
 /// Exits that prove it, and then this.
 pub(super) fn fill_host(path: &Path, bytes: u64, then: impl FnMut(u64) -> Vec<Event>) {
-    let mut facts = facts(Workload::Vcpus);
+    let mut facts = facts(Workload::Exits);
     facts.host.name = Some("stranger".into());
     let first = |turn| match turn {
         0 => [vec![vcpu(0, 0, 0), clock(0, 0, 0)], ordinary_exit(turn)].concat(),

@@ -6,7 +6,7 @@ use std::path::Path;
 /// The first digits of 2^64, and of its thousandth and millionth: a number that went below 0.
 const WRAPPED: &str = "18446744073";
 /// What one thread takes is a part of its time. BPF runs on all CPUs, also those that are not measured, and
-/// nobody says how many: its cost is told in whole CPUs.
+/// nobody says how many: its cost is reported in whole CPUs.
 const OF_MANY_CPUS: [&str; 2] = ["own cost", "percent_of_runtime"];
 
 /// Looks at a text or a document in JSON.
@@ -37,8 +37,8 @@ pub fn check_tables(folder: &Path) -> Result<(), String> {
             continue;
         }
         let table = fs::read_to_string(&path).map_err(|error| error.to_string())?;
-        let told = check(&table).and_then(|()| check_cells(&table));
-        told.map_err(|what| format!("{}: {what}", path.display()))?;
+        let reported = check(&table).and_then(|()| check_cells(&table));
+        reported.map_err(|what| format!("{}: {what}", path.display()))?;
     }
     Ok(())
 }

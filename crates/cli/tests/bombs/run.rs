@@ -20,7 +20,7 @@ pub struct Cost {
     /// What it printed.
     pub printed: String,
     /// What it said on stderr.
-    pub told: String,
+    pub reported: String,
     /// Whether it came to an end of its own making: a result, or a fault that it names.
     pub has_ended_in_order: bool,
 }
@@ -93,15 +93,15 @@ pub fn run(folder: &Path, line: &str, most_kib: u64) -> Cost {
         .output()
         .unwrap();
     let after = children();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    let is_clean = !told.contains("panicked") && !told.contains("memory allocation");
+    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+    let is_clean = !reported.contains("panicked") && !reported.contains("memory allocation");
     Cost {
         cpu: cpu(&after) - cpu(&before),
         largest_kib: after.max_rss(),
         printed: String::from_utf8_lossy(&output.stdout).into_owned(),
         // Without a code a signal ended it.
         has_ended_in_order: is_clean && output.status.code().is_some(),
-        told,
+        reported,
     }
 }
 

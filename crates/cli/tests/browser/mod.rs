@@ -25,7 +25,7 @@ pub struct Browser {
     next: u64,
     session: Option<String>,
     /// What it told without being asked.
-    told: Vec<Value>,
+    reported: Vec<Value>,
     done: Arc<AtomicBool>,
 }
 
@@ -67,7 +67,7 @@ impl Browser {
             from: BufReader::new(from),
             next: 0,
             session: None,
-            told: Vec::new(),
+            reported: Vec::new(),
             done,
         };
         let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
@@ -108,7 +108,11 @@ impl Browser {
     pub fn wait_for(&mut self, expression: &str) {
         let begun = Instant::now();
         while self.eval(&format!("!!({expression})")) != true {
-            assert!(begun.elapsed() < PATIENCE, "{expression}: {:?}", self.told);
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{expression}: {:?}",
+                self.reported
+            );
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -156,8 +160,8 @@ impl Browser {
     /// Errors and warnings of the console, and whatever was asked of a network.
     pub fn complaints(&mut self) -> Vec<String> {
         self.eval("0"); // What was told before has arrived with the answer.
-        let told = self.told.iter();
-        let complaints = told.filter(|event| match event["method"].as_str() {
+        let reported = self.reported.iter();
+        let complaints = reported.filter(|event| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
             Some("Runtime.consoleAPICalled") => {
                 matches!(
@@ -183,7 +187,7 @@ impl Browser {
                 .unwrap_or_default();
             event["method"] == "Network.requestWillBeSent" && !url.starts_with("data:")
         };
-        self.told.iter().filter(is_request).count()
+        self.reported.iter().filter(is_request).count()
     }
 
     /// The window as a picture.
@@ -224,7 +228,7 @@ impl Browser {
                 assert!(message["error"].is_null(), "{method}: {message}");
                 return message["result"].clone();
             }
-            self.told.push(message);
+            self.reported.push(message);
         }
     }
 

@@ -61,14 +61,14 @@ impl Exits {
         let pid = self.process.id().to_string();
         let stopped = Command::new("kill").args(["-INT", &pid]).status().unwrap();
         assert!(stopped.success());
-        let (mut told, mut said) = (String::new(), String::new());
+        let (mut reported, mut said) = (String::new(), String::new());
         let process = &mut self.process;
         let mut stdout = process.stdout.take().unwrap();
-        stdout.read_to_string(&mut told).unwrap();
+        stdout.read_to_string(&mut reported).unwrap();
         let mut stderr = process.stderr.take().unwrap();
         stderr.read_to_string(&mut said).unwrap();
         assert!(process.wait().unwrap().success(), "{said}");
-        (serde_json::from_str(&told).unwrap(), said)
+        (serde_json::from_str(&reported).unwrap(), said)
     }
 }
 

@@ -74,8 +74,8 @@ pub fn leaves_no_file_to_the_loop() {
     let churn = std::thread::spawn(move || come_and_go(2, || begun.elapsed() < 2 * WATCH, || {}));
     let calls = calls_of(exits.pid());
     let gone = churn.join().unwrap();
-    let (told, _) = exits.end();
-    let vms = told["vms"].as_array().unwrap();
+    let (reported, _) = exits.end();
+    let vms = reported["vms"].as_array().unwrap();
     let found = gone
         .iter()
         .filter(|gone| vms.iter().any(|vm| vm["vm"] == gone.pid));
@@ -97,9 +97,9 @@ pub fn is_waited_for_by_nobody() {
     let more = || come.fetch_add(1, Ordering::Relaxed) < VMS;
     let gone = come_and_go(AT_A_TIME, more, || {});
     // Nor does the end of the run.
-    let (told, said) = exits.end();
+    let (reported, said) = exits.end();
     held.join().unwrap();
-    let vms = told["vms"].as_array().unwrap();
+    let vms = reported["vms"].as_array().unwrap();
     for vm in &gone {
         let found = vms.iter().find(|it| it["vm"] == vm.pid);
         let found = found.unwrap_or_else(|| panic!("{} is missing", vm.pid));
@@ -107,7 +107,7 @@ pub fn is_waited_for_by_nobody() {
         assert_eq!(found["name"], format!("vm:{}", vm.pid));
     }
     for kind in ["ring_full", "recursion", "undecodable", "vcpus_full"] {
-        assert_eq!(told["losses"][kind], 0, "{}", told["losses"]);
+        assert_eq!(reported["losses"][kind], 0, "{}", reported["losses"]);
     }
     assert_eq!(
         said.matches("/proc or debugfs does not answer").count(),

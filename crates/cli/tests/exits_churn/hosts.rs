@@ -36,14 +36,14 @@ pub fn counts_every_exit(at_a_time: usize, time: Duration) -> (Memory, usize) {
         }
     });
     let took = begun.elapsed();
-    let (told, said) = exits.end();
+    let (reported, said) = exits.end();
     let mib = recording.metadata().unwrap().len() >> 20;
     println!(
         "{} VMs in {took:?}, {at_a_time} at a time, a recording of {mib} MiB; {said}",
         gone.len()
     );
-    assert_every_exit_is_counted(&gone, &told);
-    let left_bytes = bytes_of_rows(&told) + bytes_of_names(&recording);
+    assert_every_exit_is_counted(&gone, &reported);
+    let left_bytes = bytes_of_rows(&reported) + bytes_of_names(&recording);
     (memory, left_bytes / gone.len())
 }
 
@@ -83,8 +83,8 @@ const HOLDERS: usize = 2;
 const ROOM: usize = 2;
 
 /// What the rows of a result are made of while it is measured.
-fn bytes_of_rows(told: &Value) -> usize {
-    let vms = told["vms"].as_array().unwrap().iter();
+fn bytes_of_rows(reported: &Value) -> usize {
+    let vms = reported["vms"].as_array().unwrap().iter();
     let vcpus = vms.flat_map(|vm| vm["vcpus"].as_array().unwrap());
     let bytes = vcpus.map(|vcpu| {
         let reasons = vcpu["reasons"].as_array().unwrap().iter();
@@ -115,10 +115,10 @@ fn bytes_of_names(recording: &Path) -> usize {
 /// end of its life. Of 478,000 exits of 1,700 VMs one was missed, where many others had the CPUs.
 const MISSED_EACH: u64 = 2;
 
-/// Where KVM tells of no exit, one is counted from a return of KVM_RUN to its next call; where it
+/// Where KVM reports no exit, one is counted from a return of KVM_RUN to its next call; where it
 /// does, those that the VMM answered are.
-fn assert_every_exit_is_counted(gone: &[Gone], told: &Value) {
-    let losses = &told["losses"];
+fn assert_every_exit_is_counted(gone: &[Gone], reported: &Value) {
+    let losses = &reported["losses"];
     for kind in ["recursion", "undecodable"] {
         assert_eq!(losses[kind], 0, "{losses}");
     }
@@ -137,7 +137,7 @@ fn assert_every_exit_is_counted(gone: &[Gone], told: &Value) {
     assert!(made.len() >= VMS / 2, "most of them do");
     let (mut missed, mut without_place) = (0, Vec::new());
     for (pid, made) in &made {
-        let vms = told["vms"].as_array().unwrap().iter();
+        let vms = reported["vms"].as_array().unwrap().iter();
         let vcpus = vms
             .filter(|vm| vm["vm"] == *pid)
             .flat_map(|vm| vm["vcpus"].as_array().unwrap());
@@ -151,10 +151,10 @@ fn assert_every_exit_is_counted(gone: &[Gone], told: &Value) {
     }
     let all: u64 = made.values().sum();
     println!("{all} exits, {missed} of them missed; losses: {losses}");
-    // Each of these was told as lost.
+    // Each of these was reported as lost.
     assert!(missed <= losses["unpaired"].as_u64().unwrap(), "{losses}");
     // A loop that is kept from its CPU gives no places back for a while. A vCPU that finds none as
-    // it comes is told, once; its exits are counted from when it has one, if ever. A VM has one vCPU.
+    // it comes is reported, once; its exits are counted from when it has one, if ever. A VM has one vCPU.
     let places_missed = losses["vcpus_full"].as_u64().unwrap();
     assert!(
         without_place.len() as u64 <= places_missed,

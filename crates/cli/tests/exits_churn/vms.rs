@@ -76,8 +76,8 @@ fn run(place: usize, time: &str) -> Gone {
     let gave_up = stderr.contains("the CPU had no time for it");
     assert!(output.status.success() || gave_up, "{stderr}");
     let kvm_runs = output.status.success().then(|| {
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-        told["cpus"][0]["kvm_runs"].as_u64().unwrap()
+        let reported: Value = serde_json::from_slice(&output.stdout).unwrap();
+        reported["cpus"][0]["kvm_runs"].as_u64().unwrap()
     });
     Gone { pid, kvm_runs }
 }

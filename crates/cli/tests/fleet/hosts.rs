@@ -72,7 +72,7 @@ pub fn write_all(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn write(path: &Path, host: u64) {
-    let mut facts = facts(Workload::Spin);
+    let mut facts = facts(Workload::Osnoise);
     facts.options.cpus = (0..CPUS as u32).collect();
     facts.started_at = started(host).to_string().into();
     facts.host.name = Some(name(host).into());

@@ -85,7 +85,7 @@ mod tmux {
     }
 
     #[test]
-    fn of_a_pipe_it_tells_what_was_read() {
+    fn of_a_pipe_it_reports_what_was_read() {
         let folder = tempfile::tempdir().unwrap();
         let recording = big(&folder);
         let file = recording.display();
@@ -101,7 +101,7 @@ mod tmux {
     }
 
     #[test]
-    fn a_run_without_a_live_view_tells_how_long_it_still_takes() {
+    fn a_run_without_a_live_view_reports_how_long_it_still_takes() {
         let command = "osnoise hist -c 1 --warm-up 2s -d 4s";
         let terminal = Terminal::run(100, 60, VARIABLES, command);
         terminal.see("warmed up ");

@@ -94,7 +94,7 @@ impl Terminal {
         self.tmux(&["capture-pane", "-p", "-t", "test"])
     }
 
-    /// The same with what switches colours.
+    /// As `screen`, with what switches colours.
     pub fn with_colours(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-e", "-t", "test"])
     }

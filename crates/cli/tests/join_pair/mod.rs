@@ -38,7 +38,7 @@ pub struct Flaws {
     /// Another VM has a vCPU of the same number on the same clock.
     pub has_a_twin: bool,
     /// The host was asked for long exits by interrupts alone.
-    pub tells_long_alone: bool,
+    pub reports_long_alone: bool,
     /// What the VM is called instead of `web`.
     pub vm_name: Option<&'static str>,
 }
@@ -54,41 +54,42 @@ fn exits() -> impl Iterator<Item = (u64, bool)> {
 
 /// Writes the host's recording: exits of the VM `web` on CPU 3.
 pub fn write_host(path: &Path, flaws: Flaws) {
-    let mut facts = facts(Workload::Vcpus);
+    let mut facts = facts(Workload::Exits);
     facts.options.exits = Some(ExitFilter::default());
     facts.host.kernel = "6.2.0-rt3-host".into();
-    let mut told = vec![
+    let mut reported = vec![
         (0, vcpu(0, flaws.vm_name.unwrap_or("web"))),
         (0, clock(0, flaws.offset_tsc)),
     ];
     if flaws.has_a_twin {
-        told.extend([(0, vcpu(1, "twin")), (0, clock(1, flaws.offset_tsc))]);
+        reported.extend([(0, vcpu(1, "twin")), (0, clock(1, flaws.offset_tsc))]);
     }
     for (at_ns, is_long) in exits() {
-        told.extend(
+        reported.extend(
             exit(0, at_ns, is_long)
                 .into_iter()
                 .map(|event| (at_ns + LONG_NS, event)),
         );
         if flaws.has_a_twin {
-            told.extend(
+            reported.extend(
                 exit(1, at_ns, is_long)
                     .into_iter()
                     .map(|event| (at_ns + LONG_NS, event)),
             );
         }
     }
-    told.push((HOST_NS.end, totals(&told)));
-    if flaws.tells_long_alone {
+    reported.push((HOST_NS.end, totals(&reported)));
+    if flaws.reports_long_alone {
         facts.options.threshold_ns = 20_000;
         let reasons = vec!["interrupt".into()];
         facts.options.exits = Some(ExitFilter {
             reasons,
             ..ExitFilter::default()
         });
-        told.retain(|(_, event)| !matches!(event, Event::Exit(it) if it.exit.dur_ns() < 20_000));
+        reported
+            .retain(|(_, event)| !matches!(event, Event::Exit(it) if it.exit.dur_ns() < 20_000));
     }
-    write(path, &facts, told, HOST_NS, |at_ns| {
+    write(path, &facts, reported, HOST_NS, |at_ns| {
         let anchor = Anchor {
             before_tsc: at_ns,
             mono_ns: at_ns - HOST_BOOT_NS,
@@ -100,13 +101,13 @@ pub fn write_host(path: &Path, flaws: Flaws) {
 
 /// Writes the guest's recording: gaps of its CPU 0, each a little longer than its exit.
 pub fn write_guest(path: &Path) {
-    let mut facts = facts(Workload::Spin);
+    let mut facts = facts(Workload::Osnoise);
     facts.host.kernel = "6.12.9-guest".into();
     facts.host.hypervisor = Some("KVM".into());
     facts.host.apic_ids = vec![(0, 0)];
     facts.witnesses.kvm_exit = false;
     facts.witnesses.kvm_run = false;
-    let felt = exits().map(|(at_ns, is_long)| {
+    let observed = exits().map(|(at_ns, is_long)| {
         let end_ns = at_ns + exit_ns(is_long) + 300;
         let gap = Gap {
             cpu: 0,
@@ -120,28 +121,28 @@ pub fn write_guest(path: &Path) {
         };
         (end_ns, Event::Gap(gap))
     });
-    let felt = felt.filter(|(end_ns, _)| GUEST_NS.contains(&(end_ns - 100_000)));
-    write(path, &facts, felt.collect(), GUEST_NS, guest_looks);
+    let observed = observed.filter(|(end_ns, _)| GUEST_NS.contains(&(end_ns - 100_000)));
+    write(path, &facts, observed.collect(), GUEST_NS, guest_looks);
 }
 
 /// Writes another recording of the guest: a task on its CPU 0, which is late for each exit
 /// and wakes up in time in between.
 pub fn write_tasks(path: &Path) {
-    let mut facts = facts(Workload::Timer);
+    let mut facts = facts(Workload::Timerlat);
     facts.host.kernel = "6.12.9-guest".into();
     facts.host.hypervisor = Some("KVM".into());
     facts.host.apic_ids = vec![(0, 0)];
     facts.witnesses.kvm_exit = false;
     facts.witnesses.kvm_run = false;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for ((at_ns, is_long), (next_ns, _)) in exits().zip(exits().skip(1)) {
         let end_ns = at_ns + exit_ns(is_long);
-        told.push(activation(at_ns - 500, end_ns));
+        reported.push(activation(at_ns - 500, end_ns));
         let between = (end_ns + 61_000..next_ns - 10_000).step_by(61_000);
-        told.extend(between.map(|at_ns| activation(at_ns, at_ns)));
+        reported.extend(between.map(|at_ns| activation(at_ns, at_ns)));
     }
-    told.retain(|(end_ns, _)| GUEST_NS.contains(&(end_ns - 100_000)));
-    write(path, &facts, told, GUEST_NS, guest_looks);
+    reported.retain(|(end_ns, _)| GUEST_NS.contains(&(end_ns - 100_000)));
+    write(path, &facts, reported, GUEST_NS, guest_looks);
 }
 
 /// A wake-up that was due then, and for which the guest ran again only from an instant on.
@@ -209,7 +210,7 @@ fn clock(id: u32, wrong_tsc: i64) -> Event {
     })
 }
 
-/// One exit with what the host did in it, in the order in which it is told.
+/// One exit with what the host did in it, in the order in which it is reported.
 fn exit(id: u32, at_ns: u64, is_long: bool) -> Vec<Event> {
     let start_mono_ns = at_ns - HOST_BOOT_NS;
     let mut events = Vec::new();
@@ -273,9 +274,9 @@ fn exit(id: u32, at_ns: u64, is_long: bool) -> Vec<Event> {
 }
 
 /// What the exits of the first vCPU come to.
-fn totals(told: &[(u64, Event)]) -> Event {
-    let exits = told.iter().filter_map(|(_, event)| match event {
-        Event::Exit(told) if told.vcpu == VcpuId(0) => Some(told.exit),
+fn totals(reported: &[(u64, Event)]) -> Event {
+    let exits = reported.iter().filter_map(|(_, event)| match event {
+        Event::Exit(reported) if reported.vcpu == VcpuId(0) => Some(reported.exit),
         _ => None,
     });
     let exits: Vec<Exit> = exits.collect();
@@ -311,7 +312,7 @@ fn totals(told: &[(u64, Event)]) -> Event {
 fn write(
     path: &Path,
     facts: &RunFacts,
-    mut told: Vec<(u64, Event)>,
+    mut reported: Vec<(u64, Event)>,
     run_ns: std::ops::Range<u64>,
     look: impl Fn(u64) -> Vec<Event>,
 ) {
@@ -320,8 +321,8 @@ fn write(
         let (id, name) = (SourceId(id), name.into());
         writer.push(&Event::Source(Source { id, name })).unwrap();
     }
-    told.sort_by_key(|(at_ns, _)| *at_ns);
-    let mut told = told.into_iter().peekable();
+    reported.sort_by_key(|(at_ns, _)| *at_ns);
+    let mut reported = reported.into_iter().peekable();
     let mut last_mono_ns = 0;
     let ticks = (run_ns.start..=run_ns.end).step_by(TICK_NS as usize);
     for (nth, at_ns) in ticks.enumerate() {
@@ -331,7 +332,7 @@ fn write(
             }
             writer.push(&event).unwrap();
         }
-        while let Some((_, event)) = told.next_if(|(over_ns, _)| *over_ns <= at_ns) {
+        while let Some((_, event)) = reported.next_if(|(over_ns, _)| *over_ns <= at_ns) {
             writer.push(&event).unwrap();
         }
         let over_ns = last_mono_ns.saturating_sub(1_000_000);
@@ -352,19 +353,23 @@ fn write(
 pub fn facts(workload: Workload) -> RunFacts {
     let mut facts = fixtures::facts(workload);
     let (cpus, probe) = match workload {
-        Workload::Vcpus => (vec![], "exits"),
+        Workload::Exits => (vec![], "exits"),
         _ => (vec![0], "interrupts"),
     };
     facts.options.cpus = cpus;
-    facts.options.threshold_ns = if workload == Workload::Spin { 1_000 } else { 0 };
+    facts.options.threshold_ns = if workload == Workload::Osnoise {
+        1_000
+    } else {
+        0
+    };
     facts.options.top = 1;
-    facts.options.timer = (workload == Workload::Timer).then_some(fixtures::timer(61_000));
+    facts.options.timer = (workload == Workload::Timerlat).then_some(fixtures::timer(61_000));
     facts.host.cpu_model = "a CPU".into();
     facts.witnesses.activity_steal = false;
     facts.witnesses.timer = false;
-    facts.rungs = vec![Rung {
+    facts.probe_statuses = vec![ProbeStatus {
         probe: probe.into(),
-        rung: "tp_btf".into(),
+        in_use: "tp_btf".into(),
         best: true,
         limit: Default::default(),
         remedy: Default::default(),

@@ -19,7 +19,7 @@ struct Stream {
 
 impl Stream {
     fn new(path: &Path, cpus: u32) -> Stream {
-        let mut facts = facts(Workload::Spin);
+        let mut facts = facts(Workload::Osnoise);
         facts.options.cpus = (0..cpus).collect();
         let writer = Writer::create(path, &facts).unwrap();
         let mut stream = Stream { writer, cpus };

@@ -227,13 +227,13 @@ mod engine {
         timers::write(&folder.path().join("timer.vmn"));
         let tracks = exported(&folder, "timer.vmn", 0);
         let wakeups = &track(&tracks, "CPU 1", "wake-ups").slices;
-        let told: Vec<(&str, usize, u64)> = wakeups
+        let reported: Vec<(&str, usize, u64)> = wakeups
             .iter()
             .take(5)
             .map(|slice| (&slice.name[..], slice.depth, slice.end - slice.start))
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 ("wake-up", 0, 20_000),
                 ("irq", 1, 5_000),

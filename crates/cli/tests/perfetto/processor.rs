@@ -135,7 +135,7 @@ fn asked(trace: &Path) -> Answers {
 
 /// A slice by all that is told of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Told {
+struct Reported {
     path: [String; 2],
     name: String,
     span_ns: (u64, u64),
@@ -144,52 +144,55 @@ struct Told {
 }
 
 /// The slices and the arrows between them, by the definitions.
-fn as_defined(tracks: &[Track]) -> (BTreeSet<Told>, BTreeSet<[Told; 2]>) {
+fn as_defined(tracks: &[Track]) -> (BTreeSet<Reported>, BTreeSet<[Reported; 2]>) {
     let mut slices = Vec::new();
     for track in tracks {
         for slice in &track.slices {
-            let told = Told {
+            let reported = Reported {
                 path: track.path.clone().try_into().unwrap(),
                 name: slice.name.clone(),
                 span_ns: (slice.start, slice.end),
                 depth: slice.depth,
                 notes: slice.notes.clone(),
             };
-            slices.push((told, &slice.flows));
+            slices.push((reported, &slice.flows));
         }
     }
-    let mut ends = BTreeMap::<u64, Vec<Told>>::new();
-    for (told, flows) in &slices {
+    let mut ends = BTreeMap::<u64, Vec<Reported>>::new();
+    for (reported, flows) in &slices {
         for flow in *flows {
-            ends.entry(*flow).or_default().push(told.clone());
+            ends.entry(*flow).or_default().push(reported.clone());
         }
     }
     let arrows = ends.into_values().map(|mut ends| {
         ends.sort();
-        <[Told; 2]>::try_from(ends).unwrap()
+        <[Reported; 2]>::try_from(ends).unwrap()
     });
     let arrows = arrows.collect();
-    (slices.into_iter().map(|(told, _)| told).collect(), arrows)
+    (
+        slices.into_iter().map(|(reported, _)| reported).collect(),
+        arrows,
+    )
 }
 
-/// The same by the trace processor.
-fn as_processed(answers: &Answers) -> (BTreeSet<Told>, BTreeSet<[Told; 2]>) {
+/// As `as_defined`, by the trace processor.
+fn as_processed(answers: &Answers) -> (BTreeSet<Reported>, BTreeSet<[Reported; 2]>) {
     let mut slices = BTreeMap::new();
     for slice in &answers.slices {
-        let told = Told {
+        let reported = Reported {
             path: [slice.group.clone(), slice.row.clone()],
             name: slice.name.clone(),
             span_ns: (slice.ts, slice.ts + slice.dur),
             depth: slice.depth,
             notes: BTreeMap::new(),
         };
-        slices.insert(slice.id, told);
+        slices.insert(slice.id, reported);
     }
     for note in &answers.notes {
         // What it reads of a category is an argument, too.
         if let (Some(key), Some(ns)) = (note.key.strip_prefix("debug."), note.ns) {
-            let told = slices.get_mut(&note.id).unwrap();
-            told.notes.insert(key.to_owned(), ns);
+            let reported = slices.get_mut(&note.id).unwrap();
+            reported.notes.insert(key.to_owned(), ns);
         }
     }
     let arrows = answers.arrows.iter().map(|arrow| {
@@ -221,9 +224,12 @@ fn compare(folder: &TempDir, recordings: &str) -> Answers {
         ts: *ts,
         value: *value as f64,
     };
-    let by_definition = tracks
-        .iter()
-        .flat_map(|track| track.counts.iter().map(move |told| count(track, told)));
+    let by_definition = tracks.iter().flat_map(|track| {
+        track
+            .counts
+            .iter()
+            .map(move |reported| count(track, reported))
+    });
     let mut by_definition: Vec<Count> = by_definition.collect();
     by_definition.sort_by(|one, other| one.partial_cmp(other).unwrap());
     let counts = &mut answers.counts;

@@ -145,7 +145,7 @@ fn a_name_that_is_a_tag_stays_letters() {
 }
 
 #[test]
-fn a_late_wake_up_tells_phase_by_phase_who_on_the_host_it_waited_for() {
+fn a_late_wake_up_reports_phase_by_phase_who_on_the_host_it_waited_for() {
     let folder = Folder::new();
     folder.page("tasks.rec host.rec");
     let mut browser = Browser::start(false);
@@ -335,12 +335,13 @@ fn a_million_gaps_are_a_small_page_with_every_peak() {
     for peak_ns in peaks {
         assert!(shown.contains(&peak_ns), "{peak_ns} ns is lost");
     }
-    let told = browser.eval("document.querySelector('#run0-spikes figcaption').innerText");
+    let reported = browser.eval("document.querySelector('#run0-spikes figcaption').innerText");
     assert!(
-        told.as_str()
+        reported
+            .as_str()
             .unwrap()
             .contains("1\u{202f}000\u{202f}000 gaps"),
-        "{told}"
+        "{reported}"
     );
     assert_eq!(browser.complaints(), [""; 0]);
 }

@@ -118,7 +118,7 @@ fn without_scripts_every_figure_is_in_a_table() {
 }
 
 #[test]
-fn late_tasks_are_told_who_on_the_host_made_them_late() {
+fn late_tasks_are_reported_who_on_the_host_made_them_late() {
     let folder = Folder::new();
     let text = text_of(&folder.page("tasks.rec host.rec"));
     for words in [
@@ -142,7 +142,7 @@ fn late_tasks_are_told_who_on_the_host_made_them_late() {
 }
 
 #[test]
-fn what_the_host_did_not_see_is_told() {
+fn what_the_host_did_not_see_is_reported() {
     let folder = Folder::new();
     let bytes = fs::read(folder.path("host.rec")).unwrap();
     fs::write(folder.path("cut.rec"), &bytes[..bytes.len() * 7 / 10]).unwrap();
@@ -161,20 +161,20 @@ fn what_the_host_did_not_see_is_told() {
 }
 
 #[test]
-fn what_a_host_was_asked_for_is_told() {
+fn what_a_host_was_asked_for_is_reported() {
     let folder = Folder::new();
     let flaws = Flaws {
-        tells_long_alone: true,
+        reports_long_alone: true,
         ..Flaws::default()
     };
     write_host(&folder.path("long.rec"), flaws);
-    let told = "for interrupt alone";
+    let reported = "for interrupt alone";
     for recordings in ["long.rec", "guest.rec long.rec"] {
         let text = text_of(&folder.page(recordings));
-        assert!(text.contains(told), "{recordings}: {text}");
+        assert!(text.contains(reported), "{recordings}: {text}");
     }
     for recordings in ["host.rec", "guest.rec host.rec"] {
-        assert!(!text_of(&folder.page(recordings)).contains(told));
+        assert!(!text_of(&folder.page(recordings)).contains(reported));
     }
 }
 
@@ -212,8 +212,8 @@ fn what_is_not_joined_is_no_error_where_each_host_has_its_guest() {
     ];
     for (recordings, status) in not_joined {
         let text = text_of(&folder.page_and_status(recordings, status));
-        let told = text.contains("Not joined with ");
-        assert_eq!(told, recordings != "tasks.rec guest.rec", "{text}");
+        let reported = text.contains("Not joined with ");
+        assert_eq!(reported, recordings != "tasks.rec guest.rec", "{text}");
     }
 }
 

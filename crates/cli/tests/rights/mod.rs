@@ -99,7 +99,7 @@ fn look_at(mut run: Run, line: &str, works: &[&str], least: usize) {
     }
 }
 
-/// Ctrl-C ends it as ever although its calls are limited: what it measured is told.
+/// Ctrl-C ends it as ever although its calls are limited: what it measured is reported.
 fn ends_with_its_result(line: &str, least: usize) {
     let mut run = Run(vmnoise(line).stdout(Stdio::piped()).spawn().unwrap());
     run.at_work(least);
@@ -114,8 +114,8 @@ fn ends_with_its_result(line: &str, least: usize) {
         std::thread::sleep(Duration::from_millis(10));
     };
     assert!(status.success(), "{line}: {status}");
-    let told = std::io::read_to_string(run.0.stdout.take().unwrap()).unwrap();
-    assert!(!told.is_empty(), "{line}");
+    let reported = std::io::read_to_string(run.0.stdout.take().unwrap()).unwrap();
+    assert!(!reported.is_empty(), "{line}");
 }
 
 /// The whole test is over before a command of this length is.
@@ -155,7 +155,7 @@ mod root {
     }
 
     #[test]
-    fn so_has_the_doctor_as_it_tells_what_it_found() {
+    fn so_has_the_doctor_as_it_reports_what_it_found() {
         prints_with_what_the_table_says("doctor", &[]);
     }
 
@@ -237,9 +237,9 @@ mod root {
         let pid = rustix::process::Pid::from_child(&run.0);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         let stdout = run.0.stdout.take().unwrap();
-        let told: serde_json::Value = serde_json::from_reader(stdout).unwrap();
+        let reported: serde_json::Value = serde_json::from_reader(stdout).unwrap();
         assert!(run.0.wait().unwrap().success());
-        let cpu = &told["cpus"][0];
+        let cpu = &reported["cpus"][0];
         assert!(cpu["runtime_ns"].as_u64().unwrap() > 0, "{cpu}");
         let explained = vmnoise(&format!("explain {recording}")).status().unwrap();
         assert!(explained.success());

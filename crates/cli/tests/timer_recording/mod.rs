@@ -167,7 +167,7 @@ fn woken(cpu: u32, expiry_ns: u64, steps_ns: [u64; 3], latency_ns: u64) -> Event
 }
 
 fn facts() -> RunFacts {
-    let mut facts = fixtures::facts(Workload::Timer);
+    let mut facts = fixtures::facts(Workload::Timerlat);
     facts.options = Options {
         cpus: vec![0, 1],
         duration_ns: 10_000_000_000,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use vmnoise_events::{Share, SourceId};
 
-use crate::below::{BelowExit, Met};
+use crate::host_exits::{HostExit, Overlap};
 use crate::interval::Interval;
 use crate::names::Names;
 use crate::part::Part;
@@ -17,9 +17,9 @@ pub(crate) struct Explained<'a> {
     /// In the order of time; together they are all of it. None without a host's recording.
     pub(crate) stretches: &'a [CutStretch],
     /// The exits of its vCPU that overlap it, in the order of time.
-    pub(crate) exits: &'a [BelowExit],
-    /// Whether its vCPU was in the guest wherever no exit is told.
-    pub(crate) tells_exits: bool,
+    pub(crate) exits: &'a [HostExit],
+    /// Whether its vCPU was in the guest wherever no exit is reported.
+    pub(crate) reports_exits: bool,
     /// The share of what is left over.
     pub(crate) residual: Share,
     pub(crate) names: &'a Names,
@@ -45,18 +45,18 @@ pub(crate) struct CutStretch {
     pub(crate) residual_ns: u64,
     /// Which exits overlap it, and what each had of it.
     pub(crate) exits: Range<usize>,
-    pub(crate) met: Vec<Met>,
+    pub(crate) overlaps: Vec<Overlap>,
 }
 
 impl CutStretch {
     /// What its exits had of it.
     pub(crate) fn met_ns(&self) -> u64 {
-        let parts = self.met.iter().flat_map(|met| &met.parts);
+        let parts = self.overlaps.iter().flat_map(|overlap| &overlap.parts);
         parts.map(|part| part.ns).sum()
     }
 
     /// What its exits had of it in too short a time for the clocks.
     pub(crate) fn unsure_ns(&self) -> u64 {
-        self.met.iter().map(|met| met.unsure_ns).sum()
+        self.overlaps.iter().map(|overlap| overlap.unsure_ns).sum()
     }
 }

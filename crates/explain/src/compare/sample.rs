@@ -108,10 +108,10 @@ impl Sampler {
     }
 
     /// Takes the next event.
-    pub fn feed(&mut self, event: &Event) {
+    pub fn push(&mut self, event: &Event) {
         let (threshold_ns, open, whole) =
             (self.threshold_ns, &mut self.open, &mut self.sample.whole);
-        self.explainer.feed(event, &mut |gap| {
+        self.explainer.push(event, &mut |gap| {
             if gap.dur_ns >= threshold_ns {
                 open.add(gap);
                 whole.add(gap);

@@ -8,7 +8,7 @@ pub struct Span(Option<(u64, u64)>);
 
 impl Span {
     /// Takes the next event.
-    pub fn feed(&mut self, event: &Event) {
+    pub fn push(&mut self, event: &Event) {
         if let Event::Watermark(mono_ns) = *event {
             let (first_ns, last_ns) = self.0.unwrap_or((mono_ns, mono_ns));
             self.0 = Some((first_ns, last_ns.max(mono_ns)));

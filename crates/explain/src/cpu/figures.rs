@@ -6,7 +6,7 @@ use super::Cpu;
 use crate::clockmap::ClockMap;
 use crate::guest_columns::{ExitCounts, GuestColumns};
 use crate::ledger::PeriodLine;
-use crate::sight::Sight;
+use crate::visibility::Visibility;
 
 impl Cpu {
     /// Exits since the start; `None` without a tally.
@@ -20,7 +20,7 @@ impl Cpu {
     }
 
     /// What was explained and counted since the last call.
-    pub(crate) fn take_period(&mut self, sight: &Sight, clock: &ClockMap) -> PeriodLine {
+    pub(crate) fn take_period(&mut self, visibility: &Visibility, clock: &ClockMap) -> PeriodLine {
         self.is_heard = false;
         let runtime_ns = self.runtime_ns(clock);
         let of_period_ns = runtime_ns.map(|ns| ns.saturating_sub(self.period_runtime_ns));
@@ -31,26 +31,26 @@ impl Cpu {
         let counts = self.interference_counts();
         let counted = counts.map(|counts| counts.since(self.period_counts));
         self.period_counts = counts.unwrap_or(self.period_counts);
-        let line = self
-            .ledger
-            .take_period(self.number, sight, of_period_ns, of_period, counted);
+        let line =
+            self.ledger
+                .take_period(self.number, visibility, of_period_ns, of_period, counted);
         let host = self.host.take_period(clock);
         PeriodLine {
-            guest_columns: match self.host.is_fed() {
-                true => line.guest_columns.told_by_host(host.as_ref()),
+            guest_columns: match self.host.has_feed() {
+                true => line.guest_columns.reported_by_host(host.as_ref()),
                 false => line.guest_columns,
             },
-            columns_so_far: self.columns_so_far(sight, clock),
+            columns_so_far: self.columns_so_far(visibility, clock),
             host,
             ..line
         }
     }
 
     /// The columns of a guest over the run.
-    pub(crate) fn columns_so_far(&self, sight: &Sight, clock: &ClockMap) -> GuestColumns {
-        let columns = self.ledger.run.guest_columns(sight, self.exits());
-        match self.host.is_fed() {
-            true => columns.told_by_host(self.host.so_far(clock).as_ref()),
+    pub(crate) fn columns_so_far(&self, visibility: &Visibility, clock: &ClockMap) -> GuestColumns {
+        let columns = self.ledger.run.guest_columns(visibility, self.exits());
+        match self.host.has_feed() {
+            true => columns.reported_by_host(self.host.so_far(clock).as_ref()),
             false => columns,
         }
     }
@@ -63,11 +63,11 @@ impl Cpu {
         (started_ns, last_ns.unwrap_or(u64::MAX))
     }
 
-    /// How long the workload was stopped; `None` where no witness could tell.
-    pub(crate) fn not_measured_ns(&self, sight: &Sight, clock: &ClockMap) -> Option<u64> {
-        let is_told = sight.witnesses().sched && !sight.is_observed();
+    /// How long the workload was stopped; `None` where no witness could say.
+    pub(crate) fn not_measured_ns(&self, visibility: &Visibility, clock: &ClockMap) -> Option<u64> {
+        let is_reported = visibility.witnesses().sched && !visibility.is_observed();
         let ns = self.stops.not_measured_ns(self.window(clock));
-        (is_told || ns > 0).then_some(ns)
+        (is_reported || ns > 0).then_some(ns)
     }
 
     /// How long the workload ran, in nanoseconds; `None` without a tally.

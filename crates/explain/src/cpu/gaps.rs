@@ -1,27 +1,27 @@
-//! The gaps of one CPU: felt by its workload, or derived from what ran.
+//! The gaps of one CPU: observed by its workload, or derived from what ran.
 
 use vmnoise_events::Gap;
 
 use super::stops::stopped_ns;
-use super::{Cpu, Shared, dated, told_below};
+use super::{Cpu, Shared, dated, host_exits_of};
 use crate::attribute::{Context, Explained};
-use crate::below::BelowExit;
 use crate::feed::BareGap;
+use crate::horizon::Horizon;
+use crate::host_exits::HostExit;
 use crate::interval::Detail;
-use crate::reach::Reach;
-use crate::sight::Testimony;
+use crate::visibility::HostCoverage;
 
 impl Cpu {
-    /// Explains gaps that the workload felt; returns before when no later one begins.
-    pub(super) fn explain_felt(
+    /// Explains gaps that the workload observed; returns before when no later one begins.
+    pub(super) fn explain_polled(
         &mut self,
-        reach: Reach,
+        horizon: Horizon,
         shared: &mut Shared<'_>,
         on_interval: &mut dyn FnMut(&Explained<'_>),
     ) -> u64 {
         let clock = shared.clock;
         let mut settled_ns = self.alive_mono_ns(clock);
-        for (gap, end_ns) in self.waiting.take(|tsc| dated(tsc, reach, clock)) {
+        for (gap, end_ns) in self.waiting.take(|tsc| dated(tsc, horizon, clock)) {
             let start_ns = clock.mono_ns(gap.start_tsc);
             if self.explain(&gap, start_ns, end_ns, shared, on_interval) {
                 settled_ns = settled_ns.max(end_ns);
@@ -37,16 +37,18 @@ impl Cpu {
     /// begins. The tally tells up to when all activities are there.
     pub(super) fn explain_derived(
         &mut self,
-        reach: Reach,
+        horizon: Horizon,
         shared: &mut Shared<'_>,
         on_interval: &mut dyn FnMut(&Explained<'_>),
     ) -> u64 {
         let clock = shared.clock;
-        let told_ns = self.tally.map_or(0, |tally| clock.mono_ns(tally.last_tsc));
-        let (certain_to_ns, started_ns) = match (reach, self.started_mono_ns) {
-            (Reach::End, started_ns) => (u64::MAX, started_ns.unwrap_or(0)),
-            (Reach::To(reach_ns), Some(started_ns)) => (reach_ns.min(told_ns), started_ns),
-            (Reach::To(_), None) => return 0,
+        let reported_ns = self.tally.map_or(0, |tally| clock.mono_ns(tally.last_tsc));
+        let (certain_to_ns, started_ns) = match (horizon, self.started_mono_ns) {
+            (Horizon::End, started_ns) => (u64::MAX, started_ns.unwrap_or(0)),
+            (Horizon::To(horizon_ns), Some(started_ns)) => {
+                (horizon_ns.min(reported_ns), started_ns)
+            }
+            (Horizon::To(_), None) => return 0,
         };
         let gaps = self
             .derivation
@@ -67,7 +69,7 @@ impl Cpu {
             };
             self.explain(&gap, start_ns, end_ns, shared, on_interval);
         }
-        self.derivation.told_to_ns()
+        self.derivation.reported_to_ns()
     }
 
     /// Explains one gap, unless its length is impossible.
@@ -89,7 +91,7 @@ impl Cpu {
         // Wherever watermarks lie, it learns from the exits before the gap and no others.
         self.kvm_bound
             .observe(self.timeline.activities(), start_ns, shared.names);
-        let one_clock = shared.clock.has_anchor() || shared.sight.is_observed();
+        let one_clock = shared.clock.has_anchor() || shared.visibility.is_observed();
         let activities = if one_clock {
             self.timeline.overlapping(start_ns, end_ns)
         } else {
@@ -99,21 +101,28 @@ impl Cpu {
             self.stops.meet_gap(start_ns, end_ns, dur_ns - stopped_ns);
             return true;
         }
-        let is_near_exit = one_clock && self.below.is_near(start_ns, end_ns);
-        let blur_ns = self.below.blur_ns();
-        let (exits, testimony): (&mut [BelowExit], _) = match one_clock {
-            true => told_below(&mut self.below, self.number, (start_ns, end_ns), shared),
-            false => (&mut [], Testimony::None),
+        let is_near_exit = one_clock && self.host_exits.is_near(start_ns, end_ns);
+        let blur_ns = self.host_exits.blur_ns();
+        let (exits, host_coverage): (&mut [HostExit], _) = match one_clock {
+            true => host_exits_of(
+                &mut self.host_exits,
+                self.number,
+                (start_ns, end_ns),
+                shared,
+            ),
+            false => (&mut [], HostCoverage::None),
         };
-        let Shared { sight, names, .. } = *shared;
+        let Shared {
+            visibility, names, ..
+        } = *shared;
         let context = Context {
-            sight,
+            visibility,
             names,
             kvm_bound: &self.kvm_bound,
-            testimony,
+            host_coverage,
             blur_ns,
             is_near_exit,
-            may_have_lost: !shared.doubt.is_past(start_ns),
+            may_have_lost: !shared.stream_gaps.is_past(start_ns),
         };
         let Shared {
             attribution, trace, ..
@@ -125,8 +134,8 @@ impl Cpu {
         let interval = explained.interval;
         if let Detail::Gap(gap) = &interval.detail {
             self.ledger.book(interval, gap);
-            if interval.is_bare() && sight.may_be_fed() {
-                self.host.note(BareGap::of(gap, dur_ns, sight));
+            if interval.is_unattributed() && visibility.may_have_feed() {
+                self.host.note(BareGap::of(gap, dur_ns, visibility));
             }
         }
         if let Some(trace) = trace {

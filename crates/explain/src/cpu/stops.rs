@@ -48,11 +48,11 @@ pub(crate) struct Stops {
 }
 
 impl Stops {
-    /// Takes a stop off as soon as it is told: its gap is explained later, and a period in
+    /// Takes a stop off as soon as it is reported: its gap is explained later, and a period in
     /// between would have a runtime longer than itself.
     pub(crate) fn take_off(&mut self, stop: &Activity) {
         self.over_ns = self.over_ns.max(stop.end_mono_ns);
-        // One that was told before it was over, and then with its end.
+        // One that was reported before it was over, and then with its end.
         let mut waiting = self.waiting.iter_mut();
         if let Some(known) = waiting.find(|it| it.start_ns == stop.start_mono_ns) {
             known.end_ns = known.end_ns.max(stop.end_mono_ns);
@@ -95,7 +95,7 @@ impl Stops {
         waiting.fold(self.settled_ns, u64::saturating_add)
     }
 
-    /// The same, with those after it: a thread that is held to the end of its run reads no clock
+    /// As `inside_ns`, with those after it: a thread that is held to the end of its run reads no clock
     /// any more.
     pub(crate) fn not_measured_ns(&self, window: (u64, u64)) -> u64 {
         let waiting = self.waiting.iter().map(|stop| stop.after_ns(window));

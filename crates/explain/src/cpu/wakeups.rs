@@ -3,10 +3,10 @@
 use vmnoise_events::Activation;
 
 use super::stops::stopped_ns;
-use super::{Cpu, Shared, told_below};
+use super::{Cpu, Shared, host_exits_of};
 use crate::attribute::{Context, Explained};
+use crate::horizon::Horizon;
 use crate::interval::Detail;
-use crate::reach::Reach;
 use crate::wakeups::WakeupLedger;
 
 impl Cpu {
@@ -14,12 +14,12 @@ impl Cpu {
     /// task asks for the next expiry only once it has woken up.
     pub(super) fn explain_wakeups(
         &mut self,
-        reach: Reach,
+        horizon: Horizon,
         shared: &mut Shared<'_>,
         on_interval: &mut dyn FnMut(&Explained<'_>),
     ) -> u64 {
         let mut settled_ns = 0;
-        for (activation, woke_ns) in self.waking.take(|ns| reach.holds(ns)) {
+        for (activation, woke_ns) in self.waking.take(|ns| horizon.holds(ns)) {
             self.explain_wakeup(&activation, shared, on_interval);
             settled_ns = settled_ns.max(woke_ns);
         }
@@ -53,15 +53,21 @@ impl Cpu {
             missed: self.stops.really_missed(activation, period_ns),
             ..*activation
         };
-        let blur_ns = self.below.blur_ns();
-        let (exits, testimony) =
-            told_below(&mut self.below, self.number, (start_ns, end_ns), shared);
-        let Shared { sight, names, .. } = *shared;
+        let blur_ns = self.host_exits.blur_ns();
+        let (exits, host_coverage) = host_exits_of(
+            &mut self.host_exits,
+            self.number,
+            (start_ns, end_ns),
+            shared,
+        );
+        let Shared {
+            visibility, names, ..
+        } = *shared;
         let context = Context {
-            sight,
+            visibility,
             names,
             kvm_bound: &self.kvm_bound,
-            testimony,
+            host_coverage,
             blur_ns,
             // Nothing of a wake-up is the hardware's, whatever lies near it.
             is_near_exit: false,

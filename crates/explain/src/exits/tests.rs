@@ -102,7 +102,7 @@ fn what_nobody_saw_is_no_noise_and_what_an_exit_leaves_over_is() {
 }
 
 #[test]
-fn what_kvm_pvm_does_not_tell_is_unknown() {
+fn what_kvm_pvm_does_not_report_is_unknown() {
     let summary = summarize(&[counted(11, Isa::KvmRun)], &ExitFilter::default());
     let vcpu = &summary.vms[0].vcpus[0];
     assert_eq!((vcpu.vcpu, vcpu.light), (None, None));

@@ -5,7 +5,7 @@ use vmnoise_events::HostFrame;
 
 use super::hardware::{BareGap, Hardware};
 use super::named::Named;
-use super::told::{FedCpu, HostTold, Sum};
+use super::reported::{CpuFromFeed, ReportedHost, Sum};
 use crate::clockmap::ClockMap;
 
 /// One CPU as its host tells it. Memory holds the last frame, the names it gave, and the
@@ -20,8 +20,8 @@ pub(crate) struct HostLine {
 }
 
 impl HostLine {
-    /// Whether a host told anything of this CPU.
-    pub(crate) fn is_fed(&self) -> bool {
+    /// Whether a host reported anything of this CPU.
+    pub(crate) fn has_feed(&self) -> bool {
         self.last.is_some()
     }
 
@@ -53,8 +53,8 @@ impl HostLine {
 
     /// A gap in which nobody in the guest was seen, and whose residual may be the hardware's.
     pub(crate) fn note(&mut self, gap: BareGap) {
-        let is_fed = self.is_fed();
-        self.hardware.note(gap, is_fed);
+        let has_feed = self.has_feed();
+        self.hardware.note(gap, has_feed);
     }
 
     /// No gap that begins before this is still to come.
@@ -65,20 +65,20 @@ impl HostLine {
     }
 
     /// What the frames since the last call told; `None` if none did.
-    pub(crate) fn take_period(&mut self, clock: &ClockMap) -> Option<HostTold> {
-        std::mem::take(&mut self.period).told(clock)
+    pub(crate) fn take_period(&mut self, clock: &ClockMap) -> Option<ReportedHost> {
+        std::mem::take(&mut self.period).reported(clock)
     }
 
     /// What all frames of the run told; `None` if none did.
-    pub(crate) fn so_far(&self, clock: &ClockMap) -> Option<HostTold> {
-        self.run.told(clock)
+    pub(crate) fn so_far(&self, clock: &ClockMap) -> Option<ReportedHost> {
+        self.run.reported(clock)
     }
 
-    /// The same with names.
-    pub(crate) fn part(&self, clock: &ClockMap) -> Option<FedCpu> {
-        let (reasons, culprits) = self.named.told(self.last.as_ref()?.detail);
-        Some(FedCpu {
-            told: self.so_far(clock)?,
+    /// As `so_far`, with names.
+    pub(crate) fn part(&self, clock: &ClockMap) -> Option<CpuFromFeed> {
+        let (reasons, culprits) = self.named.reported(self.last.as_ref()?.detail);
+        Some(CpuFromFeed {
+            reported: self.so_far(clock)?,
             reasons,
             culprits,
         })

@@ -1,4 +1,4 @@
-//! HW_NOISE of a guest whose host tells how often the vCPU left it: an exit makes one gap at
+//! HW_NOISE of a guest whose host says how often the vCPU left it: an exit makes one gap at
 //! most, so of the gaps in which the guest's kernel saw nobody, as many as there were exits
 //! may be the host's, the longest if need be, and the rest is the hardware's.
 
@@ -8,7 +8,7 @@ use std::ops::AddAssign;
 use vmnoise_events::HostFrame;
 
 use crate::interval::GapDetail;
-use crate::sight::Sight;
+use crate::visibility::Visibility;
 
 /// Gaps kept between two frames.
 const KEPT_GAPS: usize = 65_536;
@@ -28,12 +28,12 @@ pub(crate) struct BareGap {
 }
 
 impl BareGap {
-    pub(crate) fn of(gap: &GapDetail, dur_ns: u64, sight: &Sight) -> BareGap {
+    pub(crate) fn of(gap: &GapDetail, dur_ns: u64, visibility: &Visibility) -> BareGap {
         BareGap {
             start_tsc: gap.start_tsc,
             end_tsc: gap.end_tsc,
             ns: dur_ns,
-            certain: gap.lost_activities == Some(0) && !sight.is_blind_itself(),
+            certain: gap.lost_activities == Some(0) && !visibility.is_blind_itself(),
         }
     }
 }
@@ -103,9 +103,9 @@ impl Hardware {
         }
     }
 
-    /// Gaps are kept before the first frame as well: it comes when what it tells of is over.
-    pub(crate) fn note(&mut self, gap: BareGap, is_fed: bool) {
-        let most = if is_fed { KEPT_GAPS } else { KEPT_UNFED };
+    /// Gaps are kept before the first frame as well: it comes when what it reports is over.
+    pub(crate) fn note(&mut self, gap: BareGap, has_feed: bool) {
+        let most = if has_feed { KEPT_GAPS } else { KEPT_UNFED };
         if self.gaps.len() >= most {
             for gap in self.gaps.drain(..most / 2) {
                 self.forgotten_tsc = self.forgotten_tsc.max(gap.end_tsc);

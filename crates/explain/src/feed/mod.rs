@@ -4,12 +4,12 @@
 mod frames;
 mod hardware;
 mod named;
-mod told;
+mod reported;
 
 use vmnoise_events::{FeedDetail, FeedTotals, HostFrame, RunFacts};
 
-pub use named::{CulpritTold, ReasonTold};
-pub use told::{FedCpu, FeedSummary, HostTold};
+pub use named::{ReportedCulprit, ReportedReason};
+pub use reported::{CpuFromFeed, FeedSummary, ReportedHost};
 
 pub(crate) use frames::HostLine;
 pub(crate) use hardware::BareGap;
@@ -27,7 +27,7 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    pub(crate) fn tell(&mut self, totals: FeedTotals) {
+    pub(crate) fn report(&mut self, totals: FeedTotals) {
         self.totals = Some(totals);
     }
 

@@ -12,7 +12,7 @@ const KEPT: usize = 1024;
 
 /// All exits for one reason, by the host's word.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ReasonTold {
+pub struct ReportedReason {
     /// The reason.
     pub name: Name,
     /// How many.
@@ -23,7 +23,7 @@ pub struct ReasonTold {
 
 /// Somebody on the host, by the host's word.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct CulpritTold {
+pub struct ReportedCulprit {
     /// What kind of time it took.
     pub share: Share,
     /// Who.
@@ -88,31 +88,31 @@ impl Named {
 
     /// Those that a host of this openness tells, the largest first; without those that had
     /// nothing in this run.
-    pub(super) fn told(
+    pub(super) fn reported(
         &self,
         detail: FeedDetail,
-    ) -> (Option<Vec<ReasonTold>>, Option<Vec<CulpritTold>>) {
+    ) -> (Option<Vec<ReportedReason>>, Option<Vec<ReportedCulprit>>) {
         let reasons = (detail >= FeedDetail::Reasons).then(|| {
             let of_run = self.reasons.iter().filter(|(_, (exits, _))| *exits > 0);
-            let told = of_run.map(|(name, &(exits, total_ns))| ReasonTold {
+            let reported = of_run.map(|(name, &(exits, total_ns))| ReportedReason {
                 name: name.clone(),
                 exits,
                 total_ns,
             });
-            let mut told: Vec<ReasonTold> = told.collect();
-            told.sort_by_key(|reason| std::cmp::Reverse((reason.total_ns, reason.exits)));
-            told
+            let mut reported: Vec<ReportedReason> = reported.collect();
+            reported.sort_by_key(|reason| std::cmp::Reverse((reason.total_ns, reason.exits)));
+            reported
         });
         let culprits = (detail >= FeedDetail::Full).then(|| {
             let of_run = self.culprits.iter().filter(|(_, ns)| **ns > 0);
-            let told = of_run.map(|((share, name), &total_ns)| CulpritTold {
+            let reported = of_run.map(|((share, name), &total_ns)| ReportedCulprit {
                 share: *share,
                 name: name.clone(),
                 total_ns,
             });
-            let mut told: Vec<CulpritTold> = told.collect();
-            told.sort_by_key(|culprit| std::cmp::Reverse(culprit.total_ns));
-            told
+            let mut reported: Vec<ReportedCulprit> = reported.collect();
+            reported.sort_by_key(|culprit| std::cmp::Reverse(culprit.total_ns));
+            reported
         });
         (reasons, culprits)
     }

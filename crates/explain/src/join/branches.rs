@@ -5,7 +5,7 @@ use vmnoise_events::Share;
 use super::branch::ExitBranch;
 use super::tree::{Stretch, Tree};
 use crate::attribute::{CutStretch, Explained};
-use crate::below::{BelowExit, Met};
+use crate::host_exits::{HostExit, Overlap};
 use crate::named::NamedInterval;
 use crate::names::Names;
 use crate::part::largest_first;
@@ -54,10 +54,10 @@ fn stretch(cut: &CutStretch, span_ns: (u64, u64), explained: &Explained<'_>) -> 
         names,
         ..
     } = *explained;
-    let exits = exits[cut.exits.clone()].iter().zip(&cut.met);
-    let exits = exits.filter(|(_, met)| !met.parts.is_empty());
-    let exits = exits.map(|(exit, met)| {
-        let mut branch = branch(exit, met, (interval.start_mono_ns, span_ns), names);
+    let exits = exits[cut.exits.clone()].iter().zip(&cut.overlaps);
+    let exits = exits.filter(|(_, overlap)| !overlap.parts.is_empty());
+    let exits = exits.map(|(exit, overlap)| {
+        let mut branch = branch(exit, overlap, (interval.start_mono_ns, span_ns), names);
         if interval.wakeup().is_some() {
             let pieces = branch.pieces.iter_mut();
             pieces.for_each(|piece| rename(piece, explained));
@@ -86,12 +86,12 @@ fn rename(piece: &mut NamedPiece, late: &Explained<'_>) {
 
 /// One exit in a stretch of a gap or latency that began at `since_ns`.
 fn branch(
-    exit: &BelowExit,
-    met: &Met,
+    exit: &HostExit,
+    overlap: &Overlap,
     (since_ns, span_ns): (u64, (u64, u64)),
     names: &Names,
 ) -> ExitBranch {
-    let mut parts = met.parts.clone();
+    let mut parts = overlap.parts.clone();
     largest_first(&mut parts);
     ExitBranch {
         reason: names.name(Some(exit.reason)).to_string(),
@@ -106,7 +106,7 @@ fn branch(
 }
 
 /// What of an exit lies between these instants, piece by piece.
-fn pieces(exit: &BelowExit, (from_ns, until_ns): (u64, u64), names: &Names) -> Vec<NamedPiece> {
+fn pieces(exit: &HostExit, (from_ns, until_ns): (u64, u64), names: &Names) -> Vec<NamedPiece> {
     let inside = exit.pieces.iter().map(|piece| NamedPiece {
         start_mono_ns: piece.start_mono_ns.max(from_ns),
         end_mono_ns: piece.end_mono_ns.min(until_ns),

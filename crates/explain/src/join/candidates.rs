@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vmnoise_events::{RunFacts, Vcpu, VcpuId, Workload};
 
 use super::error::JoinError;
-use super::told::{ToldVcpu, ToldVcpus, name_of, vm_name_of, vm_of};
+use super::reported::{ReportedVcpu, ReportedVcpus, name_of, vm_name_of, vm_of};
 
 /// Which vCPU of one VM each CPU of the guest would be.
 pub(super) type Candidate = Vec<(u32, VcpuId)>;
@@ -15,16 +15,16 @@ pub(super) type Candidate = Vec<(u32, VcpuId)>;
 pub(super) fn candidates(
     guest: &RunFacts,
     cpus: &[u32],
-    told: &ToldVcpus,
+    reported: &ReportedVcpus,
     only: Option<&str>,
 ) -> Result<Vec<Candidate>, JoinError> {
-    let all: Vec<(&Vcpu, &ToldVcpu)> = told.iter().collect();
+    let all: Vec<(&Vcpu, &ReportedVcpu)> = reported.iter().collect();
     if all.is_empty() {
         return Err(JoinError::NoVcpus);
     }
-    let mut vms: BTreeMap<(u32, u64), Vec<(&Vcpu, &ToldVcpu)>> = BTreeMap::new();
-    for &(vcpu, told) in &all {
-        vms.entry(vm_of(vcpu)).or_default().push((vcpu, told));
+    let mut vms: BTreeMap<(u32, u64), Vec<(&Vcpu, &ReportedVcpu)>> = BTreeMap::new();
+    for &(vcpu, reported) in &all {
+        vms.entry(vm_of(vcpu)).or_default().push((vcpu, reported));
     }
     if let Some(wanted) = only {
         vms.retain(|(pid, _), of_vm| {
@@ -46,8 +46,8 @@ pub(super) fn candidates(
         for (number, of_number) in by_number_of_vcpu(guest, of_vm) {
             // A CPU takes the first that is free; one without a clock is taken by none.
             let cpus = cpus_by_number.get(&number).into_iter().flatten();
-            for (cpu, (vcpu, told)) in cpus.zip(of_number) {
-                if !knows_clock(guest, told) {
+            for (cpu, (vcpu, reported)) in cpus.zip(of_number) {
+                if !knows_clock(guest, reported) {
                     without_clock = Some(vcpu);
                     break;
                 }
@@ -89,16 +89,16 @@ fn by_number(guest: &RunFacts, cpus: &[u32]) -> BTreeMap<u32, Vec<u32>> {
 /// calls its CPUs by those of the host that they are pinned to.
 fn by_number_of_vcpu<'a>(
     guest: &RunFacts,
-    vcpus: Vec<(&'a Vcpu, &'a ToldVcpu)>,
-) -> BTreeMap<u32, Vec<(&'a Vcpu, &'a ToldVcpu)>> {
+    vcpus: Vec<(&'a Vcpu, &'a ReportedVcpu)>,
+) -> BTreeMap<u32, Vec<(&'a Vcpu, &'a ReportedVcpu)>> {
     let mut by_number: BTreeMap<u32, Vec<_>> = BTreeMap::new();
-    for (vcpu, told) in vcpus {
+    for (vcpu, reported) in vcpus {
         let number = match guest.workload {
-            Workload::Microvm => told.home_cpu(),
+            Workload::Microvm => reported.home_cpu(),
             _ => vcpu.number,
         };
         if let Some(number) = number {
-            by_number.entry(number).or_default().push((vcpu, told));
+            by_number.entry(number).or_default().push((vcpu, reported));
         }
     }
     by_number
@@ -119,8 +119,8 @@ impl Numbers {
 }
 
 /// The gaps of a microVM are on its host's counter as they come.
-fn knows_clock(guest: &RunFacts, told: &ToldVcpu) -> bool {
-    guest.workload == Workload::Microvm || told.clock.is_known()
+fn knows_clock(guest: &RunFacts, reported: &ReportedVcpu) -> bool {
+    guest.workload == Workload::Microvm || reported.clock.is_known()
 }
 
 fn wanted(guest: &RunFacts, cpus: &[u32]) -> String {

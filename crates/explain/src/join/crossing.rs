@@ -1,14 +1,14 @@
 //! From the host's CLOCK_MONOTONIC to a guest's and back, by way of both counters.
 
-use super::eras::Eras;
+use super::clock_epochs::ClockEpochs;
 use super::guest_clock::{GuestClock, Held, host_tsc};
 use crate::clockmap::ClockMap;
 
 /// What a vCPU's times are crossed with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Crossing<'a> {
-    pub(super) host: &'a Eras,
-    pub(super) guest: &'a Eras,
+    pub(super) host: &'a ClockEpochs,
+    pub(super) guest: &'a ClockEpochs,
     pub(super) clock: &'a GuestClock,
 }
 
@@ -16,7 +16,7 @@ pub(super) struct Crossing<'a> {
 /// one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line {
-    era: usize,
+    epoch: usize,
     clock: usize,
 }
 
@@ -31,9 +31,9 @@ pub(super) struct Overlap {
 impl Crossing<'_> {
     /// The guest's counter at this instant of the host's CLOCK_MONOTONIC.
     pub(super) fn guest_tsc(&self, host_mono_ns: u64) -> Option<(Line, u64)> {
-        let (era, tsc) = self.host.tsc(host_mono_ns)?;
+        let (epoch, tsc) = self.host.tsc(host_mono_ns)?;
         let (clock, in_force) = self.clock.at(host_mono_ns)?;
-        Some((Line { era, clock }, in_force.guest_tsc(tsc)?))
+        Some((Line { epoch, clock }, in_force.guest_tsc(tsc)?))
     }
 
     /// The guest's CLOCK_MONOTONIC at this instant of the host's, both in nanoseconds.
@@ -47,13 +47,13 @@ impl Crossing<'_> {
     pub(super) fn host_mono_ns(&self, guest_tsc: u64) -> Option<(Line, u64)> {
         self.clock.iter().rev().find_map(|(clock, held)| {
             let tsc = host_tsc(&held.clock, guest_tsc)?;
-            let mut eras = self.host.iter().rev();
-            eras.find_map(|(era, map, (first_ns, last_ns))| {
+            let mut epochs = self.host.iter().rev();
+            epochs.find_map(|(epoch, map, (first_ns, last_ns))| {
                 let mono_ns = map.mono_ns(tsc);
                 let from_ns = held.from_mono_ns.max(first_ns);
                 let until_ns = held.until_mono_ns.min(last_ns);
                 let holds = (from_ns..=until_ns).contains(&mono_ns);
-                holds.then_some((Line { era, clock }, mono_ns))
+                holds.then_some((Line { epoch, clock }, mono_ns))
             })
         })
     }

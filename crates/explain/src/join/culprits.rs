@@ -54,20 +54,24 @@ impl Culprits {
         for stretch in explained.stretches {
             let own = stretch.own.iter();
             let own = own.map(|it| ((own_side, it.share, name(it.source), cpu), it.ns));
-            let met = stretch.met.iter().flat_map(|met| &met.parts).map(|part| {
-                let side = match part.share.is_residual() {
-                    true => Side::Unknown,
-                    false => Side::Host,
-                };
-                let who = (side, part.share, name(part.source), part.host_cpu);
-                (who, part.ns)
-            });
+            let overlaps = stretch
+                .overlaps
+                .iter()
+                .flat_map(|overlap| &overlap.parts)
+                .map(|part| {
+                    let side = match part.share.is_residual() {
+                        true => Side::Unknown,
+                        false => Side::Host,
+                    };
+                    let who = (side, part.share, name(part.source), part.host_cpu);
+                    (who, part.ns)
+                });
             let rest = [
                 (Side::Host, Share::Steal, stretch.steal_ns),
                 (Side::Unknown, explained.residual, stretch.residual_ns),
             ];
             let rest = rest.map(|(side, share, ns)| ((side, share, None, None), ns));
-            let parts = own.chain(met).chain(rest);
+            let parts = own.chain(overlaps).chain(rest);
             self.parts.extend(parts.filter(|(_, ns)| *ns > 0));
         }
         self.parts.sort_unstable();

@@ -13,7 +13,7 @@ pub enum JoinError {
         "the first recording is the host's and the second the guest's: give them as GUEST HOST"
     )]
     Swapped,
-    /// The second recording tells of no vCPUs.
+    /// The second recording reports no vCPUs.
     #[error(
         "the second recording tells of no vCPUs: record the host with `vmnoise exits trace -o` \
          while the guest measures"
@@ -43,7 +43,7 @@ pub enum JoinError {
     #[error(
         "the guest's recording has no CPU that was measured: it ended before it began, record anew"
     )]
-    NothingFelt,
+    NothingObserved,
     /// The host's recording has no vCPU.
     #[error(
         "the host's recording has no vCPU: record it while the guest runs, and not with --vm or \

@@ -34,7 +34,7 @@ impl GuestClock {
     }
 
     /// Takes the next clock. One that says what the last one said goes on; one that no
-    /// counter can follow tells nothing.
+    /// counter can follow says nothing.
     pub(super) fn add(&mut self, clock: &VcpuClock) {
         if clock.ratio == 0 || u32::from(clock.ratio_frac_bits) >= u64::BITS {
             return;

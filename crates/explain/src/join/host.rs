@@ -6,12 +6,12 @@ use vmnoise_events::{Event, ExitReason, RunFacts, Share, SourceId};
 
 use super::pairs::Pairs;
 use super::settle::{give, settle};
-use crate::below::{BelowExit, ExitTold};
 use crate::explainer::Explainer;
+use crate::host_exits::{HostExit, ReportedExit};
 use crate::piece::Piece;
-use crate::vcpus::{ExitExplainer, ExitsRun, LaidExit};
+use crate::vcpus::{ExitExplainer, ExitsRun, OverlaidExit};
 
-/// Explains the host's stream, and tells a guest's explainer what of it fell on its CPUs.
+/// Explains the host's stream, and hands a guest's explainer what of it fell on its CPUs.
 #[derive(Debug)]
 pub(super) struct HostStream {
     exits: ExitExplainer,
@@ -29,17 +29,17 @@ impl HostStream {
     }
 
     /// Takes the next event; exits that it makes certain go to `guest`.
-    pub(super) fn feed(&mut self, event: &Event, pairs: &Pairs, guest: &mut Explainer) {
+    pub(super) fn push(&mut self, event: &Event, pairs: &Pairs, guest: &mut Explainer) {
         if concerns(event, pairs) {
             let Self { exits, names, .. } = self;
-            exits.take(event, &mut |laid| lay(laid, names, pairs, guest));
+            exits.take(event, &mut |exit| overlay(exit, names, pairs, guest));
         }
     }
 
     /// Nothing more comes.
     pub(super) fn end(&mut self, pairs: &Pairs, guest: &mut Explainer) {
         let Self { exits, names, .. } = self;
-        exits.end(&mut |laid| lay(laid, names, pairs, guest));
+        exits.end(&mut |exit| overlay(exit, names, pairs, guest));
         self.has_ended = true;
     }
 
@@ -47,8 +47,8 @@ impl HostStream {
         self.has_ended
     }
 
-    /// Whether every exit that ended by this instant (CLOCK_MONOTONIC, ns) was told.
-    pub(super) fn has_told(&self, until_ns: u64) -> bool {
+    /// Whether every exit that ended by this instant (CLOCK_MONOTONIC, ns) was reported.
+    pub(super) fn has_reported(&self, until_ns: u64) -> bool {
         self.has_ended || self.exits.certain_to_ns() >= until_ns
     }
 
@@ -80,40 +80,45 @@ impl HostNames {
         if index >= self.sources.len() {
             self.sources.resize(index + 1, None);
         }
-        *self.sources[index].get_or_insert_with(|| guest.name_below(name))
+        *self.sources[index].get_or_insert_with(|| guest.name_of_host(name))
     }
 
     fn reason(&mut self, reason: ExitReason, guest: &mut Explainer) -> SourceId {
-        let name = || guest.name_below(&reason.name());
+        let name = || guest.name_of_host(&reason.name());
         *self.reasons.entry(reason).or_insert_with(name)
     }
 }
 
 /// Lays an exit on the guest's clock, unless that is not known.
-fn lay(laid: LaidExit<'_>, names: &mut HostNames, pairs: &Pairs, guest: &mut Explainer) {
-    let exit = &laid.budget.exit;
-    let id = laid.budget.vcpu;
+fn overlay(
+    overlaid: OverlaidExit<'_>,
+    names: &mut HostNames,
+    pairs: &Pairs,
+    guest: &mut Explainer,
+) {
+    let exit = &overlaid.budget.exit;
+    let id = overlaid.budget.vcpu;
     let Some(cpu) = pairs.cpu_of(id) else {
         return;
     };
     let reason = names.reason(exit.reason, guest);
-    let mut told = laid.pieces.to_vec();
-    settle(&mut told, &exit.split);
+    let mut reported = overlaid.pieces.to_vec();
+    settle(&mut reported, &exit.split);
     // What KVM had beyond its usual part, where others did something as well, is nobody's; so is
     // all of it where others would not have been seen.
-    let nobodys_ns = match laid.vcpu.sees_kvm && !laid.knows_kvm {
+    let nobodys_ns = match overlaid.vcpu.sees_kvm && !overlaid.knows_kvm {
         true => exit.split[Share::Kvm],
-        false => laid.held.surplus_ns,
+        false => overlaid.held.surplus_ns,
     };
-    give(&mut told, Share::Kvm, Share::Unexplained, nobodys_ns);
+    give(&mut reported, Share::Kvm, Share::Unexplained, nobodys_ns);
 
-    let Some(start_mono_ns) = pairs.lay(id, exit.start_mono_ns) else {
+    let Some(start_mono_ns) = pairs.map(id, exit.start_mono_ns) else {
         return;
     };
-    let mut pieces = Vec::with_capacity(told.len());
+    let mut pieces = Vec::with_capacity(reported.len());
     let mut end_mono_ns = start_mono_ns;
-    for piece in &told {
-        let Some(to_ns) = pairs.lay(id, piece.end_mono_ns) else {
+    for piece in &reported {
+        let Some(to_ns) = pairs.map(id, piece.end_mono_ns) else {
             return;
         };
         let from_ns = end_mono_ns;
@@ -125,15 +130,15 @@ fn lay(laid: LaidExit<'_>, names: &mut HostNames, pairs: &Pairs, guest: &mut Exp
                 source: match piece.share {
                     Share::Kvm | Share::Vmm => Some(reason),
                     _ => piece.source.and_then(|source| {
-                        let name = laid.names.defined(source)?;
-                        Some(names.source(name, laid.names.name(Some(name)), guest))
+                        let name = overlaid.names.defined(source)?;
+                        Some(names.source(name, overlaid.names.name(Some(name)), guest))
                     }),
                 },
                 ..*piece
             });
         }
     }
-    let exit = BelowExit {
+    let exit = HostExit {
         start_mono_ns,
         end_mono_ns,
         reason,
@@ -141,13 +146,13 @@ fn lay(laid: LaidExit<'_>, names: &mut HostNames, pairs: &Pairs, guest: &mut Exp
         exit_cpu: exit.exit_cpu,
         entry_cpu: exit.entry_cpu,
         pieces,
-        told: ExitTold {
+        reported: ReportedExit {
             dur_ns: exit.dur_ns(),
-            thesis_ns: laid.budget.thesis_sum_ns(laid.knows_kvm),
+            thesis_ns: overlaid.budget.thesis_sum_ns(overlaid.knows_kvm),
             surplus_ns: nobodys_ns,
-            unbounded_kvm_ns: laid.held.unbounded_ns,
+            unbounded_kvm_ns: overlaid.held.unbounded_ns,
         },
-        met: false,
+        is_met: false,
     };
-    guest.below(cpu, exit);
+    guest.add_host_exit(cpu, exit);
 }

@@ -9,11 +9,11 @@ use super::options::JoinOptions;
 use super::pairs::Pairs;
 use super::result::{HostSide, JoinedRun};
 use super::sums::JoinSums;
-use crate::doubt::Doubt;
-use crate::explainer::{Audience, Explainer};
+use crate::explainer::{Explainer, Sinks};
 use crate::interval::Interval;
 use crate::ledger::PeriodLine;
-use crate::sight::Testimony;
+use crate::stream_gaps::StreamGaps;
+use crate::visibility::HostCoverage;
 
 /// Joins a guest's stream to its host's. Both are read in turns: the host's for as long as
 /// [`Self::wants_host`], then the guest's for an event. Memory holds what either explainer
@@ -24,7 +24,7 @@ pub struct Joiner {
     host: HostStream,
     host_facts: RunFacts,
     pairs: Pairs,
-    host_doubt: Doubt,
+    host_doubt: StreamGaps,
     /// What makes gaps certain before the host was heard about them.
     held: Option<Held>,
     guest_has_ended: bool,
@@ -51,23 +51,23 @@ impl Joiner {
         guest_facts.options.top = options.top;
         let mut explainer = Explainer::beside(&guest_facts, host);
         for pair in pairs.pairs() {
-            explainer.bind_below(pair.cpu, pair.bound_ns);
+            explainer.bind_host_exits(pair.cpu, pair.bound_ns);
         }
         Joiner {
             guest: explainer,
             host: HostStream::new(host),
             host_facts: host.clone(),
             pairs,
-            host_doubt: Doubt::default(),
+            host_doubt: StreamGaps::default(),
             held: None,
             guest_has_ended: false,
             sums: JoinSums::new(guest.workload, options),
             kept: None,
-            latencies: (guest.workload == Workload::Timer).then(|| LatencySums::new(options)),
+            latencies: (guest.workload == Workload::Timerlat).then(|| LatencySums::new(options)),
         }
     }
 
-    /// The same, and keeps each gap and each wake-up for [`Self::take_intervals`].
+    /// As `new`, and keeps each gap and each wake-up for [`Self::take_intervals`].
     pub fn with_intervals(self) -> Joiner {
         Joiner {
             kept: Some(Vec::new()),
@@ -113,7 +113,7 @@ impl Joiner {
                 Event::Activity(_) | Event::Exit(_) | Event::VcpuInterval(_)
             ))
         {
-            self.host.feed(event, &self.pairs, &mut self.guest);
+            self.host.push(event, &self.pairs, &mut self.guest);
         }
         self.release();
     }
@@ -177,11 +177,11 @@ impl Joiner {
             complete: host.complete,
             finish_reason: host.finish_reason,
         };
-        let sight = guest.sight;
+        let visibility = guest.visibility;
         let summary = guest.finish();
         let latencies = latencies.zip(summary.wakeups.as_ref());
-        let latencies = latencies.map(|(sums, wakeups)| sums.conclude(wakeups, &sight));
-        sums.conclude(summary, latencies, &pairs, host)
+        let latencies = latencies.map(|(sums, wakeups)| sums.summarize(wakeups, &visibility));
+        sums.summarize(summary, latencies, &pairs, host)
     }
 
     /// Keeps what makes gaps certain until the host was heard about them.
@@ -203,7 +203,10 @@ impl Joiner {
     }
 
     fn release(&mut self) {
-        if let Some(held) = self.held.take_if(|held| self.host.has_told(held.until_ns)) {
+        if let Some(held) = self
+            .held
+            .take_if(|held| self.host.has_reported(held.until_ns))
+        {
             self.take(held.event.as_ref());
         }
     }
@@ -226,22 +229,22 @@ impl Joiner {
             latencies,
             ..
         } = self;
-        let testimony = |cpu, start_ns, end_ns| {
+        let host_coverage = |cpu, start_ns, end_ns| {
             let host_ns = |ns| pairs.host_mono_ns(cpu, ns);
             let bound_ns = pairs.bound_ns(cpu).unwrap_or(0);
             match (host_ns(start_ns), host_ns(end_ns)) {
                 (Some(host_start_ns), Some(host_end_ns))
                     if pairs.witnessed(cpu, start_ns, end_ns)
-                        && host.has_told(host_end_ns.saturating_add(bound_ns)) =>
+                        && host.has_reported(host_end_ns.saturating_add(bound_ns)) =>
                 {
                     let is_whole = host_doubt.is_past(host_start_ns);
-                    Testimony::Host { is_whole }
+                    HostCoverage::Host { is_whole }
                 }
-                _ => Testimony::None,
+                _ => HostCoverage::None,
             }
         };
-        let audience = Audience {
-            testimony: &testimony,
+        let sinks = Sinks {
+            host_coverage: &host_coverage,
             on_interval: &mut |explained| {
                 match latencies {
                     Some(latencies) => latencies.see(explained),
@@ -253,8 +256,8 @@ impl Joiner {
             },
         };
         match event {
-            Some(event) => guest.take(event, audience),
-            None => guest.end(audience),
+            Some(event) => guest.take(event, sinks),
+            None => guest.end(sinks),
         }
     }
 }

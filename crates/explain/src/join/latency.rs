@@ -19,7 +19,7 @@ pub struct JoinedLatencies {
     pub trees: Vec<Tree>,
 }
 
-/// How much of the guest's wake-ups the host's recording tells about.
+/// How much of the guest's wake-ups the host's recording reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct LatencyTotals {
     /// Wake-ups of the guest.
@@ -76,7 +76,7 @@ pub struct ContextSides {
     pub count: u64,
     /// All of them together.
     pub total_ns: u64,
-    /// The vCPU was in its guest: what the guest's kernel names, and where the host told every
+    /// The vCPU was in its guest: what the guest's kernel names, and where the host reported every
     /// exit also what it does not.
     pub guest_ns: u64,
     /// The vCPU was out of its guest, or stolen by the steal clock.

@@ -12,7 +12,7 @@ use super::tree::Tree;
 use crate::attribute::{CutStretch, Explained};
 use crate::longest::Longest;
 use crate::phase::Phase;
-use crate::sight::Sight;
+use crate::visibility::Visibility;
 use crate::wakeups::Wakeups;
 use crate::worst::{Rank, rank};
 
@@ -56,7 +56,7 @@ impl LatencySums {
             above_ns: options.above_ns,
             totals: LatencyTotals::default(),
             cpus: BTreeMap::new(),
-            culprits: Culprits::new(Workload::Timer),
+            culprits: Culprits::new(Workload::Timerlat),
             trees: Longest::new(options.top),
         }
     }
@@ -103,29 +103,35 @@ impl LatencySums {
         totals.unexplained_ns = totals.unexplained_ns.saturating_add(residual_ns);
         for stretch in late.stretches {
             if late.interval.witnessed && stretch.dur_ns > 0 {
-                let exits = stretch.met.iter().filter(|met| met.unsure_ns > 0).count() as u64;
+                let exits = stretch
+                    .overlaps
+                    .iter()
+                    .filter(|overlap| overlap.unsure_ns > 0)
+                    .count() as u64;
                 let unsure_ns = match stretch.is_sure {
                     true => unsure_ns(stretch),
                     false => stretch.dur_ns,
                 };
                 totals.unsure.add(stretch.is_sure, exits, unsure_ns);
             }
-            let exits = late.exits[stretch.exits.clone()].iter().zip(&stretch.met);
-            for (exit, met) in exits {
-                totals.exits += u64::from(met.first);
+            let exits = late.exits[stretch.exits.clone()]
+                .iter()
+                .zip(&stretch.overlaps);
+            for (exit, overlap) in exits {
+                totals.exits += u64::from(overlap.first);
                 let unbounded_ns = &mut totals.unbounded_kvm_ns;
-                *unbounded_ns = unbounded_ns.saturating_add(met.unbounded_kvm_ns(exit));
+                *unbounded_ns = unbounded_ns.saturating_add(overlap.unbounded_kvm_ns(exit));
             }
         }
     }
 
     /// The result, with the guest's own, whose latest wake-ups are the same.
-    pub(super) fn conclude(self, wakeups: &Wakeups, sight: &Sight) -> JoinedLatencies {
-        let is_told = self.totals.witnessed > 0;
+    pub(super) fn summarize(self, wakeups: &Wakeups, visibility: &Visibility) -> JoinedLatencies {
+        let is_reported = self.totals.witnessed > 0;
         let cpus = self.cpus.into_iter().map(|(cpu, sums)| CpuSides {
             cpu,
             contexts: std::array::from_fn(|place| {
-                sums.contexts[place].told(CONTEXTS[place].0, sight, is_told)
+                sums.contexts[place].reported(CONTEXTS[place].0, visibility, is_reported)
             }),
             phases: sums.phases,
         });
@@ -149,14 +155,19 @@ impl Sides {
         for part in &stretch.own {
             self.shares_ns[part.share] += part.ns;
         }
-        for part in stretch.met.iter().flat_map(|met| &met.parts) {
+        for part in stretch.overlaps.iter().flat_map(|overlap| &overlap.parts) {
             self.shares_ns[part.share] += part.ns;
         }
         self.shares_ns[Share::Steal] += stretch.steal_ns;
         self.shares_ns[late.residual] += stretch.residual_ns;
     }
 
-    fn told(&self, context: &'static str, sight: &Sight, is_told: bool) -> ContextSides {
+    fn reported(
+        &self,
+        context: &'static str,
+        visibility: &Visibility,
+        is_reported: bool,
+    ) -> ContextSides {
         ContextSides {
             context,
             count: self.count,
@@ -164,7 +175,7 @@ impl Sides {
             guest_ns: self.guest_ns,
             host_ns: self.host_ns,
             unknown_ns: self.unknown_ns,
-            shares_ns: sight.known(&self.shares_ns, is_told),
+            shares_ns: visibility.known(&self.shares_ns, is_reported),
         }
     }
 }
@@ -172,7 +183,7 @@ impl Sides {
 /// Which side had a stretch.
 fn sides(stretch: &CutStretch, late: &Explained<'_>) -> PhaseSides {
     let own_ns: u64 = stretch.own.iter().map(|part| part.ns).sum();
-    let (left_to_guest_ns, unknown_ns) = match late.tells_exits {
+    let (left_to_guest_ns, unknown_ns) = match late.reports_exits {
         true => {
             let unsure_ns = unsure_ns(stretch);
             (stretch.residual_ns - unsure_ns, unsure_ns)

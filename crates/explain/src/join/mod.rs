@@ -1,36 +1,36 @@
-//! Joins what the workload in a guest felt, or how late it was, to what the host of that guest did meanwhile:
+//! Joins what the workload in a guest observed, or how late it was, to what the host of that guest did meanwhile:
 //! one clock, one budget for both kernels.
 
 mod branch;
 mod branches;
 mod candidates;
-mod choice;
+mod clock_epochs;
 mod crossing;
 mod culprits;
 mod elsewhere;
-mod eras;
 mod error;
 mod evidence;
-mod felt;
 mod guest_clock;
 mod host;
 mod joiner;
+mod judgement;
 mod latency;
 mod latency_sums;
 mod matcher;
+mod observed_cpu;
 mod odds;
 mod one_machine;
 mod options;
 mod pairing;
 mod pairs;
 mod ran;
+mod reported;
 mod result;
 mod rivals;
 mod settle;
 mod shifted;
 mod slack;
 mod sums;
-mod told;
 mod tree;
 mod trial;
 mod unpaired;

@@ -1,21 +1,21 @@
 //! Whether two recordings are of one machine, and how far they disagree about its clocks: our own
-//! microVM's gaps are told by its host, on the host's own counter.
+//! microVM's gaps are reported by its host, on the host's own counter.
 
-use super::eras::Eras;
+use super::clock_epochs::ClockEpochs;
 
 /// At so many instants both are asked.
 const ASKED: u64 = 64;
 
 /// Whether they are of one machine since it was booted: both of the clocks that each read together
 /// agree, as far as the readings are sure.
-pub(super) fn is_one(host: &Eras, guest: &Eras) -> bool {
+pub(super) fn is_one(host: &ClockEpochs, guest: &ClockEpochs) -> bool {
     let sure_ns = host.bound_ns().saturating_add(guest.bound_ns());
     disagreement_ns(host, guest).is_some_and(|apart_ns| apart_ns <= sure_ns)
 }
 
 /// The most by which they disagree, in nanoseconds of CLOCK_MONOTONIC; `None` where they tell of no
 /// instant in common, or one knows no clock where the other does.
-pub(super) fn disagreement_ns(host: &Eras, guest: &Eras) -> Option<u64> {
+pub(super) fn disagreement_ns(host: &ClockEpochs, guest: &ClockEpochs) -> Option<u64> {
     let ((host_from, host_to), (guest_from, guest_to)) =
         host.span_mono_ns().zip(guest.span_mono_ns())?;
     let (from_ns, to_ns) = (host_from.max(guest_from), host_to.min(guest_to));

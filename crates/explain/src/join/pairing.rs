@@ -44,7 +44,7 @@ pub struct Pair {
     pub vm: Name,
     /// The process of its VMM.
     pub vmm_pid: u32,
-    /// The vCPU's number in its VM; `None` where nothing told.
+    /// The vCPU's number in its VM; `None` where nothing said so.
     pub vcpu: Option<u32>,
     /// The vCPU's thread on the host.
     pub tid: u32,
@@ -53,7 +53,7 @@ pub struct Pair {
     /// How long both recorded, in nanoseconds.
     pub overlap_ns: u64,
     /// Gaps of the guest, and stretches between two gaps, that hold exits long enough to be
-    /// felt: each counts once, however many it holds. Where KVM's own exits are not seen, the
+    /// observed: each counts once, however many it holds. Where KVM's own exits are not seen, the
     /// vCPU's waits for a CPU count as exits. Of periodic tasks, what lies between two instants
     /// at which they ran counts as a gap.
     pub exits_tested: u64,
@@ -131,7 +131,7 @@ impl Odds {
         Verdict::of(self.decades)
     }
 
-    /// As it is told.
+    /// As it is reported.
     pub(super) fn log10(&self) -> f64 {
         printable(self.decades)
     }

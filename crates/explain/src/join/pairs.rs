@@ -2,11 +2,11 @@
 
 use vmnoise_events::{RunFacts, VcpuId, Workload};
 
-use super::choice::{Judged, Weighed};
+use super::clock_epochs::ClockEpochs;
 use super::crossing::Crossing;
-use super::eras::Eras;
 use super::error::JoinError;
 use super::guest_clock::GuestClock;
+use super::judgement::{Judged, Weighed};
 use super::odds::Verdict;
 use super::one_machine::disagreement_ns;
 use super::pairing::{CandidateVm, Pair, Pairing};
@@ -16,10 +16,10 @@ use super::unpaired::Unpaired;
 /// anchors give to readings of its counter; nanoseconds of either side's CLOCK_MONOTONIC.
 #[derive(Debug, Clone)]
 pub struct Pairs {
-    pub(super) host: Eras,
-    /// Everything that ended before has been told, where it was not lost.
+    pub(super) host: ClockEpochs,
+    /// Everything that ended before has been reported, where it was not lost.
     pub(super) host_until_ns: u64,
-    pub(super) guest: Eras,
+    pub(super) guest: ClockEpochs,
     /// As in `pairs`.
     pub(super) vcpus: Vec<(VcpuId, GuestClock)>,
     pub(super) pairs: Vec<Pair>,
@@ -33,9 +33,9 @@ impl Pairs {
     /// If it is not proven.
     pub(super) fn of(
         judged: Vec<Judged>,
-        host: Eras,
+        host: ClockEpochs,
         host_until_ns: u64,
-        guest: Eras,
+        guest: ClockEpochs,
         facts: &RunFacts,
     ) -> Result<Pairs, JoinError> {
         // No clock of another machine lies between a microVM and its host.
@@ -43,7 +43,7 @@ impl Pairs {
             Workload::Microvm => disagreement_ns(&host, &guest),
             _ => None,
         };
-        let told = |judged: &Judged| CandidateVm {
+        let reported = |judged: &Judged| CandidateVm {
             vm: judged.vm.vm_name.clone(),
             vmm_pid: judged.vm.vmm_pid,
             verdict: judged.odds.verdict(),
@@ -52,10 +52,10 @@ impl Pairs {
             pairs: judged
                 .pairs
                 .iter()
-                .map(|pair| tell(pair, (&host, &guest), apart_ns))
+                .map(|pair| report(pair, (&host, &guest), apart_ns))
                 .collect(),
         };
-        let candidates: Vec<CandidateVm> = judged.iter().map(told).collect();
+        let candidates: Vec<CandidateVm> = judged.iter().map(reported).collect();
         let best = candidates.first();
         let pairing = Pairing {
             verdict: best.map_or(Verdict::NotProven, |best| best.verdict),
@@ -67,7 +67,7 @@ impl Pairs {
             return Err(JoinError::Unpaired(Box::new(Unpaired {
                 pairing,
                 threshold_ns: facts.options.threshold_ns,
-                is_timer: facts.workload == Workload::Timer,
+                is_timer: facts.workload == Workload::Timerlat,
                 pauses: facts.options.pauses(),
             })));
         };
@@ -107,7 +107,7 @@ impl Pairs {
 
     /// The guest's time at this instant of its host; `None` where no clock is known to hold,
     /// or either side had not begun or had ended. Monotone as long as one clock holds.
-    pub fn lay(&self, vcpu: VcpuId, host_mono_ns: u64) -> Option<u64> {
+    pub fn map(&self, vcpu: VcpuId, host_mono_ns: u64) -> Option<u64> {
         let (_, clock) = self.vcpus.iter().find(|(id, _)| *id == vcpu)?;
         self.crossing(clock).guest_mono_ns(host_mono_ns)
     }
@@ -123,10 +123,10 @@ impl Pairs {
     /// Whether the host recorded all of that time of the guest, on one known clock.
     pub fn witnessed(&self, cpu: u32, start_mono_ns: u64, end_mono_ns: u64) -> bool {
         let line = |guest_mono_ns| {
-            let (era, guest_tsc) = self.guest.tsc(guest_mono_ns)?;
+            let (epoch, guest_tsc) = self.guest.tsc(guest_mono_ns)?;
             let (line, host_mono_ns) =
                 self.crossing(self.clock_of(cpu)?).host_mono_ns(guest_tsc)?;
-            (host_mono_ns <= self.host_until_ns).then_some((era, line))
+            (host_mono_ns <= self.host_until_ns).then_some((epoch, line))
         };
         let lines = line(start_mono_ns).zip(line(end_mono_ns));
         start_mono_ns <= end_mono_ns && lines.is_some_and(|(start, end)| start == end)
@@ -153,7 +153,11 @@ impl Pairs {
 }
 
 /// What people read of a pair, whose clocks are of one machine or are not.
-fn tell(weighed: &Weighed, (host, guest): (&Eras, &Eras), apart_ns: Option<u64>) -> Pair {
+fn report(
+    weighed: &Weighed,
+    (host, guest): (&ClockEpochs, &ClockEpochs),
+    apart_ns: Option<u64>,
+) -> Pair {
     let Weighed { tried, odds, .. } = weighed;
     let evidence = &tried.evidence;
     let anchors_ns = host.bound_ns().saturating_add(guest.bound_ns());
@@ -185,7 +189,7 @@ fn tell(weighed: &Weighed, (host, guest): (&Eras, &Eras), apart_ns: Option<u64>)
 /// is the guest's to the cycle, what the anchors of both sides add. If it is off, then by no
 /// more than the slack of the exits, which were themselves placed by the host's anchors; of one
 /// machine, by no more than its two recordings disagree.
-fn bound_ns(anchors_ns: u64, host: &Eras, off_ns: Option<u64>) -> u64 {
+fn bound_ns(anchors_ns: u64, host: &ClockEpochs, off_ns: Option<u64>) -> u64 {
     match off_ns {
         None => anchors_ns,
         Some(off_ns) => anchors_ns

@@ -1,10 +1,10 @@
 //! What periodic tasks in a guest prove: at the instants of their steps the CPU was in the
-//! guest. It is as if they had read the clock then, and felt a gap from each to the next.
+//! guest. It is as if they had read the clock then, and observed a gap from each to the next.
 
 use vmnoise_events::{Activation, Activity, ActivityKind};
 
-use super::eras::Eras;
-use super::felt::Felt;
+use super::clock_epochs::ClockEpochs;
+use super::observed_cpu::ObservedCpu;
 
 /// When its task provably ran, on the guest's CLOCK_MONOTONIC in nanoseconds; in no order.
 pub(super) fn instants(activation: &Activation) -> impl Iterator<Item = u64> {
@@ -27,7 +27,7 @@ pub(super) fn interrupts(activity: &Activity) -> impl Iterator<Item = u64> + use
 }
 
 /// These instants as readings of the guest's counter, ascending.
-pub(super) fn readings(instants: &[u64], guest: &Eras) -> Vec<u64> {
+pub(super) fn readings(instants: &[u64], guest: &ClockEpochs) -> Vec<u64> {
     let readings = instants.iter().filter_map(|at_ns| guest.tsc(*at_ns));
     let mut readings: Vec<u64> = readings.map(|(_, tsc)| tsc).collect();
     readings.sort_unstable();
@@ -35,24 +35,24 @@ pub(super) fn readings(instants: &[u64], guest: &Eras) -> Vec<u64> {
 }
 
 /// The gaps between these instants.
-pub(super) fn feel(felt: &mut Felt, mut instants: Vec<u64>, guest: &Eras) {
+pub(super) fn observe(observed: &mut ObservedCpu, mut instants: Vec<u64>, guest: &ClockEpochs) {
     instants.sort_unstable();
     instants.dedup();
-    (felt.gaps, felt.polled) = (Vec::new(), Vec::new());
+    (observed.gaps, observed.polled) = (Vec::new(), Vec::new());
     let mut last: Option<(usize, u64)> = None;
     for mono_ns in instants {
-        let Some((era, tsc)) = guest.tsc(mono_ns) else {
+        let Some((epoch, tsc)) = guest.tsc(mono_ns) else {
             continue;
         };
-        match (last, felt.polled.last_mut()) {
-            (Some((before, from_tsc)), Some(stretch)) if before == era && from_tsc < tsc => {
-                felt.gaps.push((from_tsc, tsc));
+        match (last, observed.polled.last_mut()) {
+            (Some((before, from_tsc)), Some(stretch)) if before == epoch && from_tsc < tsc => {
+                observed.gaps.push((from_tsc, tsc));
                 stretch.1 = tsc;
             }
-            (Some((before, from_tsc)), _) if before == era && from_tsc == tsc => {}
-            _ => felt.polled.push((tsc, tsc)),
+            (Some((before, from_tsc)), _) if before == epoch && from_tsc == tsc => {}
+            _ => observed.polled.push((tsc, tsc)),
         }
-        last = Some((era, tsc));
+        last = Some((epoch, tsc));
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn between_two_instants_anything_may_have_been() {
-        let mut guest = Eras::new(&ClockFacts {
+        let mut guest = ClockEpochs::new(&ClockFacts {
             source: ClockSource::Tsc,
             tsc_hz: 2_000_000_000,
             offset_proof: None,
@@ -79,10 +79,14 @@ mod tests {
                 after_tsc: mono_ns * 2,
             });
         }
-        let mut felt = Felt::default();
+        let mut observed = ObservedCpu::default();
         // The first and the last are not within what the guest's clocks tell.
-        feel(&mut felt, vec![900, 50, 700, 700, 200, 30_000_000], &guest);
-        assert_eq!(felt.gaps, [(400, 1_400), (1_400, 1_800)]);
-        assert_eq!(felt.polled, [(400, 1_800)]);
+        observe(
+            &mut observed,
+            vec![900, 50, 700, 700, 200, 30_000_000],
+            &guest,
+        );
+        assert_eq!(observed.gaps, [(400, 1_400), (1_400, 1_800)]);
+        assert_eq!(observed.polled, [(400, 1_800)]);
     }
 }

@@ -29,13 +29,13 @@ pub struct JoinedRun {
     pub trees: Vec<Tree>,
     /// The thesis' own sum beside ours, over the joined exits that held work of the host.
     pub thesis: Option<ThesisSum>,
-    /// Of periodic tasks, which feel no gaps; `None` of other workloads.
+    /// Of periodic tasks, which observe no gaps; `None` of other workloads.
     pub latencies: Option<JoinedLatencies>,
     /// What is to be said of the host's recording.
     pub host: HostSide,
 }
 
-/// How much of the guest's gaps the host's recording tells about.
+/// How much of the guest's gaps the host's recording reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct JoinedTotals {
     /// Gaps of the guest.

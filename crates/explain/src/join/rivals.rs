@@ -114,10 +114,10 @@ mod tests {
             let odds: f64 = (others.iter())
                 .map(|it| 10_f64.powf(it.decades.min(300.0)))
                 .sum();
-            let told = rivals.of(own.vcpu).unwrap();
-            assert_eq!(told.vcpu, best.unwrap().vcpu);
+            let reported = rivals.of(own.vcpu).unwrap();
+            assert_eq!(reported.vcpu, best.unwrap().vcpu);
             let mean = (odds / others.len() as f64).log10();
-            assert!((told.mean - mean).abs() < 1e-9, "{told:?} {mean}");
+            assert!((reported.mean - mean).abs() < 1e-9, "{reported:?} {mean}");
         }
         assert_eq!(
             rivals.of(VcpuId(99)).unwrap().vcpu,

@@ -1,4 +1,4 @@
-//! Makes what the stream tells of an exit agree with what the kernel counted of it: a record
+//! Makes what the stream reports an exit agree with what the kernel counted of it: a record
 //! that was lost costs a name and a place, never an amount.
 
 use std::cmp::Reverse;
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use vmnoise_events::SourceId;
 
-    fn pieces(told: &[(Share, u64, u64)]) -> Vec<Piece> {
+    fn pieces(reported: &[(Share, u64, u64)]) -> Vec<Piece> {
         let piece = |&(share, start_mono_ns, end_mono_ns): &(Share, u64, u64)| Piece {
             start_mono_ns,
             end_mono_ns,
@@ -71,12 +71,12 @@ mod tests {
             since_ns: start_mono_ns,
             waits: false,
         };
-        told.iter().map(piece).collect()
+        reported.iter().map(piece).collect()
     }
 
     #[test]
     fn what_was_lost_is_nobodys_and_the_rest_stays_where_it_was() {
-        let mut told = pieces(&[
+        let mut reported = pieces(&[
             (Share::Kvm, 0, 10),
             (Share::HostIrq, 10, 15),
             (Share::Kvm, 15, 40),
@@ -86,8 +86,8 @@ mod tests {
             (Share::HostIrq, 8),
             (Share::Preempted, 12),
         ]);
-        settle(&mut told, &split);
-        let flat = told
+        settle(&mut reported, &split);
+        let flat = reported
             .iter()
             .map(|it| (it.share, it.start_mono_ns, it.end_mono_ns));
         let flat: Vec<(Share, u64, u64)> = flat.collect();
@@ -101,17 +101,17 @@ mod tests {
                 (Share::Preempted, 28, 40),
             ]
         );
-        assert_eq!(told[3].source, None);
-        let settled = told.clone();
-        settle(&mut told, &split);
-        assert_eq!(told, settled);
+        assert_eq!(reported[3].source, None);
+        let settled = reported.clone();
+        settle(&mut reported, &split);
+        assert_eq!(reported, settled);
     }
 
     #[test]
     fn a_share_gives_no_more_than_it_has() {
-        let mut told = pieces(&[(Share::Kvm, 0, 10), (Share::Vmm, 10, 20)]);
-        give(&mut told, Share::Kvm, Share::Unexplained, 99);
-        let shares: Vec<Share> = told.iter().map(|piece| piece.share).collect();
+        let mut reported = pieces(&[(Share::Kvm, 0, 10), (Share::Vmm, 10, 20)]);
+        give(&mut reported, Share::Kvm, Share::Unexplained, 99);
+        let shares: Vec<Share> = reported.iter().map(|piece| piece.share).collect();
         assert_eq!(shares, [Share::Unexplained, Share::Vmm]);
     }
 }

@@ -1,7 +1,7 @@
 //! Exits laid over gaps by clocks that are off by any amount within reach.
 
 use super::elsewhere::Elsewhere;
-use super::felt::Holes;
+use super::observed_cpu::Holes;
 use super::odds::Stakes;
 use super::trial::{Span, Trial};
 
@@ -26,7 +26,7 @@ pub(super) struct Looks {
 }
 
 /// Tests as the recorded clock has them.
-pub(super) struct Laid<'a> {
+pub(super) struct Overlaid<'a> {
     /// All of them.
     pub(super) all: &'a [Trial],
     /// What the readings of either side's clocks may be wrong by, in cycles of the guest's counter.
@@ -39,14 +39,19 @@ pub(super) struct Laid<'a> {
 
 /// Lays a sample of the tests at every offset. Where too few of them find room nothing is known of other
 /// offsets, and nothing is proven.
-pub(super) fn lay(tests: &Laid<'_>, holes: &Holes<'_>, tsc_hz: u64, looks: Looks) -> Elsewhere {
+pub(super) fn overlay(
+    tests: &Overlaid<'_>,
+    holes: &Holes<'_>,
+    tsc_hz: u64,
+    looks: Looks,
+) -> Elsewhere {
     let (sample, reach) = cut(tests, holes, tsc_hz, looks.aim as f64);
     let mut elsewhere = Elsewhere::default();
     let mut left = looks.most;
-    for (laid, trial) in sample.iter().enumerate() {
+    for (placed, trial) in sample.iter().enumerate() {
         let beyond = reach.saturating_add(tests.ran_margin_tsc);
         let Some(rest) = left.checked_sub(holes.looks_near(trial.exit, beyond)) else {
-            if laid < LEAST {
+            if placed < LEAST {
                 return Elsewhere::unknown();
             }
             break;
@@ -71,7 +76,7 @@ pub(super) fn lay(tests: &Laid<'_>, holes: &Holes<'_>, tsc_hz: u64, looks: Looks
 }
 
 /// Which tests, and how many cycles away: as far as there is room, then as many as there is.
-fn cut(tests: &Laid<'_>, holes: &Holes<'_>, tsc_hz: u64, room: f64) -> (Vec<Trial>, u64) {
+fn cut(tests: &Overlaid<'_>, holes: &Holes<'_>, tsc_hz: u64, room: f64) -> (Vec<Trial>, u64) {
     let all = apart(tests.all);
     let tested = sample(&all, ENOUGH);
     let cycles = holes.extent();
@@ -89,7 +94,7 @@ fn cut(tests: &Laid<'_>, holes: &Holes<'_>, tsc_hz: u64, room: f64) -> (Vec<Tria
     }
 }
 
-/// Of tests that come in a burst, and to the same, the one that tells most: any gap that is long
+/// Of tests that come in a burst, and to the same, the one that says most: any gap that is long
 /// enough holds all of them. They are in the order of time.
 fn apart(all: &[Trial]) -> Vec<Trial> {
     let (Some(first), Some(last)) = (all.first(), all.last()) else {
@@ -123,11 +128,11 @@ fn sample(all: &[Trial], count: usize) -> Vec<Trial> {
         return all.to_vec();
     }
     let mut places: Vec<usize> = (0..all.len()).collect();
-    let telling = count / 2;
-    places.select_nth_unstable_by(telling, |a, b| all[*a].chance.total_cmp(&all[*b].chance));
-    places.truncate(telling);
-    let step = all.len() as f64 / (count - telling) as f64;
-    places.extend((0..count - telling).map(|nth| (nth as f64 * step) as usize));
+    let reporting = count / 2;
+    places.select_nth_unstable_by(reporting, |a, b| all[*a].chance.total_cmp(&all[*b].chance));
+    places.truncate(reporting);
+    let step = all.len() as f64 / (count - reporting) as f64;
+    places.extend((0..count - reporting).map(|nth| (nth as f64 * step) as usize));
     places.sort_unstable();
     places.dedup();
     places.into_iter().map(|place| all[place]).collect()
@@ -144,7 +149,7 @@ struct Cast {
 
 impl Cast {
     /// What it covers at any of these offsets, give or take this much.
-    fn laid(&self, (low, high): (i64, i64), margin: u64) -> Span {
+    fn mapped(&self, (low, high): (i64, i64), margin: u64) -> Span {
         let first = self.exit.0.saturating_add_signed(low);
         let last = self.exit.1.saturating_add_signed(high);
         (first.saturating_sub(margin), last.saturating_add(margin))
@@ -160,7 +165,7 @@ impl Cast {
     /// Offsets by which it agrees, ascending and apart: it lies in a gap, and the guest did not run
     /// in it.
     fn inside(self, holes: &Holes<'_>, tested: (i64, i64)) -> impl Iterator<Item = (i64, i64)> {
-        let (first, last) = self.laid(tested, self.margin);
+        let (first, last) = self.mapped(tested, self.margin);
         let near = holes.places_in(first, last);
         let mut reached = i64::MIN;
         let gaps = near.filter_map(move |place| {
@@ -169,7 +174,7 @@ impl Cast {
             let high = away(to.saturating_add(self.margin), self.exit.1);
             let (low, high) = self.clip((low.max(reached), high), tested)?;
             reached = high.saturating_add(1);
-            let (first, last) = self.laid((low, high), self.ran_margin);
+            let (first, last) = self.mapped((low, high), self.ran_margin);
             Some(self.clear(holes.ran_between(place, first, last), (low, high)))
         });
         gaps.flatten()
@@ -232,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_has_what_tells_most_and_all_of_the_time() {
+    fn a_sample_has_what_reports_most_and_all_of_the_time() {
         let all: Vec<Trial> = (0..1_000)
             .map(|nth| trial(nth * 100, if nth % 100 == 7 { 0.01 } else { 0.4 }, true))
             .collect();
         let sample = sample(&all, 40);
         assert!((30..=40).contains(&sample.len()), "{}", sample.len());
-        let telling = sample.iter().filter(|trial| trial.chance < 0.1);
-        assert_eq!(telling.count(), 10);
+        let reporting = sample.iter().filter(|trial| trial.chance < 0.1);
+        assert_eq!(reporting.count(), 10);
         assert!(sample.iter().any(|trial| trial.exit.0 < 5_000));
         assert!(sample.iter().any(|trial| trial.exit.0 > 94_000));
     }

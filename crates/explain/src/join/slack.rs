@@ -134,7 +134,7 @@ pub(super) fn rooms(
     apart(firsts.zip(lasts))
 }
 
-/// The same shifts, ascending and apart.
+/// Shifts, ascending and apart.
 pub(super) fn apart(rooms: impl Iterator<Item = Room>) -> Vec<Room> {
     let mut sorted: Vec<Room> = rooms.filter(|(first, last)| first <= last).collect();
     sorted.sort_unstable();
@@ -263,13 +263,13 @@ mod tests {
             let as_good = |shift: &i64| against(*shift) <= against(0) + strays;
             let tried = || (-200..200).filter(as_good);
             let by_trying = tried().next().zip(tried().next_back());
-            let told = reach(&tests.iter().map(Vec::as_slice).collect::<Vec<_>>(), strays);
+            let reported = reach(&tests.iter().map(Vec::as_slice).collect::<Vec<_>>(), strays);
             match tests.len() > against(0) + strays {
-                true => assert_eq!(told, by_trying, "{tests:?} {strays}"),
+                true => assert_eq!(reported, by_trying, "{tests:?} {strays}"),
                 false => {
                     let allowed = |shift: &i64| against(*shift) < tests.len();
                     let tried = || (-200..200).filter(allowed);
-                    assert_eq!(told, tried().next().zip(tried().next_back()));
+                    assert_eq!(reported, tried().next().zip(tried().next_back()));
                 }
             }
         }

@@ -54,7 +54,11 @@ impl JoinSums {
                     true => whole.unsure_ns(),
                     false => whole.dur_ns,
                 };
-                let exits = whole.met.iter().filter(|met| met.unsure_ns > 0).count() as u64;
+                let exits = whole
+                    .overlaps
+                    .iter()
+                    .filter(|overlap| overlap.unsure_ns > 0)
+                    .count() as u64;
                 totals.unsure.add(whole.is_sure, exits, unsure_ns);
             }
         }
@@ -65,14 +69,19 @@ impl JoinSums {
         let unbounded_ns = &mut totals.unbounded_kvm_ns;
         let of_gap_ns = interval.gap().map_or(0, |gap| gap.unbounded_kvm_ns);
         *unbounded_ns = unbounded_ns.saturating_add(of_gap_ns);
-        let met = gap.stretches.iter().flat_map(|whole| &whole.met);
-        for (exit, _) in gap.exits.iter().zip(met).filter(|(_, met)| met.first) {
+        let overlaps = gap.stretches.iter().flat_map(|whole| &whole.overlaps);
+        for (exit, _) in gap
+            .exits
+            .iter()
+            .zip(overlaps)
+            .filter(|(_, overlap)| overlap.first)
+        {
             totals.exits += 1;
-            if let Some(thesis_ns) = exit.told.thesis_ns {
-                let ours_ns = exit.told.dur_ns - exit.told.surplus_ns;
+            if let Some(thesis_ns) = exit.reported.thesis_ns {
+                let ours_ns = exit.reported.dur_ns - exit.reported.surplus_ns;
                 let sum = &mut self.thesis;
                 sum.exits += 1;
-                sum.length_ns = sum.length_ns.saturating_add(exit.told.dur_ns);
+                sum.length_ns = sum.length_ns.saturating_add(exit.reported.dur_ns);
                 sum.thesis_ns = sum.thesis_ns.saturating_add(thesis_ns);
                 sum.ours_ns = sum.ours_ns.saturating_add(ours_ns);
             }
@@ -84,7 +93,7 @@ impl JoinSums {
     }
 
     /// The result, with the guest's summary, whose longest gaps are the same.
-    pub(super) fn conclude(
+    pub(super) fn summarize(
         self,
         summary: Summary,
         latencies: Option<JoinedLatencies>,

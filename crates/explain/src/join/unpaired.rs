@@ -14,9 +14,9 @@ const SLIGHT: f64 = 0.5;
 pub struct Unpaired {
     /// All that was tried; none of it is proven.
     pub pairing: Pairing,
-    /// Exits of at least this length had to be felt, in nanoseconds.
+    /// Exits of at least this length had to be observed, in nanoseconds.
     pub threshold_ns: u64,
-    /// Whether the guest's tasks wake up, and feel no gaps.
+    /// Whether the guest's tasks wake up, and observe no gaps.
     pub is_timer: bool,
     /// Whether the guest polls but a part of the time: what it lost is not to be seen then.
     pub pauses: bool,

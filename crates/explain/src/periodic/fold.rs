@@ -1,8 +1,8 @@
-//! Gaps folded at a period: where in it they begin, the beat in the middle.
+//! Gaps folded at a period: where in it they begin, those that keep it in the middle.
 
 use super::Phase;
 
-/// Cells of a fold: an odd number, so that the beat is in the middle of one.
+/// Cells of a fold: an odd number, so that those that keep the period are in the middle of one.
 pub const CELLS: usize = 101;
 
 /// Gaps that begin in one part of a period.
@@ -14,7 +14,7 @@ pub struct FoldCell {
     pub total_ns: u64,
 }
 
-/// All gaps, given by begin and length in nanoseconds, those that are off the beat too.
+/// All gaps, given by begin and length in nanoseconds, those that do not keep it too.
 /// The phase counts from `origin_ns`.
 pub(super) fn fold(gaps: &[(u64, u64)], origin_ns: u64, phase: Phase) -> Vec<FoldCell> {
     let mut cells = vec![FoldCell::default(); CELLS];

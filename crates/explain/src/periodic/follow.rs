@@ -1,4 +1,4 @@
-//! Follows a candidate period from beat to beat over ever longer distances.
+//! Follows a candidate period from cycle to cycle over ever longer distances.
 
 /// A period that distances follow to half the run, and by how much they stray.
 #[derive(Debug, Clone, Copy)]
@@ -29,14 +29,14 @@ const MOST_PAIRS: f64 = 1e6;
 pub(super) fn follow(starts: &[f64], candidate_ns: f64) -> Option<Followed> {
     let span_ns = starts.last()? - starts.first()?;
     let mut period_ns = candidate_ns;
-    let mut reach_ns = period_ns / 8.0;
-    let mut spread_ns = reach_ns;
+    let mut tolerance_ns = period_ns / 8.0;
+    let mut spread_ns = tolerance_ns;
     let steps = [1.0, 1.0, 2.0, 3.0]
         .into_iter()
         .chain((2..).map(|n| f64::from(n).exp2()));
-    for beats in steps.take_while(|beats| beats * candidate_ns <= span_ns / 2.0) {
-        let peak = peak(starts, beats * period_ns, reach_ns)?;
-        let least = if beats > 3.0 {
+    for cycles in steps.take_while(|cycles| cycles * candidate_ns <= span_ns / 2.0) {
+        let peak = peak(starts, cycles * period_ns, tolerance_ns)?;
+        let least = if cycles > 3.0 {
             LEAST_SIGMA_FAR
         } else {
             LEAST_SIGMA
@@ -44,9 +44,9 @@ pub(super) fn follow(starts: &[f64], candidate_ns: f64) -> Option<Followed> {
         if peak.sigma < least {
             return None;
         }
-        period_ns += peak.offset_ns / beats;
+        period_ns += peak.offset_ns / cycles;
         spread_ns = peak.spread_ns;
-        reach_ns = (6.0 * spread_ns).clamp(candidate_ns / 64.0, reach_ns);
+        tolerance_ns = (6.0 * spread_ns).clamp(candidate_ns / 64.0, tolerance_ns);
     }
     // A distance strays at both of its ends.
     Some(Followed {
@@ -55,17 +55,17 @@ pub(super) fn follow(starts: &[f64], candidate_ns: f64) -> Option<Followed> {
     })
 }
 
-/// Compares distances in the inner half of `expected_ns ± reach_ns` with those in
+/// Compares distances in the inner half of `expected_ns ± tolerance_ns` with those in
 /// the outer half, which tell how many were there by chance.
-fn peak(starts: &[f64], expected_ns: f64, reach_ns: f64) -> Option<Peak> {
-    let half_ns = reach_ns / 2.0;
+fn peak(starts: &[f64], expected_ns: f64, tolerance_ns: f64) -> Option<Peak> {
+    let half_ns = tolerance_ns / 2.0;
     let (mut inner, mut outer, mut sum, mut squares) = (0.0, 0.0, 0.0, 0.0);
     let mut first = 0;
     for start_ns in starts {
         if inner + outer > MOST_PAIRS {
             break;
         }
-        let from_ns = start_ns + expected_ns - reach_ns;
+        let from_ns = start_ns + expected_ns - tolerance_ns;
         while starts
             .get(first)
             .is_some_and(|later_ns| *later_ns < from_ns)
@@ -74,7 +74,7 @@ fn peak(starts: &[f64], expected_ns: f64, reach_ns: f64) -> Option<Peak> {
         }
         for later_ns in &starts[first..] {
             let off_ns = later_ns - start_ns - expected_ns;
-            if off_ns > reach_ns {
+            if off_ns > tolerance_ns {
                 break;
             }
             if off_ns.abs() > half_ns {

@@ -9,7 +9,7 @@ use super::{LONGEST_NS, SHORTEST_NS};
 const NEIGHBOURS: usize = 64;
 /// log2 of the number of cells an octave of distances is cut into.
 const FINE_BITS: u32 = 6;
-/// The same, for beats that jitter by some percent of their period.
+/// Likewise for periods that jitter by some percent of their period.
 const COARSE_BITS: u32 = 4;
 /// Excess over the neighbourhood that makes a candidate, in standard deviations of
 /// a Poisson count; it costs only time to be generous here.

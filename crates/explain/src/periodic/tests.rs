@@ -1,4 +1,4 @@
-//! Beats that must be found, and chance that must not be taken for one.
+//! Train that must be found, and chance that must not be taken for one.
 
 use super::*;
 
@@ -30,23 +30,23 @@ impl Random {
     }
 }
 
-struct Beats {
+struct Train {
     period_ns: f64,
     jitter_ns: f64,
     keep: f64,
 }
 
-/// Beats of 3 µs over `span_ns`, and `extra` gaps of 2 µs at random.
-fn gaps(random: &mut Random, span_ns: f64, beats: Option<Beats>, extra: usize) -> Vec<(u64, u64)> {
+/// Train of 3 µs over `span_ns`, and `extra` gaps of 2 µs at random.
+fn gaps(random: &mut Random, span_ns: f64, train: Option<Train>, extra: usize) -> Vec<(u64, u64)> {
     let at = |ns: f64| 1_000_000_000_000 + ns as u64;
     let mut gaps: Vec<(u64, u64)> = (0..extra)
         .map(|_| (at(random.unit() * span_ns), 2000))
         .collect();
-    if let Some(Beats {
+    if let Some(Train {
         period_ns,
         jitter_ns,
         keep,
-    }) = beats
+    }) = train
     {
         for n in 1..(span_ns / period_ns) as u64 {
             if random.unit() <= keep {
@@ -59,12 +59,12 @@ fn gaps(random: &mut Random, span_ns: f64, beats: Option<Beats>, extra: usize) -
     gaps
 }
 
-fn first(gaps: &[(u64, u64)]) -> Option<Beat> {
+fn first(gaps: &[(u64, u64)]) -> Option<Period> {
     find_all(gaps).into_iter().next()
 }
 
-fn assert_found(found: Option<Beat>, period_ns: f64, relative: f64) -> Beat {
-    let found = found.unwrap_or_else(|| panic!("no beat of {period_ns} ns found"));
+fn assert_found(found: Option<Period>, period_ns: f64, relative: f64) -> Period {
+    let found = found.unwrap_or_else(|| panic!("no period of {period_ns} ns found"));
     let off = (found.period_ns / period_ns - 1.0).abs();
     assert!(off < relative, "{} ns for {period_ns} ns", found.period_ns);
     found
@@ -74,29 +74,29 @@ fn assert_found(found: Option<Beat>, period_ns: f64, relative: f64) -> Beat {
 fn finds_the_beat_of_a_tick_among_missing_and_extra_ones() {
     for seed in 0..20 {
         let random = &mut Random(seed);
-        let beats = Beats {
+        let train = Train {
             period_ns: MS,
             jitter_ns: 8e3,
             keep: 0.5,
         };
-        let gaps = gaps(random, 10_000.0 * MS, Some(beats), 5000);
-        let beat = assert_found(first(&gaps), MS, 1e-6);
-        assert!((4900..5700).contains(&beat.gaps), "{beat:?}");
-        assert!((6e3..11e3).contains(&beat.jitter_ns), "{beat:?}");
+        let gaps = gaps(random, 10_000.0 * MS, Some(train), 5000);
+        let period = assert_found(first(&gaps), MS, 1e-6);
+        assert!((4900..5700).contains(&period.gaps), "{period:?}");
+        assert!((6e3..11e3).contains(&period.jitter_ns), "{period:?}");
     }
 }
 
 #[test]
 fn folded_at_the_beat_gaps_stand_in_the_middle_and_the_others_everywhere() {
     let mut random = Random(11);
-    let beats = Beats {
+    let train = Train {
         period_ns: 4.0 * MS,
         jitter_ns: 5e3,
         keep: 1.0,
     };
-    let (beats, extra) = (gaps(&mut random, 4e9, Some(beats), 0), 2_020);
+    let (train, extra) = (gaps(&mut random, 4e9, Some(train), 0), 2_020);
     let others = gaps(&mut random, 4e9, None, extra);
-    let all = [&*beats, &*others].concat();
+    let all = [&*train, &*others].concat();
     let fold = first(&all).unwrap().fold;
     let count = |cells: &[FoldCell]| cells.iter().map(|cell| cell.gaps).sum::<u64>();
     assert_eq!(fold.len(), CELLS);
@@ -104,7 +104,7 @@ fn folded_at_the_beat_gaps_stand_in_the_middle_and_the_others_everywhere() {
     let lost_ns: u64 = fold.iter().map(|cell| cell.total_ns).sum();
     assert_eq!(lost_ns, all.iter().map(|gap| gap.1).sum::<u64>());
     let middle = CELLS / 2;
-    assert!(fold[middle].gaps >= beats.len() as u64, "{fold:?}");
+    assert!(fold[middle].gaps >= train.len() as u64, "{fold:?}");
     let most = fold[..middle].iter().chain(&fold[middle + 1..]);
     assert!(most.map(|cell| cell.gaps).max() < Some(60), "{fold:?}");
 }
@@ -114,17 +114,17 @@ fn finds_an_odd_rate_to_the_nanosecond() {
     let period_ns = 1e9 / 737.0;
     for (seed, jitter_ns) in [(1, 5e3), (2, 10e3), (3, 500.0), (4, 0.0)] {
         let random = &mut Random(seed);
-        let beats = Beats {
+        let train = Train {
             period_ns,
             jitter_ns,
             keep: 1.0,
         };
-        let beat = assert_found(
-            first(&gaps(random, 10e9, Some(beats), 3000)),
+        let period = assert_found(
+            first(&gaps(random, 10e9, Some(train), 3000)),
             period_ns,
             1e-6,
         );
-        assert!(beat.jitter_ns <= 1.5 * jitter_ns + 200.0, "{beat:?}");
+        assert!(period.jitter_ns <= 1.5 * jitter_ns + 200.0, "{period:?}");
     }
 }
 
@@ -139,12 +139,12 @@ fn finds_the_fundamental_from_20_us_to_a_second() {
     for (period_ns, jitter_ns, span_ns) in at.into_iter().chain([(950.0 * MS, 1e5, 300e9)]) {
         for keep in [1.0, 0.6] {
             let random = &mut Random(period_ns as u64);
-            let beats = Beats {
+            let train = Train {
                 period_ns,
                 jitter_ns,
                 keep,
             };
-            let mut gaps = gaps(random, span_ns, Some(beats), 20);
+            let mut gaps = gaps(random, span_ns, Some(train), 20);
             gaps.truncate(50_000);
             assert_found(first(&gaps), period_ns, 1e-4);
         }
@@ -154,12 +154,12 @@ fn finds_the_fundamental_from_20_us_to_a_second() {
 #[test]
 fn an_echo_after_each_beat_is_not_the_period() {
     let random = &mut Random(5);
-    let beats = Beats {
+    let train = Train {
         period_ns: MS,
         jitter_ns: 1e3,
         keep: 0.9,
     };
-    let mut gaps = gaps(random, 5000.0 * MS, Some(beats), 500);
+    let mut gaps = gaps(random, 5000.0 * MS, Some(train), 500);
     for n in 0..gaps.len() {
         gaps.push((gaps[n].0 + 30_000 + random.next() % 500, 1500));
     }
@@ -220,7 +220,7 @@ fn bursts_have_no_beat() {
     }
 }
 
-/// A clock that counts from its own last beat forgets its phase: no beat by the
+/// A clock that counts from its own last period forgets its phase: no period by the
 /// definition here, and no reason to fail.
 #[test]
 fn a_clock_without_memory_has_no_beat() {
@@ -253,12 +253,12 @@ fn finds_long_beats_under_many_short_gaps_and_a_second_beat() {
     for seed in 0..10 {
         let random = &mut Random(seed);
         let span_ns = 8_000.0 * MS;
-        let slow = Beats {
+        let slow = Train {
             period_ns: 10.0 * MS,
             jitter_ns: 2e3,
             keep: 0.8,
         };
-        let fast = Beats {
+        let fast = Train {
             period_ns: 1e9 / 737.0,
             jitter_ns: 5e3,
             keep: 0.9,

@@ -5,10 +5,10 @@ use std::cmp::Reverse;
 
 use vmnoise_events::{Exit, Share, ShareMap, SourceId, VcpuId};
 
-use super::lay::Laid;
+use super::overlay::Overlay;
 use crate::part::{Part, add_up, largest_first};
-use crate::sight::share_of_host;
 use crate::usual_kvm::{KvmPart, Others};
+use crate::visibility::share_of_host;
 
 /// One exit, explained. The `ns` of all parts add up to its length exactly, those of each
 /// share to that share of its split.
@@ -18,7 +18,7 @@ pub struct ExitBudget {
     pub vcpu: VcpuId,
     /// The exit; its split adds up to its length.
     pub exit: Exit,
-    /// Largest first. What a share took and no activity in the stream tells has no source:
+    /// Largest first. What a share took and no activity in the stream reports has no source:
     /// the exit's own time (`kvm`, `vmm`, `halted`), and what was lost.
     pub parts: Vec<Part>,
     /// What activities claimed beyond the split, and were not given, in nanoseconds.
@@ -87,8 +87,8 @@ pub(super) fn thesis_sum_ns(
     parts: impl Iterator<Item = (Share, u64, u32)>,
 ) -> Option<u64> {
     let of_host = parts.filter(|(share, _, count)| has_line(*share) && *count > 0);
-    let told_ns = of_host.map(|(_, ns, _)| ns).reduce(u64::saturating_add)?;
-    sees_kvm.then(|| told_ns.saturating_add(exit.overhead_ns()))
+    let reported_ns = of_host.map(|(_, ns, _)| ns).reduce(u64::saturating_add)?;
+    sees_kvm.then(|| reported_ns.saturating_add(exit.overhead_ns()))
 }
 
 /// Shares whose activities the thesis' trace has lines for.
@@ -127,21 +127,23 @@ fn cut_to(parts: &mut [Part], limit_ns: u64) -> u64 {
     u64::try_from(total(parts)).unwrap_or(u64::MAX)
 }
 
-/// The budget of an exit whose split fits, by what was laid under it.
+/// The budget of an exit whose split fits, by what its host did meanwhile.
 pub(super) fn budget(
     vcpu: VcpuId,
     exit: Exit,
-    laid: &Laid,
+    overlay: &Overlay,
     defined: impl Fn(SourceId) -> Option<SourceId>,
 ) -> ExitBudget {
-    let of_activities = laid.noise.iter().map(|(activity, ns)| {
+    let of_activities = overlay.noise.iter().map(|(activity, ns)| {
         let share = share_of_host(activity.kind);
         Part::of_one(share, defined(activity.source), *ns)
     });
-    let mut named: Vec<Part> = of_activities.chain(laid.sleeps.iter().copied()).collect();
+    let mut named: Vec<Part> = of_activities
+        .chain(overlay.sleeps.iter().copied())
+        .collect();
     named.retain(|part| part.source.is_some());
     add_up(&mut named);
-    let told_ns: u64 = named.iter().map(|part| part.ns).sum();
+    let reported_ns: u64 = named.iter().map(|part| part.ns).sum();
 
     let mut parts = Vec::with_capacity(named.len() + 4);
     for (share, ns) in exit.split.select(Share::OF_EXITS) {
@@ -158,6 +160,6 @@ pub(super) fn budget(
         vcpu,
         exit,
         parts,
-        clamped_ns: told_ns - given_ns,
+        clamped_ns: reported_ns - given_ns,
     }
 }

@@ -1,6 +1,6 @@
 //! What a run over vCPUs has come to.
 
-use vmnoise_events::{FinishReason, OwnCost, Rung};
+use vmnoise_events::{FinishReason, OwnCost, ProbeStatus};
 
 use super::{ExitExplainer, LongestExit};
 use crate::exits::ExitsSummary;
@@ -13,8 +13,8 @@ pub struct ExitsRun {
     pub exits: ExitsSummary,
     /// The exits with the most noise, the most first.
     pub longest: Vec<LongestExit>,
-    /// Exits told one by one, at or above the threshold and asked for.
-    pub told: u64,
+    /// Exits reported one by one, at or above the threshold and asked for.
+    pub reported: u64,
     /// What others had of these and nobody is named for, in nanoseconds: it was lost.
     pub unnamed_ns: u64,
     /// What activities claimed of these beyond the kernel's own sums, in nanoseconds.
@@ -27,7 +27,7 @@ pub struct ExitsRun {
     pub unbounded_kvm_ns: Option<u64>,
     /// Everything that was lost, the sum of `losses`.
     pub lost_events: u64,
-    /// The same by kind.
+    /// As `lost_events`, by kind.
     pub losses: Losses,
     /// Activities that came after the watermark that promised none, and exits that came after all
     /// exits of their time had been explained.
@@ -35,7 +35,7 @@ pub struct ExitsRun {
     /// What measuring cost; `None` if it was not counted.
     pub own_cost: Option<OwnCost>,
     /// How things were witnessed.
-    pub rungs: Vec<Rung>,
+    pub probe_statuses: Vec<ProbeStatus>,
     /// Whether the run ended in order.
     pub complete: bool,
     /// Why it ended; `None` if it did not.
@@ -43,11 +43,11 @@ pub struct ExitsRun {
 }
 
 impl ExitsRun {
-    pub(super) fn conclude(explainer: ExitExplainer) -> ExitsRun {
+    pub(super) fn summarize(explainer: ExitExplainer) -> ExitsRun {
         let losses = explainer.losses.with_undecodable(explainer.host.crowded());
         ExitsRun {
             exits: explainer.exits(),
-            told: explainer.sums.told,
+            reported: explainer.sums.reported,
             unnamed_ns: explainer.sums.unnamed_ns,
             clamped_ns: explainer.sums.clamped_ns,
             surplus_kvm_ns: explainer.sums.held.map(|held| held.surplus_ns),
@@ -59,7 +59,7 @@ impl ExitsRun {
             complete: explainer.finish.is_some(),
             finish_reason: explainer.finish.map(|finish| finish.reason),
             longest: explainer.longest.into_vec(),
-            rungs: explainer.facts.rungs,
+            probe_statuses: explainer.facts.probe_statuses,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Sums over the exits that were told one by one, and what KVM had of each beyond its usual part.
+//! Sums over the exits that were reported one by one, and what KVM had of each beyond its usual part.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use crate::usual_kvm::{Held, UsualKvm};
 /// Of all exits that were explained; times in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    pub(super) told: u64,
+    pub(super) reported: u64,
     pub(super) clamped_ns: u64,
     pub(super) unnamed_ns: u64,
-    /// `None` until an exit tells what KVM had of it.
+    /// `None` until an exit says what KVM had of it.
     pub(super) held: Option<Held>,
     usual_kvm: UsualKvm,
     /// Dense indices of reasons.
@@ -24,7 +24,7 @@ impl Sums {
     /// Takes the next exit, and says what is to be said of KVM's part; `knows_kvm` is whether that
     /// is known.
     pub(super) fn add(&mut self, budget: &ExitBudget, knows_kvm: bool) -> Held {
-        self.told += 1;
+        self.reported += 1;
         add(&mut self.clamped_ns, budget.clamped_ns);
         add(&mut self.unnamed_ns, budget.unnamed_ns());
         if !knows_kvm {

@@ -10,7 +10,7 @@ use super::summary::{CpuWakeups, PhaseTotals};
 use crate::interval::{Interval, WakeupDetail};
 use crate::named::SourceSummary;
 use crate::names::Names;
-use crate::sight::Sight;
+use crate::visibility::Visibility;
 
 #[derive(Debug)]
 pub(crate) struct WakeupLedger {
@@ -23,7 +23,7 @@ pub(crate) struct WakeupLedger {
     steal_clamps: u64,
     /// Wake-ups of which a step was not seen.
     incomplete: u64,
-    /// Wake-ups that a host told of.
+    /// Wake-ups that a host reported.
     witnessed: u64,
     irq: Distribution,
     thread: Distribution,
@@ -133,7 +133,7 @@ impl WakeupLedger {
         self.count
     }
 
-    pub(crate) fn summary(&self, cpu: u32, sight: &Sight, names: &Names) -> CpuWakeups {
+    pub(crate) fn summary(&self, cpu: u32, visibility: &Visibility, names: &Names) -> CpuWakeups {
         let [armed_late, irq, handler, wakeup, user] = self.phases_ns;
         CpuWakeups {
             cpu,
@@ -153,7 +153,7 @@ impl WakeupLedger {
                 return_: user,
                 unsplit: self.unsplit_ns,
             },
-            shares_ns: sight.known(&self.shares_ns, self.witnessed > 0),
+            shares_ns: visibility.known(&self.shares_ns, self.witnessed > 0),
             sources: self.sources(names),
             steal_clamps: self.steal_clamps,
             distribution: self.user.counts(),
@@ -163,8 +163,8 @@ impl WakeupLedger {
 
     /// Largest total first.
     fn sources(&self, names: &Names) -> Vec<SourceSummary> {
-        let told = self.sources.iter();
-        let mut told: Vec<_> = told
+        let reported = self.sources.iter();
+        let mut reported: Vec<_> = reported
             .map(|((share, source), taken)| SourceSummary {
                 share: *share,
                 name: names.name(Some(*source)).into(),
@@ -173,7 +173,7 @@ impl WakeupLedger {
                 max_ns: taken.max_ns,
             })
             .collect();
-        told.sort_by_key(|source| Reverse(source.total_ns));
-        told
+        reported.sort_by_key(|source| Reverse(source.total_ns));
+        reported
     }
 }

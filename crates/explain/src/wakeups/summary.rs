@@ -36,7 +36,7 @@ pub struct CpuWakeups {
     pub thread: Option<LatencyFigures>,
     /// Until it read the clock in user space.
     pub user: Option<LatencyFigures>,
-    /// The same as if no task had waited for the one before: without coordinated omission.
+    /// `user` as if no task had waited for the one before: without coordinated omission.
     pub corrected: Option<LatencyFigures>,
     /// How long the phases of all wake-ups were together, in nanoseconds.
     pub phases_ns: PhaseTotals,
@@ -54,7 +54,7 @@ pub struct CpuWakeups {
     pub corrected_distribution: Vec<(u64, u64)>,
 }
 
-/// Nanoseconds per phase; `None` where no wake-up could tell.
+/// Nanoseconds per phase; `None` where no wake-up could say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PhaseTotals {
     /// [`crate::Phase::ArmedLate`].

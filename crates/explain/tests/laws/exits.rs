@@ -18,7 +18,7 @@ pub fn obeys_the_law(budgets: &[ExitBudget], run: &ExitsRun) {
         assert!(budget.parts.is_sorted_by(|a, b| a.ns >= b.ns));
         assert!(budget.parts.iter().all(|part| part.ns > 0));
     }
-    assert_eq!(run.told, budgets.len() as u64);
+    assert_eq!(run.reported, budgets.len() as u64);
     for longest in &run.longest {
         let exit = &longest.exit.exit;
         let mut at_ns = exit.start_mono_ns;

@@ -2,7 +2,7 @@
 //! same result.
 
 use vmnoise_events::{Event, RunFacts, Share};
-use vmnoise_explain::{Explainer, HostTold, Interference, PeriodLine, Summary};
+use vmnoise_explain::{Explainer, Interference, PeriodLine, ReportedHost, Summary};
 
 /// Sums of the budgets that came out, and of the periods.
 struct Seen {
@@ -20,7 +20,7 @@ fn run(facts: &RunFacts, events: &[Event]) -> (Seen, Summary) {
     };
     let finish = super::finish();
     for event in events.iter().chain([&finish]) {
-        explainer.feed(event, &mut |budget| {
+        explainer.push(event, &mut |budget| {
             let gap = budget.gap().expect("it is a gap");
             seen.gaps += 1;
             seen.noise_ns += u128::from(budget.dur_ns);
@@ -86,19 +86,20 @@ pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
         // A host counts exits between gaps as well.
         assert!(cpu.host.is_some() || of_columns <= cpu.noise_ns, "{cpu:?}");
         let lines = seen.periods.iter().filter(|line| line.cpu == cpu.cpu);
-        let of_periods = |what: fn(&HostTold) -> u64| -> u64 {
+        let of_periods = |what: fn(&ReportedHost) -> u64| -> u64 {
             lines
                 .clone()
                 .filter_map(|line| line.host.as_ref().map(what))
                 .sum()
         };
-        let of_run = |what: fn(&HostTold) -> u64| cpu.host.as_ref().map_or(0, |it| what(&it.told));
-        let whats: [fn(&HostTold) -> u64; 5] = [
-            |told| told.exits,
-            |told| told.heavy,
-            |told| told.virt_ns,
-            |told| told.hw_at_least_ns,
-            |told| told.shares_ns[Share::Preempted].expect("its host watches threads"),
+        let of_run =
+            |what: fn(&ReportedHost) -> u64| cpu.host.as_ref().map_or(0, |it| what(&it.reported));
+        let whats: [fn(&ReportedHost) -> u64; 5] = [
+            |reported| reported.exits,
+            |reported| reported.heavy,
+            |reported| reported.virt_ns,
+            |reported| reported.hw_at_least_ns,
+            |reported| reported.shares_ns[Share::Preempted].expect("its host watches threads"),
         ];
         for what in whats {
             assert_eq!(of_periods(what), of_run(what), "{cpu:?}");

@@ -9,7 +9,7 @@ pub fn run(facts: &RunFacts, events: &[Event]) -> (Vec<Interval>, Summary) {
     let mut explainer = Explainer::with_trace(facts);
     let mut wakeups = Vec::new();
     for event in events.iter().chain([&super::finish()]) {
-        explainer.feed(event, &mut |wakeup| wakeups.push(wakeup.clone()));
+        explainer.push(event, &mut |wakeup| wakeups.push(wakeup.clone()));
         explainer.take_trace();
     }
     (wakeups, explainer.finish())
@@ -60,9 +60,9 @@ pub fn obeys_the_law(facts: &RunFacts, events: &[Event]) {
     });
     assert_eq!(phases, total_ns);
     for cpu in &result.cpus {
-        let (felt, corrected) = (cpu.user, cpu.corrected);
+        let (observed, corrected) = (cpu.user, cpu.corrected);
         let max = |figures: Option<LatencyFigures>| figures.map(|it| it.max_ns);
-        assert_eq!(max(felt), max(corrected));
+        assert_eq!(max(observed), max(corrected));
         let count = |counts: &[(u64, u64)]| counts.iter().map(|(_, count)| count).sum::<u64>();
         assert_eq!(count(&cpu.distribution), cpu.count);
         assert!(count(&cpu.corrected_distribution) >= cpu.count);

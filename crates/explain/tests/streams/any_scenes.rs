@@ -86,7 +86,7 @@ pub fn any_scenes() -> impl Strategy<Value = Vec<Scene>> {
 }
 
 impl Scene {
-    /// The same for another vCPU, later.
+    /// This scene of another vCPU, later.
     pub fn later(mut self, vcpu: u32, by_ns: u64) -> Scene {
         self.vcpu = vcpu;
         let times = [&mut self.start_ns, &mut self.end_ns].into_iter();

@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 use vmnoise_events::{Activity, ActivityKind, Event, Gap};
 
-use super::{gap, robbed};
+use super::{gap, with_steal};
 
 /// The source that no stream defines.
 const UNDEFINED: u32 = 3;
 
 /// An exit in its block of time, with what others did in it: how far in it begins, its length,
-/// which others, its reason, its steal, and whether it was felt.
+/// which others, its reason, its steal, and whether it was observed.
 pub type Block = (u64, u64, usize, (u32, u64, bool));
 
 /// Most exits are of one reason, short, and nobody else's, so that there are enough to learn from.
@@ -33,12 +33,12 @@ pub const BLOCK: u64 = 60;
 /// What a block holds, and its gap.
 pub fn block(
     number: usize,
-    (after, length, inside, (id, steal, felt)): Block,
+    (after, length, inside, (id, steal, observed)): Block,
 ) -> (Vec<Activity>, Option<Gap>) {
     use ActivityKind::{Exit, Irq, Nmi, Softirq, Thread, Vmm};
     let begin = number as u64 * BLOCK + after;
     let end = begin + length;
-    let told: &[(ActivityKind, u64, u64)] = match inside {
+    let reported: &[(ActivityKind, u64, u64)] = match inside {
         0..=5 => &[],
         6..=10 => &[(Irq, 1, 4)],
         11 => &[(Vmm, 2, 5)],
@@ -53,7 +53,7 @@ pub fn block(
         _ => &[(Irq, 5, 30)],
     };
     let activity = |kind, from: u64, to: u64, steal| {
-        let event = robbed(kind, begin + from, begin + to, id, steal);
+        let event = with_steal(kind, begin + from, begin + to, id, steal);
         let Event::Activity(activity) = event else {
             unreachable!()
         };
@@ -61,10 +61,11 @@ pub fn block(
     };
     let mut all = vec![activity(Exit, 0, length, steal.saturating_sub(8))];
     all.extend(
-        told.iter()
+        reported
+            .iter()
             .map(|&(kind, from, to)| activity(kind, from, to, 0)),
     );
-    let gap = felt.then(|| Gap {
+    let gap = observed.then(|| Gap {
         reloads: u32::from(steal == 3),
         ..gap(begin.saturating_sub(1), end + 2)
     });

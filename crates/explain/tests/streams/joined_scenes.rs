@@ -30,10 +30,10 @@ pub fn exits() -> impl Strategy<Value = Vec<Scene>> {
 }
 
 /// Everything when it is over, with a watermark after some.
-fn stream(first: Vec<Event>, mut told: Vec<(u64, Event)>, marks: &[bool]) -> Vec<Event> {
-    told.sort_by_key(|(end_ns, event)| (*end_ns, matches!(event, Event::Exit(_))));
+fn stream(first: Vec<Event>, mut reported: Vec<(u64, Event)>, marks: &[bool]) -> Vec<Event> {
+    reported.sort_by_key(|(end_ns, event)| (*end_ns, matches!(event, Event::Exit(_))));
     let mut events = first;
-    for (place, (end_ns, event)) in told.into_iter().enumerate() {
+    for (place, (end_ns, event)) in reported.into_iter().enumerate() {
         events.push(event);
         if marks.get(place) == Some(&true) {
             events.extend([anchor(end_ns), Event::Watermark(end_ns)]);
@@ -47,45 +47,49 @@ fn stream(first: Vec<Event>, mut told: Vec<(u64, Event)>, marks: &[bool]) -> Vec
     events
 }
 
-/// What the host tells of these exits.
+/// What the host reports these exits.
 pub fn host_stream(scenes: &[Scene], marks: &[bool]) -> Vec<Event> {
     let names = scenes.first().map_or(&[][..], |scene| &scene.names);
     let names = (0..).zip(names).map(|(id, name)| source(id, name));
-    let mut told: Vec<(u64, Event)> = Vec::new();
+    let mut reported: Vec<(u64, Event)> = Vec::new();
     let host = scenes.first().map_or(&[][..], |scene| &scene.activities);
-    told.extend(host.iter().map(|it| (it.end_mono_ns, Event::Activity(*it))));
+    reported.extend(host.iter().map(|it| (it.end_mono_ns, Event::Activity(*it))));
     for scene in scenes {
         let kept = scene.intervals.iter();
-        told.extend(kept.map(|it| (it.end_mono_ns, Event::VcpuInterval(*it))));
-        told.push((scene.end_ns, exit_of(0, scene.exit())));
+        reported.extend(kept.map(|it| (it.end_mono_ns, Event::VcpuInterval(*it))));
+        reported.push((scene.end_ns, exit_of(0, scene.exit())));
     }
-    stream(names.chain([Event::Vcpu(vcpu(0))]).collect(), told, marks)
+    stream(
+        names.chain([Event::Vcpu(vcpu(0))]).collect(),
+        reported,
+        marks,
+    )
 }
 
-/// What the guest tells.
+/// What the guest reports.
 pub fn guest_stream(gaps: &[Gap], activities: &[Activity], marks: &[bool]) -> Vec<Event> {
     let gaps = gaps.iter().map(|gap| (gap.end_tsc, Event::Gap(*gap)));
-    told_by_guest(gaps, activities, marks)
+    reported_by_guest(gaps, activities, marks)
 }
 
-/// What a guest tells whose tasks wake up.
+/// What a guest reports whose tasks wake up.
 pub fn task_stream(wakeups: &[Activation], activities: &[Activity], marks: &[bool]) -> Vec<Event> {
     let wakeups = wakeups.iter();
     let wakeups = wakeups.map(|it| (it.woke_mono_ns, Event::Activation(*it)));
-    told_by_guest(wakeups, activities, marks)
+    reported_by_guest(wakeups, activities, marks)
 }
 
-fn told_by_guest(
-    felt: impl Iterator<Item = (u64, Event)>,
+fn reported_by_guest(
+    observed: impl Iterator<Item = (u64, Event)>,
     activities: &[Activity],
     marks: &[bool],
 ) -> Vec<Event> {
     let names = (0..).zip(GUEST_NAMES).map(|(id, name)| source(id, name));
-    let told = activities.iter();
-    let told = told.map(|it| (it.end_mono_ns, Event::Activity(*it)));
+    let reported = activities.iter();
+    let reported = reported.map(|it| (it.end_mono_ns, Event::Activity(*it)));
     stream(
         names.chain([anchor(100_000_000)]).collect(),
-        felt.chain(told).collect(),
+        observed.chain(reported).collect(),
         marks,
     )
 }

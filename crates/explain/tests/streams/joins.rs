@@ -18,7 +18,7 @@ pub fn pairs_of(pair: &RecordedPair) -> Result<Pairs, JoinError> {
     let mut matcher = Matcher::new(&pair.guest_facts, &pair.host_facts)?;
     pair.guest.iter().for_each(|event| matcher.guest(event));
     pair.host.iter().for_each(|event| matcher.host(event));
-    matcher.conclude()
+    matcher.finish()
 }
 
 /// A guest with one CPU, 0, that is vCPU 0 of `web0`, both on clocks that show the ideal
@@ -36,7 +36,7 @@ pub fn plain() -> (RunFacts, RunFacts, Pairs) {
 /// How many pairs there are whose clock is known less and less well.
 pub const BOUNDS: usize = 8;
 
-/// The same, where the workload's way out of each gap and into it is longer: what the data say of
+/// As `plain`, where the workload's way out of each gap and into it is longer: what the data say of
 /// the clock is as much worse.
 pub fn plain_of_bound(number: usize) -> (RunFacts, RunFacts, Pairs) {
     const WAYS_NS: [u64; BOUNDS] = [0, 0, 0, 100, 250, 500, 1_000, 3_000];

@@ -27,7 +27,7 @@ pub struct Life {
     pub vm: u32,
     /// Its number there.
     pub number: u32,
-    /// Exits that were told.
+    /// Exits that were reported.
     pub exits: Vec<Span>,
     /// Gaps that were recorded, of the guest's time.
     pub gaps: Vec<Span>,
@@ -129,8 +129,8 @@ impl Life {
         }
     }
 
-    /// When the workload paused, now that all holes are known: a hole that it felt delays the
-    /// pause, one that it did not feel the end of it.
+    /// When the workload paused, now that all holes are known: a hole that it observed delays the
+    /// pause, one that it did not observe the end of it.
     fn find_pauses(&mut self, plan: &Plan) {
         let wakes = (plan.guest.0..plan.guest.1).step_by(PERIOD_NS as usize);
         for wake_ns in wakes {

@@ -29,13 +29,13 @@ pub fn facts() -> RunFacts {
 /// A polling thread in a machine whose host says nothing but the steal clock.
 pub fn polling_in_a_machine() -> RunFacts {
     let mut facts = in_a_machine();
-    facts.workload = Workload::Spin;
+    facts.workload = Workload::Osnoise;
     facts.witnesses.kvm_run = false;
     facts.witnesses.kvm_exit = false;
     facts
 }
 
-/// The same as [`facts`], but something below this machine is out of sight.
+/// As [`facts`], but something below this machine is out of sight.
 pub fn in_a_machine() -> RunFacts {
     let mut facts = facts();
     facts.host.hypervisor = Some("KVM".into());
@@ -71,11 +71,11 @@ pub fn gap(start_tsc: u64, end_tsc: u64) -> Gap {
 }
 
 pub fn activity(kind: ActivityKind, start_mono_ns: u64, end_mono_ns: u64, source: u32) -> Event {
-    robbed(kind, start_mono_ns, end_mono_ns, source, 0)
+    with_steal(kind, start_mono_ns, end_mono_ns, source, 0)
 }
 
 /// An activity with steal inside.
-pub fn robbed(
+pub fn with_steal(
     kind: ActivityKind,
     start_mono_ns: u64,
     end_mono_ns: u64,
@@ -104,7 +104,7 @@ pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<Interval>, Summary) {
     let mut explainer = Explainer::new(facts);
     let mut budgets = Vec::new();
     for event in events {
-        explainer.feed(event, &mut |budget| budgets.push(budget.clone()));
+        explainer.push(event, &mut |budget| budgets.push(budget.clone()));
     }
     (budgets, explainer.finish())
 }

@@ -1,5 +1,5 @@
 //! Recordings of a guest and its host at random, with the truth about them: what each vCPU
-//! went through, as its host tells it and as the workload in the guest felt it.
+//! went through, as its host tells it and as the workload in the guest observed it.
 
 use vmnoise_events::*;
 use vmnoise_explain::{JoinError, Matcher, Pairs};
@@ -9,7 +9,7 @@ use super::lives::{Life, PERIOD_NS, Span};
 
 /// Both sides look at their clocks and tell what came this often.
 pub const TICK_NS: u64 = 20_000_000;
-/// Nothing is told until it has been over for so long.
+/// Nothing is reported until it has been over for so long.
 const SLACK_NS: u64 = 1_000_000;
 const US: u64 = 1_000;
 
@@ -104,15 +104,15 @@ impl Plan {
 
     fn guest_stream(&self, lives: &[Life]) -> Vec<Event> {
         let mut dice = Dice(self.seed ^ 0x6e57);
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         for (cpu, life) in (0..).zip(lives.iter().take(self.apic_ids.len())) {
             for gap in &life.gaps {
-                told.add(gap.end_ns, Event::Gap(self.gap(cpu, gap)));
+                reported.add(gap.end_ns, Event::Gap(self.gap(cpu, gap)));
             }
         }
         let (from_ns, to_ns) = self.guest;
         let ticks = self.ticks(from_ns, to_ns);
-        told.stream(from_ns, ticks, |at_ns, events| {
+        reported.stream(from_ns, ticks, |at_ns, events| {
             let width_ns = dice.roll(0, self.bracket_ns + 1);
             if self.clocks.is_stopped(at_ns, at_ns + width_ns) {
                 return None;
@@ -155,26 +155,26 @@ impl Plan {
 
     fn host_stream(&self, lives: &[Life]) -> Vec<Event> {
         let mut dice = Dice(self.seed ^ 0x4057);
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         for (id, life) in (0..).zip(lives) {
             let host_cpu = id % self.apic_ids.len() as u32;
             for clock in self.clocks.vcpu_clocks(id) {
-                told.first.push(Event::VcpuClock(clock));
+                reported.first.push(Event::VcpuClock(clock));
             }
             for exit in &life.exits {
                 let exit_at = |at_ns| self.clocks.host_mono_ns(at_ns);
                 let (from, to) = (exit_at(exit.start_ns), exit_at(exit.end_ns));
                 let scene = super::vcpus::Scene::new(super::vcpus::INTR, from, from);
-                let exit_told = Exit {
+                let exit_reported = Exit {
                     end_mono_ns: to,
                     exit_cpu: host_cpu,
                     entry_cpu: host_cpu,
                     split: ShareMap::from([(Share::Kvm, to - from)]),
                     ..scene.exit()
                 };
-                let event = super::vcpus::exit_of(id, exit_told);
+                let event = super::vcpus::exit_of(id, exit_reported);
                 if (self.host.0..).contains(&exit.start_ns) {
-                    told.add(exit.end_ns, event);
+                    reported.add(exit.end_ns, event);
                 }
             }
         }
@@ -189,10 +189,10 @@ impl Plan {
                 sees_kvm: true,
             })
         });
-        told.first = defined.chain(std::mem::take(&mut told.first)).collect();
+        reported.first = defined.chain(std::mem::take(&mut reported.first)).collect();
         let (from_ns, to_ns) = self.host;
         let ticks = self.ticks(from_ns, to_ns);
-        told.stream(from_ns, ticks, |at_ns, events| {
+        reported.stream(from_ns, ticks, |at_ns, events| {
             let width_ns = dice.roll(0, self.bracket_ns + 1);
             let anchor = self.clocks.host_anchor(at_ns, width_ns, &mut dice);
             events.push(Event::Anchor(anchor));
@@ -218,12 +218,12 @@ impl RecordedPair {
         self.matched_as(|matcher| matcher)
     }
 
-    /// The same, set before the first event.
+    /// As `matched`, set before the first event.
     pub fn matched_as(&self, set: impl FnOnce(Matcher) -> Matcher) -> Result<Pairs, JoinError> {
         let mut matcher = set(Matcher::new(&self.guest_facts, &self.host_facts)?);
         self.guest.iter().for_each(|event| matcher.guest(event));
         self.host.iter().for_each(|event| matcher.host(event));
-        matcher.conclude()
+        matcher.finish()
     }
 
     /// The host's recording says that the guest's counter is this much further ahead.
@@ -237,10 +237,10 @@ impl RecordedPair {
         wrong
     }
 
-    /// The same, where the guest tells an interrupt after the last exit of each gap, until the gap's
+    /// As `with_offset`, where the guest reports an interrupt after the last exit of each gap, until the gap's
     /// end.
     pub fn with_interrupts(mut self, plan: &Plan) -> RecordedPair {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (cpu, life) in (0..).zip(self.lives.iter().take(plan.apic_ids.len())) {
             for gap in &life.gaps {
                 let inside =
@@ -250,7 +250,7 @@ impl RecordedPair {
                 };
                 let (from_ns, to_ns) = (last.end_ns + 30, gap.end_ns - 10);
                 if from_ns < to_ns && !plan.clocks.is_stopped(gap.start_ns, gap.end_ns) {
-                    told.push(Event::Activity(Activity {
+                    reported.push(Event::Activity(Activity {
                         cpu,
                         kind: ActivityKind::Irq,
                         start_mono_ns: plan.clocks.guest_mono_ns(from_ns),
@@ -261,11 +261,11 @@ impl RecordedPair {
                 }
             }
         }
-        self.guest.splice(0..0, told);
+        self.guest.splice(0..0, reported);
         self
     }
 
-    /// The same, where the gaps are those of our own microVM: told by the host's CPUs, on the
+    /// As `with_interrupts`, where the gaps are those of our own microVM: told by the host's CPUs, on the
     /// host's counter. The plan's guest must have had the host's clocks.
     pub fn of_microvm(mut self) -> RecordedPair {
         self.guest_facts.workload = Workload::Microvm;
@@ -274,19 +274,19 @@ impl RecordedPair {
         self
     }
 
-    /// The same on a host that does not see KVM's own exits: it tells the vCPUs' waits.
+    /// As `of_microvm`, on a host that does not see KVM's own exits: it reports the vCPUs' waits.
     pub fn under_pvm(mut self) -> RecordedPair {
         for event in &mut self.host {
             match event {
                 Event::Vcpu(vcpu) => vcpu.sees_kvm = false,
-                Event::Exit(told) => {
+                Event::Exit(reported) => {
                     *event = Event::VcpuInterval(VcpuInterval {
-                        vcpu: told.vcpu,
+                        vcpu: reported.vcpu,
                         kind: VcpuIntervalKind::Waiting,
-                        start_mono_ns: told.exit.start_mono_ns,
-                        end_mono_ns: told.exit.end_mono_ns,
-                        cpu: told.exit.exit_cpu,
-                        to_cpu: told.exit.entry_cpu,
+                        start_mono_ns: reported.exit.start_mono_ns,
+                        end_mono_ns: reported.exit.end_mono_ns,
+                        cpu: reported.exit.exit_cpu,
+                        to_cpu: reported.exit.entry_cpu,
                         source: None,
                     });
                 }
@@ -297,15 +297,15 @@ impl RecordedPair {
     }
 }
 
-/// Events by when they can be told.
+/// Events by when they can be reported.
 #[derive(Debug, Default)]
-struct Told {
+struct Reported {
     /// Before all else.
     first: Vec<Event>,
     timed: Vec<(u64, Event)>,
 }
 
-impl Told {
+impl Reported {
     fn add(&mut self, at_ns: u64, event: Event) {
         self.timed.push((at_ns, event));
     }

@@ -12,7 +12,7 @@ pub const PERIOD_NS: u64 = 4_000 * US;
 
 /// Facts of a run of tasks on the CPUs of these.
 pub fn of_tasks(mut facts: RunFacts) -> RunFacts {
-    facts.workload = Workload::Timer;
+    facts.workload = Workload::Timerlat;
     facts.options.threshold_ns = 0;
     facts.options.timer = Some(fixtures::timer(PERIOD_NS));
     facts

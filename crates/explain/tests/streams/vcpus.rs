@@ -19,7 +19,7 @@ pub const HLT: u64 = 0x78;
 /// The host of vCPUs: everything witnessed, every exit told, three listed.
 pub fn facts() -> RunFacts {
     let mut facts = super::facts();
-    facts.workload = Workload::Vcpus;
+    facts.workload = Workload::Exits;
     facts.options.cpus = vec![];
     facts.options.threshold_ns = 0;
     facts.options.exits = Some(ExitFilter::default());
@@ -306,18 +306,18 @@ pub fn explain(facts: &RunFacts, events: &[Event]) -> (Vec<ExitBudget>, ExitsRun
     let mut explainer = ExitExplainer::new(facts);
     let mut budgets = Vec::new();
     for event in events {
-        explainer.feed(event, &mut |budget| budgets.push(budget.clone()));
+        explainer.push(event, &mut |budget| budgets.push(budget.clone()));
     }
     explainer.run_out(&mut |budget| budgets.push(budget.clone()));
     (budgets, explainer.finish())
 }
 
-/// The same, exit by exit.
+/// As `explain`, exit by exit.
 pub fn traced(events: &[Event]) -> (Vec<TracedExit>, ExitsRun) {
     let mut explainer = ExitExplainer::with_trace(&facts());
     let mut trace = Vec::new();
     for event in events {
-        explainer.feed(event, &mut |_| {});
+        explainer.push(event, &mut |_| {});
         trace.extend(explainer.take_trace());
     }
     explainer.run_out(&mut |_| {});

@@ -14,7 +14,7 @@ const S: u64 = 1_000 * MS;
 
 /// What comes again and again.
 #[derive(Debug, Clone, Copy)]
-pub struct Beat {
+pub struct PeriodicWork {
     pub period_ns: u64,
     pub phase_ns: u64,
     pub len_ns: u64,
@@ -30,11 +30,11 @@ pub struct World {
     /// How long the guest measures.
     pub length_ns: u64,
     /// Of the host's kernel, an exit each.
-    pub host_tick: Option<Beat>,
+    pub host_tick: Option<PeriodicWork>,
     /// Of the guest's, in a gap of its own; in some there is an exit.
-    pub guest_tick: Option<Beat>,
+    pub guest_tick: Option<PeriodicWork>,
     /// A task of the host that takes the CPU in turns.
-    pub disturber: Option<Beat>,
+    pub disturber: Option<PeriodicWork>,
     /// One that takes it at random: how often in a second, and for how long.
     pub random: (u64, u64),
     /// Exits at random: how often in a second, and how long.
@@ -65,7 +65,7 @@ impl World {
     /// At random.
     pub fn of(seed: u64) -> World {
         let mut dice = Dice(seed);
-        let beat = |dice: &mut Dice, periods: &[u64], lens: (u64, u64)| Beat {
+        let work = |dice: &mut Dice, periods: &[u64], lens: (u64, u64)| PeriodicWork {
             period_ns: periods[dice.roll(0, periods.len() as u64) as usize],
             phase_ns: dice.roll(0, 10 * MS),
             len_ns: dice.roll(lens.0, lens.1),
@@ -74,16 +74,16 @@ impl World {
         let ticks = [MS, 4 * MS, 10 * MS];
         let host_tick = dice
             .percent(70)
-            .then(|| beat(&mut dice, &ticks, (2 * US, 6 * US)));
+            .then(|| work(&mut dice, &ticks, (2 * US, 6 * US)));
         let guest_tick = dice
             .percent(80)
-            .then(|| beat(&mut dice, &ticks, (4 * US, 12 * US)));
+            .then(|| work(&mut dice, &ticks, (4 * US, 12 * US)));
         let load = dice.roll(0, 51);
         let turns = [4 * MS, 8 * MS, 10 * MS, 20 * MS];
         let disturber = dice.percent(50).then(|| {
-            let turn = beat(&mut dice, &turns, (1, 2));
+            let turn = work(&mut dice, &turns, (1, 2));
             let len_ns = (turn.period_ns * load / 100).max(5 * US);
-            Beat { len_ns, ..turn }
+            PeriodicWork { len_ns, ..turn }
         });
         let lengths = [50 * MS, 100 * MS, 200 * MS, 500 * MS, S, 2 * S, 10 * S];
         let length_ns = lengths[[0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5, 6][dice.roll(0, 12) as usize]];
@@ -138,12 +138,12 @@ impl World {
             .map(|life| life.gaps_lost)
             .sum();
         let mut pair = plan.record_lives(lives);
-        let told = pair.guest.len().saturating_sub(2);
+        let reported = pair.guest.len().saturating_sub(2);
         let loss = Event::Loss(Loss {
             kind: LossKind::MailboxFull,
             count: lost as u64,
         });
-        pair.guest.insert(told, loss);
+        pair.guest.insert(reported, loss);
         pair
     }
 
@@ -153,21 +153,21 @@ impl World {
         let end_ns = plan.host.1;
         let mut holes = Vec::new();
         let quiet_ns = (end_ns / 4, end_ns / 4 + end_ns * self.quiet_percent / 100);
-        let mut beats =
-            |beat: Option<Beat>, dice: &mut Dice, hole: &dyn Fn(u64, &mut Dice) -> Hole| {
-                let Some(beat) = beat else { return };
-                let mut at_ns = beat.phase_ns;
+        let mut works =
+            |work: Option<PeriodicWork>, dice: &mut Dice, hole: &dyn Fn(u64, &mut Dice) -> Hole| {
+                let Some(work) = work else { return };
+                let mut at_ns = work.phase_ns;
                 while at_ns < end_ns {
-                    let mut hole = hole(beat.len_ns, dice);
-                    hole.at_ns = at_ns + dice.roll(0, beat.jitter_ns.min(beat.period_ns / 3) + 1);
+                    let mut hole = hole(work.len_ns, dice);
+                    hole.at_ns = at_ns + dice.roll(0, work.jitter_ns.min(work.period_ns / 3) + 1);
                     holes.push(hole);
-                    at_ns += beat.period_ns;
+                    at_ns += work.period_ns;
                 }
             };
-        beats(self.host_tick, &mut dice, &|len_ns, dice| {
+        works(self.host_tick, &mut dice, &|len_ns, dice| {
             Hole::exit(len_ns + dice.roll(0, US), dice)
         });
-        beats(self.guest_tick, &mut dice, &|len_ns, dice| {
+        works(self.guest_tick, &mut dice, &|len_ns, dice| {
             let len_ns = len_ns + dice.roll(0, 4 * US);
             let exits = if dice.percent(50) {
                 vec![(US, len_ns / 3)]
@@ -181,7 +181,7 @@ impl World {
                 is_irregular: false,
             }
         });
-        beats(self.disturber, &mut common, &|len_ns, dice| {
+        works(self.disturber, &mut common, &|len_ns, dice| {
             Hole::exit(len_ns + dice.roll(0, 20 * US), dice)
         });
         let mut at_random = |often: u64, hole: &mut dyn FnMut(&mut Dice) -> Hole| {
@@ -241,11 +241,11 @@ impl World {
                 start_ns: hole.at_ns + after_ns,
                 end_ns: hole.at_ns + after_ns + len_ns,
             };
-            let mut told = 0;
+            let mut reported = 0;
             for (after_ns, len_ns) in &hole.exits {
                 if !dice.percent(self.lost_percent) {
                     life.exits.push(span(*after_ns, *len_ns));
-                    told += 1;
+                    reported += 1;
                 }
             }
             let gap = span(0, hole.len_ns);
@@ -261,7 +261,7 @@ impl World {
                 continue;
             }
             life.gaps.push(gap);
-            if hole.is_irregular && told > 0 {
+            if hole.is_irregular && reported > 0 {
                 let lengths = hole.exits.iter().map(|exit| exit.1);
                 life.irregular.extend(lengths.max());
             }

@@ -16,18 +16,18 @@ impl Timeline {
         span_ns: (u64, u64),
         flows: &mut Flows,
     ) {
-        let felt_by = self.felt_by(side, cpu);
+        let observed_by = self.observed_by(side, cpu);
         let kernel = match side {
             Side::Guest if self.is_microvm(side) => Group::Cpu(Side::Host, cpu),
             side => Group::Cpu(side, cpu),
         };
         let Tracks { packets, lanes, .. } = &mut self.tracks;
-        let (kernel, felt_by) = (lanes.places(kernel), lanes.places(felt_by));
+        let (kernel, observed_by) = (lanes.places(kernel), lanes.places(observed_by));
         for kind in ActivityKind::ALL {
             let places = if is_of_kernel(kind) {
                 &kernel
             } else {
-                &felt_by
+                &observed_by
             };
             if let Some(place) = places[Row::Kind(kind).index()] {
                 lanes.at(place).link(span_ns, packets, flows);

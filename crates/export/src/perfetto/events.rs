@@ -56,17 +56,23 @@ pub(super) struct Events {
 }
 
 impl Events {
-    pub(super) fn begin(&mut self, out: &mut Vec<u8>, track: u64, mono_ns: u64, told: &Begin<'_>) {
-        number(&mut self.event, CATEGORY_IIDS, told.category);
-        for (name, value) in told.notes {
+    pub(super) fn begin(
+        &mut self,
+        out: &mut Vec<u8>,
+        track: u64,
+        mono_ns: u64,
+        reported: &Begin<'_>,
+    ) {
+        number(&mut self.event, CATEGORY_IIDS, reported.category);
+        for (name, value) in reported.notes {
             number(&mut self.inner, ANNOTATION_NAME_IID, *name);
             number(&mut self.inner, UINT_VALUE, *value);
             message(&mut self.event, DEBUG_ANNOTATIONS, &mut self.inner);
         }
         number(&mut self.event, TYPE, SLICE_BEGIN);
-        number(&mut self.event, NAME_IID, told.name);
+        number(&mut self.event, NAME_IID, reported.name);
         number(&mut self.event, TRACK_UUID, track);
-        for flow in told.flows {
+        for flow in reported.flows {
             varint(&mut self.event, FLOW_IDS);
             self.event.extend_from_slice(&flow.to_le_bytes());
         }

@@ -109,7 +109,7 @@ impl Packets {
         self.flows
     }
 
-    /// The number of a name, which is told before its first use.
+    /// The number of a name, which is reported before its first use.
     pub(super) fn name(&mut self, of: NameOf, name: &str) -> Result<u64, ExportError> {
         let names = &mut self.names[of as usize];
         if let Some(iid) = names.get(name) {
@@ -139,9 +139,10 @@ impl Packets {
         &mut self,
         track: u64,
         mono_ns: u64,
-        told: &Begin<'_>,
+        reported: &Begin<'_>,
     ) -> Result<(), ExportError> {
-        self.events.begin(&mut self.buffer, track, mono_ns, told);
+        self.events
+            .begin(&mut self.buffer, track, mono_ns, reported);
         self.write_if_full()
     }
 

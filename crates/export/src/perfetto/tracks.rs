@@ -16,7 +16,7 @@ pub(super) enum Group {
     /// A CPU as its kernel sees it.
     Cpu(Side, u32),
     /// The vCPU of our own microVM on this CPU.
-    Felt(Side, u32),
+    ObservedCpu(Side, u32),
     /// A host's vCPU, by its thread.
     Vcpu(u32),
 }
@@ -38,7 +38,7 @@ impl Group {
             Group::Cpu(Side::Only, cpu) => format!("CPU {cpu}"),
             Group::Cpu(Side::Guest, cpu) => format!("guest CPU {cpu}"),
             Group::Cpu(Side::Host, cpu) => format!("host CPU {cpu}"),
-            Group::Felt(_, cpu) => format!("vCPU on CPU {cpu}"),
+            Group::ObservedCpu(_, cpu) => format!("vCPU on CPU {cpu}"),
             Group::Vcpu(tid) => format!("vCPU of thread {tid}"),
         }
     }
@@ -46,7 +46,7 @@ impl Group {
     /// Whose progress it follows.
     fn side(self) -> Side {
         match self {
-            Group::Cpu(side, _) | Group::Felt(side, _) => side,
+            Group::Cpu(side, _) | Group::ObservedCpu(side, _) => side,
             Group::Vcpu(_) => Side::Host,
         }
     }
@@ -117,7 +117,7 @@ pub(super) struct Tracks {
     pub(super) packets: Packets,
     pub(super) lanes: Lanes,
     groups: HashMap<Group, u64>,
-    /// Counters, and until when each was told.
+    /// Counters, and until when each was reported.
     counters: BTreeMap<(Group, Row), (u64, u64)>,
 }
 
@@ -172,7 +172,7 @@ impl Tracks {
         Ok(())
     }
 
-    /// Writes all that a lane has: nothing is told later that would have an arrow to it.
+    /// Writes all that a lane has: nothing is reported later that would have an arrow to it.
     pub(super) fn write_lane(&mut self, group: Group, row: Row) -> Result<(), ExportError> {
         match self.lanes.get_mut(group, row) {
             Some(lane) => lane.write(u64::MAX, &mut self.packets),

@@ -14,20 +14,20 @@ pub(crate) fn exits() -> Schema {
 
 pub(crate) fn exit_columns() -> Columns<'static, NamedExit> {
     Columns::<NamedExit>::default()
-        .name("vm", |told| Some(&told.vcpu.vm_name))
-        .count("vmm_pid", |told| u64::from(told.vcpu.vmm_pid))
-        .count("vcpu", |told| told.vcpu.number.map(u64::from))
-        .count("tid", |told| u64::from(told.vcpu.tid))
-        .count("exit_cpu", |told| u64::from(told.exit.exit_cpu))
-        .count("entry_cpu", |told| u64::from(told.exit.entry_cpu))
-        .time("start_mono_ns", |told| told.exit.start_mono_ns)
-        .time("dur_ns", |told| told.exit.dur_ns())
+        .name("vm", |reported| Some(&reported.vcpu.vm_name))
+        .count("vmm_pid", |reported| u64::from(reported.vcpu.vmm_pid))
+        .count("vcpu", |reported| reported.vcpu.number.map(u64::from))
+        .count("tid", |reported| u64::from(reported.vcpu.tid))
+        .count("exit_cpu", |reported| u64::from(reported.exit.exit_cpu))
+        .count("entry_cpu", |reported| u64::from(reported.exit.entry_cpu))
+        .time("start_mono_ns", |reported| reported.exit.start_mono_ns)
+        .time("dur_ns", |reported| reported.exit.dur_ns())
         .time("noise_ns", NamedExit::noise_ns)
-        .words("reason", |told| told.exit.reason.name())
-        .count("reason_code", |told| told.exit.reason.code)
-        .truth("heavy", |told| told.exit.heavy)
+        .words("reason", |reported| reported.exit.reason.name())
+        .count("reason_code", |reported| reported.exit.reason.code)
+        .truth("heavy", |reported| reported.exit.heavy)
         .each(Share::OF_EXITS, |it, share| {
-            it.time(share_column(share), move |told| told.shares[share])
+            it.time(share_column(share), move |reported| reported.shares[share])
         })
 }
 

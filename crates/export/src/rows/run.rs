@@ -10,7 +10,7 @@ use crate::table::{Kind, Schema};
 
 /// What is to be said of the whole run once it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct Reported {
     /// Whether it ended in order, and its clocks were good until then.
     pub complete: bool,
     /// Everything that was lost of it.
@@ -22,9 +22,9 @@ pub struct Told {
     pub clock_bound_ns: Option<u64>,
 }
 
-impl From<&Summary> for Told {
-    fn from(summary: &Summary) -> Told {
-        Told {
+impl From<&Summary> for Reported {
+    fn from(summary: &Summary) -> Reported {
+        Reported {
             complete: summary.complete && summary.tsc_went_back_at_ns.is_none(),
             lost_events: summary.lost_events,
             late_events: summary.late_events,
@@ -33,9 +33,9 @@ impl From<&Summary> for Told {
     }
 }
 
-impl From<&ExitsRun> for Told {
-    fn from(run: &ExitsRun) -> Told {
-        Told {
+impl From<&ExitsRun> for Reported {
+    fn from(run: &ExitsRun) -> Reported {
+        Reported {
             complete: run.complete,
             lost_events: run.lost_events,
             late_events: run.late_events,
@@ -67,7 +67,7 @@ impl Asked<'_> {
 }
 
 /// The run, what was asked for, and how it went.
-pub(crate) type Row<'a> = (&'a RunFacts, &'a Asked<'a>, Told);
+pub(crate) type Row<'a> = (&'a RunFacts, &'a Asked<'a>, Reported);
 
 pub(crate) fn schema() -> Schema {
     Schema::new("run", &[])
@@ -96,8 +96,8 @@ pub(crate) fn columns<'a>() -> Columns<'static, Row<'a>> {
         .name("only_vm", |(_, asked, _)| asked.vm)
         .name("only_vcpus", |(_, asked, _)| asked.vcpus.as_deref())
         .name("only_reasons", |(_, asked, _)| asked.reasons.as_deref())
-        .truth("complete", |(.., told)| told.complete)
-        .count("lost_events", |(.., told)| told.lost_events)
-        .count("late_events", |(.., told)| told.late_events)
-        .time("clock_bound_ns", |(.., told)| told.clock_bound_ns)
+        .truth("complete", |(.., reported)| reported.complete)
+        .count("lost_events", |(.., reported)| reported.lost_events)
+        .count("late_events", |(.., reported)| reported.late_events)
+        .time("clock_bound_ns", |(.., reported)| reported.clock_bound_ns)
 }

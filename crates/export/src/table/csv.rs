@@ -126,15 +126,15 @@ mod tests {
         for name in ["=1+1:7", "-3", "@a, b", "＝1", "sh:7", "'=1"] {
             cells.push([Cell::Text(name.into()), Cell::Int(-5)]);
         }
-        let told = |reader| {
+        let reported = |reader| {
             let mut out = Vec::new();
             write_rows(&mut out, &schema, &cells, reader).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_eq!(
-            told(Reader::Spreadsheet),
+            reported(Reader::Spreadsheet),
             "'=1+1:7,-5\r\n'-3,-5\r\n\"'@a, b\",-5\r\n'＝1,-5\r\nsh:7,-5\r\n'=1,-5\r\n"
         );
-        assert!(told(Reader::Program).starts_with("=1+1:7,-5\r\n-3,-5\r\n\"@a, b\""));
+        assert!(reported(Reader::Program).starts_with("=1+1:7,-5\r\n-3,-5\r\n\"@a, b\""));
     }
 }

@@ -72,7 +72,7 @@ fn message(schema: &Schema) -> Result<TypePtr> {
     Ok(Arc::new(message))
 }
 
-/// Times are told without a zone, because engines take one with a zone for their user's.
+/// Times are reported without a zone, because engines take one with a zone for their user's.
 fn field(column: &Column) -> Result<TypePtr> {
     let (physical, logical) = match column.kind {
         Kind::Int => (PhysicalType::INT64, None),

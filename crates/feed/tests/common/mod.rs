@@ -32,7 +32,7 @@ pub fn full_frame() -> HostFrame {
     }
 }
 
-/// The same as the host tells it by default.
+/// `full_frame` as a host sends it by default.
 pub fn counts_frame() -> HostFrame {
     HostFrame {
         detail: FeedDetail::Counts,

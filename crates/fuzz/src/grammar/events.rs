@@ -25,7 +25,7 @@ pub(crate) struct Stream<'a, 'w> {
     recent_ns: [u64; RECENT],
     sources: u32,
     pub(super) vcpus: u32,
-    told: usize,
+    reported: usize,
 }
 
 impl<'a, 'w> Stream<'a, 'w> {
@@ -38,16 +38,16 @@ impl<'a, 'w> Stream<'a, 'w> {
             recent_ns: [1_000_000_000; RECENT],
             sources: 0,
             vcpus: 0,
-            told: 0,
+            reported: 0,
         }
     }
 
     fn event(&mut self) -> Event {
-        // Nothing can be told before it is defined.
+        // Nothing can be reported before it is defined.
         if self.sources == 0 {
             return self.source();
         }
-        let of_vcpus = self.workload == Workload::Vcpus;
+        let of_vcpus = self.workload == Workload::Exits;
         if of_vcpus && self.vcpus == 0 {
             return self.vcpu();
         }
@@ -77,10 +77,10 @@ impl<'a, 'w> Stream<'a, 'w> {
                 _ => self.of_vcpu(),
             },
             _ => match self.workload {
-                Workload::Microvm | Workload::Spin => self.gap(),
-                Workload::Timer => self.activation(),
+                Workload::Microvm | Workload::Osnoise => self.gap(),
+                Workload::Timerlat => self.activation(),
                 Workload::Observed => self.activity(),
-                Workload::Vcpus => self.of_vcpu(),
+                Workload::Exits => self.of_vcpu(),
             },
         }
     }
@@ -98,7 +98,7 @@ impl<'a, 'w> Stream<'a, 'w> {
                 self.now_ns
             }
         };
-        self.recent_ns[self.told % RECENT] = at_ns;
+        self.recent_ns[self.reported % RECENT] = at_ns;
         at_ns
     }
 
@@ -278,8 +278,8 @@ impl Iterator for Stream<'_, '_> {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
-        self.told += 1;
-        let is_over = self.words.have_ended() || self.told > EVENTS;
+        self.reported += 1;
+        let is_over = self.words.have_ended() || self.reported > EVENTS;
         (!is_over).then(|| self.event())
     }
 }

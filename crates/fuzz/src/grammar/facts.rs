@@ -2,7 +2,7 @@
 
 use vmnoise_events::{
     ClockFacts, ClockSource, ExitFilter, HostFacts, ObservedThread, OffsetProof, Options, Policy,
-    RunFacts, Rung, TimerOptions, Witnesses, Workload,
+    ProbeStatus, RunFacts, TimerOptions, Witnesses, Workload,
 };
 
 use super::Words;
@@ -14,18 +14,18 @@ pub(super) const CPUS: u8 = 4;
 pub(crate) fn facts(words: &mut Words<'_>) -> RunFacts {
     let workload = words.one_of(&[
         Workload::Microvm,
-        Workload::Spin,
+        Workload::Osnoise,
         Workload::Observed,
-        Workload::Vcpus,
-        Workload::Timer,
+        Workload::Exits,
+        Workload::Timerlat,
     ]);
     facts_of(words, workload)
 }
 
 /// Any facts of a guest and of its host.
 pub(crate) fn facts_of_pair(words: &mut Words<'_>) -> [RunFacts; 2] {
-    let guest = words.one_of(&[Workload::Spin, Workload::Timer, Workload::Microvm]);
-    [guest, Workload::Vcpus].map(|workload| facts_of(words, workload))
+    let guest = words.one_of(&[Workload::Osnoise, Workload::Timerlat, Workload::Microvm]);
+    [guest, Workload::Exits].map(|workload| facts_of(words, workload))
 }
 
 /// Any facts of a run with this workload.
@@ -42,9 +42,9 @@ fn facts_of(words: &mut Words<'_>, workload: Workload) -> RunFacts {
         host: host(words),
         clock: clock(words),
         witnesses: witnesses(words),
-        rungs: words.list(2, |words| Rung {
+        probe_statuses: words.list(2, |words| ProbeStatus {
             probe: words.name().into(),
-            rung: words.name().into(),
+            in_use: words.name().into(),
             best: words.flag(),
             limit: words.name().into(),
             remedy: words.name().into(),
@@ -57,7 +57,7 @@ fn facts_of(words: &mut Words<'_>, workload: Workload) -> RunFacts {
 fn options(words: &mut Words<'_>, workload: Workload) -> Options {
     Options {
         cpus: match workload {
-            Workload::Vcpus => Vec::new(),
+            Workload::Exits => Vec::new(),
             _ => (0..=words.below(CPUS).into()).collect(),
         },
         duration_ns: words.length(),
@@ -81,12 +81,12 @@ fn options(words: &mut Words<'_>, workload: Workload) -> Options {
             tid: words.count_u32(),
             comm: words.name().into(),
         }),
-        exits: (workload == Workload::Vcpus).then(|| ExitFilter {
+        exits: (workload == Workload::Exits).then(|| ExitFilter {
             vm: words.once_in(8).then(|| words.name().into()),
             vcpus: (words.once_in(8)).then(|| words.list(3, Words::count_u32)),
             reasons: Vec::new(),
         }),
-        timer: (workload == Workload::Timer || words.once_in(16)).then(|| TimerOptions {
+        timer: (workload == Workload::Timerlat || words.once_in(16)).then(|| TimerOptions {
             period_ns: words.length(),
             aligned_ns: words.maybe(Words::length),
             stop_irq_ns: words.maybe(Words::length),

@@ -84,6 +84,9 @@ fn run(command: &[&str], recordings: &[(&str, Vec<u8>)]) {
     let line = ["vmnoise"].iter().chain(command).map(word);
     let status = vmnoise::run(line);
     // No recording is a usage error, or a machine that cannot.
-    let told = [0, 1, 129].map(ExitCode::from);
-    assert!(told.contains(&status), "{command:?} ended with {status:?}");
+    let reported = [0, 1, 129].map(ExitCode::from);
+    assert!(
+        reported.contains(&status),
+        "{command:?} ended with {status:?}"
+    );
 }

@@ -21,31 +21,31 @@ pub(super) fn check(bytes: &[u8]) {
         let (record, more) = more.split_at(size.min(more.len()));
         rest = more;
         let before = decoder.undecodable();
-        let mut told = 0;
+        let mut reported = 0;
         decoder.decode(record, &mut |event| match event {
             Event::Source(source) => sources.define(&source),
             Event::Activity(activity) => {
                 assert!(sources.know(activity.source));
-                told += 1;
+                reported += 1;
             }
             Event::VcpuInterval(interval) => {
                 assert!(interval.source.is_none_or(|source| sources.know(source)));
-                told += 1;
+                reported += 1;
             }
             Event::Exit(exit) => {
                 // Its parts are the kernel's own, and what is left of it is KVM's.
                 assert!(exit.exit.split.total() >= exit.exit.dur_ns());
-                told += 1;
+                reported += 1;
             }
             other => panic!("the ring buffer holds no {other:?}"),
         });
         let lost = decoder.undecodable() - before;
         let is_write = record.len() == write;
         assert!(
-            lost + told > 0 || is_write,
+            lost + reported > 0 || is_write,
             "{} bytes are gone",
             record.len()
         );
-        assert!(lost <= 1 && told <= 2 && (lost == 0 || told == 0));
+        assert!(lost <= 1 && reported <= 2 && (lost == 0 || reported == 0));
     }
 }

@@ -19,8 +19,8 @@ pub(super) fn check(bytes: &[u8]) {
     // What came before a fault is explained.
     let _ = reader.for_each(&mut |event| events.push(event.clone()));
     match facts.workload {
-        Workload::Vcpus => exits(&facts, &events),
-        Workload::Timer => laws::wakeups::obeys_the_law(&facts, &events),
+        Workload::Exits => exits(&facts, &events),
+        Workload::Timerlat => laws::wakeups::obeys_the_law(&facts, &events),
         _ => laws::gaps::obeys_the_law(&facts, &events),
     }
 }
@@ -29,7 +29,7 @@ fn exits(facts: &RunFacts, events: &[Event]) {
     let mut explainer = ExitExplainer::with_trace(facts);
     let mut budgets = Vec::new();
     for event in events {
-        explainer.feed(event, &mut |budget| budgets.push(budget.clone()));
+        explainer.push(event, &mut |budget| budgets.push(budget.clone()));
         explainer.take_trace();
     }
     explainer.run_out(&mut |budget| budgets.push(budget.clone()));

@@ -11,7 +11,7 @@ use crate::grammar::{self, Stream, Words};
 pub(super) fn check(bytes: &[u8]) {
     let mut words = Words::new(bytes);
     let facts = RunFacts {
-        workload: Workload::Spin,
+        workload: Workload::Osnoise,
         ..grammar::facts(&mut words)
     };
     let mut receiver = Receiver::default();
@@ -39,7 +39,7 @@ pub(super) fn check(bytes: &[u8]) {
         events.push(Event::FeedTotals(receiver.totals()));
         let few = usize::from(words.below(8));
         let others = Stream::new(&mut words, &facts).take(few);
-        // It has a host of its own to tell of it.
+        // It has a host of its own to report it.
         events.extend(others.filter(|event| !matches!(event, Event::HostFrame(_))));
     }
     let totals = receiver.totals();

@@ -88,11 +88,11 @@ fn second(frame: &Frame, words: &mut Words<'_>, facts: &vmnoise_events::RunFacts
             until_mono_ns: words.length(),
             culprits,
         };
-        let Some(told) = frame.of(counted, &reading) else {
+        let Some(reported) = frame.of(counted, &reading) else {
             continue;
         };
-        assert!(told.from_tsc <= told.until_tsc);
-        frames.push(encode(&told));
+        assert!(reported.from_tsc <= reported.until_tsc);
+        frames.push(encode(&reported));
     }
     frames
 }

@@ -40,7 +40,7 @@ impl GuestFiles {
     pub fn wait(&self, count: usize) -> Result<()> {
         // Each look takes the guest's CPU, where there is one.
         const LOOK: Duration = Duration::from_millis(100);
-        while !self.has_told(count)? {
+        while !self.has_reported(count)? {
             sleep(LOOK);
         }
         Ok(())
@@ -50,20 +50,20 @@ impl GuestFiles {
     ///
     /// # Errors
     /// If the guest is gone before, with the end of its console.
-    pub fn has_told(&self, count: usize) -> Result<bool> {
-        if self.told() >= count {
+    pub fn has_reported(&self, count: usize) -> Result<bool> {
+        if self.reported() >= count {
             return Ok(true);
         }
         let vmm: Option<u32> = std::fs::read_to_string(&self.vmm)
             .ok()
             .and_then(|pid| pid.parse().ok());
         let gone = vmm.is_some_and(|pid| matches!(schedstat::state(pid, pid), None | Some('Z')));
-        if gone && self.told() < count {
+        if gone && self.reported() < count {
             let console = std::fs::read(&self.console).unwrap_or_default();
             let end = &console[console.len().saturating_sub(2_000)..];
             bail!(
                 "the guest is gone after {} of {count} commands: {}",
-                self.told(),
+                self.reported(),
                 String::from_utf8_lossy(end)
             );
         }
@@ -71,7 +71,7 @@ impl GuestFiles {
     }
 
     /// How many of its commands have ended.
-    fn told(&self) -> usize {
+    fn reported(&self) -> usize {
         let results = std::fs::read(&self.results).unwrap_or_default();
         results.iter().filter(|byte| **byte == b'\n').count()
     }

@@ -90,12 +90,12 @@ fn handler(line: &str) -> Option<u64> {
 /// The lines of a CPU's registers that tell which it is and what it is at.
 fn states(registers: &str) -> String {
     // EIP until the kernel has left protected mode.
-    let tell = |line: &&str| {
+    let report = |line: &&str| {
         ["CPU#", "RIP=", "EIP="]
             .iter()
             .any(|word| line.starts_with(word))
     };
-    let lines: Vec<&str> = registers.lines().filter(tell).collect();
+    let lines: Vec<&str> = registers.lines().filter(report).collect();
     lines.join(" ")
 }
 
@@ -217,7 +217,7 @@ mod tests {
         }
 
         #[test]
-        fn a_machine_that_does_not_end_is_ended_and_its_cpus_are_told() {
+        fn a_machine_that_does_not_end_is_ended_and_its_cpus_are_reported() {
             let stopped = "-nodefaults -display none -monitor stdio -smp 2 -S";
             let stopped: Vec<&str> = stopped.split(' ').collect();
             let error = run_for(&stopped, Duration::from_millis(300)).to_string();
@@ -227,7 +227,7 @@ mod tests {
         }
 
         #[test]
-        fn what_qemu_complains_of_is_told() {
+        fn what_qemu_complains_of_is_reported() {
             let error = run_for(&["-no-such-option"], Duration::from_secs(60));
             assert!(error.to_string().contains("no-such-option"), "{error:#}");
         }

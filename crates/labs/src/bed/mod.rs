@@ -38,10 +38,10 @@ pub use xen::{XenLab, XenReport};
 
 /// How long a lab may take before it counts as hung; no estimate of how long it takes.
 const BACKSTOP: Duration = Duration::from_secs(240);
-/// The same of one that boots a guest.
+/// As `BACKSTOP`, of one that boots a guest.
 const BACKSTOP_WITH_GUEST: Duration = Duration::from_secs(480);
 
-/// Begins the line that tells of a machine that was booted once more: `xtask test` counts
+/// Begins the line that reports a machine that was booted once more: `xtask test` counts
 /// them.
 const BOOTED_AGAIN: &str = "lab booted once more";
 

@@ -112,7 +112,7 @@ impl Qemu {
         })
     }
 
-    /// The same, or it as it is, and what is wrong with it then.
+    /// As `mended`, or it as it is, and what is wrong with it then.
     fn mended_if_possible(self) -> (Qemu, String) {
         match self.mended() {
             Ok(mended) => (mended, String::new()),

@@ -62,8 +62,8 @@ fn answer(manners: &str, file: &str) -> Result<()> {
 fn flood(mut guest: UnixStream) -> Result<()> {
     let mut reader = guest.try_clone()?;
     thread::spawn(move || {
-        let mut told = [0; 4096];
-        while matches!(reader.read(&mut told), Ok(1..)) {}
+        let mut reported = [0; 4096];
+        while matches!(reader.read(&mut reported), Ok(1..)) {}
     });
     // It begins as a frame does.
     let words = b"\xf7vmn\x01\x00garbage".repeat(4096);

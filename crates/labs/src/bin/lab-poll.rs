@@ -2,7 +2,7 @@
 //! FILE (the switches of a kernel tracer), waits, and then reads the TSC over and over for
 //! POLL_MS at SCHED_FIFO. It prints every gap of the threshold or more as JSON. The plain
 //! loop of sysjitter, with nothing of vmnoise's own pollers in it: the reference for what
-//! they find, and what feels the noise of any tracer alike. An ordinary task waits for the
+//! they find, and what observes the noise of any tracer alike. An ordinary task waits for the
 //! CPU all the while, so that the tick has the same to do whether or not a tracer's own
 //! poller waits there too.
 #![forbid(unsafe_code)]

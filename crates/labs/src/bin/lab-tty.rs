@@ -54,10 +54,10 @@ fn show(size: Winsize, time: Duration, command: &[&str]) -> Result<()> {
         .env("LC_ALL", "C.UTF-8")
         .spawn()?;
     let mut ours = File::from(ours);
-    let told = told(ours.try_clone()?);
+    let reported = reported(ours.try_clone()?);
     let until = Instant::now() + time;
     let mut out = std::io::stdout();
-    while let Ok(bytes) = told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+    while let Ok(bytes) = reported.recv_timeout(until.saturating_duration_since(Instant::now())) {
         out.write_all(&bytes)?;
     }
     out.flush()?;
@@ -67,7 +67,7 @@ fn show(size: Winsize, time: Duration, command: &[&str]) -> Result<()> {
 }
 
 /// What comes out of the terminal, until nobody has it open any more.
-fn told(mut terminal: File) -> Receiver<Vec<u8>> {
+fn reported(mut terminal: File) -> Receiver<Vec<u8>> {
     let (to, from) = channel();
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];

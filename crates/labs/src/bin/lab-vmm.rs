@@ -1,5 +1,5 @@
 //! `lab-vmm STEP... -- COMMAND...` starts a VMM, does these things to it one after the
-//! other, and tells what it did, when, and what the kernel counted of the VM by then, as
+//! other, and says what it did, when, and what the kernel counted of the VM by then, as
 //! JSON. [`Step`] lists them.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
@@ -91,7 +91,7 @@ impl Vmm {
                 let enough_ns = waited_ns(id)? + u64::try_from(time.as_nanos())?;
                 wait_for("a vCPU to wait", || Ok(waited_ns(id)? >= enough_ns))?;
             }
-            Step::Told(count, guest) => GuestFiles::of(guest).wait(count)?,
+            Step::Reported(count, guest) => GuestFiles::of(guest).wait(count)?,
             Step::Looks(count) => self.looks = Watched::of(self.id()?)?.looks(count)?,
             Step::Stop => self.stop()?,
             Step::Continue => self.signal(Signal::CONT)?,
@@ -117,7 +117,7 @@ impl Vmm {
             }
             Step::Moves(count, every) => {
                 let guest = GuestFiles::of(0);
-                self.migrate(every, || Ok(!guest.has_told(count)?))?;
+                self.migrate(every, || Ok(!guest.has_reported(count)?))?;
             }
             Step::Pin(cpu) => sched_setaffinity(Some(self.first_vcpu()?), &only(cpu))?,
             Step::Quota(quota_us, period_us) => self.quota(quota_us, period_us)?,
@@ -279,7 +279,7 @@ impl Watched {
         const EVERY: Duration = Duration::from_millis(25);
         let mut looks = Vec::new();
         let guest = GuestFiles::of(0);
-        while !guest.has_told(count)? {
+        while !guest.has_reported(count)? {
             thread::sleep(EVERY);
             looks.push(self.look()?);
         }

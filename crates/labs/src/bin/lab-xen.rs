@@ -1,8 +1,8 @@
 //! The Dom0 of a lab of Xen: `lab-xen start` starts Xen's programs and the guest that the
-//! lab carries; `lab-xen told COUNT` sleeps until so many of the guest's commands have ended;
+//! lab carries; `lab-xen reported COUNT` sleeps until so many of the guest's commands have ended;
 //! `lab-xen results COUNT` does too, and prints what they said, a line of JSON each, and
 //! all of the guest's console on stderr. `lab-xen waits COUNT` has `xentrace` record until
-//! then, and prints each wait of the guest's vCPU for a CPU as `xenalyze` tells of it: the TSC at
+//! then, and prints each wait of the guest's vCPU for a CPU as `xenalyze` reports it: the TSC at
 //! its end, and how long it was in us.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
@@ -114,7 +114,7 @@ fn wait_for(count: usize) -> Result<String> {
 }
 
 /// Lets Xen record what its scheduler does until the guest has told so many results, and
-/// prints what it tells of the guest. All of that would take minutes on a serial port.
+/// prints what it reports to the guest. All of that would take minutes on a serial port.
 fn waits(count: usize) -> Result<()> {
     let recorder = Command::new("/bin/xentrace")
         .args(["-D", "-S", "256", "-e", SCHEDULER, TRACE])
@@ -126,20 +126,20 @@ fn waits(count: usize) -> Result<()> {
     kill_process(Pid::from_child(&recorder), Signal::TERM)?;
     let ended = recorder.wait_with_output()?;
     ensure!(ended.status.success(), "xentrace: {}", ended.status);
-    let told = Command::new("/bin/xenalyze")
+    let reported = Command::new("/bin/xenalyze")
         .args(["--cpu-hz=1G", "--dump-all", TRACE])
         .output()
         .context("starting xenalyze")?;
     let first_tsc = first_tsc(&fs::read(TRACE)?).context("a trace without a time")?;
-    let told = String::from_utf8_lossy(&told.stdout);
-    for wait in xen_waits::told(&told, first_tsc)? {
+    let reported = String::from_utf8_lossy(&reported.stdout);
+    for wait in xen_waits::reported(&reported, first_tsc)? {
         println!("{}", serde_json::to_string(&wait)?);
     }
     Ok(())
 }
 
 /// Of the first record that has one (`t_rec` of xen/include/public/trace.h): a word of 28 bits of
-/// event, 3 bits that count the words behind, and one that tells whether a TSC comes before these.
+/// event, 3 bits that count the words behind, and one that says whether a TSC comes before these.
 fn first_tsc(trace: &[u8]) -> Option<u64> {
     let word = |at: usize| Some(u32::from_le_bytes(trace.get(at..at + 4)?.try_into().ok()?));
     let mut at = 0;

@@ -87,7 +87,7 @@ pub fn run(seed: u64, length: Duration) -> Result<Tally> {
     Ok(tally)
 }
 
-/// The same in a lab, with the faults that a whole machine has.
+/// As `run`, in a lab, with the faults that a whole machine has.
 ///
 /// # Errors
 /// As [`run`], and if the lab cannot be had.
@@ -101,6 +101,6 @@ pub fn run_in_lab(seed: u64, length: Duration) -> Result<String> {
     let [output] = &report.outputs[..] else {
         anyhow::bail!("{:?}", report.outputs);
     };
-    let told = output.text().with_context(|| output.stdout.clone())?;
-    Ok(told.to_owned())
+    let reported = output.text().with_context(|| output.stdout.clone())?;
+    Ok(reported.to_owned())
 }

@@ -25,9 +25,9 @@ const FOR_EVER: &str = "24h";
 pub(super) enum Fate {
     /// It goes on.
     GoesOn,
-    /// It goes on, and tells that it lost records of this kind.
+    /// It goes on, and says that it lost records of this kind.
     Loses(&'static str),
-    /// It goes on, and tells that it did not measure meanwhile.
+    /// It goes on, and says that it did not measure meanwhile.
     Stopped(Stop),
     /// It ends by itself, and says this.
     Ends(&'static str),
@@ -54,7 +54,7 @@ pub(super) struct Stop {
     /// Before it was let go.
     over_ns: u64,
     /// What it told as not measured before that.
-    told_before_ns: u64,
+    reported_before_ns: u64,
 }
 
 /// The run.
@@ -69,7 +69,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Starts one that records there, and tells its result in a file of this folder.
+    /// Starts one that records there, and reports its result in a file of this folder.
     pub(super) fn start(
         command: &'static str,
         recording: PathBuf,
@@ -109,13 +109,13 @@ impl Subject {
 
     /// Stops it for that long. A run that measures a CPU is to tell so.
     pub(super) fn stop(&mut self, length: Duration) -> Result<()> {
-        let mut told_before_ns = 0;
+        let mut reported_before_ns = 0;
         if self.measures_a_cpu() {
             // One that was just started may have recorded no more than its header.
             wait_for("it to measure", || {
-                let told = not_measured_ns(&self.explained()?);
-                told_before_ns = *told.as_ref().unwrap_or(&0);
-                Ok(told.is_ok())
+                let reported = not_measured_ns(&self.explained()?);
+                reported_before_ns = *reported.as_ref().unwrap_or(&0);
+                Ok(reported.is_ok())
             })?;
         }
         let asked_ns = mono_ns();
@@ -134,7 +134,7 @@ impl Subject {
                 asked_ns,
                 begun_ns,
                 over_ns,
-                told_before_ns,
+                reported_before_ns,
             });
         }
         Ok(())
@@ -187,7 +187,7 @@ impl Subject {
                 self.explained()?;
             }
             Fate::Loses(kind) => {
-                let has_lost = |told: &Value| told["losses"][kind].as_u64() > Some(0);
+                let has_lost = |reported: &Value| reported["losses"][kind].as_u64() > Some(0);
                 wait_for("it to tell what it lost", || {
                     Ok(has_lost(&self.explained()?))
                 })?;
@@ -211,35 +211,35 @@ impl Subject {
         Ok(())
     }
 
-    /// All of the stop was not measured, and no more than the time until it was told. Nothing that is
+    /// All of the stop was not measured, and no more than the time until it was reported. Nothing that is
     /// told lies in it.
     fn judge_stop(&self, stop: Stop) -> Result<()> {
-        let mut told = Value::Null;
+        let mut reported = Value::Null;
         let mut new_ns = 0;
         wait_for("it to tell that it was stopped", || {
-            told = self.explained()?;
-            new_ns = not_measured_ns(&told)?.saturating_sub(stop.told_before_ns);
+            reported = self.explained()?;
+            new_ns = not_measured_ns(&reported)?.saturating_sub(stop.reported_before_ns);
             Ok(new_ns >= stop.over_ns - stop.begun_ns)
         })
         .with_context(|| format!("{stop:?}, {new_ns} ns told"))?;
         let most_ns = mono_ns() - stop.asked_ns;
         ensure!(new_ns <= most_ns, "{new_ns} ns told of {stop:?}");
-        for (start_ns, dur_ns) in longest(&told) {
+        for (start_ns, dur_ns) in longest(&reported) {
             let is_apart = start_ns >= stop.over_ns || start_ns + dur_ns <= stop.begun_ns;
             ensure!(is_apart, "{dur_ns} ns from {start_ns} on lie in {stop:?}");
         }
         Ok(())
     }
 
-    /// Asks for its result, which its recording tells as well.
+    /// Asks for its result, which its recording reports as well.
     pub(super) fn end(&mut self) -> Result<()> {
         self.signal(Signal::INT)?;
         let status = self.ended()?;
         ensure!(status.success(), "{status}: {}", self.said());
-        let told = fs::read(&self.stdout)?;
-        assert_adds_up(&json(&told)?);
+        let reported = fs::read(&self.stdout)?;
+        assert_adds_up(&json(&reported)?);
         let explained = self.explain()?;
-        ensure!(told == explained, "live and recorded differ");
+        ensure!(reported == explained, "live and recorded differ");
         Ok(())
     }
 
@@ -266,11 +266,11 @@ impl Subject {
         fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
-    /// What its recording tells by now.
+    /// What its recording reports by now.
     fn explained(&self) -> Result<Value> {
-        let told = json(&self.explain()?)?;
-        assert_adds_up(&told);
-        Ok(told)
+        let reported = json(&self.explain()?)?;
+        assert_adds_up(&reported);
+        Ok(reported)
     }
 
     fn explain(&self) -> Result<Vec<u8>> {
@@ -300,15 +300,18 @@ fn mono_ns() -> u64 {
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
-fn not_measured_ns(told: &Value) -> Result<u64> {
-    let ns = told["cpus"][0]["not_measured_ns"].as_u64();
-    ns.with_context(|| format!("no witness of stops: {told}"))
+fn not_measured_ns(reported: &Value) -> Result<u64> {
+    let ns = reported["cpus"][0]["not_measured_ns"].as_u64();
+    ns.with_context(|| format!("no witness of stops: {reported}"))
 }
 
 /// The longest gaps or the latest wake-ups: the begin and the length of each.
-fn longest(told: &Value) -> Vec<(u64, u64)> {
-    let of_run = told["worst"].as_array().into_iter().flatten();
-    let of_cpu = told["cpus"][0]["worst"].as_array().into_iter().flatten();
+fn longest(reported: &Value) -> Vec<(u64, u64)> {
+    let of_run = reported["worst"].as_array().into_iter().flatten();
+    let of_cpu = reported["cpus"][0]["worst"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let ns = |it: &Value, keys: [&str; 2]| Some((it[keys[0]].as_u64()?, it[keys[1]].as_u64()?));
     let gap = |it| ns(it, ["start_mono_ns", "dur_ns"]);
     let wakeup = |it| ns(it, ["expiry_mono_ns", "latency_ns"]);

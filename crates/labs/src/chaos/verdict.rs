@@ -7,8 +7,8 @@ use crate::judge::{assert_budgets_add_up, assert_exits_add_up, assert_latencies_
 
 /// Reads a result.
 pub(super) fn json(text: &[u8]) -> Result<Value> {
-    let told = || format!("not JSON: {}", String::from_utf8_lossy(text));
-    serde_json::from_slice(text).with_context(told)
+    let reported = || format!("not JSON: {}", String::from_utf8_lossy(text));
+    serde_json::from_slice(text).with_context(reported)
 }
 
 /// The budget law of its kind, and losses by kind that are those in all.

@@ -8,9 +8,9 @@ use super::trace::Kind;
 pub struct Agreement {
     /// Which.
     pub kind: Kind,
-    /// How many the kernel told.
+    /// How many the kernel reported.
     pub kernel: usize,
-    /// How many we told.
+    /// How many we reported.
     pub ours: usize,
     /// How many are the same in both: name and begin.
     pub pairs: usize,

@@ -1,4 +1,4 @@
-//! Delays whose cause is known and whose length the kernel's own events tell, and what
+//! Delays whose cause is known and whose length the kernel's own events report, and what
 //! `vmnoise timerlat` says of them.
 
 use anyhow::{Context, Result, bail, ensure};
@@ -25,7 +25,7 @@ const INTERRUPTS: [[&str; 2]; 3] = [
 /// Begin and end of a stretch, CLOCK_MONOTONIC in nanoseconds.
 pub(super) type Span = (u64, u64);
 
-/// What is let loose, and by which lines of the trace the kernel tells of it.
+/// What is let loose, and by which lines of the trace the kernel reports it.
 struct Injected {
     what: &'static str,
     disturber: &'static str,
@@ -134,8 +134,8 @@ pub fn causes() -> Result<Causes> {
         .run(&commands)?;
     let (quiet, beside) = report.outputs.split_first().context("no outputs")?;
     let quiet = quiet.json()?;
-    let told = INJECTED.iter().zip(beside.chunks(2));
-    let causes = told.map(|(injected, told)| injected.cause(told, &quiet));
+    let reported = INJECTED.iter().zip(beside.chunks(2));
+    let causes = reported.map(|(injected, reported)| injected.cause(reported, &quiet));
     Ok(Causes {
         kernel_version: report.kernel_version.clone(),
         causes: causes.collect::<Result<_>>()?,
@@ -143,9 +143,9 @@ pub fn causes() -> Result<Causes> {
 }
 
 impl Injected {
-    fn cause(&self, told: &[CommandOutput], quiet: &Value) -> Result<Cause> {
-        let [ours, kernel] = told else {
-            bail!("{} outputs of a cause", told.len());
+    fn cause(&self, reported: &[CommandOutput], quiet: &Value) -> Result<Cause> {
+        let [ours, kernel] = reported else {
+            bail!("{} outputs of a cause", reported.len());
         };
         let ours = ours.json()?;
         let spans = spans(kernel.text()?, self.lines)?;

@@ -19,7 +19,7 @@ const SECONDS: usize = 2;
 const PERIODS: usize = SECONDS * 1_000;
 /// Rows of the histograms under virtual time, nanoseconds.
 const REACH_NS: usize = 20_000;
-/// The same of a real machine, microseconds.
+/// As `REACH_NS`, of a real machine, microseconds.
 const REACH_US: usize = 10_000;
 
 /// What a lab showed.
@@ -57,11 +57,11 @@ pub fn beside_cyclictest() -> Result<BesideCyclictest> {
     commands.extend([&*theirs_at_once, &*ours]);
     let report = lab.run(&commands)?;
     let read = |output: &crate::bed::CommandOutput| Histogram::parse(output.text()?, 1);
-    let told: Vec<Histogram> = report.outputs.iter().map(read).collect::<Result<_>>()?;
-    let split = told.split_at_checked(2 * ROUNDS);
+    let reported: Vec<Histogram> = report.outputs.iter().map(read).collect::<Result<_>>()?;
+    let split = reported.split_at_checked(2 * ROUNDS);
     let (turns, rest) = split.context("a run is missing")?;
     let [witnessed @ .., ours_at_once, theirs_at_once] = rest else {
-        bail!("{} outputs", told.len());
+        bail!("{} outputs", reported.len());
     };
     let (theirs, ours) = in_turn(turns);
     let turns = Turns::of(&theirs, &ours);
@@ -90,7 +90,7 @@ fn in_turn(turns: &[Histogram]) -> (Vec<Histogram>, Vec<Histogram>) {
 pub struct HereBesideCyclictest {
     /// In turns on one CPU, without witnesses.
     pub turns: Turns,
-    /// The same, ours with witnesses.
+    /// As `turns`, ours with witnesses.
     pub witnessed: Turns,
     /// Between both at once, each on a CPU of its own, which they change half-way; without
     /// witnesses.

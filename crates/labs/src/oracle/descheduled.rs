@@ -28,7 +28,7 @@ pub struct Descheduled {
     pub kernel_version: String,
     /// How long the task kept the vCPU from running at a time, nanoseconds.
     pub burst_ns: u64,
-    /// By how much a time of the host may be off that is laid over the guest's clock.
+    /// By how much a time of the host may be off that is mapped over the guest's clock.
     pub bound_ns: u64,
     /// By how much the events around a wait may be off from what the scheduler counts of it: the most
     /// that they are in any wait of this run. The run queue's clock is read before the scheduler decides,
@@ -92,13 +92,13 @@ pub fn descheduled() -> Result<Descheduled> {
     let offset_tsc: i64 = offset.text()?.trim().parse()?;
     let guest_ns = |tsc: u64| clock.mono_ns(tsc.wrapping_add_signed(offset_tsc));
     let waits = waits(trace.text()?)?;
-    let laid = waits.iter().map(|wait| {
-        Some(Laid {
+    let mapped = waits.iter().map(|wait| {
+        Some(Mapped {
             span: guest_ns(wait.begin_tsc).zip(guest_ns(wait.end_tsc))?,
             booked_ns: wait.booked_ns,
         })
     });
-    let waits: Option<Vec<Laid>> = laid.collect();
+    let waits: Option<Vec<Mapped>> = mapped.collect();
     let waits = waits.context("a wait before the guest began")?;
     let decisions = waits
         .iter()
@@ -125,14 +125,14 @@ struct Wait {
     booked_ns: u64,
 }
 
-/// The same on the guest's clock.
+/// As `Wait`, on the guest's clock.
 #[derive(Debug, Clone, Copy)]
-struct Laid {
+struct Mapped {
     span: Span,
     booked_ns: u64,
 }
 
-impl Laid {
+impl Mapped {
     fn length_ns(&self) -> u64 {
         self.span.1 - self.span.0
     }
@@ -153,7 +153,7 @@ impl Laid {
     }
 }
 
-fn stolen(result: &CommandOutput, waits: &[Laid], bound_ns: u64) -> Result<Vec<Late>> {
+fn stolen(result: &CommandOutput, waits: &[Mapped], bound_ns: u64) -> Result<Vec<Late>> {
     let result = result.json()?;
     let is_steal = |part: &Value| part["share"] == "steal";
     let worst = list(&result["cpus"][0]["worst"])?.iter();
@@ -233,12 +233,12 @@ prev_state=I ==> next_comm=CPU 0/KVM next_pid=87 next_prio=120
  CPU 0/KVM-87 [000] d..2. 300: sched_switch: prev_comm=CPU 0/KVM prev_pid=87 prev_prio=120 \
 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
 ";
-        let told = waits(trace).unwrap();
-        let told = told
+        let reported = waits(trace).unwrap();
+        let reported = reported
             .iter()
             .map(|it| (it.begin_tsc, it.end_tsc, it.booked_ns));
-        let told: Vec<_> = told.collect();
-        assert_eq!(told, [(100, 150, 44), (180, 190, 8)]);
+        let reported: Vec<_> = reported.collect();
+        assert_eq!(reported, [(100, 150, 44), (180, 190, 8)]);
         let uncounted = trace.replace("delay=8 ", "");
         assert!(waits(&uncounted).is_err());
         assert!(waits("CPU:0 [LOST 7 EVENTS]\n").is_err());
@@ -246,7 +246,7 @@ prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
 
     #[test]
     fn of_a_wait_that_began_before_what_lies_behind_counts() {
-        let wait = Laid {
+        let wait = Mapped {
             span: (100, 200),
             booked_ns: 97,
         };
@@ -257,12 +257,12 @@ prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
 
     #[test]
     fn a_wait_is_cut_where_it_may_have_begun_before() {
-        let wait = Laid {
+        let wait = Mapped {
             span: (100, 200),
             booked_ns: 97,
         };
         let cut_at = |from_ns| wait.is_cut(from_ns, 5);
-        let told = [95, 96, 150, 204, 205].map(cut_at);
-        assert_eq!(told, [false, true, true, true, false]);
+        let reported = [95, 96, 150, 204, 205].map(cut_at);
+        assert_eq!(reported, [false, true, true, true, false]);
     }
 }

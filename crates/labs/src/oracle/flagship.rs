@@ -48,7 +48,7 @@ pub struct KernelSample {
     pub counts: [u64; 5],
 }
 
-/// The same of `vmnoise`, with what only it has.
+/// As `KernelSample`, of `vmnoise`, with what only it has.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Columns {
     /// Noise, in percent of the runtime.

@@ -1,4 +1,4 @@
-//! The gaps that the kernel's tracer felt beside those that follow from our witnesses.
+//! The gaps that the kernel's tracer observed beside those that follow from our witnesses.
 
 use super::matching::{Watched, median};
 use super::trace::{Kind, Line};
@@ -10,9 +10,9 @@ pub type Span = (u64, u64);
 /// the way from one activity to the next takes long, the kernel's one gap is two of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gaps {
-    /// How many the kernel felt.
+    /// How many the kernel observed.
     pub kernel: usize,
-    /// How many we told.
+    /// How many we reported.
     pub ours: usize,
     /// Those of the kernel that overlap none of ours.
     pub missed: Vec<Span>,
@@ -23,7 +23,7 @@ pub struct Gaps {
     /// Median of what ours have of each of the kernel's.
     pub our_median_ns: Option<u64>,
     /// Median of what ours lack of each of the kernel's: the way into an activity and
-    /// out of it, of which no event tells.
+    /// out of it, that no event reports.
     pub untold_median_ns: Option<u64>,
 }
 
@@ -51,15 +51,15 @@ impl Gaps {
             let lonely = |gap: &&Span| shared_ns(gap, others) == 0;
             gaps.iter().filter(lonely).copied().collect()
         };
-        let told = |gap: &Span| shared_ns(gap, &all_ours);
+        let reported = |gap: &Span| shared_ns(gap, &all_ours);
         Gaps {
             kernel: kernel.len(),
             ours: ours.len(),
             missed: alone(&kernel, &all_ours),
             surplus: alone(&ours, &all_kernel),
             kernel_median_ns: median(kernel.iter().map(|(from, to)| to - from)),
-            our_median_ns: median(kernel.iter().map(told)),
-            untold_median_ns: median(kernel.iter().map(|gap| gap.1 - gap.0 - told(gap))),
+            our_median_ns: median(kernel.iter().map(reported)),
+            untold_median_ns: median(kernel.iter().map(|gap| gap.1 - gap.0 - reported(gap))),
         }
     }
 }

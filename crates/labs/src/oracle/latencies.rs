@@ -105,7 +105,7 @@ impl Histogram {
         self.counts.iter().position(reaches).unwrap_or(0) * self.row_ns
     }
 
-    /// The same, earlier or later by the distance of the two.
+    /// This histogram, earlier or later by the distance of the two.
     pub(super) fn moved(&self, from_ns: usize, to_ns: usize) -> Histogram {
         let [from, to] = [from_ns, to_ns].map(|ns| ns / self.row_ns);
         let count = |row: usize| {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_of_its_own_kind_is_told_and_decides_nothing() {
+    fn one_run_of_its_own_kind_is_reported_and_decides_nothing() {
         let (usual, other) = (with(&[(1_000, 4)]), with(&[(1_000, 3), (2_000, 1)]));
         let (theirs, mut ours) = (vec![usual.clone(); 3], vec![usual; 3]);
         ours[1] = other.clone();

@@ -44,7 +44,7 @@ impl Watched {
 }
 
 /// Pairs the lines of the kernel's tracer, whose clock is moved onto ours first, with
-/// ours. The window is where both watched: what had begun before is told by one alone,
+/// ours. The window is where both watched: what had begun before is reported by one alone,
 /// and what had not ended at its end too.
 pub fn matching<'a>(kernel: &'a [Line], ours: &'a [Line]) -> Matching<'a> {
     let watched = Watched::by_both(kernel, ours);

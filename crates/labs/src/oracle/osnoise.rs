@@ -29,7 +29,7 @@ pub struct BesideKernel {
     pub window_ns: u64,
     /// Agreement over that window, by kind.
     pub agreements: Vec<Agreement>,
-    /// The same of gaps.
+    /// The gaps over that window.
     pub gaps: Gaps,
     /// What our run lost.
     pub lost_events: u64,
@@ -39,7 +39,7 @@ pub struct BesideKernel {
     pub ours_alone: Turn,
 }
 
-/// What one tracer told alone.
+/// What one tracer reported alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
     /// From the first line to the last, nanoseconds.
@@ -63,7 +63,7 @@ impl BesideKernel {
     }
 }
 
-/// Injects NMIs while both watch the tracer's thread: how many each told, and for how
+/// Injects NMIs while both watch the tracer's thread: how many each reported, and for how
 /// long. When they come is not repeatable: they come from outside the machine.
 ///
 /// # Errors

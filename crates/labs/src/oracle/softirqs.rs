@@ -141,11 +141,11 @@ mod tests {
     #[test]
     fn entries_and_counters_of_the_kernel_are_laid_side_by_side() {
         let kernel = of_tracefs(TRACE).unwrap();
-        let told: Vec<_> = kernel
+        let reported: Vec<_> = kernel
             .iter()
             .map(|line| (&*line.name, line.dur_ns))
             .collect();
-        assert_eq!(told, [("TIMER:1", 4_000), ("RCU:9", 2_000)]);
+        assert_eq!(reported, [("TIMER:1", 4_000), ("RCU:9", 2_000)]);
         let one_each = ["RCU:", "TIMER:"].map(|name| (name.to_owned(), (1, 1)));
         assert_eq!(counted(TRACE, &kernel).unwrap(), one_each.into());
     }

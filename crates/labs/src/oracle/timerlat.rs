@@ -18,7 +18,7 @@ const TRACER: &str = "trace_clock=mono buffer_size_kb=16384 osnoise/cpus=0 \
 
 /// One wake-up as one of them told it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Told {
+struct Reported {
     expiry_ns: u64,
     irq_ns: Option<u64>,
     thread_ns: Option<u64>,
@@ -70,7 +70,7 @@ pub fn beside_timerlat() -> Result<BesideTimerlat> {
         bail!("{} outputs", report.outputs.len());
     };
     let result: Value = result.json()?;
-    let (kernel, ours) = (told(kernel)?, told(ours)?);
+    let (kernel, ours) = (reported(kernel)?, reported(ours)?);
     let (kernel, pairs) = pairs(&kernel, &ours);
     ensure!(
         kernel as u64 > SECONDS * 800,
@@ -80,22 +80,22 @@ pub fn beside_timerlat() -> Result<BesideTimerlat> {
         kernel_version: report.kernel_version,
         kernel,
         matched: pairs.len(),
-        irq: agreement(&pairs, |told| told.irq_ns)?,
-        thread: agreement(&pairs, |told| told.thread_ns)?,
+        irq: agreement(&pairs, |reported| reported.irq_ns)?,
+        thread: agreement(&pairs, |reported| reported.thread_ns)?,
         ring_full: result["losses"]["ring_full"]
             .as_u64()
             .context("ring_full")?,
     })
 }
 
-fn told(output: &CommandOutput) -> Result<Vec<Told>> {
+fn reported(output: &CommandOutput) -> Result<Vec<Reported>> {
     wake_ups(output.text()?)
 }
 
 /// The wake-ups of a trace, in the order of their expiries. Kernel and vmnoise have one
 /// format: `TIME: #NUMBER context irq|thread timer_latency NS ns`.
-fn wake_ups(trace: &str) -> Result<Vec<Told>> {
-    let mut all: Vec<(u64, Told)> = Vec::new();
+fn wake_ups(trace: &str) -> Result<Vec<Reported>> {
+    let mut all: Vec<(u64, Reported)> = Vec::new();
     for line in trace.lines() {
         let Some((head, event)) = line.split_once(": #") else {
             continue;
@@ -119,38 +119,38 @@ fn wake_ups(trace: &str) -> Result<Vec<Told>> {
         let at_ns = (time.parse::<f64>()? * 1e9).round() as u64;
         let (number, latency_ns): (u64, u64) = (number.parse()?, latency_ns.parse()?);
         if all.last().is_none_or(|(last, _)| *last != number) {
-            all.push((number, Told::default()));
+            all.push((number, Reported::default()));
         }
-        let Some((_, told)) = all.last_mut() else {
+        let Some((_, reported)) = all.last_mut() else {
             continue;
         };
         // Also where the return to user space is all that was seen of it.
-        told.expiry_ns = at_ns.saturating_sub(latency_ns);
+        reported.expiry_ns = at_ns.saturating_sub(latency_ns);
         match context {
-            "irq" => told.irq_ns = Some(latency_ns),
-            "thread" => told.thread_ns = Some(latency_ns),
+            "irq" => reported.irq_ns = Some(latency_ns),
+            "thread" => reported.thread_ns = Some(latency_ns),
             _ => {}
         }
     }
-    let mut all: Vec<Told> = all.into_iter().map(|(_, told)| told).collect();
-    all.sort_by_key(|told| told.expiry_ns);
+    let mut all: Vec<Reported> = all.into_iter().map(|(_, reported)| reported).collect();
+    all.sort_by_key(|reported| reported.expiry_ns);
     Ok(all)
 }
 
 /// The kernel's wake-ups while both had any, and each with the nearest of ours.
-fn pairs(kernel: &[Told], ours: &[Told]) -> (usize, Vec<(Told, Told)>) {
+fn pairs(kernel: &[Reported], ours: &[Reported]) -> (usize, Vec<(Reported, Reported)>) {
     let (Some(first), Some(last)) = (ours.first(), ours.last()) else {
         return (0, Vec::new());
     };
     let window = first.expiry_ns..=last.expiry_ns;
     let kernel = kernel
         .iter()
-        .filter(|told| window.contains(&told.expiry_ns));
-    let is_whole = |told: &Told| told.irq_ns.is_some() && told.thread_ns.is_some();
-    let beside = |theirs: &Told| {
-        let after = ours.partition_point(|told| told.expiry_ns < theirs.expiry_ns);
+        .filter(|reported| window.contains(&reported.expiry_ns));
+    let is_whole = |reported: &Reported| reported.irq_ns.is_some() && reported.thread_ns.is_some();
+    let beside = |theirs: &Reported| {
+        let after = ours.partition_point(|reported| reported.expiry_ns < theirs.expiry_ns);
         let near = &ours[after.saturating_sub(1)..(after + 1).min(ours.len())];
-        let distance = |told: &&Told| told.expiry_ns.abs_diff(theirs.expiry_ns);
+        let distance = |reported: &&Reported| reported.expiry_ns.abs_diff(theirs.expiry_ns);
         let nearest = near.iter().min_by_key(distance)?;
         let matches = distance(&nearest) <= PERIOD_NS / 2 && is_whole(nearest) && is_whole(theirs);
         matches.then_some((*theirs, *nearest))
@@ -160,8 +160,8 @@ fn pairs(kernel: &[Told], ours: &[Told]) -> (usize, Vec<(Told, Told)>) {
 }
 
 fn agreement(
-    pairs: &[(Told, Told)],
-    context: impl Fn(&Told) -> Option<u64>,
+    pairs: &[(Reported, Reported)],
+    context: impl Fn(&Reported) -> Option<u64>,
 ) -> Result<ContextAgreement> {
     let both = pairs
         .iter()
@@ -187,27 +187,27 @@ mod tests {
 
     #[test]
     fn lines_of_one_wake_up_belong_together() {
-        let told = wake_ups(KERNEL).unwrap();
-        assert_eq!(told.len(), 2);
+        let reported = wake_ups(KERNEL).unwrap();
+        assert_eq!(reported.len(), 2);
         assert_eq!(
-            (told[0].irq_ns, told[0].thread_ns),
+            (reported[0].irq_ns, reported[0].thread_ns),
             (Some(932), Some(11_700))
         );
-        assert_eq!(told[1].thread_ns, None);
-        assert!(told[0].expiry_ns.abs_diff(54_029_327_000) <= 1_000);
+        assert_eq!(reported[1].thread_ns, None);
+        assert!(reported[0].expiry_ns.abs_diff(54_029_327_000) <= 1_000);
     }
 
     #[test]
     fn a_wake_up_of_which_only_the_return_was_seen_has_its_expiry() {
         let line = "[000]     4.980272: #1999  context user-ret timer_latency      6312 ns";
-        let told = wake_ups(line).unwrap();
-        assert_eq!((told[0].irq_ns, told[0].thread_ns), (None, None));
-        assert!(told[0].expiry_ns.abs_diff(4_980_265_688) <= 1_000);
+        let reported = wake_ups(line).unwrap();
+        assert_eq!((reported[0].irq_ns, reported[0].thread_ns), (None, None));
+        assert!(reported[0].expiry_ns.abs_diff(4_980_265_688) <= 1_000);
     }
 
     #[test]
     fn only_whole_wake_ups_within_half_a_period_are_pairs() {
-        let at = |expiry_ns| Told {
+        let at = |expiry_ns| Reported {
             expiry_ns,
             irq_ns: Some(1),
             thread_ns: Some(2),

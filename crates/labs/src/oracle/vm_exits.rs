@@ -30,7 +30,7 @@ pub struct Witnessed {
 
 /// One exit, from a line of `vmnoise exits trace`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct Reported {
     /// CLOCK_MONOTONIC in nanoseconds.
     pub start_ns: u64,
     /// Its length in nanoseconds.
@@ -43,7 +43,7 @@ pub struct Told {
     pub parts: Vec<(String, u64, Option<String>)>,
 }
 
-impl Told {
+impl Reported {
     /// How much of it lies in this share, nanoseconds.
     pub fn share_ns(&self, share: &str) -> u64 {
         let parts = self.parts.iter().filter(|(name, ..)| name == share);
@@ -168,8 +168,8 @@ fn is_host_work(event: &str) -> bool {
 ///
 /// # Errors
 /// If such a line cannot be read.
-pub fn told(trace: &str) -> Result<BTreeMap<String, Vec<Told>>> {
-    let mut vms: BTreeMap<String, Vec<Told>> = BTreeMap::new();
+pub fn reported(trace: &str) -> Result<BTreeMap<String, Vec<Reported>>> {
+    let mut vms: BTreeMap<String, Vec<Reported>> = BTreeMap::new();
     for text in trace.lines() {
         if let Some((_, words)) = text.split_once(": vm_noise: ") {
             let (vm, exit) = exit(words).with_context(|| format!("a line: {text}"))?;
@@ -180,7 +180,7 @@ pub fn told(trace: &str) -> Result<BTreeMap<String, Vec<Told>>> {
     Ok(vms)
 }
 
-fn exit(words: &str) -> Result<(String, Told)> {
+fn exit(words: &str) -> Result<(String, Reported)> {
     let (kernels, ours) = words.split_once(" | ").context("no bar")?;
     let value = |words: &str, key: &str| -> Result<String> {
         let mut words = words.split(' ').filter_map(|word| word.split_once(':'));
@@ -198,7 +198,7 @@ fn exit(words: &str) -> Result<(String, Told)> {
             _ => {}
         }
     }
-    let exit = Told {
+    let exit = Reported {
         start_ns: seconds_ns(&value(kernels, "exit_time")?)?,
         dur_ns: number("duration")?,
         reason: value(ours, "reason")?,
@@ -243,16 +243,19 @@ mod tests {
         let line = "[000] 3.000121: vm_noise: vm_id:0 exit_cpu:0 exit_time:3.000100400 \
             entry_cpu:1 duration:20100 ns exit_reason:0x0060 overhead:17000 ns | vm:web vcpu:0 \
             reason:interrupt kvm:17000 vmm:0 preempted:100 by:a b:7 host_irq:3000 by:local_timer:236";
-        let vms = told(line).unwrap();
+        let vms = reported(line).unwrap();
         let exit = &vms["web"][0];
         let [before, after] =
             ["vm:7", "qemu:7"].map(|name| line.replace("vm:web", &format!("vm:{name}")));
-        assert_eq!(told(&format!("{before}\n{after}")).unwrap()["7"].len(), 2);
+        assert_eq!(
+            reported(&format!("{before}\n{after}")).unwrap()["7"].len(),
+            2
+        );
         assert_eq!((exit.start_ns, exit.dur_ns), (3_000_100_400, 20_100));
         assert_eq!((exit.reason.as_str(), exit.cpus), ("interrupt", (0, 1)));
         let shares = ["kvm", "preempted", "host_irq"].map(|share| exit.share_ns(share));
         assert_eq!(shares, [17_000, 100, 3_000]);
         assert!(exit.has_timer());
-        assert!(told("x: vm_noise: nothing").is_err());
+        assert!(reported("x: vm_noise: nothing").is_err());
     }
 }

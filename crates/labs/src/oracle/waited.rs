@@ -27,11 +27,11 @@ pub struct Waited {
     pub run_delay_ns: u64,
     /// What the gaps lost that ended between them for sure, nanoseconds.
     pub lost_ns: u64,
-    /// The same without the first of them: KVM writes a wait that comes between its reading of the
+    /// As `lost_ns`, without the first of them: KVM writes a wait that comes between its reading of the
     /// book and the entry behind that into the steal clock at the entry after that, so the first
     /// may have one of before.
     pub least_ns: u64,
-    /// The same with those that ended while somebody looked, and with the next one, which may have
+    /// As `least_ns`, with those that ended while somebody looked, and with the next one, which may have
     /// such a wait.
     pub most_ns: u64,
     /// In how many gaps that was.
@@ -40,7 +40,7 @@ pub struct Waited {
 
 impl Waited {
     /// Between the first look in the time of these gaps and the last. A wait is booked when it is
-    /// over, and with it ends what the guest feels of it: so each gap counts by its end.
+    /// over, and with it ends what the guest observes of it: so each gap counts by its end.
     ///
     /// # Errors
     /// If there are not two looks in that time.
@@ -92,7 +92,7 @@ pub fn joined(result: &Value, shares: &[&str]) -> Result<Vec<Lost>> {
     lost.context("a tree without a gap")
 }
 
-/// What each gap lost as steal by the guest's own recording. A joined result of it tells when
+/// What each gap lost as steal by the guest's own recording. A joined result of it says when
 /// each ended by the TSC, and its trace how much of each was stolen.
 ///
 /// # Errors
@@ -148,8 +148,8 @@ mod tests {
         ];
         let waited = Waited::of(&gaps, &looks).unwrap();
         assert_eq!((waited.run_delay_ns, waited.apart_tsc), (320, 220));
-        let told = (waited.lost_ns, waited.least_ns, waited.most_ns);
-        assert_eq!((told, waited.gaps), ((320, 300, 54_320), 3));
+        let reported = (waited.lost_ns, waited.least_ns, waited.most_ns);
+        assert_eq!((reported, waited.gaps), ((320, 300, 54_320), 3));
         assert!(Waited::of(&gaps, &looks[..2]).is_err());
         assert!(Waited::of(&[], &looks).is_err());
     }

@@ -255,12 +255,12 @@ mod tests {
             (30.0, 7_000),
         ]);
         let compared = compare(TRACE, &waits, clock(), 1_000_000).unwrap();
-        let told: Vec<_> = compared
+        let reported: Vec<_> = compared
             .iter()
             .map(|it| (it.steal_ns, it.least_ns, it.most_ns, it.waits))
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 (10_000_000, 9_990_064, 9_990_064, 1),
                 (5_000_000, 4_999_000, 4_999_000, 2)
@@ -288,13 +288,13 @@ mod tests {
         let result = serde_json::json!({"cpus": [{"worst": worst}]});
         let waits = waits(&[(10.0, 9_900_000), (106.01, 10_000_000)]);
         let compared = compare_latencies(&result, &waits, clock(), 1_000_000).unwrap();
-        let told: Vec<_> = compared
+        let reported: Vec<_> = compared
             .iter()
             .map(|it| (it.steal_ns, it.least_ns, it.most_ns))
             .collect();
         // The clock's bound is 1 us, and the record of its end 20 us late at most.
         let cut = (6_000_000, 5_989_000, 6_011_000);
-        assert_eq!(told, [(10_000_000, 9_900_000, 9_900_000), cut]);
+        assert_eq!(reported, [(10_000_000, 9_900_000, 9_900_000), cut]);
         assert!(compare_latencies(&serde_json::json!({}), &waits, clock(), 1).is_err());
     }
 

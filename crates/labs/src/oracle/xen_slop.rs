@@ -14,7 +14,7 @@ const GUEST: [&str; 2] = [
 /// What makes TIMER_SLOP 5 us.
 const LESS: &str = "xen_timer_slop=5000";
 
-/// What one guest told.
+/// What one guest reported.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Woken {
     /// What its kernel was told besides.
@@ -32,7 +32,7 @@ pub struct Woken {
 /// # Errors
 /// If the lab fails, or what is said cannot be read.
 pub fn woken(lab: &XenLab) -> Result<Woken> {
-    told(lab, "")
+    reported(lab, "")
 }
 
 /// A PV guest, without more and with less slop.
@@ -41,10 +41,10 @@ pub fn woken(lab: &XenLab) -> Result<Woken> {
 /// Those of [`woken`].
 pub fn slop() -> Result<[Woken; 2]> {
     let less = XenLab::pv().command_line(LESS);
-    Ok([woken(&XenLab::pv())?, told(&less, LESS)?])
+    Ok([woken(&XenLab::pv())?, reported(&less, LESS)?])
 }
 
-fn told(lab: &XenLab, command_line: &'static str) -> Result<Woken> {
+fn reported(lab: &XenLab, command_line: &'static str) -> Result<Woken> {
     let report = lab.run(&[], &GUEST)?;
     // There is no KVM in it, which doctor tells by its status.
     let doctor = serde_json::from_str(&report.guest[0].stdout).context("vmnoise doctor")?;

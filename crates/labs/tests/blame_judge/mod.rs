@@ -159,20 +159,23 @@ pub fn assert_booked(summary: &Value, culprit: &str, looks: &[Look]) {
     let named_ns = [&surely, &perhaps].map(|gaps| sum(gaps, &preempted_ns));
     let waited_ns = end.run_delay_ns - begin.run_delay_ns;
     let booked_ns = sum(&surely, &waits_ns);
-    let told = format!(
+    let reported = format!(
         "{culprit} took {took_ns} ns, named {named_ns:?} ns; the vCPU waited {waited_ns} ns, booked \
          {booked_ns} ns; interrupts {interrupts_ns} ns, hidden {hidden_ns} ns; {} of {} gaps",
         perhaps.len(),
         gaps.len()
     );
-    println!("{told}");
-    assert!(took_ns > 5 * TICK_NS, "it had the CPU too little: {told}");
-    assert!(named_ns[0] <= took_ns + TICK_NS, "{told}");
+    println!("{reported}");
+    assert!(
+        took_ns > 5 * TICK_NS,
+        "it had the CPU too little: {reported}"
+    );
+    assert!(named_ns[0] <= took_ns + TICK_NS, "{reported}");
     assert!(
         named_ns[1] + interrupts_ns + hidden_ns + TICK_NS >= took_ns,
-        "{told}"
+        "{reported}"
     );
-    assert!(booked_ns <= waited_ns, "{told}");
+    assert!(booked_ns <= waited_ns, "{reported}");
 }
 
 /// The steal clock is the scheduler's book of the vCPU, which was looked at until the run was over:

@@ -119,14 +119,14 @@ impl Joined {
         // Nobody is named for what is too short for the clock.
         let unsure_ns = number(&self.disturbed["joined"]["unsure"]["ns"]);
         let delay_ns = stolen.run_delay_ns;
-        let told = format!("run delay {delay_ns} ns, {stolen:?}, by tasks {tasks:?}, {all:?}");
-        println!("{told}");
+        let reported = format!("run delay {delay_ns} ns, {stolen:?}, by tasks {tasks:?}, {all:?}");
+        println!("{reported}");
         assert!(
             (stolen.least_ns..=stolen.most_ns).contains(&delay_ns),
-            "{told}"
+            "{reported}"
         );
         let named_ns = tasks.least_ns..=all.most_ns + unsure_ns;
-        assert!(named_ns.contains(&delay_ns), "{told}");
+        assert!(named_ns.contains(&delay_ns), "{reported}");
     }
 
     pub fn assert_explains_all_but_the_ways(&self) {

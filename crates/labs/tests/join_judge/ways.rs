@@ -11,7 +11,7 @@ use super::{THRESHOLD_NS, number};
 /// Between what and what: `None` is the polling thread, `Exit` the host.
 type Kind = [Option<ActivityKind>; 2];
 
-/// What either kernel told of a gap.
+/// What either kernel reported of a gap.
 #[derive(Debug, Clone)]
 struct Gap {
     dur_ns: u64,
@@ -38,7 +38,7 @@ impl Gap {
         Gap { dur_ns, spans }
     }
 
-    /// Where neither kernel told anything.
+    /// Where neither kernel reported anything.
     fn ways(&self) -> Vec<(Kind, u64)> {
         let mut ways = Vec::new();
         let (mut at_ns, mut from) = (0, None);
@@ -93,7 +93,7 @@ fn too_long(gaps: &[Gap]) -> Vec<(&Gap, Kind, u64, u64)> {
     // an event. So a way of which there is no other is held to that one.
     let again = kinds.values().filter(|ways_ns| ways_ns.len() > 1);
     let turn_ns = again.map(|ways_ns| ways_ns[0]).max().unwrap();
-    // What every exit that the host tells makes of a way: its length, and its own way.
+    // What every exit that the host reports makes of a way: its length, and its own way.
     let exit_ns = THRESHOLD_NS + least_ns;
     let bound_ns = |kind: Kind| match (kind, &kinds[&kind][..]) {
         // The host left an exit out, of less than its threshold.
@@ -134,8 +134,8 @@ pub fn assert_explains_all_but_the_ways(joined: &Value, guest: &[Event]) {
         let ways_ns: u64 = gap.ways().iter().map(|(_, ns)| ns).sum();
         let [residual_ns, steal_ns] = ["residual_ns", "steal_ns"].map(|key| number(&tree[key]));
         // Steal has no place, so that it may be of a way as of an activity.
-        let told_ns = residual_ns..=residual_ns + steal_ns;
-        assert!(told_ns.contains(&ways_ns), "{ways_ns} ns: {tree}");
+        let reported_ns = residual_ns..=residual_ns + steal_ns;
+        assert!(reported_ns.contains(&ways_ns), "{ways_ns} ns: {tree}");
     }
     let too_long = too_long(&gaps);
     assert!(too_long.is_empty(), "{too_long:#?}");

@@ -21,7 +21,7 @@ struct Own {
     vm: &'static str,
     run: &'static str,
     /// There are tests enough: it has to be proven.
-    tells: bool,
+    reports: bool,
     pair: Pair,
 }
 
@@ -51,12 +51,12 @@ impl<'a> Judge<'a> {
         for own in self.whole().into_iter().chain(self.parts()) {
             let said = own.pair.explain(&[]);
             assert_ne!(said.verdict(), "refused", "{said:?}");
-            if own.tells {
+            if own.reports {
                 assert_eq!(said.verdict(), "proven", "{said:?}");
             }
-            for told in list(&said.json["pairs"]) {
-                assert_eq!(told["vm"], own.vm, "{said:?}");
-                assert_eq!(told["cpu"], told["vcpu"], "{said:?}");
+            for reported in list(&said.json["pairs"]) {
+                assert_eq!(reported["vm"], own.vm, "{said:?}");
+                assert_eq!(reported["cpu"], reported["vcpu"], "{said:?}");
             }
         }
     }
@@ -114,7 +114,7 @@ impl<'a> Judge<'a> {
             vm,
             run,
             // Where it polls for less than 20 ms on end, nothing says that it polled.
-            tells: run != "spared",
+            reports: run != "spared",
             pair: Pair {
                 name: format!("{vm} {run}"),
                 guest: self.guest(vm, run),
@@ -144,7 +144,7 @@ impl<'a> Judge<'a> {
                     vm,
                     run,
                     // In less are some ten tests, and one of many other clocks may fit as well.
-                    tells: ms >= 190,
+                    reports: ms >= 190,
                     pair: pair.with_host(&host, &format!("{ms} ms of the host")),
                 });
             }

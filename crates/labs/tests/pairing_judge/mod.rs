@@ -115,7 +115,7 @@ impl Pair {
         Said::of(self, options)
     }
 
-    /// The same but for the host, and what is said of that.
+    /// As `explain`, but for the host, and what is said of that.
     pub fn with_host(&self, host: &Path, how: &str) -> Pair {
         Pair {
             name: format!("{} {how}", self.name),
@@ -147,11 +147,11 @@ impl Pair {
                 altered::clocks_ahead(&self.host, &copy, by_tsc);
                 let wrong = self.with_host(&copy, &format!("{by_tsc:+} cycles"));
                 let said = wrong.explain(&[]);
-                let told_ns = said.bound_ns();
-                if by_ns > near_ns || told_ns < Some(by_ns) {
+                let reported_ns = said.bound_ns();
+                if by_ns > near_ns || reported_ns < Some(by_ns) {
                     said.assert_not_accepted();
                 } else {
-                    println!("off by {by_ns} ns, told {told_ns:?} ns");
+                    println!("off by {by_ns} ns, told {reported_ns:?} ns");
                 }
             }
         }

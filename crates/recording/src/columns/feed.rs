@@ -1,4 +1,4 @@
-//! What a host tells its guest, into columns.
+//! What a host reports to its guest, into columns.
 
 use vmnoise_events::{FeedTotals, HostFrame};
 

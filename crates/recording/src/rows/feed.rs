@@ -1,4 +1,4 @@
-//! Columns back into what a host told its guest.
+//! Columns back into what a host reported to its guest.
 
 use vmnoise_events::{FeedDetail, FeedTotals, HostCulprit, HostFrame, HostReason, Share};
 

@@ -52,9 +52,9 @@ pub fn facts() -> RunFacts {
             bracket_tsc: 90,
         },
         witnesses: Witnesses::default(),
-        rungs: vec![Rung {
+        probe_statuses: vec![ProbeStatus {
             probe: "irq vectors".into(),
-            rung: "tp_btf".into(),
+            in_use: "tp_btf".into(),
             best: true,
             limit: Default::default(),
             remedy: Default::default(),

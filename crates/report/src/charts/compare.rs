@@ -16,11 +16,11 @@ pub(crate) fn compare(page: &ComparePage<'_>) -> Vec<Chart> {
 
 fn effects(page: &ComparePage<'_>) -> Chart {
     let views = page.pairs.iter().filter_map(|pair| {
-        let told = pair
+        let reported = pair
             .rows
             .iter()
             .filter(|row| row.is_any() && row.delta.is_some());
-        let rows: Vec<&Row> = told.rev().collect();
+        let rows: Vec<&Row> = reported.rev().collect();
         let trace = |name: &str, verdict: Verdict, colour: &'static str| {
             let of = rows.iter().filter(|row| row.verdict == verdict);
             let (x, y): (Vec<f64>, Vec<&str>) = of

@@ -68,12 +68,14 @@ fn by_phase(cpus: &[(String, CpuPhases)]) -> View {
 
 /// A bar for each phase.
 fn by_side(name: &str, cpu: &CpuPhases) -> View {
-    let told = cpu.phases.iter().rev();
-    let told = told.filter(|it| it.total_ns.is_some_and(|ns| ns > 0));
-    let names: Vec<&str> = told.clone().map(|it| label(it.phase)).collect();
+    let reported = cpu.phases.iter().rev();
+    let reported = reported.filter(|it| it.total_ns.is_some_and(|ns| ns > 0));
+    let names: Vec<&str> = reported.clone().map(|it| label(it.phase)).collect();
     let traces = sides(PhaseSides::default()).into_iter().enumerate();
     let traces = traces.filter_map(|(side, (what, colour, _))| {
-        let of = told.clone().map(|it| sides(it.sides.unwrap_or_default()));
+        let of = reported
+            .clone()
+            .map(|it| sides(it.sides.unwrap_or_default()));
         let sums = of.map(|it| (it[side].2, cpu));
         bars(what, colour, &names, sums)
     });

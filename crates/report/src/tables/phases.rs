@@ -7,16 +7,19 @@ use crate::figures::part_of;
 use crate::phases::{by_cpu, label};
 use crate::run::Run;
 
+/// What one side had of a phase.
+type OfSide = fn(&PhaseSides) -> u64;
+
 /// Each phase, and beside a host whose time it was.
 pub(super) fn phases(run: &Run) -> Table {
     let cpus = by_cpu(run);
     let rows = cpus.iter().flat_map(|cpu| {
-        let told = cpu.phases.iter();
-        let told = told.filter(|it| it.phase.is_some() || it.total_ns.is_some());
-        told.map(move |it| (cpu, it))
+        let reported = cpu.phases.iter();
+        let reported = reported.filter(|it| it.phase.is_some() || it.total_ns.is_some());
+        reported.map(move |it| (cpu, it))
     });
     let of_sides = run.latencies().map(|_| {
-        let sides: [(&str, fn(&PhaseSides) -> u64); 3] = [
+        let sides: [(&str, OfSide); 3] = [
             ("the guest’s", |it| it.guest_ns),
             ("its host’s", |it| it.host_ns),
             ("nobody knows whose", |it| it.unknown_ns),

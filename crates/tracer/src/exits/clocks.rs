@@ -1,4 +1,4 @@
-//! From looks at KVM's debugfs and the writes it tells of to the clocks of guests, and when
+//! From looks at KVM's debugfs and the writes it reports to the clocks of guests, and when
 //! they changed.
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl ClockLook {
 /// The clocks as they were told last, and what was written since.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
-    told: BTreeMap<VcpuId, Told>,
+    reported: BTreeMap<VcpuId, Reported>,
     /// By process and number of the vCPU.
     writes: BTreeMap<(u32, u32), Writes>,
     /// Made since the look that was told last.
@@ -60,7 +60,7 @@ pub(super) struct Clocks {
 }
 
 #[derive(Debug)]
-struct Told {
+struct Reported {
     tsc: GuestTsc,
     /// It held from then, and still held then, CLOCK_MONOTONIC in nanoseconds.
     from_mono_ns: u64,
@@ -103,7 +103,7 @@ impl Writes {
 }
 
 impl Clocks {
-    /// What a look has to tell of the clocks of these vCPUs' guests, with all writes that came to
+    /// What a look has to report the clocks of these vCPUs' guests, with all writes that came to
     /// be known since the one before. What was written after the look is for the next one.
     pub(super) fn look(
         &mut self,
@@ -145,7 +145,7 @@ impl Clocks {
         look: &ClockLook,
     ) -> Option<VcpuClock> {
         let witness = key.and_then(|key| self.witness(key, tsc, look));
-        let news = match (self.told.get_mut(&vcpu), witness) {
+        let news = match (self.reported.get_mut(&vcpu), witness) {
             (Some(before), _) => {
                 let news = before.until_next(tsc, witness, look);
                 before.seen_mono_ns = look.before_mono_ns;
@@ -155,12 +155,12 @@ impl Clocks {
             (None, None) => (look.after_mono_ns, look.after_mono_ns),
         };
         let (before_until_mono_ns, from_mono_ns) = news;
-        let told = Told {
+        let reported = Reported {
             tsc,
             from_mono_ns,
             seen_mono_ns: look.before_mono_ns,
         };
-        self.told.insert(vcpu, told);
+        self.reported.insert(vcpu, reported);
         Some(VcpuClock {
             vcpu,
             before_until_mono_ns,
@@ -187,7 +187,7 @@ impl Clocks {
     }
 }
 
-impl Told {
+impl Reported {
     /// Until when it held at least, and from when on the next one did; `None` if it is the same.
     fn until_next(
         &self,
@@ -195,7 +195,7 @@ impl Told {
         writes: Option<Writes>,
         look: &ClockLook,
     ) -> Option<(u64, u64)> {
-        // Nothing tells when a scale was written.
+        // Nothing says when a scale was written.
         let same_scale = self.tsc.with_offset(0) == tsc.with_offset(0);
         let writes = writes.filter(|_| same_scale);
         let moved = writes.is_some_and(|writes| writes.moved);
@@ -274,8 +274,8 @@ mod tests {
     }
 
     fn news(clocks: Vec<VcpuClock>) -> News {
-        let told = |it: VcpuClock| (it.before_until_mono_ns, it.from_mono_ns, it.offset_tsc);
-        clocks.into_iter().map(told).collect()
+        let reported = |it: VcpuClock| (it.before_until_mono_ns, it.from_mono_ns, it.offset_tsc);
+        clocks.into_iter().map(reported).collect()
     }
 
     /// One vCPU, whose clock is looked at again and again.
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_did_not_come_to_be_tells_nothing() {
+    fn a_write_that_did_not_come_to_be_reports_nothing() {
         let mut web = Web::looked_at(0);
         assert_eq!(web.look(200, 0, &[write(150, 0, -99)]), []);
         assert_eq!(web.look(300, 4, &[write(250, 0, -99)]), [(200, 305, 4)]);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn no_write_tells_of_a_scale() {
+    fn no_write_reports_of_a_scale() {
         let mut web = Web::looked_at(0);
         let mut scaled = look(200, &[(80, 3, 4)]);
         scaled.seen[0].2.ratio_frac_bits = 1;

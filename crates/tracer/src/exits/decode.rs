@@ -1,16 +1,16 @@
-//! From the bytes of the ring buffer to what exits are told by. Pure: no I/O, no BPF, no
+//! From the bytes of the ring buffer to what exits are reported by. Pure: no I/O, no BPF, no
 //! clock.
 
 use vmnoise_events::{Event, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
 
 use super::totals;
-use super::wire::{self, WireInterval, WireTold, WireTscWrite};
+use super::wire::{self, WireInterval, WireReported, WireTscWrite};
 use crate::decode::{Decoder, Fields, RECORD_BYTES};
 use crate::records::Decode;
 
 /// Each record is known by its size.
 const INTERVAL_BYTES: usize = size_of::<WireInterval>();
-const EXIT_BYTES: usize = size_of::<WireTold>();
+const EXIT_BYTES: usize = size_of::<WireReported>();
 const WRITE_BYTES: usize = size_of::<WireTscWrite>();
 
 /// Decodes exits, intervals of vCPUs and the activities of the host.
@@ -85,20 +85,20 @@ impl ExitDecoder {
 
 /// An exit, and before it its last stay in the VMM.
 fn exit(bytes: &[u8], sink: &mut dyn FnMut(Event)) -> Option<()> {
-    let told: WireTold = wire::read(bytes)?;
-    let vcpu = vcpu_id(told.vcpu)?;
-    if told.vmm.entered_mono_ns > 0 {
+    let reported: WireReported = wire::read(bytes)?;
+    let vcpu = vcpu_id(reported.vcpu)?;
+    if reported.vmm.entered_mono_ns > 0 {
         sink(Event::VcpuInterval(VcpuInterval {
             vcpu,
             kind: VcpuIntervalKind::Vmm,
-            start_mono_ns: told.vmm.left_mono_ns,
-            end_mono_ns: told.vmm.entered_mono_ns,
-            cpu: told.vmm.left_cpu,
-            to_cpu: told.vmm.entered_cpu,
+            start_mono_ns: reported.vmm.left_mono_ns,
+            end_mono_ns: reported.vmm.entered_mono_ns,
+            cpu: reported.vmm.left_cpu,
+            to_cpu: reported.vmm.entered_cpu,
             source: None,
         }));
     }
-    let exit = totals::exit(&told.exit, totals::isa(told.isa));
+    let exit = totals::exit(&reported.exit, totals::isa(reported.isa));
     sink(Event::Exit(VcpuExit { vcpu, exit }));
     Some(())
 }
@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_told_or_counted(
+        fn any_bytes_are_reported_or_counted(
             records in proptest::collection::vec(
                 (0_usize..6, any::<[u8; 32]>(), any::<[u8; 32]>()), 0..20),
         ) {
@@ -165,9 +165,9 @@ mod tests {
                 matches!(event, Event::VcpuInterval(_) | Event::Activity(_))
             });
             // An exit may bring its stay in the VMM.
-            let told = others.count() + exits + writes;
-            prop_assert!(told as u64 + undecodable >= records.len() as u64);
-            prop_assert!(told as u64 + undecodable <= records.len() as u64 + exits as u64);
+            let reported = others.count() + exits + writes;
+            prop_assert!(reported as u64 + undecodable >= records.len() as u64);
+            prop_assert!(reported as u64 + undecodable <= records.len() as u64 + exits as u64);
         }
     }
 }

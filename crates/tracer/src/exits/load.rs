@@ -115,7 +115,7 @@ impl Plan {
 
     fn needs(self, program: &str) -> bool {
         match program {
-            // Its reasons are told by kvm_exit, where that fires.
+            // Its reasons are reported by kvm_exit, where that fires.
             "kvm_userspace_exit" | "kvm_fpu_alone" => self.kvm_run_only,
             "kvm_fpu" => !self.kvm_run_only,
             TSC_WRITES => self.streaming != Streaming::Off,

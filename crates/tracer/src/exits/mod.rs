@@ -1,5 +1,5 @@
 //! Counts every exit of every vCPU of this host, in the kernel; user space only reads. What
-//! is asked for is told one by one as well.
+//! is asked for is reported one by one as well.
 
 mod clocks;
 mod decode;
@@ -16,7 +16,7 @@ mod vm_names;
 mod wire;
 
 use libbpf_rs::{Link, Object};
-use vmnoise_events::{Event, Loss, LossKind, Rung, Vcpu, VcpuId, VcpuTotals, Witnesses};
+use vmnoise_events::{Event, Loss, LossKind, ProbeStatus, Vcpu, VcpuId, VcpuTotals, Witnesses};
 
 use crate::accounting;
 use crate::btf::KernelBtf;
@@ -42,14 +42,14 @@ const REASONS: usize = 40;
 /// How often a vCPU's counts are read again until they stand still.
 const READS: usize = 4;
 
-/// What is told one by one, beside what is counted.
+/// What is reported one by one, beside what is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streaming {
     /// Nothing: counting costs least.
     Off,
     /// Exits, what kept their vCPUs' threads from their guests, and what the host did there.
     Exits {
-        /// The least noise of an exit that is told, in nanoseconds: its length without the
+        /// The least noise of an exit that is reported, in nanoseconds: its length without the
         /// guest's own halts.
         threshold_ns: u64,
     },
@@ -79,7 +79,7 @@ impl ExitTracer {
         Self::load_on(&btf, vcpus, streaming)
     }
 
-    /// The same, as if the kernel were described like this.
+    /// As `load`, as if the kernel were described like this.
     fn load_on(btf: &KernelBtf, vcpus: u32, streaming: Streaming) -> Result<ExitTracer, LoadError> {
         let host = Host::here();
         let reasons = ReasonSource::of(host.kvm_module().as_deref(), btf);
@@ -100,7 +100,7 @@ impl ExitTracer {
         };
         let table = Table::new(&object, vcpus);
         let table = table.map_err(|error| LoadError::Broken(format!("the vCPUs: {error}")))?;
-        // Where reasons are read is a rung of its own, and on PREEMPT_RT a soft interrupt counts up
+        // Where reasons are read has a status of its own, and on PREEMPT_RT a soft interrupt counts up
         // to the switch that preempts it.
         let kernel = Kernel::of(&host, btf, &hooked, plan.kvm_run_only);
         Ok(ExitTracer {
@@ -136,7 +136,7 @@ impl ExitTracer {
         Ok(())
     }
 
-    /// Looks for vCPUs that have come, and tells the processes of those that have since the
+    /// Looks for vCPUs that have come, and reports the processes of those that have since the
     /// last call: their VMs had better be looked at while they live, and learned.
     ///
     /// # Errors
@@ -161,11 +161,11 @@ impl ExitTracer {
         self.roll.forget_gone(&self.object, vms)
     }
 
-    /// Attaches every group that can be attached; one that cannot is told by
-    /// [`ExitTracer::rungs`]. Nothing is counted before [`ExitTracer::count`].
+    /// Attaches every group that can be attached; one that cannot is reported by
+    /// [`ExitTracer::probe_statuses`]. Nothing is counted before [`ExitTracer::count`].
     ///
     /// # Errors
-    /// If exits cannot be told.
+    /// If exits cannot be reported.
     pub fn attach(&mut self) -> Result<(), TraceError> {
         let links = self.watched.attach(&self.object);
         if let Some((_, why)) = self.plan.lacks(self.watched.absent()) {
@@ -246,17 +246,17 @@ impl ExitTracer {
     }
 
     /// How what the host does to vCPUs is witnessed, group by group, and what is missing. Exits
-    /// themselves have rungs of their own.
-    pub fn rungs(&self) -> Vec<Rung> {
+    /// themselves have statuses of their own.
+    pub fn probe_statuses(&self) -> Vec<ProbeStatus> {
         let of_kvm = |group: Group| matches!(group, Group::KvmRun | Group::KvmExit);
-        let rungs = self.watched.rungs();
-        rungs
+        let probe_statuses = self.watched.probe_statuses();
+        probe_statuses
             .filter(|(group, _)| !of_kvm(*group))
-            .map(|(_, rung)| rung)
+            .map(|(_, probe_status)| probe_status)
             .collect()
     }
 
-    /// Hands over each vCPU that has come since the last call, everything that was told, and
+    /// Hands over each vCPU that has come since the last call, everything that was reported, and
     /// the totals of each vCPU that has ended. Each source and each vCPU is defined before its
     /// first use; an exit comes after the intervals and activities that it is made of, but for
     /// interrupts in progress on a CPU that it left. Call it a few times a second.
@@ -272,13 +272,14 @@ impl ExitTracer {
             stream.drain(&self.object, roll, sink)?;
         }
         for (id, place) in ended {
-            self.tell_last(id, place, sink).map_err(TraceError::Ring)?;
+            self.report_last(id, place, sink)
+                .map_err(TraceError::Ring)?;
         }
         Ok(())
     }
 
-    /// Tells what was counted of a vCPU that has ended, and gives its place to others.
-    fn tell_last(
+    /// Says what was counted of a vCPU that has ended, and gives its place to others.
+    fn report_last(
         &mut self,
         id: VcpuId,
         place: u32,
@@ -290,17 +291,17 @@ impl ExitTracer {
         self.roll.bury(&self.object, id, place)
     }
 
-    /// Whether [`ExitTracer::tell_clocks`] tells any: it needs the stream.
-    pub fn tells_clocks(&self) -> bool {
+    /// Whether [`ExitTracer::report_clocks`] tells any: it needs the stream.
+    pub fn reports_clocks(&self) -> bool {
         self.stream.is_some()
     }
 
-    /// Of the clocks of the guests of all vCPUs there are, tells those that are new in this look at
+    /// Of the clocks of the guests of all vCPUs there are, reports those that are new in this look at
     /// KVM's debugfs, or have changed. Each vCPU is defined before.
     ///
     /// # Errors
     /// If the maps cannot be read.
-    pub fn tell_clocks(
+    pub fn report_clocks(
         &mut self,
         look: &ClockLook,
         sink: &mut dyn FnMut(Event),
@@ -311,12 +312,12 @@ impl ExitTracer {
         // What was written before the look is in the ring by now.
         self.drain(sink)?;
         if let Some(stream) = &mut self.stream {
-            stream.tell_clocks(look, &self.roll.looked_up(), sink);
+            stream.report_clocks(look, &self.roll.looked_up(), sink);
         }
         Ok(())
     }
 
-    /// Whether the instants of changes of guests' clocks are told, beside what they are.
+    /// Whether the instants of changes of guests' clocks are reported, beside what they are.
     pub fn dates_clocks(&self) -> bool {
         let mut programs = self.object.progs();
         programs.any(|program| program.name() == TSC_WRITES && program.autoload())

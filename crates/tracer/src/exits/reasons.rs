@@ -12,7 +12,7 @@ pub enum ReasonSource {
     },
     /// Why KVM_RUN returned: this KVM (kvm_pvm) never says that a guest left.
     KvmRun,
-    /// Nothing tells where they lie.
+    /// Nothing says where they lie.
     Unread,
 }
 

@@ -186,7 +186,7 @@ impl Roll {
             .collect()
     }
 
-    /// The same without those at whose processes somebody looks: it is not known yet which vCPU of
+    /// As `present`, without those at whose processes somebody looks: it is not known yet which vCPU of
     /// their VM they are.
     pub(super) fn looked_up(&self) -> Vec<Vcpu> {
         let mut vcpus = self.present();
@@ -197,7 +197,7 @@ impl Roll {
         vcpus
     }
 
-    /// Gives up the place of one who has ended and was told.
+    /// Gives up the place of one who has ended and was reported.
     pub(super) fn bury(&mut self, object: &Object, id: VcpuId, place: u32) -> std::io::Result<()> {
         let wire = read(object, place)?;
         if self.looked_at.contains(&wire.tgid) {
@@ -208,9 +208,9 @@ impl Roll {
 
     /// Defines those anew who ended before their processes had been looked at.
     fn name_those_who_ended(&mut self, sink: &mut dyn FnMut(Event)) {
-        let is_told = |(_, wire): &mut (_, WireVcpu)| !self.looked_at.contains(&wire.tgid);
-        let told: Vec<(VcpuId, WireVcpu)> = self.nameless.extract_if(.., is_told).collect();
-        for (id, wire) in told {
+        let is_reported = |(_, wire): &mut (_, WireVcpu)| !self.looked_at.contains(&wire.tgid);
+        let reported: Vec<(VcpuId, WireVcpu)> = self.nameless.extract_if(.., is_reported).collect();
+        for (id, wire) in reported {
             self.define_as(id, &wire, sink);
         }
     }

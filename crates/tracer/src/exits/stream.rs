@@ -1,4 +1,4 @@
-//! What the programs tell one by one: handed on, each vCPU defined before its first use.
+//! What the programs report one by one: handed on, each vCPU defined before its first use.
 
 use libbpf_rs::Object;
 use vmnoise_events::{Event, Vcpu, VcpuExit, VcpuId, VcpuInterval};
@@ -70,8 +70,8 @@ impl Stream {
         result
     }
 
-    /// Tells what this look has to tell of the clocks of these vCPUs' guests.
-    pub(super) fn tell_clocks(
+    /// Says what this look has to report the clocks of these vCPUs' guests.
+    pub(super) fn report_clocks(
         &mut self,
         look: &ClockLook,
         vcpus: &[Vcpu],

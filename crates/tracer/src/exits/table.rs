@@ -16,7 +16,7 @@ pub(super) struct Table {
     count: u32,
     /// Places of vCPUs that have ended, and were not read for the last time.
     ended: Vec<u32>,
-    /// The same, where the thread lives on and may be current as a vCPU somewhere.
+    /// As `ended`, where the thread lives on and may be current as a vCPU somewhere.
     vacating: Vec<u32>,
 }
 

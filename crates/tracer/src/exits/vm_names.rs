@@ -1,4 +1,4 @@
-//! What VMs and their vCPUs are called, for what no event tells. Pure: no I/O, no BPF.
+//! What VMs and their vCPUs are called, for what no event reports. Pure: no I/O, no BPF.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ impl VmNames {
     }
 
     pub(super) fn vcpu(&self, id: VcpuId, wire: &WireVcpu, sees_kvm: bool) -> Vcpu {
-        let told = (wire.id != NO_ID).then_some(wire.id);
+        let reported = (wire.id != NO_ID).then_some(wire.id);
         let learned = self.0.get(&wire.tgid);
         let vm_name = learned.map(|learned| learned.name.clone());
         let number = learned.and_then(|learned| learned.numbers.get(&wire.tid).copied());
@@ -53,7 +53,7 @@ impl VmNames {
             id,
             tid: wire.tid,
             vmm_pid: wire.tgid,
-            number: told.or(number),
+            number: reported.or(number),
             vm: wire.vm,
             vm_name: vm_name.unwrap_or_else(|| format!("vm:{}", wire.tgid).into()),
             sees_kvm,
@@ -67,7 +67,7 @@ mod tests {
     use crate::host::VcpuThread;
 
     #[test]
-    fn what_no_event_tells_is_learned() {
+    fn what_no_event_reports_is_learned() {
         let wire = WireVcpu {
             tid: 11,
             tgid: 9,
@@ -90,7 +90,7 @@ mod tests {
         }]);
         let known = names.vcpu(VcpuId(0), &wire, false);
         assert_eq!((known.vm_name.as_str(), known.number), ("web", Some(3)));
-        let told = names.vcpu(VcpuId(0), &WireVcpu { id: 5, ..wire }, true);
-        assert_eq!(told.number, Some(5));
+        let reported = names.vcpu(VcpuId(0), &WireVcpu { id: 5, ..wire }, true);
+        assert_eq!(reported.number, Some(5));
     }
 }

@@ -20,7 +20,7 @@ mod generated {
 
 pub(super) use generated::types::{
     bss as Globals, exits_cpu as WireCpu, exits_exit as WireExit, exits_interval as WireInterval,
-    exits_reason as WireReason, exits_split as WireSplit, exits_told as WireTold,
+    exits_reason as WireReason, exits_split as WireSplit, exits_told as WireReported,
     exits_tsc_write as WireTscWrite, exits_vcpu as WireVcpu,
 };
 use generated::types::{exits_interval_kind as Kind, rodata as Settings};
@@ -36,7 +36,7 @@ const _: () = {
 /// The BPF programs, compiled.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits.bpf.o"));
 
-/// What the programs are told before they are loaded: their `.rodata`.
+/// What the programs are reported before they are loaded: their `.rodata`.
 pub(super) fn settings(kvm_run_only: bool, preempt_rt: bool, streaming: Streaming) -> Vec<u8> {
     let mut bytes = vec![0; size_of::<Settings>()];
     bytes[offset_of!(Settings, kvm_run_only)] = kvm_run_only.into();
@@ -74,6 +74,6 @@ impl Plain for Globals {}
 impl Plain for WireCpu {}
 impl Plain for WireInterval {}
 impl Plain for WireReason {}
-impl Plain for WireTold {}
+impl Plain for WireReported {}
 impl Plain for WireTscWrite {}
 impl Plain for WireVcpu {}

@@ -19,7 +19,7 @@ pub struct ClockEventDevice {
 
 impl Host {
     /// The clock event devices of all CPUs that have one, ascending; empty where the
-    /// kernel tells of none.
+    /// kernel reports none.
     ///
     /// # Errors
     /// If /proc/timer_list cannot be read: only root may.
@@ -72,11 +72,11 @@ mod tests {
     fn each_cpu_has_a_device() {
         let (_root, host) = tree(&[("proc/timer_list", TIMER_LIST)]);
         let devices = host.clock_event_devices().unwrap();
-        let told: Vec<_> = devices
+        let reported: Vec<_> = devices
             .iter()
             .map(|it| (it.cpu, it.name.as_str(), it.min_delta_ns))
             .collect();
-        assert_eq!(told, [(0, "lapic-deadline", 1000), (2, "xen", 100_000)]);
+        assert_eq!(reported, [(0, "lapic-deadline", 1000), (2, "xen", 100_000)]);
     }
 
     #[test]

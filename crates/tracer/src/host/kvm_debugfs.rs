@@ -1,4 +1,4 @@
-//! What KVM tells of its vCPUs in debugfs: `kvm/PID-FD/vcpuN` (virt/kvm/kvm_main.c and
+//! What KVM reports its vCPUs in debugfs: `kvm/PID-FD/vcpuN` (virt/kvm/kvm_main.c and
 //! arch/x86/kvm/debugfs.c).
 
 use std::fs;
@@ -61,8 +61,8 @@ impl Host {
         }
     }
 
-    /// The clocks of all guests that KVM tells, each with its vCPU's thread and number. One
-    /// that runs a guest of its own right now tells that one's, and is left out.
+    /// The clocks of all guests that KVM reports, each with its vCPU's thread and number. One
+    /// that runs a guest of its own right now says that one's, and is left out.
     pub fn guest_tscs(&self) -> Vec<(u32, u32, GuestTsc)> {
         let folders = self.vcpu_folders(|_| true).into_iter();
         folders
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_another_guests_tells_no_clock() {
+    fn what_is_damaged_or_another_guests_reports_no_clock() {
         let offset = ("tsc-offset", "5\n");
         for files in [
             &[][..],

@@ -15,7 +15,7 @@ pub enum LapicTimerAdvance {
 }
 
 impl Host {
-    /// What KVM was told; `None` where it is not loaded or has no such parameter.
+    /// What KVM was reported; `None` where it is not loaded or has no such parameter.
     pub fn lapic_timer_advance(&self) -> Option<LapicTimerAdvance> {
         let parameter = |name: &str| self.line(&format!("sys/module/kvm/parameters/{name}")).ok();
         // A switch since Linux 6.10, nanoseconds before, where -1 is what the switch means.
@@ -41,7 +41,7 @@ mod tests {
     fn each_way_that_kernels_have_it_is_read() {
         const SWITCH: &str = "sys/module/kvm/parameters/lapic_timer_advance";
         const NS: &str = "sys/module/kvm/parameters/lapic_timer_advance_ns";
-        for (file, text, told) in [
+        for (file, text, reported) in [
             (SWITCH, "Y\n", Some(LapicTimerAdvance::Adaptive)),
             (SWITCH, "N\n", Some(LapicTimerAdvance::Off)),
             (NS, "-1\n", Some(LapicTimerAdvance::Adaptive)),
@@ -51,7 +51,7 @@ mod tests {
             ("sys/module/kvm/parameters/halt_poll_ns", "0\n", None),
         ] {
             let (_root, host) = tree(&[(file, text)]);
-            assert_eq!(host.lapic_timer_advance(), told, "{file}: {text}");
+            assert_eq!(host.lapic_timer_advance(), reported, "{file}: {text}");
         }
     }
 }

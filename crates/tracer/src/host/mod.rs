@@ -155,7 +155,7 @@ impl Host {
             .to_owned())
     }
 
-    /// Numbers of the CPUs and their APIC ids, ascending; empty where the kernel tells none.
+    /// Numbers of the CPUs and their APIC ids, ascending; empty where the kernel reports none.
     fn apic_ids(&self) -> Vec<(u32, u32)> {
         let cpuinfo = self.text("proc/cpuinfo").unwrap_or_default();
         let mut cpu = None;

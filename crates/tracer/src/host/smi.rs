@@ -25,7 +25,7 @@ pub enum NoSmiCount {
     /// arch/x86/events/msr.c offers `smi` for Intel's CPUs since Nehalem.
     #[error("perf has no event msr/smi for this CPU; Intel's count SMIs")]
     Cpu,
-    /// The PMU is there and tells no number.
+    /// The PMU is there and reports no number.
     #[error("{PMU} holds no event of the usual form")]
     Form,
 }

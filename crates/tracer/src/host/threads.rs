@@ -1,4 +1,4 @@
-//! Threads of this machine, as /proc/TID tells of them (proc(5)).
+//! Threads of this machine, as /proc/TID reports them (proc(5)).
 
 use std::{fs, io};
 
@@ -52,7 +52,7 @@ impl Host {
             pid: value("Tgid")
                 .and_then(|pid| pid.parse().ok())
                 .unwrap_or(tid),
-            comm: self.line(&format!("proc/{tid}/comm"))?.into(),
+            comm: name_in(&self.text(&format!("proc/{tid}/comm"))?).into(),
             allowed_cpus: allowed
                 .into_iter()
                 .filter(|cpu| online.contains(cpu))
@@ -100,7 +100,7 @@ impl Host {
                 .unwrap_or_default()
             {
                 let name = self.text(&format!("proc/{pid}/task/{tid}/comm"));
-                if name.is_ok_and(|name| name.strip_suffix('\n') == Some(comm)) {
+                if name.is_ok_and(|name| name_in(&name) == comm) {
                     found.extend(self.thread(tid));
                 }
             }
@@ -131,6 +131,12 @@ fn invalid(tid: u32, file: &str, why: &str) -> io::Error {
         io::ErrorKind::InvalidData,
         format!("/proc/{tid}/{file}: {why}"),
     )
+}
+
+/// The name in the text of a `comm`, which the kernel ends with a newline (fs/proc/array.c). Whatever
+/// stands before that is the thread's own: a name may end with blanks, and with newlines of its own.
+pub(super) fn name_in(comm: &str) -> &str {
+    comm.strip_suffix('\n').unwrap_or(comm)
 }
 
 #[cfg(test)]
@@ -169,6 +175,18 @@ mod tests {
         assert_eq!(found, [expected]);
         assert_eq!(host.threads_named("a)").unwrap(), []);
         assert_eq!(host.thread_count(5).unwrap(), 2);
+    }
+
+    #[test]
+    fn blanks_at_the_ends_of_a_name_belong_to_it() {
+        let (root, host) = machine(STAT);
+        for name in ["\ta \r", " ", "a\n"] {
+            for file in ["proc/7/comm", "proc/5/task/7/comm"] {
+                std::fs::write(root.path().join(file), format!("{name}\n")).unwrap();
+            }
+            assert_eq!(host.thread(7).unwrap().comm, Name::from(name), "{name:?}");
+            assert_eq!(host.threads_named(name).unwrap().len(), 1, "{name:?}");
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Known causes are told, by name and in full.
+//! Known causes are reported, by name and in full.
 
 use std::{fs, time::Duration};
 
 use vmnoise_events::{ActivityKind, LossKind};
 use vmnoise_tracer::{Scope, Tracer};
 
-use super::harness::{Disturber, Told, alone, pin, two_cpus};
+use super::harness::{Disturber, Reported, alone, pin, two_cpus};
 
 /// Time a thread of this process has had on a CPU, by the scheduler's own count
 /// (Documentation/scheduler/sched-stats.rst).
@@ -24,20 +24,20 @@ fn loss(tracer: &Tracer, kind: LossKind) -> u64 {
 }
 
 #[test]
-fn known_causes_are_told_within_a_second() {
+fn known_causes_are_reported_within_a_second() {
     let _alone = alone();
     let (cpu, other) = two_cpus();
     pin(other);
     let disturber = Disturber::on(cpu, "known-cause");
     let mut tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     tracer.attach().unwrap();
-    let mut told = Told::default();
-    told.drain_for(&mut tracer, Duration::from_secs(1));
+    let mut reported = Reported::default();
+    reported.drain_for(&mut tracer, Duration::from_secs(1));
     let thread = format!("known-cause:{}", disturber.tid);
     assert!(
-        told.named(ActivityKind::Thread, &thread).count() > 20,
+        reported.named(ActivityKind::Thread, &thread).count() > 20,
         "{:?}",
-        told.names
+        reported.names
     );
     let timer = if cfg!(target_arch = "x86_64") {
         "local_timer:236"
@@ -45,16 +45,17 @@ fn known_causes_are_told_within_a_second() {
         "arch_timer"
     };
     assert!(
-        told.names.iter().any(|name| name.starts_with(timer)),
+        reported.names.iter().any(|name| name.starts_with(timer)),
         "{:?}",
-        told.names
+        reported.names
     );
     assert!(
-        told.activities
+        reported
+            .activities
             .iter()
             .any(|it| it.kind == ActivityKind::Softirq)
     );
-    for activity in &told.activities {
+    for activity in &reported.activities {
         assert_eq!(activity.cpu, cpu, "{activity:?}");
         assert!(
             activity.start_mono_ns < activity.end_mono_ns,
@@ -67,7 +68,7 @@ fn known_causes_are_told_within_a_second() {
     // A kernel may keep some tasks untraced: then a switch away from one is missing.
     let unpaired = loss(&tracer, LossKind::Unpaired) as usize;
     assert!(
-        unpaired * 20 < told.activities.len(),
+        unpaired * 20 < reported.activities.len(),
         "{:?}",
         tracer.losses()
     );
@@ -82,18 +83,18 @@ fn a_threads_time_is_what_the_scheduler_counts() {
     let mut tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     tracer.attach().unwrap();
     let stat = || on_cpu_ns(disturber.tid);
-    let mut told = Told::default();
-    told.drain_for(&mut tracer, Duration::from_millis(100));
+    let mut reported = Reported::default();
+    reported.drain_for(&mut tracer, Duration::from_millis(100));
     let (before, mut first_ns) = (stat(), 0);
-    told.drain(&mut tracer);
+    reported.drain(&mut tracer);
     let name = format!("counted:{}", disturber.tid);
-    for activity in told.named(ActivityKind::Thread, &name) {
+    for activity in reported.named(ActivityKind::Thread, &name) {
         first_ns += activity.end_mono_ns - activity.start_mono_ns;
     }
-    told.drain_for(&mut tracer, Duration::from_secs(2));
+    reported.drain_for(&mut tracer, Duration::from_secs(2));
     let after = stat();
-    told.drain(&mut tracer);
-    let told_ns: u64 = told
+    reported.drain(&mut tracer);
+    let reported_ns: u64 = reported
         .named(ActivityKind::Thread, &name)
         .map(|it| it.end_mono_ns - it.start_mono_ns)
         .sum::<u64>()
@@ -103,8 +104,8 @@ fn a_threads_time_is_what_the_scheduler_counts() {
     // interrupts and stolen time where it accounts for them, so it may say less.
     let turn_ns = 20_000_000;
     assert!(
-        told_ns + turn_ns >= counted_ns,
-        "told {told_ns}, counted {counted_ns}"
+        reported_ns + turn_ns >= counted_ns,
+        "told {reported_ns}, counted {counted_ns}"
     );
 }
 
@@ -118,16 +119,16 @@ fn a_watched_thread_is_no_activity_and_its_sleeps_are_named() {
     tracer.watch(cpu, disturber.tid).unwrap();
     tracer.attach().unwrap();
     assert!(tracer.watch(cpu, disturber.tid).is_err(), "too late");
-    let mut told = Told::default();
-    told.drain_for(&mut tracer, Duration::from_secs(1));
+    let mut reported = Reported::default();
+    reported.drain_for(&mut tracer, Duration::from_secs(1));
     let own = format!("watched:{}", disturber.tid);
-    assert_eq!(told.named(ActivityKind::Thread, &own).count(), 0);
+    assert_eq!(reported.named(ActivityKind::Thread, &own).count(), 0);
     // It sleeps 3 ms at a time, and the timer interrupt wakes it.
-    let slept: Vec<u64> = told
+    let slept: Vec<u64> = reported
         .named(ActivityKind::Blocked, "local_timer:236")
         .map(|it| it.end_mono_ns - it.start_mono_ns)
         .collect();
-    assert!(slept.len() > 20, "{:?}", told.names);
+    assert!(slept.len() > 20, "{:?}", reported.names);
     let whole = slept.iter().filter(|&&ns| ns >= 2_900_000).count();
     assert!(whole * 10 >= slept.len() * 9, "{slept:?}");
 }

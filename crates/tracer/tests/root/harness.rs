@@ -1,4 +1,4 @@
-//! A disturber of known name, and what a tracer tells of it.
+//! A disturber of known name, and what a tracer reports it.
 
 use std::{
     io::{self, Write},
@@ -58,10 +58,10 @@ impl Disturber {
     pub(super) fn on(cpu: u32, name: &str) -> Disturber {
         let stop = Arc::new(AtomicBool::new(false));
         let tid = Arc::new(AtomicU32::new(0));
-        let (stopped, told) = (Arc::clone(&stop), Arc::clone(&tid));
+        let (stopped, reported) = (Arc::clone(&stop), Arc::clone(&tid));
         let work = move || {
             pin(cpu);
-            told.store(own_tid(), Relaxed);
+            reported.store(own_tid(), Relaxed);
             while !stopped.load(Relaxed) {
                 let until = Instant::now() + Duration::from_millis(2);
                 while Instant::now() < until {}
@@ -93,12 +93,12 @@ impl Drop for Disturber {
 
 /// What a tracer has told so far.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     pub(super) names: Vec<String>,
     pub(super) activities: Vec<Activity>,
 }
 
-impl Told {
+impl Reported {
     pub(super) fn drain(&mut self, tracer: &mut Tracer) {
         tracer
             .drain(&mut |event| match event {

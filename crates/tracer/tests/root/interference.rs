@@ -6,14 +6,14 @@ use vmnoise_events::ActivityKind::{self, Irq, Nmi, Softirq, Thread};
 use vmnoise_events::LossKind;
 use vmnoise_tracer::{Scope, Tracer};
 
-use super::harness::{Disturber, Told, alone, pin, two_cpus};
+use super::harness::{Disturber, Reported, alone, pin, two_cpus};
 
 /// What was counted at its begin has ended by the next look, or nearly: interrupts,
 /// soft interrupts and a thread may be in progress at either end.
 const IN_PROGRESS: u64 = 8;
 
 #[test]
-fn what_is_counted_is_told() {
+fn what_is_counted_is_reported() {
     let _alone = alone();
     let (cpu, other) = two_cpus();
     pin(other);
@@ -28,11 +28,11 @@ fn what_is_counted_is_told() {
         "nothing counts before attaching"
     );
     tracer.attach().unwrap();
-    let mut told = Told::default();
-    told.drain_for(&mut tracer, Duration::from_secs(1));
+    let mut reported = Reported::default();
+    reported.drain_for(&mut tracer, Duration::from_secs(1));
     let counts = counter.counts();
     thread::sleep(Duration::from_millis(20));
-    told.drain(&mut tracer);
+    reported.drain(&mut tracer);
 
     let losses = tracer.losses();
     let lost = |kind| {
@@ -51,7 +51,11 @@ fn what_is_counted_is_told() {
         (Thread, counts.thread),
     ];
     for (kind, counted) in classes {
-        let seen = told.activities.iter().filter(|it| it.kind == kind).count() as u64;
+        let seen = reported
+            .activities
+            .iter()
+            .filter(|it| it.kind == kind)
+            .count() as u64;
         // Drained 20 ms after the count, so more may be told than was counted.
         assert!(
             seen + IN_PROGRESS + lost >= counted,

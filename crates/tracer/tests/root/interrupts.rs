@@ -1,4 +1,4 @@
-//! Interrupts against the kernel's own count of them: each is told, from attaching on.
+//! Interrupts against the kernel's own count of them: each is reported, from attaching on.
 
 use std::{collections::BTreeMap, fs, thread, time::Duration};
 
@@ -9,7 +9,7 @@ use vmnoise_tracer::{
     host::{VcpuThread, Vm},
 };
 
-use super::harness::{Disturber, Told, alone, pin, skipped, two_cpus};
+use super::harness::{Disturber, Reported, alone, pin, skipped, two_cpus};
 
 const TIMER: &str = "local_timer:236";
 /// Of half a second.
@@ -40,32 +40,38 @@ fn count_at(cpu: u32) -> (u64, u64) {
     }
 }
 
-/// Looks at the count between drains, and holds the begins that were told in between against it:
+/// Looks at the count between drains, and holds the begins that were reported in between against it:
 /// one in progress at either end has begun and is not counted yet. Nothing is told beyond the count.
 /// Some machines hide what happens while some tasks run (docs/design.md): that may fall into most of the
 /// stretches, and not into all. A loss of three in a hundred would be seen in each.
 fn hold(cpu: u32, mut begins: impl FnMut() -> Vec<u64>) {
     begins();
     let mut looks = vec![count_at(cpu)];
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for _ in 0..STRETCHES {
         thread::sleep(Duration::from_millis(500));
-        told.extend(begins());
+        reported.extend(begins());
         looks.push(count_at(cpu));
     }
     thread::sleep(Duration::from_millis(100));
-    told.extend(begins());
+    reported.extend(begins());
     let stretches: Vec<(u64, u64)> = looks
         .windows(2)
         .map(|ends| {
-            let inside = told.iter().filter(|at| (ends[0].1..ends[1].1).contains(at));
+            let inside = reported
+                .iter()
+                .filter(|at| (ends[0].1..ends[1].1).contains(at));
             (inside.count() as u64, ends[1].0 - ends[0].0)
         })
         .collect();
     println!("told and counted: {stretches:?}");
-    assert!(stretches.iter().all(|(told, counted)| *told <= counted + 1));
-    let all_told = |(told, counted): &&(u64, u64)| counted - counted.min(told) <= 1;
-    let whole = stretches.iter().filter(all_told).count();
+    assert!(
+        stretches
+            .iter()
+            .all(|(reported, counted)| *reported <= counted + 1)
+    );
+    let all_reported = |(reported, counted): &&(u64, u64)| counted - counted.min(reported) <= 1;
+    let whole = stretches.iter().filter(all_reported).count();
     let total: u64 = stretches.iter().map(|(_, counted)| counted).sum();
     assert!(total > 500, "{stretches:?}");
     assert!(whole >= STRETCHES / 3, "{stretches:?}");
@@ -73,27 +79,27 @@ fn hold(cpu: u32, mut begins: impl FnMut() -> Vec<u64>) {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn each_timer_interrupt_of_a_busy_cpu_is_told() {
+fn each_timer_interrupt_of_a_busy_cpu_is_reported() {
     let _alone = alone();
     let (cpu, other) = two_cpus();
     pin(other);
     let _busy = Disturber::on(cpu, "busy");
     let mut tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     tracer.attach().unwrap();
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     hold(cpu, || {
-        told.drain(&mut tracer);
-        let timers = told.named(ActivityKind::Irq, TIMER);
+        reported.drain(&mut tracer);
+        let timers = reported.named(ActivityKind::Irq, TIMER);
         let begins = timers.map(|it| it.start_mono_ns).collect();
-        told.activities.clear();
+        reported.activities.clear();
         begins
     });
 }
 
-/// The busy thread is taken for a vCPU's, so what the host does on its CPU is told.
+/// The busy thread is taken for a vCPU's, so what the host does on its CPU is reported.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn each_timer_interrupt_of_a_vcpus_cpu_is_told_with_its_exits() {
+fn each_timer_interrupt_of_a_vcpus_cpu_is_reported_with_its_exits() {
     let _alone = alone();
     let (cpu, other) = two_cpus();
     pin(other);

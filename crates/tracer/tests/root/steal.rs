@@ -5,7 +5,7 @@ use std::{fs, thread, time::Duration};
 use vmnoise_events::ActivityKind;
 use vmnoise_tracer::{Scope, Tracer, host::Host};
 
-use super::harness::{Disturber, Told, alone, pin, skipped, two_cpus};
+use super::harness::{Disturber, Reported, alone, pin, skipped, two_cpus};
 
 #[test]
 fn the_steal_clock_of_this_machine_never_runs_backwards() {
@@ -23,10 +23,11 @@ fn the_steal_clock_is_not_behind_the_column_of_proc_stat() {
     let _alone = alone();
     let (cpu, other) = two_cpus();
     let tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
-    let rungs = tracer.rungs();
-    let mut rungs = rungs.iter();
-    let rung = rungs.find(|rung| rung.probe == "steal clock of this machine");
-    if !rung.unwrap().rung.contains("BTF") {
+    let probe_statuses = tracer.probe_statuses();
+    let mut probe_statuses = probe_statuses.iter();
+    let probe_status =
+        probe_statuses.find(|probe_status| probe_status.probe == "steal clock of this machine");
+    if !probe_status.unwrap().in_use.contains("BTF") {
         return skipped("this machine's steal clock is not read by BTF");
     }
     // Both count since boot. The kernel adds whole ticks of what the clock says to the column,
@@ -45,14 +46,14 @@ fn activities_hold_no_more_steal_than_their_cpu() {
     let mut tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     let before_ns = tracer.outer_steal_ns(cpu);
     tracer.attach().unwrap();
-    let mut told = Told::default();
-    told.drain_for(&mut tracer, Duration::from_secs(1));
+    let mut reported = Reported::default();
+    reported.drain_for(&mut tracer, Duration::from_secs(1));
     let after_ns = tracer.outer_steal_ns(cpu);
     let inside = |kind| {
-        let those = told.activities.iter().filter(move |it| it.kind == kind);
+        let those = reported.activities.iter().filter(move |it| it.kind == kind);
         those.map(|it| it.steal_ns).sum::<u64>()
     };
-    assert!(told.activities.len() > 20, "{:?}", told.names);
+    assert!(reported.activities.len() > 20, "{:?}", reported.names);
     let of_threads_ns = inside(ActivityKind::Thread);
     if tracer.witnesses().activity_steal {
         // Two threads never run at once, so no steal is in two of them.

@@ -10,7 +10,7 @@ use libbpf_rs::query::ProgInfoIter;
 use vmnoise_events::ActivityKind;
 use vmnoise_tracer::{Scope, Tracer};
 
-use super::harness::{Disturber, Told, alone, own_tid, pin, two_cpus};
+use super::harness::{Disturber, Reported, alone, own_tid, pin, two_cpus};
 
 #[test]
 fn draining_is_no_noise_on_the_measured_cpu() {
@@ -19,21 +19,21 @@ fn draining_is_no_noise_on_the_measured_cpu() {
     pin(other);
     let mut tracer = Tracer::load(&[cpu], Scope::Vcpus).unwrap();
     tracer.attach().unwrap();
-    let mut told = Told::default();
-    told.drain_for(&mut tracer, Duration::from_millis(200));
-    told.activities.clear();
-    told.drain_for(&mut tracer, Duration::from_secs(1));
+    let mut reported = Reported::default();
+    reported.drain_for(&mut tracer, Duration::from_millis(200));
+    reported.activities.clear();
+    reported.drain_for(&mut tracer, Duration::from_secs(1));
     let own = format!(":{}", own_tid());
-    let ours = told
+    let ours = reported
         .activities
         .iter()
-        .filter(|it| told.names[it.source.0 as usize].ends_with(&own))
+        .filter(|it| reported.names[it.source.0 as usize].ends_with(&own))
         .count();
     assert_eq!(ours, 0, "the draining thread shows on the measured CPU");
     // A wake-up per record would be an interrupt work item per record.
-    let wakes = told.named(ActivityKind::Irq, "irq_work:246").count();
+    let wakes = reported.named(ActivityKind::Irq, "irq_work:246").count();
     assert!(
-        wakes * 10 < told.activities.len().max(100),
+        wakes * 10 < reported.activities.len().max(100),
         "{wakes} irq_work of ours"
     );
 }

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_so_far_tells_the_time_ahead() {
+    fn the_rate_so_far_reports_the_time_ahead() {
         let (origin, now) = (anchor(1_000, 7_000_000), anchor(3_001_000, 8_000_000));
         assert_eq!(mono_ns_at(3_301_000, &origin, &now), 8_100_000);
         assert_eq!(mono_ns_at(3_001_000, &origin, &now), 8_000_000);

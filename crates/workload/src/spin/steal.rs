@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn it_tells_what_is_new() {
+    fn it_reports_what_is_new() {
         let first = Some((0, 0));
         let mut clock = clock(vec![
             first,

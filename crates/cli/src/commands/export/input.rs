@@ -68,7 +68,7 @@ pub fn open_all(arguments: &ExportArguments) -> Result<Vec<Input>> {
         });
     }
     if arguments.rt_tests.is_some() {
-        let is_one = matches!(&inputs[..], [only] if only.facts.workload == Workload::Timer);
+        let is_one = matches!(&inputs[..], [only] if only.facts.workload == Workload::Timerlat);
         if !is_one {
             let what = "--rt-tests writes one recording of `vmnoise timerlat`: name that alone";
             return Err(UsageError(what.into()).into());

@@ -48,13 +48,13 @@ pub fn export(arguments: &ExportArguments, guest: &Input, host: &Input) -> Resul
     pass_on(&mut joiner, Some(periods.rest()), &mut targets)?;
     let summary = Box::new(joiner.finish().summary);
     targets.end(&Explained::Cpus(summary))?;
-    let told = first.tell();
+    let reported = first.report();
     let of_host = Targets::tables(arguments, host)?;
     if !of_host.is_empty() {
         // How its reading ends was told above.
         single::export(host, of_host)?;
     }
-    Ok(told)
+    Ok(reported)
 }
 
 /// Hands on what has become certain.

@@ -11,12 +11,12 @@ use super::target::{Names, Target, warn_of_crowded};
 use crate::run::Explained;
 use crate::say;
 
-/// Lays what the guest tells on the clock of its host. What lies outside of the host's
+/// Lays what the guest reports on the clock of its host. What lies outside of the host's
 /// recording, or where no clock is known, has no place there.
 pub struct JoinedTimeline {
     timeline: Timeline,
     pairs: Pairs,
-    /// Tells the host's exits as well as the joiner does, and when it does.
+    /// Reports the host's exits as well as the joiner does, and when it does.
     exits: ExitExplainer,
     /// Gaps and wake-ups without a place.
     unplaced: u64,
@@ -90,7 +90,7 @@ impl Target for JoinedTimeline {
 
     fn see_host(&mut self, event: &Event) -> Result<()> {
         self.timeline.see(Side::Host, event)?;
-        self.exits.feed(event, &mut |_| {});
+        self.exits.push(event, &mut |_| {});
         self.take_exits()
     }
 

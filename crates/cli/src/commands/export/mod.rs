@@ -38,7 +38,7 @@ pub fn run(arguments: &ExportArguments) -> Result<Status> {
     let mut status = Status::Ok;
     for input in &inputs {
         let mut recording = single::export(input, Targets::new(arguments, input)?)?;
-        status = status.or(recording.tell());
+        status = status.or(recording.report());
     }
     Ok(status)
 }

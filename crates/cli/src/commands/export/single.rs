@@ -12,11 +12,11 @@ use crate::run::Explaining;
 /// Hands a recording to `targets`, event by event and explained; returns it, read to its end.
 pub fn export(input: &Input, mut targets: Targets) -> Result<Recording<'_>> {
     let mut recording = Recording::open(&input.path)?;
-    let mut explaining = Explaining::new(&input.facts, input.facts.workload == Workload::Vcpus);
+    let mut explaining = Explaining::new(&input.facts, input.facts.workload == Workload::Exits);
     let mut periods = Periods::default();
     recording.each(|event| {
         targets.each(|target| target.see(event))?;
-        explaining.feed(event, &mut targets);
+        explaining.push(event, &mut targets);
         targets.settle(&|id| explaining.source_name(id))?;
         match periods.see(event) {
             Some(span_ns) => pass_on_period(&mut explaining, &mut targets, span_ns),

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use vmnoise_events::{Event, SourceId};
 use vmnoise_explain::{Interval, PeriodLine, TracedExit};
-use vmnoise_export::{RunTables, Side, Timeline, Told};
+use vmnoise_export::{Reported, RunTables, Side, Timeline};
 
 use crate::run::Explained;
 use crate::say;
@@ -93,13 +93,13 @@ impl Target for RunTables {
     }
 
     fn end(mut self: Box<Self>, explained: &Explained) -> Result<()> {
-        let told = match explained {
-            Explained::Cpus(summary) => Told::from(&**summary),
+        let reported = match explained {
+            Explained::Cpus(summary) => Reported::from(&**summary),
             Explained::Vcpus(run) => {
                 self.reasons(&run.exits)?;
-                Told::from(&**run)
+                Reported::from(&**run)
             }
         };
-        Ok(self.finish(told)?)
+        Ok(self.finish(reported)?)
     }
 }

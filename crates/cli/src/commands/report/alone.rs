@@ -16,7 +16,7 @@ use crate::run::{Explained, Explaining};
 use crate::say;
 
 /// Explains it. What ran inside the longest gaps is found out in a second pass; the longest
-/// exits are told piece by piece as it is.
+/// exits are reported piece by piece as it is.
 pub fn run(path: &Path) -> Result<Read> {
     let mut recording = Recording::open_file(path)?;
     let mut facts = recording.facts.clone();
@@ -29,7 +29,7 @@ pub fn run(path: &Path) -> Result<Read> {
 
     let name = |id| explaining.source_name(id).to_owned();
     let mut scenes = match facts.workload {
-        Workload::Vcpus => Vec::new(),
+        Workload::Exits => Vec::new(),
         _ => scenes(path, facts.workload, &gatherer.gathering, name)?,
     };
     let Gatherer { gathering, vcpus } = gatherer;
@@ -38,7 +38,7 @@ pub fn run(path: &Path) -> Result<Read> {
         Explained::Cpus(summary) => {
             let limits = caveats::without_probes(&facts, &summary);
             let outcome = match facts.workload {
-                Workload::Timer => Outcome::Wakeups(summary),
+                Workload::Timerlat => Outcome::Wakeups(summary),
                 _ => Outcome::Gaps(summary),
             };
             let lanes = gathered.lanes().iter();

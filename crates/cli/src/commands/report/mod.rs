@@ -86,7 +86,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Status> {
     }
     // Each host has its guest where what is left was recorded at another time, to be compared.
     let is_left = |(path, facts): &(&PathBuf, RunFacts)| {
-        facts.workload == Workload::Vcpus && !hosts.contains(path)
+        facts.workload == Workload::Exits && !hosts.contains(path)
     };
     if !refused.is_empty() || (guest_is_left && readable.iter().any(is_left)) {
         status = Status::Error;
@@ -106,12 +106,12 @@ fn write(arguments: &ReportArguments, runs: Vec<Run>, refused: Vec<Refused>) -> 
     files::write_whole(path, page.as_bytes())
         .with_context(|| format!("cannot write the page {}", say::name_of(path)))?;
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-    let told = format!(
+    let reported = format!(
         "report: {} ({})\n",
         say::name_of(&whole),
         megabytes(page.len())
     );
-    output::write(told.as_bytes())
+    output::write(reported.as_bytes())
 }
 
 fn refuse(refused: &mut Vec<Refused>, path: &Path, error: &anyhow::Error) {
@@ -131,7 +131,7 @@ fn passes(facts: &RunFacts, among: &[(&PathBuf, RunFacts)]) -> u64 {
     };
     match facts.workload {
         // Alone once; to find its guests and to be joined with them.
-        Workload::Vcpus => 1 + 2 * of(&|guest| may_be_pair(guest, facts)),
+        Workload::Exits => 1 + 2 * of(&|guest| may_be_pair(guest, facts)),
         // And for what ran inside its longest gaps.
         _ if of(&|host| may_be_pair(facts, host)) > 0 => 3,
         _ => 2,

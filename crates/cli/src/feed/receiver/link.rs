@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use vsock::{VMADDR_CID_ANY, VMADDR_CID_HOST, VsockListener, VsockStream};
 
-use super::way::Way;
+use super::transport::Transport;
 
 /// What one look gave.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Took {
     Nothing,
     /// The host hung up; it may come again by the same way.
     HangUp,
-    /// The same, and the way has to be opened anew.
+    /// As `HangUp`, and the way has to be opened anew.
     Broken,
 }
 
@@ -42,10 +42,10 @@ pub(super) enum Link {
 }
 
 impl Link {
-    pub(super) fn open(way: &Way) -> Result<Link> {
-        match way {
-            Way::Path(path) if is_socket(path) => Ok(Link::Socket(connected(path)?)),
-            Way::Path(path) => {
+    pub(super) fn open(transport: &Transport) -> Result<Link> {
+        match transport {
+            Transport::Path(path) if is_socket(path) => Ok(Link::Socket(connected(path)?)),
+            Transport::Path(path) => {
                 let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
                 let mut options = OpenOptions::new();
                 let options = options.read(true).custom_flags(flags.cast_signed());
@@ -54,7 +54,7 @@ impl Link {
                     heard: false,
                 })
             }
-            Way::Vsock(port) => {
+            Transport::Vsock(port) => {
                 let listener = VsockListener::bind_with_cid_port(VMADDR_CID_ANY, *port)?;
                 listener.set_nonblocking(true)?;
                 Ok(Link::Vsock {
@@ -151,7 +151,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fifo");
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let mut link = Link::open(&Way::Path(path.clone())).unwrap();
+        let mut link = Link::open(&Transport::Path(path.clone())).unwrap();
         let mut buffer = [0; 8];
         assert_eq!(link.take(&mut buffer), Took::Nothing);
         for _ in 0..2 {
@@ -170,7 +170,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
-        let mut link = Link::open(&Way::Path(path.clone())).unwrap();
+        let mut link = Link::open(&Transport::Path(path.clone())).unwrap();
         let (mut host, _) = listener.accept().unwrap();
         let mut buffer = [0; 3];
         assert_eq!(link.take(&mut buffer), Took::Nothing);
@@ -180,6 +180,6 @@ mod tests {
         assert_eq!(link.take(&mut buffer), Took::Bytes(2));
         assert_eq!(link.take(&mut buffer), Took::Broken);
         drop(listener);
-        assert!(Link::open(&Way::Path(path)).is_err());
+        assert!(Link::open(&Transport::Path(path)).is_err());
     }
 }

@@ -3,15 +3,15 @@
 
 mod link;
 pub mod probe_status;
-mod way;
+mod transport;
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use vmnoise_events::{Event, FeedTotals, HostFacts, HostFrame, Rung};
+use vmnoise_events::{Event, FeedTotals, HostFacts, HostFrame, ProbeStatus};
 use vmnoise_feed::Receiver;
 
-pub use way::{FeedFrom, Way};
+pub use transport::{FeedFrom, Transport};
 
 use link::{Link, Took};
 
@@ -20,24 +20,27 @@ const BYTES_AT_ONCE: usize = 64 * 1024;
 /// A way that is shut is tried again after this time.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// The feed, or the rung that says why there is none; neither where there is no host.
+/// The feed, or the probe status that says why there is none; neither where there is no host.
 ///
 /// # Errors
 /// If the user named a way that cannot be opened.
-pub fn open(from: &FeedFrom, machine: &HostFacts) -> Result<(Option<HostFeed>, Option<Rung>)> {
-    let Some(way) = Way::find(from, machine) else {
+pub fn open(
+    from: &FeedFrom,
+    machine: &HostFacts,
+) -> Result<(Option<HostFeed>, Option<ProbeStatus>)> {
+    let Some(transport) = Transport::find(from, machine) else {
         let has_host = *from == FeedFrom::Auto && machine.hypervisor.is_some();
         return Ok((None, has_host.then(|| probe_status::of_none(""))));
     };
-    match HostFeed::open(way.clone()) {
+    match HostFeed::open(transport.clone()) {
         Ok(feed) => Ok((Some(feed), None)),
         // Nobody asked for it.
         Err(error) if *from == FeedFrom::Auto => {
-            let why = format!("{way}: {error}");
+            let why = format!("{transport}: {error}");
             Ok((None, Some(probe_status::of_none(&why))))
         }
         Err(error) => Err(error).with_context(|| {
-            format!("cannot read the feed {way}; name another with --feed, or --feed none")
+            format!("cannot read the feed {transport}; name another with --feed, or --feed none")
         }),
     }
 }
@@ -45,7 +48,7 @@ pub fn open(from: &FeedFrom, machine: &HostFacts) -> Result<(Option<HostFeed>, O
 /// One feed, from before the run to its end.
 #[derive(Debug)]
 pub struct HostFeed {
-    way: Way,
+    transport: Transport,
     link: Option<Link>,
     next_try: Instant,
     receiver: Receiver,
@@ -57,10 +60,10 @@ impl HostFeed {
     ///
     /// # Errors
     /// If it cannot be opened: somebody else reads it, or it is not there.
-    pub fn open(way: Way) -> std::io::Result<HostFeed> {
+    pub fn open(transport: Transport) -> std::io::Result<HostFeed> {
         Ok(HostFeed {
-            link: Some(Link::open(&way)?),
-            way,
+            link: Some(Link::open(&transport)?),
+            transport,
             next_try: Instant::now(),
             receiver: Receiver::default(),
             buffer: vec![0; BYTES_AT_ONCE],
@@ -68,8 +71,8 @@ impl HostFeed {
     }
 
     /// Which way it comes.
-    pub fn way(&self) -> &Way {
-        &self.way
+    pub fn transport(&self) -> &Transport {
+        &self.transport
     }
 
     /// Reads what is there before the result begins.
@@ -101,7 +104,7 @@ impl HostFeed {
     fn read(&mut self, each: &mut dyn FnMut(&mut Receiver, &[u8])) {
         if self.link.is_none() && Instant::now() >= self.next_try {
             self.next_try = Instant::now() + TRY_AGAIN;
-            self.link = Link::open(&self.way).ok();
+            self.link = Link::open(&self.transport).ok();
         }
         let Some(link) = &mut self.link else { return };
         let mut room = BYTES_AT_ONCE;

@@ -8,7 +8,7 @@ use vmnoise_events::{HostCulprit, Share, SourceId, VcpuId};
 use vmnoise_explain::ExitBudget;
 use vmnoise_feed::MAX_CULPRITS;
 
-/// Kept of each vCPU: far more than are told, so that one that comes late can still rise.
+/// Kept of each vCPU: far more than are reported, so that one that comes late can still rise.
 const KEPT: usize = 16 * MAX_CULPRITS;
 
 /// Sums of named time.
@@ -41,13 +41,14 @@ impl Culprits {
         let mut sums: Vec<(&(Share, SourceId), &u64)> =
             self.0.get(&vcpu).into_iter().flatten().collect();
         sums.sort_by_key(|&(who, ns)| (Reverse(*ns), *who));
-        let told = sums.into_iter().take(MAX_CULPRITS);
-        told.map(|(&(share, source), &dur_ns)| HostCulprit {
-            share,
-            name: name(source).into(),
-            dur_ns,
-        })
-        .collect()
+        let reported = sums.into_iter().take(MAX_CULPRITS);
+        reported
+            .map(|(&(share, source), &dur_ns)| HostCulprit {
+                share,
+                name: name(source).into(),
+                dur_ns,
+            })
+            .collect()
     }
 }
 
@@ -62,14 +63,14 @@ mod tests {
         culprits.sum(VcpuId(0), Share::HostIrq, SourceId(2), 7);
         culprits.sum(VcpuId(0), Share::Preempted, SourceId(1), 4);
         culprits.sum(VcpuId(1), Share::Preempted, SourceId(3), 100);
-        let told = culprits.of(VcpuId(0), |id| {
+        let reported = culprits.of(VcpuId(0), |id| {
             ["", "stress:1", "timer:2", "no"][id.0 as usize]
         });
-        let told: Vec<_> = told
+        let reported: Vec<_> = reported
             .iter()
             .map(|it| (it.name.as_str(), it.dur_ns))
             .collect();
-        assert_eq!(told, [("stress:1", 9), ("timer:2", 7)]);
+        assert_eq!(reported, [("stress:1", 9), ("timer:2", 7)]);
         assert_eq!(culprits.of(VcpuId(2), |_| ""), []);
     }
 

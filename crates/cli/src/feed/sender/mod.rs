@@ -1,4 +1,4 @@
-//! `vmnoise exits --feed`: tells each guest, live, what its host took, over a socket of
+//! `vmnoise exits --feed`: reports to each guest, live, what its host took, over a socket of
 //! its VMM. `docs/feed.md` says what goes over it and who is served.
 
 pub mod address;
@@ -76,7 +76,7 @@ pub struct FeedReport {
     pub vm: Option<u32>,
     /// What people call it.
     pub name: Option<Name>,
-    /// How much it was told.
+    /// How much it was reported.
     pub detail: FeedDetail,
     /// Frames that went out.
     pub frames: u64,
@@ -189,7 +189,7 @@ impl Feeds {
         }
     }
 
-    /// What the host's owner is to be told, since the last call.
+    /// What the host's owner is to be reported, since the last call.
     pub fn take_notes(&mut self) -> Vec<String> {
         let feeds = self.feeds.iter_mut();
         feeds.flat_map(|feed| feed.notes.take()).collect()

@@ -18,7 +18,7 @@ pub enum Note {
     NoVmm,
     /// It has several: whose guest is at the other end is not known.
     SeveralVms,
-    /// KVM does not tell how a guest's TSC follows from the host's.
+    /// KVM does not say how a guest's TSC follows from the host's.
     NoClock,
     /// Another thread had this vCPU's thread id before, and its exits are in the count.
     OthersCount,

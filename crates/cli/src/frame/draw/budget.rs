@@ -4,15 +4,15 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Text};
 
-use crate::frame::look::Look;
 use crate::frame::model::Opened;
 use crate::frame::snapshot::{Gap, Part};
+use crate::frame::term_style::TermStyle;
 use crate::units::human;
 
 /// Draws what there is room for, from this part on, and says how much there is not.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, gap: &Gap, above: usize, look: Look) {
-    let heading = format!("Budget of {}", look.text(&gap.title));
-    let mut lines = vec![Line::styled(heading, look.heading())];
+pub fn draw(frame: &mut Frame<'_>, area: Rect, gap: &Gap, above: usize, term: TermStyle) {
+    let heading = format!("Budget of {}", term.text(&gap.title));
+    let mut lines = vec![Line::styled(heading, term.heading())];
     let dur_ns = gap.parts.iter().map(|part| part.ns).sum();
     let parts = &gap.parts[above.min(gap.parts.len())..];
     let room = usize::from(area.height.saturating_sub(1));
@@ -23,7 +23,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, gap: &Gap, above: usize, look: Lo
     lines.extend(
         shown
             .iter()
-            .map(|part| Line::raw(look.text(&line(part, dur_ns)))),
+            .map(|part| Line::raw(term.text(&line(part, dur_ns)))),
     );
     if !below.is_empty() {
         let ns = below.iter().map(|part| part.ns).sum();
@@ -36,9 +36,9 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, gap: &Gap, above: usize, look: Lo
     frame.render_widget(Text::from(lines), area);
 }
 
-/// The same over all of the screen.
-pub fn draw_opened(frame: &mut Frame<'_>, area: Rect, opened: &Opened, look: Look) {
-    draw(frame, area, &opened.gap, opened.above, look);
+/// As `draw`, over all of the screen.
+pub fn draw_opened(frame: &mut Frame<'_>, area: Rect, opened: &Opened, term: TermStyle) {
+    draw(frame, area, &opened.gap, opened.above, term);
 }
 
 fn line(part: &Part, dur_ns: u64) -> String {

@@ -20,7 +20,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, setting: &Setting)
     let curve = model.curves.get(&row.key);
     let points = curve.into_iter().flatten().rev().take(area.width.into());
     let levels: Vec<f64> = points.copied().collect();
-    let name = setting.look.text(&name(row, &setting.words.row_columns));
+    let name = setting.term.text(&name(row, &setting.words.row_columns));
     let mut heading = format!(
         "{} {name}: {}",
         setting.words.row_columns[0].name, setting.words.curve
@@ -29,17 +29,17 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, setting: &Setting)
         heading += &format!(", at most {most:.3}");
     }
     let [top, bars] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
-    frame.render_widget(Line::styled(heading, setting.look.heading()), top);
+    frame.render_widget(Line::styled(heading, setting.term.heading()), top);
     let levels = levels.iter().map(|level| (level * STEPS) as u64);
     let sparkline = Sparkline::default()
         .data(levels)
-        .bar_set(setting.look.bars())
+        .bar_set(setting.term.bars())
         .direction(RenderDirection::RightToLeft)
-        .style(setting.look.curve());
+        .style(setting.term.curve());
     frame.render_widget(sparkline, bars);
 }
 
-/// What tells the row from others: its first cell, and words next to that.
+/// What distinguishes the row from others: its first cell, and words next to that.
 fn name(row: &Row, columns: &[Heading]) -> String {
     let second = columns.get(1).filter(|column| column.words);
     let words = second.map(|_| row.cells[1].text.as_str());

@@ -5,11 +5,11 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Text};
 
 use crate::frame::keys::HELP;
-use crate::frame::look::Look;
+use crate::frame::term_style::TermStyle;
 
 /// Draws them.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, look: Look) {
-    let mut lines = vec![Line::styled("Keys", look.heading())];
+pub fn draw(frame: &mut Frame<'_>, area: Rect, term: TermStyle) {
+    let mut lines = vec![Line::styled("Keys", term.heading())];
     lines.extend(HELP.map(|(key, what)| Line::raw(format!("{key:>26}  {what}"))));
     frame.render_widget(Text::from(lines), area);
 }

@@ -6,9 +6,9 @@ use ratatui::text::Line;
 use ratatui::widgets::{self, Table, TableState};
 
 use super::Setting;
-use crate::frame::look::Look;
 use crate::frame::model::{Model, Pane, lines};
 use crate::frame::snapshot::{Heading, Row};
+use crate::frame::term_style::TermStyle;
 
 /// Between two columns, and before the first.
 const SPACE: u16 = 2;
@@ -31,7 +31,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, pane: Pane, settin
             lines(&snapshot.gaps),
         ),
     };
-    let look = setting.look;
+    let term = setting.term;
     let shown = list.shown(&rows);
     let mut heading = name.to_owned();
     if let Some(column) = list.sorted_by {
@@ -39,11 +39,11 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, pane: Pane, settin
     }
     if !list.filter.is_empty() {
         let (some, all) = (shown.len(), rows.len());
-        heading += &look.text(&format!(", {some} of {all} with `{}`", list.filter));
+        heading += &term.text(&format!(", {some} of {all} with `{}`", list.filter));
     }
     let has_keys = model.pane == pane;
     let [top, table] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
-    frame.render_widget(Line::styled(heading, look.heading()), top);
+    frame.render_widget(Line::styled(heading, term.heading()), top);
     let rows: Vec<&Row> = shown.iter().map(|index| rows[*index]).collect();
     let widths = widths(columns, &rows);
     let fit = fitting(columns, &widths, table.width);
@@ -56,21 +56,21 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, pane: Pane, settin
     let header = fit
         .iter()
         .map(|&index| aligned(columns[index].name.clone(), &columns[index]));
-    let body = rows.iter().map(|row| line(row, columns, &fit, look));
+    let body = rows.iter().map(|row| line(row, columns, &fit, term));
     let place = rows.iter().position(|row| Some(row.key) == list.chosen);
     let mut state = TableState::new().with_selected(place.or((!rows.is_empty()).then_some(0)));
     let table_widget = Table::new(body, constraints)
         .header(widgets::Row::new(header))
         .column_spacing(SPACE)
         .highlight_symbol("> ")
-        .row_highlight_style(look.chosen(has_keys));
+        .row_highlight_style(term.chosen(has_keys));
     frame.render_stateful_widget(table_widget, table, &mut state);
 }
 
-fn line(row: &Row, columns: &[Heading], fit: &[usize], look: Look) -> widgets::Row<'static> {
+fn line(row: &Row, columns: &[Heading], fit: &[usize], term: TermStyle) -> widgets::Row<'static> {
     let cells = fit.iter();
     widgets::Row::new(
-        cells.map(|&index| aligned(look.text(&row.cells[index].text), &columns[index])),
+        cells.map(|&index| aligned(term.text(&row.cells[index].text), &columns[index])),
     )
 }
 

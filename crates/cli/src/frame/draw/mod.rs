@@ -14,9 +14,9 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Paragraph, Wrap};
 
-use super::look::Look;
 use super::model::{Model, Pane};
 use super::snapshot::Words;
+use super::term_style::TermStyle;
 
 /// With less room than that, lists have no lines.
 const LEAST: (u16, u16) = (60, 16);
@@ -31,7 +31,7 @@ pub struct Setting {
     /// How long the run is to be; `None` where nobody said.
     pub length: Option<Duration>,
     /// What the terminal can show.
-    pub look: Look,
+    pub term: TermStyle,
 }
 
 /// Draws all of it.
@@ -48,16 +48,16 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model, setting: &Setting) {
     ];
     let [bar, headline, body, footer] = Layout::vertical(lines).areas(area);
     frame.render_widget(title(model, setting, bar.width), bar);
-    let words = setting.look.text(&model.shown().headline);
+    let words = setting.term.text(&model.shown().headline);
     frame.render_widget(Line::raw(words), headline);
     if model.help {
-        help::draw(frame, body, setting.look);
+        help::draw(frame, body, setting.term);
     } else if let Some(opened) = &model.opened {
-        budget::draw_opened(frame, body, opened, setting.look);
+        budget::draw_opened(frame, body, opened, setting.term);
     } else {
         draw_lists(frame, body, model, setting);
     }
-    frame.render_widget(foot(model, setting.look), footer);
+    frame.render_widget(foot(model, setting.term), footer);
 }
 
 fn draw_lists(frame: &mut Frame<'_>, body: Rect, model: &Model, setting: &Setting) {
@@ -77,7 +77,7 @@ fn draw_lists(frame: &mut Frame<'_>, body: Rect, model: &Model, setting: &Settin
     let [left, right] = Layout::horizontal(parts).spacing(2).areas(lower);
     lists::draw(frame, left, model, Pane::Gaps, setting);
     if let Some(gap) = model.chosen_gap() {
-        budget::draw(frame, right, gap, 0, setting.look);
+        budget::draw(frame, right, gap, 0, setting.term);
     }
 }
 
@@ -93,7 +93,7 @@ fn title(model: &Model, setting: &Setting, width: u16) -> Line<'static> {
         of.unwrap_or_default()
     );
     let width = usize::from(width);
-    Line::styled(format!("{text:<width$}"), setting.look.bar_line())
+    Line::styled(format!("{text:<width$}"), setting.term.bar_line())
 }
 
 fn clock(time: Duration) -> String {
@@ -102,16 +102,16 @@ fn clock(time: Duration) -> String {
     format!("{hours}:{minutes:02}:{:02}", seconds % 60)
 }
 
-fn foot(model: &Model, look: Look) -> Line<'static> {
+fn foot(model: &Model, term: TermStyle) -> Line<'static> {
     if model.typing {
         let list = match model.pane {
             Pane::Rows => &model.rows,
             Pane::Gaps => &model.gaps,
         };
-        return Line::styled(look.text(&format!("/{}_", list.filter)), look.notice());
+        return Line::styled(term.text(&format!("/{}_", list.filter)), term.notice());
     }
     if let Some(notice) = &model.notice {
-        return Line::styled(look.text(notice), look.notice());
+        return Line::styled(term.text(notice), term.notice());
     }
     let (end, keys) = (
         "q end  ? keys  ",

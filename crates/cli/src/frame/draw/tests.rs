@@ -10,21 +10,21 @@ use crate::frame::fixtures;
 use crate::frame::input::Key;
 use crate::frame::keys::press;
 
-const UTF8: Look = Look {
+const UTF8: TermStyle = TermStyle {
     ascii: false,
     plain: false,
 };
-const ASCII: Look = Look {
+const ASCII: TermStyle = TermStyle {
     ascii: true,
     plain: true,
 };
 
-fn drawn(size: (u16, u16), look: Look, keys: &[Key]) -> Terminal<TestBackend> {
+fn drawn(size: (u16, u16), term: TermStyle, keys: &[Key]) -> Terminal<TestBackend> {
     let model = keys.iter().copied().fold(fixtures::model(), press);
     let setting = Setting {
         words: fixtures::words(),
         length: Some(Duration::from_secs(3700)),
-        look,
+        term,
     };
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
     terminal
@@ -33,8 +33,8 @@ fn drawn(size: (u16, u16), look: Look, keys: &[Key]) -> Terminal<TestBackend> {
     terminal
 }
 
-fn screen(size: (u16, u16), look: Look, keys: &[Key]) -> String {
-    drawn(size, look, keys).backend().to_string()
+fn screen(size: (u16, u16), term: TermStyle, keys: &[Key]) -> String {
+    drawn(size, term, keys).backend().to_string()
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn before_the_first_period_there_is_a_frame_all_the_same() {
     let setting = Setting {
         words: fixtures::words(),
         length: None,
-        look: UTF8,
+        term: UTF8,
     };
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
     terminal
@@ -106,8 +106,8 @@ fn before_the_first_period_there_is_a_frame_all_the_same() {
 
 #[test]
 fn colour_is_used_only_where_it_is_wanted() {
-    let colours = |look| {
-        let terminal = drawn((80, 24), look, &[]);
+    let colours = |term| {
+        let terminal = drawn((80, 24), term, &[]);
         let cells = &terminal.backend().buffer().content;
         assert!(
             cells

@@ -42,16 +42,16 @@ fn noise(kind: ActivityKind, name: &str, from_us: u64, to_us: u64) -> Noise {
     }
 }
 
-fn told(gap: &NamedInterval, inside: &[Noise], facts: &RunFacts) -> Vec<String> {
+fn reported(gap: &NamedInterval, inside: &[Noise], facts: &RunFacts) -> Vec<String> {
     advice(gap, &inside.iter().collect::<Vec<_>>(), facts)
 }
 
 /// The sentence for a gap that one source took.
 fn of(share: Share, source: &str) -> String {
     let source = Some(source).filter(|source| !source.is_empty());
-    let told = told(&gap(&[(share, source, GAP_NS)]), &[], &fixtures::facts());
-    assert_eq!(told.len(), 1, "{told:?}");
-    told.concat()
+    let reported = reported(&gap(&[(share, source, GAP_NS)]), &[], &fixtures::facts());
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    reported.concat()
 }
 
 /// The case of the osnoise paper: the interrupt is short, what it raises is long.
@@ -71,7 +71,7 @@ fn an_interrupt_is_named_with_what_came_of_it() {
         noise(Thread, "ksoftirqd/16:129", 5, 48),
     ];
     assert_eq!(
-        told(&gap, &inside, &fixtures::facts()),
+        reported(&gap, &inside, &fixtures::facts()),
         [
             "IRQ 62 (eno1) came before NET_RX in ksoftirqd/16:129 on CPU 16: write other CPUs to \
              /proc/irq/62/smp_affinity_list; if the kernel refuses, `isolcpus=managed_irq,16` at boot"
@@ -79,7 +79,7 @@ fn an_interrupt_is_named_with_what_came_of_it() {
     );
     inside.remove(1);
     assert_eq!(
-        told(&gap, &inside, &fixtures::facts()),
+        reported(&gap, &inside, &fixtures::facts()),
         [
             "NET_RX in ksoftirqd/16:129 worked off soft interrupts on CPU 16, and no device \
              interrupt came before it in this gap: what raised them is earlier in the trace"
@@ -96,7 +96,7 @@ fn a_soft_interrupt_of_a_device_is_blamed_on_the_interrupt_before_it() {
         noise(Irq, "eno2:63", 41, 42),
     ];
     assert_eq!(
-        told(&gap, &inside, &fixtures::facts()),
+        reported(&gap, &inside, &fixtures::facts()),
         [
             "IRQ 62 (eno1) came before NET_RX:3 on CPU 16: write other CPUs to \
              /proc/irq/62/smp_affinity_list; if the kernel refuses, `isolcpus=managed_irq,16` at boot"
@@ -104,7 +104,7 @@ fn a_soft_interrupt_of_a_device_is_blamed_on_the_interrupt_before_it() {
     );
     inside.remove(0);
     assert_eq!(
-        told(&gap, &inside, &fixtures::facts()),
+        reported(&gap, &inside, &fixtures::facts()),
         [
             "NET_RX:3 ran on CPU 16, and no device interrupt came before it in this gap: what \
              raised it is earlier in the trace, if it was an interrupt"
@@ -211,12 +211,12 @@ fn every_cause_has_its_sentence() {
 }
 
 #[test]
-fn what_lies_below_is_told_as_far_as_it_is_known() {
+fn what_lies_below_is_reported_as_far_as_it_is_known() {
     let mut facts = fixtures::facts();
     facts.host.hypervisor = Some("KVM".into());
     let gap = gap(&[(Share::Steal, None, 30_000), (Share::HvOrHw, None, 20_000)]);
     assert_eq!(
-        told(&gap, &[], &facts),
+        reported(&gap, &[], &facts),
         [
             "the host of this KVM guest gave the CPU to somebody else: there, give this vCPU a \
              CPU of its own; `vmnoise microvm` on that CPU says who takes it",
@@ -245,9 +245,9 @@ fn throttling_depends_on_the_policy() {
         ),
     ] {
         facts.options.priority = priority;
-        let told = told(&gap, &[], &facts);
+        let reported = reported(&gap, &[], &facts);
         let sentence = format!("the measured thread could run and the CPU stood idle: {sentence}");
-        assert_eq!(told, [sentence]);
+        assert_eq!(reported, [sentence]);
     }
 }
 
@@ -257,5 +257,5 @@ fn small_parts_are_left_alone() {
         (Share::Irq, Some("eno1:62"), 46_000),
         (Share::Thread, Some("sh:7"), 4_000),
     ];
-    assert_eq!(told(&gap(&parts), &[], &fixtures::facts()).len(), 1);
+    assert_eq!(reported(&gap(&parts), &[], &fixtures::facts()).len(), 1);
 }

@@ -7,10 +7,10 @@ use crate::output::caveats::{HEADING, by_kind, late, probes, unbounded_kvm};
 use crate::run::FeedReport;
 use crate::units::human;
 
-/// How a run was witnessed, what is missing, and what guests were told.
+/// How a run was witnessed, what is missing, and what was reported to guests.
 pub fn render(run: &ExitsRun, feeds: &[FeedReport]) -> String {
-    let probes = probes(&run.rungs);
-    format!("{HEADING}\n{probes}") + &without_probes(run) + &fed(feeds)
+    let probes = probes(&run.probe_statuses);
+    format!("{HEADING}\n{probes}") + &without_probes(run) + &of_feeds(feeds)
 }
 
 /// What the result cannot know, without how it was witnessed.
@@ -19,10 +19,11 @@ pub fn without_probes(run: &ExitsRun) -> String {
     if run.losses.get(LossKind::VcpusFull) > 0 {
         out += " vCPUs without room are not counted at all\n";
     }
-    if run.told > 0 {
+    if run.reported > 0 {
         let unnamed = human(run.unnamed_ns);
-        let told = run.told;
-        out += &format!(" told one by one: {told} exits; nobody is named for {unnamed} of them\n");
+        let reported = run.reported;
+        out +=
+            &format!(" told one by one: {reported} exits; nobody is named for {unnamed} of them\n");
     }
     if let Some(surplus_ns @ 1..) = run.surplus_kvm_ns {
         let surplus = human(surplus_ns);
@@ -36,8 +37,8 @@ pub fn without_probes(run: &ExitsRun) -> String {
     out + &late(run.late_events)
 }
 
-/// What guests were told.
-fn fed(feeds: &[FeedReport]) -> String {
+/// What was reported to guests.
+fn of_feeds(feeds: &[FeedReport]) -> String {
     let line = |feed: &FeedReport| {
         let to = match (&feed.name, feed.vm) {
             (Some(name), Some(pid)) => format!("VM {name} (pid {pid})"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use vmnoise_events::{RunFacts, Rung};
+use vmnoise_events::{ProbeStatus, RunFacts};
 use vmnoise_explain::{ExitsRun, ExitsSummary, Losses};
 
 use super::longest::Longest;
@@ -19,8 +19,9 @@ pub struct Document<'a> {
     #[serde(flatten)]
     exits: &'a ExitsSummary,
     longest: Vec<Longest<'a>>,
-    /// `None` where no exit was to be told one by one.
-    told: Option<u64>,
+    /// `None` where no exit was to be reported one by one.
+    #[serde(rename = "told")]
+    reported: Option<u64>,
     unnamed_ns: Option<u64>,
     surplus_kvm_ns: Option<u64>,
     unbounded_kvm_ns: Option<u64>,
@@ -28,7 +29,8 @@ pub struct Document<'a> {
     late_events: u64,
     losses: Losses,
     feeds: &'a [FeedReport],
-    rungs: &'a [Rung],
+    #[serde(rename = "rungs")]
+    probe_statuses: &'a [ProbeStatus],
 }
 
 impl<'a> Document<'a> {
@@ -44,7 +46,7 @@ impl<'a> Document<'a> {
             measured_ns: u64::try_from(measured.as_nanos()).unwrap_or(u64::MAX),
             exits: &run.exits,
             longest: run.longest.iter().map(Longest::new).collect(),
-            told: facts.options.trace.then_some(run.told),
+            reported: facts.options.trace.then_some(run.reported),
             unnamed_ns: facts.options.trace.then_some(run.unnamed_ns),
             surplus_kvm_ns: run.surplus_kvm_ns,
             unbounded_kvm_ns: run.unbounded_kvm_ns,
@@ -52,7 +54,7 @@ impl<'a> Document<'a> {
             late_events: run.late_events,
             losses: run.losses,
             feeds,
-            rungs: &run.rungs,
+            probe_statuses: &run.probe_statuses,
         }
     }
 }

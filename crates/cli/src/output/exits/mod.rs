@@ -9,10 +9,10 @@ mod longest;
 pub mod parts;
 mod powers;
 #[cfg(test)]
+mod reported_tests;
+#[cfg(test)]
 mod tests;
 mod timeline;
-#[cfg(test)]
-mod told_tests;
 mod top;
 mod vm_noise;
 

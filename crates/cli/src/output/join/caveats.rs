@@ -35,7 +35,7 @@ impl Coverage {
     }
 }
 
-/// Rungs, losses and limits of both recordings.
+/// Probe statuses, losses and limits of both recordings.
 pub fn render(joined: &Joined<'_>) -> String {
     let run = joined.run;
     let mut out = format!(
@@ -68,7 +68,7 @@ pub fn render(joined: &Joined<'_>) -> String {
     out += &format!(
         "\n{}: the host\n{}",
         own::HEADING,
-        own::probes(&joined.host.rungs)
+        own::probes(&joined.host.probe_statuses)
     );
     if *threshold_ns > 0 {
         out += &format!(

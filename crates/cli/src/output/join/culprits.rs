@@ -11,7 +11,7 @@ const LISTED: usize = 20;
 
 /// What was taken from, and what a percentage is of.
 pub type Words = (&'static str, &'static str);
-/// Of a workload that feels gaps.
+/// Of a workload that observes gaps.
 pub const OF_GAPS: Words = ("gaps", "% of noise");
 /// Of tasks that wake up.
 pub const OF_TASKS: Words = ("wake-ups", "% of latency");

@@ -1,7 +1,7 @@
 //! `vmnoise.join/1`.
 
 use serde::Serialize;
-use vmnoise_events::{FinishReason, Options, RunFacts, Rung};
+use vmnoise_events::{FinishReason, Options, ProbeStatus, RunFacts};
 use vmnoise_explain::{
     Culprit, HostSide, JoinedTotals, Losses, Pair, Pairing, Summary, ThesisSum, Tree,
 };
@@ -40,7 +40,8 @@ pub struct Host<'a> {
     losses: Losses,
     complete: bool,
     finish_reason: Option<FinishReason>,
-    rungs: &'a [Rung],
+    #[serde(rename = "rungs")]
+    probe_statuses: &'a [ProbeStatus],
 }
 
 impl<'a> Document<'a> {
@@ -89,7 +90,7 @@ impl<'a> Host<'a> {
             losses: *losses,
             complete: *complete,
             finish_reason: *finish_reason,
-            rungs: &facts.rungs,
+            probe_statuses: &facts.probe_statuses,
         }
     }
 }

@@ -39,7 +39,7 @@ pub fn odds(log10_odds: f64) -> String {
     format!("10^{:.0}", log10_odds.floor())
 }
 
-/// How many gaps the host tells about.
+/// How many gaps the host reports.
 pub fn coverage(joined: &JoinedTotals, above_ns: u64) -> String {
     let JoinedTotals {
         gaps,
@@ -89,12 +89,12 @@ pub fn unsure_of(unsure: &Unsure, (one, many): (&str, &str)) -> String {
         1 => Some(format!("1 exit has less of its {one} than that")),
         _ => Some(format!("{exits} exits have less of their {one} than that")),
     };
-    let told: Vec<String> = short.into_iter().chain(of_longer).collect();
-    match told.is_empty() {
+    let reported: Vec<String> = short.into_iter().chain(of_longer).collect();
+    match reported.is_empty() {
         true => String::new(),
         false => format!(
             " {}: nobody on the host is named for their {}\n",
-            told.join(", "),
+            reported.join(", "),
             human(ns)
         ),
     }

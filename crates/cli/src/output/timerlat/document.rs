@@ -1,9 +1,10 @@
 //! `vmnoise.latency/1` (docs/json.md). Unknown is null.
 
 use serde::Serialize;
-use vmnoise_events::{FinishReason, RunFacts, Rung};
+use vmnoise_events::{FinishReason, ProbeStatus, RunFacts};
 use vmnoise_explain::{
-    CpuSummary, CpuWakeups, FedCpu, FeedSummary, Losses, NamedInterval, OwnCostSummary, Summary,
+    CpuFromFeed, CpuSummary, CpuWakeups, FeedSummary, Losses, NamedInterval, OwnCostSummary,
+    Summary,
 };
 
 use crate::output::json::Head;
@@ -26,7 +27,8 @@ pub struct Ending<'a> {
     lost_events: u64,
     losses: &'a Losses,
     late_events: u64,
-    rungs: &'a [Rung],
+    #[serde(rename = "rungs")]
+    probe_statuses: &'a [ProbeStatus],
     own_cost: &'a OwnCostSummary,
     complete: bool,
     finish_reason: Option<FinishReason>,
@@ -38,8 +40,8 @@ struct CpuDocument<'a> {
     cpu: &'a CpuWakeups,
     /// How long it was stopped.
     not_measured_ns: Option<u64>,
-    /// What its host told by its feed.
-    host: Option<&'a FedCpu>,
+    /// What its host reported by its feed.
+    host: Option<&'a CpuFromFeed>,
     /// Those of the latest wake-ups of the run that were on this CPU.
     worst: Vec<&'a NamedInterval>,
 }
@@ -77,7 +79,7 @@ impl<'a> Ending<'a> {
             lost_events: summary.lost_events,
             losses: &summary.losses,
             late_events: summary.late_events,
-            rungs: &summary.rungs,
+            probe_statuses: &summary.probe_statuses,
             own_cost: &summary.own_cost,
             complete: summary.complete,
             finish_reason: summary.finish_reason,

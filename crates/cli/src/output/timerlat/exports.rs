@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_distribution_reaches_one_in_both_views() {
         let mut facts = facts();
-        facts.workload = Workload::Timer;
+        facts.workload = Workload::Timerlat;
         facts.options.timer = Some(fixtures::timer(1_000));
         let mut explainer = Explainer::new(&facts);
         for (nth, latency_ns) in (1..).zip([500, 1_500, 500]) {
@@ -179,7 +179,7 @@ mod tests {
                 woke_mono_ns: expiry_mono_ns + latency_ns,
                 ..Activation::default()
             };
-            explainer.feed(&Event::Activation(activation), &mut |_| {});
+            explainer.push(&Event::Activation(activation), &mut |_| {});
         }
         // A latency of one and a half periods held two wake-ups up.
         let expected = "# cpu view latency_ns count fraction

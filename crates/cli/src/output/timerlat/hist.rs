@@ -12,7 +12,7 @@ use super::columns::{Columns, Figures};
 use super::exports::{Exporter, Exports};
 use super::{analysis, budget};
 use crate::output::format::HistFrame;
-use crate::output::{caveats, fed, rtla};
+use crate::output::{caveats, from_feed, rtla};
 use crate::run::{Meanwhile, RecentTrace, View};
 
 /// What options say of them.
@@ -197,7 +197,7 @@ impl View for Hist {
                 .wakeups
                 .as_ref()
                 .map_or_else(String::new, budget::sums);
-            out += &fed::render(summary);
+            out += &from_feed::render(summary);
             out += &format!("\n{}", caveats::render(facts, summary));
         }
         let exported = self.exporter.finish(facts, summary, &self.columns);

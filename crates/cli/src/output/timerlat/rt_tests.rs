@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_told_as_rt_tests_does() {
+    fn a_thread_is_reported_as_rt_tests_does() {
         let mut histogram = LinearHistogram::new(1_000, 30);
         for ns in [16_000, 16_999, 29_000, 31_000] {
             histogram.record(ns);

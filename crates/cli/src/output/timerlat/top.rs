@@ -13,7 +13,7 @@ use super::exports::{Exporter, Exports};
 use super::{analysis, budget, rtla_table};
 use crate::output::format::LatencyFormat;
 use crate::output::tree::tree;
-use crate::output::{caveats, fed, json, rtla, screen};
+use crate::output::{caveats, from_feed, json, rtla, screen};
 use crate::run::{Meanwhile, Period, RecentTrace, View};
 
 /// What the table is to be.
@@ -99,7 +99,7 @@ impl Top {
             out += &worst(wakeups);
             out += &budget::sums(wakeups);
         }
-        out += &fed::render(summary);
+        out += &from_feed::render(summary);
         out + &format!("\n{}", caveats::render(facts, summary))
     }
 }

@@ -210,7 +210,7 @@ impl Cpus {
         let events = &mut self.events;
         if let Some(own_stop) = &mut self.own_stop {
             let cpus = &self.facts.options.cpus;
-            own_stop.tell(cpus, mono_ns, &mut |event| events.push(event));
+            own_stop.report(cpus, mono_ns, &mut |event| events.push(event));
         }
         if let Some(tracer) = &mut self.tracer
             && let Err(error) = tracer.drain(&mut |event| events.push(event))

@@ -1,5 +1,5 @@
 //! A workload that is there already: threads are watched at their own work, and no
-//! thread of ours feels anything.
+//! thread of ours observes anything.
 
 use anyhow::Context;
 use vmnoise_events::{Event, Tally};
@@ -24,7 +24,7 @@ struct Watched {
     first_tsc: u64,
     runnable_ns: u64,
     steal_ns: Option<u64>,
-    /// The thread was here then: the result tells of this CPU even if it never comes back.
+    /// The thread was here then: the result reports this CPU even if it never comes back.
     is_home: bool,
 }
 

@@ -29,13 +29,13 @@ impl OuterSteal {
 
     /// How far each clock has advanced since the last call.
     pub fn of_period(&mut self, tracer: Option<&Tracer>) -> Vec<(u32, Option<u64>)> {
-        let tell = |(cpu, before_ns): &mut (u32, Option<u64>)| {
+        let report = |(cpu, before_ns): &mut (u32, Option<u64>)| {
             let now_ns = tracer.and_then(|tracer| tracer.outer_steal_ns(*cpu));
-            let told = (*cpu, advance(*before_ns, now_ns));
+            let reported = (*cpu, advance(*before_ns, now_ns));
             *before_ns = now_ns;
-            told
+            reported
         };
-        self.period.iter_mut().map(tell).collect()
+        self.period.iter_mut().map(report).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! A stop of this process (Ctrl-Z and `fg`), where no kernel tells of it. Then it is known to
+//! A stop of this process (Ctrl-Z and `fg`), where no kernel reports it. Then it is known to
 //! lie between two drains: they are far apart, and SIGCONT came. It alone says little, as whoever
 //! may send signals sends it to a process that runs as well. A debugger sends none, and is not seen.
 
@@ -47,9 +47,9 @@ impl OwnStop {
         })
     }
 
-    /// Tells the workload of each of these CPUs to have been stopped since the last call, if it
+    /// Reports that the workload of each of these CPUs was stopped since the last call, if it
     /// was in between.
-    pub fn tell(&mut self, cpus: &[u32], drain_ns: u64, sink: &mut dyn FnMut(Event)) {
+    pub fn report(&mut self, cpus: &[u32], drain_ns: u64, sink: &mut dyn FnMut(Event)) {
         let last_ns = self.last_drain_ns.replace(drain_ns);
         let is_far = last_ns.is_some_and(|last_ns| drain_ns.saturating_sub(last_ns) > FAR_NS);
         if is_far && !self.went_on && !self.goes_on.load(Ordering::Relaxed) {
@@ -83,41 +83,44 @@ mod tests {
     use super::*;
 
     /// What is told of drains at these instants, before which SIGCONT came or did not.
-    fn told(drains: &[(u64, bool)]) -> Vec<(u64, u64)> {
+    fn reported(drains: &[(u64, bool)]) -> Vec<(u64, u64)> {
         let mut own_stop = OwnStop {
             goes_on: Arc::default(),
             went_on: false,
             last_drain_ns: None,
             is_named: false,
         };
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (drain_ns, signal) in drains {
             own_stop.goes_on.fetch_or(*signal, Ordering::Relaxed);
-            own_stop.tell(&[1], *drain_ns, &mut |event| {
+            own_stop.report(&[1], *drain_ns, &mut |event| {
                 if let Event::Activity(it) = event {
-                    told.push((it.start_mono_ns, it.end_mono_ns));
+                    reported.push((it.start_mono_ns, it.end_mono_ns));
                 }
             });
         }
-        told
+        reported
     }
 
     #[test]
     fn who_is_told_to_go_on_while_it_runs_was_not_stopped() {
         let near_ns = FAR_NS / 5;
         let drains = [(0, false), (near_ns, true), (2 * near_ns, false)];
-        assert_eq!(told(&drains), []);
+        assert_eq!(reported(&drains), []);
         // Nor who is late, long after.
         let later = [(3 * near_ns, false), (9 * FAR_NS, false)];
-        assert_eq!(told(&[&drains[..], &later].concat()), []);
+        assert_eq!(reported(&[&drains[..], &later].concat()), []);
     }
 
     #[test]
     fn a_stop_lies_between_drains_that_are_far_apart() {
         let far_ns = FAR_NS + 1;
-        assert_eq!(told(&[(5, false), (5 + far_ns, true)]), [(5, 5 + far_ns)]);
+        assert_eq!(
+            reported(&[(5, false), (5 + far_ns, true)]),
+            [(5, 5 + far_ns)]
+        );
         // It came after the drain had read the clock.
         let drains = [(0, false), (5, true), (5 + far_ns, false)];
-        assert_eq!(told(&drains), [(5, 5 + far_ns)]);
+        assert_eq!(reported(&drains), [(5, 5 + far_ns)]);
     }
 }

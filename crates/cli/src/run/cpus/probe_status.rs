@@ -1,7 +1,7 @@
 //! What the workloads read and how well, in the words of `vmnoise doctor` and of each result's last
 //! lines.
 
-use vmnoise_events::{OffsetProof, Rung};
+use vmnoise_events::{OffsetProof, ProbeStatus};
 use vmnoise_tracer::host::LapicTimerAdvance;
 use vmnoise_workload::microvm::{Error, GuestClock, KvmOffer};
 
@@ -10,28 +10,28 @@ use vmnoise_workload::microvm::{Error, GuestClock, KvmOffer};
 const EMULATED_RDTSC_NS: u64 = 300;
 
 /// What a trial VM showed, for `vmnoise doctor`.
-pub fn of_offer(offer: &KvmOffer) -> Vec<Rung> {
-    let mut rungs = vec![Rung::best("microVM", "/dev/kvm")];
-    rungs.extend(of_guest(offer.steal_clock, &offer.clock));
-    rungs.push(if offer.exit_stat {
-        Rung::best("exit statistics of KVM", "per-vCPU statistics fd")
+pub fn of_offer(offer: &KvmOffer) -> Vec<ProbeStatus> {
+    let mut probe_statuses = vec![ProbeStatus::best("microVM", "/dev/kvm")];
+    probe_statuses.extend(of_guest(offer.steal_clock, &offer.clock));
+    probe_statuses.push(if offer.exit_stat {
+        ProbeStatus::best("exit statistics of KVM", "per-vCPU statistics fd")
     } else {
-        Rung::limited(
+        ProbeStatus::limited(
             "exit statistics of KVM",
             "none",
             "exit counts cannot be checked against KVM's own",
             "Linux 5.14 or newer has them",
         )
     });
-    rungs
+    probe_statuses
 }
 
 /// What holds for a prepared guest.
-pub fn of_guest(steal_clock: bool, clock: &GuestClock) -> Vec<Rung> {
+pub fn of_guest(steal_clock: bool, clock: &GuestClock) -> Vec<ProbeStatus> {
     let steal = if steal_clock {
-        Rung::best("steal clock of the guest", "MSR_KVM_STEAL_TIME")
+        ProbeStatus::best("steal clock of the guest", "MSR_KVM_STEAL_TIME")
     } else {
-        Rung::limited(
+        ProbeStatus::limited(
             "steal clock of the guest",
             "none",
             "steal is unknown; what no task explains is residual",
@@ -40,9 +40,9 @@ pub fn of_guest(steal_clock: bool, clock: &GuestClock) -> Vec<Rung> {
     };
     let offset = match clock.offset_proof {
         Some(OffsetProof::SetAndBracketed) => {
-            Rung::best("clock of the guest", "TSC offset 0, set and bracketed")
+            ProbeStatus::best("clock of the guest", "TSC offset 0, set and bracketed")
         }
-        Some(OffsetProof::Mapped) | None => Rung::limited(
+        Some(OffsetProof::Mapped) | None => ProbeStatus::limited(
             "clock of the guest",
             "TSC offset estimated by bracketing",
             "the bound of the estimate is part of the clock bound",
@@ -53,11 +53,11 @@ pub fn of_guest(steal_clock: bool, clock: &GuestClock) -> Vec<Rung> {
 }
 
 /// The steal clock as a polling thread reads it after each gap.
-pub fn of_gap_steal(readable: bool) -> Rung {
+pub fn of_gap_steal(readable: bool) -> ProbeStatus {
     if readable {
-        return Rung::best("steal at each gap", "BPF_PROG_RUN by the polling thread");
+        return ProbeStatus::best("steal at each gap", "BPF_PROG_RUN by the polling thread");
     }
-    Rung::limited(
+    ProbeStatus::limited(
         "steal at each gap",
         "none",
         "steal is unknown: where there is a hypervisor, it is in hv_or_hw",
@@ -65,9 +65,9 @@ pub fn of_gap_steal(readable: bool) -> Rung {
     )
 }
 
-/// Who observes a thread feels nothing himself.
-pub fn of_observed() -> Rung {
-    Rung::limited(
+/// Who observes a thread observes nothing himself.
+pub fn of_observed() -> ProbeStatus {
+    ProbeStatus::limited(
         "pauses of the thread",
         "as witnessed on its CPU",
         "nobody polls: what a hypervisor or the hardware takes while the thread runs is not \
@@ -77,14 +77,14 @@ pub fn of_observed() -> Rung {
 }
 
 /// The interference counters that a polling thread reads with its clock.
-pub fn of_interference(counted: bool) -> Rung {
+pub fn of_interference(counted: bool) -> ProbeStatus {
     if counted {
-        return Rung::best(
+        return ProbeStatus::best(
             "interference at each gap",
             "counters in shared memory, read with the clock",
         );
     }
-    Rung::limited(
+    ProbeStatus::limited(
         "interference at each gap",
         "none",
         "HW, NMI, IRQ, Softirq and Thread count what gaps show: not what lies below the threshold, \
@@ -95,18 +95,18 @@ pub fn of_interference(counted: bool) -> Rung {
 
 /// Who answers when the TSC is read, which is what each latency and each gap begins and ends
 /// with.
-pub fn of_tsc(rdtsc_cycles: u64, tsc_hz: u64) -> Rung {
+pub fn of_tsc(rdtsc_cycles: u64, tsc_hz: u64) -> ProbeStatus {
     const PROBE: &str = "TSC";
     let rdtsc_ns = rdtsc_cycles.saturating_mul(1_000_000_000) / tsc_hz.max(1);
     if rdtsc_ns <= EMULATED_RDTSC_NS {
         let native = format!("native, {rdtsc_cycles} cycles a reading");
-        return Rung::best(PROBE, &native);
+        return ProbeStatus::best(PROBE, &native);
     }
     let limit = format!(
         "each reading is an exit that takes {rdtsc_ns} ns: latencies and gaps are felt that much \
          too long"
     );
-    Rung::limited(
+    ProbeStatus::limited(
         PROBE,
         &format!("emulated, {rdtsc_cycles} cycles a reading"),
         &limit,
@@ -116,22 +116,22 @@ pub fn of_tsc(rdtsc_cycles: u64, tsc_hz: u64) -> Rung {
 }
 
 /// How this host's KVM fires the timers of its guests.
-pub fn of_guest_timers(advance: LapicTimerAdvance) -> Rung {
+pub fn of_guest_timers(advance: LapicTimerAdvance) -> ProbeStatus {
     const PROBE: &str = "timers of guests";
     const REMEDY: &str = "load kvm with lapic_timer_advance=1; before Linux 6.10 with \
                           lapic_timer_advance_ns=-1";
     match advance {
         LapicTimerAdvance::Adaptive => {
-            Rung::best(PROBE, "fired ahead of time (lapic_timer_advance), adaptive")
+            ProbeStatus::best(PROBE, "fired ahead of time (lapic_timer_advance), adaptive")
         }
-        LapicTimerAdvance::Fixed(ns) => Rung::limited(
+        LapicTimerAdvance::Fixed(ns) => ProbeStatus::limited(
             PROBE,
             &format!("fired {ns} ns ahead of time (lapic_timer_advance_ns)"),
             "as long for every guest: where the way into one takes longer its timers are late, and \
              where it takes less its vCPU spins until they are due",
             REMEDY,
         ),
-        LapicTimerAdvance::Off => Rung::limited(
+        LapicTimerAdvance::Off => ProbeStatus::limited(
             PROBE,
             "fired when due (no lapic_timer_advance)",
             "the way into the guest is part of each of its timer latencies",
@@ -141,8 +141,8 @@ pub fn of_guest_timers(advance: LapicTimerAdvance) -> Rung {
 }
 
 /// No witness: nobody can be named.
-pub fn no_witness(rung_in_use: &str, remedy: &str) -> Rung {
-    Rung::limited(
+pub fn no_witness(rung_in_use: &str, remedy: &str) -> ProbeStatus {
+    ProbeStatus::limited(
         "host activities",
         rung_in_use,
         "nobody can be named: what the steal clock does not tell is hv_or_hw",
@@ -151,8 +151,8 @@ pub fn no_witness(rung_in_use: &str, remedy: &str) -> Rung {
 }
 
 /// The microVM cannot run at all.
-pub fn no_microvm(error: &Error) -> Rung {
-    Rung::limited(
+pub fn no_microvm(error: &Error) -> ProbeStatus {
+    ProbeStatus::limited(
         "microVM",
         "none",
         "`vmnoise microvm` cannot run here",
@@ -161,13 +161,13 @@ pub fn no_microvm(error: &Error) -> Rung {
 }
 
 /// What idle CPUs were held to while periodic tasks ran, in microseconds; or why to nothing.
-pub fn of_idle(held_us: Option<i32>, why: &str) -> Rung {
+pub fn of_idle(held_us: Option<i32>, why: &str) -> ProbeStatus {
     const PROBE: &str = "idle states";
     match held_us {
-        Some(us) => Rung::best(PROBE, &format!("/dev/cpu_dma_latency held at {us} us")),
+        Some(us) => ProbeStatus::best(PROBE, &format!("/dev/cpu_dma_latency held at {us} us")),
         None => {
             let limit = format!("not held: the way out of idle is part of the latencies ({why})");
-            Rung::limited(PROBE, "none", &limit, "run as root, with --dma-latency 0")
+            ProbeStatus::limited(PROBE, "none", &limit, "run as root, with --dma-latency 0")
         }
     }
 }
@@ -180,12 +180,15 @@ mod tests {
     fn a_tsc_that_takes_an_exit_is_emulated() {
         let native = of_tsc(40, 2_000_000_000);
         assert!(
-            native.best && native.rung.contains("40 cycles"),
+            native.best && native.in_use.contains("40 cycles"),
             "{native:?}"
         );
         let emulated = of_tsc(4000, 2_000_000_000);
         assert!(!emulated.best, "{emulated:?}");
-        assert!(emulated.rung.starts_with("emulated, 4000 "), "{emulated:?}");
+        assert!(
+            emulated.in_use.starts_with("emulated, 4000 "),
+            "{emulated:?}"
+        );
         assert!(emulated.limit.contains("2000 ns"), "{emulated:?}");
         // A TSC that did not move while it was calibrated says nothing.
         assert!(!of_tsc(20, 0).best);
@@ -195,10 +198,10 @@ mod tests {
     fn guests_whose_timers_fire_when_due_have_a_remedy() {
         assert!(of_guest_timers(LapicTimerAdvance::Adaptive).best);
         for advance in [LapicTimerAdvance::Off, LapicTimerAdvance::Fixed(5000)] {
-            let rung = of_guest_timers(advance);
+            let probe_status = of_guest_timers(advance);
             assert!(
-                !rung.best && rung.remedy.contains("lapic_timer_advance"),
-                "{rung:?}"
+                !probe_status.best && probe_status.remedy.contains("lapic_timer_advance"),
+                "{probe_status:?}"
             );
         }
     }

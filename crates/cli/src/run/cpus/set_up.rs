@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use vmnoise_events::{ClockFacts, Options, Policy, RunFacts, Rung, Witnesses, Workload};
+use vmnoise_events::{ClockFacts, Options, Policy, ProbeStatus, RunFacts, Witnesses, Workload};
 use vmnoise_tracer::{LoadError, Scope, SmiCounts, Tracer, clock};
 use vmnoise_workload::microvm::GuestClock;
 
@@ -30,7 +30,7 @@ pub struct Plan<'a> {
     pub housekeeping: Option<Vec<u32>>,
     /// How long to measure before the result begins.
     pub warm_up: Duration,
-    /// Where the host of this machine tells what it took.
+    /// Where the host of this machine says what it took.
     pub feed: FeedFrom,
     /// The machine.
     pub machine: &'a Machine,
@@ -44,8 +44,8 @@ pub struct Prepared {
     pub guest_clock: Option<GuestClock>,
     /// Whether it reads a steal clock.
     pub steal_clock: bool,
-    /// The rungs it stands on.
-    pub rungs: Vec<Rung>,
+    /// The status of its probes.
+    pub probe_statuses: Vec<ProbeStatus>,
 }
 
 /// Sets it up; `prepare` does so with the workload, for this TSC frequency (Hz) and these
@@ -74,7 +74,7 @@ pub fn set_up(
             .context("moving the shell off the measured CPUs")?;
     }
     let (mut feed, no_feed) = receiver::open(&plan.feed, &machine.facts)?;
-    let (mut tracer, mut ladder) = load_tracer(&plan)?;
+    let (mut tracer, mut probe_statuses) = load_tracer(&plan)?;
     let tsc_hz = machine::tsc_hz();
     let prepared = prepare(tsc_hz, tracer.as_ref())?;
     if let Some(tracer) = &mut tracer {
@@ -82,15 +82,21 @@ pub fn set_up(
             tracer.watch(thread.cpu, thread.tid)?;
         }
         tracer.attach().context("attaching the BPF programs")?;
-        ladder = tracer.rungs();
+        probe_statuses = tracer.probe_statuses();
     }
-    ladder.extend(prepared.rungs);
+    probe_statuses.extend(prepared.probe_statuses);
     let smi = SmiCounts::open(here, &options.cpus);
     let witnesses = Witnesses {
         steal_clock: prepared.steal_clock,
         ..tracer.as_ref().map(Tracer::witnesses).unwrap_or_default()
     };
-    let mut facts = machine.facts_of_run(plan.workload, options.clone(), tsc_hz, witnesses, ladder);
+    let mut facts = machine.facts_of_run(
+        plan.workload,
+        options.clone(),
+        tsc_hz,
+        witnesses,
+        probe_statuses,
+    );
     facts.shares_cpu = shares_cpu;
     if let Some(guest) = prepared.guest_clock {
         facts.clock = ClockFacts {
@@ -101,8 +107,8 @@ pub fn set_up(
             ..facts.clock
         };
     }
-    facts.rungs.extend([
-        smi.rung(),
+    facts.probe_statuses.extend([
+        smi.probe_status(),
         clock(here),
         probe_status::of_tsc(facts.rdtsc_cycles, tsc_hz),
     ]);
@@ -113,7 +119,7 @@ pub fn set_up(
         .as_ref()
         .map(receiver::probe_status::of_open)
         .or(no_feed);
-    facts.rungs.extend(feed_rung);
+    facts.probe_statuses.extend(feed_rung);
     let cpus = Cpus {
         facts: facts.clone(),
         warm_up: plan.warm_up,
@@ -141,7 +147,7 @@ fn refuse_to_take_all(
     online: &[u32],
     rt_runtime_us: Option<i64>,
 ) -> Result<()> {
-    let polls = matches!(workload, Workload::Spin | Workload::Microvm) && !options.pauses();
+    let polls = matches!(workload, Workload::Osnoise | Workload::Microvm) && !options.pauses();
     let is_real_time = match options.priority {
         Some(Policy::Fifo(_) | Policy::RoundRobin(_)) => true,
         // The kernel then lets a budget be as long as its period. By default it keeps 5 % for others.
@@ -162,18 +168,18 @@ fn refuse_to_take_all(
     Ok(())
 }
 
-/// The witnesses, or the rung that says why there are none: without BPF rights
+/// The witnesses, or the probe status that says why there are none: without BPF rights
 /// gaps are measured all the same.
-fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<Rung>)> {
+fn load_tracer(plan: &Plan<'_>) -> Result<(Option<Tracer>, Vec<ProbeStatus>)> {
     if !plan.options.trace {
-        let rung = probe_status::no_witness("none (--no-trace)", "run without --no-trace");
-        return Ok((None, vec![rung]));
+        let probe_status = probe_status::no_witness("none (--no-trace)", "run without --no-trace");
+        return Ok((None, vec![probe_status]));
     }
     let scope = match plan.workload {
-        Workload::Microvm | Workload::Vcpus => Scope::Vcpus,
-        Workload::Spin => Scope::Threads,
+        Workload::Microvm | Workload::Exits => Scope::Vcpus,
+        Workload::Osnoise => Scope::Osnoise,
         Workload::Observed => Scope::Observed,
-        Workload::Timer => Scope::Timers,
+        Workload::Timerlat => Scope::Timerlat,
     };
     match Tracer::load(&plan.options.cpus, scope) {
         Ok(tracer) => Ok((Some(tracer), Vec::new())),
@@ -202,7 +208,7 @@ mod tests {
             refuse_to_take_all(workload, options, online, rt_runtime_us).is_err()
         };
         let off = Some(-1);
-        assert!(refused(Workload::Spin, &options, &[0, 1], off));
+        assert!(refused(Workload::Osnoise, &options, &[0, 1], off));
         assert!(refused(Workload::Microvm, &options, &[0, 1], off));
         for (runtime_ns, is_refused) in [(1_000_000, true), (960_000, true), (950_000, false)] {
             let budget = Options {
@@ -212,14 +218,19 @@ mod tests {
                 }),
                 ..options.clone()
             };
-            let got = refused(Workload::Spin, &budget, &[0, 1], off);
+            let got = refused(Workload::Osnoise, &budget, &[0, 1], off);
             assert_eq!(got, is_refused, "{runtime_ns}");
         }
         // A CPU is left, the kernel keeps some of each, or tasks sleep.
-        assert!(!refused(Workload::Spin, &options, &[0, 1, 2], off));
-        assert!(!refused(Workload::Spin, &options, &[0, 1], Some(950_000)));
-        assert!(!refused(Workload::Spin, &options, &[0, 1], None));
-        assert!(!refused(Workload::Timer, &options, &[0, 1], off));
+        assert!(!refused(Workload::Osnoise, &options, &[0, 1, 2], off));
+        assert!(!refused(
+            Workload::Osnoise,
+            &options,
+            &[0, 1],
+            Some(950_000)
+        ));
+        assert!(!refused(Workload::Osnoise, &options, &[0, 1], None));
+        assert!(!refused(Workload::Timerlat, &options, &[0, 1], off));
         for ends in [
             Options {
                 duration_ns: 1_000_000_000,
@@ -234,7 +245,7 @@ mod tests {
                 ..options.clone()
             },
         ] {
-            assert!(!refused(Workload::Spin, &ends, &[0, 1], off), "{ends:?}");
+            assert!(!refused(Workload::Osnoise, &ends, &[0, 1], off), "{ends:?}");
         }
     }
 }

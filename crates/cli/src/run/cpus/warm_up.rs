@@ -17,8 +17,8 @@ pub struct Baseline {
 
 impl Baseline {
     /// Whether a gap or an activation began before the result does.
-    pub fn precedes(&self, felt: &Event) -> bool {
-        match felt {
+    pub fn precedes(&self, observed: &Event) -> bool {
+        match observed {
             Event::Gap(gap) => {
                 let base = self.tallies.iter().find(|base| base.cpu == gap.cpu);
                 base.is_some_and(|base| gap.start_tsc < base.last_tsc)

@@ -81,7 +81,7 @@ impl Reaction {
         }
     }
 
-    /// The same, and commands write on no terminal.
+    /// As `new`, and commands write on no terminal.
     fn hearing(self) -> Reaction {
         Reaction {
             hears: true,

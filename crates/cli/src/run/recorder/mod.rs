@@ -40,13 +40,13 @@ pub struct Recorder {
     news: Option<String>,
 }
 
-/// What the recording is told as soon as there is room again. Names are not kept back: what
+/// What the recording is reported as soon as there is room again. Names are not kept back: what
 /// is recorded later needs them.
 #[derive(Debug, Default)]
 struct Behind {
     /// The last word on each kind of loss.
     losses: [Option<Loss>; LossKind::ALL.len()],
-    /// The last word on each counter before the last drain: who has ended tells no more.
+    /// The last word on each counter before the last drain: who has ended reports no more.
     last_words: BTreeMap<(Counter, u32), Event>,
     /// Clocks, counters and the end of the run, of the last drain.
     counters: Vec<Event>,
@@ -143,7 +143,7 @@ impl Recorder {
         }
     }
 
-    /// Tells the recording what it has missed.
+    /// Records what the recording has missed.
     fn catch_up(&mut self) {
         let Some(behind) = self.behind.take() else {
             return;
@@ -201,7 +201,7 @@ impl Behind {
     }
 }
 
-/// Which counter this event tells, and whose.
+/// Which counter this event reports, and whose.
 fn counter(event: &Event) -> Option<(Counter, u32)> {
     match event {
         Event::Tally(tally) => Some((Counter::Cpu, tally.cpu)),

@@ -87,38 +87,38 @@ fn a_disk_that_hangs_costs_events_that_the_recording_counts() {
     let file = WriteBehind::new(disk.clone(), room(20_000)).unwrap();
     let writer = Writer::new(file, &fixtures::facts()).unwrap();
     let mut recorder = Recorder::new(Some(writer));
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let lost_in_the_ring = Event::Loss(Loss {
         kind: LossKind::RingFull,
         count: 5,
     });
     let mut news = Vec::new();
-    let mut tell = |events: Vec<Event>, recorder: &mut Recorder| {
+    let mut report = |events: Vec<Event>, recorder: &mut Recorder| {
         for event in &events {
             recorder.push(event);
         }
         recorder.flush();
         news.extend(recorder.take_news());
-        told.extend(events);
+        reported.extend(events);
     };
     let held = disk.0.lock().unwrap();
     for number in 0..100 {
-        tell(drain(number), &mut recorder);
+        report(drain(number), &mut recorder);
     }
-    // It is told once, and nobody would hear of it again.
-    tell(vec![lost_in_the_ring.clone()], &mut recorder);
+    // It is reported once, and nobody would hear of it again.
+    report(vec![lost_in_the_ring.clone()], &mut recorder);
     drop(held);
     while !recorder.writer.as_ref().unwrap().get_ref().keeps_up() {
         std::thread::yield_now();
     }
     for number in 100..110 {
-        tell(drain(number), &mut recorder);
+        report(drain(number), &mut recorder);
     }
     let finish = Event::Finish(Finish {
         reason: FinishReason::Duration,
         mono_ns: 0,
     });
-    tell(vec![finish.clone()], &mut recorder);
+    report(vec![finish.clone()], &mut recorder);
     assert!(recorder.finish().wait().is_none());
     assert_eq!(news.len(), 1, "{news:?}");
     assert!(news[0].contains("missing in the recording"), "{news:?}");
@@ -133,30 +133,30 @@ fn a_disk_that_hangs_costs_events_that_the_recording_counts() {
         _ => None,
     });
     let activities = |events: &[Event]| events.iter().filter(is_activity).count() as u64;
-    let missing = activities(&told) - activities(&read);
+    let missing = activities(&reported) - activities(&read);
     assert!(missing > 0);
     assert_eq!(unrecorded, Some(missing));
     assert!(read.contains(&lost_in_the_ring));
     assert_eq!(read.last(), Some(&finish));
-    // What is there is in the order in which it was told.
-    let mut rest = told.iter();
+    // What is there is in the order in which it was reported.
+    let mut rest = reported.iter();
     for event in read.iter().filter(|event| !matches!(event, Event::Loss(_))) {
         assert!(rest.any(|it| it == event), "{event:?}");
     }
 }
 
 #[test]
-fn what_is_told_once_while_the_disk_is_behind_is_written_when_it_has_room() {
+fn what_is_reported_once_while_the_disk_is_behind_is_written_when_it_has_room() {
     let disk = Hanging::default();
     let file = WriteBehind::new(disk.clone(), room(2_000)).unwrap();
     let mut recorder = Recorder::new(Some(Writer::new(file, &fixtures::facts()).unwrap()));
     let held = disk.0.lock().unwrap();
-    let tell = |recorder: &mut Recorder, events: &[Event]| {
+    let report = |recorder: &mut Recorder, events: &[Event]| {
         events.iter().for_each(|event| recorder.push(event));
         recorder.flush();
     };
     for number in 0..100 {
-        tell(&mut recorder, &drain(number));
+        report(&mut recorder, &drain(number));
     }
     assert!(recorder.behind.is_some());
     let vcpu = Event::Vcpu(Vcpu {
@@ -168,7 +168,7 @@ fn what_is_told_once_while_the_disk_is_behind_is_written_when_it_has_room() {
         vm_name: "vm:9".into(),
         sees_kvm: false,
     });
-    tell(&mut recorder, &[vcpu]);
+    report(&mut recorder, &[vcpu]);
     // Its vCPU has ended: it is told no more.
     let last_word = Event::VcpuTotals(VcpuTotals {
         vcpu: VcpuId(0),
@@ -183,8 +183,8 @@ fn what_is_told_once_while_the_disk_is_behind_is_written_when_it_has_room() {
     });
     let mut number_100 = drain(100);
     number_100.push(last_word.clone());
-    tell(&mut recorder, &number_100);
-    tell(&mut recorder, &drain(101));
+    report(&mut recorder, &number_100);
+    report(&mut recorder, &drain(101));
     let recorded = recorder.finish();
     drop(held);
     assert!(recorded.wait().is_none());

@@ -26,7 +26,7 @@ pub struct Vcpus {
     facts: RunFacts,
     tracer: ExitTracer,
     /// Where guests are told theirs, and how much.
-    fed: (Vec<FeedAddress>, FeedDetail),
+    feed_options: (Vec<FeedAddress>, FeedDetail),
     /// As they were found last.
     vms: Vec<Vm>,
     finder: Option<VmFinder>,
@@ -44,14 +44,14 @@ pub struct Vcpus {
 
 impl Source for Vcpus {
     fn works(&self) -> Vec<Work> {
-        let (feeds, _) = &self.fed;
+        let (feeds, _) = &self.feed_options;
         let serves = (!feeds.is_empty()).then_some(Work::ServeGuests);
         [Work::CountExits].into_iter().chain(serves).collect()
     }
 
     fn start(&mut self, session: &mut Session<'_>) -> Result<Option<Instant>> {
-        let (feeds, detail) = &self.fed;
-        let with_clocks = self.tracer.tells_clocks() || !feeds.is_empty();
+        let (feeds, detail) = &self.feed_options;
+        let with_clocks = self.tracer.reports_clocks() || !feeds.is_empty();
         // Before anything waits to be drained.
         let clocks = with_clocks.then(|| ClockLook::at(&self.host));
         let began = anchor(session);
@@ -77,7 +77,7 @@ impl Source for Vcpus {
         if let Some(feeds) = &mut self.feeds {
             feeds.tick();
         }
-        self.tell_of_feeds(session);
+        self.report_of_feeds(session);
         Ok(())
     }
 
@@ -108,7 +108,7 @@ impl Source for Vcpus {
         if let Some(feeds) = &mut self.feeds {
             feeds.linger();
         }
-        self.tell_of_feeds(session);
+        self.report_of_feeds(session);
         let feeds = self.feeds.take().map(Feeds::finish);
         session.report_feeds(feeds.unwrap_or_default());
         Ok(())
@@ -116,7 +116,7 @@ impl Source for Vcpus {
 }
 
 impl Vcpus {
-    /// Takes over attached programs that know the VMs there are: these. Guests are told over these
+    /// Takes over attached programs that know the VMs there are: these. Guests are reported over these
     /// sockets, in this detail.
     pub fn new(
         host: &Host,
@@ -130,7 +130,7 @@ impl Vcpus {
             host: host.clone(),
             facts: facts.clone(),
             tracer,
-            fed: (feeds.to_vec(), detail),
+            feed_options: (feeds.to_vec(), detail),
             vms,
             finder: None,
             clocks: None,
@@ -148,7 +148,7 @@ impl Vcpus {
     }
 
     /// What is wrong with the feeds.
-    fn tell_of_feeds(&mut self, session: &mut Session<'_>) {
+    fn report_of_feeds(&mut self, session: &mut Session<'_>) {
         let notes = self.feeds.as_mut().map(Feeds::take_notes);
         for note in notes.unwrap_or_default() {
             session.shown().notice(&note);
@@ -164,11 +164,11 @@ impl Vcpus {
         self.take_clocks(session, found.clocks)
     }
 
-    /// Tells what a join of this recording with a guest's goes by.
+    /// Says what a join of this recording with a guest's goes by.
     fn take_clocks(&mut self, session: &mut Session<'_>, clocks: Option<ClockLook>) -> Result<()> {
         if let Some(look) = &clocks {
             self.tracer
-                .tell_clocks(look, &mut |event| session.accept(&event))
+                .report_clocks(look, &mut |event| session.accept(&event))
                 .context("telling the clocks of the guests")?;
         }
         self.clocks = clocks;
@@ -206,7 +206,7 @@ impl Vcpus {
             .try_for_each(|found| self.take_found(session, found))
     }
 
-    /// Takes what was told since the last call. The clock is read first: what ended before
+    /// Takes what was reported since the last call. The clock is read first: what ended before
     /// is in the ring by now, and what was lost before is counted.
     fn drain_ring(&mut self, session: &mut Session<'_>) -> Result<()> {
         self.drained = anchor(session);

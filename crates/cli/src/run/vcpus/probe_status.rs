@@ -1,7 +1,7 @@
 //! How exits are seen and named on this machine, in the words of `vmnoise doctor` and of each result's
 //! last lines.
 
-use vmnoise_events::Rung;
+use vmnoise_events::ProbeStatus;
 use vmnoise_tracer::host::{Host, KvmDebugfs};
 use vmnoise_tracer::{ExitTracer, ReasonSource};
 
@@ -9,35 +9,35 @@ use vmnoise_tracer::{ExitTracer, ReasonSource};
 const EXITS_OF_ALL: &str = "exits of every VM";
 
 /// How exits are counted and named in a run.
-pub fn of_exits(tracer: &ExitTracer) -> Vec<Rung> {
-    let mut rungs = vec![of_counting(tracer.kvm_run_only())];
+pub fn of_exits(tracer: &ExitTracer) -> Vec<ProbeStatus> {
+    let mut probe_statuses = vec![of_counting(tracer.kvm_run_only())];
     if !tracer.kvm_run_only() {
         let first = "kvm_exit, or work of the host that came before it";
-        rungs.push(Rung::best("begin of an exit", first));
+        probe_statuses.push(ProbeStatus::best("begin of an exit", first));
     }
-    rungs.push(of_reasons(tracer.reasons()));
-    rungs.extend(tracer.rungs());
-    rungs
+    probe_statuses.push(of_reasons(tracer.reasons()));
+    probe_statuses.extend(tracer.probe_statuses());
+    probe_statuses
 }
 
 /// Where the clocks of guests are read, without which no recording is joined to theirs, and
 /// how well their changes are dated.
-pub fn of_clocks(tracer: &ExitTracer) -> Rung {
+pub fn of_clocks(tracer: &ExitTracer) -> ProbeStatus {
     clocks(Host::here().kvm_debugfs(), tracer.dates_clocks())
 }
 
-fn clocks(debugfs: KvmDebugfs, dated: bool) -> Rung {
+fn clocks(debugfs: KvmDebugfs, dated: bool) -> ProbeStatus {
     const PROBE: &str = "clocks of the guests";
     let unknown = |remedy| {
         let limit = "recordings do not tell how the clocks of guests follow from this host's: none \
                      can be joined to a guest's";
-        Rung::limited(PROBE, "none", limit, remedy)
+        ProbeStatus::limited(PROBE, "none", limit, remedy)
     };
     match debugfs {
         KvmDebugfs::Readable if dated => {
-            Rung::best(PROBE, "KVM's debugfs, changes dated by tp_btf")
+            ProbeStatus::best(PROBE, "KVM's debugfs, changes dated by tp_btf")
         }
-        KvmDebugfs::Readable => Rung::limited(
+        KvmDebugfs::Readable => ProbeStatus::limited(
             PROBE,
             "KVM's debugfs, each second",
             "which clock a guest had stays unknown for up to a second where it changes",
@@ -48,9 +48,9 @@ fn clocks(debugfs: KvmDebugfs, dated: bool) -> Rung {
     }
 }
 
-fn of_counting(kvm_run_only: bool) -> Rung {
+fn of_counting(kvm_run_only: bool) -> ProbeStatus {
     if kvm_run_only {
-        Rung::limited(
+        ProbeStatus::limited(
             "VM exits",
             "KVM_RUN",
             "kvm_exit and kvm_entry never fire under kvm_pvm: an exit is the time between two \
@@ -59,33 +59,33 @@ fn of_counting(kvm_run_only: bool) -> Rung {
             "use kvm_intel or kvm_amd",
         )
     } else {
-        Rung::best("VM exits", "tp_btf, counted in the kernel")
+        ProbeStatus::best("VM exits", "tp_btf, counted in the kernel")
     }
 }
 
 /// What the programs of `vmnoise exits` showed on trial.
-pub fn of_exit_tracer(tracer: &ExitTracer) -> Vec<Rung> {
-    let counted = Rung {
+pub fn of_exit_tracer(tracer: &ExitTracer) -> Vec<ProbeStatus> {
+    let counted = ProbeStatus {
         probe: EXITS_OF_ALL.into(),
         ..of_counting(tracer.kvm_run_only())
     };
-    let told = Rung::best("exits one by one", "BPF ring buffer");
+    let reported = ProbeStatus::best("exits one by one", "BPF ring buffer");
     vec![
         counted,
         of_reasons(tracer.reasons()),
-        told,
+        reported,
         of_clocks(tracer),
     ]
 }
 
 /// `vmnoise exits` cannot run here.
-pub fn no_exits(why: &str, remedy: &str) -> Rung {
+pub fn no_exits(why: &str, remedy: &str) -> ProbeStatus {
     let limit = format!("{why}: `vmnoise exits` cannot run here");
-    Rung::limited(EXITS_OF_ALL, "none", &limit, remedy)
+    ProbeStatus::limited(EXITS_OF_ALL, "none", &limit, remedy)
 }
 
 /// Where the reasons of exits come from.
-fn of_reasons(source: ReasonSource) -> Rung {
+fn of_reasons(source: ReasonSource) -> ProbeStatus {
     const PROBE: &str = "exit reasons";
     match source {
         ReasonSource::Btf { module } => {
@@ -96,18 +96,18 @@ fn of_reasons(source: ReasonSource) -> Rung {
             } else {
                 ""
             };
-            Rung {
+            ProbeStatus {
                 limit: limit.into(),
-                ..Rung::best(PROBE, &format!("BTF of {module}"))
+                ..ProbeStatus::best(PROBE, &format!("BTF of {module}"))
             }
         }
-        ReasonSource::KvmRun => Rung::limited(
+        ReasonSource::KvmRun => ProbeStatus::limited(
             PROBE,
             "exit_reason of KVM_RUN",
             "why the VMM was entered is all that is known",
             "use kvm_intel or kvm_amd",
         ),
-        ReasonSource::Unread => Rung::limited(
+        ReasonSource::Unread => ProbeStatus::limited(
             PROBE,
             "none",
             "exits are counted and timed, and their reasons stay unknown",
@@ -121,26 +121,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_never_run_live_is_told_on_intel_alone() {
-        for (module, told) in [("kvm_intel", true), ("kvm_amd", false)] {
-            let rung = of_reasons(ReasonSource::Btf { module });
-            assert_eq!(rung.rung, format!("BTF of {module}"));
-            assert!(rung.best);
-            assert_eq!(rung.limit.contains("how-to-test-on-intel.md"), told);
+    fn what_was_never_run_live_is_reported_on_intel_alone() {
+        for (module, reported) in [("kvm_intel", true), ("kvm_amd", false)] {
+            let probe_status = of_reasons(ReasonSource::Btf { module });
+            assert_eq!(probe_status.in_use, format!("BTF of {module}"));
+            assert!(probe_status.best);
+            assert_eq!(
+                probe_status.limit.contains("how-to-test-on-intel.md"),
+                reported
+            );
         }
         assert!(!of_reasons(ReasonSource::Unread).best);
     }
 
     #[test]
-    fn what_keeps_clocks_from_a_recording_is_told_with_its_remedy() {
+    fn what_keeps_clocks_from_a_recording_is_reported_with_its_remedy() {
         assert!(clocks(KvmDebugfs::Readable, true).best);
         for (debugfs, remedy) in [
             (KvmDebugfs::Readable, "tracepoint"),
             (KvmDebugfs::Missing, "mount -t debugfs"),
             (KvmDebugfs::Forbidden, "root"),
         ] {
-            let rung = clocks(debugfs, false);
-            assert!(!rung.best && rung.remedy.contains(remedy), "{rung:?}");
+            let probe_status = clocks(debugfs, false);
+            assert!(
+                !probe_status.best && probe_status.remedy.contains(remedy),
+                "{probe_status:?}"
+            );
         }
     }
 }

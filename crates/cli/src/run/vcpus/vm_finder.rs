@@ -46,11 +46,11 @@ impl VmFinder {
             clocks_of: with_clocks.then(|| host.clone()),
         };
         let (newcomers, asked) = channel();
-        let (tell, found) = channel();
+        let (report, found) = channel();
         // Never joined: a file of /proc may keep it for longer than the run.
         Builder::new()
             .name("vmnoise-vms".into())
-            .spawn(move || find(looker, &asked, &tell))?;
+            .spawn(move || find(looker, &asked, &report))?;
         Ok(VmFinder { newcomers, found })
     }
 
@@ -97,7 +97,7 @@ impl Looker {
 }
 
 /// Answers until nobody asks or listens any more.
-fn find(mut looker: Looker, newcomers: &Receiver<Vec<u32>>, tell: &Sender<Found>) {
+fn find(mut looker: Looker, newcomers: &Receiver<Vec<u32>>, report: &Sender<Found>) {
     let mut next = Instant::now() + PERIOD;
     loop {
         let left = next.saturating_duration_since(Instant::now());
@@ -110,7 +110,7 @@ fn find(mut looker: Looker, newcomers: &Receiver<Vec<u32>>, tell: &Sender<Found>
             looker.known.forget_gone();
             next = Instant::now() + PERIOD;
         }
-        if tell.send(looker.look_at(looked_at)).is_err() || is_last {
+        if report.send(looker.look_at(looked_at)).is_err() || is_last {
             return;
         }
     }

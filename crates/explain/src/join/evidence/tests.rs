@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::super::felt::Felt;
+use super::super::observed_cpu::ObservedCpu;
 use super::super::odds::Verdict;
 use super::*;
 
@@ -19,20 +19,20 @@ const OFF: u64 = 30 * MS;
 
 /// A gap of 100 ms with an exit of 20 ms in its midst, and so many short ones, each anywhere in 100 us,
 /// which an exit nearly fills. By a clock that is off the exits lie this much later.
-fn felt(count: u64, off: u64) -> (Felt, Vec<Span>) {
-    let mut felt = Felt::default();
-    felt.gaps = vec![(1_000 * MS, 1_100 * MS)];
-    felt.polled = vec![(900 * MS, 1_300 * MS + count * 100 * US)];
+fn observed(count: u64, off: u64) -> (ObservedCpu, Vec<Span>) {
+    let mut observed = ObservedCpu::default();
+    observed.gaps = vec![(1_000 * MS, 1_100 * MS)];
+    observed.polled = vec![(900 * MS, 1_300 * MS + count * 100 * US)];
     let mut exits = vec![(1_040 * MS, 1_060 * MS)];
     let mut seed = 7_u64;
     for nth in 0..count {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let start = 1_200 * MS + nth * 100 * US + (seed >> 33) % (80 * US);
-        felt.gaps.push((start, start + 10 * US));
+        observed.gaps.push((start, start + 10 * US));
         exits.push((start + US, start + 9 * US));
     }
     let exits = exits.into_iter().map(|(from, to)| (from + off, to + off));
-    (felt, exits.collect())
+    (observed, exits.collect())
 }
 
 fn tests(holes: &Holes<'_>, exits: &[Span]) -> Tests {
@@ -54,10 +54,10 @@ fn tests(holes: &Holes<'_>, exits: &[Span]) -> Tests {
 
 #[test]
 fn a_hundred_thousand_exits_by_a_wrong_clock_are_refused_and_soon() {
-    let (felt, exits) = felt(100_000, OFF);
-    let holes = Holes::of(&felt);
+    let (observed, exits) = observed(100_000, OFF);
+    let holes = Holes::of(&observed);
     let begun = Instant::now();
-    let evidence = tests(&holes, &exits).conclude(&holes, HZ, LOOKS);
+    let evidence = tests(&holes, &exits).summarize(&holes, HZ, LOOKS);
     println!("{:?}: {evidence:?}", begun.elapsed());
     assert!(evidence.tested > 1_000);
     assert_eq!(Verdict::of(evidence.decades), Verdict::Refused);
@@ -68,14 +68,14 @@ fn a_hundred_thousand_exits_by_a_wrong_clock_are_refused_and_soon() {
 
 #[test]
 fn what_would_take_too_long_to_look_at_is_left_open() {
-    let (felt, exits) = felt(1_000, 0);
-    let holes = Holes::of(&felt);
+    let (observed, exits) = observed(1_000, 0);
+    let holes = Holes::of(&observed);
     let tests = tests(&holes, &exits);
     let open = (-20 * MS.cast_signed(), 20 * MS.cast_signed());
     let looks = |exit: &Span| holes.places_near(*exit, 20 * MS).len();
     let all = exits.iter().map(looks).sum();
     // To the ns, for each exit has 1 us on either side.
-    let told = (-US.cast_signed(), US.cast_signed());
-    assert_eq!(tests.reach(&holes, open, 0, all), Some(told));
+    let reported = (-US.cast_signed(), US.cast_signed());
+    assert_eq!(tests.reach(&holes, open, 0, all), Some(reported));
     assert_eq!(tests.reach(&holes, open, 0, all - 1), Some(open));
 }

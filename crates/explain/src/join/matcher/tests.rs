@@ -15,7 +15,7 @@ fn facts(workload: Workload) -> RunFacts {
 
 /// A pair of gaps and exits each 1000 ns that agree, of which so many may be kept.
 fn recurring(gaps: usize, exits: usize) -> Matcher {
-    let mut matcher = Matcher::new(&facts(Workload::Spin), &facts(Workload::Vcpus)).unwrap();
+    let mut matcher = Matcher::new(&facts(Workload::Osnoise), &facts(Workload::Exits)).unwrap();
     (matcher.gaps_left, matcher.away_left) = (gaps, exits);
     let vcpu = VcpuId(0);
     matcher.host(&Event::Vcpu(Vcpu {
@@ -84,7 +84,7 @@ fn recurring(gaps: usize, exits: usize) -> Matcher {
 
 fn tested(gaps: usize, exits: usize) -> u64 {
     // All of it recurs each 1000 ns: nothing is proven, and told what was tested.
-    let Err(JoinError::Unpaired(unpaired)) = recurring(gaps, exits).conclude() else {
+    let Err(JoinError::Unpaired(unpaired)) = recurring(gaps, exits).finish() else {
         panic!("a clock that is off by a period fits as well");
     };
     let pair = unpaired.pairing.candidates[0].pairs[0].clone();

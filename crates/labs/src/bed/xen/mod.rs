@@ -88,12 +88,12 @@ impl XenLab {
         XenLab::of(Type::Pv)
     }
 
-    /// The same in SVM: it has its own page tables, and no hardware but its CPU (PVH).
+    /// As `pv`, in SVM: it has its own page tables, and no hardware but its CPU (PVH).
     pub fn pvh() -> XenLab {
         XenLab::of(Type::Pvh)
     }
 
-    /// The same with a whole machine around it, which a QEMU in Dom0 emulates (HVM).
+    /// As `pvh`, with a whole machine around it, which a QEMU in Dom0 emulates (HVM).
     pub fn hvm() -> XenLab {
         XenLab::of(Type::Hvm)
     }
@@ -107,7 +107,7 @@ impl XenLab {
         }
     }
 
-    /// Tells the guest's kernel this too.
+    /// Passes this on to the guest's kernel too.
     pub fn command_line(mut self, words: &str) -> XenLab {
         self.command_line = words.to_owned();
         self
@@ -126,7 +126,7 @@ impl XenLab {
     }
 
     /// Boots, starts the guest, which runs its commands, runs Dom0's meanwhile, and powers off
-    /// when both are through. Commands are those of [`super::Lab::run`]. `lab-xen told COUNT`
+    /// when both are through. Commands are those of [`super::Lab::run`]. `lab-xen reported COUNT`
     /// in Dom0 sleeps until so many of the guest's commands have ended.
     ///
     /// # Errors
@@ -182,10 +182,10 @@ impl XenLab {
             .remove(0)
             .text()
             .context("starting Xen's programs and the guest")?;
-        let told = dom0.outputs.pop().context("no results of the guest")?;
+        let reported = dom0.outputs.pop().context("no results of the guest")?;
         Ok(XenReport {
-            guest: inside::outputs(told.text()?.as_bytes())?,
-            guest_console: told.stderr,
+            guest: inside::outputs(reported.text()?.as_bytes())?,
+            guest_console: reported.stderr,
             dom0,
         })
     }

@@ -1,5 +1,5 @@
 //! The first and only process of a lab: mounts, loads modules, runs the commands, sends
-//! each one's outcome out, and powers the machine off. What stops it is told on the
+//! each one's outcome out, and powers the machine off. What stops it is reported on the
 //! console.
 #![forbid(unsafe_code)]
 
@@ -59,17 +59,17 @@ fn run() -> Result<()> {
         if runs_to_the_end(command) {
             to_the_end.push(started);
         } else {
-            started.end(|output| tell(&mut results, output))?;
+            started.end(|output| report(&mut results, output))?;
         }
     }
     for started in to_the_end {
-        started.end(|output| tell(&mut results, output))?;
+        started.end(|output| report(&mut results, output))?;
     }
     rustix::termios::tcdrain(&results)?;
     Ok(())
 }
 
-fn tell(results: &mut File, output: Output) -> Result<()> {
+fn report(results: &mut File, output: Output) -> Result<()> {
     let output = CommandOutput {
         status: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -44,7 +44,7 @@ impl Started {
     }
 
     /// Waits for its end, and hands out what it said: all the more if it is stuck.
-    pub fn end(self, tell: impl FnOnce(Output) -> Result<()>) -> Result<()> {
+    pub fn end(self, report: impl FnOnce(Output) -> Result<()>) -> Result<()> {
         let Started {
             command,
             pid,
@@ -54,11 +54,11 @@ impl Started {
         let stuck = ended.is_err();
         if stuck {
             eprintln!("lab-init: `{command}` did not end within {LIMIT:?}; every thread:");
-            stuck::tell_threads();
+            stuck::report_threads();
             kill_process(pid, Signal::KILL).context("killing it")?;
         }
         let ended = ended.or_else(|_| output.recv_timeout(LAST_WORDS));
-        tell(ended.with_context(|| format!("`{command}` outlived SIGKILL"))??)?;
+        report(ended.with_context(|| format!("`{command}` outlived SIGKILL"))??)?;
         ensure!(!stuck, "`{command}` was ended");
         Ok(())
     }

@@ -3,9 +3,9 @@
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// Tells of all threads but the kernel's own: name, state, and where in the kernel they
+/// Reports all threads but the kernel's own: name, state, and where in the kernel they
 /// sleep (proc_pid_stack(5)). Threads that end meanwhile are left out.
-pub fn tell_threads() {
+pub fn report_threads() {
     for process in below(Path::new("/proc")) {
         let of_user = read_to_string(process.join("cmdline")).is_ok_and(|line| !line.is_empty());
         if !of_user {
@@ -13,13 +13,13 @@ pub fn tell_threads() {
         }
         for thread in below(&process.join("task")) {
             let status = read_to_string(thread.join("status")).unwrap_or_default();
-            let told = |word: &&str| {
+            let reported = |word: &&str| {
                 ["Name:", "State:", "Pid:", "Cpus_allowed_list:"]
                     .iter()
                     .any(|key| word.starts_with(key))
             };
-            let told: Vec<&str> = status.lines().filter(told).collect();
-            eprintln!("{}", told.join(" ").replace('\t', ""));
+            let reported: Vec<&str> = status.lines().filter(reported).collect();
+            eprintln!("{}", reported.join(" ").replace('\t', ""));
             eprint!(
                 "{}",
                 read_to_string(thread.join("stack")).unwrap_or_default()

@@ -15,7 +15,7 @@ mod root {
     mod painted;
     mod paired;
     mod places;
-    mod told;
+    mod reported;
     mod unseen;
     mod watched;
 }

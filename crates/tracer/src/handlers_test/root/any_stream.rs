@@ -91,8 +91,8 @@ proptest! {
         }
         let counts = it.interference(1);
         for (kind, counted) in [(Irq, counts.irq), (Softirq, counts.softirq), (Thread, counts.thread)] {
-            let told = seen.iter().filter(|activity| activity.0 == kind).count() as u64;
-            prop_assert!(told <= counted, "{kind:?}: {told} told, {counted} counted");
+            let reported = seen.iter().filter(|activity| activity.0 == kind).count() as u64;
+            prop_assert!(reported <= counted, "{kind:?}: {reported} told, {counted} counted");
         }
         for (i, a) in seen.iter().enumerate() {
             prop_assert!(1000 < a.2 && a.2 < a.3 && a.3 <= now_ns, "{a:?}");

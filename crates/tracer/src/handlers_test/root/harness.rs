@@ -133,7 +133,7 @@ impl Handlers {
         self.after_unseen_with(cpu, now_ns, tasks, times, false);
     }
 
-    /// The same where the scheduler's count of its turns tells that the vCPU thread had none
+    /// As `after_unseen`, where the scheduler's count of its turns says that the vCPU thread had none
     /// meanwhile but the one that ends now.
     pub(super) fn after_unseen_beside_vcpu(
         &self,
@@ -229,12 +229,12 @@ impl Handlers {
     /// Kind and steal of what [`Handlers::seen`] shows.
     pub(super) fn steals(&self) -> Vec<(ActivityKind, u64)> {
         self.ring.consume().unwrap();
-        let told = self.events.lock().unwrap();
+        let reported = self.events.lock().unwrap();
         let activity = |event: &Event| match event {
             Event::Activity(it) => Some((it.kind, it.steal_ns)),
             _ => None,
         };
-        told.iter().filter_map(activity).collect()
+        reported.iter().filter_map(activity).collect()
     }
 
     #[track_caller]

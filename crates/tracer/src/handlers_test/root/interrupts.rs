@@ -153,7 +153,7 @@ fn two_cpus_do_not_mix() {
 }
 
 #[test]
-fn only_measured_cpus_tell() {
+fn only_measured_cpus_report() {
     let it = Handlers::new(PAGE);
     it.cpus.set_mode(1, Mode::VMNOISE_TRACKED);
     it.cpus.set_mode(2, Mode::VMNOISE_OFF);
@@ -186,8 +186,8 @@ fn a_full_ring_is_a_counted_loss() {
         it.irq_entry(1, 1000 + 10 * i, 236, "timer");
         it.irq_exit(1, 1005 + 10 * i, 236);
     }
-    let told = it.seen().len() as u64;
-    assert!(told < 100, "a page holds all {told} records");
-    assert_eq!(told + it.cpus.ring_full(), 100);
+    let reported = it.seen().len() as u64;
+    assert!(reported < 100, "a page holds all {reported} records");
+    assert_eq!(reported + it.cpus.ring_full(), 100);
     assert_eq!(it.interference(1).irq, 100, "what is lost is counted");
 }

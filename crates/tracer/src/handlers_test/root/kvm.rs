@@ -27,7 +27,7 @@ fn time_outside_kvm_run_is_the_vmms() {
 }
 
 #[test]
-fn half_a_vmm_interval_is_counted_and_not_told() {
+fn half_a_vmm_interval_is_counted_and_not_reported() {
     let it = Handlers::new(PAGE);
     it.run_enter(1, 1000);
     it.run_enter(1, 2000);
@@ -62,7 +62,7 @@ fn exits_are_light_until_they_leave_kvm_run() {
 }
 
 #[test]
-fn an_exit_is_told_by_its_reason_as_far_as_that_is_known() {
+fn an_exit_is_reported_by_its_reason_as_far_as_that_is_known() {
     let it = Handlers::new(PAGE);
     it.entry(1, 1000);
     for (start, isa, code) in [
@@ -110,7 +110,7 @@ fn an_exit_starts_at_the_first_host_work() {
 }
 
 #[test]
-fn half_an_exit_is_counted_and_not_told() {
+fn half_an_exit_is_counted_and_not_reported() {
     let it = Handlers::new(PAGE);
     it.entry(1, 1000);
     it.entry(1, 1100);

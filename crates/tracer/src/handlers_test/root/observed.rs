@@ -1,4 +1,4 @@
-//! An observed thread: what happens where it is not, or while it sleeps, is not told.
+//! An observed thread: what happens where it is not, or while it sleeps, is not reported.
 
 use vmnoise_events::ActivityKind::{Irq, Nmi, Softirq, Thread, Throttled};
 
@@ -31,7 +31,7 @@ fn migrate(it: &Handlers, cpu: u32, now_ns: u64, to_cpu: u32) {
 }
 
 #[test]
-fn what_happens_while_it_is_elsewhere_is_not_told() {
+fn what_happens_while_it_is_elsewhere_is_not_reported() {
     let it = handlers();
     it.irq_entry(1, 1000, 236, "timer");
     it.irq_exit(1, 1100, 236);
@@ -182,7 +182,7 @@ fn a_lost_switch_takes_it_away_until_it_is_seen_again() {
 }
 
 #[test]
-fn what_user_space_finds_out_gives_way_to_what_events_tell() {
+fn what_user_space_finds_out_gives_way_to_what_events_report() {
     let it = handlers();
     it.cpus.set_here(1, 1000, 0);
     it.irq_entry(1, 900, 236, "timer");

@@ -61,7 +61,7 @@ fn an_exit_holds_the_steal_since_the_first_host_work() {
 }
 
 #[test]
-fn an_nmi_tells_no_steal() {
+fn an_nmi_reports_no_steal() {
     let it = Handlers::new(PAGE);
     it.steal_ns.set(MS);
     it.run("test_nmi", 1, 3 * MS, &[2 * MS]);
@@ -69,7 +69,7 @@ fn an_nmi_tells_no_steal() {
 }
 
 #[test]
-fn a_steal_clock_that_runs_backwards_tells_none() {
+fn a_steal_clock_that_runs_backwards_reports_none() {
     let it = Handlers::new(PAGE);
     it.steal_ns.set(MS);
     it.irq_entry(1, 3 * MS, 236, "timer");

@@ -5,7 +5,7 @@ use vmnoise_events::ActivityKind::{Irq, Stopped, Thread};
 use super::harness::{Handlers, IDLE, PAGE, RUNNABLE, SLEEPS, STOPPED, TRACED, VCPU};
 
 #[test]
-fn nothing_is_told_of_a_cpu_whose_thread_is_stopped() {
+fn nothing_is_reported_of_a_cpu_whose_thread_is_stopped() {
     for state in [STOPPED, TRACED] {
         let it = Handlers::new(PAGE);
         it.switch(1, 1_000, VCPU + 1, RUNNABLE, 7);

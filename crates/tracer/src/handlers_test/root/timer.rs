@@ -71,7 +71,7 @@ fn asleep() -> Handlers {
 }
 
 #[test]
-fn each_step_is_told_once_and_the_sleep_is_nobodys_doing() {
+fn each_step_is_reported_once_and_the_sleep_is_nobodys_doing() {
     let it = asleep();
     it.irq_entry(1, 5_010, 236, "timer");
     expire(&it, 1, 5_020, TIMER);

@@ -8,7 +8,7 @@ use super::harness::{Handlers, IDLE, PAGE, RUNNABLE, SLEEPS, VCPU};
 const UNKNOWN: (u64, u64) = (0, 0);
 
 #[test]
-fn both_turns_around_one_switch_are_told() {
+fn both_turns_around_one_switch_are_reported() {
     let it = Handlers::new(PAGE);
     it.switch(1, 1000, VCPU + 1, RUNNABLE, 7);
     it.after_unseen(1, 9000, (8, RUNNABLE, VCPU + 1), (3990, 4000));
@@ -89,8 +89,11 @@ fn a_sleep_goes_on_over_unseen_switches_of_which_nothing_is_known() {
         it.switch(1, 1000, VCPU + 1, SLEEPS, 7);
         it.after_unseen_beside_vcpu(1, 900_000, (8, SLEEPS, IDLE), (left_ns, came_ns));
         it.switch(1, 950_000, IDLE, RUNNABLE, VCPU + 1);
-        let blocked = it.seen().into_iter().filter(|told| told.0 == Blocked);
-        let blocked: Vec<_> = blocked.map(|told| (told.2, told.3)).collect();
+        let blocked = it
+            .seen()
+            .into_iter()
+            .filter(|reported| reported.0 == Blocked);
+        let blocked: Vec<_> = blocked.map(|reported| (reported.2, reported.3)).collect();
         assert_eq!(blocked, [(1000, 950_000)]);
     }
 }
@@ -107,7 +110,7 @@ fn an_unseen_return_ends_the_sleep_whoever_had_the_cpu_before() {
 }
 
 #[test]
-fn an_unseen_departure_tells_neither_sleep_nor_wait() {
+fn an_unseen_departure_reports_neither_sleep_nor_wait() {
     let it = Handlers::new(PAGE);
     it.switch(1, 1000, 7, RUNNABLE, VCPU + 1);
     it.after_unseen(1, 9000, (8, RUNNABLE, IDLE), (3990, 4000));
@@ -124,7 +127,7 @@ fn the_begin_of_idle_is_in_no_book() {
 }
 
 #[test]
-fn what_is_unknown_or_no_time_between_the_seen_switches_is_not_told() {
+fn what_is_unknown_or_no_time_between_the_seen_switches_is_not_reported() {
     for times in [UNKNOWN, (900, 950), (9000, 9000), (9100, 9200)] {
         let it = Handlers::new(PAGE);
         it.switch(1, 1000, VCPU + 1, RUNNABLE, 7);
@@ -149,7 +152,7 @@ fn who_left_after_the_next_one_came_left_when_it_came() {
 }
 
 #[test]
-fn steal_around_an_unseen_switch_is_told_once() {
+fn steal_around_an_unseen_switch_is_reported_once() {
     let it = Handlers::new(PAGE);
     it.switch(1, 1000, VCPU + 1, RUNNABLE, 7);
     it.steal_ns.set(600);
@@ -158,7 +161,7 @@ fn steal_around_an_unseen_switch_is_told_once() {
 }
 
 #[test]
-fn after_an_unseen_departure_no_steal_is_told() {
+fn after_an_unseen_departure_no_steal_is_reported() {
     let it = Handlers::new(PAGE);
     it.steal_ns.set(600);
     it.switch(1, 1000, 7, RUNNABLE, VCPU + 1);

@@ -1,5 +1,5 @@
 //! The VMs of a host while they come and go, without a look at every file of every process. Who
-//! runs a vCPU is told by the kernel; whether a VM is still held is one link to read.
+//! runs a vCPU is reported by the kernel; whether a VM is still held is one link to read.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ impl KnownVms {
         }
     }
 
-    /// Looks at these processes, which run vCPUs, and tells what they and their vCPUs are
+    /// Looks at these processes, which run vCPUs, and says what they and their vCPUs are
     /// called, as far as they still live. Those that may be seen to hold a VM are known from now on.
     pub fn look_at(&mut self, processes: &[u32]) -> Vec<Vm> {
         let look = |&pid: &u32| {

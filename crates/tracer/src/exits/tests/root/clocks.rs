@@ -34,8 +34,8 @@ impl Machine {
         self.root.path().join(vcpu)
     }
 
-    /// KVM tells of a write, now.
-    fn tell_write(&self, previous: i64, next: i64) -> u64 {
+    /// KVM reports a write, now.
+    fn report_write(&self, previous: i64, next: i64) -> u64 {
         let now = clock_gettime(ClockId::Monotonic);
         let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
         let [previous, next] = [previous, next].map(i64::cast_unsigned);
@@ -44,14 +44,14 @@ impl Machine {
         now_ns
     }
 
-    /// Everything told once debugfs says this.
+    /// Everything reported once debugfs says this.
     fn look(&self, offset_tsc: i64) -> Vec<VcpuClock> {
         fs::write(self.folder().join("tsc-offset"), offset_tsc.to_string()).unwrap();
-        let told = self
+        let reported = self
             .handlers
             .clocks(&Host::under(self.root.path()), NUMBER as u32);
-        assert!(matches!(&told[0], Event::Vcpu(vcpu) if vcpu.tid == VCPU as u32));
-        let clocks = told.iter().filter_map(|event| match event {
+        assert!(matches!(&reported[0], Event::Vcpu(vcpu) if vcpu.tid == VCPU as u32));
+        let clocks = reported.iter().filter_map(|event| match event {
             Event::VcpuClock(clock) => Some(*clock),
             _ => None,
         });
@@ -66,13 +66,13 @@ fn a_write_is_believed_where_debugfs_agrees() {
     assert_eq!(first.offset_tsc, -5);
     assert_eq!(first.before_until_mono_ns, first.from_mono_ns);
 
-    let written_ns = machine.tell_write(-5, 1 << 40);
+    let written_ns = machine.report_write(-5, 1 << 40);
     let second = machine.look(1 << 40)[1];
     assert_eq!(second.offset_tsc, 1 << 40);
     assert_eq!(second.before_until_mono_ns, written_ns);
     assert_eq!(second.from_mono_ns, written_ns);
 
-    let refused_ns = machine.tell_write(1 << 40, -9);
+    let refused_ns = machine.report_write(1 << 40, -9);
     assert_eq!(machine.look(1 << 40).len(), 2);
     let third = machine.look(7)[2];
     assert!(third.before_until_mono_ns > refused_ns, "{third:?}");

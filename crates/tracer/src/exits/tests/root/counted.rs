@@ -323,10 +323,10 @@ fn inside_kvm_run_nothing_is_counted_before_counting() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever comes in whatever order, what is counted is the exits that are told: how many,
+    /// Whatever comes in whatever order, what is counted is the exits that are reported: how many,
     /// how long, and share by share (`Handlers::vcpu`). That shares add up is the oracle's.
     #[test]
-    fn any_stream_is_counted_as_told(
+    fn any_stream_is_counted_as_reported(
         stream in proptest::collection::vec((0_usize..13, 0_u64..3, 1_u64..500, 0_u64..3), 0..60),
     ) {
         let handlers = Handlers::new();
@@ -352,14 +352,14 @@ proptest! {
             handlers.run(name, cpu, now_ns, values);
         }
         let vcpu = handlers.vcpu(1);
-        let told = handlers.exits(1);
-        let lengths: Vec<u64> = told.iter().map(|told| told.exit.dur_ns()).collect();
-        prop_assert_eq!(vcpu.exits, told.len() as u64);
+        let reported = handlers.exits(1);
+        let lengths: Vec<u64> = reported.iter().map(|reported| reported.exit.dur_ns()).collect();
+        prop_assert_eq!(vcpu.exits, reported.len() as u64);
         for reason in &vcpu.reasons {
             prop_assert_eq!(Some(&reason.min_ns), lengths.iter().min());
             prop_assert_eq!(Some(&reason.max_ns), lengths.iter().max());
             let of_histogram: u64 = reason.histogram.iter().map(|(_, count)| count).sum();
-            prop_assert_eq!(of_histogram, told.len() as u64);
+            prop_assert_eq!(of_histogram, reported.len() as u64);
         }
     }
 }

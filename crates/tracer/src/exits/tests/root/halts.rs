@@ -139,7 +139,7 @@ fn inside_kvm_run_a_halt_is_booked_once() {
 
 /// A guest may stay in KVM_RUN for good.
 #[test]
-fn inside_kvm_run_what_others_took_is_told_at_once() {
+fn inside_kvm_run_what_others_took_is_reported_at_once() {
     let handlers = Handlers::kvm_run_only();
     handlers.run("run_enter", 0, 1_000, &[VCPU]);
     handlers.run("switch", 0, 2_000, &[1, 0, VCPU, TASK]);
@@ -191,7 +191,7 @@ fn inside_kvm_run_a_halt_is_whole_however_much_came_before() {
     }
 }
 
-/// More fell into a halt than is kept: it is told too short, and never longer than it was.
+/// More fell into a halt than is kept: it is reported too short, and never longer than it was.
 #[test]
 fn a_halt_that_is_much_interrupted_is_no_longer_than_it_was() {
     let handlers = Handlers::entered();

@@ -74,7 +74,7 @@ pub(super) struct Handlers {
     kvm_run_only: bool,
     stream: RefCell<Stream>,
     roll: RefCell<Roll>,
-    told: RefCell<Vec<Event>>,
+    reported: RefCell<Vec<Event>>,
 }
 
 impl Handlers {
@@ -120,7 +120,7 @@ impl Handlers {
             kvm_run_only,
             stream,
             roll,
-            told: RefCell::default(),
+            reported: RefCell::default(),
         };
         handlers.counts(true);
         handlers
@@ -184,27 +184,27 @@ impl Handlers {
         }
     }
 
-    /// What this stream tells, from a state in which nothing was ever seen.
+    /// What this stream reports, from a state in which nothing was ever seen.
     pub(super) fn live(&self, moments: &[Moment]) -> Vec<Event> {
         let mut values = vec![[0; 4]; moments.len()];
         self.run("reset", 0, 0, &[]);
         *self.roll.borrow_mut() = empty(&self.object);
-        let told = moments.iter().zip(&mut values);
-        let events: Vec<_> = told
+        let reported = moments.iter().zip(&mut values);
+        let events: Vec<_> = reported
             .map(|(moment, values)| moment.happens(values))
             .collect();
         self.run_all(&events);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let mut stream = self.stream.borrow_mut();
         let mut roll = self.roll.borrow_mut();
         stream
-            .drain(&self.object, &mut roll, &mut |event| told.push(event))
+            .drain(&self.object, &mut roll, &mut |event| reported.push(event))
             .unwrap();
         assert_eq!(stream.undecodable(), 0);
-        told
+        reported
     }
 
-    /// What was counted of a vCPU, whatever was told.
+    /// What was counted of a vCPU, whatever was reported.
     pub(super) fn counted(&self, index: u32) -> VcpuTotals {
         let globals = self.object.globals().unwrap();
         let first = index * REASONS as u32;
@@ -222,10 +222,10 @@ impl Handlers {
         let exits = self.exits(index);
         assert_eq!(exits.len() as u64, counted.exits);
         assert_eq!(
-            exits.iter().filter(|told| told.exit.heavy).count() as u64,
+            exits.iter().filter(|reported| reported.exit.heavy).count() as u64,
             counted.heavy
         );
-        let told = |share: Share| -> u64 { exits.iter().map(|it| it.exit.split[share]).sum() };
+        let reported = |share: Share| -> u64 { exits.iter().map(|it| it.exit.split[share]).sum() };
         let of_reasons = |share: Share| -> u64 {
             let reasons = counted.reasons.iter();
             reasons.map(|reason| reason.split[share]).sum()
@@ -238,51 +238,53 @@ impl Handlers {
             if share == Share::Kvm && !sane {
                 continue;
             }
-            assert_eq!(told(share), of_reasons(share), "{share}: {exits:?}");
+            assert_eq!(reported(share), of_reasons(share), "{share}: {exits:?}");
         }
         counted
     }
 
-    /// The exits of a vCPU, as they were told.
+    /// The exits of a vCPU, as they were reported.
     pub(super) fn exits(&self, index: u32) -> Vec<VcpuExit> {
         let id = VcpuId(index - 1);
-        let told = self.told();
-        let exits = told.iter().filter_map(|event| match event {
+        let reported = self.reported();
+        let exits = reported.iter().filter_map(|event| match event {
             Event::Exit(exit) if exit.vcpu == id => Some(*exit),
             _ => None,
         });
         exits.collect()
     }
 
-    /// Everything told so far.
-    pub(super) fn told(&self) -> Vec<Event> {
-        let mut told = self.told.borrow_mut();
+    /// Everything reported so far.
+    pub(super) fn reported(&self) -> Vec<Event> {
+        let mut reported = self.reported.borrow_mut();
         let mut stream = self.stream.borrow_mut();
         let mut roll = self.roll.borrow_mut();
         stream
-            .drain(&self.object, &mut roll, &mut |event| told.push(event))
+            .drain(&self.object, &mut roll, &mut |event| reported.push(event))
             .unwrap();
         assert_eq!(stream.undecodable(), 0);
-        told.clone()
+        reported.clone()
     }
 
-    /// Everything told so far, once the clocks of this machine were looked at, where vCPUs
+    /// Everything reported so far, once the clocks of this machine were looked at, where vCPUs
     /// have this number.
     pub(super) fn clocks(&self, host: &Host, number: u32) -> Vec<Event> {
         let look = ClockLook::at(host);
-        self.told();
-        let mut told = self.told.borrow_mut();
+        self.reported();
+        let mut reported = self.reported.borrow_mut();
         let mut roll = self.roll.borrow_mut();
-        let tell = &mut |event| told.push(event);
-        roll.define(&self.object, tell).unwrap();
+        let report = &mut |event| reported.push(event);
+        roll.define(&self.object, report).unwrap();
         let numbered = |vcpu: Vcpu| Vcpu {
             number: Some(number),
             ..vcpu
         };
         let vcpus: Vec<Vcpu> = roll.present().into_iter().map(numbered).collect();
-        self.stream.borrow_mut().tell_clocks(&look, &vcpus, tell);
+        self.stream
+            .borrow_mut()
+            .report_clocks(&look, &vcpus, report);
         drop(roll);
-        told.clone()
+        reported.clone()
     }
 
     /// Looks who has come and gone, and frees the places of those who have ended. Tells who
@@ -305,7 +307,7 @@ impl Handlers {
         self.vms_were(processes);
     }
 
-    /// The same, of a look at all processes that is older than what has happened since.
+    /// As `vms_are`, of a look at all processes that is older than what has happened since.
     pub(super) fn vms_were(&self, processes: &[u64]) {
         let vms: Vec<Vm> = processes.iter().map(|&pid| vm(pid)).collect();
         let mut roll = self.roll.borrow_mut();
@@ -361,9 +363,9 @@ impl Handlers {
     }
 
     pub(super) fn intervals(&self) -> Vec<Kept> {
-        let told = self.told();
-        let name = |interval: &VcpuInterval| Some(label(&told, interval.source?.0));
-        let intervals = told.iter().filter_map(|event| match event {
+        let reported = self.reported();
+        let name = |interval: &VcpuInterval| Some(label(&reported, interval.source?.0));
+        let intervals = reported.iter().filter_map(|event| match event {
             Event::VcpuInterval(it) => Some((
                 it.kind,
                 [it.cpu, it.to_cpu],
@@ -377,12 +379,12 @@ impl Handlers {
     }
 
     pub(super) fn activities(&self) -> Vec<Seen> {
-        let told = self.told();
+        let reported = self.reported();
         let seen = |it: &Activity| {
-            let name = label(&told, it.source.0);
+            let name = label(&reported, it.source.0);
             (it.kind, it.cpu, it.start_mono_ns, it.end_mono_ns, name)
         };
-        let activities = told.iter().filter_map(|event| match event {
+        let activities = reported.iter().filter_map(|event| match event {
             Event::Activity(activity) => Some(seen(activity)),
             _ => None,
         });
@@ -424,8 +426,8 @@ fn vm(pid: u64) -> Vm {
 }
 
 /// The name of a source, which is defined by then.
-fn label(told: &[Event], id: u32) -> String {
-    let named = told.iter().find_map(|event| match event {
+fn label(reported: &[Event], id: u32) -> String {
+    let named = reported.iter().find_map(|event| match event {
         Event::Source(source) if source.id.0 == id => Some(source.name.to_string()),
         _ => None,
     });

@@ -1,5 +1,5 @@
 //! Lives at random of which switches are hidden, and ends of interrupts lost: what is counted stays
-//! within what the painter says of the whole life, and something tells that it is not all.
+//! within what the painter says of the whole life, and something says that it is not all.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -48,11 +48,11 @@ fn is_of(it: &Moment, tid: u64) -> bool {
 /// its next event at most. Between the switches of a CPU that are seen nobody knows whether it idled,
 /// and to those who look from elsewhere an interrupt without its end goes on. Where it idles at the end of
 /// a wait, all of that since the wake-up is the sleep's.
-fn at_most_ns(lost: &[Moment], told: &[Moment], tid: u64) -> u64 {
-    let (first, end) = (told[0].at, told[told.len() - 1].at);
+fn at_most_ns(lost: &[Moment], reported: &[Moment], tid: u64) -> u64 {
+    let (first, end) = (reported[0].at, reported[reported.len() - 1].at);
     let from = |it: &Moment| {
         let next = |is: &dyn Fn(&&Moment) -> bool| {
-            let mut later = told.iter().filter(|next| next.at > it.at);
+            let mut later = reported.iter().filter(|next| next.at > it.at);
             later.find(|it| is(it)).map_or(end, |next| next.at)
         };
         let seen = next(&|next| next.cpu == it.cpu && matches!(next.what, What::Switch(..)));
@@ -60,13 +60,13 @@ fn at_most_ns(lost: &[Moment], told: &[Moment], tid: u64) -> u64 {
             true => seen.max(next(&|next| is_of(next, tid))),
             false => seen,
         };
-        let before = told
+        let before = reported
             .iter()
             .rev()
             .filter(|before| before.cpu == it.cpu && before.at < it.at);
         let mut before = before.filter(|it| matches!(it.what, What::Switch(..)));
         let since = before.next().map_or(first, |before| before.at);
-        let mut woken = told.iter().rev().filter(|woken| woken.at < it.at);
+        let mut woken = reported.iter().rev().filter(|woken| woken.at < it.at);
         let woken = woken.find(|it| matches!(it.what, What::Waking(of) if of == tid));
         let since = match (it.what, woken) {
             (What::Switch(IDLE, ..) | What::Switch(_, IDLE, _), Some(woken)) => since.min(woken.at),
@@ -96,8 +96,8 @@ fn ran(life: &[Moment], cpu: u64, tid: u64, from: u64, to: u64) -> bool {
     has_it
 }
 
-fn learn(names: &mut Names, told: &[Event]) {
-    for event in told {
+fn learn(names: &mut Names, reported: &[Event]) {
+    for event in reported {
         if let Event::Source(source) = event {
             names.insert(source.id, source.name.to_string());
         }
@@ -106,11 +106,11 @@ fn learn(names: &mut Names, told: &[Event]) {
 
 fn nobody_is_blamed_who_did_not_run(
     names: &mut Names,
-    told: &[Event],
+    reported: &[Event],
     life: &[Moment],
 ) -> TestCaseResult {
-    learn(names, told);
-    for event in told {
+    learn(names, reported);
+    for event in reported {
         let Event::Activity(it) = event else { continue };
         if it.kind != ActivityKind::Thread {
             continue;
@@ -139,17 +139,22 @@ fn holds(
     handlers: &Handlers,
     names: &mut Names,
     life: &[Moment],
-    told: &[Moment],
+    reported: &[Moment],
     lost: &[Moment],
 ) -> TestCaseResult {
     // What the last switches of the life before told.
     learn(names, &handlers.live(&[]));
     let unpaired_before = handlers.unpaired();
-    let events = handlers.live(told);
+    let events = handlers.live(reported);
     nobody_is_blamed_who_did_not_run(names, &events, life)?;
     for event in &events {
-        if let Event::Exit(told) = event {
-            prop_assert_eq!(told.exit.split.total(), told.exit.dur_ns(), "{:?}", told);
+        if let Event::Exit(reported) = event {
+            prop_assert_eq!(
+                reported.exit.split.total(),
+                reported.exit.dur_ns(),
+                "{:?}",
+                reported
+            );
         }
     }
     let mut is_all = true;
@@ -162,7 +167,7 @@ fn holds(
         let span_ns = counted.last_mono_ns - counted.first_mono_ns;
         let known_ns = counted.split.total() + counted.unseen_ns;
         prop_assert!(known_ns <= span_ns, "{counted:#?}");
-        let more_ns = at_most_ns(lost, told, tid.into());
+        let more_ns = at_most_ns(lost, reported, tid.into());
         let ends_ns = match lost.first().map(|it| it.what) {
             Some(What::IrqExit | What::SoftirqExit) => {
                 split[Share::HostIrq] + split[Share::HostSoftirq]
@@ -221,24 +226,24 @@ fn hold(handlers: &Handlers) {
         let mut nth = 0;
         // Nobody could tell what is hidden before the first switch of a CPU that is seen.
         let mut known = [false; life::CPUS as usize];
-        let (lost, told): (Vec<Moment>, Vec<Moment>) = life.iter().copied().partition(|it| {
+        let (lost, reported): (Vec<Moment>, Vec<Moment>) = life.iter().copied().partition(|it| {
             let known = &mut known[it.cpu as usize];
             let may = *known && may_be_lost(it, losses);
             *known |= matches!(it.what, What::Switch(..));
             nth += u32::from(may);
             may && which.rotate_right(nth).is_multiple_of(2)
         });
-        let result = holds(handlers, &mut names.borrow_mut(), &life, &told, &lost);
+        let result = holds(handlers, &mut names.borrow_mut(), &life, &reported, &lost);
         result.map_err(|it| TestCaseError::fail(format!("{it}\nlost {lost:#?}\n{life:#?}")))
     });
 }
 
 #[test]
-fn what_is_hidden_is_told_and_blames_nobody() {
+fn what_is_hidden_is_reported_and_blames_nobody() {
     hold(&Handlers::new());
 }
 
 #[test]
-fn what_is_hidden_is_told_and_blames_nobody_where_only_kvm_run_is_seen() {
+fn what_is_hidden_is_reported_and_blames_nobody_where_only_kvm_run_is_seen() {
     hold(&Handlers::kvm_run_only());
 }

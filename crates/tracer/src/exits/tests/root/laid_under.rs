@@ -42,7 +42,11 @@ fn is_off(interval: &&VcpuInterval) -> bool {
 }
 
 /// The exit of a vCPU with these intervals, cut at every begin and every end.
-fn lay_under(exit: &Exit, activities: &[Activity], intervals: &[VcpuInterval]) -> ShareMap<u64> {
+fn overlay_under(
+    exit: &Exit,
+    activities: &[Activity],
+    intervals: &[VcpuInterval],
+) -> ShareMap<u64> {
     let does = activities
         .iter()
         .map(|it| (it.start_mono_ns, it.end_mono_ns));
@@ -83,13 +87,13 @@ fn lay_under(exit: &Exit, activities: &[Activity], intervals: &[VcpuInterval]) -
 }
 
 #[test]
-fn what_is_told_gives_the_split_again() {
+fn what_is_reported_gives_the_split_again() {
     let handlers = Handlers::new();
     let lives = (any::<u64>(), lives::choices(0..80, false));
     lives::hold(20_000, &lives, |(begins, choices)| {
         let moments = life::live(begins, &choices, false);
-        let told = handlers.live(&moments);
-        let activities: Vec<Activity> = told
+        let reported = handlers.live(&moments);
+        let activities: Vec<Activity> = reported
             .iter()
             .filter_map(|event| match event {
                 Event::Activity(activity) => Some(*activity),
@@ -97,16 +101,23 @@ fn what_is_told_gives_the_split_again() {
             })
             .collect();
         let intervals = |vcpu: VcpuId| -> Vec<VcpuInterval> {
-            let told = told.iter().filter_map(|event| match event {
+            let reported = reported.iter().filter_map(|event| match event {
                 Event::VcpuInterval(interval) => Some(*interval),
                 _ => None,
             });
-            told.filter(|interval| interval.vcpu == vcpu).collect()
+            reported.filter(|interval| interval.vcpu == vcpu).collect()
         };
-        for event in &told {
-            if let Event::Exit(told) = event {
-                let laid = lay_under(&told.exit, &activities, &intervals(told.vcpu));
-                prop_assert_eq!(laid, told.exit.split, "{:?}\n{:#?}", told, moments);
+        for event in &reported {
+            if let Event::Exit(reported) = event {
+                let overlaid =
+                    overlay_under(&reported.exit, &activities, &intervals(reported.vcpu));
+                prop_assert_eq!(
+                    overlaid,
+                    reported.exit.split,
+                    "{:?}\n{:#?}",
+                    reported,
+                    moments
+                );
             }
         }
         Ok(())

@@ -58,7 +58,7 @@ struct Cpu {
 /// The machine.
 #[derive(Debug)]
 struct Life {
-    told: Vec<Moment>,
+    reported: Vec<Moment>,
     now: u64,
     step: u64,
     lost: bool,
@@ -83,7 +83,7 @@ pub(super) fn live(begins: u64, choices: &[Choice], kvm_run_only: bool) -> Vec<M
     }
     (life.step, life.lost) = (3, false);
     life.rest();
-    life.told
+    life.reported
 }
 
 impl Life {
@@ -110,7 +110,7 @@ impl Life {
             softirq: false,
         };
         let mut life = Life {
-            told: Vec::new(),
+            reported: Vec::new(),
             now: 1_000,
             step: 0,
             lost: false,
@@ -124,15 +124,15 @@ impl Life {
         life
     }
 
-    fn tell(&mut self, cpu: u64, what: What) {
+    fn report(&mut self, cpu: u64, what: What) {
         let at = self.now;
-        self.told.push(Moment { at, cpu, what });
+        self.reported.push(Moment { at, cpu, what });
     }
 
-    /// Whether it was told: some is lost.
-    fn tell_perhaps(&mut self, cpu: u64, what: What) -> bool {
+    /// Whether it was reported: some is lost.
+    fn report_perhaps(&mut self, cpu: u64, what: What) -> bool {
         if !self.lost {
-            self.tell(cpu, what);
+            self.report(cpu, what);
         }
         !self.lost
     }
@@ -195,7 +195,7 @@ impl Life {
 
     fn nmi(&mut self, cpu: u64, choice: u64) {
         self.host_begins(cpu);
-        if self.tell_perhaps(cpu, What::Nmi(1 + choice % self.step)) {
+        if self.report_perhaps(cpu, What::Nmi(1 + choice % self.step)) {
             self.host_ends(cpu);
         }
     }
@@ -208,7 +208,7 @@ impl Life {
         } else {
             &mut host.softirq
         }) = true;
-        self.tell(cpu, what);
+        self.report(cpu, what);
     }
 
     fn exit(&mut self, cpu: u64, what: What) {
@@ -218,7 +218,7 @@ impl Life {
         } else {
             &mut host.softirq
         }) = false;
-        self.tell(cpu, what);
+        self.report(cpu, what);
         self.host_ends(cpu);
     }
 
@@ -231,7 +231,7 @@ impl Life {
         if let Some(vcpu) = asleep {
             vcpu.thread = Thread::Runnable;
             let tid = vcpu.tid;
-            self.tell_perhaps(cpu, What::Waking(tid));
+            self.report_perhaps(cpu, What::Waking(tid));
         }
     }
 
@@ -242,7 +242,7 @@ impl Life {
             vcpu.cpu = (vcpu.cpu + 1 + choice / 2 % (CPUS - 1)) % CPUS;
             let (tid, cpu) = (vcpu.tid, vcpu.cpu);
             let on = std::array::from_fn(|cpu| self.cpus[cpu].task);
-            self.tell_perhaps(cpu, What::Migrate(tid, on));
+            self.report_perhaps(cpu, What::Migrate(tid, on));
         }
     }
 
@@ -274,7 +274,7 @@ impl Life {
             };
         }
         self.cpus[cpu as usize].task = next;
-        self.tell(cpu, What::Switch(prev, next, left));
+        self.report(cpu, What::Switch(prev, next, left));
         if let Some(vcpu) = self.vcpu_on(cpu) {
             vcpu.thread = Thread::On;
             vcpu.interruptions += 1;
@@ -286,15 +286,15 @@ impl Life {
         let next = match (place, choice % 4) {
             (Place::Guest { .. }, _) => {
                 let code = [CPUID, IO, HLT][choice as usize / 4 % 3];
-                self.tell_perhaps(cpu, What::Exit(tid, code));
+                self.report_perhaps(cpu, What::Exit(tid, code));
                 Place::Kvm
             }
             (Place::Kvm, 0) if !self.kvm_run_only => {
-                self.tell_perhaps(cpu, What::Entry(tid));
+                self.report_perhaps(cpu, What::Entry(tid));
                 Place::Guest { left: false }
             }
             (Place::Kvm, 0 | 1) => {
-                self.tell_perhaps(cpu, What::RunLeave(tid));
+                self.report_perhaps(cpu, What::RunLeave(tid));
                 Place::Vmm
             }
             (Place::Kvm, 2) => {
@@ -309,7 +309,7 @@ impl Life {
                 Place::Halt { since, slept: true }
             }
             (Place::Halt { since, slept }, _) => {
-                self.tell_perhaps(cpu, What::Halted(tid, self.now - since, slept));
+                self.report_perhaps(cpu, What::Halted(tid, self.now - since, slept));
                 Place::Kvm
             }
             (Place::Kvm | Place::Vmm, 3) => {
@@ -318,7 +318,7 @@ impl Life {
             }
             (Place::Kvm, _) => place,
             (Place::Vmm, _) => {
-                self.tell_perhaps(cpu, What::RunEnter(tid));
+                self.report_perhaps(cpu, What::RunEnter(tid));
                 Place::Kvm
             }
         };

@@ -48,16 +48,16 @@ fn counted_as_painted(counted: &VcpuTotals, painted: &Painted) -> TestCaseResult
     Ok(())
 }
 
-/// Whether handlers and painter say the same of this life; `all_told` where the ring has room.
+/// Whether handlers and painter say the same of this life; `all_reported` where the ring has room.
 fn agree(
     handlers: &Handlers,
     begins: u64,
     choices: &[Choice],
     kvm_run_only: bool,
-    all_told: bool,
+    all_reported: bool,
 ) -> TestCaseResult {
     let moments = life::live(begins, choices, kvm_run_only);
-    let told = handlers.live(&moments);
+    let reported = handlers.live(&moments);
     let known = handlers.known_vcpus();
     let mut painted_vcpus = 0;
     for tid in [VCPU, VCPU + 1] {
@@ -68,14 +68,18 @@ fn agree(
         };
         painted_vcpus += 1;
         let mine = |event: &Event| match event {
-            Event::Exit(told) if told.vcpu.0 as usize == index => Some(told.exit),
+            Event::Exit(reported) if reported.vcpu.0 as usize == index => Some(reported.exit),
             _ => None,
         };
-        let told: Vec<Exit> = told.iter().filter_map(mine).collect();
-        if all_told {
-            prop_assert_eq!(&told, &painted.exits);
+        let reported: Vec<Exit> = reported.iter().filter_map(mine).collect();
+        if all_reported {
+            prop_assert_eq!(&reported, &painted.exits);
         } else {
-            prop_assert!(told.iter().all(|told| painted.exits.contains(told)));
+            prop_assert!(
+                reported
+                    .iter()
+                    .all(|reported| painted.exits.contains(reported))
+            );
         }
         counted_as_painted(&handlers.counted(index as u32 + 1), &painted)?;
     }
@@ -83,10 +87,10 @@ fn agree(
     Ok(())
 }
 
-fn agree_on(cases: u32, handlers: &Handlers, steps: usize, kvm_run_only: bool, all_told: bool) {
+fn agree_on(cases: u32, handlers: &Handlers, steps: usize, kvm_run_only: bool, all_reported: bool) {
     let choices = any::<bool>().prop_flat_map(move |lossy| lives::choices(0..steps, lossy));
     lives::hold(cases, &(any::<u64>(), choices), |(begins, choices)| {
-        let result = agree(handlers, begins, &choices, kvm_run_only, all_told);
+        let result = agree(handlers, begins, &choices, kvm_run_only, all_reported);
         result.map_err(|it| {
             let life = life::live(begins, &choices, kvm_run_only);
             TestCaseError::fail(format!("{it}\n{life:#?}"))
@@ -130,7 +134,7 @@ fn a_thousand_exits_are_counted_as_painted() {
     }
 }
 
-/// A full ring costs exits that are told, and nothing of what is counted.
+/// A full ring costs exits that are reported, and nothing of what is counted.
 #[test]
 fn what_finds_no_room_is_counted_as_painted() {
     let handlers = Handlers::of(false, 0, 4_096);

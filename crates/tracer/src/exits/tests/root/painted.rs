@@ -207,7 +207,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// A halt is told by the thread that halted.
+    /// A halt is reported by the thread that halted.
     fn paint_halts(&mut self, known_at: u64) {
         for it in self.moments.iter().filter(|it| it.at > known_at) {
             if let What::Halted(tid, ns, _) = it.what
@@ -259,8 +259,8 @@ impl<'a> Canvas<'a> {
     }
 
     /// From kvm_exit, or the host's first work while the guest was entered, to kvm_entry; both
-    /// of its ends were told, and nothing between them was lost. Else nobody knows what it was about
-    /// from its begin, if that was told, or from the entry before.
+    /// of its ends were reported, and nothing between them was lost. Else nobody knows what it was about
+    /// from its begin, if that was reported, or from the entry before.
     fn exits(&self) -> Painted {
         let mut painted = Painted::default();
         let (mut entered, mut heavy) = (false, false);

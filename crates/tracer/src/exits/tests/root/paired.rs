@@ -1,5 +1,5 @@
 //! Interrupts of which a begin or an end is missing: what is whole is counted all the same, and
-//! what is not is told.
+//! what is not is reported.
 
 use vmnoise_events::Share;
 
@@ -66,7 +66,7 @@ fn ends_are_those_of_the_begins_they_name() {
 }
 
 #[test]
-fn interrupts_deeper_than_there_is_room_are_told() {
+fn interrupts_deeper_than_there_is_room_are_reported() {
     let handlers = Handlers::entered();
     let split = exit_with(&handlers, || {
         for vector in 1..=5 {

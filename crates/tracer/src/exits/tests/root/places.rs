@@ -148,7 +148,7 @@ fn a_vcpu_whose_vm_was_never_seen_keeps_its_place() {
     }
 }
 
-/// Looking at a process takes longer than it lives: what it was called is told all the same.
+/// Looking at a process takes longer than it lives: what it was called is reported all the same.
 #[test]
 fn a_vcpu_that_has_ended_is_named_as_soon_as_its_name_is_known() {
     for ends_first in [true, false] {
@@ -232,11 +232,14 @@ fn who_gives_up_its_place_leaves_nobody_waiting() {
         handlers.vms_are(&[]);
         assert_eq!(handlers.place_of(VCPU), None);
         handlers.run("switch", 0, now_ns + 300, &[1, 0, VCPU, TASK]);
-        handlers.told();
+        handlers.reported();
         assert_eq!(handlers.bury(), [(1, VCPU as u32)]);
         handlers.run("switch", 0, now_ns + 400, &[0, SLEEPS, TASK, TASK + 1]);
-        let told = handlers.activities();
-        assert!(told.iter().all(|it| it.3 <= now_ns + 200), "{told:?}");
+        let reported = handlers.activities();
+        assert!(
+            reported.iter().all(|it| it.3 <= now_ns + 200),
+            "{reported:?}"
+        );
     }
 }
 

@@ -1,5 +1,5 @@
 //! Machines that hide some switches (docs/design.md): what a vCPU's thread was about is not guessed, and
-//! what is not counted for it is told.
+//! what is not counted for it is reported.
 
 use vmnoise_events::{Share, ShareMap, VcpuIntervalKind as Kind};
 
@@ -125,7 +125,7 @@ fn where_only_kvm_run_is_seen_its_thread_is_told_from_others() {
 }
 
 #[test]
-fn a_halt_is_that_of_the_thread_that_tells_of_it() {
+fn a_halt_is_that_of_the_thread_that_reports_of_it() {
     let handlers = Handlers::two_runs();
     // The vCPU has given way at 4000.
     handlers.run("halted", 0, 5_000, &[500, 0, OTHER_VCPU]);
@@ -184,14 +184,14 @@ fn who_came_unseen_where_another_left_unseen_has_not_waited_all_the_time() {
 /// The kernel says who runs where a vCPU that waits is moved from.
 #[test]
 fn who_left_unseen_is_not_told_to_have_run_when_a_vcpu_is_moved() {
-    for (runs, told) in [(TASK, vec![(2_100, 2_500)]), (OTHER, vec![])] {
+    for (runs, reported) in [(TASK, vec![(2_100, 2_500)]), (OTHER, vec![])] {
         let handlers = came();
         handlers.run("exit", 0, 2_000, &[VCPU, CPUID, 0x1]);
         handlers.run("switch", 0, 2_100, &[1, 0, VCPU, TASK]);
         handlers.run("migrate", 1, 2_500, &[VCPU, runs + 1]);
         let activities = handlers.activities();
         let activities: Vec<_> = activities.iter().map(|it| (it.2, it.3)).collect();
-        assert_eq!(activities, told, "{runs}");
+        assert_eq!(activities, reported, "{runs}");
     }
 }
 
@@ -289,12 +289,12 @@ fn an_exit_that_nobody_saw_the_whole_of_is_not_its_guests() {
 
 #[test]
 fn between_entries_without_an_exit_nobody_knows() {
-    // The exit of 3000 is not told.
+    // The exit of 3000 is not reported.
     let handlers = came();
     one_exit(&handlers, VCPU, 2_000);
     handlers.run("entry", 0, 3_100, &[VCPU]);
     assert_eq!(guest_and_unseen(&handlers), (1_000, 1_000));
-    // The entry of 2100 is not told.
+    // The entry of 2100 is not reported.
     let handlers = came();
     handlers.run("exit", 0, 2_000, &[VCPU, CPUID, 0x1]);
     one_exit(&handlers, VCPU, 3_000);
@@ -329,7 +329,7 @@ fn time_in_kvm_run_that_nobody_saw_is_not_its_guests() {
 
 /// It was seen to leave again, and where that is the last sign of it, until then nobody knows.
 #[test]
-fn what_nobody_saw_is_within_the_time_that_is_told() {
+fn what_nobody_saw_is_within_the_time_that_is_reported() {
     let handlers = Handlers::two_runs();
     handlers.run("switch", 0, 4_000, &[0, SLEEPS, VCPU, TASK]);
     // Back at 4100.
@@ -337,7 +337,7 @@ fn what_nobody_saw_is_within_the_time_that_is_told() {
     assert_eq!(guest_and_unseen(&handlers), (2_300, 5_000));
 }
 
-/// KVM tells what that was: not all of it is unknown.
+/// KVM says what that was: not all of it is unknown.
 #[test]
 fn a_halt_in_which_a_switch_was_not_seen_is_whole() {
     let handlers = Handlers::two_runs();

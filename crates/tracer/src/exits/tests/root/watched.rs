@@ -17,9 +17,11 @@ fn without(tracepoint: &str) -> Result<ExitTracer, LoadError> {
 fn a_witness_is_what_is_attached() {
     let all = without("nobody").unwrap();
     assert!(
-        all.rungs().iter().all(|rung| rung.best),
+        all.probe_statuses()
+            .iter()
+            .all(|probe_status| probe_status.best),
         "{:?}",
-        all.rungs()
+        all.probe_statuses()
     );
     let all = all.witnesses();
     assert!(all.irq && all.softirq && all.nmi && all.sched && all.kvm_run);
@@ -43,11 +45,14 @@ fn a_witness_is_what_is_attached() {
     for (tracepoint, probe, witnesses) in cases {
         let tracer = without(tracepoint).unwrap();
         assert_eq!(tracer.witnesses(), witnesses, "{tracepoint}");
-        let rungs = tracer.rungs();
-        let lacking: Vec<_> = rungs.iter().filter(|rung| !rung.best).collect();
-        assert_eq!(lacking.len(), 1, "{rungs:?}");
+        let probe_statuses = tracer.probe_statuses();
+        let lacking: Vec<_> = probe_statuses
+            .iter()
+            .filter(|probe_status| !probe_status.best)
+            .collect();
+        assert_eq!(lacking.len(), 1, "{probe_statuses:?}");
         assert_eq!(
-            (lacking[0].probe.as_str(), lacking[0].rung.as_str()),
+            (lacking[0].probe.as_str(), lacking[0].in_use.as_str()),
             (probe, "none")
         );
         assert!(lacking[0].limit.contains(tracepoint), "{lacking:?}");

@@ -1,0 +1,135 @@
+//! What the terminal can show: letters beyond ASCII, and colours.
+
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::bar;
+
+/// Bars where there is nothing but ASCII.
+const ASCII_BARS: bar::Set<'static> = bar::Set {
+    full: "#",
+    seven_eighths: "#",
+    three_quarters: "*",
+    five_eighths: "+",
+    half: "=",
+    three_eighths: "-",
+    one_quarter: ":",
+    one_eighth: ".",
+    empty: " ",
+};
+
+/// How things are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TermStyle {
+    /// Nothing beyond ASCII.
+    pub ascii: bool,
+    /// No colour; bold and reverse stay.
+    pub plain: bool,
+}
+
+impl TermStyle {
+    /// What this environment says.
+    pub fn of(variable: impl Fn(&str) -> Option<String>) -> TermStyle {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+        let locale = locale.unwrap_or_default().to_lowercase();
+        let term = set("TERM").unwrap_or_default();
+        // The font of the kernel's own console has no eighths of a block.
+        let has_letters = (locale.contains("utf-8") || locale.contains("utf8")) && term != "linux";
+        let one_colour = term.contains("mono") || term.ends_with("-m") || term.starts_with("vt");
+        TermStyle {
+            ascii: !has_letters,
+            plain: set("NO_COLOR").is_some() || one_colour,
+        }
+    }
+
+    /// The letters that a curve is made of.
+    pub fn bars(self) -> bar::Set<'static> {
+        match self.ascii {
+            true => ASCII_BARS,
+            false => bar::NINE_LEVELS,
+        }
+    }
+
+    /// A name that somebody else chose, as this terminal can show it.
+    pub fn text(self, text: &str) -> String {
+        let shown = |c: char| if self.ascii && !c.is_ascii() { '?' } else { c };
+        text.chars().map(shown).collect()
+    }
+
+    fn coloured(self, style: Style, colour: Color) -> Style {
+        match self.plain {
+            true => style,
+            false => style.fg(colour),
+        }
+    }
+
+    /// The first line.
+    pub fn bar_line(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    /// What a part of the screen is.
+    pub fn heading(self) -> Style {
+        self.coloured(Style::new().add_modifier(Modifier::BOLD), Color::Cyan)
+    }
+
+    /// The chosen line of the list that has the keys, or of another.
+    pub fn chosen(self, has_keys: bool) -> Style {
+        match has_keys {
+            true => Style::new().add_modifier(Modifier::REVERSED),
+            false => Style::new().add_modifier(Modifier::BOLD),
+        }
+    }
+
+    /// What deserves a look.
+    pub fn notice(self) -> Style {
+        self.coloured(Style::new().add_modifier(Modifier::BOLD), Color::Yellow)
+    }
+
+    /// The curve.
+    pub fn curve(self) -> Style {
+        self.coloured(Style::new(), Color::Green)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn style_of(variables: &[(&str, &str)]) -> TermStyle {
+        TermStyle::of(|name| {
+            let found = variables.iter().find(|(its, _)| *its == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn letters_follow_the_first_locale_that_is_set() {
+        assert!(style_of(&[]).ascii);
+        assert!(!style_of(&[("LANG", "en_GB.UTF-8")]).ascii);
+        assert!(!style_of(&[("LC_CTYPE", "C.utf8"), ("LANG", "C")]).ascii);
+        assert!(style_of(&[("LC_ALL", "C"), ("LANG", "en_GB.UTF-8")]).ascii);
+        assert!(!style_of(&[("LC_ALL", ""), ("LANG", "en_GB.UTF-8")]).ascii);
+        assert!(style_of(&[("LANG", "C.UTF-8"), ("TERM", "linux")]).ascii);
+    }
+
+    #[test]
+    fn colours_are_left_out_where_they_are_not_wanted() {
+        assert!(!style_of(&[("TERM", "xterm-256color")]).plain);
+        assert!(style_of(&[("TERM", "xterm-256color"), ("NO_COLOR", "1")]).plain);
+        assert!(!style_of(&[("TERM", "xterm"), ("NO_COLOR", "")]).plain);
+        for term in ["xterm-mono", "vt100", "linux-m"] {
+            assert!(style_of(&[("TERM", term)]).plain, "{term}");
+        }
+    }
+
+    #[test]
+    fn foreign_letters_are_replaced_only_where_they_cannot_be_shown() {
+        let (ascii, plain) = (true, false);
+        assert_eq!(TermStyle { ascii, plain }.text("caf\u{e9}:7"), "caf?:7");
+        let ascii = false;
+        assert_eq!(
+            TermStyle { ascii, plain }.text("caf\u{e9}:7"),
+            "caf\u{e9}:7"
+        );
+    }
+}

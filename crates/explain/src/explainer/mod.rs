@@ -1,0 +1,458 @@
+//! Takes the stream event by event; budgets come out as soon as they are certain.
+
+mod summarize;
+
+use std::collections::BTreeSet;
+
+use vmnoise_events::{
+    Activity, ActivityKind, Event, Finish, HostFrame, LossKind, OwnCost, RunFacts, SourceId,
+};
+
+use self::summarize::{named_so_far, summarize};
+use crate::attribute::{Attribution, Explained};
+use crate::clockmap::ClockMap;
+use crate::cpu::{Cpu, Shared};
+use crate::feed::Feed;
+use crate::horizon::Horizon;
+use crate::host_exits::HostExit;
+use crate::interval::Interval;
+use crate::ledger::PeriodLine;
+use crate::losses::LossCounts;
+use crate::named::NamedInterval;
+use crate::names::Names;
+use crate::stream_gaps::StreamGaps;
+use crate::summary::Summary;
+use crate::trace::{Trace, TraceLine};
+use crate::visibility::{HostCoverage, Visibility};
+use crate::wakeups::Room;
+use crate::worst::Worst;
+
+/// Who hears of the gaps of one feed.
+pub(crate) struct Sinks<'a> {
+    /// What a host says of a CPU between two instants (CLOCK_MONOTONIC, ns).
+    pub(crate) host_coverage: &'a dyn Fn(u32, u64, u64) -> HostCoverage,
+    /// Gets each gap and each wake-up that is certain.
+    pub(crate) on_interval: &'a mut dyn FnMut(&Explained<'_>),
+}
+
+/// What a sleep of a vCPU is called that went on when the timer of its guest was due.
+pub const OVERSLEPT: &str = "asleep past the expiry";
+
+/// Explains one run. Memory holds what lies between two watermarks, sums per
+/// source, and the longest gaps; never the run.
+#[derive(Debug)]
+pub struct Explainer {
+    pub(crate) facts: RunFacts,
+    pub(crate) visibility: Visibility,
+    pub(crate) clock: ClockMap,
+    pub(crate) names: Names,
+    /// Ascending by number.
+    pub(crate) cpus: Vec<Cpu>,
+    /// The numbers of those that have something to do; a stream may list thousands, and be full of
+    /// watermarks.
+    busy: BTreeSet<u32>,
+    /// The numbers of those of which something was reported or explained since the last period.
+    heard: BTreeSet<u32>,
+    /// Of the others, up to when each has settled (CLOCK_MONOTONIC, ns), and its number.
+    still: BTreeSet<(u64, u32)>,
+    /// Index in `cpus` of the last one asked for: events come in runs.
+    recent: usize,
+    attribution: Attribution,
+    pub(crate) worst: Worst,
+    waits_room: Room,
+    room_ns: u64,
+    trace: Option<Trace>,
+    pub(crate) losses: LossCounts,
+    stream_gaps: StreamGaps,
+    pub(crate) late_activities: u64,
+    pub(crate) own_cost: Option<OwnCost>,
+    pub(crate) feed: Feed,
+    watermark_ns: u64,
+    /// When the TSC went back, by the last anchor before; CLOCK_MONOTONIC in nanoseconds.
+    pub(crate) went_back_ns: Option<u64>,
+    pub(crate) finish: Option<Finish>,
+}
+
+impl Explainer {
+    /// Starts with what was true before the first event.
+    pub fn new(facts: &RunFacts) -> Self {
+        Self::start(facts, None)
+    }
+
+    /// As `new`, and keeps every line of the trace for [`Self::take_trace`].
+    pub fn with_trace(facts: &RunFacts) -> Self {
+        Self::start(facts, Some(Trace::default()))
+    }
+
+    /// As `with_trace`, of a guest whose host passes what it did to [`Self::add_host_exit`].
+    pub(crate) fn beside(facts: &RunFacts, host: &RunFacts) -> Self {
+        let mut guest = Self::new(facts);
+        Self {
+            visibility: guest.visibility.beside(host),
+            attribution: guest.attribution.beside(guest.names.of_host(OVERSLEPT)),
+            ..guest
+        }
+    }
+
+    fn start(facts: &RunFacts, trace: Option<Trace>) -> Self {
+        let mut facts = facts.clone();
+        let numbers = &mut facts.options.cpus;
+        numbers.sort_unstable();
+        numbers.dedup();
+        let cpus = numbers.iter();
+        let cpus = cpus.map(|number| Cpu::new(*number, trace.is_some()));
+        let cpus: Vec<Cpu> = cpus.collect();
+        let facts = &facts;
+        Self {
+            facts: facts.clone(),
+            visibility: Visibility::new(facts),
+            clock: ClockMap::new(&facts.clock),
+            names: Names::default(),
+            busy: cpus.iter().map(|cpu| cpu.number).collect(),
+            heard: BTreeSet::new(),
+            still: BTreeSet::new(),
+            cpus,
+            recent: 0,
+            attribution: Attribution::new(facts),
+            worst: Worst::new(facts.options.top),
+            waits_room: Room::default(),
+            room_ns: u64::MAX,
+            trace,
+            losses: LossCounts::default(),
+            stream_gaps: StreamGaps::default(),
+            late_activities: 0,
+            own_cost: None,
+            feed: Feed::default(),
+            watermark_ns: 0,
+            went_back_ns: None,
+            finish: None,
+        }
+    }
+
+    /// Takes the next event. `on_interval` gets the gaps, or the wake-ups of periodic tasks,
+    /// that it makes certain: only a watermark or the finish does, CPU by CPU, in the order of
+    /// their begins.
+    pub fn push(&mut self, event: &Event, on_interval: &mut dyn FnMut(&Interval)) {
+        self.take(event, alone(&mut |it| on_interval(it.interval)));
+    }
+
+    /// As `push`, beside a host. What it did until the end of a gap has to be reported before the
+    /// event that makes the gap certain.
+    pub(crate) fn take(&mut self, event: &Event, sinks: Sinks<'_>) {
+        self.stream_gaps.see(event);
+        if self.went_back_ns.is_some() && !is_of_run(event) {
+            return;
+        }
+        match event {
+            Event::Source(source) => {
+                if !self.names.define(source) {
+                    self.losses.find(LossKind::Undecodable);
+                }
+            }
+            // Nobody was there to observe it.
+            Event::Gap(_) if self.visibility.is_observed() || self.visibility.is_timer() => {
+                self.losses.find(LossKind::Undecodable);
+            }
+            Event::Gap(gap) => self.cpu_mut(gap.cpu).add_gap(*gap),
+            Event::Activation(activation) if self.visibility.is_timer() => {
+                self.cpu_mut(activation.cpu).add_activation(*activation);
+            }
+            Event::Activation(_) => self.losses.find(LossKind::Undecodable),
+            Event::Activity(activity) => self.add_activity(activity),
+            Event::Anchor(anchor) if self.clock.went_back(anchor) => self.end_trust(),
+            Event::Anchor(anchor) => {
+                if !self.clock.add(anchor) {
+                    self.losses.find(LossKind::Undecodable);
+                }
+            }
+            Event::Tally(tally) => self.cpu_mut(tally.cpu).add_tally(*tally),
+            // Such a run traces no vCPUs: who wrote this stream did not know what it is.
+            Event::Vcpu(_)
+            | Event::VcpuClock(_)
+            | Event::Exit(_)
+            | Event::VcpuInterval(_)
+            | Event::VcpuTotals(_) => {
+                self.losses.find(LossKind::Undecodable);
+            }
+            Event::HostFrame(_) | Event::FeedTotals(_) if !self.visibility.may_have_feed() => {
+                self.losses.find(LossKind::Undecodable);
+            }
+            // The host's own recording knows more.
+            Event::HostFrame(_) | Event::FeedTotals(_) if self.visibility.is_joined() => {}
+            Event::HostFrame(frame) => self.add_frame(frame),
+            Event::FeedTotals(totals) => self.feed.report(*totals),
+            Event::Loss(loss) => self.losses.report(loss),
+            Event::OwnCost(cost) => self.own_cost = Some(*cost),
+            Event::Watermark(mono_ns) => {
+                self.watermark_ns = self.watermark_ns.max(*mono_ns);
+                self.advance(Horizon::To(self.watermark_ns), sinks);
+                self.clock.prune();
+            }
+            Event::Finish(finish) => {
+                self.finish = Some(*finish);
+                self.end(sinks);
+            }
+        }
+    }
+
+    /// The clock that dates everything jumped after its last anchor: what was observed later has no
+    /// place in time, and what is told from now on is of that time.
+    fn end_trust(&mut self) {
+        let Self { clock, cpus, .. } = self;
+        let last_ns = clock.span_mono_ns().map(|(_, last_ns)| last_ns);
+        self.went_back_ns = last_ns;
+        for cpu in cpus {
+            cpu.forget_undated(clock, last_ns.unwrap_or(0));
+        }
+    }
+
+    /// What a source on the host is called here.
+    pub(crate) fn name_of_host(&mut self, name: &str) -> SourceId {
+        self.names.of_host(name)
+    }
+
+    /// States what the times of exits on this CPU may be wrong by, before the first of them.
+    pub(crate) fn bind_host_exits(&mut self, cpu: u32, bound_ns: u64) {
+        self.cpu_mut(cpu).bind_host_exits(bound_ns);
+    }
+
+    /// Takes an exit of the vCPU that one of this guest's CPUs is; of each vCPU they come in
+    /// the order of their ends.
+    pub(crate) fn add_host_exit(&mut self, cpu: u32, exit: HostExit) {
+        self.cpu_mut(cpu).add_host_exit(exit);
+    }
+
+    /// Of each gap and wake-up that this watermark, or with `None` the end, would make certain: on which
+    /// CPU it is and when it ends, CLOCK_MONOTONIC in nanoseconds.
+    pub(crate) fn due_ends(&self, watermark_ns: Option<u64>) -> impl Iterator<Item = (u32, u64)> {
+        let horizon = watermark_ns.map_or(Horizon::End, Horizon::To);
+        // The others wait for nothing.
+        let busy = self.busy.iter().filter_map(|number| self.cpu(*number));
+        busy.flat_map(move |cpu| {
+            let ends = cpu.due_ends(horizon, &self.clock);
+            ends.map(|end_ns| (cpu.number, end_ns))
+        })
+    }
+
+    /// The name the stream gave to a source; `undefined` where it gave none.
+    pub fn source_name(&self, id: SourceId) -> &str {
+        self.names.name(Some(id))
+    }
+
+    /// One line for each CPU, ascending, over the gaps explained since the last
+    /// call (or the start): for the live view.
+    pub fn take_period(&mut self) -> Vec<PeriodLine> {
+        let (visibility, clock, facts) = (&self.visibility, &self.clock, &self.facts);
+        self.cpus
+            .iter_mut()
+            .filter(|cpu| cpu.belongs_to_result(facts))
+            .map(|cpu| cpu.take_period(visibility, clock))
+            .collect()
+    }
+
+    /// As `take_period`, without CPUs of which nothing was reported or explained: a stream may list thousands.
+    pub fn take_heard_period(&mut self) -> Vec<PeriodLine> {
+        let heard = std::mem::take(&mut self.heard);
+        let (visibility, clock, facts) = (&self.visibility, &self.clock, &self.facts);
+        let cpus = &mut self.cpus;
+        let lines = heard.into_iter().filter_map(|number| {
+            let place = cpus.binary_search_by_key(&number, |cpu| cpu.number).ok()?;
+            let cpu = cpus[place]
+                .belongs_to_result(facts)
+                .then_some(&mut cpus[place])?;
+            Some(cpu.take_period(visibility, clock))
+        });
+        lines.collect()
+    }
+
+    /// The lines of the trace that are certain since the last call, in their order;
+    /// none unless they were asked for.
+    pub fn take_trace(&mut self) -> Vec<TraceLine> {
+        self.trace.as_mut().map(Trace::take).unwrap_or_default()
+    }
+
+    /// The longest gap so far: for the live view.
+    pub fn longest_so_far(&self) -> Option<NamedInterval> {
+        let longest = self.worst.longest()?;
+        Some(self.named(longest))
+    }
+
+    /// A gap or wake-up with the names of who took it: for the live view.
+    pub fn named(&self, interval: &Interval) -> NamedInterval {
+        named_so_far(self, interval)
+    }
+
+    /// Explains what still waits, as at the end of a stream that was cut off.
+    pub fn run_out(&mut self, on_interval: &mut dyn FnMut(&Interval)) {
+        self.end(alone(&mut |it| on_interval(it.interval)));
+    }
+
+    /// As `run_out`, beside a host.
+    pub(crate) fn end(&mut self, sinks: Sinks<'_>) {
+        // Wake-ups are reported in the clock of activities.
+        let needs_anchor = !self.visibility.is_observed() && !self.visibility.is_timer();
+        if needs_anchor && !self.clock.has_anchor() {
+            self.visibility = self.visibility.undated();
+        }
+        self.advance(Horizon::End, sinks);
+    }
+
+    /// The summary of all that was fed. Without a `Finish` event it explains what
+    /// is still waiting and is marked as not complete.
+    pub fn finish(mut self) -> Summary {
+        self.run_out(&mut |_| {});
+        summarize(self)
+    }
+
+    /// A frame about a CPU that nobody measures is no fault.
+    fn add_frame(&mut self, frame: &HostFrame) {
+        let Some(number) = self.feed.cpu_of(frame, &self.facts, &self.clock) else {
+            return;
+        };
+        if self.facts.options.cpus.binary_search(&number).is_err() {
+            return;
+        }
+        let cpu = self.cpu_mut(number);
+        let started_tsc = cpu.tally.map(|tally| tally.first_tsc);
+        if !cpu.host.take(frame, started_tsc) {
+            self.feed.refuse();
+        }
+    }
+
+    fn add_activity(&mut self, activity: &Activity) {
+        if activity.end_mono_ns < activity.start_mono_ns {
+            self.losses.find(LossKind::Unpaired);
+        } else if self.is_late(activity) {
+            self.late_activities += 1;
+        } else {
+            self.cpu_mut(activity.cpu).add_activity(*activity);
+        }
+    }
+
+    /// A sleep is reported when its thread has the CPU again, and ends at the wake-up before.
+    /// However long the thread waited in between, the gap around both is not over yet.
+    fn is_late(&mut self, activity: &Activity) -> bool {
+        match activity.kind {
+            ActivityKind::Blocked => self.cpu_mut(activity.cpu).has_forgotten(activity),
+            _ => activity.end_mono_ns < self.watermark_ns,
+        }
+    }
+
+    /// The CPU with this number, added where the options do not name it.
+    fn cpu_mut(&mut self, number: u32) -> &mut Cpu {
+        let is_recent = |cpu: &Cpu| cpu.number == number && cpu.is_heard && cpu.is_busy;
+        if !self.cpus.get(self.recent).is_some_and(is_recent) {
+            self.recent = self.hear(number);
+        }
+        &mut self.cpus[self.recent]
+    }
+
+    /// Notes that something is told of this CPU, and returns its place.
+    fn hear(&mut self, number: u32) -> usize {
+        let place = match self.cpus.binary_search_by_key(&number, |cpu| cpu.number) {
+            Ok(found) => found,
+            Err(place) => {
+                let cpu = Cpu::new(number, self.trace.is_some());
+                self.cpus.insert(place, cpu);
+                // It is busy without being known to be.
+                self.busy.insert(number);
+                place
+            }
+        };
+        let cpu = &mut self.cpus[place];
+        if !std::mem::replace(&mut cpu.is_heard, true) {
+            self.heard.insert(number);
+        }
+        if !std::mem::replace(&mut cpu.is_busy, true) {
+            self.busy.insert(number);
+        }
+        place
+    }
+
+    fn cpu(&self, number: u32) -> Option<&Cpu> {
+        let place = self.cpus.binary_search_by_key(&number, |cpu| cpu.number);
+        place.ok().map(|place| &self.cpus[place])
+    }
+
+    fn advance(&mut self, horizon: Horizon, sinks: Sinks<'_>) {
+        let Self {
+            clock,
+            visibility,
+            names,
+            attribution,
+            cpus,
+            busy,
+            heard,
+            still,
+            worst,
+            facts,
+            trace,
+            waits_room,
+            room_ns,
+            stream_gaps,
+            ..
+        } = self;
+        let timer = facts.options.timer.as_ref();
+        let mut settled_ns = u64::MAX;
+        let mut shared = Shared {
+            clock,
+            visibility,
+            names,
+            attribution,
+            threshold_ns: facts.options.threshold_ns,
+            stream_gaps,
+            host_coverage: sinks.host_coverage,
+            trace: trace.as_mut(),
+            timer_period_ns: timer.map_or(0, |timer| timer.period_ns),
+            waits_room,
+            room_ns,
+        };
+        busy.retain(|number| {
+            let Ok(place) = cpus.binary_search_by_key(number, |cpu| cpu.number) else {
+                return false;
+            };
+            let cpu = &mut cpus[place];
+            still.remove(&(cpu.settled_ns, *number));
+            cpu.settled_ns = cpu.advance(horizon, &mut shared, &mut |explained| {
+                worst.see(explained.interval);
+                heard.insert(*number);
+                (sinks.on_interval)(explained);
+            });
+            settled_ns = settled_ns.min(cpu.settled_ns);
+            if !cpu.is_busy {
+                still.insert((cpu.settled_ns, *number));
+            }
+            cpu.is_busy
+        });
+        if let Some((first_ns, _)) = still.first() {
+            settled_ns = settled_ns.min(*first_ns);
+        }
+        if let Some(trace) = trace {
+            match horizon {
+                Horizon::To(mono_ns) => trace.release(settled_ns, mono_ns),
+                Horizon::End => trace.release(u64::MAX, u64::MAX),
+            }
+        }
+    }
+}
+
+/// Whether an event says something of the whole run, whatever its clocks do.
+fn is_of_run(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Source(_)
+            | Event::Loss(_)
+            | Event::OwnCost(_)
+            | Event::FeedTotals(_)
+            | Event::Watermark(_)
+            | Event::Finish(_)
+    )
+}
+
+/// Without a host, nobody below says anything.
+fn alone<'a>(on_interval: &'a mut dyn FnMut(&Explained<'_>)) -> Sinks<'a> {
+    Sinks {
+        host_coverage: &|_, _, _| HostCoverage::None,
+        on_interval,
+    }
+}

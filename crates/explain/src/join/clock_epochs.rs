@@ -1,0 +1,215 @@
+//! The clocks of one machine while it recorded: its TSC over its CLOCK_MONOTONIC, in eras.
+//! A new one begins where one of the two jumped, as in a suspended machine.
+
+use vmnoise_events::{Anchor, ClockFacts};
+
+use crate::clockmap::ClockMap;
+
+/// No clock is disciplined by more than a tenth of this (adjtimex(2): 500 ppm), and the
+/// frequency measured at start is better than the rest of it.
+const RATE_PART: u64 = 200;
+/// So many times clocks may jump: a machine is suspended now and then. What comes after is of no era.
+const MOST: usize = 64;
+/// Below this no jump is told from a slow reading.
+const JUMP_NS: u64 = 10_000;
+
+/// Where and when both clocks are known. A time belongs to an era only between its anchors.
+#[derive(Debug, Clone)]
+pub(super) struct ClockEpochs {
+    facts: ClockFacts,
+    /// Ascending in CLOCK_MONOTONIC; each has an anchor.
+    epochs: Vec<ClockMap>,
+    /// Whether the clocks jumped more often than is looked at.
+    has_ended: bool,
+}
+
+impl ClockEpochs {
+    pub(super) fn new(facts: &ClockFacts) -> ClockEpochs {
+        ClockEpochs {
+            facts: *facts,
+            epochs: Vec::new(),
+            has_ended: false,
+        }
+    }
+
+    /// Takes an anchor; one that is inside out, or comes before the last one, says nothing.
+    pub(super) fn add(&mut self, anchor: &Anchor) {
+        let is_before = |(_, last_ns)| anchor.mono_ns <= last_ns;
+        if self.has_ended || self.span_mono_ns().is_some_and(is_before) {
+            return;
+        }
+        if let Some(epoch) = self.epochs.last_mut()
+            && goes_on(epoch, anchor)
+            && epoch.add(anchor)
+        {
+            return;
+        }
+        self.has_ended = self.epochs.len() == MOST;
+        let mut epoch = ClockMap::new(&self.facts);
+        if !self.has_ended && epoch.add(anchor) {
+            self.epochs.push(epoch);
+        }
+    }
+
+    /// CLOCK_MONOTONIC at the first anchor and at the last, in nanoseconds.
+    pub(super) fn span_mono_ns(&self) -> Option<(u64, u64)> {
+        let (first_ns, _) = self.epochs.first()?.span_mono_ns()?;
+        let (_, last_ns) = self.epochs.last()?.span_mono_ns()?;
+        Some((first_ns, last_ns))
+    }
+
+    /// The eras by number, with their CLOCK_MONOTONIC at the first anchor and at the last.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &ClockMap, (u64, u64))> {
+        let epochs = self.epochs.iter().enumerate();
+        epochs.filter_map(|(place, epoch)| Some((place, epoch, epoch.span_mono_ns()?)))
+    }
+
+    /// The TSC at this instant of CLOCK_MONOTONIC, and the number of the era.
+    pub(super) fn tsc(&self, mono_ns: u64) -> Option<(usize, u64)> {
+        let holds = |(first_ns, last_ns)| first_ns <= mono_ns && mono_ns <= last_ns;
+        let mut epochs = self.epochs.iter().enumerate().rev();
+        let (place, epoch) = epochs.find(|(_, epoch)| epoch.span_mono_ns().is_some_and(holds))?;
+        Some((place, epoch.tsc(mono_ns)))
+    }
+
+    /// CLOCK_MONOTONIC in nanoseconds at this reading of the TSC; `None` also where two eras
+    /// read it.
+    pub(super) fn mono_ns(&self, tsc: u64) -> Option<u64> {
+        let holds = |(first_tsc, last_tsc)| first_tsc <= tsc && tsc <= last_tsc;
+        let mut epochs = self
+            .epochs
+            .iter()
+            .filter(|epoch| epoch.span_tsc().is_some_and(holds));
+        let epoch = epochs.next()?;
+        epochs.next().is_none().then(|| epoch.mono_ns(tsc))
+    }
+
+    /// Bound of the error of a time brought from one clock to the other, in nanoseconds, with
+    /// what rounding to whole cycles and nanoseconds adds.
+    pub(super) fn bound_ns(&self) -> u64 {
+        let bounds = self.epochs.iter().filter_map(|epoch| {
+            let anchors_ns = epoch.bound_ns()?;
+            Some(
+                anchors_ns
+                    .saturating_add(epoch.duration_ns(1))
+                    .saturating_add(1),
+            )
+        });
+        bounds.max().unwrap_or(u64::MAX)
+    }
+
+    /// Bound of what is known of a microVM's counter, whose gaps are reported on its host's, in
+    /// nanoseconds; 0 of all others.
+    pub(super) fn offset_bound_ns(&self) -> u64 {
+        self.cycles_ns(self.facts.offset_bound_tsc)
+    }
+
+    /// A number of cycles in nanoseconds, rounded up.
+    pub(super) fn cycles_ns(&self, cycles: u64) -> u64 {
+        ClockMap::new(&self.facts).duration_ns(cycles)
+    }
+
+    pub(super) fn tsc_hz(&self) -> u64 {
+        self.facts.tsc_hz.max(1)
+    }
+}
+
+/// Whether both clocks ran at their rate since the era's last anchor.
+fn goes_on(epoch: &ClockMap, anchor: &Anchor) -> bool {
+    let (Some((_, last_tsc)), Some((_, last_ns))) = (epoch.span_tsc(), epoch.span_mono_ns()) else {
+        return true;
+    };
+    let Some(cycles) = anchor.before_tsc.checked_sub(last_tsc) else {
+        return false;
+    };
+    let elapsed_ns = anchor.mono_ns.saturating_sub(last_ns);
+    let width_ns = epoch.duration_ns(anchor.after_tsc.saturating_sub(anchor.before_tsc));
+    let allowed_ns = (elapsed_ns / RATE_PART)
+        .saturating_add(width_ns)
+        .saturating_add(JUMP_NS);
+    epoch.whole_ns(cycles).abs_diff(elapsed_ns) <= allowed_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vmnoise_events::ClockSource;
+
+    fn epochs(anchors: &[(u64, u64)]) -> ClockEpochs {
+        let mut epochs = ClockEpochs::new(&ClockFacts {
+            source: ClockSource::Tsc,
+            tsc_hz: 2_000_000_000,
+            offset_proof: None,
+            offset_tsc: 0,
+            offset_bound_tsc: 0,
+            bracket_tsc: 0,
+        });
+        for &(tsc, mono_ns) in anchors {
+            epochs.add(&Anchor {
+                before_tsc: tsc,
+                mono_ns,
+                after_tsc: tsc,
+            });
+        }
+        epochs
+    }
+
+    #[test]
+    fn a_disciplined_clock_is_one_era() {
+        let epochs = epochs(&[(0, 100), (40_000_000, 20_010_100), (80_000_000, 39_990_100)]);
+        assert_eq!(epochs.iter().count(), 1);
+        assert_eq!(epochs.tsc(100), Some((0, 0)));
+        assert_eq!(epochs.tsc(99), None, "nobody looked at the clocks before");
+        assert_eq!(epochs.mono_ns(80_000_001), None);
+    }
+
+    #[test]
+    fn what_the_clocks_did_in_a_suspended_machine_is_unknown() {
+        // CLOCK_MONOTONIC stood still for a second; then the TSC began anew.
+        let epochs = epochs(&[
+            (0, 100),
+            (40_000_000, 20_000_100),
+            (2_080_000_000, 40_000_100),
+            (2_120_000_000, 60_000_100),
+            (1_000, 80_000_100),
+            (40_001_000, 100_000_100),
+        ]);
+        assert_eq!(epochs.iter().count(), 3);
+        assert_eq!(epochs.tsc(30_000_000), None);
+        assert_eq!(epochs.tsc(50_000_100), Some((1, 2_100_000_000)));
+        assert_eq!(epochs.mono_ns(2_100_000_000), Some(50_000_100));
+        assert_eq!(epochs.mono_ns(20_000_000), None, "it was read twice");
+        assert_eq!(epochs.bound_ns(), 2);
+    }
+
+    #[test]
+    fn clocks_that_jump_without_end_are_followed_for_a_while() {
+        // The TSC begins anew with each of them.
+        let anchors: Vec<(u64, u64)> = (1..1_000)
+            .map(|nth| (5_000 - nth, nth * 1_000_000))
+            .collect();
+        let mut epochs = epochs(&anchors);
+        assert_eq!(epochs.iter().count(), MOST);
+        let (_, last_ns) = epochs.span_mono_ns().unwrap();
+        assert_eq!(last_ns, MOST as u64 * 1_000_000);
+        // One that would go on after the last of them comes too late.
+        epochs.add(&Anchor {
+            before_tsc: 5_000 - MOST as u64 + 2_000_000,
+            mono_ns: last_ns + 1_000_000,
+            after_tsc: 5_000 - MOST as u64 + 2_000_000,
+        });
+        assert_eq!(epochs.span_mono_ns(), Some((1_000_000, last_ns)));
+    }
+
+    #[test]
+    fn anchors_that_go_back_report_nothing() {
+        let mut epochs = epochs(&[(1_000, 5_000), (2_000, 5_000), (3_000, 4_000)]);
+        assert_eq!(epochs.span_mono_ns(), Some((5_000, 5_000)));
+        epochs.add(&Anchor {
+            before_tsc: 9_000,
+            mono_ns: 9_000,
+            after_tsc: 8_000,
+        });
+        assert_eq!(epochs.span_mono_ns(), Some((5_000, 5_000)));
+    }
+}

@@ -1,0 +1,363 @@
+//! What the workload on one CPU of the guest reports: when it polled, and when it was away.
+
+use std::ops::Range;
+
+use vmnoise_events::{Gap, Tally};
+
+/// A stretch of which more than one part in so many was no polling is no evidence: where gaps
+/// are handed over, one after the other, some exits fall on that.
+const BLIND_PART: u64 = 20;
+/// As `BLIND_PART`, where the workload pauses, beside what its gaps took to hand over: a pause brings about
+/// exits of its own.
+const PAUSED_PART: u64 = 1_000;
+/// What is granted for handing over a gap, in cycles: the least from which on the workload makes a gap
+/// of that itself (`MIN_BLIND_LIMIT_TSC`). Its limit is the threshold, where that is longer, and what
+/// it takes to read the steal clock comes on top. What was slower than this and no gap is taken for a
+/// pause: the stretch is no evidence then, although the workload polled.
+const HANDED_TSC: u64 = 10_000;
+
+/// One CPU of the guest. Times are readings of its counter.
+#[derive(Debug, Default)]
+pub(super) struct ObservedCpu {
+    /// Begin and end; sorted once all are there.
+    pub(super) gaps: Vec<(u64, u64)>,
+    /// Stretches in which it polled, ascending and apart.
+    pub(super) polled: Vec<(u64, u64)>,
+    /// A stretch that may be one as soon as all gaps before its end have been reported.
+    pending: Option<Stretch>,
+    /// First and last reading.
+    span: Option<(u64, u64)>,
+    blind_tsc: u64,
+    /// Other instants at which the vCPU was in its guest, ascending.
+    pub(super) ran: Vec<u64>,
+    /// How much of the gaps found no room on their way.
+    pub(super) lost_part: f64,
+}
+
+/// Between two tallies.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    from_tsc: u64,
+    to_tsc: u64,
+    /// How long it did not poll.
+    blind_tsc: u64,
+    /// Whether it may have paused.
+    pauses: bool,
+}
+
+impl ObservedCpu {
+    pub(super) fn add_gap(&mut self, gap: &Gap) {
+        if gap.start_tsc <= gap.end_tsc {
+            self.gaps.push((gap.start_tsc, gap.end_tsc));
+        }
+    }
+
+    /// Takes the counters up to its latest reading. Between two tallies it polled, unless the
+    /// time in which it did not has grown too much; where gaps find no room any more, who knows.
+    pub(super) fn add_tally(&mut self, tally: &Tally, pauses: bool, has_room: bool) {
+        let (first_tsc, from_tsc) = self.span.unwrap_or((tally.first_tsc, tally.first_tsc));
+        let blind_tsc = tally.blind_tsc.unwrap_or(0);
+        let grown_tsc = blind_tsc.saturating_sub(self.blind_tsc);
+        self.blind_tsc = blind_tsc;
+        self.span = Some((first_tsc, tally.last_tsc.max(from_tsc)));
+        if tally.last_tsc < from_tsc {
+            return;
+        }
+        if has_room {
+            self.settle();
+        }
+        self.pending = has_room.then_some(Stretch {
+            from_tsc,
+            to_tsc: tally.last_tsc,
+            blind_tsc: grown_tsc,
+            pauses,
+        });
+    }
+
+    /// Every gap before the last reading has been reported.
+    pub(super) fn settle(&mut self) {
+        let Some(stretch) = self.pending.take() else {
+            return;
+        };
+        let Stretch {
+            from_tsc, to_tsc, ..
+        } = stretch;
+        if stretch.blind_tsc > self.bearable_tsc(&stretch) {
+            return;
+        }
+        match self.polled.last_mut() {
+            Some(last) if last.1 == from_tsc => last.1 = to_tsc,
+            _ => self.polled.push((from_tsc, to_tsc)),
+        }
+    }
+
+    /// Of how much of a stretch it may not have polled.
+    fn bearable_tsc(&self, stretch: &Stretch) -> u64 {
+        let length_tsc = stretch.to_tsc - stretch.from_tsc;
+        let most_tsc = length_tsc / BLIND_PART;
+        if !stretch.pauses {
+            return most_tsc;
+        }
+        // They come in the order of their ends.
+        let reported = |until_tsc| self.gaps.partition_point(|gap| gap.1 <= until_tsc) as u64;
+        let handed = reported(stretch.to_tsc).saturating_sub(reported(stretch.from_tsc));
+        let handed_tsc = handed.saturating_mul(HANDED_TSC);
+        most_tsc.min(handed_tsc.saturating_add(length_tsc / PAUSED_PART))
+    }
+
+    /// Sorts what came in the order of ends.
+    pub(super) fn sort(&mut self) {
+        self.gaps.sort_unstable();
+    }
+
+    /// The first and the last reading; `None` where the workload never told of any.
+    pub(super) fn span(&self) -> Option<(u64, u64)> {
+        self.span
+    }
+}
+
+/// What an [`ObservedCpu`] has, to look times up in.
+#[derive(Debug)]
+pub(super) struct Holes<'a> {
+    gaps: &'a [(u64, u64)],
+    polled: &'a [(u64, u64)],
+    polled_tsc: u64,
+    ran: &'a [u64],
+    lost_part: f64,
+    /// Of the gaps, ascending.
+    lengths: Vec<u64>,
+    /// The sum of all lengths from each on.
+    tails: Vec<u64>,
+    /// These gaps cut at the instants at which the vCPU was in its guest: lengths, ascending.
+    parts: Vec<u64>,
+}
+
+impl<'a> Holes<'a> {
+    /// The gaps must be sorted.
+    pub(super) fn of(observed: &'a ObservedCpu) -> Holes<'a> {
+        let mut lengths: Vec<u64> = observed
+            .gaps
+            .iter()
+            .map(|(start, end)| end - start)
+            .collect();
+        lengths.sort_unstable();
+        let mut tail = 0_u64;
+        let tails = lengths.iter().rev().map(|length| {
+            tail = tail.saturating_add(*length);
+            tail
+        });
+        let mut tails: Vec<u64> = tails.collect();
+        tails.reverse();
+        let polled_tsc = observed.polled.iter().map(|(from, to)| to - from);
+        let mut holes = Holes {
+            gaps: &observed.gaps,
+            polled: &observed.polled,
+            polled_tsc: polled_tsc.fold(0, u64::saturating_add),
+            ran: &observed.ran,
+            lost_part: observed.lost_part,
+            lengths,
+            tails,
+            parts: Vec::new(),
+        };
+        holes.parts = (0..holes.gaps.len())
+            .flat_map(|place| holes.parts_of(place))
+            .collect();
+        holes.parts.sort_unstable();
+        holes
+    }
+
+    fn parts_of(&self, place: usize) -> impl Iterator<Item = u64> + use<'a> {
+        let (from, to) = self.gaps[place];
+        let mut begin = from;
+        let ends = self.ran_in(place).iter().copied().chain([to]);
+        ends.map(move |end| end - std::mem::replace(&mut begin, end))
+    }
+
+    /// Whether it polled all of that time, this much before and after included.
+    pub(super) fn polled(&self, start_tsc: u64, end_tsc: u64, margin_tsc: u64) -> bool {
+        let (Some(from), Some(to)) = (
+            start_tsc.checked_sub(margin_tsc),
+            end_tsc.checked_add(margin_tsc),
+        ) else {
+            return false;
+        };
+        let after = self.polled.partition_point(|stretch| stretch.0 <= from);
+        let stretch = after.checked_sub(1).map(|place| self.polled[place]);
+        stretch.is_some_and(|(_, end)| to <= end)
+    }
+
+    /// The number of the gap that holds all of that time, give or take this much; else how
+    /// many gaps began before.
+    pub(super) fn find(&self, start: u64, end: u64, margin: u64) -> Result<usize, usize> {
+        let begun = |at: u64| self.gaps.partition_point(|gap| gap.0 <= at);
+        let holds = |place: &usize| {
+            let (from, to) = self.gaps[*place];
+            from <= start.saturating_add(margin) && end <= to.saturating_add(margin)
+        };
+        let near = begun(start.saturating_add(margin));
+        let mut places = (near.saturating_sub(2)..near).rev();
+        places.find(holds).ok_or_else(|| begun(start))
+    }
+
+    /// How much of the gaps was lost.
+    pub(super) fn lost_part(&self) -> f64 {
+        self.lost_part
+    }
+
+    pub(super) fn gap(&self, place: usize) -> (u64, u64) {
+        self.gaps[place]
+    }
+
+    /// The instants in a gap at which the vCPU was in its guest.
+    pub(super) fn ran_in(&self, place: usize) -> &'a [u64] {
+        self.ran_between(place, 0, u64::MAX)
+    }
+
+    /// Those of them from one time to another.
+    pub(super) fn ran_between(&self, place: usize, first: u64, last: u64) -> &'a [u64] {
+        let (from, to) = self.gaps[place];
+        let begin = self.ran.partition_point(|at| *at <= from || *at < first);
+        let after = self.ran.partition_point(|at| *at < to && *at <= last);
+        &self.ran[begin..after.max(begin)]
+    }
+
+    /// How many instants are known at which the vCPU was in its guest.
+    pub(super) fn instants(&self) -> usize {
+        self.ran.len()
+    }
+
+    /// Whether the vCPU was in its guest at an instant of that time, which may be off by this much.
+    pub(super) fn ran_during(&self, (start, end): (u64, u64), margin: u64) -> bool {
+        let after = self
+            .ran
+            .partition_point(|at| *at <= start.saturating_add(margin));
+        let next = self.ran.get(after);
+        next.is_some_and(|at| at.saturating_add(margin) < end)
+    }
+
+    /// From the first polling to the last.
+    pub(super) fn extent(&self) -> u64 {
+        let ends = self.polled.first().zip(self.polled.last());
+        ends.map_or(0, |(first, last)| last.1.saturating_sub(first.0))
+    }
+
+    /// How many parts of gaps, from one of these instants to the next, are long enough for this time.
+    pub(super) fn fits(&self, (start, end): (u64, u64)) -> usize {
+        let shorter = self.parts.partition_point(|length| *length < end - start);
+        self.parts.len() - shorter
+    }
+
+    /// The stretches of polling that this time would touch, were it up to so much earlier or later.
+    pub(super) fn polled_near(&self, (start, end): (u64, u64), margin: u64) -> &'a [(u64, u64)] {
+        let first = start.saturating_sub(margin);
+        let last = end.saturating_add(margin);
+        let from = self.polled.partition_point(|stretch| stretch.1 < first);
+        let to = self.polled.partition_point(|stretch| stretch.0 <= last);
+        &self.polled[from..to.max(from)]
+    }
+
+    /// Where the gaps that it would touch, and perhaps one more, are among all.
+    pub(super) fn places_near(&self, (start, end): (u64, u64), margin: u64) -> Range<usize> {
+        self.places_in(start.saturating_sub(margin), end.saturating_add(margin))
+    }
+
+    /// As `places_near`, of the gaps that touch that time.
+    pub(super) fn places_in(&self, first: u64, last: u64) -> Range<usize> {
+        let from = self.gaps.partition_point(|gap| gap.0 < first);
+        let to = self.gaps.partition_point(|gap| gap.0 <= last);
+        from.saturating_sub(1)..to
+    }
+
+    /// How much there is to look at where this time would lie, were it up to so much earlier or later.
+    pub(super) fn looks_near(&self, (start, end): (u64, u64), margin: u64) -> usize {
+        let (first, last) = (start.saturating_sub(margin), end.saturating_add(margin));
+        let after = self.ran.partition_point(|at| *at <= last);
+        let before = self.ran.partition_point(|at| *at < first);
+        let stretches = self.polled_near((start, end), margin).len();
+        self.places_in(first, last).len() + stretches + after.saturating_sub(before)
+    }
+
+    /// How likely a time of this length lies in a gap if it is laid down anywhere; it may reach
+    /// over either end of one by `margin`.
+    pub(super) fn chance(&self, length_tsc: u64, margin: u64) -> f64 {
+        let length_tsc = length_tsc.saturating_sub(margin.saturating_mul(2));
+        let longer = self.lengths.partition_point(|length| *length <= length_tsc);
+        let Some(sum_tsc) = self.tails.get(longer) else {
+            return 0.0;
+        };
+        let count = (self.lengths.len() - longer) as u64;
+        let room_tsc = sum_tsc.saturating_sub(count.saturating_mul(length_tsc));
+        (room_tsc as f64 / self.polled_tsc.max(1) as f64).min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(last_tsc: u64, blind_tsc: u64) -> Tally {
+        Tally {
+            cpu: 0,
+            first_tsc: 1_000,
+            last_tsc,
+            blind_tsc: Some(blind_tsc),
+            ..Tally::default()
+        }
+    }
+
+    #[test]
+    fn a_pause_is_not_polled() {
+        let mut observed = ObservedCpu::default();
+        for (last_tsc, blind_tsc) in [(2_000, 0), (3_000, 10), (4_000, 900), (5_000, 900)] {
+            observed.add_tally(&tally(last_tsc, blind_tsc), false, true);
+        }
+        assert_eq!(observed.polled, [(1_000, 3_000)]);
+        observed.settle();
+        assert_eq!(observed.polled, [(1_000, 3_000), (4_000, 5_000)]);
+        assert_eq!(observed.span(), Some((1_000, 5_000)));
+    }
+
+    #[test]
+    fn a_short_pause_is_not_polled_either() {
+        let mut observed = ObservedCpu::default();
+        for (last_tsc, blind_tsc) in [(101_000, 100), (201_000, 300), (301_000, 350)] {
+            observed.add_tally(&tally(last_tsc, blind_tsc), true, true);
+        }
+        observed.settle();
+        assert_eq!(observed.polled, [(1_000, 101_000), (201_000, 301_000)]);
+    }
+
+    #[test]
+    fn a_time_is_found_in_its_gap() {
+        let mut observed = ObservedCpu {
+            gaps: vec![(2_500, 2_600), (2_000, 2_500), (1_200, 1_300)],
+            polled: vec![(1_000, 3_000)],
+            ..ObservedCpu::default()
+        };
+        observed.sort();
+        let holes = Holes::of(&observed);
+        assert!(holes.polled(1_100, 2_900, 100) && !holes.polled(1_099, 2_900, 100));
+        assert_eq!(holes.find(1_200, 1_300, 0), Ok(0));
+        assert_eq!(holes.find(1_199, 1_300, 0), Err(0));
+        assert_eq!(holes.find(1_199, 1_300, 1), Ok(0));
+        assert_eq!(holes.find(1_400, 1_500, 0), Err(1));
+        assert_eq!(holes.find(2_400, 2_500, 5), Ok(1));
+        assert_eq!(holes.find(2_497, 2_500, 5), Ok(2), "or in this one");
+        assert_eq!(holes.find(2_499, 2_600, 0), Err(2), "across a reading");
+    }
+
+    #[test]
+    fn the_chance_is_the_room_that_gaps_leave() {
+        let mut observed = ObservedCpu {
+            gaps: vec![(1_000, 1_100), (2_000, 2_500)],
+            polled: vec![(0, 10_000)],
+            ..ObservedCpu::default()
+        };
+        observed.sort();
+        let holes = Holes::of(&observed);
+        assert_eq!(holes.chance(0, 0), 0.06);
+        assert_eq!(holes.chance(100, 0), 0.04);
+        assert_eq!(holes.chance(500, 0), 0.0);
+        assert_eq!(holes.chance(110, 5), 0.04);
+    }
+}

@@ -1,0 +1,137 @@
+//! What pass 1 keeps of the host's recording: its vCPUs, their clocks, and when they were away
+//! from their guests.
+
+use std::collections::BTreeMap;
+
+use vmnoise_events::{Share, Vcpu, VcpuClock, VcpuExit, VcpuId, VcpuInterval, VcpuIntervalKind};
+
+use super::guest_clock::GuestClock;
+
+/// One vCPU as the host reported it.
+#[derive(Debug, Default)]
+pub(super) struct ReportedVcpu {
+    /// Its latest definition.
+    pub(super) vcpu: Option<Vcpu>,
+    pub(super) clock: GuestClock,
+    /// Begin and end of exits on the host's CLOCK_MONOTONIC, in nanoseconds. Those that halted
+    /// are left out where a workload polls: they say that the guest slept. Where no exit is told that KVM handled
+    /// itself, the waits for a CPU are taken, which are outside of the exits there.
+    pub(super) away: Vec<(u64, u64)>,
+    /// How often it left, or waited for, each of the host's CPUs.
+    at_cpu: BTreeMap<u32, u64>,
+}
+
+/// All of them, by id.
+#[derive(Debug)]
+pub(super) struct ReportedVcpus {
+    all: Vec<ReportedVcpu>,
+    keeps_halts: bool,
+}
+
+impl ReportedVcpus {
+    /// Of a guest whose tasks sleep, halts are kept as well.
+    pub(super) fn new(keeps_halts: bool) -> ReportedVcpus {
+        ReportedVcpus {
+            all: Vec::new(),
+            keeps_halts,
+        }
+    }
+
+    pub(super) fn define(&mut self, vcpu: &Vcpu) {
+        let place = vcpu.id.0 as usize;
+        // Ids are given out without holes: another one is of a damaged stream.
+        if place == self.all.len() {
+            self.all.push(ReportedVcpu::default());
+        }
+        if let Some(reported) = self.all.get_mut(place) {
+            reported.vcpu = Some(vcpu.clone());
+        }
+    }
+
+    pub(super) fn add_clock(&mut self, clock: &VcpuClock) {
+        if let Some(reported) = self.all.get_mut(clock.vcpu.0 as usize) {
+            reported.clock.add(clock);
+        }
+    }
+
+    /// Takes an exit; returns whether it took a place.
+    pub(super) fn add_exit(&mut self, exit: &VcpuExit, threshold_ns: u64, has_room: bool) -> bool {
+        let of = &exit.exit;
+        let span = (of.start_mono_ns, of.end_mono_ns);
+        let has_room = has_room && (self.keeps_halts || of.split[Share::Halted] == 0);
+        let Some(reported) = self.all.get_mut(exit.vcpu.0 as usize) else {
+            return false;
+        };
+        reported.add(of.exit_cpu, span, threshold_ns, has_room)
+    }
+
+    /// Takes an interval; returns whether it took a place.
+    pub(super) fn add_interval(
+        &mut self,
+        interval: &VcpuInterval,
+        threshold_ns: u64,
+        has_room: bool,
+    ) -> bool {
+        let reported = self.all.get_mut(interval.vcpu.0 as usize);
+        let reported =
+            reported.filter(|reported| reported.vcpu.as_ref().is_some_and(|vcpu| !vcpu.sees_kvm));
+        let Some(reported) = reported.filter(|_| interval.kind == VcpuIntervalKind::Waiting) else {
+            return false;
+        };
+        let span = (interval.start_mono_ns, interval.end_mono_ns);
+        reported.add(interval.cpu, span, threshold_ns, has_room)
+    }
+
+    /// Sorts what came in the order of ends.
+    pub(super) fn sort(&mut self) {
+        for reported in &mut self.all {
+            reported.away.sort_unstable();
+        }
+    }
+
+    pub(super) fn get(&self, id: VcpuId) -> Option<&ReportedVcpu> {
+        self.all.get(id.0 as usize)
+    }
+
+    /// Those that were defined.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Vcpu, &ReportedVcpu)> {
+        let defined = self.all.iter();
+        defined.filter_map(|reported| Some((reported.vcpu.as_ref()?, reported)))
+    }
+}
+
+impl ReportedVcpu {
+    fn add(&mut self, cpu: u32, span: (u64, u64), threshold_ns: u64, has_room: bool) -> bool {
+        *self.at_cpu.entry(cpu).or_default() += 1;
+        let is_felt = span.1.checked_sub(span.0) >= Some(threshold_ns);
+        let is_kept = has_room && is_felt;
+        if is_kept {
+            self.away.push(span);
+        }
+        is_kept
+    }
+
+    /// On which of the host's CPUs it was most often.
+    pub(super) fn home_cpu(&self) -> Option<u32> {
+        let most = self.at_cpu.iter().max_by_key(|(_, count)| **count);
+        most.map(|(cpu, _)| *cpu)
+    }
+}
+
+/// Distinguishes the VMs of one process.
+pub(super) fn vm_of(vcpu: &Vcpu) -> (u32, u64) {
+    (vcpu.vmm_pid, vcpu.vm)
+}
+
+/// What people read of a vCPU.
+pub(super) fn name_of(vcpu: &Vcpu) -> String {
+    match vcpu.number {
+        Some(number) => format!("vCPU {number} of VM {}", vm_name_of(vcpu)),
+        None => format!("the vCPU of thread {} of VM {}", vcpu.tid, vm_name_of(vcpu)),
+    }
+}
+
+/// What people read of its VM.
+pub(super) fn vm_name_of(vcpu: &Vcpu) -> String {
+    format!("{} (process {})", vcpu.vm_name, vcpu.vmm_pid)
+}

@@ -1,0 +1,69 @@
+//! Where something may be missing of a stream.
+
+use vmnoise_events::{Event, LossKind};
+
+/// Until when a stream has lost something.
+#[derive(Debug, Default)]
+pub(crate) struct StreamGaps {
+    reported: [u64; LossKind::ALL.len()],
+    /// CLOCK_MONOTONIC of the stream's side in nanoseconds.
+    until_ns: u64,
+    /// No watermark has come since the last loss was reported.
+    is_fresh: bool,
+}
+
+impl StreamGaps {
+    /// Takes the next event of the stream. A recorder reads the clock, takes what was reported, and
+    /// then reads what was lost; the watermark is that reading of the clock. So what was lost
+    /// before a watermark is reported before it, and what is reported before a watermark may have been
+    /// lost a little after it, but before the next one.
+    pub(crate) fn see(&mut self, event: &Event) {
+        match event {
+            Event::Loss(loss) => {
+                let reported = &mut self.reported[loss.kind as usize];
+                if loss.count > *reported {
+                    *reported = loss.count;
+                    self.until_ns = u64::MAX;
+                    self.is_fresh = true;
+                }
+            }
+            Event::Watermark(_) if self.is_fresh => self.is_fresh = false,
+            Event::Watermark(mono_ns) if self.until_ns == u64::MAX => self.until_ns = *mono_ns,
+            _ => {}
+        }
+    }
+
+    /// Whether nothing is known to be lost of what came after this instant.
+    pub(crate) fn is_past(&self, from_ns: u64) -> bool {
+        self.until_ns <= from_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vmnoise_events::Loss;
+
+    #[test]
+    fn a_loss_casts_doubt_until_the_watermark_after_the_next() {
+        let lost = |count| {
+            let kind = LossKind::RingFull;
+            Event::Loss(Loss { kind, count })
+        };
+        let mut stream_gaps = StreamGaps::default();
+        let mut past_90 = |event: Event| {
+            stream_gaps.see(&event);
+            stream_gaps.is_past(90)
+        };
+        assert!(past_90(lost(0)));
+        assert!(!past_90(lost(3)));
+        assert!(!past_90(Event::Watermark(60)));
+        assert!(past_90(Event::Watermark(80)));
+        assert!(past_90(lost(3)));
+        assert!(!past_90(lost(4)));
+        assert!(!past_90(Event::Watermark(85)));
+        assert!(!past_90(lost(5)), "it goes on");
+        assert!(!past_90(Event::Watermark(88)));
+        assert!(!past_90(Event::Watermark(100)));
+    }
+}

@@ -1,0 +1,376 @@
+//! The activities of one CPU that a gap may still need, in order.
+
+mod ends;
+
+use std::collections::BTreeMap;
+
+use vmnoise_events::Activity;
+
+use crate::sweep::sweep_order;
+use ends::Ends;
+
+/// Activities kept while no gap or tally shows that they are over (4 MiB). A
+/// longer memory would only serve a gap that holds more activities than this.
+pub(crate) const KEPT: usize = 1 << 17;
+
+/// Activities of one CPU that go on at one instant, at most. A kernel nests a handful; more come of a damaged
+/// stream only, and each would be looked at in every gap.
+pub(crate) const LIVE: usize = 256;
+
+#[derive(Debug, Default)]
+pub(crate) struct Timeline {
+    /// Told since the last pass, in the order of arrival.
+    arrived: Vec<Activity>,
+    /// In sweep order from `first` on; those before it are forgotten.
+    activities: Vec<Activity>,
+    ends: Ends,
+    first: usize,
+    /// What begins later than the last pass could need it, by its begin; a number distinguishes those that
+    /// begin together.
+    to_come: BTreeMap<(u64, u64), Activity>,
+    numbers: u64,
+    forgotten_to_ns: u64,
+    /// Of the pass under way: the first activity that begins after the begin of every gap
+    /// so far, and those before it that went on at the last of these.
+    cursor: usize,
+    live: Vec<Activity>,
+    /// Scratch: what the last gap met.
+    overlapping: Vec<Activity>,
+    /// How many activities may still be handed to gaps that hold all of them.
+    handed_left: u64,
+    /// Before how many of those that passes had put in order others may still be put.
+    moves_left: u64,
+    /// Activities left out because more than [`LIVE`] went on with them, or were handed out or moved
+    /// more often than that.
+    crowded: u64,
+}
+
+impl Timeline {
+    pub(crate) fn push(&mut self, activity: Activity) {
+        // Gaps of one CPU come one after the other, and what vCPUs wait for meanwhile is met by
+        // each of them. A file in which more than [`LIVE`] gaps on average share an activity is
+        // damaged, and would take a time that grows with the square of its size.
+        self.handed_left += LIVE as u64;
+        // What is reported after a pass ended after what that pass could need (else it is late). So it was
+        // still going on when all that it is put before began, and of those no more than [`LIVE`] do.
+        self.moves_left += LIVE as u64;
+        self.arrived.push(activity);
+    }
+
+    /// Starts a pass over gaps in the order of their begins, which end by `horizon_ns`.
+    pub(crate) fn begin_pass(&mut self, horizon_ns: u64) {
+        self.sort_in(horizon_ns);
+        self.cursor = self.first;
+        self.live.clear();
+    }
+
+    /// Puts what begins before this instant in its place. Most of it belongs behind all others.
+    fn sort_in(&mut self, horizon_ns: u64) {
+        let begins_later = |it: &mut Activity| it.start_mono_ns >= horizon_ns;
+        for later in self.arrived.extract_if(.., begins_later) {
+            self.numbers += 1;
+            let key = (later.start_mono_ns, self.numbers);
+            self.to_come.insert(key, later);
+        }
+        while let Some(next) = self.to_come.first_entry()
+            && next.key().0 < horizon_ns
+        {
+            self.arrived.push(next.remove());
+        }
+        self.arrived.sort_by_key(sweep_order);
+        let Some(first) = self.arrived.first().map(sweep_order) else {
+            return;
+        };
+        let place = self
+            .activities
+            .partition_point(|it| sweep_order(it) <= first);
+        let mut behind = place.max(self.first);
+        match self
+            .moves_left
+            .checked_sub((self.activities.len() - behind) as u64)
+        {
+            Some(left) => self.moves_left = left,
+            None => {
+                self.leave_out_misplaced();
+                behind = self.activities.len();
+            }
+        }
+        let is_last = behind == self.activities.len();
+        self.activities.append(&mut self.arrived);
+        if !is_last {
+            // Stable sorting is adaptive: these are two runs.
+            self.activities[behind..].sort_by_key(sweep_order);
+        }
+        self.ends.renew(&self.activities, behind);
+    }
+
+    fn leave_out_misplaced(&mut self) {
+        let last = self.activities.last().map(sweep_order);
+        let misplaced = |it: &Activity| Some(sweep_order(it)) < last;
+        let misplaced = self.arrived.partition_point(misplaced);
+        self.crowded += misplaced as u64;
+        self.arrived.drain(..misplaced);
+    }
+
+    /// All activities that a pass may need, in the order of their begins during it.
+    pub(crate) fn activities(&self) -> &[Activity] {
+        &self.activities[self.first..]
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        let in_order = self.activities.len() - self.first;
+        self.arrived.is_empty() && self.to_come.is_empty() && in_order == 0
+    }
+
+    /// Activities left out because too many went on at once.
+    pub(crate) fn crowded(&self) -> u64 {
+        self.crowded
+    }
+
+    /// What overlaps the next gap, in sweep order.
+    pub(crate) fn overlapping(&mut self, start_ns: u64, end_ns: u64) -> &[Activity] {
+        self.go_on_to(start_ns);
+        let begun = |all: &[Activity]| all.partition_point(|it| it.start_mono_ns < end_ns);
+        let behind = &self.activities[self.cursor..];
+        let all = begun(behind);
+        let handed = (all as u64).min(self.handed_left);
+        self.handed_left -= handed;
+        self.crowded += all as u64 - handed;
+        self.overlapping.clear();
+        self.overlapping
+            .extend_from_slice(&self.live[..begun(&self.live)]);
+        self.overlapping
+            .extend_from_slice(&behind[..handed as usize]);
+        &self.overlapping
+    }
+
+    /// Finds what goes on at the begin of the next gap.
+    fn go_on_to(&mut self, start_ns: u64) {
+        self.live.retain(|activity| activity.end_mono_ns > start_ns);
+        let behind = &self.activities[self.cursor..];
+        let until = self.cursor + behind.partition_point(|it| it.start_mono_ns <= start_ns);
+        // No more are looked at than may be handed out.
+        let most = LIVE + self.handed_left as usize;
+        while self.live.len() < most
+            && let Some(place) =
+                (self.ends).next_after(start_ns, &self.activities, self.cursor, until)
+        {
+            self.live.push(self.activities[place]);
+            self.cursor = place + 1;
+        }
+        self.cursor = until;
+        if let Some(excess) = self.live.len().checked_sub(LIVE) {
+            self.handed_left -= excess as u64;
+            self.crowded += excess as u64;
+            self.live.truncate(LIVE);
+        }
+    }
+
+    /// Ends the pass: what ended by `settled_ns` can overlap no later gap.
+    pub(crate) fn end_pass(&mut self, settled_ns: u64) {
+        self.forgotten_to_ns = self.forgotten_to_ns.max(settled_ns);
+        let begun = self
+            .activities()
+            .partition_point(|activity| activity.start_mono_ns < settled_ns);
+        let behind = self.first + begun;
+        let going_on = (self.activities[self.first..behind].iter())
+            .filter(|activity| activity.end_mono_ns > settled_ns);
+        let mut going_on: Vec<Activity> = going_on.copied().collect();
+        if going_on.len() > LIVE {
+            self.crowded += (going_on.len() - LIVE) as u64;
+            going_on.truncate(LIVE);
+        }
+        self.first = behind - going_on.len();
+        self.activities[self.first..behind].copy_from_slice(&going_on);
+        for (place, activity) in (self.first..).zip(&going_on) {
+            self.ends.raise(place, activity.end_mono_ns);
+        }
+        self.forget_excess();
+        if self.first > self.activities.len() / 2 {
+            self.activities.drain(..self.first);
+            self.first = 0;
+            self.ends.renew(&self.activities, 0);
+        }
+    }
+
+    fn forget_excess(&mut self) {
+        let in_order = self.activities().len();
+        let excess = (in_order + self.to_come.len()).saturating_sub(KEPT);
+        let of_order = excess.min(in_order);
+        for activity in &self.activities[self.first..self.first + of_order] {
+            self.forgotten_to_ns = self.forgotten_to_ns.max(activity.end_mono_ns);
+        }
+        self.first += of_order;
+        for _ in of_order..excess {
+            let first = self.to_come.pop_first();
+            let end_ns = first.map_or(0, |(_, activity)| activity.end_mono_ns);
+            self.forgotten_to_ns = self.forgotten_to_ns.max(end_ns);
+        }
+    }
+
+    /// Whether activities of a gap that begins at `start_ns` may be forgotten.
+    pub(crate) fn has_forgotten(&self, start_ns: u64) -> bool {
+        start_ns < self.forgotten_to_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vmnoise_events::{ActivityKind, SourceId};
+
+    fn irq(start_mono_ns: u64, end_mono_ns: u64) -> Activity {
+        let (kind, source) = (ActivityKind::Irq, SourceId(0));
+        Activity {
+            cpu: 0,
+            kind,
+            start_mono_ns,
+            end_mono_ns,
+            source,
+            steal_ns: 0,
+        }
+    }
+
+    #[test]
+    fn a_long_activity_reaches_every_gap_it_overlaps() {
+        let mut timeline = Timeline::default();
+        for activity in [irq(5, 6), irq(25, 26), irq(0, 100), irq(10, 20)] {
+            timeline.push(activity);
+        }
+        timeline.begin_pass(u64::MAX);
+        assert_eq!(timeline.overlapping(4, 8), [irq(0, 100), irq(5, 6)]);
+        assert_eq!(timeline.overlapping(12, 22), [irq(0, 100), irq(10, 20)]);
+        assert_eq!(timeline.overlapping(13, 15), [irq(0, 100), irq(10, 20)]);
+        timeline.end_pass(22);
+        timeline.begin_pass(u64::MAX);
+        assert_eq!(timeline.activities(), [irq(0, 100), irq(25, 26)]);
+        assert!(timeline.has_forgotten(21) && !timeline.has_forgotten(22));
+    }
+
+    #[test]
+    fn memory_has_an_end_and_says_so() {
+        let mut timeline = Timeline::default();
+        for start in 0..KEPT as u64 + 10 {
+            timeline.push(irq(start, start + 1));
+        }
+        timeline.begin_pass(u64::MAX);
+        timeline.end_pass(0);
+        assert_eq!(timeline.activities().len(), KEPT);
+        assert!(timeline.has_forgotten(9) && !timeline.has_forgotten(10));
+    }
+
+    #[test]
+    fn what_arrives_late_finds_its_place() {
+        let mut timeline = Timeline::default();
+        for arrived in [
+            &[irq(10, 12), irq(30, 95)][..],
+            &[irq(20, 90)],
+            &[irq(5, 99)],
+        ] {
+            arrived.iter().for_each(|activity| timeline.push(*activity));
+            timeline.begin_pass(u64::MAX);
+            timeline.end_pass(15);
+        }
+        timeline.begin_pass(u64::MAX);
+        assert_eq!(
+            timeline.activities(),
+            [irq(5, 99), irq(20, 90), irq(30, 95)]
+        );
+        timeline.end_pass(92);
+        timeline.begin_pass(u64::MAX);
+        assert_eq!(timeline.overlapping(92, 98), [irq(5, 99), irq(30, 95)]);
+    }
+
+    #[test]
+    fn what_comes_one_after_the_other_is_no_crowd() {
+        let mut timeline = Timeline::default();
+        for start in 0..10_000 {
+            timeline.push(irq(start, start + 1));
+        }
+        timeline.begin_pass(u64::MAX);
+        // As of vCPUs that wait for one CPU at the same time.
+        for start in 0..10 {
+            let expected = 10_000 - start as usize;
+            assert_eq!(timeline.overlapping(start, 10_000).len(), expected);
+        }
+        assert_eq!(timeline.crowded(), 0);
+    }
+
+    #[test]
+    fn nothing_is_handed_out_without_end() {
+        let mut timeline = Timeline::default();
+        let all = LIVE as u64 * 4;
+        for start in 1..=all {
+            timeline.push(irq(start, start + 1));
+        }
+        timeline.begin_pass(u64::MAX);
+        let handed = (0..all).map(|_| timeline.overlapping(0, u64::MAX).len() as u64);
+        let handed: u64 = handed.sum();
+        assert_eq!(handed, all * LIVE as u64);
+        assert_eq!(timeline.crowded(), all * all - handed);
+    }
+
+    #[test]
+    fn what_is_to_come_is_put_in_order_once() {
+        let mut timeline = Timeline::default();
+        let count = 1_000;
+        for turn in 0..count {
+            timeline.push(irq(5_000 - turn, 5_000 + turn));
+            timeline.begin_pass(turn);
+            assert!(timeline.activities().is_empty() && !timeline.is_empty());
+            timeline.end_pass(0);
+        }
+        timeline.begin_pass(4_500);
+        assert_eq!(timeline.activities().len(), 499, "those that begin by then");
+        timeline.end_pass(0);
+        timeline.begin_pass(u64::MAX);
+        assert!(timeline.activities().is_sorted_by_key(sweep_order));
+        assert_eq!(timeline.activities().len(), count as usize);
+        assert_eq!(timeline.moves_left, count * LIVE as u64, "none was moved");
+    }
+
+    #[test]
+    fn what_is_to_come_is_not_kept_without_end() {
+        let mut timeline = Timeline::default();
+        for turn in 0..KEPT as u64 + 10 {
+            timeline.push(irq(1 << 40, (1 << 41) + turn));
+        }
+        timeline.begin_pass(9);
+        timeline.end_pass(0);
+        assert!(timeline.has_forgotten((1 << 41) + 8) && !timeline.has_forgotten((1 << 41) + 9));
+        timeline.begin_pass(u64::MAX);
+        assert_eq!(timeline.activities().len(), KEPT);
+    }
+
+    #[test]
+    fn nothing_is_moved_without_end() {
+        let mut timeline = Timeline::default();
+        let count = 4 * LIVE as u64;
+        for turn in 0..count {
+            // Each goes on with all that were reported before.
+            timeline.push(irq(5_000 - turn, 9_000 + turn));
+            timeline.begin_pass(9_000 + turn);
+            timeline.end_pass(0);
+        }
+        assert!(timeline.crowded() > 0);
+        let in_order = timeline.activities().len() as u64;
+        assert_eq!(in_order + timeline.crowded(), count);
+    }
+
+    #[test]
+    fn what_never_ends_is_not_kept_without_end() {
+        let mut timeline = Timeline::default();
+        for start in 0..10_000 {
+            timeline.push(irq(start, u64::MAX));
+        }
+        timeline.begin_pass(u64::MAX);
+        // All of them are in a gap that they begin in, and none is left out of it.
+        assert_eq!(timeline.overlapping(0, 10_000).len(), 10_000);
+        assert_eq!(timeline.overlapping(20_000, 20_001).len(), LIVE);
+        assert_eq!(timeline.crowded(), 10_000 - LIVE as u64);
+        timeline.end_pass(20_001);
+        timeline.begin_pass(u64::MAX);
+        assert_eq!(timeline.activities().len(), LIVE);
+    }
+}

@@ -1,0 +1,341 @@
+//! A timeline for Perfetto: who had each CPU when, what was lost meanwhile, and arrows from
+//! what was lost to those who took it.
+
+mod arrows;
+mod events;
+mod labels;
+mod lane;
+mod packets;
+mod proto;
+mod tracks;
+
+use std::path::Path;
+
+use vmnoise_events::{Activity, ActivityKind, Event, RunFacts, Share, SourceId, Workload};
+use vmnoise_explain::{Detail, Interval, Part, PeriodLine, Phase, TracedExit};
+
+use crate::error::ExportError;
+use crate::wall_clock::WallClock;
+use labels::{Labels, asked, label, vcpu_name};
+use lane::{Flows, Slice};
+use packets::NameOf;
+use tracks::{Group, Row, Tracks};
+
+/// How long a slice waits for an arrow from something that is reported later.
+const HOLD_NS: u64 = 10_000_000_000;
+const UNDEFINED: &str = "undefined";
+
+/// Whose events they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// Of the only recording.
+    Only,
+    /// Of a guest that is joined with its host.
+    Guest,
+    /// Of the host.
+    Host,
+}
+
+/// What a side has told of itself.
+#[derive(Debug)]
+struct Scene {
+    observed_by: Workload,
+    /// Interned names of its sources, by id.
+    sources: Vec<u64>,
+}
+
+/// A trace of one run, or of a guest and its host, whose times are those of one
+/// CLOCK_MONOTONIC: the caller sees to that.
+#[derive(Debug)]
+pub struct Timeline {
+    tracks: Tracks,
+    /// The only side or the guest, and the host.
+    scenes: [Scene; 2],
+    wall_clock: WallClock,
+    has_clock: bool,
+    /// What exits are reported, if not all of them.
+    asked: String,
+    /// Of gaps by what took most of them, of their parts, and of the parts of each phase of
+    /// a wake-up.
+    gap_labels: Labels,
+    part_labels: Labels,
+    phase_labels: [Labels; Phase::ALL.len() + 1],
+    /// Slices that another one of their track left no room for.
+    crowded_out: u64,
+}
+
+impl Timeline {
+    /// Begins a trace in this file. The times are those of the machine with these facts;
+    /// `guest` is the machine that is joined with it.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn create(
+        path: &Path,
+        facts: &RunFacts,
+        guest: Option<&RunFacts>,
+    ) -> Result<Timeline, ExportError> {
+        let scene = |facts: &RunFacts| Scene {
+            observed_by: facts.workload,
+            sources: Vec::new(),
+        };
+        Ok(Timeline {
+            tracks: Tracks::create(path)?,
+            scenes: [scene(guest.unwrap_or(facts)), scene(facts)],
+            wall_clock: WallClock::new(facts),
+            has_clock: false,
+            asked: asked(facts),
+            gap_labels: Labels::new(NameOf::Slice),
+            part_labels: Labels::new(NameOf::Annotation),
+            phase_labels: std::array::from_fn(|_| Labels::new(NameOf::Annotation)),
+            crowded_out: 0,
+        })
+    }
+
+    /// Takes an event as it was recorded, on the trace's clock.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn see(&mut self, side: Side, event: &Event) -> Result<(), ExportError> {
+        match event {
+            Event::Source(source) => {
+                let name = self.tracks.packets.name(NameOf::Slice, &source.name)?;
+                let sources = &mut self.scene_mut(side).sources;
+                if sources.len() == source.id.0 as usize {
+                    sources.push(name);
+                }
+            }
+            Event::Activity(activity) => {
+                self.clock(activity.start_mono_ns)?;
+                self.activity(side, activity)?;
+            }
+            Event::Anchor(anchor) if side != Side::Guest => self.clock(anchor.mono_ns)?,
+            Event::Watermark(mono_ns) => {
+                self.clock(*mono_ns)?;
+                self.tracks.write(side, mono_ns.saturating_sub(HOLD_NS))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes a gap or a wake-up with its begin and end; `vcpu_tid` is the thread of the vCPU on
+    /// the host that its CPU is.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn interval<'n>(
+        &mut self,
+        side: Side,
+        interval: &Interval,
+        span_ns: (u64, u64),
+        vcpu_tid: Option<u32>,
+        name: &dyn Fn(SourceId) -> &'n str,
+    ) -> Result<(), ExportError> {
+        let mut flows = Flows::new();
+        self.link_cpu(side, interval.cpu, span_ns, &mut flows);
+        self.link_vcpu(vcpu_tid, span_ns, &mut flows);
+        let sources = self.scene(side).sources.len();
+        let packets = &mut self.tracks.packets;
+        let mut called = |labels: &mut Labels, part: &Part, phase: &str| {
+            let text = || phase.to_owned() + &label(part.share, part.source.map(name));
+            labels.number(packets, (part.share, part.source), sources, text)
+        };
+        let mut inside = Vec::new();
+        let (notes, name, row) = match &interval.detail {
+            Detail::Gap(_) => {
+                let parts = interval.parts.iter();
+                let notes =
+                    parts.map(|part| Ok((called(&mut self.part_labels, part, "")?, part.ns)));
+                let notes = notes.collect::<Result<_, ExportError>>()?;
+                let name = match interval.parts.first() {
+                    Some(largest) => called(&mut self.gap_labels, largest, "")?,
+                    None => packets.name(NameOf::Slice, "")?,
+                };
+                (notes, name, Row::Gaps)
+            }
+            Detail::Wakeup(wakeup) => {
+                let notes = interval.parts.iter().map(|part| {
+                    let place = part.phase.map_or(Phase::ALL.len(), |phase| phase as usize);
+                    let phase = format!("{}: ", part.phase.map_or("?", Phase::name));
+                    let called = called(&mut self.phase_labels[place], part, &phase)?;
+                    Ok((called, part.ns))
+                });
+                let notes = notes.collect::<Result<_, ExportError>>()?;
+                // What lies behind a phase of unknown length has no place.
+                let known = Phase::ALL.map(|phase| Some((phase, wakeup.phase_ns(phase)?)));
+                for (phase, ns) in known.into_iter().map_while(|phase| phase) {
+                    inside.push((packets.name(NameOf::Slice, phase.name())?, ns));
+                }
+                (notes, packets.name(NameOf::Slice, "wake-up")?, Row::Wakeups)
+            }
+        };
+        let group = self.observed_by(side, interval.cpu);
+        let slice = Slice {
+            inside,
+            ..slice(span_ns, name, flows, notes)
+        };
+        self.push(group, row, slice)?;
+        self.tracks.write_lane(group, row)
+    }
+
+    /// Takes an exit of a vCPU.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn exit(&mut self, side: Side, reported: &TracedExit) -> Result<(), ExportError> {
+        let (vcpu, exit) = (&reported.exit.vcpu, &reported.exit.exit);
+        let mut flows = Flows::new();
+        self.link_noise(side, &reported.noise, &mut flows);
+        let packets = &mut self.tracks.packets;
+        let notes = reported.exit.parts.iter().map(|part| {
+            let text = label(part.share, part.source.as_deref());
+            Ok((packets.name(NameOf::Annotation, &text)?, part.ns))
+        });
+        let notes = notes.collect::<Result<_, ExportError>>()?;
+        // What KVM alone had consists of nothing else.
+        let is_divided = reported
+            .pieces
+            .iter()
+            .any(|piece| piece.share != Share::Kvm);
+        let pieces = reported.pieces.iter().filter(|_| is_divided).map(|piece| {
+            let text = label(piece.share, piece.name.as_deref());
+            Ok((packets.name(NameOf::Slice, &text)?, piece.dur_ns()))
+        });
+        let inside = pieces.collect::<Result<_, ExportError>>()?;
+        let name = packets.name(NameOf::Slice, &exit.reason.name())?;
+        let group = Group::Vcpu(vcpu.tid);
+        let asked = &self.asked;
+        self.tracks.name(group, || vcpu_name(vcpu) + asked)?;
+        let span_ns = (exit.start_mono_ns, exit.end_mono_ns);
+        let slice = Slice {
+            inside,
+            ..slice(span_ns, name, flows, notes)
+        };
+        self.push(group, Row::Exits, slice)
+    }
+
+    /// Takes what each CPU came to between two instants.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn period(
+        &mut self,
+        side: Side,
+        lines: &[PeriodLine],
+        span_ns: (u64, u64),
+    ) -> Result<(), ExportError> {
+        // Periodic tasks observe no gaps.
+        let has_gaps = self.scenes[0].observed_by != Workload::Timerlat;
+        let length_ns = span_ns.1.saturating_sub(span_ns.0);
+        for line in lines.iter().filter(|_| has_gaps) {
+            let group = self.observed_by(side, line.cpu);
+            let counters = [
+                (Row::Noise, Some(line.noise_ns)),
+                (Row::Steal, line.shares[Share::Steal]),
+            ];
+            for (row, ns) in counters {
+                let a_second = |ns: u64| u128::from(ns) * 1_000_000_000 / u128::from(length_ns);
+                let rate = ns.filter(|_| length_ns > 0).map(a_second);
+                if let Some(rate) = rate.and_then(|rate| i64::try_from(rate).ok()) {
+                    self.tracks.count(group, row, span_ns, rate)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the trace; returns how many slices found no room on their track, because
+    /// another one was there: a damaged stream has such.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(self) -> Result<u64, ExportError> {
+        self.tracks.finish()?;
+        Ok(self.crowded_out)
+    }
+
+    fn clock(&mut self, mono_ns: u64) -> Result<(), ExportError> {
+        if self.has_clock {
+            return Ok(());
+        }
+        self.has_clock = true;
+        let real_us = self.wall_clock.started_us();
+        let real_us = real_us.and_then(|us| u64::try_from(us).ok());
+        let real_ns = real_us.map(|us| us.saturating_mul(1_000));
+        self.tracks.packets.clock(mono_ns, real_ns)
+    }
+
+    fn activity(&mut self, side: Side, activity: &Activity) -> Result<(), ExportError> {
+        let kind = activity.kind;
+        let is_of_kernel = is_of_kernel(kind);
+        // What a microVM's host did is reported by the host itself.
+        if side == Side::Guest && self.is_microvm(side) && is_of_kernel {
+            return Ok(());
+        }
+        let group = match is_of_kernel {
+            true => Group::Cpu(side, activity.cpu),
+            false => self.observed_by(side, activity.cpu),
+        };
+        let sources = &self.scene(side).sources;
+        let name = match sources.get(activity.source.0 as usize) {
+            Some(name) => *name,
+            None => self.tracks.packets.name(NameOf::Slice, UNDEFINED)?,
+        };
+        let span_ns = (activity.start_mono_ns, activity.end_mono_ns);
+        let slice = slice(span_ns, name, Flows::new(), Vec::new());
+        self.push(group, Row::Kind(kind), slice)
+    }
+
+    fn push(&mut self, group: Group, row: Row, slice: Slice) -> Result<(), ExportError> {
+        if slice.start_ns > slice.end_ns || !self.tracks.lane(group, row)?.push(slice) {
+            self.crowded_out += 1;
+        }
+        Ok(())
+    }
+
+    /// Where the gaps of this CPU are drawn: a microVM's vCPU is not its host's CPU.
+    fn observed_by(&self, side: Side, cpu: u32) -> Group {
+        match self.is_microvm(side) {
+            true => Group::ObservedCpu(side, cpu),
+            false => Group::Cpu(side, cpu),
+        }
+    }
+
+    fn is_microvm(&self, side: Side) -> bool {
+        side != Side::Host && self.scenes[0].observed_by == Workload::Microvm
+    }
+
+    fn scene(&self, side: Side) -> &Scene {
+        &self.scenes[usize::from(side == Side::Host)]
+    }
+
+    fn scene_mut(&mut self, side: Side) -> &mut Scene {
+        &mut self.scenes[usize::from(side == Side::Host)]
+    }
+}
+
+/// Whether it is the work of a kernel on its CPU, rather than the state of a vCPU's thread.
+fn is_of_kernel(kind: ActivityKind) -> bool {
+    match kind {
+        ActivityKind::Nmi | ActivityKind::Irq | ActivityKind::Softirq | ActivityKind::Thread => {
+            true
+        }
+        ActivityKind::Exit
+        | ActivityKind::Vmm
+        | ActivityKind::Throttled
+        | ActivityKind::Blocked
+        | ActivityKind::Stopped => false,
+    }
+}
+
+fn slice((start_ns, end_ns): (u64, u64), name: u64, flows: Flows, notes: Vec<(u64, u64)>) -> Slice {
+    Slice {
+        start_ns,
+        end_ns,
+        name,
+        flows,
+        notes,
+        inside: Vec::new(),
+    }
+}

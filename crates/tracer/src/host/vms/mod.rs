@@ -1,0 +1,210 @@
+//! The virtual machines of this host: processes that hold a VM of KVM, under the names
+//! people gave them, and the threads that are their vCPUs.
+
+mod known;
+mod name;
+mod policy;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use vmnoise_events::Name;
+
+use super::threads::name_in;
+use super::{Host, cpu_list};
+pub use known::KnownVms;
+
+/// A process that holds VMs of KVM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vm {
+    /// The process of its VMM.
+    pub pid: u32,
+    /// What people call it; `comm:pid` where its VMM was given no name.
+    pub name: Name,
+    /// Its vCPUs, by their numbers.
+    pub vcpus: Vec<VcpuThread>,
+}
+
+/// The thread of a vCPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VcpuThread {
+    /// Its number in its VM.
+    pub id: u32,
+    /// The kernel's thread id.
+    pub tid: u32,
+    /// CPUs it may use, as the kernel lists them; empty where /proc does not say.
+    pub cpus: String,
+    /// Its policy and priority as chrt(1) names them, such as `SCHED_FIFO 50`.
+    pub policy: String,
+}
+
+impl Host {
+    /// Every process that holds a VM, by process id. Without the right to look into the
+    /// files of other users' processes theirs are not seen. Reads where each file of each
+    /// process leads: [`KnownVms`] does not.
+    pub fn vms(&self) -> Vec<Vm> {
+        let mut vms: Vec<Vm> = numbered(&self.root.join("proc"))
+            .filter(|(_, process)| file_of_vm(process).is_some())
+            .filter_map(|(pid, process)| self.vm(pid, &process))
+            .collect();
+        vms.sort_by_key(|vm| vm.pid);
+        vms
+    }
+
+    fn vm(&self, pid: u32, process: &Path) -> Option<Vm> {
+        let comm = fs::read_to_string(process.join("comm")).ok()?;
+        // Empty once a killed process has given its memory back (proc(5)), which it does
+        // before it closes its files: its name is gone, and it is no VMM any more.
+        let cmdline = fs::read(process.join("cmdline")).ok()?;
+        if cmdline.is_empty() {
+            return None;
+        }
+        let mut vcpus = self.vcpus_by_debugfs(pid);
+        if vcpus.is_empty() {
+            vcpus = vcpus_by_thread_name(process);
+        }
+        vcpus.sort_unstable();
+        vcpus.dedup();
+        Some(Vm {
+            pid,
+            name: name::of(&cmdline)
+                .unwrap_or_else(|| format!("{}:{pid}", name_in(&comm)))
+                .into(),
+            vcpus: vcpus
+                .into_iter()
+                .map(|(id, tid)| thread(process, id, tid))
+                .collect(),
+        })
+    }
+
+    /// KVM's own list.
+    fn vcpus_by_debugfs(&self, pid: u32) -> Vec<(u32, u32)> {
+        let of_process = format!("{pid}-");
+        let vcpus = self.vcpu_folders(|vm| vm.starts_with(&of_process));
+        let vcpus = vcpus.into_iter();
+        vcpus.map(|vcpu| (vcpu.number, vcpu.tid)).collect()
+    }
+}
+
+/// The first file of a VM that a process holds, as a link in /proc.
+fn file_of_vm(process: &Path) -> Option<PathBuf> {
+    let mut files = children(&process.join("fd")).map(|(_, file)| file);
+    files.find(|file| leads_to_vm(file))
+}
+
+/// Whether this file of a process is a VM (virt/kvm/kvm_main.c names it `kvm-vm`).
+fn leads_to_vm(file: &Path) -> bool {
+    fs::read_link(file).is_ok_and(|target| target == Path::new("anon_inode:kvm-vm"))
+}
+
+/// By the names that VMMs give to the threads of their vCPUs.
+fn vcpus_by_thread_name(process: &Path) -> Vec<(u32, u32)> {
+    numbered(&process.join("task"))
+        .filter_map(|(tid, task)| {
+            let comm = fs::read_to_string(task.join("comm")).ok()?;
+            Some((name::vcpu_of_thread(name_in(&comm))?, tid))
+        })
+        .collect()
+}
+
+fn thread(process: &Path, id: u32, tid: u32) -> VcpuThread {
+    let task = process.join("task").join(tid.to_string());
+    let status = fs::read_to_string(task.join("status")).unwrap_or_default();
+    let cpus = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .map(str::trim);
+    VcpuThread {
+        id,
+        tid,
+        // As the kernel wrote it, if it is one.
+        cpus: cpus
+            .filter(|list| cpu_list::parse(list).is_ok())
+            .unwrap_or_default()
+            .to_owned(),
+        policy: policy::of(&fs::read_to_string(task.join("stat")).unwrap_or_default()),
+    }
+}
+
+pub(super) fn children(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
+}
+
+fn numbered(folder: &Path) -> impl Iterator<Item = (u32, PathBuf)> + use<> {
+    children(folder).filter_map(|(name, path)| Some((name.parse().ok()?, path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tree with one QEMU of two vCPUs and one process that is no VMM.
+    pub(super) fn host(debugfs: bool) -> (tempfile::TempDir, Host) {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let link = |path: &str, target: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(target, path).unwrap();
+        };
+        write("proc/70/comm", "bash\n");
+        link("proc/70/fd/0", "/dev/null");
+        write("proc/71/comm", "qemu-system-x86\n");
+        write(
+            "proc/71/cmdline",
+            "qemu-system-x86_64\0-name\0guest=web,debug-threads=on\0",
+        );
+        link("proc/71/fd/9", "anon_inode:kvm-vm");
+        for (tid, comm) in [
+            (71, "qemu-system-x86"),
+            (80, "CPU 0/KVM"),
+            (81, "CPU 1/KVM"),
+        ] {
+            write(&format!("proc/71/task/{tid}/comm"), &format!("{comm}\n"));
+            let status = format!("Name:\t{comm}\nCpus_allowed_list:\t{}\n", tid - 78);
+            write(&format!("proc/71/task/{tid}/status"), &status);
+        }
+        if debugfs {
+            for (vcpu, tid) in [(0, 80), (1, 81), (2, 0)] {
+                let file = format!("sys/kernel/debug/kvm/71-9/vcpu{vcpu}/pid");
+                write(&file, &format!("{tid}\n"));
+            }
+        }
+        let host = Host::under(root.path());
+        (root, host)
+    }
+
+    #[test]
+    fn a_vm_is_found_under_its_name_with_its_vcpus() {
+        for debugfs in [true, false] {
+            let (_root, host) = host(debugfs);
+            let vms = host.vms();
+            assert_eq!(vms.len(), 1);
+            assert_eq!((vms[0].pid, vms[0].name.as_str()), (71, "web"));
+            let vcpus: Vec<_> = vms[0]
+                .vcpus
+                .iter()
+                .map(|vcpu| (vcpu.id, vcpu.tid, vcpu.cpus.as_str()))
+                .collect();
+            assert_eq!(vcpus, [(0, 80, "2"), (1, 81, "3")]);
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_dying_is_no_vmm() {
+        let (root, host) = host(false);
+        fs::write(root.path().join("proc/71/cmdline"), "").unwrap();
+        assert_eq!(host.vms(), []);
+    }
+
+    #[test]
+    fn a_machine_without_proc_has_no_vms() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(Host::under(root.path()).vms(), []);
+    }
+}

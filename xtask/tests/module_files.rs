@@ -1,0 +1,58 @@
+//! A module with parts is a folder: its own file is `mod.rs` in there, so all of it lies in one place.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+#[test]
+fn a_module_with_parts_has_its_file_beside_them() {
+    let mut found = Vec::new();
+    for folder in ["crates", "xtask/src", "xtask/tests"] {
+        outside_of_their_folders(&Path::new(ROOT).join(folder), &mut found);
+    }
+    assert!(found.is_empty(), "move these to mod.rs: {found:?}");
+}
+
+#[test]
+fn a_file_outside_of_the_folder_of_its_parts_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    };
+    let found = || {
+        let mut found = Vec::new();
+        outside_of_their_folders(folder.path(), &mut found);
+        found
+    };
+    write("src/a/mod.rs");
+    write("src/a/part.rs");
+    write("src/b.rs");
+    write("src/b/data.json");
+    assert!(found().is_empty());
+    write("src/b/part.rs");
+    assert_eq!(found(), [folder.path().join("src/b.rs")]);
+}
+
+/// Files of Rust that have a folder of their name with files of Rust in it.
+fn outside_of_their_folders(folder: &Path, found: &mut Vec<PathBuf>) {
+    for path in entries(folder) {
+        if path.is_dir() {
+            outside_of_their_folders(&path, found);
+        } else if is_rust(&path) && entries(&path.with_extension("")).any(|part| is_rust(&part)) {
+            found.push(path);
+        }
+    }
+}
+
+/// What is in a folder; nothing where there is none.
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().path())
+}
+
+fn is_rust(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "rs")
+}
