@@ -2,6 +2,8 @@
 
 use vmnoise_events::{Anchor, ClockFacts};
 
+use crate::near::near_back;
+
 /// Anchors kept once everything before them is explained: 200 s at 20 Hz, so that
 /// a gap that ends late still finds the line its begin lies on.
 const KEPT: usize = 4096;
@@ -153,7 +155,7 @@ impl ClockMap {
                 rise_ns: NS_PER_S as u64,
             },
             [_, _, ..] => {
-                let right = self.points.partition_point(before);
+                let right = near_back(&self.points, before);
                 let right = right.clamp(1, self.points.len() - 1);
                 Line::through(self.points[right - 1], self.points[right])
             }

@@ -4,6 +4,7 @@
 use vmnoise_events::{Activity, ActivityKind};
 
 use crate::names::{Names, row};
+use crate::near::near_front;
 use crate::timeline::LIVE;
 use crate::usual_kvm::{Held, KvmPart, Others, UsualKvm};
 
@@ -24,6 +25,8 @@ pub(crate) struct KvmBound {
     candidate: Option<Candidate>,
     busy_to_ns: u64,
     observed_to_ns: u64,
+    /// Where in the activities the last call ended.
+    likely_first: usize,
 }
 
 impl KvmBound {
@@ -31,15 +34,26 @@ impl KvmBound {
     /// began before the last call's `until_ns` but came after it is left out: it costs a sample,
     /// not correctness.
     pub(crate) fn observe(&mut self, activities: &[Activity], until_ns: u64, names: &Names) {
-        let new = activities.partition_point(|a| a.start_mono_ns < self.observed_to_ns);
-        for activity in activities[new..]
-            .iter()
-            .take_while(|a| a.start_mono_ns < until_ns)
-        {
+        let new = self.first_new(activities);
+        let begun = near_front(&activities[new..], |a| a.start_mono_ns < until_ns);
+        for activity in &activities[new..new + begun] {
             self.observe_one(activity, names);
         }
+        self.likely_first = new + begun;
         self.settle(until_ns, names);
         self.observed_to_ns = self.observed_to_ns.max(until_ns);
+    }
+
+    /// Where those begin that no call before this one came to. From gap to gap of one pass that is where
+    /// the last call ended.
+    fn first_new(&self, activities: &[Activity]) -> usize {
+        let is_old = |a: &Activity| a.start_mono_ns < self.observed_to_ns;
+        let likely = self.likely_first.min(activities.len());
+        let (before, behind) = activities.split_at(likely);
+        match before.last().is_none_or(is_old) && !behind.first().is_some_and(is_old) {
+            true => likely,
+            false => activities.partition_point(is_old),
+        }
     }
 
     fn observe_one(&mut self, activity: &Activity, names: &Names) {

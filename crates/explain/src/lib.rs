@@ -32,6 +32,7 @@ mod longest;
 mod losses;
 mod named;
 mod names;
+mod near;
 mod net_noise;
 mod own_steal;
 mod part;

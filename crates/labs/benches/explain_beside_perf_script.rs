@@ -1,5 +1,5 @@
-//! `cargo bench -p vmnoise-labs --bench explain_beside_perf_script`: events a second
-//! and peak memory of `vmnoise explain` and `vmnoise report` on a generated recording of
+//! `cargo bench -p vmnoise-labs --bench explain_beside_perf_script`: events a second,
+//! CPU time and peak memory of `vmnoise explain` and `vmnoise report` on a generated recording of
 //! 10 million events, and events a second of `perf script` on scheduler events.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
@@ -27,17 +27,16 @@ fn main() -> Result<()> {
     );
     let page = folder.join("report.html");
     for _ in 0..3 {
-        let (elapsed, peak_kib) = time(Command::new(binary()).arg("explain").arg(&recording))?;
-        report("vmnoise explain", EVENTS, elapsed);
-        println!("{:>16} {:>10} MiB at most", "", peak_kib / 1024);
+        let taken = time(Command::new(binary()).arg("explain").arg(&recording))?;
+        report("vmnoise explain", EVENTS, taken.elapsed);
+        println!("{:>16} {taken}", "");
         let mut command = Command::new(binary());
         command.arg("report").arg(&recording).arg("-o").arg(&page);
-        let (elapsed, peak_kib) = time(&mut command)?;
-        report("vmnoise report", EVENTS, elapsed);
+        let taken = time(&mut command)?;
+        report("vmnoise report", EVENTS, taken.elapsed);
         println!(
-            "{:>16} {:>10} MiB at most, a page of {} kB",
+            "{:>16} {taken}, a page of {} kB",
             "",
-            peak_kib / 1024,
             std::fs::metadata(&page)?.len() / 1000
         );
     }
@@ -57,21 +56,45 @@ fn report(name: &str, events: u64, elapsed: Duration) {
     );
 }
 
-fn time(command: &mut Command) -> Result<(Duration, u64)> {
+/// What a process took.
+struct Taken {
+    elapsed: Duration,
+    cpu: Duration,
+    peak_kib: u64,
+}
+
+impl std::fmt::Display for Taken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (cpu_s, peak_mib) = (self.cpu.as_secs_f64(), self.peak_kib / 1024);
+        write!(f, "{cpu_s:>10.2} s of CPU, {peak_mib} MiB at most")
+    }
+}
+
+fn time(command: &mut Command) -> Result<Taken> {
     let start = Instant::now();
     let mut child = command
         .stdout(Stdio::null())
         .spawn()
         .context("starting vmnoise")?;
     let status_file = format!("/proc/{}/status", child.id());
-    let mut peak_kib = 0;
+    let stat_file = format!("/proc/{}/stat", child.id());
+    let (mut peak_kib, mut cpu) = (0, Duration::ZERO);
     loop {
+        // Who has ended keeps its times until it is waited for.
+        if let Ok(stat) = std::fs::read_to_string(&stat_file) {
+            cpu = cpu_time(&stat);
+        }
         if let Ok(status) = std::fs::read_to_string(&status_file) {
             peak_kib = peak_kib.max(high_water_kib(&status));
         }
         if let Some(status) = child.try_wait()? {
             ensure!(status.success(), "vmnoise: {status}");
-            return Ok((start.elapsed(), peak_kib));
+            let elapsed = start.elapsed();
+            return Ok(Taken {
+                elapsed,
+                cpu,
+                peak_kib,
+            });
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -83,6 +106,14 @@ fn high_water_kib(status: &str) -> u64 {
         .find_map(|line| line.strip_prefix("VmHWM:"))
         .and_then(|value| value.trim().trim_end_matches(" kB").parse().ok())
         .unwrap_or(0)
+}
+
+/// User and system time, the 14th and 15th field; the second is a name in brackets, which may hold spaces.
+fn cpu_time(stat: &str) -> Duration {
+    let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let times = behind_name.split_whitespace().skip(11).take(2);
+    let ticks: u64 = times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    Duration::from_secs(ticks) / rustix::param::clock_ticks_per_second() as u32
 }
 
 fn perf_script(folder: &Path) -> Result<(u64, Duration)> {

@@ -1,5 +1,6 @@
 //! A file back into events, batch by batch.
 
+use std::convert::Infallible;
 use std::fs::File;
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -109,10 +110,40 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// As [`next_event`](Reader::next_event).
     pub fn for_each(&mut self, f: &mut dyn FnMut(&Event)) -> Result<Ending, ReadError> {
+        let read = self.try_for_each(|event| {
+            f(event);
+            ControlFlow::<Infallible>::Continue(())
+        })?;
+        let ControlFlow::Continue(ending) = read;
+        Ok(ending)
+    }
+
+    /// Hands events that are left to `f`, in their order, until it breaks off; otherwise tells how the
+    /// recording ended.
+    ///
+    /// # Errors
+    /// As [`next_event`](Reader::next_event).
+    pub fn try_for_each<B>(
+        &mut self,
+        mut f: impl FnMut(&Event) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B, Ending>, ReadError> {
         loop {
-            match self.next_event()? {
-                ControlFlow::Continue(event) => f(&event),
-                ControlFlow::Break(ending) => return Ok(ending),
+            while let Some(rows) = &mut self.rows {
+                // An event is large, and there are millions: each stays where it was made.
+                match &rows.next_event() {
+                    Some(Ok(event)) => {
+                        let checked = self.definitions.check(event);
+                        checked.map_err(|undefined| self.corrupt(undefined.to_string()))?;
+                        if let ControlFlow::Break(broken_off) = f(event) {
+                            return Ok(ControlFlow::Break(broken_off));
+                        }
+                    }
+                    Some(Err(what)) => return Err(self.corrupt(what.clone())),
+                    None => break,
+                }
+            }
+            if let Some(ending) = self.next_batch()? {
+                return Ok(ControlFlow::Continue(ending));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! One recording from its begin to its end: opened, explained, and told how it ended.
 
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -70,19 +71,33 @@ impl<'a> Recording<'a> {
     /// # Errors
     /// The first of `on_event`.
     pub fn each(&mut self, mut on_event: impl FnMut(&Event) -> Result<()>) -> Result<()> {
-        while let Some(event) = self.pull() {
-            on_event(&event)?;
-        }
-        Ok(())
+        let failed = self.until(|event| match on_event(event) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        });
+        failed.map_or(Ok(()), Err)
     }
 
     /// Has it explained to its end. `view` hears of each event, and of all that becomes certain.
     pub fn explain(&mut self, explaining: &mut Explaining, view: &mut dyn View) {
-        while let Some(event) = self.pull() {
-            view.event(&event);
-            explaining.push(&event, view);
-        }
+        self.until(|event| {
+            view.event(event);
+            explaining.push(event, view);
+            ControlFlow::<Infallible>::Continue(())
+        });
         explaining.run_out(view);
+    }
+
+    /// Hands out events until `f` breaks off, and returns with what; `None` where the recording ended.
+    fn until<B>(&mut self, f: impl FnMut(&Event) -> ControlFlow<B>) -> Option<B> {
+        let ended = match self.reader.as_mut()?.try_for_each(f) {
+            Ok(ControlFlow::Break(broken_off)) => return Some(broken_off),
+            Ok(ControlFlow::Continue(ending)) => Ok(ending),
+            Err(fault) => Err(fault),
+        };
+        self.ended = Some(ended);
+        self.reader = None;
+        None
     }
 
     /// How reading ended, if it has; it is reported once.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use vmnoise_events::Activity;
 
+use crate::near::near_front;
 use crate::sweep::sweep_order;
 use ends::Ends;
 
@@ -131,7 +132,7 @@ impl Timeline {
     /// What overlaps the next gap, in sweep order.
     pub(crate) fn overlapping(&mut self, start_ns: u64, end_ns: u64) -> &[Activity] {
         self.go_on_to(start_ns);
-        let begun = |all: &[Activity]| all.partition_point(|it| it.start_mono_ns < end_ns);
+        let begun = |all: &[Activity]| near_front(all, |it| it.start_mono_ns < end_ns);
         let behind = &self.activities[self.cursor..];
         let all = begun(behind);
         let handed = (all as u64).min(self.handed_left);
@@ -149,7 +150,7 @@ impl Timeline {
     fn go_on_to(&mut self, start_ns: u64) {
         self.live.retain(|activity| activity.end_mono_ns > start_ns);
         let behind = &self.activities[self.cursor..];
-        let until = self.cursor + behind.partition_point(|it| it.start_mono_ns <= start_ns);
+        let until = self.cursor + near_front(behind, |it| it.start_mono_ns <= start_ns);
         // No more are looked at than may be handed out.
         let most = LIVE + self.handed_left as usize;
         while self.live.len() < most

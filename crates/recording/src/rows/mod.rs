@@ -107,10 +107,11 @@ impl Rows {
     /// The next event; `None` once only the checksum is left.
     pub fn next_event(&mut self) -> Option<Result<Event, String>> {
         let row = self.next;
-        (row + 1 < self.len).then(|| {
-            self.next = row + 1;
-            self.event(row)
-        })
+        if row + 1 >= self.len {
+            return None;
+        }
+        self.next = row + 1;
+        Some(self.event(row))
     }
 
     /// The event that begins with this row; one of several rows moves on to the first after it.
