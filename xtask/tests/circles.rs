@@ -1,5 +1,6 @@
 //! No file of a crate needs another that needs it back: each can be read after those that it uses.
-//! A module and what is inside it count as one, so `mod.rs` may use its parts and they may use it.
+//! What a module and the parts in its folder use of each other is left out: `mod.rs` may use its parts, and they it.
+//! Programs in `src/bin` and the arguments of macros are not read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -31,6 +32,8 @@ struct File {
     parts: Vec<String>,
     /// What is named, each with the module that names it.
     named: Vec<(Names, Names)>,
+    /// What is named for the rest of a module, each with the module and the name it has there.
+    imported: Vec<(Names, String, Names)>,
     /// Likewise, and passed on to others.
     passed_on: Vec<(Names, Names)>,
 }
@@ -79,6 +82,18 @@ fn a_circle_is_found_and_a_module_with_its_parts_is_none() {
     write("a/part.rs", "use crate::b::E; pub struct A;");
     let circles: Vec<String> = Files::of(folder.path()).circles().collect();
     assert_eq!(circles, ["a::part -> b -> c -> a::part"]);
+
+    // By way of a module that was named before.
+    write(
+        "c.rs",
+        "use crate::a; pub struct D; fn d() { a::part::f() }",
+    );
+    let circles: Vec<String> = Files::of(folder.path()).circles().collect();
+    assert_eq!(circles, ["a::part -> b -> c -> a::part"]);
+    // What is passed on is used.
+    write("c.rs", "pub struct D; pub use crate::a::part::A;");
+    let circles: Vec<String> = Files::of(folder.path()).circles().collect();
+    assert_eq!(circles, ["a::part -> b -> c -> a::part"]);
 }
 
 impl Files {
@@ -110,31 +125,42 @@ impl Files {
                 self.read(module, &path, &folder);
             }
         }
+        let imports = file.imported.into_iter().filter_map(|(at, name, path)| {
+            let path = self.absolute(&at, &path, &BTreeMap::new())?;
+            Some(((at, name), path))
+        });
+        let imports: BTreeMap<(Names, String), Names> = imports.collect();
         for (at, path) in file.passed_on {
-            if let Some(path) = self.absolute(&at, &path) {
+            if let Some(path) = self.absolute(&at, &path, &imports) {
                 let name = at.into_iter().chain(path.last().cloned()).collect();
                 self.passed_on.insert(name, path);
             }
         }
         let named = file.named.into_iter();
         let named: Vec<Names> = named
-            .filter_map(|(at, path)| self.absolute(&at, &path))
+            .filter_map(|(at, path)| self.absolute(&at, &path, &imports))
             .collect();
         self.uses.entry(module).or_default().extend(named);
     }
 
     /// The path from the root of the crate; `None` where it leads to another crate.
-    fn absolute(&self, at: &Names, path: &Names) -> Option<Names> {
+    fn absolute(
+        &self,
+        at: &Names,
+        path: &Names,
+        imports: &BTreeMap<(Names, String), Names>,
+    ) -> Option<Names> {
         let mut names = path.iter().peekable();
         let mut base = match names.peek()?.as_str() {
             "crate" => Names::new(),
             "self" | "super" => at.clone(),
             first => {
                 let part: Names = at.iter().cloned().chain([first.to_owned()]).collect();
-                return self
-                    .uses
-                    .contains_key(&part)
-                    .then(|| at.iter().chain(path).cloned().collect());
+                let base = match self.uses.contains_key(&part) {
+                    true => &part,
+                    false => imports.get(&(at.clone(), first.to_owned()))?,
+                };
+                return Some(base.iter().chain(&path[1..]).cloned().collect());
             }
         };
         while let Some(name) =
@@ -244,12 +270,14 @@ impl<'ast> Visit<'ast> for File {
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
         let mut paths = Vec::new();
         leaves(&item.tree, &mut Vec::new(), &mut paths);
-        let is_passed_on = !matches!(item.vis, Visibility::Inherited);
-        let found = match is_passed_on {
-            true => &mut self.passed_on,
-            false => &mut self.named,
-        };
-        found.extend(paths.into_iter().map(|path| (self.module.clone(), path)));
+        for (name, path) in paths {
+            let at = self.module.clone();
+            if !matches!(item.vis, Visibility::Inherited) {
+                self.passed_on.push((at.clone(), path.clone()));
+            }
+            self.imported.push((at.clone(), name, path.clone()));
+            self.named.push((at, path));
+        }
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
@@ -273,8 +301,8 @@ fn is_for_tests(attribute: &Attribute) -> bool {
             .is_ok_and(|path| path.is_ident("test"))
 }
 
-/// Each name at the end of a `use`, with the path to it.
-fn leaves(tree: &UseTree, path: &mut Names, found: &mut Vec<Names>) {
+/// Each name that a `use` makes known, with the path that it stands for; `*` makes known what nobody says here.
+fn leaves(tree: &UseTree, path: &mut Names, found: &mut Vec<(String, Names)>) {
     let with = |name: &syn::Ident| path.iter().cloned().chain([name.to_string()]).collect();
     match tree {
         UseTree::Path(tree) => {
@@ -282,10 +310,12 @@ fn leaves(tree: &UseTree, path: &mut Names, found: &mut Vec<Names>) {
             leaves(&tree.tree, path, found);
             path.pop();
         }
-        UseTree::Name(name) if name.ident == "self" => found.push(path.clone()),
-        UseTree::Name(name) => found.push(with(&name.ident)),
-        UseTree::Rename(name) => found.push(with(&name.ident)),
-        UseTree::Glob(_) => found.push(path.clone()),
+        UseTree::Name(name) if name.ident == "self" => {
+            found.push((path.last().cloned().unwrap_or_default(), path.clone()));
+        }
+        UseTree::Name(name) => found.push((name.ident.to_string(), with(&name.ident))),
+        UseTree::Rename(name) => found.push((name.rename.to_string(), with(&name.ident))),
+        UseTree::Glob(_) => found.push(("*".to_owned(), path.clone())),
         UseTree::Group(group) => {
             for tree in &group.items {
                 leaves(tree, path, found);

@@ -9,7 +9,9 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 fn a_module_with_parts_has_its_file_beside_them() {
     let mut found = Vec::new();
     for folder in ["crates", "xtask/src", "xtask/tests"] {
-        outside_of_their_folders(&Path::new(ROOT).join(folder), &mut found);
+        let folder = Path::new(ROOT).join(folder);
+        assert!(has_rust(&folder), "{} has no files", folder.display());
+        outside_of_their_folders(&folder, &mut found);
     }
     assert!(found.is_empty(), "move these to mod.rs: {found:?}");
 }
@@ -34,6 +36,14 @@ fn a_file_outside_of_the_folder_of_its_parts_is_found() {
     assert!(found().is_empty());
     write("src/b/part.rs");
     assert_eq!(found(), [folder.path().join("src/b.rs")]);
+    write("src/c.rs");
+    write("src/c/d/mod.rs");
+    let mut both = found();
+    both.sort();
+    assert_eq!(
+        both,
+        ["src/b.rs", "src/c.rs"].map(|it| folder.path().join(it))
+    );
 }
 
 /// Files of Rust that have a folder of their name with files of Rust in it.
@@ -41,10 +51,15 @@ fn outside_of_their_folders(folder: &Path, found: &mut Vec<PathBuf>) {
     for path in entries(folder) {
         if path.is_dir() {
             outside_of_their_folders(&path, found);
-        } else if is_rust(&path) && entries(&path.with_extension("")).any(|part| is_rust(&part)) {
+        } else if is_rust(&path) && has_rust(&path.with_extension("")) {
             found.push(path);
         }
     }
+}
+
+/// Whether a folder has files of Rust, or folders that have.
+fn has_rust(folder: &Path) -> bool {
+    entries(folder).any(|it| is_rust(&it) || it.is_dir() && has_rust(&it))
 }
 
 /// What is in a folder; nothing where there is none.

@@ -286,7 +286,7 @@ fn what_cannot_be_meant_is_refused_before_anything_is_written() {
 fn exits_that_nobody_asked_for_blame_nobody() {
     let folder = recordings();
     let flaws = Flaws {
-        reports_long_alone: true,
+        only_long_exits: true,
         ..Flaws::default()
     };
     write_host(&folder.path().join("long.vmn"), flaws);

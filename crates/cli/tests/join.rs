@@ -167,7 +167,7 @@ fn the_text_says_the_same() {
 }
 
 #[test]
-fn a_late_task_is_reported_who_on_the_host_made_it_late() {
+fn a_late_task_shows_who_on_the_host_made_it_late() {
     let pair = Pair::with(Flaws::default());
     let json = pair
         .explain("tasks.rec host.rec -T 20 --top 2 --format json")

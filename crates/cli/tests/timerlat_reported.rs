@@ -21,7 +21,7 @@ fn assert_reported(options: &[&str], file: &str) {
     assert_eq!(output.status.code(), Some(0));
     let reported = str::from_utf8(&output.stdout).unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/told")
+        .join("tests/reported")
         .join(file);
     if std::env::var("TRYCMD").is_ok_and(|word| word == "overwrite") {
         fs::write(&path, reported).unwrap();

@@ -46,7 +46,7 @@ pub struct HostFrame {
     pub from_tsc: u64,
     /// Up to when it goes, in the guest's own TSC.
     pub until_tsc: u64,
-    /// How much the host reports.
+    /// The detail that the host reports.
     pub detail: FeedDetail,
     /// Whether exits handled in the host kernel are seen: not under kvm_pvm. `exits` and
     /// `split` hold only what went to the VMM where not.

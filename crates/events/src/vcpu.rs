@@ -19,7 +19,7 @@ pub struct Vcpu {
     pub vmm_pid: u32,
     /// Its number in its VM; `None` where nothing said so.
     pub number: Option<u32>,
-    /// Distinguishes the VMs of one process; 0 where no event reported.
+    /// Distinguishes the VMs of one process; 0 where no event said.
     pub vm: u64,
     /// What people call the VM.
     pub vm_name: Name,

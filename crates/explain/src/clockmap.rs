@@ -4,7 +4,7 @@ use vmnoise_events::{Anchor, ClockFacts};
 
 use crate::near::near_back;
 
-/// Anchors kept once everything before them is explained: 200 s at 20 Hz, so that
+/// Anchors kept once everything before them is explained: 82 s at 50 a second, so that
 /// a gap that ends late still finds the line its begin lies on.
 const KEPT: usize = 4096;
 const NS_PER_S: u128 = 1_000_000_000;

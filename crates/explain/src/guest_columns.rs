@@ -16,7 +16,7 @@ pub struct GuestColumns {
     pub virt_ns: Option<u64>,
     /// HW_NOISE: `hw`, in nanoseconds; by the feed of a host at least so much.
     pub hw_noise_ns: Option<u64>,
-    /// LW_EX: exits handled in the host kernel; where only the host's recording reports
+    /// LW_EX: exits handled in the host kernel; where only the host's recording has
     /// them, those in gaps.
     pub light_exits: Option<u64>,
     /// HW_EX: exits that went to the VMM; the same rule. Where the host reported none, the

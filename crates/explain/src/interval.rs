@@ -18,7 +18,7 @@ pub struct Interval {
     /// The largest of each phase first; equal ones in the order of [`Share`], then of their
     /// sources.
     pub parts: Vec<Part>,
-    /// Whether the recording of a host reports all of it.
+    /// Whether the recording of a host covers all of it.
     pub witnessed: bool,
     /// The steal clock claimed more than it, or a phase of it, was long.
     pub steal_clamped: bool,
@@ -57,8 +57,8 @@ pub struct GapDetail {
     /// Exits that the host's recording lays into it, at least in part.
     pub exits_below: u32,
     /// What is booked as `kvm` of exits in which others had part, and could not be held against
-    /// what KVM usually takes: too few exits had shown it. Nanoseconds; of an exit that the
-    /// host's recording reports, its whole `kvm`, in the first gap that meets it.
+    /// what KVM usually takes: too few exits had shown it. Nanoseconds; of an exit that only
+    /// the host's recording has, its whole `kvm`, in the first gap that meets it.
     pub unbounded_kvm_ns: u64,
     /// How many activities overlapped it, by class.
     pub interference: Interference,

@@ -54,7 +54,7 @@ pub(crate) struct Sums {
     unexplained_at_exits_ns: u64,
     unbounded_kvm_ns: u64,
     interference: Interference,
-    /// Gaps that a host's recording reports, and the exits in all gaps.
+    /// Gaps that a host's recording covers, and the exits in all gaps.
     pub(crate) witnessed: u64,
     light_exits: u64,
     heavy_exits: u64,

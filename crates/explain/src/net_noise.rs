@@ -62,7 +62,7 @@ impl NetNoise {
         with_steal: bool,
         on_noise: &mut dyn FnMut(&Activity, u64),
     ) {
-        let later = self.open.split_off(&(horizon_ns.saturating_add(1), 0));
+        let later = self.open.split_off(&(horizon_ns, u64::MAX));
         let due = std::mem::replace(&mut self.open, later);
         let spans = due.values().map(|it| (it.start_mono_ns, it.end_mono_ns));
         let Some((from_ns, to_ns)) = spans.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
@@ -73,7 +73,8 @@ impl NetNoise {
         let looks = (due.len() + self.open.len() + reported().count()) as u64;
         let Some(left) = self.looks_left.checked_sub(looks) else {
             self.crowded += (due.len() + self.open.len()) as u64;
-            self.forgotten_to_ns = to_ns;
+            let last_ns = self.open.last_key_value().map(|((end_ns, _), _)| *end_ns);
+            self.forget_to(last_ns.unwrap_or(to_ns));
             self.open.clear();
             self.reported.clear();
             return;
@@ -91,7 +92,7 @@ impl NetNoise {
             .extend(self.around.iter().map(|(activity, _)| *activity));
         self.sweep.run(from_ns, to_ns, &self.swept);
         let net_ns = self.sweep.net_ns();
-        let robbed_ns = match with_steal {
+        let stolen_ns = match with_steal {
             true => self.own_steal.run(&self.swept, net_ns),
             false => &[],
         };
@@ -103,8 +104,8 @@ impl NetNoise {
                 // What it has to be net of may be forgotten.
                 self.crowded += 1;
             } else if net_ns[index] > 0 {
-                let robbed_ns = robbed_ns.get(index).copied().unwrap_or(0);
-                on_noise(activity, net_ns[index] - robbed_ns);
+                let stolen_ns = stolen_ns.get(index).copied().unwrap_or(0);
+                on_noise(activity, net_ns[index] - stolen_ns);
             }
         }
         self.reported.extend(due);
@@ -113,15 +114,20 @@ impl NetNoise {
     /// Forgets what was reported and ended by `settled_ns`: the workload was seen to run
     /// then, so nothing that goes on began before.
     pub(crate) fn forget(&mut self, settled_ns: u64) {
-        let goes_on = self.reported.split_off(&(settled_ns.saturating_add(1), 0));
+        let goes_on = self.reported.split_off(&(settled_ns, u64::MAX));
         self.reported = goes_on;
         while self.open.len() + self.reported.len() > KEPT {
             if let Some(((end_ns, _), _)) = self.reported.pop_first() {
-                self.forgotten_to_ns = end_ns;
-            } else if self.open.pop_last().is_some() {
+                self.forget_to(end_ns);
+            } else if let Some(((end_ns, _), _)) = self.open.pop_last() {
+                self.forget_to(end_ns);
                 self.crowded += 1;
             }
         }
+    }
+
+    fn forget_to(&mut self, end_ns: u64) {
+        self.forgotten_to_ns = self.forgotten_to_ns.max(end_ns);
     }
 }
 
@@ -208,5 +214,30 @@ mod tests {
         // Pass n looks at n, and LIVE more may be looked at: n * (n + 1) / 2 is more than n * LIVE at 2 * LIVE.
         let with_line = 2 * LIVE as u64 - 1;
         assert_eq!((lines, noise.crowded()), (with_line, count - with_line));
+    }
+
+    #[test]
+    fn what_goes_on_to_the_end_of_time_has_its_line_then() {
+        let mut noise = NetNoise::default();
+        noise.push(activity(Irq, u64::MAX - 7, u64::MAX));
+        assert_eq!(reported(&mut noise, u64::MAX - 1, false), []);
+        assert_eq!(reported(&mut noise, u64::MAX, false), [(Irq, 7)]);
+        noise.forget(u64::MAX);
+        assert!(noise.is_empty());
+    }
+
+    #[test]
+    fn nothing_has_a_line_that_lies_around_what_a_crowd_made_forgotten() {
+        let mut noise = NetNoise::default();
+        for _ in 0..=LIVE {
+            noise.push(activity(Irq, 0, 100));
+        }
+        noise.push(activity(Irq, 150, 160));
+        noise.looks_left = 0;
+        assert_eq!(reported(&mut noise, 100, false), []);
+        noise.push(activity(Thread, 120, 200));
+        noise.push(activity(Irq, 160, 190));
+        assert_eq!(reported(&mut noise, 200, false), [(Irq, 30)]);
+        assert_eq!(noise.crowded(), LIVE as u64 + 3);
     }
 }

@@ -17,7 +17,7 @@ pub struct Part {
     /// Who it was; `None` where nobody is named (steal, residual, a source the
     /// stream never defined).
     pub source: Option<SourceId>,
-    /// The CPU of the host on which that was, where the host's recording reports; `None` of the
+    /// The CPU of the host on which that was, where the host's recording says so; `None` of the
     /// guest's own and of what belongs to the vCPU wherever it is.
     pub host_cpu: Option<u32>,
     /// Net time, in nanoseconds; never 0.

@@ -60,7 +60,7 @@ pub struct Noise {
     pub net_ns: u64,
 }
 
-/// One gap and its gap.
+/// One gap, and where its time went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
     /// The CPU that observed it.
@@ -121,7 +121,10 @@ type Order = (u64, bool, Reverse<u64>, u32);
 /// Puts the lines of all CPUs in one order.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
-    /// Lines in the same place are in the order in which they came, by a number.
+    /// Since the last release.
+    arrived: Vec<TraceLine>,
+    /// Not over at the release after they came. Lines in the same place are in the order in which they came, by a
+    /// number: each release looks at those that it takes alone, however many go on waiting.
     waiting: BTreeMap<(Order, u64), TraceLine>,
     numbers: u64,
     ready: Vec<TraceLine>,
@@ -133,7 +136,7 @@ impl Trace {
         if !has_line(activity.kind) {
             return;
         }
-        self.wait(TraceLine::Noise(Noise {
+        self.arrived.push(TraceLine::Noise(Noise {
             cpu: activity.cpu,
             kind: activity.kind,
             name: names.shared(activity.source),
@@ -148,7 +151,7 @@ impl Trace {
         let ends = activities.iter().map(|activity| activity.end_mono_ns);
         let lines = activities.iter().filter(|activity| has_line(activity.kind));
         let lost = gap.gap().and_then(|gap| gap.lost_activities);
-        self.wait(TraceLine::Sample(Sample {
+        self.arrived.push(TraceLine::Sample(Sample {
             cpu: gap.cpu,
             start_mono_ns: gap.start_mono_ns,
             dur_ns: gap.dur_ns,
@@ -169,7 +172,7 @@ impl Trace {
             let Some(latency_ns) = latency_ns else {
                 continue;
             };
-            self.wait(TraceLine::Context(Context {
+            self.arrived.push(TraceLine::Context(Context {
                 cpu: interval.cpu,
                 number,
                 name,
@@ -183,16 +186,21 @@ impl Trace {
     /// or patience before `horizon_ns`.
     pub(crate) fn release(&mut self, settled_ns: u64, horizon_ns: u64) {
         let until_ns = settled_ns.max(horizon_ns.saturating_sub(PATIENCE_NS));
+        let before = self.ready.len();
         while let Some(next) = self.waiting.first_entry()
             && next.get().at_mono_ns() <= until_ns
         {
             self.ready.push(next.remove());
         }
-    }
-
-    fn wait(&mut self, line: TraceLine) {
-        self.numbers += 1;
-        self.waiting.insert((line.order(), self.numbers), line);
+        for line in self.arrived.drain(..) {
+            if line.at_mono_ns() <= until_ns {
+                self.ready.push(line);
+            } else {
+                self.numbers += 1;
+                self.waiting.insert((line.order(), self.numbers), line);
+            }
+        }
+        self.ready[before..].sort_by_key(TraceLine::order);
     }
 
     /// The lines released since the last call.

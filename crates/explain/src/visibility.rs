@@ -111,7 +111,7 @@ impl Visibility {
         }
     }
 
-    /// Whether a host reports any gap.
+    /// Whether a host's recording covers any gap.
     pub(crate) fn is_joined(&self) -> bool {
         self.host.is_some()
     }

@@ -18,7 +18,7 @@ fn both_record(plan: &Plan, at_ns: u64) -> bool {
 }
 
 /// Not refused; and there was little to tell.
-fn reports_little(error: &JoinError) -> bool {
+fn had_little_evidence(error: &JoinError) -> bool {
     let JoinError::Unpaired(unpaired) = error else {
         return false;
     };
@@ -91,7 +91,7 @@ proptest! {
                 prop_assert_eq!(pairs.pairs().len(), plan.apic_ids.len());
                 lays_the_truth(&plan, &pairs)?;
             }
-            Err(error) => prop_assert!(reports_little(&error), "{error}"),
+            Err(error) => prop_assert!(had_little_evidence(&error), "{error}"),
         }
     }
 
@@ -135,7 +135,7 @@ proptest! {
                 }
                 lays_the_truth(&plan, &pairs)?;
             }
-            Err(error) => prop_assert!(reports_little(&error), "{error}"),
+            Err(error) => prop_assert!(had_little_evidence(&error), "{error}"),
         }
     }
 

@@ -21,7 +21,7 @@ fn any_tasks() -> impl Strategy<Value = Plan> {
 }
 
 /// Not refused; and its exits were so short that most would lie between two instants by chance.
-fn reports_little(error: &JoinError) -> bool {
+fn had_little_evidence(error: &JoinError) -> bool {
     let JoinError::Unpaired(unpaired) = error else {
         return false;
     };
@@ -62,7 +62,7 @@ proptest! {
         let pairs = match outcome {
             Ok(pairs) => pairs,
             Err(error) => {
-                prop_assert!(reports_little(&error), "{error}");
+                prop_assert!(had_little_evidence(&error), "{error}");
                 return Ok(());
             }
         };

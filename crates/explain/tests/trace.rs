@@ -6,12 +6,22 @@ use proptest::prelude::*;
 use vmnoise_events::{ActivityKind, Event, Share};
 use vmnoise_explain::{Explainer, Noise, Sample, TraceLine};
 
-/// The kinds that have lines, outermost first.
+/// Kinds that lie in one another, outermost first.
 const LAYERS: [ActivityKind; 4] = [
     ActivityKind::Thread,
     ActivityKind::Softirq,
     ActivityKind::Irq,
     ActivityKind::Nmi,
+];
+
+/// All kinds that have lines.
+const LINED: [ActivityKind; 6] = [
+    ActivityKind::Nmi,
+    ActivityKind::Irq,
+    ActivityKind::Softirq,
+    ActivityKind::Thread,
+    ActivityKind::Throttled,
+    ActivityKind::Stopped,
 ];
 
 /// Turns of threads, each with soft interrupts in it, and so on; by begin and length.
@@ -144,7 +154,7 @@ proptest! {
 
     #[test]
     fn any_stream_loses_and_repeats_no_line(
-        events in proptest::collection::vec((0_u64..300, 0_u64..80, 0_usize..8, 0_u64..100), 0..60),
+        events in proptest::collection::vec((0_u64..300, 0_u64..80, 0..ActivityKind::ALL.len(), 0_u64..100), 0..60),
         step in 1_u64..200,
     ) {
         // Overlaps of all sorts, steal at will; each event comes when it ends.
@@ -169,6 +179,15 @@ proptest! {
         let spans = noise(&live);
         prop_assert!(spans.iter().all(|reported| reported.net_ns <= reported.end_mono_ns - reported.start_mono_ns));
         prop_assert!(spans.len() <= events.len());
+        for (nth, &(start, length, kind, _)) in events.iter().enumerate() {
+            let has_line = LINED.contains(&ActivityKind::ALL[kind]) && length > 0;
+            let mut others = events.iter().enumerate().filter(|(other, _)| *other != nth);
+            let is_alone = others.all(|(_, other)| other.0 > start + length || other.0 + other.1 < start);
+            if is_alone {
+                let its = spans.iter().filter(|it| (it.start_mono_ns, it.end_mono_ns) == (start, start + length));
+                prop_assert_eq!(its.count(), usize::from(has_line));
+            }
+        }
         prop_assert!(live.is_sorted_by_key(TraceLine::at_mono_ns));
     }
 }

@@ -14,7 +14,7 @@ const ROUNDS: usize = 5;
 /// What is drawn on by then is whole.
 const SETTLED: Duration = Duration::from_secs(3);
 const MEASURED: Duration = Duration::from_secs(8);
-/// Its name, its `TERM`, what else it is reported, and what is then drawn.
+/// Its name, its `TERM`, what else it is given, and what is then drawn.
 const VIEWS: [(&str, &str, &str, &str); 3] = [
     ("frame", "xterm-256color", "", "The longest gaps "),
     ("table redrawn", "dumb", "", "Operating System Noise"),

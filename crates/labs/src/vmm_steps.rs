@@ -27,7 +27,7 @@ pub enum Step {
     Quiet(Duration),
     /// `waited:MS`: waits until a vCPU's thread has waited for a CPU that much longer.
     Waited(Duration),
-    /// `reported:COUNT`, `reported:COUNT:GUEST`: waits until so many commands of the lab's guest have
+    /// `told:COUNT`, `told:COUNT:GUEST`: waits until so many commands of the lab's guest have
     /// ended; of the first, which is 0, where no other is meant.
     Reported(usize, u32),
     /// `looks:COUNT`: waits for the first guest, and looks at the first vCPU's thread meanwhile.

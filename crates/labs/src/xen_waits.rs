@@ -1,4 +1,4 @@
-//! How long the vCPU of a guest of Xen waited for a CPU, out of what `xenalyze` reports Xen's
+//! How long the vCPU of a guest of Xen waited for a CPU, from what `xenalyze` says of Xen's
 //! scheduler.
 
 use anyhow::{Context, Result};

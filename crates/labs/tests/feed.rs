@@ -67,7 +67,7 @@ impl Vmm {
         format!("{way}:{}/socket", self.folder.path().display())
     }
 
-    /// All it was reported, once that is as much as the host says.
+    /// All it received, once that is as much as the host says.
     fn reported(&self, report: &Value) -> Vec<HostFrame> {
         let file = self.folder.path().join("told");
         let bytes = report["bytes"].as_u64().unwrap();
@@ -245,7 +245,7 @@ mod kvm {
     }
 
     #[test]
-    fn each_vm_is_reported_its_own_exits_and_no_others() {
+    fn each_vm_gets_its_own_exits_and_no_others() {
         let busy = Vmm::microvm("reads", &["--exercise", "io"]);
         let quiet = Vmm::quiet("reads");
         let before_tsc = tsc::now();

@@ -38,7 +38,7 @@ mod virtual_time {
     /// The guest's kernel takes what a task of its host took for its interrupts' and the
     /// hardware's.
     #[test]
-    fn a_real_time_guest_is_reported_of_the_task_that_takes_its_cpu() {
+    fn a_real_time_guest_sees_the_task_that_takes_its_cpu() {
         let found = flagship().unwrap();
         println!("{}", report::flagship(&found));
         // Its bursts alone are that much of the tracer's second, of which one burst may lie in two;

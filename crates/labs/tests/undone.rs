@@ -17,7 +17,7 @@ mod root {
     const LOOK: Duration = Duration::from_millis(100);
     /// A run that has no other end. Longer than anything here takes.
     const FOR_GOOD: &str = "600s";
-    /// What is held to this latency reports it while it is held, in this file.
+    /// What idle CPUs are held to, as long as they are, is read from this file.
     const LATENCY: &str = "/dev/cpu_dma_latency";
     const LATENCY_OPTION: &str = "--dma-latency 0";
 

@@ -28,7 +28,7 @@ pub(crate) enum Undefined {
     Cpu(u32),
 }
 
-/// CPUs that something may be reported.
+/// CPUs about which something may be reported.
 #[derive(Debug)]
 enum Cpus {
     /// By their numbers, up to the last that is listed.

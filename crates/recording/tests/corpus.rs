@@ -114,7 +114,7 @@ fn a_recording_of_format_6_is_read_and_reports_no_time_that_nobody_saw() {
 
 /// Written by the vmnoise of format version 7; it is kept like the ones before.
 #[test]
-fn a_recording_of_format_7_is_read_and_lacks_nothing_that_it_was_reported() {
+fn a_recording_of_format_7_is_read_and_lacks_nothing_that_it_held() {
     let bytes = std::fs::read(Path::new(FOLDER).join("format-7")).unwrap();
     let mut reader = Reader::new(bytes.as_slice()).unwrap();
     let (mut activities, mut losses) = (0, 0);

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
 mod charts;
 mod compare;
 mod figures;
@@ -27,7 +28,7 @@ mod tables;
 mod trees;
 mod windows;
 
-pub use compare::{Beside, ComparePage, Compared, Judged};
+pub use beside::{Beside, ComparePage, Compared, Judged};
 pub use gathering::{Gathering, Resolved};
 pub use moment::Moment;
 pub use page::{Page, Refused};

@@ -37,7 +37,7 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     if let Some(timer) = &options.timer {
         facts.push(("period of the tasks", duration(timer.period_ns)));
     }
-    facts.push(("exits told one by one", reported_exits(run)));
+    facts.push(("exits reported one by one", reported_exits(run)));
     if let Some(module) = &host.kvm_module {
         facts.push(("KVM module", module.to_string()));
     }

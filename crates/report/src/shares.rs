@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_report_shares_apart() {
+    fn colours_distinguish_shares() {
         for share in Share::ALL {
             let same = Share::ALL.iter().filter(|it| colour(**it) == colour(share));
             assert_eq!(same.count(), 1, "{share}");

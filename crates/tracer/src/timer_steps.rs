@@ -6,8 +6,8 @@ use vmnoise_events::TimerSlot;
 
 use crate::mapped::MappedCpus;
 
-/// What BPF reports the periodic task of one CPU. The memory stays after the
-/// [`crate::Tracer`] is gone; nobody reports anything any more then.
+/// What BPF writes down for the periodic task of one CPU. The memory stays after the
+/// [`crate::Tracer`] is gone; nobody writes there any more then.
 #[derive(Debug)]
 pub struct TimerSteps {
     cpus: Arc<MappedCpus>,

@@ -103,7 +103,7 @@ mod tests {
         use super::*;
 
         #[test]
-        fn a_thread_pinned_to_one_of_several_cpus_is_reported_what_it_needs() {
+        fn a_thread_pinned_to_one_of_several_cpus_learns_what_it_needs() {
             let error = on_a_thread(|| {
                 pin(&[1]).unwrap();
                 set(10 * MS, 100 * MS).unwrap_err()

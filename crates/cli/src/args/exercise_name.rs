@@ -11,7 +11,7 @@ pub fn parser() -> impl TypedValueParser<Value = Exercise> {
             Exercise::Io => "OUT to a port, which the VMM answers",
             Exercise::Mmio => "A read where there is no memory, which the VMM answers",
             Exercise::Hypercall => "VMCALL or VMMCALL, which KVM answers",
-            Exercise::Hlt => "HLT, of which the VMM is told",
+            Exercise::Hlt => "HLT, which exits to the VMM",
             Exercise::Spin => "No exit: what reading the clock takes",
         })
     };

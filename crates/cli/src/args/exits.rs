@@ -53,8 +53,8 @@ pub struct ExitsCommon {
     /// How long to count [default: until Ctrl-C]; a number alone is in seconds
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<u64>,
-    /// List single exits only from this much noise on (their length without the guest's own halts);
-    /// all are counted; a number alone is in microseconds
+    /// List single exits only if others took at least this long of them (their length without the
+    /// guest's own halts); every exit is counted; a number alone is in microseconds
     #[arg(short = 'T', long, value_name = "TIME", value_parser = noise)]
     pub threshold: Option<u64>,
     /// Draw this many of the longest exits, each as a timeline that adds up

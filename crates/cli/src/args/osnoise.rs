@@ -65,7 +65,7 @@ pub struct OsnoiseCommon {
     /// Stop when the gaps of one period add up to this; a number alone is in microseconds
     #[arg(short = 'S', long, value_name = "TIME", value_parser = threshold)]
     pub stop_total: Option<u64>,
-    /// Settings to catch one gap: stop at the first of this length, with a threshold of 1 us, and
+    /// Catch one gap: stop at the first of this length, with a threshold of 1 us, and
     /// save the trace as --trace does
     #[arg(short, long, value_name = "TIME", value_parser = threshold, conflicts_with_all = ["stop", "threshold"])]
     pub auto: Option<u64>,

@@ -129,7 +129,7 @@ fn streaming(arguments: &ExitsCommon, view: &ExitsView) -> Result<Streaming> {
     match arguments.threshold {
         None => Ok(Streaming::Off),
         Some(_) => Err(UsageError(
-            "--threshold chooses exits that are told one by one: add --timeline or -o, or use \
+            "--threshold chooses exits that are reported one by one: add --timeline or -o, or use \
              `vmnoise exits trace`"
                 .into(),
         )

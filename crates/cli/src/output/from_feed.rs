@@ -22,7 +22,7 @@ pub fn render(summary: &Summary) -> String {
     let mut out = "\nWhat was taken, says the host\n".to_owned();
     out += &table::of(&rows, |it| {
         it.count("CPU", |(cpu, _)| u64::from(*cpu))
-            .time("told of", |(_, reported)| reported.covered_ns)
+            .time("covered", |(_, reported)| reported.covered_ns)
             .count("LW_EX", |(_, reported)| reported.light)
             .count("HW_EX", |(_, reported)| reported.heavy)
             .time("VIRT", |(_, reported)| reported.virt_ns)

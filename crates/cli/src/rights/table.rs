@@ -173,7 +173,7 @@ pub fn kept(works: &[Work]) -> CapabilitySet {
 mod tests {
     use super::*;
 
-    /// Where the document reports this work.
+    /// How the document names this work.
     fn words(work: Work) -> &'static str {
         match work {
             Work::Measure => "`microvm`, `osnoise`, `timerlat`",

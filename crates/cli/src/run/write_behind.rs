@@ -12,7 +12,7 @@ use crate::rights;
 
 /// How often a disk that takes nothing is looked at again.
 const LOOK: Duration = Duration::from_millis(50);
-/// Of so many bytes is reported at once that the disk has taken them: a slow one is not one that
+/// After so many bytes it is noted that the disk took them: a slow one is not one that
 /// takes nothing.
 const PIECE: usize = 64 << 10;
 /// How long it is waited for after Ctrl-C.

@@ -38,7 +38,7 @@ pub struct Flaws {
     /// Another VM has a vCPU of the same number on the same clock.
     pub has_a_twin: bool,
     /// The host was asked for long exits by interrupts alone.
-    pub reports_long_alone: bool,
+    pub only_long_exits: bool,
     /// What the VM is called instead of `web`.
     pub vm_name: Option<&'static str>,
 }
@@ -79,7 +79,7 @@ pub fn write_host(path: &Path, flaws: Flaws) {
         }
     }
     reported.push((HOST_NS.end, totals(&reported)));
-    if flaws.reports_long_alone {
+    if flaws.only_long_exits {
         facts.options.threshold_ns = 20_000;
         let reasons = vec!["interrupt".into()];
         facts.options.exits = Some(ExitFilter {

@@ -145,7 +145,7 @@ fn a_name_that_is_a_tag_stays_letters() {
 }
 
 #[test]
-fn a_late_wake_up_reports_phase_by_phase_who_on_the_host_it_waited_for() {
+fn a_late_wake_up_shows_phase_by_phase_who_on_the_host_it_waited_for() {
     let folder = Folder::new();
     folder.page("tasks.rec host.rec");
     let mut browser = Browser::start(false);

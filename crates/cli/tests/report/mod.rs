@@ -118,7 +118,7 @@ fn without_scripts_every_figure_is_in_a_table() {
 }
 
 #[test]
-fn late_tasks_are_reported_who_on_the_host_made_them_late() {
+fn late_tasks_show_who_on_the_host_made_them_late() {
     let folder = Folder::new();
     let text = text_of(&folder.page("tasks.rec host.rec"));
     for words in [
@@ -164,7 +164,7 @@ fn what_the_host_did_not_see_is_reported() {
 fn what_a_host_was_asked_for_is_reported() {
     let folder = Folder::new();
     let flaws = Flaws {
-        reports_long_alone: true,
+        only_long_exits: true,
         ..Flaws::default()
     };
     write_host(&folder.path("long.rec"), flaws);

@@ -333,16 +333,16 @@ impl Attribution {
             true => own_steal.run(minus_steal_of, net_ns),
             false => &[],
         };
-        let (mut all_robbed_ns, mut surplus_ns) = (0, 0);
+        let (mut all_stolen_ns, mut surplus_ns) = (0, 0);
         for (index, activity) in activities.iter().enumerate() {
-            let mut robbed_ns = own_steal_ns.get(index).copied().unwrap_or(0);
+            let mut stolen_ns = own_steal_ns.get(index).copied().unwrap_or(0);
             if let Detail::Wakeup(_) = detail {
                 // An activity may reach out of the stretch and lose time there.
-                let unplaced_ns = clock_ns.saturating_sub(waited_ns + all_robbed_ns);
-                robbed_ns = robbed_ns.min(unplaced_ns);
+                let unplaced_ns = clock_ns.saturating_sub(waited_ns + all_stolen_ns);
+                stolen_ns = stolen_ns.min(unplaced_ns);
             }
-            all_robbed_ns += robbed_ns;
-            let mut ns = net_ns[index] - robbed_ns;
+            all_stolen_ns += stolen_ns;
+            let mut ns = net_ns[index] - stolen_ns;
             if ns == 0 {
                 continue;
             }
@@ -359,15 +359,15 @@ impl Attribution {
             push(Part::of_one(visibility.share_of(activity.kind), source, ns));
         }
         let placed_ns = match clocks.one {
-            true => all_robbed_ns + waited_ns,
+            true => all_stolen_ns + waited_ns,
             false => waited_ns,
         };
         let stolen = steal(clock_ns, placed_ns, residual_ns, dur_ns);
         residual_ns -= stolen.share_ns;
         let mut steal_ns = stolen.share_ns;
         match clocks.one {
-            true => steal_ns += all_robbed_ns,
-            false => residual_ns += all_robbed_ns,
+            true => steal_ns += all_stolen_ns,
+            false => residual_ns += all_stolen_ns,
         }
         push(Part::of_nobody(Share::Steal, steal_ns));
         push(Part::of_nobody(residual, residual_ns));
@@ -463,7 +463,7 @@ fn name(overlap: &mut Overlap, residual: Share, overslept: Option<Option<SourceI
 
 /// Whether work of this kind keeps a wake-up from going on in this phase. An interrupt waits
 /// for interrupts and for nothing else that can be witnessed: threads and soft interrupts run
-/// with interrupts enabled, and where they do not, no event of a stock kernel reports.
+/// with interrupts enabled, and where they do not, no event of a stock kernel shows it.
 fn can_hold(kind: ActivityKind, phase: Option<Phase>) -> bool {
     match phase {
         Some(Phase::Irq) => matches!(kind, ActivityKind::Irq | ActivityKind::Nmi),

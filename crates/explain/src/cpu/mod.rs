@@ -66,7 +66,7 @@ pub(crate) struct Cpu {
     /// Of periodic tasks only.
     pub(crate) wakeups: Option<WakeupLedger>,
     pub(crate) tally: Option<Tally>,
-    /// What its host reports it.
+    /// What its host reports about it.
     pub(crate) host: HostLine,
     /// Exits as reported by the end of the last period.
     period_exits: ExitCounts,
@@ -268,8 +268,8 @@ impl Cpu {
 
     /// Nobody observes what is below a kernel while an observed thread runs, or a task sleeps.
     fn settle_host(&mut self, horizon: Horizon, settled_ns: u64, shared: &Shared<'_>) {
-        let feels_nothing = shared.visibility.is_observed() || shared.visibility.is_timer();
-        if feels_nothing || !self.host.has_feed() {
+        let observes_no_gaps = shared.visibility.is_observed() || shared.visibility.is_timer();
+        if observes_no_gaps || !self.host.has_feed() {
             return;
         }
         self.host.settle(match horizon {

@@ -156,19 +156,19 @@ fn sources(ledger: &Ledger, names: &Names) -> Vec<SourceSummary> {
 }
 
 fn percentiles(ledger: &Ledger) -> Percentiles {
-    let felt_any = ledger.run.gaps > 0;
+    let observed_any = ledger.run.gaps > 0;
     let max_ns = ledger.run.max_gap_ns;
     // A bucket's upper edge may lie above the longest gap that is in it.
     let [p50, p90, p99, p999] = ledger
         .lengths
         .at_quantiles([0.5, 0.9, 0.99, 0.999])
-        .map(|ns| felt_any.then_some(ns.min(max_ns)));
+        .map(|ns| observed_any.then_some(ns.min(max_ns)));
     Percentiles {
         p50,
         p90,
         p99,
         p999,
-        max: felt_any.then_some(max_ns),
+        max: observed_any.then_some(max_ns),
     }
 }
 

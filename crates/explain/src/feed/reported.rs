@@ -1,4 +1,4 @@
-//! What a host reported one CPU, as results show it.
+//! What a host reported about one CPU, as results show it.
 
 use std::ops::AddAssign;
 
@@ -13,7 +13,7 @@ use crate::exits::{self, exit_shares};
 /// What came by a host's feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct FeedSummary {
-    /// How much the host reports; `None` if no frame reported.
+    /// The detail that the host reports; `None` if no frame said.
     pub detail: Option<FeedDetail>,
     /// Bytes read.
     pub bytes: u64,

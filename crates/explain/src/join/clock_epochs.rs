@@ -1,4 +1,4 @@
-//! The clocks of one machine while it recorded: its TSC over its CLOCK_MONOTONIC, in eras.
+//! The clocks of one machine while it recorded: its TSC over its CLOCK_MONOTONIC, in epochs.
 //! A new one begins where one of the two jumped, as in a suspended machine.
 
 use vmnoise_events::{Anchor, ClockFacts};
@@ -8,12 +8,12 @@ use crate::clockmap::ClockMap;
 /// No clock is disciplined by more than a tenth of this (adjtimex(2): 500 ppm), and the
 /// frequency measured at start is better than the rest of it.
 const RATE_PART: u64 = 200;
-/// So many times clocks may jump: a machine is suspended now and then. What comes after is of no era.
+/// So many times clocks may jump: a machine is suspended now and then. What comes after is of no epoch.
 const MOST: usize = 64;
 /// Below this no jump is told from a slow reading.
 const JUMP_NS: u64 = 10_000;
 
-/// Where and when both clocks are known. A time belongs to an era only between its anchors.
+/// Where and when both clocks are known. A time belongs to an epoch only between its anchors.
 #[derive(Debug, Clone)]
 pub(super) struct ClockEpochs {
     facts: ClockFacts,
@@ -58,13 +58,13 @@ impl ClockEpochs {
         Some((first_ns, last_ns))
     }
 
-    /// The eras by number, with their CLOCK_MONOTONIC at the first anchor and at the last.
+    /// The epochs by number, with their CLOCK_MONOTONIC at the first anchor and at the last.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &ClockMap, (u64, u64))> {
         let epochs = self.epochs.iter().enumerate();
         epochs.filter_map(|(place, epoch)| Some((place, epoch, epoch.span_mono_ns()?)))
     }
 
-    /// The TSC at this instant of CLOCK_MONOTONIC, and the number of the era.
+    /// The TSC at this instant of CLOCK_MONOTONIC, and the number of the epoch.
     pub(super) fn tsc(&self, mono_ns: u64) -> Option<(usize, u64)> {
         let holds = |(first_ns, last_ns)| first_ns <= mono_ns && mono_ns <= last_ns;
         let mut epochs = self.epochs.iter().enumerate().rev();
@@ -72,7 +72,7 @@ impl ClockEpochs {
         Some((place, epoch.tsc(mono_ns)))
     }
 
-    /// CLOCK_MONOTONIC in nanoseconds at this reading of the TSC; `None` also where two eras
+    /// CLOCK_MONOTONIC in nanoseconds at this reading of the TSC; `None` also where two epochs
     /// read it.
     pub(super) fn mono_ns(&self, tsc: u64) -> Option<u64> {
         let holds = |(first_tsc, last_tsc)| first_tsc <= tsc && tsc <= last_tsc;
@@ -114,7 +114,7 @@ impl ClockEpochs {
     }
 }
 
-/// Whether both clocks ran at their rate since the era's last anchor.
+/// Whether both clocks ran at their rate since the epoch's last anchor.
 fn goes_on(epoch: &ClockMap, anchor: &Anchor) -> bool {
     let (Some((_, last_tsc)), Some((_, last_ns))) = (epoch.span_tsc(), epoch.span_mono_ns()) else {
         return true;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disciplined_clock_is_one_era() {
+    fn a_disciplined_clock_is_one_epoch() {
         let epochs = epochs(&[(0, 100), (40_000_000, 20_010_100), (80_000_000, 39_990_100)]);
         assert_eq!(epochs.iter().count(), 1);
         assert_eq!(epochs.tsc(100), Some((0, 0)));

@@ -12,7 +12,7 @@ pub(super) struct Crossing<'a> {
     pub(super) clock: &'a GuestClock,
 }
 
-/// Which era of the host's clocks and which clock of the guest: times that share both are on
+/// Which epoch of the host's clocks and which clock of the guest: times that share both are on
 /// one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line {
@@ -66,10 +66,10 @@ impl Crossing<'_> {
             let of_clock = self
                 .host
                 .iter()
-                .map(|(_, map, (era_from_ns, era_until_ns))| {
+                .map(|(_, map, (epoch_from_ns, epoch_until_ns))| {
                     let (start_ns, end_ns) = extended(map, held, first_tsc, last_tsc);
-                    let from_ns = start_ns.max(era_from_ns).max(held.from_mono_ns);
-                    let ends = [era_until_ns, held.until_mono_ns, until_ns];
+                    let from_ns = start_ns.max(epoch_from_ns).max(held.from_mono_ns);
+                    let ends = [epoch_until_ns, held.until_mono_ns, until_ns];
                     let to_ns = ends.into_iter().fold(end_ns, u64::min);
                     to_ns.saturating_sub(from_ns)
                 });
@@ -89,7 +89,7 @@ impl Crossing<'_> {
     }
 }
 
-/// Both readings of the guest's counter on the host's CLOCK_MONOTONIC, as if this era and this
+/// Both readings of the guest's counter on the host's CLOCK_MONOTONIC, as if this epoch and this
 /// clock had no end.
 fn extended(map: &ClockMap, held: &Held, first_tsc: u64, last_tsc: u64) -> (u64, u64) {
     let place = |guest_tsc| {

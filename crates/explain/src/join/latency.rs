@@ -19,7 +19,7 @@ pub struct JoinedLatencies {
     pub trees: Vec<Tree>,
 }
 
-/// How much of the guest's wake-ups the host's recording reports.
+/// How much of the guest's wake-ups the host's recording covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct LatencyTotals {
     /// Wake-ups of the guest.

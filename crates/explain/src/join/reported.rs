@@ -103,8 +103,8 @@ impl ReportedVcpus {
 impl ReportedVcpu {
     fn add(&mut self, cpu: u32, span: (u64, u64), threshold_ns: u64, has_room: bool) -> bool {
         *self.at_cpu.entry(cpu).or_default() += 1;
-        let is_felt = span.1.checked_sub(span.0) >= Some(threshold_ns);
-        let is_kept = has_room && is_felt;
+        let is_observed = span.1.checked_sub(span.0) >= Some(threshold_ns);
+        let is_kept = has_room && is_observed;
         if is_kept {
             self.away.push(span);
         }

@@ -35,7 +35,7 @@ pub struct JoinedRun {
     pub host: HostSide,
 }
 
-/// How much of the guest's gaps the host's recording reports.
+/// How much of the guest's gaps the host's recording covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct JoinedTotals {
     /// Gaps of the guest.

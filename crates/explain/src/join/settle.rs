@@ -1,4 +1,4 @@
-//! Makes what the stream reports an exit agree with what the kernel counted of it: a record
+//! Makes what the stream reports of an exit agree with what the kernel counted of it: a record
 //! that was lost costs a name and a place, never an amount.
 
 use std::cmp::Reverse;

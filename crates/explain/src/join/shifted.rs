@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_has_what_reports_most_and_all_of_the_time() {
+    fn a_sample_has_what_says_most_and_all_of_the_time() {
         let all: Vec<Trial> = (0..1_000)
             .map(|nth| trial(nth * 100, if nth % 100 == 7 { 0.01 } else { 0.4 }, true))
             .collect();

@@ -191,7 +191,7 @@ impl ExitExplainer {
             }
             // The host's own clock dates all there is.
             Event::Anchor(_) | Event::VcpuClock(_) => {}
-            // Nobody was there to observe or count it, or to be reported.
+            // Nobody was there to observe, count or receive it.
             Event::Gap(_)
             | Event::Activation(_)
             | Event::Tally(_)

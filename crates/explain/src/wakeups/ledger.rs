@@ -23,7 +23,7 @@ pub(crate) struct WakeupLedger {
     steal_clamps: u64,
     /// Wake-ups of which a step was not seen.
     incomplete: u64,
-    /// Wake-ups that a host reported.
+    /// Wake-ups that a host's recording covers.
     witnessed: u64,
     irq: Distribution,
     thread: Distribution,

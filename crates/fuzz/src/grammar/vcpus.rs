@@ -1,4 +1,4 @@
-//! What a host may report its vCPUs.
+//! What a host may report about its vCPUs.
 
 use vmnoise_events::{
     Event, Exit, ExitReason, Isa, ReasonTotals, Share, ShareMap, Vcpu, VcpuClock, VcpuExit, VcpuId,

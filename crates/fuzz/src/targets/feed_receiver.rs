@@ -39,7 +39,7 @@ pub(super) fn check(bytes: &[u8]) {
         events.push(Event::FeedTotals(receiver.totals()));
         let few = usize::from(words.below(8));
         let others = Stream::new(&mut words, &facts).take(few);
-        // It has a host of its own to report it.
+        // Its own host reports to it: frames in the stream are left out.
         events.extend(others.filter(|event| !matches!(event, Event::HostFrame(_))));
     }
     let totals = receiver.totals();

@@ -1,5 +1,5 @@
 //! `lab-guest boot [ARGUMENT...]` becomes the QEMU of the Linux guest that its lab
-//! carries, on the lab's own KVM, with these arguments besides; `lab-guest reported COUNT`
+//! carries, on the lab's own KVM, with these arguments besides; `lab-guest told COUNT`
 //! waits until so many of the guest's commands have ended; `lab-guest results` prints what
 //! they said, a line of JSON each, and the guest's console on stderr. A number behind
 //! `lab-guest` (`lab-guest 1 boot`) means another guest than the first, which is 0: it boots

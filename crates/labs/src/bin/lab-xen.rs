@@ -1,5 +1,5 @@
 //! The Dom0 of a lab of Xen: `lab-xen start` starts Xen's programs and the guest that the
-//! lab carries; `lab-xen reported COUNT` sleeps until so many of the guest's commands have ended;
+//! lab carries; `lab-xen told COUNT` sleeps until so many of the guest's commands have ended;
 //! `lab-xen results COUNT` does too, and prints what they said, a line of JSON each, and
 //! all of the guest's console on stderr. `lab-xen waits COUNT` has `xentrace` record until
 //! then, and prints each wait of the guest's vCPU for a CPU as `xenalyze` reports it: the TSC at
@@ -114,7 +114,7 @@ fn wait_for(count: usize) -> Result<String> {
 }
 
 /// Lets Xen record what its scheduler does until the guest has told so many results, and
-/// prints what it reports to the guest. All of that would take minutes on a serial port.
+/// prints what it says of the guest. All of that would take minutes on a serial port.
 fn waits(count: usize) -> Result<()> {
     let recorder = Command::new("/bin/xentrace")
         .args(["-D", "-S", "256", "-e", SCHEDULER, TRACE])

@@ -4,7 +4,7 @@ use serde_json::json;
 use vmnoise_explain::compare::{Figure, Row, Unit, Verdict};
 
 use super::{Chart, View, axes};
-use crate::compare::{ComparePage, value};
+use crate::beside::{ComparePage, value};
 use crate::figures::duration;
 
 /// The charts of a comparison.

@@ -3,7 +3,7 @@
 use vmnoise_explain::compare::{Figure, Row, Unit, Verdict};
 
 use super::Table;
-use crate::compare::{Beside, ComparePage, signed, value};
+use crate::beside::{Beside, ComparePage, signed, value};
 
 /// Figures of each pair, conditions, and the recordings themselves.
 pub(crate) fn compare(page: &ComparePage<'_>) -> Vec<Table> {

@@ -103,7 +103,7 @@ impl Writes {
 }
 
 impl Clocks {
-    /// What a look has to report the clocks of these vCPUs' guests, with all writes that came to
+    /// What a look says of the clocks of these vCPUs' guests, with all writes that came to
     /// be known since the one before. What was written after the look is for the next one.
     pub(super) fn look(
         &mut self,
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn no_write_reports_of_a_scale() {
+    fn no_write_reports_a_scale() {
         let mut web = Web::looked_at(0);
         let mut scaled = look(200, &[(80, 3, 4)]);
         scaled.seen[0].2.ratio_frac_bits = 1;

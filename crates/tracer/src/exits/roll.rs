@@ -19,8 +19,8 @@ pub(super) struct Roll {
     sees_kvm: bool,
     /// As they were defined last, by id.
     defined: Vec<Vcpu>,
-    /// Processes of those who came since somebody asked.
-    unasked: Vec<u32>,
+    /// Processes of those who came since the last [`Roll::look`].
+    arrived: Vec<u32>,
     /// Processes that somebody is looking at, who has not told of them yet.
     looked_at: BTreeSet<u32>,
     /// Who ended meanwhile, with what the kernel had of them.
@@ -41,7 +41,7 @@ impl Roll {
             names: VmNames::default(),
             sees_kvm,
             defined: Vec::new(),
-            unasked: Vec::new(),
+            arrived: Vec::new(),
             looked_at: BTreeSet::new(),
             nameless: Vec::new(),
             stale: false,
@@ -62,7 +62,7 @@ impl Roll {
     /// the last call, for somebody to look at them.
     pub(super) fn look(&mut self, object: &Object) -> std::io::Result<Vec<u32>> {
         self.see(object)?;
-        let mut processes = std::mem::take(&mut self.unasked);
+        let mut processes = std::mem::take(&mut self.arrived);
         processes.sort_unstable();
         processes.dedup();
         self.looked_at.extend(&processes);
@@ -79,11 +79,11 @@ impl Roll {
     /// A vCPU of this process has come. Where the process has none besides and nobody looks at it
     /// yet, it may be another one than was known by its number.
     fn welcome(&mut self, process: u32) {
-        let is_known = self.unasked.contains(&process) || self.is_heard_of(process);
+        let is_known = self.arrived.contains(&process) || self.is_heard_of(process);
         if !is_known {
             self.names.forget(process);
         }
-        self.unasked.push(process);
+        self.arrived.push(process);
     }
 
     /// Whether it has vCPUs that are defined, or is being looked at.
@@ -192,7 +192,7 @@ impl Roll {
         let mut vcpus = self.present();
         vcpus.retain(|vcpu| {
             let process = vcpu.vmm_pid;
-            !self.looked_at.contains(&process) && !self.unasked.contains(&process)
+            !self.looked_at.contains(&process) && !self.arrived.contains(&process)
         });
         vcpus
     }

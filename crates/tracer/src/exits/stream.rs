@@ -70,7 +70,7 @@ impl Stream {
         result
     }
 
-    /// Says what this look has to report the clocks of these vCPUs' guests.
+    /// Reports what this look says of the clocks of these vCPUs' guests.
     pub(super) fn report_clocks(
         &mut self,
         look: &ClockLook,

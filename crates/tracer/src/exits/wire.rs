@@ -36,7 +36,7 @@ const _: () = {
 /// The BPF programs, compiled.
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/exits.bpf.o"));
 
-/// What the programs are reported before they are loaded: their `.rodata`.
+/// What the programs are given before they are loaded: their `.rodata`.
 pub(super) fn settings(kvm_run_only: bool, preempt_rt: bool, streaming: Streaming) -> Vec<u8> {
     let mut bytes = vec![0; size_of::<Settings>()];
     bytes[offset_of!(Settings, kvm_run_only)] = kvm_run_only.into();

@@ -1,4 +1,4 @@
-//! What KVM reports its vCPUs in debugfs: `kvm/PID-FD/vcpuN` (virt/kvm/kvm_main.c and
+//! What KVM says of its vCPUs in debugfs: `kvm/PID-FD/vcpuN` (virt/kvm/kvm_main.c and
 //! arch/x86/kvm/debugfs.c).
 
 use std::fs;

@@ -15,7 +15,7 @@ pub enum LapicTimerAdvance {
 }
 
 impl Host {
-    /// What KVM was reported; `None` where it is not loaded or has no such parameter.
+    /// How KVM was configured; `None` where it is not loaded or has no such parameter.
     pub fn lapic_timer_advance(&self) -> Option<LapicTimerAdvance> {
         let parameter = |name: &str| self.line(&format!("sys/module/kvm/parameters/{name}")).ok();
         // A switch since Linux 6.10, nanoseconds before, where -1 is what the switch means.

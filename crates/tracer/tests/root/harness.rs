@@ -1,4 +1,4 @@
-//! A disturber of known name, and what a tracer reports it.
+//! A disturber of known name, and what a tracer reports of it.
 
 use std::{
     io::{self, Write},

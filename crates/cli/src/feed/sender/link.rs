@@ -36,8 +36,8 @@ pub struct Link {
 #[derive(Debug)]
 enum State {
     Away,
-    /// Somebody is there, and has been said nothing.
-    Overlap {
+    /// Somebody is there, and nothing was sent to them yet.
+    Accepted {
         socket: UnixStream,
         peer_pid: u32,
     },
@@ -101,7 +101,7 @@ impl Link {
         let peer_pid = getsockopt(&socket, PeerCredentials)?.pid().unsigned_abs();
         self.connections += 1;
         let socket = UnixStream::from(socket);
-        self.state = State::Overlap { socket, peer_pid };
+        self.state = State::Accepted { socket, peer_pid };
         Ok(Some(peer_pid))
     }
 
@@ -109,7 +109,7 @@ impl Link {
     pub fn peer_pid(&self) -> Option<u32> {
         match self.state {
             State::Away => None,
-            State::Overlap { peer_pid, .. }
+            State::Accepted { peer_pid, .. }
             | State::Asked { peer_pid, .. }
             | State::Open { peer_pid, .. } => Some(peer_pid),
         }
@@ -120,8 +120,8 @@ impl Link {
     pub fn reach_guest(&mut self) -> bool {
         let port = self.address.vsock_port;
         self.state = match (std::mem::replace(&mut self.state, State::Away), port) {
-            (State::Overlap { socket, peer_pid }, None) => State::Open { socket, peer_pid },
-            (State::Overlap { socket, peer_pid }, Some(port)) => ask(socket, peer_pid, port),
+            (State::Accepted { socket, peer_pid }, None) => State::Open { socket, peer_pid },
+            (State::Accepted { socket, peer_pid }, Some(port)) => ask(socket, peer_pid, port),
             (state, _) => state,
         };
         matches!(self.state, State::Open { .. })
@@ -139,7 +139,7 @@ impl Link {
         let parting = match &mut self.state {
             State::Away => None,
             State::Asked { .. } => self.hear_answer(),
-            State::Overlap { socket, .. } | State::Open { socket, .. } => match discard(socket) {
+            State::Accepted { socket, .. } | State::Open { socket, .. } => match discard(socket) {
                 Ok(bytes) => {
                     self.discarded_bytes += bytes;
                     let written = self.outgoing.write_to(socket);

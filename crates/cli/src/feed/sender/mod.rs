@@ -76,7 +76,7 @@ pub struct FeedReport {
     pub vm: Option<u32>,
     /// What people call it.
     pub name: Option<Name>,
-    /// How much it was reported.
+    /// The detail that it was sent.
     pub detail: FeedDetail,
     /// Frames that went out.
     pub frames: u64,
@@ -189,7 +189,7 @@ impl Feeds {
         }
     }
 
-    /// What the host's owner is to be reported, since the last call.
+    /// Notes for the host's owner, since the last call.
     pub fn take_notes(&mut self) -> Vec<String> {
         let feeds = self.feeds.iter_mut();
         feeds.flat_map(|feed| feed.notes.take()).collect()

@@ -22,8 +22,9 @@ pub fn without_probes(run: &ExitsRun) -> String {
     if run.reported > 0 {
         let unnamed = human(run.unnamed_ns);
         let reported = run.reported;
-        out +=
-            &format!(" told one by one: {reported} exits; nobody is named for {unnamed} of them\n");
+        out += &format!(
+            " reported one by one: {reported} exits; nobody is named for {unnamed} of them\n"
+        );
     }
     if let Some(surplus_ns @ 1..) = run.surplus_kvm_ns {
         let surplus = human(surplus_ns);

@@ -39,7 +39,7 @@ pub fn odds(log10_odds: f64) -> String {
     format!("10^{:.0}", log10_odds.floor())
 }
 
-/// How many gaps the host reports.
+/// How many gaps the host's recording covers.
 pub fn coverage(joined: &JoinedTotals, above_ns: u64) -> String {
     let JoinedTotals {
         gaps,

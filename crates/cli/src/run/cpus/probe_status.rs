@@ -71,7 +71,7 @@ pub fn of_observed() -> ProbeStatus {
         "pauses of the thread",
         "as witnessed on its CPU",
         "nobody polls: what a hypervisor or the hardware takes while the thread runs is not \
-         felt; of a hypervisor the steal clock tells the sum, as part of no gap",
+         observed; for a hypervisor the steal clock gives the sum, which belongs to no gap",
         "measure the CPU with a polling thread (without --pid and --comm)",
     )
 }
@@ -103,8 +103,8 @@ pub fn of_tsc(rdtsc_cycles: u64, tsc_hz: u64) -> ProbeStatus {
         return ProbeStatus::best(PROBE, &native);
     }
     let limit = format!(
-        "each reading is an exit that takes {rdtsc_ns} ns: latencies and gaps are felt that much \
-         too long"
+        "each reading is an exit that takes {rdtsc_ns} ns: latencies and gaps are measured that \
+         much too long"
     );
     ProbeStatus::limited(
         PROBE,

@@ -40,7 +40,7 @@ pub struct Recorder {
     news: Option<String>,
 }
 
-/// What the recording is reported as soon as there is room again. Names are not kept back: what
+/// What the recording gets as soon as there is room again. Names are not kept back: what
 /// is recorded later needs them.
 #[derive(Debug, Default)]
 struct Behind {

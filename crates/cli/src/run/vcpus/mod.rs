@@ -1,5 +1,5 @@
 //! What is drained where the exits of vCPUs are counted: what the kernel counts and tells, and what is
-//! found out about its VMs. Guests are told theirs.
+//! found out about its VMs. Guests get theirs.
 
 pub mod probe_status;
 mod vm_finder;
@@ -116,8 +116,8 @@ impl Source for Vcpus {
 }
 
 impl Vcpus {
-    /// Takes over attached programs that know the VMs there are: these. Guests are reported over these
-    /// sockets, in this detail.
+    /// Takes over attached programs that know the VMs there are: these. Guests get theirs over
+    /// these sockets, in this detail.
     pub fn new(
         host: &Host,
         facts: &RunFacts,

@@ -92,9 +92,9 @@ pub(super) fn examine(
         looks_left: holes.instants() * EXITS_AT_ONCE,
         ..Tests::default()
     };
-    let felt_from_ns = threshold_ns.saturating_add(margin_ns.saturating_mul(2));
+    let observed_from_ns = threshold_ns.saturating_add(margin_ns.saturating_mul(2));
     for (start_ns, end_ns) in exits {
-        if end_ns - start_ns < felt_from_ns {
+        if end_ns - start_ns < observed_from_ns {
             continue;
         }
         let crossed = (crossing.guest_tsc(start_ns)).zip(crossing.guest_tsc(end_ns));

@@ -99,7 +99,7 @@ fn what_is_not_kept_is_not_tested() {
     assert_eq!(
         tested(50, KEPT),
         48,
-        "whether more gaps were felt is not known"
+        "whether more gaps were observed is not known"
     );
     assert_eq!(tested(KEPT, 50), 49);
 }

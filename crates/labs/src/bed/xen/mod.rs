@@ -126,7 +126,7 @@ impl XenLab {
     }
 
     /// Boots, starts the guest, which runs its commands, runs Dom0's meanwhile, and powers off
-    /// when both are through. Commands are those of [`super::Lab::run`]. `lab-xen reported COUNT`
+    /// when both are through. Commands are those of [`super::Lab::run`]. `lab-xen told COUNT`
     /// in Dom0 sleeps until so many of the guest's commands have ended.
     ///
     /// # Errors

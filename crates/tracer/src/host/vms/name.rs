@@ -64,7 +64,7 @@ fn qemu_name(value: &str) -> String {
     guest.or(parts.next()).unwrap_or_default().to_owned()
 }
 
-/// cloud-hypervisor has no names: its API socket is what reports its VMs apart.
+/// cloud-hypervisor has no names: its API socket is what distinguishes its VMs.
 fn socket_name(value: &str) -> String {
     let path = value.strip_prefix("path=").unwrap_or(value);
     let file = path.rsplit('/').next().unwrap_or_default();

@@ -31,7 +31,7 @@ pub fn render(joined: &Joined<'_>, latencies: &JoinedLatencies) -> String {
     out + &caveats::render(joined)
 }
 
-/// How many wake-ups the host reports.
+/// How many wake-ups the host's recording covers.
 fn coverage(joined: &LatencyTotals, above_ns: u64) -> String {
     let coverage = format!(
         " wake-ups that the host witnessed: {}\n of these with an exit in their latency: {}; of {} and more: {}\n \

@@ -125,7 +125,7 @@ fn where_only_kvm_run_is_seen_its_thread_is_told_from_others() {
 }
 
 #[test]
-fn a_halt_is_that_of_the_thread_that_reports_of_it() {
+fn a_halt_is_that_of_the_thread_that_reports_it() {
     let handlers = Handlers::two_runs();
     // The vCPU has given way at 4000.
     handlers.run("halted", 0, 5_000, &[500, 0, OTHER_VCPU]);

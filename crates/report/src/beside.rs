@@ -1,0 +1,87 @@
+//! What a page of recordings beside each other is about, and its figures in words.
+
+use vmnoise_events::RunFacts;
+use vmnoise_explain::compare::{Row, Sample, Unit};
+
+use crate::figures::{count, duration, percent};
+
+/// A recording, sampled.
+#[derive(Debug, Clone, Copy)]
+pub struct Compared<'a> {
+    /// Where it lies.
+    pub file: &'a str,
+    /// What was true before its first event.
+    pub facts: &'a RunFacts,
+    /// Its figures.
+    pub sample: &'a Sample,
+}
+
+/// The first recording and another.
+#[derive(Debug, Clone, Copy)]
+pub struct Beside<'a> {
+    /// Which one, by its place.
+    pub second: usize,
+    /// Every figure.
+    pub rows: &'a [Row],
+}
+
+/// A condition, and what a recording has of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Judged<'a> {
+    /// As it was typed.
+    pub condition: &'a str,
+    /// Which recording, by its place.
+    pub run: usize,
+    /// Its figure; `None` where unknown.
+    pub value: Option<f64>,
+    /// What that is in.
+    pub unit: Unit,
+    /// Whether it is so; `None` where unknown.
+    pub holds: Option<bool>,
+}
+
+/// What becomes a page.
+#[derive(Debug)]
+pub struct ComparePage<'a> {
+    /// Shorter gaps are left out, nanoseconds.
+    pub threshold_ns: u64,
+    /// Length of a window, nanoseconds.
+    pub window_ns: u64,
+    /// The recordings; the first is what the others are held against.
+    pub runs: Vec<Compared<'a>>,
+    /// One for each other recording.
+    pub pairs: Vec<Beside<'a>>,
+    /// The conditions.
+    pub judged: Vec<Judged<'a>>,
+    /// The version of the program.
+    pub tool_version: &'a str,
+}
+
+impl ComparePage<'_> {
+    /// The file of a run, by its place.
+    pub(crate) fn file(&self, place: usize) -> &str {
+        self.runs.get(place).map_or("-", |run| run.file)
+    }
+}
+
+/// A figure in its unit; `-` where unknown.
+pub(crate) fn value(value: Option<f64>, unit: Unit) -> String {
+    match (value, unit) {
+        (None, _) => "-".into(),
+        (Some(value), Unit::Percent) => percent(value),
+        (Some(value), Unit::PerSecond) if value < 100.0 => format!("{value:.1}\u{a0}/s"),
+        (Some(value), Unit::PerSecond) => format!("{}\u{a0}/s", count(value.round() as u64)),
+        (Some(value), Unit::Nanoseconds) => duration(value.round() as u64),
+    }
+}
+
+/// A difference in its unit; what is no more than a trace has no sign.
+pub(crate) fn signed(shift: f64, unit: Unit) -> String {
+    let text = value(Some(shift.abs()), unit);
+    match shift {
+        0.0 => text,
+        _ if text.starts_with('<') => text,
+        ..0.0 => format!("−{text}"),
+        _ => format!("+{text}"),
+    }
+}
