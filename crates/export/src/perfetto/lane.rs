@@ -10,6 +10,9 @@ use crate::error::ExportError;
 
 /// Slices that wait for arrows at most (some 1 MiB).
 const KEPT: usize = 1 << 14;
+/// Arrows to one slice, and from one interval into one lane, at most: a screen full of them. A
+/// stream can have each of its gaps hold all others, and their arrows would be the square of it.
+const ARROWS: usize = 256;
 /// Slices that are looked at one by one from where the last arrow was drawn.
 const LOOK_AHEAD: usize = 8;
 
@@ -82,7 +85,7 @@ impl Lane {
         fits
     }
 
-    /// Gives each slice that waits and overlaps this time a flow of its own.
+    /// Gives each slice that waits and overlaps this time a flow of its own, up to [`ARROWS`].
     pub(super) fn link(
         &mut self,
         (start_ns, end_ns): (u64, u64),
@@ -91,8 +94,9 @@ impl Lane {
     ) {
         let first = self.first_after(start_ns);
         self.linked = first;
-        let overlapping = self.waiting.iter_mut().skip(first);
-        for slice in overlapping.take_while(|slice| slice.start_ns < end_ns) {
+        let overlapping = self.waiting.iter_mut().skip(first).take(ARROWS);
+        let overlapping = overlapping.take_while(|slice| slice.start_ns < end_ns);
+        for slice in overlapping.filter(|slice| slice.flows.len() < ARROWS) {
             let flow = packets.flow();
             slice.flows.push(flow);
             flows.push(flow);
@@ -235,6 +239,23 @@ mod tests {
         lane.write(12, &mut packets).unwrap();
         assert_eq!(spans(&lane), [(10, 15), (20, 25), (30, 35)]);
         assert!(!lane.push(slice(2, 4)), "what was written stays");
+    }
+
+    #[test]
+    fn arrows_are_no_more_than_a_screen_shows() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut packets = Packets::create(&folder.path().join("trace")).unwrap();
+        let mut lane = Lane::new(1, 1);
+        for start_ns in 0..2 * ARROWS as u64 {
+            lane.push(slice(start_ns, start_ns + 1));
+        }
+        let mut flows = Flows::new();
+        lane.link((0, u64::MAX), &mut packets, &mut flows);
+        assert_eq!(flows.len(), ARROWS);
+        for _ in 0..2 * ARROWS {
+            lane.link((0, 1), &mut packets, &mut flows);
+        }
+        assert_eq!(lane.waiting[0].flows.len(), ARROWS);
     }
 
     #[test]
