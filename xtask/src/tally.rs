@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::libtest;
 
 /// How many of the tests that took longest are named.
-const SLOWEST: usize = 10;
+const SLOWEST: usize = 30;
 
 /// A test that did not run.
 #[derive(Debug)]

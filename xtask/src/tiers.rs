@@ -29,8 +29,8 @@ const FEW_STREAMS: Setting = ("PROPTEST_CASES", "5000");
 /// How long inputs are searched for that break something.
 const FUZZ_SECONDS: Setting = ("VMNOISE_FUZZ_SECONDS", "60");
 
-/// Tiers that need something. Their tests run one at a time, but for those in virtual time, which
-/// repeat to the last bit whatever runs beside them.
+/// Tiers that need something. Their tests run one at a time, but for those that nothing beside them
+/// can disturb: what is computed from recordings, drawn by a browser, or in virtual time.
 const NEEDY: [&str; 9] = [
     "engine::",
     "processor::",
@@ -59,9 +59,10 @@ pub fn run_all() -> Result<()> {
         Some(FUZZ_SECONDS),
     )?;
     let engines = installed(&oracle::ENGINES);
-    serial_tier(&mut tally, "engine", &engines)?;
+    side_by_side_tier(&mut tally, "engine", &engines)?;
     let processor = engines.and_then(|()| has_trace_processor());
-    serial_tier(&mut tally, "processor", &processor)?;
+    side_by_side_tier(&mut tally, "processor", &processor)?;
+    side_by_side_tier(&mut tally, "browse", &can_browse())?;
     let root = can_trace();
     if root.is_ok() {
         oracle::install(&["pyarrow"])?;
@@ -70,7 +71,6 @@ pub fn run_all() -> Result<()> {
     let kvm = root.and_then(|()| can_virtualize());
     serial_tier(&mut tally, "kvm", &kvm)?;
     serial_tier(&mut tally, "tmux", &kvm.and_then(|()| can_multiplex()))?;
-    serial_tier(&mut tally, "browse", &can_browse())?;
     serial_tier(&mut tally, "lab", &can_emulate())?;
     side_by_side_tier(&mut tally, "virtual_time", &can_emulate())?;
     close(tally)
@@ -105,6 +105,7 @@ pub fn run_lab_full() -> Result<()> {
     build_binary()?;
     serial_tier(&mut tally, "lab::own_suite", &can_emulate())?;
     serial_tier(&mut tally, "lab_full::own_suite", &can_emulate())?;
+    serial_tier(&mut tally, "additions::lab_full", &Ok(()))?;
     serial_tier(&mut tally, "lab_full::files", &Ok(()))?;
     serial_tier(&mut tally, "lab_full::newcomer", &can_bootstrap())?;
     let engines = installed(&oracle::MORE_ENGINES).and_then(|()| can_run_java());

@@ -39,7 +39,7 @@ pub(super) fn machine(
 }
 
 /// The kernel, its initramfs and its command line.
-pub(super) fn kernel(vmlinuz: &Path, initramfs: &Path, virtual_time: Option<u8>) -> Vec<String> {
+pub(super) fn kernel(vmlinux: &Path, initramfs: &Path, virtual_time: Option<u8>) -> Vec<String> {
     // A panic ends the machine at once, with its reason on the console. The TSC of
     // several emulated CPUs is one clock, though the kernel cannot prove it. Results
     // make an interrupt a byte, of which PREEMPT_RT handles many at once: it would take
@@ -48,16 +48,16 @@ pub(super) fn kernel(vmlinuz: &Path, initramfs: &Path, virtual_time: Option<u8>)
     if virtual_time.is_some() {
         line += " nokaslr random.trust_cpu=off";
     }
-    let (vmlinuz, initramfs) = (vmlinuz.to_string_lossy(), initramfs.to_string_lossy());
-    owned(&["-kernel", &vmlinuz, "-initrd", &initramfs, "-append", &line])
+    let (vmlinux, initramfs) = (vmlinux.to_string_lossy(), initramfs.to_string_lossy());
+    owned(&["-kernel", &vmlinux, "-initrd", &initramfs, "-append", &line])
 }
 
 /// Xen, and what it boots: a kernel with its initramfs as the first domain (Dom0).
 /// Xen itself has the first serial port, Dom0 the second.
-pub(super) fn xen(hypervisor: &Path, vmlinuz: &Path, initramfs: &Path) -> Vec<String> {
-    let (hypervisor, vmlinuz) = (hypervisor.to_string_lossy(), vmlinuz.to_string_lossy());
+pub(super) fn xen(hypervisor: &Path, vmlinux: &Path, initramfs: &Path) -> Vec<String> {
+    let (hypervisor, vmlinux) = (hypervisor.to_string_lossy(), vmlinux.to_string_lossy());
     let dom0 =
-        format!("{vmlinuz} console=hvc0 quiet panic=-1 noirqdebug nokaslr random.trust_cpu=off");
+        format!("{vmlinux} console=hvc0 quiet panic=-1 noirqdebug nokaslr random.trust_cpu=off");
     let modules = format!("{dom0},{}", initramfs.display());
     let line = "console=com1 com1=115200,8n1 dom0_mem=1G,max:1G dom0_max_vcpus=1";
     owned(&["-kernel", &hypervisor, "-initrd", &modules, "-append", line])

@@ -10,14 +10,14 @@ use super::inside::{GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL};
 use super::qemu::{self, Qemu};
 
 /// All that a machine of QEMU reads which boots a kernel with `-kernel`.
-const FIRMWARE: [&str; 3] = ["bios-256k.bin", "kvmvapic.bin", "linuxboot_dma.bin"];
+const FIRMWARE: [&str; 3] = ["bios-256k.bin", "kvmvapic.bin", "pvh.bin"];
 
 /// QEMU with its libraries and firmware, and the kernel and the initramfs of the guest.
-pub(super) fn carried(qemu: &Qemu, vmlinuz: &Path, initramfs: &Path) -> Result<Vec<Carried>> {
+pub(super) fn carried(qemu: &Qemu, vmlinux: &Path, initramfs: &Path) -> Result<Vec<Carried>> {
     let program = qemu.file()?;
     let mut files = vec![
         Carried::new(&format!("/bin/{}", qemu::PROGRAM), &program),
-        Carried::new(GUEST_KERNEL, vmlinuz),
+        Carried::new(GUEST_KERNEL, vmlinux),
         Carried::new(GUEST_INITRAMFS, initramfs),
     ];
     files.extend(carried::libraries(&program, Path::new("/"))?);

@@ -18,7 +18,7 @@ pub(super) const XEN_CONSOLE: &str = "/dev/hvc0";
 /// acts on the machine from outside (`nmi`).
 pub const MONITOR: &str = "/dev/ttyS2";
 /// The kernel of the guest that a lab carries.
-pub const GUEST_KERNEL: &str = "/lab/guest/vmlinuz";
+pub const GUEST_KERNEL: &str = "/lab/guest/kernel";
 /// Its initramfs.
 pub const GUEST_INITRAMFS: &str = "/lab/guest/initramfs";
 /// The disk by which it hands out a file, as it sees it.

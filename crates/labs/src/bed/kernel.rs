@@ -1,11 +1,13 @@
 //! Stock kernels: packages of Debian, found by their meta packages because versions
 //! move, and kept unpacked under `target/lab/`.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use super::apt::{self, Apt, Suite};
+use super::bzimage;
 
 /// A kernel of Debian for amd64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +93,19 @@ impl Image {
     pub fn module(&self, name: &str) -> Result<PathBuf> {
         self.find(name)
             .with_context(|| format!("Linux {} has no module {name}", self.version))
+    }
+
+    /// The kernel unpacked, which is kept beside the file that unpacks itself.
+    pub fn vmlinux(&self) -> Result<PathBuf> {
+        let folder = self.vmlinuz.parent().context("a kernel in no folder")?;
+        let unpacked = folder.join("vmlinux");
+        if !unpacked.is_file() {
+            // Other labs may look for it at this moment.
+            let mut whole = tempfile::NamedTempFile::new_in(folder)?;
+            whole.write_all(&bzimage::vmlinux(&self.vmlinuz)?)?;
+            whole.persist(&unpacked)?;
+        }
+        Ok(unpacked)
     }
 
     fn find(&self, name: &str) -> Option<PathBuf> {

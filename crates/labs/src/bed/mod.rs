@@ -4,6 +4,7 @@
 mod apt;
 mod arguments;
 mod boot;
+mod bzimage;
 mod carried;
 mod compressed;
 mod guest;
@@ -153,7 +154,7 @@ impl Lab {
                 self.virtual_time,
                 arguments::CPU,
             ),
-            arguments::kernel(&image.vmlinuz, &initramfs, self.virtual_time),
+            arguments::kernel(&image.vmlinux()?, &initramfs, self.virtual_time),
         ];
         let boot = Boot {
             qemu,
@@ -196,6 +197,6 @@ impl Lab {
             results: inside::SERIAL_PORT,
         };
         initramfs::write(&initramfs, &contents)?;
-        guest::carried(qemu, &image.vmlinuz, &initramfs)
+        guest::carried(qemu, &image.vmlinux()?, &initramfs)
     }
 }

@@ -1,11 +1,10 @@
 //! The types of a kernel that does not run: BTF, out of its file and out of a module's.
 
-use std::path::Path;
-
 use anyhow::{Context, Result, ensure};
 use object::{File, Object, ObjectSection};
 
 use super::apt::Suite;
+use super::bzimage::word;
 use super::compressed::decompressed;
 use super::kernel::{self, Kernel};
 
@@ -25,7 +24,7 @@ pub struct ModuleTypes {
 /// If the kernel cannot be had, or has no BTF.
 pub fn types_of_module(kernel: Kernel, suite: Suite, module: &str) -> Result<ModuleTypes> {
     let image = kernel::install(kernel, suite)?;
-    let vmlinux = vmlinux(&image.vmlinuz)?;
+    let vmlinux = std::fs::read(image.vmlinux()?)?;
     let path = image.module(module)?;
     let module = decompressed(&std::fs::read(&path)?)?;
     let of_module = section(&module).with_context(|| path.display().to_string())?;
@@ -34,23 +33,6 @@ pub fn types_of_module(kernel: Kernel, suite: Suite, module: &str) -> Result<Mod
         btf: merged(of_kernel, of_module)?,
         kernel_version: image.version,
     })
-}
-
-/// The kernel in a bzImage, as an ELF file.
-pub(super) fn vmlinux(image: &Path) -> Result<Vec<u8>> {
-    decompressed(payload(&std::fs::read(image)?)?)
-}
-
-/// The compressed kernel in a bzImage (Documentation/arch/x86/boot.rst). Behind it stands
-/// its size.
-fn payload(image: &[u8]) -> Result<&[u8]> {
-    const SETUP_SECTORS: usize = 0x1f1;
-    const PAYLOAD_OFFSET: usize = 0x248;
-    const PAYLOAD_LENGTH: usize = 0x24c;
-    let sectors = usize::from(*image.get(SETUP_SECTORS).context("no bzImage")?);
-    let start = (sectors + 1) * 512 + word(image, PAYLOAD_OFFSET)?;
-    let end = start + word(image, PAYLOAD_LENGTH)? - size_of::<u32>();
-    image.get(start..end).context("a bzImage cut short")
 }
 
 fn section(elf: &[u8]) -> Result<&[u8]> {
@@ -88,11 +70,6 @@ fn parts(btf: &[u8]) -> Result<(&[u8], &[u8])> {
         btf.get(start..end).context("BTF cut short")
     };
     Ok((part(8, 12)?, part(16, 20)?))
-}
-
-fn word(bytes: &[u8], at: usize) -> Result<usize> {
-    let word = bytes.get(at..at + size_of::<u32>()).context("cut short")?;
-    Ok(u32::from_le_bytes(word.try_into()?) as usize)
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ use super::initramfs::{self, Contents};
 use super::inside::{self, CommandOutput, GUEST_INITRAMFS, GUEST_KERNEL, XEN_DOMAIN};
 use super::kernel::{self, Kernel};
 use super::qemu::Qemu;
-use super::types::vmlinux as vmlinux_of;
 use super::{Suite, arguments};
 
 /// How long a lab of Xen may take before it counts as hung; no estimate of how long it takes.
@@ -158,8 +157,7 @@ impl XenLab {
         let hypervisor = folder.join("hypervisor");
         std::fs::write(&hypervisor, xen.hypervisor()?)?;
         // Xen would unpack it in emulation, many times slower.
-        let vmlinux = folder.join("vmlinux");
-        std::fs::write(&vmlinux, vmlinux_of(&image.vmlinuz)?)?;
+        let vmlinux = image.vmlinux()?;
         let arguments = [
             arguments::machine(
                 1,
@@ -202,15 +200,14 @@ impl XenLab {
         };
         let mut initramfs = folder.join("guest-initramfs");
         initramfs::write(&initramfs, &contents)?;
-        let mut kernel = folder.join("guest-vmlinux");
-        if self.type_of_guest == Type::Hvm {
+        let kernel = if self.type_of_guest == Type::Hvm {
             // Its firmware starts what any PC does, and reads it a byte at a time.
-            kernel = image.vmlinuz;
             call("gzip", &["-9", "guest-initramfs"], folder)?;
             initramfs.set_extension("gz");
+            image.vmlinuz
         } else {
-            std::fs::write(&kernel, vmlinux_of(&image.vmlinuz)?)?;
-        }
+            image.vmlinux()?
+        };
         let domain = folder.join("domain");
         std::fs::write(&domain, self.domain())?;
         Ok(vec![
