@@ -27,12 +27,13 @@ pub enum Fact {
 }
 
 /// What each tier needs. Where a machine has it, the tier must run.
-const TIERS: [(&str, &[Fact]); 13] = [
+const TIERS: [(&str, &[Fact]); 14] = [
     ("supply", &[]),
     ("unit", &[]),
     ("law", &[]),
     ("engine", &[]),
     ("processor", &[]),
+    ("bpf_run", &[Root, Bpf]),
     ("root", &[Root, Bpf]),
     ("kvm", &[Root, Bpf, Kvm]),
     ("tmux", &[Root, Bpf, Kvm]),

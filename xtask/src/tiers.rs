@@ -1,6 +1,6 @@
 //! The test tiers, in the order in which they run.
 //! A tier is a part of the test names: `engine::` needs packages of PyPI, `processor::` one of
-//! npm and `node` as well, `root::` needs BPF,
+//! npm and `node` as well, `root::` and `bpf_run::` need BPF,
 //! `kvm::` needs /dev/kvm as well, `tmux::` all of that and tmux, `browse::` needs Chromium
 //! and pdftotext,
 //! `lab::` and `virtual_time::` need QEMU; everything else runs anywhere. `lab_full::` needs more of
@@ -30,10 +30,12 @@ const FEW_STREAMS: Setting = ("PROPTEST_CASES", "5000");
 const FUZZ_SECONDS: Setting = ("VMNOISE_FUZZ_SECONDS", "60");
 
 /// Tiers that need something. Their tests run one at a time, but for those that nothing beside them
-/// can disturb: what is computed from recordings, drawn by a browser, or in virtual time.
-const NEEDY: [&str; 9] = [
+/// can disturb: what is computed from recordings, drawn by a browser, given to a BPF program with its
+/// times (BPF_PROG_RUN), or in virtual time.
+const NEEDY: [&str; 10] = [
     "engine::",
     "processor::",
+    "bpf_run::",
     "root::",
     "kvm::",
     "lab::",
@@ -64,6 +66,7 @@ pub fn run_all() -> Result<()> {
     side_by_side_tier(&mut tally, "processor", &processor)?;
     side_by_side_tier(&mut tally, "browse", &can_browse())?;
     let root = can_trace();
+    side_by_side_tier(&mut tally, "bpf_run", &root)?;
     if root.is_ok() {
         oracle::install(&["pyarrow"])?;
     }

@@ -35,7 +35,7 @@ struct arguments {
 	u64 values[10];
 };
 
-/* `kind` is a place in EVENTS of tests/root/harness.rs. */
+/* `kind` is a place in EVENTS of tests/bpf_run/harness.rs. */
 struct event {
 	u64 kind;
 	struct arguments args;

@@ -1,7 +1,7 @@
 //! Drives the BPF handlers with given streams: every value and every instant comes
 //! from the test, none from the machine.
 
-mod root {
+mod bpf_run {
     mod any_stream;
     mod harness;
     mod interrupts;

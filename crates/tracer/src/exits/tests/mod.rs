@@ -1,6 +1,6 @@
 //! The handlers of `exits`, fed streams whose truth is known.
 
-mod root {
+mod bpf_run {
     mod buckets;
     mod clocks;
     mod counted;
