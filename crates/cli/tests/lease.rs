@@ -4,7 +4,8 @@
 mod root {
     use std::fs;
     use std::io::{ErrorKind, Write};
-    use std::path::PathBuf;
+    use std::os::fd::OwnedFd;
+    use std::path::{Path, PathBuf};
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ mod root {
     use rustix::fs::{OFlags, fcntl_setfl};
     use rustix::pipe::{PipeFlags, pipe_with};
     use rustix::process::{Signal, kill_process};
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{Winsize, tcsetwinsize};
 
     /// Whatever a busy machine takes to come to it.
     const LONG_ENOUGH: Duration = Duration::from_secs(30);
@@ -48,6 +51,30 @@ mod root {
                 .stderr(Stdio::piped())
                 .spawn();
             Run(child.unwrap())
+        }
+
+        /// On a terminal that is its own, stderr left out.
+        fn start_on(terminal: &Path, term: &str, line: &str) -> Run {
+            let open = || fs::File::options().read(true).write(true).open(terminal);
+            let child = Command::new("setsid")
+                .args(["--ctty", env!("CARGO_BIN_EXE_vmnoise")])
+                .args(line.split(' '))
+                .env("TERM", term)
+                .stdin(open().unwrap())
+                .stdout(open().unwrap())
+                .stderr(Stdio::null())
+                .spawn();
+            Run(child.unwrap())
+        }
+
+        /// Ends it by one Ctrl-C, though nobody takes its result.
+        fn interrupt(&mut self) {
+            self.signal(Signal::INT);
+            let begin = Instant::now();
+            while self.0.try_wait().unwrap().is_none() {
+                assert!(begin.elapsed() < LONG_ENOUGH, "Ctrl-C does not end it");
+                std::thread::sleep(Duration::from_millis(20));
+            }
         }
 
         fn signal(&self, signal: Signal) {
@@ -153,10 +180,37 @@ mod root {
     }
 
     /// A pipe that takes nothing.
-    fn full_pipe() -> (std::os::fd::OwnedFd, fs::File) {
+    fn full_pipe() -> (OwnedFd, fs::File) {
         let (from, to) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         fcntl_setfl(&to, OFlags::NONBLOCK).unwrap();
-        let mut to = fs::File::from(to);
+        let to = fs::File::from(to);
+        fill(&to);
+        fcntl_setfl(&to, OFlags::empty()).unwrap();
+        (from, to)
+    }
+
+    /// A terminal that takes nothing more while its other end is open, and its name.
+    fn full_terminal() -> (OwnedFd, PathBuf) {
+        let other_end = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&other_end).unwrap();
+        unlockpt(&other_end).unwrap();
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: 80,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&other_end, size).unwrap();
+        let name = ptsname(&other_end, Vec::new()).unwrap();
+        let name = PathBuf::from(name.to_str().unwrap());
+        let terminal = fs::File::options().write(true).open(&name).unwrap();
+        fcntl_setfl(&terminal, OFlags::NONBLOCK).unwrap();
+        fill(&terminal);
+        (other_end, name)
+    }
+
+    /// Writes until nothing more is taken.
+    fn fill(mut to: &fs::File) {
         loop {
             match to.write(&[b'x'; 4096]) {
                 Ok(_) => {}
@@ -164,8 +218,6 @@ mod root {
                 Err(error) => panic!("{error}"),
             }
         }
-        fcntl_setfl(&to, OFlags::empty()).unwrap();
-        (from, to)
     }
 
     #[test]
@@ -186,13 +238,41 @@ mod root {
         }
         // The result waits for its reader, but not after Ctrl-C.
         assert_eq!(run.0.try_wait().unwrap(), None);
-        run.signal(Signal::INT);
-        let begin = Instant::now();
-        while run.0.try_wait().unwrap().is_none() {
-            assert!(begin.elapsed() < LONG_ENOUGH, "Ctrl-C does not end it");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        run.interrupt();
         drop(from);
+    }
+
+    /// As after Ctrl-S: a live frame in one terminal, a table that is renewed in another.
+    #[test]
+    fn a_terminal_that_takes_nothing_holds_up_no_run_that_draws_on_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = folder.path().join("run.vmn");
+        let name = recording.to_str().unwrap();
+        for (term, command) in [
+            ("xterm", "osnoise top -c 1"),
+            ("xterm", "timerlat top -c 1"),
+            ("dumb", "osnoise top -c 1"),
+            ("dumb", "timerlat top -c 1"),
+        ] {
+            let (_reader, terminal) = full_terminal();
+            let line = format!("{command} -d 600s -o {name}");
+            let mut run = Run::start_on(&terminal, term, &line);
+            run.wait_until_it(true);
+            // Who waits for the terminal renews no lease.
+            std::thread::sleep(2 * LEASE);
+            assert!(run.works(), "{term}: {command} works no more");
+            run.interrupt();
+            let explained = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
+                .args(["explain", name, "--format", "json"])
+                .output();
+            let explained = explained.unwrap().stdout;
+            let result: serde_json::Value = serde_json::from_slice(&explained).unwrap();
+            let cpu = &result["cpus"][0];
+            println!("{term}: {command}: {} {cpu}", result["losses"]);
+            assert_eq!(result["complete"], true, "{term}: {command}");
+            assert_eq!(result["losses"]["unrecorded"], 0, "{term}: {command}");
+            assert_eq!(cpu["not_measured_ns"], 0, "{term}: {command}");
+        }
     }
 
     #[test]

@@ -51,6 +51,22 @@ impl ActivityKind {
         Self::ALL.get(usize::from(number)).copied()
     }
 
+    /// Whether a kernel itself worked or ran another task, which its interference counter counts. All
+    /// else is a state of the workload's thread.
+    pub const fn is_interference(self) -> bool {
+        match self {
+            ActivityKind::Nmi
+            | ActivityKind::Irq
+            | ActivityKind::Softirq
+            | ActivityKind::Thread => true,
+            ActivityKind::Exit
+            | ActivityKind::Vmm
+            | ActivityKind::Throttled
+            | ActivityKind::Blocked
+            | ActivityKind::Stopped => false,
+        }
+    }
+
     /// The number of this kind in recordings and on the wire from BPF.
     pub const fn number(self) -> u8 {
         self as u8

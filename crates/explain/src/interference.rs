@@ -53,7 +53,7 @@ impl Interference {
         // The counter knows better than an overlap whether an interference at the
         // edge was inside, but it does not know why the thread itself did not run.
         let untouched = match counter {
-            Some(count) => count == 0 && activities.iter().all(|it| is_counted(it.kind)),
+            Some(count) => count == 0 && activities.iter().all(|it| it.kind.is_interference()),
             None => activities.is_empty(),
         };
         if let Some(hw) = &mut counted.hw {
@@ -101,20 +101,6 @@ impl Interference {
             .into_iter()
             .flatten()
             .fold(0, u64::saturating_add)
-    }
-}
-
-/// Whether the interference counter moves with activities of this kind.
-fn is_counted(kind: ActivityKind) -> bool {
-    match kind {
-        ActivityKind::Nmi | ActivityKind::Irq | ActivityKind::Softirq | ActivityKind::Thread => {
-            true
-        }
-        ActivityKind::Exit
-        | ActivityKind::Vmm
-        | ActivityKind::Throttled
-        | ActivityKind::Blocked
-        | ActivityKind::Stopped => false,
     }
 }
 

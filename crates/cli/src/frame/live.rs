@@ -90,6 +90,10 @@ impl<S: Source> View for Live<S> {
         self.has_changed = true;
     }
 
+    fn end(&mut self) {
+        self.screen.leave_keys();
+    }
+
     fn is_gone(&self) -> bool {
         self.model.quits || self.is_lost
     }
@@ -120,7 +124,8 @@ impl<S: Source> Live<S> {
         }
         self.has_changed |= self.screen.stop_if_asked()?;
         self.has_changed |= self.screen.resized();
-        if std::mem::take(&mut self.has_changed) {
+        if self.has_changed && self.screen.is_drawn() {
+            self.has_changed = false;
             let (model, setting) = (&self.model, &self.setting);
             self.screen.draw(|frame| draw(frame, model, setting))?;
         }

@@ -1,7 +1,8 @@
 //! The live view of every `top`: one frame that fills the terminal, with one set of keys.
 //!
 //! A command says what it shows by a [`Source`]; the rest is the same for all. The frame is
-//! read and drawn on by the thread that drains events, between two drains.
+//! read and drawn by the thread that drains events, between two drains; a thread of its own writes
+//! what was drawn on the terminal.
 
 mod draw;
 #[cfg(test)]

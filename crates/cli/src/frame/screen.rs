@@ -1,11 +1,11 @@
 //! The terminal while the frame has it: raw, and on its other screen. However the run ends,
-//! it is given back as it was.
+//! it is given back as it was. What is drawn on it waits where it takes nothing, and nobody who drains
+//! events waits for that.
 
-use std::io::stdout;
+use std::io::{ErrorKind, Write};
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use ratatui::Terminal;
 use ratatui::crossterm::cursor::Show;
@@ -19,9 +19,12 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
 use signal_hook::low_level::emulate_default_handler;
 
 use super::write_only::WriteOnly;
+use crate::output::stdout;
+use crate::run::write_behind::WriteBehind;
 
-/// Whether the terminal is the frame's. A panic has to know, wherever it comes from.
-static TAKEN: AtomicBool = AtomicBool::new(false);
+/// What is written on the terminal while it is the frame's. A panic has to give it back, wherever
+/// it comes from.
+static TAKEN: Mutex<Option<WriteBehind>> = Mutex::new(None);
 static HOOK: Once = Once::new();
 
 /// A terminal that is the frame's until this is dropped.
@@ -29,7 +32,7 @@ static HOOK: Once = Once::new();
 pub struct Screen {
     /// Never dropped: on a terminal that is gone it would tell so on a stderr that is gone,
     /// and panic before the recording is complete.
-    terminal: ManuallyDrop<Terminal<WriteOnly>>,
+    terminal: ManuallyDrop<Terminal<WriteOnly<Taken>>>,
     signals: Signals,
     size: Option<Size>,
 }
@@ -62,7 +65,7 @@ impl Screen {
                 before(panic);
             }));
         });
-        let terminal = ManuallyDrop::new(Terminal::new(WriteOnly::stdout())?);
+        let terminal = ManuallyDrop::new(Terminal::new(WriteOnly::new(Taken))?);
         let mut screen = Screen {
             terminal,
             signals,
@@ -73,10 +76,25 @@ impl Screen {
     }
 
     fn enter(&mut self) -> std::io::Result<()> {
-        TAKEN.store(true, Ordering::SeqCst);
+        let mut out = taken();
+        if out.is_none() {
+            *out = Some(stdout::behind()?);
+        }
+        drop(out);
         enable_raw_mode()?;
-        execute!(stdout(), EnterAlternateScreen)?;
+        execute!(Taken, EnterAlternateScreen)?;
         self.terminal.clear()
+    }
+
+    /// Whether it shows all that was drawn. What it has not taken yet, later drawings cannot replace.
+    pub fn is_drawn(&self) -> bool {
+        taken().as_ref().is_some_and(WriteBehind::is_idle)
+    }
+
+    /// No key is read any more: Ctrl-C is a signal again. Nothing is waited for.
+    pub fn leave_keys(&self) {
+        // A terminal that is gone takes nothing back.
+        let _ = disable_raw_mode();
     }
 
     /// Whether the terminal hung up.
@@ -97,7 +115,8 @@ impl Screen {
         }
         // Stopped by a signal that nobody can catch: the terminal was others' meanwhile.
         if self.signals.go_on.swap(false, Ordering::Relaxed) {
-            give_back();
+            disable_raw_mode()?;
+            execute!(Taken, LeaveAlternateScreen)?;
             self.enter()?;
             return Ok(true);
         }
@@ -154,11 +173,36 @@ impl Drop for Screen {
     }
 }
 
-/// Gives the terminal back, once. One that is gone takes nothing back.
+/// The terminal while it is the frame's.
+#[derive(Debug)]
+struct Taken;
+
+impl Write for Taken {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match &mut *taken() {
+            Some(out) => out.write(bytes),
+            None => Err(ErrorKind::NotConnected.into()),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// No code panics while it holds the lock.
+fn taken() -> MutexGuard<'static, Option<WriteBehind>> {
+    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives the terminal back, once, and waits until it has taken all of it. One that is gone takes
+/// nothing back.
 fn give_back() {
-    if TAKEN.swap(false, Ordering::SeqCst) {
-        let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    let out = taken().take();
+    if let Some(mut out) = out {
+        let _ = execute!(out, LeaveAlternateScreen, Show);
         let _ = disable_raw_mode();
+        let _ = stdout::end(out);
     }
 }
 

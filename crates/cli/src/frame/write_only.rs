@@ -1,27 +1,33 @@
-//! A terminal that is told what to show and never asked where its cursor is.
+//! A terminal that is told what to show and never asked where its cursor is. What it is told waits
+//! until it is flushed, and goes out as one.
 //!
 //! The library asks whenever it clears, which it does at each new size, and waits for the answer
 //! up to two seconds: meanwhile nobody drains the rings, and keys get lost. Not every terminal
 //! answers. The frame hides the cursor, so it does not matter where it is.
 
-use std::io::{Result, Stdout, Write, stdout};
+use std::io::{BufWriter, Result, Write};
 
 use ratatui::backend::{Backend, ClearType, CrosstermBackend, WindowSize};
 use ratatui::buffer::Cell;
 use ratatui::layout::{Position, Size};
 
-/// stdout.
-#[derive(Debug)]
-pub struct WriteOnly(CrosstermBackend<Stdout>);
+/// What a terminal of many columns and lines takes to be filled, in all colours.
+const PICTURE: usize = 256 << 10;
 
-impl WriteOnly {
-    /// The terminal behind stdout.
-    pub fn stdout() -> WriteOnly {
-        WriteOnly(CrosstermBackend::new(stdout()))
+/// The terminal behind this.
+#[derive(Debug)]
+pub struct WriteOnly<W: Write>(CrosstermBackend<BufWriter<W>>);
+
+impl<W: Write> WriteOnly<W> {
+    /// Tells it by this.
+    pub fn new(out: W) -> WriteOnly<W> {
+        WriteOnly(CrosstermBackend::new(BufWriter::with_capacity(
+            PICTURE, out,
+        )))
     }
 }
 
-impl Backend for WriteOnly {
+impl<W: Write> Backend for WriteOnly<W> {
     type Error = std::io::Error;
 
     fn draw<'a, I>(&mut self, content: I) -> Result<()>

@@ -17,7 +17,7 @@ mod osnoise_table;
 pub mod osnoise_top;
 mod rtla;
 mod screen;
-mod stdout;
+pub mod stdout;
 mod stop;
 mod stream;
 pub mod summary_view;

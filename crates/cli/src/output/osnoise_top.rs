@@ -7,6 +7,7 @@ use vmnoise_events::RunFacts;
 use vmnoise_explain::{NamedInterval, Summary};
 
 use super::osnoise_table::OsnoiseTable;
+use super::stream::Stream;
 use super::{caveats, from_feed, rtla, screen, stop, text, tree};
 use crate::output::format::Format;
 use crate::run::{Meanwhile, Period, RecentTrace, View};
@@ -23,6 +24,7 @@ pub struct Top {
     keeps_trace: bool,
     in_a_guest: bool,
     table: OsnoiseTable,
+    stream: Stream,
 }
 
 impl Top {
@@ -36,6 +38,7 @@ impl Top {
             keeps_trace,
             in_a_guest: false,
             table: OsnoiseTable::default(),
+            stream: Stream::default(),
         }
     }
 
@@ -71,7 +74,8 @@ impl View for Top {
         self.table.add(period.lines);
         if self.draws() {
             let table = self.table.render(period.since_start, self.in_a_guest);
-            screen::redraw(&(table + &longest_so_far(period.longest.as_ref())));
+            let longest = longest_so_far(period.longest.as_ref());
+            self.stream.redraw(&(table + &longest));
         }
     }
 
@@ -90,6 +94,7 @@ impl View for Top {
             text::periodic(summary),
             caveats::render(facts, summary)
         );
+        self.stream.end()?;
         match self.draws() {
             true => super::write(screen::redrawn(&out).as_bytes()),
             false => super::write(out.as_bytes()),

@@ -1,7 +1,5 @@
 //! A terminal that is drawn over, so that what is on it does not flicker.
 
-use std::io::Write;
-
 /// To the first corner of the terminal.
 const HOME: &str = "\x1b[H";
 /// Clears what an earlier drawing left behind a line, and below the last.
@@ -12,11 +10,4 @@ const REST_OF_SCREEN: &str = "\x1b[J";
 pub fn redrawn(text: &str) -> String {
     let lines = text.lines().map(|line| line.to_owned() + REST_OF_LINE);
     format!("{HOME}{}{REST_OF_SCREEN}", lines.collect::<String>())
-}
-
-/// Draws it. A terminal that is gone is reported by the result.
-pub fn redraw(text: &str) {
-    let mut out = std::io::stdout();
-    let _ = out.write_all(redrawn(text).as_bytes());
-    let _ = out.flush();
 }

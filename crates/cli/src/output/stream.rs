@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 
-use super::stdout;
+use super::{screen, stdout};
 use crate::run::interrupt;
 use crate::run::write_behind::WriteBehind;
 use crate::say;
@@ -24,6 +24,14 @@ impl Stream {
     pub fn print(&mut self, text: &str) {
         if !self.is_gone() {
             self.gone = self.write(text).is_err();
+        }
+    }
+
+    /// Draws in place of what the terminal showed before. One that has not taken the last
+    /// drawing yet is not given another: the next one shows as much.
+    pub fn redraw(&mut self, text: &str) {
+        if self.out.as_ref().is_none_or(WriteBehind::is_idle) {
+            self.print(&screen::redrawn(text));
         }
     }
 

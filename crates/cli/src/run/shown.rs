@@ -91,9 +91,11 @@ impl<'a> Shown<'a> {
         self.view.is_gone() || self.live.as_ref().is_some_and(|live| live.is_gone())
     }
 
-    /// Gives the terminal back: the run ends.
+    /// The run ends: no more is drawn. Nothing is waited for.
     pub fn end_live(&mut self) {
-        self.live = None;
+        if let Some(live) = &mut self.live {
+            live.end();
+        }
         self.line = None;
     }
 }

@@ -70,6 +70,8 @@ pub trait View {
     /// A turn of the loop that drains events, many times a second. Whoever waits here makes
     /// events get lost.
     fn turn(&mut self) {}
+    /// No turn follows: the run ends. It is dropped once nothing is left to drain.
+    fn end(&mut self) {}
     /// Something went wrong, and the run goes on.
     fn notice(&mut self, _message: &str) {}
     /// Whether nobody can see what is shown any more, or wants to: the run may end.
@@ -99,6 +101,6 @@ pub trait View {
     }
 }
 
-/// Begins to fill the terminal with a view of a run, which stays until it is dropped. Where the
-/// terminal refuses, that is said and there is none.
+/// Begins to fill the terminal with a view of a run, which stays until it is dropped: that waits until
+/// the terminal has taken all of it. Where the terminal refuses, that is said and there is none.
 pub type Frame = fn(&RunFacts) -> Option<Box<dyn View>>;

@@ -89,6 +89,11 @@ impl WriteBehind {
         self.queue.bytes() <= self.room.most / 2
     }
 
+    /// Whether nothing waits. Who shows but the latest state shows it only then.
+    pub fn is_idle(&self) -> bool {
+        self.queue.bytes() == 0
+    }
+
     /// Whether more waits than may wait in all.
     pub fn is_lost(&self) -> bool {
         self.queue.bytes() > self.room.all

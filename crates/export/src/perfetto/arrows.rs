@@ -5,7 +5,7 @@ use vmnoise_explain::Noise;
 
 use super::lane::Flows;
 use super::tracks::{Group, Row, Tracks};
-use super::{Side, Timeline, is_of_kernel};
+use super::{Side, Timeline};
 
 impl Timeline {
     /// Draws arrows to all that this CPU did meanwhile.
@@ -24,7 +24,7 @@ impl Timeline {
         let Tracks { packets, lanes, .. } = &mut self.tracks;
         let (kernel, observed_by) = (lanes.places(kernel), lanes.places(observed_by));
         for kind in ActivityKind::ALL {
-            let places = if is_of_kernel(kind) {
+            let places = if kind.is_interference() {
                 &kernel
             } else {
                 &observed_by

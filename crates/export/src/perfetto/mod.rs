@@ -11,7 +11,7 @@ mod tracks;
 
 use std::path::Path;
 
-use vmnoise_events::{Activity, ActivityKind, Event, RunFacts, Share, SourceId, Workload};
+use vmnoise_events::{Activity, Event, RunFacts, Share, SourceId, Workload};
 use vmnoise_explain::{Detail, Interval, Part, PeriodLine, Phase, TracedExit};
 
 use crate::error::ExportError;
@@ -268,12 +268,12 @@ impl Timeline {
 
     fn activity(&mut self, side: Side, activity: &Activity) -> Result<(), ExportError> {
         let kind = activity.kind;
-        let is_of_kernel = is_of_kernel(kind);
+        let is_interference = kind.is_interference();
         // What a microVM's host did is reported by the host itself.
-        if side == Side::Guest && self.is_microvm(side) && is_of_kernel {
+        if side == Side::Guest && self.is_microvm(side) && is_interference {
             return Ok(());
         }
-        let group = match is_of_kernel {
+        let group = match is_interference {
             true => Group::Cpu(side, activity.cpu),
             false => self.observed_by(side, activity.cpu),
         };
@@ -312,20 +312,6 @@ impl Timeline {
 
     fn scene_mut(&mut self, side: Side) -> &mut Scene {
         &mut self.scenes[usize::from(side == Side::Host)]
-    }
-}
-
-/// Whether it is the work of a kernel on its CPU, rather than the state of a vCPU's thread.
-fn is_of_kernel(kind: ActivityKind) -> bool {
-    match kind {
-        ActivityKind::Nmi | ActivityKind::Irq | ActivityKind::Softirq | ActivityKind::Thread => {
-            true
-        }
-        ActivityKind::Exit
-        | ActivityKind::Vmm
-        | ActivityKind::Throttled
-        | ActivityKind::Blocked
-        | ActivityKind::Stopped => false,
     }
 }
 

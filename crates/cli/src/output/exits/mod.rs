@@ -27,8 +27,8 @@ use self::document::Document;
 use self::hist::Histogram;
 pub use self::parts::cpus;
 pub use self::top::largest;
+use super::json;
 use super::stream::Stream;
-use super::{json, screen};
 use crate::output::format::Format;
 use crate::run::{FeedReport, Meanwhile, View};
 
@@ -114,7 +114,7 @@ impl View for ExitsView {
 
     fn exits_so_far(&mut self, measured: Duration, exits: &ExitExplainer) {
         if matches!(self.layout, Layout::Top(Meanwhile::Own)) {
-            screen::redraw(&top::render(measured, &exits.exits()));
+            self.stream.redraw(&top::render(measured, &exits.exits()));
         }
     }
 

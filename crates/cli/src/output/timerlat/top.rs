@@ -12,6 +12,7 @@ use super::document::LatencyDocument;
 use super::exports::{Exporter, Exports};
 use super::{analysis, budget, rtla_table};
 use crate::output::format::LatencyFormat;
+use crate::output::stream::Stream;
 use crate::output::tree::tree;
 use crate::output::{caveats, from_feed, json, rtla, screen};
 use crate::run::{Meanwhile, Period, RecentTrace, View};
@@ -41,6 +42,7 @@ pub struct Top {
     columns: Columns,
     cyclictest: Cyclictest,
     exporter: Exporter,
+    stream: Stream,
 }
 
 impl Top {
@@ -60,6 +62,7 @@ impl Top {
             columns: Columns::default(),
             cyclictest: Cyclictest::new(nano),
             exporter: Exporter::new(exports, nano),
+            stream: Stream::default(),
         }
     }
 
@@ -139,7 +142,7 @@ impl View for Top {
     fn period(&mut self, period: &Period<'_>) {
         if self.draws {
             let table = rtla_table::render(&self.columns, period.since_start, self.asked.nano);
-            screen::redraw(&table);
+            self.stream.redraw(&table);
         }
     }
 
@@ -162,6 +165,8 @@ impl View for Top {
         let exported = self.exporter.finish(facts, summary, &self.columns);
         out.extend(exported.iter().flat_map(|text| text.bytes()));
         // A file that is full costs no result.
-        crate::output::write(&out).and(exported.map(drop))
+        let drawn = self.stream.end();
+        let written = drawn.and_then(|()| crate::output::write(&out));
+        written.and(exported.map(drop))
     }
 }

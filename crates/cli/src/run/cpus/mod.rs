@@ -24,7 +24,6 @@ use super::measure::{SUBMIT_SLACK_NS, Source, TICK};
 use super::session::Session;
 use crate::feed::receiver::HostFeed;
 use crate::rights::Work;
-use crate::say;
 use crate::units::to_tsc;
 
 /// A workload goes on for so long when nobody renews its lease: this thread hangs then.
@@ -127,7 +126,7 @@ impl Source for Cpus {
         self.counters(session);
         let steps_back = self.workload.clock_steps_back();
         if steps_back > 0 {
-            say::say(format_args!(
+            session.shown().notice(&format!(
                 "the TSC went back {steps_back} times: no clock of this machine can be \
                  trusted, and neither can this result"
             ));
