@@ -136,24 +136,44 @@ mod tests {
         }
     }
 
-    /// All that the sources of this crate say.
-    fn sources(folder: &Path) -> String {
-        let entries = fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path());
-        let text = |path: PathBuf| match path.is_dir() {
-            true => sources(&path),
-            false => fs::read_to_string(path).unwrap_or_default(),
-        };
-        entries.map(text).collect()
+    /// The files below a folder, and what they say.
+    fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else {
+                let text = fs::read_to_string(&path).unwrap_or_default();
+                found.push((path, text));
+            }
+        }
+    }
+
+    /// Which modules a file is: `crates/tracer/src/exits/tests/mod.rs` is `exits::tests`.
+    fn modules(file: &Path) -> Vec<String> {
+        let names = file.with_extension("");
+        let names = names.iter().map(|name| name.to_string_lossy().into_owned());
+        let mut names: Vec<String> = names
+            .skip_while(|name| name != "src" && name != "tests")
+            .skip(1)
+            .collect();
+        names.pop_if(|last| ["mod", "main", "lib"].contains(&last.as_str()));
+        names
     }
 
     #[test]
     fn every_test_that_has_to_fail_is_there() {
-        let sources = sources(&root().join("crates"));
+        let mut files = Vec::new();
+        sources(Path::new("../crates"), &mut files);
         for Mutation { patch, test, .. } in all(&root()).unwrap() {
-            let (_, function) = test.rsplit_once("::").unwrap();
-            let there = sources.contains(&format!("fn {function}("));
+            let (path, function) = test.rsplit_once("::").unwrap();
+            let path: Vec<String> = path.split("::").map(str::to_owned).collect();
+            let there = files.iter().any(|(file, text)| {
+                let inside = path.strip_prefix(&modules(file)[..]).unwrap_or(&path);
+                let mut inside = inside.iter();
+                text.contains(&format!("fn {function}("))
+                    && inside.all(|name| text.contains(&format!("mod {name} {{")))
+            });
             assert!(there, "{} names {test}, which is gone", patch.name);
         }
     }

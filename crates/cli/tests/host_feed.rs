@@ -1,6 +1,6 @@
 //! `vmnoise osnoise` and `timerlat` while somebody at the other end of a socket says that he is its host.
 
-mod root {
+pub mod root {
     use std::io::Write;
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::path::Path;
@@ -20,13 +20,13 @@ mod root {
     );
 
     /// The host of the last CPU, which counts an exit for each millisecond or so.
-    struct PseudoHost {
+    pub struct PseudoHost {
         vcpu: u32,
         from_tsc: u64,
     }
 
     impl PseudoHost {
-        fn of(cpu: u32) -> PseudoHost {
+        pub fn of(cpu: u32) -> PseudoHost {
             let ids = Host::here().facts().unwrap().apic_ids;
             let (_, vcpu) = ids.into_iter().find(|(number, _)| *number == cpu).unwrap();
             PseudoHost {
@@ -35,7 +35,7 @@ mod root {
             }
         }
 
-        fn frame(&self) -> HostFrame {
+        pub fn frame(&self) -> HostFrame {
             let until_tsc = tsc::now();
             let exits = (until_tsc - self.from_tsc) >> 20;
             HostFrame {
@@ -97,7 +97,7 @@ mod root {
     }
 
     /// Sends until nobody listens any more.
-    fn send(mut to: UnixStream, mut bytes: impl FnMut() -> Vec<u8>) {
+    pub fn send(mut to: UnixStream, mut bytes: impl FnMut() -> Vec<u8>) {
         while to.write_all(&bytes()).is_ok() {
             std::thread::sleep(Duration::from_millis(50));
         }

@@ -5,6 +5,7 @@ mod kvm {
     use std::ffi::OsString;
     use std::fs;
     use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
     use std::os::unix::process::CommandExt;
     use std::path::Path;
     use std::process::{Child, Command, Output, Stdio};
@@ -13,6 +14,7 @@ mod kvm {
     use vmnoise_recording::seal;
     use vmnoise_tracer::host::Host;
 
+    use crate::host_feed::root::{PseudoHost, send};
     use crate::join_pair::{Flaws, write_guest, write_host};
 
     /// Clears the screen, goes back to the line's begin and to another column, ends the line and
@@ -328,6 +330,69 @@ mod kvm {
         }
         let files = ["page.html", "both.pftrace", ".csv"];
         assert_files_show(&folder.join("out"), &files);
+    }
+
+    /// A frame of the host in which a culprit and a reason have any bytes as a name, sealed all the same.
+    fn hostile_frame(host: &PseudoHost) -> Vec<u8> {
+        const NAMES: [&str; 2] = ["a task of the host", "a reason of an exit"];
+        let mut frame = host.frame();
+        frame.culprits[0].name = NAMES[0].into();
+        frame.reasons[0].name = NAMES[1].into();
+        let mut bytes = vmnoise_feed::encode(&frame);
+        for name in NAMES {
+            let raw = format!("{HOSTILE}{}", "x".repeat(name.len() - HOSTILE.len()));
+            let mut places = bytes.windows(name.len());
+            let at = places.position(|it| it == name.as_bytes()).unwrap();
+            bytes[at..at + name.len()].copy_from_slice(raw.as_bytes());
+        }
+        vmnoise_feed::seal(&mut bytes);
+        bytes
+    }
+
+    /// Whether a run that such a host feeds shows the name.
+    fn shows_of_its_host(folder: &Path, cpu: u32, line: &str) -> bool {
+        let port = folder.join("port");
+        let listener = UnixListener::bind(&port).unwrap();
+        let run = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
+            .current_dir(folder)
+            .args(line.split(' '))
+            .args(["-c", &cpu.to_string(), "--feed", "port"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (feed, _) = listener.accept().unwrap();
+        let host = PseudoHost::of(cpu);
+        send(feed, || hostile_frame(&host));
+        let output = run.wait_with_output().unwrap();
+        fs::remove_file(port).unwrap();
+        assert!(output.status.success(), "{line}: {output:?}");
+        names_in_text(line, &output.stderr);
+        names_in_text(line, &output.stdout) > 0
+    }
+
+    #[test]
+    fn a_hostile_host_is_shown_to_its_guest_and_steers_nothing() {
+        let (folder, cpu) = (folder(), last_cpu());
+        let folder = folder.path();
+        for line in [
+            "osnoise -d 1s --format json -o fed.rec",
+            "osnoise -d 1s",
+            "timerlat -d 1s --format json",
+        ] {
+            let shown = shows_of_its_host(folder, cpu, line);
+            assert!(shown, "{line}: no trace of {SHOWN}");
+        }
+        for line in ["explain fed.rec", "explain fed.rec --format json"] {
+            assert!(shows(folder, line), "{line}: no trace of {SHOWN}");
+        }
+        for line in [
+            "report fed.rec -o out/page.html",
+            "export fed.rec --csv out/csv --perfetto out/fed.pftrace --host one",
+        ] {
+            shows(folder, line);
+        }
+        assert_files_show(&folder.join("out"), &["page.html", ".csv"]);
     }
 
     #[test]

@@ -51,8 +51,8 @@ impl ActivityKind {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Whether a kernel itself worked or ran another task, which its interference counter counts. All
-    /// else is a state of the workload's thread.
+    /// Whether the kernel's counter of interference counts it: an NMI, an interrupt, a soft interrupt or
+    /// another task. All else is a state of the workload's thread.
     pub const fn is_interference(self) -> bool {
         match self {
             ActivityKind::Nmi

@@ -18,7 +18,7 @@ mod receiver;
 
 pub use counted::{Counted, Frame, Reading};
 pub use decoder::Decoder;
-pub use encode::encode;
+pub use encode::{encode, seal};
 pub use error::FrameError;
 pub use layout::{
     MAX_CULPRITS, MAX_FRAME_BYTES, MAX_NAME_BYTES, MAX_REASONS, PORT_NAME, VERSION, VSOCK_PORT,

@@ -124,7 +124,7 @@ impl<S: Source> Live<S> {
         }
         self.has_changed |= self.screen.stop_if_asked()?;
         self.has_changed |= self.screen.resized();
-        if self.has_changed && self.screen.is_drawn() {
+        if self.has_changed && self.screen.is_drawn()? {
             self.has_changed = false;
             let (model, setting) = (&self.model, &self.setting);
             self.screen.draw(|frame| draw(frame, model, setting))?;

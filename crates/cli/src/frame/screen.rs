@@ -61,7 +61,7 @@ impl Screen {
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
-                give_back();
+                let _ = give_back();
                 before(panic);
             }));
         });
@@ -87,8 +87,13 @@ impl Screen {
     }
 
     /// Whether it shows all that was drawn. What it has not taken yet, later drawings cannot replace.
-    pub fn is_drawn(&self) -> bool {
-        taken().as_ref().is_some_and(WriteBehind::is_idle)
+    ///
+    /// # Errors
+    /// If a thread that panicked gave the terminal back.
+    pub fn is_drawn(&self) -> std::io::Result<bool> {
+        let out = taken();
+        let out = out.as_ref().ok_or(ErrorKind::NotConnected)?;
+        Ok(out.is_idle())
     }
 
     /// No key is read any more: Ctrl-C is a signal again. Nothing is waited for.
@@ -109,7 +114,7 @@ impl Screen {
     /// If the terminal refuses.
     pub fn stop_if_asked(&mut self) -> std::io::Result<bool> {
         if self.signals.stop.load(Ordering::Relaxed) {
-            give_back();
+            give_back()?;
             self.stopped()?;
             return Ok(true);
         }
@@ -129,7 +134,7 @@ impl Screen {
     /// # Errors
     /// If the terminal refuses.
     pub fn stop(&mut self) -> std::io::Result<()> {
-        give_back();
+        give_back()?;
         kill_current_process_group(Signal::TSTP)?;
         self.stopped()
     }
@@ -169,7 +174,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back();
+        let _ = give_back();
     }
 }
 
@@ -195,15 +200,18 @@ fn taken() -> MutexGuard<'static, Option<WriteBehind>> {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives the terminal back, once, and waits until it has taken all of it. One that is gone takes
-/// nothing back.
-fn give_back() {
+/// Gives the terminal back, once, and waits until it has taken all of it.
+///
+/// # Errors
+/// If it is gone and takes nothing back, or takes nothing and Ctrl-C has ended the wait.
+fn give_back() -> std::io::Result<()> {
     let out = taken().take();
-    if let Some(mut out) = out {
-        let _ = execute!(out, LeaveAlternateScreen, Show);
-        let _ = disable_raw_mode();
-        let _ = stdout::end(out);
-    }
+    let Some(mut out) = out else {
+        return Ok(());
+    };
+    let _ = execute!(out, LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
+    stdout::end(out)
 }
 
 #[cfg(test)]

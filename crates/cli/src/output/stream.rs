@@ -28,7 +28,7 @@ impl Stream {
     }
 
     /// Draws in place of what the terminal showed before. One that has not taken the last
-    /// drawing yet is not given another: the next one shows as much.
+    /// drawing yet is not given another: the next drawing replaces it anyway.
     pub fn redraw(&mut self, text: &str) {
         if self.out.as_ref().is_none_or(WriteBehind::is_idle) {
             self.print(&screen::redrawn(text));

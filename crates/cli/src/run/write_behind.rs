@@ -89,7 +89,7 @@ impl WriteBehind {
         self.queue.bytes() <= self.room.most / 2
     }
 
-    /// Whether nothing waits. Who shows but the latest state shows it only then.
+    /// Whether nothing waits. Whoever shows only the latest state draws when this is true.
     pub fn is_idle(&self) -> bool {
         self.queue.bytes() == 0
     }

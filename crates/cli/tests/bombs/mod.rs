@@ -2,7 +2,7 @@
 //! memory, and says nothing impossible (docs/reliability.md).
 //! `cargo test -p vmnoise --test all bombs:: -- --nocapture` prints what it measures.
 
-mod made;
+pub mod made;
 mod nonsense;
 mod pairs;
 mod printed;

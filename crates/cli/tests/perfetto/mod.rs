@@ -12,6 +12,7 @@ use std::process::Command;
 use serde::Deserialize;
 use tempfile::TempDir;
 
+use crate::bombs::made::BOMBS;
 use crate::join_pair;
 
 #[derive(Debug, Deserialize)]
@@ -152,6 +153,18 @@ mod engine {
             .clone()
             .filter(|late| joined_with(late, exits).is_empty());
         assert!(in_time.count() > 1_000);
+    }
+
+    /// Where there is room for the first of them alone, the others take their arrows with them.
+    #[test]
+    fn gaps_that_hold_one_another_leave_no_arrow_with_one_end() {
+        let mut bombs = BOMBS.iter();
+        let gaps = bombs.find(|it| it.name == "gaps that hold all that comes after them");
+        let folder = tempfile::tempdir().unwrap();
+        gaps.unwrap().write(&folder.path().join("it.vmn"), 50_000);
+        let tracks = exported(&folder, "it.vmn", 0);
+        let slices = tracks.iter().flat_map(|track| &track.slices);
+        assert!(slices.map(|slice| slice.flows.len()).sum::<usize>() > 0);
     }
 
     #[test]

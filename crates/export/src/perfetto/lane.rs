@@ -10,8 +10,9 @@ use crate::error::ExportError;
 
 /// Slices that wait for arrows at most (some 1 MiB).
 const KEPT: usize = 1 << 14;
-/// Arrows to one slice, and from one interval into one lane, at most: a screen full of them. A
-/// stream can have each of its gaps hold all others, and their arrows would be the square of it.
+/// Arrows to one slice at most, and how many slices of a lane are looked at for those of one
+/// interval: a screen full. A stream can have each of its gaps hold all others, and their arrows would be
+/// the square of it.
 const ARROWS: usize = 256;
 /// Slices that are looked at one by one from where the last arrow was drawn.
 const LOOK_AHEAD: usize = 8;
@@ -57,9 +58,9 @@ impl Lane {
         }
     }
 
-    /// Takes a slice, in whatever order; where another one is already, it is cut. Returns
-    /// whether anything is left of it.
-    pub(super) fn push(&mut self, mut slice: Slice) -> bool {
+    /// Takes a slice, in whatever order; where another one is already, it is cut. Returns its place
+    /// among those that wait, if anything is left of it.
+    pub(super) fn push(&mut self, mut slice: Slice) -> Option<usize> {
         let begun = |other: &Slice| other.start_ns <= slice.start_ns;
         let place = match self.waiting.back() {
             Some(last) if !begun(last) => self.waiting.partition_point(begun),
@@ -79,10 +80,15 @@ impl Lane {
         }
         slice.end_ns = slice.end_ns.min(to_ns);
         let fits = slice.start_ns < slice.end_ns || was_empty && slice.start_ns == slice.end_ns;
-        if fits {
-            self.waiting.insert(place, slice);
+        fits.then(|| self.waiting.insert(place, slice))?;
+        Some(place)
+    }
+
+    /// The arrows of the slice at this place.
+    pub(super) fn set_flows(&mut self, place: usize, flows: Flows) {
+        if let Some(slice) = self.waiting.get_mut(place) {
+            slice.flows = flows;
         }
-        fits
     }
 
     /// Gives each slice that waits and overlaps this time a flow of its own, up to [`ARROWS`].
@@ -189,12 +195,12 @@ mod tests {
     #[test]
     fn no_two_slices_are_at_once_whatever_comes() {
         let mut lane = Lane::new(1, 1);
-        assert!(lane.push(slice(10, 20)));
-        assert!(lane.push(slice(30, 40)));
-        assert!(lane.push(slice(15, 35)), "between the two");
-        assert!(!lane.push(slice(12, 18)), "no room is left");
-        assert!(lane.push(slice(40, 40)), "an instant");
-        assert!(lane.push(slice(5, 10)), "late, and room is there");
+        assert!(lane.push(slice(10, 20)).is_some());
+        assert!(lane.push(slice(30, 40)).is_some());
+        assert!(lane.push(slice(15, 35)).is_some(), "between the two");
+        assert!(lane.push(slice(12, 18)).is_none(), "no room is left");
+        assert!(lane.push(slice(40, 40)).is_some(), "an instant");
+        assert!(lane.push(slice(5, 10)).is_some(), "late, and room is there");
         assert_eq!(
             spans(&lane),
             [(5, 10), (10, 20), (20, 30), (30, 40), (40, 40)]
@@ -209,12 +215,15 @@ mod tests {
             inside: vec![(1, 5), (2, 5)],
             ..slice(20, 30)
         };
-        assert!(lane.push(whole.clone()));
-        assert!(lane.push(Slice {
-            start_ns: 25,
-            end_ns: 40,
-            ..whole
-        }));
+        assert!(lane.push(whole.clone()).is_some());
+        assert!(
+            lane.push(Slice {
+                start_ns: 25,
+                end_ns: 40,
+                ..whole
+            })
+            .is_some()
+        );
         let inside: Vec<usize> = lane
             .waiting
             .iter()
@@ -238,7 +247,7 @@ mod tests {
         assert_eq!(counts, [0, 1, 1, 0]);
         lane.write(12, &mut packets).unwrap();
         assert_eq!(spans(&lane), [(10, 15), (20, 25), (30, 35)]);
-        assert!(!lane.push(slice(2, 4)), "what was written stays");
+        assert!(lane.push(slice(2, 4)).is_none(), "what was written stays");
     }
 
     #[test]

@@ -132,9 +132,6 @@ impl Timeline {
         vcpu_tid: Option<u32>,
         name: &dyn Fn(SourceId) -> &'n str,
     ) -> Result<(), ExportError> {
-        let mut flows = Flows::new();
-        self.link_cpu(side, interval.cpu, span_ns, &mut flows);
-        self.link_vcpu(vcpu_tid, span_ns, &mut flows);
         let sources = self.scene(side).sources.len();
         let packets = &mut self.tracks.packets;
         let mut called = |labels: &mut Labels, part: &Part, phase: &str| {
@@ -173,9 +170,14 @@ impl Timeline {
         let group = self.observed_by(side, interval.cpu);
         let slice = Slice {
             inside,
-            ..slice(span_ns, name, flows, notes)
+            ..slice(span_ns, name, notes)
         };
-        self.push(group, row, slice)?;
+        if let Some(place) = self.push(group, row, slice)? {
+            let mut flows = Flows::new();
+            self.link_cpu(side, interval.cpu, span_ns, &mut flows);
+            self.link_vcpu(vcpu_tid, span_ns, &mut flows);
+            self.tracks.lane(group, row)?.set_flows(place, flows);
+        }
         self.tracks.write_lane(group, row)
     }
 
@@ -185,8 +187,6 @@ impl Timeline {
     /// If the file cannot be written.
     pub fn exit(&mut self, side: Side, reported: &TracedExit) -> Result<(), ExportError> {
         let (vcpu, exit) = (&reported.exit.vcpu, &reported.exit.exit);
-        let mut flows = Flows::new();
-        self.link_noise(side, &reported.noise, &mut flows);
         let packets = &mut self.tracks.packets;
         let notes = reported.exit.parts.iter().map(|part| {
             let text = label(part.share, part.source.as_deref());
@@ -210,9 +210,14 @@ impl Timeline {
         let span_ns = (exit.start_mono_ns, exit.end_mono_ns);
         let slice = Slice {
             inside,
-            ..slice(span_ns, name, flows, notes)
+            ..slice(span_ns, name, notes)
         };
-        self.push(group, Row::Exits, slice)
+        if let Some(place) = self.push(group, Row::Exits, slice)? {
+            let mut flows = Flows::new();
+            self.link_noise(side, &reported.noise, &mut flows);
+            self.tracks.lane(group, Row::Exits)?.set_flows(place, flows);
+        }
+        Ok(())
     }
 
     /// Takes what each CPU came to between two instants.
@@ -283,15 +288,20 @@ impl Timeline {
             None => self.tracks.packets.name(NameOf::Slice, UNDEFINED)?,
         };
         let span_ns = (activity.start_mono_ns, activity.end_mono_ns);
-        let slice = slice(span_ns, name, Flows::new(), Vec::new());
-        self.push(group, Row::Kind(kind), slice)
+        let slice = slice(span_ns, name, Vec::new());
+        self.push(group, Row::Kind(kind), slice)?;
+        Ok(())
     }
 
-    fn push(&mut self, group: Group, row: Row, slice: Slice) -> Result<(), ExportError> {
-        if slice.start_ns > slice.end_ns || !self.tracks.lane(group, row)?.push(slice) {
-            self.crowded_out += 1;
-        }
-        Ok(())
+    /// Gives a track a slice; returns its place there, if there is room for it. Only then has it arrows: one
+    /// needs both ends.
+    fn push(&mut self, group: Group, row: Row, slice: Slice) -> Result<Option<usize>, ExportError> {
+        let place = match slice.start_ns <= slice.end_ns {
+            true => self.tracks.lane(group, row)?.push(slice),
+            false => None,
+        };
+        self.crowded_out += u64::from(place.is_none());
+        Ok(place)
     }
 
     /// Where the gaps of this CPU are drawn: a microVM's vCPU is not its host's CPU.
@@ -315,12 +325,12 @@ impl Timeline {
     }
 }
 
-fn slice((start_ns, end_ns): (u64, u64), name: u64, flows: Flows, notes: Vec<(u64, u64)>) -> Slice {
+fn slice((start_ns, end_ns): (u64, u64), name: u64, notes: Vec<(u64, u64)>) -> Slice {
     Slice {
         start_ns,
         end_ns,
         name,
-        flows,
+        flows: Flows::new(),
         notes,
         inside: Vec::new(),
     }

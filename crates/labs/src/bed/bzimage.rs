@@ -1,5 +1,5 @@
-//! The kernel in a bzImage, which unpacks itself when it boots: in emulation that takes as long as the
-//! rest of its boot.
+//! The kernel in a bzImage, which unpacks itself when it boots: in emulation that is a good part of
+//! its boot.
 
 use std::path::Path;
 

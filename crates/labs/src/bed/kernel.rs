@@ -1,7 +1,9 @@
 //! Stock kernels: packages of Debian, found by their meta packages because versions
 //! move, and kept unpacked under `target/lab/`.
 
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -103,6 +105,9 @@ impl Image {
             // Other labs may look for it at this moment.
             let mut whole = tempfile::NamedTempFile::new_in(folder)?;
             whole.write_all(&bzimage::vmlinux(&self.vmlinuz)?)?;
+            let file = whole.as_file();
+            file.set_permissions(Permissions::from_mode(0o644))?;
+            file.sync_all()?;
             whole.persist(&unpacked)?;
         }
         Ok(unpacked)

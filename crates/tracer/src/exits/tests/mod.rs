@@ -17,5 +17,9 @@ mod bpf_run {
     mod places;
     mod reported;
     mod unseen;
+}
+
+/// These attach to the events of this machine.
+mod root {
     mod watched;
 }
