@@ -270,7 +270,9 @@ mod root {
             let cpu = &result["cpus"][0];
             println!("{term}: {command}: {} {cpu}", result["losses"]);
             assert_eq!(result["complete"], true, "{term}: {command}");
-            assert_eq!(result["lost_events"], 0, "{term}: {command}");
+            for kind in ["ring_full", "unrecorded"] {
+                assert_eq!(result["losses"][kind], 0, "{term}: {command}: {kind}");
+            }
             assert_eq!(cpu["not_measured_ns"], 0, "{term}: {command}");
         }
     }
