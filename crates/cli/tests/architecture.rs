@@ -8,7 +8,7 @@ use std::path::Path;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Room -> the rooms it may use.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("vmnoise-events", &[]),
     ("vmnoise-tracer", &["vmnoise-events"]),
     ("vmnoise-workload", &["vmnoise-events"]),
@@ -30,6 +30,8 @@ const ARROWS: [(&str, &[&str]); 12] = [
             "vmnoise-report",
         ],
     ),
+    // Scenarios, and what papers measured of them.
+    ("vmnoise-lab", &[]),
     // Drives the built binary; takes only its clock and thread priorities from a room.
     ("vmnoise-labs", &["vmnoise-events", "vmnoise-workload"]),
     // Asks all that reads what others say, and the commands themselves.

@@ -1,0 +1,174 @@
+//! What a scenario varies. Each axis takes one value or a list of them.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::{SeqAccessDeserializer, StrDeserializer};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::length::Length;
+
+/// What runs guests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hypervisor {
+    /// Nothing: the host itself is measured.
+    Bare,
+    /// Linux with KVM.
+    Kvm,
+    /// Xen; its host is Dom0.
+    Xen,
+}
+
+/// What a guest of Xen knows of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestType {
+    /// Everything: it has no hardware of its own.
+    Pv,
+    /// All but its CPU and its page tables.
+    Pvh,
+    /// Nothing: a whole machine is emulated around it.
+    Hvm,
+}
+
+/// A kernel of Debian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kernel {
+    /// The one for every machine.
+    Ordinary,
+    /// PREEMPT_RT.
+    Rt,
+}
+
+/// What works in the background, on the host or in Dom0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Load {
+    /// Nothing.
+    Idle,
+    /// Tasks of ordinary priority that make system calls and interrupts.
+    SystemCalls,
+    /// stress-ng.
+    StressNg,
+}
+
+/// How host and guest are set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tuning {
+    /// As they come.
+    AsIs,
+    /// vCPUs at FIFO 99.
+    VcpusAtFifo99,
+    /// The threads of the VMM at FIFO 99, as its vCPUs: the cure of the priority inversion of HVM.
+    VmmAtFifo99,
+    /// CPUs isolated on the host: isolcpus, nohz_full, rcu_nocbs, irqaffinity.
+    HostIsolated,
+    /// CPUs isolated in the guest.
+    GuestIsolated,
+    /// Both.
+    BothIsolated,
+    /// `xen_timer_slop` of 1 us in the guest.
+    TimerSlop,
+    /// Xen answers each reading of the TSC.
+    TscEmulated,
+}
+
+/// What is varied.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Axes {
+    /// What runs guests.
+    #[serde(deserialize_with = "one_or_more")]
+    pub hypervisor: Vec<Hypervisor>,
+    /// Of Xen alone.
+    #[serde(default = "pv", deserialize_with = "one_or_more")]
+    pub guest_type: Vec<GuestType>,
+    /// Of the host, or of Dom0.
+    #[serde(deserialize_with = "one_or_more")]
+    pub host_kernel: Vec<Kernel>,
+    /// Of the guest; where there is none, the host is measured once.
+    #[serde(default = "ordinary", deserialize_with = "one_or_more")]
+    pub guest_kernel: Vec<Kernel>,
+    /// What works in the background.
+    #[serde(default = "idle", deserialize_with = "one_or_more")]
+    pub load: Vec<Load>,
+    /// How all is set up.
+    #[serde(default = "as_is", deserialize_with = "one_or_more")]
+    pub tuning: Vec<Tuning>,
+    /// How often a periodic task wakes up.
+    #[serde(default = "papers_period", deserialize_with = "one_or_more")]
+    pub period: Vec<Length>,
+}
+
+fn pv() -> Vec<GuestType> {
+    vec![GuestType::Pv]
+}
+
+fn ordinary() -> Vec<Kernel> {
+    vec![Kernel::Ordinary]
+}
+
+fn idle() -> Vec<Load> {
+    vec![Load::Idle]
+}
+
+fn as_is() -> Vec<Tuning> {
+    vec![Tuning::AsIs]
+}
+
+/// That of Abeni and Faggioli.
+fn papers_period() -> Vec<Length> {
+    vec![Length::from_us(50)]
+}
+
+/// By hand: what serde derives for either of two shapes says of a wrong value only that it has neither.
+fn one_or_more<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct OneOrMore<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrMore<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a value or a list of values")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Vec<T>, E> {
+            Ok(vec![T::deserialize(StrDeserializer::new(value))?])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, values: A) -> Result<Vec<T>, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(values))
+        }
+    }
+
+    deserializer.deserialize_any(OneOrMore(PhantomData))
+}
+
+/// As a file has it, and the name of a cell.
+macro_rules! named {
+    ($type:ident: $($variant:ident $name:literal),+) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $($type::$variant => $name,)+
+                })
+            }
+        }
+    };
+}
+
+named!(Hypervisor: Bare "bare", Kvm "kvm", Xen "xen");
+named!(GuestType: Pv "pv", Pvh "pvh", Hvm "hvm");
+named!(Kernel: Ordinary "ordinary", Rt "rt");
+named!(Load: Idle "idle", SystemCalls "system-calls", StressNg "stress-ng");
+named!(Tuning: AsIs "as-is", VcpusAtFifo99 "vcpus-at-fifo99", VmmAtFifo99 "vmm-at-fifo99",
+    HostIsolated "host-isolated", GuestIsolated "guest-isolated", BothIsolated "both-isolated",
+    TimerSlop "timer-slop", TscEmulated "tsc-emulated");

@@ -1,0 +1,192 @@
+//! A scenario: what is varied, what is measured, and where that comes from. It is a TOML file; each
+//! combination of what is varied is a cell.
+
+mod axes;
+mod cell;
+mod error;
+mod length;
+mod published;
+
+use serde::Deserialize;
+
+pub use axes::{Axes, GuestType, Hypervisor, Kernel, Load, Tuning};
+pub use cell::Cell;
+pub use error::ScenarioError;
+pub use length::Length;
+pub use published::{Published, Statistic};
+
+/// What is run in the guest, or on the host where there is no hypervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    /// `vmnoise timerlat`: how late a periodic task wakes up, and why.
+    Timerlat,
+    /// cyclictest of rt-tests: how late, as the papers have it.
+    Cyclictest,
+    /// `vmnoise osnoise`: what is taken from a task that never sleeps.
+    Osnoise,
+}
+
+/// What each cell measures.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Measure {
+    /// What is run.
+    pub workload: Workload,
+    /// How long, each time.
+    pub duration: Length,
+    /// How often each cell is measured.
+    #[serde(default = "once")]
+    pub repeat: u32,
+}
+
+fn once() -> u32 {
+    1
+}
+
+/// One experiment.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Scenario {
+    /// What it shows, in a line.
+    pub title: String,
+    /// The paper, and its tables and figures.
+    pub source: String,
+    /// What is varied.
+    pub axes: Axes,
+    /// What each cell measures.
+    pub measure: Measure,
+    /// What the paper measured.
+    #[serde(default)]
+    pub published: Vec<Published>,
+}
+
+impl Scenario {
+    /// Reads the text of a scenario's file.
+    ///
+    /// # Errors
+    /// If it is no such scenario: the message has the line, and what may stand there.
+    pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+        let scenario: Scenario =
+            toml::from_str(text).map_err(|error| ScenarioError::of(text, &error))?;
+        if scenario.measure.repeat == 0 {
+            return Err(ScenarioError::NoRepetition);
+        }
+        if scenario.measure.duration.ns() == 0 {
+            return Err(ScenarioError::NoDuration);
+        }
+        let names: Vec<String> = scenario.cells().iter().map(Cell::name).collect();
+        if names.is_empty() {
+            return Err(ScenarioError::NoCell);
+        }
+        let mut published = scenario.published.iter().flat_map(|it| it.cells.keys());
+        match published.find(|cell| !names.contains(cell)) {
+            Some(cell) => Err(ScenarioError::UnknownCell {
+                cell: cell.clone(),
+                known: names.join(", "),
+            }),
+            None => Ok(scenario),
+        }
+    }
+
+    /// All combinations of what is varied that there can be, in the order of the file. A guest type is one
+    /// of Xen's: other hypervisors have their cells once.
+    pub fn cells(&self) -> Vec<Cell> {
+        Cell::all(&self.axes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use super::*;
+
+    const SCENARIO: &str = r#"
+title = "Without load"
+source = "Table 2"
+
+[axes]
+hypervisor = ["kvm", "xen"]
+guest-type = ["pv", "pvh"]
+host-kernel = ["ordinary", "rt"]
+guest-kernel = "rt"
+period = "50us"
+
+[measure]
+workload = "timerlat"
+duration = "2s"
+"#;
+
+    fn refused(text: &str) -> String {
+        Scenario::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn each_combination_is_a_cell_and_a_guest_type_is_one_of_xen() {
+        let scenario = Scenario::parse(SCENARIO).unwrap();
+        let names: Vec<String> = scenario.cells().iter().map(Cell::name).collect();
+        assert_eq!(
+            names,
+            [
+                "kvm-ordinary",
+                "kvm-rt",
+                "xen-pv-ordinary",
+                "xen-pv-rt",
+                "xen-pvh-ordinary",
+                "xen-pvh-rt"
+            ]
+        );
+    }
+
+    #[test]
+    fn one_value_is_a_list_of_one() {
+        let scenario = Scenario::parse(SCENARIO).unwrap();
+        assert_eq!(scenario.axes.guest_kernel[..], [Kernel::Rt]);
+        assert_eq!(scenario.axes.load[..], [Load::Idle], "as nothing is said");
+        assert_eq!(scenario.measure.duration.ns(), 2_000_000_000);
+        assert_eq!(scenario.measure.repeat, 1);
+    }
+
+    #[test]
+    fn what_is_wrong_is_reported_with_its_line() {
+        let wrong = SCENARIO.replace("\"xen\"]", "\"zen\"]");
+        let said = refused(&wrong);
+        assert!(said.starts_with("line 6: "), "{said}");
+        assert!(said.contains("`xen`"), "what may stand there: {said}");
+
+        let said = refused(&SCENARIO.replace("50us", "50"));
+        assert!(said.starts_with("line 10: "), "{said}");
+        assert!(said.contains("50us"), "an example: {said}");
+
+        let said = refused(&SCENARIO.replace("duration", "length"));
+        assert!(said.contains("length"), "{said}");
+    }
+
+    #[test]
+    fn what_a_paper_measured_is_of_a_cell() {
+        let table = |cell: &str| {
+            format!(
+                "{SCENARIO}[[published]]\nsource = \"Table 2\"\nmachine = \"i7\"\nstatistic = \"worst\"\n\
+                 cells = {{ {cell} = \"28us\" }}\n"
+            )
+        };
+        let scenario = Scenario::parse(&table("kvm-rt")).unwrap();
+        assert_eq!(scenario.published[0].cells["kvm-rt"].ns(), 28_000);
+        let said = refused(&table("kvm-pv-rt"));
+        assert!(
+            said.contains("kvm-pv-rt") && said.contains("xen-pv-rt"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn what_measures_nothing_is_refused() {
+        let nothing = SCENARIO.replace("\"2s\"", "\"0s\"");
+        assert_eq!(refused(&nothing), ScenarioError::NoDuration.to_string());
+        let never = format!("{SCENARIO}repeat = 0\n");
+        assert_eq!(refused(&never), ScenarioError::NoRepetition.to_string());
+        let empty = SCENARIO.replace("[\"kvm\", \"xen\"]", "[]");
+        assert_eq!(refused(&empty), ScenarioError::NoCell.to_string());
+    }
+}
