@@ -172,3 +172,33 @@ named!(Load: Idle "idle", SystemCalls "system-calls", StressNg "stress-ng");
 named!(Tuning: AsIs "as-is", VcpusAtFifo99 "vcpus-at-fifo99", VmmAtFifo99 "vmm-at-fifo99",
     HostIsolated "host-isolated", GuestIsolated "guest-isolated", BothIsolated "both-isolated",
     TimerSlop "timer-slop", TscEmulated "tsc-emulated");
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use super::*;
+
+    /// The list that a file has under this key comes back as it is shown.
+    fn read<T: for<'de> Deserialize<'de> + fmt::Display>(words: &[&str]) {
+        for word in words {
+            let value = T::deserialize(StrDeserializer::<serde::de::value::Error>::new(word));
+            assert_eq!(value.unwrap().to_string(), *word);
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_what_a_file_has() {
+        read::<Hypervisor>(&["bare", "kvm", "xen"]);
+        read::<GuestType>(&["pv", "pvh", "hvm"]);
+        read::<Kernel>(&["ordinary", "rt"]);
+        read::<Load>(&["idle", "system-calls", "stress-ng"]);
+        read::<Tuning>(&["as-is", "vcpus-at-fifo99", "vmm-at-fifo99", "host-isolated"]);
+        read::<Tuning>(&[
+            "guest-isolated",
+            "both-isolated",
+            "timer-slop",
+            "tsc-emulated",
+        ]);
+    }
+}
