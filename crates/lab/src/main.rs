@@ -1,37 +1,26 @@
 //! `vmnoise-lab`: the papers' experiments, one command each.
 #![forbid(unsafe_code)]
 
+mod arguments;
+
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use anyhow::{Context, Result};
-use clap::{Parser, Subcommand};
-use vmnoise_lab::library;
+use anyhow::{Context, Result, bail, ensure};
+use arguments::{Arguments, Command, RunArguments};
+use clap::Parser;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use vmnoise_lab::folder::Folder;
+use vmnoise_lab::run::Step;
 use vmnoise_lab::scenario::{Cell, Scenario};
-
-/// The experiments of the papers on latencies and noise of virtual machines, to be run again.
-#[derive(Debug, Parser)]
-#[command(name = "vmnoise-lab", version, max_term_width = 100)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Lists the scenarios that come with the program.
-    List,
-    /// Shows a scenario: where it comes from, what it measures, and its cells.
-    Show {
-        /// One of `vmnoise-lab list`, or a file.
-        #[arg(value_name = "SCENARIO")]
-        scenario: String,
-    },
-}
+use vmnoise_lab::{library, plan, report, run, scenario};
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse().command) {
+    match dispatch(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("vmnoise-lab: {error:#}");
@@ -40,14 +29,24 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: &Command) -> Result<()> {
-    let text = match command {
-        Command::List => list()?,
-        Command::Show { scenario } => show(&read(scenario)?),
-    };
-    // Who reads it may have seen enough.
-    let written = io::stdout().write_all(text.as_bytes());
-    match written {
+fn dispatch(command: Command) -> Result<()> {
+    match command {
+        Command::List => print(&list()?),
+        Command::Show { scenario } => print(&show(&read(&scenario)?.1)),
+        Command::Schema => print(&scenario::schema()?),
+        Command::Plan { scenario, only } => {
+            let (_, scenario) = read(&scenario)?;
+            print(&plan::text(&scenario, &chosen(&scenario, &only)?))
+        }
+        Command::Run(arguments) => measure(&arguments),
+        Command::Report { folders, output } => write_report(&folders, &output),
+        Command::Merge { folders, output } => merge(&folders, &output),
+    }
+}
+
+/// Who reads it may have seen enough.
+fn print(text: &str) -> Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
@@ -62,16 +61,16 @@ fn list() -> Result<String> {
     Ok(lines)
 }
 
-/// By its name, or from its file.
-fn read(scenario: &str) -> Result<Scenario> {
+/// By its name, or from its file: the text, and what it says.
+fn read(scenario: &str) -> Result<(String, Scenario)> {
     if let Some(text) = library::text(scenario) {
-        return Ok(Scenario::parse(text)?);
+        return Ok((text.to_owned(), Scenario::parse(text)?));
     }
-    let path = Path::new(scenario);
-    let text = std::fs::read_to_string(path).with_context(|| {
+    let text = std::fs::read_to_string(scenario).with_context(|| {
         format!("{scenario} is no file that can be read, and none of `vmnoise-lab list`")
     })?;
-    Scenario::parse(&text).with_context(|| scenario.to_owned())
+    let parsed = Scenario::parse(&text).with_context(|| scenario.to_owned())?;
+    Ok((text, parsed))
 }
 
 fn show(scenario: &Scenario) -> String {
@@ -88,4 +87,103 @@ fn show(scenario: &Scenario) -> String {
         text += &format!("  {name}\n");
     }
     text
+}
+
+fn chosen(scenario: &Scenario, only: &[String]) -> Result<Vec<plan::Planned>> {
+    let names: Vec<String> = scenario.cells().iter().map(Cell::name).collect();
+    if let Some(unknown) = only.iter().find(|cell| !names.contains(cell)) {
+        bail!(
+            "there is no cell `{unknown}`; the cells are {}",
+            names.join(", ")
+        );
+    }
+    Ok(plan::cells(scenario, only))
+}
+
+fn measure(arguments: &RunArguments) -> Result<()> {
+    let (mut text, mut scenario) = read(&arguments.scenario)?;
+    if let Some(repeat) = arguments.repeat {
+        text = scenario::repeated(&text, repeat)?;
+        scenario = Scenario::parse(&text)?;
+    }
+    let planned = chosen(&scenario, &arguments.only)?;
+    ensure!(
+        planned.iter().any(|it| it.refusal.is_none()),
+        "no cell can be run here: see `vmnoise-lab plan`"
+    );
+    let folder = arguments.output.clone().unwrap_or_else(|| {
+        let name = Path::new(&arguments.scenario).file_stem();
+        Path::new("papers").join(name.unwrap_or(arguments.scenario.as_ref()))
+    });
+    let folder = Folder::create(&folder, &text)?;
+    let asked_to_end = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // The second one ends the process.
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&asked_to_end))?;
+        signal_hook::flag::register(signal, Arc::clone(&asked_to_end))?;
+    }
+    let begun = Instant::now();
+    let estimate = planned
+        .iter()
+        .map(|it| it.takes)
+        .sum::<std::time::Duration>();
+    println!(
+        "about {} min: see `vmnoise-lab plan`",
+        estimate.as_secs().div_ceil(60 * plan::jobs() as u64)
+    );
+    run::run(&folder, planned, arguments.seed, &asked_to_end, &say)?;
+    println!("took {} s", begun.elapsed().as_secs());
+    ensure!(
+        !asked_to_end.load(Ordering::Relaxed),
+        "ended early: the same command goes on with the cells that are left"
+    );
+    Ok(())
+}
+
+fn say(step: Step<'_>) {
+    match step {
+        Step::Kept(cell) => println!("{cell}: measured before"),
+        Step::Refused(cell, why) => println!("{cell}: not run: {why}"),
+        Step::Begins(cell) => println!("{cell}: begins"),
+        Step::Ended(ended, left) => {
+            let seconds = ended.took_ms / 1000;
+            let outcome = match &ended.failure {
+                Some(why) => format!("failed: {}", why.lines().next().unwrap_or_default()),
+                None => {
+                    let worst = ended.repetitions.iter().map(|it| it.worst_ns).max();
+                    format!("worst {:.1} us", worst.unwrap_or(0) as f64 / 1e3)
+                }
+            };
+            println!("{}: {outcome} ({seconds} s); {left} cells left", ended.cell);
+        }
+    }
+}
+
+fn write_report(folders: &[PathBuf], output: &Path) -> Result<()> {
+    let folders = folders.iter().map(|folder| Folder::open(folder));
+    let folders: Vec<Folder> = folders.collect::<Result<_>>()?;
+    report::write(&folders, output)?;
+    println!(
+        "{}\n{}",
+        output.display(),
+        output.with_extension("csv").display()
+    );
+    Ok(())
+}
+
+fn merge(folders: &[PathBuf], output: &Path) -> Result<()> {
+    let folders = folders.iter().map(|folder| Folder::open(folder));
+    let folders: Vec<Folder> = folders.collect::<Result<_>>()?;
+    let first = folders.first().context("nothing to merge")?;
+    let merged = Folder::create(output, &first.text()?)?;
+    for folder in &folders {
+        merged.take(folder)?;
+    }
+    let cells = merged.scenario.cells();
+    let mut measured = 0;
+    for cell in &cells {
+        measured += usize::from(merged.ended(&cell.name())?.is_some());
+    }
+    println!("{}: {measured} of {} cells", output.display(), cells.len());
+    Ok(())
 }

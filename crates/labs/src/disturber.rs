@@ -34,10 +34,7 @@ impl Disturber {
     /// # Errors
     /// If it cannot be started.
     pub fn busy(cpu: u32) -> Result<Disturber> {
-        Disturber::start(
-            Command::new(lab_program("lab-disturb")?).args(["busy", &cpu.to_string()]),
-            None,
-        )
+        Disturber::on_cpu("busy", cpu)
     }
 
     /// Two tasks that wake each other on this CPU, as fast as they can.
@@ -45,10 +42,15 @@ impl Disturber {
     /// # Errors
     /// If they cannot be started.
     pub fn storm(cpu: u32) -> Result<Disturber> {
-        Disturber::start(
-            Command::new(lab_program("lab-disturb")?).args(["storm", &cpu.to_string()]),
-            None,
-        )
+        Disturber::on_cpu("storm", cpu)
+    }
+
+    /// Tasks of ordinary priority that make system calls and interrupts on this CPU.
+    ///
+    /// # Errors
+    /// If they cannot be started.
+    pub fn calls(cpu: u32) -> Result<Disturber> {
+        Disturber::on_cpu("calls", cpu)
     }
 
     /// A task at SCHED_FIFO that burns a burst this often on this CPU, and logs each there.
@@ -72,10 +74,12 @@ impl Disturber {
     /// # Errors
     /// If it cannot be started.
     pub fn litter(cpu: u32) -> Result<Disturber> {
-        Disturber::start(
-            Command::new(lab_program("lab-disturb")?).args(["litter", &cpu.to_string()]),
-            None,
-        )
+        Disturber::on_cpu("litter", cpu)
+    }
+
+    fn on_cpu(what: &str, cpu: u32) -> Result<Disturber> {
+        let mut command = Command::new(lab_program("lab-disturb")?);
+        Disturber::start(command.args([what, &cpu.to_string()]), None)
     }
 
     /// A SCHED_FIFO task that burns `count` times `burst`, `hz` times a second, on

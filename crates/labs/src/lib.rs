@@ -24,6 +24,7 @@ mod run;
 pub mod schedstat;
 mod skip;
 mod undisturbed;
+pub mod urgency;
 pub mod vmm_steps;
 pub mod xen_waits;
 

@@ -58,6 +58,12 @@ pub enum Step {
     Moves(usize, Duration),
     /// `pin:CPU`: keeps the thread of the first vCPU on this CPU.
     Pin(u32),
+    /// `fifo:PRIORITY`: every vCPU's thread at SCHED_FIFO.
+    Fifo(i32),
+    /// `vmm-fifo:PRIORITY`: every thread of the VMM at SCHED_FIFO.
+    VmmFifo(i32),
+    /// `calls:CPU`: tasks of ordinary priority that make system calls and interrupts, on this CPU.
+    Calls(u32),
     /// `quota:QUOTA_US:PERIOD_US`: `cpu.max` of a control group that holds the VMM.
     Quota(u32, u32),
     /// `untrace`: SIGINT to whoever attached the BPF programs; over when they have ended.
@@ -107,6 +113,9 @@ impl Step {
                 Step::Moves(number(count)? as usize, every)
             }
             ["pin", cpu] => Step::Pin(number(cpu)?),
+            ["fifo", priority] => Step::Fifo(number(priority)?.cast_signed()),
+            ["vmm-fifo", priority] => Step::VmmFifo(number(priority)?.cast_signed()),
+            ["calls", cpu] => Step::Calls(number(cpu)?),
             ["quota", quota, period] => Step::Quota(number(quota)?, number(period)?),
             ["untrace"] => Step::Untrace,
             _ => bail!("no step is called `{word}`"),
@@ -136,7 +145,7 @@ pub struct Done {
     pub end_mono_ns: u64,
     /// Of `read`: what was counted by then.
     pub counts: Option<Counts>,
-    /// Of `hog`, `litter` and `turns`: the name that results must blame, `comm:pid`.
+    /// Of `hog`, `litter`, `calls` and `turns`: the name that results must blame, `comm:pid`.
     pub hog: Option<String>,
     /// Of `undisturbed`: how long nothing took the CPU from the poller.
     pub undisturbed: Option<Duration>,

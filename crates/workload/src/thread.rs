@@ -64,14 +64,7 @@ pub fn set_policy(policy: Policy) -> Result<(), Error> {
         Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
         Policy::RoundRobin(priority) => (libc::SCHED_RR, priority),
     };
-    let param = libc::sched_param {
-        sched_priority: priority,
-    };
-    // SAFETY: `param` is a valid sched_param for the length of the call, and
-    // thread 0 is the calling thread.
-    if unsafe { libc::sched_setscheduler(0, number, &raw const param) } != 0 {
-        return Err(policy_error(policy, &io::Error::last_os_error()));
-    }
+    set_scheduler(0, number, priority).map_err(|error| policy_error(policy, &error))?;
     if let Policy::Other(nice) = policy {
         // The kernel clamps nice values; a value outside the range is an error here.
         if !(-20..=19).contains(&nice) {
@@ -82,6 +75,27 @@ pub fn set_policy(policy: Policy) -> Result<(), Error> {
         }
         // On Linux the "process" 0 is the calling thread alone.
         setpriority_process(None, nice).map_err(|errno| policy_error(policy, &errno.into()))?;
+    }
+    Ok(())
+}
+
+/// Lets another thread, by the kernel's id of it, run at SCHED_FIFO with this priority
+/// (sched_setscheduler(2)).
+///
+/// # Errors
+/// What the kernel says: without the right to it, and of a thread that is gone.
+pub fn set_fifo(tid: u32, priority: i32) -> io::Result<()> {
+    set_scheduler(tid.cast_signed(), libc::SCHED_FIFO, priority)
+}
+
+/// Of the calling thread, which is 0, or of another.
+fn set_scheduler(tid: i32, policy: i32, priority: i32) -> io::Result<()> {
+    let param = libc::sched_param {
+        sched_priority: priority,
+    };
+    // SAFETY: `param` is a valid sched_param for the length of the call.
+    if unsafe { libc::sched_setscheduler(tid, policy, &raw const param) } != 0 {
+        return Err(io::Error::last_os_error());
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use schemars::JsonSchema;
 use serde::de::value::{SeqAccessDeserializer, StrDeserializer};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use super::length::Length;
 
 /// What runs guests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hypervisor {
     /// Nothing: the host itself is measured.
@@ -22,7 +23,7 @@ pub enum Hypervisor {
 }
 
 /// What a guest of Xen knows of that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GuestType {
     /// Everything: it has no hardware of its own.
@@ -34,7 +35,7 @@ pub enum GuestType {
 }
 
 /// A kernel of Debian.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
     /// The one for every machine.
@@ -44,7 +45,7 @@ pub enum Kernel {
 }
 
 /// What works in the background, on the host or in Dom0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
     /// Nothing.
@@ -56,7 +57,7 @@ pub enum Load {
 }
 
 /// How host and guest are set up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tuning {
     /// As they come.
@@ -78,30 +79,46 @@ pub enum Tuning {
 }
 
 /// What is varied.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Axes {
     /// What runs guests.
     #[serde(deserialize_with = "one_or_more")]
+    #[schemars(with = "OneOrMore<Hypervisor>")]
     pub hypervisor: Vec<Hypervisor>,
     /// Of Xen alone.
     #[serde(default = "pv", deserialize_with = "one_or_more")]
+    #[schemars(with = "OneOrMore<GuestType>")]
     pub guest_type: Vec<GuestType>,
     /// Of the host, or of Dom0.
     #[serde(deserialize_with = "one_or_more")]
+    #[schemars(with = "OneOrMore<Kernel>")]
     pub host_kernel: Vec<Kernel>,
     /// Of the guest; where there is none, the host is measured once.
     #[serde(default = "ordinary", deserialize_with = "one_or_more")]
+    #[schemars(with = "OneOrMore<Kernel>")]
     pub guest_kernel: Vec<Kernel>,
     /// What works in the background.
     #[serde(default = "idle", deserialize_with = "one_or_more")]
+    #[schemars(with = "OneOrMore<Load>")]
     pub load: Vec<Load>,
     /// How all is set up.
     #[serde(default = "as_is", deserialize_with = "one_or_more")]
+    #[schemars(with = "OneOrMore<Tuning>")]
     pub tuning: Vec<Tuning>,
     /// How often a periodic task wakes up.
     #[serde(default = "papers_period", deserialize_with = "one_or_more")]
+    #[schemars(with = "OneOrMore<Length>")]
     pub period: Vec<Length>,
+}
+
+/// What [`one_or_more`] reads, for the schema.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it describes a file, and nothing is made of it")]
+enum OneOrMore<T> {
+    One(T),
+    More(Vec<T>),
 }
 
 fn pv() -> Vec<GuestType> {

@@ -20,8 +20,10 @@ pub enum ScenarioError {
     /// An axis without a value.
     #[error("no cell is left: an axis of [axes] has an empty list")]
     NoCell,
-    /// A published figure of no cell.
-    #[error("[[published]] has a figure of `{cell}`, which is no cell; the cells are {known}")]
+    /// A published figure, or a conclusion, of no cell.
+    #[error(
+        "[[published]] or [[conclusion]] names `{cell}`, which is no cell; the cells are {known}"
+    )]
     UnknownCell {
         /// What was named.
         cell: String,

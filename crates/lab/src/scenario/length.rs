@@ -1,10 +1,12 @@
 //! A length of time, as options have it: `50us`, `2s`.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// A length of time. In a file it is a number and its unit: `ns`, `us`, `ms`, `s` or `m`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String")]
 pub struct Length {
     ns: u64,
 }

@@ -3,20 +3,23 @@
 
 mod axes;
 mod cell;
+mod conclusion;
 mod error;
 mod length;
 mod published;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use axes::{Axes, GuestType, Hypervisor, Kernel, Load, Tuning};
 pub use cell::Cell;
+pub use conclusion::Conclusion;
 pub use error::ScenarioError;
 pub use length::Length;
 pub use published::{Published, Statistic};
 
 /// What is run in the guest, or on the host where there is no hypervisor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
     /// `vmnoise timerlat`: how late a periodic task wakes up, and why.
@@ -28,7 +31,7 @@ pub enum Workload {
 }
 
 /// What each cell measures.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Measure {
     /// What is run.
@@ -45,7 +48,7 @@ fn once() -> u32 {
 }
 
 /// One experiment.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Scenario {
     /// What it shows, in a line.
@@ -59,6 +62,31 @@ pub struct Scenario {
     /// What the paper measured.
     #[serde(default)]
     pub published: Vec<Published>,
+    /// What the paper concludes.
+    #[serde(default)]
+    pub conclusion: Vec<Conclusion>,
+}
+
+/// The JSON schema of a scenario's file.
+///
+/// # Errors
+/// If it cannot be written as JSON.
+pub fn schema() -> Result<String, serde_json::Error> {
+    let schema = schemars::schema_for!(Scenario);
+    Ok(serde_json::to_string_pretty(&schema)? + "\n")
+}
+
+/// The text of a scenario that measures each cell this often.
+///
+/// # Errors
+/// If the text is no scenario.
+pub fn repeated(text: &str, repeat: u32) -> Result<String, ScenarioError> {
+    let mut table: toml::Table =
+        toml::from_str(text).map_err(|error| ScenarioError::of(text, &error))?;
+    if let Some(toml::Value::Table(measure)) = table.get_mut("measure") {
+        measure.insert("repeat".to_owned(), i64::from(repeat).into());
+    }
+    Ok(table.to_string())
 }
 
 impl Scenario {
@@ -79,14 +107,19 @@ impl Scenario {
         if names.is_empty() {
             return Err(ScenarioError::NoCell);
         }
-        let mut published = scenario.published.iter().flat_map(|it| it.cells.keys());
-        match published.find(|cell| !names.contains(cell)) {
-            Some(cell) => Err(ScenarioError::UnknownCell {
+        let published = scenario.published.iter().flat_map(|it| it.cells.keys());
+        let conclusions = scenario.conclusion.iter();
+        let conclusions = conclusions.flat_map(|it| [&it.of, &it.by]);
+        let unknown = published
+            .chain(conclusions)
+            .find(|cell| !names.contains(cell));
+        if let Some(cell) = unknown {
+            return Err(ScenarioError::UnknownCell {
                 cell: cell.clone(),
                 known: names.join(", "),
-            }),
-            None => Ok(scenario),
+            });
         }
+        Ok(scenario)
     }
 
     /// All combinations of what is varied that there can be, in the order of the file. A guest type is one

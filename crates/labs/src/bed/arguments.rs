@@ -15,27 +15,24 @@ pub(super) const CPU_FOR_XEN: &str =
 
 /// An emulated machine: it is the same on every host, and its CPU has SVM, so that
 /// KVM runs inside it where it cannot run outside.
-pub(super) fn machine(
-    cpus: u32,
-    memory_mib: u32,
-    virtual_time: Option<u8>,
-    cpu: &str,
-) -> Vec<String> {
+pub(super) fn machine(cpus: u32, memory_mib: u32, cpu: &str) -> Vec<String> {
     let (cpus, memory) = (cpus.to_string(), memory_mib.to_string());
-    let threads = match virtual_time {
-        Some(_) => "tcg,thread=single",
-        None => "tcg,thread=multi",
-    };
     let mut arguments = vec!["-nodefaults", "-no-reboot", "-display", "none"];
-    arguments.extend(["-accel", threads, "-m", &memory, "-smp", &cpus]);
-    arguments.extend(["-cpu", cpu]);
-    let mut arguments = owned(&arguments);
-    if let Some(shift) = virtual_time {
-        let pace = format!("shift={shift},sleep=off");
-        let clock = "base=2025-01-01T00:00:00,clock=vm";
-        arguments.extend(owned(&["-icount", &pace, "-seed", "1", "-rtc", clock]));
-    }
-    arguments
+    arguments.extend(["-m", &memory, "-smp", &cpus, "-cpu", cpu]);
+    owned(&arguments)
+}
+
+/// By what its time passes: that of this machine, or instructions, 2^this ns each; then what is random comes
+/// from the seed.
+pub(super) fn time(virtual_time: Option<u8>, seed: u64) -> Vec<String> {
+    let Some(shift) = virtual_time else {
+        return owned(&["-accel", "tcg,thread=multi"]);
+    };
+    let (pace, seed) = (format!("shift={shift},sleep=off"), seed.to_string());
+    let clock = "base=2025-01-01T00:00:00,clock=vm";
+    let mut arguments = vec!["-accel", "tcg,thread=single"];
+    arguments.extend(["-icount", &pace, "-seed", &seed, "-rtc", clock]);
+    owned(&arguments)
 }
 
 /// The kernel, its initramfs and its command line.

@@ -147,7 +147,10 @@ pub fn results_on_console(console: &str) -> String {
 }
 
 /// Reads what came out.
-pub(crate) fn outputs(results: &[u8]) -> Result<Vec<CommandOutput>> {
+///
+/// # Errors
+/// If it is cut short or no text.
+pub fn outputs(results: &[u8]) -> Result<Vec<CommandOutput>> {
     let text = str::from_utf8(results).context("the results are not text")?;
     text.lines()
         .map(|line| serde_json::from_str(line).with_context(|| format!("no result: {line}")))

@@ -42,6 +42,9 @@ const BACKSTOP: Duration = Duration::from_secs(240);
 /// As `BACKSTOP`, of one that boots a guest.
 const BACKSTOP_WITH_GUEST: Duration = Duration::from_secs(480);
 
+/// What is random in virtual time comes from this where nothing else is said.
+const SEED: u64 = 1;
+
 /// Begins the line that reports a machine that was booted once more: `xtask test` counts
 /// them.
 const BOOTED_AGAIN: &str = "lab booted once more";
@@ -53,6 +56,7 @@ pub struct Lab {
     suite: Suite,
     cpus: u32,
     virtual_time: Option<u8>,
+    seed: u64,
     programs: Vec<PathBuf>,
     guest: Option<Vec<String>>,
     guest_kernel: Kernel,
@@ -66,6 +70,7 @@ impl Lab {
             suite: Suite::Own,
             cpus: 1,
             virtual_time: None,
+            seed: SEED,
             programs: vec![crate::binary()],
             guest: None,
             guest_kernel: kernel,
@@ -89,6 +94,12 @@ impl Lab {
     /// others (QEMU before 10 hangs with two).
     pub fn virtual_time(mut self, shift: u8) -> Lab {
         self.virtual_time = Some(shift);
+        self
+    }
+
+    /// Lets what is random in virtual time come from this seed.
+    pub fn seed(mut self, seed: u64) -> Lab {
+        self.seed = seed;
         self
     }
 
@@ -148,12 +159,8 @@ impl Lab {
         };
         initramfs::write(&initramfs, &contents)?;
         let arguments = [
-            arguments::machine(
-                self.cpus,
-                self.memory_mib(),
-                self.virtual_time,
-                arguments::CPU,
-            ),
+            arguments::machine(self.cpus, self.memory_mib(), arguments::CPU),
+            arguments::time(self.virtual_time, self.seed),
             arguments::kernel(&image.vmlinux()?, &initramfs, self.virtual_time),
         ];
         let boot = Boot {

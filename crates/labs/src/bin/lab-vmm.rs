@@ -18,7 +18,8 @@ use rustix::time::{ClockId, clock_gettime};
 use vmnoise_labs::bed::GuestFiles;
 use vmnoise_labs::kvm_stat::{self, exits};
 use vmnoise_labs::vmm_steps::{Counts, Done, Look, Step, TURNS, Treatment, VcpuCounts};
-use vmnoise_labs::{Disturber, schedstat, undisturbed};
+use vmnoise_labs::{Disturber, schedstat, undisturbed, urgency};
+use vmnoise_workload::thread::set_fifo;
 use vmnoise_workload::tsc;
 
 /// Between two looks at what is waited for.
@@ -120,6 +121,13 @@ impl Vmm {
                 self.migrate(every, || Ok(!guest.has_reported(count)?))?;
             }
             Step::Pin(cpu) => sched_setaffinity(Some(self.first_vcpu()?), &only(cpu))?,
+            Step::Fifo(priority) => {
+                for (_, tid) in kvm_stat::vcpus(self.id()?)? {
+                    set_fifo(tid, priority)?;
+                }
+            }
+            Step::VmmFifo(priority) => urgency::set_fifo(self.id()?, priority)?,
+            Step::Calls(cpu) => self.hog = Some(Disturber::calls(cpu)?),
             Step::Quota(quota_us, period_us) => self.quota(quota_us, period_us)?,
             Step::Untrace => {
                 let tracer = tracer().context("nobody traces")?;

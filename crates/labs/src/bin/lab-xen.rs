@@ -3,7 +3,8 @@
 //! `lab-xen results COUNT` does too, and prints what they said, a line of JSON each, and
 //! all of the guest's console on stderr. `lab-xen waits COUNT` has `xentrace` record until
 //! then, and prints each wait of the guest's vCPU for a CPU as `xenalyze` reports it: the TSC at
-//! its end, and how long it was in us.
+//! its end, and how long it was in us. `lab-xen fifo PRIORITY` lets the QEMU of an HVM guest run at
+//! SCHED_FIFO.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -18,7 +19,7 @@ use rustix::fs::inotify;
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 use vmnoise_labs::bed::inside::{XEN_DOMAIN, XEN_GUEST_CONSOLE, results_on_console};
-use vmnoise_labs::xen_waits;
+use vmnoise_labs::{urgency, xen_waits};
 
 /// A guest that says nothing for so long has come to a stand; no estimate of how long a
 /// command takes.
@@ -51,7 +52,10 @@ fn main() -> Result<()> {
             Ok(())
         }
         ["waits", count] => waits(count.parse()?),
-        _ => bail!("usage: lab-xen start | told COUNT | results COUNT | waits COUNT"),
+        ["fifo", priority] => urgency::set_fifo(device_model()?, priority.parse()?),
+        _ => {
+            bail!("usage: lab-xen start | told COUNT | results COUNT | waits COUNT | fifo PRIORITY")
+        }
     }
 }
 
@@ -71,6 +75,20 @@ fn start() -> Result<()> {
     File::create(XEN_GUEST_CONSOLE)?;
     run("xenconsoled", &["--log=guest", &folder])?;
     run("xl", &["create", "-e", XEN_DOMAIN])
+}
+
+/// The QEMU around an HVM guest.
+fn device_model() -> Result<u32> {
+    for process in fs::read_dir("/proc")?.flatten() {
+        // The kernel keeps 15 letters of its name.
+        let comm = fs::read_to_string(process.path().join("comm"));
+        if comm.is_ok_and(|comm| comm.starts_with("xen-qemu-system"))
+            && let Some(pid) = process.file_name().to_str()
+        {
+            return Ok(pid.parse()?);
+        }
+    }
+    bail!("no QEMU runs: the guest is not HVM")
 }
 
 /// Runs a program of Xen; one that stays goes to the background by itself, once it works.

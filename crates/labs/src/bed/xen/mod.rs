@@ -17,7 +17,7 @@ use super::initramfs::{self, Contents};
 use super::inside::{self, CommandOutput, GUEST_INITRAMFS, GUEST_KERNEL, XEN_DOMAIN};
 use super::kernel::{self, Kernel};
 use super::qemu::Qemu;
-use super::{Suite, arguments};
+use super::{SEED, Suite, arguments};
 
 /// How long a lab of Xen may take before it counts as hung; no estimate of how long it takes.
 const BACKSTOP: Duration = Duration::from_secs(600);
@@ -64,6 +64,9 @@ impl Type {
 #[derive(Debug, Clone)]
 pub struct XenLab {
     type_of_guest: Type,
+    dom0_kernel: Kernel,
+    guest_kernel: Kernel,
+    seed: u64,
     command_line: String,
     emulates_tsc: bool,
     programs: Vec<PathBuf>,
@@ -100,10 +103,31 @@ impl XenLab {
     fn of(type_of_guest: Type) -> XenLab {
         XenLab {
             type_of_guest,
+            dom0_kernel: Kernel::Plain,
+            guest_kernel: Kernel::Cloud,
+            seed: SEED,
             command_line: String::new(),
             emulates_tsc: false,
             programs: vec![crate::binary()],
         }
+    }
+
+    /// Lets Dom0 have another kernel than the plain one. The cloud kernel cannot be a Dom0.
+    pub fn dom0_kernel(mut self, kernel: Kernel) -> XenLab {
+        self.dom0_kernel = kernel;
+        self
+    }
+
+    /// Lets the guest have another kernel than the cloud one.
+    pub fn guest_kernel(mut self, kernel: Kernel) -> XenLab {
+        self.guest_kernel = kernel;
+        self
+    }
+
+    /// Lets what is random come from this seed.
+    pub fn seed(mut self, seed: u64) -> XenLab {
+        self.seed = seed;
+        self
     }
 
     /// Passes this on to the guest's kernel too.
@@ -134,7 +158,7 @@ impl XenLab {
         let folder = tempfile::tempdir().context("a folder for the lab")?;
         let folder = folder.path();
         let xen = packages::install()?;
-        let image = kernel::install(Kernel::Plain, Suite::Own)?;
+        let image = kernel::install(self.dom0_kernel, Suite::Own)?;
         let results = format!(
             "lab-xen results {}",
             inside::in_order_of_results(guest).len()
@@ -159,12 +183,8 @@ impl XenLab {
         // Xen would unpack it in emulation, many times slower.
         let vmlinux = image.vmlinux()?;
         let arguments = [
-            arguments::machine(
-                1,
-                MEMORY_MIB,
-                Some(self.type_of_guest.shift()),
-                arguments::CPU_FOR_XEN,
-            ),
+            arguments::machine(1, MEMORY_MIB, arguments::CPU_FOR_XEN),
+            arguments::time(Some(self.type_of_guest.shift()), self.seed),
             arguments::xen(&hypervisor, &vmlinux, &initramfs),
         ];
         let boot = Boot {
@@ -190,7 +210,7 @@ impl XenLab {
 
     /// The guest's kernel, its initramfs, and what `xl` is told of it.
     fn guests_files(&self, folder: &Path, commands: &[&str]) -> Result<Vec<Carried>> {
-        let image = kernel::install(Kernel::Cloud, Suite::Own)?;
+        let image = kernel::install(self.guest_kernel, Suite::Own)?;
         let contents = Contents {
             modules: &[],
             programs: &self.programs,

@@ -2,7 +2,8 @@
 //! burns COUNT bursts at SCHED_FIFO and logs the TSC at each begin and end, and what
 //! the scheduler has charged the thread since the end before: that includes the way
 //! on and off the CPU, which the thread itself cannot see. `lab-disturb storm CPU` has
-//! two threads wake each other there, as fast as they can. `lab-disturb litter CPU` sleeps
+//! two threads wake each other there, as fast as they can; `lab-disturb calls CPU` does that beside long
+//! system calls and timers. `lab-disturb litter CPU` sleeps
 //! most of the time, and leaves the kernel work for later. `lab-disturb turns CPU BURST_US
 //! EVERY_US LOG` burns a burst at SCHED_FIFO that often, and logs the CLOCK_MONOTONIC of each.
 //!
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
+mod calls;
 mod flood;
 mod turns;
 
@@ -71,7 +73,8 @@ fn main() -> Result<()> {
             let every = Duration::from_micros(every_us.parse()?);
             match turns::turns(cpu.parse()?, burst, every, log)? {}
         }
-        ["storm", cpu] => storm(cpu.parse()?),
+        ["storm", cpu] => calls::storm(cpu.parse()?),
+        ["calls", cpu] => match calls::calls(cpu.parse()?)? {},
         ["litter", cpu] => litter(cpu.parse()?),
         ["expiries", cpu, count, every_us, times] => {
             let every = Duration::from_micros(every_us.parse()?);
@@ -94,7 +97,7 @@ fn main() -> Result<()> {
         ["unplug", cpu, recording] => unplug(cpu.parse()?, recording),
         ["online", cpu] => wait_for_cpu(cpu.parse()?),
         _ => bail!(
-            "usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG | storm CPU | litter CPU | \
+            "usage: lab-disturb busy CPU | bursts CPU HZ BURST_US COUNT LOG | storm CPU | calls CPU | litter CPU | \
              turns CPU BURST_US EVERY_US LOG | clock | expiries CPU COUNT EVERY_US TIMES | \
              timeouts CPU COUNT EVERY_US | monitor THREAD COUNT EVERY_MS WORD... | unplug CPU RECORDING | online CPU | \
              memory"
@@ -179,16 +182,6 @@ fn on_cpu_ns(name: &str) -> Result<Option<u64>> {
     Ok(None)
 }
 
-/// Each byte is a wake-up and two switches.
-fn storm(cpu: u32) -> Result<()> {
-    thread::pin(&[cpu])?;
-    let (from_other, to_me) = std::io::pipe()?;
-    let (from_me, to_other) = std::io::pipe()?;
-    Builder::new().spawn(move || pass_on(from_me, to_me))?;
-    (&to_other).write_all(&[0])?;
-    pass_on(from_other, to_other)
-}
-
 /// A closed file is freed once RCU has let go of it, and a message wakes its reader from
 /// `irq_work` (kernel/printk/printk.c, `wake_up_klogd`).
 fn litter(cpu: u32) -> Result<()> {
@@ -212,14 +205,6 @@ fn litter(cpu: u32) -> Result<()> {
         // Of the lowest level: no console shows it.
         messages.write_all(b"<7>litter")?;
         std::thread::sleep(Duration::from_millis(3));
-    }
-}
-
-fn pass_on(mut from: std::io::PipeReader, mut to: std::io::PipeWriter) -> Result<()> {
-    let mut ball = [0];
-    loop {
-        from.read_exact(&mut ball)?;
-        to.write_all(&ball)?;
     }
 }
 

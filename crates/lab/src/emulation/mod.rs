@@ -1,0 +1,78 @@
+//! A cell in emulation: its kernels boot in QEMU on any machine, in virtual time, where the same seed gives
+//! the same run.
+
+mod bare;
+mod kvm;
+mod measuring;
+mod xen;
+
+use anyhow::Result;
+use vmnoise_labs::bed;
+
+use crate::scenario::{Cell, Hypervisor, Kernel, Load, Measure, Tuning, Workload};
+
+/// What one boot brought out.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Brought {
+    /// Recordings by the names of their files.
+    pub recordings: Vec<(String, Vec<u8>)>,
+    /// What the machine said while it ran, and its guest.
+    pub console: String,
+    /// What was run, on which side.
+    pub commands: Vec<String>,
+}
+
+/// Boots a cell and measures it as often as is asked.
+///
+/// # Errors
+/// If the machine cannot be had or does not come to its end, with how far it came and the end of its
+/// console.
+pub fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> {
+    match cell.hypervisor {
+        Hypervisor::Bare => bare::run(cell, measure, seed),
+        Hypervisor::Kvm => kvm::run(cell, measure, seed),
+        Hypervisor::Xen => xen::run(cell, measure, seed),
+    }
+}
+
+/// The recordings of all repetitions, by the names of their files.
+pub fn files(measure: &Measure) -> impl Iterator<Item = String> {
+    measuring::repetitions(measure).map(measuring::file)
+}
+
+/// Why this cell cannot be had in emulation, if it cannot.
+pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
+    if measure.workload == Workload::Cyclictest {
+        return Some("in emulation `timerlat` measures, which also records why");
+    }
+    if cell.load == Load::StressNg {
+        return Some(
+            "emulated machines have no stress-ng: `system-calls` is the load that they have",
+        );
+    }
+    match (cell.hypervisor, cell.tuning) {
+        (_, Tuning::HostIsolated | Tuning::GuestIsolated | Tuning::BothIsolated) => Some(
+            "an emulated machine has one CPU, and none can be isolated: this needs a real host",
+        ),
+        (Hypervisor::Kvm | Hypervisor::Bare, Tuning::TimerSlop | Tuning::TscEmulated) => {
+            Some("it is a setting of Xen, which this cell is without")
+        }
+        _ => None,
+    }
+}
+
+/// The package of Debian; which one is the ordinary kernel depends on who boots it.
+fn image(kernel: Kernel, ordinary: bed::Kernel) -> bed::Kernel {
+    match kernel {
+        Kernel::Ordinary => ordinary,
+        Kernel::Rt => bed::Kernel::Rt,
+    }
+}
+
+/// Commands, each with the side that it runs on.
+fn on(side: &str, commands: &[&str]) -> Vec<String> {
+    let commands = commands.iter();
+    commands
+        .map(|command| format!("{side}: {command}"))
+        .collect()
+}

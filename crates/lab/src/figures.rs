@@ -1,0 +1,171 @@
+//! What one repetition of a cell measured, out of its recordings.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use vmnoise_explain::{Explainer, Interval};
+use vmnoise_labs::binary;
+use vmnoise_recording::Reader;
+
+use crate::scenario::{Statistic, Workload};
+
+/// How many of those who made the worst are named.
+const NAMED: usize = 4;
+/// Of a length that are kept.
+const DIGITS: u8 = 3;
+/// What papers call a latency that a period of 50 us can bear.
+const SHORT_NS: u64 = 50_000;
+
+/// What one repetition measured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Latencies of wake-ups, or lengths of gaps: each length in nanoseconds (to three digits) with how often it
+    /// came, in ascending order.
+    pub lengths: Vec<(u64, u64)>,
+    /// The largest, nanoseconds.
+    pub worst_ns: u64,
+    /// Who made the largest, the most first.
+    pub who: Vec<Who>,
+    /// Of gaps: what each share took of all that was measured, nanoseconds.
+    pub shares_ns: BTreeMap<String, u64>,
+    /// Of gaps: how long was measured, nanoseconds.
+    pub runtime_ns: u64,
+    /// `uname -r` of the kernel that was measured.
+    pub kernel: String,
+    /// Whether the host's recording explained it too.
+    pub is_joined: bool,
+}
+
+/// One part of the largest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Who {
+    /// As vmnoise calls it: `irq`, `preempted`, `kvm`.
+    pub share: String,
+    /// `comm:tid`, a vector, an exit's reason; nobody where there is no witness.
+    pub name: Option<String>,
+    /// What it took, nanoseconds.
+    pub ns: u64,
+}
+
+impl Figures {
+    /// Reads them out of the recording of a repetition, explained by that of the host where there is one.
+    ///
+    /// # Errors
+    /// If a recording cannot be read, or nothing was measured.
+    pub fn of(measured: &Path, host: Option<&Path>, workload: Workload) -> Result<Figures> {
+        let (lengths, kernel) = lengths(measured)?;
+        ensure!(!lengths.is_empty(), "{} has no sample", measured.display());
+        let alone = explained(&[measured])?;
+        let joined = host.map(|host| explained(&[measured, host])).transpose()?;
+        let cpu = &alone["cpus"][0];
+        let worst = match (workload, &joined) {
+            (Workload::Osnoise, Some(joined)) => &joined["trees"][0]["gap"],
+            (Workload::Osnoise, None) => &cpu["worst"][0],
+            (_, Some(joined)) => &joined["trees"][0]["wakeup"],
+            (_, None) => &cpu["worst"][0],
+        };
+        let shares = joined.as_ref().map_or(cpu, |joined| &joined["cpus"][0]);
+        Ok(Figures {
+            worst_ns: lengths.max(),
+            lengths: lengths
+                .iter_recorded()
+                .map(|it| (it.value_iterated_to(), it.count_at_value()))
+                .collect(),
+            who: who(worst),
+            shares_ns: numbers(&shares["shares_ns"]),
+            runtime_ns: cpu["runtime_ns"].as_u64().unwrap_or(0),
+            kernel,
+            is_joined: joined.is_some(),
+        })
+    }
+
+    /// How many samples there are.
+    pub fn count(&self) -> u64 {
+        self.lengths.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The length that this part of all samples does not exceed, nanoseconds.
+    pub fn quantile_ns(&self, part: f64) -> u64 {
+        let enough = (self.count() as f64 * part).ceil() as u64;
+        let mut seen = 0;
+        let mut lengths = self.lengths.iter();
+        let found = lengths.find(|(_, count)| {
+            seen += count;
+            seen >= enough
+        });
+        found.map_or(self.worst_ns, |(ns, _)| (*ns).min(self.worst_ns))
+    }
+
+    /// The part of all samples that is no longer than this.
+    pub fn part_within(&self, limit_ns: u64) -> f64 {
+        let within = self.lengths.iter().filter(|(ns, _)| *ns <= limit_ns);
+        within.map(|(_, count)| count).sum::<u64>() as f64 / self.count() as f64
+    }
+
+    /// One figure; `None` where this workload has none.
+    pub fn statistic(&self, statistic: Statistic) -> Option<f64> {
+        let share = |names: &[&str]| {
+            let all = names.iter().filter_map(|name| self.shares_ns.get(*name));
+            let part = all.sum::<u64>() as f64 / self.runtime_ns as f64;
+            (self.runtime_ns > 0).then_some(part)
+        };
+        match statistic {
+            Statistic::Worst => Some(self.worst_ns as f64),
+            Statistic::Median => Some(self.quantile_ns(0.5) as f64),
+            Statistic::Under50us => Some(self.part_within(SHORT_NS)),
+            Statistic::Steal => share(&["steal", "preempted", "blocked", "throttled"]),
+        }
+    }
+}
+
+/// Latencies of wake-ups, or lengths of gaps, and the kernel that was measured.
+fn lengths(recording: &Path) -> Result<(Histogram<u64>, String)> {
+    let mut reader = Reader::open(recording)?;
+    let kernel = reader.facts().host.kernel.to_string();
+    let mut explainer = Explainer::new(reader.facts());
+    let mut lengths = Histogram::new(DIGITS)?;
+    // The longest that a histogram without bounds cannot take is hundreds of years.
+    let mut add = |interval: &Interval| lengths.saturating_record(interval.dur_ns);
+    reader.for_each(&mut |event| explainer.push(event, &mut add))?;
+    explainer.run_out(&mut add);
+    Ok((lengths, kernel))
+}
+
+/// What the measuring binary says of these.
+fn explained(recordings: &[&Path]) -> Result<Value> {
+    let mut explain = Command::new(binary());
+    explain.args(["explain", "--format", "json", "--top", "1"]);
+    let output = explain.args(recordings).output().context("vmnoise")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "vmnoise explain: {said}");
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn numbers(shares: &Value) -> BTreeMap<String, u64> {
+    let shares = shares.as_object().into_iter().flatten();
+    let known = shares.filter_map(|(name, ns)| Some((name.clone(), ns.as_u64()?)));
+    known.filter(|(_, ns)| *ns > 0).collect()
+}
+
+/// Who had the most of this wake-up or gap, whatever phase it was in.
+fn who(worst: &Value) -> Vec<Who> {
+    let mut sums = BTreeMap::<(String, Option<String>), u64>::new();
+    for part in worst["parts"].as_array().into_iter().flatten() {
+        let word = |key: &str| part[key].as_str().map(str::to_owned);
+        if let (Some(share), Some(ns)) = (word("share"), part["ns"].as_u64()) {
+            *sums.entry((share, word("source"))).or_default() += ns;
+        }
+    }
+    let all = sums.into_iter();
+    let mut who: Vec<Who> = all
+        .map(|((share, name), ns)| Who { share, name, ns })
+        .collect();
+    who.sort_by_key(|it| std::cmp::Reverse(it.ns));
+    who.truncate(NAMED);
+    who
+}

@@ -1,0 +1,37 @@
+//! A row for each repetition of each cell.
+
+use std::fmt::Write;
+
+use super::{Measured, words};
+
+const TITLES: &str = "scenario,cell,repetition,samples,median_ns,p99_ns,worst_ns,published_worst_ns,\
+                      under_50us,kernel,who_made_the_worst";
+
+pub(super) fn text(all: &[Measured]) -> String {
+    let mut text = format!("{TITLES}\n");
+    for measured in all {
+        let title = quoted(&measured.scenario.title);
+        for ended in &measured.cells {
+            let mut published = measured.scenario.published.iter();
+            let published = published.find_map(|it| it.cells.get(&ended.cell));
+            let published = published.map_or(String::new(), |it| it.ns().to_string());
+            for (at, it) in (1..).zip(&ended.repetitions) {
+                let cell = &ended.cell;
+                let [median, p99] = [0.5, 0.99].map(|part| it.quantile_ns(part));
+                let (count, worst, short) = (it.count(), it.worst_ns, it.part_within(50_000));
+                let (kernel, who) = (quoted(&it.kernel), quoted(&words(&it.who)));
+                // Writing to a string cannot fail.
+                _ = writeln!(
+                    text,
+                    "{title},{cell},{at},{count},{median},{p99},{worst},{published},{short:.6},{kernel},{who}"
+                );
+            }
+        }
+    }
+    text
+}
+
+/// RFC 4180. None begins like a formula: a title, a release, the name of a share.
+fn quoted(words: &str) -> String {
+    format!("\"{}\"", words.replace('"', "\"\""))
+}

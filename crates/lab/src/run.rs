@@ -1,0 +1,135 @@
+//! Runs cells side by side. Each that ends is kept at once: a run that is ended or killed goes on from there.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::emulation::{self, Brought};
+use crate::figures::Figures;
+use crate::folder::{Ended, Folder};
+use crate::plan::{self, Planned};
+use crate::scenario::{Cell, Measure};
+
+const CONSOLE: &str = "console.txt";
+const HOST: &str = "host.vmn";
+
+/// What is known of a run so far.
+#[derive(Debug)]
+pub enum Step<'a> {
+    /// A cell has ended before, and is kept.
+    Kept(&'a str),
+    /// A cell cannot be had here.
+    Refused(&'a str, &'static str),
+    /// A cell begins.
+    Begins(&'a str),
+    /// A cell has ended, and so many are left.
+    Ended(&'a Ended, usize),
+}
+
+/// Runs what has not been measured yet. `asked_to_end` becomes true when no more is to be begun, and what
+/// is at work then has been interrupted.
+///
+/// # Errors
+/// If what a cell measured cannot be written; a cell that fails is kept as failed, and the others go on.
+pub fn run(
+    folder: &Folder,
+    planned: Vec<Planned>,
+    seed: u64,
+    asked_to_end: &Arc<AtomicBool>,
+    report: &(dyn Fn(Step<'_>) + Sync),
+) -> Result<()> {
+    let mut waiting = VecDeque::new();
+    for Planned { cell, refusal, .. } in planned {
+        let name = cell.name();
+        let ended = folder.ended(&name)?;
+        match (refusal, ended) {
+            (Some(why), _) => report(Step::Refused(&name, why)),
+            (None, Some(ended)) if ended.failure.is_none() && ended.seed == seed => {
+                report(Step::Kept(&name));
+            }
+            (None, _) => waiting.push_back(cell),
+        }
+    }
+    let left = waiting.len();
+    let waiting = Mutex::new((waiting, left));
+    let work = || -> Result<()> {
+        while !asked_to_end.load(Ordering::Relaxed) {
+            let Some(cell) = lock(&waiting).0.pop_front() else {
+                return Ok(());
+            };
+            report(Step::Begins(&cell.name()));
+            let ended = measured(folder, &cell, seed)?;
+            // What was interrupted is neither measured nor failed.
+            if ended.failure.is_none() || !asked_to_end.load(Ordering::Relaxed) {
+                folder.end(&ended)?;
+                let left = {
+                    let mut waiting = lock(&waiting);
+                    waiting.1 -= 1;
+                    waiting.1
+                };
+                report(Step::Ended(&ended, left));
+            }
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..plan::jobs()).map(|_| scope.spawn(work)).collect();
+        let mut outcome = Ok(());
+        for worker in workers {
+            let its = worker.join();
+            outcome = outcome.and(its.unwrap_or_else(|_| anyhow::bail!("a worker panicked")));
+        }
+        outcome
+    })
+}
+
+fn lock<T>(it: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn measured(folder: &Folder, cell: &Cell, seed: u64) -> Result<Ended> {
+    let (begun, measure) = (Instant::now(), &folder.scenario.measure);
+    let name = cell.name();
+    let mut ended = Ended {
+        cell: name.clone(),
+        accel: "tcg".to_owned(),
+        seed,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        took_ms: 0,
+        commands: Vec::new(),
+        repetitions: Vec::new(),
+        failure: None,
+    };
+    match emulation::run(cell, measure, seed) {
+        Ok(brought) => {
+            let Brought {
+                mut recordings,
+                console,
+                commands,
+            } = brought;
+            ended.commands = commands;
+            recordings.push((CONSOLE.to_owned(), console.into_bytes()));
+            let place = folder.keep(&name, &recordings)?;
+            match repetitions(&place, measure) {
+                Ok(repetitions) => ended.repetitions = repetitions,
+                Err(error) => ended.failure = Some(format!("{error:#}")),
+            }
+        }
+        Err(error) => ended.failure = Some(format!("{error:#}")),
+    }
+    ended.took_ms = u64::try_from(begun.elapsed().as_millis())?;
+    Ok(ended)
+}
+
+fn repetitions(place: &Path, measure: &Measure) -> Result<Vec<Figures>> {
+    let host = Some(place.join(HOST)).filter(|host| host.is_file());
+    let repetitions = emulation::files(measure);
+    let figures =
+        repetitions.map(|file| Figures::of(&place.join(file), host.as_deref(), measure.workload));
+    figures.collect()
+}

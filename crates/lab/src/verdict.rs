@@ -1,0 +1,148 @@
+//! What the cells that were measured say to what a paper concludes.
+
+use std::fmt;
+
+use crate::figures::Figures;
+use crate::scenario::Conclusion;
+
+/// What is to be said of a conclusion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It holds for every repetition of one cell against every one of the other.
+    Reproduced,
+    /// It holds for none.
+    NotReproduced,
+    /// Why nothing can be said.
+    CannotBeJudged(String),
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Reproduced => f.write_str("reproduced"),
+            Verdict::NotReproduced => f.write_str("not reproduced"),
+            Verdict::CannotBeJudged(why) => {
+                write!(f, "cannot be judged in this environment: {why}")
+            }
+        }
+    }
+}
+
+/// A conclusion, beside what was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// What is to be said.
+    pub verdict: Verdict,
+    /// The least and the largest quotient of any two repetitions.
+    pub quotients: Option<[f64; 2]>,
+}
+
+/// Judges a conclusion by the repetitions of its two cells. A cell that was not measured has none.
+pub fn judge(conclusion: &Conclusion, of: &[Figures], by: &[Figures]) -> Judged {
+    let quotients = quotients(conclusion, of, by);
+    let verdict = match (&conclusion.not_in_emulation, quotients) {
+        (_, None) if of.is_empty() || by.is_empty() => {
+            Verdict::CannotBeJudged("a cell was not measured".to_owned())
+        }
+        (_, None) => Verdict::CannotBeJudged("both cells have nothing of it".to_owned()),
+        (Some(why), Some(_)) => Verdict::CannotBeJudged(why.clone()),
+        (None, Some([least, most])) => match (conclusion.agrees(least), conclusion.agrees(most)) {
+            (true, true) => Verdict::Reproduced,
+            (false, false) => Verdict::NotReproduced,
+            _ => Verdict::CannotBeJudged("its repetitions disagree".to_owned()),
+        },
+    };
+    Judged { verdict, quotients }
+}
+
+fn quotients(conclusion: &Conclusion, of: &[Figures], by: &[Figures]) -> Option<[f64; 2]> {
+    let figures = |cell: &[Figures]| {
+        let all = cell.iter().map(|it| it.statistic(conclusion.statistic));
+        all.collect::<Option<Vec<f64>>>()
+    };
+    let (of, by) = (figures(of)?, figures(by)?);
+    let least = |all: &[f64]| all.iter().copied().reduce(f64::min);
+    let most = |all: &[f64]| all.iter().copied().reduce(f64::max);
+    let quotients = [least(&of)? / most(&by)?, most(&of)? / least(&by)?];
+    // Something is more than nothing by any factor; nothing is no part of nothing.
+    let are_some = quotients.iter().all(|it| !it.is_nan());
+    are_some.then_some(quotients)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use super::*;
+    use crate::scenario::Statistic;
+
+    fn cell(worst_ns: &[u64]) -> Vec<Figures> {
+        let figures = worst_ns.iter().map(|&worst_ns| Figures {
+            lengths: vec![(worst_ns, 1)],
+            worst_ns,
+            ..Figures::default()
+        });
+        figures.collect()
+    }
+
+    fn lower() -> Conclusion {
+        Conclusion {
+            text: "RT is lower".to_owned(),
+            source: "Table 2".to_owned(),
+            statistic: Statistic::Worst,
+            of: "rt".to_owned(),
+            by: "ordinary".to_owned(),
+            at_most: Some(0.5),
+            at_least: None,
+            not_in_emulation: None,
+        }
+    }
+
+    #[test]
+    fn it_is_reproduced_only_if_every_repetition_says_so() {
+        let verdict = |of: &[u64], by: &[u64]| judge(&lower(), &cell(of), &cell(by)).verdict;
+        assert_eq!(verdict(&[10, 20], &[40, 50]), Verdict::Reproduced);
+        assert_eq!(verdict(&[30, 40], &[40, 50]), Verdict::NotReproduced);
+        let disagree = Verdict::CannotBeJudged("its repetitions disagree".to_owned());
+        assert_eq!(verdict(&[10, 30], &[40, 50]), disagree);
+    }
+
+    #[test]
+    fn the_same_figures_are_no_lower() {
+        let judged = judge(&lower(), &cell(&[40]), &cell(&[40]));
+        assert_eq!(judged.verdict, Verdict::NotReproduced);
+        assert_eq!(judged.quotients, Some([1.0, 1.0]));
+    }
+
+    #[test]
+    fn a_lower_bound_is_one_too() {
+        let higher = Conclusion {
+            at_most: None,
+            at_least: Some(10.0),
+            ..lower()
+        };
+        let verdict = |of: &[u64]| judge(&higher, &cell(of), &cell(&[2])).verdict;
+        assert_eq!(verdict(&[20]), Verdict::Reproduced);
+        assert_eq!(verdict(&[19]), Verdict::NotReproduced);
+        let of_nothing = judge(&higher, &cell(&[20]), &cell(&[0])).verdict;
+        assert_eq!(of_nothing, Verdict::Reproduced);
+    }
+
+    #[test]
+    fn without_a_cell_or_where_emulation_cannot_tell_nothing_is_said() {
+        let judged = judge(&lower(), &[], &cell(&[40]));
+        assert!(matches!(judged.verdict, Verdict::CannotBeJudged(_)));
+        assert_eq!(judged.quotients, None);
+        let nowhere = Conclusion {
+            not_in_emulation: Some("one CPU".to_owned()),
+            ..lower()
+        };
+        let judged = judge(&nowhere, &cell(&[10]), &cell(&[40]));
+        assert_eq!(
+            judged.verdict,
+            Verdict::CannotBeJudged("one CPU".to_owned())
+        );
+        let judged = judge(&lower(), &cell(&[0]), &cell(&[0]));
+        assert_eq!(judged.quotients, None);
+    }
+}

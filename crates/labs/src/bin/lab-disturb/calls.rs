@@ -1,0 +1,49 @@
+//! What makes the kernel work for tasks of ordinary priority: system calls and interrupts.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::thread::{Builder, sleep};
+use std::time::Duration;
+
+use anyhow::Result;
+use vmnoise_workload::thread;
+
+/// What one long call reads.
+const ZEROES: usize = 1 << 20;
+/// How often a timer interrupts.
+const EVERY: Duration = Duration::from_micros(200);
+
+/// Calls that are long, wake-ups, and interrupts of timers.
+pub fn calls(cpu: u32) -> Result<Infallible> {
+    thread::pin(&[cpu])?;
+    Builder::new().spawn(move || storm(cpu))?;
+    Builder::new().spawn(|| {
+        loop {
+            sleep(EVERY);
+        }
+    })?;
+    let mut zeroes = File::open("/dev/zero")?;
+    let mut room = vec![0; ZEROES];
+    loop {
+        zeroes.read_exact(&mut room)?;
+    }
+}
+
+/// Each byte is a wake-up and two switches.
+pub fn storm(cpu: u32) -> Result<()> {
+    thread::pin(&[cpu])?;
+    let (from_other, to_me) = std::io::pipe()?;
+    let (from_me, to_other) = std::io::pipe()?;
+    Builder::new().spawn(move || pass_on(from_me, to_me))?;
+    (&to_other).write_all(&[0])?;
+    pass_on(from_other, to_other)
+}
+
+fn pass_on(mut from: std::io::PipeReader, mut to: std::io::PipeWriter) -> Result<()> {
+    let mut ball = [0];
+    loop {
+        from.read_exact(&mut ball)?;
+        to.write_all(&ball)?;
+    }
+}

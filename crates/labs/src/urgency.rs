@@ -1,0 +1,17 @@
+//! How urgently others' threads run.
+
+use anyhow::{Context, Result};
+use vmnoise_workload::thread;
+
+use crate::schedstat;
+
+/// Lets all threads that a process has now run at SCHED_FIFO with this priority.
+///
+/// # Errors
+/// If it is gone, or the kernel refuses.
+pub fn set_fifo(pid: u32, priority: i32) -> Result<()> {
+    for (tid, comm) in schedstat::threads(pid)? {
+        thread::set_fifo(tid, priority).with_context(|| comm)?;
+    }
+    Ok(())
+}
