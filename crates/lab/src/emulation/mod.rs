@@ -50,6 +50,11 @@ pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
             "emulated machines have no stress-ng: `system-calls` is the load that they have",
         );
     }
+    if cell.hypervisor == Hypervisor::Xen && cell.host_kernel == Kernel::Rt {
+        return Some(
+            "Debian's PREEMPT_RT kernel 6.1 stops as a Dom0 in QEMU, before its first process: needs a real host",
+        );
+    }
     match (cell.hypervisor, cell.tuning) {
         (_, Tuning::HostIsolated | Tuning::GuestIsolated | Tuning::BothIsolated) => Some(
             "an emulated machine has one CPU, and none can be isolated: this needs a real host",

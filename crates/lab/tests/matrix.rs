@@ -1,0 +1,132 @@
+//! A small scenario from its file to its page.
+
+use serde_json::Value;
+
+use crate::program::Place;
+
+/// KVM beside a load, on ordinary and on real-time kernels, and a PV guest of Xen.
+const SCENARIO: &str = r#"
+title = "A matrix for tests"
+source = "none"
+
+[axes]
+hypervisor = ["kvm", "xen"]
+host-kernel = ["ordinary", "rt"]
+guest-kernel = "ordinary"
+load = "system-calls"
+tuning = "vcpus-at-fifo99"
+period = "1ms"
+
+[measure]
+workload = "timerlat"
+duration = "50ms"
+
+[[conclusion]]
+text = "A cell is as late as itself"
+source = "none"
+statistic = "worst"
+of = "kvm-ordinary"
+by = "kvm-ordinary"
+at-most = 1
+at-least = 1
+
+[[conclusion]]
+text = "What was not measured decides nothing"
+source = "none"
+statistic = "worst"
+of = "xen-rt"
+by = "xen-ordinary"
+at-most = 2
+"#;
+const CELLS: [&str; 3] = ["kvm-ordinary", "kvm-rt", "xen-ordinary"];
+
+#[test]
+fn what_is_asked_for_is_checked_before_time_is_spent() {
+    let place = Place::with(SCENARIO);
+    let plan = place.said(&["plan", "scenario.toml", "--only", "kvm-rt"]);
+    assert!(
+        plan.contains("kvm-rt") && plan.contains("linux-image-rt-amd64"),
+        "{plan}"
+    );
+    let refused = place.refused(&["plan", "scenario.toml", "--only", "kvm-none"]);
+    assert!(refused.contains("kvm-ordinary, kvm-rt"), "{refused}");
+    let refused = place.refused(&["run", "isolation", "--only", "host-isolated"]);
+    assert!(refused.contains("vmnoise-lab plan"), "{refused}");
+    let refused = place.refused(&["report", "nowhere"]);
+    assert!(refused.contains("vmnoise-lab run -o"), "{refused}");
+    let refused = place.refused(&["show", "nowhere"]);
+    assert!(refused.contains("vmnoise-lab list"), "{refused}");
+    let schema: Value = serde_json::from_str(&place.said(&["schema"])).unwrap();
+    assert_eq!(schema["title"], "Scenario");
+}
+
+mod virtual_time {
+    use super::*;
+
+    #[test]
+    fn cells_are_measured_once_and_explained() {
+        let place = Place::with(SCENARIO);
+        let run = [&["run", "scenario.toml", "-o", "run", "--only"][..], &CELLS].concat();
+        println!("{}", place.said(&run));
+        for cell in CELLS {
+            let ended = place.json(&format!("run/{cell}/cell.json"));
+            assert_eq!(ended["failure"], Value::Null, "{ended}");
+            let measured = &ended["repetitions"][0];
+            // 50 ms of a period of 1 ms; the first is armed when the task is there.
+            let samples = measured["lengths"].as_array().unwrap().iter();
+            let samples: u64 = samples.map(|it| it[1].as_u64().unwrap()).sum();
+            assert!((45..=50).contains(&samples), "{cell}: {samples}");
+            // A host's recording explains its guest to the end.
+            assert_eq!(measured["is_joined"], cell.starts_with("kvm"), "{cell}");
+            assert_made_by_somebody(measured);
+        }
+        let again = place.said(&run);
+        for cell in CELLS {
+            assert!(
+                again.contains(&format!("{cell}: measured before")),
+                "{again}"
+            );
+        }
+        place.said(&["merge", "run", "-o", "merged"]);
+        place.said(&["report", "merged", "-o", "papers.html"]);
+        let (page, csv) = (place.text("papers.html"), place.text("papers.csv"));
+        assert_eq!(csv.lines().count(), 1 + CELLS.len(), "{csv}");
+        assert!(page.contains(">reproduced<"), "{page}");
+        assert!(page.contains("a cell was not measured"), "{page}");
+    }
+
+    /// Those who are named have at most what the worst was, and one of them is the timer.
+    fn assert_made_by_somebody(measured: &Value) {
+        println!("{} {}", measured["worst_ns"], measured["who"]);
+        let who = measured["who"].as_array().unwrap();
+        let named_ns: u64 = who.iter().map(|it| it["ns"].as_u64().unwrap()).sum();
+        assert!(named_ns <= measured["worst_ns"].as_u64().unwrap());
+        assert!(who.iter().any(|it| it["share"] == "irq"), "{measured}");
+    }
+}
+
+mod lab_full {
+    mod own_suite {
+        use super::super::*;
+
+        /// The cells of three kinds of machine.
+        #[test]
+        fn the_same_seed_gives_the_same_cells_to_the_last_bit() {
+            let scenario = SCENARIO.replace("[\"kvm\"", "[\"bare\", \"kvm\"");
+            let cells = ["bare-ordinary", "kvm-ordinary", "xen-ordinary"];
+            let place = Place::with(&scenario);
+            for folder in ["first", "second"] {
+                let run = ["run", "scenario.toml", "-o", folder, "--only"];
+                place.said(&[&run[..], &cells].concat());
+            }
+            let bytes = |name: &str| std::fs::read(place.path(name)).unwrap();
+            for cell in cells {
+                for file in ["measured-1.vmn", "console.txt"] {
+                    let [first, second] =
+                        ["first", "second"].map(|folder| bytes(&format!("{folder}/{cell}/{file}")));
+                    assert!(first == second, "{cell}/{file}");
+                }
+            }
+        }
+    }
+}
