@@ -10,6 +10,7 @@ mod feed;
 #[cfg(test)]
 mod fixtures;
 mod frame;
+mod interrupt;
 mod output;
 mod progress;
 mod rights;
@@ -17,6 +18,7 @@ mod run;
 mod say;
 mod status;
 mod units;
+mod write_behind;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

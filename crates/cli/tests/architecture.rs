@@ -62,7 +62,7 @@ const ONLY_IN: [(&str, &str); 8] = [
 ];
 
 /// Room of the program -> its rooms that it may use. `commands` may use all of them; what lies in none
-/// of them (`say.rs`, `status.rs`, `units.rs`) may be used by all.
+/// of them (`say.rs`, `interrupt.rs`, `units.rs` and others) may be used by all.
 const INSIDE: [(&str, &[&str]); 7] = [
     ("rights", &[]),
     ("progress", &[]),

@@ -8,10 +8,11 @@ use anyhow::{Context, Result};
 use vmnoise_workload::microvm::exercise::{self as guest, Config, Exercise, Exercised, Kind};
 
 use crate::args::MicrovmArguments;
+use crate::interrupt;
 use crate::output::exercise::{Document, Options, print};
 use crate::progress::TimeLine;
 use crate::rights;
-use crate::run::{Machine, interrupt, machine};
+use crate::run::{Machine, machine};
 use crate::status::{MachineCannot, Status};
 
 /// Exercises, prints, and says whether the machine made the exits it was to make.

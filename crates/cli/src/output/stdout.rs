@@ -6,8 +6,8 @@ use std::io::{self, ErrorKind, Write};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::run::interrupt;
-use crate::run::write_behind::{Room, Unwritten, WriteBehind};
+use crate::interrupt;
+use crate::write_behind::{Room, Unwritten, WriteBehind};
 
 /// As much as a pipe that is ready takes at once (PIPE_BUF of pipe(7)), so that each bit that a
 /// slow reader takes is seen.

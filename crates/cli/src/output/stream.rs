@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use anyhow::{Context, Result};
 
 use super::{screen, stdout};
-use crate::run::interrupt;
-use crate::run::write_behind::WriteBehind;
+use crate::interrupt;
 use crate::say;
+use crate::write_behind::WriteBehind;
 
 /// Stdout, until its reader has seen enough. A run never waits for one that is slow; a recording
 /// that is read does.

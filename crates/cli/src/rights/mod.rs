@@ -11,17 +11,15 @@
 //!    loaded yet.
 //! 3. Threads that measure are set up, with real-time priorities and control groups. Each gives up
 //!    its capabilities when it has what it needs (`crates/workload/src/worker.rs`), as
-//!    does the one that waits for signals.
+//!    does each of [`bare`], from its start.
 //! 4. The programs are attached. [`keep`] leaves the first thread what [`table`] says, and all
 //!    threads there are the calls of [`calls`]. Threads that are made later have no more than that.
 
 pub mod account;
+pub mod bare;
 mod calls;
 mod filter;
 mod table;
-
-use std::sync::mpsc;
-use std::{io, thread};
 
 use anyhow::{Context, Result};
 use rustix::io::Errno;
@@ -116,32 +114,6 @@ pub fn keep(works: &[Work]) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-/// Starts a thread that has given up all capabilities when this returns: it needs none, and those
-/// of others may have to go.
-///
-/// # Errors
-/// If the kernel refuses the thread, or to take them.
-pub fn spawn_without(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let (done, is_done) = mpsc::sync_channel(1);
-    thread::Builder::new().name(name.into()).spawn(move || {
-        let none = CapabilitySet::empty();
-        let gone = set_capabilities(
-            None,
-            CapabilitySets {
-                effective: none,
-                permitted: none,
-                inheritable: none,
-            },
-        );
-        let goes_on = gone.is_ok();
-        if done.send(gone).is_ok() && goes_on {
-            work();
-        }
-    })?;
-    // It sends before all else.
-    Ok(is_done.recv().map_err(io::Error::other)??)
 }
 
 /// Refuses to serve guests without what that takes: half of it would show as guests that are

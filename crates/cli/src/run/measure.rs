@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use vmnoise_events::{FinishReason, RunFacts};
 
-use super::interrupt;
 use super::reaction::OnThreshold;
 use super::session::{Outcome, Session};
+use crate::interrupt;
 use crate::rights::Work;
 
 /// Drains and clock anchors are this far apart: 50 a second, so that no NTP slope

@@ -4,7 +4,6 @@
 pub mod cpus;
 mod explaining;
 pub mod files;
-pub mod interrupt;
 mod loss_news;
 pub mod machine;
 mod measure;
@@ -16,7 +15,6 @@ mod shown;
 pub mod trace_line;
 pub mod vcpus;
 mod view;
-pub mod write_behind;
 
 pub use self::explaining::{Explained, Explaining};
 pub use self::machine::Machine;
@@ -38,6 +36,7 @@ use self::reaction::action::Action;
 use self::reaction::saving::{GivenUp, Saving};
 use self::reaction::shell::Shell;
 use self::reaction::{OnThreshold, Reaction, shell_for};
+use crate::interrupt;
 use crate::rights::account::Account;
 use crate::rights::{self, Work};
 use crate::say;

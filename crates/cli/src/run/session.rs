@@ -13,8 +13,8 @@ use super::recent_trace::{GapKey, RecentTrace};
 use super::recorder::{Recorded, Recorder};
 use super::shown::Shown;
 use super::view::{OuterSteal, Period, View};
-use super::write_behind::WriteBehind;
 use crate::feed::sender::{Culprits, FeedReport};
+use crate::write_behind::WriteBehind;
 
 /// Takes the events of a run: explains them, shows them, and records them if asked.
 pub struct Session<'a> {

@@ -18,11 +18,11 @@ use vmnoise_workload::{Workload, tsc};
 use self::outer_steal::OuterSteal;
 use self::own_stop::OwnStop;
 use self::warm_up::Baseline;
-use super::interrupt;
 use super::loss_news::LossNews;
 use super::measure::{SUBMIT_SLACK_NS, Source, TICK};
 use super::session::Session;
 use crate::feed::receiver::HostFeed;
+use crate::interrupt;
 use crate::rights::Work;
 use crate::units::to_tsc;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use vmnoise_export::{Readers, WholeFile};
 
-use crate::run::interrupt;
+use crate::interrupt;
 use crate::run::recent_trace::RecentTrace;
 use crate::say;
 

@@ -7,8 +7,8 @@ use anyhow::anyhow;
 use vmnoise_events::{Event, Loss, LossKind, RunFacts};
 use vmnoise_recording::{WriteError, Writer};
 
-use crate::run::write_behind::{Room, Unwritten, WriteBehind};
 use crate::say;
+use crate::write_behind::{Room, Unwritten, WriteBehind};
 
 /// What may wait for a disk that is slow or gone: eight seconds of 100,000 activities each, and
 /// as much again of names, which are not left out.

@@ -9,7 +9,7 @@ use vmnoise_recording::{Ending, Reader};
 
 use super::*;
 use crate::fixtures;
-use crate::run::write_behind::tests::Hanging;
+use crate::write_behind::tests::Hanging;
 
 /// What is left out alone is bounded.
 fn room(most: usize) -> Room {
