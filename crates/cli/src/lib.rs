@@ -17,6 +17,8 @@ mod rights;
 mod run;
 mod say;
 mod status;
+mod stderr;
+mod unbuffered;
 mod units;
 mod write_behind;
 
@@ -60,10 +62,9 @@ fn parse_and(
         Ok(arguments) => arguments,
         Err(error) => return status::of_usage(&error).into(),
     };
-    match run(arguments.command) {
-        Ok(status) => status.into(),
-        Err(error) => Status::of_error(&error).into(),
-    }
+    let status = run(arguments.command).unwrap_or_else(|error| Status::of_error(&error));
+    stderr::end();
+    status.into()
 }
 
 /// Whether it measures nothing.

@@ -1,10 +1,11 @@
 //! What is said beside a result, on stderr, and what files are called in both.
 
 use std::fmt::Display;
-use std::io::Write;
 use std::path::Path;
 
 use vmnoise_events::{Line, shown_lines};
+
+use crate::stderr;
 
 /// Says this as a line of the program's. It may hold names of files and what the system says
 /// of them, which are other people's words: nothing in it steers the terminal.
@@ -14,8 +15,7 @@ pub fn say(words: impl Display) {
 
 /// As `say`, without the program's name.
 pub fn print(words: impl Display) {
-    // The terminal may be what was lost.
-    let _ = writeln!(std::io::stderr(), "{}", shown_lines(&words.to_string()));
+    stderr::say(&format!("{}\n", shown_lines(&words.to_string())));
 }
 
 /// How a file is called in results.

@@ -3,7 +3,7 @@
 
 mod root {
     use std::fs;
-    use std::io::{ErrorKind, Write};
+    use std::io::{BufRead, BufReader, ErrorKind, Write};
     use std::os::fd::OwnedFd;
     use std::path::{Path, PathBuf};
     use std::process::{Child, Command, Stdio};
@@ -44,11 +44,16 @@ mod root {
 
     impl Run {
         fn start(line: &str, stdout: Stdio) -> Run {
+            Run::start_saying(line, stdout, Stdio::piped())
+        }
+
+        fn start_saying(line: &str, stdout: Stdio, stderr: Stdio) -> Run {
             let child = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
                 .args(line.split(' '))
+                .env("TERM", "xterm")
                 .stdin(Stdio::null())
                 .stdout(stdout)
-                .stderr(Stdio::piped())
+                .stderr(stderr)
                 .spawn();
             Run(child.unwrap())
         }
@@ -262,18 +267,54 @@ mod root {
             let refused = other.write(b"x").map_err(|error| error.kind());
             assert_eq!(refused, Err(ErrorKind::WouldBlock), "{term}: it takes more");
             run.interrupt();
-            let explained = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
-                .args(["explain", name, "--format", "json"])
-                .output();
-            let explained = explained.unwrap().stdout;
-            let result: serde_json::Value = serde_json::from_slice(&explained).unwrap();
-            let cpu = &result["cpus"][0];
-            println!("{term}: {command}: {} {cpu}", result["losses"]);
-            assert_eq!(result["complete"], true, "{term}: {command}");
-            for kind in ["ring_full", "unrecorded"] {
-                assert_eq!(result["losses"][kind], 0, "{term}: {command}: {kind}");
-            }
-            assert_eq!(cpu["not_measured_ns"], 0, "{term}: {command}");
+            lacks_nothing(name, command);
+        }
+    }
+
+    /// The recording is complete, and its run was never held up.
+    fn lacks_nothing(name: &str, command: &str) {
+        let explained = Command::new(env!("CARGO_BIN_EXE_vmnoise"))
+            .args(["explain", name, "--format", "json"])
+            .output();
+        let explained = explained.unwrap().stdout;
+        let result: serde_json::Value = serde_json::from_slice(&explained).unwrap();
+        let cpu = &result["cpus"][0];
+        println!("{command}: {} {cpu}", result["losses"]);
+        assert_eq!(result["complete"], true, "{command}");
+        for kind in ["ring_full", "unrecorded"] {
+            assert_eq!(result["losses"][kind], 0, "{command}: {kind}");
+        }
+        assert_eq!(cpu["not_measured_ns"], 0, "{command}");
+    }
+
+    /// A line for each period in a pipe that is full; how far the run is, on a terminal that takes nothing.
+    #[test]
+    fn a_stderr_that_takes_nothing_holds_up_no_run_and_no_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = folder.path().join("run.vmn");
+        let name = recording.to_str().unwrap();
+        let (_reader, pipe) = full_pipe();
+        let (_other_end, terminal) = full_terminal();
+        let terminal = fs::File::options().write(true).open(terminal).unwrap();
+        for (command, stderr) in [("microvm -c 1", pipe), ("osnoise hist -c 1", terminal)] {
+            let line = format!("{command} -d 12s -o {name}");
+            let mut run = Run::start_saying(&line, Stdio::piped(), stderr.into());
+            run.wait_until_it(true);
+            // Who waits for stderr renews no lease.
+            std::thread::sleep(2 * LEASE);
+            assert!(run.works(), "{command} works no more");
+            let mut out = BufReader::new(run.0.stdout.take().unwrap());
+            let mut first = String::new();
+            out.read_line(&mut first).unwrap();
+            assert!(!first.is_empty(), "{command}: no result");
+            // What is said waits for its reader, but not after Ctrl-C.
+            assert_eq!(
+                run.0.try_wait().unwrap(),
+                None,
+                "{command}: nothing was said"
+            );
+            run.interrupt();
+            lacks_nothing(name, command);
         }
     }
 

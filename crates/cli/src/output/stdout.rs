@@ -4,14 +4,10 @@
 
 use std::io::{self, ErrorKind, Write};
 
-use rustix::event::{PollFd, PollFlags, poll};
-
 use crate::interrupt;
+use crate::stderr;
+use crate::unbuffered::Unbuffered;
 use crate::write_behind::{Room, Unwritten, WriteBehind};
-
-/// As much as a pipe that is ready takes at once (PIPE_BUF of pipe(7)), so that each bit that a
-/// slow reader takes is seen.
-const AT_ONCE: usize = 4096;
 
 /// What waits for a slow reader; what comes beyond is lost.
 const ROOM: Room = Room {
@@ -20,15 +16,12 @@ const ROOM: Room = Room {
     all: usize::MAX,
 };
 
-/// Stdout without a buffer.
-struct Stdout;
-
 /// Stdout of a run, written by a thread of its own.
 ///
 /// # Errors
 /// If the kernel refuses another thread.
 pub fn behind() -> io::Result<WriteBehind> {
-    WriteBehind::new(Stdout, ROOM)
+    WriteBehind::new(Unbuffered(io::stdout()), ROOM)
 }
 
 /// Waits until the reader has all of it.
@@ -43,35 +36,17 @@ pub fn end(out: WriteBehind) -> io::Result<()> {
     })
 }
 
-/// Writes all of it, and waits for the reader.
+/// Writes all of it behind what was said, and waits for the reader.
 ///
 /// # Errors
 /// As [`end`].
 pub fn write_all(bytes: &[u8]) -> io::Result<()> {
     // Where nobody catches Ctrl-C it ends the process anyway.
     if !interrupt::is_caught() {
-        return Stdout.write_all(bytes);
+        return Unbuffered(io::stdout()).write_all(bytes);
     }
+    stderr::wait_before_result();
     let mut out = behind()?;
     out.write_all(bytes)?;
     end(out)
-}
-
-impl Write for Stdout {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let out = io::stdout();
-        loop {
-            match rustix::io::write(&out, &bytes[..bytes.len().min(AT_ONCE)]) {
-                // Whoever opened it set O_NONBLOCK.
-                Err(rustix::io::Errno::AGAIN) => {
-                    poll(&mut [PollFd::new(&out, PollFlags::OUT)], None)?;
-                }
-                written => return Ok(written?),
-            }
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -85,7 +85,7 @@ impl Job {
         };
         if !self.none && line.is_due() {
             let words = self.gauge.words(begun.elapsed());
-            line.draw(self.gauge.read(), self.gauge.total(), words);
+            line.draw(self.gauge.read(), self.gauge.total(), &words);
         }
     }
 

@@ -45,11 +45,11 @@ impl TimeLine {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let words = words(self.doing, elapsed, self.length);
         let total = self.length.map(millis);
-        self.line.draw(millis(elapsed), total, words);
+        self.line.draw(millis(elapsed), total, &words);
     }
 
     /// Says something above it.
-    pub fn say(&self, message: &str) {
+    pub fn say(&mut self, message: &str) {
         self.line.say(message);
     }
 }

@@ -102,13 +102,13 @@ impl Machine {
             None => allowed.filter(|cpu| !is_measured(cpu)).collect(),
         };
         let shares_cpu = others.is_empty() || others.iter().any(is_measured);
+        if !others.is_empty() {
+            thread::pin(&others).context("moving the tool's own threads off the measured CPUs")?;
+        }
         if shares_cpu {
             say::say(format_args!(
                 "no CPU is left for the tool's own threads: they run on measured ones, and are part of the noise"
             ));
-        }
-        if !others.is_empty() {
-            thread::pin(&others).context("moving the tool's own threads off the measured CPUs")?;
         }
         Ok(shares_cpu)
     }

@@ -74,7 +74,7 @@ impl<'a> Shown<'a> {
 
     /// Something went wrong, and the run goes on.
     pub fn notice(&mut self, message: &str) {
-        match (&mut self.live, &self.line) {
+        match (&mut self.live, &mut self.line) {
             (Some(live), _) => live.notice(message),
             (None, Some(line)) => line.say(message),
             (None, None) => say::say(message),
