@@ -297,7 +297,7 @@ mod root {
         let (_other_end, terminal) = full_terminal();
         let terminal = fs::File::options().write(true).open(terminal).unwrap();
         for (command, stderr) in [("microvm -c 1", pipe), ("osnoise hist -c 1", terminal)] {
-            let line = format!("{command} -d 12s -o {name}");
+            let line = format!("{command} -d 20s -o {name}");
             let mut run = Run::start_saying(&line, Stdio::piped(), stderr.into());
             run.wait_until_it(true);
             // Who waits for stderr renews no lease.
