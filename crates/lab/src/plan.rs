@@ -138,18 +138,21 @@ mod tests {
     #[test]
     fn a_cell_says_what_it_needs() {
         let scenario = scenario("kvm-and-xen");
-        let planned = cells(&scenario, &["xen-rt-ordinary".to_owned()]);
-        let text = text(&scenario, &planned);
+        let text = |cell: &str| text(&scenario, &cells(&scenario, &[cell.to_owned()]));
+        let kvm = text("kvm-rt-ordinary");
+        for package in ["linux-image-rt-amd64", "linux-image-cloud-amd64"] {
+            assert!(kvm.contains(package), "{kvm}");
+        }
+        assert!(!kvm.contains("xen") && !kvm.contains("kvm-rt-rt"), "{kvm}");
+        let xen = text("xen-ordinary-rt");
         for package in [
+            "linux-image-amd64",
             "linux-image-rt-amd64",
-            "linux-image-cloud-amd64",
             "xen-system-amd64",
             "qemu-system-xen",
         ] {
-            assert!(text.contains(package), "{text}");
+            assert!(xen.contains(package), "{xen}");
         }
-        assert!(!text.contains("linux-image-amd64"), "{text}");
-        assert!(!text.contains("kvm-rt-rt"), "{text}");
     }
 
     #[test]
