@@ -15,7 +15,7 @@ mod tmux {
     /// A recording that takes a few seconds to read.
     fn big(folder: &TempDir) -> PathBuf {
         let path = folder.path().join("big.vmn");
-        many_gaps::write(&path, 600_000, 5_000);
+        many_gaps::write(&path, 2_000_000, 5_000);
         path
     }
 
