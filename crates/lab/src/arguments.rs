@@ -35,12 +35,13 @@ pub enum Command {
     },
     /// Runs a scenario in emulation. What is measured already is kept.
     Run(RunArguments),
-    /// Writes a page and a CSV file of what runs have measured, beside the papers' figures.
+    /// Writes a page of what runs have measured, beside the papers' figures, and the same as Markdown
+    /// and CSV.
     Report {
         /// Folders of `vmnoise-lab run`.
         #[arg(value_name = "DIR", required = true)]
         folders: Vec<PathBuf>,
-        /// The page; the CSV file has the same name with another ending.
+        /// The page; the others have the same name with another ending.
         #[arg(short, long, value_name = "FILE", default_value = "papers.html")]
         output: PathBuf,
     },

@@ -58,8 +58,12 @@ impl Figures {
     /// # Errors
     /// If a recording cannot be read, or nothing was measured.
     pub fn of(measured: &Path, host: Option<&Path>, workload: Workload) -> Result<Figures> {
-        let (lengths, kernel) = lengths(measured)?;
-        ensure!(!lengths.is_empty(), "{} has no sample", measured.display());
+        let Lengths {
+            all,
+            worst_ns,
+            kernel,
+        } = lengths(measured)?;
+        ensure!(!all.is_empty(), "{} has no sample", measured.display());
         let alone = explained(&[measured])?;
         let joined = host.map(|host| explained(&[measured, host])).transpose()?;
         let cpu = &alone["cpus"][0];
@@ -69,10 +73,15 @@ impl Figures {
             (_, Some(joined)) => &joined["trees"][0]["wakeup"],
             (_, None) => &cpu["worst"][0],
         };
+        let explained_ns = worst["latency_ns"].as_u64().or(worst["dur_ns"].as_u64());
+        ensure!(
+            explained_ns == Some(worst_ns),
+            "vmnoise explains {explained_ns:?} ns as the worst, which is {worst_ns} ns"
+        );
         let shares = joined.as_ref().map_or(cpu, |joined| &joined["cpus"][0]);
         Ok(Figures {
-            worst_ns: lengths.max(),
-            lengths: lengths
+            worst_ns,
+            lengths: all
                 .iter_recorded()
                 .map(|it| (it.value_iterated_to(), it.count_at_value()))
                 .collect(),
@@ -123,23 +132,42 @@ impl Figures {
     }
 }
 
-/// Latencies of wake-ups, or lengths of gaps, and the kernel that was measured.
-fn lengths(recording: &Path) -> Result<(Histogram<u64>, String)> {
+/// What one recording has.
+struct Lengths {
+    all: Histogram<u64>,
+    worst_ns: u64,
+    kernel: String,
+}
+
+/// Latencies of wake-ups, or lengths of gaps.
+fn lengths(recording: &Path) -> Result<Lengths> {
     let mut reader = Reader::open(recording)?;
     let kernel = reader.facts().host.kernel.to_string();
     let mut explainer = Explainer::new(reader.facts());
-    let mut lengths = Histogram::new(DIGITS)?;
-    // The longest that a histogram without bounds cannot take is hundreds of years.
-    let mut add = |interval: &Interval| lengths.saturating_record(interval.dur_ns);
+    let (mut all, mut worst_ns, mut recorded) = (Histogram::new(DIGITS)?, 0, Ok(()));
+    let mut add = |interval: &Interval| {
+        worst_ns = worst_ns.max(interval.dur_ns);
+        if recorded.is_ok() {
+            recorded = all.record(interval.dur_ns);
+        }
+    };
     reader.for_each(&mut |event| explainer.push(event, &mut add))?;
     explainer.run_out(&mut add);
-    Ok((lengths, kernel))
+    recorded?;
+    Ok(Lengths {
+        all,
+        worst_ns,
+        kernel,
+    })
 }
 
 /// What the measuring binary says of these.
 fn explained(recordings: &[&Path]) -> Result<Value> {
     let mut explain = Command::new(binary());
-    explain.args(["explain", "--format", "json", "--top", "1"]);
+    explain.args(["explain", "--format", "json"]);
+    if recordings.len() > 1 {
+        explain.args(["--top", "1"]);
+    }
     let output = explain.args(recordings).output().context("vmnoise")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "vmnoise explain: {said}");

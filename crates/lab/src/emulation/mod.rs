@@ -9,7 +9,7 @@ mod xen;
 use anyhow::Result;
 use vmnoise_labs::bed;
 
-use crate::scenario::{Cell, Hypervisor, Kernel, Load, Measure, Tuning, Workload};
+use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Load, Measure, Tuning, Workload};
 
 /// What one boot brought out.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,9 +50,10 @@ pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
             "emulated machines have no stress-ng: `system-calls` is the load that they have",
         );
     }
-    if cell.hypervisor == Hypervisor::Xen && cell.host_kernel == Kernel::Rt {
+    let is_pv = cell.guest_type == Some(GuestType::Pv) && cell.guest_kernel == Some(Kernel::Rt);
+    if cell.hypervisor == Hypervisor::Xen && (cell.host_kernel == Kernel::Rt || is_pv) {
         return Some(
-            "Debian's PREEMPT_RT kernel 6.1 stops as a Dom0 in QEMU, before its first process: needs a real host",
+            "Debian's PREEMPT_RT kernel 6.1 stops in QEMU before its first process, as Dom0 and as PV: needs a real host",
         );
     }
     match (cell.hypervisor, cell.tuning) {

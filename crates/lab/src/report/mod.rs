@@ -1,8 +1,10 @@
-//! The papers' figures beside the measured ones: a page without network or script, and a CSV file.
+//! The papers' figures beside the measured ones: a page without network or script, the same as Markdown, and a
+//! CSV file.
 
 mod cdf;
 mod csv;
 mod page;
+mod text;
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +41,7 @@ impl Measured {
     }
 }
 
-/// Writes the page, and beside it the CSV file.
+/// Writes the page, and beside it the Markdown and the CSV file.
 ///
 /// # Errors
 /// If a run cannot be read, or the files cannot be written.
@@ -49,6 +51,7 @@ pub fn write(folders: &[Folder], page: &Path) -> Result<()> {
         fs::write(path, text).with_context(|| path.display().to_string())
     };
     write(page, page::page(&all)?)?;
+    write(&page.with_extension("md"), text::text(&all))?;
     write(&page.with_extension("csv"), csv::text(&all))
 }
 
@@ -136,6 +139,19 @@ mod tests {
         assert!(page.contains(">reproduced<"), "RT lowers the worst");
         assert!(!page.contains("<b>"), "a name is text");
         assert!(page.contains("default-src 'none'"));
+    }
+
+    #[test]
+    fn the_text_says_of_each_cell_what_became_of_it() {
+        let text = text::text(&[measured()]);
+        for words in [
+            "| kvm-rt-rt | 20 | 20.0 to 30.0 |",
+            "| reproduced |",
+            "stops in QEMU",
+            "| kvm-ordinary-rt | 0 |",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
     }
 
     #[test]
