@@ -19,11 +19,9 @@ pub fn documentation() -> Result<()> {
 
 /// Those of daily work. The documentation is left to the gate: it takes as long as the lints.
 pub fn daily() -> Result<()> {
-    let cargo = cargo();
-    run(&cargo, &["fmt", "--all", "--check"])?;
-    c_format()?;
+    format()?;
     run(
-        &cargo,
+        &cargo(),
         &[
             "clippy",
             "--quiet",
@@ -34,6 +32,12 @@ pub fn daily() -> Result<()> {
             "warnings",
         ],
     )
+}
+
+/// Of all sources.
+pub fn format() -> Result<()> {
+    run(&cargo(), &["fmt", "--all", "--check"])?;
+    c_format()
 }
 
 /// The BPF programs and their headers, by the `.clang-format` of the tree.

@@ -10,6 +10,7 @@ mod bench;
 mod checks;
 mod failures;
 mod libtest;
+mod linted;
 mod lock;
 mod machine;
 mod mutations;
@@ -62,10 +63,10 @@ fn check() -> Result<()> {
     tiers::run_units()
 }
 
-/// Checks of the text first: they are quick, and what they find is quick to mend. The documentation
-/// is written beside what else is built.
+/// The format first: it is quick, and what it finds is quick to mend. What is built for the tests is
+/// linted as it is compiled.
 fn test() -> Result<()> {
-    checks::daily()?;
+    checks::format()?;
     tiers::run_all()
 }
 
@@ -75,10 +76,16 @@ fn sbom(folder: Option<String>) -> Result<()> {
 
 /// Runs a command to its end and shows what it prints.
 fn run(program: &str, arguments: &[&str]) -> Result<()> {
-    let line = format!("{program} {}", arguments.join(" "));
+    run_command(Command::new(program).args(arguments))
+}
+
+/// As `run`, of one that is more than its arguments.
+fn run_command(command: &mut Command) -> Result<()> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    let line = words.join(" ");
     println!("== {line}");
-    let status = Command::new(program)
-        .args(arguments)
+    let status = command
         .status()
         .with_context(|| format!("starting `{line}`"))?;
     if !status.success() {

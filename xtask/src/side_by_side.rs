@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::Message;
 
-use crate::{cargo, programs};
+use crate::{linted, programs};
 
 /// What one may take: the largest lab has 2 GiB.
 const MEMORY_KIB: usize = 3 << 20;
@@ -103,7 +103,7 @@ fn tests(filter: &str) -> Result<Vec<Test>> {
 
 /// The workspace's programs of tests, built, each with the folder of its package.
 fn built() -> Result<BTreeMap<PathBuf, PathBuf>> {
-    let output = Command::new(cargo())
+    let output = linted::command()
         .args(["test", "--quiet", "--no-run"])
         .args(programs::ALL)
         .arg("--message-format=json-render-diagnostics")

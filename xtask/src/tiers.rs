@@ -18,7 +18,10 @@ use crate::abilities::{
 };
 use crate::libtest::{self, Times};
 use crate::tally::{Skip, Tally};
-use crate::{cargo, checks, failures, machine, oracle, programs, run, side_by_side, supply};
+use crate::{
+    cargo, checks, failures, linted, machine, oracle, programs, run, run_command, side_by_side,
+    supply,
+};
 
 /// A variable of the environment and its value.
 type Setting = (&'static str, &'static str);
@@ -50,10 +53,11 @@ pub fn run_all() -> Result<()> {
     let mut tally = Tally::default();
     supply(&mut tally)?;
     build_all()?;
-    units(&mut tally, &programs::ALL)?;
-    law(&mut tally, STREAMS)?;
+    units(linted::command(), &mut tally, &programs::ALL)?;
+    law(linted::command(), &mut tally, STREAMS)?;
     let fuzz = of_units("search::");
     tier(
+        linted::command(),
         &mut tally,
         "fuzz",
         &fuzz,
@@ -82,18 +86,26 @@ pub fn run_all() -> Result<()> {
 /// What daily work needs: no binary that is optimized, and nothing that a machine may lack.
 pub fn run_units() -> Result<()> {
     let mut tally = Tally::default();
-    units(&mut tally, &programs::UNITS)?;
-    law(&mut tally, FEW_STREAMS)?;
+    let plain = || Command::new(cargo());
+    units(plain(), &mut tally, &programs::UNITS)?;
+    law(plain(), &mut tally, FEW_STREAMS)?;
     close(tally)
 }
 
-fn units(tally: &mut Tally, programs: &[&str]) -> Result<()> {
+fn units(cargo: Command, tally: &mut Tally, programs: &[&str]) -> Result<()> {
     let others: Vec<&str> = NEEDY.iter().flat_map(|name| ["--skip", name]).collect();
-    tier(tally, "unit", programs, &others, None)
+    tier(cargo, tally, "unit", programs, &others, None)
 }
 
-fn law(tally: &mut Tally, streams: Setting) -> Result<()> {
-    tier(tally, "law", &of_units("budget_law::"), &[], Some(streams))
+fn law(cargo: Command, tally: &mut Tally, streams: Setting) -> Result<()> {
+    tier(
+        cargo,
+        tally,
+        "law",
+        &of_units("budget_law::"),
+        &[],
+        Some(streams),
+    )
 }
 
 /// Those tests that need nothing and have this in their names.
@@ -174,8 +186,8 @@ fn build_all() -> Result<()> {
 }
 
 fn build_tests() -> Result<()> {
-    let arguments = [&["test", "--quiet", "--no-run"], &programs::ALL[..]].concat();
-    run(&cargo(), &arguments)
+    let arguments = ["build", "--quiet", "--workspace", "--all-targets"];
+    run_command(linted::command().args(arguments))
 }
 
 fn build_binary() -> Result<()> {
@@ -191,6 +203,7 @@ fn serial_tier(tally: &mut Tally, name: &str, ability: &Ability) -> Result<()> {
     let filter = format!("{name}::");
     match ability {
         Ok(()) => tier(
+            linted::command(),
             tally,
             name,
             &[&programs::ALL[..], &[&filter]].concat(),
@@ -270,6 +283,7 @@ fn report_of(tally: &mut Tally, tier: &str, stdout: &[String], stderr: &[String]
 }
 
 fn tier(
+    cargo: Command,
     tally: &mut Tally,
     name: &str,
     cargo_arguments: &[&str],
@@ -278,7 +292,7 @@ fn tier(
 ) -> Result<()> {
     println!("== tier {name}");
     let begun = Instant::now();
-    let mut command = Command::new(cargo());
+    let mut command = cargo;
     command
         .args(["test", "--quiet", "--no-fail-fast"])
         .args(cargo_arguments)
@@ -321,7 +335,7 @@ fn passed_on(output: impl Read, mut show: impl FnMut(&str)) -> Vec<String> {
 }
 
 fn list(filter: &str) -> Result<Vec<String>> {
-    let output = Command::new(cargo())
+    let output = linted::command()
         .args(["test", "--quiet"])
         .args(programs::ALL)
         .args([filter, "--", "--list"])
