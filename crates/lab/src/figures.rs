@@ -39,6 +39,8 @@ pub struct Figures {
     pub kernel: String,
     /// Whether the host's recording explained it too.
     pub is_joined: bool,
+    /// Why it did not, where there is one.
+    pub not_joined: Option<String>,
 }
 
 /// One part of the largest.
@@ -65,7 +67,12 @@ impl Figures {
         } = lengths(measured)?;
         ensure!(!all.is_empty(), "{} has no sample", measured.display());
         let alone = explained(&[measured])?;
-        let joined = host.map(|host| explained(&[measured, host])).transpose()?;
+        let (joined, not_joined) = match host.map(|host| explained(&[measured, host])) {
+            Some(Ok(joined)) => (Some(joined), None),
+            // The guest's own figures stand: only who on the host had them is not known.
+            Some(Err(why)) => (None, Some(format!("{why:#}"))),
+            None => (None, None),
+        };
         let cpu = &alone["cpus"][0];
         let worst = match (workload, &joined) {
             (Workload::Osnoise, Some(joined)) => &joined["trees"][0]["gap"],
@@ -90,6 +97,7 @@ impl Figures {
             runtime_ns: cpu["runtime_ns"].as_u64().unwrap_or(0),
             kernel,
             is_joined: joined.is_some(),
+            not_joined,
         })
     }
 

@@ -12,6 +12,8 @@ use crate::scenario::{Cell, Load, Measure, Tuning};
 const HOST: &str = "/tmp/host.vmn";
 /// The guest sleeps, and its host gets round to what it has to do.
 const PAUSE: &str = "lab-vmm run:200 --";
+/// It sleeps until its host has written the last of its recording: in virtual time sleep takes none.
+const END: &str = "lab-vmm run:5000 --";
 
 pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> {
     let guest = in_guest(cell, measure);
@@ -56,7 +58,7 @@ fn in_guest(cell: &Cell, measure: &Measure) -> Vec<String> {
     for repetition in measuring::repetitions(measure) {
         commands.push(measuring::command(cell, measure, repetition));
     }
-    commands.push(PAUSE.to_owned());
+    commands.push(END.to_owned());
     let files: Vec<String> = measuring::repetitions(measure)
         .map(measuring::recording)
         .collect();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Measured, words};
+use super::{Measured, who_made};
 
 const TITLES: &str = "scenario,cell,repetition,samples,median_ns,p99_ns,worst_ns,published_worst_ns,\
                       under_50us,kernel,who_made_the_worst";
@@ -19,7 +19,7 @@ pub(super) fn text(all: &[Measured]) -> String {
                 let cell = &ended.cell;
                 let [median, p99] = [0.5, 0.99].map(|part| it.quantile_ns(part));
                 let (count, worst, short) = (it.count(), it.worst_ns, it.part_within(50_000));
-                let (kernel, who) = (quoted(&it.kernel), quoted(&words(&it.who)));
+                let (kernel, who) = (quoted(&it.kernel), quoted(&who_made(it)));
                 // Writing to a string cannot fail.
                 _ = writeln!(
                     text,

@@ -81,6 +81,15 @@ fn words(who: &[Who]) -> String {
     parts.join(", ")
 }
 
+/// Who made the worst of all repetitions, and whether the host was asked in vain.
+fn who_made(worst: &Figures) -> String {
+    let who = words(&worst.who);
+    match worst.not_joined {
+        Some(_) => format!("{who} (not joined with its host)"),
+        None => who,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.

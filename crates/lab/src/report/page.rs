@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::{Measured, cdf, range_us, words, worst};
+use super::{Measured, cdf, range_us, who_made, worst};
 use crate::scenario::Published;
 use crate::verdict;
 
@@ -134,7 +134,7 @@ fn rows(measured: &Measured) -> Vec<CellRow> {
             median: range_us(all, |it| it.quantile_ns(0.5)),
             p99: range_us(all, |it| it.quantile_ns(0.99)),
             short: short.collect::<Vec<_>>().join(", "),
-            who: worst(all).map_or(String::new(), |it| words(&it.who)),
+            who: worst(all).map_or(String::new(), |it| who_made(it)),
             published: published.map(Option::unwrap_or_default).collect(),
         }
     });

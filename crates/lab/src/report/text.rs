@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Measured, range_us, words, worst};
+use super::{Measured, range_us, who_made, worst};
 use crate::verdict::judge;
 
 pub(super) fn text(all: &[Measured]) -> String {
@@ -42,7 +42,7 @@ fn section(text: &mut String, measured: &Measured) -> std::fmt::Result {
             range_us(repetitions, |it| it.quantile_ns(0.5)),
         ];
         let who = match worst(repetitions) {
-            Some(it) => words(&it.who).replace('|', "\\|"),
+            Some(it) => who_made(it).replace('|', "\\|"),
             None => why_not(measured, &cell),
         };
         writeln!(
