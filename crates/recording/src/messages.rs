@@ -15,7 +15,7 @@ const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// Memory set aside before the bytes of a message are seen to exist: more than
 /// any batch of our writer needs.
-const TRUSTED_BYTES: u64 = 4 << 20;
+const TRUSTED_BYTES: usize = 4 << 20;
 
 /// The longest metadata: the facts (see `limits.rs`), and the columns.
 const METADATA_BYTES: usize = 20 << 20;
@@ -78,11 +78,17 @@ pub(crate) struct Messages<R> {
     input: R,
     /// Bytes read so far.
     at: u64,
+    /// The last body. Once nobody else has it, its memory is that of the next.
+    last_body: Buffer,
 }
 
 impl<R: Read> Messages<R> {
     pub fn new(input: R) -> Messages<R> {
-        Messages { input, at: 0 }
+        Messages {
+            input,
+            at: 0,
+            last_body: Buffer::default(),
+        }
     }
 
     /// Bytes read so far.
@@ -107,35 +113,64 @@ impl<R: Read> Messages<R> {
         let metadata = match i32::from_le_bytes(length) {
             0 if self.take(1)?.is_empty() => return Ok(Next::EndMarker),
             0 => return Err(Fault::Corrupt("data follows the end marker".to_owned())),
-            length => self.exactly("metadata", length.into(), METADATA_BYTES as i64)?,
+            length => {
+                let most = METADATA_BYTES as i64;
+                self.exactly("metadata", length.into(), most, Vec::new())?
+            }
         };
         let Some(body_bytes) = header(&metadata).map(|header| header.bodyLength()) else {
             let what = "a message's metadata is not valid".to_owned();
             return Err(Fault::Corrupt(what));
         };
-        let body = Buffer::from(self.exactly("data", body_bytes, BODY_BYTES)?);
+        let spare = std::mem::take(&mut self.last_body).into_vec();
+        let spare = spare.unwrap_or_default();
+        let body = Buffer::from(self.exactly("data", body_bytes, BODY_BYTES, spare)?);
+        self.last_body = body.clone();
         Ok(Next::Message(Message { metadata, body }))
     }
 
-    fn exactly(&mut self, what: &str, bytes: i64, most: i64) -> Result<Vec<u8>, Fault> {
-        let wanted = u64::try_from(bytes).ok().filter(|_| bytes <= most);
+    fn exactly(
+        &mut self,
+        what: &str,
+        bytes: i64,
+        most: i64,
+        spare: Vec<u8>,
+    ) -> Result<Vec<u8>, Fault> {
+        let wanted = usize::try_from(bytes).ok().filter(|_| bytes <= most);
         let wanted = wanted.ok_or_else(|| {
             Fault::Corrupt(format!(
                 "a message of {bytes} bytes of {what}, which none has"
             ))
         })?;
-        let found = self.take(wanted)?;
-        if (found.len() as u64) < wanted {
+        let found = self.take_into(spare, wanted)?;
+        if found.len() < wanted {
             return Err(Fault::Truncated);
         }
         Ok(found)
     }
 
     /// So many bytes, or fewer where the file ends.
-    fn take(&mut self, bytes: u64) -> io::Result<Vec<u8>> {
-        let mut found = Vec::with_capacity(bytes.min(TRUSTED_BYTES) as usize);
-        (&mut self.input).take(bytes).read_to_end(&mut found)?;
-        self.at += found.len() as u64;
+    fn take(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
+        self.take_into(Vec::new(), bytes)
+    }
+
+    /// As `take`, over what stands in `found`: only memory that is new has to be cleared.
+    fn take_into(&mut self, mut found: Vec<u8>, bytes: usize) -> io::Result<Vec<u8>> {
+        found.truncate(bytes);
+        let mut read = 0;
+        while read < bytes {
+            if read == found.len() {
+                found.resize(bytes.min(read + TRUSTED_BYTES), 0);
+            }
+            match self.input.read(&mut found[read..]) {
+                Ok(0) => break,
+                Ok(count) => read += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        found.truncate(read);
+        self.at += read as u64;
         Ok(found)
     }
 }

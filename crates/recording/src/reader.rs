@@ -151,6 +151,8 @@ impl<R: Read> Reader<R> {
     /// Reads one batch, or says how the recording ended.
     fn next_batch(&mut self) -> Result<Option<Ending>, ReadError> {
         if self.ending.is_none() {
+            // Its memory is that of the next.
+            self.rows = None;
             match self.messages.next() {
                 Ok(Next::Message(message)) => {
                     self.batches += 1;
