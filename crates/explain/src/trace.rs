@@ -207,6 +207,11 @@ impl Trace {
     pub(crate) fn take(&mut self) -> Vec<TraceLine> {
         std::mem::take(&mut self.ready)
     }
+
+    /// Whether there are any.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
 }
 
 /// Whether the kernel's tracer has a line for it; it stops with the kernel alone, and we do not.

@@ -59,15 +59,13 @@ impl Explaining {
     fn hand_over(&mut self, view: &mut dyn View) {
         match self {
             Explaining::Cpus(explainer) => {
-                let lines = explainer.take_trace();
-                if !lines.is_empty() {
-                    view.trace(&lines);
+                if explainer.has_trace() {
+                    view.trace(&explainer.take_trace());
                 }
             }
             Explaining::Vcpus(explainer) => {
-                let exits = explainer.take_trace();
-                if !exits.is_empty() {
-                    view.traced_exits(&exits);
+                if explainer.has_trace() {
+                    view.traced_exits(&explainer.take_trace());
                 }
             }
         }

@@ -74,8 +74,10 @@ impl<'a> Session<'a> {
 
     /// Takes one event.
     pub fn accept(&mut self, event: &Event) {
-        self.recorder.push(event);
-        self.report_recorder();
+        if self.recorder.is_recording() {
+            self.recorder.push(event);
+            self.report_recorder();
+        }
         if let Event::Anchor(anchor) = event {
             let (first_ns, _) = self.span_ns.unwrap_or((anchor.mono_ns, 0));
             self.span_ns = Some((first_ns, anchor.mono_ns));

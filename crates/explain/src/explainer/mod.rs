@@ -271,6 +271,11 @@ impl Explainer {
         self.trace.as_mut().map(Trace::take).unwrap_or_default()
     }
 
+    /// Whether [`Self::take_trace`] has any to give: asked after each event, of which few have.
+    pub fn has_trace(&self) -> bool {
+        self.trace.as_ref().is_some_and(Trace::is_ready)
+    }
+
     /// The longest gap so far: for the live view.
     pub fn longest_so_far(&self) -> Option<NamedInterval> {
         let longest = self.worst.longest()?;

@@ -213,6 +213,11 @@ impl ExitExplainer {
         self.trace.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// Whether [`Self::take_trace`] has any to give: asked after each event, of which few have.
+    pub fn has_trace(&self) -> bool {
+        self.trace.as_ref().is_some_and(|trace| !trace.is_empty())
+    }
+
     /// What all exits have come to by the last totals: for the live view.
     pub fn exits(&self) -> ExitsSummary {
         let counted = self

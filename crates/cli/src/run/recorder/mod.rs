@@ -81,6 +81,11 @@ impl Recorder {
         }
     }
 
+    /// Whether anything is to be recorded, and can be.
+    pub fn is_recording(&self) -> bool {
+        self.writer.is_some()
+    }
+
     /// Takes one event.
     pub fn push(&mut self, event: &Event) {
         let Some(writer) = &self.writer else {
