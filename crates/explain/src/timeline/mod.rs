@@ -138,6 +138,10 @@ impl Timeline {
         let handed = (all as u64).min(self.handed_left);
         self.handed_left -= handed;
         self.crowded += all as u64 - handed;
+        // As in most gaps: nothing has to be put together.
+        if self.live.is_empty() {
+            return &behind[..handed as usize];
+        }
         self.overlapping.clear();
         self.overlapping
             .extend_from_slice(&self.live[..begun(&self.live)]);
