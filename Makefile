@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/target/rust/bin:$(PATH)
 CARGO ?= cargo
 BINARY = $$(ls target/*/release/vmnoise target/release/vmnoise 2>/dev/null | head -1)
 
-.PHONY: help run build check test lab-full mutations fuzz bench examples soak chaos sbom weight validate setup clean
+.PHONY: help run build check test lab-full mutations fuzz bench papers examples soak chaos sbom weight validate setup clean
 
 help:
 	@echo "make run       build vmnoise and measure this machine for 10 s; ends with the place of its report"
@@ -15,6 +15,7 @@ help:
 	@echo "make mutations puts deliberate faults into the code, and runs the tests that have to notice"
 	@echo "make fuzz      inputs without end (SECONDS=3600) for all that reads what others say"
 	@echo "make bench     speeds and costs, beside their peers; nothing is asserted"
+	@echo "make papers    runs the papers' experiments in emulation, into target/papers (an hour)"
 	@echo "make examples  records examples, and renews their pages and the pictures in docs/examples"
 	@echo "make soak      an hour of measuring (SECONDS=3600): memory stays, nothing is lost"
 	@echo "make chaos     an hour of faults around runs (SECONDS=3600): each goes on or says why it ends"
@@ -48,6 +49,11 @@ mutations: setup
 bench: setup
 	@VMNOISE_BENCH_TOOLS=1 scripts/setup
 	@$(CARGO) xtask bench
+
+papers: build
+	@VMNOISE_TEST_TOOLS=1 scripts/setup
+	@$(CARGO) build --quiet --package vmnoise-labs --package vmnoise-lab --bins
+	@scripts/papers
 
 examples: build
 	@VMNOISE_TEST_TOOLS=1 VMNOISE_EXAMPLE_TOOLS=1 scripts/setup

@@ -15,11 +15,11 @@ host-kernel = ["ordinary", "rt"]
 guest-kernel = "ordinary"
 load = "system-calls"
 tuning = "vcpus-at-fifo99"
-period = "200us"
+period = "100us"
 
 [measure]
 workload = "timerlat"
-duration = "50ms"
+duration = "100ms"
 
 [[conclusion]]
 text = "A cell is as late as itself"
@@ -72,13 +72,22 @@ mod virtual_time {
             let ended = place.json(&format!("run/{cell}/cell.json"));
             assert_eq!(ended["failure"], Value::Null, "{ended}");
             let measured = &ended["repetitions"][0];
-            // 50 ms of a period of 200 us; the first is armed when the task is there.
             let samples = measured["lengths"].as_array().unwrap().iter();
             let samples: u64 = samples.map(|it| it[1].as_u64().unwrap()).sum();
-            assert!((245..=250).contains(&samples), "{cell}: {samples}");
-            // A host's recording explains its guest to the end.
-            assert_eq!(measured["is_joined"], cell.starts_with("kvm"), "{cell}");
-            assert_made_by_somebody(measured);
+            let who = made_by(measured);
+            if cell.starts_with("kvm") {
+                // 100 ms of a period of 100 us; the first is armed when the task is there.
+                assert!((990..=1_000).contains(&samples), "{cell}: {samples}");
+                assert_eq!(measured["is_joined"], true, "{measured}");
+                assert!(
+                    who.contains(&"irq"),
+                    "no wake-up is without its timer: {measured}"
+                );
+            } else {
+                // The load of Dom0 has the one CPU for a time slice; wake-ups in it are missed.
+                assert!(samples > 0);
+                assert_eq!(who[0], "steal", "{measured}");
+            }
         }
         let again = place.said(&run);
         for cell in CELLS {
@@ -95,13 +104,13 @@ mod virtual_time {
         assert!(page.contains("a cell was not measured"), "{page}");
     }
 
-    /// Those who are named have at most what the worst was, and one of them is the timer.
-    fn assert_made_by_somebody(measured: &Value) {
+    /// Shares, the largest first. Those who are named have at most what the worst was.
+    fn made_by(measured: &Value) -> Vec<&str> {
         println!("{} {}", measured["worst_ns"], measured["who"]);
         let who = measured["who"].as_array().unwrap();
         let named_ns: u64 = who.iter().map(|it| it["ns"].as_u64().unwrap()).sum();
         assert!(named_ns <= measured["worst_ns"].as_u64().unwrap());
-        assert!(who.iter().any(|it| it["share"] == "irq"), "{measured}");
+        who.iter().map(|it| it["share"].as_str().unwrap()).collect()
     }
 }
 

@@ -134,7 +134,7 @@ fn rows(measured: &Measured) -> Vec<CellRow> {
             median: range_us(all, |it| it.quantile_ns(0.5)),
             p99: range_us(all, |it| it.quantile_ns(0.99)),
             short: short.collect::<Vec<_>>().join(", "),
-            who: worst(all).map_or(String::new(), |it| who_made(it)),
+            who: worst(all).map_or(String::new(), who_made),
             published: published.map(Option::unwrap_or_default).collect(),
         }
     });
