@@ -30,8 +30,11 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "vmnoise-report",
         ],
     ),
-    // Scenarios, and what papers measured of them.
-    ("vmnoise-lab", &[]),
+    // Boots labs as experiments of papers, and reads what they recorded.
+    (
+        "vmnoise-lab",
+        &["vmnoise-explain", "vmnoise-recording", "vmnoise-labs"],
+    ),
     // Drives the built binary; takes only its clock and thread priorities from a room.
     ("vmnoise-labs", &["vmnoise-events", "vmnoise-workload"]),
     // Asks all that reads what others say, and the commands themselves.
