@@ -3,13 +3,14 @@
 
 mod root {
     use std::path::Path;
+    use std::process::Command;
     use std::thread::sleep;
     use std::time::{Duration, Instant};
 
     use rustix::process::Signal;
     use rustix::thread::sched_getaffinity;
     use vmnoise_labs::footprint::{Held, settings};
-    use vmnoise_labs::{Group, Run, hold_first_thread, schedstat, skipped};
+    use vmnoise_labs::{Group, Run, binary, hold_first_thread, schedstat, skipped};
 
     /// Whoever has not ended by then never will.
     const LONG_ENOUGH: Duration = Duration::from_secs(20);
@@ -58,7 +59,10 @@ mod root {
             _ => FOR_GOOD,
         };
         let words: Vec<&str> = line.split(' ').chain(["-d", duration]).collect();
-        let run = Run::start(&words).unwrap();
+        // Where these tests run under nohup(1), SIGHUP would end nothing.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=HUP").arg(binary());
+        let run = Run::of(command.args(&words)).unwrap();
         let begin = Instant::now();
         let mut before = Held::default();
         loop {
