@@ -50,7 +50,7 @@ pub enum Command {
         /// Folders of `vmnoise-lab run`; of a cell that two have measured, the first counts.
         #[arg(value_name = "DIR", required = true)]
         folders: Vec<PathBuf>,
-        /// Where to put it.
+        /// The folder for what was put together.
         #[arg(short, long, value_name = "DIR")]
         output: PathBuf,
     },

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use vmnoise_recording::Reader;
 use crate::scenario::{Statistic, Workload};
 
 /// How many of those who made the worst are named.
-const NAMED: usize = 4;
+const NAMED: usize = 6;
 /// Of a length that are kept.
 const DIGITS: u8 = 3;
 /// What papers call a latency that a period of 50 us can bear.
@@ -37,10 +37,12 @@ pub struct Figures {
     pub runtime_ns: u64,
     /// `uname -r` of the kernel that was measured.
     pub kernel: String,
+    /// Wake-ups that never came, because the one before was over too late.
+    pub missed: u64,
     /// Whether the host's recording explained it too.
     pub is_joined: bool,
-    /// Why it did not, where there is one.
-    pub not_joined: Option<String>,
+    /// What has to be known of these figures.
+    pub caveats: Vec<String>,
 }
 
 /// One part of the largest.
@@ -67,11 +69,31 @@ impl Figures {
         } = lengths(measured)?;
         ensure!(!all.is_empty(), "{} has no sample", measured.display());
         let alone = explained(&[measured])?;
-        let (joined, not_joined) = match host.map(|host| explained(&[measured, host])) {
-            Some(Ok(joined)) => (Some(joined), None),
+        let Explained::Result(alone) = alone else {
+            bail!("one recording cannot be joined with itself");
+        };
+        ensure!(
+            alone["complete"] == true,
+            "{} was cut off",
+            measured.display()
+        );
+        let mut caveats = lost(&alone, "of what was measured")
+            .into_iter()
+            .collect::<Vec<_>>();
+        let joined = match host.map(|host| explained(&[measured, host])).transpose()? {
+            Some(Explained::Result(joined)) => {
+                caveats.extend(lost(&joined["host"], "of the host"));
+                if joined["trees"][0]["witnessed"] != true {
+                    caveats.push("the host did not witness the worst".to_owned());
+                }
+                Some(joined)
+            }
             // The guest's own figures stand: only who on the host had them is not known.
-            Some(Err(why)) => (None, Some(format!("{why:#}"))),
-            None => (None, None),
+            Some(Explained::Unpaired(why)) => {
+                caveats.push(format!("not joined with its host: {why}"));
+                None
+            }
+            None => None,
         };
         let cpu = &alone["cpus"][0];
         let worst = match (workload, &joined) {
@@ -96,8 +118,9 @@ impl Figures {
             shares_ns: numbers(&shares["shares_ns"]),
             runtime_ns: cpu["runtime_ns"].as_u64().unwrap_or(0),
             kernel,
+            missed: cpu["missed"].as_u64().unwrap_or(0),
             is_joined: joined.is_some(),
-            not_joined,
+            caveats,
         })
     }
 
@@ -118,10 +141,11 @@ impl Figures {
         found.map_or(self.worst_ns, |(ns, _)| (*ns).min(self.worst_ns))
     }
 
-    /// The part of all samples that is no longer than this.
+    /// The part of all that is no longer than this. A wake-up that never came is longer.
     pub fn part_within(&self, limit_ns: u64) -> f64 {
         let within = self.lengths.iter().filter(|(ns, _)| *ns <= limit_ns);
-        within.map(|(_, count)| count).sum::<u64>() as f64 / self.count() as f64
+        let within: u64 = within.map(|(_, count)| count).sum();
+        within as f64 / (self.count() + self.missed) as f64
     }
 
     /// One figure; `None` where this workload has none.
@@ -169,8 +193,16 @@ fn lengths(recording: &Path) -> Result<Lengths> {
     })
 }
 
-/// What the measuring binary says of these.
-fn explained(recordings: &[&Path]) -> Result<Value> {
+/// What the measuring binary says.
+enum Explained {
+    /// The document of its result.
+    Result(Value),
+    /// Why a guest and a host are not joined.
+    Unpaired(String),
+}
+
+/// What it says of these.
+fn explained(recordings: &[&Path]) -> Result<Explained> {
     let mut explain = Command::new(binary());
     explain.args(["explain", "--format", "json"]);
     if recordings.len() > 1 {
@@ -178,8 +210,19 @@ fn explained(recordings: &[&Path]) -> Result<Value> {
     }
     let output = explain.args(recordings).output().context("vmnoise")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "vmnoise explain: {said}");
-    Ok(serde_json::from_slice(&output.stdout)?)
+    if output.status.success() {
+        return Ok(Explained::Result(serde_json::from_slice(&output.stdout)?));
+    }
+    // A refusal is a document too; whatever else failed has none.
+    let is_refusal = serde_json::from_slice::<Value>(&output.stdout).is_ok();
+    ensure!(is_refusal, "vmnoise explain: {}: {said}", output.status);
+    Ok(Explained::Unpaired(said.trim().to_owned()))
+}
+
+/// How many events were lost on this side, if any were.
+fn lost(document: &Value, side: &str) -> Option<String> {
+    let lost = document["lost_events"].as_u64().filter(|lost| *lost > 0)?;
+    Some(format!("{lost} events {side} were lost"))
 }
 
 fn numbers(shares: &Value) -> BTreeMap<String, u64> {

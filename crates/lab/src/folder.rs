@@ -25,7 +25,7 @@ pub struct Ended {
     pub accel: String,
     /// What was random came from it.
     pub seed: u64,
-    /// `vmnoise-lab --version`.
+    /// Which programs measured: the version, and what tells one `vmnoise` from another.
     pub version: String,
     /// How long it took on this machine, ms.
     pub took_ms: u64,
@@ -35,6 +35,13 @@ pub struct Ended {
     pub repetitions: Vec<Figures>,
     /// Why it failed, with the end of its console.
     pub failure: Option<String>,
+}
+
+impl Ended {
+    /// In words.
+    pub fn made_with(&self) -> String {
+        format!("seed {}, vmnoise {}", self.seed, self.version)
+    }
 }
 
 /// A run's folder.

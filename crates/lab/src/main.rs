@@ -111,6 +111,7 @@ fn measure(arguments: &RunArguments) -> Result<()> {
         planned.iter().any(|it| it.refusal.is_none()),
         "no cell can be run here: see `vmnoise-lab plan`"
     );
+    ready()?;
     let folder = arguments.output.clone().unwrap_or_else(|| {
         let name = Path::new(&arguments.scenario).file_stem();
         Path::new("papers").join(name.unwrap_or(arguments.scenario.as_ref()))
@@ -123,19 +124,33 @@ fn measure(arguments: &RunArguments) -> Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&asked_to_end))?;
     }
     let begun = Instant::now();
-    let estimate = planned
-        .iter()
-        .map(|it| it.takes)
-        .sum::<std::time::Duration>();
-    println!(
-        "about {} min: see `vmnoise-lab plan`",
-        estimate.as_secs().div_ceil(60 * plan::jobs() as u64)
-    );
-    run::run(&folder, planned, arguments.seed, &asked_to_end, &say)?;
+    let minutes = plan::estimate(&planned).as_secs().div_ceil(60);
+    println!("about {minutes} min: see `vmnoise-lab plan`");
+    let failed = run::run(&folder, planned, arguments.seed, &asked_to_end, &say)?;
     println!("took {} s", begun.elapsed().as_secs());
     ensure!(
         !asked_to_end.load(Ordering::Relaxed),
         "ended early: the same command goes on with the cells that are left"
+    );
+    ensure!(
+        failed == 0,
+        "{failed} cells failed: the same command tries them again"
+    );
+    Ok(())
+}
+
+/// What every cell needs, before time is spent.
+fn ready() -> Result<()> {
+    ensure!(
+        vmnoise_labs::find_binary().is_some(),
+        "vmnoise itself is not built: run `make build` first"
+    );
+    let qemu = std::process::Command::new("qemu-system-x86_64")
+        .arg("--version")
+        .output();
+    ensure!(
+        qemu.is_ok_and(|output| output.status.success()),
+        "QEMU is not here: install the package qemu-system-x86"
     );
     Ok(())
 }
@@ -148,7 +163,7 @@ fn say(step: Step<'_>) {
         Step::Ended(ended, left) => {
             let seconds = ended.took_ms / 1000;
             let outcome = match &ended.failure {
-                Some(why) => format!("failed: {}", why.lines().next().unwrap_or_default()),
+                Some(why) => format!("failed: {}", report::brief(why)),
                 None => {
                     let worst = ended.repetitions.iter().map(|it| it.worst_ns).max();
                     format!("worst {:.1} us", worst.unwrap_or(0) as f64 / 1e3)

@@ -29,7 +29,8 @@ pub fn cells(scenario: &Scenario, only: &[String]) -> Vec<Planned> {
     let chosen = cells.filter(|cell| only.is_empty() || only.contains(&cell.name()));
     chosen
         .map(|cell| Planned {
-            refusal: emulation::refusal(&cell, &scenario.measure),
+            refusal: emulation::refusal(&cell, &scenario.measure)
+                .or(too_long(&cell, &scenario.measure)),
             takes: takes(&cell, &scenario.measure),
             cell,
         })
@@ -52,6 +53,25 @@ fn free_mib() -> Option<u64> {
     Some(kib / 1024)
 }
 
+/// A machine that takes longer counts as hung.
+fn too_long(cell: &Cell, measure: &Measure) -> Option<&'static str> {
+    let most = match cell.hypervisor {
+        Hypervisor::Bare => 200,
+        Hypervisor::Kvm => 400,
+        Hypervisor::Xen => 500,
+    };
+    let is_too_long = takes(cell, measure).as_secs() > most;
+    is_too_long.then_some(
+        "it takes longer than an emulated machine is let run: lower `duration` or `repeat`",
+    )
+}
+
+/// How long all that can be run takes together, about.
+pub fn estimate(planned: &[Planned]) -> Duration {
+    let to_run = planned.iter().filter(|it| it.refusal.is_none());
+    to_run.map(|it| it.takes).sum::<Duration>() / u32::try_from(jobs()).unwrap_or(1)
+}
+
 /// As the machines of docs/labs.md took; an estimate, and said to be one.
 fn takes(cell: &Cell, measure: &Measure) -> Duration {
     let boot_s = match (cell.hypervisor, cell.guest_type) {
@@ -72,8 +92,7 @@ fn takes(cell: &Cell, measure: &Measure) -> Duration {
 /// As `vmnoise-lab plan` prints it.
 pub fn text(scenario: &Scenario, planned: &[Planned]) -> String {
     let mut text = format!("{}\n{}\n\n", scenario.title, scenario.source);
-    let mut all = Duration::ZERO;
-    let mut packages = BTreeSet::from(["qemu-system-x86"]);
+    let mut packages = BTreeSet::new();
     for Planned {
         cell,
         refusal,
@@ -85,7 +104,6 @@ pub fn text(scenario: &Scenario, planned: &[Planned]) -> String {
             Some(why) => _ = writeln!(text, "  {name:32} not run: {why}"),
             None => {
                 _ = writeln!(text, "  {name:32} about {} s", takes.as_secs());
-                all += *takes;
                 packages.extend(packages_of(cell));
             }
         }
@@ -93,9 +111,10 @@ pub fn text(scenario: &Scenario, planned: &[Planned]) -> String {
     let packages: Vec<&str> = packages.into_iter().collect();
     _ = writeln!(
         text,
-        "\nTogether about {} min, {} at a time. Packages of Debian, which are downloaded and unpacked under \
-         target/lab and not installed: {}; about 1 GB. Nothing else of this machine is changed.",
-        all.as_secs().div_ceil(60).div_ceil(jobs() as u64),
+        "\nTogether about {} min, {} at a time. QEMU (package qemu-system-x86) has to be there. Packages of Debian, \
+         which are downloaded and unpacked under target/lab and not installed: {}; about 1 GB. Nothing else of \
+         this machine is changed.",
+        estimate(planned).as_secs().div_ceil(60),
         jobs(),
         packages.join(", ")
     );

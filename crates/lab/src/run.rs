@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+use vmnoise_labs::binary;
 
 use crate::emulation::{self, Brought};
 use crate::figures::Figures;
@@ -31,8 +33,10 @@ pub enum Step<'a> {
     Ended(&'a Ended, usize),
 }
 
-/// Runs what has not been measured yet. `asked_to_end` becomes true when no more is to be begun, and what
-/// is at work then has been interrupted.
+/// Runs what has not been measured yet. `asked_to_end` becomes true when no more is to be begun: Ctrl-C in
+/// a terminal has interrupted what is at work then, another signal waits for its end, and it is not kept.
+///
+/// Gives how many cells failed.
 ///
 /// # Errors
 /// If what a cell measured cannot be written; a cell that fails is kept as failed, and the others go on.
@@ -42,14 +46,17 @@ pub fn run(
     seed: u64,
     asked_to_end: &Arc<AtomicBool>,
     report: &(dyn Fn(Step<'_>) + Sync),
-) -> Result<()> {
+) -> Result<usize> {
+    let version = version()?;
     let mut waiting = VecDeque::new();
     for Planned { cell, refusal, .. } in planned {
         let name = cell.name();
         let ended = folder.ended(&name)?;
         match (refusal, ended) {
             (Some(why), _) => report(Step::Refused(&name, why)),
-            (None, Some(ended)) if ended.failure.is_none() && ended.seed == seed => {
+            (None, Some(ended))
+                if ended.failure.is_none() && ended.seed == seed && ended.version == version =>
+            {
                 report(Step::Kept(&name));
             }
             (None, _) => waiting.push_back(cell),
@@ -57,16 +64,18 @@ pub fn run(
     }
     let left = waiting.len();
     let waiting = Mutex::new((waiting, left));
+    let failed = AtomicUsize::new(0);
     let work = || -> Result<()> {
         while !asked_to_end.load(Ordering::Relaxed) {
             let Some(cell) = lock(&waiting).0.pop_front() else {
                 return Ok(());
             };
             report(Step::Begins(&cell.name()));
-            let ended = measured(folder, &cell, seed)?;
-            // What was interrupted is neither measured nor failed.
-            if ended.failure.is_none() || !asked_to_end.load(Ordering::Relaxed) {
+            let ended = measured(folder, &cell, seed, &version)?;
+            // What was interrupted is neither measured nor failed, nor is it known to be whole.
+            if !asked_to_end.load(Ordering::Relaxed) {
                 folder.end(&ended)?;
+                failed.fetch_add(usize::from(ended.failure.is_some()), Ordering::Relaxed);
                 let left = {
                     let mut waiting = lock(&waiting);
                     waiting.1 -= 1;
@@ -85,21 +94,34 @@ pub fn run(
             outcome = outcome.and(its.unwrap_or_else(|_| anyhow::bail!("a worker panicked")));
         }
         outcome
-    })
+    })?;
+    Ok(failed.into_inner())
 }
 
 fn lock<T>(it: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn measured(folder: &Folder, cell: &Cell, seed: u64) -> Result<Ended> {
+/// Two builds differ in what they measure, also of one version.
+fn version() -> Result<String> {
+    let path = binary();
+    let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
+    let digest = Sha256::digest(bytes);
+    let digest: String = digest[..6]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Ok(format!("{} {digest}", env!("CARGO_PKG_VERSION")))
+}
+
+fn measured(folder: &Folder, cell: &Cell, seed: u64, version: &str) -> Result<Ended> {
     let (begun, measure) = (Instant::now(), &folder.scenario.measure);
     let name = cell.name();
     let mut ended = Ended {
         cell: name.clone(),
         accel: "tcg".to_owned(),
         seed,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: version.to_owned(),
         took_ms: 0,
         commands: Vec::new(),
         repetitions: Vec::new(),

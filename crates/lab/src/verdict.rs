@@ -40,32 +40,43 @@ pub struct Judged {
 /// Judges a conclusion by the repetitions of its two cells. A cell that was not measured has none.
 pub fn judge(conclusion: &Conclusion, of: &[Figures], by: &[Figures]) -> Judged {
     let quotients = quotients(conclusion, of, by);
-    let verdict = match (&conclusion.not_in_emulation, quotients) {
+    let verdict = match (&conclusion.not_in_emulation, &quotients) {
         (_, None) if of.is_empty() || by.is_empty() => {
             Verdict::CannotBeJudged("a cell was not measured".to_owned())
         }
         (_, None) => Verdict::CannotBeJudged("both cells have nothing of it".to_owned()),
         (Some(why), Some(_)) => Verdict::CannotBeJudged(why.clone()),
-        (None, Some([least, most])) => match (conclusion.agrees(least), conclusion.agrees(most)) {
-            (true, true) => Verdict::Reproduced,
-            (false, false) => Verdict::NotReproduced,
-            _ => Verdict::CannotBeJudged("its repetitions disagree".to_owned()),
-        },
+        (None, Some(quotients)) => {
+            let agreed = quotients.iter().filter(|it| conclusion.agrees(**it));
+            match agreed.count() {
+                0 => Verdict::NotReproduced,
+                all if all == quotients.len() => Verdict::Reproduced,
+                _ => Verdict::CannotBeJudged("its repetitions disagree".to_owned()),
+            }
+        }
     };
-    Judged { verdict, quotients }
+    let range = quotients.map(|all| all.iter().fold([f64::INFINITY, 0.0], range));
+    Judged {
+        verdict,
+        quotients: range,
+    }
 }
 
-fn quotients(conclusion: &Conclusion, of: &[Figures], by: &[Figures]) -> Option<[f64; 2]> {
+fn range([least, most]: [f64; 2], it: &f64) -> [f64; 2] {
+    [least.min(*it), most.max(*it)]
+}
+
+/// Of any repetition of the one by any of the other.
+fn quotients(conclusion: &Conclusion, of: &[Figures], by: &[Figures]) -> Option<Vec<f64>> {
     let figures = |cell: &[Figures]| {
         let all = cell.iter().map(|it| it.statistic(conclusion.statistic));
         all.collect::<Option<Vec<f64>>>()
     };
     let (of, by) = (figures(of)?, figures(by)?);
-    let least = |all: &[f64]| all.iter().copied().reduce(f64::min);
-    let most = |all: &[f64]| all.iter().copied().reduce(f64::max);
-    let quotients = [least(&of)? / most(&by)?, most(&of)? / least(&by)?];
+    let of_one = |of: f64| by.iter().map(move |by| of / by);
+    let quotients: Vec<f64> = of.iter().flat_map(|of| of_one(*of)).collect();
     // Something is more than nothing by any factor; nothing is no part of nothing.
-    let are_some = quotients.iter().all(|it| !it.is_nan());
+    let are_some = !quotients.is_empty() && quotients.iter().all(|it| !it.is_nan());
     are_some.then_some(quotients)
 }
 
@@ -105,6 +116,20 @@ mod tests {
         assert_eq!(verdict(&[30, 40], &[40, 50]), Verdict::NotReproduced);
         let disagree = Verdict::CannotBeJudged("its repetitions disagree".to_owned());
         assert_eq!(verdict(&[10, 30], &[40, 50]), disagree);
+    }
+
+    #[test]
+    fn between_two_bounds_repetitions_may_disagree_on_either_side() {
+        let alike = Conclusion {
+            at_most: Some(1.25),
+            at_least: Some(0.8),
+            ..lower()
+        };
+        let verdict = |of: &[u64], by: &[u64]| judge(&alike, &cell(of), &cell(by)).verdict;
+        let disagree = Verdict::CannotBeJudged("its repetitions disagree".to_owned());
+        assert_eq!(verdict(&[50, 100], &[50, 100]), disagree);
+        assert_eq!(verdict(&[100, 110], &[100]), Verdict::Reproduced);
+        assert_eq!(verdict(&[10, 1_000], &[100]), Verdict::NotReproduced);
     }
 
     #[test]

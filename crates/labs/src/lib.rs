@@ -34,6 +34,6 @@ pub use disturber::{Burst, Disturber};
 pub use group::Group;
 pub use held::{NOBODY_DRAINS, hold_first_thread};
 pub use quota::Quota;
-pub use run::{Run, binary, lab_program, run_to_end};
+pub use run::{Run, binary, find_binary, lab_program, run_to_end};
 pub use skip::skipped;
 pub use undisturbed::undisturbed;

@@ -19,8 +19,14 @@ const BACKSTOP: Duration = Duration::from_secs(60);
 /// # Panics
 /// If it was not built.
 pub fn binary() -> PathBuf {
+    find_binary()
+        .expect("the release binary is built: run `cargo build --release -p vmnoise` first")
+}
+
+/// As [`binary`], if it was built.
+pub fn find_binary() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("VMNOISE_BINARY") {
-        return path.into();
+        return Some(path.into());
     }
     let target = target_folder();
     let triple = std::fs::read_dir(&target)
@@ -34,7 +40,6 @@ pub fn binary() -> PathBuf {
         .find(|path| path.is_file())
         // In a lab it lies beside everything else.
         .or_else(|| lab_program("vmnoise").ok())
-        .expect("the release binary is built: run `cargo build --release -p vmnoise` first")
 }
 
 /// Where the tree keeps what was built or fetched.

@@ -40,6 +40,14 @@ pub fn files(measure: &Measure) -> impl Iterator<Item = String> {
     measuring::repetitions(measure).map(measuring::file)
 }
 
+/// What one instruction of a cell takes, nanoseconds: cells that differ in it cannot be compared.
+pub fn ns_an_instruction(cell: &Cell) -> u32 {
+    match cell.guest_type {
+        Some(GuestType::Pv | GuestType::Pvh) => 4,
+        Some(GuestType::Hvm) | None => 1,
+    }
+}
+
 /// Why this cell cannot be had in emulation, if it cannot.
 pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     if measure.workload == Workload::Cyclictest {
@@ -62,6 +70,9 @@ pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
         ),
         (Hypervisor::Kvm | Hypervisor::Bare, Tuning::TimerSlop | Tuning::TscEmulated) => {
             Some("it is a setting of Xen, which this cell is without")
+        }
+        (Hypervisor::Xen, Tuning::VmmAtFifo99) if cell.guest_type != Some(GuestType::Hvm) => {
+            Some("a guest that is PV or PVH has no QEMU")
         }
         _ => None,
     }

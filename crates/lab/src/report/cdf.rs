@@ -10,7 +10,7 @@ const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 48.0;
 const BELOW: f64 = 36.0;
 const ABOVE: f64 = 8.0;
-/// Told apart without colours as well: every other line is dashed.
+/// Told apart without colours as well: one line is whole, the next dashed, the next dotted.
 const COLOURS: [&str; 6] = [
     "#0b62a4", "#c23b22", "#2e8540", "#7a3e9d", "#b8860b", "#444444",
 ];
@@ -77,10 +77,7 @@ fn style(at: usize) -> (&'static str, &'static str) {
         " stroke-dasharray=\"5 3\"",
         " stroke-dasharray=\"1.5 2.5\"",
     ];
-    (
-        COLOURS[at % COLOURS.len()],
-        dash[at / COLOURS.len() % dash.len()],
-    )
+    (COLOURS[at % COLOURS.len()], dash[at % dash.len()])
 }
 
 fn grid(svg: &mut String, first: f64, last: f64, x: impl Fn(u64) -> f64, y: impl Fn(f64) -> f64) {

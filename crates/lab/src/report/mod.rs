@@ -11,9 +11,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::emulation;
 use crate::figures::{Figures, Who};
 use crate::folder::{Ended, Folder};
-use crate::scenario::Scenario;
+use crate::scenario::{Conclusion, Scenario};
+use crate::verdict::{Judged, Verdict, judge};
 
 /// A scenario, and how its cells ended that were run.
 #[derive(Debug)]
@@ -32,6 +34,11 @@ impl Measured {
             scenario: folder.scenario.clone(),
             cells: ended.into_iter().flatten().collect(),
         })
+    }
+
+    fn failure(&self, cell: &str) -> Option<&str> {
+        let mut cells = self.cells.iter();
+        cells.find(|ended| ended.cell == cell)?.failure.as_deref()
     }
 
     fn repetitions(&self, cell: &str) -> &[Figures] {
@@ -53,6 +60,50 @@ pub fn write(folders: &[Folder], page: &Path) -> Result<()> {
     write(page, page::page(&all)?)?;
     write(&page.with_extension("md"), text::text(&all))?;
     write(&page.with_extension("csv"), csv::text(&all))
+}
+
+/// What is to be said of a conclusion, by the cells that it names.
+fn judged(measured: &Measured, conclusion: &Conclusion) -> Judged {
+    let names = [&conclusion.of, &conclusion.by];
+    let [of, by] = names.map(|cell| measured.repetitions(cell));
+    let cells = measured.scenario.cells();
+    let clock = |name: &String| {
+        let mut cells = cells.iter();
+        let cell = cells.find(|cell| cell.name() == *name);
+        cell.map(emulation::ns_an_instruction)
+    };
+    let mut judged = judge(conclusion, of, by);
+    let [of_clock, by_clock] = names.map(clock);
+    if of_clock != by_clock && judged.quotients.is_some() {
+        let why = "an instruction takes 4 ns in one of the cells and 1 ns in the other";
+        judged.verdict = Verdict::CannotBeJudged(why.to_owned());
+    }
+    judged
+}
+
+/// Why a cell has no figures.
+fn why_not(measured: &Measured, cell: &str) -> String {
+    let scenario = &measured.scenario;
+    let mut cells = scenario.cells().into_iter();
+    let refusal = cells
+        .find(|it| it.name() == cell)
+        .and_then(|it| emulation::refusal(&it, &scenario.measure));
+    match (refusal, measured.failure(cell)) {
+        (Some(why), _) => format!("not run: {why}"),
+        (None, Some(why)) => format!("failed: {}", brief(why)),
+        (None, None) => "not run".to_owned(),
+    }
+}
+
+/// How far a machine came, and what stopped it: the console is in between.
+pub fn brief(failure: &str) -> String {
+    let mut lines = failure.lines();
+    let first = lines.next().unwrap_or_default();
+    let first = first.split("; its console ends").next().unwrap_or(first);
+    match lines.next_back() {
+        Some(last) => format!("{first} … {last}"),
+        None => first.to_owned(),
+    }
 }
 
 /// The repetition with the largest figure.
@@ -81,13 +132,15 @@ fn words(who: &[Who]) -> String {
     parts.join(", ")
 }
 
-/// Who made the worst of all repetitions, and whether the host was asked in vain.
+/// Who made the worst of all repetitions, and what has to be known of that.
 fn who_made(worst: &Figures) -> String {
-    let who = words(&worst.who);
-    match worst.not_joined {
-        Some(_) => format!("{who} (not joined with its host)"),
-        None => who,
+    let mut said = words(&worst.who);
+    let missed = Some(worst.missed).filter(|missed| *missed > 0);
+    let missed = missed.map(|missed| format!("{missed} wake-ups missed"));
+    for caveat in worst.caveats.iter().chain(&missed) {
+        said += &format!(" ({caveat})");
     }
+    said
 }
 
 #[cfg(test)]
@@ -128,7 +181,11 @@ mod tests {
             cells: vec![
                 ended("kvm-ordinary-ordinary", &[80_000, 90_000], None),
                 ended("kvm-rt-rt", &[20_000, 30_000], None),
-                ended("xen-rt-rt", &[], Some("it panicked\nhere")),
+                ended(
+                    "xen-ordinary-rt",
+                    &[],
+                    Some("6.1: 2 of 3 commands ended; its console ends: old\nnewer: it panicked"),
+                ),
             ],
         }
     }
@@ -142,6 +199,7 @@ mod tests {
             "294us",
             "it panicked",
             "emulation",
+            "stops in QEMU",
         ] {
             assert!(page.contains(words), "{words}");
         }
@@ -158,6 +216,7 @@ mod tests {
             "| reproduced |",
             "stops in QEMU",
             "| kvm-ordinary-rt | 0 |",
+            "failed: 6.1: 2 of 3 commands ended … newer: it panicked |",
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
@@ -173,6 +232,19 @@ mod tests {
             rows[1].ends_with(",\"thread =a\"\"<b>,c:7 1.5 us\""),
             "{csv}"
         );
+    }
+
+    #[test]
+    fn cells_whose_clocks_differ_are_not_compared() {
+        let mut measured = measured();
+        let text = library::text("xen-guest-types").unwrap();
+        let conclusion = "[[conclusion]]\ntext = \"t\"\nsource = \"s\"\nstatistic = \"worst\"\n\
+                          of = \"pvh-ordinary-rt\"\nby = \"hvm-ordinary-rt\"\nat-most = 2\n";
+        measured.scenario = Scenario::parse(&format!("{text}\n{conclusion}")).unwrap();
+        measured.cells[0].cell = "pvh-ordinary-rt".to_owned();
+        measured.cells[1].cell = "hvm-ordinary-rt".to_owned();
+        let judged = judged(&measured, measured.scenario.conclusion.last().unwrap());
+        assert!(judged.verdict.to_string().contains("4 ns"), "{judged:?}");
     }
 
     #[test]

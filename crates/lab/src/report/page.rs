@@ -6,9 +6,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::{Measured, cdf, range_us, who_made, worst};
+use super::{Measured, cdf, judged, range_us, who_made, why_not, worst};
+use crate::folder::Ended;
 use crate::scenario::Published;
-use crate::verdict;
+use crate::verdict::Verdict;
 
 const STYLE: &str = include_str!("../../templates/style.css");
 
@@ -28,7 +29,7 @@ struct Part {
     published: Vec<Published>,
     rows: Vec<CellRow>,
     drawing: String,
-    failures: Vec<Failure>,
+    without: Vec<Without>,
     made_by: String,
 }
 
@@ -51,9 +52,11 @@ struct CellRow {
     published: Vec<String>,
 }
 
-struct Failure {
+struct Without {
     cell: String,
     why: String,
+    /// Of one that failed: all that is known.
+    whole: String,
 }
 
 pub(super) fn page(all: &[Measured]) -> Result<String> {
@@ -71,7 +74,9 @@ fn part(measured: &Measured) -> Part {
     let mut kernels: Vec<&str> = versions.map(|it| &*it.kernel).collect();
     kernels.sort_unstable();
     kernels.dedup();
-    let seeds = measured.cells.first().map_or(0, |it| it.seed);
+    let mut made_with: Vec<String> = measured.cells.iter().map(Ended::made_with).collect();
+    made_with.sort_unstable();
+    made_with.dedup();
     Part {
         title: scenario.title.clone(),
         source: scenario.source.clone(),
@@ -79,10 +84,11 @@ fn part(measured: &Measured) -> Part {
         published: scenario.published.clone(),
         rows: rows(measured),
         drawing: cdf::drawing(measured).unwrap_or_default(),
-        failures: failures(measured),
+        without: without(measured),
         made_by: format!(
-            "measured kernels {}; seed {seeds}; {} s of machine time",
+            "measured kernels {}; {}; {} s of machine time",
             kernels.join(", "),
+            made_with.join(", "),
             measured.cells.iter().map(|it| it.took_ms).sum::<u64>() / 1000
         ),
     }
@@ -90,8 +96,7 @@ fn part(measured: &Measured) -> Part {
 
 fn verdicts(measured: &Measured) -> Vec<VerdictRow> {
     let judged = measured.scenario.conclusion.iter().map(|conclusion| {
-        let [of, by] = [&conclusion.of, &conclusion.by].map(|cell| measured.repetitions(cell));
-        let judged = verdict::judge(conclusion, of, by);
+        let judged = judged(measured, conclusion);
         let quotients = judged.quotients.map_or(String::new(), |[least, most]| {
             let bound = [
                 ("at most", conclusion.at_most),
@@ -107,9 +112,9 @@ fn verdicts(measured: &Measured) -> Vec<VerdictRow> {
             text: conclusion.text.clone(),
             source: conclusion.source.clone(),
             class: match judged.verdict {
-                verdict::Verdict::Reproduced => "yes",
-                verdict::Verdict::NotReproduced => "no",
-                verdict::Verdict::CannotBeJudged(_) => "open",
+                Verdict::Reproduced => "yes",
+                Verdict::NotReproduced => "no",
+                Verdict::CannotBeJudged(_) => "open",
             },
             verdict: judged.verdict.to_string(),
             quotients,
@@ -141,12 +146,15 @@ fn rows(measured: &Measured) -> Vec<CellRow> {
     rows.collect()
 }
 
-fn failures(measured: &Measured) -> Vec<Failure> {
-    let failed = measured.cells.iter().filter_map(|ended| {
-        Some(Failure {
-            cell: ended.cell.clone(),
-            why: ended.failure.clone()?,
-        })
+/// Cells without figures, with the reason.
+fn without(measured: &Measured) -> Vec<Without> {
+    let cells = measured.scenario.cells().into_iter();
+    let names = cells.map(|cell| cell.name());
+    let without = names.filter(|cell| measured.repetitions(cell).is_empty());
+    let reasons = without.map(|cell| Without {
+        why: why_not(measured, &cell),
+        whole: measured.failure(&cell).unwrap_or_default().to_owned(),
+        cell,
     });
-    failed.collect()
+    reasons.collect()
 }

@@ -22,15 +22,15 @@ pub enum Hypervisor {
     Xen,
 }
 
-/// What a guest of Xen knows of that.
+/// How a guest of Xen is virtualized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GuestType {
-    /// Everything: it has no hardware of its own.
+    /// Paravirtualized: its kernel asks Xen for what hardware would do.
     Pv,
-    /// All but its CPU and its page tables.
+    /// As HVM, with nothing emulated but its CPU.
     Pvh,
-    /// Nothing: a whole machine is emulated around it.
+    /// With a whole machine that a QEMU in Dom0 emulates.
     Hvm,
 }
 

@@ -20,6 +20,11 @@ pub enum ScenarioError {
     /// An axis without a value.
     #[error("no cell is left: an axis of [axes] has an empty list")]
     NoCell,
+    /// A conclusion that always holds.
+    #[error(
+        "the conclusion {0:?} has neither `at-most` nor `at-least`: nothing could disagree with it"
+    )]
+    NoBound(String),
     /// A published figure, or a conclusion, of no cell.
     #[error(
         "[[published]] or [[conclusion]] names `{cell}`, which is no cell; the cells are {known}"

@@ -107,6 +107,10 @@ impl Scenario {
         if names.is_empty() {
             return Err(ScenarioError::NoCell);
         }
+        let mut conclusions = scenario.conclusion.iter();
+        if let Some(it) = conclusions.find(|it| it.at_most.is_none() && it.at_least.is_none()) {
+            return Err(ScenarioError::NoBound(it.text.clone()));
+        }
         let published = scenario.published.iter().flat_map(|it| it.cells.keys());
         let conclusions = scenario.conclusion.iter();
         let conclusions = conclusions.flat_map(|it| [&it.of, &it.by]);
@@ -211,6 +215,18 @@ duration = "2s"
             said.contains("kvm-pv-rt") && said.contains("xen-pv-rt"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_conclusion_that_nothing_could_disagree_with_is_refused() {
+        let conclusion = "[[conclusion]]\ntext = \"so it is\"\nsource = \"\"\nstatistic = \"worst\"\n\
+                          of = \"kvm-rt\"\nby = \"kvm-ordinary\"\n";
+        let said = refused(&format!("{SCENARIO}{conclusion}"));
+        assert!(
+            said.contains("so it is") && said.contains("at-most"),
+            "{said}"
+        );
+        assert!(Scenario::parse(&format!("{SCENARIO}{conclusion}at-most = 1\n")).is_ok());
     }
 
     #[test]

@@ -122,7 +122,9 @@ impl Vmm {
             }
             Step::Pin(cpu) => sched_setaffinity(Some(self.first_vcpu()?), &only(cpu))?,
             Step::Fifo(priority) => {
-                for (_, tid) in kvm_stat::vcpus(self.id()?)? {
+                let vcpus = kvm_stat::vcpus(self.id()?)?;
+                ensure!(!vcpus.is_empty(), "no vCPU has run");
+                for (_, tid) in vcpus {
                     set_fifo(tid, priority)?;
                 }
             }
