@@ -19,7 +19,7 @@ period = "100us"
 
 [measure]
 workload = "timerlat"
-duration = "200ms"
+duration = "100ms"
 
 [[conclusion]]
 text = "A guest, whose timers are exits, is later than its host"
@@ -83,11 +83,18 @@ mod virtual_time {
             let samples: u64 = samples.map(|it| it[1].as_u64().unwrap()).sum();
             let who = made_by(measured);
             if cell.starts_with("kvm") {
-                // 200 ms of a period of 100 us; the first is armed when the task is there.
-                assert!((1_990..=2_000).contains(&samples), "{cell}: {samples}");
-                assert_eq!(measured["is_joined"], true, "{}", measured["caveats"]);
-                // The guest's timer is a write to an MSR, which KVM answers.
-                assert!(who.contains(&"kvm"), "{}", measured["who"]);
+                // 100 ms of a period of 100 us; the first is armed when the task is there.
+                assert!((990..=1_000).contains(&samples), "{cell}: {samples}");
+                // A task of one period that nobody disturbs does not say by how many of its periods the
+                // clocks are off: then nobody on the host is named, and that is told.
+                if measured["is_joined"] == true {
+                    // The guest's timer is a write to an MSR, which KVM answers.
+                    assert!(who.contains(&"kvm"), "{}", measured["who"]);
+                } else {
+                    assert!(!who.contains(&"kvm"), "{}", measured["who"]);
+                    let caveats = measured["caveats"].to_string();
+                    assert!(caveats.contains("nothing proves"), "{caveats}");
+                }
             } else if cell.starts_with("xen") {
                 // The load of Dom0 has the one CPU for a time slice; wake-ups in it are missed.
                 assert!(samples > 0);
