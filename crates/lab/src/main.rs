@@ -178,11 +178,10 @@ fn write_report(folders: &[PathBuf], output: &Path) -> Result<()> {
     let folders = folders.iter().map(|folder| Folder::open(folder));
     let folders: Vec<Folder> = folders.collect::<Result<_>>()?;
     report::write(&folders, output)?;
-    println!(
-        "{}\n{}",
-        output.display(),
-        output.with_extension("csv").display()
-    );
+    println!("{}", output.display());
+    for ending in ["md", "csv"] {
+        println!("{}", output.with_extension(ending).display());
+    }
     Ok(())
 }
 

@@ -10,6 +10,7 @@ const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 48.0;
 const BELOW: f64 = 36.0;
 const ABOVE: f64 = 8.0;
+const RIGHT: f64 = 28.0;
 /// Told apart without colours as well: one line is whole, the next dashed, the next dotted.
 const COLOURS: [&str; 6] = [
     "#0b62a4", "#c23b22", "#2e8540", "#7a3e9d", "#b8860b", "#444444",
@@ -81,7 +82,7 @@ fn style(at: usize) -> (&'static str, &'static str) {
 }
 
 fn grid(svg: &mut String, first: f64, last: f64, x: impl Fn(u64) -> f64, y: impl Fn(f64) -> f64) {
-    let (bottom, right) = (y(0.0), WIDTH - 8.0);
+    let (bottom, right) = (y(0.0), WIDTH - RIGHT);
     for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let y = y(part);
         _ = write!(
