@@ -204,7 +204,7 @@ duration = "2s"
     fn what_a_paper_measured_is_of_a_cell() {
         let table = |cell: &str| {
             format!(
-                "{SCENARIO}[[published]]\nsource = \"Table 2\"\nmachine = \"i7\"\nstatistic = \"worst\"\n\
+                "{SCENARIO}[[published]]\nsource = \"Table 2\"\nmachine = \"i7\"\n\
                  cells = {{ {cell} = \"28us\" }}\n"
             )
         };

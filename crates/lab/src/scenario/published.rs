@@ -30,8 +30,6 @@ pub struct Published {
     pub source: String,
     /// What it was measured on.
     pub machine: String,
-    /// What its figures are.
-    pub statistic: Statistic,
-    /// By the names of cells; a paper may have left some out.
+    /// The largest, by the names of cells; a paper may have left some out.
     pub cells: BTreeMap<String, Length>,
 }
