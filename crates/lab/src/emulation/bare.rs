@@ -1,6 +1,6 @@
 //! A host without a guest.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use vmnoise_labs::bed::{self, Lab};
 use vmnoise_labs::lab_program;
 
@@ -13,15 +13,7 @@ pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> 
     if cell.load == Load::SystemCalls {
         commands.push(SYSTEM_CALLS.to_owned());
     }
-    for repetition in measuring::repetitions(measure) {
-        commands.push(measuring::command(cell, measure, repetition));
-    }
-    for repetition in measuring::repetitions(measure) {
-        commands.push(format!(
-            "lab-guest print {}",
-            measuring::recording(repetition)
-        ));
-    }
+    commands.extend(measuring::commands(cell, measure));
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let report = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
         .virtual_time(0)
@@ -29,17 +21,8 @@ pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> 
         .program(&lab_program("lab-guest")?)
         .program(&lab_program("lab-disturb")?)
         .run(&commands)?;
-    let (measured, printed) = report
-        .outputs
-        .split_at_checked(measure.repeat as usize)
-        .context("too few results")?;
-    for output in measured {
-        output.text()?;
-    }
-    let recordings = measuring::repetitions(measure).zip(printed);
-    let recordings = recordings.map(|(at, output)| Ok((measuring::file(at), output.file()?)));
     Ok(Brought {
-        recordings: recordings.collect::<Result<_>>()?,
+        recordings: measuring::recordings(measure, &report.outputs)?,
         console: report.console,
         commands: on("host", &commands),
     })

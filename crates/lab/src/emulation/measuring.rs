@@ -1,5 +1,8 @@
 //! The commands that measure, wherever they run.
 
+use anyhow::{Result, ensure};
+use vmnoise_labs::bed::CommandOutput;
+
 use crate::scenario::{Cell, Measure, Workload};
 
 /// The recording of this repetition, from 1 on, inside its machine.
@@ -27,6 +30,33 @@ pub(super) fn command(cell: &Cell, measure: &Measure, repetition: u32) -> String
         }
         Workload::Osnoise => format!("vmnoise osnoise -q -d {duration} -o {output}"),
     }
+}
+
+/// All repetitions, and then their recordings one after the other, as text.
+pub(super) fn commands(cell: &Cell, measure: &Measure) -> Vec<String> {
+    let print = |at| format!("lab-guest print {}", recording(at));
+    let measured = repetitions(measure).map(|at| command(cell, measure, at));
+    measured.chain(repetitions(measure).map(print)).collect()
+}
+
+/// What those commands said, and nothing else: the recordings by the names of their files.
+///
+/// # Errors
+/// If one of them failed.
+pub(super) fn recordings(
+    measure: &Measure,
+    outputs: &[CommandOutput],
+) -> Result<Vec<(String, Vec<u8>)>> {
+    let count = measure.repeat as usize;
+    ensure!(outputs.len() == 2 * count, "{} results", outputs.len());
+    let (measured, printed) = outputs.split_at(count);
+    for output in measured {
+        output.text()?;
+    }
+    let named = repetitions(measure).zip(printed);
+    named
+        .map(|(at, output)| Ok((file(at), output.file()?)))
+        .collect()
 }
 
 /// Begins beside those after it what loads the machine: tasks of ordinary priority.

@@ -1,6 +1,6 @@
 //! A guest of Xen beside Dom0.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use vmnoise_labs::bed::{self, XenLab};
 use vmnoise_labs::lab_program;
 
@@ -13,15 +13,7 @@ const SLOP: &str = "xen_timer_slop=1000";
 
 pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> {
     let mut guest = vec!["vmnoise --version".to_owned()];
-    for repetition in measuring::repetitions(measure) {
-        guest.push(measuring::command(cell, measure, repetition));
-    }
-    for repetition in measuring::repetitions(measure) {
-        guest.push(format!(
-            "lab-guest print {}",
-            measuring::recording(repetition)
-        ));
-    }
+    guest.extend(measuring::commands(cell, measure));
     let guest: Vec<&str> = guest.iter().map(String::as_str).collect();
     let mut dom0 = Vec::new();
     if cell.tuning == Tuning::VmmAtFifo99 && cell.guest_type == Some(GuestType::Hvm) {
@@ -31,15 +23,9 @@ pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> 
         dom0.extend(["lab-xen told 1", SYSTEM_CALLS]);
     }
     let report = lab(cell)?.seed(seed).run(&dom0, &guest)?;
-    let measured = 1 + measure.repeat as usize;
-    ensure!(report.guest.len() == measured + measure.repeat as usize);
-    for output in &report.guest[..measured] {
-        output.text().context("in the guest")?;
-    }
-    let recordings = measuring::repetitions(measure).zip(&report.guest[measured..]);
-    let recordings = recordings.map(|(at, output)| Ok((measuring::file(at), output.file()?)));
+    let (_, outputs) = report.guest.split_first().context("no results")?;
     Ok(Brought {
-        recordings: recordings.collect::<Result<_>>()?,
+        recordings: measuring::recordings(measure, outputs).context("in the guest")?,
         console: format!("{}\n{}", report.dom0.console, report.guest_console),
         commands: [on("Dom0", &dom0), on("guest", &guest)].concat(),
     })
