@@ -1,5 +1,6 @@
 //! No file of a crate needs another that needs it back: each can be read after those that it uses.
-//! What a module and the parts in its folder use of each other is left out: `mod.rs` may use its parts, and they it.
+//! `mod.rs` is read after the parts in its folder that it uses. That they use it is left out: what it
+//! says of its own is what they have in common.
 //! Programs in `src/bin` and the arguments of macros are not read.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,13 +84,25 @@ fn a_circle_is_found_and_a_module_with_its_parts_is_none() {
     let circles: Vec<String> = Files::of(folder.path()).circles().collect();
     assert_eq!(circles, ["a::part -> b -> c -> a::part"]);
 
-    // By way of a module that was named before.
+    // By way of what is around a part.
+    write("a/part.rs", "pub struct A;");
+    write("a/mod.rs", "mod part; mod other; pub struct F; fn f() { other::g() }");
+    write("a/other.rs", "use crate::b::E;");
+    write("c.rs", "pub struct D; use crate::a::F;");
+    let circles: Vec<String> = Files::of(folder.path()).circles().collect();
+    assert_eq!(circles, ["a -> a::other -> b -> c -> a"]);
+    write("a/part.rs", "use crate::b::E; pub struct A;");
+    write("a/mod.rs", "mod part; pub use part::A; use self::part::B;");
+    fs::remove_file(folder.path().join("src/a/other.rs")).unwrap();
+
+    // By way of a module that was named before: by way of what it is part of, too.
+    let by_its_part = ["a::part -> b -> c -> a -> a::part", "a::part -> b -> c -> a::part"];
     write(
         "c.rs",
         "use crate::a; pub struct D; fn d() { a::part::f() }",
     );
     let circles: Vec<String> = Files::of(folder.path()).circles().collect();
-    assert_eq!(circles, ["a::part -> b -> c -> a::part"]);
+    assert_eq!(circles, by_its_part);
     // What is passed on is used.
     write("c.rs", "pub struct D; pub use crate::a::part::A;");
     let circles: Vec<String> = Files::of(folder.path()).circles().collect();
@@ -195,11 +208,11 @@ impl Files {
             .unwrap_or_default()
     }
 
-    /// Files by what they use, without what is inside of them or around them.
+    /// Files by what they use, without what is around them.
     fn arrows(&self) -> BTreeMap<Names, BTreeSet<Names>> {
         let of = |(from, paths): (&Names, &BTreeSet<Names>)| {
             let to = paths.iter().map(|path| self.file(path));
-            let to = to.filter(|to| !to.starts_with(from) && !from.starts_with(to));
+            let to = to.filter(|to| !from.starts_with(to));
             (from.clone(), to.collect())
         };
         self.uses.iter().map(of).collect()

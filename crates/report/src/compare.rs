@@ -31,7 +31,7 @@ impl ComparePage<'_> {
         let charts: Vec<Chart> = charts::compare(self);
         let figures = (0..)
             .zip(charts)
-            .map(|(nth, chart)| Figure::new(format!("chart{nth}"), chart));
+            .map(|(nth, chart)| Figure { id: format!("chart{nth}"), chart });
         let filled = Filled {
             frame: Frame::new(format!("{} – vmnoise", files.join(", ")), self.tool_version),
             subtitle: format!(

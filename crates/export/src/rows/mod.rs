@@ -13,9 +13,6 @@ use vmnoise_events::Share;
 
 use crate::table::Schema;
 
-/// The version of all columns: it changes when one changes its meaning or goes.
-pub const DATA_VERSION: u32 = 1;
-
 /// The column of a share in every table that has one.
 fn share_column(share: Share) -> String {
     format!("{share}_ns")

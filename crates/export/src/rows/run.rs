@@ -4,9 +4,8 @@ use vmnoise_events::RunFacts;
 use vmnoise_events::column::Columns;
 use vmnoise_explain::{ExitsRun, Summary};
 
-use super::DATA_VERSION;
 use crate::partition::workload_name;
-use crate::table::{Kind, Schema};
+use crate::table::{DATA_VERSION, Kind, Schema};
 
 /// What is to be said of the whole run once it is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,6 +10,9 @@ use vmnoise_events::column::{self, Columns};
 pub(crate) use cells::{Cell, cells};
 pub(crate) use file::{TableFile, io_error};
 
+/// The version of all columns: it changes when one changes its meaning or goes.
+pub const DATA_VERSION: u32 = 1;
+
 /// What a column holds. Unknown is null in any of them: in CSV nothing between the commas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {

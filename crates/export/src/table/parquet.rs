@@ -12,8 +12,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
 
 use super::cells::{Cells, Known, Values};
-use super::{Column, Kind, Schema};
-use crate::rows::DATA_VERSION;
+use super::{Column, DATA_VERSION, Kind, Schema};
 use crate::whole_file::WholeFile;
 
 /// The key of the version of the columns in a file's own metadata.

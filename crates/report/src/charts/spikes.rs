@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
+use serde_json::json;
 use vmnoise_events::Share;
 use vmnoise_explain::Most;
 
+use super::harmless;
 use crate::figures::{duration, times};
-use crate::frame::harmless;
 use crate::run::Run;
 use crate::scenes::{Bar, Side, few};
 use crate::shares::{colour, label};
@@ -76,7 +77,7 @@ pub(crate) fn spikes(run: &Run) -> Option<Spikes> {
             words.lane,
             times(gathered.count(), words.one, words.many),
         ),
-        json: harmless(&serde_json::to_string(&data(run)).unwrap_or_default()),
+        json: harmless(&json!(data(run))),
     })
 }
 
