@@ -86,7 +86,10 @@ fn a_circle_is_found_and_a_module_with_its_parts_is_none() {
 
     // By way of what is around a part.
     write("a/part.rs", "pub struct A;");
-    write("a/mod.rs", "mod part; mod other; pub struct F; fn f() { other::g() }");
+    write(
+        "a/mod.rs",
+        "mod part; mod other; pub struct F; fn f() { other::g() }",
+    );
     write("a/other.rs", "use crate::b::E;");
     write("c.rs", "pub struct D; use crate::a::F;");
     let circles: Vec<String> = Files::of(folder.path()).circles().collect();
@@ -96,7 +99,10 @@ fn a_circle_is_found_and_a_module_with_its_parts_is_none() {
     fs::remove_file(folder.path().join("src/a/other.rs")).unwrap();
 
     // By way of a module that was named before: by way of what it is part of, too.
-    let by_its_part = ["a::part -> b -> c -> a -> a::part", "a::part -> b -> c -> a::part"];
+    let by_its_part = [
+        "a::part -> b -> c -> a -> a::part",
+        "a::part -> b -> c -> a::part",
+    ];
     write(
         "c.rs",
         "use crate::a; pub struct D; fn d() { a::part::f() }",

@@ -56,9 +56,9 @@ fn free_mib() -> Option<u64> {
 /// A machine that takes longer counts as hung.
 fn too_long(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     let most = match cell.hypervisor {
-        Hypervisor::Bare => 200,
+        Hypervisor::Bare | Hypervisor::Microvm => 200,
         Hypervisor::Kvm => 400,
-        Hypervisor::Xen => 500,
+        Hypervisor::Xen | Hypervisor::Dom0 => 500,
     };
     let is_too_long = takes(cell, measure).as_secs() > most;
     is_too_long.then_some(
@@ -75,15 +75,17 @@ pub fn estimate(planned: &[Planned]) -> Duration {
 /// As the machines of docs/labs.md took; an estimate, and said to be one.
 fn takes(cell: &Cell, measure: &Measure) -> Duration {
     let boot_s = match (cell.hypervisor, cell.guest_type) {
-        (Hypervisor::Bare, _) => 15,
+        (Hypervisor::Bare | Hypervisor::Microvm, _) => 15,
         (Hypervisor::Kvm, _) => 35,
         (Hypervisor::Xen, Some(GuestType::Hvm)) => 110,
-        (Hypervisor::Xen, _) => 60,
+        (Hypervisor::Xen | Hypervisor::Dom0, _) => 60,
     };
     // A second of a guest whose host records every exit, and the way out of what it recorded.
     let a_second_s = match cell.hypervisor {
         Hypervisor::Kvm => 250,
-        Hypervisor::Bare | Hypervisor::Xen => 120,
+        Hypervisor::Bare | Hypervisor::Xen | Hypervisor::Dom0 => 120,
+        // Three exits a 10 us, and each recorded.
+        Hypervisor::Microvm => 400,
     };
     let measured_s = measure.duration.ns() * u64::from(measure.repeat) * a_second_s / 1_000_000_000;
     Duration::from_secs(boot_s + measured_s)
@@ -131,8 +133,10 @@ fn packages_of(cell: &Cell) -> Vec<&'static str> {
             "linux-image-amd64",
             &["xen-system-amd64", "qemu-system-xen"],
         ),
-        (Hypervisor::Xen, _) => ("linux-image-amd64", &["xen-system-amd64"]),
-        (Hypervisor::Bare | Hypervisor::Kvm, _) => ("linux-image-cloud-amd64", &[]),
+        (Hypervisor::Xen | Hypervisor::Dom0, _) => ("linux-image-amd64", &["xen-system-amd64"]),
+        (Hypervisor::Bare | Hypervisor::Kvm | Hypervisor::Microvm, _) => {
+            ("linux-image-cloud-amd64", &[])
+        }
     };
     let guest = cell
         .guest_kernel
@@ -140,6 +144,8 @@ fn packages_of(cell: &Cell) -> Vec<&'static str> {
     let mut packages = xen.to_vec();
     packages.push(image(cell.host_kernel, host));
     packages.extend(guest);
+    // Xen is not booted without a guest.
+    packages.extend((cell.hypervisor == Hypervisor::Dom0).then_some("linux-image-cloud-amd64"));
     packages
 }
 

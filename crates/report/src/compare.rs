@@ -29,9 +29,10 @@ impl ComparePage<'_> {
     pub fn render(&self) -> Result<String, askama::Error> {
         let files: Vec<&str> = self.runs.iter().map(|run| run.file).collect();
         let charts: Vec<Chart> = charts::compare(self);
-        let figures = (0..)
-            .zip(charts)
-            .map(|(nth, chart)| Figure { id: format!("chart{nth}"), chart });
+        let figures = (0..).zip(charts).map(|(nth, chart)| Figure {
+            id: format!("chart{nth}"),
+            chart,
+        });
         let filled = Filled {
             frame: Frame::new(format!("{} – vmnoise", files.join(", ")), self.tool_version),
             subtitle: format!(

@@ -59,7 +59,10 @@ impl Page {
         let filled = Filled {
             frame: Frame::new(self.title(), &self.tool_version),
             refused: &self.refused,
-            beside: charts::beside(&self.runs).map(|chart| Figure { id: "beside".into(), chart }),
+            beside: charts::beside(&self.runs).map(|chart| Figure {
+                id: "beside".into(),
+                chart,
+            }),
             sections: sections.collect(),
         };
         filled.render()
@@ -96,7 +99,10 @@ impl<'a> Section<'a> {
     fn new(place: usize, run: &'a Run) -> Section<'a> {
         let id = format!("run{place}");
         let figures = charts::charts(run).into_iter().enumerate();
-        let figures = figures.map(|(nth, chart)| Figure { id: format!("{id}-chart{nth}"), chart });
+        let figures = figures.map(|(nth, chart)| Figure {
+            id: format!("{id}-chart{nth}"),
+            chart,
+        });
         Section {
             run,
             headline: headline(run),

@@ -2,14 +2,18 @@
 //! the same run.
 
 mod bare;
+mod exercise;
 mod kvm;
 mod measuring;
+mod refusal;
 mod xen;
 
 use anyhow::Result;
 use vmnoise_labs::bed;
 
-use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Load, Measure, Tuning, Workload};
+pub use refusal::refusal;
+
+use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Workload};
 
 /// What one boot brought out.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,9 +33,12 @@ pub struct Brought {
 /// console.
 pub fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> {
     match cell.hypervisor {
-        Hypervisor::Bare => bare::run(cell, measure, seed),
+        Hypervisor::Microvm if measure.workload == Workload::Exercise => {
+            exercise::run(cell, measure, seed)
+        }
+        Hypervisor::Bare | Hypervisor::Microvm => bare::run(cell, measure, seed),
         Hypervisor::Kvm => kvm::run(cell, measure, seed),
-        Hypervisor::Xen => xen::run(cell, measure, seed),
+        Hypervisor::Xen | Hypervisor::Dom0 => xen::run(cell, measure, seed),
     }
 }
 
@@ -42,39 +49,9 @@ pub fn files(measure: &Measure) -> impl Iterator<Item = String> {
 
 /// What one instruction of a cell takes, nanoseconds: cells that differ in it cannot be compared.
 pub fn ns_an_instruction(cell: &Cell) -> u32 {
-    match cell.guest_type {
-        Some(GuestType::Pv | GuestType::Pvh) => 4,
-        Some(GuestType::Hvm) | None => 1,
-    }
-}
-
-/// Why this cell cannot be had in emulation, if it cannot.
-pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
-    if measure.workload == Workload::Cyclictest {
-        return Some("in emulation `timerlat` measures, which also records why");
-    }
-    if cell.load == Load::StressNg {
-        return Some(
-            "emulated machines have no stress-ng: `system-calls` is the load that they have",
-        );
-    }
-    let is_pv = cell.guest_type == Some(GuestType::Pv) && cell.guest_kernel == Some(Kernel::Rt);
-    if cell.hypervisor == Hypervisor::Xen && (cell.host_kernel == Kernel::Rt || is_pv) {
-        return Some(
-            "Debian's PREEMPT_RT kernel 6.1 stops in QEMU before its first process, as Dom0 and as PV: needs a real host",
-        );
-    }
-    match (cell.hypervisor, cell.tuning) {
-        (_, Tuning::HostIsolated | Tuning::GuestIsolated | Tuning::BothIsolated) => Some(
-            "an emulated machine has one CPU, and none can be isolated: this needs a real host",
-        ),
-        (Hypervisor::Kvm | Hypervisor::Bare, Tuning::TimerSlop | Tuning::TscEmulated) => {
-            Some("it is a setting of Xen, which this cell is without")
-        }
-        (Hypervisor::Xen, Tuning::VmmAtFifo99) if cell.guest_type != Some(GuestType::Hvm) => {
-            Some("a guest that is PV or PVH has no QEMU")
-        }
-        _ => None,
+    match (cell.hypervisor, cell.guest_type) {
+        (Hypervisor::Dom0, _) | (_, Some(GuestType::Pv | GuestType::Pvh)) => 4,
+        (_, Some(GuestType::Hvm) | None) => 1,
     }
 }
 

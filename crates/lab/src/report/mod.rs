@@ -64,17 +64,17 @@ pub fn write(folders: &[Folder], page: &Path) -> Result<()> {
 
 /// What is to be said of a conclusion, by the cells that it names.
 fn judged(measured: &Measured, conclusion: &Conclusion) -> Judged {
-    let names = [&conclusion.of, &conclusion.by];
-    let [of, by] = names.map(|cell| measured.repetitions(cell));
+    let of = measured.repetitions(&conclusion.of);
+    let by = conclusion.by.as_deref();
     let cells = measured.scenario.cells();
-    let clock = |name: &String| {
+    let clock = |name: &str| {
         let mut cells = cells.iter();
-        let cell = cells.find(|cell| cell.name() == *name);
+        let cell = cells.find(|cell| cell.name() == name);
         cell.map(emulation::ns_an_instruction)
     };
-    let mut judged = judge(conclusion, of, by);
-    let [of_clock, by_clock] = names.map(clock);
-    if of_clock != by_clock && judged.quotients.is_some() {
+    let mut judged = judge(conclusion, of, by.map(|by| measured.repetitions(by)));
+    let is_of_another_clock = by.is_some_and(|by| clock(by) != clock(&conclusion.of));
+    if is_of_another_clock && judged.quotients.is_some() {
         let why = "an instruction takes 4 ns in one of the cells and 1 ns in the other";
         judged.verdict = Verdict::CannotBeJudged(why.to_owned());
     }
@@ -137,7 +137,13 @@ fn who_made(worst: &Figures) -> String {
     let mut said = words(&worst.who);
     let missed = Some(worst.missed).filter(|missed| *missed > 0);
     let missed = missed.map(|missed| format!("{missed} wake-ups missed"));
-    for caveat in worst.caveats.iter().chain(&missed) {
+    let exits = worst.light.zip(worst.heavy);
+    let exits = exits.map(|(light, heavy)| format!("{light} exits were light, {heavy} heavy"));
+    let in_guest = worst.in_guest_ns;
+    let in_guest =
+        in_guest.map(|ns| format!("by its guest's clock an exit took {ns} ns on average"));
+    let beside = [missed, exits, in_guest].into_iter().flatten();
+    for caveat in worst.caveats.iter().cloned().chain(beside) {
         said += &format!(" ({caveat})");
     }
     said

@@ -104,9 +104,10 @@ fn verdicts(measured: &Measured) -> Vec<VerdictRow> {
             ];
             let bound = bound.into_iter();
             let bound = bound.filter_map(|(word, it)| Some(format!(", has to be {word} {}", it?)));
-            let (of, by) = (&conclusion.of, &conclusion.by);
-            let bound: String = bound.collect();
-            format!("{of} / {by} = {least:.3} to {most:.3}{bound}")
+            let by = conclusion.by.as_ref().map(|by| format!(" / {by}"));
+            let (of, by) = (&conclusion.of, by.unwrap_or_default());
+            let (what, bound) = (conclusion.statistic, bound.collect::<String>());
+            format!("{what}: {of}{by} = {least:.3} to {most:.3}{bound}")
         });
         VerdictRow {
             text: conclusion.text.clone(),

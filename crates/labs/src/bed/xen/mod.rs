@@ -67,6 +67,7 @@ pub struct XenLab {
     dom0_kernel: Kernel,
     guest_kernel: Kernel,
     seed: u64,
+    scheduler: Option<&'static str>,
     command_line: String,
     emulates_tsc: bool,
     programs: Vec<PathBuf>,
@@ -106,6 +107,7 @@ impl XenLab {
             dom0_kernel: Kernel::Plain,
             guest_kernel: Kernel::Cloud,
             seed: SEED,
+            scheduler: None,
             command_line: String::new(),
             emulates_tsc: false,
             programs: vec![crate::binary()],
@@ -127,6 +129,12 @@ impl XenLab {
     /// Lets what is random come from this seed.
     pub fn seed(mut self, seed: u64) -> XenLab {
         self.seed = seed;
+        self
+    }
+
+    /// Lets Xen take another scheduler than its own choice.
+    pub fn scheduler(mut self, name: &'static str) -> XenLab {
+        self.scheduler = Some(name);
         self
     }
 
@@ -185,7 +193,7 @@ impl XenLab {
         let arguments = [
             arguments::machine(1, MEMORY_MIB, arguments::CPU_FOR_XEN),
             arguments::time(Some(self.type_of_guest.shift()), self.seed),
-            arguments::xen(&hypervisor, &vmlinux, &initramfs),
+            arguments::xen(&hypervisor, &vmlinux, &initramfs, self.scheduler),
         ];
         let boot = Boot {
             qemu: self.type_of_guest.qemu()?,
