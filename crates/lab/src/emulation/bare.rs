@@ -1,5 +1,8 @@
 //! A host without a guest, or with vmnoise's own, which it measures by itself.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use anyhow::Result;
 use vmnoise_labs::bed::{self, Lab};
 use vmnoise_labs::lab_program;
@@ -7,7 +10,12 @@ use vmnoise_labs::lab_program;
 use super::{Brought, image, measuring, on};
 use crate::scenario::{Cell, Measure};
 
-pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> {
+pub(super) fn run(
+    cell: &Cell,
+    measure: &Measure,
+    seed: u64,
+    asked_to_end: &Arc<AtomicBool>,
+) -> Result<Brought> {
     let mut commands: Vec<String> = measuring::load(cell)
         .map(str::to_owned)
         .into_iter()
@@ -17,6 +25,7 @@ pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> 
     let report = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
         .virtual_time(0)
         .seed(seed)
+        .until(asked_to_end)
         .program(&lab_program("lab-guest")?)
         .program(&lab_program("lab-disturb")?)
         .run(&commands)?;

@@ -1,5 +1,8 @@
 //! A host with vmnoise's own guest, which exits on purpose while its host records each exit.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use anyhow::{Context, Result, ensure};
 use vmnoise_labs::bed::{self, Lab};
 use vmnoise_labs::lab_program;
@@ -8,7 +11,12 @@ use vmnoise_labs::vmm_steps::Treatment;
 use super::{Brought, image, measuring, on};
 use crate::scenario::{Cell, Measure};
 
-pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> {
+pub(super) fn run(
+    cell: &Cell,
+    measure: &Measure,
+    seed: u64,
+    asked_to_end: &Arc<AtomicBool>,
+) -> Result<Brought> {
     let mut commands: Vec<String> = measuring::load(cell)
         .map(str::to_owned)
         .into_iter()
@@ -24,7 +32,8 @@ pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> 
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let mut lab = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
         .virtual_time(0)
-        .seed(seed);
+        .seed(seed)
+        .until(asked_to_end);
     for program in ["lab-guest", "lab-vmm", "lab-disturb"] {
         lab = lab.program(&lab_program(program)?);
     }

@@ -8,6 +8,9 @@ mod measuring;
 mod refusal;
 mod xen;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use anyhow::Result;
 use vmnoise_labs::bed;
 
@@ -26,19 +29,24 @@ pub struct Brought {
     pub commands: Vec<String>,
 }
 
-/// Boots a cell and measures it as often as is asked.
+/// Boots a cell and measures it as often as is asked, unless it is asked to end before that.
 ///
 /// # Errors
 /// If the machine cannot be had or does not come to its end, with how far it came and the end of its
 /// console.
-pub fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> {
+pub fn run(
+    cell: &Cell,
+    measure: &Measure,
+    seed: u64,
+    asked_to_end: &Arc<AtomicBool>,
+) -> Result<Brought> {
     match cell.hypervisor {
         Hypervisor::Microvm if measure.workload == Workload::Exercise => {
-            exercise::run(cell, measure, seed)
+            exercise::run(cell, measure, seed, asked_to_end)
         }
-        Hypervisor::Bare | Hypervisor::Microvm => bare::run(cell, measure, seed),
-        Hypervisor::Kvm => kvm::run(cell, measure, seed),
-        Hypervisor::Xen | Hypervisor::Dom0 => xen::run(cell, measure, seed),
+        Hypervisor::Bare | Hypervisor::Microvm => bare::run(cell, measure, seed, asked_to_end),
+        Hypervisor::Kvm => kvm::run(cell, measure, seed, asked_to_end),
+        Hypervisor::Xen | Hypervisor::Dom0 => xen::run(cell, measure, seed, asked_to_end),
     }
 }
 

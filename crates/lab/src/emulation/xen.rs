@@ -1,5 +1,8 @@
 //! A guest of Xen beside Dom0.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use anyhow::{Context, Result};
 use vmnoise_labs::bed::{self, XenLab};
 use vmnoise_labs::lab_program;
@@ -12,7 +15,12 @@ const THERE: &str = "vmnoise --version";
 /// Until it is, Dom0 sleeps.
 const UNTIL_THERE: &str = "lab-xen told 1";
 
-pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> {
+pub(super) fn run(
+    cell: &Cell,
+    measure: &Measure,
+    seed: u64,
+    asked_to_end: &Arc<AtomicBool>,
+) -> Result<Brought> {
     let measured = measuring::commands(cell, measure);
     let measured: Vec<&str> = measured.iter().map(String::as_str).collect();
     let (mut guest, mut dom0) = (vec![THERE], Vec::new());
@@ -29,7 +37,10 @@ pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> 
         true => dom0.extend(measured),
         false => guest.extend(measured),
     }
-    let report = lab(cell)?.seed(seed).run(&dom0, &guest)?;
+    let report = lab(cell)?
+        .seed(seed)
+        .until(asked_to_end)
+        .run(&dom0, &guest)?;
     let (outputs, side) = match is_dom0 {
         true => (&report.dom0.outputs, "in Dom0"),
         false => (&report.guest, "in the guest"),

@@ -57,6 +57,7 @@ pub(super) fn figures(recording: &Path) -> Result<Figures> {
         load_ns,
         light: Some(exits.light),
         heavy: Some(exits.heavy),
+        overhead_ns: exits.overhead_ns.checked_div(recorded),
         in_guest_ns: of_guest["exit_ns"]["mean"].as_u64(),
         kernel,
         is_joined: true,
@@ -75,6 +76,8 @@ struct Exits {
     lengths: Histogram<u64>,
     light: u64,
     heavy: u64,
+    /// Of all together.
+    overhead_ns: u64,
     worst: Option<NamedExit>,
     /// Whether each has a place in `lengths`.
     recorded: Result<(), RecordError>,
@@ -87,6 +90,7 @@ impl Exits {
             lengths: Histogram::new(DIGITS)?,
             light: 0,
             heavy: 0,
+            overhead_ns: 0,
             worst: None,
             recorded: Ok(()),
         })
@@ -105,6 +109,7 @@ impl Exits {
             }
             self.light += u64::from(!exit.exit.heavy);
             self.heavy += u64::from(exit.exit.heavy);
+            self.overhead_ns += exit.exit.overhead_ns();
             if self.worst.as_ref().is_none_or(|it| it.exit.dur_ns() < ns) {
                 self.worst = Some(exit);
             }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use crate::emulation;
 use crate::figures::{Figures, Who};
 use crate::folder::{Ended, Folder};
-use crate::scenario::{Conclusion, Scenario};
+use crate::scenario::{Conclusion, Published, Scenario, Statistic};
 use crate::verdict::{Judged, Verdict, judge};
 
 /// A scenario, and how its cells ended that were run.
@@ -106,16 +106,30 @@ pub fn brief(failure: &str) -> String {
     }
 }
 
+/// A figure of a paper, with the measured one unless that has a column.
+fn beside(published: &Published, cell: &str, repetitions: &[Figures]) -> Option<String> {
+    let length = published.cells.get(cell)?;
+    let statistic = published.statistic;
+    if statistic == Statistic::Worst {
+        return Some(length.to_string());
+    }
+    let here = repetitions.iter().map(|it| it.statistic(statistic));
+    let here: Option<Vec<f64>> = here.collect();
+    let here = here.map_or("not known".to_owned(), |all| {
+        format!("{} us", range_us(all.into_iter().map(|ns| ns as u64)))
+    });
+    Some(format!("{statistic} {length}, here {here}"))
+}
+
 /// The repetition with the largest figure.
 fn worst(repetitions: &[Figures]) -> Option<&Figures> {
     repetitions.iter().max_by_key(|it| it.worst_ns)
 }
 
 /// Microseconds, of several repetitions the least and the most.
-fn range_us(repetitions: &[Figures], ns: impl Fn(&Figures) -> u64) -> String {
-    let all = || repetitions.iter().map(&ns);
+fn range_us(ns: impl Iterator<Item = u64> + Clone) -> String {
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
-    match (all().min(), all().max()) {
+    match (ns.clone().min(), ns.max()) {
         (Some(least), Some(most)) if least < most => format!("{} to {}", us(least), us(most)),
         (Some(ns), _) => us(ns),
         _ => String::new(),
@@ -254,8 +268,27 @@ mod tests {
     }
 
     #[test]
+    fn a_figure_without_a_column_has_the_measured_one_beside_it() {
+        let text = library::text("exits").unwrap();
+        let exits = Scenario::parse(text).unwrap();
+        let overhead = |overhead_ns| Figures {
+            overhead_ns,
+            ..Figures::default()
+        };
+        let said = |here: &[Option<u64>]| {
+            let here: Vec<Figures> = here.iter().map(|ns| overhead(*ns)).collect();
+            beside(&exits.published[0], "io", &here).unwrap()
+        };
+        let here = said(&[Some(3_500), Some(3_700)]);
+        assert_eq!(here, "mean overhead 13735ns, here 3.5 to 3.7 us");
+        let unknown = said(&[Some(3_500), None]);
+        assert_eq!(unknown, "mean overhead 13735ns, here not known");
+        assert_eq!(beside(&exits.published[0], "none", &[]), None);
+    }
+
+    #[test]
     fn a_range_of_one_is_one() {
-        assert_eq!(range_us(&[figures(5_000)], |it| it.worst_ns), "5.0");
-        assert_eq!(range_us(&[], |it| it.worst_ns), "");
+        assert_eq!(range_us([5_000].into_iter()), "5.0");
+        assert_eq!(range_us([].into_iter()), "");
     }
 }

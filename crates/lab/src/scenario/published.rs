@@ -17,8 +17,6 @@ pub enum Statistic {
     Worst,
     /// The smallest.
     Least,
-    /// The average.
-    Mean,
     /// What half of all samples does not exceed.
     Median,
     /// The part of all samples of at most 50 us.
@@ -30,6 +28,8 @@ pub enum Statistic {
     Hardware,
     /// Of all exits, the part that went to the VMM.
     HeavyExits,
+    /// What KVM and the VMM had of an exit on average: what the thesis calls overhead.
+    Overhead,
     /// What an exit took on average, as its guest has it.
     InGuest,
     /// Of the largest, the part for which somebody is named.
@@ -44,8 +44,8 @@ impl Statistic {
         match self {
             Statistic::Worst
             | Statistic::Least
-            | Statistic::Mean
             | Statistic::Median
+            | Statistic::Overhead
             | Statistic::InGuest => false,
             Statistic::Under50us
             | Statistic::Steal
@@ -62,12 +62,12 @@ impl fmt::Display for Statistic {
         f.write_str(match self {
             Statistic::Worst => "worst",
             Statistic::Least => "least",
-            Statistic::Mean => "mean",
             Statistic::Median => "median",
             Statistic::Under50us => "part under 50 us",
             Statistic::Steal => "part stolen",
             Statistic::Hardware => "part of hardware",
             Statistic::HeavyExits => "part of heavy exits",
+            Statistic::Overhead => "mean overhead",
             Statistic::InGuest => "mean in the guest",
             Statistic::Explained => "part of the worst that is explained",
             Statistic::Load => "part of the worst that the load had",

@@ -19,6 +19,8 @@ mod types;
 mod xen;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -26,7 +28,7 @@ use boot::Boot;
 use carried::Carried;
 use initramfs::Contents;
 use kernel::Image;
-use machine::StaleBreakpoint;
+use machine::{Patience, StaleBreakpoint};
 use qemu::Qemu;
 
 pub use apt::Suite;
@@ -57,6 +59,7 @@ pub struct Lab {
     cpus: u32,
     virtual_time: Option<u8>,
     seed: u64,
+    asked_to_end: Arc<AtomicBool>,
     programs: Vec<PathBuf>,
     guest: Option<Vec<String>>,
     guest_kernel: Kernel,
@@ -71,6 +74,7 @@ impl Lab {
             cpus: 1,
             virtual_time: None,
             seed: SEED,
+            asked_to_end: Arc::default(),
             programs: vec![crate::binary()],
             guest: None,
             guest_kernel: kernel,
@@ -100,6 +104,12 @@ impl Lab {
     /// Lets what is random in virtual time come from this seed.
     pub fn seed(mut self, seed: u64) -> Lab {
         self.seed = seed;
+        self
+    }
+
+    /// Ends it early, and lets `run` fail, once this is true.
+    pub fn until(mut self, asked_to_end: &Arc<AtomicBool>) -> Lab {
+        self.asked_to_end = Arc::clone(asked_to_end);
         self
     }
 
@@ -168,7 +178,10 @@ impl Lab {
             arguments: arguments.concat(),
             commands,
             kernel_version: &image.version,
-            backstop: self.backstop(),
+            patience: Patience {
+                backstop: self.backstop(),
+                asked_to_end: Arc::clone(&self.asked_to_end),
+            },
         };
         boot.run(folder.path())
     }

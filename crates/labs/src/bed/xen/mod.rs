@@ -6,6 +6,8 @@ mod device_model;
 mod packages;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -16,6 +18,7 @@ use super::carried::Carried;
 use super::initramfs::{self, Contents};
 use super::inside::{self, CommandOutput, GUEST_INITRAMFS, GUEST_KERNEL, XEN_DOMAIN};
 use super::kernel::{self, Kernel};
+use super::machine::Patience;
 use super::qemu::Qemu;
 use super::{SEED, Suite, arguments};
 
@@ -67,6 +70,7 @@ pub struct XenLab {
     dom0_kernel: Kernel,
     guest_kernel: Kernel,
     seed: u64,
+    asked_to_end: Arc<AtomicBool>,
     scheduler: Option<&'static str>,
     command_line: String,
     emulates_tsc: bool,
@@ -107,6 +111,7 @@ impl XenLab {
             dom0_kernel: Kernel::Plain,
             guest_kernel: Kernel::Cloud,
             seed: SEED,
+            asked_to_end: Arc::default(),
             scheduler: None,
             command_line: String::new(),
             emulates_tsc: false,
@@ -129,6 +134,12 @@ impl XenLab {
     /// Lets what is random come from this seed.
     pub fn seed(mut self, seed: u64) -> XenLab {
         self.seed = seed;
+        self
+    }
+
+    /// Ends it early, and lets `run` fail, once this is true.
+    pub fn until(mut self, asked_to_end: &Arc<AtomicBool>) -> XenLab {
+        self.asked_to_end = Arc::clone(asked_to_end);
         self
     }
 
@@ -200,7 +211,10 @@ impl XenLab {
             arguments: arguments.concat(),
             commands: &commands,
             kernel_version: &image.version,
-            backstop: BACKSTOP,
+            patience: Patience {
+                backstop: BACKSTOP,
+                asked_to_end: Arc::clone(&self.asked_to_end),
+            },
         };
         let mut dom0 = boot.run(folder)?;
         ensure!(dom0.outputs.len() > 1, "Dom0 has said nothing");
