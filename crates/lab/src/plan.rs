@@ -6,8 +6,10 @@ use std::num::NonZero;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use vmnoise_labs::bed::Part;
+
 use crate::emulation;
-use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Scenario};
+use crate::scenario::{Cell, GuestType, Hypervisor, Measure, Scenario};
 
 /// Of the machines that QEMU emulates: the largest of them.
 const MEMORY_MIB: u64 = 2_300;
@@ -106,7 +108,7 @@ pub fn text(scenario: &Scenario, planned: &[Planned]) -> String {
             Some(why) => _ = writeln!(text, "  {name:32} not run: {why}"),
             None => {
                 _ = writeln!(text, "  {name:32} about {} s", takes.as_secs());
-                packages.extend(packages_of(cell));
+                packages.extend(emulation::parts(cell).into_iter().map(Part::package));
             }
         }
     }
@@ -114,39 +116,13 @@ pub fn text(scenario: &Scenario, planned: &[Planned]) -> String {
     _ = writeln!(
         text,
         "\nTogether about {} min, {} at a time. QEMU (package qemu-system-x86) has to be there. Packages of Debian, \
-         which are downloaded and unpacked under target/lab and not installed: {}; about 1 GB. Nothing else of \
-         this machine is changed.",
+         which are downloaded and unpacked under target/lab and not installed: {}. Nothing else of this machine \
+         is changed.",
         estimate(planned).as_secs().div_ceil(60),
         jobs(),
         packages.join(", ")
     );
     text
-}
-
-fn packages_of(cell: &Cell) -> Vec<&'static str> {
-    let image = |kernel, ordinary| match kernel {
-        Kernel::Ordinary => ordinary,
-        Kernel::Rt => "linux-image-rt-amd64",
-    };
-    let (host, xen): (_, &[&str]) = match (cell.hypervisor, cell.guest_type) {
-        (Hypervisor::Xen, Some(GuestType::Hvm)) => (
-            "linux-image-amd64",
-            &["xen-system-amd64", "qemu-system-xen"],
-        ),
-        (Hypervisor::Xen | Hypervisor::Dom0, _) => ("linux-image-amd64", &["xen-system-amd64"]),
-        (Hypervisor::Bare | Hypervisor::Kvm | Hypervisor::Microvm, _) => {
-            ("linux-image-cloud-amd64", &[])
-        }
-    };
-    let guest = cell
-        .guest_kernel
-        .map(|kernel| image(kernel, "linux-image-cloud-amd64"));
-    let mut packages = xen.to_vec();
-    packages.push(image(cell.host_kernel, host));
-    packages.extend(guest);
-    // Xen is not booted without a guest.
-    packages.extend((cell.hypervisor == Hypervisor::Dom0).then_some("linux-image-cloud-amd64"));
-    packages
 }
 
 #[cfg(test)]

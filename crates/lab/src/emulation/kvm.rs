@@ -83,7 +83,7 @@ fn on_host(cell: &Cell, measure: &Measure, in_guest: usize) -> Vec<String> {
     };
     let load = match cell.load {
         Load::SystemCalls => "calls:0 ",
-        Load::Bursts => "turns:0:60:3007 ",
+        Load::Bursts => "turns:0:1000:10007 ",
         Load::Idle | Load::StressNg => "",
     };
     let unload = if load.is_empty() { "" } else { "unhog " };

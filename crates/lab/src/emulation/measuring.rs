@@ -34,7 +34,7 @@ pub(super) fn command(cell: &Cell, measure: &Measure, repetition: u32) -> String
             format!("vmnoise timerlat -q -p {period} -d {duration} -o {output}")
         }
         Workload::Osnoise if cell.hypervisor == Hypervisor::Microvm => {
-            format!("vmnoise microvm -q -d {duration} -o {output}")
+            format!("vmnoise microvm -d {duration} -o {output}")
         }
         Workload::Osnoise => format!("vmnoise osnoise -q -d {duration} -o {output}"),
         Workload::Exercise => {
@@ -75,7 +75,7 @@ pub(super) fn recordings(
 pub(super) fn load(cell: &Cell) -> Option<&'static str> {
     match cell.load {
         Load::SystemCalls => Some("& lab-disturb calls 0"),
-        Load::Bursts => Some("& lab-disturb turns 0 60 3007 /tmp/turns"),
+        Load::Bursts => Some("& lab-disturb turns 0 1000 10007 /tmp/turns"),
         Load::Idle | Load::StressNg => None,
     }
 }

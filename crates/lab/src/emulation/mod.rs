@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
-use vmnoise_labs::bed;
+use vmnoise_labs::bed::{self, Part};
 
 pub use refusal::refusal;
 
@@ -57,10 +57,30 @@ pub fn files(measure: &Measure) -> impl Iterator<Item = String> {
 
 /// What one instruction of a cell takes, nanoseconds: cells that differ in it cannot be compared.
 pub fn ns_an_instruction(cell: &Cell) -> u32 {
-    match (cell.hypervisor, cell.guest_type) {
-        (Hypervisor::Dom0, _) | (_, Some(GuestType::Pv | GuestType::Pvh)) => 4,
-        (_, Some(GuestType::Hvm) | None) => 1,
+    match cell.guest_type {
+        Some(GuestType::Pv | GuestType::Pvh) => 4,
+        Some(GuestType::Hvm) | None => 1,
     }
+}
+
+/// What its machine is made of.
+pub fn parts(cell: &Cell) -> Vec<Part> {
+    let is_xen = matches!(cell.hypervisor, Hypervisor::Xen | Hypervisor::Dom0);
+    let of_host = match is_xen {
+        true => bed::Kernel::Plain,
+        false => bed::Kernel::Cloud,
+    };
+    let mut parts = vec![
+        Part::Emulator,
+        Part::Kernel(image(cell.host_kernel, of_host)),
+    ];
+    // Xen is not booted without a guest, also where Dom0 is measured.
+    let guest = cell.guest_kernel.or(is_xen.then_some(Kernel::Ordinary));
+    parts.extend(guest.map(|kernel| Part::Kernel(image(kernel, bed::Kernel::Cloud))));
+    parts.extend(is_xen.then_some(Part::Xen));
+    let is_hvm = cell.guest_type == Some(GuestType::Hvm);
+    parts.extend(is_hvm.then_some(Part::DeviceModel));
+    parts
 }
 
 /// The package of Debian; which one is the ordinary kernel depends on who boots it.

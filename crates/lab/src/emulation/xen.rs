@@ -56,8 +56,9 @@ pub(super) fn run(
 
 fn lab(cell: &Cell) -> Result<XenLab> {
     let lab = match cell.guest_type {
-        // A PV guest has ended before Dom0 is measured.
-        Some(GuestType::Pv) | None => XenLab::pv(),
+        // Dom0 itself is measured when this guest has ended, by the clock of a host without Xen.
+        None => XenLab::pv().virtual_time(0),
+        Some(GuestType::Pv) => XenLab::pv(),
         Some(GuestType::Pvh) => XenLab::pvh(),
         Some(GuestType::Hvm) => XenLab::hvm(),
     };

@@ -121,7 +121,7 @@ impl Figures {
         let cpu = &alone["cpus"][0];
         let worst = match (workload, &joined) {
             (Workload::Osnoise, Some(joined)) => &joined["trees"][0]["gap"],
-            (Workload::Osnoise, None) => &cpu["worst"][0],
+            (Workload::Osnoise, None) => &alone["worst"][0],
             (_, Some(joined)) => &joined["trees"][0]["wakeup"],
             (_, None) => &cpu["worst"][0],
         };

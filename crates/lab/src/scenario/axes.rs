@@ -56,7 +56,7 @@ pub enum Load {
     Idle,
     /// Tasks of ordinary priority that make system calls and interrupts.
     SystemCalls,
-    /// A task at FIFO that takes the CPU for 60 us every few milliseconds.
+    /// A task at FIFO that takes the CPU for 1 ms every 10 ms.
     Bursts,
     /// stress-ng.
     StressNg,

@@ -14,6 +14,7 @@ pub mod inside;
 mod kernel;
 mod machine;
 mod mended;
+mod needs;
 mod qemu;
 mod types;
 mod xen;
@@ -36,6 +37,7 @@ pub use boot::LabReport;
 pub use guest_files::GuestFiles;
 pub use inside::CommandOutput;
 pub use kernel::Kernel;
+pub use needs::{Part, ToFetch, free_bytes, reach, to_fetch};
 pub use types::{ModuleTypes, types_of_module};
 pub use xen::{XenLab, XenReport};
 

@@ -5,6 +5,9 @@
 mod device_model;
 mod packages;
 
+pub(super) use device_model::PACKAGE as DEVICE_MODEL;
+pub(super) use packages::META;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::apt::call;
+use super::apt::{Apt, Bundle, call};
 use super::boot::{Boot, LabReport};
 use super::carried::Carried;
 use super::initramfs::{self, Contents};
@@ -26,6 +29,14 @@ use super::{SEED, Suite, arguments};
 const BACKSTOP: Duration = Duration::from_secs(600);
 /// Of the machine: Dom0 has 1 GiB of it.
 const MEMORY_MIB: u32 = 2048;
+
+/// What has to be there for Xen, with a QEMU in Dom0 or without.
+pub(super) fn bundles(has_device_model: bool) -> Result<Vec<Bundle>> {
+    let xen = packages::bundle(&Apt::of(Suite::Own)?)?;
+    let device_model = has_device_model.then(|| device_model::bundle(&xen.folder));
+    let device_model = device_model.transpose()?;
+    Ok([xen].into_iter().chain(device_model).collect())
+}
 
 /// What a guest of Xen knows of that, and so how it is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +80,7 @@ pub struct XenLab {
     type_of_guest: Type,
     dom0_kernel: Kernel,
     guest_kernel: Kernel,
+    shift: u8,
     seed: u64,
     asked_to_end: Arc<AtomicBool>,
     scheduler: Option<&'static str>,
@@ -110,6 +122,7 @@ impl XenLab {
             type_of_guest,
             dom0_kernel: Kernel::Plain,
             guest_kernel: Kernel::Cloud,
+            shift: type_of_guest.shift(),
             seed: SEED,
             asked_to_end: Arc::default(),
             scheduler: None,
@@ -128,6 +141,12 @@ impl XenLab {
     /// Lets the guest have another kernel than the cloud one.
     pub fn guest_kernel(mut self, kernel: Kernel) -> XenLab {
         self.guest_kernel = kernel;
+        self
+    }
+
+    /// Lets an instruction take 2^`shift` ns, and not what is usual for its type.
+    pub fn virtual_time(mut self, shift: u8) -> XenLab {
+        self.shift = shift;
         self
     }
 
@@ -203,7 +222,7 @@ impl XenLab {
         let vmlinux = image.vmlinux()?;
         let arguments = [
             arguments::machine(1, MEMORY_MIB, arguments::CPU_FOR_XEN),
-            arguments::time(Some(self.type_of_guest.shift()), self.seed),
+            arguments::time(Some(self.shift), self.seed),
             arguments::xen(&hypervisor, &vmlinux, &initramfs, self.scheduler),
         ];
         let boot = Boot {
