@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn what_has_ended_is_read_again_and_a_folder_keeps_its_scenario() {
         let place = tempfile::tempdir().unwrap();
-        let text = library::text("xen-tsc").unwrap();
+        let text = library::text("isolation").unwrap();
         let folder = Folder::create(place.path(), text).unwrap();
         assert_eq!(folder.ended("as-is").unwrap(), None);
         folder.end(&ended("as-is", None)).unwrap();

@@ -6,6 +6,7 @@ pub mod emulation;
 pub mod figures;
 pub mod folder;
 pub mod library;
+pub mod needs;
 pub mod plan;
 pub mod report;
 pub mod run;

@@ -1,7 +1,7 @@
 //! The scenarios that come with the program.
 
 /// Each by its name, with its text.
-pub const ALL: [(&str, &str); 9] = [
+pub const ALL: [(&str, &str); 14] = [
     ("kvm-and-xen", include_str!("../scenarios/kvm-and-xen.toml")),
     (
         "kvm-and-xen-under-load",
@@ -22,7 +22,18 @@ pub const ALL: [(&str, &str); 9] = [
         include_str!("../scenarios/xen-priority-inversion.toml"),
     ),
     ("xen-tsc", include_str!("../scenarios/xen-tsc.toml")),
+    (
+        "xen-schedulers",
+        include_str!("../scenarios/xen-schedulers.toml"),
+    ),
+    ("xen-dom0", include_str!("../scenarios/xen-dom0.toml")),
     ("isolation", include_str!("../scenarios/isolation.toml")),
+    ("exits", include_str!("../scenarios/exits.toml")),
+    (
+        "hardware-noise",
+        include_str!("../scenarios/hardware-noise.toml"),
+    ),
+    ("long-exit", include_str!("../scenarios/long-exit.toml")),
 ];
 
 /// The text of the one of this name.

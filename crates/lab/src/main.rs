@@ -17,7 +17,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use vmnoise_lab::folder::Folder;
 use vmnoise_lab::run::Step;
 use vmnoise_lab::scenario::{Cell, Scenario};
-use vmnoise_lab::{library, plan, report, run, scenario};
+use vmnoise_lab::{library, needs, plan, report, run, scenario};
 
 fn main() -> ExitCode {
     match dispatch(Arguments::parse().command) {
@@ -36,7 +36,9 @@ fn dispatch(command: Command) -> Result<()> {
         Command::Schema => print(&scenario::schema()?),
         Command::Plan { scenario, only } => {
             let (_, scenario) = read(&scenario)?;
-            print(&plan::text(&scenario, &chosen(&scenario, &only)?))
+            let planned = chosen(&scenario, &only)?;
+            print(&plan::text(&scenario, &planned))?;
+            print(&format!("{}\n", needs::check(&planned)?))
         }
         Command::Run(arguments) => measure(&arguments),
         Command::Report { folders, output } => write_report(&folders, &output),
@@ -112,6 +114,7 @@ fn measure(arguments: &RunArguments) -> Result<()> {
         "no cell can be run here: see `vmnoise-lab plan`"
     );
     ready()?;
+    needs::check(&planned)?;
     let folder = arguments.output.clone().unwrap_or_else(|| {
         let name = Path::new(&arguments.scenario).file_stem();
         Path::new("papers").join(name.unwrap_or(arguments.scenario.as_ref()))

@@ -6,8 +6,10 @@ use std::num::NonZero;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use vmnoise_labs::bed::Part;
+
 use crate::emulation;
-use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Scenario};
+use crate::scenario::{Cell, GuestType, Hypervisor, Measure, Scenario};
 
 /// Of the machines that QEMU emulates: the largest of them.
 const MEMORY_MIB: u64 = 2_300;
@@ -56,9 +58,9 @@ fn free_mib() -> Option<u64> {
 /// A machine that takes longer counts as hung.
 fn too_long(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     let most = match cell.hypervisor {
-        Hypervisor::Bare => 200,
+        Hypervisor::Bare | Hypervisor::Microvm => 200,
         Hypervisor::Kvm => 400,
-        Hypervisor::Xen => 500,
+        Hypervisor::Xen | Hypervisor::Dom0 => 500,
     };
     let is_too_long = takes(cell, measure).as_secs() > most;
     is_too_long.then_some(
@@ -75,15 +77,17 @@ pub fn estimate(planned: &[Planned]) -> Duration {
 /// As the machines of docs/labs.md took; an estimate, and said to be one.
 fn takes(cell: &Cell, measure: &Measure) -> Duration {
     let boot_s = match (cell.hypervisor, cell.guest_type) {
-        (Hypervisor::Bare, _) => 15,
+        (Hypervisor::Bare | Hypervisor::Microvm, _) => 15,
         (Hypervisor::Kvm, _) => 35,
         (Hypervisor::Xen, Some(GuestType::Hvm)) => 110,
-        (Hypervisor::Xen, _) => 60,
+        (Hypervisor::Xen | Hypervisor::Dom0, _) => 60,
     };
     // A second of a guest whose host records every exit, and the way out of what it recorded.
     let a_second_s = match cell.hypervisor {
         Hypervisor::Kvm => 250,
-        Hypervisor::Bare | Hypervisor::Xen => 120,
+        Hypervisor::Bare | Hypervisor::Xen | Hypervisor::Dom0 => 120,
+        // Three exits a 10 us, and each recorded.
+        Hypervisor::Microvm => 400,
     };
     let measured_s = measure.duration.ns() * u64::from(measure.repeat) * a_second_s / 1_000_000_000;
     Duration::from_secs(boot_s + measured_s)
@@ -104,7 +108,7 @@ pub fn text(scenario: &Scenario, planned: &[Planned]) -> String {
             Some(why) => _ = writeln!(text, "  {name:32} not run: {why}"),
             None => {
                 _ = writeln!(text, "  {name:32} about {} s", takes.as_secs());
-                packages.extend(packages_of(cell));
+                packages.extend(emulation::parts(cell).into_iter().map(Part::package));
             }
         }
     }
@@ -112,35 +116,13 @@ pub fn text(scenario: &Scenario, planned: &[Planned]) -> String {
     _ = writeln!(
         text,
         "\nTogether about {} min, {} at a time. QEMU (package qemu-system-x86) has to be there. Packages of Debian, \
-         which are downloaded and unpacked under target/lab and not installed: {}; about 1 GB. Nothing else of \
-         this machine is changed.",
+         which are downloaded and unpacked under target/lab and not installed: {}. Nothing else of this machine \
+         is changed.",
         estimate(planned).as_secs().div_ceil(60),
         jobs(),
         packages.join(", ")
     );
     text
-}
-
-fn packages_of(cell: &Cell) -> Vec<&'static str> {
-    let image = |kernel, ordinary| match kernel {
-        Kernel::Ordinary => ordinary,
-        Kernel::Rt => "linux-image-rt-amd64",
-    };
-    let (host, xen): (_, &[&str]) = match (cell.hypervisor, cell.guest_type) {
-        (Hypervisor::Xen, Some(GuestType::Hvm)) => (
-            "linux-image-amd64",
-            &["xen-system-amd64", "qemu-system-xen"],
-        ),
-        (Hypervisor::Xen, _) => ("linux-image-amd64", &["xen-system-amd64"]),
-        (Hypervisor::Bare | Hypervisor::Kvm, _) => ("linux-image-cloud-amd64", &[]),
-    };
-    let guest = cell
-        .guest_kernel
-        .map(|kernel| image(kernel, "linux-image-cloud-amd64"));
-    let mut packages = xen.to_vec();
-    packages.push(image(cell.host_kernel, host));
-    packages.extend(guest);
-    packages
 }
 
 #[cfg(test)]

@@ -33,8 +33,8 @@ pub enum Step<'a> {
     Ended(&'a Ended, usize),
 }
 
-/// Runs what has not been measured yet. `asked_to_end` becomes true when no more is to be begun: Ctrl-C in
-/// a terminal has interrupted what is at work then, another signal waits for its end, and it is not kept.
+/// Runs what has not been measured yet. `asked_to_end` becomes true when no more is to be begun: what is at
+/// work then ends as well, and is not kept.
 ///
 /// Gives how many cells failed.
 ///
@@ -71,7 +71,7 @@ pub fn run(
                 return Ok(());
             };
             report(Step::Begins(&cell.name()));
-            let ended = measured(folder, &cell, seed, &version)?;
+            let ended = measured(folder, &cell, seed, &version, asked_to_end)?;
             // What was interrupted is neither measured nor failed, nor is it known to be whole.
             if !asked_to_end.load(Ordering::Relaxed) {
                 folder.end(&ended)?;
@@ -114,7 +114,13 @@ fn version() -> Result<String> {
     Ok(format!("{} {digest}", env!("CARGO_PKG_VERSION")))
 }
 
-fn measured(folder: &Folder, cell: &Cell, seed: u64, version: &str) -> Result<Ended> {
+fn measured(
+    folder: &Folder,
+    cell: &Cell,
+    seed: u64,
+    version: &str,
+    asked_to_end: &Arc<AtomicBool>,
+) -> Result<Ended> {
     let (begun, measure) = (Instant::now(), &folder.scenario.measure);
     let name = cell.name();
     let mut ended = Ended {
@@ -127,7 +133,7 @@ fn measured(folder: &Folder, cell: &Cell, seed: u64, version: &str) -> Result<En
         repetitions: Vec::new(),
         failure: None,
     };
-    match emulation::run(cell, measure, seed) {
+    match emulation::run(cell, measure, seed, asked_to_end) {
         Ok(brought) => {
             let Brought {
                 mut recordings,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::figures::Figures;
-use crate::scenario::Conclusion;
+use crate::scenario::{Conclusion, Statistic};
 
 /// What is to be said of a conclusion.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,18 +33,19 @@ impl fmt::Display for Verdict {
 pub struct Judged {
     /// What is to be said.
     pub verdict: Verdict,
-    /// The least and the largest quotient of any two repetitions.
+    /// The least and the largest quotient of any two repetitions, or part of any.
     pub quotients: Option<[f64; 2]>,
 }
 
-/// Judges a conclusion by the repetitions of its two cells. A cell that was not measured has none.
-pub fn judge(conclusion: &Conclusion, of: &[Figures], by: &[Figures]) -> Judged {
-    let quotients = quotients(conclusion, of, by);
+/// Judges a conclusion by the repetitions of its two cells, or of its only one. A cell that was not measured
+/// has none.
+pub fn judge(conclusion: &Conclusion, of: &[Figures], by: Option<&[Figures]>) -> Judged {
+    let quotients = quotients(conclusion.statistic, of, by);
     let verdict = match (&conclusion.not_in_emulation, &quotients) {
-        (_, None) if of.is_empty() || by.is_empty() => {
+        (_, None) if of.is_empty() || by.is_some_and(<[Figures]>::is_empty) => {
             Verdict::CannotBeJudged("a cell was not measured".to_owned())
         }
-        (_, None) => Verdict::CannotBeJudged("both cells have nothing of it".to_owned()),
+        (_, None) => Verdict::CannotBeJudged("there is nothing of it".to_owned()),
         (Some(why), Some(_)) => Verdict::CannotBeJudged(why.clone()),
         (None, Some(quotients)) => {
             let agreed = quotients.iter().filter(|it| conclusion.agrees(**it));
@@ -66,13 +67,13 @@ fn range([least, most]: [f64; 2], it: &f64) -> [f64; 2] {
     [least.min(*it), most.max(*it)]
 }
 
-/// Of any repetition of the one by any of the other.
-fn quotients(conclusion: &Conclusion, of: &[Figures], by: &[Figures]) -> Option<Vec<f64>> {
+/// Of any repetition of the one by any of the other, or each of the one.
+fn quotients(statistic: Statistic, of: &[Figures], by: Option<&[Figures]>) -> Option<Vec<f64>> {
     let figures = |cell: &[Figures]| {
-        let all = cell.iter().map(|it| it.statistic(conclusion.statistic));
+        let all = cell.iter().map(|it| it.statistic(statistic));
         all.collect::<Option<Vec<f64>>>()
     };
-    let (of, by) = (figures(of)?, figures(by)?);
+    let (of, by) = (figures(of)?, by.map_or(Some(vec![1.0]), figures)?);
     let of_one = |of: f64| by.iter().map(move |by| of / by);
     let quotients: Vec<f64> = of.iter().flat_map(|of| of_one(*of)).collect();
     // Something is more than nothing by any factor; nothing is no part of nothing.
@@ -85,7 +86,6 @@ mod tests {
     #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
     use super::*;
-    use crate::scenario::Statistic;
 
     fn cell(worst_ns: &[u64]) -> Vec<Figures> {
         let figures = worst_ns.iter().map(|&worst_ns| Figures {
@@ -102,7 +102,7 @@ mod tests {
             source: "Table 2".to_owned(),
             statistic: Statistic::Worst,
             of: "rt".to_owned(),
-            by: "ordinary".to_owned(),
+            by: Some("ordinary".to_owned()),
             at_most: Some(0.5),
             at_least: None,
             not_in_emulation: None,
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn it_is_reproduced_only_if_every_repetition_says_so() {
-        let verdict = |of: &[u64], by: &[u64]| judge(&lower(), &cell(of), &cell(by)).verdict;
+        let verdict = |of: &[u64], by: &[u64]| judge(&lower(), &cell(of), Some(&cell(by))).verdict;
         assert_eq!(verdict(&[10, 20], &[40, 50]), Verdict::Reproduced);
         assert_eq!(verdict(&[30, 40], &[40, 50]), Verdict::NotReproduced);
         let disagree = Verdict::CannotBeJudged("its repetitions disagree".to_owned());
@@ -125,7 +125,7 @@ mod tests {
             at_least: Some(0.8),
             ..lower()
         };
-        let verdict = |of: &[u64], by: &[u64]| judge(&alike, &cell(of), &cell(by)).verdict;
+        let verdict = |of: &[u64], by: &[u64]| judge(&alike, &cell(of), Some(&cell(by))).verdict;
         let disagree = Verdict::CannotBeJudged("its repetitions disagree".to_owned());
         assert_eq!(verdict(&[50, 100], &[50, 100]), disagree);
         assert_eq!(verdict(&[100, 110], &[100]), Verdict::Reproduced);
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_same_figures_are_no_lower() {
-        let judged = judge(&lower(), &cell(&[40]), &cell(&[40]));
+        let judged = judge(&lower(), &cell(&[40]), Some(&cell(&[40])));
         assert_eq!(judged.verdict, Verdict::NotReproduced);
         assert_eq!(judged.quotients, Some([1.0, 1.0]));
     }
@@ -146,28 +146,73 @@ mod tests {
             at_least: Some(10.0),
             ..lower()
         };
-        let verdict = |of: &[u64]| judge(&higher, &cell(of), &cell(&[2])).verdict;
+        let verdict = |of: &[u64]| judge(&higher, &cell(of), Some(&cell(&[2]))).verdict;
         assert_eq!(verdict(&[20]), Verdict::Reproduced);
         assert_eq!(verdict(&[19]), Verdict::NotReproduced);
-        let of_nothing = judge(&higher, &cell(&[20]), &cell(&[0])).verdict;
+        let of_nothing = judge(&higher, &cell(&[20]), Some(&cell(&[0]))).verdict;
         assert_eq!(of_nothing, Verdict::Reproduced);
     }
 
     #[test]
+    fn a_part_stands_for_itself() {
+        let mostly_explained = Conclusion {
+            statistic: Statistic::Explained,
+            by: None,
+            at_most: None,
+            at_least: Some(0.95),
+            ..lower()
+        };
+        let verdict = |unexplained_ns: &[u64]| {
+            let figures = unexplained_ns.iter().map(|&unexplained_ns| Figures {
+                unexplained_ns,
+                ..cell(&[100])[0].clone()
+            });
+            judge(&mostly_explained, &figures.collect::<Vec<_>>(), None).verdict
+        };
+        assert_eq!(verdict(&[5, 0]), Verdict::Reproduced);
+        assert_eq!(verdict(&[6, 100]), Verdict::NotReproduced);
+        let disagree = Verdict::CannotBeJudged("its repetitions disagree".to_owned());
+        assert_eq!(verdict(&[5, 6]), disagree);
+        assert_ne!(verdict(&[]), Verdict::Reproduced);
+    }
+
+    #[test]
+    fn exits_that_went_to_the_vmm_are_told_from_those_that_did_not() {
+        let light = Conclusion {
+            statistic: Statistic::HeavyExits,
+            by: None,
+            ..lower()
+        };
+        let verdict = |light_exits, heavy_exits| {
+            let figures = Figures {
+                light: light_exits,
+                heavy: heavy_exits,
+                ..Figures::default()
+            };
+            judge(&light, &[figures], None).verdict
+        };
+        assert_eq!(verdict(Some(9), Some(1)), Verdict::Reproduced);
+        assert_eq!(verdict(Some(1), Some(9)), Verdict::NotReproduced);
+        let nothing = Verdict::CannotBeJudged("there is nothing of it".to_owned());
+        assert_eq!(verdict(None, Some(0)), nothing, "it was not witnessed");
+        assert_eq!(verdict(Some(0), Some(0)), nothing);
+    }
+
+    #[test]
     fn without_a_cell_or_where_emulation_cannot_tell_nothing_is_said() {
-        let judged = judge(&lower(), &[], &cell(&[40]));
+        let judged = judge(&lower(), &[], Some(&cell(&[40])));
         assert!(matches!(judged.verdict, Verdict::CannotBeJudged(_)));
         assert_eq!(judged.quotients, None);
         let nowhere = Conclusion {
             not_in_emulation: Some("one CPU".to_owned()),
             ..lower()
         };
-        let judged = judge(&nowhere, &cell(&[10]), &cell(&[40]));
+        let judged = judge(&nowhere, &cell(&[10]), Some(&cell(&[40])));
         assert_eq!(
             judged.verdict,
             Verdict::CannotBeJudged("one CPU".to_owned())
         );
-        let judged = judge(&lower(), &cell(&[0]), &cell(&[0]));
+        let judged = judge(&lower(), &cell(&[0]), Some(&cell(&[0])));
         assert_eq!(judged.quotients, None);
     }
 }

@@ -1,8 +1,12 @@
 //! A small scenario from its file to its page.
 
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
 use serde_json::Value;
 
-use crate::program::Place;
+use crate::program::{Place, child_of};
 
 /// A host, KVM on it and on a real-time kernel, and a PV guest of Xen, all beside a load.
 const SCENARIO: &str = r#"
@@ -120,6 +124,35 @@ mod virtual_time {
         assert!(page.contains("a cell was not measured"), "{page}");
     }
 
+    /// A service manager, and `kill`, signal the program alone, and not what it has started.
+    #[test]
+    fn who_asks_it_to_end_is_rid_of_its_machines_too() {
+        let place = Place::with(SCENARIO);
+        let arguments = [
+            "run",
+            "scenario.toml",
+            "-o",
+            "run",
+            "--only",
+            "bare-ordinary",
+        ];
+        let mut run = place.start(&arguments);
+        let machine = loop {
+            if let Some(machine) = child_of(run.id(), "-icount") {
+                break machine;
+            }
+            assert!(run.try_wait().unwrap().is_none(), "it ended by itself");
+            std::thread::sleep(Duration::from_millis(50));
+        };
+        let signalled = Command::new("kill").arg(run.id().to_string()).status();
+        assert!(signalled.unwrap().success());
+        let output = run.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("the same command goes on"), "{said}");
+        assert!(!Path::new(&format!("/proc/{machine}")).exists());
+        assert!(!place.path("run/bare-ordinary/cell.json").exists());
+    }
+
     /// Shares, the largest first. Those who are named have at most what the worst was.
     fn made_by(measured: &Value) -> Vec<&str> {
         println!("{} {}", measured["worst_ns"], measured["who"]);
@@ -136,7 +169,7 @@ mod lab_full {
 
         /// The cells of three kinds of machine.
         #[test]
-        fn the_same_seed_gives_the_same_cells_to_the_last_bit() {
+        fn the_same_seed_gives_the_same_cells_to_the_last_bit_and_another_does_not() {
             let cells = ["bare-ordinary", "kvm-ordinary", "xen-ordinary"];
             let place = Place::with(SCENARIO);
             for folder in ["first", "second"] {
@@ -150,6 +183,21 @@ mod lab_full {
                         ["first", "second"].map(|folder| bytes(&format!("{folder}/{cell}/{file}")));
                     assert!(first == second, "{cell}/{file}");
                 }
+            }
+            let run = [
+                "run",
+                "scenario.toml",
+                "-o",
+                "other",
+                "--seed",
+                "2",
+                "--only",
+            ];
+            place.said(&[&run[..], &cells].concat());
+            for cell in cells {
+                let [first, other] =
+                    ["first", "other"].map(|it| bytes(&format!("{it}/{cell}/measured-1.vmn")));
+                assert!(first != other, "{cell}: nothing comes from the seed");
             }
             let host = ["first", "second"].map(|it| bytes(&format!("{it}/kvm-ordinary/host.vmn")));
             assert!(host[0] == host[1], "the host's recording");

@@ -1,7 +1,7 @@
 //! `vmnoise-lab` at work, in a folder that goes with this.
 
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -33,11 +33,20 @@ impl Place {
     }
 
     pub fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_vmnoise-lab"))
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .output()
-            .unwrap()
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Leaves it at work.
+    pub fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vmnoise-lab"));
+        command.args(arguments).current_dir(self.folder.path());
+        command
     }
 
     /// What it prints.
@@ -54,4 +63,19 @@ impl Place {
         assert!(!output.status.success(), "{arguments:?}");
         String::from_utf8(output.stderr).unwrap()
     }
+}
+
+/// A process that this one has started with such an argument.
+pub fn child_of(parent: u32, argument: &str) -> Option<u32> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.into_iter().find_map(|process| {
+        let id = process.file_name().to_str()?.parse().ok()?;
+        // It may end while it is looked at. `ID (NAME) STATE PARENT` (proc(5)).
+        let read = |file: &str| std::fs::read_to_string(process.path().join(file)).ok();
+        let stat = read("stat")?;
+        let after_name = stat.rsplit_once(')')?.1;
+        let its_parent: u32 = after_name.split_whitespace().nth(1)?.parse().ok()?;
+        let is_one = its_parent == parent && read("cmdline")?.split('\0').any(|it| it == argument);
+        is_one.then_some(id)
+    })
 }

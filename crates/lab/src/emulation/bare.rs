@@ -1,23 +1,31 @@
-//! A host without a guest.
+//! A host without a guest, or with vmnoise's own, which it measures by itself.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use vmnoise_labs::bed::{self, Lab};
 use vmnoise_labs::lab_program;
 
-use super::measuring::{self, SYSTEM_CALLS};
-use super::{Brought, image, on};
-use crate::scenario::{Cell, Load, Measure};
+use super::{Brought, image, measuring, on};
+use crate::scenario::{Cell, Measure};
 
-pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> {
-    let mut commands = Vec::new();
-    if cell.load == Load::SystemCalls {
-        commands.push(SYSTEM_CALLS.to_owned());
-    }
+pub(super) fn run(
+    cell: &Cell,
+    measure: &Measure,
+    seed: u64,
+    asked_to_end: &Arc<AtomicBool>,
+) -> Result<Brought> {
+    let mut commands: Vec<String> = measuring::load(cell)
+        .map(str::to_owned)
+        .into_iter()
+        .collect();
     commands.extend(measuring::commands(cell, measure));
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let report = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
         .virtual_time(0)
         .seed(seed)
+        .until(asked_to_end)
         .program(&lab_program("lab-guest")?)
         .program(&lab_program("lab-disturb")?)
         .run(&commands)?;

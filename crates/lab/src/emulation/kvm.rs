@@ -1,5 +1,8 @@
 //! A guest of KVM, and its host, which records the exits beside it.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use anyhow::{Context, Result, ensure};
 use vmnoise_labs::bed::inside::outputs;
 use vmnoise_labs::bed::{self, Lab};
@@ -15,7 +18,12 @@ const PAUSE: &str = "lab-vmm run:200 --";
 /// It sleeps until its host has written the last of its recording: in virtual time sleep takes none.
 const END: &str = "lab-vmm run:5000 --";
 
-pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> {
+pub(super) fn run(
+    cell: &Cell,
+    measure: &Measure,
+    seed: u64,
+    asked_to_end: &Arc<AtomicBool>,
+) -> Result<Brought> {
     let guest = in_guest(cell, measure);
     let host = on_host(cell, measure, guest.len());
     let guest: Vec<&str> = guest.iter().map(String::as_str).collect();
@@ -27,6 +35,7 @@ pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> 
         ))
         .virtual_time(0)
         .seed(seed)
+        .until(asked_to_end)
         .guest(&guest);
     for program in ["lab-guest", "lab-vmm", "lab-disturb"] {
         lab = lab.program(&lab_program(program)?);
@@ -74,6 +83,7 @@ fn on_host(cell: &Cell, measure: &Measure, in_guest: usize) -> Vec<String> {
     };
     let load = match cell.load {
         Load::SystemCalls => "calls:0 ",
+        Load::Bursts => "turns:0:1000:10007 ",
         Load::Idle | Load::StressNg => "",
     };
     let unload = if load.is_empty() { "" } else { "unhog " };

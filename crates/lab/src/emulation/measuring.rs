@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use vmnoise_labs::bed::CommandOutput;
 
-use crate::scenario::{Cell, Measure, Workload};
+use crate::scenario::{Cell, Exercise, Hypervisor, Load, Measure, Workload};
 
 /// The recording of this repetition, from 1 on, inside its machine.
 pub(super) fn recording(repetition: u32) -> String {
@@ -13,6 +13,11 @@ pub(super) fn recording(repetition: u32) -> String {
 /// What it is called outside.
 pub(super) fn file(repetition: u32) -> String {
     format!("measured-{repetition}.vmn")
+}
+
+/// What the guest said in this repetition, where it says something.
+pub(super) fn said(repetition: u32) -> String {
+    format!("measured-{repetition}.json")
 }
 
 /// All repetitions.
@@ -28,7 +33,14 @@ pub(super) fn command(cell: &Cell, measure: &Measure, repetition: u32) -> String
             let period = cell.period;
             format!("vmnoise timerlat -q -p {period} -d {duration} -o {output}")
         }
+        Workload::Osnoise if cell.hypervisor == Hypervisor::Microvm => {
+            format!("vmnoise microvm -d {duration} -o {output}")
+        }
         Workload::Osnoise => format!("vmnoise osnoise -q -d {duration} -o {output}"),
+        Workload::Exercise => {
+            let exercise = cell.exercise.unwrap_or(Exercise::Cpuid);
+            format!("vmnoise microvm --exercise {exercise} -d {duration} --format json")
+        }
     }
 }
 
@@ -59,5 +71,11 @@ pub(super) fn recordings(
         .collect()
 }
 
-/// Begins beside those after it what loads the machine: tasks of ordinary priority.
-pub(super) const SYSTEM_CALLS: &str = "& lab-disturb calls 0";
+/// Begins, beside those after it, what loads the machine.
+pub(super) fn load(cell: &Cell) -> Option<&'static str> {
+    match cell.load {
+        Load::SystemCalls => Some("& lab-disturb calls 0"),
+        Load::Bursts => Some("& lab-disturb turns 0 1000 10007 /tmp/turns"),
+        Load::Idle | Load::StressNg => None,
+    }
+}

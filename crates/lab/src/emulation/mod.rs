@@ -2,14 +2,21 @@
 //! the same run.
 
 mod bare;
+mod exercise;
 mod kvm;
 mod measuring;
+mod refusal;
 mod xen;
 
-use anyhow::Result;
-use vmnoise_labs::bed;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Load, Measure, Tuning, Workload};
+use anyhow::Result;
+use vmnoise_labs::bed::{self, Part};
+
+pub use refusal::refusal;
+
+use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Workload};
 
 /// What one boot brought out.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,16 +29,24 @@ pub struct Brought {
     pub commands: Vec<String>,
 }
 
-/// Boots a cell and measures it as often as is asked.
+/// Boots a cell and measures it as often as is asked, unless it is asked to end before that.
 ///
 /// # Errors
 /// If the machine cannot be had or does not come to its end, with how far it came and the end of its
 /// console.
-pub fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> {
+pub fn run(
+    cell: &Cell,
+    measure: &Measure,
+    seed: u64,
+    asked_to_end: &Arc<AtomicBool>,
+) -> Result<Brought> {
     match cell.hypervisor {
-        Hypervisor::Bare => bare::run(cell, measure, seed),
-        Hypervisor::Kvm => kvm::run(cell, measure, seed),
-        Hypervisor::Xen => xen::run(cell, measure, seed),
+        Hypervisor::Microvm if measure.workload == Workload::Exercise => {
+            exercise::run(cell, measure, seed, asked_to_end)
+        }
+        Hypervisor::Bare | Hypervisor::Microvm => bare::run(cell, measure, seed, asked_to_end),
+        Hypervisor::Kvm => kvm::run(cell, measure, seed, asked_to_end),
+        Hypervisor::Xen | Hypervisor::Dom0 => xen::run(cell, measure, seed, asked_to_end),
     }
 }
 
@@ -48,34 +63,24 @@ pub fn ns_an_instruction(cell: &Cell) -> u32 {
     }
 }
 
-/// Why this cell cannot be had in emulation, if it cannot.
-pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
-    if measure.workload == Workload::Cyclictest {
-        return Some("in emulation `timerlat` measures, which also records why");
-    }
-    if cell.load == Load::StressNg {
-        return Some(
-            "emulated machines have no stress-ng: `system-calls` is the load that they have",
-        );
-    }
-    let is_pv = cell.guest_type == Some(GuestType::Pv) && cell.guest_kernel == Some(Kernel::Rt);
-    if cell.hypervisor == Hypervisor::Xen && (cell.host_kernel == Kernel::Rt || is_pv) {
-        return Some(
-            "Debian's PREEMPT_RT kernel 6.1 stops in QEMU before its first process, as Dom0 and as PV: needs a real host",
-        );
-    }
-    match (cell.hypervisor, cell.tuning) {
-        (_, Tuning::HostIsolated | Tuning::GuestIsolated | Tuning::BothIsolated) => Some(
-            "an emulated machine has one CPU, and none can be isolated: this needs a real host",
-        ),
-        (Hypervisor::Kvm | Hypervisor::Bare, Tuning::TimerSlop | Tuning::TscEmulated) => {
-            Some("it is a setting of Xen, which this cell is without")
-        }
-        (Hypervisor::Xen, Tuning::VmmAtFifo99) if cell.guest_type != Some(GuestType::Hvm) => {
-            Some("a guest that is PV or PVH has no QEMU")
-        }
-        _ => None,
-    }
+/// What its machine is made of.
+pub fn parts(cell: &Cell) -> Vec<Part> {
+    let is_xen = matches!(cell.hypervisor, Hypervisor::Xen | Hypervisor::Dom0);
+    let of_host = match is_xen {
+        true => bed::Kernel::Plain,
+        false => bed::Kernel::Cloud,
+    };
+    let mut parts = vec![
+        Part::Emulator,
+        Part::Kernel(image(cell.host_kernel, of_host)),
+    ];
+    // Xen is not booted without a guest, also where Dom0 is measured.
+    let guest = cell.guest_kernel.or(is_xen.then_some(Kernel::Ordinary));
+    parts.extend(guest.map(|kernel| Part::Kernel(image(kernel, bed::Kernel::Cloud))));
+    parts.extend(is_xen.then_some(Part::Xen));
+    let is_hvm = cell.guest_type == Some(GuestType::Hvm);
+    parts.extend(is_hvm.then_some(Part::DeviceModel));
+    parts
 }
 
 /// The package of Debian; which one is the ordinary kernel depends on who boots it.

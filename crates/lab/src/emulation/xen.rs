@@ -1,50 +1,79 @@
 //! A guest of Xen beside Dom0.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use anyhow::{Context, Result};
 use vmnoise_labs::bed::{self, XenLab};
 use vmnoise_labs::lab_program;
 
-use super::measuring::{self, SYSTEM_CALLS};
-use super::{Brought, image, on};
-use crate::scenario::{Cell, GuestType, Load, Measure, Tuning};
+use super::{Brought, image, measuring, on};
+use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Tuning};
 
-/// `xen_timer_slop` of 1 us (Documentation/admin-guide/kernel-parameters.txt, in ns).
-const SLOP: &str = "xen_timer_slop=1000";
+/// What the guest runs first, or alone: it is there when this has ended.
+const THERE: &str = "vmnoise --version";
+/// Until it is, Dom0 sleeps.
+const UNTIL_THERE: &str = "lab-xen told 1";
 
-pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> {
-    let mut guest = vec!["vmnoise --version".to_owned()];
-    guest.extend(measuring::commands(cell, measure));
-    let guest: Vec<&str> = guest.iter().map(String::as_str).collect();
-    let mut dom0 = Vec::new();
+pub(super) fn run(
+    cell: &Cell,
+    measure: &Measure,
+    seed: u64,
+    asked_to_end: &Arc<AtomicBool>,
+) -> Result<Brought> {
+    let measured = measuring::commands(cell, measure);
+    let measured: Vec<&str> = measured.iter().map(String::as_str).collect();
+    let (mut guest, mut dom0) = (vec![THERE], Vec::new());
     if cell.tuning == Tuning::VmmAtFifo99 && cell.guest_type == Some(GuestType::Hvm) {
         dom0.push("lab-xen fifo 99");
     }
-    if cell.load == Load::SystemCalls {
-        dom0.extend(["lab-xen told 1", SYSTEM_CALLS]);
+    let load = measuring::load(cell);
+    let is_dom0 = cell.hypervisor == Hypervisor::Dom0;
+    if is_dom0 || load.is_some() {
+        dom0.push(UNTIL_THERE);
     }
-    let report = lab(cell)?.seed(seed).run(&dom0, &guest)?;
-    let (_, outputs) = report.guest.split_first().context("no results")?;
+    dom0.extend(load);
+    match is_dom0 {
+        true => dom0.extend(measured),
+        false => guest.extend(measured),
+    }
+    let report = lab(cell)?
+        .seed(seed)
+        .until(asked_to_end)
+        .run(&dom0, &guest)?;
+    let (outputs, side) = match is_dom0 {
+        true => (&report.dom0.outputs, "in Dom0"),
+        false => (&report.guest, "in the guest"),
+    };
+    let before = outputs.len().checked_sub(2 * measure.repeat as usize);
+    let outputs = &outputs[before.context("no results")?..];
     Ok(Brought {
-        recordings: measuring::recordings(measure, outputs).context("in the guest")?,
+        recordings: measuring::recordings(measure, outputs).context(side)?,
         console: format!("{}\n{}", report.dom0.console, report.guest_console),
         commands: [on("Dom0", &dom0), on("guest", &guest)].concat(),
     })
 }
 
 fn lab(cell: &Cell) -> Result<XenLab> {
-    let lab = match cell.guest_type.context("a guest of Xen has a type")? {
-        GuestType::Pv => XenLab::pv(),
-        GuestType::Pvh => XenLab::pvh(),
-        GuestType::Hvm => XenLab::hvm(),
+    let lab = match cell.guest_type {
+        // Dom0 itself is measured when this guest has ended, by the clock of a host without Xen.
+        None => XenLab::pv().virtual_time(0),
+        Some(GuestType::Pv) => XenLab::pv(),
+        Some(GuestType::Pvh) => XenLab::pvh(),
+        Some(GuestType::Hvm) => XenLab::hvm(),
     };
-    let guest_kernel = cell.guest_kernel.context("a guest has a kernel")?;
+    let guest_kernel = cell.guest_kernel.unwrap_or(Kernel::Ordinary);
+    let slop = cell
+        .timer_slop
+        .map(|it| format!("xen_timer_slop={}", it.ns()));
     let lab = lab
+        .command_line(&slop.unwrap_or_default())
         .dom0_kernel(image(cell.host_kernel, bed::Kernel::Plain))
         .guest_kernel(image(guest_kernel, bed::Kernel::Cloud))
         .program(&lab_program("lab-guest")?)
         .program(&lab_program("lab-disturb")?);
     Ok(match cell.tuning {
-        Tuning::TimerSlop => lab.command_line(SLOP),
+        Tuning::CreditScheduler => lab.scheduler("credit"),
         Tuning::TscEmulated => lab.emulate_tsc(),
         _ => lab,
     })

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Measured, who_made};
+use crate::scenario::Statistic;
 
 const TITLES: &str = "scenario,cell,repetition,samples,median_ns,p99_ns,worst_ns,published_worst_ns,\
                       under_50us,kernel,who_made_the_worst";
@@ -12,8 +13,9 @@ pub(super) fn text(all: &[Measured]) -> String {
     for measured in all {
         let title = quoted(&measured.scenario.title);
         for ended in &measured.cells {
-            let mut published = measured.scenario.published.iter();
-            let published = published.find_map(|it| it.cells.get(&ended.cell));
+            let published = measured.scenario.published.iter();
+            let mut worst = published.filter(|it| it.statistic == Statistic::Worst);
+            let published = worst.find_map(|it| it.cells.get(&ended.cell));
             let published = published.map_or(String::new(), |it| it.ns().to_string());
             for (at, it) in (1..).zip(&ended.repetitions) {
                 let cell = &ended.cell;

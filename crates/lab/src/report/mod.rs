@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use crate::emulation;
 use crate::figures::{Figures, Who};
 use crate::folder::{Ended, Folder};
-use crate::scenario::{Conclusion, Scenario};
+use crate::scenario::{Conclusion, Published, Scenario, Statistic};
 use crate::verdict::{Judged, Verdict, judge};
 
 /// A scenario, and how its cells ended that were run.
@@ -64,17 +64,17 @@ pub fn write(folders: &[Folder], page: &Path) -> Result<()> {
 
 /// What is to be said of a conclusion, by the cells that it names.
 fn judged(measured: &Measured, conclusion: &Conclusion) -> Judged {
-    let names = [&conclusion.of, &conclusion.by];
-    let [of, by] = names.map(|cell| measured.repetitions(cell));
+    let of = measured.repetitions(&conclusion.of);
+    let by = conclusion.by.as_deref();
     let cells = measured.scenario.cells();
-    let clock = |name: &String| {
+    let clock = |name: &str| {
         let mut cells = cells.iter();
-        let cell = cells.find(|cell| cell.name() == *name);
+        let cell = cells.find(|cell| cell.name() == name);
         cell.map(emulation::ns_an_instruction)
     };
-    let mut judged = judge(conclusion, of, by);
-    let [of_clock, by_clock] = names.map(clock);
-    if of_clock != by_clock && judged.quotients.is_some() {
+    let mut judged = judge(conclusion, of, by.map(|by| measured.repetitions(by)));
+    let is_of_another_clock = by.is_some_and(|by| clock(by) != clock(&conclusion.of));
+    if is_of_another_clock && judged.quotients.is_some() {
         let why = "an instruction takes 4 ns in one of the cells and 1 ns in the other";
         judged.verdict = Verdict::CannotBeJudged(why.to_owned());
     }
@@ -106,16 +106,30 @@ pub fn brief(failure: &str) -> String {
     }
 }
 
+/// A figure of a paper, with the measured one unless that has a column.
+fn beside(published: &Published, cell: &str, repetitions: &[Figures]) -> Option<String> {
+    let length = published.cells.get(cell)?;
+    let statistic = published.statistic;
+    if statistic == Statistic::Worst {
+        return Some(length.to_string());
+    }
+    let here = repetitions.iter().map(|it| it.statistic(statistic));
+    let here: Option<Vec<f64>> = here.collect();
+    let here = here.map_or("not known".to_owned(), |all| {
+        format!("{} us", range_us(all.into_iter().map(|ns| ns as u64)))
+    });
+    Some(format!("{statistic} {length}, here {here}"))
+}
+
 /// The repetition with the largest figure.
 fn worst(repetitions: &[Figures]) -> Option<&Figures> {
     repetitions.iter().max_by_key(|it| it.worst_ns)
 }
 
 /// Microseconds, of several repetitions the least and the most.
-fn range_us(repetitions: &[Figures], ns: impl Fn(&Figures) -> u64) -> String {
-    let all = || repetitions.iter().map(&ns);
+fn range_us(ns: impl Iterator<Item = u64> + Clone) -> String {
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
-    match (all().min(), all().max()) {
+    match (ns.clone().min(), ns.max()) {
         (Some(least), Some(most)) if least < most => format!("{} to {}", us(least), us(most)),
         (Some(ns), _) => us(ns),
         _ => String::new(),
@@ -137,7 +151,13 @@ fn who_made(worst: &Figures) -> String {
     let mut said = words(&worst.who);
     let missed = Some(worst.missed).filter(|missed| *missed > 0);
     let missed = missed.map(|missed| format!("{missed} wake-ups missed"));
-    for caveat in worst.caveats.iter().chain(&missed) {
+    let exits = worst.light.zip(worst.heavy);
+    let exits = exits.map(|(light, heavy)| format!("{light} exits were light, {heavy} heavy"));
+    let in_guest = worst.in_guest_ns;
+    let in_guest =
+        in_guest.map(|ns| format!("by its guest's clock an exit took {ns} ns on average"));
+    let beside = [missed, exits, in_guest].into_iter().flatten();
+    for caveat in worst.caveats.iter().cloned().chain(beside) {
         said += &format!(" ({caveat})");
     }
     said
@@ -248,8 +268,27 @@ mod tests {
     }
 
     #[test]
+    fn a_figure_without_a_column_has_the_measured_one_beside_it() {
+        let text = library::text("exits").unwrap();
+        let exits = Scenario::parse(text).unwrap();
+        let overhead = |overhead_ns| Figures {
+            overhead_ns,
+            ..Figures::default()
+        };
+        let said = |here: &[Option<u64>]| {
+            let here: Vec<Figures> = here.iter().map(|ns| overhead(*ns)).collect();
+            beside(&exits.published[0], "io", &here).unwrap()
+        };
+        let here = said(&[Some(3_500), Some(3_700)]);
+        assert_eq!(here, "mean overhead 13735ns, here 3.5 to 3.7 us");
+        let unknown = said(&[Some(3_500), None]);
+        assert_eq!(unknown, "mean overhead 13735ns, here not known");
+        assert_eq!(beside(&exits.published[0], "none", &[]), None);
+    }
+
+    #[test]
     fn a_range_of_one_is_one() {
-        assert_eq!(range_us(&[figures(5_000)], |it| it.worst_ns), "5.0");
-        assert_eq!(range_us(&[], |it| it.worst_ns), "");
+        assert_eq!(range_us([5_000].into_iter()), "5.0");
+        assert_eq!(range_us([].into_iter()), "");
     }
 }

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::{Measured, cdf, judged, range_us, who_made, why_not, worst};
+use super::{Measured, beside, cdf, judged, range_us, who_made, why_not, worst};
 use crate::folder::Ended;
 use crate::scenario::Published;
 use crate::verdict::Verdict;
@@ -104,9 +104,10 @@ fn verdicts(measured: &Measured) -> Vec<VerdictRow> {
             ];
             let bound = bound.into_iter();
             let bound = bound.filter_map(|(word, it)| Some(format!(", has to be {word} {}", it?)));
-            let (of, by) = (&conclusion.of, &conclusion.by);
-            let bound: String = bound.collect();
-            format!("{of} / {by} = {least:.3} to {most:.3}{bound}")
+            let by = conclusion.by.as_ref().map(|by| format!(" / {by}"));
+            let (of, by) = (&conclusion.of, by.unwrap_or_default());
+            let (what, bound) = (conclusion.statistic, bound.collect::<String>());
+            format!("{what}: {of}{by} = {least:.3} to {most:.3}{bound}")
         });
         VerdictRow {
             text: conclusion.text.clone(),
@@ -128,16 +129,16 @@ fn rows(measured: &Measured) -> Vec<CellRow> {
     let rows = cells.map(|ended| {
         let all = &ended.repetitions;
         let published = measured.scenario.published.iter();
-        let published = published.map(|it| it.cells.get(&ended.cell).map(ToString::to_string));
+        let published = published.map(|it| beside(it, &ended.cell, all));
         let short = all
             .iter()
             .map(|it| format!("{:.2}", 100.0 * it.part_within(50_000)));
         CellRow {
             cell: ended.cell.clone(),
             samples: all.iter().map(|it| it.count()).sum(),
-            worst: range_us(all, |it| it.worst_ns),
-            median: range_us(all, |it| it.quantile_ns(0.5)),
-            p99: range_us(all, |it| it.quantile_ns(0.99)),
+            worst: range_us(all.iter().map(|it| it.worst_ns)),
+            median: range_us(all.iter().map(|it| it.quantile_ns(0.5))),
+            p99: range_us(all.iter().map(|it| it.quantile_ns(0.99))),
             short: short.collect::<Vec<_>>().join(", "),
             who: worst(all).map_or(String::new(), who_made),
             published: published.map(Option::unwrap_or_default).collect(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Measured, judged, range_us, who_made, why_not, worst};
+use super::{Measured, beside, judged, range_us, who_made, why_not, worst};
 
 const BANNER: &str = "**In emulation.** Time is counted in instructions: no length here may be set against one of a paper, only cells of \
                       one clock against each other. What a paper measured stands beside, with its source, for the order.";
@@ -35,14 +35,14 @@ fn section(text: &mut String, measured: &Measured) -> std::fmt::Result {
     for cell in scenario.cells().iter().map(|cell| cell.name()) {
         let repetitions = measured.repetitions(&cell);
         let published = scenario.published.iter();
-        let published =
-            published.filter_map(|it| Some(format!("{} ({})", it.cells.get(&cell)?, it.source)));
+        let published = published.filter_map(|it| {
+            let figure = beside(it, &cell, repetitions)?;
+            Some(format!("{figure} ({})", it.source))
+        });
         let published = published.collect::<Vec<_>>().join(", ");
         let samples: u64 = repetitions.iter().map(|it| it.count()).sum();
-        let [most, median] = [
-            range_us(repetitions, |it| it.worst_ns),
-            range_us(repetitions, |it| it.quantile_ns(0.5)),
-        ];
+        let most = range_us(repetitions.iter().map(|it| it.worst_ns));
+        let median = range_us(repetitions.iter().map(|it| it.quantile_ns(0.5)));
         let who = match worst(repetitions) {
             Some(it) => who_made(it),
             None => why_not(measured, &cell),

@@ -18,8 +18,12 @@ pub enum Hypervisor {
     Bare,
     /// Linux with KVM.
     Kvm,
+    /// KVM with vmnoise's own guest, which has no kernel.
+    Microvm,
     /// Xen; its host is Dom0.
     Xen,
+    /// Xen, and Dom0 itself is measured.
+    Dom0,
 }
 
 /// How a guest of Xen is virtualized.
@@ -52,8 +56,20 @@ pub enum Load {
     Idle,
     /// Tasks of ordinary priority that make system calls and interrupts.
     SystemCalls,
+    /// A task at FIFO that takes the CPU for 1 ms every 10 ms.
+    Bursts,
     /// stress-ng.
     StressNg,
+}
+
+/// Which exits vmnoise's own guest makes on purpose, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exercise {
+    /// CPUID, which KVM answers.
+    Cpuid,
+    /// A write to a port, which the VMM answers.
+    Io,
 }
 
 /// How host and guest are set up.
@@ -72,8 +88,10 @@ pub enum Tuning {
     GuestIsolated,
     /// Both.
     BothIsolated,
-    /// `xen_timer_slop` of 1 us in the guest.
-    TimerSlop,
+    /// Xen's credit scheduler, where it would take credit2.
+    CreditScheduler,
+    /// Xen without a scheduler: each vCPU has its CPU.
+    NullScheduler,
     /// Xen answers each reading of the TSC.
     TscEmulated,
 }
@@ -106,6 +124,14 @@ pub struct Axes {
     #[serde(default = "as_is", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Tuning>")]
     pub tuning: Vec<Tuning>,
+    /// Of a guest of Xen alone: `xen_timer_slop`, below which it sets no timer.
+    #[serde(default = "kernels_slop", deserialize_with = "one_or_more")]
+    #[schemars(with = "OneOrMore<Length>")]
+    pub timer_slop: Vec<Length>,
+    /// Of vmnoise's own guest alone, where it exits on purpose.
+    #[serde(default = "cpuid", deserialize_with = "one_or_more")]
+    #[schemars(with = "OneOrMore<Exercise>")]
+    pub exercise: Vec<Exercise>,
     /// How often a periodic task wakes up.
     #[serde(default = "papers_period", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Length>")]
@@ -135,6 +161,15 @@ fn idle() -> Vec<Load> {
 
 fn as_is() -> Vec<Tuning> {
     vec![Tuning::AsIs]
+}
+
+/// TIMER_SLOP of arch/x86/xen/time.c.
+fn kernels_slop() -> Vec<Length> {
+    vec![Length::from_us(100)]
+}
+
+fn cpuid() -> Vec<Exercise> {
+    vec![Exercise::Cpuid]
 }
 
 /// That of Abeni and Faggioli.
@@ -182,13 +217,14 @@ macro_rules! named {
     };
 }
 
-named!(Hypervisor: Bare "bare", Kvm "kvm", Xen "xen");
+named!(Hypervisor: Bare "bare", Kvm "kvm", Microvm "microvm", Xen "xen", Dom0 "dom0");
 named!(GuestType: Pv "pv", Pvh "pvh", Hvm "hvm");
 named!(Kernel: Ordinary "ordinary", Rt "rt");
-named!(Load: Idle "idle", SystemCalls "system-calls", StressNg "stress-ng");
+named!(Load: Idle "idle", SystemCalls "system-calls", Bursts "bursts", StressNg "stress-ng");
 named!(Tuning: AsIs "as-is", VcpusAtFifo99 "vcpus-at-fifo99", VmmAtFifo99 "vmm-at-fifo99",
     HostIsolated "host-isolated", GuestIsolated "guest-isolated", BothIsolated "both-isolated",
-    TimerSlop "timer-slop", TscEmulated "tsc-emulated");
+    CreditScheduler "credit-scheduler", NullScheduler "null-scheduler", TscEmulated "tsc-emulated");
+named!(Exercise: Cpuid "cpuid", Io "io");
 
 #[cfg(test)]
 mod tests {
@@ -206,15 +242,17 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_what_a_file_has() {
-        read::<Hypervisor>(&["bare", "kvm", "xen"]);
+        read::<Hypervisor>(&["bare", "kvm", "microvm", "xen", "dom0"]);
         read::<GuestType>(&["pv", "pvh", "hvm"]);
         read::<Kernel>(&["ordinary", "rt"]);
-        read::<Load>(&["idle", "system-calls", "stress-ng"]);
+        read::<Load>(&["idle", "system-calls", "bursts", "stress-ng"]);
+        read::<Exercise>(&["cpuid", "io"]);
         read::<Tuning>(&["as-is", "vcpus-at-fifo99", "vmm-at-fifo99", "host-isolated"]);
         read::<Tuning>(&[
             "guest-isolated",
             "both-isolated",
-            "timer-slop",
+            "credit-scheduler",
+            "null-scheduler",
             "tsc-emulated",
         ]);
     }

@@ -1,6 +1,8 @@
 //! One combination of what a scenario varies.
 
-use super::axes::{Axes, GuestType, Hypervisor, Kernel, Load, Tuning};
+use std::fmt::Display;
+
+use super::axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Tuning};
 use super::length::Length;
 
 /// A machine as it is measured.
@@ -18,6 +20,10 @@ pub struct Cell {
     pub load: Load,
     /// How all is set up.
     pub tuning: Tuning,
+    /// Of a guest of Xen: what its kernel takes as the shortest timer.
+    pub timer_slop: Option<Length>,
+    /// Of vmnoise's own guest: which exits it makes.
+    pub exercise: Option<Exercise>,
     /// How often a periodic task wakes up.
     pub period: Length,
     /// What tells it from the other cells of its scenario.
@@ -36,66 +42,75 @@ impl Cell {
 
     /// All that there can be, the last axis the fastest.
     pub(super) fn all(axes: &Axes) -> Vec<Cell> {
-        let mut cells = Vec::new();
-        for &hypervisor in &axes.hypervisor {
-            for guest_type in guest_types(hypervisor, axes) {
-                for &host_kernel in &axes.host_kernel {
-                    for guest_kernel in guest_kernels(hypervisor, axes) {
-                        let machine = (hypervisor, guest_type, host_kernel, guest_kernel);
-                        cells.extend(set_up(machine, axes));
-                    }
-                }
-            }
-        }
-        cells
-    }
-}
-
-type Machine = (Hypervisor, Option<GuestType>, Kernel, Option<Kernel>);
-
-fn set_up(machine: Machine, axes: &Axes) -> impl Iterator<Item = Cell> {
-    let (hypervisor, guest_type, host_kernel, guest_kernel) = machine;
-    let tuned = |load: Load| axes.tuning.iter().map(move |&tuning| (load, tuning));
-    let loads = axes.load.iter().flat_map(move |&load| tuned(load));
-    let all = loads.flat_map(|it| axes.period.iter().map(move |&period| (it, period)));
-    all.map(move |((load, tuning), period)| {
-        let mut varied = Vec::new();
-        let mut add = |values: usize, name: Option<String>| {
-            varied.extend(name.filter(|_| values > 1));
-        };
-        add(axes.hypervisor.len(), Some(hypervisor.to_string()));
-        add(axes.guest_type.len(), guest_type.map(|it| it.to_string()));
-        add(axes.host_kernel.len(), Some(host_kernel.to_string()));
-        add(
-            axes.guest_kernel.len(),
-            guest_kernel.map(|it| it.to_string()),
-        );
-        add(axes.load.len(), Some(load.to_string()));
-        add(axes.tuning.len(), Some(tuning.to_string()));
-        add(axes.period.len(), Some(period.to_string()));
-        Cell {
+        let cells = axes.hypervisor.iter().map(|&hypervisor| Cell {
             hypervisor,
-            guest_type,
-            host_kernel,
-            guest_kernel,
-            load,
-            tuning,
-            period,
-            varied,
-        }
-    })
-}
-
-fn guest_types(hypervisor: Hypervisor, axes: &Axes) -> Vec<Option<GuestType>> {
-    match hypervisor {
-        Hypervisor::Xen => axes.guest_type.iter().copied().map(Some).collect(),
-        Hypervisor::Bare | Hypervisor::Kvm => vec![None],
+            guest_type: None,
+            host_kernel: Kernel::Ordinary,
+            guest_kernel: None,
+            load: Load::Idle,
+            tuning: Tuning::AsIs,
+            timer_slop: None,
+            exercise: None,
+            period: Length::default(),
+            varied: name_of(hypervisor, &axes.hypervisor),
+        });
+        let any = |_| true;
+        let is_guest_of_xen = |it| it == Hypervisor::Xen;
+        let is_linux_guest = |it| matches!(it, Hypervisor::Kvm | Hypervisor::Xen);
+        let is_microvm = |it| it == Hypervisor::Microvm;
+        let cells = vary(
+            cells.collect(),
+            &axes.guest_type,
+            is_guest_of_xen,
+            |cell, it| {
+                cell.guest_type = Some(it);
+            },
+        );
+        let cells = vary(cells, &axes.host_kernel, any, |cell, it| {
+            cell.host_kernel = it;
+        });
+        let cells = vary(cells, &axes.guest_kernel, is_linux_guest, |cell, it| {
+            cell.guest_kernel = Some(it);
+        });
+        let cells = vary(cells, &axes.load, any, |cell, it| cell.load = it);
+        let cells = vary(cells, &axes.tuning, any, |cell, it| cell.tuning = it);
+        let cells = vary(cells, &axes.timer_slop, is_guest_of_xen, |cell, it| {
+            cell.timer_slop = Some(it);
+        });
+        let cells = vary(cells, &axes.exercise, is_microvm, |cell, it| {
+            cell.exercise = Some(it);
+        });
+        vary(cells, &axes.period, any, |cell, it| cell.period = it)
     }
 }
 
-fn guest_kernels(hypervisor: Hypervisor, axes: &Axes) -> Vec<Option<Kernel>> {
-    match hypervisor {
-        Hypervisor::Bare => vec![None],
-        Hypervisor::Kvm | Hypervisor::Xen => axes.guest_kernel.iter().copied().map(Some).collect(),
+/// Each cell once for each value of an axis, if its hypervisor has any.
+fn vary<T: Copy + Display>(
+    cells: Vec<Cell>,
+    values: &[T],
+    has_any: impl Fn(Hypervisor) -> bool,
+    set: impl Fn(&mut Cell, T),
+) -> Vec<Cell> {
+    let mut all = Vec::new();
+    for cell in cells {
+        if !has_any(cell.hypervisor) {
+            all.push(cell);
+            continue;
+        }
+        all.extend(values.iter().map(|&value| {
+            let mut cell = cell.clone();
+            set(&mut cell, value);
+            cell.varied.extend(name_of(value, values));
+            cell
+        }));
+    }
+    all
+}
+
+/// What a value adds to the name of its cell: nothing where there is no other.
+fn name_of<T: Display>(value: T, values: &[T]) -> Vec<String> {
+    match values {
+        [_, _, ..] => vec![value.to_string()],
+        _ => Vec::new(),
     }
 }

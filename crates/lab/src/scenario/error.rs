@@ -25,6 +25,11 @@ pub enum ScenarioError {
         "the conclusion {0:?} has neither `at-most` nor `at-least`: nothing could disagree with it"
     )]
     NoBound(String),
+    /// A conclusion on a length alone, which no other environment has.
+    #[error(
+        "the conclusion {0:?} has no `by`: only a part of a whole can be judged without another cell"
+    )]
+    NoOther(String),
     /// A published figure, or a conclusion, of no cell.
     #[error(
         "[[published]] or [[conclusion]] names `{cell}`, which is no cell; the cells are {known}"

@@ -8,10 +8,12 @@ mod error;
 mod length;
 mod published;
 
+use std::iter;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use axes::{Axes, GuestType, Hypervisor, Kernel, Load, Tuning};
+pub use axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Tuning};
 pub use cell::Cell;
 pub use conclusion::Conclusion;
 pub use error::ScenarioError;
@@ -28,6 +30,8 @@ pub enum Workload {
     Cyclictest,
     /// `vmnoise osnoise`: what is taken from a task that never sleeps.
     Osnoise,
+    /// `vmnoise microvm --exercise`: what an exit takes, as the guest has it and as its host has it.
+    Exercise,
 }
 
 /// What each cell measures.
@@ -111,9 +115,13 @@ impl Scenario {
         if let Some(it) = conclusions.find(|it| it.at_most.is_none() && it.at_least.is_none()) {
             return Err(ScenarioError::NoBound(it.text.clone()));
         }
+        let mut conclusions = scenario.conclusion.iter();
+        if let Some(it) = conclusions.find(|it| it.by.is_none() && !it.statistic.is_part()) {
+            return Err(ScenarioError::NoOther(it.text.clone()));
+        }
         let published = scenario.published.iter().flat_map(|it| it.cells.keys());
         let conclusions = scenario.conclusion.iter();
-        let conclusions = conclusions.flat_map(|it| [&it.of, &it.by]);
+        let conclusions = conclusions.flat_map(|it| iter::once(&it.of).chain(&it.by));
         let unknown = published
             .chain(conclusions)
             .find(|cell| !names.contains(cell));
@@ -227,6 +235,37 @@ duration = "2s"
             "{said}"
         );
         assert!(Scenario::parse(&format!("{SCENARIO}{conclusion}at-most = 1\n")).is_ok());
+    }
+
+    #[test]
+    fn a_part_may_be_judged_by_itself_and_a_length_may_not() {
+        let conclusion = |statistic: &str| {
+            format!(
+                "{SCENARIO}[[conclusion]]\ntext = \"so it is\"\nsource = \"\"\nof = \"kvm-rt\"\n\
+                 at-most = 0.5\nstatistic = \"{statistic}\"\n"
+            )
+        };
+        assert!(Scenario::parse(&conclusion("steal")).is_ok());
+        let said = refused(&conclusion("worst"));
+        assert!(said.contains("so it is") && said.contains("`by`"), "{said}");
+    }
+
+    #[test]
+    fn what_only_some_hypervisors_have_is_varied_there_alone() {
+        let axes = "timer-slop = [\"100us\", \"1us\"]\nexercise = [\"cpuid\", \"io\"]\n";
+        let text = SCENARIO.replace("[\"kvm\", \"xen\"]", "[\"dom0\", \"microvm\", \"xen\"]");
+        let text = text.replace("[\"pv\", \"pvh\"]", "\"pv\"");
+        let text = text.replace("period =", &format!("{axes}period ="));
+        let scenario = Scenario::parse(&text.replace("[\"ordinary\", \"rt\"]", "\"rt\"")).unwrap();
+        let names: Vec<String> = scenario.cells().iter().map(Cell::name).collect();
+        let all = [
+            "dom0",
+            "microvm-cpuid",
+            "microvm-io",
+            "xen-100us",
+            "xen-1us",
+        ];
+        assert_eq!(names, all);
     }
 
     #[test]

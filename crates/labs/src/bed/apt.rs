@@ -13,6 +13,9 @@ use crate::run::target_folder;
 /// Debian's archive signs newer suites with keys that older systems have already.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
+/// By which apt's own scripts fetch a file.
+const HELPER: &str = "/usr/lib/apt/apt-helper";
+
 /// A release of Debian, where a kernel or an emulator comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suite {
@@ -51,6 +54,19 @@ impl Suite {
             Suite::Trixie => Some("trixie"),
             Suite::TrixieBackports => Some("trixie-backports"),
         }
+    }
+}
+
+/// Packages that are unpacked into one folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Bundle {
+    pub packages: Vec<String>,
+    pub folder: PathBuf,
+}
+
+impl Bundle {
+    pub fn is_here(&self) -> bool {
+        self.folder.is_dir()
     }
 }
 
@@ -127,10 +143,25 @@ impl Apt {
             .collect())
     }
 
-    /// Unpacks these packages into one folder, unless another lab did meanwhile.
-    pub(super) fn unpack(&self, packages: &[String], folder: &Path) -> Result<()> {
+    /// What these packages take of the disk, fetched and unpacked, bytes.
+    pub(super) fn size(&self, packages: &[String]) -> Result<u64> {
+        let mut arguments = vec!["show", "--no-all-versions"];
+        arguments.extend(packages.iter().map(String::as_str));
+        Ok(sizes(&self.call(
+            "apt-cache",
+            &arguments,
+            Path::new("."),
+        )?))
+    }
+
+    /// Unpacks packages into their folder, unless that was done before, or another lab does it meanwhile.
+    pub(super) fn unpack(&self, bundle: &Bundle) -> Result<()> {
+        let Bundle { packages, folder } = bundle;
+        if bundle.is_here() {
+            return Ok(());
+        }
         let _alone = alone()?;
-        if folder.is_dir() {
+        if bundle.is_here() {
             return Ok(());
         }
         // Under another name until it is whole, so that a cut download is not taken for it.
@@ -190,6 +221,40 @@ fn mirror() -> Result<String> {
     find().or_else(|_| Apt::own().update().and_then(|()| find()))
 }
 
+/// Fetches one file from the mirror, as `apt-get download` would its packages, and drops it.
+pub(super) fn reach() -> Result<()> {
+    let folder = tempfile::tempdir().context("a folder for what is fetched")?;
+    let targets = [
+        "indextargets",
+        "--format",
+        "$(BASE_URI)",
+        "Created-By: Packages",
+    ];
+    let text = call("apt-get", &targets, Path::new("."))?;
+    let base = text
+        .lines()
+        .next()
+        .context("apt has no list of packages: run `apt-get update`")?;
+    let address = format!("{base}InRelease");
+    let patience = [
+        "--option=Acquire::Retries=0",
+        "--option=Acquire::http::Timeout=10",
+    ];
+    let fetch = ["download-file", &address, "InRelease"];
+    call(HELPER, &[&patience[..], &fetch].concat(), folder.path()).map(drop)
+}
+
+/// `Size: ` in bytes and `Installed-Size: ` in KiB of each package (deb-control(5)).
+fn sizes(packages: &str) -> u64 {
+    let sum = |field: &str| -> u64 {
+        let lines = packages.lines().filter_map(|line| line.strip_prefix(field));
+        lines
+            .filter_map(|size| size.trim().parse::<u64>().ok())
+            .sum()
+    };
+    sum("Size:") + 1024 * sum("Installed-Size:")
+}
+
 /// The address in a line of the origin, the code name and it.
 fn debian_itself(line: &str) -> Option<&str> {
     let (codename, address) = line.strip_prefix("Debian ")?.split_once(' ')?;
@@ -231,6 +296,13 @@ pub(super) fn call(program: &str, arguments: &[&str], folder: &Path) -> Result<S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_is_on_the_disk_twice_while_it_is_unpacked() {
+        let shown = "Package: a\nInstalled-Size: 2\nSize: 300\n\nPackage: b\nSize: 4\n";
+        assert_eq!(sizes(shown), 2 * 1024 + 300 + 4);
+        assert_eq!(sizes(""), 0);
+    }
 
     #[test]
     fn debian_comes_from_where_the_machine_gets_it() {

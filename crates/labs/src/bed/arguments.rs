@@ -51,13 +51,28 @@ pub(super) fn kernel(vmlinux: &Path, initramfs: &Path, virtual_time: Option<u8>)
 
 /// Xen, and what it boots: a kernel with its initramfs as the first domain (Dom0).
 /// Xen itself has the first serial port, Dom0 the second.
-pub(super) fn xen(hypervisor: &Path, vmlinux: &Path, initramfs: &Path) -> Vec<String> {
+pub(super) fn xen(
+    hypervisor: &Path,
+    vmlinux: &Path,
+    initramfs: &Path,
+    scheduler: Option<&str>,
+) -> Vec<String> {
     let (hypervisor, vmlinux) = (hypervisor.to_string_lossy(), vmlinux.to_string_lossy());
     let dom0 =
         format!("{vmlinux} console=hvc0 quiet panic=-1 noirqdebug nokaslr random.trust_cpu=off");
     let modules = format!("{dom0},{}", initramfs.display());
-    let line = "console=com1 com1=115200,8n1 dom0_mem=1G,max:1G dom0_max_vcpus=1";
-    owned(&["-kernel", &hypervisor, "-initrd", &modules, "-append", line])
+    let mut line = "console=com1 com1=115200,8n1 dom0_mem=1G,max:1G dom0_max_vcpus=1".to_owned();
+    if let Some(name) = scheduler {
+        line += &format!(" sched={name}");
+    }
+    owned(&[
+        "-kernel",
+        &hypervisor,
+        "-initrd",
+        &modules,
+        "-append",
+        &line,
+    ])
 }
 
 /// Three serial ports: the console, results that no kernel message gets into, and

@@ -1,13 +1,12 @@
 //! One boot of a machine to its end, and what came out of it.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 use super::arguments;
 use super::inside::{self, CommandOutput};
-use super::machine::{self, Monitor};
+use super::machine::{self, Monitor, Patience};
 use super::qemu::Qemu;
 
 /// What a lab brought out.
@@ -29,7 +28,7 @@ pub(super) struct Boot<'a> {
     /// What its init runs.
     pub commands: &'a [&'a str],
     pub kernel_version: &'a str,
-    pub backstop: Duration,
+    pub patience: Patience,
 }
 
 /// Why a machine whose kernel panicked is given another chance: docs/labs.md says what is known of it, and
@@ -57,7 +56,7 @@ impl Boot<'_> {
             &arguments,
             &monitor,
             &results_file,
-            self.backstop,
+            &self.patience,
         );
         let read = |file: &Path| std::fs::read(file).unwrap_or_default();
         let console = String::from_utf8_lossy(&read(&console_file)).into_owned();

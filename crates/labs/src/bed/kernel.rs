@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::apt::{self, Apt, Suite};
+use super::apt::{self, Apt, Bundle, Suite};
 use super::bzimage;
 
 /// A kernel of Debian for amd64.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kernel {
     /// For virtual machines: the smallest, and the quickest to boot.
     Cloud,
@@ -23,7 +23,7 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    fn meta_package(self) -> &'static str {
+    pub(super) fn meta_package(self) -> &'static str {
         match self {
             Kernel::Cloud => "linux-image-cloud-amd64",
             Kernel::Rt => "linux-image-rt-amd64",
@@ -124,13 +124,18 @@ impl Image {
 /// Finds the kernel's current package and unpacks it, unless that was done before.
 pub(super) fn install(kernel: Kernel, suite: Suite) -> Result<Image> {
     let apt = Apt::of(suite)?;
-    let folder = match unpacked(kernel, &apt) {
+    let unpacked = || {
+        let bundle = bundle(kernel, &apt)?;
+        apt.unpack(&bundle)?;
+        anyhow::Ok(bundle.folder)
+    };
+    let folder = match unpacked() {
         Ok(folder) => folder,
         // A fresh machine has no package lists, one that slept has old ones.
         Err(missing) => {
             apt.update()
                 .with_context(|| format!("looking again, because {missing:#}"))?;
-            unpacked(kernel, &apt)?
+            unpacked()?
         }
     };
     let files = apt::files(&folder)?;
@@ -155,8 +160,8 @@ fn version(path: &Path) -> Option<&str> {
     }
 }
 
-/// The folder that holds the current packages' files.
-fn unpacked(kernel: Kernel, apt: &Apt) -> Result<PathBuf> {
+/// The current packages, and the folder that holds their files.
+pub(super) fn bundle(kernel: Kernel, apt: &Apt) -> Result<Bundle> {
     let meta = kernel.meta_package();
     let mut packages = apt.depends(meta)?;
     packages.retain(|package| package.starts_with("linux-image-"));
@@ -170,9 +175,8 @@ fn unpacked(kernel: Kernel, apt: &Apt) -> Result<PathBuf> {
         parts
             .retain(|part| part.starts_with("linux-binary-") || part.starts_with("linux-modules-"));
         packages.extend(parts);
-        apt.unpack(&packages, &folder)?;
     }
-    Ok(folder)
+    Ok(Bundle { packages, folder })
 }
 
 #[cfg(test)]

@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::qemu::Qemu;
@@ -139,13 +141,22 @@ pub(super) struct StaleBreakpoint {
     found: usize,
 }
 
+/// When a machine is ended that does not come to its own end.
+#[derive(Debug)]
+pub(super) struct Patience {
+    /// How long it may take before it counts as hung.
+    pub backstop: Duration,
+    /// Becomes true when nobody wants to know any more.
+    pub asked_to_end: Arc<AtomicBool>,
+}
+
 /// Waits until the machine has powered off. `results` grows as it gets on.
 pub(super) fn run(
     qemu: &Qemu,
     arguments: &[String],
     monitor: &Monitor<'_>,
     results: &Path,
-    backstop: Duration,
+    patience: &Patience,
 ) -> Result<()> {
     let mut qemu = qemu
         .command()
@@ -155,7 +166,7 @@ pub(super) fn run(
         .stderr(Stdio::piped())
         .spawn()
         .context("starting QEMU")?;
-    let ended = wait(&mut qemu, monitor, results, backstop);
+    let ended = wait(&mut qemu, monitor, results, patience);
     // It has ended already, or has to.
     qemu.kill()?;
     let output = qemu.wait_with_output()?;
@@ -167,10 +178,20 @@ pub(super) fn run(
     Ok(())
 }
 
-fn wait(qemu: &mut Child, monitor: &Monitor<'_>, results: &Path, backstop: Duration) -> Result<()> {
+fn wait(
+    qemu: &mut Child,
+    monitor: &Monitor<'_>,
+    results: &Path,
+    patience: &Patience,
+) -> Result<()> {
+    let backstop = patience.backstop;
     let start = Instant::now();
     let (mut size, mut silent_since) = (0, start);
     while qemu.try_wait()?.is_none() {
+        ensure!(
+            !patience.asked_to_end.load(Ordering::Relaxed),
+            "the machine was ended early"
+        );
         let size_now = std::fs::metadata(results).map_or(0, |file| file.len());
         if size_now != size {
             (size, silent_since) = (size_now, Instant::now());
@@ -207,28 +228,39 @@ mod tests {
     mod lab {
         use super::super::*;
 
-        fn run_for(arguments: &[&str], backstop: Duration) -> anyhow::Error {
+        fn run_for(arguments: &[&str], backstop: Duration, is_ended: bool) -> anyhow::Error {
             let folder = tempfile::tempdir().unwrap();
             let answers = folder.path().join("answers");
             let monitor = Monitor::new(&folder.path().join("requests"), &answers).unwrap();
             let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
             let qemu = Qemu::chosen().unwrap();
-            run(qemu, &arguments, &monitor, &answers, backstop).unwrap_err()
+            let patience = Patience {
+                backstop,
+                asked_to_end: Arc::new(is_ended.into()),
+            };
+            run(qemu, &arguments, &monitor, &answers, &patience).unwrap_err()
         }
 
         #[test]
         fn a_machine_that_does_not_end_is_ended_and_its_cpus_are_reported() {
             let stopped = "-nodefaults -display none -monitor stdio -smp 2 -S";
             let stopped: Vec<&str> = stopped.split(' ').collect();
-            let error = run_for(&stopped, Duration::from_millis(300)).to_string();
+            let error = run_for(&stopped, Duration::from_millis(300), false).to_string();
             assert!(error.contains("did not end"), "{error}");
             assert_eq!(error.matches("CPU#1").count(), 2, "{error}");
             assert_eq!(error.matches("HLT=").count(), 4, "{error}");
         }
 
         #[test]
+        fn a_machine_that_nobody_wants_any_more_is_ended() {
+            let stopped = ["-nodefaults", "-display", "none", "-monitor", "stdio", "-S"];
+            let error = run_for(&stopped, Duration::from_secs(60), true).to_string();
+            assert!(error.contains("ended early"), "{error}");
+        }
+
+        #[test]
         fn what_qemu_complains_of_is_reported() {
-            let error = run_for(&["-no-such-option"], Duration::from_secs(60));
+            let error = run_for(&["-no-such-option"], Duration::from_secs(60), false);
             assert!(error.to_string().contains("no-such-option"), "{error:#}");
         }
     }

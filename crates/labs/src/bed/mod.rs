@@ -14,11 +14,14 @@ pub mod inside;
 mod kernel;
 mod machine;
 mod mended;
+mod needs;
 mod qemu;
 mod types;
 mod xen;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -26,7 +29,7 @@ use boot::{Boot, StackEnd};
 use carried::Carried;
 use initramfs::Contents;
 use kernel::Image;
-use machine::StaleBreakpoint;
+use machine::{Patience, StaleBreakpoint};
 use qemu::Qemu;
 
 pub use apt::Suite;
@@ -34,6 +37,7 @@ pub use boot::LabReport;
 pub use guest_files::GuestFiles;
 pub use inside::CommandOutput;
 pub use kernel::Kernel;
+pub use needs::{Part, ToFetch, free_bytes, reach, to_fetch};
 pub use types::{ModuleTypes, types_of_module};
 pub use xen::{XenLab, XenReport};
 
@@ -57,6 +61,7 @@ pub struct Lab {
     cpus: u32,
     virtual_time: Option<u8>,
     seed: u64,
+    asked_to_end: Arc<AtomicBool>,
     programs: Vec<PathBuf>,
     guest: Option<Vec<String>>,
     guest_kernel: Kernel,
@@ -71,6 +76,7 @@ impl Lab {
             cpus: 1,
             virtual_time: None,
             seed: SEED,
+            asked_to_end: Arc::default(),
             programs: vec![crate::binary()],
             guest: None,
             guest_kernel: kernel,
@@ -100,6 +106,12 @@ impl Lab {
     /// Lets what is random in virtual time come from this seed.
     pub fn seed(mut self, seed: u64) -> Lab {
         self.seed = seed;
+        self
+    }
+
+    /// Ends it early, and lets `run` fail, once this is true.
+    pub fn until(mut self, asked_to_end: &Arc<AtomicBool>) -> Lab {
+        self.asked_to_end = Arc::clone(asked_to_end);
         self
     }
 
@@ -167,7 +179,10 @@ impl Lab {
             arguments: arguments.concat(),
             commands,
             kernel_version: &image.version,
-            backstop: self.backstop(),
+            patience: Patience {
+                backstop: self.backstop(),
+                asked_to_end: Arc::clone(&self.asked_to_end),
+            },
         };
         boot.run(folder.path())
     }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use super::apt::{self, Apt, Suite, call};
+use super::apt::{self, Apt, Bundle, Suite, call};
 use super::mended;
 
 /// The program, its name on every machine.
@@ -75,12 +75,13 @@ impl Qemu {
     }
 
     fn of_backports() -> Result<Qemu> {
-        let folder = apt::kept().join("qemu-bookworm-backports");
-        if !folder.is_dir() {
+        let bundle = newer();
+        if !bundle.is_here() {
             let apt = Apt::of(Suite::BookwormBackports)?;
             apt.update()?;
-            apt.unpack(&PACKAGES.map(str::to_owned), &folder)?;
+            apt.unpack(&bundle)?;
         }
+        let folder = bundle.folder;
         let firmware = FIRMWARE.map(|inside| folder.join(inside).display().to_string());
         let program = folder.join("usr/bin").join(PROGRAM);
         Qemu::found(program.display().to_string(), firmware.to_vec())
@@ -179,6 +180,22 @@ impl Qemu {
         let folders = self.firmware.iter();
         folders.flat_map(|folder| ["-L", folder]).collect()
     }
+}
+
+/// One without the faults of Debian 12's own.
+fn newer() -> Bundle {
+    Bundle {
+        packages: PACKAGES.map(str::to_owned).to_vec(),
+        folder: apt::kept().join("qemu-bookworm-backports"),
+    }
+}
+
+/// What has to be there beside the machine's own QEMU, if anything has to.
+///
+/// # Errors
+/// If this machine has no QEMU.
+pub(super) fn bundle() -> Result<Option<Bundle>> {
+    Ok((!Qemu::own()?.is_since(SOUND)).then(newer))
 }
 
 fn choose() -> Result<Qemu> {

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::super::apt::{self, Apt, Suite};
+use super::super::apt::{self, Apt, Bundle, Suite};
 use super::super::carried::{self, Carried};
 use super::super::qemu::Qemu;
 use super::packages::Xen;
 
 /// Its libraries are those of Xen, and of the QEMU that this machine has.
-const PACKAGE: &str = "qemu-system-xen";
+pub(in super::super) const PACKAGE: &str = "qemu-system-xen";
 /// Where Xen looks for it.
 const PROGRAM: &str = "/usr/libexec/xen-qemu-system-i386";
 /// What it reads, or Xen for it, and where: firmware, the loader of a kernel that is in no
@@ -23,13 +23,9 @@ const FIRMWARE: [(&str, &str); 3] = [
 
 /// All of it. The package is unpacked under `target/lab/`, unless that was done before.
 pub(super) fn files(xen: &Xen, qemu: &Qemu) -> Result<Vec<Carried>> {
-    // It has libraries of this very version.
-    let version = xen.folder().file_name().context("Xen in no folder")?;
-    let folder = format!("{PACKAGE}-for-{}", version.to_string_lossy());
-    let folder = apt::kept().join(folder);
-    if !folder.is_dir() {
-        Apt::of(Suite::Own)?.unpack(&[PACKAGE.to_owned()], &folder)?;
-    }
+    let bundle = bundle(xen.folder())?;
+    Apt::of(Suite::Own)?.unpack(&bundle)?;
+    let folder = bundle.folder;
     let program = folder.join(PROGRAM.trim_start_matches('/'));
     let mut files = carried::libraries(&program, xen.folder())?;
     files.push(Carried::new(PROGRAM, &program));
@@ -40,4 +36,14 @@ pub(super) fn files(xen: &Xen, qemu: &Qemu) -> Result<Vec<Carried>> {
         files.push(Carried { inside, from });
     }
     Ok(files)
+}
+
+/// For the Xen that lies in this folder: it has libraries of that very version.
+pub(super) fn bundle(xen: &Path) -> Result<Bundle> {
+    let version = xen.file_name().context("Xen in no folder")?;
+    let folder = format!("{PACKAGE}-for-{}", version.to_string_lossy());
+    Ok(Bundle {
+        packages: vec![PACKAGE.to_owned()],
+        folder: apt::kept().join(folder),
+    })
 }

@@ -5,17 +5,23 @@
 mod device_model;
 mod packages;
 
+pub(super) use device_model::PACKAGE as DEVICE_MODEL;
+pub(super) use packages::META;
+
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::apt::call;
+use super::apt::{Apt, Bundle, call};
 use super::boot::{Boot, LabReport};
 use super::carried::Carried;
 use super::initramfs::{self, Contents};
 use super::inside::{self, CommandOutput, GUEST_INITRAMFS, GUEST_KERNEL, XEN_DOMAIN};
 use super::kernel::{self, Kernel};
+use super::machine::Patience;
 use super::qemu::Qemu;
 use super::{SEED, Suite, arguments};
 
@@ -23,6 +29,14 @@ use super::{SEED, Suite, arguments};
 const BACKSTOP: Duration = Duration::from_secs(600);
 /// Of the machine: Dom0 has 1 GiB of it.
 const MEMORY_MIB: u32 = 2048;
+
+/// What has to be there for Xen, with a QEMU in Dom0 or without.
+pub(super) fn bundles(has_device_model: bool) -> Result<Vec<Bundle>> {
+    let xen = packages::bundle(&Apt::of(Suite::Own)?)?;
+    let device_model = has_device_model.then(|| device_model::bundle(&xen.folder));
+    let device_model = device_model.transpose()?;
+    Ok([xen].into_iter().chain(device_model).collect())
+}
 
 /// What a guest of Xen knows of that, and so how it is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +80,10 @@ pub struct XenLab {
     type_of_guest: Type,
     dom0_kernel: Kernel,
     guest_kernel: Kernel,
+    shift: u8,
     seed: u64,
+    asked_to_end: Arc<AtomicBool>,
+    scheduler: Option<&'static str>,
     command_line: String,
     emulates_tsc: bool,
     programs: Vec<PathBuf>,
@@ -105,7 +122,10 @@ impl XenLab {
             type_of_guest,
             dom0_kernel: Kernel::Plain,
             guest_kernel: Kernel::Cloud,
+            shift: type_of_guest.shift(),
             seed: SEED,
+            asked_to_end: Arc::default(),
+            scheduler: None,
             command_line: String::new(),
             emulates_tsc: false,
             programs: vec![crate::binary()],
@@ -124,9 +144,27 @@ impl XenLab {
         self
     }
 
+    /// Lets an instruction take 2^`shift` ns, and not what is usual for its type.
+    pub fn virtual_time(mut self, shift: u8) -> XenLab {
+        self.shift = shift;
+        self
+    }
+
     /// Lets what is random come from this seed.
     pub fn seed(mut self, seed: u64) -> XenLab {
         self.seed = seed;
+        self
+    }
+
+    /// Ends it early, and lets `run` fail, once this is true.
+    pub fn until(mut self, asked_to_end: &Arc<AtomicBool>) -> XenLab {
+        self.asked_to_end = Arc::clone(asked_to_end);
+        self
+    }
+
+    /// Lets Xen take another scheduler than its own choice.
+    pub fn scheduler(mut self, name: &'static str) -> XenLab {
+        self.scheduler = Some(name);
         self
     }
 
@@ -184,15 +222,18 @@ impl XenLab {
         let vmlinux = image.vmlinux()?;
         let arguments = [
             arguments::machine(1, MEMORY_MIB, arguments::CPU_FOR_XEN),
-            arguments::time(Some(self.type_of_guest.shift()), self.seed),
-            arguments::xen(&hypervisor, &vmlinux, &initramfs),
+            arguments::time(Some(self.shift), self.seed),
+            arguments::xen(&hypervisor, &vmlinux, &initramfs, self.scheduler),
         ];
         let boot = Boot {
             qemu: self.type_of_guest.qemu()?,
             arguments: arguments.concat(),
             commands: &commands,
             kernel_version: &image.version,
-            backstop: BACKSTOP,
+            patience: Patience {
+                backstop: BACKSTOP,
+                asked_to_end: Arc::clone(&self.asked_to_end),
+            },
         };
         let mut dom0 = boot.run(folder)?;
         ensure!(dom0.outputs.len() > 1, "Dom0 has said nothing");

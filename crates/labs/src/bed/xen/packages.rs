@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
-use super::super::apt::{self, Apt, Suite};
+use super::super::apt::{self, Apt, Bundle, Suite};
 use super::super::carried::{self, Carried};
 use super::super::compressed::decompressed;
 
 /// Depends on the current version of all.
-const META: &str = "xen-system-amd64";
+pub(in super::super) const META: &str = "xen-system-amd64";
 /// Begins the names of what is needed of Xen: the hypervisor, programs, and libraries with one
 /// that is not Xen's.
 const NEEDED: [&str; 4] = ["xen-hypervisor-", "xen-utils-", "libxen", "libyajl"];
@@ -91,31 +91,32 @@ impl Xen {
 /// Finds the current packages and unpacks them, unless that was done before.
 pub(super) fn install() -> Result<Xen> {
     let apt = Apt::of(Suite::Own)?;
-    let packages = match packages(&apt) {
-        Ok(packages) => packages,
+    let bundle = match bundle(&apt) {
+        Ok(bundle) => bundle,
         // A fresh machine has no package lists, one that slept has old ones.
         Err(missing) => {
             apt.update()
                 .with_context(|| format!("looking again, because {missing:#}"))?;
-            packages(&apt)?
+            self::bundle(&apt)?
         }
     };
-    let hypervisor = packages.iter().find(|it| it.starts_with(NEEDED[0]));
-    let hypervisor = hypervisor.with_context(|| format!("no hypervisor behind {META}"))?;
-    let folder = apt::kept().join(hypervisor);
-    if !folder.is_dir() {
-        apt.unpack(&packages, &folder)?;
-    }
+    apt.unpack(&bundle)?;
     Ok(Xen {
-        files: apt::files(&folder)?,
-        folder,
+        files: apt::files(&bundle.folder)?,
+        folder: bundle.folder,
     })
 }
 
 /// Those behind the meta package that are needed.
-fn packages(apt: &Apt) -> Result<Vec<String>> {
+pub(super) fn bundle(apt: &Apt) -> Result<Bundle> {
     let mut all: Vec<String> = apt.depends_in_the_end(META)?.into_iter().collect();
     all.retain(|package| NEEDED.iter().any(|name| package.starts_with(name)));
-    ensure!(!all.is_empty(), "apt knows nothing behind {META}");
-    Ok(all)
+    let hypervisor = all.iter().find(|it| it.starts_with(NEEDED[0]));
+    let hypervisor =
+        hypervisor.with_context(|| format!("apt knows no hypervisor behind {META}"))?;
+    let folder = apt::kept().join(hypervisor);
+    Ok(Bundle {
+        packages: all,
+        folder,
+    })
 }

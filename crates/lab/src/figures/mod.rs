@@ -1,5 +1,7 @@
 //! What one repetition of a cell measured, out of its recordings.
 
+mod exercise;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -18,13 +20,17 @@ use crate::scenario::{Statistic, Workload};
 const NAMED: usize = 6;
 /// Of a length that are kept.
 const DIGITS: u8 = 3;
+/// Shares that nobody is named for: what is left over, and steal that no witness of the host places.
+const UNEXPLAINED: [&str; 4] = ["hw", "hv_or_hw", "unexplained", "steal"];
+/// Begins the names of the threads of every load.
+const LOAD: &str = "lab-disturb";
 /// What papers call a latency that a period of 50 us can bear.
 const SHORT_NS: u64 = 50_000;
 
 /// What one repetition measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Latencies of wake-ups, or lengths of gaps: each length in nanoseconds (to three digits) with how often it
+    /// Latencies of wake-ups, or lengths of gaps or of exits: each length in nanoseconds (to three digits) with how often it
     /// came, in ascending order.
     pub lengths: Vec<(u64, u64)>,
     /// The largest, nanoseconds.
@@ -37,6 +43,20 @@ pub struct Figures {
     pub runtime_ns: u64,
     /// `uname -r` of the kernel that was measured.
     pub kernel: String,
+    /// Of the largest, what no witness explains, nanoseconds.
+    #[serde(default)]
+    pub unexplained_ns: u64,
+    /// Of the largest, what the load had, nanoseconds.
+    #[serde(default)]
+    pub load_ns: u64,
+    /// Exits that KVM answered, where they are known.
+    pub light: Option<u64>,
+    /// Exits that went to the VMM, where they are known.
+    pub heavy: Option<u64>,
+    /// What KVM and the VMM had of an exit on average, nanoseconds.
+    pub overhead_ns: Option<u64>,
+    /// What an exit took on average, as its guest has it, nanoseconds.
+    pub in_guest_ns: Option<u64>,
     /// Wake-ups that never came, because the one before was over too late.
     pub missed: u64,
     /// Whether the host's recording explained it too.
@@ -62,6 +82,9 @@ impl Figures {
     /// # Errors
     /// If a recording cannot be read, or nothing was measured.
     pub fn of(measured: &Path, host: Option<&Path>, workload: Workload) -> Result<Figures> {
+        if workload == Workload::Exercise {
+            return exercise::figures(measured);
+        }
         let Lengths {
             all,
             worst_ns,
@@ -98,7 +121,7 @@ impl Figures {
         let cpu = &alone["cpus"][0];
         let worst = match (workload, &joined) {
             (Workload::Osnoise, Some(joined)) => &joined["trees"][0]["gap"],
-            (Workload::Osnoise, None) => &cpu["worst"][0],
+            (Workload::Osnoise, None) => &alone["worst"][0],
             (_, Some(joined)) => &joined["trees"][0]["wakeup"],
             (_, None) => &cpu["worst"][0],
         };
@@ -108,13 +131,22 @@ impl Figures {
             "vmnoise explains {explained_ns:?} ns as the worst, which is {worst_ns} ns"
         );
         let shares = joined.as_ref().map_or(cpu, |joined| &joined["cpus"][0]);
+        let exits = |kind: &str| shares["guest_columns"][kind].as_u64();
+        let Makers {
+            who,
+            unexplained_ns,
+            load_ns,
+        } = Makers::of(parts(worst));
         Ok(Figures {
             worst_ns,
-            lengths: all
-                .iter_recorded()
-                .map(|it| (it.value_iterated_to(), it.count_at_value()))
-                .collect(),
-            who: who(worst),
+            lengths: lengths_of(&all),
+            who,
+            unexplained_ns,
+            load_ns,
+            light: exits("light_exits"),
+            heavy: exits("heavy_exits"),
+            overhead_ns: None,
+            in_guest_ns: None,
             shares_ns: numbers(&shares["shares_ns"]),
             runtime_ns: cpu["runtime_ns"].as_u64().unwrap_or(0),
             kernel,
@@ -155,11 +187,22 @@ impl Figures {
             let part = all.sum::<u64>() as f64 / self.runtime_ns as f64;
             (self.runtime_ns > 0).then_some(part)
         };
+        let of_worst = |ns: u64| ns as f64 / self.worst_ns as f64;
         match statistic {
             Statistic::Worst => Some(self.worst_ns as f64),
+            Statistic::Least => self.lengths.first().map(|(ns, _)| *ns as f64),
             Statistic::Median => Some(self.quantile_ns(0.5) as f64),
             Statistic::Under50us => Some(self.part_within(SHORT_NS)),
             Statistic::Steal => share(&["steal", "preempted", "blocked", "throttled"]),
+            Statistic::Hardware => share(&["hw", "hv_or_hw"]),
+            Statistic::HeavyExits => {
+                let (light, heavy) = (self.light?, self.heavy?);
+                (light + heavy > 0).then(|| heavy as f64 / (light + heavy) as f64)
+            }
+            Statistic::Overhead => self.overhead_ns.map(|ns| ns as f64),
+            Statistic::InGuest => self.in_guest_ns.map(|ns| ns as f64),
+            Statistic::Explained => Some(1.0 - of_worst(self.unexplained_ns)),
+            Statistic::Load => Some(of_worst(self.load_ns)),
         }
     }
 }
@@ -231,20 +274,114 @@ fn numbers(shares: &Value) -> BTreeMap<String, u64> {
     known.filter(|(_, ns)| *ns > 0).collect()
 }
 
-/// Who had the most of this wake-up or gap, whatever phase it was in.
-fn who(worst: &Value) -> Vec<Who> {
-    let mut sums = BTreeMap::<(String, Option<String>), u64>::new();
-    for part in worst["parts"].as_array().into_iter().flatten() {
+/// Each with how often it came.
+fn lengths_of(all: &Histogram<u64>) -> Vec<(u64, u64)> {
+    let recorded = all.iter_recorded();
+    recorded
+        .map(|it| (it.value_iterated_to(), it.count_at_value()))
+        .collect()
+}
+
+/// What each part of a wake-up or gap took, whatever phase it was in.
+fn parts(worst: &Value) -> impl Iterator<Item = Who> {
+    let parts = worst["parts"].as_array().into_iter().flatten();
+    parts.filter_map(|part| {
         let word = |key: &str| part[key].as_str().map(str::to_owned);
-        if let (Some(share), Some(ns)) = (word("share"), part["ns"].as_u64()) {
-            *sums.entry((share, word("source"))).or_default() += ns;
+        Some(Who {
+            share: word("share")?,
+            name: word("source"),
+            ns: part["ns"].as_u64()?,
+        })
+    })
+}
+
+/// Those who made the largest.
+struct Makers {
+    who: Vec<Who>,
+    unexplained_ns: u64,
+    load_ns: u64,
+}
+
+impl Makers {
+    fn of(parts: impl Iterator<Item = Who>) -> Makers {
+        let mut sums = BTreeMap::<(String, Option<String>), u64>::new();
+        for Who { share, name, ns } in parts {
+            *sums.entry((share, name)).or_default() += ns;
+        }
+        let all = sums.into_iter();
+        let mut who: Vec<Who> = all
+            .map(|((share, name), ns)| Who { share, name, ns })
+            .collect();
+        let sum = |is_one: fn(&&Who) -> bool| who.iter().filter(is_one).map(|it| it.ns).sum();
+        let unexplained_ns = sum(|it| UNEXPLAINED.contains(&&*it.share));
+        let load_ns = sum(|it| it.name.as_ref().is_some_and(|it| it.starts_with(LOAD)));
+        who.sort_by_key(|it| std::cmp::Reverse(it.ns));
+        who.truncate(NAMED);
+        Makers {
+            who,
+            unexplained_ns,
+            load_ns,
         }
     }
-    let all = sums.into_iter();
-    let mut who: Vec<Who> = all
-        .map(|((share, name), ns)| Who { share, name, ns })
-        .collect();
-    who.sort_by_key(|it| std::cmp::Reverse(it.ns));
-    who.truncate(NAMED);
-    who
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use super::*;
+
+    fn part(share: &str, name: Option<&str>, ns: u64) -> Who {
+        Who {
+            share: share.to_owned(),
+            name: name.map(str::to_owned),
+            ns,
+        }
+    }
+
+    #[test]
+    fn what_the_load_had_counts_though_it_is_not_among_those_named() {
+        let mut parts: Vec<Who> = (10..20)
+            .map(|ns| part("irq", Some(&ns.to_string()), ns))
+            .collect();
+        parts.extend([5, 4].map(|ns| part("preempted", Some("lab-disturb:95"), ns)));
+        parts.push(part("hv_or_hw", None, 3));
+        parts.push(part("steal", None, 2));
+        parts.push(part("kvm", None, 1));
+        let makers = Makers::of(parts.into_iter());
+        assert_eq!(makers.who.len(), NAMED);
+        assert_eq!(makers.who[0].ns, 19);
+        assert_eq!((makers.load_ns, makers.unexplained_ns), (9, 5));
+    }
+
+    #[test]
+    fn a_figure_that_was_not_measured_is_none() {
+        let figures = Figures::default();
+        for statistic in [
+            Statistic::Least,
+            Statistic::Overhead,
+            Statistic::Hardware,
+            Statistic::HeavyExits,
+            Statistic::InGuest,
+        ] {
+            assert_eq!(figures.statistic(statistic), None, "{statistic}");
+        }
+        let exits = Figures {
+            light: Some(3),
+            heavy: Some(1),
+            lengths: vec![(10, 3), (50, 1)],
+            worst_ns: 50,
+            load_ns: 10,
+            unexplained_ns: 5,
+            ..figures
+        };
+        for (statistic, figure) in [
+            (Statistic::Least, 10.0),
+            (Statistic::HeavyExits, 0.25),
+            (Statistic::Load, 0.2),
+            (Statistic::Explained, 0.9),
+        ] {
+            assert_eq!(exits.statistic(statistic), Some(figure), "{statistic}");
+        }
+    }
 }

@@ -1,0 +1,62 @@
+//! A host with vmnoise's own guest, which exits on purpose while its host records each exit.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, ensure};
+use vmnoise_labs::bed::{self, Lab};
+use vmnoise_labs::lab_program;
+use vmnoise_labs::vmm_steps::Treatment;
+
+use super::{Brought, image, measuring, on};
+use crate::scenario::{Cell, Measure};
+
+pub(super) fn run(
+    cell: &Cell,
+    measure: &Measure,
+    seed: u64,
+    asked_to_end: &Arc<AtomicBool>,
+) -> Result<Brought> {
+    let mut commands: Vec<String> = measuring::load(cell)
+        .map(str::to_owned)
+        .into_iter()
+        .collect();
+    for repetition in measuring::repetitions(measure) {
+        let recording = measuring::recording(repetition);
+        let exercise = measuring::command(cell, measure, repetition);
+        commands.push(format!("&& vmnoise exits -q -d 5m -o {recording}"));
+        commands.push(format!("lab-vmm traced start end untrace -- {exercise}"));
+    }
+    let files = measuring::repetitions(measure).map(measuring::recording);
+    commands.extend(files.map(|file| format!("lab-guest print {file}")));
+    let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+    let mut lab = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
+        .virtual_time(0)
+        .seed(seed)
+        .until(asked_to_end);
+    for program in ["lab-guest", "lab-vmm", "lab-disturb"] {
+        lab = lab.program(&lab_program(program)?);
+    }
+    let report = lab.run(&commands)?;
+    let count = measure.repeat as usize;
+    let outputs = &report.outputs;
+    ensure!(outputs.len() == 3 * count, "{} results", outputs.len());
+    let (vmms, others) = outputs.split_at(count);
+    let (printed, exits) = others.split_at(count);
+    let mut recordings = Vec::new();
+    for (repetition, output) in measuring::repetitions(measure).zip(exits) {
+        output
+            .text()
+            .with_context(|| format!("vmnoise exits, repetition {repetition}"))?;
+    }
+    for ((repetition, vmm), printed) in measuring::repetitions(measure).zip(vmms).zip(printed) {
+        let treatment: Treatment = serde_json::from_str(vmm.text().context("lab-vmm")?)?;
+        recordings.push((measuring::file(repetition), printed.file()?));
+        recordings.push((measuring::said(repetition), treatment.said.into_bytes()));
+    }
+    Ok(Brought {
+        recordings,
+        console: report.console,
+        commands: on("host", &commands),
+    })
+}

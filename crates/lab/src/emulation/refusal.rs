@@ -1,0 +1,57 @@
+//! What emulated machines, or the programs that measure, cannot do.
+
+use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Load, Measure, Tuning, Workload};
+
+/// Why this cell cannot be had in emulation, if it cannot.
+pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
+    of_workload(cell, measure.workload)
+        .or_else(|| of_kernels(cell))
+        .or_else(|| of_tuning(cell))
+}
+
+fn of_workload(cell: &Cell, workload: Workload) -> Option<&'static str> {
+    let is_microvm = cell.hypervisor == Hypervisor::Microvm;
+    match workload {
+        Workload::Cyclictest => Some("in emulation `timerlat` measures, which also records why"),
+        Workload::Timerlat if is_microvm => {
+            Some("vmnoise's own guest has no timer: `osnoise` and `exercise` run in it")
+        }
+        Workload::Exercise if !is_microvm => {
+            Some("only vmnoise's own guest exits on purpose: `hypervisor = \"microvm\"`")
+        }
+        Workload::Timerlat | Workload::Exercise | Workload::Osnoise => None,
+    }
+}
+
+fn of_kernels(cell: &Cell) -> Option<&'static str> {
+    let is_xen = matches!(cell.hypervisor, Hypervisor::Xen | Hypervisor::Dom0);
+    let is_pv = cell.guest_type == Some(GuestType::Pv) && cell.guest_kernel == Some(Kernel::Rt);
+    (is_xen && (cell.host_kernel == Kernel::Rt || is_pv)).then_some(
+        "Debian's PREEMPT_RT kernel 6.1 stops in QEMU before its first process, as Dom0 and as PV: needs a real host",
+    )
+}
+
+fn of_tuning(cell: &Cell) -> Option<&'static str> {
+    if cell.load == Load::StressNg {
+        return Some(
+            "emulated machines have no stress-ng: `system-calls` is the load that they have",
+        );
+    }
+    match (cell.hypervisor, cell.tuning) {
+        (_, Tuning::HostIsolated | Tuning::GuestIsolated | Tuning::BothIsolated) => Some(
+            "an emulated machine has one CPU, and none can be isolated: this needs a real host",
+        ),
+        (_, Tuning::NullScheduler) => Some(
+            "Debian builds Xen without the null scheduler (CONFIG_SCHED_NULL): needs another Xen",
+        ),
+        (
+            Hypervisor::Kvm | Hypervisor::Bare | Hypervisor::Microvm,
+            Tuning::CreditScheduler | Tuning::TscEmulated,
+        ) => Some("it is a setting of Xen, which this cell is without"),
+        (Hypervisor::Dom0, Tuning::TscEmulated) => Some("it is a setting of Xen's guests"),
+        (Hypervisor::Xen, Tuning::VmmAtFifo99) if cell.guest_type != Some(GuestType::Hvm) => {
+            Some("a guest that is PV or PVH has no QEMU")
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,99 @@
+//! What a run has to fetch, and whether there is a way to it and room for it.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use vmnoise_labs::bed::{self, ToFetch};
+
+use crate::emulation;
+use crate::plan::Planned;
+
+/// Of the disk, for what machines leave behind while they run.
+const ROOM_BYTES: u64 = 1 << 30;
+
+/// What a run of these cells needs, in words.
+///
+/// # Errors
+/// If this machine has not the room, or no way to what is not here yet: what is missing, and what to do.
+pub fn check(planned: &[Planned]) -> Result<String> {
+    let to_run = planned.iter().filter(|it| it.refusal.is_none());
+    let parts: BTreeSet<_> = to_run.flat_map(|it| emulation::parts(&it.cell)).collect();
+    let to_fetch = bed::to_fetch(&parts)
+        .context("apt does not know what has to be fetched: run `apt-get update` with a network")?;
+    judge(&to_fetch, bed::free_bytes()?, bed::reach)
+}
+
+fn judge(
+    to_fetch: &ToFetch,
+    free_bytes: u64,
+    reach: impl FnOnce() -> Result<()>,
+) -> Result<String> {
+    let ToFetch { packages, bytes } = to_fetch;
+    let [needed_mb, free_mb] = [bytes + ROOM_BYTES, free_bytes].map(|bytes| bytes / 1_000_000);
+    ensure!(
+        needed_mb <= free_mb,
+        "{needed_mb} MB of disk are needed under target/lab, and {free_mb} MB are free: make room there"
+    );
+    if packages.is_empty() {
+        return Ok(format!(
+            "All packages are here, so no network is needed; {needed_mb} MB of disk are, and {free_mb} MB are free."
+        ));
+    }
+    let names = packages.join(", ");
+    reach().with_context(|| {
+        format!("{names} are not here yet, and Debian's mirror does not answer: try again with a network")
+    })?;
+    Ok(format!(
+        "Not here yet, and fetched from Debian's mirror, which answers: {names}. {needed_mb} MB of disk are needed, \
+         and {free_mb} MB are free."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use anyhow::bail;
+
+    use super::*;
+
+    fn one_package() -> ToFetch {
+        ToFetch {
+            packages: vec!["linux-image-1".to_owned()],
+            bytes: 500_000_000,
+        }
+    }
+
+    #[test]
+    fn without_a_network_what_is_here_is_enough() {
+        let none = || bail!("no network");
+        let said = judge(&ToFetch::default(), 2 * ROOM_BYTES, none).unwrap();
+        assert!(said.contains("no network is needed"), "{said}");
+        let none = || bail!("it does not resolve");
+        let said = format!(
+            "{:#}",
+            judge(&one_package(), 2 * ROOM_BYTES, none).unwrap_err()
+        );
+        for words in [
+            "linux-image-1",
+            "try again with a network",
+            "does not resolve",
+        ] {
+            assert!(said.contains(words), "{said}");
+        }
+        assert!(judge(&one_package(), 2 * ROOM_BYTES, || Ok(())).is_ok());
+    }
+
+    #[test]
+    fn a_full_disk_is_told_before_anything_is_fetched() {
+        let asked = || -> Result<()> { panic!("nothing is fetched to a full disk") };
+        let said = judge(&one_package(), ROOM_BYTES, asked)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            said.contains("1573 MB") && said.contains("make room"),
+            "{said}"
+        );
+        assert!(judge(&ToFetch::default(), ROOM_BYTES, asked).is_ok());
+    }
+}
