@@ -130,7 +130,9 @@ fn worst(repetitions: &[Figures]) -> Option<&Figures> {
 fn range_us(ns: impl Iterator<Item = u64> + Clone) -> String {
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     match (ns.clone().min(), ns.max()) {
-        (Some(least), Some(most)) if least < most => format!("{} to {}", us(least), us(most)),
+        (Some(least), Some(most)) if us(least) != us(most) => {
+            format!("{} to {}", us(least), us(most))
+        }
         (Some(ns), _) => us(ns),
         _ => String::new(),
     }
@@ -155,7 +157,7 @@ fn who_made(worst: &Figures) -> String {
     let exits = exits.map(|(light, heavy)| format!("{light} exits were light, {heavy} heavy"));
     let in_guest = worst.in_guest_ns;
     let in_guest =
-        in_guest.map(|ns| format!("by its guest's clock an exit took {ns} ns on average"));
+        in_guest.map(|ns| format!("by its guest's clock half of its exits took {ns} ns or less"));
     let beside = [missed, exits, in_guest].into_iter().flatten();
     for caveat in worst.caveats.iter().cloned().chain(beside) {
         said += &format!(" ({caveat})");
