@@ -1,5 +1,6 @@
 //! What the documents send a newcomer to is there.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,7 @@ fn each_stop_of_a_gap_is_a_function() {
     let (_, way) = page.split_once("## Follow one gap").unwrap();
     let (way, _) = way.split_once("\n## ").unwrap();
     let mut stops = 0;
+    let mut files = BTreeSet::new();
     for (line, _) in way.match_indices("`: `") {
         let file = way[..line].rsplit('`').next().unwrap();
         let function = way[line + 4..].split('`').next().unwrap();
@@ -25,10 +27,13 @@ fn each_stop_of_a_gap_is_a_function() {
         let rust = code.contains(&format!("fn {function}("));
         let c = code.contains(&format!(" {function}(struct "));
         assert!(rust || c, "{file} has no function `{function}`");
+        files.insert(file);
         stops += 1;
     }
     // The tenth has two.
     assert_eq!(stops, 11, "of ten stops");
+    // As many as a newcomer opens to learn what `microvm` does.
+    assert_eq!(files.len(), 11, "{files:?}");
 }
 
 /// A link inside of a document leads somewhere.

@@ -63,16 +63,17 @@ mod lab_full {
                 System { folder }
             }
 
-            /// Runs a line in the repository. The system has a /proc of its own, and no device of this machine but
-            /// those that mmdebstrap makes.
+            /// Runs a line in the repository. The system has a /proc of its own, the /sys of this machine, and no
+            /// device of it but those that mmdebstrap makes.
             fn run(&self, line: &str) -> Output {
+                const ENTER: &str = r#"mount -t sysfs -o ro sysfs "$1/sys" && exec chroot "$1" /bin/sh -c "$2""#;
                 let root = self.folder.path().join("root");
                 let mut run = Command::new("unshare");
                 run.args(["--mount", "--pid", "--fork"])
                     .arg(format!("--mount-proc={}", root.join("proc").display()))
-                    .arg("chroot")
+                    .args(["/bin/sh", "-c", ENTER, "sh"])
                     .arg(&root)
-                    .args(["/bin/sh", "-c", &format!("cd /vmnoise && {line}")])
+                    .arg(format!("cd /vmnoise && {line}"))
                     .env_clear()
                     .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
                     .env("HOME", "/root")

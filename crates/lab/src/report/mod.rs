@@ -118,7 +118,7 @@ fn beside(published: &Published, cell: &str, repetitions: &[Figures]) -> Option<
     let here = here.map_or("not known".to_owned(), |all| {
         format!("{} us", range_us(all.into_iter().map(|ns| ns as u64)))
     });
-    Some(format!("{statistic} {length}, here {here}"))
+    Some(format!("{length}, here {here}"))
 }
 
 /// The repetition with the largest figure.
@@ -282,9 +282,9 @@ mod tests {
             beside(&exits.published[0], "io", &here).unwrap()
         };
         let here = said(&[Some(3_500), Some(3_700)]);
-        assert_eq!(here, "mean overhead 13735ns, here 3.5 to 3.7 us");
+        assert_eq!(here, "13735ns, here 3.5 to 3.7 us");
         let unknown = said(&[Some(3_500), None]);
-        assert_eq!(unknown, "mean overhead 13735ns, here not known");
+        assert_eq!(unknown, "13735ns, here not known");
         assert_eq!(beside(&exits.published[0], "none", &[]), None);
     }
 

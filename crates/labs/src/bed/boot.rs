@@ -31,6 +31,17 @@ pub(super) struct Boot<'a> {
     pub patience: Patience,
 }
 
+/// Why a machine whose kernel panicked is given another chance: docs/labs.md says what is known of it, and
+/// what is not.
+#[derive(Debug, thiserror::Error)]
+#[error("its kernel found the end of a stack overwritten")]
+pub(super) struct StackEnd;
+
+impl StackEnd {
+    /// `schedule_debug` in kernel/sched/core.c.
+    const PANIC: &str = "Kernel panic - not syncing: corrupted stack end";
+}
+
 impl Boot<'_> {
     /// Boots it, with what it writes in a folder.
     pub(super) fn run(self, folder: &Path) -> Result<LabReport> {
@@ -53,6 +64,9 @@ impl Boot<'_> {
         let outputs = ended
             .and_then(|()| inside::outputs(&results))
             .and_then(|outputs| {
+                if console.contains(StackEnd::PANIC) {
+                    return Err(StackEnd.into());
+                }
                 let expected = inside::in_order_of_results(self.commands).len();
                 ensure!(outputs.len() == expected, "it powered off early");
                 Ok(outputs)

@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use boot::Boot;
+use boot::{Boot, StackEnd};
 use carried::Carried;
 use initramfs::Contents;
 use kernel::Image;
@@ -141,12 +141,11 @@ impl Lab {
     /// # Errors
     /// If the kernel cannot be had, or the machine does not come to its end: the message
     /// shows how far it came, what its CPUs were at, and the end of its console. One that
-    /// the emulator's own fault stopped is booted once more, which is printed.
+    /// the emulator's own fault stopped, or a panic that docs/labs.md names, is booted once more, which is printed.
     pub fn run(&self, commands: &[&str]) -> Result<LabReport> {
         let image = kernel::install(self.kernel, self.suite)?;
         match self.boot(&image, commands) {
-            // No fault of what runs inside.
-            Err(error) if error.is::<StaleBreakpoint>() => {
+            Err(error) if error.is::<StaleBreakpoint>() || error.is::<StackEnd>() => {
                 println!("{BOOTED_AGAIN}: {error:#}");
                 self.boot(&image, commands)
             }

@@ -4,12 +4,13 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use rustix::process::Signal;
 use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
 
 use super::Place;
+use super::kernel_log::KernelLog;
 use super::scene::{CPU, Scene, Vmm};
 use super::subject::Fate;
 use crate::{Disturber, NOBODY_DRAINS, Quota, hold_first_thread, schedstat};
@@ -60,6 +61,9 @@ pub(super) const FAULTS: [Fault; 10] = [
 /// What the ring has room for (tracer/src/bpf/records.bpf.h): 8 MiB of records of 64 bytes, each
 /// with the kernel's header of 8.
 const RING_RECORDS: u64 = (8 << 20) / (64 + 8);
+
+/// What a run may hold that waits to be read or written (docs/reliability.md).
+const MOST_KIB: u64 = 80 << 10;
 
 fn a_while(dice: &mut Rng) -> Duration {
     Duration::from_millis(dice.u64(50..2_000))
@@ -152,7 +156,22 @@ fn clock_stepped(_: &mut Scene, dice: &mut Rng) -> Result<()> {
     Ok(clock_settime(ClockId::Realtime, then)?)
 }
 
-/// A process takes all that there is, until the kernel ends it.
-fn memory_out(_: &mut Scene, _: &mut Rng) -> Result<()> {
-    Disturber::memory()
+/// A process takes all that there is, until the kernel ends it. Where its memory is not back after a second,
+/// the kernel may end others too (`oom_reap_task` in mm/oom_kill.c), and says so; but none that held it.
+fn memory_out(scene: &mut Scene, _: &mut Rng) -> Result<()> {
+    let mut log = KernelLog::from_now_on()?;
+    Disturber::memory()?;
+    let victims = log.victims()?;
+    let (hog, others) = victims.split_first().context("the kernel killed nobody")?;
+    for victim in others {
+        ensure!(victim.anon_kib < MOST_KIB, "{victim:?} beside {hog:?}");
+        println!("         {victim:?} beside {hog:?}");
+        let mut subjects = scene.subjects.iter_mut();
+        if let Some(subject) = subjects.find(|it| it.pid() == victim.pid) {
+            subject.fate = Fate::Killed;
+        } else if scene.vmm.pid() == victim.pid {
+            scene.vmm = Vmm::start()?;
+        }
+    }
+    Ok(())
 }

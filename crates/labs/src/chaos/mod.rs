@@ -3,6 +3,7 @@
 
 mod disk;
 mod faults;
+mod kernel_log;
 mod scene;
 mod subject;
 mod verdict;
