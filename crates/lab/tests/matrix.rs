@@ -51,6 +51,22 @@ at-most = 2
 "#;
 const CELLS: [&str; 4] = ["bare-ordinary", "kvm-ordinary", "kvm-rt", "xen-ordinary"];
 
+/// vmnoise's own guest, which exits on purpose.
+const EXITS: &str = r#"
+title = "Exits for tests"
+source = "none"
+
+[axes]
+hypervisor = "microvm"
+host-kernel = "ordinary"
+exercise = ["cpuid", "io"]
+
+[measure]
+workload = "exercise"
+duration = "20ms"
+repeat = 2
+"#;
+
 #[test]
 fn what_is_asked_for_is_checked_before_time_is_spent() {
     let place = Place::with(SCENARIO);
@@ -122,6 +138,44 @@ mod virtual_time {
             "{page}"
         );
         assert!(page.contains("a cell was not measured"), "{page}");
+    }
+
+    /// By the clock of the guest, and by the recording of its host.
+    #[test]
+    fn an_exit_is_measured_on_both_sides() {
+        let place = Place::with(EXITS);
+        println!("{}", place.said(&["run", "scenario.toml", "-o", "run"]));
+        for (cell, [light, heavy]) in [("cpuid", [true, false]), ("io", [false, true])] {
+            let ended = place.json(&format!("run/{cell}/cell.json"));
+            let repetitions = ended["repetitions"].as_array().unwrap();
+            assert_eq!(repetitions.len(), 2, "{ended}");
+            for (measured, at) in repetitions.iter().zip(1..) {
+                let said = place.json(&format!("run/{cell}/measured-{at}.json"));
+                let said = &said["cpus"][0];
+                assert_eq!(measured["in_guest_ns"], said["exit_ns"]["p50"]);
+                let number = |value: &Value| value.as_u64().unwrap();
+                let [of_kvm, of_vmm] = ["light", "heavy"].map(|kind| number(&measured[kind]));
+                assert_eq!(
+                    [of_kvm > 0, of_vmm > 0],
+                    [light, heavy],
+                    "{cell}: {measured}"
+                );
+                assert!(
+                    of_kvm + of_vmm >= number(&said["count"]),
+                    "{cell}: {measured}"
+                );
+                // The guest also sees the way out and in, which is no part of what its host has.
+                let least = number(&measured["lengths"][0][0]);
+                assert!(
+                    least < number(&said["exit_ns"]["min"]),
+                    "{cell}: {least} {said}"
+                );
+                assert!(
+                    number(&measured["overhead_ns"]) >= least,
+                    "{cell}: {measured}"
+                );
+            }
+        }
     }
 
     /// A service manager, and `kill`, signal the program alone, and not what it has started.

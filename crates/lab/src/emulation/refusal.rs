@@ -4,20 +4,26 @@ use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Load, Measure, Tuning
 
 /// Why this cell cannot be had in emulation, if it cannot.
 pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
-    of_workload(cell, measure.workload)
+    of_workload(cell, measure)
         .or_else(|| of_kernels(cell))
         .or_else(|| of_tuning(cell))
 }
 
-fn of_workload(cell: &Cell, workload: Workload) -> Option<&'static str> {
+/// The program that starts a guest in a lab looks for it every 5 ms.
+const SHORTEST_NS: u64 = 20_000_000;
+
+fn of_workload(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     let is_microvm = cell.hypervisor == Hypervisor::Microvm;
-    match workload {
+    match measure.workload {
         Workload::Cyclictest => Some("in emulation `timerlat` measures, which also records why"),
         Workload::Timerlat if is_microvm => {
             Some("vmnoise's own guest has no timer: `osnoise` and `exercise` run in it")
         }
         Workload::Exercise if !is_microvm => {
             Some("only vmnoise's own guest exits on purpose: `hypervisor = \"microvm\"`")
+        }
+        Workload::Exercise if measure.duration.ns() < SHORTEST_NS => {
+            Some("a guest that is over within 20 ms may not be seen: give `duration` more")
         }
         Workload::Timerlat | Workload::Exercise | Workload::Osnoise => None,
     }

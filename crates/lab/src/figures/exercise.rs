@@ -58,7 +58,7 @@ pub(super) fn figures(recording: &Path) -> Result<Figures> {
         light: Some(exits.light),
         heavy: Some(exits.heavy),
         overhead_ns: exits.overhead_ns.checked_div(recorded),
-        in_guest_ns: of_guest["exit_ns"]["mean"].as_u64(),
+        in_guest_ns: of_guest["exit_ns"]["p50"].as_u64(),
         kernel,
         is_joined: true,
         caveats: lost

@@ -55,7 +55,7 @@ pub struct Figures {
     pub heavy: Option<u64>,
     /// What KVM and the VMM had of an exit on average, nanoseconds.
     pub overhead_ns: Option<u64>,
-    /// What an exit took on average, as its guest has it, nanoseconds.
+    /// What half of all exits did not exceed, as their guest has it, nanoseconds.
     pub in_guest_ns: Option<u64>,
     /// Wake-ups that never came, because the one before was over too late.
     pub missed: u64,

@@ -118,7 +118,7 @@ fn beside(published: &Published, cell: &str, repetitions: &[Figures]) -> Option<
     let here = here.map_or("not known".to_owned(), |all| {
         format!("{} us", range_us(all.into_iter().map(|ns| ns as u64)))
     });
-    Some(format!("{statistic} {length}, here {here}"))
+    Some(format!("{length}, here {here}"))
 }
 
 /// The repetition with the largest figure.
@@ -130,7 +130,9 @@ fn worst(repetitions: &[Figures]) -> Option<&Figures> {
 fn range_us(ns: impl Iterator<Item = u64> + Clone) -> String {
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     match (ns.clone().min(), ns.max()) {
-        (Some(least), Some(most)) if least < most => format!("{} to {}", us(least), us(most)),
+        (Some(least), Some(most)) if us(least) != us(most) => {
+            format!("{} to {}", us(least), us(most))
+        }
         (Some(ns), _) => us(ns),
         _ => String::new(),
     }
@@ -155,7 +157,7 @@ fn who_made(worst: &Figures) -> String {
     let exits = exits.map(|(light, heavy)| format!("{light} exits were light, {heavy} heavy"));
     let in_guest = worst.in_guest_ns;
     let in_guest =
-        in_guest.map(|ns| format!("by its guest's clock an exit took {ns} ns on average"));
+        in_guest.map(|ns| format!("by its guest's clock half of its exits took {ns} ns or less"));
     let beside = [missed, exits, in_guest].into_iter().flatten();
     for caveat in worst.caveats.iter().cloned().chain(beside) {
         said += &format!(" ({caveat})");
@@ -280,9 +282,9 @@ mod tests {
             beside(&exits.published[0], "io", &here).unwrap()
         };
         let here = said(&[Some(3_500), Some(3_700)]);
-        assert_eq!(here, "mean overhead 13735ns, here 3.5 to 3.7 us");
+        assert_eq!(here, "13735ns, here 3.5 to 3.7 us");
         let unknown = said(&[Some(3_500), None]);
-        assert_eq!(unknown, "mean overhead 13735ns, here not known");
+        assert_eq!(unknown, "13735ns, here not known");
         assert_eq!(beside(&exits.published[0], "none", &[]), None);
     }
 

@@ -37,7 +37,7 @@ fn section(text: &mut String, measured: &Measured) -> std::fmt::Result {
         let published = scenario.published.iter();
         let published = published.filter_map(|it| {
             let figure = beside(it, &cell, repetitions)?;
-            Some(format!("{figure} ({})", it.source))
+            Some(format!("{} {figure} ({})", it.statistic, it.source))
         });
         let published = published.collect::<Vec<_>>().join(", ");
         let samples: u64 = repetitions.iter().map(|it| it.count()).sum();

@@ -30,7 +30,7 @@ pub enum Statistic {
     HeavyExits,
     /// What KVM and the VMM had of an exit on average: what the thesis calls overhead.
     Overhead,
-    /// What an exit took on average, as its guest has it.
+    /// What half of all exits do not exceed, as their guest has it.
     InGuest,
     /// Of the largest, the part for which somebody is named.
     Explained,
@@ -68,7 +68,7 @@ impl fmt::Display for Statistic {
             Statistic::Hardware => "part of hardware",
             Statistic::HeavyExits => "part of heavy exits",
             Statistic::Overhead => "mean overhead",
-            Statistic::InGuest => "mean in the guest",
+            Statistic::InGuest => "median in the guest",
             Statistic::Explained => "part of the worst that is explained",
             Statistic::Load => "part of the worst that the load had",
         })
