@@ -66,7 +66,8 @@ mod lab_full {
             /// Runs a line in the repository. The system has a /proc of its own, the /sys of this machine, and no
             /// device of it but those that mmdebstrap makes.
             fn run(&self, line: &str) -> Output {
-                const ENTER: &str = r#"mount -t sysfs -o ro sysfs "$1/sys" && exec chroot "$1" /bin/sh -c "$2""#;
+                const ENTER: &str =
+                    r#"mount -t sysfs -o ro sysfs "$1/sys" && exec chroot "$1" /bin/sh -c "$2""#;
                 let root = self.folder.path().join("root");
                 let mut run = Command::new("unshare");
                 run.args(["--mount", "--pid", "--fork"])
