@@ -241,7 +241,16 @@ pub(super) fn reach() -> Result<()> {
         "--option=Acquire::http::Timeout=10",
     ];
     let fetch = ["download-file", &address, "InRelease"];
-    call(HELPER, &[&patience[..], &fetch].concat(), folder.path()).map(drop)
+    match call(HELPER, &[&patience[..], &fetch].concat(), folder.path()) {
+        Ok(_) => Ok(()),
+        Err(error) => bail!("{}", complaint(&format!("{error:#}"))),
+    }
+}
+
+/// The first of apt's errors, without the warnings around it.
+fn complaint(said: &str) -> &str {
+    let mut errors = said.lines().filter_map(|line| line.strip_prefix("E: "));
+    errors.next().unwrap_or(said)
 }
 
 /// `Size: ` in bytes and `Installed-Size: ` in KiB of each package (deb-control(5)).
@@ -296,6 +305,13 @@ pub(super) fn call(program: &str, arguments: &[&str], folder: &Path) -> Result<S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_what_apt_says_the_error_counts() {
+        let said = "`apt-helper`: W: Download is performed unsandboxed\nE: Failed to fetch it\nE: Download Failed";
+        assert_eq!(complaint(said), "Failed to fetch it");
+        assert_eq!(complaint("no apt-helper"), "no apt-helper");
+    }
 
     #[test]
     fn a_package_is_on_the_disk_twice_while_it_is_unpacked() {
