@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::accel::Accel;
 use crate::figures::Figures;
 use crate::scenario::Conclusion;
 
@@ -37,10 +38,12 @@ pub struct Judged {
     pub quotients: Option<[f64; 2]>,
 }
 
-/// Judges a conclusion by the repetitions of its two cells. A cell that was not measured has none.
-pub fn judge(conclusion: &Conclusion, of: &[Figures], by: &[Figures]) -> Judged {
+/// Judges a conclusion by the repetitions of its two cells, which ran on the same. A cell that was not measured
+/// has none.
+pub fn judge(conclusion: &Conclusion, accel: Accel, of: &[Figures], by: &[Figures]) -> Judged {
     let quotients = quotients(conclusion, of, by);
-    let verdict = match (&conclusion.not_in_emulation, &quotients) {
+    let not_here = conclusion.not_in_emulation.as_ref();
+    let verdict = match (not_here.filter(|_| accel == Accel::Tcg), &quotients) {
         (_, None) if of.is_empty() || by.is_empty() => {
             Verdict::CannotBeJudged("a cell was not measured".to_owned())
         }
@@ -111,7 +114,8 @@ mod tests {
 
     #[test]
     fn it_is_reproduced_only_if_every_repetition_says_so() {
-        let verdict = |of: &[u64], by: &[u64]| judge(&lower(), &cell(of), &cell(by)).verdict;
+        let verdict =
+            |of: &[u64], by: &[u64]| judge(&lower(), Accel::Tcg, &cell(of), &cell(by)).verdict;
         assert_eq!(verdict(&[10, 20], &[40, 50]), Verdict::Reproduced);
         assert_eq!(verdict(&[30, 40], &[40, 50]), Verdict::NotReproduced);
         let disagree = Verdict::CannotBeJudged("its repetitions disagree".to_owned());
@@ -125,7 +129,8 @@ mod tests {
             at_least: Some(0.8),
             ..lower()
         };
-        let verdict = |of: &[u64], by: &[u64]| judge(&alike, &cell(of), &cell(by)).verdict;
+        let verdict =
+            |of: &[u64], by: &[u64]| judge(&alike, Accel::Tcg, &cell(of), &cell(by)).verdict;
         let disagree = Verdict::CannotBeJudged("its repetitions disagree".to_owned());
         assert_eq!(verdict(&[50, 100], &[50, 100]), disagree);
         assert_eq!(verdict(&[100, 110], &[100]), Verdict::Reproduced);
@@ -134,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_same_figures_are_no_lower() {
-        let judged = judge(&lower(), &cell(&[40]), &cell(&[40]));
+        let judged = judge(&lower(), Accel::Tcg, &cell(&[40]), &cell(&[40]));
         assert_eq!(judged.verdict, Verdict::NotReproduced);
         assert_eq!(judged.quotients, Some([1.0, 1.0]));
     }
@@ -146,28 +151,30 @@ mod tests {
             at_least: Some(10.0),
             ..lower()
         };
-        let verdict = |of: &[u64]| judge(&higher, &cell(of), &cell(&[2])).verdict;
+        let verdict = |of: &[u64]| judge(&higher, Accel::Tcg, &cell(of), &cell(&[2])).verdict;
         assert_eq!(verdict(&[20]), Verdict::Reproduced);
         assert_eq!(verdict(&[19]), Verdict::NotReproduced);
-        let of_nothing = judge(&higher, &cell(&[20]), &cell(&[0])).verdict;
+        let of_nothing = judge(&higher, Accel::Tcg, &cell(&[20]), &cell(&[0])).verdict;
         assert_eq!(of_nothing, Verdict::Reproduced);
     }
 
     #[test]
     fn without_a_cell_or_where_emulation_cannot_tell_nothing_is_said() {
-        let judged = judge(&lower(), &[], &cell(&[40]));
+        let judged = judge(&lower(), Accel::Tcg, &[], &cell(&[40]));
         assert!(matches!(judged.verdict, Verdict::CannotBeJudged(_)));
         assert_eq!(judged.quotients, None);
         let nowhere = Conclusion {
             not_in_emulation: Some("one CPU".to_owned()),
             ..lower()
         };
-        let judged = judge(&nowhere, &cell(&[10]), &cell(&[40]));
+        let judged = judge(&nowhere, Accel::Tcg, &cell(&[10]), &cell(&[40]));
         assert_eq!(
             judged.verdict,
             Verdict::CannotBeJudged("one CPU".to_owned())
         );
-        let judged = judge(&lower(), &cell(&[0]), &cell(&[0]));
+        let on_a_host = judge(&nowhere, Accel::Kvm, &cell(&[10]), &cell(&[40]));
+        assert_eq!(on_a_host.verdict, Verdict::Reproduced);
+        let judged = judge(&lower(), Accel::Tcg, &cell(&[0]), &cell(&[0]));
         assert_eq!(judged.quotients, None);
     }
 }

@@ -3,24 +3,16 @@
 
 mod bare;
 mod kvm;
-mod measuring;
+mod length;
+mod printed;
 mod xen;
 
 use anyhow::Result;
-use vmnoise_labs::bed;
 
+use crate::measuring::Brought;
 use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Load, Measure, Tuning, Workload};
 
-/// What one boot brought out.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Brought {
-    /// Recordings by the names of their files.
-    pub recordings: Vec<(String, Vec<u8>)>,
-    /// What the machine said while it ran, and its guest.
-    pub console: String,
-    /// What was run, on which side.
-    pub commands: Vec<String>,
-}
+pub use length::{jobs, takes};
 
 /// Boots a cell and measures it as often as is asked.
 ///
@@ -33,11 +25,6 @@ pub fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> {
         Hypervisor::Kvm => kvm::run(cell, measure, seed),
         Hypervisor::Xen => xen::run(cell, measure, seed),
     }
-}
-
-/// The recordings of all repetitions, by the names of their files.
-pub fn files(measure: &Measure) -> impl Iterator<Item = String> {
-    measuring::repetitions(measure).map(measuring::file)
 }
 
 /// What one instruction of a cell takes, nanoseconds: cells that differ in it cannot be compared.
@@ -74,22 +61,6 @@ pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
         (Hypervisor::Xen, Tuning::VmmAtFifo99) if cell.guest_type != Some(GuestType::Hvm) => {
             Some("a guest that is PV or PVH has no QEMU")
         }
-        _ => None,
+        _ => length::too_long(cell, measure),
     }
-}
-
-/// The package of Debian; which one is the ordinary kernel depends on who boots it.
-fn image(kernel: Kernel, ordinary: bed::Kernel) -> bed::Kernel {
-    match kernel {
-        Kernel::Ordinary => ordinary,
-        Kernel::Rt => bed::Kernel::Rt,
-    }
-}
-
-/// Commands, each with the side that it runs on.
-fn on(side: &str, commands: &[&str]) -> Vec<String> {
-    let commands = commands.iter();
-    commands
-        .map(|command| format!("{side}: {command}"))
-        .collect()
 }

@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use vmnoise_labs::bed::{self, XenLab};
 use vmnoise_labs::lab_program;
 
-use super::measuring::{self, SYSTEM_CALLS};
-use super::{Brought, image, on};
+use super::printed::{self, SYSTEM_CALLS};
+use crate::measuring::{Brought, image, on};
 use crate::scenario::{Cell, GuestType, Load, Measure, Tuning};
 
 /// `xen_timer_slop` of 1 us (Documentation/admin-guide/kernel-parameters.txt, in ns).
@@ -13,7 +13,7 @@ const SLOP: &str = "xen_timer_slop=1000";
 
 pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> {
     let mut guest = vec!["vmnoise --version".to_owned()];
-    guest.extend(measuring::commands(cell, measure));
+    guest.extend(printed::commands(cell, measure));
     let guest: Vec<&str> = guest.iter().map(String::as_str).collect();
     let mut dom0 = Vec::new();
     if cell.tuning == Tuning::VmmAtFifo99 && cell.guest_type == Some(GuestType::Hvm) {
@@ -25,7 +25,7 @@ pub(super) fn run(cell: &Cell, measure: &Measure, seed: u64) -> Result<Brought> 
     let report = lab(cell)?.seed(seed).run(&dom0, &guest)?;
     let (_, outputs) = report.guest.split_first().context("no results")?;
     Ok(Brought {
-        recordings: measuring::recordings(measure, outputs).context("in the guest")?,
+        recordings: printed::recordings(measure, outputs).context("in the guest")?,
         console: format!("{}\n{}", report.dom0.console, report.guest_console),
         commands: [on("Dom0", &dom0), on("guest", &guest)].concat(),
     })
