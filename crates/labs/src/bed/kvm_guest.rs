@@ -41,7 +41,11 @@ impl KvmGuest {
         let folder = tempfile::tempdir().context("a folder for the guest")?;
         let files = GuestFiles::within(folder.path(), 0);
         let programs = [&[crate::binary()], programs].concat();
-        let image = GuestImage::write(folder.path(), (kernel, Suite::Own), &programs, commands)?;
+        let image = GuestImage::write(folder.path(), (kernel, Suite::Own), &programs, commands);
+        let image = image.with_context(|| {
+            let folder = folder.path().display();
+            format!("the guest's files in {folder} (TMPDIR names another place)")
+        })?;
         guest_disk::create(&files.disk)?;
         let mut words = arguments::guest(MEMORY_MIB, &image.vmlinux, &image.initramfs, &files);
         words.extend(["-name", "guest,debug-threads=on"].map(str::to_owned));
