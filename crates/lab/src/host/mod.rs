@@ -9,6 +9,7 @@ mod recorder;
 mod waiting;
 
 use std::sync::atomic::AtomicBool;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -33,7 +34,11 @@ pub fn run(
 ) -> Result<Brought> {
     match cell.hypervisor {
         Hypervisor::Bare => bare::run(host, cell, measure, asked_to_end),
-        Hypervisor::Kvm => kvm::run(host, cell, measure, asked_to_end),
+        // A thread of its own, which stays off the CPU of the vCPU, as all that it starts.
+        Hypervisor::Kvm => thread::scope(|scope| {
+            let cell = scope.spawn(|| kvm::run(host, cell, measure, asked_to_end));
+            cell.join().unwrap_or_else(|_| bail!("a thread panicked"))
+        }),
         Hypervisor::Xen => bail!("this host has no Xen"),
     }
 }
