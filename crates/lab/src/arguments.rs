@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use vmnoise_lab::accel::Accel;
 
 /// The experiments of the papers on latencies and noise of virtual machines, to be run again.
 #[derive(Debug, Parser)]
@@ -32,8 +33,11 @@ pub enum Command {
         /// Only these cells.
         #[arg(long, value_name = "CELL", num_args = 1..)]
         only: Vec<String>,
+        /// On what: `tcg` emulates every machine, `kvm` is this machine itself, with its own kernel.
+        #[arg(long, value_enum, default_value_t = Accel::Tcg)]
+        accel: Accel,
     },
-    /// Runs a scenario in emulation. What is measured already is kept.
+    /// Runs a scenario. What is measured already is kept.
     Run(RunArguments),
     /// Writes a page of what runs have measured, beside the papers' figures, and the same as Markdown
     /// and CSV.
@@ -70,10 +74,13 @@ pub struct RunArguments {
     /// Only these cells.
     #[arg(long, value_name = "CELL", num_args = 1..)]
     pub only: Vec<String>,
+    /// On what: `tcg` emulates every machine, `kvm` is this machine itself, with its own kernel.
+    #[arg(long, value_enum, default_value_t = Accel::Tcg)]
+    pub accel: Accel,
     /// Measures each cell this often [default: as the scenario says].
     #[arg(long, value_name = "N")]
     pub repeat: Option<u32>,
-    /// What is random comes from this: the same seed gives the same run.
+    /// What is random in emulation comes from this: the same seed gives the same run.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::accel::Accel;
 use crate::figures::Figures;
 use crate::scenario::Scenario;
 
@@ -21,8 +22,8 @@ const CELL: &str = "cell.json";
 pub struct Ended {
     /// Its name.
     pub cell: String,
-    /// Where its machines ran.
-    pub accel: String,
+    /// On what it ran.
+    pub accel: Accel,
     /// What was random came from it.
     pub seed: u64,
     /// Which programs measured: the version, and what tells one `vmnoise` from another.
@@ -40,7 +41,10 @@ pub struct Ended {
 impl Ended {
     /// In words.
     pub fn made_with(&self) -> String {
-        format!("seed {}, vmnoise {}", self.seed, self.version)
+        format!(
+            "{}, seed {}, vmnoise {}",
+            self.accel, self.seed, self.version
+        )
     }
 }
 
@@ -207,7 +211,7 @@ mod tests {
     fn ended(cell: &str, failure: Option<&str>) -> Ended {
         Ended {
             cell: cell.to_owned(),
-            accel: "tcg".to_owned(),
+            accel: Accel::Tcg,
             seed: 1,
             version: "0".to_owned(),
             took_ms: 1,

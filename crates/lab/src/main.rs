@@ -15,6 +15,7 @@ use arguments::{Arguments, Command, RunArguments};
 use clap::Parser;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use vmnoise_lab::folder::Folder;
+use vmnoise_lab::place::Place;
 use vmnoise_lab::run::Step;
 use vmnoise_lab::scenario::{Cell, Scenario};
 use vmnoise_lab::{library, needs, plan, report, run, scenario};
@@ -34,11 +35,16 @@ fn dispatch(command: Command) -> Result<()> {
         Command::List => print(&list()?),
         Command::Show { scenario } => print(&show(&read(&scenario)?.1)),
         Command::Schema => print(&scenario::schema()?),
-        Command::Plan { scenario, only } => {
+        Command::Plan {
+            scenario,
+            only,
+            accel,
+        } => {
             let (_, scenario) = read(&scenario)?;
-            let planned = chosen(&scenario, &only)?;
-            print(&plan::text(&scenario, &planned))?;
-            print(&format!("{}\n", needs::check(&planned)?))
+            let place = Place::of(accel)?;
+            let planned = chosen(&scenario, &only, &place)?;
+            print(&plan::text(&scenario, &planned, &place))?;
+            print(&format!("{}\n", needs::check(&planned, &place)?))
         }
         Command::Run(arguments) => measure(&arguments),
         Command::Report { folders, output } => write_report(&folders, &output),
@@ -91,7 +97,7 @@ fn show(scenario: &Scenario) -> String {
     text
 }
 
-fn chosen(scenario: &Scenario, only: &[String]) -> Result<Vec<plan::Planned>> {
+fn chosen(scenario: &Scenario, only: &[String], place: &Place) -> Result<Vec<plan::Planned>> {
     let names: Vec<String> = scenario.cells().iter().map(Cell::name).collect();
     if let Some(unknown) = only.iter().find(|cell| !names.contains(cell)) {
         bail!(
@@ -99,7 +105,7 @@ fn chosen(scenario: &Scenario, only: &[String]) -> Result<Vec<plan::Planned>> {
             names.join(", ")
         );
     }
-    Ok(plan::cells(scenario, only))
+    Ok(plan::cells(scenario, only, place))
 }
 
 fn measure(arguments: &RunArguments) -> Result<()> {
@@ -108,13 +114,17 @@ fn measure(arguments: &RunArguments) -> Result<()> {
         text = scenario::repeated(&text, repeat)?;
         scenario = Scenario::parse(&text)?;
     }
-    let planned = chosen(&scenario, &arguments.only)?;
+    let place = Place::of(arguments.accel)?;
+    let planned = chosen(&scenario, &arguments.only, &place)?;
+    if let Some(lack) = place.lack() {
+        bail!("{lack}");
+    }
     ensure!(
         planned.iter().any(|it| it.refusal.is_none()),
         "no cell can be run here: see `vmnoise-lab plan`"
     );
     ready()?;
-    needs::check(&planned)?;
+    needs::check(&planned, &place)?;
     let folder = arguments.output.clone().unwrap_or_else(|| {
         let name = Path::new(&arguments.scenario).file_stem();
         Path::new("papers").join(name.unwrap_or(arguments.scenario.as_ref()))
@@ -127,9 +137,10 @@ fn measure(arguments: &RunArguments) -> Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&asked_to_end))?;
     }
     let begun = Instant::now();
-    let minutes = plan::estimate(&planned).as_secs().div_ceil(60);
+    let minutes = plan::estimate(&planned, &place).as_secs().div_ceil(60);
     println!("about {minutes} min: see `vmnoise-lab plan`");
-    let failed = run::run(&folder, planned, arguments.seed, &asked_to_end, &say)?;
+    let seed = arguments.seed;
+    let failed = run::run(&folder, planned, &place, seed, &asked_to_end, &say)?;
     println!("took {} s", begun.elapsed().as_secs());
     ensure!(
         !asked_to_end.load(Ordering::Relaxed),

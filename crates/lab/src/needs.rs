@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use vmnoise_labs::bed::{self, ToFetch};
 
-use crate::emulation;
+use crate::place::Place;
 use crate::plan::Planned;
 
 /// Of the disk, for what machines leave behind while they run.
@@ -15,9 +15,9 @@ const ROOM_BYTES: u64 = 1 << 30;
 ///
 /// # Errors
 /// If this machine has not the room, or no way to what is not here yet: what is missing, and what to do.
-pub fn check(planned: &[Planned]) -> Result<String> {
+pub fn check(planned: &[Planned], place: &Place) -> Result<String> {
     let to_run = planned.iter().filter(|it| it.refusal.is_none());
-    let parts: BTreeSet<_> = to_run.flat_map(|it| emulation::parts(&it.cell)).collect();
+    let parts: BTreeSet<_> = to_run.flat_map(|it| place.parts(&it.cell)).collect();
     let to_fetch = bed::to_fetch(&parts)
         .context("apt does not know what has to be fetched: run `apt-get update` with a network")?;
     judge(&to_fetch, bed::free_bytes()?, bed::reach)

@@ -11,14 +11,14 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use vmnoise_labs::binary;
 
-use crate::emulation::{self, Brought};
 use crate::figures::Figures;
 use crate::folder::{Ended, Folder};
-use crate::plan::{self, Planned};
+use crate::measuring::{self, Brought};
+use crate::place::Place;
+use crate::plan::Planned;
 use crate::scenario::{Cell, Measure};
 
 const CONSOLE: &str = "console.txt";
-const HOST: &str = "host.vmn";
 
 /// What is known of a run so far.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub enum Step<'a> {
     /// A cell has ended before, and is kept.
     Kept(&'a str),
     /// A cell cannot be had here.
-    Refused(&'a str, &'static str),
+    Refused(&'a str, &'a str),
     /// A cell begins.
     Begins(&'a str),
     /// A cell has ended, and so many are left.
@@ -43,6 +43,7 @@ pub enum Step<'a> {
 pub fn run(
     folder: &Folder,
     planned: Vec<Planned>,
+    place: &Place,
     seed: u64,
     asked_to_end: &Arc<AtomicBool>,
     report: &(dyn Fn(Step<'_>) + Sync),
@@ -53,9 +54,12 @@ pub fn run(
         let name = cell.name();
         let ended = folder.ended(&name)?;
         match (refusal, ended) {
-            (Some(why), _) => report(Step::Refused(&name, why)),
+            (Some(why), _) => report(Step::Refused(&name, &why)),
             (None, Some(ended))
-                if ended.failure.is_none() && ended.seed == seed && ended.version == version =>
+                if ended.failure.is_none()
+                    && ended.accel == place.accel()
+                    && ended.seed == seed
+                    && ended.version == version =>
             {
                 report(Step::Kept(&name));
             }
@@ -71,7 +75,7 @@ pub fn run(
                 return Ok(());
             };
             report(Step::Begins(&cell.name()));
-            let ended = measured(folder, &cell, seed, &version, asked_to_end)?;
+            let ended = measured(folder, &cell, place, seed, &version, asked_to_end)?;
             // What was interrupted is neither measured nor failed, nor is it known to be whole.
             if !asked_to_end.load(Ordering::Relaxed) {
                 folder.end(&ended)?;
@@ -87,7 +91,7 @@ pub fn run(
         Ok(())
     };
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..plan::jobs()).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..place.jobs()).map(|_| scope.spawn(work)).collect();
         let mut outcome = Ok(());
         for worker in workers {
             let its = worker.join();
@@ -117,6 +121,7 @@ fn version() -> Result<String> {
 fn measured(
     folder: &Folder,
     cell: &Cell,
+    place: &Place,
     seed: u64,
     version: &str,
     asked_to_end: &Arc<AtomicBool>,
@@ -125,7 +130,7 @@ fn measured(
     let name = cell.name();
     let mut ended = Ended {
         cell: name.clone(),
-        accel: "tcg".to_owned(),
+        accel: place.accel(),
         seed,
         version: version.to_owned(),
         took_ms: 0,
@@ -133,7 +138,7 @@ fn measured(
         repetitions: Vec::new(),
         failure: None,
     };
-    match emulation::run(cell, measure, seed, asked_to_end) {
+    match place.run(cell, measure, seed, asked_to_end) {
         Ok(brought) => {
             let Brought {
                 mut recordings,
@@ -142,8 +147,8 @@ fn measured(
             } = brought;
             ended.commands = commands;
             recordings.push((CONSOLE.to_owned(), console.into_bytes()));
-            let place = folder.keep(&name, &recordings)?;
-            match repetitions(&place, measure) {
+            let kept = folder.keep(&name, &recordings)?;
+            match repetitions(&kept, measure) {
                 Ok(repetitions) => ended.repetitions = repetitions,
                 Err(error) => ended.failure = Some(format!("{error:#}")),
             }
@@ -154,10 +159,10 @@ fn measured(
     Ok(ended)
 }
 
-fn repetitions(place: &Path, measure: &Measure) -> Result<Vec<Figures>> {
-    let host = Some(place.join(HOST)).filter(|host| host.is_file());
-    let repetitions = emulation::files(measure);
+fn repetitions(kept: &Path, measure: &Measure) -> Result<Vec<Figures>> {
+    let host = Some(kept.join(measuring::HOST)).filter(|host| host.is_file());
+    let repetitions = measuring::files(measure);
     let figures =
-        repetitions.map(|file| Figures::of(&place.join(file), host.as_deref(), measure.workload));
+        repetitions.map(|file| Figures::of(&kept.join(file), host.as_deref(), measure.workload));
     figures.collect()
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::accel::Accel;
 use crate::figures::Figures;
 use crate::scenario::{Conclusion, Statistic};
 
@@ -37,11 +38,17 @@ pub struct Judged {
     pub quotients: Option<[f64; 2]>,
 }
 
-/// Judges a conclusion by the repetitions of its two cells, or of its only one. A cell that was not measured
-/// has none.
-pub fn judge(conclusion: &Conclusion, of: &[Figures], by: Option<&[Figures]>) -> Judged {
+/// Judges a conclusion by the repetitions of its two cells, which ran on the same, or of its only one. A cell
+/// that was not measured has none.
+pub fn judge(
+    conclusion: &Conclusion,
+    accel: Accel,
+    of: &[Figures],
+    by: Option<&[Figures]>,
+) -> Judged {
     let quotients = quotients(conclusion.statistic, of, by);
-    let verdict = match (&conclusion.not_in_emulation, &quotients) {
+    let not_here = conclusion.not_in_emulation.as_ref();
+    let verdict = match (not_here.filter(|_| accel == Accel::Tcg), &quotients) {
         (_, None) if of.is_empty() || by.is_some_and(<[Figures]>::is_empty) => {
             Verdict::CannotBeJudged("a cell was not measured".to_owned())
         }
@@ -111,7 +118,9 @@ mod tests {
 
     #[test]
     fn it_is_reproduced_only_if_every_repetition_says_so() {
-        let verdict = |of: &[u64], by: &[u64]| judge(&lower(), &cell(of), Some(&cell(by))).verdict;
+        let verdict = |of: &[u64], by: &[u64]| {
+            judge(&lower(), Accel::Tcg, &cell(of), Some(&cell(by))).verdict
+        };
         assert_eq!(verdict(&[10, 20], &[40, 50]), Verdict::Reproduced);
         assert_eq!(verdict(&[30, 40], &[40, 50]), Verdict::NotReproduced);
         let disagree = Verdict::CannotBeJudged("its repetitions disagree".to_owned());
@@ -125,7 +134,8 @@ mod tests {
             at_least: Some(0.8),
             ..lower()
         };
-        let verdict = |of: &[u64], by: &[u64]| judge(&alike, &cell(of), Some(&cell(by))).verdict;
+        let verdict =
+            |of: &[u64], by: &[u64]| judge(&alike, Accel::Tcg, &cell(of), Some(&cell(by))).verdict;
         let disagree = Verdict::CannotBeJudged("its repetitions disagree".to_owned());
         assert_eq!(verdict(&[50, 100], &[50, 100]), disagree);
         assert_eq!(verdict(&[100, 110], &[100]), Verdict::Reproduced);
@@ -134,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_same_figures_are_no_lower() {
-        let judged = judge(&lower(), &cell(&[40]), Some(&cell(&[40])));
+        let judged = judge(&lower(), Accel::Tcg, &cell(&[40]), Some(&cell(&[40])));
         assert_eq!(judged.verdict, Verdict::NotReproduced);
         assert_eq!(judged.quotients, Some([1.0, 1.0]));
     }
@@ -146,10 +156,10 @@ mod tests {
             at_least: Some(10.0),
             ..lower()
         };
-        let verdict = |of: &[u64]| judge(&higher, &cell(of), Some(&cell(&[2]))).verdict;
+        let verdict = |of: &[u64]| judge(&higher, Accel::Tcg, &cell(of), Some(&cell(&[2]))).verdict;
         assert_eq!(verdict(&[20]), Verdict::Reproduced);
         assert_eq!(verdict(&[19]), Verdict::NotReproduced);
-        let of_nothing = judge(&higher, &cell(&[20]), Some(&cell(&[0]))).verdict;
+        let of_nothing = judge(&higher, Accel::Tcg, &cell(&[20]), Some(&cell(&[0]))).verdict;
         assert_eq!(of_nothing, Verdict::Reproduced);
     }
 
@@ -167,7 +177,13 @@ mod tests {
                 unexplained_ns,
                 ..cell(&[100])[0].clone()
             });
-            judge(&mostly_explained, &figures.collect::<Vec<_>>(), None).verdict
+            judge(
+                &mostly_explained,
+                Accel::Tcg,
+                &figures.collect::<Vec<_>>(),
+                None,
+            )
+            .verdict
         };
         assert_eq!(verdict(&[5, 0]), Verdict::Reproduced);
         assert_eq!(verdict(&[6, 100]), Verdict::NotReproduced);
@@ -189,7 +205,7 @@ mod tests {
                 heavy: heavy_exits,
                 ..Figures::default()
             };
-            judge(&light, &[figures], None).verdict
+            judge(&light, Accel::Tcg, &[figures], None).verdict
         };
         assert_eq!(verdict(Some(9), Some(1)), Verdict::Reproduced);
         assert_eq!(verdict(Some(1), Some(9)), Verdict::NotReproduced);
@@ -200,19 +216,21 @@ mod tests {
 
     #[test]
     fn without_a_cell_or_where_emulation_cannot_tell_nothing_is_said() {
-        let judged = judge(&lower(), &[], Some(&cell(&[40])));
+        let judged = judge(&lower(), Accel::Tcg, &[], Some(&cell(&[40])));
         assert!(matches!(judged.verdict, Verdict::CannotBeJudged(_)));
         assert_eq!(judged.quotients, None);
         let nowhere = Conclusion {
             not_in_emulation: Some("one CPU".to_owned()),
             ..lower()
         };
-        let judged = judge(&nowhere, &cell(&[10]), Some(&cell(&[40])));
+        let judged = judge(&nowhere, Accel::Tcg, &cell(&[10]), Some(&cell(&[40])));
         assert_eq!(
             judged.verdict,
             Verdict::CannotBeJudged("one CPU".to_owned())
         );
-        let judged = judge(&lower(), &cell(&[0]), Some(&cell(&[0])));
+        let on_a_host = judge(&nowhere, Accel::Kvm, &cell(&[10]), Some(&cell(&[40])));
+        assert_eq!(on_a_host.verdict, Verdict::Reproduced);
+        let judged = judge(&lower(), Accel::Tcg, &cell(&[0]), Some(&cell(&[0])));
         assert_eq!(judged.quotients, None);
     }
 }

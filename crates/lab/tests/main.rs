@@ -1,5 +1,6 @@
 //! The program as a researcher uses it: cells in emulation, and what is made of them.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
+mod host;
 mod matrix;
 mod program;

@@ -42,9 +42,14 @@ pub fn find_binary() -> Option<PathBuf> {
         .or_else(|| lab_program("vmnoise").ok())
 }
 
-/// Where the tree keeps what was built or fetched.
+/// Where the tree keeps what was built or fetched. A program that was brought to another machine has such a folder
+/// beside it.
 pub(crate) fn target_folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target")
+    let tree = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    match std::env::current_exe() {
+        Ok(program) if !tree.is_dir() => program.with_file_name("target"),
+        _ => tree.join("../../target"),
+    }
 }
 
 /// A program of this crate: it lies beside the one that asks for it, or a folder up.

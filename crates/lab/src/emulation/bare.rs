@@ -7,7 +7,8 @@ use anyhow::Result;
 use vmnoise_labs::bed::{self, Lab};
 use vmnoise_labs::lab_program;
 
-use super::{Brought, image, measuring, on};
+use super::printed;
+use crate::measuring::{self, Brought, image, on};
 use crate::scenario::{Cell, Measure};
 
 pub(super) fn run(
@@ -20,7 +21,7 @@ pub(super) fn run(
         .map(str::to_owned)
         .into_iter()
         .collect();
-    commands.extend(measuring::commands(cell, measure));
+    commands.extend(printed::commands(cell, measure));
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let report = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
         .virtual_time(0)
@@ -30,7 +31,7 @@ pub(super) fn run(
         .program(&lab_program("lab-disturb")?)
         .run(&commands)?;
     Ok(Brought {
-        recordings: measuring::recordings(measure, &report.outputs)?,
+        recordings: printed::recordings(measure, &report.outputs)?,
         console: report.console,
         commands: on("host", &commands),
     })

@@ -8,7 +8,7 @@ use vmnoise_labs::bed::{self, Lab};
 use vmnoise_labs::lab_program;
 use vmnoise_labs::vmm_steps::Treatment;
 
-use super::{Brought, image, measuring, on};
+use crate::measuring::{self, Brought, image, on};
 use crate::scenario::{Cell, Measure};
 
 pub(super) fn run(
@@ -21,14 +21,12 @@ pub(super) fn run(
         .map(str::to_owned)
         .into_iter()
         .collect();
-    for repetition in measuring::repetitions(measure) {
-        let recording = measuring::recording(repetition);
-        let exercise = measuring::command(cell, measure, repetition);
+    for recording in measuring::inside(measure) {
+        let exercise = measuring::command(cell, measure, &recording);
         commands.push(format!("&& vmnoise exits -q -d 5m -o {recording}"));
         commands.push(format!("lab-vmm traced start end untrace -- {exercise}"));
     }
-    let files = measuring::repetitions(measure).map(measuring::recording);
-    commands.extend(files.map(|file| format!("lab-guest print {file}")));
+    commands.extend(measuring::inside(measure).map(|file| format!("lab-guest print {file}")));
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let mut lab = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
         .virtual_time(0)
@@ -44,15 +42,15 @@ pub(super) fn run(
     let (vmms, others) = outputs.split_at(count);
     let (printed, exits) = others.split_at(count);
     let mut recordings = Vec::new();
-    for (repetition, output) in measuring::repetitions(measure).zip(exits) {
+    for (file, output) in measuring::files(measure).zip(exits) {
         output
             .text()
-            .with_context(|| format!("vmnoise exits, repetition {repetition}"))?;
+            .with_context(|| format!("vmnoise exits, {file}"))?;
     }
-    for ((repetition, vmm), printed) in measuring::repetitions(measure).zip(vmms).zip(printed) {
+    for ((file, vmm), printed) in measuring::files(measure).zip(vmms).zip(printed) {
         let treatment: Treatment = serde_json::from_str(vmm.text().context("lab-vmm")?)?;
-        recordings.push((measuring::file(repetition), printed.file()?));
-        recordings.push((measuring::said(repetition), treatment.said.into_bytes()));
+        recordings.push((measuring::said(&file), treatment.said.into_bytes()));
+        recordings.push((file, printed.file()?));
     }
     Ok(Brought {
         recordings,

@@ -8,15 +8,13 @@ use vmnoise_labs::bed::inside::outputs;
 use vmnoise_labs::bed::{self, Lab};
 use vmnoise_labs::lab_program;
 
-use super::measuring;
-use super::{Brought, image, on};
+use crate::measuring::{self, Brought, image, on};
 use crate::scenario::{Cell, Load, Measure, Tuning};
 
+/// The host's recording, inside.
 const HOST: &str = "/tmp/host.vmn";
-/// The guest sleeps, and its host gets round to what it has to do.
-const PAUSE: &str = "lab-vmm run:200 --";
-/// It sleeps until its host has written the last of its recording: in virtual time sleep takes none.
-const END: &str = "lab-vmm run:5000 --";
+/// How long the guest sleeps before it measures, and after that: in virtual time sleep takes none.
+const SLEEPS_MS: [u32; 2] = [200, 5000];
 
 pub(super) fn run(
     cell: &Cell,
@@ -24,7 +22,7 @@ pub(super) fn run(
     seed: u64,
     asked_to_end: &Arc<AtomicBool>,
 ) -> Result<Brought> {
-    let guest = in_guest(cell, measure);
+    let guest = measuring::in_guest(cell, measure, SLEEPS_MS);
     let host = on_host(cell, measure, guest.len());
     let guest: Vec<&str> = guest.iter().map(String::as_str).collect();
     let host: Vec<&str> = host.iter().map(String::as_str).collect();
@@ -49,8 +47,8 @@ pub(super) fn run(
     for output in outputs(results.text()?.as_bytes())? {
         output.text().context("in the guest")?;
     }
-    let names = measuring::repetitions(measure).map(measuring::file);
-    let names: Vec<String> = names.chain(["host.vmn".to_owned()]).collect();
+    let names = measuring::files(measure).chain([measuring::HOST.to_owned()]);
+    let names: Vec<String> = names.collect();
     ensure!(names.len() == printed.len(), "{} files", printed.len());
     let recordings = names.into_iter().zip(printed);
     let recordings = recordings.map(|(name, output)| Ok((name, output.file()?)));
@@ -59,20 +57,6 @@ pub(super) fn run(
         console: format!("{}\n{}", report.console, results.stderr),
         commands: [on("host", &host), on("guest", &guest)].concat(),
     })
-}
-
-/// The first says that the guest is there; while it sleeps it is stopped, until its host records.
-fn in_guest(cell: &Cell, measure: &Measure) -> Vec<String> {
-    let mut commands = ["vmnoise --version", PAUSE].map(str::to_owned).to_vec();
-    for repetition in measuring::repetitions(measure) {
-        commands.push(measuring::command(cell, measure, repetition));
-    }
-    commands.push(END.to_owned());
-    let files: Vec<String> = measuring::repetitions(measure)
-        .map(measuring::recording)
-        .collect();
-    commands.push(format!("lab-guest save {}", files.join(" ")));
-    commands
 }
 
 fn on_host(cell: &Cell, measure: &Measure, in_guest: usize) -> Vec<String> {
@@ -87,15 +71,12 @@ fn on_host(cell: &Cell, measure: &Measure, in_guest: usize) -> Vec<String> {
         Load::Idle | Load::StressNg => "",
     };
     let unload = if load.is_empty() { "" } else { "unhog " };
-    // All but the last pause and the way of the files.
-    let measured = in_guest - 2;
+    let measured = measuring::until_measured(measure);
     let vmm = format!(
         "&& lab-vmm start told:1 stop {set_up}traced cont {load}told:{measured} {unload}untrace end \
          -- lab-guest boot -name guest,debug-threads=on"
     );
-    let files: Vec<String> = measuring::repetitions(measure)
-        .map(measuring::recording)
-        .collect();
+    let files: Vec<String> = measuring::inside(measure).collect();
     let mut commands = vec![
         vmm,
         "lab-guest told 1".to_owned(),

@@ -4,7 +4,8 @@
 mod bare;
 mod exercise;
 mod kvm;
-mod measuring;
+mod length;
+mod printed;
 mod refusal;
 mod xen;
 
@@ -14,20 +15,11 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Result;
 use vmnoise_labs::bed::{self, Part};
 
-pub use refusal::refusal;
-
+use crate::measuring::{Brought, image};
 use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Workload};
 
-/// What one boot brought out.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Brought {
-    /// Recordings by the names of their files.
-    pub recordings: Vec<(String, Vec<u8>)>,
-    /// What the machine said while it ran, and its guest.
-    pub console: String,
-    /// What was run, on which side.
-    pub commands: Vec<String>,
-}
+pub use length::{jobs, takes};
+pub use refusal::refusal;
 
 /// Boots a cell and measures it as often as is asked, unless it is asked to end before that.
 ///
@@ -48,11 +40,6 @@ pub fn run(
         Hypervisor::Kvm => kvm::run(cell, measure, seed, asked_to_end),
         Hypervisor::Xen | Hypervisor::Dom0 => xen::run(cell, measure, seed, asked_to_end),
     }
-}
-
-/// The recordings of all repetitions, by the names of their files.
-pub fn files(measure: &Measure) -> impl Iterator<Item = String> {
-    measuring::repetitions(measure).map(measuring::file)
 }
 
 /// What one instruction of a cell takes, nanoseconds: cells that differ in it cannot be compared.
@@ -81,20 +68,4 @@ pub fn parts(cell: &Cell) -> Vec<Part> {
     let is_hvm = cell.guest_type == Some(GuestType::Hvm);
     parts.extend(is_hvm.then_some(Part::DeviceModel));
     parts
-}
-
-/// The package of Debian; which one is the ordinary kernel depends on who boots it.
-fn image(kernel: Kernel, ordinary: bed::Kernel) -> bed::Kernel {
-    match kernel {
-        Kernel::Ordinary => ordinary,
-        Kernel::Rt => bed::Kernel::Rt,
-    }
-}
-
-/// Commands, each with the side that it runs on.
-fn on(side: &str, commands: &[&str]) -> Vec<String> {
-    let commands = commands.iter();
-    commands
-        .map(|command| format!("{side}: {command}"))
-        .collect()
 }

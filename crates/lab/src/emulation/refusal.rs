@@ -1,5 +1,6 @@
 //! What emulated machines, or the programs that measure, cannot do.
 
+use super::length;
 use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Load, Measure, Tuning, Workload};
 
 /// Why this cell cannot be had in emulation, if it cannot.
@@ -7,6 +8,7 @@ pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     of_workload(cell, measure)
         .or_else(|| of_kernels(cell))
         .or_else(|| of_tuning(cell))
+        .or_else(|| length::too_long(cell, measure))
 }
 
 /// The program that starts a guest in a lab looks for it every 5 ms.

@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use vmnoise_labs::bed::{self, XenLab};
 use vmnoise_labs::lab_program;
 
-use super::{Brought, image, measuring, on};
+use super::printed;
+use crate::measuring::{self, Brought, image, on};
 use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Tuning};
 
 /// What the guest runs first, or alone: it is there when this has ended.
@@ -21,7 +22,7 @@ pub(super) fn run(
     seed: u64,
     asked_to_end: &Arc<AtomicBool>,
 ) -> Result<Brought> {
-    let measured = measuring::commands(cell, measure);
+    let measured = printed::commands(cell, measure);
     let measured: Vec<&str> = measured.iter().map(String::as_str).collect();
     let (mut guest, mut dom0) = (vec![THERE], Vec::new());
     if cell.tuning == Tuning::VmmAtFifo99 && cell.guest_type == Some(GuestType::Hvm) {
@@ -48,7 +49,7 @@ pub(super) fn run(
     let before = outputs.len().checked_sub(2 * measure.repeat as usize);
     let outputs = &outputs[before.context("no results")?..];
     Ok(Brought {
-        recordings: measuring::recordings(measure, outputs).context(side)?,
+        recordings: printed::recordings(measure, outputs).context(side)?,
         console: format!("{}\n{}", report.dom0.console, report.guest_console),
         commands: [on("Dom0", &dom0), on("guest", &guest)].concat(),
     })

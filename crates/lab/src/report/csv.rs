@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{Measured, who_made};
 use crate::scenario::Statistic;
 
-const TITLES: &str = "scenario,cell,repetition,samples,median_ns,p99_ns,worst_ns,published_worst_ns,\
+const TITLES: &str = "scenario,cell,accel,repetition,samples,median_ns,p99_ns,worst_ns,published_worst_ns,\
                       under_50us,kernel,who_made_the_worst";
 
 pub(super) fn text(all: &[Measured]) -> String {
@@ -18,14 +18,14 @@ pub(super) fn text(all: &[Measured]) -> String {
             let published = worst.find_map(|it| it.cells.get(&ended.cell));
             let published = published.map_or(String::new(), |it| it.ns().to_string());
             for (at, it) in (1..).zip(&ended.repetitions) {
-                let cell = &ended.cell;
+                let (cell, accel) = (&ended.cell, ended.accel);
                 let [median, p99] = [0.5, 0.99].map(|part| it.quantile_ns(part));
                 let (count, worst, short) = (it.count(), it.worst_ns, it.part_within(50_000));
                 let (kernel, who) = (quoted(&it.kernel), quoted(&who_made(it)));
                 // Writing to a string cannot fail.
                 _ = writeln!(
                     text,
-                    "{title},{cell},{at},{count},{median},{p99},{worst},{published},{short:.6},{kernel},{who}"
+                    "{title},{cell},{accel},{at},{count},{median},{p99},{worst},{published},{short:.6},{kernel},{who}"
                 );
             }
         }

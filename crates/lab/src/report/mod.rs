@@ -1,6 +1,7 @@
 //! The papers' figures beside the measured ones: a page without network or script, the same as Markdown, and a
 //! CSV file.
 
+mod banner;
 mod cdf;
 mod csv;
 mod page;
@@ -11,6 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::accel::Accel;
 use crate::emulation;
 use crate::figures::{Figures, Who};
 use crate::folder::{Ended, Folder};
@@ -39,6 +41,11 @@ impl Measured {
     fn failure(&self, cell: &str) -> Option<&str> {
         let mut cells = self.cells.iter();
         cells.find(|ended| ended.cell == cell)?.failure.as_deref()
+    }
+
+    fn accel(&self, cell: &str) -> Option<Accel> {
+        let mut cells = self.cells.iter();
+        Some(cells.find(|ended| ended.cell == cell)?.accel)
     }
 
     fn repetitions(&self, cell: &str) -> &[Figures] {
@@ -72,10 +79,20 @@ fn judged(measured: &Measured, conclusion: &Conclusion) -> Judged {
         let cell = cells.find(|cell| cell.name() == name);
         cell.map(emulation::ns_an_instruction)
     };
-    let mut judged = judge(conclusion, of, by.map(|by| measured.repetitions(by)));
+    let accel = |name: &str| measured.accel(name);
+    let of_accel = accel(&conclusion.of);
+    let by_accel = by.map_or(of_accel, accel);
+    let here = of_accel.unwrap_or(Accel::Tcg);
+    let mut judged = judge(conclusion, here, of, by.map(|by| measured.repetitions(by)));
     let is_of_another_clock = by.is_some_and(|by| clock(by) != clock(&conclusion.of));
-    if is_of_another_clock && judged.quotients.is_some() {
-        let why = "an instruction takes 4 ns in one of the cells and 1 ns in the other";
+    let why = match (of_accel, by_accel) {
+        (Some(of), Some(by)) if of != by => "one of the cells was emulated, the other was not",
+        (Some(Accel::Tcg), _) if is_of_another_clock => {
+            "an instruction takes 4 ns in one of the cells and 1 ns in the other"
+        }
+        _ => return judged,
+    };
+    if judged.quotients.is_some() {
         judged.verdict = Verdict::CannotBeJudged(why.to_owned());
     }
     judged
@@ -87,6 +104,8 @@ fn why_not(measured: &Measured, cell: &str) -> String {
     let mut cells = scenario.cells().into_iter();
     let refusal = cells
         .find(|it| it.name() == cell)
+        // What a host refused depended on what was booted there.
+        .filter(|_| measured.cells.iter().all(|it| it.accel == Accel::Tcg))
         .and_then(|it| emulation::refusal(&it, &scenario.measure));
     match (refusal, measured.failure(cell)) {
         (Some(why), _) => format!("not run: {why}"),
@@ -190,7 +209,7 @@ mod tests {
         let scenario = Scenario::parse(library::text("kvm-and-xen").unwrap()).unwrap();
         let ended = |cell: &str, worst_ns: &[u64], failure: Option<&str>| Ended {
             cell: cell.to_owned(),
-            accel: "tcg".to_owned(),
+            accel: Accel::Tcg,
             seed: 1,
             version: "0".to_owned(),
             took_ms: 1_000,
@@ -234,10 +253,10 @@ mod tests {
     fn the_text_says_of_each_cell_what_became_of_it() {
         let text = text::text(&[measured()]);
         for words in [
-            "| kvm-rt-rt | 20 | 20.0 to 30.0 |",
+            "| kvm-rt-rt | tcg | 20 | 20.0 to 30.0 |",
             "| reproduced |",
             "stops in QEMU",
-            "| kvm-ordinary-rt | 0 |",
+            "| kvm-ordinary-rt | | 0 |",
             "failed: 6.1: 2 of 3 commands ended … newer: it panicked |",
         ] {
             assert!(text.contains(words), "{words}: {text}");
@@ -286,6 +305,27 @@ mod tests {
         let unknown = said(&[Some(3_500), None]);
         assert_eq!(unknown, "13735ns, here not known");
         assert_eq!(beside(&exits.published[0], "none", &[]), None);
+    }
+
+    #[test]
+    fn cells_of_a_host_are_marked_and_not_compared_with_emulated_ones() {
+        let mut both = measured();
+        both.cells[1].accel = Accel::Kvm;
+        let lower = |measured: &Measured| judged(measured, &measured.scenario.conclusion[0]);
+        let verdict = lower(&both).verdict.to_string();
+        assert!(
+            verdict.contains("one of the cells was emulated"),
+            "{verdict}"
+        );
+        both.cells[0].accel = Accel::Kvm;
+        assert_eq!(lower(&both).verdict, Verdict::Reproduced);
+        let text = text::text(&[both]);
+        assert!(text.contains("| kvm-rt-rt | kvm | 20 |"), "{text}");
+        assert!(text.contains("**On a host.**"), "{text}");
+        assert!(
+            !text.contains("stops in QEMU"),
+            "it is emulation's reason: {text}"
+        );
     }
 
     #[test]

@@ -6,7 +6,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
+use super::banner::{Banner, banners};
 use super::{Measured, beside, cdf, judged, range_us, who_made, why_not, worst};
+use crate::accel::Accel;
 use crate::folder::Ended;
 use crate::scenario::Published;
 use crate::verdict::Verdict;
@@ -19,6 +21,7 @@ struct Page {
     style: &'static str,
     /// The page may use this style and nothing else.
     style_hash: String,
+    banners: Vec<Banner>,
     scenarios: Vec<Part>,
 }
 
@@ -43,6 +46,7 @@ struct VerdictRow {
 
 struct CellRow {
     cell: String,
+    accel: Accel,
     samples: u64,
     worst: String,
     median: String,
@@ -63,6 +67,7 @@ pub(super) fn page(all: &[Measured]) -> Result<String> {
     let page = Page {
         style: STYLE,
         style_hash: STANDARD.encode(Sha256::digest(STYLE)),
+        banners: banners(all),
         scenarios: all.iter().map(part).collect(),
     };
     Ok(page.render()?)
@@ -135,6 +140,7 @@ fn rows(measured: &Measured) -> Vec<CellRow> {
             .map(|it| format!("{:.2}", 100.0 * it.part_within(50_000)));
         CellRow {
             cell: ended.cell.clone(),
+            accel: ended.accel,
             samples: all.iter().map(|it| it.count()).sum(),
             worst: range_us(all.iter().map(|it| it.worst_ns)),
             median: range_us(all.iter().map(|it| it.quantile_ns(0.5))),

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use super::banner::banners;
 use super::{Measured, beside, judged, range_us, who_made, why_not, worst};
 
-const BANNER: &str = "**In emulation.** Time is counted in instructions: no length here may be set against one of a paper, only cells of \
-                      one clock against each other. What a paper measured stands beside, with its source, for the order.";
-
 pub(super) fn text(all: &[Measured]) -> String {
-    let mut text = format!("{BANNER}\n\n");
+    let mut text = String::new();
+    for banner in banners(all) {
+        text += &format!("**{}** {}\n\n", banner.title, banner.text);
+    }
     for measured in all {
         // Writing to a string cannot fail.
         _ = section(&mut text, measured);
@@ -29,8 +30,8 @@ fn section(text: &mut String, measured: &Measured) -> std::fmt::Result {
     }
     writeln!(
         text,
-        "| cell | samples | worst, us | median, us | in the paper | who made the worst |\n\
-         |---|---|---|---|---|---|"
+        "| cell | on | samples | worst, us | median, us | in the paper | who made the worst |\n\
+         |---|---|---|---|---|---|---|"
     )?;
     for cell in scenario.cells().iter().map(|cell| cell.name()) {
         let repetitions = measured.repetitions(&cell);
@@ -48,9 +49,11 @@ fn section(text: &mut String, measured: &Measured) -> std::fmt::Result {
             None => why_not(measured, &cell),
         };
         let who = who.replace('|', "\\|");
+        let accel = measured.accel(&cell).map(|it| format!("{it} "));
+        let accel = accel.unwrap_or_default();
         writeln!(
             text,
-            "| {cell} | {samples} | {most} | {median} | {published} | {who} |"
+            "| {cell} | {accel}| {samples} | {most} | {median} | {published} | {who} |"
         )?;
     }
     writeln!(text)

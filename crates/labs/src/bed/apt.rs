@@ -189,6 +189,11 @@ impl Apt {
     }
 }
 
+/// Whether this machine has it.
+pub(super) fn is_here() -> bool {
+    call("apt-cache", &["--version"], Path::new(".")).is_ok()
+}
+
 /// Where everything that was fetched for labs is kept.
 pub(super) fn kept() -> PathBuf {
     target_folder().join("lab")

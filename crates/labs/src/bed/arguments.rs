@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use super::guest_files::GuestFiles;
+
 /// kvm-amd of PREEMPT_RT refuses a CPU without a constant TSC. CMPXCHG16B of
 /// QEMU 7.2 leaves rubbish in the flags, of which 6.12 died in every second boot.
 pub(super) const CPU: &str = "max,x-force-features=on,+invtsc,-cx16";
@@ -84,6 +86,23 @@ pub(super) fn ways_out(console: &Path, results: &Path, requests: &Path) -> Vec<S
         arguments.extend(["-serial".to_owned(), port]);
     }
     arguments
+}
+
+/// A Linux guest on the KVM of the machine that this runs on, with a disk and two serial ports: the console,
+/// and results.
+pub fn guest(memory_mib: u32, kernel: &Path, initramfs: &Path, files: &GuestFiles) -> Vec<String> {
+    // Debian's 7.3 tests its ciphers after boot, in a task of its own: half of a guest's quiet time.
+    let line = "console=ttyS0 quiet panic=-1 nokaslr random.trust_cpu=off cryptomgr.notests";
+    let memory = memory_mib.to_string();
+    let (kernel, initramfs) = (kernel.to_string_lossy(), initramfs.to_string_lossy());
+    let disk = format!("file={},format=raw,if=virtio", files.disk.display());
+    let ports = [&files.console, &files.results].map(|path| format!("file:{}", path.display()));
+    let [console, results] = &ports;
+    let mut arguments = vec!["-nodefaults", "-no-reboot", "-display", "none"];
+    arguments.extend(["-accel", "kvm", "-cpu", "host", "-m", &memory]);
+    arguments.extend(["-kernel", &kernel, "-initrd", &initramfs, "-append", line]);
+    arguments.extend(["-drive", &disk, "-serial", console, "-serial", results]);
+    owned(&arguments)
 }
 
 fn owned(arguments: &[&str]) -> Vec<String> {

@@ -5,24 +5,45 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use super::apt;
 use super::carried::{self, Carried};
-use super::inside::{GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL};
+use super::guest_image::GuestImage;
+use super::inside::{GUEST_INITRAMFS, GUEST_KERNEL, KEPT};
+use super::kernel::Image;
 use super::qemu::{self, Qemu};
 
 /// All that a machine of QEMU reads which boots a kernel with `-kernel`.
 const FIRMWARE: [&str; 3] = ["bios-256k.bin", "kvmvapic.bin", "pvh.bin"];
 
-/// QEMU with its libraries and firmware, and the kernel and the initramfs of the guest.
-pub(super) fn carried(qemu: &Qemu, vmlinux: &Path, initramfs: &Path) -> Result<Vec<Carried>> {
+/// The kernel and the initramfs of the guest.
+pub(super) fn image(image: &GuestImage) -> [Carried; 2] {
+    [
+        Carried::new(GUEST_KERNEL, &image.vmlinux),
+        Carried::new(GUEST_INITRAMFS, &image.initramfs),
+    ]
+}
+
+/// A kernel, for who boots guests in the lab by himself.
+pub(super) fn kernel(image: &Image) -> Result<Vec<Carried>> {
+    let mut files = image.modules_of_guest();
+    files.extend([image.vmlinuz.clone(), image.vmlinux()?]);
+    let carried = files.iter().map(|file| {
+        let inside = Path::new(KEPT).join(file.strip_prefix(apt::kept())?);
+        Ok(Carried::new(&inside.to_string_lossy(), file))
+    });
+    carried.collect()
+}
+
+/// QEMU with its libraries and firmware, where any machine has them.
+pub(super) fn vmm(qemu: &Qemu) -> Result<Vec<Carried>> {
     let program = qemu.file()?;
-    let mut files = vec![
-        Carried::new(&format!("/bin/{}", qemu::PROGRAM), &program),
-        Carried::new(GUEST_KERNEL, vmlinux),
-        Carried::new(GUEST_INITRAMFS, initramfs),
-    ];
+    let mut files = vec![Carried::new(
+        &format!("/usr/bin/{}", qemu::PROGRAM),
+        &program,
+    )];
     files.extend(carried::libraries(&program, Path::new("/"))?);
     for name in FIRMWARE {
-        let inside = format!("{GUEST_FIRMWARE}/{name}");
+        let inside = format!("/usr/share/qemu/{name}");
         files.push(Carried::new(&inside, &qemu.firmware(name)?));
     }
     Ok(files)

@@ -1,6 +1,6 @@
-//! What a lab keeps of each Linux guest that it boots, and how it waits for one.
+//! What a machine keeps of each Linux guest that it boots on its KVM, and how it waits for one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 
 use crate::schedstat;
 
-/// Files in a lab, of one of its guests.
+/// Files of a guest, on the machine that boots it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestFiles {
     /// Its disk.
@@ -22,9 +22,14 @@ pub struct GuestFiles {
 }
 
 impl GuestFiles {
-    /// Of the guest of this number: the first is 0.
+    /// In a lab, of the guest of this number: the first is 0.
     pub fn of(guest: u32) -> GuestFiles {
-        let file = |what: &str| PathBuf::from(format!("/tmp/guest-{guest}-{what}"));
+        GuestFiles::within(Path::new("/tmp"), guest)
+    }
+
+    /// Likewise, in this folder.
+    pub(super) fn within(folder: &Path, guest: u32) -> GuestFiles {
+        let file = |what: &str| folder.join(format!("guest-{guest}-{what}"));
         GuestFiles {
             disk: file("disk"),
             results: file("results"),
@@ -71,7 +76,7 @@ impl GuestFiles {
     }
 
     /// How many of its commands have ended.
-    fn reported(&self) -> usize {
+    pub(super) fn reported(&self) -> usize {
         let results = std::fs::read(&self.results).unwrap_or_default();
         results.iter().filter(|byte| **byte == b'\n').count()
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use cpio::newc;
+use object::Object;
 
 use super::apt::call;
 use super::carried::Carried;
@@ -76,10 +77,11 @@ pub(super) fn write(path: &Path, contents: &Contents<'_>) -> Result<()> {
 }
 
 /// A program without what only a debugger reads: four fifths of it, which an emulated
-/// machine copies slowly. A script has none.
+/// machine copies slowly. A script has none, nor a program of a lab.
 fn stripped(program: &Path) -> Result<Vec<u8>> {
     let whole = std::fs::read(program).with_context(|| program.display().to_string())?;
-    if !whole.starts_with(b"\x7fELF") {
+    let program_file = object::File::parse(&*whole);
+    if !program_file.is_ok_and(|file| file.section_by_name(".debug_info").is_some()) {
         return Ok(whole);
     }
     let out = tempfile::NamedTempFile::new()?;

@@ -21,10 +21,10 @@ pub const MONITOR: &str = "/dev/ttyS2";
 pub const GUEST_KERNEL: &str = "/lab/guest/kernel";
 /// Its initramfs.
 pub const GUEST_INITRAMFS: &str = "/lab/guest/initramfs";
+/// Where a program of a lab finds kernels that were fetched before, for guests of its own.
+pub(super) const KEPT: &str = "/bin/target/lab";
 /// The disk by which it hands out a file, as it sees it.
-pub const GUEST_DISK: &str = "/dev/vda";
-/// Where QEMU finds the firmware for it.
-pub const GUEST_FIRMWARE: &str = "/lab/guest/firmware";
+pub(super) const GUEST_DISK: &str = "/dev/vda";
 /// What `xl` is told of the guest that a lab of Xen carries.
 pub const XEN_DOMAIN: &str = "/lab/guest/domain";
 /// All that it said on its console, its results among it.

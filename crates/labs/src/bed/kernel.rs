@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::apt::{self, Apt, Bundle, Suite};
 use super::bzimage;
@@ -29,6 +29,14 @@ impl Kernel {
             Kernel::Rt => "linux-image-rt-amd64",
             Kernel::Plain => "linux-image-amd64",
         }
+    }
+
+    /// Whether this is a package that its meta package depends on: `linux-image-6.1.0-1-rt-amd64`.
+    fn is_called(self, package: &str) -> bool {
+        let flavour = self.meta_package().trim_start_matches("linux-image");
+        let version = package.strip_prefix("linux-image-");
+        let version = version.and_then(|rest| rest.strip_suffix(flavour));
+        version.is_some_and(|version| version.ends_with(|last: char| last.is_ascii_digit()))
     }
 
     /// What KVM on AMD needs, in the order of loading. `ccp` is not built for the
@@ -131,6 +139,7 @@ pub(super) fn install(kernel: Kernel, suite: Suite) -> Result<Image> {
     };
     let folder = match unpacked() {
         Ok(folder) => folder,
+        Err(_) if !apt::is_here() => kept(kernel)?,
         // A fresh machine has no package lists, one that slept has old ones.
         Err(missing) => {
             apt.update()
@@ -160,6 +169,26 @@ fn version(path: &Path) -> Option<&str> {
     }
 }
 
+/// The folder that was brought from elsewhere to a machine that has no apt.
+fn kept(kernel: Kernel) -> Result<PathBuf> {
+    let place = apt::kept();
+    let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();
+    let of_kind = entries.map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| kernel.is_called(name))
+    });
+    let meta = kernel.meta_package();
+    let folders: Vec<PathBuf> = of_kind.collect();
+    let [folder] = &folders[..] else {
+        bail!(
+            "there is no apt here, and {} packages behind {meta} are unpacked in {}: bring one from a Debian machine",
+            folders.len(),
+            place.display()
+        );
+    };
+    Ok(folder.clone())
+}
+
 /// The current packages, and the folder that holds their files.
 pub(super) fn bundle(kernel: Kernel, apt: &Apt) -> Result<Bundle> {
     let meta = kernel.meta_package();
@@ -182,6 +211,19 @@ pub(super) fn bundle(kernel: Kernel, apt: &Apt) -> Result<Bundle> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_is_of_one_kind() {
+        let kinds = [Kernel::Cloud, Kernel::Rt, Kernel::Plain];
+        for (package, kind) in [
+            ("linux-image-6.1.0-56-cloud-amd64", Kernel::Cloud),
+            ("linux-image-6.12.107+deb13-rt-amd64", Kernel::Rt),
+            ("linux-image-6.1.0-56-amd64", Kernel::Plain),
+        ] {
+            let is = kinds.into_iter().filter(|it| it.is_called(package));
+            assert_eq!(is.collect::<Vec<_>>(), [kind], "{package}");
+        }
+    }
 
     #[test]
     fn a_kernel_lies_in_one_of_two_places() {

@@ -8,10 +8,13 @@ mod bzimage;
 mod carried;
 mod compressed;
 mod guest;
+pub mod guest_disk;
 mod guest_files;
+mod guest_image;
 mod initramfs;
 pub mod inside;
 mod kernel;
+mod kvm_guest;
 mod machine;
 mod mended;
 mod needs;
@@ -27,16 +30,19 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use boot::{Boot, StackEnd};
 use carried::Carried;
+use guest_image::GuestImage;
 use initramfs::Contents;
 use kernel::Image;
 use machine::{Patience, StaleBreakpoint};
 use qemu::Qemu;
 
 pub use apt::Suite;
+pub use arguments::guest as guest_arguments;
 pub use boot::LabReport;
 pub use guest_files::GuestFiles;
 pub use inside::CommandOutput;
 pub use kernel::Kernel;
+pub use kvm_guest::KvmGuest;
 pub use needs::{Part, ToFetch, free_bytes, reach, to_fetch};
 pub use types::{ModuleTypes, types_of_module};
 pub use xen::{XenLab, XenReport};
@@ -65,6 +71,7 @@ pub struct Lab {
     programs: Vec<PathBuf>,
     guest: Option<Vec<String>>,
     guest_kernel: Kernel,
+    boots_guests: bool,
 }
 
 impl Lab {
@@ -80,6 +87,7 @@ impl Lab {
             programs: vec![crate::binary()],
             guest: None,
             guest_kernel: kernel,
+            boots_guests: false,
         }
     }
 
@@ -131,6 +139,13 @@ impl Lab {
     /// Lets the guest have another kernel than its host, of the same suite.
     pub fn guest_kernel(mut self, kernel: Kernel) -> Lab {
         self.guest_kernel = kernel;
+        self
+    }
+
+    /// Lets it carry QEMU and the guest's kernel: a program that is given boots guests as on any other
+    /// machine ([`KvmGuest`]).
+    pub fn boots_guests(mut self) -> Lab {
+        self.boots_guests = true;
         self
     }
 
@@ -191,33 +206,36 @@ impl Lab {
 impl Lab {
     /// The initramfs is in memory twice while the kernel unpacks it.
     fn memory_mib(&self) -> u32 {
-        if self.guest.is_some() { 1536 } else { 1024 }
+        if self.has_guest() { 1536 } else { 1024 }
     }
 
     fn backstop(&self) -> Duration {
-        match self.guest {
-            Some(_) => BACKSTOP_WITH_GUEST,
-            None => BACKSTOP,
+        if self.has_guest() {
+            BACKSTOP_WITH_GUEST
+        } else {
+            BACKSTOP
         }
     }
 
-    /// What it carries for its guest, if it has one.
+    fn has_guest(&self) -> bool {
+        self.guest.is_some() || self.boots_guests
+    }
+
+    /// What it carries for its guests, if it has any.
     fn carried(&self, qemu: &Qemu, folder: &Path) -> Result<Vec<Carried>> {
-        let Some(commands) = &self.guest else {
-            return Ok(Vec::new());
-        };
-        let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-        let image = kernel::install(self.guest_kernel, self.suite)?;
-        let initramfs = folder.join("guest-initramfs");
-        let modules = image.modules_of_guest();
-        let contents = Contents {
-            modules: &modules,
-            programs: &self.programs,
-            carried: &[],
-            commands: &commands,
-            results: inside::SERIAL_PORT,
-        };
-        initramfs::write(&initramfs, &contents)?;
-        guest::carried(qemu, &image.vmlinux()?, &initramfs)
+        let mut files = Vec::new();
+        if self.has_guest() {
+            files.extend(guest::vmm(qemu)?);
+        }
+        let kernel = (self.guest_kernel, self.suite);
+        if self.boots_guests {
+            files.extend(guest::kernel(&kernel::install(kernel.0, kernel.1)?)?);
+        }
+        if let Some(commands) = &self.guest {
+            let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+            let image = GuestImage::write(folder, kernel, &self.programs, &commands)?;
+            files.extend(guest::image(&image));
+        }
+        Ok(files)
     }
 }

@@ -48,6 +48,10 @@ pub struct ToFetch {
 /// # Errors
 /// If apt does not know: it has no lists of packages, or old ones.
 pub fn to_fetch(parts: &BTreeSet<Part>) -> Result<ToFetch> {
+    // What was brought to a machine without apt is looked for when it is booted.
+    if !apt::is_here() {
+        return Ok(ToFetch::default());
+    }
     let own = Apt::of(Suite::Own)?;
     let mut bundles = Vec::new();
     for part in parts {

@@ -13,20 +13,19 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::fs;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use vmnoise_labs::bed::GuestFiles;
-use vmnoise_labs::bed::inside::{GUEST_DISK, GUEST_FIRMWARE, GUEST_INITRAMFS, GUEST_KERNEL};
+use vmnoise_labs::bed::inside::{GUEST_INITRAMFS, GUEST_KERNEL};
+use vmnoise_labs::bed::{GuestFiles, guest_arguments, guest_disk};
 use vmnoise_labs::kvm_stat;
 
-/// Size of a guest's disk; it takes no room until it is written. On it is of each file its
-/// length in eight bytes, and it.
-const DISK_BYTES: u64 = 256 << 20;
+/// Of a guest.
+const MEMORY_MIB: u32 = 256;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,10 +37,13 @@ fn main() -> Result<()> {
     let of_guest = GuestFiles::of(guest);
     match *words {
         ["boot", ref besides @ ..] => {
-            File::create(&of_guest.disk)?.set_len(DISK_BYTES)?;
+            guest_disk::create(&of_guest.disk)?;
             // It stays this process.
             fs::write(&of_guest.vmm, std::process::id().to_string())?;
-            Err(qemu(&of_guest, besides).exec()).context("QEMU")
+            let [kernel, initramfs] = [GUEST_KERNEL, GUEST_INITRAMFS].map(Path::new);
+            let mut qemu = Command::new("/usr/bin/qemu-system-x86_64");
+            qemu.args(guest_arguments(MEMORY_MIB, kernel, initramfs, &of_guest));
+            Err(qemu.args(besides).exec()).context("QEMU")
         }
         ["told", count] => of_guest.wait(count.parse()?),
         ["results"] => {
@@ -49,8 +51,16 @@ fn main() -> Result<()> {
             eprint!("{}", fs::read_to_string(&of_guest.console)?);
             Ok(())
         }
-        ["save", ref files @ ..] => save(files),
-        ["load", ref files @ ..] => load(&of_guest.disk, files),
+        ["save", ref files @ ..] => guest_disk::save(files),
+        ["load", ref files @ ..] => {
+            for (file, content) in files
+                .iter()
+                .zip(guest_disk::load(&of_guest.disk, files.len())?)
+            {
+                fs::write(file, content).with_context(|| (*file).to_owned())?;
+            }
+            Ok(())
+        }
         ["print", file] => {
             let bytes = fs::read(file).with_context(|| file.to_owned())?;
             let compressed = snap::raw::Encoder::new().compress_vec(&bytes)?;
@@ -70,32 +80,6 @@ fn main() -> Result<()> {
              load FILE... | print FILE | steal | offset"
         ),
     }
-}
-
-fn qemu(of_guest: &GuestFiles, besides: &[&str]) -> Command {
-    let to = |file: &Path| format!("file:{}", file.display());
-    let disk = format!("file={},format=raw,if=virtio", of_guest.disk.display());
-    let mut qemu = Command::new("/bin/qemu-system-x86_64");
-    qemu.args([
-        "-nodefaults",
-        "-no-reboot",
-        "-display",
-        "none",
-        "-accel",
-        "kvm",
-    ])
-    .args(["-cpu", "host", "-m", "256", "-L", GUEST_FIRMWARE])
-    .args(["-kernel", GUEST_KERNEL, "-initrd", GUEST_INITRAMFS])
-    // Debian's 7.3 tests its ciphers after boot, in a task of its own: half of a guest's quiet time.
-    .args([
-        "-append",
-        "console=ttyS0 quiet panic=-1 nokaslr random.trust_cpu=off cryptomgr.notests",
-    ])
-    .args(["-drive", &disk])
-    .args(["-serial", &to(&of_guest.console)])
-    .args(["-serial", &to(&of_guest.results)])
-    .args(besides);
-    qemu
 }
 
 /// Two digits for each byte, and no formatting, which takes an emulated machine longer than all
@@ -120,26 +104,4 @@ fn stolen_ns() -> Result<u64> {
         .nth(8)
         .context("/proc/stat without steal")?;
     Ok(steal.parse::<u64>()? * (1_000_000_000 / USER_HZ))
-}
-
-fn save(files: &[&str]) -> Result<()> {
-    let mut disk = File::options().write(true).open(GUEST_DISK)?;
-    for file in files {
-        let content = fs::read(file).with_context(|| (*file).to_owned())?;
-        disk.write_all(&u64::try_from(content.len())?.to_le_bytes())?;
-        disk.write_all(&content)?;
-    }
-    Ok(disk.sync_all()?)
-}
-
-fn load(disk: &Path, files: &[&str]) -> Result<()> {
-    let mut disk = File::open(disk)?;
-    for file in files {
-        let mut length = [0; 8];
-        disk.read_exact(&mut length)?;
-        let mut content = vec![0; usize::try_from(u64::from_le_bytes(length))?];
-        disk.read_exact(&mut content)?;
-        fs::write(file, content).with_context(|| (*file).to_owned())?;
-    }
-    Ok(())
 }

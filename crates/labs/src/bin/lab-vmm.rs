@@ -8,31 +8,27 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{fs, thread};
 
 use anyhow::{Context, Result, ensure};
 use rustix::mount::{MountFlags, mount};
-use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 use vmnoise_labs::bed::GuestFiles;
 use vmnoise_labs::kvm_stat::{self, exits};
+use vmnoise_labs::vmm::{self, wait_for};
 use vmnoise_labs::vmm_steps::{Counts, Done, Look, Step, TURNS, Treatment, VcpuCounts};
-use vmnoise_labs::{Disturber, schedstat, undisturbed, urgency};
+use vmnoise_labs::{Disturber, placed, schedstat, undisturbed, urgency};
 use vmnoise_workload::thread::set_fifo;
 use vmnoise_workload::tsc;
 
-/// Between two looks at what is waited for.
-const LOOK: Duration = Duration::from_millis(5);
-/// How long anything may take before it counts as hung.
-const BACKSTOP: Duration = Duration::from_secs(120);
 const CGROUPS: &str = "/tmp/cgroup";
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut parts = arguments.splitn(2, |word| word == "--");
     let steps = parts.next().unwrap_or_default();
-    let mut vmm = Vmm {
+    let mut treated = Vmm {
         command: parts.next().unwrap_or_default().to_vec(),
         ..Vmm::default()
     };
@@ -40,20 +36,20 @@ fn main() -> Result<()> {
     for word in steps {
         let step = Step::from_word(word)?;
         let begin_mono_ns = mono_ns();
-        let counts = vmm.carry_out(&step).with_context(|| word.clone())?;
+        let counts = treated.carry_out(&step).with_context(|| word.clone())?;
         done.push(Done {
             step: word.clone(),
             begin_mono_ns,
             end_mono_ns: mono_ns(),
             counts,
-            hog: vmm.hog.as_ref().map(Disturber::source).transpose()?,
-            undisturbed: vmm.undisturbed.take(),
-            looks: std::mem::take(&mut vmm.looks),
+            hog: treated.hog.as_ref().map(Disturber::source).transpose()?,
+            undisturbed: treated.undisturbed.take(),
+            looks: std::mem::take(&mut treated.looks),
         });
     }
     let treatment = Treatment {
-        pid: vmm.child.as_ref().map_or(0, Child::id),
-        said: vmm.said,
+        pid: treated.child.as_ref().map_or(0, Child::id),
+        said: treated.said,
         steps: done,
     };
     println!("{}", serde_json::to_string(&treatment)?);
@@ -94,11 +90,11 @@ impl Vmm {
             }
             Step::Reported(count, guest) => GuestFiles::of(guest).wait(count)?,
             Step::Looks(count) => self.looks = Watched::of(self.id()?)?.looks(count)?,
-            Step::Stop => self.stop()?,
-            Step::Continue => self.signal(Signal::CONT)?,
+            Step::Stop => vmm::stop(self.id()?)?,
+            Step::Continue => vmm::signal(self.id()?, Signal::CONT)?,
             Step::Read => return Ok(Some(self.read()?)),
             Step::Kill => {
-                self.signal(Signal::KILL)?;
+                vmm::signal(self.id()?, Signal::KILL)?;
                 self.child()?.wait()?;
             }
             Step::End => self.end()?,
@@ -120,7 +116,7 @@ impl Vmm {
                 let guest = GuestFiles::of(0);
                 self.migrate(every, || Ok(!guest.has_reported(count)?))?;
             }
-            Step::Pin(cpu) => sched_setaffinity(Some(self.first_vcpu()?), &only(cpu))?,
+            Step::Pin(cpu) => placed::pin(self.first_vcpu()?, cpu)?,
             Step::Fifo(priority) => {
                 let vcpus = kvm_stat::vcpus(self.id()?)?;
                 ensure!(!vcpus.is_empty(), "no vCPU has run");
@@ -133,7 +129,7 @@ impl Vmm {
             Step::Quota(quota_us, period_us) => self.quota(quota_us, period_us)?,
             Step::Untrace => {
                 let tracer = tracer().context("nobody traces")?;
-                kill_process(pid(tracer)?, Signal::INT)?;
+                vmm::signal(tracer, Signal::INT)?;
                 let is_gone = || matches!(schedstat::state(tracer, tracer), None | Some('Z'));
                 wait_for("the tracer to end", || Ok(is_gone()))?;
             }
@@ -154,15 +150,6 @@ impl Vmm {
         let id = child.id();
         self.child = Some(child);
         wait_for("the guest to leave", || Ok(exits(id)? > 0))
-    }
-
-    fn stop(&mut self) -> Result<()> {
-        self.signal(Signal::STOP)?;
-        let id = self.id()?;
-        wait_for("every thread to stop", || {
-            let mut threads = schedstat::threads(id)?.into_iter();
-            Ok(threads.all(|(tid, _)| schedstat::stands(id, tid)))
-        })
     }
 
     fn read(&mut self) -> Result<Counts> {
@@ -203,17 +190,17 @@ impl Vmm {
         let vcpu = self.first_vcpu()?;
         let mut cpus = [0, 1].into_iter().cycle();
         while goes_on()? {
-            sched_setaffinity(Some(vcpu), &only(cpus.next().unwrap_or(0)))?;
+            placed::pin(vcpu, cpus.next().unwrap_or(0))?;
             self.looks.push(watched.look()?);
             thread::sleep(every);
         }
         Ok(())
     }
 
-    fn first_vcpu(&self) -> Result<Pid> {
+    fn first_vcpu(&self) -> Result<u32> {
         let vcpus = kvm_stat::vcpus(self.id()?)?;
         let &(_, tid) = vcpus.first().context("no vCPU has run")?;
-        Ok(pid(tid)?)
+        Ok(tid)
     }
 
     fn quota(&mut self, quota_us: u32, period_us: u32) -> Result<()> {
@@ -237,10 +224,6 @@ impl Vmm {
         write(&format!("{group}/cgroup.procs"), &id)?;
         self.group = Some(group);
         Ok(())
-    }
-
-    fn signal(&self, signal: Signal) -> Result<()> {
-        Ok(kill_process(pid(self.id()?)?, signal)?)
     }
 
     fn id(&self) -> Result<u32> {
@@ -297,12 +280,6 @@ impl Watched {
     }
 }
 
-fn only(cpu: u32) -> CpuSet {
-    let mut set = CpuSet::new();
-    set.set(cpu as usize);
-    set
-}
-
 /// How long its vCPUs' threads have waited for a CPU, together.
 fn waited_ns(id: u32) -> Result<u64> {
     let vcpus = kvm_stat::vcpus(id)?.into_iter();
@@ -315,20 +292,7 @@ fn tracer() -> Option<u32> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     processes.into_iter().find_map(|process| {
         let id = process.file_name().to_str()?.parse().ok()?;
-        // It may end while it is looked at.
-        let files = fs::read_dir(process.path().join("fd")).ok()?.flatten();
-        let targets = files.filter_map(|file| fs::read_link(file.path()).ok());
-        let targets: Vec<_> = targets
-            .filter_map(|target| target.into_os_string().into_string().ok())
-            .collect();
-        let of_kind = |kind| {
-            targets
-                .iter()
-                .filter(|target| target.contains(kind))
-                .count()
-        };
-        let programs = of_kind("bpf-prog");
-        (programs > 0 && of_kind("bpf_link") == programs).then_some(id)
+        vmm::traces(id).then_some(id)
     })
 }
 
@@ -356,19 +320,6 @@ fn throttled_ns(group: &str) -> Result<u64> {
         .find_map(|line| line.strip_prefix("throttled_usec "));
     let us: u64 = us.context("cpu.stat without throttled_usec")?.parse()?;
     Ok(us * 1_000)
-}
-
-fn wait_for(what: &str, mut it: impl FnMut() -> Result<bool>) -> Result<()> {
-    let deadline = Instant::now() + BACKSTOP;
-    while !it()? {
-        ensure!(Instant::now() < deadline, "waited in vain for {what}");
-        thread::sleep(LOOK);
-    }
-    Ok(())
-}
-
-fn pid(id: u32) -> io::Result<Pid> {
-    Pid::from_raw(id.cast_signed()).ok_or_else(|| io::Error::other("no process id"))
 }
 
 fn mono_ns() -> u64 {

@@ -1,0 +1,58 @@
+//! How long emulated machines take, and how many of them run side by side.
+
+use std::num::NonZero;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use crate::scenario::{Cell, GuestType, Hypervisor, Measure};
+
+/// Of the machines that QEMU emulates: the largest of them.
+const MEMORY_MIB: u64 = 2_300;
+
+/// How many cells run side by side: each keeps a CPU busy.
+pub fn jobs() -> usize {
+    let cpus = available_parallelism().map_or(1, NonZero::get);
+    let memory = free_mib().map_or(cpus, |mib| (mib / MEMORY_MIB) as usize);
+    cpus.min(memory).max(1)
+}
+
+/// `MemAvailable` of /proc/meminfo (proc(5)).
+fn free_mib() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let mut lines = text.lines();
+    let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kib / 1024)
+}
+
+/// A machine that takes longer counts as hung.
+pub(super) fn too_long(cell: &Cell, measure: &Measure) -> Option<&'static str> {
+    let most = match cell.hypervisor {
+        Hypervisor::Bare | Hypervisor::Microvm => 200,
+        Hypervisor::Kvm => 400,
+        Hypervisor::Xen | Hypervisor::Dom0 => 500,
+    };
+    let is_too_long = takes(cell, measure).as_secs() > most;
+    is_too_long.then_some(
+        "it takes longer than an emulated machine is let run: lower `duration` or `repeat`",
+    )
+}
+
+/// As the machines of docs/labs.md took; an estimate, and said to be one.
+pub fn takes(cell: &Cell, measure: &Measure) -> Duration {
+    let boot_s = match (cell.hypervisor, cell.guest_type) {
+        (Hypervisor::Bare | Hypervisor::Microvm, _) => 15,
+        (Hypervisor::Kvm, _) => 35,
+        (Hypervisor::Xen, Some(GuestType::Hvm)) => 110,
+        (Hypervisor::Xen | Hypervisor::Dom0, _) => 60,
+    };
+    // A second of a guest whose host records every exit, and the way out of what it recorded.
+    let a_second_s = match cell.hypervisor {
+        Hypervisor::Kvm => 250,
+        Hypervisor::Bare | Hypervisor::Xen | Hypervisor::Dom0 => 120,
+        // Three exits a 10 us, and each recorded.
+        Hypervisor::Microvm => 400,
+    };
+    let measured_s = measure.duration.ns() * u64::from(measure.repeat) * a_second_s / 1_000_000_000;
+    Duration::from_secs(boot_s + measured_s)
+}

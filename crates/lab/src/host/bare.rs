@@ -1,0 +1,48 @@
+//! The host without a guest.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use vmnoise_labs::{Tied, binary};
+
+use super::load::Loaded;
+use super::{Host, waiting};
+use crate::measuring::{self, Brought, on};
+use crate::scenario::{Cell, Measure};
+
+/// Beyond what it is to measure.
+const BACKSTOP: Duration = Duration::from_secs(60);
+
+pub(super) fn run(
+    host: &Host,
+    cell: &Cell,
+    measure: &Measure,
+    asked_to_end: &AtomicBool,
+) -> Result<Brought> {
+    let folder = tempfile::tempdir().context("a folder for recordings")?;
+    let (mut recordings, mut commands) = (Vec::new(), Vec::new());
+    let mut console = String::new();
+    let load = Loaded::start(host, cell, folder.path())?;
+    commands.extend(load.command());
+    for name in measuring::files(measure) {
+        let file = folder.path().join(&name);
+        let recorded_to = |output: &str| {
+            let command = measuring::command(cell, measure, output);
+            format!("{command} -c {}", host.cpu)
+        };
+        let command = recorded_to(&file.to_string_lossy());
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        let mut program = Tied::start(&binary(), &words, &folder.path().join("said"))?;
+        let within = Duration::from_nanos(measure.duration.ns()) + BACKSTOP;
+        waiting::ended(&command, &mut program, within, asked_to_end)?;
+        console += &program.said();
+        commands.push(recorded_to(&name));
+        recordings.push((name, std::fs::read(file)?));
+    }
+    Ok(Brought {
+        recordings,
+        console,
+        commands: on("host", &commands),
+    })
+}

@@ -1,0 +1,98 @@
+//! A guest of this machine's KVM, beside which the machine records its exits.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use vmnoise_labs::bed::{self, KvmGuest};
+use vmnoise_labs::lab_program;
+
+use super::load::Loaded;
+use super::recorder::Recorder;
+use super::{Host, waiting};
+use crate::measuring::{self, Brought, image, on};
+use crate::scenario::{Cell, Measure, Tuning};
+
+/// How long a guest may take to boot, or for its files, until it counts as hung.
+const BACKSTOP: Duration = Duration::from_secs(120);
+/// How long it sleeps before it measures, and after that.
+const SLEEPS_MS: [u32; 2] = [2000, 500];
+/// That of the papers.
+const PRIORITY: i32 = 99;
+/// Lines of its console that tell why it failed: enough for a panic with its stack.
+const LAST_LINES: usize = 60;
+
+pub(super) fn run(
+    host: &Host,
+    cell: &Cell,
+    measure: &Measure,
+    asked_to_end: &AtomicBool,
+) -> Result<Brought> {
+    host.leave_measured_cpu()?;
+    let commands = measuring::in_guest(cell, measure, SLEEPS_MS);
+    let words: Vec<&str> = commands.iter().map(String::as_str).collect();
+    let kernel = cell.guest_kernel.context("a guest has a kernel")?;
+    let programs = ["lab-guest", "lab-vmm"].map(lab_program);
+    let programs = programs.into_iter().collect::<Result<Vec<_>>>()?;
+    let mut guest = KvmGuest::boot(image(kernel, bed::Kernel::Cloud), &programs, &words)?;
+    let folder = tempfile::tempdir().context("a folder for the host's recording")?;
+    let attended = attend(host, cell, measure, &mut guest, folder.path(), asked_to_end);
+    let console = guest.console();
+    let on_host = attended.map_err(|error| {
+        let lines: Vec<&str> = console.lines().collect();
+        let end = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
+        anyhow!("{error:#}; its console ends: {end}")
+    })?;
+    let saved = guest.saved(measure.repeat as usize)?;
+    let mut recordings: Vec<(String, Vec<u8>)> = measuring::files(measure).zip(saved).collect();
+    let host_file = std::fs::read(folder.path().join(measuring::HOST))?;
+    recordings.push((measuring::HOST.to_owned(), host_file));
+    Ok(Brought {
+        recordings,
+        console,
+        commands: [on("host", &on_host), on("guest", &commands)].concat(),
+    })
+}
+
+/// Sets the guest up while it sleeps, records beside it, and waits for its end. Gives what ran on the host.
+fn attend(
+    host: &Host,
+    cell: &Cell,
+    measure: &Measure,
+    guest: &mut KvmGuest,
+    folder: &Path,
+    asked_to_end: &AtomicBool,
+) -> Result<Vec<String>> {
+    let wait = |guest: &mut KvmGuest, count, within| {
+        let what = format!("command {count} of the guest");
+        waiting::until(&what, within, asked_to_end, || guest.has_reported(count))
+    };
+    wait(guest, 1, BACKSTOP)?;
+    guest.stop()?;
+    ensure!(
+        !guest.has_reported(2)?,
+        "the guest began before it could be set up: this host is too busy"
+    );
+    guest.pin(host.cpu)?;
+    match cell.tuning {
+        Tuning::VcpusAtFifo99 => guest.set_vcpu_fifo(PRIORITY)?,
+        Tuning::VmmAtFifo99 => guest.set_vmm_fifo(PRIORITY)?,
+        _ => {}
+    }
+    let recorder = Recorder::start(&folder.join(measuring::HOST), asked_to_end)?;
+    let load = Loaded::start(host, cell, folder)?;
+    let commands = [Some(Recorder::command()), load.command()];
+    guest.resume()?;
+    let measured = Duration::from_nanos(measure.duration.ns()) * measure.repeat;
+    let count = measuring::until_measured(measure);
+    wait(guest, count, 2 * measured + BACKSTOP)?;
+    drop(load);
+    recorder.end(asked_to_end)?;
+    let last = count + 2;
+    wait(guest, last, BACKSTOP)?;
+    for output in guest.outputs()? {
+        output.text().context("in the guest")?;
+    }
+    Ok(commands.into_iter().flatten().collect())
+}

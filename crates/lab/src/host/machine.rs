@@ -1,0 +1,105 @@
+//! What this machine is.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use vmnoise_labs::placed;
+
+use crate::scenario::Kernel;
+
+/// Where the device of KVM is.
+const KVM: &str = "/dev/kvm";
+
+/// A machine that runs cells itself.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// Of which kind its kernel is.
+    pub kernel: Kernel,
+    /// `uname -r`.
+    pub release: String,
+    /// The CPU that is measured, or has the vCPU.
+    pub cpu: u32,
+    /// Whether that one is isolated.
+    pub is_isolated: bool,
+    /// What it is without, and what to do about it, if no cell can be run.
+    pub lack: Option<String>,
+}
+
+impl Host {
+    /// This one.
+    ///
+    /// # Errors
+    /// If its kernel tells nothing of itself.
+    pub fn read() -> Result<Host> {
+        let read = |path: &str| fs::read_to_string(path).context(path.to_owned());
+        let isolated = read("/sys/devices/system/cpu/isolated").unwrap_or_default();
+        let isolated = last_of(&isolated);
+        let last = placed::allowed()?
+            .pop()
+            .context("this machine has no CPU")?;
+        Ok(Host {
+            kernel: kind(&read("/proc/version")?),
+            release: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
+            cpu: isolated.unwrap_or(last),
+            is_isolated: isolated.is_some(),
+            lack: lack(),
+        })
+    }
+
+    /// Takes the calling thread, and all that it starts, off the CPU that is measured.
+    pub(super) fn leave_measured_cpu(&self) -> Result<()> {
+        placed::leave(self.cpu)
+    }
+}
+
+/// By what its version says (init/version.c): `#1 SMP PREEMPT_RT Debian 6.1.90-1`.
+fn kind(version: &str) -> Kernel {
+    match version.contains("PREEMPT_RT") {
+        true => Kernel::Rt,
+        false => Kernel::Ordinary,
+    }
+}
+
+/// The last CPU of a list such as `1,3-5`.
+fn last_of(list: &str) -> Option<u32> {
+    list.trim().rsplit([',', '-']).next()?.parse().ok()
+}
+
+fn lack() -> Option<String> {
+    let hypervisor = fs::read_to_string("/sys/hypervisor/type").unwrap_or_default();
+    // Of a process that is looked at by itself: the user whose rights it has.
+    let is_root = fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
+    let kvm = fs::File::options().read(true).write(true).open(KVM);
+    if hypervisor.trim() == "xen" {
+        Some("this kernel runs on Xen, where it has no KVM: boot it without".to_owned())
+    } else if !is_root {
+        Some("the host's exits are traced, and vCPUs get SCHED_FIFO: run it as root".to_owned())
+    } else if !Path::new(KVM).exists() {
+        Some(format!(
+            "there is no {KVM}: load kvm_intel or kvm_amd, and switch virtualization on in the firmware"
+        ))
+    } else {
+        kvm.err()
+            .map(|error| format!("{KVM} cannot be opened ({error}): see its owner and who uses it"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_says_whether_it_is_real_time() {
+        let rt = "Linux version 6.1.0-1-rt-amd64 (gcc-12) #1 SMP PREEMPT_RT Debian 6.1.90-1";
+        let ordinary = "Linux version 6.1.0-1-amd64 (gcc-12) #1 SMP PREEMPT_DYNAMIC Debian";
+        assert_eq!([kind(rt), kind(ordinary)], [Kernel::Rt, Kernel::Ordinary]);
+    }
+
+    #[test]
+    fn the_last_of_a_list_of_cpus() {
+        let lists = ["\n", "3\n", "1,3-5\n", "1-2,7\n"];
+        assert_eq!(lists.map(last_of), [None, Some(3), Some(5), Some(7)]);
+    }
+}

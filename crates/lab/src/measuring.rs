@@ -1,0 +1,94 @@
+//! What measures, wherever it runs, and what is brought out of there.
+
+use vmnoise_labs::bed;
+
+use crate::scenario::{Cell, Exercise, Hypervisor, Kernel, Load, Measure, Workload};
+
+/// The recording of the host of a guest.
+pub const HOST: &str = "host.vmn";
+
+/// What one cell brought out.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Brought {
+    /// Recordings by the names of their files.
+    pub recordings: Vec<(String, Vec<u8>)>,
+    /// What its machines said while they ran.
+    pub console: String,
+    /// What was run, on which side.
+    pub commands: Vec<String>,
+}
+
+/// The recordings of all repetitions, by the names of their files.
+pub fn files(measure: &Measure) -> impl Iterator<Item = String> + use<> {
+    (1..=measure.repeat).map(|repetition| format!("measured-{repetition}.vmn"))
+}
+
+/// What the program that made a recording said, where it says something.
+pub fn said(recording: &str) -> String {
+    recording.replace(".vmn", ".json")
+}
+
+/// Where they are inside a machine that was booted for them.
+pub(crate) fn inside(measure: &Measure) -> impl Iterator<Item = String> + use<> {
+    files(measure).map(|file| format!("/tmp/{file}"))
+}
+
+/// What measures once, and records it here.
+pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
+    let duration = measure.duration;
+    match measure.workload {
+        Workload::Timerlat | Workload::Cyclictest => {
+            let period = cell.period;
+            format!("vmnoise timerlat -q -p {period} -d {duration} -o {output}")
+        }
+        Workload::Osnoise if cell.hypervisor == Hypervisor::Microvm => {
+            format!("vmnoise microvm -d {duration} -o {output}")
+        }
+        Workload::Osnoise => format!("vmnoise osnoise -q -d {duration} -o {output}"),
+        Workload::Exercise => {
+            let exercise = cell.exercise.unwrap_or(Exercise::Cpuid);
+            format!("vmnoise microvm --exercise {exercise} -d {duration} --format json")
+        }
+    }
+}
+
+/// Begins, beside those after it, what loads the machine.
+pub(crate) fn load(cell: &Cell) -> Option<&'static str> {
+    match cell.load {
+        Load::SystemCalls => Some("& lab-disturb calls 0"),
+        Load::Bursts => Some("& lab-disturb turns 0 1000 10007 /tmp/turns"),
+        Load::Idle | Load::StressNg => None,
+    }
+}
+
+/// All that a guest of KVM runs. The first says that it is there; while it sleeps it is stopped, until its host
+/// records. At the end it sleeps once more, until its host has written the last of that.
+pub(crate) fn in_guest(cell: &Cell, measure: &Measure, sleeps_ms: [u32; 2]) -> Vec<String> {
+    let [first, last] = sleeps_ms.map(|ms| format!("lab-vmm run:{ms} --"));
+    let files: Vec<String> = inside(measure).collect();
+    let mut commands = vec!["vmnoise --version".to_owned(), first];
+    commands.extend(files.iter().map(|file| command(cell, measure, file)));
+    commands.extend([last, format!("lab-guest save {}", files.join(" "))]);
+    commands
+}
+
+/// How many of those commands are over when all is measured.
+pub(crate) fn until_measured(measure: &Measure) -> usize {
+    2 + measure.repeat as usize
+}
+
+/// The package of Debian; which one is the ordinary kernel depends on who boots it.
+pub(crate) fn image(kernel: Kernel, ordinary: bed::Kernel) -> bed::Kernel {
+    match kernel {
+        Kernel::Ordinary => ordinary,
+        Kernel::Rt => bed::Kernel::Rt,
+    }
+}
+
+/// Commands, each with the side that it runs on.
+pub(crate) fn on<C: AsRef<str>>(side: &str, commands: &[C]) -> Vec<String> {
+    let commands = commands.iter();
+    commands
+        .map(|command| format!("{side}: {}", command.as_ref()))
+        .collect()
+}

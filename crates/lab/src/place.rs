@@ -1,0 +1,120 @@
+//! Where cells are run: in emulation, or on this machine itself.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Result;
+use vmnoise_labs::bed::{self, Part};
+
+use crate::accel::Accel;
+use crate::measuring::{Brought, image};
+use crate::scenario::{Cell, Measure};
+use crate::{emulation, host};
+
+/// Where cells are run.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// In machines that QEMU emulates.
+    Emulation,
+    /// On this one.
+    Host(host::Host),
+}
+
+impl Place {
+    /// As it is asked for.
+    ///
+    /// # Errors
+    /// If this machine tells nothing of itself.
+    pub fn of(accel: Accel) -> Result<Place> {
+        Ok(match accel {
+            Accel::Tcg => Place::Emulation,
+            Accel::Kvm => Place::Host(host::Host::read()?),
+        })
+    }
+
+    /// As it was asked for.
+    pub fn accel(&self) -> Accel {
+        match self {
+            Place::Emulation => Accel::Tcg,
+            Place::Host(_) => Accel::Kvm,
+        }
+    }
+
+    /// Why no cell at all can be run, if that is so.
+    pub fn lack(&self) -> Option<&str> {
+        match self {
+            Place::Emulation => None,
+            Place::Host(host) => host.lack.as_deref(),
+        }
+    }
+
+    /// Why this cell cannot be had here, if it cannot.
+    pub fn refusal(&self, cell: &Cell, measure: &Measure) -> Option<String> {
+        match self {
+            Place::Emulation => emulation::refusal(cell, measure).map(str::to_owned),
+            Place::Host(host) => host::refusal(host, cell, measure),
+        }
+    }
+
+    /// About how long a cell takes.
+    pub fn takes(&self, cell: &Cell, measure: &Measure) -> Duration {
+        match self {
+            Place::Emulation => emulation::takes(cell, measure),
+            Place::Host(_) => host::takes(cell, measure),
+        }
+    }
+
+    /// How many cells run side by side. Where time is real none may disturb another.
+    pub fn jobs(&self) -> usize {
+        match self {
+            Place::Emulation => emulation::jobs(),
+            Place::Host(_) => 1,
+        }
+    }
+
+    /// Measures a cell as often as is asked, unless it is asked to end before that.
+    ///
+    /// # Errors
+    /// If it does not come to its end.
+    pub fn run(
+        &self,
+        cell: &Cell,
+        measure: &Measure,
+        seed: u64,
+        asked_to_end: &Arc<AtomicBool>,
+    ) -> Result<Brought> {
+        match self {
+            Place::Emulation => emulation::run(cell, measure, seed, asked_to_end),
+            Place::Host(host) => host::run(host, cell, measure, asked_to_end),
+        }
+    }
+
+    /// What a cell is made of that has to be here.
+    pub fn parts(&self, cell: &Cell) -> Vec<Part> {
+        match self {
+            Place::Emulation => emulation::parts(cell),
+            Place::Host(_) => {
+                let guest = cell.guest_kernel.map(|it| image(it, bed::Kernel::Cloud));
+                guest.map(Part::Kernel).into_iter().collect()
+            }
+        }
+    }
+
+    /// What a run does to this machine.
+    pub fn effects(&self) -> String {
+        match self {
+            Place::Emulation => "Nothing else of this machine is changed.".to_owned(),
+            Place::Host(host) => format!(
+                "This is Linux {release}, and time is real: leave the machine alone meanwhile. What is measured has CPU \
+                 {cpu}: a bare cell there, or the thread of a vCPU, at SCHED_FIFO 99 where the cell says so; others there \
+                 have to wait, and a load works there too. All else of a guest keeps off it. A guest has 1 GB of memory, and \
+                 up to 300 MB in {temporary}. No setting of this machine is changed, and what is started ends with the \
+                 run.",
+                release = host.release,
+                cpu = host.cpu,
+                temporary = std::env::temp_dir().display()
+            ),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What a Linux guest of KVM boots.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::apt::Suite;
+use super::initramfs::{self, Contents};
+use super::inside;
+use super::kernel::{self, Kernel};
+
+/// A kernel of Debian, and an initramfs that runs commands as a lab does.
+#[derive(Debug)]
+pub(super) struct GuestImage {
+    pub vmlinux: PathBuf,
+    pub initramfs: PathBuf,
+}
+
+impl GuestImage {
+    /// Writes the initramfs into this folder.
+    pub(super) fn write(
+        folder: &Path,
+        (kernel, suite): (Kernel, Suite),
+        programs: &[PathBuf],
+        commands: &[&str],
+    ) -> Result<GuestImage> {
+        let image = kernel::install(kernel, suite)?;
+        let initramfs = folder.join("guest-initramfs");
+        let contents = Contents {
+            modules: &image.modules_of_guest(),
+            programs,
+            carried: &[],
+            commands,
+            results: inside::SERIAL_PORT,
+        };
+        initramfs::write(&initramfs, &contents)?;
+        Ok(GuestImage {
+            vmlinux: image.vmlinux()?,
+            initramfs,
+        })
+    }
+}

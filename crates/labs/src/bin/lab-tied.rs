@@ -1,0 +1,19 @@
+//! `lab-tied PROGRAM [ARGUMENT...]` becomes this program, which the kernel ends with the thread that started it.
+#![forbid(unsafe_code)]
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+fn main() -> Result<()> {
+    let mut words = std::env::args_os().skip(1);
+    let program = words
+        .next()
+        .context("usage: lab-tied PROGRAM [ARGUMENT...]")?;
+    // It outlives what becomes of this process (prctl(2), PR_SET_PDEATHSIG).
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let error = Command::new(&program).args(words).exec();
+    Err(error).with_context(|| format!("starting {}", program.display()))
+}

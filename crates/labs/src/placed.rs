@@ -1,0 +1,39 @@
+//! On which CPUs threads run.
+
+use anyhow::{Context, Result};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Lets a thread run on this CPU and no other.
+///
+/// # Errors
+/// If it is gone, or there is no such CPU.
+pub fn pin(tid: u32, cpu: u32) -> Result<()> {
+    let thread = Pid::from_raw(tid.cast_signed()).context("no thread")?;
+    let mut only = CpuSet::new();
+    only.set(cpu as usize);
+    sched_setaffinity(Some(thread), &only).with_context(|| format!("pinning {tid} to CPU {cpu}"))
+}
+
+/// The CPUs that the calling thread may run on.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub fn allowed() -> Result<Vec<u32>> {
+    let set = sched_getaffinity(None)?;
+    let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+    Ok(cpus.map(|cpu| cpu as u32).collect())
+}
+
+/// Takes the calling thread off this CPU, and all that it starts, if there is another.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn leave(cpu: u32) -> Result<()> {
+    let mut others = sched_getaffinity(None)?;
+    others.unset(cpu as usize);
+    if others.count() > 0 {
+        sched_setaffinity(None, &others)?;
+    }
+    Ok(())
+}
