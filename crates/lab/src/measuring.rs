@@ -1,11 +1,27 @@
 //! What measures, wherever it runs, and what is brought out of there.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use vmnoise_labs::bed;
 
 use crate::scenario::{Cell, Exercise, Hypervisor, Kernel, Load, Measure, Workload};
 
 /// The recording of the host of a guest.
 pub const HOST: &str = "host.vmn";
+
+/// A cell that is to be measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Job<'a> {
+    /// Which.
+    pub cell: &'a Cell,
+    /// What is measured in it, and how often.
+    pub measure: &'a Measure,
+    /// What is random comes from it, where time is virtual.
+    pub seed: u64,
+    /// Becomes true when it is to end before.
+    pub asked_to_end: &'a Arc<AtomicBool>,
+}
 
 /// What one cell brought out.
 #[derive(Debug, PartialEq, Eq)]

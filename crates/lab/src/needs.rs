@@ -8,9 +8,6 @@ use vmnoise_labs::bed::{self, ToFetch};
 use crate::place::Place;
 use crate::plan::Planned;
 
-/// Of the disk, for what machines leave behind while they run.
-const ROOM_BYTES: u64 = 1 << 30;
-
 /// What a run of these cells needs, in words.
 ///
 /// # Errors
@@ -20,16 +17,22 @@ pub fn check(planned: &[Planned], place: &Place) -> Result<String> {
     let parts: BTreeSet<_> = to_run.flat_map(|it| place.parts(&it.cell)).collect();
     let to_fetch = bed::to_fetch(&parts)
         .context("apt does not know what has to be fetched: run `apt-get update` with a network")?;
-    judge(&to_fetch, bed::free_bytes()?, bed::reach)
+    judge(
+        &to_fetch,
+        place.room_bytes(),
+        bed::free_bytes()?,
+        bed::reach,
+    )
 }
 
 fn judge(
     to_fetch: &ToFetch,
+    room_bytes: u64,
     free_bytes: u64,
     reach: impl FnOnce() -> Result<()>,
 ) -> Result<String> {
     let ToFetch { packages, bytes } = to_fetch;
-    let [needed_mb, free_mb] = [bytes + ROOM_BYTES, free_bytes].map(|bytes| bytes / 1_000_000);
+    let [needed_mb, free_mb] = [bytes + room_bytes, free_bytes].map(|bytes| bytes / 1_000_000);
     ensure!(
         needed_mb <= free_mb,
         "{needed_mb} MB of disk are needed under target/lab, and {free_mb} MB are free: make room there"
@@ -57,6 +60,8 @@ mod tests {
 
     use super::*;
 
+    const ROOM: u64 = 1 << 30;
+
     fn one_package() -> ToFetch {
         ToFetch {
             packages: vec!["linux-image-1".to_owned()],
@@ -67,12 +72,12 @@ mod tests {
     #[test]
     fn without_a_network_what_is_here_is_enough() {
         let none = || bail!("no network");
-        let said = judge(&ToFetch::default(), 2 * ROOM_BYTES, none).unwrap();
+        let said = judge(&ToFetch::default(), ROOM, 2 * ROOM, none).unwrap();
         assert!(said.contains("no network is needed"), "{said}");
         let none = || bail!("it does not resolve");
         let said = format!(
             "{:#}",
-            judge(&one_package(), 2 * ROOM_BYTES, none).unwrap_err()
+            judge(&one_package(), ROOM, 2 * ROOM, none).unwrap_err()
         );
         for words in [
             "linux-image-1",
@@ -81,19 +86,21 @@ mod tests {
         ] {
             assert!(said.contains(words), "{said}");
         }
-        assert!(judge(&one_package(), 2 * ROOM_BYTES, || Ok(())).is_ok());
+        assert!(judge(&one_package(), ROOM, 2 * ROOM, || Ok(())).is_ok());
     }
 
     #[test]
     fn a_full_disk_is_told_before_anything_is_fetched() {
         let asked = || -> Result<()> { panic!("nothing is fetched to a full disk") };
-        let said = judge(&one_package(), ROOM_BYTES, asked)
+        let said = judge(&one_package(), ROOM, ROOM, asked)
             .unwrap_err()
             .to_string();
         assert!(
             said.contains("1573 MB") && said.contains("make room"),
             "{said}"
         );
-        assert!(judge(&ToFetch::default(), ROOM_BYTES, asked).is_ok());
+        assert!(judge(&ToFetch::default(), ROOM, ROOM, asked).is_ok());
+        assert!(judge(&ToFetch::default(), ROOM, ROOM / 2, asked).is_err());
+        assert!(judge(&ToFetch::default(), 0, ROOM / 2, asked).is_ok());
     }
 }

@@ -1,14 +1,12 @@
 //! Where cells are run: in emulation, or on this machine itself.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
 use vmnoise_labs::bed::{self, Part};
 
 use crate::accel::Accel;
-use crate::measuring::{Brought, image};
+use crate::measuring::{Brought, Job, image};
 use crate::scenario::{Cell, Measure};
 use crate::{emulation, host};
 
@@ -77,16 +75,10 @@ impl Place {
     ///
     /// # Errors
     /// If it does not come to its end.
-    pub fn run(
-        &self,
-        cell: &Cell,
-        measure: &Measure,
-        seed: u64,
-        asked_to_end: &Arc<AtomicBool>,
-    ) -> Result<Brought> {
+    pub fn run(&self, job: Job<'_>) -> Result<Brought> {
         match self {
-            Place::Emulation => emulation::run(cell, measure, seed, asked_to_end),
-            Place::Host(host) => host::run(host, cell, measure, asked_to_end),
+            Place::Emulation => emulation::run(job),
+            Place::Host(host) => host::run(host, job),
         }
     }
 
@@ -98,6 +90,15 @@ impl Place {
                 let guest = cell.guest_kernel.map(|it| image(it, bed::Kernel::Cloud));
                 guest.map(Part::Kernel).into_iter().collect()
             }
+        }
+    }
+
+    /// What cells leave under target/lab while they run, bytes. Those of a host are in the folder for temporary
+    /// files, of which `effects` says how much.
+    pub fn room_bytes(&self) -> u64 {
+        match self {
+            Place::Emulation => 1 << 30,
+            Place::Host(_) => 0,
         }
     }
 

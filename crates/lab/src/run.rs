@@ -13,10 +13,10 @@ use vmnoise_labs::binary;
 
 use crate::figures::Figures;
 use crate::folder::{Ended, Folder};
-use crate::measuring::{self, Brought};
+use crate::measuring::{self, Brought, Job};
 use crate::place::Place;
 use crate::plan::Planned;
-use crate::scenario::{Cell, Measure};
+use crate::scenario::Measure;
 
 const CONSOLE: &str = "console.txt";
 
@@ -75,7 +75,13 @@ pub fn run(
                 return Ok(());
             };
             report(Step::Begins(&cell.name()));
-            let ended = measured(folder, &cell, place, seed, &version, asked_to_end)?;
+            let job = Job {
+                cell: &cell,
+                measure: &folder.scenario.measure,
+                seed,
+                asked_to_end,
+            };
+            let ended = measured(folder, place, &version, job)?;
             // What was interrupted is neither measured nor failed, nor is it known to be whole.
             if !asked_to_end.load(Ordering::Relaxed) {
                 folder.end(&ended)?;
@@ -118,27 +124,20 @@ fn version() -> Result<String> {
     Ok(format!("{} {digest}", env!("CARGO_PKG_VERSION")))
 }
 
-fn measured(
-    folder: &Folder,
-    cell: &Cell,
-    place: &Place,
-    seed: u64,
-    version: &str,
-    asked_to_end: &Arc<AtomicBool>,
-) -> Result<Ended> {
-    let (begun, measure) = (Instant::now(), &folder.scenario.measure);
-    let name = cell.name();
+fn measured(folder: &Folder, place: &Place, version: &str, job: Job<'_>) -> Result<Ended> {
+    let begun = Instant::now();
+    let name = job.cell.name();
     let mut ended = Ended {
         cell: name.clone(),
         accel: place.accel(),
-        seed,
+        seed: job.seed,
         version: version.to_owned(),
         took_ms: 0,
         commands: Vec::new(),
         repetitions: Vec::new(),
         failure: None,
     };
-    match place.run(cell, measure, seed, asked_to_end) {
+    match place.run(job) {
         Ok(brought) => {
             let Brought {
                 mut recordings,
@@ -148,7 +147,7 @@ fn measured(
             ended.commands = commands;
             recordings.push((CONSOLE.to_owned(), console.into_bytes()));
             let kept = folder.keep(&name, &recordings)?;
-            match repetitions(&kept, measure) {
+            match repetitions(&kept, job.measure) {
                 Ok(repetitions) => ended.repetitions = repetitions,
                 Err(error) => ended.failure = Some(format!("{error:#}")),
             }

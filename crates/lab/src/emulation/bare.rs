@@ -1,32 +1,21 @@
 //! A host without a guest, or with vmnoise's own, which it measures by itself.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use anyhow::Result;
 use vmnoise_labs::bed::{self, Lab};
 use vmnoise_labs::lab_program;
 
 use super::printed;
-use crate::measuring::{self, Brought, image, on};
-use crate::scenario::{Cell, Measure};
+use crate::measuring::{self, Brought, Job, image, on};
 
-pub(super) fn run(
-    cell: &Cell,
-    measure: &Measure,
-    seed: u64,
-    asked_to_end: &Arc<AtomicBool>,
-) -> Result<Brought> {
-    let mut commands: Vec<String> = measuring::load(cell)
-        .map(str::to_owned)
-        .into_iter()
-        .collect();
+pub(super) fn run(job: Job<'_>) -> Result<Brought> {
+    let Job { cell, measure, .. } = job;
+    let mut commands = Vec::from_iter(measuring::load(cell).map(str::to_owned));
     commands.extend(printed::commands(cell, measure));
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let report = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
         .virtual_time(0)
-        .seed(seed)
-        .until(asked_to_end)
+        .seed(job.seed)
+        .until(job.asked_to_end)
         .program(&lab_program("lab-guest")?)
         .program(&lab_program("lab-disturb")?)
         .run(&commands)?;

@@ -1,26 +1,15 @@
 //! A host with vmnoise's own guest, which exits on purpose while its host records each exit.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use anyhow::{Context, Result, ensure};
 use vmnoise_labs::bed::{self, Lab};
 use vmnoise_labs::lab_program;
 use vmnoise_labs::vmm_steps::Treatment;
 
-use crate::measuring::{self, Brought, image, on};
-use crate::scenario::{Cell, Measure};
+use crate::measuring::{self, Brought, Job, image, on};
 
-pub(super) fn run(
-    cell: &Cell,
-    measure: &Measure,
-    seed: u64,
-    asked_to_end: &Arc<AtomicBool>,
-) -> Result<Brought> {
-    let mut commands: Vec<String> = measuring::load(cell)
-        .map(str::to_owned)
-        .into_iter()
-        .collect();
+pub(super) fn run(job: Job<'_>) -> Result<Brought> {
+    let Job { cell, measure, .. } = job;
+    let mut commands = Vec::from_iter(measuring::load(cell).map(str::to_owned));
     for recording in measuring::inside(measure) {
         let exercise = measuring::command(cell, measure, &recording);
         commands.push(format!("&& vmnoise exits -q -d 5m -o {recording}"));
@@ -30,8 +19,8 @@ pub(super) fn run(
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let mut lab = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
         .virtual_time(0)
-        .seed(seed)
-        .until(asked_to_end);
+        .seed(job.seed)
+        .until(job.asked_to_end);
     for program in ["lab-guest", "lab-vmm", "lab-disturb"] {
         lab = lab.program(&lab_program(program)?);
     }

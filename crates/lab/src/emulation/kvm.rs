@@ -1,14 +1,11 @@
 //! A guest of KVM, and its host, which records the exits beside it.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use anyhow::{Context, Result, ensure};
 use vmnoise_labs::bed::inside::outputs;
 use vmnoise_labs::bed::{self, Lab};
 use vmnoise_labs::lab_program;
 
-use crate::measuring::{self, Brought, image, on};
+use crate::measuring::{self, Brought, Job, image, on};
 use crate::scenario::{Cell, Load, Measure, Tuning};
 
 /// The host's recording, inside.
@@ -16,12 +13,8 @@ const HOST: &str = "/tmp/host.vmn";
 /// How long the guest sleeps before it measures, and after that: in virtual time sleep takes none.
 const SLEEPS_MS: [u32; 2] = [200, 5000];
 
-pub(super) fn run(
-    cell: &Cell,
-    measure: &Measure,
-    seed: u64,
-    asked_to_end: &Arc<AtomicBool>,
-) -> Result<Brought> {
+pub(super) fn run(job: Job<'_>) -> Result<Brought> {
+    let Job { cell, measure, .. } = job;
     let guest = measuring::in_guest(cell, measure, SLEEPS_MS);
     let host = on_host(cell, measure, guest.len());
     let guest: Vec<&str> = guest.iter().map(String::as_str).collect();
@@ -32,8 +25,8 @@ pub(super) fn run(
             bed::Kernel::Cloud,
         ))
         .virtual_time(0)
-        .seed(seed)
-        .until(asked_to_end)
+        .seed(job.seed)
+        .until(job.asked_to_end)
         .guest(&guest);
     for program in ["lab-guest", "lab-vmm", "lab-disturb"] {
         lab = lab.program(&lab_program(program)?);

@@ -9,14 +9,11 @@ mod printed;
 mod refusal;
 mod xen;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use anyhow::Result;
 use vmnoise_labs::bed::{self, Part};
 
-use crate::measuring::{Brought, image};
-use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Workload};
+use crate::measuring::{Brought, Job, image};
+use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Workload};
 
 pub use length::{jobs, takes};
 pub use refusal::refusal;
@@ -26,19 +23,12 @@ pub use refusal::refusal;
 /// # Errors
 /// If the machine cannot be had or does not come to its end, with how far it came and the end of its
 /// console.
-pub fn run(
-    cell: &Cell,
-    measure: &Measure,
-    seed: u64,
-    asked_to_end: &Arc<AtomicBool>,
-) -> Result<Brought> {
-    match cell.hypervisor {
-        Hypervisor::Microvm if measure.workload == Workload::Exercise => {
-            exercise::run(cell, measure, seed, asked_to_end)
-        }
-        Hypervisor::Bare | Hypervisor::Microvm => bare::run(cell, measure, seed, asked_to_end),
-        Hypervisor::Kvm => kvm::run(cell, measure, seed, asked_to_end),
-        Hypervisor::Xen | Hypervisor::Dom0 => xen::run(cell, measure, seed, asked_to_end),
+pub fn run(job: Job<'_>) -> Result<Brought> {
+    match job.cell.hypervisor {
+        Hypervisor::Microvm if job.measure.workload == Workload::Exercise => exercise::run(job),
+        Hypervisor::Bare | Hypervisor::Microvm => bare::run(job),
+        Hypervisor::Kvm => kvm::run(job),
+        Hypervisor::Xen | Hypervisor::Dom0 => xen::run(job),
     }
 }
 

@@ -1,27 +1,20 @@
 //! A guest of Xen beside Dom0.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use anyhow::{Context, Result};
 use vmnoise_labs::bed::{self, XenLab};
 use vmnoise_labs::lab_program;
 
 use super::printed;
-use crate::measuring::{self, Brought, image, on};
-use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Tuning};
+use crate::measuring::{self, Brought, Job, image, on};
+use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Tuning};
 
 /// What the guest runs first, or alone: it is there when this has ended.
 const THERE: &str = "vmnoise --version";
 /// Until it is, Dom0 sleeps.
 const UNTIL_THERE: &str = "lab-xen told 1";
 
-pub(super) fn run(
-    cell: &Cell,
-    measure: &Measure,
-    seed: u64,
-    asked_to_end: &Arc<AtomicBool>,
-) -> Result<Brought> {
+pub(super) fn run(job: Job<'_>) -> Result<Brought> {
+    let Job { cell, measure, .. } = job;
     let measured = printed::commands(cell, measure);
     let measured: Vec<&str> = measured.iter().map(String::as_str).collect();
     let (mut guest, mut dom0) = (vec![THERE], Vec::new());
@@ -39,8 +32,8 @@ pub(super) fn run(
         false => guest.extend(measured),
     }
     let report = lab(cell)?
-        .seed(seed)
-        .until(asked_to_end)
+        .seed(job.seed)
+        .until(job.asked_to_end)
         .run(&dom0, &guest)?;
     let (outputs, side) = match is_dom0 {
         true => (&report.dom0.outputs, "in Dom0"),

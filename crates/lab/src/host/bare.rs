@@ -1,6 +1,5 @@
 //! The host without a guest.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -8,18 +7,13 @@ use vmnoise_labs::{Tied, binary};
 
 use super::load::Loaded;
 use super::{Host, waiting};
-use crate::measuring::{self, Brought, on};
-use crate::scenario::{Cell, Measure};
+use crate::measuring::{self, Brought, Job, on};
 
 /// Beyond what it is to measure.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-pub(super) fn run(
-    host: &Host,
-    cell: &Cell,
-    measure: &Measure,
-    asked_to_end: &AtomicBool,
-) -> Result<Brought> {
+pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
+    let Job { cell, measure, .. } = job;
     let folder = tempfile::tempdir().context("a folder for recordings")?;
     let (mut recordings, mut commands) = (Vec::new(), Vec::new());
     let mut console = String::new();
@@ -35,7 +29,7 @@ pub(super) fn run(
         let words: Vec<&str> = command.split(' ').skip(1).collect();
         let mut program = Tied::start(&binary(), &words, &folder.path().join("said"))?;
         let within = Duration::from_nanos(measure.duration.ns()) + BACKSTOP;
-        waiting::ended(&command, &mut program, within, asked_to_end)?;
+        waiting::ended(&command, &mut program, within, job.asked_to_end)?;
         console += &program.said();
         commands.push(recorded_to(&name));
         recordings.push((name, std::fs::read(file)?));

@@ -1,7 +1,6 @@
 //! A guest of this machine's KVM, beside which the machine records its exits.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -11,8 +10,8 @@ use vmnoise_labs::lab_program;
 use super::load::Loaded;
 use super::recorder::Recorder;
 use super::{Host, waiting};
-use crate::measuring::{self, Brought, image, on};
-use crate::scenario::{Cell, Measure, Tuning};
+use crate::measuring::{self, Brought, Job, image, on};
+use crate::scenario::Tuning;
 
 /// How long a guest may take to boot, or for its files, until it counts as hung.
 const BACKSTOP: Duration = Duration::from_secs(120);
@@ -23,12 +22,8 @@ const PRIORITY: i32 = 99;
 /// Lines of its console that tell why it failed: enough for a panic with its stack.
 const LAST_LINES: usize = 60;
 
-pub(super) fn run(
-    host: &Host,
-    cell: &Cell,
-    measure: &Measure,
-    asked_to_end: &AtomicBool,
-) -> Result<Brought> {
+pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
+    let Job { cell, measure, .. } = job;
     host.leave_measured_cpu()?;
     let commands = measuring::in_guest(cell, measure, SLEEPS_MS);
     let words: Vec<&str> = commands.iter().map(String::as_str).collect();
@@ -37,7 +32,7 @@ pub(super) fn run(
     let programs = programs.into_iter().collect::<Result<Vec<_>>>()?;
     let mut guest = KvmGuest::boot(image(kernel, bed::Kernel::Cloud), &programs, &words)?;
     let folder = tempfile::tempdir().context("a folder for the host's recording")?;
-    let attended = attend(host, cell, measure, &mut guest, folder.path(), asked_to_end);
+    let attended = attend(host, job, &mut guest, folder.path());
     let console = guest.console();
     let on_host = attended.map_err(|error| {
         let lines: Vec<&str> = console.lines().collect();
@@ -56,14 +51,13 @@ pub(super) fn run(
 }
 
 /// Sets the guest up while it sleeps, records beside it, and waits for its end. Gives what ran on the host.
-fn attend(
-    host: &Host,
-    cell: &Cell,
-    measure: &Measure,
-    guest: &mut KvmGuest,
-    folder: &Path,
-    asked_to_end: &AtomicBool,
-) -> Result<Vec<String>> {
+fn attend(host: &Host, job: Job<'_>, guest: &mut KvmGuest, folder: &Path) -> Result<Vec<String>> {
+    let Job {
+        cell,
+        measure,
+        asked_to_end,
+        ..
+    } = job;
     let wait = |guest: &mut KvmGuest, count, within| {
         let what = format!("command {count} of the guest");
         waiting::until(&what, within, asked_to_end, || guest.has_reported(count))

@@ -8,13 +8,12 @@ mod machine;
 mod recorder;
 mod waiting;
 
-use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::measuring::Brought;
+use crate::measuring::{Brought, Job};
 use crate::scenario::{Cell, Hypervisor, Kernel, Load, Measure, Tuning, Workload};
 
 pub use machine::Host;
@@ -26,21 +25,16 @@ const LONGEST: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// If the cell cannot be had or does not come to its end, with the end of its console.
-pub fn run(
-    host: &Host,
-    cell: &Cell,
-    measure: &Measure,
-    asked_to_end: &AtomicBool,
-) -> Result<Brought> {
-    match cell.hypervisor {
-        Hypervisor::Bare => bare::run(host, cell, measure, asked_to_end),
+pub fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
+    match job.cell.hypervisor {
+        Hypervisor::Bare => bare::run(host, job),
         // A thread of its own, which stays off the CPU of the vCPU, as all that it starts.
         Hypervisor::Kvm => thread::scope(|scope| {
-            let cell = scope.spawn(|| kvm::run(host, cell, measure, asked_to_end));
+            let cell = scope.spawn(|| kvm::run(host, job));
             cell.join().unwrap_or_else(|_| bail!("a thread panicked"))
         }),
         Hypervisor::Microvm | Hypervisor::Xen | Hypervisor::Dom0 => {
-            bail!("{} is for emulation", cell.name())
+            bail!("{} is for emulation", job.cell.name())
         }
     }
 }
