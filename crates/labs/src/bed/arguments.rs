@@ -39,11 +39,16 @@ pub(super) fn time(virtual_time: Option<u8>, seed: u64) -> Vec<String> {
 
 /// The kernel, its initramfs and its command line.
 pub(super) fn kernel(vmlinux: &Path, initramfs: &Path, virtual_time: Option<u8>) -> Vec<String> {
-    // A panic ends the machine at once, with its reason on the console. The TSC of
+    // A panic ends the machine, with its reason on the console: at once, or where several threads emulate it
+    // after some seconds, in which it can be looked at. The TSC of
     // several emulated CPUs is one clock, though the kernel cannot prove it. Results
     // make an interrupt a byte, of which PREEMPT_RT handles many at once: it would take
     // the rest for an unhandled storm, and shut the port.
-    let mut line = "console=ttyS0 quiet panic=-1 tsc=reliable noirqdebug".to_owned();
+    let mut line = "console=ttyS0 quiet tsc=reliable noirqdebug".to_owned();
+    line += match virtual_time {
+        Some(_) => " panic=-1",
+        None => " panic=10",
+    };
     if virtual_time.is_some() {
         line += " nokaslr random.trust_cpu=off";
     }

@@ -19,6 +19,11 @@ const ANSWER: Duration = Duration::from_secs(1);
 /// How long nothing may come out of a machine until its CPUs are looked at.
 const SILENCE: Duration = Duration::from_secs(40);
 
+/// How large a kernel's stack is, and what of its end is shown, in words of 64 bits
+/// (arch/x86/include/asm/page_64_types.h).
+const STACK: u64 = 16 << 10;
+const WORDS_OF_ITS_END: u32 = 64;
+
 /// QEMU's monitor.
 #[derive(Debug)]
 pub(super) struct Monitor<'a> {
@@ -66,6 +71,17 @@ impl<'a> Monitor<'a> {
         Ok(looks.iter().map(|look| look.matches(&at).count()).sum())
     }
 
+    /// What lies at the ends of the stacks that the CPUs are on.
+    fn ends_of_stacks(&self) -> Result<String> {
+        let registers = self.ask("info registers -a", ANSWER)?;
+        let ends = registers.split_whitespace().filter_map(end_of_stack);
+        let looks = ends.map(|end| self.ask(&format!("x/{WORDS_OF_ITS_END}xg {end:#x}"), ANSWER));
+        let looks = looks.collect::<Result<Vec<_>>>()?.concat();
+        // Without what it repeats of the request.
+        let words = looks.lines().filter(|line| line.contains(": 0x"));
+        Ok(words.collect::<Vec<_>>().join("\n"))
+    }
+
     /// What it says to a request within this time.
     fn ask(&self, request: &str, within: Duration) -> Result<String> {
         let before = self.answers().len();
@@ -87,6 +103,12 @@ fn handler(line: &str) -> Option<u64> {
     let [low, high] = [low, high].map(|word| u64::from_str_radix(word, 16));
     let (low, high) = (low.ok()?, high.ok()?);
     Some(high << 32 | low >> 48 << 16 | low & 0xffff)
+}
+
+/// Where a stack ends to which a register of this kind points: `RSP=ffffc9000010fd28`.
+fn end_of_stack(register: &str) -> Option<u64> {
+    let pointer = u64::from_str_radix(register.strip_prefix("RSP=")?, 16).ok()?;
+    Some(pointer & !(STACK - 1))
 }
 
 /// The lines of a CPU's registers that tell which it is and what it is at.
@@ -141,6 +163,27 @@ pub(super) struct StaleBreakpoint {
     found: usize,
 }
 
+/// Why a machine whose kernel panicked is given another chance: docs/labs.md says what is known of it, and
+/// what is not.
+#[derive(Debug, thiserror::Error)]
+#[error("its kernel found the end of a stack overwritten; where its CPUs' stacks end: {ends}")]
+pub(super) struct StackEnd {
+    ends: String,
+}
+
+impl StackEnd {
+    /// `schedule_debug` in kernel/sched/core.c.
+    const PANIC: &str = "Kernel panic - not syncing: corrupted stack end";
+}
+
+/// What a machine writes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written<'a> {
+    /// It grows as the machine gets on.
+    pub results: &'a Path,
+    pub console: &'a Path,
+}
+
 /// When a machine is ended that does not come to its own end.
 #[derive(Debug)]
 pub(super) struct Patience {
@@ -150,12 +193,12 @@ pub(super) struct Patience {
     pub asked_to_end: Arc<AtomicBool>,
 }
 
-/// Waits until the machine has powered off. `results` grows as it gets on.
+/// Waits until the machine has powered off.
 pub(super) fn run(
     qemu: &Qemu,
     arguments: &[String],
     monitor: &Monitor<'_>,
-    results: &Path,
+    written: Written<'_>,
     patience: &Patience,
 ) -> Result<()> {
     let mut qemu = qemu
@@ -166,7 +209,7 @@ pub(super) fn run(
         .stderr(Stdio::piped())
         .spawn()
         .context("starting QEMU")?;
-    let ended = wait(&mut qemu, monitor, results, patience);
+    let ended = wait(&mut qemu, monitor, written, patience);
     // It has ended already, or has to.
     qemu.kill()?;
     let output = qemu.wait_with_output()?;
@@ -181,18 +224,29 @@ pub(super) fn run(
 fn wait(
     qemu: &mut Child,
     monitor: &Monitor<'_>,
-    results: &Path,
+    written: Written<'_>,
     patience: &Patience,
 ) -> Result<()> {
+    let size_of = |file: &Path| std::fs::metadata(file).map_or(0, |file| file.len());
     let backstop = patience.backstop;
     let start = Instant::now();
     let (mut size, mut silent_since) = (0, start);
+    let mut said = 0;
     while qemu.try_wait()?.is_none() {
         ensure!(
             !patience.asked_to_end.load(Ordering::Relaxed),
             "the machine was ended early"
         );
-        let size_now = std::fs::metadata(results).map_or(0, |file| file.len());
+        let said_now = size_of(written.console);
+        if said_now != said {
+            said = said_now;
+            let console = std::fs::read(written.console)?;
+            if String::from_utf8_lossy(&console).contains(StackEnd::PANIC) {
+                let ends = monitor.ends_of_stacks()?;
+                return Err(StackEnd { ends }.into());
+            }
+        }
+        let size_now = size_of(written.results);
         if size_now != size {
             (size, silent_since) = (size_now, Instant::now());
         }
@@ -225,6 +279,13 @@ mod tests {
         assert_eq!(super::handler("(qemu) x/2xg 0xfffffe0000000030"), None);
     }
 
+    #[test]
+    fn a_stack_ends_below_the_pointer_into_it() {
+        let end = super::end_of_stack("RSP=ffffc9000010fd28");
+        assert_eq!(end, Some(0xffff_c900_0010_c000));
+        assert_eq!(super::end_of_stack("RBP=ffffc9000010fd28"), None);
+    }
+
     mod lab {
         use super::super::*;
 
@@ -238,7 +299,11 @@ mod tests {
                 backstop,
                 asked_to_end: Arc::new(is_ended.into()),
             };
-            run(qemu, &arguments, &monitor, &answers, &patience).unwrap_err()
+            let written = Written {
+                results: &answers,
+                console: &answers,
+            };
+            run(qemu, &arguments, &monitor, written, &patience).unwrap_err()
         }
 
         #[test]
@@ -256,6 +321,28 @@ mod tests {
             let stopped = ["-nodefaults", "-display", "none", "-monitor", "stdio", "-S"];
             let error = run_for(&stopped, Duration::from_secs(60), true).to_string();
             assert!(error.contains("ended early"), "{error}");
+        }
+
+        #[test]
+        fn a_machine_whose_kernel_finds_a_stack_overwritten_is_ended_at_once() {
+            let folder = tempfile::tempdir().unwrap();
+            let file = |name: &str| folder.path().join(name);
+            let (answers, console) = (file("answers"), file("console"));
+            std::fs::write(&console, format!("[ 1.0] {} inside", StackEnd::PANIC)).unwrap();
+            let monitor = Monitor::new(&file("requests"), &answers).unwrap();
+            let arguments = ["-nodefaults", "-display", "none", "-monitor", "stdio", "-S"];
+            let patience = Patience {
+                backstop: Duration::from_secs(60),
+                asked_to_end: Arc::default(),
+            };
+            let written = Written {
+                results: &answers,
+                console: &console,
+            };
+            let arguments = arguments.map(str::to_owned);
+            let qemu = Qemu::chosen().unwrap();
+            let error = run(qemu, &arguments, &monitor, written, &patience).unwrap_err();
+            assert!(error.is::<StackEnd>(), "{error:#}");
         }
 
         #[test]

@@ -28,12 +28,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use boot::{Boot, StackEnd};
+use boot::Boot;
 use carried::Carried;
 use guest_image::GuestImage;
 use initramfs::Contents;
 use kernel::Image;
-use machine::{Patience, StaleBreakpoint};
+use machine::{Patience, StackEnd, StaleBreakpoint};
 use qemu::Qemu;
 
 pub use apt::Suite;
