@@ -1,7 +1,7 @@
 //! The scenarios that come with the program.
 
 /// Each by its name, with its text.
-pub const ALL: [(&str, &str); 14] = [
+pub const ALL: [(&str, &str); 16] = [
     ("kvm-and-xen", include_str!("../scenarios/kvm-and-xen.toml")),
     (
         "kvm-and-xen-under-load",
@@ -34,6 +34,14 @@ pub const ALL: [(&str, &str); 14] = [
         include_str!("../scenarios/hardware-noise.toml"),
     ),
     ("long-exit", include_str!("../scenarios/long-exit.toml")),
+    (
+        "osnoise-tuned",
+        include_str!("../scenarios/osnoise-tuned.toml"),
+    ),
+    (
+        "osnoise-at-fifo1",
+        include_str!("../scenarios/osnoise-at-fifo1.toml"),
+    ),
 ];
 
 /// The text of the one of this name.

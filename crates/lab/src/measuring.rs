@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use vmnoise_labs::bed;
 
-use crate::scenario::{Cell, Exercise, Hypervisor, Kernel, Load, Measure, Workload};
+use crate::scenario::{Cell, Exercise, Hypervisor, Kernel, Load, Measure, Policy, Workload};
 
 /// The recording of the host of a guest.
 pub const HOST: &str = "host.vmn";
@@ -52,18 +52,24 @@ pub(crate) fn inside(measure: &Measure) -> impl Iterator<Item = String> + use<> 
 /// What measures once, and records it here.
 pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
     let duration = measure.duration;
+    // As `-P` has it.
+    let policy = match cell.policy {
+        Policy::Usual => "",
+        Policy::Other => " -P o:0",
+        Policy::Fifo1 => " -P f:1",
+    };
     match measure.workload {
         Workload::Timerlat | Workload::Cyclictest => {
             let period = cell.period;
-            format!("vmnoise timerlat -q -p {period} -d {duration} -o {output}")
+            format!("vmnoise timerlat -q -p {period} -d {duration}{policy} -o {output}")
         }
         Workload::Osnoise if cell.hypervisor == Hypervisor::Microvm => {
-            format!("vmnoise microvm -d {duration} -o {output}")
+            format!("vmnoise microvm -d {duration}{policy} -o {output}")
         }
-        Workload::Osnoise => format!("vmnoise osnoise -q -d {duration} -o {output}"),
+        Workload::Osnoise => format!("vmnoise osnoise -q -d {duration}{policy} -o {output}"),
         Workload::Exercise => {
             let exercise = cell.exercise.unwrap_or(Exercise::Cpuid);
-            format!("vmnoise microvm --exercise {exercise} -d {duration} --format json")
+            format!("vmnoise microvm --exercise {exercise} -d {duration}{policy} --format json")
         }
     }
 }

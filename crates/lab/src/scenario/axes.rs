@@ -96,6 +96,18 @@ pub enum Tuning {
     TscEmulated,
 }
 
+/// How urgently the task runs that measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// As the program has it that measures: `osnoise` as it is started, `timerlat` at FIFO 95.
+    Usual,
+    /// SCHED_OTHER.
+    Other,
+    /// SCHED_FIFO with the lowest priority that there is: above all ordinary tasks.
+    Fifo1,
+}
+
 /// What is varied.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -132,6 +144,10 @@ pub struct Axes {
     #[serde(default = "cpuid", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Exercise>")]
     pub exercise: Vec<Exercise>,
+    /// How urgently the task runs that measures.
+    #[serde(default = "usual", deserialize_with = "one_or_more")]
+    #[schemars(with = "OneOrMore<Policy>")]
+    pub policy: Vec<Policy>,
     /// How often a periodic task wakes up.
     #[serde(default = "papers_period", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Length>")]
@@ -170,6 +186,10 @@ fn kernels_slop() -> Vec<Length> {
 
 fn cpuid() -> Vec<Exercise> {
     vec![Exercise::Cpuid]
+}
+
+fn usual() -> Vec<Policy> {
+    vec![Policy::Usual]
 }
 
 /// That of Abeni and Faggioli.
@@ -225,6 +245,7 @@ named!(Tuning: AsIs "as-is", VcpusAtFifo99 "vcpus-at-fifo99", VmmAtFifo99 "vmm-a
     HostIsolated "host-isolated", GuestIsolated "guest-isolated", BothIsolated "both-isolated",
     CreditScheduler "credit-scheduler", NullScheduler "null-scheduler", TscEmulated "tsc-emulated");
 named!(Exercise: Cpuid "cpuid", Io "io");
+named!(Policy: Usual "usual", Other "other", Fifo1 "fifo1");
 
 #[cfg(test)]
 mod tests {
@@ -247,6 +268,7 @@ mod tests {
         read::<Kernel>(&["ordinary", "rt"]);
         read::<Load>(&["idle", "system-calls", "bursts", "stress-ng"]);
         read::<Exercise>(&["cpuid", "io"]);
+        read::<Policy>(&["usual", "other", "fifo1"]);
         read::<Tuning>(&["as-is", "vcpus-at-fifo99", "vmm-at-fifo99", "host-isolated"]);
         read::<Tuning>(&[
             "guest-isolated",

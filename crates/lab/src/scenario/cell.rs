@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Tuning};
+use super::axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Policy, Tuning};
 use super::length::Length;
 
 /// A machine as it is measured.
@@ -24,6 +24,8 @@ pub struct Cell {
     pub timer_slop: Option<Length>,
     /// Of vmnoise's own guest: which exits it makes.
     pub exercise: Option<Exercise>,
+    /// How urgently the task runs that measures.
+    pub policy: Policy,
     /// How often a periodic task wakes up.
     pub period: Length,
     /// What tells it from the other cells of its scenario.
@@ -51,6 +53,7 @@ impl Cell {
             tuning: Tuning::AsIs,
             timer_slop: None,
             exercise: None,
+            policy: Policy::Usual,
             period: Length::default(),
             varied: name_of(hypervisor, &axes.hypervisor),
         });
@@ -80,6 +83,7 @@ impl Cell {
         let cells = vary(cells, &axes.exercise, is_microvm, |cell, it| {
             cell.exercise = Some(it);
         });
+        let cells = vary(cells, &axes.policy, any, |cell, it| cell.policy = it);
         vary(cells, &axes.period, any, |cell, it| cell.period = it)
     }
 }

@@ -13,12 +13,12 @@ use std::iter;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Tuning};
+pub use axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Policy, Tuning};
 pub use cell::Cell;
 pub use conclusion::Conclusion;
 pub use error::ScenarioError;
 pub use length::Length;
-pub use published::{Published, Statistic};
+pub use published::{Figure, Published, Statistic};
 
 /// What is run in the guest, or on the host where there is no hypervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -119,6 +119,16 @@ impl Scenario {
         if let Some(it) = conclusions.find(|it| it.by.is_none() && !it.statistic.is_part()) {
             return Err(ScenarioError::NoOther(it.text.clone()));
         }
+        for published in &scenario.published {
+            let is_part = published.statistic.is_part();
+            let mut figures = published.cells.values();
+            if let Some(wrong) = figures.find(|it| it.is_part() != is_part) {
+                return Err(ScenarioError::WrongFigure {
+                    figure: wrong.to_string(),
+                    statistic: published.statistic.to_string(),
+                });
+            }
+        }
         let published = scenario.published.iter().flat_map(|it| it.cells.keys());
         let conclusions = scenario.conclusion.iter();
         let conclusions = conclusions.flat_map(|it| iter::once(&it.of).chain(&it.by));
@@ -217,12 +227,28 @@ duration = "2s"
             )
         };
         let scenario = Scenario::parse(&table("kvm-rt")).unwrap();
-        assert_eq!(scenario.published[0].cells["kvm-rt"].ns(), 28_000);
+        let figure = scenario.published[0].cells["kvm-rt"];
+        assert_eq!(figure.to_string(), "28us");
         let said = refused(&table("kvm-pv-rt"));
         assert!(
             said.contains("kvm-pv-rt") && said.contains("xen-pv-rt"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_part_of_a_whole_is_published_in_per_cent_and_a_length_is_not() {
+        let table = |statistic: &str, figure: &str| {
+            format!(
+                "{SCENARIO}[[published]]\nsource = \"Figure 8\"\nmachine = \"Ryzen\"\n\
+                 statistic = \"{statistic}\"\ncells = {{ kvm-rt = \"{figure}\" }}\n"
+            )
+        };
+        assert!(Scenario::parse(&table("noise", "0.5484%")).is_ok());
+        let said = refused(&table("worst", "0.5484%"));
+        assert!(said.contains("0.5484%") && said.contains("worst"), "{said}");
+        let said = refused(&table("noise", "28us"));
+        assert!(said.contains("ends with %"), "{said}");
     }
 
     #[test]
