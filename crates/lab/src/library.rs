@@ -1,7 +1,7 @@
 //! The scenarios that come with the program.
 
 /// Each by its name, with its text.
-pub const ALL: [(&str, &str); 16] = [
+pub const ALL: [(&str, &str); 17] = [
     ("kvm-and-xen", include_str!("../scenarios/kvm-and-xen.toml")),
     (
         "kvm-and-xen-under-load",
@@ -42,6 +42,7 @@ pub const ALL: [(&str, &str); 16] = [
         "osnoise-at-fifo1",
         include_str!("../scenarios/osnoise-at-fifo1.toml"),
     ),
+    ("net-rx-tail", include_str!("../scenarios/net-rx-tail.toml")),
 ];
 
 /// The text of the one of this name.

@@ -74,12 +74,13 @@ pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
     }
 }
 
-/// Begins, beside those after it, what loads the machine.
+/// Begins what loads an emulated machine, and works on beside the commands after it.
 pub(crate) fn load(cell: &Cell) -> Option<&'static str> {
     match cell.load {
         Load::SystemCalls => Some("& lab-disturb calls 0"),
         Load::Bursts => Some("& lab-disturb turns 0 1000 10007 /tmp/turns"),
-        Load::Idle | Load::StressNg => None,
+        Load::Network => Some("lab-network storm"),
+        Load::Idle | Load::NetworkElsewhere | Load::StressNg => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a machine measures itself, and prints: its console is the only way out of it.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use vmnoise_labs::bed::CommandOutput;
 
 use crate::measuring;
@@ -13,18 +13,19 @@ pub(super) fn commands(cell: &Cell, measure: &Measure) -> Vec<String> {
     measured.chain(printed).collect()
 }
 
-/// What those commands said, and nothing else: the recordings by the names of their files.
+/// The recordings by the names of their files: what those commands said, at the end of all that was said.
 ///
 /// # Errors
-/// If one of them failed.
+/// If one of them failed, or one before them.
 pub(super) fn recordings(
     measure: &Measure,
     outputs: &[CommandOutput],
 ) -> Result<Vec<(String, Vec<u8>)>> {
     let count = measure.repeat as usize;
-    ensure!(outputs.len() == 2 * count, "{} results", outputs.len());
-    let (measured, printed) = outputs.split_at(count);
-    for output in measured {
+    let last = outputs.len().checked_sub(count);
+    let (others, printed) = outputs.split_at(last.context("no results")?);
+    ensure!(others.len() >= count, "{} results", outputs.len());
+    for output in others {
         output.text()?;
     }
     let named = measuring::files(measure).zip(printed);

@@ -7,6 +7,7 @@ use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Load, Measure, Tuning
 pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     of_workload(cell, measure)
         .or_else(|| of_kernels(cell))
+        .or_else(|| of_load(cell, measure))
         .or_else(|| of_tuning(cell))
         .or_else(|| length::too_long(cell, measure))
 }
@@ -39,12 +40,26 @@ fn of_kernels(cell: &Cell) -> Option<&'static str> {
     )
 }
 
-fn of_tuning(cell: &Cell) -> Option<&'static str> {
-    if cell.load == Load::StressNg {
-        return Some(
-            "emulated machines have no stress-ng: `system-calls` is the load that they have",
-        );
+fn of_load(cell: &Cell, measure: &Measure) -> Option<&'static str> {
+    let is_xen = matches!(cell.hypervisor, Hypervisor::Xen | Hypervisor::Dom0);
+    match cell.load {
+        Load::Network if is_xen => {
+            Some("an emulated Dom0 has no network: cells of `bare` and of `kvm` have it")
+        }
+        Load::Network if measure.workload == Workload::Exercise => {
+            Some("exits on purpose are measured beside `system-calls` or nothing")
+        }
+        Load::NetworkElsewhere => Some(
+            "an emulated machine has one CPU, and packets cannot be received by another: this needs a real host",
+        ),
+        Load::StressNg => {
+            Some("emulated machines have no stress-ng: `system-calls` is the load that they have")
+        }
+        Load::Idle | Load::SystemCalls | Load::Bursts | Load::Network => None,
     }
+}
+
+fn of_tuning(cell: &Cell) -> Option<&'static str> {
     match (cell.hypervisor, cell.tuning) {
         (_, Tuning::HostIsolated | Tuning::GuestIsolated | Tuning::BothIsolated) => Some(
             "an emulated machine has one CPU, and none can be isolated: this needs a real host",

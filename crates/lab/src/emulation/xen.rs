@@ -39,8 +39,6 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
         true => (&report.dom0.outputs, "in Dom0"),
         false => (&report.guest, "in the guest"),
     };
-    let before = outputs.len().checked_sub(2 * measure.repeat as usize);
-    let outputs = &outputs[before.context("no results")?..];
     Ok(Brought {
         recordings: printed::recordings(measure, outputs).context(side)?,
         console: format!("{}\n{}", report.dom0.console, report.guest_console),

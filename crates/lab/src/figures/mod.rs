@@ -24,6 +24,8 @@ const DIGITS: u8 = 3;
 const UNEXPLAINED: [&str; 4] = ["hw", "hv_or_hw", "unexplained", "steal"];
 /// Begins the names of the threads of every load.
 const LOAD: &str = "lab-disturb";
+/// Begins the name of the soft interrupt by which packets are received.
+const NET_RX: &str = "NET_RX:";
 /// What papers call a latency that a period of 50 us can bear.
 const SHORT_NS: u64 = 50_000;
 /// Below this a tuned machine keeps what it takes from a task that polls, by the paper on osnoise.
@@ -51,6 +53,9 @@ pub struct Figures {
     /// Of the largest, what the load had, nanoseconds.
     #[serde(default)]
     pub load_ns: u64,
+    /// Of the largest, what the soft interrupt had by which packets are received, nanoseconds.
+    #[serde(default)]
+    pub net_rx_ns: u64,
     /// Exits that KVM answered, where they are known.
     pub light: Option<u64>,
     /// Exits that went to the VMM, where they are known.
@@ -143,6 +148,7 @@ impl Figures {
             who,
             unexplained_ns,
             load_ns,
+            net_rx_ns,
         } = Makers::of(parts(worst));
         Ok(Figures {
             worst_ns,
@@ -150,6 +156,7 @@ impl Figures {
             who,
             unexplained_ns,
             load_ns,
+            net_rx_ns,
             light: exits("light_exits"),
             heavy: exits("heavy_exits"),
             overhead_ns: None,
@@ -220,6 +227,7 @@ impl Figures {
             Statistic::InGuest => self.in_guest_ns.map(|ns| ns as f64),
             Statistic::Explained => Some(1.0 - of_worst(self.unexplained_ns)),
             Statistic::Load => Some(of_worst(self.load_ns)),
+            Statistic::NetRx => Some(of_worst(self.net_rx_ns)),
         }
     }
 }
@@ -317,6 +325,7 @@ struct Makers {
     who: Vec<Who>,
     unexplained_ns: u64,
     load_ns: u64,
+    net_rx_ns: u64,
 }
 
 impl Makers {
@@ -332,12 +341,17 @@ impl Makers {
         let sum = |is_one: fn(&&Who) -> bool| who.iter().filter(is_one).map(|it| it.ns).sum();
         let unexplained_ns = sum(|it| UNEXPLAINED.contains(&&*it.share));
         let load_ns = sum(|it| it.name.as_ref().is_some_and(|it| it.starts_with(LOAD)));
+        let net_rx_ns = sum(|it| {
+            let name = it.name.as_ref();
+            name.is_some_and(|it| it.starts_with(NET_RX))
+        });
         who.sort_by_key(|it| std::cmp::Reverse(it.ns));
         who.truncate(NAMED);
         Makers {
             who,
             unexplained_ns,
             load_ns,
+            net_rx_ns,
         }
     }
 }
@@ -365,10 +379,13 @@ mod tests {
         parts.push(part("hv_or_hw", None, 3));
         parts.push(part("steal", None, 2));
         parts.push(part("kvm", None, 1));
+        parts.extend([8, 7].map(|ns| part("softirq", Some("NET_RX:3"), ns)));
+        parts.push(part("softirq", Some("NET_TX:2"), 6));
         let makers = Makers::of(parts.into_iter());
         assert_eq!(makers.who.len(), NAMED);
         assert_eq!(makers.who[0].ns, 19);
         assert_eq!((makers.load_ns, makers.unexplained_ns), (9, 5));
+        assert_eq!(makers.net_rx_ns, 15);
     }
 
     #[test]

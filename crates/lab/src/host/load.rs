@@ -6,33 +6,73 @@ use anyhow::Result;
 use vmnoise_labs::{Tied, lab_program};
 
 use super::Host;
-use crate::scenario::{Cell, Load};
+use crate::scenario::{Cell, Kernel, Load, Policy};
 
 /// The program that makes system calls and interrupts, at ordinary priority.
-const PROGRAM: &str = "lab-disturb";
+const CALLS: &str = "lab-disturb";
+/// The one that sends packets, and what lets it do so in a network namespace of its own, which ends with it
+/// (util-linux).
+const PACKETS: &str = "lab-network";
+const IN_ITS_OWN: [&str; 3] = ["unshare", "--net", "--mount"];
 
 /// It works until it is dropped.
 #[derive(Debug)]
 pub(super) struct Loaded {
     program: Option<Tied>,
-    words: [String; 2],
+    words: Vec<String>,
 }
 
 impl Loaded {
     /// Lets what a cell wants work on the CPU that is measured.
     pub(super) fn start(host: &Host, cell: &Cell, folder: &Path) -> Result<Loaded> {
-        let words = ["calls".to_owned(), host.cpu.to_string()];
-        let is_wanted = cell.load == Load::SystemCalls;
-        let start = || Tied::start(&lab_program(PROGRAM)?, &words, &folder.join("load-said"));
+        let words = words(host.cpu, cell.load)?;
+        let start = |words: &[String]| {
+            let (program, arguments) = words.split_first()?;
+            Some(Tied::start(
+                Path::new(program),
+                arguments,
+                &folder.join("load-said"),
+            ))
+        };
         Ok(Loaded {
-            program: is_wanted.then(start).transpose()?,
+            program: start(&words).transpose()?,
             words,
         })
     }
 
     /// The command, if there is one.
     pub(super) fn command(&self) -> Option<String> {
-        let is_there = self.program.is_some();
-        is_there.then(|| format!("{PROGRAM} {}", self.words.join(" ")))
+        self.program.is_some().then(|| self.words.join(" "))
+    }
+}
+
+/// What loads this CPU.
+fn words(cpu: u32, load: Load) -> Result<Vec<String>> {
+    let program = |name| anyhow::Ok(lab_program(name)?.to_string_lossy().into_owned());
+    let packets = |cpu: String, place: &str| {
+        let in_its_own = IN_ITS_OWN.map(str::to_owned);
+        let flood = [program(PACKETS)?, "flood".to_owned(), cpu, place.to_owned()];
+        anyhow::Ok([&in_its_own[..], &flood].concat())
+    };
+    let cpu = cpu.to_string();
+    Ok(match load {
+        Load::SystemCalls => vec![program(CALLS)?, "calls".to_owned(), cpu],
+        Load::Network => packets(cpu, "here")?,
+        Load::NetworkElsewhere => packets(cpu, "elsewhere")?,
+        Load::Idle | Load::Bursts | Load::StressNg => Vec::new(),
+    })
+}
+
+/// Why there is no such load here, if there is none.
+pub(super) fn refusal(cell: &Cell) -> Option<&'static str> {
+    let is_packets = matches!(cell.load, Load::Network | Load::NetworkElsewhere);
+    let waits = cell.host_kernel == Kernel::Rt && cell.policy == Policy::Fifo1;
+    match cell.load {
+        Load::StressNg | Load::Bursts => Some("`system-calls` is the load that there is here"),
+        _ if is_packets && waits => Some(
+            "PREEMPT_RT receives packets of this load in ksoftirqd at SCHED_OTHER, which waits for ever beside a task at \
+             FIFO 1 that polls: take `policy = \"other\"`, or the ordinary kernel",
+        ),
+        _ => None,
     }
 }

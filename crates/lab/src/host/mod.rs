@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::measuring::{Brought, Job};
-use crate::scenario::{Cell, Hypervisor, Kernel, Load, Measure, Tuning, Workload};
+use crate::scenario::{Cell, Hypervisor, Kernel, Measure, Tuning, Workload};
 
 pub use machine::Host;
 
@@ -56,8 +56,8 @@ pub fn refusal(host: &Host, cell: &Cell, measure: &Measure) -> Option<String> {
     if measure.workload == Workload::Cyclictest {
         return can("`timerlat` measures here, which also records why");
     }
-    if matches!(cell.load, Load::StressNg | Load::Bursts) {
-        return can("`system-calls` is the load that there is here");
+    if let Some(why) = load::refusal(cell) {
+        return can(why);
     }
     if Duration::from_nanos(measure.duration.ns()) > LONGEST {
         return can(

@@ -327,7 +327,11 @@ mod tests {
             runtime_ns: 1_000_000,
             ..Figures::default()
         };
-        let here = beside(&tuned.published[0], "as-is-other", &[noise(5), noise(7_000)]);
+        let here = beside(
+            &tuned.published[0],
+            "as-is-other",
+            &[noise(5), noise(7_000)],
+        );
         assert_eq!(here.unwrap(), "0.5484%, here 0.00050 to 0.70000%");
     }
 

@@ -58,6 +58,10 @@ pub enum Load {
     SystemCalls,
     /// A task at FIFO that takes the CPU for 1 ms every 10 ms.
     Bursts,
+    /// Packets that the CPU receives which is measured: 32 at a time, every millisecond.
+    Network,
+    /// The same, received by another CPU.
+    NetworkElsewhere,
     /// stress-ng.
     StressNg,
 }
@@ -240,7 +244,8 @@ macro_rules! named {
 named!(Hypervisor: Bare "bare", Kvm "kvm", Microvm "microvm", Xen "xen", Dom0 "dom0");
 named!(GuestType: Pv "pv", Pvh "pvh", Hvm "hvm");
 named!(Kernel: Ordinary "ordinary", Rt "rt");
-named!(Load: Idle "idle", SystemCalls "system-calls", Bursts "bursts", StressNg "stress-ng");
+named!(Load: Idle "idle", SystemCalls "system-calls", Bursts "bursts", Network "network",
+    NetworkElsewhere "network-elsewhere", StressNg "stress-ng");
 named!(Tuning: AsIs "as-is", VcpusAtFifo99 "vcpus-at-fifo99", VmmAtFifo99 "vmm-at-fifo99",
     HostIsolated "host-isolated", GuestIsolated "guest-isolated", BothIsolated "both-isolated",
     CreditScheduler "credit-scheduler", NullScheduler "null-scheduler", TscEmulated "tsc-emulated");
@@ -266,7 +271,8 @@ mod tests {
         read::<Hypervisor>(&["bare", "kvm", "microvm", "xen", "dom0"]);
         read::<GuestType>(&["pv", "pvh", "hvm"]);
         read::<Kernel>(&["ordinary", "rt"]);
-        read::<Load>(&["idle", "system-calls", "bursts", "stress-ng"]);
+        read::<Load>(&["idle", "system-calls", "bursts", "network"]);
+        read::<Load>(&["network-elsewhere", "stress-ng"]);
         read::<Exercise>(&["cpuid", "io"]);
         read::<Policy>(&["usual", "other", "fifo1"]);
         read::<Tuning>(&["as-is", "vcpus-at-fifo99", "vmm-at-fifo99", "host-isolated"]);

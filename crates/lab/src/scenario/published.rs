@@ -41,6 +41,8 @@ pub enum Statistic {
     Explained,
     /// Of the largest, the part that the load had.
     Load,
+    /// Of the largest, the part that the soft interrupt had by which packets are received.
+    NetRx,
 }
 
 impl Statistic {
@@ -59,7 +61,8 @@ impl Statistic {
             | Statistic::Hardware
             | Statistic::HeavyExits
             | Statistic::Explained
-            | Statistic::Load => true,
+            | Statistic::Load
+            | Statistic::NetRx => true,
         }
     }
 }
@@ -80,6 +83,7 @@ impl fmt::Display for Statistic {
             Statistic::InGuest => "median in the guest",
             Statistic::Explained => "part of the worst that is explained",
             Statistic::Load => "part of the worst that the load had",
+            Statistic::NetRx => "part of the worst that NET_RX had",
         })
     }
 }

@@ -72,6 +72,7 @@ pub struct Lab {
     guest: Option<Vec<String>>,
     guest_kernel: Kernel,
     boots_guests: bool,
+    has_network: bool,
 }
 
 impl Lab {
@@ -88,6 +89,7 @@ impl Lab {
             guest: None,
             guest_kernel: kernel,
             boots_guests: false,
+            has_network: false,
         }
     }
 
@@ -149,6 +151,12 @@ impl Lab {
         self
     }
 
+    /// Gives it two network cards on one wire, for `lab-network storm`.
+    pub fn network(mut self) -> Lab {
+        self.has_network = true;
+        self
+    }
+
     /// Boots, runs the commands one after the other, and powers off. A command is words
     /// with single spaces between; one that starts with `& ` runs beside those after it
     /// and has no output.
@@ -176,16 +184,22 @@ impl Lab {
             qemu.ensure_takes_turns()?;
         }
         let carried = self.carried(qemu, folder.path())?;
+        let mut modules = image.modules()?;
+        if self.has_network {
+            modules.extend(image.modules_of_network());
+        }
         let contents = Contents {
-            modules: &image.modules()?,
+            modules: &modules,
             programs: &self.programs,
             carried: &carried,
             commands,
             results: inside::SERIAL_PORT,
         };
         initramfs::write(&initramfs, &contents)?;
+        let network = self.has_network.then(arguments::network);
         let arguments = [
             arguments::machine(self.cpus, self.memory_mib(), arguments::CPU),
+            network.unwrap_or_default(),
             arguments::time(self.virtual_time, self.seed),
             arguments::kernel(&image.vmlinux()?, &initramfs, self.virtual_time),
         ];
