@@ -1,7 +1,7 @@
 //! The scenarios that come with the program.
 
 /// Each by its name, with its text.
-pub const ALL: [(&str, &str); 17] = [
+pub const ALL: [(&str, &str); 18] = [
     ("kvm-and-xen", include_str!("../scenarios/kvm-and-xen.toml")),
     (
         "kvm-and-xen-under-load",
@@ -42,6 +42,7 @@ pub const ALL: [(&str, &str); 17] = [
         "osnoise-at-fifo1",
         include_str!("../scenarios/osnoise-at-fifo1.toml"),
     ),
+    ("cyclictest", include_str!("../scenarios/cyclictest.toml")),
     ("net-rx-tail", include_str!("../scenarios/net-rx-tail.toml")),
 ];
 

@@ -10,7 +10,7 @@ use crate::scenario::Load;
 
 pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
-    let mut commands = Vec::from_iter(measuring::load(cell).map(str::to_owned));
+    let mut commands = Vec::from_iter(measuring::load(cell));
     commands.extend(printed::commands(cell, measure));
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let mut lab = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
@@ -23,9 +23,12 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     for program in ["lab-guest", "lab-disturb", "lab-network"] {
         lab = lab.program(&lab_program(program)?);
     }
+    for packaged in measuring::packaged(cell) {
+        lab = lab.packaged(packaged);
+    }
     let report = lab.run(&commands)?;
     Ok(Brought {
-        recordings: printed::recordings(measure, &report.outputs)?,
+        recordings: printed::recordings(cell, measure, &report.outputs)?,
         console: report.console,
         commands: on("host", &commands),
     })

@@ -34,8 +34,11 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     for program in ["lab-guest", "lab-vmm", "lab-disturb", "lab-network"] {
         lab = lab.program(&lab_program(program)?);
     }
+    for packaged in measuring::packaged(cell) {
+        lab = lab.packaged(packaged);
+    }
     let report = lab.run(&host)?;
-    let names = measuring::files(measure).chain([measuring::HOST.to_owned()]);
+    let names = measuring::files(cell, measure).chain([measuring::HOST.to_owned()]);
     let names: Vec<String> = names.collect();
     let few = || format!("{} commands ended", report.outputs.len());
     let [before @ .., vmm, exits] = &report.outputs[..] else {
@@ -72,7 +75,8 @@ fn on_host(cell: &Cell, measure: &Measure, in_guest: usize) -> Vec<String> {
     let load = match cell.load {
         Load::SystemCalls => "calls:0 ",
         Load::Bursts => "turns:0:1000:10007 ",
-        Load::Idle | Load::Network | Load::NetworkElsewhere | Load::StressNg => "",
+        Load::StressNg => "stress-ng:0 ",
+        Load::Idle | Load::Network | Load::NetworkElsewhere => "",
     };
     let unload = if load.is_empty() { "" } else { "unhog " };
     let measured = measuring::until_measured(measure);
@@ -80,11 +84,11 @@ fn on_host(cell: &Cell, measure: &Measure, in_guest: usize) -> Vec<String> {
         "&& lab-vmm start told:1 stop {set_up}traced cont {load}told:{measured} {unload}untrace end \
          -- lab-guest boot -name guest,debug-threads=on"
     );
-    let files: Vec<String> = measuring::inside(measure).collect();
+    let files: Vec<String> = measuring::inside(cell, measure).collect();
     let mut commands = vec![vmm, "lab-guest told 1".to_owned()];
     // The guest stands still until its host records.
     if cell.load == Load::Network {
-        commands.extend(measuring::load(cell).map(str::to_owned));
+        commands.extend(measuring::load(cell));
     }
     commands.extend([
         format!("&& vmnoise exits -q -d 5m -o {HOST}"),

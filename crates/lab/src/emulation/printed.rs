@@ -8,8 +8,9 @@ use crate::scenario::{Cell, Measure};
 
 /// All repetitions, and then their recordings one after the other, as text.
 pub(super) fn commands(cell: &Cell, measure: &Measure) -> Vec<String> {
-    let measured = measuring::inside(measure).map(|file| measuring::command(cell, measure, &file));
-    let printed = measuring::inside(measure).map(|file| format!("lab-guest print {file}"));
+    let measured =
+        measuring::inside(cell, measure).map(|file| measuring::command(cell, measure, &file));
+    let printed = measuring::inside(cell, measure).map(|file| format!("lab-guest print {file}"));
     measured.chain(printed).collect()
 }
 
@@ -18,6 +19,7 @@ pub(super) fn commands(cell: &Cell, measure: &Measure) -> Vec<String> {
 /// # Errors
 /// If one of them failed, or one before them.
 pub(super) fn recordings(
+    cell: &Cell,
     measure: &Measure,
     outputs: &[CommandOutput],
 ) -> Result<Vec<(String, Vec<u8>)>> {
@@ -28,7 +30,7 @@ pub(super) fn recordings(
     for output in others {
         output.text()?;
     }
-    let named = measuring::files(measure).zip(printed);
+    let named = measuring::files(cell, measure).zip(printed);
     named
         .map(|(file, output)| Ok((file, output.file()?)))
         .collect()

@@ -26,12 +26,16 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     if is_dom0 || load.is_some() {
         dom0.push(UNTIL_THERE);
     }
-    dom0.extend(load);
+    dom0.extend(load.as_deref());
     match is_dom0 {
         true => dom0.extend(measured),
         false => guest.extend(measured),
     }
-    let report = lab(cell)?
+    let mut lab = lab(cell)?;
+    for packaged in measuring::packaged(cell) {
+        lab = lab.packaged(packaged);
+    }
+    let report = lab
         .seed(job.seed)
         .until(job.asked_to_end)
         .run(&dom0, &guest)?;
@@ -40,7 +44,7 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
         false => (&report.guest, "in the guest"),
     };
     Ok(Brought {
-        recordings: printed::recordings(measure, outputs).context(side)?,
+        recordings: printed::recordings(cell, measure, outputs).context(side)?,
         console: format!("{}\n{}", report.dom0.console, report.guest_console),
         commands: [on("Dom0", &dom0), on("guest", &guest)].concat(),
     })

@@ -1,5 +1,6 @@
 //! What one repetition of a cell measured, out of its recordings.
 
+mod cyclictest;
 mod exercise;
 
 use std::collections::BTreeMap;
@@ -22,8 +23,8 @@ const NAMED: usize = 6;
 const DIGITS: u8 = 3;
 /// Shares that nobody is named for: what is left over, and steal that no witness of the host places.
 const UNEXPLAINED: [&str; 4] = ["hw", "hv_or_hw", "unexplained", "steal"];
-/// Begins the names of the threads of every load.
-const LOAD: &str = "lab-disturb";
+/// Begin the names of the threads of every load.
+const LOADS: [&str; 2] = ["lab-disturb", "stress-ng"];
 /// Begins the name of the soft interrupt by which packets are received.
 const NET_RX: &str = "NET_RX:";
 /// What papers call a latency that a period of 50 us can bear.
@@ -89,8 +90,10 @@ impl Figures {
     /// # Errors
     /// If a recording cannot be read, or nothing was measured.
     pub fn of(measured: &Path, host: Option<&Path>, workload: Workload) -> Result<Figures> {
-        if workload == Workload::Exercise {
-            return exercise::figures(measured);
+        match workload {
+            Workload::Exercise => return exercise::figures(measured),
+            Workload::Cyclictest => return cyclictest::figures(measured),
+            Workload::Timerlat | Workload::Osnoise => {}
         }
         let Lengths {
             all,
@@ -340,7 +343,10 @@ impl Makers {
             .collect();
         let sum = |is_one: fn(&&Who) -> bool| who.iter().filter(is_one).map(|it| it.ns).sum();
         let unexplained_ns = sum(|it| UNEXPLAINED.contains(&&*it.share));
-        let load_ns = sum(|it| it.name.as_ref().is_some_and(|it| it.starts_with(LOAD)));
+        let load_ns = sum(|it| {
+            let name = it.name.as_ref();
+            name.is_some_and(|it| LOADS.iter().any(|load| it.starts_with(load)))
+        });
         let net_rx_ns = sum(|it| {
             let name = it.name.as_ref();
             name.is_some_and(|it| it.starts_with(NET_RX))

@@ -30,7 +30,12 @@ pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
     let kernel = cell.guest_kernel.context("a guest has a kernel")?;
     let programs = ["lab-guest", "lab-vmm"].map(lab_program);
     let programs = programs.into_iter().collect::<Result<Vec<_>>>()?;
-    let mut guest = KvmGuest::boot(image(kernel, bed::Kernel::Cloud), &programs, &words)?;
+    let mut guest = KvmGuest::boot(
+        image(kernel, bed::Kernel::Cloud),
+        &programs,
+        &measuring::packaged(cell),
+        &words,
+    )?;
     let folder = tempfile::tempdir().context("a folder for the host's recording")?;
     let attended = attend(host, job, &mut guest, folder.path());
     let console = guest.console();
@@ -40,7 +45,8 @@ pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
         anyhow!("{error:#}; its console ends: {end}")
     })?;
     let saved = guest.saved(measure.repeat as usize)?;
-    let mut recordings: Vec<(String, Vec<u8>)> = measuring::files(measure).zip(saved).collect();
+    let mut recordings: Vec<(String, Vec<u8>)> =
+        measuring::files(cell, measure).zip(saved).collect();
     let host_file = std::fs::read(folder.path().join(measuring::HOST))?;
     recordings.push((measuring::HOST.to_owned(), host_file));
     Ok(Brought {

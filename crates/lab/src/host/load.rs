@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use vmnoise_labs::{Tied, lab_program};
+use vmnoise_labs::{Tied, installed, lab_program, stress_ng};
 
 use super::Host;
 use crate::scenario::{Cell, Kernel, Load, Policy};
@@ -13,6 +13,7 @@ const CALLS: &str = "lab-disturb";
 /// The one that sends packets, and what lets it do so in a network namespace of its own, which ends with it
 /// (util-linux).
 const PACKETS: &str = "lab-network";
+const STRESS_NG: &str = "stress-ng";
 const IN_ITS_OWN: [&str; 3] = ["unshare", "--net", "--mount"];
 
 /// It works until it is dropped.
@@ -54,12 +55,14 @@ fn words(cpu: u32, load: Load) -> Result<Vec<String>> {
         let flood = [program(PACKETS)?, "flood".to_owned(), cpu, place.to_owned()];
         anyhow::Ok([&in_its_own[..], &flood].concat())
     };
+    let host_cpu = cpu;
     let cpu = cpu.to_string();
     Ok(match load {
         Load::SystemCalls => vec![program(CALLS)?, "calls".to_owned(), cpu],
         Load::Network => packets(cpu, "here")?,
         Load::NetworkElsewhere => packets(cpu, "elsewhere")?,
-        Load::Idle | Load::Bursts | Load::StressNg => Vec::new(),
+        Load::StressNg => stress_ng(host_cpu).split(' ').map(str::to_owned).collect(),
+        Load::Idle | Load::Bursts => Vec::new(),
     })
 }
 
@@ -68,7 +71,10 @@ pub(super) fn refusal(cell: &Cell) -> Option<&'static str> {
     let is_packets = matches!(cell.load, Load::Network | Load::NetworkElsewhere);
     let waits = cell.host_kernel == Kernel::Rt && cell.policy == Policy::Fifo1;
     match cell.load {
-        Load::StressNg | Load::Bursts => Some("`system-calls` is the load that there is here"),
+        Load::Bursts => Some("`system-calls` is the load that there is here"),
+        Load::StressNg if !installed::is_here(STRESS_NG) => {
+            Some("stress-ng is not here: install the package stress-ng")
+        }
         _ if is_packets && waits => Some(
             "PREEMPT_RT receives packets of this load in ksoftirqd at SCHED_OTHER, which waits for ever beside a task at \
              FIFO 1 that polls: take `policy = \"other\"`, or the ordinary kernel",

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::measuring::{Brought, Job};
+use vmnoise_labs::installed;
+
+use crate::measuring::{Brought, CYCLICTEST, Job};
 use crate::scenario::{Cell, Hypervisor, Kernel, Measure, Tuning, Workload};
 
 pub use machine::Host;
@@ -53,8 +55,9 @@ pub fn refusal(host: &Host, cell: &Cell, measure: &Measure) -> Option<String> {
         }
         Hypervisor::Bare | Hypervisor::Kvm => {}
     }
-    if measure.workload == Workload::Cyclictest {
-        return can("`timerlat` measures here, which also records why");
+    let is_bare = cell.hypervisor == Hypervisor::Bare;
+    if is_bare && cell.workload == Workload::Cyclictest && !installed::is_here(CYCLICTEST) {
+        return can("cyclictest is not here: install the package rt-tests");
     }
     if let Some(why) = load::refusal(cell) {
         return can(why);

@@ -112,6 +112,20 @@ pub enum Policy {
     Fifo1,
 }
 
+/// What is run in the guest, or on the host where there is no hypervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    /// `vmnoise timerlat`: how late a periodic task wakes up, and why.
+    Timerlat,
+    /// cyclictest of rt-tests: how late, as the papers have it.
+    Cyclictest,
+    /// `vmnoise osnoise`: what is taken from a task that never sleeps.
+    Osnoise,
+    /// `vmnoise microvm --exercise`: what an exit takes, as the guest has it and as its host has it.
+    Exercise,
+}
+
 /// What is varied.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -162,7 +176,7 @@ pub struct Axes {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it describes a file, and nothing is made of it")]
-enum OneOrMore<T> {
+pub(super) enum OneOrMore<T> {
     One(T),
     More(Vec<T>),
 }
@@ -202,7 +216,7 @@ fn papers_period() -> Vec<Length> {
 }
 
 /// By hand: what serde derives for either of two shapes says of a wrong value only that it has neither.
-fn one_or_more<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+pub(super) fn one_or_more<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -250,6 +264,7 @@ named!(Tuning: AsIs "as-is", VcpusAtFifo99 "vcpus-at-fifo99", VmmAtFifo99 "vmm-a
     HostIsolated "host-isolated", GuestIsolated "guest-isolated", BothIsolated "both-isolated",
     CreditScheduler "credit-scheduler", NullScheduler "null-scheduler", TscEmulated "tsc-emulated");
 named!(Exercise: Cpuid "cpuid", Io "io");
+named!(Workload: Timerlat "timerlat", Cyclictest "cyclictest", Osnoise "osnoise", Exercise "exercise");
 named!(Policy: Usual "usual", Other "other", Fifo1 "fifo1");
 
 #[cfg(test)]
@@ -274,6 +289,7 @@ mod tests {
         read::<Load>(&["idle", "system-calls", "bursts", "network"]);
         read::<Load>(&["network-elsewhere", "stress-ng"]);
         read::<Exercise>(&["cpuid", "io"]);
+        read::<Workload>(&["timerlat", "cyclictest", "osnoise", "exercise"]);
         read::<Policy>(&["usual", "other", "fifo1"]);
         read::<Tuning>(&["as-is", "vcpus-at-fifo99", "vmm-at-fifo99", "host-isolated"]);
         read::<Tuning>(&[

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Policy, Tuning};
+use super::axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Policy, Tuning, Workload};
 use super::length::Length;
 
 /// A machine as it is measured.
@@ -28,6 +28,8 @@ pub struct Cell {
     pub policy: Policy,
     /// How often a periodic task wakes up.
     pub period: Length,
+    /// What measures.
+    pub workload: Workload,
     /// What tells it from the other cells of its scenario.
     varied: Vec<String>,
 }
@@ -43,7 +45,7 @@ impl Cell {
     }
 
     /// All that there can be, the last axis the fastest.
-    pub(super) fn all(axes: &Axes) -> Vec<Cell> {
+    pub(super) fn all(axes: &Axes, workloads: &[Workload]) -> Vec<Cell> {
         let cells = axes.hypervisor.iter().map(|&hypervisor| Cell {
             hypervisor,
             guest_type: None,
@@ -55,6 +57,7 @@ impl Cell {
             exercise: None,
             policy: Policy::Usual,
             period: Length::default(),
+            workload: Workload::Timerlat,
             varied: name_of(hypervisor, &axes.hypervisor),
         });
         let any = |_| true;
@@ -84,7 +87,8 @@ impl Cell {
             cell.exercise = Some(it);
         });
         let cells = vary(cells, &axes.policy, any, |cell, it| cell.policy = it);
-        vary(cells, &axes.period, any, |cell, it| cell.period = it)
+        let cells = vary(cells, &axes.period, any, |cell, it| cell.period = it);
+        vary(cells, workloads, any, |cell, it| cell.workload = it)
     }
 }
 

@@ -13,33 +13,21 @@ use std::iter;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Policy, Tuning};
+pub use axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Policy, Tuning, Workload};
 pub use cell::Cell;
 pub use conclusion::Conclusion;
 pub use error::ScenarioError;
 pub use length::Length;
 pub use published::{Figure, Published, Statistic};
 
-/// What is run in the guest, or on the host where there is no hypervisor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Workload {
-    /// `vmnoise timerlat`: how late a periodic task wakes up, and why.
-    Timerlat,
-    /// cyclictest of rt-tests: how late, as the papers have it.
-    Cyclictest,
-    /// `vmnoise osnoise`: what is taken from a task that never sleeps.
-    Osnoise,
-    /// `vmnoise microvm --exercise`: what an exit takes, as the guest has it and as its host has it.
-    Exercise,
-}
-
 /// What each cell measures.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Measure {
-    /// What is run.
-    pub workload: Workload,
+    /// What is run. Where it is a list, each cell is measured by each.
+    #[serde(deserialize_with = "axes::one_or_more")]
+    #[schemars(with = "axes::OneOrMore<Workload>")]
+    pub workload: Vec<Workload>,
     /// How long, each time.
     pub duration: Length,
     /// How often each cell is measured.
@@ -147,7 +135,7 @@ impl Scenario {
     /// All combinations of what is varied that there can be, in the order of the file. A guest type is one
     /// of Xen's: other hypervisors have their cells once.
     pub fn cells(&self) -> Vec<Cell> {
-        Cell::all(&self.axes)
+        Cell::all(&self.axes, &self.measure.workload)
     }
 }
 
@@ -201,6 +189,22 @@ duration = "2s"
         assert_eq!(scenario.axes.load[..], [Load::Idle], "as nothing is said");
         assert_eq!(scenario.measure.duration.ns(), 2_000_000_000);
         assert_eq!(scenario.measure.repeat, 1);
+    }
+
+    #[test]
+    fn by_what_a_cell_is_measured_is_part_of_its_name_where_there_are_two() {
+        let two = SCENARIO.replace("\"timerlat\"", "[\"cyclictest\", \"timerlat\"]");
+        let cells = Scenario::parse(&two).unwrap().cells();
+        let first: Vec<(String, Workload)> = cells[..2]
+            .iter()
+            .map(|it| (it.name(), it.workload))
+            .collect();
+        assert_eq!(first[0].0, "kvm-ordinary-cyclictest");
+        assert_eq!(first[1].0, "kvm-ordinary-timerlat");
+        assert_eq!(
+            [first[0].1, first[1].1],
+            [Workload::Cyclictest, Workload::Timerlat]
+        );
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod kvm_guest;
 mod machine;
 mod mended;
 mod needs;
+mod packaged;
 mod qemu;
 mod types;
 mod xen;
@@ -44,6 +45,7 @@ pub use inside::CommandOutput;
 pub use kernel::Kernel;
 pub use kvm_guest::KvmGuest;
 pub use needs::{Part, ToFetch, free_bytes, reach, to_fetch};
+pub use packaged::Packaged;
 pub use types::{ModuleTypes, types_of_module};
 pub use xen::{XenLab, XenReport};
 
@@ -69,6 +71,7 @@ pub struct Lab {
     seed: u64,
     asked_to_end: Arc<AtomicBool>,
     programs: Vec<PathBuf>,
+    packaged: Vec<Packaged>,
     guest: Option<Vec<String>>,
     guest_kernel: Kernel,
     boots_guests: bool,
@@ -86,6 +89,7 @@ impl Lab {
             seed: SEED,
             asked_to_end: Arc::default(),
             programs: vec![crate::binary()],
+            packaged: Vec::new(),
             guest: None,
             guest_kernel: kernel,
             boots_guests: false,
@@ -128,6 +132,12 @@ impl Lab {
     /// Puts a static program into its `/bin`.
     pub fn program(mut self, path: &Path) -> Lab {
         self.programs.push(path.to_owned());
+        self
+    }
+
+    /// Puts a program of Debian into its `/bin`, with its libraries, and into that of its guest.
+    pub fn packaged(mut self, packaged: Packaged) -> Lab {
+        self.packaged.push(packaged);
         self
     }
 
@@ -237,7 +247,8 @@ impl Lab {
 
     /// What it carries for its guests, if it has any.
     fn carried(&self, qemu: &Qemu, folder: &Path) -> Result<Vec<Carried>> {
-        let mut files = Vec::new();
+        let packaged = packaged::files(&self.packaged)?;
+        let mut files = packaged.clone();
         if self.has_guest() {
             files.extend(guest::vmm(qemu)?);
         }
@@ -247,7 +258,7 @@ impl Lab {
         }
         if let Some(commands) = &self.guest {
             let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-            let image = GuestImage::write(folder, kernel, &self.programs, &commands)?;
+            let image = GuestImage::write(folder, kernel, &self.programs, &packaged, &commands)?;
             files.extend(guest::image(&image));
         }
         Ok(files)

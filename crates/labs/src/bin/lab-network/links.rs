@@ -18,6 +18,7 @@ const CREATE: u16 = 0x400;
 const HEADER: usize = 16;
 // linux/if_link.h, linux/if_addr.h.
 const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
 const IFLA_MASTER: u16 = 10;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
@@ -59,6 +60,14 @@ impl Links {
         }
         self.ask(RTM_NEWLINK, 0, &message)
             .with_context(|| format!("setting {name} up"))
+    }
+
+    /// Lets a link take packets of at most so many bytes.
+    pub fn set_mtu(&self, name: &str, bytes: u32) -> Result<()> {
+        let mut message = link(index(name)?, 0);
+        message.extend(attribute(IFLA_MTU, &bytes.to_ne_bytes()));
+        self.ask(RTM_NEWLINK, 0, &message)
+            .with_context(|| format!("setting the largest packet of {name}"))
     }
 
     /// Gives a link an address, in a network of 256.

@@ -23,6 +23,12 @@ use vmnoise_labs::placed;
 
 /// How many packets come at a time. A device driver takes up to 64 (NAPI_POLL_WEIGHT) before others have their turn.
 const PACKETS: u64 = 32;
+/// The largest packet, bytes: that of an Ethernet.
+const MTU: u32 = 1_500;
+/// What it holds of a datagram that is in several, bytes.
+const FRAGMENT: usize = 1_480;
+/// The header of a datagram, bytes.
+const HEADER: usize = 8;
 /// How often they do: in a lab the wire takes as long.
 const EVERY: Duration = Duration::from_millis(1);
 const BRIDGE: &str = "br0";
@@ -100,7 +106,9 @@ fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
             other.to_string_lossy()
         );
     }
-    Links::here()?.set_up("lo", None)?;
+    let links = Links::here()?;
+    links.set_mtu("lo", MTU)?;
+    links.set_up("lo", None)?;
     if is_here {
         set("/sys/class/net/lo/queues/rx-0/rps_cpus", &mask(cpu))?;
     }
@@ -108,11 +116,11 @@ fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
     let receives = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let to = receives.local_addr()?;
     let sends = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    // In pieces the kernel sends it without a pause, faster than they are received one by one.
+    let datagram = vec![0; PACKETS as usize * FRAGMENT - HEADER];
     loop {
-        for _ in 0..PACKETS {
-            // Nobody reads them: what does not fit is dropped.
-            sends.send_to(&[0; 64], to)?;
-        }
+        // Nobody reads it: what does not fit is dropped.
+        sends.send_to(&datagram, to)?;
         sleep(EVERY);
     }
 }
