@@ -13,8 +13,9 @@ pub const HOST: &str = "host.vmn";
 
 /// The program of rt-tests, as machines have it that were booted for this, and hosts.
 pub const CYCLICTEST: &str = "cyclictest";
-/// How long a latency may be of which it keeps how often it came, nanoseconds: it has a counter for each of them.
-const REACH_NS: u32 = 1_000_000;
+/// How long a latency may be of which it keeps how often it came, nanoseconds: four periods of the papers. It has a
+/// counter for each nanosecond, and writes them all down in the end.
+const REACH_NS: u32 = 200_000;
 
 /// A cell that is to be measured.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +79,7 @@ pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
             };
             let (us, times) = (period.ns() / 1000, duration.ns() / period.ns().max(1));
             format!(
-                "{CYCLICTEST} -q -m -N -t1 {policy} -i {us} -l {times} -h {REACH_NS} --json={output}"
+                "{CYCLICTEST} -q -m -N -t1 {policy} -i {us} -l {times} -h {REACH_NS} --histfile=/dev/null --json={output}"
             )
         }
         Workload::Timerlat => {
