@@ -11,11 +11,9 @@ fn told_apart(scenario: &str, right: impl Fn(&str) -> Figures, wrong: impl Fn(&s
     let scenario = Scenario::parse(library::text(scenario).unwrap()).unwrap();
     assert!(!scenario.conclusion.is_empty());
     for conclusion in &scenario.conclusion {
-        let worlds: [(&dyn Fn(&str) -> Figures, Verdict); 2] = [
-            (&right, Verdict::Reproduced),
-            (&wrong, Verdict::NotReproduced),
-        ];
-        for (world, verdict) in worlds {
+        let worlds: [&dyn Fn(&str) -> Figures; 2] = [&right, &wrong];
+        let verdicts = [Verdict::Reproduced, Verdict::NotReproduced];
+        for (world, verdict) in worlds.into_iter().zip(verdicts) {
             let of = [world(&conclusion.of)];
             let by = conclusion.by.as_deref().map(|by| [world(by)]);
             let by = by.as_ref().map(|by| &by[..]);

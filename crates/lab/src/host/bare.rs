@@ -19,7 +19,7 @@ pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
     let folder = tempfile::tempdir().context("a folder for recordings")?;
     let (mut recordings, mut commands) = (Vec::new(), Vec::new());
     let mut console = String::new();
-    let load = Loaded::start(host, cell, folder.path())?;
+    let mut load = Loaded::start(host, cell, folder.path())?;
     commands.extend(load.command());
     for name in measuring::files(cell, measure) {
         let file = folder.path().join(&name);
@@ -40,6 +40,7 @@ pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
         commands.push(recorded_to(&name));
         recordings.push((name, std::fs::read(file)?));
     }
+    load.has_worked()?;
     Ok(Brought {
         recordings,
         console,

@@ -81,12 +81,13 @@ fn attend(host: &Host, job: Job<'_>, guest: &mut KvmGuest, folder: &Path) -> Res
         _ => {}
     }
     let recorder = Recorder::start(&folder.join(measuring::HOST), asked_to_end)?;
-    let load = Loaded::start(host, cell, folder)?;
+    let mut load = Loaded::start(host, cell, folder)?;
     let commands = [Some(Recorder::command()), load.command()];
     guest.resume()?;
     let measured = Duration::from_nanos(measure.duration.ns()) * measure.repeat;
     let count = measuring::until_measured(measure);
     wait(guest, count, 2 * measured + BACKSTOP)?;
+    load.has_worked()?;
     drop(load);
     recorder.end(asked_to_end)?;
     let last = count + 2;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use vmnoise_labs::{Tied, installed, lab_program, stress_ng};
 
 use super::Host;
@@ -13,8 +13,9 @@ const CALLS: &str = "lab-disturb";
 /// The one that sends packets, and what lets it do so in a network namespace of its own, which ends with it
 /// (util-linux).
 const PACKETS: &str = "lab-network";
-const STRESS_NG: &str = "stress-ng";
 const IN_ITS_OWN: [&str; 3] = ["unshare", "--net", "--mount"];
+/// As the machine has it.
+const STRESS_NG: &str = "stress-ng";
 
 /// It works until it is dropped.
 #[derive(Debug)]
@@ -41,6 +42,24 @@ impl Loaded {
         })
     }
 
+    /// That it has worked until now, if there is one.
+    ///
+    /// # Errors
+    /// If it has ended, with what it said.
+    pub(super) fn has_worked(&mut self) -> Result<()> {
+        let Some(program) = &mut self.program else {
+            return Ok(());
+        };
+        let ended = program.ended()?;
+        ensure!(
+            ended.is_none(),
+            "the load `{}` ended before what it was to load: {}",
+            self.words.join(" "),
+            program.said().trim()
+        );
+        Ok(())
+    }
+
     /// The command, if there is one.
     pub(super) fn command(&self) -> Option<String> {
         self.program.is_some().then(|| self.words.join(" "))
@@ -50,18 +69,16 @@ impl Loaded {
 /// What loads this CPU.
 fn words(cpu: u32, load: Load) -> Result<Vec<String>> {
     let program = |name| anyhow::Ok(lab_program(name)?.to_string_lossy().into_owned());
-    let packets = |cpu: String, place: &str| {
+    let packets = |place: &str| {
         let in_its_own = IN_ITS_OWN.map(str::to_owned);
-        let flood = [program(PACKETS)?, "flood".to_owned(), cpu, place.to_owned()];
-        anyhow::Ok([&in_its_own[..], &flood].concat())
+        let flood = ["flood".to_owned(), cpu.to_string(), place.to_owned()];
+        anyhow::Ok([&in_its_own[..], &[program(PACKETS)?], &flood].concat())
     };
-    let host_cpu = cpu;
-    let cpu = cpu.to_string();
     Ok(match load {
-        Load::SystemCalls => vec![program(CALLS)?, "calls".to_owned(), cpu],
-        Load::Network => packets(cpu, "here")?,
-        Load::NetworkElsewhere => packets(cpu, "elsewhere")?,
-        Load::StressNg => stress_ng(host_cpu).split(' ').map(str::to_owned).collect(),
+        Load::SystemCalls => vec![program(CALLS)?, "calls".to_owned(), cpu.to_string()],
+        Load::Network => packets("here")?,
+        Load::NetworkElsewhere => packets("elsewhere")?,
+        Load::StressNg => stress_ng(cpu).split(' ').map(str::to_owned).collect(),
         Load::Idle | Load::Bursts => Vec::new(),
     })
 }

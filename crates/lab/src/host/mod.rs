@@ -162,6 +162,21 @@ mod tests {
     }
 
     #[test]
+    fn packets_that_would_wait_for_ever_are_not_sent() {
+        let ordinary = host(Kernel::Ordinary, false);
+        let (run, _) = cells("net-rx-tail", &ordinary, "rt-idle");
+        let all = [
+            "ordinary-idle",
+            "ordinary-network",
+            "ordinary-network-elsewhere",
+        ];
+        assert_eq!(run, all);
+        let (run, why) = cells("net-rx-tail", &host(Kernel::Rt, false), "rt-network");
+        assert_eq!(run, ["rt-idle"]);
+        assert!(why.contains("ksoftirqd"), "{why}");
+    }
+
+    #[test]
     fn what_a_guest_would_be_ended_for_is_refused() {
         let text = library::text("isolation").unwrap().replace("100ms", "2m");
         let scenario = Scenario::parse(&text).unwrap();
