@@ -125,11 +125,11 @@ pub fn brief(failure: &str) -> String {
     }
 }
 
-/// A figure of a paper, with the measured one unless that has a column.
+/// A figure of a paper, with the measured one unless that has a column, or there is none.
 fn beside(published: &Published, cell: &str, repetitions: &[Figures]) -> Option<String> {
     let figure = published.cells.get(cell)?;
     let statistic = published.statistic;
-    if statistic == Statistic::Worst {
+    if statistic == Statistic::Worst || repetitions.is_empty() {
         return Some(figure.to_string());
     }
     let here = repetitions.iter().map(|it| it.statistic(statistic));
@@ -333,6 +333,8 @@ mod tests {
             &[noise(5), noise(7_000)],
         );
         assert_eq!(here.unwrap(), "0.5484%, here 0.00050 to 0.70000%");
+        let not_run = beside(&tuned.published[0], "host-isolated-other", &[]);
+        assert_eq!(not_run.unwrap(), "0.00001%");
     }
 
     #[test]
