@@ -1,7 +1,7 @@
 //! The scenarios that come with the program.
 
 /// Each by its name, with its text.
-pub const ALL: [(&str, &str); 14] = [
+pub const ALL: [(&str, &str); 18] = [
     ("kvm-and-xen", include_str!("../scenarios/kvm-and-xen.toml")),
     (
         "kvm-and-xen-under-load",
@@ -34,6 +34,16 @@ pub const ALL: [(&str, &str); 14] = [
         include_str!("../scenarios/hardware-noise.toml"),
     ),
     ("long-exit", include_str!("../scenarios/long-exit.toml")),
+    (
+        "osnoise-tuned",
+        include_str!("../scenarios/osnoise-tuned.toml"),
+    ),
+    (
+        "osnoise-at-fifo1",
+        include_str!("../scenarios/osnoise-at-fifo1.toml"),
+    ),
+    ("cyclictest", include_str!("../scenarios/cyclictest.toml")),
+    ("net-rx-tail", include_str!("../scenarios/net-rx-tail.toml")),
 ];
 
 /// The text of the one of this name.

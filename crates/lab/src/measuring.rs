@@ -3,12 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use vmnoise_labs::bed;
+use vmnoise_labs::bed::{self, Packaged};
+use vmnoise_labs::stress_ng;
 
-use crate::scenario::{Cell, Exercise, Hypervisor, Kernel, Load, Measure, Workload};
+use crate::scenario::{Cell, Exercise, Hypervisor, Kernel, Load, Measure, Policy, Workload};
 
 /// The recording of the host of a guest.
 pub const HOST: &str = "host.vmn";
+
+/// The program of rt-tests, as machines have it that were booted for this, and hosts.
+pub const CYCLICTEST: &str = "cyclictest";
+/// How long a latency may be of which it keeps how often it came, nanoseconds: four periods of the papers. It has a
+/// counter for each nanosecond, and writes them all down in the end.
+const REACH_NS: u32 = 200_000;
 
 /// A cell that is to be measured.
 #[derive(Debug, Clone, Copy)]
@@ -34,9 +41,13 @@ pub struct Brought {
     pub commands: Vec<String>,
 }
 
-/// The recordings of all repetitions, by the names of their files.
-pub fn files(measure: &Measure) -> impl Iterator<Item = String> + use<> {
-    (1..=measure.repeat).map(|repetition| format!("measured-{repetition}.vmn"))
+/// What all repetitions of a cell leave, by the names of their files: recordings, or what cyclictest writes.
+pub fn files(cell: &Cell, measure: &Measure) -> impl Iterator<Item = String> + use<> {
+    let ending = match cell.workload {
+        Workload::Cyclictest => "json",
+        Workload::Timerlat | Workload::Osnoise | Workload::Exercise => "vmn",
+    };
+    (1..=measure.repeat).map(move |repetition| format!("measured-{repetition}.{ending}"))
 }
 
 /// What the program that made a recording said, where it says something.
@@ -45,35 +56,54 @@ pub fn said(recording: &str) -> String {
 }
 
 /// Where they are inside a machine that was booted for them.
-pub(crate) fn inside(measure: &Measure) -> impl Iterator<Item = String> + use<> {
-    files(measure).map(|file| format!("/tmp/{file}"))
+pub(crate) fn inside(cell: &Cell, measure: &Measure) -> impl Iterator<Item = String> + use<> {
+    files(cell, measure).map(|file| format!("/tmp/{file}"))
 }
 
 /// What measures once, and records it here.
 pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
     let duration = measure.duration;
-    match measure.workload {
-        Workload::Timerlat | Workload::Cyclictest => {
-            let period = cell.period;
-            format!("vmnoise timerlat -q -p {period} -d {duration} -o {output}")
+    let period = cell.period;
+    // As `-P` has it.
+    let policy = match cell.policy {
+        Policy::Usual => "",
+        Policy::Other => " -P o:0",
+        Policy::Fifo1 => " -P f:1",
+    };
+    match cell.workload {
+        Workload::Cyclictest => {
+            let policy = match cell.policy {
+                Policy::Usual => "-p95",
+                Policy::Other => "--policy=other",
+                Policy::Fifo1 => "-p1",
+            };
+            let (us, times) = (period.ns() / 1000, duration.ns() / period.ns().max(1));
+            format!(
+                "{CYCLICTEST} -q -m -N -t1 {policy} -i {us} -l {times} -h {REACH_NS} --histfile=/dev/null --json={output}"
+            )
+        }
+        Workload::Timerlat => {
+            format!("vmnoise timerlat -q -p {period} -d {duration}{policy} -o {output}")
         }
         Workload::Osnoise if cell.hypervisor == Hypervisor::Microvm => {
-            format!("vmnoise microvm -d {duration} -o {output}")
+            format!("vmnoise microvm -d {duration}{policy} -o {output}")
         }
-        Workload::Osnoise => format!("vmnoise osnoise -q -d {duration} -o {output}"),
+        Workload::Osnoise => format!("vmnoise osnoise -q -d {duration}{policy} -o {output}"),
         Workload::Exercise => {
             let exercise = cell.exercise.unwrap_or(Exercise::Cpuid);
-            format!("vmnoise microvm --exercise {exercise} -d {duration} --format json")
+            format!("vmnoise microvm --exercise {exercise} -d {duration}{policy} --format json")
         }
     }
 }
 
-/// Begins, beside those after it, what loads the machine.
-pub(crate) fn load(cell: &Cell) -> Option<&'static str> {
+/// Begins what loads an emulated machine, and works on beside the commands after it.
+pub(crate) fn load(cell: &Cell) -> Option<String> {
     match cell.load {
-        Load::SystemCalls => Some("& lab-disturb calls 0"),
-        Load::Bursts => Some("& lab-disturb turns 0 1000 10007 /tmp/turns"),
-        Load::Idle | Load::StressNg => None,
+        Load::SystemCalls => Some("& lab-disturb calls 0".to_owned()),
+        Load::Bursts => Some("& lab-disturb turns 0 1000 10007 /tmp/turns".to_owned()),
+        Load::Network => Some("lab-network storm".to_owned()),
+        Load::StressNg => Some(format!("& {}", stress_ng(0))),
+        Load::Idle | Load::NetworkElsewhere => None,
     }
 }
 
@@ -81,7 +111,7 @@ pub(crate) fn load(cell: &Cell) -> Option<&'static str> {
 /// records. At the end it sleeps once more, until its host has written the last of that.
 pub(crate) fn in_guest(cell: &Cell, measure: &Measure, sleeps_ms: [u32; 2]) -> Vec<String> {
     let [first, last] = sleeps_ms.map(|ms| format!("lab-vmm run:{ms} --"));
-    let files: Vec<String> = inside(measure).collect();
+    let files: Vec<String> = inside(cell, measure).collect();
     let mut commands = vec!["vmnoise --version".to_owned(), first];
     commands.extend(files.iter().map(|file| command(cell, measure, file)));
     commands.extend([last, format!("lab-guest save {}", files.join(" "))]);
@@ -99,6 +129,13 @@ pub(crate) fn image(kernel: Kernel, ordinary: bed::Kernel) -> bed::Kernel {
         Kernel::Ordinary => ordinary,
         Kernel::Rt => bed::Kernel::Rt,
     }
+}
+
+/// The programs of Debian that a machine carries for a cell.
+pub(crate) fn packaged(cell: &Cell) -> Vec<Packaged> {
+    let measures = (cell.workload == Workload::Cyclictest).then_some(Packaged::Cyclictest);
+    let loads = (cell.load == Load::StressNg).then_some(Packaged::StressNg);
+    measures.into_iter().chain(loads).collect()
 }
 
 /// Commands, each with the side that it runs on.

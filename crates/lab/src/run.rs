@@ -16,7 +16,6 @@ use crate::folder::{Ended, Folder};
 use crate::measuring::{self, Brought, Job};
 use crate::place::Place;
 use crate::plan::Planned;
-use crate::scenario::Measure;
 
 const CONSOLE: &str = "console.txt";
 
@@ -147,7 +146,7 @@ fn measured(folder: &Folder, place: &Place, version: &str, job: Job<'_>) -> Resu
             ended.commands = commands;
             recordings.push((CONSOLE.to_owned(), console.into_bytes()));
             let kept = folder.keep(&name, &recordings)?;
-            match repetitions(&kept, job.measure) {
+            match repetitions(&kept, job) {
                 Ok(repetitions) => ended.repetitions = repetitions,
                 Err(error) => ended.failure = Some(format!("{error:#}")),
             }
@@ -158,10 +157,11 @@ fn measured(folder: &Folder, place: &Place, version: &str, job: Job<'_>) -> Resu
     Ok(ended)
 }
 
-fn repetitions(kept: &Path, measure: &Measure) -> Result<Vec<Figures>> {
+fn repetitions(kept: &Path, job: Job<'_>) -> Result<Vec<Figures>> {
+    let Job { cell, measure, .. } = job;
     let host = Some(kept.join(measuring::HOST)).filter(|host| host.is_file());
-    let repetitions = measuring::files(measure);
+    let repetitions = measuring::files(cell, measure);
     let figures =
-        repetitions.map(|file| Figures::of(&kept.join(file), host.as_deref(), measure.workload));
+        repetitions.map(|file| Figures::of(&kept.join(file), host.as_deref(), cell.workload));
     figures.collect()
 }

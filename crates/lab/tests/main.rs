@@ -1,6 +1,7 @@
 //! The program as a researcher uses it: cells in emulation, and what is made of them.
 #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
+mod conclusions;
 mod host;
 mod matrix;
 mod program;

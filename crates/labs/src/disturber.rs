@@ -53,6 +53,17 @@ impl Disturber {
         Disturber::on_cpu("calls", cpu)
     }
 
+    /// stress-ng on this CPU.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn stress_ng(cpu: u32) -> Result<Disturber> {
+        let command = stress_ng(cpu);
+        let mut words = command.split(' ');
+        let program = words.next().unwrap_or_default();
+        Disturber::start(Command::new(program).args(words), None)
+    }
+
     /// A task at SCHED_FIFO that burns a burst this often on this CPU, and logs each there.
     ///
     /// # Errors
@@ -206,6 +217,14 @@ impl Disturber {
             })
             .collect()
     }
+}
+
+/// The command by which stress-ng makes system calls and interrupts on a CPU, at ordinary priority and until it is
+/// ended: tasks that switch to each other, a timer of 5 kHz, and memory that is mapped and written.
+pub fn stress_ng(cpu: u32) -> String {
+    format!(
+        "stress-ng -q --temp-path /tmp --switch 1 --timer 1 --timer-freq 5000 --vm 1 --taskset {cpu}"
+    )
 }
 
 impl Drop for Disturber {

@@ -9,6 +9,12 @@ use anyhow::{Context, Result, ensure};
 /// what it needs beside it.
 pub const LOADER: &str = "ld-linux-x86-64.so.2 --library-path /bin";
 
+/// Whether this machine has a program of this name, where it looks for them.
+pub fn is_here(program: &str) -> bool {
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&places).any(|place| place.join(program).is_file())
+}
+
 /// A program in `/usr/bin` with its libraries and their loader.
 ///
 /// # Errors

@@ -33,7 +33,7 @@ pub mod xen_waits;
 
 pub use cpuset::Cpuset;
 pub use debugfs::with_debugfs;
-pub use disturber::{Burst, Disturber};
+pub use disturber::{Burst, Disturber, stress_ng};
 pub use group::Group;
 pub use held::{NOBODY_DRAINS, hold_first_thread};
 pub use quota::Quota;

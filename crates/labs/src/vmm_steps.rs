@@ -64,6 +64,8 @@ pub enum Step {
     VmmFifo(i32),
     /// `calls:CPU`: tasks of ordinary priority that make system calls and interrupts, on this CPU.
     Calls(u32),
+    /// `stress-ng:CPU`: stress-ng, on this CPU.
+    StressNg(u32),
     /// `quota:QUOTA_US:PERIOD_US`: `cpu.max` of a control group that holds the VMM.
     Quota(u32, u32),
     /// `untrace`: SIGINT to whoever attached the BPF programs; over when they have ended.
@@ -116,6 +118,7 @@ impl Step {
             ["fifo", priority] => Step::Fifo(number(priority)?.cast_signed()),
             ["vmm-fifo", priority] => Step::VmmFifo(number(priority)?.cast_signed()),
             ["calls", cpu] => Step::Calls(number(cpu)?),
+            ["stress-ng", cpu] => Step::StressNg(number(cpu)?),
             ["quota", quota, period] => Step::Quota(number(quota)?, number(period)?),
             ["untrace"] => Step::Untrace,
             _ => bail!("no step is called `{word}`"),

@@ -6,21 +6,29 @@ use vmnoise_labs::lab_program;
 
 use super::printed;
 use crate::measuring::{self, Brought, Job, image, on};
+use crate::scenario::Load;
 
 pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
-    let mut commands = Vec::from_iter(measuring::load(cell).map(str::to_owned));
+    let mut commands = Vec::from_iter(measuring::load(cell));
     commands.extend(printed::commands(cell, measure));
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-    let report = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
+    let mut lab = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
         .virtual_time(0)
         .seed(job.seed)
-        .until(job.asked_to_end)
-        .program(&lab_program("lab-guest")?)
-        .program(&lab_program("lab-disturb")?)
-        .run(&commands)?;
+        .until(job.asked_to_end);
+    if cell.load == Load::Network {
+        lab = lab.network();
+    }
+    for program in ["lab-guest", "lab-disturb", "lab-network"] {
+        lab = lab.program(&lab_program(program)?);
+    }
+    for packaged in measuring::packaged(cell) {
+        lab = lab.packaged(packaged);
+    }
+    let report = lab.run(&commands)?;
     Ok(Brought {
-        recordings: printed::recordings(measure, &report.outputs)?,
+        recordings: printed::recordings(cell, measure, &report.outputs)?,
         console: report.console,
         commands: on("host", &commands),
     })

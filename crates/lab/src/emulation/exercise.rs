@@ -9,13 +9,13 @@ use crate::measuring::{self, Brought, Job, image, on};
 
 pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
-    let mut commands = Vec::from_iter(measuring::load(cell).map(str::to_owned));
-    for recording in measuring::inside(measure) {
+    let mut commands = Vec::from_iter(measuring::load(cell));
+    for recording in measuring::inside(cell, measure) {
         let exercise = measuring::command(cell, measure, &recording);
         commands.push(format!("&& vmnoise exits -q -d 5m -o {recording}"));
         commands.push(format!("lab-vmm traced start end untrace -- {exercise}"));
     }
-    commands.extend(measuring::inside(measure).map(|file| format!("lab-guest print {file}")));
+    commands.extend(measuring::inside(cell, measure).map(|file| format!("lab-guest print {file}")));
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let mut lab = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
         .virtual_time(0)
@@ -24,6 +24,9 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     for program in ["lab-guest", "lab-vmm", "lab-disturb"] {
         lab = lab.program(&lab_program(program)?);
     }
+    for packaged in measuring::packaged(cell) {
+        lab = lab.packaged(packaged);
+    }
     let report = lab.run(&commands)?;
     let count = measure.repeat as usize;
     let outputs = &report.outputs;
@@ -31,12 +34,12 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     let (vmms, others) = outputs.split_at(count);
     let (printed, exits) = others.split_at(count);
     let mut recordings = Vec::new();
-    for (file, output) in measuring::files(measure).zip(exits) {
+    for (file, output) in measuring::files(cell, measure).zip(exits) {
         output
             .text()
             .with_context(|| format!("vmnoise exits, {file}"))?;
     }
-    for ((file, vmm), printed) in measuring::files(measure).zip(vmms).zip(printed) {
+    for ((file, vmm), printed) in measuring::files(cell, measure).zip(vmms).zip(printed) {
         let treatment: Treatment = serde_json::from_str(vmm.text().context("lab-vmm")?)?;
         recordings.push((measuring::said(&file), treatment.said.into_bytes()));
         recordings.push((file, printed.file()?));

@@ -1,6 +1,6 @@
 //! A guest of KVM, and its host, which records the exits beside it.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use vmnoise_labs::bed::inside::outputs;
 use vmnoise_labs::bed::{self, Lab};
 use vmnoise_labs::lab_program;
@@ -28,21 +28,35 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
         .seed(job.seed)
         .until(job.asked_to_end)
         .guest(&guest);
-    for program in ["lab-guest", "lab-vmm", "lab-disturb"] {
+    if cell.load == Load::Network {
+        lab = lab.network();
+    }
+    for program in ["lab-guest", "lab-vmm", "lab-disturb", "lab-network"] {
         lab = lab.program(&lab_program(program)?);
     }
+    for packaged in measuring::packaged(cell) {
+        lab = lab.packaged(packaged);
+    }
     let report = lab.run(&host)?;
-    let [_, _, _, results, printed @ .., vmm, exits] = &report.outputs[..] else {
-        anyhow::bail!("{} commands ended", report.outputs.len());
+    let names = measuring::files(cell, measure).chain([measuring::HOST.to_owned()]);
+    let names: Vec<String> = names.collect();
+    let few = || format!("{} commands ended", report.outputs.len());
+    let [before @ .., vmm, exits] = &report.outputs[..] else {
+        anyhow::bail!("{}", few());
     };
+    let printed = before.len().checked_sub(names.len());
+    let (before, printed) = before.split_at(printed.with_context(few)?);
+    let [set_up @ .., results] = before else {
+        anyhow::bail!("{}", few());
+    };
+    for output in set_up {
+        output.text().context("on the host")?;
+    }
     vmm.text().context("lab-vmm")?;
     exits.text().context("vmnoise exits")?;
     for output in outputs(results.text()?.as_bytes())? {
         output.text().context("in the guest")?;
     }
-    let names = measuring::files(measure).chain([measuring::HOST.to_owned()]);
-    let names: Vec<String> = names.collect();
-    ensure!(names.len() == printed.len(), "{} files", printed.len());
     let recordings = names.into_iter().zip(printed);
     let recordings = recordings.map(|(name, output)| Ok((name, output.file()?)));
     Ok(Brought {
@@ -61,7 +75,8 @@ fn on_host(cell: &Cell, measure: &Measure, in_guest: usize) -> Vec<String> {
     let load = match cell.load {
         Load::SystemCalls => "calls:0 ",
         Load::Bursts => "turns:0:1000:10007 ",
-        Load::Idle | Load::StressNg => "",
+        Load::StressNg => "stress-ng:0 ",
+        Load::Idle | Load::Network | Load::NetworkElsewhere => "",
     };
     let unload = if load.is_empty() { "" } else { "unhog " };
     let measured = measuring::until_measured(measure);
@@ -69,15 +84,18 @@ fn on_host(cell: &Cell, measure: &Measure, in_guest: usize) -> Vec<String> {
         "&& lab-vmm start told:1 stop {set_up}traced cont {load}told:{measured} {unload}untrace end \
          -- lab-guest boot -name guest,debug-threads=on"
     );
-    let files: Vec<String> = measuring::inside(measure).collect();
-    let mut commands = vec![
-        vmm,
-        "lab-guest told 1".to_owned(),
+    let files: Vec<String> = measuring::inside(cell, measure).collect();
+    let mut commands = vec![vmm, "lab-guest told 1".to_owned()];
+    // The guest stands still until its host records.
+    if cell.load == Load::Network {
+        commands.extend(measuring::load(cell));
+    }
+    commands.extend([
         format!("&& vmnoise exits -q -d 5m -o {HOST}"),
         format!("lab-guest told {in_guest}"),
         format!("lab-guest load {}", files.join(" ")),
         "lab-guest results".to_owned(),
-    ];
+    ]);
     let files = files.iter().map(String::as_str).chain([HOST]);
     commands.extend(files.map(|file| format!("lab-guest print {file}")));
     commands

@@ -12,7 +12,7 @@ mod xen;
 use anyhow::Result;
 use vmnoise_labs::bed::{self, Part};
 
-use crate::measuring::{Brought, Job, image};
+use crate::measuring::{self, Brought, Job, image};
 use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Workload};
 
 pub use length::{jobs, takes};
@@ -25,7 +25,7 @@ pub use refusal::refusal;
 /// console.
 pub fn run(job: Job<'_>) -> Result<Brought> {
     match job.cell.hypervisor {
-        Hypervisor::Microvm if job.measure.workload == Workload::Exercise => exercise::run(job),
+        Hypervisor::Microvm if job.cell.workload == Workload::Exercise => exercise::run(job),
         Hypervisor::Bare | Hypervisor::Microvm => bare::run(job),
         Hypervisor::Kvm => kvm::run(job),
         Hypervisor::Xen | Hypervisor::Dom0 => xen::run(job),
@@ -57,5 +57,6 @@ pub fn parts(cell: &Cell) -> Vec<Part> {
     parts.extend(is_xen.then_some(Part::Xen));
     let is_hvm = cell.guest_type == Some(GuestType::Hvm);
     parts.extend(is_hvm.then_some(Part::DeviceModel));
+    parts.extend(measuring::packaged(cell).into_iter().map(Part::Program));
     parts
 }

@@ -1,6 +1,6 @@
 //! What a machine measures itself, and prints: its console is the only way out of it.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use vmnoise_labs::bed::CommandOutput;
 
 use crate::measuring;
@@ -8,26 +8,29 @@ use crate::scenario::{Cell, Measure};
 
 /// All repetitions, and then their recordings one after the other, as text.
 pub(super) fn commands(cell: &Cell, measure: &Measure) -> Vec<String> {
-    let measured = measuring::inside(measure).map(|file| measuring::command(cell, measure, &file));
-    let printed = measuring::inside(measure).map(|file| format!("lab-guest print {file}"));
+    let measured =
+        measuring::inside(cell, measure).map(|file| measuring::command(cell, measure, &file));
+    let printed = measuring::inside(cell, measure).map(|file| format!("lab-guest print {file}"));
     measured.chain(printed).collect()
 }
 
-/// What those commands said, and nothing else: the recordings by the names of their files.
+/// The recordings by the names of their files: what those commands said, at the end of all that was said.
 ///
 /// # Errors
-/// If one of them failed.
+/// If one of them failed, or one before them.
 pub(super) fn recordings(
+    cell: &Cell,
     measure: &Measure,
     outputs: &[CommandOutput],
 ) -> Result<Vec<(String, Vec<u8>)>> {
     let count = measure.repeat as usize;
-    ensure!(outputs.len() == 2 * count, "{} results", outputs.len());
-    let (measured, printed) = outputs.split_at(count);
-    for output in measured {
+    let last = outputs.len().checked_sub(count);
+    let (others, printed) = outputs.split_at(last.context("no results")?);
+    ensure!(others.len() >= count, "{} results", outputs.len());
+    for output in others {
         output.text()?;
     }
-    let named = measuring::files(measure).zip(printed);
+    let named = measuring::files(cell, measure).zip(printed);
     named
         .map(|(file, output)| Ok((file, output.file()?)))
         .collect()

@@ -7,6 +7,7 @@ use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Load, Measure, Tuning
 pub fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     of_workload(cell, measure)
         .or_else(|| of_kernels(cell))
+        .or_else(|| of_load(cell))
         .or_else(|| of_tuning(cell))
         .or_else(|| length::too_long(cell, measure))
 }
@@ -16,9 +17,8 @@ const SHORTEST_NS: u64 = 20_000_000;
 
 fn of_workload(cell: &Cell, measure: &Measure) -> Option<&'static str> {
     let is_microvm = cell.hypervisor == Hypervisor::Microvm;
-    match measure.workload {
-        Workload::Cyclictest => Some("in emulation `timerlat` measures, which also records why"),
-        Workload::Timerlat if is_microvm => {
+    match cell.workload {
+        Workload::Timerlat | Workload::Cyclictest if is_microvm => {
             Some("vmnoise's own guest has no timer: `osnoise` and `exercise` run in it")
         }
         Workload::Exercise if !is_microvm => {
@@ -27,7 +27,7 @@ fn of_workload(cell: &Cell, measure: &Measure) -> Option<&'static str> {
         Workload::Exercise if measure.duration.ns() < SHORTEST_NS => {
             Some("a guest that is over within 20 ms may not be seen: give `duration` more")
         }
-        Workload::Timerlat | Workload::Exercise | Workload::Osnoise => None,
+        Workload::Timerlat | Workload::Cyclictest | Workload::Exercise | Workload::Osnoise => None,
     }
 }
 
@@ -39,12 +39,23 @@ fn of_kernels(cell: &Cell) -> Option<&'static str> {
     )
 }
 
-fn of_tuning(cell: &Cell) -> Option<&'static str> {
-    if cell.load == Load::StressNg {
-        return Some(
-            "emulated machines have no stress-ng: `system-calls` is the load that they have",
-        );
+fn of_load(cell: &Cell) -> Option<&'static str> {
+    let is_xen = matches!(cell.hypervisor, Hypervisor::Xen | Hypervisor::Dom0);
+    match cell.load {
+        Load::Network if is_xen => {
+            Some("an emulated Dom0 has no network: cells of `bare` and of `kvm` have it")
+        }
+        Load::Network if cell.workload == Workload::Exercise => {
+            Some("exits on purpose are measured beside `system-calls` or nothing")
+        }
+        Load::NetworkElsewhere => Some(
+            "an emulated machine has one CPU, and packets cannot be received by another: this needs a real host",
+        ),
+        Load::Idle | Load::SystemCalls | Load::Bursts | Load::Network | Load::StressNg => None,
     }
+}
+
+fn of_tuning(cell: &Cell) -> Option<&'static str> {
     match (cell.hypervisor, cell.tuning) {
         (_, Tuning::HostIsolated | Tuning::GuestIsolated | Tuning::BothIsolated) => Some(
             "an emulated machine has one CPU, and none can be isolated: this needs a real host",

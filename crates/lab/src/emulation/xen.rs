@@ -26,12 +26,16 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     if is_dom0 || load.is_some() {
         dom0.push(UNTIL_THERE);
     }
-    dom0.extend(load);
+    dom0.extend(load.as_deref());
     match is_dom0 {
         true => dom0.extend(measured),
         false => guest.extend(measured),
     }
-    let report = lab(cell)?
+    let mut lab = lab(cell)?;
+    for packaged in measuring::packaged(cell) {
+        lab = lab.packaged(packaged);
+    }
+    let report = lab
         .seed(job.seed)
         .until(job.asked_to_end)
         .run(&dom0, &guest)?;
@@ -39,10 +43,8 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
         true => (&report.dom0.outputs, "in Dom0"),
         false => (&report.guest, "in the guest"),
     };
-    let before = outputs.len().checked_sub(2 * measure.repeat as usize);
-    let outputs = &outputs[before.context("no results")?..];
     Ok(Brought {
-        recordings: printed::recordings(measure, outputs).context(side)?,
+        recordings: printed::recordings(cell, measure, outputs).context(side)?,
         console: format!("{}\n{}", report.dom0.console, report.guest_console),
         commands: [on("Dom0", &dom0), on("guest", &guest)].concat(),
     })

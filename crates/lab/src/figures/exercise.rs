@@ -47,6 +47,7 @@ pub(super) fn figures(recording: &Path) -> Result<Figures> {
         who,
         unexplained_ns,
         load_ns,
+        net_rx_ns,
     } = Makers::of(parts(&worst));
     let lost = Some(run.lost_events).filter(|lost| *lost > 0);
     Ok(Figures {
@@ -55,6 +56,7 @@ pub(super) fn figures(recording: &Path) -> Result<Figures> {
         who,
         unexplained_ns,
         load_ns,
+        net_rx_ns,
         light: Some(exits.light),
         heavy: Some(exits.heavy),
         overhead_ns: exits.overhead_ns.checked_div(recorded),

@@ -1,5 +1,6 @@
 //! What one repetition of a cell measured, out of its recordings.
 
+mod cyclictest;
 mod exercise;
 
 use std::collections::BTreeMap;
@@ -22,10 +23,14 @@ const NAMED: usize = 6;
 const DIGITS: u8 = 3;
 /// Shares that nobody is named for: what is left over, and steal that no witness of the host places.
 const UNEXPLAINED: [&str; 4] = ["hw", "hv_or_hw", "unexplained", "steal"];
-/// Begins the names of the threads of every load.
-const LOAD: &str = "lab-disturb";
+/// Begin the names of the threads of every load.
+const LOADS: [&str; 2] = ["lab-disturb", "stress-ng"];
+/// Begins the name of the soft interrupt by which packets are received.
+const NET_RX: &str = "NET_RX:";
 /// What papers call a latency that a period of 50 us can bear.
 const SHORT_NS: u64 = 50_000;
+/// Below this a tuned machine keeps what it takes from a task that polls, by the paper on osnoise.
+const TUNED_NS: u64 = 5_000;
 
 /// What one repetition measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +54,9 @@ pub struct Figures {
     /// Of the largest, what the load had, nanoseconds.
     #[serde(default)]
     pub load_ns: u64,
+    /// Of the largest, what the soft interrupt had by which packets are received, nanoseconds.
+    #[serde(default)]
+    pub net_rx_ns: u64,
     /// Exits that KVM answered, where they are known.
     pub light: Option<u64>,
     /// Exits that went to the VMM, where they are known.
@@ -82,15 +90,22 @@ impl Figures {
     /// # Errors
     /// If a recording cannot be read, or nothing was measured.
     pub fn of(measured: &Path, host: Option<&Path>, workload: Workload) -> Result<Figures> {
-        if workload == Workload::Exercise {
-            return exercise::figures(measured);
+        match workload {
+            Workload::Exercise => return exercise::figures(measured),
+            Workload::Cyclictest => return cyclictest::figures(measured),
+            Workload::Timerlat | Workload::Osnoise => {}
         }
         let Lengths {
             all,
             worst_ns,
             kernel,
         } = lengths(measured)?;
-        ensure!(!all.is_empty(), "{} has no sample", measured.display());
+        // A task that polls may have lost nothing; one that wakes up has done so.
+        ensure!(
+            !all.is_empty() || workload == Workload::Osnoise,
+            "{} has no sample",
+            measured.display()
+        );
         let alone = explained(&[measured])?;
         let Explained::Result(alone) = alone else {
             bail!("one recording cannot be joined with itself");
@@ -127,7 +142,7 @@ impl Figures {
         };
         let explained_ns = worst["latency_ns"].as_u64().or(worst["dur_ns"].as_u64());
         ensure!(
-            explained_ns == Some(worst_ns),
+            explained_ns.unwrap_or(0) == worst_ns,
             "vmnoise explains {explained_ns:?} ns as the worst, which is {worst_ns} ns"
         );
         let shares = joined.as_ref().map_or(cpu, |joined| &joined["cpus"][0]);
@@ -136,6 +151,7 @@ impl Figures {
             who,
             unexplained_ns,
             load_ns,
+            net_rx_ns,
         } = Makers::of(parts(worst));
         Ok(Figures {
             worst_ns,
@@ -143,6 +159,7 @@ impl Figures {
             who,
             unexplained_ns,
             load_ns,
+            net_rx_ns,
             light: exits("light_exits"),
             heavy: exits("heavy_exits"),
             overhead_ns: None,
@@ -173,11 +190,16 @@ impl Figures {
         found.map_or(self.worst_ns, |(ns, _)| (*ns).min(self.worst_ns))
     }
 
-    /// The part of all that is no longer than this. A wake-up that never came is longer.
+    /// The part of all that is no longer than this: all of it, where there is none. A wake-up that never came is
+    /// longer.
     pub fn part_within(&self, limit_ns: u64) -> f64 {
+        let all = self.count() + self.missed;
+        if all == 0 {
+            return 1.0;
+        }
         let within = self.lengths.iter().filter(|(ns, _)| *ns <= limit_ns);
         let within: u64 = within.map(|(_, count)| count).sum();
-        within as f64 / (self.count() + self.missed) as f64
+        within as f64 / all as f64
     }
 
     /// One figure; `None` where this workload has none.
@@ -193,6 +215,11 @@ impl Figures {
             Statistic::Least => self.lengths.first().map(|(ns, _)| *ns as f64),
             Statistic::Median => Some(self.quantile_ns(0.5) as f64),
             Statistic::Under50us => Some(self.part_within(SHORT_NS)),
+            Statistic::Under5us => Some(self.part_within(TUNED_NS)),
+            Statistic::Noise => {
+                let taken: u64 = self.shares_ns.values().sum();
+                (self.runtime_ns > 0).then(|| taken as f64 / self.runtime_ns as f64)
+            }
             Statistic::Steal => share(&["steal", "preempted", "blocked", "throttled"]),
             Statistic::Hardware => share(&["hw", "hv_or_hw"]),
             Statistic::HeavyExits => {
@@ -203,6 +230,7 @@ impl Figures {
             Statistic::InGuest => self.in_guest_ns.map(|ns| ns as f64),
             Statistic::Explained => Some(1.0 - of_worst(self.unexplained_ns)),
             Statistic::Load => Some(of_worst(self.load_ns)),
+            Statistic::NetRx => Some(of_worst(self.net_rx_ns)),
         }
     }
 }
@@ -300,6 +328,7 @@ struct Makers {
     who: Vec<Who>,
     unexplained_ns: u64,
     load_ns: u64,
+    net_rx_ns: u64,
 }
 
 impl Makers {
@@ -314,13 +343,21 @@ impl Makers {
             .collect();
         let sum = |is_one: fn(&&Who) -> bool| who.iter().filter(is_one).map(|it| it.ns).sum();
         let unexplained_ns = sum(|it| UNEXPLAINED.contains(&&*it.share));
-        let load_ns = sum(|it| it.name.as_ref().is_some_and(|it| it.starts_with(LOAD)));
+        let load_ns = sum(|it| {
+            let name = it.name.as_ref();
+            name.is_some_and(|it| LOADS.iter().any(|load| it.starts_with(load)))
+        });
+        let net_rx_ns = sum(|it| {
+            let name = it.name.as_ref();
+            name.is_some_and(|it| it.starts_with(NET_RX))
+        });
         who.sort_by_key(|it| std::cmp::Reverse(it.ns));
         who.truncate(NAMED);
         Makers {
             who,
             unexplained_ns,
             load_ns,
+            net_rx_ns,
         }
     }
 }
@@ -348,10 +385,13 @@ mod tests {
         parts.push(part("hv_or_hw", None, 3));
         parts.push(part("steal", None, 2));
         parts.push(part("kvm", None, 1));
+        parts.extend([8, 7].map(|ns| part("softirq", Some("NET_RX:3"), ns)));
+        parts.push(part("softirq", Some("NET_TX:2"), 6));
         let makers = Makers::of(parts.into_iter());
         assert_eq!(makers.who.len(), NAMED);
         assert_eq!(makers.who[0].ns, 19);
         assert_eq!((makers.load_ns, makers.unexplained_ns), (9, 5));
+        assert_eq!(makers.net_rx_ns, 15);
     }
 
     #[test]

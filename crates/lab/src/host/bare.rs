@@ -1,5 +1,6 @@
 //! The host without a guest.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -8,6 +9,7 @@ use vmnoise_labs::{Tied, binary};
 use super::load::Loaded;
 use super::{Host, waiting};
 use crate::measuring::{self, Brought, Job, on};
+use crate::scenario::Workload;
 
 /// Beyond what it is to measure.
 const BACKSTOP: Duration = Duration::from_secs(60);
@@ -17,23 +19,28 @@ pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
     let folder = tempfile::tempdir().context("a folder for recordings")?;
     let (mut recordings, mut commands) = (Vec::new(), Vec::new());
     let mut console = String::new();
-    let load = Loaded::start(host, cell, folder.path())?;
+    let mut load = Loaded::start(host, cell, folder.path())?;
     commands.extend(load.command());
-    for name in measuring::files(measure) {
+    for name in measuring::files(cell, measure) {
         let file = folder.path().join(&name);
+        let (program, on_cpu) = match cell.workload {
+            Workload::Cyclictest => (PathBuf::from(measuring::CYCLICTEST), "-a"),
+            Workload::Timerlat | Workload::Osnoise | Workload::Exercise => (binary(), "-c"),
+        };
         let recorded_to = |output: &str| {
             let command = measuring::command(cell, measure, output);
-            format!("{command} -c {}", host.cpu)
+            format!("{command} {on_cpu} {}", host.cpu)
         };
         let command = recorded_to(&file.to_string_lossy());
         let words: Vec<&str> = command.split(' ').skip(1).collect();
-        let mut program = Tied::start(&binary(), &words, &folder.path().join("said"))?;
+        let mut program = Tied::start(&program, &words, &folder.path().join("said"))?;
         let within = Duration::from_nanos(measure.duration.ns()) + BACKSTOP;
         waiting::ended(&command, &mut program, within, job.asked_to_end)?;
         console += &program.said();
         commands.push(recorded_to(&name));
         recordings.push((name, std::fs::read(file)?));
     }
+    load.has_worked()?;
     Ok(Brought {
         recordings,
         console,

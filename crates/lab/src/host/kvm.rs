@@ -30,7 +30,12 @@ pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
     let kernel = cell.guest_kernel.context("a guest has a kernel")?;
     let programs = ["lab-guest", "lab-vmm"].map(lab_program);
     let programs = programs.into_iter().collect::<Result<Vec<_>>>()?;
-    let mut guest = KvmGuest::boot(image(kernel, bed::Kernel::Cloud), &programs, &words)?;
+    let mut guest = KvmGuest::boot(
+        image(kernel, bed::Kernel::Cloud),
+        &programs,
+        &measuring::packaged(cell),
+        &words,
+    )?;
     let folder = tempfile::tempdir().context("a folder for the host's recording")?;
     let attended = attend(host, job, &mut guest, folder.path());
     let console = guest.console();
@@ -40,7 +45,8 @@ pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
         anyhow!("{error:#}; its console ends: {end}")
     })?;
     let saved = guest.saved(measure.repeat as usize)?;
-    let mut recordings: Vec<(String, Vec<u8>)> = measuring::files(measure).zip(saved).collect();
+    let mut recordings: Vec<(String, Vec<u8>)> =
+        measuring::files(cell, measure).zip(saved).collect();
     let host_file = std::fs::read(folder.path().join(measuring::HOST))?;
     recordings.push((measuring::HOST.to_owned(), host_file));
     Ok(Brought {
@@ -75,12 +81,13 @@ fn attend(host: &Host, job: Job<'_>, guest: &mut KvmGuest, folder: &Path) -> Res
         _ => {}
     }
     let recorder = Recorder::start(&folder.join(measuring::HOST), asked_to_end)?;
-    let load = Loaded::start(host, cell, folder)?;
+    let mut load = Loaded::start(host, cell, folder)?;
     let commands = [Some(Recorder::command()), load.command()];
     guest.resume()?;
     let measured = Duration::from_nanos(measure.duration.ns()) * measure.repeat;
     let count = measuring::until_measured(measure);
     wait(guest, count, 2 * measured + BACKSTOP)?;
+    load.has_worked()?;
     drop(load);
     recorder.end(asked_to_end)?;
     let last = count + 2;

@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::measuring::{Brought, Job};
-use crate::scenario::{Cell, Hypervisor, Kernel, Load, Measure, Tuning, Workload};
+use vmnoise_labs::installed;
+
+use crate::measuring::{Brought, CYCLICTEST, Job};
+use crate::scenario::{Cell, Hypervisor, Kernel, Measure, Tuning, Workload};
 
 pub use machine::Host;
 
@@ -53,11 +55,12 @@ pub fn refusal(host: &Host, cell: &Cell, measure: &Measure) -> Option<String> {
         }
         Hypervisor::Bare | Hypervisor::Kvm => {}
     }
-    if measure.workload == Workload::Cyclictest {
-        return can("`timerlat` measures here, which also records why");
+    let is_bare = cell.hypervisor == Hypervisor::Bare;
+    if is_bare && cell.workload == Workload::Cyclictest && !installed::is_here(CYCLICTEST) {
+        return can("cyclictest is not here: install the package rt-tests");
     }
-    if matches!(cell.load, Load::StressNg | Load::Bursts) {
-        return can("`system-calls` is the load that there is here");
+    if let Some(why) = load::refusal(cell) {
+        return can(why);
     }
     if Duration::from_nanos(measure.duration.ns()) > LONGEST {
         return can(
@@ -156,6 +159,21 @@ mod tests {
         let (run, other) = cells("isolation", &host(Kernel::Rt, true), "as-is");
         assert_eq!(run, ["host-isolated"]);
         assert!(other.contains("without `isolcpus`"), "{other}");
+    }
+
+    #[test]
+    fn packets_that_would_wait_for_ever_are_not_sent() {
+        let ordinary = host(Kernel::Ordinary, false);
+        let (run, _) = cells("net-rx-tail", &ordinary, "rt-idle");
+        let all = [
+            "ordinary-idle",
+            "ordinary-network",
+            "ordinary-network-elsewhere",
+        ];
+        assert_eq!(run, all);
+        let (run, why) = cells("net-rx-tail", &host(Kernel::Rt, false), "rt-network");
+        assert_eq!(run, ["rt-idle"]);
+        assert!(why.contains("ksoftirqd"), "{why}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Measured, who_made};
-use crate::scenario::Statistic;
+use crate::scenario::{Figure, Statistic};
 
 const TITLES: &str = "scenario,cell,accel,repetition,samples,median_ns,p99_ns,worst_ns,published_worst_ns,\
                       under_50us,kernel,who_made_the_worst";
@@ -16,7 +16,10 @@ pub(super) fn text(all: &[Measured]) -> String {
             let published = measured.scenario.published.iter();
             let mut worst = published.filter(|it| it.statistic == Statistic::Worst);
             let published = worst.find_map(|it| it.cells.get(&ended.cell));
-            let published = published.map_or(String::new(), |it| it.ns().to_string());
+            let published = match published {
+                Some(Figure::Length(length)) => length.ns().to_string(),
+                Some(Figure::Percent(_)) | None => String::new(),
+            };
             for (at, it) in (1..).zip(&ended.repetitions) {
                 let (cell, accel) = (&ended.cell, ended.accel);
                 let [median, p99] = [0.5, 0.99].map(|part| it.quantile_ns(part));

@@ -16,7 +16,7 @@ use crate::accel::Accel;
 use crate::emulation;
 use crate::figures::{Figures, Who};
 use crate::folder::{Ended, Folder};
-use crate::scenario::{Conclusion, Published, Scenario, Statistic};
+use crate::scenario::{Conclusion, Figure, Published, Scenario, Statistic};
 use crate::verdict::{Judged, Verdict, judge};
 
 /// A scenario, and how its cells ended that were run.
@@ -125,19 +125,20 @@ pub fn brief(failure: &str) -> String {
     }
 }
 
-/// A figure of a paper, with the measured one unless that has a column.
+/// A figure of a paper, with the measured one unless that has a column, or there is none.
 fn beside(published: &Published, cell: &str, repetitions: &[Figures]) -> Option<String> {
-    let length = published.cells.get(cell)?;
+    let figure = published.cells.get(cell)?;
     let statistic = published.statistic;
-    if statistic == Statistic::Worst {
-        return Some(length.to_string());
+    if statistic == Statistic::Worst || repetitions.is_empty() {
+        return Some(figure.to_string());
     }
     let here = repetitions.iter().map(|it| it.statistic(statistic));
     let here: Option<Vec<f64>> = here.collect();
-    let here = here.map_or("not known".to_owned(), |all| {
-        format!("{} us", range_us(all.into_iter().map(|ns| ns as u64)))
+    let here = here.map_or("not known".to_owned(), |all| match figure {
+        Figure::Length(_) => format!("{} us", range_us(all.into_iter().map(|ns| ns as u64))),
+        Figure::Percent(_) => format!("{}%", range_percent(&all)),
     });
-    Some(format!("{length}, here {here}"))
+    Some(format!("{figure}, here {here}"))
 }
 
 /// The repetition with the largest figure.
@@ -154,6 +155,20 @@ fn range_us(ns: impl Iterator<Item = u64> + Clone) -> String {
         }
         (Some(ns), _) => us(ns),
         _ => String::new(),
+    }
+}
+
+/// Parts in per cent, of several repetitions the least and the most.
+fn range_percent(parts: &[f64]) -> String {
+    let mut all = parts.to_vec();
+    all.sort_by(f64::total_cmp);
+    let percent = |part: f64| format!("{:.5}", 100.0 * part);
+    match all[..] {
+        [least, .., most] if percent(least) != percent(most) => {
+            format!("{} to {}", percent(least), percent(most))
+        }
+        [part, ..] => percent(part),
+        [] => String::new(),
     }
 }
 
@@ -305,6 +320,21 @@ mod tests {
         let unknown = said(&[Some(3_500), None]);
         assert_eq!(unknown, "13735ns, here not known");
         assert_eq!(beside(&exits.published[0], "none", &[]), None);
+        let text = library::text("osnoise-tuned").unwrap();
+        let tuned = Scenario::parse(text).unwrap();
+        let noise = |taken_ns| Figures {
+            shares_ns: [("irq".to_owned(), taken_ns)].into(),
+            runtime_ns: 1_000_000,
+            ..Figures::default()
+        };
+        let here = beside(
+            &tuned.published[0],
+            "as-is-other",
+            &[noise(5), noise(7_000)],
+        );
+        assert_eq!(here.unwrap(), "0.5484%, here 0.00050 to 0.70000%");
+        let not_run = beside(&tuned.published[0], "host-isolated-other", &[]);
+        assert_eq!(not_run.unwrap(), "0.00001%");
     }
 
     #[test]

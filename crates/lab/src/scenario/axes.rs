@@ -58,6 +58,10 @@ pub enum Load {
     SystemCalls,
     /// A task at FIFO that takes the CPU for 1 ms every 10 ms.
     Bursts,
+    /// Packets that the CPU receives which is measured: 32 at a time, every millisecond.
+    Network,
+    /// The same, received by another CPU.
+    NetworkElsewhere,
     /// stress-ng.
     StressNg,
 }
@@ -96,6 +100,32 @@ pub enum Tuning {
     TscEmulated,
 }
 
+/// How urgently the task runs that measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// As the program has it that measures: `osnoise` as it is started, `timerlat` at FIFO 95.
+    Usual,
+    /// SCHED_OTHER.
+    Other,
+    /// SCHED_FIFO with the lowest priority that there is: above all ordinary tasks.
+    Fifo1,
+}
+
+/// What is run in the guest, or on the host where there is no hypervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    /// `vmnoise timerlat`: how late a periodic task wakes up, and why.
+    Timerlat,
+    /// cyclictest of rt-tests: how late, as the papers have it.
+    Cyclictest,
+    /// `vmnoise osnoise`: what is taken from a task that never sleeps.
+    Osnoise,
+    /// `vmnoise microvm --exercise`: what an exit takes, as the guest has it and as its host has it.
+    Exercise,
+}
+
 /// What is varied.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -132,6 +162,10 @@ pub struct Axes {
     #[serde(default = "cpuid", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Exercise>")]
     pub exercise: Vec<Exercise>,
+    /// How urgently the task runs that measures.
+    #[serde(default = "usual", deserialize_with = "one_or_more")]
+    #[schemars(with = "OneOrMore<Policy>")]
+    pub policy: Vec<Policy>,
     /// How often a periodic task wakes up.
     #[serde(default = "papers_period", deserialize_with = "one_or_more")]
     #[schemars(with = "OneOrMore<Length>")]
@@ -142,7 +176,7 @@ pub struct Axes {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it describes a file, and nothing is made of it")]
-enum OneOrMore<T> {
+pub(super) enum OneOrMore<T> {
     One(T),
     More(Vec<T>),
 }
@@ -172,13 +206,17 @@ fn cpuid() -> Vec<Exercise> {
     vec![Exercise::Cpuid]
 }
 
+fn usual() -> Vec<Policy> {
+    vec![Policy::Usual]
+}
+
 /// That of Abeni and Faggioli.
 fn papers_period() -> Vec<Length> {
     vec![Length::from_us(50)]
 }
 
 /// By hand: what serde derives for either of two shapes says of a wrong value only that it has neither.
-fn one_or_more<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+pub(super) fn one_or_more<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -220,11 +258,14 @@ macro_rules! named {
 named!(Hypervisor: Bare "bare", Kvm "kvm", Microvm "microvm", Xen "xen", Dom0 "dom0");
 named!(GuestType: Pv "pv", Pvh "pvh", Hvm "hvm");
 named!(Kernel: Ordinary "ordinary", Rt "rt");
-named!(Load: Idle "idle", SystemCalls "system-calls", Bursts "bursts", StressNg "stress-ng");
+named!(Load: Idle "idle", SystemCalls "system-calls", Bursts "bursts", Network "network",
+    NetworkElsewhere "network-elsewhere", StressNg "stress-ng");
 named!(Tuning: AsIs "as-is", VcpusAtFifo99 "vcpus-at-fifo99", VmmAtFifo99 "vmm-at-fifo99",
     HostIsolated "host-isolated", GuestIsolated "guest-isolated", BothIsolated "both-isolated",
     CreditScheduler "credit-scheduler", NullScheduler "null-scheduler", TscEmulated "tsc-emulated");
 named!(Exercise: Cpuid "cpuid", Io "io");
+named!(Workload: Timerlat "timerlat", Cyclictest "cyclictest", Osnoise "osnoise", Exercise "exercise");
+named!(Policy: Usual "usual", Other "other", Fifo1 "fifo1");
 
 #[cfg(test)]
 mod tests {
@@ -245,8 +286,11 @@ mod tests {
         read::<Hypervisor>(&["bare", "kvm", "microvm", "xen", "dom0"]);
         read::<GuestType>(&["pv", "pvh", "hvm"]);
         read::<Kernel>(&["ordinary", "rt"]);
-        read::<Load>(&["idle", "system-calls", "bursts", "stress-ng"]);
+        read::<Load>(&["idle", "system-calls", "bursts", "network"]);
+        read::<Load>(&["network-elsewhere", "stress-ng"]);
         read::<Exercise>(&["cpuid", "io"]);
+        read::<Workload>(&["timerlat", "cyclictest", "osnoise", "exercise"]);
+        read::<Policy>(&["usual", "other", "fifo1"]);
         read::<Tuning>(&["as-is", "vcpus-at-fifo99", "vmm-at-fifo99", "host-isolated"]);
         read::<Tuning>(&[
             "guest-isolated",

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Tuning};
+use super::axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Policy, Tuning, Workload};
 use super::length::Length;
 
 /// A machine as it is measured.
@@ -24,8 +24,12 @@ pub struct Cell {
     pub timer_slop: Option<Length>,
     /// Of vmnoise's own guest: which exits it makes.
     pub exercise: Option<Exercise>,
+    /// How urgently the task runs that measures.
+    pub policy: Policy,
     /// How often a periodic task wakes up.
     pub period: Length,
+    /// What measures.
+    pub workload: Workload,
     /// What tells it from the other cells of its scenario.
     varied: Vec<String>,
 }
@@ -41,7 +45,7 @@ impl Cell {
     }
 
     /// All that there can be, the last axis the fastest.
-    pub(super) fn all(axes: &Axes) -> Vec<Cell> {
+    pub(super) fn all(axes: &Axes, workloads: &[Workload]) -> Vec<Cell> {
         let cells = axes.hypervisor.iter().map(|&hypervisor| Cell {
             hypervisor,
             guest_type: None,
@@ -51,7 +55,9 @@ impl Cell {
             tuning: Tuning::AsIs,
             timer_slop: None,
             exercise: None,
+            policy: Policy::Usual,
             period: Length::default(),
+            workload: Workload::Timerlat,
             varied: name_of(hypervisor, &axes.hypervisor),
         });
         let any = |_| true;
@@ -80,7 +86,9 @@ impl Cell {
         let cells = vary(cells, &axes.exercise, is_microvm, |cell, it| {
             cell.exercise = Some(it);
         });
-        vary(cells, &axes.period, any, |cell, it| cell.period = it)
+        let cells = vary(cells, &axes.policy, any, |cell, it| cell.policy = it);
+        let cells = vary(cells, &axes.period, any, |cell, it| cell.period = it);
+        vary(cells, workloads, any, |cell, it| cell.workload = it)
     }
 }
 

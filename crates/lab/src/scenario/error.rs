@@ -30,6 +30,16 @@ pub enum ScenarioError {
         "the conclusion {0:?} has no `by`: only a part of a whole can be judged without another cell"
     )]
     NoOther(String),
+    /// A published figure that is not what its statistic is.
+    #[error(
+        "[[published]] has {figure} as `{statistic}`: a part of a whole ends with %, and a length with its unit"
+    )]
+    WrongFigure {
+        /// As it stands there.
+        figure: String,
+        /// In words.
+        statistic: String,
+    },
     /// A published figure, or a conclusion, of no cell.
     #[error(
         "[[published]] or [[conclusion]] names `{cell}`, which is no cell; the cells are {known}"

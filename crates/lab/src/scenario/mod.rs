@@ -13,33 +13,21 @@ use std::iter;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Tuning};
+pub use axes::{Axes, Exercise, GuestType, Hypervisor, Kernel, Load, Policy, Tuning, Workload};
 pub use cell::Cell;
 pub use conclusion::Conclusion;
 pub use error::ScenarioError;
 pub use length::Length;
-pub use published::{Published, Statistic};
-
-/// What is run in the guest, or on the host where there is no hypervisor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Workload {
-    /// `vmnoise timerlat`: how late a periodic task wakes up, and why.
-    Timerlat,
-    /// cyclictest of rt-tests: how late, as the papers have it.
-    Cyclictest,
-    /// `vmnoise osnoise`: what is taken from a task that never sleeps.
-    Osnoise,
-    /// `vmnoise microvm --exercise`: what an exit takes, as the guest has it and as its host has it.
-    Exercise,
-}
+pub use published::{Figure, Published, Statistic};
 
 /// What each cell measures.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Measure {
-    /// What is run.
-    pub workload: Workload,
+    /// What is run. Where it is a list, each cell is measured by each.
+    #[serde(deserialize_with = "axes::one_or_more")]
+    #[schemars(with = "axes::OneOrMore<Workload>")]
+    pub workload: Vec<Workload>,
     /// How long, each time.
     pub duration: Length,
     /// How often each cell is measured.
@@ -119,6 +107,16 @@ impl Scenario {
         if let Some(it) = conclusions.find(|it| it.by.is_none() && !it.statistic.is_part()) {
             return Err(ScenarioError::NoOther(it.text.clone()));
         }
+        for published in &scenario.published {
+            let is_part = published.statistic.is_part();
+            let mut figures = published.cells.values();
+            if let Some(wrong) = figures.find(|it| it.is_part() != is_part) {
+                return Err(ScenarioError::WrongFigure {
+                    figure: wrong.to_string(),
+                    statistic: published.statistic.to_string(),
+                });
+            }
+        }
         let published = scenario.published.iter().flat_map(|it| it.cells.keys());
         let conclusions = scenario.conclusion.iter();
         let conclusions = conclusions.flat_map(|it| iter::once(&it.of).chain(&it.by));
@@ -137,7 +135,7 @@ impl Scenario {
     /// All combinations of what is varied that there can be, in the order of the file. A guest type is one
     /// of Xen's: other hypervisors have their cells once.
     pub fn cells(&self) -> Vec<Cell> {
-        Cell::all(&self.axes)
+        Cell::all(&self.axes, &self.measure.workload)
     }
 }
 
@@ -194,6 +192,22 @@ duration = "2s"
     }
 
     #[test]
+    fn by_what_a_cell_is_measured_is_part_of_its_name_where_there_are_two() {
+        let two = SCENARIO.replace("\"timerlat\"", "[\"cyclictest\", \"timerlat\"]");
+        let cells = Scenario::parse(&two).unwrap().cells();
+        let first: Vec<(String, Workload)> = cells[..2]
+            .iter()
+            .map(|it| (it.name(), it.workload))
+            .collect();
+        assert_eq!(first[0].0, "kvm-ordinary-cyclictest");
+        assert_eq!(first[1].0, "kvm-ordinary-timerlat");
+        assert_eq!(
+            [first[0].1, first[1].1],
+            [Workload::Cyclictest, Workload::Timerlat]
+        );
+    }
+
+    #[test]
     fn what_is_wrong_is_reported_with_its_line() {
         let wrong = SCENARIO.replace("\"xen\"]", "\"zen\"]");
         let said = refused(&wrong);
@@ -217,12 +231,28 @@ duration = "2s"
             )
         };
         let scenario = Scenario::parse(&table("kvm-rt")).unwrap();
-        assert_eq!(scenario.published[0].cells["kvm-rt"].ns(), 28_000);
+        let figure = scenario.published[0].cells["kvm-rt"];
+        assert_eq!(figure.to_string(), "28us");
         let said = refused(&table("kvm-pv-rt"));
         assert!(
             said.contains("kvm-pv-rt") && said.contains("xen-pv-rt"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_part_of_a_whole_is_published_in_per_cent_and_a_length_is_not() {
+        let table = |statistic: &str, figure: &str| {
+            format!(
+                "{SCENARIO}[[published]]\nsource = \"Figure 8\"\nmachine = \"Ryzen\"\n\
+                 statistic = \"{statistic}\"\ncells = {{ kvm-rt = \"{figure}\" }}\n"
+            )
+        };
+        assert!(Scenario::parse(&table("noise", "0.5484%")).is_ok());
+        let said = refused(&table("worst", "0.5484%"));
+        assert!(said.contains("0.5484%") && said.contains("worst"), "{said}");
+        let said = refused(&table("noise", "28us"));
+        assert!(said.contains("ends with %"), "{said}");
     }
 
     #[test]

@@ -22,6 +22,11 @@ pub enum Statistic {
     /// The part of all samples of at most 50 us.
     #[serde(rename = "under-50us")]
     Under50us,
+    /// The part of all samples of at most 5 us. Where a task that polls lost nothing, that is all of them.
+    #[serde(rename = "under-5us")]
+    Under5us,
+    /// Of a task that polls: the part of all time that it did not have.
+    Noise,
     /// The part of all time that others of the host had.
     Steal,
     /// The part of all time that no witness explains where every layer was watched, or the layer below was not.
@@ -36,6 +41,8 @@ pub enum Statistic {
     Explained,
     /// Of the largest, the part that the load had.
     Load,
+    /// Of the largest, the part that the soft interrupt had by which packets are received.
+    NetRx,
 }
 
 impl Statistic {
@@ -48,11 +55,14 @@ impl Statistic {
             | Statistic::Overhead
             | Statistic::InGuest => false,
             Statistic::Under50us
+            | Statistic::Under5us
+            | Statistic::Noise
             | Statistic::Steal
             | Statistic::Hardware
             | Statistic::HeavyExits
             | Statistic::Explained
-            | Statistic::Load => true,
+            | Statistic::Load
+            | Statistic::NetRx => true,
         }
     }
 }
@@ -64,6 +74,8 @@ impl fmt::Display for Statistic {
             Statistic::Least => "least",
             Statistic::Median => "median",
             Statistic::Under50us => "part under 50 us",
+            Statistic::Under5us => "part under 5 us",
+            Statistic::Noise => "part of noise",
             Statistic::Steal => "part stolen",
             Statistic::Hardware => "part of hardware",
             Statistic::HeavyExits => "part of heavy exits",
@@ -71,12 +83,13 @@ impl fmt::Display for Statistic {
             Statistic::InGuest => "median in the guest",
             Statistic::Explained => "part of the worst that is explained",
             Statistic::Load => "part of the worst that the load had",
+            Statistic::NetRx => "part of the worst that NET_RX had",
         })
     }
 }
 
 /// A table of a paper.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Published {
     /// Where it stands in the paper.
@@ -87,5 +100,69 @@ pub struct Published {
     #[serde(default)]
     pub statistic: Statistic,
     /// By the names of cells; a paper may have left some out.
-    pub cells: BTreeMap<String, Length>,
+    pub cells: BTreeMap<String, Figure>,
+}
+
+/// A figure of a paper. In a file it is a length of time, as `28us`, or a part of a whole, as `0.5%`.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String")]
+pub enum Figure {
+    /// A length of time.
+    Length(Length),
+    /// A part of a whole, in per cent.
+    Percent(f64),
+}
+
+impl Figure {
+    /// Whether it is a part of a whole.
+    pub fn is_part(self) -> bool {
+        matches!(self, Figure::Percent(_))
+    }
+}
+
+impl TryFrom<String> for Figure {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Figure, String> {
+        let Some(number) = text.strip_suffix('%') else {
+            return Length::try_from(text).map(Figure::Length);
+        };
+        let percent = number.trim_end().parse().ok();
+        let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
+        percent.map(Figure::Percent).ok_or_else(|| {
+            format!("{text:?} is no part of a whole: write a number from 0 to 100 and %, as 0.5%")
+        })
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Figure::Length(length) => length.fmt(f),
+            Figure::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use super::*;
+
+    #[test]
+    fn a_figure_is_shown_as_it_is_written() {
+        for text in ["28us", "0.5484%", "0.00001%", "100%"] {
+            let figure = Figure::try_from(text.to_owned()).unwrap();
+            assert_eq!(figure.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_neither_a_length_nor_a_part_is_refused() {
+        for text in ["28", "%", "-1%", "101%", "NaN%", "half"] {
+            assert!(Figure::try_from(text.to_owned()).is_err(), "{text}");
+        }
+    }
 }

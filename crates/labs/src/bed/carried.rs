@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use super::apt::call;
 
 /// A file of this machine that a lab carries.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Carried {
     /// Where it lies in the lab, from the root on.
     pub inside: PathBuf,

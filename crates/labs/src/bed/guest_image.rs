@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::apt::Suite;
+use super::carried::Carried;
 use super::initramfs::{self, Contents};
 use super::inside;
 use super::kernel::{self, Kernel};
@@ -22,6 +23,7 @@ impl GuestImage {
         folder: &Path,
         (kernel, suite): (Kernel, Suite),
         programs: &[PathBuf],
+        carried: &[Carried],
         commands: &[&str],
     ) -> Result<GuestImage> {
         let image = kernel::install(kernel, suite)?;
@@ -29,7 +31,7 @@ impl GuestImage {
         let contents = Contents {
             modules: &image.modules_of_guest(),
             programs,
-            carried: &[],
+            carried,
             commands,
             results: inside::SERIAL_PORT,
         };

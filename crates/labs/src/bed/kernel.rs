@@ -49,16 +49,26 @@ impl Kernel {
     }
 }
 
-/// What reads and writes a disk of QEMU, and the ports of its virtio-serial device, in the
-/// order of loading. Since Debian 13 the kernel has all but the last two built in.
-const GUEST: [&str; 7] = [
+/// What devices of QEMU need that are virtio's, in the order of loading. Since Debian 13 the kernel has them built in.
+const VIRTIO: [&str; 5] = [
     "virtio_ring",
     "virtio",
     "virtio_pci_modern_dev",
     "virtio_pci_legacy_dev",
     "virtio_pci",
-    "virtio_blk",
-    "virtio_console",
+];
+
+/// What reads and writes a disk of QEMU, and the ports of its virtio-serial device.
+const GUEST: [&str; 2] = ["virtio_blk", "virtio_console"];
+
+/// A network card, and a bridge, in the order of loading.
+const NETWORK: [&str; 6] = [
+    "failover",
+    "net_failover",
+    "virtio_net",
+    "llc",
+    "stp",
+    "bridge",
 ];
 
 /// By these the programs of Xen in a Dom0 reach the hypervisor, in the order of loading.
@@ -89,7 +99,13 @@ impl Image {
 
     /// What a guest needs for its disk and its ports, in the order of loading.
     pub fn modules_of_guest(&self) -> Vec<PathBuf> {
-        let names = GUEST.iter();
+        let names = VIRTIO.iter().chain(&GUEST);
+        names.filter_map(|name| self.find(name)).collect()
+    }
+
+    /// What the network cards of a lab need, in the order of loading.
+    pub fn modules_of_network(&self) -> Vec<PathBuf> {
+        let names = VIRTIO.iter().chain(&NETWORK);
         names.filter_map(|name| self.find(name)).collect()
     }
 

@@ -13,6 +13,7 @@ use super::guest_files::GuestFiles;
 use super::guest_image::GuestImage;
 use super::inside::{self, CommandOutput};
 use super::kernel::Kernel;
+use super::packaged::{self, Packaged};
 use super::qemu;
 use crate::tied::Tied;
 use crate::{placed, schedstat, urgency, vmm};
@@ -32,16 +33,23 @@ pub struct KvmGuest {
 }
 
 impl KvmGuest {
-    /// Boots one of one vCPU with this kernel, `vmnoise` and these programs, which runs these commands as a lab
-    /// does.
+    /// Boots one of one vCPU with this kernel, `vmnoise` and these programs, some of them Debian's, which runs these
+    /// commands as a lab does.
     ///
     /// # Errors
     /// If the kernel cannot be had, there is no room for its files, or QEMU cannot be started.
-    pub fn boot(kernel: Kernel, programs: &[PathBuf], commands: &[&str]) -> Result<KvmGuest> {
+    pub fn boot(
+        kernel: Kernel,
+        programs: &[PathBuf],
+        packaged: &[Packaged],
+        commands: &[&str],
+    ) -> Result<KvmGuest> {
         let folder = tempfile::tempdir().context("a folder for the guest")?;
         let files = GuestFiles::within(folder.path(), 0);
         let programs = [&[crate::binary()], programs].concat();
-        let image = GuestImage::write(folder.path(), (kernel, Suite::Own), &programs, commands);
+        let carried = packaged::files(packaged)?;
+        let kernel = (kernel, Suite::Own);
+        let image = GuestImage::write(folder.path(), kernel, &programs, &carried, commands);
         let image = image.with_context(|| {
             let folder = folder.path().display();
             format!("the guest's files in {folder} (TMPDIR names another place)")

@@ -18,6 +18,7 @@ mod kvm_guest;
 mod machine;
 mod mended;
 mod needs;
+mod packaged;
 mod qemu;
 mod types;
 mod xen;
@@ -44,6 +45,7 @@ pub use inside::CommandOutput;
 pub use kernel::Kernel;
 pub use kvm_guest::KvmGuest;
 pub use needs::{Part, ToFetch, free_bytes, reach, to_fetch};
+pub use packaged::Packaged;
 pub use types::{ModuleTypes, types_of_module};
 pub use xen::{XenLab, XenReport};
 
@@ -69,9 +71,11 @@ pub struct Lab {
     seed: u64,
     asked_to_end: Arc<AtomicBool>,
     programs: Vec<PathBuf>,
+    packaged: Vec<Packaged>,
     guest: Option<Vec<String>>,
     guest_kernel: Kernel,
     boots_guests: bool,
+    has_network: bool,
 }
 
 impl Lab {
@@ -85,9 +89,11 @@ impl Lab {
             seed: SEED,
             asked_to_end: Arc::default(),
             programs: vec![crate::binary()],
+            packaged: Vec::new(),
             guest: None,
             guest_kernel: kernel,
             boots_guests: false,
+            has_network: false,
         }
     }
 
@@ -129,6 +135,12 @@ impl Lab {
         self
     }
 
+    /// Puts a program of Debian into its `/bin`, with its libraries, and into that of its guest.
+    pub fn packaged(mut self, packaged: Packaged) -> Lab {
+        self.packaged.push(packaged);
+        self
+    }
+
     /// Lets it carry QEMU and a Linux guest of the same kernel, unless told otherwise, with
     /// the same programs, which runs these commands as a lab does. `lab-guest`, given as a program, boots it.
     pub fn guest(mut self, commands: &[&str]) -> Lab {
@@ -146,6 +158,12 @@ impl Lab {
     /// machine ([`KvmGuest`]).
     pub fn boots_guests(mut self) -> Lab {
         self.boots_guests = true;
+        self
+    }
+
+    /// Gives it two network cards on one wire, for `lab-network storm`.
+    pub fn network(mut self) -> Lab {
+        self.has_network = true;
         self
     }
 
@@ -176,16 +194,22 @@ impl Lab {
             qemu.ensure_takes_turns()?;
         }
         let carried = self.carried(qemu, folder.path())?;
+        let mut modules = image.modules()?;
+        if self.has_network {
+            modules.extend(image.modules_of_network());
+        }
         let contents = Contents {
-            modules: &image.modules()?,
+            modules: &modules,
             programs: &self.programs,
             carried: &carried,
             commands,
             results: inside::SERIAL_PORT,
         };
         initramfs::write(&initramfs, &contents)?;
+        let network = self.has_network.then(arguments::network);
         let arguments = [
             arguments::machine(self.cpus, self.memory_mib(), arguments::CPU),
+            network.unwrap_or_default(),
             arguments::time(self.virtual_time, self.seed),
             arguments::kernel(&image.vmlinux()?, &initramfs, self.virtual_time),
         ];
@@ -223,7 +247,8 @@ impl Lab {
 
     /// What it carries for its guests, if it has any.
     fn carried(&self, qemu: &Qemu, folder: &Path) -> Result<Vec<Carried>> {
-        let mut files = Vec::new();
+        let packaged = packaged::files(&self.packaged)?;
+        let mut files = packaged.clone();
         if self.has_guest() {
             files.extend(guest::vmm(qemu)?);
         }
@@ -233,7 +258,7 @@ impl Lab {
         }
         if let Some(commands) = &self.guest {
             let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
-            let image = GuestImage::write(folder, kernel, &self.programs, &commands)?;
+            let image = GuestImage::write(folder, kernel, &self.programs, &packaged, &commands)?;
             files.extend(guest::image(&image));
         }
         Ok(files)

@@ -7,6 +7,7 @@ use rustix::fs::statvfs;
 
 use super::apt::{self, Apt};
 use super::kernel::{self, Kernel};
+use super::packaged::Packaged;
 use super::{Suite, qemu, xen};
 
 /// What a machine is made of.
@@ -20,6 +21,8 @@ pub enum Part {
     Xen,
     /// The QEMU around an HVM guest.
     DeviceModel,
+    /// A program that machines carry.
+    Program(Packaged),
 }
 
 impl Part {
@@ -30,6 +33,7 @@ impl Part {
             Part::Kernel(kernel) => kernel.meta_package(),
             Part::Xen => xen::META,
             Part::DeviceModel => xen::DEVICE_MODEL,
+            Part::Program(packaged) => packaged.package(),
         }
     }
 }
@@ -60,6 +64,7 @@ pub fn to_fetch(parts: &BTreeSet<Part>) -> Result<ToFetch> {
             Part::Kernel(kernel) => bundles.push(kernel::bundle(*kernel, &own)?),
             Part::Xen => bundles.extend(xen::bundles(false)?),
             Part::DeviceModel => bundles.extend(xen::bundles(true)?),
+            Part::Program(packaged) => bundles.push(packaged.bundle(&own)?),
         }
     }
     bundles.retain(|bundle| !bundle.is_here());

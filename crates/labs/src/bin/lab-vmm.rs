@@ -126,6 +126,7 @@ impl Vmm {
             }
             Step::VmmFifo(priority) => urgency::set_fifo(self.id()?, priority)?,
             Step::Calls(cpu) => self.hog = Some(Disturber::calls(cpu)?),
+            Step::StressNg(cpu) => self.hog = Some(Disturber::stress_ng(cpu)?),
             Step::Quota(quota_us, period_us) => self.quota(quota_us, period_us)?,
             Step::Untrace => {
                 let tracer = tracer().context("nobody traces")?;

@@ -22,6 +22,7 @@ use super::initramfs::{self, Contents};
 use super::inside::{self, CommandOutput, GUEST_INITRAMFS, GUEST_KERNEL, XEN_DOMAIN};
 use super::kernel::{self, Kernel};
 use super::machine::Patience;
+use super::packaged::{self, Packaged};
 use super::qemu::Qemu;
 use super::{SEED, Suite, arguments};
 
@@ -87,6 +88,7 @@ pub struct XenLab {
     command_line: String,
     emulates_tsc: bool,
     programs: Vec<PathBuf>,
+    packaged: Vec<Packaged>,
 }
 
 /// What it brought out.
@@ -129,6 +131,7 @@ impl XenLab {
             command_line: String::new(),
             emulates_tsc: false,
             programs: vec![crate::binary()],
+            packaged: Vec::new(),
         }
     }
 
@@ -186,6 +189,12 @@ impl XenLab {
         self
     }
 
+    /// Puts a program of Debian into `/bin` of Dom0 and of the guest, with its libraries.
+    pub fn packaged(mut self, packaged: Packaged) -> XenLab {
+        self.packaged.push(packaged);
+        self
+    }
+
     /// Boots, starts the guest, which runs its commands, runs Dom0's meanwhile, and powers off
     /// when both are through. Commands are those of [`super::Lab::run`]. `lab-xen told COUNT`
     /// in Dom0 sleeps until so many of the guest's commands have ended.
@@ -202,7 +211,9 @@ impl XenLab {
             inside::in_order_of_results(guest).len()
         );
         let commands = [&["lab-xen start"], dom0, &[&results]].concat();
-        let mut carried = self.guests_files(folder, guest)?;
+        let packaged = packaged::files(&self.packaged)?;
+        let mut carried = self.guests_files(folder, guest, &packaged)?;
+        carried.extend(packaged);
         carried.extend(xen.programs()?);
         if self.type_of_guest == Type::Hvm {
             carried.extend(device_model::files(&xen, self.type_of_guest.qemu()?)?);
@@ -250,12 +261,17 @@ impl XenLab {
     }
 
     /// The guest's kernel, its initramfs, and what `xl` is told of it.
-    fn guests_files(&self, folder: &Path, commands: &[&str]) -> Result<Vec<Carried>> {
+    fn guests_files(
+        &self,
+        folder: &Path,
+        commands: &[&str],
+        carried: &[Carried],
+    ) -> Result<Vec<Carried>> {
         let image = kernel::install(self.guest_kernel, Suite::Own)?;
         let contents = Contents {
             modules: &[],
             programs: &self.programs,
-            carried: &[],
+            carried,
             commands,
             results: inside::XEN_CONSOLE,
         };

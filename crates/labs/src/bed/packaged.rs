@@ -1,0 +1,95 @@
+//! Programs of Debian that machines carry, found by their packages, and kept unpacked under `target/lab/`.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use super::apt::{self, Apt, Bundle, Suite};
+use super::carried::{self, Carried};
+
+/// Libraries that every machine has, in the version that its other programs need.
+const OF_EVERY_MACHINE: [&str; 2] = ["libc6", "libgcc-s1"];
+
+/// A program of Debian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Packaged {
+    /// How late a periodic task wakes up.
+    Cyclictest,
+    /// Loads of many kinds.
+    StressNg,
+}
+
+impl Packaged {
+    /// The package that it is in.
+    pub fn package(self) -> &'static str {
+        match self {
+            Packaged::Cyclictest => "rt-tests",
+            Packaged::StressNg => "stress-ng",
+        }
+    }
+
+    /// Its name, also as a command in a machine that carries it.
+    pub fn program(self) -> &'static str {
+        match self {
+            Packaged::Cyclictest => "cyclictest",
+            Packaged::StressNg => "stress-ng",
+        }
+    }
+
+    /// It and its libraries, with their folder.
+    pub(super) fn bundle(self, apt: &Apt) -> Result<Bundle> {
+        let package = self.package();
+        let mut packages = BTreeSet::from([package.to_owned()]);
+        let folder = apt::kept().join(package);
+        if !folder.is_dir() {
+            for library in apt.depends(package)?.into_iter().filter(is_library) {
+                packages.extend(
+                    apt.depends_in_the_end(&library)?
+                        .into_iter()
+                        .filter(is_library),
+                );
+                packages.insert(library);
+            }
+        }
+        Ok(Bundle {
+            packages: packages.into_iter().collect(),
+            folder,
+        })
+    }
+
+    /// What a machine carries for it.
+    pub(super) fn files(self) -> Result<Vec<Carried>> {
+        let folder = self.install().with_context(|| self.package())?;
+        let name = self.program();
+        let program = folder.join("usr/bin").join(name);
+        let mut files = carried::libraries(&program, &folder)?;
+        files.push(Carried::new(&format!("/bin/{name}"), &program));
+        Ok(files)
+    }
+
+    fn install(self) -> Result<PathBuf> {
+        let apt = Apt::of(Suite::Own)?;
+        let unpacked = || {
+            let bundle = self.bundle(&apt)?;
+            apt.unpack(&bundle)?;
+            anyhow::Ok(bundle.folder)
+        };
+        // A fresh machine has no package lists, one that slept has old ones.
+        unpacked().or_else(|missing| {
+            apt.update()
+                .with_context(|| format!("looking again, because {missing:#}"))?;
+            unpacked()
+        })
+    }
+}
+
+/// What machines carry for all of these.
+pub(super) fn files(packaged: &[Packaged]) -> Result<Vec<Carried>> {
+    let files = packaged.iter().map(|it| it.files());
+    Ok(files.collect::<Result<Vec<_>>>()?.concat())
+}
+
+fn is_library(package: &String) -> bool {
+    package.starts_with("lib") && !OF_EVERY_MACHINE.contains(&&**package)
+}

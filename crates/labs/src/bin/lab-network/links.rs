@@ -1,0 +1,146 @@
+//! Links of this network namespace, set up by rtnetlink (rtnetlink(7)).
+
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+
+use anyhow::{Context, Result};
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
+};
+
+// linux/netlink.h, linux/rtnetlink.h.
+const RTM_NEWLINK: u16 = 16;
+const RTM_NEWADDR: u16 = 20;
+const REQUEST_AND_ACK: u16 = 1 | 4;
+const CREATE: u16 = 0x400;
+const HEADER: usize = 16;
+// linux/if_link.h, linux/if_addr.h.
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_MASTER: u16 = 10;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_INFO_KIND: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFA_BROADCAST: u16 = 4;
+/// linux/if.h, IFF_UP: as a flag, and as the one that is changed.
+const UP: u32 = 1;
+const AF_INET: u8 = 2;
+
+/// A way to set links up.
+#[derive(Debug)]
+pub struct Links {
+    kernel: OwnedFd,
+}
+
+impl Links {
+    /// Those of the namespace of this process.
+    pub fn here() -> Result<Links> {
+        let flags = SocketFlags::CLOEXEC;
+        let kernel = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+        Ok(Links { kernel })
+    }
+
+    /// Makes a bridge of this name.
+    pub fn add_bridge(&self, name: &str) -> Result<()> {
+        let kind = attribute(IFLA_INFO_KIND, b"bridge");
+        let mut message = link(0, 0);
+        message.extend(attribute(IFLA_IFNAME, name.as_bytes()));
+        message.extend(attribute(IFLA_LINKINFO, &kind));
+        self.ask(RTM_NEWLINK, CREATE, &message)
+            .with_context(|| format!("adding the bridge {name}"))
+    }
+
+    /// Sets a link up, as a port of a bridge where one is named.
+    pub fn set_up(&self, name: &str, bridge: Option<&str>) -> Result<()> {
+        let mut message = link(index(name)?, UP);
+        if let Some(bridge) = bridge {
+            message.extend(attribute(IFLA_MASTER, &index(bridge)?.to_ne_bytes()));
+        }
+        self.ask(RTM_NEWLINK, 0, &message)
+            .with_context(|| format!("setting {name} up"))
+    }
+
+    /// Lets a link take packets of at most so many bytes.
+    pub fn set_mtu(&self, name: &str, bytes: u32) -> Result<()> {
+        let mut message = link(index(name)?, 0);
+        message.extend(attribute(IFLA_MTU, &bytes.to_ne_bytes()));
+        self.ask(RTM_NEWLINK, 0, &message)
+            .with_context(|| format!("setting the largest packet of {name}"))
+    }
+
+    /// Gives a link an address, in a network of 256.
+    pub fn add_address(&self, name: &str, own: Ipv4Addr, broadcast: Ipv4Addr) -> Result<()> {
+        let mut message = vec![AF_INET, 24, 0, 0];
+        message.extend(index(name)?.to_ne_bytes());
+        message.extend(attribute(IFA_LOCAL, &own.octets()));
+        message.extend(attribute(IFA_BROADCAST, &broadcast.octets()));
+        self.ask(RTM_NEWADDR, CREATE, &message)
+            .with_context(|| format!("giving {name} the address {own}"))
+    }
+
+    /// Asks for one thing, and waits until it is done.
+    fn ask(&self, what: u16, flags: u16, message: &[u8]) -> Result<()> {
+        let length = u32::try_from(HEADER + message.len())?;
+        let mut request = length.to_ne_bytes().to_vec();
+        request.extend(what.to_ne_bytes());
+        request.extend((REQUEST_AND_ACK | flags).to_ne_bytes());
+        // One at a time: neither a number nor an address is needed to tell answers apart.
+        request.extend([0; 8]);
+        request.extend(message);
+        let to_kernel = SocketAddrNetlink::new(0, 0);
+        sendto(&self.kernel, &request, SendFlags::empty(), &to_kernel)?;
+        let mut answer = [0; 4096];
+        recv(&self.kernel, &mut answer, RecvFlags::empty())?;
+        // struct nlmsgerr: a negative errno, or 0 where it is done.
+        let error = answer[HEADER..HEADER + 4]
+            .try_into()
+            .map(i32::from_ne_bytes)?;
+        match error {
+            0 => Ok(()),
+            error => Err(Errno::from_raw_os_error(-error).into()),
+        }
+    }
+}
+
+/// struct ifinfomsg, with these flags both set and named as those that change.
+fn link(index: u32, flags: u32) -> Vec<u8> {
+    let mut message = vec![0; 4];
+    for word in [index, flags, flags] {
+        message.extend(word.to_ne_bytes());
+    }
+    message
+}
+
+/// struct rtattr and what it holds, up to the next word.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = 4 + value.len();
+    let mut attribute = u16::try_from(length)
+        .unwrap_or(u16::MAX)
+        .to_ne_bytes()
+        .to_vec();
+    attribute.extend(kind.to_ne_bytes());
+    attribute.extend(value);
+    attribute.resize(length.next_multiple_of(4), 0);
+    attribute
+}
+
+fn index(name: &str) -> Result<u32> {
+    let file = format!("/sys/class/net/{name}/ifindex");
+    let text = std::fs::read_to_string(&file).context(file)?;
+    Ok(text.trim().parse()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_ends_at_a_word_and_its_length_does_not_count_that() {
+        let name = attribute(IFLA_IFNAME, b"br0");
+        assert_eq!(name[..4], [7_u16, 3].map(u16::to_ne_bytes).concat()[..]);
+        assert_eq!(name[4..], *b"br0\0");
+        assert_eq!(link(2, UP).len(), 16);
+    }
+}

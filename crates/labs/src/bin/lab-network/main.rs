@@ -1,0 +1,165 @@
+//! `lab-network storm` lets the two network cards of a lab, which are on one wire, receive packets for ever: they
+//! are ports of one bridge, which hands on by one what has come by the other, so a broadcast goes round, and
+//! nobody has to send. `lab-network flood CPU here|elsewhere` sends packets to its own machine, in a network
+//! namespace of its own, in which it has to be started: `unshare --net --mount lab-network flood …`. They are
+//! received on that CPU (receive packet steering, Documentation/networking/scaling.rst), or on another one, which
+//! sends.
+#![forbid(unsafe_code)]
+
+mod links;
+
+use std::convert::Infallible;
+use std::fs;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use links::Links;
+use rustix::mount::{MountFlags, mount};
+use vmnoise_labs::bed::inside;
+use vmnoise_labs::placed;
+
+/// How many packets come at a time. A device driver takes up to 64 (NAPI_POLL_WEIGHT) before others have their turn.
+const PACKETS: u64 = 32;
+/// The largest packet, bytes: that of an Ethernet.
+const MTU: u32 = 1_500;
+/// What it holds of a datagram that is in several, bytes.
+const FRAGMENT: usize = 1_480;
+/// The header of a datagram, bytes.
+const HEADER: usize = 8;
+/// How often they do: in a lab the wire takes as long.
+const EVERY: Duration = Duration::from_millis(1);
+const BRIDGE: &str = "br0";
+const PORTS: [&str; 2] = ["eth0", "eth1"];
+const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const ALL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 255);
+/// Nobody answers there (RFC 863).
+const DISCARD: u16 = 9;
+/// Links are ready within this, or something is wrong.
+const BACKSTOP: Duration = Duration::from_secs(5);
+/// BR_STATE_FORWARDING of linux/if_bridge.h.
+const FORWARDING: &str = "3";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["storm"] => storm(),
+        ["flood", cpu, "here"] => match flood(cpu.parse()?, true)? {},
+        ["flood", cpu, "elsewhere"] => match flood(cpu.parse()?, false)? {},
+        _ => bail!("usage: lab-network storm | flood CPU here|elsewhere"),
+    }
+}
+
+fn storm() -> Result<()> {
+    ensure!(
+        Path::new(inside::COMMANDS).exists(),
+        "this lets a network of two cards never rest: inside a lab only"
+    );
+    // It would send broadcasts of its own, now and later.
+    for links in ["all", "default"] {
+        set(
+            &format!("/proc/sys/net/ipv6/conf/{links}/disable_ipv6"),
+            "1",
+        )?;
+    }
+    let links = Links::here()?;
+    links.add_bridge(BRIDGE)?;
+    for port in PORTS {
+        links.set_up(port, Some(BRIDGE))?;
+        // What comes back has this machine's own address, of which the kernel would warn.
+        set(&format!("/sys/class/net/{port}/brport/learning"), "0")?;
+    }
+    links.set_up(BRIDGE, None)?;
+    links.add_address(BRIDGE, OWN, ALL)?;
+    for port in PORTS {
+        let state = format!("/sys/class/net/{port}/brport/state");
+        until(&format!("{port} forwards"), || is(&state, FORWARDING))?;
+    }
+    let socket = UdpSocket::bind((OWN, 0))?;
+    socket.set_broadcast(true)?;
+    for _ in 0..PACKETS {
+        socket.send_to(&[0; 64], (ALL, DISCARD))?;
+    }
+    for port in PORTS {
+        let file = format!("/sys/class/net/{port}/statistics/rx_packets");
+        // More than were sent: they go round.
+        until(&format!("packets go round by {port}"), || {
+            Ok(get(&file)?.parse::<u64>()? > PACKETS)
+        })?;
+    }
+    Ok(())
+}
+
+fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
+    // What is seen of links is that of the namespace in which it was mounted.
+    mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None).context("mounting sysfs")?;
+    let links = fs::read_dir("/sys/class/net")?.flatten();
+    let mut others = links
+        .map(|link| link.file_name())
+        .filter(|name| name != "lo");
+    if let Some(other) = others.next() {
+        bail!(
+            "{} is a link of others here: start it by `unshare --net --mount`",
+            other.to_string_lossy()
+        );
+    }
+    let links = Links::here()?;
+    links.set_mtu("lo", MTU)?;
+    links.set_up("lo", None)?;
+    if is_here {
+        set("/sys/class/net/lo/queues/rx-0/rps_cpus", &mask(cpu))?;
+    }
+    placed::leave(cpu)?;
+    let receives = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let to = receives.local_addr()?;
+    let sends = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    // In pieces the kernel sends it without a pause, faster than they are received one by one.
+    let datagram = vec![0; PACKETS as usize * FRAGMENT - HEADER];
+    loop {
+        // Nobody reads it: what does not fit is dropped.
+        sends.send_to(&datagram, to)?;
+        sleep(EVERY);
+    }
+}
+
+/// As lib/bitmap.c reads it: 32 CPUs a word, the last of them first.
+fn mask(cpu: u32) -> String {
+    let first = format!("{:x}", 1_u32 << (cpu % 32));
+    (0..cpu / 32).fold(first, |mask, _| mask + ",00000000")
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+    let begun = Instant::now();
+    while !is_so()? {
+        ensure!(begun.elapsed() < BACKSTOP, "waited in vain until {what}");
+        sleep(EVERY);
+    }
+    Ok(())
+}
+
+fn is(file: &str, value: &str) -> Result<bool> {
+    Ok(get(file)? == value)
+}
+
+fn get(file: &str) -> Result<String> {
+    let text = fs::read_to_string(file).with_context(|| file.to_owned())?;
+    Ok(text.trim().to_owned())
+}
+
+fn set(file: &str, value: &str) -> Result<()> {
+    fs::write(file, value).with_context(|| format!("writing {value} to {file}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_is_a_bit_of_a_word() {
+        assert_eq!([0, 3, 31].map(mask), ["1", "8", "80000000"]);
+        assert_eq!([32, 65].map(mask), ["1,00000000", "2,00000000,00000000"]);
+    }
+}
