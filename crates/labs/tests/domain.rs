@@ -65,10 +65,15 @@ fn a_domain_goes_when_its_holder_does_and_by_no_signal() {
     let signalled = Command::new("kill").arg(keeper.id().to_string()).status();
     assert!(signalled.unwrap().success());
     sleep(Duration::from_millis(200));
-    assert!(keeper.try_wait().unwrap().is_none(), "it is ended by its holder");
+    assert!(
+        keeper.try_wait().unwrap().is_none(),
+        "it is ended by its holder"
+    );
     drop(keeper.stdin.take());
     assert!(keeper.wait().unwrap().success());
-    let told = ["create", "console", "list", "destroy", "list", "destroy", "list"];
+    let told = [
+        "create", "console", "list", "destroy", "list", "destroy", "list",
+    ];
     assert_eq!(dom0.told(), told);
 }
 

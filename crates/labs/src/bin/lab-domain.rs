@@ -5,7 +5,7 @@
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
@@ -34,10 +34,14 @@ fn main() -> Result<()> {
 
 /// Until stdin ends.
 fn show(name: &str, file: &str) -> Result<()> {
-    let created = xl(&["create", "-e", file])?.wait()?;
+    let created = tell(&["create", "-e", file])?;
     ensure!(created.success(), "xl create: {created}");
-    // What the guest has said before is kept for it.
-    let mut console = xl_to(&["console", "-t", "pv", name], Stdio::inherit())?;
+    // What the guest has said before is kept for it. One of an older Xen ends with its stdin, so that stays open.
+    let mut console = Command::new("xl")
+        .args(["console", "-t", "pv", name])
+        .stdin(Stdio::piped())
+        .spawn()
+        .context("starting xl")?;
     io::stdin().read_to_end(&mut Vec::new())?;
     console.kill()?;
     console.wait()?;
@@ -50,20 +54,16 @@ fn destroy(name: &str) -> Result<()> {
         if let Ok(None) = xl::domain(name) {
             return Ok(());
         }
-        xl(&["destroy", name])?.wait()?;
+        tell(&["destroy", name])?;
         sleep(AGAIN);
     }
     bail!("the domain is still there: run `xl destroy {name}`")
 }
 
 /// What it says goes where errors go: stdout is the console.
-fn xl(arguments: &[&str]) -> Result<Child> {
+fn tell(arguments: &[&str]) -> Result<ExitStatus> {
     let errors = io::stderr().as_fd().try_clone_to_owned()?;
-    xl_to(arguments, errors.into())
-}
-
-fn xl_to(arguments: &[&str], out: Stdio) -> Result<Child> {
     let mut command = Command::new("xl");
-    let command = command.args(arguments).stdin(Stdio::null()).stdout(out);
-    command.spawn().context("starting xl")
+    let command = command.args(arguments).stdin(Stdio::null()).stdout(errors);
+    command.status().context("starting xl")
 }
