@@ -13,6 +13,15 @@ pub enum Accel {
     Tcg,
     /// On this machine's own kernel and KVM, in real time.
     Kvm,
+    /// In this Dom0, with its own kernel and Xen, in real time.
+    Xen,
+}
+
+impl Accel {
+    /// Whether time was that of a machine, and not of an emulated one.
+    pub fn is_real(self) -> bool {
+        self != Accel::Tcg
+    }
 }
 
 impl fmt::Display for Accel {
@@ -20,6 +29,7 @@ impl fmt::Display for Accel {
         f.write_str(match self {
             Accel::Tcg => "tcg",
             Accel::Kvm => "kvm",
+            Accel::Xen => "xen",
         })
     }
 }

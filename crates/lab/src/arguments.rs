@@ -33,7 +33,8 @@ pub enum Command {
         /// Only these cells.
         #[arg(long, value_name = "CELL", num_args = 1..)]
         only: Vec<String>,
-        /// On what: `tcg` emulates every machine, `kvm` is this machine itself, with its own kernel.
+        /// On what: `tcg` emulates every machine, `kvm` is this machine itself with its own kernel,
+        /// `xen` this Dom0.
         #[arg(long, value_enum, default_value_t = Accel::Tcg)]
         accel: Accel,
     },
@@ -74,7 +75,8 @@ pub struct RunArguments {
     /// Only these cells.
     #[arg(long, value_name = "CELL", num_args = 1..)]
     pub only: Vec<String>,
-    /// On what: `tcg` emulates every machine, `kvm` is this machine itself, with its own kernel.
+    /// On what: `tcg` emulates every machine, `kvm` is this machine itself with its own kernel,
+    /// `xen` this Dom0.
     #[arg(long, value_enum, default_value_t = Accel::Tcg)]
     pub accel: Accel,
     /// Measures each cell this often [default: as the scenario says].

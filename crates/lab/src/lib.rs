@@ -1,5 +1,5 @@
-//! The papers' experiments on KVM and Xen, to be run again: scenarios as data, cells in emulation or on a host of
-//! KVM, and the papers' figures beside those that were measured.
+//! The papers' experiments on KVM and Xen, to be run again: scenarios as data, cells in emulation, on a host of
+//! KVM or in a Dom0 of Xen, and the papers' figures beside those that were measured.
 #![forbid(unsafe_code)]
 
 pub mod accel;
@@ -12,6 +12,7 @@ pub mod measuring;
 pub mod needs;
 pub mod place;
 pub mod plan;
+mod printed;
 pub mod report;
 pub mod run;
 pub mod scenario;

@@ -123,7 +123,7 @@ fn measure(arguments: &RunArguments) -> Result<()> {
         planned.iter().any(|it| it.refusal.is_none()),
         "no cell can be run here: see `vmnoise-lab plan`"
     );
-    ready()?;
+    ready(&place)?;
     needs::check(&planned, &place)?;
     let folder = arguments.output.clone().unwrap_or_else(|| {
         let name = Path::new(&arguments.scenario).file_stem();
@@ -154,11 +154,14 @@ fn measure(arguments: &RunArguments) -> Result<()> {
 }
 
 /// What every cell needs, before time is spent.
-fn ready() -> Result<()> {
+fn ready(place: &Place) -> Result<()> {
     ensure!(
         vmnoise_labs::find_binary().is_some(),
         "vmnoise itself is not built: run `make build` first"
     );
+    if !place.takes_qemu() {
+        return Ok(());
+    }
     let qemu = std::process::Command::new("qemu-system-x86_64")
         .arg("--version")
         .output();

@@ -8,6 +8,9 @@ use vmnoise_labs::stress_ng;
 
 use crate::scenario::{Cell, Exercise, Hypervisor, Kernel, Load, Measure, Policy, Workload};
 
+/// What a guest runs first, or alone: it is there when this has ended.
+pub(crate) const THERE: &str = "vmnoise --version";
+
 /// The recording of the host of a guest.
 pub const HOST: &str = "host.vmn";
 
@@ -107,20 +110,34 @@ pub(crate) fn load(cell: &Cell) -> Option<String> {
     }
 }
 
-/// All that a guest of KVM runs. The first says that it is there; while it sleeps it is stopped, until its host
-/// records. At the end it sleeps once more, until its host has written the last of that.
+/// Begins what a guest of this machine runs: it says that it is there, and sleeps until all is set up around it.
+pub(crate) fn begins(sleep_ms: u32) -> Vec<String> {
+    vec![THERE.to_owned(), format!("lab-vmm run:{sleep_ms} --")]
+}
+
+/// All that a guest of KVM runs. While it sleeps it is stopped, until its host records. At the end it sleeps once more, until its host has written the last of that.
 pub(crate) fn in_guest(cell: &Cell, measure: &Measure, sleeps_ms: [u32; 2]) -> Vec<String> {
-    let [first, last] = sleeps_ms.map(|ms| format!("lab-vmm run:{ms} --"));
+    let [first_ms, last_ms] = sleeps_ms;
     let files: Vec<String> = inside(cell, measure).collect();
-    let mut commands = vec!["vmnoise --version".to_owned(), first];
+    let mut commands = begins(first_ms);
     commands.extend(files.iter().map(|file| command(cell, measure, file)));
-    commands.extend([last, format!("lab-guest save {}", files.join(" "))]);
+    commands.extend([
+        format!("lab-vmm run:{last_ms} --"),
+        format!("lab-guest save {}", files.join(" ")),
+    ]);
     commands
 }
 
 /// How many of those commands are over when all is measured.
 pub(crate) fn until_measured(measure: &Measure) -> usize {
     2 + measure.repeat as usize
+}
+
+/// What the kernel of a guest of Xen is told besides.
+pub(crate) fn command_line(cell: &Cell) -> String {
+    let slop = cell.timer_slop;
+    let slop = slop.map(|it| format!("xen_timer_slop={}", it.ns()));
+    slop.unwrap_or_default()
 }
 
 /// The package of Debian; which one is the ordinary kernel depends on who boots it.

@@ -1,4 +1,4 @@
-//! Where cells are run: in emulation, or on this machine itself.
+//! Where cells are run: in emulation, or on this machine itself, with its KVM or its Xen.
 
 use std::time::Duration;
 
@@ -15,8 +15,10 @@ use crate::{emulation, host};
 pub enum Place {
     /// In machines that QEMU emulates.
     Emulation,
-    /// On this one.
+    /// On this one, with its KVM.
     Host(host::Host),
+    /// On this one, with the Xen below it.
+    Dom0(host::Dom0),
 }
 
 impl Place {
@@ -28,6 +30,7 @@ impl Place {
         Ok(match accel {
             Accel::Tcg => Place::Emulation,
             Accel::Kvm => Place::Host(host::Host::read()?),
+            Accel::Xen => Place::Dom0(host::Dom0::read()?),
         })
     }
 
@@ -36,6 +39,7 @@ impl Place {
         match self {
             Place::Emulation => Accel::Tcg,
             Place::Host(_) => Accel::Kvm,
+            Place::Dom0(_) => Accel::Xen,
         }
     }
 
@@ -44,6 +48,7 @@ impl Place {
         match self {
             Place::Emulation => None,
             Place::Host(host) => host.lack.as_deref(),
+            Place::Dom0(dom0) => dom0.host.lack.as_deref(),
         }
     }
 
@@ -51,7 +56,8 @@ impl Place {
     pub fn refusal(&self, cell: &Cell, measure: &Measure) -> Option<String> {
         match self {
             Place::Emulation => emulation::refusal(cell, measure).map(str::to_owned),
-            Place::Host(host) => host::refusal(host, cell, measure),
+            Place::Host(host) => host::refusal::on_kvm(host, cell, measure),
+            Place::Dom0(dom0) => host::refusal::on_xen(dom0, cell, measure),
         }
     }
 
@@ -59,7 +65,7 @@ impl Place {
     pub fn takes(&self, cell: &Cell, measure: &Measure) -> Duration {
         match self {
             Place::Emulation => emulation::takes(cell, measure),
-            Place::Host(_) => host::takes(cell, measure),
+            Place::Host(_) | Place::Dom0(_) => host::takes(cell, measure),
         }
     }
 
@@ -67,7 +73,7 @@ impl Place {
     pub fn jobs(&self) -> usize {
         match self {
             Place::Emulation => emulation::jobs(),
-            Place::Host(_) => 1,
+            Place::Host(_) | Place::Dom0(_) => 1,
         }
     }
 
@@ -78,7 +84,8 @@ impl Place {
     pub fn run(&self, job: Job<'_>) -> Result<Brought> {
         match self {
             Place::Emulation => emulation::run(job),
-            Place::Host(host) => host::run(host, job),
+            Place::Host(host) => host::run_on_kvm(host, job),
+            Place::Dom0(dom0) => host::run_on_xen(dom0, job),
         }
     }
 
@@ -86,7 +93,7 @@ impl Place {
     pub fn parts(&self, cell: &Cell) -> Vec<Part> {
         match self {
             Place::Emulation => emulation::parts(cell),
-            Place::Host(_) => {
+            Place::Host(_) | Place::Dom0(_) => {
                 let guest = cell.guest_kernel.map(|it| image(it, bed::Kernel::Cloud));
                 guest.map(Part::Kernel).into_iter().collect()
             }
@@ -98,7 +105,15 @@ impl Place {
     pub fn room_bytes(&self) -> u64 {
         match self {
             Place::Emulation => 1 << 30,
-            Place::Host(_) => 0,
+            Place::Host(_) | Place::Dom0(_) => 0,
+        }
+    }
+
+    /// Whether cells are run by the QEMU of this machine.
+    pub fn takes_qemu(&self) -> bool {
+        match self {
+            Place::Emulation | Place::Host(_) => true,
+            Place::Dom0(_) => false,
         }
     }
 
@@ -116,6 +131,7 @@ impl Place {
                 cpu = host.cpu,
                 temporary = std::env::temp_dir().display()
             ),
+            Place::Dom0(dom0) => dom0.effects(),
         }
     }
 }

@@ -62,9 +62,15 @@ pub fn text(scenario: &Scenario, planned: &[Planned], place: &Place) -> String {
     if let Some(lack) = place.lack() {
         _ = writeln!(text, "\nNone can be run here now: {lack}.");
     }
+    let programs = match place.takes_qemu() {
+        true => "QEMU (package qemu-system-x86) has to be there.",
+        false => {
+            "`xl` has to be there (package xen-utils-common), and qemu-system-xen for an HVM guest."
+        }
+    };
     _ = writeln!(
         text,
-        "\nTogether about {} min, {} at a time. QEMU (package qemu-system-x86) has to be there. Packages of Debian, \
+        "\nTogether about {} min, {} at a time. {programs} Packages of Debian, \
          which are downloaded and unpacked under target/lab and not installed: {}. {}",
         estimate(planned, place).as_secs().div_ceil(60),
         place.jobs(),

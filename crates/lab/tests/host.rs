@@ -1,4 +1,5 @@
-//! `--accel kvm`: on a host whose KVM is emulated whole, and what it says where there is none.
+//! `--accel kvm` and `--accel xen`: on a host whose KVM is emulated whole, in a Dom0 whose machine is, and what is
+//! said where there is neither.
 
 use serde_json::Value;
 
@@ -6,12 +7,15 @@ use crate::program::Place;
 
 /// A guest of its own kind of kernel and one of the other, beside a load.
 const RUN: &str = "vmnoise-lab run kvm-and-xen-under-load --accel kvm -o /tmp/run --only kvm-ordinary-ordinary kvm-rt-rt";
+/// Likewise, in a Dom0.
+const RUN_IN_DOM0: &str = "vmnoise-lab run xen-guest-types --accel xen --repeat 1 -o /tmp/run --only \
+                           pvh-ordinary-ordinary pvh-rt-ordinary";
 
 #[test]
 fn a_plan_for_this_machine_says_what_is_not_run_and_what_happens_to_it() {
     let place = Place::with("");
     let plan = place.said(&["plan", "kvm-and-xen", "--accel", "kvm"]);
-    assert!(plan.contains("`--accel tcg`"), "cells of Xen: {plan}");
+    assert!(plan.contains("`--accel xen`"), "cells of Xen: {plan}");
     assert!(plan.contains("reboot into a"), "of another kernel: {plan}");
     assert!(
         plan.contains("No setting of this machine is changed"),
@@ -20,19 +24,37 @@ fn a_plan_for_this_machine_says_what_is_not_run_and_what_happens_to_it() {
     assert!(!plan.contains("xen-system"), "{plan}");
 }
 
+/// No machine that tests run on is a Dom0.
+#[test]
+fn without_xen_a_plan_says_what_to_boot_and_nothing_is_run() {
+    let place = Place::with("");
+    let remedy = "boot Xen and this kernel as its Dom0 (package xen-system-amd64)";
+    let plan = place.said(&["plan", "kvm-and-xen", "--accel", "xen"]);
+    assert!(plan.contains(remedy), "{plan}");
+    assert!(plan.contains("`--accel kvm`"), "cells of KVM: {plan}");
+    assert!(plan.contains("reboot into a"), "of another kernel: {plan}");
+    assert!(
+        plan.contains("No setting of Dom0 or of Xen is changed"),
+        "{plan}"
+    );
+    let refused = place.refused(&["run", "kvm-and-xen", "--accel", "xen", "-o", "run"]);
+    assert!(refused.contains(remedy), "{refused}");
+    assert_eq!(refused.trim().lines().count(), 1, "{refused}");
+    assert!(!place.path("run").exists());
+}
+
 mod lab_full {
     mod own_suite {
-        use std::path::Path;
+        use std::path::PathBuf;
 
-        use vmnoise_labs::bed::{CommandOutput, Kernel, Lab};
+        use vmnoise_labs::bed::{CommandOutput, Kernel, Lab, XenLab};
         use vmnoise_labs::lab_program;
 
         use super::super::*;
 
-        #[test]
-        fn a_host_boots_its_guest_itself_and_explains_it() {
-            let mut lab = Lab::kernel(Kernel::Cloud).virtual_time(0).boots_guests();
-            lab = lab.program(Path::new(env!("CARGO_BIN_EXE_vmnoise-lab")));
+        /// Of a machine that boots guests itself.
+        fn programs() -> Vec<PathBuf> {
+            let mut programs: Vec<PathBuf> = vec![env!("CARGO_BIN_EXE_vmnoise-lab").into()];
             for program in [
                 "lab-init",
                 "lab-tied",
@@ -40,22 +62,39 @@ mod lab_full {
                 "lab-vmm",
                 "lab-disturb",
             ] {
-                lab = lab.program(&lab_program(program).unwrap());
+                programs.push(lab_program(program).unwrap());
+            }
+            programs
+        }
+
+        /// The cell that a run has measured; `refused` is what the run has to say of the other.
+        fn measured(run: &CommandOutput, cell: &CommandOutput, refused: &str) -> Value {
+            println!("{}{}", run.stdout, run.stderr);
+            let told = run.text().unwrap();
+            assert!(told.contains(refused), "{told}");
+            let cell: Value = serde_json::from_slice(&cell.file().unwrap()).unwrap();
+            assert_eq!(cell["failure"], Value::Null, "{cell}");
+            let measured = &cell["repetitions"][0];
+            println!(
+                "{} {} {}",
+                measured["worst_ns"], measured["who"], measured["caveats"]
+            );
+            cell
+        }
+
+        #[test]
+        fn a_host_boots_its_guest_itself_and_explains_it() {
+            let mut lab = Lab::kernel(Kernel::Cloud).virtual_time(0).boots_guests();
+            for program in programs() {
+                lab = lab.program(&program);
             }
             let show = "lab-guest print /tmp/run/kvm-ordinary-ordinary/cell.json";
             let report = lab.run(&[RUN, show]).unwrap();
             let [run, cell] = &report.outputs[..] else {
                 panic!("{:?}", report.outputs)
             };
-            println!("{}{}", run.stdout, run.stderr);
-            let said = |output: &CommandOutput| output.text().unwrap().to_owned();
-            let told = said(run);
-            assert!(
-                told.contains("kvm-rt-rt: not run: reboot into a PREEMPT_RT kernel"),
-                "{told}"
-            );
-            let cell: Value = serde_json::from_slice(&cell.file().unwrap()).unwrap();
-            assert_eq!(cell["failure"], Value::Null, "{cell}");
+            let refused = "kvm-rt-rt: not run: reboot into a PREEMPT_RT kernel";
+            let cell = measured(run, cell, refused);
             assert_eq!(cell["accel"], "kvm");
             let commands = cell["commands"].to_string();
             assert!(
@@ -64,11 +103,40 @@ mod lab_full {
                 "{commands}"
             );
             let measured = &cell["repetitions"][0];
-            println!(
-                "{} {} {}",
-                measured["worst_ns"], measured["who"], measured["caveats"]
-            );
             assert_eq!(measured["is_joined"], true, "{}", measured["caveats"]);
+        }
+
+        #[test]
+        fn a_dom0_creates_its_guest_itself_and_leaves_none() {
+            let mut lab = XenLab::pvh().virtual_time(0);
+            lab = lab.program(&lab_program("lab-domain").unwrap());
+            for program in programs() {
+                lab = lab.program(&program);
+            }
+            let show = "lab-guest print /tmp/run/pvh-ordinary-ordinary/cell.json";
+            let report = lab.run_dom0(&[RUN_IN_DOM0, show, "xl list"]).unwrap();
+            let [run, cell, domains] = &report.outputs[..] else {
+                panic!("{:?}", report.outputs)
+            };
+            let refused = "pvh-rt-ordinary: not run: reboot into a PREEMPT_RT kernel";
+            let cell = measured(run, cell, refused);
+            assert_eq!(cell["accel"], "xen");
+            let commands = cell["commands"].to_string();
+            for words in [
+                "Dom0: xl create",
+                "xen_timer_slop=1000",
+                "Dom0: lab-disturb calls 0",
+            ] {
+                assert!(commands.contains(words), "{words}: {commands}");
+            }
+            // The one CPU is both's.
+            let measured = &cell["repetitions"][0];
+            assert_eq!(measured["who"][0]["share"], "steal", "{measured}");
+            let domains = domains.text().unwrap();
+            assert!(
+                domains.contains("Domain-0") && !domains.contains("vmnoise-lab"),
+                "{domains}"
+            );
         }
     }
 }

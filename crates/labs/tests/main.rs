@@ -14,6 +14,7 @@ mod blame;
 mod chaos;
 mod clocks;
 mod disks;
+mod domain;
 mod exercise;
 mod exits;
 mod feed;

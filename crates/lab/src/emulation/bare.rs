@@ -4,8 +4,8 @@ use anyhow::Result;
 use vmnoise_labs::bed::{self, Lab};
 use vmnoise_labs::lab_program;
 
-use super::printed;
 use crate::measuring::{self, Brought, Job, image, on};
+use crate::printed;
 use crate::scenario::Load;
 
 pub(super) fn run(job: Job<'_>) -> Result<Brought> {

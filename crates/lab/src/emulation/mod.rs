@@ -5,7 +5,6 @@ mod bare;
 mod exercise;
 mod kvm;
 mod length;
-mod printed;
 mod refusal;
 mod xen;
 

@@ -4,12 +4,10 @@ use anyhow::{Context, Result};
 use vmnoise_labs::bed::{self, XenLab};
 use vmnoise_labs::lab_program;
 
-use super::printed;
 use crate::measuring::{self, Brought, Job, image, on};
+use crate::printed;
 use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Tuning};
 
-/// What the guest runs first, or alone: it is there when this has ended.
-const THERE: &str = "vmnoise --version";
 /// Until it is, Dom0 sleeps.
 const UNTIL_THERE: &str = "lab-xen told 1";
 
@@ -17,7 +15,7 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
     let measured = printed::commands(cell, measure);
     let measured: Vec<&str> = measured.iter().map(String::as_str).collect();
-    let (mut guest, mut dom0) = (vec![THERE], Vec::new());
+    let (mut guest, mut dom0) = (vec![measuring::THERE], Vec::new());
     if cell.tuning == Tuning::VmmAtFifo99 && cell.guest_type == Some(GuestType::Hvm) {
         dom0.push("lab-xen fifo 99");
     }
@@ -59,11 +57,8 @@ fn lab(cell: &Cell) -> Result<XenLab> {
         Some(GuestType::Hvm) => XenLab::hvm(),
     };
     let guest_kernel = cell.guest_kernel.unwrap_or(Kernel::Ordinary);
-    let slop = cell
-        .timer_slop
-        .map(|it| format!("xen_timer_slop={}", it.ns()));
     let lab = lab
-        .command_line(&slop.unwrap_or_default())
+        .command_line(&measuring::command_line(cell))
         .dom0_kernel(image(cell.host_kernel, bed::Kernel::Plain))
         .guest_kernel(image(guest_kernel, bed::Kernel::Cloud))
         .program(&lab_program("lab-guest")?)

@@ -1,4 +1,4 @@
-//! The host without a guest.
+//! The host without a guest, or Dom0.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use crate::scenario::Workload;
 /// Beyond what it is to measure.
 const BACKSTOP: Duration = Duration::from_secs(60);
 
-pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
+/// `side` is what the host is called beside its commands.
+pub(super) fn run(host: &Host, job: Job<'_>, side: &str) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
     let folder = tempfile::tempdir().context("a folder for recordings")?;
     let (mut recordings, mut commands) = (Vec::new(), Vec::new());
@@ -44,6 +45,6 @@ pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
     Ok(Brought {
         recordings,
         console,
-        commands: on("host", &commands),
+        commands: on(side, &commands),
     })
 }

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use vmnoise_labs::bed::{self, KvmGuest};
 use vmnoise_labs::lab_program;
 
 use super::load::Loaded;
 use super::recorder::Recorder;
-use super::{Host, waiting};
+use super::{Host, said, waiting};
 use crate::measuring::{self, Brought, Job, image, on};
 use crate::scenario::Tuning;
 
@@ -19,12 +19,9 @@ const BACKSTOP: Duration = Duration::from_secs(120);
 const SLEEPS_MS: [u32; 2] = [2000, 500];
 /// That of the papers.
 const PRIORITY: i32 = 99;
-/// Lines of its console that tell why it failed: enough for a panic with its stack.
-const LAST_LINES: usize = 60;
 
 pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
-    host.leave_measured_cpu()?;
     let commands = measuring::in_guest(cell, measure, SLEEPS_MS);
     let words: Vec<&str> = commands.iter().map(String::as_str).collect();
     let kernel = cell.guest_kernel.context("a guest has a kernel")?;
@@ -39,11 +36,7 @@ pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
     let folder = tempfile::tempdir().context("a folder for the host's recording")?;
     let attended = attend(host, job, &mut guest, folder.path());
     let console = guest.console();
-    let on_host = attended.map_err(|error| {
-        let lines: Vec<&str> = console.lines().collect();
-        let end = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
-        anyhow!("{error:#}; its console ends: {end}")
-    })?;
+    let on_host = attended.map_err(|error| said::with_console(&error, &console))?;
     let saved = guest.saved(measure.repeat as usize)?;
     let mut recordings: Vec<(String, Vec<u8>)> =
         measuring::files(cell, measure).zip(saved).collect();
@@ -92,8 +85,6 @@ fn attend(host: &Host, job: Job<'_>, guest: &mut KvmGuest, folder: &Path) -> Res
     recorder.end(asked_to_end)?;
     let last = count + 2;
     wait(guest, last, BACKSTOP)?;
-    for output in guest.outputs()? {
-        output.text().context("in the guest")?;
-    }
+    said::ensure_well(&guest.outputs()?)?;
     Ok(commands.into_iter().flatten().collect())
 }

@@ -28,11 +28,16 @@ pub struct Host {
 }
 
 impl Host {
-    /// This one.
+    /// This one, as a host of KVM.
     ///
     /// # Errors
     /// If its kernel tells nothing of itself.
     pub fn read() -> Result<Host> {
+        Host::with(lack())
+    }
+
+    /// This one, which lacks this.
+    pub(super) fn with(lack: Option<String>) -> Result<Host> {
         let read = |path: &str| fs::read_to_string(path).context(path.to_owned());
         let isolated = read("/sys/devices/system/cpu/isolated").unwrap_or_default();
         let isolated = last_of(&isolated);
@@ -44,7 +49,7 @@ impl Host {
             release: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
             cpu: isolated.unwrap_or(last),
             is_isolated: isolated.is_some(),
-            lack: lack(),
+            lack,
         })
     }
 
@@ -67,14 +72,25 @@ fn last_of(list: &str) -> Option<u32> {
     list.trim().rsplit([',', '-']).next()?.parse().ok()
 }
 
+/// Whether this kernel runs on Xen.
+pub(super) fn is_on_xen() -> bool {
+    let hypervisor = fs::read_to_string("/sys/hypervisor/type");
+    hypervisor.is_ok_and(|it| it.trim() == "xen")
+}
+
+/// Of a process that is looked at by itself: whether it has the rights of root.
+pub(super) fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0)
+}
+
 fn lack() -> Option<String> {
-    let hypervisor = fs::read_to_string("/sys/hypervisor/type").unwrap_or_default();
-    // Of a process that is looked at by itself: the user whose rights it has.
-    let is_root = fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0);
     let kvm = fs::File::options().read(true).write(true).open(KVM);
-    if hypervisor.trim() == "xen" {
-        Some("this kernel runs on Xen, where it has no KVM: boot it without".to_owned())
-    } else if !is_root {
+    if is_on_xen() {
+        Some(
+            "this kernel runs on Xen, where it has no KVM: boot it without, or run cells of Xen (`--accel xen`)"
+                .to_owned(),
+        )
+    } else if !is_root() {
         Some("the host's exits are traced, and vCPUs get SCHED_FIFO: run it as root".to_owned())
     } else if !Path::new(KVM).exists() {
         Some(format!(

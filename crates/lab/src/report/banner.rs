@@ -1,7 +1,6 @@
 //! What has to be known before anything else.
 
 use super::Measured;
-use crate::accel::Accel;
 
 /// A paragraph above all.
 #[derive(Debug)]
@@ -12,9 +11,9 @@ pub(super) struct Banner {
 
 /// What has to be known of all lengths, by where the cells ran.
 pub(super) fn banners(all: &[Measured]) -> Vec<Banner> {
-    let ran_on = |accel| {
+    let ran_on = |is_real: bool| {
         let mut cells = all.iter().flat_map(|measured| &measured.cells);
-        cells.any(|ended| ended.accel == accel)
+        cells.any(|ended| ended.accel.is_real() == is_real)
     };
     let emulated = Banner {
         title: "In emulation.",
@@ -25,11 +24,12 @@ pub(super) fn banners(all: &[Measured]) -> Vec<Banner> {
     };
     let real = Banner {
         title: "On a host.",
-        text: "Cells of `kvm` ran on the kernel and the KVM of a real machine, in real time. It is another machine than \
-               a paper's: a verdict is on the cells here, and never on one of them beside one of a paper.",
+        text: "Cells of `kvm` ran on the kernel and the KVM of a real machine, those of `xen` in a Dom0, in real time. \
+               It is another machine than a paper's: a verdict is on the cells here, and never on one of them beside \
+               one of a paper.",
     };
-    let all = [(Accel::Tcg, emulated), (Accel::Kvm, real)].into_iter();
-    all.filter(|(accel, _)| ran_on(*accel))
+    let all = [(false, emulated), (true, real)].into_iter();
+    all.filter(|(is_real, _)| ran_on(*is_real))
         .map(|(_, banner)| banner)
         .collect()
 }

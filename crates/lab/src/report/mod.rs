@@ -86,7 +86,9 @@ fn judged(measured: &Measured, conclusion: &Conclusion) -> Judged {
     let mut judged = judge(conclusion, here, of, by.map(|by| measured.repetitions(by)));
     let is_of_another_clock = by.is_some_and(|by| clock(by) != clock(&conclusion.of));
     let why = match (of_accel, by_accel) {
-        (Some(of), Some(by)) if of != by => "one of the cells was emulated, the other was not",
+        (Some(of), Some(by)) if of.is_real() != by.is_real() => {
+            "one of the cells was emulated, the other was not"
+        }
         (Some(Accel::Tcg), _) if is_of_another_clock => {
             "an instruction takes 4 ns in one of the cells and 1 ns in the other"
         }
@@ -347,8 +349,10 @@ mod tests {
             verdict.contains("one of the cells was emulated"),
             "{verdict}"
         );
-        both.cells[0].accel = Accel::Kvm;
-        assert_eq!(lower(&both).verdict, Verdict::Reproduced);
+        for of_another_host in [Accel::Xen, Accel::Kvm] {
+            both.cells[0].accel = of_another_host;
+            assert_eq!(lower(&both).verdict, Verdict::Reproduced);
+        }
         let text = text::text(&[both]);
         assert!(text.contains("| kvm-rt-rt | kvm | 20 |"), "{text}");
         assert!(text.contains("**On a host.**"), "{text}");

@@ -47,7 +47,7 @@ pub use kvm_guest::KvmGuest;
 pub use needs::{Part, ToFetch, free_bytes, reach, to_fetch};
 pub use packaged::Packaged;
 pub use types::{ModuleTypes, types_of_module};
-pub use xen::{XenLab, XenReport};
+pub use xen::{XenDomain, XenGuest, XenLab, XenReport, XenType, xl};
 
 /// How long a lab may take before it counts as hung; no estimate of how long it takes.
 const BACKSTOP: Duration = Duration::from_secs(240);

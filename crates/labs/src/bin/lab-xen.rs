@@ -1,5 +1,5 @@
-//! The Dom0 of a lab of Xen: `lab-xen start` starts Xen's programs and the guest that the
-//! lab carries; `lab-xen told COUNT` sleeps until so many of the guest's commands have ended;
+//! The Dom0 of a lab of Xen: `lab-xen serve` starts Xen's programs; `lab-xen start` does too,
+//! and starts the guest that the lab carries; `lab-xen told COUNT` sleeps until so many of the guest's commands have ended;
 //! `lab-xen results COUNT` does too, and prints what they said, a line of JSON each, and
 //! all of the guest's console on stderr. `lab-xen waits COUNT` has `xentrace` record until
 //! then, and prints each wait of the guest's vCPU for a CPU as `xenalyze` reports it: the TSC at
@@ -19,6 +19,7 @@ use rustix::fs::inotify;
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 use vmnoise_labs::bed::inside::{XEN_DOMAIN, XEN_GUEST_CONSOLE, results_on_console};
+use vmnoise_labs::bed::xl;
 use vmnoise_labs::{urgency, xen_waits};
 
 /// A guest that says nothing for so long has come to a stand; no estimate of how long a
@@ -29,6 +30,8 @@ const SILENCE: Timespec = Timespec {
 };
 /// Class of the scheduler's events (TRC_SCHED of xen/include/public/trace.h).
 const SCHEDULER: &str = "0x0002f000";
+/// The number of the guest's domain: it is the first beside Dom0.
+const GUEST: u32 = 1;
 const TRACE: &str = "/tmp/trace";
 /// Folders that Xen's programs expect.
 const FOLDERS: [&str; 5] = [
@@ -43,7 +46,8 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["start"] => start(),
+        ["serve"] => serve(),
+        ["start"] => serve().and_then(|()| run("xl", &["create", "-e", XEN_DOMAIN])),
         ["told", count] => wait_for(count.parse()?).map(drop),
         ["results", count] => {
             let console = wait_for(count.parse()?)?;
@@ -52,14 +56,16 @@ fn main() -> Result<()> {
             Ok(())
         }
         ["waits", count] => waits(count.parse()?),
-        ["fifo", priority] => urgency::set_fifo(device_model()?, priority.parse()?),
+        ["fifo", priority] => urgency::set_fifo(xl::device_model(GUEST)?, priority.parse()?),
         _ => {
-            bail!("usage: lab-xen start | told COUNT | results COUNT | waits COUNT | fifo PRIORITY")
+            bail!(
+                "usage: lab-xen serve | start | told COUNT | results COUNT | waits COUNT | fifo PRIORITY"
+            )
         }
     }
 }
 
-fn start() -> Result<()> {
+fn serve() -> Result<()> {
     for folder in FOLDERS {
         fs::create_dir_all(folder).with_context(|| folder.to_owned())?;
     }
@@ -73,22 +79,7 @@ fn start() -> Result<()> {
     let folder = Path::new(XEN_GUEST_CONSOLE).parent().context("a folder")?;
     let folder = format!("--log-dir={}", folder.display());
     File::create(XEN_GUEST_CONSOLE)?;
-    run("xenconsoled", &["--log=guest", &folder])?;
-    run("xl", &["create", "-e", XEN_DOMAIN])
-}
-
-/// The QEMU around an HVM guest.
-fn device_model() -> Result<u32> {
-    for process in fs::read_dir("/proc")?.flatten() {
-        // The kernel keeps 15 letters of its name.
-        let comm = fs::read_to_string(process.path().join("comm"));
-        if comm.is_ok_and(|comm| comm.starts_with("xen-qemu-system"))
-            && let Some(pid) = process.file_name().to_str()
-        {
-            return Ok(pid.parse()?);
-        }
-    }
-    bail!("no QEMU runs: the guest is not HVM")
+    run("xenconsoled", &["--log=guest", &folder])
 }
 
 /// Runs a program of Xen; one that stays goes to the background by itself, once it works.

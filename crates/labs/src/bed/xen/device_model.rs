@@ -29,7 +29,8 @@ pub(super) fn files(xen: &Xen, qemu: &Qemu) -> Result<Vec<Carried>> {
     let program = folder.join(PROGRAM.trim_start_matches('/'));
     let mut files = carried::libraries(&program, xen.folder())?;
     files.push(Carried::new(PROGRAM, &program));
-    files.push(xen.loader()?);
+    // The first that runs in the guest: it puts the firmware where it belongs.
+    files.push(xen.file("boot/hvmloader")?);
     for (inside, name) in FIRMWARE {
         let inside = Path::new(inside).join(name);
         let from = qemu.firmware(name)?;

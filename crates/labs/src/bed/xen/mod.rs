@@ -1,11 +1,18 @@
 //! Xen in a lab: Debian's hypervisor, a Dom0 that is a lab of its own, and a guest of it
 //! that runs commands as a lab does. All on one CPU under virtual time, so that whatever
-//! Dom0 does is taken from the guest, and nothing is while it sleeps.
+//! Dom0 does is taken from the guest, and nothing is while it sleeps. And a guest of the Xen
+//! that runs on this machine itself.
 
 mod device_model;
+mod domain;
+mod guest;
+mod image;
 mod packages;
+pub mod xl;
 
 pub(super) use device_model::PACKAGE as DEVICE_MODEL;
+pub use domain::{XenDomain, XenType};
+pub use guest::XenGuest;
 pub(super) use packages::META;
 
 use std::path::{Path, PathBuf};
@@ -15,7 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::apt::{Apt, Bundle, call};
+use super::apt::{Apt, Bundle};
 use super::boot::{Boot, LabReport};
 use super::carried::Carried;
 use super::initramfs::{self, Contents};
@@ -24,7 +31,8 @@ use super::kernel::{self, Kernel};
 use super::machine::Patience;
 use super::packaged::{self, Packaged};
 use super::qemu::Qemu;
-use super::{SEED, Suite, arguments};
+use super::{SEED, Suite, arguments, guest as guest_of_lab};
+use image::XenImage;
 
 /// How long a lab of Xen may take before it counts as hung; no estimate of how long it takes.
 const BACKSTOP: Duration = Duration::from_secs(600);
@@ -39,29 +47,12 @@ pub(super) fn bundles(has_device_model: bool) -> Result<Vec<Bundle>> {
     Ok([xen].into_iter().chain(device_model).collect())
 }
 
-/// What a guest of Xen knows of that, and so how it is run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Type {
-    Pv,
-    Pvh,
-    Hvm,
-}
-
-impl Type {
-    /// As xl.cfg(5) has it.
-    fn name(self) -> &'static str {
-        match self {
-            Type::Pv => "pv",
-            Type::Pvh => "pvh",
-            Type::Hvm => "hvm",
-        }
-    }
-
+impl XenType {
     /// What emulates it.
     fn qemu(self) -> Result<&'static Qemu> {
         match self {
-            Type::Pv => Qemu::chosen(),
-            Type::Pvh | Type::Hvm => Qemu::with_reads_of_cr2(),
+            XenType::Pv => Qemu::chosen(),
+            XenType::Pvh | XenType::Hvm => Qemu::with_reads_of_cr2(),
         }
     }
 
@@ -69,8 +60,8 @@ impl Type {
     /// for the guest has no minutes.
     fn shift(self) -> u8 {
         match self {
-            Type::Pv | Type::Pvh => 2,
-            Type::Hvm => 0,
+            XenType::Pv | XenType::Pvh => 2,
+            XenType::Hvm => 0,
         }
     }
 }
@@ -78,15 +69,13 @@ impl Type {
 /// A machine with Xen that is yet to be booted.
 #[derive(Debug, Clone)]
 pub struct XenLab {
-    type_of_guest: Type,
+    domain: XenDomain,
     dom0_kernel: Kernel,
     guest_kernel: Kernel,
     shift: u8,
     seed: u64,
     asked_to_end: Arc<AtomicBool>,
     scheduler: Option<&'static str>,
-    command_line: String,
-    emulates_tsc: bool,
     programs: Vec<PathBuf>,
     packaged: Vec<Packaged>,
 }
@@ -106,30 +95,28 @@ impl XenLab {
     /// A guest of one vCPU with `vmnoise` and the cloud kernel, which knows that it has no
     /// hardware (PV).
     pub fn pv() -> XenLab {
-        XenLab::of(Type::Pv)
+        XenLab::of(XenType::Pv)
     }
 
     /// As `pv`, in SVM: it has its own page tables, and no hardware but its CPU (PVH).
     pub fn pvh() -> XenLab {
-        XenLab::of(Type::Pvh)
+        XenLab::of(XenType::Pvh)
     }
 
     /// As `pvh`, with a whole machine around it, which a QEMU in Dom0 emulates (HVM).
     pub fn hvm() -> XenLab {
-        XenLab::of(Type::Hvm)
+        XenLab::of(XenType::Hvm)
     }
 
-    fn of(type_of_guest: Type) -> XenLab {
+    fn of(kind: XenType) -> XenLab {
         XenLab {
-            type_of_guest,
+            domain: XenDomain::of(kind),
             dom0_kernel: Kernel::Plain,
             guest_kernel: Kernel::Cloud,
-            shift: type_of_guest.shift(),
+            shift: kind.shift(),
             seed: SEED,
             asked_to_end: Arc::default(),
             scheduler: None,
-            command_line: String::new(),
-            emulates_tsc: false,
             programs: vec![crate::binary()],
             packaged: Vec::new(),
         }
@@ -173,13 +160,13 @@ impl XenLab {
 
     /// Passes this on to the guest's kernel too.
     pub fn command_line(mut self, words: &str) -> XenLab {
-        self.command_line = words.to_owned();
+        self.domain.command_line = words.to_owned();
         self
     }
 
     /// Lets Xen answer each time that the guest reads the TSC.
     pub fn emulate_tsc(mut self) -> XenLab {
-        self.emulates_tsc = true;
+        self.domain.emulates_tsc = true;
         self
     }
 
@@ -204,25 +191,58 @@ impl XenLab {
     pub fn run(&self, dom0: &[&str], guest: &[&str]) -> Result<XenReport> {
         let folder = tempfile::tempdir().context("a folder for the lab")?;
         let folder = folder.path();
-        let xen = packages::install()?;
-        let image = kernel::install(self.dom0_kernel, Suite::Own)?;
         let results = format!(
             "lab-xen results {}",
             inside::in_order_of_results(guest).len()
         );
         let commands = [&["lab-xen start"], dom0, &[&results]].concat();
+        let xen = packages::install()?;
         let packaged = packaged::files(&self.packaged)?;
-        let mut carried = self.guests_files(folder, guest, &packaged)?;
-        carried.extend(packaged);
+        let guests = self.guests_files(folder, guest, &packaged)?;
+        let carried = [guests, packaged].concat();
+        let mut dom0 = self.boot(folder, &xen, &commands, carried)?;
+        let reported = dom0.outputs.pop().context("no results of the guest")?;
+        Ok(XenReport {
+            guest: inside::outputs(reported.text()?.as_bytes())?,
+            guest_console: reported.stderr,
+            dom0,
+        })
+    }
+
+    /// Boots a Dom0 that has Xen's programs and an unpacked kernel for guests, and runs its commands:
+    /// a program that is given creates guests as in any other Dom0 ([`XenGuest`]).
+    ///
+    /// # Errors
+    /// If Xen cannot be had, or the machine does not come to its end.
+    pub fn run_dom0(&self, commands: &[&str]) -> Result<LabReport> {
+        let folder = tempfile::tempdir().context("a folder for the lab")?;
+        let xen = packages::install()?;
+        let mut carried = guest_of_lab::kernel(&kernel::install(self.guest_kernel, Suite::Own)?)?;
+        carried.push(xen.file("bin/xenconsole")?);
+        carried.extend(packaged::files(&self.packaged)?);
+        let commands = [&["lab-xen serve"], commands].concat();
+        self.boot(folder.path(), &xen, &commands, carried)
+    }
+
+    /// Gives what Dom0 brought out after its first command, which starts Xen's programs.
+    fn boot(
+        &self,
+        folder: &Path,
+        xen: &packages::Xen,
+        commands: &[&str],
+        mut carried: Vec<Carried>,
+    ) -> Result<LabReport> {
+        let qemu = self.domain.kind.qemu()?;
+        let image = kernel::install(self.dom0_kernel, Suite::Own)?;
         carried.extend(xen.programs()?);
-        if self.type_of_guest == Type::Hvm {
-            carried.extend(device_model::files(&xen, self.type_of_guest.qemu()?)?);
+        if self.domain.kind == XenType::Hvm {
+            carried.extend(device_model::files(xen, qemu)?);
         }
         let contents = Contents {
             modules: &image.modules_of_dom0()?,
             programs: &[&self.programs[..], &[crate::lab_program("lab-xen")?]].concat(),
             carried: &carried,
-            commands: &commands,
+            commands,
             results: inside::SERIAL_PORT,
         };
         let initramfs = folder.join("initramfs");
@@ -237,27 +257,20 @@ impl XenLab {
             arguments::xen(&hypervisor, &vmlinux, &initramfs, self.scheduler),
         ];
         let boot = Boot {
-            qemu: self.type_of_guest.qemu()?,
+            qemu,
             arguments: arguments.concat(),
-            commands: &commands,
+            commands,
             kernel_version: &image.version,
             patience: Patience {
                 backstop: BACKSTOP,
                 asked_to_end: Arc::clone(&self.asked_to_end),
             },
         };
-        let mut dom0 = boot.run(folder)?;
-        ensure!(dom0.outputs.len() > 1, "Dom0 has said nothing");
-        dom0.outputs
-            .remove(0)
-            .text()
-            .context("starting Xen's programs and the guest")?;
-        let reported = dom0.outputs.pop().context("no results of the guest")?;
-        Ok(XenReport {
-            guest: inside::outputs(reported.text()?.as_bytes())?,
-            guest_console: reported.stderr,
-            dom0,
-        })
+        let mut report = boot.run(folder)?;
+        ensure!(report.outputs.len() > 1, "Dom0 has said nothing");
+        let started = report.outputs.remove(0);
+        started.text().context("starting Xen's programs")?;
+        Ok(report)
     }
 
     /// The guest's kernel, its initramfs, and what `xl` is told of it.
@@ -267,62 +280,21 @@ impl XenLab {
         commands: &[&str],
         carried: &[Carried],
     ) -> Result<Vec<Carried>> {
-        let image = kernel::install(self.guest_kernel, Suite::Own)?;
-        let contents = Contents {
-            modules: &[],
-            programs: &self.programs,
+        let image = XenImage::write(
+            folder,
+            self.domain.kind,
+            self.guest_kernel,
+            &self.programs,
             carried,
             commands,
-            results: inside::XEN_CONSOLE,
-        };
-        let mut initramfs = folder.join("guest-initramfs");
-        initramfs::write(&initramfs, &contents)?;
-        let kernel = if self.type_of_guest == Type::Hvm {
-            // Its firmware starts what any PC does, and reads it a byte at a time.
-            call("gzip", &["-9", "guest-initramfs"], folder)?;
-            initramfs.set_extension("gz");
-            image.vmlinuz
-        } else {
-            image.vmlinux()?
-        };
+        )?;
         let domain = folder.join("domain");
-        std::fs::write(&domain, self.domain())?;
+        let inside = [GUEST_KERNEL, GUEST_INITRAMFS].map(Path::new);
+        std::fs::write(&domain, self.domain.text("lab", inside))?;
         Ok(vec![
-            Carried::new(GUEST_KERNEL, &kernel),
-            Carried::new(GUEST_INITRAMFS, &initramfs),
+            Carried::new(GUEST_KERNEL, &image.kernel),
+            Carried::new(GUEST_INITRAMFS, &image.initramfs),
             Carried::new(XEN_DOMAIN, &domain),
         ])
-    }
-
-    /// What xl.cfg(5) describes. A guest that has ended stays, so that all it said is read.
-    fn domain(&self) -> String {
-        let line = format!(
-            "console=hvc0 quiet panic=-1 random.trust_cpu=off {}",
-            self.command_line
-        );
-        let tsc_mode = match self.emulates_tsc {
-            true => "always_emulate",
-            false => "default",
-        };
-        let settings = [
-            ("tsc_mode", format!("{tsc_mode:?}")),
-            ("name", "\"lab\"".to_owned()),
-            ("type", format!("{:?}", self.type_of_guest.name())),
-            ("kernel", format!("{GUEST_KERNEL:?}")),
-            ("ramdisk", format!("{GUEST_INITRAMFS:?}")),
-            ("cmdline", format!("{:?}", line.trim_end())),
-            ("memory", "512".to_owned()),
-            ("vcpus", "1".to_owned()),
-            ("on_poweroff", "\"preserve\"".to_owned()),
-            ("on_crash", "\"preserve\"".to_owned()),
-        ];
-        let mut text = settings
-            .map(|(key, value)| format!("{key}={value}\n"))
-            .concat();
-        if self.type_of_guest == Type::Hvm {
-            // No screen: its firmware would be one more to emulate.
-            text += "vnc=0\nvga=\"none\"\n";
-        }
-        text
     }
 }

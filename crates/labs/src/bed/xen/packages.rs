@@ -50,11 +50,11 @@ impl Xen {
         &self.folder
     }
 
-    /// The first that runs in an HVM guest: it puts the firmware where it belongs.
-    pub(super) fn loader(&self) -> Result<Carried> {
+    /// A file that Xen's programs look for where it is.
+    pub(super) fn file(&self, name: &str) -> Result<Carried> {
         let mut files = self.files.iter();
-        let from = files.find(|path| path.ends_with("boot/hvmloader"));
-        let from = from.context("Xen without hvmloader")?;
+        let from = files.find(|path| path.ends_with(name));
+        let from = from.with_context(|| format!("Xen without {name}"))?;
         Ok(Carried {
             inside: Path::new("/").join(from.strip_prefix(&self.folder)?),
             from: from.clone(),

@@ -7,7 +7,7 @@ use crate::measuring;
 use crate::scenario::{Cell, Measure};
 
 /// All repetitions, and then their recordings one after the other, as text.
-pub(super) fn commands(cell: &Cell, measure: &Measure) -> Vec<String> {
+pub(crate) fn commands(cell: &Cell, measure: &Measure) -> Vec<String> {
     let measured =
         measuring::inside(cell, measure).map(|file| measuring::command(cell, measure, &file));
     let printed = measuring::inside(cell, measure).map(|file| format!("lab-guest print {file}"));
@@ -18,7 +18,7 @@ pub(super) fn commands(cell: &Cell, measure: &Measure) -> Vec<String> {
 ///
 /// # Errors
 /// If one of them failed, or one before them.
-pub(super) fn recordings(
+pub(crate) fn recordings(
     cell: &Cell,
     measure: &Measure,
     outputs: &[CommandOutput],

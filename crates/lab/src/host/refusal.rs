@@ -1,0 +1,315 @@
+//! Why a cell cannot be had on this machine, and what to do about it.
+
+use std::time::Duration;
+
+use vmnoise_labs::bed::XenDomain;
+use vmnoise_labs::installed;
+
+use super::{Dom0, Host, load};
+use crate::measuring::CYCLICTEST;
+use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Tuning, Workload};
+
+/// What the init of a guest takes for hung is longer than this.
+const LONGEST: Duration = Duration::from_secs(60);
+/// What Xen needs for a guest beyond the memory of that: page tables, and what its QEMU shares with it.
+const OVERHEAD_MIB: u32 = 48;
+/// What Xen takes where nobody says otherwise (since 4.12).
+const OWN_SCHEDULER: &str = "credit2";
+/// Ends what is to be done before the run.
+const AGAIN: &str = "and run this again; `vmnoise-lab merge` joins the folders";
+
+/// Why this cell cannot be had on this host of KVM, if it cannot.
+pub fn on_kvm(host: &Host, cell: &Cell, measure: &Measure) -> Option<String> {
+    let of_hypervisor = match cell.hypervisor {
+        Hypervisor::Xen | Hypervisor::Dom0 => Some(
+            "this is a host of KVM: a cell of Xen runs in a Dom0 (`--accel xen`), or in emulation (`--accel tcg`)",
+        ),
+        Hypervisor::Microvm => Some(
+            "here `vmnoise microvm` measures by itself: this cell runs in emulation (`--accel tcg`)",
+        ),
+        Hypervisor::Bare | Hypervisor::Kvm => None,
+    };
+    let of_tuning = || match cell.tuning {
+        Tuning::GuestIsolated | Tuning::BothIsolated => {
+            Some("a guest has one CPU here, and that cannot be isolated: not built yet")
+        }
+        Tuning::CreditScheduler | Tuning::NullScheduler | Tuning::TscEmulated => {
+            Some("it is a setting of Xen, which this cell is without")
+        }
+        Tuning::AsIs | Tuning::VcpusAtFifo99 | Tuning::VmmAtFifo99 | Tuning::HostIsolated => None,
+    };
+    let of_cell = of_hypervisor
+        .or_else(|| of_measure(cell, measure))
+        .or_else(of_tuning);
+    let wants_isolation = cell.tuning == Tuning::HostIsolated;
+    of_cell
+        .map(str::to_owned)
+        .or_else(|| of_kernel(host, cell))
+        .or_else(|| of_isolation(host, wants_isolation))
+}
+
+/// Why this cell cannot be had in this Dom0, if it cannot.
+pub fn on_xen(dom0: &Dom0, cell: &Cell, measure: &Measure) -> Option<String> {
+    let of_hypervisor = match cell.hypervisor {
+        Hypervisor::Kvm | Hypervisor::Microvm => Some(
+            "in a Dom0 of Xen there is no KVM: this cell runs on a host of KVM (`--accel kvm`), or in emulation \
+             (`--accel tcg`)",
+        ),
+        Hypervisor::Bare => Some(
+            "below a Dom0 there is Xen: boot this kernel without it, and run this cell with `--accel kvm`; `vmnoise-lab \
+             merge` joins the folders",
+        ),
+        Hypervisor::Xen | Hypervisor::Dom0 => None,
+    };
+    let has_vmm = cell.guest_type == Some(GuestType::Hvm);
+    let of_tuning = || match cell.tuning {
+        Tuning::HostIsolated | Tuning::GuestIsolated | Tuning::BothIsolated => {
+            Some("what Linux isolates in Dom0 Xen does not know of: not built yet")
+        }
+        Tuning::VmmAtFifo99 if !has_vmm => {
+            Some("of all guests of Xen those that are HVM have a QEMU, and this is none")
+        }
+        Tuning::TscEmulated if cell.hypervisor == Hypervisor::Dom0 => {
+            Some("it is a setting of Xen's guests")
+        }
+        _ => None,
+    };
+    let of_cell = of_hypervisor
+        .or_else(|| of_measure(cell, measure))
+        .or_else(of_tuning);
+    of_cell
+        .map(str::to_owned)
+        .or_else(|| of_kernel(&dom0.host, cell))
+        .or_else(|| of_isolation(&dom0.host, false))
+        .or_else(|| of_running_xen(dom0, cell))
+}
+
+/// By what measures, and the load beside it.
+fn of_measure(cell: &Cell, measure: &Measure) -> Option<&'static str> {
+    let is_on_host = matches!(cell.hypervisor, Hypervisor::Bare | Hypervisor::Dom0);
+    match cell.workload {
+        Workload::Cyclictest if is_on_host && !installed::is_here(CYCLICTEST) => {
+            return Some("cyclictest is not here: install the package rt-tests");
+        }
+        Workload::Exercise => {
+            return Some("only vmnoise's own guest exits on purpose, and that in emulation");
+        }
+        Workload::Cyclictest | Workload::Timerlat | Workload::Osnoise => {}
+    }
+    if let Some(why) = load::refusal(cell) {
+        return Some(why);
+    }
+    (Duration::from_nanos(measure.duration.ns()) > LONGEST).then_some(
+        "a guest is let measure for 60 s at a time: lower `duration`, and raise `repeat`",
+    )
+}
+
+fn of_kernel(host: &Host, cell: &Cell) -> Option<String> {
+    let kind = match cell.host_kernel {
+        Kernel::Ordinary => "an ordinary",
+        Kernel::Rt => "a PREEMPT_RT",
+    };
+    let is_other = cell.host_kernel != host.kernel;
+    is_other.then(|| format!("reboot into {kind} kernel {AGAIN}"))
+}
+
+fn of_isolation(host: &Host, is_wanted: bool) -> Option<String> {
+    match (is_wanted, host.is_isolated) {
+        (true, false) => Some(format!(
+            "reboot with `isolcpus={cpu} nohz_full={cpu} rcu_nocbs={cpu}` and an `irqaffinity` of the other CPUs {AGAIN}",
+            cpu = host.cpu
+        )),
+        (false, true) => Some(format!("reboot without `isolcpus` {AGAIN}")),
+        _ => None,
+    }
+}
+
+/// Of what its command line decided, and what others have left. Where it does not answer, that is what is told.
+fn of_running_xen(dom0: &Dom0, cell: &Cell) -> Option<String> {
+    let xen = dom0.xen.as_ref()?;
+    let scheduler = match cell.tuning {
+        Tuning::CreditScheduler => "credit",
+        Tuning::NullScheduler => "null",
+        _ => OWN_SCHEDULER,
+    };
+    if scheduler != xen.scheduler {
+        let built = match cell.tuning {
+            Tuning::NullScheduler => " (a Xen with CONFIG_SCHED_NULL, which Debian's is not)",
+            _ => "",
+        };
+        return Some(format!(
+            "reboot Xen with `sched={scheduler}`{built} {AGAIN}"
+        ));
+    }
+    let needed_mib = XenDomain::MEMORY_MIB + OVERHEAD_MIB;
+    let is_short = cell.hypervisor == Hypervisor::Xen && xen.free_mib < needed_mib;
+    is_short.then(|| {
+        format!(
+            "a guest takes {needed_mib} MiB, and {free} are free in Xen, so `xl` would take them from Dom0: boot Xen with \
+             `dom0_mem=`, or let Dom0 have less (`xl mem-set 0`)",
+            free = xen.free_mib
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use super::super::dom0::Xen;
+    use super::super::takes;
+    use super::*;
+    use crate::library;
+    use crate::scenario::Scenario;
+
+    fn host(kernel: Kernel, is_isolated: bool) -> Host {
+        Host {
+            kernel,
+            release: "6.1".to_owned(),
+            cpu: 3,
+            is_isolated,
+            lack: None,
+        }
+    }
+
+    fn dom0(scheduler: &str, free_mib: u32) -> Dom0 {
+        Dom0 {
+            host: host(Kernel::Ordinary, false),
+            xen: Some(Xen {
+                version: "4.17".to_owned(),
+                scheduler: scheduler.to_owned(),
+                free_mib,
+                affinity: "all".to_owned(),
+            }),
+        }
+    }
+
+    /// The cells of a scenario that are run, and what is said to another one.
+    fn cells(
+        scenario: &str,
+        refusal: impl Fn(&Cell, &Measure) -> Option<String>,
+        other: &str,
+    ) -> (Vec<String>, String) {
+        let scenario = Scenario::parse(library::text(scenario).unwrap()).unwrap();
+        let refused = |cell: &Cell| refusal(cell, &scenario.measure);
+        let cells = scenario.cells();
+        let run = cells.iter().filter(|cell| refused(cell).is_none());
+        let other = cells.iter().find(|cell| cell.name() == other).unwrap();
+        (run.map(Cell::name).collect(), refused(other).unwrap())
+    }
+
+    fn of_kvm(scenario: &str, host: &Host, other: &str) -> (Vec<String>, String) {
+        cells(scenario, |cell, measure| on_kvm(host, cell, measure), other)
+    }
+
+    fn of_xen(scenario: &str, dom0: &Dom0, other: &str) -> (Vec<String>, String) {
+        cells(scenario, |cell, measure| on_xen(dom0, cell, measure), other)
+    }
+
+    #[test]
+    fn a_host_runs_the_cells_of_its_kernel_and_says_what_to_boot_for_the_others() {
+        let ordinary = host(Kernel::Ordinary, false);
+        let (run, other) = of_kvm("kvm-and-xen", &ordinary, "kvm-rt-ordinary");
+        let own = ["bare-ordinary", "kvm-ordinary-ordinary", "kvm-ordinary-rt"];
+        assert_eq!(run, own);
+        let merge = "kernel and run this again; `vmnoise-lab merge` joins the folders";
+        assert_eq!(other, format!("reboot into a PREEMPT_RT {merge}"));
+        let rt = host(Kernel::Rt, false);
+        let (run, other) = of_kvm("kvm-and-xen", &rt, "kvm-ordinary-rt");
+        assert_eq!(run, ["bare-rt", "kvm-rt-ordinary", "kvm-rt-rt"]);
+        assert_eq!(other, format!("reboot into an ordinary {merge}"));
+    }
+
+    #[test]
+    fn each_cell_is_sent_to_its_hypervisor() {
+        let (run, why) = of_kvm("xen-tsc", &host(Kernel::Ordinary, false), "as-is");
+        assert!(run.is_empty() && why.contains("`--accel xen`"), "{why}");
+        let dom0 = dom0("credit2", 1_000);
+        let (run, why) = of_xen("kvm-and-xen", &dom0, "kvm-ordinary-rt");
+        assert_eq!(run, ["xen-ordinary-ordinary", "xen-ordinary-rt"]);
+        assert!(why.contains("`--accel kvm`"), "{why}");
+        let (run, why) = of_xen("xen-dom0", &dom0, "bare-ordinary");
+        assert_eq!(run, ["dom0-ordinary"]);
+        assert!(why.contains("without it"), "{why}");
+    }
+
+    #[test]
+    fn the_scheduler_of_xen_is_chosen_when_that_boots() {
+        let credit2 = dom0("credit2", 1_000);
+        let (run, why) = of_xen("xen-schedulers", &credit2, "null-scheduler");
+        assert_eq!(run, ["as-is"]);
+        assert!(
+            why.contains("`sched=null`") && why.contains("CONFIG_SCHED_NULL"),
+            "{why}"
+        );
+        let credit = dom0("credit", 1_000);
+        let (run, why) = of_xen("xen-schedulers", &credit, "as-is");
+        assert_eq!(run, ["credit-scheduler"]);
+        assert!(
+            why.starts_with("reboot Xen with `sched=credit2` and"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn dom0_keeps_its_memory() {
+        let (run, why) = of_xen("xen-dom0", &dom0("credit2", 100), "dom0-rt");
+        assert_eq!(run, ["dom0-ordinary"], "it takes none of Xen");
+        assert!(why.starts_with("reboot into a PREEMPT_RT"), "{why}");
+        let (run, why) = of_xen("xen-tsc", &dom0("credit2", 100), "as-is");
+        assert!(run.is_empty() && why.contains("`dom0_mem=`"), "{why}");
+    }
+
+    #[test]
+    fn only_a_guest_with_a_qemu_has_threads_of_it() {
+        let scenario = "xen-priority-inversion";
+        let (run, why) = of_xen(
+            scenario,
+            &dom0("credit2", 1_000),
+            "pvh-ordinary-vmm-at-fifo99",
+        );
+        let with = [
+            "pvh-ordinary-as-is",
+            "hvm-ordinary-as-is",
+            "hvm-ordinary-vmm-at-fifo99",
+        ];
+        assert_eq!(run, with);
+        assert!(why.contains("HVM"), "{why}");
+    }
+
+    #[test]
+    fn cpus_are_isolated_for_the_cells_that_want_it_and_for_no_other() {
+        let (run, other) = of_kvm("isolation", &host(Kernel::Rt, false), "host-isolated");
+        assert_eq!(run, ["as-is"]);
+        assert!(other.contains("isolcpus=3"), "{other}");
+        let (run, other) = of_kvm("isolation", &host(Kernel::Rt, true), "as-is");
+        assert_eq!(run, ["host-isolated"]);
+        assert!(other.contains("without `isolcpus`"), "{other}");
+    }
+
+    #[test]
+    fn packets_that_would_wait_for_ever_are_not_sent() {
+        let ordinary = host(Kernel::Ordinary, false);
+        let (run, _) = of_kvm("net-rx-tail", &ordinary, "rt-idle");
+        let all = [
+            "ordinary-idle",
+            "ordinary-network",
+            "ordinary-network-elsewhere",
+        ];
+        assert_eq!(run, all);
+        let (run, why) = of_kvm("net-rx-tail", &host(Kernel::Rt, false), "rt-network");
+        assert_eq!(run, ["rt-idle"]);
+        assert!(why.contains("ksoftirqd"), "{why}");
+    }
+
+    #[test]
+    fn what_a_guest_would_be_ended_for_is_refused() {
+        let text = library::text("isolation").unwrap().replace("100ms", "2m");
+        let scenario = Scenario::parse(&text).unwrap();
+        let cell = &scenario.cells()[0];
+        let why = on_kvm(&host(Kernel::Rt, false), cell, &scenario.measure).unwrap();
+        assert!(why.contains("`repeat`"), "{why}");
+        let takes = takes(cell, &scenario.measure).as_secs();
+        assert!((120..180).contains(&takes), "{takes}");
+    }
+}

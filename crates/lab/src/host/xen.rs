@@ -1,0 +1,121 @@
+//! A guest of this machine's Xen, beside Dom0.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use vmnoise_labs::bed::{self, XenDomain, XenGuest, XenType};
+use vmnoise_labs::lab_program;
+
+use super::load::Loaded;
+use super::{Host, said, waiting};
+use crate::measuring::{self, Brought, Job, image, on};
+use crate::printed;
+use crate::scenario::{Cell, GuestType, Measure, Tuning};
+
+/// What its commands are marked with.
+pub(super) const SIDE: &str = "Dom0";
+/// How long a guest may take to boot, or be silent while it hands out its recordings, until it counts as hung.
+const BACKSTOP: Duration = Duration::from_secs(120);
+/// How long it sleeps before it measures.
+const SLEEP_MS: u32 = 2000;
+/// That of the papers.
+const PRIORITY: i32 = 99;
+
+pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
+    let Job { cell, measure, .. } = job;
+    let commands = in_guest(cell, measure);
+    let words: Vec<&str> = commands.iter().map(String::as_str).collect();
+    let kernel = cell.guest_kernel.context("a guest has a kernel")?;
+    let programs = ["lab-guest", "lab-vmm"].map(lab_program);
+    let programs = programs.into_iter().collect::<Result<Vec<_>>>()?;
+    let image = image(kernel, bed::Kernel::Cloud);
+    let mut guest = XenGuest::boot(
+        &domain(host, cell)?,
+        image,
+        &programs,
+        &measuring::packaged(cell),
+        &words,
+    )?;
+    let folder = tempfile::tempdir().context("a folder for what the load says")?;
+    let attended = attend(host, job, &mut guest, commands.len(), folder.path());
+    let console = guest.console();
+    let load = attended.map_err(|error| said::with_console(&error, &console))?;
+    let outputs = guest.outputs()?;
+    let (before, measured) = outputs.split_at(measuring::begins(SLEEP_MS).len());
+    said::ensure_well(before)?;
+    let on_host: Vec<String> = [format!("xl create {}", guest.settings())]
+        .into_iter()
+        .chain(load)
+        .collect();
+    Ok(Brought {
+        recordings: printed::recordings(cell, measure, measured).context("in the guest")?,
+        console,
+        commands: [on(SIDE, &on_host), on("guest", &commands)].concat(),
+    })
+}
+
+/// What is to be measured, printed: a disk would take a module of Dom0 that need not be there.
+fn in_guest(cell: &Cell, measure: &Measure) -> Vec<String> {
+    let mut commands = measuring::begins(SLEEP_MS);
+    commands.extend(printed::commands(cell, measure));
+    commands
+}
+
+fn domain(host: &Host, cell: &Cell) -> Result<XenDomain> {
+    let kind = match cell.guest_type.context("a guest of Xen has a type")? {
+        GuestType::Pv => XenType::Pv,
+        GuestType::Pvh => XenType::Pvh,
+        GuestType::Hvm => XenType::Hvm,
+    };
+    Ok(XenDomain {
+        cpu: Some(host.cpu),
+        command_line: measuring::command_line(cell),
+        emulates_tsc: cell.tuning == Tuning::TscEmulated,
+        ..XenDomain::of(kind)
+    })
+}
+
+/// Sets Dom0 up while the guest sleeps, and waits for its end. Gives the command of the load.
+fn attend(
+    host: &Host,
+    job: Job<'_>,
+    guest: &mut XenGuest,
+    commands: usize,
+    folder: &Path,
+) -> Result<Option<String>> {
+    let Job {
+        cell,
+        measure,
+        asked_to_end,
+        ..
+    } = job;
+    let wait = |guest: &mut XenGuest, count, within| {
+        let what = format!("command {count} of the guest");
+        waiting::until(&what, within, asked_to_end, || guest.has_reported(count))
+    };
+    wait(guest, 1, BACKSTOP)?;
+    if cell.tuning == Tuning::VmmAtFifo99 {
+        guest.set_vmm_fifo(PRIORITY)?;
+    }
+    let mut load = Loaded::start(host, cell, folder)?;
+    ensure!(
+        !guest.has_reported(2)?,
+        "the guest began before all was set up: this Dom0 is too busy"
+    );
+    let measured = Duration::from_nanos(measure.duration.ns()) * measure.repeat;
+    let count = measuring::until_measured(measure);
+    wait(guest, count, 2 * measured + BACKSTOP)?;
+    load.has_worked()?;
+    let command = load.command();
+    drop(load);
+    // A console is slow, and the length of a recording is not known.
+    while !guest.has_reported(commands)? {
+        let said = guest.said_bytes();
+        let what = "the guest to hand out its recordings";
+        waiting::until(what, BACKSTOP, asked_to_end, || {
+            Ok(guest.said_bytes() > said || guest.has_reported(commands)?)
+        })?;
+    }
+    Ok(command)
+}

@@ -1,0 +1,52 @@
+//! What a guest of Xen boots.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::super::Suite;
+use super::super::apt::call;
+use super::super::carried::Carried;
+use super::super::initramfs::{self, Contents};
+use super::super::inside;
+use super::super::kernel::{self, Kernel};
+use super::domain::XenType;
+
+/// A kernel of Debian, and an initramfs that runs commands as a lab does.
+#[derive(Debug)]
+pub(super) struct XenImage {
+    pub kernel: PathBuf,
+    pub initramfs: PathBuf,
+}
+
+impl XenImage {
+    /// Writes the initramfs into this folder.
+    pub(super) fn write(
+        folder: &Path,
+        kind: XenType,
+        kernel: Kernel,
+        programs: &[PathBuf],
+        carried: &[Carried],
+        commands: &[&str],
+    ) -> Result<XenImage> {
+        let image = kernel::install(kernel, Suite::Own)?;
+        let contents = Contents {
+            modules: &[],
+            programs,
+            carried,
+            commands,
+            results: inside::XEN_CONSOLE,
+        };
+        let mut initramfs = folder.join("guest-initramfs");
+        initramfs::write(&initramfs, &contents)?;
+        let kernel = if kind == XenType::Hvm {
+            // Its firmware starts what any PC does, and reads it a byte at a time.
+            call("gzip", &["-9", "guest-initramfs"], folder)?;
+            initramfs.set_extension("gz");
+            image.vmlinuz
+        } else {
+            image.vmlinux()?
+        };
+        Ok(XenImage { kernel, initramfs })
+    }
+}

@@ -1,0 +1,88 @@
+//! `lab-domain`, with an `xl` that notes what it is told: a domain goes with who holds it.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use vmnoise_labs::lab_program;
+
+/// It has one domain from its creation on, and needs to be told twice to destroy it.
+const XL: &str = r#"#!/bin/sh
+cd "${0%/*}"
+echo "$1" >> told
+case "$1" in
+create) [ "$3" = good ] && echo "one 3" > domains ;;
+list) cat domains ;;
+console) echo "it boots"; exec sleep 100 ;;
+destroy) if [ -e twice ]; then : > domains; else : > twice; fi ;;
+esac
+"#;
+
+struct Dom0 {
+    folder: TempDir,
+}
+
+impl Dom0 {
+    fn new() -> Dom0 {
+        let folder = tempfile::tempdir().unwrap();
+        let xl = folder.path().join("xl");
+        fs::write(&xl, XL).unwrap();
+        fs::set_permissions(&xl, PermissionsExt::from_mode(0o755)).unwrap();
+        fs::write(folder.path().join("domains"), "Name ID\nDomain-0 0\n").unwrap();
+        Dom0 { folder }
+    }
+
+    fn create(&self, file: &str) -> Child {
+        let path = std::env::var("PATH").unwrap();
+        let mut command = Command::new(lab_program("lab-domain").unwrap());
+        command
+            .args(["one", file])
+            .env("PATH", format!("{}:{path}", self.folder.path().display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    fn told(&self) -> Vec<String> {
+        let told = fs::read_to_string(self.folder.path().join("told")).unwrap();
+        told.lines().map(str::to_owned).collect()
+    }
+}
+
+#[test]
+fn a_domain_goes_when_its_holder_does_and_by_no_signal() {
+    let dom0 = Dom0::new();
+    let mut keeper = dom0.create("good");
+    let mut console = BufReader::new(keeper.stdout.take().unwrap());
+    let mut line = String::new();
+    console.read_line(&mut line).unwrap();
+    assert_eq!(line, "it boots\n");
+    let signalled = Command::new("kill").arg(keeper.id().to_string()).status();
+    assert!(signalled.unwrap().success());
+    sleep(Duration::from_millis(200));
+    assert!(
+        keeper.try_wait().unwrap().is_none(),
+        "it is ended by its holder"
+    );
+    drop(keeper.stdin.take());
+    assert!(keeper.wait().unwrap().success());
+    let told = [
+        "create", "console", "list", "destroy", "list", "destroy", "list",
+    ];
+    assert_eq!(dom0.told(), told);
+}
+
+#[test]
+fn a_domain_that_cannot_be_created_is_not_waited_for() {
+    let dom0 = Dom0::new();
+    let output = dom0.create("bad").wait_with_output().unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("xl create"), "{said}");
+    assert_eq!(dom0.told(), ["create", "list"]);
+}
