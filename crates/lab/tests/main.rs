@@ -4,4 +4,5 @@
 mod conclusions;
 mod host;
 mod matrix;
+mod network;
 mod program;
