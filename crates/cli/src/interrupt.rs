@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::rights::bare;
+use crate::rights::threads;
 
 /// How often the user has asked this process to end.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -38,7 +38,7 @@ pub fn catch() -> std::io::Result<()> {
     if !is_ignored(SIGHUP) {
         signals.add_signal(SIGHUP)?;
     }
-    bare::spawn("vmnoise-signal", move || {
+    threads::spawn("vmnoise-signal", &[], move || {
         for signal in signals.forever() {
             if ASKED.fetch_add(1, Ordering::Relaxed) >= 2 {
                 // Nothing is left to do if even this fails.

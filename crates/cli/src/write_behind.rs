@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::interrupt;
-use crate::rights::bare;
+use crate::rights::threads;
 
 /// How often a disk that takes nothing is looked at again.
 const LOOK: Duration = Duration::from_millis(50);
@@ -75,7 +75,7 @@ impl WriteBehind {
     pub fn new(file: impl Write + Send + 'static, room: Room) -> io::Result<WriteBehind> {
         let queue = Arc::<Queue>::default();
         let its_queue = Arc::clone(&queue);
-        bare::spawn("vmnoise-write", move || its_queue.write_to(file))?;
+        threads::spawn("vmnoise-write", &[], move || its_queue.write_to(file))?;
         Ok(WriteBehind { queue, room })
     }
 

@@ -28,7 +28,7 @@ pub fn run(arguments: &ExitsArguments) -> Result<Status> {
     if arguments.list {
         // What it reads is named by tenants.
         rights::begin(None)?;
-        rights::keep(&[Work::CountExits])?;
+        rights::keep(&[Work::FindVms])?;
         vm_list::print(&Host::here().vms(), arguments.top.format)?;
         return Ok(Status::Ok);
     }
@@ -115,7 +115,7 @@ fn set_up(
     let (tsc_hz, witnesses) = (machine::tsc_hz(), tracer.witnesses());
     let facts = machine.facts_of_run(Workload::Exits, options, tsc_hz, witnesses, probe_statuses);
     let (feeds, detail) = (&arguments.feed, arguments.feed_detail);
-    let source = Vcpus::new(machine.here(), &facts, tracer, vms, feeds, detail);
+    let source = Vcpus::new(machine.here(), &facts, tracer, vms, feeds, detail)?;
     Ok((facts, source))
 }
 

@@ -236,10 +236,11 @@ mod tests {
     /// start of every command as much time.
     #[test]
     fn each_call_is_found_by_halves() {
-        const ALL: [Work; 6] = [
+        const ALL: [Work; 7] = [
             Work::Measure,
             Work::HearHost,
             Work::CountExits,
+            Work::FindVms,
             Work::ServeGuests,
             Work::SaveFiles,
             Work::SendSignals,

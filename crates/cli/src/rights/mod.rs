@@ -10,16 +10,16 @@
 //!    is that user. Its capabilities are those that it was started with: programs have to be
 //!    loaded yet.
 //! 3. Threads that measure are set up, with real-time priorities and control groups. Each gives up
-//!    its capabilities when it has what it needs (`crates/workload/src/worker.rs`), as
-//!    does each of [`bare`], from its start.
+//!    its capabilities when it has what it needs (`crates/workload/src/worker.rs`), and
+//!    each of [`threads`] from its start what its work does without.
 //! 4. The programs are attached. [`keep`] leaves the first thread what [`table`] says, and all
 //!    threads there are the calls of [`calls`]. Threads that are made later have no more than that.
 
 pub mod account;
-pub mod bare;
 mod calls;
 mod filter;
 mod table;
+pub mod threads;
 
 use anyhow::{Context, Result};
 use rustix::io::Errno;

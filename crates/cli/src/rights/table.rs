@@ -11,8 +11,10 @@ pub enum Work {
     Measure,
     /// Connect to the socket on which the host of this machine says what it took.
     HearHost,
-    /// Count the exits of all VMs, and find those that come.
+    /// Count the exits of all VMs.
     CountExits,
+    /// Find VMs as they come, on a thread of its own.
+    FindVms,
     /// Tell guests over the sockets of their VMMs.
     ServeGuests,
     /// Write files under names, as a trace is when its run was stopped.
@@ -55,7 +57,7 @@ const TRACE_A_MODULE: &str = "trace KVM, where that is a module";
 const LOAD: &str = "load BPF programs; before Linux 5.19, to read their maps";
 
 /// The table.
-pub const RIGHTS: [Right; 15] = [
+pub const RIGHTS: [Right; 17] = [
     right(Work::Measure, CapabilitySet::BPF, "CAP_BPF", LOAD, true),
     right(
         Work::Measure,
@@ -102,24 +104,38 @@ pub const RIGHTS: [Right; 15] = [
     ),
     right(
         Work::CountExits,
+        CapabilitySet::SYS_ADMIN,
+        "CAP_SYS_ADMIN",
+        TRACE_A_MODULE,
+        false,
+    ),
+    right(
+        Work::FindVms,
         CapabilitySet::SYS_PTRACE,
         "CAP_SYS_PTRACE",
         "see which process has which VM",
         true,
     ),
     right(
-        Work::CountExits,
+        Work::FindVms,
         CapabilitySet::DAC_OVERRIDE,
         "CAP_DAC_OVERRIDE",
-        "read KVM's debugfs and connect to the sockets of VMMs",
+        "read KVM's debugfs",
         true,
     ),
     right(
-        Work::CountExits,
-        CapabilitySet::SYS_ADMIN,
-        "CAP_SYS_ADMIN",
-        TRACE_A_MODULE,
-        false,
+        Work::ServeGuests,
+        CapabilitySet::DAC_OVERRIDE,
+        "CAP_DAC_OVERRIDE",
+        "connect to the sockets of VMMs",
+        true,
+    ),
+    right(
+        Work::ServeGuests,
+        CapabilitySet::SYS_PTRACE,
+        "CAP_SYS_PTRACE",
+        "know a process again where /proc hides those of others (`hidepid`)",
+        true,
     ),
     right(
         Work::SaveFiles,
@@ -154,8 +170,8 @@ pub const RIGHTS: [Right; 15] = [
 impl Right {
     pub fn is_needed_by_feed(&self) -> bool {
         let is_of_module = self.purpose == TRACE_A_MODULE;
-        self.work == Work::CountExits
-            && (!is_of_module || Path::new("/sys/kernel/btf/kvm").exists())
+        let works = [Work::CountExits, Work::FindVms, Work::ServeGuests];
+        works.contains(&self.work) && (!is_of_module || Path::new("/sys/kernel/btf/kvm").exists())
     }
 }
 
@@ -179,6 +195,7 @@ mod tests {
             Work::Measure => "`microvm`, `osnoise`, `timerlat`",
             Work::HearHost => "a feed over a socket",
             Work::CountExits => "`exits`",
+            Work::FindVms => "finding VMs",
             Work::ServeGuests => "`exits --feed`",
             Work::SaveFiles => "files by name",
             Work::SendSignals => "signals",

@@ -16,6 +16,8 @@ use status::{Status, kept, threads};
 const BACKSTOP: Duration = Duration::from_secs(30);
 const MEASURE: &str = "`microvm`, `osnoise`, `timerlat`";
 const EXITS: &str = "`exits`";
+const FEED: &str = "`exits --feed`";
+const FINDING: &str = "finding VMs";
 const FILES: &str = "files by name";
 const SIGNALS: &str = "signals";
 /// CAP_BPF of capabilities(7): what a thread keeps that measures.
@@ -93,6 +95,8 @@ fn look_at(mut run: Run, line: &str, works: &[&str], least: usize) {
             assert_eq!(held, kept, "{all}");
         } else if measures(thread.name()) {
             assert_eq!(held, BPF, "{all}");
+        } else if thread.name() == "vmnoise-vms" {
+            assert_eq!(held, self::kept(&[FINDING]), "{all}");
         } else {
             assert_eq!(held & !kept, 0, "{all}");
         }
@@ -144,14 +148,15 @@ mod root {
         has_what_the_table_says(&signals, &[MEASURE, SIGNALS], 3);
         let as_nobody = format!("{of_osnoise} --user nobody");
         has_what_the_table_says(&as_nobody, &[MEASURE], 3);
-        has_what_the_table_says(&format!("exits {LONG}"), &[EXITS], 2);
+        // The first, the signals' and the one that looks for VMs.
+        has_what_the_table_says(&format!("exits {LONG}"), &[EXITS], 3);
         let feed = format!("exits {LONG} --feed unix:/run/nobody.sock");
-        has_what_the_table_says(&feed, &[EXITS], 2);
+        has_what_the_table_says(&feed, &[EXITS, FEED], 3);
     }
 
     #[test]
     fn so_has_whoever_lists_vms() {
-        prints_with_what_the_table_says("exits --list", &[EXITS]);
+        prints_with_what_the_table_says("exits --list", &[FINDING]);
     }
 
     #[test]

@@ -51,9 +51,6 @@ impl Source for Vcpus {
 
     fn start(&mut self, session: &mut Session<'_>) -> Result<Option<Instant>> {
         let (feeds, detail) = &self.feed_options;
-        let with_clocks = self.tracer.reports_clocks() || !feeds.is_empty();
-        // Before anything waits to be drained.
-        let clocks = with_clocks.then(|| ClockLook::at(&self.host));
         let began = anchor(session);
         self.tracer.count().context("starting to count")?;
         if !feeds.is_empty() {
@@ -62,11 +59,7 @@ impl Source for Vcpus {
                 session.sum_culprits();
             }
         }
-        // After the rights are given up: its thread has no others.
-        let finder = VmFinder::start(&self.host, with_clocks);
-        let finder = finder.context("starting the thread that looks for VMs")?;
-        finder.look_at(self.vms.iter().map(|vm| vm.pid).collect());
-        self.finder = Some(finder);
+        let clocks = self.clocks.take();
         self.take_clocks(session, clocks)?;
         Ok(None)
     }
@@ -117,7 +110,10 @@ impl Source for Vcpus {
 
 impl Vcpus {
     /// Takes over attached programs that know the VMs there are: these. Guests get theirs over
-    /// these sockets, in this detail.
+    /// these sockets, in this detail. Call it with the rights that finding VMs takes.
+    ///
+    /// # Errors
+    /// If there is no room for a thread.
     pub fn new(
         host: &Host,
         facts: &RunFacts,
@@ -125,21 +121,27 @@ impl Vcpus {
         vms: Vec<Vm>,
         feeds: &[FeedAddress],
         detail: FeedDetail,
-    ) -> Vcpus {
-        Vcpus {
+    ) -> Result<Vcpus> {
+        let with_clocks = tracer.reports_clocks() || !feeds.is_empty();
+        // Before anything waits to be drained, and before the right to look is given up.
+        let clocks = with_clocks.then(|| ClockLook::at(host));
+        let processes = vms.iter().map(|vm| vm.pid).collect();
+        let finder = VmFinder::start(host, with_clocks, processes);
+        let finder = finder.context("starting the thread that looks for VMs")?;
+        Ok(Vcpus {
             host: host.clone(),
             facts: facts.clone(),
             tracer,
             feed_options: (feeds.to_vec(), detail),
             vms,
-            finder: None,
-            clocks: None,
+            finder: Some(finder),
+            clocks,
             feeds: None,
             drained: tsc::anchor(),
             loss_news: LossNews::default(),
             lost: 0,
             is_gone: false,
-        }
+        })
     }
 
     /// The one VM that was asked for.

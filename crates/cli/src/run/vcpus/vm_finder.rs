@@ -3,11 +3,12 @@
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use vmnoise_tracer::ClockLook;
 use vmnoise_tracer::host::{Host, KnownVms, Vm};
+
+use crate::rights::{Work, threads};
 
 /// Between two looks whether the VMs that are known are still there.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -36,11 +37,12 @@ pub struct Found {
 }
 
 impl VmFinder {
-    /// Starts to look, at the guests' clocks as well if they are asked for.
+    /// Starts to look at these processes, and at the guests' clocks as well if they are asked for. Its thread has the
+    /// rights that this takes; who starts it may give them up.
     ///
     /// # Errors
     /// If there is no room for a thread.
-    pub fn start(host: &Host, with_clocks: bool) -> io::Result<VmFinder> {
+    pub fn start(host: &Host, with_clocks: bool, processes: Vec<u32>) -> io::Result<VmFinder> {
         let looker = Looker {
             known: KnownVms::new(host.clone()),
             clocks_of: with_clocks.then(|| host.clone()),
@@ -48,10 +50,12 @@ impl VmFinder {
         let (newcomers, asked) = channel();
         let (report, found) = channel();
         // Never joined: a file of /proc may keep it for longer than the run.
-        Builder::new()
-            .name("vmnoise-vms".into())
-            .spawn(move || find(looker, &asked, &report))?;
-        Ok(VmFinder { newcomers, found })
+        threads::spawn("vmnoise-vms", &[Work::FindVms], move || {
+            find(looker, &asked, &report);
+        })?;
+        let finder = VmFinder { newcomers, found };
+        finder.look_at(processes);
+        Ok(finder)
     }
 
     /// Has these processes looked at, which run vCPUs.

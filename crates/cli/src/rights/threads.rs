@@ -1,0 +1,39 @@
+//! Threads that have no more rights than their work needs, whoever starts them.
+
+use std::sync::mpsc;
+use std::{io, thread};
+
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+
+use super::table::{Work, kept};
+
+/// Starts a thread that has given up all capabilities but those that this work keeps when this returns.
+///
+/// # Errors
+/// If the kernel refuses the thread, or to take them.
+pub fn spawn(name: &str, works: &[Work], work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let kept = kept(works);
+    let (done, is_done) = mpsc::sync_channel(1);
+    thread::Builder::new().name(name.into()).spawn(move || {
+        let gone = keep(kept);
+        let goes_on = gone.is_ok();
+        if done.send(gone).is_ok() && goes_on {
+            work();
+        }
+    })?;
+    // It sends before all else.
+    Ok(is_done.recv().map_err(io::Error::other)??)
+}
+
+/// Of those that this thread has.
+fn keep(kept: CapabilitySet) -> rustix::io::Result<()> {
+    let kept = capabilities(None)?.effective.intersection(kept);
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: kept,
+            permitted: kept,
+            inheritable: CapabilitySet::empty(),
+        },
+    )
+}
