@@ -14,6 +14,7 @@ mod held;
 pub mod installed;
 pub mod judge;
 pub mod kvm_stat;
+pub mod links;
 pub mod neighbours;
 pub mod oracle;
 pub mod pair;

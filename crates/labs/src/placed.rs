@@ -37,3 +37,20 @@ pub fn leave(cpu: u32) -> Result<()> {
     }
     Ok(())
 }
+
+/// This CPU alone, as lib/bitmap.c reads it: 32 CPUs a word, the last of them first.
+pub fn mask(cpu: u32) -> String {
+    let first = format!("{:x}", 1_u32 << (cpu % 32));
+    (0..cpu / 32).fold(first, |mask, _| mask + ",00000000")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_is_a_bit_of_a_word() {
+        assert_eq!([0, 3, 31].map(mask), ["1", "8", "80000000"]);
+        assert_eq!([32, 65].map(mask), ["1,00000000", "2,00000000,00000000"]);
+    }
+}

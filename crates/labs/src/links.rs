@@ -36,6 +36,9 @@ pub struct Links {
 
 impl Links {
     /// Those of the namespace of this process.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or there is no such link.
     pub fn here() -> Result<Links> {
         let flags = SocketFlags::CLOEXEC;
         let kernel = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
@@ -43,6 +46,9 @@ impl Links {
     }
 
     /// Makes a bridge of this name.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or there is no such link.
     pub fn add_bridge(&self, name: &str) -> Result<()> {
         let kind = attribute(IFLA_INFO_KIND, b"bridge");
         let mut message = link(0, 0);
@@ -53,6 +59,9 @@ impl Links {
     }
 
     /// Sets a link up, as a port of a bridge where one is named.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or there is no such link.
     pub fn set_up(&self, name: &str, bridge: Option<&str>) -> Result<()> {
         let mut message = link(index(name)?, UP);
         if let Some(bridge) = bridge {
@@ -63,6 +72,9 @@ impl Links {
     }
 
     /// Lets a link take packets of at most so many bytes.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or there is no such link.
     pub fn set_mtu(&self, name: &str, bytes: u32) -> Result<()> {
         let mut message = link(index(name)?, 0);
         message.extend(attribute(IFLA_MTU, &bytes.to_ne_bytes()));
@@ -71,6 +83,9 @@ impl Links {
     }
 
     /// Gives a link an address, in a network of 256.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or there is no such link.
     pub fn add_address(&self, name: &str, own: Ipv4Addr, broadcast: Ipv4Addr) -> Result<()> {
         let mut message = vec![AF_INET, 24, 0, 0];
         message.extend(index(name)?.to_ne_bytes());

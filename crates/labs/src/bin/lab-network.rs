@@ -6,8 +6,6 @@
 //! sends.
 #![forbid(unsafe_code)]
 
-mod links;
-
 use std::convert::Infallible;
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -16,9 +14,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use links::Links;
 use rustix::mount::{MountFlags, mount};
 use vmnoise_labs::bed::inside;
+use vmnoise_labs::links::Links;
 use vmnoise_labs::placed;
 
 /// How many packets come at a time. A device driver takes up to 64 (NAPI_POLL_WEIGHT) before others have their turn.
@@ -110,7 +108,7 @@ fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
     links.set_mtu("lo", MTU)?;
     links.set_up("lo", None)?;
     if is_here {
-        set("/sys/class/net/lo/queues/rx-0/rps_cpus", &mask(cpu))?;
+        set("/sys/class/net/lo/queues/rx-0/rps_cpus", &placed::mask(cpu))?;
     }
     placed::leave(cpu)?;
     let receives = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -123,12 +121,6 @@ fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
         sends.send_to(&datagram, to)?;
         sleep(EVERY);
     }
-}
-
-/// As lib/bitmap.c reads it: 32 CPUs a word, the last of them first.
-fn mask(cpu: u32) -> String {
-    let first = format!("{:x}", 1_u32 << (cpu % 32));
-    (0..cpu / 32).fold(first, |mask, _| mask + ",00000000")
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
@@ -151,15 +143,4 @@ fn get(file: &str) -> Result<String> {
 
 fn set(file: &str, value: &str) -> Result<()> {
     fs::write(file, value).with_context(|| format!("writing {value} to {file}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cpu_is_a_bit_of_a_word() {
-        assert_eq!([0, 3, 31].map(mask), ["1", "8", "80000000"]);
-        assert_eq!([32, 65].map(mask), ["1,00000000", "2,00000000,00000000"]);
-    }
 }
