@@ -260,7 +260,8 @@ int BPF_PROG(kvm_entry, struct kvm_vcpu *kvm)
 		};
 
 		if (is_new_to(vcpu, &what))
-			vcpu = takes_up(slot, cpu, now, &what, bpf_get_current_pid_tgid());
+			vcpu =
+			    exits_vcpu(takes_up(slot, cpu, now, &what, bpf_get_current_pid_tgid()));
 	}
 	if (vcpu)
 		exits_entry(vcpu, slot, cpu, now);

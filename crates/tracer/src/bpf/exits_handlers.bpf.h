@@ -187,22 +187,26 @@ static __always_inline bool is_another_vm(const struct exits_vcpu *vcpu,
 
 /* A thread enters another VM than before: it is another vCPU from here on. Of the same VM it is
  * counted together with the one before. It may be another thread, if a switch was not seen.
- * `id` is as bpf_get_current_pid_tgid() gives it. Seldom, hence no part of a program. */
-static __noinline struct exits_vcpu *takes_up(struct exits_cpu *here, u32 cpu, u64 now,
-					      const struct exits_entered *what, u64 id)
+ * `id` is as bpf_get_current_pid_tgid() gives it. Gives the vCPU's place, 0 if there is no room. No
+ * static function: the verifier looks at it once, and not at each way to it. */
+__noinline int takes_up(struct exits_cpu *here, u32 cpu, u64 now, const struct exits_entered *what,
+			u64 id)
 {
 	u32 tid = id, tgid = id >> 32;
-	struct exits_vcpu *vcpu = current_vcpu(here, cpu, now, tid, tgid);
+	struct exits_vcpu *vcpu;
 
+	if (!here || !what)
+		return 0;
+	vcpu = current_vcpu(here, cpu, now, tid, tgid);
 	if (vcpu && is_another_vm(vcpu, what)) {
 		exits_thread_ends(tid);
 		vcpu = current_vcpu(here, cpu, now, tid, tgid);
 	}
-	if (vcpu) {
-		vcpu->kvm_vcpu = what->kvm_vcpu;
-		vcpu->exits = what->exits;
-	}
-	return vcpu;
+	if (!vcpu)
+		return 0;
+	vcpu->kvm_vcpu = what->kvm_vcpu;
+	vcpu->exits = what->exits;
+	return here->vcpu;
 }
 
 static __always_inline void exits_entry(struct exits_vcpu *vcpu, struct exits_cpu *here, u32 cpu,

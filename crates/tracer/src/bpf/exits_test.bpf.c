@@ -228,8 +228,8 @@ TEST(entry)
 		};
 
 		if (is_new_to(vcpu, &what))
-			vcpu = takes_up(cpu, args->cpu, args->now, &what,
-					args->values[0] << 32 | (u32)args->values[0]);
+			vcpu = exits_vcpu(takes_up(cpu, args->cpu, args->now, &what,
+						   args->values[0] << 32 | (u32)args->values[0]));
 	}
 	if (cpu && vcpu)
 		exits_entry(vcpu, cpu, args->cpu, args->now);
