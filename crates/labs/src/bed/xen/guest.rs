@@ -43,7 +43,13 @@ impl XenGuest {
         packaged: &[Packaged],
         commands: &[&str],
     ) -> Result<XenGuest> {
-        let folder = tempfile::tempdir().context("a folder for the guest")?;
+        let folder = tempfile::Builder::new()
+            .prefix("vmnoise-lab-")
+            .tempdir()
+            .context("a folder for the guest")?;
+        // Random, as that of its folder: no other domain has it.
+        let name = folder.path().file_name().and_then(|name| name.to_str());
+        let name = name.context("a folder without a name")?.to_owned();
         let programs = [&[crate::binary()], programs].concat();
         let carried = packaged::files(packaged)?;
         let image = XenImage::write(
@@ -58,7 +64,6 @@ impl XenGuest {
             let folder = folder.path().display();
             format!("the guest's files in {folder} (TMPDIR names another place)")
         })?;
-        let name = format!("vmnoise-lab-{}", std::process::id());
         let settings = domain.text(&name, [&image.kernel, &image.initramfs]);
         let [file, console, said] = ["domain", "console", "said"].map(|it| folder.path().join(it));
         std::fs::write(&file, &settings)?;
@@ -131,6 +136,10 @@ impl Drop for XenGuest {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
+        // What held it may have been killed before it could do this; nobody else has a domain of this name.
+        if let Ok(Some(number)) = xl::domain(&self.name) {
+            let _ = xl::said(&["destroy", &number.to_string()]);
+        }
     }
 }
 
