@@ -99,7 +99,7 @@ mod lab_full {
             let commands = cell["commands"].to_string();
             assert!(
                 commands.contains("host: vmnoise exits")
-                    && commands.contains("lab-disturb calls 0"),
+                    && commands.contains("host: lab-disturb calls 0"),
                 "{commands}"
             );
             let measured = &cell["repetitions"][0];

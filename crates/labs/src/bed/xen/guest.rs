@@ -64,9 +64,14 @@ impl XenGuest {
             let folder = folder.path().display();
             format!("the guest's files in {folder} (TMPDIR names another place)")
         })?;
-        let settings = domain.text(&name, [&image.kernel, &image.initramfs]);
+        let files = [&*image.kernel, &*image.initramfs];
         let [file, console, said] = ["domain", "console", "said"].map(|it| folder.path().join(it));
-        std::fs::write(&file, &settings)?;
+        std::fs::write(&file, domain.text(&name, files))?;
+        // Where they lie on this machine is nobody's business who reads of it.
+        let settings = domain.text(
+            &name,
+            files.map(|file| Path::new(file.file_name().unwrap_or_default())),
+        );
         let keeper = Command::new(lab_program("lab-domain")?)
             .arg(&name)
             .arg(&file)
