@@ -7,6 +7,7 @@ pub mod emulation;
 pub mod figures;
 pub mod folder;
 pub mod host;
+pub mod hypervisor;
 pub mod library;
 pub mod measuring;
 pub mod needs;

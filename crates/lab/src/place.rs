@@ -61,6 +61,14 @@ impl Place {
         }
     }
 
+    /// What has to be known of a cell that was measured here, besides its figures.
+    pub fn caveat(&self, cell: &Cell) -> Option<&'static str> {
+        match self {
+            Place::Emulation | Place::Host(_) => None,
+            Place::Dom0(dom0) => dom0.caveat(cell),
+        }
+    }
+
     /// About how long a cell takes.
     pub fn takes(&self, cell: &Cell, measure: &Measure) -> Duration {
         match self {
@@ -131,7 +139,7 @@ impl Place {
                 cpu = host.cpu,
                 temporary = std::env::temp_dir().display()
             ),
-            Place::Dom0(dom0) => dom0.effects(),
+            Place::Dom0(dom0) => dom0.effects().unwrap_or_default(),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::domain::XenDomain;
 use super::image::XenImage;
 use super::xl;
 use crate::run::lab_program;
-use crate::urgency;
+use crate::{placed, urgency};
 
 /// One that boots or runs. Nothing of it is left when it is dropped, or when this process ends in any other way.
 #[derive(Debug)]
@@ -98,13 +98,25 @@ impl XenGuest {
         settings.join("; ")
     }
 
-    /// Lets all threads that its QEMU has now run at SCHED_FIFO with this priority.
+    /// Lets all threads that its QEMU has now run on this CPU of Dom0 and no other.
+    ///
+    /// # Errors
+    /// If it has none, or there is no such CPU.
+    pub fn pin_vmm(&self, cpu: u32) -> Result<()> {
+        placed::pin_all(self.vmm()?, cpu)
+    }
+
+    /// Likewise, at SCHED_FIFO with this priority.
     ///
     /// # Errors
     /// If it has none, or the kernel refuses.
     pub fn set_vmm_fifo(&self, priority: i32) -> Result<()> {
+        urgency::set_fifo(self.vmm()?, priority)
+    }
+
+    fn vmm(&self) -> Result<u32> {
         let domain = xl::domain(&self.name)?.context("the domain is gone")?;
-        urgency::set_fifo(xl::device_model(domain)?, priority)
+        xl::device_model(domain)
     }
 
     /// Whether so many of its commands have ended.
