@@ -37,6 +37,17 @@ impl Xen {
         cpus.rfind(|cpu| is_free(*cpu))
     }
 
+    /// In words.
+    pub fn words(&self) -> String {
+        format!(
+            "Xen {} ({}; Dom0's CPUs may run on {} of {})",
+            self.version,
+            self.scheduler,
+            self.dom0.join(" and "),
+            self.cpus.len()
+        )
+    }
+
     /// Whether a guest shares its CPU with Dom0, for there is no other.
     pub fn has_one_cpu(&self) -> bool {
         self.cpus.len() == 1

@@ -9,6 +9,7 @@ pub mod folder;
 pub mod host;
 pub mod hypervisor;
 pub mod library;
+pub mod machine;
 pub mod measuring;
 pub mod needs;
 pub mod place;

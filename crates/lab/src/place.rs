@@ -6,6 +6,7 @@ use anyhow::Result;
 use vmnoise_labs::bed::{self, Part};
 
 use crate::accel::Accel;
+use crate::machine::Machine;
 use crate::measuring::{Brought, Job, image};
 use crate::scenario::{Cell, Measure};
 use crate::{emulation, host};
@@ -41,6 +42,20 @@ impl Place {
             Place::Host(_) => Accel::Kvm,
             Place::Dom0(_) => Accel::Xen,
         }
+    }
+
+    /// Which machine a cell runs on, if it is a real one.
+    pub fn machine(&self) -> Option<Machine> {
+        let (host, xen) = match self {
+            Place::Emulation => return None,
+            Place::Host(host) => (host, None),
+            Place::Dom0(dom0) => (&dom0.host, dom0.xen.clone()),
+        };
+        Some(Machine {
+            cpu: host.model.clone(),
+            kernel: host.release.clone(),
+            xen,
+        })
     }
 
     /// Why no cell at all can be run, if that is so.

@@ -129,6 +129,7 @@ fn measured(folder: &Folder, place: &Place, version: &str, job: Job<'_>) -> Resu
     let mut ended = Ended {
         cell: name.clone(),
         accel: place.accel(),
+        machine: place.machine(),
         seed: job.seed,
         version: version.to_owned(),
         took_ms: 0,

@@ -133,6 +133,7 @@ mod tests {
         Host {
             kernel,
             release: "6.1".to_owned(),
+            model: "AMD EPYC".to_owned(),
             cpu: 3,
             is_isolated,
             lack: None,
