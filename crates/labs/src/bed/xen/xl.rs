@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn a_process_with_the_arguments_of_a_device_model_is_not_one_yet() {
         let is_it = |domain, users: &str, program: &str| {
-            let command_line = "qemu\0-xen-domid\07\0-no-shutdown\0";
+            let command_line = ["qemu", "-xen-domid", "7", "-no-shutdown", ""].join("\0");
             let status = format!("Name:\tqemu\nUid:\t{users}\nGid:\t0\t0\t0\t0\n");
-            is_device_model(domain, command_line, &status, Path::new(program))
+            is_device_model(domain, &command_line, &status, Path::new(program))
         };
         let qemu = "/usr/libexec/xen-qemu-system-i386";
         let root = "0\t0\t0\t0";
