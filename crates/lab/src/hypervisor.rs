@@ -65,12 +65,19 @@ fn value<'a>(info: &'a str, key: &str) -> Option<&'a str> {
     Some(value.trim())
 }
 
-/// Below `cpu_topology` and a line of titles, a line for each CPU that is on: ` 3:  1  0  0`.
+/// As many as there are, if all are on. If not, those of the table below `cpu_topology` and a line of titles, which has a
+/// line for each that is on, ` 3:  1  0  0`, but none at all where the CPU tells nothing of its cores.
 fn cpus(info: &str) -> Vec<u32> {
-    let lines = info.lines();
-    let lines = lines.skip_while(|line| !line.starts_with("cpu_topology"));
-    let cpu = |line: &str| line.split_once(':')?.0.trim().parse().ok();
-    lines.skip(2).map_while(cpu).collect()
+    let number = |key| value(info, key)?.parse::<u32>().ok();
+    match (number("nr_cpus"), number("max_cpu_id")) {
+        (Some(on), Some(last)) if on.checked_sub(1) == Some(last) => (0..on).collect(),
+        _ => {
+            let lines = info.lines();
+            let lines = lines.skip_while(|line| !line.starts_with("cpu_topology"));
+            let cpu = |line: &str| line.split_once(':')?.0.trim().parse().ok();
+            lines.skip(2).map_while(cpu).collect()
+        }
+    }
 }
 
 /// Of lines such as `Domain-0 0 3 3 r-- 13.2 3 / all`: name, domain, vCPU, CPU, state, seconds, and where it has to be
@@ -105,16 +112,20 @@ mod tests {
     const TITLES: &str = "Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)\n";
 
     fn info(cpus: &[u32]) -> String {
-        let cpus = cpus
-            .iter()
-            .map(|cpu| format!("{cpu:3}:       0        0        0\n"));
+        let cpu = |cpu: &u32| format!("{cpu:3}:       0        0        0\n");
+        info_with(cpus, &cpus.iter().map(cpu).collect::<String>())
+    }
+
+    /// As Xen 4.17 has it.
+    fn info_with(cpus: &[u32], topology: &str) -> String {
         format!(
-            "host                   : dom0\nnr_cpus                : 4\nfree_memory            : 913\n\
-             cpu_topology           :\ncpu:    core    socket     node\n{}\
-             device topology        :\nNo device topology data available\n\
+            "host                   : dom0\nnr_cpus                : {}\nmax_cpu_id             : {}\n\
+             free_memory            : 913\ncpu_topology           :\ncpu:    core    socket     node\n{topology}\
+             device topology        :\ndevice           node\nNo device topology data available\n\
              numa_info              :\nnode:    memsize    memfree    distances\n   0:      2048        913      10\n\
              xen_version            : 4.17.5\nxen_scheduler          : credit2\n",
-            cpus.collect::<String>()
+            cpus.len(),
+            cpus.last().unwrap_or(&0)
         )
     }
 
@@ -140,6 +151,14 @@ mod tests {
         assert_eq!(xen(&[0, 2], &["all", "0"]), expected);
         assert_eq!(free_mib(&info(&[0])), Some(913));
         assert_eq!(free_mib("free_memory            : ?\n"), None);
+    }
+
+    #[test]
+    fn cpus_are_known_without_their_cores_if_all_are_on() {
+        assert_eq!(Xen::of(&info_with(&[0], ""), "").cpus, [0]);
+        assert_eq!(Xen::of(&info_with(&[0, 1], ""), "").cpus, [0, 1]);
+        assert_eq!(Xen::of(&info(&[0, 2, 4]), "").cpus, [0, 2, 4]);
+        assert!(Xen::of(&info_with(&[0, 2], ""), "").cpus.is_empty());
     }
 
     #[test]

@@ -129,6 +129,7 @@ mod lab_full {
             // The one CPU is both's.
             let measured = &cell["repetitions"][0];
             assert_eq!(measured["who"][0]["share"], "steal", "{measured}");
+            assert_eq!(cell["machine"]["xen"]["scheduler"], "credit2", "{cell}");
             let caveats = measured["caveats"].to_string();
             assert!(caveats.contains("share the only CPU"), "{caveats}");
             let domains = domains.text().unwrap();
