@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::accel::Accel;
 use crate::figures::Figures;
+use crate::machine::Machine;
 use crate::scenario::Scenario;
 
 const SCENARIO: &str = "scenario.toml";
@@ -24,6 +25,8 @@ pub struct Ended {
     pub cell: String,
     /// On what it ran.
     pub accel: Accel,
+    /// On which machine, if that was a real one.
+    pub machine: Option<Machine>,
     /// What was random came from it.
     pub seed: u64,
     /// Which programs measured: the version, and what tells one `vmnoise` from another.
@@ -41,8 +44,10 @@ pub struct Ended {
 impl Ended {
     /// In words.
     pub fn made_with(&self) -> String {
+        let machine = self.machine.as_ref().map(Machine::words);
+        let machine = machine.map_or(String::new(), |machine| format!(" ({machine})"));
         format!(
-            "{}, seed {}, vmnoise {}",
+            "{}{machine}, seed {}, vmnoise {}",
             self.accel, self.seed, self.version
         )
     }
@@ -212,6 +217,7 @@ mod tests {
         Ended {
             cell: cell.to_owned(),
             accel: Accel::Tcg,
+            machine: None,
             seed: 1,
             version: "0".to_owned(),
             took_ms: 1,

@@ -6,6 +6,7 @@ use anyhow::Result;
 use vmnoise_labs::bed::{self, Part};
 
 use crate::accel::Accel;
+use crate::machine::Machine;
 use crate::measuring::{Brought, Job, image};
 use crate::scenario::{Cell, Measure};
 use crate::{emulation, host};
@@ -43,6 +44,20 @@ impl Place {
         }
     }
 
+    /// Which machine a cell runs on, if it is a real one.
+    pub fn machine(&self) -> Option<Machine> {
+        let (host, xen) = match self {
+            Place::Emulation => return None,
+            Place::Host(host) => (host, None),
+            Place::Dom0(dom0) => (&dom0.host, dom0.xen.clone()),
+        };
+        Some(Machine {
+            cpu: host.model.clone(),
+            kernel: host.release.clone(),
+            xen,
+        })
+    }
+
     /// Why no cell at all can be run, if that is so.
     pub fn lack(&self) -> Option<&str> {
         match self {
@@ -58,6 +73,14 @@ impl Place {
             Place::Emulation => emulation::refusal(cell, measure).map(str::to_owned),
             Place::Host(host) => host::refusal::on_kvm(host, cell, measure),
             Place::Dom0(dom0) => host::refusal::on_xen(dom0, cell, measure),
+        }
+    }
+
+    /// What has to be known of a cell that was measured here, besides its figures.
+    pub fn caveat(&self, cell: &Cell) -> Option<&'static str> {
+        match self {
+            Place::Emulation | Place::Host(_) => None,
+            Place::Dom0(dom0) => dom0.caveat(cell),
         }
     }
 
@@ -131,7 +154,7 @@ impl Place {
                 cpu = host.cpu,
                 temporary = std::env::temp_dir().display()
             ),
-            Place::Dom0(dom0) => dom0.effects(),
+            Place::Dom0(dom0) => dom0.effects().unwrap_or_default(),
         }
     }
 }

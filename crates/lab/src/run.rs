@@ -129,6 +129,7 @@ fn measured(folder: &Folder, place: &Place, version: &str, job: Job<'_>) -> Resu
     let mut ended = Ended {
         cell: name.clone(),
         accel: place.accel(),
+        machine: place.machine(),
         seed: job.seed,
         version: version.to_owned(),
         took_ms: 0,
@@ -147,7 +148,13 @@ fn measured(folder: &Folder, place: &Place, version: &str, job: Job<'_>) -> Resu
             recordings.push((CONSOLE.to_owned(), console.into_bytes()));
             let kept = folder.keep(&name, &recordings)?;
             match repetitions(&kept, job) {
-                Ok(repetitions) => ended.repetitions = repetitions,
+                Ok(mut repetitions) => {
+                    let caveat = place.caveat(job.cell).map(str::to_owned);
+                    for figures in &mut repetitions {
+                        figures.caveats.extend(caveat.clone());
+                    }
+                    ended.repetitions = repetitions;
+                }
                 Err(error) => ended.failure = Some(format!("{error:#}")),
             }
         }

@@ -4,6 +4,8 @@ use anyhow::{Context, Result};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::schedstat;
+
 /// Lets a thread run on this CPU and no other.
 ///
 /// # Errors
@@ -13,6 +15,15 @@ pub fn pin(tid: u32, cpu: u32) -> Result<()> {
     let mut only = CpuSet::new();
     only.set(cpu as usize);
     sched_setaffinity(Some(thread), &only).with_context(|| format!("pinning {tid} to CPU {cpu}"))
+}
+
+/// Likewise, all threads that a process has now.
+///
+/// # Errors
+/// Likewise.
+pub fn pin_all(pid: u32, cpu: u32) -> Result<()> {
+    let threads = schedstat::threads(pid)?;
+    threads.into_iter().try_for_each(|(tid, _)| pin(tid, cpu))
 }
 
 /// The CPUs that the calling thread may run on.
@@ -46,7 +57,24 @@ pub fn mask(cpu: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use std::process::Command;
+
     use super::*;
+
+    #[test]
+    fn a_process_is_moved_with_its_threads() {
+        let cpu = *allowed().unwrap().last().unwrap();
+        let mut process = Command::new("sleep").arg("60").spawn().unwrap();
+        let pinned = pin_all(process.id(), cpu);
+        let status = std::fs::read_to_string(format!("/proc/{}/status", process.id()));
+        process.kill().unwrap();
+        process.wait().unwrap();
+        pinned.unwrap();
+        let expected = format!("\nCpus_allowed_list:\t{cpu}\n");
+        assert!(status.unwrap().contains(&expected));
+    }
 
     #[test]
     fn a_cpu_is_a_bit_of_a_word() {

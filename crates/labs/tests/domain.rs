@@ -13,7 +13,7 @@ use vmnoise_labs::lab_program;
 /// It has one domain from its creation on, and needs to be told twice to destroy it.
 const XL: &str = r#"#!/bin/sh
 cd "${0%/*}"
-echo "$1" >> told
+case "$1" in create) echo "$1" ;; *) echo "$*" ;; esac >> told
 case "$1" in
 create) [ "$3" = good ] && echo "one 3" > domains ;;
 list) cat domains ;;
@@ -48,6 +48,11 @@ impl Dom0 {
         command.spawn().unwrap()
     }
 
+    /// A domain that somebody else has created.
+    fn has(&self, domain: &str) {
+        fs::write(self.folder.path().join("domains"), domain).unwrap();
+    }
+
     fn told(&self) -> Vec<String> {
         let told = fs::read_to_string(self.folder.path().join("told")).unwrap();
         told.lines().map(str::to_owned).collect()
@@ -72,7 +77,15 @@ fn a_domain_goes_when_its_holder_does_and_by_no_signal() {
     drop(keeper.stdin.take());
     assert!(keeper.wait().unwrap().success());
     let told = [
-        "create", "console", "list", "destroy", "list", "destroy", "list",
+        "list",
+        "create",
+        "list",
+        "console -t pv 3",
+        "list",
+        "destroy 3",
+        "list",
+        "destroy 3",
+        "list",
     ];
     assert_eq!(dom0.told(), told);
 }
@@ -84,5 +97,16 @@ fn a_domain_that_cannot_be_created_is_not_waited_for() {
     assert!(!output.status.success());
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("xl create"), "{said}");
-    assert_eq!(dom0.told(), ["create", "list"]);
+    assert_eq!(dom0.told(), ["list", "create", "list"]);
+}
+
+#[test]
+fn a_domain_of_somebody_else_is_left_as_it_is() {
+    let dom0 = Dom0::new();
+    dom0.has("one 7");
+    let output = dom0.create("good").wait_with_output().unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("there is a domain one already"), "{said}");
+    assert_eq!(dom0.told(), ["list"]);
 }

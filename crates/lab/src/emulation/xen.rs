@@ -1,12 +1,12 @@
 //! A guest of Xen beside Dom0.
 
 use anyhow::{Context, Result};
-use vmnoise_labs::bed::{self, XenLab};
+use vmnoise_labs::bed::{self, XenLab, XenReport};
 use vmnoise_labs::lab_program;
 
 use crate::measuring::{self, Brought, Job, image, on};
 use crate::printed;
-use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Tuning};
+use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Tuning};
 
 /// Until it is, Dom0 sleeps.
 const UNTIL_THERE: &str = "lab-xen told 1";
@@ -37,15 +37,27 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
         .seed(job.seed)
         .until(job.asked_to_end)
         .run(&dom0, &guest)?;
-    let (outputs, side) = match is_dom0 {
-        true => (&report.dom0.outputs, "in Dom0"),
-        false => (&report.guest, "in the guest"),
-    };
     Ok(Brought {
-        recordings: printed::recordings(cell, measure, outputs).context(side)?,
+        recordings: recordings(cell, measure, &report)?,
         console: format!("{}\n{}", report.dom0.console, report.guest_console),
         commands: [on("Dom0", &dom0), on("guest", &guest)].concat(),
     })
+}
+
+/// A load or a priority that Dom0 could not set up would leave a cell that measures something else than it says.
+fn recordings(
+    cell: &Cell,
+    measure: &Measure,
+    report: &XenReport,
+) -> Result<Vec<(String, Vec<u8>)>> {
+    for output in &report.dom0.outputs {
+        output.text().context("in Dom0")?;
+    }
+    let (outputs, side) = match cell.hypervisor {
+        Hypervisor::Dom0 => (&report.dom0.outputs, "in Dom0"),
+        _ => (&report.guest, "in the guest"),
+    };
+    printed::recordings(cell, measure, outputs).context(side)
 }
 
 fn lab(cell: &Cell) -> Result<XenLab> {
@@ -68,4 +80,51 @@ fn lab(cell: &Cell) -> Result<XenLab> {
         Tuning::TscEmulated => lab.emulate_tsc(),
         _ => lab,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use vmnoise_labs::bed::{CommandOutput, LabReport};
+
+    use super::*;
+    use crate::library;
+    use crate::scenario::Scenario;
+
+    fn ended(status: i32, stdout: &str) -> CommandOutput {
+        CommandOutput {
+            status: Some(status),
+            stdout: stdout.to_owned(),
+            stderr: "SCHED_FIFO: not permitted".to_owned(),
+        }
+    }
+
+    /// Of a guest that measures once.
+    fn recordings_where(set_up: CommandOutput) -> Result<Vec<(String, Vec<u8>)>> {
+        let text = library::text("xen-priority-inversion").unwrap();
+        let scenario = Scenario::parse(text).unwrap();
+        let report = XenReport {
+            // It was measured, and what it has recorded is empty.
+            guest: vec![ended(0, ""), ended(0, "00")],
+            guest_console: String::new(),
+            dom0: LabReport {
+                kernel_version: String::new(),
+                outputs: vec![set_up],
+                console: String::new(),
+            },
+        };
+        recordings(&scenario.cells()[0], &scenario.measure, &report)
+    }
+
+    #[test]
+    fn what_dom0_could_not_set_up_fails_the_cell() {
+        assert_eq!(recordings_where(ended(0, "")).unwrap().len(), 1);
+        let failed = recordings_where(ended(1, "")).unwrap_err();
+        let failed = format!("{failed:#}");
+        assert!(
+            failed.contains("in Dom0") && failed.contains("not permitted"),
+            "{failed}"
+        );
+    }
 }

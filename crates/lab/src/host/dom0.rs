@@ -6,6 +6,8 @@ use anyhow::Result;
 use vmnoise_labs::bed::{XenDomain, xl};
 
 use super::machine::{Host, is_on_xen, is_root};
+use crate::hypervisor::{self, Xen};
+use crate::scenario::{Cell, Hypervisor};
 
 /// What says whether this domain may command Xen.
 const CAPABILITIES: &str = "/proc/xen/capabilities";
@@ -15,24 +17,12 @@ const CONSOLES: &str = "xenconsoled";
 /// A Dom0 that creates guests itself.
 #[derive(Debug, Clone)]
 pub struct Dom0 {
-    /// Its own kernel, the CPU that is measured, and what it is without.
+    /// Its own kernel, the CPU of Dom0 that is measured or loaded, and what it is without.
     pub host: Host,
     /// The hypervisor below it, where it is without nothing.
     pub xen: Option<Xen>,
-}
-
-/// A Xen that runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Xen {
-    /// `4.17.5`.
-    pub version: String,
-    /// By which it chooses who runs.
-    pub scheduler: String,
-    /// Of no domain, MiB.
-    pub free_mib: u32,
-    /// The CPUs of the machine that Dom0's own of the number that is measured may have, as `xl` says it: one, or
-    /// `all`.
-    pub affinity: String,
+    /// How much memory no domain has, MiB, where Xen tells.
+    pub free_mib: Option<u32>,
 }
 
 impl Dom0 {
@@ -41,85 +31,77 @@ impl Dom0 {
     /// # Errors
     /// If its kernel tells nothing of itself.
     pub fn read() -> Result<Dom0> {
-        let mut host = Host::with(lack())?;
-        let xen = match host.lack {
-            None => Xen::read(host.cpu).map(Some),
-            Some(_) => Ok(None),
+        let mut dom0 = Dom0 {
+            host: Host::with(lack())?,
+            xen: None,
+            free_mib: None,
         };
-        let xen = xen.unwrap_or_else(|error| {
-            let start = "install Xen's programs (package xen-utils-common) and start them (`systemctl start xen`)";
-            let said = format!("{error:#}").replace('\n', "; ");
-            host.lack = Some(format!("Xen does not answer: {start}; {said}"));
-            None
-        });
-        Ok(Dom0 { host, xen })
+        if dom0.host.lack.is_none() {
+            dom0.host.lack = dom0.ask().err().map(|error| {
+                let start = "install Xen's programs (package xen-utils-common) and start them (`systemctl start xen`)";
+                let said = format!("{error:#}").replace('\n', "; ");
+                format!("Xen does not answer: {start}; {said}")
+            });
+        }
+        Ok(dom0)
     }
-}
 
-impl Dom0 {
-    /// What a run does to this machine.
-    pub fn effects(&self) -> String {
-        let cpu = self.host.cpu;
-        let xen = self.xen.as_ref();
-        let affinity = xen.map_or("?", |xen| &xen.affinity);
-        let where_dom0_is = match affinity == cpu.to_string() {
-            true => format!("to which CPU {cpu} of Dom0 is bound: what works there is in its way"),
-            false => format!(
-                "on which Xen may let Dom0 run too (its CPU {cpu} has the affinity `{affinity}`; with `dom0_vcpus_pin` it \
-                 would be there, and no other of Dom0)"
-            ),
-        };
-        format!(
-            "This is Linux {release} as Dom0 of Xen {version} with the scheduler {scheduler}, and time is real: leave \
-             the machine alone meanwhile. The vCPU of a guest has CPU {cpu} of the machine, {where_dom0_is}. A cell of \
-             Dom0 is measured on its CPU {cpu}, and a load works there; all else that is started keeps off it, if Dom0 \
-             has another. A guest has {memory} MiB of those that are free in Xen, and up to 100 MB in {temporary}. No \
-             setting of Dom0 or of Xen is changed; domain and programs end with the run, and what `xl` logs stays in \
-             /var/log/xen.",
-            release = self.host.release,
-            version = xen.map_or("?", |xen| &xen.version),
-            scheduler = xen.map_or("?", |xen| &xen.scheduler),
-            memory = XenDomain::MEMORY_MIB,
-            temporary = std::env::temp_dir().display()
+    /// The same a while later: other domains come and go, and take memory.
+    ///
+    /// # Errors
+    /// If Xen does not answer.
+    pub(super) fn now(&self) -> Result<Dom0> {
+        let mut now = self.clone();
+        now.ask()?;
+        Ok(now)
+    }
+
+    /// Asks `xl` what is below.
+    fn ask(&mut self) -> Result<()> {
+        let info = xl::said(&["info", "-n"])?;
+        let vcpus = xl::said(&["vcpu-list", "0"])?;
+        self.free_mib = hypervisor::free_mib(&info);
+        self.xen = Some(Xen::of(&info, &vcpus));
+        Ok(())
+    }
+
+    /// What has to be known of a cell that was measured here.
+    pub fn caveat(&self, cell: &Cell) -> Option<&'static str> {
+        let shares = self.xen.as_ref().is_some_and(Xen::has_one_cpu);
+        (shares && cell.hypervisor == Hypervisor::Xen).then_some(
+            "Dom0 and the guest share the only CPU of this machine, so all that Dom0 does is a wait for the guest",
         )
     }
-}
 
-impl Xen {
-    /// The one below, and where this CPU of Dom0 may be.
-    fn read(cpu: u32) -> Result<Xen> {
-        let info = xl::said(&["info"])?;
-        let vcpus = xl::said(&["vcpu-list", "0"])?;
-        Ok(Xen::of(&info, &vcpus, cpu))
-    }
-
-    fn of(info: &str, vcpus: &str, cpu: u32) -> Xen {
-        let value = |key: &str| {
-            let mut lines = info.lines().filter_map(|line| line.split_once(':'));
-            let found = lines.find(|(name, _)| name.trim() == key);
-            found.map_or("", |(_, value)| value.trim()).to_owned()
+    /// What a run does to this machine; nothing where it cannot be run.
+    pub fn effects(&self) -> Option<String> {
+        let xen = self.xen.as_ref()?;
+        let guest = match xen.guest_cpu() {
+            _ if xen.has_one_cpu() => {
+                "A guest and Dom0 share the only CPU of this machine.".to_owned()
+            }
+            Some(cpu) => {
+                format!(
+                    "The vCPU of a guest has CPU {cpu} of the machine, on which Dom0 never runs."
+                )
+            }
+            None => "No guest is run, because Dom0 may run on every CPU of the machine.".to_owned(),
         };
-        Xen {
-            version: value("xen_version"),
-            scheduler: value("xen_scheduler"),
-            free_mib: value("free_memory").parse().unwrap_or(0),
-            affinity: affinity(vcpus, cpu).unwrap_or("all").to_owned(),
-        }
+        Some(format!(
+            "This is Linux {release} as Dom0 of Xen {version} with the scheduler {scheduler}, and time is real: leave \
+             the machine alone meanwhile. {guest} The load and the QEMU of an HVM guest run on CPU {cpu} of Dom0, and a \
+             cell of Dom0 itself is measured there. What else is started runs on Dom0's other CPUs, if it has any. A \
+             guest takes {memory} MiB of the memory that is free in Xen, and up to 100 MB in {temporary}. No setting of \
+             Dom0 or of Xen is changed. The domain and all programs end with the run; the logs of `xl` stay in \
+             /var/log/xen.",
+            release = self.host.release,
+            version = xen.version,
+            scheduler = xen.scheduler,
+            cpu = self.host.cpu,
+            memory = XenDomain::MEMORY_MIB,
+            temporary = std::env::temp_dir().display()
+        ))
     }
-}
-
-/// Of lines such as `Domain-0 0 3 3 r-- 13.2 3 / all`: name, domain, vCPU, CPU, state, seconds, and where it has
-/// to be and had better be.
-fn affinity(vcpus: &str, cpu: u32) -> Option<&str> {
-    let cpu = cpu.to_string();
-    vcpus.lines().find_map(|line| {
-        let (before, _) = line.rsplit_once(" / ")?;
-        let words: Vec<&str> = before.split_whitespace().collect();
-        match words[..] {
-            [_, "0", vcpu, .., hard] if vcpu == cpu => Some(hard),
-            _ => None,
-        }
-    })
 }
 
 fn lack() -> Option<String> {
@@ -149,23 +131,50 @@ fn runs(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
     use super::*;
+    use crate::library;
+    use crate::scenario::Scenario;
+
+    fn dom0(xen: Option<(&[u32], &str)>) -> Dom0 {
+        Dom0 {
+            host: Host::with(None).unwrap(),
+            xen: xen.map(|(cpus, dom0)| Xen {
+                version: "4.17".to_owned(),
+                scheduler: "credit2".to_owned(),
+                cpus: cpus.to_vec(),
+                dom0: vec![dom0.to_owned()],
+            }),
+            free_mib: None,
+        }
+    }
 
     #[test]
-    fn xen_is_what_xl_says_of_it() {
-        let info = "host                   : dom0\nnr_cpus                : 4\nfree_memory            : 913\n\
-                    xen_version            : 4.17.5\nxen_scheduler          : credit2\n";
-        let vcpus = "Name                                ID  VCPU   CPU State   Time(s) Affinity (Hard / Soft)\n\
-                     Domain-0                             0     0    0   r--      13.2  all / all\n\
-                     Domain-0                             0     3    3   -b-       2.0  3 / all\n";
-        let xen = |cpu| Xen::of(info, vcpus, cpu);
-        let bound = Xen {
-            version: "4.17.5".to_owned(),
-            scheduler: "credit2".to_owned(),
-            free_mib: 913,
-            affinity: "3".to_owned(),
+    fn a_plan_says_where_a_guest_runs_and_nothing_of_a_xen_that_is_not_there() {
+        let said = |cpus: &[u32], list| dom0(Some((cpus, list))).effects().unwrap();
+        let own = said(&[0, 1], "0");
+        assert!(
+            own.contains("CPU 1 of the machine, on which Dom0 never runs"),
+            "{own}"
+        );
+        let none = said(&[0, 1], "all");
+        assert!(none.contains("No guest is run"), "{none}");
+        let shared = said(&[0], "all");
+        assert!(shared.contains("share the only CPU"), "{shared}");
+        assert_eq!(dom0(None).effects(), None);
+    }
+
+    #[test]
+    fn a_guest_that_shares_its_cpu_with_dom0_carries_that() {
+        let of_first_cell = |scenario, cpus: &[u32]| {
+            let scenario = Scenario::parse(library::text(scenario).unwrap()).unwrap();
+            let cell = &scenario.cells()[0];
+            dom0(Some((cpus, "0"))).caveat(cell)
         };
-        assert_eq!(xen(3), bound);
-        assert_eq!(xen(0).affinity, "all");
+        assert!(of_first_cell("xen-tsc", &[0]).is_some());
+        assert_eq!(of_first_cell("xen-tsc", &[0, 1]), None);
+        let of_dom0 = of_first_cell("kvm-and-xen", &[0]);
+        assert_eq!(of_dom0, None, "it has no guest of Xen");
     }
 }

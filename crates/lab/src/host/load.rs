@@ -1,6 +1,6 @@
 //! What works on the host beside what is measured.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use vmnoise_labs::{Tied, installed, lab_program, stress_ng};
@@ -13,7 +13,7 @@ const CALLS: &str = "lab-disturb";
 /// The one that sends packets, and what lets it do so in a network namespace of its own, which ends with it
 /// (util-linux).
 const PACKETS: &str = "lab-network";
-const IN_ITS_OWN: [&str; 3] = ["unshare", "--net", "--mount"];
+const IN_ITS_OWN: &str = "unshare --net --mount";
 /// As the machine has it.
 const STRESS_NG: &str = "stress-ng";
 
@@ -21,23 +21,20 @@ const STRESS_NG: &str = "stress-ng";
 #[derive(Debug)]
 pub(super) struct Loaded {
     program: Option<Tied>,
+    /// With the bare names of programs: where this tree lies is nobody's business who reads the cell.
     words: Vec<String>,
 }
 
 impl Loaded {
     /// Lets what a cell wants work on the CPU that is measured.
     pub(super) fn start(host: &Host, cell: &Cell, folder: &Path) -> Result<Loaded> {
-        let words = words(host.cpu, cell.load)?;
-        let start = |words: &[String]| {
-            let (program, arguments) = words.split_first()?;
-            Some(Tied::start(
-                Path::new(program),
-                arguments,
-                &folder.join("load-said"),
-            ))
+        let words = words(host.cpu, cell.load);
+        let found: Vec<PathBuf> = words.iter().map(found).collect::<Result<_>>()?;
+        let start = |(program, arguments): (&PathBuf, &[PathBuf])| {
+            Tied::start(program, arguments, &folder.join("load-said"))
         };
         Ok(Loaded {
-            program: start(&words).transpose()?,
+            program: found.split_first().map(start).transpose()?,
             words,
         })
     }
@@ -67,20 +64,24 @@ impl Loaded {
 }
 
 /// What loads this CPU.
-fn words(cpu: u32, load: Load) -> Result<Vec<String>> {
-    let program = |name| anyhow::Ok(lab_program(name)?.to_string_lossy().into_owned());
-    let packets = |place: &str| {
-        let in_its_own = IN_ITS_OWN.map(str::to_owned);
-        let flood = ["flood".to_owned(), cpu.to_string(), place.to_owned()];
-        anyhow::Ok([&in_its_own[..], &[program(PACKETS)?], &flood].concat())
+fn words(cpu: u32, load: Load) -> Vec<String> {
+    let packets = |place: &str| format!("{IN_ITS_OWN} {PACKETS} flood {cpu} {place}");
+    let command = match load {
+        Load::SystemCalls => format!("{CALLS} calls {cpu}"),
+        Load::Network => packets("here"),
+        Load::NetworkElsewhere => packets("elsewhere"),
+        Load::StressNg => stress_ng(cpu),
+        Load::Idle | Load::Bursts => String::new(),
     };
-    Ok(match load {
-        Load::SystemCalls => vec![program(CALLS)?, "calls".to_owned(), cpu.to_string()],
-        Load::Network => packets("here")?,
-        Load::NetworkElsewhere => packets("elsewhere")?,
-        Load::StressNg => stress_ng(cpu).split(' ').map(str::to_owned).collect(),
-        Load::Idle | Load::Bursts => Vec::new(),
-    })
+    command.split_whitespace().map(str::to_owned).collect()
+}
+
+/// A word of a command; a program of this tree is where that lies.
+fn found(word: &String) -> Result<PathBuf> {
+    match [CALLS, PACKETS].contains(&word.as_str()) {
+        true => lab_program(word),
+        false => Ok(word.into()),
+    }
 }
 
 /// Why there is no such load here, if there is none.
@@ -97,5 +98,19 @@ pub(super) fn refusal(cell: &Cell) -> Option<&'static str> {
              FIFO 1 that polls: take `policy = \"other\"`, or the ordinary kernel",
         ),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_noted_without_where_this_tree_lies() {
+        let noted = |load| words(3, load).join(" ");
+        assert_eq!(noted(Load::SystemCalls), "lab-disturb calls 3");
+        let packets = "unshare --net --mount lab-network flood 3 here";
+        assert_eq!(noted(Load::Network), packets);
+        assert_eq!(noted(Load::Idle), "");
     }
 }

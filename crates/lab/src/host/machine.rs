@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use vmnoise_labs::placed;
 
+use crate::machine;
 use crate::scenario::Kernel;
 
 /// Where the device of KVM is.
@@ -19,6 +20,8 @@ pub struct Host {
     pub kernel: Kernel,
     /// `uname -r`.
     pub release: String,
+    /// The model of its CPU.
+    pub model: String,
     /// The CPU that is measured, or has the vCPU.
     pub cpu: u32,
     /// Whether that one is isolated.
@@ -47,6 +50,7 @@ impl Host {
         Ok(Host {
             kernel: kind(&read("/proc/version")?),
             release: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
+            model: machine::cpu_model(&read("/proc/cpuinfo")?),
             cpu: isolated.unwrap_or(last),
             is_isolated: isolated.is_some(),
             lack,

@@ -8,6 +8,7 @@ mod load;
 mod machine;
 mod recorder;
 pub mod refusal;
+mod running_xen;
 mod said;
 mod waiting;
 mod xen;
@@ -15,7 +16,7 @@ mod xen;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::measuring::{Brought, Job};
 use crate::scenario::{Cell, GuestType, Hypervisor, Measure};
@@ -23,32 +24,37 @@ use crate::scenario::{Cell, GuestType, Hypervisor, Measure};
 pub use dom0::Dom0;
 pub use machine::Host;
 
-/// Measures a cell on a host of KVM as often as is asked, unless it is asked to end before.
+/// Measures a cell that a host of KVM does not refuse as often as is asked, unless it is asked to end before.
 ///
 /// # Errors
 /// If the cell cannot be had or does not come to its end, with the end of its console.
 pub fn run_on_kvm(host: &Host, job: Job<'_>) -> Result<Brought> {
-    match job.cell.hypervisor {
-        Hypervisor::Bare => bare::run(host, job, "host"),
-        Hypervisor::Kvm => beside_the_measured_cpu(host, || kvm::run(host, job)),
-        Hypervisor::Microvm | Hypervisor::Xen | Hypervisor::Dom0 => not_here(job.cell),
+    match job.cell.guest_kernel {
+        Some(_) => beside_the_measured_cpu(host, || kvm::run(host, job)),
+        None => bare::run(host, job, "host"),
     }
 }
 
 /// Likewise, in a Dom0.
 ///
 /// # Errors
-/// Likewise.
+/// Likewise, or if Xen is no longer one for the cell.
 pub fn run_on_xen(dom0: &Dom0, job: Job<'_>) -> Result<Brought> {
     let host = &dom0.host;
-    match job.cell.hypervisor {
-        Hypervisor::Dom0 => bare::run(host, job, xen::SIDE),
-        Hypervisor::Xen => beside_the_measured_cpu(host, || xen::run(host, job)),
-        Hypervisor::Bare | Hypervisor::Kvm | Hypervisor::Microvm => not_here(job.cell),
+    if job.cell.guest_kernel.is_none() {
+        return bare::run(host, job, xen::SIDE);
     }
+    // Cells before this one may have taken an hour.
+    let now = dom0.now()?;
+    if let Some(why) = running_xen::refusal(&now, job.cell) {
+        bail!("since the run began this has changed: {why}");
+    }
+    let cpu = now.xen.and_then(|xen| xen.guest_cpu());
+    let cpu = cpu.context("a guest without a CPU")?;
+    beside_the_measured_cpu(host, || xen::run(host, cpu, job))
 }
 
-/// In a thread of its own, which stays off the CPU of the vCPU, as all that it starts.
+/// In a thread of its own, which stays off the CPU that is measured or loaded, as all that it starts.
 fn beside_the_measured_cpu(
     host: &Host,
     run: impl FnOnce() -> Result<Brought> + Send,
@@ -57,11 +63,6 @@ fn beside_the_measured_cpu(
         let cell = scope.spawn(|| host.leave_measured_cpu().and_then(|()| run()));
         cell.join().unwrap_or_else(|_| bail!("a thread panicked"))
     })
-}
-
-/// Such a cell is refused before.
-fn not_here(cell: &Cell) -> Result<Brought> {
-    bail!("{} cannot be run here: see `vmnoise-lab plan`", cell.name())
 }
 
 /// About how long it takes: a boot, and what is measured.

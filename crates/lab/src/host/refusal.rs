@@ -2,21 +2,16 @@
 
 use std::time::Duration;
 
-use vmnoise_labs::bed::XenDomain;
 use vmnoise_labs::installed;
 
-use super::{Dom0, Host, load};
+use super::{Dom0, Host, load, running_xen};
 use crate::measuring::CYCLICTEST;
 use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Tuning, Workload};
 
 /// What the init of a guest takes for hung is longer than this.
 const LONGEST: Duration = Duration::from_secs(60);
-/// What Xen needs for a guest beyond the memory of that: page tables, and what its QEMU shares with it.
-const OVERHEAD_MIB: u32 = 48;
-/// What Xen takes where nobody says otherwise (since 4.12).
-const OWN_SCHEDULER: &str = "credit2";
 /// Ends what is to be done before the run.
-const AGAIN: &str = "and run this again; `vmnoise-lab merge` joins the folders";
+pub(super) const AGAIN: &str = "and run this again; `vmnoise-lab merge` joins the folders";
 
 /// Why this cell cannot be had on this host of KVM, if it cannot.
 pub fn on_kvm(host: &Host, cell: &Cell, measure: &Measure) -> Option<String> {
@@ -67,7 +62,7 @@ pub fn on_xen(dom0: &Dom0, cell: &Cell, measure: &Measure) -> Option<String> {
             Some("what Linux isolates in Dom0 Xen does not know of: not built yet")
         }
         Tuning::VmmAtFifo99 if !has_vmm => {
-            Some("of all guests of Xen those that are HVM have a QEMU, and this is none")
+            Some("this guest has no QEMU whose threads could be set: only HVM guests have one")
         }
         Tuning::TscEmulated if cell.hypervisor == Hypervisor::Dom0 => {
             Some("it is a setting of Xen's guests")
@@ -81,7 +76,7 @@ pub fn on_xen(dom0: &Dom0, cell: &Cell, measure: &Measure) -> Option<String> {
         .map(str::to_owned)
         .or_else(|| of_kernel(&dom0.host, cell))
         .or_else(|| of_isolation(&dom0.host, false))
-        .or_else(|| of_running_xen(dom0, cell))
+        .or_else(|| running_xen::refusal(dom0, cell))
 }
 
 /// By what measures, and the load beside it.
@@ -124,41 +119,13 @@ fn of_isolation(host: &Host, is_wanted: bool) -> Option<String> {
     }
 }
 
-/// Of what its command line decided, and what others have left. Where it does not answer, that is what is told.
-fn of_running_xen(dom0: &Dom0, cell: &Cell) -> Option<String> {
-    let xen = dom0.xen.as_ref()?;
-    let scheduler = match cell.tuning {
-        Tuning::CreditScheduler => "credit",
-        Tuning::NullScheduler => "null",
-        _ => OWN_SCHEDULER,
-    };
-    if scheduler != xen.scheduler {
-        let built = match cell.tuning {
-            Tuning::NullScheduler => " (a Xen with CONFIG_SCHED_NULL, which Debian's is not)",
-            _ => "",
-        };
-        return Some(format!(
-            "reboot Xen with `sched={scheduler}`{built} {AGAIN}"
-        ));
-    }
-    let needed_mib = XenDomain::MEMORY_MIB + OVERHEAD_MIB;
-    let is_short = cell.hypervisor == Hypervisor::Xen && xen.free_mib < needed_mib;
-    is_short.then(|| {
-        format!(
-            "a guest takes {needed_mib} MiB, and {free} are free in Xen, so `xl` would take them from Dom0: boot Xen with \
-             `dom0_mem=`, or let Dom0 have less (`xl mem-set 0`)",
-            free = xen.free_mib
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
-    use super::super::dom0::Xen;
     use super::super::takes;
     use super::*;
+    use crate::hypervisor::Xen;
     use crate::library;
     use crate::scenario::Scenario;
 
@@ -166,6 +133,7 @@ mod tests {
         Host {
             kernel,
             release: "6.1".to_owned(),
+            model: "AMD EPYC".to_owned(),
             cpu: 3,
             is_isolated,
             lack: None,
@@ -178,9 +146,10 @@ mod tests {
             xen: Some(Xen {
                 version: "4.17".to_owned(),
                 scheduler: scheduler.to_owned(),
-                free_mib,
-                affinity: "all".to_owned(),
+                cpus: vec![0, 1],
+                dom0: vec!["0".to_owned()],
             }),
+            free_mib: Some(free_mib),
         }
     }
 

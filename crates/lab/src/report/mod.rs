@@ -16,6 +16,7 @@ use crate::accel::Accel;
 use crate::emulation;
 use crate::figures::{Figures, Who};
 use crate::folder::{Ended, Folder};
+use crate::machine::Machine;
 use crate::scenario::{Conclusion, Figure, Published, Scenario, Statistic};
 use crate::verdict::{Judged, Verdict, judge};
 
@@ -46,6 +47,12 @@ impl Measured {
     fn accel(&self, cell: &str) -> Option<Accel> {
         let mut cells = self.cells.iter();
         Some(cells.find(|ended| ended.cell == cell)?.accel)
+    }
+
+    /// Which one it ran on, if that was a real one and is known.
+    fn machine(&self, cell: &str) -> Option<&Machine> {
+        let mut cells = self.cells.iter();
+        cells.find(|ended| ended.cell == cell)?.machine.as_ref()
     }
 
     fn repetitions(&self, cell: &str) -> &[Figures] {
@@ -84,6 +91,12 @@ fn judged(measured: &Measured, conclusion: &Conclusion) -> Judged {
     let by_accel = by.map_or(of_accel, accel);
     let here = of_accel.unwrap_or(Accel::Tcg);
     let mut judged = judge(conclusion, here, of, by.map(|by| measured.repetitions(by)));
+    let of_machine = measured.machine(&conclusion.of);
+    let by_machine = by.map_or(of_machine, |by| measured.machine(by));
+    let machines = of_machine.zip(by_machine);
+    let is_of_another_machine = machines.is_some_and(|(of, by)| !of.can_be(by));
+    let xens = [of_machine, by_machine].map(|it| it.and_then(|it| it.xen.as_ref()));
+    let shares_cpu = xens.iter().flatten().any(|xen| xen.has_one_cpu());
     let is_of_another_clock = by.is_some_and(|by| clock(by) != clock(&conclusion.of));
     let why = match (of_accel, by_accel) {
         (Some(of), Some(by)) if of.is_real() != by.is_real() => {
@@ -91,6 +104,10 @@ fn judged(measured: &Measured, conclusion: &Conclusion) -> Judged {
         }
         (Some(Accel::Tcg), _) if is_of_another_clock => {
             "an instruction takes 4 ns in one of the cells and 1 ns in the other"
+        }
+        _ if is_of_another_machine => "the cells ran on machines whose CPUs are of two models",
+        _ if shares_cpu && conclusion.not_in_emulation.is_some() => {
+            "Dom0 and the guest shared the only CPU of their machine, as in emulation"
         }
         _ => return judged,
     };
@@ -206,6 +223,7 @@ mod tests {
     #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
 
     use super::*;
+    use crate::hypervisor::Xen;
     use crate::library;
 
     fn figures(worst_ns: u64) -> Figures {
@@ -227,6 +245,7 @@ mod tests {
         let ended = |cell: &str, worst_ns: &[u64], failure: Option<&str>| Ended {
             cell: cell.to_owned(),
             accel: Accel::Tcg,
+            machine: None,
             seed: 1,
             version: "0".to_owned(),
             took_ms: 1_000,
@@ -360,6 +379,58 @@ mod tests {
             !text.contains("stops in QEMU"),
             "it is emulation's reason: {text}"
         );
+    }
+
+    fn machine(cpu: &str, xen: Option<&[u32]>) -> Machine {
+        Machine {
+            cpu: cpu.to_owned(),
+            kernel: "6.1.0-56-amd64".to_owned(),
+            xen: xen.map(|cpus| Xen {
+                version: "4.17.5".to_owned(),
+                scheduler: "credit2".to_owned(),
+                cpus: cpus.to_vec(),
+                dom0: vec!["0".to_owned()],
+            }),
+        }
+    }
+
+    #[test]
+    fn cells_of_two_machines_are_not_compared_and_a_row_has_its_machine() {
+        let verdict_on = |of: Option<Machine>, by: Option<Machine>| {
+            let mut measured = measured();
+            // By what the first conclusion has: `of` is the second of these cells.
+            for (cell, machine) in measured.cells.iter_mut().zip([by, of]) {
+                cell.accel = Accel::Kvm;
+                cell.machine = machine;
+            }
+            judged(&measured, &measured.scenario.conclusion[0]).verdict
+        };
+        let of = || Some(machine("AMD EPYC", None));
+        let below_xen = || Some(machine("AMD EPYC", Some(&[0, 1])));
+        assert_eq!(verdict_on(of(), below_xen()), Verdict::Reproduced);
+        let other = verdict_on(of(), Some(machine("Core Duo", None)));
+        assert!(other.to_string().contains("two models"), "{other}");
+        let mut measured = measured();
+        measured.cells[0].machine = below_xen();
+        let row = csv::text(&[measured]);
+        let words = ",\"AMD EPYC, Linux 6.1.0-56-amd64 on Xen 4.17.5 (credit2;";
+        assert!(row.contains(words), "{row}");
+    }
+
+    #[test]
+    fn what_emulation_cannot_decide_a_dom0_of_one_cpu_cannot_either() {
+        let mut measured = measured();
+        measured.scenario.conclusion[0].not_in_emulation = Some("one CPU".to_owned());
+        let mut verdict_on = |cpus: &[u32]| {
+            for cell in &mut measured.cells {
+                cell.accel = Accel::Xen;
+                cell.machine = Some(machine("AMD EPYC", Some(cpus)));
+            }
+            judged(&measured, &measured.scenario.conclusion[0]).verdict
+        };
+        assert_eq!(verdict_on(&[0, 1]), Verdict::Reproduced);
+        let shared = verdict_on(&[0]).to_string();
+        assert!(shared.contains("shared the only CPU"), "{shared}");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The same as the page as Markdown, for a repository.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::banner::banners;
 use super::{Measured, beside, judged, range_us, who_made, why_not, worst};
+use crate::machine::Machine;
 
 pub(super) fn text(all: &[Measured]) -> String {
     let mut text = String::new();
@@ -27,6 +29,9 @@ fn section(text: &mut String, measured: &Measured) -> std::fmt::Result {
             writeln!(text, "| {said} | {verdict} |")?;
         }
         writeln!(text)?;
+    }
+    for machine in machines(measured) {
+        writeln!(text, "Measured on {machine}.\n")?;
     }
     writeln!(
         text,
@@ -57,4 +62,10 @@ fn section(text: &mut String, measured: &Measured) -> std::fmt::Result {
         )?;
     }
     writeln!(text)
+}
+
+/// Each once, without those that were emulated.
+fn machines(measured: &Measured) -> BTreeSet<String> {
+    let machines = measured.cells.iter().filter_map(|it| it.machine.as_ref());
+    machines.map(Machine::words).collect()
 }

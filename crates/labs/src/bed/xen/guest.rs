@@ -15,7 +15,7 @@ use super::domain::XenDomain;
 use super::image::XenImage;
 use super::xl;
 use crate::run::lab_program;
-use crate::urgency;
+use crate::{placed, urgency};
 
 /// One that boots or runs. Nothing of it is left when it is dropped, or when this process ends in any other way.
 #[derive(Debug)]
@@ -43,7 +43,13 @@ impl XenGuest {
         packaged: &[Packaged],
         commands: &[&str],
     ) -> Result<XenGuest> {
-        let folder = tempfile::tempdir().context("a folder for the guest")?;
+        let folder = tempfile::Builder::new()
+            .prefix("vmnoise-lab-")
+            .tempdir()
+            .context("a folder for the guest")?;
+        // Random, as that of its folder: no other domain has it.
+        let name = folder.path().file_name().and_then(|name| name.to_str());
+        let name = name.context("a folder without a name")?.to_owned();
         let programs = [&[crate::binary()], programs].concat();
         let carried = packaged::files(packaged)?;
         let image = XenImage::write(
@@ -58,10 +64,14 @@ impl XenGuest {
             let folder = folder.path().display();
             format!("the guest's files in {folder} (TMPDIR names another place)")
         })?;
-        let name = format!("vmnoise-lab-{}", std::process::id());
-        let settings = domain.text(&name, [&image.kernel, &image.initramfs]);
+        let files = [&*image.kernel, &*image.initramfs];
         let [file, console, said] = ["domain", "console", "said"].map(|it| folder.path().join(it));
-        std::fs::write(&file, &settings)?;
+        std::fs::write(&file, domain.text(&name, files))?;
+        // Where they lie on this machine is nobody's business who reads of it.
+        let settings = domain.text(
+            &name,
+            files.map(|file| Path::new(file.file_name().unwrap_or_default())),
+        );
         let keeper = Command::new(lab_program("lab-domain")?)
             .arg(&name)
             .arg(&file)
@@ -88,13 +98,25 @@ impl XenGuest {
         settings.join("; ")
     }
 
-    /// Lets all threads that its QEMU has now run at SCHED_FIFO with this priority.
+    /// Lets all threads that its QEMU has now run on this CPU of Dom0 and no other.
+    ///
+    /// # Errors
+    /// If it has none, or there is no such CPU.
+    pub fn pin_vmm(&self, cpu: u32) -> Result<()> {
+        placed::pin_all(self.vmm()?, cpu)
+    }
+
+    /// Likewise, at SCHED_FIFO with this priority.
     ///
     /// # Errors
     /// If it has none, or the kernel refuses.
     pub fn set_vmm_fifo(&self, priority: i32) -> Result<()> {
+        urgency::set_fifo(self.vmm()?, priority)
+    }
+
+    fn vmm(&self) -> Result<u32> {
         let domain = xl::domain(&self.name)?.context("the domain is gone")?;
-        urgency::set_fifo(xl::device_model(domain)?, priority)
+        xl::device_model(domain)
     }
 
     /// Whether so many of its commands have ended.
@@ -131,6 +153,10 @@ impl Drop for XenGuest {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
+        // What held it may have been killed before it could do this; nobody else has a domain of this name.
+        if let Ok(Some(number)) = xl::domain(&self.name) {
+            let _ = xl::said(&["destroy", &number.to_string()]);
+        }
     }
 }
 

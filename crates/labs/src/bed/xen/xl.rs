@@ -38,16 +38,26 @@ fn number_of(name: &str, list: &str) -> Option<u32> {
 /// # Errors
 /// If there is none.
 pub fn device_model(domain: u32) -> Result<u32> {
-    // As libxl starts it (libxl_dm.c).
-    let words = format!("\0-xen-domid\0{domain}\0");
     for process in fs::read_dir("/proc")?.flatten() {
-        let line = fs::read_to_string(process.path().join("cmdline"));
-        if line.is_ok_and(|line| line.contains(&words)) {
+        let path = process.path();
+        let text = |name| fs::read_to_string(path.join(name)).unwrap_or_default();
+        let program = fs::read_link(path.join("exe")).unwrap_or_default();
+        if is_device_model(domain, &text("cmdline"), &text("status"), &program) {
             let pid = process.file_name();
             return Ok(pid.to_str().context("no process")?.parse()?);
         }
     }
-    bail!("no QEMU runs for domain {domain}: the guest is not HVM")
+    bail!("no QEMU of root runs for domain {domain}: the guest is not HVM")
+}
+
+/// Any process can have such arguments, also one of another user that root's rights may be lent to (setuid): so it
+/// counts only if it is a QEMU, and all of its users are root. As libxl starts it (libxl_dm.c).
+fn is_device_model(domain: u32, command_line: &str, status: &str, program: &Path) -> bool {
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    let is_root = users.is_some_and(|users| users.split_whitespace().all(|user| user == "0"));
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let is_of_domain = command_line.contains(&format!("\0-xen-domid\0{domain}\0"));
+    is_of_domain && is_root && name.contains("qemu")
 }
 
 #[cfg(test)]
@@ -62,5 +72,21 @@ mod tests {
         assert_eq!(number_of("lab-10", list), Some(7));
         assert_eq!(number_of("lab-1", list), None);
         assert_eq!(number_of("Name", list), None);
+    }
+
+    #[test]
+    fn a_process_with_the_arguments_of_a_device_model_is_not_one_yet() {
+        let is_it = |domain, users: &str, program: &str| {
+            let command_line = ["qemu", "-xen-domid", "7", "-no-shutdown", ""].join("\0");
+            let status = format!("Name:\tqemu\nUid:\t{users}\nGid:\t0\t0\t0\t0\n");
+            is_device_model(domain, &command_line, &status, Path::new(program))
+        };
+        let qemu = "/usr/libexec/xen-qemu-system-i386";
+        let root = "0\t0\t0\t0";
+        assert!(is_it(7, root, qemu));
+        assert!(!is_it(70, root, qemu), "of another domain");
+        assert!(!is_it(7, "1000\t1000\t1000\t1000", qemu), "of a user");
+        assert!(!is_it(7, root, "/usr/bin/sleep"), "no QEMU");
+        assert!(!is_it(7, "1000\t0\t0\t0", "/usr/bin/passwd"), "lent rights");
     }
 }
