@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use vmnoise_labs::{Tied, installed, lab_program, stress_ng};
 
 use super::Host;
-use crate::scenario::{Cell, Kernel, Load, Policy};
+use crate::scenario::{Cell, Hypervisor, Kernel, Load, Policy, Tuning, Workload};
 
 /// The program that makes system calls and interrupts, at ordinary priority.
 const CALLS: &str = "lab-disturb";
@@ -86,19 +86,29 @@ fn found(word: &String) -> Result<PathBuf> {
 
 /// Why there is no such load here, if there is none.
 pub(super) fn refusal(cell: &Cell) -> Option<&'static str> {
-    let is_packets = matches!(cell.load, Load::Network | Load::NetworkElsewhere);
-    let waits = cell.host_kernel == Kernel::Rt && cell.policy == Policy::Fifo1;
     match cell.load {
         Load::Bursts => Some("`system-calls` is the load that there is here"),
         Load::StressNg if !installed::is_here(STRESS_NG) => {
             Some("stress-ng is not here: install the package stress-ng")
         }
-        _ if is_packets && waits => Some(
-            "PREEMPT_RT receives packets of this load in ksoftirqd at SCHED_OTHER, which waits for ever beside a task at \
-             FIFO 1 that polls: take `policy = \"other\"`, or the ordinary kernel",
-        ),
-        _ => None,
+        Load::Network | Load::NetworkElsewhere => of_packets(cell),
+        Load::Idle | Load::SystemCalls | Load::StressNg => None,
     }
+}
+
+/// Who polls at SCHED_FIFO leaves nothing to a thread of ordinary priority on its CPU. A guest polls as its vCPU's
+/// thread does, whatever its own policy, and that of Xen is no thread of Dom0.
+fn of_packets(cell: &Cell) -> Option<&'static str> {
+    let is_at_fifo = match cell.hypervisor {
+        Hypervisor::Bare | Hypervisor::Dom0 => cell.policy == Policy::Fifo1,
+        Hypervisor::Kvm => matches!(cell.tuning, Tuning::VcpusAtFifo99 | Tuning::VmmAtFifo99),
+        Hypervisor::Microvm | Hypervisor::Xen => false,
+    };
+    let polls = cell.workload == Workload::Osnoise;
+    (cell.host_kernel == Kernel::Rt && polls && is_at_fifo).then_some(
+        "PREEMPT_RT receives packets of this load in ksoftirqd at SCHED_OTHER, which waits for ever beside a task at \
+         SCHED_FIFO that polls: take `policy = \"other\"` or leave the vCPU as it is, or take the ordinary kernel",
+    )
 }
 
 #[cfg(test)]

@@ -271,6 +271,34 @@ mod tests {
         assert!(why.contains("ksoftirqd"), "{why}");
     }
 
+    /// The cells of these axes that a PREEMPT_RT host runs.
+    fn with_packets(axes: &str, workload: &str) -> Vec<String> {
+        let text = format!(
+            "title = \"t\"\nsource = \"s\"\n[axes]\n{axes}\nhost-kernel = \"rt\"\nload = \"network\"\n\
+             [measure]\nworkload = \"{workload}\"\nduration = \"1s\"\n"
+        );
+        let scenario = Scenario::parse(&text).unwrap();
+        let rt = host(Kernel::Rt, false);
+        let runs = |cell: &Cell| on_kvm(&rt, cell, &scenario.measure).is_none();
+        let cells = scenario.cells();
+        let run = cells.iter().filter(|cell| runs(cell));
+        run.map(Cell::name).collect()
+    }
+
+    #[test]
+    fn packets_wait_only_for_a_task_that_polls_at_fifo_on_the_host() {
+        let bare = "hypervisor = \"bare\"\npolicy = [\"other\", \"fifo1\"]";
+        assert_eq!(with_packets(bare, "osnoise"), ["other"]);
+        assert_eq!(with_packets(bare, "timerlat"), ["other", "fifo1"]);
+        let policies = "hypervisor = \"kvm\"\npolicy = [\"other\", \"fifo1\"]";
+        assert_eq!(with_packets(policies, "osnoise"), ["other", "fifo1"]);
+        let tunings =
+            "hypervisor = \"kvm\"\ntuning = [\"as-is\", \"vcpus-at-fifo99\", \"vmm-at-fifo99\"]";
+        assert_eq!(with_packets(tunings, "osnoise"), ["as-is"]);
+        let all = ["as-is", "vcpus-at-fifo99", "vmm-at-fifo99"];
+        assert_eq!(with_packets(tunings, "timerlat"), all);
+    }
+
     #[test]
     fn what_a_guest_would_be_ended_for_is_refused() {
         let text = library::text("isolation").unwrap().replace("100ms", "2m");
