@@ -85,20 +85,25 @@ fn found(word: &String) -> Result<PathBuf> {
 }
 
 /// Why there is no such load here, if there is none.
-pub(super) fn refusal(cell: &Cell) -> Option<&'static str> {
+pub(super) fn refusal(host: &Host, cell: &Cell) -> Option<&'static str> {
     match cell.load {
         Load::Bursts => Some("`system-calls` is the load that there is here"),
         Load::StressNg if !installed::is_here(STRESS_NG) => {
             Some("stress-ng is not here: install the package stress-ng")
         }
-        Load::Network | Load::NetworkElsewhere => of_packets(cell),
+        Load::Network | Load::NetworkElsewhere => of_packets(host, cell),
         Load::Idle | Load::SystemCalls | Load::StressNg => None,
     }
 }
 
 /// Who polls at SCHED_FIFO leaves nothing to a thread of ordinary priority on its CPU. A guest polls as its vCPU's
 /// thread does, whatever its own policy, and that of Xen is no thread of Dom0.
-fn of_packets(cell: &Cell) -> Option<&'static str> {
+fn of_packets(host: &Host, cell: &Cell) -> Option<&'static str> {
+    if !host.has_another_cpu {
+        return Some(
+            "another CPU sends the packets of this load, and this process may use one: let it use two (taskset, cpuset)",
+        );
+    }
     let is_at_fifo = match cell.hypervisor {
         Hypervisor::Bare | Hypervisor::Dom0 => cell.policy == Policy::Fifo1,
         Hypervisor::Kvm => matches!(cell.tuning, Tuning::VcpusAtFifo99 | Tuning::VmmAtFifo99),

@@ -111,6 +111,10 @@ fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
         set("/sys/class/net/lo/queues/rx-0/rps_cpus", &placed::mask(cpu))?;
     }
     placed::leave(cpu)?;
+    ensure!(
+        !placed::allowed()?.contains(&cpu),
+        "CPU {cpu} is the only one that this process may use, and another has to send: let it use two (taskset, cpuset)"
+    );
     let receives = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let to = receives.local_addr()?;
     let sends = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
