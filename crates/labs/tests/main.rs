@@ -31,6 +31,7 @@ mod observed;
 mod oracle;
 mod osnoise;
 mod osnoise_options;
+mod packets;
 mod reliability;
 mod relocations;
 mod streamed;

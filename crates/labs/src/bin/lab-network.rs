@@ -9,6 +9,7 @@
 use std::convert::Infallible;
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::os::unix::process::parent_id;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -92,6 +93,10 @@ fn storm() -> Result<()> {
 }
 
 fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
+    // Before anything is mounted over that of all others.
+    for namespace in ["net", "mnt"] {
+        ensure_own(namespace)?;
+    }
     // What is seen of links is that of the namespace in which it was mounted.
     mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None).context("mounting sysfs")?;
     let links = fs::read_dir("/sys/class/net")?.flatten();
@@ -125,6 +130,21 @@ fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
         sends.send_to(&datagram, to)?;
         sleep(EVERY);
     }
+}
+
+/// That this process is in another namespace of this kind than the one that started it, as after `unshare`. The
+/// machine's first process would tell as well, but not in every container.
+fn ensure_own(kind: &str) -> Result<()> {
+    const REMEDY: &str = "start it as root by `unshare --net --mount`";
+    let of = |process: &str| {
+        let link = format!("/proc/{process}/ns/{kind}");
+        fs::read_link(&link).with_context(|| format!("{link} cannot be read: {REMEDY}"))
+    };
+    ensure!(
+        of("self")? != of(&parent_id().to_string())?,
+        "this `{kind}` namespace is also that of who started this: {REMEDY}"
+    );
+    Ok(())
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
