@@ -23,7 +23,11 @@ pub(super) fn text(all: &[Measured]) -> String {
             };
             for (at, it) in (1..).zip(&ended.repetitions) {
                 let (cell, accel) = (&ended.cell, ended.accel);
-                let [median, p99] = [0.5, 0.99].map(|part| it.quantile_ns(part));
+                // An empty field is one that is not known.
+                let [median, p99] = [0.5, 0.99].map(|part| {
+                    let ns = it.quantile_ns(part);
+                    ns.map_or(String::new(), |ns| ns.to_string())
+                });
                 let (count, worst, short) = (it.count(), it.worst_ns, it.part_within(50_000));
                 let machine = ended.machine.as_ref().map(Machine::words);
                 let machine = quoted(&machine.unwrap_or_default());

@@ -20,6 +20,9 @@ use crate::machine::Machine;
 use crate::scenario::{Conclusion, Figure, Published, Scenario, Statistic};
 use crate::verdict::{Judged, Verdict, judge};
 
+/// Stands where a figure would, which one of the repetitions does not have.
+const NOT_KNOWN: &str = "not known";
+
 /// A scenario, and how its cells ended that were run.
 #[derive(Debug)]
 struct Measured {
@@ -153,7 +156,7 @@ fn beside(published: &Published, cell: &str, repetitions: &[Figures]) -> Option<
     }
     let here = repetitions.iter().map(|it| it.statistic(statistic));
     let here: Option<Vec<f64>> = here.collect();
-    let here = here.map_or("not known".to_owned(), |all| match figure {
+    let here = here.map_or(NOT_KNOWN.to_owned(), |all| match figure {
         Figure::Length(_) => format!("{} us", range_us(all.into_iter().map(|ns| ns as u64))),
         Figure::Percent(_) => format!("{}%", range_percent(&all)),
     });
@@ -163,6 +166,13 @@ fn beside(published: &Published, cell: &str, repetitions: &[Figures]) -> Option<
 /// The repetition with the largest figure.
 fn worst(repetitions: &[Figures]) -> Option<&Figures> {
     repetitions.iter().max_by_key(|it| it.worst_ns)
+}
+
+/// A quantile, of several repetitions the least and the most.
+fn quantile_us(repetitions: &[Figures], part: f64) -> String {
+    let all = repetitions.iter().map(|it| it.quantile_ns(part));
+    let all: Option<Vec<u64>> = all.collect();
+    all.map_or(NOT_KNOWN.to_owned(), |all| range_us(all.into_iter()))
 }
 
 /// Microseconds, of several repetitions the least and the most.
@@ -431,6 +441,23 @@ mod tests {
         assert_eq!(verdict_on(&[0, 1]), Verdict::Reproduced);
         let shared = verdict_on(&[0]).to_string();
         assert!(shared.contains("shared the only CPU"), "{shared}");
+    }
+
+    #[test]
+    fn a_median_that_one_repetition_does_not_tell_is_not_known() {
+        let told = figures(20_000);
+        let not_told = Figures {
+            uncounted: 11,
+            ..told.clone()
+        };
+        let both = [told, not_told];
+        assert_eq!(quantile_us(&both[..1], 0.5), "10.0");
+        assert_eq!(quantile_us(&both, 0.5), "not known");
+        let mut measured = measured();
+        measured.cells[0].repetitions = both.to_vec();
+        let csv = csv::text(&[measured]);
+        assert!(csv.contains(",1,10,10000,20000,20000,"), "{csv}");
+        assert!(csv.contains(",2,21,,20000,20000,"), "{csv}");
     }
 
     #[test]

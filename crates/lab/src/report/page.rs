@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use super::banner::{Banner, banners};
-use super::{Measured, beside, cdf, judged, range_us, who_made, why_not, worst};
+use super::{Measured, beside, cdf, judged, quantile_us, range_us, who_made, why_not, worst};
 use crate::accel::Accel;
 use crate::folder::Ended;
 use crate::scenario::Published;
@@ -143,8 +143,8 @@ fn rows(measured: &Measured) -> Vec<CellRow> {
             accel: ended.accel,
             samples: all.iter().map(|it| it.count()).sum(),
             worst: range_us(all.iter().map(|it| it.worst_ns)),
-            median: range_us(all.iter().map(|it| it.quantile_ns(0.5))),
-            p99: range_us(all.iter().map(|it| it.quantile_ns(0.99))),
+            median: quantile_us(all, 0.5),
+            p99: quantile_us(all, 0.99),
             short: short.collect::<Vec<_>>().join(", "),
             who: worst(all).map_or(String::new(), who_made),
             published: published.map(Option::unwrap_or_default).collect(),

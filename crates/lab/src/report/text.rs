@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::banner::banners;
-use super::{Measured, beside, judged, range_us, who_made, why_not, worst};
+use super::{Measured, beside, judged, quantile_us, range_us, who_made, why_not, worst};
 use crate::machine::Machine;
 
 pub(super) fn text(all: &[Measured]) -> String {
@@ -48,7 +48,7 @@ fn section(text: &mut String, measured: &Measured) -> std::fmt::Result {
         let published = published.collect::<Vec<_>>().join(", ");
         let samples: u64 = repetitions.iter().map(|it| it.count()).sum();
         let most = range_us(repetitions.iter().map(|it| it.worst_ns));
-        let median = range_us(repetitions.iter().map(|it| it.quantile_ns(0.5)));
+        let median = quantile_us(repetitions, 0.5);
         let who = match worst(repetitions) {
             Some(it) => who_made(it),
             None => why_not(measured, &cell),
