@@ -24,7 +24,7 @@ const DIGITS: u8 = 3;
 /// Shares that nobody is named for: what is left over, and steal that no witness of the host places.
 const UNEXPLAINED: [&str; 4] = ["hw", "hv_or_hw", "unexplained", "steal"];
 /// Begin the names of the threads of every load.
-const LOADS: [&str; 2] = ["lab-disturb", "stress-ng"];
+const LOADS: [&str; 3] = ["lab-disturb", "lab-network", "stress-ng"];
 /// Begins the name of the soft interrupt by which packets are received.
 const NET_RX: &str = "NET_RX:";
 /// What papers call a latency that a period of 50 us can bear.
@@ -390,7 +390,9 @@ mod tests {
         let mut parts: Vec<Who> = (10..20)
             .map(|ns| part("irq", Some(&ns.to_string()), ns))
             .collect();
-        parts.extend([5, 4].map(|ns| part("preempted", Some("lab-disturb:95"), ns)));
+        for load in ["lab-disturb:95", "lab-network:96", "stress-ng-switch:97"] {
+            parts.extend([2, 1].map(|ns| part("preempted", Some(load), ns)));
+        }
         parts.push(part("hv_or_hw", None, 3));
         parts.push(part("steal", None, 2));
         parts.push(part("kvm", None, 1));
