@@ -1,9 +1,10 @@
 //! `lab-network storm` lets the two network cards of a lab, which are on one wire, receive packets for ever: they
 //! are ports of one bridge, which hands on by one what has come by the other, so a broadcast goes round, and
-//! nobody has to send. `lab-network flood CPU here|elsewhere` sends packets to its own machine, in a network
-//! namespace of its own, in which it has to be started: `unshare --net --mount lab-network flood …`. They are
-//! received on that CPU (receive packet steering, Documentation/networking/scaling.rst), or on another one, which
-//! sends.
+//! nobody has to send. A bridge sends one of its own by both ports, so each goes round twice, once each way.
+//!
+//! `lab-network flood CPU here|elsewhere` sends packets to its own machine, in a network namespace of its own, in
+//! which it has to be started: `unshare --net --mount lab-network flood …`. They are received on that CPU (receive
+//! packet steering, Documentation/networking/scaling.rst), or on another one, which sends.
 #![forbid(unsafe_code)]
 
 use std::convert::Infallible;
@@ -20,7 +21,8 @@ use vmnoise_labs::bed::inside;
 use vmnoise_labs::links::Links;
 use vmnoise_labs::placed;
 
-/// How many packets come at a time. A device driver takes up to 64 (NAPI_POLL_WEIGHT) before others have their turn.
+/// How many packets come at a time, in a lab by each of the two cards. A device driver takes up to 64
+/// (NAPI_POLL_WEIGHT) before others have their turn.
 const PACKETS: u64 = 32;
 /// The largest packet, bytes: that of an Ethernet.
 const MTU: u32 = 1_500;
