@@ -9,6 +9,7 @@ mod neighbours_judge;
 mod pairing_judge;
 
 mod adversity;
+mod background;
 mod bed;
 mod blame;
 mod chaos;

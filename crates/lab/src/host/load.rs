@@ -14,8 +14,6 @@ const CALLS: &str = "lab-disturb";
 /// (util-linux).
 const PACKETS: &str = "lab-network";
 const IN_ITS_OWN: &str = "unshare --net --mount";
-/// As the machine has it.
-const STRESS_NG: &str = "stress-ng";
 
 /// It works until it is dropped.
 #[derive(Debug)]
@@ -70,7 +68,7 @@ fn words(cpu: u32, load: Load) -> Vec<String> {
         Load::SystemCalls => format!("{CALLS} calls {cpu}"),
         Load::Network => packets("here"),
         Load::NetworkElsewhere => packets("elsewhere"),
-        Load::StressNg => stress_ng(cpu),
+        Load::StressNg => stress_ng::command(cpu, "/tmp"),
         Load::Idle | Load::Bursts => String::new(),
     };
     command.split_whitespace().map(str::to_owned).collect()
@@ -88,7 +86,7 @@ fn found(word: &String) -> Result<PathBuf> {
 pub(super) fn refusal(host: &Host, cell: &Cell) -> Option<&'static str> {
     match cell.load {
         Load::Bursts => Some("`system-calls` is the load that there is here"),
-        Load::StressNg if !installed::is_here(STRESS_NG) => {
+        Load::StressNg if !installed::is_here(stress_ng::PROGRAM) => {
             Some("stress-ng is not here: install the package stress-ng")
         }
         Load::Network | Load::NetworkElsewhere => of_packets(host, cell),
