@@ -36,6 +36,7 @@ mod packets;
 mod reliability;
 mod relocations;
 mod streamed;
+mod tied;
 mod timerlat;
 mod timerlat_truth;
 mod trace;
