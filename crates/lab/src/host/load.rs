@@ -1,19 +1,24 @@
 //! What works on the host beside what is measured.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use vmnoise_labs::{Tied, installed, lab_program, stress_ng};
 
-use super::Host;
+use super::{Host, at_work, waiting};
+use crate::measuring::Job;
 use crate::scenario::{Cell, Hypervisor, Kernel, Load, Policy, Tuning, Workload};
 
 /// The program that makes system calls and interrupts, at ordinary priority.
-const CALLS: &str = "lab-disturb";
+pub(super) const CALLS: &str = "lab-disturb";
 /// The one that sends packets, and what lets it do so in a network namespace of its own, which ends with it
 /// (util-linux).
 const PACKETS: &str = "lab-network";
 const IN_ITS_OWN: &str = "unshare --net --mount";
+
+/// How long it may take to begin, on a CPU that others may use too.
+const BACKSTOP: Duration = Duration::from_secs(30);
 
 /// It works until it is dropped.
 #[derive(Debug)]
@@ -24,17 +29,25 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Lets what a cell wants work on the CPU that is measured.
-    pub(super) fn start(host: &Host, cell: &Cell, folder: &Path) -> Result<Loaded> {
-        let words = words(host.cpu, cell.load);
+    /// Lets what a cell wants work on the CPU that is measured, and waits until it does.
+    pub(super) fn start(host: &Host, job: Job<'_>, folder: &Path) -> Result<Loaded> {
+        let load = job.cell.load;
+        let words = words(host.cpu, load);
         let found: Vec<PathBuf> = words.iter().map(found).collect::<Result<_>>()?;
         let start = |(program, arguments): (&PathBuf, &[PathBuf])| {
-            Tied::start(program, arguments, &folder.join("load-said"))
+            Tied::lead(program, arguments, folder, &folder.join("load-said"))
         };
-        Ok(Loaded {
+        let mut loaded = Loaded {
             program: found.split_first().map(start).transpose()?,
             words,
-        })
+        };
+        let what = format!("`{}` to begin", loaded.words.join(" "));
+        waiting::until(&what, BACKSTOP, job.asked_to_end, || {
+            loaded.has_worked()?;
+            let pid = loaded.program.as_ref().map(Tied::pid);
+            Ok(pid.is_none_or(|pid| at_work::is(load, pid)))
+        })?;
+        Ok(loaded)
     }
 
     /// That it has worked until now, if there is one.
@@ -68,7 +81,7 @@ fn words(cpu: u32, load: Load) -> Vec<String> {
         Load::SystemCalls => format!("{CALLS} calls {cpu}"),
         Load::Network => packets("here"),
         Load::NetworkElsewhere => packets("elsewhere"),
-        Load::StressNg => stress_ng::command(cpu, "/tmp"),
+        Load::StressNg => stress_ng::command(cpu, "."),
         Load::Idle | Load::Bursts => String::new(),
     };
     command.split_whitespace().map(str::to_owned).collect()
@@ -116,6 +129,8 @@ fn of_packets(host: &Host, cell: &Cell) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
     use super::*;
 
     #[test]
@@ -125,5 +140,34 @@ mod tests {
         let packets = "unshare --net --mount lab-network flood 3 here";
         assert_eq!(noted(Load::Network), packets);
         assert_eq!(noted(Load::Idle), "");
+    }
+
+    fn loaded(folder: &Path, command: &str) -> Loaded {
+        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        let said = folder.join("load-said");
+        let program = Tied::lead(Path::new(&words[0]), &words[1..], folder, &said);
+        Loaded {
+            program: Some(program.unwrap()),
+            words,
+        }
+    }
+
+    #[test]
+    fn a_load_that_ends_at_once_has_not_worked() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut failed = loaded(folder.path(), "ls nowhere");
+        let until = std::time::Instant::now() + BACKSTOP;
+        let error = loop {
+            match failed.has_worked() {
+                Err(error) => break error.to_string(),
+                Ok(()) => assert!(std::time::Instant::now() < until, "it goes on"),
+            }
+        };
+        assert!(
+            error.contains("`ls nowhere` ended before") && error.contains("No such file"),
+            "{error}"
+        );
+        let mut works = loaded(folder.path(), "sleep 100");
+        assert!(works.has_worked().is_ok());
     }
 }

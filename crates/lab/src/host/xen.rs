@@ -103,7 +103,7 @@ fn attend(
     if cell.tuning == Tuning::VmmAtFifo99 {
         guest.set_vmm_fifo(PRIORITY)?;
     }
-    let mut load = Loaded::start(host, cell, folder)?;
+    let mut load = Loaded::start(host, job, folder)?;
     ensure!(
         !guest.has_reported(2)?,
         "the guest began before all was set up: this Dom0 is too busy"
