@@ -162,11 +162,15 @@ pub(crate) fn image(kernel: Kernel, ordinary: bed::Kernel) -> bed::Kernel {
     }
 }
 
-/// The programs of Debian that a machine carries for a cell.
+/// The programs of Debian that emulated machines carry for a cell, its host's load among them.
 pub(crate) fn packaged(cell: &Cell) -> Vec<Packaged> {
-    let measures = (cell.workload == Workload::Cyclictest).then_some(Packaged::Cyclictest);
     let loads = (cell.load == Load::StressNg).then_some(Packaged::StressNg);
-    measures.into_iter().chain(loads).collect()
+    packaged_to_measure(cell).into_iter().chain(loads).collect()
+}
+
+/// The one of them that measures: a guest carries no other.
+pub(crate) fn packaged_to_measure(cell: &Cell) -> Option<Packaged> {
+    (cell.workload == Workload::Cyclictest).then_some(Packaged::Cyclictest)
 }
 
 /// Commands, each with the side that it runs on.

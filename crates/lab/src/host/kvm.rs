@@ -30,7 +30,7 @@ pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
     let mut guest = KvmGuest::boot(
         image(kernel, bed::Kernel::Cloud),
         &programs,
-        &measuring::packaged(cell),
+        measuring::packaged_to_measure(cell).as_slice(),
         &words,
     )?;
     let folder = tempfile::tempdir().context("a folder for the host's recording")?;

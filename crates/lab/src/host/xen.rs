@@ -35,7 +35,7 @@ pub(super) fn run(host: &Host, cpu: u32, job: Job<'_>) -> Result<Brought> {
         &domain(cpu, cell)?,
         image,
         &programs,
-        &measuring::packaged(cell),
+        measuring::packaged_to_measure(cell).as_slice(),
         &words,
     )?;
     let folder = tempfile::tempdir().context("a folder for what the load says")?;
