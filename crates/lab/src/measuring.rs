@@ -63,6 +63,21 @@ pub(crate) fn inside(cell: &Cell, measure: &Measure) -> impl Iterator<Item = Str
     files(cell, measure).map(|file| format!("/tmp/{file}"))
 }
 
+/// Why this cannot be measured as it is asked for, wherever it is.
+pub(crate) fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
+    let (period_ns, duration_ns) = (cell.period.ns(), measure.duration.ns());
+    match cell.workload {
+        Workload::Cyclictest if period_ns == 0 || !period_ns.is_multiple_of(1000) => Some(
+            "cyclictest is told its `period` in microseconds: make it a whole number of them, at least one",
+        ),
+        // It takes 0 of them for no end.
+        Workload::Cyclictest if duration_ns < period_ns => Some(
+            "cyclictest is told how many periods to wait for: make `duration` at least one `period`",
+        ),
+        Workload::Cyclictest | Workload::Timerlat | Workload::Osnoise | Workload::Exercise => None,
+    }
+}
+
 /// What measures once, and records it here.
 pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
     let duration = measure.duration;
@@ -80,7 +95,7 @@ pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
                 Policy::Other => "--policy=other",
                 Policy::Fifo1 => "-p1",
             };
-            let (us, times) = (period.ns() / 1000, duration.ns() / period.ns().max(1));
+            let (us, times) = (period.ns() / 1000, duration.ns() / period.ns());
             format!(
                 "{CYCLICTEST} -q -m -N -t1 {policy} -i {us} -l {times} -h {REACH_NS} --histfile=/dev/null --json={output}"
             )
@@ -179,4 +194,31 @@ pub(crate) fn on<C: AsRef<str>>(side: &str, commands: &[C]) -> Vec<String> {
     commands
         .map(|command| format!("{side}: {}", command.as_ref()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use super::*;
+    use crate::scenario::Scenario;
+
+    fn refused(workload: &str, period: &str, duration: &str) -> Option<&'static str> {
+        let text = format!(
+            "title = \"t\"\nsource = \"s\"\n[axes]\nhypervisor = \"bare\"\nhost-kernel = \"rt\"\n\
+             period = \"{period}\"\n[measure]\nworkload = \"{workload}\"\nduration = \"{duration}\"\n"
+        );
+        let scenario = Scenario::parse(&text).unwrap();
+        refusal(&scenario.cells()[0], &scenario.measure)
+    }
+
+    #[test]
+    fn cyclictest_counts_whole_periods_of_whole_microseconds() {
+        assert_eq!(refused("cyclictest", "100us", "100us"), None);
+        let never_ends = refused("cyclictest", "100us", "99us").unwrap();
+        assert!(never_ends.contains("`duration`"), "{never_ends}");
+        let of_ns = refused("cyclictest", "1500ns", "1s").unwrap();
+        assert!(of_ns.contains("`period`"), "{of_ns}");
+        assert_eq!(refused("timerlat", "1500ns", "1s"), None);
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use vmnoise_labs::installed;
 
 use super::{Dom0, Host, load, running_xen};
-use crate::measuring::CYCLICTEST;
+use crate::measuring::{self, CYCLICTEST};
 use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Tuning, Workload};
 
 /// What the init of a guest takes for hung is longer than this.
@@ -91,7 +91,7 @@ fn of_measure(host: &Host, cell: &Cell, measure: &Measure) -> Option<&'static st
         }
         Workload::Cyclictest | Workload::Timerlat | Workload::Osnoise => {}
     }
-    if let Some(why) = load::refusal(host, cell) {
+    if let Some(why) = measuring::refusal(cell, measure).or_else(|| load::refusal(host, cell)) {
         return Some(why);
     }
     (Duration::from_nanos(measure.duration.ns()) > LONGEST).then_some(
