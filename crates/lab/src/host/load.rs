@@ -170,4 +170,37 @@ mod tests {
         let mut works = loaded(folder.path(), "sleep 100");
         assert!(works.has_worked().is_ok());
     }
+
+    mod root {
+        use std::sync::Arc;
+        use std::sync::atomic::AtomicBool;
+
+        use super::*;
+        use crate::host::Host;
+        use crate::library;
+        use crate::scenario::Scenario;
+
+        #[test]
+        fn each_load_begins_and_works() {
+            let host = Host::read().unwrap();
+            let text = library::text("net-rx-tail").unwrap();
+            let scenario = Scenario::parse(text).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            for load in [Load::SystemCalls, Load::Network, Load::NetworkElsewhere] {
+                if load != Load::SystemCalls && !host.has_another_cpu {
+                    continue;
+                }
+                let mut cell = scenario.cells()[0].clone();
+                cell.load = load;
+                let job = Job {
+                    cell: &cell,
+                    measure: &scenario.measure,
+                    seed: 1,
+                    asked_to_end: &Arc::new(AtomicBool::new(false)),
+                };
+                let mut loaded = Loaded::start(&host, job, folder.path()).unwrap();
+                loaded.has_worked().unwrap();
+            }
+        }
+    }
 }
