@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use crate::scenario::{Figure, Statistic};
 
 const TITLES: &str = "scenario,cell,accel,repetition,samples,median_ns,p99_ns,worst_ns,published_worst_ns,\
-                      under_50us,kernel,machine,who_made_the_worst";
+                      under_50us,noise,kernel,machine,who_made_the_worst";
 
 pub(super) fn text(all: &[Measured]) -> String {
     let mut text = format!("{TITLES}\n");
@@ -31,11 +31,13 @@ pub(super) fn text(all: &[Measured]) -> String {
                 let (count, worst, short) = (it.count(), it.worst_ns, it.part_within(50_000));
                 let machine = ended.machine.as_ref().map(Machine::words);
                 let machine = quoted(&machine.unwrap_or_default());
+                let noise = it.statistic(Statistic::Noise);
+                let noise = noise.map_or(String::new(), |part| format!("{part:.9}"));
                 let (kernel, who) = (quoted(&it.kernel), quoted(&who_made(it)));
                 // Writing to a string cannot fail.
                 _ = writeln!(
                     text,
-                    "{title},{cell},{accel},{at},{count},{median},{p99},{worst},{published},{short:.6},{kernel},{machine},{who}"
+                    "{title},{cell},{accel},{at},{count},{median},{p99},{worst},{published},{short:.6},{noise},{kernel},{machine},{who}"
                 );
             }
         }

@@ -58,6 +58,12 @@ impl Measured {
         cells.find(|ended| ended.cell == cell)?.machine.as_ref()
     }
 
+    /// Whether something in it polled: then what was taken of its time is a figure.
+    fn has_noise(&self) -> bool {
+        let mut all = self.cells.iter().flat_map(|ended| &ended.repetitions);
+        all.any(|it| it.statistic(Statistic::Noise).is_some())
+    }
+
     fn repetitions(&self, cell: &str) -> &[Figures] {
         let mut cells = self.cells.iter();
         let found = cells.find(|ended| ended.cell == cell);
@@ -151,7 +157,8 @@ pub fn brief(failure: &str) -> String {
 fn beside(published: &Published, cell: &str, repetitions: &[Figures]) -> Option<String> {
     let figure = published.cells.get(cell)?;
     let statistic = published.statistic;
-    if statistic == Statistic::Worst || repetitions.is_empty() {
+    let has_column = matches!(statistic, Statistic::Worst | Statistic::Noise);
+    if has_column || repetitions.is_empty() {
         return Some(figure.to_string());
     }
     let here = repetitions.iter().map(|it| it.statistic(statistic));
@@ -185,6 +192,15 @@ fn range_us(ns: impl Iterator<Item = u64> + Clone) -> String {
         (Some(ns), _) => us(ns),
         _ => String::new(),
     }
+}
+
+/// Of all that was measured by polling, what was taken; nothing of what does not poll.
+fn noise_percent(repetitions: &[Figures]) -> String {
+    let all = repetitions.iter();
+    let all: Vec<f64> = all
+        .filter_map(|it| it.statistic(Statistic::Noise))
+        .collect();
+    range_percent(&all)
 }
 
 /// Parts in per cent, of several repetitions the least and the most.
@@ -358,12 +374,11 @@ mod tests {
             runtime_ns: 1_000_000,
             ..Figures::default()
         };
-        let here = beside(
-            &tuned.published[0],
-            "as-is-other",
-            &[noise(5), noise(7_000)],
-        );
-        assert_eq!(here.unwrap(), "0.5484%, here 0.00050 to 0.70000%");
+        let both = [noise(5), noise(7_000)];
+        let here = beside(&tuned.published[0], "as-is-other", &both);
+        assert_eq!(here.unwrap(), "0.5484%", "noise has a column");
+        assert_eq!(noise_percent(&both), "0.00050 to 0.70000");
+        assert_eq!(noise_percent(&[overhead(None)]), "", "it did not poll");
         let not_run = beside(&tuned.published[0], "host-isolated-other", &[]);
         assert_eq!(not_run.unwrap(), "0.00001%");
     }
@@ -458,6 +473,28 @@ mod tests {
         let csv = csv::text(&[measured]);
         assert!(csv.contains(",1,10,10000,20000,20000,"), "{csv}");
         assert!(csv.contains(",2,21,,20000,20000,"), "{csv}");
+    }
+
+    #[test]
+    fn noise_stands_beside_each_cell_that_polled_and_in_no_other_table() {
+        let mut polled = measured();
+        let is_told = |measured: Measured| {
+            let all = [measured];
+            let page = page::page(&all).unwrap();
+            [
+                page.contains("Noise, %"),
+                text::text(&all).contains("noise, %"),
+            ]
+        };
+        polled.cells[0].repetitions[1].runtime_ns = 1_000_000;
+        polled.cells[0].repetitions[1].shares_ns = [("irq".to_owned(), 7_000)].into();
+        let csv = csv::text(std::slice::from_ref(&polled));
+        assert!(csv.contains(",0.900000,0.007000000,\"6.1\""), "{csv}");
+        assert!(csv.contains(",0.900000,,\"6.1\""), "{csv}");
+        let text = text::text(std::slice::from_ref(&polled));
+        assert!(text.contains("| 10.0 | 0.70000 |"), "{text}");
+        assert_eq!(is_told(polled), [true, true]);
+        assert_eq!(is_told(measured()), [false, false]);
     }
 
     #[test]
