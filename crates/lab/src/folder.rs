@@ -1,7 +1,8 @@
 //! What a run leaves: a folder with its scenario, and in it a folder for each cell that has ended.
 //!
 //! `scenario.toml` is the text that was run, `CELL/cell.json` how a cell ended and what it measured,
-//! `CELL/*.vmn` its recordings, `CELL/console.txt` what its machines said.
+//! `CELL/*.vmn` its recordings, `CELL/measured-*.json` what cyclictest wrote, or what vmnoise's own guest said beside
+//! its recording, `CELL/console.txt` what its machines said.
 
 use std::fs;
 use std::io::Write;

@@ -63,6 +63,21 @@ pub(crate) fn inside(cell: &Cell, measure: &Measure) -> impl Iterator<Item = Str
     files(cell, measure).map(|file| format!("/tmp/{file}"))
 }
 
+/// Why this cannot be measured as it is asked for, wherever it is.
+pub(crate) fn refusal(cell: &Cell, measure: &Measure) -> Option<&'static str> {
+    let (period_ns, duration_ns) = (cell.period.ns(), measure.duration.ns());
+    match cell.workload {
+        Workload::Cyclictest if period_ns == 0 || !period_ns.is_multiple_of(1000) => Some(
+            "cyclictest is told its `period` in microseconds: make it a whole number of them, at least one",
+        ),
+        // It takes 0 of them for no end.
+        Workload::Cyclictest if duration_ns < period_ns => Some(
+            "cyclictest is told how many periods to wait for: make `duration` at least one `period`",
+        ),
+        Workload::Cyclictest | Workload::Timerlat | Workload::Osnoise | Workload::Exercise => None,
+    }
+}
+
 /// What measures once, and records it here.
 pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
     let duration = measure.duration;
@@ -80,7 +95,7 @@ pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
                 Policy::Other => "--policy=other",
                 Policy::Fifo1 => "-p1",
             };
-            let (us, times) = (period.ns() / 1000, duration.ns() / period.ns().max(1));
+            let (us, times) = (period.ns() / 1000, duration.ns() / period.ns());
             format!(
                 "{CYCLICTEST} -q -m -N -t1 {policy} -i {us} -l {times} -h {REACH_NS} --histfile=/dev/null --json={output}"
             )
@@ -100,14 +115,28 @@ pub(crate) fn command(cell: &Cell, measure: &Measure, output: &str) -> String {
 }
 
 /// Begins what loads an emulated machine, and works on beside the commands after it.
-pub(crate) fn load(cell: &Cell) -> Option<String> {
+pub(crate) fn load(cell: &Cell) -> Vec<String> {
     match cell.load {
-        Load::SystemCalls => Some("& lab-disturb calls 0".to_owned()),
-        Load::Bursts => Some("& lab-disturb turns 0 1000 10007 /tmp/turns".to_owned()),
-        Load::Network => Some("lab-network storm".to_owned()),
-        Load::StressNg => Some(format!("& {}", stress_ng(0))),
-        Load::Idle | Load::NetworkElsewhere => None,
+        Load::SystemCalls => vec!["& lab-disturb calls 0".to_owned()],
+        Load::Bursts => vec!["& lab-disturb turns 0 1000 10007 /tmp/turns".to_owned()],
+        Load::Network => vec!["lab-network storm".to_owned()],
+        // It takes long to begin.
+        Load::StressNg => {
+            let begins = format!("& {}", stress_ng::command(0, "/tmp"));
+            [begins].into_iter().chain(load_works(cell)).collect()
+        }
+        Load::Idle | Load::NetworkElsewhere => Vec::new(),
     }
+}
+
+/// Fails unless that is at work: after what is measured, it was until then. Packets go on without a program.
+pub(crate) fn load_works(cell: &Cell) -> Option<String> {
+    let program = match cell.load {
+        Load::SystemCalls | Load::Bursts => "lab-disturb",
+        Load::StressNg => stress_ng::PROGRAM,
+        Load::Idle | Load::Network | Load::NetworkElsewhere => return None,
+    };
+    Some(format!("lab-guest works {program}"))
 }
 
 /// Begins what a guest of this machine runs: it says that it is there, and sleeps until all is set up around it.
@@ -148,11 +177,15 @@ pub(crate) fn image(kernel: Kernel, ordinary: bed::Kernel) -> bed::Kernel {
     }
 }
 
-/// The programs of Debian that a machine carries for a cell.
+/// The programs of Debian that emulated machines carry for a cell, its host's load among them.
 pub(crate) fn packaged(cell: &Cell) -> Vec<Packaged> {
-    let measures = (cell.workload == Workload::Cyclictest).then_some(Packaged::Cyclictest);
     let loads = (cell.load == Load::StressNg).then_some(Packaged::StressNg);
-    measures.into_iter().chain(loads).collect()
+    packaged_to_measure(cell).into_iter().chain(loads).collect()
+}
+
+/// The one of them that measures: a guest carries no other.
+pub(crate) fn packaged_to_measure(cell: &Cell) -> Option<Packaged> {
+    (cell.workload == Workload::Cyclictest).then_some(Packaged::Cyclictest)
 }
 
 /// Commands, each with the side that it runs on.
@@ -161,4 +194,31 @@ pub(crate) fn on<C: AsRef<str>>(side: &str, commands: &[C]) -> Vec<String> {
     commands
         .map(|command| format!("{side}: {}", command.as_ref()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use super::*;
+    use crate::scenario::Scenario;
+
+    fn refused(workload: &str, period: &str, duration: &str) -> Option<&'static str> {
+        let text = format!(
+            "title = \"t\"\nsource = \"s\"\n[axes]\nhypervisor = \"bare\"\nhost-kernel = \"rt\"\n\
+             period = \"{period}\"\n[measure]\nworkload = \"{workload}\"\nduration = \"{duration}\"\n"
+        );
+        let scenario = Scenario::parse(&text).unwrap();
+        refusal(&scenario.cells()[0], &scenario.measure)
+    }
+
+    #[test]
+    fn cyclictest_counts_whole_periods_of_whole_microseconds() {
+        assert_eq!(refused("cyclictest", "100us", "100us"), None);
+        let never_ends = refused("cyclictest", "100us", "99us").unwrap();
+        assert!(never_ends.contains("`duration`"), "{never_ends}");
+        let of_ns = refused("cyclictest", "1500ns", "1s").unwrap();
+        assert!(of_ns.contains("`period`"), "{of_ns}");
+        assert_eq!(refused("timerlat", "1500ns", "1s"), None);
+    }
 }

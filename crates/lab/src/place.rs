@@ -7,7 +7,7 @@ use vmnoise_labs::bed::{self, Part};
 
 use crate::accel::Accel;
 use crate::machine::Machine;
-use crate::measuring::{Brought, Job, image};
+use crate::measuring::{self, Brought, Job, image};
 use crate::scenario::{Cell, Measure};
 use crate::{emulation, host};
 
@@ -117,8 +117,12 @@ impl Place {
         match self {
             Place::Emulation => emulation::parts(cell),
             Place::Host(_) | Place::Dom0(_) => {
-                let guest = cell.guest_kernel.map(|it| image(it, bed::Kernel::Cloud));
-                guest.map(Part::Kernel).into_iter().collect()
+                let Some(kernel) = cell.guest_kernel else {
+                    return Vec::new();
+                };
+                let measures = measuring::packaged_to_measure(cell).map(Part::Program);
+                let kernel = Part::Kernel(image(kernel, bed::Kernel::Cloud));
+                [kernel].into_iter().chain(measures).collect()
             }
         }
     }
@@ -155,6 +159,52 @@ impl Place {
                 temporary = std::env::temp_dir().display()
             ),
             Place::Dom0(dom0) => dom0.effects().unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use super::*;
+    use crate::scenario::{Kernel, Scenario};
+
+    const SCENARIO: &str = r#"
+        title = "t"
+        source = "s"
+        [axes]
+        hypervisor = ["bare", "kvm"]
+        host-kernel = "ordinary"
+        load = "stress-ng"
+        [measure]
+        workload = "cyclictest"
+        duration = "1s"
+    "#;
+
+    #[test]
+    fn on_a_host_only_a_guest_needs_packages_and_none_for_the_load() {
+        let host = Place::Host(host::Host {
+            kernel: Kernel::Ordinary,
+            release: "6.1".to_owned(),
+            model: String::new(),
+            cpu: 3,
+            has_another_cpu: true,
+            is_isolated: false,
+            lack: None,
+        });
+        let cells = Scenario::parse(SCENARIO).unwrap().cells();
+        let packages = |place: &Place| {
+            let parts = |cell| place.parts(cell).into_iter().map(Part::package).collect();
+            cells.iter().map(parts).collect::<Vec<Vec<_>>>()
+        };
+        let of_guest = vec!["linux-image-cloud-amd64", "rt-tests"];
+        assert_eq!(packages(&host), [vec![], of_guest]);
+        for emulated in packages(&Place::Emulation) {
+            assert!(
+                emulated.ends_with(&["rt-tests", "stress-ng"]),
+                "{emulated:?}"
+            );
         }
     }
 }

@@ -8,10 +8,24 @@ use crate::scenario::{Cell, Measure};
 
 /// All repetitions, and then their recordings one after the other, as text.
 pub(crate) fn commands(cell: &Cell, measure: &Measure) -> Vec<String> {
-    let measured =
-        measuring::inside(cell, measure).map(|file| measuring::command(cell, measure, &file));
-    let printed = measuring::inside(cell, measure).map(|file| format!("lab-guest print {file}"));
-    measured.chain(printed).collect()
+    measured(cell, measure)
+        .chain(files(cell, measure))
+        .collect()
+}
+
+/// The same on the machine that the load is on, which has to be there until all is measured.
+pub(crate) fn commands_beside_load(cell: &Cell, measure: &Measure) -> Vec<String> {
+    let load_works = measuring::load_works(cell);
+    let measured = measured(cell, measure).chain(load_works);
+    measured.chain(files(cell, measure)).collect()
+}
+
+fn measured(cell: &Cell, measure: &Measure) -> impl Iterator<Item = String> {
+    measuring::inside(cell, measure).map(|file| measuring::command(cell, measure, &file))
+}
+
+fn files(cell: &Cell, measure: &Measure) -> impl Iterator<Item = String> {
+    measuring::inside(cell, measure).map(|file| format!("lab-guest print {file}"))
 }
 
 /// The recordings by the names of their files: what those commands said, at the end of all that was said.

@@ -1,4 +1,5 @@
-//! Conclusions of scenarios, judged by figures as the papers have them, and by wrong ones.
+//! Conclusions of scenarios, judged by figures of which they are true, and by others of which they are not: the
+//! papers' own where they give any, and made-up ones beside those.
 
 use vmnoise_lab::accel::Accel;
 use vmnoise_lab::figures::Figures;

@@ -38,6 +38,7 @@ mod virtual_time {
         assert!(2 * ns(&network, "net_rx_ns") > ns(&network, "worst_ns"));
         // Whose interrupt it was stands beside it: `irq/25-virtio0-:91` is its thread.
         assert!(network["who"].to_string().contains("virtio"), "{network}");
+        // This machine has no network card.
         assert_eq!(ns(&idle, "net_rx_ns"), 0);
         assert!(ns(&idle, "worst_ns") < ns(&network, "worst_ns") / 2);
     }

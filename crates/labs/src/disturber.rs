@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::run::lab_program;
 use crate::schedstat::{self, Schedstat};
+use crate::{stress_ng, vmm};
 
 /// One burst as its maker logged it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,15 +54,18 @@ impl Disturber {
         Disturber::on_cpu("calls", cpu)
     }
 
-    /// stress-ng on this CPU.
+    /// stress-ng on this CPU, at work.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// If it cannot be started, or does not begin.
     pub fn stress_ng(cpu: u32) -> Result<Disturber> {
-        let command = stress_ng(cpu);
+        let command = stress_ng::command(cpu, "/tmp");
         let mut words = command.split(' ');
         let program = words.next().unwrap_or_default();
-        Disturber::start(Command::new(program).args(words), None)
+        let disturber = Disturber::start(Command::new(program).args(words), None)?;
+        let pid = disturber.child.id();
+        vmm::wait_for("stress-ng to begin", || Ok(stress_ng::is_at_work(pid)))?;
+        Ok(disturber)
     }
 
     /// A task at SCHED_FIFO that burns a burst this often on this CPU, and logs each there.
@@ -189,6 +193,16 @@ impl Disturber {
         Ok(format!("{comm}:{tid}"))
     }
 
+    /// That it has worked until now: one that ends by itself has disturbed nobody for as long as it was to.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn has_worked(&mut self) -> Result<()> {
+        let ended = self.child.try_wait()?;
+        ensure!(ended.is_none(), "what disturbs has ended before: {ended:?}");
+        Ok(())
+    }
+
     /// What the scheduler keeps of it.
     ///
     /// # Errors
@@ -217,14 +231,6 @@ impl Disturber {
             })
             .collect()
     }
-}
-
-/// The command by which stress-ng makes system calls and interrupts on a CPU, at ordinary priority and until it is
-/// ended: tasks that switch to each other, a timer of 5 kHz, and memory that is mapped and written.
-pub fn stress_ng(cpu: u32) -> String {
-    format!(
-        "stress-ng -q --temp-path /tmp --switch 1 --timer 1 --timer-freq 5000 --vm 1 --taskset {cpu}"
-    )
 }
 
 impl Drop for Disturber {

@@ -10,8 +10,8 @@ use crate::scenario::Load;
 
 pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
-    let mut commands = Vec::from_iter(measuring::load(cell));
-    commands.extend(printed::commands(cell, measure));
+    let mut commands = measuring::load(cell);
+    commands.extend(printed::commands_beside_load(cell, measure));
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let mut lab = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
         .virtual_time(0)

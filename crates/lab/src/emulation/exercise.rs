@@ -1,6 +1,7 @@
 //! A host with vmnoise's own guest, which exits on purpose while its host records each exit.
 
 use anyhow::{Context, Result, ensure};
+use vmnoise_labs::bed::inside::is_beside;
 use vmnoise_labs::bed::{self, Lab};
 use vmnoise_labs::lab_program;
 use vmnoise_labs::vmm_steps::Treatment;
@@ -9,12 +10,16 @@ use crate::measuring::{self, Brought, Job, image, on};
 
 pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
-    let mut commands = Vec::from_iter(measuring::load(cell));
+    let mut commands = measuring::load(cell);
+    let begin = commands.iter().filter(|it| !is_beside(it)).count();
     for recording in measuring::inside(cell, measure) {
         let exercise = measuring::command(cell, measure, &recording);
         commands.push(format!("&& vmnoise exits -q -d 5m -o {recording}"));
         commands.push(format!("lab-vmm traced start end untrace -- {exercise}"));
     }
+    let load_works = measuring::load_works(cell);
+    let works = usize::from(load_works.is_some());
+    commands.extend(load_works);
     commands.extend(measuring::inside(cell, measure).map(|file| format!("lab-guest print {file}")));
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     let mut lab = Lab::kernel(image(cell.host_kernel, bed::Kernel::Cloud))
@@ -30,9 +35,18 @@ pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     let report = lab.run(&commands)?;
     let count = measure.repeat as usize;
     let outputs = &report.outputs;
-    ensure!(outputs.len() == 3 * count, "{} results", outputs.len());
-    let (vmms, others) = outputs.split_at(count);
+    ensure!(
+        outputs.len() == begin + 3 * count + works,
+        "{} results",
+        outputs.len()
+    );
+    let (began, others) = outputs.split_at(begin);
+    let (vmms, others) = others.split_at(count);
+    let (worked, others) = others.split_at(works);
     let (printed, exits) = others.split_at(count);
+    for output in began.iter().chain(worked) {
+        output.text().context("the load")?;
+    }
     let mut recordings = Vec::new();
     for (file, output) in measuring::files(cell, measure).zip(exits) {
         output

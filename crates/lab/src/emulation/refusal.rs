@@ -1,6 +1,7 @@
 //! What emulated machines, or the programs that measure, cannot do.
 
 use super::length;
+use crate::measuring;
 use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Load, Measure, Tuning, Workload};
 
 /// Why this cell cannot be had in emulation, if it cannot.
@@ -27,7 +28,9 @@ fn of_workload(cell: &Cell, measure: &Measure) -> Option<&'static str> {
         Workload::Exercise if measure.duration.ns() < SHORTEST_NS => {
             Some("a guest that is over within 20 ms may not be seen: give `duration` more")
         }
-        Workload::Timerlat | Workload::Cyclictest | Workload::Exercise | Workload::Osnoise => None,
+        Workload::Timerlat | Workload::Cyclictest | Workload::Exercise | Workload::Osnoise => {
+            measuring::refusal(cell, measure)
+        }
     }
 }
 
@@ -46,7 +49,7 @@ fn of_load(cell: &Cell) -> Option<&'static str> {
             Some("an emulated Dom0 has no network: cells of `bare` and of `kvm` have it")
         }
         Load::Network if cell.workload == Workload::Exercise => {
-            Some("exits on purpose are measured beside `system-calls` or nothing")
+            Some("exits on purpose are not measured beside packets: take another load")
         }
         Load::NetworkElsewhere => Some(
             "an emulated machine has one CPU, and packets cannot be received by another: this needs a real host",

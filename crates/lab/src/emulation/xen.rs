@@ -13,21 +13,30 @@ const UNTIL_THERE: &str = "lab-xen told 1";
 
 pub(super) fn run(job: Job<'_>) -> Result<Brought> {
     let Job { cell, measure, .. } = job;
-    let measured = printed::commands(cell, measure);
+    let is_dom0 = cell.hypervisor == Hypervisor::Dom0;
+    let measured = match is_dom0 {
+        true => printed::commands_beside_load(cell, measure),
+        false => printed::commands(cell, measure),
+    };
     let measured: Vec<&str> = measured.iter().map(String::as_str).collect();
+    let load_works = Vec::from_iter(measuring::load_works(cell));
+    let until_measured = format!("lab-xen told {}", 1 + measure.repeat);
     let (mut guest, mut dom0) = (vec![measuring::THERE], Vec::new());
     if cell.tuning == Tuning::VmmAtFifo99 && cell.guest_type == Some(GuestType::Hvm) {
         dom0.push("lab-xen fifo 99");
     }
     let load = measuring::load(cell);
-    let is_dom0 = cell.hypervisor == Hypervisor::Dom0;
-    if is_dom0 || load.is_some() {
+    if is_dom0 || !load.is_empty() {
         dom0.push(UNTIL_THERE);
     }
-    dom0.extend(load.as_deref());
-    match is_dom0 {
-        true => dom0.extend(measured),
-        false => guest.extend(measured),
+    dom0.extend(load.iter().map(String::as_str));
+    if is_dom0 {
+        dom0.extend(measured);
+    } else {
+        guest.extend(measured);
+        for works in &load_works {
+            dom0.extend([&*until_measured, works]);
+        }
     }
     let mut lab = lab(cell)?;
     for packaged in measuring::packaged(cell) {

@@ -60,15 +60,15 @@ fn of(document: Document) -> Result<Figures> {
     let mut caveats =
         vec!["cyclictest does not tell who, nor which wake-ups it skipped".to_owned()];
     let counted: u64 = lengths.iter().map(|(_, count)| count).sum();
-    let beyond = thread.cycles.saturating_sub(counted);
-    if beyond > 0 {
-        lengths.push((worst_ns, beyond));
+    let uncounted = thread.cycles.saturating_sub(counted);
+    if uncounted > 0 {
         caveats.push(format!(
-            "{beyond} were too long to be counted by length, and count as the longest"
+            "{uncounted} were too long to be counted by length: a quantile that is one of them is not known"
         ));
     }
     Ok(Figures {
         lengths,
+        uncounted,
         worst_ns,
         // Nobody is named for any of it.
         unexplained_ns: worst_ns,
@@ -110,9 +110,16 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_counter_counts_as_the_longest() {
+    fn of_what_has_no_counter_only_the_longest_is_known() {
         let figures = of(document(1, 7)).unwrap();
-        assert_eq!(figures.lengths, [(9, 3), (13, 1), (60, 1), (70, 2)]);
+        assert_eq!(figures.lengths, [(9, 3), (13, 1), (60, 1)]);
+        assert_eq!(figures.count(), 7);
+        let quantiles = [0.7, 0.8, 1.0].map(|part| figures.quantile_ns(part));
+        assert_eq!(quantiles, [Some(60), None, Some(70)]);
+        assert_eq!(
+            of(document(1, 11)).unwrap().statistic(Statistic::Median),
+            None
+        );
         assert!(
             figures.caveats[1].contains("2 were too long"),
             "{:?}",

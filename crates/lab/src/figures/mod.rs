@@ -24,7 +24,7 @@ const DIGITS: u8 = 3;
 /// Shares that nobody is named for: what is left over, and steal that no witness of the host places.
 const UNEXPLAINED: [&str; 4] = ["hw", "hv_or_hw", "unexplained", "steal"];
 /// Begin the names of the threads of every load.
-const LOADS: [&str; 2] = ["lab-disturb", "stress-ng"];
+const LOADS: [&str; 3] = ["lab-disturb", "lab-network", "stress-ng"];
 /// Begins the name of the soft interrupt by which packets are received.
 const NET_RX: &str = "NET_RX:";
 /// What papers call a latency that a period of 50 us can bear.
@@ -38,6 +38,9 @@ pub struct Figures {
     /// Latencies of wake-ups, or lengths of gaps or of exits: each length in nanoseconds (to three digits) with how often it
     /// came, in ascending order.
     pub lengths: Vec<(u64, u64)>,
+    /// How many more there were, each longer than those: the program that measured does not tell their lengths.
+    #[serde(default)]
+    pub uncounted: u64,
     /// The largest, nanoseconds.
     pub worst_ns: u64,
     /// Who made the largest, the most first.
@@ -156,6 +159,7 @@ impl Figures {
         Ok(Figures {
             worst_ns,
             lengths: lengths_of(&all),
+            uncounted: 0,
             who,
             unexplained_ns,
             load_ns,
@@ -175,11 +179,13 @@ impl Figures {
 
     /// How many samples there are.
     pub fn count(&self) -> u64 {
-        self.lengths.iter().map(|(_, count)| count).sum()
+        let counted: u64 = self.lengths.iter().map(|(_, count)| count).sum();
+        counted + self.uncounted
     }
 
-    /// The length that this part of all samples does not exceed, nanoseconds.
-    pub fn quantile_ns(&self, part: f64) -> u64 {
+    /// The length that this part of all samples does not exceed, nanoseconds; `None` where that is one of which the
+    /// length is not told.
+    pub fn quantile_ns(&self, part: f64) -> Option<u64> {
         let enough = (self.count() as f64 * part).ceil() as u64;
         let mut seen = 0;
         let mut lengths = self.lengths.iter();
@@ -187,7 +193,10 @@ impl Figures {
             seen += count;
             seen >= enough
         });
-        found.map_or(self.worst_ns, |(ns, _)| (*ns).min(self.worst_ns))
+        match found {
+            Some((ns, _)) => Some((*ns).min(self.worst_ns)),
+            None => (enough == self.count()).then_some(self.worst_ns),
+        }
     }
 
     /// The part of all that is no longer than this: all of it, where there is none. A wake-up that never came is
@@ -213,7 +222,7 @@ impl Figures {
         match statistic {
             Statistic::Worst => Some(self.worst_ns as f64),
             Statistic::Least => self.lengths.first().map(|(ns, _)| *ns as f64),
-            Statistic::Median => Some(self.quantile_ns(0.5) as f64),
+            Statistic::Median => self.quantile_ns(0.5).map(|ns| ns as f64),
             Statistic::Under50us => Some(self.part_within(SHORT_NS)),
             Statistic::Under5us => Some(self.part_within(TUNED_NS)),
             Statistic::Noise => {
@@ -381,7 +390,9 @@ mod tests {
         let mut parts: Vec<Who> = (10..20)
             .map(|ns| part("irq", Some(&ns.to_string()), ns))
             .collect();
-        parts.extend([5, 4].map(|ns| part("preempted", Some("lab-disturb:95"), ns)));
+        for load in ["lab-disturb:95", "lab-network:96", "stress-ng-switch:97"] {
+            parts.extend([2, 1].map(|ns| part("preempted", Some(load), ns)));
+        }
         parts.push(part("hv_or_hw", None, 3));
         parts.push(part("steal", None, 2));
         parts.push(part("kvm", None, 1));

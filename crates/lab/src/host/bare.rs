@@ -20,7 +20,7 @@ pub(super) fn run(host: &Host, job: Job<'_>, side: &str) -> Result<Brought> {
     let folder = tempfile::tempdir().context("a folder for recordings")?;
     let (mut recordings, mut commands) = (Vec::new(), Vec::new());
     let mut console = String::new();
-    let mut load = Loaded::start(host, cell, folder.path())?;
+    let mut load = Loaded::start(host, job, folder.path())?;
     commands.extend(load.command());
     for name in measuring::files(cell, measure) {
         let file = folder.path().join(&name);

@@ -30,7 +30,7 @@ pub(super) fn run(host: &Host, job: Job<'_>) -> Result<Brought> {
     let mut guest = KvmGuest::boot(
         image(kernel, bed::Kernel::Cloud),
         &programs,
-        &measuring::packaged(cell),
+        measuring::packaged_to_measure(cell).as_slice(),
         &words,
     )?;
     let folder = tempfile::tempdir().context("a folder for the host's recording")?;
@@ -74,7 +74,7 @@ fn attend(host: &Host, job: Job<'_>, guest: &mut KvmGuest, folder: &Path) -> Res
         _ => {}
     }
     let recorder = Recorder::start(&folder.join(measuring::HOST), asked_to_end)?;
-    let mut load = Loaded::start(host, cell, folder)?;
+    let mut load = Loaded::start(host, job, folder)?;
     let commands = [Some(Recorder::command()), load.command()];
     guest.resume()?;
     let measured = Duration::from_nanos(measure.duration.ns()) * measure.repeat;

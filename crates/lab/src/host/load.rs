@@ -1,21 +1,24 @@
 //! What works on the host beside what is measured.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use vmnoise_labs::{Tied, installed, lab_program, stress_ng};
 
-use super::Host;
-use crate::scenario::{Cell, Kernel, Load, Policy};
+use super::{Host, at_work, waiting};
+use crate::measuring::Job;
+use crate::scenario::{Cell, Hypervisor, Kernel, Load, Policy, Tuning, Workload};
 
 /// The program that makes system calls and interrupts, at ordinary priority.
-const CALLS: &str = "lab-disturb";
+pub(super) const CALLS: &str = "lab-disturb";
 /// The one that sends packets, and what lets it do so in a network namespace of its own, which ends with it
 /// (util-linux).
 const PACKETS: &str = "lab-network";
 const IN_ITS_OWN: &str = "unshare --net --mount";
-/// As the machine has it.
-const STRESS_NG: &str = "stress-ng";
+
+/// How long it may take to begin, on a CPU that others may use too.
+const BACKSTOP: Duration = Duration::from_secs(30);
 
 /// It works until it is dropped.
 #[derive(Debug)]
@@ -26,17 +29,25 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Lets what a cell wants work on the CPU that is measured.
-    pub(super) fn start(host: &Host, cell: &Cell, folder: &Path) -> Result<Loaded> {
-        let words = words(host.cpu, cell.load);
+    /// Lets what a cell wants work on the CPU that is measured, and waits until it does.
+    pub(super) fn start(host: &Host, job: Job<'_>, folder: &Path) -> Result<Loaded> {
+        let load = job.cell.load;
+        let words = words(host.cpu, load);
         let found: Vec<PathBuf> = words.iter().map(found).collect::<Result<_>>()?;
         let start = |(program, arguments): (&PathBuf, &[PathBuf])| {
-            Tied::start(program, arguments, &folder.join("load-said"))
+            Tied::lead(program, arguments, folder, &folder.join("load-said"))
         };
-        Ok(Loaded {
+        let mut loaded = Loaded {
             program: found.split_first().map(start).transpose()?,
             words,
-        })
+        };
+        let what = format!("`{}` to begin", loaded.words.join(" "));
+        waiting::until(&what, BACKSTOP, job.asked_to_end, || {
+            loaded.has_worked()?;
+            let pid = loaded.program.as_ref().map(Tied::pid);
+            Ok(pid.is_none_or(|pid| at_work::is(load, pid)))
+        })?;
+        Ok(loaded)
     }
 
     /// That it has worked until now, if there is one.
@@ -70,7 +81,7 @@ fn words(cpu: u32, load: Load) -> Vec<String> {
         Load::SystemCalls => format!("{CALLS} calls {cpu}"),
         Load::Network => packets("here"),
         Load::NetworkElsewhere => packets("elsewhere"),
-        Load::StressNg => stress_ng(cpu),
+        Load::StressNg => stress_ng::command(cpu, "."),
         Load::Idle | Load::Bursts => String::new(),
     };
     command.split_whitespace().map(str::to_owned).collect()
@@ -85,24 +96,41 @@ fn found(word: &String) -> Result<PathBuf> {
 }
 
 /// Why there is no such load here, if there is none.
-pub(super) fn refusal(cell: &Cell) -> Option<&'static str> {
-    let is_packets = matches!(cell.load, Load::Network | Load::NetworkElsewhere);
-    let waits = cell.host_kernel == Kernel::Rt && cell.policy == Policy::Fifo1;
+pub(super) fn refusal(host: &Host, cell: &Cell) -> Option<&'static str> {
     match cell.load {
         Load::Bursts => Some("`system-calls` is the load that there is here"),
-        Load::StressNg if !installed::is_here(STRESS_NG) => {
+        Load::StressNg if !installed::is_here(stress_ng::PROGRAM) => {
             Some("stress-ng is not here: install the package stress-ng")
         }
-        _ if is_packets && waits => Some(
-            "PREEMPT_RT receives packets of this load in ksoftirqd at SCHED_OTHER, which waits for ever beside a task at \
-             FIFO 1 that polls: take `policy = \"other\"`, or the ordinary kernel",
-        ),
-        _ => None,
+        Load::Network | Load::NetworkElsewhere => of_packets(host, cell),
+        Load::Idle | Load::SystemCalls | Load::StressNg => None,
     }
+}
+
+/// Who polls at SCHED_FIFO leaves nothing to a thread of ordinary priority on its CPU. A guest polls as its vCPU's
+/// thread does, whatever its own policy, and that of Xen is no thread of Dom0.
+fn of_packets(host: &Host, cell: &Cell) -> Option<&'static str> {
+    if !host.has_another_cpu {
+        return Some(
+            "another CPU sends the packets of this load, and this process may use one: let it use two (taskset, cpuset)",
+        );
+    }
+    let is_at_fifo = match cell.hypervisor {
+        Hypervisor::Bare | Hypervisor::Dom0 => cell.policy == Policy::Fifo1,
+        Hypervisor::Kvm => matches!(cell.tuning, Tuning::VcpusAtFifo99 | Tuning::VmmAtFifo99),
+        Hypervisor::Microvm | Hypervisor::Xen => false,
+    };
+    let polls = cell.workload == Workload::Osnoise;
+    (cell.host_kernel == Kernel::Rt && polls && is_at_fifo).then_some(
+        "PREEMPT_RT receives packets of this load in ksoftirqd at SCHED_OTHER, which waits for ever beside a task at \
+         SCHED_FIFO that polls: take `policy = \"other\"` or leave the vCPU as it is, or take the ordinary kernel",
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
     use super::*;
 
     #[test]
@@ -112,5 +140,67 @@ mod tests {
         let packets = "unshare --net --mount lab-network flood 3 here";
         assert_eq!(noted(Load::Network), packets);
         assert_eq!(noted(Load::Idle), "");
+    }
+
+    fn loaded(folder: &Path, command: &str) -> Loaded {
+        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        let said = folder.join("load-said");
+        let program = Tied::lead(Path::new(&words[0]), &words[1..], folder, &said);
+        Loaded {
+            program: Some(program.unwrap()),
+            words,
+        }
+    }
+
+    #[test]
+    fn a_load_that_ends_at_once_has_not_worked() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut failed = loaded(folder.path(), "ls nowhere");
+        let until = std::time::Instant::now() + BACKSTOP;
+        let error = loop {
+            match failed.has_worked() {
+                Err(error) => break error.to_string(),
+                Ok(()) => assert!(std::time::Instant::now() < until, "it goes on"),
+            }
+        };
+        assert!(
+            error.contains("`ls nowhere` ended before") && error.contains("No such file"),
+            "{error}"
+        );
+        let mut works = loaded(folder.path(), "sleep 100");
+        assert!(works.has_worked().is_ok());
+    }
+
+    mod root {
+        use std::sync::Arc;
+        use std::sync::atomic::AtomicBool;
+
+        use super::*;
+        use crate::host::Host;
+        use crate::library;
+        use crate::scenario::Scenario;
+
+        #[test]
+        fn each_load_begins_and_works() {
+            let host = Host::read().unwrap();
+            let text = library::text("net-rx-tail").unwrap();
+            let scenario = Scenario::parse(text).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            for load in [Load::SystemCalls, Load::Network, Load::NetworkElsewhere] {
+                if load != Load::SystemCalls && !host.has_another_cpu {
+                    continue;
+                }
+                let mut cell = scenario.cells()[0].clone();
+                cell.load = load;
+                let job = Job {
+                    cell: &cell,
+                    measure: &scenario.measure,
+                    seed: 1,
+                    asked_to_end: &Arc::new(AtomicBool::new(false)),
+                };
+                let mut loaded = Loaded::start(&host, job, folder.path()).unwrap();
+                loaded.has_worked().unwrap();
+            }
+        }
     }
 }

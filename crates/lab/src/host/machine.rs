@@ -24,6 +24,8 @@ pub struct Host {
     pub model: String,
     /// The CPU that is measured, or has the vCPU.
     pub cpu: u32,
+    /// Whether what runs here may use another one.
+    pub has_another_cpu: bool,
     /// Whether that one is isolated.
     pub is_isolated: bool,
     /// What it is without, and what to do about it, if no cell can be run.
@@ -44,14 +46,15 @@ impl Host {
         let read = |path: &str| fs::read_to_string(path).context(path.to_owned());
         let isolated = read("/sys/devices/system/cpu/isolated").unwrap_or_default();
         let isolated = last_of(&isolated);
-        let last = placed::allowed()?
-            .pop()
-            .context("this machine has no CPU")?;
+        let allowed = placed::allowed()?;
+        let last = *allowed.last().context("this machine has no CPU")?;
+        let cpu = isolated.unwrap_or(last);
         Ok(Host {
             kernel: kind(&read("/proc/version")?),
             release: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
             model: machine::cpu_model(&read("/proc/cpuinfo")?),
-            cpu: isolated.unwrap_or(last),
+            cpu,
+            has_another_cpu: allowed.iter().any(|it| *it != cpu),
             is_isolated: isolated.is_some(),
             lack,
         })

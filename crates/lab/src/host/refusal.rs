@@ -5,7 +5,7 @@ use std::time::Duration;
 use vmnoise_labs::installed;
 
 use super::{Dom0, Host, load, running_xen};
-use crate::measuring::CYCLICTEST;
+use crate::measuring::{self, CYCLICTEST};
 use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Tuning, Workload};
 
 /// What the init of a guest takes for hung is longer than this.
@@ -34,7 +34,7 @@ pub fn on_kvm(host: &Host, cell: &Cell, measure: &Measure) -> Option<String> {
         Tuning::AsIs | Tuning::VcpusAtFifo99 | Tuning::VmmAtFifo99 | Tuning::HostIsolated => None,
     };
     let of_cell = of_hypervisor
-        .or_else(|| of_measure(cell, measure))
+        .or_else(|| of_measure(host, cell, measure))
         .or_else(of_tuning);
     let wants_isolation = cell.tuning == Tuning::HostIsolated;
     of_cell
@@ -70,7 +70,7 @@ pub fn on_xen(dom0: &Dom0, cell: &Cell, measure: &Measure) -> Option<String> {
         _ => None,
     };
     let of_cell = of_hypervisor
-        .or_else(|| of_measure(cell, measure))
+        .or_else(|| of_measure(&dom0.host, cell, measure))
         .or_else(of_tuning);
     of_cell
         .map(str::to_owned)
@@ -80,7 +80,7 @@ pub fn on_xen(dom0: &Dom0, cell: &Cell, measure: &Measure) -> Option<String> {
 }
 
 /// By what measures, and the load beside it.
-fn of_measure(cell: &Cell, measure: &Measure) -> Option<&'static str> {
+fn of_measure(host: &Host, cell: &Cell, measure: &Measure) -> Option<&'static str> {
     let is_on_host = matches!(cell.hypervisor, Hypervisor::Bare | Hypervisor::Dom0);
     match cell.workload {
         Workload::Cyclictest if is_on_host && !installed::is_here(CYCLICTEST) => {
@@ -91,7 +91,7 @@ fn of_measure(cell: &Cell, measure: &Measure) -> Option<&'static str> {
         }
         Workload::Cyclictest | Workload::Timerlat | Workload::Osnoise => {}
     }
-    if let Some(why) = load::refusal(cell) {
+    if let Some(why) = measuring::refusal(cell, measure).or_else(|| load::refusal(host, cell)) {
         return Some(why);
     }
     (Duration::from_nanos(measure.duration.ns()) > LONGEST).then_some(
@@ -135,6 +135,7 @@ mod tests {
             release: "6.1".to_owned(),
             model: "AMD EPYC".to_owned(),
             cpu: 3,
+            has_another_cpu: true,
             is_isolated,
             lack: None,
         }
@@ -269,6 +270,45 @@ mod tests {
         let (run, why) = of_kvm("net-rx-tail", &host(Kernel::Rt, false), "rt-network");
         assert_eq!(run, ["rt-idle"]);
         assert!(why.contains("ksoftirqd"), "{why}");
+    }
+
+    #[test]
+    fn where_there_is_one_cpu_no_other_sends_packets() {
+        let one_cpu = Host {
+            has_another_cpu: false,
+            ..host(Kernel::Ordinary, false)
+        };
+        let (run, why) = of_kvm("net-rx-tail", &one_cpu, "ordinary-network");
+        assert_eq!(run, ["ordinary-idle"]);
+        assert!(why.contains("another CPU"), "{why}");
+    }
+
+    /// The cells of these axes that a PREEMPT_RT host runs.
+    fn with_packets(axes: &str, workload: &str) -> Vec<String> {
+        let text = format!(
+            "title = \"t\"\nsource = \"s\"\n[axes]\n{axes}\nhost-kernel = \"rt\"\nload = \"network\"\n\
+             [measure]\nworkload = \"{workload}\"\nduration = \"1s\"\n"
+        );
+        let scenario = Scenario::parse(&text).unwrap();
+        let rt = host(Kernel::Rt, false);
+        let runs = |cell: &Cell| on_kvm(&rt, cell, &scenario.measure).is_none();
+        let cells = scenario.cells();
+        let run = cells.iter().filter(|cell| runs(cell));
+        run.map(Cell::name).collect()
+    }
+
+    #[test]
+    fn packets_wait_only_for_a_task_that_polls_at_fifo_on_the_host() {
+        let bare = "hypervisor = \"bare\"\npolicy = [\"other\", \"fifo1\"]";
+        assert_eq!(with_packets(bare, "osnoise"), ["other"]);
+        assert_eq!(with_packets(bare, "timerlat"), ["other", "fifo1"]);
+        let policies = "hypervisor = \"kvm\"\npolicy = [\"other\", \"fifo1\"]";
+        assert_eq!(with_packets(policies, "osnoise"), ["other", "fifo1"]);
+        let tunings =
+            "hypervisor = \"kvm\"\ntuning = [\"as-is\", \"vcpus-at-fifo99\", \"vmm-at-fifo99\"]";
+        assert_eq!(with_packets(tunings, "osnoise"), ["as-is"]);
+        let all = ["as-is", "vcpus-at-fifo99", "vmm-at-fifo99"];
+        assert_eq!(with_packets(tunings, "timerlat"), all);
     }
 
     #[test]

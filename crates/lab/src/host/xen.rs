@@ -35,7 +35,7 @@ pub(super) fn run(host: &Host, cpu: u32, job: Job<'_>) -> Result<Brought> {
         &domain(cpu, cell)?,
         image,
         &programs,
-        &measuring::packaged(cell),
+        measuring::packaged_to_measure(cell).as_slice(),
         &words,
     )?;
     let folder = tempfile::tempdir().context("a folder for what the load says")?;
@@ -103,7 +103,7 @@ fn attend(
     if cell.tuning == Tuning::VmmAtFifo99 {
         guest.set_vmm_fifo(PRIORITY)?;
     }
-    let mut load = Loaded::start(host, cell, folder)?;
+    let mut load = Loaded::start(host, job, folder)?;
     ensure!(
         !guest.has_reported(2)?,
         "the guest began before all was set up: this Dom0 is too busy"

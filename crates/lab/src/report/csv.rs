@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use crate::scenario::{Figure, Statistic};
 
 const TITLES: &str = "scenario,cell,accel,repetition,samples,median_ns,p99_ns,worst_ns,published_worst_ns,\
-                      under_50us,kernel,machine,who_made_the_worst";
+                      under_50us,noise,kernel,machine,who_made_the_worst";
 
 pub(super) fn text(all: &[Measured]) -> String {
     let mut text = format!("{TITLES}\n");
@@ -23,15 +23,21 @@ pub(super) fn text(all: &[Measured]) -> String {
             };
             for (at, it) in (1..).zip(&ended.repetitions) {
                 let (cell, accel) = (&ended.cell, ended.accel);
-                let [median, p99] = [0.5, 0.99].map(|part| it.quantile_ns(part));
+                // An empty field is one that is not known.
+                let [median, p99] = [0.5, 0.99].map(|part| {
+                    let ns = it.quantile_ns(part);
+                    ns.map_or(String::new(), |ns| ns.to_string())
+                });
                 let (count, worst, short) = (it.count(), it.worst_ns, it.part_within(50_000));
                 let machine = ended.machine.as_ref().map(Machine::words);
                 let machine = quoted(&machine.unwrap_or_default());
+                let noise = it.statistic(Statistic::Noise);
+                let noise = noise.map_or(String::new(), |part| format!("{part:.9}"));
                 let (kernel, who) = (quoted(&it.kernel), quoted(&who_made(it)));
                 // Writing to a string cannot fail.
                 _ = writeln!(
                     text,
-                    "{title},{cell},{accel},{at},{count},{median},{p99},{worst},{published},{short:.6},{kernel},{machine},{who}"
+                    "{title},{cell},{accel},{at},{count},{median},{p99},{worst},{published},{short:.6},{noise},{kernel},{machine},{who}"
                 );
             }
         }

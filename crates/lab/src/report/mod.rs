@@ -20,6 +20,9 @@ use crate::machine::Machine;
 use crate::scenario::{Conclusion, Figure, Published, Scenario, Statistic};
 use crate::verdict::{Judged, Verdict, judge};
 
+/// Stands where a figure would, which one of the repetitions does not have.
+const NOT_KNOWN: &str = "not known";
+
 /// A scenario, and how its cells ended that were run.
 #[derive(Debug)]
 struct Measured {
@@ -53,6 +56,12 @@ impl Measured {
     fn machine(&self, cell: &str) -> Option<&Machine> {
         let mut cells = self.cells.iter();
         cells.find(|ended| ended.cell == cell)?.machine.as_ref()
+    }
+
+    /// Whether something in it polled: then what was taken of its time is a figure.
+    fn has_noise(&self) -> bool {
+        let mut all = self.cells.iter().flat_map(|ended| &ended.repetitions);
+        all.any(|it| it.statistic(Statistic::Noise).is_some())
     }
 
     fn repetitions(&self, cell: &str) -> &[Figures] {
@@ -148,12 +157,13 @@ pub fn brief(failure: &str) -> String {
 fn beside(published: &Published, cell: &str, repetitions: &[Figures]) -> Option<String> {
     let figure = published.cells.get(cell)?;
     let statistic = published.statistic;
-    if statistic == Statistic::Worst || repetitions.is_empty() {
+    let has_column = matches!(statistic, Statistic::Worst | Statistic::Noise);
+    if has_column || repetitions.is_empty() {
         return Some(figure.to_string());
     }
     let here = repetitions.iter().map(|it| it.statistic(statistic));
     let here: Option<Vec<f64>> = here.collect();
-    let here = here.map_or("not known".to_owned(), |all| match figure {
+    let here = here.map_or(NOT_KNOWN.to_owned(), |all| match figure {
         Figure::Length(_) => format!("{} us", range_us(all.into_iter().map(|ns| ns as u64))),
         Figure::Percent(_) => format!("{}%", range_percent(&all)),
     });
@@ -163,6 +173,13 @@ fn beside(published: &Published, cell: &str, repetitions: &[Figures]) -> Option<
 /// The repetition with the largest figure.
 fn worst(repetitions: &[Figures]) -> Option<&Figures> {
     repetitions.iter().max_by_key(|it| it.worst_ns)
+}
+
+/// A quantile, of several repetitions the least and the most.
+fn quantile_us(repetitions: &[Figures], part: f64) -> String {
+    let all = repetitions.iter().map(|it| it.quantile_ns(part));
+    let all: Option<Vec<u64>> = all.collect();
+    all.map_or(NOT_KNOWN.to_owned(), |all| range_us(all.into_iter()))
 }
 
 /// Microseconds, of several repetitions the least and the most.
@@ -175,6 +192,15 @@ fn range_us(ns: impl Iterator<Item = u64> + Clone) -> String {
         (Some(ns), _) => us(ns),
         _ => String::new(),
     }
+}
+
+/// Of all that was measured by polling, what was taken; nothing of what does not poll.
+fn noise_percent(repetitions: &[Figures]) -> String {
+    let all = repetitions.iter();
+    let all: Vec<f64> = all
+        .filter_map(|it| it.statistic(Statistic::Noise))
+        .collect();
+    range_percent(&all)
 }
 
 /// Parts in per cent, of several repetitions the least and the most.
@@ -348,12 +374,11 @@ mod tests {
             runtime_ns: 1_000_000,
             ..Figures::default()
         };
-        let here = beside(
-            &tuned.published[0],
-            "as-is-other",
-            &[noise(5), noise(7_000)],
-        );
-        assert_eq!(here.unwrap(), "0.5484%, here 0.00050 to 0.70000%");
+        let both = [noise(5), noise(7_000)];
+        let here = beside(&tuned.published[0], "as-is-other", &both);
+        assert_eq!(here.unwrap(), "0.5484%", "noise has a column");
+        assert_eq!(noise_percent(&both), "0.00050 to 0.70000");
+        assert_eq!(noise_percent(&[overhead(None)]), "", "it did not poll");
         let not_run = beside(&tuned.published[0], "host-isolated-other", &[]);
         assert_eq!(not_run.unwrap(), "0.00001%");
     }
@@ -431,6 +456,45 @@ mod tests {
         assert_eq!(verdict_on(&[0, 1]), Verdict::Reproduced);
         let shared = verdict_on(&[0]).to_string();
         assert!(shared.contains("shared the only CPU"), "{shared}");
+    }
+
+    #[test]
+    fn a_median_that_one_repetition_does_not_tell_is_not_known() {
+        let told = figures(20_000);
+        let not_told = Figures {
+            uncounted: 11,
+            ..told.clone()
+        };
+        let both = [told, not_told];
+        assert_eq!(quantile_us(&both[..1], 0.5), "10.0");
+        assert_eq!(quantile_us(&both, 0.5), "not known");
+        let mut measured = measured();
+        measured.cells[0].repetitions = both.to_vec();
+        let csv = csv::text(&[measured]);
+        assert!(csv.contains(",1,10,10000,20000,20000,"), "{csv}");
+        assert!(csv.contains(",2,21,,20000,20000,"), "{csv}");
+    }
+
+    #[test]
+    fn noise_stands_beside_each_cell_that_polled_and_in_no_other_table() {
+        let mut polled = measured();
+        let is_told = |measured: Measured| {
+            let all = [measured];
+            let page = page::page(&all).unwrap();
+            [
+                page.contains("Noise, %"),
+                text::text(&all).contains("noise, %"),
+            ]
+        };
+        polled.cells[0].repetitions[1].runtime_ns = 1_000_000;
+        polled.cells[0].repetitions[1].shares_ns = [("irq".to_owned(), 7_000)].into();
+        let csv = csv::text(std::slice::from_ref(&polled));
+        assert!(csv.contains(",0.900000,0.007000000,\"6.1\""), "{csv}");
+        assert!(csv.contains(",0.900000,,\"6.1\""), "{csv}");
+        let text = text::text(std::slice::from_ref(&polled));
+        assert!(text.contains("| 10.0 | 0.70000 |"), "{text}");
+        assert_eq!(is_told(polled), [true, true]);
+        assert_eq!(is_told(measured()), [false, false]);
     }
 
     #[test]

@@ -7,7 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use super::banner::{Banner, banners};
-use super::{Measured, beside, cdf, judged, range_us, who_made, why_not, worst};
+use super::{
+    Measured, beside, cdf, judged, noise_percent, quantile_us, range_us, who_made, why_not, worst,
+};
 use crate::accel::Accel;
 use crate::folder::Ended;
 use crate::scenario::Published;
@@ -30,6 +32,7 @@ struct Part {
     source: String,
     verdicts: Vec<VerdictRow>,
     published: Vec<Published>,
+    has_noise: bool,
     rows: Vec<CellRow>,
     drawing: String,
     without: Vec<Without>,
@@ -52,6 +55,7 @@ struct CellRow {
     median: String,
     p99: String,
     short: String,
+    noise: String,
     who: String,
     published: Vec<String>,
 }
@@ -87,6 +91,7 @@ fn part(measured: &Measured) -> Part {
         source: scenario.source.clone(),
         verdicts: verdicts(measured),
         published: scenario.published.clone(),
+        has_noise: measured.has_noise(),
         rows: rows(measured),
         drawing: cdf::drawing(measured).unwrap_or_default(),
         without: without(measured),
@@ -143,9 +148,10 @@ fn rows(measured: &Measured) -> Vec<CellRow> {
             accel: ended.accel,
             samples: all.iter().map(|it| it.count()).sum(),
             worst: range_us(all.iter().map(|it| it.worst_ns)),
-            median: range_us(all.iter().map(|it| it.quantile_ns(0.5))),
-            p99: range_us(all.iter().map(|it| it.quantile_ns(0.99))),
+            median: quantile_us(all, 0.5),
+            p99: quantile_us(all, 0.99),
             short: short.collect::<Vec<_>>().join(", "),
+            noise: noise_percent(all),
             who: worst(all).map_or(String::new(), who_made),
             published: published.map(Option::unwrap_or_default).collect(),
         }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::banner::banners;
-use super::{Measured, beside, judged, range_us, who_made, why_not, worst};
+use super::{
+    Measured, beside, judged, noise_percent, quantile_us, range_us, who_made, why_not, worst,
+};
 use crate::machine::Machine;
 
 pub(super) fn text(all: &[Measured]) -> String {
@@ -33,10 +35,16 @@ fn section(text: &mut String, measured: &Measured) -> std::fmt::Result {
     for machine in machines(measured) {
         writeln!(text, "Measured on {machine}.\n")?;
     }
+    let has_noise = measured.has_noise();
+    let [noise, line] = if has_noise {
+        [" noise, % |", "---|"]
+    } else {
+        [""; 2]
+    };
     writeln!(
         text,
-        "| cell | on | samples | worst, us | median, us | in the paper | who made the worst |\n\
-         |---|---|---|---|---|---|---|"
+        "| cell | on | samples | worst, us | median, us |{noise} in the paper | who made the worst |\n\
+         |---|---|---|---|---|{line}---|---|"
     )?;
     for cell in scenario.cells().iter().map(|cell| cell.name()) {
         let repetitions = measured.repetitions(&cell);
@@ -48,7 +56,9 @@ fn section(text: &mut String, measured: &Measured) -> std::fmt::Result {
         let published = published.collect::<Vec<_>>().join(", ");
         let samples: u64 = repetitions.iter().map(|it| it.count()).sum();
         let most = range_us(repetitions.iter().map(|it| it.worst_ns));
-        let median = range_us(repetitions.iter().map(|it| it.quantile_ns(0.5)));
+        let median = quantile_us(repetitions, 0.5);
+        let noise = has_noise.then(|| format!(" {} |", noise_percent(repetitions)));
+        let noise = noise.unwrap_or_default();
         let who = match worst(repetitions) {
             Some(it) => who_made(it),
             None => why_not(measured, &cell),
@@ -58,7 +68,7 @@ fn section(text: &mut String, measured: &Measured) -> std::fmt::Result {
         let accel = accel.unwrap_or_default();
         writeln!(
             text,
-            "| {cell} | {accel}| {samples} | {most} | {median} | {published} | {who} |"
+            "| {cell} | {accel}| {samples} | {most} | {median} |{noise} {published} | {who} |"
         )?;
     }
     writeln!(text)

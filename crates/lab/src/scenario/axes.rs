@@ -58,7 +58,8 @@ pub enum Load {
     SystemCalls,
     /// A task at FIFO that takes the CPU for 1 ms every 10 ms.
     Bursts,
-    /// Packets that the CPU receives which is measured: 32 at a time, every millisecond.
+    /// Packets that the measured CPU receives each millisecond: 32 on a host, and in emulation 32 by each of two network
+    /// cards.
     Network,
     /// The same, received by another CPU.
     NetworkElsewhere,

@@ -9,7 +9,8 @@
 //! load FILE...`, in its lab, takes them from there in the same order: a byte on a serial
 //! port is an exit, and a recording has many. `lab-guest print FILE` prints one
 //! compressed and in hexadecimal; `lab-guest steal`, in the guest, what its kernel has booked as steal;
-//! `lab-guest offset`, in its lab, what its first vCPU's TSC is ahead of that of the lab.
+//! `lab-guest offset`, in its lab, what its first vCPU's TSC is ahead of that of the lab. `lab-guest works PROGRAM`
+//! waits until this program, which runs beside the commands of a lab, is at work, and fails if it is not soon.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
 
@@ -18,11 +19,13 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use vmnoise_labs::bed::inside::{GUEST_INITRAMFS, GUEST_KERNEL};
 use vmnoise_labs::bed::{GuestFiles, guest_arguments, guest_disk};
-use vmnoise_labs::kvm_stat;
+use vmnoise_labs::{kvm_stat, processes, stress_ng};
 
 /// Of a guest.
 const MEMORY_MIB: u32 = 256;
@@ -71,14 +74,34 @@ fn main() -> Result<()> {
             println!("{}", kvm_stat::tsc_offset(vmm, 0)?);
             Ok(())
         }
+        ["works", program] => works(program),
         ["steal"] => {
             println!("{}", stolen_ns()?);
             Ok(())
         }
         _ => bail!(
             "usage: lab-guest [GUEST] boot [ARGUMENT...] | told COUNT | results | save FILE... | \
-             load FILE... | print FILE | steal | offset"
+             load FILE... | print FILE | steal | offset | works PROGRAM"
         ),
+    }
+}
+
+/// A lab forgets what it starts beside its commands: whether that goes on has to be asked.
+fn works(program: &str) -> Result<()> {
+    const SOON: Duration = Duration::from_secs(5);
+    const LOOK: Duration = Duration::from_millis(10);
+    let begun = Instant::now();
+    loop {
+        let processes = processes::all();
+        let mut named = processes.iter().filter(|it| it.name == program);
+        if named.any(|it| program != stress_ng::PROGRAM || stress_ng::is_at_work(it.pid)) {
+            return Ok(());
+        }
+        ensure!(
+            begun.elapsed() < SOON,
+            "`{program}` is not at work: it has not begun, or has ended; what it said is on the console"
+        );
+        sleep(LOOK);
     }
 }
 

@@ -1,14 +1,16 @@
 //! `lab-network storm` lets the two network cards of a lab, which are on one wire, receive packets for ever: they
 //! are ports of one bridge, which hands on by one what has come by the other, so a broadcast goes round, and
-//! nobody has to send. `lab-network flood CPU here|elsewhere` sends packets to its own machine, in a network
-//! namespace of its own, in which it has to be started: `unshare --net --mount lab-network flood …`. They are
-//! received on that CPU (receive packet steering, Documentation/networking/scaling.rst), or on another one, which
-//! sends.
+//! nobody has to send. A bridge sends one of its own by both ports, so each goes round twice, once each way.
+//!
+//! `lab-network flood CPU here|elsewhere` sends packets to its own machine, in a network namespace of its own, in
+//! which it has to be started: `unshare --net --mount lab-network flood …`. They are received on that CPU (receive
+//! packet steering, Documentation/networking/scaling.rst), or on another one, which sends.
 #![forbid(unsafe_code)]
 
 use std::convert::Infallible;
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::os::unix::process::parent_id;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -19,7 +21,8 @@ use vmnoise_labs::bed::inside;
 use vmnoise_labs::links::Links;
 use vmnoise_labs::placed;
 
-/// How many packets come at a time. A device driver takes up to 64 (NAPI_POLL_WEIGHT) before others have their turn.
+/// How many packets come at a time, in a lab by each of the two cards. A device driver takes up to 64
+/// (NAPI_POLL_WEIGHT) before others have their turn.
 const PACKETS: u64 = 32;
 /// The largest packet, bytes: that of an Ethernet.
 const MTU: u32 = 1_500;
@@ -92,6 +95,10 @@ fn storm() -> Result<()> {
 }
 
 fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
+    // Before anything is mounted over that of all others.
+    for namespace in ["net", "mnt"] {
+        ensure_own(namespace)?;
+    }
     // What is seen of links is that of the namespace in which it was mounted.
     mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None).context("mounting sysfs")?;
     let links = fs::read_dir("/sys/class/net")?.flatten();
@@ -111,6 +118,10 @@ fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
         set("/sys/class/net/lo/queues/rx-0/rps_cpus", &placed::mask(cpu))?;
     }
     placed::leave(cpu)?;
+    ensure!(
+        !placed::allowed()?.contains(&cpu),
+        "CPU {cpu} is the only one that this process may use, and another has to send: let it use two (taskset, cpuset)"
+    );
     let receives = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let to = receives.local_addr()?;
     let sends = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -121,6 +132,21 @@ fn flood(cpu: u32, is_here: bool) -> Result<Infallible> {
         sends.send_to(&datagram, to)?;
         sleep(EVERY);
     }
+}
+
+/// That this process is in another namespace of this kind than the one that started it, as after `unshare`. The
+/// machine's first process would tell as well, but not in every container.
+fn ensure_own(kind: &str) -> Result<()> {
+    const REMEDY: &str = "start it as root by `unshare --net --mount`";
+    let of = |process: &str| {
+        let link = format!("/proc/{process}/ns/{kind}");
+        fs::read_link(&link).with_context(|| format!("{link} cannot be read: {REMEDY}"))
+    };
+    ensure!(
+        of("self")? != of(&parent_id().to_string())?,
+        "this `{kind}` namespace is also that of who started this: {REMEDY}"
+    );
+    Ok(())
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {

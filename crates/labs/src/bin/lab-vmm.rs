@@ -103,7 +103,11 @@ impl Vmm {
             Step::Turns(cpu, burst, every) => {
                 self.hog = Some(Disturber::turns(cpu, burst, every, Path::new(TURNS))?);
             }
-            Step::Unhog => self.hog = None,
+            Step::Unhog => {
+                if let Some(mut hog) = self.hog.take() {
+                    hog.has_worked()?;
+                }
+            }
             Step::Migrate(times, every) => {
                 let mut left = times;
                 self.migrate(every, || {

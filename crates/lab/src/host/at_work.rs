@@ -1,0 +1,52 @@
+//! Whether a load has begun to work: what is measured before that is measured beside nothing.
+
+use std::fs;
+
+use vmnoise_labs::{schedstat, stress_ng};
+
+use crate::scenario::Load;
+
+/// More packets than it takes to set a link up.
+const PACKETS: u64 = 64;
+
+/// Whether this load is, which is this process. It becomes its program only after it was started. Of one that has
+/// ended there is nothing to read.
+pub(super) fn is(load: Load, pid: u32) -> bool {
+    match load {
+        Load::SystemCalls => schedstat::has_worked(pid, super::load::CALLS).unwrap_or(false),
+        Load::StressNg => stress_ng::is_at_work(pid),
+        Load::Network | Load::NetworkElsewhere => {
+            received_in_its_own(pid).is_some_and(|it| it > PACKETS)
+        }
+        Load::Idle | Load::Bursts => true,
+    }
+}
+
+/// Packets, once it has a network of its own.
+fn received_in_its_own(pid: u32) -> Option<u64> {
+    let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    let is_in_its_own = network(&pid.to_string())? != network("self")?;
+    let links = fs::read_to_string(format!("/proc/{pid}/net/dev")).ok()?;
+    received(&links).filter(|_| is_in_its_own)
+}
+
+/// By the link to itself, of lines such as `lo: BYTES PACKETS …` (proc_pid_net(5)).
+fn received(links: &str) -> Option<u64> {
+    let mut lines = links.lines();
+    let numbers = lines.find_map(|line| line.trim().strip_prefix("lo:"))?;
+    numbers.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_those_that_were_received() {
+        let links = "Inter-|   Receive                            |  Transmit\n \
+                     face |bytes    packets errs drop fifo frame compressed multicast|bytes\n    \
+                     lo: 4800032 3200 0 0 0 0 0 0 4800032 3201 0 0 0 0 0 0\n";
+        assert_eq!(received(links), Some(3_200));
+        assert_eq!(received(""), None);
+    }
+}

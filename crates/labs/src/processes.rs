@@ -1,0 +1,55 @@
+//! The processes that run.
+
+use std::fs;
+
+/// One that has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Of its first thread, at most 15 letters.
+    pub name: String,
+    /// Who started it, or has taken it over.
+    pub parent: u32,
+}
+
+/// All. One that begins or ends meanwhile may be left out.
+pub fn all() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let stats = entries.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+    stats.filter_map(|stat| of_stat(&stat)).collect()
+}
+
+/// `PID (NAME) STATE PARENT …` (proc_pid_stat(5)); a name may have brackets and spaces. One that has ended, for
+/// which nobody has waited yet, is a zombie.
+fn of_stat(stat: &str) -> Option<Process> {
+    let (before, after) = stat.rsplit_once(") ")?;
+    let (pid, name) = before.split_once(" (")?;
+    let mut words = after.split(' ');
+    let is_there = !matches!(words.next()?, "Z" | "X");
+    is_there.then_some(Process {
+        pid: pid.parse().ok()?,
+        name: name.to_owned(),
+        parent: words.next()?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // What a test cannot unwrap fails it.
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_what_its_line_says_unless_it_has_ended() {
+        let odd = Process {
+            pid: 12,
+            name: "a) S (b".to_owned(),
+            parent: 3,
+        };
+        assert_eq!(of_stat("12 (a) S (b) R 3 12 0\n"), Some(odd));
+        assert_eq!(of_stat("12 (stress-ng) Z 1 12 0\n"), None);
+        let own = std::process::id();
+        assert!(all().iter().any(|it| it.pid == own));
+    }
+}

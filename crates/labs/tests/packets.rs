@@ -1,0 +1,18 @@
+//! `lab-network`, where it must not set anything up.
+
+use std::fs;
+use std::process::Command;
+
+use vmnoise_labs::lab_program;
+
+#[test]
+fn a_machine_s_own_network_and_mounts_are_left_alone() {
+    let mounts = || fs::read_to_string("/proc/self/mounts").unwrap();
+    let before = mounts();
+    let mut flood = Command::new(lab_program("lab-network").unwrap());
+    let output = flood.args(["flood", "0", "here"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("is also that of who started this"), "{said}");
+    assert_eq!(mounts(), before);
+}
