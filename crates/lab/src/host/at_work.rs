@@ -6,6 +6,8 @@ use vmnoise_labs::{schedstat, stress_ng};
 
 use crate::scenario::Load;
 
+/// The program that makes system calls and interrupts, at ordinary priority.
+pub(super) const CALLS: &str = "lab-disturb";
 /// More packets than it takes to set a link up.
 const PACKETS: u64 = 64;
 
@@ -13,7 +15,7 @@ const PACKETS: u64 = 64;
 /// ended there is nothing to read.
 pub(super) fn is(load: Load, pid: u32) -> bool {
     match load {
-        Load::SystemCalls => schedstat::has_worked(pid, super::load::CALLS).unwrap_or(false),
+        Load::SystemCalls => schedstat::has_worked(pid, CALLS).unwrap_or(false),
         Load::StressNg => stress_ng::is_at_work(pid),
         Load::Network | Load::NetworkElsewhere => {
             received_in_its_own(pid).is_some_and(|it| it > PACKETS)

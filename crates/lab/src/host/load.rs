@@ -6,12 +6,11 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use vmnoise_labs::{Tied, installed, lab_program, stress_ng};
 
-use super::{Host, at_work, waiting};
+use super::at_work::{self, CALLS};
+use super::{Host, waiting};
 use crate::measuring::Job;
 use crate::scenario::{Cell, Hypervisor, Kernel, Load, Policy, Tuning, Workload};
 
-/// The program that makes system calls and interrupts, at ordinary priority.
-pub(super) const CALLS: &str = "lab-disturb";
 /// The one that sends packets, and what lets it do so in a network namespace of its own, which ends with it
 /// (util-linux).
 const PACKETS: &str = "lab-network";

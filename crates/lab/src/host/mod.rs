@@ -1,6 +1,7 @@
 //! A cell on this machine's own kernel, with its own KVM or Xen, in real time. Cells of another kind of kernel wait
 //! until it is booted.
 
+mod again;
 mod at_work;
 mod bare;
 mod dom0;

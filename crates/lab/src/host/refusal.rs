@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use vmnoise_labs::installed;
 
+use super::again::AGAIN;
 use super::{Dom0, Host, load, running_xen};
 use crate::measuring::{self, CYCLICTEST};
 use crate::scenario::{Cell, GuestType, Hypervisor, Kernel, Measure, Tuning, Workload};
 
 /// What the init of a guest takes for hung is longer than this.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Ends what is to be done before the run.
-pub(super) const AGAIN: &str = "and run this again; `vmnoise-lab merge` joins the folders";
 
 /// Why this cell cannot be had on this host of KVM, if it cannot.
 pub fn on_kvm(host: &Host, cell: &Cell, measure: &Measure) -> Option<String> {

@@ -3,7 +3,7 @@
 use vmnoise_labs::bed::XenDomain;
 
 use super::Dom0;
-use super::refusal::AGAIN;
+use super::again::AGAIN;
 use crate::hypervisor::Xen;
 use crate::scenario::{Cell, Hypervisor, Tuning};
 
