@@ -157,8 +157,8 @@ fn ask(slot: &TimerSlot, expiry_ns: u64, steal_ns: Option<u64>) {
     slot.expiry_mono_ns.store(expiry_ns, Ordering::Release);
 }
 
-/// What was stolen in each phase of a wake-up; of those around a step that was not seen, nothing.
-/// The time until a timer is armed belongs to the wake-up only if its expiry was over by then.
+/// What was stolen in each phase of a wake-up. What was stolen around a step that was not seen belongs to the
+/// phase that ends with the next one that was: from the last reading before. The time until a timer is armed belongs to the wake-up only if its expiry was over by then.
 fn stolen_ns(slot: &TimerSlot, reported: &Activation, now_steal_ns: Option<u64>) -> [u64; 5] {
     let at = |step: Option<u64>, steal: &AtomicU64| step.map(|_| steal.load(Ordering::Relaxed));
     let is_late = reported.armed_mono_ns > Some(reported.expiry_mono_ns);
@@ -175,9 +175,13 @@ fn stolen_ns(slot: &TimerSlot, reported: &Activation, now_steal_ns: Option<u64>)
         at(reported.switch_mono_ns, &slot.switch_steal_ns),
         now_steal_ns,
     ];
-    std::array::from_fn(|step| match (marks[step], marks[step + 1]) {
-        (Some(before_ns), Some(after_ns)) => after_ns.saturating_sub(before_ns),
-        _ => 0,
+    let [mut last_ns, ends @ ..] = marks;
+    ends.map(|end_ns| {
+        let Some(end_ns) = end_ns else {
+            return 0;
+        };
+        let before_ns = last_ns.replace(end_ns);
+        before_ns.map_or(0, |before_ns| end_ns.saturating_sub(before_ns))
     })
 }
 
@@ -220,7 +224,13 @@ mod tests {
             waking_mono_ns: None,
             ..reported
         };
-        assert_eq!(stolen_ns(&slot, &unseen, Some(160)), [0, 50, 0, 0, 3]);
+        assert_eq!(stolen_ns(&slot, &unseen, Some(160)), [0, 50, 0, 7, 3]);
+        // It was not asleep: nothing woke it.
+        let awake = Activation {
+            switch_mono_ns: None,
+            ..unseen
+        };
+        assert_eq!(stolen_ns(&slot, &awake, Some(160)), [0, 50, 0, 0, 10]);
     }
 
     /// The slot as the tests of the tracer's handlers leave it.
