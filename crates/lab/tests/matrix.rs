@@ -170,8 +170,10 @@ mod virtual_time {
                     least < number(&said["exit_ns"]["min"]),
                     "{cell}: {least} {said}"
                 );
+                // Lengths are kept to three digits, as the longest that they stand for.
+                let stands_for = 1 << (least >> 10).max(1).ilog2();
                 assert!(
-                    number(&measured["overhead_ns"]) >= least,
+                    number(&measured["overhead_ns"]) > least - stands_for,
                     "{cell}: {measured}"
                 );
             }
