@@ -25,7 +25,7 @@ use anyhow::{Context, Result};
 use rustix::io::Errno;
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capabilities, capabilities_secure_bits,
-    clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
+    clear_ambient_capability_set, remove_capability_from_bounding_set,
     set_capabilities_secure_bits, set_no_new_privs, set_thread_groups, set_thread_res_gid,
     set_thread_res_uid,
 };
@@ -97,17 +97,8 @@ fn become_user(user: &Account) -> Result<()> {
 /// # Errors
 /// If the kernel refuses.
 pub fn keep(works: &[Work]) -> Result<()> {
-    let kept = held()?.effective.intersection(table::kept(works));
     clear_ambient_capability_set().context("giving up ambient capabilities")?;
-    set_capabilities(
-        None,
-        CapabilitySets {
-            effective: kept,
-            permitted: kept,
-            inheritable: CapabilitySet::empty(),
-        },
-    )
-    .context("giving up capabilities")?;
+    threads::keep(table::kept(works)).context("giving up capabilities")?;
     if let Err(error) = calls::limit(works) {
         say::say(format_args!(
             "the system calls of this process are not limited: {error}; a kernel with CONFIG_SECCOMP_FILTER limits them"

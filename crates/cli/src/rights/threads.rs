@@ -25,8 +25,8 @@ pub fn spawn(name: &str, works: &[Work], work: impl FnOnce() + Send + 'static) -
     Ok(is_done.recv().map_err(io::Error::other)??)
 }
 
-/// Of those that this thread has.
-fn keep(kept: CapabilitySet) -> rustix::io::Result<()> {
+/// Leaves this thread those of these that it has.
+pub(super) fn keep(kept: CapabilitySet) -> rustix::io::Result<()> {
     let kept = capabilities(None)?.effective.intersection(kept);
     set_capabilities(
         None,

@@ -1,6 +1,6 @@
 //! What has to be known before anything else.
 
-use super::Measured;
+use super::measured::Measured;
 
 /// A paragraph above all.
 #[derive(Debug)]

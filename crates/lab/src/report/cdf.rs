@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{Measured, worst};
+use super::measured::Measured;
+use super::words::worst;
 
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 320.0;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{Measured, who_made};
+use super::measured::Measured;
+use super::words::who_made;
 use crate::machine::Machine;
 use crate::scenario::{Figure, Statistic};
 

@@ -7,9 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use super::banner::{Banner, banners};
-use super::{
-    Measured, beside, cdf, judged, noise_percent, quantile_us, range_us, who_made, why_not, worst,
-};
+use super::cdf;
+use super::measured::{Measured, judged, why_not};
+use super::words::{beside, noise_percent, quantile_us, range_us, who_made, worst};
 use crate::accel::Accel;
 use crate::folder::Ended;
 use crate::scenario::Published;

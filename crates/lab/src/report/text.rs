@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::banner::banners;
-use super::{
-    Measured, beside, judged, noise_percent, quantile_us, range_us, who_made, why_not, worst,
-};
+use super::measured::{Measured, judged, why_not};
+use super::words::{beside, noise_percent, quantile_us, range_us, who_made, worst};
 use crate::machine::Machine;
 
 pub(super) fn text(all: &[Measured]) -> String {

@@ -1,0 +1,109 @@
+//! Figures in words, the same in each of the report's files.
+
+use crate::figures::{Figures, Who};
+use crate::scenario::{Figure, Published, Statistic};
+
+/// Stands where a figure would, which one of the repetitions does not have.
+const NOT_KNOWN: &str = "not known";
+
+/// How far a machine came, and what stopped it: the console is in between.
+pub fn brief(failure: &str) -> String {
+    let mut lines = failure.lines();
+    let first = lines.next().unwrap_or_default();
+    let first = first.split("; its console ends").next().unwrap_or(first);
+    match lines.next_back() {
+        Some(last) => format!("{first} … {last}"),
+        None => first.to_owned(),
+    }
+}
+
+/// A figure of a paper, with the measured one unless that has a column, or there is none.
+pub(super) fn beside(published: &Published, cell: &str, repetitions: &[Figures]) -> Option<String> {
+    let figure = published.cells.get(cell)?;
+    let statistic = published.statistic;
+    let has_column = matches!(statistic, Statistic::Worst | Statistic::Noise);
+    if has_column || repetitions.is_empty() {
+        return Some(figure.to_string());
+    }
+    let here = repetitions.iter().map(|it| it.statistic(statistic));
+    let here: Option<Vec<f64>> = here.collect();
+    let here = here.map_or(NOT_KNOWN.to_owned(), |all| match figure {
+        Figure::Length(_) => format!("{} us", range_us(all.into_iter().map(|ns| ns as u64))),
+        Figure::Percent(_) => format!("{}%", range_percent(&all)),
+    });
+    Some(format!("{figure}, here {here}"))
+}
+
+/// The repetition with the largest figure.
+pub(super) fn worst(repetitions: &[Figures]) -> Option<&Figures> {
+    repetitions.iter().max_by_key(|it| it.worst_ns)
+}
+
+/// A quantile, of several repetitions the least and the most.
+pub(super) fn quantile_us(repetitions: &[Figures], part: f64) -> String {
+    let all = repetitions.iter().map(|it| it.quantile_ns(part));
+    let all: Option<Vec<u64>> = all.collect();
+    all.map_or(NOT_KNOWN.to_owned(), |all| range_us(all.into_iter()))
+}
+
+/// Microseconds, of several repetitions the least and the most.
+pub(super) fn range_us(ns: impl Iterator<Item = u64> + Clone) -> String {
+    let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
+    match (ns.clone().min(), ns.max()) {
+        (Some(least), Some(most)) if us(least) != us(most) => {
+            format!("{} to {}", us(least), us(most))
+        }
+        (Some(ns), _) => us(ns),
+        _ => String::new(),
+    }
+}
+
+/// Of all that was measured by polling, what was taken; nothing of what does not poll.
+pub(super) fn noise_percent(repetitions: &[Figures]) -> String {
+    let all = repetitions.iter();
+    let all: Vec<f64> = all
+        .filter_map(|it| it.statistic(Statistic::Noise))
+        .collect();
+    range_percent(&all)
+}
+
+/// Parts in per cent, of several repetitions the least and the most.
+pub(super) fn range_percent(parts: &[f64]) -> String {
+    let mut all = parts.to_vec();
+    all.sort_by(f64::total_cmp);
+    let percent = |part: f64| format!("{:.5}", 100.0 * part);
+    match all[..] {
+        [least, .., most] if percent(least) != percent(most) => {
+            format!("{} to {}", percent(least), percent(most))
+        }
+        [part, ..] => percent(part),
+        [] => String::new(),
+    }
+}
+
+/// In words: `kvm msr 7.1 us`.
+pub(super) fn words(who: &[Who]) -> String {
+    let part = |who: &Who| {
+        let name = who.name.as_deref().unwrap_or("(no witness)");
+        format!("{} {name} {:.1} us", who.share, who.ns as f64 / 1e3)
+    };
+    let parts: Vec<String> = who.iter().map(part).collect();
+    parts.join(", ")
+}
+
+/// Who made the worst of all repetitions, and what has to be known of that.
+pub(super) fn who_made(worst: &Figures) -> String {
+    let mut said = words(&worst.who);
+    let missed = Some(worst.missed).filter(|missed| *missed > 0);
+    let missed = missed.map(|missed| format!("{missed} wake-ups missed"));
+    let exits = worst.light.zip(worst.heavy);
+    let exits = exits.map(|(light, heavy)| format!("{light} exits were light, {heavy} heavy"));
+    let in_guest = worst.in_guest_ns;
+    let in_guest =
+        in_guest.map(|ns| format!("by its guest's clock half of its exits took {ns} ns or less"));
+    let beside = [missed, exits, in_guest].into_iter().flatten();
+    for caveat in worst.caveats.iter().cloned().chain(beside) {
+        said += &format!(" ({caveat})");
+    }
+    said
+}
