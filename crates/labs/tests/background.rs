@@ -1,15 +1,18 @@
 //! Whether what runs beside the commands of a lab is still at work.
 
-use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command};
 
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use vmnoise_labs::lab_program;
 
-/// `sleep` under a name of its own.
+/// `sleep` under a name of its own. A copy that another thread's child still has open for writing would be refused.
 fn sleeper(folder: &Path, seconds: &str) -> Child {
     let path = folder.join("lab-sleeper");
-    fs::copy("/bin/sleep", &path).unwrap();
+    if !path.is_symlink() {
+        symlink("/bin/sleep", &path).unwrap();
+    }
     Command::new(path).arg(seconds).spawn().unwrap()
 }
 
@@ -30,6 +33,8 @@ fn a_load_that_has_ended_is_not_at_work() {
     assert!(works_then, "{said}");
     // Nobody waits for it, as in a lab: it stays in /proc.
     let mut ended = sleeper(folder.path(), "0");
+    let pid = WaitId::Pid(Pid::from_child(&ended));
+    waitid(pid, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
     let (works_now, said) = works();
     ended.wait().unwrap();
     assert!(!works_now && said.contains("lab-sleeper"), "{said}");
