@@ -23,8 +23,9 @@ typedef _Bool bool;
 
 /* include/uapi/linux/bpf.h */
 enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2 };
-enum { BPF_MAP_TYPE_QUEUE = 22, BPF_MAP_TYPE_RINGBUF = 27 };
-enum { BPF_F_MMAPABLE = 1 << 10 };
+enum { BPF_MAP_TYPE_QUEUE = 22, BPF_MAP_TYPE_RINGBUF = 27, BPF_MAP_TYPE_TASK_STORAGE = 29 };
+enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1 << 10 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_RB_NO_WAKEUP = 1 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 
@@ -37,15 +38,24 @@ enum { TASK_STOPPED_OR_TRACED = 0x4 | 0x8 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+/* Of real-time tasks; without CONFIG_RT_GROUP_SCHED it is not throttled since 6.12. */
+struct rt_rq {
+	int rt_throttled;
+};
+
 struct rq {
 	int cpu;
+	struct task_struct *curr;
+	struct rt_rq rt;
 	u64 clock;
 	u64 clock_task;
 	u64 prev_steal_time;
 };
 
+/* `throttle_count` with CONFIG_CFS_BANDWIDTH. */
 struct cfs_rq {
 	struct rq *rq;
+	int throttle_count;
 };
 
 struct sched_entity {
@@ -59,14 +69,41 @@ struct sched_info {
 	u64 last_arrival;
 };
 
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct hlist_node;
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct bpf_local_storage;
+
+/* `throttled` since 6.18, `preempt_notifiers` with CONFIG_PREEMPT_NOTIFIERS. */
 struct task_struct {
 	unsigned int __state;
 	int pid;
+	int tgid;
 	int on_cpu;
 	int wake_cpu;
+	unsigned int policy;
+	bool throttled;
 	char comm[16];
 	struct sched_entity se;
 	struct sched_info sched_info;
+	struct hlist_head preempt_notifiers;
+	struct css_set *cgroups;
+	struct bpf_local_storage *bpf_storage;
 };
 
 /* Before 5.14, commit 2f064a59a11f. */
@@ -83,7 +120,14 @@ struct hrtimer {
 	__s64 _softexpires;
 };
 
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
 struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
 	struct task_struct *task;
 };
 

@@ -2,6 +2,8 @@
 /* Both forms of sched_switch, of which a kernel has one. Who includes it has defined task_switch
  * before. No include guard: it is programs, of the object that includes it. */
 
+#include "task_state.bpf.h"
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)

@@ -36,16 +36,6 @@ static __always_inline void name_task(struct vmnoise_source *source, struct task
 	bpf_probe_read_kernel(source->name, COMM_LEN, task->comm);
 }
 
-/* Before 5.18 sched_switch does not tell it (commit fa2c3254d7cf added prev_state). */
-static __always_inline u32 state_of(struct task_struct *task)
-{
-	struct task_struct___pre_5_14 *older = (void *)task;
-
-	if (bpf_core_field_exists(task->__state))
-		return BPF_CORE_READ(task, __state);
-	return BPF_CORE_READ(older, state);
-}
-
 static __always_inline void name_current(struct vmnoise_source *source)
 {
 	source->id = (u32)bpf_get_current_pid_tgid();

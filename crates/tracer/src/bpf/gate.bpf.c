@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The tracepoints of the gate, which are attached for days: each leaves a task that is no vCPU
+ * after a few loads. A thread is known as a vCPU by what the walk over all tasks stores with it;
+ * a task with which nobody stores anything has no bpf_storage. */
+#include "kernel.bpf.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "gate.h"
+#include "gate_handlers.bpf.h"
+#include "gate_kernel.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* The place of a vCPU, with its thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, u32);
+} places SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 8);
+	__type(value, u32);
+} free_places SEC(".maps");
+
+/* 0 if it is no vCPU. */
+static __always_inline u32 place_of(struct task_struct *task)
+{
+	u32 *place;
+
+	if (!task->bpf_storage)
+		return 0;
+	place = bpf_task_storage_get(&places, task, 0, 0);
+	return place ? *place : 0;
+}
+
+static __always_inline int task_switch(bool preempt, struct task_struct *prev,
+				       struct task_struct *next, u32 prev_state)
+{
+	u32 cpu = bpf_get_smp_processor_id(), leaves, comes;
+	struct gate_cpu *here = gate_cpu(cpu);
+	struct gate_vcpu *vcpu;
+	struct gate_who who;
+	u64 now;
+
+	if (!here)
+		return 0;
+	comes = place_of(next);
+	leaves = here->vcpu;
+	/* It came, or the one before left, by a switch that was not seen. */
+	if (!leaves || here->tid != (u32)prev->pid)
+		leaves = place_of(prev);
+	if (!comes && !leaves && !here->waiting && !here->vcpu)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (here->waiting) {
+		who_is(&who, prev, leaves);
+		turn_ends(here, now, &who, prev->pid);
+	}
+	vcpu = gate_vcpu(leaves);
+	if (vcpu) {
+		bool runnable = preempt || !prev_state;
+		u32 state = runnable ? GATE_WAITING : sleep_of(prev);
+
+		gate_leaves(vcpu, here, cpu, now, state, runnable && is_throttled(prev));
+	}
+	vcpu = gate_vcpu(comes);
+	if (vcpu)
+		gate_comes(vcpu, here, cpu, now);
+	here->vcpu = comes;
+	here->tid = next->pid;
+	return 0;
+}
+
+#include "sched_switch.bpf.h"
+
+/* Under the lock of the queue that it is put on (ttwu_do_activate of kernel/sched/core.c). */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sched_wakeup, struct task_struct *task)
+{
+	struct gate_vcpu *vcpu = gate_vcpu(place_of(task));
+	u32 cpu = task->wake_cpu;
+	struct gate_cpu *there = vcpu ? gate_cpu(cpu) : 0;
+
+	if (there)
+		gate_wakes(vcpu, there, cpu, bpf_ktime_get_ns(), is_throttled(task));
+	return 0;
+}
+
+/* Before the task is moved, under the lock of the queue that it leaves (set_task_cpu). */
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
+{
+	struct gate_vcpu *vcpu = gate_vcpu(place_of(task));
+	struct gate_cpu *from, *to;
+	struct gate_who who = {};
+	u32 tid = ~0;
+	u64 now;
+
+	if (!vcpu || vcpu->state != GATE_WAITING)
+		return 0;
+	from = gate_cpu(vcpu->waits_for);
+	to = gate_cpu(to_cpu);
+	if (!from || !to || from == to)
+		return 0;
+	one_more_waits(to);
+	now = bpf_ktime_get_ns();
+	if (bpf_core_field_exists(task->se.cfs_rq)) {
+		struct task_struct *runs = task->se.cfs_rq->rq->curr;
+
+		who_is(&who, runs, 0);
+		tid = runs->pid;
+	}
+	gate_moves(vcpu, from, to_cpu, now, &who, tid);
+	return 0;
+}
+
+/* One walk over all tasks finds the vCPUs that there are: those that have a place, and those that
+ * are inside of KVM_RUN and get one. */
+SEC("iter/task")
+int find_vcpus(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct gate_found found = {};
+	struct kvm_vcpu *kvm_vcpu;
+	struct gate_vcpu *vcpu;
+	u32 *place;
+
+	if (!task)
+		return 0;
+	kvm_vcpu = in_kvm_run(task);
+	found.place = place_of(task);
+	if (!found.place && !kvm_vcpu)
+		return 0;
+	found.tid = task->pid;
+	found.tgid = task->tgid;
+	found.number = ~0;
+	if (kvm_vcpu) {
+		found.number = BPF_CORE_READ(kvm_vcpu, vcpu_id);
+		found.vm = (u64)BPF_CORE_READ(kvm_vcpu, kvm);
+	}
+	if (!found.place && !bpf_map_pop_elem(&free_places, &found.place)) {
+		vcpu = gate_vcpu(found.place);
+		if (vcpu) {
+			vcpu->tid = found.tid;
+			vcpu->tgid = found.tgid;
+			vcpu->first = vcpu->since = bpf_ktime_get_ns();
+			vcpu->state = task->on_cpu ? GATE_RUNNING : GATE_UNSEEN;
+		}
+		/* From here on events find it. */
+		place = bpf_task_storage_get(&places, task, &found.place,
+					     BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!place) {
+			bpf_map_push_elem(&free_places, &found.place, 0);
+			found.place = 0;
+		}
+	}
+	bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	return 0;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the gate counts of vCPUs, in maps that user space has mapped. Times are CLOCK_MONOTONIC in
+ * ns, lengths are ns. */
+#ifndef VMNOISE_GATE_H
+#define VMNOISE_GATE_H
+
+/* Names that a vCPU keeps of who had its CPU while it waited; the rest is told without. */
+#define GATE_CULPRITS 8
+/* Turns that a CPU keeps while a vCPU waits for it; what a wait holds before these has no name. */
+#define GATE_TURNS 16
+/* Bounds of the lengths of waits. */
+#define GATE_BOUNDS 64
+
+/* What a vCPU's thread does. */
+enum gate_state {
+	GATE_UNSEEN,  /* before the first event, and where one was missed */
+	GATE_RUNNING, /* it has a CPU */
+	GATE_WAITING, /* it could run, and has none */
+	GATE_HALTED,  /* asleep at its guest's wish */
+	GATE_BLOCKED, /* asleep inside of KVM, unasked */
+	GATE_IN_VMM,  /* asleep in the VMM */
+	GATE_ASLEEP,  /* asleep, and KVM's structures do not tell why */
+	GATE_STATES = 8,
+};
+
+/* Who had a turn on a CPU. */
+struct gate_who {
+	unsigned long long comm[2];
+	unsigned long long cgroup; /* its id in the unified hierarchy */
+	unsigned int vcpu;	   /* its place, if it is one, else 0 */
+	unsigned int tgid;	   /* among culprits: of the vCPU's own VMM, else 0 */
+};
+
+struct gate_turn {
+	unsigned long long until;
+	struct gate_who who;
+	unsigned int tid; /* 0: the CPU idled */
+	unsigned int padding;
+};
+
+struct gate_cpu {
+	unsigned int vcpu;    /* the place of the vCPU that has this CPU, else 0 */
+	unsigned int tid;     /* of its thread */
+	unsigned int waiting; /* vCPUs that wait for it */
+	unsigned int turns;   /* written so far */
+	struct gate_turn turn[GATE_TURNS];
+};
+
+struct gate_culprit {
+	struct gate_who who;
+	unsigned long long ns;
+};
+
+struct gate_vcpu {
+	unsigned int writes; /* odd while a program writes here */
+	unsigned int tid;
+	unsigned int tgid;
+	unsigned int state;
+	unsigned long long first; /* the first event */
+	unsigned long long since; /* when the state began, or was last booked */
+	/* By state; adds up to since - first. */
+	unsigned long long spent[GATE_STATES];
+	/* Parts of spent[GATE_WAITING]; with those of the culprits they add up to it. */
+	unsigned long long idle_ns;	 /* the CPU idled: on its way out, or throttled unseen */
+	unsigned long long throttled_ns; /* the CPU idled, and the thread was throttled */
+	unsigned long long unsure_ns;	 /* others ran, and the thread was throttled at first */
+	unsigned long long unnamed_ns;	 /* others ran, who are not among the culprits */
+	/* The wait under way. */
+	unsigned long long waited; /* before since */
+	unsigned int waits_for;	   /* the CPU */
+	unsigned int is_throttled;
+	/* Waits that are over, by length: counts[i] are longer than bounds[i - 1], and no longer
+	 * than bounds[i]. */
+	unsigned long long counts[GATE_BOUNDS];
+	struct gate_culprit culprits[GATE_CULPRITS];
+};
+
+/* A vCPU that the walk over all tasks has found. */
+struct gate_found {
+	unsigned int place; /* 0: there is no room for it */
+	unsigned int tid;
+	unsigned int tgid;
+	unsigned int number; /* KVM's, or ~0 where its structures do not tell */
+	unsigned long long vm; /* the address of its struct kvm, or 0 */
+};
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the gate books at each event. All that an event brings comes as an argument, time included.
+ *
+ * Who writes where: a CPU's turns under the lock of its run queue, which the scheduler holds at
+ * each of these events (a migration: that of the queue it leaves); a vCPU's books in the order of
+ * its own events, which the same locks make. `waiting` is raised before the clock is read, so a
+ * turn that ends later is written down. */
+#ifndef VMNOISE_GATE_HANDLERS_BPF_H
+#define VMNOISE_GATE_HANDLERS_BPF_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 8);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct gate_cpu);
+} gate_cpus SEC(".maps");
+
+/* Place 0 is nobody's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 8);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct gate_vcpu);
+} gate_vcpus SEC(".maps");
+
+/* Ascending; the last one is the largest number there is. */
+const volatile u64 bounds[GATE_BOUNDS];
+
+static __always_inline struct gate_cpu *gate_cpu(u32 cpu)
+{
+	return bpf_map_lookup_elem(&gate_cpus, &cpu);
+}
+
+static __always_inline struct gate_vcpu *gate_vcpu(u32 place)
+{
+	return place ? bpf_map_lookup_elem(&gate_vcpus, &place) : 0;
+}
+
+/* How many bounds are less than this. */
+static __always_inline u32 bucket_of(u64 ns)
+{
+	u32 below = 0, step;
+
+#pragma unroll
+	for (step = GATE_BOUNDS / 2; step; step /= 2)
+		if (bounds[(below + step - 1) & (GATE_BOUNDS - 1)] < ns)
+			below += step;
+	return below & (GATE_BOUNDS - 1);
+}
+
+static __always_inline void begin_writing(struct gate_vcpu *vcpu)
+{
+	vcpu->writes++;
+	barrier();
+}
+
+static __always_inline void end_writing(struct gate_vcpu *vcpu)
+{
+	barrier();
+	vcpu->writes++;
+}
+
+/* What it did until now is booked; since then it does this. The clocks of two CPUs may differ by a
+ * moment. */
+static __always_inline void becomes(struct gate_vcpu *vcpu, u32 state, u64 now)
+{
+	if (!vcpu->first)
+		vcpu->first = vcpu->since = now;
+	if (now > vcpu->since) {
+		vcpu->spent[vcpu->state & (GATE_STATES - 1)] += now - vcpu->since;
+		vcpu->since = now;
+	}
+	vcpu->state = state;
+}
+
+static __always_inline bool is_the_same(const struct gate_who *one, const struct gate_who *other)
+{
+	return one->comm[0] == other->comm[0] && one->comm[1] == other->comm[1] &&
+	       one->cgroup == other->cgroup && one->vcpu == other->vcpu && one->tgid == other->tgid;
+}
+
+/* Where there is no room, who had least so far loses its name. */
+static __noinline void blame(struct gate_vcpu *vcpu, struct gate_turn *turn, u64 ns)
+{
+	struct gate_culprit *least = &vcpu->culprits[0];
+	struct gate_who who = turn->who;
+	u32 i;
+
+	if (who.tgid != vcpu->tgid)
+		who.tgid = 0;
+	for (i = 0; i < GATE_CULPRITS; i++) {
+		struct gate_culprit *culprit = &vcpu->culprits[i];
+
+		if (is_the_same(&culprit->who, &who)) {
+			culprit->ns += ns;
+			return;
+		}
+		if (culprit->ns < least->ns)
+			least = culprit;
+	}
+	vcpu->unnamed_ns += least->ns;
+	least->who = who;
+	least->ns = ns;
+}
+
+/* A part of its wait, in which this was on the CPU. */
+static __always_inline void book_turn(struct gate_vcpu *vcpu, struct gate_turn *turn, u64 ns)
+{
+	if (!turn->tid && vcpu->is_throttled)
+		vcpu->throttled_ns += ns;
+	else if (!turn->tid)
+		vcpu->idle_ns += ns;
+	else if (vcpu->is_throttled)
+		vcpu->unsure_ns += ns;
+	else if (!turn->who.comm[0])
+		vcpu->unnamed_ns += ns;
+	else if (ns)
+		blame(vcpu, turn, ns);
+}
+
+/* Books its wait for this CPU, whose last turn ended now. A turn began where the one before ended:
+ * while a vCPU waits, each is written down. */
+static __always_inline void book_wait(struct gate_vcpu *vcpu, struct gate_cpu *cpu, u64 now)
+{
+	u32 turns = cpu->turns, i;
+	u64 from = vcpu->since, until = cpu->turn[(turns - 1) % GATE_TURNS].until;
+
+	/* Its last turn, where that was missed. */
+	if (until < from)
+		until = from;
+	if (until < now)
+		vcpu->unnamed_ns += now - until;
+	for (i = 1; i < GATE_TURNS && until > from; i++) {
+		struct gate_turn *turn = &cpu->turn[(turns - i) % GATE_TURNS];
+		u64 begin = cpu->turn[(turns - i - 1) % GATE_TURNS].until;
+
+		if (begin < from)
+			begin = from;
+		if (begin > until)
+			begin = until;
+		book_turn(vcpu, turn, until - begin);
+		until = begin;
+	}
+	if (until > from)
+		vcpu->unnamed_ns += until - from;
+}
+
+/* Who had this CPU until now. */
+static __always_inline void turn_ends(struct gate_cpu *cpu, u64 now, const struct gate_who *who,
+				      u32 tid)
+{
+	struct gate_turn *turn = &cpu->turn[cpu->turns % GATE_TURNS];
+
+	turn->until = now;
+	turn->who = *who;
+	turn->tid = tid;
+	cpu->turns++;
+}
+
+static __always_inline void waits_for(struct gate_vcpu *vcpu, u32 cpu, bool throttled)
+{
+	vcpu->waits_for = cpu;
+	vcpu->is_throttled = throttled;
+	vcpu->waited = 0;
+}
+
+static __always_inline void one_more_waits(struct gate_cpu *cpu)
+{
+	__sync_fetch_and_add(&cpu->waiting, 1);
+}
+
+static __always_inline void one_less_waits(u32 number)
+{
+	struct gate_cpu *cpu = gate_cpu(number);
+
+	if (cpu)
+		__sync_fetch_and_add(&cpu->waiting, -1);
+}
+
+/* It leaves its CPU, to wait for it or to sleep. */
+static __always_inline void gate_leaves(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
+					u64 now, u32 state, bool throttled)
+{
+	begin_writing(vcpu);
+	/* It came unseen, at an instant that nobody knows. */
+	if (vcpu->state != GATE_RUNNING) {
+		if (vcpu->state == GATE_WAITING)
+			one_less_waits(vcpu->waits_for);
+		vcpu->state = GATE_UNSEEN;
+	}
+	becomes(vcpu, state, now);
+	if (state == GATE_WAITING) {
+		waits_for(vcpu, cpu, throttled);
+		one_more_waits(here);
+	}
+	end_writing(vcpu);
+}
+
+/* It gets this CPU, whose last turn ended now if anybody waited. */
+static __always_inline void gate_comes(struct gate_vcpu *vcpu, struct gate_cpu *here, u32 cpu,
+				       u64 now)
+{
+	begin_writing(vcpu);
+	if (vcpu->state == GATE_WAITING) {
+		u64 waited = now > vcpu->since ? now - vcpu->since : 0;
+
+		/* Else it was moved by an event that was missed. */
+		if (vcpu->waits_for == cpu)
+			book_wait(vcpu, here, now);
+		else
+			vcpu->unnamed_ns += waited;
+		one_less_waits(vcpu->waits_for);
+		vcpu->counts[bucket_of(vcpu->waited + waited)]++;
+	} else if (vcpu->state == GATE_RUNNING) {
+		vcpu->state = GATE_UNSEEN; /* it left unseen */
+	}
+	becomes(vcpu, GATE_RUNNING, now);
+	end_writing(vcpu);
+}
+
+/* It is woken, if it was asleep, and waits for this CPU. */
+static __always_inline void gate_wakes(struct gate_vcpu *vcpu, struct gate_cpu *there, u32 cpu,
+				       u64 now, bool throttled)
+{
+	if (vcpu->state == GATE_RUNNING || vcpu->state == GATE_WAITING)
+		return;
+	begin_writing(vcpu);
+	becomes(vcpu, GATE_WAITING, now);
+	waits_for(vcpu, cpu, throttled);
+	one_more_waits(there);
+	end_writing(vcpu);
+}
+
+/* It waits for another CPU from now on; the one that it leaves has this on it. `to` is raised
+ * already. */
+static __always_inline void gate_moves(struct gate_vcpu *vcpu, struct gate_cpu *from, u32 to_cpu,
+				       u64 now, const struct gate_who *runs, u32 runs_tid)
+{
+	turn_ends(from, now, runs, runs_tid);
+	begin_writing(vcpu);
+	book_wait(vcpu, from, now);
+	one_less_waits(vcpu->waits_for);
+	if (now > vcpu->since)
+		vcpu->waited += now - vcpu->since;
+	becomes(vcpu, GATE_WAITING, now);
+	vcpu->waits_for = to_cpu;
+	end_writing(vcpu);
+}
+
+#endif

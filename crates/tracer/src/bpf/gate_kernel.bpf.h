@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the gate reads of a task and of KVM, beyond what its tracepoints bring. */
+#ifndef VMNOISE_GATE_KERNEL_BPF_H
+#define VMNOISE_GATE_KERNEL_BPF_H
+
+/* include/uapi/linux/sched.h */
+enum { SCHED_FIFO = 1, SCHED_RR = 2 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct preempt_notifier {
+	struct hlist_node *link;
+};
+
+struct rcuwait {
+	struct task_struct *task;
+};
+
+struct kvm_vcpu {
+	void *kvm;
+	int vcpu_id;
+	struct preempt_notifier preempt_notifier;
+	struct rcuwait wait;
+};
+
+#pragma clang attribute pop
+
+/* The vCPU in whose KVM_RUN a thread is, else 0: KVM hangs a notifier that lies in its struct
+ * kvm_vcpu on the thread meanwhile (vcpu_load of virt/kvm/kvm_main.c). */
+static __always_inline struct kvm_vcpu *in_kvm_run(struct task_struct *task)
+{
+	void *notifier;
+
+	if (!bpf_core_field_exists(task->preempt_notifiers) ||
+	    !bpf_core_type_exists(struct kvm_vcpu))
+		return 0;
+	notifier = task->preempt_notifiers.first;
+	if (!notifier)
+		return 0;
+	return notifier - bpf_core_field_offset(struct kvm_vcpu, preempt_notifier);
+}
+
+/* Why a task that has gone to sleep did. KVM waits in `wait` for what ends a halt, and nowhere else
+ * (kvm_vcpu_block). */
+static __always_inline u32 sleep_of(struct task_struct *task)
+{
+	struct kvm_vcpu *vcpu = in_kvm_run(task);
+
+	if (!bpf_core_field_exists(task->preempt_notifiers))
+		return GATE_ASLEEP;
+	if (!task->preempt_notifiers.first)
+		return GATE_IN_VMM;
+	if (!vcpu || !bpf_core_field_exists(vcpu->wait.task))
+		return GATE_ASLEEP;
+	return (u64)BPF_CORE_READ(vcpu, wait.task) == (u64)task ? GATE_HALTED : GATE_BLOCKED;
+}
+
+/* Whether a quota, or the share that real-time tasks may have, keeps a task that could run from
+ * running. Since 6.18 the task itself says so; before, its queue does. */
+static __always_inline bool is_throttled(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(task->se.cfs_rq))
+		return 0;
+	if (task->policy == SCHED_FIFO || task->policy == SCHED_RR)
+		return bpf_core_field_exists(task->se.cfs_rq->rq->rt.rt_throttled) &&
+		       task->se.cfs_rq->rq->rt.rt_throttled;
+	if (bpf_core_field_exists(task->throttled))
+		return task->throttled;
+	return bpf_core_field_exists(task->se.cfs_rq->throttle_count) &&
+	       task->se.cfs_rq->throttle_count;
+}
+
+static __always_inline void who_is(struct gate_who *who, struct task_struct *task, u32 place)
+{
+	__builtin_memcpy(who->comm, task->comm, COMM_LEN);
+	who->cgroup = task->cgroups->dfl_cgrp->kn->id;
+	who->vcpu = place;
+	who->tgid = task->tgid;
+}
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Whether a task sleeps. */
+#ifndef VMNOISE_TASK_STATE_BPF_H
+#define VMNOISE_TASK_STATE_BPF_H
+
+/* Before 5.18 sched_switch does not tell it (commit fa2c3254d7cf added prev_state). */
+static __always_inline u32 state_of(struct task_struct *task)
+{
+	struct task_struct___pre_5_14 *older = (void *)task;
+
+	if (bpf_core_field_exists(task->__state))
+		return BPF_CORE_READ(task, __state);
+	return BPF_CORE_READ(older, state);
+}
+
+#endif
